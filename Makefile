@@ -67,14 +67,14 @@ seeds: setup
 	$(BIN)/python tests/seeds.py 0:60 .cache/seeds.jsonl
 
 verify: setup
-	$(BIN)/meanfield verify --jobs 2
+	$(BIN)/meanfield verify --workers 2
 
 verify-full: setup
-	$(BIN)/meanfield verify --size full --jobs 2
+	$(BIN)/meanfield verify --size full --workers 2
 
 # What is false as printed, from the command's own results.
 errata: setup
-	$(BIN)/meanfield verify --jobs 2 --errata docs/errata.md
+	$(BIN)/meanfield verify --workers 2 --errata docs/errata.md
 
 # Against what one would use instead, whose packages are some gigabytes; an hour.
 $(VENV)/.bench: $(VENV)/.ready

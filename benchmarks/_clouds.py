@@ -9,13 +9,13 @@ from scipy.special import logsumexp
 from ._problems import pair_costs, relative_gap
 from ._trial import Trial
 
-LOOKED_AT = 3  # number of clouds whose final states are compared
-EXACT = 1e-11  # relative tolerance of the reference solutions
-SOLVED = 1e-12  # tolerance of Sinkhorn, for the sup of |log marginal|
-PASSES = 10_000
+N_COMPARED = 3  # number of clouds whose final states are compared
+REFERENCE_RTOL = 1e-11  # relative tolerance of the reference solutions
+SINKHORN_TOLERANCE = 1e-12  # for the sup of |log marginal|
+MAX_ITERATIONS = 10_000
 
 
-def starts(trial: Trial) -> np.ndarray:
+def initial_states(trial: Trial) -> np.ndarray:
     """Initial states of all clouds, `(clouds, n, d)`."""
     shape = trial.settings["clouds"], trial.n, trial.d
     return np.random.default_rng(0).standard_normal(shape)
@@ -33,15 +33,15 @@ def velocity(trial: Trial, x: np.ndarray) -> np.ndarray:
 def _potential(scores: np.ndarray) -> np.ndarray:
     """Column potential for a symmetric score, by averaged half-steps."""
     g = np.zeros(len(scores))
-    for _ in range(PASSES):
+    for _ in range(MAX_ITERATIONS):
         change = -np.asarray(logsumexp(scores + g, axis=1)) - g
-        if np.ptp(change) < SOLVED:
+        if np.ptp(change) < SINKHORN_TOLERANCE:
             break
         g = g + change / 2
     return g
 
 
-def solved(trial: Trial, x: np.ndarray, rtol: float, method: str) -> Any:
+def solve_with_scipy(trial: Trial, x: np.ndarray, rtol: float, method: str) -> Any:
     """Solution of one cloud at the end, by SciPy's adaptive steps."""
     rate = lambda _, flat: velocity(trial, flat.reshape(x.shape)).ravel()
     ends = 0.0, 1.0
@@ -50,11 +50,14 @@ def solved(trial: Trial, x: np.ndarray, rtol: float, method: str) -> Any:
 
 def end_facts(trial: Trial, ends: np.ndarray, evaluations: int) -> dict[str, Any]:
     """Error of the final states, and the operation counts of the evaluations."""
-    x = starts(trial)
-    at = np.unique(np.linspace(0, len(x) - 1, min(LOOKED_AT, len(x))).astype(int))
-    exact = [solved(trial, x[i], EXACT, "DOP853").y[:, -1] for i in at]
-    shape = (len(at), trial.n, trial.d)
-    error = relative_gap(np.asarray(ends)[at], np.reshape(exact, shape))
+    x = initial_states(trial)
+    indices = np.unique(np.linspace(0, len(x) - 1, min(N_COMPARED, len(x))).astype(int))
+    exact = [
+        solve_with_scipy(trial, x[i], REFERENCE_RTOL, "DOP853").y[:, -1]
+        for i in indices
+    ]
+    shape = (len(indices), trial.n, trial.d)
+    error = relative_gap(np.asarray(ends)[indices], np.reshape(exact, shape))
     if trial.settings["attention"] == "sinkhorn":
         return {"error": error}  # the number of Sinkhorn iterations is unknown
     costs = {key: evaluations * cost for key, cost in pair_costs(trial).items()}

@@ -42,7 +42,7 @@ def cores() -> int:
     return os.cpu_count() or 1
 
 
-def described(where: str) -> dict[str, Any]:
+def describe(where: str) -> dict[str, Any]:
     """Description of the machine, its present load, and versions, for a report."""
     return {
         "device": where,

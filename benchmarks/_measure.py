@@ -6,64 +6,66 @@ import time
 from typing import Any, NamedTuple
 
 from ._trial import Job
-from ._usage import forget_peak
+from ._usage import reset_peak
 
-FEWEST = 3  # smallest number of repeats, unless they take too long
-LONG_ENOUGH = 1.0  # seconds of repeats after which `FEWEST` repeats are enough
-TOO_LONG = 60.0  # seconds after which no further repeat starts
+MIN_REPEATS = 3  # smallest number of repeats, unless they take too long
+MIN_SECONDS = 1.0  # seconds of repeats after which `MIN_REPEATS` are enough
+MAX_SECONDS = 60.0  # seconds after which no further repeat starts
 
 
-class Spent(NamedTuple):
+class Duration(NamedTuple):
     """Wall time and processor time of one run, in seconds."""
 
     wall: float
     cpu: float
 
 
-def measured(job: Job, scale: float = 1.0) -> dict[str, Any]:
+def measure_job(job: Job, scale: float = 1.0) -> dict[str, Any]:
     """Times, memory and facts of a job.
 
     Times are medians multiplied by `scale`; `compile_seconds` is the additional time of
     the first run, and `memory` the growth of the peak memory over all runs, in MB.
     """
-    gc.collect()  # garbage freed during the job would hide memory that the job needs
-    forget_peak()
-    before = job.usage.peak()
-    first = [_once(job)[0] for _ in range(job.warmups)]
-    runs, result = _repeated(job)
-    memory = job.usage.peak() - before
-    typical = statistics.median(run.wall for run in runs)
-    figures = {
-        "seconds": scale * typical,
+    gc.collect()  # memory freed during the job would reduce its peak
+    reset_peak()
+    peak_before = job.usage.peak()
+    warmups = [_run_once(job)[0] for _ in range(job.warmups)]
+    runs, result = _run_repeatedly(job)
+    memory = job.usage.peak() - peak_before
+    median = statistics.median(run.wall for run in runs)
+    entries = {
+        "seconds": scale * median,
         "best_seconds": scale * min(run.wall for run in runs),
         "cpu_seconds": scale * statistics.median(run.cpu for run in runs),
-        "compile_seconds": max(0.0, first[0].wall - typical) if first else None,
+        "compile_seconds": max(0.0, warmups[0].wall - median) if warmups else None,
         "repeats": len(runs),
         "memory": memory,
     }
-    return {**figures, **job.facts(result)}
+    return {**entries, **job.facts(result)}
 
 
-def _repeated(job: Job) -> tuple[list[Spent], Any]:
+def _run_repeatedly(job: Job) -> tuple[list[Duration], Any]:
     """Times of all runs and the result of the last one; other results are freed."""
-    runs: list[Spent] = []
+    runs: list[Duration] = []
     result = None
-    while _goes_on([run.wall for run in runs], job.most):
+    while _should_repeat([run.wall for run in runs], job.max_repeats):
         result = None
-        duration, result = _once(job)
+        duration, result = _run_once(job)
         runs.append(duration)
     return runs, result
 
 
-def _goes_on(times: list[float], limit: int) -> bool:
-    """Whether to repeat the run once more."""
+def _should_repeat(times: list[float], limit: int) -> bool:
+    """Whether the run is repeated once more."""
     if not times:
         return True
-    duration, enough = sum(times), len(times) >= FEWEST
-    return len(times) < limit and duration < (LONG_ENOUGH if enough else TOO_LONG)
+    duration, has_enough = sum(times), len(times) >= MIN_REPEATS
+    return len(times) < limit and duration < (
+        MIN_SECONDS if has_enough else MAX_SECONDS
+    )
 
 
-def _once(job: Job) -> tuple[Spent, Any]:
+def _run_once(job: Job) -> tuple[Duration, Any]:
     cpu, start = job.usage.cpu(), time.perf_counter()
     result = job.run()
-    return Spent(time.perf_counter() - start, job.usage.cpu() - cpu), result
+    return Duration(time.perf_counter() - start, job.usage.cpu() - cpu), result

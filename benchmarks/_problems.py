@@ -8,7 +8,7 @@ import numpy as np
 from ._trial import Trial
 
 SAMPLE = 256  # number of queries at which velocities are compared
-SCORES = 2**24  # scores in a block; few, so that the reference needs little memory
+BLOCK_SCORES = 2**24  # number of scores in a block; it bounds the memory
 
 
 class Sums(NamedTuple):
@@ -75,7 +75,7 @@ def relative_gap(values: np.ndarray, exact: np.ndarray) -> float:
 def velocity_facts(trial: Trial, values: np.ndarray) -> dict[str, Any]:
     """Error of velocities at sampled queries, and operation counts."""
     x = tokens(trial).astype(np.float64)
-    at = sampled(trial.asked)
+    at = sampled(trial.n_queries)
     exact = dense_sums(x, x[at], trial.settings["epsilon"]).velocities
     error = relative_gap(np.asarray(values, np.float64)[at], exact)
     return {"error": error, **pair_costs(trial)}
@@ -107,5 +107,5 @@ def pair_costs(trial: Trial) -> dict[str, float]:
 
 
 def _rows(n: int, count: int) -> Iterator[slice]:
-    height = max(1, SCORES // n)
+    height = max(1, BLOCK_SCORES // n)
     return (slice(begin, begin + height) for begin in range(0, count, height))

@@ -12,7 +12,7 @@ from meanfield._registry import suggestion
 from meanfield.errors import UnknownNameError
 
 from . import _derived, _machine
-from ._running import ROUNDS, Told, rows
+from ._running import ROUNDS, OnTrial, rows
 from ._trial import OURS, Case, Size, Trial
 
 FIRST = "floor"  # case with which the others are compared
@@ -36,7 +36,9 @@ def load(name: str) -> Case:
     return importlib.import_module(f"benchmarks.{name}").CASE
 
 
-def trials(cases: Sequence[str], size: Size, methods: Sequence[str]) -> list[Trial]:
+def select_trials(
+    cases: Sequence[str], size: Size, methods: Sequence[str]
+) -> list[Trial]:
     """The trials of cases; `methods` are patterns that filter all but the floor.
 
     Raises:
@@ -53,7 +55,7 @@ def trials(cases: Sequence[str], size: Size, methods: Sequence[str]) -> list[Tri
     return selection
 
 
-def chosen(cases: Sequence[str], size: Size) -> list[str]:
+def select_cases(cases: Sequence[str], size: Size) -> list[str]:
     """Cases in the order of measurement; `floor` is always included unless quick.
 
     Raises:
@@ -70,9 +72,9 @@ def report(
     size: Size,
     methods: Sequence[str],
     *,
-    told: Told,
-    kept: Callable[[dict[str, Any]], None],
-    cut: Callable[[dict[str, Any]], None],
+    on_trial: OnTrial,
+    on_row: Callable[[dict[str, Any]], None],
+    on_interrupt: Callable[[dict[str, Any]], None],
 ) -> dict[str, Any]:
     """Measures cases; returns rows, derived quantities, machine and date.
 
@@ -80,41 +82,41 @@ def report(
         cases: names of the cases, in order.
         size: problem size.
         methods: patterns of method names, such as `ours*`; all methods if empty.
-        told: function that is called before each trial.
-        kept: function that receives the results so far after each trial.
-        cut: function that receives the results so far after an interrupt.
+        on_trial: function that is called before each trial.
+        on_row: function that receives the results so far after each trial.
+        on_interrupt: function that receives the results so far after an interrupt.
     """
-    selection = trials(cases, size, methods)
+    selection = select_trials(cases, size, methods)
     where = _machine.device()
-    machine = _machine.described(where)
+    machine = _machine.describe(where)
     measurements: list[dict[str, Any]] = []
-    so_far = lambda: _findings(measurements, machine, cases, size)
+    so_far = lambda: _make_report(measurements, machine, cases, size)
     try:
         rounds = 1 if size == "quick" else ROUNDS
-        for row in rows(selection, where, told, rounds=rounds):
+        for row in rows(selection, where, on_trial, rounds=rounds):
             measurements.append(row)
-            kept(so_far())
+            on_row(so_far())
     except KeyboardInterrupt:
-        cut(so_far())
+        on_interrupt(so_far())
         raise
     return so_far()
 
 
-def _findings(
+def _make_report(
     measurements: Sequence[dict[str, Any]],
     machine: dict[str, Any],
     cases: Sequence[str],
     size: Size,
 ) -> dict[str, Any]:
     """The report of the rows measured so far."""
-    best = _derived.peaks(measurements, machine["cores"])
+    best_rates = _derived.peaks(measurements, machine["cores"])
     return {
         "date": dt.datetime.now(dt.UTC).date().isoformat(),
         "size": size,
         "machine": machine,
-        "peaks": best,
-        "cases": {name: load(name).says for name in cases},
-        "rows": _derived.with_ratios(measurements, best),
+        "peaks": best_rates,
+        "cases": {name: load(name).description for name in cases},
+        "rows": _derived.with_ratios(measurements, best_rates),
         "growth": _derived.growth(measurements),
     }
 

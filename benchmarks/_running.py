@@ -12,32 +12,33 @@ from meanfield.workers import Processes, WorkerLost
 
 from ._machine import physical_memory, version
 from ._trial import Trial
-from ._worker import measurement
+from ._worker import measure_trial
 
 ROOT = Path(__file__).resolve().parent.parent
-PATIENCE = 3600.0  # timeout of a trial in seconds
-ROUNDS, SHORT = 3, 12.0  # processes per trial, as long as these seconds have not passed
-LONGEST = 200  # largest number of characters of a reason
-ROOM = 0.5  # fraction of the memory that the arrays of one trial may take
+TIMEOUT = 3600.0  # timeout of a trial in seconds
+ROUNDS = 3  # number of processes per trial
+SHORT_TRIAL = 12.0  # seconds after which no further process starts
+MAX_REASON = 200  # largest number of characters of a reason
+MEMORY_FRACTION = 0.5  # fraction of the memory that the arrays of one trial may take
 
-Told = Callable[[int, int, str], None]
+OnTrial = Callable[[int, int, str], None]
 
 
 def rows(
-    trials: Sequence[Trial], device: str, told: Told, *, rounds: int = ROUNDS
+    trials: Sequence[Trial], device: str, on_trial: OnTrial, *, rounds: int = ROUNDS
 ) -> Iterator[dict[str, Any]]:
-    """Yields a row for each trial: its attributes and results, or why it has none.
+    """Yields a row per trial: its attributes, and its results or a reason for none.
 
     Args:
         trials: trials, in the order of measurement.
         device: device of the arrays.
-        told: function that is called before each trial with its number, the number of
-            trials, and its description.
-        rounds: number of processes that measure a short trial; the median counts,
-            since on shared machines one process in ten has half the usual speed.
+        on_trial: function that is called before each trial with its number, the number
+            of trials, and its description.
+        rounds: number of processes that measure a short trial. Their median is used,
+            since on shared machines one process in ten runs at half speed.
     """
     for number, trial in enumerate(trials, start=1):
-        told(number, len(trials), trial.words)
+        on_trial(number, len(trials), trial.label)
         instance = replace(trial, device=device)
         row = {**instance.as_json(), "scaled": instance.scale > 1}
         yield {**row, **outcome(instance, rounds)}
@@ -46,31 +47,31 @@ def rows(
 def outcome(trial: Trial, rounds: int = 1) -> dict[str, Any]:
     """Results of a trial, or the reason why it was skipped or failed."""
     if version(trial.package) is None:
-        return _without("skipped", f"{trial.package}: not installed")
-    if trial.bytes_needed > ROOM * physical_memory():
+        return _unmeasured("skipped", f"{trial.package}: not installed")
+    if trial.bytes_needed > MEMORY_FRACTION * physical_memory():
         size = trial.bytes_needed / 1e9
-        return _without("skipped", f"needs {size:.0f} GB, too much for this machine")
-    return _middle(trial, rounds)
+        return _unmeasured("skipped", f"needs {size:.0f} GB, too much for this machine")
+    return _median_outcome(trial, rounds)
 
 
-def _middle(trial: Trial, rounds: int) -> dict[str, Any]:
+def _median_outcome(trial: Trial, rounds: int) -> dict[str, Any]:
     """Results of the process with the median time; of two processes, the faster."""
-    measurements, start = [_in_a_process(trial)], time.perf_counter()
-    while len(measurements) < rounds and time.perf_counter() - start < SHORT:
-        measurements.append(_in_a_process(trial))
+    measurements, start = [_measure_in_process(trial)], time.perf_counter()
+    while len(measurements) < rounds and time.perf_counter() - start < SHORT_TRIAL:
+        measurements.append(_measure_in_process(trial))
     failures = [row for row in measurements if row["status"] != "measured"]
     by_time = sorted(measurements, key=lambda row: row.get("seconds", 0.0))
     return failures[0] if failures else by_time[(len(measurements) - 1) // 2]
 
 
-def _in_a_process(trial: Trial) -> dict[str, Any]:
+def _measure_in_process(trial: Trial) -> dict[str, Any]:
     with Processes[dict[str, Any]](1, environment=_environment(trial)) as process:
-        process.submit(measurement, trial)
-        answer = next(process.answers(PATIENCE), None)
+        process.submit(measure_trial, trial)
+        answer = next(process.answers(TIMEOUT), None)
     if answer is None:
-        return _without("failed", f"took more than {PATIENCE:.0f} s")
+        return _unmeasured("failed", f"took more than {TIMEOUT:.0f} s")
     if answer.error is not None:
-        return _without("failed", _why(answer.error))
+        return _unmeasured("failed", _error_reason(answer.error))
     return {"status": "measured", **answer.result}
 
 
@@ -84,13 +85,13 @@ def _environment(trial: Trial) -> dict[str, str]:
     return {**variables, "JAX_ENABLE_X64": double, "JAX_TRACEBACK_FILTERING": "off"}
 
 
-def _why(error: BaseException) -> str:
+def _error_reason(error: BaseException) -> str:
     """Last line of an error, with its type if the trial has raised it."""
     if isinstance(error, WorkerLost):
         return str(error)
     message = traceback.format_exception_only(error)[0]
-    return message.strip().splitlines()[-1][:LONGEST]
+    return message.strip().splitlines()[-1][:MAX_REASON]
 
 
-def _without(status: str, reason: str) -> dict[str, Any]:
+def _unmeasured(status: str, reason: str) -> dict[str, Any]:
     return {"status": status, "reason": reason}

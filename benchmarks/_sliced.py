@@ -1,4 +1,4 @@
-"""What sliced attention is asked of, and what it is: NumPy, in double precision."""
+"""Problems and reference values of sliced attention, in NumPy."""
 
 from typing import Any
 
@@ -11,15 +11,17 @@ PAPER, MANY, BACK = "as the paper", "random slices", "forward and backward"
 
 
 def matrices(trial: Trial) -> tuple[np.ndarray, np.ndarray]:
-    r"""Random `Q` and `K`, so that queries and keys are of size one."""
+    r"""Random `Q` and `K`, scaled so that queries and keys have entries of size one."""
     d = trial.d
     Q, K = np.random.default_rng(2).standard_normal((2, d, d)) / np.sqrt(d)
     return Q.astype(trial.dtype), K.astype(trial.dtype)
 
 
-def by_ranks(x: np.ndarray, Q: np.ndarray, K: np.ndarray, slices: str) -> np.ndarray:
+def match_by_ranks(
+    x: np.ndarray, Q: np.ndarray, K: np.ndarray, slices: str
+) -> np.ndarray:
     """The mean over slices of the keys with the ranks of the queries."""
-    theta = by_slices(slices, len(Q)).astype(x.dtype)
+    theta = slice_directions(slices, len(Q)).astype(x.dtype)
     queries, keys = x @ (theta @ Q).T, x @ (theta @ K).T
     sums = np.zeros_like(x)
     for line in range(len(theta)):
@@ -27,8 +29,8 @@ def by_ranks(x: np.ndarray, Q: np.ndarray, K: np.ndarray, slices: str) -> np.nda
     return sums / len(theta)
 
 
-def by_slices(slices: str, k: int) -> np.ndarray:
-    """Unit vectors, the library's by the same name."""
+def slice_directions(slices: str, k: int) -> np.ndarray:
+    """Unit vectors of the slices, as in the library."""
     if slices == "axis":
         return np.eye(k)
     count = int(slices.removeprefix("random:"))
@@ -37,9 +39,9 @@ def by_slices(slices: str, k: int) -> np.ndarray:
 
 
 def sliced_facts(trial: Trial, name: str, values: np.ndarray) -> dict[str, Any]:
-    """The error of velocities by hard sorts; others are of another attention."""
+    """The error of velocities by hard sorts; other attentions have no reference."""
     if name != "esp":
         return {}
     x, (Q, K) = tokens(trial).astype(float), (M.astype(float) for M in matrices(trial))
-    exact = by_ranks(x, Q, K, trial.settings["slices"])
+    exact = match_by_ranks(x, Q, K, trial.settings["slices"])
     return {"error": relative_gap(np.asarray(values, float), exact)}

@@ -44,22 +44,22 @@ class Trial:
     device: str = "cpu"
 
     @property
-    def asked(self) -> int:
+    def n_queries(self) -> int:
         """Number of queries."""
         return self.n if self.queries is None else min(self.n, self.queries)
 
     @property
     def scale(self) -> float:
         """Factor that scales times to all `n` queries."""
-        return self.n / self.asked
+        return self.n / self.n_queries
 
     @property
     def bytes_needed(self) -> int:
         """Bytes of its largest arrays."""
-        return self.buffers * self.n * self.asked * ITEMSIZE[self.dtype]
+        return self.buffers * self.n * self.n_queries * ITEMSIZE[self.dtype]
 
     @property
-    def words(self) -> str:
+    def label(self) -> str:
         """Description of the trial on one line."""
         parts = [self.problem] if self.problem else []
         parts += [f"n = {self.n}, d = {self.d}, {self.dtype}, {self.method}"]
@@ -78,14 +78,14 @@ class Job(NamedTuple):
         facts: function from the last result to further entries of the row, called after
             timing: `error`, operations in matrix `products`, `exponentials`, or others.
         warmups: number of first runs without timing.
-        most: largest number of timed runs.
+        max_repeats: largest number of timed runs.
         usage: counter of processor time and memory.
     """
 
     run: Callable[[], Any]
     facts: Callable[[Any], Mapping[str, Any]]
     warmups: int = 1
-    most: int = 50
+    max_repeats: int = 50
     usage: Usage = OWN
 
 
@@ -93,9 +93,9 @@ class Case(NamedTuple):
     """Group of trials; the first trial of each problem is the reference of the others.
 
     Attributes:
-        says: description of the measurement and of the error, in Markdown.
+        description: description of the measurement and of the error, in Markdown.
         trials: function from a problem size to the trials.
     """
 
-    says: str
+    description: str
     trials: Callable[[Size], list[Trial]]

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Protocol
 
 STATUS = Path("/proc/self/status")
-FORGET_PEAK = "5"  # written to `clear_refs`, see proc(5)
+RESET_PEAK = "5"  # written to `clear_refs`, see proc(5)
 MAXRSS_UNIT = 1 if sys.platform == "darwin" else 1024  # bytes
 
 
@@ -46,10 +46,10 @@ class _Children:
         return usage.ru_maxrss * MAXRSS_UNIT / 1e6
 
 
-def forget_peak() -> None:
+def reset_peak() -> None:
     """Resets the peak memory of this process, if the system supports it."""
     with contextlib.suppress(OSError):
-        Path("/proc/self/clear_refs").write_text(FORGET_PEAK)
+        Path("/proc/self/clear_refs").write_text(RESET_PEAK)
 
 
 OWN: Usage = _Own()

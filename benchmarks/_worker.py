@@ -5,21 +5,21 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from ._measure import measured
+from ._measure import measure_job
 from ._trial import Job, Trial
 
 
-def measurement(trial: Trial) -> dict[str, Any]:
+def measure_trial(trial: Trial) -> dict[str, Any]:
     """Measures a trial; the module of its method imports the packages it needs.
 
     Raises:
         TypeError: if a result is not valid JSON, such as an integer of NumPy.
     """
-    figures = measured(_maker(trial)(trial), trial.scale)
-    return json.loads(json.dumps(figures))
+    entries = measure_job(_load_maker(trial)(trial), trial.scale)
+    return json.loads(json.dumps(entries))
 
 
-def _maker(trial: Trial) -> Callable[[Trial], Job]:
+def _load_maker(trial: Trial) -> Callable[[Trial], Job]:
     """The function that makes the job of a trial."""
     file, name = trial.maker.split(":")
     return getattr(importlib.import_module(f"benchmarks.methods.{file}"), name)

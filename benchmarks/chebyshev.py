@@ -8,19 +8,19 @@ METHODS = (
     ("torch SDPA", "torch_sdpa:velocity", "torch"),
 )
 PROBLEMS = ((1_000_000, 1), (1_000_000, 2), (100_000, 2), (100_000, 3))
-ASKED = 10_000  # queries of methods that sum over all pairs, for many tokens
-WHOLE = 100_000  # largest number of tokens at which all queries are computed
+N_QUERIES = 10_000  # queries of methods that sum over all pairs, for many tokens
+MAX_FULL = 100_000  # largest number of tokens at which all queries are computed
 TOLERANCE = 1e-6
 
 
 def _trials(size: Size) -> list[Trial]:
     problems = ((2000, 1), (2000, 2)) if size == "quick" else PROBLEMS
-    return [_trial(way, n, d) for n, d in problems for way in METHODS]
+    return [_trial(entry, n, d) for n, d in problems for entry in METHODS]
 
 
-def _trial(way: tuple[str, str, str], n: int, d: int) -> Trial:
-    method, maker, package = way
-    is_sampled = n > WHOLE and not maker.endswith("chebyshev")
+def _trial(entry: tuple[str, str, str], n: int, d: int) -> Trial:
+    method, maker, package = entry
+    is_sampled = n > MAX_FULL and not maker.endswith("chebyshev")
     return Trial(
         "chebyshev",
         method,
@@ -29,13 +29,13 @@ def _trial(way: tuple[str, str, str], n: int, d: int) -> Trial:
         "float64",
         n,
         d,
-        queries=ASKED if is_sampled else None,
+        queries=N_QUERIES if is_sampled else None,
         settings={"epsilon": 1.0, "tolerance": TOLERANCE},
     )
 
 
 CASE = Case(
-    says=(
+    description=(
         "The velocity of `softmax` in float64 with `A = I`, to a tolerance of 1e-6. "
         "For a million tokens, methods that sum over all pairs are timed at 10 000 "
         "queries, and times are multiplied by 100: marked `scaled`. Errors are as for "

@@ -8,7 +8,7 @@ METHODS = (
     (PRODUCT, "NumPy", "numpy_rates:product", "numpy"),
     (PRODUCT, "torch", "torch_rates:product", "torch"),
     (EXPONENTIALS, "XLA", "rates:library_exp", "jax"),
-    (EXPONENTIALS, "ours", "rates:own_exp2", OURS),
+    (EXPONENTIALS, "ours", "rates:polynomial_exp2", OURS),
     (EXPONENTIALS, "NumPy", "numpy_rates:exponentials", "numpy"),
     (EXPONENTIALS, "torch", "torch_rates:exponentials", "torch"),
 )
@@ -39,7 +39,7 @@ def _trials(size: Size) -> list[Trial]:
 
 
 CASE = Case(
-    says=(
+    description=(
         "A product of two square matrices with `n` rows, and repeated exponentials of "
         "`n` numbers on one core, whose rate by processor time is multiplied by the "
         "number of cores. The best rates are the floor: a method that sums over all "

@@ -37,7 +37,7 @@ def _trial(n: int, d: int, run: dict, steps: dict) -> Trial:
 
 
 CASE = Case(
-    says=(
+    description=(
         "`n` tokens `N(0, I)` by one `meanfield simulate --out`, from the start of the "
         "process to its end, with an empty compilation cache: softmax with `A = −I`, "
         "`V = I`, and Sinkhorn at `ε = 1` with `A = I`, `V = −I`. A step takes six "

@@ -3,9 +3,9 @@
 from ._trial import OURS, Case, Size, Trial
 
 METHODS = (
-    ("ours, ensemble, to the bound", "covariances:bounded", OURS),
-    ("ours, ensemble, to the blow-up", "covariances:blown", OURS),
-    ("NumPy, published Euler steps", "euler:published", "numpy"),
+    ("ours, ensemble, to the bound", "covariances:to_trace_bound", OURS),
+    ("ours, ensemble, to the blow-up", "covariances:to_blow_up", OURS),
+    ("NumPy, published Euler steps", "euler:published_steps", "numpy"),
 )
 FIGURE, CLOUD = "Figure 2(a)", "eight dimensions"
 FULL = ((FIGURE, "grid:40", 1184, 2), (CLOUD, "random:256", 256, 8))
@@ -14,13 +14,13 @@ QUICK = ((FIGURE, "grid:5", 9, 2),)
 
 def _trials(size: Size) -> list[Trial]:
     problems = QUICK if size == "quick" else FULL
-    return [_trial(way, *problem) for problem in problems for way in METHODS]
+    return [_trial(entry, *problem) for problem in problems for entry in METHODS]
 
 
 def _trial(
-    way: tuple[str, str, str], problem: str, starts: str, n: int, d: int
+    entry: tuple[str, str, str], problem: str, starts: str, n: int, d: int
 ) -> Trial:
-    method, maker, package = way
+    method, maker, package = entry
     return Trial(
         "gaussians",
         method,
@@ -35,7 +35,7 @@ def _trial(
 
 
 CASE = Case(
-    says=(
+    description=(
         "`n` covariances under softmax attention with `V = I`, `A + Aᵀ` positive "
         "definite: the starts and parameters of Figure 2(a) of castin2025 as its "
         "script has them, and random ones of trace one in eight dimensions. *To the "

@@ -15,11 +15,11 @@ MANY = 60_000  # size at which memory matters
 
 def _trials(size: Size) -> list[Trial]:
     sizes = (256,) if size == "quick" else (10_000, MANY)
-    return [_trial(way, n) for n in sizes for way in METHODS]
+    return [_trial(entry, n) for n in sizes for entry in METHODS]
 
 
-def _trial(way: tuple[str, str, str, int], n: int) -> Trial:
-    method, maker, package, buffers = way
+def _trial(entry: tuple[str, str, str, int], n: int) -> Trial:
+    method, maker, package, buffers = entry
     return Trial(
         "gradient",
         method,
@@ -34,7 +34,7 @@ def _trial(way: tuple[str, str, str, int], n: int) -> Trial:
 
 
 CASE = Case(
-    says=(
+    description=(
         "The scalar `Σᵢ uᵢ · v(xᵢ)` of softmax velocities with fixed random `uᵢ`, and "
         "the scalar with its gradient with respect to all tokens (as queries, keys and "
         "values). The error of a gradient is relative to its largest entry, at 256 "

@@ -26,7 +26,7 @@ def _trials(size: Size) -> list[Trial]:
 
 
 CASE = Case(
-    says=(
+    description=(
         "A normal density on `n × n` cells, integrated by steps of three stages. The "
         "floor is the time for the matrix products of the stages at the rate of a "
         "large product."

@@ -15,11 +15,11 @@ TOLERANCE = 1e-6
 
 def _trials(size: Size) -> list[Trial]:
     problem = (60, 1.0) if size == "quick" else (3000, 0.1)
-    return [_trial(way, *problem) for way in METHODS]
+    return [_trial(entry, *problem) for entry in METHODS]
 
 
-def _trial(way: tuple[str, str, str], n: int, epsilon: float) -> Trial:
-    method, maker, package = way
+def _trial(entry: tuple[str, str, str], n: int, epsilon: float) -> Trial:
+    method, maker, package = entry
     settings = {"epsilon": epsilon, "tolerance": TOLERANCE}
     problem = f"ε = {epsilon:g}"
     return Trial(
@@ -36,10 +36,10 @@ def _trial(way: tuple[str, str, str], n: int, epsilon: float) -> Trial:
 
 
 CASE = Case(
-    says=(
+    description=(
         "The potentials of the entropic plan between `n` standard normal tokens in the "
         "plane and themselves, cost `|x − y|²/2`, to a tolerance of 1e-6. The error is "
-        "the sup of both marginals' errors relative to `1/n`, computed from the "
+        "the largest error of both marginals relative to `1/n`, computed from the "
         "potentials of each method. OTT stops by the L¹ norm of a marginal error and "
         "POT by the L² norm, with the threshold for a uniform error; geomloss follows "
         "a schedule and has no tolerance. POT is timed from its first run."

@@ -17,42 +17,47 @@ METHODS = (
     ("ours, differential", "slices:differential", OURS, {}),
 )
 LARGE = METHODS[:1] + METHODS[2:3]
-SMOOTH = [way for way in METHODS if way[2] == OURS and way[1] != "slices:hard"]
+SMOOTH = [entry for entry in METHODS if entry[2] == OURS and entry[1] != "slices:hard"]
 D = 1024
 
 
 def _trials(size: Size) -> list[Trial]:
     if size == "quick":
-        ways = [(way, PAPER) for way in METHODS] + [(way, BACK) for way in SMOOTH]
-        return [_trial(way, how, "float64", 40, 8, "axis") for way, how in ways]
+        entries = [(entry, PAPER) for entry in METHODS] + [
+            (entry, BACK) for entry in SMOOTH
+        ]
+        return [
+            _trial(entry, stepping, "float64", 40, 8, "axis")
+            for entry, stepping in entries
+        ]
     paper = [
-        _trial(way, PAPER, "float32", n, D, "axis")
+        _trial(entry, PAPER, "float32", n, D, "axis")
         for n in (50, 100, 500, 1000)
-        for way in METHODS
+        for entry in METHODS
     ]
     back = [
-        _trial(way, BACK, "float32", n, D, "axis")
+        _trial(entry, BACK, "float32", n, D, "axis")
         for n in (50, 100, 500)
-        for way in SMOOTH
+        for entry in SMOOTH
     ]
     many = [
-        _trial(way, MANY, "float64", n, 8, "random:8")
+        _trial(entry, MANY, "float64", n, 8, "random:8")
         for n in (100_000, 1_000_000)
-        for way in LARGE
+        for entry in LARGE
     ]
     return [*paper, *back, *many]
 
 
 def _trial(
-    way: tuple[str, str, str, dict[str, int]],
+    entry: tuple[str, str, str, dict[str, int]],
     problem: str,
     dtype: str,
     n: int,
     d: int,
     slices: str,
 ) -> Trial:
-    method, maker, package, own = way
-    settings = {"slices": slices, "temperature": 1.0, **own}
+    method, maker, package, options = entry
+    settings = {"slices": slices, "temperature": 1.0, **options}
     return Trial(
         "slices",
         method,
@@ -67,7 +72,7 @@ def _trial(
 
 
 CASE = Case(
-    says=(
+    description=(
         "One velocity of `n` standard normal tokens under random `Q` and `K`. *As the "
         "paper*: dimension 1024, a slice for each axis, compared with Sinkhorn "
         "attention after several numbers of half-steps, softmax and differential "

@@ -5,7 +5,7 @@ from ._trial import OURS, Case, Size, Trial
 METHODS = (  # name, maker, distribution, n × n matrices held at once
     ("ours, blocked", "ours:blocked", OURS, 0),
     ("ours, blocked, in jax.jit", "ours:in_jit", OURS, 0),
-    ("ours, blocked, in jax.jit with its line", "ours:in_told_jit", OURS, 0),
+    ("ours, blocked, in jax.jit with options", "ours:in_jit_with_options", OURS, 0),
     ("ours, dense", "ours:dense", OURS, 3),
     ("NumPy, dense", "numpy_dense:velocity", "numpy", 1),
     ("JAX, dense", "jax_dense:dense", "jax", 2),
@@ -25,17 +25,19 @@ MANY = 100_000  # size at which the error of single precision matters
 
 def _trials(size: Size) -> list[Trial]:
     if size == "quick":
-        return [_trial(way, "float32", 256, PLANE) for way in METHODS]
+        return [_trial(entry, "float32", 256, PLANE) for entry in METHODS]
     problems = [*PROBLEMS, ("float32", 15_360, WIDEST)]
-    trials = [_trial(way, *problem) for problem in problems for way in METHODS]
+    trials = [_trial(entry, *problem) for problem in problems for entry in METHODS]
     streaming = [
-        way for way in METHODS if way[1] in ("ours:blocked", "torch_sdpa:velocity")
+        entry
+        for entry in METHODS
+        if entry[1] in ("ours:blocked", "torch_sdpa:velocity")
     ]
-    return trials + [_trial(way, "float32", MANY, PLANE) for way in streaming]
+    return trials + [_trial(entry, "float32", MANY, PLANE) for entry in streaming]
 
 
-def _trial(way: tuple[str, str, str, int], dtype: str, n: int, d: int) -> Trial:
-    method, maker, package, buffers = way
+def _trial(entry: tuple[str, str, str, int], dtype: str, n: int, d: int) -> Trial:
+    method, maker, package, buffers = entry
     epsilon = 1.0 if d < WIDEST else d**0.5
     return Trial(
         "softmax",
@@ -51,7 +53,7 @@ def _trial(way: tuple[str, str, str, int], dtype: str, n: int, d: int) -> Trial:
 
 
 CASE = Case(
-    says=(
+    description=(
         "One softmax velocity of `n` standard normal tokens at all of them, with "
         "`Q = K = V = I` and `ε = 1` (`ε = √d` for `d = 64`). Other libraries receive "
         "queries, keys and values as arrays. The error is the largest difference to "

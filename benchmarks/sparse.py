@@ -17,21 +17,25 @@ SMALL = 16_384  # largest size for NumPy and for sums over all pairs
 
 def _trials(size: Size) -> list[Trial]:
     if size == "quick":
-        ways = (*METHODS, NUMPY, SOFTMAX)
-        return [_trial(way, n, 8, FIXED.format(8)) for n in (64, 128) for way in ways]
+        entries = (*METHODS, NUMPY, SOFTMAX)
+        return [
+            _trial(entry, n, 8, FIXED.format(8)) for n in (64, 128) for entry in entries
+        ]
     fixed = [
-        _trial(way, n, BLOCK, FIXED.format(BLOCK)) for n in SIZES for way in _ways(n)
+        _trial(entry, n, BLOCK, FIXED.format(BLOCK))
+        for n in SIZES
+        for entry in _methods(n)
     ]
-    root = [_trial(way, n, int(n**0.5), ROOT) for n in SIZES for way in METHODS]
+    root = [_trial(entry, n, int(n**0.5), ROOT) for n in SIZES for entry in METHODS]
     return [*fixed, *root]
 
 
-def _ways(n: int) -> tuple[tuple[str, str, str], ...]:
+def _methods(n: int) -> tuple[tuple[str, str, str], ...]:
     return (*METHODS, NUMPY, SOFTMAX) if n <= SMALL else METHODS
 
 
-def _trial(way: tuple[str, str, str], n: int, block: int, problem: str) -> Trial:
-    method, maker, package = way
+def _trial(entry: tuple[str, str, str], n: int, block: int, problem: str) -> Trial:
+    method, maker, package = entry
     settings = {"blocks": n // block, "passes": PASSES}
     return Trial(
         "sparse",
@@ -47,7 +51,7 @@ def _trial(way: tuple[str, str, str], n: int, block: int, problem: str) -> Trial
 
 
 CASE = Case(
-    says=(
+    description=(
         "One velocity of `n` standard normal tokens in dimension 16, `Q = K = V = I`, "
         "cut into `N_B` blocks of `b` tokens that a linear network sorts, in five "
         "passes. The predicted cost is `n b d` for local attention, `n² d/b` for the "

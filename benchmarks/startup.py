@@ -3,8 +3,8 @@
 from ._trial import OURS, Case, Size, Trial
 
 METHODS = (
-    ("ours, programs kept from before", "command:again", OURS),
-    ("ours, empty cache", "command:anew", OURS),
+    ("ours, warm cache", "command:warm_cache", OURS),
+    ("ours, empty cache", "command:empty_cache", OURS),
     ("import jax, equinox, diffrax", "command:imports", "diffrax"),
 )
 OPTIONS = {"A": -1.0, "V": 1.0, "t": 1.0}
@@ -29,7 +29,7 @@ def _trials(size: Size) -> list[Trial]:
 
 
 CASE = Case(
-    says=(
+    description=(
         "`meanfield simulate` of `n` tokens in the plane, `A = −I`, until `t = 1`, "
         "from the start of its process to its end, with a warm and with an empty "
         "compilation cache; and a process that only imports the packages of the run. "

@@ -2,7 +2,9 @@
 
 from ._trial import OURS, Case, Size, Trial
 
-SHARE = 0.05  # bandwidth as a fraction of the mean squared distance from the mean
+BANDWIDTH_RATIO = (
+    0.05  # bandwidth as a fraction of the mean squared distance from the mean
+)
 TOLERANCE = 1e-6
 
 
@@ -21,13 +23,13 @@ def _trial(n: int, d: int) -> Trial:
         "float64",
         n,
         d,
-        problem=f"ε = {SHARE:g} E|x − m|²",
-        settings={"epsilon": SHARE * d, "tolerance": TOLERANCE},
+        problem=f"ε = {BANDWIDTH_RATIO:g} E|x − m|²",
+        settings={"epsilon": BANDWIDTH_RATIO * d, "tolerance": TOLERANCE},
     )
 
 
 CASE = Case(
-    says=(
+    description=(
         "The potentials of the entropic plan between two clouds of `n` standard normal "
         "points, cost `|x − y|²/2`, to a tolerance of 1e-6; the cells are planned from "
         "2 048 points of each, and the iteration starts at the potential of the "

@@ -134,7 +134,7 @@ def row(name: str, result: runs.Result, data: xr.Dataset) -> list[str]:
         f"{ranks[0]:.3g} → {ranks[1]:.3g}",
         f"{spectra[0, -1]:.3g} → {spectra[1, -1]:.3g}",
         clusters,
-        str(outcome.accepted),
+        str(outcome.n_accepted),
         f"{result.seconds:.1f}",
     ]
 
@@ -162,14 +162,14 @@ def draw(data: dict[str, xr.Dataset], console: Console) -> None:
     console.print("drawing the movie", highlight=False)
     film = Film(fps=15, hold=2.0)
     animate(both, FOLDER / "softmax.gif", look=STARTS, film=film)
-    words, seen = data["minilm"], Look(relative=True)
-    save(panels["tokens"](words, seen), FOLDER / "minilm-tokens")
-    plain = words.drop_vars("word")
-    paths = Look(relative=True, colour="position")
-    save(panels["tokens"](plain, paths), FOLDER / "minilm-paths")
-    save(panels["spectrum"](data["minilm"]), FOLDER / "minilm-spectrum")
-    counted = Look(relative=True, link=LINK)
-    save(panels["clusters"](words, counted), FOLDER / "minilm-clusters")
+    words, look = data["minilm"], Look(relative=True)
+    save(panels["tokens"](words, look), FOLDER / "minilm-tokens")
+    unlabelled = words.drop_vars("word")
+    by_position = Look(relative=True, colour="position")
+    save(panels["tokens"](unlabelled, by_position), FOLDER / "minilm-paths")
+    save(panels["spectrum"](words), FOLDER / "minilm-spectrum")
+    linked = Look(relative=True, link=LINK)
+    save(panels["clusters"](words, linked), FOLDER / "minilm-clusters")
 
 
 if __name__ == "__main__":

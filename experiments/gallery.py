@@ -1,6 +1,7 @@
 """Writes `figures/README.md` from the JSON files of the figures.
 
-Usage: `python -m experiments.gallery`.
+Usage: `python -m experiments.gallery`. Captions, claims and tables in the JSON files
+are first made again from their numbers, so that edited texts need no computation.
 """
 
 import json
@@ -37,6 +38,25 @@ reached 73.9 % instead of the recorded 28.2 %, and softmax 71.9 %.
 """
 
 
+def refresh(folder: Path) -> None:
+    """Makes the texts of all records in a folder again from their numbers."""
+    known = names()
+    for path in sorted(folder.glob("*.json")):
+        record = _read(path)
+        if record["name"] in known:
+            text = json.dumps(refreshed(record), indent=1, ensure_ascii=False) + "\n"
+            replace_file(path, lambda stream, text=text: stream.write(text.encode()))
+
+
+def refreshed(record: dict[str, Any]) -> dict[str, Any]:
+    """The record with the texts that its experiment has today."""
+    experiment = load(record["name"]).read_as(record["reading"])
+    texts = experiment.texts(record["numbers"])
+    heads = {key: record[key] for key in ("name", "size", "reading")}
+    rest = {key: value for key, value in record.items() if key not in texts | heads}
+    return {**heads, **texts, **rest}
+
+
 def page(folder: Path) -> str:
     """The gallery of a folder of figures, as Markdown."""
     records = [_read(path) for path in sorted(folder.glob("*.json"))]
@@ -59,26 +79,36 @@ def _section(folder: Path, record: dict[str, Any]) -> str:
     if (folder / f"{name}-code.json").exists():
         code = f"{name}-code"
         links += f" · published steps: [PNG]({code}.png), [PDF]({code}.pdf)"
-    return f"## {name}\n\n{_shown(name, record)}\n\n{links}\n"
+    return f"## {name}\n\n{_figure(name, record)}\n\n{links}\n"
 
 
 def _variant(record: dict[str, Any]) -> str:
     """Section of another reading, below the figure as printed."""
     stem = f"{record['name']}-{record['reading']}"
-    return f"### {stem}\n\n{_shown(stem, record)}\n\n{_links(stem)}\n"
+    return f"### {stem}\n\n{_figure(stem, record)}\n\n{_links(stem)}\n"
 
 
-def _shown(stem: str, record: dict[str, Any]) -> str:
-    """Claim, picture, description and caption of a figure."""
+def _figure(stem: str, record: dict[str, Any]) -> str:
+    """Claim, picture, description, caption and table of a figure."""
     name = record["name"]
-    seen = load(name).read_as(record["reading"]).description if name in names() else ""
+    is_known = name in names()
     parts = (
         f"*{record['source']}.* {record['claim']}",
         f"![{stem}]({stem}.png)",
-        seen,
+        load(name).read_as(record["reading"]).description if is_known else "",
         record["caption"],
+        _table(record.get("table", [])),
     )
     return "\n\n".join(part for part in parts if part)
+
+
+def _table(rows: list[list[str]]) -> str:
+    """A Markdown table, or nothing without rows."""
+    escape = lambda cell: cell.replace("|", "\\|")
+    lines = [f"| {' | '.join(map(escape, row))} |" for row in rows]
+    if lines:
+        lines.insert(1, "|---" * len(rows[0]) + "|")
+    return "\n".join(lines)
 
 
 def _links(stem: str) -> str:
@@ -86,5 +116,6 @@ def _links(stem: str) -> str:
 
 
 if __name__ == "__main__":
+    refresh(FOLDER)
     text = page(FOLDER)
     replace_file(FOLDER / "README.md", lambda stream: stream.write(text.encode()))

@@ -1,10 +1,11 @@
 """Public names of version 0.2 that 0.3 renamed: each still works, with a warning."""
 
-import functools
-import inspect
 import sys
-import warnings
 from collections.abc import Callable
+
+from ._deprecation import keep_keywords, keep_members, warn_renamed
+from ._deprecation import parse_table as parse_table
+from ._deprecation import renaming_note as renaming_note
 
 # A module, then each old name before the new one. The tables go with version 0.4.
 _NAMES = """
@@ -81,6 +82,8 @@ meanfield.attention.AbstractCoupling
     is_linearly_bounded
 meanfield.attention.AbstractGaussianCoupling
     affine_across cross_affine
+meanfield.attention.AbstractSoftSlices
+    near line_score
 meanfield.distances.Distance
     how method
 meanfield.dynamics.AbstractContext
@@ -123,6 +126,27 @@ meanfield.measures.Points
     replace_reduction
 meanfield.measures.Quadrature
     of from_rule
+meanfield.models.blocks.HeadWeights
+    reading value_projection, reading_bias value_bias, writing output_projection,
+    writing_bias output_bias
+meanfield.models._comparison.Depth
+    unmoved initial_distance
+meanfield.runs.comparisons._gaps.Gap
+    parting separation
+meanfield.runs.comparisons._gaps.Separation
+    allowed tolerance, what moment
+meanfield.runs.comparisons._sides.Sides
+    left_out omitted
+meanfield.runs.execution._result.Result
+    caveat note, fall energy_change
+meanfield.runs.forecasts._duration.Duration
+    between extra_seconds, known has_fixed_steps
+meanfield.runs.records._endings.Outcome
+    accepted n_accepted, doubt error_estimate, due predicted_blow_up, lapse
+    convergence_failure, missed sum_error, missed_at_most is_sum_error_bound,
+    rejected n_rejected
+meanfield.runs.records._energy_change.EnergyChange
+    decreased is_decreasing
 meanfield.runs.representations.AbstractRepresentation
     begins_with start_type, in_full default_keys, lost outflow, of_frame from_frame,
     of_law from_law, of_tokens from_tokens, out_of_steps step_advice, place
@@ -132,17 +156,57 @@ meanfield.scores.AbstractQuadraticScore
     of_keys key_terms, of_queries query_terms
 meanfield.scores.Masked
     allowed is_allowed
+meanfield.spec.Key
+    in_pass is_forward_key, left_behind is_not_inherited, never excluded_measures,
+    of_heads is_headwise, on_page page_help, only required_measure, titled is_in_title
+meanfield.spec._presets.Preset
+    what description
+meanfield.theorems.Check
+    violated is_violated
+meanfield.theorems.Outcome
+    passed has_passed
 meanfield.theorems.Statement
     misprinted register_misprint, printed misprint, refuted_by register_control,
     refuted_if set_control
+meanfield.theorems.Trial
+    passed has_passed
 meanfield.training.AbstractTask
     items samples, refuse check_network
+meanfield.training.Annealing
+    after delay
+meanfield.training.CrossAttentionBlock
+    inner inner_norm, keys key_norm, queries query_norm
+meanfield.training.DecoderBlock
+    meeting cross_layer, past causal_layer
+meanfield.training.Head
+    reading value_projection, writing output_projection
 meanfield.training.Recipe
-    rate_of learning_rate_at
+    batch batch_size, cooling annealing, drops milestones, rate learning_rate, rate_of
+    learning_rate_at
+meanfield.training.Record
+    items samples_digest
+meanfield.training.Residual
+    after post_norm, before pre_norm
+meanfield.training.TrainSpec
+    rehearsal validation_split
+meanfield.training.Variant
+    given frozen_arrays
+meanfield.training.Verdict
+    pairs n_pairs, seen detectable_effect, word conclusion
+meanfield.training.tasks.Patches
+    reading pooling
+meanfield.training.tasks.Sorting
+    examined n_test, taught n_train
 """
 
 # A module and its function or method, then each old keyword before the new one.
 _KEYWORDS = """
+meanfield.attention:GaussianSoftSlices.__init__
+    near line_score
+meanfield.attention:PublishedSoftSlices.__init__
+    near line_score
+meanfield.attention:SoftSlices.__init__
+    near line_score
 meanfield.distances:quantise
     at_most max_atoms
 meanfield.flows:ensemble
@@ -151,35 +215,55 @@ meanfield.flows:flow
     due predicted_blow_up, since run_start, until run_end
 meanfield.measures:RotatedSigmaPoints.__init__
     at_least min_nodes
+meanfield.models.blocks:HeadWeights.__init__
+    reading value_projection, reading_bias value_bias, writing output_projection,
+    writing_bias output_bias
+meanfield.runs._maps:add_attention
+    at snapshot_times
+meanfield.runs._maps:attention_of
+    at snapshot_times
+meanfield.runs.records._endings:Outcome.__init__
+    accepted n_accepted, doubt error_estimate, due predicted_blow_up, lapse
+    convergence_failure, missed sum_error, missed_at_most is_sum_error_bound,
+    rejected n_rejected
+meanfield.spec:Key.__init__
+    in_pass is_forward_key, left_behind is_not_inherited, never excluded_measures,
+    of_heads is_headwise, on_page page_help, only required_measure, titled is_in_title
 meanfield.spec:MeasureInfo.__init__
     also extra_keys, never excluded_keys, thing title, what description
 meanfield.theorems:Counterexample.__new__
     corrected correction, printed misprint
+meanfield.theorems:Trial.__init__
+    passed has_passed
 meanfield.theorems:Statement.register_misprint
     corrected correction, printed claim
 meanfield.theorems:Statement.set_control
     seen_by labels
+meanfield.training:Annealing.__new__
+    after delay
+meanfield.training:Head.__init__
+    reading value_projection, writing output_projection
+meanfield.training:Recipe.__init__
+    batch batch_size, cooling annealing, drops milestones, rate learning_rate
+meanfield.training:Record.__init__
+    items samples_digest
+meanfield.training:Residual.__init__
+    after post_norm, before pre_norm
+meanfield.training:TrainSpec.__init__
+    rehearsal validation_split
+meanfield.training:Variant.__init__
+    given frozen_arrays
+meanfield.training:Verdict.__init__
+    pairs n_pairs, seen detectable_effect, word conclusion
+meanfield.training.tasks:Patches.__init__
+    reading pooling
+meanfield.training.tasks:Sorting.__init__
+    examined n_test, taught n_train
 """
 
-
-def _parse(table: str) -> dict[str, dict[str, str]]:
-    """The pairs of names below each line that is not indented."""
-    words: dict[str, list[str]] = {}
-    owner = ""
-    for line in table.strip().splitlines():
-        if line[0] != " ":
-            owner = line
-        else:
-            words.setdefault(owner, []).extend(line.replace(",", " ").split())
-    return {
-        owner: dict(zip(names[::2], names[1::2], strict=True))
-        for owner, names in words.items()
-    }
-
-
-RENAMED = _parse(_NAMES)
-MEMBERS = _parse(_MEMBERS)
-KEYWORDS = _parse(_KEYWORDS)
+RENAMED = parse_table(_NAMES)
+MEMBERS = parse_table(_MEMBERS)
+KEYWORDS = parse_table(_KEYWORDS)
 
 
 def old_names(module: str, *, stacklevel: int = 2) -> Callable[[str], object]:
@@ -201,73 +285,15 @@ def old_names(module: str, *, stacklevel: int = 2) -> Callable[[str], object]:
         new_name = RENAMED.get(module, {}).get(name)
         if new_name is None:
             raise AttributeError(f"module {module!r} has no attribute {name!r}")
-        _warn(f"{module}.{name}", new_name, stacklevel + 1)
+        warn_renamed(f"{module}.{name}", new_name, stacklevel + 1)
         return getattr(sys.modules[module], new_name)
 
     for path, names in MEMBERS.items():
         owner, _, name = path.rpartition(".")
         if owner == module:
-            _keep_members(getattr(sys.modules[module], name), names)
+            keep_members(getattr(sys.modules[module], name), names)
     for path, names in KEYWORDS.items():
         owner, _, name = path.partition(":")
         if owner == module:
-            _keep_keywords(sys.modules[module], name, names)
+            keep_keywords(sys.modules[module], name, names)
     return load
-
-
-class _OldMember:
-    """A member under its old name, of a class and of its instances."""
-
-    def __init__(self, old: str, new: str):
-        self.old, self.new = old, new
-
-    def __get__(self, instance: object, owner: type) -> object:
-        _warn(f"{owner.__name__}.{self.old}", self.new, stacklevel=3)
-        return getattr(owner if instance is None else instance, self.new)
-
-
-def _keep_members(cls: type, names: dict[str, str]) -> None:
-    """Lets `cls` be used, and derived from, with the old names of its members."""
-    for old, new in names.items():
-        setattr(cls, old, _OldMember(old, new))
-
-    def __init_subclass__(sub: type, **kwargs: object) -> None:
-        super(cls, sub).__init_subclass__(**kwargs)
-        for old, new in names.items():
-            if old in vars(sub) and new not in vars(sub):
-                _warn(f"{sub.__name__}.{old}", new, stacklevel=4)
-                setattr(sub, new, vars(sub)[old])
-
-    setattr(cls, "__init_subclass__", classmethod(__init_subclass__))  # noqa: B010
-
-
-def _keep_keywords(owner: object, path: str, names: dict[str, str]) -> None:
-    """Lets the function at `path`, below `owner`, be called with its old keywords."""
-    *owners, name = path.split(".")
-    for part in owners:
-        owner = getattr(owner, part)
-    function = inspect.getattr_static(owner, name)
-    is_static = isinstance(function, staticmethod)
-    function = function.__func__ if is_static else function
-
-    @functools.wraps(function)
-    def call(*args: object, **kwargs: object) -> object:
-        for old in names.keys() & kwargs.keys():
-            _warn(f"{old}=", f"{names[old]}=", stacklevel=3)
-            kwargs[names[old]] = kwargs.pop(old)
-        return function(*args, **kwargs)
-
-    setattr(owner, name, staticmethod(call) if is_static else call)
-    if inspect.ismodule(owner):  # where `pickle` looks for it
-        setattr(sys.modules[function.__module__], name, call)
-
-
-def _warn(old: str, new: str, stacklevel: int) -> None:
-    frame = inspect.currentframe()
-    for _ in range(stacklevel - 1):
-        frame = frame and frame.f_back
-    # Equinox looks attributes up, and makes objects, in frames of its own.
-    while frame and frame.f_globals["__name__"].startswith("equinox"):
-        frame, stacklevel = frame.f_back, stacklevel + 1
-    message = f"`{old}` is called `{new}` since version 0.3."
-    warnings.warn(message, DeprecationWarning, stacklevel=stacklevel)

@@ -59,7 +59,7 @@ class Status(enum.IntEnum):
         >>> [str(status) for status in Status if status.is_failure]
         ['max-steps', 'not-finite', 'unconverged']
         >>> Status.STEADY.reason
-        'what is left of the way is below the tolerance'
+        'the remaining displacement is below the tolerance'
     """
 
     row: Row
@@ -83,7 +83,7 @@ class Status(enum.IntEnum):
     STEADY = Row(
         code=1,
         severity=1,
-        reason="what is left of the way is below the tolerance",
+        reason="the remaining displacement is below the tolerance",
         survives=True,
         colour="#009E73",
         marker="s",
@@ -101,7 +101,7 @@ class Status(enum.IntEnum):
     MAX_STEPS = Row(
         code=3,
         severity=8,
-        reason="the steps allowed are spent, or shrank to rounding",
+        reason="the maximum number of steps was reached, or steps shrank to rounding",
         exit_code=FAILURE,
         colour="#E69F00",
         marker="D",

@@ -79,8 +79,8 @@ def write_heads(folder: Path) -> None:
     shapes = {
         "Q": (2, 3, 4),
         "K": (2, 3, 4),
-        "reading": (2, 3, 4),
-        "writing": (2, 4, 3),
+        "value_projection": (2, 3, 4),
+        "output_projection": (2, 4, 3),
     }
     arrays = {
         f"layers.{layer}.{name}": rng.normal(size=shape).astype(np.float32)

@@ -19,7 +19,7 @@ def comparison() -> Figure:
         for name in ("mean", "covariance", "distance")
     }
     gaps = xr.Dataset(data, {"time": t, "pair": pairs}, {"spec": SPEC})
-    gaps = gaps.assign(parting=("pair", np.full(3, np.nan)))
+    gaps = gaps.assign(separation=("pair", np.full(3, np.nan)))
     states = {
         "points": shrinking(rng, frames=2).assign_coords(time=t),
         "gaussian": moving_gaussian(rng, frames=2).assign_coords(time=t),

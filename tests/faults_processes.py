@@ -42,7 +42,7 @@ PAGES = ["--html", "page.html", "--errata", "errata.md"]
 STATEMENTS = ["castin2025:eq-2.2", "castin2025:lemma-4.1"]
 POOLS = {
     "sweep": ["sweep", *LONG_SWEEP, "--workers", "2", "--out", "new"],
-    "verify": ["verify", *STATEMENTS, "--jobs", "2", *PAGES],
+    "verify": ["verify", *STATEMENTS, "--workers", "2", *PAGES],
 }
 GROUPS = {
     "tokens": ["simulate", *SPEC, "--processes", "2", "--out", "new"],

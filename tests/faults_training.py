@@ -36,7 +36,7 @@ from faults_commands import (
 from faults_damage import flip
 
 EPOCHS, N_FLIP_EPOCHS = 200, 4
-OPTIONS = "--batch 20 --seeds 0:2 --task-options count=100 --plugin mine.py"
+OPTIONS = "--batch-size 20 --seeds 0:2 --task-options count=100 --plugin mine.py"
 MACHINE_FILES = "seconds.json", "lock"
 PATIENCE = 300.0  # seconds per epoch, on a busy machine
 CaseResult = tuple[str, CommandResult, list[str]]
@@ -154,7 +154,7 @@ def readers(name: str) -> list[str]:
     exports = [
         f"export {name} heads --epoch {e} --seed {s}" for e in epochs for s in "01"
     ]
-    last = f"resume {name} --json" if name == "half" else f"examine {name} --json"
+    last = f"resume {name} --json" if name == "half" else f"evaluate {name} --json"
     options = " --attention softmax" if name == "few" else ""
     return [f"show {name} --json", *exports, last + options]
 

@@ -207,7 +207,7 @@ def _missing_experiment(draw: st.DrawFn) -> list[str]:
                 ["verify", draw(absent)],
                 ["verify", "explain", draw(absent)],
                 ["verify", draw(absent), "--seed", draw(NUMBERS)],
-                ["verify", draw(absent), "--jobs", draw(NUMBERS)],
+                ["verify", draw(absent), "--workers", draw(NUMBERS)],
                 ["verify", draw(absent), "--html", draw(PLACES)],
                 ["verify", draw(absent), "--replay", draw(PLACES)],
                 ["bench", "--results", draw(PLACES)],

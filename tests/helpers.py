@@ -179,8 +179,9 @@ def assert_reportable(experiment: Experiment, findings: Findings) -> None:
     """Findings are JSON and repeatable; captions contain no other numbers."""
     literals = [text for text, *_ in string.Formatter().parse(experiment.caption)]
     words = " ".join(literals).replace("L2", "")  # a name, not a number
-    assert not any(character.isdigit() for character in words)
+    assert not any(character.isdecimal() for character in words)
     assert json.loads(json.dumps(findings.numbers)) == findings.numbers
     assert json.loads(json.dumps(findings.spec)) == findings.spec
     assert "seed" in findings.spec
     assert "nan" not in caption_of(experiment, findings)
+    assert "nan" not in str(experiment.texts(findings.numbers)["table"])

@@ -18,7 +18,7 @@ from house_rows import copies, imports, pieces, questions, sizes, statements, wo
 from house_rows.walk import walk
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGE = ROOT / "docs" / "decisions" / "2026-11-23-the-table-of-the-house.md"
+PAGE = ROOT / "docs" / "decisions" / "2026-11-23-code-metrics.md"
 ALL_FOLDERS = ("meanfield", "experiments", "benchmarks")
 PARTS_OF_CODE = {
     "": ("meanfield",),

@@ -126,7 +126,7 @@ def catchers(mutant: Mutant, patterns: tuple[str, ...] = ()) -> list[str]:
             f"`{mutant.name}` ended with {result.returncode}: {result.stderr}"
         )
     actual = json.loads(result.stdout)["statements"]
-    return [row["id"] for row in actual if not row["passed"]]
+    return [row["id"] for row in actual if not row["has_passed"]]
 
 
 def failing_tests(mutant: Mutant) -> list[str]:

@@ -64,5 +64,5 @@ def _append(store: RunStore, x: np.ndarray, part: slice, end: Ending | None) -> 
     times = np.linspace(0, 2, len(x))[part]
     member: dict[str, Any] = {"status": None if end is None else 0}
     member |= {"time": float(times[-1]), "t_star": None, "t_star_error": None}
-    member |= {"residual": 0.0, "accepted": 1, "rejected": 0}
+    member |= {"residual": 0.0, "n_accepted": 1, "n_rejected": 0}
     store.append({"time": times, "x": x[part]}, {"members": [member]}, end)

@@ -39,8 +39,8 @@ def measurement(name: str, seed: int) -> Row:
     forget_programs()
     start_time = time.process_time()
     outcome = verify_statement(name, "quick", seed)
-    row: Row = {"id": name, "seed": seed, "passed": outcome.passed}
-    failures = [trial for trial in outcome.trials if not trial.passed]
+    row: Row = {"id": name, "seed": seed, "passed": outcome.has_passed}
+    failures = [trial for trial in outcome.trials if not trial.has_passed]
     if failures:
         row["wrong"] = [
             f"{trial.role}: {trial.error or trial.checks}" for trial in failures

@@ -54,14 +54,14 @@ def check(label: str, observed: float | None, **changes: Any) -> Record:
     }[record["relation"]]
     return {
         "holds": excess <= record["tolerance"],
-        "violated": excess >= 10 * record["tolerance"] and excess > 0,
+        "is_violated": excess >= 10 * record["tolerance"] and excess > 0,
     } | record
 
 
 def trial(role: str, *checks: Record, error: str = "") -> Record:
-    name = "holds" if role in ("statement", "corrected") else "violated"
+    name = "holds" if role in ("statement", "corrected") else "is_violated"
     good = bool(checks) and all(check[name] for check in checks)
-    return {"role": role, "passed": good, "error": error, "checks": list(checks)}
+    return {"role": role, "has_passed": good, "error": error, "checks": list(checks)}
 
 
 def statement(id: str, *trials: Record, **changes: Any) -> Record:  # noqa: A002
@@ -83,7 +83,7 @@ def statement(id: str, *trials: Record, **changes: Any) -> Record:  # noqa: A002
         "counterexample": "",
         "seconds": 1.25,
         "trials": list(trials),
-        "passed": bool(trials) and all(trial["passed"] for trial in trials),
+        "has_passed": bool(trials) and all(trial["has_passed"] for trial in trials),
     }
     return record | changes
 
@@ -94,7 +94,7 @@ def report(*statements: Record, **changes: Any) -> Record:
         "size": "quick",
         "seed": 0,
         "dtype": "float64",
-        "passed": all(statement["passed"] for statement in statements),
+        "has_passed": all(statement["has_passed"] for statement in statements),
         "statements": list(statements),
     } | changes
 

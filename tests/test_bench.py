@@ -22,11 +22,11 @@ from scipy.optimize import approx_fprime
 from scipy.special import softmax as scipy_softmax
 
 from benchmarks import _clouds, _derived, _marginals, _problems, _running, _worker
-from benchmarks._measure import measured
+from benchmarks._measure import measure_job
 from benchmarks._page import page
 from benchmarks._report import load, names, report
 from benchmarks._trial import Job, Trial
-from benchmarks._worker import measurement
+from benchmarks._worker import measure_trial
 from benchmarks.methods.covariances import blow_up_times, times_of_traces
 from meanfield import _folders
 
@@ -42,11 +42,11 @@ time.sleep(60)
 """
 HOLDING = """
 import numpy as np
-from benchmarks._measure import measured
+from benchmarks._measure import measure_job
 from benchmarks._trial import Job
 np.ones(20_000_000)  # 160 MB, held and let go before
-job = Job(lambda: np.ones(10_000_000).sum(), lambda _: {}, most=1)
-print(measured(job)["memory"])
+job = Job(lambda: np.ones(10_000_000).sum(), lambda _: {}, max_repeats=1)
+print(measure_job(job)["memory"])
 """
 
 
@@ -86,7 +86,7 @@ def test_a_failure_becomes_a_row_with_its_reason():
 def test_a_timeout_ends_the_job_and_its_children(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ):
-    monkeypatch.setattr(_running, "PATIENCE", 2.0)
+    monkeypatch.setattr(_running, "TIMEOUT", 2.0)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     (tmp_path / "sitecustomize.py").write_text(SLEEPERS.format(str(tmp_path / "pid")))
     assert _running.outcome(TRIAL)["reason"] == "took more than 2 s"
@@ -96,8 +96,8 @@ def test_a_timeout_ends_the_job_and_its_children(
 
 def test_times_are_medians_without_the_first_run():
     pauses: Iterator[float] = iter([0.2, 0.01, 0.05, 0.02, *[0.02] * 50])
-    job = Job(lambda: time.sleep(next(pauses)), lambda _: {"error": 0.5}, most=3)
-    actual = measured(job, scale=10.0)
+    job = Job(lambda: time.sleep(next(pauses)), lambda _: {"error": 0.5}, max_repeats=3)
+    actual = measure_job(job, scale=10.0)
     assert actual["repeats"] == 3
     assert 0.2 <= actual["seconds"] < 0.45
     assert 0.1 <= actual["best_seconds"] < 0.2
@@ -153,7 +153,7 @@ def test_marginals_of_a_plan_are_measured_at_both_sides():
 
 def test_small_clouds_move_by_pot_plans():
     _, law, *_ = [t for t in load("clouds").trials("quick") if "sinkhorn" in t.problem]
-    x, w = _clouds.starts(law)[0], np.full(law.n, 1 / law.n)
+    x, w = _clouds.initial_states(law)[0], np.full(law.n, 1 / law.n)
     plan = ot.sinkhorn(w, w, -x @ x.T, 1.0, method="sinkhorn_log", stopThr=1e-14)
     assert_close(_clouds.velocity(law, x), -law.n * np.asarray(plan) @ x, ulps=1e5)
 
@@ -163,7 +163,7 @@ def test_small_clouds_end_where_other_libraries_end():
     """All take the same steps, so the error of the method cancels."""
     trials = load("clouds").trials("quick")
     fixed = [t for t in trials if "softmax" in t.problem and t.settings["steps"]]
-    rows = [measurement(trial) for trial in fixed]
+    rows = [measure_trial(trial) for trial in fixed]
     assert len(rows) == 4
     errors = [row["error"] for row in rows]
     assert 1e-7 < errors[0] < 1e-3
@@ -275,7 +275,9 @@ def test_the_median_process_is_reported(
     monkeypatch: pytest.MonkeyPatch, seconds: list[float], expected: float
 ):
     times = iter(seconds)
-    monkeypatch.setattr(_running, "_in_a_process", lambda _: row(seconds=next(times)))
+    monkeypatch.setattr(
+        _running, "_measure_in_process", lambda _: row(seconds=next(times))
+    )
     assert _running.outcome(TRIAL, len(seconds))["seconds"] == expected
 
 
@@ -290,9 +292,9 @@ def test_an_interrupt_keeps_finished_measurements(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(_running, "outcome", outcome)
     written: list[dict[str, Any]] = []
     shown_reports: list[dict[str, Any]] = []
-    listeners = {"kept": written.append, "cut": shown_reports.append}
+    listeners = {"on_row": written.append, "on_interrupt": shown_reports.append}
     with pytest.raises(KeyboardInterrupt):
-        report(["softmax"], "quick", [], told=lambda *_: None, **listeners)
+        report(["softmax"], "quick", [], on_trial=lambda *_: None, **listeners)
     assert [len(report["rows"]) for report in written + shown_reports] == [1, 1]
     assert page([written[0]])
 
@@ -301,10 +303,12 @@ def test_a_non_finite_measurement_is_rejected(
     monkeypatch: pytest.MonkeyPatch,
 ):
     """Rejected at its trial, so that other measurements are not lost at the end."""
-    facts = Job(lambda: None, lambda _: {"steps": np.int64(3)}, warmups=0, most=1)
-    monkeypatch.setattr(_worker, "_maker", lambda _: lambda _: facts)
+    facts = Job(
+        lambda: None, lambda _: {"steps": np.int64(3)}, warmups=0, max_repeats=1
+    )
+    monkeypatch.setattr(_worker, "_load_maker", lambda _: lambda _: facts)
     with pytest.raises(TypeError, match="int64"):
-        measurement(TRIAL)
+        measure_trial(TRIAL)
 
 
 def test_a_failure_of_the_library_exits_with_6(cli: CLI, tmp_path: Path):

@@ -219,7 +219,7 @@ def test_a_run_in_a_closed_box_loses_no_mass_and_stays_inside(tmp_path: Path):
         "frames": 3,
     }
     result = execute(parse(keys), out=tmp_path / "run")
-    grid, estimate = result.measures[0], result.outcome.doubt
+    grid, estimate = result.measures[0], result.outcome.error_estimate
     assert isinstance(grid, Grid)
     assert isinstance(grid.box, ClosedBox)
     assert result.outcome.status == Status.FINISHED

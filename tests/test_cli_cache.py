@@ -166,7 +166,7 @@ def test_least_recently_read_programs_are_evicted(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_bytes(b"x" * 5000)
     prune(tmp_path, 1000)
     assert len(list(tmp_path.glob("*-cache"))) == 10
-    (tmp_path / ".looked-at").unlink()
+    (tmp_path / ".last-prune").unlink()
     prune(tmp_path, 500)
     entries = {f"jit_f-{age}-cache" for age in range(4)}
     assert {path.name for path in tmp_path.glob("*-cache")} == entries

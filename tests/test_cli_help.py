@@ -10,7 +10,7 @@ from conftest import CommandResult
 from rich.console import Console
 
 from meanfield.cli import COMMANDS, app
-from meanfield.spec import RunSpec
+from meanfield.spec import KEYS, RunSpec
 
 Command = Callable[..., CommandResult]
 
@@ -23,6 +23,7 @@ FUNCTIONS |= {
     "train start": "networks.train:start",
     "train resume": "networks.train:resume",
     "train show": "networks.train:show",
+    "train evaluate": "networks.train:evaluate",
     "train export": "networks.train:export",
 }
 ENTRY = re.compile(r"^    \*{0,2}(\w+): ((?:.+\n?)(?:^     +.+\n?)*)", re.MULTILINE)
@@ -76,11 +77,29 @@ def test_help_describes_every_key(
     cli: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "80")
-    output = flat(cli("simulate", "--help").out)
+    output = flat(cli("simulate", "--help-all").out)
     fields = RunSpec.model_fields.items()
     keys = {k: f for k, f in fields if k not in ("source", "layers", "terms")}
     unsaid = [k for k, f in keys.items() if flat(f.description or "?") not in output]
     assert unsaid == []
+
+
+def test_rare_options_are_options_in_by_help_all_only(
+    cli: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    rare = {f"--{k.replace('_', '-')}" for k, row in KEYS.items() if row.is_rare}
+    everything = cli("simulate", "--help-all").out
+    short = cli("simulate", "--help").out
+    options_in = lambda text: set(re.findall(r"^│ (--[\w-]+)", text, re.MULTILINE))
+    assert rare
+    assert options_in(everything) - options_in(short) == rare
+    assert options_in(short) < options_in(everything)
+    counts = [int(n) for n in re.findall(r"\((\d+) more with --help-all\)", short)]
+    assert sum(counts) == len(rare)
+    assert "more with" not in everything
+    for command in ("train start", "models list", "list"):
+        assert cli(*command.split(), "--help-all").out.startswith("Usage:")
 
 
 def test_help_text_is_wrapped_only_by_the_terminal(

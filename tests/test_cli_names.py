@@ -29,7 +29,7 @@ def test_every_listed_name_can_be_shown(cli: Command, kind: str) -> None:
     for row in rows:
         result = cli("show", row["name"])
         assert result.code == 0, result.err
-        for value in (row["name"], row.get("what", "")):
+        for value in (row["name"], row.get("description", "")):
             assert value in result.out
         assert not {"$", "\\"} & set(result.out)
 

@@ -67,7 +67,7 @@ def test_python_m_meanfield_runs_the_command() -> None:
 
 
 def test_help_shows_every_key(tmp_path: Path) -> None:
-    text = python(MAIN, "simulate", "--help", cache=tmp_path / "cache").stdout
+    text = python(MAIN, "simulate", "--help-all", cache=tmp_path / "cache").stdout
     hidden_keys = {"source", "layers", "terms"}
     keys = [name for name in RunSpec.model_fields if name not in hidden_keys]
     assert [k for k in keys if f"--{k.replace('_', '-')} " not in text] == []

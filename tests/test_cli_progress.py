@@ -12,7 +12,7 @@ from meanfield.endings import Status
 
 
 def step(share: float) -> runs.Progress:
-    outcome = runs.Outcome(Status.FINISHED, 2.0, accepted=7, rejected=3)
+    outcome = runs.Outcome(Status.FINISHED, 2.0, n_accepted=7, n_rejected=3)
     return runs.Progress(2.0, 4.0, share, outcome, 0.125, 1.5, "blocked")
 
 

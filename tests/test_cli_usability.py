@@ -178,7 +178,7 @@ def test_an_existing_completion_file_is_kept(
 def test_presets_are_listed_one_per_line(cli: Command):
     lines = cli("list", "presets").out.splitlines()[1:]
     assert [line.split()[0] for line in lines] == list(presets)
-    assert all(presets[line.split()[0]].what in line for line in lines)
+    assert all(presets[line.split()[0]].description in line for line in lines)
     assert max(map(len, map(str.rstrip, lines))) <= 80
 
 

@@ -9,13 +9,13 @@ from experiments.collapse.tokens import (
     LAYERS,
     START,
     Sizes,
-    drawn,
-    least,
-    most,
-    without_skip,
+    draw_tokens,
+    flow_bound,
+    layer_bound,
+    layer_diameters,
 )
 
-DRAWS = drawn(Sizes(n=12, d=3, draws=2), seed=4)
+DRAWS = draw_tokens(Sizes(n=12, d=3, draws=2), seed=4)
 
 
 def diameter(x: np.ndarray) -> float:
@@ -24,7 +24,7 @@ def diameter(x: np.ndarray) -> float:
 
 def test_layers_without_skip_are_products_with_softmax() -> None:
     """The first four layers: later diameters are rounding errors of the mean."""
-    actual = without_skip("softmax", DRAWS).diameters
+    actual = layer_diameters("softmax", DRAWS).diameters
     for Q, K, x, diameters in zip(*DRAWS, actual, strict=True):
         for D in diameters[:4]:
             assert abs(D - diameter(x)) <= 1e-11 * D + 1e-15
@@ -32,7 +32,7 @@ def test_layers_without_skip_are_products_with_softmax() -> None:
 
 
 def test_one_slice_only_permutes_tokens() -> None:
-    collapse = without_skip("esp, one slice", DRAWS)
+    collapse = layer_diameters("esp, one slice", DRAWS)
     assert np.all(collapse.diameters == collapse.diameters[:, :1])
 
 
@@ -54,8 +54,8 @@ def test_bounds_are_reached_by_two_tokens_on_a_line() -> None:
     for _ in range(6):
         x = softmax(4 * x @ x.T, axis=1) @ x
         shares.append(float(np.ptp(x)) / np.sqrt(START))
-    assert_close(most(LAYERS)[:7], np.array(shares), ulps=1e4)
+    assert_close(layer_bound(LAYERS)[:7], np.array(shares), ulps=1e4)
     times = np.arange(4.0)
     cube = lambda t, D: -START * D**3
     solution = solve_ivp(cube, (0, 3), [1.0], t_eval=times, rtol=1e-10, atol=1e-12)
-    np.testing.assert_allclose(least(times), solution.y[0], rtol=1e-8)
+    np.testing.assert_allclose(flow_bound(times), solution.y[0], rtol=1e-8)

@@ -60,7 +60,7 @@ def test_gaussian_and_grid_follow_the_closed_form(tmp_path: Path) -> None:
         np.testing.assert_allclose(means, exact, rtol=tolerance)
     last = softmax.gaps[-1]
     assert last.pair == ("gaussian", "grid")
-    assert last.parting is None
+    assert last.separation is None
     assert last.distance_method == "quantiles"
 
 
@@ -117,7 +117,7 @@ def test_compare_shows_a_closure_departing_from_the_density(
     actual = json.loads(result.out)
     assert "approximation" in actual["measures"]["gaussian"]["label"]
     pair = actual["pairs"][0]
-    assert pair["parting"]["time"] > 0
+    assert pair["separation"]["time"] > 0
     assert "the closure is an approximation" in pair["verdict"]
     assert actual["measures"]["grid"]["outflow"] < 1e-6
     record = json.loads((tmp_path / "both" / "comparison.json").read_text())
@@ -130,8 +130,8 @@ def test_representations_that_reject_the_spec_are_skipped_with_a_note() -> None:
     spec = parse({**BASE, "d": 3})
     actual = runs.sides(spec, ("points", "gaussian", "grid"))
     assert [side.measure for side in actual.members] == ["points", "gaussian"]
-    assert len(actual.left_out) == 1
-    assert "grid is left out: A grid has one or two dimensions" in actual.left_out[0]
+    assert len(actual.omitted) == 1
+    assert "grid is left out: A grid has one or two dimensions" in actual.omitted[0]
 
 
 @pytest.mark.parametrize(
@@ -204,7 +204,7 @@ def test_rank_attentions_are_compared_with_equal_steps() -> None:
     assert len(three.members) == 2
     assert (
         "grid is left out: Attention by ranks supports densities on a line only"
-        in three.left_out[0]
+        in three.omitted[0]
     )
     assert gaussian.reasons == ()
     for A in (1.0, [[2.0, 0.0], [0.0, -1.0]]):  # on one of two slices

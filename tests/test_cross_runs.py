@@ -155,7 +155,7 @@ def test_a_resumed_run_has_the_same_context_or_is_rejected(tokens: Path, encoder
     runs.execute(spec, out=folder / "whole")
     with pytest.raises(KeyboardInterrupt):
         runs.execute(spec, out=folder / "cut", report=stop_after_one)
-    moves = RunStore.open(folder / "cut").attrs["inputs"]["moves"]
+    moves = RunStore.open(folder / "cut").attrs["inputs"]["flow"]
     assert set(moves) == {str(tokens), str(encoder)}
     bytes_before = tokens.read_bytes()
     np.save(tokens, np.zeros((6, 2)))

@@ -48,11 +48,11 @@ def test_dry_run_reports_memory_and_time_quickly(cli: Command, kind: str) -> Non
     report = dry(cli, *KINDS[kind])
     assert time.process_time() - middle < LONGEST * (middle - begin)
     assert min(report["memory"], report["disk"]) > 0
-    estimate = report["time"]
+    estimate = report["duration"]
     assert estimate["seconds"] > 0
     stepping = estimate["step"] * estimate["steps"] * estimate["members"]
-    assert estimate["seconds"] == pytest.approx(stepping + estimate["between"])
-    assert not estimate["known"]  # of adaptive steps
+    assert estimate["seconds"] == pytest.approx(stepping + estimate["extra_seconds"])
+    assert not estimate["has_fixed_steps"]  # of adaptive steps
 
 
 def test_the_matrices_of_heads_are_part_of_the_memory(cli: Command) -> None:
@@ -72,8 +72,8 @@ def test_dry_run_itemises_its_estimate(cli: Command) -> None:
 
 
 def test_fixed_steps_are_counted(cli: Command) -> None:
-    estimate = dry(cli, "--n=10", "--dt=0.01", "--t=3")["time"]
-    assert (estimate["steps"], estimate["known"]) == (300, True)
+    estimate = dry(cli, "--n=10", "--dt=0.01", "--t=3")["duration"]
+    assert (estimate["steps"], estimate["has_fixed_steps"]) == (300, True)
     assert estimate["stages"] == 1  # of Euler's method
 
 
@@ -82,24 +82,26 @@ def test_dry_run_counts_sorted_slices_and_their_steps(
 ) -> None:
     """Linear in `n`: 0.3 to 0.4 s of a core for 100 000 tokens, 8 slices."""
     slices = "--options=slices=random:8"
-    one_slice = dry(cli, "--attention=esp", "--n=100000", "--d=8", slices)["time"]
-    assert (one_slice["steps"], one_slice["stages"], one_slice["known"]) == (
+    one_slice = dry(cli, "--attention=esp", "--n=100000", "--d=8", slices)["duration"]
+    assert (one_slice["steps"], one_slice["stages"], one_slice["has_fixed_steps"]) == (
         128,
         1,
         True,
     )
     cores = os.cpu_count() or 1
     assert 0.3 < one_slice["step"] * cores < 0.45
-    ten_times = dry(cli, "--attention=esp", "--n=1000000", "--d=8", slices)["time"]
+    ten_times = dry(cli, "--attention=esp", "--n=1000000", "--d=8", slices)["duration"]
     assert ten_times["step"] == pytest.approx(10 * one_slice["step"], rel=0.01)
     heads = "--A=normal", "--V=normal", "--heads=2"
-    pair = dry(cli, "--attention=esp", "--n=100000", "--d=8", slices, *heads)["time"]
+    pair = dry(cli, "--attention=esp", "--n=100000", "--d=8", slices, *heads)[
+        "duration"
+    ]
     assert pair["step"] == pytest.approx(2 * one_slice["step"], rel=0.01)
     Path("run.toml").write_text(
         "layers = [{t = 0.0, V = 1.0}, {t = 0.5, V = -1.0}]", "utf-8"
     )
     layers = ("run.toml", "--attention=esp", "--n=100000", "--d=8", slices)
-    assert dry(cli, *layers)["time"]["step"] == one_slice["step"]
+    assert dry(cli, *layers)["duration"]["step"] == one_slice["step"]
 
 
 @pytest.mark.slow_cases("sinkhorn")
@@ -107,15 +109,16 @@ def test_dry_run_counts_sorted_slices_and_their_steps(
 def test_dry_run_counts_a_plan_per_prefix(cli: Command, name: str) -> None:
     attention = ("--n=4000", "--d=8", f"--attention={name}")
     whole, masked = (
-        dry(cli, *attention, *mask)["time"]["step"] for mask in ((), ("--mask=causal",))
+        dry(cli, *attention, *mask)["duration"]["step"]
+        for mask in ((), ("--mask=causal",))
     )
     assert masked == pytest.approx(4000 * whole, rel=0.01)
 
 
 def test_dry_run_counts_the_keys_of_a_context(cli: Command, tmp_path: Path) -> None:
     np.save(tmp_path / "c.npy", np.random.default_rng(0).normal(size=(5_000, 8)))
-    self_seconds = dry(cli, "--n=100000", "--d=8")["time"]["seconds"]
-    context_seconds = dry(cli, "--n=100000", "--d=8", "--context=@c.npy")["time"][
+    self_seconds = dry(cli, "--n=100000", "--d=8")["duration"]["seconds"]
+    context_seconds = dry(cli, "--n=100000", "--d=8", "--context=@c.npy")["duration"][
         "seconds"
     ]
     assert context_seconds == pytest.approx(self_seconds / 20, rel=0.1)
@@ -136,14 +139,14 @@ def test_dry_run_counts_the_keys_of_a_context(cli: Command, tmp_path: Path) -> N
 def test_steps_beyond_all_counts_are_estimated(
     cli: Command, options: tuple[str, ...]
 ) -> None:
-    estimate = dry(cli, *options)["time"]
+    estimate = dry(cli, *options)["duration"]
     assert 0 < estimate["steps"] <= 2**53
     words = cli("simulate", *options, "--dry-run").out
     assert ("over 9e+15 steps" in words) == (estimate["steps"] == 2**53)
 
 
 def test_estimates_grow_with_the_number_of_pairs(cli: Command) -> None:
-    time_of = lambda *options: dry(cli, "--d=8", *options)["time"]["seconds"]
+    time_of = lambda *options: dry(cli, "--d=8", *options)["duration"]["seconds"]
     seconds = time_of("--n=100000")
     assert time_of("--n=200000") == pytest.approx(4 * seconds, rel=0.01)
     assert time_of("--n=100000", "--draws=5") == pytest.approx(5 * seconds)
@@ -154,7 +157,7 @@ def test_estimates_grow_with_the_number_of_pairs(cli: Command) -> None:
 
 def test_members_of_a_family_are_counted(cli: Command) -> None:
     report = dry(cli, "--measure=gaussian", "--starts=random:37", "--d=3")
-    assert report["members"] == report["time"]["members"] == 37
+    assert report["members"] == report["duration"]["members"] == 37
 
 
 def test_dry_run_counts_tokens_from_a_file(cli: Command, tmp_path: Path) -> None:
@@ -210,7 +213,7 @@ def test_soft_sorts_are_three_exact_sums_for_each_slice(cli: Command) -> None:
             "three": ("--options=slices=random:3",),
         }.items()
     }
-    steps = {name: report["time"]["step"] for name, report in reports.items()}
+    steps = {name: report["duration"]["step"] for name, report in reports.items()}
     softmax = dry(cli, "--n=30000", "--d=2")["exact"]["step"]
     assert steps["plain"] == pytest.approx(6 * softmax, rel=0.01)
     assert steps["three"] == pytest.approx(9 * softmax, rel=0.01)
@@ -252,7 +255,7 @@ def test_the_estimate_of_a_model_run_matches_the_measurement(cli: Command) -> No
     measurements = {366: (94, 235), 11: (6, 57)}
     for words, (seconds, steps) in measurements.items():
         options = ("--model=minilm", f"--text={'word ' * words}", "--precision=single")
-        estimate = dry(cli, *options, "--rtol=1e-3")["time"]
+        estimate = dry(cli, *options, "--rtol=1e-3")["duration"]
         of_two = estimate["seconds"] * (os.cpu_count() or 1) / 2
         assert seconds / 3 < of_two < 3 * seconds
         assert steps / 3 < estimate["steps"] < 3 * steps

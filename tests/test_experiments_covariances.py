@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from helpers import assert_reportable
 
-from experiments.covariances.families import names
+from experiments.covariances.families import ending_names
 from meanfield import runs
 from meanfield.reproduce import Case, Findings, Size, load
 from meanfield.spec import parse
@@ -175,7 +175,7 @@ def test_members_of_figure_6b_end_as_in_a_loop_without_factors():
     steps = clipped_euler(members[0].dynamics, jnp.asarray(starts), rule)
     ends, n_steps, endings = inverse_script(starts)
     assert endings == ["blow-up"] * 3 + ["steady"] * 2
-    assert names(steps) == endings
+    assert ending_names(steps) == endings
     np.testing.assert_array_equal(steps.n_steps, n_steps)
     # Rounding of 3e4 steps, grown with what grows.
     np.testing.assert_allclose(steps.final, ends, rtol=1e-7)
@@ -258,4 +258,4 @@ def test_exponential_growth_is_no_blow_up(panel: str):
     assert numbers["endings"] == {"finished": numbers["starts"]}
     against = numbers["code_against_exact"]
     assert against["diverged"] == numbers["starts"]
-    assert against["diverged_and_real"] == 0
+    assert against["diverged_and_blow_up"] == 0

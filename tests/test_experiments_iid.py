@@ -44,8 +44,8 @@ class Orbit(NamedTuple):
         return float(np.min(np.real(self.rates)))
 
 
-def orbits(draw: flows.Draw) -> list[Orbit]:
-    starts = flows.split(draw)[1][..., 0]
+def orbits(draw: flows.Samples) -> list[Orbit]:
+    starts = flows.split_factors(draw)[1][..., 0]
     collected = []
     for q, V, u in zip(draw.Q[:, 0], draw.W, starts, strict=True):
         rates, S = np.linalg.eig(V)
@@ -68,28 +68,28 @@ def experiment_and_findings(
 )
 def panel(request: pytest.FixtureRequest) -> samples.Panel:
     steps = {"random": {3: 0.09}}
-    return samples.panel(samples.Recipe(request.param, steps), "iid", 3, N)
+    return samples.compute_panel(samples.Recipe(request.param, steps), "iid", 3, N)
 
 
 def test_samples_converge_where_their_orbits_meet_the_kernel(
     panel: samples.Panel,
 ) -> None:
-    expected = [orbit.rests for orbit in orbits(flows.drawn(3, N))]
+    expected = [orbit.rests for orbit in orbits(flows.draw_samples(3, N))]
     assert 0 < sum(expected) < N
-    assert independent.settled(panel).tolist() == expected
-    is_blow_up = np.array(panel.exact.endings) == "blow-up"
+    assert independent.is_converged(panel).tolist() == expected
+    is_blow_up = np.array(panel.solutions.endings) == "blow-up"
     assert is_blow_up.tolist() == [not rests for rests in expected]
 
 
 def test_limits_have_the_rank_of_the_kernel(panel: samples.Panel) -> None:
-    is_settled = independent.settled(panel)
-    assert np.all(independent.ranks(panel)[is_settled] == 2)
+    is_settled = independent.is_converged(panel)
+    assert np.all(independent.limit_ranks(panel)[is_settled] == 2)
 
 
 def test_softmax_blows_up_at_the_time_of_its_orbit() -> None:
     r"""$t^* = \int_0^\infty (q \cdot u)^{-2}\, d\tau$."""
-    draw = flows.drawn(3, N)
-    exact = flows.solved("softmax", draw, draw.W)
+    draw = flows.draw_samples(3, N)
+    exact = flows.solve("softmax", draw, draw.W)
     for orbit, t_star in zip(orbits(draw), exact.t_star, strict=True):
         if orbit.rests:
             assert np.isnan(t_star)
@@ -101,8 +101,8 @@ def test_softmax_blows_up_at_the_time_of_its_orbit() -> None:
 
 @pytest.mark.slow
 def test_l2_grows_exponentially_at_most() -> None:
-    draw = flows.drawn(3, N)
-    exact = flows.solved("l2", draw, draw.W)
+    draw = flows.draw_samples(3, N)
+    exact = flows.solve("l2", draw, draw.W)
     assert np.all(np.isnan(exact.t_star))
 
 
@@ -113,11 +113,11 @@ def test_every_sample_is_counted_once(
         experiment_and_findings[1].numbers["all"],
         experiment_and_findings[1].data["ranks"],
     )
-    endings = ("settled", "blow_ups", "outgrown", "open")
+    endings = ("converged", "blow_ups", "exceed_size_bound", "undecided")
     assert sum(numbers[name] for name in endings) == N
-    bars = [data["solved"].sum(), data["grow"].sum(), data["open"].sum()]
+    bars = [data["solved"].sum(), data["unbounded"].sum(), data["undecided"].sum()]
     assert sum(int(bar) for bar in bars) == N
-    bars = [data["kept"].sum(), data["over"].sum(), data["diverged"].sum()]
+    bars = [data["kept"].sum(), data["excess_rank"].sum(), data["diverged"].sum()]
     assert sum(int(bar) for bar in bars) == N
 
 
@@ -129,8 +129,8 @@ def test_findings_are_json_and_can_be_plotted(
     figure = experiment.draw(findings)
     assert [axes.get_title(loc="left") for axes in figure.axes] == [
         "d = 3",
-        "d = 3, by the cut",
+        "d = 3, by threshold",
     ]
     ticks = [label.get_text() for label in figure.axes[0].get_xticklabels()]
-    assert ticks == ["0", "1", "2", "3", "grow", "else"]
+    assert ticks == ["0", "1", "2", "3", "grow", "other"]
     assert figure.legends

@@ -99,8 +99,8 @@ def test_converged_plan_matches_pot(cloud: clouds.Cloud) -> None:
 def test_marginal_error_sees_rows_and_columns() -> None:
     P = np.array([[0.5, 0.5], [0.5, 0.2]])
     assert clouds.marginal_error(P) == pytest.approx(0.3)
-    assert clouds.measured(np.eye(4))["pairs_used"] == pytest.approx(4)
-    assert clouds.measured(np.ones((4, 4)))["pairs_used"] == pytest.approx(16)
+    assert clouds.plan_numbers(np.eye(4))["n_pairs"] == pytest.approx(4)
+    assert clouds.plan_numbers(np.ones((4, 4)))["n_pairs"] == pytest.approx(16)
 
 
 def test_columns_after_softmax_match_the_figure() -> None:
@@ -108,7 +108,7 @@ def test_columns_after_softmax_match_the_figure() -> None:
     cloud = clouds.gaussian_cloud(149, n=10, epsilon=1.0)
     columns = softmax(scores(cloud), axis=1).sum(axis=0)
     assert numbers["softmax"]["column_max"] == pytest.approx(columns.max())
-    assert numbers["softmax"]["starved"] == (columns < 0.5).sum()
+    assert numbers["softmax"]["n_low"] == (columns < 0.5).sum()
     assert numbers["unnormalised"]["mass"] == pytest.approx(np.exp(scores(cloud)).sum())
 
 
@@ -117,7 +117,7 @@ def test_error_of_the_columns_falls_at_the_rate_of_the_limit() -> None:
     numbers = load("shahbazi2025-fig2").compute(Case("quick")).numbers
     C = scores(clouds.gaussian_cloud(149, n=10, epsilon=1.0))
     errors = [abs(half_steps(C, steps).sum(0) - 1).max() for steps in (1, 3, 5, 21)]
-    actual = [row["error"] for row in numbers["after"]]
+    actual = [row["error"] for row in numbers["truncated"]]
     np.testing.assert_allclose(actual, errors, rtol=1e-10)
     # The next singular value makes up the gap, (σ₃/σ₂)^21 after so many half-steps.
     sigma = np.linalg.svd(half_steps(C, 2001), compute_uv=False)
@@ -141,7 +141,7 @@ def test_sliced_plans_are_means_of_permutations() -> None:
     for entry, tau in zip(numbers["sliced"], (0.0, 1.0, 100.0), strict=True):
         expected = np.tensordot(softmax(-tau * of_slices / 10), permutations, 1)
         assert entry["error"] < 1e-12
-        assert entry["pairs_used"] == pytest.approx(
+        assert entry["n_pairs"] == pytest.approx(
             np.exp(entr(expected / 10).sum()), rel=1e-9
         )
         over = float(np.sum(expected * costs) / least)
@@ -179,7 +179,7 @@ def test_shares_of_kinds_add_up_and_the_first_token_gathers() -> None:
     np.testing.assert_allclose(kinds["received"].sum("kind"), 1)
     np.testing.assert_allclose(columns["trained"].sum("token"), columns.sizes["token"])
     np.testing.assert_allclose(columns["sinkhorn"], 1, atol=1e-3)
-    assert findings.numbers["most"][0]["token"] == "[CLS]"
+    assert findings.numbers["top_tokens"][0]["token"] == "[CLS]"
 
 
 def test_random_matrices_have_the_spread_of_the_trained(

@@ -42,17 +42,17 @@ def integrate(
     return solution.y[:, -1].reshape(shape)
 
 
-def is_calm(draw: flows.Draw) -> np.ndarray:
+def is_calm(draw: flows.Samples) -> np.ndarray:
     """Samples that an explicit method can follow."""
-    return np.flatnonzero(np.linalg.cond(draw.values) < 30)
+    return np.flatnonzero(np.linalg.cond(draw.positive_values) < 30)
 
 
 @both_attentions
 @pytest.mark.parametrize("d", [3, 4])
 def test_limit_matches_scipy(attention: str, d: int):
     """The remaining distance falls like 1 / t: four times the time, a quarter of it."""
-    draw = flows.drawn(d, 3)
-    expected = flows.limits(draw)
+    draw = flows.draw_samples(d, 3)
+    expected = flows.limit_eigenvalues(draw)
     for i in range(3):
         S0, N = draw.covariances[i], np.linalg.svd(draw.Q[i])[2][d // 2 :].T
         middle = np.linalg.inv(N.T @ np.linalg.inv(S0) @ N)
@@ -72,15 +72,15 @@ def test_limit_matches_scipy(attention: str, d: int):
 def test_solution_matches_scipy_and_conserves_the_inverse(
     attention: str, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(flows, "LAST", 100.0)
-    draw = flows.drawn(4, 40)
+    monkeypatch.setattr(flows, "END_TIME", 100.0)
+    draw = flows.draw_samples(4, 40)
     calm_draws = is_calm(draw)[:2]
     assert len(calm_draws) == 2
-    draw = flows.Draw(*(matrix[calm_draws] for matrix in draw))
-    actual = flows.solved(attention, draw, draw.values)
+    draw = flows.Samples(*(matrix[calm_draws] for matrix in draw))
+    actual = flows.solve(attention, draw, draw.positive_values)
     assert actual.endings == ["finished", "finished"]
     for i in range(2):
-        V, S0 = draw.values[i], draw.covariances[i]
+        V, S0 = draw.positive_values[i], draw.covariances[i]
         S = integrate(attention, draw.Q[i], V, S0, 100.0)
         Y = actual.factors[i, -1]
         np.testing.assert_allclose(Y @ Y.T, S, atol=1e-6)  # steps to 1e-8, stretched
@@ -92,12 +92,12 @@ def test_solution_matches_scipy_and_conserves_the_inverse(
 @both_attentions
 def test_published_steps_match_a_plain_loop(attention: str):
     d, n, rule = 3, 4, Rule(dt=0.09, rest=5e-3, bound=1e3)
-    draw = flows.drawn(d, n)
-    actual = flows.published(attention, draw, draw.values, rule)
+    draw = flows.draw_samples(d, n)
+    actual = flows.published_steps(attention, draw, draw.positive_values, rule)
     for i in range(n):
         S, status, steps = draw.covariances[i], None, 0
         while status is None:
-            R = rate(attention, draw.Q[i], draw.values[i], S) / np.sqrt(d)
+            R = rate(attention, draw.Q[i], draw.positive_values[i], S) / np.sqrt(d)
             values, U = np.linalg.eigh(S + rule.dt * R)
             S, steps = (U * np.maximum(values, 1e-14)) @ U.T, steps + 1
             if np.linalg.norm(R) < rule.rest:
@@ -111,20 +111,22 @@ def test_published_steps_match_a_plain_loop(attention: str):
 
 
 def test_slow_samples_step_like_single_ones():
-    draw, rule = flows.drawn(3, 20), Rule(dt=0.09, rest=1e-3, bound=1e3)
-    whole = flows.published("softmax", draw, draw.values, rule)
+    draw, rule = flows.draw_samples(3, 20), Rule(dt=0.09, rest=1e-3, bound=1e3)
+    whole = flows.published_steps("softmax", draw, draw.positive_values, rule)
     last = int(np.argmax(whole.n_steps))
-    single = flows.Draw(*(matrix[last : last + 1] for matrix in draw))
-    single_limit = flows.published("softmax", single, single.values, rule)
+    single = flows.Samples(*(matrix[last : last + 1] for matrix in draw))
+    single_limit = flows.published_steps(
+        "softmax", single, single.positive_values, rule
+    )
     assert int(single_limit.n_steps[0]) == int(whole.n_steps[last])
     np.testing.assert_allclose(single_limit.final[0], whole.final[last], rtol=1e-9)
 
 
 @both_attentions
 def test_trace_against_the_value_falls(attention: str):
-    draw = flows.drawn(3, 10)
+    draw = flows.draw_samples(3, 10)
     for i in range(10):
-        V, S = draw.values[i], draw.covariances[i]
+        V, S = draw.positive_values[i], draw.covariances[i]
         falls = np.trace(np.linalg.solve(V, rate(attention, draw.Q[i], V, S)))
         M = S @ draw.Q[i].T
         middle = np.eye(1) + 2 * draw.Q[i] @ M
@@ -136,14 +138,14 @@ def test_trace_against_the_value_falls(attention: str):
 
 @pytest.mark.parametrize(("count", "n"), [(0, 20), (7, 20), (20, 20), (99, 100)])
 def test_intervals_are_quantiles_of_beta(count: int, n: int):
-    low, high = counts.interval(count, n)
+    low, high = counts.clopper_pearson_interval(count, n)
     wanted_low = beta.ppf(0.025, count, n - count + 1) if count else 0.0
     wanted_high = beta.ppf(0.975, count + 1, n - count) if count < n else 1.0
     assert (low, high) == pytest.approx((wanted_low, wanted_high), rel=1e-9)
 
 
 def test_draws_are_prefixes_and_independent():
-    small, large = flows.drawn(4, 5), flows.drawn(4, 9)
+    small, large = flows.draw_samples(4, 5), flows.draw_samples(4, 9)
     for a, b in zip(small, large, strict=True):
         np.testing.assert_array_equal(a, b[:5])
     assert not np.any(np.isin(small.G, small.W))
@@ -171,11 +173,11 @@ def test_every_limit_has_the_rank_of_the_kernel(
 ):
     for value in ("identity", "random"):
         numbers = experiment_and_findings[1].numbers[value]
-        assert numbers["at_bound"] == numbers["samples"] == 6
-        assert numbers["blow_ups"] == numbers["diverged_and_real"] == 0
-        assert numbers["rise"] <= 1e-8  # the tolerance of a step
+        assert numbers["with_expected_rank"] == numbers["samples"] == 6
+        assert numbers["blow_ups"] == numbers["diverged_and_blow_up"] == 0
+        assert numbers["max_increase"] <= 1e-8  # the tolerance of a step
         assert numbers["kept"] + numbers["dropped"] == numbers["samples"]
-        parts = numbers["below_by_cut"] + numbers["below_by_steps"]
+        parts = numbers["below_by_threshold"] + numbers["below_by_steps"]
         assert parts == numbers["below"]
 
 
@@ -185,7 +187,9 @@ def test_histograms_count_every_sample(
 ):
     ranks = experiment_and_findings[1].data["ranks"]
     assert np.all(ranks["exact"].sum("rank") == ranks["samples"])
-    counts = ranks["kept"].sum("rank") + ranks["over"].sum("rank") + ranks["diverged"]
+    counts = (
+        ranks["kept"].sum("rank") + ranks["excess_rank"].sum("rank") + ranks["diverged"]
+    )
     assert np.all(counts == ranks["samples"])
 
 

@@ -170,5 +170,5 @@ def test_processes_know_the_statements_of_a_plugin(page: CLI, tmp_path: Path):
     )
     plugins = ["--plugin", "docs/extending/uniform_scores.py", "--plugin", "other.py"]
     assert "2 of 2 statements hold" in run_command(
-        page, ["verify", "mine", "--jobs", "2", *plugins]
+        page, ["verify", "mine", "--workers", "2", *plugins]
     )

@@ -150,8 +150,8 @@ def test_the_page_compares_a_mixture_with_tokens(
     )
     actual = json.loads(run_command(page, [*compare_command, "--json"]))
     (pair,) = actual["pairs"]
-    assert pair["parting"] is None
-    assert pair["distance_how"] == "lower bound by moments"
+    assert pair["separation"] is None
+    assert pair["distance_method"] == "lower bound by moments"
     assert pair["distance_error"] == [None] * 3
     assert "mixture: its components are kept Gaussian" in pair["verdict"]
     assert (tmp_path / "both" / "comparison.png").stat().st_size > 0

@@ -105,11 +105,11 @@ def test_a_gradient_flow_decreases_its_energy_and_resumes(
     E = a["energy"].values
     assert np.all(np.diff(E) < 0)
     for result in (whole, resumed_result, runs.resume(tmp_path / "whole")):
-        assert result.fall is not None
-        assert result.fall.decreased
-        assert float(result.fall.first) == E[0]
-        assert float(result.fall.last) == E[-1]
-        assert float(result.fall.rise) == np.max(np.diff(E))
+        assert result.energy_change is not None
+        assert result.energy_change.is_decreasing
+        assert float(result.energy_change.first) == E[0]
+        assert float(result.energy_change.last) == E[-1]
+        assert float(result.energy_change.rise) == np.max(np.diff(E))
     assert result.outcome.name in ENDINGS.get(name, ("finished", "unresolved"))
     assert a.attrs["title"].startswith("gradient flow of ")
 
@@ -126,7 +126,7 @@ def test_a_gradient_flow_runs_in_single_precision(name: str) -> None:
 
 def test_an_energy_that_is_infinite_does_not_fall() -> None:
     fall = runs.EnergyChange.from_values(np.array([np.inf, np.inf]))
-    assert not fall.decreased
+    assert not fall.is_decreasing
     assert fall.text.startswith("unknown")
 
 
@@ -135,7 +135,7 @@ def test_energy_decrease_records_the_largest_rise() -> None:
         np.array([0.5, 0.75])
     )
     assert (fall.first, fall.last, fall.rise) == (3.0, 0.75, 1.0)
-    assert not fall.decreased
+    assert not fall.is_decreasing
     assert "rose by up to 1" in fall.text
 
 
@@ -172,7 +172,7 @@ def test_a_gaussian_relaxes_to_the_minimum_of_its_free_energy() -> None:
     mean, covariance = runs.moments_of(result.measures[0])
     np.testing.assert_allclose(covariance, 1 + 2 * np.exp(-1.4), rtol=1e-8)
     np.testing.assert_allclose(mean, np.exp(-0.7), rtol=1e-8)
-    assert "among Gaussians" in result.caveat
+    assert "among Gaussians" in result.note
 
 
 INVALID_SPECS: dict[str, tuple[dict[str, Any], type[MeanfieldError], str]] = {
@@ -291,8 +291,8 @@ def test_gradient_flows_work_from_the_command_line(
     assert report["flow_of"] == ["sinkhorn-divergence"]
     assert report["attention"] is None
     assert report["assumed"] == {}
-    assert report["fall"]["decreased"] is True
-    assert report["fall"]["last"] == float(data["energy"][-1])
+    assert report["energy_change"]["is_decreasing"] is True
+    assert report["energy_change"]["last"] == float(data["energy"][-1])
     output = cli("simulate", *common, *flow).out
     assert "points down sinkhorn-divergence" in " ".join(output.split())
     assert "lower at each frame" in " ".join(output.split())

@@ -40,8 +40,8 @@ def test_a_too_narrow_box_is_reported_unresolved(cli: Run, cells: str) -> None:
     actual = report(cli, "--A", "1", "--t", "0.44", "--cells", cells)
     error = abs(1 / (1 - 0.88) / actual["covariance"][0][0] - 1)
     assert error > 0.5
-    assert actual["doubt"]["covariance"] > error
-    assert actual["doubt"]["box"] > actual["doubt"]["cells"]
+    assert actual["error_estimate"]["covariance"] > error
+    assert actual["error_estimate"]["box"] > actual["error_estimate"]["cells"]
     assert actual["ending"] == "unresolved"
     assert "widen the box with `half_width`" in actual["reason"]
 
@@ -52,8 +52,8 @@ def test_the_report_states_when_the_box_does_not_matter(cli: Run) -> None:
     actual = report(cli, "--A=-1", "--t", "0.5", "--cells", "201")
     error = abs(0.5 / actual["covariance"][0][0] - 1)
     assert actual["ending"] == "finished"
-    assert actual["doubt"]["box"] < 1e-4
-    assert error < actual["doubt"]["covariance"] < 1e-3
+    assert actual["error_estimate"]["box"] < 1e-4
+    assert error < actual["error_estimate"]["covariance"] < 1e-3
     assert "the covariance may be off by" in describe_error_estimate(actual)
 
 
@@ -65,7 +65,7 @@ def test_single_precision_has_an_error_estimate(cli: Run) -> None:
     )
     error = abs(0.5 / actual["covariance"][0][0] - 1)
     assert actual["dtype"] == "float32"
-    assert error < actual["doubt"]["covariance"] < 0.1
+    assert error < actual["error_estimate"]["covariance"] < 0.1
 
 
 @pytest.mark.slow
@@ -79,8 +79,8 @@ def test_an_oversmoothed_law_suggests_more_cells(cli: Run) -> None:
     pairs = zip(laws, (early, late), strict=True)
     errors = [abs(s[0, 0] / r["covariance"][0][0] - 1) for (_, s), r in pairs]
     assert (early["ending"], late["ending"]) == ("finished", "unresolved")
-    assert errors[0] < early["doubt"]["covariance"] < 0.1
-    assert 0.04 < errors[1] < late["doubt"]["covariance"]
+    assert errors[0] < early["error_estimate"]["covariance"] < 0.1
+    assert 0.04 < errors[1] < late["error_estimate"]["covariance"]
     assert "more `cells`" in late["reason"]
 
 
@@ -97,8 +97,8 @@ def test_a_resumed_run_has_the_same_error_estimate(cli: Run, tmp_path: Path) -> 
     with pytest.raises(KeyboardInterrupt):
         runs.execute(spec, out=tmp_path / "cut", report=stop)
     halves = [json.loads(cli("resume", "cut", "--json").out) for _ in range(2)]
-    assert whole["doubt"]["covariance"] > 0
-    assert [half["doubt"] for half in halves] == [whole["doubt"]] * 2
+    assert whole["error_estimate"]["covariance"] > 0
+    assert [half["error_estimate"] for half in halves] == [whole["error_estimate"]] * 2
 
 
 @pytest.mark.slow
@@ -112,9 +112,11 @@ def test_a_sweep_reports_error_estimates_and_endings(cli: Run, tmp_path: Path) -
     assert [row["ending"] for row in rows] == ["finished", "unresolved"]
     assert [actual["ending"] for actual in single_reports] == ["finished", "unresolved"]
     for row, actual in zip(rows, single_reports, strict=True):
-        worst = max(actual["doubt"]["covariance"], actual["doubt"]["mean"])
+        worst = max(
+            actual["error_estimate"]["covariance"], actual["error_estimate"]["mean"]
+        )
         # A run ends steps at its frames, a sweep does not.
-        assert float(row["doubt"]) == pytest.approx(worst, rel=1e-2)
+        assert float(row["error_estimate"]) == pytest.approx(worst, rel=1e-2)
 
 
 @pytest.mark.slow

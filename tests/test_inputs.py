@@ -201,7 +201,7 @@ def test_a_missing_device_is_reported() -> None:
 def test_advice_on_exhausted_steps_is_not_yet_followed(solver: str) -> None:
     spec = parse({"measure": "gaussian", "solver": solver})
     end = Gaussian.from_moments([0.0], [[1.0]])
-    outcomes = (Outcome(Status.MAX_STEPS, 0.5, accepted=spec.max_steps),)
+    outcomes = (Outcome(Status.MAX_STEPS, 0.5, n_accepted=spec.max_steps),)
     reason = runs.reason(Result(spec, (end,), outcomes, None, 0.0, {}))
     assert ("kvaerno5" in reason) == (solver != "kvaerno5")
     assert ("raise `max_steps`" in reason) == (solver == "kvaerno5")
@@ -214,7 +214,7 @@ def test_shrinking_steps_are_not_advised_to_increase(
     precision: str, advice: str
 ) -> None:
     spec = parse({"measure": "gaussian", "precision": precision})
-    outcomes = (Outcome(Status.MAX_STEPS, 0.5, accepted=40, rejected=9),)
+    outcomes = (Outcome(Status.MAX_STEPS, 0.5, n_accepted=40, n_rejected=9),)
     end = Gaussian.from_moments([0.0], [[1.0]])
     reason = runs.reason(Result(spec, (end,), outcomes, None, 0.0, {}))
     assert advice in reason

@@ -202,7 +202,8 @@ def test_live_help_lists_only_supported_keys(
     cli: Command, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setenv("COLUMNS", "80")
-    options = set(re.findall(r"^│ (--[\w-]+)", cli("live", "--help").out, re.MULTILINE))
+    text = cli("live", "--help-all").out
+    options = set(re.findall(r"^│ (--[\w-]+)", text, re.MULTILINE))
     flags = {f"--{key.replace('_', '-')}" for key, row in KEYS.items() if row.group}
     hidden_options = {f"--{key.replace('_', '-')}" for key in HIDDEN_KEYS}
     own_options = {"--out", "--title", "--preset", "--member", "--plugin"}

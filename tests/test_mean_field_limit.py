@@ -8,8 +8,8 @@ from experiments.limits.fits import least_squares
 from experiments.mean_field_limit.clouds import (
     Sizes,
     distance_at_start,
-    errors_of,
-    growth_of,
+    measure_errors,
+    measure_growth,
 )
 
 SMALL = Sizes(numbers=(16, 64, 256), draws=12, pairs=4)
@@ -19,13 +19,13 @@ SMALL = Sizes(numbers=(16, 64, 256), draws=12, pairs=4)
 @pytest.mark.slow
 def test_gaps_fall_like_the_root_of_the_number_of_tokens(name: str) -> None:
     """In closed form and on a grid: within four standard errors, which exclude -1."""
-    actual = errors_of(name, SMALL, seed=1)
+    actual = measure_errors(name, SMALL, seed=1)
     log_n = np.log(np.array(actual.numbers, float))
     columns = np.stack([np.ones(3), log_n], axis=1)
-    for values, uncertain in zip(
-        (actual.mean, actual.covariance), actual.uncertain[:2], strict=True
+    for values, log_errors in zip(
+        (actual.mean, actual.covariance), actual.log_errors[:2], strict=True
     ):
-        fit = least_squares(columns, np.log(values), uncertain)
+        fit = least_squares(columns, np.log(values), log_errors)
         assert abs(fit.values[1] + 0.5) < 4 * fit.errors[1]
         assert abs(fit.values[1] + 1.0) > 3 * fit.errors[1]
 
@@ -47,7 +47,7 @@ def test_distances_at_the_start_match_order_statistics() -> None:
 
 def test_pairs_of_clouds_separate_within_the_stability_constant() -> None:
     """And not slower than their means: translated clouds separate at rate one."""
-    actual = growth_of("softmax", SMALL, seed=2)
+    actual = measure_growth("softmax", SMALL, seed=2)
     assert 0.9 < actual.rate < actual.bound
     assert actual.ratios[0] == 1
     R = 0.5 * np.exp(0.25)

@@ -167,7 +167,7 @@ def test_a_run_lasts_a_unit_of_time_for_each_layer(folder: Path) -> None:
 
 def test_a_run_beyond_the_last_layer_reports_it(folder: Path) -> None:
     options = {"model": str(folder), "text": TEXT, "rtol": 1e-2}
-    note_of = lambda **keys: runs.execute(parse({**options, **keys})).caveat
+    note_of = lambda **keys: runs.execute(parse({**options, **keys})).note
     for keys in ({}, {"t": 2.0}, {"model_layers": [0], "t": 0.5}):
         assert "layers act until" not in note_of(**keys)
     beyond = "its layers act until t = 2; the last goes on acting until t = 2.5"
@@ -356,7 +356,7 @@ def test_listing_and_inspecting_load_no_jax(tmp_path: Path) -> None:
     folder = write(tmp_path / "half", arrays=arrays)
     program = (
         "import sys; from meanfield import models;"
-        f"models.listed(); models.inspect(models.load({str(folder)!r}));"
+        f"models.list_models(); models.inspect(models.load({str(folder)!r}));"
         "sys.exit('jax' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

@@ -84,7 +84,7 @@ def test_the_numbers_match_the_network_and_of_its_attention(
         start, tokens = states_of(folder)[0], range(len(x))
         expected = {
             "distance": np.linalg.norm(z - x),
-            "unmoved": np.linalg.norm(start - x),
+            "initial_distance": np.linalg.norm(start - x),
         }
         for name, value in expected.items():
             gap = value / np.linalg.norm(x)

@@ -18,10 +18,10 @@ from meanfield.plotting import draw_head_eigenvalues
 def weights(rng: Generator, h: int, k: int, d: int) -> HeadWeights:
     thin = lambda: rng.normal(size=(h, k, d))
     return HeadWeights(
-        **{name: thin() for name in ("Q", "K", "reading")},
-        **{f"{name}_bias": np.zeros((h, k)) for name in ("query", "key", "reading")},
-        writing=rng.normal(size=(h, d, k)),
-        writing_bias=np.zeros((h, d)),
+        **{name: thin() for name in ("Q", "K", "value_projection")},
+        **{f"{name}_bias": np.zeros((h, k)) for name in ("query", "key", "value")},
+        output_projection=rng.normal(size=(h, d, k)),
+        output_bias=np.zeros((h, d)),
     )
 
 
@@ -32,7 +32,7 @@ def test_eigenvalues_match_dense_matrices(rng: Generator, k: int) -> None:
     actual = eigenvalues(w)
     for head in range(2):
         B = w.K[head].T @ w.Q[head] / np.sqrt(k)
-        V = w.writing[head] @ w.reading[head]
+        V = w.output_projection[head] @ w.value_projection[head]
         score = np.linalg.eigvalsh((B + B.T) / 2)
         largest = np.sort(score[np.argsort(-np.abs(score))[: min(2 * k, d)]])
         np.testing.assert_allclose(actual.score[head], largest, atol=1e-12)
@@ -50,9 +50,14 @@ def test_signs_of_real_parts_are_not_those_of_the_change_of_covariances() -> Non
     """
     M = np.array([[-1.0, 4.0], [0.0, -1.0]])
     identity = np.eye(2)[None]
-    head = {"Q": M[None], "K": identity, "reading": identity, "writing": identity}
+    head = {
+        "Q": M[None],
+        "K": identity,
+        "value_projection": identity,
+        "output_projection": identity,
+    }
     zero = np.zeros((1, 2))
-    biases = ("query_bias", "key_bias", "reading_bias", "writing_bias")
+    biases = ("query_bias", "key_bias", "value_bias", "output_bias")
     actual = eigenvalues(HeadWeights(**head, **dict.fromkeys(biases, zero)))
     product = np.real(actual.product) * np.sqrt(2)  # of ε
     np.testing.assert_allclose(product, -1.0, atol=1e-7)  # √ of rounding: defective

@@ -16,11 +16,11 @@ from meanfield.runs.records._validation import _is_member  # pyright: ignore[rep
 def test_the_error_estimate_of_a_family_is_its_largest() -> None:
     estimates = [ErrorEstimate(c, 0.0, 0.0, c) for c in (1e-4, 0.09, 1e-3)]
     finished = Outcome(Status.FINISHED, 1.0)
-    members = [replace(finished, doubt=estimate) for estimate in estimates]
-    assert combine_outcomes([finished, *members]).doubt == estimates[1]
-    assert combine_outcomes([finished, finished]).doubt is None
+    members = [replace(finished, error_estimate=estimate) for estimate in estimates]
+    assert combine_outcomes([finished, *members]).error_estimate == estimates[1]
+    assert combine_outcomes([finished, finished]).error_estimate is None
     text = describe_error_estimate(
-        {"doubt": [None, *(estimate._asdict() for estimate in estimates)]}
+        {"error_estimate": [None, *(estimate._asdict() for estimate in estimates)]}
     )
     assert "member 2" in text
     assert "off by 9 %" in text
@@ -28,25 +28,28 @@ def test_the_error_estimate_of_a_family_is_its_largest() -> None:
 
 def test_the_predicted_blow_up_of_fixed_steps_round_trips() -> None:
     for due in ((math.nan, math.nan), (0.25, 1e-9)):
-        outcome = Outcome(Status.INTERRUPTED, 1.0, due=due)
+        outcome = Outcome(Status.INTERRUPTED, 1.0, predicted_blow_up=due)
         record = json.loads(json.dumps(outcome.as_json(), allow_nan=False))
         assert _is_member(record)
-        np.testing.assert_array_equal(Outcome.from_json(record).due, due)
-    del record["due"]  # as records of 0.1
+        again = Outcome.from_json(record)
+        np.testing.assert_array_equal(again.predicted_blow_up, due)
+    del record["predicted_blow_up"]  # as records of 0.1
     assert _is_member(record)
-    assert Outcome.from_json(record).due is None
-    assert not _is_member({**record, "due": [0.25]})
+    assert Outcome.from_json(record).predicted_blow_up is None
+    assert not _is_member({**record, "predicted_blow_up": [0.25]})
 
 
 def test_a_lapse_names_the_missed_tolerance():
     """By how much, and after how many iterations; old records have no numbers."""
     lapse = (8.7e-11, 3.7e-11, 97)
-    outcome = Outcome(Status.UNCONVERGED, 0.5, residual=8.7e-11, lapse=lapse)
+    outcome = Outcome(
+        Status.UNCONVERGED, 0.5, residual=8.7e-11, convergence_failure=lapse
+    )
     assert "8.7e-11 where 3.7e-11 was asked, after 97 iterations" in outcome.reason
     assert "--options max_iterations" in outcome.reason
     restored = Outcome.from_json(json.loads(json.dumps(outcome.as_json())))
     assert restored == outcome
     assert outcome.ending().reason == outcome.reason
     old = outcome.as_json()
-    del old["lapse"]
+    del old["convergence_failure"]
     assert Outcome.from_json(old).reason == Status.UNCONVERGED.reason

@@ -30,7 +30,7 @@ SMALLER = {
     "reproduce castin2025-fig1b": "reproduce castin2025-fig1b --size quick",
     "reproduce trained-hypotheses": "reproduce trained-hypotheses --size quick",
     "meanfield reproduce all --size quick": "meanfield reproduce list",
-    "meanfield verify --jobs 2": "meanfield verify --jobs 2 lemma-4.10",
+    "meanfield verify --workers 2": "meanfield verify --workers 2 lemma-4.10",
     "meanfield verify --size full --json": "meanfield verify lemma-B.2 --json",
 }
 

@@ -220,7 +220,7 @@ def test_a_movie_takes_a_colour_map_where_it_has_a_scale(
 
 def test_every_style_option_has_help_and_valid_targets() -> None:
     for name, (option, _, _) in (OPTIONS | options_of(Film)).items():
-        assert option.help or option.without
+        assert option.help or option.negation_help
         assert set(option.movies or ()) <= set(movies)
         takers = {n for n, p in panels.items() if isinstance(p, Panel)}
         assert set(option.panels or ()) <= takers, name

@@ -134,5 +134,5 @@ def test_the_statement_holds_and_its_control_fails(seed: int):
     outcome = verify_statement("mine:covariance", seed=seed)
     claim, control = (trial.checks[0] for trial in outcome.trials)
     assert claim.holds, claim.observed
-    assert control.violated, control.observed
+    assert control.is_violated, control.observed
     assert statements["mine:covariance"].control is not None

@@ -13,6 +13,8 @@ import numpy as np
 import pytest
 
 from meanfield._renamed import KEYWORDS, MEMBERS, RENAMED
+from meanfield.cli import app
+from meanfield.cli.options._renamed_options import RENAMED_OPTIONS, rename_options
 from meanfield.endings import Status
 from meanfield.flows import flow
 from meanfield.measures import AbstractReader, Gaussian, Points
@@ -118,3 +120,46 @@ def test_an_old_keyword_sets_the_new_one():
 
 def test_a_function_with_old_keywords_is_pickled_by_name():
     assert pickle.loads(pickle.dumps(flow)) is flow
+
+
+COMMANDS = [
+    (command, names)
+    for commands, names in RENAMED_OPTIONS.items()
+    for command in commands.split(", ")
+]
+
+
+@pytest.mark.parametrize(("command", "names"), COMMANDS)
+def test_the_new_options_of_a_command_exist(command: str, names: dict[str, str]):
+    node: Any = app
+    for word in command.split():
+        node = node[word]
+    has_options = node.default_command is not None
+    options = node.assemble_argument_collection() if has_options else ()
+    known = {*node, *(name for option in options for name in option.names)}
+    assert set(names.values()) <= known
+    assert not names.keys() & known
+
+
+def test_an_old_option_is_replaced_with_a_note(capsys: pytest.CaptureFixture[str]):
+    line = ["train", "start", "task", "--drops=3,4", "--rehearsal", "--", "--rate"]
+    assert rename_options(line)[3:] == [
+        "--milestones=3,4",
+        "--validation-split",
+        *line[5:],
+    ]
+    assert capsys.readouterr().err.splitlines() == [
+        "`--drops` is called `--milestones` since version 0.3.",
+        "`--rehearsal` is called `--validation-split` since version 0.3.",
+    ]
+    other = ["plot", "train", "start", "--drops"]
+    assert rename_options(other) == other
+    assert rename_options([]) == []
+    assert capsys.readouterr().err == ""
+
+
+def test_an_old_command_is_replaced_before_its_options():
+    assert rename_options(["train", "examine", "examine"])[1:] == [
+        "evaluate",
+        "examine",
+    ]

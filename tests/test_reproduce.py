@@ -12,7 +12,7 @@ import pytest
 from stub_experiment import experiment
 
 import meanfield
-from experiments.gallery import FOLDER, page
+from experiments.gallery import FOLDER, page, refreshed
 from meanfield.errors import (
     InvalidInputError,
     ResourceError,
@@ -261,6 +261,13 @@ def test_the_gallery_holds_every_figure_and_its_caption(tmp_path: Path):
 
 def test_the_committed_gallery_matches_the_committed_numbers():
     assert (FOLDER / "README.md").read_text(encoding="utf-8") == page(FOLDER)
+
+
+@pytest.mark.parametrize("path", sorted(FOLDER.glob("*.json")), ids=lambda p: p.stem)
+def test_committed_texts_are_made_from_the_committed_numbers(path: Path):
+    record = json.loads(path.read_text(encoding="utf-8"))
+    assert record == refreshed(record)
+    assert record["caption"].count(". ") <= 2  # at most three sentences
 
 
 def test_a_broken_experiment_is_a_one_line_error(

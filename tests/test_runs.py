@@ -198,7 +198,7 @@ def test_fixed_steps_match_eulers_method() -> None:
     spec = parse({"n": 1, "A": 0.0, "dt": 0.125, "t": 1.0, "mean": 1.0, "cov": 0.0})
     result = runs.execute(spec)
     assert moments(result)[0] == pytest.approx(1.125**8, rel=1e-14)
-    assert result.outcome.accepted == 8
+    assert result.outcome.n_accepted == 8
 
 
 @pytest.mark.parametrize(

@@ -50,14 +50,14 @@ def test_outcomes_add_up_over_segments() -> None:
         part = segment(stop, steps, residual, Status.FINISHED)
         outcome = outcome.add_segment(part, 2.0, is_bound=True)
     assert outcome.is_running
-    assert outcome.missed_at_most
-    assert (outcome.accepted, outcome.rejected) == (8, 16)
-    assert (outcome.residual, outcome.missed) == (1e-3, 5e-4)
+    assert outcome.is_sum_error_bound
+    assert (outcome.n_accepted, outcome.n_rejected) == (8, 16)
+    assert (outcome.residual, outcome.sum_error) == (1e-3, 5e-4)
     exact, inexact = (segment(2.0, 1, r, Status.FINISHED) for r in (0.0, 1e-9))
     end = outcome.add_segment(exact, 2.0, is_bound=False)  # it meets the tolerance
-    assert (end.name, end.accepted, end.time) == ("finished", 9, 2.0)
-    assert end.missed_at_most
-    assert not outcome.add_segment(inexact, 2.0, is_bound=False).missed_at_most
+    assert (end.name, end.n_accepted, end.time) == ("finished", 9, 2.0)
+    assert end.is_sum_error_bound
+    assert not outcome.add_segment(inexact, 2.0, is_bound=False).is_sum_error_bound
 
 
 def test_combined_outcomes_take_the_latest_time_and_the_worst_status() -> None:
@@ -65,12 +65,12 @@ def test_combined_outcomes_take_the_latest_time_and_the_worst_status() -> None:
 
     cases = [(0.5, Status.STEADY, 1e-3), (2.0, Status.MAX_STEPS, 1e-5)]
     outcomes = [
-        runs.Outcome(code, t, accepted=3, rejected=1, residual=r)
+        runs.Outcome(code, t, n_accepted=3, n_rejected=1, residual=r)
         for t, code, r in cases
     ]
     whole = combine_outcomes(outcomes)
     assert (whole.name, whole.time) == ("max-steps", 2.0)
-    assert (whole.accepted, whole.rejected, whole.residual) == (6, 2, 1e-3)
+    assert (whole.n_accepted, whole.n_rejected, whole.residual) == (6, 2, 1e-3)
 
 
 def test_large_growth_is_mentioned_after_a_resume(tmp_path: Path) -> None:
@@ -79,10 +79,10 @@ def test_large_growth_is_mentioned_after_a_resume(tmp_path: Path) -> None:
     result = runs.execute(parse(keys), out=tmp_path / "run.zarr")
     assert abs(result.growth[0] / np.exp(14) - 1) < 1e-6
     assert result.outcome.name == "finished"
-    assert "the size grew 1.2e+06 times" in result.caveat
-    assert runs.resume(tmp_path / "run.zarr").caveat == result.caveat
+    assert "the size grew 1.2e+06 times" in result.note
+    assert runs.resume(tmp_path / "run.zarr").note == result.note
     calm_run = runs.execute(parse({**keys, "t": 5.0}))
-    assert calm_run.caveat == ""
+    assert calm_run.note == ""
 
 
 @pytest.mark.parametrize(("frames", "segments"), [(2, 1), (11, 2), (12, 3), (16, 3)])
@@ -126,7 +126,7 @@ def test_a_size_bound_stops_at_the_first_step_beyond_it() -> None:
     """One token and x' = x: Euler's 1.1ᵏ passes 3 at the twelfth step."""
     keys = {"n": 1, "mean": 1.0, "cov": 0.0, "A": 0.0, "dt": 0.1, "t": 3.0}
     outcome = runs.execute(parse({**keys, "bound": 3.0})).outcome
-    assert (outcome.name, outcome.accepted) == ("blow-up", 12)
+    assert (outcome.name, outcome.n_accepted) == ("blow-up", 12)
     assert outcome.time == pytest.approx(1.2)
 
 

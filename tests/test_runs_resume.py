@@ -135,7 +135,7 @@ def test_a_damaged_run_is_not_resumed(tmp_path: Path) -> None:
 
 
 MEMBER = {"status": None, "time": 0.3, "t_star": None, "t_star_error": None}
-MEMBER |= {"accepted": 3, "rejected": 0, "residual": 0.0}
+MEMBER |= {"n_accepted": 3, "n_rejected": 0, "residual": 0.0}
 ABSURD = {
     "none": None,
     "no list": {"0": MEMBER},
@@ -144,7 +144,7 @@ ABSURD = {
     "without a status": [{k: v for k, v in MEMBER.items() if k != "status"}],
     "an unknown status": [{**MEMBER, "status": 99}],
     "a time in words": [{**MEMBER, "time": "x"}],
-    "steps below zero": [{**MEMBER, "accepted": -1}],
+    "steps below zero": [{**MEMBER, "n_accepted": -1}],
     "a time beyond all floats": [{**MEMBER, "t_star": 10**400}],
 }
 
@@ -164,11 +164,12 @@ def test_a_stored_time_may_be_an_integer(tmp_path: Path) -> None:
     spec = {**CASES["gaussian"], **TIMES, "dt": 0.1}
     run_and_interrupt(spec, tmp_path / "cut", 1)
     record = read_record(tmp_path / "cut")
-    record.state["members"][0] |= {"due": [10**19, 1], "residual": 0}
+    numbers = {"predicted_blow_up": [10**19, 1], "residual": 0}
+    record.state["members"][0] |= numbers
     write_record(tmp_path / "cut", record)
     outcome = runs.resume(tmp_path / "cut").outcome
     assert outcome.name == "finished"
-    assert outcome.due == (1e19, 1.0)
+    assert outcome.predicted_blow_up == (1e19, 1.0)
 
 
 def test_frames_at_unexpected_times_are_rejected(tmp_path: Path) -> None:

@@ -211,7 +211,7 @@ def test_an_error_is_shown_and_fails() -> None:
 
 @pytest.mark.parametrize("trials", [[], [made.trial("statement")]])
 def test_nothing_measured_is_a_failure(trials: list[Record]) -> None:
-    record = made.identity() | {"trials": trials, "passed": True}
+    record = made.identity() | {"trials": trials, "has_passed": True}
     page = page_of(record)
     assert 'data-kinds="failed"' in page
     assert "not measured" in page or "nothing was measured" in page
@@ -239,7 +239,7 @@ def test_a_control_is_shown_relative_to_its_bound(value: float) -> None:
     record = made.identity()
     check = record["trials"][1]["checks"][0]
     check |= {"observed": value, "relation": "<=", "bound": 0.0, "tolerance": 1e-11}
-    check |= {"holds": value <= 1e-11, "violated": value >= 1e-10}
+    check |= {"holds": value <= 1e-11, "is_violated": value >= 1e-10}
     control = page_of(record).split('<section class="trial control">')[1]
     control = control.split("</section>")[0]
     assert f'<td class="relation">{sign}</td>' in control

@@ -145,7 +145,7 @@ def test_a_run_stores_its_spec(truth: Path) -> None:
     store = RunStore.open(truth)
     attrs = store.dataset().attrs
     assert store.spec == attrs["spec"] == ATTRS["spec"]
-    assert attrs["schema"] == 1
+    assert attrs["schema"] == 2
     assert store.attrs == ATTRS
 
 

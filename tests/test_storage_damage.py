@@ -74,8 +74,8 @@ def test_a_folder_without_record_is_rejected_as_a_run(run: Path) -> None:
 
 def test_a_newer_schema_is_rejected(run: Path) -> None:
     record = json.loads((run / "commit.json").read_text())
-    (run / "commit.json").write_text(json.dumps({**record, "schema": 2}))
-    with pytest.raises(StoreError, match="schema 2"):
+    (run / "commit.json").write_text(json.dumps({**record, "schema": 3}))
+    with pytest.raises(StoreError, match="schema 3"):
         RunStore.open(run)
 
 

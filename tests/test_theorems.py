@@ -17,7 +17,7 @@ MAIN = "from meanfield.cli import main; main()"
 PAPERS = ("castin2025", "sander2022", "uw2023", "tay2020", "shahbazi2025", "new")
 
 
-# These twelve take a third of the time, and run only with `make test-slow`.
+# More than four seconds each, two thirds of the time; only in `make test-slow`.
 LONG = (
     "castin2025:lemma-B.5",
     "castin2025:thm-3.1-stability",
@@ -31,6 +31,37 @@ LONG = (
     "castin2025:lemma-A.1",
     "new:token-collapse-skip",
     "new:drift-precision",
+    "castin2025:sec-4.5-item1",
+    "new:token-collapse",
+    "castin2025:eq-2.4",
+    "castin2025:rem-5.2",
+    "new:drift-limits",
+    "castin2025:thm-3.1-uniqueness-meanfield",
+    "sander2022:eq-3",
+    "castin2025:sec-4.5-item4",
+    "castin2025:lemma-A.5",
+    "shahbazi2025:sec-3.3-complexity",
+    "sander2022:leading-term",
+    "new:N2",
+    "castin2025:eq-2.6",
+    "new:N2-softsort",
+    "castin2025:prop-4.15-mean",
+    "castin2025:rem-5.1",
+    "castin2025:eq-A.9",
+    "castin2025:lemma-4.12",
+    "tay2020:eq-2",
+    "new:N2-pointwise",
+    "sander2022:eq-6",
+    "castin2025:A.1-duality",
+    "new:N3",
+    "castin2025:prop-4.2",
+    "new:cross",
+    "new:N2-flow",
+    "new:N1",
+    "castin2025:lemma-4.6",
+    "new:N2-global",
+    "new:N2-parallel",
+    "castin2025:sec-5.3-rank",
 )
 SHORT = tuple(name for name in statements if name not in LONG)
 
@@ -128,8 +159,8 @@ def test_long_statements_are_verified_by_the_command(long_report: Report) -> Non
 @pytest.mark.parametrize("name", list(statements))
 def test_the_statement_holds_and_its_control_fails(report: Report, name: str) -> None:
     trials = {trial["role"]: trial for trial in report.statements[name]["trials"]}
-    assert trials["statement"]["passed"], trials["statement"]
-    assert trials["control"]["passed"], trials["control"]
+    assert trials["statement"]["has_passed"], trials["statement"]
+    assert trials["control"]["has_passed"], trials["control"]
     assert all(check["why"] for check in trials["statement"]["checks"])
 
 
@@ -142,8 +173,8 @@ MISPRINTED_STATEMENTS = [
 @pytest.mark.parametrize("name", MISPRINTED_STATEMENTS)
 def test_misprints_are_violated_and_corrections_hold(report: Report, name: str) -> None:
     trials = {trial["role"]: trial for trial in report.statements[name]["trials"]}
-    assert trials["printed"]["passed"], trials["printed"]
-    assert trials["corrected"]["passed"], trials["corrected"]
+    assert trials["printed"]["has_passed"], trials["printed"]
+    assert trials["corrected"]["has_passed"], trials["corrected"]
     assert f"`{name}`" in report.errata
 
 

@@ -14,9 +14,9 @@ from experiments.gallery import FOLDER
 from experiments.trained.__main__ import main as train_parts
 from experiments.trained.campaign import Campaign
 from experiments.trained.campaigns import CAMPAIGNS
-from experiments.trained.compared import findings
+from experiments.trained.comparison import findings
 from experiments.trained.costs import HEAD, PAGE, TITLE, table
-from experiments.trained.records import RECORDS, Archive, Line, lines_in, scores
+from experiments.trained.records import RECORDS, Archive, Line, read_lines, scores
 from meanfield.errors import MeanfieldError, UnsupportedError
 from meanfield.reproduce import Case, load
 from meanfield.training import TrainSpec
@@ -93,17 +93,17 @@ def test_verdicts_on_untuned_attention_are_withheld(name: str, is_untuned: str):
     record = json.loads((FOLDER / f"{name}.json").read_text(encoding="utf-8"))
     verdicts = record["numbers"]["verdicts"]
     words = {
-        (claim, outcome["word"]): outcome["mean"]
+        (claim, outcome["conclusion"]): outcome["mean"]
         for claim, outcomes in verdicts.items()
         for outcome in outcomes.values()
-        if outcome["word"]
+        if outcome["conclusion"]
     }
     assert all(
         (word == "withdrawn: attention not tuned") == (is_untuned in claim)
         for claim, word in words
     )
     for mean in words.values():  # what was measured is still shown
-        assert f"{mean:+.2f} (" in record["caption"]
+        assert f"{mean:+.2f} (" in str(record["table"])
 
 
 def lines(rng: np.random.Generator, spec: TrainSpec, shares: list[float]) -> list[Line]:
@@ -112,7 +112,7 @@ def lines(rng: np.random.Generator, spec: TrainSpec, shares: list[float]) -> lis
     for seed, share in zip(spec.seeds, shares, strict=True):
         right = rng.permutation(np.arange(200) < round(200 * share))
         bits = np.packbits(right).tobytes().hex()
-        line = {"seed": seed, "items": 200, "correct": bits, "epochs": [0, 1]}
+        line = {"seed": seed, "n_samples": 200, "correct": bits, "epochs": [0, 1]}
         records.append({**line, "train_loss": [0.5], "seconds": 6.0, "device": "none"})
     return records
 
@@ -140,12 +140,12 @@ def test_verdicts_compare_equal_seeds(
     campaign = dataclasses.replace(solids, protocols={"paper": eight})
     verdicts = compare_variants(rng, monkeypatch, campaign)
     verdict_at_64 = verdicts["Sinkhorn 21 over softmax"]["64"]
-    assert verdict_at_64["word"] == "reproduced"
+    assert verdict_at_64["conclusion"] == "reproduced"
     np.testing.assert_allclose(
         [verdict_at_64["mean"], verdict_at_64["deviation"]], [2, 0], atol=1e-9
     )
     assert (
-        verdict_at_64["pairs"] == 5
+        verdict_at_64["n_pairs"] == 5
     )  # of eight seeds, three share a fold with another
     low, high = verdict_at_64["bootstrap"]
     assert low < 2 < high  # a subset of the samples
@@ -158,14 +158,19 @@ def test_the_best_learning_rate_is_chosen_by_validation(
     """The smallest value wins for a loss, the largest for other metrics."""
 
     def lines_of(self: Archive, spec: TrainSpec) -> list[Line]:
-        assert spec.rehearsal
-        return [{"bits": [spec.recipe.rate, 2 * spec.recipe.rate]} for _ in spec.seeds]
+        assert spec.validation_split
+        return [
+            {"bits": [spec.recipe.learning_rate, 2 * spec.recipe.learning_rate]}
+            for _ in spec.seeds
+        ]
 
     monkeypatch.setattr(Archive, "lines", lines_of)
     least = CAMPAIGNS["characters"]
     arm = (Case("paper"), "softmax", "64")
-    assert least.chosen(*arm).recipe.rate == 5e-4
-    assert dataclasses.replace(least, gain=1).chosen(*arm).recipe.rate == 2e-3
+    assert least.tuned_spec(*arm).recipe.learning_rate == 5e-4
+    assert (
+        dataclasses.replace(least, gain=1).tuned_spec(*arm).recipe.learning_rate == 2e-3
+    )
 
 
 def test_a_truncated_record_line_is_overwritten(tmp_path: Path):
@@ -173,9 +178,9 @@ def test_a_truncated_record_line_is_overwritten(tmp_path: Path):
     archive.add([{"seed": 0}])
     with archive.file.open("a") as stream:
         stream.write('{"seed": 1, "cut')
-    assert lines_in(archive.file) == [{"seed": 0}]
+    assert read_lines(archive.file) == [{"seed": 0}]
     archive.add([{"seed": 2}])
-    assert lines_in(archive.file) == [{"seed": 0}, {"seed": 2}]
+    assert read_lines(archive.file) == [{"seed": 0}, {"seed": 2}]
 
 
 @pytest.mark.parametrize(

@@ -63,7 +63,7 @@ def test_arrays_are_trained_and_constants_stay(name: str, tmp_path: Path):
 
 
 def test_frozen_slices_are_not_trained(tmp_path: Path):
-    variant = dataclasses.replace(VARIANTS["esp-soft"], given=("directions",))
+    variant = dataclasses.replace(VARIANTS["esp-soft"], frozen_arrays=("directions",))
     recipe = dataclasses.replace(RECIPE, epochs=1)
     train(dataclasses.replace(spec(recipe=recipe), variant=variant), tmp_path / "a")
     folder = TrainFolder(tmp_path / "a")
@@ -89,13 +89,18 @@ def test_losses_match_a_handwritten_network(tmp_path: Path):
         x = x @ w["embedding.weight"].T + w["embedding.bias"][None]
         c = x - x.mean(axis=1, keepdims=True)
         z = c / jnp.sqrt((c**2).mean(axis=1, keepdims=True) + 1e-5)
-        z = z * w["encoder.blocks.0.before.weight"][None]
-        z = z + w["encoder.blocks.0.before.bias"][None]
+        z = z * w["encoder.blocks.0.pre_norm.weight"][None]
+        z = z + w["encoder.blocks.0.pre_norm.bias"][None]
         for h in range(2):
             q, k = z @ w[head + "score.Q"][h].T, z @ w[head + "score.K"][h].T
             P = jax.nn.softmax(q @ k.T / np.sqrt(8.0), axis=1)
-            x = x + P @ (z @ w[head + "reading"][h].T) @ w[head + "writing"][h].T
-        return x.mean(axis=0) @ w["reader.weight"].T + w["reader.bias"]
+            x = (
+                x
+                + P
+                @ (z @ w[head + "value_projection"][h].T)
+                @ w[head + "output_projection"][h].T
+            )
+        return x.mean(axis=0) @ w["output_layer.weight"].T + w["output_layer.bias"]
 
     def loss(w: Weights, batch: Array):
         def cross_entropy(x: Array, label: Array):
@@ -193,7 +198,7 @@ def test_the_log_has_the_columns_of_the_matrices(tmp_path: Path):
     rms = np.sqrt(((sums - 1) ** 2).mean(axis=(0, 2)))
     np.testing.assert_allclose(entry["rms"][0][0], rms, rtol=1e-4)
     near = ((sums >= 0.5) & (sums <= 2)).mean(axis=(0, 2))
-    np.testing.assert_allclose(entry["near"][0][0], near, atol=1e-12)
+    np.testing.assert_allclose(entry["fraction_near"][0][0], near, atol=1e-12)
     median = np.quantile(sums, 0.5, axis=(0, 2))
     quantiles = np.asarray(entry["quantiles"])[0, 0]
     np.testing.assert_allclose(quantiles[:, 2], median, rtol=1e-4)
@@ -208,7 +213,7 @@ def test_the_validation_split_never_uses_the_test_set():
 
 
 def test_a_non_finite_loss_stops_and_keeps_the_last_epoch(tmp_path: Path):
-    run = spec(recipe=dataclasses.replace(RECIPE, rate=1e30))
+    run = spec(recipe=dataclasses.replace(RECIPE, learning_rate=1e30))
     with pytest.raises(SimulationError, match="not finite in epoch"):
         train(run, tmp_path / "a")
     assert TrainFolder(tmp_path / "a").record().epoch < 3
@@ -293,14 +298,25 @@ def test_exported_heads_match_the_network(tmp_path: Path):
 
 def test_train_runs_resumes_and_compares(cli: CLI, tmp_path: Path):
     plugin = str(shutil.copy(templates()["task"], tmp_path / "mine.py"))
-    start = ("train", "start", "pairs2", "--epochs", "2", "--batch", "20", "--seeds")
+    start = (
+        "train",
+        "start",
+        "pairs2",
+        "--epochs",
+        "2",
+        "--batch-size",
+        "20",
+        "--seeds",
+    )
     (tmp_path / "mine.py").write_text(
         Path(plugin).read_text().replace('"pairs"', '"pairs2"')
     )
     options = ("--task-options", "count=100", "--plugin", plugin)
     first: CommandResult = cli(*start, "0:3", *options, "--out", "first")
     assert first.code == 0, first.err
-    second = cli(*start, "0:3", "--rate", "0.01", *options, "--out", "second", "--json")
+    second = cli(
+        *start, "0:3", "--learning-rate", "0.01", *options, "--out", "second", "--json"
+    )
     assert second.code == 0, second.err
     output = cli("train", "show", "first", "second", "--plugin", plugin)
     assert "undecided" in output.out

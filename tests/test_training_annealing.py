@@ -23,11 +23,11 @@ from meanfield.training import (
 )
 
 SOFT = {"slices": 3, "tau": 0.1, "power": 1}
-ANNEALING = Annealing("temperature", 0.5, after=1)
+ANNEALING = Annealing("temperature", 0.5, delay=1)
 
 
 def annealed_spec(annealing: Annealing | None = ANNEALING) -> TrainSpec:
-    recipe = dataclasses.replace(RECIPE, cooling=annealing)
+    recipe = dataclasses.replace(RECIPE, annealing=annealing)
     return spec(
         variant=Variant("esp-soft", {**SOFT, "temperature": 0.8}), recipe=recipe
     )
@@ -76,23 +76,23 @@ def test_interrupted_annealing_ends_with_the_same_bytes(tmp_path: Path):
 
 def test_annealing_round_trips_and_is_stored_only_if_set():
     assert TrainSpec.from_json(annealed_spec().as_json()) == annealed_spec()
-    assert "cooling" not in spec().as_json()  # earlier records are found
+    assert "annealing" not in spec().as_json()  # earlier records are found
 
 
 @pytest.mark.parametrize(
     ("annealing", "message"),
     [
-        (Annealing("temperature", 0.5, after=3), "0 to 2; got 3"),
-        (Annealing("temperature", 0.5, after=-1), "0 to 2; got -1"),
-        (Annealing("temperature", 0.0, after=1), "between 0 and 1; got 0"),
-        (Annealing("temperature", 1.0, after=1), "between 0 and 1; got 1"),
-        (Annealing("temperature", np.inf, after=1), "between 0 and 1; got inf"),
-        (Annealing("temperature", np.nan, after=1), "between 0 and 1; got nan"),
+        (Annealing("temperature", 0.5, delay=3), "0 to 2; got 3"),
+        (Annealing("temperature", 0.5, delay=-1), "0 to 2; got -1"),
+        (Annealing("temperature", 0.0, delay=1), "between 0 and 1; got 0"),
+        (Annealing("temperature", 1.0, delay=1), "between 0 and 1; got 1"),
+        (Annealing("temperature", np.inf, delay=1), "between 0 and 1; got inf"),
+        (Annealing("temperature", np.nan, delay=1), "between 0 and 1; got nan"),
     ],
 )
 def test_invalid_annealing_is_rejected(annealing: Annealing, message: str):
     with pytest.raises(InvalidInputError, match=message):
-        Recipe(epochs=3, batch=1, rate=1.0, cooling=annealing)
+        Recipe(epochs=3, batch_size=1, learning_rate=1.0, annealing=annealing)
 
 
 def test_annealing_a_missing_parameter_is_rejected(tmp_path: Path):
@@ -105,8 +105,10 @@ def test_annealing_a_missing_parameter_is_rejected(tmp_path: Path):
 
 
 def test_annealing_an_array_is_rejected(tmp_path: Path):
-    soft = Variant("esp-soft", SOFT, given=("directions",))
-    recipe = dataclasses.replace(RECIPE, cooling=Annealing("directions", 0.5, after=0))
+    soft = Variant("esp-soft", SOFT, frozen_arrays=("directions",))
+    recipe = dataclasses.replace(
+        RECIPE, annealing=Annealing("directions", 0.5, delay=0)
+    )
     with pytest.raises(InvalidInputError, match="no number `directions`"):
         train(spec(variant=soft, recipe=recipe), tmp_path / "a")
 
@@ -114,7 +116,7 @@ def test_annealing_an_array_is_rejected(tmp_path: Path):
 def test_annealing_to_zero_is_rejected(tmp_path: Path):
     """Before training starts: sorts at temperature zero are NaN."""
     with pytest.raises(InvalidInputError, match=r"fall to .*e-42.* nearer to 1"):
-        train(annealed_spec(Annealing("temperature", 3e-21, after=1)), tmp_path / "a")
+        train(annealed_spec(Annealing("temperature", 3e-21, delay=1)), tmp_path / "a")
     assert not (tmp_path / "a").exists()
 
 
@@ -145,7 +147,7 @@ def test_hard_sorts_equal_soft_sorts_at_zero_temperature(
     frozen_names: tuple[str, ...], tmp_path: Path
 ):
     """On trained slices, or on fixed random ones."""
-    soft = Variant("esp-soft", {**SOFT, "temperature": 0.8}, given=frozen_names)
+    soft = Variant("esp-soft", {**SOFT, "temperature": 0.8}, frozen_arrays=frozen_names)
     train(spec(variant=soft), tmp_path / "a")
     losses = [
         evaluate(tmp_path / "a", variant)["loss"]
@@ -169,21 +171,21 @@ def test_an_attention_with_other_arrays_is_rejected(tmp_path: Path):
 def test_train_anneals_and_evaluates(cli: CLI, tmp_path: Path):
     start = (
         "train start patches --attention esp-soft --options slices=2,power=1 "
-        "--task-options patch=28 --epochs 2 --batch 1000 --seeds 0,1 "
-        "--cooling temperature:0.5:1 --out digits --json"
+        "--task-options patch=28 --epochs 2 --batch-size 1000 --seeds 0,1 "
+        "--annealing temperature:0.5:1 --out digits --json"
     )
     result = cli(*start.split())
     assert result.code == 0, result.err
-    assert json.loads(result.out)["spec"]["cooling"] == ["temperature", 0.5, 1]
+    assert json.loads(result.out)["spec"]["annealing"] == ["temperature", 0.5, 1]
     hard = ("digits", "--attention", "esp", "--options", "slices=2")
-    report = json.loads(cli("train", "examine", *hard, "--json").out)
+    report = json.loads(cli("train", "evaluate", *hard, "--json").out)
     assert report["attention"] == "esp, slices 2"
-    assert report["own"]["correct"] == json.loads(result.out)["test"]["correct"]
-    table = cli("train", "examine", *hard).out
-    assert table.split()[:4] == ["seed", "correct,", "own", "loss,"]
+    assert report["original"]["correct"] == json.loads(result.out)["test"]["correct"]
+    table = cli("train", "evaluate", *hard).out
+    assert table.split()[:4] == ["seed", "correct,", "original", "loss,"]
     assert "median" in table
     failure = cli(
-        "train", "start", "patches", "--cooling", "temperature:x", "--out", "b"
+        "train", "start", "patches", "--annealing", "temperature:x", "--out", "b"
     )
     assert failure.code == 2
     assert "temperature:0.8:30; got `temperature:x`" in failure.err

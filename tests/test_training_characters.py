@@ -180,7 +180,7 @@ def test_later_characters_do_not_change_scores(
 def test_non_causal_attention_is_rejected(
     name: str, letters: list[str], tmp_path: Path
 ):
-    recipe = Recipe(epochs=1, batch=4, rate=1e-3)
+    recipe = Recipe(epochs=1, batch_size=4, learning_rate=1e-3)
     options = {**SMALL, "layers": 1}
     spec = TrainSpec("characters", LEAKING[name], recipe, (0,), options)
     with pytest.raises(UnsupportedError, match="a causal mask") as error_info:
@@ -210,7 +210,7 @@ def test_the_loss_is_the_mean_of_entropies_of_the_next_characters(
 def test_a_first_order_text_is_learned(write_texts: WriteTexts, tmp_path: Path):
     """In abacabac… two characters determine the next."""
     write_texts(["abac" * 30] * CHAPTERS)
-    recipe = Recipe(epochs=2, batch=8, rate=3e-3)
+    recipe = Recipe(epochs=2, batch_size=8, learning_rate=3e-3)
     options = {"context": 9, "layers": 1, "windows": 320}
     spec = TrainSpec("characters", CAUSAL["dense"], recipe, (0, 1), options)
     log = train(spec, tmp_path / "a").log

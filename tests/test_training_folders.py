@@ -112,7 +112,7 @@ def test_every_flipped_bit_is_detected_or_harmless(place: Path):
         lambda body: body["log"][-1]["test"].update(correct=[0.99, 0.99]),
         lambda body: body.update(log=[]),
         lambda body: body.update(epoch=-5),
-        lambda body: body["spec"].update(rate=1e-2),
+        lambda body: body["spec"].update(learning_rate=1e-2),
         lambda body: body["weights"].clear(),
     ],
 )
@@ -131,7 +131,7 @@ def test_an_edited_record_is_damaged(place: Path, change: Callable[..., object])
         (lambda body: body.update(epoch=99), "`epoch` is 99 of 1"),
         (lambda body: body.update(epoch=10**30), "`epoch`: "),
         (lambda body: body.update(epoch="1"), "`epoch`: "),
-        (lambda body: body.update(items="x"), "`items`: "),
+        (lambda body: body.update(samples_digest="x"), "`samples_digest`: "),
         (lambda body: body.update(state=["../a", "0" * 64]), "not that of epoch 1"),
         (lambda body: body.update(weights={"../../a": "0" * 64}), "`weights"),
         (lambda body: body.update(more=1), "`more`: "),
@@ -144,10 +144,13 @@ def test_an_edited_record_is_damaged(place: Path, change: Callable[..., object])
         (lambda body: body["log"][1]["test"].update(loss=[[], 1]), "loss"),
         (lambda body: body["spec"].update(seeds=[0, 2**40]), "from 0 to 2³²"),
         (lambda body: body["spec"].update(epochs=1e9), "`spec.epochs`: "),
-        (lambda body: body["spec"].update(batch="x"), "`spec.batch`: "),
-        (lambda body: body["spec"].update(rate=-1.0), "`spec.rate`: "),
+        (lambda body: body["spec"].update(batch_size="x"), "`spec.batch_size`: "),
+        (
+            lambda body: body["spec"].update(learning_rate=-1.0),
+            "`spec.learning_rate`: ",
+        ),
         (lambda body: body["spec"].update(options=3), "`spec.options`: "),
-        (lambda body: body["spec"].update(cooling=[1]), "`spec.cooling"),
+        (lambda body: body["spec"].update(annealing=[1]), "`spec.annealing"),
         (lambda body: body.update(spec=[]), "`spec`: "),
     ],
 )
@@ -291,7 +294,7 @@ def test_a_training_resumes_only_with_its_own_plugin(place: Path, cli: CLI):
             with pytest.raises(InputFileError, match=r"needs its plugin `mine\.py`"):
                 read(files)
     own_plugin.write_text(own_plugin.read_text() + "  # otherwise")
-    evaluate_command = "examine a --attention l2"
+    evaluate_command = "evaluate a --attention l2"
     for command in ("resume a", "show a", "show a a", "export a b", evaluate_command):
         result = cli("train", *command.split(), "--plugin", "mine.py")
         assert "`mine.py` is not what it was when the training began" in result.err
@@ -312,7 +315,7 @@ def test_a_missing_task_names_its_plugin(place: Path, cli: CLI):
 
 def test_a_non_finite_metric_stops_a_training(tmp_path: Path):
     """The one step of an epoch has a finite loss, but ruins the weights."""
-    recipe = Recipe(epochs=1, batch=160, rate=1e38)
+    recipe = Recipe(epochs=1, batch_size=160, learning_rate=1e38)
     with pytest.raises(SimulationError, match="measure after epoch 1 is not finite"):
         train(spec(recipe=recipe), tmp_path / "a")
     assert TrainFolder(tmp_path / "a").record().epoch == 0
@@ -330,7 +333,7 @@ def test_seeds_must_give_distinct_keys():
     [
         ("patches", {"patch": 7.0}),
         ("patches", {"patch": True}),
-        ("patches", {"reading": 1}),
+        ("patches", {"pooling": 1}),
         ("patches", {"shift": "2"}),
         ("solids", {"noise": "0"}),
     ],

@@ -115,7 +115,12 @@ def test_heads_apply_the_attention_matrix_of_the_library(
     S = (x @ np.asarray(head.score.Q).T) @ (x @ np.asarray(head.score.K).T).T
     P = np.exp(S / np.sqrt(WIDTH))
     P /= P.sum(axis=1, keepdims=True)
-    expected = P @ x @ np.asarray(head.reading).T @ np.asarray(head.writing).T
+    expected = (
+        P
+        @ x
+        @ np.asarray(head.value_projection).T
+        @ np.asarray(head.output_projection).T
+    )
     np.testing.assert_allclose(output(layer, mu), expected, rtol=0, atol=1e-13)
 
 
@@ -139,8 +144,8 @@ def test_discontinuous_attention_is_rejected_and_the_rest_has_gradients(
     mu = to_single(points(rng))
     size = lambda layer: jnp.sum(layer(mu) ** 2)
     slope = eqx.filter_jit(eqx.filter_grad(size))(layer)
-    assert np.isfinite(slope.heads.reading).all()
-    assert np.any(np.asarray(slope.heads.reading) != 0)
+    assert np.isfinite(slope.heads.value_projection).all()
+    assert np.any(np.asarray(slope.heads.value_projection) != 0)
 
 
 CROSSING = sorted(set(VARIANTS) - {"sparse-sinkhorn"})

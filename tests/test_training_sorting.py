@@ -24,12 +24,12 @@ VARIANTS = {
     "local": Variant("softmax", mask="block-local:1/2"),
     "sparse": Variant("sparse-sinkhorn", {"blocks": 2}),
 }
-SHORT = Sorting(length=2, taught=400, examined=50)
+SHORT = Sorting(length=2, n_train=400, n_test=50)
 SEEDS = 0, 1
 
 
 def test_targets_are_sorted_and_tests_are_up_to_twice_as_long():
-    task = Sorting(length=6, taught=800, examined=40)
+    task = Sorting(length=6, n_train=800, n_test=40)
     items, split = task.samples(), task.split(3)
     for source, target, n in zip(*items.values(), strict=True):
         assert target[:n].tolist() == sorted(source[:n].tolist())
@@ -46,7 +46,7 @@ def test_targets_are_sorted_and_tests_are_up_to_twice_as_long():
 
 
 def test_five_folds_leave_out_a_fifth_each_and_share_no_test():
-    task = Sorting(length=6, taught=800, examined=40)
+    task = Sorting(length=6, n_train=800, n_test=40)
     splits = [task.split(seed) for seed in range(5)]
     assert {len(split.train) for split in splits} == {800}
     tests = np.concatenate([split.test for split in splits])
@@ -58,7 +58,7 @@ def test_five_folds_leave_out_a_fifth_each_and_share_no_test():
 
 
 @pytest.mark.parametrize(
-    "options", [{"length": 0}, {"examined": 0}, {"taught": 0}, {"taught": 401}]
+    "options", [{"length": 0}, {"n_test": 0}, {"n_train": 0}, {"n_train": 401}]
 )
 def test_invalid_sorting_options_are_rejected(options: dict[str, int]):
     with pytest.raises(InvalidInputError, match="got"):
@@ -111,7 +111,7 @@ def test_every_length_has_a_finite_gradient(name: str, key: PRNGKey):
     options = {"blocks": 4, "W_B": "normal:10"}
     sharp = Variant("sparse-sinkhorn", options)
     variant = sharp if name == "sparse" else VARIANTS[name]
-    task = Sorting(length=4, taught=80, examined=8)
+    task = Sorting(length=4, n_train=80, n_test=8)
     network = to_single(task.network(key, variant))
     items = {k: jnp.asarray(array[-40:]) for k, array in task.samples().items()}
     assert set(items["length"].tolist()) == set(range(1, 9))

@@ -39,7 +39,7 @@ def test_patches_fill_images_and_folds_fill_the_digits():
 @pytest.mark.parametrize(("name", "atol"), [("sinkhorn", 0.0), ("esp-soft", 1e-6)])
 def test_a_single_patch_attends_to_itself(name: str, atol: float, key: PRNGKey):
     """Without a class token an image is one patch: all variants are one network."""
-    task = Patches(patch=28, reading="mean")
+    task = Patches(patch=28, pooling="mean")
     item = {name: jnp.asarray(array[3]) for name, array in task.samples().items()}
     plain = to_single(task.network(key, VARIANTS["softmax"]))
     network = to_single(task.network(key, VARIANTS[name]))

@@ -25,14 +25,14 @@ def test_verdicts_have_the_stated_power(rng: np.random.Generator):
     effect = np.sqrt(10.5 / n)
     for _ in range(2000):
         gaps = rng.normal(effect, 1.0, n)
-        outcomes.append(verdict(gaps, np.zeros(n)).word == "reproduced")
+        outcomes.append(verdict(gaps, np.zeros(n)).conclusion == "reproduced")
     assert 0.87 < np.mean(outcomes) < 0.92  # Student's t sees a little less
 
 
 def test_verdicts_state_the_direction():
-    assert verdict([1.0, 1.1, 0.9], [0.0] * 3).word == "reproduced"
-    assert verdict([0.0] * 3, [1.0, 1.1, 0.9]).word == "contradicted"
-    assert verdict([1.0, -1.0, 0.1], [0.0] * 3).word == "undecided"
-    assert verdict([1.0, 1.1], [0.0] * 2).word == "not enough seeds"
+    assert verdict([1.0, 1.1, 0.9], [0.0] * 3).conclusion == "reproduced"
+    assert verdict([0.0] * 3, [1.0, 1.1, 0.9]).conclusion == "contradicted"
+    assert verdict([1.0, -1.0, 0.1], [0.0] * 3).conclusion == "undecided"
+    assert verdict([1.0, 1.1], [0.0] * 2).conclusion == "not enough seeds"
     with pytest.raises(InvalidInputError, match="vectors of equal length"):
         verdict([1.0], [1.0, 2.0])

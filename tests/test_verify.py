@@ -55,7 +55,7 @@ def check(observed: float, **changes: object) -> Check:
 def test_a_check_holds_or_is_violated_by_a_margin(
     example: Check, holds: bool, violated: bool
 ) -> None:
-    assert (example.holds, example.violated) == (holds, violated)
+    assert (example.holds, example.is_violated) == (holds, violated)
 
 
 def test_gap_is_relative_and_rejects_other_shapes() -> None:
@@ -80,8 +80,8 @@ def test_an_order_is_fitted_despite_the_next_order(power: float) -> None:
     eps = np.array([0.04, 0.02, 0.01, 0.005])
     errors = 3 * eps**power * (1 + eps)
     assert order("x", eps, errors, power).holds
-    assert order("x", eps, errors, power + 1).violated
-    assert order("x", eps, errors, power - 1).violated
+    assert order("x", eps, errors, power + 1).is_violated
+    assert order("x", eps, errors, power - 1).is_violated
 
 
 def test_z_scores_separate_fair_and_biased_samples(
@@ -90,7 +90,7 @@ def test_z_scores_separate_fair_and_biased_samples(
     sample = rng.normal(size=10_000)
     error = float(sample.std() / 100)
     assert z_score("x", float(sample.mean()), 0.0, error).holds
-    assert z_score("x", float(sample.mean()), 0.5, error).violated
+    assert z_score("x", float(sample.mean()), 0.5, error).is_violated
 
 
 def test_exact_transport_of_two_shifted_clouds_is_the_shift(
@@ -143,7 +143,7 @@ def test_an_ascent_finds_the_maximum_and_is_replayed() -> None:
     start = lambda key: {"x": jax.random.normal(key, (2,))}
     actual = ascend(Case("a:b"), "top", bump, start, bound=1.0)
     assert actual.observed == pytest.approx(2, abs=1e-4)
-    assert actual.violated
+    assert actual.is_violated
     witness = actual.evidence.witness  # pyright: ignore[reportOptionalMemberAccess, reportAttributeAccessIssue]
     replayed = ascend(Case("a:b", witnesses={"top": witness}), "top", bump, start)
     assert replayed.observed == pytest.approx(actual.observed, rel=1e-12)
@@ -175,7 +175,7 @@ def test_an_exception_counts_as_failure_not_refutation() -> None:
         actual = report([outcome], "quick", 0)["statements"][0]
     finally:
         statements._items.pop("test:raises")  # pyright: ignore[reportPrivateUsage]
-    assert [t.passed for t in outcome.trials] == [False, False, True, True]
+    assert [t.has_passed for t in outcome.trials] == [False, False, True, True]
     assert outcome.trials[0].error == "ZeroDivisionError: no such number"
     assert outcome.trials[1].error == "there is no control"
     assert actual["verdict"] == "error"
@@ -200,11 +200,11 @@ def test_a_control_is_its_statement_with_a_keyword_broken() -> None:
     with halving_statement() as statement:
         statement.set_control("a third", labels=("x", "y…"), share=1 / 3)
         outcome = verify_statement("test:halved")
-        assert [t.passed for t in outcome.trials] == [True, True]
+        assert [t.has_passed for t in outcome.trials] == [True, True]
         assert [c.label for c in outcome.trials[1].checks] == ["x", "y"]
         assert outcome.trials[1].checks == statement(Case("x"), share=1 / 3)[:2]
         statement.set_control("a third, and what does not see it", share=1 / 3)
-        assert not verify_statement("test:halved").trials[1].passed
+        assert not verify_statement("test:halved").trials[1].has_passed
 
 
 def test_an_ineffective_control_is_reported() -> None:
@@ -215,7 +215,7 @@ def test_an_ineffective_control_is_reported() -> None:
             statement.set_control("a part", part=1 / 3)
         statement.set_control("a third", labels=("x", "z"), share=1 / 3)
         control = verify_statement("test:halved").trials[1]
-        assert not control.passed
+        assert not control.has_passed
         assert control.error == "LookupError: no check is labelled `z`"
 
 

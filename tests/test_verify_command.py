@@ -121,8 +121,8 @@ def test_violation_range_starts_where_a_check_is_violated(
     margin = float(words[2]) if relation == "=" else 0.0
     edge = float(words[0]) + margin
     offset = -1e-9 if relation == ">=" else 1e-9
-    assert example._replace(observed=edge + offset).violated
-    assert not example._replace(observed=edge - offset).violated
+    assert example._replace(observed=edge + offset).is_violated
+    assert not example._replace(observed=edge - offset).is_violated
 
 
 def test_an_unknown_relation_is_rejected():
@@ -133,8 +133,8 @@ def test_an_unknown_relation_is_rejected():
 
 def test_the_table_shows_the_failing_check() -> None:
     fields = {"relation": "<=", "tolerance": 0.1, "tightness": None, "bound": 1.0}
-    strong = {**fields, "label": "far", "observed": 9.0, "violated": True}
-    weak = {**fields, "label": "near", "observed": 1.5, "violated": False}
+    strong = {**fields, "label": "far", "observed": 9.0, "is_violated": True}
+    weak = {**fields, "label": "near", "observed": 1.5, "is_violated": False}
     assert _decisive_check({"role": "control", "checks": [strong, weak]}) is weak
     assert _decisive_check({"role": "control", "checks": [strong]}) is strong
 
@@ -159,7 +159,7 @@ def test_invalid_requests_give_one_line(
         (("verify", "lemma-4.1", "--replay", damaged_file), "is damaged: KeyError", 3),
         (("verify", "--seed", "4", "--replay", full), "measured with `--seed 3`", 2),
         (("verify", "castin2025:lemma-99"), "No statement matches", 2),
-        (("verify", "--jobs", "0"), "at least 1", 2),
+        (("verify", "--workers", "0"), "at least 1", 2),
         (("verify", "--size", "huge"), "quick", 2),
         (("verify", "lemma-4.1", "--replay", "none.json"), "none.json", 3),
         (("verify", "lemma-4.1", "--replay", other_file), "is not a report", 3),
@@ -187,7 +187,7 @@ def test_two_processes_give_the_numbers_of_one(
 ) -> None:
     ids = ("tay2020:F_r-F_c", "castin2025:sec-2.2-gaussian")
     first = json.loads(cli("verify", *ids, "--json").out)
-    two = json.loads(cli("verify", *ids, "--json", "--jobs", "2").out)
+    two = json.loads(cli("verify", *ids, "--json", "--workers", "2").out)
     for statement in (*first["statements"], *two["statements"]):
         statement.pop("seconds")
     assert first == two
@@ -216,7 +216,7 @@ def test_a_report_is_replayed_at_its_witnesses(
 @pytest.fixture
 def running_command(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
     """The command with two processes, at statements that never end."""
-    options = ["mine:", "--jobs", "2"]
+    options = ["mine:", "--workers", "2"]
     for name in (
         "endless",
         "endless-too",
@@ -293,6 +293,6 @@ def test_a_process_that_is_killed_ends_the_command_in_a_line(
     os.kill(last, signal.SIGKILL)
     _, err = running_command.communicate(timeout=60)
     assert running_command.returncode == 4
-    assert "Use fewer `--jobs`" in err.splitlines()[-1]
+    assert "Use fewer `--workers`" in err.splitlines()[-1]
     assert "Traceback" not in err
     assert all(has_ended(pid) for pid in rest)

@@ -30,8 +30,8 @@ VARIANTS = {
     "differential": Variant("differential", {"lambda_": 0.5}),
 }
 PAIRS = "pairs of tests"
-PROJECTIONS = "reading", "writing"
-RECIPE = Recipe(epochs=3, batch=20, rate=3e-3, drops=(3,))
+PROJECTIONS = "value_projection", "output_projection"
+RECIPE = Recipe(epochs=3, batch_size=20, learning_rate=3e-3, milestones=(3,))
 
 
 @functools.cache

@@ -1,4 +1,4 @@
-"""Velocities in cells by `meanfield`, planned as a flow plans them."""
+"""Velocities by sums in cells of `meanfield`, planned as in a flow."""
 
 import functools
 import time
@@ -14,6 +14,7 @@ from scipy.spatial import KDTree
 from benchmarks._problems import relative_gap, tokens
 from benchmarks._trial import Job, Trial
 from meanfield.attention import Attention
+from meanfield.fields import Convergence
 from meanfield.flows import compile_function, motion_of, plan_sums
 from meanfield.measures import AbstractReduction, Blocked, Cells, Points
 from meanfield.scores import Masked, causal
@@ -21,8 +22,8 @@ from meanfield.tokens import Tokens
 
 from .ours import attention_of
 
-ALL = 20_000  # largest number of tokens at which all errors are computed
-LOOKS, EXTREME = 4096, 1024  # sampled tokens; those farthest out, and most isolated
+MAX_FULL = 20_000  # largest number of tokens for which all errors are computed
+N_COMPARED, N_EXTREME = 4096, 1024  # compared tokens, of which farthest and isolated
 
 
 def planned_velocity(trial: Trial) -> Job:
@@ -40,7 +41,7 @@ def causal_velocity(trial: Trial) -> Job:
     attention = attention_of(trial)
     score = Masked(attention.score, causal)
     return _job(
-        trial, eqx.tree_at(lambda of: of.score, attention, score), compile_function
+        trial, eqx.tree_at(lambda a: a.score, attention, score), compile_function
     )
 
 
@@ -48,30 +49,29 @@ def _job(trial: Trial, attention: Attention, compiler: Callable[..., Any]) -> Jo
     x = tokens(trial)
     order = jnp.linspace(0.0, 1.0, trial.n)
     uniform = jnp.full(trial.n, -jnp.log(trial.n))
-    how = Cells(trial.settings["tolerance"])
-    mu = Points(Tokens(jnp.asarray(x), order), uniform, how)
+    reduction = Cells(trial.settings["tolerance"])
+    mu = Points(Tokens(jnp.asarray(x), order), uniform, reduction)
 
     @functools.cache
     def plan() -> tuple[Points, float]:
         start = time.perf_counter()
-        ready = plan_sums(attention, mu, 0.0)
-        return ready, time.perf_counter() - start
+        planned = plan_sums(attention, mu, 0.0)
+        return planned, time.perf_counter() - start
 
     def velocities(x: jax.Array) -> jax.Array:
-        at = plan()[0].replace_coordinates(x)
-        return attention.field(0.0, at)(at.tokens)
+        mu = plan()[0].replace_coordinates(x)
+        return attention.field(0.0, mu)(mu.tokens)
 
-    def facts(found: np.ndarray) -> dict[str, Any]:
-        ready, seconds = plan()
-        freeze = functools.partial(attention.field, 0.0)
-        said = motion_of(ready).sum_convergence(freeze, ready, freeze(ready))
-        at = _looked_at(x)
-        queries = Tokens(jnp.asarray(x[at]), order[at])
+    def facts(values: np.ndarray) -> dict[str, Any]:
+        planned, seconds = plan()
+        convergence = _sum_convergence(attention, planned)
+        indices = _compared_tokens(x)
+        queries = Tokens(jnp.asarray(x[indices]), order[indices])
         exact = np.asarray(compile_function(_exact)(attention, mu, queries))
         return {
-            "error": relative_gap(found[at], exact),
-            "bound": None if said is None else float(said.residual),
-            "cells": _in_words(ready.reduction),
+            "error": relative_gap(values[indices], exact),
+            "bound": None if convergence is None else float(convergence.residual),
+            "cells": _describe_layout(planned.reduction),
             "planning_seconds": seconds,
         }
 
@@ -80,23 +80,30 @@ def _job(trial: Trial, attention: Attention, compiler: Callable[..., Any]) -> Jo
     return Job(lambda: np.asarray(jax.block_until_ready(velocity(mu.tokens.x))), facts)
 
 
-def _exact(attention: Attention, mu: Points, at: Tokens) -> jax.Array:
+def _sum_convergence(attention: Attention, mu: Points) -> Convergence | None:
+    freeze = functools.partial(attention.field, 0.0)
+    return motion_of(mu).sum_convergence(freeze, mu, freeze(mu))
+
+
+def _exact(attention: Attention, mu: Points, queries: Tokens) -> jax.Array:
     pairs = Points(mu.tokens, mu.log_weights, Blocked())
-    return attention.field(0.0, pairs)(at)
+    return attention.field(0.0, pairs)(queries)
 
 
-def _in_words(how: AbstractReduction) -> str:
-    if not isinstance(how, Cells) or how.layout is None:
+def _describe_layout(reduction: AbstractReduction) -> str:
+    if not isinstance(reduction, Cells) or reduction.layout is None:
         return "none, exact sums"
-    return f"{'×'.join(map(str, how.layout.cells))} of {how.layout.nodes} nodes an axis"
+    layout = reduction.layout
+    return f"{'×'.join(map(str, layout.cells))}, {layout.nodes} nodes along each axis"
 
 
-def _looked_at(x: np.ndarray) -> np.ndarray:
-    """Tokens at which errors are computed: the farthest, the most isolated, others."""
-    if len(x) <= ALL:
+def _compared_tokens(x: np.ndarray) -> np.ndarray:
+    """Tokens at which errors are computed: farthest, most isolated, and random ones."""
+    if len(x) <= MAX_FULL:
         return np.arange(len(x))
-    far = np.argsort(-np.sum(x**2, axis=1))[:EXTREME]
-    gaps = KDTree(x).query(x, 2, workers=-1)[0][:, 1]
-    lonely = np.argsort(-gaps)[:EXTREME]
-    others = np.random.default_rng(2).choice(len(x), LOOKS - 2 * EXTREME, replace=False)
-    return np.unique(np.concatenate([far, lonely, others]))
+    far = np.argsort(-np.sum(x**2, axis=1))[:N_EXTREME]
+    distances = KDTree(x).query(x, 2, workers=-1)[0][:, 1]
+    isolated = np.argsort(-distances)[:N_EXTREME]
+    rng, n_others = np.random.default_rng(2), N_COMPARED - 2 * N_EXTREME
+    others = rng.choice(len(x), n_others, replace=False)
+    return np.unique(np.concatenate([far, isolated, others]))

@@ -14,54 +14,58 @@ HIGHEST = jax.lax.Precision.HIGHEST
 A = TypeVar("A", np.ndarray, jax.Array)
 
 
-def solved(trial: Trial) -> Job:
+def scipy_loop(trial: Trial) -> Job:
     """Adaptive steps of SciPy, one cloud after another."""
-    x = _clouds.starts(trial)
+    x = _clouds.initial_states(trial)
 
     def run() -> list[Any]:
         rtol = trial.settings["rtol"]
-        return [_clouds.solved(trial, cloud, rtol, "RK45") for cloud in x]
+        return [_clouds.solve_with_scipy(trial, cloud, rtol, "RK45") for cloud in x]
 
     def facts(solutions: list[Any]) -> dict[str, Any]:
-        ends = np.stack([each.y[:, -1].reshape(x.shape[1:]) for each in solutions])
-        evaluations = sum(each.nfev for each in solutions)
+        ends = np.stack(
+            [solution.y[:, -1].reshape(x.shape[1:]) for solution in solutions]
+        )
+        evaluations = sum(solution.nfev for solution in solutions)
         return _clouds.end_facts(trial, ends, evaluations)
 
     return Job(run, facts, warmups=0)
 
 
-def looped(trial: Trial) -> Job:
+def numpy_loop(trial: Trial) -> Job:
     """Heun steps in NumPy, one cloud after another."""
-    x, steps = _clouds.starts(trial), trial.settings["steps"]
+    x, steps = _clouds.initial_states(trial), trial.settings["steps"]
     rate = lambda cloud: _clouds.velocity(trial, cloud)
 
-    def moved(cloud: np.ndarray) -> np.ndarray:
+    def integrate(cloud: np.ndarray) -> np.ndarray:
         for _ in range(steps):
-            cloud = _stepped(rate, cloud, 1 / steps)
+            cloud = _heun_step(rate, cloud, 1 / steps)
         return cloud
 
-    run = lambda: np.stack([moved(cloud) for cloud in x])
+    run = lambda: np.stack([integrate(cloud) for cloud in x])
     return Job(run, lambda ends: _facts(trial, ends), warmups=0)
 
 
-def vmapped(trial: Trial) -> Job:
+def jax_vmap(trial: Trial) -> Job:
     """Heun steps in JAX, with all clouds batched and dense scores."""
-    x, steps = jnp.asarray(_clouds.starts(trial)), trial.settings["steps"]
+    x, steps = jnp.asarray(_clouds.initial_states(trial)), trial.settings["steps"]
 
     def rate(cloud: jax.Array) -> jax.Array:
         scores = trial.settings["A"] * jnp.matmul(cloud, cloud.T, precision=HIGHEST)
         weights = jax.nn.softmax(scores, axis=1)
         return trial.settings["V"] * jnp.matmul(weights, cloud, precision=HIGHEST)
 
-    def moved(cloud: jax.Array) -> jax.Array:
-        step = lambda _, state: _stepped(rate, state, 1 / steps)
+    def integrate(cloud: jax.Array) -> jax.Array:
+        step = lambda _, state: _heun_step(rate, state, 1 / steps)
         return jax.lax.fori_loop(0, steps, step, cloud)
 
-    of = jax.jit(jax.vmap(moved))
-    return Job(lambda: jax.block_until_ready(of(x)), lambda ends: _facts(trial, ends))
+    batched = jax.jit(jax.vmap(integrate))
+    return Job(
+        lambda: jax.block_until_ready(batched(x)), lambda ends: _facts(trial, ends)
+    )
 
 
-def _stepped(rate: Callable[[A], A], x: A, dt: float) -> A:
+def _heun_step(rate: Callable[[A], A], x: A, dt: float) -> A:
     """One Heun step."""
     first = rate(x)
     return x + dt / 2 * (first + rate(x + dt * first))

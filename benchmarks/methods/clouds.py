@@ -1,4 +1,4 @@
-"""Small clouds by `meanfield`: in default batches, and one at a time."""
+"""Small clouds by `meanfield`: batched, and one at a time."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ import jax
 import numpy as np
 
 import meanfield
-from benchmarks._clouds import end_facts, starts
+from benchmarks._clouds import end_facts, initial_states
 from benchmarks._trial import Job, Trial
 from meanfield.dynamics import stack_trees
 from meanfield.flows import Trajectory, adaptive, ensemble, fixed
@@ -15,22 +15,22 @@ from meanfield.measures import Points
 STAGES = {"tsit5": 6, "heun": 2}  # velocities per step
 
 
-def together(trial: Trial) -> Job:
+def batched(trial: Trial) -> Job:
     """Clouds in batches of the default size of `ensemble`."""
-    return _moved(trial, None)
+    return _ensemble_job(trial, None)
 
 
-def alone(trial: Trial) -> Job:
+def one_at_a_time(trial: Trial) -> Job:
     """Clouds one at a time on each core."""
-    return _moved(trial, 1)
+    return _ensemble_job(trial, 1)
 
 
-def _moved(trial: Trial, together: int | None) -> Job:
+def _ensemble_job(trial: Trial, batch_size: int | None) -> Job:
     settings, identity = trial.settings, np.eye(trial.d)
     attention = meanfield.attentions[settings["attention"]](
         settings["A"] * identity, identity, settings["V"] * identity
     )
-    clouds = stack_trees([Points.uniform(x) for x in starts(trial)])
+    clouds = stack_trees([Points.uniform(x) for x in initial_states(trial)])
     steps = settings["steps"]
     solver = "tsit5" if steps is None else "heun"
     stepping = (
@@ -39,14 +39,14 @@ def _moved(trial: Trial, together: int | None) -> Job:
 
     def run() -> Trajectory:
         ends = ensemble(
-            attention, clouds, [0.0, 1.0], stepping=stepping, batch_size=together
+            attention, clouds, [0.0, 1.0], stepping=stepping, batch_size=batch_size
         )
         return jax.block_until_ready(ends)
 
     def facts(ends: Trajectory) -> dict[str, Any]:
-        tries = np.asarray(ends.n_accepted + ends.n_rejected)
-        steps, most = int(tries.sum()), int(tries.max())
+        n_steps = np.asarray(ends.n_accepted + ends.n_rejected)
+        steps, most_steps = int(n_steps.sum()), int(n_steps.max())
         costs = end_facts(trial, np.asarray(ends.last), STAGES[solver] * steps)
-        return {**costs, "steps": steps, "most_steps": most}
+        return {**costs, "steps": steps, "most_steps": most_steps}
 
     return Job(run, facts)

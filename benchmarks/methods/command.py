@@ -15,20 +15,24 @@ from benchmarks._usage import CHILDREN
 
 MAIN = "from meanfield.cli import main; main()"
 IMPORTS = "import jax, equinox, diffrax"
-TOLD = ("ending", "compile_seconds", "seconds")
+REPORT_KEYS = ("ending", "compile_seconds", "seconds")
 
 
-def again(trial: Trial) -> Job:
+def warm_cache(trial: Trial) -> Job:
     """A run with a warm compilation cache."""
     cache = tempfile.TemporaryDirectory()
-    run = lambda: _simulated(trial, cache.name)
-    return Job(run, _told, usage=CHILDREN)
+    run = lambda: _simulate(trial, cache.name)
+    return Job(run, _facts, usage=CHILDREN)
 
 
-def anew(trial: Trial) -> Job:
+def empty_cache(trial: Trial) -> Job:
     """A run with an empty compilation cache."""
     return Job(
-        _in_empty_cache(lambda cache: _simulated(trial, cache)), _told, 0, 50, CHILDREN
+        _with_empty_cache(lambda cache: _simulate(trial, cache)),
+        _facts,
+        0,
+        50,
+        CHILDREN,
     )
 
 
@@ -36,9 +40,9 @@ def stored(trial: Trial) -> Job:
     """A single run with an empty compilation cache that stores its frames."""
 
     def run(cache: str) -> dict[str, Any]:
-        return _simulated(trial, cache, "--out", str(Path(cache) / "run.zarr"))
+        return _simulate(trial, cache, "--out", str(Path(cache) / "run.zarr"))
 
-    return Job(_in_empty_cache(run), _told, 0, 1, CHILDREN)
+    return Job(_with_empty_cache(run), _facts, 0, 1, CHILDREN)
 
 
 def imports(trial: Trial) -> Job:
@@ -48,23 +52,31 @@ def imports(trial: Trial) -> Job:
     return Job(run, lambda _: {}, usage=CHILDREN)
 
 
-def _in_empty_cache(run: Callable[[str], dict[str, Any]]) -> Callable[[], dict]:
-    def whole() -> dict[str, Any]:
+def _with_empty_cache(run: Callable[[str], dict[str, Any]]) -> Callable[[], dict]:
+    def run_with_cache() -> dict[str, Any]:
         cache = tempfile.mkdtemp()
         try:
             return run(cache)
         finally:
             shutil.rmtree(cache)
 
-    return whole
+    return run_with_cache
 
 
-def _simulated(trial: Trial, cache: str, *more: str) -> dict[str, Any]:
+def _simulate(trial: Trial, cache: str, *extra_arguments: str) -> dict[str, Any]:
     """The JSON object that `simulate --json` prints."""
     options = {"n": trial.n, "d": trial.d, **trial.settings["options"]}
     arguments = [f"--{name}={value}" for name, value in options.items()]
     process = subprocess.run(
-        [sys.executable, "-c", MAIN, "simulate", *arguments, *more, "--json"],
+        [
+            sys.executable,
+            "-c",
+            MAIN,
+            "simulate",
+            *arguments,
+            *extra_arguments,
+            "--json",
+        ],
         env={**os.environ, "XDG_CACHE_HOME": cache},
         stdout=subprocess.PIPE,
         text=True,
@@ -73,11 +85,13 @@ def _simulated(trial: Trial, cache: str, *more: str) -> dict[str, Any]:
     return json.loads(process.stdout)
 
 
-def _told(report: Mapping[str, Any]) -> dict[str, Any]:
-    ending, compiling, integrating = (report[name] for name in TOLD)
+def _facts(report: Mapping[str, Any]) -> dict[str, Any]:
+    ending, compile_seconds, integrating_seconds = (
+        report[name] for name in REPORT_KEYS
+    )
     return {
         "ending": ending,
-        "compile_seconds": compiling,
-        "integrating_seconds": round(integrating, 3),
-        "steps": report["accepted"] + report["rejected"],
+        "compile_seconds": compile_seconds,
+        "integrating_seconds": round(integrating_seconds, 3),
+        "steps": report["n_accepted"] + report["n_rejected"],
     }

@@ -1,6 +1,6 @@
-r"""Covariances under softmax attention with $V = I$, and where they must be.
+r"""Covariances under softmax attention with $V = I$, and their exact solution.
 
-There $\Sigma' = \Sigma (A + A^\top) \Sigma$, so that $\Sigma^{-1}$ is linear in time.
+Here $\Sigma' = \Sigma (A + A^\top) \Sigma$, so $\Sigma^{-1}$ is linear in time.
 """
 
 from typing import Any
@@ -16,11 +16,11 @@ from meanfield.flows import AbstractStop, BlowUp, Trajectory, adaptive, ensemble
 from meanfield.measures import Gaussian
 from meanfield.measures.families import family
 
-PAST = 1.5  # last time, in units of the last blow-up time
-HALVINGS = 60
+END_TIME = 1.5  # in units of the last blow-up time
+N_BISECTIONS = 60
 
 
-def starts(trial: Trial) -> np.ndarray:
+def initial_covariances(trial: Trial) -> np.ndarray:
     """Initial covariances of trace one."""
     covariances = family(trial.settings["starts"], trial.d, key=jax.random.key(0))
     return np.asarray(covariances)
@@ -34,7 +34,7 @@ def score_matrix(trial: Trial) -> np.ndarray:
     return G @ G.T / trial.d + (H - H.T) / trial.d**0.5
 
 
-def bounded(trial: Trial) -> Job:
+def to_trace_bound(trial: Trial) -> Job:
     """An ensemble whose members end at the published bound on the trace."""
     stop = BlowUp(trial.settings["bound"] ** 0.5)
 
@@ -47,7 +47,7 @@ def bounded(trial: Trial) -> Job:
     return Job(_run(trial, stop), facts)
 
 
-def blown(trial: Trial) -> Job:
+def to_blow_up(trial: Trial) -> Job:
     """An ensemble whose members end at their blow-up."""
 
     def facts(trajectory: Trajectory) -> dict[str, Any]:
@@ -59,11 +59,15 @@ def blown(trial: Trial) -> Job:
 
 
 def _run(trial: Trial, stop: AbstractStop | None) -> Any:
-    Sigma, A, identity = starts(trial), score_matrix(trial), np.eye(trial.d)
+    Sigma, A, identity = (
+        initial_covariances(trial),
+        score_matrix(trial),
+        np.eye(trial.d),
+    )
     attention = meanfield.attentions["softmax"](A, identity, identity)
     members = [Gaussian.from_moments(np.zeros(trial.d), S) for S in Sigma]
     stack = jax.tree.map(lambda *leaves: jnp.stack(leaves), *members)
-    ts = np.array([0.0, PAST * blow_up_times(Sigma, A).max()])
+    ts = np.array([0.0, END_TIME * blow_up_times(Sigma, A).max()])
     stepping = adaptive(rtol=trial.settings["rtol"])
     return lambda: jax.block_until_ready(
         ensemble(attention, stack, ts, stepping=stepping, stop=stop)
@@ -71,10 +75,10 @@ def _run(trial: Trial, stop: AbstractStop | None) -> Any:
 
 
 def time_facts(trial: Trial, times: np.ndarray, traces: np.ndarray) -> dict[str, Any]:
-    """Time shifts of members with these traces, relative to the exact solution."""
-    Sigma, A = starts(trial), score_matrix(trial)
-    exact, last = times_of_traces(Sigma, A, traces), blow_up_times(Sigma, A)
-    return {"error": float(np.max(np.abs(times - exact) / last))}
+    """Largest time shift of the members to the exact solution with the same trace."""
+    Sigma, A = initial_covariances(trial), score_matrix(trial)
+    exact, blow_ups = times_of_traces(Sigma, A, traces), blow_up_times(Sigma, A)
+    return {"error": float(np.max(np.abs(times - exact) / blow_ups))}
 
 
 def blow_up_times(Sigma: np.ndarray, A: np.ndarray) -> np.ndarray:
@@ -86,11 +90,11 @@ def times_of_traces(Sigma: np.ndarray, A: np.ndarray, traces: np.ndarray) -> np.
     """Times at which the exact solution has these traces, by bisection."""
     inverse, S = np.linalg.inv(Sigma), A + A.T
     low, high = np.zeros(len(Sigma)), blow_up_times(Sigma, A)
-    for _ in range(HALVINGS):
+    for _ in range(N_BISECTIONS):
         middle = (low + high) / 2
         # Closer to the blow-up time the covariance has no numerical inverse.
-        left = inverse - middle[:, None, None] * S
-        there = np.linalg.pinv(left, rcond=0.0, hermitian=True)
-        above = np.trace(there, axis1=1, axis2=2) > traces
-        low, high = np.where(above, low, middle), np.where(above, middle, high)
+        inverse_at_middle = inverse - middle[:, None, None] * S
+        covariance = np.linalg.pinv(inverse_at_middle, rcond=0.0, hermitian=True)
+        is_above = np.trace(covariance, axis1=1, axis2=2) > traces
+        low, high = np.where(is_above, low, middle), np.where(is_above, middle, high)
     return low

@@ -6,7 +6,7 @@ import numpy as np
 
 from benchmarks._trial import Job, Trial
 
-from .covariances import score_matrix, starts, time_facts
+from .covariances import initial_covariances, score_matrix, time_facts
 
 FLOOR = 1e-14  # eigenvalues are clipped here after every step
 REST = 1e-4  # the norm of the right-hand side that ends a member
@@ -21,13 +21,17 @@ class Family(NamedTuple):
     steps: int
 
 
-def published(trial: Trial) -> Job:
+def published_steps(trial: Trial) -> Job:
     """Explicit Euler steps with clipped eigenvalues, until a bound on the trace."""
-    Sigma, A, identity = starts(trial), score_matrix(trial), np.eye(trial.d)
+    Sigma, A, identity = (
+        initial_covariances(trial),
+        score_matrix(trial),
+        np.eye(trial.d),
+    )
     dt, bound = trial.settings["dt"], trial.settings["bound"]
 
     def run() -> Family:
-        ends = [_stepped(S, (A, identity), dt, bound) for S in Sigma]
+        ends = [_integrate(S, (A, identity), dt, bound) for S in Sigma]
         counts = np.array([count for count, _ in ends])
         traces = np.array([trace for _, trace in ends])
         return Family(dt * counts, traces, int(counts.sum()))
@@ -41,7 +45,7 @@ def published(trial: Trial) -> Job:
     return Job(run, facts, warmups=0)
 
 
-def _stepped(
+def _integrate(
     Sigma: np.ndarray, matrices: tuple[np.ndarray, np.ndarray], dt: float, bound: float
 ) -> tuple[int, float]:
     """Number of steps of a member, and its final trace."""

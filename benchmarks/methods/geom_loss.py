@@ -23,7 +23,7 @@ def tensorized(trial: Trial) -> Job:
         backend="tensorized",
     )
 
-    def measured(potentials: tuple[torch.Tensor, torch.Tensor]) -> dict[str, Any]:
+    def error_facts(potentials: tuple[torch.Tensor, torch.Tensor]) -> dict[str, Any]:
         f, g = (
             potential.numpy().ravel() / epsilon - np.log(trial.n)
             for potential in potentials
@@ -34,4 +34,4 @@ def tensorized(trial: Trial) -> Job:
         with torch.no_grad():
             return loss(x, x)
 
-    return Job(run, measured)
+    return Job(run, error_facts)

@@ -21,7 +21,7 @@ HIGHEST = jax.lax.Precision.HIGHEST
 
 def dense(trial: Trial) -> Job:
     """Straightforward dense implementation."""
-    return _velocity(trial, _written_out)
+    return _velocity(trial, _dense_velocity)
 
 
 def dot_product_attention(trial: Trial) -> Job:
@@ -31,17 +31,17 @@ def dot_product_attention(trial: Trial) -> Job:
 
 def cost(trial: Trial) -> Job:
     """A scalar of the velocities of all tokens."""
-    run = _of_cost(trial, _cost)
+    run = _cost_run(trial, _cost)
     return Job(run, lambda scalar: cost_facts(trial, scalar))
 
 
 def gradient(trial: Trial) -> Job:
     """The scalar of `cost` with its gradient with respect to the tokens."""
-    run = _of_cost(trial, jax.value_and_grad(_cost))
+    run = _cost_run(trial, jax.value_and_grad(_cost))
     return Job(run, lambda result: gradient_facts(trial, result[1]))
 
 
-def _written_out(queries: jax.Array, x: jax.Array, epsilon: float) -> jax.Array:
+def _dense_velocity(queries: jax.Array, x: jax.Array, epsilon: float) -> jax.Array:
     scores = jnp.matmul(queries, x.T, precision=HIGHEST) / epsilon
     return jnp.matmul(jax.nn.softmax(scores, axis=1), x, precision=HIGHEST)
 
@@ -58,21 +58,21 @@ def _library(queries: jax.Array, x: jax.Array, epsilon: float) -> jax.Array:
 
 def _velocity(trial: Trial, function: Callable[..., jax.Array]) -> Job:
     x, epsilon = jnp.asarray(tokens(trial)), trial.settings["epsilon"]
-    queries = x[: trial.asked]
+    queries = x[: trial.n_queries]
     velocity = jax.jit(lambda queries, x: function(queries, x, epsilon))
-    run = lambda: _ready(velocity(queries, x))
+    run = lambda: _to_numpy(velocity(queries, x))
     return Job(run, lambda velocities: velocity_facts(trial, velocities))
 
 
 def _cost(x: jax.Array, u: jax.Array, epsilon: float) -> jax.Array:
-    return jnp.sum(u * _written_out(x, x, epsilon))
+    return jnp.sum(u * _dense_velocity(x, x, epsilon))
 
 
-def _of_cost(trial: Trial, function: Callable[..., Any]) -> Callable[[], Any]:
+def _cost_run(trial: Trial, function: Callable[..., Any]) -> Callable[[], Any]:
     x, u = jnp.asarray(tokens(trial)), jnp.asarray(directions(trial))
-    of = jax.jit(lambda x, u: function(x, u, trial.settings["epsilon"]))
-    return lambda: _ready(of(x, u))
+    function_in_jit = jax.jit(lambda x, u: function(x, u, trial.settings["epsilon"]))
+    return lambda: _to_numpy(function_in_jit(x, u))
 
 
-def _ready(result: Any) -> Any:
+def _to_numpy(result: Any) -> Any:
     return jax.tree.map(np.asarray, jax.block_until_ready(result))

@@ -10,7 +10,7 @@ from benchmarks._trial import Job, Trial
 def velocity(trial: Trial) -> Job:
     """`sumsoftmaxweight` over the keys."""
     x = tokens(trial)
-    queries = np.ascontiguousarray(x[: trial.asked] / trial.settings["epsilon"])
+    queries = np.ascontiguousarray(x[: trial.n_queries] / trial.settings["epsilon"])
     queries = queries.astype(trial.dtype)
 
     def run() -> np.ndarray:

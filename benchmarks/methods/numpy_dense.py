@@ -9,7 +9,7 @@ from benchmarks._trial import Job, Trial
 def velocity(trial: Trial) -> Job:
     """Straightforward dense implementation."""
     x, epsilon = tokens(trial), trial.settings["epsilon"]
-    queries = x[: trial.asked]
+    queries = x[: trial.n_queries]
 
     def run() -> np.ndarray:
         scores = queries @ x.T

@@ -1,12 +1,12 @@
 """Sliced attention in NumPy: sort, gather, add."""
 
 from benchmarks._problems import tokens
-from benchmarks._sliced import by_ranks, matrices, sliced_facts
+from benchmarks._sliced import match_by_ranks, matrices, sliced_facts
 from benchmarks._trial import Job, Trial
 
 
 def hard(trial: Trial) -> Job:
     """Hard sliced attention: matching by ranks, slice by slice."""
     x, (Q, K) = tokens(trial), matrices(trial)
-    run = lambda: by_ranks(x, Q, K, trial.settings["slices"])
-    return Job(run, lambda values: sliced_facts(trial, "esp", values), most=20)
+    run = lambda: match_by_ranks(x, Q, K, trial.settings["slices"])
+    return Job(run, lambda values: sliced_facts(trial, "esp", values), max_repeats=20)

@@ -16,20 +16,20 @@ from benchmarks._trial import Job, Trial
 
 def plain(trial: Trial) -> Job:
     """Sinkhorn with default settings."""
-    return _solved(trial)
+    return _job(trial)
 
 
 def anderson(trial: Trial) -> Job:
     """Sinkhorn with Anderson acceleration over five iterates."""
-    return _solved(trial, anderson=acceleration.AndersonAcceleration(memory=5))
+    return _job(trial, anderson=acceleration.AndersonAcceleration(memory=5))
 
 
 def momentum(trial: Trial) -> Job:
     """Sinkhorn with adaptive momentum."""
-    return _solved(trial, momentum=acceleration.Momentum(start=20))
+    return _job(trial, momentum=acceleration.Momentum(start=20))
 
 
-def _solved(trial: Trial, **options: Any) -> Job:
+def _job(trial: Trial, **options: Any) -> Job:
     """Job that stops by the L¹ norm of a marginal error, relative to the mass."""
     reg = 2 * trial.settings["epsilon"]  # OTT's cost is |x - y|², without the half
     solver = ott_sinkhorn.Sinkhorn(
@@ -43,8 +43,8 @@ def _solved(trial: Trial, **options: Any) -> Job:
         solution = solver(linear_problem.LinearProblem(geometry))
         return solution.f, solution.g
 
-    def measured(potentials: tuple[jax.Array, jax.Array]) -> dict[str, Any]:
+    def error_facts(potentials: tuple[jax.Array, jax.Array]) -> dict[str, Any]:
         f, g = (np.asarray(potential) / reg for potential in potentials)
         return facts(trial, f, g)
 
-    return Job(lambda: jax.block_until_ready(potentials_of(x)), measured)
+    return Job(lambda: jax.block_until_ready(potentials_of(x)), error_facts)

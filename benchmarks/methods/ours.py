@@ -36,7 +36,7 @@ def in_jit(trial: Trial) -> Job:
     return _velocity(trial, Blocked(), jax.jit)
 
 
-def in_told_jit(trial: Trial) -> Job:
+def in_jit_with_options(trial: Trial) -> Job:
     """Velocity compiled by `jax.jit` with the documented compiler options."""
     options = meanfield.compiler_options()
     return _velocity(
@@ -58,14 +58,14 @@ def chebyshev(trial: Trial) -> Job:
     @functools.cache
     def plan() -> tuple[Points, float]:
         start = time.perf_counter()
-        ready = plan_sums(attention, mu, 0.0)
-        assert isinstance(ready, Points)
-        return ready, time.perf_counter() - start
+        planned = plan_sums(attention, mu, 0.0)
+        assert isinstance(planned, Points)
+        return planned, time.perf_counter() - start
 
     def facts(velocities: np.ndarray) -> dict[str, Any]:
-        ready, seconds = plan()
-        how = ready.reduction
-        counts = how.counts if isinstance(how, Chebyshev) else None
+        planned, seconds = plan()
+        reduction = planned.reduction
+        counts = reduction.counts if isinstance(reduction, Chebyshev) else None
         nodes = "×".join(map(str, counts)) if counts else "none, exact sums"
         error = velocity_facts(trial, velocities)["error"]
         return {"error": error, "nodes": nodes, "planning_seconds": seconds}
@@ -73,7 +73,7 @@ def chebyshev(trial: Trial) -> Job:
     velocity = compile_function(
         lambda attention, mu: attention.field(0.0, mu)(mu.tokens)
     )
-    return Job(lambda: _ready(velocity(attention, plan()[0])), facts)
+    return Job(lambda: _to_numpy(velocity(attention, plan()[0])), facts)
 
 
 def attention_of(trial: Trial) -> Attention:
@@ -91,25 +91,25 @@ def _velocity(
 ) -> Job:
     attention = attention_of(trial)
     mu = Points.uniform(tokens(trial), reduction=reduction)
-    queries = Tokens(mu.tokens.x[: trial.asked])
+    queries = Tokens(mu.tokens.x[: trial.n_queries])
     velocity = compiler(
         lambda x, at: attention.field(0.0, mu.replace_coordinates(x))(Tokens(at))
     )
-    run = lambda: _ready(velocity(mu.tokens.x, queries.x))
+    run = lambda: _to_numpy(velocity(mu.tokens.x, queries.x))
     return Job(run, lambda velocities: velocity_facts(trial, velocities))
 
 
 def cost(trial: Trial) -> Job:
     """A scalar of the velocities of all tokens."""
     return Job(
-        _of_cost(trial, compile_function(_cost)),
+        _cost_run(trial, compile_function(_cost)),
         lambda scalar: cost_facts(trial, scalar),
     )
 
 
 def gradient(trial: Trial) -> Job:
     """The scalar of `cost` with its gradient with respect to the tokens."""
-    run = _of_cost(trial, compile_function(jax.value_and_grad(_cost)))
+    run = _cost_run(trial, compile_function(jax.value_and_grad(_cost)))
     return Job(run, lambda result: gradient_facts(trial, result[1]))
 
 
@@ -118,10 +118,10 @@ def _cost(x: jax.Array, u: jax.Array, attention: Attention) -> jax.Array:
     return jnp.sum(u * attention.field(0.0, mu)(mu.tokens))
 
 
-def _of_cost(trial: Trial, of: Callable[..., Any]) -> Callable[[], Any]:
+def _cost_run(trial: Trial, cost_function: Callable[..., Any]) -> Callable[[], Any]:
     arrays = (jnp.asarray(tokens(trial)), jnp.asarray(directions(trial)))
     attention = attention_of(trial)
-    return lambda: _ready(of(*arrays, attention))
+    return lambda: _to_numpy(cost_function(*arrays, attention))
 
 
 def sinkhorn(trial: Trial) -> Job:
@@ -133,15 +133,14 @@ def sinkhorn(trial: Trial) -> Job:
     )
 
     def facts(solution: Scalings) -> dict[str, Any]:
-        at = mu.tokens
-        half = np.sum(np.asarray(at.x) ** 2, axis=1) / (2 * epsilon)
+        half = np.sum(np.asarray(mu.tokens.x) ** 2, axis=1) / (2 * epsilon)
         log_n = np.log(trial.n)
-        u = np.asarray(solution.rows(at)) + half - log_n
-        v = np.asarray(solution.columns(at)) + half - log_n
+        u = np.asarray(solution.rows(mu.tokens)) + half - log_n
+        v = np.asarray(solution.columns(mu.tokens)) + half - log_n
         return _marginals.facts(trial, u, v)
 
     return Job(lambda: jax.block_until_ready(scalings_of(score, mu)), facts)
 
 
-def _ready(result: Any) -> Any:
+def _to_numpy(result: Any) -> Any:
     return jax.tree.map(np.asarray, jax.block_until_ready(result))

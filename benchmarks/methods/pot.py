@@ -8,7 +8,7 @@ import ot
 
 from benchmarks._marginals import cloud, facts, half_squares
 from benchmarks._problems import tokens
-from benchmarks._sliced import by_slices, matrices, sliced_facts
+from benchmarks._sliced import matrices, slice_directions, sliced_facts
 from benchmarks._trial import Job, Trial
 
 
@@ -38,12 +38,12 @@ def log_domain(trial: Trial) -> Job:
 def expected_plan(trial: Trial) -> Job:
     """Dense expected plan over all slices, times the keys."""
     x, (Q, K) = tokens(trial), matrices(trial)
-    theta = by_slices(trial.settings["slices"], len(Q)).astype(x.dtype)
+    theta = slice_directions(trial.settings["slices"], len(Q)).astype(x.dtype)
 
     def run() -> np.ndarray:
-        found = ot.sliced.expected_sliced_plan(
+        plan = ot.sliced.expected_sliced_plan(
             x @ Q.T, x @ K.T, projections=theta.T, dense=True
         )
-        return trial.n * np.asarray(found[0]) @ x
+        return trial.n * np.asarray(plan[0]) @ x
 
-    return Job(run, lambda values: sliced_facts(trial, "esp", values), most=5)
+    return Job(run, lambda values: sliced_facts(trial, "esp", values), max_repeats=5)

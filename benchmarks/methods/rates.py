@@ -1,4 +1,4 @@
-"""Matrix products and exponentials by XLA, and our own exponential."""
+"""Matrix products and exponentials by XLA, and the exponential of `meanfield`."""
 
 from collections.abc import Callable
 from typing import Any
@@ -18,9 +18,11 @@ FULL_VECTORS = {
 def product(trial: Trial) -> Job:
     """A matrix product."""
     a = jnp.asarray(_numbers(trial, (trial.n, trial.n)))
-    of = jax.jit(lambda a: jnp.matmul(a, a, precision=jax.lax.Precision.HIGHEST))
+    function_in_jit = jax.jit(
+        lambda a: jnp.matmul(a, a, precision=jax.lax.Precision.HIGHEST)
+    )
     facts = lambda _: {"products": 2 * trial.n**3}
-    return Job(lambda: jax.block_until_ready(of(a)), facts)
+    return Job(lambda: jax.block_until_ready(function_in_jit(a)), facts)
 
 
 def library_exp(trial: Trial) -> Job:
@@ -28,20 +30,22 @@ def library_exp(trial: Trial) -> Job:
     return _exponentials(trial, jnp.exp)
 
 
-def own_exp2(trial: Trial) -> Job:
+def polynomial_exp2(trial: Trial) -> Job:
     """The exponential polynomial used in sums over tokens."""
     return _exponentials(trial, exp2)
 
 
 def _exponentials(trial: Trial, exponential: Callable[[Any], Any]) -> Job:
     x, repeats = jnp.asarray(_numbers(trial, (trial.n,))), trial.settings["repeats"]
-    # The argument depends on the sum so far, else XLA would compute it only once.
-    again = lambda _, total: total + exponential(x - 1e-30 * total)
-    repeated_sum = lambda x: jax.lax.fori_loop(0, repeats, again, jnp.zeros_like(x))
+    # The argument depends on the sum; otherwise XLA would compute it only once.
+    add_exponential = lambda _, total: total + exponential(x - 1e-30 * total)
+    repeated_sum = lambda x: jax.lax.fori_loop(
+        0, repeats, add_exponential, jnp.zeros_like(x)
+    )
     options: Any = FULL_VECTORS if trial.device == "cpu" else None
-    of = jax.jit(repeated_sum, compiler_options=options)
+    function_in_jit = jax.jit(repeated_sum, compiler_options=options)
     facts = lambda _: {"exponentials": repeats * trial.n}
-    return Job(lambda: jax.block_until_ready(of(x)), facts)
+    return Job(lambda: jax.block_until_ready(function_in_jit(x)), facts)
 
 
 def _numbers(trial: Trial, shape: tuple[int, ...]) -> np.ndarray:

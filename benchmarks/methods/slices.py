@@ -49,9 +49,9 @@ def _job(trial: Trial, name: str, **options: Any) -> Job:
     value = np.eye(trial.d, dtype=trial.dtype)
     attention: Attention = meanfield.attentions[name](Q, K, value, **options)
     mu = Points.uniform(tokens(trial))
-    called = compile_function(WAYS[trial.problem])
-    run = lambda: np.asarray(jax.block_until_ready(called(attention, mu)))
-    return Job(run, lambda values: sliced_facts(trial, name, values), most=20)
+    function_in_jit = compile_function(FUNCTIONS[trial.problem])
+    run = lambda: np.asarray(jax.block_until_ready(function_in_jit(attention, mu)))
+    return Job(run, lambda values: sliced_facts(trial, name, values), max_repeats=20)
 
 
 def _velocities(attention: Attention, mu: Points) -> Array:
@@ -67,4 +67,4 @@ def _gradient(attention: Attention, mu: Points) -> Array:
     return jax.grad(square)(mu.tokens.x)
 
 
-WAYS = {PAPER: _velocities, MANY: _velocities, BACK: _gradient}
+FUNCTIONS = {PAPER: _velocities, MANY: _velocities, BACK: _gradient}

@@ -7,7 +7,12 @@ import numpy as np
 
 import meanfield
 from benchmarks._problems import tokens
-from benchmarks._sparse import exact, matrix, order, sparse_facts
+from benchmarks._sparse import (
+    block_order,
+    reference_velocities,
+    sorting_weights,
+    sparse_facts,
+)
 from benchmarks._trial import Job, Trial
 from meanfield.flows import compile_function
 from meanfield.measures import Points
@@ -15,17 +20,17 @@ from meanfield.measures import Points
 
 def hard(trial: Trial) -> Job:
     """Sparse Sinkhorn attention with a hard order of the blocks."""
-    return _job(trial, "hard", "sparse-sinkhorn", order=order(trial))
+    return _job(trial, "hard", "sparse-sinkhorn", order=block_order(trial))
 
 
 def balanced(trial: Trial) -> Job:
     """Sparse Sinkhorn attention with a balanced matrix of the blocks."""
-    return _job(trial, "balanced", "sparse-sinkhorn", **_learned(trial))
+    return _job(trial, "balanced", "sparse-sinkhorn", **_sorting_options(trial))
 
 
 def cut(trial: Trial) -> Job:
     """SortCut: only the first of the blocks mixed by a balanced matrix."""
-    return _job(trial, "cut", "sortcut", budget=1, **_learned(trial))
+    return _job(trial, "cut", "sortcut", budget=1, **_sorting_options(trial))
 
 
 def softmax(trial: Trial) -> Job:
@@ -35,22 +40,26 @@ def softmax(trial: Trial) -> Job:
 
 def by_blocks(trial: Trial) -> Job:
     """Balanced matrix in NumPy, block by block."""
-    every = range(trial.settings["blocks"])
+    all_blocks = range(trial.settings["blocks"])
     facts = lambda values: sparse_facts(trial, "balanced", values)
-    return Job(lambda: exact(trial, "balanced", every), facts, most=20)
+    return Job(
+        lambda: reference_velocities(trial, "balanced", all_blocks),
+        facts,
+        max_repeats=20,
+    )
 
 
-def _learned(trial: Trial) -> dict[str, Any]:
-    return {"W_B": matrix(trial), "passes": trial.settings["passes"]}
+def _sorting_options(trial: Trial) -> dict[str, Any]:
+    return {"W_B": sorting_weights(trial), "passes": trial.settings["passes"]}
 
 
-def _job(trial: Trial, what: str, name: str, **options: Any) -> Job:
-    one = np.eye(trial.d, dtype=trial.dtype)
-    attention = meanfield.attentions[name](one, one, one, **options)
+def _job(trial: Trial, kind: str, name: str, **options: Any) -> Job:
+    identity = np.eye(trial.d, dtype=trial.dtype)
+    attention = meanfield.attentions[name](identity, identity, identity, **options)
     position = np.arange(1, trial.n + 1) / trial.n
     mu = Points.uniform(tokens(trial), position=position)
     velocity = compile_function(
         lambda attention, mu: attention.field(0.0, mu)(mu.tokens)
     )
     run = lambda: np.asarray(jax.block_until_ready(velocity(attention, mu)))
-    return Job(run, lambda values: sparse_facts(trial, what, values), most=20)
+    return Job(run, lambda values: sparse_facts(trial, kind, values), max_repeats=20)

@@ -19,43 +19,43 @@ from benchmarks._trial import Job, Trial
 
 def velocity(trial: Trial) -> Job:
     """One velocity, without recording gradients."""
-    x = _placed(trial, tokens(trial))
-    queries = x[: trial.asked]
+    x = _to_device(trial, tokens(trial))
+    queries = x[: trial.n_queries]
 
     def run() -> np.ndarray:
         with torch.no_grad():
-            return _attended(trial, queries, x).cpu().numpy()
+            return _attention(trial, queries, x).cpu().numpy()
 
     return Job(run, lambda velocities: velocity_facts(trial, velocities))
 
 
 def cost(trial: Trial) -> Job:
     """A scalar of the velocities of all tokens."""
-    of = _cost(trial)
+    cost_function = _cost(trial)
 
     def run() -> float:
         with torch.no_grad():
-            return of(_placed(trial, tokens(trial))).item()
+            return cost_function(_to_device(trial, tokens(trial))).item()
 
     return Job(run, lambda scalar: cost_facts(trial, scalar))
 
 
 def gradient(trial: Trial) -> Job:
     """The scalar of `cost` with its gradient with respect to the tokens."""
-    of = _cost(trial)
+    cost_function = _cost(trial)
 
     def run() -> Any:
-        x = _placed(trial, tokens(trial)).requires_grad_()
-        return torch.autograd.grad(of(x), x)[0].cpu().numpy()
+        x = _to_device(trial, tokens(trial)).requires_grad_()
+        return torch.autograd.grad(cost_function(x), x)[0].cpu().numpy()
 
     return Job(run, lambda gradient: gradient_facts(trial, gradient))
 
 
-def _placed(trial: Trial, array: np.ndarray) -> torch.Tensor:
+def _to_device(trial: Trial, array: np.ndarray) -> torch.Tensor:
     return torch.from_numpy(array).to("cpu" if trial.device == "cpu" else "cuda")
 
 
-def _attended(trial: Trial, queries: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+def _attention(trial: Trial, queries: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
     one_head = lambda a: a[None, None]
     keys, scale = one_head(x), 1 / trial.settings["epsilon"]
     out = scaled_dot_product_attention(one_head(queries), keys, keys, scale=scale)
@@ -63,5 +63,5 @@ def _attended(trial: Trial, queries: torch.Tensor, x: torch.Tensor) -> torch.Ten
 
 
 def _cost(trial: Trial) -> Callable[[torch.Tensor], torch.Tensor]:
-    u = _placed(trial, directions(trial))
-    return lambda x: torch.sum(u * _attended(trial, x, x))
+    u = _to_device(trial, directions(trial))
+    return lambda x: torch.sum(u * _attention(trial, x, x))

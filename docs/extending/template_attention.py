@@ -83,7 +83,7 @@ class EvenMean(AbstractBarycentre):
     def weights(self) -> Float[Array, "n n"]:
         r"""The matrix $\kappa_\mu(x_i, x_j)\, w_j$, for the panel `attention`.
 
-        Times the tokens it is the barycentre; one that is not is refused.
+        Its product with the tokens must be the barycentre; otherwise the panel raises.
         """
         tokens = self.mu.tokens
         logs = self.score(tokens, tokens) + self.mu.log_weights[None, :]

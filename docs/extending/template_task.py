@@ -1,11 +1,11 @@
-"""A task to begin from: which of twelve points in the plane belong together?
+"""Template of a task: do twelve points in the plane form one cluster or two?
 
-Each item is a cloud around one place or around two. Try it as it stands:
+Each sample is a cloud of points. Try the file as it is:
 
-    meanfield train start pairs --attention softmax --epochs 6 --batch 20 --rate 3e-3 \
-        --plugin THIS_FILE.py --out softmax
+    meanfield train start pairs --attention softmax --epochs 6 --batch-size 20 \
+        --learning-rate 3e-3 --plugin THIS_FILE.py --out softmax
     meanfield train start pairs --attention sinkhorn --options iterations=5 --epochs 6 \
-        --batch 20 --rate 3e-3 --plugin THIS_FILE.py --out sinkhorn
+        --batch-size 20 --learning-rate 3e-3 --plugin THIS_FILE.py --out sinkhorn
     meanfield train show sinkhorn softmax --plugin THIS_FILE.py
 """
 
@@ -35,38 +35,38 @@ from meanfield.training import (
 N, D, WIDTH, HEADS = 12, 16, 8, 2
 
 
-# A network is a tree of arrays: an `eqx.Module` with whatever it needs. All arrays are
-# taught, but those that an attention is given, and its lone numbers.
+# A network is a tree of arrays: an `eqx.Module` with any fields. All arrays are
+# trained, except the frozen arrays and the scalars of attentions.
 class Network(eqx.Module):
-    """Points become tokens, one block moves them, and their mean is read."""
+    """Embedding of the points, one attention block, mean pooling and linear output."""
 
     embedding: eqx.nn.Linear
     encoder: Encoder
-    reader: eqx.nn.Linear
+    output_layer: eqx.nn.Linear
 
     def __call__(self, points: Float[Array, "n 2"]) -> Float[Array, " 2"]:
-        """The scores of one place and of two."""
-        moved = self.encoder(self.tokens(points)).tokens.x
-        return self.reader(jnp.mean(moved, axis=0))
+        """The scores of one cluster and of two."""
+        x = self.encoder(self.tokens(points)).tokens.x
+        return self.output_layer(jnp.mean(x, axis=0))
 
     def tokens(self, points: Float[Array, "n 2"]) -> Points:
-        """A measure of the library, as blocks move it; a weight of zero is padding."""
+        """The tokens of the points, as a measure; weight zero would mean padding."""
         x = jax.vmap(self.embedding)(points)
-        places = (jnp.arange(N, dtype=x.dtype) + 1) / N  # some attentions read them
-        return Points.uniform(x, position=places, reduction=Dense())
+        positions = (jnp.arange(N, dtype=x.dtype) + 1) / N  # some attentions need them
+        return Points.uniform(x, position=positions, reduction=Dense())
 
 
 # The fields are options: `--task-options spread=0.4`.
 @dataclass(frozen=True)
 class Pairs(AbstractTask):
-    """Points around one place or around two: which is it?"""
+    """Classification of point clouds with one cluster or two."""
 
-    count: int = 600  # clouds
-    spread: float = 0.25  # of points around their place, in units of the distance
+    count: int = 600  # number of clouds
+    spread: float = 0.25  # standard deviation of a cluster, in units of the distance
 
     @override
     def samples(self) -> Samples:
-        """All items, arrays whose first axis is theirs; the same at every call."""
+        """All samples, as arrays with a leading axis of samples; always the same."""
         rng = np.random.default_rng(0)
         label = rng.integers(0, 2, self.count)
         angles = rng.uniform(0, np.pi, self.count)
@@ -79,14 +79,14 @@ class Pairs(AbstractTask):
 
     @override
     def split(self, seed: int) -> Split:
-        """Which items teach and which examine a network of that seed."""
+        """Training and test samples of a seed."""
         order = np.random.default_rng(seed).permutation(self.count)
         test = self.count // 5
         return Split(train=order[test:], test=order[:test])
 
     @override
     def network(self, key: Array, variant: Variant) -> Network:
-        """A new network; `variant` is the attention that the command names."""
+        """A new network with the attention of the command."""
         keys = jax.random.split(key, 3)
         heads = self_attention(keys[0], variant, d=D, k=WIDTH, n_heads=HEADS)
         return Network(
@@ -97,21 +97,21 @@ class Pairs(AbstractTask):
 
     @override
     def measures(
-        self, network: eqx.Module, item: Sample, key: Array | None
+        self, network: eqx.Module, sample: Sample, key: Array | None
     ) -> Mapping[str, Float[Array, ""]]:
-        """Of one item; `loss` is minimised. `key` is for dropout, while it learns."""
+        """Measures of one sample: `loss` is minimised; `key` is for dropout."""
         assert isinstance(network, Network)
-        scores, label = network(item["points"]), item["label"]
+        scores, label = network(sample["points"]), sample["label"]
         loss = -jax.nn.log_softmax(scores)[label]
         return {"loss": loss, "correct": (jnp.argmax(scores) == label).astype(float)}
 
     @override
     def plans(
-        self, network: eqx.Module, item: Sample
+        self, network: eqx.Module, sample: Sample
     ) -> Float[Array, "layers heads n n"] | None:
-        """The attention matrices at an item, of whose columns the log has the sums."""
+        """The attention matrices at a sample; the log has their column sums."""
         assert isinstance(network, Network)
-        return network.encoder.plans(network.tokens(item["points"]))
+        return network.encoder.plans(network.tokens(sample["points"]))
 
 
 # The name in `meanfield train start NAME`.

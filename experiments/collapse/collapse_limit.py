@@ -10,6 +10,7 @@ attention depends on ranks and not on sizes: clouds shrink by factors, which ten
 when the ranks of queries and keys come to agree, as they do on a line.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -25,29 +26,29 @@ from experiments.collapse.tokens import (
     START,
     Collapse,
     Draws,
-    drawn,
-    in_closed_form,
-    least,
-    most,
-    with_skip,
-    without_skip,
+    draw_tokens,
+    flow_bound,
+    flow_diameters,
+    gaussian_widening,
+    layer_bound,
+    layer_diameters,
 )
-from experiments.limits.fits import LEVEL, powers
-from meanfield.reproduce import Case, Experiment, Findings
+from experiments.limits.fits import LEVEL, fit_powers
+from meanfield.reproduce import Case, Experiment, Findings, Rows
 
 SEED = 0
 SMALL = 0.5  # largest $cD^2$ of clouds in the fit
-ROUNDED = 1e-11  # fraction of the first diameter below which rounding of the mean shows
-FLOWING = (*CUBIC, "esp")  # without one slice, whose flow drives tokens apart
+ROUNDED = 1e-11  # fraction of the first diameter below which rounding errors matter
+FLOWS = (*CUBIC, "esp")  # the flow of one slice separates tokens
 EXPECTED = 3.0
 
 
 def compute(case: Case) -> Findings:
     """Diameters by layer and by time, their orders, and their ratios to the bounds."""
     sizes = SIZES[case.size]
-    draws = drawn(sizes, SEED)
-    layers = {name: without_skip(name, draws) for name in NAMES}
-    flows = {name: with_skip(name, draws) for name in FLOWING}
+    draws = draw_tokens(sizes, SEED)
+    layers = {name: layer_diameters(name, draws) for name in NAMES}
+    flows = {name: flow_diameters(name, draws) for name in FLOWS}
     orders = {name: _order(layers[name], draws) for name in CUBIC}
     spec = {"seed": SEED, "start": START, "slices": SLICES, **sizes._asdict()}
     return Findings(
@@ -58,13 +59,12 @@ def compute(case: Case) -> Findings:
             "start": START,
             "level": LEVEL,
             "orders": orders,
-            "over_bound": max(_over(layers[name], draws) for name in CUBIC),
-            "flow_over_bound": min(_above(flows[name]) for name in CUBIC),
-            "kept": {name: _median(flows[name]) for name in FLOWING},
-            "left": {name: _median(layers[name].diameters) for name in SLICES},
-            **_rest(layers["esp"]),
+            **_ratios_to_bounds(layers, flows, draws),
+            "flow_ratios": {name: _median(flows[name]) for name in FLOWS},
+            "layer_ratios": {name: _median(layers[name].diameters) for name in SLICES},
+            **_numbers_of_slices(layers["esp"]),
             "grown": int(np.sum(flows["esp"][:, -1] > flows["esp"][:, 0])),
-            "grown_in_closed_form": int(np.sum(in_closed_form("esp", draws) > 1)),
+            "grown_in_closed_form": int(np.sum(gaussian_widening("esp", draws) > 1)),
         },
         data={
             "layers": _dataset({n: c.diameters for n, c in layers.items()}),
@@ -80,7 +80,7 @@ def _order(collapse: Collapse, draws: Draws) -> dict[str, Any]:
     u = np.sqrt(draws.reach)[:, None] * collapse.diameters
     before, after = u[:, :-1], u[:, 1:]
     fitted = (before**2 <= SMALL) & (after >= ROUNDED * u[:, :1])
-    line = powers(after[fitted], before[fitted])
+    line = fit_powers(after[fitted], before[fitted])
     (slope,), (half,) = line.exponents, line.half_widths
     return {
         "slope": slope,
@@ -90,17 +90,29 @@ def _order(collapse: Collapse, draws: Draws) -> dict[str, Any]:
     }
 
 
-def _over(collapse: Collapse, draws: Draws) -> float:
+def _ratios_to_bounds(
+    layers: dict[str, Collapse], flows: dict[str, np.ndarray], draws: Draws
+) -> dict[str, float]:
+    """The extreme ratios of diameters to their bounds."""
+    return {
+        "ratio_to_layer_bound": max(
+            _ratio_to_layer_bound(layers[name], draws) for name in CUBIC
+        ),
+        "ratio_to_flow_bound": min(_ratio_to_flow_bound(flows[name]) for name in CUBIC),
+    }
+
+
+def _ratio_to_layer_bound(collapse: Collapse, draws: Draws) -> float:
     r"""Largest ratio of the diameter after a layer to the bound $\tanh(cD^2)D$."""
     D = collapse.diameters
     bound = np.tanh(draws.reach[:, None] * D[:, :-1] ** 2) * D[:, :-1]
-    seen = D[:, 1:] >= ROUNDED * D[:, :1]
-    return float(np.max((D[:, 1:] / np.where(seen, bound, 1))[seen]))
+    is_visible = D[:, 1:] >= ROUNDED * D[:, :1]
+    return float(np.max((D[:, 1:] / np.where(is_visible, bound, 1))[is_visible]))
 
 
-def _above(rows: np.ndarray) -> float:
+def _ratio_to_flow_bound(rows: np.ndarray) -> float:
     """Smallest ratio of the diameter along a flow to its bound, after the start."""
-    ratios = rows / rows[:, :1] / least(np.arange(LAYERS + 1.0))
+    ratios = rows / rows[:, :1] / flow_bound(np.arange(LAYERS + 1.0))
     return float(np.min(ratios[:, 1:]))
 
 
@@ -109,7 +121,7 @@ def _median(rows: np.ndarray) -> float:
     return float(np.median(rows[:, -1] / rows[:, 0]))
 
 
-def _rest(collapse: Collapse) -> dict[str, float]:
+def _numbers_of_slices(collapse: Collapse) -> dict[str, float]:
     """Last factor and final thickness of clouds under hard sliced layers."""
     D = collapse.diameters
     return {
@@ -125,7 +137,27 @@ def _dataset(rows: dict[str, np.ndarray]) -> xr.Dataset:
 
 def _bounds() -> xr.Dataset:
     ts = np.arange(LAYERS + 1.0)
-    return xr.Dataset({"most": ("layer", most(LAYERS)), "least": ("layer", least(ts))})
+    return xr.Dataset(
+        {"layers": ("layer", layer_bound(LAYERS)), "flow": ("layer", flow_bound(ts))}
+    )
+
+
+def table(numbers: Mapping[str, Any]) -> Rows:
+    """Medians of the last diameters by attention, relative to the first."""
+    labels = {
+        "softmax": "softmax",
+        "sinkhorn": "Sinkhorn",
+        "esp": "sliced, 8 slices",
+        "esp, one slice": "sliced, 1 slice",
+    }
+    layers, flows = numbers["layer_ratios"], numbers["flow_ratios"]
+    cells = lambda ratios, name: f"{ratios[name]:.2g}" if name in ratios else ""
+    rows = [
+        (label, cells(layers, name), cells(flows, name))
+        for name, label in labels.items()
+    ]
+    heads = ("last diameter / first, median", "without the skip", "with the skip")
+    return [heads, *rows]
 
 
 EXPERIMENT = Experiment(
@@ -137,16 +169,15 @@ EXPERIMENT = Experiment(
         "apart."
     ),
     caption=(
-        "Diameters of {n} tokens in {d} dimensions over {layers} layers and over time, "
-        "{draws} draws, |A|D²/4ε = {start:g} at the start, A positive definite, V = "
-        "-I. Without the skip the diameter after a layer is a power of that before, "
-        "{orders[softmax][slope]:.2f} ± {orders[softmax][half_width]:.2f} under "
-        "softmax and {orders[sinkhorn][slope]:.2f} ± "
-        "{orders[sinkhorn][half_width]:.2f} under Sinkhorn ({level:.0%} intervals); "
-        "eight hard slices leave {left[esp]:.2g} of the first diameter (median). With "
-        "the skip {kept[softmax]:.2f}, {kept[sinkhorn]:.2f} and {kept[esp]:.2f} of it "
-        "are left at t = {layers} (softmax, Sinkhorn, eight slices)."
+        "Diameters D of {n} tokens in {d} dimensions over {layers} layers and until t "
+        "= {layers}, for {draws} draws with A positive definite, V = -I and |A|D²/4ε = "
+        "{start:g} at the start. Without the skip the diameter after a layer is that "
+        "before to the power {orders[softmax][slope]:.2f} ± "
+        "{orders[softmax][half_width]:.2f} under softmax and "
+        "{orders[sinkhorn][slope]:.2f} ± {orders[sinkhorn][half_width]:.2f} under "
+        "Sinkhorn ({level:.0%} intervals)."
     ),
+    table=table,
     description=(
         "Left, diameters by layer without the skip, a thin line for each draw: under "
         "softmax and Sinkhorn they leave the scale within four layers, under sliced "

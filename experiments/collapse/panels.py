@@ -30,12 +30,12 @@ def draw(findings: Findings) -> Figure:
     figure = Figure(figsize=(12.6, 4.3), layout="constrained")
     layers, flow, power = figure.subplots(1, 3)
     data = findings.data
-    _curves(layers, data["layers"], data["bounds"]["most"].values)
+    _curves(layers, data["layers"], data["bounds"]["layers"].values)
     layers.axhspan(ROUNDING / 1e3, ROUNDING, color="#eeeeee", zorder=0)
     layers.annotate("rounding", (5.6, 3e-16), fontsize=9, color="#777777")
     layers.set(title="without skip", xlabel="layer $k$", ylabel="$D_k / D_0$")
     layers.set_ylim(ROUNDING / 1e3, 9)
-    _curves(flow, data["flows"], data["bounds"]["least"].values)
+    _curves(flow, data["flows"], data["bounds"]["flow"].values)
     flow.set(title="the flow, with skip", xlabel="time $t$", ylabel="$D(t) / D(0)$")
     flow.set_ylim(bottom=0.011)
     flow.legend(*layers.get_legend_handles_labels(), fontsize=8, loc="lower left")
@@ -51,14 +51,14 @@ def _curves(axes: Axes, data: xr.Dataset, bound: np.ndarray) -> None:
         median = np.median(shares, axis=0)
         colour, label = COLOURS[str(name)], LABELS.get(str(name), str(name))
         for share in shares:
-            axes.semilogy(k, _seen(share), color=colour, linewidth=0.5, alpha=0.3)
+            axes.semilogy(k, _visible(share), color=colour, linewidth=0.5, alpha=0.3)
         dashes = DASHES.get(str(name), ())
-        axes.semilogy(k, _seen(median), color=colour, label=label, dashes=dashes)
-    axes.semilogy(k, _seen(bound), label="bound of softmax and Sinkhorn", **BOUND)
+        axes.semilogy(k, _visible(median), color=colour, label=label, dashes=dashes)
+    axes.semilogy(k, _visible(bound), label="bound of softmax and Sinkhorn", **BOUND)
     axes.grid(visible=True)
 
 
-def _seen(shares: np.ndarray) -> np.ndarray:
+def _visible(shares: np.ndarray) -> np.ndarray:
     """The values up to the first one below rounding, which is clipped; then NaN."""
     before = np.concatenate([[1.0], shares[:-1]])
     lowest = np.maximum(shares, ROUNDING / 1e3)

@@ -50,16 +50,16 @@ class Draws(NamedTuple):
         return np.linalg.norm(self.K.swapaxes(1, 2) @ self.Q, 2, axis=(1, 2)) / 4
 
 
-def drawn(sizes: Sizes, seed: int) -> Draws:
+def draw_tokens(sizes: Sizes, seed: int) -> Draws:
     r"""Draws of scaled normal tokens, and of $Q$ and $K = SQ$ with random $S - I/2$."""
     rng = np.random.default_rng(seed)
     Q, root = rng.normal(size=(2, sizes.draws, sizes.d, sizes.d)) / np.sqrt(sizes.d)
     S = root @ root.swapaxes(1, 2) + np.eye(sizes.d) / 2
     x = rng.normal(size=(sizes.draws, sizes.n, sizes.d))
-    whole = Draws(Q, S @ Q, x)
-    D = np.array([float(diameter(jnp.asarray(each))) for each in x])
-    scale = np.sqrt(START / whole.reach) / D
-    return whole._replace(x=x * scale[:, None, None])
+    unscaled = Draws(Q, S @ Q, x)
+    D = np.array([float(diameter(jnp.asarray(tokens))) for tokens in x])
+    scale = np.sqrt(START / unscaled.reach) / D
+    return unscaled._replace(x=x * scale[:, None, None])
 
 
 def attention(name: str, Q: Array, K: Array) -> Attention:
@@ -82,7 +82,7 @@ def thickness(x: Float[Array, "n d"]) -> Float[Array, ""]:
 
 
 @eqx.filter_jit
-def _layers(name: str, Q: Array, K: Array, x: Array) -> tuple[Array, Array]:
+def _layer_diameters(name: str, Q: Array, K: Array, x: Array) -> tuple[Array, Array]:
     def layer(x: Array, _: None) -> tuple[Array, Array]:
         mu = Points.uniform(x)
         return attention(name, Q, K).field(0.0, mu)(mu.tokens), diameter(x)
@@ -92,7 +92,7 @@ def _layers(name: str, Q: Array, K: Array, x: Array) -> tuple[Array, Array]:
 
 
 @eqx.filter_jit
-def _flown(name: str, Q: Array, K: Array, x: Array) -> tuple[Array, Array]:
+def _flow(name: str, Q: Array, K: Array, x: Array) -> tuple[Array, Array]:
     stepping = fixed(DT) if name in SLICES else adaptive(rtol=RTOL)
     ts = np.arange(LAYERS + 1.0)
     run = flow(attention(name, Q, K), Points.uniform(x), ts, stepping=stepping)
@@ -106,20 +106,23 @@ class Collapse(NamedTuple):
     thickness: Float[np.ndarray, " draws"]
 
 
-def without_skip(name: str, draws: Draws) -> Collapse:
+def layer_diameters(name: str, draws: Draws) -> Collapse:
     """Diameters of all draws under layers without skip."""
-    runs = [_layers(name, *map(jnp.asarray, one)) for one in zip(*draws, strict=True)]
+    runs = [
+        _layer_diameters(name, *map(jnp.asarray, draw))
+        for draw in zip(*draws, strict=True)
+    ]
     rows, thick = zip(*runs, strict=True)
     return Collapse(np.stack(rows), np.stack(thick))
 
 
-def with_skip(name: str, draws: Draws) -> Float[np.ndarray, "draws times"]:
+def flow_diameters(name: str, draws: Draws) -> Float[np.ndarray, "draws times"]:
     """Diameters of all draws along the flow, at the times 0, 1, …, `LAYERS`.
 
     Raises:
         RuntimeError: if a flow ends early.
     """
-    runs = [_flown(name, *map(jnp.asarray, one)) for one in zip(*draws, strict=True)]
+    runs = [_flow(name, *map(jnp.asarray, draw)) for draw in zip(*draws, strict=True)]
     codes, rows = zip(*runs, strict=True)
     if any(map(int, codes)):
         raise RuntimeError(f"A flow of {name} ended early: {[*map(int, codes)]}.")
@@ -127,23 +130,23 @@ def with_skip(name: str, draws: Draws) -> Float[np.ndarray, "draws times"]:
 
 
 @eqx.filter_jit
-def _widened(name: str, Q: Array, K: Array, x: Array) -> Array:
+def _widening(name: str, Q: Array, K: Array, x: Array) -> Array:
     start = Gaussian.from_moments(jnp.mean(x, axis=0), jnp.cov(x.T, ddof=0))
     run = flow(attention(name, Q, K), start, np.array([0.0, LAYERS]))
     size = lambda mu: jnp.linalg.norm(mu.covariance, 2)
     return jnp.sqrt(size(run.final) / size(start))
 
 
-def in_closed_form(name: str, draws: Draws) -> Float[np.ndarray, " draws"]:
-    """The largest deviation at the end of the flow over that of the start.
+def gaussian_widening(name: str, draws: Draws) -> Float[np.ndarray, " draws"]:
+    """Ratio of the largest standard deviations at the end of the flow and at its start.
 
-    Of the Gaussians that have the mean and covariance of the clouds.
+    The flow is that of the Gaussians with the mean and covariance of the clouds.
     """
-    every = zip(*draws, strict=True)
-    return np.array([_widened(name, *map(jnp.asarray, one)) for one in every])
+    members = zip(*draws, strict=True)
+    return np.array([_widening(name, *map(jnp.asarray, draw)) for draw in members])
 
 
-def most(layers: int) -> Float[np.ndarray, " layers"]:
+def layer_bound(layers: int) -> Float[np.ndarray, " layers"]:
     r"""The bound of $D_k/D_0$ without skip: $u \leftarrow u\tanh u^2$, $u^2 = cD^2$."""
     u = [np.sqrt(START)]
     for _ in range(layers):
@@ -151,6 +154,6 @@ def most(layers: int) -> Float[np.ndarray, " layers"]:
     return np.array(u) / u[0]
 
 
-def least(ts: Float[np.ndarray, " times"]) -> Float[np.ndarray, " times"]:
+def flow_bound(ts: Float[np.ndarray, " times"]) -> Float[np.ndarray, " times"]:
     r"""Lower bound of $D(t)/D(0)$ under the flow: $(1 + 2cD(0)^2t)^{-1/2}$."""
     return 1 / np.sqrt(1 + 2 * START * ts)

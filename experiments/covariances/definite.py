@@ -27,37 +27,43 @@ import xarray as xr
 from experiments.covariances.families import (
     Recipe,
     duration,
-    finely,
-    published,
-    simulated,
-    spread,
+    frame_keys,
+    published_steps,
+    simulate,
     summary,
+    value_range,
 )
-from experiments.covariances.figures import with_numbers
+from experiments.covariances.figures import add_numbers
 from experiments.covariances.parameters import SEED, definite, gaussian_entries
 from meanfield import runs
 from meanfield.dynamics import LogTime, stack_trees
 from meanfield.endings import Status
 from meanfield.flows import Steady, adaptive, ensemble
-from meanfield.reproduce import Case, Experiment, Findings
+from meanfield.reproduce import Case, Experiment, Findings, Rows
 from meanfield.spec import parse
 
 Extra = Callable[[Findings], Findings]
 
+CAPTION = (
+    "Flows from {starts} covariances of trace one, with VVᵀ in place of the text's V, "
+    "solved to tolerance until t = {t:.4g}: {converged} converge to zero, {blow_ups} "
+    "blow up."
+)
+
 DRAWS = 100
-LAST = 1e6  # last time of the other draws, some of which are slow
-MOST_STEPS = 100_000  # in logarithmic time, in which states at rest are stiff
-SETTLED = 1e-3  # remaining distance at rest, relative to the initial size
-ALONE = {"measure": "gaussian", "cov": 0.5}  # one start of trace one
-FALLING = -0.5  # a trace that vanishes falls like 1 / t; any other like t ** 0
+END_TIME = 1e6  # of the other draws, some of which are slow
+MAX_STEPS = 100_000  # in logarithmic time, in which states at rest are stiff
+REST_DISTANCE = 1e-3  # remaining distance at rest, relative to the initial size
+SINGLE_START = {"measure": "gaussian", "cov": 0.5}  # isotropic, of trace one
+FALLING_POWER = -0.5  # vanishing traces fall like 1 / t, others converge: t ** 0
 
 
-def converging(
+def with_corrected_reading(
     experiment: Experiment,
     recipe: Recipe,
     *,
     claim: str,
-    seen: str,
+    description: str,
     extra: Extra | None = None,
     caption: str = "",
 ) -> Experiment:
@@ -67,16 +73,17 @@ def converging(
         experiment: experiment of the figure as printed.
         recipe: its parameters.
         claim: corrected claim.
-        seen: description of the corrected picture.
+        description: description of the corrected picture.
         extra: function that adds the measurements of this figure alone.
         caption: end of the caption, with fields that `extra` adds.
     """
     corrected = replace(
         experiment,
         claim=claim,
-        caption=f"{{sentence}} {caption}".strip(),
+        caption=f"{CAPTION} {caption}".strip(),
+        table=table,
         compute=partial(_compute, recipe, extra),
-        description=seen,
+        description=description,
     )
     readings = (*experiment.readings, "corrected")
     return replace(experiment, readings=readings, variants={"corrected": corrected})
@@ -84,24 +91,23 @@ def converging(
 
 def _compute(recipe: Recipe, extra: Extra | None, case: Case) -> Findings:
     """Solves the family until the time at which the script would stop."""
-    frames, values = recipe.frames(case.size), definite(recipe.text_of(case.size))
-    longest = duration(published(values, recipe.rule, frames), recipe.rule)
-    spec = {**values, "t": longest, **finely(frames)}
-    result, family = simulated(spec)
+    frames, values = recipe.frames(case.size), definite(recipe.text_keys(case.size))
+    t = duration(published_steps(values, recipe.rule, frames), recipe.rule)
+    spec = {**values, "t": t, **frame_keys(frames)}
+    result, family = simulate(spec)
     numbers = {
         "reading": case.reading,
         "starts": len(result.endings),
-        "t": longest,
+        "t": t,
         **summary(result),
         **descent(family, np.array(values["V"])),
     }
-    numbers["sentence"] = sentence(numbers)
     findings = Findings({"seed": SEED, "corrected": spec}, numbers, {"family": family})
     return findings if extra is None else extra(findings)
 
 
 def descent(family: xr.Dataset, V: np.ndarray) -> dict[str, Any]:
-    r"""Decay of a family: powers of t, and the largest rise of $\mathrm{tr}\,V\Sigma$.
+    r"""Powers of time of a family, and the largest increase of $\mathrm{tr}\,V\Sigma$.
 
     The powers are those of the traces over the second half of the time.
     """
@@ -110,10 +116,10 @@ def descent(family: xr.Dataset, V: np.ndarray) -> dict[str, Any]:
     powers = decay(times, np.sum(Y**2, axis=(2, 3)))
     finished = family["status"].values == Status.FINISHED
     return {
-        "converged": int(np.sum(finished & (powers < FALLING))),
+        "converged": int(np.sum(finished & (powers < FALLING_POWER))),
         "blow_ups": int(np.sum(family["status"].values == Status.BLOW_UP)),
-        "power": spread(powers),
-        "rise": float(np.max(np.diff(sizes, axis=1) / sizes[:, :1])),
+        "power": value_range(powers),
+        "max_increase": float(np.max(np.diff(sizes, axis=1) / sizes[:, :1])),
     }
 
 
@@ -123,62 +129,62 @@ def decay(times: np.ndarray, traces: np.ndarray) -> np.ndarray:
     return np.log(traces[:, -1] / traces[:, half]) / np.log(times[-1] / times[half])
 
 
-def sentence(numbers: Mapping[str, Any]) -> str:
-    """Sentences of the caption, from the numbers."""
-    power, rise = numbers["power"], numbers["rise"]
-    falls = "falls throughout" if rise <= 0 else f"rises by {rise:.1g} at most"
-    return (
-        f"Flows from {numbers['starts']} covariances of trace one with VVᵀ in place of "
-        "the text's V, symmetric and positive definite, solved to tolerance until t = "
-        f"{numbers['t']:.4g}: {numbers['endings_in_words']}; {numbers['converged']} of "
-        f"{numbers['starts']} converge to zero, {numbers['blow_ups']} blow up. Over "
-        "the second half of the time traces fall like t^p with p from "
-        f"{power['min']:.3f} to {power['max']:.3f}, and the trace of V times the "
-        f"covariance {falls}."
-    )
+def table(numbers: Mapping[str, Any]) -> Rows:
+    r"""Endings, decay of the traces, and the largest increase of tr VΣ."""
+    power = numbers["power"]
+    decay_range = f"{power['min']:.3f} to {power['max']:.3f}"
+    return [
+        ("VVᵀ in place of V", "solved to tolerance"),
+        ("endings", numbers["endings_in_words"]),
+        ("p of traces ~ t^p over the second half of the time", decay_range),
+        (
+            "largest relative increase of tr VΣ",
+            f"{max(numbers['max_increase'], 0):.1g}",
+        ),
+    ]
 
 
-def over_definite_draws(findings: Findings) -> Findings:
+def count_definite_draws(findings: Findings) -> Findings:
     """Counts how many other draws, with $VV^T$, send an isotropic start to zero."""
     spec = findings.spec["corrected"]
     draws = [definite(gaussian_entries(draw)) for draw in range(1, DRAWS + 1)]
-    endings, powers = _alone(spec, draws)
-    rests = np.array(endings) == "steady"
-    zero = (np.array(endings) == "finished") & (powers < FALLING)
+    endings, powers = _single_start_endings(spec, draws)
+    comes_to_rest = np.array(endings) == "steady"
+    goes_to_zero = (np.array(endings) == "finished") & (powers < FALLING_POWER)
     heads = spec.get("heads", 1)
-    rays = np.array([has_rest(draw, heads) for draw in draws])
-    here = ("no covariance but zero is", "a ray of others is")[has_rest(spec, heads)]
+    is_decided = goes_to_zero | comes_to_rest | (np.array(endings) == "blow-up")
+    has_ray = np.array([has_rest(draw, heads) for draw in draws])
     numbers = {
-        "here": here,
+        "n_rays": int(has_rest(spec, heads)),
         "draws": DRAWS,
-        "t": LAST,
+        "t": END_TIME,
         "endings": dict(Counter(endings)),
         "blow_ups": endings.count("blow-up"),
-        "to_zero": int(np.sum(zero)),
-        "to_rest": int(np.sum(rests)),
-        "open": DRAWS - int(np.sum(zero | rests)) - endings.count("blow-up"),
-        "with_rest": int(np.sum(rays)),
-        "to_rest_with_rest": int(np.sum(rests & rays)),
-        "to_zero_without_rest": int(np.sum(zero & ~rays)),
+        "to_zero": int(np.sum(goes_to_zero)),
+        "to_rest": int(np.sum(comes_to_rest)),
+        "undecided": DRAWS - int(np.sum(is_decided)),
+        "with_rest": int(np.sum(has_ray)),
+        "to_rest_with_rest": int(np.sum(comes_to_rest & has_ray)),
+        "to_zero_without_rest": int(np.sum(goes_to_zero & ~has_ray)),
     }
-    return with_numbers(findings, {"others": numbers})
+    return add_numbers(findings, {"others": numbers})
 
 
-def _alone(
+def _single_start_endings(
     spec: Mapping[str, Any], draws: list[dict[str, Any]]
 ) -> tuple[list[str], np.ndarray]:
     """Endings of one isotropic start for all draws, and the powers of its trace."""
     shared = {key: spec[key] for key in ("attention", "heads") if key in spec}
-    keys = {**shared, **ALONE, "t": 1.0}
+    keys = {**shared, **SINGLE_START, "t": 1.0}
     members = [runs.member(parse({**keys, **draw})) for draw in draws]
-    ts = np.array([0.0, np.log1p(LAST / 2), np.log1p(LAST)])  # with half of the time
+    ts = np.log1p(END_TIME * np.array([0.0, 0.5, 1.0]))
     trajectories = ensemble(
         LogTime(stack_trees([member.dynamics for member in members])),
         members[0].measure,
         ts,
         in_axes=(0, None),
-        stepping=adaptive(max_steps=MOST_STEPS),
-        stop=Steady(SETTLED),
+        stepping=adaptive(max_steps=MAX_STEPS),
+        stop=Steady(REST_DISTANCE),
     )
     traces = np.sum(np.asarray(trajectories.coordinates[1]) ** 2, axis=(2, 3))
     endings = [Status(int(code)).ending for code in np.asarray(trajectories.code)]

@@ -1,4 +1,4 @@
-"""Families of covariances in both readings, text and script, and their differences."""
+"""Families of covariances by the text and by the script, and their differences."""
 
 import tempfile
 from collections import Counter
@@ -47,7 +47,7 @@ class Recipe:
     quick: str = "grid:7"
     finer: int = 1
 
-    def text_of(self, size: Size) -> dict[str, Any]:
+    def text_keys(self, size: Size) -> dict[str, Any]:
         """Keys of the spec by the text, for a problem size."""
         starts = self.quick if size == "quick" else self.text["starts"]
         return {"measure": "gaussian", **self.text, "starts": starts}
@@ -57,7 +57,7 @@ class Recipe:
         return self.finer * (FRAMES[size] - 1) + 1
 
 
-class Solved(NamedTuple):
+class Solution(NamedTuple):
     """A family solved to tolerance: endings, blow-up times and final covariances."""
 
     endings: list[str]
@@ -71,21 +71,21 @@ def findings_of(recipe: Recipe, case: Case) -> Findings:
     The text is integrated until the time at which the script would stop.
     """
     frames = recipe.frames(case.size)
-    text = recipe.text_of(case.size)
+    text = recipe.text_keys(case.size)
     code = {**text, **recipe.code}
-    steps = published(code, recipe.rule, frames)
-    longest = steps if not recipe.code else published(text, recipe.rule, frames)
-    spec = {**text, "t": duration(longest, recipe.rule), **finely(frames)}
-    result, data = simulated(spec)
+    steps = published_steps(code, recipe.rule, frames)
+    text_steps = published_steps(text, recipe.rule, frames) if recipe.code else steps
+    spec = {**text, "t": duration(text_steps, recipe.rule), **frame_keys(frames)}
+    result, data = simulate(spec)
     exact = result
     if recipe.code:
-        exact = solved({**code, "t": duration(steps, recipe.rule), **finely(frames)})
+        exact = solve({**code, "t": duration(steps, recipe.rule), **frame_keys(frames)})
     numbers = {
         "starts": len(result.endings),
         "t": spec["t"],
         **summary(result),
         "code": euler_summary(steps, recipe.rule),
-        "code_against_exact": artefacts(steps, recipe.rule, exact),
+        "code_against_exact": script_errors(steps, recipe.rule, exact),
     }
     picture = data if case.reading == "text" else as_dataset(steps, recipe.rule.dt)
     script = {**code, "euler": recipe.rule._asdict()}
@@ -96,19 +96,19 @@ def findings_of(recipe: Recipe, case: Case) -> Findings:
     )
 
 
-def _ends(steps: ClippedEuler, result: Solved, exact: Solved) -> xr.Dataset:
+def _ends(steps: ClippedEuler, result: Solution, exact: Solution) -> xr.Dataset:
     """Start and final covariances of the text, the script, and the script solved."""
     covariances = {"start": steps.covariances[:, 0], "code": steps.final}
     covariances |= {"text": result.covariances, "exact": exact.covariances}
     square = ("run", "row", "column")
     ends = xr.Dataset({k: (square, np.asarray(v)) for k, v in covariances.items()})
     ends["code_steps"] = "run", np.asarray(steps.n_steps)
-    ends["code_ending"] = "run", names(steps)
+    ends["code_ending"] = "run", ending_names(steps)
     return ends
 
 
-def finely(frames: int) -> dict[str, Any]:
-    """Frames and tolerance, the same for all figures, so that they share programs."""
+def frame_keys(frames: int) -> dict[str, Any]:
+    """Keys of frames and tolerance, the same for all figures, which share programs."""
     pace = {"spacing": "both", "frames": frames, "segment": frames}
     return {**pace, "max_steps": MAX_STEPS, "rtol": RTOL}
 
@@ -118,28 +118,28 @@ def duration(steps: ClippedEuler, rule: Rule) -> float:
     return rule.dt * float(np.max(steps.n_steps))
 
 
-def published(values: Values, rule: Rule, frames: int) -> ClippedEuler:
+def published_steps(values: Values, rule: Rule, frames: int) -> ClippedEuler:
     """The family of a spec, integrated by the Euler steps of the script."""
     members = runs.start(parse({**values, "t": 1.0})).members
     covariances = np.stack([runs.moments_of(m.measure)[1] for m in members])
     return clipped_euler(members[0].dynamics, jnp.asarray(covariances), rule, frames)
 
 
-def solved(values: Values) -> Solved:
+def solve(values: Values) -> Solution:
     """The family of a spec, solved to tolerance, without its frames."""
-    return _solved(runs.execute(parse(values)))
+    return _solution(runs.execute(parse(values)))
 
 
-def simulated(values: Values) -> tuple[Solved, xr.Dataset]:
+def simulate(values: Values) -> tuple[Solution, xr.Dataset]:
     """The family of a spec, solved to tolerance, with its frames."""
     with tempfile.TemporaryDirectory() as folder:
         store = Path(folder) / "family.zarr"
         result = runs.execute(parse(values), out=store)
-        return _solved(result), runs.dataset(store).load()
+        return _solution(result), runs.dataset(store).load()
 
 
-def _solved(result: runs.Result) -> Solved:
-    return Solved(
+def _solution(result: runs.Result) -> Solution:
+    return Solution(
         [outcome.name for outcome in result.outcomes],
         np.array([outcome.t_star for outcome in result.outcomes]),
         np.stack([runs.moments_of(measure)[1] for measure in result.measures]),
@@ -152,14 +152,14 @@ def as_dataset(steps: ClippedEuler, dt: float) -> xr.Dataset:
     The frames end with the longest member; members that stopped earlier are constant.
     """
     end = int(np.max(steps.n_steps))
-    until = int(np.searchsorted(steps.steps, end)) + 1
-    values, U = np.linalg.eigh(np.asarray(steps.covariances)[:, :until])
+    n_frames = int(np.searchsorted(steps.steps, end)) + 1
+    values, U = np.linalg.eigh(np.asarray(steps.covariances)[:, :n_frames])
     factor = U * np.sqrt(np.maximum(values, 0))[..., None, :]
     n, frames, d, _ = factor.shape
     nan = np.full(n, np.nan)
     return xr.Dataset(
         {
-            "time": ("time", dt * np.minimum(steps.steps[:until], end)),
+            "time": ("time", dt * np.minimum(steps.steps[:n_frames], end)),
             "mean": (("run", "time", "coord"), np.zeros((n, frames, d))),
             "factor": (("run", "time", "coord", "rank"), factor),
             "status": ("run", np.asarray(steps.code, np.int8), dict(ENDING_FLAGS)),
@@ -171,66 +171,69 @@ def as_dataset(steps: ClippedEuler, dt: float) -> xr.Dataset:
     )
 
 
-def summary(result: Solved) -> dict[str, Any]:
+def summary(result: Solution) -> dict[str, Any]:
     """Endings, blow-up times and final traces of a family."""
     traces = np.trace(result.covariances, axis1=1, axis2=2)
-    calm = np.array([name != "blow-up" for name in result.endings])
+    is_bounded = np.array([name != "blow-up" for name in result.endings])
     return {
         "endings": dict(Counter(result.endings)),
-        "endings_in_words": in_words(result.endings),
-        "t_star": spread(result.t_star[~calm]),
-        "trace_at_end": spread(traces[calm]),
+        "endings_in_words": format_counts(result.endings),
+        "t_star": value_range(result.t_star[~is_bounded]),
+        "trace_at_end": value_range(traces[is_bounded]),
     }
 
 
 def euler_summary(steps: ClippedEuler, rule: Rule) -> dict[str, Any]:
     """Endings and numbers of steps of the script."""
-    endings = names(steps)
+    endings = ending_names(steps)
     return {
         "endings": dict(Counter(endings)),
-        "endings_in_words": in_words(endings),
+        "endings_in_words": format_counts(endings),
         "steps": int(np.sum(steps.n_steps)),
-        "longest": duration(steps, rule),
+        "t": duration(steps, rule),
     }
 
 
-def artefacts(steps: ClippedEuler, rule: Rule, exact: Solved) -> dict[str, Any]:
+def script_errors(steps: ClippedEuler, rule: Rule, exact: Solution) -> dict[str, Any]:
     """Errors of the script against the solution with the same parameters.
 
     In the script a trace above a bound counts as divergence, which need not be a
     blow-up.
     """
-    theirs, final = names(steps), np.asarray(steps.final)
+    script_endings, final = ending_names(steps), np.asarray(steps.final)
     pairs = Counter(
-        f"{a} there, {b} solved" for a, b in zip(theirs, exact.endings, strict=True)
+        f"{a} in the script, {b} solved"
+        for a, b in zip(script_endings, exact.endings, strict=True)
     )
-    diverged = np.array([name == "blow-up" for name in theirs])
-    real = diverged & np.isfinite(exact.t_star)
-    rested = np.array([name == "steady" for name in theirs])
-    late = rule.dt * np.asarray(steps.n_steps)[real] / exact.t_star[real] - 1
-    gaps = np.linalg.norm(final - exact.covariances, axis=(1, 2))[rested]
+    diverged = np.array([name == "blow-up" for name in script_endings])
+    blows_up = diverged & np.isfinite(exact.t_star)
+    at_rest = np.array([name == "steady" for name in script_endings])
+    time_errors = (
+        rule.dt * np.asarray(steps.n_steps)[blows_up] / exact.t_star[blows_up] - 1
+    )
+    distances = np.linalg.norm(final - exact.covariances, axis=(1, 2))[at_rest]
     return {
         "endings": dict(pairs),
         "diverged": int(diverged.sum()),
-        "diverged_and_real": int(real.sum()),
-        "blow_up_time_relative_error": spread(late),
-        "gap_of_rested_ends": spread(gaps),
+        "diverged_and_blow_up": int(blows_up.sum()),
+        "blow_up_time_relative_error": value_range(time_errors),
+        "distance_at_rest": value_range(distances),
     }
 
 
-def names(steps: ClippedEuler) -> list[str]:
+def ending_names(steps: ClippedEuler) -> list[str]:
     """Endings of the members of the script."""
     return [Status(int(code)).ending for code in np.asarray(steps.code)]
 
 
-def in_words(endings: list[str]) -> str:
+def format_counts(endings: list[str]) -> str:
     """Endings with their counts, such as `30 blow-up, 2 finished`."""
     return ", ".join(
         f"{count} {name}" for name, count in Counter(endings).most_common()
     )
 
 
-def spread(values: np.ndarray) -> dict[str, float] | None:
+def value_range(values: np.ndarray) -> dict[str, float] | None:
     """Minimum, median and maximum of the finite values; `None` if there are none."""
     values = values[np.isfinite(values)]
     if values.size == 0:

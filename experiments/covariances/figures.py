@@ -11,13 +11,17 @@ from matplotlib.figure import Figure
 
 from experiments.covariances.families import Recipe, findings_of
 from meanfield.plotting import escape_directions, panels
-from meanfield.reproduce import Case, Experiment, Findings
+from meanfield.reproduce import Case, Experiment, Findings, Rows
 
 Extra = Callable[[Findings], Findings]
 
-SHOWN = 10  # largest number of escape directions in the findings
+MAX_DIRECTIONS = 10  # largest number of escape directions in the findings
 
-CAPTION = "{sentences[drawn]} {sentences[other]} {sentences[artefacts]}"
+CAPTION = (
+    "Endings of flows from {starts} covariances of trace one: {endings_in_words} by "
+    "the text, solved to tolerance until t = {t:.4g}; {code[endings_in_words]} by the "
+    "Euler steps of the published script with its parameters."
+)
 TITLES = {
     "text": "solved to tolerance",
     "code": "published Euler steps",
@@ -25,12 +29,12 @@ TITLES = {
 }
 
 
-def figure_of(
+def covariance_figure(
     panel: str,
     source: str,
     *,
     claim: str,
-    seen: str,
+    description: str,
     title: str,
     recipe: Recipe,
     extra: Extra | None = None,
@@ -42,7 +46,7 @@ def figure_of(
         panel: `cone` or `disc`.
         source: citation key and number of the figure.
         claim: claim of the figure, as printed or as measured.
-        seen: description of the picture of the text.
+        description: description of the picture of the text.
         title: title of the picture.
         recipe: parameters of both readings.
         extra: function that adds the measurements of this figure alone.
@@ -52,23 +56,24 @@ def figure_of(
         source=source,
         claim=claim,
         caption=f"{CAPTION} {caption}".strip(),
+        table=table,
         compute=partial(_compute, panel, recipe, extra),
-        draw=drawing(panel, title),
+        draw=make_draw(panel, title),
         readings=("text", "code"),
-        description=seen,
+        description=description,
     )
 
 
-def printed_again(
+def reprinted(
     experiment: Experiment, source: str, draw: Callable[[Findings], Figure]
 ) -> Experiment:
     """The experiment of a figure that is printed again under a second number."""
-    again = lambda once: replace(once, source=source, draw=draw)
-    variants = {name: again(once) for name, once in experiment.variants.items()}
-    return replace(again(experiment), variants=variants)
+    reprint = lambda original: replace(original, source=source, draw=draw)
+    variants = {name: reprint(part) for name, part in experiment.variants.items()}
+    return replace(reprint(experiment), variants=variants)
 
 
-def drawing(panel: str, title: str) -> Callable[[Findings], Figure]:
+def make_draw(panel: str, title: str) -> Callable[[Findings], Figure]:
     """Function that draws a panel of covariances with a title."""
     return partial(_draw, panel, title)
 
@@ -78,20 +83,19 @@ def _compute(panel: str, recipe: Recipe, extra: Extra | None, case: Case) -> Fin
     numbers = {**findings.numbers, "reading": case.reading}
     if panel == "disc":
         numbers["escapes"] = escapes(findings.data["family"])
-    numbers["sentences"] = sentences(numbers)
     findings = Findings(findings.spec, numbers, findings.data)
     return findings if extra is None else extra(findings)
 
 
 def _draw(panel: str, title: str, findings: Findings) -> Figure:
-    chosen = findings.numbers["reading"]
-    run = {k: v for k, v in findings.spec.get(chosen, {}).items() if k != "euler"}
+    reading = findings.numbers["reading"]
+    run = {k: v for k, v in findings.spec.get(reading, {}).items() if k != "euler"}
     family = findings.data["family"]
-    attrs = {"title": f"{title}: {TITLES[chosen]}", "spec": run or None}
+    attrs = {"title": f"{title}: {TITLES[reading]}", "spec": run or None}
     return panels[panel](family.assign_attrs(attrs))
 
 
-def with_numbers(
+def add_numbers(
     findings: Findings, numbers: Mapping[str, Any], limit: np.ndarray | None = None
 ) -> Findings:
     """Findings with additional numbers, and limits to draw.
@@ -110,54 +114,34 @@ def with_numbers(
 
 def escapes(family: xr.Dataset) -> list[dict[str, Any]]:
     """Directions in the disc of trace one in which paths that blow up escape."""
-    leaving = escape_directions(family)
+    rows = list(zip(*escape_directions(family), strict=True))
     return [
         {"direction": direction.tolist(), "count": int(count), "spread": float(width)}
-        for direction, count, width in list(zip(*leaving, strict=True))[:SHOWN]
+        for direction, count, width in rows[:MAX_DIRECTIONS]
     ]
 
 
-def sentences(numbers: Mapping[str, Any]) -> dict[str, str]:
-    """Sentences of the caption, from the numbers."""
-    code, against = numbers["code"], numbers["code_against_exact"]
-    times = numbers["t_star"]
-    blown = (
-        f" Blow-up times are from {times['min']:.4g} to {times['max']:.4g}."
-        if times
-        else ""
-    )
-    text = (
-        f"Flows of the text from {numbers['starts']} covariances of trace one, solved "
-        f"to tolerance until t = {numbers['t']:.4g}: "
-        f"{numbers['endings_in_words']}.{blown}"
-    )
-    steps = (
-        "Euler steps of the published script, with its parameters: "
-        f"{code['endings_in_words']}, {code['steps']} steps in total, the longest flow "
-        f"until t = {code['longest']:.4g}."
-    )
-    first, second = (text, steps) if numbers["reading"] == "text" else (steps, text)
-    return {"drawn": first, "other": second, "artefacts": _artefacts(against)}
-
-
-def _artefacts(against: Mapping[str, Any]) -> str:
-    late, gap = against["blow_up_time_relative_error"], against["gap_of_rested_ends"]
-    diverged, real = against["diverged"], against["diverged_and_real"]
-    clauses = []
-    if diverged:
-        clauses.append(
-            f"of the {diverged} flows of the script that diverge, {real} blow up in "
-            "finite time when solved"
-        )
-    if late:
-        clauses.append(
-            f"their blow-up times are off by {late['median']:.2%} in the median "
-            f"({late['min']:.2%} to {late['max']:.2%})"
-        )
-    if gap:
-        clauses.append(
-            f"flows of the script that stop at rest are {gap['median']:.1e} from the "
-            f"solution in the median, at most {gap['max']:.1e}"
-        )
-    whole = "; ".join(clauses)
-    return f"{whole[:1].upper()}{whole[1:]}." if clauses else ""
+def table(numbers: Mapping[str, Any]) -> Rows:
+    """Endings and times of the text and of the script, and errors of the script."""
+    code, errors = numbers["code"], numbers["code_against_exact"]
+    n_diverged, n_blow_ups = errors["diverged"], errors["diverged_and_blow_up"]
+    time_errors = errors["blow_up_time_relative_error"]
+    distances = errors["distance_at_rest"]
+    rows = [
+        ("until t", f"{numbers['t']:.4g}", f"{code['t']:.4g}"),
+        ("endings", numbers["endings_in_words"], code["endings_in_words"]),
+        ("Euler steps in total", "", str(code["steps"])),
+    ]
+    if times := numbers["t_star"]:
+        rows.append(("blow-up times", f"{times['min']:.4g} to {times['max']:.4g}", ""))
+    if n_diverged:
+        label = "divergent in the script; of these blow up when solved"
+        rows.append((label, "", f"{n_diverged}; {n_blow_ups}"))
+    if time_errors:
+        low, high = f"{time_errors['min']:.2%}", f"{time_errors['max']:.2%}"
+        text = f"{time_errors['median']:.2%} ({low} to {high})"
+        rows.append(("relative error of blow-up times: median (range)", "", text))
+    if distances:
+        text = f"{distances['median']:.1e}; {distances['max']:.1e}"
+        rows.append(("distance to the solution at rest: median; largest", "", text))
+    return [("", "text, solved to tolerance", "published script"), *rows]

@@ -4,8 +4,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from experiments.covariances.families import in_words, solved, spread
-from experiments.covariances.figures import with_numbers
+from experiments.covariances.families import format_counts, solve, value_range
+from experiments.covariances.figures import add_numbers
 from experiments.covariances.parameters import gaussian_entries
 from meanfield import Gaussian, Heads, attentions, runs
 from meanfield.dynamics import AbstractDynamics, stack_trees
@@ -17,24 +17,24 @@ from meanfield.reproduce import Findings
 from meanfield.spec import parse
 
 DRAWS = 100
-ALONE = {"measure": "gaussian", "cov": 0.5, "t": 10.0}  # one start of trace one
+SINGLE_START = {"measure": "gaussian", "cov": 0.5, "t": 10.0}  # isotropic, trace one
 
 
-def on_the_line(findings: Findings, q: np.ndarray) -> Findings:
+def distance_to_line(findings: Findings, q: np.ndarray) -> Findings:
     r"""Distance of the ends from $ww^\top / (w^\top\Sigma_0^{-1}w)$, $w \perp q$."""
     ends = findings.data["ends"]
     w = np.array([-q[1], q[0]]) / np.linalg.norm(q)
     inverse = np.linalg.inv(ends["start"].values)
     limits = np.outer(w, w) / (inverse @ w @ w)[:, None, None]
     distances = {
-        name: spread(np.linalg.norm(ends[end].values - limits, axis=(1, 2)))
+        name: value_range(np.linalg.norm(ends[end].values - limits, axis=(1, 2)))
         for name, end in (("distance", "text"), ("distance_of_code", "code"))
     }
     ray = cone_coordinates(np.outer(w, w))
-    return with_numbers(findings, {"limit": distances}, ray[None])
+    return add_numbers(findings, {"limit": distances}, ray[None])
 
 
-def on_the_plane(findings: Findings, q: np.ndarray) -> Findings:
+def distance_to_plane(findings: Findings, q: np.ndarray) -> Findings:
     r"""Flatness of the ends, and their angle to the plane $q^\top\Sigma e_1 = 0$."""
     points = cone_coordinates(findings.data["ends"]["text"].values)
     _, sizes, axes = np.linalg.svd(points, full_matrices=False)
@@ -50,53 +50,54 @@ def on_the_plane(findings: Findings, q: np.ndarray) -> Findings:
     rate = rates(second, findings.data["ends"]["start"].values)
     head = {"rows": len(rows), "rate": float(np.max(np.abs(rate)))}
     basis = np.linalg.svd(normal[None])[2][1:]
-    return with_numbers(findings, {"plane": plane, "second_head": head}, basis)
+    return add_numbers(findings, {"plane": plane, "second_head": head}, basis)
 
 
-def against_l2(findings: Findings) -> Findings:
+def compare_l2(findings: Findings) -> Findings:
     """Distance of the ends to those under L2 with the same parameters."""
-    l2 = solved({**findings.spec["text"], "attention": "l2"})
+    l2 = solve({**findings.spec["text"], "attention": "l2"})
     ends = findings.data["ends"]["text"].values
-    distance = spread(np.linalg.norm(l2.covariances - ends, axis=(1, 2)))
-    numbers = {"distance": distance, "endings": in_words(l2.endings)}
-    return with_numbers(findings, {"l2": numbers})
+    distance = value_range(np.linalg.norm(l2.covariances - ends, axis=(1, 2)))
+    numbers = {"distance": distance, "endings": format_counts(l2.endings)}
+    return add_numbers(findings, {"l2": numbers})
 
 
-def against_one_head(findings: Findings) -> Findings:
+def compare_one_head(findings: Findings) -> Findings:
     """Difference of one head and softmax, and the endings with one head."""
     spec = findings.spec["text"]
     attention = attentions["softmax"](*(np.array(spec[key]) for key in "QKV"))
     starts = findings.data["ends"]["start"].values
     gap = rates(Heads(stack_trees([attention])), starts) - rates(attention, starts)
-    single = solved({**findings.spec["text"], "heads": 1})
-    numbers = {"gap": float(np.max(np.abs(gap))), "endings": in_words(single.endings)}
-    return with_numbers(findings, {"one_head": numbers})
+    single = solve({**findings.spec["text"], "heads": 1})
+    endings = format_counts(single.endings)
+    numbers = {"gap": float(np.max(np.abs(gap))), "endings": endings}
+    return add_numbers(findings, {"one_head": numbers})
 
 
-def over_random_values(findings: Findings) -> Findings:
+def count_random_values(findings: Findings) -> Findings:
     """Counts how many other draws of Q and V let an isotropic start grow or shrink."""
     spec = findings.spec["text"]
     shared = {key: spec[key] for key in ("attention", "heads") if key in spec}
     members = [
-        runs.member(parse({**shared, **gaussian_entries(draw), **ALONE}))
+        runs.member(parse({**shared, **gaussian_entries(draw), **SINGLE_START}))
         for draw in range(1, DRAWS + 1)
     ]
     trajectories = ensemble(
         stack_trees([member.dynamics for member in members]),
         members[0].measure,
-        np.array([0.0, ALONE["t"]]),
+        np.array([0.0, SINGLE_START["t"]]),
         in_axes=(0, None),
         stepping=adaptive(max_steps=2000),
     )
     traces = np.sum(np.asarray(trajectories.last[1]) ** 2, axis=(1, 2))
     numbers = {
         "draws": DRAWS,
-        "t": ALONE["t"],
+        "t": SINGLE_START["t"],
         "endings": status_counts(trajectories.code),
         "shrink": int(np.sum(traces < 1)),
         "grow": int(np.sum(traces > 1)),
     }
-    return with_numbers(findings, {"random": numbers})
+    return add_numbers(findings, {"random": numbers})
 
 
 def rates(dynamics: AbstractDynamics, covariances: np.ndarray) -> np.ndarray:

@@ -1,117 +1,155 @@
-r"""The limit of Sinkhorn attention as its bandwidth vanishes: heat, with a constant.
+r"""Sinkhorn attention in the limit of vanishing bandwidth: the heat equation.
 
-With $W_V = -W_K^\top W_Q$ and the leading term taken away, sander2022, Theorem 1 prints
-the velocity $-\nabla\rho/\rho$, so $\partial_t\rho = \Delta\rho$; it is half of that
-(ERRATA S1). Here the constant is measured along four ways that share nothing but the
-attention.
+With $W_V = -W_K^\top W_Q$ and without the leading term, sander2022, Theorem 1 prints
+the velocity $-\nabla\rho/\rho$, so that $\partial_t\rho = \Delta\rho$. The velocity
+is half of that (ERRATA S1). Here the constant is measured in four ways that have
+nothing in common except the attention.
 """
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 import xarray as xr
 
-from experiments.heat_limit.panels import draw
-from experiments.heat_limit.resolution import WASTED, Clouds, Meshes, by_mesh, by_number
-from experiments.heat_limit.routes import (
-    Densities,
-    Fields,
-    Route,
+from experiments.heat_limit.constants import (
+    Constants,
+    DensityComparison,
     T,
-    by_fields,
-    by_gaussian,
-    by_grid,
-    by_quantiles,
-    with_edges,
+    VelocityComparison,
+    measure_densities,
+    measure_gaussian,
+    measure_quantiles,
+    measure_velocities,
+    measure_velocities_with_edges,
 )
-from experiments.heat_limit.sizes import SIZES, Sizes, halved
+from experiments.heat_limit.panels import draw
+from experiments.heat_limit.resolution import (
+    TOLERANCE,
+    CloudConstants,
+    MeshErrors,
+    measure_clouds,
+    measure_meshes,
+)
+from experiments.heat_limit.sizes import SIZES, Sizes, halving_sequence
 from experiments.limits.densities import TWO_PEAKS
-from experiments.limits.fits import LEVEL, Estimate, powers
-from meanfield.reproduce import Case, Experiment, Findings
+from experiments.limits.fits import LEVEL, Estimate, fit_powers
+from meanfield.reproduce import Case, Experiment, Findings, Rows
 
 SEED = 0
 HALF, PRINTED = 0.5, 1
-NORMS = {"square": "L²(μ)", "absolute": "L¹"}
 DIMENSIONS = (1, 2, 3)
+METHODS = {
+    "fields": "velocities in L²(μ)",
+    "variance": "variance on a grid",
+    "density": "density on a grid, closest heat flow",
+    "quantiles": "tokens at quantiles",
+    "draws": "independent tokens",
+    "gaussian_1": "Gaussian, d = 1, closed form",
+    "gaussian_2": "Gaussian, d = 2, closed form",
+    "gaussian_3": "Gaussian, d = 3, closed form",
+}
+ORDERS = {
+    "velocities": "order of velocities in L²(μ)",
+    "velocities_with_edges": "order of velocities, density that vanishes at two ends",
+    "densities": "order of densities in L¹",
+}
 
 
-class Measured(NamedTuple):
-    """All that is measured."""
+class Measurements(NamedTuple):
+    """All measurements of the figure.
 
-    fields: Fields
-    edged: Fields
-    densities: Densities
-    quantiles: Route
-    gaussians: dict[int, Route]
-    meshes: Meshes
-    clouds: Clouds
+    Attributes:
+        fields: velocities of the two peaks.
+        fields_with_edges: velocities of a density that vanishes at two ends.
+        densities: densities on a grid.
+        quantiles: constants of tokens at quantiles.
+        gaussians: constants of Gaussians by dimension.
+        meshes: errors by cell width.
+        clouds: constants by number of tokens.
+    """
+
+    fields: VelocityComparison
+    fields_with_edges: VelocityComparison
+    densities: DensityComparison
+    quantiles: Constants
+    gaussians: dict[int, Constants]
+    meshes: MeshErrors
+    clouds: CloudConstants
 
     @property
-    def routes(self) -> dict[str, Route]:
-        """Those with a constant at each bandwidth."""
-        closed = {f"gaussian_{d}": route for d, route in self.gaussians.items()}
+    def constants(self) -> dict[str, Constants]:
+        """Constants by bandwidth, for each method that has them."""
+        gaussians = {f"gaussian_{d}": part for d, part in self.gaussians.items()}
         return {
-            "fields": self.fields.route,
+            "fields": self.fields.constants,
             "variance": self.densities.by_variance,
             "density": self.densities.by_fit,
             "quantiles": self.quantiles,
-            **closed,
+            **gaussians,
         }
 
 
-def measured(sizes: Sizes) -> Measured:
-    """The four ways, and how fine they must be."""
-    small = halved(0.04, sizes.fields)
-    return Measured(
-        fields=by_fields(small, sizes.nodes),
-        edged=with_edges(small / 4, sizes.nodes),
-        densities=by_grid(sizes.flows, sizes.cells),
-        quantiles=by_quantiles(sizes.flows, sizes.quantiles),
-        gaussians={d: by_gaussian(small, d, SEED) for d in DIMENSIONS},
-        meshes=by_mesh(sizes.meshes),
-        clouds=by_number(sizes.clouds, sizes.numbers, sizes.draws, SEED),
+def measure(sizes: Sizes) -> Measurements:
+    """Measures the constant in four ways, and the required resolution."""
+    small = halving_sequence(0.04, sizes.fields)
+    return Measurements(
+        fields=measure_velocities(small, sizes.nodes),
+        fields_with_edges=measure_velocities_with_edges(small / 4, sizes.nodes),
+        densities=measure_densities(sizes.flows, sizes.cells),
+        quantiles=measure_quantiles(sizes.flows, sizes.quantiles),
+        gaussians={d: measure_gaussian(small, d, SEED) for d in DIMENSIONS},
+        meshes=measure_meshes(sizes.meshes),
+        clouds=measure_clouds(sizes.clouds, sizes.numbers, sizes.draws, SEED),
     )
 
 
 def compute(case: Case) -> Findings:
-    """The constant along four ways, its order, and what resolution it asks for."""
+    """The constant by four methods, its order, and the required resolution."""
     return findings(SIZES[case.size])
 
 
 def findings(sizes: Sizes) -> Findings:
-    """The same, of any sizes."""
-    results = measured(sizes)
-    constants = {name: _of_route(route) for name, route in results.routes.items()}
-    constants["draws"] = _constant(results.clouds.limit)
+    """Findings for given sizes; see `compute`."""
+    results = measure(sizes)
+    constants = {
+        name: _numbers_of_constants(part) for name, part in results.constants.items()
+    }
+    constants["draws"] = _numbers_of_estimate(results.clouds.limit)
+    deviations = [abs(part["value"] - HALF) for part in constants.values()]
     return Findings(
-        spec={
-            "seed": SEED,
-            "shares": TWO_PEAKS.shares.tolist(),
-            "means": TWO_PEAKS.means[:, 0].tolist(),
-            "deviations": TWO_PEAKS.deviations.tolist(),
-            **{k: np.asarray(v).tolist() for k, v in sizes._asdict().items()},
-        },
+        spec=_specification(sizes),
         numbers={
             "T": T,
             "printed": PRINTED,
             "dimensions": list(DIMENSIONS),
             "level": LEVEL,
-            "norms": NORMS,
             "constants": constants,
-            "farthest": max(abs(c["value"] - HALF) for c in constants.values()),
-            "sigmas": min(c["sigmas_to_printed"] for c in constants.values()),
-            "orders": _orders(results),
-            "smallest_epsilon": float(results.fields.route.epsilons[-1]),
+            "max_deviation": max(deviations),
+            "min_sigmas": min(c["sigmas_to_printed"] for c in constants.values()),
+            "orders": _numbers_of_orders(results),
+            "largest_epsilon": float(results.fields.constants.epsilons[0]),
+            "smallest_epsilon": float(results.fields.constants.epsilons[-1]),
             "residual": results.fields.residual,
-            "mass": results.densities.mass,
-            "mesh": _mesh(results.meshes),
-            "tokens": _tokens(results.clouds),
+            "mass_error": results.densities.mass_error,
+            "mesh": _numbers_of_meshes(results.meshes),
+            "tokens": _numbers_of_clouds(results.clouds),
         },
-        data=_data(results),
+        data=_datasets(results),
     )
 
 
-def _constant(estimate: Estimate) -> dict[str, Any]:
+def _specification(sizes: Sizes) -> dict[str, Any]:
+    return {
+        "seed": SEED,
+        "shares": TWO_PEAKS.shares.tolist(),
+        "means": TWO_PEAKS.means[:, 0].tolist(),
+        "deviations": TWO_PEAKS.deviations.tolist(),
+        **{k: np.asarray(v).tolist() for k, v in sizes._asdict().items()},
+    }
+
+
+def _numbers_of_estimate(estimate: Estimate) -> dict[str, Any]:
     return {
         "value": estimate.value,
         "error": estimate.error,
@@ -119,78 +157,82 @@ def _constant(estimate: Estimate) -> dict[str, Any]:
     }
 
 
-def _of_route(route: Route) -> dict[str, Any]:
-    order = powers(np.abs(route.constants - HALF), route.epsilons)
+def _numbers_of_constants(constants: Constants) -> dict[str, Any]:
+    order = fit_powers(np.abs(constants.values - HALF), constants.epsilons)
     return {
-        **_constant(route.limit),
-        "epsilons": route.epsilons.tolist(),
-        "by_epsilon": route.constants.tolist(),
+        **_numbers_of_estimate(constants.limit),
+        "epsilons": constants.epsilons.tolist(),
+        "by_epsilon": constants.values.tolist(),
         "order": order.exponents[0],
         "order_half_width": order.half_widths[0],
     }
 
 
-def _orders(results: Measured) -> dict[str, Any]:
-    """Of errors of velocities in L²(μ), and of densities in L¹."""
-    smooth, edged, densities = results.fields, results.edged, results.densities
+def _errors(results: Measurements) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    """Bandwidths and errors: of velocities in L²(μ), of densities in L¹."""
+    smooth, with_edges = results.fields, results.fields_with_edges
+    densities = results.densities
     return {
-        "velocities": powers(smooth.errors, smooth.route.epsilons).numbers,
-        "velocities_with_edges": powers(edged.errors, edged.route.epsilons).numbers,
-        "densities": powers(densities.distances, densities.by_fit.epsilons).numbers,
+        "velocities": (smooth.constants.epsilons, smooth.errors),
+        "velocities_with_edges": (with_edges.constants.epsilons, with_edges.errors),
+        "densities": (densities.by_fit.epsilons, densities.distances),
     }
 
 
-def _mesh(meshes: Meshes) -> dict[str, Any]:
-    """The widest cells that are fine enough, and what power of ε they follow."""
-    roots = meshes.coarsest / np.sqrt(meshes.epsilons)
+def _numbers_of_orders(results: Measurements) -> dict[str, Any]:
+    return {
+        name: fit_powers(errors, epsilons).numbers
+        for name, (epsilons, errors) in _errors(results).items()
+    }
+
+
+def _numbers_of_meshes(meshes: MeshErrors) -> dict[str, Any]:
+    """The coarsest mesh within the tolerance, and the power of ε that it follows."""
+    ratios = meshes.coarsest / np.sqrt(meshes.epsilons)
     return {
         **meshes.law.numbers,
-        "wasted": WASTED,
-        "widest": meshes.coarsest.tolist(),
-        "widest_over_root": float(roots[-1]),
+        "tolerance": TOLERANCE,
+        "coarsest": meshes.coarsest.tolist(),
+        "coarsest_over_root": float(ratios[-1]),
     }
 
 
-def _tokens(clouds: Clouds) -> dict[str, Any]:
-    missing = clouds.density[:, None]
+def _numbers_of_clouds(clouds: CloudConstants) -> dict[str, Any]:
+    """One cloud at the smallest bandwidth, and laws of the deficit of the constant."""
+    density = clouds.density[:, None]
     return {
-        "alone": {
+        "largest_cloud": {
             "n": int(clouds.numbers[-1]),
             "epsilon": float(clouds.epsilons[-1]),
             "value": float(clouds.draws[-1, -1]),
             "error": float(clouds.standard_errors[-1, -1]),
         },
-        "missing_at_quantiles": clouds.law(missing - clouds.quantiles).numbers,
-        "missing_in_draws": clouds.law(missing - clouds.draws).numbers,
-        "velocities_of_draws": clouds.law(clouds.errors).numbers,
+        "deficit_of_quantiles": clouds.law(density - clouds.quantiles).numbers,
+        "deficit_of_draws": clouds.law(density - clouds.draws).numbers,
+        "velocity_errors_of_draws": clouds.law(clouds.errors).numbers,
     }
 
 
-def _curves(results: Measured) -> dict[str, xr.Dataset]:
-    """Constants along each route, and errors, by bandwidth."""
-    smooth, edged, densities = results.fields, results.edged, results.densities
-    routes = {
+def _curve_datasets(results: Measurements) -> dict[str, xr.Dataset]:
+    """Constants and errors by bandwidth, by name."""
+    constants = {
         name: xr.Dataset(
-            {"constant": ("epsilon", r.constants)}, {"epsilon": r.epsilons}
+            {"constant": ("epsilon", part.values)}, {"epsilon": part.epsilons}
         )
-        for name, r in results.routes.items()
+        for name, part in results.constants.items()
     }
     errors = {
-        name: xr.Dataset({"error": ("epsilon", y)}, {"epsilon": x})
-        for name, x, y in (
-            ("velocities", smooth.route.epsilons, smooth.errors),
-            ("velocities_with_edges", edged.route.epsilons, edged.errors),
-            ("densities", densities.by_fit.epsilons, densities.distances),
-        )
+        name: xr.Dataset({"error": ("epsilon", values)}, {"epsilon": epsilons})
+        for name, (epsilons, values) in _errors(results).items()
     }
-    return {**routes, **errors}
+    return {**constants, **errors}
 
 
-def _data(results: Measured) -> dict[str, xr.Dataset]:
+def _datasets(results: Measurements) -> dict[str, xr.Dataset]:
     d, m, c = results.densities, results.meshes, results.clouds
     by = ("epsilon", "n")
     return {
-        **_curves(results),
+        **_curve_datasets(results),
         "flow": xr.Dataset(
             {"edges": (("epsilon", "face"), d.edges),
              "density": (("epsilon", "cell"), d.density)},
@@ -210,6 +252,23 @@ def _data(results: Measured) -> dict[str, xr.Dataset]:
     }  # fmt: skip
 
 
+def table(numbers: Mapping[str, Any]) -> Rows:
+    """Estimates of the constant, and orders of convergence."""
+    constants, orders = numbers["constants"], numbers["orders"]
+    estimates = [
+        (f"c by {label}", f"{part['value']:.8f}", f"{part['error']:.0e}")
+        for name, label in METHODS.items()
+        for part in [constants[name]]
+    ]
+    convergence = [
+        (label, f"{part['exponents'][0]:.3f}", f"{part['half_widths'][0]:.0e}")
+        for name, label in ORDERS.items()
+        for part in [orders[name]]
+    ]
+    heads = ("quantity", "value", f"± (of orders: {numbers['level']:.0%} interval)")
+    return [heads, *estimates, *convergence]
+
+
 EXPERIMENT = Experiment(
     source="sander2022, Theorem 1 and equation (6)",
     claim=(
@@ -217,32 +276,19 @@ EXPERIMENT = Experiment(
         "with the constant ½, not with the printed 1."
     ),
     caption=(
-        "The constant c of ∂ₜρ = cΔρ, extrapolated to bandwidth zero: "
-        "{constants[fields][value]:.6f} ± {constants[fields][error]:.0e} from "
-        "velocities in {norms[square]}; {constants[variance][value]:.5f} ± "
-        "{constants[variance][error]:.0e} and {constants[density][value]:.5f} ± "
-        "{constants[density][error]:.0e} from the variance and the density on a grid "
-        "until t = {T}; {constants[quantiles][value]:.4f} ± "
-        "{constants[quantiles][error]:.0e} and {constants[draws][value]:.4f} ± "
-        "{constants[draws][error]:.0e} from tokens at quantiles and independent "
-        "tokens; {constants[gaussian_1][value]:.8f}, {constants[gaussian_2][value]:.8f}"
-        " and {constants[gaussian_3][value]:.8f} in closed form on Gaussians of "
-        "dimension {dimensions[0]}, {dimensions[1]} and {dimensions[2]}. The printed "
-        "{printed} differs from each by {sigmas:.0f} errors or more. As ε tends to "
-        "zero, velocities converge with order {orders[velocities][exponents][0]:.3f} ± "
-        "{orders[velocities][half_widths][0]:.0e} "
-        "({orders[velocities_with_edges][exponents][0]:.2f} ± "
-        "{orders[velocities_with_edges][half_widths][0]:.0e} if the density vanishes "
-        "at the ends of its support), and densities in {norms[absolute]} with order "
-        "{orders[densities][exponents][0]:.3f} ± "
-        "{orders[densities][half_widths][0]:.0e} ({level:.0%} intervals)."
+        "The constant c of ∂ₜρ = cΔρ for two peaks on the line under Sinkhorn "
+        "attention, at bandwidths ε from {largest_epsilon:g} to {smallest_epsilon:g}, "
+        "with the densities at t = {T}. Extrapolated to bandwidth zero, all estimates "
+        "are ½ within {max_deviation:.0e}; the printed {printed} is {min_sigmas:.0f} "
+        "or more errors away from each."
     ),
+    table=table,
     description=(
         "Above, every estimate of the constant tends to one half, with an error in "
         "proportion to the bandwidth, and the density under Sinkhorn attention follows "
         "the heat flow with ½, not that with 1. Below, errors fall along straight "
-        "lines; a mesh coarser than the bandwidth resolves nothing. The error due to "
-        "the attention of tokens to themselves falls with their number."
+        "lines; the cells of a mesh must be smaller than about 1.5 √ε. The error due "
+        "to the attention of tokens to themselves falls with their number."
     ),
     compute=compute,
     draw=draw,

@@ -1,4 +1,4 @@
-"""The picture of the heat limit: constants, orders, densities, resolution."""
+"""Figure of the heat limit: constants, orders, densities, resolution."""
 
 import numpy as np
 import xarray as xr
@@ -7,20 +7,20 @@ from matplotlib.figure import Figure
 
 from experiments.limits.axes import (
     GREY,
-    bandwidths,
-    plain_ticks,
-    power_line,
-    room_above,
+    draw_power_line,
+    extend_upwards,
+    set_bandwidth_ticks,
+    set_plain_ticks,
 )
 from experiments.limits.densities import TWO_PEAKS
 from meanfield.plotting import style
 from meanfield.reproduce import Findings
 
-ASKED = 0.005  # half of the band that a measured constant is to lie in
+TOLERANCE = 0.005  # half of the width of the band around the constant ½
 NAMES = {
     "fields": "velocities, $L^2(\\mu)$",
     "variance": "grid, variance",
-    "density": "grid, nearest heat",
+    "density": "grid, closest heat flow",
     "quantiles": "tokens, quantiles",
     "draws": "tokens, draws",
     "gaussian_1": "Gaussian, $d = 1$",
@@ -42,82 +42,83 @@ ERRORS = {
 
 @style()
 def draw(findings: Findings) -> Figure:
-    """Constants, their approach and the densities; below, errors and resolution."""
+    """Draws constants, their errors and densities; below, orders and resolution."""
     figure = Figure(figsize=(12.6, 8.0), layout="constrained")
     axes = figure.subplots(2, 3)
-    _constants(axes[0, 0], findings)
-    _approach(axes[0, 1], findings)
-    _densities(axes[0, 2], findings)
-    _errors(axes[1, 0], findings)
-    _meshes(axes[1, 1], findings.data["meshes"])
-    _clouds(axes[1, 2], findings.data["clouds"])
+    _draw_constants(axes[0, 0], findings)
+    _draw_errors_of_constants(axes[0, 1], findings)
+    _draw_densities(axes[0, 2], findings)
+    _draw_errors(axes[1, 0], findings)
+    _draw_meshes(axes[1, 1], findings.data["meshes"])
+    _draw_clouds(axes[1, 2], findings.data["clouds"])
     return figure
 
 
-def _constants(axes: Axes, findings: Findings) -> None:
-    constants, alone = (
+def _draw_constants(axes: Axes, findings: Findings) -> None:
+    constants, cloud_constant = (
         findings.numbers["constants"],
-        findings.numbers["tokens"]["alone"],
+        findings.numbers["tokens"]["largest_cloud"],
     )
     rows = [(NAMES[k], constants[k], COLOURS[k], MARKERS[k]) for k in NAMES]
-    raw = f"{alone['n']} draws alone, ε = {alone['epsilon']:g}"
-    rows.append((raw, alone, GREY, "x"))
-    axes.axvspan(0.5 - ASKED, 0.5 + ASKED, color="#e8f0e8", lw=0)
+    label = f"{cloud_constant['n']} draws, ε = {cloud_constant['epsilon']:g}"
+    rows.append((label, cloud_constant, GREY, "x"))
+    axes.axvspan(0.5 - TOLERANCE, 0.5 + TOLERANCE, color="#e8f0e8", lw=0)
     axes.axvline(0.5, color="#009E73", lw=1)
-    for y, (_, route, colour, marker) in enumerate(rows):
+    for y, (_, estimate, colour, marker) in enumerate(rows):
         axes.errorbar(
-            route["value"],
+            estimate["value"],
             y,
-            xerr=route["error"],
+            xerr=estimate["error"],
             color=colour,
             marker=marker,
             capsize=3,
         )
     axes.set_yticks(range(len(rows)), [row[0] for row in rows])
     axes.invert_yaxis()
-    low = min(0.5 - ASKED, alone["value"] - alone["error"])
+    low = min(0.5 - TOLERANCE, cloud_constant["value"] - cloud_constant["error"])
     axes.set(
-        xlim=(low - 0.3 * ASKED, 0.5 + 1.3 * ASKED),
+        xlim=(low - 0.3 * TOLERANCE, 0.5 + 1.3 * TOLERANCE),
         xlabel=r"$c$ in $\partial_t\rho = c\,\Delta\rho$, $\varepsilon \to 0$",
         title=r"the constant; band: $0.500 \pm 0.005$",
     )
 
 
-def _approach(axes: Axes, findings: Findings) -> None:
+def _draw_errors_of_constants(axes: Axes, findings: Findings) -> None:
     for name, label in NAMES.items():
         if name not in findings.data:
             continue
-        route = findings.data[name]
+        curve = findings.data[name]
         axes.loglog(
-            route["epsilon"],
-            abs(route["constant"] - 0.5),
+            curve["epsilon"],
+            abs(curve["constant"] - 0.5),
             color=COLOURS[name],
             marker=MARKERS[name],
             ms=5,
             label=label,
         )
-    routes = [findings.data[name] for name in NAMES if name in findings.data]
-    epsilons = np.concatenate([route["epsilon"].values for route in routes])
-    bandwidths(axes, epsilons)
+    curves = [findings.data[name] for name in NAMES if name in findings.data]
+    epsilons = np.concatenate([curve["epsilon"].values for curve in curves])
+    set_bandwidth_ticks(axes, epsilons)
     ends = np.array([np.max(epsilons), np.min(epsilons)])
-    lowest = min(float(np.min(abs(route["constant"] - 0.5))) for route in routes)
-    power_line(axes, ends[::-1], 0.4 * lowest * ends[::-1] / ends[1], "ε")
+    lowest = min(float(np.min(abs(curve["constant"] - 0.5))) for curve in curves)
+    draw_power_line(axes, ends[::-1], 0.4 * lowest * ends[::-1] / ends[1], "ε")
     axes.set(
         ylabel=r"$|c(\varepsilon) - \frac{1}{2}|$",
-        title="the constant before the limit",
+        title="error of the constant",
     )
     axes.legend(fontsize=8.5, loc="upper left", labelspacing=0.25)
-    room_above(axes, 40)
+    extend_upwards(axes, 40)
 
 
-def _densities(axes: Axes, findings: Findings) -> None:
+def _draw_densities(axes: Axes, findings: Findings) -> None:
     flow, T = findings.data["flow"].isel(epsilon=-1), findings.numbers["T"]
     edges = flow["edges"].values
     x = np.linspace(-3.6, 4.2, 400)
-    at = lambda c: TWO_PEAKS.heated(2 * c * T).density(x[:, None])
-    axes.fill_between(x, at(0), color="#dddddd", lw=0, label=r"$\rho_0$")
-    axes.plot(x, at(0.5), color="#222222", lw=1.2, label=r"$\frac{1}{2}\Delta$")
-    axes.plot(x, at(1), color="C1", ls="--", label=r"$\Delta$, as printed")
+    heated_density = lambda c: TWO_PEAKS.heated(2 * c * T).density(x[:, None])
+    axes.fill_between(x, heated_density(0), color="#dddddd", lw=0, label=r"$\rho_0$")
+    half, printed = heated_density(0.5), heated_density(1)
+    axes.plot(x, half, color="#222222", lw=1.2, label=r"$\frac{1}{2}\Delta$")
+    axes.plot(x, printed, color="C1", ls="--", label=r"$\Delta$, as printed")
     axes.plot(
         ((edges[1:] + edges[:-1]) / 2)[::4],
         flow["density"][::4],
@@ -126,7 +127,7 @@ def _densities(axes: Axes, findings: Findings) -> None:
         ms=3.5,
         label=rf"Sinkhorn, $\varepsilon = {float(flow['epsilon']):g}$",
     )
-    top = float(np.max(at(0)))
+    top = float(np.max(heated_density(0)))
     axes.set(
         xlim=(x[0], x[-1]),
         ylim=(0, 1.45 * top),
@@ -137,25 +138,25 @@ def _densities(axes: Axes, findings: Findings) -> None:
     axes.legend(loc="upper left", ncols=2)
 
 
-def _errors(axes: Axes, findings: Findings) -> None:
+def _draw_errors(axes: Axes, findings: Findings) -> None:
     for (name, label), marker in zip(ERRORS.items(), "osD", strict=True):
         errors, order = findings.data[name], findings.numbers["orders"][name]
-        p, half = order["exponents"][0], order["half_widths"][0]
+        p, half_width = order["exponents"][0], order["half_widths"][0]
         axes.loglog(
             errors["epsilon"],
             errors["error"],
             marker=marker,
             ms=5,
-            label=f"{label}: {p:.2f} ± {half:.1g}",
+            label=f"{label}: {p:.2f} ± {half_width:.1g}",
         )
     epsilons = [findings.data[name]["epsilon"].values for name in ERRORS]
-    bandwidths(axes, np.concatenate(epsilons))
-    axes.set(ylabel="error over the limit", title="order of convergence to heat")
+    set_bandwidth_ticks(axes, np.concatenate(epsilons))
+    axes.set(ylabel="relative error", title="order of convergence to heat")
     axes.legend(loc="upper left")
-    room_above(axes, 8)
+    extend_upwards(axes, 8)
 
 
-def _meshes(axes: Axes, meshes: xr.Dataset) -> None:
+def _draw_meshes(axes: Axes, meshes: xr.Dataset) -> None:
     for k, epsilon in enumerate(meshes["epsilon"].values):
         mesh = meshes.isel(epsilon=k)
         axes.loglog(
@@ -171,21 +172,21 @@ def _meshes(axes: Axes, meshes: xr.Dataset) -> None:
     axes.set(
         ylim=(1e-8, 3),
         xlabel=r"cell width over $\sqrt{\varepsilon}$",
-        ylabel=r"error of $v$ in $L^2(\mu)$ over $|v|$",
+        ylabel=r"relative error of $v$ in $L^2(\mu)$",
         title=r"a mesh must resolve $\sqrt{\varepsilon}$",
     )
-    plain_ticks(axes)
+    set_plain_ticks(axes)
     axes.legend(title=r"$\varepsilon$", loc="lower right")
 
 
-def _clouds(axes: Axes, clouds: xr.Dataset) -> None:
+def _draw_clouds(axes: Axes, clouds: xr.Dataset) -> None:
     for k, epsilon in enumerate(clouds["epsilon"].values):
         cloud = clouds.isel(epsilon=k)
         u = cloud["n"] * np.sqrt(epsilon)
-        missing = cloud["density"] - cloud["draws"]
+        deficit = cloud["density"] - cloud["draws"]
         axes.errorbar(
             u,
-            missing,
+            deficit,
             cloud["standard_error"],
             color=f"C{k}",
             marker="P",
@@ -194,22 +195,22 @@ def _clouds(axes: Axes, clouds: xr.Dataset) -> None:
             capsize=2,
             label=f"{epsilon:g}",
         )
-        lost = cloud["density"] - cloud["quantiles"]
-        axes.plot(u, lost, "^--", color=f"C{k}", ms=5, lw=1)
+        quantile_deficit = cloud["density"] - cloud["quantiles"]
+        axes.plot(u, quantile_deficit, "^--", color=f"C{k}", ms=5, lw=1)
     axes.set(
         xscale="log",
         yscale="log",
         xlabel=r"$n\sqrt{\varepsilon}$",
-        ylabel=r"$c$ of the density less $c$ of $n$ tokens",
-        title="tokens see themselves: draws +, quantiles ▵",
+        ylabel=r"$c$ of the density minus $c$ of $n$ tokens",
+        title="error of $n$ tokens: draws +, quantiles ▵",
     )
-    _cloud_law(axes, clouds)
-    plain_ticks(axes)
+    _draw_law_of_clouds(axes, clouds)
+    set_plain_ticks(axes)
     axes.legend(title=r"$\varepsilon$", loc="lower left")
 
 
-def _cloud_law(axes: Axes, clouds: xr.Dataset) -> None:
-    """The line of slope -1 through the draws."""
+def _draw_law_of_clouds(axes: Axes, clouds: xr.Dataset) -> None:
+    """Draws the line of slope -1 through the draws."""
     n, e = np.meshgrid(clouds["n"].values, clouds["epsilon"].values)
     u = n * np.sqrt(e)
     factor = np.mean(u * (clouds["density"].values[:, None] - clouds["draws"].values))

@@ -1,4 +1,4 @@
-r"""How fine a mesh, and how many tokens, a bandwidth asks for."""
+r"""Mesh width and number of tokens that a bandwidth requires."""
 
 from typing import NamedTuple
 
@@ -6,64 +6,73 @@ import numpy as np
 from jaxtyping import Float
 from scipy.interpolate import CubicSpline
 
-from experiments.heat_limit.routes import ONE, middles
+from experiments.heat_limit.constants import UNIT_HEAT, cell_centres
 from experiments.limits.densities import TWO_PEAKS
-from experiments.limits.dynamics import velocities, velocities_of_each
-from experiments.limits.fits import Estimate, Powers, crossing, least_squares, powers
+from experiments.limits.dynamics import batched_velocities, velocities
+from experiments.limits.fits import (
+    Estimate,
+    PowerLaw,
+    crossing_point,
+    fit_powers,
+    least_squares,
+)
 from meanfield.measures import Points
 
-FAR = 8.0  # half of a box at whose ends no velocity counts
-FINE = 640  # tokens on a mesh that stands for the density: h = 0.025
-WASTED = 1e-2  # an error of the velocity, over the velocity, that asks for a finer mesh
-STEPS = np.geomspace(0.5, 5, 26)  # cells in units of √ε
+HALF_WIDTH = 8.0  # of a box at whose ends velocities have no weight
+REFERENCE_CELLS = 640  # of the mesh that represents the density: h = 0.025
+TOLERANCE = 1e-2  # relative error of the velocity that a mesh may have
+WIDTHS = np.geomspace(0.5, 5, 26)  # cell widths in units of √ε
 
 
-class Meshes(NamedTuple):
-    r"""Errors of velocities by bandwidth and mesh, in $L^2(\mu)$ and over the velocity.
+class MeshErrors(NamedTuple):
+    r"""Relative errors of velocities in $L^2(\mu)$, by bandwidth and mesh.
 
     Attributes:
         epsilons: bandwidths.
-        widths: of the cells, by bandwidth.
-        errors: by bandwidth and width, against a mesh fine enough.
-        coarsest: the width at which the error is `WASTED`, by bandwidth.
-        law: the power of the bandwidth that these follow.
+        widths: cell widths at each bandwidth.
+        errors: errors by bandwidth and cell width, against the reference mesh.
+        coarsest: at each bandwidth the cell width with the error `TOLERANCE`.
+        law: the power of the bandwidth that these widths follow.
     """
 
     epsilons: Float[np.ndarray, " k"]
     widths: Float[np.ndarray, "k widths"]
     errors: Float[np.ndarray, "k widths"]
     coarsest: Float[np.ndarray, " k"]
-    law: Powers
+    law: PowerLaw
 
 
-def by_mesh(epsilons: Float[np.ndarray, " k"]) -> Meshes:
-    """Two peaks as weighted tokens at the middles of ever wider cells."""
-    widths = np.sqrt(epsilons)[:, None] * STEPS
-    n = int(2 * FAR / np.min(widths)) + 1
+def measure_meshes(epsilons: Float[np.ndarray, " k"]) -> MeshErrors:
+    """Errors for the two peaks as weighted tokens at the centres of cells."""
+    widths = np.sqrt(epsilons)[:, None] * WIDTHS
+    n = int(2 * HALF_WIDTH / np.min(widths)) + 1
     x = widths[..., None] * (np.arange(n) - n // 2 + 1 / 3)  # not symmetric
     w = TWO_PEAKS.density(x.reshape(-1, 1)).reshape(x.shape)
     w /= np.sum(w, axis=-1, keepdims=True)
-    bandwidths = np.repeat(epsilons, len(STEPS))
+    bandwidths = np.repeat(epsilons, len(WIDTHS))
     cases = x.reshape(-1, n, 1), w.reshape(-1, n), bandwidths
-    values = velocities_of_each(ONE, *cases).values.reshape(x.shape)
-    exact = np.stack([v(y) for v, y in zip(splines(epsilons), x, strict=True)])
-    errors = _relative(values, exact, w)
+    values = batched_velocities(UNIT_HEAT, *cases).values.reshape(x.shape)
+    splines = reference_velocities(epsilons)
+    exact = np.stack([v(y) for v, y in zip(splines, x, strict=True)])
+    errors = _relative_errors(values, exact, w)
     rows = zip(widths, errors, strict=True)
-    coarsest = np.array([crossing(*row, WASTED) for row in rows])
-    return Meshes(epsilons, widths, errors, coarsest, powers(coarsest, epsilons))
+    coarsest = np.array([crossing_point(*row, TOLERANCE) for row in rows])
+    law = fit_powers(coarsest, epsilons)
+    return MeshErrors(epsilons, widths, errors, coarsest, law)
 
 
-class Clouds(NamedTuple):
-    r"""Rates of n tokens, by bandwidth and number.
+class CloudConstants(NamedTuple):
+    r"""The constant $c$ of clouds of `n` tokens, by bandwidth and number.
 
     Attributes:
         epsilons: bandwidths.
-        numbers: of tokens.
+        numbers: numbers of tokens.
         density: $c$ of the density itself, by bandwidth.
         quantiles: $c$ of tokens at quantiles, by bandwidth and number.
-        draws: mean $c$ of independent draws, likewise.
-        standard_errors: of these means.
-        errors: of velocities of all draws in $L^2$, over those of the density.
+        draws: mean $c$ of independent tokens, by bandwidth and number.
+        standard_errors: standard errors of these means.
+        errors: errors in $L^2$ of the velocities of independent tokens, relative to
+            the velocities of the density.
     """
 
     epsilons: Float[np.ndarray, " k"]
@@ -74,17 +83,17 @@ class Clouds(NamedTuple):
     standard_errors: Float[np.ndarray, "k m"]
     errors: Float[np.ndarray, "k m"]
 
-    def law(self, lost: Float[np.ndarray, "k m"]) -> Powers:
-        """The powers of number and bandwidth that something follows."""
+    def law(self, values: Float[np.ndarray, "k m"]) -> PowerLaw:
+        """The powers of number and bandwidth that `values` follow."""
         n, e = np.meshgrid(self.numbers, self.epsilons)
-        return powers(lost.ravel(), n.ravel(), e.ravel())
+        return fit_powers(values.ravel(), n.ravel(), e.ravel())
 
     @property
     def limit(self) -> Estimate:
-        r"""$c$ of the draws where $n \to \infty$ and $\epsilon \to 0$.
+        r"""$c$ of independent tokens in the limit $n \to \infty$, $\epsilon \to 0$.
 
-        By $c + a\epsilon + bu + b'u^2$, $u = 1/n\sqrt\epsilon$: a token sees itself,
-        with a weight of that size.
+        By a fit of $c + a\epsilon + bu + b'u^2$ with $u = 1/n\sqrt\epsilon$, the order
+        of the weight with which a token attends to itself.
         """
         n, e = np.meshgrid(self.numbers, self.epsilons)
         u = 1 / (n * np.sqrt(e))
@@ -94,56 +103,73 @@ class Clouds(NamedTuple):
         return Estimate(float(values[0]), float(errors[0]))
 
 
-def by_number(
+def measure_clouds(
     epsilons: Float[np.ndarray, " k"],
     numbers: Float[np.ndarray, " m"],
     draws: Float[np.ndarray, " m"],
     seed: int,
-) -> Clouds:
-    """Two peaks as tokens of equal weight: quantiles, and so many draws by number."""
-    rng, exact = np.random.default_rng(seed), splines(epsilons)
+) -> CloudConstants:
+    """Constants of the two peaks as equally weighted tokens.
+
+    Args:
+        epsilons: bandwidths.
+        numbers: numbers of tokens.
+        draws: number of independent clouds for each number of tokens.
+        seed: seed of the draws.
+    """
+    rng, exact = np.random.default_rng(seed), reference_velocities(epsilons)
     pairs = zip(numbers, draws, strict=True)
-    columns = [_of_number(epsilons, int(n), int(k), rng, exact) for n, k in pairs]
-    quantiles, means, spreads, errors = (
+    columns = [_measure_number(epsilons, int(n), int(k), rng, exact) for n, k in pairs]
+    quantiles, means, standard_errors, errors = (
         np.stack(part, axis=1) for part in zip(*columns, strict=True)
     )
-    y = middles(FAR, FINE)
+    y = cell_centres(HALF_WIDTH, REFERENCE_CELLS)
     w = TWO_PEAKS.density(y[:, None])
     w /= np.sum(w)
     density = np.array([w @ ((y - w @ y) * v(y)) for v in exact])
-    return Clouds(epsilons, numbers, density, quantiles, means, spreads, errors)
+    return CloudConstants(
+        epsilons, numbers, density, quantiles, means, standard_errors, errors
+    )
 
 
-def splines(epsilons: Float[np.ndarray, " k"]) -> list[CubicSpline]:
-    """Velocities of the density, by bandwidth."""
-    x = middles(FAR, FINE)[:, None]
+def reference_velocities(epsilons: Float[np.ndarray, " k"]) -> list[CubicSpline]:
+    """Velocities of the density at each bandwidth, as splines."""
+    x = cell_centres(HALF_WIDTH, REFERENCE_CELLS)[:, None]
     mu = Points.weighted(x, TWO_PEAKS.density(x))
-    values = velocities(ONE, mu, epsilons, x).values[..., 0]
+    values = velocities(UNIT_HEAT, mu, epsilons, x).values[..., 0]
     return [CubicSpline(x[:, 0], v) for v in values]
 
 
-def _of_number(
+def _measure_number(
     epsilons: np.ndarray,
     n: int,
     draws: int,
     rng: np.random.Generator,
     exact: list[CubicSpline],
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Of quantiles c; of draws its mean, standard error, and the velocities' error."""
+    """Constants of `n` tokens by bandwidth.
+
+    Returns:
+        $c$ of quantiles, mean $c$ of draws, its standard error, and the relative error
+        of the velocities of draws.
+    """
     k, first = len(epsilons), TWO_PEAKS.quantiles(n)
     rows = [[first, *(TWO_PEAKS.draws(n, rng) for _ in range(draws))] for _ in exact]
     x = np.concatenate([np.stack(row) for row in rows])
     w, bandwidths = np.full(x.shape[:2], 1 / n), np.repeat(epsilons, draws + 1)
-    v = velocities_of_each(ONE, x, w, bandwidths).values.reshape(k, draws + 1, n)
+    v = batched_velocities(UNIT_HEAT, x, w, bandwidths).values
+    v = v.reshape(k, draws + 1, n)
     x = x.reshape(v.shape)
     c = np.mean((x - np.mean(x, axis=-1, keepdims=True)) * v, axis=-1)
-    limits = np.stack([of(y) for of, y in zip(exact, x, strict=True)])
+    limits = np.stack([spline(y) for spline, y in zip(exact, x, strict=True)])
     flat = (part[:, 1:].reshape(k, -1) for part in (v, limits, np.ones_like(v)))
     error = np.std(c[:, 1:], axis=1, ddof=1) / np.sqrt(draws)
-    return c[:, 0], np.mean(c[:, 1:], axis=1), error, _relative(*flat)
+    return c[:, 0], np.mean(c[:, 1:], axis=1), error, _relative_errors(*flat)
 
 
-def _relative(values: np.ndarray, exact: np.ndarray, w: np.ndarray) -> np.ndarray:
-    """The root mean square of what they differ by, over that of the second."""
+def _relative_errors(
+    values: np.ndarray, exact: np.ndarray, w: np.ndarray
+) -> np.ndarray:
+    """Root mean square of the difference divided by that of the exact values."""
     square = np.sum(w * (values - exact) ** 2, axis=-1)
     return np.sqrt(square / np.sum(w * exact**2, axis=-1))

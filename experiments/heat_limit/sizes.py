@@ -1,4 +1,4 @@
-"""How much of everything the heat limit is measured with."""
+"""Problem sizes of the heat limit."""
 
 from typing import NamedTuple
 
@@ -6,18 +6,18 @@ import numpy as np
 
 
 class Sizes(NamedTuple):
-    """How much of everything.
+    """Bandwidths, and numbers of tokens, cells and draws.
 
     Attributes:
-        fields: halvings of the bandwidth 0.04 for velocities.
-        nodes: tokens on a line for them.
+        fields: number of bandwidths for velocities.
+        nodes: number of tokens on a line for velocities.
         flows: bandwidths of flows.
-        cells: of the grid.
-        quantiles: tokens at quantiles that flow.
-        clouds: bandwidths of clouds that do not.
-        numbers: of tokens of these clouds.
-        draws: of each number.
-        meshes: bandwidths for ever wider cells.
+        cells: number of cells of the grid.
+        quantiles: number of tokens at quantiles in flows.
+        clouds: bandwidths of clouds of tokens.
+        numbers: numbers of tokens of these clouds.
+        draws: number of draws for each number of tokens.
+        meshes: bandwidths at which cell widths are compared.
     """
 
     fields: int
@@ -31,32 +31,32 @@ class Sizes(NamedTuple):
     meshes: np.ndarray
 
 
-def halved(largest: float, count: int) -> np.ndarray:
-    """Bandwidths, each half of the last."""
-    return largest / 2.0 ** np.arange(count)
+def halving_sequence(largest: float, n: int) -> np.ndarray:
+    """`n` numbers from `largest` down, each half of the one before."""
+    return largest / 2.0 ** np.arange(n)
 
 
 SIZES = {
     "quick": Sizes(
         fields=4,
         nodes=360,
-        flows=halved(0.08, 3),
+        flows=halving_sequence(0.08, 3),
         cells=160,
         quantiles=256,
-        clouds=halved(0.16, 4),
+        clouds=halving_sequence(0.16, 4),
         numbers=np.array([125.0, 250.0, 500.0]),
         draws=np.array([48, 24, 12]),
-        meshes=halved(0.04, 4),
+        meshes=halving_sequence(0.04, 4),
     ),
     "paper": Sizes(
         fields=6,
         nodes=1000,
-        flows=halved(0.04, 4),
+        flows=halving_sequence(0.04, 4),
         cells=400,
         quantiles=1024,
-        clouds=halved(0.04, 4),
+        clouds=halving_sequence(0.04, 4),
         numbers=np.array([500.0, 1000.0, 2000.0]),
         draws=np.array([64, 32, 16]),
-        meshes=halved(0.04, 5),
+        meshes=halving_sequence(0.04, 5),
     ),
 }

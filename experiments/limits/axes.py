@@ -1,4 +1,4 @@
-"""Axes of limits: bandwidths on a logarithmic scale, in plain numbers."""
+"""Logarithmic axes with plain numbers, for limits of small bandwidths."""
 
 import numpy as np
 from jaxtyping import Float
@@ -8,8 +8,8 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullLocat
 GREY = "#8a8a8a"
 
 
-def bandwidths(axes: Axes, epsilons: Float[np.ndarray, " k"]) -> None:
-    """Ticks at the bandwidths themselves, every other one if there are many."""
+def set_bandwidth_ticks(axes: Axes, epsilons: Float[np.ndarray, " k"]) -> None:
+    """Sets ticks at the bandwidths, or at every other one if there are many."""
     values = np.unique(np.round(epsilons, 12))
     ticks = values[:: 2 if len(values) > 6 else 1]
     axes.set_xscale("log")
@@ -19,23 +19,23 @@ def bandwidths(axes: Axes, epsilons: Float[np.ndarray, " k"]) -> None:
     axes.set_xlabel(r"bandwidth $\varepsilon$")
 
 
-def plain_ticks(axes: Axes) -> None:
-    """Ticks at 1, 2 and 5 times powers of ten along a logarithmic axis of abscissas."""
+def set_plain_ticks(axes: Axes) -> None:
+    """Sets ticks at 1, 2 and 5 times powers of ten on a logarithmic x axis."""
     axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
     axes.xaxis.set_minor_locator(NullLocator())
     axes.xaxis.set_major_formatter(FuncFormatter(_plain))
 
 
-def room_above(axes: Axes, factor: float) -> None:
-    """A logarithmic axis of ordinates that reaches so many times as high."""
+def extend_upwards(axes: Axes, factor: float) -> None:
+    """Multiplies the upper limit of a logarithmic y axis by a factor."""
     low, high = axes.get_ylim()
     axes.set_ylim(low, high * factor)
 
 
-def power_line(
+def draw_power_line(
     axes: Axes, x: Float[np.ndarray, " k"], y: Float[np.ndarray, " k"], label: str
 ) -> None:
-    """A dotted line, named at its left end."""
+    """Draws a dotted line with a label at its left end."""
     axes.plot(x, y, color=GREY, ls=":", lw=1)
     axes.annotate(
         label,

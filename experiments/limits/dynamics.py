@@ -1,4 +1,4 @@
-r"""Attention at a small bandwidth, rescaled, its leading term taken away."""
+r"""Attention at small bandwidths, rescaled and without its leading term."""
 
 import functools
 from typing import NamedTuple, TypeVar
@@ -20,33 +20,34 @@ M = TypeVar("M", bound=AbstractMeasure)
 
 
 class Heat(eqx.Module):
-    r"""$\bar T^\infty_\epsilon = T^\infty_\epsilon - W_Vx/\epsilon$, by $\epsilon$.
+    r"""Sinkhorn: $\bar T^\infty_\epsilon = T^\infty_\epsilon - W_Vx/\epsilon$.
 
-    $W_V = -W_K^\top W_Q$; sander2022, Theorem 1, with the kernel $e^{c/\epsilon}$.
+    Here $W_V = -W_K^\top W_Q$, as in sander2022, Theorem 1, with the kernel
+    $e^{c/\epsilon}$.
     """
 
     Q: Float[Array, "k d"]
     K: Float[Array, "k d"]
 
     def at(self, epsilon: Float[Array, ""]) -> Sum:
-        """The dynamics."""
+        """The dynamics at a bandwidth."""
         A = self.K.T @ self.Q
         attention = attentions["sinkhorn"](self.Q, self.K, -A, epsilon=epsilon)
         return Sum(attention, Drift(A / epsilon))
 
 
 class NonlocalHeat(eqx.Module):
-    r"""$\bar T^1_\epsilon = T^1_\epsilon + W_Q^\top W_Qx/\epsilon$, by $\epsilon$.
+    r"""L2: $\bar T^1_\epsilon = T^1_\epsilon + W_Q^\top W_Qx/\epsilon$.
 
-    Scores $-|W_Qx - W_Ky|^2/2\epsilon$ and $W_V = -W_Q^\top W_K$; sander2022,
-    Proposition 4, whose leading term is misprinted (ERRATA S3).
+    The scores are $-|W_Qx - W_Ky|^2/2\epsilon$ and $W_V = -W_Q^\top W_K$, as in
+    sander2022, Proposition 4, whose leading term is misprinted (ERRATA S3).
     """
 
     Q: Float[Array, "k d"]
     K: Float[Array, "k d"]
 
     def at(self, epsilon: Float[Array, ""]) -> Sum:
-        """The dynamics."""
+        """The dynamics at a bandwidth."""
         value = -self.Q.T @ self.K / epsilon
         attention = attentions["l2"](self.Q, self.K, value, epsilon=2 * epsilon)
         return Sum(attention, Drift(self.Q.T @ self.Q / epsilon))
@@ -56,11 +57,11 @@ Family = Heat | NonlocalHeat
 
 
 class Velocities(NamedTuple):
-    """Velocities, and what the iteration behind them left.
+    """Velocities, and the residual of the iteration behind them.
 
     Attributes:
-        values: by whatever was asked for, and token.
-        residual: the largest of an iteration, over its tolerance.
+        values: velocities by bandwidth or case, and by token.
+        residual: largest residual of Sinkhorn's iteration divided by its tolerance.
     """
 
     values: Float[np.ndarray, "... m d"]
@@ -73,29 +74,29 @@ def velocities(
     epsilons: Float[np.ndarray, " k"],
     queries: Float[np.ndarray, "m d"],
 ) -> Velocities:
-    """Of one measure at each bandwidth."""
-    host = map(jnp.asarray, (epsilons, queries))
-    return _host(_at_bandwidths(family, mu, *host))
+    """Velocities of one measure at each bandwidth."""
+    arrays = map(jnp.asarray, (epsilons, queries))
+    return _as_velocities(_velocities_at_bandwidths(family, mu, *arrays))
 
 
-def velocities_of_each(
+def batched_velocities(
     family: Family,
     x: Float[np.ndarray, "cases n d"],
     weights: Float[np.ndarray, "cases n"],
     epsilons: Float[np.ndarray, " cases"],
 ) -> Velocities:
-    """Of weighted tokens at themselves, a case at a time."""
-    parts = map(jnp.asarray, (x, weights, epsilons))
-    return _host(_of_each(family, *parts))
+    """Velocities of weighted tokens at their own positions, for a batch of cases."""
+    arrays = map(jnp.asarray, (x, weights, epsilons))
+    return _as_velocities(_batched_velocities(family, *arrays))
 
 
-def moved(
+def flow_to_time(
     family: Family, mu: M, epsilons: Float[np.ndarray, " k"], t: float
 ) -> list[M]:
-    """A measure at time `t`, at each bandwidth.
+    """The flow of a measure to time `t`, at each bandwidth.
 
     Raises:
-        SimulationFailed: if a flow ended before.
+        SimulationError: if a flow ends before `t`.
     """
     times = np.array([0.0, t])
     ends = []
@@ -112,25 +113,28 @@ def moved(
 
 
 @eqx.filter_jit
-def _at_bandwidths(
+def _velocities_at_bandwidths(
     family: Family, mu: AbstractMeasure, epsilons: Array, queries: Array
 ) -> tuple[Array, Array]:
-    return jax.lax.map(functools.partial(_asked, family, mu, Tokens(queries)), epsilons)
+    at_bandwidth = functools.partial(
+        _velocities_and_residual, family, mu, Tokens(queries)
+    )
+    return jax.lax.map(at_bandwidth, epsilons)
 
 
 @eqx.filter_jit
-def _of_each(
+def _batched_velocities(
     family: Family, x: Array, weights: Array, epsilons: Array
 ) -> tuple[Array, Array]:
     def velocities_of_case(case: tuple[Array, Array, Array]) -> tuple[Array, Array]:
         tokens, w, epsilon = case
         mu = Points.weighted(tokens, w)
-        return _asked(family, mu, mu.tokens, epsilon)
+        return _velocities_and_residual(family, mu, mu.tokens, epsilon)
 
     return jax.lax.map(velocities_of_case, (x, weights, epsilons))
 
 
-def _asked(
+def _velocities_and_residual(
     family: Family, mu: AbstractMeasure, queries: Tokens, epsilon: Array
 ) -> tuple[Array, Array]:
     field = family.at(epsilon).field(0.0, mu)
@@ -139,5 +143,5 @@ def _asked(
     return field(queries), field.convergence.residual / field.convergence.tolerance
 
 
-def _host(arrays: tuple[Array, Array]) -> Velocities:
+def _as_velocities(arrays: tuple[Array, Array]) -> Velocities:
     return Velocities(np.asarray(arrays[0]), float(jnp.max(arrays[1])))

@@ -1,4 +1,4 @@
-"""Limits and powers from a few numbers, each with its error."""
+"""Extrapolated limits and fitted power laws, with their errors."""
 
 from typing import NamedTuple
 
@@ -16,13 +16,13 @@ class Estimate(NamedTuple):
     error: float
 
 
-class Powers(NamedTuple):
-    r"""$y = C\prod_i x_i^{p_i}$, by least squares of logarithms.
+class PowerLaw(NamedTuple):
+    r"""Power law $y = C\prod_i x_i^{p_i}$.
 
     Attributes:
         factor: $C$.
         exponents: $p_i$.
-        half_widths: of their 95 % intervals.
+        half_widths: half-widths of the 95 % intervals of the exponents.
     """
 
     factor: float
@@ -31,7 +31,7 @@ class Powers(NamedTuple):
 
     @property
     def numbers(self) -> dict[str, float | list[float]]:
-        """As JSON values."""
+        """The power law as JSON values."""
         return {
             "factor": self.factor,
             "exponents": list(self.exponents),
@@ -39,23 +39,24 @@ class Powers(NamedTuple):
         }
 
 
-def powers(y: Float[np.ndarray, " m"], *x: Float[np.ndarray, " m"]) -> Powers:
-    """The powers of `x` that `y` follows.
+def fit_powers(y: Float[np.ndarray, " m"], *x: Float[np.ndarray, " m"]) -> PowerLaw:
+    """Fits a power law of `x` to `y`, by least squares of logarithms.
 
-    Intervals take what is left over for independent noise; with no more numbers than
-    unknowns there are none.
+    The intervals take the residuals for independent noise; the fit needs more values
+    than unknowns.
     """
     columns = np.stack([np.ones_like(y), *map(np.log, x)], axis=1)
     fitted = least_squares(columns, np.log(y), np.ones_like(y))
     m, k = columns.shape
-    spread = np.sqrt(np.sum((columns @ fitted.values - np.log(y)) ** 2) / (m - k))
-    half = stats.t.ppf((1 + LEVEL) / 2, m - k) * spread * fitted.errors
+    residual = np.sqrt(np.sum((columns @ fitted.values - np.log(y)) ** 2) / (m - k))
+    half_widths = stats.t.ppf((1 + LEVEL) / 2, m - k) * residual * fitted.errors
     first, *exponents = fitted.values.tolist()
-    return Powers(float(np.exp(first)), tuple(exponents), tuple(half[1:].tolist()))
+    factor = float(np.exp(first))
+    return PowerLaw(factor, tuple(exponents), tuple(half_widths[1:].tolist()))
 
 
 class Fit(NamedTuple):
-    """Coefficients, and their standard errors if those of the data are right."""
+    """Coefficients and their standard errors, given those of the data."""
 
     values: Float[np.ndarray, " k"]
     errors: Float[np.ndarray, " k"]
@@ -74,28 +75,32 @@ def least_squares(
     return Fit(values, np.sqrt(np.sum(inverse**2, axis=1)))
 
 
-def extrapolated(values: Float[np.ndarray, " k"]) -> Estimate:
-    """The limit of values at arguments that halve, by Neville's scheme.
+def extrapolate_to_zero(values: Float[np.ndarray, " k"]) -> Estimate:
+    """Extrapolates values at arguments that halve to zero, by Neville's scheme.
 
-    For a series in whole powers; the error is the last change of the scheme.
+    The values must be a power series in the argument; the error is the last change of
+    the scheme.
     """
     rows = neville(values)
     return Estimate(float(rows[-1]), abs(float(rows[-1] - rows[-2])))
 
 
 def neville(values: Float[np.ndarray, "*k"]) -> Float[np.ndarray, "*k"]:
-    """The estimates from the last value, the last two, …, along the first axis."""
-    rows, last = values, [values[-1]]
+    """Neville's estimates from the last value, the last two, …, along the first axis.
+
+    Arguments halve from each value to the next.
+    """
+    rows, estimates = values, [values[-1]]
     for k in range(1, len(values)):
         rows = (2**k * rows[1:] - rows[:-1]) / (2**k - 1)
-        last.append(rows[-1])
-    return np.stack(last)
+        estimates.append(rows[-1])
+    return np.stack(estimates)
 
 
-def crossing(
+def crossing_point(
     x: Float[np.ndarray, " m"], y: Float[np.ndarray, " m"], level: float
 ) -> float:
-    """Where growing `y` first passes `level`, on straight lines between logarithms."""
-    above = int(np.argmax(y > level))
-    part = np.log(level / y[above - 1]) / np.log(y[above] / y[above - 1])
-    return float(x[above - 1] * (x[above] / x[above - 1]) ** part)
+    """Where `y` first exceeds `level`, by linear interpolation of logarithms."""
+    i = int(np.argmax(y > level))
+    fraction = np.log(level / y[i - 1]) / np.log(y[i] / y[i - 1])
+    return float(x[i - 1] * (x[i] / x[i - 1]) ** fraction)

@@ -18,12 +18,12 @@ from meanfield.theorems.solutions._particles import constants
 from meanfield.tokens import Tokens
 
 A, T = -0.3, 1.0  # score matrix and last time of the draws; V = 1
-CLOSED = tuple(gaussian_variants())
-CELLS, REACH = 400, 8.0
+CLOSED_FORMS = tuple(gaussian_variants())
+CELLS, HALF_WIDTH = 400, 8.0
 RTOL = 1e-6
-ATTRACTING, SHORT, RADIUS = 1.0, 0.25, 0.5  # A, time, radius of the pairs of clouds
+PAIR_A, PAIR_T, RADIUS = 1.0, 0.25, 0.5  # score, time and radius of pairs of clouds
 TIMES = 11
-PAIRED = 64  # number of tokens in each cloud of a pair
+PAIR_TOKENS = 64  # number of tokens in each cloud of a pair
 BOUNDED = {
     "softmax": "softmax",
     "l2": "L2",
@@ -50,14 +50,14 @@ class Errors(NamedTuple):
     r"""Root-mean-square errors at the end, by number of tokens.
 
     Mean and distance are relative to the standard deviation of the law, the covariance
-    to itself. `uncertain` holds the standard errors of their logarithms, (3, n).
+    to itself. `log_errors` are the standard errors of the logarithms of these three.
     """
 
     numbers: tuple[int, ...]
     mean: Float[np.ndarray, " n"]
     covariance: Float[np.ndarray, " n"]
     distance: Float[np.ndarray, " n"]
-    uncertain: Float[np.ndarray, "3 n"]
+    log_errors: Float[np.ndarray, "3 n"]
 
 
 class Growth(NamedTuple):
@@ -76,7 +76,7 @@ class Growth(NamedTuple):
     bound: float
 
     @property
-    def share(self) -> float:
+    def ratio_to_bound(self) -> float:
         """Ratio of the rate to the bound."""
         return self.rate / self.bound
 
@@ -87,46 +87,48 @@ def attention(name: str, score: float) -> Attention:
     return attentions[name](score * identity, identity, identity)
 
 
-def law_of(name: str) -> AbstractMeasure:
+def exact_flow(name: str) -> AbstractMeasure:
     """The flow of N(0, 1) at the last time, in closed form or on a grid."""
     start: AbstractMeasure = Gaussian(jnp.zeros(1), jnp.ones((1, 1)))
-    if name not in CLOSED:
-        edges = [even_edges(-REACH, REACH, CELLS)]
+    if name not in CLOSED_FORMS:
+        edges = [even_edges(-HALF_WIDTH, HALF_WIDTH, CELLS)]
         bell = lambda x: np.exp(-(x[:, 0] ** 2) / 2) / np.sqrt(2 * np.pi)
         start = Grid.from_density(edges, averages(bell, edges))
     return flow(attention(name, A), start, jnp.array([0.0, T])).raise_for_status().final
 
 
-def errors_of(name: str, sizes: Sizes, seed: int) -> Errors:
+def measure_errors(name: str, sizes: Sizes, seed: int) -> Errors:
     """Errors of all draws against the law; all draws are integrated in one batch."""
-    law = law_of(name)
+    law = exact_flow(name)
     rng = np.random.default_rng([seed, zlib.crc32(name.encode())])  # per attention
     clouds = [rng.normal(size=n) for n in sizes.numbers for _ in range(sizes.draws)]
-    trajectories = _moved(name, A, clouds, np.array([0.0, T]))
+    trajectories = _flow_clouds(name, A, clouds, np.array([0.0, T]))
     gaps = np.array([_gaps(trajectories, i, len(x), law) for i, x in enumerate(clouds)])
     squares = gaps.reshape(len(sizes.numbers), sizes.draws, 3) ** 2
     mean = np.mean(squares, axis=1)
     error = np.std(squares, axis=1, ddof=1) / np.sqrt(sizes.draws)
     by_mean, by_covariance, by_distance = np.sqrt(mean).T
-    uncertain = (error / mean / 2).T
-    return Errors(sizes.numbers, by_mean, by_covariance, by_distance, uncertain)
+    log_errors = (error / mean / 2).T
+    return Errors(sizes.numbers, by_mean, by_covariance, by_distance, log_errors)
 
 
-def growth_of(name: str, sizes: Sizes, seed: int) -> Growth:
+def measure_growth(name: str, sizes: Sizes, seed: int) -> Growth:
     """Growth for pairs of uniform clouds; the second is independent or a translate."""
     rng = np.random.default_rng(seed)
-    draw = lambda: rng.uniform(-RADIUS, RADIUS, PAIRED)
-    firsts = [0.8 * draw() for _ in range(sizes.pairs)]
-    seconds = [x + 0.1 * RADIUS if i % 2 else draw() for i, x in enumerate(firsts)]
-    times = np.linspace(0, SHORT, TIMES)
-    trajectories = _moved(name, ATTRACTING, [*firsts, *seconds], times)
+    draw = lambda: rng.uniform(-RADIUS, RADIUS, PAIR_TOKENS)
+    first_clouds = [0.8 * draw() for _ in range(sizes.pairs)]
+    second_clouds = [
+        x + 0.1 * RADIUS if i % 2 else draw() for i, x in enumerate(first_clouds)
+    ]
+    times = np.linspace(0, PAIR_T, TIMES)
+    trajectories = _flow_clouds(name, PAIR_A, [*first_clouds, *second_clouds], times)
     # The tokens of two clouds are matched by their order.
     x = np.sort(np.asarray(trajectories.coordinates)[..., 0], axis=-1)
-    apart = np.sqrt(np.mean((x[: sizes.pairs] - x[sizes.pairs :]) ** 2, axis=-1))
-    ratios = apart / apart[:, :1]
+    distances = np.sqrt(np.mean((x[: sizes.pairs] - x[sizes.pairs :]) ** 2, axis=-1))
+    ratios = distances / distances[:, :1]
     rate = float(np.max(np.log(ratios[:, 1:]) / times[1:]))
-    R = RADIUS * np.exp(SHORT)
-    bounds = 1.0, ATTRACTING * R**2, ATTRACTING * R, R
+    R = RADIUS * np.exp(PAIR_T)
+    bounds = 1.0, PAIR_A * R**2, PAIR_A * R, R
     first, second = constants(BOUNDED[name], *(np.array([size]) for size in bounds))
     bound = float(first[0] + second[0])
     return Growth(times, np.max(ratios, axis=0), rate, bound)
@@ -148,18 +150,18 @@ def distance_at_start(n: int) -> float:
     return float(np.sqrt(2 - 2 * ordered @ pieces))
 
 
-def _moved(
+def _flow_clouds(
     name: str, score: float, clouds: list[np.ndarray], times: np.ndarray
 ) -> Trajectory[Points]:
     """Flows of clouds, padded with tokens of weight 0 so that all compile once."""
     longest = max(map(len, clouds))
     x = np.stack([np.pad(cloud, (0, longest - len(cloud))) for cloud in clouds])
-    counted = np.arange(longest) < np.array([len(cloud) for cloud in clouds])[:, None]
-    shares = np.where(counted, 1 / np.sum(counted, axis=1, keepdims=True), 0)
+    is_token = np.arange(longest) < np.array([len(cloud) for cloud in clouds])[:, None]
+    weights = np.where(is_token, 1 / np.sum(is_token, axis=1, keepdims=True), 0)
     with np.errstate(divide="ignore"):
-        logs = jnp.asarray(np.log(shares))
+        log_weights = jnp.asarray(np.log(weights))
     cloud_of = lambda tokens, weights: Points(Tokens(tokens[:, None]), weights)
-    start = jax.vmap(cloud_of)(jnp.asarray(x), logs)
+    start = jax.vmap(cloud_of)(jnp.asarray(x), log_weights)
     law, stepping = attention(name, score), adaptive(rtol=RTOL)
     trajectories = ensemble(law, start, times, stepping=stepping)
     return cast(Trajectory[Points], trajectories)
@@ -172,9 +174,9 @@ def _gaps(
     x = np.asarray(trajectories.coordinates)[index, -1, :n, :]
     assert isinstance(law, Gaussian | Grid)
     mean, variance = float(law.mean[0]), float(law.covariance[0, 0])
-    away = wasserstein(Points.uniform(x), law).value
+    distance = wasserstein(Points.uniform(x), law).value
     return (
         abs(float(np.mean(x)) - mean) / variance**0.5,
         abs(float(np.var(x)) - variance) / variance,
-        away / variance**0.5,
+        distance / variance**0.5,
     )

@@ -1,4 +1,4 @@
-r"""L2 attention at small bandwidths against the nonlocal limit of its velocity."""
+r"""L2 attention at small bandwidths compared with its nonlocal limit."""
 
 from typing import Any, NamedTuple
 
@@ -7,36 +7,36 @@ import numpy as np
 from jaxtyping import Float
 from scipy.optimize import minimize_scalar
 
-from experiments.heat_limit.routes import COARSER, FINE, Route
+from experiments.heat_limit.constants import FIT_OPTIONS, WIDTH_RATIO, Constants
 from experiments.limits.densities import PLANE, SKEWED, Mixture
-from experiments.limits.dynamics import NonlocalHeat, moved, velocities
+from experiments.limits.dynamics import NonlocalHeat, flow_to_time, velocities
 from experiments.limits.fits import neville
 from experiments.nonlocal_limit.equation import HALF_WIDTH, LogDensity, nodes, solution
 from meanfield.measures import FixedBox, Grid
 from meanfield.measures.edges import even_edges
 
 Q_LINE, K_LINE = np.array([[0.91]]), np.array([[1.3]])
-RATIO = 0.7  # of the two: the density is read at 0.7 x
+RATIO = 0.7  # Q_LINE / K_LINE: the limit evaluates the density at 0.7 x
 Q_PLANE = np.array([[0.7, 0.25], [-0.2, 0.6]])
 K_PLANE = np.array([[1.2, 0.5], [-0.45, 1.0]])
-PLANE_REACH = 4.5
-PROBES = 21  # along each axis of the plane
+PLANE_HALF_WIDTH = 4.5
+PROBES = 21  # number of points along each axis of the plane
 T = 0.2
 Array = np.ndarray
 
 
-class Limits(NamedTuple):
-    """Velocities at probes, and what they are said to tend to.
+class LimitComparison(NamedTuple):
+    """Velocities at some points, and their limits.
 
     Attributes:
         epsilons: bandwidths.
-        probes: where.
-        weights: of the probes in L²(μ).
-        values: velocities, leading term taken away, by bandwidth.
+        probes: points at which velocities are compared.
+        weights: weights of the points in L²(μ).
+        values: velocities minus the leading term, by bandwidth.
         limit: the corrected limit.
         printed: the limit as printed.
         leading: the corrected limit of ε times the whole velocity.
-        printed_leading: the same as printed.
+        printed_leading: the printed limit of ε times the whole velocity.
         coarse: velocities from a coarser mesh.
     """
 
@@ -52,150 +52,160 @@ class Limits(NamedTuple):
 
     @property
     def errors(self) -> Float[np.ndarray, " k"]:
-        """In L²(μ), over the limit."""
+        """Relative errors in L²(μ)."""
         return self._norm(self.values - self.limit) / self._norm(self.limit)
 
     @property
     def printed_errors(self) -> Float[np.ndarray, " k"]:
-        """The same, of the limit as printed."""
+        """Errors of the printed limit in L²(μ), relative to the corrected limit."""
         return self._norm(self.values - self.printed) / self._norm(self.limit)
 
     @property
     def leading_errors(self) -> Float[np.ndarray, " k"]:
-        r"""Of $\epsilon T^1$ against its limit, over that."""
-        left = self.epsilons[:, None, None] * self.values
-        return self._norm(left) / self._norm(self.leading)
+        r"""Relative errors in L²(μ) of $\epsilon T^1$ against its limit."""
+        rest = self.epsilons[:, None, None] * self.values
+        return self._norm(rest) / self._norm(self.leading)
 
     @property
     def printed_leading_errors(self) -> Float[np.ndarray, " k"]:
-        """The same, of the limit as printed."""
-        left = self.epsilons[:, None, None] * self.values
-        gap = left + self.leading - self.printed_leading
-        return self._norm(gap) / self._norm(self.leading)
+        r"""Errors of the printed limit of $\epsilon T^1$, relative to the corrected."""
+        rest = self.epsilons[:, None, None] * self.values
+        difference = rest + self.leading - self.printed_leading
+        return self._norm(difference) / self._norm(self.leading)
 
     @property
-    def route(self) -> Route:
-        """Times which the limit is nearest to the velocities."""
-        values, coarse = self._along(self.values), self._along(self.coarse)
-        return Route(self.epsilons, values, coarse - values)
+    def factors(self) -> Constants:
+        """The multiple of the limit that is closest to the velocities."""
+        values, coarse = self._projected(self.values), self._projected(self.coarse)
+        return Constants(self.epsilons, values, coarse - values)
 
-    def _along(self, fields: Array) -> Array:
-        along = np.sum(fields * self.limit, axis=-1)
-        return np.sum(self.weights * along, axis=-1) / self._norm(self.limit) ** 2
+    def _projected(self, fields: Array) -> Array:
+        """The coefficients of the orthogonal projections of fields on the limit."""
+        products = np.sum(fields * self.limit, axis=-1)
+        return np.sum(self.weights * products, axis=-1) / self._norm(self.limit) ** 2
 
     def _norm(self, field: Array) -> Array:
         return np.sqrt(np.sum(self.weights * np.sum(field**2, axis=-1), axis=-1))
 
 
-def on_the_line(epsilons: Float[np.ndarray, " k"], cells: int) -> Limits:
-    """Of a skewed density on two grids, at the middles of every other cell of one."""
-    meshes = [_mesh(HALF_WIDTH * wider, cells) for wider in (1, COARSER)]
+def compare_on_line(epsilons: Float[np.ndarray, " k"], cells: int) -> LimitComparison:
+    """Compares velocities of a skewed density on two grids.
+
+    The points are the centres of every other cell of the finer grid.
+    """
+    meshes = [_edges(HALF_WIDTH * ratio, cells) for ratio in (1, WIDTH_RATIO)]
     grids = [Grid.from_density((e,), SKEWED.masses(e) / np.diff(e)) for e in meshes]
     x = ((meshes[0][1:] + meshes[0][:-1]) / 2)[::2, None]
-    return _limits(SKEWED, grids, NonlocalHeat(*_jax(Q_LINE, K_LINE)), epsilons, x)
+    return _compare(SKEWED, grids, NonlocalHeat(*_jax(Q_LINE, K_LINE)), epsilons, x)
 
 
-def in_the_plane(epsilons: Float[np.ndarray, " k"], cells: int) -> Limits:
-    """Of a mixture on two grids in the plane, W_Q and W_K not symmetric."""
-    meshes = [_mesh(PLANE_REACH * wider, cells) for wider in (1, COARSER)]
+def compare_in_plane(epsilons: Float[np.ndarray, " k"], cells: int) -> LimitComparison:
+    """Compares velocities of a mixture on two grids, with W_Q, W_K not symmetric."""
+    meshes = [_edges(PLANE_HALF_WIDTH * ratio, cells) for ratio in (1, WIDTH_RATIO)]
     grids = [Grid.from_function((e, e), PLANE.density) for e in meshes]
     line = np.linspace(-2.5, 2.5, PROBES)
     x = np.stack(np.meshgrid(line, line), axis=-1).reshape(-1, 2)
-    return _limits(PLANE, grids, NonlocalHeat(*_jax(Q_PLANE, K_PLANE)), epsilons, x)
+    return _compare(PLANE, grids, NonlocalHeat(*_jax(Q_PLANE, K_PLANE)), epsilons, x)
 
 
-def _mesh(reach: float, cells: int) -> Array:
-    return even_edges(-reach, reach, cells)
+def _edges(half_width: float, cells: int) -> Array:
+    return even_edges(-half_width, half_width, cells)
 
 
-def _limits(
+def _compare(
     mixture: Mixture, grids: list[Grid], family: NonlocalHeat, epsilons: Array, x: Array
-) -> Limits:
-    r"""$-W_Q^\top W_K^{-\top}(\nabla\rho/\rho)(W_K^{-1}W_Qx)$: ERRATA S3, S4."""
+) -> LimitComparison:
+    r"""Compares with $-W_Q^\top W_K^{-\top}(\nabla\rho/\rho)(W_K^{-1}W_Qx)$.
+
+    This is the corrected limit (ERRATA S3, S4).
+    """
     values, coarse = (velocities(family, mu, epsilons, x).values for mu in grids)
     Q, K = np.asarray(family.Q), np.asarray(family.K)
-    slope = mixture.slope(np.linalg.solve(K, Q @ x.T).T)
+    log_gradient = mixture.log_gradient(np.linalg.solve(K, Q @ x.T).T)
     w = mixture.density(x)
-    return Limits(
+    return LimitComparison(
         epsilons,
         x,
         w / np.sum(w),
         values,
-        limit=-slope @ np.linalg.solve(K, Q),  # rows, so transposed
-        printed=-slope @ np.linalg.solve(K.T, Q),
+        limit=-log_gradient @ np.linalg.solve(K, Q),  # vectors are rows: transposed
+        printed=-log_gradient @ np.linalg.solve(K.T, Q),
         leading=-x @ Q.T @ Q,
         printed_leading=-x @ K.T @ Q,
         coarse=coarse,
     )
 
 
-class Flown(NamedTuple):
-    r"""Flows of L2 attention on a fixed grid, against the limit equation.
+class FlowComparison(NamedTuple):
+    r"""Flows of L2 attention on a fixed grid compared with the limit equation.
 
     Attributes:
-        edges: of the cells.
-        masses: in the cells at time `T`, by bandwidth.
+        edges: edges of the cells.
+        masses: masses of the cells at time `T`, by bandwidth.
         limit: the solution of the limit equation at `T`.
-        distances: in L¹ from it.
-        route: the constant by which the clock of the limit must run.
-        mass: how far mass and outflow are from one, at most.
-        leaked: how far the mass of the limit is from one.
+        distances: distances to this solution in L¹.
+        time_factors: $c$ such that the solution at $cT$ is closest in $L^2$.
+        mass_error: largest deviation of mass plus outflow from one.
+        limit_mass_error: deviation of the mass of the solution from one.
     """
 
     edges: Float[np.ndarray, " faces"]
     masses: Float[np.ndarray, "k cells"]
     limit: LogDensity
     distances: Float[np.ndarray, " k"]
-    route: Route
-    mass: float
-    leaked: float
+    time_factors: Constants
+    mass_error: float
+    limit_mass_error: float
 
     @property
-    def extrapolated(self) -> float:
-        """The distance in L¹ that Neville's scheme leaves of these densities."""
+    def extrapolated_distance(self) -> float:
+        """Distance in L¹ of the density extrapolated to bandwidth zero."""
         limit = neville(self.masses)[-1]
         return float(np.sum(np.abs(limit - self.limit.masses(self.edges))))
 
 
-def flown(epsilons: Float[np.ndarray, " k"], cells: int) -> Flown:
-    """On two meshes, of as many cells, the second wider."""
-    fine, coarse = (_flown(epsilons, cells, r) for r in (1.0, COARSER))
-    change = coarse.route.constants - fine.route.constants
-    return fine._replace(route=fine.route._replace(resolution=change))
+def compare_flows(epsilons: Float[np.ndarray, " k"], cells: int) -> FlowComparison:
+    """Compares flows; a second, wider mesh of as many cells gives the mesh errors."""
+    fine, coarse = (_compare_flows(epsilons, cells, r) for r in (1.0, WIDTH_RATIO))
+    change = coarse.time_factors.values - fine.time_factors.values
+    factors = fine.time_factors._replace(mesh_errors=change)
+    return fine._replace(time_factors=factors)
 
 
 def limit_density(t: float) -> LogDensity:
-    """Of the limit equation from the skewed density."""
+    """The solution at time `t` of the limit equation from the skewed density."""
     start = np.log(SKEWED.density(HALF_WIDTH * nodes()[:, None]))
     return solution(start, RATIO, t)
 
 
-def _flown(epsilons: Array, cells: int, wider: float) -> Flown:
-    edges = _mesh(wider * HALF_WIDTH, cells)
+def _compare_flows(epsilons: Array, cells: int, ratio: float) -> FlowComparison:
+    edges = _edges(ratio * HALF_WIDTH, cells)
     density = SKEWED.masses(edges) / np.diff(edges)
     start = Grid.from_density((edges,), density, box=FixedBox())
-    ends = moved(NonlocalHeat(*_jax(Q_LINE, K_LINE)), start, epsilons, T)
+    ends = flow_to_time(NonlocalHeat(*_jax(Q_LINE, K_LINE)), start, epsilons, T)
     masses = np.stack([np.asarray(end.masses) for end in ends])
     limit = limit_density(T)
     exact = limit.masses(edges)
-    clocks = np.array([_clock(edges, row) for row in masses])
-    return Flown(
+    factors = np.array([_fit_time_factor(edges, row) for row in masses])
+    return FlowComparison(
         edges,
         masses,
         limit,
-        np.sum(np.abs(masses - exact), axis=1),
-        Route(epsilons, clocks, np.zeros_like(clocks)),
-        max(abs(float(end.mass + end.outflow) - 1) for end in ends),
-        abs(float(np.sum(exact)) - 1),
+        distances=np.sum(np.abs(masses - exact), axis=1),
+        time_factors=Constants(epsilons, factors, np.zeros_like(factors)),
+        mass_error=max(abs(float(end.mass + end.outflow) - 1) for end in ends),
+        limit_mass_error=abs(float(np.sum(exact)) - 1),
     )
 
 
-def _clock(edges: Array, masses: Array) -> float:
-    def gap(c: float) -> float:
-        rest = masses - limit_density(c * T).masses(edges)
-        return float(np.sum(rest**2 / np.diff(edges)))
+def _fit_time_factor(edges: Array, masses: Array) -> float:
+    def squared_distance(c: float) -> float:
+        difference = masses - limit_density(c * T).masses(edges)
+        return float(np.sum(difference**2 / np.diff(edges)))
 
-    fit: Any = minimize_scalar(gap, bounds=(0.5, 1.5), method="bounded", options=FINE)
+    fit: Any = minimize_scalar(
+        squared_distance, bounds=(0.5, 1.5), method="bounded", options=FIT_OPTIONS
+    )
     return float(fit.x)
 
 

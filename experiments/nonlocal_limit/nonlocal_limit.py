@@ -1,46 +1,46 @@
-r"""The limit of L2 attention as its bandwidth vanishes: a nonlocal heat equation.
+r"""L2 attention in the limit of vanishing bandwidth: a nonlocal heat equation.
 
-Scores $-|W_Qx - W_Ky|^2/2\epsilon$, $W_V = -W_Q^\top W_K$, the leading term
-$-W_Q^\top W_Qx/\epsilon$ taken away: sander2022, Proposition 4, has a density that is
-read at $W_K^{-1}W_Qx$, and two misprints (ERRATA S3, S4).
+The scores are $-|W_Qx - W_Ky|^2/2\epsilon$, $W_V = -W_Q^\top W_K$, and the leading term
+$-W_Q^\top W_Qx/\epsilon$ is subtracted. In the limit of sander2022, Proposition 4, the
+density is evaluated at $W_K^{-1}W_Qx$; two terms are misprinted (ERRATA S3, S4).
 """
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 import xarray as xr
 
-from experiments.heat_limit.heat_limit import NORMS
-from experiments.heat_limit.sizes import halved
+from experiments.heat_limit.sizes import halving_sequence
 from experiments.limits.densities import PLANE, SKEWED, Mixture
-from experiments.limits.fits import LEVEL, powers
+from experiments.limits.fits import LEVEL, fit_powers
 from experiments.nonlocal_limit.comparison import (
     K_LINE,
     K_PLANE,
     Q_LINE,
     Q_PLANE,
     RATIO,
-    Flown,
-    Limits,
+    FlowComparison,
+    LimitComparison,
     T,
-    flown,
-    in_the_plane,
-    on_the_line,
+    compare_flows,
+    compare_in_plane,
+    compare_on_line,
 )
 from experiments.nonlocal_limit.panels import draw
-from meanfield.reproduce import Case, Experiment, Findings
+from meanfield.reproduce import Case, Experiment, Findings, Rows
 
 
 class Sizes(NamedTuple):
-    """How much of everything.
+    """Bandwidths and numbers of cells.
 
     Attributes:
         line: bandwidths for velocities on the line.
-        line_cells: of the grid there.
+        line_cells: number of cells of the grid on the line.
         plane: bandwidths for velocities in the plane.
-        plane_cells: of the grid there, along each axis.
+        plane_cells: number of cells along each axis of the plane.
         flows: bandwidths of flows.
-        cells: of the grid that flows.
+        cells: number of cells of the grid of flows.
     """
 
     line: np.ndarray
@@ -52,8 +52,22 @@ class Sizes(NamedTuple):
 
 
 SIZES = {
-    "quick": Sizes(halved(0.04, 4), 240, halved(0.04, 3), 120, halved(0.08, 3), 160),
-    "paper": Sizes(halved(0.04, 6), 800, halved(0.02, 4), 240, halved(0.08, 5), 400),
+    "quick": Sizes(
+        line=halving_sequence(0.04, 4),
+        line_cells=240,
+        plane=halving_sequence(0.04, 3),
+        plane_cells=120,
+        flows=halving_sequence(0.08, 3),
+        cells=160,
+    ),
+    "paper": Sizes(
+        line=halving_sequence(0.04, 6),
+        line_cells=800,
+        plane=halving_sequence(0.02, 4),
+        plane_cells=240,
+        flows=halving_sequence(0.08, 5),
+        cells=400,
+    ),
 }
 
 
@@ -63,13 +77,13 @@ def compute(case: Case) -> Findings:
 
 
 def findings(sizes: Sizes) -> Findings:
-    """The same, of any sizes."""
-    line = on_the_line(sizes.line, sizes.line_cells)
-    plane = in_the_plane(sizes.plane, sizes.plane_cells)
-    flows = flown(sizes.flows, sizes.cells)
+    """Findings for given sizes; see `compute`."""
+    line = compare_on_line(sizes.line, sizes.line_cells)
+    plane = compare_in_plane(sizes.plane, sizes.plane_cells)
+    flows = compare_flows(sizes.flows, sizes.cells)
     return Findings(
         spec={
-            "seed": None,  # nothing is drawn
+            "seed": None,  # there are no random numbers
             "line": {**_mixture(SKEWED), "Q": Q_LINE.tolist(), "K": K_LINE.tolist()},
             "plane": {**_mixture(PLANE), "Q": Q_PLANE.tolist(), "K": K_PLANE.tolist()},
             **{k: np.asarray(v).tolist() for k, v in sizes._asdict().items()},
@@ -77,11 +91,10 @@ def findings(sizes: Sizes) -> Findings:
         numbers={
             "T": T,
             "ratio": RATIO,
-            "norms": NORMS,
             "level": LEVEL,
-            "line": _of_limits(line),
-            "plane": _of_limits(plane) | _misprints(plane),
-            "flows": _of_flows(flows),
+            "line": _numbers_of_limits(line),
+            "plane": _numbers_of_limits(plane) | _numbers_of_misprints(plane),
+            "flows": _numbers_of_flows(flows),
         },
         data={
             "line": _fields(line),
@@ -95,20 +108,20 @@ def _mixture(mixture: Mixture) -> dict[str, Any]:
     return {name: part.tolist() for name, part in mixture._asdict().items()}
 
 
-def _of_limits(limits: Limits) -> dict[str, Any]:
-    constant = limits.route.limit
+def _numbers_of_limits(limits: LimitComparison) -> dict[str, Any]:
+    factor = limits.factors.limit
     return {
-        "constant": constant.value,
-        "constant_error": constant.error,
-        "constants": limits.route.constants.tolist(),
+        "factor": factor.value,
+        "factor_error": factor.error,
+        "factors": limits.factors.values.tolist(),
         "errors": limits.errors.tolist(),
-        "order": powers(limits.errors, limits.epsilons).numbers,
-        "leading_order": powers(limits.leading_errors, limits.epsilons).numbers,
+        "order": fit_powers(limits.errors, limits.epsilons).numbers,
+        "leading_order": fit_powers(limits.leading_errors, limits.epsilons).numbers,
     }
 
 
-def _misprints(limits: Limits) -> dict[str, Any]:
-    """How far what is printed stays, at the smallest bandwidth."""
+def _numbers_of_misprints(limits: LimitComparison) -> dict[str, Any]:
+    """Errors of the corrected and the printed limits at the smallest bandwidth."""
     return {
         "epsilon": float(limits.epsilons[-1]),
         "corrected": float(limits.errors[-1]),
@@ -118,21 +131,21 @@ def _misprints(limits: Limits) -> dict[str, Any]:
     }
 
 
-def _of_flows(flows: Flown) -> dict[str, Any]:
-    clock = flows.route.limit
+def _numbers_of_flows(flows: FlowComparison) -> dict[str, Any]:
+    factor = flows.time_factors.limit
     return {
-        "clock": clock.value,
-        "clock_error": clock.error,
-        "clocks": flows.route.constants.tolist(),
+        "time_factor": factor.value,
+        "time_factor_error": factor.error,
+        "time_factors": flows.time_factors.values.tolist(),
         "distances": flows.distances.tolist(),
-        "order": powers(flows.distances, flows.route.epsilons).numbers,
-        "extrapolated": flows.extrapolated,
-        "mass": flows.mass,
-        "leaked": flows.leaked,
+        "order": fit_powers(flows.distances, flows.time_factors.epsilons).numbers,
+        "extrapolated_distance": flows.extrapolated_distance,
+        "mass_error": flows.mass_error,
+        "limit_mass_error": flows.limit_mass_error,
     }
 
 
-def _fields(limits: Limits) -> xr.Dataset:
+def _fields(limits: LimitComparison) -> xr.Dataset:
     at_probes = ("probe", "axis")
     return xr.Dataset(
         {
@@ -148,7 +161,7 @@ def _fields(limits: Limits) -> xr.Dataset:
     )
 
 
-def _densities(flows: Flown) -> xr.Dataset:
+def _densities(flows: FlowComparison) -> xr.Dataset:
     return xr.Dataset(
         {
             "masses": (("epsilon", "cell"), flows.masses),
@@ -156,8 +169,24 @@ def _densities(flows: Flown) -> xr.Dataset:
             "edges": ("face", flows.edges),
             "distance": ("epsilon", flows.distances),
         },
-        {"epsilon": flows.route.epsilons},
+        {"epsilon": flows.time_factors.epsilons},
     )
+
+
+def table(numbers: Mapping[str, Any]) -> Rows:
+    """Orders of convergence in the bandwidth, with their intervals."""
+    heads = ("order of convergence in ε", "value", f"± ({numbers['level']:.0%})")
+    labels = {
+        "line": "velocities on the line, in L²(μ)",
+        "plane": "velocities in the plane, in L²(μ)",
+        "flows": "densities on a grid to the limit equation, in L¹",
+    }
+    orders = {label: numbers[name]["order"] for name, label in labels.items()}
+    rows = [
+        (label, f"{order['exponents'][0]:.3f}", f"{order['half_widths'][0]:.0e}")
+        for label, order in orders.items()
+    ]
+    return [heads, *rows]
 
 
 EXPERIMENT = Experiment(
@@ -168,18 +197,14 @@ EXPERIMENT = Experiment(
         r"(W_K^{-1}W_Qx)$: diffusion with the density evaluated at another point."
     ),
     caption=(
-        "Velocities of L2 attention minus their leading term converge to the limit in "
-        "{norms[square]} with order {line[order][exponents][0]:.3f} ± "
-        "{line[order][half_widths][0]:.0e} in ε on the line, with the density "
-        "evaluated at {ratio:g} x, and {plane[order][exponents][0]:.3f} ± "
-        "{plane[order][half_widths][0]:.0e} in the plane, with W_Q and W_K not "
-        "symmetric ({level:.0%} intervals). In the plane at ε = {plane[epsilon]:g} "
-        "they differ by {plane[corrected]:.1%} from the limit, and by "
-        "{plane[printed]:.0%} from the printed one, in which the inverse of W_K is not "
-        "transposed. Until t = {T} flows on a grid converge to the solution of the "
-        "limit equation by collocation in {norms[absolute]} with order "
-        "{flows[order][exponents][0]:.3f} ± {flows[order][half_widths][0]:.0e}."
+        "Velocities of L2 attention minus their leading term, on the line with the "
+        "density evaluated at {ratio:g} x, and in the plane with W_Q and W_K not "
+        "symmetric; densities are those at t = {T}. In the plane at ε = "
+        "{plane[epsilon]:g} the velocities differ by {plane[corrected]:.1%} from the "
+        "limit, and by {plane[printed]:.0%} from the printed one, in which the inverse "
+        "of W_K is not transposed."
     ),
+    table=table,
     description=(
         "Above, velocities on the line and the resulting density agree with the limit, "
         "not with the dotted curve, for which the density is evaluated at x itself. "

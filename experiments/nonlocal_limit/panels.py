@@ -1,32 +1,32 @@
-"""The picture of the nonlocal limit: velocities, densities, orders, and the plane."""
+"""Figure of the nonlocal limit: velocities, densities, orders, and the plane."""
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from experiments.limits.axes import GREY, bandwidths, room_above
+from experiments.limits.axes import GREY, extend_upwards, set_bandwidth_ticks
 from experiments.limits.densities import PLANE, SKEWED
 from meanfield.plotting import style
 from meanfield.reproduce import Findings
 
-INK, RIGHT, WRONG = "#222222", "#0072B2", "#D55E00"
-EVERY = 2  # of the probes in the plane are drawn
-LEAST = 0.02  # of the largest density, where arrows are drawn
+BLACK, BLUE, ORANGE = "#222222", "#56B4E9", "#D55E00"
+STRIDE = 2  # every other probe of the plane is drawn along each axis
+MIN_DENSITY = 0.02  # of the largest density, below which no arrows are drawn
 
 
 @style()
 def draw(findings: Findings) -> Figure:
-    """Velocities and densities on the line; below, orders and the plane."""
+    """Draws velocities and densities on the line; below, orders and the plane."""
     figure = Figure(figsize=(11.0, 8.6), layout="constrained")
     axes = figure.subplots(2, 2)
-    _velocities(axes[0, 0], findings)
-    _densities(axes[0, 1], findings)
-    _orders(axes[1, 0], findings)
-    _plane(axes[1, 1], findings)
+    _draw_velocities(axes[0, 0], findings)
+    _draw_densities(axes[0, 1], findings)
+    _draw_orders(axes[1, 0], findings)
+    _draw_plane(axes[1, 1], findings)
     return figure
 
 
-def _velocities(axes: Axes, findings: Findings) -> None:
+def _draw_velocities(axes: Axes, findings: Findings) -> None:
     line, r = findings.data["line"], findings.numbers["ratio"]
     x = line["x"].values[:, 0]
     inside = np.abs(x) < 3.2
@@ -42,46 +42,46 @@ def _velocities(axes: Axes, findings: Findings) -> None:
             label=rf"$\varepsilon = {float(fields['epsilon']):g}$",
         )
     axes.plot(
-        x[inside], line["limit"].values[inside, 0], color=INK, lw=1.2, label="limit"
+        x[inside], line["limit"].values[inside, 0], color=BLACK, lw=1.2, label="limit"
     )
-    local = -SKEWED.slope(x[inside, None])[:, 0]
-    axes.plot(x[inside], local, ":", color=GREY, label="local: $\\rho$ read at $x$")
+    local = -SKEWED.log_gradient(x[inside, None])[:, 0]
+    axes.plot(x[inside], local, ":", color=GREY, label="local: $\\rho$ at $x$")
     axes.set(
         xlabel="$x$",
         ylabel="velocity",
-        title=rf"velocities on the line: $\rho$ is read at ${r:g}\,x$",
+        title=rf"velocities on the line, with $\rho$ at ${r:g}\,x$",
     )
     axes.legend(loc="upper left")
 
 
-def _densities(axes: Axes, findings: Findings) -> None:
+def _draw_densities(axes: Axes, findings: Findings) -> None:
     flows, T = findings.data["flows"], findings.numbers["T"]
     edges = flows["edges"].values
     x, h = (edges[1:] + edges[:-1]) / 2, np.diff(edges)
     inside = np.abs(x) < 4
     x, h = x[inside], h[inside]
-    before = SKEWED.density(x[:, None])
+    initial_density = SKEWED.density(x[:, None])
     limit = flows["limit"].values[inside] / h
     heat = SKEWED.heated(2 * T).density(x[:, None])
-    axes.plot(x, limit - before, color=INK, lw=1.2, label="limit equation")
-    axes.plot(x, heat - before, ":", color=GREY, label="heat, $W_Q = W_K$")
+    axes.plot(x, limit - initial_density, color=BLACK, lw=1.2, label="limit equation")
+    axes.plot(x, heat - initial_density, ":", color=GREY, label="heat, $W_Q = W_K$")
     for k, i in enumerate((0, -1)):
         flow = flows.isel(epsilon=i)
-        growth = flow["masses"].values[inside] / h - before
+        change = flow["masses"].values[inside] / h - initial_density
         part = slice(3 * k, None, max(1, len(x) // 30))
         label = rf"L2, $\varepsilon = {float(flow['epsilon']):g}$"
-        axes.plot(x[part], growth[part], "s^"[k], color=f"C{k}", ms=4, label=label)
+        axes.plot(x[part], change[part], "s^"[k], color=f"C{k}", ms=4, label=label)
     axes.set(
         xlabel="$x$",
         ylabel=rf"$\rho_t - \rho_0$, $t = {T:g}$",
-        title=f"density gained by $t = {T:g}$, on a grid",
+        title=f"change of the density until $t = {T:g}$, on a grid",
     )
     low, high = axes.get_ylim()
     axes.set_ylim(low, high + 0.35 * (high - low))
     axes.legend(loc="upper center", ncols=2)
 
 
-def _orders(axes: Axes, findings: Findings) -> None:
+def _draw_orders(axes: Axes, findings: Findings) -> None:
     numbers, epsilons = findings.numbers, []
     for name, key, label, marker in (
         ("line", "error", "velocities, line, $L^2(\\mu)$", "o"),
@@ -89,14 +89,14 @@ def _orders(axes: Axes, findings: Findings) -> None:
         ("flows", "distance", "densities, $L^1$", "D"),
     ):
         errors, order = findings.data[name], numbers[name]["order"]
-        p, half = order["exponents"][0], order["half_widths"][0]
+        p, half_width = order["exponents"][0], order["half_widths"][0]
         epsilons.append(errors["epsilon"].values)
         axes.loglog(
             epsilons[-1],
             errors[key],
             marker=marker,
             ms=5,
-            label=f"{label}: {p:.2f} ± {half:.1g}",
+            label=f"{label}: {p:.2f} ± {half_width:.1g}",
         )
     plane = findings.data["plane"]
     axes.loglog(
@@ -106,32 +106,33 @@ def _orders(axes: Axes, findings: Findings) -> None:
         color=GREY,
         label="plane, as printed",
     )
-    bandwidths(axes, np.concatenate(epsilons))
-    axes.set(ylabel="error over the limit", title="order of convergence")
+    set_bandwidth_ticks(axes, np.concatenate(epsilons))
+    axes.set(ylabel="relative error", title="order of convergence")
     axes.legend(loc="upper left")
-    room_above(axes, 20)
+    extend_upwards(axes, 20)
 
 
-def _plane(axes: Axes, findings: Findings) -> None:
+def _draw_plane(axes: Axes, findings: Findings) -> None:
     plane = findings.data["plane"]
     side = round(plane.sizes["probe"] ** 0.5)
-    grid = lambda name: plane[name].values.reshape(side, side, 2)[::EVERY, ::EVERY]
-    x, highest = grid("x"), _shade(axes)
+    grid = lambda name: plane[name].values.reshape(side, side, 2)[::STRIDE, ::STRIDE]
+    x, max_density = grid("x"), _draw_shade(axes)
     last = plane["velocity"].isel(epsilon=-1).values.reshape(side, side, 2)
-    fields = grid("printed"), grid("limit"), last[::EVERY, ::EVERY]
-    inside = PLANE.density(x.reshape(-1, 2)).reshape(x.shape[:2]) > LEAST * highest
+    fields = grid("printed"), grid("limit"), last[::STRIDE, ::STRIDE]
+    rho = PLANE.density(x.reshape(-1, 2)).reshape(x.shape[:2])
+    inside = rho > MIN_DENSITY * max_density
     longest = np.max(np.linalg.norm(fields[1][inside], axis=1))
     spacing = x[0, 1, 0] - x[0, 0, 0]
     arrows = {"angles": "xy", "scale_units": "xy", "scale": longest / spacing / 1.4}
     for field, colour, width, label in zip(
         fields,
-        (WRONG, "#56B4E9", INK),
+        (ORANGE, BLUE, BLACK),
         (0.004, 0.012, 0.0035),
-        ("as printed", "limit, corrected", _name_of(plane["epsilon"].values[-1])),
+        ("as printed", "limit, corrected", _label_of(plane["epsilon"].values[-1])),
         strict=True,
     ):
-        look = {"color": colour, "width": width, "label": label, **arrows}
-        axes.quiver(*x[inside].T, *field[inside].T, **look)
+        arrow_style = {"color": colour, "width": width, "label": label, **arrows}
+        axes.quiver(*x[inside].T, *field[inside].T, **arrow_style)
     axes.set(
         xlim=(-2.6, 3.2),
         ylim=(-2.9, 3.0),
@@ -143,14 +144,14 @@ def _plane(axes: Axes, findings: Findings) -> None:
     axes.legend(loc="upper center", ncols=3, handlelength=1.2, columnspacing=1)
 
 
-def _shade(axes: Axes) -> float:
-    """Draws the density of the plane; its largest value."""
+def _draw_shade(axes: Axes) -> float:
+    """Draws the density of the plane and returns its largest value."""
     line = np.linspace(-3.2, 3.2, 132)
-    places = np.stack(np.meshgrid(line, line), axis=-1)
-    rho = PLANE.density(places.reshape(-1, 2)).reshape(len(line), -1)
+    points = np.stack(np.meshgrid(line, line), axis=-1)
+    rho = PLANE.density(points.reshape(-1, 2)).reshape(len(line), -1)
     axes.contourf(line, line, rho, levels=8, cmap="Greys", alpha=0.45)
     return float(rho.max())
 
 
-def _name_of(epsilon: float) -> str:
+def _label_of(epsilon: float) -> str:
     return rf"L2, $\varepsilon = {epsilon:g}$"

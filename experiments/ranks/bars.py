@@ -1,4 +1,4 @@
-"""Bars of ranks with their intervals, and what panels of ranks share."""
+"""Bars of ranks with intervals, and other elements of the panels of ranks."""
 
 from typing import NamedTuple
 
@@ -6,52 +6,55 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from experiments.ranks.counts import interval
+from experiments.ranks.counts import clopper_pearson_interval
 
-WHISKERS = {"elinewidth": 0.9, "capsize": 2, "ecolor": "#4d4d4d"}
+ERROR_BAR_STYLE = {"elinewidth": 0.9, "capsize": 2, "ecolor": "#4d4d4d"}
 
 
-class Look(NamedTuple):
-    """How one of two bars at a place looks, and which side it stands on."""
+class BarStyle(NamedTuple):
+    """Style of one of two bars at a position, and its horizontal shift."""
 
     shift: float
     colour: str
     hatch: str
 
 
-SOLVED = Look(-0.2, "C0", "")
-SCRIPT = Look(0.2, "C1", "//")
+SOLVED_STYLE = BarStyle(-0.2, "C0", "")
+SCRIPT_STYLE = BarStyle(0.2, "C1", "//")
 
 
-def shares(axes: Axes, counts: np.ndarray, n: int, *, look: Look, label: str) -> None:
-    """Bars of counts, as shares of `n`, at the places 0, 1, and so on."""
+def draw_fractions(
+    axes: Axes, counts: np.ndarray, n: int, *, style: BarStyle, label: str
+) -> None:
+    """Draws bars of counts as fractions of `n`, at the positions 0, 1, and so on."""
     axes.bar(
-        *(np.arange(len(counts)) + look.shift, counts / max(n, 1), 0.38),
-        yerr=errors(counts, n),
-        color=look.colour,
+        *(np.arange(len(counts)) + style.shift, counts / max(n, 1), 0.38),
+        yerr=error_bars(counts, n),
+        color=style.colour,
         edgecolor="white",
-        hatch=look.hatch,
+        hatch=style.hatch,
         linewidth=0.5,
-        error_kw=WHISKERS,
+        error_kw=ERROR_BAR_STYLE,
         label=label,
     )
 
 
-def errors(counts: np.ndarray, n: int) -> np.ndarray:
-    """Lengths of the intervals below and above the shares."""
-    ends = np.array([interval(int(count), n) for count in counts]).T
-    middles = counts / max(n, 1)
-    return np.maximum([middles - ends[0], ends[1] - middles], 0)
+def error_bars(counts: np.ndarray, n: int) -> np.ndarray:
+    """Lengths of the intervals below and above the fractions."""
+    pairs = [clopper_pearson_interval(int(count), n) for count in counts]
+    low, high = np.array(pairs).T
+    fractions = counts / max(n, 1)
+    return np.maximum([fractions - low, high - fractions], 0)
 
 
-def bound(axes: Axes, d: int) -> None:
-    """A line at half the dimension, rounded up."""
+def draw_expected_rank(axes: Axes, d: int) -> None:
+    """Draws a line at half the dimension, rounded up."""
     half = -(-d // 2)
     axes.axvline(half, color="C6", ls=":", zorder=0, label=r"$\lceil d/2\rceil$")
 
 
-def legend(figure: Figure, *panels: Axes) -> None:
-    """One legend for all panels, below them."""
+def draw_legend(figure: Figure, *panels: Axes) -> None:
+    """Draws one legend for all panels, below them."""
     entries = [axes.get_legend_handles_labels() for axes in panels]
     handles = [handle for group, _ in entries for handle in group]
     labels = [label for _, group in entries for label in group]

@@ -1,22 +1,28 @@
-"""Ranks of limits: of the exact ones, and those that the published rule counts."""
+"""Ranks of exact limits, and ranks as the published script counts them."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 import xarray as xr
 from scipy.stats import binomtest
 
-from experiments.covariances.families import in_words, spread
-from experiments.ranks.flows import LAST, RTOL, SEED, Solved
-from experiments.ranks.samples import ABSOLUTE, BOUND, Panel, Recipe, panel
-from meanfield.reproduce import Case, Findings
+from experiments.covariances.families import format_counts, value_range
+from experiments.ranks.flows import END_TIME, RTOL, SEED, Solutions
+from experiments.ranks.samples import (
+    MAX_TRACE,
+    RANK_THRESHOLD,
+    Panel,
+    Recipe,
+    compute_panel,
+)
+from meanfield.reproduce import Case, Findings, Rows
 from meanfield.workers import threads
 
 SIZES = {"paper": ((3, 4, 5), 100), "quick": ((3,), 20)}
 CONFIDENCE = 0.95  # of the intervals
-CUTS = np.geomspace(1e-14, 1e-1, 131)
+THRESHOLDS = np.geomspace(1e-14, 1e-1, 131)  # relative to the largest eigenvalue
 VALUES = ("identity", "random")
 NAMES = {"softmax": "softmax", "l2": "L2"}
 LAWS = {
@@ -24,53 +30,56 @@ LAWS = {
     "random": "W^T W, W d x d i.i.d. N(0, 1)",
     "iid": "W, d x d i.i.d. N(0, 1)",
 }
+Count = Callable[[Panel], Any]
 
 
 def findings_of(recipe: Recipe, case: Case) -> Findings:
-    """Both readings of the same draws; the case says which is drawn."""
+    """Findings of both readings of the same samples; the case says which is drawn."""
     dims, n = SIZES[case.size]
-    panels = panels_of(recipe, VALUES, case)
+    panels = compute_panels(recipe, VALUES, case)
     rows = {
         value: {
-            **total([panels[value, d] for d in dims]),
-            "by_dimension": {str(d): total([panels[value, d]]) for d in dims},
+            **summarise([panels[value, d] for d in dims]),
+            "by_dimension": {str(d): summarise([panels[value, d]]) for d in dims},
         }
         for value in VALUES
     }
     numbers = {
         "reading": case.reading,
         "name": NAMES[recipe.attention],
-        "dimensions": in_a_row(dims),
+        "dimensions": join_with_and(dims),
         "samples": n,
-        "last": LAST,
-        "absolute": ABSOLUTE,
+        "t": END_TIME,
+        "rank_threshold": RANK_THRESHOLD,
         "confidence": CONFIDENCE,
         **rows,
     }
-    data = {"ranks": histograms(panels, dims), "cuts": curves(panels, dims)}
+    data = {"ranks": histograms(panels, dims), "thresholds": curves(panels, dims)}
     return Findings(specification(recipe, VALUES, case), numbers, data)
 
 
-def in_a_row(dims: tuple[int, ...]) -> str:
-    """Dimensions in words: `3, 4 and 5`."""
+def join_with_and(dims: tuple[int, ...]) -> str:
+    """Dimensions as text: `3, 4 and 5`."""
     return " and ".join(", ".join(map(str, dims)).rsplit(", ", 1))
 
 
-def panels_of(
+def compute_panels(
     recipe: Recipe, values: tuple[str, ...], case: Case
 ) -> dict[tuple[str, int], Panel]:
-    """The panels of a figure, by what V is and by dimension."""
+    """The panels of a figure, by kind of V and dimension."""
     dims, n = SIZES[case.size]
-    places = [(value, d) for value in reversed(values) for d in reversed(dims)]
-    with threads() as cores:  # a panel steps on one core
-        results = cores.map(lambda at: panel(recipe, at[0], at[1], n), places)
-        return dict(zip(places, results, strict=True))
+    kinds = [(value, d) for value in reversed(values) for d in reversed(dims)]
+    with threads() as pool:  # the steps of a panel use one core
+        panels = pool.map(
+            lambda kind: compute_panel(recipe, kind[0], kind[1], n), kinds
+        )
+        return dict(zip(kinds, panels, strict=True))
 
 
 def specification(
     recipe: Recipe, values: tuple[str, ...], case: Case
 ) -> dict[str, Any]:
-    """All that a figure follows from."""
+    """Everything that determines a figure, as JSON values."""
     dims, n = SIZES[case.size]
     return {
         "seed": SEED,
@@ -83,7 +92,7 @@ def specification(
             "covariance": "G G^T, G d x d i.i.d. N(0, 1)",
             "V": {value: LAWS[value] for value in values},
         },
-        "text": {"epsilon": 1.0, "t": LAST, "rtol": RTOL},
+        "text": {"epsilon": 1.0, "t": END_TIME, "rtol": RTOL},
         "code": {
             value: {str(d): recipe.rule(value, d)._asdict() for d in dims}
             for value in values
@@ -91,138 +100,183 @@ def specification(
     }
 
 
-def total(panels: list[Panel]) -> dict[str, Any]:
-    """What some panels count together."""
-    return {**solutions(panels), **steps(panels)}
+def summarise(panels: list[Panel]) -> dict[str, Any]:
+    """Counts of some panels together, of solutions and of the script."""
+    return {**summarise_solutions(panels), **summarise_script(panels)}
 
 
-def solutions(panels: list[Panel]) -> dict[str, Any]:
-    """What the solved flows of some panels show."""
-    join = lambda of: np.concatenate([of(part) for part in panels])
-    bound = join(lambda p: np.full(len(p.V), p.bound))
-    ours = np.array([name for p in panels for name in p.exact.endings])
-    diverged = join(lambda p: p.diverged)
-    ranks, traces = join(lambda p: p.ranks), join(lambda p: largest_traces(p.exact))
-    implied = join(lambda p: np.count_nonzero(p.exact.exponents > -0.5, axis=1))
+def concatenate(panels: list[Panel], values_of: Count) -> np.ndarray:
+    """The values of all samples of some panels."""
+    return np.concatenate([values_of(panel) for panel in panels])
+
+
+def expected_ranks(panel: Panel) -> np.ndarray:
+    """The expected rank of a panel, repeated for each sample."""
+    return np.full(len(panel.V), panel.expected_rank)
+
+
+def summarise_solutions(panels: list[Panel]) -> dict[str, Any]:
+    """Counts and sizes of the solved flows of some panels."""
+    join = lambda values_of: concatenate(panels, values_of)
+    nonvanishing = lambda p: np.count_nonzero(p.solutions.exponents > -0.5, axis=1)
+    expected, ranks = join(expected_ranks), join(lambda p: p.ranks)
+    endings = np.array([name for p in panels for name in p.solutions.endings])
+    diverged, traces = join(lambda p: p.diverged), join(largest_traces)
     return {
-        "samples": len(bound),
-        "at_bound": int(np.sum(ranks == bound)),
-        "implied_at_bound": int(np.sum(implied == bound)),
-        "endings": dict(Counter(ours.tolist())),
-        "endings_in_words": in_words(ours.tolist()),
-        "blow_ups": int(np.sum(ours == "blow-up")),
+        "samples": len(expected),
+        "with_expected_rank": int(np.sum(ranks == expected)),
+        "with_expected_decay": int(np.sum(join(nonvanishing) == expected)),
+        "endings": dict(Counter(endings.tolist())),
+        "endings_in_words": format_counts(endings.tolist()),
+        "blow_ups": int(np.sum(endings == "blow-up")),
         "largest_trace": float(traces.max()),
-        "largest_trace_of_diverged": spread(traces[diverged]),
-        "rise": max(rise(p) for p in panels),
-        "gap_to_limit": max(gap(p) for p in panels),
-        "decay": quartiles(join(_decaying)),
-        "diverged_and_real": int(np.sum(diverged & (ours == "blow-up"))),
-        "diverged_and_passes": int(np.sum(diverged & (traces > BOUND))),
+        "largest_trace_of_diverged": value_range(traces[diverged]),
+        "max_increase": max(max_increase(p) for p in panels),
+        "distance_to_limit": max(distance_to_limit(p.solutions) for p in panels),
+        "decay_exponents": five_numbers(join(_decay_exponents)),
+        "diverged_and_blow_up": int(np.sum(diverged & (endings == "blow-up"))),
+        "diverged_and_large_trace": int(np.sum(diverged & (traces > MAX_TRACE))),
     }
 
 
-def steps(panels: list[Panel]) -> dict[str, Any]:
-    """What the script counts in some panels, and why some counts are low."""
-    join = lambda of: np.concatenate([of(part) for part in panels])
-    bound = join(lambda p: np.full(len(p.V), p.bound))
-    over, kept = join(lambda p: p.over), join(lambda p: p.kept)
-    visible = join(lambda p: np.count_nonzero(p.eigenvalues > ABSOLUTE, axis=1))
-    # No eigenvalue of a limit is below that of what never moves.
-    sure = join(lambda p: np.count_nonzero(p.still > ABSOLUTE, axis=1))
-    below = kept & (join(lambda p: p.counted) < bound)
+def summarise_script(panels: list[Panel]) -> dict[str, Any]:
+    """Counts of the script in some panels, and the reasons for low ranks."""
+    join = lambda values_of: concatenate(panels, values_of)
+    n_above = lambda values: np.count_nonzero(values > RANK_THRESHOLD, axis=1)
+    expected = join(expected_ranks)
+    excess, kept = join(lambda p: p.has_excess_rank), join(lambda p: p.is_kept)
+    visible = join(lambda p: n_above(p.eigenvalues))
+    # The eigenvalues of a limit are at least those of the constant part.
+    certain = join(lambda p: n_above(p.constant_eigenvalues))
+    below = kept & (join(lambda p: p.script_ranks) < expected)
+    endings = join(lambda p: p.script_endings).tolist()
     return {
         "diverged": int(join(lambda p: p.diverged).sum()),
-        "their_endings": dict(Counter(join(lambda p: p.endings).tolist())),
-        "over": int(over.sum()),
+        "script_endings": dict(Counter(endings)),
+        "excess_rank": int(excess.sum()),
         "dropped": int(np.sum(~kept)),
         "kept": int(kept.sum()),
         "below": int(below.sum()),
-        "below_by_cut": int(np.sum(below & (visible < bound))),
-        "below_by_steps": int(np.sum(below & (visible == bound))),
-        "below_by_steps_surely": int(np.sum(below & (sure == bound))),
+        "below_by_threshold": int(np.sum(below & (visible < expected))),
+        "below_by_steps": int(np.sum(below & (visible == expected))),
+        "below_by_steps_certainly": int(np.sum(below & (certain == expected))),
     }
 
 
-def _decaying(part: Panel) -> np.ndarray:
+def _decay_exponents(panel: Panel) -> np.ndarray:
     """Exponents of the eigenvalues that vanish in the limit."""
-    return part.exact.exponents[:, part.bound :].ravel()
+    return panel.solutions.exponents[:, panel.expected_rank :].ravel()
 
 
-def quartiles(values: np.ndarray) -> dict[str, float]:
-    """Five numbers of a distribution."""
-    at = {"min": 0, "lower": 25, "median": 50, "upper": 75, "max": 100}
-    return {name: float(np.percentile(values, q)) for name, q in at.items()}
+def five_numbers(values: np.ndarray) -> dict[str, float]:
+    """Extremes, quartiles and median of a distribution."""
+    percents = {"min": 0, "lower": 25, "median": 50, "upper": 75, "max": 100}
+    return {name: float(np.percentile(values, q)) for name, q in percents.items()}
 
 
-def largest_traces(exact: Solved) -> np.ndarray:
-    """The largest trace on the way, over the frames."""
-    return np.max(np.sum(exact.factors**2, axis=(2, 3)), axis=1)
+def largest_traces(panel: Panel) -> np.ndarray:
+    """The largest trace of each sample over all frames."""
+    return np.max(np.sum(panel.solutions.factors**2, axis=(2, 3)), axis=1)
 
 
-def rise(part: Panel) -> float:
-    r"""The largest rise of $\mathrm{tr}\,V^{-1}\Sigma$, of its start; none if < 0."""
-    lower = np.linalg.cholesky(part.V)[:, None]
-    sums = np.sum(np.linalg.solve(lower, part.exact.factors) ** 2, axis=(2, 3))
-    return float(np.max(np.diff(sums, axis=1) / sums[:, :1]))
+def max_increase(panel: Panel) -> float:
+    r"""The largest increase of $\mathrm{tr}\,V^{-1}\Sigma$, relative to its start.
+
+    It is negative if the trace decreases between all frames.
+    """
+    lower = np.linalg.cholesky(panel.V)[:, None]
+    factors = np.linalg.solve(lower, panel.solutions.factors)
+    traces = np.sum(factors**2, axis=(2, 3))
+    return float(np.max(np.diff(traces, axis=1) / traces[:, :1]))
 
 
-def gap(part: Panel) -> float:
-    r"""How far the last covariances are from $GMM^\top G^\top$ at most."""
-    rest = part.exact.moving[:, -1]
-    return float(np.max(np.linalg.norm(rest @ rest.swapaxes(1, 2), axis=(1, 2))))
+def distance_to_limit(solutions: Solutions) -> float:
+    r"""The largest distance of a last covariance to $GMM^\top G^\top$."""
+    last = solutions.moving_factors[:, -1]
+    return float(np.max(np.linalg.norm(last @ last.swapaxes(1, 2), axis=(1, 2))))
 
 
-def interval(count: int, n: int) -> tuple[float, float]:
+def clopper_pearson_interval(count: int, n: int) -> tuple[float, float]:
     """Clopper and Pearson's interval for a probability."""
     if n == 0:
         return 0.0, 1.0
-    both = binomtest(count, n).proportion_ci(CONFIDENCE, method="exact")
-    return float(both.low), float(both.high)
+    interval = binomtest(count, n).proportion_ci(CONFIDENCE, method="exact")
+    return float(interval.low), float(interval.high)
 
 
 def histograms(
     panels: Mapping[tuple[str, int], Panel], dims: tuple[int, ...]
 ) -> xr.Dataset:
-    """Counts by rank, what is dropped, and how samples end."""
-    top = max(dims) + 1
-    count = lambda ranks: np.bincount(ranks, minlength=top)
-    table = lambda of: [[of(panels[value, d]) for d in dims] for value in VALUES]
-    place, bars = ("value", "d"), ("value", "d", "rank")
+    """Counts by rank, numbers of dropped samples, and endings."""
+    n_ranks = max(dims) + 1
+    count = lambda ranks: np.bincount(ranks, minlength=n_ranks)
+    table = lambda count_of: [
+        [count_of(panels[value, d]) for d in dims] for value in VALUES
+    ]
+    by_panel, by_rank = ("value", "d"), ("value", "d", "rank")
+    excess = lambda p: count(p.script_ranks[p.has_excess_rank])
+    script_endings = lambda p: format_counts(p.script_endings.tolist())
     return xr.Dataset(
         {
-            "exact": (bars, table(lambda p: count(p.ranks))),
-            "kept": (bars, table(lambda p: count(p.counted[p.kept]))),
-            "over": (bars, table(lambda p: count(p.counted[p.over]))),
-            "diverged": (place, table(lambda p: int(p.diverged.sum()))),
-            "samples": (place, table(lambda p: len(p.V))),
-            "endings": (place, table(lambda p: in_words(p.exact.endings))),
-            "their_endings": (place, table(lambda p: in_words(p.endings.tolist()))),
+            "exact": (by_rank, table(lambda p: count(p.ranks))),
+            "kept": (by_rank, table(lambda p: count(p.script_ranks[p.is_kept]))),
+            "excess_rank": (by_rank, table(excess)),
+            "diverged": (by_panel, table(lambda p: int(p.diverged.sum()))),
+            "samples": (by_panel, table(lambda p: len(p.V))),
+            "endings": (by_panel, table(lambda p: format_counts(p.solutions.endings))),
+            "script_endings": (by_panel, table(script_endings)),
         },
-        coords={"value": list(VALUES), "d": list(dims), "rank": np.arange(top)},
+        coords={"value": list(VALUES), "d": list(dims), "rank": np.arange(n_ranks)},
     )
 
 
 def curves(
     panels: Mapping[tuple[str, int], Panel], dims: tuple[int, ...]
 ) -> xr.Dataset:
-    """The mean rank by the relative cut: solved, and of what the script keeps."""
+    """Mean ranks by relative threshold, of solutions and of kept samples."""
 
-    def ours(value: str, d: int) -> np.ndarray:
-        part = panels[value, d]
-        return part.eigenvalues if value == "identity" else part.exact.eigenvalues
+    def solved(value: str, d: int) -> np.ndarray:
+        panel = panels[value, d]
+        is_exact = value == "identity"
+        return panel.eigenvalues if is_exact else panel.solutions.eigenvalues
 
-    axes = ("value", "d", "cut")
-    table = lambda of: [[mean_ranks(of(value, d)) for d in dims] for value in VALUES]
+    def kept(value: str, d: int) -> np.ndarray:
+        panel = panels[value, d]
+        return panel.script_eigenvalues[panel.is_kept]
+
+    axes = ("value", "d", "threshold")
+    table = lambda eigenvalues_of: [
+        [mean_ranks(eigenvalues_of(value, d)) for d in dims] for value in VALUES
+    ]
     return xr.Dataset(
-        {
-            "exact": (axes, table(ours)),
-            "code": (axes, table(lambda *at: panels[at].theirs[panels[at].kept])),
-        },
-        coords={"value": list(VALUES), "d": list(dims), "cut": CUTS},
+        {"exact": (axes, table(solved)), "code": (axes, table(kept))},
+        coords={"value": list(VALUES), "d": list(dims), "threshold": THRESHOLDS},
     )
 
 
-def mean_ranks(values: np.ndarray) -> np.ndarray:
-    """The mean rank at every relative cut, of eigenvalues with the largest first."""
-    relative = values / values[:, :1]
-    return np.mean(np.sum(relative[..., None] > CUTS, axis=1), axis=0)
+def mean_ranks(eigenvalues: np.ndarray) -> np.ndarray:
+    """The mean rank at every relative threshold; eigenvalues begin with the largest."""
+    relative = eigenvalues / eigenvalues[:, :1]
+    return np.mean(np.sum(relative[..., None] > THRESHOLDS, axis=1), axis=0)
+
+
+def count_table(numbers: Mapping[str, Any]) -> Rows:
+    """Counts of solutions and of the published steps, by kind of V."""
+    threshold = f"{numbers['rank_threshold']:g}"
+    labels = {
+        "samples": "samples",
+        "with_expected_rank": "exact limits with the rank ⌈d/2⌉",
+        "endings_in_words": f"solved to t = {numbers['t']:.0e}: endings",
+        "diverged": "published Euler steps: divergent",
+        "diverged_and_blow_up": "divergent, and the solution blows up",
+        "excess_rank": "dropped because of a rank above ⌈d/2⌉",
+        "kept": "kept",
+        "below": "kept with a rank below ⌈d/2⌉",
+        "below_by_threshold": f"below because of the absolute threshold {threshold}",
+        "below_by_steps": "below because of the steps",
+    }
+    rows = [
+        (label, *(str(numbers[value][key]) for value in VALUES))
+        for key, label in labels.items()
+    ]
+    return [("", "V = I", "V = WᵀW"), *rows]

@@ -1,19 +1,21 @@
-r"""Covariances whose scores see a subspace only: draws, exact solutions, Euler steps.
+r"""Covariances whose scores are constant on ker Q: samples, solutions, Euler steps.
 
-With $K = -Q$ the field is $Lx$ with $LN = 0$, $N$ a basis of $\ker Q$, for softmax and
-L2 and for any V. So the flow map keeps $N$, and $N^\top\Sigma^{-1}N$ is conserved:
-$N^\top\Sigma N \succeq (N^\top\Sigma_0^{-1}N)^{-1} \succ 0$ for ever. With $V \succ 0$
-the trace of $V^{-1}\Sigma$ falls, at the rate $-2|\Sigma Q^\top|^2$ for softmax, so
-nothing blows up, limits have $Q\Sigma_* = 0$, and their rank is $\dim\ker Q$.
+With $K = -Q$ the field is $Lx$ with $LN = 0$ for a basis $N$ of $\ker Q$, under softmax
+and L2 and for any V. So the flow map fixes $N$, and $N^\top\Sigma^{-1}N$ is conserved:
+$N^\top\Sigma N \succeq (N^\top\Sigma_0^{-1}N)^{-1} \succ 0$ at all times. If $V \succ
+0$ the trace of $V^{-1}\Sigma$ decreases, at the rate $-2|\Sigma Q^\top|^2$ under
+softmax; so nothing blows up, limits satisfy $Q\Sigma_* = 0$, and their rank is
+$\dim\ker Q$.
 
-For $V = I$ the inverse moves by $Q^\top C(t)Q$ with $C' = 2I$ for softmax and $C' = 4(I
-+ 2Q\Sigma Q^\top)^{-1}$ for L2, which is no smaller than at the start: $C$ diverges in
-all directions and $\Sigma_* = N(N^\top\Sigma_0^{-1}N)^{-1}N^\top = GMM^\top G^\top$,
-$M$ a basis of $\ker QG$ (softmax: castin2025, Prop. 4.4).
+For $V = I$ the inverse moves by $Q^\top C(t)Q$ with $C' = 2I$ under softmax and $C' =
+4(I + 2Q\Sigma Q^\top)^{-1}$ under L2, which is at least its initial value. So $C$
+diverges in all directions and $\Sigma_* = N(N^\top\Sigma_0^{-1}N)^{-1}N^\top =
+GMM^\top G^\top$ for a basis $M$ of $\ker QG$ (softmax: castin2025, Prop. 4.4).
 
-For any V, $\Sigma(t) - GMM^\top G^\top$ solves the same equation from its own start, of
-rank $\mathrm{rk}\,Q$: only that is integrated, which keeps the digits of what decays.
-The scale $\sqrt d$ of the script multiplies the whole right-hand side: another clock.
+For any V, $\Sigma(t) - GMM^\top G^\top$ solves the same equation from its own start of
+rank $\mathrm{rk}\,Q$. Only this part is integrated, which keeps the digits of decaying
+eigenvalues. The factor $1/\sqrt d$ of the script multiplies the whole right-hand side,
+so it only rescales time.
 """
 
 from typing import NamedTuple
@@ -35,16 +37,16 @@ from meanfield.theorems.covariances.clipped_euler import (
 )
 
 SEED = 0
-LAST = 1e4  # the last time
+END_TIME = 1e4
 FRAMES = 121
 RTOL = 1e-8
-MOST_STEPS = 30_000
-OUTGROWN = 1e6  # a size that only what grows has; at its square L2 loses digits
-TOGETHER = 10  # few, since members differ in stiffness as the condition numbers of V
+MAX_STEPS = 30_000
+SIZE_BOUND = 1e6  # only growing covariances reach it; at its square L2 loses digits
+BATCH_SIZE = 10  # small, since stiffness differs with the condition number of V
 
 
-class Draw(NamedTuple):
-    """Samples of one dimension; every array leads with them."""
+class Samples(NamedTuple):
+    """Random matrices of one dimension, with a leading axis of samples."""
 
     Q: np.ndarray
     G: np.ndarray
@@ -56,54 +58,55 @@ class Draw(NamedTuple):
         return self.G @ self.G.swapaxes(1, 2)
 
     @property
-    def values(self) -> np.ndarray:
+    def positive_values(self) -> np.ndarray:
         r"""$V = W^\top W$."""
         return self.W.swapaxes(1, 2) @ self.W
 
 
-class Solved(NamedTuple):
-    r"""Samples solved to tolerance; frames come second.
+class Solutions(NamedTuple):
+    r"""Samples solved to tolerance; the second axis of arrays is that of frames.
 
     Attributes:
-        endings: their names.
-        still: the factor $GM$ of what never moves.
-        moving: the factors of the rest, in the frames.
+        endings: names of the endings.
+        constant_factor: factor $GM$ of the constant part of the covariances.
+        moving_factors: factors of the remaining part, in all frames.
         exponents: $d\log\lambda_i/d\log t$ at the end, largest eigenvalue first.
-        t_star: when they blow up by the growth law; NaN if they do not.
+        t_star: predicted blow-up times; NaN without a blow-up.
     """
 
     endings: list[str]
-    still: np.ndarray
-    moving: np.ndarray
+    constant_factor: np.ndarray
+    moving_factors: np.ndarray
     exponents: np.ndarray
     t_star: np.ndarray
 
     @property
     def factors(self) -> np.ndarray:
-        """Factors of the whole covariances, in the frames."""
-        still = np.broadcast_to(
-            self.still[:, None], (*self.moving.shape[:2], *self.still.shape[1:])
+        """Factors of the whole covariances, in all frames."""
+        constant = np.broadcast_to(
+            self.constant_factor[:, None],
+            (*self.moving_factors.shape[:2], *self.constant_factor.shape[1:]),
         )
-        return np.concatenate([still, self.moving], axis=-1)
+        return np.concatenate([constant, self.moving_factors], axis=-1)
 
     @property
     def eigenvalues(self) -> np.ndarray:
-        """Of the last frames, largest first, with their digits."""
+        """Eigenvalues in the last frame, largest first, to full relative precision."""
         return np.linalg.svd(self.factors[:, -1], compute_uv=False) ** 2
 
 
-def drawn(d: int, n: int) -> Draw:
-    """The first `n` samples of dimension `d`: each matrix from a seed of its own."""
+def draw_samples(d: int, n: int) -> Samples:
+    """The first `n` samples of dimension `d`; each kind of matrix has its own seed."""
     shapes = {"Q": (d // 2, d), "G": (d, d), "W": (d, d)}
-    return Draw(*(_normal(d, i, (n, *s)) for i, s in enumerate(shapes.values())))
+    return Samples(*(_normal(d, i, (n, *s)) for i, s in enumerate(shapes.values())))
 
 
-def _normal(d: int, place: int, shape: tuple[int, ...]) -> np.ndarray:
-    seed = np.random.SeedSequence(SEED, spawn_key=(d, place))
+def _normal(d: int, kind: int, shape: tuple[int, ...]) -> np.ndarray:
+    seed = np.random.SeedSequence(SEED, spawn_key=(d, kind))
     return np.random.default_rng(seed).standard_normal(shape)
 
 
-def family(
+def stack_attentions(
     attention: str, Q: np.ndarray, K: np.ndarray, V: np.ndarray
 ) -> AbstractDynamics:
     """One attention for each sample, stacked."""
@@ -111,64 +114,68 @@ def family(
     return make(*(jnp.asarray(matrix) for matrix in (Q, K, V)))
 
 
-def split(draw: Draw) -> tuple[np.ndarray, np.ndarray]:
-    r"""Factors of $\Sigma_0$: $GM$, which $Q$ does not see, and the rest."""
-    basis = np.linalg.svd(draw.Q @ draw.G)[2].swapaxes(1, 2)
-    k = draw.Q.shape[1]
-    return draw.G @ basis[..., k:], draw.G @ basis[..., :k]
+def split_factors(samples: Samples) -> tuple[np.ndarray, np.ndarray]:
+    r"""Factors of $\Sigma_0$: $GM$, on which $Q$ vanishes, and the remaining part."""
+    basis = np.linalg.svd(samples.Q @ samples.G)[2].swapaxes(1, 2)
+    k = samples.Q.shape[1]
+    return samples.G @ basis[..., k:], samples.G @ basis[..., :k]
 
 
-def limits(draw: Draw) -> np.ndarray:
-    """Eigenvalues of the limits for V = I, largest first; those that vanish are 0."""
-    still, _ = split(draw)
-    values = np.linalg.svd(still, compute_uv=False) ** 2
-    return np.pad(values, ((0, 0), (0, still.shape[1] - values.shape[1])))
+def limit_eigenvalues(samples: Samples) -> np.ndarray:
+    """Eigenvalues of the limits for V = I, largest first, padded with zeros."""
+    constant, _ = split_factors(samples)
+    values = np.linalg.svd(constant, compute_uv=False) ** 2
+    return np.pad(values, ((0, 0), (0, constant.shape[1] - values.shape[1])))
 
 
-def solved(attention: str, draw: Draw, V: np.ndarray) -> Solved:
-    """The samples integrated to the time `LAST`, in logarithmic time."""
+def solve(attention: str, samples: Samples, V: np.ndarray) -> Solutions:
+    """Integrates the samples until `END_TIME`, in logarithmic time."""
     order = np.argsort(np.linalg.cond(V))
-    back = np.argsort(order)
-    still, start = split(draw)
-    dynamics = LogTime(family(attention, draw.Q[order], -draw.Q[order], V[order]))
-    centres = jnp.zeros(draw.G.shape[:2])
+    inverse = np.argsort(order)
+    constant, start = split_factors(samples)
+    Q = samples.Q[order]
+    dynamics = LogTime(stack_attentions(attention, Q, -Q, V[order]))
+    centres = jnp.zeros(samples.G.shape[:2])
     starts = jax.vmap(Gaussian)(centres, jnp.asarray(start[order]))
-    ts = np.linspace(0, np.log1p(LAST), FRAMES)
-    stepping = adaptive(rtol=RTOL, max_steps=MOST_STEPS)
     trajectories = ensemble(
-        *(dynamics, starts, ts),
+        *(dynamics, starts, np.linspace(0, np.log1p(END_TIME), FRAMES)),
         in_axes=(0, 0),
-        batch_size=TOGETHER,
-        stepping=stepping,
-        stop=BlowUp(OUTGROWN),
+        batch_size=BATCH_SIZE,
+        stepping=adaptive(rtol=RTOL, max_steps=MAX_STEPS),
+        stop=BlowUp(SIZE_BOUND),
     )
-    moving = np.asarray(trajectories.coordinates[1])[back]
-    endings = [Status(int(code)).ending for code in np.asarray(trajectories.code)[back]]
+    moving = np.asarray(trajectories.coordinates[1])[inverse]
+    codes = np.asarray(trajectories.code)[inverse]
+    endings = [Status(int(code)).ending for code in codes]
     ends = trajectories.stop_time, trajectories.last
-    linear = np.asarray(_linear(dynamics, *ends))[back]
-    whole = np.concatenate([still, moving[:, -1]], axis=-1)
-    U = np.linalg.svd(whole)[0]
+    linear = np.asarray(_linear_parts(dynamics, *ends))[inverse]
+    U = np.linalg.svd(np.concatenate([constant, moving[:, -1]], axis=-1))[0]
     exponents = 2 * np.einsum("nij,nik,nkj->nj", U, linear, U)
-    t_star = np.expm1(np.asarray(trajectories.t_star)[back])
-    return Solved(endings, still, moving, exponents, t_star)
+    t_star = np.expm1(np.asarray(trajectories.t_star)[inverse])
+    return Solutions(endings, constant, moving, exponents, t_star)
 
 
 @eqx.filter_jit
-def _linear(
+def _linear_parts(
     dynamics: AbstractDynamics, ts: jax.Array, last: tuple[jax.Array, jax.Array]
 ) -> jax.Array:
     r"""$L$ of each sample; for eigenvectors $u$, $(\log\lambda)' = 2 u^\top Lu$."""
 
-    def linear(law: AbstractDynamics, t: jax.Array, at: tuple) -> jax.Array:
-        field = law.field(t, Gaussian(*at))
+    def linear_part(
+        member: AbstractDynamics, t: jax.Array, coordinates: tuple
+    ) -> jax.Array:
+        field = member.field(t, Gaussian(*coordinates))
         assert isinstance(field, Affine)
         return field.linear
 
-    return eqx.filter_vmap(linear)(dynamics, ts, last)
+    return eqx.filter_vmap(linear_part)(dynamics, ts, last)
 
 
-def published(attention: str, draw: Draw, V: np.ndarray, rule: Rule) -> ClippedEuler:
-    r"""The script's steps: $K^\top Q/\sqrt d$, and $K^\top K$ without a scale."""
-    Q = draw.Q / np.sqrt(draw.Q.shape[2])
-    dynamics = family(attention, Q, -draw.Q, V)
-    return clipped_euler(dynamics, jnp.asarray(draw.covariances), rule, 40, axis=0)
+def published_steps(
+    attention: str, samples: Samples, V: np.ndarray, rule: Rule
+) -> ClippedEuler:
+    r"""The script's Euler steps: with $K^\top Q/\sqrt d$, and $K^\top K$ unscaled."""
+    Q = samples.Q / np.sqrt(samples.Q.shape[2])
+    dynamics = stack_attentions(attention, Q, -samples.Q, V)
+    covariances = jnp.asarray(samples.covariances)
+    return clipped_euler(dynamics, covariances, rule, 40, axis=0)

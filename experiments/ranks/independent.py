@@ -1,16 +1,18 @@
-r"""Ranks of limits where all entries of V are independent, as the text draws them.
+r"""Ranks of limits where all entries of V are independent, as in the text.
 
-Whatever V is, no score sees $\ker Q$, and $N^\top\Sigma^{-1}N$ is conserved there
-(`flows.py`): a limit has rank $\lceil d/2\rceil$ at least. It is at rest, so that its
-part $YY^\top$ that moves has $VYG = YS$ with $S$ antisymmetric and $G = (QY)^\top QY$
-(L2: with $(I + 2QYY^\top Q^\top)^{-1}$ between). Of one column or two, $S \neq 0$ asks
-for a plane that V maps to itself with trace zero, which almost no V has; and $S = 0$
-leaves $QY = 0$. So for $d \leq 5$ limits have the rank of V = I, where there are any:
-since V is not positive, many covariances grow without bound, under softmax in finite
-time, and under L2 exponentially at most, since $|L\Sigma| \leq |V||\Sigma|$.
+Scores are constant on $\ker Q$ for every V, and $N^\top\Sigma^{-1}N$ is conserved there
+(`flows.py`), so a limit has rank $\lceil d/2\rceil$ at least. A limit is at rest, so
+its moving part $YY^\top$ satisfies $VYG = YS$ with $S$ antisymmetric and $G =
+(QY)^\top QY$ (under L2 with the factor $(I + 2QYY^\top Q^\top)^{-1}$ in between). If
+$Y$ has one column or two, $S \neq 0$ requires an invariant plane of V with trace zero,
+which exists for almost no V; and $S = 0$ implies $QY = 0$. So for $d \leq 5$ limits
+have the same rank as for V = I, if they exist: since V is not positive definite, many
+covariances grow without bound, under softmax in finite time, and under L2 at most
+exponentially, since $|L\Sigma| \leq |V||\Sigma|$.
 """
 
 from collections import Counter
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
@@ -19,41 +21,45 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from experiments.covariances.families import in_words
-from experiments.ranks.bars import SCRIPT, SOLVED, bound, legend, shares
+from experiments.covariances.families import format_counts
+from experiments.ranks.bars import (
+    SCRIPT_STYLE,
+    SOLVED_STYLE,
+    draw_expected_rank,
+    draw_fractions,
+    draw_legend,
+)
 from experiments.ranks.counts import (
     CONFIDENCE,
-    CUTS,
     NAMES,
     SIZES,
-    in_a_row,
+    THRESHOLDS,
+    compute_panels,
+    concatenate,
+    expected_ranks,
+    join_with_and,
     mean_ranks,
-    panels_of,
     specification,
 )
-from experiments.ranks.flows import LAST, OUTGROWN
-from experiments.ranks.samples import ABSOLUTE, Panel, Recipe
+from experiments.ranks.flows import END_TIME, SIZE_BOUND
+from experiments.ranks.samples import RANK_THRESHOLD, Panel, Recipe
 from meanfield.plotting import style
-from meanfield.reproduce import Case, Experiment, Findings
+from meanfield.reproduce import Case, Experiment, Findings, Rows
 
-AT_REST = 0.1  # powers of t that are none
-VANISHING = -0.5  # powers of t of eigenvalues that vanish: like 1 / t, or 1 / t²
+CONSTANT = 0.1  # largest exponent |p| in t^p of an eigenvalue that converges
+VANISHING = -0.5  # vanishing eigenvalues fall like 1/t or 1/t²
 
 CAPTION = (
-    "Ranks of limits under {name}, {samples} samples each of d = {dimensions}, all "
-    "entries of V independent and normal. Solved to t = {last:.0e}, {all[settled]} of "
-    "{all[samples]} converge, "
-    "{all[settled_at_bound]} of them to the rank of the kernel of Q, half of d rounded "
-    "up; {all[blow_ups]} blow up in finite time, {all[outgrown]} more exceed the size "
-    "{outgrown:.0e}, and {all[open]} do neither. The published Euler steps diverge in "
-    "{all[diverged]} samples, {all[diverged_and_settled]} of which converge when "
-    "solved, and put {all[below]} of the {all[kept]} samples they keep below that "
-    "rank; error bars are {confidence:.0%} intervals of Clopper and Pearson."
+    "Ranks of limits under {name}, {samples} samples each of d = {dimensions}, where "
+    "all entries of V are independent and normal. Solved to t = {t:.0e}, "
+    "{all[converged]} of {all[samples]} converge, {all[converged_to_expected_rank]} of "
+    "them to the rank of the kernel of Q, half of d rounded up. Error bars are "
+    "{confidence:.0%} intervals of Clopper and Pearson."
 )
 
 
-def independent(source: str, recipe: Recipe, seen: str) -> Experiment:
-    """A figure of ranks with all entries of V independent."""
+def independent(source: str, recipe: Recipe, description: str) -> Experiment:
+    """The experiment of a figure of ranks with all entries of V independent."""
     return Experiment(
         source=source,
         claim=(
@@ -62,154 +68,189 @@ def independent(source: str, recipe: Recipe, seen: str) -> Experiment:
             "rank of the kernel of Q."
         ),
         caption=CAPTION,
-        description=seen,
+        table=count_table,
+        description=description,
         compute=partial(findings_of, recipe),
         draw=draw,
     )
 
 
 def findings_of(recipe: Recipe, case: Case) -> Findings:
-    """Both ways to count the ranks of the same draws."""
+    """Findings of solutions and published steps of the same samples."""
     dims, n = SIZES[case.size]
-    panels = {d: part for (_, d), part in panels_of(recipe, ("iid",), case).items()}
+    by_kind = compute_panels(recipe, ("iid",), case)
+    panels = {d: panel for (_, d), panel in by_kind.items()}
     numbers = {
         "reading": case.reading,
         "name": NAMES[recipe.attention],
-        "dimensions": in_a_row(dims),
+        "dimensions": join_with_and(dims),
         "samples": n,
-        "last": LAST,
-        "outgrown": OUTGROWN,
-        "absolute": ABSOLUTE,
+        "t": END_TIME,
+        "size_bound": SIZE_BOUND,
+        "rank_threshold": RANK_THRESHOLD,
         "confidence": CONFIDENCE,
-        "all": total([panels[d] for d in dims]),
-        "by_dimension": {str(d): total([panels[d]]) for d in dims},
+        "all": summarise([panels[d] for d in dims]),
+        "by_dimension": {str(d): summarise([panels[d]]) for d in dims},
     }
-    data = {"ranks": tables(panels, dims)}
+    data = {"ranks": histograms(panels, dims)}
     return Findings(specification(recipe, ("iid",), case), numbers, data)
 
 
-def settled(part: Panel) -> np.ndarray:
-    """Whether samples converge: eigenvalues stay, or vanish like powers of time."""
-    powers = part.exact.exponents
-    kept = powers > VANISHING
-    finished = np.array(part.exact.endings) == "finished"
-    return finished & np.all(np.abs(np.where(kept, powers, 0)) < AT_REST, axis=1)
+def is_converged(panel: Panel) -> np.ndarray:
+    """Whether all eigenvalues of a sample converge, by their powers of time."""
+    powers = panel.solutions.exponents
+    nonzero = np.where(powers > VANISHING, powers, 0)
+    is_finished = np.array(panel.solutions.endings) == "finished"
+    return is_finished & np.all(np.abs(nonzero) < CONSTANT, axis=1)
 
 
-def ranks(part: Panel) -> np.ndarray:
-    """How many eigenvalues do not vanish."""
-    return np.count_nonzero(part.exact.exponents > VANISHING, axis=1)
+def limit_ranks(panel: Panel) -> np.ndarray:
+    """Numbers of eigenvalues that do not vanish."""
+    return np.count_nonzero(panel.solutions.exponents > VANISHING, axis=1)
 
 
-def total(panels: list[Panel]) -> dict[str, Any]:
-    """What some panels count together."""
-    join = lambda of: np.concatenate([of(part) for part in panels])
-    endings = [name for part in panels for name in part.exact.endings]
-    calm, over = join(settled), np.array(endings) == "blow-up"
-    blown = over & np.isfinite(join(lambda p: p.exact.t_star))
-    bound = join(lambda p: np.full(len(p.V), p.bound))
-    kept, diverged = join(lambda p: p.kept), join(lambda p: p.diverged)
+def summarise(panels: list[Panel]) -> dict[str, Any]:
+    """Counts of some panels together."""
+    join = lambda values_of: concatenate(panels, values_of)
+    endings = [name for panel in panels for name in panel.solutions.endings]
+    converged, unbounded = join(is_converged), np.array(endings) == "blow-up"
+    in_finite_time = unbounded & np.isfinite(join(lambda p: p.solutions.t_star))
+    expected, ranks = join(expected_ranks), join(limit_ranks)
+    kept, diverged = join(lambda p: p.is_kept), join(lambda p: p.diverged)
     return {
         "samples": len(endings),
         "endings": dict(Counter(endings)),
-        "endings_in_words": in_words(endings),
-        "settled": int(calm.sum()),
-        "settled_at_bound": int(np.sum(calm & (join(ranks) == bound))),
-        "blow_ups": int(blown.sum()),
-        "outgrown": int(np.sum(over & ~blown)),
-        "open": int(np.sum(~calm & ~over)),
-        "their_endings": dict(Counter(join(lambda p: p.endings).tolist())),
+        "endings_in_words": format_counts(endings),
+        "converged": int(converged.sum()),
+        "converged_to_expected_rank": int(np.sum(converged & (ranks == expected))),
+        "blow_ups": int(in_finite_time.sum()),
+        "exceed_size_bound": int(np.sum(unbounded & ~in_finite_time)),
+        "undecided": int(np.sum(~converged & ~unbounded)),
+        "script_endings": dict(Counter(join(lambda p: p.script_endings).tolist())),
         "diverged": int(diverged.sum()),
-        "diverged_and_settled": int(np.sum(diverged & calm)),
-        "over": int(join(lambda p: p.over).sum()),
+        "diverged_and_converged": int(np.sum(diverged & converged)),
+        "excess_rank": int(join(lambda p: p.has_excess_rank).sum()),
         "kept": int(kept.sum()),
-        "below": int(np.sum(kept & (join(lambda p: p.counted) < bound))),
+        "below": int(np.sum(kept & (join(lambda p: p.script_ranks) < expected))),
     }
 
 
-def tables(panels: dict[int, Panel], dims: tuple[int, ...]) -> xr.Dataset:
-    """Samples by rank and by what else becomes of them, and mean ranks by the cut."""
-    top = max(dims) + 1
-    count = lambda values: np.bincount(values, minlength=top)
-    table = lambda of: [of(panels[d]) for d in dims]
-    solutions = {
-        "solved": lambda p: count(ranks(p)[settled(p)]),
-        "kept": lambda p: count(p.counted[p.kept]),
+def count_table(numbers: Mapping[str, Any]) -> Rows:
+    """Counts of solutions and of the published steps, by dimension."""
+    by_dimension = numbers["by_dimension"]
+    labels = {
+        "samples": "samples",
+        "converged": f"solved to t = {numbers['t']:.0e}: converge",
+        "converged_to_expected_rank": "converge to the rank ⌈d/2⌉",
+        "blow_ups": "blow up in finite time",
+        "exceed_size_bound": f"exceed the size {numbers['size_bound']:.0e} otherwise",
+        "undecided": "neither converge nor grow to this size",
+        "diverged": "published Euler steps: divergent",
+        "diverged_and_converged": "divergent, and the solution converges",
+        "kept": "kept",
+        "below": "kept with a rank below ⌈d/2⌉",
     }
-    others = {
-        "grow": lambda p: p.exact.endings.count("blow-up"),
-        "open": lambda p: len(p.V) - int(settled(p).sum()) - others["grow"](p),
+    columns = [*by_dimension.values(), numbers["all"]]
+    rows = [
+        (label, *(str(column[key]) for column in columns))
+        for key, label in labels.items()
+    ]
+    return [("", *(f"d = {d}" for d in by_dimension), "all"), *rows]
+
+
+def histograms(panels: dict[int, Panel], dims: tuple[int, ...]) -> xr.Dataset:
+    """Counts by rank and of samples without a rank; mean ranks by threshold."""
+    n_ranks = max(dims) + 1
+    count = lambda values: np.bincount(values, minlength=n_ranks)
+    table = lambda values_of: [values_of(panels[d]) for d in dims]
+    by_rank = {
+        "solved": lambda p: count(limit_ranks(p)[is_converged(p)]),
+        "kept": lambda p: count(p.script_ranks[p.is_kept]),
+    }
+    n_unbounded = lambda p: p.solutions.endings.count("blow-up")
+    without_rank = {
+        "unbounded": n_unbounded,
+        "undecided": lambda p: len(p.V) - int(is_converged(p).sum()) - n_unbounded(p),
         "diverged": lambda p: int(p.diverged.sum()),
-        "over": lambda p: int(p.over.sum()),
+        "excess_rank": lambda p: int(p.has_excess_rank.sum()),
     }
-    curves = {
-        "solved_by_cut": lambda p: _by_cut(p.exact.eigenvalues[settled(p)]),
-        "kept_by_cut": lambda p: _by_cut(p.theirs[p.kept]),
+    by_threshold = {
+        "solved_by_threshold": _convergent_mean_ranks,
+        "kept_by_threshold": lambda p: _mean_ranks(p.script_eigenvalues[p.is_kept]),
     }
-    axes = (("d", "rank"), ("d",), ("d", "cut"))
+    groups = by_rank, without_rank, by_threshold
+    axes = (("d", "rank"), ("d",), ("d", "threshold"))
     return xr.Dataset(
         {
-            name: (axis, table(of))
-            for axis, group in zip(axes, (solutions, others, curves), strict=True)
-            for name, of in group.items()
+            name: (axis, table(values_of))
+            for axis, group in zip(axes, groups, strict=True)
+            for name, values_of in group.items()
         },
-        coords={"d": list(dims), "rank": np.arange(top), "cut": CUTS},
+        coords={"d": list(dims), "rank": np.arange(n_ranks), "threshold": THRESHOLDS},
     )
 
 
-def _by_cut(values: np.ndarray) -> np.ndarray:
-    """Mean ranks; NaN where there is none to take the mean of."""
-    return mean_ranks(values) if len(values) else np.full(len(CUTS), np.nan)
+def _convergent_mean_ranks(panel: Panel) -> np.ndarray:
+    return _mean_ranks(panel.solutions.eigenvalues[is_converged(panel)])
+
+
+def _mean_ranks(eigenvalues: np.ndarray) -> np.ndarray:
+    """Mean ranks by threshold; NaN without samples."""
+    if len(eigenvalues) == 0:
+        return np.full(len(THRESHOLDS), np.nan)
+    return mean_ranks(eigenvalues)
 
 
 @style()
 def draw(findings: Findings) -> Figure:
-    """What becomes of samples, above; mean ranks against the cut, below."""
+    """Draws counts of samples above, and mean ranks by threshold below."""
     data, n = findings.data["ranks"], findings.numbers["samples"]
     columns = data.sizes["d"]
     figure = Figure(figsize=(max(3.5 * columns, 5.4), 6.3), layout="constrained")
     axes = figure.subplots(2, columns, squeeze=False)
     for column, d in enumerate(data["d"].values):
-        _bars(axes[0, column], data.sel(d=d), d, n)
-        _cuts(axes[1, column], data.sel(d=d), d)
+        _draw_counts(axes[0, column], data.sel(d=d), d, n)
+        _draw_thresholds(axes[1, column], data.sel(d=d), d)
         axes[0, column].set_title(f"d = {d}")
-        axes[1, column].set_title(f"d = {d}, by the cut")
-    axes[0, 0].set_ylabel("share of samples")
+        axes[1, column].set_title(f"d = {d}, by threshold")
+    axes[0, 0].set_ylabel("fraction of samples")
     axes[1, 0].set_ylabel("mean rank")
     name = findings.numbers["name"]
     figure.suptitle(f"Ranks of limits, {name}: entries of V independent")
-    legend(figure, *axes[:, 0])
+    draw_legend(figure, *axes[:, 0])
     return figure
 
 
-def _bars(axes: Axes, data: xr.Dataset, d: int, n: int) -> None:
-    """Shares of all samples, by rank; then what has none."""
-    bound(axes, d)
-    for name, others, look, label in (
-        ("solved", ("grow", "open"), SOLVED, "solved to tolerance"),
-        ("kept", ("diverged", "over"), SCRIPT, "published rule"),
+def _draw_counts(axes: Axes, data: xr.Dataset, d: int, n: int) -> None:
+    """Draws fractions of all samples: by rank, then of samples without a rank."""
+    draw_expected_rank(axes, d)
+    for name, others, style_, label in (
+        ("solved", ("unbounded", "undecided"), SOLVED_STYLE, "solved to tolerance"),
+        ("kept", ("diverged", "excess_rank"), SCRIPT_STYLE, "published rule"),
     ):
         rest = [int(data[other]) for other in others]
-        shares(
+        draw_fractions(
             axes,
             np.array([*data[name].values[: d + 1], *rest]),
             n,
-            look=look,
+            style=style_,
             label=label,
         )
-    labels = [*map(str, range(d + 1)), "grow", "else"]
+    labels = [*map(str, range(d + 1)), "grow", "other"]
     axes.set(xlabel="rank", xticks=range(d + 3), xticklabels=labels)
     axes.set(ylim=(0, 1.05), yticks=[0, 0.5, 1])
 
 
-def _cuts(axes: Axes, data: xr.Dataset, d: int) -> None:
+def _draw_thresholds(axes: Axes, data: xr.Dataset, d: int) -> None:
     axes.axhline(-(-d // 2), color="C6", linestyle=":")
     for name, style_, label in (
-        ("solved_by_cut", "-", "solved, those that converge"),
-        ("kept_by_cut", "--", "published rule, those kept"),
+        ("solved_by_threshold", "-", "solved, convergent samples"),
+        ("kept_by_threshold", "--", "published rule, kept samples"),
     ):
-        axes.semilogx(CUTS, data[name], color="C3", linestyle=style_, label=label)
-    if np.all(np.isnan([data["solved_by_cut"], data["kept_by_cut"]])):
+        axes.semilogx(THRESHOLDS, data[name], color="C3", linestyle=style_, label=label)
+    if np.all(np.isnan([data["solved_by_threshold"], data["kept_by_threshold"]])):
         axes.text(0.5, 0.3, "none converges", transform=axes.transAxes, ha="center")
-    axes.set(xlabel="cut, of the largest eigenvalue", xlim=(CUTS[0], CUTS[-1]))
+    axes.set(
+        xlabel="threshold / largest eigenvalue", xlim=(THRESHOLDS[0], THRESHOLDS[-1])
+    )
     axes.set(ylim=(0, d + 0.3), yticks=range(d + 1))

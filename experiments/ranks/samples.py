@@ -1,4 +1,4 @@
-"""Samples of covariances in both readings, a panel of a rank histogram at a time."""
+"""Samples of covariances, solved and by published steps, for a panel of ranks."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -6,107 +6,127 @@ from typing import NamedTuple
 
 import numpy as np
 
-from experiments.covariances.families import names
-from experiments.ranks.flows import Draw, Solved, drawn, limits, published, solved
+from experiments.covariances.families import ending_names
+from experiments.ranks.flows import (
+    Samples,
+    Solutions,
+    draw_samples,
+    limit_eigenvalues,
+    published_steps,
+    solve,
+)
 from meanfield.theorems.covariances.clipped_euler import Rule
 
-ABSOLUTE = 0.1  # the script counts larger eigenvalues
-BOUND = 1e3  # on the trace
-REST = {"identity": 1e-4, "random": 5e-5, "iid": 5e-5}
+RANK_THRESHOLD = 0.1  # the script counts the eigenvalues above it
+MAX_TRACE = 1e3  # in the script a larger trace counts as divergence
+REST = {"identity": 1e-4, "random": 5e-5, "iid": 5e-5}  # the script's rates at rest
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """What a figure of ranks varies: the attention, and the script's step lengths."""
+    """Attention and step sizes of a figure of ranks.
+
+    Attributes:
+        attention: name of the attention.
+        steps: step size of the script by kind of V and dimension.
+    """
 
     attention: str
     steps: Mapping[str, Mapping[int, float]]
 
     def rule(self, value: str, d: int) -> Rule:
-        """The rule of one panel; no script draws `iid`, which steps as `random`."""
+        """The script's rule for a panel.
+
+        No script has independent entries of V (`iid`): they use the steps of `random`.
+        """
         steps = self.steps["random" if value == "iid" else value]
-        return Rule(steps[d], REST[value], BOUND)
+        return Rule(steps[d], REST[value], MAX_TRACE)
 
 
 class Panel(NamedTuple):
-    """One panel in both readings.
+    """Samples of one panel, solved and by published steps.
 
     Attributes:
-        eigenvalues: of the exact limits, or where those are not known of the last
-            covariances; largest first.
-        ranks: of the exact limits.
-        exact: the same samples integrated.
-        V: their values.
-        endings: of the script.
-        theirs: eigenvalues that the script ends with.
+        eigenvalues: eigenvalues of the exact limits, or of the last covariances if the
+            limits are not known; largest first.
+        ranks: ranks of the exact limits.
+        solutions: the samples solved to tolerance.
+        V: value matrices.
+        script_endings: endings of the script.
+        script_eigenvalues: last eigenvalues of the script, largest first.
     """
 
     eigenvalues: np.ndarray
     ranks: np.ndarray
-    exact: Solved
+    solutions: Solutions
     V: np.ndarray
-    endings: np.ndarray
-    theirs: np.ndarray
+    script_endings: np.ndarray
+    script_eigenvalues: np.ndarray
 
     @property
-    def bound(self) -> int:
-        r"""$\lceil d/2\rceil$."""
+    def expected_rank(self) -> int:
+        r"""Dimension of the kernel of Q, $\lceil d/2\rceil$."""
         return -(-self.V.shape[1] // 2)
 
     @property
-    def still(self) -> np.ndarray:
-        """Eigenvalues of what never moves."""
-        return np.linalg.svd(self.exact.still, compute_uv=False) ** 2
+    def constant_eigenvalues(self) -> np.ndarray:
+        """Eigenvalues of the constant part of the covariances."""
+        return np.linalg.svd(self.solutions.constant_factor, compute_uv=False) ** 2
 
     @property
     def diverged(self) -> np.ndarray:
-        """Whether the script saw a divergence."""
-        return np.isin(self.endings, ["blow-up", "not-finite"])
+        """Whether the script reports divergence, by sample."""
+        return np.isin(self.script_endings, ["blow-up", "not-finite"])
 
     @property
-    def counted(self) -> np.ndarray:
+    def script_ranks(self) -> np.ndarray:
         """Ranks as the script counts them."""
-        return np.count_nonzero(self.theirs > ABSOLUTE, axis=1)
+        return np.count_nonzero(self.script_eigenvalues > RANK_THRESHOLD, axis=1)
 
     @property
-    def over(self) -> np.ndarray:
-        """Whether the script drops a sample for its rank."""
-        return ~self.diverged & (self.counted > self.bound)
+    def has_excess_rank(self) -> np.ndarray:
+        """Whether the script drops a sample because its rank is too large."""
+        return ~self.diverged & (self.script_ranks > self.expected_rank)
 
     @property
-    def kept(self) -> np.ndarray:
-        """Whether it keeps it."""
-        return ~self.diverged & ~self.over
+    def is_kept(self) -> np.ndarray:
+        """Whether the script counts a sample."""
+        return ~self.diverged & ~self.has_excess_rank
 
 
-def panel(recipe: Recipe, value: str, d: int, n: int) -> Panel:
-    """One panel."""
-    draw = drawn(d, n)
+def compute_panel(recipe: Recipe, value: str, d: int, n: int) -> Panel:
+    """The panel of `n` samples of dimension `d`, for a kind of V."""
+    samples = draw_samples(d, n)
     identity = np.broadcast_to(np.eye(d), (n, d, d))
-    V = {"identity": identity, "random": draw.values, "iid": draw.W}[value]
-    steps = published(recipe.attention, draw, V, recipe.rule(value, d))
-    exact = solved(recipe.attention, draw, V)
-    eigenvalues = limits(draw) if value == "identity" else _on_kernel(draw, exact)
+    kinds = {"identity": identity, "random": samples.positive_values, "iid": samples.W}
+    V = kinds[value]
+    steps = published_steps(recipe.attention, samples, V, recipe.rule(value, d))
+    solutions = solve(recipe.attention, samples, V)
+    eigenvalues = (
+        limit_eigenvalues(samples)
+        if value == "identity"
+        else _kernel_eigenvalues(samples, solutions)
+    )
     return Panel(
         eigenvalues,
-        np.linalg.matrix_rank(exact.still),  # of every limit: see `flows.py`
-        exact,
+        np.linalg.matrix_rank(solutions.constant_factor),  # of all limits: `flows.py`
+        solutions,
         V,
-        np.array(names(steps)),
-        _spectra(np.asarray(steps.final)),
+        np.array(ending_names(steps)),
+        _sorted_eigenvalues(np.asarray(steps.final)),
     )
 
 
-def _spectra(covariances: np.ndarray) -> np.ndarray:
-    """Eigenvalues, largest first; NaN of what is not finite."""
-    found = np.full(covariances.shape[:2], np.nan)
-    finite = np.isfinite(covariances).all(axis=(1, 2))
-    found[finite] = np.linalg.eigvalsh(covariances[finite])[:, ::-1]
-    return found
+def _sorted_eigenvalues(covariances: np.ndarray) -> np.ndarray:
+    """Eigenvalues, largest first; NaN for covariances that are not finite."""
+    eigenvalues = np.full(covariances.shape[:2], np.nan)
+    is_finite = np.isfinite(covariances).all(axis=(1, 2))
+    eigenvalues[is_finite] = np.linalg.eigvalsh(covariances[is_finite])[:, ::-1]
+    return eigenvalues
 
 
-def _on_kernel(draw: Draw, exact: Solved) -> np.ndarray:
-    """Eigenvalues of the last covariances without their part that Q still sees."""
-    basis = np.linalg.svd(draw.Q)[2][:, draw.Q.shape[1] :]
-    values = np.linalg.svd(basis @ exact.factors[:, -1], compute_uv=False) ** 2
-    return np.pad(values, ((0, 0), (0, draw.Q.shape[2] - values.shape[1])))
+def _kernel_eigenvalues(samples: Samples, solutions: Solutions) -> np.ndarray:
+    """Eigenvalues of the last covariances projected on ker Q, padded with zeros."""
+    basis = np.linalg.svd(samples.Q)[2][:, samples.Q.shape[1] :]
+    values = np.linalg.svd(basis @ solutions.factors[:, -1], compute_uv=False) ** 2
+    return np.pad(values, ((0, 0), (0, samples.Q.shape[2] - values.shape[1])))

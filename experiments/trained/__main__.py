@@ -34,29 +34,27 @@ def _trainings(part: str) -> Iterable[tuple[Campaign, str, TrainSpec]]:
         InvalidInputError: if the part has more than four words or invalid seeds.
     """
     words = part.split(":")
-    chosen, variant, condition, seeds = (*words, "", "", "")[:4]
-    _known("campaign", chosen, CAMPAIGNS)
-    campaign = CAMPAIGNS[chosen]
+    task, variant, condition, seeds = (*words, "", "", "")[:4]
+    _check_name("campaign", task, CAMPAIGNS)
+    campaign = CAMPAIGNS[task]
     conditions = campaign.protocols["paper"].conditions
-    _known("variant", variant or next(iter(campaign.variants)), campaign.variants)
-    _known("condition", condition or next(iter(conditions)), conditions)
+    _check_name("variant", variant or next(iter(campaign.variants)), campaign.variants)
+    _check_name("condition", condition or next(iter(conditions)), conditions)
     if len(words) > 4 or not f"0{seeds}".replace(",", "").isdecimal():
         raise InvalidInputError(
             f"A part is CAMPAIGN:VARIANT:CONDITION:SEEDS, seeds as 0,1,2; got `{part}`."
         )
     numbers = tuple(int(seed) for seed in seeds.split(",") if seed)
-    for under in [condition] if condition else conditions:
+    for label in [condition] if condition else conditions:
         for name in [variant] if variant else campaign.variants:
-            spec = campaign.chosen(Case(), name, under)
+            spec = campaign.tuned_spec(Case(), name, label)
             yield campaign, name, replace(spec, seeds=numbers or spec.seeds)
 
 
-def _known(kind: str, name: str, names: Iterable[str]) -> None:
+def _check_name(kind: str, name: str, names: Iterable[str]) -> None:
     if name not in names:
-        known = list(names)
-        raise UnknownNameError(
-            f"There is no {kind} `{name}` to train; {suggestion(name, known)}"
-        )
+        hint = suggestion(name, list(names))
+        raise UnknownNameError(f"There is no {kind} `{name}` to train; {hint}")
 
 
 if __name__ == "__main__":

@@ -26,16 +26,17 @@ class Protocol(NamedTuple):
     Attributes:
         conditions: options of the task, by their labels in the figure.
         recipe: recipe of training; its learning rate is the middle of the grid.
-        rehearsing: seeds for choosing learning rates; if empty, the middle one is used.
+        tuning_seeds: seeds for choosing learning rates; if empty, the middle one is
+            used.
         seeds: seeds of the compared networks.
-        rehearsal: recipe for choosing learning rates; `recipe` if `None`.
+        tuning_recipe: recipe for choosing learning rates; `recipe` if `None`.
     """
 
     conditions: Mapping[str, Mapping[str, Any]]
     recipe: Recipe
-    rehearsing: tuple[int, ...]
+    tuning_seeds: tuple[int, ...]
     seeds: tuple[int, ...]
-    rehearsal: Recipe | None = None
+    tuning_recipe: Recipe | None = None
 
 
 class Networks(NamedTuple):
@@ -60,14 +61,14 @@ class Campaign:
         task: name of the task, and of the file of records.
         variants: attentions, by their labels in the figure.
         claims: pairs of variants of which the first is claimed to be better.
-        alike: conditions under which all variants are claimed to be equally good.
+        equal: conditions under which all variants are claimed to be equally good.
         protocols: protocol for each problem size.
-        items: description of the training samples.
+        samples: description of the training samples.
         published: sentence with the published results.
         measure: measure of the samples by which networks are compared.
         gain: 1 if larger measures are better, and -1 if smaller ones are.
-        rates_of: condition at which all learning rates are chosen; if empty, each
-            condition has its own.
+        tuning_condition: condition at which all learning rates are chosen; if empty,
+            each condition has its own.
         untuned: variants whose attention was not tuned; verdicts on them are withdrawn.
     """
 
@@ -75,19 +76,19 @@ class Campaign:
     variants: Mapping[str, Variant]
     claims: tuple[tuple[str, str], ...]
     protocols: Mapping[Size, Protocol]
-    items: str
+    samples: str
     published: str
-    alike: tuple[str, ...] = ()
+    equal: tuple[str, ...] = ()
     measure: str = "correct"
     gain: int = 1
-    rates_of: str = ""
+    tuning_condition: str = ""
     untuned: tuple[str, ...] = ()
 
     def networks(self, case: Case) -> Networks:
         """All networks, from the records or trained now."""
         protocol = self.protocols[case.size]
         arms = [(name, c) for c in protocol.conditions for name in self.variants]
-        specs = {arm: self.chosen(case, *arm) for arm in arms}
+        specs = {arm: self.tuned_spec(case, *arm) for arm in arms}
         lines = {a: self.lines(case, a[0], spec) for a, spec in specs.items()}
         return Networks(protocol, specs, lines)
 
@@ -96,16 +97,18 @@ class Campaign:
         del name  # the records of all variants have the same form
         return archive(self.task, case.size).lines(spec)
 
-    def chosen(self, case: Case, name: str, condition: str) -> TrainSpec:
+    def tuned_spec(self, case: Case, name: str, condition: str) -> TrainSpec:
         """Training spec of a variant under a condition, at its best learning rate."""
         protocol = self.protocols[case.size]
-        kept = archive(self.task, case.size)
-        rate = self._rate(kept, protocol, name, self.rates_of or condition)
+        records = archive(self.task, case.size)
+        rate = self._best_rate(
+            records, protocol, name, self.tuning_condition or condition
+        )
         return self._spec(protocol, name, condition, rate)
 
-    def at_an_end(self, spec: TrainSpec, size: Size) -> bool:
+    def is_rate_at_end(self, spec: TrainSpec, size: Size) -> bool:
         """Whether the learning rate is an endpoint of the grid."""
-        return spec.recipe.rate != self.protocols[size].recipe.rate
+        return spec.recipe.learning_rate != self.protocols[size].recipe.learning_rate
 
     def _spec(
         self, protocol: Protocol, name: str, condition: str, rate: float
@@ -113,26 +116,26 @@ class Campaign:
         return TrainSpec(
             self.task,
             self.variants[name],
-            replace(protocol.recipe, rate=rate),
+            replace(protocol.recipe, learning_rate=rate),
             protocol.seeds,
             dict(protocol.conditions[condition]),
         )
 
-    def _rate(
-        self, kept: Archive, protocol: Protocol, name: str, condition: str
+    def _best_rate(
+        self, records: Archive, protocol: Protocol, name: str, condition: str
     ) -> float:
-        """The best learning rate of the grid; its middle without `rehearsing` seeds."""
-        if not protocol.rehearsing:
-            return protocol.recipe.rate
-        grid = [factor * protocol.recipe.rate for factor in FACTORS]
-        means = []
+        """The best learning rate of the grid; its middle without `tuning_seeds`."""
+        if not protocol.tuning_seeds:
+            return protocol.recipe.learning_rate
+        grid = [factor * protocol.recipe.learning_rate for factor in FACTORS]
+        recipe, means = protocol.tuning_recipe or protocol.recipe, []
         for rate in grid:
             spec = replace(
                 self._spec(protocol, name, condition, rate),
-                recipe=replace(protocol.rehearsal or protocol.recipe, rate=rate),
-                seeds=protocol.rehearsing,
-                rehearsal=True,
+                recipe=replace(recipe, learning_rate=rate),
+                seeds=protocol.tuning_seeds,
+                validation_split=True,
             )
-            lines = kept.lines(spec)
+            lines = records.lines(spec)
             means.append(np.mean([scores(line, self.measure) for line in lines]))
         return grid[int(np.argmax(self.gain * np.array(means)))]

@@ -1,40 +1,40 @@
-"""What trainings took: `python -m experiments.trained.costs` writes `README.md`."""
+"""Training times: `python -m experiments.trained.costs` writes `README.md`."""
 
 from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
-from experiments.trained.records import RECORDS, Line, lines_in
+from experiments.trained.records import RECORDS, Line, read_lines
 from meanfield.training import TrainSpec
 
 PAGE = Path(__file__).resolve().parent / "README.md"
 TITLE = """\
-# What trainings took
+# Training times
 
 Written by `python -m experiments.trained.costs` from the lines in `records/`. Seconds
-are those of an epoch of one network, among those that were trained beside it, on two
-cores that were often busy, or on an accelerator that nine programs shared.
+are those of one epoch of one network. Networks were trained in batches, on two cores
+that often ran other programs as well, or on an accelerator shared by nine programs.
 
-What these networks say of sliced attention (`esp-soft`), in sander2022-fig6,
-sander2022-table1, shahbazi2025-table1 and shahbazi2025-table1-sorts, and all that
-tay2020-table1 says, is withdrawn: attention not tuned. Each line is still what was
-measured; [figures](../../figures/README.md) says why it is no verdict.
+Verdicts on sliced attention (`esp-soft`) in sander2022-fig6, sander2022-table1,
+shahbazi2025-table1 and shahbazi2025-table1-sorts, and all verdicts of tay2020-table1,
+are withdrawn: attention not tuned. The records still have what was measured;
+[figures](../../figures/README.md) explains why it is no verdict.
 
 """
 HEAD = """\
-| task | attention | device | networks | s per epoch | min in all |
+| task | attention | device | networks | s per epoch | min in total |
 |---|---|---|---|---|---|
 """
 
 
 def table(folder: Path) -> str:
-    """A row for each task with options, attention and device, in Markdown.
+    """A Markdown table with a row for each task, attention and device.
 
-    `s per epoch` is that of one network among those that were trained beside it.
+    `s per epoch` is the time of a batch of networks divided by their number.
     """
     kinds: dict[tuple[str, ...], list[Line]] = defaultdict(list)
     for file in sorted(folder.glob("*.jsonl")):
-        for line in lines_in(file):
+        for line in read_lines(file):
             kinds[_kind(line)].append(line)
     return HEAD + "".join(_row(kind, lines) for kind, lines in sorted(kinds.items()))
 

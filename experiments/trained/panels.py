@@ -8,12 +8,12 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from experiments.trained.compared import WITHDRAWN
+from experiments.trained.comparison import WITHDRAWN
 from meanfield.plotting import style
 from meanfield.reproduce import Findings
 
 PALETTE = "#4477aa", "#cc6677", "#228833", "#ccbb44", "#aa3377", "#66ccee"
-NEXT_TO_NOTHING = 1e-3  # below this the axis of column errors is linear
+LINEAR_BELOW = 1e-3  # the axis of column errors is linear below this
 SPREAD = 0.66  # total width of the variants of a condition; conditions are 1 apart
 
 
@@ -33,17 +33,17 @@ def colours(names: Any) -> dict[str, str]:
 Panel = Callable[[Axes, xr.Dataset, Axis], None]
 
 
-def drawn(axis: Axis, *more: Panel) -> Callable[[Findings], Figure]:
+def make_draw(axis: Axis, *panels: Panel) -> Callable[[Findings], Figure]:
     """Function that draws scores, paired gains and further panels of a campaign."""
 
     @style()
     def draw(findings: Findings) -> Figure:
-        data, n = findings.data["networks"], 2 + len(more)
+        data, n = findings.data["networks"], 2 + len(panels)
         figure = Figure(figsize=(3.0 + 3.0 * n, 4.0), layout="constrained")
         first, second, *others = figure.subplots(1, n)
         _scores(first, data, axis)
         _gains(second, findings.numbers["verdicts"], axis)
-        for axes, panel in zip(others, more, strict=True):
+        for axes, panel in zip(others, panels, strict=True):
             panel(axes, data, axis)
         return figure
 
@@ -55,8 +55,8 @@ def _scores(axes: Axes, data: xr.Dataset, axis: Axis) -> None:
     names = list(data["variant"].values)
     for i, (name, colour) in enumerate(colours(names).items()):
         values = data["score"].sel(variant=name).values
-        for place, seeds in enumerate(values):
-            x = place + _beside(i, len(names))
+        for position, seeds in enumerate(values):
+            x = position + _offset(i, len(names))
             jitter = np.linspace(-0.05, 0.05, len(seeds))
             axes.plot(x + jitter, seeds, ".", color=colour, alpha=0.6)
             median = np.median(seeds)
@@ -69,14 +69,15 @@ def _scores(axes: Axes, data: xr.Dataset, axis: Axis) -> None:
 
 def _gains(axes: Axes, verdicts: Mapping[str, Any], axis: Axis) -> None:
     """Draws the mean gain of each claim with its 95 % interval."""
-    for i, (claim, found) in enumerate(verdicts.items()):
+    for i, (claim, outcomes) in enumerate(verdicts.items()):
         colour = PALETTE[(i + 1) % len(PALETTE)]
-        for place, one in enumerate(found.values()):
-            x = place + _beside(i, len(verdicts))
-            width, fill = (1, "white") if one["word"] == WITHDRAWN else (3, colour)
-            axes.plot([x, x], one["interval"], color=colour, linewidth=width)
-            axes.plot(x, one["mean"], "o", color=colour, markerfacecolor=fill)
-        fill = "white" if _has_withdrawn(found) else colour
+        for position, outcome in enumerate(outcomes.values()):
+            x = position + _offset(i, len(verdicts))
+            is_withdrawn = outcome["conclusion"] == WITHDRAWN
+            width, fill = (1, "white") if is_withdrawn else (3, colour)
+            axes.plot([x, x], outcome["interval"], color=colour, linewidth=width)
+            axes.plot(x, outcome["mean"], "o", color=colour, markerfacecolor=fill)
+        fill = "white" if _has_withdrawn(outcomes) else colour
         axes.plot([], [], "o", color=colour, markerfacecolor=fill, label=claim)
     if any(map(_has_withdrawn, verdicts.values())):
         axes.set_title(f"hollow: {WITHDRAWN}", size="medium")
@@ -86,11 +87,11 @@ def _gains(axes: Axes, verdicts: Mapping[str, Any], axis: Axis) -> None:
     axes.legend()
 
 
-def _has_withdrawn(found: Mapping[str, Any]) -> bool:
-    return any(one["word"] == WITHDRAWN for one in found.values())
+def _has_withdrawn(outcomes: Mapping[str, Any]) -> bool:
+    return any(outcome["conclusion"] == WITHDRAWN for outcome in outcomes.values())
 
 
-def columns(axes: Axes, data: xr.Dataset, axis: Axis) -> None:
+def draw_column_errors(axes: Axes, data: xr.Dataset, axis: Axis) -> None:
     """Draws column errors in the last condition: median and quartiles over seeds."""
     last = data["rms"].isel(condition=-1)
     for name, colour in colours(data["variant"].values).items():
@@ -99,26 +100,26 @@ def columns(axes: Axes, data: xr.Dataset, axis: Axis) -> None:
         low, median, high = np.quantile(curves, (0.25, 0.5, 0.75), axis=0)
         axes.plot(epochs, median, color=colour, label=name)
         axes.fill_between(epochs, low, high, color=colour, alpha=0.2)
-    axes.set_yscale("symlog", linthresh=NEXT_TO_NOTHING)
+    axes.set_yscale("symlog", linthresh=LINEAR_BELOW)
     axes.set_ylim(0, None)
     axes.set_xlabel("epoch")
     condition = str(data["condition"].values[-1])
-    axes.set_ylabel(f"rms of column sums less 1 ({axis.conditions}: {condition})")
+    axes.set_ylabel(f"rms of column sums - 1 ({axis.conditions}: {condition})")
 
 
-def by_length(axes: Axes, data: xr.Dataset, axis: Axis) -> None:
+def draw_by_length(axes: Axes, data: xr.Dataset, axis: Axis) -> None:
     """Draws the accuracy at each length, over all seeds."""
     del axis
     for name, colour in colours(data["variant"].values).items():
-        axes.plot(data["length"], data["right"].sel(variant=name), "-", color=colour)
+        axes.plot(data["length"], data["accuracy"].sel(variant=name), "-", color=colour)
     axes.set_ylim(-3, 103)
-    axes.set_xlabel("symbols of a sequence")
-    axes.set_ylabel("right, %")
+    axes.set_xlabel("length of the sequence")
+    axes.set_ylabel("exact match, %")
 
 
-def _beside(i: int, of: int) -> float:
-    """Horizontal offset of the i-th of several variants at a condition."""
-    return SPREAD * ((i + 0.5) / of - 0.5)
+def _offset(i: int, n: int) -> float:
+    """Horizontal offset of the i-th of `n` variants at a condition."""
+    return SPREAD * ((i + 0.5) / n - 0.5)
 
 
 def _conditions(axes: Axes, names: list[str], axis: Axis) -> None:

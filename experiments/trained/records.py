@@ -36,9 +36,9 @@ from meanfield.training import (
 FOLDER = Path(__file__).resolve().parent
 RECORDS, UNFINISHED = FOLDER / "records", FOLDER / "unfinished"
 
-SOON = 10  # first epochs that are all kept; later only every tenth
-ONE_AT_A_TIME = threading.Lock()  # figures are computed in parallel threads
-QUIET = 30.0  # seconds between two lines of progress
+N_FIRST_EPOCHS = 10  # first epochs that are all kept; later only every tenth
+LOCK = threading.Lock()  # figures are computed in parallel threads
+PROGRESS_SECONDS = 30.0  # seconds between two lines of progress
 
 Line = Mapping[str, Any]
 
@@ -60,22 +60,22 @@ class Archive:
 
         Seeds without a line are trained.
         """
-        with ONE_AT_A_TIME:
+        with LOCK:
             return self._lines(spec)
 
     def _lines(self, spec: TrainSpec) -> list[Line]:
-        same = [line for line in lines_in(self.file) if line["spec"] == _key(spec)]
-        found = {line["seed"]: line for line in same}
-        missing = tuple(seed for seed in spec.seeds if seed not in found)
+        same = [line for line in read_lines(self.file) if line["spec"] == _key(spec)]
+        by_seed = {line["seed"]: line for line in same}
+        missing = tuple(seed for seed in spec.seeds if seed not in by_seed)
         if missing:
             trained = self._trained(replace(spec, seeds=missing))
-            found |= {line["seed"]: line for line in trained}
-        return [found[seed] for seed in spec.seeds]
+            by_seed |= {line["seed"]: line for line in trained}
+        return [by_seed[seed] for seed in spec.seeds]
 
     def _trained(self, spec: TrainSpec) -> list[Line]:
         digest = hashlib.sha256(json.dumps(spec.as_json()).encode()).hexdigest()[:16]
         folder = UNFINISHED / digest
-        report = _Told(spec)
+        report = _ProgressPrinter(spec)
         if (folder / RECORD).is_file():
             resume(folder, report=report)
         else:
@@ -91,15 +91,15 @@ class Archive:
         self.file.parent.mkdir(exist_ok=True)
         lines = [json.dumps(line, separators=(",", ":")) for line in new]
         with self.file.open("ab") as stream:
-            stream.truncate(self._whole())
+            stream.truncate(self._complete_size())
             stream.write("".join(f"{line}\n" for line in lines).encode())
 
-    def _whole(self) -> int:
+    def _complete_size(self) -> int:
         """Number of bytes of the complete lines."""
         return self.file.read_bytes().rfind(b"\n") + 1
 
 
-def lines_in(file: Path) -> list[Line]:
+def read_lines(file: Path) -> list[Line]:
     """The complete lines of a file; a truncated line has no line break."""
     text = file.read_text() if file.is_file() else ""
     return [json.loads(line) for line in text.split("\n")[:-1] if line]
@@ -113,7 +113,7 @@ def archive(
     The lines contain scores, unless `lines_of` is given.
     """
     folder = RECORDS if size == "paper" else Path(_scratch().name)
-    return Archive(folder / f"{name}.jsonl", lines_of or scored)
+    return Archive(folder / f"{name}.jsonl", lines_of or score_lines)
 
 
 @functools.cache
@@ -127,17 +127,17 @@ def scores(line: Line, measure: str) -> np.ndarray:
     if not isinstance(kept, str):
         return np.array(kept, float)
     bits = np.unpackbits(np.frombuffer(bytes.fromhex(kept), np.uint8))
-    return bits[: line["items"]].astype(float)
+    return bits[: line["n_samples"]].astype(float)
 
 
-def packed(values: np.ndarray) -> Any:
+def pack_bits(values: np.ndarray) -> Any:
     """Values 0 and 1 as hexadecimal bits; other numbers as a list."""
     if np.isin(values, (0, 1)).all():
         return np.packbits(values > 0.5).tobytes().hex()
-    return short(values.astype(float).tolist())
+    return round_digits(values.astype(float).tolist())
 
 
-class _Told:
+class _ProgressPrinter:
     """Prints the progress of a training run on stderr, every `QUIET` seconds."""
 
     def __init__(self, spec: TrainSpec) -> None:
@@ -145,32 +145,34 @@ class _Told:
         self._last = time.monotonic()
 
     def __call__(self, step: Progress) -> None:
-        if time.monotonic() - self._last < QUIET:
+        if time.monotonic() - self._last < PROGRESS_SECONDS:
             return
         self._last = time.monotonic()
-        left = step.seconds * (step.epochs - step.epoch)
-        of = f"epoch {step.epoch} of {step.epochs}"
-        sys.stderr.write(f"{self._name}: {of}, {left / 60:.0f} min left\n")
+        seconds_left = step.seconds * (step.epochs - step.epoch)
+        progress = f"epoch {step.epoch} of {step.epochs}"
+        sys.stderr.write(
+            f"{self._name}: {progress}, {seconds_left / 60:.0f} min left\n"
+        )
 
 
-def scored(folder: Path) -> list[Line]:
+def score_lines(folder: Path) -> list[Line]:
     """The lines of a finished training run: scores of the samples, and curves."""
     record = TrainFolder(folder).record()
     measured = evaluate(folder)
-    common = origin(folder)
+    common = common_entries(folder)
     return [
         {
             "seed": seed,
             **common,
-            "items": measured["loss"].shape[1],
-            **{name: packed(v[i]) for name, v in measured.items() if name != "loss"},
+            "n_samples": measured["loss"].shape[1],
+            **{name: pack_bits(v[i]) for name, v in measured.items() if name != "loss"},
             **_curves(record.log, i),
         }
         for i, seed in enumerate(record.spec.seeds)
     ]
 
 
-def origin(folder: Path) -> dict[str, Any]:
+def common_entries(folder: Path) -> dict[str, Any]:
     """Entries shared by all lines: spec, date, versions, device and seconds."""
     spec = TrainFolder(folder).record().spec
     seconds = sum(json.loads((folder / "seconds.json").read_text()).values())
@@ -186,7 +188,11 @@ def origin(folder: Path) -> dict[str, Any]:
 def _curves(log: tuple[Mapping[str, Any], ...], i: int) -> dict[str, Any]:
     """Log of one seed to four digits, at the first epochs and then every tenth."""
     last = len(log) - 1
-    kept = [e for e in range(len(log)) if e <= SOON or e % SOON == 0 or e == last]
+    kept = [
+        e
+        for e in range(len(log))
+        if e <= N_FIRST_EPOCHS or e % N_FIRST_EPOCHS == 0 or e == last
+    ]
     entries = [log[e] for e in kept]
     curves = {
         "epochs": kept,
@@ -197,15 +203,15 @@ def _curves(log: tuple[Mapping[str, Any], ...], i: int) -> dict[str, Any]:
         },
     }
     if "columns" in log[0]:
-        for name in ("rms", "near", "quantiles", "rms_first"):
+        for name in ("rms", "fraction_near", "quantiles", "rms_first"):
             curves[name] = [entry["columns"][name][i] for entry in entries]
-    return {name: short(values) for name, values in curves.items()}
+    return {name: round_digits(values) for name, values in curves.items()}
 
 
-def short(values: Any) -> Any:
+def round_digits(values: Any) -> Any:
     """Numbers rounded to four digits, in nested lists."""
     if isinstance(values, list):
-        return [short(value) for value in values]
+        return [round_digits(value) for value in values]
     return float(f"{values:.4g}") if isinstance(values, float) else values
 
 

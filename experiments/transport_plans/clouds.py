@@ -1,8 +1,8 @@
-r"""Ten tokens in the plane, and the matrices by which their queries choose keys.
+r"""A cloud of tokens in the plane and its attention matrices.
 
 Normalisation: a matrix $K^\ell$ of sander2022 has rows that sum to one for odd
-$\ell$, and is the library's plan $\kappa_\mu(x_i, x_j)\,w_j$ with $w_j = 1/n$. The
-kernel of the mean-field limit is $k^\ell = nK^\ell$, but $k^0 = K^0$ (ERRATA S7).
+$\ell$; it is the plan of this library, $\kappa_\mu(x_i, x_j)\,w_j$ with $w_j = 1/n$.
+The kernel of the mean-field limit is $k^\ell = nK^\ell$, but $k^0 = K^0$ (ERRATA S7).
 """
 
 from typing import NamedTuple
@@ -17,11 +17,11 @@ from meanfield.attention import AbstractCoupling, Attention, plans
 from meanfield.measures import Points
 from meanfield.scores import Dot
 
-STARVED = 0.5  # a key with less than half of its share
+LOW_SUM = 0.5  # a column sum below it is low: half of an equal share
 
 
 class Cloud(NamedTuple):
-    """Tokens, with the matrices that make queries and keys of them."""
+    """Tokens, and the matrices that map them to queries and keys."""
 
     x: Float[np.ndarray, "n d"]
     Q: Float[np.ndarray, "d d"]
@@ -37,25 +37,25 @@ def gaussian_cloud(seed: int, *, n: int, epsilon: float) -> Cloud:
 
 
 def plan(cloud: Cloud, coupling: AbstractCoupling) -> Float[np.ndarray, "n n"]:
-    """The weights of all pairs: queries down, keys across."""
-    return plans_of(cloud, coupling, cloud.x[None])[0]
+    """The weights of all pairs, a row for each query and a column for each key."""
+    return batched_plans(cloud, coupling, cloud.x[None])[0]
 
 
-def plans_of(
+def batched_plans(
     cloud: Cloud, coupling: AbstractCoupling, states: Float[np.ndarray, "m n d"]
 ) -> Float[np.ndarray, "m n n"]:
-    """The same for several states of the tokens."""
+    """The plans of several states of the tokens."""
     score = Dot(cloud.Q, cloud.K, cloud.epsilon)
     attention = Attention(score, coupling, np.eye(2))
     plan_at = lambda x: plans(attention, 0.0, Points.uniform(x))[0]
     return np.asarray(jax.vmap(plan_at)(jnp.asarray(states)))
 
 
-def measured(matrix: Float[np.ndarray, "n n"]) -> dict[str, float | int]:
-    r"""The marginals of a matrix, and how many pairs it uses.
+def plan_numbers(matrix: Float[np.ndarray, "n n"]) -> dict[str, float | int]:
+    r"""Sums of rows and columns of a matrix, and its effective number of pairs.
 
-    `pairs_used` is $e^H$ with $H$ the entropy of the matrix divided by its mass: $n^2$
-    if all weights are equal, $n$ if it is a permutation.
+    `n_pairs` is $e^H$ with $H$ the entropy of the matrix divided by its mass: $n^2$ if
+    all weights are equal, $n$ if it is a permutation.
     """
     rows, columns = matrix.sum(axis=1), matrix.sum(axis=0)
     mass = matrix.sum()
@@ -66,23 +66,23 @@ def measured(matrix: Float[np.ndarray, "n n"]) -> dict[str, float | int]:
         "column_min": float(columns.min()),
         "column_max": float(columns.max()),
         "error": float(marginal_error(matrix)),
-        "starved": int(np.count_nonzero(columns < STARVED)),
-        "pairs_used": float(np.exp(entr(matrix / mass).sum())),
+        "n_low": int(np.count_nonzero(columns < LOW_SUM)),
+        "n_pairs": float(np.exp(entr(matrix / mass).sum())),
     }
 
 
 def marginal_error(matrix: Float[np.ndarray, "*m n n"]) -> Float[np.ndarray, "*m"]:
-    """How far the sums of rows and columns are from one, at most."""
+    """Largest deviation of a row or column sum from one."""
     rows, columns = matrix.sum(axis=-1), matrix.sum(axis=-2)
     return np.maximum(abs(rows - 1).max(axis=-1), abs(columns - 1).max(axis=-1))
 
 
-def other_states(seed: int, *, draws: int, n: int) -> Float[np.ndarray, "m n d"]:
-    """Tokens of other clouds with the same law, independent of the cloud of `seed`."""
+def independent_states(seed: int, *, draws: int, n: int) -> Float[np.ndarray, "m n d"]:
+    """Independent clouds with the law of the cloud of `seed`."""
     return np.random.default_rng([seed, 1]).standard_normal((draws, n, 2))
 
 
-def inputs(cloud: Cloud) -> dict[str, object]:
+def cloud_as_json(cloud: Cloud) -> dict[str, object]:
     """The cloud as JSON values."""
     return {
         "epsilon": cloud.epsilon,

@@ -1,4 +1,4 @@
-"""Panels on what tokens receive: column sums of attention matrices."""
+"""Panels of column sums of attention matrices: the attention to each token."""
 
 import numpy as np
 import xarray as xr
@@ -8,7 +8,7 @@ _TRAINED, _RANDOM, _SINKHORN, _FIRST = "C0", "#8a8a8a", "C2", "C1"
 
 
 def draw_columns(axes: Axes, sums: xr.Dataset) -> None:
-    """Column sums of all heads of a layer, largest first; a dot where a text begins."""
+    """Draws sorted column sums of all heads of a layer; the first token is a dot."""
     rank = np.arange(1, sums.sizes["token"] + 1)
     ordered = {
         name: np.sort(sums[name].values, axis=-1)[:, ::-1]
@@ -38,9 +38,9 @@ def draw_columns(axes: Axes, sums: xr.Dataset) -> None:
     axes.grid(visible=True)
 
 
-def draw_share(axes: Axes, sums: xr.Dataset) -> None:
-    """The share of a head's attention that the first token receives, by head."""
-    n = sums.sizes["token"]
+def draw_first_token(axes: Axes, sums: xr.Dataset) -> None:
+    """Draws the fraction of attention to the first token, for each head."""
+    n, first = sums.sizes["token"], sums["token"].values[0]
     percent = 100 * sums["trained"].values[..., 0] / n
     axes.imshow(percent, cmap="Oranges", vmin=0, vmax=1.25 * percent.max())
     for (layer, head), value in np.ndenumerate(percent):
@@ -53,31 +53,31 @@ def draw_share(axes: Axes, sums: xr.Dataset) -> None:
         xticklabels=np.arange(1, n_heads + 1),
         yticks=np.arange(n_layers),
         yticklabels=np.arange(1, n_layers + 1),
-        title=f"{sums['token'].values[0]} receives, in % (equal share {100 / n:.1f})",
+        title=f"attention to {first} in % (equal share {100 / n:.1f})",
     )
     axes.spines[:].set_visible(False)
     axes.tick_params(length=0)
 
 
 def draw_kinds(axes: Axes, kinds: xr.Dataset) -> None:
-    """Bars by layer: what each kind of token receives; last, how many there are."""
-    shares = np.vstack([kinds["received"].values, kinds["tokens"].values])
-    places = np.append(np.arange(len(shares) - 1), len(shares) - 0.6)
-    left = np.zeros(len(shares))
+    """Draws the attention to each kind of token by layer, and the kinds of tokens."""
+    fractions = np.vstack([kinds["received"].values, kinds["tokens"].values])
+    positions = np.append(np.arange(len(fractions) - 1), len(fractions) - 0.6)
+    left = np.zeros(len(fractions))
     colours = (_FIRST, "C4", "C3", "C5")
-    for kind, share, colour in zip(
-        kinds["kind"].values, shares.T, colours, strict=True
+    for kind, widths, colour in zip(
+        kinds["kind"].values, fractions.T, colours, strict=True
     ):
-        axes.barh(places, share, 0.75, left=left, color=colour, label=kind)
-        left += share
-    labels = [*(f"{layer + 1}" for layer in range(len(shares) - 1)), "tokens"]
+        axes.barh(positions, widths, 0.75, left=left, color=colour, label=kind)
+        left += widths
+    labels = [*(f"{layer + 1}" for layer in range(len(fractions) - 1)), "tokens"]
     axes.set(
         xlim=(0, 1),
-        xlabel="share of all attention, mean of the heads",
+        xlabel="fraction of attention, mean over heads",
         ylabel="layer",
-        yticks=places,
+        yticks=positions,
         yticklabels=labels,
-        title="who receives; below, how many there are",
+        title="attention by kind of token; below, fractions of tokens",
     )
     axes.invert_yaxis()
     axes.legend(

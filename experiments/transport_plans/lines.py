@@ -1,4 +1,4 @@
-"""A matrix between two clouds in the plane: lines as wide as its entries."""
+"""Panels of a matrix between two clouds: the width of a line is its entry."""
 
 from collections.abc import Sequence
 
@@ -23,9 +23,9 @@ def scaled_plans(
     queries: Float[np.ndarray, "n d"],
     keys: Float[np.ndarray, "n d"],
 ) -> xr.Dataset:
-    """What `draw_lines` draws: the matrices, and the mean of their row sums.
+    """Dataset for `draw_lines`: the matrices, and the means of their row sums.
 
-    Weights are drawn in units of `unit`, so that all panels hold the same total.
+    Weights are drawn in units of this mean, `unit`, so all panels have the same total.
     """
     stack = np.stack(matrices)
     return xr.Dataset(
@@ -39,7 +39,7 @@ def scaled_plans(
 
 
 def draw_lines(axes: Axes, panel: xr.Dataset) -> None:
-    """One panel of `scaled_plans`: pairs as lines, tokens as large as their mass."""
+    """Draws one panel of `scaled_plans`; the area of a token is its mass."""
     x, y = panel["query_state"].values, panel["key_state"].values
     weights = panel["plan"].values / float(panel["unit"])
     ends = np.stack(np.broadcast_arrays(x[:, None], y[None, :]), axis=2)
@@ -66,8 +66,8 @@ def draw_lines(axes: Axes, panel: xr.Dataset) -> None:
     axes.margins(0.06)
 
 
-def line_legend(figure: Figure) -> None:
-    """One legend for all panels of lines, under them."""
+def draw_line_legend(figure: Figure) -> None:
+    """Draws one legend for all panels of lines, below them."""
     token = {"linestyle": "", "markersize": _SIZE, "markeredgecolor": "white"}
     handles: list[Artist] = [
         Line2D([], [], marker="o", color=QUERY, label="query $Qx_i$", **token),

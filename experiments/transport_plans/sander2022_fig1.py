@@ -1,10 +1,13 @@
 r"""Figure 1 of Sinkformers: three normalisations of one attention matrix.
 
-$K^0 = e^C$ with $C_{ij} = Qx_i \cdot Kx_j$ is not normalised, $K^1$ is softmax, whose
-rows sum to one, and $K^\infty$ the limit of Sinkhorn's iteration, whose columns do as
-well. The paper's kernels are $k^0 = K^0$ and, against its section 4, $k^\ell = nK^\ell$
-for $\ell \geq 1$ (ERRATA S7).
+$K^0 = e^C$ with $C_{ij} = Qx_i \cdot Kx_j$ is not normalised; the rows of $K^1$, which
+is softmax, sum to one; and rows and columns of $K^\infty$, the limit of Sinkhorn's
+iteration, sum to one. The kernels are $k^0 = K^0$ and $k^\ell = nK^\ell$ for $\ell
+\geq 1$, which corrects section 4 of the paper (ERRATA S7).
 """
+
+from collections.abc import Mapping
+from typing import Any
 
 import jax
 import numpy as np
@@ -13,54 +16,54 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from experiments.transport_plans.clouds import (
-    STARVED,
+    LOW_SUM,
+    batched_plans,
+    cloud_as_json,
     gaussian_cloud,
-    inputs,
-    measured,
-    other_states,
+    independent_states,
     plan,
-    plans_of,
+    plan_numbers,
 )
 from experiments.transport_plans.lines import (
     KEY,
     QUERY,
+    draw_line_legend,
     draw_lines,
-    line_legend,
     scaled_plans,
 )
 from meanfield.attention import Pointwise, Sinkhorn, Softmax
 from meanfield.plotting import style
-from meanfield.reproduce import Case, Experiment, Findings
+from meanfield.reproduce import Case, Experiment, Findings, Rows
 
-SEED, N, EPSILON = 149, 10, 1.0  # a seed whose tokens do not cover each other
+SEED, N, EPSILON = 149, 10, 1.0  # a seed for which tokens do not overlap
 DRAWS = {"quick": 100, "paper": 10_000}
 NAMES = ("unnormalised", "softmax", "sinkhorn")
 TITLES = (
-    r"$K^0 = e^C$: nothing is normalised",
+    r"$K^0 = e^C$: not normalised",
     r"$K^1$, softmax: rows sum to one",
-    r"$K^\infty$, Sinkhorn: rows and columns do",
+    r"$K^\infty$, Sinkhorn: rows and columns",
 )
 
 
 def compute(case: Case) -> Findings:
-    """The three matrices of one cloud, and how many keys softmax starves in others."""
+    """The three matrices of one cloud, and the numbers of low column sums of others."""
     cloud = gaussian_cloud(SEED, n=N, epsilon=EPSILON)
-    # The library's weights carry the 1/n of the measure; the paper's K⁰ does not.
+    # The plan contains the weights 1/n of the measure; K⁰ in the paper does not.
     raw = N * plan(cloud, Pointwise(jax.numpy.exp))
     matrices = (raw, plan(cloud, Softmax()), plan(cloud, Sinkhorn()))
-    states = other_states(SEED, draws=DRAWS[case.size], n=N)
-    columns = plans_of(cloud, Softmax(), states).sum(axis=-2)
-    starved = np.count_nonzero(columns < STARVED, axis=-1)
+    states = independent_states(SEED, draws=DRAWS[case.size], n=N)
+    columns = batched_plans(cloud, Softmax(), states).sum(axis=-2)
+    n_low = np.count_nonzero(columns < LOW_SUM, axis=-1)
     return Findings(
-        spec={"seed": SEED, "n": N, "draws": len(states), **inputs(cloud)},
+        spec={"seed": SEED, "n": N, "draws": len(states), **cloud_as_json(cloud)},
         numbers={
             "n": N,
-            "threshold": STARVED,
-            **dict(zip(NAMES, map(measured, matrices), strict=True)),
+            "threshold": LOW_SUM,
+            **dict(zip(NAMES, map(plan_numbers, matrices), strict=True)),
             "draws": len(states),
-            "starved_mean": float(starved.mean()),
-            "starved_error": float(starved.std(ddof=1) / np.sqrt(len(states))),
-            "starved_most": int(starved.max()),
+            "n_low_mean": float(n_low.mean()),
+            "n_low_error": float(n_low.std(ddof=1) / np.sqrt(len(states))),
+            "n_low_max": int(n_low.max()),
         },
         data={
             "plans": scaled_plans(
@@ -72,7 +75,7 @@ def compute(case: Case) -> Findings:
 
 @style()
 def draw(findings: Findings) -> Figure:
-    """The lines above, the sums of rows and columns below."""
+    """Draws lines above, and the sums of rows and columns below."""
     data = findings.data["plans"]
     figure = Figure(figsize=(10.4, 6.0), layout="constrained")
     lines, sums = figure.subplots(2, 3, height_ratios=[2.1, 1])
@@ -84,7 +87,7 @@ def draw(findings: Findings) -> Figure:
     sums[0].set_ylabel("sum")
     sums[2].sharey(sums[1])
     sums[2].legend(loc="upper left", ncols=2)
-    line_legend(figure)
+    draw_line_legend(figure)
     return figure
 
 
@@ -101,6 +104,25 @@ def _draw_sums(axes: Axes, data: xr.Dataset) -> None:
     axes.grid(visible=True, axis="y")
 
 
+def table(numbers: Mapping[str, Any]) -> Rows:
+    """Sums and effective numbers of pairs of the three matrices."""
+    matrices = [numbers[name] for name in NAMES]
+    rows = [
+        (f"{kind} sums", *(_range(matrix, kind) for matrix in matrices))
+        for kind in ("row", "column")
+    ]
+    n_pairs = (f"{matrix['n_pairs']:.0f}" for matrix in matrices)
+    return [
+        ("", "exp C", "softmax", "Sinkhorn"),
+        *rows,
+        ("pairs: exponential of the entropy", *n_pairs),
+    ]
+
+
+def _range(matrix: Mapping[str, float], kind: str) -> str:
+    return f"{matrix[f'{kind}_min']:.3g} to {matrix[f'{kind}_max']:.4g}"
+
+
 EXPERIMENT = Experiment(
     source="sander2022, Figure 1",
     claim=(
@@ -108,16 +130,13 @@ EXPERIMENT = Experiment(
         "Sinkhorn normalises both."
     ),
     caption=(
-        "Weights between {n} queries and {n} keys in the plane, normalised so that the "
-        "kernel of the mean-field limit is $n$ times the matrix. Row sums of $e^C$ are "
-        "from {unnormalised[row_min]:.3g} to {unnormalised[row_max]:.4g}; column sums "
-        "of softmax are from {softmax[column_min]:.2g} to {softmax[column_max]:.3g}, "
-        "{softmax[starved]} of them below {threshold} ({starved_mean:.2f} ± "
-        "{starved_error:.2f} over {draws} other draws); all sums of Sinkhorn are one "
-        "within {sinkhorn[error]:.1g}. Weights spread over "
-        "{unnormalised[pairs_used]:.0f}, {softmax[pairs_used]:.0f} and "
-        "{sinkhorn[pairs_used]:.0f} pairs (exponential of the entropy)."
+        "Weights between {n} queries and {n} keys in the plane; the kernel of the "
+        "mean-field limit is n times the matrix. Under softmax {softmax[n_low]} column "
+        "sums are below {threshold}, and {n_low_mean:.2f} ± {n_low_error:.2f} on "
+        "average over {draws} other draws; under Sinkhorn all sums are one within "
+        "{sinkhorn[error]:.1g}."
     ),
+    table=table,
     description=(
         "Lines connect queries (circles) to keys (squares); their width is the weight, "
         "and bars below show row and column sums. From left to right nothing, the "

@@ -1,13 +1,14 @@
-r"""Figure 2 of Sinkformers: what the columns of trained attention matrices sum to.
+r"""Figure 2 of Sinkformers: column sums of trained attention matrices.
 
-The paper sees them approach one while a network trains. Here they are those of a
-trained sentence encoder, MiniLM, at the states where the network itself evaluates its
-attention: its own forward pass, LayerNorms and MLPs included. Beside them stand random
-matrices, whose rows are softmax of independent Gaussian scores with the standard
-deviation of the head's, and Sinkhorn's matrices of the same scores at the same states.
-Rows sum to one throughout: a column's sum is in units of an equal share.
+In the paper they approach one during training. Here they are those of a trained
+sentence encoder, MiniLM, at the hidden states of its own forward pass, with LayerNorms
+and MLPs. For comparison there are random matrices, softmax of independent Gaussian
+scores with the standard deviation of those of each head, and Sinkhorn matrices of the
+trained scores at the same states. All rows sum to one, so an equal share of the
+attention is a column sum of one.
 """
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple, cast
 
 import equinox as eqx
@@ -17,22 +18,26 @@ from jaxtyping import Array, Float
 from matplotlib.figure import Figure
 from scipy.special import softmax
 
-from experiments.transport_plans.columns import draw_columns, draw_kinds, draw_share
+from experiments.transport_plans.columns import (
+    draw_columns,
+    draw_first_token,
+    draw_kinds,
+)
 from experiments.transport_plans.passage import PASSAGE
 from meanfield import models
 from meanfield.attention import Sinkhorn, plans
 from meanfield.dynamics import Heads, Layers
 from meanfield.measures import Points
 from meanfield.plotting import style
-from meanfield.reproduce import Case, Experiment, Findings
+from meanfield.reproduce import Case, Experiment, Findings, Rows
 
 MODEL, SEED = "minilm", 0
 CHARACTERS = {"quick": 150, "paper": len(PASSAGE)}
 KINDS = ("[CLS]", "[SEP]", "punctuation", "words")
-NEAR = 2.0  # a column is near one if within this factor of it
-CONVERGED = 1e-9  # of a column sum; where Sinkhorn converges it is a thousandth of it
-LOWEST = 3e-3  # of the drawing; a few columns of one head lie below
-NAMED = 5  # tokens that get a name among those that receive most
+NEAR = 2.0  # a column sum within this factor of one is near one
+CONVERGED = 1e-9  # largest error of a column sum of a converged head
+LOWEST = 3e-3  # lower end of the axis; a few column sums of one head are smaller
+N_TOP = 5  # number of tokens with the most attention in the findings
 
 
 class Sums(NamedTuple):
@@ -53,7 +58,7 @@ def compute(case: Case) -> Findings:
         {n: (("layer", "head", "token"), v) for n, v in sums._asdict().items()},
         {"token": list(text.words)},
     )
-    kinds = shares_of_kinds(sums.trained, text.words)
+    kinds = fractions_of_kinds(sums.trained, text.words)
     return Findings(
         spec={"model": MODEL, "text": passage, "seed": SEED},
         numbers={
@@ -63,14 +68,14 @@ def compute(case: Case) -> Findings:
             "kinds": list(KINDS),
             "kinds_received": kinds["received"].mean("layer").values.tolist(),
             "kinds_tokens": kinds["tokens"].values.tolist(),
-            "near": NEAR,
+            "factor": NEAR,
         },
         data={"columns": columns, "kinds": kinds},
     )
 
 
 def column_sums(checkpoint: models.Checkpoint, passage: str) -> Sums:
-    """All column sums at the states of the network."""
+    """All column sums at the hidden states of the network."""
     states = models.hidden_states(checkpoint, passage)[0][:-1]
     trained = matrices(models.layers(checkpoint), states)
     control = random_like(trained, np.random.default_rng(SEED))
@@ -78,10 +83,10 @@ def column_sums(checkpoint: models.Checkpoint, passage: str) -> Sums:
     return Sums(*(weights.sum(axis=-2) for weights in (trained, control, balanced)))
 
 
-def shares_of_kinds(
+def fractions_of_kinds(
     sums: Float[np.ndarray, "l h n"], words: tuple[str, ...]
 ) -> xr.Dataset:
-    """What each kind of token receives by layer, and its share of the tokens."""
+    """Attention to each kind of token by layer, and fractions of tokens by kind."""
     kinds = np.array([kind_of(word) for word in words])
     masks = np.stack([kinds == kind for kind in KINDS])
     return xr.Dataset(
@@ -94,7 +99,7 @@ def shares_of_kinds(
 
 
 def kind_of(word: str) -> str:
-    """A token of its own kind, punctuation or (a piece of) a word."""
+    """The kind of a token: `[CLS]`, `[SEP]`, punctuation or words (or their pieces)."""
     if word in KINDS[:2]:
         return word
     return KINDS[3] if any(c.isalnum() for c in word) else KINDS[2]
@@ -103,7 +108,7 @@ def kind_of(word: str) -> str:
 def matrices(
     layers: Layers, states: Float[np.ndarray, "l n d"]
 ) -> Float[np.ndarray, "l h n n"]:
-    """The attention matrices of each layer at the states that enter it."""
+    """The attention matrices of each layer at its input states."""
     times = np.arange(len(states), dtype=states.dtype)
     return np.stack([_heads(layers, t, x) for t, x in zip(times, states, strict=True)])
 
@@ -118,57 +123,57 @@ def _heads(layers: Layers, t: Array, x: Array) -> Array:
 def random_like(
     trained: Float[np.ndarray, "l h n n"], rng: np.random.Generator
 ) -> Float[np.ndarray, "l h n n"]:
-    """Softmax of independent Gaussian scores, as spread as those of each head.
+    """Softmax of Gaussian scores with the standard deviation of those of each head.
 
-    A row of scores is known up to a constant, as the logarithm of its weights.
+    The logarithm of a row of weights is its row of scores up to a constant.
     """
     spread = np.log(trained).std(axis=-1).mean(axis=-1)[..., None, None]
     return softmax(spread * rng.standard_normal(trained.shape), axis=-1)
 
 
 def summary(sums: Float[np.ndarray, "l h n"]) -> dict[str, Any]:
-    """How far from one the column sums of all heads are."""
-    near = (sums >= 1 / NEAR) & (sums <= NEAR)
+    """Deviations of the column sums of all heads from one."""
+    is_near = (sums >= 1 / NEAR) & (sums <= NEAR)
     spread, error = sums.std(axis=-1), abs(sums - 1).max(axis=-1)
     return {
-        "near": float(near.mean()),
-        "near_by_layer": near.mean(axis=(1, 2)).tolist(),
-        "starved": float((sums < 1 / NEAR).mean()),
+        "fraction_near": float(is_near.mean()),
+        "fraction_near_by_layer": is_near.mean(axis=(1, 2)).tolist(),
+        "fraction_low": float((sums < 1 / NEAR).mean()),
         "median": float(np.median(sums)),
         "largest": float(sums.max()),
         "spread": float(np.median(spread)),
         "spread_by_layer": np.median(spread, axis=1).tolist(),
         "error": float(error.max()),
         "error_median": float(np.median(error)),
-        "heads_off": int(np.count_nonzero(error > CONVERGED)),
+        "n_heads_not_converged": int(np.count_nonzero(error > CONVERGED)),
     }
 
 
 def receivers(
     sums: Float[np.ndarray, "l h n"], words: tuple[str, ...]
 ) -> dict[str, Any]:
-    """Which tokens receive most."""
+    """Attention to the first token, and the tokens with the most attention."""
     n = len(words)
     first = sums[..., 0]
     mean = sums.mean(axis=(0, 1))
-    most = np.argsort(mean)[: -NAMED - 1 : -1]
+    top = np.argsort(mean)[: -N_TOP - 1 : -1]
     return {
         "first": words[0],
-        "first_share": float(first.mean() / n),
-        "first_share_by_layer": (first.mean(axis=1) / n).tolist(),
-        "first_share_most": float(first.max() / n),
-        "heads_all": int(first.size),
-        "heads_on_first": int(np.count_nonzero(sums.argmax(axis=-1) == 0)),
-        "heads_on_first_by_layer": (sums.argmax(axis=-1) == 0).sum(axis=1).tolist(),
-        "most": [
-            {"token": words[i], "index": int(i), "sum": float(mean[i])} for i in most
+        "first_fraction": float(first.mean() / n),
+        "first_fraction_by_layer": (first.mean(axis=1) / n).tolist(),
+        "first_fraction_max": float(first.max() / n),
+        "n_heads": int(first.size),
+        "n_heads_on_first": int(np.count_nonzero(sums.argmax(axis=-1) == 0)),
+        "n_heads_on_first_by_layer": (sums.argmax(axis=-1) == 0).sum(axis=1).tolist(),
+        "top_tokens": [
+            {"token": words[i], "index": int(i), "sum": float(mean[i])} for i in top
         ],
     }
 
 
 @style()
 def draw(findings: Findings) -> Figure:
-    """Sorted column sums by layer; below, the share of the first token, and by kind."""
+    """Draws sorted column sums by layer; below, attention to [CLS] and by kind."""
     columns, kinds = findings.data["columns"], findings.data["kinds"]
     figure = Figure(figsize=(10.4, 9.4), layout="constrained")
     grid = figure.add_gridspec(3, 12, height_ratios=[1, 1, 1.15])
@@ -187,9 +192,28 @@ def draw(findings: Findings) -> Figure:
     figure.axes[0].set_ylim(bottom=LOWEST)
     handles, labels = figure.axes[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside upper center", ncols=len(handles))
-    draw_share(figure.add_subplot(grid[2, :7]), columns)
+    draw_first_token(figure.add_subplot(grid[2, :7]), columns)
     draw_kinds(figure.add_subplot(grid[2, 7:]), kinds)
     return figure
+
+
+def table(numbers: Mapping[str, Any]) -> Rows:
+    """Column sums of the trained, the random and the Sinkhorn matrices."""
+    near = f"within a factor {numbers['factor']:.0f} of one"
+    heads = (near, "in the first layer", "in the last layer", "median", "largest error")
+    labels = {
+        "trained": "trained",
+        "random": "random scores",
+        "sinkhorn": "Sinkhorn",
+    }
+    rows = []
+    for name, label in labels.items():
+        part = numbers[name]
+        layers = part["fraction_near_by_layer"]
+        fractions = part["fraction_near"], layers[0], layers[-1]
+        sums = f"{part['median']:.2f}", f"{part['error']:.1e}"
+        rows.append((label, *(f"{fraction:.0%}" for fraction in fractions), *sums))
+    return [("column sums", *heads), *rows]
 
 
 EXPERIMENT = Experiment(
@@ -202,14 +226,13 @@ EXPERIMENT = Experiment(
     caption=(
         "Column sums of the attention matrices of MiniLM, {layers} layers of {heads} "
         "heads, at the hidden states of a paragraph of {tokens} tokens; rows sum to "
-        "one. {trained[near]:.0%} of the column sums are within a factor {near:.0f} of "
-        "one ({trained[near_by_layer][0]:.0%} in the first layer, "
-        "{trained[near_by_layer][5]:.0%} in the last, {random[near]:.0%} for random "
-        "scores of the same variance), while those of Sinkhorn are one within "
-        "{sinkhorn[error]:.0e}. {heads_on_first} of {heads_all} heads attend most to "
-        "{first}, which receives {first_share:.0%} of all attention and up to "
-        "{first_share_most:.0%} of that of a head."
+        "one. {trained[fraction_near]:.0%} of the column sums are within a factor "
+        "{factor:.0f} of one, and {random[fraction_near]:.0%} for random scores of the "
+        "same variance. {n_heads_on_first} of {n_heads} heads attend most to {first}, "
+        "which receives {first_fraction:.0%} of all attention and up to "
+        "{first_fraction_max:.0%} of that of a head."
     ),
+    table=table,
     description=(
         "Each line shows the column sums of a head of MiniLM in descending order: "
         "close to the flat green line of Sinkhorn in layer 1, steep in later layers, "

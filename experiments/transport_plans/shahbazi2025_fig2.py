@@ -1,9 +1,11 @@
-r"""Figure 2 of ESPFormer: plans by Sinkhorn's half-steps, and by slices.
+r"""Figure 2 of ESPFormer: plans by half-steps of Sinkhorn, and by slices.
 
-After $\ell$ half-steps from zero, rows first: one is softmax. Expected sliced plans at
-several $\tau$ stand below. The cloud, and how lines are drawn, are those of
-`sander2022-fig1`.
+Half-steps start from potentials zero and with the rows, so the first is softmax. Below
+are expected sliced plans at several $\tau$. The cloud is that of `sander2022-fig1`.
 """
+
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -13,35 +15,35 @@ from matplotlib.figure import Figure
 
 from experiments.transport_plans.clouds import (
     Cloud,
+    batched_plans,
+    cloud_as_json,
     gaussian_cloud,
-    inputs,
+    independent_states,
     marginal_error,
-    measured,
-    other_states,
     plan,
-    plans_of,
+    plan_numbers,
 )
-from experiments.transport_plans.lines import draw_lines, line_legend, scaled_plans
+from experiments.transport_plans.lines import draw_line_legend, draw_lines, scaled_plans
 from experiments.transport_plans.sliced import (
     SLICES,
     TAUS,
-    measured_cost,
+    cost_numbers,
     sliced_plans,
 )
 from meanfield.attention import Sinkhorn
 from meanfield.plotting import style
-from meanfield.reproduce import Case, Experiment, Findings
+from meanfield.reproduce import Case, Experiment, Findings, Rows
 
-SEED, N, EPSILON = 149, 10, 1.0  # a seed whose tokens do not cover each other
+SEED, N, EPSILON = 149, 10, 1.0  # a seed for which tokens do not overlap
 HALF_STEPS = (1, 3, 5, 21)
-LONGEST = {"quick": 21, "paper": 61}
+MAX_HALF_STEPS = {"quick": 21, "paper": 61}
 DRAWS = {"quick": 50, "paper": 2000}
 
 
 def compute(case: Case) -> Findings:
-    """The plans of one cloud, their marginals, and the same over other clouds."""
+    """Plans and marginals of one cloud, and marginal errors of other clouds."""
     cloud = gaussian_cloud(SEED, n=N, epsilon=EPSILON)
-    draws, longest = DRAWS[case.size], LONGEST[case.size]
+    draws, max_half_steps = DRAWS[case.size], MAX_HALF_STEPS[case.size]
     truncated = [plan(cloud, Sinkhorn(steps)) for steps in HALF_STEPS]
     converged = plan(cloud, Sinkhorn())
     sliced = sliced_plans(cloud)
@@ -49,56 +51,68 @@ def compute(case: Case) -> Findings:
     scaled = scaled_plans(
         plans, queries=cloud.x @ cloud.Q.T, keys=cloud.x @ cloud.K.T
     ).assign(error=("panel", [marginal_error(matrix) for matrix in plans]))
-    curve = _curve(cloud, converged, longest)
+    curve = _curve(cloud, converged, max_half_steps)
     return Findings(
-        spec={"seed": SEED, "n": N, "half_steps": list(HALF_STEPS), **inputs(cloud)}
-        | {"longest": longest, "draws": draws, "slices": SLICES, "tau": list(TAUS)},
+        spec=_specification(cloud, case),
         numbers={
             "n": N,
             "half_steps": list(HALF_STEPS),
-            "after": [measured(matrix) for matrix in truncated],
-            "converged": measured_cost(cloud, converged),
+            "truncated": [plan_numbers(matrix) for matrix in truncated],
+            "converged": cost_numbers(cloud, converged),
             "slices": int(SLICES.rpartition(":")[2]),
             "tau": list(TAUS),
-            "sliced": [measured_cost(cloud, matrix) for matrix in sliced],
+            "sliced": [cost_numbers(cloud, matrix) for matrix in sliced],
             "sliced_error": max(float(marginal_error(matrix)) for matrix in sliced),
             **curve.attrs,
             "draws": draws,
-            "error_median": _over_draws(cloud, draws),
+            "error_median": _median_errors(cloud, draws),
         },
         data={"plans": scaled, "curve": curve},
     )
 
 
+def _specification(cloud: Cloud, case: Case) -> dict[str, object]:
+    return {
+        "seed": SEED,
+        "n": N,
+        "half_steps": list(HALF_STEPS),
+        **cloud_as_json(cloud),
+        "max_half_steps": MAX_HALF_STEPS[case.size],
+        "draws": DRAWS[case.size],
+        "slices": SLICES,
+        "tau": list(TAUS),
+    }
+
+
 def _curve(
-    cloud: Cloud, converged: Float[np.ndarray, "n n"], longest: int
+    cloud: Cloud, converged: Float[np.ndarray, "n n"], max_half_steps: int
 ) -> xr.Dataset:
-    """The error of the marginals after every odd number of half-steps, and its rate."""
-    counts = np.arange(1, longest + 1, 2)
+    """Marginal errors after odd numbers of half-steps, and their rate."""
+    counts = np.arange(1, max_half_steps + 1, 2)
     errors = np.array([marginal_error(plan(cloud, Sinkhorn(int(l)))) for l in counts])
-    # Linearised at the plan P, a pair of half-steps is PᵀP on the key potential.
+    # Linearised at the plan P, two half-steps multiply the key potential by PᵀP.
     rate = float(np.linalg.svd(converged, compute_uv=False)[1] ** 2)
     attrs = {
         "rate": rate,
         "rate_observed": float(errors[-1] / errors[-2]),
-        "longest": int(counts[-1]),
-        "error_longest": float(errors[-1]),
+        "max_half_steps": int(counts[-1]),
+        "error_at_max": float(errors[-1]),
     }
     return xr.Dataset({"error": ("half_steps", errors)}, {"half_steps": counts}, attrs)
 
 
-def _over_draws(cloud: Cloud, draws: int) -> list[float]:
-    """The median error of the marginals after each number of half-steps."""
-    states = other_states(SEED, draws=draws, n=N)
+def _median_errors(cloud: Cloud, draws: int) -> list[float]:
+    """Median marginal error over other clouds, by number of half-steps."""
+    states = independent_states(SEED, draws=draws, n=N)
     return [
-        float(np.median(marginal_error(plans_of(cloud, Sinkhorn(steps), states))))
+        float(np.median(marginal_error(batched_plans(cloud, Sinkhorn(steps), states))))
         for steps in HALF_STEPS
     ]
 
 
 @style()
 def draw(findings: Findings) -> Figure:
-    """Plans by half-steps and by slices, and how fast columns come to sum to one."""
+    """Draws plans by half-steps and by slices, and errors by half-steps."""
     figure = Figure(figsize=(10.4, 10.8), layout="constrained")
     grid = figure.subplots(3, 3)
     plans = [axes for axes in grid.flat if axes is not grid[1, 2]]
@@ -108,12 +122,12 @@ def draw(findings: Findings) -> Figure:
     for axes in grid[:, 0]:
         axes.set_ylabel("second coordinate")
     _draw_curve(grid[1, 2], findings.data["curve"])
-    line_legend(figure)
+    draw_line_legend(figure)
     return figure
 
 
 def _titles(findings: Findings) -> list[str]:
-    """Of plans by half-steps what is wrong with them, of others what they cost."""
+    """Titles: errors of plans by half-steps, and costs of sliced plans."""
     names = [rf"$\ell = {steps}$" for steps in HALF_STEPS] + ["converged"]
     names[0] += ", softmax"
     errors = findings.data["plans"].error.values
@@ -132,7 +146,7 @@ def _draw_curve(axes: Axes, curve: xr.Dataset) -> None:
     counts, errors = curve["half_steps"].values, curve["error"].values
     rate = curve.attrs["rate"]
     axes.semilogy(counts, errors, ".-", color="C2", label="measured")
-    # Through the last point: the rate is that of the end.
+    # The line goes through the last point, since the rate is asymptotic.
     line = errors[-1] * rate ** ((counts - counts[-1]) / 2)
     label = r"rate $\sigma_2^2(K^\infty)$ for two half-steps"
     axes.semilogy(counts, line, "--", color="C4", label=label)
@@ -143,6 +157,30 @@ def _draw_curve(axes: Axes, curve: xr.Dataset) -> None:
     )
     axes.grid(visible=True)
     axes.legend(loc="upper right")
+
+
+def table(numbers: Mapping[str, Any]) -> Rows:
+    """Errors, effective numbers of pairs and costs of all plans."""
+    labels = [f"{steps} half-steps" for steps in numbers["half_steps"]]
+    labels += ["Sinkhorn, converged", *(f"slices, τ = {tau:g}" for tau in TAUS)]
+    plans = [*numbers["truncated"], numbers["converged"], *numbers["sliced"]]
+    heads = (
+        "plan",
+        "largest error of a sum",
+        "pairs: exponential of the entropy",
+        "cost / least cost",
+    )
+    rows = [
+        (label, f"{plan['error']:.2g}", f"{plan['n_pairs']:.0f}", _cost(plan))
+        for label, plan in zip(labels, plans, strict=True)
+    ]
+    return [heads, *rows]
+
+
+def _cost(plan: Mapping[str, float]) -> str:
+    """The relative cost; plans with unequal marginals have none."""
+    cost = plan.get("cost_over_least")
+    return "" if cost is None else f"{cost:.3f}"
 
 
 EXPERIMENT = Experiment(
@@ -156,21 +194,17 @@ EXPERIMENT = Experiment(
     caption=(
         "Plans between {n} queries and {n} keys after {half_steps[0]} (softmax), "
         "{half_steps[1]}, {half_steps[2]} and {half_steps[3]} half-steps of Sinkhorn, "
-        "and converged; the largest error of a column sum is "
-        "{after[0][error]:.2g}, {after[1][error]:.2g}, {after[2][error]:.2g}, "
-        "{after[3][error]:.2g} and {converged[error]:.1g}. After {longest} half-steps "
-        "two more multiply it by {rate_observed:.4f}, the squared second singular "
-        "value of the limit ({rate:.4f}). Plans of {slices} random slices at τ = "
-        "{tau[0]:g}, {tau[1]:g} and {tau[2]:g} spread over {sliced[0][pairs_used]:.0f},"
-        " {sliced[1][pairs_used]:.0f} and {sliced[2][pairs_used]:.0f} pairs "
-        "(exponential of the entropy), softmax over {after[0][pairs_used]:.0f} and "
-        "the limit of Sinkhorn over {converged[pairs_used]:.0f}."
+        "the converged plan, and plans of {slices} random slices at τ = {tau[0]:g}, "
+        "{tau[1]:g} and {tau[2]:g}. After {max_half_steps} half-steps two more "
+        "multiply the error of the column sums by {rate_observed:.4f}; the theory has "
+        "the squared second singular value of the converged plan, {rate:.4f}."
     ),
+    table=table,
     description=(
         "Lines connect queries (circles) to keys (squares); their width is the weight. "
         "Above, half-steps of Sinkhorn equalise the sizes of the keys, and the error "
         "of the column sums falls along a straight line. Below, sliced plans approach "
-        "a one-to-one matching as τ grows."
+        "a one-to-one matching as τ increases."
     ),
     compute=compute,
     draw=draw,

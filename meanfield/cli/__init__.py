@@ -19,6 +19,7 @@ from meanfield.errors import MeanfieldError
 from .commands import COMMANDS as COMMANDS
 from .commands import HELP as HELP
 from .commands import app as app
+from .options._renamed_options import rename_options
 from .process._joining import SUPERVISOR_PIPE
 from .process._session import open_session as open_session
 from .process._signals import EXIT_MESSAGES, exit_now, handle_signals
@@ -33,7 +34,7 @@ from .process._system import (
     shorten,
 )
 from .terminal._console import RunProgress as RunProgress
-from .terminal._help import usage
+from .terminal._help import HELP_ALL, Help, usage
 
 # Allocations between two garbage collections: tracing allocates much and leaves little
 # garbage.
@@ -55,7 +56,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
             signal.signal(signal.SIGINT, signal.SIG_DFL)  # no traceback on Ctrl-C
         if not open_streams():
             sys.exit(_print_error(NO_OUTPUT_MESSAGE, 4))
-    COMMAND_LINE[:] = tokens
     debug = "--debug" in tokens
     if not debug:
         sys.excepthook = print_internal_error
@@ -77,6 +77,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def _run(tokens: list[str], *, debug: bool) -> int:
     try:
         check_arguments(tokens)
+        tokens = rename_options(tokens)
+        COMMAND_LINE[:] = [*tokens, "--debug"] if debug else tokens
         _dispatch([expand_home(token) for token in tokens])
     except CycloptsError as error:
         return _print_error(usage(error), 2)
@@ -96,10 +98,15 @@ def _run(tokens: list[str], *, debug: bool) -> int:
 
 
 def _dispatch(tokens: list[str]) -> None:
-    if not tokens or tokens[0] in app.help_flags:
+    if not tokens or tokens[0] in (*app.help_flags, HELP_ALL):
         for name in COMMANDS:
             app[name]  # imports the command, whose first line the overview shows
-    app(tokens, exit_on_error=False, print_error=False)
+    if not {*app.help_flags, HELP_ALL}.isdisjoint(tokens):
+        from .options._options import RARE_OPTIONS
+
+        app.help_formatter = Help(() if HELP_ALL in tokens else RARE_OPTIONS)
+    words = ["--help" if token == HELP_ALL else token for token in tokens]
+    app(words, exit_on_error=False, print_error=False)
 
 
 def _flush(code: int) -> int:

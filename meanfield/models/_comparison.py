@@ -13,6 +13,7 @@ import xarray as xr
 from jaxtyping import Array, Float
 from numpy.typing import DTypeLike
 
+from meanfield._renamed import old_names
 from meanfield.flows import adaptive, flow
 from meanfield.measures import Points
 from meanfield.spectrum import effective_rank
@@ -34,7 +35,7 @@ class Depth(NamedTuple):
     Attributes:
         layers: the number of layers passed; 0 at the embedding, where both start.
         distance: $|z - x| / |x|$, with norms over all tokens.
-        unmoved: $|x_0 - x| / |x|$, the same distance for the initial tokens.
+        initial_distance: $|x_0 - x| / |x|$, the same distance for the initial tokens.
         cosine: the cosine of $z - x_0$ and $x - x_0$, over all tokens and coordinates.
         network_rank: the effective rank of the covariance of $x$.
         flow_rank: the effective rank of the covariance of $z$.
@@ -50,7 +51,7 @@ class Depth(NamedTuple):
 
     layers: int
     distance: float
-    unmoved: float
+    initial_distance: float
     cosine: float
     network_rank: float
     flow_rank: float
@@ -153,7 +154,7 @@ def compare(
         >>> from meanfield import models
         >>> both = models.compare(models.load("minilm"), "Alice was tired.", rtol=1e-2)
         >>> last = both.depths[-1]
-        >>> last.distance > last.unmoved  # farther off than the embedding
+        >>> last.distance > last.initial_distance  # farther off than the embedding
         True
     """
     tokens, words = embed(checkpoint, text, dtype=dtype)
@@ -197,7 +198,7 @@ def _depth(number: int, states: Float[np.ndarray, "l n d"], z: _States) -> Depth
     return Depth(
         layers=number,
         distance=float(np.linalg.norm(z - x) / size),
-        unmoved=float(np.linalg.norm(start - x) / size),
+        initial_distance=float(np.linalg.norm(start - x) / size),
         cosine=_cosine(z - start, x - start),
         network_rank=_rank(x),
         flow_rank=_rank(z),
@@ -239,3 +240,6 @@ def _similarity(x: _States) -> float:
         return np.nan
     directions = x / np.linalg.norm(x, axis=-1, keepdims=True)
     return float((np.square(np.linalg.norm(directions.sum(0))) - n) / (n * (n - 1)))
+
+
+__getattr__ = old_names(__name__)

@@ -102,18 +102,18 @@ class Bert(AbstractArchitecture):
         root = f"encoder.layer.{layer}.attention"
         query, query_bias = self._dense(f"{root}.self.query", square)
         key, key_bias = self._dense(f"{root}.self.key", square)
-        reading, reading_bias = self._dense(f"{root}.self.value", square)
-        writing, writing_bias = self._dense(f"{root}.output.dense", square)
-        share = writing_bias / sizes.n_heads
+        value, value_bias = self._dense(f"{root}.self.value", square)
+        output, output_bias = self._dense(f"{root}.output.dense", square)
+        share = output_bias / sizes.n_heads
         return HeadWeights(
             Q=query.reshape(*shape, d),
             K=key.reshape(*shape, d),
             query_bias=query_bias.reshape(shape),
             key_bias=key_bias.reshape(shape),
-            reading=reading.reshape(*shape, d),
-            reading_bias=reading_bias.reshape(shape),
-            writing=np.moveaxis(writing.reshape(d, *shape), 1, 0),
-            writing_bias=np.broadcast_to(share, (sizes.n_heads, d)),
+            value_projection=value.reshape(*shape, d),
+            value_bias=value_bias.reshape(shape),
+            output_projection=np.moveaxis(output.reshape(d, *shape), 1, 0),
+            output_bias=np.broadcast_to(share, (sizes.n_heads, d)),
         )
 
     @override

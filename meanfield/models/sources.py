@@ -57,7 +57,7 @@ class ModelEntry(NamedTuple):
 
     Examples:
         >>> from meanfield import models
-        >>> [(entry.name, entry.folder is not None) for entry in models.listed()]
+        >>> [(entry.name, entry.folder is not None) for entry in models.list_models()]
         [('minilm', True)]
     """
 
@@ -76,7 +76,7 @@ def list_models() -> tuple[ModelEntry, ...]:
 
     Examples:
         >>> from meanfield import models
-        >>> [entry.name for entry in models.listed()]
+        >>> [entry.name for entry in models.list_models()]
         ['minilm']
     """
     return tuple(

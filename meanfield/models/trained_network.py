@@ -19,7 +19,8 @@ from .blocks import HeadWeights, Parts
 from .checkpoint import CONFIG, Checkpoint
 
 NAME = "meanfield"
-ARRAYS = "Q", "K", "reading", "writing"  # of each layer, heads first
+ARRAYS = "Q", "K", "value_projection", "output_projection"  # of a layer, heads first
+OLD_ARRAYS = "Q", "K", "reading", "writing"  # in models that version 0.2 exported
 
 
 @final
@@ -82,9 +83,11 @@ class TrainedNetwork(AbstractArchitecture):
     def heads(self, layer: int) -> HeadWeights:
         c = self.config
         h, k, d = c.n_heads, c.head_dimension, c.dimension
-        names = [array_name(layer, array) for array in ARRAYS]
-        Q, K, reading, writing = self.checkpoint.arrays(names)
-        shapes = [array.shape for array in (Q, K, reading, writing)]
+        is_old = array_name(layer, OLD_ARRAYS[-1]) in self.checkpoint.entries
+        arrays = OLD_ARRAYS if is_old else ARRAYS
+        names = [array_name(layer, array) for array in arrays]
+        Q, K, W, O = self.checkpoint.arrays(names)
+        shapes = [array.shape for array in (Q, K, W, O)]
         if shapes != [(h, k, d)] * 3 + [(h, d, k)]:
             raise InputFileError(
                 f"The arrays of layer {layer} in `{self.checkpoint.weights}` have the "
@@ -93,7 +96,7 @@ class TrainedNetwork(AbstractArchitecture):
             )
         zeros = np.zeros((h, k))
         return HeadWeights(
-            Q, K, zeros, zeros, reading, zeros, writing, writing_bias=np.zeros((h, d))
+            Q, K, zeros, zeros, W, zeros, O, output_bias=np.zeros((h, d))
         )
 
     @override

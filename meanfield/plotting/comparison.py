@@ -21,7 +21,7 @@ _PANELS = {
 # Pairs are coloured unlike the representations in the lower row, and each line is
 # narrower than the one before it, so that coinciding curves stay visible.
 _PAIRS = tuple(zip((CYCLE[2], CYCLE[3], CYCLE[4]), (3.2, 2.0, 1.0), strict=True))
-_LIMITS = tuple(name.replace("_gap", "_allowed") for name in _PANELS)
+_LIMITS = tuple(name.replace("_gap", "_tolerance") for name in _PANELS)
 _SPAN = 4.0  # least ratio of the limits of a logarithmic axis
 _DECADES = 1e-12  # gaps below this share of the largest are rounding errors
 
@@ -36,8 +36,8 @@ def draw_comparison(
 
     Args:
         gaps: `mean_gap`, `covariance_gap` and `distance_gap` by pair and time, the
-            first two with their tolerances `…_allowed`; and, for each pair, the time
-            `parting` of the first frame at which a gap exceeds its tolerance.
+            first two with their tolerances `…_tolerance`; and, for each pair, the time
+            `separation` of the first frame at which a gap exceeds its tolerance.
         states: the run of each representation, by name.
         labels: the text in the legend for each name; the names themselves if `None`.
 
@@ -69,23 +69,23 @@ def draw_comparison(
 
 
 def _gap(axes: Axes, gaps: xr.Dataset, name: str) -> None:
-    """Plot one gap of every pair over time, with its tolerance and parting times."""
+    """Plot one gap of every pair over time, with its tolerance and separation."""
     times = gaps["time"].values
     values = gaps[name].transpose("pair", "time").values
     with np.errstate(invalid="ignore"):
         curves = np.where(values > _DECADES * np.nanmax(values), values, np.nan)
     if np.isfinite(curves).any():
         axes.set_yscale("log")
-    limit_name = name.replace("_gap", "_allowed")
+    limit_name = name.replace("_gap", "_tolerance")
     for row, (colour, width) in zip(range(len(curves)), _PAIRS, strict=False):
         (line,) = axes.plot(times, curves[row], color=colour, marker="o")
         line.set(linewidth=width, markersize=width + 1)
         if limit_name in gaps:
             limit = gaps[limit_name].transpose("pair", "time").values[row]
             axes.plot(times, limit, color=colour, dashes=(4, 3), linewidth=0.9)
-        parting = float(gaps["parting"].values[row])
-        if np.isfinite(parting):
-            axes.axvline(parting, color=colour, linestyle=":", linewidth=1.0)
+        time = float(gaps["separation"].values[row])
+        if np.isfinite(time):
+            axes.axvline(time, color=colour, linestyle=":", linewidth=1.0)
     axes.grid(visible=True, axis="y")
     _widen(axes)
 
@@ -108,16 +108,17 @@ def _key(figure: SubFigure, gaps: xr.Dataset) -> None:
     ]
     bounds = [gaps[name].values for name in _LIMITS if name in gaps]
     if any(np.isfinite(limits).any() for limits in bounds):
-        label = "allowed (chance or rounding)"
+        label = "tolerance (chance or rounding)"
         handles.append(Line2D([], [], color=GREY, dashes=(4, 3), label=label))
-    if np.isfinite(gaps["parting"].values).any():
-        handles.append(Line2D([], [], color=GREY, linestyle=":", label="parting"))
+    if np.isfinite(gaps["separation"].values).any():
+        handles.append(Line2D([], [], color=GREY, linestyle=":", label="separation"))
     figure.legend(handles=handles, loc="outside upper center", ncols=5, fontsize=9)
 
 
 def _notes(gaps: xr.Dataset) -> list[str]:
-    how = list(dict.fromkeys(np.atleast_1d(gaps.attrs.get("how", ())).tolist()))
-    distance_notes = [f"distance: {', '.join(how)}"] if how else []
+    stored = np.atleast_1d(gaps.attrs.get("distance_methods", ())).tolist()
+    methods = ", ".join(dict.fromkeys(stored))
+    distance_notes = [f"distance: {methods}"] if methods else []
     symbols = "α, Σ: mean and covariance of the first of a pair; β, S: of the second"
     verdicts = map(str, np.atleast_1d(gaps.attrs.get("verdicts", ())).tolist())
     return [*verdicts, "; ".join([symbols, *distance_notes])]

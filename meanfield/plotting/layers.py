@@ -45,14 +45,14 @@ def draw_layers(comparison: xr.Dataset) -> Figure:
 
 
 def _distances(axes: Axes, comparison: xr.Dataset) -> None:
-    """Plot the distance of the flow, and for comparison that of tokens at rest."""
+    """Plot the distance of the flow, and for comparison that of the initial tokens."""
     states = comparison.isel(depth=slice(1, None))
     depths, label = states["depth"].values, "of the flow"
     axes.plot(
         depths, states["distance"].values, color=CYCLE[1], marker="o", label=label
     )
-    baseline = states["unmoved"].values
-    axes.plot(depths, baseline, color=INK, dashes=(4, 3), label="of tokens that stay")
+    baseline = states["initial_distance"].values
+    axes.plot(depths, baseline, color=INK, dashes=(4, 3), label="of the initial tokens")
     axes.set_yscale("log")
     axes.set_title("distance from the network's states, relative", fontsize=10)
 

@@ -4,6 +4,7 @@ from ._experiment import Case as Case
 from ._experiment import Experiment as Experiment
 from ._experiment import Findings as Findings
 from ._experiment import Reading as Reading
+from ._experiment import Rows as Rows
 from ._experiment import Size as Size
 from ._files import load as load
 from ._files import names as names

@@ -1,6 +1,6 @@
 """Experiments, which reproduce figures: a computation, a picture, and a claim."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -9,6 +9,7 @@ from matplotlib.figure import Figure
 
 Size = Literal["quick", "paper"]
 Reading = Literal["text", "code", "corrected", "iid"]
+Rows = Sequence[Sequence[str]]
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,7 @@ class Findings:
 
     Attributes:
         spec: JSON values that define the experiment, with its seed, to repeat it.
-        numbers: measured JSON values; the only numbers in captions.
+        numbers: measured JSON values; the only numbers in captions and tables.
         data: the datasets to draw, by name.
 
     Examples:
@@ -64,7 +65,9 @@ class Experiment:
         draw: draws the figure of the findings.
         readings: the readings that differ; the first is the default.
         description: what one sees in the picture, in a sentence or two; the gallery
-            shows it before the numbers.
+            shows it before the caption.
+        table: computes, from `Findings.numbers`, the rows of the table below the
+            caption; the first row has the headings. `None` if there is no table.
         variants: for each reading with another claim, its own experiment, which
             `read_as` returns.
 
@@ -84,7 +87,24 @@ class Experiment:
     draw: Callable[[Findings], Figure]
     readings: tuple[Reading, ...] = ("text",)
     description: str = ""
+    table: Callable[[Mapping[str, Any]], Rows] | None = None
     variants: Mapping[Reading, "Experiment"] = field(default_factory=dict)
+
+    def texts(self, numbers: Mapping[str, Any]) -> dict[str, Any]:
+        """Source, claim, caption and table for given numbers, as JSON values.
+
+        Examples:
+            >>> from meanfield.reproduce import load
+            >>> load("castin2025-fig1b").texts({"starts": 3})["source"]
+            'castin2025, Figure 1(b)'
+        """
+        table = [] if self.table is None else self.table(numbers)
+        return {
+            "source": self.source,
+            "claim": self.claim,
+            "caption": self.caption.format_map(numbers),
+            "table": [list(row) for row in table],
+        }
 
     def read_as(self, reading: Reading) -> "Experiment":
         """The experiment for a reading: its variant, or else this experiment."""

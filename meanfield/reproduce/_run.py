@@ -79,7 +79,7 @@ def reproduce(
         >>> from meanfield.reproduce import Experiment, Findings, reproduce
         >>> findings = Findings(spec={}, numbers={"gap": 1e-6}, data={})
         >>> parts = "here", "It falls.", "to {gap:.0e}"
-        >>> falls = Experiment(*parts, lambda case: findings, lambda found: Figure())
+        >>> falls = Experiment(*parts, lambda case: findings, lambda findings: Figure())
         >>> (made,) = reproduce({"falls": falls}, "quick", "text", Path("figures"))
         >>> made.caption, sorted(file.suffix for file in made.files)
         ('to 1e-06', ['.json', '.pdf', '.png'])
@@ -161,7 +161,7 @@ def caption_of(experiment: Experiment, findings: Findings) -> str:
         ...     "It falls.",
         ...     "to {gap:.1e}",
         ...     lambda case: None,
-        ...     lambda found: None,
+        ...     lambda findings: None,
         ... )
         >>> caption_of(experiment, Findings(spec={}, numbers={"gap": 1e-6}, data={}))
         'to 1.0e-06'
@@ -173,11 +173,9 @@ def _json(part: Part, findings: Findings) -> str:
     name, _, experiment, case = part
     body: dict[str, Any] = {
         "name": name,
-        "source": experiment.source,
-        "claim": experiment.claim,
         "size": case.size,
         "reading": case.reading,
-        "caption": caption_of(experiment, findings),
+        **experiment.texts(findings.numbers),
         "numbers": findings.numbers,
         "spec": findings.spec,
         "versions": runs.versions(),

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from meanfield._renamed import old_names
 from meanfield.attention import plans
 from meanfield.errors import InvalidInputError
 from meanfield.measures import Points
@@ -24,13 +25,13 @@ MAX_TOKENS = 1024  # a larger attention matrix is not legible as a picture
 def add_attention(
     path: Path,
     data: "xarray.Dataset",
-    at: Sequence[float] | None,
+    snapshot_times: Sequence[float] | None,
     plugins: Sequence[Path] = (),
 ) -> "xarray.Dataset":
-    """`data` with the attention matrices at the frames nearest to the times `at`.
+    """`data` with the attention matrices at the frames nearest to some times.
 
-    The default is the first, the middle and the last frame. The last frame shows the
-    matrices of the layer that acted last.
+    The default of `snapshot_times` is the first, the middle and the last frame. The
+    last frame shows the matrices of the layer that acted last.
 
     Raises:
         InputFileError: if a plugin or the model has changed since the run began.
@@ -54,11 +55,12 @@ def add_attention(
     dynamics = setup.dynamics()
     static = {name: data[name].values for name in ("weight", "position")}
     times, x = data["time"].values, data["x"].values
-    _check_times(times, at or ())
+    _check_times(times, snapshot_times or ())
     layer_times = _layer_times(times.astype(setup.dtype))
     if spec.forward:
         times = times[:-1]  # no layer attends to the output of the last one
-    target_times = at or [times[0], times[len(times) // 2], times[-1]]
+    middle = times[len(times) // 2]
+    target_times = snapshot_times or [times[0], middle, times[-1]]
     nearest = sorted({int(np.argmin(np.abs(times - t))) for t in target_times})
     matrices = []
     for index in nearest:
@@ -135,3 +137,6 @@ def _check_drawable(data: "xarray.Dataset") -> None:
             f"An attention matrix of {data.sizes['token']} tokens cannot be drawn; the "
             f"limit is {MAX_TOKENS}. Simulate with `--n {MAX_TOKENS}`."
         )
+
+
+__getattr__ = old_names(__name__)

@@ -1,6 +1,7 @@
 """Keys of a grid: cells, box and time steps."""
 
 import math
+from dataclasses import replace
 from typing import Annotated, Any, Literal
 
 from pydantic import (
@@ -61,6 +62,10 @@ def _is_finite(x: object) -> bool:
     return math.isfinite(x)
 
 
+RARE = Key(group="Grid", required_measure=GRID_ONLY, is_rare=True)
+RARE_INITIAL = replace(RARE, is_not_inherited=True)
+
+
 class GridSpec(Strict):
     """The keys that apply only to densities on a grid.
 
@@ -83,7 +88,7 @@ class GridSpec(Strict):
     ] = None
     half_width: Annotated[
         PositiveFloat | None,
-        Key(group="Grid", required_measure=GRID_ONLY, is_not_inherited=True),
+        RARE_INITIAL,
         Field(
             examples=[16.0],
             description="half-width of the box, in standard deviations of the initial "
@@ -103,7 +108,7 @@ class GridSpec(Strict):
     ] = None
     grading: Annotated[
         float,
-        Key(group="Grid", required_measure=GRID_ONLY, is_not_inherited=True),
+        RARE_INITIAL,
         Field(
             ge=1,
             description="ratio of the widths of the outermost and the innermost cells",
@@ -111,7 +116,7 @@ class GridSpec(Strict):
     ] = 1.0
     box: Annotated[
         Literal["affine", "scaled", "fixed", "closed"] | None,
-        Key(group="Grid", required_measure=GRID_ONLY),
+        RARE,
         Field(
             examples=["scaled"],
             description="motion of the box: `affine` (with the covariance), `scaled` "
@@ -122,7 +127,7 @@ class GridSpec(Strict):
     ] = None
     bandwidth: Annotated[
         PositiveFloat | None,
-        Key(group="Grid", required_measure=GRID_ONLY, is_not_inherited=True),
+        RARE_INITIAL,
         Field(
             examples=[0.2],
             description="bandwidth of the kernel density estimate of tokens from a "
@@ -131,7 +136,7 @@ class GridSpec(Strict):
     ] = None
     positions: Annotated[
         Count | None,
-        Key(group="Grid", required_measure=GRID_ONLY, is_not_inherited=True),
+        RARE_INITIAL,
         Field(
             examples=[16],
             description="number of positions of a masked grid, with a layer of cells "
@@ -140,7 +145,7 @@ class GridSpec(Strict):
     ] = None
     cfl: Annotated[
         float | None,
-        Key(group="Grid", required_measure=GRID_ONLY),
+        RARE,
         Field(
             examples=[0.5],
             gt=0,

@@ -55,6 +55,7 @@ class Key:
         names: the kind of `meanfield list` that holds its values, if these are names.
         is_in_title: whether titles show its value.
         most_used: whether the help lists it under "Most used".
+        is_rare: whether only `--help-all` lists it.
         label: axis label in plots of a sweep.
 
     Examples:
@@ -80,6 +81,7 @@ class Key:
     names: str = ""
     is_in_title: bool = False
     most_used: bool = False
+    is_rare: bool = False
     label: str = ""
 
     @property

@@ -103,7 +103,7 @@ class RunSpec(
     ] = None
     max_steps: Annotated[
         Count,
-        Key(page_help="maximum number of steps [default: 100000]"),
+        Key(is_rare=True, page_help="maximum number of steps [default: 100000]"),
         Field(description="maximum number of steps in one segment"),
     ] = 100_000
     reduction: Annotated[
@@ -125,6 +125,7 @@ class RunSpec(
     segment: Annotated[
         Count,
         Key(
+            is_rare=True,
             no_axis="a sweep integrates its flows in one piece",
             no_page="it stores nothing",
         ),
@@ -132,7 +133,7 @@ class RunSpec(
     ] = 20
     depth: Annotated[
         Literal["layers", "interpolated"],
-        Key(no_page="it has no layers"),
+        Key(is_rare=True, no_page="it has no layers"),
         Field(
             description="parameters between the times of `layers`: `layers` (piecewise "
             "constant) or `interpolated` (linear)"
@@ -181,7 +182,7 @@ class RunSpec(
     ] = None
     model_layers: Annotated[
         list[int] | None,
-        Key(group="Transformer", label="layers of the model"),
+        Key(is_rare=True, group="Transformer", label="layers of the model"),
         BeforeValidator(_as_list),
         Field(
             examples=[[0, 1]],
@@ -191,7 +192,7 @@ class RunSpec(
     ] = None
     model_heads: Annotated[
         list[int] | None,
-        Key(group="Transformer"),
+        Key(is_rare=True, group="Transformer"),
         BeforeValidator(_as_list),
         Field(
             examples=[[0]],

@@ -6,6 +6,7 @@ from typing import Any
 from typing_extensions import override
 
 from meanfield._registry import Registry
+from meanfield._renamed import old_names
 
 
 class Preset(Mapping[str, Any]):
@@ -16,8 +17,10 @@ class Preset(Mapping[str, Any]):
         **keys: the keys, as in a TOML file.
     """
 
+    description: str
+
     def __init__(self, description: str, /, **keys: Any) -> None:
-        self.what = description
+        self.description = description
         self._keys = keys
 
     @override
@@ -83,3 +86,6 @@ presets.register("minilm")(
         rtol=1e-3,
     )
 )
+
+
+__getattr__ = old_names(__name__)

@@ -160,6 +160,7 @@ class StartSpec(Strict):
     at: Annotated[
         float | None,
         Key(
+            is_rare=True,
             group="Start",
             enters="times",
             is_not_inherited=True,

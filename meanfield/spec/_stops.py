@@ -57,6 +57,7 @@ class StopSpec(Strict):
     bound: Annotated[
         PositiveFloat | None,
         Key(
+            is_rare=True,
             group="Time",
             no_page=ENDS_OF_PAGE,
         ),
@@ -70,6 +71,7 @@ class StopSpec(Strict):
         BeforeValidator(names_in),
         AfterValidator(lambda names: names and _check_numbers(check_distinct(names))),
         Key(
+            is_rare=True,
             names="stops",
             group="Time",
             no_page=ENDS_OF_PAGE,

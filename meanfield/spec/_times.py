@@ -38,6 +38,7 @@ class TimesSpec(Strict):
     spacing: Annotated[
         Literal["even", "log", "both"],
         Key(
+            is_rare=True,
             group="Time",
             replaces=("times",),
             no_axis=ENDS,

@@ -17,9 +17,10 @@ from pydantic import (
 from typing_extensions import TypedDict
 
 from meanfield._reading import similar_name
+from meanfield._stored_names import rename_keys
 from meanfield.errors import InputFileError, InvalidInputError, StoreError
 
-from ._schema import SCHEMA, SWEEP, TIME, Ending, dims_of
+from ._schema import OLDER_SCHEMAS, SCHEMA, SWEEP, TIME, Ending, dims_of
 from .disk import (
     add_digest,
     alteration_message,
@@ -135,8 +136,9 @@ def read_record(folder: Path) -> Record:
         StoreError: if it is not a store, is damaged, or has another schema.
     """
     record, file = _read_body(folder), folder / RECORD
+    if record.pop("schema", None) in OLDER_SCHEMAS:
+        record = _rename_old_keys(record)
     frames = record.pop("frames", None)
-    record.pop("schema", None)
     values = validate_object(_reader(), record, file)
     try:
         _check(values, frames)
@@ -149,7 +151,7 @@ def read_record(folder: Path) -> Record:
 
 def _read_body(folder: Path) -> dict[str, Any]:
     try:
-        return read_sealed(folder / RECORD, SCHEMA)
+        return read_sealed(folder / RECORD, SCHEMA, older_schemas=OLDER_SCHEMAS)
     except FileNotFoundError as error:
         if not folder.exists():
             raise InputFileError(
@@ -167,6 +169,19 @@ def _read_body(folder: Path) -> dict[str, Any]:
         raise InputFileError(
             f"`{folder}` is not a run: runs are folders; {FOLDER_ADVICE}"
         ) from error
+
+
+def _rename_old_keys(record: dict[str, Any]) -> dict[str, Any]:
+    """The record with the names of today, in what version 0.2 stored."""
+    for group, key, kind in (
+        ("attrs", "inputs", "inputs"),
+        ("state", "members", "outcome"),
+    ):
+        values = record.get(group)
+        if isinstance(values, dict) and key in values:
+            new_values = {**values, key: rename_keys(kind, values[key])}
+            record = {**record, group: new_values}
+    return record
 
 
 def _check(record: Record, frames: object) -> None:

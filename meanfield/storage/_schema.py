@@ -15,8 +15,11 @@ from meanfield.errors import InvalidInputError
 if TYPE_CHECKING:
     import xarray
 
-SCHEMA = 1
-"""The version of the layout of a run."""
+SCHEMA = 2
+"""The version of the layout of a run; version 1 had other names of outcomes."""
+
+OLDER_SCHEMAS = (1,)
+"""Older versions of the layout of a run that are read; see `_stored_names.py`."""
 
 SWEEP_SCHEMA = 2
 """The version of the layout of a sweep; version 1 had no digests."""

@@ -27,7 +27,7 @@ class Potentials(NamedTuple):
     Examples:
         >>> from meanfield import sums
         >>> sums.Potentials._fields
-        ('of_queries', 'of_keys', 'residual', 'tolerance')
+        ('query_potential', 'key_potential', 'residual', 'tolerance')
     """
 
     query_potential: Float[Array, " m"]

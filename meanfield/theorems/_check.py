@@ -65,7 +65,7 @@ class Check(NamedTuple):
     Examples:
         >>> from meanfield.theorems import Check
         >>> check = Check("gap", 1e-13, "<=", 0.0, 4e-12, "rounding of sums")
-        >>> check.holds, check.violated
+        >>> check.holds, check.is_violated
         (True, False)
     """
 
@@ -99,7 +99,7 @@ class Check(NamedTuple):
         return math.isfinite(self.observed) and bool(self.excess <= self.tolerance)
 
     @property
-    def violated(self) -> bool:
+    def is_violated(self) -> bool:
         """Whether a finite observation misses the bound by at least ten tolerances."""
         wide = self.excess > 0 and self.excess >= MARGIN * self.tolerance
         return math.isfinite(self.observed) and bool(wide)

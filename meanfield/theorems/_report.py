@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from meanfield._reading import json_value, read_text
+from meanfield._stored_names import rename_keys
 from meanfield.errors import InputFileError
 
 from ._case import Case, Size
@@ -51,7 +52,7 @@ def record(outcome: Outcome) -> Record:
     """Texts of a statement with its outcome, as plain values."""
     return {
         **describe_statement(statements[outcome.id]),
-        "passed": outcome.passed,
+        "has_passed": outcome.has_passed,
         "verdict": _verdict(outcome),
         "seconds": round(outcome.seconds, 2),
         "trials": [_trial(trial) for trial in outcome.trials],
@@ -64,7 +65,7 @@ def report(outcomes: Sequence[Outcome], size: Size, seed: int) -> Record:
     Examples:
         >>> from meanfield.theorems import report, verify_statement
         >>> sorted(report([verify_statement("castin2025:eq-2.2")], "quick", 0))
-        ['dtype', 'format', 'passed', 'seed', 'size', 'statements']
+        ['dtype', 'format', 'has_passed', 'seed', 'size', 'statements']
     """
     order = {id: place for place, id in enumerate(statements)}  # noqa: A001
     sorted_outcomes = sorted(outcomes, key=lambda outcome: order[outcome.id])
@@ -73,7 +74,7 @@ def report(outcomes: Sequence[Outcome], size: Size, seed: int) -> Record:
         "size": size,
         "seed": seed,
         "dtype": "float64",
-        "passed": all(outcome.passed for outcome in sorted_outcomes),
+        "has_passed": all(outcome.has_passed for outcome in sorted_outcomes),
         "statements": [record(outcome) for outcome in sorted_outcomes],
     }
 
@@ -108,7 +109,7 @@ def read_report(file: Path) -> Record:
         raise InputFileError(
             f"`{file}` is damaged: {type(error).__name__}: {error}; verify again."
         ) from error
-    return content
+    return rename_keys("verification", content)
 
 
 def witnesses(report: Record) -> Mapping[str, Mapping[str, Witnesses]]:
@@ -136,7 +137,7 @@ def witnesses(report: Record) -> Mapping[str, Mapping[str, Witnesses]]:
 def _verdict(outcome: Outcome) -> str:
     """Failure of the first role that did not pass; `error` if it has no checks."""
     for trial in outcome.trials:
-        if not trial.passed:
+        if not trial.has_passed:
             return _failure_summary(trial) if trial.checks else "error"
     return "holds"
 
@@ -152,7 +153,7 @@ def _failure_summary(trial: Trial) -> str:
     name = {"control": "its control", "printed": "its misprint"}[trial.role]
     if any(check.holds for check in trial.checks):
         return f"holds, and so does {name}"
-    weak_check = next(check for check in trial.checks if not check.violated)
+    weak_check = next(check for check in trial.checks if not check.is_violated)
     if not math.isfinite(weak_check.observed):
         return f"holds, but {name} gives {weak_check.observed}, which refutes nothing"
     return (
@@ -164,7 +165,7 @@ def _failure_summary(trial: Trial) -> str:
 def _trial(trial: Trial) -> Record:
     return {
         "role": trial.role,
-        "passed": trial.passed,
+        "has_passed": trial.has_passed,
         "error": trial.error,
         "checks": [_check(check) for check in trial.checks],
     }
@@ -179,7 +180,7 @@ def _check(check: Check) -> Record:
         "tolerance": float(check.tolerance),
         "why": check.why,
         "holds": check.holds,
-        "violated": check.violated,
+        "is_violated": check.is_violated,
         "tightness": None if check.tightness is None else float(check.tightness),
         "evidence": _evidence(check.evidence),
     }

@@ -37,20 +37,20 @@ class Trial:
         role: the claim itself, its control, the printed claim, or its correction on
             the same data.
         checks: the checks that were measured.
-        passed: whether the result is the required one: claims and corrections must
+        has_passed: whether the result is the required one: claims and corrections must
             hold, controls and printed claims must fail.
         error: the error that stopped the measurement, if one did.
 
     Examples:
         >>> from meanfield.theorems import verify_statement
         >>> claim, control = verify_statement("castin2025:eq-2.2").trials
-        >>> all(check.holds for check in claim.checks), control.passed
+        >>> all(check.holds for check in claim.checks), control.has_passed
         (True, True)
     """
 
     role: Role
     checks: tuple[Check, ...]
-    passed: bool
+    has_passed: bool
     error: str = ""
 
 
@@ -66,7 +66,7 @@ class Outcome:
     Examples:
         >>> from meanfield.theorems import verify_statement
         >>> outcome = verify_statement("castin2025:eq-2.2")
-        >>> outcome.passed, [trial.role for trial in outcome.trials]
+        >>> outcome.has_passed, [trial.role for trial in outcome.trials]
         (True, ['statement', 'control'])
     """
 
@@ -75,9 +75,9 @@ class Outcome:
     seconds: float = 0.0
 
     @property
-    def passed(self) -> bool:
+    def has_passed(self) -> bool:
         """Whether the claim holds, its control fails and its misprint is violated."""
-        return all(trial.passed for trial in self.trials)
+        return all(trial.has_passed for trial in self.trials)
 
 
 def select_statements(patterns: Sequence[str] = ()) -> list[Statement]:
@@ -120,7 +120,7 @@ def verify_statement(
 
     Examples:
         >>> from meanfield.theorems import verify_statement
-        >>> verify_statement("castin2025:eq-2.2").passed
+        >>> verify_statement("castin2025:eq-2.2").has_passed
         True
     """
     begin, entry = time.perf_counter(), statements[id]
@@ -128,7 +128,9 @@ def verify_statement(
     case = lambda role: Case(id, size, seed, role_witnesses.get(role, {}))
     trials = [_trial("statement", lambda: entry.measure(case("statement")))]
     if entry.control is None:
-        trials.append(Trial("control", (), passed=False, error="there is no control"))
+        trials.append(
+            Trial("control", (), has_passed=False, error="there is no control")
+        )
     else:
         control = entry.control.measure
         trials.append(_trial("control", lambda: control(case("control"))))
@@ -146,7 +148,7 @@ def _comparison(entry: Statement, case: Case) -> list[Trial]:
     try:
         counterexample = entry.misprint.measure(case)
     except MEASUREMENT_ERRORS as error:
-        return [Trial("printed", (), passed=False, error=_error_message(error))]
+        return [Trial("printed", (), has_passed=False, error=_error_message(error))]
     return [
         _trial("printed", lambda: counterexample.misprint),
         _trial("corrected", lambda: counterexample.correction),
@@ -157,10 +159,10 @@ def _trial(role: Role, measure: Callable[[], Checks]) -> Trial:
     try:
         checks = tuple(measure())
     except MEASUREMENT_ERRORS as error:
-        return Trial(role, (), passed=False, error=_error_message(error))
+        return Trial(role, (), has_passed=False, error=_error_message(error))
     must_hold = role in ("statement", "corrected")
-    good = [c.holds if must_hold else c.violated for c in checks]
-    return Trial(role, checks, passed=bool(checks) and all(good))
+    good = [c.holds if must_hold else c.is_violated for c in checks]
+    return Trial(role, checks, has_passed=bool(checks) and all(good))
 
 
 def _error_message(error: BaseException) -> str:

@@ -10,6 +10,8 @@ import numpy as np
 
 from meanfield.errors import StoreError
 
+from ._old_names import rename_array
+
 Tree = TypeVar("Tree")
 
 
@@ -22,7 +24,8 @@ def arrays_by_name(tree: Any) -> dict[str, np.ndarray]:
 def fill_template(template: Tree, arrays: Mapping[str, np.ndarray], where: str) -> Tree:
     """The template with its arrays replaced by the named ones.
 
-    The template may have `jax.ShapeDtypeStruct`s in place of arrays.
+    The template may have `jax.ShapeDtypeStruct`s in place of arrays. The networks of a
+    plugin may use names of version 0.2, which `rename_arrays` replaces.
 
     Raises:
         StoreError: if an array is missing, or has another shape or dtype.
@@ -31,11 +34,12 @@ def fill_template(template: Tree, arrays: Mapping[str, np.ndarray], where: str) 
     def take(path: tuple[Any, ...], leaf: Any) -> Any:
         if not (eqx.is_array(leaf) or isinstance(leaf, jax.ShapeDtypeStruct)):
             return leaf
-        array = arrays.get(_name(path))
+        name = _name(path)
+        array = arrays.get(name, arrays.get(rename_array(name)))
         if array is None or (array.shape, array.dtype) != (leaf.shape, leaf.dtype):
             raise StoreError(
-                f"{where} has no array `{_name(path)}` of shape {leaf.shape}: it "
-                "belongs to another training run, or to another version."
+                f"{where} has no array `{name}` of shape {leaf.shape}: it belongs to "
+                "another training run, or to another version."
             )
         return jax.numpy.asarray(array)
 

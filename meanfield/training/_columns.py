@@ -35,13 +35,13 @@ def column_sums(
 def summary(sums: Float[np.ndarray, "seeds items layers heads n"]) -> dict[str, Any]:
     """Statistics of the column sums for each seed, layer and head.
 
-    `rms` is the root mean square of (sum − 1), and `near` the fraction of sums in
-    [½, 2], over samples and columns; `rms_first` is the `rms` of the first column.
+    `rms` is the root mean square of (sum − 1), and `fraction_near` the fraction of sums
+    in [½, 2], over samples and columns; `rms_first` is the `rms` of the first column.
     """
     axes = (1, 4)
     return {
         "rms": np.sqrt(np.mean((sums - 1) ** 2, axis=axes)).tolist(),
-        "near": np.mean((sums >= HALF) & (sums <= TWICE), axis=axes).tolist(),
+        "fraction_near": np.mean((sums >= HALF) & (sums <= TWICE), axis=axes).tolist(),
         "quantiles": np.moveaxis(
             np.quantile(sums, QUANTILES, axis=axes), 0, -1
         ).tolist(),

@@ -38,28 +38,28 @@ class TrainState(eqx.Module):
     """Networks of several seeds and their optimiser states between two epochs.
 
     Attributes:
-        learned: trainable arrays of the networks, with a leading axis of seeds.
-        fixed: all other leaves of the networks.
+        parameters: trainable arrays of the networks, with a leading axis of seeds.
+        static: all other leaves of the networks.
         moments: states of the optimiser.
     """
 
-    learned: PyTree
-    fixed: PyTree
+    parameters: PyTree
+    static: PyTree
     moments: PyTree
 
     @property
     def networks(self) -> eqx.Module:
         """The networks, whose arrays have a leading axis of seeds."""
-        return eqx.combine(self.learned, self.fixed)
+        return eqx.combine(self.parameters, self.static)
 
     def scale_option(self, option: str, factor: float) -> "TrainState":
         """The state with `option`, a number of all attentions, times `factor`."""
-        leaves, tree = jax.tree_util.tree_flatten_with_path(self.fixed)
+        leaves, tree = jax.tree_util.tree_flatten_with_path(self.static)
         new = [
             leaf * factor if _leaf_name(path) == option else leaf
             for path, leaf in leaves
         ]
-        return TrainState(self.learned, tree.unflatten(new), self.moments)
+        return TrainState(self.parameters, tree.unflatten(new), self.moments)
 
     def check_annealing(self, annealing: Annealing, epochs: int) -> None:
         """Raises unless `annealing` names a fixed number that does not underflow.
@@ -68,7 +68,7 @@ class TrainState(eqx.Module):
             InvalidInputError: if the attentions have no such fixed number, or it would
                 underflow in the last epochs.
         """
-        leaves, _ = jax.tree_util.tree_flatten_with_path(self.fixed)
+        leaves, _ = jax.tree_util.tree_flatten_with_path(self.static)
         numbers = {_leaf_name(path): leaf for path, leaf in leaves if _is_number(leaf)}
         if annealing.option not in numbers:
             raise InvalidInputError(
@@ -76,7 +76,7 @@ class TrainState(eqx.Module):
                 f"{suggestion(annealing.option, sorted(numbers))}"
             )
         first = float(jnp.min(jnp.abs(numbers[annealing.option])))
-        last = first * annealing.factor ** (epochs - annealing.after)
+        last = first * annealing.factor ** (epochs - annealing.delay)
         smallest = float(jnp.finfo(jnp.float32).tiny)
         if first and last < smallest:
             raise InvalidInputError(
@@ -167,7 +167,7 @@ class Trainer(eqx.Module):
             arrays = eqx.if_array(0)  # masks are functions, without an axis of seeds
             step_seeds = eqx.filter_vmap(self._step, in_axes=(0, 0, arrays, 0, 0, None))
             new_parameters, moments, losses = step_seeds(
-                *carry, state.fixed, *batch, learning_rate
+                *carry, state.static, *batch, learning_rate
             )
             return (new_parameters, moments), losses
 
@@ -176,9 +176,9 @@ class Trainer(eqx.Module):
             lambda key: jax.vmap(jax.random.fold_in, (None, 0))(key, counts)
         )
         noise = jnp.swapaxes(fold(keys), 0, 1)
-        start = (state.learned, state.moments)
+        start = (state.parameters, state.moments)
         (parameters, moments), losses = jax.lax.scan(step, start, (orders, noise))
-        return TrainState(parameters, state.fixed, moments), losses
+        return TrainState(parameters, state.static, moments), losses
 
     def _step(
         self,

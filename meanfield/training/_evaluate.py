@@ -43,7 +43,7 @@ def evaluate(
         >>> from pathlib import Path
         >>> from meanfield.training import Recipe, TrainSpec, Variant
         >>> from meanfield.training import evaluate, train
-        >>> recipe = Recipe(epochs=1, batch=1000, rate=1e-3)
+        >>> recipe = Recipe(epochs=1, batch_size=1000, learning_rate=1e-3)
         >>> spec = TrainSpec("patches", Variant("softmax"), recipe, (3,), {"patch": 28})
         >>> _ = train(spec, Path("digits"))
         >>> evaluate(Path("digits"))["correct"].shape
@@ -78,10 +78,10 @@ def _replace_attention(
     variant = replace(variant, mask=variant.mask or record.spec.variant.mask)
     networks, network = session.trainer.draw_networks(variant, record.spec.seeds)
     arrays, static = eqx.partition(
-        networks, replace(variant, given=()).trainable_mask(network)
+        networks, replace(variant, frozen_arrays=()).trainable_mask(network)
     )
-    weights, places = arrays_by_name(state.learned), arrays_by_name(arrays)
-    weights |= {n: a for n, a in arrays_by_name(state.fixed).items() if n in places}
+    weights, places = arrays_by_name(state.parameters), arrays_by_name(arrays)
+    weights |= {n: a for n, a in arrays_by_name(state.static).items() if n in places}
     if _shapes(weights) != _shapes(places):
         raise InvalidInputError(
             f"Networks of `{variant.label}` attention do not have the arrays of the "

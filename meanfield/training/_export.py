@@ -15,7 +15,7 @@ from meanfield.storage.disk import damage_message, replace_text
 from ._folder import TrainFolder
 
 HEADS = re.compile(r"(.*\.part\.heads)\.score\.Q")  # only self-attention has a `part`
-PLACES = {"Q": "score.Q", "K": "score.K", "reading": "reading", "writing": "writing"}
+PLACES = dict(zip(ARRAYS, ("score.Q", "score.K", *ARRAYS[2:]), strict=True))
 
 
 def export(folder: Path, out: Path, *, seed: int, epoch: int | None = None) -> Path:
@@ -38,7 +38,7 @@ def export(folder: Path, out: Path, *, seed: int, epoch: int | None = None) -> P
         >>> from pathlib import Path
         >>> from meanfield.training import Recipe, TrainSpec, Variant
         >>> from meanfield.training import export, train
-        >>> recipe = Recipe(epochs=1, batch=1000, rate=1e-3)
+        >>> recipe = Recipe(epochs=1, batch_size=1000, learning_rate=1e-3)
         >>> spec = TrainSpec("patches", Variant("softmax"), recipe, (3,), {"patch": 28})
         >>> _ = train(spec, Path("digits"))
         >>> from meanfield import models

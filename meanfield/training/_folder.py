@@ -25,6 +25,7 @@ from meanfield.storage.disk import (
     replace_text,
 )
 
+from ._old_names import rename_arrays
 from ._record import (
     OWNER,
     RECORD,
@@ -173,7 +174,7 @@ class TrainFolder:
         return name, hashlib.sha256(data).hexdigest()
 
     def read(self, name: str, digest: str | None = None) -> dict[str, np.ndarray]:
-        """The arrays in a file.
+        """The arrays in a file, under the names of today.
 
         Raises:
             StoreError: if the file is missing, damaged or altered.
@@ -187,7 +188,7 @@ class TrainFolder:
             raise StoreError(alteration_message(file))
         fault = extra("safetensors", "train").SafetensorError
         try:
-            return extra("safetensors.numpy", "train").load(data)
+            return rename_arrays(extra("safetensors.numpy", "train").load(data))
         except (fault, KeyError, TypeError, ValueError) as error:
             why = f"it is no complete safetensors file ({error})"
             raise StoreError(damage_message(file, why)) from error

@@ -37,7 +37,7 @@ def network(
         >>> from meanfield import flow
         >>> from meanfield.training import Recipe, TrainSpec, Variant
         >>> from meanfield.training import network, train
-        >>> recipe = Recipe(epochs=1, batch=1000, rate=1e-3)
+        >>> recipe = Recipe(epochs=1, batch_size=1000, learning_rate=1e-3)
         >>> spec = TrainSpec("patches", Variant("softmax"), recipe, (3,), {"patch": 14})
         >>> _ = train(spec, Path("digits"))
         >>> trained = network(Path("digits"), seed=3)

@@ -18,18 +18,18 @@ class Annealing(NamedTuple):
     Attributes:
         option: option of the attention that is a number, such as `temperature`.
         factor: factor between 0 and 1 by which it is multiplied before each epoch.
-        after: number of epochs before the decay begins; 0 for decay from the first.
+        delay: number of epochs before the decay begins; 0 for decay from the first.
 
     Examples:
         >>> from meanfield.training import Annealing, Recipe
-        >>> sharper = Annealing("temperature", factor=0.8, after=30)
-        >>> Recipe(epochs=70, batch=100, rate=1e-3, cooling=sharper).cooling.after
+        >>> sharper = Annealing("temperature", factor=0.8, delay=30)
+        >>> Recipe(70, 100, 1e-3, annealing=sharper).annealing.delay
         30
     """
 
     option: str
     factor: float
-    after: int
+    delay: int
 
 
 @dataclass(frozen=True)
@@ -38,12 +38,12 @@ class Recipe:
 
     Attributes:
         epochs: number of epochs.
-        batch: batch size, in samples.
-        rate: learning rate of the optimiser.
-        drops: milestones: epochs, counted from 1, at whose beginning the learning rate
-            is divided by ten.
+        batch_size: batch size, in samples.
+        learning_rate: learning rate of the optimiser.
+        milestones: epochs, counted from 1, at whose beginning the learning rate is
+            divided by ten.
         optimiser: `adam`, or `sgd` with momentum 0.9.
-        cooling: annealing of a number of the attentions; `None` for no annealing.
+        annealing: annealing of a number of the attentions; `None` for no annealing.
 
     Raises:
         InvalidInputError: if a number is not positive, or the annealing has a wrong
@@ -52,44 +52,46 @@ class Recipe:
 
     Examples:
         >>> from meanfield.training import Recipe
-        >>> recipe = Recipe(epochs=45, batch=100, rate=1e-3, drops=(35, 41))
+        >>> recipe = Recipe(
+        ...     epochs=45, batch_size=100, learning_rate=1e-3, milestones=(35, 41)
+        ... )
         >>> [f"{recipe.learning_rate_at(epoch):.0e}" for epoch in (1, 34, 35, 45)]
         ['1e-03', '1e-03', '1e-04', '1e-05']
     """
 
     epochs: int
-    batch: int
-    rate: float
-    drops: tuple[int, ...] = ()
+    batch_size: int
+    learning_rate: float
+    milestones: tuple[int, ...] = ()
     optimiser: str = "adam"
-    cooling: Annealing | None = None
+    annealing: Annealing | None = None
 
     DECAY_FACTOR: ClassVar[float] = 0.1
 
     def __post_init__(self) -> None:
-        for name in ("epochs", "batch", "rate"):
+        for name in ("epochs", "batch_size", "learning_rate"):
             if not getattr(self, name) > 0:
                 raise InvalidInputError(
                     f"`{name}` must be positive; got {getattr(self, name)}."
                 )
         optimisers[self.optimiser]
-        if self.cooling is not None:
-            self._check_annealing(self.cooling)
+        if self.annealing is not None:
+            self._check_annealing(self.annealing)
 
     def _check_annealing(self, annealing: Annealing) -> None:
         if not 0 < annealing.factor < 1:
             raise InvalidInputError(
-                "The factor of `cooling` must lie between 0 and 1; got "
+                "The factor of `annealing` must lie between 0 and 1; got "
                 f"{annealing.factor}."
             )
-        if not 0 <= annealing.after < self.epochs:
+        if not 0 <= annealing.delay < self.epochs:
             raise InvalidInputError(
-                f"The epoch of `cooling` must be from 0 to {self.epochs - 1}; got "
-                f"{annealing.after}."
+                f"The epoch of `annealing` must be from 0 to {self.epochs - 1}; got "
+                f"{annealing.delay}."
             )
 
     def learning_rate_at(self, epoch: int) -> float:
         """The learning rate of an epoch, counted from 1."""
-        return self.rate * self.DECAY_FACTOR ** sum(
-            epoch >= milestone for milestone in self.drops
+        return self.learning_rate * self.DECAY_FACTOR ** sum(
+            epoch >= milestone for milestone in self.milestones
         )

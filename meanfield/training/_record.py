@@ -39,17 +39,16 @@ from meanfield.storage.disk import (
 )
 from meanfield.storage.disk import read_record as read_sealed
 
+from ._old_names import rename_record
 from ._spec import TrainSpec
 
 RECORD = "training.json"
 OWNER = "training"
-SCHEMA = "meanfield-training-2"
-OLD_SCHEMA = "meanfield-training-1"  # of version 0.2
+SCHEMA = "meanfield-training-3"
+OLD_SCHEMAS = "meanfield-training-1", "meanfield-training-2"  # of version 0.2
 
 Digest = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
-WeightsFile = Annotated[
-    str, StringConstraints(pattern=r"^weights-\d{4,9}\.safetensors$")
-]
+Weights = Annotated[str, StringConstraints(pattern=r"^weights-\d{4,9}\.safetensors$")]
 Count = Annotated[int, Field(ge=0, lt=2**31)]
 Positive = Annotated[int, Field(gt=0, lt=2**31)]
 Numbers = list[FiniteFloat]
@@ -61,7 +60,7 @@ class StoredColumns(TypedDict):
     """JSON values of the statistics of column sums, for each seed."""
 
     rms: list[OfHeads]
-    near: list[OfHeads]
+    fraction_near: list[OfHeads]
     quantiles: list[list[list[Numbers]]]
     rms_first: list[OfHeads]
 
@@ -84,16 +83,16 @@ class StoredSpec(TypedDict):
     options: dict[str, Any]
     attention: str
     attention_options: dict[str, Any]
-    given: list[str]
+    frozen_arrays: list[str]
     mask: NotRequired[str]
     epochs: Positive
-    batch: Positive
-    rate: Annotated[PositiveFloat, Field(allow_inf_nan=False)]
-    drops: list[Count]
+    batch_size: Positive
+    learning_rate: Annotated[PositiveFloat, Field(allow_inf_nan=False)]
+    milestones: list[Count]
     optimiser: str
     seeds: Annotated[list[Annotated[int, Field(ge=0)]], Field(min_length=1)]
-    rehearsal: bool
-    cooling: NotRequired[tuple[str, FiniteFloat, Count]]
+    validation_split: bool
+    annealing: NotRequired[tuple[str, FiniteFloat, Count]]
 
 
 @with_config(ConfigDict(strict=True, extra="forbid"))
@@ -102,11 +101,11 @@ class StoredRecord(TypedDict):
 
     schema: str
     spec: StoredSpec
-    items: Digest
+    samples_digest: Digest
     epoch: Count
     log: list[StoredEntry]
     state: tuple[str, Digest]
-    weights: NotRequired[dict[WeightsFile, Digest]]
+    weights: NotRequired[dict[Weights, Digest]]
     plugins: NotRequired[dict[str, Digest]]
 
 
@@ -116,25 +115,24 @@ class Record:
 
     Attributes:
         spec: spec of the training run.
-        items: SHA-256 of the samples of the task.
+        samples_digest: SHA-256 of the samples of the task.
         epoch: number of completed epochs.
         log: entry for each completed epoch, and one before the first.
         state: name and SHA-256 of the file of arrays from which training resumes.
         weights: SHA-256 of each file of weights, by name.
         plugins: SHA-256 of each plugin of the training run, by name.
-        has_digests: whether the files have digests; those of version 0.2 have none and
-            cannot be verified.
+        has_digests: whether the weights have digests; in version 0.2 some have none.
 
     Examples:
         >>> from meanfield.training import Recipe, Record, TrainSpec, Variant
-        >>> recipe = Recipe(epochs=2, batch=100, rate=1e-3)
+        >>> recipe = Recipe(epochs=2, batch_size=100, learning_rate=1e-3)
         >>> spec = TrainSpec("patches", Variant("softmax"), recipe, (0,))
-        >>> Record(spec, items="…", epoch=1, log=(), state=("", "")).is_done
+        >>> Record(spec, samples_digest="…", epoch=1, log=(), state=("", "")).is_done
         False
     """
 
     spec: TrainSpec
-    items: str
+    samples_digest: str
     epoch: int
     log: tuple[Mapping[str, Any], ...]
     state: tuple[str, str]
@@ -155,17 +153,17 @@ def write_record(folder: Path, record: Record) -> None:
         ResourceError: if it cannot be written; the previous record then remains.
     """
     body = {
-        "schema": SCHEMA if record.has_digests else OLD_SCHEMA,
+        "schema": SCHEMA,
         "spec": record.spec.as_json(),
-        "items": record.items,
+        "samples_digest": record.samples_digest,
         "epoch": record.epoch,
         "state": list(record.state),
         "log": list(record.log),
     }
     if record.has_digests:
         body |= {"weights": dict(record.weights), "plugins": dict(record.plugins)}
-        body = add_digest(body)
-    replace_text(folder / RECORD, json.dumps(body, indent=1, allow_nan=False) + "\n")
+    text = json.dumps(add_digest(body), indent=1, allow_nan=False)
+    replace_text(folder / RECORD, text + "\n")
 
 
 def read_record(folder: Path) -> Record:
@@ -189,13 +187,13 @@ def read_record(folder: Path) -> Record:
         raise StoreError(alteration_message(folder / RECORD, str(error))) from error
     return Record(
         spec,
-        values["items"],
+        values["samples_digest"],
         values["epoch"],
         tuple(values["log"]),
         values["state"],
         values.get("weights", {}),
         plugins,
-        has_digests=values["schema"] == SCHEMA,
+        has_digests="weights" in values,
     )
 
 
@@ -240,13 +238,14 @@ def read_stored_record(folder: Path) -> StoredRecord:
     """
     file = folder / RECORD
     try:
-        body = read_sealed(file, SCHEMA, OLD_SCHEMA)
+        body = read_sealed(file, SCHEMA, OLD_SCHEMAS[0], OLD_SCHEMAS[1:])
     except (FileNotFoundError, NotADirectoryError) as error:
         raise InputFileError(
             f"There is no training run at `{folder}`; name the folder that `train "
             "start --out` wrote, or start one there."
         ) from error
-    values = validate_object(_reader(), body, file)
+    is_old = body.get("schema") != SCHEMA
+    values = validate_object(_reader(), rename_record(body) if is_old else body, file)
     for problem in _contradictions(values):
         raise StoreError(alteration_message(file, problem))
     return values
@@ -266,7 +265,7 @@ def _contradictions(values: StoredRecord) -> Iterator[str]:
         yield f"`log` lacks an entry for one of the epochs 0 to {epoch}, or has others"
     if values["state"][0] != f"state-{epoch:04d}.safetensors":
         yield f"`state` is not that of epoch {epoch}"
-    if values["schema"] == SCHEMA and not {"weights", "plugins"} <= values.keys():
+    if ("weights" in values) != ("plugins" in values):
         yield "it has no digests of weights and plugins"
     if any(epoch_of(name) > epoch for name in values.get("weights", {})):
         yield f"`weights` has files of epochs after {epoch}"

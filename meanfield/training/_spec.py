@@ -1,12 +1,15 @@
 """Training specs: everything that determines the result of a training run."""
 
 import dataclasses
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from meanfield._renamed import renaming_note
 from meanfield.errors import InvalidInputError
 
+from ._old_names import old_options, rename_options, rename_spec
 from ._recipe import Annealing, Recipe
 from ._task import AbstractTask, Split, tasks
 from .networks import Variant
@@ -24,8 +27,8 @@ class TrainSpec:
         recipe: optimiser settings.
         seeds: seeds of the networks, which are trained in parallel.
         options: options of the task.
-        rehearsal: whether networks are evaluated on a held-out quarter of the training
-            set instead of the test set, to choose learning rates.
+        validation_split: whether networks are evaluated on a held-out quarter of the
+            training set instead of the test set, to choose learning rates.
 
     Raises:
         UnknownNameError: if there is no such task.
@@ -34,7 +37,9 @@ class TrainSpec:
 
     Examples:
         >>> from meanfield.training import Recipe, TrainSpec, Variant
-        >>> recipe = Recipe(epochs=45, batch=100, rate=1e-3, drops=(35, 41))
+        >>> recipe = Recipe(
+        ...     epochs=45, batch_size=100, learning_rate=1e-3, milestones=(35, 41)
+        ... )
         >>> spec = TrainSpec("patches", Variant("softmax"), recipe, (0, 1))
         >>> TrainSpec.from_json(spec.as_json()) == spec
         True
@@ -45,10 +50,13 @@ class TrainSpec:
     recipe: Recipe
     seeds: tuple[int, ...]
     options: Mapping[str, Any] = field(default_factory=dict)
-    rehearsal: bool = False
+    validation_split: bool = False
 
     def __post_init__(self) -> None:
         tasks[self.task]
+        for old, new in old_options(self.task, self.options).items():
+            warnings.warn(renaming_note(old, new), DeprecationWarning, stacklevel=4)
+        object.__setattr__(self, "options", rename_options(self.task, self.options))
         different = len(set(self.seeds)) == len(self.seeds) > 0
         if not different or min(self.seeds) < 0 or max(self.seeds) >= SEEDS:
             raise InvalidInputError(
@@ -94,42 +102,48 @@ class TrainSpec:
         """Training and test samples of each seed."""
         task = self.build_task()
         splits = [task.split(seed) for seed in self.seeds]
-        return [s.validation_split() for s in splits] if self.rehearsal else splits
+        if self.validation_split:
+            return [split.validation_split() for split in splits]
+        return splits
 
     def as_json(self) -> dict[str, Any]:
         """JSON values, from which `from_json` restores the spec."""
-        variant, recipe = self.variant, self.recipe
+        variant, recipe, annealing = self.variant, self.recipe, self.recipe.annealing
         return {
             "task": self.task,
             "options": dict(self.options),
             "attention": variant.attention,
             "attention_options": dict(variant.options),
-            "given": list(variant.given),
+            "frozen_arrays": list(variant.frozen_arrays),
             "mask": variant.mask,
             "epochs": recipe.epochs,
-            "batch": recipe.batch,
-            "rate": recipe.rate,
-            "drops": list(recipe.drops),
+            "batch_size": recipe.batch_size,
+            "learning_rate": recipe.learning_rate,
+            "milestones": list(recipe.milestones),
             "optimiser": recipe.optimiser,
             "seeds": list(self.seeds),
-            "rehearsal": self.rehearsal,
-            **({} if recipe.cooling is None else {"cooling": list(recipe.cooling)}),
+            "validation_split": self.validation_split,
+            **({} if annealing is None else {"annealing": list(annealing)}),
         }
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> "TrainSpec":
-        """The spec with the given JSON values."""
-        names = ("epochs", "batch", "rate", "drops", "optimiser")
-        recipe = {name: values[name] for name in names}
-        annealing = Annealing(*values["cooling"]) if "cooling" in values else None
+        """The spec with the given JSON values, also those of version 0.2."""
+        values = rename_spec(values)
         attention = values["attention"], values["attention_options"]
+        frozen, mask = tuple(values["frozen_arrays"]), values.get("mask", "")
+        numbers = values["epochs"], values["batch_size"], values["learning_rate"]
+        milestones, annealing = tuple(values["milestones"]), values.get("annealing")
         return cls(
             task=values["task"],
-            variant=Variant(*attention, tuple(values["given"]), values.get("mask", "")),
+            variant=Variant(*attention, frozen, mask),
             recipe=Recipe(
-                **{**recipe, "drops": tuple(recipe["drops"]), "cooling": annealing}
+                *numbers,
+                milestones,
+                values["optimiser"],
+                None if annealing is None else Annealing(*annealing),
             ),
             seeds=tuple(values["seeds"]),
             options=values["options"],
-            rehearsal=values["rehearsal"],
+            validation_split=values["validation_split"],
         )

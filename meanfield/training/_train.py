@@ -74,7 +74,7 @@ def train(
     Examples:
         >>> from pathlib import Path
         >>> from meanfield.training import Recipe, TrainSpec, Variant, train
-        >>> recipe = Recipe(epochs=1, batch=1000, rate=1e-3)
+        >>> recipe = Recipe(epochs=1, batch_size=1000, learning_rate=1e-3)
         >>> spec = TrainSpec("patches", Variant("softmax"), recipe, (3,), {"patch": 28})
         >>> record = train(spec, Path("digits"))
         >>> record.is_done, sorted(record.log[-1]["test"])
@@ -86,8 +86,8 @@ def train(
     with single_precision():
         session = Session(spec, train_folder)
         state = session.trainer.start(spec.variant, spec.seeds)
-        if spec.recipe.cooling is not None:
-            state.check_annealing(spec.recipe.cooling, spec.recipe.epochs)
+        if spec.recipe.annealing is not None:
+            state.check_annealing(spec.recipe.annealing, spec.recipe.epochs)
         with train_folder.lock():
             train_folder.check_available()  # another process may have written meanwhile
             entry = session.evaluate(state, 0)
@@ -115,7 +115,7 @@ def resume(
     Examples:
         >>> from pathlib import Path
         >>> from meanfield.training import Recipe, TrainSpec, Variant, resume, train
-        >>> recipe = Recipe(epochs=1, batch=1000, rate=1e-3)
+        >>> recipe = Recipe(epochs=1, batch_size=1000, learning_rate=1e-3)
         >>> spec = TrainSpec("patches", Variant("softmax"), recipe, (3,), {"patch": 28})
         >>> record = train(spec, Path("digits"))
         >>> resume(Path("digits")) == record  # nothing is left to do
@@ -141,10 +141,10 @@ class Session:
         self.digest = digest_of(samples)
         splits = spec.splits()
         self.trains = np.stack([split.train for split in splits])
-        if spec.recipe.batch > self.trains.shape[1]:
+        if spec.recipe.batch_size > self.trains.shape[1]:
             raise InvalidInputError(
-                f"`batch` must be at most {self.trains.shape[1]}, the number of "
-                f"training samples; got {spec.recipe.batch}."
+                f"`batch_size` must be at most {self.trains.shape[1]}, the number of "
+                f"training samples; got {spec.recipe.batch_size}."
             )
         self.tests = jnp.asarray(np.stack([split.test for split in splits]))
         self.keys = role_keys(spec.seeds, NOISE)
@@ -155,7 +155,7 @@ class Session:
         Raises:
             StoreError: if its file is damaged, or the samples of the task have changed.
         """
-        if self.digest != record.items:
+        if self.digest != record.samples_digest:
             raise StoreError(
                 f"The samples of `{record.spec.task}` have changed since "
                 f"`{self.place.path}` was started. Install the same data, or start a "
@@ -191,11 +191,11 @@ class Session:
             SimulationError: if a loss is not finite.
         """
         recipe, seeds = self.spec.recipe, self.spec.seeds
-        batches = jnp.asarray(orders(seeds, epoch, self.trains, recipe.batch))
+        batches = jnp.asarray(orders(seeds, epoch, self.trains, recipe.batch_size))
         learning_rate = jnp.asarray(recipe.learning_rate_at(epoch), jnp.float32)
         keys = jax.vmap(jax.random.fold_in, (0, None))(self.keys, epoch)
-        if recipe.cooling is not None and epoch > recipe.cooling.after:
-            state = state.scale_option(recipe.cooling.option, recipe.cooling.factor)
+        if recipe.annealing is not None and epoch > recipe.annealing.delay:
+            state = state.scale_option(recipe.annealing.option, recipe.annealing.factor)
         state, losses = self.trainer.run_epoch(state, batches, keys, learning_rate)
         means = np.mean(np.asarray(losses, np.float64), axis=0)
         if not np.isfinite(means).all():

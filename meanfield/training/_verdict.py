@@ -21,29 +21,32 @@ class Verdict:
     """Verdict on the claim that the mean of paired differences is positive.
 
     Attributes:
-        word: `reproduced` if the interval lies above 0, `contradicted` if it lies below
-            0, else `undecided`; `not enough seeds` for fewer than three pairs.
+        conclusion: `reproduced` if the interval lies above 0, `contradicted` if it lies
+            below 0, else `undecided`; `not enough seeds` for fewer than three pairs.
         mean: mean of the differences.
         interval: 95 % confidence interval of the mean, by Student's t.
         median: median of the differences.
         deviation: standard deviation of the differences, with n − 1.
-        seen: smallest mean that this number of pairs detects with probability 0.9.
-        pairs: number of pairs.
+        detectable_effect: smallest mean that this number of pairs detects with
+            probability 0.9.
+        n_pairs: number of pairs.
 
     Examples:
         >>> from meanfield.training import verdict
-        >>> found = verdict([1.0, 1.7, -0.3, 0.5, 1.7], [0.0] * 5)
-        >>> found.word, round(found.mean, 2), [round(end, 1) for end in found.interval]
-        ('undecided', 0.92, [-0.1, 2.0])
+        >>> result = verdict([1.0, 1.7, -0.3, 0.5, 1.7], [0.0] * 5)
+        >>> result.conclusion, round(result.mean, 2)
+        ('undecided', 0.92)
+        >>> [round(end, 1) for end in result.interval]
+        [-0.1, 2.0]
     """
 
-    word: Conclusion
+    conclusion: Conclusion
     mean: float
     interval: tuple[float, float]
     median: float
     deviation: float
-    seen: float
-    pairs: int
+    detectable_effect: float
+    n_pairs: int
 
 
 def verdict(
@@ -61,9 +64,9 @@ def verdict(
 
     Examples:
         >>> from meanfield.training import verdict
-        >>> verdict([1.0, 1.1, 0.9], [0.0, 0.0, 0.0]).word
+        >>> verdict([1.0, 1.1, 0.9], [0.0, 0.0, 0.0]).conclusion
         'reproduced'
-        >>> verdict([1.0, 1.1], [0.0, 0.0]).word
+        >>> verdict([1.0, 1.1], [0.0, 0.0]).conclusion
         'not enough seeds'
     """
     first, second = np.asarray(candidate, float), np.asarray(baseline, float)
@@ -79,13 +82,13 @@ def verdict(
     reach = float(stats.t.ppf((1 + LEVEL) / 2, n - 1) * error) if n > 1 else np.inf
     interval = mean - reach, mean + reach
     return Verdict(
-        word=_conclusion(n, *interval),
+        conclusion=_conclusion(n, *interval),
         mean=mean,
         interval=interval,
         median=float(np.median(gaps)),
         deviation=deviation,
-        seen=float(np.sqrt(POWER_FACTOR) * error),
-        pairs=n,
+        detectable_effect=float(np.sqrt(POWER_FACTOR) * error),
+        n_pairs=n,
     )
 
 

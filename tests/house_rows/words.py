@@ -78,11 +78,11 @@ def leading_prepositions(root: Path, *folders: str) -> Counter[str]:
 def replaced_words(root: Path, *folders: str) -> Counter[str]:
     """Occurrences of words that the dictionary replaces, in code and texts."""
     pattern = re.compile(rf"(?<![a-z])(?:{'|'.join(_REPLACED_WORDS.split())})(?![a-z])")
-    skip = "_renamed.py"  # the table of old names
+    skip = ("_renamed.py", "_stored_names.py")  # the tables of old names
     texts = [
         "\n".join(source.lines).lower()
         for source in sources(root, *folders)
-        if source.path.name != skip
+        if source.path.name not in skip
     ]
     return Counter(word for text in texts for word in pattern.findall(text))
 

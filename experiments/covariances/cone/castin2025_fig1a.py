@@ -1,9 +1,12 @@
 """castin2025, Figure 1(a): softmax."""
 
-from experiments.covariances.definite import converging, over_definite_draws
+from experiments.covariances.definite import (
+    count_definite_draws,
+    with_corrected_reading,
+)
 from experiments.covariances.families import Recipe
-from experiments.covariances.figures import figure_of
-from experiments.covariances.measurements import over_random_values
+from experiments.covariances.figures import covariance_figure
+from experiments.covariances.measurements import count_random_values
 from experiments.covariances.parameters import P1, gaussian_entries
 from meanfield.theorems.covariances.clipped_euler import Rule
 
@@ -13,36 +16,36 @@ RECIPE = Recipe(
     code={**P1, "epsilon": 2**0.5},
 )
 
-PRINTED = figure_of(
+PRINTED = covariance_figure(
     "cone",
     "castin2025, Figure 1(a)",
-    seen="All paths turn upwards and leave through the top, almost parallel.",
+    description="All paths turn upwards and leave through the top, almost parallel.",
     title="Figure 1(a), softmax",
     claim=(
         "Where A + Aᵀ is negative definite, softmax covariances go to zero, whatever "
         "V. As printed; false for V with Gaussian entries."
     ),
     recipe=RECIPE,
-    extra=over_random_values,
+    extra=count_random_values,
     caption=(
-        "Of {random[draws]} other random draws of Q and V, {random[grow]} let an "
-        "isotropic start of trace one grow until t = {random[t]:.3g}, against the "
-        "claim, and {random[shrink]} let it shrink."
+        "For {random[grow]} of {random[draws]} other random draws of Q and V an "
+        "isotropic start of trace one has grown at t = {random[t]:.3g}, against the "
+        "claim."
     ),
 )
 
-EXPERIMENT = converging(
+EXPERIMENT = with_corrected_reading(
     PRINTED,
     RECIPE,
-    seen="All paths run down to the tip of the cone, which is zero.",
+    description="All paths run down to the tip of the cone, which is zero.",
     claim=(
         "Where A + Aᵀ is negative definite and V is symmetric and positive "
         "definite, softmax covariances go to zero."
     ),
-    extra=over_definite_draws,
+    extra=count_definite_draws,
     caption=(
-        "Of {others[draws]} other draws, also with VVᵀ, {others[to_zero]} send an "
-        "isotropic start of trace one to zero until t = {others[t]:.0e}, and "
-        "{others[blow_ups]} let it blow up."
+        "For {others[to_zero]} of {others[draws]} other draws with VVᵀ an isotropic "
+        "start of trace one goes to zero until t = {others[t]:.0e}, and for "
+        "{others[blow_ups]} it blows up."
     ),
 )

@@ -9,15 +9,15 @@ paper has a random V and its caption V = I; both readings here use V = I.
 import numpy as np
 
 from experiments.covariances.families import Recipe
-from experiments.covariances.figures import figure_of
-from experiments.covariances.measurements import on_the_line
+from experiments.covariances.figures import covariance_figure
+from experiments.covariances.measurements import distance_to_line
 from experiments.covariances.parameters import P2, P2_Q
 from meanfield.theorems.covariances.clipped_euler import Rule
 
-EXPERIMENT = figure_of(
+EXPERIMENT = covariance_figure(
     "cone",
     "castin2025, Figure 1(b)",
-    seen="All paths run down to the golden line, a ray of rank one.",
+    description="All paths run down to the golden line, a ray of rank one.",
     title="Figure 1(b), softmax, A of rank one",
     claim=(
         "Where A + Aᵀ is negative semidefinite of rank one and V = I, softmax "
@@ -28,7 +28,7 @@ EXPERIMENT = figure_of(
         rule=Rule(dt=0.5, rest=1e-4, bound=1e3),
         code={"epsilon": 2**0.5},
     ),
-    extra=lambda findings: on_the_line(findings, np.array(P2_Q[0])),
+    extra=lambda findings: distance_to_line(findings, np.array(P2_Q[0])),
     caption=(
         "At the end the distance to the closed form of the limits is at most "
         "{limit[distance][max]:.1e} for the solved covariances, and "

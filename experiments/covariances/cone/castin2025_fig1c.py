@@ -9,15 +9,15 @@ e_1 = 0$, a plane through the apex of the cone.
 import numpy as np
 
 from experiments.covariances.families import Recipe
-from experiments.covariances.figures import figure_of
-from experiments.covariances.measurements import on_the_plane
+from experiments.covariances.figures import covariance_figure
+from experiments.covariances.measurements import distance_to_plane
 from experiments.covariances.parameters import P2, P2_Q
 from meanfield.theorems.covariances.clipped_euler import Rule
 
-EXPERIMENT = figure_of(
+EXPERIMENT = covariance_figure(
     "cone",
     "castin2025, Figure 1(c)",
-    seen="All paths end on the golden plane, spread over it.",
+    description="All paths end on the golden plane, spread over it.",
     title="Figure 1(c), two heads, the second empty",
     claim=(
         "Where A + Aᵀ is negative semidefinite of rank one, the limits of multi-head "
@@ -27,12 +27,11 @@ EXPERIMENT = figure_of(
         text={**P2, "V": [[1.0, 0.0], [0.0, 0.0]], "starts": "grid:10:0.5"},
         rule=Rule(dt=0.5, rest=1e-4, bound=1e3),
     ),
-    extra=lambda findings: on_the_plane(findings, np.array(P2_Q[0])),
+    extra=lambda findings: distance_to_plane(findings, np.array(P2_Q[0])),
     caption=(
-        "The second head has {second_head[rows]} rows of Q and K, and its right-hand "
-        "side is {second_head[rate]:.0f} at every start. "
-        "The limits lie in a plane up to {plane[flatness]:.1e} (ratio of the smallest "
-        "and largest singular values of their coordinates), {plane[angle]:.1e} rad "
-        "from the closed form."
+        "The second head has {second_head[rows]} rows of Q and K, so its right-hand "
+        "side is {second_head[rate]:.0f}. The limits lie in a plane up to "
+        "{plane[flatness]:.1e} (ratio of the smallest and largest singular values of "
+        "their coordinates), at an angle of {plane[angle]:.1e} rad to the closed form."
     ),
 )

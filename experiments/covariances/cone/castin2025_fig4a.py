@@ -1,10 +1,10 @@
 """castin2025, Figure 4(a): the same as Figure 1(a)."""
 
 from experiments.covariances.cone import castin2025_fig1a
-from experiments.covariances.figures import drawing, printed_again
+from experiments.covariances.figures import make_draw, reprinted
 
-EXPERIMENT = printed_again(
+EXPERIMENT = reprinted(
     castin2025_fig1a.EXPERIMENT,
     "castin2025, Figure 4(a), as 1(a)",
-    drawing("cone", "Figure 4(a), softmax"),
+    make_draw("cone", "Figure 4(a), softmax"),
 )

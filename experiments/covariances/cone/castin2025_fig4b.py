@@ -1,8 +1,8 @@
 """castin2025, Figure 4(b): L2."""
 
-from experiments.covariances.definite import converging
+from experiments.covariances.definite import with_corrected_reading
 from experiments.covariances.families import Recipe
-from experiments.covariances.figures import figure_of
+from experiments.covariances.figures import covariance_figure
 from experiments.covariances.parameters import P1, P1_Q, gaussian_entries, scaled
 from meanfield.theorems.covariances.clipped_euler import Rule
 
@@ -12,10 +12,12 @@ RECIPE = Recipe(
     code={**P1, "Q": scaled(P1_Q, 2**-0.5)},
 )
 
-PRINTED = figure_of(
+PRINTED = covariance_figure(
     "cone",
     "castin2025, Figure 4(b)",
-    seen="All paths turn upwards and leave almost parallel, but in infinite time.",
+    description=(
+        "All paths turn upwards and leave almost parallel, but in infinite time."
+    ),
     title="Figure 4(b), L2",
     claim=(
         "Where A + Aᵀ is negative definite, L2 covariances go to zero, whatever V. As "
@@ -24,10 +26,10 @@ PRINTED = figure_of(
     recipe=RECIPE,
 )
 
-EXPERIMENT = converging(
+EXPERIMENT = with_corrected_reading(
     PRINTED,
     RECIPE,
-    seen="All paths run down to the tip of the cone, which is zero.",
+    description="All paths run down to the tip of the cone, which is zero.",
     claim=(
         "Where K = -Q is invertible and V is symmetric and positive definite, L2 "
         "covariances go to zero."

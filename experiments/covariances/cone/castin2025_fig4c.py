@@ -1,8 +1,11 @@
 """castin2025, Figure 4(c): two heads."""
 
-from experiments.covariances.definite import converging, over_definite_draws
+from experiments.covariances.definite import (
+    count_definite_draws,
+    with_corrected_reading,
+)
 from experiments.covariances.families import Recipe
-from experiments.covariances.figures import figure_of
+from experiments.covariances.figures import covariance_figure
 from experiments.covariances.parameters import P1, gaussian_entries
 from meanfield.theorems.covariances.clipped_euler import Rule
 
@@ -12,10 +15,10 @@ RECIPE = Recipe(
     code={**P1},
 )
 
-PRINTED = figure_of(
+PRINTED = covariance_figure(
     "cone",
     "castin2025, Figure 4(c)",
-    seen="All paths swing to one side, and leave along the surface.",
+    description="All paths swing to one side, and leave along the surface.",
     title="Figure 4(c), two heads",
     claim=(
         "Where A + Aᵀ is negative definite, multi-head covariances go to zero, "
@@ -24,22 +27,22 @@ PRINTED = figure_of(
     recipe=RECIPE,
 )
 
-EXPERIMENT = converging(
+EXPERIMENT = with_corrected_reading(
     PRINTED,
     RECIPE,
-    seen="All paths run down to the tip of the cone, which is zero.",
+    description="All paths run down to the tip of the cone, which is zero.",
     claim=(
         "Where K = -Q is invertible and V is symmetric and positive definite, "
         "multi-head covariances never blow up, and go to zero if no other "
         "covariance is at rest."
     ),
-    extra=over_definite_draws,
+    extra=count_definite_draws,
     caption=(
-        "Here {others[here]} at rest; of {others[draws]} other draws, also with VVᵀ, "
-        "{others[with_rest]} have a ray of covariances at rest. Until t = "
+        "Rays of covariances at rest: {others[n_rays]} here, and one in "
+        "{others[with_rest]} of {others[draws]} other draws with VVᵀ. Until t = "
         "{others[t]:.0e} an isotropic start of trace one comes to rest in "
-        "{others[to_rest_with_rest]} of these, and goes to zero in "
-        "{others[to_zero_without_rest]} of the others; it blows up in "
+        "{others[to_rest_with_rest]} of these, goes to zero in "
+        "{others[to_zero_without_rest]} of the others, and blows up in "
         "{others[blow_ups]}."
     ),
 )

@@ -1,10 +1,10 @@
 """castin2025, Figure 5(a): the same as Figure 4(b)."""
 
 from experiments.covariances.cone import castin2025_fig4b
-from experiments.covariances.figures import drawing, printed_again
+from experiments.covariances.figures import make_draw, reprinted
 
-EXPERIMENT = printed_again(
+EXPERIMENT = reprinted(
     castin2025_fig4b.EXPERIMENT,
     "castin2025, Figure 5(a), as 4(b)",
-    drawing("cone", "Figure 5(a), L2"),
+    make_draw("cone", "Figure 5(a), L2"),
 )

@@ -8,15 +8,15 @@ $\Sigma^{-1}$ also moves by multiples of $qq^\top$, and its limits are the same.
 import numpy as np
 
 from experiments.covariances.families import Recipe
-from experiments.covariances.figures import figure_of
-from experiments.covariances.measurements import on_the_line
+from experiments.covariances.figures import covariance_figure
+from experiments.covariances.measurements import distance_to_line
 from experiments.covariances.parameters import P2, P2_Q, scaled
 from meanfield.theorems.covariances.clipped_euler import Rule
 
-EXPERIMENT = figure_of(
+EXPERIMENT = covariance_figure(
     "cone",
     "castin2025, Figure 5(b)",
-    seen="All paths run down to the golden line, as for softmax.",
+    description="All paths run down to the golden line, as for softmax.",
     title="Figure 5(b), L2, A of rank one",
     claim=(
         "Where A + Aᵀ is negative semidefinite of rank one and V = I, L2 covariances "
@@ -27,7 +27,7 @@ EXPERIMENT = figure_of(
         rule=Rule(dt=0.5, rest=1e-4, bound=1e3),
         code={"Q": scaled(P2_Q, 2**-0.5)},
     ),
-    extra=lambda findings: on_the_line(findings, np.array(P2_Q[0])),
+    extra=lambda findings: distance_to_line(findings, np.array(P2_Q[0])),
     caption=(
         "At the end the distance to the closed form of the limits is at most "
         "{limit[distance][max]:.1e} for the solved covariances, and "

@@ -1,14 +1,16 @@
 """castin2025, Figure 5(c): L2, generic parameters."""
 
 from experiments.covariances.families import Recipe
-from experiments.covariances.figures import figure_of
+from experiments.covariances.figures import covariance_figure
 from experiments.covariances.parameters import P3, P3_Q, scaled
 from meanfield.theorems.covariances.clipped_euler import Rule
 
-EXPERIMENT = figure_of(
+EXPERIMENT = covariance_figure(
     "cone",
     "castin2025, Figure 5(c)",
-    seen=("Paths fall to the surface and end along two of its lines, or near the tip."),
+    description=(
+        "Paths fall to the surface and end along two of its lines, or near the tip."
+    ),
     title="Figure 5(c), L2, generic parameters",
     claim=(
         "For generic parameters, L2 covariances converge to limits of low rank, close "

@@ -1,8 +1,8 @@
 """castin2025, Figure 7(a): Sinkhorn."""
 
-from experiments.covariances.definite import converging
+from experiments.covariances.definite import with_corrected_reading
 from experiments.covariances.families import Recipe
-from experiments.covariances.figures import figure_of
+from experiments.covariances.figures import covariance_figure
 from experiments.covariances.parameters import P1, gaussian_entries
 from meanfield.theorems.covariances.clipped_euler import Rule
 
@@ -12,10 +12,12 @@ RECIPE = Recipe(
     code={**P1},
 )
 
-PRINTED = figure_of(
+PRINTED = covariance_figure(
     "cone",
     "castin2025, Figure 7(a)",
-    seen="All paths turn upwards and leave almost parallel, but in infinite time.",
+    description=(
+        "All paths turn upwards and leave almost parallel, but in infinite time."
+    ),
     title="Figure 7(a), Sinkhorn",
     claim=(
         "Where A + Aᵀ is negative definite, Sinkhorn covariances go to zero, whatever "
@@ -24,10 +26,10 @@ PRINTED = figure_of(
     recipe=RECIPE,
 )
 
-EXPERIMENT = converging(
+EXPERIMENT = with_corrected_reading(
     PRINTED,
     RECIPE,
-    seen="All paths run down to the tip of the cone, which is zero.",
+    description="All paths run down to the tip of the cone, which is zero.",
     claim=(
         "Where K = -Q is invertible and V is symmetric and positive definite, "
         "Sinkhorn covariances go to zero."

@@ -1,14 +1,16 @@
 """castin2025, Figure 2(a): softmax."""
 
 from experiments.covariances.families import Recipe
-from experiments.covariances.figures import figure_of
+from experiments.covariances.figures import covariance_figure
 from experiments.covariances.parameters import P4
 from meanfield.theorems.covariances.clipped_euler import Rule
 
-EXPERIMENT = figure_of(
+EXPERIMENT = covariance_figure(
     "disc",
     "castin2025, Figure 2(a)",
-    seen=("Straight paths fan out from the lower right and end all around the rim."),
+    description=(
+        "Straight paths fan out from the lower right and end all around the rim."
+    ),
     title="Figure 2(a), softmax",
     claim=(
         "Where A + Aᵀ is positive definite and V = I, softmax covariances blow up in "

@@ -1,14 +1,16 @@
 """castin2025, Figure 2(b): two heads."""
 
 from experiments.covariances.families import Recipe
-from experiments.covariances.figures import figure_of
+from experiments.covariances.figures import covariance_figure
 from experiments.covariances.parameters import P4
 from meanfield.theorems.covariances.clipped_euler import Rule
 
-EXPERIMENT = figure_of(
+EXPERIMENT = covariance_figure(
     "disc",
     "castin2025, Figure 2(b)",
-    seen=("Paths bend to two points of the rim; nearly all take the one on the left."),
+    description=(
+        "Paths bend to two points of the rim; nearly all take the one on the left."
+    ),
     title="Figure 2(b), two heads",
     claim=(
         "Where A + Aᵀ is positive definite and V = I, multi-head covariances blow up "

@@ -1,14 +1,14 @@
 """castin2025, Figure 2(c): L2."""
 
 from experiments.covariances.families import Recipe
-from experiments.covariances.figures import figure_of
+from experiments.covariances.figures import covariance_figure
 from experiments.covariances.parameters import P4, P4_Q, scaled
 from meanfield.theorems.covariances.clipped_euler import Rule
 
-EXPERIMENT = figure_of(
+EXPERIMENT = covariance_figure(
     "disc",
     "castin2025, Figure 2(c)",
-    seen="Paths bend towards the rim on the left and below; none blows up.",
+    description="Paths bend towards the rim on the left and below; none blows up.",
     title="Figure 2(c), L2",
     claim=(
         "Where A + Aᵀ is positive definite and V = I, L2 covariances diverge, but not "

@@ -1,14 +1,14 @@
 """castin2025, Figure 2(d): softmax, generic parameters."""
 
 from experiments.covariances.families import Recipe
-from experiments.covariances.figures import figure_of
+from experiments.covariances.figures import covariance_figure
 from experiments.covariances.parameters import P5
 from meanfield.theorems.covariances.clipped_euler import Rule
 
-EXPERIMENT = figure_of(
+EXPERIMENT = covariance_figure(
     "disc",
     "castin2025, Figure 2(d)",
-    seen=(
+    description=(
         "Most paths gather along an arc and end together at the right; those that "
         "start in a strip at the left escape to another point."
     ),

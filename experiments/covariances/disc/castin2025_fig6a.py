@@ -1,10 +1,10 @@
 """castin2025, Figure 6(a): the same as Figure 2(d)."""
 
 from experiments.covariances.disc import castin2025_fig2d
-from experiments.covariances.figures import drawing, printed_again
+from experiments.covariances.figures import make_draw, reprinted
 
-EXPERIMENT = printed_again(
+EXPERIMENT = reprinted(
     castin2025_fig2d.EXPERIMENT,
     "castin2025, Figure 6(a), as 2(d)",
-    drawing("disc", "Figure 6(a), softmax, generic parameters"),
+    make_draw("disc", "Figure 6(a), softmax, generic parameters"),
 )

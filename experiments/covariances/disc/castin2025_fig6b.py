@@ -1,14 +1,14 @@
 """castin2025, Figure 6(b): L2, generic parameters."""
 
 from experiments.covariances.families import Recipe
-from experiments.covariances.figures import figure_of
+from experiments.covariances.figures import covariance_figure
 from experiments.covariances.parameters import P3_Q, P5, scaled
 from meanfield.theorems.covariances.clipped_euler import Rule
 
-EXPERIMENT = figure_of(
+EXPERIMENT = covariance_figure(
     "disc",
     "castin2025, Figure 6(b)",
-    seen=(
+    description=(
         "Paths gather along an arc and end at the right, or at its other end; none "
         "blows up."
     ),

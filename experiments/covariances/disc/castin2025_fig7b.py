@@ -1,14 +1,14 @@
 """castin2025, Figure 7(b): Sinkhorn."""
 
 from experiments.covariances.families import Recipe
-from experiments.covariances.figures import figure_of
+from experiments.covariances.figures import covariance_figure
 from experiments.covariances.parameters import P4
 from meanfield.theorems.covariances.clipped_euler import Rule
 
-EXPERIMENT = figure_of(
+EXPERIMENT = covariance_figure(
     "disc",
     "castin2025, Figure 7(b)",
-    seen=(
+    description=(
         "Straight paths fan out from the lower right, as for softmax, and end all "
         "around the rim."
     ),

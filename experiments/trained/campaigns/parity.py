@@ -30,24 +30,24 @@ PARITY = Campaign(
     protocols={
         "paper": Protocol(
             CONDITIONS,
-            Recipe(epochs=30, batch=100, rate=1e-3, drops=(24, 28)),
-            rehearsing=(0, 1),
+            Recipe(epochs=30, batch_size=100, learning_rate=1e-3, milestones=(24, 28)),
+            tuning_seeds=(0, 1),
             seeds=tuple(range(5)),
-            rehearsal=Recipe(epochs=10, batch=100, rate=1e-3),
+            tuning_recipe=Recipe(epochs=10, batch_size=100, learning_rate=1e-3),
         ),
         "quick": Protocol(
             {"40": {"count": 40, "layers": 1, "patch": 14}},
-            Recipe(epochs=1, batch=100, rate=1e-3),
-            rehearsing=(),
+            Recipe(epochs=1, batch_size=100, learning_rate=1e-3),
+            tuning_seeds=(),
             seeds=(0, 1),
         ),
     },
-    items="4 000 digits an epoch, of which 40, 400 and 4 000 are distinct",
+    samples="4 000 digits an epoch (40, 400 or 4 000 distinct ones)",
     published=(
-        "Table 1, of cats and dogs, from 1 %, 10 % and all of 25 000: softmax 49.71, "
-        "57.25, 78.49; differential 53.78, 67.34, 78.85; Sinkhorn 55.07, "
-        "69.56, 79.12; sliced 55.66, 71.49, 79.47."
+        "Published in Table 1, for 1 %, 10 % and all of 25 000 images of cats and "
+        "dogs: softmax 49.71, 57.25, 78.49; differential 53.78, 67.34, 78.85; "
+        "Sinkhorn 55.07, 69.56, 79.12; sliced 55.66, 71.49, 79.47."
     ),
-    rates_of="4000",
+    tuning_condition="4000",
     untuned=("sliced",),
 )

@@ -20,19 +20,21 @@ PATCHES = Campaign(
     protocols={
         "paper": Protocol(
             CONDITIONS,
-            Recipe(epochs=200, batch=100, rate=1e-3, drops=(156, 183)),
-            rehearsing=(0, 1),
+            Recipe(
+                epochs=200, batch_size=100, learning_rate=1e-3, milestones=(156, 183)
+            ),
+            tuning_seeds=(0, 1),
             seeds=tuple(range(10)),
         ),
         "quick": Protocol(
             {name: CONDITIONS[name] for name in ("28", "14")},
-            Recipe(epochs=2, batch=100, rate=1e-3),
-            rehearsing=(),
+            Recipe(epochs=2, batch_size=100, learning_rate=1e-3),
+            tuning_seeds=(),
             seeds=(0, 1),
         ),
     },
-    items=("4 000 digits shifted by up to 2 pixels, in patches of side 28, 14 and 7"),
-    alike=("28",),
+    samples="4 000 digits (shifted by up to 2 pixels, in patches of side 28, 14 or 7)",
+    equal=("28",),
     published="The papers print curves and no numbers.",
     untuned=("sliced",),
 )

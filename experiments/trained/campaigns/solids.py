@@ -28,21 +28,21 @@ SOLIDS = Campaign(
     protocols={
         "paper": Protocol(
             CONDITIONS,
-            Recipe(epochs=30, batch=64, rate=1e-3, drops=(20,)),
-            rehearsing=(0, 1),
+            Recipe(epochs=30, batch_size=64, learning_rate=1e-3, milestones=(20,)),
+            tuning_seeds=(0, 1),
             seeds=tuple(range(5)),
-            rehearsal=Recipe(epochs=8, batch=64, rate=1e-3),
+            tuning_recipe=Recipe(epochs=8, batch_size=64, learning_rate=1e-3),
         ),
         "quick": Protocol(
             {"32": {"points": 32}},
-            Recipe(epochs=1, batch=64, rate=1e-3),
-            rehearsing=(),
+            Recipe(epochs=1, batch_size=64, learning_rate=1e-3),
+            tuning_seeds=(),
             seeds=(0, 1),
         ),
     },
-    items="2 000 clouds of 16 solids",
+    samples="2 000 clouds of 16 solids",
     published=(
-        "Published medians, on ModelNet40 and 5 000 points: softmax 86.3, Sinkhorn of "
+        "Published medians on ModelNet40 and 5 000 points: softmax 86.3, Sinkhorn with "
         "21 half-steps 88.4, sliced 89.5."
     ),
     untuned=("sliced",),

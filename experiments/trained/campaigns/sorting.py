@@ -17,23 +17,23 @@ SORTING = Campaign(
     claims=(("sparse", "local"), ("sparse", "softmax"), ("softmax", "local")),
     protocols={
         "paper": Protocol(
-            {"8": {"length": 8, "taught": 12800}},
-            Recipe(epochs=10, batch=128, rate=1e-3, drops=(9,)),
-            rehearsing=(0, 1),
+            {"8": {"length": 8, "n_train": 12800}},
+            Recipe(epochs=10, batch_size=128, learning_rate=1e-3, milestones=(9,)),
+            tuning_seeds=(0, 1),
             seeds=tuple(range(5)),
-            rehearsal=Recipe(epochs=3, batch=128, rate=1e-3),
+            tuning_recipe=Recipe(epochs=3, batch_size=128, learning_rate=1e-3),
         ),
         "quick": Protocol(
-            {"4": {"length": 4, "taught": 1280, "examined": 100}},
-            Recipe(epochs=2, batch=128, rate=1e-3),
-            rehearsing=(),
+            {"4": {"length": 4, "n_train": 1280, "n_test": 100}},
+            Recipe(epochs=2, batch_size=128, learning_rate=1e-3),
+            tuning_seeds=(),
             seeds=(0, 1),
         ),
     },
-    items="12 800 sequences of up to 8 symbols, evaluated on up to 16",
+    samples="12 800 sequences of up to 8 symbols (of up to 16 in the test)",
     published=(
-        "Table 1, of up to 256 symbols: dense 45.69; local, blocks of 32, 21.12; "
-        "sparse, of 8, 16 and 32, 43.65, 48.23, 49.24."
+        "Published in Table 1, for up to 256 symbols: dense 45.69; local, blocks of "
+        "32, 21.12; sparse, of 8, 16 and 32, 43.65, 48.23, 49.24."
     ),
     untuned=("softmax", "local", "sparse"),
 )

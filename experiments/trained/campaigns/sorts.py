@@ -17,29 +17,29 @@ from typing_extensions import override
 
 from experiments.trained.campaign import Campaign, Protocol
 from experiments.trained.campaigns.parity import PARITY
-from experiments.trained.records import Line, archive, packed, scored
+from experiments.trained.records import Line, archive, pack_bits, score_lines
 from meanfield.reproduce import Case, Size
 from meanfield.training import Annealing, Recipe, TrainSpec, Variant, evaluate
 
 HARD = Variant("esp", {"slices": 8, "tau": 0.1})
 FALL = 0.8  # factor on the temperature before each epoch
-CURVES = "rms", "near", "quantiles", "rms_first", "test_correct"
+CURVES = "rms", "fraction_near", "quantiles", "rms_first", "test_correct"
 
 
-def _on(recipe: Recipe, epochs: int) -> Recipe:
+def _longer_recipe(recipe: Recipe, epochs: int) -> Recipe:
     return replace(recipe, epochs=epochs)
 
 
-def _sharper(recipe: Recipe, epochs: int) -> Recipe:
-    cooling = Annealing("temperature", FALL, after=recipe.epochs)
-    return replace(recipe, epochs=epochs, cooling=cooling)
+def _sharper_recipe(recipe: Recipe, epochs: int) -> Recipe:
+    annealing = Annealing("temperature", FALL, delay=recipe.epochs)
+    return replace(recipe, epochs=epochs, annealing=annealing)
 
 
-TAUGHT: Mapping[str, Callable[[Recipe, int], Recipe]] = {
+RECIPES: Mapping[str, Callable[[Recipe, int], Recipe]] = {
     "initial": lambda recipe, _: recipe,
-    "longer": _on,
-    "sharp": _sharper,
-    "hard": _sharper,
+    "longer": _longer_recipe,
+    "sharp": _sharper_recipe,
+    "hard": _sharper_recipe,
 }
 
 
@@ -48,36 +48,36 @@ class SortModes(Campaign):
     """Sliced networks of `parity`, trained further."""
 
     @override
-    def chosen(self, case: Case, name: str, condition: str) -> TrainSpec:
-        first = PARITY.chosen(case, "sliced", condition)
+    def tuned_spec(self, case: Case, name: str, condition: str) -> TrainSpec:
+        first = PARITY.tuned_spec(case, "sliced", condition)
         epochs = self.protocols[case.size].recipe.epochs
-        return replace(first, recipe=TAUGHT[name](first.recipe, epochs))
+        return replace(first, recipe=RECIPES[name](first.recipe, epochs))
 
     @override
     def lines(self, case: Case, name: str, spec: TrainSpec) -> list[Line]:
-        lines_of = scored if spec.recipe.cooling is None else _sharp_and_hard
+        lines_of = score_lines if spec.recipe.annealing is None else _sharp_and_hard
         lines = archive(PARITY.task, case.size, lines_of).lines(spec)
         if self.variants[name] != spec.variant:
-            lines = [_of_hard_sorts(line) for line in lines]
+            lines = [_with_hard_sorts(line) for line in lines]
         return [{key: line[key] for key in line if key not in CURVES} for line in lines]
 
     @override
-    def at_an_end(self, spec: TrainSpec, size: Size) -> bool:
-        return PARITY.at_an_end(spec, size)
+    def is_rate_at_end(self, spec: TrainSpec, size: Size) -> bool:
+        return PARITY.is_rate_at_end(spec, size)
 
 
-def softness(case: Case) -> list[float]:
+def column_errors(case: Case) -> list[float]:
     """Error of the column sums before the sorts sharpen, for each seed."""
     protocol = SORTS.protocols[case.size]
     (condition,) = protocol.conditions
-    spec = SORTS.chosen(case, "longer", condition)
-    first = SORTS.chosen(case, "initial", condition).recipe.epochs
+    spec = SORTS.tuned_spec(case, "longer", condition)
+    first = SORTS.tuned_spec(case, "initial", condition).recipe.epochs
     lines = archive(PARITY.task, case.size).lines(spec)
     rms = [line["rms"][line["epochs"].index(first)] for line in lines]
     return [sum(map(sum, layers)) / sum(map(len, layers)) for layers in rms]
 
 
-def _of_hard_sorts(line: Line) -> Line:
+def _with_hard_sorts(line: Line) -> Line:
     """The line of a network evaluated with hard sorts."""
     return {**line, "correct": line["hard"], "seconds": 0.0}
 
@@ -85,10 +85,13 @@ def _of_hard_sorts(line: Line) -> Line:
 def _sharp_and_hard(folder: Path) -> list[Line]:
     """Lines of a training run, with the accuracy of hard sorts in the same networks."""
     hard = evaluate(folder, HARD)["correct"]
-    return [{**line, "hard": packed(hard[i])} for i, line in enumerate(scored(folder))]
+    return [
+        {**line, "hard": pack_bits(hard[i])}
+        for i, line in enumerate(score_lines(folder))
+    ]
 
 
-def _longer(size: Size, epochs: int) -> Protocol:
+def _longer_protocol(size: Size, epochs: int) -> Protocol:
     """The protocol of `parity` with all images, and with more epochs."""
     protocol = PARITY.protocols[size]
     name, options = list(protocol.conditions.items())[-1]
@@ -110,12 +113,15 @@ SORTS = SortModes(
         ("sharp", "longer"),
         ("hard", "longer"),
     ),
-    protocols={"paper": _longer("paper", 50), "quick": _longer("quick", 2)},
-    items="4 000 digits an epoch",
+    protocols={
+        "paper": _longer_protocol("paper", 50),
+        "quick": _longer_protocol("quick", 2),
+    },
+    samples="4 000 digits an epoch",
     published=(
-        "Table 1, of cats and dogs, from 1 %, 10 %, 25 % and all of 25 000: initial "
-        "55.66, 71.49, 75.40, 79.47; after 40 epochs of 340 sharp 57.86, 72.22, 75.92, "
-        "80.61, and hard 58.52, 72.71, 75.92, 81.23."
+        "Published in Table 1, for 1 %, 10 %, 25 % and all of 25 000 images of cats "
+        "and dogs: initial 55.66, 71.49, 75.40, 79.47; after 40 epochs of 340 sharp "
+        "57.86, 72.22, 75.92, 80.61, and hard 58.52, 72.71, 75.92, 81.23."
     ),
     untuned=("initial", "longer", "sharp", "hard"),
 )

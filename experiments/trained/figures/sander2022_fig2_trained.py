@@ -1,4 +1,4 @@
-"""sander2022, Figure 2, for networks trained here: column sums over epochs.
+"""sander2022, Figure 2, for networks trained here: column sums by epoch.
 
 In the paper the column sums of softmax matrices approach one during training. Here they
 are those of the networks of `sander2022_fig6.py` with the smallest patches, at 50 test
@@ -6,6 +6,7 @@ digits: before the first epoch, after each of the first ten, and after every ten
 class token is one of the tokens.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -17,28 +18,25 @@ from experiments.trained.campaigns.patches import PATCHES
 from experiments.trained.panels import colours
 from experiments.trained.records import Line
 from meanfield.plotting import style
-from meanfield.reproduce import Case, Experiment, Findings
+from meanfield.reproduce import Case, Experiment, Findings, Rows
 
 QUANTILES = (5, 25, 50, 75, 95)  # percent, as records have them
-FEW = 3  # smallest number of seeds for a verdict
+MIN_SEEDS = 3  # for a conclusion
 LEVEL = 0.05
-LOWEST = 0.03  # of the drawing
+LOWEST = 0.03  # lower end of the axis
 
 
 def compute(case: Case) -> Findings:
     """Quantiles of column sums, and the number of seeds that come closer to one."""
     trained = PATCHES.networks(case)
     patch = list(trained.protocol.conditions)[-1]
-    lines = {name: own for (name, p), own in trained.lines.items() if p == patch}
+    lines = {name: part for (name, p), part in trained.lines.items() if p == patch}
+    quantiles = [
+        [_values_of_head(line, "quantiles") for line in part] for part in lines.values()
+    ]
+    dims = ("variant", "seed", "epoch", "quantile")
     data = xr.Dataset(
-        {
-            "sums": (
-                ("variant", "seed", "epoch", "quantile"),
-                np.array(
-                    [[_of_head(n, "quantiles") for n in own] for own in lines.values()]
-                ),
-            ),
-        },
+        {"sums": (dims, np.array(quantiles))},
         {
             "variant": list(lines),
             "epoch": lines["softmax"][0]["epochs"],
@@ -52,38 +50,38 @@ def compute(case: Case) -> Findings:
             "patch": patch,
             "seeds": len(trained.protocol.seeds),
             "epochs": trained.protocol.recipe.epochs,
-            **{name: _moved(own) for name, own in lines.items()},
+            **{name: _summarise(part) for name, part in lines.items()},
         },
         data={"columns": data},
     )
 
 
-def _moved(lines: list[Line]) -> dict[str, Any]:
+def _summarise(lines: list[Line]) -> dict[str, Any]:
     """Column sums of a variant before and after training, medians, and a verdict."""
-    rms = np.array([_of_head(line, "rms") for line in lines])
-    near = np.array([_of_head(line, "near") for line in lines])
-    falls = int(np.sum(rms[:, -1] < rms[:, 0]))
+    rms = np.array([_values_of_head(line, "rms") for line in lines])
+    near = np.array([_values_of_head(line, "fraction_near") for line in lines])
+    n_decreasing = int(np.sum(rms[:, -1] < rms[:, 0]))
     return {
         "rms_start": float(np.median(rms[:, 0])),
         "rms_end": float(np.median(rms[:, -1])),
-        "rms_most": float(np.median(rms.max(axis=1))),
-        "near_start": float(np.median(near[:, 0])),
-        "near_end": float(np.median(near[:, -1])),
-        "falls": falls,
-        "word": _word(falls, len(lines)),
+        "rms_max": float(np.median(rms.max(axis=1))),
+        "fraction_near_start": float(np.median(near[:, 0])),
+        "fraction_near_end": float(np.median(near[:, -1])),
+        "n_decreasing": n_decreasing,
+        "conclusion": _conclusion(n_decreasing, len(lines)),
     }
 
 
-def _word(falls: int, n: int) -> str:
-    """Verdict of a sign test on whether more seeds fall than rise."""
-    if n < FEW:
+def _conclusion(n_decreasing: int, n: int) -> str:
+    """Conclusion of a sign test on whether the distance decreases for more seeds."""
+    if n < MIN_SEEDS:
         return "not enough seeds"
-    if stats.binomtest(falls, n).pvalue >= LEVEL:
+    if stats.binomtest(n_decreasing, n).pvalue >= LEVEL:
         return "undecided"
-    return "reproduced" if falls > n / 2 else "contradicted"
+    return "reproduced" if n_decreasing > n / 2 else "contradicted"
 
 
-def _of_head(line: Line, name: str) -> np.ndarray:
+def _values_of_head(line: Line, name: str) -> np.ndarray:
     """Recorded values of the single head, by epoch."""
     return np.array(line[name])[:, 0, 0]
 
@@ -117,19 +115,35 @@ def draw(findings: Findings) -> Figure:
     return figure
 
 
+def table(numbers: Mapping[str, Any]) -> Rows:
+    """Column sums before and after training, by attention."""
+    names = [name for name in PATCHES.variants if name in numbers]
+    labels = {
+        "rms_start": ("distance from one before training, rms", ".1g"),
+        "rms_end": ("after training", ".2f"),
+        "rms_max": ("largest over epochs", ".2f"),
+        "n_decreasing": ("networks in which it decreases", "d"),
+        "fraction_near_start": ("within a factor of two of one, before", ".0%"),
+        "fraction_near_end": ("after training", ".0%"),
+        "conclusion": ("conclusion", "s"),
+    }
+    rows = [
+        (label, *(format(numbers[name][key], form) for name in names))
+        for key, (label, form) in labels.items()
+    ]
+    return [("column sums", *names), *rows]
+
+
 EXPERIMENT = Experiment(
     source="sander2022, Figure 2",
     claim="During training the column sums of softmax attention matrices approach one.",
     caption=(
         "Column sums of {seeds} networks on patches of {patch} pixels over {epochs} "
         "epochs, medians over seeds. Under softmax their root mean square distance "
-        "from one goes from {softmax[rms_start]:.2f} to {softmax[rms_end]:.2f}, with a "
-        "maximum of {softmax[rms_most]:.2f}, and falls in {softmax[falls]} networks "
-        "({softmax[word]}); {softmax[near_start]:.0%} of the sums are within a factor "
-        "of two of one before training, and {softmax[near_end]:.0%} after it. After "
-        "five half-steps of Sinkhorn the distance goes from "
-        "{Sinkhorn[rms_start]:.1g} to {Sinkhorn[rms_end]:.2f}."
+        "from one goes from {softmax[rms_start]:.2f} to {softmax[rms_end]:.2f}, and "
+        "decreases in {softmax[n_decreasing]} networks ({softmax[conclusion]})."
     ),
+    table=table,
     description=(
         "Median of the column sums by epoch, with bands that contain half and nine "
         "tenths of them. The grey line at one is the column sum of a transport plan."

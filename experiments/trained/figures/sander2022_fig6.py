@@ -3,8 +3,8 @@
 import functools
 
 from experiments.trained.campaigns.patches import PATCHES
-from experiments.trained.compared import IN_PERCENT, findings
-from experiments.trained.panels import Axis, columns, drawn
+from experiments.trained.comparison import CAPTION, findings, table
+from experiments.trained.panels import Axis, draw_column_errors, make_draw
 from meanfield.reproduce import Experiment
 
 EXPERIMENT = Experiment(
@@ -13,7 +13,8 @@ EXPERIMENT = Experiment(
         "On small patches, Sinkhorn and sliced attention classify digits better than "
         "softmax; on one patch all are equal."
     ),
-    caption=IN_PERCENT,
+    caption=CAPTION,
+    table=table,
     description=(
         "Left, the score of each network, with a bar at the median. Middle, paired "
         "differences: their mean and its interval; hollow points have a withdrawn "
@@ -21,7 +22,8 @@ EXPERIMENT = Experiment(
         "training."
     ),
     compute=functools.partial(findings, PATCHES),
-    draw=drawn(
-        Axis("side of a patch, pixels", "test accuracy, %", "points more"), columns
+    draw=make_draw(
+        Axis("side of a patch, pixels", "test accuracy, %", "difference in points"),
+        draw_column_errors,
     ),
 )

@@ -3,8 +3,8 @@
 import functools
 
 from experiments.trained.campaigns.solids import SOLIDS
-from experiments.trained.compared import IN_PERCENT, findings
-from experiments.trained.panels import Axis, drawn
+from experiments.trained.comparison import CAPTION, findings, table
+from experiments.trained.panels import Axis, make_draw
 from meanfield.reproduce import Experiment
 
 EXPERIMENT = Experiment(
@@ -15,14 +15,17 @@ EXPERIMENT = Experiment(
         "Set transformers classify point clouds better with Sinkhorn attention than "
         "with softmax, and better with more half-steps; best with sliced attention."
     ),
-    caption=IN_PERCENT,
+    caption=CAPTION,
+    table=table,
     description=(
         "Left, the score of each network, with a bar at the median. Right, paired "
         "differences: their mean and its interval; hollow points have a withdrawn "
-        "verdict. Clouds are pooled by one trained point, which is the mean under "
-        "Sinkhorn and sliced attention, whose two marginals are uniform, but not under "
-        "softmax."
+        "verdict. Clouds are pooled by attention of one trained query: this is the "
+        "mean under Sinkhorn and sliced attention, whose marginals are uniform, but "
+        "not under softmax."
     ),
     compute=functools.partial(findings, SOLIDS),
-    draw=drawn(Axis("points of a cloud", "test accuracy, %", "points more")),
+    draw=make_draw(
+        Axis("points of a cloud", "test accuracy, %", "difference in points")
+    ),
 )

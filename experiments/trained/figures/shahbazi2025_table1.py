@@ -3,8 +3,8 @@
 import functools
 
 from experiments.trained.campaigns.parity import PARITY
-from experiments.trained.compared import captioned, findings
-from experiments.trained.panels import Axis, columns, drawn
+from experiments.trained.comparison import CAPTION, findings, table
+from experiments.trained.panels import Axis, draw_column_errors, make_draw
 from meanfield.reproduce import Experiment
 
 EXPERIMENT = Experiment(
@@ -14,17 +14,18 @@ EXPERIMENT = Experiment(
         "softmax, and most accurate with sliced attention, especially for few training "
         "images; differential attention is also better than softmax."
     ),
-    caption=captioned(
-        "evaluated on {examined} others; medians in percent: {scores}.",
-        " The λ of differential attention is trained, from one half; its heads are not "
-        "normalised.",
-    ),
+    caption=CAPTION,
+    table=table,
     description=(
         "Left, the score of each network, with a bar at the median. Middle, paired "
         "differences: their mean and its interval; hollow points have a withdrawn "
         "verdict. Right, the error of the column sums of attention matrices, over "
-        "layers and heads."
+        "layers and heads. The λ of differential attention is trained from ½, and its "
+        "heads are not normalised."
     ),
     compute=functools.partial(findings, PARITY),
-    draw=drawn(Axis("images that teach", "test accuracy, %", "points more"), columns),
+    draw=make_draw(
+        Axis("training images", "test accuracy, %", "difference in points"),
+        draw_column_errors,
+    ),
 )

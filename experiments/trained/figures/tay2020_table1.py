@@ -1,45 +1,66 @@
 """tay2020, Table 1: sorting of sequences, by length."""
 
+from collections.abc import Mapping
+from typing import Any
+
 import numpy as np
 import xarray as xr
 
 from experiments.trained.campaigns.sorting import SORTING
-from experiments.trained.compared import captioned, findings
-from experiments.trained.panels import Axis, by_length, drawn
+from experiments.trained.comparison import CAPTION, findings, table
+from experiments.trained.panels import Axis, draw_by_length, make_draw
 from experiments.trained.records import Line, scores
-from meanfield.reproduce import Case, Experiment, Findings
+from meanfield.reproduce import Case, Experiment, Findings, Rows
 
 
 def compute(case: Case) -> Findings:
     """Comparison of all networks, and their accuracy at each length."""
-    found = findings(SORTING, case)
+    comparison = findings(SORTING, case)
     trained = SORTING.networks(case)
     (condition,) = trained.protocol.conditions
     longest = trained.protocol.conditions[condition]["length"]
     lines = {name: trained.lines[name, condition] for name in SORTING.variants}
-    at = np.arange(1, 2 * longest + 1)
-    right = np.array([_right(own, at) for own in lines.values()])
-    data = found.data["networks"].assign(
-        right=xr.DataArray(right, dims=("variant", "length"), coords={"length": at})
+    lengths = np.arange(1, 2 * longest + 1)
+    accuracies = np.array([_accuracies(part, lengths) for part in lines.values()])
+    by_length = xr.DataArray(
+        accuracies, dims=("variant", "length"), coords={"length": lengths}
     )
-    taught = {
-        name: f"{row[:longest].mean():.1f} and {row[longest:].mean():.1f}"
-        for name, row in zip(lines, right, strict=True)
+    numbers = {
+        "longest": longest,
+        "accuracy_at_training_lengths": _mean_by_name(by_length[:, :longest]),
+        "accuracy_at_longer_lengths": _mean_by_name(by_length[:, longest:]),
     }
-    told = "; ".join(f"{name} {pair}" for name, pair in taught.items())
     return Findings(
-        spec=found.spec,
-        numbers={**found.numbers, "longest": longest, "taught": told},
-        data={"networks": data},
+        spec=comparison.spec,
+        numbers={**comparison.numbers, **numbers},
+        data={"networks": comparison.data["networks"].assign(accuracy=by_length)},
     )
 
 
-def _right(lines: list[Line], at: np.ndarray) -> np.ndarray:
+def _accuracies(lines: list[Line], lengths: np.ndarray) -> np.ndarray:
     """Accuracy in percent at each length."""
     length = np.concatenate([scores(line, "length") for line in lines])
     correct = np.concatenate([scores(line, "correct") for line in lines])
-    share = lambda n: correct[length == n].mean() if np.any(length == n) else np.nan
-    return 100 * np.array([share(n) for n in at])
+    mean = lambda n: correct[length == n].mean() if np.any(length == n) else np.nan
+    return 100 * np.array([mean(n) for n in lengths])
+
+
+def _mean_by_name(accuracies: xr.DataArray) -> dict[str, float]:
+    means = accuracies.values.mean(axis=1)
+    return dict(zip(SORTING.variants, means.tolist(), strict=True))
+
+
+def length_table(numbers: Mapping[str, Any]) -> Rows:
+    """The table of the comparison, and mean accuracies at short and long lengths."""
+    rows = [
+        (f"{name}: mean accuracy {label}", f"{accuracy:.1f}")
+        for key, label in (
+            ("accuracy_at_training_lengths", "at the training lengths"),
+            ("accuracy_at_longer_lengths", "at longer lengths"),
+        )
+        for name, accuracy in numbers[key].items()
+    ]
+    return [*table(numbers), *rows]
 
 
 EXPERIMENT = Experiment(
@@ -48,19 +69,17 @@ EXPERIMENT = Experiment(
         "Sparse Sinkhorn attention sorts better than local attention within blocks, "
         "and than full softmax."
     ),
-    caption=captioned(
-        "{examined} test sequences; exact matches in percent, medians: {scores}; means "
-        "over training lengths and over longer ones: {taught}.",
-        " A network that sorts exactly the training lengths is correct half of the "
-        "time.",
-    ),
+    caption=CAPTION,
+    table=length_table,
     description=(
         "Left, the score of each network, with a bar at the median. Middle, paired "
         "differences: their mean and its interval; hollow points have a withdrawn "
-        "verdict. Right, the accuracy at each length."
+        "verdict. Right, the accuracy at each length; a network that sorts only the "
+        "training lengths is correct half of the time."
     ),
     compute=compute,
-    draw=drawn(
-        Axis("longest training length", "exact match, %", "points more"), by_length
+    draw=make_draw(
+        Axis("longest training length", "exact match, %", "difference in points"),
+        draw_by_length,
     ),
 )

@@ -3,8 +3,8 @@
 import functools
 
 from experiments.trained.campaigns.characters import CHARACTERS
-from experiments.trained.compared import captioned, findings
-from experiments.trained.panels import Axis, drawn
+from experiments.trained.comparison import CAPTION, findings, table
+from experiments.trained.panels import Axis, make_draw
 from meanfield.reproduce import Experiment
 
 EXPERIMENT = Experiment(
@@ -13,13 +13,14 @@ EXPERIMENT = Experiment(
         "For prediction of the next character, causal softmax and sparse Sinkhorn "
         "attention are better than local attention within blocks, and balancing helps."
     ),
-    caption=captioned(
-        "evaluated on {examined} others; bits per character, medians: {scores}."
-    ),
+    caption=CAPTION,
+    table=table,
     description=(
         "Left, the score of each network, with a bar at the median. Right, paired "
         "differences in bits per character: their mean and its interval."
     ),
     compute=functools.partial(findings, CHARACTERS),
-    draw=drawn(Axis("characters of a window", "bits per character", "bits fewer")),
+    draw=make_draw(
+        Axis("characters of a window", "bits per character", "decrease in bits")
+    ),
 )

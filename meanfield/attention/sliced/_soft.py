@@ -23,7 +23,7 @@ class AbstractSoftSlices(AbstractCoupling):
 
     Attributes:
         directions: $\theta_l$, of length one.
-        near: the score on the line that defines the soft sorts.
+        line_score: the score on the line that defines the soft sorts.
         tau: $\tau$, as in `HardSlices`.
 
     Examples:
@@ -35,7 +35,7 @@ class AbstractSoftSlices(AbstractCoupling):
     """
 
     directions: Float[Array, "l k"]
-    near: AbstractScore
+    line_score: AbstractScore
     tau: Float[Array, ""] | None = None
 
     @abc.abstractmethod
@@ -94,7 +94,7 @@ class SoftSlices(AbstractSoftSlices):
     @override
     def mean(self, dot: Dot, queries: Points, keys: Points) -> SoftMean:
         slices = self.directions, equal_shares(self.directions)
-        return SoftMean(dot, keys, *slices, queries, self.tau, self.near)
+        return SoftMean(dot, keys, *slices, queries, self.tau, self.line_score)
 
 
 class GaussianSoftSlices(AbstractSoftSlices, AbstractGaussianCoupling):
@@ -110,12 +110,12 @@ class GaussianSoftSlices(AbstractSoftSlices, AbstractGaussianCoupling):
     """
 
     def __check_init__(self) -> None:
-        _require_square(self.near)
+        _require_square(self.line_score)
 
     @override
     def mean(self, dot: Dot, queries: Points, keys: Points) -> SoftMean:
         slices = self.directions, equal_shares(self.directions)
-        return SoftMean(dot, keys, *slices, queries, self.tau, self.near)
+        return SoftMean(dot, keys, *slices, queries, self.tau, self.line_score)
 
     @override
     def affine(self, score: AbstractQuadraticScore, mu: Gaussian) -> Affine:
@@ -132,7 +132,10 @@ class GaussianSoftSlices(AbstractSoftSlices, AbstractGaussianCoupling):
         self, score: AbstractQuadraticScore, queries: Gaussian, keys: Gaussian
     ) -> Affine:
         r"""Like `affine`, with $s_Q$ of the queries and $s_K$, $\Sigma$ of the keys."""
-        dot, h = require_dot_score(score), _require_square(self.near).temperature / 2
+        dot, h = (
+            require_dot_score(score),
+            _require_square(self.line_score).temperature / 2,
+        )
         query = projections(self.directions, dot.Q, queries)  # l × r
         key = projections(self.directions, dot.K, keys)
         q2, k2 = (jnp.sum(a**2, axis=1) for a in (query, key))
@@ -171,7 +174,7 @@ class PublishedSoftSlices(AbstractSoftSlices):
     @override
     def mean(self, dot: Dot, queries: Points, keys: Points) -> PublishedSoftMean:
         slices = self.directions, equal_shares(self.directions)
-        return PublishedSoftMean(dot, keys, *slices, queries, self.tau, self.near)
+        return PublishedSoftMean(dot, keys, *slices, queries, self.tau, self.line_score)
 
 
 def _require_square(line_score: AbstractScore) -> LineSquare:
@@ -182,7 +185,7 @@ def _require_square(line_score: AbstractScore) -> LineSquare:
     """
     if not isinstance(line_score, LineSquare):
         raise InvalidInputError(
-            "`near` must be a `LineSquare`, whose soft sorts keep Gaussians Gaussian; "
-            f"got `{type(line_score).__name__}`."
+            "`line_score` must be a `LineSquare`, whose soft sorts keep Gaussians "
+            f"Gaussian; got `{type(line_score).__name__}`."
         )
     return line_score

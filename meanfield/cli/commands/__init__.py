@@ -35,7 +35,10 @@ For example:
     meanfield simulate --preset collapse --out first.zarr
     meanfield plot first.zarr
     meanfield list presets"""
-EPILOGUE = "Every command accepts --debug, which shows tracebacks of errors."
+EPILOGUE = (
+    "Every command accepts --debug, which shows tracebacks of errors, and --help-all, "
+    "which lists its rare options too."
+)
 
 app = App(
     name="meanfield",

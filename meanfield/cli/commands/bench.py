@@ -77,12 +77,12 @@ def _measure(
     """Writes the results to `out`, or to `benchmarks/results/` for a full run."""
     module = _module("_report")
     measurements = module.report(
-        module.chosen(case, size),
+        module.select_cases(case, size),
         size,
         method,
-        told=note_step,
-        kept=lambda rows: _keep(rows, out),
-        cut=lambda rows: _show([rows], json=json),
+        on_trial=note_step,
+        on_row=lambda rows: _keep(rows, out),
+        on_interrupt=lambda rows: _show([rows], json=json),
     )
     is_whole = not (case or method or size == "quick")
     file = out or (module.file_of(measurements) if is_whole else None)

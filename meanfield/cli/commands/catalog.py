@@ -27,6 +27,7 @@ from meanfield.endings import Status, summarise_endings
 from meanfield.errors import InputFileError, InvalidInputError, UnknownNameError
 
 DIGEST = 12  # printed characters of a SHA-256 digest
+PRESET_COLUMNS = ("name", "description")  # the keys of a preset are too long for a row
 
 
 def list_(
@@ -50,30 +51,38 @@ def list_(
         docs: Markdown file to write, with formulas and statements of all attentions.
         plugin: Python file that registers extensions; may be repeated.
     """
-    if docs is not None and kind != "attentions":
-        raise InvalidInputError(
-            "`--docs` is for attentions: `meanfield list attentions --docs FILE`."
-        )
-    if docs is not None and json:
-        raise InvalidInputError("`--docs` writes Markdown: leave out `--json`.")
-    if plugin or docs is not None:
-        begin("double", plugin)
     if docs is not None:
-        check_writable(docs)
-        from meanfield.cli.jobs._attentions import page
-
-        note(f"page: {plotting.write_file(docs, page().encode())}")
+        _write_page(docs, kind, plugin, json=json)
         return
-    kinds = [{"name": name, "what": meaning} for name, meaning in KINDS.items()]
+    if plugin:
+        begin("double", plugin)
+    kinds = [{"name": name, "description": meaning} for name, meaning in KINDS.items()]
     entries = kinds if kind is None else rows(kind)
     if json:
         print_json(entries)
     elif kind == "statements":
         _print_statements(entries)
     elif kind == "presets":
-        print_rows([{key: row[key] for key in ("name", "what")} for row in entries])
+        print_rows([{key: row[key] for key in PRESET_COLUMNS} for row in entries])
     else:
         print_rows(entries)
+
+
+def _write_page(
+    docs: Path, kind: str | None, plugin: list[Path] | None, *, json: bool
+) -> None:
+    """Writes the page of all attentions."""
+    if kind != "attentions":
+        raise InvalidInputError(
+            "`--docs` is for attentions: `meanfield list attentions --docs FILE`."
+        )
+    if json:
+        raise InvalidInputError("`--docs` writes Markdown: leave out `--json`.")
+    begin("double", plugin)
+    check_writable(docs)
+    from meanfield.cli.jobs._attentions import page
+
+    note(f"page: {plotting.write_file(docs, page().encode())}")
 
 
 def show(
@@ -179,7 +188,7 @@ def _show_run(path: Path, *, json: bool, toml: bool, check: bool) -> None:
     else:
         summary = _run_summary(store)
         inputs = summary.pop("inputs", {})
-        groups = [inputs.get(group, {}) for group in ("start", "moves", "plugins")]
+        groups = [inputs.get(group, {}) for group in ("start", "flow", "plugins")]
         digests = [pair for group in groups for pair in group.items()]
         if digests:
             heads = [f"{file} ({digest[:DIGEST]}…)" for file, digest in digests]

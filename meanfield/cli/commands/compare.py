@@ -153,7 +153,7 @@ def _write(
 
 def _print(comparison: "runs.Comparison", assumptions: list[str]) -> None:
     """Prints notes on each measure, a table of gaps, and a verdict for each pair."""
-    for line in (*assumptions, *comparison.sides.left_out):
+    for line in (*assumptions, *comparison.sides.omitted):
         note(line)
     for path in comparison.side_runs.values():
         for text in path.side.notes:

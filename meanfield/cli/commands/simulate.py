@@ -173,16 +173,17 @@ def _print_estimate(forecast: "runs.Forecast", out: Path | None, *, json: bool) 
         runs.check_disk_space(plan, out)
     values = plan.as_json()
     if json:
-        print_json({**values, "time": _as_json(estimate), "exact": _as_json(exact)})
+        durations = {"duration": _as_json(estimate), "exact": _as_json(exact)}
+        print_json({**values, **durations})
         return
     arrays, disk = (runs.format_bytes(values[key]) for key in ("memory", "disk"))
     sizes = {"memory": f"{arrays} of arrays, plus {OVERHEAD}", "disk": disk}
     counts = {key: values[key] for key in ("n", "cells") if values[key]}
     facts = {key: value for key, value in values.items() if key not in ("n", "cells")}
-    durations = {"time": runs.describe_duration(estimate)}
+    lines = {"time": runs.describe_duration(estimate)}
     if exact is not None:
-        durations["exact sums"] = runs.describe_duration(exact)
-    print_pairs({**facts, **sizes, **counts, **durations})
+        lines["exact sums"] = runs.describe_duration(exact)
+    print_pairs({**facts, **sizes, **counts, **lines})
 
 
 def _as_json(estimate: "runs.Duration | None") -> dict[str, Any] | None:

@@ -25,7 +25,7 @@ def verify(
     *patterns: str,
     size: Literal["quick", "full"] | None = None,
     seed: int | None = None,
-    jobs: int = 1,
+    workers: int = 1,
     json: bool = False,
     html: Path | None = None,
     errata: Path | None = None,
@@ -37,7 +37,7 @@ def verify(
     For example:
         meanfield verify lemma-4
         meanfield verify explain castin2025:prop-4.15     # details of one
-        meanfield verify 'uw2023:*' --jobs 2 --html slides.html
+        meanfield verify 'uw2023:*' --workers 2 --html slides.html
 
     The exit code is 6 unless every statement holds, every control is violated and every
     misprinted claim is violated.
@@ -47,7 +47,7 @@ def verify(
             one id. [default: the statements of --plugin, else all]
         size: problem size: `quick` (minutes) or `full`. [default: quick]
         seed: seed of all random numbers. [default: 0]
-        jobs: number of worker processes.
+        workers: number of worker processes.
         json: JSON object on stdout, which --replay reads (flag).
         html: HTML page to write, with formulas, numbers and plots.
         errata: Markdown file to write: claims as printed, corrected claims and
@@ -56,14 +56,14 @@ def verify(
             witnesses, with its size and seed.
         plugin: Python file that registers extensions; may be repeated.
     """
-    page = _check_options(seed, jobs, html, errata)
+    page = _check_options(seed, workers, html, errata)
     plugin_ids = _begin(plugin or [])
     from meanfield.cli.jobs import _statements as present
     from meanfield.cli.jobs._measuring import outcomes
     from meanfield.theorems import read_report, report
 
     base = {} if replay is None else read_report(replay)
-    work = _work(patterns or (() if base else plugin_ids), size, seed, jobs, base)
+    work = _work(patterns or (() if base else plugin_ids), size, seed, workers, base)
     results = report(outcomes(work, plugin or []), work.size, work.seed)
     show = present.explain if patterns[:1] == (EXPLAIN,) else present.table
     (print_json if json else show)(results)
@@ -89,7 +89,7 @@ def _work(
     patterns: tuple[str, ...],
     size: Literal["quick", "full"] | None,
     seed: int | None,
-    jobs: int,
+    workers: int,
     base: dict[str, Any],
 ) -> "Work":
     """The statements to measure: those of the patterns, or of a replayed report.
@@ -113,17 +113,17 @@ def _work(
         tuple(statement.id for statement in targets),
         _agree_on("size", size, base, "quick"),
         _agree_on("seed", seed, base, 0),
-        jobs,
+        workers,
         evidence,
     )
 
 
 def _check_options(
-    seed: int | None, jobs: int, html: Path | None, errata: Path | None
+    seed: int | None, workers: int, html: Path | None, errata: Path | None
 ) -> Path | None:
     """Checks the options before any work starts; returns the file of the page."""
-    if jobs < 1:
-        raise InvalidInputError(f"`--jobs` must be at least 1; got {jobs}.")
+    if workers < 1:
+        raise InvalidInputError(f"`--workers` must be at least 1; got {workers}.")
     if seed is not None and not 0 <= seed < SEEDS:
         raise InvalidInputError(f"`--seed` must be from 0 to 2^63 − 1; got {seed}.")
     page = html
@@ -160,7 +160,7 @@ def _check_results(results: dict, plugins: list[Path]) -> None:
     failures = [
         statement["id"]
         for statement in results["statements"]
-        if not statement["passed"]
+        if not statement["has_passed"]
     ]
     if failures:
         ids = ", ".join(failures[:5]) + (", …" if len(failures) > 5 else "")

@@ -21,19 +21,17 @@ from meanfield.theorems import statements, statements_by_attention
 
 HEAD = r"""# One equation, every attention
 
-Written by `meanfield list attentions --docs FILE` from the library's own registry;
-nothing here is typed by hand.
+Generated from the library's registry by `meanfield list attentions --docs FILE`.
 
 $$\partial_t\mu + \nabla\cdot(\mu\,v[\mu]) = 0, \qquad
 v[\mu](x) = V \int y\,\kappa_\mu(x, y)\,d\mu(y)$$
 
-Tokens, densities and Gaussians move by one field. A variant is a score $s(x, y)$, a
-coupling that makes weights $\kappa_\mu$ of scores, and the value $V$. If the field of
-a Gaussian is affine it stays Gaussian: $v(x) = V(Lx + b)$, with $L$ and $b$ in closed
-form; $\Sigma$ and $\alpha$ are its covariance and mean, $A = K^\top Q/\epsilon$. Where
-the field grows at most linearly no flow blows up. What a variant commutes with is said
-of the options that it has by default. A statement measures a variant if its code, or
-what that borrows, names it.
+The same field moves tokens, densities and Gaussians. A variant has a score $s(x, y)$, a
+coupling that turns scores into weights $\kappa_\mu$, and a value $V$. A Gaussian stays
+Gaussian if its field is affine, $v(x) = V(Lx + b)$, with $L$ and $b$ in closed form;
+$\Sigma$ and $\alpha$ are its covariance and mean, and $A = K^\top Q/\epsilon$. If a
+field grows at most linearly, no flow blows up. Symmetries are those of the default
+options. A statement measures a variant if its code, or code that it uses, names it.
 
 | | on Gaussians | commutes with | one velocity costs | statements |
 |---|---|---|---|---|
@@ -78,9 +76,9 @@ def _variant(name: str) -> Variant:
     coupling = attention.coupling
     closed_form = "None: the velocity of a Gaussian is not affine."
     if coupling.reads_order:
-        closed_form = "None: a Gaussian is no sequence of tokens."
+        closed_form = "None: a Gaussian has no order of tokens."
     if isinstance(coupling, AbstractClosedFormCoupling):
-        closed_form += " Its mean over the Gaussian of keys is known, for `projected`."
+        closed_form += " Its barycentre has a closed form, for `projected`."
     if isinstance(coupling, AbstractGaussianCoupling):
         closed_form = first_paragraph(type(coupling).affine)
     facts = {

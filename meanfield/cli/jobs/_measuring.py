@@ -66,7 +66,7 @@ def outcomes(work: Work, plugins: Sequence[Path]) -> list[Outcome]:
     with closing(source), RunProgress("verify") as progress:
         for outcome in source:
             results.append(outcome)
-            failures = sum(not result.passed for result in results)
+            failures = sum(not result.has_passed for result in results)
             suffix = f", {failures} failed" if failures else ""
             status = f"{len(results)} of {len(work.ids)} statements{suffix}"
             progress.show(len(results) / len(work.ids), f"{status}  {outcome.id}")
@@ -94,5 +94,5 @@ def _measure_in_parallel(work: Work, plugins: Sequence[Path]) -> Generator[Outco
         except WorkerLost as error:
             raise ResourceError(
                 f"A process that measured statements was lost ({error}), probably for "
-                "lack of memory. Use fewer `--jobs`."
+                "lack of memory. Use fewer `--workers`."
             ) from error

@@ -19,7 +19,7 @@ from ._texts import note_unknown, text_label
 FINISHED = "finished"
 _TABLES = ("depths", "shares")
 LEGEND = """\
-distance: |flow − network| / |network|; if tokens stay: of the embedding in its place.
+distance: |flow − network| / |network|; initial distance: that of the embedding.
 cosine: of the displacements of flow and network since the embedding.
 rank: effective rank of the covariance. similarity: mean cosine of two tokens."""
 PARTS = """\
@@ -27,8 +27,8 @@ shares of the network's displacement in a layer, along it; they add up to 100 %,
 one below zero works against it. cosine: of what attention adds and the displacement."""
 SUMMARY = """\
 flow: how it ended. rank: effective rank of the covariance. similarity: mean cosine of
-two tokens. distance: |flow − network| / |network|; if tokens stay: of the embedding in
-its place. nearer: through how many layers the flow is nearer than the embedding."""
+two tokens. distance: |flow − network| / |network|; initial distance: that of the
+embedding. nearer: number of first layers after which the flow is nearer than it."""
 REMARK = "the flow has the network's attention, without its layer norms and MLPs"
 
 
@@ -145,7 +145,7 @@ def _summary(text: str, comparison: models.Comparison) -> dict[str, object]:
         "rank: embedding | network | flow": _join_values(*ranks),
         "similarity: network | flow": _join_values(*similarities),
         "distance": number(last.distance, 3),
-        "if tokens stay": number(last.unmoved, 3),
+        "initial distance": number(last.initial_distance, 3),
         "nearer": f"{_n_nearer_layers(comparison)} of {len(comparison.shares)}",
     }
 
@@ -169,7 +169,7 @@ def _depth_row(row: models.Depth) -> dict[str, object]:
     return {
         "layers behind": row.layers,
         "distance": number(row.distance, 3),
-        "if tokens stay": number(row.unmoved, 3),
+        "initial distance": number(row.initial_distance, 3),
         "cosine": number(row.cosine, 2),
         "rank: network | flow": _join_values(row.network_rank, row.flow_rank),
         "similarity: network | flow": _join_values(*similarities),
@@ -193,7 +193,7 @@ def _share_row(row: models.Shares) -> dict[str, object]:
 def _n_nearer_layers(comparison: models.Comparison) -> int:
     """Number of first layers after which the flow is nearer than the embedding."""
     # Only the layers before the first failure count: later ones are coincidence.
-    nearer = [row.distance < row.unmoved for row in comparison.depths[1:]]
+    nearer = [row.distance < row.initial_distance for row in comparison.depths[1:]]
     return nearer.index(False) if False in nearer else len(nearer)
 
 
@@ -206,7 +206,7 @@ def _verdict(comparison: models.Comparison) -> str:
     first = f"The flow is nearer to the network than the embedding is through {reach}"
     if math.isnan(last.distance):
         return f"{first}."
-    times = number(last.distance / last.unmoved, 2)
+    times = number(last.distance / last.initial_distance, 2)
     return f"{first}; after the last it is {times} times as far as the embedding."
 
 

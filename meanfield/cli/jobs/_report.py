@@ -23,24 +23,24 @@ COARSE = 1e-3  # relative tolerance of steps from which the report warns
 
 def print_report(result: Result, timing: Timing) -> None:
     """Prints the report of a run, without empty lines."""
-    report = as_json(result, timing)
+    report, change = as_json(result, timing), result.energy_change
     residual = f"{_RESIDUALS[report['projected']]} ≤ {number(report['residual'], 2)}"
-    steps = f"{report['accepted']} accepted, {report['rejected']} rejected"
+    steps = f"{report['n_accepted']} accepted, {report['n_rejected']} rejected"
     seconds, compile_seconds = (f"{value:.2f} s" for value in timing)
     pairs = {
         "run": report["run"] or "not stored (use --out)",
-        "what": _describe_motion(result, report),
+        "setup": _describe_motion(result, report),
         "scores": ASSUMPTION if report["assumed"] else "",
         "approximation": report["approximation"],
-        "caveat": result.caveat,
+        "note": result.note,
         "ending": _describe_ending(result, report),
         "t_star": _describe_t_star(report),
         "frames": _frames_hint(result),
         **_mass(report),
-        "doubt": describe_error_estimate(report),
+        "error_estimate": describe_error_estimate(report),
         **_moments(result, report["n"]),
         **_energies(result),
-        "fall": "" if result.fall is None else result.fall.text,
+        "energy_change": "" if change is None else change.text,
         "sums": _sums(report),
         "steps": ""
         if report["forward"]
@@ -102,10 +102,10 @@ def _tolerance_warning(rtol: float | None) -> str:
 def _sums(report: dict[str, Any]) -> str:
     """Evaluation of sums over tokens, and the error of interpolated ones."""
     text = "" if report["reduction"] == "none" else report["reduction"]
-    if not text or report["missed"] == 0:
+    if not text or report["sum_error"] == 0:
         return text
-    size = f"{number(report['missed'], 2)} of the largest"
-    if report["missed_at_most"]:
+    size = f"{number(report['sum_error'], 2)} of the largest"
+    if report["is_sum_error_bound"]:
         return f"{text}; velocities are off by at most {size}"
     return f"{text}; velocities are off by some {size}, as compared with exact ones"
 
@@ -136,7 +136,7 @@ def _describe_motion(result: Result, report: dict[str, Any]) -> str:
 
 def describe_error_estimate(report: dict[str, Any]) -> str:
     """Error estimate of a density; for a family the largest. Empty if unknown."""
-    record = report.get("doubt")
+    record = report.get("error_estimate")
     members = record if isinstance(record, list) else [record]
     estimates = [
         (i, list(estimate.values())) for i, estimate in enumerate(members) if estimate

@@ -11,7 +11,13 @@ from meanfield.runs import Result, assumes_identity, moments_of, reason
 from meanfield.runs.representations import representations
 from meanfield.spectrum import effective_rank
 
-COUNTS = ("accepted", "rejected", "residual", "missed", "missed_at_most")
+COUNTS = (
+    "n_accepted",
+    "n_rejected",
+    "residual",
+    "sum_error",
+    "is_sum_error_bound",
+)
 LARGEST_PRINTED = 16  # largest dimension for which moments are printed
 APPROXIMATION = (
     "the flow is projected on Gaussians at every instant; if it is not affine, mean "
@@ -48,7 +54,8 @@ def as_json(result: Result, timing: Timing) -> dict[str, Any]:
     if spec.is_family:
         report |= _endings(result)
     report |= {name: value.tolist() for name, value in result.observables.items()}
-    report["fall"] = None if result.fall is None else result.fall.as_json()
+    change = result.energy_change
+    report["energy_change"] = None if change is None else change.as_json()
     members = _moments(moments)
     return report | (
         members if spec.is_family else {k: v[0] for k, v in members.items()}
@@ -91,7 +98,7 @@ def _setting(result: Result) -> dict[str, Any]:
         "measure": spec.measure,
         "projected": spec.projected,
         "approximation": approximation or None,
-        "caveat": result.caveat or None,
+        "note": result.note or None,
         "growth": list(result.growth) if spec.is_family else result.growth[0],
         "attention": spec.attention if spec.flow_of is None else None,
         "flow_of": spec.flow_of,

@@ -49,7 +49,7 @@ def _row(statement: Mapping[str, Any]) -> dict[str, str]:
 
 def _decisive_check(trial: Mapping[str, Any]) -> Mapping[str, Any] | None:
     """The tightest inequality or largest error, of the failed checks if any."""
-    right = "holds" if trial["role"] == "statement" else "violated"
+    right = "holds" if trial["role"] == "statement" else "is_violated"
     wrong = [check for check in trial["checks"] if not check[right]]
     checks = wrong or trial["checks"]
     inequalities = [check for check in checks if check["tightness"] is not None]
@@ -79,7 +79,7 @@ def format_bound(check: Mapping[str, Any]) -> str:
 
 def _summary(report: Mapping[str, Any]) -> str:
     statements = report["statements"]
-    n_passed = sum(statement["passed"] for statement in statements)
+    n_passed = sum(statement["has_passed"] for statement in statements)
     misprints = [statement for statement in statements if statement["errata"]]
     n_repeats = sum(bool(statement["repeats"]) for statement in statements)
     repeat_note = (
@@ -113,7 +113,7 @@ def explain(report: Mapping[str, Any]) -> None:
         write(f"  counterexample: {statement['counterexample']}\n")
     write(f"\ncontrol\n  {statement['control']}\n")
     for trial in statement["trials"]:
-        outcome = "as expected" if trial["passed"] else "NOT as expected"
+        outcome = "as expected" if trial["has_passed"] else "NOT as expected"
         write(f"\n{trial['role']}: {outcome} {trial['error']}".rstrip() + "\n")
         for reason, checks in groupby(trial["checks"], lambda check: check["why"]):
             write("".join(f"  {_observation(check)}\n" for check in checks))

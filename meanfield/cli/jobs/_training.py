@@ -94,14 +94,14 @@ def print_evaluation(
 ) -> None:
     """Prints the mean measures with another attention, and with the original one."""
     seeds = load_record(folder).spec.seeds
-    with_own = _means(evaluate(folder, plugins=plugins))
+    original_means = _means(evaluate(folder, plugins=plugins))
     variant_means = _means(evaluate(folder, variant, plugins=plugins))
     if json:
-        means = {"test": variant_means, "own": with_own}
+        means = {"test": variant_means, "original": original_means}
         print_json({"out": str(folder), "attention": variant.label, **means})
         return
-    original_columns = {f"{name}, own": means for name, means in with_own.items()}
-    print_rows(_seed_rows(seeds, {**original_columns, **variant_means}))
+    columns = {f"{name}, original": means for name, means in original_means.items()}
+    print_rows(_seed_rows(seeds, {**columns, **variant_means}))
 
 
 def _means(measures: Mapping[str, np.ndarray]) -> dict[str, list[float]]:
@@ -117,7 +117,7 @@ def compare(folder: Path, baseline: Path, *, json: bool) -> None:
         InvalidInputError: if the two do not have the same task, options and seeds.
     """
     first, second = map(load_record, (folder, baseline))
-    for name in ("task", "options", "seeds", "rehearsal"):
+    for name in ("task", "options", "seeds", "validation_split"):
         value, baseline_value = (
             getattr(record.spec, name) for record in (first, second)
         )
@@ -139,8 +139,9 @@ def compare(folder: Path, baseline: Path, *, json: bool) -> None:
         return
     print_rows([{"measure": name, **_row(v)} for name, v in verdicts.items()])
     sys.stdout.write(
-        "mean: of the first minus the second, with its 95 % interval. seen: smallest "
-        "mean that this number of pairs detects with probability 0.9.\n"
+        "mean: of the first minus the second, with its 95 % interval. detectable: "
+        "smallest mean that this number of pairs detects with probability 0.9. "
+        "verdict: whether the first has more or less.\n"
     )
 
 
@@ -151,8 +152,8 @@ def _row(result: Verdict) -> dict[str, str]:
         "mean": f"{result.mean:+.4f}",
         "interval": f"{low:+.4f} … {high:+.4f}",
         "median": f"{result.median:+.4f}",
-        "seen": number(result.seen, 2),
-        "the first has": labels.get(result.word, str(result.word)),
+        "detectable": number(result.detectable_effect, 2),
+        "verdict": labels.get(result.conclusion, str(result.conclusion)),
     }
 
 
@@ -170,7 +171,9 @@ def report(record: Record, folder: Path, *, json: bool) -> None:
             "options": spec.options or None,
             "attention": spec.variant.label,
             "epochs": f"{record.epoch} of {spec.recipe.epochs}",
-            "evaluated on": "a validation split" if spec.rehearsal else "the test set",
+            "evaluated on": "a validation split"
+            if spec.validation_split
+            else "the test set",
         }
     )
     sys.stdout.write("\n")
@@ -178,7 +181,7 @@ def report(record: Record, folder: Path, *, json: bool) -> None:
     columns = dict(entry["test"])
     if "columns" in entry:
         rms = np.sqrt(np.mean(np.square(entry["columns"]["rms"]), axis=(1, 2)))
-        columns["columns off 1"] = rms.tolist()
+        columns["column sum error"] = rms.tolist()
     print_rows(_seed_rows(spec.seeds, columns))
     if not record.is_done:
         note(f"not finished; resume it with `meanfield train resume {folder}`")

@@ -36,8 +36,10 @@ def _parameters(group: str, options: Mapping[str, Field]) -> list[inspect.Parame
             parameters.append(
                 _parameter(group, name, field.kind, field.help, option.metavar)
             )
-        if option.without:
-            parameters.append(_parameter(group, f"no_{name}", bool, option.without))
+        if option.negation_help:
+            parameters.append(
+                _parameter(group, f"no_{name}", bool, option.negation_help)
+            )
     return parameters
 
 
@@ -90,7 +92,7 @@ def _values(options: Mapping[str, Any], fields: Mapping[str, Field]) -> dict[str
                 raise InvalidInputError(
                     f"`--{name}` and `--no-{name}` exclude each other: leave one out."
                 )
-            values[name] = field.option.absent
+            values[name] = field.option.negation_value
         elif value is not None and value is not False:
             values[name] = read(value) if read else value
     return values

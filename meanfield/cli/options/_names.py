@@ -87,7 +87,9 @@ def summary(target: object) -> str:
 
 
 def _summaries(registry: Mapping[str, object], suffix: str = "") -> list[Row]:
-    return [{"name": n + suffix, "what": summary(o)} for n, o in registry.items()]
+    return [
+        {"name": n + suffix, "description": summary(o)} for n, o in registry.items()
+    ]
 
 
 def _attentions() -> list[Row]:
@@ -99,7 +101,7 @@ def _attentions() -> list[Row]:
             "name": name,
             "gaussian": name in gaussian_names,
             "symmetries": sorted(symmetries.get(name, ())),
-            "what": summary(factory),
+            "description": summary(factory),
         }
         for name, factory in attentions.items()
     ]
@@ -107,7 +109,11 @@ def _attentions() -> list[Row]:
 
 def _endings() -> list[Row]:
     return [
-        {"name": status.ending, "exit": status.row.exit_code, "what": status.reason}
+        {
+            "name": status.ending,
+            "exit": status.row.exit_code,
+            "description": status.reason,
+        }
         for status in Status
     ]
 
@@ -122,7 +128,9 @@ def _masks() -> list[Row]:
 def _measures() -> list[Row]:
     from meanfield.spec import measures
 
-    return [{"name": name, "what": row.description} for name, row in measures.items()]
+    return [
+        {"name": name, "description": row.description} for name, row in measures.items()
+    ]
 
 
 def _models() -> list[Row]:
@@ -154,7 +162,7 @@ def _presets() -> list[Row]:
     from meanfield.spec import presets
 
     return [
-        {"name": name, "what": preset.what, "keys": dict(preset)}
+        {"name": name, "description": preset.description, "keys": dict(preset)}
         for name, preset in presets.items()
     ]
 

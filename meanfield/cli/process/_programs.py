@@ -26,7 +26,7 @@ KEEP_FRACTION = 0.8  # fraction of `MAX_BYTES` that pruning keeps
 PRUNE_INTERVAL = 3600.0  # seconds between two scans of the folder
 SWITCH = "JAX_ENABLE_COMPILATION_CACHE"  # inherited by child processes
 _FALSE_VALUES = ("0", "false", "f", "n", "no", "off")
-_STAMP = ".looked-at"
+_PRUNE_STAMP = ".last-prune"
 _PROGRAM = "-program"
 _ENTRY = re.compile(r".+-(program|cache|atime)")  # older versions wrote the last two
 _DIGEST = 32  # bytes
@@ -108,7 +108,7 @@ def prune(folder: Path, limit: int = MAX_BYTES) -> None:
 
     On a file system without access times, the least recently written ones go.
     """
-    stamp = folder / _STAMP
+    stamp = folder / _PRUNE_STAMP
     with contextlib.suppress(OSError):  # another process may do the same
         if stamp.exists() and time.time() - stamp.stat().st_mtime < PRUNE_INTERVAL:
             return

@@ -39,7 +39,7 @@ PARENT_OPTIONS = (
     "--devices",
 )  # options that the parent replaces for its children
 
-COMMAND_LINE: list[str] = []  # the command, as it was typed
+COMMAND_LINE: list[str] = []  # the command, with new names in place of old ones
 
 
 class Member(NamedTuple):

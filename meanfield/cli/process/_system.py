@@ -78,8 +78,8 @@ def describe_os_error(error: OSError) -> tuple[str, int]:
         return f"`{error.filename}` cannot be used: {reason}.", code
     if not _has_folder():
         return "The working folder was deleted. Change to another one.", code
-    subject = "standard output or a file cannot be written" if code == 4 else "refused"
-    return f"{subject}: {reason}.", code
+    action = "written" if code == 4 else "used"
+    return f"Standard output or a file cannot be {action}: {reason}.", code
 
 
 def shorten(word: str) -> str:

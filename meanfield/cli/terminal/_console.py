@@ -119,6 +119,6 @@ def _status(step: "meanfield.runs.Progress") -> str:
     nodes = f"  {step.sums}" if step.sums.startswith(INTERPOLATIONS) else ""
     return (
         f"t {step.t:.3g}/{step.t_end:.3g}  dt {number(step.step_size, 2)}  "
-        f"{outcome.accepted} steps, {outcome.rejected} rejected  "
+        f"{outcome.n_accepted} steps, {outcome.n_rejected} rejected  "
         f"λ {number(step.largest_eigenvalue, 3)}{nodes}"
     )

@@ -1,6 +1,7 @@
 """Help pages that fit the terminal, and one-line messages about wrong usage."""
 
 import re
+from collections.abc import Collection
 from typing import Any
 
 from cyclopts import CycloptsError
@@ -19,8 +20,20 @@ from meanfield._registry import suggestion
 ENDS_OF_LINES = re.compile(r"(?<=\S) *\n(?=\S)")  # line breaks inside a paragraph
 
 
+HELP_ALL = "--help-all"
+
+
 class Help(DefaultFormatter):
-    """Help of cyclopts with rewrapped paragraphs, and without defaults of flags."""
+    """Help of cyclopts with rewrapped paragraphs, and without defaults of flags.
+
+    Attributes:
+        rare: options that are not listed, such as `--cfl`; the title of their group
+            says how many there are.
+    """
+
+    def __init__(self, rare: Collection[str] = ()) -> None:
+        super().__init__()
+        self.rare = rare
 
     @override
     def __call__(
@@ -32,8 +45,12 @@ class Help(DefaultFormatter):
                 default=None if entry.default == "False" else entry.default,
             )
             for entry in panel.entries
+            if not set(entry.positive_names) & set(self.rare)
         ]
-        super().__call__(console, options, panel.copy(entries=entries))
+        n_hidden = len(panel.entries) - len(entries)
+        more = f" ({n_hidden} more with {HELP_ALL})" if n_hidden else ""
+        title = f"{panel.title}{more}"
+        super().__call__(console, options, panel.copy(entries=entries, title=title))
 
     @override
     def render_description(

@@ -52,9 +52,10 @@ def attention_output(
     transpose = lambda W: np.swapaxes(W, -1, -2)
     queries = x @ transpose(weights.Q) + weights.query_bias[:, None, :]
     keys = x @ transpose(weights.K) + weights.key_bias[:, None, :]
-    values = x @ transpose(weights.reading) + weights.reading_bias[:, None, :]
+    W, O = weights.value_projection, weights.output_projection
+    values = x @ transpose(W) + weights.value_bias[:, None, :]
     p = softmax(queries @ transpose(keys) / weights.epsilon, axis=-1)
-    heads = (p @ values) @ transpose(weights.writing) + weights.writing_bias[:, None, :]
+    heads = (p @ values) @ transpose(O) + weights.output_bias[:, None, :]
     return heads.sum(axis=0)
 
 

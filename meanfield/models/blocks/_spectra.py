@@ -21,8 +21,8 @@ from ._weights import HeadWeights
 class HeadSpectra:
     r"""Spectra of the scores $y^\top A x$ and of the value $V$ of one head.
 
-    `negative` weighs eigenvalues because a count tells nothing: if $2 d_k \leq d$, half
-    of the nonzero ones are negative for any $Q$ and $K$ in general position.
+    `negative` weighs eigenvalues because a count is not informative: if $2 d_k \leq d$,
+    half of the nonzero ones are negative for any $Q$ and $K$ in general position.
 
     Attributes:
         layer: the layer, counted from zero.
@@ -60,7 +60,7 @@ class HeadSpectra:
 def spectra(layer: int, weights: HeadWeights) -> Iterator[HeadSpectra]:
     """The spectra of each head of a layer."""
     score_norms = product_norms(_transpose(weights.Q), weights.K) / weights.epsilon
-    value_norms = product_norms(weights.writing, weights.reading)
+    value_norms = product_norms(weights.output_projection, weights.value_projection)
     for head, (score_norm, value_norm) in enumerate(
         zip(score_norms.tolist(), value_norms.tolist(), strict=True)
     ):
@@ -68,7 +68,9 @@ def spectra(layer: int, weights: HeadWeights) -> Iterator[HeadSpectra]:
         eigenvalues = symmetric / weights.epsilon
         moduli = np.abs(eigenvalues).sum()
         # The eigenvalues of WO are the nonzero ones of OW.
-        values = np.linalg.eigvals(weights.reading[head] @ weights.writing[head])
+        values = np.linalg.eigvals(
+            weights.value_projection[head] @ weights.output_projection[head]
+        )
         yield HeadSpectra(
             layer=layer,
             head=head,
@@ -126,7 +128,8 @@ class Eigenvalues(NamedTuple):
 
 def eigenvalues(weights: HeadWeights) -> Eigenvalues:
     """The eigenvalues of each head of a layer that can be nonzero."""
-    Q, K, O, W = weights.Q, weights.K, weights.writing, weights.reading
+    Q, K = weights.Q, weights.K
+    O, W = weights.output_projection, weights.value_projection
     _, k, d = Q.shape
     symmetric = [halves(q, key)[0] for q, key in zip(Q, K, strict=True)]
     nonzero = np.stack(symmetric)[:, : min(2 * k, d)]  # the zeros come last

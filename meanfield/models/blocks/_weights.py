@@ -22,10 +22,10 @@ class HeadWeights:
         K: key matrices $K_h$.
         query_bias: $q_h$.
         key_bias: $k_h$; it shifts all scores of a query equally: no effect in softmax.
-        reading: the value projection $W_h$.
-        reading_bias: $b_h$.
-        writing: the columns $O_h$ of the output projection.
-        writing_bias: $o_h$, the output bias divided by the number of all heads.
+        value_projection: the value projection $W_h$.
+        value_bias: $b_h$.
+        output_projection: the columns $O_h$ of the output projection.
+        output_bias: $o_h$, the output bias divided by the number of all heads.
 
     Examples:
         >>> from meanfield import models
@@ -40,10 +40,10 @@ class HeadWeights:
     K: Float[np.ndarray, "h k d"]
     query_bias: Float[np.ndarray, "h k"]
     key_bias: Float[np.ndarray, "h k"]
-    reading: Float[np.ndarray, "h k d"]
-    reading_bias: Float[np.ndarray, "h k"]
-    writing: Float[np.ndarray, "h d k"]
-    writing_bias: Float[np.ndarray, "h d"]
+    value_projection: Float[np.ndarray, "h k d"]
+    value_bias: Float[np.ndarray, "h k"]
+    output_projection: Float[np.ndarray, "h d k"]
+    output_bias: Float[np.ndarray, "h d"]
 
     @property
     def epsilon(self) -> float:
@@ -53,14 +53,13 @@ class HeadWeights:
     @property
     def value(self) -> Float[np.ndarray, "h d d"]:
         r"""The values $V_h = O_h W_h$, of rank at most $d_k$."""
-        return self.writing @ self.reading
+        return self.output_projection @ self.value_projection
 
     @property
     def offset(self) -> Float[np.ndarray, "h d"]:
         r"""The constants $O_h b_h + o_h$, since the weights $p$ sum to one."""
-        return np.einsum("hdk,hk->hd", self.writing, self.reading_bias) + (
-            self.writing_bias
-        )
+        constants = np.einsum("hdk,hk->hd", self.output_projection, self.value_bias)
+        return constants + self.output_bias
 
     def subset(self, heads: Sequence[int]) -> "HeadWeights":
         """The selected heads, each with its own share of the output bias."""

@@ -5,9 +5,9 @@ import { shown } from "../../plotting/pages/scales.js";
 
 const REASONS = {
   finished: "the last time was reached",
-  steady: "what is left of the way is below the tolerance",
+  steady: "the remaining displacement is below the tolerance",
   "blow-up": "the size grows without bound in finite time",
-  "max-steps": "the steps allowed are spent, or shrank to rounding",
+  "max-steps": "the maximum number of steps was reached, or steps shrank to rounding",
   "not-finite": "the velocity or the state is no longer finite",
   unconverged: "Sinkhorn's iteration missed its tolerance",
 };

@@ -23,8 +23,8 @@ from .scenes.packing import pack
 
 _FAULTS = (AttributeError, LookupError, TypeError, ValueError)
 _GAPS = (
-    ("mean_gap", "mean_allowed", "gap of the means, in spreads"),
-    ("covariance_gap", "covariance_allowed", "gap of the covariances, relative"),
+    ("mean_gap", "mean_tolerance", "gap of the means, in spreads"),
+    ("covariance_gap", "covariance_tolerance", "gap of the covariances, relative"),
     ("distance", None, "distance of the laws"),
 )
 
@@ -76,13 +76,13 @@ class ComparedRuns:
             "lines": None,
             "panels": self.panels,
             "cone": cone(self.datasets),
-            "marks": [*self._partings(), *marks(first)],
+            "marks": [*self._separations(), *marks(first)],
             "notes": [],
             "caption": description(first),
         }
 
     def cards(self, folder: Path) -> str:
-        """The sections: partings, representations, and how to repeat it in `folder`."""
+        """The sections: verdicts, representations, how to repeat it in `folder`."""
         data = next(iter(self.datasets.values()))
         verdicts = "".join(f"<p>{escape(verdict)}</p>" for verdict in self.verdicts)
         heads = ["", "ending", "t", "t*", "mass that left", "seconds"]
@@ -101,11 +101,11 @@ class ComparedRuns:
             + origin_card(data)
         )
 
-    def _partings(self) -> list[dict[str, Any]]:
+    def _separations(self) -> list[dict[str, Any]]:
         return [
-            {"t": float(pair["parting"]["time"]), "label": " – ".join(pair["pair"])}
+            {"t": float(pair["separation"]["time"]), "label": " – ".join(pair["pair"])}
             for pair in self.pairs
-            if pair.get("parting")
+            if pair.get("separation")
         ]
 
 
@@ -129,7 +129,7 @@ def _panels(pairs: Sequence[Record]) -> list[dict[str, Any]]:
         rows = {" – ".join(pair["pair"]): _spread(times, pair, gap) for pair in pairs}
         if limit is not None:
             limits = {
-                f"{name}, allowed": _spread(times, pair, limit)
+                f"{name}, tolerance": _spread(times, pair, limit)
                 for name, pair in zip(list(rows), pairs, strict=True)
             }
             rows |= {n: row for n, row in limits.items() if np.isfinite(row).any()}

@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 from meanfield import runs
 from meanfield._reading import json_value, read_text
+from meanfield._stored_names import rename_keys
 from meanfield.errors import InputFileError
 
 COMPARISON = "comparison.json"
@@ -52,7 +53,8 @@ def subject_of(path: Path) -> Subject:
         return _folder(path)
     record = _json(path)
     if path.name == COMPARISON and {"measures", "pairs"} <= record.keys():
-        return Subject("comparison", path.parent, record)
+        content = rename_keys("comparison", record)
+        return Subject("comparison", path.parent, content)
     if str(record.get("format", "")).startswith(_VERIFICATION):
         return Subject("verification", path, record)
     raise InputFileError(

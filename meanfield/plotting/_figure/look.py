@@ -77,10 +77,12 @@ class Look:
     title: str | None = option(
         "title of the picture [default: a short description of the run]",
         "TEXT",
-        without="no title",
-        absent="",
+        negation_help="no title",
+        negation_value="",
     )
-    caption: bool = option(without="no small print below the picture", default=True)
+    caption: bool = option(
+        negation_help="no small print below the picture", default=True
+    )
     xlim: Limits | None = option(
         "limits of the horizontal axis",
         "LOW,HIGH",

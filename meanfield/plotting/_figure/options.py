@@ -28,8 +28,9 @@ class Option:
         help: its help text, without the default.
         metavar: the placeholder of its value in the help; None for a flag.
         read: parser of the text on the command line; None if the type is enough.
-        without: help text of the flag `--no-NAME`; empty if there is no such flag.
-        absent: the value that `--no-NAME` sets.
+        negation_help: help text of the flag `--no-NAME`; empty if there is no such
+            flag.
+        negation_value: the value that `--no-NAME` sets.
         panels: the pictures that take it; all if None.
         movies: the movies that take it; all if None, none if empty.
     """
@@ -38,8 +39,8 @@ class Option:
     metavar: str | None = None
     _: KW_ONLY
     read: Callable[[str], Any] | None = None
-    without: str = ""
-    absent: Any = False
+    negation_help: str = ""
+    negation_value: Any = False
     panels: tuple[str, ...] | None = None
     movies: tuple[str, ...] | None = None
 
@@ -79,7 +80,7 @@ def options_of(options: type) -> dict[str, Field]:
 def document(options: _Class) -> _Class:
     """Class decorator that lists the options as attributes in the docstring."""
     rows = [
-        f"        {name}: {field.help or field.option.without}."
+        f"        {name}: {field.help or field.option.negation_help}."
         for name, field in options_of(options).items()
     ]
     options.__doc__ = "\n".join([options.__doc__ or "", "    Attributes:", *rows])

@@ -5,6 +5,7 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from meanfield._stored_names import rename_keys
 from meanfield.errors import InvalidInputError
 
 from ._statement_article import article, errata_label
@@ -61,7 +62,8 @@ def statements_page(report: Record) -> str:
     report says.
 
     Args:
-        report: the return value of `meanfield.theorems.report`, or its JSON.
+        report: the return value of `meanfield.theorems.report`, or its JSON; that of
+            version 0.2, too.
 
     Raises:
         InvalidInputError: if the report has no list of statements, or a formula cannot
@@ -74,6 +76,7 @@ def statements_page(report: Record) -> str:
         >>> "castin2025:eq-2.2" in statements_page(verified)
         True
     """
+    report = rename_keys("verification", report)
     if not isinstance(report.get("statements"), Sequence):
         raise InvalidInputError(
             "`report` must have `statements`. Use the output of "

@@ -24,20 +24,20 @@ class Tally(NamedTuple):
 def check_passed(check: Record, role: str) -> bool:
     """Whether a check is as it should be: holds, or is violated if the role says so."""
     numbers = all(finite(check[name]) for name in _NUMBERS)
-    return numbers and bool(check["holds" if role in HOLDING else "violated"])
+    return numbers and bool(check["holds" if role in HOLDING else "is_violated"])
 
 
 def trial_passed(trial: Record) -> bool:
     """Whether something was measured without error, and all checks passed."""
     checks = trial["checks"]
     good = all(check_passed(check, trial["role"]) for check in checks)
-    return bool(trial["passed"]) and bool(checks) and not trial["error"] and good
+    return bool(trial["has_passed"]) and bool(checks) and not trial["error"] and good
 
 
 def statement_passed(statement: Record) -> bool:
     """Whether all trials of a statement passed: claim, control, printed version."""
     trials = statement["trials"]
-    return bool(statement["passed"] and trials) and all(map(trial_passed, trials))
+    return bool(statement["has_passed"] and trials) and all(map(trial_passed, trials))
 
 
 def tally(statements: Sequence[Record], role: str) -> Tally:

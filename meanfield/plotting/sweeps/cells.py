@@ -1,6 +1,7 @@
 """The cells of a sweep: endings, quantities, and positions on the axes."""
 
 import math
+import warnings
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -10,7 +11,9 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import LogFormatter, MaxNLocator
 from typing_extensions import override
 
+from meanfield._deprecation import renaming_note
 from meanfield._registry import suggestion
+from meanfield._stored_names import STORED
 from meanfield.endings import Status
 from meanfield.errors import InvalidInputError
 from meanfield.plotting._figure.look import look_of
@@ -26,6 +29,7 @@ _NUMBERS = {
     "largest_eigenvalue": r"final $\lambda_{\max}(\Sigma)$",
     "smallest_eigenvalue": r"final $\lambda_{\min}(\Sigma)$",
     "effective_rank": r"final effective rank of $\Sigma$",
+    "error_estimate": "error estimate of the moments",
 }
 LATER = "$\\uparrow$"  # marker of a cell whose value is larger than drawn
 SIZES = ("trace", "largest", "smallest", "mean", "cov")  # infinite at a blow-up
@@ -69,10 +73,20 @@ def number_shown(dataset: xr.Dataset, panel: str) -> str:
             n for n in ("t_star", "effective_rank", "trace") if _varies(dataset, n)
         ]
         return candidates[0] if candidates else "ending"
+    name = _new_name(name, names)
     if name not in names:
-        hint = suggestion(str(name), names)
+        hint = suggestion(name, names)
         raise InvalidInputError(f"The sweep has no quantity `{name}`; {hint}")
-    return str(name)
+    return name
+
+
+def _new_name(name: str, names: Sequence[str]) -> str:
+    """The name of today of a quantity; warns if version 0.2 had another."""
+    new_name = STORED["sweep"].get(name, name)
+    if name in names or new_name not in names:
+        return name
+    warnings.warn(renaming_note(name, new_name), FutureWarning, stacklevel=2)
+    return new_name
 
 
 def _is_censored(dataset: xr.Dataset) -> bool:

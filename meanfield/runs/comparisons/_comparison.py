@@ -26,7 +26,7 @@ class Comparison:
     """Runs of one flow in several representations, and the gap of each pair.
 
     Attributes:
-        sides: the sides that were run, and a line for each measure that was left out.
+        sides: the sides that were run, and a line for each omitted measure.
         side_runs: the run of each side, by measure.
         gaps: the gap of each pair of sides.
         seconds: wall-clock time of each run, by measure.
@@ -54,14 +54,14 @@ class Comparison:
         """The comparison as JSON values."""
         return {
             "spec": {m: path.side.spec.as_json() for m, path in self.side_runs.items()},
-            "left_out": list(self.sides.left_out),
+            "omitted": list(self.sides.omitted),
             "measures": {m: self._side(m) for m in self.side_runs},
             "pairs": [_as_json(entry) for entry in self.gaps],
         }
 
     def _side(self, measure: str) -> dict[str, Any]:
         path = self.side_runs[measure]
-        estimate = path.outcome.doubt
+        estimate = path.outcome.error_estimate
         return {
             "label": path.side.label,
             "notes": list(path.side.notes),
@@ -70,7 +70,7 @@ class Comparison:
             "t_star": path.outcome.t_star,
             "seconds": self.seconds[measure],
             "outflow": outflow(path)[-1],
-            "doubt": None if estimate is None else estimate._asdict(),
+            "error_estimate": None if estimate is None else estimate._asdict(),
         }
 
     def outflow_of(self, pair: tuple[str, str]) -> dict[float, float]:
@@ -154,18 +154,18 @@ def _load_side(
 
 
 def _as_json(gap: Gap) -> dict[str, Any]:
-    parting = gap.parting
+    separation = gap.separation
     return {
         "pair": list(gap.pair),
         "verdict": gap.verdict,
         "reasons": list(gap.reasons),
-        "parting": None if parting is None else parting._asdict(),
-        "distance_how": gap.distance_method,
+        "separation": None if separation is None else separation._asdict(),
+        "distance_method": gap.distance_method,
         "t": gap.times.tolist(),
         "mean_gap": gap.mean.tolist(),
         "covariance_gap": gap.covariance.tolist(),
         "distance": gap.distance.tolist(),
         "distance_error": gap.distance_error.tolist(),
-        "mean_allowed": gap.tolerances[0].tolist(),
-        "covariance_allowed": gap.tolerances[1].tolist(),
+        "mean_tolerance": gap.tolerances[0].tolist(),
+        "covariance_tolerance": gap.tolerances[1].tolist(),
     }

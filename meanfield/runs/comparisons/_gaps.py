@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float
 
+from meanfield._renamed import old_names
 from meanfield.distances import Distance, best_distance, conditional_wasserstein
 from meanfield.endings import Status
 from meanfield.measures import AbstractMeasure
@@ -60,15 +61,15 @@ class Separation(NamedTuple):
 
     Attributes:
         time: the time of the frame.
-        what: the moment that differs, `mean` or `covariance`.
+        moment: the moment that differs, `mean` or `covariance`.
         gap: its relative gap.
-        allowed: the tolerance.
+        tolerance: the largest relative gap that counts as agreement.
     """
 
     time: float
-    what: str
+    moment: str
     gap: float
-    allowed: float
+    tolerance: float
 
 
 @dataclass(frozen=True)
@@ -93,7 +94,7 @@ class Gap:
         >>> (gap,) = runs.compare(
         ...     spec.parse(keys), ["gaussian", "grid"], Path("both")
         ... ).gaps
-        >>> gap.pair, bool(gap.covariance.max() < 1e-4), gap.parting
+        >>> gap.pair, bool(gap.covariance.max() < 1e-4), gap.separation
         (('gaussian', 'grid'), True, None)
     """
 
@@ -108,7 +109,7 @@ class Gap:
     reasons: tuple[str, ...]
 
     @property
-    def parting(self) -> Separation | None:
+    def separation(self) -> Separation | None:
         """The first frame at which a gap exceeds its tolerance; `None` if none does."""
         for i, t in enumerate(self.times):
             for moment, tolerance in zip(
@@ -124,16 +125,16 @@ class Gap:
         """One line: when the two sides part, and why."""
         names = " and ".join(self.pair)
         reasons = "; ".join(self.reasons)
-        parting = self.parting
-        if parting is None:
+        first = self.separation
+        if first is None:
             largest = max(float(np.max(self.mean)), float(np.max(self.covariance)))
             return (
                 f"{names} agree up to t = {self.times[-1]:.4g}, "
                 f"within {largest:.2g} in mean and covariance; {reasons}."
             )
         return (
-            f"{names} part at t = {parting.time:.4g}: gap in the {parting.what} "
-            f"{parting.gap:.2g} > {parting.allowed:.2g}; {reasons}."
+            f"{names} part at t = {first.time:.4g}: gap in the {first.moment} "
+            f"{first.gap:.2g} > {first.tolerance:.2g}; {reasons}."
         )
 
 
@@ -236,10 +237,9 @@ def _side_reasons(path: SideRun, paths: Sequence[SideRun]) -> list[str]:
     reasons += side.reasons
     if outcome.status not in (None, Status.FINISHED):
         reasons.append(f"{side.measure}: {outcome.name} at t = {outcome.time:.4g}")
-    if outcome.doubt is not None and outcome.doubt.worst > GRID_TOLERANCE:
-        reasons.append(
-            f"the {side.measure} may be off by {outcome.doubt.worst:.2g} of the spread"
-        )
+    error = 0.0 if outcome.error_estimate is None else outcome.error_estimate.worst
+    if error > GRID_TOLERANCE:
+        reasons.append(f"the {side.measure} may be off by {error:.2g} of the spread")
     if path.outflow > OUTFLOW_THRESHOLD:
         reasons.append(f"the {side.measure} has lost {path.outflow:.2g} of its mass")
     return reasons
@@ -281,3 +281,6 @@ def _sampling_reasons(first: SideRun, second: SideRun, initial_gap: float) -> li
         f"{n:.0f} tokens begin with a sampling error of the order of n^-1/2 = "
         f"{n**-0.5:.2g} (here {initial_gap:.2g}), which the flow may magnify"
     ]
+
+
+__getattr__ = old_names(__name__)

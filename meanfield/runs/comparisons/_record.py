@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from meanfield._stored_names import rename_keys
 from meanfield.errors import StoreError
 from meanfield.storage.disk import (
     alteration_message,
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 RECORD = "comparison.json"
 _GAPS = ("mean_gap", "covariance_gap", "distance", "distance_error")
-_TOLERANCES = ("mean_allowed", "covariance_allowed")
+_TOLERANCES = ("mean_tolerance", "covariance_tolerance")
 
 
 def is_comparison(path: Path) -> bool:
@@ -55,7 +56,7 @@ def comparison_dataset(path: Path) -> "xarray.Dataset":
     """
     record = path / RECORD
     try:
-        content = read_object(record)
+        content = rename_keys("comparison", read_object(record))
     except FileNotFoundError as error:
         raise unreadable_error(record, error) from error
     try:
@@ -85,12 +86,13 @@ def gaps_dataset(pairs: Sequence[Mapping[str, Any]]) -> "xarray.Dataset":
     variables: dict[str, Any] = {
         names.get(n, n): rows(n) for n in (*_GAPS, *_TOLERANCES)
     }
-    partings = [np.nan if p["parting"] is None else p["parting"]["time"] for p in pairs]
+    separations = [pair["separation"] for pair in pairs]
+    first_times = [np.nan if s is None else s["time"] for s in separations]
     coordinates = {"time": times, "pair": [" – ".join(p["pair"]) for p in pairs]}
     attrs = {
         "kind": "comparison",
-        "how": [pair["distance_how"] for pair in pairs],
+        "distance_methods": [pair["distance_method"] for pair in pairs],
         "verdicts": [pair["verdict"] for pair in pairs],
     }
-    variables["parting"] = ("pair", np.array(partings, float))
+    variables["separation"] = ("pair", np.array(first_times, float))
     return xarray.Dataset(variables, coordinates, attrs)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from meanfield._renamed import old_names
 from meanfield.errors import InvalidInputError, MeanfieldError, NotClosedError
 from meanfield.runs.execution._execute import Progress, Result, execute
 from meanfield.runs.execution._notes import limit_note
@@ -70,7 +71,7 @@ class Sides:
     """The representations that can take a spec, and a line for each that cannot."""
 
     members: tuple[Side, ...]
-    left_out: tuple[str, ...]
+    omitted: tuple[str, ...]
 
 
 def sides(
@@ -268,3 +269,6 @@ def _gaussian_start(side: Side) -> Side:
     gaussian = parse(values)
     is_exact &= side.is_exact
     return replace(side, spec=gaussian, notes=(*side.notes, *notes), is_exact=is_exact)
+
+
+__getattr__ = old_names(__name__)

@@ -87,7 +87,7 @@ def _has_exhausted_steps(result: Result) -> bool:
     Otherwise its step size fell below the rounding of the time.
     """
     failures = [o for o in result.outcomes if o.status is Status.MAX_STEPS]
-    return any(o.accepted + o.rejected >= result.spec.max_steps for o in failures)
+    return any(o.n_accepted + o.n_rejected >= result.spec.max_steps for o in failures)
 
 
 def _has_normal_tails(result: Result) -> bool:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from typing_extensions import override
 
 from meanfield._display import AbstractDisplayable, Card, number
+from meanfield._renamed import old_names
 from meanfield._views import view
 from meanfield.errors import InvalidInputError
 from meanfield.measures import AbstractMeasure, history
@@ -77,8 +78,9 @@ class Result(AbstractDisplayable):
         observables: the energies and rates at the last frame, by variable; for several
             members, one number each.
         sums: how sums over the tokens of the first member were executed last.
-        caveat: a note on the flow, such as a limitation; empty if there is none.
-        fall: how the energy changed along its gradient flow; `None` for other flows.
+        note: a note on the flow, such as a limitation; empty if there is none.
+        energy_change: how the energy changed along its gradient flow; `None` for other
+            flows.
         growth: the growth factor of each member's size, the root of its second moment.
 
     Examples:
@@ -99,8 +101,8 @@ class Result(AbstractDisplayable):
     seconds: float
     observables: Arrays
     sums: str = "none"
-    caveat: str = ""
-    fall: EnergyChange | None = None
+    note: str = ""
+    energy_change: EnergyChange | None = None
     growth: tuple[float, ...] = ()
 
     @property
@@ -153,3 +155,6 @@ class Result(AbstractDisplayable):
     @override
     def plain_repr(self) -> str:
         return self.card.text
+
+
+__getattr__ = old_names(__name__)

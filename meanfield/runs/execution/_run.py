@@ -98,7 +98,7 @@ class Run:
     @property
     def steps(self) -> int:
         """The number of accepted steps so far, summed over members."""
-        return sum(outcome.accepted for outcome in self.outcomes)
+        return sum(outcome.n_accepted for outcome in self.outcomes)
 
     @property
     def is_batched(self) -> bool:

@@ -1,7 +1,7 @@
 """One segment of a run: integrates its members and evaluates its energies."""
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import equinox as eqx
@@ -80,21 +80,21 @@ def _observe(run: Run) -> Run:
         values = observables(*next(pairs), run.frames, length)
     if run.observables:
         values = {name: values[name] for name in run.observables}
-    energy_change = run.energy_change
-    if run.spec.flow_of is not None and "energy" in values:
-        energy = values["energy"]
-        energy_change = (
-            EnergyChange.from_values(energy)
-            if energy_change is None
-            else energy_change.add_frames(energy)
-        )
-    last = {name: array[..., -1] for name, array in values.items()}
     return replace(
         run,
         frames={**run.frames, **values},
-        observables=last,
-        energy_change=energy_change,
+        observables={name: array[..., -1] for name, array in values.items()},
+        energy_change=_energy_change(run, values),
     )
+
+
+def _energy_change(run: Run, values: Mapping[str, np.ndarray]) -> EnergyChange | None:
+    """The change of the energy that the run descends, with these frames."""
+    if run.spec.flow_of is None or "energy" not in values:
+        return run.energy_change
+    if run.energy_change is None:
+        return EnergyChange.from_values(values["energy"])
+    return run.energy_change.add_frames(values["energy"])
 
 
 def forward_pass(run: Run) -> Run:
@@ -226,7 +226,7 @@ def _trajectory(run: Run, index: int) -> Trajectory:
     """The trajectory of one member through the segment."""
     flow = run.first_flow if index == 0 else None
     problem, ts = run.prepare(index) if flow is None else flow
-    end, prediction = float(run.ts[-1]), run.outcomes[index].due
+    end, prediction = float(run.ts[-1]), run.outcomes[index].predicted_blow_up
     blow_up = None if prediction is None else BlowUpTime(*map(jnp.asarray, prediction))
     if run.layout is None or run.shares_members:
         return flow_problem(problem, ts, predicted_blow_up=blow_up, run_end=end)
@@ -259,7 +259,9 @@ def _batched_trajectories(run: Run, indices: Sequence[int]) -> Trajectory:
         stepping=run.stepping,
         stop=setup.steps.stops,
         run_start=float(run.ts[0]),
-        predicted_blow_up=_blow_up_times([run.outcomes[i].due for i in indices]),
+        predicted_blow_up=_blow_up_times(
+            [run.outcomes[i].predicted_blow_up for i in indices]
+        ),
         run_end=float(run.ts[-1]),
         noise=setup.steps.noise,
         key=jnp.stack(list(map(setup.noise_key, indices))) if is_drawn else None,

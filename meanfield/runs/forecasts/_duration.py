@@ -9,6 +9,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
+from meanfield._renamed import old_names
 from meanfield.attention import (
     AbstractSoftSlices,
     HardSlices,
@@ -72,23 +73,23 @@ class Duration(NamedTuple):
         velocity: seconds to compute the velocity of one member once.
         stages: the number of velocities in a step.
         steps: the number of steps of a member; a typical number for adaptive steps.
-        known: whether the number of steps is known in advance.
+        has_fixed_steps: whether the number of steps is known in advance.
         members: the number of flows.
-        between: seconds besides the steps, for segments and for reading a model.
+        extra_seconds: seconds besides the steps, for segments and for reading a model.
 
     Examples:
         >>> from meanfield import runs, spec
         >>> time = runs.forecast(spec.parse({"n": 1000, "A": -1.0})).duration
-        >>> time.members, time.known
+        >>> time.members, time.has_fixed_steps
         (1, False)
     """
 
     velocity: float
     stages: int
     steps: int
-    known: bool
+    has_fixed_steps: bool
     members: int
-    between: float
+    extra_seconds: float
 
     @property
     def step(self) -> float:
@@ -98,7 +99,7 @@ class Duration(NamedTuple):
     @property
     def seconds(self) -> float:
         """Seconds of the whole run, without compilation."""
-        return self.step * self.steps * self.members + self.between
+        return self.step * self.steps * self.members + self.extra_seconds
 
 
 def duration(
@@ -158,9 +159,11 @@ def describe_duration(time: Duration) -> str:
         if time.steps < MAX_STEPS
         else f"over {MAX_STEPS:.0e} steps"
     )
-    count = steps if time.known else f"typically {steps}"
+    count = steps if time.has_fixed_steps else f"typically {steps}"
     share = f" for each of {time.members}" if time.members > 1 else ""
-    steps_note = "" if time.known else "; the actual number is known only afterwards"
+    steps_note = (
+        "" if time.has_fixed_steps else "; the actual number is known only afterwards"
+    )
     compile_note = (
         ", which is most of the time" if time.seconds < COMPILE_SECONDS else ""
     )
@@ -299,3 +302,6 @@ def _first(stack: AbstractDynamics) -> AbstractDynamics:
 
 def _cells_per_axis(size: Size) -> float:
     return size.cells ** (1 / size.d)
+
+
+__getattr__ = old_names(__name__)

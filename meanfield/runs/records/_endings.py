@@ -1,13 +1,14 @@
 """The outcome of each member of a run, accumulated over its segments."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, SupportsFloat
 
 import numpy as np
 
 from meanfield._counting import count_phrase
+from meanfield._renamed import old_names
 from meanfield.endings import Status, summarise_endings
 from meanfield.flows import ErrorEstimate, Trajectory
 from meanfield.storage import Ending
@@ -28,19 +29,20 @@ class Outcome:
         time: the time that the flow has reached.
         t_star: the time of a finite-time blow-up; NaN without one.
         t_star_error: the half-width of its error bar.
-        accepted: the number of accepted steps.
-        rejected: the number of rejected steps.
+        n_accepted: the number of accepted steps.
+        n_rejected: the number of rejected steps.
         residual: the worst residual of an iteration behind the field; 0 without one.
-        missed: the largest error of velocities from interpolated sums, relative to the
-            largest velocity; 0 if sums are exact.
-        missed_at_most: whether `missed` is a bound, rather than the largest error
-            observed where velocities were compared.
-        lapse: for the ending `unconverged`, the error that missed its tolerance, that
-            tolerance, and the number of iterations (0 for sums).
-        due: the predicted blow-up time and its error, from the pilot integration
-            before fixed steps; NaN if it predicts none, `None` before it is made.
-        doubt: the error estimate of the final moments of a density on a grid, if the
-            flow reached its end.
+        sum_error: the largest error of velocities from interpolated sums, relative to
+            the largest velocity; 0 if sums are exact.
+        is_sum_error_bound: whether `sum_error` is a bound, rather than the largest
+            error observed where velocities were compared.
+        convergence_failure: for the ending `unconverged`, the error that missed its
+            tolerance, that tolerance, and the number of iterations (0 for sums).
+        predicted_blow_up: the predicted blow-up time and its error, from the pilot
+            integration before fixed steps; NaN if it predicts none, `None` before it
+            is made.
+        error_estimate: the error estimate of the final moments of a density on a grid,
+            if the flow reached its end.
 
     Examples:
         >>> from meanfield import runs, spec
@@ -60,14 +62,14 @@ class Outcome:
     time: float
     t_star: float = math.nan
     t_star_error: float = math.nan
-    accepted: int = 0
-    rejected: int = 0
+    n_accepted: int = 0
+    n_rejected: int = 0
     residual: float = 0.0
-    missed: float = 0.0
-    missed_at_most: bool = True
-    lapse: tuple[float, float, int] | None = None
-    due: tuple[float, float] | None = None
-    doubt: ErrorEstimate | None = None
+    sum_error: float = 0.0
+    is_sum_error_bound: bool = True
+    convergence_failure: tuple[float, float, int] | None = None
+    predicted_blow_up: tuple[float, float] | None = None
+    error_estimate: ErrorEstimate | None = None
 
     @classmethod
     def start_at(cls, t: float) -> "Outcome":
@@ -77,27 +79,26 @@ class Outcome:
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> "Outcome":
         """The outcome with these stored values."""
-        status = values["status"]
+        status, failure = values["status"], values.get("convergence_failure")
+        prediction = values.get("predicted_blow_up")
+        estimate = values.get("error_estimate")
         floats = {
             key: _or_nan(values[key])
             for key in ("time", "t_star", "t_star_error", "residual")
         }
-        floats["missed"] = _or_nan(values.get("missed", 0.0))  # 0.2 has none
-        prediction = values.get("due")
-        estimate = values.get("doubt")
-        record = (
-            None if estimate is None else ErrorEstimate(*map(_or_infinite, estimate))
-        )
         return cls(
             None if status is None else Status(status),
-            due=None
+            predicted_blow_up=None
             if prediction is None
             else (_or_nan(prediction[0]), _or_nan(prediction[1])),
-            doubt=record,
-            lapse=_convergence(*values["lapse"]) if values.get("lapse") else None,
-            missed_at_most=values.get("missed_at_most", False),  # 0.2 has none
-            accepted=values["accepted"],
-            rejected=values["rejected"],
+            error_estimate=None
+            if estimate is None
+            else ErrorEstimate(*map(_or_infinite, estimate)),
+            convergence_failure=_convergence(*failure) if failure else None,
+            sum_error=_or_nan(values.get("sum_error", 0.0)),  # 0.2 has none
+            is_sum_error_bound=values.get("is_sum_error_bound", False),
+            n_accepted=values["n_accepted"],
+            n_rejected=values["n_rejected"],
             **floats,
         )
 
@@ -111,10 +112,10 @@ class Outcome:
         """One line on why the flow ended."""
         if self.status is Status.BLOW_UP:
             return BOUND_REASON if math.isnan(self.t_star) else BLOW_UP_REASON
-        if self.status is Status.UNRESOLVED and self.doubt is not None:
-            return f"{self.status.reason}: {_remedy(self.doubt)}"
-        if self.status is Status.UNCONVERGED and self.lapse is not None:
-            return _convergence_reason(*self.lapse)
+        if self.status is Status.UNRESOLVED and self.error_estimate is not None:
+            return f"{self.status.reason}: {_remedy(self.error_estimate)}"
+        if self.status is Status.UNCONVERGED and self.convergence_failure is not None:
+            return _convergence_reason(*self.convergence_failure)
         return _status(self).reason
 
     @property
@@ -133,19 +134,20 @@ class Outcome:
             is_bound: whether the segment's `sum_error` is an upper bound.
         """
         stop = float(trajectory.stop_time)
-        lapse = trajectory.status is Status.UNCONVERGED or None
         goes_on = trajectory.status is Status.FINISHED and stop < last
         return Outcome(
             None if goes_on else trajectory.status,
             stop,
             float(trajectory.t_star),
             float(trajectory.t_star_error),
-            self.accepted + int(trajectory.n_accepted),
-            self.rejected + int(trajectory.n_rejected),
+            self.n_accepted + int(trajectory.n_accepted),
+            self.n_rejected + int(trajectory.n_rejected),
             _worst([self.residual, float(trajectory.residual)]),
-            _worst([self.missed, float(trajectory.sum_error)]),
-            self.missed_at_most and (is_bound or float(trajectory.sum_error) == 0),
-            lapse and _convergence(*trajectory.convergence_failure),
+            _worst([self.sum_error, float(trajectory.sum_error)]),
+            self.is_sum_error_bound and (is_bound or float(trajectory.sum_error) == 0),
+            _convergence(*trajectory.convergence_failure)
+            if trajectory.status is Status.UNCONVERGED
+            else None,
             (
                 _one_nan(trajectory.predicted_blow_up.t_star),
                 _one_nan(trajectory.predicted_blow_up.error),
@@ -156,18 +158,19 @@ class Outcome:
         """The outcome with an error estimate; too large a one makes it unresolved."""
         is_resolved = estimate.worst <= RESOLUTION_LIMIT
         status = self.status if is_resolved else Status.UNRESOLVED
-        return replace(self, doubt=estimate, status=status)
+        return replace(self, error_estimate=estimate, status=status)
 
     def as_json(self) -> dict[str, Any]:
         """The outcome as JSON values; NaN and infinite error estimates become null."""
         values = asdict(self)
         values["status"] = None if self.status is None else int(self.status)
-        if self.doubt is not None:
-            values["doubt"] = [v if math.isfinite(v) else None for v in self.doubt]
-        if self.due is not None:
-            values["due"] = [None if math.isnan(v) else v for v in self.due]
-        if self.lapse is not None:
-            values["lapse"] = [v if math.isfinite(v) else None for v in self.lapse]
+        if self.error_estimate is not None:
+            values["error_estimate"] = _finite_or_none(self.error_estimate)
+        if self.predicted_blow_up is not None:
+            times = self.predicted_blow_up
+            values["predicted_blow_up"] = [None if math.isnan(v) else v for v in times]
+        if self.convergence_failure is not None:
+            values["convergence_failure"] = _finite_or_none(self.convergence_failure)
         nan = lambda v: isinstance(v, float) and math.isnan(v)
         return {key: None if nan(v) else v for key, v in values.items()}
 
@@ -200,6 +203,10 @@ def _convergence_reason(residual: float, tolerance: float, iterations: int) -> s
         "interpolated sums or a quadrature behind the field missed their tolerance: "
         f"{detail}, relative to the velocity"
     )
+
+
+def _finite_or_none(values: Iterable[int | float]) -> list[int | float | None]:
+    return [value if math.isfinite(value) else None for value in values]
 
 
 def _or_nan(value: SupportsFloat | None) -> float:
@@ -238,7 +245,7 @@ def combine_outcomes(outcomes: Sequence[Outcome]) -> Outcome:
         return outcomes[0]
     statuses = [_status(o) for o in outcomes]
     worst = outcomes[statuses.index(Status.most_severe(statuses))]
-    estimates = [o.doubt for o in outcomes if o.doubt is not None]
+    estimates = [o.error_estimate for o in outcomes if o.error_estimate is not None]
     blow_ups = [o for o in outcomes if math.isfinite(o.t_star)]
     first = min(blow_ups, key=lambda o: o.t_star, default=outcomes[0])
     return Outcome(
@@ -246,13 +253,13 @@ def combine_outcomes(outcomes: Sequence[Outcome]) -> Outcome:
         max(o.time for o in outcomes),
         first.t_star,
         first.t_star_error,
-        accepted=sum(o.accepted for o in outcomes),
-        rejected=sum(o.rejected for o in outcomes),
+        n_accepted=sum(o.n_accepted for o in outcomes),
+        n_rejected=sum(o.n_rejected for o in outcomes),
         residual=_worst([o.residual for o in outcomes]),
-        missed=_worst([o.missed for o in outcomes]),
-        missed_at_most=all(o.missed_at_most for o in outcomes),
-        lapse=worst.lapse,
-        doubt=max(estimates, key=lambda estimate: estimate.worst, default=None),
+        sum_error=_worst([o.sum_error for o in outcomes]),
+        is_sum_error_bound=all(o.is_sum_error_bound for o in outcomes),
+        convergence_failure=worst.convergence_failure,
+        error_estimate=max(estimates, key=lambda part: part.worst, default=None),
     )
 
 
@@ -271,3 +278,6 @@ def ending_counts(outcomes: Sequence[Outcome]) -> str:
 def _status(outcome: Outcome) -> Status:
     """The ending; an unfinished flow counts as interrupted."""
     return Status.INTERRUPTED if outcome.status is None else outcome.status
+
+
+__getattr__ = old_names(__name__)

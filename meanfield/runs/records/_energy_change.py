@@ -7,6 +7,7 @@ import numpy as np
 from jaxtyping import Float
 
 from meanfield._display import number
+from meanfield._renamed import old_names
 
 Energies = Float[np.ndarray, "*members frames"]
 Energy = Float[np.ndarray, "*members"]
@@ -24,8 +25,8 @@ class EnergyChange:
     Examples:
         >>> from meanfield import runs, spec
         >>> keys = {"measure": "gaussian", "flow_of": "entropy", "t": 1.0, "frames": 3}
-        >>> fall = runs.execute(spec.parse(keys)).fall
-        >>> bool(fall.last < fall.first), bool(fall.decreased)
+        >>> change = runs.execute(spec.parse(keys)).energy_change
+        >>> bool(change.last < change.first), change.is_decreasing
         (True, True)
     """
 
@@ -56,7 +57,7 @@ class EnergyChange:
         return bool(np.all(np.isfinite(self.first) & np.isfinite(self.last)))
 
     @property
-    def decreased(self) -> bool:
+    def is_decreasing(self) -> bool:
         """Whether the energy never rose by more than its numerical error."""
         if not self.is_known:
             return False
@@ -71,7 +72,7 @@ class EnergyChange:
         if not self.is_known:
             return "unknown: the energy is not finite at the first or the last frame"
         ends = f"from {number(first)} to {number(last)}"
-        if self.decreased:
+        if self.is_decreasing:
             return f"{ends}, lower at each frame"
         return f"{ends}; between frames it rose by up to {np.max(self.rise):.2g}"
 
@@ -79,4 +80,7 @@ class EnergyChange:
         """The change as JSON values."""
         numbers = {"first": self.first, "last": self.last, "rise": self.rise}
         values = {name: value.tolist() for name, value in numbers.items()}
-        return {**values, "decreased": self.decreased}
+        return {**values, "is_decreasing": self.is_decreasing}
+
+
+__getattr__ = old_names(__name__)

@@ -53,7 +53,7 @@ class Inputs:
 
     def as_recorded(self) -> dict[str, dict[str, str]]:
         """The SHA-256 digests of all files, and the plugins' paths, for a record."""
-        groups = {"moves": self.flow, "start": self.start}
+        groups = {"flow": self.flow, "start": self.start}
         files = {
             group: {name: sha256(path) for name, path in files.items()}
             for group, files in groups.items()
@@ -79,7 +79,7 @@ class Inputs:
         Further plugins are allowed, since one may only draw a panel.
         """
         if record is not None:
-            _check_digests(read_digests(record, "moves"), self.flow)
+            _check_digests(read_digests(record, "flow"), self.flow)
             check_no_missing_plugins(record, self.plugins)
 
     def check_start(self, record: object) -> None:

@@ -11,7 +11,7 @@ from meanfield.spec import RunSpec, parse
 from meanfield.storage import RUN, RunStore, damage_message, kinds
 
 _NUMBERS = ("time", "t_star", "t_star_error", "residual")  # or null
-_COUNTS = ("accepted", "rejected")
+_COUNTS = ("n_accepted", "n_rejected")
 LARGEST = int(sys.float_info.max)
 _CONVERGENCE_SIZE = 3  # error, tolerance, number of iterations
 _ESTIMATE_SIZE = 4  # number of fields of an `ErrorEstimate`
@@ -59,10 +59,10 @@ def _is_member(values: object) -> bool:
         and all(key in values for key in ("status", *_NUMBERS))
         and all(values[k] is None or is_number(values[k]) for k in _NUMBERS)
         and all(_is_count(values.get(key)) for key in _COUNTS)
-        and (values.get("missed") is None or is_number(values["missed"]))
-        and _are_numbers(values.get("due"), 2)  # the time, and its error
-        and _are_numbers(values.get("doubt"), _ESTIMATE_SIZE)
-        and _are_numbers(values.get("lapse"), _CONVERGENCE_SIZE)
+        and (values.get("sum_error") is None or is_number(values["sum_error"]))
+        and _are_numbers(values.get("predicted_blow_up"), 2)  # the time, and its error
+        and _are_numbers(values.get("error_estimate"), _ESTIMATE_SIZE)
+        and _are_numbers(values.get("convergence_failure"), _CONVERGENCE_SIZE)
     )
 
 

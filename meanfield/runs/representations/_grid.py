@@ -189,11 +189,11 @@ class GridRuns(AbstractRepresentation[Grid]):
         is_family: bool,
     ) -> dict[str, Any]:
         """The cells and box of the grid, and the mass and outflow of each member."""
-        first, estimates = measures[0], [outcome.doubt for outcome in outcomes]
+        first, estimates = measures[0], [o.error_estimate for o in outcomes]
         values = {
             "mass": [float(grid.mass) for grid in measures],
             "outflow": [float(grid.outflow) for grid in measures],
-            "doubt": [None if d is None else d._asdict() for d in estimates],
+            "error_estimate": [None if e is None else e._asdict() for e in estimates],
         }
         return {
             "cells": [edges.shape[0] - 1 for edges in first.edges],

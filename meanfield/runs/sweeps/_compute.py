@@ -161,8 +161,9 @@ class Computer:
                 origin.measure.replace_coordinates(last),
             )
             outcomes.append(setup.estimate_errors(origin, end, outcome))
-        worst = [None if o.doubt is None else _plain(o.doubt.worst) for o in outcomes]
-        return {"ending": [o.name for o in outcomes], "doubt": worst}
+        estimates = [outcome.error_estimate for outcome in outcomes]
+        worst = [None if e is None else _plain(e.worst) for e in estimates]
+        return {"ending": [o.name for o in outcomes], "error_estimate": worst}
 
     def _member(self, index: int) -> Member:
         """The member of a cell, from cached dynamics and a cached start.

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from meanfield._stored_names import rename_keys
 from meanfield.endings import Status
 from meanfield.errors import StoreError
 from meanfield.runs.records._dataset import title
@@ -79,6 +80,8 @@ class SweepStore:
             StoreError: if its record is damaged or of another schema.
         """
         record, seal = read_tasks(path, SWEEP)
+        if "inputs" in record:
+            record = {**record, "inputs": rename_keys("inputs", record["inputs"])}
         absences = _RECORD_TYPES.keys() - record.keys()
         faults = [
             k for k in record if not isinstance(record[k], _RECORD_TYPES.get(k, object))
@@ -117,7 +120,7 @@ class SweepStore:
         Raises:
             StoreError: if they are damaged.
         """
-        part = self.tasks.result(task)
+        part = rename_keys("sweep", self.tasks.result(task))
         if not are_rows(part, list(dict.fromkeys(self.chunks[task]))):
             raise StoreError(
                 f"The chunk {task} of `{self.path}` is damaged: it is not what was "

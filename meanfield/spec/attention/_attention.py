@@ -97,6 +97,7 @@ MATRIX = Key(
     files=ARRAYS,
     enters="dynamics",
 )
+CONTEXT_MOMENT = replace(MATRIX, is_headwise=False, is_rare=True, no_page=SELF)
 
 
 class AttentionSpec(Strict):
@@ -164,7 +165,7 @@ class AttentionSpec(Strict):
     ] = 1
     scale: Annotated[
         Literal["none", "sqrt-k"],
-        Key(group="Attention"),
+        Key(is_rare=True, group="Attention"),
         Field(
             description="scaling of the scores: `none`, or `sqrt-k` (divided by √k for "
             "heads of dimension k)"
@@ -189,6 +190,7 @@ class AttentionSpec(Strict):
     iterations: Annotated[
         Count | None,
         Key(
+            is_rare=True,
             group="Attention",
             page_help="number of Sinkhorn half-steps, odd; iteration to a tolerance if "
             "absent",
@@ -218,7 +220,7 @@ class AttentionSpec(Strict):
     ] = None
     context_mean: Annotated[
         Numbers | None,
-        replace(MATRIX, is_headwise=False, label=r"mean of the context", no_page=SELF),
+        replace(CONTEXT_MOMENT, label=r"mean of the context"),
         Field(
             examples=[[1.0, 0.0]],
             description="mean of the `gaussian` context; 0 if absent",
@@ -226,9 +228,7 @@ class AttentionSpec(Strict):
     ] = None
     context_cov: Annotated[
         Numbers | None,
-        replace(
-            MATRIX, is_headwise=False, label=r"covariance of the context", no_page=SELF
-        ),
+        replace(CONTEXT_MOMENT, label=r"covariance of the context"),
         Field(
             examples=[0.5],
             description="covariance of the `gaussian` context; I if absent",
@@ -261,6 +261,7 @@ class DriftSpec(Strict):
         BeforeValidator(options_of),
         AfterValidator(_check_drift),
         Key(
+            is_rare=True,
             group="Attention",
             holds="options",
             files=ARRAYS,

@@ -52,11 +52,15 @@ def strip_digest(
 
 
 def read_record(
-    file: Path, schema: int | str, legacy_schema: int | str | None = None
+    file: Path,
+    schema: int | str,
+    legacy_schema: int | str | None = None,
+    older_schemas: tuple[int | str, ...] = (),
 ) -> dict[str, Any]:
     """The verified JSON values of a record, without their digest.
 
-    Records of the older schema `legacy_schema` may lack a digest.
+    Records of the older schema `legacy_schema` may lack a digest, those of
+    `older_schemas` may not.
 
     Raises:
         StoreError: if the record is damaged, or has another schema.
@@ -64,7 +68,7 @@ def read_record(
     """
     record = read_object(file)
     file_schema = record.get("schema")
-    if file_schema not in (None, schema, legacy_schema):
+    if file_schema not in (None, schema, legacy_schema, *older_schemas):
         raise StoreError(
             f"`{file.parent}` has schema {file_schema}, and this version of meanfield "
             f"reads {schema}; read it with the version that wrote it."

@@ -31,7 +31,7 @@ SOLVER_SLACK = Slack(
     r"U\mathrm{diag}(\sigma)W^\top$, $h = (1 + \sqrt{1 + 4\sigma^2})/2$.",
     hypotheses=r"$\mu$, $\nu$ of any weights, of one mass",
     control=(
-        "Sinkhorn ends after one half-step, which knows no law of the queries",
+        "Sinkhorn stops after one half-step, independent of the law of the queries",
         {"iterations": 1},
         ("Sinkhorn…",),
     ),

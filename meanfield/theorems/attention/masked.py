@@ -94,7 +94,7 @@ def masked_attention(
     rng = case.rng("sequence")
     p, cloud = att.random_parameters(rng, 2, 3), _sequence(rng, N)
     cloud.w[np.argmin(_positions(cloud))] = (
-        0.0  # the first token sees nothing, and does not move
+        0.0  # the first token attends to no token, and does not move
     )
     for label, actual in _library(p, cloud).items():
         predicate = window if "window" in label else sees
@@ -117,14 +117,14 @@ def _sequence(rng: Rng, n: int) -> Cloud:
 
 
 def _visible_cloud(cloud: Cloud, sees: Sees, query: int) -> Cloud:
-    """The tokens with positive weight that one token sees."""
+    """The tokens of positive weight to which a token attends."""
     s = _positions(cloud)
     indices = [j for j in range(len(s)) if sees(s[query], s[j]) and cloud.w[j] > 0]
     return Cloud(cloud.x[indices], cloud.w[indices])
 
 
 def _restricted_velocities(name: str, p: Parameters, cloud: Cloud, sees: Sees) -> Array:
-    """(2.7) token by token; the velocity of a token that sees nothing is zero."""
+    """(2.7) token by token; a token that attends to no token has velocity zero."""
     rows = np.zeros_like(cloud.x)
     for i, x in enumerate(cloud.x):
         part = _visible_cloud(cloud, sees, i)
@@ -177,7 +177,7 @@ def _plans(case: Case, sees: Sees) -> Checks:
     rng = case.rng("matrices")
     p, cloud = att.random_parameters(rng, 2, 3), _sequence(rng, 4)
     s = _positions(cloud)
-    cloud.w[np.argmin(s)] = 0.0  # the first token sees nothing: its row is zero
+    cloud.w[np.argmin(s)] = 0.0  # the first token attends to no token: its row is zero
     visibility = np.array([[sees(a, b) for b in s] for a in s])
     kernel = np.exp(sk.scores_of(p, cloud)) * cloud.w * visibility
     expected = kernel / np.maximum(kernel.sum(axis=1, keepdims=True), 1e-300)

@@ -106,7 +106,7 @@ def heat(case: Case, *, widening: float = 1.0) -> Checks:
     "S2",
     claim=r"$\bar T \to -\nabla\rho/\rho$, without $W_K^\top W_Q \succ 0$.",
     correction=r"$\bar T \to -\frac12\nabla\rho/\rho$ where $W_K^\top W_Q \succ 0$; a "
-    "coordinate that the scores do not see is at rest.",
+    "coordinate on which the scores do not depend is at rest.",
     counterexample=r"a Gaussian in $d = 3$; and one with $W_K^\top W_Q = "
     r"\mathrm{diag}(1, 0, 0.7)$",
 )

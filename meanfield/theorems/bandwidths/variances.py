@@ -13,7 +13,7 @@ from . import _limits as limits
     "sander2022:eq-6",
     source="eq. (6), §5",
     claim=r"As $\epsilon \to 0$ the flow tends to $\partial_t\rho = "
-    r"\frac12\Delta\rho$: on the line the variance grows by 1 in a unit of time.",
+    r"\frac12\Delta\rho$: on the line the variance grows at the rate 1.",
     hypotheses=r"$W_V = -W_QW_K < 0$; the linear drift $-W_Vx/\epsilon$ is added",
     control=(
         "the kernel's bandwidth is 2ε, and 1/ε stays",

@@ -88,7 +88,7 @@ def _potential_change(m: Motion, points: Array) -> Array:
 def _action(m: Motion, path: Array, bump: Array, waves: Array) -> Array:
     r"""Action $\iint x'\cdot B^{-1}x'\,g\,d\mu\,dt$ of the path plus a perturbation.
 
-    The path is given at Gauss–Legendre nodes; `waves` has the sine and its derivative.
+    `path` has values at Gauss–Legendre nodes, `waves` the sine and its derivative.
     """
     _, weights = np.polynomial.legendre.leggauss(len(path))
     inverse, total = np.linalg.inv(m.B), np.zeros(())

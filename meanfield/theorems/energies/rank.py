@@ -94,7 +94,8 @@ def constant_rank(case: Case, *, carry: Callable[..., Array] = _flow_factors) ->
     "C33",
     claim="It is possible for the rank to decrease; read as: in finite time, by an "
     "eigenvalue of the covariance that reaches zero.",
-    correction=r"In finite time it cannot; $\log\det\Sigma$ follows the trace.",
+    correction="In finite time no eigenvalue reaches zero, since $\\log\\det\\Sigma$ "
+    "is an integral of traces.",
     counterexample=r"random parameters and $\Sigma_0 \succ 0$, $d = 3$, to $t = 1.5$",
 )
 def _(case: Case) -> Counterexample:

@@ -54,7 +54,7 @@ class _Problem(NamedTuple):
 @statement(
     "new:drift-precision",
     source="This project",
-    claim=r"Under softmax beside a drift $Mx + b$, $P = \Sigma^{-1}$ solves $P' = -S - "
+    claim=r"Under softmax plus a drift $Mx + b$, $P = \Sigma^{-1}$ solves $P' = -S - "
     r"PM - M^\top P$, $S = (A + A^\top)/\epsilon$: $\Sigma = e^{Mt}Y(I - Y^\top "
     r"JY)^{-1}Y^\top e^{M^\top t}$ with $J = \int_0^t e^{M^\top s}Se^{Ms}ds$, until "
     r"$\lambda_{\max}(Y^\top JY) = 1$, where it blows up; $\alpha' = (I + \Sigma "

@@ -18,7 +18,7 @@ REST = 1e-2
     "castin2025:prop-4.3",
     source="Proposition 4.3, §4.1",
     claim=r"In $d = 1$, $s(t) = (1/s_0 - 2avt)^{-1}$, until $t_{\max} = 1/(2avs_0)$ if "
-    "$av > 0$, and for ever if not.",
+    "$av > 0$, and for all times otherwise.",
     hypotheses=r"$d = 1$, $s_0 > 0$, $a = K^\top Q$",
     control=(
         "The factor two is missing from the formula",

@@ -109,10 +109,10 @@ SEPARATION = 0.01  # distance of two points that exchange their ranks
 @statement(
     "shahbazi2025:Dp-metric",
     source="The distance D_p",
-    claim=r"$D_p$ is a metric: zero between equal measures alone, symmetric, and "
+    claim=r"$D_p$ is a metric: zero between equal measures only, symmetric, and "
     r"$D_p(\mu, \rho) \leq D_p(\mu, \nu) + D_p(\nu, \rho)$.",
-    hypotheses=r"$\tau = 0$; projections coincide on no direction that $\sigma$ "
-    r"charges, as they do on none but a null set if $\sigma$ has a density",
+    hypotheses=r"$\tau = 0$; projections are distinct for $\sigma$-almost every "
+    r"direction, for example if $\sigma$ has a density",
     remark="On each slice $D_p$ is the p-norm of differences of sorted tokens; for all "
     "slices together, Minkowski's inequality gives the triangle inequality.",
     control=(r"$\tau = 10$", {"tau": 10.0}, ("two exchanges",)),

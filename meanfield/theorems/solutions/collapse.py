@@ -45,8 +45,8 @@ def diameter(x: Array) -> float:
     r"any weights of tokens",
     remark=r"Rows $i$ and $k$ have a quotient whose logarithm varies by at most "
     r"$\omega = |A|D^2/\epsilon$ over $j$, and such probabilities are at most "
-    r"$\tanh\frac\omega4$ apart. Hard sliced attention sees ranks and no sizes: no "
-    r"cubic rate, and one slice only permutes tokens.",
+    r"$\tanh\frac\omega4$ apart. Hard sliced attention depends on ranks only: "
+    r"there is no cubic rate, and one slice only permutes tokens.",
     control=(
         "a skip is added to each layer",
         {"skip": 1.0},

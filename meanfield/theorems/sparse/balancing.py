@@ -53,7 +53,7 @@ def _unsupported_matrix(rng: Rng) -> Array:
     "tay2020:3.1.1-support",
     source="§3.1.1",
     claim=r"A nonnegative matrix with a positive diagonal is balanced to a doubly "
-    r"stochastic limit, which may have zeros where the matrix has none.",
+    r"stochastic limit, which may have more zeros than the matrix.",
     control=(
         "a diagonal entry is zero, so that no permutation avoids zeros",
         {"matrix": _unsupported_matrix},

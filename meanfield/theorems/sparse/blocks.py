@@ -105,7 +105,7 @@ def _(case: Case) -> Counterexample:
 def causal_pooling(case: Case, *, more: int = 0) -> Checks:
     """Compares the library's causal sums of 6 blocks of 4 tokens with slices in NumPy.
 
-    The tokens that the sums read are counted; none may come later.
+    Counts the tokens in the sums; no later token may be among them.
     """
     # `more` is added to the upper index of NumPy's sums.
     x = _tokens(case)
@@ -119,8 +119,8 @@ def causal_pooling(case: Case, *, more: int = 0) -> Checks:
 @causal_pooling.register_misprint(
     "T5",
     claim=r"The sum runs to $i\ell_B + 1$.",
-    correction=r"To $i\ell_B$: the token after it is the second of block $i$, which "
-    r"its first token must not see.",
+    correction=r"To $i\ell_B$: the token after it is the second of block $i$, to "
+    r"which its first token must not attend.",
     counterexample="24 random tokens, 6 blocks: the second token of each is moved",
 )
 def _(case: Case) -> Counterexample:

@@ -160,8 +160,8 @@ def masked_entries(case: Case, *, masked_score: float = -np.inf) -> Checks:
     source="ERRATA T3",
     claim=r"Sparse Sinkhorn attention with a causal sort, balanced by sums of columns "
     r"over the rows so far, has no dependence on later tokens.",
-    hypotheses=r"pools end with the first token of their block; a query sees its own "
-    r"block up to its own position",
+    hypotheses=r"pools end with the first token of their block; a query attends "
+    r"to its block up to its own position",
     control=("the sort is not causal", {"name": "sparse-sinkhorn"}),
 )
 def no_leak(case: Case, *, name: str = "sparse-sinkhorn-causal") -> Checks:

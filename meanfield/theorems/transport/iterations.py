@@ -28,7 +28,8 @@ QUADRATURE_SLACK = Slack(
     source="Lemma A.4, appendix A",
     claim=r"With $q_X(x) = -\frac12 x^\top Xx$, $T(q_X) = q_Y$ up to a constant, where "
     r"$Y = (AX'^{-1}A^\top - K^\top K)/\epsilon$ and $X' = Q^\top Q + "
-    r"\epsilon\Sigma^{-1} + \epsilon X \succ 0$; the other half-step is the mirror.",
+    r"\epsilon\Sigma^{-1} + \epsilon X \succ 0$; the other half-step follows by "
+    r"exchanging $Q$ and $K$.",
     hypotheses=r"$\Sigma \succ 0$, centred, $X' \succ 0$; means add a linear term",
     remark="In (i) the variable of the image is y; it is printed as x.",
     control=(

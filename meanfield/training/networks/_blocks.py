@@ -51,8 +51,8 @@ class Residual(eqx.Module):
 
     Attributes:
         part: $p$.
-        before: $b$.
-        after: $a$.
+        pre_norm: $b$.
+        post_norm: $a$.
 
     Examples:
         >>> import equinox as eqx
@@ -67,17 +67,17 @@ class Residual(eqx.Module):
     """
 
     part: SelfAttention | Perceptron
-    before: Norm
-    after: Norm
+    pre_norm: Norm
+    post_norm: Norm
 
     def __call__(self, mu: Points) -> Points:
         """The tokens after the block."""
         x = mu.tokens.x + self.part(self.part_input(mu))
-        return mu.replace_coordinates(jax.vmap(self.after)(x))
+        return mu.replace_coordinates(jax.vmap(self.post_norm)(x))
 
     def part_input(self, mu: Points) -> Points:
-        """The tokens that the part receives, after the norm `before`."""
-        return mu.replace_coordinates(jax.vmap(self.before)(mu.tokens.x))
+        """The tokens that the part receives, after `pre_norm`."""
+        return mu.replace_coordinates(jax.vmap(self.pre_norm)(mu.tokens.x))
 
 
 def pre_norm_block(part: SelfAttention | Perceptron, d: int) -> Residual:
@@ -86,7 +86,7 @@ def pre_norm_block(part: SelfAttention | Perceptron, d: int) -> Residual:
     Examples:
         >>> from meanfield.training import Perceptron, pre_norm_block
         >>> block = pre_norm_block(Perceptron(jax.random.key(0), d=3, width=8), 3)
-        >>> type(block.before).__name__, type(block.after).__name__
+        >>> type(block.pre_norm).__name__, type(block.post_norm).__name__
         ('LayerNorm', 'Identity')
     """
     return Residual(part, eqx.nn.LayerNorm(d), eqx.nn.Identity())
@@ -98,7 +98,7 @@ def post_norm_block(part: SelfAttention | Perceptron, d: int) -> Residual:
     Examples:
         >>> from meanfield.training import Perceptron, post_norm_block
         >>> block = post_norm_block(Perceptron(jax.random.key(0), d=3, width=8), 3)
-        >>> type(block.before).__name__, type(block.after).__name__
+        >>> type(block.pre_norm).__name__, type(block.post_norm).__name__
         ('Identity', 'LayerNorm')
     """
     return Residual(part, eqx.nn.Identity(), eqx.nn.LayerNorm(d))

@@ -23,8 +23,8 @@ class DecoderBlock(eqx.Module):
     attention of the encoder.
 
     Attributes:
-        past: causal self-attention.
-        meeting: cross-attention to the source, and the perceptron.
+        causal_layer: causal self-attention.
+        cross_layer: cross-attention to the source, and the perceptron.
 
     Examples:
         >>> from meanfield import Points
@@ -36,20 +36,21 @@ class DecoderBlock(eqx.Module):
         (4, 4)
     """
 
-    past: Residual
-    meeting: CrossAttentionBlock
+    causal_layer: Residual
+    cross_layer: CrossAttentionBlock
 
     def __init__(
         self, key: PRNGKey, *, d: int, k: int, n_heads: int, width: int
     ) -> None:
         first, second = jax.random.split(key)
         sizes = {"d": d, "k": k, "n_heads": n_heads}
-        self.past = pre_norm_block(self_attention(first, CAUSAL_SOFTMAX, **sizes), d)
-        self.meeting = CrossAttentionBlock(second, SOFTMAX, width=width, **sizes)
+        attention = self_attention(first, CAUSAL_SOFTMAX, **sizes)
+        self.causal_layer = pre_norm_block(attention, d)
+        self.cross_layer = CrossAttentionBlock(second, SOFTMAX, width=width, **sizes)
 
     def __call__(self, mu: Points, source: Points) -> Points:
         """The tokens after the block."""
-        return self.meeting(self.past(mu), source)
+        return self.cross_layer(self.causal_layer(mu), source)
 
 
 class Decoder(eqx.Module):

@@ -32,8 +32,8 @@ class Head(eqx.Module):
     Attributes:
         score: score of queries and keys.
         coupling: coupling, which turns scores into weights.
-        reading: value projection $W$.
-        writing: output projection $O$.
+        value_projection: value projection $W$.
+        output_projection: output projection $O$.
 
     Examples:
         >>> from meanfield import Points
@@ -48,12 +48,14 @@ class Head(eqx.Module):
 
     score: AbstractScore
     coupling: AbstractCoupling
-    reading: Float[Array, "k d"]
-    writing: Float[Array, "d k"]
+    value_projection: Float[Array, "k d"]
+    output_projection: Float[Array, "d k"]
 
     def __call__(self, mu: Points) -> Float[Array, "n d"]:
         """The value that the head adds to each token."""
-        return self._barycentre(mu).means(mu.tokens.x @ self.reading.T) @ self.writing.T
+        barycentre = self._barycentre(mu)
+        values = mu.tokens.x @ self.value_projection.T
+        return barycentre.means(values) @ self.output_projection.T
 
     def plan(self, mu: Points) -> Float[Array, "n n"]:
         r"""The attention matrix, with the entries $\kappa_{ij}$.
@@ -71,12 +73,14 @@ class Head(eqx.Module):
         if not isinstance(field, AbstractBarycentre):
             raise _no_matrix_error(field)
         plan = field.weights_at(queries.tokens)
-        return plan @ (keys.tokens.x @ self.reading.T) @ self.writing.T
+        values = keys.tokens.x @ self.value_projection.T
+        return plan @ values @ self.output_projection.T
 
     def attention(self) -> Attention:
         """The head as an attention of the library, with value matrix $OW$."""
         coupling = _normalise_slices(self.coupling)
-        return Attention(self.score, coupling, self.writing @ self.reading)
+        value = self.output_projection @ self.value_projection
+        return Attention(self.score, coupling, value)
 
     def _barycentre(self, mu: Points) -> AbstractBarycentre:
         barycentre = _normalise_slices(self.coupling).barycentre(self.score, mu)
@@ -161,7 +165,7 @@ def self_attention(
         >>> from meanfield.training import Variant, self_attention
         >>> variant = Variant("sinkhorn", {"iterations": 3})
         >>> layer = self_attention(jax.random.key(0), variant, d=3, k=2, n_heads=4)
-        >>> layer.heads.score.Q.shape, layer.heads.writing.shape
+        >>> layer.heads.score.Q.shape, layer.heads.output_projection.shape
         ((4, 2, 3), (4, 3, 2))
     """
     return SelfAttention(_heads(key, variant, d, k, n_heads))
@@ -186,8 +190,8 @@ def _heads(key: PRNGKey, variant: Variant, d: int, k: int, n_heads: int) -> Head
     def head(key: PRNGKey) -> Head:
         keys = jax.random.split(key, 3)
         attention = variant.build_attention(keys[0], d=d, k=k)
-        reading, writing = projection(keys[1], k, d), projection(keys[2], d, k)
-        return Head(attention.score, attention.coupling, reading, writing)
+        projections = projection(keys[1], k, d), projection(keys[2], d, k)
+        return Head(attention.score, attention.coupling, *projections)
 
     return eqx.filter_vmap(head)(jax.random.split(key, n_heads))
 

@@ -25,10 +25,10 @@ class CrossAttentionBlock(eqx.Module):
 
     Attributes:
         attention: cross-attention $a$.
-        queries: norm $b$.
-        keys: norm $c$.
+        query_norm: norm $b$.
+        key_norm: norm $c$.
         perceptron: perceptron $p$, of width `width`, or `d` if that is `None`.
-        inner: norm $e$.
+        inner_norm: norm $e$.
 
     Examples:
         >>> from meanfield import Points
@@ -41,10 +41,10 @@ class CrossAttentionBlock(eqx.Module):
     """
 
     attention: CrossAttention
-    queries: eqx.nn.LayerNorm
-    keys: eqx.nn.LayerNorm
+    query_norm: eqx.nn.LayerNorm
+    key_norm: eqx.nn.LayerNorm
     perceptron: Perceptron
-    inner: eqx.nn.LayerNorm
+    inner_norm: eqx.nn.LayerNorm
 
     def __init__(
         self,
@@ -59,17 +59,18 @@ class CrossAttentionBlock(eqx.Module):
         first, second = jax.random.split(key)
         self.attention = cross_attention(first, variant, d=d, k=k, n_heads=n_heads)
         self.perceptron = Perceptron(second, d=d, width=d if width is None else width)
-        self.queries, self.keys, self.inner = (eqx.nn.LayerNorm(d) for _ in range(3))
+        norms = (eqx.nn.LayerNorm(d) for _ in range(3))
+        self.query_norm, self.key_norm, self.inner_norm = norms
 
     def __call__(self, queries: Points, keys: Points) -> Points:
         """The queries after the block."""
         normalise = lambda norm, mu: mu.replace_coordinates(jax.vmap(norm)(mu.tokens.x))
         update = self.attention(
-            normalise(self.queries, queries), normalise(self.keys, keys)
+            normalise(self.query_norm, queries), normalise(self.key_norm, keys)
         )
         mu = queries.replace_coordinates(queries.tokens.x + update)
         return mu.replace_coordinates(
-            mu.tokens.x + self.perceptron(normalise(self.inner, mu))
+            mu.tokens.x + self.perceptron(normalise(self.inner_norm, mu))
         )
 
 

@@ -38,7 +38,7 @@ class Variant:
     Attributes:
         attention: registered name of the attention.
         options: arguments of its factory other than `Q`, `K`, `V` and `epsilon`.
-        given: further frozen arrays, such as `directions` of slices.
+        frozen_arrays: further frozen arrays, such as `directions` of slices.
         mask: name of the mask, such as `causal` or `window:1/8`; no mask if empty.
 
     Examples:
@@ -49,14 +49,14 @@ class Variant:
 
     attention: str
     options: Mapping[str, Any] = field(default_factory=dict)
-    given: tuple[str, ...] = ()
+    frozen_arrays: tuple[str, ...] = ()
     mask: str = ""
 
     @property
     def label(self) -> str:
         """Label for tables and progress, such as `sinkhorn, iterations 5`."""
         options = [f"{name} {value}" for name, value in self.options.items()]
-        frozen_labels = [f"{name} given" for name in self.given]
+        frozen_labels = [f"{name} frozen" for name in self.frozen_arrays]
         masks = [f"mask {self.mask}"] if self.mask else []
         return ", ".join([self.attention, *options, *frozen_labels, *masks])
 
@@ -120,11 +120,11 @@ class Variant:
         `TRAINABLE_SCALARS`.
 
         Raises:
-            InvalidInputError: if the network has no array of a name in `given`.
+            InvalidInputError: if the network has no array of a name in `frozen_arrays`.
         """
-        frozen_names = {*FROZEN_ARRAYS, *self.given}
+        frozen_names = {*FROZEN_ARRAYS, *self.frozen_arrays}
         names = _names_of_arrays(network)
-        for name in self.given:
+        for name in self.frozen_arrays:
             if name not in names:
                 raise InvalidInputError(
                     f"Networks of `{self.attention}` attention have no array `{name}` "

@@ -46,28 +46,29 @@ class CharacterNetwork(eqx.Module):
 
     Attributes:
         embedding: embedding of the characters.
-        places: position embedding.
+        position_embedding: position embedding.
         encoder: blocks of attention and perceptrons.
         norm: norm before the output layer.
-        reader: output layer, with a score for each possible next character.
+        output_layer: output layer, with a score for each possible next character.
     """
 
     embedding: Float[Array, "symbols d"]
-    places: Float[Array, "n d"]
+    position_embedding: Float[Array, "n d"]
     encoder: Encoder
     norm: eqx.nn.LayerNorm
-    reader: eqx.nn.Linear
+    output_layer: eqx.nn.Linear
 
     def __call__(self, text: Int[Array, " n"]) -> Float[Array, "n symbols"]:
         """The scores of the next character, at each position."""
         x = self.encoder(self.tokens(text)).tokens.x
-        return jax.vmap(lambda state: self.reader(self.norm(state)))(x)
+        return jax.vmap(lambda state: self.output_layer(self.norm(state)))(x)
 
     def tokens(self, text: Int[Array, " n"]) -> Points:
         """The tokens before the first block."""
         # Not `embedding[text]`: on accelerators its gradient sums in random order.
-        one_hot = jax.nn.one_hot(text, self.embedding.shape[0], dtype=self.places.dtype)
-        return sequence_measure(one_hot @ self.embedding + self.places)
+        positions = self.position_embedding
+        one_hot = jax.nn.one_hot(text, self.embedding.shape[0], dtype=positions.dtype)
+        return sequence_measure(one_hot @ self.embedding + positions)
 
 
 @dataclass(frozen=True)
@@ -136,10 +137,10 @@ class Characters(AbstractTask):
             ]
         return CharacterNetwork(
             embedding=jax.random.normal(keys[0], (n_symbols, D)),
-            places=jax.random.normal(keys[1], (self.context, D)),
+            position_embedding=jax.random.normal(keys[1], (self.context, D)),
             encoder=Encoder(tuple(pre_norm_block(part, D) for part in parts)),
             norm=eqx.nn.LayerNorm(D),
-            reader=eqx.nn.Linear(D, n_symbols, key=keys[2]),
+            output_layer=eqx.nn.Linear(D, n_symbols, key=keys[2]),
         )
 
     @override
@@ -174,7 +175,7 @@ def is_noncausal(network: CharacterNetwork) -> bool:
     It changes the last character of a text, its second half, and all but its first
     character, and compares the earlier scores.
     """
-    n_symbols, n = network.embedding.shape[0], network.places.shape[0]
+    n_symbols, n = network.embedding.shape[0], network.position_embedding.shape[0]
     text = np.arange(n) % n_symbols
     forward = eqx.filter_jit(lambda network, text: network(text))
     # One text at a time, since a batched sum may have another order of summation.

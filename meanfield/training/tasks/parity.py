@@ -86,11 +86,11 @@ class Parity(AbstractPatchTask):
         n = (SIDE // self.patch) ** 2 + 1
         return PatchNetwork(
             embedding=eqx.nn.Linear(self.patch**2, D, key=keys[0]),
-            first=jax.random.normal(keys[1], (1, D)),
-            places=jax.random.normal(keys[2], (n, D)),
+            class_token=jax.random.normal(keys[1], (1, D)),
+            position_embedding=jax.random.normal(keys[2], (n, D)),
             encoder=Encoder(tuple(pre_norm_block(part, D) for part in parts)),
             norm=eqx.nn.LayerNorm(D),
-            reader=eqx.nn.Linear(D, 2, key=keys[3]),
+            output_layer=eqx.nn.Linear(D, 2, key=keys[3]),
         )
 
     @override

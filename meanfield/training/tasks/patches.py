@@ -72,31 +72,32 @@ class PatchNetwork(eqx.Module):
 
     Attributes:
         embedding: embedding of the patches.
-        first: class token that is pooled; empty for pooling by the mean.
-        places: position embedding.
+        class_token: class token that is pooled; empty for pooling by the mean.
+        position_embedding: position embedding.
         encoder: attention blocks.
         norm: norm before the output layer.
-        reader: output layer, with a score for each class.
+        output_layer: output layer, with a score for each class.
     """
 
     embedding: eqx.nn.Linear
-    first: Float[Array, "c d"]
-    places: Float[Array, "n d"]
+    class_token: Float[Array, "c d"]
+    position_embedding: Float[Array, "n d"]
     encoder: Encoder
     norm: eqx.nn.LayerNorm
-    reader: eqx.nn.Linear
+    output_layer: eqx.nn.Linear
 
     def __call__(self, image: Float[Array, "side side"]) -> Float[Array, " classes"]:
         """The score of each class."""
         x = self.encoder(self.tokens(image)).tokens.x
-        read = x[0] if len(self.first) else jnp.mean(x, axis=0)
-        return self.reader(self.norm(read))
+        read = x[0] if len(self.class_token) else jnp.mean(x, axis=0)
+        return self.output_layer(self.norm(read))
 
     def tokens(self, image: Float[Array, "side side"]) -> Points:
         """The tokens before the first block."""
         patches = patches_of(image, math.isqrt(int(self.embedding.in_features)))
         embeddings = jax.vmap(self.embedding)(patches)
-        return sequence_measure(jnp.concatenate([self.first, embeddings]) + self.places)
+        x = jnp.concatenate([self.class_token, embeddings])
+        return sequence_measure(x + self.position_embedding)
 
 
 def check_patch(patch: int) -> None:
@@ -143,7 +144,7 @@ class Patches(AbstractPatchTask):
 
     Attributes:
         patch: side of a patch in pixels, a divisor of 28.
-        reading: pooling of the tokens: `class` (an extra first token) or `mean`.
+        pooling: pooling of the tokens: `class` (an extra first token) or `mean`.
         shift: largest shift of training images, in pixels in each direction.
 
     Raises:
@@ -151,7 +152,7 @@ class Patches(AbstractPatchTask):
     """
 
     patch: int = 7
-    reading: Literal["class", "mean"] = "class"
+    pooling: Literal["class", "mean"] = "class"
     shift: int = 0
 
     def __post_init__(self) -> None:
@@ -173,16 +174,16 @@ class Patches(AbstractPatchTask):
     @override
     def network(self, key: PRNGKey, variant: Variant) -> PatchNetwork:
         keys = jax.random.split(key, 5)
-        n_first = int(self.reading == "class")
+        n_first = int(self.pooling == "class")
         n = (SIDE // self.patch) ** 2 + n_first
         attention = self_attention(keys[0], variant, d=D, k=WIDTH, n_heads=1)
         return PatchNetwork(
             embedding=eqx.nn.Linear(self.patch**2, D, key=keys[1]),
-            first=jax.random.normal(keys[2], (n_first, D)),
-            places=jax.random.normal(keys[3], (n, D)),
+            class_token=jax.random.normal(keys[2], (n_first, D)),
+            position_embedding=jax.random.normal(keys[3], (n, D)),
             encoder=Encoder((pre_norm_block(attention, D),)),
             norm=eqx.nn.LayerNorm(D),
-            reader=eqx.nn.Linear(D, CLASSES, key=keys[4]),
+            output_layer=eqx.nn.Linear(D, CLASSES, key=keys[4]),
         )
 
     @override

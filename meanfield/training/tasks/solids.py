@@ -44,11 +44,11 @@ class SetNetwork(eqx.Module):
     blocks: tuple[InducedBlock, ...]
     pooling: Pooling
     norm: eqx.nn.LayerNorm
-    reader: eqx.nn.Linear
+    output_layer: eqx.nn.Linear
 
     def __call__(self, points: Float[Array, "n 3"]) -> Float[Array, " kinds"]:
         """The score of each kind of solid."""
-        return self.reader(self.norm(self.pooling(self.encode(points))[0]))
+        return self.output_layer(self.norm(self.pooling(self.encode(points))[0]))
 
     def encode(self, points: Float[Array, "n 3"]) -> Points:
         """The tokens of the points after the last block, before pooling."""
@@ -100,7 +100,7 @@ class Solids(AbstractTask):
             blocks=tuple(blocks),
             pooling=Pooling(keys[3], variant, m=1, **sizes),
             norm=eqx.nn.LayerNorm(D),
-            reader=eqx.nn.Linear(D, len(SOLIDS), key=keys[4]),
+            output_layer=eqx.nn.Linear(D, len(SOLIDS), key=keys[4]),
         )
 
     @override

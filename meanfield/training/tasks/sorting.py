@@ -59,14 +59,15 @@ class SequenceNetwork(eqx.Module):
         encoder: encoder with the attention under study.
         decoder: decoder with softmax attention.
         norm: norm before the output layer.
-        reader: output layer, with a score for each next symbol, including the end.
+        output_layer: output layer, with a score for each next symbol, including the
+            end.
     """
 
     embedding: Float[Array, "symbols d"]
     encoder: Encoder
     decoder: Decoder
     norm: eqx.nn.LayerNorm
-    reader: eqx.nn.Linear
+    output_layer: eqx.nn.Linear
 
     def __call__(
         self,
@@ -96,7 +97,7 @@ class SequenceNetwork(eqx.Module):
         begin = jnp.full(1, self.embedding.shape[0] - 1, target.dtype)
         x = self._embed(jnp.concatenate([begin, target[:-1]]))
         x = self.decoder(x, source)
-        return jax.vmap(self.reader)(jax.vmap(self.norm)(x))
+        return jax.vmap(self.output_layer)(jax.vmap(self.norm)(x))
 
     def decode(
         self, source: Int[Array, " n"], length: Int[Array, ""], m: int
@@ -122,27 +123,27 @@ class Sorting(AbstractTask):
     Attributes:
         length: length of the longest training sequence; test sequences are up to twice
             as long. Symbols are drawn, with replacement, from twice as many.
-        taught: number of training sequences, a multiple of 4.
-        examined: number of test sequences.
+        n_train: number of training sequences, a multiple of 4.
+        n_test: number of test sequences.
 
     Raises:
-        InvalidInputError: if a number is not positive, or `taught` no multiple of 4.
+        InvalidInputError: if a number is not positive, or `n_train` no multiple of 4.
     """
 
     length: int = 32
-    taught: int = 25600
-    examined: int = 1000
+    n_train: int = 25600
+    n_test: int = 1000
 
     def __post_init__(self) -> None:
-        if self.length < 1 or self.examined < 1:
+        if self.length < 1 or self.n_test < 1:
             raise InvalidInputError(
-                "`length` and `examined` must be at least 1; got "
-                f"{self.length} and {self.examined}."
+                "`length` and `n_test` must be at least 1; got "
+                f"{self.length} and {self.n_test}."
             )
-        if self.taught < 1 or self.taught % (FOLDS - 1):
+        if self.n_train < 1 or self.n_train % (FOLDS - 1):
             raise InvalidInputError(
-                f"`taught` must be a positive multiple of {FOLDS - 1}, since each seed "
-                f"omits one of {FOLDS} folds; got {self.taught}."
+                f"`n_train` must be a positive multiple of {FOLDS - 1}, since each "
+                f"seed omits one of {FOLDS} folds; got {self.n_train}."
             )
 
     @property
@@ -152,20 +153,20 @@ class Sorting(AbstractTask):
 
     @override
     def samples(self) -> Samples:
-        return _sequences(self.length, self._pool, FOLDS * self.examined)
+        return _sequences(self.length, self._pool, FOLDS * self.n_test)
 
     @override
     def split(self, seed: int) -> Split:
         order = np.random.default_rng(1).permutation(self._pool)
         train = np.split(order, FOLDS)
-        tests = np.arange(FOLDS * self.examined).reshape(FOLDS, -1) + self._pool
+        tests = np.arange(FOLDS * self.n_test).reshape(FOLDS, -1) + self._pool
         train.pop(seed % FOLDS)
         return Split(np.concatenate(train), tests[seed % FOLDS])
 
     @property
     def _pool(self) -> int:
         """Number of sequences, of which each seed is trained on four fifths."""
-        return self.taught // (FOLDS - 1) * FOLDS
+        return self.n_train // (FOLDS - 1) * FOLDS
 
     @override
     def network(self, key: PRNGKey, variant: Variant) -> SequenceNetwork:
@@ -202,7 +203,7 @@ class Sorting(AbstractTask):
             encoder=Encoder(tuple(pre_norm_block(part, D) for part in parts)),
             decoder=Decoder(layers),
             norm=eqx.nn.LayerNorm(D),
-            reader=eqx.nn.Linear(D, symbols - 1, key=keys[1]),
+            output_layer=eqx.nn.Linear(D, symbols - 1, key=keys[1]),
         )
 
     @override

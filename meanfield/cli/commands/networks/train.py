@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Literal
 
 from cyclopts import App
 
+from meanfield.cli.options._renamed_options import note_renamings
 from meanfield.cli.process._plugins import load_plugins
 from meanfield.cli.process._session import open_session
 from meanfield.cli.terminal._output import note, print_json, print_rows
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 app = App(
     name="train",
     result_action="return_value",
-    help="Train networks: list, start, resume, show, examine, export.\n\n"
+    help="Train networks: list, start, resume, show, evaluate, export.\n\n"
     "The seeds of a training run are batched, and every epoch is stored.",
 )
 
@@ -47,17 +48,17 @@ def start(  # noqa: PLR0913 (each is an option)
     out: Path,
     attention: str = "softmax",
     options: str | None = None,
-    given: str | None = None,
+    frozen_arrays: str | None = None,
     mask: str = "",
     task_options: str | None = None,
     epochs: int = 10,
-    batch: int = 100,
-    rate: float = 1e-3,
-    drops: str | None = None,
+    batch_size: int = 100,
+    learning_rate: float = 1e-3,
+    milestones: str | None = None,
     optimiser: Literal["adam", "sgd"] = "adam",
-    cooling: str | None = None,
+    annealing: str | None = None,
     seeds: str = "0:3",
-    rehearsal: bool = False,
+    validation_split: bool = False,
     json: bool = False,
     plugin: list[Path] | None = None,
 ) -> None:
@@ -76,24 +77,24 @@ def start(  # noqa: PLR0913 (each is an option)
         attention: attention, by name; see `list attentions`.
         options: options of the attention, as NAME=VALUE,…, such as iterations=5; see
             `show NAME`.
-        given: arrays of the attention to freeze, by name with commas between, such as
-            directions.
+        frozen_arrays: arrays of the attention to freeze, by name with commas between,
+            such as directions.
         mask: attention mask, such as causal or window:1/8; row-wise attentions only; no
             mask if absent.
         task_options: options of the task, as NAME=VALUE,…, such as patch=14; see `train
             list`.
         epochs: number of epochs.
-        batch: batch size, in samples.
-        rate: learning rate of the optimiser.
-        drops: epochs, counted from 1, at whose beginning the learning rate is divided
-            by ten, such as 35,41; none if absent.
+        batch_size: batch size, in samples.
+        learning_rate: learning rate of the optimiser.
+        milestones: epochs, counted from 1, at whose beginning the learning rate is
+            divided by ten, such as 35,41; none if absent.
         optimiser: optimiser: adam, or sgd with momentum 0.9.
-        cooling: annealing of a number of the attention, as NAME:FACTOR:EPOCH: after
+        annealing: annealing of a number of the attention, as NAME:FACTOR:EPOCH: after
             EPOCH it is multiplied by FACTOR before each epoch, such as
             temperature:0.8:30.
         seeds: seeds of the networks: START:STOP, or a list such as 0,3,7.
-        rehearsal: evaluation on a held-out quarter of the training set instead of the
-            test set, to choose learning rates (flag).
+        validation_split: evaluation on a held-out quarter of the training set instead
+            of the test set, to choose learning rates (flag).
         json: JSON object on stdout instead of tables (flag).
         plugin: Python file that registers a task or an attention; may be repeated.
     """
@@ -101,12 +102,12 @@ def start(  # noqa: PLR0913 (each is an option)
     from meanfield.cli.jobs import _training
     from meanfield.training import Recipe, TrainSpec, Variant, train
 
-    milestones, annealing = tuple(_numbers("drops", drops)), _annealing(cooling)
-    schedule = {"drops": milestones, "cooling": annealing}
-    recipe = Recipe(epochs, batch, rate, optimiser=optimiser, **schedule)
-    variant = Variant(attention, _options_of(options), tuple(_split_list(given)), mask)
-    settings = {"options": _options_of(task_options), "rehearsal": rehearsal}
-    spec = TrainSpec(task, variant, recipe, tuple(_seeds(seeds)), **settings)
+    schedule = tuple(_numbers("milestones", milestones)), optimiser
+    recipe = Recipe(epochs, batch_size, learning_rate, *schedule, _annealing(annealing))
+    variant = Variant(attention, _options_of(options), _split_list(frozen_arrays), mask)
+    settings = tuple(_seeds(seeds)), _options_of(task_options), validation_split
+    with note_renamings():
+        spec = TrainSpec(task, variant, recipe, *settings)
     job = partial(train, spec, out, plugins=plugin or [])
     _training.run_training(job, variant.label, out, json=json)
 
@@ -167,7 +168,7 @@ def show(
 
 
 @app.command
-def examine(
+def evaluate(
     folder: Path,
     /,
     *,
@@ -179,7 +180,7 @@ def examine(
     """Evaluate trained networks with another attention in place of their own.
 
     For example:
-        meanfield train examine digits --attention sinkhorn
+        meanfield train evaluate digits --attention sinkhorn
 
     The other attention uses the trained arrays, and its own options.
 
@@ -254,8 +255,8 @@ def _options_of(text: str | None) -> dict[str, object]:
         raise InvalidInputError(f"`{text}` {error}.") from error
 
 
-def _split_list(text: str | None) -> list[str]:
-    return [word.strip() for word in text.split(",")] if text else []
+def _split_list(text: str | None) -> tuple[str, ...]:
+    return tuple(word.strip() for word in text.split(",")) if text else ()
 
 
 def _numbers(option: str, text: str | None) -> list[int]:
@@ -277,7 +278,7 @@ def _annealing(text: str | None) -> "Annealing | None":
         return Annealing(option.strip(), float(factor), int(delay))
     except ValueError:
         raise InvalidInputError(
-            "`--cooling` must be NAME:FACTOR:EPOCH, such as temperature:0.8:30; got "
+            "`--annealing` must be NAME:FACTOR:EPOCH, such as temperature:0.8:30; got "
             f"`{text}`."
         ) from None
 

@@ -122,9 +122,9 @@ function paintMark(pen, { t, label, member: number }, across, ground) {
   pen.fillText(label, across(t) - 3, CURVE.top + 10);
 }
 
-/** Colours of curves; what is allowed has that of its pair, dashed. */
+/** Colours of curves; a tolerance has that of its pair, dashed. */
 function curveInk(panel, k) {
-  const pair = panel.names.indexOf(panel.names[k].replace(", allowed", ""));
+  const pair = panel.names.indexOf(panel.names[k].replace(", tolerance", ""));
   return legible(CATEGORIES[pair % CATEGORIES.length]);
 }
 
@@ -132,7 +132,7 @@ function paintMember(pen, panel, m, across, upwards, range, alpha) {
   const [, names, times] = panel.values.shape;
   for (let k = 0; k < names; k++) {
     pen.strokeStyle = pen.fillStyle = css(curveInk(panel, k), alpha);
-    pen.setLineDash(panel.names[k].endsWith(", allowed") ? [4, 3] : []);
+    pen.setLineDash(panel.names[k].endsWith(", tolerance") ? [4, 3] : []);
     pen.lineWidth = alpha === 1 ? 1.8 : 0.8;
     pen.beginPath();
     const row = (m * names + k) * times;

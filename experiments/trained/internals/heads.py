@@ -1,0 +1,88 @@
+r"""Numbers of heads that appear in the hypotheses of theorems.
+
+A score is $y \cdot Ax$ with $A = K^\top Q/\sqrt k$, and a value matrix is $V = OW$,
+without the gains of the norms before a head. For a random head with `k` rows in
+dimension `d`, $|A - A^\top| \approx |A + A^\top|$, negative eigenvalues of $A + A^\top$
+have half of the sum of all moduli, and $\mathrm{tr}\,V \approx 0$.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+
+from meanfield.models import HeadWeights
+from meanfield.models.blocks import eigenvalues
+from meanfield.scores import Dot
+from meanfield.training import SelfAttention
+
+
+class HeadNumbers(NamedTuple):
+    r"""Numbers of the heads of a layer; norms are Frobenius norms.
+
+    Attributes:
+        smallest: smallest of the eigenvalues of $A + A^\top$ that can be nonzero.
+        largest: largest of these eigenvalues.
+        negative: sum of the moduli of the negative eigenvalues of $A + A^\top$ over
+            that of all; 0 if it is positive semidefinite, 1 if negative. Their number
+            is not informative: if $2k \le d$, half of the nonzero ones are negative.
+        skew: $|A - A^\top| / |A + A^\top|$; 0 if $A$ is symmetric.
+        product: fraction with positive real part of the `k` eigenvalues of $VA$ that
+            can be nonzero.
+        value: fraction with positive real part of the `k` eigenvalues of $V$ that can
+            be nonzero.
+        asymmetry: $|V - V^\top| / |V + V^\top|$; 0 if $V$ is symmetric.
+        likeness: $\mathrm{tr}\,V / (\sqrt k\,|V|)$; 1 if $V$ is a positive multiple of
+            an orthogonal projection, the matrix of rank `k` closest to the identity.
+        size: $|V|$.
+    """
+
+    smallest: Float[np.ndarray, " h"]
+    largest: Float[np.ndarray, " h"]
+    negative: Float[np.ndarray, " h"]
+    skew: Float[np.ndarray, " h"]
+    product: Float[np.ndarray, " h"]
+    value: Float[np.ndarray, " h"]
+    asymmetry: Float[np.ndarray, " h"]
+    likeness: Float[np.ndarray, " h"]
+    size: Float[np.ndarray, " h"]
+
+
+def head_numbers(layer: SelfAttention) -> HeadNumbers:
+    """The numbers of each head of a layer."""
+    weights = weights_of(layer)
+    spectra = eigenvalues(weights)
+    score = 2 * spectra.score
+    A = np.swapaxes(weights.K, 1, 2) @ weights.Q / weights.epsilon
+    V = weights.value
+    k = weights.Q.shape[1]
+    size = np.linalg.norm(V, axis=(1, 2))
+    return HeadNumbers(
+        smallest=score.min(axis=1),
+        largest=score.max(axis=1),
+        negative=-score.clip(max=0).sum(axis=1) / np.abs(score).sum(axis=1),
+        skew=asymmetry(A),
+        product=np.mean(np.real(spectra.product) > 0, axis=1),
+        value=np.mean(np.real(spectra.value) > 0, axis=1),
+        asymmetry=asymmetry(V),
+        likeness=np.trace(V, axis1=1, axis2=2) / (np.sqrt(k) * size),
+        size=size,
+    )
+
+
+def weights_of(layer: SelfAttention) -> HeadWeights:
+    """The matrices of a layer, in double precision; its heads have no biases."""
+    heads, score = layer.heads, layer.heads.score
+    assert isinstance(score, Dot)
+    matrices = score.Q, score.K, heads.value_projection, heads.output_projection
+    Q, K, W, O = (np.asarray(matrix, np.float64) for matrix in matrices)
+    h, k, d = Q.shape
+    none = np.zeros((h, k))
+    return HeadWeights(Q, K, none, none, W, none, O, output_bias=np.zeros((h, d)))
+
+
+def asymmetry(matrices: Float[np.ndarray, "h d d"]) -> Float[np.ndarray, " h"]:
+    """The norm of the skew part divided by that of the symmetric part."""
+    transposed = np.swapaxes(matrices, 1, 2)
+    norm = lambda parts: np.linalg.norm(parts, axis=(1, 2))
+    return norm(matrices - transposed) / norm(matrices + transposed)

@@ -1,0 +1,84 @@
+"""Mechanism of renamed names: old ones are found, with a `DeprecationWarning`."""
+
+import functools
+import inspect
+import sys
+import warnings
+
+
+def parse_table(table: str) -> dict[str, dict[str, str]]:
+    """The pairs of old and new names below each line that is not indented."""
+    words: dict[str, list[str]] = {}
+    owner = ""
+    for line in table.strip().splitlines():
+        if line[0] != " ":
+            owner = line
+        else:
+            words.setdefault(owner, []).extend(line.replace(",", " ").split())
+    return {
+        owner: dict(zip(names[::2], names[1::2], strict=True))
+        for owner, names in words.items()
+    }
+
+
+class _OldMember:
+    """A member under its old name, of a class and of its instances."""
+
+    def __init__(self, old: str, new: str):
+        self.old, self.new = old, new
+
+    def __get__(self, instance: object, owner: type) -> object:
+        warn_renamed(f"{owner.__name__}.{self.old}", self.new, stacklevel=3)
+        return getattr(owner if instance is None else instance, self.new)
+
+
+def keep_members(cls: type, names: dict[str, str]) -> None:
+    """Lets `cls` be used, and derived from, with the old names of its members."""
+    for old, new in names.items():
+        setattr(cls, old, _OldMember(old, new))
+
+    def __init_subclass__(sub: type, **kwargs: object) -> None:
+        super(cls, sub).__init_subclass__(**kwargs)
+        for old, new in names.items():
+            if old in vars(sub) and new not in vars(sub):
+                warn_renamed(f"{sub.__name__}.{old}", new, stacklevel=4)
+                setattr(sub, new, vars(sub)[old])
+
+    setattr(cls, "__init_subclass__", classmethod(__init_subclass__))  # noqa: B010
+
+
+def keep_keywords(owner: object, path: str, names: dict[str, str]) -> None:
+    """Lets the function at `path`, below `owner`, be called with its old keywords."""
+    *owners, name = path.split(".")
+    for part in owners:
+        owner = getattr(owner, part)
+    function = inspect.getattr_static(owner, name)
+    is_static = isinstance(function, staticmethod)
+    function = function.__func__ if is_static else function
+
+    @functools.wraps(function)
+    def call(*args: object, **kwargs: object) -> object:
+        for old in names.keys() & kwargs.keys():
+            warn_renamed(f"{old}=", f"{names[old]}=", stacklevel=3)
+            kwargs[names[old]] = kwargs.pop(old)
+        return function(*args, **kwargs)
+
+    setattr(owner, name, staticmethod(call) if is_static else call)
+    if inspect.ismodule(owner):  # where `pickle` looks for it
+        setattr(sys.modules[function.__module__], name, call)
+
+
+def warn_renamed(old: str, new: str, stacklevel: int) -> None:
+    """Warns that `old` is called `new`, at the code `stacklevel` frames up."""
+    frame = inspect.currentframe()
+    for _ in range(stacklevel - 1):
+        frame = frame and frame.f_back
+    # Equinox looks attributes up, and makes objects, in frames of its own.
+    while frame and frame.f_globals["__name__"].startswith("equinox"):
+        frame, stacklevel = frame.f_back, stacklevel + 1
+    warnings.warn(renaming_note(old, new), DeprecationWarning, stacklevel=stacklevel)
+
+
+def renaming_note(old: str, new: str) -> str:
+    """The sentence that says the new name of `old`."""
+    return f"`{old}` is called `{new}` since version 0.3."

@@ -1,0 +1,60 @@
+"""Names in files of version 0.2 that 0.3 renamed; readers translate them silently.
+
+Only readers use this table, and what is written has the new names: an old store that is
+continued has them from its next commit on. The table stays as long as files of version
+0.2 are read.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from meanfield._deprecation import parse_table
+
+# A kind of JSON value, then each old name before the new one.
+_NAMES = """
+comparison
+    allowed tolerance, covariance_allowed covariance_tolerance, distance_how
+    distance_method, doubt error_estimate, left_out omitted, mean_allowed
+    mean_tolerance, parting separation, what moment
+inputs
+    moves flow
+outcome
+    accepted n_accepted, doubt error_estimate, due predicted_blow_up, lapse
+    convergence_failure, missed sum_error, missed_at_most is_sum_error_bound, rejected
+    n_rejected
+sweep
+    doubt error_estimate
+verification
+    passed has_passed, violated is_violated
+"""
+# Nested lists and objects of a kind; below them, keys are names of files or of users.
+_DEPTHS = {"comparison": 4, "inputs": 1, "outcome": 2, "sweep": 1, "verification": 7}
+_USER_KEYS = ("evidence", "spec")
+
+STORED = parse_table(_NAMES)
+
+
+def rename_keys(kind: str, value: Any) -> Any:
+    """A JSON value read from a file, with the names of today as keys.
+
+    Args:
+        kind: the table of names, such as `outcome`, for a list of outcomes.
+        value: the value; one of an unexpected type is returned as it is.
+
+    Examples:
+        >>> from meanfield._stored_names import rename_keys
+        >>> rename_keys("outcome", [{"due": None, "time": 1.0}])
+        [{'predicted_blow_up': None, 'time': 1.0}]
+    """
+    return _rename(value, STORED[kind], _DEPTHS[kind])
+
+
+def _rename(value: Any, names: Mapping[str, str], depth: int) -> Any:
+    if depth and isinstance(value, list):
+        return [_rename(part, names, depth - 1) for part in value]
+    if not depth or not isinstance(value, dict):
+        return value
+    return {
+        names.get(key, key): _rename(part, names, 0 if key in _USER_KEYS else depth - 1)
+        for key, part in value.items()
+    }

@@ -1,0 +1,64 @@
+"""Commands and options of version 0.2 that 0.3 renamed: each still works, with a note.
+
+Help, completion and suggestions use the parsed signatures, which have new names only.
+"""
+
+import contextlib
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+
+from meanfield._renamed import parse_table, renaming_note
+from meanfield.cli.terminal._output import note
+
+# Commands, with commas between, then each old subcommand or option before the new one.
+# The table goes with version 0.4.
+RENAMED_OPTIONS = parse_table("""
+train
+    examine evaluate
+train start
+    --given --frozen-arrays, --batch --batch-size, --rate --learning-rate, --drops
+    --milestones, --cooling --annealing, --rehearsal --validation-split
+verify
+    --jobs --workers
+""")
+
+
+def rename_options(tokens: Sequence[str]) -> list[str]:
+    """The command line with new names in place of old ones, each with a note."""
+    new_tokens = list(tokens)
+    for commands, names in RENAMED_OPTIONS.items():
+        for command in commands.split(", "):
+            words = command.split()
+            if new_tokens[: len(words)] == words:
+                new_tokens = _rename(new_tokens, len(words), names)
+    return new_tokens
+
+
+def _rename(tokens: list[str], start: int, names: Mapping[str, str]) -> list[str]:
+    """The tokens with the new names of a command that ends before `start`.
+
+    A subcommand stands at `start`; options end at `--`.
+    """
+    end = tokens.index("--") if "--" in tokens else len(tokens)
+    new_tokens = list(tokens)
+    for i, token in enumerate(tokens[start:end], start):
+        old, equals, value = token.partition("=")
+        if old in names and (old.startswith("-") or i == start):
+            note(renaming_note(old, names[old]))
+            new_tokens[i] = names[old] + equals + value
+    return new_tokens
+
+
+@contextlib.contextmanager
+def note_renamings() -> Iterator[None]:
+    """Context that prints warnings about old names as notes.
+
+    Python itself does not show them outside of scripts.
+    """
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", DeprecationWarning)
+        try:
+            yield
+        finally:
+            for warning in caught:
+                note(str(warning.message))

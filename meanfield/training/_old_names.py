@@ -1,0 +1,109 @@
+"""Names of version 0.2 in stored training runs; readers translate them silently.
+
+What is written has the new names: a training run of version 0.2 has them from the next
+epoch on. Its older files keep their bytes, and so their digests.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from meanfield._renamed import parse_table
+
+# A group of JSON values, then each old key before the new one.
+_KEYS = parse_table("""
+columns
+    near fraction_near
+record
+    items samples_digest
+spec
+    batch batch_size, cooling annealing, drops milestones, given frozen_arrays, rate
+    learning_rate, rehearsal validation_split
+""")
+# A task, then each old option before the new one.
+_OPTIONS = parse_table("""
+patches
+    reading pooling
+sorting
+    examined n_test, taught n_train
+""")
+# Parts of the dotted names of arrays; `first$` is the last part.
+_ARRAYS = parse_table("""
+arrays
+    after post_norm, before pre_norm, first$ class_token, fixed static, inner
+    inner_norm, keys key_norm, learned parameters, meeting cross_layer, near line_score,
+    past causal_layer, places position_embedding, queries query_norm, reader
+    output_layer, reading value_projection, writing output_projection
+""")["arrays"]
+
+
+def rename_record(body: dict[str, Any]) -> dict[str, Any]:
+    """The JSON values of a record, of any shape, with the names of today."""
+    record = _rename_part(_rename("record", body), "spec", rename_spec)
+    log, columns = record.get("log"), partial(_rename, "columns")
+    if not isinstance(log, list):
+        return record
+    entries = [_rename_part(entry, "columns", columns) for entry in log]
+    return {**record, "log": entries}
+
+
+def rename_spec(values: Any) -> Any:
+    """The JSON values of a training spec, of any shape, with the names of today.
+
+    Examples:
+        >>> from meanfield.training._old_names import rename_spec
+        >>> rename_spec({"task": "sorting", "options": {"taught": 4}, "rate": 0.1})
+        {'task': 'sorting', 'options': {'n_train': 4}, 'learning_rate': 0.1}
+    """
+    if not isinstance(values, Mapping):
+        return values
+    rename = partial(rename_options, values.get("task"))
+    return _rename_part(_rename("spec", values), "options", rename)
+
+
+def _rename_part(values: Any, key: str, rename: Callable[[Any], Any]) -> Any:
+    if not isinstance(values, Mapping) or key not in values:
+        return values
+    return {**values, key: rename(values[key])}
+
+
+def _rename(kind: str, values: Any) -> Any:
+    if not isinstance(values, Mapping):
+        return values
+    return {_KEYS[kind].get(key, key): value for key, value in values.items()}
+
+
+def old_options(task: object, options: Mapping[str, Any]) -> dict[str, str]:
+    """The old names among the options of a task, with the new ones."""
+    names = _OPTIONS.get(str(task), {})
+    return {old: new for old, new in names.items() if old in options}
+
+
+def rename_options(task: object, options: Any) -> Any:
+    """The options of a task, of any shape, with the names of today."""
+    names = _OPTIONS.get(str(task), {})
+    if not isinstance(options, Mapping):
+        return options
+    return {names.get(name, name): value for name, value in options.items()}
+
+
+def rename_array(name: str) -> str:
+    """The name of an array with the names of today as its parts.
+
+    Examples:
+        >>> from meanfield.training._old_names import rename_array
+        >>> rename_array("learned.encoder.blocks.0.before.weight")
+        'parameters.encoder.blocks.0.pre_norm.weight'
+    """
+    for old, new in _ARRAYS.items():
+        name = re.sub(rf"(?<![^.]){old}(?![^.])", new, name)
+    return name
+
+
+def rename_arrays(arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Named arrays with the names of today, unless those are taken."""
+    names = {name: rename_array(name) for name in arrays}
+    return {n if names[n] in arrays else names[n]: a for n, a in arrays.items()}
