@@ -53,7 +53,7 @@ test-reductions: setup
 	for how in dense blocked blocked:3 chebyshev; do \
 	  MEANFIELD_TEST_REDUCTION=$$how $(BIN)/python -m pytest $(BESIDE) \
 	    tests/test_attention.py tests/test_attention_gaussians.py \
-	    tests/test_clock.py tests/test_dynamics.py \
+	    tests/test_log_time.py tests/test_dynamics.py \
 	    tests/test_energies.py tests/test_energies_flows.py tests/test_flow.py \
 	    tests/test_flow_endings.py tests/test_flow_steps.py tests/test_sinkhorn.py \
 	    || exit 1; done

@@ -1,4 +1,4 @@
-"""What the tests of every registered attention share."""
+"""Shared helpers for tests over all registered attentions."""
 
 import equinox as eqx
 import jax
@@ -17,29 +17,37 @@ from meanfield.measures import Points
 from meanfield.scores import Dot
 from meanfield.tokens import Tokens
 
-every_closed = pytest.mark.parametrize("name", gaussian_variants())
+every_gaussian_variant = pytest.mark.parametrize("name", gaussian_variants())
 
-ONE = np.eye(1)
-# Those that count tokens in order have tests of their own: `test_sparse.py`.
-ordered = [
-    n for n, make in attentions.items() if make(ONE, ONE, ONE).coupling.reads_order
+IDENTITY = np.eye(1)
+# Variants that depend on the order of tokens are tested in `test_sparse.py`.
+ordered_variants = [
+    n
+    for n, make in attentions.items()
+    if make(IDENTITY, IDENTITY, IDENTITY).coupling.reads_order
 ]
-unordered = [name for name in attentions if name not in ordered]
-every_variant = pytest.mark.parametrize("name", unordered)
-CONTINUOUS = [n for n in unordered if attentions[n](ONE, ONE, ONE).is_continuous]
-every_continuous = pytest.mark.parametrize("name", CONTINUOUS)
-# Ranks among nodes are not those of the law: sums over nodes are exact without sorts.
-SORTED = [name for name in attentions if name.startswith("esp")]
-CLOSED_AT_NODES = [name for name in gaussian_variants() if name not in SORTED]
-every_closed_at_nodes = pytest.mark.parametrize("name", CLOSED_AT_NODES)
+unordered_variants = [name for name in attentions if name not in ordered_variants]
+every_variant = pytest.mark.parametrize("name", unordered_variants)
+CONTINUOUS = [
+    n
+    for n in unordered_variants
+    if attentions[n](IDENTITY, IDENTITY, IDENTITY).is_continuous
+]
+every_continuous_variant = pytest.mark.parametrize("name", CONTINUOUS)
+# Sums over nodes are exact for variants without sorts: ranks differ among nodes.
+SORTING_VARIANTS = [name for name in attentions if name.startswith("esp")]
+VARIANTS_EXACT_AT_NODES = [
+    name for name in gaussian_variants() if name not in SORTING_VARIANTS
+]
+every_variant_exact_at_nodes = pytest.mark.parametrize("name", VARIANTS_EXACT_AT_NODES)
 
 # Sinkhorn stops at a marginal error of eps^(2/3): that, and not rounding, bounds it.
-SOLVED = {"sinkhorn": 3.0 * np.finfo(np.float64).eps ** (-1 / 3)}
+SOLVER_ULPS = {"sinkhorn": 3.0 * np.finfo(np.float64).eps ** (-1 / 3)}
 
 
 def ulps(name: str, at_least: float = 300) -> float:
-    """What a comparison of `name` may differ by, in units of eps."""
-    return max(at_least, SOLVED.get(name, 0))
+    """Tolerance of a comparison of `name`, in units of eps."""
+    return max(at_least, SOLVER_ULPS.get(name, 0))
 
 
 def eager_velocities(attention: Attention, mu: Points, at: Tokens) -> jax.Array:
@@ -50,7 +58,7 @@ velocities = eqx.filter_jit(eager_velocities)
 
 
 def weights_of(attention: Attention, mu: Points) -> np.ndarray:
-    """What each token gives to each."""
+    """The attention matrix: the weight of each key for each query."""
     return np.asarray(_weights(attention, mu))
 
 
@@ -61,8 +69,8 @@ def _weights(attention: Attention, mu: Points) -> jax.Array:
     return barycentre.weights()
 
 
-def biased(rng: np.random.Generator, p: Parameters) -> tuple[Dot, Parameters]:
-    """A dot score with biases, and what it is in NumPy."""
+def biased_score(rng: np.random.Generator, p: Parameters) -> tuple[Dot, Parameters]:
+    """A dot score with biases, and its parameters in NumPy."""
     q, k = 0.3 * rng.normal(size=(2, len(p.Q)))
     score = Dot(p.Q, p.K, p.epsilon, query_bias=jnp.asarray(q), key_bias=jnp.asarray(k))
     return score, Parameters(p.Q, p.K, p.V, p.epsilon, q, k)

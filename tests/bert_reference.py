@@ -73,7 +73,7 @@ def write(
 
 
 def write_heads(folder: Path) -> None:
-    """The heads of a network such as `train export` writes."""
+    """Heads of a network, in the format that `train export` writes."""
     folder.mkdir()
     rng = np.random.default_rng(0)
     shapes = {
@@ -94,7 +94,7 @@ def write_heads(folder: Path) -> None:
 
 
 class Reference:
-    """The network as its paper writes it, in NumPy, from the same file."""
+    """The network as its paper defines it, in NumPy, from the same file."""
 
     def __init__(self, folder: Path) -> None:
         arrays = load_file(folder / WEIGHTS)
@@ -115,7 +115,7 @@ class Reference:
         return self.norm("embeddings.LayerNorm", x)
 
     def split(self, name: str, x: np.ndarray) -> np.ndarray:
-        """One projection, its columns dealt out to the heads."""
+        """One projection, with its columns split among the heads."""
         n_heads = self.config["num_attention_heads"]
         return self.dense(name, x).reshape(len(x), n_heads, -1).transpose(1, 0, 2)
 
@@ -125,7 +125,7 @@ class Reference:
         return q @ k.transpose(0, 2, 1) / np.sqrt(q.shape[-1])
 
     def attention(self, layer: int, x: np.ndarray) -> np.ndarray:
-        """Contexts of all heads side by side, then one output projection."""
+        """Contexts of all heads concatenated, then one output projection."""
         root = f"encoder.layer.{layer}.attention"
         scores = self.scores(layer, x)
         p = np.exp(scores - scores.max(-1, keepdims=True))
@@ -134,7 +134,7 @@ class Reference:
         return self.dense(f"{root}.output.dense", side_by_side)
 
     def hidden_states(self, ids: np.ndarray) -> list[np.ndarray]:
-        """The states that enter each layer, and those that leave the last."""
+        """The states that enter each layer, and the output of the last."""
         states = [self.embedding(ids)]
         for layer in range(self.config["num_hidden_layers"]):
             root, x = f"encoder.layer.{layer}", states[-1]

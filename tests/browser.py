@@ -1,4 +1,4 @@
-"""A browser without a window, driven over its own protocol through two pipes."""
+"""A headless browser, driven over the DevTools protocol through two pipes."""
 
 import base64
 import json
@@ -37,12 +37,12 @@ os.dup2(high[1], 4)
 os.execv(sys.argv[3], sys.argv[3:])
 """
 PATIENCE = 60.0  # seconds for an answer on a busy machine
-# What a script on a page throws, or writes as an error.
+# Exceptions and error messages of scripts on a page.
 _COMPLAINTS = ("Runtime.exceptionThrown", "Log.entryAdded", "Runtime.consoleAPICalled")
 
 
 class Browser:
-    """One page in Chromium; a context, at whose end the process ends.
+    """One page in Chromium, as a context manager; the process ends with it.
 
     Args:
         folder: empty, for its profile and its downloads.
@@ -50,24 +50,24 @@ class Browser:
 
     def __init__(self, folder: Path) -> None:
         assert PROGRAM is not None
-        there, self._out = os.pipe()
-        self._in, back = os.pipe()
+        read_end, self._out = os.pipe()
+        self._in, write_end = os.pipe()
         command = [PROGRAM, *OPTIONS, f"--user-data-dir={folder / 'profile'}"]
         self._process = subprocess.Popen(
             [
                 sys.executable,
                 "-ISc",
                 BEGIN,
-                str(there),
-                str(back),
+                str(read_end),
+                str(write_end),
                 *command,
                 "about:blank",
             ],
-            pass_fds=(there, back),
+            pass_fds=(read_end, write_end),
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )
-        for end in (there, back):
+        for end in (read_end, write_end):
             os.close(end)
         self._rest, self._number, self._session = b"", 0, ""
         self.complaints: list[str] = []
@@ -143,14 +143,14 @@ class Browser:
         raise TimeoutError(f"{condition}; {self.complaints}")
 
     def value(self, expression: str) -> Any:
-        """The value of an expression on the page, once its promise is kept."""
+        """The value of an expression on the page, after its promise is resolved."""
         wishes = {"returnByValue": True, "awaitPromise": True}
         answer = self.send("Runtime.evaluate", expression=expression, **wishes)
         assert "exceptionDetails" not in answer, answer["exceptionDetails"]
         return answer["result"].get("value")
 
     def size(self, width: int, height: int, *, dark: bool = False) -> None:
-        """Makes the window so large, in a scheme of colours."""
+        """Resizes the window and sets its colour scheme."""
         metrics = {"width": width, "height": height, "deviceScaleFactor": 1}
         self.send("Emulation.setDeviceMetricsOverride", mobile=False, **metrics)
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
@@ -163,7 +163,7 @@ class Browser:
         self.send("Input.dispatchKeyEvent", type="keyUp", key=key)
 
     def drag(self, start: tuple[float, float], end: tuple[float, float]) -> None:
-        """Presses the mouse at one place and lets it go at another."""
+        """Drags the mouse from one point to another."""
         for kind, (x, y) in zip(
             ("mousePressed", "mouseMoved", "mouseReleased"),
             (start, end, end),
@@ -173,7 +173,7 @@ class Browser:
             self.send("Input.dispatchMouseEvent", type=kind, buttons=1, **event)
 
     def middle(self, selector: str) -> tuple[float, float]:
-        """The middle of an element in the window, once it is scrolled there."""
+        """The centre of an element in the window, after scrolling it into view."""
         box = (
             f"(() => {{ const e = document.querySelector({selector!r}); "
             "e.scrollIntoView({block: 'center'}); const r = e.getBoundingClientRect(); "
@@ -183,7 +183,7 @@ class Browser:
         return x, y
 
     def photograph(self, file: Path, *, whole: bool = True) -> None:
-        """Writes a picture of the page, or of what of it is in the window."""
+        """Saves a screenshot of the page, or of its visible part."""
         wishes = {"format": "png", "captureBeyondViewport": whole}
         data = self.send("Page.captureScreenshot", **wishes)["data"]
         file.write_bytes(base64.b64decode(data))

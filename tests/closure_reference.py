@@ -18,8 +18,8 @@ def normal(z: Any) -> Any:
     return np.exp(-(z**2) / 2) / np.sqrt(2 * np.pi)
 
 
-def dense(order: int, link: Callable, A: np.ndarray, V: np.ndarray) -> Right:
-    """Nodes for queries and keys alike, all pairs."""
+def nodal_rates(order: int, link: Callable, A: np.ndarray, V: np.ndarray) -> Right:
+    """Sums over all pairs of quadrature nodes of queries and keys."""
 
     def right(alpha: np.ndarray, Y: np.ndarray) -> Rates:
         z, w = standard_nodes(Y.shape[1], order)
@@ -30,9 +30,7 @@ def dense(order: int, link: Callable, A: np.ndarray, V: np.ndarray) -> Right:
     return right
 
 
-def exponential(
-    A: np.ndarray, V: np.ndarray, alpha: np.ndarray, Y: np.ndarray
-) -> Rates:
+def exp_rates(A: np.ndarray, V: np.ndarray, alpha: np.ndarray, Y: np.ndarray) -> Rates:
     r"""In closed form: $e^{y\cdot Ax}$ tilts the Gaussian of query and key together."""
     r = Y.shape[1]
     M, h = Y.T @ A @ Y, np.concatenate([Y.T @ A.T @ alpha, Y.T @ A @ alpha])
@@ -46,7 +44,7 @@ def exponential(
     return V @ key * mass, V @ with_query * mass
 
 
-def rectified(a: float, v: float, alpha: np.ndarray, Y: np.ndarray) -> Rates:
+def relu_rates(a: float, v: float, alpha: np.ndarray, Y: np.ndarray) -> Rates:
     """One dimension: the half-normal integral of the keys, the queries by `quad`."""
     mean, y = float(alpha[0]), float(Y[0, 0])
 
@@ -63,7 +61,7 @@ def rectified(a: float, v: float, alpha: np.ndarray, Y: np.ndarray) -> Rates:
     return np.array([average(0)]), np.array([[average(1)]])
 
 
-def integrated(right: Right, start: Rates, end: float) -> Rates:
+def integrate(right: Right, start: Rates, end: float) -> Rates:
     """By DOP853, to 1e-10."""
     rate = lambda _, y: np.column_stack(right(y[:, 0], y[:, 1:]))
     ts = np.array([0.0, end])

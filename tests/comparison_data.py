@@ -1,4 +1,4 @@
-"""A comparison of representations, made by hand."""
+"""A small comparison of representations."""
 
 import density_data
 import numpy as np
@@ -10,7 +10,7 @@ from meanfield.plotting import draw_comparison
 
 
 def comparison() -> Figure:
-    """Two representations that agree in all but the distance."""
+    """Two representations that agree in everything but the distance."""
     t, rng = np.array([0.0, 1.0]), np.random.default_rng(5)
     rows = np.array([[0.1, 0.2], [0.1, 0.2], [1e-9, 1e-9]])
     pairs = ["points – gaussian", "points – grid", "gaussian – grid"]
@@ -23,6 +23,6 @@ def comparison() -> Figure:
     states = {
         "points": shrinking(rng, frames=2).assign_coords(time=t),
         "gaussian": moving_gaussian(rng, frames=2).assign_coords(time=t),
-        "grid": density_data.plane(frames=2).assign_coords(time=t),
+        "grid": density_data.gaussian_in_plane(frames=2).assign_coords(time=t),
     }
     return draw_comparison(gaps, states)

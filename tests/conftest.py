@@ -12,7 +12,7 @@ from typing import Any
 
 # Compilation takes most of the time here: a quarter of that is LLVM's optimiser, and a
 # third the newer emitters of fused loops; JAX 0.10 can be asked for the older ones.
-# On two cores that both test, a program that is compiled in parts only costs more.
+# Two workers keep both cores busy, so compiling in parallel parts only costs more.
 os.environ.setdefault(
     "XLA_FLAGS",
     "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false"
@@ -44,45 +44,45 @@ from meanfield.training import tasks
 
 jax.config.update("jax_enable_x64", True)
 jax.config.update("jax_numpy_rank_promotion", "raise")
-# Files of tests that take minutes: they begin before all others.
+# Test files that take minutes: they run first.
 LONGEST = {
     "test_theorems.py",
     "test_grid_coverage.py",
-    "test_documented.py",
+    "test_page_examples.py",
     "test_chebyshev_flows.py",
-    "test_cli_manners.py",
+    "test_cli_usability.py",
 }
-# A module drops its programs at its end; the next, and the other worker, read from disk
-# what they share with it. The commands keep that folder small.
+# Compiled programs are dropped after each module; other modules and workers read them
+# from this folder on disk. The commands keep it small.
 if (PROGRAMS := cache_folder()) is not None:
     keep_programs(PROGRAMS)
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _few_programs() -> Iterator[None]:
-    """Two thousand tests compile more programs than a process has memory maps for."""
+def _clear_programs_after_module() -> Iterator[None]:
+    """Drops compiled programs, since a process has a limited number of memory maps."""
     yield
     jax.clear_caches()
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _no_plugins_of_ours(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """The list of plugins that were run is one of the tests alone."""
+def _isolate_plugin_list(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Gives the tests their own list of trusted plugins."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_DATA_HOME", str(tmp_path_factory.mktemp("data")))
         yield
 
 
 @pytest.fixture(autouse=True)
-def _fewer_programs(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Some ten slow tests of one module do, too."""
+def _clear_programs_after_slow_tests(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Drops compiled programs after slow tests too: ten of them fill the maps."""
     yield
     if request.node.get_closest_marker("slow"):
         jax.clear_caches()
 
 
 def pytest_collection_finish() -> None:
-    """What is imported lives to the end: to look for cycles in it took a fifth."""
+    """Exempts imported objects from garbage collection: a fifth of the time."""
     gc.freeze()
     gc.set_threshold(100_000, 20, 50)
 
@@ -91,7 +91,7 @@ def pytest_collection_finish() -> None:
 def pytest_collection_modifyitems(
     config: pytest.Config, items: list[pytest.Item]
 ) -> None:
-    """Long waits come first, beside all else; `slow_cases` are slow."""
+    """Runs the longest files first, and marks the cases in `slow_cases` as slow."""
     items.sort(key=lambda item: item.path.name not in LONGEST)
     ids: dict[tuple[Path, str], set[str]] = {}
     marks: dict[tuple[Path, str], pytest.Mark] = {}
@@ -105,7 +105,7 @@ def pytest_collection_modifyitems(
         if item.callspec.id in mark.args:
             item.add_marker("slow")
     if any("::" in argument for argument in config.args):
-        return  # not all cases of a test are here
+        return  # only some cases of a test were collected
     for test, mark in marks.items():
         if unknown := set(mark.args) - ids[test]:
             raise pytest.UsageError(f"{test}: there are no slow cases {unknown}.")
@@ -123,24 +123,24 @@ def key() -> Key[Array, ""]:
 
 @pytest.fixture(scope="module")
 def truth(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A stored run that nobody interrupted."""
+    """A stored run that was not interrupted."""
     path = tmp_path_factory.mktemp("truth") / "run"
     write(path)
     return path
 
 
 @pytest.fixture
-def files_end_at() -> Iterator[Callable[[int], None]]:
-    """Makes the system refuse to write longer files, as a full disk would."""
+def limit_file_size() -> Iterator[Callable[[int], None]]:
+    """Limits the size of files that can be written, like a full disk."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     yield lambda size: resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
     resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
 @pytest.fixture
-def registries(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """What plugins register in a test goes with it."""
-    named = (
+def restore_registries(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Undoes what plugins register during a test."""
+    named_registries = (
         attentions,
         clouds,
         energies,
@@ -150,23 +150,23 @@ def registries(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         panels,
         statements,
     )
-    named = *named, stops, tasks
+    named_registries = *named_registries, stops, tasks
     rows = attention_panels, kinds, measures, representations
-    for registry in (*named, *rows):
+    for registry in (*named_registries, *rows):
         monkeypatch.setattr(registry, "_items", dict(registry.items()))
     plain: list[tuple[dict[Any, Any], dict[Any, Any]]]
-    plain = [(known, dict(known)) for known in (symmetries, motions)]
+    plain = [(mapping, dict(mapping)) for mapping in (symmetries, motions)]
     yield
-    for known, before in plain:
-        known.clear()
-        known.update(before)
+    for mapping, before in plain:
+        mapping.clear()
+        mapping.update(before)
     for name in [n for n in sys.modules if n.startswith("meanfield_plugin_")]:
         del sys.modules[name]
 
 
 @dataclass(frozen=True)
-class Finished:
-    """What a command did: its exit code, and what it wrote."""
+class CommandResult:
+    """The exit code and the output of a command."""
 
     code: int
     out: str
@@ -179,28 +179,30 @@ def cli(
     tmp_path: Path,
     tmp_path_factory: pytest.TempPathFactory,
     capsys: pytest.CaptureFixture[str],
-) -> Iterator[Callable[..., Finished]]:
-    """Runs the command line in this process and an empty folder, without a cache."""
+) -> Iterator[Callable[..., CommandResult]]:
+    """Runs the command line in this process, in an empty folder without a cache."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path_factory.mktemp("data")))
     monkeypatch.setattr("meanfield.cli.process._session.cache_folder", lambda: None)
     monkeypatch.setenv("EQX_ON_ERROR", os.environ.get("EQX_ON_ERROR", "raise"))
     monkeypatch.setattr(sys, "excepthook", sys.excepthook)
 
-    def run(*arguments: str) -> Finished:
+    def run(*arguments: str) -> CommandResult:
         capsys.readouterr()
-        with pytest.raises(SystemExit) as ended:
+        with pytest.raises(SystemExit) as error_info:
             main([str(argument) for argument in arguments])
         out, err = capsys.readouterr()
-        return Finished(int(ended.value.code or 0), out, err)
+        return CommandResult(int(error_info.value.code or 0), out, err)
 
     yield run
     jax.config.update("jax_enable_x64", True)
 
 
 @pytest.fixture
-def page(cli: Callable[..., Finished], tmp_path: Path) -> Callable[..., Finished]:
-    """The command line, in a folder from which the paths of docs/extending.md work."""
+def page(
+    cli: Callable[..., CommandResult], tmp_path: Path
+) -> Callable[..., CommandResult]:
+    """The command line, in a folder where the paths of docs/extending.md resolve."""
     root = Path(__file__).resolve().parent.parent
     (tmp_path / "docs").symlink_to(root / "docs")
     return cli

@@ -28,9 +28,9 @@ def _heads(
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Head `h`: its rows of `Q` and `K`, and those rows of `V`."""
     rows = np.split(np.arange(V.shape[0]), heads)
-    for q, k, own in zip(np.split(Q, heads), np.split(K, heads), rows, strict=True):
+    for q, k, V_rows in zip(np.split(Q, heads), np.split(K, heads), rows, strict=True):
         value = np.zeros_like(V)
-        value[own] = V[own]
+        value[V_rows] = V[V_rows]
         yield value, k.T @ q
 
 
@@ -53,8 +53,8 @@ def _T(M: np.ndarray) -> np.ndarray:
     return np.swapaxes(M, -1, -2)
 
 
-def integrated(linear: Linear, starts: np.ndarray, t: float) -> np.ndarray:
-    """The covariances at time `t`, by SciPy's DOP853 at rtol 1e-11."""
+def integrate_covariances(linear: Linear, starts: np.ndarray, t: float) -> np.ndarray:
+    """Covariances at time `t`, by SciPy's DOP853 at rtol 1e-11."""
     factors = np.linalg.cholesky(starts)
 
     ts = np.array([0.0, t])
@@ -62,15 +62,18 @@ def integrated(linear: Linear, starts: np.ndarray, t: float) -> np.ndarray:
     return Y @ _T(Y)
 
 
-def stepped(
-    linear: Linear, start: np.ndarray, euler: Mapping[str, float], most: int = 50_000
+def euler_steps(
+    linear: Linear,
+    start: np.ndarray,
+    euler: Mapping[str, float],
+    max_steps: int = 50_000,
 ) -> tuple[np.ndarray, int, str]:
-    """One covariance under clipped Euler steps: its end, steps and ending.
+    """One covariance under clipped Euler steps: final value, steps and ending.
 
     Evaluate, step, clip at 1e-14, test the norm of what was evaluated, then the trace.
     """
     S, factor = start, np.linalg.cholesky(start)
-    for n in range(1, most + 1):
+    for n in range(1, max_steps + 1):
         half = linear(factor[None])[0] @ S
         slope = half + half.T
         values, U = np.linalg.eigh(S + euler["dt"] * slope)
@@ -80,15 +83,15 @@ def stepped(
             return S, n, "steady"
         if np.trace(S) > euler["bound"]:
             return S, n, "blow-up"
-    return S, most, "max-steps"
+    return S, max_steps, "max-steps"
 
 
-def stepped_by_inverse(
+def euler_steps_of_inverse(
     parameters: tuple[np.ndarray, np.ndarray, np.ndarray],
     starts: np.ndarray,
     rule: tuple[float, float, float],
 ) -> tuple[np.ndarray, np.ndarray, list[str]]:
-    """Covariances of L2 stepped with no factor: their ends, steps and endings.
+    """Covariances of L2 stepped without a factor: final values, steps and endings.
 
     `2VS(I + 2K^T K S)^-1 AS`, `A = K^T Q / sqrt(2)`, and its transpose, by an inverse;
     only negative eigenvalues are clipped. The rule is the step, the threshold of rest
@@ -106,10 +109,10 @@ def stepped_by_inverse(
         S = (U * np.where(values < 0, 1e-14, values)[:, None, :]) @ _T(U)
         n_steps[going] += 1
         small = np.linalg.norm(slope, axis=(1, 2)) < rest
-        done = small | (np.trace(S, axis1=1, axis2=2) > bound)
-        if done.any():
-            ends[going[done]] = S[done]
-            for i, rested in zip(going[done], small[done], strict=True):
-                endings[i] = "steady" if rested else "blow-up"
-            going, S = going[~done], S[~done]
+        result = small | (np.trace(S, axis1=1, axis2=2) > bound)
+        if result.any():
+            ends[going[result]] = S[result]
+            for i, is_at_rest in zip(going[result], small[result], strict=True):
+                endings[i] = "steady" if is_at_rest else "blow-up"
+            going, S = going[~result], S[~result]
     return ends, n_steps, endings

@@ -1,6 +1,7 @@
-"""What eight devices of one processor compute: JSON, by a process of its own.
+"""Comparison of eight devices of one processor with one device, as JSON.
 
-`python tests/device_layouts.py PART ...` computes the parts that are named.
+`python tests/device_layouts.py PART ...` computes the named parts, in a process of its
+own.
 """
 
 import json
@@ -27,42 +28,44 @@ X = RNG.normal(size=(N, D))
 
 
 def velocity(law: AbstractDynamics, mu: Points) -> jax.Array:
-    """Of all tokens."""
+    """The velocity of all tokens."""
     return eqx.filter_jit(lambda law, mu: law.field(0.0, mu)(mu.tokens))(law, mu)
 
 
-def apart(ours: Any, theirs: Any) -> float:
-    """The largest difference, over the largest number."""
-    ours, theirs = np.asarray(ours), np.asarray(theirs)
-    return float(np.abs(ours - theirs).max() / np.abs(theirs).max())
+def relative_deviation(ours: Any, reference: Any) -> float:
+    """The largest difference, divided by the largest value."""
+    ours, reference = np.asarray(ours), np.asarray(reference)
+    return float(np.abs(ours - reference).max() / np.abs(reference).max())
 
 
-def velocity_apart(name: str, n: int) -> float:
-    """That of `n` tokens by eight devices, from that by one."""
+def velocity_deviation(name: str, n: int) -> float:
+    """Deviation of the velocities of `n` tokens between eight devices and one."""
     law = attentions[name](Q, K, -V)
     mu = Points.weighted(X[:n], (np.arange(n) + 1) % 5)
-    return apart(velocity(law, spread(mu, 8)), velocity(law, mu))
+    return relative_deviation(velocity(law, spread(mu, 8)), velocity(law, mu))
 
 
-def velocities() -> dict[str, float]:
-    """Of tokens that divide among devices, and that do not."""
+def velocity_deviations() -> dict[str, float]:
+    """Deviations for numbers of tokens that divide among devices, and that do not."""
     return {
-        f"{name}, {n}": velocity_apart(name, n) for name in UNEVEN for n in (N, N - 3)
+        f"{name}, {n}": velocity_deviation(name, n)
+        for name in UNEVEN
+        for n in (N, N - 3)
     }
 
 
-def all_velocities() -> dict[str, float]:
-    """Of every attention that reads no order."""
+def all_velocity_deviations() -> dict[str, float]:
+    """Deviations for every attention that ignores the order of tokens."""
     laws = {name: make(Q, K, -V) for name, make in attentions.items()}
     return {
-        name: velocity_apart(name, N)
+        name: velocity_deviation(name, N)
         for name, law in laws.items()
         if not law.coupling.reads_order
     }
 
 
-def others() -> dict[str, float]:
-    """Masks, heads, derivatives, and a sum over all pairs in NumPy."""
+def other_deviations() -> dict[str, float]:
+    """Deviations for masks, heads, derivatives, and a sum over all pairs in NumPy."""
     mu = Points.uniform(X, position=np.arange(1, N + 1) / N)
     softmax = attentions["softmax"](Q, K, -V)
     heads = Heads(stack_trees([softmax, attentions["softmax"](K, Q, V)]))
@@ -71,8 +74,8 @@ def others() -> dict[str, float]:
     means = S @ X / S.sum(axis=1, keepdims=True)
 
     def scalar(x: jax.Array, how: AbstractReduction) -> jax.Array:
-        own = Points.uniform(x, reduction=how)
-        return jnp.sum(softmax.field(0.0, own)(own.tokens) ** 3)
+        mu = Points.uniform(x, reduction=how)
+        return jnp.sum(softmax.field(0.0, mu)(mu.tokens) ** 3)
 
     ring = spread(mu, 8).reduction
     slopes = [
@@ -80,48 +83,55 @@ def others() -> dict[str, float]:
     ]
     push = lambda how: jax.jvp(lambda x: scalar(x, how), (X,), (X[::-1],))[1]
     return {
-        "numpy": apart(velocity(softmax, spread(mu, 8)), -means @ V.T),
-        "heads": apart(velocity(heads, spread(mu, 4)), velocity(heads, mu)),
-        "mask": apart(velocity(masked, spread(mu, 8)), velocity(masked, mu)),
-        "gradient": apart(*slopes),
-        "forward mode": apart(push(ring), push(Dense())),
+        "numpy": relative_deviation(velocity(softmax, spread(mu, 8)), -means @ V.T),
+        "heads": relative_deviation(
+            velocity(heads, spread(mu, 4)), velocity(heads, mu)
+        ),
+        "mask": relative_deviation(
+            velocity(masked, spread(mu, 8)), velocity(masked, mu)
+        ),
+        "gradient": relative_deviation(*slopes),
+        "forward mode": relative_deviation(push(ring), push(Dense())),
     }
 
 
-def flows_apart(name: str, counts: Sequence[int], **noise: Any) -> dict[str, float]:
-    """Where tokens get to by several devices, from where by one."""
+def flow_deviation(name: str, counts: Sequence[int], **noise: Any) -> dict[str, float]:
+    """Deviation of the final states between several devices and one."""
     law, mu = attentions[name](Q, K, -V), Points.uniform(X)
     ends = {
         count: flow(law, spread(mu, count), [0.0, 1.0], **noise).last
         for count in counts
     }
-    alone = flow(law, mu, [0.0, 1.0], **noise).last
-    return {f"{name}, {count}": apart(end, alone) for count, end in ends.items()}
-
-
-def flows() -> dict[str, float]:
-    """Of softmax attention without noise."""
-    return flows_apart("softmax", [8])
-
-
-def noisy_flows() -> dict[str, float]:
-    """Of softmax attention under noise, whose paths rounding must not change."""
-    return flows_apart("softmax", [8], noise=Isotropic(0.1), key=jax.random.key(0))
-
-
-def more_flows() -> dict[str, float]:
-    """By two devices, and of attentions that solve or sum otherwise."""
+    on_one_device = flow(law, mu, [0.0, 1.0], **noise).last
     return {
-        **flows_apart("softmax", [2]),
-        **flows_apart("sinkhorn", [2, 8]),
-        **flows_apart("sigmoid", [2, 8]),
+        f"{name}, {count}": relative_deviation(end, on_one_device)
+        for count, end in ends.items()
+    }
+
+
+def flow_deviations() -> dict[str, float]:
+    """Deviations for softmax attention without noise."""
+    return flow_deviation("softmax", [8])
+
+
+def noisy_flow_deviations() -> dict[str, float]:
+    """Deviations for softmax attention with noise, whose paths must not change."""
+    return flow_deviation("softmax", [8], noise=Isotropic(0.1), key=jax.random.key(0))
+
+
+def more_flow_deviations() -> dict[str, float]:
+    """Deviations with two devices, and for attentions with other solvers or sums."""
+    return {
+        **flow_deviation("softmax", [2]),
+        **flow_deviation("sinkhorn", [2, 8]),
+        **flow_deviation("sigmoid", [2, 8]),
     }
 
 
 def blow_ups() -> dict[str, Any]:
-    """The same blow-up by one device and by eight, each with its bar."""
+    """The same blow-up on one device and on eight, with its error bar."""
     law, mu = attentions["linear"](Q, Q, np.eye(D)), Points.uniform(X)
-    ends = [flow(law, own, [0.0, 50.0]) for own in (mu, spread(mu, 8))]
+    ends = [flow(law, start, [0.0, 50.0]) for start in (mu, spread(mu, 8))]
     return {
         "status": [str(end.status) for end in ends],
         "t_star": [float(end.t_star) for end in ends],
@@ -130,22 +140,26 @@ def blow_ups() -> dict[str, Any]:
 
 
 def shards() -> dict[str, Any]:
-    """What each device holds, what it needs besides, and what travels."""
-    law, found = attentions["softmax"](Q, K, -V), {}
-    of = jax.jit(lambda mu: law.field(0.0, mu)(mu.tokens))
-    few = [of(spread(Points.uniform(X), count)) for count in (1, 2, 8)]
-    found["rows"] = [v.addressable_shards[0].data.shape[0] for v in few]
-    many = jnp.zeros((2**20, D))
-    programs = [of.lower(spread(Points.uniform(many), k)).compile() for k in (1, 2, 8)]
+    """What each device stores, allocates and communicates."""
+    law, actual = attentions["softmax"](Q, K, -V), {}
+    velocities = jax.jit(lambda mu: law.field(0.0, mu)(mu.tokens))
+    states = [velocities(spread(Points.uniform(X), count)) for count in (1, 2, 8)]
+    actual["rows"] = [v.addressable_shards[0].data.shape[0] for v in states]
+    zeros = jnp.zeros((2**20, D))
+    programs = [
+        velocities.lower(spread(Points.uniform(zeros), k)).compile() for k in (1, 2, 8)
+    ]
     analyses: list[Any] = [program.memory_analysis() for program in programs]
-    found["held"] = [a.argument_size_in_bytes for a in analyses]
-    found["besides"] = [a.temp_size_in_bytes for a in analyses]
+    actual["held"] = [a.argument_size_in_bytes for a in analyses]
+    actual["besides"] = [a.temp_size_in_bytes for a in analyses]
     texts = [program.as_text() or "" for program in programs]
-    found["in a ring"] = ["collective-permute" in text for text in texts]
-    found["gathered"] = ["all-gather" in text for text in texts]
+    actual["in a ring"] = ["collective-permute" in text for text in texts]
+    actual["gathered"] = ["all-gather" in text for text in texts]
     runs = [flow(law, spread(Points.uniform(X), 8), [0.0, 1.0]).last for _ in range(2)]
-    found["same bytes"] = np.asarray(runs[0]).tobytes() == np.asarray(runs[1]).tobytes()
-    return found
+    actual["same bytes"] = (
+        np.asarray(runs[0]).tobytes() == np.asarray(runs[1]).tobytes()
+    )
+    return actual
 
 
 if __name__ == "__main__":

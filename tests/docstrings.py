@@ -1,6 +1,6 @@
 """Runs the examples in docstrings: `python tests/docstrings.py meanfield/flows …`.
 
-As a reader would, in double precision, with `np`, `jax` and `jnp`, in an empty folder.
+Like a reader: in double precision, with `np`, `jax` and `jnp`, in an empty folder.
 """
 
 import ast
@@ -17,15 +17,15 @@ import jax.numpy as jnp
 import numpy as np
 
 ROOT = Path(__file__).resolve().parent.parent
-DESCRIBED = ast.Module | ast.ClassDef | ast.FunctionDef
+DOCUMENTED_NODES = ast.Module | ast.ClassDef | ast.FunctionDef
 
 
 def examples(file: Path) -> Iterator[doctest.DocTest]:
-    """The examples of each docstring of a file, whatever wraps what it describes."""
+    """The examples of each docstring of a file, also of decorated functions."""
     parser, names = doctest.DocTestParser(), {"np": np, "jax": jax, "jnp": jnp}
     place = file.relative_to(ROOT).as_posix()
     for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
-        if not isinstance(node, DESCRIBED):
+        if not isinstance(node, DOCUMENTED_NODES):
             continue
         text, line = ast.get_docstring(node) or "", getattr(node, "lineno", 1)
         title = getattr(node, "name", "the module")
@@ -33,7 +33,7 @@ def examples(file: Path) -> Iterator[doctest.DocTest]:
 
 
 def failures(places: list[Path]) -> list[str]:
-    """What is wrong with the examples of files, or of all files in folders."""
+    """Failures of the examples in files, or in all files of folders."""
     reports: list[str] = []
     runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS)
     folders = [
@@ -48,7 +48,7 @@ def failures(places: list[Path]) -> list[str]:
 
 
 def main() -> None:
-    """Prints what is wrong, and ends with 1 if anything is."""
+    """Prints the failures, and exits with 1 if there are any."""
     jax.config.update("jax_enable_x64", True)
     reports = failures([ROOT / place for place in sys.argv[1:]])
     sys.stdout.write("\n".join(reports))

@@ -1,4 +1,4 @@
-"""Energies of pairs and what is asked of them, compiled once."""
+"""Pairwise energies and their derivatives, compiled once."""
 
 from collections.abc import Callable
 
@@ -14,10 +14,10 @@ from meanfield.measures import Gaussian, Points
 from meanfield.tokens import Tokens
 
 PAIRS = ["interaction", "interaction-l2", "sinkhorn"]
-POTENTIALS = 1e-9  # log marginals to eps^(2/3) = 4e-11, as sup norms of this size
+POTENTIALS = 1e-9  # log marginals err by eps^(2/3) = 4e-11, times a factor
 
 
-def made(kind: str, p: Parameters) -> AbstractEnergy:
+def make_energy(kind: str, p: Parameters) -> AbstractEnergy:
     Q, K, V = (jnp.asarray(M) for M in (p.Q, p.K, p.V))
     return energies[kind](Q, K, V, epsilon=p.epsilon)
 
@@ -46,5 +46,7 @@ def variation(energy: AbstractEnergy, mu: Points | Gaussian, at: Tokens) -> jax.
 
 
 @eqx.filter_jit
-def slopes(energy: AbstractEnergy, mu: Gaussian) -> tuple[jax.Array, jax.Array]:
+def moment_gradients(
+    energy: AbstractEnergy, mu: Gaussian
+) -> tuple[jax.Array, jax.Array]:
     return energy.moment_gradients(mu)

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 import ot
-from reference import Parameters, dot, plan_potentials, squared_distance, table
+from reference import Parameters, dot, plan_potentials, score_matrix, squared_distance
 
 Energy = Callable[[np.ndarray, np.ndarray], float]
 
@@ -13,16 +13,16 @@ def interaction(score: Callable, p: Parameters) -> Energy:
     r"""$\tfrac12\sum_{ij} w_i w_j e^{s(x_i, x_j)}$."""
 
     def value(x: np.ndarray, w: np.ndarray) -> float:
-        return float(w @ np.exp(table(score, p, x, x)) @ w) / 2
+        return float(w @ np.exp(score_matrix(score, p, x, x)) @ w) / 2
 
     return value
 
 
 def sinkhorn(p: Parameters) -> Energy:
-    r"""Minus half the entropic cost of the plan of a log-domain solver of POT."""
+    """Minus half the entropic cost of the plan, by POT's log-domain solver."""
 
     def value(x: np.ndarray, w: np.ndarray) -> float:
-        S = table(dot, p, x, x)
+        S = score_matrix(dot, p, x, x)
         with np.errstate(divide="ignore"):  # weights may be zero
             plan = ot.sinkhorn(
                 *(w, w, -S, 1.0),
@@ -41,14 +41,14 @@ def sinkhorn_dual(p: Parameters) -> Energy:
     r"""$-\tfrac12(\int f + \int g)$ of alternating projections; much faster."""
 
     def value(x: np.ndarray, w: np.ndarray) -> float:
-        f, g = plan_potentials(table(dot, p, x, x), w)
+        f, g = plan_potentials(score_matrix(dot, p, x, x), w)
         return -float(w @ (f + g)) / 2
 
     return value
 
 
 def tables(p: Parameters, x: np.ndarray, score: Callable) -> np.ndarray:
-    """All scores at once, for the many nodes of a quadrature."""
+    """The matrix of scores at once, for the many nodes of a quadrature."""
     q, k = x @ p.Q.T, x @ p.K.T
     if score is squared_distance:
         squares = np.sum((q[:, None, :] - k[None, :, :]) ** 2, axis=-1)
@@ -58,7 +58,7 @@ def tables(p: Parameters, x: np.ndarray, score: Callable) -> np.ndarray:
     return q @ k.T / p.epsilon
 
 
-def on_nodes(kind: str, p: Parameters, x: np.ndarray, w: np.ndarray) -> float:
+def energy_of_nodes(kind: str, p: Parameters, x: np.ndarray, w: np.ndarray) -> float:
     """The energy `kind` of quadrature nodes."""
     if kind == "sinkhorn":
         f, g = plan_potentials(tables(p, x, dot), w)

@@ -1,16 +1,16 @@
-"""Kills, faults and damage of stores, sweeps and pictures, thousands of times.
+"""Kills, faults and damage of stores, sweeps and pictures, by the thousand.
 
-`python tests/faults.py --count N --seed S` draws N cases and judges each. A result is
-one line of JSON, and the last line counts them. Wrong is what is `lost` (a committed
-frame, a result or a picture is gone), `false` (exit 0 and other numbers), an
-`internal` error with or without a traceback, an `undocumented` exit code, a `hang` of
-more than 20 seconds of the processor, or a draft that nobody clears away (`litter`); of
-several processes also an `orphan`, a `port` or lock that is still held, and a lost one
-that has the name of another (`misnamed`).
+`python tests/faults.py --count N --seed S` runs N random cases. Each result is one line
+of JSON, and the last line counts them. Faults are `lost` (a committed frame, a result
+or a picture is gone), `false` (exit 0 with wrong numbers), an `internal` error with or
+without a traceback, an `undocumented` exit code, a `hang` of more than 20 seconds of
+processor time, and `litter` (a draft that is never removed); of commands with several
+processes also an `orphan`, a `port` or lock that is still held, and `misnamed` (the
+wrong process is named as lost).
 
-Commands that are to be killed run in processes: most are forked from this one, which
-has imported the package and computed nothing; each tenth is a fresh interpreter. Damage
-is judged in this process, by the same entry point.
+Commands that are killed run in processes: most are forked from this one, which has
+imported the package and computed nothing; one in ten is a fresh interpreter. Damage is
+tested in this process, by the same entry point.
 """
 
 import argparse
@@ -26,44 +26,51 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from faults_commands import COMMANDS, DOCUMENTED, SPEC, SWEEP, inside, whole
+from faults_checks import Truth, faults_of, read_faults
+from faults_commands import (
+    COMMANDS,
+    DOCUMENTED_CODES,
+    SPEC,
+    SWEEP,
+    run_command,
+    run_in_process,
+)
 from faults_damage import DAMAGES, absurd_record, absurd_sweep, tree
-from faults_judging import Truth, faults_of, read_faults
-from faults_killing import full_disk, kill, removal
-from faults_together import kill_group, kill_pool, prepare_groups, prepare_pools
+from faults_kills import full_disk, kill, removal
+from faults_processes import kill_group, kill_pool, prepare_groups, prepare_pools
 
 
 def damage(draw: random.Random, place: Path, truth: Truth, _: dict[str, float]):
-    """A bit, a length or a file of a store or a sweep, and a command that reads it."""
-    what, (name, harm) = draw.choice(READERS), draw.choice(list(DAMAGES.items()))
-    target, arguments = what
+    """Damages a file of a store or a sweep, and runs a command that reads it."""
+    reader, (name, harm) = draw.choice(READERS), draw.choice(list(DAMAGES.items()))
+    target, arguments = reader
     with contextlib.suppress(IndexError):
         harm(draw, place / target, place / "outside")
     outside = tree(place / "outside")
-    done = inside(arguments, place)
-    found = faults_of(done, DOCUMENTED)
-    found += [] if tree(place / "outside") == outside else ["lost"]
+    result = run_in_process(arguments, place)
+    actual = faults_of(result, DOCUMENTED_CODES)
+    actual += [] if tree(place / "outside") == outside else ["lost"]
     return (
         f"{arguments[0]} {name}",
-        done,
-        found + read_faults(done, place, truth, arguments),
+        result,
+        actual + read_faults(result, place, truth, arguments),
     )
 
 
 def absurd(draw: random.Random, place: Path, truth: Truth, _: dict[str, float]):
-    """A record with a right checksum and one wrong value, and a command that reads."""
+    """Forges one value under a valid checksum, and runs a command that reads it."""
     target, arguments = draw.choice(READERS)
     harm = absurd_sweep if target == "sweep" else absurd_record
     where = harm(draw, place / target)
-    done = inside(arguments, place)
-    found = faults_of(done, DOCUMENTED)
-    if where.startswith(READ):  # what else a forged record says is another run
-        found += read_faults(done, place, truth, arguments)
-    return f"{arguments[0]} {where}", done, found
+    result = run_in_process(arguments, place)
+    actual = faults_of(result, DOCUMENTED_CODES)
+    if where.startswith(READ):  # other forged values describe a different run
+        actual += read_faults(result, place, truth, arguments)
+    return f"{arguments[0]} {where}", result, actual
 
 
-_DRAWN = ["--out", "drawn"]
-READERS = [  # what is cheap comes more often
+_OUTPUT = ["--out", "drawn"]
+READERS = [  # cheap commands are more frequent
     *[("run", ["export", "run", "read.npz"])] * 4,
     *[("half", ["export", "half", "read.npz"])] * 4,
     *[("sweep", ["sweep", "sweep"])] * 6,
@@ -71,15 +78,15 @@ READERS = [  # what is cheap comes more often
     *[("run", ["resume", "run"])] * 2,
     *[("half", ["resume", "half"])] * 3,
     ("run", ["simulate", "--from", "run", "--t", "0.1", "--frames", "3"]),
-    ("run", ["plot", "run", *_DRAWN]),
-    ("sweep", ["plot", "sweep", *_DRAWN]),
+    ("run", ["plot", "run", *_OUTPUT]),
+    ("sweep", ["plot", "sweep", *_OUTPUT]),
 ]
 READ = ("segments", "variables", "static", "sizes", "dims", "frames", "schema", "chunk")
 
 
 @contextlib.contextmanager
 def place_for(truth: Truth) -> Iterator[Path]:
-    """A folder of copies to be harmed."""
+    """A folder of copies to be damaged."""
     with tempfile.TemporaryDirectory(dir=truth.home.parent) as name:
         place = Path(name)
         for source in truth.home.iterdir():
@@ -91,23 +98,23 @@ def place_for(truth: Truth) -> Iterator[Path]:
 
 
 def prepare(home: Path) -> Truth:
-    """The folders that nobody disturbs."""
+    """Prepares the undisturbed folders."""
     home.mkdir()
-    made = Truth(home)
+    truth = Truth(home)
     for arguments in (
         ["simulate", *SPEC, "--out", "run"],
         ["sweep", *SWEEP, "--out", "sweep"],
         *(COMMANDS[name] for name in ("plot", "export", "csv", "animate")),
     ):
-        done = whole(arguments, home)
-        assert done.code == 0, done.said
-    _halve(made)
+        result = run_command(arguments, home)
+        assert result.code == 0, result.stderr
+    _halve(truth)
     (home / "said").unlink()
-    return made
+    return truth
 
 
 def _halve(truth: Truth) -> None:
-    """The run as an interrupt in its middle would have left it."""
+    """Copies the run as if it had been interrupted in the middle."""
     from meanfield.storage._record import read_record, write_record
 
     shutil.copytree(truth.run, truth.half)
@@ -119,7 +126,7 @@ def _halve(truth: Truth) -> None:
 
 
 KINDS: dict[str, tuple[Callable, float, Callable[[Path], Truth]]] = {
-    # with shares of all cases, and what makes the folders that nobody disturbs
+    # the kinds, their shares of all cases, and how their folders are prepared
     "pool": (kill_pool, 0.005, prepare_pools),
     "group": (kill_group, 0.005, prepare_groups),
     "kill": (kill, 0.12, prepare),
@@ -130,8 +137,8 @@ KINDS: dict[str, tuple[Callable, float, Callable[[Path], Truth]]] = {
 }
 
 
-def kept(make: Callable[[Path], Truth], home: Path) -> Truth:
-    """The folders that nobody disturbs, made once."""
+def prepared_folders(make: Callable[[Path], Truth], home: Path) -> Truth:
+    """The undisturbed folders, prepared once."""
     place = home / make.__name__
     if not place.exists():
         draft = home / "draft"
@@ -141,30 +148,33 @@ def kept(make: Callable[[Path], Truth], home: Path) -> Truth:
     return Truth(place)
 
 
-def measured(count: int, seed: int, kinds: list[str], home: Path) -> Iterator[dict]:
-    """The judgements of so many cases, those in processes first."""
+def run_cases(count: int, seed: int, kinds: list[str], home: Path) -> Iterator[dict]:
+    """The results of `count` cases, those in processes first."""
     pace: dict[str, float] = {}
     total = sum(KINDS[kind][1] for kind in kinds)
     for kind in kinds:
         harm, share, make = KINDS[kind]
         for index in range(round(count * share / total)):
-            truth, draw = kept(make, home), random.Random(f"{seed} {kind} {index}")
+            truth, draw = (
+                prepared_folders(make, home),
+                random.Random(f"{seed} {kind} {index}"),
+            )
             with place_for(truth) as place:
-                case, done, found = harm(draw, place, truth, pace)
-            last = done.said.strip().splitlines()[-1:] or [""]
+                case, result, actual = harm(draw, place, truth, pace)
+            last = result.stderr.strip().splitlines()[-1:] or [""]
             yield {
                 "kind": kind,
                 "index": index,
                 "case": case,
-                "code": done.code,
-                "seconds": round(done.seconds, 2),
-                "faults": found,
-                "said": last[0] if not found else done.said[-3000:],
+                "code": result.code,
+                "seconds": round(result.seconds, 2),
+                "faults": actual,
+                "said": last[0] if not actual else result.stderr[-3000:],
             }
 
 
 def warm() -> None:
-    """Imports what commands import, so that forked ones need not."""
+    """Imports what commands import, so that forked processes need not."""
     import diffrax  # noqa: F401
     import zarr  # noqa: F401
 
@@ -181,22 +191,22 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--kind", action="append", choices=list(KINDS))
     parser.add_argument("--home", type=Path, help="a folder to keep for another call")
-    chosen = parser.parse_args()
+    options = parser.parse_args()
     os.environ["MPLBACKEND"] = "Agg"
-    # In the background, or by `nohup`, this process and its commands ignore them.
+    # In the background, or under `nohup`, these signals would be ignored.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
     counts: Counter[str] = Counter()
     with tempfile.TemporaryDirectory() as folder:
-        home = (chosen.home or Path(folder)).resolve()
+        home = (options.home or Path(folder)).resolve()
         os.environ["XDG_CACHE_HOME"] = str(home / "cache")
         warm()
-        kinds = chosen.kind or list(KINDS)
-        for case in measured(chosen.count, chosen.seed, kinds, home):
+        kinds = options.kind or list(KINDS)
+        for case in run_cases(options.count, options.seed, kinds, home):
             sys.stdout.write(json.dumps(case) + "\n")
             sys.stdout.flush()
             counts.update([case["kind"], *(f"WRONG {f}" for f in case["faults"])])
-    sys.stdout.write(json.dumps({"seed": chosen.seed, "counts": counts}) + "\n")
+    sys.stdout.write(json.dumps({"seed": options.seed, "counts": counts}) + "\n")
     sys.exit(any(name.startswith("WRONG") for name in counts))
 
 

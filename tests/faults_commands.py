@@ -1,7 +1,7 @@
-"""Commands in processes of their own, to be killed, or in this one.
+"""Commands run in processes that can be killed, or in this one.
 
 Most processes are forked from this one, which has imported the package and computed
-nothing; a fresh interpreter is another.
+nothing; others are fresh interpreters.
 """
 
 import contextlib
@@ -21,16 +21,17 @@ from processes import is_at_work, processes_in, seconds_of
 
 from meanfield.cli import main as command
 
-PATIENCE = 20.0  # seconds of the processor after which a command hangs
-MOST = 200.0  # of them, after which nobody waits for its end
-BACKSTOP = 200.0  # of the clock, if it takes none: it waits for what never comes
-LOOK = 0.2  # seconds between two looks at whether it takes some
+PATIENCE = 20.0  # processor seconds after which a command counts as hung
+KILL_AFTER = 200.0  # processor seconds after which it is killed
+BACKSTOP = 200.0  # wall seconds without processor time after which it counts as hung
+LOOK = 0.2  # seconds between two checks of its processor time
 SPEC = ["--n", "12", "--d", "2", "--A=-1", "--t", "2", "--dt", "0.05"]
 SPEC += ["--frames", "41", "--segment", "2"]
 SWEEP = ["--measure", "gaussian", "--d", "1", "--t", "0.5", "--chunk", "1"]
 SWEEP += ["--over", "A=-1:2:4,cov=1:2:3"]
-DOCUMENTED = {0, 2, 3, 4, 5, 6, 7}
-ENDED = {  # by a signal: as documented, or before the command watches and after it
+DOCUMENTED_CODES = {0, 2, 3, 4, 5, 6, 7}
+# Exit codes after a signal, also before and after the handler is installed.
+SIGNAL_CODES = {
     signal.SIGKILL: {-9},
     signal.SIGTERM: {143, -15},
     signal.SIGINT: {130, -2},
@@ -39,23 +40,23 @@ ENDED = {  # by a signal: as documented, or before the command watches and after
 
 
 @dataclass(frozen=True)
-class Finished:
-    """A command that has ended.
+class CommandResult:
+    """A finished command.
 
     Attributes:
         code: its exit code, negative after a signal; `None` if it hung.
-        said: on stderr.
-        seconds: of the processor.
-        out: on stdout, if it ran in this process.
+        stderr: its stderr.
+        seconds: processor time.
+        out: its stdout, if it ran in this process.
     """
 
     code: int | None
-    said: str
+    stderr: str
     seconds: float
     out: str = ""
 
 
-# What a command does to a place, and the words it is called by.
+# The commands, by name.
 COMMANDS: dict[str, list[str]] = {
     "simulate": ["simulate", *SPEC, "--out", "new"],
     "resume": ["resume", "half"],
@@ -67,21 +68,25 @@ COMMANDS: dict[str, list[str]] = {
 }
 
 
-def child(arguments: list[str], place: Path, limit: int | None, fresh: bool) -> int:
-    """The process of a command that runs in a folder; files end at `limit` bytes."""
+def start_command(
+    arguments: list[str], place: Path, limit: int | None, fresh: bool
+) -> int:
+    """Starts a command in a folder; files are cut at `limit` bytes."""
     if fresh:
-        with (place / "said").open("wb") as said:
+        with (place / "said").open("wb") as stderr:
             return subprocess.Popen(
                 [sys.executable, "-m", "meanfield", *arguments],
                 cwd=place,
                 stdout=subprocess.DEVNULL,
-                stderr=said,
+                stderr=stderr,
                 preexec_fn=lambda: _limit(limit),
             ).pid
-    # An interrupt would have the copy clear away the folders of this process.
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, list(ENDED))
+    # On an interrupt the fork would remove the temporary folders of this process.
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, list(SIGNAL_CODES))
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of JAX, which has not computed anything
+        warnings.simplefilter(
+            "ignore"
+        )  # JAX warns about forks, but has not computed anything yet
         number = os.fork()
     if number == 0:
         signal.signal(signal.SIGINT, signal.SIG_DFL)  # as a command begins
@@ -104,14 +109,14 @@ def _be_a_command(arguments: list[str], place: Path, limit: int | None) -> None:
 
         main()
         code = 0
-    except SystemExit as ended:
-        code = int(ended.code or 0)
+    except SystemExit as failure:
+        code = int(failure.code or 0)
     except BaseException as error:  # noqa: BLE001 - as the interpreter would end
         sys.excepthook(type(error), error, error.__traceback__)
     finally:
         try:
             sys.stderr.flush()
-        finally:  # never back into what this process is a copy of
+        finally:  # never return into the code of the parent
             os._exit(code)
 
 
@@ -120,49 +125,51 @@ def _limit(size: int | None) -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
 
 
-def wait(number: int, place: Path) -> Finished:
-    """A process that has ended, or was killed because it hung: then without a code.
+def wait(number: int, place: Path) -> CommandResult:
+    """Waits for a process, and kills it if it hangs, which leaves no exit code.
 
-    It hangs once it has computed for very long, or has waited for very long while no
+    It hangs if it has computed for very long, or has waited for very long while no
     process in its folder computed, or would have on a machine with an idle core.
     """
-    idle, looked = 0.0, time.monotonic()
-    while idle < BACKSTOP and seconds_of(number) < MOST:
-        done, status, used = os.wait4(number, os.WNOHANG)
-        if done:
+    idle, last_change = 0.0, time.monotonic()
+    while idle < BACKSTOP and seconds_of(number) < KILL_AFTER:
+        result, status, usage = os.wait4(number, os.WNOHANG)
+        if result:
             code, file = os.waitstatus_to_exitcode(status), place / "said"
-            said = file.read_text(errors="replace") if file.exists() else "(nothing)"
-            return Finished(code, said, used.ru_utime + used.ru_stime)
+            stderr = file.read_text(errors="replace") if file.exists() else "(nothing)"
+            return CommandResult(code, stderr, usage.ru_utime + usage.ru_stime)
         time.sleep(0.005)
-        if (since := time.monotonic() - looked) > LOOK:
+        if (since := time.monotonic() - last_change) > LOOK:
             at_work = any(map(is_at_work, {number, *processes_in(place)}))
-            idle, looked = idle + (0.0 if at_work else LOOK), looked + since
+            idle, last_change = idle + (0.0 if at_work else LOOK), last_change + since
     for pid in {number, *processes_in(place)}:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
     os.waitpid(number, 0)
-    return Finished(None, "", BACKSTOP)
+    return CommandResult(None, "", BACKSTOP)
 
 
-def whole(arguments: list[str], place: Path, limit: int | None = None) -> Finished:
-    """A command that nobody kills."""
-    return wait(child(arguments, place, limit, fresh=False), place)
+def run_command(
+    arguments: list[str], place: Path, limit: int | None = None
+) -> CommandResult:
+    """Runs a command to its end."""
+    return wait(start_command(arguments, place, limit, fresh=False), place)
 
 
-def inside(arguments: list[str], place: Path) -> Finished:
-    """A command in this process, and the time that the processor took for it."""
-    said, out, begin = io.StringIO(), io.StringIO(), time.process_time()
+def run_in_process(arguments: list[str], place: Path) -> CommandResult:
+    """Runs a command in this process, and measures its processor time."""
+    stderr, out, begin = io.StringIO(), io.StringIO(), time.process_time()
     code = 1
     with (
         contextlib.chdir(place),
-        contextlib.redirect_stderr(said),
+        contextlib.redirect_stderr(stderr),
         contextlib.redirect_stdout(out),
     ):
         try:
             command(arguments)
-        except SystemExit as ended:
-            code = int(ended.code or 0)
+        except SystemExit as error:
+            code = int(error.code or 0)
         except Exception:  # noqa: BLE001 - what is looked for
-            traceback.print_exc(file=said)
+            traceback.print_exc(file=stderr)
     seconds = time.process_time() - begin
-    return Finished(code, said.getvalue(), seconds, out.getvalue())
+    return CommandResult(code, stderr.getvalue(), seconds, out.getvalue())

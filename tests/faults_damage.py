@@ -1,4 +1,4 @@
-"""What becomes of files: bits flip, ends go, links appear, records lie."""
+"""Damage to files: flipped bits, truncation, links, forged records."""
 
 import json
 import math
@@ -13,7 +13,7 @@ from meanfield.storage.disk._files import json_digest
 
 Damage = Callable[[random.Random, Path, Path], None]
 
-# Values that no record holds, or not there.
+# Values that no valid record contains, at least not there.
 ABSURD: tuple[Any, ...] = (
     None,
     True,
@@ -41,9 +41,9 @@ ABSURD: tuple[Any, ...] = (
 
 
 def files(folder: Path) -> list[Path]:
-    """Its files with contents, links left out, in order."""
-    found = (p for p in folder.rglob("*") if p.is_file() and not p.is_symlink())
-    return sorted(path for path in found if path.stat().st_size)
+    """The files of a folder with their contents, in order, without links."""
+    actual = (p for p in folder.rglob("*") if p.is_file() and not p.is_symlink())
+    return sorted(path for path in actual if path.stat().st_size)
 
 
 def folders(folder: Path) -> list[Path]:
@@ -58,7 +58,7 @@ def tree(folder: Path) -> dict[str, bytes]:
 
 
 def flip(draw: random.Random, folder: Path, outside: Path) -> None:
-    """One bit of one file; small files that say much are as likely as large ones."""
+    """Flips one bit of one file; small files are as likely as large ones."""
     path = draw.choice(files(folder))
     content = bytearray(path.read_bytes())
     content[draw.randrange(len(content))] ^= 1 << draw.randrange(8)
@@ -66,7 +66,7 @@ def flip(draw: random.Random, folder: Path, outside: Path) -> None:
 
 
 def flip_record(draw: random.Random, folder: Path, outside: Path) -> None:
-    """One bit of the record, or of a result of a sweep."""
+    """Flips one bit of the record, or of a result of a sweep."""
     paths = [folder / "commit.json", folder / "sweep.json", *folder.glob("done/*.json")]
     path = draw.choice([path for path in paths if path.exists()])
     content = bytearray(path.read_bytes())
@@ -88,15 +88,15 @@ def remove_folder(draw: random.Random, folder: Path, outside: Path) -> None:
 
 
 def swap(draw: random.Random, folder: Path, outside: Path) -> None:
-    """Two files in each other's places."""
-    one, other = draw.sample(files(folder), 2)
-    one_bytes, other_bytes = one.read_bytes(), other.read_bytes()
-    one.write_bytes(other_bytes)
-    other.write_bytes(one_bytes)
+    """Swaps two files."""
+    first, second = draw.sample(files(folder), 2)
+    one_bytes, other_bytes = first.read_bytes(), second.read_bytes()
+    first.write_bytes(other_bytes)
+    second.write_bytes(one_bytes)
 
 
 def link(draw: random.Random, folder: Path, outside: Path) -> None:
-    """A part that lies elsewhere, beside numbered folders that are not ours."""
+    """Replaces a part by a link to a folder that belongs to somebody else."""
     part = draw.choice([*files(folder), *folders(folder)])
     part.rename(outside / part.name)
     part.symlink_to(outside / part.name)
@@ -107,14 +107,14 @@ def link(draw: random.Random, folder: Path, outside: Path) -> None:
 
 
 def intruder(draw: random.Random, folder: Path, outside: Path) -> None:
-    """A folder of somebody else where the next segment is to be."""
+    """Puts a foreign folder where the next segment is to be written."""
     place = draw.choice(folders(folder)) / draw.choice(["00010", "00011", "notes"])
     place.mkdir(exist_ok=True)
     (place / "precious").write_text("not ours")
 
 
 def pipe(draw: random.Random, folder: Path, outside: Path) -> None:
-    """A pipe that nobody writes to, in the place of a file."""
+    """Puts a pipe without a writer in the place of a file."""
     path = draw.choice(files(folder))
     path.unlink()
     os.mkfifo(path)
@@ -134,7 +134,7 @@ DAMAGES: dict[str, Damage] = {
 
 
 def places(value: Any, path: tuple = ()) -> Iterator[tuple]:
-    """The keys that lead to each part of a JSON value."""
+    """The paths of keys to all parts of a JSON value."""
     keys = range(len(value)) if isinstance(value, list) else value
     for key in keys if isinstance(value, list | dict) else ():
         yield (*path, key)
@@ -142,38 +142,38 @@ def places(value: Any, path: tuple = ()) -> Iterator[tuple]:
 
 
 def absurd_record(draw: random.Random, run: Path) -> str:
-    """One absurd value in the record of a run, with a right checksum; says where."""
+    """Writes one absurd value into the record of a run, with a valid checksum."""
     file = run / "commit.json"
     body = json.loads(file.read_bytes())
     body.pop("checksum")
-    where = _made_absurd(draw, body)
+    where = _corrupt_value(draw, body)
     file.write_text(json.dumps({**body, "checksum": json_digest(body)}, indent=1))
     return where
 
 
 def absurd_sweep(draw: random.Random, sweep: Path) -> str:
-    """The same in the record or a result of a sweep; all digests are made anew."""
+    """Writes one absurd value into a file of a sweep, with valid digests."""
     record = json.loads((sweep / "sweep.json").read_bytes())
     record.pop("checksum")
     paths = sorted(sweep.glob("done/*.json"))
     results = {path: json.loads(path.read_bytes()) for path in paths}
     for result in results.values():
         result.pop("checksum")
-    harmed = draw.choice([record, record, draw.choice(list(results.values()))])
-    where = _made_absurd(draw, harmed)
+    target = draw.choice([record, record, draw.choice(list(results.values()))])
+    where = _corrupt_value(draw, target)
     seal = json_digest(record)
     (sweep / "sweep.json").write_text(json.dumps({**record, "checksum": seal}))
     for path, result in results.items():
         about = {"seal": seal, "task": int(path.stem), "result": result}
         path.write_text(json.dumps({**result, "checksum": json_digest(about)}))
-    return where if harmed is record else f"result {where}"
+    return where if target is record else f"result {where}"
 
 
-def _made_absurd(draw: random.Random, body: dict[str, Any]) -> str:
-    """Changes one part of a JSON value, as likely near its top as deep in it."""
-    found = list(places(body))
-    depth = draw.randint(1, max(map(len, found)))
-    path = draw.choice([p for p in found if len(p) == depth])
+def _corrupt_value(draw: random.Random, body: dict[str, Any]) -> str:
+    """Changes one part of a JSON value, shallow ones as likely as deep ones."""
+    actual = list(places(body))
+    depth = draw.randint(1, max(map(len, actual)))
+    path = draw.choice([p for p in actual if len(p) == depth])
     inner, last = body, path[-1]
     for key in path[:-1]:
         inner = inner[key]

@@ -1,12 +1,12 @@
-"""Kills, full disks, two writers and flipped bits of trainings, as many as one likes.
+"""Kills, full disks, two writers and flipped bits during training.
 
 `python tests/faults_training.py --kills 50 --writers 10 --disks 30 --flips 200` writes
-a line of JSON for each case, and counts them in the last. Wrong is another end than
-that of a training that nobody disturbed, to the byte (`lost`), exit 0 with other
-numbers (`false`), an `internal` error, an `undocumented` exit code and a `hang`.
+a line of JSON for each case, and counts them in the last. Faults are a final state that
+differs from an undisturbed training in any byte (`lost`), exit 0 with wrong numbers
+(`false`), an `internal` error, an `undocumented` exit code and a `hang`.
 
 Commands that are stopped run in processes forked from this one, which has imported the
-package and computed nothing; so flips, which are judged in this process, come last.
+package and computed nothing; so flips, which are tested in this process, come last.
 """
 
 import argparse
@@ -24,58 +24,65 @@ from pathlib import Path
 from typing import Any
 
 import jax
-from faults_commands import DOCUMENTED, Finished, child, inside, wait, whole
+from faults_checks import faults_of
+from faults_commands import (
+    DOCUMENTED_CODES,
+    CommandResult,
+    run_command,
+    run_in_process,
+    start_command,
+    wait,
+)
 from faults_damage import flip
-from faults_judging import faults_of
 
-EPOCHS, FEW = 200, 4
+EPOCHS, N_FLIP_EPOCHS = 200, 4
 OPTIONS = "--batch-size 20 --seeds 0:2 --task-options count=100 --plugin mine.py"
-OF_THE_MACHINE = "seconds.json", "lock"
-PATIENCE = 300.0  # seconds for an epoch, on a busy machine
-Judged = tuple[str, Finished, list[str]]
+MACHINE_FILES = "seconds.json", "lock"
+PATIENCE = 300.0  # seconds per epoch, on a busy machine
+CaseResult = tuple[str, CommandResult, list[str]]
 
 
 def start(out: str, epochs: int = EPOCHS) -> list[str]:
-    """The command that begins a training."""
+    """The command that starts a training."""
     command = f"train start pairs --epochs {epochs} {OPTIONS} --out {out}"
     return command.split()
 
 
 def resume(folder: str) -> list[str]:
-    """The command that goes on with one."""
+    """The command that resumes a training."""
     return f"train resume {folder} --plugin mine.py".split()
 
 
 def next_command(place: Path) -> list[str]:
-    """What goes on with the training `new`, whatever became of it."""
+    """The command that continues the training `new` from its present state."""
     return (
         resume("new") if (place / "new" / "training.json").is_file() else start("new")
     )
 
 
 def epoch_of(place: Path) -> int:
-    """How many epochs of `new` are committed; -1 before the first commit."""
+    """The number of committed epochs of `new`; -1 before the first commit."""
     file = place / "new" / "training.json"
     return json.loads(file.read_bytes())["epoch"] if file.is_file() else -1
 
 
 def files(folder: Path) -> dict[str, bytes]:
-    """What must be the same, to the byte."""
-    kept = (file for file in folder.iterdir() if file.name not in OF_THE_MACHINE)
-    return {file.name: file.read_bytes() for file in kept}
+    """The files that must be equal to the byte."""
+    files = (file for file in folder.iterdir() if file.name not in MACHINE_FILES)
+    return {file.name: file.read_bytes() for file in files}
 
 
 def ending_faults(place: Path) -> list[str]:
-    """Goes on with `new` to its end; whether that is the end of one left alone."""
-    done = whole(next_command(place), place)
-    found = faults_of(done, {0})
-    return found + ([] if files(place / "new") == files(place / "whole") else ["lost"])
+    """Resumes `new` to its end, and compares it with an undisturbed training."""
+    result = run_command(next_command(place), place)
+    actual = faults_of(result, {0})
+    return actual + ([] if files(place / "new") == files(place / "whole") else ["lost"])
 
 
-def kill(draw: random.Random, place: Path) -> Judged:
-    """A kill between two epochs or, in a quarter of cases, at any moment."""
+def kill(draw: random.Random, place: Path) -> CaseResult:
+    """Kills a training between two epochs or, in a quarter of cases, at any moment."""
     before, begin = epoch_of(place), time.monotonic()
-    process = child(next_command(place), place, None, fresh=False)
+    process = start_command(next_command(place), place, None, fresh=False)
     if draw.random() < 0.25:
         time.sleep(draw.uniform(0, 12))
     else:
@@ -84,56 +91,58 @@ def kill(draw: random.Random, place: Path) -> Judged:
             time.sleep(0.01)
         time.sleep(draw.uniform(0, 0.2))
     os.kill(process, signal.SIGKILL)
-    done = wait(process, place)
-    found = faults_of(done, {0, -9})
+    result = wait(process, place)
+    actual = faults_of(result, {0, -9})
     case = f"kill after epoch {epoch_of(place)}"
     if epoch_of(place) == EPOCHS:
-        found += [] if files(place / "new") == files(place / "whole") else ["lost"]
+        actual += [] if files(place / "new") == files(place / "whole") else ["lost"]
         shutil.rmtree(place / "new")
-    return case, done, found
+    return case, result, actual
 
 
-def writers(draw: random.Random, place: Path) -> Judged:
-    """Two processes that begin, or go on with, one training at once."""
-    first = child(next_command(place), place, None, fresh=False)
+def writers(draw: random.Random, place: Path) -> CaseResult:
+    """Starts or resumes one training by two processes at once."""
+    first = start_command(next_command(place), place, None, fresh=False)
     time.sleep(draw.choice([0, draw.uniform(0, 8)]))
-    second = child(next_command(place), place, None, fresh=False)
+    second = start_command(next_command(place), place, None, fresh=False)
     ends = wait(first, place), wait(second, place)
-    codes = sorted(int(done.code or 0) for done in ends)
-    found = [fault for done in ends for fault in faults_of(done, {0, 2, 7})]
-    found += [] if 0 in codes else ["lost"]
-    found += ending_faults(place)
+    codes = sorted(int(result.code or 0) for result in ends)
+    actual = [fault for result in ends for fault in faults_of(result, {0, 2, 7})]
+    actual += [] if 0 in codes else ["lost"]
+    actual += ending_faults(place)
     shutil.rmtree(place / "new")
-    return f"two writers, codes {codes}", ends[1], found
+    return f"two writers, codes {codes}", ends[1], actual
 
 
-def full_disk(draw: random.Random, place: Path) -> Judged:
-    """Files that end at a random length; afterwards there is space again."""
+def full_disk(draw: random.Random, place: Path) -> CaseResult:
+    """Limits files to a random length, then lifts the limit."""
     limit = int(2 ** draw.uniform(4, 18))
-    done = whole(next_command(place), place, limit=limit)
-    found = faults_of(done, {0, 4})
+    result = run_command(next_command(place), place, limit=limit)
+    actual = faults_of(result, {0, 4})
     if epoch_of(place) == EPOCHS or draw.random() < 0.2:
-        found += ending_faults(place)
+        actual += ending_faults(place)
         shutil.rmtree(place / "new")
-    return f"files end at {limit}", done, found
+    return f"files end at {limit}", result, actual
 
 
-def damage(draw: random.Random, place: Path) -> Judged:
-    """A bit of a folder that is done, or of one that is not, and all that reads it."""
-    jax.clear_caches()  # each command compiles anew, and maps are few
+def damage(draw: random.Random, place: Path) -> CaseResult:
+    """Flips a bit of a finished or unfinished training, and reads it in every way."""
+    jax.clear_caches()  # each command compiles anew, and memory maps are limited
     name = draw.choice(["few", "half"])
-    kept = shutil.copytree(place / name, place / "kept")
+    copy = shutil.copytree(place / name, place / "kept")
     flip(draw, place / name, place)
     ends = {text: answer(place, text) for text in readers(name)}
-    found = [f for done, _ in ends.values() for f in faults_of(done, DOCUMENTED)]
-    for text, (done, said) in ends.items():
-        if done.code == 0 and said != TRUTH[text]:
-            found.append("false")
+    actual = [
+        f for result, _ in ends.values() for f in faults_of(result, DOCUMENTED_CODES)
+    ]
+    for text, (result, text_output) in ends.items():
+        if result.code == 0 and text_output != TRUTH[text]:
+            actual.append("false")
     shutil.rmtree(place / name)
-    kept.rename(place / name)
-    refused = [done for done, _ in ends.values() if done.code]
-    case = f"a bit of {name}: refused by {len(refused)} of {len(ends)}"
-    return case, next(iter(refused), Finished(0, "", 0.0)), found
+    copy.rename(place / name)
+    failures = [result for result, _ in ends.values() if result.code]
+    case = f"a bit of {name}: rejected by {len(failures)} of {len(ends)}"
+    return case, next(iter(failures), CommandResult(0, "", 0.0)), actual
 
 
 TRUTH: dict[str, Any] = {}
@@ -146,38 +155,38 @@ def readers(name: str) -> list[str]:
         f"export {name} heads --epoch {e} --seed {s}" for e in epochs for s in "01"
     ]
     last = f"resume {name} --json" if name == "half" else f"evaluate {name} --json"
-    more = " --attention softmax" if name == "few" else ""
-    return [f"show {name} --json", *exports, last + more]
+    options = " --attention softmax" if name == "few" else ""
+    return [f"show {name} --json", *exports, last + options]
 
 
-def answer(place: Path, text: str) -> tuple[Finished, Any]:
-    """How a command of `train` ends, and the numbers that it says or writes."""
+def answer(place: Path, text: str) -> tuple[CommandResult, Any]:
+    """The exit code of a `train` command, and the numbers that it prints or writes."""
     out = place / "heads"
     shutil.rmtree(out, ignore_errors=True)
-    done = inside(["train", *text.split(), "--plugin", "mine.py"], place)
+    result = run_in_process(["train", *text.split(), "--plugin", "mine.py"], place)
     if text.startswith("export"):
-        return done, files(out) if out.is_dir() else None
+        return result, files(out) if out.is_dir() else None
     if text.startswith("resume"):
-        return done, news(place / "half") if done.code == 0 else None
-    return done, done.out
+        return result, news(place / "half") if result.code == 0 else None
+    return result, result.out
 
 
 def news(folder: Path) -> dict[str, bytes]:
-    """What the last epoch has written; weights before it are read by no resume."""
-    before = {f"weights-{epoch:04d}.safetensors" for epoch in range(FEW)}
+    """The files of the last epoch; `resume` reads no earlier weights."""
+    before = {f"weights-{epoch:04d}.safetensors" for epoch in range(N_FLIP_EPOCHS)}
     return {name: data for name, data in files(folder).items() if name not in before}
 
 
 def prepare(place: Path) -> None:
-    """The task, and a training that nobody disturbs."""
+    """Prepares the task, and an undisturbed training."""
     from meanfield._folders import templates
 
     shutil.copy(templates()["task"], place / "mine.py")
-    for _ in range(20):  # in parts, each shorter than what counts as a hang
+    for _ in range(20):  # in parts, each shorter than the limit for a hang
         if files_are_done(place / "whole"):
             return
-        begun = (place / "whole" / "training.json").is_file()
-        whole(resume("whole") if begun else start("whole"), place)
+        has_started = (place / "whole" / "training.json").is_file()
+        run_command(resume("whole") if has_started else start("whole"), place)
     raise AssertionError("a training that nobody disturbed did not end")
 
 
@@ -189,18 +198,18 @@ def files_are_done(folder: Path) -> bool:
 
 
 def prepare_flips(place: Path) -> None:
-    """A training of few epochs, the same before its last, and what is said of both."""
+    """Prepares a short training, a copy before its last epoch, and their output."""
     from meanfield._folders import templates
 
     shutil.copy(templates()["task"], place / "mine.py")
-    done = inside([*start("few", FEW), "--debug"], place)
-    assert done.code == 0, done.said
+    result = run_in_process([*start("few", N_FLIP_EPOCHS), "--debug"], place)
+    assert result.code == 0, result.stderr
     from meanfield.training import TrainFolder, TrainSpec, train
 
     spec = TrainSpec.from_json(TrainFolder(place / "few").record().spec.as_json())
 
     def interrupt(step: Any) -> None:
-        if step.epoch == FEW - 1:
+        if step.epoch == N_FLIP_EPOCHS - 1:
             raise KeyboardInterrupt
 
     try:
@@ -209,13 +218,13 @@ def prepare_flips(place: Path) -> None:
         shutil.copytree(place / "half", place / "saved")
     for name in ("few", "half"):
         for text in readers(name):
-            done, TRUTH[text] = answer(place, text)
-            assert done.code == 0, done.said
+            result, TRUTH[text] = answer(place, text)
+            assert result.code == 0, result.stderr
     shutil.rmtree(place / "half")
     (place / "saved").rename(place / "half")
 
 
-KINDS: dict[str, Callable[[random.Random, Path], Judged]] = {
+KINDS: dict[str, Callable[[random.Random, Path], CaseResult]] = {
     "kills": kill,
     "writers": writers,
     "disks": full_disk,
@@ -223,24 +232,30 @@ KINDS: dict[str, Callable[[random.Random, Path], Judged]] = {
 }
 
 
-def judged(counts: dict[str, int], seed: int, place: Path) -> Iterator[dict[str, Any]]:
-    """All cases, kind by kind."""
+def run_cases(
+    counts: dict[str, int], seed: int, place: Path
+) -> Iterator[dict[str, Any]]:
+    """Runs all cases, kind by kind."""
     if any(count for kind, count in counts.items() if kind != "flips"):
         prepare(place)
     for kind, count in counts.items():
         if kind == "flips" and count:
             prepare_flips(place)
         for index in range(count):
-            case, done, found = KINDS[kind](
+            case, result, actual = KINDS[kind](
                 random.Random(f"{seed} {kind} {index}"), place
             )
-            said = done.said if found else (done.said.strip().splitlines() or [""])[-1]
-            line = {"kind": kind, "index": index, "case": case, "code": done.code}
-            yield {**line, "faults": found, "said": said[-2000:]}
+            message = (
+                result.stderr
+                if actual
+                else (result.stderr.strip().splitlines() or [""])[-1]
+            )
+            line = {"kind": kind, "index": index, "case": case, "code": result.code}
+            yield {**line, "faults": actual, "said": message[-2000:]}
         if kind != "flips" and (place / "new").exists():
-            found = ending_faults(place)
+            actual = ending_faults(place)
             shutil.rmtree(place / "new")
-            yield {"kind": kind, "case": "went on to its end", "faults": found}
+            yield {"kind": kind, "case": "went on to its end", "faults": actual}
 
 
 def main() -> None:
@@ -248,13 +263,13 @@ def main() -> None:
     for kind in KINDS:
         parser.add_argument(f"--{kind}", type=int, default=0)
     parser.add_argument("--seed", type=int, default=0)
-    chosen = vars(parser.parse_args())
-    seed, tally = chosen.pop("seed"), Counter[str]()
+    options = vars(parser.parse_args())
+    seed, tally = options.pop("seed"), Counter[str]()
     with tempfile.TemporaryDirectory() as folder:
         os.environ["XDG_CACHE_HOME"] = str(Path(folder) / "cache")
         import meanfield.cli.jobs._training  # noqa: F401 - before forks
 
-        for case in judged(chosen, seed, Path(folder)):
+        for case in run_cases(options, seed, Path(folder)):
             sys.stdout.write(json.dumps(case) + "\n")
             sys.stdout.flush()
             tally.update([case["kind"], *(f"WRONG {f}" for f in case["faults"])])

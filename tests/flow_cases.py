@@ -1,4 +1,4 @@
-"""Flows that several files of tests share."""
+"""Flows shared by several test files."""
 
 from collections.abc import Callable
 
@@ -12,21 +12,23 @@ from meanfield.attention import Attention, attentions
 from meanfield.flows import Trajectory
 from meanfield.measures import Gaussian
 
-RTOL = np.finfo(np.float64).eps ** 0.6  # of one default step, in double precision
+RTOL = (
+    np.finfo(np.float64).eps ** 0.6
+)  # default tolerance of a step in double precision
 
 
-def ensemble(fn: Callable, *batched: Numbers) -> Trajectory:
-    """`fn` of every member at once, compiled once."""
-    arrays = [jnp.asarray(a) for a in batched]
+def ensemble(fn: Callable, *batches: Numbers) -> Trajectory:
+    """`fn` of all members, batched and compiled once."""
+    arrays = [jnp.asarray(a) for a in batches]
     return jax.jit(jax.vmap(fn))(*arrays)
 
 
-def one_dimensional(A: object, V: object, *, name: str = "softmax") -> Attention:
+def scalar_attention(A: object, V: object, *, name: str = "softmax") -> Attention:
     cast = lambda a: jnp.reshape(jnp.asarray(a), (1, 1))
-    one = jnp.ones((1, 1), cast(A).dtype)
-    return attentions[name](cast(A), one, cast(V))
+    ones = jnp.ones((1, 1), cast(A).dtype)
+    return attentions[name](cast(A), ones, cast(V))
 
 
-def spread(s0: float | Array, dtype: type = np.float64) -> Gaussian:
+def centred_gaussian(s0: float | Array, dtype: type = np.float64) -> Gaussian:
     factor = jnp.sqrt(jnp.asarray(s0, dtype)).reshape(1, 1)
     return Gaussian(jnp.zeros(1, dtype), factor)

@@ -1,11 +1,11 @@
-"""Command lines and files that nobody means: documented exit codes, one line, no hang.
+"""Random command lines and files: documented exit codes, one line, no hang.
 
-`python tests/fuzzing.py COUNT SEED FOLDER` runs so many in this process, and prints
-what came of them as JSON; one that broke the promise ends it with 1, and is shown.
+`python tests/fuzzing.py COUNT SEED FOLDER` runs COUNT cases in this process, and prints
+a summary as JSON; a violation is printed, and the exit code is 1.
 
-The resident memory says little of the commands: hypothesis remembers some sixty
-kilobytes of each case of a search, and what is new to a process stays. So each search
-is short, and at the end the first cases are run again and again: they may not grow.
+Resident memory says little about the commands: hypothesis keeps some sixty kilobytes of
+each case of a search, and what a process does for the first time stays. So each search
+is short, and at the end the first cases are repeated: memory must not grow.
 """
 
 import contextlib
@@ -25,40 +25,40 @@ from types import FrameType
 from typing import Any
 
 from fuzzing_cases import Case, cases
-from growth import Held, growth, held, rounds
 from hypothesis import HealthCheck, Phase, given, seed, settings
+from memory_growth import MemoryUse, growth_per_round, memory_use, repeat_and_measure
 
 from meanfield.cli import main
 
-DOCUMENTED = {0, 2, 3, 4, 5, 6, 7}  # 1 is internal
-LONGEST = 20.0  # seconds of all processors for one case, however busy the machine is
+DOCUMENTED_CODES = {0, 2, 3, 4, 5, 6, 7}  # 1 is an internal error
+LONGEST = 20.0  # processor seconds allowed for one case
 LARGEST = 8 << 30  # bytes that the process may allocate
-LINE = 4000  # characters of all that is said of a mistake
-EVERY = 250  # cases of a search, after which compiled programs are dropped
-SAME = 200  # cases that are run again, and at most a tenth of all
-LEAK = Held(kilobytes=30, blocks=60)  # that a round of them may add: measured 2 and -9
+LINE = 4000  # longest error message in characters
+SEARCH_SIZE = 250  # cases per search, after which compiled programs are dropped
+N_REPEATS = 200  # cases to repeat, at most a tenth of all
+LEAK = MemoryUse(kilobytes=30, blocks=60)  # allowed growth per round: measured 2 and -9
 
 
-class Hung(BaseException):
-    """A case that took too long."""
+class CaseTimeout(BaseException):
+    """Raised when a case takes too long."""
 
 
 @dataclass
 class Tally:
-    """What came of the cases so far."""
+    """Results of the cases so far."""
 
     codes: Counter[int] = field(default_factory=Counter)
     commands: Counter[str] = field(default_factory=Counter)
-    broken: list[str] = field(default_factory=list)
+    violations: list[str] = field(default_factory=list)
     longest: float = 0.0
     slowest: str = ""
     first: list[Case] = field(default_factory=list)
-    rounds: list[Held] = field(default_factory=list)
+    rounds: list[MemoryUse] = field(default_factory=list)
     resident: list[int] = field(default_factory=list)  # megabytes, after every search
 
 
-def ended(case: Case) -> tuple[object, str, float]:
-    """The exit code of a command, what it said on stderr, and its seconds."""
+def run_command(case: Case) -> tuple[object, str, float]:
+    """The exit code of a command, its stderr and its seconds."""
     out, err = _stream(), _stream()
     begin = time.process_time()
     signal.setitimer(signal.ITIMER_PROF, LONGEST)
@@ -75,39 +75,39 @@ def ended(case: Case) -> tuple[object, str, float]:
         signal.setitimer(signal.ITIMER_PROF, 0)
         sys.excepthook = hook
     err.flush()
-    said = err.buffer.getvalue().decode(errors="replace")
-    return code, said, time.process_time() - begin
+    stderr = err.buffer.getvalue().decode(errors="replace")
+    return code, stderr, time.process_time() - begin
 
 
-def complaint(code: object, said: str, seconds: float) -> str:
-    """What of the promise a case has broken, if anything."""
-    if code not in DOCUMENTED:
+def violation(code: object, stderr: str, seconds: float) -> str:
+    """The violation of the documented behaviour, or an empty string."""
+    if code not in DOCUMENTED_CODES:
         return f"not a documented code: {code}"
     if seconds > LONGEST:
         return f"{seconds:.1f} s"
-    if "Traceback" in said or "Warning" in said or "panicked" in said:
-        return f"not in words: {said}"
-    last = said.rstrip("\n").split("\n")[-1]
+    if "Traceback" in stderr or "Warning" in stderr or "panicked" in stderr:
+        return f"not in words: {stderr}"
+    last = stderr.rstrip("\n").split("\n")[-1]
     if code and not (last.startswith("meanfield: ") and len(last) < LINE):
-        return f"no clear line: {said[:LINE]}"
+        return f"no clear line: {stderr[:LINE]}"
     return ""
 
 
 def run(count: int, number: int, folder: Path) -> Tally:
-    """So many cases of a seed, in a folder that they may litter."""
+    """Runs `count` cases of a seed in a folder, which they may fill with files."""
     tally = Tally()
     folder.mkdir(parents=True, exist_ok=True)
     os.chdir(folder)
-    for begin in range(0, count, EVERY):
-        _search(min(EVERY, count - begin), f"{number} {begin}", tally)
-        held()
+    for begin in range(0, count, SEARCH_SIZE):
+        _search(min(SEARCH_SIZE, count - begin), f"{number} {begin}", tally)
+        memory_use()
         tally.resident.append(_megabytes())
-        said = f"{tally.codes.total()} {dict(tally.codes)} {tally.resident[-1]}\n"
-        sys.stderr.write(said)
-    again = tally.first[: count // 10]
-    tally.rounds = rounds(lambda: [_ended(case) for case in again])
-    if any(a > b for a, b in zip(growth(tally.rounds), LEAK, strict=True)):
-        tally.broken.append(f"the same cases grow: {tally.rounds}")
+        summary = f"{tally.codes.total()} {dict(tally.codes)} {tally.resident[-1]}\n"
+        sys.stderr.write(summary)
+    repeats = tally.first[: count // 10]
+    tally.rounds = repeat_and_measure(lambda: [_run_case(case) for case in repeats])
+    if any(a > b for a, b in zip(growth_per_round(tally.rounds), LEAK, strict=True)):
+        tally.violations.append(f"the same cases grow: {tally.rounds}")
     return tally
 
 
@@ -121,39 +121,39 @@ def _search(count: int, name: str, tally: Tally) -> None:
         suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
     )
     @given(cases())
-    def each(case: Case) -> None:
-        _one(case, tally)
+    def check_case(case: Case) -> None:
+        _record_case(case, tally)
 
-    each()
+    check_case()
 
 
-def _one(case: Case, tally: Tally) -> None:
-    code, said, seconds = _ended(case)
+def _record_case(case: Case, tally: Tally) -> None:
+    code, stderr, seconds = _run_case(case)
     tally.commands[case.arguments[0] if case.arguments else ""] += 1
     tally.codes[code if isinstance(code, int) else -1] += 1
-    if len(tally.first) < SAME:
+    if len(tally.first) < N_REPEATS:
         tally.first.append(case)
     if seconds > tally.longest:
-        tally.longest, tally.slowest = seconds, _shown(case)
-    wrong = complaint(code, said, seconds)
-    if wrong:
-        tally.broken.append(f"{_shown(case)}\n  {wrong}")
-        sys.stderr.write(f"{tally.broken[-1]}\n")
+        tally.longest, tally.slowest = seconds, _describe(case)
+    fault = violation(code, stderr, seconds)
+    if fault:
+        tally.violations.append(f"{_describe(case)}\n  {fault}")
+        sys.stderr.write(f"{tally.violations[-1]}\n")
 
 
-def _ended(case: Case) -> tuple[object, str, float]:
-    """How a case ends, in a folder that has its files."""
+def _run_case(case: Case) -> tuple[object, str, float]:
+    """Runs a case in a folder with its files."""
     for name, content in case.files.items():
         place = Path(name)
         place.parent.mkdir(exist_ok=True)
         place.write_bytes(content)
     faulthandler.dump_traceback_later(30 * LONGEST, exit=True)
-    found = ended(case)
+    actual = run_command(case)
     faulthandler.cancel_dump_traceback_later()
-    return found
+    return actual
 
 
-def _shown(case: Case) -> str:
+def _describe(case: Case) -> str:
     files = {name: content[:300] for name, content in case.files.items()}
     return f"{[a[:200] for a in case.arguments]} {files}"
 
@@ -163,30 +163,30 @@ def _stream() -> Any:
 
 
 def _megabytes() -> int:
-    """The memory that this process holds now."""
+    """The resident memory of this process."""
     pages = int(Path("/proc/self/statm").read_text().split()[1])
     return pages * resource.getpagesize() >> 20
 
 
 def raise_hung(number: int, frame: FrameType | None) -> None:
-    raise Hung(f"signal {number} in {frame}")
+    raise CaseTimeout(f"signal {number} in {frame}")
 
 
 if __name__ == "__main__":
     signal.signal(signal.SIGPROF, raise_hung)
     resource.setrlimit(resource.RLIMIT_DATA, (LARGEST, LARGEST))
-    found = run(int(sys.argv[1]), int(sys.argv[2]), Path(sys.argv[3]))
+    tally = run(int(sys.argv[1]), int(sys.argv[2]), Path(sys.argv[3]))
     report = {
-        "cases": found.codes.total(),
-        "codes": {str(code): n for code, n in sorted(found.codes.items())},
-        "commands": dict(found.commands),
-        "longest": round(found.longest, 2),
-        "slowest": found.slowest,
-        "resident": found.resident,
-        "growth of a round": growth(found.rounds),
-        "rounds": found.rounds,
+        "cases": tally.codes.total(),
+        "codes": {str(code): n for code, n in sorted(tally.codes.items())},
+        "commands": dict(tally.commands),
+        "longest": round(tally.longest, 2),
+        "slowest": tally.slowest,
+        "resident": tally.resident,
+        "growth of a round": growth_per_round(tally.rounds),
+        "rounds": tally.rounds,
         "peak": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10,
-        "broken": found.broken,
+        "broken": tally.violations,
     }
     sys.stdout.write(json.dumps(report, indent=1) + "\n")
-    sys.exit(bool(found.broken))
+    sys.exit(bool(tally.violations))

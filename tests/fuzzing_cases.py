@@ -1,4 +1,4 @@
-"""Strategies: command lines of every command, and the files that they name."""
+"""Strategies for command lines of every command, and for the files they name."""
 
 import io
 import json
@@ -13,14 +13,14 @@ from hypothesis import strategies as st
 from meanfield.cli import COMMANDS
 from meanfield.spec import MATRICES, RunSpec
 
-MANY = 10_000  # digits of a number, or brackets around one
-HIDDEN = ("source", "layers", "terms")
-KEYS = [name for name in RunSpec.model_fields if name not in HIDDEN]
+LARGE_NUMBER = 10_000  # digits of a number, or brackets around one
+HIDDEN_KEYS = ("source", "layers", "terms")
+KEYS = [name for name in RunSpec.model_fields if name not in HIDDEN_KEYS]
 
 
 @dataclass(frozen=True)
 class Case:
-    """A command line, and the files that are there when it runs."""
+    """A command line, and the files in its folder."""
 
     arguments: tuple[str, ...]
     files: dict[str, bytes] = field(default_factory=dict)
@@ -31,7 +31,9 @@ NUMBERS = st.one_of(
     st.sampled_from(
         ["1e307", "1e308", "-1e308", "1e-320", "1e-323", "nan", "inf", "-0.0", "1e400"]
     ),
-    st.sampled_from(["9" * 19, "9" * 400, "9" * MANY, "1_000", "0x10", "٣", "1e9"]),
+    st.sampled_from(
+        ["9" * 19, "9" * 400, "9" * LARGE_NUMBER, "1_000", "0x10", "٣", "1e9"]
+    ),
     st.integers(-(2**70), 2**70).map(str),
     st.floats().map(repr),
 )
@@ -60,11 +62,11 @@ JSON = st.recursive(
 )
 DEEP = st.sampled_from(
     [
-        "[" * MANY + "1" + "]" * MANY,
+        "[" * LARGE_NUMBER + "1" + "]" * LARGE_NUMBER,
         "[" * 40 + "1" + "]" * 40,
-        '{"a":' * MANY + "1" + "}" * MANY,
-        "[" * MANY,
-        f"[[{'9' * MANY}]]",
+        '{"a":' * LARGE_NUMBER + "1" + "}" * LARGE_NUMBER,
+        "[" * LARGE_NUMBER,
+        f"[[{'9' * LARGE_NUMBER}]]",
     ]
 )
 LISTS = st.lists(st.lists(NUMBERS, max_size=3), max_size=3).map(
@@ -104,8 +106,8 @@ TELLING = {
 
 @st.composite
 def cases(draw: st.DrawFn) -> Case:
-    """A command of any kind, with what it may find in its folder."""
-    make = draw(st.sampled_from([_short, *6 * MAKERS, *12 * (_simulate,)]))
+    """A command of any kind, with files that it may find in its folder."""
+    make = draw(st.sampled_from([_short_run, *6 * MAKERS, *12 * (_simulate,)]))
     files = draw(_files())
     return Case(tuple(draw(make())), files)
 
@@ -129,44 +131,46 @@ def _options(draw: st.DrawFn) -> list[str]:
 
 @st.composite
 def _simulate(draw: st.DrawFn) -> list[str]:
-    """Never more than a plan."""
+    """`simulate` as a dry run only."""
     head = ["simulate", *draw(st.lists(PLACES, max_size=1))]
-    more = draw(
+    options = draw(
         st.sampled_from([[], ["--json"], ["--preset", "moons"], ["--from", ""]])
     )
-    if more[:1] == ["--from"]:
-        more = ["--from", draw(PLACES), "--at", draw(NUMBERS)]
+    if options[:1] == ["--from"]:
+        options = ["--from", draw(PLACES), "--at", draw(NUMBERS)]
     words = draw(st.lists(WORDS, max_size=1)) if draw(st.booleans()) else []
-    return [*head, *draw(_options()), *more, *words, "--dry-run"]
+    return [*head, *draw(_options()), *options, *words, "--dry-run"]
 
 
 @st.composite
-def _short(draw: st.DrawFn) -> list[str]:
-    """A run of a moment."""
-    what = draw(st.sampled_from(["softmax", "relu", "exp"]))
+def _short_run(draw: st.DrawFn) -> list[str]:
+    """A very short run."""
+    attention = draw(st.sampled_from(["softmax", "relu", "exp"]))
     size = draw(st.sampled_from(["1", "1e308", "1e-320", "1e154", "-1e200", "0"]))
     key = draw(st.sampled_from(["--A", "--V", "--mean", "--weights", "--epsilon"]))
     tiny = ["--n", "3", "--t", "1e-3", "--frames", "2", "--max-steps", "50"]
     out = draw(st.sampled_from([[], ["--out", "/proc/x"], ["--out", "file"]]))
-    return ["simulate", *tiny, "--attention", what, key, size, *out, "--json"]
+    return ["simulate", *tiny, "--attention", attention, key, size, *out, "--json"]
 
 
 @st.composite
 def _sweep(draw: st.DrawFn) -> list[str]:
-    """Nowhere to write to: it ends before its first cell."""
+    """A sweep with an unwritable output: it ends before its first cell."""
     over = draw(
         st.one_of(ANYTHING, st.sampled_from(["A=1:2:3", "n=1|2", "A[0,0]=1|2"]))
     )
     axis = draw(st.sampled_from(["", "A=", "cov=", "A[0,1]=", "mask="]))
     head = draw(st.lists(PLACES.filter(lambda p: p != "good"), max_size=1))
-    more = draw(st.lists(st.tuples(st.sampled_from(["--workers", "--chunk"]), NUMBERS)))
-    flat = [word for pair in more[:1] for word in pair]
+    options = draw(
+        st.lists(st.tuples(st.sampled_from(["--workers", "--chunk"]), NUMBERS))
+    )
+    flat = [word for pair in options[:1] for word in pair]
     return ["sweep", *head, "--over", axis + over, *draw(_options()), *flat]
 
 
 @st.composite
 def _compare(draw: st.DrawFn) -> list[str]:
-    """Of one measure, or none: there is nothing to compare."""
+    """A comparison with at most one measure: there is nothing to compare."""
     measures = draw(
         st.one_of(st.sampled_from(["points", "gird", "points,points"]), WORDS)
     )
@@ -174,10 +178,10 @@ def _compare(draw: st.DrawFn) -> list[str]:
 
 
 @st.composite
-def _of_run(draw: st.DrawFn) -> list[str]:
+def _run_command(draw: st.DrawFn) -> list[str]:
     command = draw(st.sampled_from(["plot", "animate", "export", "resume", "show"]))
     run = draw(st.one_of(PLACES, PLACES, st.just("good")))
-    more = {
+    options = {
         "plot": [["--panel", draw(WORDS)], ["--at", draw(NUMBERS)], ["--html"]],
         "animate": [["--fps", draw(NUMBERS)], ["--out", "none/a.gif"]],
         "export": [[draw(PLACES)], ["out.csv"], ["out.npz"], ["file/x.csv"]],
@@ -185,15 +189,15 @@ def _of_run(draw: st.DrawFn) -> list[str]:
         "show": [["--toml"], ["--check"], ["--json"], [], ["--json", "--toml"]],
     }[command]
     if run == "good" and command == "plot":
-        more = more[:1]  # a picture takes a second, and there is no such panel
+        options = options[:1]  # a picture takes a second, and there is no such panel
     if run == "good" and command == "animate":
-        more = more[1:]  # a film takes minutes, and there is no such folder
-    return [command, run, *draw(st.sampled_from(more))]
+        options = options[1:]  # a film takes minutes, and there is no such folder
+    return [command, run, *draw(st.sampled_from(options))]
 
 
 @st.composite
-def _measured(draw: st.DrawFn) -> list[str]:
-    """What would take minutes is asked for things that are not there."""
+def _missing_experiment(draw: st.DrawFn) -> list[str]:
+    """Long commands are asked only for names that do not exist."""
     absent = WORDS.filter(lambda w: w and not w.startswith("-")).map(
         "no-such-{}".format
     )
@@ -216,7 +220,7 @@ def _measured(draw: st.DrawFn) -> list[str]:
 
 
 @st.composite
-def _named(draw: st.DrawFn) -> list[str]:
+def _named_object(draw: st.DrawFn) -> list[str]:
     kinds = ["clouds", "masks", "presets", "models", "solvers", "statments"]
     command = draw(st.sampled_from(["list", "show", "models", "info", "nothing"]))
     if command == "models":
@@ -233,7 +237,7 @@ def _named(draw: st.DrawFn) -> list[str]:
 
 @st.composite
 def _model(draw: st.DrawFn) -> list[str]:
-    """A folder of a model that is not as it should be."""
+    """A malformed folder of a model."""
     ways = [
         ["models", "inspect", "model"],
         ["simulate", "--model", "model", "--text", "the cat", "--dry-run"],
@@ -254,7 +258,7 @@ def _model(draw: st.DrawFn) -> list[str]:
 
 @st.composite
 def _jumble(draw: st.DrawFn) -> list[str]:
-    """Any words after any command that does nothing by itself."""
+    """Random words after a command that does nothing by itself."""
     idle = [name for name in COMMANDS if name not in ("verify", "bench", "simulate")]
     heads = [name for name in idle if name not in ("info", "list", "sweep")]
     words = draw(st.lists(st.one_of(WORDS, NUMBERS, PLACES), min_size=1, max_size=5))
@@ -268,9 +272,9 @@ MAKERS = [
     _simulate,
     _sweep,
     _compare,
-    _of_run,
-    _measured,
-    _named,
+    _run_command,
+    _missing_experiment,
+    _named_object,
     _model,
     _jumble,
 ]
@@ -278,8 +282,10 @@ MAKERS = [
 
 @st.composite
 def _toml(draw: st.DrawFn) -> bytes:
-    value = st.one_of(ANYTHING, ANYTHING.map(json.dumps), st.just("0x" + "f" * MANY))
-    keys = draw(st.lists(st.sampled_from([*KEYS, *HIDDEN, "nothing"]), max_size=3))
+    value = st.one_of(
+        ANYTHING, ANYTHING.map(json.dumps), st.just("0x" + "f" * LARGE_NUMBER)
+    )
+    keys = draw(st.lists(st.sampled_from([*KEYS, *HIDDEN_KEYS, "nothing"]), max_size=3))
     lines = [f"{key} = {draw(value)}" for key in keys]
     table = draw(st.sampled_from(["", "[[layers]]\nt = 0\nA = 1\n", "[[terms]]\n"]))
     times = draw(st.sampled_from([1, 1, 1, 2, 5000]))
@@ -307,8 +313,8 @@ def _table(draw: st.DrawFn) -> bytes:
 
 
 @st.composite
-def _changed(draw: st.DrawFn, values: dict[str, Any]) -> bytes:
-    """JSON that is right but for some of its values."""
+def _corrupted_json(draw: st.DrawFn, values: dict[str, Any]) -> bytes:
+    """Valid JSON with some corrupted values."""
     new = draw(st.dictionaries(st.sampled_from(sorted(values)), JSON, max_size=2))
     text = json.dumps({**values, **new})
     return draw(st.one_of(st.just(text), st.just(text), DEEP, ANYTHING)).encode(
@@ -327,8 +333,8 @@ def _files(draw: st.DrawFn) -> dict[str, bytes]:
         "x.csv": draw(_table()),
     }
     config, tokenizer, weights = _right_model()
-    files["model/config.json"] = draw(_changed(config))
-    files["model/tokenizer.json"] = draw(_changed(tokenizer))
+    files["model/config.json"] = draw(_corrupted_json(config))
+    files["model/tokenizer.json"] = draw(_corrupted_json(tokenizer))
     cut = weights[: draw(st.integers(0, len(weights)))]
     files["model/model.safetensors"] = draw(st.sampled_from([weights, weights, cut]))
     return files

@@ -1,9 +1,9 @@
-"""Checkpoints and tokenizers that nobody means: one line each, no hang, no traceback.
+"""Malformed checkpoints and tokenizers: one line each, no hang, no traceback.
 
 `python tests/fuzzing_models.py COUNT SEED FOLDER` changes a small BERT or the heads of
-a trained network in one place of its header, its config or its tokenizer, runs what
-reads models, and prints what came of it as JSON; one that broke the promise ends it
-with 1. What Rust says of a panic passes Python by: the file descriptor is read, too.
+a trained network in one place of its header, its config or its tokenizer, runs the
+commands that read models, and prints a summary as JSON; after a violation it exits with
+1. Rust prints a panic past Python, so the file descriptor is read, too.
 """
 
 import contextlib
@@ -24,7 +24,7 @@ from typing import Any
 import bert_reference
 import numpy as np
 from faults_damage import ABSURD, places
-from fuzzing import LARGEST, complaint, ended, raise_hung
+from fuzzing import LARGEST, raise_hung, run_command, violation
 from fuzzing_cases import Case
 
 WHOLE = 2**63 - 1, 2**64, -1, 10**30, 2**31, 2**53 + 1
@@ -36,60 +36,60 @@ TEXT = ["--text", "the cat sat", "--dry-run"]
 
 
 def header_of(file: Path) -> tuple[dict[str, Any], bytes]:
-    """The header of a safetensors file, and the bytes that it describes."""
+    """The header of a safetensors file, and the bytes after it."""
     data = file.read_bytes()
     (size,) = struct.unpack("<Q", data[:8])
     return json.loads(data[8 : 8 + size]), data[8 + size :]
 
 
 def write_header(file: Path, header: Any, body: bytes, size: int | None = None) -> None:
-    """Writes a header with a size that may not be its own."""
+    """Writes a header with a size that may be wrong."""
     text = json.dumps(header).encode(errors="replace")
     length = struct.pack("<Q", len(text) if size is None else size)
     file.write_bytes(length + text + body)
 
 
 def harm_header(draw: random.Random, folder: Path) -> str:
-    """A size, an offset, a shape, a dtype or a name that is not so."""
+    """Corrupts a size, an offset, a shape, a dtype or a name."""
     file = folder / "model.safetensors"
     header, body = header_of(file)
     name = draw.choice(sorted(header))
-    entry, what = header[name], draw.choice(["size", "offset", "shape", "dtype", "any"])
-    size = draw.choice(SIZES) if what == "size" else None
-    if what == "offset":
+    entry, kind = header[name], draw.choice(["size", "offset", "shape", "dtype", "any"])
+    size = draw.choice(SIZES) if kind == "size" else None
+    if kind == "offset":
         entry["data_offsets"][draw.randrange(2)] = draw.choice([*WHOLE, *SIZES])
-    elif what == "shape":
+    elif kind == "shape":
         shape = entry["shape"]
         shape[draw.randrange(len(shape))] = draw.choice([*WHOLE, *SIZES])
         if draw.random() < 0.3:
             entry["shape"] = shape[::-1] + [1] * draw.choice([1, 40, 5000])
-    elif what == "dtype":
+    elif kind == "dtype":
         entry["dtype"] = draw.choice(DTYPES)
-    elif what == "any":
-        what = absurd(draw, header)
+    elif kind == "any":
+        kind = absurd(draw, header)
     write_header(file, header, body, size)
-    return f"header {what}"
+    return f"header {kind}"
 
 
 def harm_bytes(draw: random.Random, folder: Path) -> str:
-    """Numbers that are none, an end that is missing, a bit that is another."""
+    """Writes NaN, truncates the file or flips a bit."""
     file = folder / "model.safetensors"
     header, body = header_of(file)
-    what = draw.choice(["nan", "inf", "huge", "cut", "more", "empty"])
+    kind = draw.choice(["nan", "inf", "huge", "cut", "more", "empty"])
     numbers = {"nan": np.nan, "inf": -np.inf, "huge": 3e38}
-    if what in numbers:
-        body = np.full(len(body) // 4, numbers[what], np.float32).tobytes()
+    if kind in numbers:
+        body = np.full(len(body) // 4, numbers[kind], np.float32).tobytes()
         write_header(file, header, body)
-    elif what == "more":
+    elif kind == "more":
         write_header(file, header, body + b"x" * draw.randrange(1, 9))
     else:
         data = file.read_bytes()
-        file.write_bytes(b"" if what == "empty" else data[: draw.randrange(len(data))])
-    return f"bytes {what}"
+        file.write_bytes(b"" if kind == "empty" else data[: draw.randrange(len(data))])
+    return f"bytes {kind}"
 
 
 def harm_json(name: str) -> Callable[[random.Random, Path], str]:
-    """One value of a file of JSON that is absurd, or the file none at all."""
+    """Replaces one value of a JSON file by an absurd one, or breaks the file."""
 
     def harm(draw: random.Random, folder: Path) -> str:
         file = folder / name
@@ -114,7 +114,7 @@ def harm_json(name: str) -> Callable[[random.Random, Path], str]:
 
 
 def absurd(draw: random.Random, values: dict[str, Any]) -> str:
-    """Changes or removes one value, at any depth; says which."""
+    """Changes or removes one value at any depth, and returns its path."""
     path = draw.choice(list(places(values)))
     inner: Any = values
     for key in path[:-1]:
@@ -151,27 +151,27 @@ READERS = {
 
 @contextlib.contextmanager
 def standard_error() -> Iterator[list[str]]:
-    """What reaches the file descriptor, past Python, is in the list at the end."""
-    said: list[str] = []
-    kept = os.dup(2)
+    """Appends what is written to the file descriptor of stderr to a list at the end."""
+    captured: list[str] = []
+    saved_fd = os.dup(2)
     with tempfile.TemporaryFile() as file:
         os.dup2(file.fileno(), 2)
         try:
-            yield said
+            yield captured
         finally:
-            os.dup2(kept, 2)
-            os.close(kept)
+            os.dup2(saved_fd, 2)
+            os.close(saved_fd)
             file.seek(0)
-            said.append(file.read().decode(errors="replace"))
+            captured.append(file.read().decode(errors="replace"))
 
 
-def judged(count: int, seed: int, folder: Path) -> dict[str, Any]:
-    """So many cases, and what came of them."""
+def run_cases(count: int, seed: int, folder: Path) -> dict[str, Any]:
+    """Runs `count` cases, and counts their results."""
     folder.mkdir(parents=True, exist_ok=True)
     os.chdir(folder)
     bert_reference.write(Path("bert"))
     bert_reference.write_heads(Path("heads"))
-    codes, broken, longest = Counter[object](), [], 0.0
+    codes, failures, longest = Counter[object](), [], 0.0
     for index in range(count):
         draw = random.Random(f"{seed} {index}")
         kind = draw.choice(["bert", "bert", "heads"])
@@ -180,26 +180,26 @@ def judged(count: int, seed: int, folder: Path) -> dict[str, Any]:
         where = draw.choice(HARMS[kind])(draw, Path("model"))
         command = draw.choice(READERS[kind])
         with standard_error() as below:
-            code, said, seconds = ended(Case(tuple(command)))
+            code, stderr, seconds = run_command(Case(tuple(command)))
         codes[code] += 1
         longest = max(longest, seconds)
-        wrong = complaint(code, said + below[0], seconds) or (
+        fault = violation(code, stderr + below[0], seconds) or (
             f"below Python: {below[0]}" if below[0] else ""
         )
-        if wrong:
-            broken.append(f"{index} {kind} {where}: {' '.join(command)}\n  {wrong}")
-            sys.stderr.write(f"{broken[-1][:2000]}\n")
+        if fault:
+            failures.append(f"{index} {kind} {where}: {' '.join(command)}\n  {fault}")
+            sys.stderr.write(f"{failures[-1][:2000]}\n")
     return {
         "cases": count,
         "codes": {str(code): n for code, n in codes.items()},
         "longest": round(longest, 2),
-        "broken": broken,
+        "broken": failures,
     }
 
 
 if __name__ == "__main__":
     signal.signal(signal.SIGPROF, raise_hung)
     resource.setrlimit(resource.RLIMIT_DATA, (LARGEST, LARGEST))
-    report = judged(int(sys.argv[1]), int(sys.argv[2]), Path(sys.argv[3]))
+    report = run_cases(int(sys.argv[1]), int(sys.argv[2]), Path(sys.argv[3]))
     sys.stdout.write(json.dumps(report, indent=1) + "\n")
     sys.exit(bool(report["broken"]))

@@ -19,8 +19,8 @@ from meanfield.tokens import Tokens
 Law = Callable[[np.ndarray], np.ndarray]  # a distribution function
 
 
-class Given(AbstractDynamics):
-    """A velocity field that does not look at the measure."""
+class PrescribedVelocity(AbstractDynamics):
+    """A velocity field that does not depend on the measure."""
 
     velocity: Callable[[Array, Array], Array]
 
@@ -32,10 +32,10 @@ class Given(AbstractDynamics):
     @override
     def field(self, t: Time, mu: AbstractMeasure) -> AbstractField:
         del mu
-        return GivenField(jnp.asarray(t), self.velocity)
+        return PrescribedField(jnp.asarray(t), self.velocity)
 
 
-class GivenField(AbstractField):
+class PrescribedField(AbstractField):
     t: Float[Array, ""]
     velocity: Callable[[Array, Array], Array]
 
@@ -58,7 +58,7 @@ def two_bumps(x: np.ndarray) -> np.ndarray:
 
 
 def masses_of(law: Law, edges: np.ndarray) -> np.ndarray:
-    """Masses of cells; by the nearer tail, so that small ones keep their digits."""
+    """Masses of cells, by the nearer tail, so that small ones keep their digits."""
     below, above = np.diff(law(edges)), -np.diff(law(-edges))
     return np.where(edges[1:] + edges[:-1] > 0, above, below) if _even(law) else below
 
@@ -98,5 +98,5 @@ def characteristics(law: Law, A: float, t: float, n: int = 400) -> Law:
     run = solve_ivp(
         lambda _, x: tilted_mean(x, x, w, A), (0, t), x0, rtol=1e-10, atol=1e-12
     )
-    back = CubicSpline(run.y[:, -1], x0)
-    return lambda x: law(back(np.clip(x, run.y[0, -1], run.y[-1, -1])))
+    inverse_map = CubicSpline(run.y[:, -1], x0)
+    return lambda x: law(inverse_map(np.clip(x, run.y[0, -1], run.y[-1, -1])))

@@ -1,4 +1,4 @@
-"""Generators of cases, and a comparison whose tolerance follows the dtype."""
+"""Random test cases, and a comparison whose tolerance follows the dtype."""
 
 import json
 import os
@@ -22,7 +22,7 @@ from meanfield.measures import (
 from meanfield.reproduce import Experiment, Findings, caption_of
 from meanfield.tokens import Tokens
 
-# How sums are executed where a test does not care: `make test-reductions` has each.
+# The reduction of tests that accept any: `make test-reductions` runs all of them.
 REDUCTIONS = {
     "dense": Dense(),
     "blocked": Blocked(),
@@ -50,7 +50,7 @@ def assert_close(
 
 @dataclass(frozen=True)
 class Case:
-    """Parameters and tokens, in double precision NumPy; made JAX where asked."""
+    """Parameters and tokens in double precision NumPy, converted to JAX on request."""
 
     p: Parameters
     x: np.ndarray
@@ -80,7 +80,7 @@ class Case:
 def parameters(
     rng: np.random.Generator, d: int, k: int | None = None, *, epsilon: float = 0.8
 ) -> Parameters:
-    """Generic matrices whose scores of unit tokens are of order one."""
+    """Random matrices whose scores of unit tokens are of order one."""
     k = d if k is None else k
     Q, K = rng.normal(size=(2, k, d)) / np.sqrt(d)
     return Parameters(Q, K, rng.normal(size=(d, d)) / np.sqrt(d), epsilon)
@@ -89,7 +89,7 @@ def parameters(
 def tokens(
     rng: np.random.Generator, n: int, d: int, m: int = 5
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """States, weights that differ and sum to one, and places to probe."""
+    """States, unequal weights that sum to one, and probe points."""
     w = rng.uniform(0.2, 1.8, size=n)
     return rng.normal(size=(n, d)), w / w.sum(), rng.normal(size=(m, d))
 
@@ -108,12 +108,12 @@ def case(
     return Case(p, x, w, probes, dtype)
 
 
-def _duplicated(rng: np.random.Generator) -> Case:
+def _equal_tokens(rng: np.random.Generator) -> Case:
     c = case(rng, n=6)
     return Case(c.p, np.repeat(c.x[:3], 2, axis=0), c.w, c.probes)
 
 
-def _all_at_origin(rng: np.random.Generator) -> Case:
+def _tokens_at_origin(rng: np.random.Generator) -> Case:
     c = case(rng, n=4)
     return Case(c.p, np.zeros_like(c.x), c.w, c.probes)
 
@@ -134,7 +134,7 @@ def _lopsided_weights(rng: np.random.Generator) -> Case:
     return Case(c.p, c.x, w / w.sum(), c.probes)
 
 
-# Each is a place where formulas of attention are known to break.
+# Cases where formulas of attention are known to break.
 CASES = {
     "unequal weights": case,
     "one token": lambda rng: case(rng, n=1),
@@ -144,8 +144,8 @@ CASES = {
     "k above d": lambda rng: case(rng, d=2, k=5),
     "rank-one scores": _rank_one_scores,
     "zero scores": _zero_scores,
-    "equal tokens": _duplicated,
-    "all at the origin": _all_at_origin,
+    "equal tokens": _equal_tokens,
+    "all at the origin": _tokens_at_origin,
     "weights over six decades": _lopsided_weights,
     "small epsilon": lambda rng: case(rng, epsilon=0.15),
 }
@@ -167,7 +167,7 @@ def gaussian(
 def small_scores(
     rng: np.random.Generator, d: int, factor: np.ndarray, *, k: int | None = None
 ) -> Parameters:
-    r"""Generic parameters with $|Y^\top A Y|, |Y^\top B Y| \le 1/4$, also for L2."""
+    r"""Random parameters with $|Y^\top A Y|, |Y^\top B Y| \le 1/4$, also for L2."""
     p = parameters(rng, d, k, epsilon=0.7)
     # For L2, A doubles and B = 2 K'K / epsilon: four norms, one bound each.
     sizes = [np.linalg.norm(M @ factor, 2) ** 2 for M in (p.Q, p.K)]
@@ -176,7 +176,7 @@ def small_scores(
 
 
 def assert_reportable(experiment: Experiment, findings: Findings) -> None:
-    """What is reported is JSON and repeatable; captions hold only its numbers."""
+    """Findings are JSON and repeatable; captions contain no other numbers."""
     literals = [text for text, *_ in string.Formatter().parse(experiment.caption)]
     words = " ".join(literals).replace("L2", "")  # a name, not a number
     assert not any(character.isdecimal() for character in words)

@@ -1,9 +1,9 @@
-"""The table of the house: what a newcomer stumbles over, in numbers.
+"""The table of the house: counts of code that is hard for newcomers.
 
-`python tests/house.py` prints a row for each, with its aim, and with `--places` where
-it is; `--json` prints all of it for programs, `--tree FOLDER` measures another
-checkout, and `--write` lowers the maxima on the page to what is measured. What exactly
-a row counts stands in the docstring of the function that does, in `tests/house_rows/`.
+`python tests/house.py` prints a row for each count, with its aim, and with `--places`
+where it occurs; `--json` prints all of it for programs, `--tree FOLDER` measures
+another checkout, and `--write` lowers the maxima on the page to the measured values.
+The docstrings of the functions in `tests/house_rows/` define the counts.
 """
 
 import argparse
@@ -19,7 +19,7 @@ from house_rows.walk import walk
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "decisions" / "2026-11-23-code-metrics.md"
-ALL = ("meanfield", "experiments", "benchmarks")
+ALL_FOLDERS = ("meanfield", "experiments", "benchmarks")
 PARTS_OF_CODE = {
     "": ("meanfield",),
     " in theorems/": ("meanfield/theorems",),
@@ -32,13 +32,13 @@ PARTS_OF_CODE = {
 
 @dataclass(frozen=True)
 class Row:
-    """One number of the house.
+    """One row of the table.
 
     Attributes:
         title: what is counted.
-        number: how many there are.
-        aim: how many there may be, if anybody said so.
-        places: where, or what makes up the number.
+        number: the count.
+        aim: the largest acceptable count, if there is one.
+        places: where it occurs, or its parts.
     """
 
     title: str
@@ -47,114 +47,117 @@ class Row:
     places: tuple[str, ...] = ()
 
 
-def counted(title: str, aim: int | None, places: Sequence[str]) -> Row:
+def count_row(title: str, aim: int | None, places: Sequence[str]) -> Row:
     """The row of a list of places."""
     return Row(title, len(places), aim, tuple(places))
 
 
-def asked(root: Path) -> Iterator[Row]:
+def question_rows(root: Path) -> Iterator[Row]:
     """Questions about measures, lists of keys and of endings."""
-    by_class, by_name = questions.by_class(root), questions.by_name(root)
-    above = questions.above_flows(by_class + by_name)
-    yield counted("questions for the class of a measure", 15, by_class)
-    yield counted("questions for its name", 15, by_name)
-    yield counted("either kind, above `flows/`", 0, above)
-    yield counted("lists of three keys or more", 1, questions.lists_of_keys(root))
-    yield counted("lists of endings", 1, questions.lists_of_endings(root))
-    yield counted("functions that take a whole spec", None, pieces.takers(root))
-    yield counted("attributes of it that they read", None, pieces.reads(root))
+    by_class, by_name = (
+        questions.questions_by_class(root),
+        questions.questions_by_name(root),
+    )
+    above = questions.questions_above_flows(by_class + by_name)
+    yield count_row("questions for the class of a measure", 15, by_class)
+    yield count_row("questions for its name", 15, by_name)
+    yield count_row("either kind, above `flows/`", 0, above)
+    yield count_row("lists of three keys or more", 1, questions.lists_of_keys(root))
+    yield count_row("lists of endings", 1, questions.lists_of_endings(root))
+    yield count_row("functions that take a whole spec", None, pieces.takers(root))
+    yield count_row("attributes of it that they read", None, pieces.reads(root))
 
 
-def opened(root: Path) -> Iterator[Row]:
-    """Files and folders through which `simulate --measure gaussian` goes."""
+def call_path_rows(root: Path) -> Iterator[Row]:
+    """Files and folders on the call path of `simulate --measure gaussian`."""
     path = walk(root)
-    yield counted("files in which one Gaussian run calls a function", 25, path.run)
+    yield count_row("files in which one Gaussian run calls a function", 25, path.run)
     command = "the same with command line and spec"
-    yield counted(command, None, path.command)
-    yield counted("returns on the way to a velocity", 0, path.returns)
-    yield Row("modules that its process imports", path.imported, None)
+    yield count_row(command, None, path.command)
+    yield count_row("returns on the way to a velocity", 0, path.returns)
+    yield Row("modules that its process imports", path.n_imported, None)
 
 
-def imported(root: Path) -> Iterator[Row]:
-    """Imports that lead in circles or upwards."""
-    yield counted("files in cycles of imports", 0, imports.cyclic(root))
-    yield counted("imports from a folder above", 0, imports.upward(root))
+def import_rows(root: Path) -> Iterator[Row]:
+    """Circular imports, and imports from a folder above."""
+    yield count_row("files in cycles of imports", 0, imports.cyclic(root))
+    yield count_row("imports from a folder above", 0, imports.upward(root))
 
 
-def written_twice(root: Path) -> Iterator[Row]:
-    """Things of which one would do."""
+def duplicate_rows(root: Path) -> Iterator[Row]:
+    """Duplicated things."""
     loops = statements.alternations
-    yield counted("NumPy loops of Sinkhorn", 1, loops(root, "meanfield"))
-    others = loops(root, "tests", "experiments", "benchmarks")
-    yield counted("the same in tests and figures", 0, others)
+    yield count_row("NumPy loops of Sinkhorn", 1, loops(root, "meanfield"))
+    other_loops = loops(root, "tests", "experiments", "benchmarks")
+    yield count_row("the same in tests and figures", 0, other_loops)
     tuples = statements.tuples(root)
-    yield counted("tuples of parameters, law or tokens", 4, tuples)
-    yield counted("classes of stores", None, copies.stores(root))
-    yield counted("folders with a cone of covariances", None, copies.cones(root))
-    yield counted("packages to install", None, copies.dependencies(root))
+    yield count_row("tuples of parameters, law or tokens", 4, tuples)
+    yield count_row("classes of stores", None, copies.stores(root))
+    yield count_row("folders with a cone of covariances", None, copies.cones(root))
+    yield count_row("packages to install", None, copies.dependencies(root))
 
 
-def sized(root: Path) -> Iterator[Row]:
-    """What is too large, what is too small, and lines of code."""
-    yield counted("folders of more than 15 files", 0, sizes.folders(root))
-    yield counted("modules over 300 lines", 0, sizes.modules(root, *ALL))
-    yield counted("functions over 30 lines", 0, sizes.functions(root, *ALL))
-    yield counted("modules under 40 lines", 0, pieces.files(root))
-    yield counted("helpers of three lines called once", 0, pieces.helpers(root))
-    yield counted("lambdas with a name", 0, pieces.lambdas(root))
+def size_rows(root: Path) -> Iterator[Row]:
+    """Modules and functions that are too large or too small, and lines of code."""
+    yield count_row("folders of more than 15 files", 0, sizes.folders(root))
+    yield count_row("modules over 300 lines", 0, sizes.modules(root, *ALL_FOLDERS))
+    yield count_row("functions over 30 lines", 0, sizes.functions(root, *ALL_FOLDERS))
+    yield count_row("modules under 40 lines", 0, pieces.files(root))
+    yield count_row("helpers of three lines called once", 0, pieces.helpers(root))
+    yield count_row("lambdas with a name", 0, pieces.lambdas(root))
     for where, folders in PARTS_OF_CODE.items():
         aim = None if where else 22_000
         yield Row(f"lines of code{where}", sizes.lines(root, *folders), aim)
     yield Row("lines of JavaScript", sizes.javascript(root), None)
 
 
-def named(root: Path) -> Iterator[Row]:
-    """Names that are no nouns or verbs, with how often each word is used."""
+def name_rows(root: Path) -> Iterator[Row]:
+    """Names that are no nouns or verbs, and how often each occurs."""
     title = "variables that are pronouns or participles"
-    yield worded(title, words.variables(root, "meanfield"))
-    yield worded("functions that are", words.functions(root, "meanfield"))
+    yield word_row(title, words.variable_names(root, "meanfield"))
+    yield word_row("functions that are", words.function_names(root, "meanfield"))
     title = "functions whose name begins with a preposition"
-    yield worded(title, words.prepositions(root, "meanfield"))
+    yield word_row(title, words.leading_prepositions(root, "meanfield"))
     title = "words that the dictionary replaces"
-    yield worded(title, words.replaced(root, "meanfield"))
+    yield word_row(title, words.replaced_words(root, "meanfield"))
 
 
-def worded(title: str, counts: Counter[str]) -> Row:
+def word_row(title: str, counts: Counter[str]) -> Row:
     """The row of a count of words."""
     uses = tuple(f"{word}: {count}" for word, count in counts.most_common())
     return Row(title, counts.total(), 0, uses)
 
 
 PARTS: tuple[Callable[[Path], Iterator[Row]], ...] = (
-    asked,
-    opened,
-    imported,
-    written_twice,
-    sized,
-    named,
+    question_rows,
+    call_path_rows,
+    import_rows,
+    duplicate_rows,
+    size_rows,
+    name_rows,
 )
 
 
 def table(root: Path) -> list[Row]:
-    """All rows, of the checkout in a folder."""
+    """All rows of a checkout."""
     return [row for part in PARTS for row in part(root)]
 
 
 def maxima(page: str) -> dict[str, int]:
-    """The last number but one of each row of the page's table, by its title."""
+    """The maximum of each row of the page's table, by its title."""
     cells = [line.strip("| ").split(" | ") for line in page.splitlines()]
-    numbered = [row for row in cells if len(row) == 5 and row[3][:1].isdigit()]
-    return {row[0]: int(row[3].replace(" ", "")) for row in numbered}
+    number_rows = [row for row in cells if len(row) == 5 and row[3][:1].isdigit()]
+    return {row[0]: int(row[3].replace(" ", "")) for row in number_rows}
 
 
-def lowered(page: str, rows: Sequence[Row]) -> str:
-    """The page with smaller maxima where less is measured, and no larger ones."""
-    known = {row.title: row.number for row in rows}
+def lower_maxima(page: str, rows: Sequence[Row]) -> str:
+    """The page with maxima lowered to the measured numbers, never raised."""
+    numbers = {row.title: row.number for row in rows}
     lines = page.splitlines(keepends=True)
     for n, line in enumerate(lines):
-        for title, most in maxima(line).items():
+        for title, maximum in maxima(line).items():
             cells = line.split(" | ")
-            cells[3] = f"{min(known[title], most):,}".replace(",", " ")
+            cells[3] = f"{min(numbers[title], maximum):,}".replace(",", " ")
             lines[n] = " | ".join(cells)
     return "".join(lines)
 
@@ -172,7 +175,7 @@ def main() -> None:
         sys.stdout.write(json.dumps([asdict(row) for row in rows], indent=2) + "\n")
         return
     if options.write:
-        PAGE.write_text(lowered(PAGE.read_text("utf-8"), rows), encoding="utf-8")
+        PAGE.write_text(lower_maxima(PAGE.read_text("utf-8"), rows), encoding="utf-8")
     width = max(len(row.title) for row in rows)
     for row in rows:
         aim = "" if row.aim is None else f"  aim {row.aim}"

@@ -1,4 +1,4 @@
-"""Random problems that are hard to interpolate, and their velocities by NumPy."""
+"""Random problems that are hard to interpolate, and their velocities in NumPy."""
 
 from typing import NamedTuple
 
@@ -10,41 +10,41 @@ THIN = ("lines", "duplicates", "inner", "needle")
 
 
 def hard_cloud(kind: str, n: int, d: int, rng: np.random.Generator) -> np.ndarray:
-    """Tokens of which few stand where sums change fast."""
+    """Tokens of which few lie where sums change fast."""
     normal, way = rng.normal(size=(n, d)), rng.normal(size=d)
-    way, few = way / np.linalg.norm(way), int(rng.integers(1, 30))
+    way, count = way / np.linalg.norm(way), int(rng.integers(1, 30))
     narrow = 10 ** rng.uniform(-3, -0.5) * normal
     sides = rng.choice([-1.0, 1.0], n) * rng.uniform(1, 4)
-    sides[:few] = rng.uniform(-1, 1, few)
-    stretched = np.where(np.arange(n) < few, 10 ** rng.uniform(0.3, 1.3), 0.5)
-    halved = 0.5 * (rng.geometric(0.5, n) - 1)  # masses of clusters
+    sides[:count] = rng.uniform(-1, 1, count)
+    scales = np.where(np.arange(n) < count, 10 ** rng.uniform(0.3, 1.3), 0.5)
+    centres = 0.5 * (rng.geometric(0.5, n) - 1)  # masses of clusters
     clouds = {
         "clusters": rng.normal(size=(5, d))[rng.integers(0, 5, n)] + narrow,
         "lonely": sides[:, None] * way + narrow,
         "heavy-tailed": 0.5 * rng.standard_t(rng.integers(2, 8), (n, d)),
-        "outliers": stretched[:, None] * normal,
+        "outliers": scales[:, None] * normal,
         "ring": 2 * normal / np.linalg.norm(normal, axis=1, keepdims=True) + narrow,
         "far": 0.5 * normal + 10 ** rng.uniform(0, 3) * way,
-        "steps": halved[:, None] * way + narrow,
+        "steps": centres[:, None] * way + narrow,
     }
     return clouds[kind]
 
 
 def thin_cloud(kind: str, n: int, d: int, rng: np.random.Generator) -> np.ndarray:
-    """Tokens on lines, on each other, or on far fewer scales than their box has."""
-    normal, few = rng.normal(size=(n, d)), int(rng.integers(1, 30))
+    """Tokens on lines, in equal places, or on far fewer scales than their box."""
+    normal, count = rng.normal(size=(n, d)), int(rng.integers(1, 30))
     lines = rng.uniform(-2, 2, (n, 1)) * np.eye(d)[rng.integers(0, d, n)]
     lines += 10 ** rng.uniform(-5, -2) * normal
     places = rng.normal(size=(int(rng.integers(2, 12)), d))
-    same = places[rng.integers(0, len(places), n)]
-    lines[:few], same[:few] = rng.uniform(-2, 2, (2, few, d))
+    chosen_places = places[rng.integers(0, len(places), n)]
+    lines[:count], chosen_places[:count] = rng.uniform(-2, 2, (2, count, d))
     corners = rng.normal(size=(d + 2, d))
     corners /= np.linalg.norm(corners, axis=1, keepdims=True)
     around = rng.uniform(1, 3) * corners[rng.integers(0, d + 2, n)] + 0.01 * normal
-    around[:few] = 0.05 * normal[:few]
+    around[:count] = 0.05 * normal[:count]
     clouds = {
         "lines": lines @ np.linalg.qr(rng.normal(size=(d, d)))[0],
-        "duplicates": same,
+        "duplicates": chosen_places,
         "inner": around,
         "needle": np.where(rng.uniform(size=(n, 1)) < 0.5, 1e-3, 1) * normal + 0.3,
     }
@@ -52,14 +52,14 @@ def thin_cloud(kind: str, n: int, d: int, rng: np.random.Generator) -> np.ndarra
 
 
 def matrix(d: int, rng: np.random.Generator) -> np.ndarray:
-    """Of norm one: symmetric of either sign or none, or not symmetric."""
+    """A matrix of norm one: definite, indefinite, or not symmetric."""
     B = rng.normal(size=(d, d))
     A = (B @ B.T, -B @ B.T, B + B.T, B)[rng.integers(0, 4)]
     return A / np.linalg.norm(A, 2)
 
 
 def weights(n: int, rng: np.random.Generator) -> np.ndarray:
-    """Equal, random, zero for every fifth, or over six decades."""
+    """Equal or random weights, zero for every fifth token, or over six decades."""
     excluded = np.where(rng.uniform(size=n) < 0.2, 0, 1.0)
     kinds = (np.ones(n), rng.uniform(size=n), excluded, 10 ** rng.uniform(-6, 0, n))
     return kinds[rng.integers(0, 4)]
@@ -78,9 +78,9 @@ class Problem(NamedTuple):
     def random(
         cls, kind: str, name: str, seed: int, *, n: int, d: int, sharpness: float
     ) -> "Problem":
-        """A cloud of a kind in any order.
+        """A cloud of a kind in random order.
 
-        With the mean at the origin scores are at most a tenth to all of `sharpness`.
+        With the mean at the origin, the largest score is 0.1 to 1 times `sharpness`.
         """
         rng = np.random.default_rng([(KINDS + THIN).index(kind), d, seed])
         cloud = thin_cloud if kind in THIN else hard_cloud
@@ -91,29 +91,37 @@ class Problem(NamedTuple):
         return cls(name, A, V, x, weights(n, rng))
 
     def velocities(self, x: np.ndarray) -> np.ndarray:
-        """Of tokens that have moved to `x`, in double precision, by NumPy."""
+        """Velocities of tokens moved to `x`, in double precision NumPy."""
         x = np.asarray(x, float)
-        centre, counted = x.mean(axis=0), self.w > 0
-        keys, logs = (x - centre)[counted], np.log(self.w[counted])
-        if self.name == "l2":  # what is left of |Ax - y|² about the centre
+        centre, has_weight = x.mean(axis=0), self.w > 0
+        keys, logs = (x - centre)[has_weight], np.log(self.w[has_weight])
+        if self.name == "l2":  # |Ax - y|² minus terms of one side, about the centre
             logs = logs - np.sum(keys**2, axis=1) - 2 * keys @ centre
         factor = 2 if self.name == "l2" else 1
         means = np.empty_like(x)
         for start in range(0, len(x), 1000):
-            some = slice(start, start + 1000)
-            S = factor * x[some] @ self.A.T @ keys.T + logs[None]
+            rows = slice(start, start + 1000)
+            S = factor * x[rows] @ self.A.T @ keys.T + logs[None]
             P = np.exp(S - S.max(axis=1, keepdims=True))
-            means[some] = P @ keys / P.sum(axis=1, keepdims=True) + centre
+            means[rows] = P @ keys / P.sum(axis=1, keepdims=True) + centre
         return means @ self.V.T
 
-    def balanced(self) -> np.ndarray:
-        """Velocities of Sinkhorn attention by alternation and then Newton, dense."""
-        counted, w = self.w > 0, self.w[self.w > 0] / self.w.sum()
-        y = self.x[counted]
+    def sinkhorn_velocities(self) -> np.ndarray:
+        """Velocities of Sinkhorn attention by alternation, then dense Newton steps."""
+        has_weight, w = self.w > 0, self.w[self.w > 0] / self.w.sum()
+        y = self.x[has_weight]
         S = (self.x - w @ y) @ self.A.T @ (y - w @ y).T
-        own, g, root, m = S[counted], np.zeros(len(y)), np.sqrt(w), np.zeros(len(y))
+        scores, g, root, m = (
+            S[has_weight],
+            np.zeros(len(y)),
+            np.sqrt(w),
+            np.zeros(len(y)),
+        )
         for step in range(50):
-            P = np.exp(own + g[None] - log_sum(own + g[None], w)[:, None]) * w[None]
+            P = (
+                np.exp(scores + g[None] - log_sum(scores + g[None], w)[:, None])
+                * w[None]
+            )
             m = P.T @ w / w  # the masses of columns
             if np.max(np.abs(np.log(m))) < 1e-10:
                 break

@@ -1,4 +1,4 @@
-"""Velocities, flows and blow-ups as the library computes them, for pages to agree with.
+"""Velocities, flows and blow-ups of the library, as a reference for pages.
 
 `python tests/live_table.py` writes `tests/data/live/table.json` anew.
 """
@@ -18,12 +18,12 @@ from meanfield.pages.live import law_of, setting_of
 from meanfield.spec import parse
 
 TABLE = Path(__file__).parent / "data" / "live" / "table.json"
-SHARE = 0.45  # of the time to a blow-up, at which flows are compared
-LATEST = 1.0  # where there is none
-RTOL = 1e-11  # of a step here, a hundredth of that of pages or less
+SHARE = 0.45  # share of the time to a blow-up at which flows are compared
+LATEST = 1.0  # end time without a blow-up
+RTOL = 1e-11  # tolerance of a step, at most a hundredth of that of pages
 FRAMES = np.append(0.0, np.geomspace(0.01, 10.0, 60))
 
-TURNED = [[0.8, 0.5], [-0.3, 0.6]]
+ROTATION = [[0.8, 0.5], [-0.3, 0.6]]
 LEFT = [[-0.7, 0.4], [0.1, -0.9]]
 WIDE = [[1.5, 0.4], [0.4, 0.7]]
 CLOUD = {"n": 14, "d": 2, "init": "gaussian", "cov": WIDE, "mean": [0.4, -0.7]}
@@ -31,16 +31,21 @@ ELLIPSE = {"measure": "gaussian", "cov": WIDE, "mean": [0.4, -0.7]}
 FIRST = [0.0, *np.linspace(0.1, 2.0, 13)]  # a token without weight
 
 CASES: dict[str, dict[str, Any]] = {
-    "tokens softmax": {**CLOUD, "A": TURNED, "V": LEFT},
+    "tokens softmax": {**CLOUD, "A": ROTATION, "V": LEFT},
     "tokens softmax, negative": {**CLOUD, "A": -1.0, "V": 1.0, "epsilon": 0.5},
-    "tokens softmax, two heads": {**CLOUD, "A": [TURNED, LEFT], "V": [1, -1]},
-    "tokens softmax, rows of two heads": {**CLOUD, "A": TURNED, "V": LEFT, "heads": 2},
-    "tokens softmax, causal": {**CLOUD, "A": TURNED, "V": LEFT, "mask": "causal"},
-    "tokens softmax, weighted": {**CLOUD, "A": TURNED, "V": LEFT, "weights": FIRST},
+    "tokens softmax, two heads": {**CLOUD, "A": [ROTATION, LEFT], "V": [1, -1]},
+    "tokens softmax, rows of two heads": {
+        **CLOUD,
+        "A": ROTATION,
+        "V": LEFT,
+        "heads": 2,
+    },
+    "tokens softmax, causal": {**CLOUD, "A": ROTATION, "V": LEFT, "mask": "causal"},
+    "tokens softmax, weighted": {**CLOUD, "A": ROTATION, "V": LEFT, "weights": FIRST},
     "tokens softmax, line": {"n": 15, "A": 1.0, "V": -1.0, "init": "gaussian"},
     "tokens softmax, space": {"n": 12, "d": 3, "Q": "normal", "K": "normal", "V": 0.5},
     "tokens softmax, far away": {**CLOUD, "A": 1.0, "V": -1.0, "mean": [3e3, -2e3]},
-    "tokens l2": {**CLOUD, "attention": "l2", "A": TURNED, "V": LEFT},
+    "tokens l2": {**CLOUD, "attention": "l2", "A": ROTATION, "V": LEFT},
     "tokens l2, queries and keys": {
         **CLOUD,
         "attention": "l2",
@@ -58,33 +63,33 @@ CASES: dict[str, dict[str, Any]] = {
     "tokens l2, causal heads": {
         **CLOUD,
         "attention": "l2",
-        "A": [TURNED, 1.0],
+        "A": [ROTATION, 1.0],
         "V": [LEFT, 0.5],
         "mask": "causal",
     },
     "tokens l2, scaled": {
         **CLOUD,
         "attention": "l2",
-        "A": TURNED,
+        "A": ROTATION,
         "V": LEFT,
         "scale": "sqrt-k",
     },
-    "tokens sigmoid": {**CLOUD, "attention": "sigmoid", "A": TURNED, "V": LEFT},
+    "tokens sigmoid": {**CLOUD, "attention": "sigmoid", "A": ROTATION, "V": LEFT},
     "tokens sigmoid, heads": {
         **CLOUD,
         "attention": "sigmoid",
         "A": [1, -1],
-        "V": [TURNED, LEFT],
+        "V": [ROTATION, LEFT],
     },
     "tokens sigmoid, causal": {
         **CLOUD,
         "attention": "sigmoid",
-        "A": TURNED,
+        "A": ROTATION,
         "V": LEFT,
         "mask": "causal",
         "weights": FIRST,
     },
-    "tokens linear": {**CLOUD, "attention": "linear", "A": TURNED, "V": LEFT},
+    "tokens linear": {**CLOUD, "attention": "linear", "A": ROTATION, "V": LEFT},
     "tokens linear, growing": {**CLOUD, "attention": "linear", "A": 1.0, "V": 1.0},
     "tokens linear, causal": {
         **CLOUD,
@@ -97,7 +102,7 @@ CASES: dict[str, dict[str, Any]] = {
     "tokens sinkhorn, turned": {
         **CLOUD,
         "attention": "sinkhorn",
-        "A": TURNED,
+        "A": ROTATION,
         "V": LEFT,
     },
     "tokens sinkhorn, sharp": {
@@ -117,14 +122,14 @@ CASES: dict[str, dict[str, Any]] = {
     "tokens sinkhorn, half-steps": {
         **CLOUD,
         "attention": "sinkhorn",
-        "A": TURNED,
+        "A": ROTATION,
         "V": LEFT,
         "iterations": 5,
     },
-    "gaussian softmax": {**ELLIPSE, "A": TURNED, "V": LEFT},
+    "gaussian softmax": {**ELLIPSE, "A": ROTATION, "V": LEFT},
     "gaussian softmax, blow-up": {**ELLIPSE, "A": WIDE, "V": 1.0},
     "gaussian softmax, line": {"measure": "gaussian", "A": 1.0, "V": 1.0, "cov": 2.0},
-    "gaussian softmax, heads": {**ELLIPSE, "A": [TURNED, LEFT], "V": [1, -1]},
+    "gaussian softmax, heads": {**ELLIPSE, "A": [ROTATION, LEFT], "V": [1, -1]},
     "gaussian softmax, singular": {
         **ELLIPSE,
         "A": LEFT,
@@ -142,7 +147,7 @@ CASES: dict[str, dict[str, Any]] = {
     "gaussian l2": {
         **ELLIPSE,
         "attention": "l2",
-        "A": TURNED,
+        "A": ROTATION,
         "V": LEFT,
         "epsilon": 2.0,
     },
@@ -163,9 +168,9 @@ CASES: dict[str, dict[str, Any]] = {
         "cov": 0.5,
         "epsilon": 4.0,
     },
-    "gaussian linear": {**ELLIPSE, "attention": "linear", "A": TURNED, "V": LEFT},
+    "gaussian linear": {**ELLIPSE, "attention": "linear", "A": ROTATION, "V": LEFT},
     "gaussian linear, blow-up": {**ELLIPSE, "attention": "linear", "A": 1.0, "V": 1.0},
-    "gaussian sinkhorn": {**ELLIPSE, "attention": "sinkhorn", "A": TURNED, "V": LEFT},
+    "gaussian sinkhorn": {**ELLIPSE, "attention": "sinkhorn", "A": ROTATION, "V": LEFT},
     "gaussian sinkhorn, sharp heads": {
         **ELLIPSE,
         "attention": "sinkhorn",
@@ -190,8 +195,8 @@ def rows() -> Iterator[dict[str, Any]]:
 
 
 def row(name: str, keys: dict[str, Any]) -> dict[str, Any]:
-    """One row: the flow is compared at the last frame before `SHARE` of a blow-up."""
-    spec = parse({"t": float(FRAMES[-1]), **_with_heads(keys)})
+    """One row; the flow is compared at the last frame before `SHARE` of a blow-up."""
+    spec = parse({"t": float(FRAMES[-1]), **_add_head_count(keys)})
     member = runs.member(spec)
     law = law_of(member.dynamics, member.measure)
     setting = setting_of(spec, law, "")
@@ -219,13 +224,13 @@ def row(name: str, keys: dict[str, Any]) -> dict[str, Any]:
 
 
 def flat(parts: Any) -> list[float]:
-    """The numbers of coordinates, as a page orders them."""
+    """Coordinates as a flat list, in the order of a page."""
     arrays = parts if isinstance(parts, tuple) else (parts,)
     return [float(number) for array in arrays for number in np.ravel(array)]
 
 
-def _with_heads(keys: dict[str, Any]) -> dict[str, Any]:
-    """The same, with the number of heads where values are a list of matrices."""
+def _add_head_count(keys: dict[str, Any]) -> dict[str, Any]:
+    """Adds the number of heads where values are lists of matrices."""
     values = keys["V"]
     if not isinstance(values, list) or _is_matrix(values):
         return keys

@@ -1,4 +1,4 @@
-"""The closure of a mixture under softmax: NumPy, SciPy, and nodes of its own."""
+"""The closure of a mixture under softmax, in NumPy and SciPy."""
 
 import numpy as np
 import scipy
@@ -31,17 +31,19 @@ def averages(
     return m_rates, S_rates
 
 
-def integrated(
+def integrate(
     A: np.ndarray, V: np.ndarray, w: np.ndarray, start: Arrays, end: float
 ) -> Arrays:
     """Means and covariances of the components at the end, by SciPy."""
-    joined = lambda m, S: np.concatenate([m[:, :, None], S], axis=2)
-    rate = lambda _, y: joined(*averages(A, V, w, y[:, :, 0], y[:, :, 1:]))
-    y = integral(rate, joined(*start), np.array([0.0, end]), rtol=1e-9)[-1]
+    join = lambda m, S: np.concatenate([m[:, :, None], S], axis=2)
+    rate = lambda _, y: join(*averages(A, V, w, y[:, :, 0], y[:, :, 1:]))
+    y = integral(rate, join(*start), np.array([0.0, end]), rtol=1e-9)[-1]
     return y[:, :, 0], y[:, :, 1:]
 
 
-def of_all(w: np.ndarray, m: np.ndarray, S: np.ndarray) -> Arrays:
+def total_moments(w: np.ndarray, m: np.ndarray, S: np.ndarray) -> Arrays:
     """Mean and covariance of a mixture."""
-    away = m - w @ m
-    return w @ m, np.einsum("k,kab->ab", w, S + np.einsum("ka,kb->kab", away, away))
+    deviations = m - w @ m
+    return w @ m, np.einsum(
+        "k,kab->ab", w, S + np.einsum("ka,kb->kab", deviations, deviations)
+    )

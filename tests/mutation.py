@@ -1,10 +1,10 @@
-"""Mutants: one-line mistakes in a copy of the library, each to be noticed.
+"""Mutants: one-line mistakes in a copy of the library, each to be caught.
 
-By `verify` (`mutants.toml`), or where no statement looks by tests (`tested.toml`).
-`python tests/mutation.py` (`make mutants`) tries every mutant against the statements or
-tests that are to catch it, and writes the table of which catches which. With names of
-mutants it tries those alone, those of statements against every statement, and prints
-what they find.
+By `verify` (`mutants.toml`), or by tests where no statement covers the line
+(`tested.toml`). `python tests/mutation.py` (`make mutants`) tries every mutant against
+the statements or tests listed with it, and writes the table of which catches which.
+With names of mutants it tries those alone, against all statements, and prints which
+fail.
 """
 
 import json
@@ -24,7 +24,7 @@ FOLDER = ROOT / "tests" / "mutants"
 FILES = (FOLDER / "mutants.toml", FOLDER / "tested.toml")
 MAIN = "from meanfield.cli import main; main()"
 TABLE = ROOT / "docs" / "mutants.md"
-CACHE = {  # of the compiler: most mistakes leave most programs as they are
+CACHE = {  # compilation cache: most mistakes change few programs
     "JAX_COMPILATION_CACHE_DIR": str(ROOT / ".cache" / "mutants"),
     "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
     "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
@@ -39,7 +39,7 @@ finds not as they must be. Others may, too; `python tests/mutation.py NAME` trie
 | mistake | where | caught by |
 |---|---|---|
 """
-TESTED = """
+TESTED_HEADING = """
 ## Mistakes that no statement looks for
 
 Each makes a test fail (`tests/mutants/tested.toml`).
@@ -66,30 +66,30 @@ class Mutant:
 
     @property
     def expected(self) -> set[str]:
-        """All that is to catch it."""
+        """All statements or tests that are listed as catching it."""
         return {*self.caught_by, *self.tests}
 
 
 def mutants() -> list[Mutant]:
-    """All of them."""
+    """All mutants."""
     return [mutant for file in FILES for mutant in _read(file)]
 
 
 def _read(path: Path) -> list[Mutant]:
     with path.open("rb") as file:
-        found = tomllib.load(file)
-    made = []
-    for name, keys in found.items():
+        actual = tomllib.load(file)
+    collected = []
+    for name, keys in actual.items():
         lists = {key: tuple(keys.pop(key, ())) for key in ("caught_by", "tests")}
-        made.append(Mutant(name, **lists, **keys))
-    return made
+        collected.append(Mutant(name, **lists, **keys))
+    return collected
 
 
-def changed(mutant: Mutant) -> str:
+def mutated_text(mutant: Mutant) -> str:
     """The text of its file with the mistake in it.
 
     Raises:
-        ValueError: unless the line is there exactly once.
+        ValueError: unless the line occurs exactly once.
     """
     text = (ROOT / "meanfield" / mutant.file).read_text(encoding="utf-8")
     if text.count(mutant.old) != 1:
@@ -100,20 +100,20 @@ def changed(mutant: Mutant) -> str:
     return text.replace(mutant.old, mutant.new)
 
 
-def planted(mutant: Mutant, folder: Path) -> None:
-    """A copy of the library in `folder`, with the mistake in it."""
+def write_mutant(mutant: Mutant, folder: Path) -> None:
+    """Writes a copy of the library with the mistake into `folder`."""
     copy = folder / "meanfield"
     shutil.copytree(
         ROOT / "meanfield", copy, ignore=shutil.ignore_patterns("__pycache__")
     )
-    (copy / mutant.file).write_text(changed(mutant), encoding="utf-8")
+    (copy / mutant.file).write_text(mutated_text(mutant), encoding="utf-8")
 
 
 def catchers(mutant: Mutant, patterns: tuple[str, ...] = ()) -> list[str]:
-    """The statements that do not come out as they must under the mistake."""
+    """The statements that fail, or whose controls pass, under the mistake."""
     with tempfile.TemporaryDirectory() as name:
-        planted(mutant, Path(name))
-        done = subprocess.run(
+        write_mutant(mutant, Path(name))
+        result = subprocess.run(
             [sys.executable, "-c", MAIN, "verify", *patterns, "--json"],
             cwd=name,
             env={**os.environ, "PYTHONPATH": name},
@@ -121,22 +121,22 @@ def catchers(mutant: Mutant, patterns: tuple[str, ...] = ()) -> list[str]:
             text=True,
             check=False,
         )
-    if not done.stdout:
+    if not result.stdout:
         raise RuntimeError(
-            f"`{mutant.name}` ended with {done.returncode}: {done.stderr}"
+            f"`{mutant.name}` ended with {result.returncode}: {result.stderr}"
         )
-    found = json.loads(done.stdout)["statements"]
-    return [each["id"] for each in found if not each["has_passed"]]
+    actual = json.loads(result.stdout)["statements"]
+    return [row["id"] for row in actual if not row["has_passed"]]
 
 
-def failing(mutant: Mutant) -> list[str]:
-    """Its tests that fail under the mistake, as they are named with it."""
+def failing_tests(mutant: Mutant) -> list[str]:
+    """The tests listed with the mutant that fail under the mistake."""
     return [test for test in mutant.tests if _fails(mutant, test)]
 
 
 def _fails(mutant: Mutant, test: str) -> bool:
     with tempfile.TemporaryDirectory() as name:
-        planted(mutant, Path(name))
+        write_mutant(mutant, Path(name))
         any_of_them = ["-m", ""]  # slow tests, too
         options = [
             *any_of_them,
@@ -146,7 +146,7 @@ def _fails(mutant: Mutant, test: str) -> bool:
             "--rootdir",
             str(ROOT),
         ]
-        done = subprocess.run(
+        result = subprocess.run(
             [sys.executable, "-m", "pytest", *options, f"{ROOT}/tests/{test}"],
             cwd=name,
             env={**os.environ, "PYTHONPATH": f"{name}{os.pathsep}{ROOT}", **CACHE},
@@ -154,65 +154,75 @@ def _fails(mutant: Mutant, test: str) -> bool:
             text=True,
             check=False,
         )
-    if done.returncode not in (0, 1):  # else it found no test, or could not begin
-        raise RuntimeError(f"`{test}` under `{mutant.name}`: {done.stdout[-2000:]}")
-    return done.returncode == 1
+    if result.returncode not in (
+        0,
+        1,
+    ):  # otherwise no test was found, or pytest failed to start
+        raise RuntimeError(f"`{test}` under `{mutant.name}`: {result.stdout[-2000:]}")
+    return result.returncode == 1
 
 
 def main(names: list[str]) -> int:
-    """Tries mutants, and tells how many got away."""
-    return _searched(names) if names else _confirmed()
+    """Tries mutants, and prints how many were not caught."""
+    return _run_named(names) if names else _run_all()
 
 
-def _searched(names: list[str]) -> int:
-    known = {mutant.name: mutant for mutant in mutants()}
-    unknown = [name for name in names if name not in known]
+def _run_named(names: list[str]) -> int:
+    by_name = {mutant.name: mutant for mutant in mutants()}
+    unknown = [name for name in names if name not in by_name]
     if unknown:
         sys.stderr.write(f"no mutant is called {', '.join(unknown)}\n")
         return 2
-    every = [known[name] for name in names]
-    found = _tried(every, lambda each: failing(each) if each.tests else catchers(each))
-    return _told(every, [bool(ids) for ids in found])
+    selected = [by_name[name] for name in names]
+    actual = _run_in_parallel(
+        selected,
+        lambda mutant: failing_tests(mutant) if mutant.tests else catchers(mutant),
+    )
+    return _report(selected, [bool(ids) for ids in actual])
 
 
-def _confirmed() -> int:
-    every = mutants()
-    found = _tried(every, _listed_catchers)
-    both = list(zip(every, found, strict=True))
-    verified = [_row(*pair) for pair in both if not pair[0].tests]
-    tested = [_row(*pair) for pair in both if pair[0].tests]
-    TABLE.write_text("".join([HEAD, *verified, TESTED, *tested]), encoding="utf-8")
-    return _told(every, [bool(ids) and m.expected <= set(ids) for m, ids in both])
+def _run_all() -> int:
+    all_mutants = mutants()
+    actual = _run_in_parallel(all_mutants, _listed_catchers)
+    pairs = list(zip(all_mutants, actual, strict=True))
+    statement_rows = [_row(*pair) for pair in pairs if not pair[0].tests]
+    test_rows = [_row(*pair) for pair in pairs if pair[0].tests]
+    TABLE.write_text(
+        "".join([HEAD, *statement_rows, TESTED_HEADING, *test_rows]), encoding="utf-8"
+    )
+    return _report(
+        all_mutants, [bool(ids) and m.expected <= set(ids) for m, ids in pairs]
+    )
 
 
 def _listed_catchers(mutant: Mutant) -> list[str]:
-    return failing(mutant) if mutant.tests else catchers(mutant, mutant.caught_by)
+    return failing_tests(mutant) if mutant.tests else catchers(mutant, mutant.caught_by)
 
 
 def _row(mutant: Mutant, ids: list[str]) -> str:
-    return f"| {mutant.what} | `{mutant.file}` | {_listed(ids)} |\n"
+    return f"| {mutant.what} | `{mutant.file}` | {_format_ids(ids)} |\n"
 
 
-def _tried(
-    every: list[Mutant], attempt: Callable[[Mutant], list[str]]
+def _run_in_parallel(
+    selected: list[Mutant], attempt: Callable[[Mutant], list[str]]
 ) -> list[list[str]]:
-    def one(mutant: Mutant) -> list[str]:
-        found = attempt(mutant)
-        sys.stderr.write(f"{mutant.name}: {', '.join(found) or 'GOT AWAY'}\n")
-        return found
+    def attempt_and_log(mutant: Mutant) -> list[str]:
+        actual = attempt(mutant)
+        sys.stderr.write(f"{mutant.name}: {', '.join(actual) or 'GOT AWAY'}\n")
+        return actual
 
     with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
-        return list(pool.map(one, every))
+        return list(pool.map(attempt_and_log, selected))
 
 
-def _told(every: list[Mutant], caught: list[bool]) -> int:
-    sys.stdout.write(f"{sum(caught)} of {len(every)} mutants caught\n")
-    missed = [m.name for m, good in zip(every, caught, strict=True) if not good]
-    sys.stdout.write("".join(f"not as listed: {name}\n" for name in missed))
-    return int(bool(missed))
+def _report(selected: list[Mutant], error_info: list[bool]) -> int:
+    sys.stdout.write(f"{sum(error_info)} of {len(selected)} mutants caught\n")
+    misses = [m.name for m, good in zip(selected, error_info, strict=True) if not good]
+    sys.stdout.write("".join(f"not as listed: {name}\n" for name in misses))
+    return int(bool(misses))
 
 
-def _listed(ids: list[str]) -> str:
+def _format_ids(ids: list[str]) -> str:
     return ", ".join(f"`{name}`" for name in ids)
 
 

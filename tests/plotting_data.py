@@ -1,4 +1,4 @@
-"""Small datasets of every kind, for the tests of the pictures."""
+"""Small datasets of every kind, for tests of plots."""
 
 from collections.abc import Callable, Iterator
 
@@ -15,7 +15,7 @@ FLAGS = dict(ENDING_FLAGS)
 SPEC = {"attention": "l2", "A": [[2.0, 0.0], [0.5, 1.0]], "V": -1.0, "epsilon": 0.5}
 
 
-def with_ending(
+def set_ending(
     dataset: xr.Dataset, status: int = 0, t_star: float = np.nan, error: float = np.nan
 ):
     return dataset.assign(
@@ -40,7 +40,7 @@ def points(
         coords={"time": np.linspace(0.0, 2.0, len(x))},
         attrs={"kind": "points", "dtype": "float64", "title": "cost: $5"},
     )
-    return with_ending(dataset, status, t_star, error)
+    return set_ending(dataset, status, t_star, error)
 
 
 def gaussian(
@@ -58,7 +58,7 @@ def gaussian(
         coords={"time": np.linspace(0.0, 2.0, len(mean))},
         attrs={"kind": "gaussian", "dtype": "float64"},
     )
-    return with_ending(dataset, status, t_star, error)
+    return set_ending(dataset, status, t_star, error)
 
 
 def shrinking(rng: Generator, n: int = 12, d: int = 2, frames: int = 5):
@@ -72,7 +72,7 @@ def moving_gaussian(rng: Generator, d: int = 2, r: int = 2, frames: int = 5):
 
 
 def ensemble(rng: Generator, kind: str, n_runs: int = 3, d: int = 2):
-    """Runs of several endings; the second loses its state halfway."""
+    """Runs with several endings; the second loses its state halfway."""
     make = {"points": shrinking, "gaussian": moving_gaussian}[kind]
     runs: list[xr.Dataset] = [make(rng, d=d) for _ in range(n_runs)]
     dataset = xr.concat(runs, "run", data_vars="all")
@@ -80,8 +80,8 @@ def ensemble(rng: Generator, kind: str, n_runs: int = 3, d: int = 2):
     if kind == "points":
         dataset["weight"] = runs[0]["weight"]
     for name in {"points": ["x"], "gaussian": ["mean", "factor"]}[kind]:
-        lost = (dataset["run"] == 1) & (dataset["time"] > 1)
-        dataset[name] = dataset[name].where(~lost)
+        is_lost = (dataset["run"] == 1) & (dataset["time"] > 1)
+        dataset[name] = dataset[name].where(~is_lost)
     dataset.attrs = runs[0].attrs
     return dataset
 
@@ -114,7 +114,7 @@ def moving_cases() -> Iterator[tuple[str, xr.Dataset]]:
 
 
 def sweep(endings: list[str], times: float | list[float] = 2.0) -> xr.Dataset:
-    """Cells along `A` and `cov` that end so, at these times."""
+    """Cells along `A` and `cov` with these endings and times."""
     codes = np.array([Status.from_name(name) for name in endings], dtype=np.int8)
     stops = np.broadcast_to(np.asarray(times), codes.shape)
     star = np.where(codes == Status.BLOW_UP, stops * np.pi, np.nan)
@@ -124,6 +124,6 @@ def sweep(endings: list[str], times: float | list[float] = 2.0) -> xr.Dataset:
         "A": ("A", np.arange(len(codes), dtype=float), {"scale": "linear"}),
         "cov": ("cov", [1.0, 2.0], {"scale": "log"}),
     }
-    found = xr.Dataset(data, coords, {"kind": "sweep"})
-    found["ending"].attrs = FLAGS
-    return found
+    actual = xr.Dataset(data, coords, {"kind": "sweep"})
+    actual["ending"].attrs = FLAGS
+    return actual

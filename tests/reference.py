@@ -1,7 +1,7 @@
-"""Attention from its definition, in NumPy, slowly: loops, sums, nothing clever.
+r"""Attention from its definition, in plain NumPy: loops and sums.
 
 Written from the mathematics alone, for tests. A measure is tokens `y` with weights `w`;
-a velocity is $V \\sum_j w_j \\kappa(x, y_j) y_j + o$.
+a velocity is $V \sum_j w_j \kappa(x, y_j) y_j + o$.
 """
 
 from collections.abc import Callable
@@ -17,7 +17,7 @@ Vector = np.ndarray
 
 @dataclass(frozen=True)
 class Parameters:
-    """What every variant is made of."""
+    """The parameters of every variant."""
 
     Q: Matrix
     K: Matrix
@@ -29,7 +29,7 @@ class Parameters:
 
 @dataclass(frozen=True)
 class Sides:
-    """Queries `x` of weights `u`, and the keys `y` of weights `w` they look at."""
+    """Queries `x` with weights `u`, and the keys `y` with weights `w`."""
 
     x: Matrix
     u: Vector
@@ -47,8 +47,8 @@ def squared_distance(p: Parameters, x: Vector, y: Vector) -> float:
     return -float(np.sum((p.Q @ x - p.K @ y) ** 2)) / p.epsilon
 
 
-def table(score: Callable, p: Parameters, x: Matrix, y: Matrix) -> Matrix:
-    """All scores, one at a time."""
+def score_matrix(score: Callable, p: Parameters, x: Matrix, y: Matrix) -> Matrix:
+    """All scores, entry by entry."""
     return np.array([[score(p, xi, yj) for yj in y] for xi in x])
 
 
@@ -59,12 +59,12 @@ def log_sum(S: Matrix, w: Vector) -> Vector:
 
 
 def softmax(p: Parameters, x: Matrix, y: Matrix, w: Vector) -> Matrix:
-    S = table(dot, p, x, y)
+    S = score_matrix(dot, p, x, y)
     return np.exp(S - log_sum(S, w)[:, None])
 
 
 def l2(p: Parameters, x: Matrix, y: Matrix, w: Vector) -> Matrix:
-    S = table(squared_distance, p, x, y)
+    S = score_matrix(squared_distance, p, x, y)
     return np.exp(S - log_sum(S, w)[:, None])
 
 
@@ -76,7 +76,7 @@ def esp(p: Parameters, x: Matrix, y: Matrix, w: Vector) -> Matrix:
 def share_of_mass(
     atoms: Vector, u: Vector, keys: Vector, w: Vector, at: float
 ) -> Vector:
-    """Who a query at `at`, of `atoms`, is matched with, relative to their weights."""
+    """The share of each key matched with a query at `at`, relative to its weight."""
     u, w = u / np.sum(u), w / np.sum(w)
     low, high = np.sum(u[atoms < at]), np.sum(u[atoms <= at])
     if np.any(atoms == at):
@@ -85,7 +85,7 @@ def share_of_mass(
     places = np.unique(keys[w > 0])
     masses = np.array([np.sum(w[keys == place]) for place in places])
     middles = np.cumsum(masses) - masses / 2
-    near = [np.interp(low, middles, each) for each in np.eye(len(places))]
+    near = [np.interp(low, middles, basis_row) for basis_row in np.eye(len(places))]
     shares = dict(zip(places, near / masses, strict=True))
     return np.array([shares.get(key, 0.0) for key in keys])
 
@@ -98,7 +98,7 @@ def share_of_range(keys: Vector, w: Vector, low: float, high: float) -> Vector:
 
 
 def esp_soft(p: Parameters, x: Matrix, y: Matrix, w: Vector) -> Matrix:
-    """Sorted softly at temperature 1, each row divided by its sum."""
+    """Soft sorting at temperature 1, with each row divided by its sum."""
     return esp_soft_across(p, x, Sides(y, w, y, w))
 
 
@@ -107,43 +107,43 @@ def esp_soft_published(p: Parameters, x: Matrix, y: Matrix, w: Vector) -> Matrix
 
 
 def differential(p: Parameters, x: Matrix, y: Matrix, w: Vector) -> Matrix:
-    """Half of the mean taken away: the other scores are zero unless they are given."""
+    """Softmax minus one half: the second scores are zero by default."""
     return softmax(p, x, y, w) - 0.5
 
 
 def linear(p: Parameters, x: Matrix, y: Matrix, w: Vector) -> Matrix:
-    return table(dot, p, x, y)
+    return score_matrix(dot, p, x, y)
 
 
 def linear_expansion(p: Parameters, x: Matrix, y: Matrix, w: Vector) -> Matrix:
-    S = table(dot, p, x, y) * p.epsilon**2  # its epsilon multiplies the scores
+    S = score_matrix(dot, p, x, y) * p.epsilon**2  # its epsilon multiplies the scores
     return (1 + S - (S @ w)[:, None]) / p.epsilon  # and divides the value
 
 
 def exp(p: Parameters, x: Matrix, y: Matrix, w: Vector) -> Matrix:
-    return np.exp(table(dot, p, x, y))
+    return np.exp(score_matrix(dot, p, x, y))
 
 
 def sigmoid(p: Parameters, x: Matrix, y: Matrix, w: Vector) -> Matrix:
-    return 1 / (1 + np.exp(-table(dot, p, x, y)))
+    return 1 / (1 + np.exp(-score_matrix(dot, p, x, y)))
 
 
 def relu(p: Parameters, x: Matrix, y: Matrix, w: Vector) -> Matrix:
-    return np.maximum(table(dot, p, x, y), 0)
+    return np.maximum(score_matrix(dot, p, x, y), 0)
 
 
 def half_steps(
     p: Parameters, x: Matrix, y: Matrix, w: Vector, *, iterations: int
 ) -> Matrix:
-    """Sinkhorn from zero, rows first, stopped after `iterations` half-steps."""
+    """Sinkhorn's iteration from zero, rows first, for `iterations` half-steps."""
     return half_steps_across(p, x, Sides(y, w, y, w), iterations=iterations)
 
 
 def half_steps_across(
     p: Parameters, x: Matrix, sides: Sides, *, iterations: int
 ) -> Matrix:
-    """The same between two measures."""
-    S = table(dot, p, sides.x, sides.y)
+    """Half-steps of Sinkhorn's iteration between two measures."""
+    S = score_matrix(dot, p, sides.x, sides.y)
     f, g = np.zeros(len(sides.x)), np.zeros(len(sides.y))
     before = g
     for step in range(iterations):
@@ -152,7 +152,7 @@ def half_steps_across(
             f = -log_sum(S + g[None, :], sides.w)
         else:
             g = -log_sum(S.T + f[None, :], sides.u)
-    rows = table(dot, p, x, sides.y)
+    rows = score_matrix(dot, p, x, sides.y)
     at_queries = -log_sum(rows + before[None, :], sides.w)
     return np.exp(rows + at_queries[:, None] + g[None, :]) / p.epsilon
 
@@ -160,9 +160,9 @@ def half_steps_across(
 def plan_potentials(
     S: Matrix, w: Vector, u: Vector | None = None
 ) -> tuple[Vector, Vector]:
-    """Alternation in the log domain until both marginals hold to 1e-13.
+    """Potentials by alternation in the log domain, to marginal errors of 1e-13.
 
-    Columns have the weights `w`, rows `u`, or `w` too.
+    Columns have the weights `w`, rows `u`, or `w` if `u` is missing.
     """
     u = w if u is None else u
     f, g = np.zeros(len(u)), np.zeros(len(w))
@@ -180,15 +180,15 @@ def sinkhorn(p: Parameters, x: Matrix, y: Matrix, w: Vector) -> Matrix:
 
 
 def sinkhorn_across(p: Parameters, x: Matrix, sides: Sides) -> Matrix:
-    _, g = plan_potentials(table(dot, p, sides.x, sides.y), sides.w, sides.u)
-    rows = table(dot, p, x, sides.y) + g[None, :]
+    _, g = plan_potentials(score_matrix(dot, p, sides.x, sides.y), sides.w, sides.u)
+    rows = score_matrix(dot, p, x, sides.y) + g[None, :]
     return np.exp(rows - log_sum(rows, sides.w)[:, None]) / p.epsilon
 
 
 def esp_across(p: Parameters, x: Matrix, sides: Sides) -> Matrix:
     """Overlaps of the masses of projected queries and keys, axis by axis."""
-    at, atoms = (np.array([p.Q @ each for each in z]) for z in (x, sides.x))
-    K = np.array([p.K @ each for each in sides.y])
+    at, atoms = (np.array([p.Q @ row for row in z]) for z in (x, sides.x))
+    K = np.array([p.K @ row for row in sides.y])
     rows = [
         [
             share_of_mass(atoms[:, axis], sides.u, K[:, axis], sides.w, q[axis])
@@ -209,12 +209,12 @@ def esp_soft_published_across(p: Parameters, x: Matrix, sides: Sides) -> Matrix:
 
 
 def soft_plans(p: Parameters, x: Matrix, sides: Sides, t: float = 1.0) -> list[Matrix]:
-    """$P_t(u)^T I P_t(v)$ over the weights, axis by axis, its rows continued to `x`."""
+    """$P_t(u)^T I P_t(v)$ over the weights, axis by axis, extended to rows at `x`."""
     near = lambda a, b: np.exp(-((a[:, None] - b[None, :]) ** 2) / t)
     plans, (u_mass, w) = [], (sides.u / sides.u.sum(), sides.w / sides.w.sum())
     for q, k in zip(p.Q, p.K, strict=True):
         u, v, at = sides.x @ q, sides.y @ k, x @ q
-        hard = np.array([share_of_mass(u, u_mass, v, w, each) for each in u])
+        hard = np.array([share_of_mass(u, u_mass, v, w, level) for level in u])
         keys = near(v, v) / (near(v, v) @ w)[:, None]
         queries = near(at, u) / (near(u, u) @ u_mass)[None, :]
         plans.append((queries * u_mass) @ (hard * w) @ keys)
@@ -237,8 +237,8 @@ KERNELS: dict[str, Callable[[Parameters, Matrix, Matrix, Vector], Matrix]] = {
 }
 
 
-# Of those that look at both measures; the rest look at keys alone.
-ACROSS: dict[str, Callable[[Parameters, Matrix, Sides], Matrix]] = {
+# Kernels that depend on both measures; the others depend on the keys alone.
+CROSS_KERNELS: dict[str, Callable[[Parameters, Matrix, Sides], Matrix]] = {
     "sinkhorn": sinkhorn_across,
     "esp": esp_across,
     "esp-soft": esp_soft_across,
@@ -247,9 +247,9 @@ ACROSS: dict[str, Callable[[Parameters, Matrix, Sides], Matrix]] = {
 
 
 def velocity_across(name: str, p: Parameters, x: Matrix, sides: Sides) -> Matrix:
-    """Velocities at `x` of queries that look at keys, under the variant `name`."""
-    if name in ACROSS:
-        kernel = ACROSS[name](p, x, sides)
+    """Velocities at `x` of queries that attend to keys, under the variant `name`."""
+    if name in CROSS_KERNELS:
+        kernel = CROSS_KERNELS[name](p, x, sides)
     else:
         kernel = KERNELS[name](p, x, sides.y, sides.w)
     return (kernel * sides.w[None, :]) @ sides.y @ p.V.T
@@ -267,37 +267,39 @@ def masked_velocity(
     w: Vector,
     sees: Matrix,
 ) -> Matrix:
-    """Each token under the measure restricted to what it sees, renormalised."""
+    """Velocities under the measure restricted to visible tokens, renormalised."""
     rows = []
     for i in range(len(y)):
-        seen = sees[i]
-        if not np.any(w[seen] > 0):
+        visible = sees[i]
+        if not np.any(w[visible] > 0):
             rows.append(np.zeros(y.shape[1]))
             continue
-        part = w[seen] / np.sum(w[seen]) * np.sum(w)
-        rows.append(velocity(name, p, y[i : i + 1], y[seen], part)[0])
+        part = w[visible] / np.sum(w[visible]) * np.sum(w)
+        rows.append(velocity(name, p, y[i : i + 1], y[visible], part)[0])
     return np.array(rows)
 
 
 def gaussian_linear(
     name: str, p: Parameters, Sigma: Matrix, alpha: Vector
 ) -> tuple[Matrix, Vector]:
-    """$(L, b)$ of the barycentre after $V$, with inverses wherever a paper has them.
+    """$(L, b)$ of the barycentre times $V$, with inverses where the papers have them.
 
     For nonsingular `Sigma` and `A`. Sources: castin2025, Lemmas 4.1 and 4.14, and eq.
     (4.3) corrected as ERRATA C10 says; ERRATA N2 for `esp`.
     """
-    L, b = CLOSED[name](p, Sigma, alpha)
+    L, b = AFFINE_FORMS[name](p, Sigma, alpha)
     return p.V @ L, p.V @ b
 
 
-def of_l2(p: Parameters, Sigma: Matrix, alpha: Vector) -> tuple[Matrix, Vector]:
+def affine_l2(p: Parameters, Sigma: Matrix, alpha: Vector) -> tuple[Matrix, Vector]:
     inverse = np.linalg.inv(Sigma)
     tilted = np.linalg.inv(inverse + 2 * p.K.T @ p.K / p.epsilon)
     return 2 * tilted @ p.K.T @ p.Q / p.epsilon, tilted @ inverse @ alpha
 
 
-def of_sinkhorn(p: Parameters, Sigma: Matrix, alpha: Vector) -> tuple[Matrix, Vector]:
+def affine_sinkhorn(
+    p: Parameters, Sigma: Matrix, alpha: Vector
+) -> tuple[Matrix, Vector]:
     A, root = p.K.T @ p.Q / p.epsilon, square_root(Sigma)
     middle = square_root(np.eye(len(A)) / 4 + root @ A.T @ Sigma @ A @ root)
     C = root @ middle @ np.linalg.inv(root) - np.eye(len(A)) / 2
@@ -305,7 +307,7 @@ def of_sinkhorn(p: Parameters, Sigma: Matrix, alpha: Vector) -> tuple[Matrix, Ve
     return L, alpha / p.epsilon - L @ alpha
 
 
-def of_esp(p: Parameters, Sigma: Matrix, alpha: Vector) -> tuple[Matrix, Vector]:
+def affine_esp(p: Parameters, Sigma: Matrix, alpha: Vector) -> tuple[Matrix, Vector]:
     L = np.zeros_like(Sigma)
     for q, k in zip(p.Q, p.K, strict=True):  # along the axes
         L += np.outer(Sigma @ k, q) / np.sqrt((q @ Sigma @ q) * (k @ Sigma @ k))
@@ -313,7 +315,9 @@ def of_esp(p: Parameters, Sigma: Matrix, alpha: Vector) -> tuple[Matrix, Vector]
     return L, alpha - L @ alpha
 
 
-def of_esp_soft(p: Parameters, Sigma: Matrix, alpha: Vector) -> tuple[Matrix, Vector]:
+def affine_esp_soft(
+    p: Parameters, Sigma: Matrix, alpha: Vector
+) -> tuple[Matrix, Vector]:
     """At temperature 1: kernels of variance 1/2."""
     L = np.zeros_like(Sigma)
     for q, k in zip(p.Q, p.K, strict=True):
@@ -325,14 +329,14 @@ def of_esp_soft(p: Parameters, Sigma: Matrix, alpha: Vector) -> tuple[Matrix, Ve
     return L, alpha - L @ alpha
 
 
-Closed = Callable[[Parameters, Matrix, Vector], tuple[Matrix, Vector]]
-CLOSED: dict[str, Closed] = {
+AffineForm = Callable[[Parameters, Matrix, Vector], tuple[Matrix, Vector]]
+AFFINE_FORMS: dict[str, AffineForm] = {
     "softmax": lambda p, S, alpha: (S @ p.K.T @ p.Q / p.epsilon, alpha),
-    "l2": of_l2,
-    "sinkhorn": of_sinkhorn,
+    "l2": affine_l2,
+    "sinkhorn": affine_sinkhorn,
     "differential": lambda p, S, alpha: (S @ p.K.T @ p.Q / p.epsilon, alpha / 2),
-    "esp": of_esp,
-    "esp-soft": of_esp_soft,
+    "esp": affine_esp,
+    "esp-soft": affine_esp_soft,
     "linear": lambda p, S, alpha: (
         (S + np.outer(alpha, alpha)) @ p.K.T @ p.Q / p.epsilon,
         0 * alpha,

@@ -1,8 +1,8 @@
-"""Every kind of run, many times on a busy machine: the same bytes each time.
+"""Repeatability of every kind of run on a busy machine, byte for byte.
 
 `python tests/repeatability.py --count 50 --busy 4` prints a line of JSON for each kind.
-Memory that a process is given is filled with another byte in each run, so that numbers
-read from where nobody wrote differ; processes that compute beside it move the threads.
+New memory is filled with another byte in each run, so that reads of uninitialised
+memory show; busy processes disturb the scheduling of threads.
 """
 
 import argparse
@@ -34,11 +34,11 @@ KINDS = {
 PATIENCE = 600  # seconds, after which a run hangs
 
 
-def stored(arguments: str, folder: Path, fill: int) -> str:
-    """The digest of what one run stores, in a process of its own.
+def stored_digest(arguments: str, folder: Path, fill: int) -> str:
+    """The digest of a stored run, computed in its own process.
 
     Raises:
-        CalledProcessError: unless it ended well.
+        CalledProcessError: unless the run succeeds.
     """
     path = folder / "run.zarr"
     command = [sys.executable, "-m", "meanfield", "simulate", *arguments.split()]
@@ -58,12 +58,12 @@ def stored(arguments: str, folder: Path, fill: int) -> str:
     return digest.hexdigest()
 
 
-def differing(arguments: str, fills: list[int]) -> dict[str, int]:
-    """How often runs stored what, by digest: one entry if all are the same."""
+def count_digests(arguments: str, fills: list[int]) -> dict[str, int]:
+    """Counts of digests over repeated runs: one entry if all are equal."""
     counts: dict[str, int] = {}
     for fill in fills:
         with tempfile.TemporaryDirectory() as folder:
-            digest = stored(arguments, Path(folder), fill)
+            digest = stored_digest(arguments, Path(folder), fill)
         counts[digest] = counts.get(digest, 0) + 1
     return counts
 
@@ -74,25 +74,31 @@ def _compute() -> None:
 
 
 def main() -> int:
-    """Runs all kinds, and counts the runs that differ from the most of their kind."""
+    """Runs all kinds, and counts runs that differ from the majority of their kind."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--count", type=int, default=50, help="runs of each kind")
     parser.add_argument("--busy", type=int, default=4, help="processes beside them")
     parser.add_argument("--kind", choices=KINDS, action="append", help="all if none")
-    given = parser.parse_args()
+    options = parser.parse_args()
     beside = [
-        multiprocessing.Process(target=_compute, daemon=True) for _ in range(given.busy)
+        multiprocessing.Process(target=_compute, daemon=True)
+        for _ in range(options.busy)
     ]
     for process in beside:
         process.start()
     different = 0
-    for kind in given.kind or KINDS:
-        begun = time.perf_counter()
-        fills = [(37 * run) % 256 for run in range(given.count)]
-        counts = differing(KINDS[kind], fills)
-        different += given.count - max(counts.values())
-        seconds = round(time.perf_counter() - begun, 1)
-        line = {"kind": kind, "runs": given.count, "stored": counts, "seconds": seconds}
+    for kind in options.kind or KINDS:
+        start_time = time.perf_counter()
+        fills = [(37 * run) % 256 for run in range(options.count)]
+        counts = count_digests(KINDS[kind], fills)
+        different += options.count - max(counts.values())
+        seconds = round(time.perf_counter() - start_time, 1)
+        line = {
+            "kind": kind,
+            "runs": options.count,
+            "stored": counts,
+            "seconds": seconds,
+        }
         sys.stdout.write(json.dumps(line) + "\n")
         sys.stdout.flush()
     return 1 if different else 0

@@ -1,4 +1,4 @@
-"""The scripts of a report in Node: what a browser would compute, without a page."""
+"""Scripts of a report run in Node, without a page."""
 
 import json
 import shutil
@@ -26,8 +26,8 @@ SCRIPTS = (
 )
 
 
-def computed(expression: str, value: object) -> Any:
-    """What an expression makes of `scene`, a value whose arrays are unpacked."""
+def evaluate_js(expression: str, value: object) -> Any:
+    """The value of an expression of `scene`, a value whose arrays are unpacked."""
     assert NODE is not None
     text = script(*SCRIPTS)
     rest = (
@@ -35,7 +35,7 @@ def computed(expression: str, value: object) -> Any:
         "require('fs').readFileSync(0, 'utf8')));\n"
         f"process.stdout.write(JSON.stringify({expression})); }})();"
     )
-    done = subprocess.run(
+    result = subprocess.run(
         [NODE, "-e", text + rest],
         input=json.dumps(value),
         capture_output=True,
@@ -43,5 +43,5 @@ def computed(expression: str, value: object) -> Any:
         timeout=60,
         check=False,
     )
-    assert done.returncode == 0, done.stderr[-2000:]
-    return json.loads(done.stdout)
+    assert result.returncode == 0, result.stderr[-2000:]
+    return json.loads(result.stdout)

@@ -1,9 +1,9 @@
-"""How large a report of many tokens is, how soon it draws, and how fast it plays.
+"""Size, first drawing and playback speed of a report of many tokens.
 
-`python tests/report_speed.py [TOKENS] [FRAMES] [DIMENSION]` makes the page of a flow of
-so many tokens, by default 10 000 at 200 times in the plane, opens it in Chromium and
-prints what was measured. The tokens turn, drift and gather around twelve places, under
-a little noise, so that no frame is like the one before.
+`python tests/report_speed.py [TOKENS] [FRAMES] [DIMENSION]` makes the page of a flow,
+by default of 10 000 tokens at 200 times in the plane, opens it in Chromium and prints
+the measurements. The tokens rotate, drift and gather around twelve places, with a
+little noise, so that all frames differ.
 """
 
 import sys
@@ -18,7 +18,7 @@ from plotting_data import points
 from meanfield.pages.report import Page
 from meanfield.pages.report._run import run_scene
 
-PLAYED = """new Promise((end) => {
+PLAYBACK_SCRIPT = """new Promise((end) => {
   const gaps = [];
   let last = performance.now();
   player.speed = 0.5;
@@ -31,7 +31,7 @@ PLAYED = """new Promise((end) => {
   };
   requestAnimationFrame(note);
 })"""
-PAINTED = """(() => {
+PAINT_SCRIPT = """(() => {
   const start = performance.now();
   for (let i = 0; i < 60; i++) goTo(((i + 0.5) * (frames() - 1)) / 60);
   return (performance.now() - start) / 60;
@@ -39,7 +39,7 @@ PAINTED = """(() => {
 
 
 def flow(tokens: int, frames: int, d: int) -> np.ndarray:
-    """States (time, token, coord)."""
+    """States as an array (time, token, coord)."""
     rng = np.random.default_rng(0)
     t = np.linspace(0, 1, frames)[:, None, None]
     start, goal = rng.normal(size=(2, tokens, d))
@@ -54,7 +54,7 @@ def flow(tokens: int, frames: int, d: int) -> np.ndarray:
 
 
 def main(tokens: int = 10_000, frames: int = 200, d: int = 2) -> None:
-    """Measures and prints."""
+    """Measures, and prints the results."""
     dataset = points(flow(tokens, frames, d))
     start = time.perf_counter()
     scene = run_scene(dataset, lambda count, total: None)
@@ -63,26 +63,26 @@ def main(tokens: int = 10_000, frames: int = 200, d: int = 2) -> None:
     if PROGRAM is None:
         lines.append("no Chromium on the PATH: nothing was played")
     else:
-        lines += played(page)
+        lines += playback_speed(page)
     sys.stdout.write("\n".join(lines) + "\n")
 
 
-def played(page: str) -> list[str]:
-    """What Chromium makes of it, at 1280 × 900, drawn without a graphics card."""
+def playback_speed(page: str) -> list[str]:
+    """Playback speed in Chromium, at 1280 × 900, without a graphics card."""
     with tempfile.TemporaryDirectory() as name, Browser(Path(name)) as browser:
         file = Path(name) / "speed.html"
         file.write_text(page, encoding="utf-8")
         browser.size(1280, 900)
         browser.open(file.as_uri())
         mark = "performance.getEntriesByName('first picture')[0].startTime"
-        first, gaps = browser.value(mark), browser.value(PLAYED)
-        painted = browser.value(PAINTED)
+        first, gaps = browser.value(mark), browser.value(PLAYBACK_SCRIPT)
+        paints = browser.value(PAINT_SCRIPT)
     middle, worst = gaps[len(gaps) // 2], gaps[int(0.95 * len(gaps))]
     return [
         f"first picture after {first:.0f} ms",
         f"{1000 * len(gaps) / sum(gaps):.0f} frames a second while it plays: median "
         f"{middle:.1f} ms, 95 % within {worst:.1f} ms",
-        f"{painted:.1f} ms to draw a moment: stage, cone and curves",
+        f"{paints:.1f} ms to draw a moment: stage, cone and curves",
     ]
 
 

@@ -11,24 +11,26 @@ from numpy.random import Generator
 from meanfield.storage import Ending, RunStore
 
 SPEC = {"attention": "softmax", "A": -1.0, "V": 1.0, "n": 30, "d": 2, "t": 2.0}
-NONE: Mapping[str, Any] = MappingProxyType({})
-FINISHED = Ending("finished", "the last time was reached", 2.0)
+NO_ATTRS: Mapping[str, Any] = MappingProxyType({})
+FINISHED_ENDING = Ending("finished", "the last time was reached", 2.0)
 
 
-def moving(rng: Generator, n: int = 30, frames: int = 9, d: int = 2) -> np.ndarray:
-    """Tokens that gather on their mean and turn: (time, n, d)."""
+def moving_tokens(
+    rng: Generator, n: int = 30, frames: int = 9, d: int = 2
+) -> np.ndarray:
+    """Tokens that contract to their mean and rotate: (time, n, d)."""
     t = np.linspace(0, 2, frames)[:, None, None]
     x = 0.4 + rng.normal(size=(n, d)) * np.exp(-t)
     return np.concatenate([x[..., :1] + 0.2 * np.sin(3 * t), x[..., 1:]], axis=-1)
 
 
-def stored(
+def unfinished_run(
     path: Path,
     x: np.ndarray,
     spec: Mapping[str, Any] | None = None,
-    more: Mapping[str, Any] = NONE,
+    more: Mapping[str, Any] = NO_ATTRS,
 ) -> RunStore:
-    """A run that has not ended, with all its frames but the last three."""
+    """An unfinished run without its last three frames."""
     n, d = x.shape[1:]
     keys = {**SPEC, "n": n, "d": d} if spec is None else dict(spec)
     attrs = {"spec": keys, "kind": "points", "dtype": "float64"}
@@ -40,22 +42,22 @@ def stored(
     return store
 
 
-def finished(
+def finished_run(
     path: Path,
     x: np.ndarray,
     spec: Mapping[str, Any] | None = None,
-    more: Mapping[str, Any] = NONE,
+    more: Mapping[str, Any] = NO_ATTRS,
 ) -> Path:
-    """The same, to its end."""
-    store = stored(path, x, spec, more)
-    go_on(store, x)
+    """A finished run."""
+    store = unfinished_run(path, x, spec, more)
+    finish_run(store, x)
     store.close()
     return path
 
 
-def go_on(store: RunStore, x: np.ndarray) -> None:
-    """The last three frames, and the ending."""
-    _append(store, x, slice(len(x) - 3, len(x)), FINISHED)
+def finish_run(store: RunStore, x: np.ndarray) -> None:
+    """Appends the last three frames and the ending."""
+    _append(store, x, slice(len(x) - 3, len(x)), FINISHED_ENDING)
 
 
 def _append(store: RunStore, x: np.ndarray, part: slice, end: Ending | None) -> None:

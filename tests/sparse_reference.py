@@ -1,8 +1,8 @@
 """Sparse Sinkhorn attention in NumPy, with dense matrices of all tokens.
 
 Written from the mathematics alone. A sequence is padded to blocks of one length, the
-matrix that sorts blocks acts on all tokens as a Kronecker product, and what a query
-does not see has a score of minus infinity.
+matrix that sorts blocks acts on all tokens as a Kronecker product, and scores that a
+query does not see are minus infinity.
 """
 
 from dataclasses import dataclass
@@ -45,35 +45,37 @@ class Sequence:
         return sums_before(self.weights[:, None] * self.states, self.length)
 
 
-def local_weights(p: Parameters, own: Sequence, R: Matrix, causal: bool) -> Matrix:
-    """What each token gives to each, out of the places of its own block."""
-    n, b = len(own.x), own.length
+def local_weights(p: Parameters, sequence: Sequence, R: Matrix, causal: bool) -> Matrix:
+    """The attention matrix within the blocks of each query."""
+    n, b = len(sequence.x), sequence.length
     whole = np.kron(R, np.eye(b))
-    mass = whole @ own.weights
-    mix = whole * own.weights[None, :] / np.where(mass > 0, mass, 1)[:, None]
-    psi = mix @ own.states
+    mass = whole @ sequence.weights
+    mix = whole * sequence.weights[None, :] / np.where(mass > 0, mass, 1)[:, None]
+    psi = mix @ sequence.states
     rows = np.zeros((n, len(mass)))
     for i in range(n):
         S = np.full(len(mass), -np.inf)
         for j in range(len(mass)):
-            alike = i // b == j // b and j < n and mass[j] > 0
-            if alike and (j <= i or not causal):
-                key = p.K @ (psi[j] + own.states[j])
-                S[j] = (p.Q @ own.x[i]) @ key / p.epsilon + np.log(mass[j])
+            is_same_block = i // b == j // b and j < n and mass[j] > 0
+            if is_same_block and (j <= i or not causal):
+                key = p.K @ (psi[j] + sequence.states[j])
+                S[j] = (p.Q @ sequence.x[i]) @ key / p.epsilon + np.log(mass[j])
         if np.any(np.isfinite(S)):
             e = np.exp(S - S.max())
             rows[i] = e / e.sum()
     return (rows @ mix)[:, :n]
 
 
-def cut_weights(p: Parameters, own: Sequence, R: Matrix, budget: int) -> Matrix:
-    """What each token gives to each, out of the first sorted blocks."""
-    n, b = len(own.x), own.length
+def cut_weights(p: Parameters, sequence: Sequence, R: Matrix, budget: int) -> Matrix:
+    """The attention matrix over the first sorted blocks."""
+    n, b = len(sequence.x), sequence.length
     whole = np.kron(R, np.eye(b))[: budget * b]
-    mass = whole @ own.weights
-    kept = mass > 0
-    mix = whole[kept] * own.weights[None, :] / mass[kept][:, None]
-    S = own.x @ p.Q.T @ (mix @ own.states @ p.K.T).T / p.epsilon + np.log(mass[kept])
+    mass = whole @ sequence.weights
+    has_mass = mass > 0
+    mix = whole[has_mass] * sequence.weights[None, :] / mass[has_mass][:, None]
+    S = sequence.x @ p.Q.T @ (mix @ sequence.states @ p.K.T).T / p.epsilon + np.log(
+        mass[has_mass]
+    )
     e = np.exp(S - S.max(axis=1, keepdims=True))
     return (e / e.sum(axis=1, keepdims=True) @ mix)[:, :n]
 

@@ -1,4 +1,4 @@
-"""Reports of made-up verifications with every case a page must show, and a reader."""
+"""Synthetic verification reports with every case of a page, and a parser."""
 
 import math
 from html.parser import HTMLParser
@@ -34,8 +34,8 @@ def ascent(steps: int = 150, top: float = 0.98) -> Record:
 
 
 def check(label: str, observed: float | None, **changes: Any) -> Record:
-    """A check of an identity that holds if it is below its tolerance."""
-    made = {
+    """A check of an identity that holds below its tolerance."""
+    record = {
         "label": label,
         "observed": observed,
         "relation": "<=",
@@ -45,27 +45,27 @@ def check(label: str, observed: float | None, **changes: Any) -> Record:
         "tightness": None,
         "evidence": None,
     }
-    made |= changes
+    record |= changes
     number = observed if observed is not None else math.nan
     excess = {
-        "<=": number - made["bound"],
-        ">=": made["bound"] - number,
-        "=": abs(number - made["bound"]),
-    }[made["relation"]]
+        "<=": number - record["bound"],
+        ">=": record["bound"] - number,
+        "=": abs(number - record["bound"]),
+    }[record["relation"]]
     return {
-        "holds": excess <= made["tolerance"],
-        "is_violated": excess >= 10 * made["tolerance"] and excess > 0,
-    } | made
+        "holds": excess <= record["tolerance"],
+        "is_violated": excess >= 10 * record["tolerance"] and excess > 0,
+    } | record
 
 
 def trial(role: str, *checks: Record, error: str = "") -> Record:
     name = "holds" if role in ("statement", "corrected") else "is_violated"
-    good = bool(checks) and all(each[name] for each in checks)
+    good = bool(checks) and all(check[name] for check in checks)
     return {"role": role, "has_passed": good, "error": error, "checks": list(checks)}
 
 
 def statement(id: str, *trials: Record, **changes: Any) -> Record:  # noqa: A002
-    made = {
+    record = {
         "id": id,
         "aliases": [],
         "paper": id.split(":")[0],
@@ -83,9 +83,9 @@ def statement(id: str, *trials: Record, **changes: Any) -> Record:  # noqa: A002
         "counterexample": "",
         "seconds": 1.25,
         "trials": list(trials),
-        "has_passed": bool(trials) and all(each["has_passed"] for each in trials),
+        "has_passed": bool(trials) and all(trial["has_passed"] for trial in trials),
     }
-    return made | changes
+    return record | changes
 
 
 def report(*statements: Record, **changes: Any) -> Record:
@@ -94,7 +94,7 @@ def report(*statements: Record, **changes: Any) -> Record:
         "size": "quick",
         "seed": 0,
         "dtype": "float64",
-        "has_passed": all(each["has_passed"] for each in statements),
+        "has_passed": all(statement["has_passed"] for statement in statements),
         "statements": list(statements),
     } | changes
 
@@ -112,28 +112,28 @@ def identity(id: str = "castin2025:lemma-4.1", **changes: Any) -> Record:  # noq
 
 
 def order(id: str = "castin2025:sec-2.2-expansion", **changes: Any) -> Record:  # noqa: A002
-    what: Record = {"relation": "=", "tolerance": 0.095, "why": "95 % interval"}
+    fields: Record = {"relation": "=", "tolerance": 0.095, "why": "95 % interval"}
     return statement(
         id,
         trial(
             "statement",
-            check("order in ε", 2.0, bound=2.0, evidence=fit(2.0), **what),
+            check("order in ε", 2.0, bound=2.0, evidence=fit(2.0), **fields),
         ),
         trial(
             "control",
-            check("order in ε", 0.998, bound=2.0, evidence=fit(0.998), **what),
+            check("order in ε", 0.998, bound=2.0, evidence=fit(0.998), **fields),
         ),
         **changes,
     )
 
 
 def inequality(id: str = "castin2025:lemma-b.7", **changes: Any) -> Record:  # noqa: A002
-    what: Record = {"bound": 1.0, "tolerance": 1e-9, "why": "rounding of the ratio"}
+    fields: Record = {"bound": 1.0, "tolerance": 1e-9, "why": "rounding of the ratio"}
     return statement(
         id,
         trial(
             "statement",
-            check("largest ratio", 0.98, tightness=0.98, evidence=ascent(), **what),
+            check("largest ratio", 0.98, tightness=0.98, evidence=ascent(), **fields),
         ),
         trial(
             "control",
@@ -142,7 +142,7 @@ def inequality(id: str = "castin2025:lemma-b.7", **changes: Any) -> Record:  # n
                 1.62,
                 tightness=1.62,
                 evidence=ascent(400, 1.62),
-                **what,
+                **fields,
             ),
         ),
         **changes,
@@ -169,8 +169,8 @@ def erratum(id: str = "castin2025:prop-4.15", **changes: Any) -> Record:  # noqa
     )
 
 
-def broken(id: str = "sander2022:thm-1", **changes: Any) -> Record:  # noqa: A002
-    """The trial of the claim raised, and the control is not finite."""
+def failing_statement(id: str = "sander2022:thm-1", **changes: Any) -> Record:  # noqa: A002
+    """A statement whose claim raised, and whose control is not finite."""
     return statement(
         id,
         trial("statement", error="ValueError: shapes <2> & $3 do not agree"),
@@ -180,12 +180,12 @@ def broken(id: str = "sander2022:thm-1", **changes: Any) -> Record:  # noqa: A00
     )
 
 
-def whole() -> Record:
-    return report(identity(), order(), inequality(), erratum(), broken())
+def full_report() -> Record:
+    return report(identity(), order(), inequality(), erratum(), failing_statement())
 
 
 class Outline(HTMLParser):
-    """Tags with their attributes, each with the text directly behind it."""
+    """Tags with their attributes, each with the text directly after it."""
 
     def __init__(self, page: str) -> None:
         super().__init__()
@@ -202,9 +202,9 @@ class Outline(HTMLParser):
         self.texts.append((self.tags[-1][0] if self.tags else "", data))
 
     def values(self, name: str) -> list[str]:
-        """Of an attribute, wherever it stands."""
+        """All values of an attribute."""
         return [attrs[name] or "" for _, attrs in self.tags if name in attrs]
 
     def text(self, *tags: str) -> str:
-        """All of it, or what follows these tags."""
+        """All text, or the text directly after these tags."""
         return "".join(data for tag, data in self.texts if not tags or tag in tags)

@@ -1,4 +1,4 @@
-"""A run that is written, by this process or another, and what it left."""
+"""A run written by this process or another, and checks of the result."""
 
 import json
 import os
@@ -12,7 +12,9 @@ from meanfield.storage import Ending, RunStore
 
 N, D = 5, 3
 SEGMENTS, LENGTH = 12, 4
-FINISHED = Ending("finished", "The last time was reached.", float(SEGMENTS * LENGTH))
+FINISHED_ENDING = Ending(
+    "finished", "The last time was reached.", float(SEGMENTS * LENGTH)
+)
 ATTRS = {"spec": {"attention": "softmax", "seed": 0}, "dtype": "float64"}
 Frames = dict[str, np.ndarray]
 
@@ -23,7 +25,7 @@ def initial_frame() -> Frames:
 
 
 def next_frame(frame: Frames) -> Frames:
-    """A chaotic map: one wrong bit in a resumed state shows in all later frames."""
+    """A chaotic map: one wrong bit in a resumed state changes all later frames."""
     return {"time": frame["time"] + 1.0, "x": 3.9 * frame["x"] * (1.0 - frame["x"])}
 
 
@@ -32,7 +34,9 @@ def segment_after(frame: Frames) -> Frames:
     for _ in range(LENGTH):
         frame = next_frame(frame)
         frames.append(frame)
-    return {name: np.stack([each[name] for each in frames]) for name in frame}
+    return {
+        name: np.stack([frame_part[name] for frame_part in frames]) for name in frame
+    }
 
 
 def new_store(path: Path) -> RunStore:
@@ -41,21 +45,21 @@ def new_store(path: Path) -> RunStore:
 
 
 def write(path: Path) -> None:
-    """The run, begun or gone on with; prints a line when it is about to append."""
+    """Writes or resumes the run; prints a line before each append."""
     store = RunStore.open(path) if path.exists() else new_store(path)
     with store:
         while store.frames < SEGMENTS * LENGTH:
             frame = store.last_frame() if store.frames else initial_frame()
-            frames, done = segment_after(frame), store.frames + LENGTH
-            ended = FINISHED if done == SEGMENTS * LENGTH else None
+            frames, result = segment_after(frame), store.frames + LENGTH
+            ending = FINISHED_ENDING if result == SEGMENTS * LENGTH else None
             sys.stdout.write("appending\n")
             sys.stdout.flush()
-            store.append(frames, {"next": done}, ended)
+            store.append(frames, {"next": result}, ending)
 
 
 def writer(path: Path, *commands: str) -> subprocess.Popen[str]:
-    """Another process that runs `commands`, then `write(path)`."""
-    here = Path(__file__).parent
+    """A process that runs `commands`, then `write(path)`."""
+    folder = Path(__file__).parent
     code = "; ".join(
         (
             "import os, signal, time; from storage_run import *",
@@ -63,7 +67,7 @@ def writer(path: Path, *commands: str) -> subprocess.Popen[str]:
             f"write(Path({str(path)!r}))",
         )
     )
-    paths = [str(here), str(here.parent), os.environ.get("PYTHONPATH", "")]
+    paths = [str(folder), str(folder.parent), os.environ.get("PYTHONPATH", "")]
     return subprocess.Popen(
         [sys.executable, "-W", "error", "-c", code],
         stdout=subprocess.PIPE,
@@ -81,12 +85,12 @@ def data_files(path: Path) -> dict[str, bytes]:
     }
 
 
-def committed(path: Path) -> dict[str, object]:
+def committed_record(path: Path) -> dict[str, object]:
     record = json.loads((path / "commit.json").read_bytes())
     return {key: record[key] for key in record if key not in ("created", "checksum")}
 
 
-def same_bytes(left: np.ndarray, right: np.ndarray) -> bool:
+def has_same_bytes(left: np.ndarray, right: np.ndarray) -> bool:
     return (left.dtype, left.shape, left.tobytes()) == (
         right.dtype,
         right.shape,
@@ -95,15 +99,15 @@ def same_bytes(left: np.ndarray, right: np.ndarray) -> bool:
 
 
 def assert_prefix(path: Path, truth: Path) -> None:
-    """What is committed is sound, and is what the whole run begins with."""
+    """The committed part is undamaged, and a prefix of the full run."""
     store, whole = RunStore.open(path), RunStore.open(truth).dataset()
     store.check()
     expected = whole.isel(time=slice(store.frames))
     for name, variable in store.dataset().variables.items():
-        if variable.dims:  # the scalars tell of the ending
-            assert same_bytes(variable.values, expected[name].values), name
+        if variable.dims:  # the scalars depend on the ending
+            assert has_same_bytes(variable.values, expected[name].values), name
 
 
 def assert_same_run(path: Path, truth: Path) -> None:
     assert data_files(path) == data_files(truth)
-    assert committed(path) == committed(truth)
+    assert committed_record(path) == committed_record(truth)

@@ -1,4 +1,4 @@
-"""Tables of numbers from outside: what is read, and what is refused in one line."""
+"""Tables of numbers from files: what is read, and what is rejected in one line."""
 
 from pathlib import Path
 
@@ -73,25 +73,25 @@ def test_a_table_is_read(text: str, rows: list, tmp_path: Path) -> None:
         ("1,2\n3,nan\n", r"entry at \[1, 1\], counted from 0, that is not finite"),
     ],
 )
-def test_an_odd_table_is_refused_where_it_is_odd(
+def test_a_malformed_table_is_rejected_with_its_line(
     text: str, words: str, tmp_path: Path
 ) -> None:
     path = tmp_path / "t.csv"
     path.write_text(text)
-    with pytest.raises(InputFileError, match=words) as caught:
+    with pytest.raises(InputFileError, match=words) as error_info:
         read_array(path)
-    assert "\n" not in str(caught.value)
+    assert "\n" not in str(error_info.value)
 
 
-def test_a_table_in_utf_16_is_refused_by_name(tmp_path: Path) -> None:
-    """Windows PowerShell writes one by `>`."""
+def test_a_table_in_utf_16_is_rejected_by_name(tmp_path: Path) -> None:
+    """`>` in Windows PowerShell writes UTF-16."""
     (tmp_path / "t.csv").write_text("1,2\n", encoding="utf-16")
     with pytest.raises(InputFileError, match=r"t.csv` is no text in UTF-8; save it"):
         read_array(tmp_path / "t.csv")
 
 
-def test_a_table_of_ones_own_run_is_no_cloud(tmp_path: Path) -> None:
-    """Each of the names that `export` and `pandas` give to what is no coordinate."""
+def test_a_table_exported_from_a_run_is_rejected_as_a_cloud(tmp_path: Path) -> None:
+    """Rejects each column name that `export` and `pandas` give to other columns."""
     for name in ("weight", "mass", "run", "layer", "position", "id", "level_0"):
         (tmp_path / "t.csv").write_text(f"x,{name}\n1.5,0.5\n")
         with pytest.raises(InputFileError, match=f"`{name}` would be read"):

@@ -6,11 +6,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from attention_cases import (
-    biased,
+    biased_score,
     eager_velocities,
     every_variant,
     ulps,
-    unordered,
+    unordered_variants,
     velocities,
 )
 from helpers import (
@@ -33,7 +33,9 @@ from meanfield.tokens import Tokens
 
 @every_variant
 @pytest.mark.parametrize("kind", list(CASES))
-def test_velocity_is_the_definition(name: str, kind: str, rng: np.random.Generator):
+def test_velocity_matches_the_definition(
+    name: str, kind: str, rng: np.random.Generator
+):
     c = CASES[kind](rng)
     v = velocities(c.attention(name), c.points(), c.queries())
     expected = velocity(name, c.p, c.probes, c.x, c.w)
@@ -47,59 +49,61 @@ def test_velocity_in_single_precision(name: str, rng: np.random.Generator):
     expected = velocity(name, c.p, c.probes, c.x, c.w)
     assert v.dtype == jnp.float32
     # A rounding of a score of size s is a relative error s of a weight; s < 10 here.
-    allowed = (
+    tolerance = (
         3 * float(np.finfo(np.float32).eps) ** (-1 / 3) if name == "sinkhorn" else 30
     )
-    assert_close(v, expected.astype(np.float32), ulps=allowed, scale=1.0)
+    assert_close(v, expected.astype(np.float32), ulps=tolerance, scale=1.0)
 
 
 @every_variant
 def test_tokens_are_exchangeable(name: str, rng: np.random.Generator):
     c = case(rng)
     order = rng.permutation(len(c.x))
-    shuffled = Case(c.p, c.x[order], c.w[order], c.probes)
+    permuted = Case(c.p, c.x[order], c.w[order], c.probes)
     attention = c.attention(name)
     v = velocities(attention, c.points(), c.queries())
-    w = velocities(attention, shuffled.points(), c.queries())
+    w = velocities(attention, permuted.points(), c.queries())
     assert_close(w, v, ulps=ulps(name))
 
 
-def turned(c: Case, R: np.ndarray) -> Case:
+def rotate_case(c: Case, R: np.ndarray) -> Case:
     p = Parameters(c.p.Q @ R.T, c.p.K @ R.T, R @ c.p.V @ R.T, c.p.epsilon)
     return Case(p, c.x @ R.T, c.w, c.probes @ R.T)
 
 
-def shifted(c: Case, by: np.ndarray) -> Case:
+def shift_case(c: Case, by: np.ndarray) -> Case:
     return Case(c.p, c.x + by, c.w, c.probes + by)
 
 
 def symmetry_gap(
     name: str, symmetry: str, rng: np.random.Generator, **options: object
 ) -> float:
-    """How far a barycentre is from commuting with `symmetry`; of order one if it is."""
+    """How far a barycentre is from commuting with `symmetry`; 0 if it does."""
     c = case(rng)
     identity = Parameters(c.p.Q, c.p.K, np.eye(3), c.p.epsilon)
     c = Case(identity, c.x, c.w, c.probes)
-    of = lambda c: velocities(c.attention(name, **options), c.points(), c.queries())
-    v = of(c)
+    compute = lambda c: velocities(
+        c.attention(name, **options), c.points(), c.queries()
+    )
+    v = compute(c)
     if symmetry == "permutation":
         order = rng.permutation(len(c.x))
-        other, expected = Case(c.p, c.x[order], c.w[order], c.probes), v
+        transformed, expected = Case(c.p, c.x[order], c.w[order], c.probes), v
     elif symmetry == "orthogonal":
         R = orthogonal(rng, 3)
-        other, expected = turned(c, R), v @ R.T
+        transformed, expected = rotate_case(c, R), v @ R.T
     else:
         by = np.array([0.5, -1.0, 2.0])
         # The value carries 1/epsilon where the literature puts it there.
         weight = c.attention(name).value[0, 0]
-        other, expected = shifted(c, by), v + weight * by[None, :]
-    w = of(other)
+        transformed, expected = shift_case(c, by), v + weight * by[None, :]
+    w = compute(transformed)
     return float(jnp.max(jnp.abs(w - expected)) / jnp.max(jnp.abs(v)))
 
 
 @every_variant
 @pytest.mark.parametrize("symmetry", ["permutation", "orthogonal", "translation"])
-def test_symmetries_are_those_declared(
+def test_symmetries_match_the_declared_ones(
     name: str, symmetry: str, rng: np.random.Generator
 ):
     gap = symmetry_gap(name, symmetry, rng)
@@ -112,10 +116,10 @@ def test_symmetries_are_those_declared(
 @pytest.mark.parametrize(
     ("name", "options"), [("esp-soft", {"tau": 1.0}), ("sinkhorn", {"iterations": 1})]
 )
-def test_what_is_declared_is_of_default_options(
+def test_declared_properties_hold_for_default_options(
     name: str, options: dict, rng: np.random.Generator
 ):
-    """As the page of attentions says: others may commute with less."""
+    """Other options may have fewer symmetries, as the page of attentions says."""
     assert "translation" in symmetries[name]
     assert symmetry_gap(name, "translation", rng, **options) > 0.01
 
@@ -129,7 +133,7 @@ def test_what_is_declared_is_of_default_options(
 @every_variant
 @pytest.mark.parametrize("garbage", [0.0, np.nan, np.inf])
 @pytest.mark.parametrize("reduction", [None, Blocked(3)])
-def test_excluded_tokens_do_not_count(
+def test_excluded_tokens_have_no_influence(
     name: str,
     garbage: float,
     reduction: Blocked | None,
@@ -140,11 +144,11 @@ def test_excluded_tokens_do_not_count(
     mu = c.points() if reduction is None else c.points(reduction)
     x = jnp.concatenate([mu.tokens.x, jnp.full((2, c.d), garbage)])
     w = jnp.append(mu.log_weights, jnp.full(2, -jnp.inf))
-    more = Points(Tokens(x, jnp.linspace(0, 1, len(w))), w, mu.reduction)
-    v = velocities(attention, more, c.queries())
+    extended = Points(Tokens(x, jnp.linspace(0, 1, len(w))), w, mu.reduction)
+    v = velocities(attention, extended, c.queries())
     assert_close(v, velocities(attention, mu, c.queries()), ulps=ulps(name))
-    assert_close(more.mean, mu.mean)
-    assert_close(more.covariance, mu.covariance)
+    assert_close(extended.mean, mu.mean)
+    assert_close(extended.covariance, mu.covariance)
 
 
 @pytest.mark.slow_cases("sinkhorn")
@@ -152,32 +156,32 @@ def test_excluded_tokens_do_not_count(
     "name",
     [
         pytest.param(name, marks=pytest.mark.slow) if name.startswith("esp-") else name
-        for name in unordered
+        for name in unordered_variants
     ],
 )
-def test_derivatives_do_not_see_excluded_tokens(name: str, rng: np.random.Generator):
+def test_derivatives_ignore_excluded_tokens(name: str, rng: np.random.Generator):
     c = case(rng)
     attention, mu = c.attention(name), c.points()
     w = jnp.append(mu.log_weights, -jnp.inf)
 
     def total(x: jax.Array, probes: jax.Array) -> jax.Array:
-        more = Points(Tokens(jnp.concatenate([x, jnp.full((1, c.d), jnp.nan)])), w)
-        return jnp.sum(velocities(attention, more, Tokens(probes)) ** 2)
+        extended = Points(Tokens(jnp.concatenate([x, jnp.full((1, c.d), jnp.nan)])), w)
+        return jnp.sum(velocities(attention, extended, Tokens(probes)) ** 2)
 
-    def without(x: jax.Array, probes: jax.Array) -> jax.Array:
-        fewer = Points(Tokens(x), mu.log_weights)
-        return jnp.sum(velocities(attention, fewer, Tokens(probes)) ** 2)
+    def total_without(x: jax.Array, probes: jax.Array) -> jax.Array:
+        without_token = Points(Tokens(x), mu.log_weights)
+        return jnp.sum(velocities(attention, without_token, Tokens(probes)) ** 2)
 
     at = (mu.tokens.x, c.queries().x)
-    slopes = (jax.jit(jax.grad(fn, argnums=(0, 1))) for fn in (total, without))
-    got, expected = (slope(*at) for slope in slopes)
-    for one, other in zip(got, expected, strict=True):
-        assert_close(one, other, ulps=ulps(name, 1000))
+    slopes = (jax.jit(jax.grad(fn, argnums=(0, 1))) for fn in (total, total_without))
+    actual, expected = (slope(*at) for slope in slopes)
+    for derivative, reference in zip(actual, expected, strict=True):
+        assert_close(derivative, reference, ulps=ulps(name, 1000))
 
 
 @every_variant
 @pytest.mark.parametrize("size", [1, 3, 7, 20])
-def test_blocked_is_dense(name: str, size: int, rng: np.random.Generator):
+def test_blocked_sums_equal_dense_sums(name: str, size: int, rng: np.random.Generator):
     c = case(rng)
     attention = c.attention(name)
     dense, blocked = (
@@ -190,15 +194,17 @@ def test_blocked_is_dense(name: str, size: int, rng: np.random.Generator):
 @pytest.mark.parametrize(
     "name",
     [
-        # `test_derivatives_under_vmap_and_blocked` asks the same of its potentials;
+        # `test_derivatives_under_vmap_and_blocked` checks this for potentials;
         # soft sorts have one kind of sum.
         pytest.param(name, marks=pytest.mark.slow)
         if name in ("sinkhorn", "esp-soft", "esp-soft-published")
         else name
-        for name in unordered
+        for name in unordered_variants
     ],
 )
-def test_derivatives_of_blocked_are_those_of_dense(name: str, rng: np.random.Generator):
+def test_derivatives_of_blocked_sums_equal_dense_ones(
+    name: str, rng: np.random.Generator
+):
     c = case(rng)
     attention = c.attention(name)
 
@@ -215,7 +221,7 @@ def test_derivatives_of_blocked_are_those_of_dense(name: str, rng: np.random.Gen
 
 @pytest.mark.slow_cases("sinkhorn")
 @every_variant
-def test_jit_is_eager(name: str, rng: np.random.Generator):
+def test_jit_gives_the_eager_result(name: str, rng: np.random.Generator):
     c = case(rng)
     attention, mu = c.attention(name), c.points()
     v = eager_velocities(attention, mu, c.queries())
@@ -233,7 +239,9 @@ def test_scores_of_thousands_stay_finite_where_rows_are_normalised(
 
 
 @pytest.mark.parametrize("iterations", [1, 2, 3, 4, 5])
-def test_half_steps_are_the_alternation(iterations: int, rng: np.random.Generator):
+def test_half_steps_match_the_alternation_by_definition(
+    iterations: int, rng: np.random.Generator
+):
     c = case(rng)
     attention = c.attention("sinkhorn", iterations=iterations)
     v = velocities(attention, c.points(), c.queries())
@@ -241,20 +249,20 @@ def test_half_steps_are_the_alternation(iterations: int, rng: np.random.Generato
     assert_close(v, (kappa * c.w) @ c.x @ c.p.V.T)
 
 
-def test_one_half_step_is_softmax(rng: np.random.Generator):
+def test_one_sinkhorn_half_step_is_softmax(rng: np.random.Generator):
     c = case(rng, epsilon=1.0)
-    one, soft = c.attention("sinkhorn", iterations=1), c.attention("softmax")
+    half_step, soft = c.attention("sinkhorn", iterations=1), c.attention("softmax")
     assert_close(
-        velocities(one, c.points(), c.queries()),
+        velocities(half_step, c.points(), c.queries()),
         velocities(soft, c.points(), c.queries()),
     )
 
 
-def test_score_of_one_pair_is_the_definition(rng: np.random.Generator):
+def test_score_of_one_pair_matches_the_definition(rng: np.random.Generator):
     c = case(rng, n=1)
-    _, p = biased(rng, c.p)
+    _, p = biased_score(rng, c.p)
     score = Dot(
         p.Q, p.K, p.epsilon, query_bias=jnp.asarray(p.q), key_bias=jnp.asarray(p.k)
     )
-    got = score(Tokens(jnp.asarray(c.probes[:1])), Tokens(jnp.asarray(c.x)))
-    assert_close(got, [[dot_score(p, c.probes[0], c.x[0])]])
+    actual = score(Tokens(jnp.asarray(c.probes[:1])), Tokens(jnp.asarray(c.x)))
+    assert_close(actual, [[dot_score(p, c.probes[0], c.x[0])]])

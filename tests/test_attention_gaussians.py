@@ -1,14 +1,14 @@
-"""Closed forms of attention on Gaussians, and printed ones that are wrong."""
+"""Closed forms of attention on Gaussians, and misprinted ones."""
 
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from attention_cases import (
-    CLOSED_AT_NODES,
-    biased,
-    every_closed,
-    every_closed_at_nodes,
+    VARIANTS_EXACT_AT_NODES,
+    biased_score,
+    every_gaussian_variant,
+    every_variant_exact_at_nodes,
     velocities,
 )
 from helpers import (
@@ -47,13 +47,13 @@ GAUSSIANS = {  # d, rank of the factor, k
 
 
 def probes_of(mu: Gaussian, rng: np.random.Generator, m: int = 6) -> Tokens:
-    """Places within two standard deviations, on the support."""
+    """Points within two standard deviations, in the support."""
     z = rng.normal(size=(m, mu.factor.shape[1]))
     z *= 2 * rng.uniform(size=(m, 1)) / np.linalg.norm(z, axis=1, keepdims=True)
     return Tokens(mu.mean[None, :] + jnp.asarray(z) @ mu.factor.T)
 
 
-def test_gauss_hermite_setting_is_the_promised_one(rng: np.random.Generator):
+def test_gauss_hermite_cases_have_small_scores(rng: np.random.Generator):
     for d, r, k in GAUSSIANS.values():
         mu = gaussian(rng, d, r)
         Y = np.asarray(mu.factor)
@@ -89,14 +89,14 @@ def assert_closed_form(
 
 
 def tight(attention: Attention) -> Attention:
-    """The same, with potentials solved to rounding."""
+    """The attention with potentials solved to rounding."""
     return eqx.tree_at(lambda a: a.coupling, attention, Sinkhorn(tolerance=1e-13))
 
 
 @pytest.mark.slow_cases("d=3-sinkhorn")
-@every_closed_at_nodes
+@every_variant_exact_at_nodes
 @pytest.mark.parametrize("kind", list(GAUSSIANS))
-def test_closed_form_is_the_barycentre_of_nodes(
+def test_closed_form_equals_the_barycentre_of_quadrature_nodes(
     name: str, kind: str, rng: np.random.Generator
 ):
     mu, p = closed_case(name, kind, rng)
@@ -129,7 +129,7 @@ COUPLINGS_WITH_BIAS = {
 @pytest.mark.parametrize("kind", list(COUPLINGS_WITH_BIAS))
 def test_closed_form_with_biases_and_offset(kind: str, rng: np.random.Generator):
     mu = gaussian(rng, 3, 2)
-    score, p = biased(rng, small_scores(rng, 3, np.asarray(mu.factor)))
+    score, p = biased_score(rng, small_scores(rng, 3, np.asarray(mu.factor)))
     attention = Attention(score, COUPLINGS_WITH_BIAS[kind], p.V, rng.normal(size=3))
     assert_closed_form(attention, mu, rng)
 
@@ -137,7 +137,7 @@ def test_closed_form_with_biases_and_offset(kind: str, rng: np.random.Generator)
 @pytest.mark.parametrize("name", ["softmax", "linear"])
 def test_biases_are_in_the_scores(name: str, rng: np.random.Generator):
     c = case(rng)
-    score, p = biased(rng, c.p)
+    score, p = biased_score(rng, c.p)
     offset = rng.normal(size=3)
     attention = Attention(score, COUPLINGS_WITH_BIAS[name], p.V, offset)
     v = velocities(attention, c.points(), c.queries())
@@ -146,19 +146,21 @@ def test_biases_are_in_the_scores(name: str, rng: np.random.Generator):
 
 def test_expansion_with_biases_has_a_closed_form(rng: np.random.Generator):
     mu = gaussian(rng, 3, 2)
-    score, p = biased(rng, small_scores(rng, 3, np.asarray(mu.factor)))
+    score, p = biased_score(rng, small_scores(rng, 3, np.asarray(mu.factor)))
     plain = attentions["linear-expansion"](p.Q, p.K, p.V)
     assert_closed_form(Attention(score, plain.coupling, p.V), mu, rng)
 
 
-@pytest.mark.parametrize("name", [name for name in CLOSED_AT_NODES if name != "relu"])
+@pytest.mark.parametrize(
+    "name", [name for name in VARIANTS_EXACT_AT_NODES if name != "relu"]
+)
 def test_heads_and_layers_have_closed_forms(name: str, rng: np.random.Generator):
     mu = gaussian(rng, 2)
     members = []
     for _ in range(4):
         p = small_scores(rng, 2, np.asarray(mu.factor))
-        one = attentions[name](p.Q, p.K, p.V, epsilon=p.epsilon)
-        members.append(tight(one) if name == "sinkhorn" else one)
+        attention = attentions[name](p.Q, p.K, p.V, epsilon=p.epsilon)
+        members.append(tight(attention) if name == "sinkhorn" else attention)
     heads = [Heads(stack_trees(members[:2])), Heads(stack_trees(members[2:]))]
     layers = Layers(jnp.array([0.0, 1.0, 2.0]), stack_trees(heads))
     nodes, at = gauss_hermite(mu, order=16), probes_of(mu, rng)
@@ -167,17 +169,17 @@ def test_heads_and_layers_have_closed_forms(name: str, rng: np.random.Generator)
         assert float(jnp.max(jnp.abs(gap))) <= 2e-12  # two heads
 
 
-@every_closed
-def test_closed_form_is_the_published_one(name: str, rng: np.random.Generator):
-    """In the form with inverses, which needs more than ours does."""
+@every_gaussian_variant
+def test_closed_form_matches_the_published_formula(name: str, rng: np.random.Generator):
+    """In the form with inverses, which is less general than the library's."""
     mu, p = gaussian(rng, 3, mean=name != "relu"), parameters(rng, 3)
     Sigma, alpha = np.asarray(mu.covariance), np.asarray(mu.mean)
     field = attentions[name](p.Q, p.K, p.V, epsilon=p.epsilon).field(0.0, mu)
     assert isinstance(field, Affine)
     linear, offset = gaussian_linear(name, p, Sigma, alpha)
-    amplified = 1e3 * np.linalg.cond(Sigma) * np.linalg.cond(p.K.T @ p.Q)
-    assert_close(field.linear, linear, ulps=amplified)
-    assert_close(field.offset, offset, ulps=amplified, scale=1.0)
+    ulps = 1e3 * np.linalg.cond(Sigma) * np.linalg.cond(p.K.T @ p.Q)
+    assert_close(field.linear, linear, ulps=ulps)
+    assert_close(field.offset, offset, ulps=ulps, scale=1.0)
 
 
 # Printed formulas that are wrong (ERRATA)
@@ -213,9 +215,9 @@ def test_sinkhorn_follows_lemma_4_14_and_not_proposition_4_15():
     Sigma = np.array([[1.0, 0.3], [0.3, 0.5]])
     rate = covariance_rate(attentions["sinkhorn"](A, np.eye(2), np.eye(2)), Sigma)
     brute_force = np.array([[0.84039, 0.23564], [0.23564, 0.20055]])
-    printed = np.array([[0.49489, 0.57530], [0.57530, 0.57709]])
+    printed_value = np.array([[0.49489, 0.57530], [0.57530, 0.57709]])
     assert np.max(np.abs(rate - brute_force)) < 1e-5  # five digits are given
-    assert np.max(np.abs(rate - printed)) > 0.3
+    assert np.max(np.abs(rate - printed_value)) > 0.3
 
 
 def test_relu_keeps_centred_gaussians(rng: np.random.Generator):

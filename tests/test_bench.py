@@ -1,4 +1,4 @@
-"""The table of `meanfield bench`: what it measures, leaves out, derives and writes."""
+"""The table of `meanfield bench`: measurements, omissions, derived numbers, files."""
 
 import ast
 import json
@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 import ot
 import pytest
-from conftest import Finished
+from conftest import CommandResult
 from helpers import assert_close
-from processes import gone, wait_for
+from processes import has_ended, wait_for
 from scipy.integrate import solve_ivp
 from scipy.optimize import approx_fprime
 from scipy.special import softmax as scipy_softmax
@@ -31,7 +31,7 @@ from benchmarks.methods.covariances import blow_up_times, times_of_traces
 from meanfield import _folders
 
 METHODS = Path(_running.ROOT) / "benchmarks" / "methods"
-CLI = Callable[..., Finished]
+CLI = Callable[..., CommandResult]
 TRIAL = Trial("softmax", "m", "numpy_dense:velocity", "numpy", "float64", 30, 2)
 TRIAL = replace(TRIAL, settings={"epsilon": 0.7})
 SLEEPERS = """
@@ -51,13 +51,15 @@ print(measure_job(job)["memory"])
 
 
 @pytest.mark.parametrize("name", names())
-def test_every_trial_names_a_function_that_is_there(name: str):
+def test_every_benchmark_names_an_existing_function(name: str):
     case = load(name)
     for trial in [t for size in ("quick", "full", "long") for t in case.trials(size)]:
         file, function = trial.maker.split(":")
         tree = ast.parse((METHODS / f"{file}.py").read_text())
-        defined = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
-        assert function in defined
+        functions = {
+            node.name for node in tree.body if isinstance(node, ast.FunctionDef)
+        }
+        assert function in functions
         assert trial.case == name
         assert Trial(**json.loads(json.dumps(trial.as_json()))) == trial
 
@@ -70,18 +72,18 @@ def test_a_package_that_is_not_installed_is_named():
     }
 
 
-def test_matrices_that_do_not_fit_are_not_tried():
+def test_matrices_that_exceed_memory_are_skipped():
     huge = replace(TRIAL, n=10_000_000, buffers=1)
     assert "needs 800000 GB" in _running.outcome(huge)["reason"]
 
 
-def test_a_failure_is_a_row_that_says_why():
-    broken = replace(TRIAL, settings={})  # its maker asks for epsilon
-    found = _running.outcome(broken)
-    assert found == {"status": "failed", "reason": "KeyError: 'epsilon'"}
+def test_a_failure_becomes_a_row_with_its_reason():
+    bad_trial = replace(TRIAL, settings={})  # its factory needs epsilon
+    actual = _running.outcome(bad_trial)
+    assert actual == {"status": "failed", "reason": "KeyError: 'epsilon'"}
 
 
-def test_what_takes_too_long_ends_with_what_it_started(
+def test_a_timeout_ends_the_job_and_its_children(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ):
     monkeypatch.setattr(_running, "TIMEOUT", 2.0)
@@ -89,29 +91,29 @@ def test_what_takes_too_long_ends_with_what_it_started(
     (tmp_path / "sitecustomize.py").write_text(SLEEPERS.format(str(tmp_path / "pid")))
     assert _running.outcome(TRIAL)["reason"] == "took more than 2 s"
     pid = int((tmp_path / "pid").read_text())
-    wait_for(lambda: gone(pid))  # a signal takes its time to be heard
+    wait_for(lambda: has_ended(pid))  # signals are handled with a delay
 
 
-def test_times_are_medians_and_the_first_run_stands_apart():
+def test_times_are_medians_without_the_first_run():
     pauses: Iterator[float] = iter([0.2, 0.01, 0.05, 0.02, *[0.02] * 50])
     job = Job(lambda: time.sleep(next(pauses)), lambda _: {"error": 0.5}, max_repeats=3)
-    found = measure_job(job, scale=10.0)
-    assert found["repeats"] == 3
-    assert 0.2 <= found["seconds"] < 0.45
-    assert 0.1 <= found["best_seconds"] < 0.2
-    assert 0.14 < found["compile_seconds"] < 0.25
-    assert found["cpu_seconds"] < 0.1
-    assert found["error"] == 0.5
+    actual = measure_job(job, scale=10.0)
+    assert actual["repeats"] == 3
+    assert 0.2 <= actual["seconds"] < 0.45
+    assert 0.1 <= actual["best_seconds"] < 0.2
+    assert 0.14 < actual["compile_seconds"] < 0.25
+    assert actual["cpu_seconds"] < 0.1
+    assert actual["error"] == 0.5
 
 
 @pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="not Linux")
-def test_memory_is_that_of_the_job_alone():
+def test_memory_is_measured_for_the_job_alone():
     command = [sys.executable, "-c", HOLDING]
-    done = subprocess.run(command, cwd=_running.ROOT, capture_output=True, check=True)
-    assert 75 < float(done.stdout) < 120
+    result = subprocess.run(command, cwd=_running.ROOT, capture_output=True, check=True)
+    assert 75 < float(result.stdout) < 120
 
 
-def test_velocities_are_held_against_dense_sums():
+def test_velocities_are_compared_with_dense_sums():
     x = _problems.tokens(TRIAL)
     exact = scipy_softmax(x @ x.T / 0.7, axis=1) @ x
     assert_close(_problems.dense_sums(x, x, 0.7).velocities, exact)
@@ -123,7 +125,7 @@ def test_velocities_are_held_against_dense_sums():
     )
 
 
-def test_gradients_are_held_against_the_derivative_of_the_cost():
+def test_gradients_are_compared_with_the_derivative_of_the_cost():
     trial = replace(TRIAL, n=6)
     x, u = _problems.tokens(trial), _problems.directions(trial)
 
@@ -132,8 +134,8 @@ def test_gradients_are_held_against_the_derivative_of_the_cost():
         return float(np.sum(u * (scipy_softmax(y @ y.T / 0.7, axis=1) @ y)))
 
     exact = np.asarray(approx_fprime(x.ravel(), cost, 1e-7)).reshape(x.shape)
-    found = _problems.cost_gradient(x, u, 0.7, np.arange(6))
-    assert np.max(np.abs(found - exact)) < 1e-5  # of forward differences
+    actual = _problems.cost_gradient(x, u, 0.7, np.arange(6))
+    assert np.max(np.abs(actual - exact)) < 1e-5  # of forward differences
 
 
 def test_marginals_of_a_plan_are_measured_at_both_sides():
@@ -142,11 +144,14 @@ def test_marginals_of_a_plan_are_measured_at_both_sides():
     log = ot.bregman.sinkhorn_log(w, w, C, 0.7, stopThr=1e-14, log=True)[1]
     u, v = np.asarray(log["log_u"]), np.asarray(log["log_v"])
     assert _marginals.facts(TRIAL, u, v)["error"] < 1e-10
-    for wrong in ((u + np.log(1.1), v), (u + np.log(1.1) * (np.arange(30) == 4), v)):
-        assert _marginals.facts(TRIAL, *wrong)["error"] == pytest.approx(0.1)
+    for potentials in (
+        (u + np.log(1.1), v),
+        (u + np.log(1.1) * (np.arange(30) == 4), v),
+    ):
+        assert _marginals.facts(TRIAL, *potentials)["error"] == pytest.approx(0.1)
 
 
-def test_small_clouds_move_by_the_plans_of_pot():
+def test_small_clouds_move_by_pot_plans():
     _, law, *_ = [t for t in load("clouds").trials("quick") if "sinkhorn" in t.problem]
     x, w = _clouds.initial_states(law)[0], np.full(law.n, 1 / law.n)
     plan = ot.sinkhorn(w, w, -x @ x.T, 1.0, method="sinkhorn_log", stopThr=1e-14)
@@ -154,8 +159,8 @@ def test_small_clouds_move_by_the_plans_of_pot():
 
 
 @pytest.mark.slow
-def test_small_clouds_end_where_those_of_peers_do():
-    """All take the same steps, whose error is that of the method."""
+def test_small_clouds_end_where_other_libraries_end():
+    """All take the same steps, so the error of the method cancels."""
     trials = load("clouds").trials("quick")
     fixed = [t for t in trials if "softmax" in t.problem and t.settings["steps"]]
     rows = [measure_trial(trial) for trial in fixed]
@@ -166,7 +171,7 @@ def test_small_clouds_end_where_those_of_peers_do():
     assert len({row["exponentials"] for row in rows}) == 1
 
 
-def test_traces_of_covariances_come_when_the_equation_says(rng: np.random.Generator):
+def test_covariance_traces_follow_the_equation(rng: np.random.Generator):
     Sigma, A = (
         np.array([[0.6, 0.1], [0.1, 0.4]]),
         np.eye(2) + rng.normal(size=(2, 2)) / 4,
@@ -178,66 +183,70 @@ def test_traces_of_covariances_come_when_the_equation_says(rng: np.random.Genera
 
     t = 0.8 * blow_up_times(Sigma[None], A)[0]
     last = solve_ivp(rate, (0, t), Sigma.ravel(), rtol=1e-11, atol=1e-13).y[:, -1]
-    found = times_of_traces(Sigma[None], A, np.array([last[0] + last[3]]))
-    assert found[0] == pytest.approx(t, rel=1e-8)
+    actual = times_of_traces(Sigma[None], A, np.array([last[0] + last[3]]))
+    assert actual[0] == pytest.approx(t, rel=1e-8)
 
 
 def row(**values: Any) -> dict[str, Any]:
-    """A row as it is measured."""
-    found = {"status": "measured", "best_seconds": 1.0, "cpu_seconds": 1.0}
-    spent = {"seconds": 1.0, "compile_seconds": None, "memory": 1.0, "repeats": 3}
-    return {**TRIAL.as_json(), "scaled": False, **found, **spent, **values}
+    """A measured row."""
+    actual = {"status": "measured", "best_seconds": 1.0, "cpu_seconds": 1.0}
+    measurement = {"seconds": 1.0, "compile_seconds": None, "memory": 1.0, "repeats": 3}
+    return {**TRIAL.as_json(), "scaled": False, **actual, **measurement, **values}
 
 
 def test_ratios_and_floors_follow_from_times():
     flops = row(case="floor", problem="matrix product", products=8e9, best_seconds=2.0)
     exps = row(case="floor", problem="exponentials in cache", exponentials=1e9)
-    late = {**exps, "cpu_seconds": 1e-3}  # counted after it was asked for
+    late = {**exps, "cpu_seconds": 1e-3}  # counted after the request
     best = _derived.peaks([flops, exps, late], cores=2)
     assert best == {"products": {"float64": 4e9}, "exponentials": {"float64": 2e9}}
     first = row(seconds=5.0, products=4e9, exponentials=2e9)
-    skipped = {**TRIAL.as_json(), "status": "skipped", "reason": "torch: not installed"}
-    found = _derived.with_ratios([first, row(seconds=20.0), skipped], best)
-    assert [each["ratio"] for each in found] == [1.0, 4.0, None]
-    assert [each["floor_share"] for each in found] == [0.4, None, None]
+    skipped_row = {
+        **TRIAL.as_json(),
+        "status": "skipped",
+        "reason": "torch: not installed",
+    }
+    actual = _derived.with_ratios([first, row(seconds=20.0), skipped_row], best)
+    assert [entry["ratio"] for entry in actual] == [1.0, 4.0, None]
+    assert [entry["floor_share"] for entry in actual] == [0.4, None, None]
 
 
-def test_growth_is_the_slope_of_the_logarithms():
+def test_growth_is_the_slope_in_log_log():
     rows = [row(n=n, seconds=3e-6 * n**1.5) for n in (10, 100, 1000)]
-    (found,) = _derived.growth([*rows, row(method="once", n=10)])
-    assert found["slope"] == pytest.approx(1.5)
-    assert found["n"] == [10, 100, 1000]
+    (actual,) = _derived.growth([*rows, row(method="once", n=10)])
+    assert actual["slope"] == pytest.approx(1.5)
+    assert actual["n"] == [10, 100, 1000]
 
 
 @pytest.fixture
-def quick(cli: CLI, tmp_path: Path) -> tuple[Finished, dict[str, Any]]:
-    """One small case in two ways, ours and NumPy's."""
+def quick(cli: CLI, tmp_path: Path) -> tuple[CommandResult, dict[str, Any]]:
+    """One small case with two methods, the library's and NumPy's."""
     only = ("--case", "softmax", "--method", "ours, blocked", "--method", "NumPy*")
-    done = cli("bench", "--quick", *only, "--json", "--out", tmp_path / "r.json")
-    return done, json.loads(done.out)
+    result = cli("bench", "--quick", *only, "--json", "--out", tmp_path / "r.json")
+    return result, json.loads(result.out)
 
 
-def test_a_case_is_measured_shown_and_written(
-    quick: tuple[Finished, dict[str, Any]], cli: CLI, tmp_path: Path
+def test_a_case_is_measured_printed_and_written(
+    quick: tuple[CommandResult, dict[str, Any]], cli: CLI, tmp_path: Path
 ):
-    done, report = quick
-    assert done.code == 0
-    assert "[2/2] softmax: n = 256, d = 2, float32, NumPy, dense" in done.err
-    ours, theirs = report["rows"]
-    assert theirs["ratio"] == theirs["seconds"] / ours["seconds"]
-    assert all(0 < each["error"] < 1e-5 for each in (ours, theirs))
+    result, report = quick
+    assert result.code == 0
+    assert "[2/2] softmax: n = 256, d = 2, float32, NumPy, dense" in result.err
+    ours, reference = report["rows"]
+    assert reference["ratio"] == reference["seconds"] / ours["seconds"]
+    assert all(0 < entry["error"] < 1e-5 for entry in (ours, reference))
     assert ours["compile_seconds"] > 0
     assert report["machine"]["versions"]["numpy"] == np.__version__
     assert json.loads((tmp_path / "r.json").read_text()) == report
-    again = cli("bench", "--results", tmp_path / "r.json", "--docs", tmp_path / "s.md")
-    assert re.search(r"NumPy, dense .*×", again.out)
+    second = cli("bench", "--results", tmp_path / "r.json", "--docs", tmp_path / "s.md")
+    assert re.search(r"NumPy, dense .*×", second.out)
     text = (tmp_path / "s.md").read_text()
     assert text == page([report])
-    assert f"| {theirs['error']:.1e} |" in text
+    assert f"| {reference['error']:.1e} |" in text
 
 
 def as_report(rows: list[dict[str, Any]]) -> dict[str, Any]:
-    """A report of these rows, of no machine."""
+    """A report of these rows, without a machine."""
     machine = {"processor": "p", "cores": 2, "memory_gb": 1, "device": "cpu", "load": 0}
     return {
         "date": "today",
@@ -250,7 +259,7 @@ def as_report(rows: list[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
-def test_the_page_has_methods_by_problems_with_what_is_missing():
+def test_the_page_tabulates_methods_by_problems_with_gaps():
     missing = {**TRIAL.as_json(), "d": 8, "status": "skipped", "reason": "m: absent"}
     text = page([as_report([row(n=10), row(), {**missing, "scaled": False}])])
     assert "| method | float64, n = 30, d = 2 | float64, n = 30, d = 8 |" in text
@@ -260,40 +269,40 @@ def test_the_page_has_methods_by_problems_with_what_is_missing():
 
 
 @pytest.mark.parametrize(
-    ("seconds", "kept"), [([2.0], 2.0), ([2.0, 1.0], 1.0), ([2.0, 1.0, 9.0], 2.0)]
+    ("seconds", "expected"), [([2.0], 2.0), ([2.0, 1.0], 1.0), ([2.0, 1.0, 9.0], 2.0)]
 )
-def test_the_middle_process_counts(
-    monkeypatch: pytest.MonkeyPatch, seconds: list[float], kept: float
+def test_the_median_process_is_reported(
+    monkeypatch: pytest.MonkeyPatch, seconds: list[float], expected: float
 ):
     times = iter(seconds)
     monkeypatch.setattr(
         _running, "_measure_in_process", lambda _: row(seconds=next(times))
     )
-    assert _running.outcome(TRIAL, len(seconds))["seconds"] == kept
+    assert _running.outcome(TRIAL, len(seconds))["seconds"] == expected
 
 
-def test_an_interrupt_keeps_what_is_measured(monkeypatch: pytest.MonkeyPatch):
+def test_an_interrupt_keeps_finished_measurements(monkeypatch: pytest.MonkeyPatch):
     done_by_then = iter([row()])
 
     def outcome(*_: object) -> dict[str, Any]:
-        for found in done_by_then:
-            return found
+        for actual in done_by_then:
+            return actual
         raise KeyboardInterrupt
 
     monkeypatch.setattr(_running, "outcome", outcome)
-    kept: list[dict[str, Any]] = []
-    shown: list[dict[str, Any]] = []
-    listeners = {"on_row": kept.append, "on_interrupt": shown.append}
+    written: list[dict[str, Any]] = []
+    shown_reports: list[dict[str, Any]] = []
+    listeners = {"on_row": written.append, "on_interrupt": shown_reports.append}
     with pytest.raises(KeyboardInterrupt):
         report(["softmax"], "quick", [], on_trial=lambda *_: None, **listeners)
-    assert [len(each["rows"]) for each in kept + shown] == [1, 1]
-    assert page([kept[0]])
+    assert [len(report["rows"]) for report in written + shown_reports] == [1, 1]
+    assert page([written[0]])
 
 
-def test_a_measurement_is_refused_where_json_cannot_hold_it(
+def test_a_non_finite_measurement_is_rejected(
     monkeypatch: pytest.MonkeyPatch,
 ):
-    """At its trial, so that an hour of others is not lost when results are written."""
+    """Rejected at its trial, so that other measurements are not lost at the end."""
     facts = Job(
         lambda: None, lambda _: {"steps": np.int64(3)}, warmups=0, max_repeats=1
     )
@@ -302,26 +311,31 @@ def test_a_measurement_is_refused_where_json_cannot_hold_it(
         measure_trial(TRIAL)
 
 
-def test_a_failure_of_ours_ends_with_six(cli: CLI, tmp_path: Path):
-    failed = {**TRIAL.as_json(), "status": "failed", "reason": "no", "scaled": False}
+def test_a_failure_of_the_library_exits_with_6(cli: CLI, tmp_path: Path):
+    failed_row = {
+        **TRIAL.as_json(),
+        "status": "failed",
+        "reason": "no",
+        "scaled": False,
+    }
     file = tmp_path / "r.json"
-    report = as_report([{**failed, "package": "meanfield-attention"}, failed])
+    report = as_report([{**failed_row, "package": "meanfield-attention"}, failed_row])
     file.write_text(json.dumps(report))
-    done = cli("bench", "--results", file)
-    assert done.code == 6
+    result = cli("bench", "--results", file)
+    assert result.code == 6
     failure = "1 measurements of this library failed; the first is softmax, m: no"
-    assert failure in done.err
+    assert failure in result.err
 
 
-def test_several_runs_are_one_page(cli: CLI, tmp_path: Path):
+def test_several_runs_are_merged_into_one_page(cli: CLI, tmp_path: Path):
     files: list[Path] = []
     for date in ("2026-01-02", "2026-03-04"):
         files.append(tmp_path / f"{date}.json")
         files[-1].write_text(json.dumps({**as_report([row()]), "date": date}))
     several = [word for file in files for word in ("--results", file)]
-    done = cli("bench", *several, "--docs", tmp_path / "s.md", "--json")
-    assert done.code == 0, done.err
-    assert [run["date"] for run in json.loads(done.out)] == [f.stem for f in files]
+    result = cli("bench", *several, "--docs", tmp_path / "s.md", "--json")
+    assert result.code == 0, result.err
+    assert [run["date"] for run in json.loads(result.out)] == [f.stem for f in files]
     text = (tmp_path / "s.md").read_text()
     headings = [line for line in text.splitlines() if line.startswith("#")]
     assert headings == [
@@ -334,7 +348,7 @@ def test_several_runs_are_one_page(cli: CLI, tmp_path: Path):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "code", "said"),
+    ("arguments", "code", "message"),
     [
         (("--quick", "--case", "sofmax"), 2, "did you mean `softmax`?"),
         (("--quick", "--case", "softmax", "--method", "x"), 2, "No method matches `x`"),
@@ -344,20 +358,20 @@ def test_several_runs_are_one_page(cli: CLI, tmp_path: Path):
         (("--docs", "no/folder/speed.md"), 4, "cannot be written"),
     ],
 )
-def test_what_cannot_work_is_one_line(
-    cli: CLI, arguments: tuple[str, ...], code: int, said: str
+def test_impossible_options_give_a_one_line_error(
+    cli: CLI, arguments: tuple[str, ...], code: int, message: str
 ):
-    done = cli("bench", *arguments)
-    assert (done.code, done.err.count("\n")) == (code, 1)
-    assert said in done.err
+    result = cli("bench", *arguments)
+    assert (result.code, result.err.count("\n")) == (code, 1)
+    assert message in result.err
 
 
-def test_outside_a_checkout_it_says_so(
+def test_bench_outside_a_checkout_is_an_error(
     cli: CLI, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ):
-    installed = tmp_path / "site" / "meanfield" / "_folders.py"
-    monkeypatch.setattr(_folders, "__file__", str(installed))
-    done = cli("bench")
-    assert done.code == 3
-    assert done.err.count("\n") == 1
-    assert "run this in a checkout of meanfield" in done.err
+    module_path = tmp_path / "site" / "meanfield" / "_folders.py"
+    monkeypatch.setattr(_folders, "__file__", str(module_path))
+    result = cli("bench")
+    assert result.code == 3
+    assert result.err.count("\n") == 1
+    assert "run this in a checkout of meanfield" in result.err

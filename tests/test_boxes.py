@@ -1,4 +1,4 @@
-"""Boxes of grids: what each follows stands still relative to it, wherever it is."""
+"""Boxes of grids: what each follows is at rest relative to it."""
 
 from pathlib import Path
 
@@ -33,7 +33,7 @@ from meanfield.spec import parse
 
 @pytest.fixture
 def cloud(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Places whose mean is no origin, velocities, and masses."""
+    """Points with nonzero mean, velocities, and masses."""
     w = rng.uniform(0.2, 1.8, size=40)
     x = rng.normal(size=(40, 2)) @ np.array([[1.0, 0.4], [0.0, 0.5]]) + [2.0, -1.0]
     return x, rng.normal(size=(40, 2)) + 0.7 * x[:, ::-1], w / w.sum()
@@ -42,13 +42,13 @@ def cloud(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray]
 def relative(
     box: AbstractBox, cloud: tuple[np.ndarray, np.ndarray, np.ndarray]
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The rates of mean and covariance relative to a moving box, and its R."""
+    """Rates of mean and covariance relative to a moving box, and its R."""
     x, u, w = cloud
     drift, R = (np.asarray(part) for part in box.motion(*map(jnp.asarray, cloud)))
-    own = u - drift - x @ R.T
+    velocity = u - drift - x @ R.T
     z = x - w @ x
-    half = (w[:, None] * z).T @ own
-    return w @ own, half + half.T, R
+    half = (w[:, None] * z).T @ velocity
+    return w @ velocity, half + half.T, R
 
 
 def test_an_affine_box_keeps_mean_and_covariance(
@@ -69,7 +69,7 @@ def test_a_scaled_box_keeps_mean_and_variances_and_does_not_shear(
     assert abs(covariance[0, 1]) > 0.1
 
 
-def test_a_fixed_box_moves_with_nothing(
+def test_a_fixed_box_does_not_move(
     cloud: tuple[np.ndarray, np.ndarray, np.ndarray],
 ) -> None:
     drift, R = FixedBox().motion(*map(jnp.asarray, cloud))
@@ -80,16 +80,16 @@ def test_a_fixed_box_moves_with_nothing(
 def plane(
     axes: np.ndarray, origin: np.ndarray, *, box: AbstractBox = AffineBox()
 ) -> Grid:
-    """A smooth density off the middle of a box that is turned and sheared."""
+    """A smooth off-centre density in a box that is rotated and sheared."""
     edges = [even_edges(-6, 6, 24), even_edges(-5, 5, 20)]
     x, y = (norm.pdf((e[1:] + e[:-1]) / 2 - 0.2) for e in edges)
     grid = Grid.from_density(edges, np.outer(x, y), box=box)
-    moved = grid.state._replace(origin=jnp.asarray(origin), axes=jnp.asarray(axes))
-    return grid.replace_coordinates(moved)
+    state = grid.state._replace(origin=jnp.asarray(origin), axes=jnp.asarray(axes))
+    return grid.replace_coordinates(state)
 
 
 @eqx.filter_jit
-def moved(grid: Grid, field: Affine) -> GridState:
+def transport(grid: Grid, field: Affine) -> GridState:
     return grid.transport(field)
 
 
@@ -97,7 +97,7 @@ def test_an_affine_box_follows_an_affine_field_exactly() -> None:
     """c' = Lc + b and D' = LD, and no mass moves; D and L are not symmetric."""
     D, c = np.array([[1.2, 0.7], [-0.2, 0.5]]), np.array([2.0, -1.0])
     L, b = np.array([[0.3, -1.1], [0.4, 0.2]]), np.array([0.5, 0.1])
-    rate = moved(plane(D, c), Affine(jnp.asarray(L), jnp.asarray(b)))
+    rate = transport(plane(D, c), Affine(jnp.asarray(L), jnp.asarray(b)))
     np.testing.assert_allclose(rate.axes, L @ D, atol=1e-12)
     np.testing.assert_allclose(rate.origin, L @ c + b, atol=1e-12)
     np.testing.assert_allclose(rate.masses, 0, atol=1e-13)
@@ -107,7 +107,7 @@ def test_a_fixed_box_sees_velocities_along_its_axes() -> None:
     """u = D⁻¹v: a constant velocity D e₁ carries mass across the first axis alone."""
     D = np.array([[1.2, 0.7], [-0.2, 0.5]])
     still = plane(D, np.zeros(2), box=FixedBox())
-    rate = moved(still, Affine(jnp.zeros((2, 2)), jnp.asarray(D[:, 0])))
+    rate = transport(still, Affine(jnp.zeros((2, 2)), jnp.asarray(D[:, 0])))
     mass = np.asarray(still.masses)
     marginal = np.sum(np.asarray(rate.masses[0]), axis=0)  # of the second axis
     np.testing.assert_allclose(marginal, 0, atol=1e-13)
@@ -120,12 +120,12 @@ def test_a_scaled_box_follows_the_spread_that_noise_adds() -> None:
     D, kappa = np.diag([2.0, 0.5]), 0.3
     grid = plane(D, np.array([1.0, 0.0]), box=ScaledBox())
     still = Affine(jnp.zeros((2, 2)), jnp.zeros(2))
-    rate = moved(add_box_spreading(grid, jnp.asarray(kappa)), still)
+    rate = transport(add_box_spreading(grid, jnp.asarray(kappa)), still)
     expected = D @ np.diag(kappa / np.diag(grid.covariance))
     np.testing.assert_allclose(rate.axes, expected, rtol=1e-12)
 
 
-def test_a_box_that_is_rounding_along_one_axis_has_collapsed() -> None:
+def test_a_box_at_rounding_level_along_one_axis_has_collapsed() -> None:
     far = np.array([1.0, 1.0])
     thin = plane(np.diag([1.0, 1e-18]), far)
     for grid, status in ((plane(np.eye(2), far), Status.FINISHED),
@@ -133,18 +133,18 @@ def test_a_box_that_is_rounding_along_one_axis_has_collapsed() -> None:
         assert int(grid_ending(grid, jnp.asarray(False))) == status
 
 
-def test_the_mass_at_the_rim_is_that_of_the_fuller_end() -> None:
-    """A density that leans on its upper end, and one that leans on its lower one."""
+def test_boundary_mass_is_the_larger_of_both_ends() -> None:
+    """One density leans on its upper end, the other on its lower end."""
     edges = [even_edges(-4, 4, 80)]
     x = (edges[0][1:] + edges[0][:-1]) / 2
     for place in (3.0, -3.0):
         full = Grid.from_density(edges, norm.pdf(x - place))
-        centred = Grid.from_density(edges, norm.pdf(x))
-        assert float(rim_masses(full)[0]) > 10 * float(rim_masses(centred)[0])
+        centred_grid = Grid.from_density(edges, norm.pdf(x))
+        assert float(rim_masses(full)[0]) > 10 * float(rim_masses(centred_grid)[0])
 
 
-def test_graded_cells_have_the_ratio_that_is_asked_for() -> None:
-    """Widths at the ends over those in the middle, to what a cell averages."""
+def test_graded_cells_have_the_requested_ratio() -> None:
+    """Ratio of widths at the ends and in the middle, averaged over a cell."""
     for ratio in (2.0, 10.0, 40.0):
         h = np.diff(graded_edges(-3.0, 5.0, 2000, ratio=ratio))
         assert h[0] / h[1000] == pytest.approx(ratio, rel=1e-2)
@@ -152,7 +152,7 @@ def test_graded_cells_have_the_ratio_that_is_asked_for() -> None:
         assert np.sum(h) == pytest.approx(8.0)
 
 
-def test_rows_of_a_series_find_the_coefficients_of_numpy() -> None:
+def test_series_rows_match_numpy_coefficients() -> None:
     coefficients = np.array([0.7, -0.2, 0.5, 0.1])
     nodes = -np.cos((np.arange(9) + 0.5) * np.pi / 9)
     values = np.polynomial.chebyshev.chebval(nodes, coefficients)
@@ -171,12 +171,12 @@ def test_rows_of_a_series_find_the_coefficients_of_numpy() -> None:
     ids=["drift away", "drift and heat", "pressure"],
 )
 def test_a_closed_wall_is_a_mirror(law: AbstractDynamics, noise: Isotropic | None):
-    """An even density on both sides of a wall flows as its half on one side does."""
+    """An even density on both sides of a wall flows like its half on one side."""
     bell = lambda x: norm.pdf(x[:, 0], scale=0.6)
-    both = Grid.from_function([even_edges(-6, 6, 96)], bell, box=ClosedBox())
+    whole_grid = Grid.from_function([even_edges(-6, 6, 96)], bell, box=ClosedBox())
     half = lambda x: 2 * bell(x)
-    own = Grid.from_function([even_edges(0, 6, 48)], half, box=ClosedBox())
-    ends = [flow(law, mu, [0.0, 0.2], noise=noise) for mu in (both, own)]
+    half_grid = Grid.from_function([even_edges(0, 6, 48)], half, box=ClosedBox())
+    ends = [flow(law, mu, [0.0, 0.2], noise=noise) for mu in (whole_grid, half_grid)]
     assert all(end.status == Status.FINISHED for end in ends)
     whole, right = (np.asarray(end.final.masses) for end in ends)
     # Under noise steps are chosen by the variance, which is that of a half.
@@ -205,7 +205,7 @@ def test_heat_in_a_closed_box_flattens_as_a_cosine_does(d: int):
 
 
 @pytest.mark.slow
-def test_a_run_in_a_closed_box_loses_nothing_and_is_not_wider(tmp_path: Path):
+def test_a_run_in_a_closed_box_loses_no_mass_and_stays_inside(tmp_path: Path):
     keys = {
         "measure": "grid",
         "d": 1,
@@ -219,11 +219,11 @@ def test_a_run_in_a_closed_box_loses_nothing_and_is_not_wider(tmp_path: Path):
         "frames": 3,
     }
     result = execute(parse(keys), out=tmp_path / "run")
-    grid, doubt = result.measures[0], result.outcome.error_estimate
+    grid, estimate = result.measures[0], result.outcome.error_estimate
     assert isinstance(grid, Grid)
     assert isinstance(grid.box, ClosedBox)
     assert result.outcome.status == Status.FINISHED
     assert float(grid.outflow) == 0
-    assert doubt is not None
-    assert doubt.box == 0
-    assert 0 < doubt.covariance < 0.05
+    assert estimate is not None
+    assert estimate.box == 0
+    assert 0 < estimate.covariance < 0.05

@@ -22,7 +22,7 @@ N = 10_000  # a prefix of less than 4 096 keys is not interpolated
 def prefix_means(
     score: Dot | SquaredDistance, x: np.ndarray, w: np.ndarray, s: np.ndarray, at: list
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Means over the tokens at the positions of some and before, in NumPy."""
+    """Means over the tokens at a token's position and before, in NumPy."""
     S = np.asarray(score(Tokens(jnp.asarray(x[at])), Tokens(jnp.asarray(x))))
     P = np.exp(S) * (w / w.sum())[None] * (s[None] <= s[at][:, None])
     mass = P.sum(axis=1)
@@ -32,7 +32,7 @@ def prefix_means(
 
 @pytest.mark.parametrize("order", ["sorted", "shuffled", "equal in hundreds"])
 @pytest.mark.parametrize("d", [1, 2])
-def test_causal_sums_are_those_of_numpy(order: str, d: int, rng: np.random.Generator):
+def test_causal_sums_match_numpy(order: str, d: int, rng: np.random.Generator):
     x, w = rng.uniform(-1, 1, (N, d)), rng.uniform(size=N)
     s = np.arange(1, N + 1) / N
     if order != "sorted":
@@ -55,7 +55,7 @@ def test_causal_sums_are_those_of_numpy(order: str, d: int, rng: np.random.Gener
 
 @pytest.mark.slow
 def test_a_plan_holds_the_tolerance_under_a_mask(rng: np.random.Generator):
-    """At all tokens, against exact sums; and the nodes do something."""
+    """At all tokens, against exact sums; nodes are used."""
     x, s = rng.normal(size=(20_000, 2)), np.arange(20_000) / 20_000
     attention = Attention(
         Masked(Dot(np.eye(2), np.eye(2)), causal), Softmax(), [[1.0, 0], [0, 1]]
@@ -95,7 +95,7 @@ def test_other_masks_are_summed_exactly(rng: np.random.Generator):
     assert np.array_equal(means[0], means[1])
 
 
-def test_tokens_without_positions_are_refused(rng: np.random.Generator):
+def test_tokens_without_positions_are_rejected(rng: np.random.Generator):
     mu = Points.uniform(rng.normal(size=(100, 1)), reduction=Chebyshev(counts=(8,)))
     with pytest.raises(InvalidInputError, match="positions"):
         mu.tilted_mean(Masked(Dot(np.eye(1), np.eye(1)), causal), mu.tokens, None)

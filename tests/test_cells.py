@@ -70,6 +70,6 @@ def test_the_entropy_of_a_uniform_law_is_minus_the_log_of_its_length(
 @KINDS
 def test_layers_hold_the_mass(array: Array, kind: type) -> None:
     masses = np.arange(24.0).reshape(2, 3, 4)
-    held = cells.layer_masses(array(masses), 1)
-    assert isinstance(held, kind)
-    np.testing.assert_array_equal(held, masses.sum(axis=2, keepdims=True))
+    masses_of_layers = cells.layer_masses(array(masses), 1)
+    assert isinstance(masses_of_layers, kind)
+    np.testing.assert_array_equal(masses_of_layers, masses.sum(axis=2, keepdims=True))

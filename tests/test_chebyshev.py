@@ -1,4 +1,4 @@
-"""Interpolated sums: what they are, what they miss, and who notices."""
+"""Interpolated sums: values, errors, and error control."""
 
 import re
 from pathlib import Path
@@ -51,10 +51,8 @@ def brute(
         pytest.param("distance", 3, marks=pytest.mark.slow),
     ],
 )
-def test_interpolated_sums_are_those_of_numpy(
-    kind: str, d: int, rng: np.random.Generator
-):
-    """Weights, excluded tokens, biases and potentials included, to rounding."""
+def test_interpolated_sums_match_numpy(kind: str, d: int, rng: np.random.Generator):
+    """With weights, excluded tokens, biases and potentials, to rounding."""
     n, counts = 40_000 // 2 ** (3 - d), (40, 32, 30)[:d]
     x, w = rng.uniform(-1, 1, (n, d)), rng.uniform(size=n)
     w[::7] = 0
@@ -64,16 +62,16 @@ def test_interpolated_sums_are_those_of_numpy(
     g = jnp.asarray(np.sin(3 * x[:, 0]))
     means = eqx.filter_jit(mu.tilted_mean)(score, mu.tokens, g)
     logs = eqx.filter_jit(mu.log_integral)(score, mu.tokens, g)
-    some = slice(0, None, n // 50)
-    S = np.asarray(score(Points.uniform(x[some]).tokens, mu.tokens))
+    sample = slice(0, None, n // 50)
+    S = np.asarray(score(Points.uniform(x[sample]).tokens, mu.tokens))
     with np.errstate(divide="ignore"):
         exact = brute(S, np.log(w / w.sum()) + np.asarray(g), x)
-    np.testing.assert_allclose(np.asarray(means)[some], exact[0], atol=1e-11)
-    np.testing.assert_allclose(np.asarray(logs)[some], exact[1], atol=1e-11)
+    np.testing.assert_allclose(np.asarray(means)[sample], exact[0], atol=1e-11)
+    np.testing.assert_allclose(np.asarray(logs)[sample], exact[1], atol=1e-11)
 
 
-def test_fewer_axes_serve_queries_in_a_plane(rng: np.random.Generator):
-    """Keys fill space, queries a plane beside the origin: two axes are enough."""
+def test_queries_in_a_plane_need_fewer_axes(rng: np.random.Generator):
+    """Keys fill space, queries a plane off the origin: two axes are enough."""
     n = 3000
     x = rng.uniform(-1, 1, (n, 3))
     Q = np.outer([0.6, 0.0, 0.8], [1.0, 0, 0]) + np.outer([0, 1.0, 0], [0, 1.0, 0])
@@ -116,7 +114,7 @@ def velocities(attention: Attention | Heads, mu: Points) -> np.ndarray:
 def test_a_plan_holds_the_tolerance(
     kind: str, name: str, d: int, rng: np.random.Generator
 ):
-    """At all tokens, those of no weight too, against exact sums."""
+    """At all tokens, also those of weight zero, against exact sums."""
     x, w = cloud(kind, d, rng), rng.uniform(size=20_000)
     w[:5] = 0
     A = rng.normal(size=(d, d))
@@ -132,8 +130,10 @@ def test_a_plan_holds_the_tolerance(
 
 @pytest.mark.slow_cases("sinkhorn")
 @every_variant
-def test_every_attention_is_the_same_between_nodes(name: str, rng: np.random.Generator):
-    """Interpolated where it can be, exact where not; one tolerance for all."""
+def test_every_attention_keeps_its_velocity_under_interpolation(
+    name: str, rng: np.random.Generator
+):
+    """Interpolated or exact, with one tolerance for all."""
     n = 500
     x, w = rng.uniform(-1, 1, (n, 2)), rng.uniform(size=n)
     w[3] = 0
@@ -145,13 +145,19 @@ def test_every_attention_is_the_same_between_nodes(name: str, rng: np.random.Gen
     assert error <= 1e-9 * np.max(np.abs(exact))
 
 
-def test_exact_sums_where_a_plan_loses(rng: np.random.Generator):
-    few = Points.uniform(rng.normal(size=(100, 2)), reduction=Chebyshev(TOLERANCE))
+def test_sums_are_exact_where_interpolation_costs_more(rng: np.random.Generator):
+    small = Points.uniform(rng.normal(size=(100, 2)), reduction=Chebyshev(TOLERANCE))
     sharp = Points.uniform(
         20 * rng.normal(size=(1000, 2)), reduction=Chebyshev(TOLERANCE)
     )
-    many = Points.uniform(rng.normal(size=(1000, 4)), reduction=Chebyshev(TOLERANCE))
-    for mu, name in ((few, "softmax"), (sharp, "softmax"), (many, "softmax")):
+    high_dimensional = Points.uniform(
+        rng.normal(size=(1000, 4)), reduction=Chebyshev(TOLERANCE)
+    )
+    for mu, name in (
+        (small, "softmax"),
+        (sharp, "softmax"),
+        (high_dimensional, "softmax"),
+    ):
         d = mu.tokens.x.shape[1]
         attention = attentions[name](np.eye(d), np.eye(d), np.eye(d))
         plan = plan_sums(attention, mu, 0.0)
@@ -174,21 +180,21 @@ def softmax_means(A: float, x: np.ndarray, queries: np.ndarray) -> np.ndarray:
 @pytest.mark.slow
 @pytest.mark.parametrize("order", [1, 2, 3, 4])
 def test_tokens_between_clusters_hold_the_tolerance_in_any_order(order: int):
-    """Nodes that serve the clusters to 2e-5 miss the 20 tokens by 2.7e-4."""
+    """Nodes that resolve the clusters to 2e-5 miss the 20 tokens by 2.7e-4."""
     x = two_clusters(4, 0.05, 20_001, 6)
     x = x[np.random.default_rng(order).permutation(len(x))]
     attention = attentions["softmax"]([[4.0]], np.eye(1), np.eye(1))
     mu = Points.uniform(x, reduction=Chebyshev(2e-5))
     plan = plan_sums(attention, mu, 0.0)
     assert isinstance(plan, Points)
-    some = np.concatenate([np.flatnonzero(np.abs(x[:, 0]) < 1), np.arange(100)])
-    error = velocities(attention, plan)[some] - softmax_means(4, x, x[some])
+    probes = np.concatenate([np.flatnonzero(np.abs(x[:, 0]) < 1), np.arange(100)])
+    error = velocities(attention, plan)[probes] - softmax_means(4, x, x[probes])
     assert np.max(np.abs(error)) <= 2e-5 * np.max(np.abs(x))
 
 
 @pytest.mark.slow
-def test_clusters_that_part_keep_the_tolerance_of_the_tokens_between():
-    """At every frame of a flow that begins with few nodes."""
+def test_separating_clusters_keep_the_tolerance_between_them():
+    """At every frame of a flow that starts with few nodes."""
     x = two_clusters(2, 0.02, 4001, 0)[np.random.default_rng(1).permutation(4001)]
     attention = attentions["softmax"]([[4.0]], np.eye(1), np.eye(1))
     mu = Points.uniform(x, reduction=Chebyshev(1e-4))
@@ -202,8 +208,8 @@ def test_clusters_that_part_keep_the_tolerance_of_the_tokens_between():
         assert error <= 1e-4 * np.max(np.abs(exact))
 
 
-def held(kind: str, name: str, seed: int, n: int, d: int) -> bool:
-    """Whether a random problem was interpolated, and then kept its tolerance."""
+def check_tolerance(kind: str, name: str, seed: int, n: int, d: int) -> bool:
+    """Asserts the tolerance of a random problem; whether it was interpolated."""
     rng = np.random.default_rng([KINDS.index(kind), seed])
     x = rng.permutation(hard_cloud(kind, n, d, rng))
     A = rng.normal(size=(d, d))
@@ -220,23 +226,27 @@ def held(kind: str, name: str, seed: int, n: int, d: int) -> bool:
 
 
 @pytest.mark.slow
-def test_no_plan_breaks_its_tolerance():
-    """At all tokens, against NumPy; and most problems are interpolated."""
-    interpolated = [held(kind, "softmax", s, 1200, 1) for kind in KINDS for s in (0, 1)]
-    assert sum(interpolated) >= 7
+def test_random_plans_hold_their_tolerance():
+    """At all tokens, against NumPy; most problems are interpolated."""
+    is_interpolated = [
+        check_tolerance(kind, "softmax", s, 1200, 1) for kind in KINDS for s in (0, 1)
+    ]
+    assert sum(is_interpolated) >= 7
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "d"), [("softmax", 1), ("softmax", 2), ("l2", 1)])
-def test_none_of_many_plans_breaks_its_tolerance(name: str, d: int):
+def test_many_plans_hold_their_tolerance(name: str, d: int):
     seeds = range(2, 12)
-    interpolated = [held(kind, name, s, 3000, d) for kind in KINDS for s in seeds]
-    assert sum(interpolated) >= 20
+    is_interpolated = [
+        check_tolerance(kind, name, s, 3000, d) for kind in KINDS for s in seeds
+    ]
+    assert sum(is_interpolated) >= 20
 
 
 @pytest.mark.slow
-def test_nodes_that_were_given_are_held_to_the_tolerance(rng: np.random.Generator):
-    """Too few of them become more, or exact sums."""
+def test_user_chosen_nodes_are_checked_against_the_tolerance(rng: np.random.Generator):
+    """Too few nodes are increased, or replaced by exact sums."""
     x = 3 * rng.uniform(-1, 1, (1500, 1))
     attention = attentions["softmax"]([[2.0]], np.eye(1), -np.eye(1))
     mu = Points.uniform(x, reduction=Chebyshev(1e-6, counts=(64,)))
@@ -247,15 +257,15 @@ def test_nodes_that_were_given_are_held_to_the_tolerance(rng: np.random.Generato
 
 
 @pytest.mark.parametrize("d", [1, 2, 3])
-def test_a_token_alone_is_looked_at_in_any_order(d: int, rng: np.random.Generator):
-    """However small its gap is, as is that of the largest gap."""
+def test_isolated_tokens_are_probed_in_any_order(d: int, rng: np.random.Generator):
+    """However small its gap is compared with the largest one."""
     x = rng.choice([-1.0, 1.0], (5000, 1)) + 0.01 * rng.normal(size=(5000, d))
     x[:2] = [[0.0] * d, [0.4] + [0.0] * (d - 1)]
     gaps = rng.uniform(1, 2, 5000)
     gaps[:2] = 0
     for order in (np.arange(5000), rng.permutation(5000)):
-        chosen = worst_tokens(jnp.asarray(x[order]), jnp.asarray(gaps[order]))
-        assert {0, 1, np.argmax(gaps)} <= set(order[np.asarray(chosen)])
+        probe_ids = worst_tokens(jnp.asarray(x[order]), jnp.asarray(gaps[order]))
+        assert {0, 1, np.argmax(gaps)} <= set(order[np.asarray(probe_ids)])
 
 
 def test_sums_of_links_are_not_interpolated(rng: np.random.Generator):
@@ -267,7 +277,7 @@ def test_sums_of_links_are_not_interpolated(rng: np.random.Generator):
 
 
 @pytest.mark.slow
-def test_a_flow_that_outgrows_its_nodes_gets_more(rng: np.random.Generator):
+def test_a_flow_that_outgrows_its_nodes_is_replanned(rng: np.random.Generator):
     """Tokens that spread need more nodes than at the start; exact sums agree."""
     x = rng.uniform(-1, 1, (1500, 1))
     attention = attentions["softmax"](np.eye(1), np.eye(1), np.eye(1))
@@ -275,27 +285,27 @@ def test_a_flow_that_outgrows_its_nodes_gets_more(rng: np.random.Generator):
     mu = Points.uniform(x, reduction=Chebyshev(1e-8))
     start = plan_sums(attention, mu, 0.0)
     assert isinstance(start, Points)
-    interpolated = flow(attention, mu, ts)
+    trajectory = flow(attention, mu, ts)
     exact = flow(attention, use_exact_sums(mu), ts)
-    assert interpolated.status == Status.FINISHED
-    how = interpolated.start.reduction
+    assert trajectory.status == Status.FINISHED
+    how = trajectory.start.reduction
     assert isinstance(how, Chebyshev)
     assert isinstance(start.reduction, Chebyshev)
     assert how.counts is not None
     assert start.reduction.counts is not None
     assert how.counts > start.reduction.counts
     scale = np.max(np.abs(np.asarray(exact.last)))
-    difference = np.max(np.abs(np.asarray(interpolated.last - exact.last)))
+    difference = np.max(np.abs(np.asarray(trajectory.last - exact.last)))
     # Errors of positions grow at most like e^{|V|t}(1 + |A| R² t) with R = e² here.
     assert difference <= 1e-8 * np.exp(2) * (1 + 2 * np.exp(4)) * scale
 
 
 def test_heads_share_their_nodes(rng: np.random.Generator):
-    each = [
+    single_heads = [
         attentions["softmax"](rng.normal(size=(2, 2)), np.eye(2), np.eye(2) * s)
         for s in (1, -0.5)
     ]
-    heads = Heads(stack_trees(each))
+    heads = Heads(stack_trees(single_heads))
     mu = Points.uniform(
         0.5 * rng.normal(size=(3000, 2)), reduction=Chebyshev(TOLERANCE)
     )
@@ -311,8 +321,8 @@ SPEC = {"n": 1200, "d": 1, "A": -1.0, "t": 1.0, "frames": 5, "segment": 2}
 
 
 @pytest.mark.slow
-def test_a_run_with_nodes_is_the_run_without(tmp_path: Path):
-    """And one cut in half has the same bytes as one that was not."""
+def test_a_run_with_nodes_matches_the_run_with_exact_sums(tmp_path: Path):
+    """An interrupted run resumes to the same bytes."""
     spec = parse({**SPEC, "reduction": "chebyshev:1e-8"})
     whole, cut = tmp_path / "whole", tmp_path / "cut"
     runs.execute(spec, out=whole)
@@ -333,14 +343,14 @@ def test_a_run_with_nodes_is_the_run_without(tmp_path: Path):
 @pytest.mark.parametrize(
     "text", ["chebyshev:0", "cells:2", "chebyshev:x", "blocked:1.5", "nodes"]
 )
-def test_reductions_are_refused_by_name(text: str):
+def test_reductions_are_rejected_by_name(text: str):
     with pytest.raises(InvalidInputError, match="chebyshev:TOLERANCE"):
         runs.execute(parse({**SPEC, "reduction": text}))
 
 
 @pytest.mark.slow_cases("chebyshev-chebyshev, .*")
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("reduction", "expected"),
     [
         ("auto", "blocked"),  # few tokens
         pytest.param("dense", "dense", marks=pytest.mark.slow),
@@ -348,6 +358,6 @@ def test_reductions_are_refused_by_name(text: str):
         ("chebyshev", "chebyshev, .*"),
     ],
 )
-def test_a_result_says_how_it_was_summed(given: str, said: str):
-    sums = runs.execute(parse({**SPEC, "t": 0.1, "reduction": given})).sums
-    assert re.fullmatch(said, sums)
+def test_the_result_names_its_reduction(reduction: str, expected: str):
+    sums = runs.execute(parse({**SPEC, "t": 0.1, "reduction": reduction})).sums
+    assert re.fullmatch(expected, sums)

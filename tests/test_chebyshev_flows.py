@@ -1,4 +1,4 @@
-"""Interpolated sums along flows: what is checked of a step bounds what it misses."""
+"""Interpolated sums along flows: the check of a step bounds its error."""
 
 import functools
 import itertools
@@ -31,17 +31,17 @@ def velocities(moves: Attention, mu: Points) -> Array:
 
 
 @eqx.filter_jit
-def looked_at(moves: Attention, mu: Points) -> tuple[Array, Array]:
-    """Velocities, and their error as a flow sees it after each step."""
+def velocities_and_error(moves: Attention, mu: Points) -> tuple[Array, Array]:
+    """Velocities, and the error estimate of a flow after each step."""
     freeze = functools.partial(moves.field, jnp.zeros((), mu.tokens.x.dtype))
     field = freeze(mu)
-    seen = sum_convergence(freeze, mu, field)
-    assert seen is not None
-    return field(mu.tokens), seen.residual
+    convergence = sum_convergence(freeze, mu, field)
+    assert convergence is not None
+    return field(mu.tokens), convergence.residual
 
 
 class Case(NamedTuple):
-    """Problems that share a program."""
+    """Problems that share a compiled program."""
 
     name: str
     counts: tuple[int, ...]
@@ -51,7 +51,7 @@ class Case(NamedTuple):
     seeds: int = 8
 
     def ratios(self, kind: str, seed: int) -> list[float]:
-        """Errors over what is seen of them, at states of a flow that NumPy takes."""
+        """Errors over their estimates, at states of a flow integrated in NumPy."""
         d = len(self.counts)
         p = Problem.random(
             kind, self.name, seed, n=self.n, d=d, sharpness=self.sharpness
@@ -60,15 +60,15 @@ class Case(NamedTuple):
         for _ in range(4):
             x, w = y.astype(self.dtype), p.w.astype(self.dtype)
             mu = Points.weighted(x, w, reduction=Chebyshev(counts=self.counts))
-            v, seen = looked_at(attention(p, self.dtype), mu)
+            v, bound = velocities_and_error(attention(p, self.dtype), mu)
             exact = p.velocities(x)
             largest = np.max(np.abs(exact))
-            missed = np.max(np.abs(np.asarray(v) - exact)) / largest
+            error = np.max(np.abs(np.asarray(v) - exact)) / largest
             # A velocity is a mean of V y, and rounded as these are, however small.
             rounding = 100 * np.finfo(self.dtype).eps * np.max(np.abs(x @ p.V.T))
-            # What is seen may decide wherever it is no rounding, and not hopeless.
-            if float(seen) <= 1e-2:
-                ratios.append(missed / max(float(seen), rounding / largest))
+            # The estimate matters only above rounding, and below a hopeless error.
+            if float(bound) <= 1e-2:
+                ratios.append(error / max(float(bound), rounding / largest))
             y = y + dt * p.velocities(y)
         return ratios
 
@@ -79,7 +79,7 @@ CASES = [
     Case("softmax", (32,), 2000, 60.0),
     Case("softmax", (48,), 2000, 100.0, np.float32),
     Case("l2", (24, 24), 2000, 60.0),
-    # At 200 what is seen of 187 of 352 states is beyond 1e-2: too few are judged.
+    # At 200 the estimates of 187 of 352 states exceed 1e-2: too few are left.
     Case("softmax", (48, 32), 2500, 150.0),
     Case("softmax", (32, 16), 2000, 100.0, np.float32),
     Case("softmax", (16, 16, 16), 4500, 40.0, seeds=4),
@@ -89,32 +89,34 @@ CASES = [
 @pytest.mark.parametrize(
     "case", [LINE, *(pytest.param(case, marks=slow) for case in CASES)], ids=str
 )
-def test_what_a_step_misses_is_seen(case: Case):
-    """Whatever the tolerance: a step that is accepted errs by no more."""
+def test_the_error_estimate_bounds_a_steps_error(case: Case):
+    """Whatever the tolerance: an accepted step has no larger error."""
     seeds = range(case.seeds)
     ratios = [case.ratios(kind, s) for kind in KINDS + THIN for s in seeds]
-    flat = [ratio for some in ratios for ratio in some]
+    flat = [ratio for group in ratios for ratio in group]
     assert len(flat) >= 2 * case.seeds * len(KINDS + THIN)  # half of the states
     assert max(flat) <= 1
 
 
 @pytest.mark.parametrize("d", [2, 3])
-def test_no_look_is_spent_on_an_empty_cell(d: int, rng: np.random.Generator):
-    """Of two clusters, which fill few cells, as many tokens as of a full box."""
+def test_empty_cells_are_not_probed(d: int, rng: np.random.Generator):
+    """Two clusters fill few cells, and are probed as often as a full box."""
     x = rng.choice([-1.0, 1.0], (5000, 1)) + 0.1 * rng.normal(size=(5000, d))
     gaps = rng.uniform(size=5000)
-    chosen = np.unique(np.asarray(worst_tokens(jnp.asarray(x), jnp.asarray(gaps))))
-    assert len(chosen) >= 100
-    assert np.argmax(gaps) in chosen
+    probe_ids = np.unique(np.asarray(worst_tokens(jnp.asarray(x), jnp.asarray(gaps))))
+    assert len(probe_ids) >= 100
+    assert np.argmax(gaps) in probe_ids
 
 
 @eqx.filter_jit
-def solved(moves: Attention, mu: Points) -> tuple[Array, Array, Array]:
-    """Velocities, what is seen of their error, and whether potentials converged."""
-    velocities, seen = looked_at(moves, mu)
+def velocities_error_and_convergence(
+    moves: Attention, mu: Points
+) -> tuple[Array, Array, Array]:
+    """Velocities, their error estimate, and whether potentials converged."""
+    velocities, error_estimate = velocities_and_error(moves, mu)
     convergence = moves.field(0.0, mu).convergence
     assert convergence is not None
-    return velocities, seen, convergence.residual <= convergence.tolerance
+    return velocities, error_estimate, convergence.residual <= convergence.tolerance
 
 
 @slow
@@ -126,23 +128,25 @@ def solved(moves: Attention, mu: Points) -> tuple[Array, Array, Array]:
         ((24, 16), 1e-3, 8.0, np.float64),
     ],
 )
-def test_potentials_between_nodes_hold_the_tolerance(
+def test_interpolated_potentials_hold_the_tolerance(
     counts: tuple[int, ...], tolerance: float, sharpness: float, dtype: type
 ):
-    """Velocities of Sinkhorn attention, where a flow would go on."""
-    taken = 0
+    """Velocities of Sinkhorn attention, where a flow would continue."""
+    n_interpolated = 0
     for kind, seed in itertools.product(KINDS + THIN, range(2)):
         p = Problem.random(
             kind, "sinkhorn", seed, n=1000, d=len(counts), sharpness=sharpness
         )
         p = p._replace(x=p.x.astype(dtype), w=p.w.astype(dtype))
         mu = Points.weighted(p.x, p.w, reduction=Chebyshev(tolerance, counts=counts))
-        v, seen, converged = solved(attention(p, dtype), mu)
-        if converged and seen <= tolerance:
-            exact, taken = p.balanced(), taken + 1
+        v, bound, is_converged = velocities_error_and_convergence(
+            attention(p, dtype), mu
+        )
+        if is_converged and bound <= tolerance:
+            exact, n_interpolated = p.sinkhorn_velocities(), n_interpolated + 1
             error = np.max(np.abs(np.asarray(v) - exact))
             assert error <= tolerance * np.max(np.abs(exact))
-    assert taken >= 15
+    assert n_interpolated >= 15
 
 
 @slow
@@ -156,15 +160,15 @@ def test_potentials_between_nodes_hold_the_tolerance(
         ("softmax", 3, 1e-4, np.float64),
     ],
 )
-def test_no_frame_of_a_flow_breaks_its_tolerance(
+def test_every_frame_of_a_flow_holds_the_tolerance(
     name: str, d: int, tolerance: float, dtype: type
 ):
     """At all tokens, between steps too; most flows end with nodes.
 
-    Of 2000 tokens on the line six of eleven end with exact sums, which cost less.
+    Of 2000 tokens on a line six of eleven end with exact sums, which cost less.
     """
     n, sharpness = {1: (3000, 60.0), 2: (4000, 12.0), 3: (8000, 3.0)}[d]
-    interpolated = 0
+    n_interpolated = 0
     for kind in KINDS + THIN:
         p = Problem.random(kind, name, 0, n=n, d=d, sharpness=sharpness)
         x, w = p.x.astype(dtype), p.w.astype(dtype)
@@ -174,10 +178,10 @@ def test_no_frame_of_a_flow_breaks_its_tolerance(
         )
         ts = np.linspace(0, 0.4, 5)
         trajectory = flow(moves, mu, ts, stepping=adaptive(rtol=tolerance))
-        interpolated += isinstance(trajectory.start.reduction, Chebyshev)
+        n_interpolated += isinstance(trajectory.start.reduction, Chebyshev)
         for index in range(int(trajectory.n_saved)):
             now = trajectory.frame(index)
             exact = p.velocities(np.asarray(now.coordinates))
             error = np.max(np.abs(np.asarray(velocities(moves, now)) - exact))
             assert error <= tolerance * np.max(np.abs(exact))
-    assert interpolated >= 6
+    assert n_interpolated >= 6

@@ -1,4 +1,4 @@
-"""`.ci/chromium`: present, missing, installed, or not to be had, it never fails."""
+"""`.ci/chromium`: it never fails, whether Chromium is there, installed or missing."""
 
 import os
 import subprocess
@@ -8,17 +8,17 @@ from pathlib import Path
 import pytest
 
 SCRIPT = Path(__file__).resolve().parent.parent / ".ci" / "chromium"
-NEEDED = ("env", "bash", "timeout")
+REQUIRED_PROGRAMS = ("env", "bash", "timeout")
 
 
 @pytest.fixture
 def programs(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
-    """Runs the script where only some programs are, each a line of shell."""
+    """Runs the script where only some programs exist, each a line of shell."""
 
     def run(**lines: str) -> subprocess.CompletedProcess[str]:
-        for name in NEEDED:
-            found = next(p for p in os.get_exec_path() if (Path(p) / name).exists())
-            (tmp_path / name).symlink_to(Path(found) / name)
+        for name in REQUIRED_PROGRAMS:
+            actual = next(p for p in os.get_exec_path() if (Path(p) / name).exists())
+            (tmp_path / name).symlink_to(Path(actual) / name)
         for name, line in lines.items():
             file = tmp_path / name.replace("_", "-")
             file.write_text(f"#!{tmp_path / 'bash'}\n{line}\n", encoding="utf-8")
@@ -37,16 +37,16 @@ def programs(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
 
-def test_nothing_is_said_or_done_where_chromium_is(programs: Run, tmp_path: Path):
-    done = programs(chromium="exit 0", apt_get='echo "$@" >> "$LOG"', id="echo 0")
-    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+def test_nothing_happens_where_chromium_is_installed(programs: Run, tmp_path: Path):
+    result = programs(chromium="exit 0", apt_get='echo "$@" >> "$LOG"', id="echo 0")
+    assert (result.returncode, result.stdout, result.stderr) == (0, "", "")
     assert not (tmp_path / "log").exists()
 
 
-def test_root_installs_it(programs: Run, tmp_path: Path):
-    done = programs(apt_get='echo "$@" >> "$LOG"', id="echo 0")
+def test_root_installs_chromium(programs: Run, tmp_path: Path):
+    result = programs(apt_get='echo "$@" >> "$LOG"', id="echo 0")
     update, install = (tmp_path / "log").read_text().splitlines()
-    assert (done.returncode, done.stdout) == (0, "")
+    assert (result.returncode, result.stdout) == (0, "")
     assert update.endswith(" update")
     assert install.endswith(" install --yes --no-install-recommends chromium")
 
@@ -60,11 +60,11 @@ def test_root_installs_it(programs: Run, tmp_path: Path):
     ],
     ids=["no apt-get", "no root", "no network"],
 )
-def test_what_is_skipped_is_said_in_a_line(
+def test_a_skipped_installation_prints_one_line(
     programs: Run, lines: dict[str, str], reason: str
 ):
-    done = programs(**lines)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.count("\n") == 1
-    assert done.stdout.startswith("browser tests will be skipped: ")
-    assert reason in done.stdout
+    result = programs(**lines)
+    assert (result.returncode, result.stderr) == (0, "")
+    assert result.stdout.count("\n") == 1
+    assert result.stdout.startswith("browser tests will be skipped: ")
+    assert reason in result.stdout

@@ -1,4 +1,4 @@
-"""Bad input: one clear line, the right exit code, nothing lost."""
+"""Invalid input: one clear line, the right exit code, nothing lost."""
 
 import json
 from collections.abc import Callable
@@ -6,9 +6,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import Finished
+from conftest import CommandResult
 
-Command = Callable[..., Finished]
+Command = Callable[..., CommandResult]
 
 USAGE = {
     "unknown command": (("simulat",), ["`simulat`", "did you mean `simulate`?"]),
@@ -63,13 +63,13 @@ USAGE = {
 }
 
 
-def assert_one_line(done: Finished, code: int, words: list[str]) -> None:
-    assert done.code == code, done.err
-    assert done.out == ""
-    assert done.err.startswith("meanfield: ")
-    assert done.err.count("\n") == 1
-    assert "Traceback" not in done.err
-    assert [word for word in words if word not in done.err] == [], done.err
+def assert_one_line(result: CommandResult, code: int, words: list[str]) -> None:
+    assert result.code == code, result.err
+    assert result.out == ""
+    assert result.err.startswith("meanfield: ")
+    assert result.err.count("\n") == 1
+    assert "Traceback" not in result.err
+    assert [word for word in words if word not in result.err] == [], result.err
 
 
 @pytest.mark.parametrize("name", list(USAGE))
@@ -113,24 +113,26 @@ def test_resources_exit_with_4(cli: Command, tmp_path: Path) -> None:
         assert_one_line(cli(*arguments), 4, words)
 
 
-def test_a_taken_folder_exits_with_2_and_is_kept(cli: Command, tmp_path: Path) -> None:
+def test_an_occupied_folder_exits_with_2_and_is_kept(
+    cli: Command, tmp_path: Path
+) -> None:
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.tex").write_text("all of it")
-    done = cli("simulate", "--n", "4", "--out", "mine")
-    assert_one_line(done, 2, ["mine"])
+    result = cli("simulate", "--n", "4", "--out", "mine")
+    assert_one_line(result, 2, ["mine"])
     assert (tmp_path / "mine" / "thesis.tex").read_text() == "all of it"
 
 
 def test_a_failed_flow_exits_with_5_after_its_report(cli: Command) -> None:
     spec = ("--measure", "gaussian", "--A", "-1", "--max-steps", "3", "--out", "run")
-    done = cli("simulate", *spec, "--json")
-    assert done.code == 5
-    assert json.loads(done.out)["ending"] == "max-steps"
-    assert "`max-steps`" in done.err
+    result = cli("simulate", *spec, "--json")
+    assert result.code == 5
+    assert json.loads(result.out)["ending"] == "max-steps"
+    assert "`max-steps`" in result.err
     assert json.loads(cli("show", "run", "--json").out)["ending"] == "max-steps"
 
 
-def test_panels_that_do_not_fit_say_what_does(cli: Command) -> None:
+def test_inapplicable_panels_suggest_applicable_ones(cli: Command) -> None:
     args = ("--d", "3", "--A=-1", "--measure", "gaussian", "--t", "0.1")
     assert cli("simulate", *args, "--out", "run").code == 0
     assert_one_line(cli("plot", "run", "--panel", "cone"), 2, ["dimension 3"])
@@ -150,13 +152,13 @@ def test_a_damaged_store_exits_with_7(cli: Command, tmp_path: Path) -> None:
 
 
 def test_debug_shows_the_traceback(cli: Command) -> None:
-    done = cli("simulate", "--attention", "sofmax", "--debug")
-    assert done.code == 2
-    assert "Traceback" in done.err
+    result = cli("simulate", "--attention", "sofmax", "--debug")
+    assert result.code == 2
+    assert "Traceback" in result.err
 
 
-def test_a_place_without_a_name_is_no_file(cli: Command) -> None:
-    """A picture, some pictures, a page."""
+def test_a_path_without_a_file_name_is_rejected(cli: Command) -> None:
+    """For a picture, several pictures, and a page."""
     assert cli("simulate", "--n", "3", "--t", "1e-3", "--out", "run").code == 0
     for place in (".", "..", "/", ""):
         for words in (
@@ -164,6 +166,6 @@ def test_a_place_without_a_name_is_no_file(cli: Command) -> None:
             ("plot", "run", "--panel", "all", "--out"),
             ("verify", "thm-3.1", "--html"),
         ):
-            done = cli(*words, place)
-            assert done.code == 2
-            assert "names a folder" in done.err
+            result = cli(*words, place)
+            assert result.code == 2
+            assert "names a folder" in result.err

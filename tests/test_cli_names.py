@@ -1,4 +1,4 @@
-"""Names: all that are listed can be shown, with all that they stand for."""
+"""Names: every listed name can be shown, with its meaning."""
 
 import json
 import re
@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from conftest import Finished
+from conftest import CommandResult
 
 import meanfield
 from meanfield.attention import attentions
@@ -17,51 +17,51 @@ from meanfield.errors import InvalidInputError
 from meanfield.spec import presets, read_toml
 from meanfield.storage import RunStore, export
 
-Command = Callable[..., Finished]
+Command = Callable[..., CommandResult]
 
 
 @pytest.mark.parametrize("kind", list(KINDS))
-def test_every_name_that_is_listed_is_shown(cli: Command, kind: str) -> None:
+def test_every_listed_name_can_be_shown(cli: Command, kind: str) -> None:
     rows = json.loads(cli("list", kind, "--json").out)
-    if kind == "endings":  # `show` prefers what can be asked for
+    if kind == "endings":  # `show` prefers names that options accept
         rows = [row for row in rows if row["name"] not in presets]
     assert rows
     for row in rows:
-        done = cli("show", row["name"])
-        assert done.code == 0, done.err
+        result = cli("show", row["name"])
+        assert result.code == 0, result.err
         for value in (row["name"], row.get("description", "")):
-            assert value in done.out
-        assert not {"$", "\\"} & set(done.out)
+            assert value in result.out
+        assert not {"$", "\\"} & set(result.out)
 
 
-def test_long_names_are_whole_on_a_narrow_terminal(
+def test_long_names_are_not_cut_on_a_narrow_terminal(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, value in (("FORCE_COLOR", "1"), ("COLUMNS", "80")):
         monkeypatch.setenv(name, value)
     name, claim = "shahbazi2025:" + 30 * "x", " ".join(["a claim"] * 30)
     print_entries([{"name": name, "group": "Sliced", "source": "§3", "claim": claim}])
-    first, *others = re.sub(r"\x1b\[\d*m", "", capsys.readouterr().out).splitlines()
+    first, *lines = re.sub(r"\x1b\[\d*m", "", capsys.readouterr().out).splitlines()
     assert first.rstrip() == f"{name} · Sliced · §3"
-    assert " ".join(line.strip() for line in others) == claim
-    assert max(map(len, others)) <= 80
+    assert " ".join(line.strip() for line in lines) == claim
+    assert max(map(len, lines)) <= 80
 
 
-def test_every_id_of_a_statement_finds_it(cli: Command) -> None:
+def test_every_statement_id_is_found(cli: Command) -> None:
     rows = json.loads(cli("list", "statements", "--json").out)
-    other = [(name, row["id"]) for row in rows for name in row["aliases"]]
-    assert other
-    for name, own in other[::8]:
-        assert json.loads(cli("show", name, "--json").out)["name"] == own
-    shown = cli("show", "castin2025:prop-4.15").out
-    assert "verify explain castin2025:prop-4.15" in shown
+    aliases = [(name, row["id"]) for row in rows for name in row["aliases"]]
+    assert aliases
+    for name, statement_id in aliases[::8]:
+        assert json.loads(cli("show", name, "--json").out)["name"] == statement_id
+    output = cli("show", "castin2025:prop-4.15").out
+    assert "verify explain castin2025:prop-4.15" in output
 
 
-def test_a_name_in_two_registries_is_shown_from_both(cli: Command) -> None:
-    shown = json.loads(cli("show", "moons", "--json").out)
-    found = {meaning["kind"]: meaning for meaning in shown["meanings"]}
-    assert set(found) == {"cloud", "preset"}
-    assert found["preset"]["keys"]["init"] == "moons"
+def test_show_prints_a_name_from_every_registry(cli: Command) -> None:
+    record = json.loads(cli("show", "moons", "--json").out)
+    actual = {meaning["kind"]: meaning for meaning in record["meanings"]}
+    assert set(actual) == {"cloud", "preset"}
+    assert actual["preset"]["keys"]["init"] == "moons"
     text = cli("show", "moons").out
     assert "half circles" in text
     assert "V = -1.0" in text
@@ -69,20 +69,20 @@ def test_a_name_in_two_registries_is_shown_from_both(cli: Command) -> None:
 
 @pytest.mark.parametrize("name", list(attentions))
 def test_an_attention_is_shown_with_its_formulas(cli: Command, name: str) -> None:
-    shown = cli("show", name).out
-    assert "v[μ](x) = V ∫y κ_μ(x, y) dμ(y)" in shown
-    assert "s(x, y) = " in shown
-    assert "κ_μ" in shown.split("weights", 1)[1]
+    output = cli("show", name).out
+    assert "v[μ](x) = V ∫y κ_μ(x, y) dμ(y)" in output
+    assert "s(x, y) = " in output
+    assert "κ_μ" in output.split("weights", 1)[1]
     closed = json.loads(cli("list", "attentions", "--json").out)
     gaussian = {row["name"]: row["gaussian"] for row in closed}[name]
-    assert ("L = " in shown) == gaussian
+    assert ("L = " in output) == gaussian
 
 
-def test_the_formula_of_softmax_is_that_of_the_paper(cli: Command) -> None:
+def test_the_formula_of_softmax_matches_the_paper(cli: Command) -> None:
     assert "e^(s(x, y)) / ∫e^(s(x, z)) dμ(z)" in cli("show", "softmax").out
 
 
-def test_a_number_after_a_name_is_no_other_name(cli: Command) -> None:
+def test_a_numbered_name_is_not_confused_with_another(cli: Command) -> None:
     for name, kind in {"window:0.5": "mask", "grid:20": "family"}.items():
         assert json.loads(cli("show", name, "--json").out)["kind"] == kind
 
@@ -94,7 +94,7 @@ def test_matrices_keep_their_rows(cli: Command) -> None:
 RUN = ("simulate", "--measure=gaussian", "--A=-1", "--t=0.1", "--frames=3")
 
 
-def test_a_check_that_passes_says_so(cli: Command, tmp_path: Path) -> None:
+def test_show_reports_a_passing_check(cli: Command, tmp_path: Path) -> None:
     assert cli(*RUN, "--out", "run").code == 0
     assert "passed: all 3 frames" in cli("show", "run", "--check").out
     assert "passed" in cli("show", "run", "--check", "--toml").err
@@ -106,90 +106,90 @@ def test_a_check_that_passes_says_so(cli: Command, tmp_path: Path) -> None:
     ("key", "value"),
     [("init", "x0.npy"), ("A", "m.csv"), ("weights", "w.npy"), ("text", "alice.txt")],
 )
-def test_the_name_of_a_file_is_told_its_sign(
+def test_a_bare_file_name_error_suggests_the_at_sign(
     cli: Command, key: str, value: str
 ) -> None:
-    more = ("--model", "minilm") if key == "text" else ()
-    done = cli("simulate", f"--{key}", value, *more)
-    assert done.code == 2
-    assert f"`@{value}`" in done.err
-    assert done.err.count("\n") == 1
+    options = ("--model", "minilm") if key == "text" else ()
+    result = cli("simulate", f"--{key}", value, *options)
+    assert result.code == 2
+    assert f"`@{value}`" in result.err
+    assert result.err.count("\n") == 1
 
 
-def test_a_score_matrix_that_was_not_given_is_named(cli: Command) -> None:
-    done = cli("simulate", "--measure=gaussian", "--t=0.1", "--frames=2")
-    assert "A = I, by default" in done.out
+def test_a_default_score_matrix_is_reported(cli: Command) -> None:
+    result = cli("simulate", "--measure=gaussian", "--t=0.1", "--frames=2")
+    assert "A = I, by default" in result.out
     report = json.loads(cli("simulate", "--measure=gaussian", "--t=.1", "--json").out)
     assert report["assumed"] == {"A": 1.0}
-    for given in (("--A=-1",), ("--Q=1", "--K=-1")):
-        done = cli("simulate", "--measure=gaussian", "--t=0.1", *given)
-        assert "by default" not in done.out
+    for options in (("--A=-1",), ("--Q=1", "--K=-1")):
+        result = cli("simulate", "--measure=gaussian", "--t=0.1", *options)
+        assert "by default" not in result.out
 
 
-def test_a_sweep_names_a_score_matrix_that_was_not_given(cli: Command) -> None:
+def test_a_sweep_reports_a_default_score_matrix(cli: Command) -> None:
     keys = ("--measure=gaussian", "--t=0.1", "--frames=2", "--over=cov=1|2")
-    done = cli("sweep", *keys, "--out=silent")
-    assert "A = I, by default" in done.out
+    result = cli("sweep", *keys, "--out=silent")
+    assert "A = I, by default" in result.out
     report = json.loads(cli("sweep", "silent", "--json").out)
     assert report["assumed"] == {"A": 1.0}
-    given = ("sweep", *keys, "--over=A=-1|-2", "--out=given")
-    assert "by default" not in cli(*given).out
+    command = ("sweep", *keys, "--over=A=-1|-2", "--out=given")
+    assert "by default" not in cli(*command).out
     assert json.loads(cli("sweep", "given", "--json").out)["assumed"] == {}
 
 
-def test_the_help_of_compare_has_no_key_that_it_refuses(cli: Command) -> None:
+def test_compare_help_lists_only_accepted_keys(cli: Command) -> None:
     words = cli("compare", "--help").out.split()
     assert "--measures" in words
     assert "--measure" not in words
-    done = cli("compare", "--measure=grid")
-    assert (done.code, done.err.count("\n")) == (2, 1)
-    assert "`--measures`" in done.err
+    result = cli("compare", "--measure=grid")
+    assert (result.code, result.err.count("\n")) == (2, 1)
+    assert "`--measures`" in result.err
 
 
-def test_an_export_replaces_a_file_only_when_told(cli: Command, tmp_path: Path) -> None:
+def test_export_replaces_a_file_only_with_force(cli: Command, tmp_path: Path) -> None:
     assert cli(*RUN, "--out", "run").code == 0
     thesis = tmp_path / "all.csv"
     thesis.write_text("years of work")
-    done = cli("export", "run", "all.csv")
-    assert done.code == 2
-    assert "`all.csv` exists" in done.err
-    assert "--force" in done.err
+    result = cli("export", "run", "all.csv")
+    assert result.code == 2
+    assert "`all.csv` exists" in result.err
+    assert "--force" in result.err
     assert thesis.read_text() == "years of work"
     assert cli("export", "run", "all.csv", "--force").code == 0
     assert thesis.read_text().startswith("time,mean0")
 
 
 @pytest.mark.slow
-def test_a_movie_of_a_family_is_of_the_member_one_names(
+def test_a_movie_of_a_family_shows_the_chosen_member(
     cli: Command, tmp_path: Path
 ) -> None:
     assert cli(*RUN, "--d=2", "--starts=random:3", "--out", "family").code == 0
     for choice in (("--panel=tokens",), ("--member", "3"), ("--member=-1",)):
-        done = cli("animate", "family", *choice)
-        assert done.code == 2
-        assert "`--member`, from 0 to 2" in done.err
+        result = cli("animate", "family", *choice)
+        assert result.code == 2
+        assert "`--member`, from 0 to 2" in result.err
     assert cli("animate", "family", "--member", "2").code == 0
     assert (tmp_path / "family.gif").read_bytes()[:3] == b"GIF"
 
 
-def test_the_page_of_attentions_is_as_written(cli: Command, tmp_path: Path) -> None:
-    """Every variant with what its classes say, and with files that measure it."""
-    written = tmp_path / "attentions.md"
-    assert cli("list", "attentions", "--docs", str(written)).code == 0
+def test_the_page_of_attentions_is_up_to_date(cli: Command, tmp_path: Path) -> None:
+    """Every variant with the properties of its classes and its statements."""
+    page_path = tmp_path / "attentions.md"
+    assert cli("list", "attentions", "--docs", str(page_path)).code == 0
     page = Path(__file__).parent.parent / "docs" / "attentions.md"
-    assert written.read_text(encoding="utf-8") == page.read_text(encoding="utf-8")
+    assert page_path.read_text(encoding="utf-8") == page.read_text(encoding="utf-8")
     for name in attentions:
         section = page.read_text(encoding="utf-8").split(f"\n## {name}\n")[1]
         assert "- Measured by: [" in section.split("\n## ")[0]
     assert cli("list", "clouds", "--docs", "page.md").code == 2
-    refused = cli("list", "attentions", "--docs", "page.md", "--json")
-    assert refused.code == 2
-    assert "leave out `--json`" in refused.err
+    failure = cli("list", "attentions", "--docs", "page.md", "--json")
+    assert failure.code == 2
+    assert "leave out `--json`" in failure.err
 
 
 @pytest.fixture
 def house(cli: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The home of the user, beside the working folder and not below it."""
+    """A home folder of the user, outside the working folder."""
     (tmp_path / "home").mkdir()
     (tmp_path / "here").mkdir()
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
@@ -197,8 +197,8 @@ def house(cli: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path
     return tmp_path / "home"
 
 
-def test_a_home_is_found_where_shells_leave_its_sign(cli: Command, house: Path) -> None:
-    """They expand `~` at the head of a word, and not in `--out=~/run`."""
+def test_a_tilde_left_by_the_shell_is_expanded(cli: Command, house: Path) -> None:
+    """Shells expand `~` at the start of a word, but not in `--out=~/run`."""
     assert cli("simulate", "--preset=blow-up", "--out=~/a/run").code == 0
     assert f"{house}/a/run" in cli("show", "~/a/run").out
     assert cli("export", "~/a/run", "~/run.csv").code == 0
@@ -216,39 +216,39 @@ def test_a_home_is_found_where_shells_leave_its_sign(cli: Command, house: Path) 
     assert not list(Path.cwd().iterdir())
 
 
-def test_a_file_of_keys_finds_a_home(house: Path) -> None:
+def test_a_tilde_in_a_spec_file_is_expanded(house: Path) -> None:
     text = "model = '~/b'\ncontext = '~/run:1'\nsource = '~/run'\ninit = '@~/x.npy'"
     (house / "run.toml").write_text(text)
-    found = {"model": f"{house}/b", "context": f"{house}/run:1"}
-    found |= {"source": f"{house}/run", "init": f"@{house}/x.npy"}
-    assert read_toml(house / "run.toml") == found
+    actual = {"model": f"{house}/b", "context": f"{house}/run:1"}
+    actual |= {"source": f"{house}/run", "init": f"@{house}/x.npy"}
+    assert read_toml(house / "run.toml") == actual
 
 
-def test_a_home_of_nobody_is_refused(cli: Command, house: Path) -> None:
-    done = cli("simulate", "--dry-run", "--out=~nobody-known/run")
-    assert (done.code, done.err.count("\n")) == (3, 1)
-    assert "`~nobody-known/run` has no place" in done.err
+def test_a_tilde_of_an_unknown_user_is_rejected(cli: Command, house: Path) -> None:
+    result = cli("simulate", "--dry-run", "--out=~nobody-known/run")
+    assert (result.code, result.err.count("\n")) == (3, 1)
+    assert "`~nobody-known/run` has no place" in result.err
 
 
 @pytest.mark.parametrize("word", ["--text=~/a b", "--title=~", "--A=-1", "a~/b", "~ 5"])
-def test_words_that_name_no_home_stay_as_they_are(word: str) -> None:
+def test_words_without_a_leading_tilde_stay(word: str) -> None:
     assert expand_home(word) == word
 
 
 @pytest.mark.parametrize("head", ["--text=@", "--context=", "--colour=@", "", "@"])
-def test_homes_are_found_in_every_kind_of_argument(house: Path, head: str) -> None:
+def test_tildes_are_expanded_in_every_kind_of_argument(house: Path, head: str) -> None:
     assert expand_home(f"{head}~/a b:2") == f"{head}{house}/a b:2"
 
 
-def test_numbers_in_a_list_may_begin_with_their_point(cli: Command) -> None:
+def test_list_numbers_may_begin_with_a_decimal_point(cli: Command) -> None:
     rows = "[[1,.2],[-.5,.25]]"
     run = ("--A", rows, "--n", "3", "--t", "0.1", "--frames", "2", "--out", "run")
     assert cli("simulate", *run).code == 0
     assert "A = [[1.0, 0.2], [-0.5, 0.25]]" in cli("show", "run", "--toml").out
 
 
-def test_a_list_with_a_missing_number_is_refused_as_one(cli: Command) -> None:
+def test_a_list_with_a_missing_number_is_rejected(cli: Command) -> None:
     for rows in ("[[1,0],[0,nan]]", "[[1,0],[0,1]"):
-        done = cli("simulate", "--A", rows, "--t", "0.1")
-        assert done.code == 2
-        assert "must be a list of rows of finite numbers" in done.err
+        result = cli("simulate", "--A", rows, "--t", "0.1")
+        assert result.code == 2
+        assert "must be a list of rows of finite numbers" in result.err

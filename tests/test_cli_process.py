@@ -1,4 +1,4 @@
-"""What only a process of its own can show: imports, caches, signals, plugins."""
+"""Behaviour of separate processes: imports, caches, signals, plugins."""
 
 import json
 import math
@@ -30,7 +30,7 @@ for command in {[[], *([name] for name in COMMANDS), ["models", "inspect"]]!r}:
         assert not ended.code
 sys.exit(", ".join({{"jax", "matplotlib", "xarray", "zarr"}} & set(sys.modules)) or 0)
 """
-COUNTED = """
+COUNTING_SCRIPT = """
 import collections, json, sys
 import jax
 from meanfield.cli import main
@@ -56,37 +56,37 @@ def python(code: str, *arguments: str, cache: Path) -> subprocess.CompletedProce
 
 
 def test_help_loads_nothing_heavy(tmp_path: Path) -> None:
-    done = python(HELP, cache=tmp_path / "cache")
-    assert done.returncode == 0, done.stderr
+    result = python(HELP, cache=tmp_path / "cache")
+    assert result.returncode == 0, result.stderr
 
 
-def test_the_package_is_the_command_too() -> None:
+def test_python_m_meanfield_runs_the_command() -> None:
     command = [sys.executable, "-m", "meanfield", "--version"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.stdout.strip() == metadata.version("meanfield-attention")
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert result.stdout.strip() == metadata.version("meanfield-attention")
 
 
 def test_help_shows_every_key(tmp_path: Path) -> None:
     text = python(MAIN, "simulate", "--help-all", cache=tmp_path / "cache").stdout
-    hidden = {"source", "layers", "terms"}
-    keys = [name for name in RunSpec.model_fields if name not in hidden]
+    hidden_keys = {"source", "layers", "terms"}
+    keys = [name for name in RunSpec.model_fields if name not in hidden_keys]
     assert [k for k in keys if f"--{k.replace('_', '-')} " not in text] == []
 
 
 @pytest.mark.slow
 def test_a_second_process_compiles_nothing(tmp_path: Path) -> None:
-    """A host callback anywhere would keep the program out of the cache."""
+    """A host callback anywhere would exclude the program from the cache."""
     cache, arguments = tmp_path / "cache", ("--n", "30", "--d", "2", "--t", "0.2")
     simulate = ("simulate", *arguments, "--attention", "sinkhorn", "--steady", "1e-6")
-    seen = []
+    program_counts = []
     for _ in range(2):
-        done = python(COUNTED, *simulate, cache=cache)
-        assert done.stderr == "" or "compiling" in done.stderr
-        last = json.loads(done.stdout.splitlines()[-1])
+        result = python(COUNTING_SCRIPT, *simulate, cache=cache)
+        assert result.stderr == "" or "compiling" in result.stderr
+        last = json.loads(result.stdout.splitlines()[-1])
         assert last["heavy"] == []
         entries = {p.name for p in (cache / "meanfield" / "compiled").glob("*-cache")}
-        seen.append((last["counts"], entries))
-    (_, first), (counts, second) = seen
+        program_counts.append((last["counts"], entries))
+    (_, first), (counts, second) = program_counts
     assert first
     assert second == first
     assert counts["/jax/compilation_cache/cache_hits"] > 0
@@ -94,16 +94,18 @@ def test_a_second_process_compiles_nothing(tmp_path: Path) -> None:
 
 
 def test_a_small_run_compiles_few_programs(tmp_path: Path) -> None:
-    """Each costs a fiftieth of a second, which is most of what a small run takes."""
+    """Each costs a fiftieth of a second, most of the time of a small run."""
     cache = tmp_path / "cache"
-    done = python(MAIN, "simulate", "--n", "30", "--d", "2", "--t", "0.2", cache=cache)
-    assert done.returncode == 0
-    compiled = (cache / "meanfield" / "compiled").glob("*-cache")
-    assert len(list(compiled)) <= 12
+    result = python(
+        MAIN, "simulate", "--n", "30", "--d", "2", "--t", "0.2", cache=cache
+    )
+    assert result.returncode == 0
+    programs = (cache / "meanfield" / "compiled").glob("*-cache")
+    assert len(list(programs)) <= 12
 
 
 def test_a_plugin_brings_its_own_attention(tmp_path: Path) -> None:
-    """Scores of zero move every token like the mean, which grows like $e^t$."""
+    """With zero scores every token moves like the mean, which grows like $e^t$."""
     (tmp_path / "mine.py").write_text(
         "import jax.numpy as jnp\n"
         "from meanfield.attention import Attention, Softmax, variant\n"
@@ -114,8 +116,8 @@ def test_a_plugin_brings_its_own_attention(tmp_path: Path) -> None:
     )
     options = ("--attention", "uniform", "--n", "9", "--d", "2", "--t", "1", "--json")
     plugin = ("--plugin", "mine.py")
-    done = python(MAIN, "simulate", *options, *plugin, cache=tmp_path / "cache")
-    report = json.loads(done.stdout)
+    result = python(MAIN, "simulate", *options, *plugin, cache=tmp_path / "cache")
+    report = json.loads(result.stdout)
     start = runs.member(parse({"n": 9, "d": 2})).measure
     mean, covariance = runs.moments_of(start)
     np.testing.assert_allclose(report["mean"], math.e * mean, rtol=1e-8)
@@ -124,7 +126,7 @@ def test_a_plugin_brings_its_own_attention(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP"])
 def test_an_interrupt_in_the_collector_is_not_lost(tmp_path: Path, name: str) -> None:
-    """Python prints what a callback of its collector raises, and goes on."""
+    """Python prints exceptions of a callback of its collector, and continues."""
     code = (
         "import gc, signal, sys, time\n"
         "from meanfield.cli.process._signals import handle_signals\n"
@@ -139,13 +141,13 @@ def test_an_interrupt_in_the_collector_is_not_lost(tmp_path: Path, name: str) ->
         "except KeyboardInterrupt as error:\n"
         "    print(type(error).__name__)\n"
     )
-    done = python(code, cache=tmp_path / "cache")
+    result = python(code, cache=tmp_path / "cache")
     expected = {"SIGINT": "KeyboardInterrupt", "SIGTERM": "Termination"}
-    assert done.stdout.split() == [expected.get(name, "HangUp")]
-    assert done.stderr == ""
+    assert result.stdout.split() == [expected.get(name, "HangUp")]
+    assert result.stderr == ""
 
 
-WRAPPED = """
+WRAPPING_SCRIPT = """
 import signal
 from meanfield.cli.process._signals import handle_signals
 class Part:
@@ -162,10 +164,10 @@ except KeyboardInterrupt as error:
 """
 
 
-def test_a_signal_that_an_import_turns_into_its_own_error_is_told() -> None:
-    command = [sys.executable, "-c", WRAPPED]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert (done.stdout.split(), done.stderr) == (["Termination"], "")
+def test_a_signal_during_an_import_is_reported() -> None:
+    command = [sys.executable, "-c", WRAPPING_SCRIPT]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (result.stdout.split(), result.stderr) == (["Termination"], "")
 
 
 LOCKS = """
@@ -193,14 +195,16 @@ except KeyboardInterrupt as error:
 
 
 @pytest.mark.parametrize("place", ["__enter__", "__exit__", "_acquire_restore"])
-def test_a_signal_inside_a_lock_breaks_nothing(tmp_path: Path, place: str) -> None:
-    """A lock that is released twice, or never, is an error of its own."""
-    done = python(LOCKS, place, cache=tmp_path / "cache")
-    assert done.stdout.split() == ["Termination", place]
-    assert done.stderr == ""
+def test_a_signal_inside_a_lock_leaves_it_consistent(
+    tmp_path: Path, place: str
+) -> None:
+    """Releasing a lock twice, or never, would be another error."""
+    result = python(LOCKS, place, cache=tmp_path / "cache")
+    assert result.stdout.split() == ["Termination", place]
+    assert result.stderr == ""
 
 
-def test_a_process_that_ignores_hanging_up_goes_on_ignoring_it() -> None:
+def test_an_ignored_sighup_stays_ignored() -> None:
     code = (
         "import signal\n"
         "signal.signal(signal.SIGHUP, signal.SIG_IGN)\n"
@@ -210,13 +214,13 @@ def test_a_process_that_ignores_hanging_up_goes_on_ignoring_it() -> None:
         "print(signal.getsignal(signal.SIGHUP).name)\n"
     )
     command = [sys.executable, "-c", code]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.stdout.split() == ["SIG_IGN"]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert result.stdout.split() == ["SIG_IGN"]
 
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> bytes:
-    """Of the same program: what checks numbers is switched off in the command."""
+    """The same program as in the tests: the command switches its checks off."""
     folder = tmp_path_factory.mktemp("whole")
     (folder / "spec.toml").write_text(parse(LONG).toml())
     python(MAIN, "simulate", "spec.toml", "--out", "run", cache=folder / "cache")
@@ -258,6 +262,6 @@ def test_a_signal_leaves_a_run_that_can_be_resumed(
         assert "meanfield resume run" in err.splitlines()[-1]
     if number is not signal.SIGKILL:
         return  # resuming after an interrupt is tested in one process
-    done = python(MAIN, "resume", "run", "--json", cache=tmp_path / "cache")
-    assert json.loads(done.stdout)["ending"] == "finished"
+    result = python(MAIN, "resume", "run", "--json", cache=tmp_path / "cache")
+    assert json.loads(result.stdout)["ending"] == "finished"
     assert runs.dataset(tmp_path / "run")["x"].values.tobytes() == whole

@@ -1,4 +1,4 @@
-"""Progress goes to stderr: nothing if short, lines if long, a bar on a terminal."""
+"""Progress on stderr: none for short runs, lines for long ones, a bar on terminals."""
 
 import io
 import time

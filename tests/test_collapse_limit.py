@@ -1,4 +1,4 @@
-"""Tokens in depth: layers by NumPy, permutations, and the two bounds."""
+"""Tokens in depth: layers in NumPy, permutations, and the two bounds."""
 
 import numpy as np
 from helpers import assert_close
@@ -18,16 +18,16 @@ from experiments.collapse.tokens import (
 DRAWS = draw_tokens(Sizes(n=12, d=3, draws=2), seed=4)
 
 
-def across(x: np.ndarray) -> float:
+def diameter(x: np.ndarray) -> float:
     return max(float(np.linalg.norm(a - b)) for a in x for b in x)
 
 
 def test_layers_without_skip_are_products_with_softmax() -> None:
-    """The first four: then diameters are rounding of the mean."""
-    found = layer_diameters("softmax", DRAWS).diameters
-    for Q, K, x, diameters in zip(*DRAWS, found, strict=True):
+    """The first four layers: later diameters are rounding errors of the mean."""
+    actual = layer_diameters("softmax", DRAWS).diameters
+    for Q, K, x, diameters in zip(*DRAWS, actual, strict=True):
         for D in diameters[:4]:
-            assert abs(D - across(x)) <= 1e-11 * D + 1e-15
+            assert abs(D - diameter(x)) <= 1e-11 * D + 1e-15
             x = -softmax((x @ Q.T) @ (x @ K.T).T, axis=1) @ x
 
 
@@ -41,11 +41,11 @@ def test_clouds_start_at_the_same_size_in_units_of_their_scores() -> None:
         A = K.T @ Q
         assert_close(A, A.T)
         assert np.min(np.linalg.eigvalsh(A)) > 0
-        assert_close(np.linalg.norm(A, 2) * across(x) ** 2 / 4, START)
+        assert_close(np.linalg.norm(A, 2) * diameter(x) ** 2 / 4, START)
 
 
 def test_bounds_are_reached_by_two_tokens_on_a_line() -> None:
-    """Without skip exactly; the flow's slope there is the cube where scores are small.
+    """Exact without skip; the flow's rate there is the cube for small scores.
 
     The bound of the flow solves its equation, by SciPy.
     """
@@ -57,5 +57,5 @@ def test_bounds_are_reached_by_two_tokens_on_a_line() -> None:
     assert_close(layer_bound(LAYERS)[:7], np.array(shares), ulps=1e4)
     times = np.arange(4.0)
     cube = lambda t, D: -START * D**3
-    solved = solve_ivp(cube, (0, 3), [1.0], t_eval=times, rtol=1e-10, atol=1e-12)
-    np.testing.assert_allclose(flow_bound(times), solved.y[0], rtol=1e-8)
+    solution = solve_ivp(cube, (0, 3), [1.0], t_eval=times, rtol=1e-10, atol=1e-12)
+    np.testing.assert_allclose(flow_bound(times), solution.y[0], rtol=1e-8)

@@ -1,4 +1,4 @@
-"""Comparisons of representations: who takes part, how far apart, when and why."""
+"""Comparisons of representations: members, gaps, times and reasons."""
 
 import dataclasses
 import json
@@ -20,28 +20,28 @@ from meanfield.plotting import draw_comparison, save
 from meanfield.runs.comparisons._normality import normality
 from meanfield.runs.comparisons._record import RECORD
 from meanfield.spec import parse
-from tests.conftest import Finished
+from tests.conftest import CommandResult
 
-Run = Callable[..., Finished]
+Run = Callable[..., CommandResult]
 BASE = {"A": -1.0, "V": 1.0, "t": 0.5, "n": 200, "frames": 3, "rtol": 1e-5}
 
 
 @pytest.fixture(scope="module")
 def softmax(tmp_path_factory: pytest.TempPathFactory) -> runs.Comparison:
-    """Two representations of what both follow."""
+    """A comparison of a Gaussian and a grid under softmax."""
     folder = tmp_path_factory.mktemp("softmax")
     return runs.compare(parse({**BASE, "mean": 0.5}), ("points", "gaussian"), folder)
 
 
 @pytest.fixture(scope="module")
 def three_pairs(softmax: runs.Comparison) -> runs.Comparison:
-    """Two more pairs, with other numbers; a density is slow to compile."""
+    """A comparison with two more pairs of other numbers; a density compiles slowly."""
     (gap,) = softmax.gaps
-    others = (
+    more_pairs = (
         dataclasses.replace(gap, pair=(name, "grid"), mean=i * gap.mean)
         for i, name in enumerate(gap.pair, 2)
     )
-    return dataclasses.replace(softmax, gaps=(gap, *others))
+    return dataclasses.replace(softmax, gaps=(gap, *more_pairs))
 
 
 @pytest.mark.slow
@@ -64,7 +64,7 @@ def test_gaussian_and_grid_follow_the_closed_form(tmp_path: Path) -> None:
     assert last.distance_method == "quantiles"
 
 
-def test_gaps_are_what_numpy_makes_of_the_states(softmax: runs.Comparison) -> None:
+def test_gaps_match_numpy_on_the_states(softmax: runs.Comparison) -> None:
     gap = softmax.gaps[0]
     x = np.asarray(softmax.side_runs["points"].measures[-1].coordinates)[:, 0]
     mean, factor = map(
@@ -76,8 +76,8 @@ def test_gaps_are_what_numpy_makes_of_the_states(softmax: runs.Comparison) -> No
     assert gap.tolerances[0] == pytest.approx(3 / 200**0.5)
     assert gap.tolerances[1] == pytest.approx(3 * (2 / 200) ** 0.5)
     assert "200 tokens begin with a sampling error of the order of" in gap.verdict
-    begun = max(float(gap.mean[0]), float(gap.covariance[0]))
-    assert f"(here {begun:.2g})" in gap.verdict
+    largest_gap = max(float(gap.mean[0]), float(gap.covariance[0]))
+    assert f"(here {largest_gap:.2g})" in gap.verdict
 
 
 def test_the_picture_draws_every_pair(
@@ -104,34 +104,34 @@ def test_the_picture_draws_every_pair(
 
 
 @pytest.mark.slow
-def test_from_the_command_line_a_closure_parts_from_the_density(
+def test_compare_shows_a_closure_departing_from_the_density(
     cli: Run, tmp_path: Path
 ) -> None:
-    """Sigmoid attention: the Gaussian is projected, and says so; all else goes on."""
-    done = cli(
+    """Sigmoid attention: the Gaussian is projected, with a note."""
+    result = cli(
         "compare", "--attention", "sigmoid", "--A=-1", "--V", "1", "--t", "1",
         "--n", "100", "--frames", "3", "--cells", "100", "--out", "both", "--json",
         "--measures", "gaussian,grid",
     )  # fmt: skip
-    assert done.code == 0
-    found = json.loads(done.out)
-    assert "approximation" in found["measures"]["gaussian"]["label"]
-    pair = found["pairs"][0]
+    assert result.code == 0
+    actual = json.loads(result.out)
+    assert "approximation" in actual["measures"]["gaussian"]["label"]
+    pair = actual["pairs"][0]
     assert pair["separation"]["time"] > 0
     assert "the closure is an approximation" in pair["verdict"]
-    assert found["measures"]["grid"]["outflow"] < 1e-6
+    assert actual["measures"]["grid"]["outflow"] < 1e-6
     record = json.loads((tmp_path / "both" / "comparison.json").read_text())
-    assert record["pairs"] == found["pairs"]
+    assert record["pairs"] == actual["pairs"]
     assert (tmp_path / "both" / "comparison.png").stat().st_size > 10_000
     assert (tmp_path / "both" / "gaussian.zarr" / "commit.json").exists()
 
 
-def test_what_cannot_take_the_spec_is_left_out_with_a_line() -> None:
+def test_representations_that_reject_the_spec_are_skipped_with_a_note() -> None:
     spec = parse({**BASE, "d": 3})
-    found = runs.sides(spec, ("points", "gaussian", "grid"))
-    assert [side.measure for side in found.members] == ["points", "gaussian"]
-    assert len(found.omitted) == 1
-    assert "grid is left out: A grid has one or two dimensions" in found.omitted[0]
+    actual = runs.sides(spec, ("points", "gaussian", "grid"))
+    assert [side.measure for side in actual.members] == ["points", "gaussian"]
+    assert len(actual.omitted) == 1
+    assert "grid is left out: A grid has one or two dimensions" in actual.omitted[0]
 
 
 @pytest.mark.parametrize(
@@ -148,36 +148,38 @@ def test_what_cannot_take_the_spec_is_left_out_with_a_line() -> None:
         (("--starts", "grid:3"), "leave out `starts`"),
     ],
 )
-def test_what_cannot_be_compared_is_refused_in_a_line(
+def test_incomparable_representations_are_rejected_in_one_line(
     cli: Run, options: tuple[str, ...], message: str
 ) -> None:
-    done = cli("compare", "--A=-1", *options)
-    assert done.code == 2
-    assert message in done.err
-    assert done.err.count("\n") == 1
+    result = cli("compare", "--A=-1", *options)
+    assert result.code == 2
+    assert message in result.err
+    assert result.err.count("\n") == 1
 
 
-def test_starts_share_a_law_or_else_say_what_they_share() -> None:
+def test_starts_share_a_law_or_report_the_shared_moments() -> None:
     """A ball of variance 1/3 on the line, scaled by 4; tokens on a circle."""
-    found = runs.sides(
+    actual = runs.sides(
         parse({**BASE, "init": "ball", "cov": 4.0}), ("points", "gaussian")
     )
-    own = next(side for side in found.members if side.measure == "gaussian")
-    assert np.ravel(own.spec.cov)[0] == pytest.approx(4 / 3)
-    assert own.has_law_start
-    assert not own.is_exact
+    gaussian_side = next(side for side in actual.members if side.measure == "gaussian")
+    assert np.ravel(gaussian_side.spec.cov)[0] == pytest.approx(4 / 3)
+    assert gaussian_side.has_law_start
+    assert not gaussian_side.is_exact
     circle = parse({**BASE, "init": "sphere", "d": 2})
-    own = runs.sides(circle, ("points", "gaussian")).members[1]
-    assert not own.has_law_start
-    assert "moments of the 200 tokens" in own.notes[0]
+    gaussian_side = runs.sides(circle, ("points", "gaussian")).members[1]
+    assert not gaussian_side.has_law_start
+    assert "moments of the 200 tokens" in gaussian_side.notes[0]
 
 
 def test_each_side_has_the_keys_that_it_knows() -> None:
     shared = parse({**BASE, "solver": "dopri8"})
-    found = runs.sides(shared, ("points", "grid"), {"cells": 60, "cfl": 0.5})
-    tokens, density = (side.spec for side in found.members)
+    actual = runs.sides(shared, ("points", "grid"), {"cells": 60, "cfl": 0.5})
+    tokens, density = (side.spec for side in actual.members)
     assert (tokens.solver, density.cells, density.cfl) == ("dopri8", 60, 0.5)
-    assert found.members[1].notes == ("chooses steps by its own rule: no solver, rtol",)
+    assert actual.members[1].notes == (
+        "chooses steps by its own rule: no solver, rtol",
+    )
 
 
 @pytest.mark.slow
@@ -186,13 +188,13 @@ def test_masked_tokens_and_layers_keep_their_positions(tmp_path: Path) -> None:
         {**BASE, "mask": "causal", "measure": "grid", "cells": 60, "positions": 4,
          "rtol": None, "t": 0.2, "frames": 2}
     )  # fmt: skip
-    found = runs.compare(spec, ("points", "grid"), tmp_path)
-    assert found.gaps[0].distance_method == "conditional, quantiles"
-    assert np.all(found.gaps[0].distance < 0.5)
+    actual = runs.compare(spec, ("points", "grid"), tmp_path)
+    assert actual.gaps[0].distance_method == "conditional, quantiles"
+    assert np.all(actual.gaps[0].distance < 0.5)
 
 
-def test_tokens_that_exchange_ranks_take_part_by_steps_of_one_length() -> None:
-    """They refuse the tolerance of the others; a Gaussian of A = I says what it is."""
+def test_rank_attentions_are_compared_with_equal_steps() -> None:
+    """They reject the others' tolerance; a Gaussian with A = I reports its note."""
     esp = {"attention": "esp", "d": 2, "n": 9, "t": 0.1}
     pair = ("points", "gaussian")
     points, gaussian = runs.sides(parse({**esp, "A": -1.0}), pair).members
@@ -206,8 +208,8 @@ def test_tokens_that_exchange_ranks_take_part_by_steps_of_one_length() -> None:
     )
     assert gaussian.reasons == ()
     for A in (1.0, [[2.0, 0.0], [0.0, -1.0]]):  # on one of two slices
-        own = runs.sides(parse({**esp, "A": A}), pair).members[1]
-        assert "is matched to itself" in own.reasons[0]
+        side = runs.sides(parse({**esp, "A": A}), pair).members[1]
+        assert "is matched to itself" in side.reasons[0]
 
 
 def test_a_stored_comparison_opens_as_its_gaps(
@@ -221,28 +223,28 @@ def test_a_stored_comparison_opens_as_its_gaps(
         np.testing.assert_array_equal(row.sel(time=gap.times), gap.mean)
     xr.testing.assert_identical(gaps.drop_attrs(), three_pairs.dataset().drop_attrs())
     assert set(gaps.attrs["spec"]) == set(three_pairs.side_runs)
-    for broken in (text[:-20], "[]", '{"spec": {}, "pairs": [{}]}'):
-        (tmp_path / "comparison.json").write_text(broken)
+    for bad_text in (text[:-20], "[]", '{"spec": {}, "pairs": [{}]}'):
+        (tmp_path / "comparison.json").write_text(bad_text)
         with pytest.raises(StoreError, match=r"comparison\.json` is damaged"):
             meanfield.open(tmp_path)
 
 
-def test_a_comparison_is_no_run_to_draw(cli: Run, tmp_path: Path) -> None:
+def test_a_comparison_is_rejected_by_run_panels(cli: Run, tmp_path: Path) -> None:
     folder = tmp_path / "both"
     (folder / "points.zarr").mkdir(parents=True)
     (folder / RECORD).write_text("{}")
     for command in ("plot", "animate"):
-        done = cli(command, str(folder))
-        assert done.code == 2
-        assert f"draw it with `meanfield report {folder}`" in done.err
-        assert f"`{folder / 'points.zarr'}`" in done.err
+        result = cli(command, str(folder))
+        assert result.code == 2
+        assert f"draw it with `meanfield report {folder}`" in result.err
+        assert f"`{folder / 'points.zarr'}`" in result.err
 
 
-def test_normality_is_mardias(rng: Generator) -> None:
-    """His sums over pairs, by SciPy's laws; draws of a Gaussian pass, others do not."""
+def test_the_normality_test_is_mardias(rng: Generator) -> None:
+    """Mardia's sums over pairs, with SciPy's laws; only Gaussian samples pass."""
     x = rng.normal(size=(60, 2)) @ np.array([[1.0, 0.3], [0.0, 0.5]])
-    centred = x - x.mean(0)
-    products = centred @ np.linalg.solve(centred.T @ centred / 60, centred.T)
+    residuals = x - x.mean(0)
+    products = residuals @ np.linalg.solve(residuals.T @ residuals / 60, residuals.T)
     skewness, kurtosis = np.mean(products**3), np.mean(np.diag(products) ** 2)
     tails = (
         chi2(4).sf(60 * skewness / 6),
@@ -268,5 +270,5 @@ def test_tokens_of_a_file_are_tested_for_normality(
 ) -> None:
     np.save(tmp_path / "x.npy", getattr(rng, draw)(size=(500, 2)))
     measures = ("--measures", "points,gaussian", "--frames", "3")
-    done = cli("compare", "--init", "@x.npy", "--A=-1", "--t", "1", *measures)
-    assert reason in done.out + done.err
+    result = cli("compare", "--init", "@x.npy", "--A=-1", "--t", "1", *measures)
+    assert reason in result.out + result.err

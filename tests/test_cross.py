@@ -1,11 +1,11 @@
-"""Cross attention: queries and keys of two measures, against sums pair by pair."""
+"""Cross attention: queries and keys of two measures, against sums over pairs."""
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from attention_cases import every_variant, ulps, unordered, velocities
+from attention_cases import every_variant, ulps, unordered_variants, velocities
 from helpers import Case, assert_close, case, parameters, tokens
 from jaxtyping import Array
 from reference import (
@@ -46,46 +46,53 @@ EDGES = np.linspace(-3, 3, 13)
 
 
 def sides(rng: np.random.Generator, n: int = 6, m: int = 9, d: int = 3) -> Sides:
-    """Queries and keys of other numbers and weights, and in another place."""
+    """Queries and keys with different numbers, weights and places."""
     (x, u, _), (y, w, _) = tokens(rng, n, d), tokens(rng, m, d)
     return Sides(x, u, 0.7 * y + 0.3, w)
 
 
-def of_queries(s: Sides) -> Points:
+def points_of_queries(s: Sides) -> Points:
     return Points.weighted(s.x, s.u, position=np.linspace(0.1, 1, len(s.x)))
 
 
-def of_keys(s: Sides) -> Points:
+def points_of_keys(s: Sides) -> Points:
     return Points.weighted(s.y, s.w, position=np.linspace(0, 1, len(s.y)))
 
 
-def made(name: str, p: Parameters, **options: object) -> Attention:
+def make_attention(name: str, p: Parameters, **options: object) -> Attention:
     return attentions[name](p.Q, p.K, p.V, epsilon=p.epsilon, **options)
 
 
 @eqx.filter_jit
-def across(dynamics: AbstractDynamics, keys: Points, mu: Points, at: Tokens) -> Array:
+def cross_velocities(
+    dynamics: AbstractDynamics, keys: Points, mu: Points, at: Tokens
+) -> Array:
     return Cross(dynamics, keys).field(0.0, mu)(at)
 
 
 @every_variant
 @pytest.mark.parametrize("m", [9, 1])
-def test_velocities_are_the_definition(name: str, m: int, rng: np.random.Generator):
-    """At queries and elsewhere, for other numbers of keys and for the same."""
+def test_velocities_match_the_definition(name: str, m: int, rng: np.random.Generator):
+    """At queries and elsewhere, for different and equal numbers of keys."""
     s, p = sides(rng, m=m), parameters(rng, 3, 2)
     places = np.concatenate([s.x, rng.normal(size=(4, 3))])
-    v = across(made(name, p), of_keys(s), of_queries(s), Tokens(jnp.asarray(places)))
+    v = cross_velocities(
+        make_attention(name, p),
+        points_of_keys(s),
+        points_of_queries(s),
+        Tokens(jnp.asarray(places)),
+    )
     expected = velocity_across(name, p, places, s)
     assert_close(v, expected, ulps=ulps(name, 1000), scale=1.0)
 
 
 @every_variant
-def test_as_many_keys_of_equal_weight(name: str, rng: np.random.Generator):
-    """Where plans by ranks are permutations."""
+def test_equal_numbers_of_keys_of_equal_weight(name: str, rng: np.random.Generator):
+    """Plans by ranks are permutations there."""
     s, p, even = sides(rng, 8, 8), parameters(rng, 3), np.full(8, 1 / 8)
     s = Sides(s.x, even, s.y, even)
     mu = Points.uniform(s.x)
-    v = across(made(name, p), Points.uniform(s.y), mu, mu.tokens)
+    v = cross_velocities(make_attention(name, p), Points.uniform(s.y), mu, mu.tokens)
     assert_close(v, velocity_across(name, p, s.x, s), ulps=ulps(name, 1000), scale=1.0)
 
 
@@ -95,36 +102,44 @@ def test_a_context_that_is_the_measure_is_self_attention(
 ):
     c: Case = case(rng)
     attention, mu = c.attention(name), c.points()
-    own = velocities(attention, mu, c.queries())
-    assert_close(across(attention, mu, mu, c.queries()), own, ulps=ulps(name, 450))
+    self_velocities = velocities(attention, mu, c.queries())
+    assert_close(
+        cross_velocities(attention, mu, mu, c.queries()),
+        self_velocities,
+        ulps=ulps(name, 450),
+    )
 
 
 @pytest.mark.parametrize("iterations", [1, 2, 3, 4])
-def test_half_steps_go_between_both(iterations: int, rng: np.random.Generator):
+def test_half_steps_alternate_between_both_measures(
+    iterations: int, rng: np.random.Generator
+):
     s, p = sides(rng), parameters(rng, 3)
-    attention = made("sinkhorn", p, iterations=iterations)
-    v = across(attention, of_keys(s), of_queries(s), of_queries(s).tokens)
+    attention = make_attention("sinkhorn", p, iterations=iterations)
+    v = cross_velocities(
+        attention, points_of_keys(s), points_of_queries(s), points_of_queries(s).tokens
+    )
     kappa = half_steps_across(p, s.x, s, iterations=iterations)
     assert_close(v, (kappa * s.w) @ s.y @ p.V.T, ulps=1000)
 
 
-def test_a_plan_across_has_both_marginals_where_scores_are_hard(
+def test_a_cross_plan_has_both_marginals_for_hard_scores(
     rng: np.random.Generator,
 ):
-    """Nearly an assignment, where alternation stalls and Newton's steps end it."""
+    """Nearly an assignment, where alternation stalls and Newton's steps converge."""
     s, eye = sides(rng, 30, 40), np.eye(3)
     attention = attentions["sinkhorn"](eye, eye, eye, epsilon=0.01)
-    mu = of_queries(s)
-    field = eqx.filter_jit(Cross(attention, of_keys(s)).field)(0.0, mu)
+    mu = points_of_queries(s)
+    field = eqx.filter_jit(Cross(attention, points_of_keys(s)).field)(0.0, mu)
     assert field.convergence is not None
     assert field.convergence.residual <= field.convergence.tolerance
     v = 0.01 * np.asarray(field(mu.tokens))
     np.testing.assert_allclose(s.u @ v, s.w @ s.y, atol=1e-9)  # sums of columns
 
 
-def test_derivatives_of_a_plan_across_are_differences(rng: np.random.Generator):
+def test_derivatives_of_a_cross_plan_match_differences(rng: np.random.Generator):
     s, p = sides(rng, 4, 5, 2), parameters(rng, 2)
-    attention = made("sinkhorn", p)
+    attention = make_attention("sinkhorn", p)
     tight = Attention(attention.score, Sinkhorn(tolerance=1e-13), attention.value)
 
     def total(x: Array, y: Array) -> Array:
@@ -136,62 +151,86 @@ def test_derivatives_of_a_plan_across_are_differences(rng: np.random.Generator):
     value, h = jax.jit(total), 1e-5
     for side in (0, 1):
         way = rng.normal(size=at[side].shape)
-        moved = [[*at] for _ in range(2)]
-        moved[0][side], moved[1][side] = at[side] + h * way, at[side] - h * way
-        difference = (value(*moved[0]) - value(*moved[1])) / (2 * h)
+        shifted_points = [[*at] for _ in range(2)]
+        shifted_points[0][side], shifted_points[1][side] = (
+            at[side] + h * way,
+            at[side] - h * way,
+        )
+        difference = (value(*shifted_points[0]) - value(*shifted_points[1])) / (2 * h)
         assert abs(jnp.sum(slopes[side] * way) - difference) <= 1e-7 * (
             1 + abs(difference)
         )
 
 
-def causally(s: Sides, name: str, p: Parameters) -> np.ndarray:
-    """Each query under the measures restricted to what it may see, pair by pair."""
-    own, other = np.linspace(0.1, 1, len(s.x)), np.linspace(0, 1, len(s.y))
+def causal_velocities(s: Sides, name: str, p: Parameters) -> np.ndarray:
+    """Velocities of each query under its visible part of the measures, pair by pair."""
+    query_positions, key_positions = (
+        np.linspace(0.1, 1, len(s.x)),
+        np.linspace(0, 1, len(s.y)),
+    )
     rows = []
-    for x, at in zip(s.x, own, strict=True):
-        mine, keys = own <= at, other <= at
-        u = s.u[mine] / np.sum(s.u[mine])
-        seen = Sides(s.x[mine], u, s.y[keys], s.w[keys] / np.sum(s.w[keys]))
-        rows.append(velocity_across(name, p, x[None], seen)[0])
+    for x, at in zip(s.x, query_positions, strict=True):
+        visible_queries, keys = query_positions <= at, key_positions <= at
+        u = s.u[visible_queries] / np.sum(s.u[visible_queries])
+        visible = Sides(
+            s.x[visible_queries], u, s.y[keys], s.w[keys] / np.sum(s.w[keys])
+        )
+        rows.append(velocity_across(name, p, x[None], visible)[0])
     return np.array(rows)
 
 
 @pytest.mark.parametrize("name", ["softmax", "linear", "sinkhorn", "esp"])
 def test_masks_compare_queries_with_keys(name: str, rng: np.random.Generator):
     s, p = sides(rng), parameters(rng, 3)
-    v = across(Prefix(made(name, p)), of_keys(s), of_queries(s), of_queries(s).tokens)
-    expected = causally(s, name, p)
+    v = cross_velocities(
+        Prefix(make_attention(name, p)),
+        points_of_keys(s),
+        points_of_queries(s),
+        points_of_queries(s).tokens,
+    )
+    expected = causal_velocities(s, name, p)
     assert_close(v, expected, ulps=ulps(name, 1000), scale=1.0)
 
 
 def test_masked_scores_are_masked_measures(rng: np.random.Generator):
     s, p = sides(rng), parameters(rng, 3)
-    soft = made("softmax", p)
+    soft = make_attention("softmax", p)
     scores = Attention(Masked(soft.score, causal), soft.coupling, soft.value)
-    both = [
-        across(law, of_keys(s), of_queries(s), of_queries(s).tokens)
+    velocities_of_both = [
+        cross_velocities(
+            law, points_of_keys(s), points_of_queries(s), points_of_queries(s).tokens
+        )
         for law in (scores, Prefix(soft))
     ]
-    assert_close(*both, ulps=300)
+    assert_close(*velocities_of_both, ulps=300)
 
 
-def test_a_mask_around_a_context_is_refused(rng: np.random.Generator):
+def test_a_mask_around_a_context_is_rejected(rng: np.random.Generator):
     s, p = sides(rng), parameters(rng, 3)
     with pytest.raises(InvalidInputError, match=r"Cross\(Prefix\(dynamics"):
-        Prefix(Sum(Drift(np.eye(3)), Cross(made("softmax", p), of_keys(s))))
+        Prefix(
+            Sum(
+                Drift(np.eye(3)), Cross(make_attention("softmax", p), points_of_keys(s))
+            )
+        )
 
 
 @pytest.mark.parametrize("name", ["softmax", "sinkhorn"])
 def test_heads_layers_and_terms_add_up(name: str, rng: np.random.Generator):
     s, ps = sides(rng), [parameters(rng, 3) for _ in range(4)]
-    heads = [Heads(stack_trees([made(name, p) for p in ps[i : i + 2]])) for i in (0, 2)]
-    layers = Cross(Layers(np.array([0.0, 1.0, 2.0]), stack_trees(heads)), of_keys(s))
-    layer = Sum(made(name, ps[0]), layers)
-    mu, alone = of_queries(s), Sides(s.x, s.u, s.x, s.u)
-    own = velocity_across(name, ps[0], s.x, alone)
+    heads = [
+        Heads(stack_trees([make_attention(name, p) for p in ps[i : i + 2]]))
+        for i in (0, 2)
+    ]
+    layers = Cross(
+        Layers(np.array([0.0, 1.0, 2.0]), stack_trees(heads)), points_of_keys(s)
+    )
+    layer = Sum(make_attention(name, ps[0]), layers)
+    mu, self_sides = points_of_queries(s), Sides(s.x, s.u, s.x, s.u)
+    reference = velocity_across(name, ps[0], s.x, self_sides)
     velocity = eqx.filter_jit(lambda t: layer.field(t, mu)(mu.tokens))
     for t, pair in ((0.5, ps[:2]), (1.5, ps[2:])):
-        expected = own + sum(velocity_across(name, p, s.x, s) for p in pair)
+        expected = reference + sum(velocity_across(name, p, s.x, s) for p in pair)
         v = velocity(jnp.asarray(t))
         assert_close(v, expected, ulps=3 * ulps(name, 1000), scale=1.0)
 
@@ -201,89 +240,99 @@ def test_masked_heads_are_as_converged_as_the_worst(rng: np.random.Generator):
     """Heads of plans, prefix by prefix."""
     s, eye = sides(rng, 4, 5, 2), np.eye(2)
     score = [Dot(*rng.normal(size=(2, 2, 2)), epsilon=e) for e in (1.0, 0.1)]
-    few = Sinkhorn(max_iterations=2)
-    heads = [Prefix(Attention(one, few, eye)) for one in score]
-    mu = of_queries(s)
+    loose = Sinkhorn(max_iterations=2)
+    heads = [Prefix(Attention(single_score, loose, eye)) for single_score in score]
+    mu = points_of_queries(s)
     residual = eqx.filter_jit(lambda law: law.field(0.0, mu).convergence.residual)
     parts = [float(residual(head)) for head in heads]
     assert_close(residual(Heads(stack_trees(heads))), max(parts))
 
 
-def test_what_looks_at_nothing_moves_tokens_inside_as_outside(
+def test_terms_without_attention_commute_with_a_context(
     rng: np.random.Generator,
 ):
     s, p = sides(rng), parameters(rng, 3)
-    mu, attention = of_queries(s), made("softmax", p)
-    for own in (Drift(p.Q), Perceptron(p.Q, p.K, bias=np.ones(3))):
-        inside = Cross(Sum(attention, own), of_keys(s)).field(0.0, mu)(mu.tokens)
-        outside = Sum(Cross(attention, of_keys(s)), own).field(0.0, mu)(mu.tokens)
+    mu, attention = points_of_queries(s), make_attention("softmax", p)
+    for term in (Drift(p.Q), Perceptron(p.Q, p.K, bias=np.ones(3))):
+        inside = Cross(Sum(attention, term), points_of_keys(s)).field(0.0, mu)(
+            mu.tokens
+        )
+        outside = Sum(Cross(attention, points_of_keys(s)), term).field(0.0, mu)(
+            mu.tokens
+        )
         assert_close(inside, outside, scale=1.0)
 
 
-def test_a_projection_is_one_of_the_whole():
+def test_a_projection_inside_cross_attention_is_rejected():
     mu = Gaussian.from_moments(np.zeros(1), np.eye(1))
     dynamics = Cross(Projected(Perceptron(np.eye(1), np.eye(1))), mu)
     with pytest.raises(UnsupportedError, match=r"`Projected\(Cross\(dynamics, context"):
         dynamics.field(0.0, mu)
 
 
-class OwnRows(AbstractCoupling):
-    """A coupling of a plugin that says nothing of two measures."""
+class RowwiseOnly(AbstractCoupling):
+    """A coupling of a plugin that defines nothing for two measures."""
 
     @override
     def barycentre(self, score: AbstractScore, mu: Points) -> AbstractField:
         return Affine(jnp.eye(2), jnp.zeros(2))
 
 
-def test_a_coupling_that_says_nothing_is_refused_by_name():
+def test_a_coupling_without_cross_form_is_rejected_by_name():
     mu = Points.uniform(np.eye(2))
-    attention = Attention(Dot(np.eye(2), np.eye(2)), OwnRows(), np.eye(2))
-    with pytest.raises(UnsupportedError, match=r"`OwnRows` is not defined"):
+    attention = Attention(Dot(np.eye(2), np.eye(2)), RowwiseOnly(), np.eye(2))
+    with pytest.raises(UnsupportedError, match=r"`RowwiseOnly` is not defined"):
         Cross(attention, mu).field(0.0, mu)
     assert not Cross(attention, mu).is_linearly_bounded(0.0, mu)
 
 
-def test_dimensions_that_differ_are_refused():
+def test_dimensions_that_differ_are_rejected():
     attention = attentions["softmax"](*[np.eye(2)] * 3)
     cross = Cross(attention, Points.uniform(np.ones((4, 3))))
     with pytest.raises(InvalidInputError, match=r"dimension 3 and .* dimension 2"):
         cross.field(0.0, Points.uniform(np.eye(2)))
 
 
-BOUNDED: dict[str, bool] = {name: name != "exp" for name in unordered}
+GROWTH_IS_BOUNDED: dict[str, bool] = {
+    name: name != "exp" for name in unordered_variants
+}
 
 
 @every_variant
-def test_growth_across_is_at_most_linear_but_of_exponentials(name: str):
-    """Velocities far out, over the distance: bounded where that is claimed."""
-    one, mu = np.eye(1), Points.uniform(np.ones((1, 1)))
-    cross = Cross(attentions[name](one, one, one), Points.uniform([[1.0], [2.0]]))
-    assert bool(cross.is_linearly_bounded(0.0, mu)) == BOUNDED[name]
+def test_growth_under_cross_attention_is_linear_except_exp(name: str):
+    """Velocity over distance far away is bounded where the attention claims so."""
+    identity, mu = np.eye(1), Points.uniform(np.ones((1, 1)))
+    cross = Cross(
+        attentions[name](identity, identity, identity), Points.uniform([[1.0], [2.0]])
+    )
+    assert bool(cross.is_linearly_bounded(0.0, mu)) == GROWTH_IS_BOUNDED[name]
     far = Tokens(jnp.array([[20.0], [200.0]]))
-    v = across(cross.dynamics, Points.uniform([[1.0], [2.0]]), mu, far)
+    v = cross_velocities(cross.dynamics, Points.uniform([[1.0], [2.0]]), mu, far)
     slopes = np.abs(np.asarray(v)[:, 0]) / np.asarray(far.x)[:, 0]
-    assert (slopes[1] <= 1.01 * slopes[0]) == BOUNDED[name]
+    assert (slopes[1] <= 1.01 * slopes[0]) == GROWTH_IS_BOUNDED[name]
 
 
-def test_exponential_attention_to_one_key_blows_up_when_it_should():
+def test_exp_attention_to_one_key_blows_up_on_time():
     r"""$x' = e^x$ from 0: at $t = 1$."""
-    one, key = np.eye(1), Points.uniform(np.ones((1, 1)))
+    identity, key = np.eye(1), Points.uniform(np.ones((1, 1)))
     start = Points.uniform(np.zeros((1, 1)))
-    end = flow(Cross(attentions["exp"](one, one, one), key), start, [0.0, 2.0])
+    end = flow(
+        Cross(attentions["exp"](identity, identity, identity), key), start, [0.0, 2.0]
+    )
     assert end.status == Status.BLOW_UP
     assert abs(float(end.t_star) - 1) <= max(1e-3, 2 * float(end.t_star_error))
 
 
 @pytest.mark.parametrize("name", ["softmax", "sinkhorn", "l2", "esp", "esp-soft"])
 @pytest.mark.parametrize("m", [9, 1])
-def test_weights_of_any_queries_times_the_keys_are_the_field(
+def test_attention_weights_times_keys_give_the_field(
     name: str, m: int, rng: np.random.Generator
 ):
     """At the queries and elsewhere; after even half-steps, too."""
     s, p = sides(rng, m=m), parameters(rng, 3, 2)
     places = Tokens(jnp.asarray(np.concatenate([s.x, rng.normal(size=(4, 3))])))
-    queries, keys = of_queries(s), of_keys(s)
-    attention = made(name, p)
+    queries, keys = points_of_queries(s), points_of_keys(s)
+    attention = make_attention(name, p)
     couplings = [attention.coupling]
     if name == "sinkhorn":
         couplings += [Sinkhorn(iterations=4), Sinkhorn(iterations=5)]

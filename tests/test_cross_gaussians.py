@@ -1,9 +1,9 @@
-"""Cross attention of Gaussians and grids, and contexts that move: by quadrature."""
+"""Cross attention of Gaussians and grids, and moving contexts, by quadrature."""
 
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from attention_cases import CONTINUOUS, SORTED, every_closed_at_nodes
+from attention_cases import CONTINUOUS, SORTING_VARIANTS, every_variant_exact_at_nodes
 from helpers import assert_close, gaussian, parameters
 from reference import (
     Matrix,
@@ -27,7 +27,7 @@ from meanfield.measures.sampling import gauss_hermite
 from meanfield.tokens import Tokens
 
 ORDER = 16
-BETWEEN = np.linspace(0.01, 1.99, 23)
+INNER_TIMES = np.linspace(0.01, 1.99, 23)
 
 
 def nodes(mu: Gaussian, order: int = ORDER) -> tuple[Matrix, Vector]:
@@ -41,7 +41,7 @@ def nodes(mu: Gaussian, order: int = ORDER) -> tuple[Matrix, Vector]:
 
 
 def pair(rng: np.random.Generator, d: int = 2) -> tuple[Gaussian, Gaussian]:
-    """Queries of full rank, keys on a line: two factors of other widths."""
+    """Queries of full rank, keys on a line: factors of different widths."""
     return gaussian(rng, d), gaussian(rng, d, 1)
 
 
@@ -57,12 +57,12 @@ def affine(cross: Cross, mu: Gaussian) -> Affine:
     return field
 
 
-@every_closed_at_nodes
+@every_variant_exact_at_nodes
 @pytest.mark.parametrize("is_turned", [False, True])
 def test_closed_forms_are_sums_over_nodes(
     name: str, is_turned: bool, rng: np.random.Generator
 ):
-    """Of Sinkhorn the alternation in logarithms on the nodes of both."""
+    """For Sinkhorn, alternation in the log domain on the nodes of both."""
     p, (mu, nu) = gentle(rng), pair(rng)
     mu, nu = (nu, mu) if is_turned else (mu, nu)
     if name == "relu":  # closed for keys about the origin; queries may be anywhere
@@ -76,9 +76,7 @@ def test_closed_forms_are_sums_over_nodes(
 
 
 @pytest.mark.parametrize("iterations", [1, 3])
-def test_closed_half_steps_are_those_of_nodes(
-    iterations: int, rng: np.random.Generator
-):
+def test_closed_half_steps_match_nodes(iterations: int, rng: np.random.Generator):
     p, (mu, nu) = gentle(rng), pair(rng)
     sides = Sides(*nodes(mu), *nodes(nu))
     law = attentions["sinkhorn"](
@@ -91,7 +89,7 @@ def test_closed_half_steps_are_those_of_nodes(
 
 
 def test_hard_plans_of_gaussians_have_their_marginals(rng: np.random.Generator):
-    r"""Small bandwidths, where no nodes do: $E[y] $ and the optimal map's limit.
+    r"""Small bandwidths, beyond quadrature: $E[y]$ and the optimal map as a limit.
 
     As $\epsilon \to 0$ the plan for $Q = K = I$ is the monotone map, $L =
     \Sigma_X^{-1/2}(\Sigma_X^{1/2}\Sigma_Y\Sigma_X^{1/2})^{1/2}\Sigma_X^{-1/2}$.
@@ -106,7 +104,7 @@ def test_hard_plans_of_gaussians_have_their_marginals(rng: np.random.Generator):
 
 @pytest.mark.slow
 def test_sliced_closed_form_is_the_limit_of_many_tokens(rng: np.random.Generator):
-    """Cov(v, x) of tokens whose moments are exactly those; 30 000 on 20 000."""
+    """Cov(v, x) of tokens with exactly these moments; 30 000 on 20 000."""
     p, (mu, nu) = parameters(rng, 2), (gaussian(rng, 2), gaussian(rng, 2))
     draws = [rng.normal(size=(n, 2)) for n in (30_000, 20_000)]
     white = [z - z.mean(0) for z in draws]
@@ -130,7 +128,7 @@ def test_sliced_closed_form_is_the_limit_of_many_tokens(rng: np.random.Generator
 
 @pytest.mark.slow
 def test_soft_sorts_of_two_gaussians_are_the_limit_of_quantiles():
-    """Each velocity on a line, of fewer queries than keys."""
+    """Each velocity on a line, with fewer queries than keys."""
     sides = [(0.4, 1.2, 1000), (-1.0, 0.5, 1500)]
     x, y = (a + s * ndtri((np.arange(n) + 0.5) / n)[:, None] for a, s, n in sides)
     mu, nu = (Gaussian.from_moments([a], [[s**2]]) for a, s, _ in sides)
@@ -143,12 +141,14 @@ def test_soft_sorts_of_two_gaussians_are_the_limit_of_quantiles():
     assert np.max(gaps) < 1e-3  # 1.1e-4 in fact
 
 
-ON_A_LINE = [n for n in CONTINUOUS if n not in ("sinkhorn", *SORTED)]
+LINE_VARIANTS = [n for n in CONTINUOUS if n not in ("sinkhorn", *SORTING_VARIANTS)]
 
 
-@pytest.mark.parametrize("name", ON_A_LINE)
-def test_tokens_look_at_a_gaussian_as_it_is(name: str, rng: np.random.Generator):
-    """Whose law is summed finely on a line, and about no special mean."""
+@pytest.mark.parametrize("name", LINE_VARIANTS)
+def test_tokens_attend_to_a_gaussian_context_exactly(
+    name: str, rng: np.random.Generator
+):
+    """Its law is summed finely on a line, with a nonzero mean."""
     p, nu = gentle(rng, 1, 1), gaussian(rng, 1)
     sigma, t = abs(float(nu.factor[0, 0])), np.linspace(-9, 9, 2401)
     weight = np.exp(-(t**2) / 2)
@@ -163,14 +163,14 @@ def test_tokens_look_at_a_gaussian_as_it_is(name: str, rng: np.random.Generator)
     np.testing.assert_allclose(v, expected, rtol=0, atol=kink)
 
 
-@pytest.mark.parametrize("name", ["sinkhorn", *SORTED])
-def test_plans_between_tokens_and_a_gaussian_are_refused(name: str):
+@pytest.mark.parametrize("name", ["sinkhorn", *SORTING_VARIANTS])
+def test_plans_between_tokens_and_a_gaussian_are_rejected(name: str):
     eye, nu = np.eye(2), Gaussian.from_moments(np.zeros(2), np.eye(2))
     with pytest.raises(UnsupportedError, match="give the context as tokens"):
         Cross(attentions[name](eye, eye, eye), nu).field(0.0, Points.uniform(eye))
 
 
-def test_a_gaussian_that_looks_at_tokens_is_projected(rng: np.random.Generator):
+def test_a_gaussian_attending_to_tokens_is_projected(rng: np.random.Generator):
     p, mu = gentle(rng), gaussian(rng, 2)
     y = rng.normal(size=(5, 2))
     law = attentions["softmax"](p.Q, p.K, p.V, epsilon=p.epsilon)
@@ -185,7 +185,7 @@ def test_a_gaussian_that_looks_at_tokens_is_projected(rng: np.random.Generator):
     assert_close(factor, (u[:, None] * v).T @ z, ulps=1000)
 
 
-def test_even_half_steps_between_gaussians_go_by_the_nodes_of_both(
+def test_even_half_steps_between_gaussians_use_nodes_of_both(
     rng: np.random.Generator,
 ):
     p, mu, nu = gentle(rng), gaussian(rng, 2), gaussian(rng, 2, 1)
@@ -199,7 +199,9 @@ def test_even_half_steps_between_gaussians_go_by_the_nodes_of_both(
 
 @pytest.mark.slow_cases("esp")
 @pytest.mark.parametrize("name", ["softmax", "sinkhorn", "esp"])
-def test_a_density_looks_at_tokens_as_its_cells_do(name: str, rng: np.random.Generator):
+def test_a_density_attends_to_tokens_like_its_cells(
+    name: str, rng: np.random.Generator
+):
     p, y = parameters(rng, 1, 1), rng.normal(size=(6, 1))
     edges = [np.linspace(-4, 4, 25)]
     middles = np.linspace(-4, 4, 25)[1:] - 1 / 6
@@ -226,11 +228,13 @@ def test_heads_of_gaussians_add_up(rng: np.random.Generator):
         side.field(0.0, tokens)
     soft = [attentions["softmax"](p.Q, p.K, p.V) for p in ps]
     v = Cross(Heads(stack_trees(soft)), nu).field(0.0, tokens)(tokens.tokens)
-    both = [Cross(one, nu).field(0.0, tokens)(tokens.tokens) for one in soft]
-    assert_close(v, both[0] + both[1])
+    velocities_of_heads = [
+        Cross(head, nu).field(0.0, tokens)(tokens.tokens) for head in soft
+    ]
+    assert_close(v, velocities_of_heads[0] + velocities_of_heads[1])
 
 
-def test_a_gaussian_before_a_gaussian_moves_linearly(rng: np.random.Generator):
+def test_a_gaussian_with_a_gaussian_context_moves_linearly(rng: np.random.Generator):
     r"""$x' = Gx + V\alpha_Y$ with $G = V\Sigma_YA$ for softmax: by exponentials."""
     p, mu, nu = parameters(rng, 2), gaussian(rng, 2), gaussian(rng, 2)
     law = attentions["softmax"](p.Q, p.K, p.V, epsilon=p.epsilon)
@@ -238,16 +242,18 @@ def test_a_gaussian_before_a_gaussian_moves_linearly(rng: np.random.Generator):
     G = p.V @ np.asarray(nu.covariance) @ p.K.T @ p.Q / p.epsilon
     whole = np.zeros((3, 3))
     whole[:2, :2], whole[:2, 2] = G, p.V @ np.asarray(nu.mean)
-    moved = expm(0.8 * whole)
+    flow_matrix = expm(0.8 * whole)
     np.testing.assert_allclose(
-        end.mean, moved[:2, :2] @ np.asarray(mu.mean) + moved[:2, 2], rtol=1e-5
+        end.mean,
+        flow_matrix[:2, :2] @ np.asarray(mu.mean) + flow_matrix[:2, 2],
+        rtol=1e-5,
     )
-    Sigma = moved[:2, :2] @ np.asarray(mu.covariance) @ moved[:2, :2].T
+    Sigma = flow_matrix[:2, :2] @ np.asarray(mu.covariance) @ flow_matrix[:2, :2].T
     np.testing.assert_allclose(end.covariance, Sigma, rtol=1e-5)
 
 
-def test_a_context_that_moves_passes_through_its_frames(rng: np.random.Generator):
-    """With an error of the fourth order in between; a Gaussian by its factor."""
+def test_a_moving_context_interpolates_its_frames(rng: np.random.Generator):
+    """With a fourth-order error in between; a Gaussian by its factor."""
     nu = gaussian(rng, 2)
 
     def frame(t: float) -> Gaussian:
@@ -259,18 +265,20 @@ def test_a_context_that_moves_passes_through_its_frames(rng: np.random.Generator
         context = MovingContext.from_frames(ts, [frame(t) for t in ts])
         for t in ts:
             assert_close(context.measure_at(t).coordinates[1], frame(t).factor)
-        missed = [context.measure_at(t).coordinates[0] - frame(t).mean for t in BETWEEN]
-        errors.append(float(jnp.max(jnp.abs(jnp.stack(missed)))))
+        deviations = [
+            context.measure_at(t).coordinates[0] - frame(t).mean for t in INNER_TIMES
+        ]
+        errors.append(float(jnp.max(jnp.abs(jnp.stack(deviations)))))
         assert_close(context.measure_at(5.0).coordinates[0], frame(2.0).mean)
     assert errors[1] < errors[0] / 8
 
 
 @pytest.mark.slow_cases("sinkhorn")
 @pytest.mark.parametrize("name", ["softmax", "sinkhorn"])
-def test_queries_before_a_moving_context_follow_the_equation(
+def test_queries_with_a_moving_context_follow_the_equation(
     name: str, rng: np.random.Generator
 ):
-    """Keys that turn, exactly known, against SciPy with the definition in NumPy."""
+    """Rotating keys, known exactly, against SciPy with the definition in NumPy."""
     p, x, y = gentle(rng), rng.normal(size=(3, 2)), rng.normal(size=(4, 2))
     turn = np.array([[0.0, -1.0], [1.0, 0.0]])
     keys = lambda t: y @ expm(t * turn).T
@@ -284,13 +292,13 @@ def test_queries_before_a_moving_context_follow_the_equation(
         sides = Sides(at, np.full(3, 1 / 3), keys(t), np.full(4, 1 / 4))
         return velocity_across(name, p, at, sides).ravel()
 
-    found = solve_ivp(rate, (0, 1), x.ravel(), rtol=1e-7, atol=1e-9)
+    actual = solve_ivp(rate, (0, 1), x.ravel(), rtol=1e-7, atol=1e-9)
     np.testing.assert_allclose(
-        np.asarray(end.tokens.x).ravel(), found.y[:, -1], atol=3e-6
+        np.asarray(end.tokens.x).ravel(), actual.y[:, -1], atol=3e-6
     )
 
 
-def test_frames_that_make_no_curve_are_refused():
+def test_invalid_context_frames_are_rejected():
     mu = Points.uniform(np.eye(2))
     with pytest.raises(InvalidInputError, match="at least two frames"):
         MovingContext.from_frames([0.0], [mu])

@@ -1,4 +1,4 @@
-"""Runs whose tokens look at a context: a file, a run, a law; and what is refused."""
+"""Runs with a context: a file, a run, a law; and invalid contexts."""
 
 import json
 from collections.abc import Callable
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import Finished
+from conftest import CommandResult
 from helpers import assert_close
 from reference import Parameters, Sides, velocity_across
 from scipy.linalg import expm
@@ -26,7 +26,7 @@ from meanfield.runs.setup._context import Frames
 from meanfield.spec import parse, parse_axes, resolve_paths
 from meanfield.storage import RunStore
 
-Run = Callable[..., Finished]
+Run = Callable[..., CommandResult]
 EYE = np.eye(2)
 ENCODER = {"n": 4, "d": 2, "A": -1.0, "t": 0.4, "frames": 5}
 TIMES = {"t": 0.4, "frames": 5, "segment": 2}
@@ -51,11 +51,11 @@ def even(x: np.ndarray) -> np.ndarray:
 
 
 def velocity_of(spec: dict) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The states at the start, their weights, and their velocities."""
-    own = member(parse(spec))
-    mu = own.measure
+    """Initial states, their weights, and their velocities."""
+    setup = member(parse(spec))
+    mu = setup.measure
     assert isinstance(mu, Points)
-    v = own.dynamics.field(0.0, mu)(mu.tokens)
+    v = setup.dynamics.field(0.0, mu)(mu.tokens)
     return np.asarray(mu.tokens.x), np.asarray(mu.weights), np.asarray(v)
 
 
@@ -66,10 +66,10 @@ def frames_of(path: Path) -> tuple[np.ndarray, np.ndarray]:
 
 @pytest.mark.slow_cases("--1")
 @pytest.mark.parametrize(("when", "frame"), [("", -1), (":0.2", 2), (":moving", 0)])
-def test_a_run_is_looked_at_as_it_ended_or_when_it_is_said(
+def test_a_context_run_is_read_at_its_end_or_a_given_time(
     when: str, frame: int, encoder: Path
 ):
-    """With its weights, and other ones than those that look."""
+    """With its weights, which differ from those of the queries."""
     spec = {"attention": "sinkhorn", "Q": Q, "K": K, "n": 3, "t": 0.3}
     x, u, v = velocity_of({**spec, "context": f"{encoder}{when}"})
     frames, w = frames_of(encoder)
@@ -81,23 +81,25 @@ def test_a_run_is_looked_at_as_it_ended_or_when_it_is_said(
 def test_a_context_is_read_once_for_all_draws(
     encoder: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    """And for all terms that look at it; each draw has matrices of its own."""
+    """And for all terms that use it; each draw has its own matrices."""
     paths, read = [], Frames.__init__
     monkeypatch.setattr(
-        Frames, "__init__", lambda own, path: (paths.append(path), read(own, path))[1]
+        Frames,
+        "__init__",
+        lambda frames, path: (paths.append(path), read(frames, path))[1],
     )
     look = {"context": f"{encoder}:moving", "A": "normal"}
     spec = parse({**TIMES, "n": 3, "draws": 3, **look, "terms": [look]})
-    made = Setup(spec).members()
+    setups = Setup(spec).members()
     assert len(paths) == 1
-    mu = made[0].measure
+    mu = setups[0].measure
     assert isinstance(mu, Points)
-    first, second, _ = (m.dynamics.field(0.0, mu)(mu.tokens) for m in made)
+    first, second, _ = (m.dynamics.field(0.0, mu)(mu.tokens) for m in setups)
     assert not np.allclose(first, second)
 
 
 def test_a_layer_of_a_decoder_adds_self_and_cross_attention(tokens: Path):
-    """Heads and a mask inside the second; its own context in a term."""
+    """The second has heads and a mask inside, and its own context in a term."""
     term = {"context": f"@{tokens}", "Q": Q, "K": K, "heads": 2, "mask": "causal"}
     x, u, v = velocity_of({"A": -1.0, "n": 3, "terms": [term]})
     y, q, k = np.load(tokens), np.array(Q), np.array(K)
@@ -108,17 +110,17 @@ def test_a_layer_of_a_decoder_adds_self_and_cross_attention(tokens: Path):
         rows, V = slice(head, head + 1), np.diag(EYE[head])
         p = Parameters(q[rows], k[rows], V)
         for i in range(3):  # sees the keys up to its share of the sequence
-            seen = y[: 2 * (i + 1)]
-            sides = Sides(x, u, seen, even(seen))
+            visible = y[: 2 * (i + 1)]
+            sides = Sides(x, u, visible, even(visible))
             expected[i] += velocity_across("softmax", p, x[i : i + 1], sides)[0]
     assert_close(v, expected, ulps=1000, scale=1.0)
 
 
-def test_layers_share_their_context(tokens: Path):
+def test_layers_share_one_context(tokens: Path):
     layers: list[dict] = [{"t": 0.0, "A": -1.0}, {"t": 0.1, "A": 1.0}]
-    own = member(parse({"n": 3, "context": f"@{tokens}", "layers": layers}))
-    assert isinstance(own.dynamics, Cross)
-    assert isinstance(own.dynamics.context, StaticContext)  # and no layer has another
+    setup = member(parse({"n": 3, "context": f"@{tokens}", "layers": layers}))
+    assert isinstance(setup.dynamics, Cross)
+    assert isinstance(setup.dynamics.context, StaticContext)  # and no layer has another
     for law in ({"context": f"@{tokens}"}, {"context": "gaussian", "context_mean": 1}):
         layers[1]["context"] = f"@{tokens}" if "context_mean" in law else "gaussian"
         with pytest.raises(InvalidInputError, match="must have the same `context`"):
@@ -126,7 +128,7 @@ def test_layers_share_their_context(tokens: Path):
 
 
 @pytest.mark.parametrize("key", [{"context": "gaussian"}, {"options": "tau=1"}])
-def test_a_run_has_nothing_that_all_its_layers_have(key: dict):
+def test_run_keys_that_every_layer_overrides_are_rejected(key: dict):
     (name,) = key
     layers = [{"t": t, **key} for t in (0.0, 0.1)]
     with pytest.raises(
@@ -140,13 +142,13 @@ def stop_after_one(_: runs.Progress) -> None:
     raise KeyboardInterrupt
 
 
-def stored(path: Path) -> dict[str, bytes]:
+def stored_bytes(path: Path) -> dict[str, bytes]:
     data = runs.dataset(path)
     return {str(name): data[name].values.tobytes() for name in data.variables}
 
 
-def test_a_resumed_run_looks_at_the_same_or_is_refused(tokens: Path, encoder: Path):
-    """At a file and a run that moves: to the same bytes, and at no other tokens."""
+def test_a_resumed_run_has_the_same_context_or_is_rejected(tokens: Path, encoder: Path):
+    """A file and a moving run: the same bytes, and no other tokens."""
     folder = tokens.parent
     term = {"context": f"{encoder}:moving", "V": 0.5}
     spec = parse({"n": 3, "A": -1.0, "context": f"@{tokens}", "terms": [term], **TIMES})
@@ -164,7 +166,7 @@ def test_a_resumed_run_looks_at_the_same_or_is_refused(tokens: Path, encoder: Pa
         runs.resume(folder / "cut")
     tokens.write_bytes(bytes_before)
     runs.resume(folder / "cut")
-    assert stored(folder / "cut") == stored(folder / "whole")
+    assert stored_bytes(folder / "cut") == stored_bytes(folder / "whole")
     assert (
         runs.dataset(folder / "cut")
         .attrs["title"]
@@ -172,7 +174,7 @@ def test_a_resumed_run_looks_at_the_same_or_is_refused(tokens: Path, encoder: Pa
     )
 
 
-REFUSALS = {
+INVALID_SPECS = {
     "a mean alone": ({"context_mean": 1.0}, "`context_mean` needs `context"),
     "a covariance of a run": (
         {"context": "RUN", "context_cov": 2.0},
@@ -206,9 +208,9 @@ REFUSALS = {
 }
 
 
-@pytest.mark.parametrize("name", REFUSALS)
-def test_what_does_not_go_together_is_refused(name: str, encoder: Path):
-    values, message = REFUSALS[name]
+@pytest.mark.parametrize("name", INVALID_SPECS)
+def test_incompatible_context_keys_are_rejected(name: str, encoder: Path):
+    values, message = INVALID_SPECS[name]
     context = str(values.get("context", "gaussian")).replace("RUN", str(encoder))
     values = {**values, **({"context": context} if "context" in values else {})}
     with pytest.raises(MeanfieldError, match=message):
@@ -216,24 +218,24 @@ def test_what_does_not_go_together_is_refused(name: str, encoder: Path):
 
 
 @pytest.mark.parametrize("heads", [1, 2])
-def test_the_mean_of_a_context_is_a_vector_whatever_the_heads(heads: int):
-    """And fixes the dimension."""
+def test_context_mean_is_a_vector_for_any_heads(heads: int):
+    """It also fixes the dimension."""
     of_heads = {"heads": heads, "A": [1.0] * heads, "V": [1.0] * heads}
     law = {"context": "gaussian", "context_mean": [1.0, -2.0]}
-    own = member(parse({"measure": "gaussian", **of_heads, **law}))
-    assert isinstance(own.dynamics, Cross)
-    assert isinstance(own.dynamics.context, StaticContext)
-    context = own.dynamics.context.measure
-    assert isinstance(own.measure, Gaussian)
+    setup = member(parse({"measure": "gaussian", **of_heads, **law}))
+    assert isinstance(setup.dynamics, Cross)
+    assert isinstance(setup.dynamics.context, StaticContext)
+    context = setup.dynamics.context.measure
+    assert isinstance(setup.measure, Gaussian)
     assert isinstance(context, Gaussian)
-    assert own.measure.mean.shape == (2,)
+    assert setup.measure.mean.shape == (2,)
     np.testing.assert_array_equal(context.mean, [1.0, -2.0])
 
 
-def test_what_is_looked_at_must_fit(
+def test_a_context_must_have_the_right_dimension(
     tokens: Path, encoder: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    """Dense sums over pairs with all keys; frames that are passed through."""
+    """Dense sums over pairs with all keys; interpolated frames."""
     monkeypatch.setattr(_memory, "physical_memory", lambda: 4_000)
     spec = {"n": 1, "d": 2, "frames": 2, "t": 0.3}
     runs.start(parse({**spec, "context": f"{encoder}:0.2"}))
@@ -249,15 +251,15 @@ def test_what_is_looked_at_must_fit(
         runs.start(parse({**spec, "drift": drift}))
 
 
-def test_files_of_contexts_lie_where_they_are_named(tmp_path: Path):
+def test_context_files_are_resolved_from_the_spec(tmp_path: Path):
     values = {
         "context": "enc.zarr:moving",
         "terms": [{"context": "@c.npy"}, {"context": "gaussian"}],
     }
-    found = resolve_paths(values, tmp_path)
-    assert found["context"] == f"{tmp_path}/enc.zarr:moving"
-    assert found["terms"][0]["context"] == f"@{tmp_path}/c.npy"
-    assert found["terms"][1]["context"] == "gaussian"
+    actual = resolve_paths(values, tmp_path)
+    assert actual["context"] == f"{tmp_path}/enc.zarr:moving"
+    assert actual["terms"][0]["context"] == f"@{tmp_path}/c.npy"
+    assert actual["terms"][1]["context"] == "gaussian"
 
 
 def test_a_sweep_varies_the_law_of_a_context(tmp_path: Path):
@@ -271,7 +273,7 @@ def test_a_sweep_varies_the_law_of_a_context(tmp_path: Path):
 
 @pytest.mark.slow
 def test_a_comparison_has_one_context_for_all(cli: Run):
-    """Tokens and the Gaussian of their law, before a law: they never part."""
+    """Tokens and their Gaussian, with a law as context, stay equal."""
     run = cli("compare", "--measures", "points,gaussian", "--context", "gaussian",
               "--context-cov", "[[0.5,0.2],[0.2,0.4]]", "--context-mean", "1",
               "--n", "2000", "--init", "antithetic", "--t", "0.5", "--frames", "3",
@@ -282,13 +284,13 @@ def test_a_comparison_has_one_context_for_all(cli: Run):
 
 
 @pytest.mark.slow  # its error bars are other grids
-def test_a_density_before_a_law_is_moved_linearly():
+def test_a_density_with_a_gaussian_context_moves_linearly():
     r"""$x' = \Sigma_YAx + \alpha_Y$ for softmax: the moments of its cells."""
     spec = {"measure": "grid", "cells": 64, "A": -1.0, "t": 0.4, "context": "gaussian"}
     result = runs.execute(parse({**spec, "context_mean": 0.5, "frames": 2}))
-    moved = expm(0.4 * np.array([[-1.0, 0.5], [0.0, 0.0]]))
+    flow_matrix = expm(0.4 * np.array([[-1.0, 0.5], [0.0, 0.0]]))
     density = result.measures[0]
     assert isinstance(density, Grid)
     mean, covariance = density.mean, density.covariance
-    np.testing.assert_allclose(mean, moved[0, 1], rtol=1e-3)
-    np.testing.assert_allclose(covariance, moved[0, 0] ** 2, rtol=2e-3)
+    np.testing.assert_allclose(mean, flow_matrix[0, 1], rtol=1e-3)
+    np.testing.assert_allclose(covariance, flow_matrix[0, 0] ** 2, rtol=2e-3)

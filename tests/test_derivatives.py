@@ -6,9 +6,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from attack_oracle import Head, sinkhorn_energy, velocities
 from helpers import orthogonal
 from jaxtyping import Array
+from stress_reference import Head, sinkhorn_energy, velocities
 
 from meanfield._derivatives import custom_derivative
 from meanfield.attention import Attention, Sinkhorn, attentions
@@ -21,8 +21,10 @@ slow = pytest.mark.slow
 Loss = Callable[[Array], Array]
 
 
-def along(loss: Loss) -> dict[str, Callable[[Array, Array], Array]]:
-    """Second derivatives along one direction, by both ways that need a transpose."""
+def directional_second_derivatives(
+    loss: Loss,
+) -> dict[str, Callable[[Array, Array], Array]]:
+    """Second derivatives along one direction, by both modes that need a transpose."""
     slope = lambda x, e: jnp.vdot(jax.grad(loss)(x), e)
     return {
         "forward over reverse": lambda x, e: jax.jvp(lambda y: slope(y, e), (x,), (e,))[
@@ -35,26 +37,26 @@ def along(loss: Loss) -> dict[str, Callable[[Array, Array], Array]]:
 
 
 def second_difference(loss: Callable, x: np.ndarray, e: np.ndarray) -> float:
-    """Of sixth order, and near 1e-16 / h² of rounding."""
+    """A sixth-order difference, with rounding near 1e-16 / h²."""
     at = lambda k: float(loss(x + k * 1e-2 * e))
     pairs = [at(k) + at(-k) - 2 * at(0) for k in (1, 2, 3)]
     return (270 * pairs[0] - 27 * pairs[1] + 2 * pairs[2]) / 180 / 1e-4
 
 
 def test_a_rule_holds_in_loops_under_vmap_and_for_integers():
-    """The body is constant: only the rule knows that this is a cube."""
+    """The body is constant: only the custom rule makes it a cube."""
     rule = lambda value, args, tangents: 3 * args[0] ** 2 * tangents[0]
     cube = custom_derivative(rule)(lambda x, count: jax.lax.stop_gradient(x**3) * count)
 
-    def looped(x: Array, n: Array) -> Array:
+    def scan_twice(x: Array, n: Array) -> Array:
         step = lambda y, _: (cube(y, n), None)
         return jax.lax.scan(step, x, length=2)[0]  # x⁹
 
     x, n = jnp.array([0.7, 1.1]), jnp.array([1, 1])
-    twice = lambda d: jax.jit(jax.vmap(d(d(looped))))(x, n)
-    np.testing.assert_allclose(twice(jax.grad), 72 * x**7, rtol=1e-14)
-    np.testing.assert_allclose(twice(jax.jacfwd), 72 * x**7, rtol=1e-14)
-    mixed = jax.jit(jax.vmap(jax.jacfwd(jax.grad(looped))))(x, n)
+    second_derivative = lambda d: jax.jit(jax.vmap(d(d(scan_twice))))(x, n)
+    np.testing.assert_allclose(second_derivative(jax.grad), 72 * x**7, rtol=1e-14)
+    np.testing.assert_allclose(second_derivative(jax.jacfwd), 72 * x**7, rtol=1e-14)
+    mixed = jax.jit(jax.vmap(jax.jacfwd(jax.grad(scan_twice))))(x, n)
     np.testing.assert_allclose(mixed, 72 * x**7, rtol=1e-14)
 
 
@@ -66,11 +68,11 @@ SINGULAR_VALUES = {
 }
 
 
-def of_scores(root: Callable, M: Array, C: Array) -> Array:
+def symmetric_root_argument(root: Callable, M: Array, C: Array) -> Array:
     return root(M) @ C / 2 + 0.3 * M
 
 
-def of_covariances(root: Callable, M: Array, C: Array) -> Array:
+def covariance_argument(root: Callable, M: Array, C: Array) -> Array:
     return root(M) + C @ C.T / 4
 
 
@@ -81,25 +83,29 @@ def numpy_root(S: np.ndarray) -> np.ndarray:
 
 ROOTS = {
     "one plus four": (
-        of_scores,
+        symmetric_root_argument,
         sqrt_one_plus_four,
         lambda M: numpy_root(np.eye(len(M)) + 4 * M @ M.T),
     ),
-    "positive": (of_covariances, psd_sqrt, numpy_root),
+    "positive": (covariance_argument, psd_sqrt, numpy_root),
 }
-COMPILED: dict[tuple[str, str], Callable] = {}
+COMPILED_DERIVATIVES: dict[tuple[str, str], Callable] = {}
 
 
-def of_roots(name: str, mode: str, c: Array, x: Array, e: Array) -> Array:
-    """One compilation for all matrices."""
+def second_derivative_of_root(
+    name: str, mode: str, c: Array, x: Array, e: Array
+) -> Array:
+    """Compiled once for all matrices."""
     step, root, _ = ROOTS[name]
 
     def loss(M: Array, C: Array) -> Array:
         turn = lambda y, _: (step(root, y, C), None)
         return jnp.sum(C * jnp.sin(jax.lax.scan(turn, M, length=2)[0]))
 
-    made = lambda x, c, e: along(lambda M: loss(M, c))[mode](x, e)
-    return COMPILED.setdefault((name, mode), jax.jit(made))(x, c, e)
+    compute = lambda x, c, e: directional_second_derivatives(lambda M: loss(M, c))[
+        mode
+    ](x, e)
+    return COMPILED_DERIVATIVES.setdefault((name, mode), jax.jit(compute))(x, c, e)
 
 
 @pytest.mark.parametrize("kind", list(SINGULAR_VALUES))
@@ -124,12 +130,12 @@ def test_roots_in_loops_have_second_derivatives(name: str, mode: str, kind: str)
     step, _, root = ROOTS[name]
     turn = lambda y: step(root, y, C)
     expected = second_difference(lambda y: np.sum(C * np.sin(turn(turn(y)))), M, e / 4)
-    found = of_roots(name, mode, *map(jnp.asarray, (C, M, e / 4)))
-    assert abs(float(found) - expected) <= 1e-6 * max(1, abs(expected))
+    actual = second_derivative_of_root(name, mode, *map(jnp.asarray, (C, M, e / 4)))
+    assert abs(float(actual) - expected) <= 1e-6 * max(1, abs(expected))
 
 
 def test_energies_of_isotropic_gaussians_in_loops_have_second_derivatives():
-    """Steps that move a covariance by its energy; a start of equal eigenvalues."""
+    """Steps that move a covariance along its energy, from equal eigenvalues."""
     Q = np.diag([0.6, 0.6, 0.6])
     energy = SinkhornEnergy(Q, np.eye(3))
     e = np.array([[0.3, 0.1, 0.0], [0.1, -0.2, 0.2], [0.0, 0.2, 0.1]])
@@ -144,7 +150,7 @@ def test_energies_of_isotropic_gaussians_in_loops_have_second_derivatives():
             S = step(S, sinkhorn_energy(Q, np.zeros(3), numpy_root(S)))
         return float(np.sum(np.sin(S)))
 
-    second = jax.jit(along(loss)["forward over reverse"])
+    second = jax.jit(directional_second_derivatives(loss)["forward over reverse"])
     expected = second_difference(reference, np.eye(3), e)
     assert abs(float(second(jnp.eye(3), jnp.asarray(e))) - expected) <= 1e-6
 
@@ -195,6 +201,6 @@ def test_steps_of_tokens_have_second_derivatives(
     h = 1e-3
     near, far = (slope(x + k * h * e) - slope(x - k * h * e) for k in (1, 2))
     expected = (8 * near - far) / (12 * h)
-    for second in along(loss).values():
-        found = float(jax.jit(second)(jnp.asarray(x), jnp.asarray(e)))
-        assert abs(found - expected) <= 1e-8 * max(1, abs(expected))
+    for second in directional_second_derivatives(loss).values():
+        actual = float(jax.jit(second)(jnp.asarray(x), jnp.asarray(e)))
+        assert abs(actual - expected) <= 1e-8 * max(1, abs(expected))

@@ -28,29 +28,29 @@ def weights(Q: np.ndarray, K: np.ndarray, x: np.ndarray, epsilon: float) -> np.n
     return softmax(Parameters(Q, K, K, epsilon), x, x, np.full(n, 1 / n)) / n
 
 
-def test_the_velocity_is_that_of_two_softmaxes(rng: Generator):
+def test_the_velocity_matches_two_softmaxes(rng: Generator):
     x = rng.normal(size=(12, 3))
     Q, K, Q2, K2, V = rng.normal(size=(5, 3, 3))
     mu = Points.uniform(x)
-    made = MAKE(Q, K, V, epsilon=2.0, lambda_=0.3, Q2=Q2, K2=K2, lambda0=0.2)
+    attention = MAKE(Q, K, V, epsilon=2.0, lambda_=0.3, Q2=Q2, K2=K2, lambda0=0.2)
     kappa = weights(Q, K, x, 2.0) - 0.3 * weights(Q2, K2, x, 2.0)
-    v = np.asarray(velocities(made, mu, mu.tokens))
+    v = np.asarray(velocities(attention, mu, mu.tokens))
     np.testing.assert_allclose(v, 0.8 * kappa @ x @ V.T, rtol=1e-12)
     np.testing.assert_allclose(kappa.sum(axis=1), 0.7)
     scaled = MAKE(Q, K, V, Q2=0.5, K2=K2)
-    same = MAKE(Q, K, V, Q2=0.5 * np.eye(3), K2=K2)
+    single_map = MAKE(Q, K, V, Q2=0.5 * np.eye(3), K2=K2)
     np.testing.assert_array_equal(
-        velocities(scaled, mu, mu.tokens), velocities(same, mu, mu.tokens)
+        velocities(scaled, mu, mu.tokens), velocities(single_map, mu, mu.tokens)
     )
 
 
 def test_a_mask_hides_the_future_from_both_maps(rng: Generator):
     x, s = rng.normal(size=(7, 2)), np.linspace(0, 1, 7)
     Q, K, Q2, K2, V = rng.normal(size=(5, 2, 2))
-    mu, made = Points.uniform(x, position=s), MAKE(Q, K, V, Q2=Q2, K2=K2)
-    masked = Attention(Masked(made.score, causal), made.coupling, V)
-    found = velocities(masked, mu, mu.tokens)
-    assert_close(found, Prefix(made).field(0.0, mu)(mu.tokens), ulps=1000)
+    mu, attention = Points.uniform(x, position=s), MAKE(Q, K, V, Q2=Q2, K2=K2)
+    masked = Attention(Masked(attention.score, causal), attention.coupling, V)
+    actual = velocities(masked, mu, mu.tokens)
+    assert_close(actual, Prefix(attention).field(0.0, mu)(mu.tokens), ulps=1000)
 
 
 def test_the_closed_form_has_both_maps(rng: Generator):
@@ -63,8 +63,8 @@ def test_the_closed_form_has_both_maps(rng: Generator):
     y, x = mean + z @ factor.T, mean + rng.normal(size=(5, 2)) @ factor.T
     first, second = (softmax(Parameters(*p, V), x, y, w) for p in ((Q, K), (Q2, K2)))
     expected = ((first - 0.3 * second) * w) @ y @ V.T
-    made = MAKE(Q, K, V, lambda_=0.3, Q2=Q2, K2=K2)
-    field = made.field(0.0, Gaussian.from_moments(mean, factor @ factor.T))
+    attention = MAKE(Q, K, V, lambda_=0.3, Q2=Q2, K2=K2)
+    field = attention.field(0.0, Gaussian.from_moments(mean, factor @ factor.T))
     assert isinstance(field, Affine)
     at = Tokens(jnp.asarray(x))
     np.testing.assert_allclose(field(at), expected, rtol=0, atol=1e-10)
@@ -78,16 +78,16 @@ def test_heads_have_their_own_second_maps(rng: Generator):
         "Q": Q.tolist(), "K": K.tolist(), "V": V.tolist(),
         "options": {"Q2": Q2.tolist(), "K2": K2.tolist(), "lambda": 0.4},
     }  # fmt: skip
-    own = member(parse(spec))
-    assert isinstance(own.measure, Points)
-    x = np.asarray(own.measure.tokens.x)
+    setup = member(parse(spec))
+    assert isinstance(setup.measure, Points)
+    x = np.asarray(setup.measure.tokens.x)
     expected = np.zeros_like(x)
     for rows in (slice(0, 2), slice(2, 4)):
         kappa = weights(Q[rows], K[rows], x, np.sqrt(2))
         kappa = kappa - 0.4 * weights(Q2[rows], K2[rows], x, np.sqrt(2))
         expected[:, rows] = kappa @ x @ V[rows].T
-    found = own.dynamics.field(0.0, own.measure)(own.measure.tokens)
-    np.testing.assert_allclose(found, expected, rtol=1e-12)
+    actual = setup.dynamics.field(0.0, setup.measure)(setup.measure.tokens)
+    np.testing.assert_allclose(actual, expected, rtol=1e-12)
 
 
 def test_normalised_heads_have_a_root_mean_square(rng: Generator):
@@ -95,8 +95,8 @@ def test_normalised_heads_have_a_root_mean_square(rng: Generator):
     V[2:] = 0  # a head of two coordinates
     mu = Points.uniform(rng.normal(size=(20, 6)))
     plain = np.asarray(velocities(MAKE(Q, K, V), mu, mu.tokens))[:, :2]
-    found = MAKE(Q, K, V, normalised=True, lambda0=0.2)
-    v = np.asarray(velocities(found, mu, mu.tokens))
+    actual = MAKE(Q, K, V, normalised=True, lambda0=0.2)
+    v = np.asarray(velocities(actual, mu, mu.tokens))
     rms = np.sqrt(np.mean(plain**2, axis=1, keepdims=True) + 1e-5)
     np.testing.assert_allclose(v[:, :2], 0.8 * plain / rms, rtol=1e-12)
     np.testing.assert_array_equal(v[:, 2:], 0)
@@ -105,16 +105,16 @@ def test_normalised_heads_have_a_root_mean_square(rng: Generator):
 def test_a_normalised_head_without_values_stands_still(rng: Generator):
     Q, K = rng.normal(size=(2, 2, 2))
     mu = Points.uniform(rng.normal(size=(5, 2)))
-    made = MAKE(Q, K, np.zeros((2, 2)), normalised=True)
-    np.testing.assert_array_equal(velocities(made, mu, mu.tokens), 0)
+    attention = MAKE(Q, K, np.zeros((2, 2)), normalised=True)
+    np.testing.assert_array_equal(velocities(attention, mu, mu.tokens), 0)
 
 
 def test_normalised_heads_keep_no_gaussian(rng: Generator):
     Q, K, V = rng.normal(size=(3, 2, 2))
-    mu, made = gaussian(rng, 2), MAKE(Q, K, V, normalised=True)
+    mu, attention = gaussian(rng, 2), MAKE(Q, K, V, normalised=True)
     with pytest.raises(UnsupportedError, match="only under an affine field"):
-        flow(made, mu, [0.0, 0.1])
-    end = flow(Projected(made), mu, [0.0, 0.1]).final
+        flow(attention, mu, [0.0, 0.1])
+    end = flow(Projected(attention), mu, [0.0, 0.1]).final
     assert jnp.all(jnp.isfinite(end.factor))
 
 
@@ -127,8 +127,8 @@ def test_normalised_heads_keep_no_gaussian(rng: Generator):
         ({"lambda": True}, "`lambda` is no truth value"),
     ],
 )
-def test_options_that_do_not_fit_are_refused(options: dict, message: str):
-    """A word is no truth value: `no` would switch on what it refuses."""
+def test_options_that_do_not_fit_are_rejected(options: dict, message: str):
+    """A word is no truth value: `no` would count as true."""
     spec = parse({"attention": "differential", "d": 2, "n": 2, "options": options})
     with pytest.raises(InvalidInputError, match=message):
         member(spec)

@@ -1,4 +1,4 @@
-"""Objects show themselves in a line, and in a notebook by a card with a picture."""
+"""The repr of objects in one line, and their cards in notebooks."""
 
 import subprocess
 import sys
@@ -20,14 +20,14 @@ from meanfield.flows._arguments import check_progress
 from meanfield.scores import Dot, Masked, causal
 
 X = np.array([[1.0, 0.0], [-1.0, 0.0], [0.0, 2.0], [0.0, -2.0]])
-ONE = np.eye(2)
+IDENTITY = np.eye(2)
 
 
 def normal(x: np.ndarray) -> np.ndarray:
     return np.exp(-np.sum(x**2, axis=1) / 2) / (2 * np.pi) ** (x.shape[1] / 2)
 
 
-SHOWN: dict[str, tuple[Any, list[str]]] = {
+REPRS: dict[str, tuple[Any, list[str]]] = {
     "tokens": (
         Points.uniform(X),
         ["Points", "n = 4", "d = 2", "equal", "[[0.5, 0], [0, 2]]", "float64"],
@@ -53,32 +53,32 @@ SHOWN: dict[str, tuple[Any, list[str]]] = {
         ["cells = 40 × 30", "covariance = [[1, 0], [0, 1]]"],
     ),
     "an attention": (
-        attentions["l2"](2 * ONE, ONE, -ONE, epsilon=0.5),
+        attentions["l2"](2 * IDENTITY, IDENTITY, -IDENTITY, epsilon=0.5),
         ["l2 attention", "epsilon = 0.5", "A = [[2, 0], [0, 2]]", "V = [[-1, 0]"],
     ),
     "options": (
-        attentions["sinkhorn"](ONE, ONE, ONE, iterations=3),
+        attentions["sinkhorn"](IDENTITY, IDENTITY, IDENTITY, iterations=3),
         ["sinkhorn attention", "iterations = 3"],
     ),
     "a mask": (
-        Attention(Masked(Dot(ONE, ONE), causal), Softmax(), ONE),
+        Attention(Masked(Dot(IDENTITY, IDENTITY), causal), Softmax(), IDENTITY),
         ["softmax attention", "mask = causal"],
     ),
     "an attention of one's own": (
-        Attention(Dot(ONE, ONE), Pointwise(jnp.tanh), ONE),
+        Attention(Dot(IDENTITY, IDENTITY), Pointwise(jnp.tanh), IDENTITY),
         ["Pointwise attention"],
     ),
 }
 
 
 def card_of(thing: Any) -> str:
-    """What a notebook shows."""
+    """The card that a notebook shows."""
     return thing._repr_html_()
 
 
-@pytest.mark.parametrize("name", SHOWN)
-def test_an_object_says_what_it_is(name: str):
-    thing, words = SHOWN[name]
+@pytest.mark.parametrize("name", REPRS)
+def test_repr_describes_the_object(name: str):
+    thing, words = REPRS[name]
     line = repr(thing)
     assert "\n" not in line
     assert not [word for word in words if word not in line], line
@@ -89,38 +89,47 @@ def test_an_object_says_what_it_is(name: str):
 
 
 @pytest.mark.parametrize("name", ["tokens", "a Gaussian", "a density", "an attention"])
-def test_what_has_no_numbers_is_shown_by_its_shapes(name: str):
+def test_abstract_arrays_are_shown_by_their_shapes(name: str):
     """Tracers, stacks, outlines and filtered trees."""
-    thing, _ = SHOWN[name]
-    seen = []
-    jax.jit(lambda t: (seen.append(t), jnp.zeros(()))[1])(thing)
+    thing, _ = REPRS[name]
+    shown_objects = []
+    jax.jit(lambda t: (shown_objects.append(t), jnp.zeros(()))[1])(thing)
     outline = jax.eval_shape(lambda t: t, thing)
     filtered = eqx.filter(thing, lambda leaf: False)
-    for other in (*seen, outline, filtered, stack_trees([thing, thing])):
-        assert type(thing).__name__ in repr(other)
-        assert other._repr_html_() is None
+    for shown_object in (
+        *shown_objects,
+        outline,
+        filtered,
+        stack_trees([thing, thing]),
+    ):
+        assert type(thing).__name__ in repr(shown_object)
+        assert shown_object._repr_html_() is None
 
 
 def test_tokens_that_are_not_finite_are_shown():
-    lost = Points.uniform(X).replace_coordinates(jnp.full((4, 2), jnp.nan))
-    assert "not finite" in repr(lost)
-    assert "not finite" in card_of(lost)
+    bad_points = Points.uniform(X).replace_coordinates(jnp.full((4, 2), jnp.nan))
+    assert "not finite" in repr(bad_points)
+    assert "not finite" in card_of(bad_points)
 
 
-def test_a_trajectory_says_how_it_ended():
-    start = SHOWN["a Gaussian"][0]
-    moved = flow(attentions["softmax"](-ONE, ONE, ONE), start, [0.0, 0.5, 1.0])
-    line = repr(moved)
+def test_repr_of_a_trajectory_has_its_ending():
+    start = REPRS["a Gaussian"][0]
+    trajectory = flow(
+        attentions["softmax"](-IDENTITY, IDENTITY, IDENTITY), start, [0.0, 0.5, 1.0]
+    )
+    line = repr(trajectory)
     words = ("Gaussian", "frames = 3", "t = 0 … 1", "finished at t = 1", "steps = ")
     assert not [word for word in words if word not in line], line
     # Paler ellipses of the three frames, and the last of them once more as the end.
-    assert card_of(moved).count("<polyline") == 4
-    blown_up = flow(attentions["softmax"](ONE, ONE, ONE), start, [0.0, 0.5, 1.0])
+    assert card_of(trajectory).count("<polyline") == 4
+    blown_up = flow(
+        attentions["softmax"](IDENTITY, IDENTITY, IDENTITY), start, [0.0, 0.5, 1.0]
+    )
     assert "blow-up at t = 0.25, t* = 0.25 ± " in repr(blown_up)
     assert card_of(blown_up).count("<polyline") == 1
 
 
-def test_registries_say_what_they_hold():
+def test_repr_of_a_registry_lists_its_names():
     assert repr(clouds).startswith("<registry, initial cloud: ")
     assert "softmax, differential, l2" in repr(attentions)
     table = card_of(attentions)
@@ -128,7 +137,7 @@ def test_registries_say_what_they_hold():
     assert "Unnormalised attention" in table
 
 
-PRINTED = """
+PRINT_SCRIPT = """
 import sys
 from meanfield import Gaussian
 print(Gaussian.from_moments([0.0], [[1.0]]))
@@ -136,28 +145,33 @@ assert not {"matplotlib", "xarray", "PIL"} & set(sys.modules)
 """
 
 
-def test_what_is_printed_loads_no_pictures():
-    code = [sys.executable, "-c", PRINTED]
-    done = subprocess.run(code, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert "float32" in done.stdout
+def test_repr_does_not_import_plotting():
+    code = [sys.executable, "-c", PRINT_SCRIPT]
+    result = subprocess.run(code, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr
+    assert "float32" in result.stdout
 
 
 @pytest.mark.slow
-def test_progress_is_shown_where_it_is_asked_for(capfd: pytest.CaptureFixture[str]):
-    """And changes no number; without it nothing calls back to the host to show it."""
-    attention, start = attentions["softmax"](-ONE, ONE, ONE), SHOWN["a Gaussian"][0]
+def test_progress_is_shown_only_on_request(capfd: pytest.CaptureFixture[str]):
+    """It changes no number; without it nothing calls back to the host."""
+    attention, start = (
+        attentions["softmax"](-IDENTITY, IDENTITY, IDENTITY),
+        REPRS["a Gaussian"][0],
+    )
     silent = flow(attention, start, [0.0, 1.0])
     assert not capfd.readouterr().out
-    shown = flow(attention, start, [0.0, 1.0], progress=diffrax.TextProgressMeter())
+    trajectory = flow(
+        attention, start, [0.0, 1.0], progress=diffrax.TextProgressMeter()
+    )
     jax.effects_barrier()
     shares = [float(line.rstrip("%")) for line in capfd.readouterr().out.split()]
     assert shares == sorted(shares)
     assert (shares[0], shares[-1]) == (0, 100)
     assert len(shares) > 5
-    np.testing.assert_array_equal(shown.final.factor, silent.final.factor)
+    np.testing.assert_array_equal(trajectory.final.factor, silent.final.factor)
 
 
-def test_what_is_no_meter_is_refused():
+def test_an_invalid_progress_meter_is_rejected():
     with pytest.raises(InvalidInputError, match=r"`diffrax.TextProgressMeter\(\)`"):
         check_progress(True)

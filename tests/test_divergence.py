@@ -27,14 +27,14 @@ def squares(x: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 
 def transport(x: np.ndarray, u: np.ndarray, y: np.ndarray, v: np.ndarray) -> float:
-    """The dual value of alternation."""
+    """The dual value by alternation."""
     f, g = plan_potentials(-squares(x, y) / EPSILON, v, u)
     return float(EPSILON * (u @ f + v @ g))
 
 
 def divergence(x: np.ndarray, u: np.ndarray, y: np.ndarray, v: np.ndarray) -> float:
-    alone = transport(x, u, x, u) + transport(y, v, y, v)
-    return transport(x, u, y, v) - alone / 2
+    self_terms = transport(x, u, x, u) + transport(y, v, y, v)
+    return transport(x, u, y, v) - self_terms / 2
 
 
 def plan_of_pot(
@@ -57,7 +57,7 @@ def clouds(rng: np.random.Generator) -> tuple[np.ndarray, ...]:
     return x, u / u.sum(), y, np.full(5, 1 / 5)
 
 
-def test_the_value_is_that_of_pots_plans(clouds: tuple[np.ndarray, ...]) -> None:
+def test_the_value_matches_pots_plans(clouds: tuple[np.ndarray, ...]) -> None:
     x, u, y, v = clouds
 
     def cost(*pair: np.ndarray) -> float:
@@ -70,18 +70,18 @@ def test_the_value_is_that_of_pots_plans(clouds: tuple[np.ndarray, ...]) -> None
 
     expected = cost(x, u, y, v) - cost(x, u, x, u) / 2 - cost(y, v, y, v) / 2
     energy = SinkhornDivergence(Points.uniform(y), EPSILON)
-    found = eqx.filter_jit(energy)(Points.weighted(x, u))
-    np.testing.assert_allclose(found, expected, rtol=1e-8)
+    actual = eqx.filter_jit(energy)(Points.weighted(x, u))
+    np.testing.assert_allclose(actual, expected, rtol=1e-8)
 
 
-def test_the_slope_is_the_difference_of_pots_barycentres(
+def test_the_gradient_is_the_difference_of_pots_barycentres(
     clouds: tuple[np.ndarray, ...],
 ) -> None:
     x, u, y, v = clouds
     energy = SinkhornDivergence(Points.uniform(y), EPSILON)
     mu = Points.weighted(x, u)
-    alone, across = plan_of_pot(x, u, x, u), plan_of_pot(x, u, y, v)
-    expected = (alone @ x - across @ y) / u[:, None]
+    self_plan, across = plan_of_pot(x, u, x, u), plan_of_pot(x, u, y, v)
+    expected = (self_plan @ x - across @ y) / u[:, None]
     np.testing.assert_allclose(energy.gradient(mu, mu.tokens), expected, atol=1e-8)
 
 
@@ -94,7 +94,7 @@ def test_far_from_the_origin_no_digits_are_lost(clouds: tuple[np.ndarray, ...]) 
 
 
 def test_values_change_by_the_first_variation(clouds: tuple[np.ndarray, ...]) -> None:
-    """Of weights: mass moves between two tokens."""
+    """In the weights: mass moves between two tokens."""
     x, u, y, v = clouds
     energy = SinkhornDivergence(Points.uniform(y), EPSILON)
     h, nu = 1e-4, np.array([1.0, -1.0, 0, 0, 0, 0, 0])
@@ -105,8 +105,8 @@ def test_values_change_by_the_first_variation(clouds: tuple[np.ndarray, ...]) ->
     )
 
 
-def test_between_gaussians_it_is_in_closed_form() -> None:
-    """Gauss–Hermite nodes meet it to 3e-12 of order 40, and to rounding of 60."""
+def test_divergence_of_gaussians_matches_the_closed_form() -> None:
+    """Gauss–Hermite nodes agree to 3e-12 at order 40, and to rounding at 60."""
     alpha, X = np.array([0.3]), np.array([[0.8]])
     beta, Y = np.array([-0.5]), np.array([[1.3]])
     (x, u), (y, v) = nodes(alpha, X, 60), nodes(beta, Y, 60)
@@ -115,7 +115,7 @@ def test_between_gaussians_it_is_in_closed_form() -> None:
     np.testing.assert_allclose(energy(mu), divergence(x, u, y, v), rtol=1e-12)
 
 
-def test_between_gaussians_of_the_plane_slopes_are_those_of_values() -> None:
+def test_divergence_gradients_of_plane_gaussians_match_differences() -> None:
     X = np.array([[0.9, 0.0], [0.3, 0.5]])
     Y = np.array([[0.5, 0.2], [0.0, 1.1]])
     target = Gaussian(jnp.array([0.4, -0.2]), jnp.asarray(Y))
@@ -125,25 +125,31 @@ def test_between_gaussians_of_the_plane_slopes_are_those_of_values() -> None:
     np.testing.assert_allclose(energy(mu), divergence(x, u, y, v), rtol=1e-5)
     f, _ = plan_potentials(-squares(x, y) / EPSILON, v, u)
     # The Bures gradient is ∇δE, which is affine: the difference of two barycentres.
-    weights = np.exp(f[:, None] - squares(x, y) / EPSILON + _other(x, u, y, v)[None])
+    weights = np.exp(
+        f[:, None] - squares(x, y) / EPSILON + column_potential(x, u, y, v)[None]
+    )
     across = (weights * v[None]) @ y
     own_f, own_g = plan_potentials(-squares(x, x) / EPSILON, u)
-    alone = (np.exp(own_f[:, None] - squares(x, x) / EPSILON + own_g[None]) * u) @ x
+    self_barycentres = (
+        np.exp(own_f[:, None] - squares(x, x) / EPSILON + own_g[None]) * u
+    ) @ x
     at = Tokens(jnp.asarray(x))
     velocity = eqx.filter_jit(lambda mu: GradientFlow(energy).field(0.0, mu)(at))(mu)
-    gap = np.asarray(velocity) - (across - alone)
+    gap = np.asarray(velocity) - (across - self_barycentres)
     assert np.sqrt(u @ np.sum(gap**2, axis=1)) < 1e-4
     slope = eqx.filter_jit(energy.gradient)(mu, at)
     np.testing.assert_allclose(-slope, velocity, atol=1e-10)
 
 
-def _other(x: np.ndarray, u: np.ndarray, y: np.ndarray, v: np.ndarray) -> np.ndarray:
+def column_potential(
+    x: np.ndarray, u: np.ndarray, y: np.ndarray, v: np.ndarray
+) -> np.ndarray:
     return plan_potentials(-squares(x, y) / EPSILON, v, u)[1]
 
 
 @pytest.mark.slow
 def test_tokens_arrive_at_their_target(rng: np.random.Generator) -> None:
-    """Where entropic transport by itself would shrink them towards its mean."""
+    """Entropic transport alone would shrink them towards its mean."""
     y = rng.normal(size=(8, 1))
     energy = SinkhornDivergence(Points.uniform(y), 0.05)
     start = Points.uniform(rng.normal(size=(8, 1)) + 3)
@@ -154,56 +160,58 @@ def test_tokens_arrive_at_their_target(rng: np.random.Generator) -> None:
 
 
 def transport_in_decimals(x: np.ndarray, y: np.ndarray) -> Decimal:
-    """Alternation at epsilon one, in sixty digits."""
+    """Alternation at epsilon one, with sixty digits."""
     places = [[[Decimal(float(c)) for c in row] for row in z] for z in (x, y)]
     square = lambda p, q: sum(
         ((a - b) ** 2 for a, b in zip(p, q, strict=True)), Decimal(0)
     )
     kernel = [[(-square(p, q) / 2).exp() for q in places[1]] for p in places[0]]
-    n, m, none = len(x), len(y), Decimal(0)
+    n, m, zero = len(x), len(y), Decimal(0)
     a, b = [Decimal(1)] * n, [Decimal(1)] * m
     for _ in range(30):
-        a = [m / sum((row[j] * b[j] for j in range(m)), none) for row in kernel]
-        b = [n / sum((kernel[i][j] * a[i] for i in range(n)), none) for j in range(m)]
-    return sum((p.ln() for p in a), none) / n + sum((q.ln() for q in b), none) / m
+        a = [m / sum((row[j] * b[j] for j in range(m)), zero) for row in kernel]
+        b = [n / sum((kernel[i][j] * a[i] for i in range(n)), zero) for j in range(m)]
+    return sum((p.ln() for p in a), zero) / n + sum((q.ln() for q in b), zero) / m
 
 
 @eqx.filter_jit  # one program for all sizes and bandwidths
-def compiled(nu: Points, mu: Points, epsilon: Array) -> Array:
+def compiled_divergence(nu: Points, mu: Points, epsilon: Array) -> Array:
     return SinkhornDivergence(nu, epsilon)(mu)
 
 
-@pytest.mark.parametrize("away", [0.0, 1.0])
+@pytest.mark.parametrize("distance", [0.0, 1.0])
 @pytest.mark.parametrize("size", [1e-8, 1e-4, 1e-2])
-def test_clouds_that_have_collapsed_are_told_apart(
-    rng: np.random.Generator, size: float, away: float
+def test_collapsed_clouds_have_a_positive_divergence(
+    rng: np.random.Generator, size: float, distance: float
 ) -> None:
-    """Far below the bandwidth, where potentials are logarithms of one and rounding."""
+    """Far below the bandwidth, where potentials are logarithms of nearly one."""
     x, y = rng.normal(size=(7, 2)), rng.normal(size=(5, 2))
-    x, y = size * (x - x.mean(axis=0)), size * (y - y.mean(axis=0) + away)
+    x, y = size * (x - x.mean(axis=0)), size * (y - y.mean(axis=0) + distance)
     with localcontext() as context:
         context.prec = 60
-        alone = transport_in_decimals(x, x) + transport_in_decimals(y, y)
-        expected = float(transport_in_decimals(x, y) - alone / 2)
-    found = compiled(Points.uniform(y), Points.uniform(x), jnp.asarray(np.ones(())))
-    np.testing.assert_allclose(found, expected, rtol=1e-7)
+        self_terms = transport_in_decimals(x, x) + transport_in_decimals(y, y)
+        expected = float(transport_in_decimals(x, y) - self_terms / 2)
+    actual = compiled_divergence(
+        Points.uniform(y), Points.uniform(x), jnp.asarray(np.ones(()))
+    )
+    np.testing.assert_allclose(actual, expected, rtol=1e-7)
 
 
 @pytest.mark.parametrize("epsilon", [1e-2, 1e-4, 1e-6])
-def test_small_bandwidths_have_the_value_of_plain_transport_or_none(
+def test_divergence_at_small_bandwidths_is_plain_transport_or_nan(
     epsilon: float,
 ) -> None:
-    """Half of W₂² by POT, to a bandwidth; no number where plans were not solved."""
+    """Half of W₂² by POT, within a bandwidth; NaN where plans did not converge."""
     rng = np.random.default_rng(0)
     x, y = rng.normal(size=(7, 2)), rng.normal(size=(5, 2))
     masses = np.full(7, 1 / 7), np.full(5, 1 / 5)
     expected = float(np.asarray(ot.emd2(*masses, squares(x, y))))
     mu, nu = Points.uniform(x), Points.uniform(y)
-    found = float(compiled(nu, mu, jnp.asarray(np.asarray(epsilon))))
-    assert np.isnan(found) or abs(found - expected) < epsilon
+    actual = float(compiled_divergence(nu, mu, jnp.asarray(np.asarray(epsilon))))
+    assert np.isnan(actual) or abs(actual - expected) < epsilon
 
 
-def test_a_value_of_unsolved_plans_raises_outside_a_program() -> None:
+def test_unconverged_divergence_raises_outside_jit() -> None:
     value, residual = jnp.ones(()), jnp.asarray(0.3)
     with pytest.raises(SimulationError, match="`epsilon`"):
         require_converged(value, residual, 1000)
@@ -212,8 +220,8 @@ def test_a_value_of_unsolved_plans_raises_outside_a_program() -> None:
 
 
 @pytest.mark.parametrize("size", [1e-8, 1e-4, 1.0])
-def test_gaussians_that_have_collapsed_are_told_apart(size: float) -> None:
-    """On the line, from the printed form in sixty digits."""
+def test_collapsed_gaussians_have_a_positive_divergence(size: float) -> None:
+    """On a line, from the printed form with sixty digits."""
 
     def gain(sigma: Decimal, tau: Decimal) -> Decimal:
         h = (1 + (1 + 4 * (sigma * tau) ** 2).sqrt()) / 2

@@ -1,4 +1,4 @@
-"""Drift of each token by itself: exponentials, SciPy, transport, refusals."""
+"""Drift of single tokens: exponentials, SciPy, transport, errors."""
 
 import functools
 from collections.abc import Callable
@@ -30,12 +30,12 @@ from meanfield.measures import (
 )
 
 T = 0.6  # covariances are compared up to here, or four fifths of a blow-up
-MANY = 6
+N_PROBLEMS = 6
 STEPS = adaptive(rtol=1e-12)
 
 
 class Problem(NamedTuple):
-    """Softmax with V = I beside Mx + b, from N(mean, factor factorᵀ)."""
+    """Softmax with V = I plus Mx + b, from N(mean, factor factorᵀ)."""
 
     A: np.ndarray
     M: np.ndarray
@@ -56,10 +56,10 @@ class Problem(NamedTuple):
         zero, S = 0 * self.A, (self.A + self.A.T) / self.epsilon
         block = expm(t * np.block([[-self.M.T, S], [zero, self.M]]))
         d = len(S)
-        back = np.linalg.inv(block[d:, d:])
+        inverse_block = np.linalg.inv(block[d:, d:])
         start = np.linalg.inv(self.factor @ self.factor.T)
         J = block[d:, d:].T @ block[:d, d:]
-        return back.T @ (start - J) @ back
+        return inverse_block.T @ (start - J) @ inverse_block
 
     def blow_up(self, end: float) -> float:
         """The first time when the precision is singular."""
@@ -73,7 +73,7 @@ class Problem(NamedTuple):
 
 
 class Flown(NamedTuple):
-    """Problems, times of their frames, their blow-ups, and what the library says."""
+    """Problems, times of their frames, their blow-ups, and the library's results."""
 
     problems: list[Problem]
     ts: np.ndarray
@@ -83,54 +83,54 @@ class Flown(NamedTuple):
 
 @functools.cache
 def flown(d: int) -> Flown:
-    rng, made = np.random.default_rng(d), []
-    for i in range(MANY):
+    rng, problems = np.random.default_rng(d), []
+    for i in range(N_PROBLEMS):
         A, M = rng.normal(size=(2, d, d)) / np.sqrt(d)
         A += (-1) ** i * 1.5 * np.eye(d)
         b, mean = rng.normal(size=(2, d))
         factor = rng.normal(size=(d, d)) / np.sqrt(d) + 0.8 * np.eye(d)
-        made.append(Problem(A, M, b, mean, factor, rng.uniform(0.7, 1.5)))
-    stars = np.array([p.blow_up(3.0) for p in made])
+        problems.append(Problem(A, M, b, mean, factor, rng.uniform(0.7, 1.5)))
+    stars = np.array([p.blow_up(3.0) for p in problems])
     ends = np.where(np.isfinite(stars), 1.5 * stars, 1.0)
     early = np.minimum(T, 0.8 * stars)[:, None] * np.linspace(0, 1, 4)[None, :]
     ts = np.column_stack([early, ends])
-    stacks = (np.stack(parts) for parts in zip(*made, strict=True))
+    stacks = (np.stack(parts) for parts in zip(*problems, strict=True))
     run = ensemble(lambda *parts: Problem(*parts[:-1]).flow(parts[-1]), *stacks, ts)
-    return Flown(made, ts, stars, run)
+    return Flown(problems, ts, stars, run)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("d", [1, 2, 4])
-def test_a_gaussian_beside_an_affine_drift_follows_its_precision(d: int):
+def test_a_gaussian_with_affine_drift_follows_its_precision(d: int):
     """The covariance, and the mean, to 1e-9 of their size."""
-    found = flown(d)
-    means, factors = map(np.asarray, found.run.coordinates)
-    for i, p in enumerate(found.problems):
-        ts = found.ts[i, :-1]
+    actual = flown(d)
+    means, factors = map(np.asarray, actual.run.coordinates)
+    for i, p in enumerate(actual.problems):
+        ts = actual.ts[i, :-1]
         for t, Y in zip(ts, factors[i], strict=False):
             expected = np.linalg.inv(p.precision(t))
             assert np.max(np.abs(Y @ Y.T - expected)) <= 1e-9 * np.max(expected)
         rate = lambda t, m, p=p: (
             m + np.linalg.solve(p.precision(t), p.A @ m / p.epsilon) + p.M @ m + p.b
         )
-        told = solve_ivp(
+        solution = solve_ivp(
             rate, (0, ts[-1]), p.mean, method="DOP853", rtol=1e-11, atol=1e-11
         ).y[:, -1]
-        assert np.max(np.abs(means[i, 3] - told)) <= 1e-9 * np.max(np.abs(told))
+        assert np.max(np.abs(means[i, 3] - solution)) <= 1e-9 * np.max(np.abs(solution))
 
 
 @pytest.mark.slow_cases("2", "4")
 @pytest.mark.parametrize("d", [1, 2, 4])
-def test_blow_ups_beside_a_drift_are_told_in_time(d: int):
-    """Within their bars, and to the accuracy of the solver."""
-    found = flown(d)
-    finite = np.isfinite(found.stars)
-    assert 0 < np.sum(finite) < MANY
+def test_blow_ups_with_a_drift_are_detected_on_time(d: int):
+    """Within their error bars, and to the accuracy of the solver."""
+    actual = flown(d)
+    finite = np.isfinite(actual.stars)
+    assert 0 < np.sum(finite) < N_PROBLEMS
     expected = np.where(finite, int(Status.BLOW_UP), int(Status.FINISHED))
-    np.testing.assert_array_equal(np.asarray(found.run.code), expected)
-    off = np.abs(np.asarray(found.run.t_star) - found.stars)[finite]
-    assert np.all(off <= np.asarray(found.run.t_star_error)[finite])
-    assert np.all(off <= 1e-10 * found.stars[finite])
+    np.testing.assert_array_equal(np.asarray(actual.run.code), expected)
+    errors = np.abs(np.asarray(actual.run.t_star) - actual.stars)[finite]
+    assert np.all(errors <= np.asarray(actual.run.t_star_error)[finite])
+    assert np.all(errors <= 1e-10 * actual.stars[finite])
 
 
 def parts(rng: Generator, d: int, width: int) -> dict[str, np.ndarray]:
@@ -151,7 +151,7 @@ HOW: dict[str, AbstractReduction] = {
 )
 @pytest.mark.parametrize("how", HOW)
 @pytest.mark.parametrize("kind", ["affine", "perceptron"])
-def test_tokens_beside_a_drift_follow_their_equations(
+def test_tokens_with_a_drift_follow_their_equations(
     kind: str, how: str, rng: Generator
 ):
     """Against SciPy on softmax tokens written in NumPy, weights included.
@@ -170,17 +170,17 @@ def test_tokens_beside_a_drift_follow_their_equations(
         z = y.reshape(x.shape)
         kappa = w[None, :] * np.exp(z @ A.T @ z.T)
         attention = (kappa / kappa.sum(axis=1, keepdims=True)) @ z @ V.T
-        own = {
+        expected_velocities = {
             "affine": z @ p["M"].T + p["b"],
             "perceptron": np.maximum(z @ p["W1"].T + p["b1"], 0) @ p["W2"].T + p["b2"],
         }[kind]
-        return (attention + own).ravel()
+        return (attention + expected_velocities).ravel()
 
     dynamics = Sum(attentions["softmax"](A, np.eye(2), V), drift)
     mu = Points.weighted(x, w, reduction=HOW[how])
     run = flow(dynamics, mu, [0.0, 0.8], stepping=adaptive(rtol=1e-11))
-    told = solve_ivp(rate, (0, 0.8), x.ravel(), rtol=1e-11, atol=1e-12).y[:, -1]
-    np.testing.assert_allclose(run.last, told.reshape(x.shape), atol=1e-7)
+    expected = solve_ivp(rate, (0, 0.8), x.ravel(), rtol=1e-11, atol=1e-12).y[:, -1]
+    np.testing.assert_allclose(run.last, expected.reshape(x.shape), atol=1e-7)
 
 
 def test_a_density_is_carried_by_a_drift():
@@ -197,21 +197,21 @@ def test_a_density_is_carried_by_a_drift():
 
 @pytest.mark.slow
 def test_a_density_is_carried_by_a_perceptron():
-    """x' = relu(x − 1) leaves what is below 1 and stretches the rest by e^t about 1."""
+    """x' = relu(x − 1) keeps what is below 1 and stretches the rest by e^t about 1."""
     x = np.linspace(-7, 12, 201)
     middles = (x[1:] + x[:-1]) / 2
     grid = Grid.from_density([x], np.exp(-(middles**2) / 2))
-    one = np.ones((1, 1))
-    end = flow(Perceptron(one, one, bias=[-1.0]), grid, [0.0, 0.3]).final.points()
+    ones = np.ones((1, 1))
+    end = flow(Perceptron(ones, ones, bias=[-1.0]), grid, [0.0, 0.3]).final.points()
     y = np.linspace(-9, 9, 100_001)
     w = np.exp(-(y**2) / 2) / np.sum(np.exp(-(y**2) / 2))
-    moved = np.where(y > 1, 1 + (y - 1) * np.exp(0.3), y)
-    mean = w @ moved
+    images = np.where(y > 1, 1 + (y - 1) * np.exp(0.3), y)
+    mean = w @ images
     np.testing.assert_allclose(end.mean, [mean], atol=1e-3)
-    np.testing.assert_allclose(end.covariance, [[w @ (moved - mean) ** 2]], rtol=3e-3)
+    np.testing.assert_allclose(end.covariance, [[w @ (images - mean) ** 2]], rtol=3e-3)
 
 
-def test_growth_beside_a_drift_is_bounded_where_that_of_the_attention_is(
+def test_growth_with_a_drift_is_bounded_if_the_attention_is(
     rng: Generator,
 ):
     p, eye = parts(rng, 2, 3), np.eye(2)
@@ -239,9 +239,9 @@ def test_fast_growth_by_a_drift_is_no_blow_up():
 def test_a_perceptron_moves_a_gaussian_only_by_its_projection(rng: Generator):
     r"""$\alpha' = W_2 E\,\mathrm{relu}(W_1 x)$: on the line a known integral."""
     mu = Gaussian.from_moments([0.3], [[0.25]])
-    zero, one = np.zeros((1, 1)), np.ones((1, 1))
+    zero, ones = np.zeros((1, 1)), np.ones((1, 1))
     attention = attentions["softmax"](zero, zero, zero)
-    dynamics = Sum(attention, Perceptron(2 * one, -one, bias=[0.1]))
+    dynamics = Sum(attention, Perceptron(2 * ones, -ones, bias=[0.1]))
     with pytest.raises(NotClosedError, match=r"perceptron.* `projected`"):
         flow(dynamics, mu, [0.0, 0.1])
     rate, _ = mu.transport(Projected(dynamics).field(0.0, mu))
@@ -260,7 +260,7 @@ def test_a_perceptron_moves_a_gaussian_only_by_its_projection(rng: Generator):
         (lambda: Perceptron(np.ones((3, 2)), np.ones((2, 3)), bias=[1.0]), "3 numbers"),
     ],
 )
-def test_drifts_of_the_wrong_shape_are_refused(make: Callable, words: str):
-    with pytest.raises(InvalidInputError, match=words) as refusal:
+def test_drifts_of_the_wrong_shape_are_rejected(make: Callable, words: str):
+    with pytest.raises(InvalidInputError, match=words) as error_info:
         make()
-    assert "\n" not in str(refusal.value)
+    assert "\n" not in str(error_info.value)

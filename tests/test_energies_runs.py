@@ -1,4 +1,4 @@
-"""Energies observed along runs: recorded, resumed, reported, drawn, or refused."""
+"""Observed energies of runs: recorded, resumed, reported, plotted, rejected."""
 
 import json
 import shutil
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import Finished
+from conftest import CommandResult
 from energy_reference import interaction, sinkhorn_dual
 from reference import Parameters, dot, squared_distance
 
@@ -17,13 +17,13 @@ from meanfield.plotting import panels
 from meanfield.spec import parse, parse_axes
 from meanfield.storage import RunStore, export
 
-Command = Callable[..., Finished]
+Command = Callable[..., CommandResult]
 
 A = [[-0.6, 0.2], [0.2, -0.3]]
 POINTS = {"n": 6, "d": 2, "A": A, "V": 0.7, "t": 0.6, "frames": 9, "segment": 3}
 GAUSSIAN = {"measure": "gaussian", "A": A, "t": 0.6, "frames": 9, "segment": 3}
 WEIGHTS = [0.1, 0.5, 0.0, 1.3, 0.7, 0.2]
-OBSERVED = {
+OBSERVED_SPECS = {
     "points": {**POINTS, "observe": ["energy", "second-moment"], "weights": WEIGHTS},
     "draws": {**POINTS, "A": "normal", "draws": 2, "observe": ["energy"]},
     "starts": {**GAUSSIAN, "starts": "random:3", "observe": ["energy", "entropy"]},
@@ -42,8 +42,8 @@ OBSERVED = {
     "attention", ["softmax", "l2", pytest.param("sinkhorn", marks=pytest.mark.slow)]
 )
 def test_the_energy_of_each_frame_is_recorded(attention: str, tmp_path: Path) -> None:
-    given = {**POINTS, "frames": 17, "segment": 6}
-    spec = parse({**given, "attention": attention, "observe": "energy"})
+    keys = {**POINTS, "frames": 17, "segment": 6}
+    spec = parse({**keys, "attention": attention, "observe": "energy"})
     result = runs.execute(spec, out=tmp_path / "run")
     data = runs.dataset(tmp_path / "run")
     p = Parameters(np.array(A), np.eye(2), 0.7 * np.eye(2))
@@ -57,12 +57,12 @@ def test_the_energy_of_each_frame_is_recorded(attention: str, tmp_path: Path) ->
     np.testing.assert_allclose(data["energy"], expected, rtol=1e-11)
     # Simpson's rule over pairs of steps of h = 0.0375: h^4 of a rate of order ten.
     rate, h = data["dissipation"].values, float(data["time"][1])
-    summed = h / 3 * (rate[:-2:2] + 4 * rate[1:-1:2] + rate[2::2])
-    np.testing.assert_allclose(summed, np.diff(expected[::2]), atol=1e-5)
-    assert np.max(np.abs(summed)) > 1e-3
+    integral = h / 3 * (rate[:-2:2] + 4 * rate[1:-1:2] + rate[2::2])
+    np.testing.assert_allclose(integral, np.diff(expected[::2]), atol=1e-5)
+    assert np.max(np.abs(integral)) > 1e-3
     final = {name: float(value) for name, value in result.observables.items()}
-    observed = ("energy", "dissipation", "steepest")
-    assert final == {name: float(data[name][-1]) for name in observed}
+    names = ("energy", "dissipation", "steepest")
+    assert final == {name: float(data[name][-1]) for name in names}
 
 
 def stop_after_one(progress: runs.Progress) -> None:
@@ -70,19 +70,19 @@ def stop_after_one(progress: runs.Progress) -> None:
 
 
 @pytest.mark.slow_cases("draws", "blow-up", "starts")
-@pytest.mark.parametrize("name", list(OBSERVED))
+@pytest.mark.parametrize("name", list(OBSERVED_SPECS))
 def test_a_resumed_run_has_observed_the_same_bytes(name: str, tmp_path: Path) -> None:
-    spec = parse(OBSERVED[name])
+    spec = parse(OBSERVED_SPECS[name])
     whole = runs.execute(spec, out=tmp_path / "whole")
     with pytest.raises(KeyboardInterrupt):
         runs.execute(spec, out=tmp_path / "cut", report=stop_after_one)
-    resumed = runs.resume(tmp_path / "cut")
-    a, b = (runs.dataset(tmp_path / each) for each in ("whole", "cut"))
+    resumed_result = runs.resume(tmp_path / "cut")
+    a, b = (runs.dataset(tmp_path / name) for name in ("whole", "cut"))
     assert {str(v) for v in a.variables} == {str(v) for v in b.variables}
     for variable in a.variables:
         assert a[variable].values.tobytes() == b[variable].values.tobytes()
-    again = runs.resume(tmp_path / "whole")
-    for result in (whole, resumed, again):
+    second = runs.resume(tmp_path / "whole")
+    for result in (whole, resumed_result, second):
         for variable, final in result.observables.items():
             assert np.asarray(final).tobytes() == (
                 np.ascontiguousarray(a[variable].values[..., -1]).tobytes()
@@ -94,7 +94,7 @@ def test_a_resumed_run_has_observed_the_same_bytes(name: str, tmp_path: Path) ->
     }
 
 
-def test_a_resumed_run_that_lacks_a_rate_goes_on_without(tmp_path: Path) -> None:
+def test_a_resumed_run_without_a_stored_rate_continues(tmp_path: Path) -> None:
     """Version 0.2.0 recorded energies and their rates, but no `steepest`."""
     old = Path(__file__).parent / "data" / "0.2.0" / "tokens"
     path = Path(shutil.copytree(old, tmp_path / "tokens"))
@@ -110,7 +110,7 @@ def test_a_resumed_run_that_lacks_a_rate_goes_on_without(tmp_path: Path) -> None
     assert len(panels["energy"](data).axes[1].lines) == 2
 
 
-REFUSED = {
+INVALID_SPECS = {
     "no energy": ({"attention": "sigmoid"}, InvalidInputError, "follows no energy"),
     "half-steps": (
         {"attention": "sinkhorn", "iterations": 3},
@@ -126,11 +126,11 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize("name", list(REFUSED))
-def test_what_cannot_be_observed_is_refused_before_the_start(
+@pytest.mark.parametrize("name", list(INVALID_SPECS))
+def test_unobservable_energies_are_rejected_before_the_start(
     name: str, tmp_path: Path
 ) -> None:
-    change, error, words = REFUSED[name]
+    change, error, words = INVALID_SPECS[name]
     with pytest.raises(error, match=words):
         runs.execute(
             parse({**POINTS, "observe": "energy", **change}), out=tmp_path / "run"
@@ -147,11 +147,11 @@ def test_energies_of_the_measure_alone_are_observed_of_any_run() -> None:
 
 
 @pytest.mark.slow
-def test_a_rate_is_that_of_the_layer_that_acts_at_its_time(tmp_path: Path) -> None:
+def test_a_rate_matches_the_layer_that_acts_at_its_time(tmp_path: Path) -> None:
     """Scores of zero: every token moves with V m, and d/dt ½ E|x|² = m·V m."""
     layers = [{"t": 0.0, "V": -1.0}, {"t": 0.25, "V": 2.0}, {"t": 0.75, "V": 0.5}]
-    given = {"n": 6, "d": 2, "A": 0.0, "mean": [1.0, 2.0], "t": 1.0, "frames": 6}
-    spec = {**given, "segment": 2, "layers": layers, "observe": "second-moment"}
+    keys = {"n": 6, "d": 2, "A": 0.0, "mean": [1.0, 2.0], "t": 1.0, "frames": 6}
+    spec = {**keys, "segment": 2, "layers": layers, "observe": "second-moment"}
     for measure in ("points", "gaussian"):
         runs.execute(parse({**spec, "measure": measure}), out=tmp_path / measure)
         data = runs.dataset(tmp_path / measure)
@@ -171,11 +171,13 @@ def test_names_are_given_once_and_not_to_a_sweep(tmp_path: Path) -> None:
         runs.sweep(spec, parse_axes("V=-1|1"), out=tmp_path / "s")
 
 
-def test_the_command_line_reports_lists_and_draws(cli: Command, tmp_path: Path) -> None:
+def test_observed_energies_are_reported_listed_and_plotted(
+    cli: Command, tmp_path: Path
+) -> None:
     options = ["--n", "5", "--d", "2", "--t", "0.5", "--frames", "6", "--A=-1"]
-    done = cli("simulate", *options, "--observe", "energy", "--out", "run", "--json")
-    assert done.code == 0
-    report, data = json.loads(done.out), runs.dataset(tmp_path / "run")
+    result = cli("simulate", *options, "--observe", "energy", "--out", "run", "--json")
+    assert result.code == 0
+    report, data = json.loads(result.out), runs.dataset(tmp_path / "run")
     assert report["energy"] == float(data["energy"][-1])
     assert report["dissipation"] == float(data["dissipation"][-1])
     assert "dissipation" in cli("simulate", *options, "--observe", "energy").out
@@ -186,14 +188,14 @@ def test_the_command_line_reports_lists_and_draws(cli: Command, tmp_path: Path) 
     names |= {"internal", "potential", "sinkhorn-divergence", "logarithmic"}
     names |= {"keller-segel"}
     assert {row["name"] for row in rows} == names
-    refused = cli("simulate", *options, "--observe", "energy", "--attention", "relu")
-    assert refused.code == 2
-    assert refused.err.strip().count("\n") == 0
+    failure = cli("simulate", *options, "--observe", "energy", "--attention", "relu")
+    assert failure.code == 2
+    assert failure.err.strip().count("\n") == 0
 
 
 def test_observed_energies_are_exported_and_drawn(tmp_path: Path) -> None:
     path = tmp_path / "run"
-    runs.execute(parse(OBSERVED["starts"]), out=path)
+    runs.execute(parse(OBSERVED_SPECS["starts"]), out=path)
     data = runs.dataset(path)
     export(data, tmp_path / "run.csv")
     header = (tmp_path / "run.csv").read_text().splitlines()[0].split(",")
@@ -217,8 +219,10 @@ def test_the_panel_compares_differences_with_what_was_recorded(tmp_path: Path) -
     path = tmp_path / "run"
     runs.execute(parse({**POINTS, "frames": 41, "observe": "energy"}), out=path)
     bottom = panels["energy"](runs.dataset(path)).axes[1]
-    recorded, differences, _ = (np.asarray(line.get_xydata()) for line in bottom.lines)
-    between = np.interp(differences[:, 0], recorded[:, 0], recorded[:, 1])
+    recorded_rates, differences, _ = (
+        np.asarray(line.get_xydata()) for line in bottom.lines
+    )
+    between = np.interp(differences[:, 0], recorded_rates[:, 0], recorded_rates[:, 1])
     np.testing.assert_allclose(differences[:, 1], between, rtol=1e-3)  # h²
     assert RunStore.open(path).spec["observe"] == ["energy"]
 

@@ -1,7 +1,7 @@
-"""Ranks where all entries of V are independent: against orbits in closed form.
+"""Ranks for independent entries of V: against orbits in closed form.
 
-In space Q has one row q and what moves is one vector: u' = -(q·u)² Vu, up to a positive
-factor under L2. So u runs along exp(-τV)u₀, and comes to rest where q·u vanishes.
+In space Q has one row q and the moving vector satisfies u' = -(q·u)² Vu, up to a
+positive factor under L2. So u follows exp(-τV)u₀, and stops where q·u vanishes.
 """
 
 from typing import NamedTuple
@@ -32,7 +32,7 @@ class Orbit(NamedTuple):
 
     @property
     def rests(self) -> bool:
-        """Whether it passes through zero, or has it as its limit."""
+        """Whether it passes through zero, or tends to it."""
         tau = np.linspace(0, 60, 60_001)
         scaled = np.exp(np.multiply.outer(tau, self.slowest - self.rates))
         signs = np.sign(np.real(scaled @ self.weights))
@@ -40,21 +40,23 @@ class Orbit(NamedTuple):
 
     @property
     def slowest(self) -> float:
-        """The rate that is left at last; negative if the sum grows."""
+        """The slowest rate; negative if the sum grows."""
         return float(np.min(np.real(self.rates)))
 
 
 def orbits(draw: flows.Samples) -> list[Orbit]:
     starts = flows.split_factors(draw)[1][..., 0]
-    made = []
+    collected = []
     for q, V, u in zip(draw.Q[:, 0], draw.W, starts, strict=True):
         rates, S = np.linalg.eig(V)
-        made.append(Orbit((q @ S) * np.linalg.solve(S, u.astype(complex)), rates))
-    return made
+        collected.append(Orbit((q @ S) * np.linalg.solve(S, u.astype(complex)), rates))
+    return collected
 
 
 @pytest.fixture(scope="module", params=FIGURES)
-def found(request: pytest.FixtureRequest) -> tuple[Experiment, Findings]:
+def experiment_and_findings(
+    request: pytest.FixtureRequest,
+) -> tuple[Experiment, Findings]:
     experiment = load(request.param).read_as("iid")
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(counts.SIZES, "quick", ((3,), N))
@@ -72,19 +74,19 @@ def panel(request: pytest.FixtureRequest) -> samples.Panel:
 def test_samples_converge_where_their_orbits_meet_the_kernel(
     panel: samples.Panel,
 ) -> None:
-    wanted = [orbit.rests for orbit in orbits(flows.draw_samples(3, N))]
-    assert 0 < sum(wanted) < N
-    assert independent.is_converged(panel).tolist() == wanted
-    grown = np.array(panel.solutions.endings) == "blow-up"
-    assert grown.tolist() == [not rests for rests in wanted]
+    expected = [orbit.rests for orbit in orbits(flows.draw_samples(3, N))]
+    assert 0 < sum(expected) < N
+    assert independent.is_converged(panel).tolist() == expected
+    is_blow_up = np.array(panel.solutions.endings) == "blow-up"
+    assert is_blow_up.tolist() == [not rests for rests in expected]
 
 
 def test_limits_have_the_rank_of_the_kernel(panel: samples.Panel) -> None:
-    calm = independent.is_converged(panel)
-    assert np.all(independent.limit_ranks(panel)[calm] == 2)
+    is_settled = independent.is_converged(panel)
+    assert np.all(independent.limit_ranks(panel)[is_settled] == 2)
 
 
-def test_softmax_blows_up_when_its_orbit_says() -> None:
+def test_softmax_blows_up_at_the_time_of_its_orbit() -> None:
     r"""$t^* = \int_0^\infty (q \cdot u)^{-2}\, d\tau$."""
     draw = flows.draw_samples(3, N)
     exact = flows.solve("softmax", draw, draw.W)
@@ -93,8 +95,8 @@ def test_softmax_blows_up_when_its_orbit_says() -> None:
             assert np.isnan(t_star)
             continue
         far = -60 / orbit.slowest  # where the integrand is e⁻¹²⁰
-        wanted = quad(lambda s, o=orbit: np.real(o(s)) ** -2.0, 0, far, limit=400)[0]
-        assert t_star == pytest.approx(wanted, rel=1e-3)
+        expected = quad(lambda s, o=orbit: np.real(o(s)) ** -2.0, 0, far, limit=400)[0]
+        assert t_star == pytest.approx(expected, rel=1e-3)
 
 
 @pytest.mark.slow
@@ -104,8 +106,13 @@ def test_l2_grows_exponentially_at_most() -> None:
     assert np.all(np.isnan(exact.t_star))
 
 
-def test_every_sample_is_counted_once(found: tuple[Experiment, Findings]) -> None:
-    numbers, data = found[1].numbers["all"], found[1].data["ranks"]
+def test_every_sample_is_counted_once(
+    experiment_and_findings: tuple[Experiment, Findings],
+) -> None:
+    numbers, data = (
+        experiment_and_findings[1].numbers["all"],
+        experiment_and_findings[1].data["ranks"],
+    )
     endings = ("converged", "blow_ups", "exceed_size_bound", "undecided")
     assert sum(numbers[name] for name in endings) == N
     bars = [data["solved"].sum(), data["unbounded"].sum(), data["undecided"].sum()]
@@ -114,8 +121,10 @@ def test_every_sample_is_counted_once(found: tuple[Experiment, Findings]) -> Non
     assert sum(int(bar) for bar in bars) == N
 
 
-def test_what_is_reported_is_json_and_drawn(found: tuple[Experiment, Findings]) -> None:
-    experiment, findings = found
+def test_findings_are_json_and_can_be_plotted(
+    experiment_and_findings: tuple[Experiment, Findings],
+) -> None:
+    experiment, findings = experiment_and_findings
     assert_reportable(experiment, findings)
     figure = experiment.draw(findings)
     assert [axes.get_title(loc="left") for axes in figure.axes] == [

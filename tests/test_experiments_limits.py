@@ -1,4 +1,4 @@
-"""Limits of small bandwidths: against closed forms, quadrature and plain NumPy."""
+"""Limits of small bandwidths: against closed forms, quadrature and NumPy."""
 
 from types import ModuleType
 
@@ -78,7 +78,7 @@ def nonlocal_heat() -> Findings:
 
 
 @pytest.mark.parametrize("mixture", [TWO_PEAKS, SKEWED, PLANE])
-def test_slope_is_that_of_the_density(mixture: Mixture) -> None:
+def test_slope_matches_the_density(mixture: Mixture) -> None:
     d, h = mixture.means.shape[1], 1e-5
     x = np.random.default_rng(1).uniform(-2, 2, size=(9, d))
     logs = lambda y: np.log(mixture.density(y))
@@ -86,7 +86,7 @@ def test_slope_is_that_of_the_density(mixture: Mixture) -> None:
     assert_allclose(mixture.log_gradient(x), np.stack(slopes, axis=1), atol=1e-8)
 
 
-def test_edged_slope_is_that_of_the_density() -> None:
+def test_edged_slope_matches_the_density() -> None:
     x, h = np.linspace(-0.9, 0.9, 7), 1e-6
     logs = [np.log(density_with_edges(x + s)[0]) for s in (h, -h)]
     assert_allclose(density_with_edges(x)[1], (logs[0] - logs[1]) / (2 * h), rtol=1e-7)
@@ -96,9 +96,9 @@ def test_heated_mixture_is_a_convolution() -> None:
     gauss = lambda z: np.exp(-(z**2) / 0.6) / np.sqrt(0.6 * np.pi)
     for x in (-1.3, 0.2, 2.0):
         inner = lambda y, x=x: TWO_PEAKS.density(np.array([[y]]))[0] * gauss(x - y)
-        wanted = quad(inner, -9, 9, epsabs=1e-12, limit=200)[0]
+        expected = quad(inner, -9, 9, epsabs=1e-12, limit=200)[0]
         assert TWO_PEAKS.heated(0.3).density(np.array([[x]]))[0] == pytest.approx(
-            wanted, abs=1e-10
+            expected, abs=1e-10
         )
 
 
@@ -116,10 +116,10 @@ def test_masses_and_quantiles_are_integrals() -> None:
 
 def test_extrapolation_is_exact_on_polynomials() -> None:
     e = halving_sequence(0.1, 4)
-    found = extrapolate_to_zero(0.5 + 3 * e - 7 * e**2 + 2 * e**3)
-    assert found.value == pytest.approx(0.5, abs=1e-13)
+    actual = extrapolate_to_zero(0.5 + 3 * e - 7 * e**2 + 2 * e**3)
+    assert actual.value == pytest.approx(0.5, abs=1e-13)
     # The last change is what the cubic term left: 2 ε₁ε₂ε₃ of the last three.
-    assert found.error == pytest.approx(2 * np.prod(e[1:]), rel=1e-9)
+    assert actual.error == pytest.approx(2 * np.prod(e[1:]), rel=1e-9)
 
 
 def test_powers_and_their_intervals() -> None:
@@ -127,29 +127,29 @@ def test_powers_and_their_intervals() -> None:
     x, z = rng.uniform(1, 9, size=(2, 40))
     exact = fit_powers(2 * x**-0.5 * z**1.5, x, z)
     assert_allclose([exact.factor, *exact.exponents], [2, -0.5, 1.5], rtol=1e-12)
-    covered = 0
+    n_covered = 0
     for _ in range(200):
         noisy = fit_powers(x**-0.5 * np.exp(0.1 * rng.standard_normal(40)), x)
-        covered += abs(noisy.exponents[0] + 0.5) <= noisy.half_widths[0]
+        n_covered += abs(noisy.exponents[0] + 0.5) <= noisy.half_widths[0]
     # 95 % of 200, give or take three standard deviations of a binomial count.
-    assert 181 <= covered <= 199
+    assert 181 <= n_covered <= 199
 
 
-def test_least_squares_knows_its_errors() -> None:
+def test_least_squares_estimates_its_errors() -> None:
     rng = np.random.default_rng(3)
     columns, errors = rng.normal(size=(12, 3)), rng.uniform(0.5, 2, size=12)
     scaled = columns / errors[:, None]
-    found = least_squares(columns, columns @ [1.0, -2.0, 0.5], errors)
-    assert_allclose(found.values, [1, -2, 0.5], rtol=1e-12)
-    assert_allclose(found.errors**2, np.diag(np.linalg.inv(scaled.T @ scaled)))
+    actual = least_squares(columns, columns @ [1.0, -2.0, 0.5], errors)
+    assert_allclose(actual.values, [1, -2, 0.5], rtol=1e-12)
+    assert_allclose(actual.errors**2, np.diag(np.linalg.inv(scaled.T @ scaled)))
 
 
-def test_crossing_is_where_a_power_passes() -> None:
+def test_crossing_finds_where_a_power_law_passes() -> None:
     x = np.geomspace(1, 4, 9)
     assert crossing_point(x, x**3, 10.0) == pytest.approx(10 ** (1 / 3))
 
 
-def test_velocities_are_those_of_a_loop_over_half_steps() -> None:
+def test_velocities_match_a_loop_over_half_steps() -> None:
     epsilon, x = 0.3, TWO_PEAKS.draws(30, np.random.default_rng(5))
     w = np.random.default_rng(6).uniform(0.5, 1.5, size=30)
     w /= w.sum()
@@ -157,39 +157,39 @@ def test_velocities_are_those_of_a_loop_over_half_steps() -> None:
     scores = Q * K * x @ x.T / epsilon
     f, g = alternation.nth_state(alternation.potentials(scores, w, w), 3000)
     plan = np.exp(scores + f[:, None] + g) * w
-    wanted = Q * K * (x - plan @ x) / epsilon
+    expected = Q * K * (x - plan @ x) / epsilon
     family = Heat(jnp.array([[Q]]), jnp.array([[K]]))
-    one = velocities(family, Points.weighted(x, w), np.array([epsilon]), x)
-    each = batched_velocities(family, x[None], w[None], np.array([epsilon]))
-    assert one.residual <= 1
+    single = velocities(family, Points.weighted(x, w), np.array([epsilon]), x)
+    single_each = batched_velocities(family, x[None], w[None], np.array([epsilon]))
+    assert single.residual <= 1
     # Sinkhorn stops at a log-marginal of 4e-11.
-    assert_allclose(one.values[0], wanted, atol=1e-8)
-    assert_allclose(each.values, one.values, atol=1e-8)
+    assert_allclose(single.values[0], expected, atol=1e-8)
+    assert_allclose(single_each.values, single.values, atol=1e-8)
 
 
 @pytest.mark.slow
 def test_the_constant_is_a_half_along_each_way(heat: Findings) -> None:
     constants = heat.numbers["constants"]
     assert len(constants) == 8
-    for name, one in constants.items():
+    for name, row in constants.items():
         slack = 4 if name == "draws" else 2  # standard errors, or changes
-        assert abs(one["value"] - 0.5) <= slack * one["error"] + 1e-9, name
-        assert one["error"] < 0.02, name
+        assert abs(row["value"] - 0.5) <= slack * row["error"] + 1e-9, name
+        assert row["error"] < 0.02, name
 
 
 @pytest.mark.slow
 def test_the_printed_constant_is_excluded(heat: Findings) -> None:
-    each = heat.numbers["constants"].values()
-    assert min(one["sigmas_to_printed"] for one in each) > 25
+    rows = heat.numbers["constants"].values()
+    assert min(row["sigmas_to_printed"] for row in rows) > 25
     assert heat.numbers["tokens"]["largest_cloud"]["value"] < 0.5
 
 
 @pytest.mark.slow
 def test_the_constants_are_of_first_order(heat: Findings) -> None:
-    for name, one in heat.numbers["constants"].items():
+    for name, row in heat.numbers["constants"].items():
         if name in ("draws", "quantiles"):  # what n leaves is not of that order
             continue
-        assert one["order"] == pytest.approx(1, abs=0.1), name
+        assert row["order"] == pytest.approx(1, abs=0.1), name
     orders = heat.numbers["orders"]
     assert orders["velocities"]["exponents"][0] == pytest.approx(1, abs=0.05)
     assert orders["densities"]["exponents"][0] == pytest.approx(1, abs=0.1)
@@ -201,10 +201,10 @@ def test_the_constants_are_of_first_order(heat: Findings) -> None:
 def test_heat_of_the_half_is_nearest_and_mass_is_kept(heat: Findings) -> None:
     flow, T = heat.data["flow"].isel(epsilon=-1), heat.numbers["T"]
     edges, rho = flow["edges"].values, flow["density"].values
-    off = lambda c: np.sum(
+    distance_from = lambda c: np.sum(
         np.abs(rho * np.diff(edges) - TWO_PEAKS.heated(2 * c * T).masses(edges))
     )
-    assert off(0.5) < 0.1 * off(1)
+    assert distance_from(0.5) < 0.1 * distance_from(1)
     assert heat.numbers["mass_error"] < 1e-13
 
 
@@ -220,57 +220,57 @@ def test_meshes_resolve_the_root_of_the_bandwidth(heat: Findings) -> None:
 
 
 @pytest.mark.slow
-def test_tokens_miss_what_they_see_of_themselves(heat: Findings) -> None:
+def test_tokens_differ_by_their_self_interaction(heat: Findings) -> None:
     clouds = heat.data["clouds"]
     n, e = np.meshgrid(clouds["n"].values, clouds["epsilon"].values)
-    lost = clouds["density"].values[:, None] - clouds["draws"].values
+    difference = clouds["density"].values[:, None] - clouds["draws"].values
     # A weight of about 1/(n ρ √(2πε)) on itself, over the width of 4 of the density
     # and half of a constant: 0.8 in these units, less where n√ε is small.
-    assert_allclose(lost * n * np.sqrt(e), 0.8, rtol=0.4)
+    assert_allclose(difference * n * np.sqrt(e), 0.8, rtol=0.4)
     quantiles = clouds["density"].values[:, None] - clouds["quantiles"].values
-    assert np.all((quantiles > 0) & (quantiles < 0.25 * lost))
+    assert np.all((quantiles > 0) & (quantiles < 0.25 * difference))
 
 
 def test_limit_equation_moves_a_gaussian_in_closed_form() -> None:
     x = equation.HALF_WIDTH * equation.nodes()
     s, t = 0.8, 0.2
-    found = equation.solution(-(x**2) / (2 * s), RATIO, t)
+    actual = equation.solution(-(x**2) / (2 * s), RATIO, t)
     # v = r²x/s, so that the variance grows by 2r²t.
     end = s + 2 * RATIO**2 * t
     y = np.linspace(-3, 3, 13)
-    wanted = np.sqrt(s / end) * np.exp(-(y**2) / (2 * end))
-    assert_allclose(found.density(y), wanted, rtol=1e-6)
+    expected = np.sqrt(s / end) * np.exp(-(y**2) / (2 * end))
+    assert_allclose(actual.density(y), expected, rtol=1e-6)
 
 
 def test_limit_equation_conserves_what_flows() -> None:
     start = np.log(SKEWED.density(equation.HALF_WIDTH * equation.nodes()[:, None]))
-    at = lambda t: equation.solution(start, RATIO, t)
+    state_at = lambda t: equation.solution(start, RATIO, t)
     x, h, dt = np.linspace(-2.5, 2.5, 21), 1e-3, 1e-3
-    rho = at(0.1).density
+    rho = state_at(0.1).density
     log_slope = lambda y: (np.log(rho(y + h)) - np.log(rho(y - h))) / (2 * h)
     flux = lambda y: -RATIO * rho(y) * log_slope(RATIO * y)
-    rate = (at(0.1 + dt).density(x) - at(0.1 - dt).density(x)) / (2 * dt)
+    rate = (state_at(0.1 + dt).density(x) - state_at(0.1 - dt).density(x)) / (2 * dt)
     # Central differences: h² and dt² times third derivatives of order ten.
     assert_allclose(rate, -(flux(x + h) - flux(x - h)) / (2 * h), atol=1e-4)
     assert np.max(np.abs(rate)) > 0.05
 
 
-def test_velocities_at_finite_bandwidth_are_those_of_the_heated_density() -> None:
-    found = compare_on_line(np.array([0.08, 0.02]), 160)
-    inner = np.abs(found.probes[:, 0]) < 3
-    for epsilon, v in zip(found.epsilons, found.values, strict=True):
+def test_velocities_at_finite_bandwidth_match_the_heated_density() -> None:
+    actual = compare_on_line(np.array([0.08, 0.02]), 160)
+    inner = np.abs(actual.probes[:, 0]) < 3
+    for epsilon, v in zip(actual.epsilons, actual.values, strict=True):
         kernel = SKEWED.heated(epsilon / K_LINE[0, 0] ** 2)
-        wanted = -RATIO * kernel.log_gradient(RATIO * found.probes[inner])
+        expected = -RATIO * kernel.log_gradient(RATIO * actual.probes[inner])
         # A millionth: what the weights of cells leave of h⁴.
-        assert_allclose(v[inner], wanted, atol=1e-4)
+        assert_allclose(v[inner], expected, atol=1e-4)
 
 
 @pytest.mark.slow
 def test_l2_tends_to_the_nonlocal_limit(nonlocal_heat: Findings) -> None:
     for name in ("line", "plane"):
-        one = nonlocal_heat.numbers[name]
-        assert abs(one["factor"] - 1) <= 2 * one["factor_error"], name
-        p, half = one["order"]["exponents"][0], one["order"]["half_widths"][0]
+        row = nonlocal_heat.numbers[name]
+        assert abs(row["factor"] - 1) <= 2 * row["factor_error"], name
+        p, half = row["order"]["exponents"][0], row["order"]["half_widths"][0]
         assert abs(p - 1) <= max(half, 0.1), name
     flows = nonlocal_heat.numbers["flows"]
     assert abs(flows["time_factor"] - 1) <= 2 * flows["time_factor_error"]
@@ -284,8 +284,10 @@ def test_the_printed_limits_are_excluded(nonlocal_heat: Findings) -> None:
     plane = nonlocal_heat.numbers["plane"]
     assert plane["printed"] > 5 * plane["corrected"]
     assert plane["printed_leading"] > 5 * plane["corrected_leading"]
-    printed = nonlocal_heat.data["plane"]["printed_error"].values
-    assert printed[-1] > 0.9 * printed[0]  # the bandwidth does not help it
+    printed_errors = nonlocal_heat.data["plane"]["printed_error"].values
+    assert (
+        printed_errors[-1] > 0.9 * printed_errors[0]
+    )  # the bandwidth does not help it
     assert plane["leading_order"]["exponents"][0] == pytest.approx(1, abs=0.15)
 
 
@@ -304,12 +306,12 @@ def test_a_flow_that_ends_early_is_one_line() -> None:
 @pytest.mark.parametrize(
     "module", [nonlocal_limit, pytest.param(heat_limit, marks=pytest.mark.slow)]
 )
-def test_what_is_reported_is_json_and_drawn(
+def test_findings_are_json_and_can_be_plotted(
     module: ModuleType, request: pytest.FixtureRequest
 ) -> None:
     names = {heat_limit: "heat", nonlocal_limit: "nonlocal_heat"}
-    found = request.getfixturevalue(names[module])
-    assert_reportable(module.EXPERIMENT, found)
-    figure = module.EXPERIMENT.draw(found)
+    actual = request.getfixturevalue(names[module])
+    assert_reportable(module.EXPERIMENT, actual)
+    figure = module.EXPERIMENT.draw(actual)
     assert all(axes.get_title(loc="left") for axes in figure.axes)
     assert all(axes.get_xlabel() and axes.get_ylabel() for axes in figure.axes[1:])

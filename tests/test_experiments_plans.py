@@ -33,7 +33,9 @@ WORDS = PASSAGE[:60]
 
 
 @pytest.fixture(scope="module", params=NAMES)
-def found(request: pytest.FixtureRequest) -> tuple[Experiment, Findings]:
+def experiment_and_findings(
+    request: pytest.FixtureRequest,
+) -> tuple[Experiment, Findings]:
     return quick(request.param)
 
 
@@ -48,7 +50,7 @@ def scores(cloud: clouds.Cloud) -> np.ndarray:
 
 
 def half_steps(C: np.ndarray, steps: int) -> np.ndarray:
-    """Rows, columns, rows, …, each to sum to one."""
+    """Sinkhorn's iteration: rows, columns, rows, …, each normalised to one."""
     P = C
     for step in range(steps):
         P = P - logsumexp(P, axis=1 - step % 2, keepdims=True)
@@ -60,7 +62,7 @@ def cloud(request: pytest.FixtureRequest) -> clouds.Cloud:
     return clouds.gaussian_cloud(149, n=10, epsilon=request.param)
 
 
-def test_softmax_plan_is_scipys(cloud: clouds.Cloud) -> None:
+def test_softmax_plan_matches_scipy(cloud: clouds.Cloud) -> None:
     plan = clouds.plan(cloud, Softmax())
     assert_close(plan, softmax(scores(cloud), axis=1))
 
@@ -73,7 +75,7 @@ def test_unnormalised_plan_is_the_exponential_over_n(
 
 
 @pytest.mark.parametrize("steps", [1, 2, 3, 5, 21])
-def test_truncated_plan_is_a_loop_over_half_steps(
+def test_truncated_plan_matches_a_loop_of_half_steps(
     cloud: clouds.Cloud, steps: int
 ) -> None:
     plan = clouds.plan(cloud, Sinkhorn(steps))
@@ -82,15 +84,15 @@ def test_truncated_plan_is_a_loop_over_half_steps(
 
 
 @pytest.mark.slow_cases("0.5")
-def test_converged_plan_is_pots(cloud: clouds.Cloud) -> None:
+def test_converged_plan_matches_pot(cloud: clouds.Cloud) -> None:
     C = scores(cloud)
     ones = np.ones(len(C))
-    wanted = ot.sinkhorn(
+    expected = ot.sinkhorn(
         ones, ones, -C, 1.0, "sinkhorn_log", stopThr=1e-12, numItermax=20_000
     )
     plan = clouds.plan(cloud, Sinkhorn())
     np.testing.assert_allclose(
-        plan, np.asarray(wanted), atol=1e-9
+        plan, np.asarray(expected), atol=1e-9
     )  # both iterate to 1e-11
 
 
@@ -101,7 +103,7 @@ def test_marginal_error_sees_rows_and_columns() -> None:
     assert clouds.plan_numbers(np.ones((4, 4)))["n_pairs"] == pytest.approx(16)
 
 
-def test_columns_after_softmax_are_those_of_the_figure() -> None:
+def test_columns_after_softmax_match_the_figure() -> None:
     numbers = load("sander2022-fig1").compute(Case("quick")).numbers
     cloud = clouds.gaussian_cloud(149, n=10, epsilon=1.0)
     columns = softmax(scores(cloud), axis=1).sum(axis=0)
@@ -115,8 +117,8 @@ def test_error_of_the_columns_falls_at_the_rate_of_the_limit() -> None:
     numbers = load("shahbazi2025-fig2").compute(Case("quick")).numbers
     C = scores(clouds.gaussian_cloud(149, n=10, epsilon=1.0))
     errors = [abs(half_steps(C, steps).sum(0) - 1).max() for steps in (1, 3, 5, 21)]
-    found = [one["error"] for one in numbers["truncated"]]
-    np.testing.assert_allclose(found, errors, rtol=1e-10)
+    actual = [row["error"] for row in numbers["truncated"]]
+    np.testing.assert_allclose(actual, errors, rtol=1e-10)
     # The next singular value makes up the gap, (σ₃/σ₂)^21 after so many half-steps.
     sigma = np.linalg.svd(half_steps(C, 2001), compute_uv=False)
     assert numbers["rate"] == pytest.approx(sigma[1] ** 2, rel=1e-9)
@@ -125,14 +127,14 @@ def test_error_of_the_columns_falls_at_the_rate_of_the_limit() -> None:
 
 @pytest.mark.slow
 def test_sliced_plans_are_means_of_permutations() -> None:
-    """By argsort, slice by slice; from the mean of all to the cheapest."""
+    """By argsort, slice by slice; between the mean and the cheapest."""
     numbers = load("shahbazi2025-fig2").compute(Case("quick")).numbers
     cloud = clouds.gaussian_cloud(149, n=10, epsilon=1.0)
     slices = np.random.default_rng(0).normal(size=(128, 2))
     q, k = cloud.x @ cloud.Q.T, cloud.x @ cloud.K.T
     permutations = np.zeros((128, 10, 10))
-    for each, theta in zip(permutations, slices, strict=True):
-        each[np.argsort(q @ theta), np.argsort(k @ theta)] = 1
+    for permutation, theta in zip(permutations, slices, strict=True):
+        permutation[np.argsort(q @ theta), np.argsort(k @ theta)] = 1
     costs = np.sum((q[:, None] - k[None]) ** 2, axis=2)
     of_slices = np.sum(permutations * costs, axis=(1, 2))
     least = costs[linear_sum_assignment(costs)].sum()
@@ -149,20 +151,20 @@ def test_sliced_plans_are_means_of_permutations() -> None:
 
 
 @needs_minilm
-def test_states_and_matrices_are_those_of_the_network() -> None:
+def test_states_and_matrices_match_the_network() -> None:
     checkpoint = models.load("minilm")
     text = models.embed(checkpoint, WORDS)
     ids = checkpoint.encode(WORDS, limit=512).ids
     reference = Reference(checkpoint.folder)
-    wanted = reference.hidden_states(ids)[:-1]
+    expected = reference.hidden_states(ids)[:-1]
     states = models.hidden_states(checkpoint, WORDS)[0][:-1]
-    assert len(states) == len(wanted) == 6
-    assert_close(states, np.stack(wanted), ulps=1000)
+    assert len(states) == len(expected) == 6
+    assert_close(states, np.stack(expected), ulps=1000)
     matrices = sander2022_fig2.matrices(models.layers(checkpoint), states)
     for layer in range(6):
         assert_close(
             matrices[layer],
-            softmax(reference.scores(layer, wanted[layer]), axis=-1),
+            softmax(reference.scores(layer, expected[layer]), axis=-1),
             ulps=10_000,  # scores reach 60, and rounding the states moves them
         )
     first = plans(models.layers(checkpoint), 0.0, Points.uniform(text.tokens.x))
@@ -183,30 +185,32 @@ def test_shares_of_kinds_add_up_and_the_first_token_gathers() -> None:
 def test_random_matrices_have_the_spread_of_the_trained(
     rng: np.random.Generator,
 ) -> None:
-    trained = softmax(1.7 * rng.standard_normal((1, 2, 80, 80)), axis=-1)
-    control = sander2022_fig2.random_like(trained, rng)
+    trained_weights = softmax(1.7 * rng.standard_normal((1, 2, 80, 80)), axis=-1)
+    control = sander2022_fig2.random_like(trained_weights, rng)
     np.testing.assert_allclose(control.sum(axis=-1), 1)
     # 6400 Gaussians give a standard deviation to 1 in √12800, here five times that.
     assert np.log(control).std(axis=-1).mean() == pytest.approx(1.7, rel=0.045)
 
 
-def test_an_absent_model_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_model_is_a_one_line_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(InputFileError, match="The model `minilm` is not installed; "):
         load("sander2022-fig2").compute(Case("quick"))
 
 
 @pytest.mark.slow_cases("sander2022-fig2", "shahbazi2025-fig2")
-def test_what_is_reported_is_json(
-    found: tuple[Experiment, Findings],
+def test_findings_are_json(
+    experiment_and_findings: tuple[Experiment, Findings],
 ) -> None:
-    experiment, findings = found
+    experiment, findings = experiment_and_findings
     assert_reportable(experiment, findings)
 
 
 @pytest.mark.slow_cases("shahbazi2025-fig2", "sander2022-fig2")
-def test_panels_have_titles_and_labels(found: tuple[Experiment, Findings]) -> None:
-    experiment, findings = found
+def test_panels_have_titles_and_labels(
+    experiment_and_findings: tuple[Experiment, Findings],
+) -> None:
+    experiment, findings = experiment_and_findings
     figure = experiment.draw(findings)
     assert len(figure.axes) >= 6
     assert all(axes.get_title(loc="left") for axes in figure.axes)

@@ -11,7 +11,7 @@ from meanfield.endings import Status
 from meanfield.reproduce import Case, Experiment, Findings, load
 from meanfield.theorems.covariances.clipped_euler import Rule
 
-both = pytest.mark.parametrize("attention", ["softmax", "l2"])
+both_attentions = pytest.mark.parametrize("attention", ["softmax", "l2"])
 
 
 def rate(attention: str, Q: np.ndarray, V: np.ndarray, S: np.ndarray) -> np.ndarray:
@@ -25,12 +25,12 @@ def rate(attention: str, Q: np.ndarray, V: np.ndarray, S: np.ndarray) -> np.ndar
     return half + half.T
 
 
-def integrated(
+def integrate(
     attention: str, Q: np.ndarray, V: np.ndarray, S0: np.ndarray, t: float
 ) -> np.ndarray:
-    """The covariance itself, in logarithmic time, by SciPy."""
+    """The covariance in logarithmic time, by SciPy."""
     shape = S0.shape
-    moved = solve_ivp(
+    solution = solve_ivp(
         lambda s, y: np.exp(s) * rate(attention, Q, V, y.reshape(shape)).ravel(),
         (0.0, np.log1p(t)),
         S0.ravel(),
@@ -38,8 +38,8 @@ def integrated(
         rtol=1e-11,
         atol=1e-13,
     )
-    assert moved.success
-    return moved.y[:, -1].reshape(shape)
+    assert solution.success
+    return solution.y[:, -1].reshape(shape)
 
 
 def is_calm(draw: flows.Samples) -> np.ndarray:
@@ -47,53 +47,53 @@ def is_calm(draw: flows.Samples) -> np.ndarray:
     return np.flatnonzero(np.linalg.cond(draw.positive_values) < 30)
 
 
-@both
+@both_attentions
 @pytest.mark.parametrize("d", [3, 4])
-def test_limit_is_where_scipy_goes(attention: str, d: int):
-    """The way left falls like 1 / t: four times the time, a quarter of the way."""
+def test_limit_matches_scipy(attention: str, d: int):
+    """The remaining distance falls like 1 / t: four times the time, a quarter of it."""
     draw = flows.draw_samples(d, 3)
-    wanted = flows.limit_eigenvalues(draw)
+    expected = flows.limit_eigenvalues(draw)
     for i in range(3):
         S0, N = draw.covariances[i], np.linalg.svd(draw.Q[i])[2][d // 2 :].T
         middle = np.linalg.inv(N.T @ np.linalg.inv(S0) @ N)
         left = [
-            np.linalg.norm(integrated(attention, draw.Q[i], np.eye(d), S0, t) - limit)
+            np.linalg.norm(integrate(attention, draw.Q[i], np.eye(d), S0, t) - limit)
             for limit in [N @ middle @ N.T]
             for t in (1e3, 4e3)
         ]
         assert left[1] / left[0] == pytest.approx(0.25, rel=0.02)
         exact = np.linalg.eigvalsh(middle)[::-1]
-        np.testing.assert_allclose(wanted[i][: len(exact)], exact, rtol=1e-9)
-        assert np.all(wanted[i][len(exact) :] == 0)
+        np.testing.assert_allclose(expected[i][: len(exact)], exact, rtol=1e-9)
+        assert np.all(expected[i][len(exact) :] == 0)
 
 
 @pytest.mark.slow_cases("l2")
-@both
-def test_solved_is_what_scipy_finds_and_keeps_the_inverse(
+@both_attentions
+def test_solution_matches_scipy_and_conserves_the_inverse(
     attention: str, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(flows, "END_TIME", 100.0)
     draw = flows.draw_samples(4, 40)
-    calm = is_calm(draw)[:2]
-    assert len(calm) == 2
-    draw = flows.Samples(*(matrix[calm] for matrix in draw))
-    found = flows.solve(attention, draw, draw.positive_values)
-    assert found.endings == ["finished", "finished"]
+    calm_draws = is_calm(draw)[:2]
+    assert len(calm_draws) == 2
+    draw = flows.Samples(*(matrix[calm_draws] for matrix in draw))
+    actual = flows.solve(attention, draw, draw.positive_values)
+    assert actual.endings == ["finished", "finished"]
     for i in range(2):
         V, S0 = draw.positive_values[i], draw.covariances[i]
-        S = integrated(attention, draw.Q[i], V, S0, 100.0)
-        Y = found.factors[i, -1]
+        S = integrate(attention, draw.Q[i], V, S0, 100.0)
+        Y = actual.factors[i, -1]
         np.testing.assert_allclose(Y @ Y.T, S, atol=1e-6)  # steps to 1e-8, stretched
         N = np.linalg.svd(draw.Q[i])[2][2:].T
         inverse = lambda M, N=N: N.T @ np.linalg.inv(M) @ N
         np.testing.assert_allclose(inverse(S), inverse(S0), rtol=1e-5)
 
 
-@both
-def test_published_steps_are_a_plain_loop(attention: str):
+@both_attentions
+def test_published_steps_match_a_plain_loop(attention: str):
     d, n, rule = 3, 4, Rule(dt=0.09, rest=5e-3, bound=1e3)
     draw = flows.draw_samples(d, n)
-    found = flows.published_steps(attention, draw, draw.positive_values, rule)
+    actual = flows.published_steps(attention, draw, draw.positive_values, rule)
     for i in range(n):
         S, status, steps = draw.covariances[i], None, 0
         while status is None:
@@ -104,23 +104,25 @@ def test_published_steps_are_a_plain_loop(attention: str):
                 status = Status.STEADY
             elif np.trace(S) > rule.bound:
                 status = Status.BLOW_UP
-        assert Status(int(found.code[i])) is status
-        assert int(found.n_steps[i]) == steps
-        gap = np.linalg.norm(np.asarray(found.final[i]) - S)
+        assert Status(int(actual.code[i])) is status
+        assert int(actual.n_steps[i]) == steps
+        gap = np.linalg.norm(np.asarray(actual.final[i]) - S)
         assert gap < 1e-10 * np.linalg.norm(S)
 
 
-def test_stragglers_step_as_they_would_alone():
+def test_slow_samples_step_like_single_ones():
     draw, rule = flows.draw_samples(3, 20), Rule(dt=0.09, rest=1e-3, bound=1e3)
     whole = flows.published_steps("softmax", draw, draw.positive_values, rule)
     last = int(np.argmax(whole.n_steps))
-    one = flows.Samples(*(matrix[last : last + 1] for matrix in draw))
-    alone = flows.published_steps("softmax", one, one.positive_values, rule)
-    assert int(alone.n_steps[0]) == int(whole.n_steps[last])
-    np.testing.assert_allclose(alone.final[0], whole.final[last], rtol=1e-9)
+    single = flows.Samples(*(matrix[last : last + 1] for matrix in draw))
+    single_limit = flows.published_steps(
+        "softmax", single, single.positive_values, rule
+    )
+    assert int(single_limit.n_steps[0]) == int(whole.n_steps[last])
+    np.testing.assert_allclose(single_limit.final[0], whole.final[last], rtol=1e-9)
 
 
-@both
+@both_attentions
 def test_trace_against_the_value_falls(attention: str):
     draw = flows.draw_samples(3, 10)
     for i in range(10):
@@ -143,10 +145,10 @@ def test_intervals_are_quantiles_of_beta(count: int, n: int):
 
 
 def test_draws_are_prefixes_and_independent():
-    few, many = flows.draw_samples(4, 5), flows.draw_samples(4, 9)
-    for a, b in zip(few, many, strict=True):
+    small, large = flows.draw_samples(4, 5), flows.draw_samples(4, 9)
+    for a, b in zip(small, large, strict=True):
         np.testing.assert_array_equal(a, b[:5])
-    assert not np.any(np.isin(few.G, few.W))
+    assert not np.any(np.isin(small.G, small.W))
 
 
 @pytest.fixture(
@@ -156,7 +158,9 @@ def test_draws_are_prefixes_and_independent():
         pytest.param("castin2025-fig8", marks=pytest.mark.slow),
     ],
 )
-def found(request: pytest.FixtureRequest) -> tuple[Experiment, Findings]:
+def experiment_and_findings(
+    request: pytest.FixtureRequest,
+) -> tuple[Experiment, Findings]:
     experiment = load(request.param)
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(counts.SIZES, "quick", ((3,), 6))
@@ -164,9 +168,11 @@ def found(request: pytest.FixtureRequest) -> tuple[Experiment, Findings]:
 
 
 @pytest.mark.slow
-def test_every_limit_has_the_rank_of_the_kernel(found: tuple[Experiment, Findings]):
+def test_every_limit_has_the_rank_of_the_kernel(
+    experiment_and_findings: tuple[Experiment, Findings],
+):
     for value in ("identity", "random"):
-        numbers = found[1].numbers[value]
+        numbers = experiment_and_findings[1].numbers[value]
         assert numbers["with_expected_rank"] == numbers["samples"] == 6
         assert numbers["blow_ups"] == numbers["diverged_and_blow_up"] == 0
         assert numbers["max_increase"] <= 1e-8  # the tolerance of a step
@@ -176,27 +182,29 @@ def test_every_limit_has_the_rank_of_the_kernel(found: tuple[Experiment, Finding
 
 
 @pytest.mark.slow
-def test_histograms_count_every_sample(found: tuple[Experiment, Findings]):
-    ranks = found[1].data["ranks"]
+def test_histograms_count_every_sample(
+    experiment_and_findings: tuple[Experiment, Findings],
+):
+    ranks = experiment_and_findings[1].data["ranks"]
     assert np.all(ranks["exact"].sum("rank") == ranks["samples"])
-    theirs = (
+    counts = (
         ranks["kept"].sum("rank") + ranks["excess_rank"].sum("rank") + ranks["diverged"]
     )
-    assert np.all(theirs == ranks["samples"])
+    assert np.all(counts == ranks["samples"])
 
 
-def test_what_is_reported_is_json(
-    found: tuple[Experiment, Findings],
+def test_findings_are_json(
+    experiment_and_findings: tuple[Experiment, Findings],
 ):
-    experiment, findings = found
+    experiment, findings = experiment_and_findings
     assert_reportable(experiment, findings)
 
 
 @pytest.mark.parametrize(("reading", "panels"), [("text", 3), ("code", 2)])
 def test_panels_have_titles_and_labels(
-    found: tuple[Experiment, Findings], reading: str, panels: int
+    experiment_and_findings: tuple[Experiment, Findings], reading: str, panels: int
 ):
-    experiment, findings = found
+    experiment, findings = experiment_and_findings
     numbers = {**findings.numbers, "reading": reading}
     figure = experiment.draw(Findings(findings.spec, numbers, findings.data))
     assert len(figure.axes) == panels

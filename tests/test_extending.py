@@ -1,4 +1,4 @@
-"""The files of docs/extending.md do what they say, and each command of it works."""
+"""The files of docs/extending.md and their commands work."""
 
 import json
 import re
@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import scipy
-from extending import CLI, PAGE, ROOT, commands, done, loaded
+from extending_page import CLI, PAGE, ROOT, commands, load_example, run_command
 from helpers import assert_close
 
 from meanfield import runs
@@ -22,7 +22,7 @@ from meanfield.theorems import verify_statement
 FILES = sorted((ROOT / "docs" / "extending").glob("*.py"))
 LONGEST = {"mixture": 200}  # lines; of all others 120
 
-pytestmark = pytest.mark.usefixtures("registries")
+pytestmark = pytest.mark.usefixtures("restore_registries")
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
@@ -37,13 +37,13 @@ def test_an_extension_is_one_short_file_that_the_page_shows(file: Path):
 def quiet_weights(
     x: np.ndarray, y: np.ndarray, w: np.ndarray, A: np.ndarray
 ) -> np.ndarray:
-    """What each of `x` gives to each of `y`, by the formula."""
+    """The attention matrix by the formula."""
     rates = np.exp(x @ A.T @ y.T) * w
     return rates / (1 + rates.sum(axis=1, keepdims=True))
 
 
 def test_softmax1_has_the_weights_of_its_formula(rng: np.random.Generator):
-    loaded("softmax1")
+    load_example("softmax1")
     Q, K, V = rng.normal(size=(3, 3, 3))
     x, w = rng.normal(size=(7, 3)), rng.uniform(0.1, 1, size=7)
     w = w / w.sum()
@@ -55,9 +55,9 @@ def test_softmax1_has_the_weights_of_its_formula(rng: np.random.Generator):
 
 
 def test_the_page_moves_tokens_by_softmax1(page: CLI, tmp_path: Path):
-    shown, simulated, plotted = commands("An attention")
-    assert "velocity" in done(page, shown)
-    report = json.loads(done(page, [*simulated, "--json"]))
+    show_command, simulate_command, plot_command = commands("An attention")
+    assert "velocity" in run_command(page, show_command)
+    report = json.loads(run_command(page, [*simulate_command, "--json"]))
     keys = {"n": 12, "d": 2, "A": -1.0}
     x0 = np.asarray(runs.member(parse(keys)).measure.tokens.x)  # pyright: ignore[reportAttributeAccessIssue]
     share, A = np.full(12, 1 / 12), -np.eye(2)
@@ -66,34 +66,36 @@ def test_the_page_moves_tokens_by_softmax1(page: CLI, tmp_path: Path):
         x = flat.reshape(12, 2)
         return (quiet_weights(x, x, share, A) @ x).ravel()
 
-    solved = scipy.integrate.solve_ivp(rate, (0, 1), x0.ravel(), rtol=1e-11, atol=1e-13)
-    x1 = solved.y[:, -1].reshape(12, 2)
+    solution = scipy.integrate.solve_ivp(
+        rate, (0, 1), x0.ravel(), rtol=1e-11, atol=1e-13
+    )
+    x1 = solution.y[:, -1].reshape(12, 2)
     np.testing.assert_allclose(report["mean"], x1.mean(axis=0), rtol=1e-7)
     covariance = np.cov(x1.T, bias=True)
     np.testing.assert_allclose(report["covariance"], covariance, rtol=1e-7)
-    done(page, plotted)
+    run_command(page, plot_command)
     assert (tmp_path / "quiet-attention.png").stat().st_size > 0
-    (drawn,) = commands("A panel")
-    done(page, drawn)
+    (panel_command,) = commands("A panel")
+    run_command(page, panel_command)
     figure = panels["radius"](runs.dataset(tmp_path / "quiet.zarr"))
     radii = figure.axes[0].lines[0].get_ydata()
     np.testing.assert_allclose(np.asarray(radii)[-1] ** 2, np.trace(covariance), 1e-7)
 
 
 def test_the_statement_holds_and_its_control_fails(page: CLI):
-    told, explained = commands("A statement")
-    assert "1 of 1 statements hold" in done(page, told)
-    assert "Without scores" in done(page, [*explained, "--json"])
+    verify_command, explain_command = commands("A statement")
+    assert "1 of 1 statements hold" in run_command(page, verify_command)
+    assert "Without scores" in run_command(page, [*explain_command, "--json"])
     outcome = verify_statement("mine:uniform-scores")
-    held, broken = (trial.checks[0] for trial in outcome.trials)
-    assert held.observed < 1e-8
-    assert broken.observed > 0.01
+    claim, control = (trial.checks[0] for trial in outcome.trials)
+    assert claim.observed < 1e-8
+    assert control.observed > 0.01
 
 
-def test_the_quartic_energy_is_that_of_quadrature(rng: np.random.Generator):
-    loaded("quartic")
-    one = jnp.eye(2)
-    energy = energies["quartic"](one, one, one)
+def test_the_quartic_energy_matches_quadrature(rng: np.random.Generator):
+    load_example("quartic")
+    identity = jnp.eye(2)
+    energy = energies["quartic"](identity, identity, identity)
     mean, Y = rng.normal(size=2), rng.normal(size=(2, 2))
     nodes, weights = np.polynomial.hermite_e.hermegauss(4)  # exact to degree 7
     z = np.stack(np.meshgrid(nodes, nodes), -1).reshape(-1, 2)
@@ -109,39 +111,49 @@ def test_the_quartic_energy_is_that_of_quadrature(rng: np.random.Generator):
 @pytest.mark.slow
 def test_the_page_observes_the_quartic_energy(page: CLI, tmp_path: Path):
     """The variance of a centred Gaussian is $1/(1/2 + 2t)$, and $E = 3\\Sigma^2/4$."""
-    simulated, plotted = commands("An energy")
-    done(page, simulated)
+    simulate_command, plot_command = commands("An energy")
+    run_command(page, simulate_command)
     data = runs.dataset(tmp_path / "quartic.zarr")
     variance = 1 / (0.5 + 2 * data["time"].values)
     np.testing.assert_allclose(data["energy_quartic"], 0.75 * variance**2, rtol=1e-7)
     np.testing.assert_allclose(data["dissipation_quartic"], -3 * variance**3, rtol=1e-7)
-    done(page, plotted)
+    run_command(page, plot_command)
     heads = ("--heads", "2", "--Q", "[[1,0],[0,1]]", "--K", "[[1,0],[0,1]]")
-    many = ("--d", "2", "--t", "0.1", "--frames", "2", *heads, "--observe", "quartic")
-    done(page, ["simulate", *many, "--n", "4"])
+    options = (
+        "--d",
+        "2",
+        "--t",
+        "0.1",
+        "--frames",
+        "2",
+        *heads,
+        "--observe",
+        "quartic",
+    )
+    run_command(page, ["simulate", *options, "--n", "4"])
 
 
 def test_the_page_stops_where_a_flow_is_calm(page: CLI):
-    """Euler steps of $x_i' = -\\bar x$ shrink the mean, the speed, by 63/64 each."""
-    (simulated,) = commands("A stop")
-    report = json.loads(done(page, simulated))
+    r"""Euler steps of $x_i' = -\bar x$ shrink the mean and the speed by 63/64."""
+    (simulate_command,) = commands("A stop")
+    report = json.loads(run_command(page, simulate_command))
     x = np.asarray(runs.member(parse({"n": 5, "mean": 1.0})).measure.tokens.x)  # pyright: ignore[reportAttributeAccessIssue]
     ratio = 0.01 * np.sqrt(np.mean(x**2)) / abs(x.mean())
     steps = np.ceil(np.log(ratio) / np.log(63 / 64))
     assert report["ending"] == "steady"
     assert report["t"] == steps / 64
-    wrong = page("simulate", "--stop", "calm", *simulated[-3:])
-    assert wrong.code == 2
-    assert "NAME:NUMBER" in wrong.err
-    unknown = page("simulate", "--stop", "clam:1", *simulated[-3:])
+    failure = page("simulate", "--stop", "calm", *simulate_command[-3:])
+    assert failure.code == 2
+    assert "NAME:NUMBER" in failure.err
+    unknown = page("simulate", "--stop", "clam:1", *simulate_command[-3:])
     assert "did you mean `calm`?" in unknown.err
 
 
 @pytest.mark.slow
 def test_the_page_starts_from_a_logistic_law(page: CLI):
-    """Uniform scores leave a centred law where it is, of variance π²/3, entropy 2."""
-    (simulated,) = commands("An initial law")
-    report = json.loads(done(page, simulated))
+    """Uniform scores keep a centred law, of variance π²/3 and entropy 2."""
+    (simulate_command,) = commands("An initial law")
+    report = json.loads(run_command(page, simulate_command))
     np.testing.assert_allclose(report["covariance"], [[np.pi**2 / 3]], rtol=1e-6)
     np.testing.assert_allclose(report["energy_entropy"], -2.0, rtol=1e-4)
     tokens = runs.member(parse({"n": 4000, "init": "logistic"})).measure.tokens.x  # pyright: ignore[reportAttributeAccessIssue]
@@ -150,13 +162,13 @@ def test_the_page_starts_from_a_logistic_law(page: CLI):
 
 @pytest.mark.slow
 def test_processes_know_the_statements_of_a_plugin(page: CLI, tmp_path: Path):
-    """Two of them, so that processes are started."""
+    """There are two of them, so that processes are started."""
     (tmp_path / "other.py").write_text(
         (ROOT / "docs" / "extending" / "uniform_scores.py")
         .read_text(encoding="utf-8")
         .replace("mine:uniform-scores", "mine:again")
     )
     plugins = ["--plugin", "docs/extending/uniform_scores.py", "--plugin", "other.py"]
-    assert "2 of 2 statements hold" in done(
+    assert "2 of 2 statements hold" in run_command(
         page, ["verify", "mine", "--workers", "2", *plugins]
     )

@@ -1,4 +1,4 @@
-"""Many starts from one short name, and the runs they make."""
+"""Families of starts with a short name, and their runs."""
 
 from pathlib import Path
 
@@ -29,8 +29,8 @@ def test_grids_hold_the_published_numbers_of_starts(name: str, count: int, key: 
 
 
 @pytest.mark.parametrize(("side", "count"), [(11, 69), (21, 305), (41, 1245)])
-def test_what_lies_on_the_rim_is_not_inside(side: int, count: int, key: Array):
-    """Integers decide: a point of the grid is inside if `i² + j² < n²`."""
+def test_boundary_matrices_are_not_inside(side: int, count: int, key: Array):
+    """By integers: a point of the grid is inside if `i² + j² < n²`."""
     half = (side - 1) // 2
     i = np.arange(-half, half + 1)
     assert np.sum(i[:, None] ** 2 + i[None, :] ** 2 < half**2) == count
@@ -43,8 +43,8 @@ def test_random_starts_have_their_trace_and_any_dimension(key: Array):
     np.testing.assert_allclose(np.trace(Sigma, axis1=1, axis2=2), 3)
     assert np.linalg.eigvalsh(Sigma).min() > 0
     # E[GGᵀ] / trace is isotropic: off-diagonal means within four standard errors of 0
-    off = Sigma[:, 0, 1]
-    assert abs(off.mean()) < 4 * off.std(ddof=1) / np.sqrt(50)
+    off_diagonal = Sigma[:, 0, 1]
+    assert abs(off_diagonal.mean()) < 4 * off_diagonal.std(ddof=1) / np.sqrt(50)
 
 
 @pytest.mark.parametrize(
@@ -79,9 +79,9 @@ def test_each_start_has_its_own_ending(tmp_path: Path):
     result = runs.execute(parse({**GRID, "t": 0.7}), out=tmp_path / "r.zarr")
     Sigma = np.asarray(family("grid:6", 2, key=jax.random.key(0)))
     exact = 1 / (2 * np.linalg.eigvalsh(Sigma)[:, -1])
-    named = np.where(exact < 0.7, "blow-up", "finished").tolist()
-    assert [outcome.name for outcome in result.outcomes] == named
-    assert len(set(named)) == 2
+    endings = np.where(exact < 0.7, "blow-up", "finished").tolist()
+    assert [outcome.name for outcome in result.outcomes] == endings
+    assert len(set(endings)) == 2
     data = runs.dataset(tmp_path / "r.zarr")
     assert data.sizes["run"] == len(exact)
     stars = data["t_star"].values
@@ -107,7 +107,7 @@ def test_an_interrupted_family_resumes_to_the_same_bytes(tmp_path: Path):
 
 @pytest.mark.parametrize("spacing", ["even", "log", "both"])
 @pytest.mark.parametrize("frames", [2, 3, 4, 5, 100, 101])
-def test_frames_are_as_many_as_asked_for(spacing: str, frames: int):
+def test_the_number_of_frames_is_as_requested(spacing: str, frames: int):
     result = runs.start(parse({"t": 3.0, "frames": frames, "spacing": spacing}))
     assert len(result.ts) == frames
     assert (result.ts[0], result.ts[-1]) == (0, 3)
@@ -128,13 +128,13 @@ def test_log_frames_are_geometric():
         ({"dt": 0.1, "spacing": "log"}, "leave out `spacing`"),
     ],
 )
-def test_keys_that_would_do_nothing_are_refused(keys: dict, message: str):
+def test_keys_without_effect_are_rejected(keys: dict, message: str):
     with pytest.raises(InvalidInputError, match=message):
         parse(keys)
 
 
 @pytest.mark.slow
-def test_a_family_is_compiled_once_however_few_go_on():
+def test_a_family_is_compiled_once_while_members_end():
     """Members end in different segments; all segments share one program."""
     before = _block.programs
     spec = parse({**GRID, "starts": "grid:7", "frames": 21, "segment": 4, "t": 1.0})

@@ -1,4 +1,4 @@
-"""Links that are inner products of features: as many terms as tokens, not as pairs."""
+"""Links as inner products of features: n terms instead of n² pairs."""
 
 import dataclasses
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ EPSILON = 0.7
 
 
 def scores(kind: type[AbstractScore], x: Any, y: Any, Q: Any, K: Any) -> Any:
-    """In NumPy, or in JAX to take derivatives."""
+    """Scores in NumPy, or in JAX to take derivatives."""
     if kind is Dot:
         return (x @ Q.T) @ (y @ K.T).T / EPSILON
     return -((x @ Q.T)[:, None] - (y @ K.T)[None]).__pow__(2).sum(axis=-1) / EPSILON
@@ -40,32 +40,32 @@ def scores(kind: type[AbstractScore], x: Any, y: Any, Q: Any, K: Any) -> Any:
 def test_sums_of_powers_of_scores(
     kind: type[AbstractScore], degree: int, masked: bool, rng: Generator
 ) -> None:
-    """Other queries than keys, weights, an excluded key, equal positions."""
+    """With queries that are no keys, weights, an excluded key, equal positions."""
     x, y, Q, K = (rng.normal(size=s) for s in ((150, 2), (300, 2), (2, 2), (2, 2)))
     values, w = rng.normal(size=(300, 3)), rng.uniform(size=300)
-    at, of = rng.integers(0, 40, 150) / 40, rng.integers(0, 40, 300) / 40
+    at, key_positions = rng.integers(0, 40, 150) / 40, rng.integers(0, 40, 300) / 40
     w[5], y[5] = 0.0, 0.0
     S = scores(kind, x, y, Q, K) ** degree
-    S = np.where(of[None] <= at[:, None], S, 0) if masked else S
+    S = np.where(key_positions[None] <= at[:, None], S, 0) if masked else S
     exact = S @ (w[:, None] * values)
     base = kind(Q, K, EPSILON)  # pyright: ignore[reportCallIssue]
     queries, keys = (
         Tokens(jnp.asarray(side), jnp.asarray(places))
-        for side, places in ((x, at), (y, of))
+        for side, places in ((x, at), (y, key_positions))
     )
     with np.errstate(divide="ignore"):
         side = Keys(keys, jnp.log(jnp.asarray(w)), jnp.asarray(values))
     score = Masked(base, causal) if masked else base
-    found = Blocked().integral(Power(degree), score, queries, side)
-    np.testing.assert_allclose(found, exact, atol=1e-12 * np.abs(exact).max())
+    actual = Blocked().integral(Power(degree), score, queries, side)
+    np.testing.assert_allclose(actual, exact, atol=1e-12 * np.abs(exact).max())
 
 
 def test_far_tokens_lose_no_digits_of_their_distances(rng: Generator) -> None:
     """Sums of squared distances a million radii from the origin, against NumPy."""
-    x, one = rng.normal(size=(60, 2)), np.eye(2)
+    x, identity = rng.normal(size=(60, 2)), np.eye(2)
     far = x + 1e6
     mu = Points.uniform(far)
-    attention = Attention(SquaredDistance(one, one), Linear(), one)
+    attention = Attention(SquaredDistance(identity, identity), Linear(), identity)
     S = -((far[:, None] - far[None]) ** 2).sum(axis=-1)
     ours = attention.field(0.0, mu)(mu.tokens)
     np.testing.assert_allclose(ours, S @ far / 60, rtol=1e-9)
@@ -73,15 +73,17 @@ def test_far_tokens_lose_no_digits_of_their_distances(rng: Generator) -> None:
 
 @pytest.mark.parametrize("masked", [False, True])
 def test_derivatives_of_linear_attention(masked: bool, rng: Generator) -> None:
-    """In both modes, of tokens, matrices and weights, against the sum over pairs."""
+    """Both modes, in tokens, matrices and weights, against the sum over pairs."""
     x, Q, K, V = (rng.normal(size=s) for s in ((140, 2), *3 * [(2, 2)]))
     logs, at = np.log(rng.uniform(0.5, 1, 140) / 140), rng.integers(0, 9, 140) / 9
 
     def ours(x: Any, Q: Any, logs: Any) -> jax.Array:
         score = Dot(Q, K, EPSILON)
-        seen = Masked(score, causal) if masked else score
+        masked_score = Masked(score, causal) if masked else score
         mu = Points(Tokens(x, jnp.asarray(at)), logs)
-        return jnp.sum(jnp.sin(Attention(seen, Linear(), V).field(0.0, mu)(mu.tokens)))
+        return jnp.sum(
+            jnp.sin(Attention(masked_score, Linear(), V).field(0.0, mu)(mu.tokens))
+        )
 
     def pairs(x: Any, Q: Any, logs: Any) -> jax.Array:
         S = scores(Dot, x, x, Q, K)
@@ -91,26 +93,28 @@ def test_derivatives_of_linear_attention(masked: bool, rng: Generator) -> None:
     where = tuple(map(jnp.asarray, (x, Q, logs)))
     along = tuple(jnp.asarray(rng.normal(size=part.shape)) for part in where)
     backward = (jax.jit(jax.grad(f, (0, 1, 2)))(*where) for f in (ours, pairs))
-    for found, exact in zip(*backward, strict=True):
-        assert_close(found, exact, scale=float(jnp.abs(exact).max()))
+    for actual, exact in zip(*backward, strict=True):
+        assert_close(actual, exact, scale=float(jnp.abs(exact).max()))
     forward = [jax.jvp(jax.jit(f), where, along)[1] for f in (ours, pairs)]
     np.testing.assert_allclose(*forward, rtol=1e-10)
 
 
 @pytest.mark.parametrize("name", ["linear", "linear-expansion"])
 def test_linear_attention_takes_as_many_terms_as_there_are_tokens(name: str) -> None:
-    """Of its own tokens and of a context: no loop over pairs, and no array of them."""
-    n, d, one = 100_000, 2, np.eye(2)
-    attention, x = attentions[name](one, one, one), jnp.ones((n, d))
+    """For its own tokens and a context: no loop over pairs, and no array of them."""
+    n, d, identity = 100_000, 2, np.eye(2)
+    attention, x = attentions[name](identity, identity, identity), jnp.ones((n, d))
     across = Cross(attention, Points.uniform(jnp.ones((n, d))))
     for moves in (attention, across):
-        of = lambda x, moves=moves: moves.field(0.0, Points.uniform(x))(Tokens(x))
-        made = list(numbers(jax.make_jaxpr(of)(x).jaxpr))
-        assert sum(made) < 100 * n * d**2
+        velocities = lambda x, moves=moves: moves.field(0.0, Points.uniform(x))(
+            Tokens(x)
+        )
+        sizes = list(numbers(jax.make_jaxpr(velocities)(x).jaxpr))
+        assert sum(sizes) < 100 * n * d**2
 
 
 def numbers(jaxpr: Any) -> Iterator[int]:
-    """How many are made by each step of a program; loops are refused."""
+    """The sizes of intermediate arrays of a program; rejects loops."""
     for step in jaxpr.eqns:
         assert step.primitive.name not in ("scan", "while")
         yield sum(var.aval.size for var in step.outvars)
@@ -121,7 +125,7 @@ def numbers(jaxpr: Any) -> Iterator[int]:
 
 
 def test_linear_attention_of_twenty_thousand_tokens(rng: Generator) -> None:
-    """Against two products in NumPy; also of tokens that are spread over devices."""
+    """Against two products in NumPy; also of tokens spread over devices."""
     x, A, V = rng.normal(size=(20_000, 3)), *rng.normal(size=(2, 3, 3))
     moment = x.T @ x / len(x)
     spreads = moment - np.outer(x.mean(axis=0), x.mean(axis=0))
@@ -133,12 +137,12 @@ def test_linear_attention_of_twenty_thousand_tokens(rng: Generator) -> None:
         attention, mu = attentions[name](Q, K, W), Points.uniform(jnp.asarray(y))
         field = jax.jit(lambda mu, a=attention: a.field(0.0, mu)(mu.tokens))
         for where in (mu, spread(mu, 1)):
-            off = np.abs(np.asarray(field(where)) - exact).max()
-            assert off < 300 * float(np.finfo(dtype).eps) * np.abs(exact).max()
+            errors = np.abs(np.asarray(field(where)) - exact).max()
+            assert errors < 300 * float(np.finfo(dtype).eps) * np.abs(exact).max()
 
 
 def test_a_general_mask_leaves_pairs_to_be_summed(rng: Generator) -> None:
-    """Where no prefix has all that a query sees."""
+    """No prefix contains all that a query sees."""
     x, at = rng.normal(size=(50, 2)), rng.permutation(50) / 50
     linear = attentions["linear"](np.eye(2), np.eye(2), np.eye(2))
     near = lambda s, t: jnp.abs(s - t) < 0.2

@@ -1,4 +1,4 @@
-"""Anderson acceleration: reaches the tolerance, counts, and admits when it does not."""
+"""Anderson acceleration: convergence, counts, and reports of failure."""
 
 import jax
 import jax.numpy as jnp
@@ -26,13 +26,13 @@ def solve(M: np.ndarray, b: np.ndarray, tolerance: float, limit: int) -> FixedPo
 
 def test_linear_maps_reach_their_fixed_point(rng: np.random.Generator):
     M, b = linear(rng, rng.uniform(-0.9, 0.9, size=30))
-    found = solve(M, b, 1e-12, 200)
+    actual = solve(M, b, 1e-12, 200)
     exact = np.linalg.solve(np.eye(30) - M, b)
-    assert found.residual <= 1e-12
+    assert actual.residual <= 1e-12
     # The residual bounds the error by 1 / (1 - 0.9), in another norm.
-    assert np.max(np.abs(found.point - exact)) < 1e-10
+    assert np.max(np.abs(actual.point - exact)) < 1e-10
     plain = np.ceil(np.log(1e-12) / np.log(0.9))
-    assert int(found.evaluations) < plain / 3  # it accelerates
+    assert int(actual.evaluations) < plain / 3  # it accelerates
 
 
 def test_three_dimensions_take_four_mixings(rng: np.random.Generator):
@@ -42,40 +42,40 @@ def test_three_dimensions_take_four_mixings(rng: np.random.Generator):
 
 
 def test_a_start_at_the_fixed_point_takes_one_evaluation():
-    found = solve(0.5 * np.eye(2), np.zeros(2), 1e-14, 50)
-    assert int(found.evaluations) == 1
-    assert float(found.residual) == 0
+    actual = solve(0.5 * np.eye(2), np.zeros(2), 1e-14, 50)
+    assert int(actual.evaluations) == 1
+    assert float(actual.residual) == 0
 
 
 def test_an_expanding_map_is_reported():
-    found = solve(np.array([[0.0, -30.0], [30.0, 0.0]]), np.ones(2), 1e-30, 7)
-    assert int(found.evaluations) == 7
-    assert found.residual > 1e-30
-    assert np.all(np.isfinite(found.point))
+    actual = solve(np.array([[0.0, -30.0], [30.0, 0.0]]), np.ones(2), 1e-30, 7)
+    assert int(actual.evaluations) == 7
+    assert actual.residual > 1e-30
+    assert np.all(np.isfinite(actual.point))
 
 
 def test_the_best_point_is_the_one_returned(rng: np.random.Generator):
     M, b = linear(rng, rng.uniform(0.9, 0.999, size=40))
     for limit in (3, 10, 30):
-        found = solve(M, b, 0.0, limit)
-        residual = np.max(np.abs(M @ found.point + b - found.point))
-        assert abs(residual - float(found.residual)) < 1e-12
+        actual = solve(M, b, 0.0, limit)
+        residual = np.max(np.abs(M @ actual.point + b - actual.point))
+        assert abs(residual - float(actual.residual)) < 1e-12
 
 
 def test_a_map_that_breaks_ends_the_iteration():
     fn = lambda x: jnp.where(jnp.max(x) > 0.5, jnp.nan, x + 0.3)
-    found = anderson(fn, jnp.zeros(2), tolerance=1e-10, max_evaluations=100)
-    assert int(found.evaluations) < 100
-    assert not found.residual <= 1e-10
+    actual = anderson(fn, jnp.zeros(2), tolerance=1e-10, max_evaluations=100)
+    assert int(actual.evaluations) < 100
+    assert not actual.residual <= 1e-10
 
 
 @pytest.mark.parametrize("dtype", [jnp.float32, jnp.float64])
 def test_the_dtype_is_kept(dtype: type):
-    found = anderson(
+    actual = anderson(
         lambda x: jnp.cos(x), jnp.zeros(3, dtype), tolerance=1e-6, max_evaluations=50
     )
-    assert found.point.dtype == dtype
-    assert abs(float(found.point[0]) - 0.7390851) < 1e-5
+    assert actual.point.dtype == dtype
+    assert abs(float(actual.point[0]) - 0.7390851) < 1e-5
 
 
 def test_members_of_a_batch_stop_on_their_own():
@@ -85,21 +85,21 @@ def test_members_of_a_batch_stop_on_their_own():
         fn = lambda x: rate * jnp.sin(x) + 1
         return anderson(fn, jnp.zeros(2), tolerance=1e-12, max_evaluations=100)
 
-    together = jax.jit(jax.vmap(run))(rates)
+    batched = jax.jit(jax.vmap(run))(rates)
     for i in range(3):
-        alone = jax.jit(run)(rates[i])
-        assert int(alone.evaluations) == int(together.evaluations[i])
-        assert np.max(np.abs(alone.point - together.point[i])) < 1e-11
+        single = jax.jit(run)(rates[i])
+        assert int(single.evaluations) == int(batched.evaluations[i])
+        assert np.max(np.abs(single.point - batched.point[i])) < 1e-11
 
 
 def test_a_residual_that_stops_falling_ends_the_iteration(rng: np.random.Generator):
-    """It creeps: tenfold in none of so many evaluations in a row."""
+    """It creeps: no tenfold reduction in that many evaluations."""
     M, b = linear(rng, np.concatenate([np.linspace(0.99, 0.9999, 40)]))
     fn = lambda x: jnp.asarray(M) @ x + jnp.asarray(b)
     run = lambda patience: anderson(
         fn, jnp.zeros(40), tolerance=1e-14, max_evaluations=500, patience=patience
     )
-    stalled = jax.jit(lambda: run(10))()
-    assert 10 < int(stalled.evaluations) < 500
-    assert stalled.residual > 1e-14
-    assert int(jax.jit(lambda: run(None))().evaluations) > int(stalled.evaluations)
+    result = jax.jit(lambda: run(10))()
+    assert 10 < int(result.evaluations) < 500
+    assert result.residual > 1e-14
+    assert int(jax.jit(lambda: run(None))().evaluations) > int(result.evaluations)

@@ -4,8 +4,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from attention_cases import CLOSED_AT_NODES, every_closed, every_continuous
-from flow_cases import RTOL, ensemble, one_dimensional, spread
+from attention_cases import (
+    VARIANTS_EXACT_AT_NODES,
+    every_continuous_variant,
+    every_gaussian_variant,
+)
+from flow_cases import RTOL, centred_gaussian, ensemble, scalar_attention
 from helpers import Case, assert_close, case, gaussian, parameters, small_scores
 from jaxtyping import Array
 from reference import Parameters, gaussian_linear, velocity
@@ -23,7 +27,7 @@ from meanfield.scores import Dot
 def scipy_gaussian(
     name: str, p: Parameters, mu: Gaussian, t: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and covariance at `t`, by DOP853 on the equations of the literature."""
+    """Mean and covariance at `t`, by DOP853 on the published equations."""
     d = mu.mean.shape[0]
 
     def rate(_: float, state: np.ndarray) -> np.ndarray:
@@ -38,7 +42,7 @@ def scipy_gaussian(
 
 
 @pytest.mark.slow_cases("differential", "l2", "linear", "linear-expansion", "relu")
-@every_closed
+@every_gaussian_variant
 def test_gaussians_follow_the_literature(name: str, rng: np.random.Generator):
     mu = gaussian(rng, 2, mean=name != "relu")
     p = parameters(rng, 2)
@@ -47,13 +51,13 @@ def test_gaussians_follow_the_literature(name: str, rng: np.random.Generator):
     alpha, Sigma = scipy_gaussian(name, p, mu, t)
     assert trajectory.status == Status.FINISHED
     # Each step errs by RTOL of the size, and the flow stretches errors by e^{Lt} < 10.
-    allowed = 10 * RTOL * int(trajectory.n_accepted) * max(1, np.max(np.abs(Sigma)))
-    assert np.max(np.abs(trajectory.final.mean - alpha)) <= allowed
-    assert np.max(np.abs(trajectory.final.covariance - Sigma)) <= allowed
+    tolerance = 10 * RTOL * int(trajectory.n_accepted) * max(1, np.max(np.abs(Sigma)))
+    assert np.max(np.abs(trajectory.final.mean - alpha)) <= tolerance
+    assert np.max(np.abs(trajectory.final.covariance - Sigma)) <= tolerance
 
 
 def mild(c: Case) -> Case:
-    """Small values: far from the blow-up of the variants that have one."""
+    """Parameters with small values: far from any blow-up."""
     p = Parameters(c.p.Q, c.p.K, c.p.V / 4, c.p.epsilon)
     return Case(p, c.x / 2, c.w, c.probes)
 
@@ -68,7 +72,7 @@ def mild(c: Case) -> Case:
     "relu",
     "sinkhorn",
 )
-@every_continuous
+@every_continuous_variant
 def test_points_follow_the_definition(name: str, rng: np.random.Generator):
     c = mild(case(rng, n=5, d=2))
     t = 0.25
@@ -82,22 +86,24 @@ def test_points_follow_the_definition(name: str, rng: np.random.Generator):
     expected = end.y[:, -1].reshape(c.x.shape)
     size = np.max(np.abs(expected))
     # Step errors, and a Sinkhorn solve's own 4e-11, both stretched by less than 10.
-    allowed = 10 * RTOL * max(10, int(trajectory.n_accepted)) * size
-    assert np.max(np.abs(trajectory.last - expected)) <= allowed
+    tolerance = 10 * RTOL * max(10, int(trajectory.n_accepted)) * size
+    assert np.max(np.abs(trajectory.last - expected)) <= tolerance
 
 
 def test_parameters_that_change_with_time(rng: np.random.Generator):
     """Linear between nodes, against SciPy with the same parameters."""
     c = case(rng, n=5, d=2, epsilon=1.0)
-    other = parameters(rng, 2, epsilon=1.0)
+    second = parameters(rng, 2, epsilon=1.0)
     make = attentions["softmax"]
-    stack = stack_trees([make(c.p.Q, c.p.K, c.p.V), make(other.Q, other.K, other.V)])
+    stack = stack_trees([make(c.p.Q, c.p.K, c.p.V), make(second.Q, second.K, second.V)])
     trajectory = flow(Interpolated([0.2, 0.7], stack), c.points(), [0.0, 1.0])
 
     def rate(t: float, state: np.ndarray) -> np.ndarray:
         s = np.clip((t - 0.2) / 0.5, 0, 1)
         blend = lambda a, b: (1 - s) * a + s * b
-        p = Parameters(*map(blend, (c.p.Q, c.p.K, c.p.V), (other.Q, other.K, other.V)))
+        p = Parameters(
+            *map(blend, (c.p.Q, c.p.K, c.p.V), (second.Q, second.K, second.V))
+        )
         x = state.reshape(c.x.shape)
         return velocity("softmax", p, x, x, c.w).ravel()
 
@@ -107,12 +113,14 @@ def test_parameters_that_change_with_time(rng: np.random.Generator):
             rate, (start, end), state, method="DOP853", rtol=1e-12, atol=1e-13
         )
         state = leg.y[:, -1]
-    allowed = 10 * RTOL * int(trajectory.n_accepted) * np.max(np.abs(state))
-    assert np.max(np.abs(trajectory.last - state.reshape(c.x.shape))) <= allowed
+    tolerance = 10 * RTOL * int(trajectory.n_accepted) * np.max(np.abs(state))
+    assert np.max(np.abs(trajectory.last - state.reshape(c.x.shape))) <= tolerance
 
 
 @pytest.mark.slow_cases("heun", "dopri8")
-@pytest.mark.parametrize("solver", sorted(set(solvers) - {"shark"}))  # it needs noise
+@pytest.mark.parametrize(
+    "solver", sorted(set(solvers) - {"shark"})
+)  # it needs a diffusivity
 def test_solvers_agree(solver: str, rng: np.random.Generator):
     c = case(rng, n=5, d=2)
     # Order one and two would need millions of steps for the default tolerance.
@@ -127,7 +135,7 @@ def test_solvers_agree(solver: str, rng: np.random.Generator):
     assert_close(trajectory.last, best.last, ulps=50 * loose / np.finfo(float).eps)
 
 
-# A velocity that is exact is moved alike: the slow run asks all variants.
+# The integrator treats exact velocities alike: the slow run has all variants.
 @pytest.mark.slow_cases("differential")
 @pytest.mark.parametrize(
     "name",
@@ -135,7 +143,7 @@ def test_solvers_agree(solver: str, rng: np.random.Generator):
         name
         if name in ("softmax", "differential")
         else pytest.param(name, marks=pytest.mark.slow)
-        for name in CLOSED_AT_NODES
+        for name in VARIANTS_EXACT_AT_NODES
     ],
 )
 def test_nodes_follow_their_gaussian(name: str, rng: np.random.Generator):
@@ -145,10 +153,10 @@ def test_nodes_follow_their_gaussian(name: str, rng: np.random.Generator):
     attention = attentions[name](p.Q, p.K, p.V / 4, epsilon=p.epsilon)
     nodes = gauss_hermite(mu, order=16)
     times = [0.0, 0.5]
-    exact, sampled = flow(attention, mu, times), flow(attention, nodes, times)
-    steps = int(exact.n_accepted) + int(sampled.n_accepted)
+    exact, of_nodes = flow(attention, mu, times), flow(attention, nodes, times)
+    steps = int(exact.n_accepted) + int(of_nodes.n_accepted)
     for i in range(2):
-        a, b = exact.frame(i), sampled.frame(i)
+        a, b = exact.frame(i), of_nodes.frame(i)
         assert np.max(np.abs(a.mean - b.mean)) <= 10 * RTOL * steps
         assert np.max(np.abs(a.covariance - b.covariance)) <= 10 * RTOL * steps
 
@@ -164,15 +172,15 @@ def test_heads_and_layers_of_nodes_follow_their_gaussian(rng: np.random.Generato
         )
     layers = Layers([0.0, 0.2, 0.5], stack_trees(heads))
     nodes = gauss_hermite(mu, order=16)
-    exact, sampled = flow(layers, mu, [0.0, 0.5]), flow(layers, nodes, [0.0, 0.5])
-    steps = int(exact.n_accepted) + int(sampled.n_accepted)
-    gap = exact.final.covariance - sampled.final.covariance
+    exact, of_nodes = flow(layers, mu, [0.0, 0.5]), flow(layers, nodes, [0.0, 0.5])
+    steps = int(exact.n_accepted) + int(of_nodes.n_accepted)
+    gap = exact.final.covariance - of_nodes.final.covariance
     assert np.max(np.abs(gap)) <= 10 * RTOL * steps
 
 
 @pytest.mark.slow
-def test_the_gap_of_random_tokens_falls_like_one_over_root_n(key: Array):
-    """Root mean square over draws; the slope within three standard errors of -1/2."""
+def test_random_tokens_converge_like_one_over_root_n(key: Array):
+    """Root mean square over draws; the slope is -1/2 within three standard errors."""
     draws, sizes = 24, np.array([32, 128, 512, 1024])
     mu = Gaussian(jnp.zeros(2), jnp.array([[1.0, 0.0], [0.5, 0.8]]))
     A = jnp.array([[-0.6, 0.3], [0.1, -0.4]])
@@ -183,8 +191,8 @@ def test_the_gap_of_random_tokens_falls_like_one_over_root_n(key: Array):
     squares = []
     for n in sizes.tolist():
 
-        def gap(one: Array, n: int = n) -> Array:
-            cloud = gaussian_draw(mu, n, key=one)
+        def gap(batch: Array, n: int = n) -> Array:
+            cloud = gaussian_draw(mu, n, key=batch)
             end = flow(attention, cloud, times, stepping=stepping).final
             return jnp.sum((end.covariance - limit) ** 2)
 
@@ -192,37 +200,40 @@ def test_the_gap_of_random_tokens_falls_like_one_over_root_n(key: Array):
     squares = np.array(squares)
     slopes = np.polyfit(np.log(sizes), np.log(squares.mean(1)) / 2, 1)[0]
     choose = np.random.default_rng(0).integers(draws, size=(400, draws))
-    resampled = [
+    samples = [
         np.polyfit(np.log(sizes), np.log(squares[:, c].mean(1)) / 2, 1)[0]
         for c in choose
     ]
-    error = np.std(resampled)
-    assert error < 0.1  # enough draws to tell -1/2 from 0 and from -1
+    error = np.std(samples)
+    assert error < 0.1  # enough draws to distinguish -1/2 from 0 and -1
     assert abs(slopes + 0.5) < 3 * error
 
 
 def test_members_of_an_ensemble_do_not_disturb_each_other():
-    """Different endings side by side, each as it is alone."""
+    """Batched flows with different endings match single ones."""
     A = np.array([1.0, -1.0, 5.0, 0.0, -0.1])
     V = np.array([1.0, 1.0, 1.0, 1.0, -1.0])
     times = jnp.array([0.0, 0.05, 0.4, 2.0])
-    alone = lambda a, v: flow(
-        one_dimensional(a, v), spread(2.0), times, stepping=adaptive(max_steps=300)
+    single_flow_of = lambda a, v: flow(
+        scalar_attention(a, v),
+        centred_gaussian(2.0),
+        times,
+        stepping=adaptive(max_steps=300),
     )
-    together = ensemble(alone, A, V)
-    single = jax.jit(alone)
-    assert len(set(together.code.tolist())) >= 2
+    batched = ensemble(single_flow_of, A, V)
+    single = jax.jit(single_flow_of)
+    assert len(set(batched.code.tolist())) >= 2
     for i in range(len(A)):
-        one = single(jnp.asarray(A[i]), jnp.asarray(V[i]))
-        assert int(one.code) == int(together.code[i])
-        assert int(one.n_saved) == int(together.n_saved[i])
-        assert int(one.n_accepted) == int(together.n_accepted[i])
+        single_flow = single(jnp.asarray(A[i]), jnp.asarray(V[i]))
+        assert int(single_flow.code) == int(batched.code[i])
+        assert int(single_flow.n_saved) == int(batched.n_saved[i])
+        assert int(single_flow.n_accepted) == int(batched.n_accepted[i])
         # Near a blow-up y^2 grows like 1 / (t* - t), and so does rounding of the time.
-        growth = float(jnp.max(jnp.abs(one.coordinates[1]))) ** 2 / 2.0
-        for a, b in zip(one.coordinates, together.coordinates, strict=True):
+        growth = float(jnp.max(jnp.abs(single_flow.coordinates[1]))) ** 2 / 2.0
+        for a, b in zip(single_flow.coordinates, batched.coordinates, strict=True):
             assert_close(b[i], a, ulps=max(1e4, 10 * growth))
-        assert_close(together.stop_time[i], one.stop_time, ulps=1e4)
-        assert np.isnan(one.t_star) == np.isnan(together.t_star[i])
+        assert_close(batched.stop_time[i], single_flow.stop_time, ulps=1e4)
+        assert np.isnan(single_flow.t_star) == np.isnan(batched.t_star[i])
 
 
 def test_an_ensemble_of_clouds(key: Array):
@@ -230,7 +241,7 @@ def test_an_ensemble_of_clouds(key: Array):
     clouds = (
         jax.random.normal(key, (3, 6, 2)) * jnp.array([0.1, 1.0, 3.0])[:, None, None]
     )
-    alone = lambda x: flow(attention, Points.uniform(x), jnp.array([0.0, 1.0]))
-    together = ensemble(alone, clouds)
+    flow_of = lambda x: flow(attention, Points.uniform(x), jnp.array([0.0, 1.0]))
+    batched = ensemble(flow_of, clouds)
     for i in range(3):
-        assert_close(together.last[i], jax.jit(alone)(clouds[i]).last, ulps=1e4)
+        assert_close(batched.last[i], jax.jit(flow_of)(clouds[i]).last, ulps=1e4)

@@ -4,7 +4,7 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from flow_cases import ensemble, one_dimensional, spread
+from flow_cases import centred_gaussian, ensemble, scalar_attention
 from jaxtyping import Array
 
 from meanfield.attention import Attention, Softmax, attentions
@@ -19,12 +19,12 @@ from meanfield.scores import Dot
 
 def test_the_variance_of_softmax_in_dimension_one():
     """castin2025, Prop. 4.3: s = 1 / (1/s0 - 2avt), so 2/41 here."""
-    trajectory = flow(one_dimensional(-1.0, 1.0), spread(2.0), [0.0, 10.0])
+    trajectory = flow(scalar_attention(-1.0, 1.0), centred_gaussian(2.0), [0.0, 10.0])
     assert abs(trajectory.final.covariance[0, 0] - 2 / 41) < 1e-9
 
 
 def test_the_blow_up_of_softmax_in_dimension_one():
-    trajectory = flow(one_dimensional(1.0, 1.0), spread(2.0), [0.0, 10.0])
+    trajectory = flow(scalar_attention(1.0, 1.0), centred_gaussian(2.0), [0.0, 10.0])
     assert trajectory.status == Status.BLOW_UP
     assert abs(trajectory.t_star - 0.25) < 1e-6
     assert abs(trajectory.t_star - 0.25) <= trajectory.t_star_error
@@ -41,7 +41,9 @@ def test_l2_and_sinkhorn_never_blow_up_in_dimension_one(
     """castin2025, Prop. 4.13 and after 4.15: they grow at most exponentially."""
     A, V = rng.normal(size=(2, 40)) * 2
     A[0], V[0] = 1.0, 1.0
-    fate = lambda a, v: flow(one_dimensional(a, v, name=name), spread(2.0), [0.0, 10.0])
+    fate = lambda a, v: flow(
+        scalar_attention(a, v, name=name), centred_gaussian(2.0), [0.0, 10.0]
+    )
     codes = ensemble(fate, A, V).code
     assert not np.any(codes == int(Status.BLOW_UP))
     assert codes[0] == int(Status.FINISHED)
@@ -50,8 +52,8 @@ def test_l2_and_sinkhorn_never_blow_up_in_dimension_one(
 @pytest.mark.slow
 def test_growth_to_overflow_is_not_a_blow_up():
     """L2 in dimension one grows like e^{2t}: past 1e154 by t = 355, 1e308 by 710."""
-    attention = one_dimensional(1.0, 1.0, name="l2")
-    long = flow(attention, spread(2.0), jnp.linspace(0.0, 1000.0, 5))
+    attention = scalar_attention(1.0, 1.0, name="l2")
+    long = flow(attention, centred_gaussian(2.0), jnp.linspace(0.0, 1000.0, 5))
     assert long.status == Status.NOT_FINITE
     assert jnp.isnan(long.t_star)
     assert jnp.all(jnp.isfinite(long.last[1]))
@@ -65,7 +67,7 @@ def test_particles_of_linear_attention_blow_up_on_time():
     x = np.array([[-1.0], [0.5], [2.0]])
     w = np.array([0.5, 0.3, 0.2])
     m0 = float(w @ x[:, 0] ** 2)
-    attention = one_dimensional(0.7, 1.5, name="linear")
+    attention = scalar_attention(0.7, 1.5, name="linear")
     trajectory = flow(attention, Points.weighted(x, w), [0.0, 10.0])
     expected = 1 / (2 * 0.7 * 1.5 * m0)
     assert trajectory.status == Status.BLOW_UP
@@ -100,7 +102,7 @@ def largest_growth(A: np.ndarray, V: np.ndarray, Sigma: np.ndarray) -> float:
     ("dtype", "digits"),
     [(np.float64, 1e-6), pytest.param(np.float32, 1e-3, marks=pytest.mark.slow)],
 )
-def test_a_hundred_commuting_cases_end_as_they_must(
+def test_a_hundred_commuting_cases_end_as_predicted(
     dtype: type, digits: float, rng: np.random.Generator
 ):
     cases = [commuting_case(rng) for _ in range(100)]
@@ -116,15 +118,15 @@ def test_a_hundred_commuting_cases_end_as_they_must(
         attention = Attention(Dot(A, jnp.eye(4, dtype=dtype)), Softmax(), V)
         return flow(attention, Gaussian.from_moments(jnp.zeros(4, dtype), Sigma), ts)
 
-    found = ensemble(fate, *(a.astype(dtype) for a in (A, V, Sigma, times)))
+    actual = ensemble(fate, *(a.astype(dtype) for a in (A, V, Sigma, times)))
     expected = np.where(blows_up, int(Status.BLOW_UP), int(Status.FINISHED))
-    assert np.array_equal(found.code, expected)
-    error = np.abs(np.asarray(found.t_star) - t_star)[blows_up]
+    assert np.array_equal(actual.code, expected)
+    error = np.abs(np.asarray(actual.t_star) - t_star)[blows_up]
     assert np.all(error <= digits * t_star[blows_up])
     # The law is as good as the steps: eps^0.6 is what one of them may miss.
     assert np.median(error / t_star[blows_up]) <= np.finfo(dtype).eps ** 0.6 / 4
-    assert np.all(error <= np.asarray(found.t_star_error)[blows_up])
-    assert np.all(np.isnan(np.asarray(found.t_star)[~blows_up]))
+    assert np.all(error <= np.asarray(actual.t_star_error)[blows_up])
+    assert np.all(np.isnan(np.asarray(actual.t_star)[~blows_up]))
 
 
 @pytest.mark.slow_cases("0.0")
@@ -138,7 +140,7 @@ def test_blow_ups_that_nearly_coincide(gap: float):
 
 
 def test_l2_with_a_singular_key_matrix_blows_up_at_three():
-    """ERRATA C11: against Lemma 4.12, and with growth that is no power at first."""
+    """ERRATA C11: against Lemma 4.12, with growth that is no power law at first."""
     K, Q = np.diag([1.0, 0.0]), np.array([[0.0, 1.0], [0.0, 0.0]])
     attention = attentions["l2"](Q, K, np.diag([0.0, 1.0]))
     Sigma = np.array([[1.0, 0.5], [0.5, 1.0]])
@@ -154,22 +156,24 @@ def test_l2_with_a_singular_key_matrix_blows_up_at_three():
 @pytest.mark.slow_cases("1e-06")
 @pytest.mark.parametrize("rtol", [1e-6, None])
 def test_few_steps_before_a_blow_up_are_rejected(rtol: float | None):
-    """Errors alone reject one step for each that is kept; their trend does not."""
+    """Plain error control rejects a step for each accepted one; the trend does not."""
     steps = adaptive(rtol=rtol)
-    flown = flow(one_dimensional(1.0, 1.0), spread(2.0), [0.0, 10.0], stepping=steps)
+    flown = flow(
+        scalar_attention(1.0, 1.0), centred_gaussian(2.0), [0.0, 10.0], stepping=steps
+    )
     assert flown.status == Status.BLOW_UP
     assert flown.n_rejected <= 0.15 * flown.n_accepted
 
 
 def test_a_token_at_rest_takes_ever_longer_steps():
-    """Where errors are zero there is no trend."""
-    flown = flow(one_dimensional(1.0, 1.0), Points.uniform([[0.0]]), [0.0, 1e9])
+    """Zero errors have no trend."""
+    flown = flow(scalar_attention(1.0, 1.0), Points.uniform([[0.0]]), [0.0, 1e9])
     assert flown.status == Status.FINISHED
     assert flown.n_accepted <= 30
 
 
 def test_a_jump_to_fast_layers_is_not_a_blow_up():
-    """Rates that jump by 1e6, on their own layers, grow exponentially and no faster."""
+    """Rates that jump by 1e6 between layers still give exponential growth."""
     token = Points.uniform([[1.0, 0.5]])
     still = jnp.zeros((2, 2))
     rates = [1.0, 1e6, 1.0]
@@ -183,7 +187,7 @@ def test_a_jump_to_fast_layers_is_not_a_blow_up():
 
 
 def test_ever_faster_layers_are_not_a_blow_up():
-    """Each layer ten times as fast for a tenth as long: a blow-up but for the jumps."""
+    """Each layer is ten times as fast for a tenth as long: only jumps look like it."""
     token = Points.uniform([[1.0]])
     zero = jnp.zeros((1, 1))
     rates = 10.0 ** jnp.arange(8)
@@ -202,10 +206,8 @@ def test_ever_faster_layers_are_not_a_blow_up():
         pytest.param(np.float32, 1e-4, 0.3, marks=pytest.mark.slow),
     ],
 )
-def test_a_blow_up_is_one_of_the_layer_in_which_it_happens(
-    dtype: type, near: float, bar: float
-):
-    """1/s falls by 2V in a unit of time: from V = 1 it is zero at 1/2, but for edges.
+def test_a_blow_up_is_attributed_to_its_layer(dtype: type, near: float, bar: float):
+    """1/s falls by 2V per unit of time: from V = 1 it is zero at 1/2, but for edges.
 
     A layer that begins within the error of that time may slow growth or end it.
     """
@@ -214,30 +216,32 @@ def test_a_blow_up_is_one_of_the_layer_in_which_it_happens(
     edges = (dtype(0.5) * (1 - before)).astype(dtype)
 
     def fate(edge: Array, value: Array) -> Trajectory:
-        members = [one_dimensional(dtype(1), v) for v in (dtype(1), value)]
+        members = [scalar_attention(dtype(1), v) for v in (dtype(1), value)]
         layers = Layers(jnp.stack([0 * edge, edge, 0 * edge + 9]), stack_trees(members))
-        return flow(layers, spread(1.0, dtype), np.array([0, 3], dtype))
+        return flow(layers, centred_gaussian(1.0, dtype), np.array([0, 3], dtype))
 
     ends = ensemble(fate, edges, V.astype(dtype))
     left = np.maximum(1 - 2 * edges.astype(float), 0)
     exact = np.where(before > 0, edges + left / (2 * V), 0.5)
-    named = np.asarray(ends.code) == int(Status.BLOW_UP)
-    np.testing.assert_array_equal(named, [True] * 3 + [False] + [True] * 2)
-    assert np.all(np.abs(ends.t_star - exact)[named] <= ends.t_star_error[named])
-    assert np.all(ends.t_star_error[named] < bar * exact[named])
+    is_blow_up = np.asarray(ends.code) == int(Status.BLOW_UP)
+    np.testing.assert_array_equal(is_blow_up, [True] * 3 + [False] + [True] * 2)
+    assert np.all(
+        np.abs(ends.t_star - exact)[is_blow_up] <= ends.t_star_error[is_blow_up]
+    )
+    assert np.all(ends.t_star_error[is_blow_up] < bar * exact[is_blow_up])
     assert ends.code[3] == int(Status.FINISHED)
     rest = 1 / (left[3] + 2 * (3 - edges[3]))
     assert abs(ends.last[1][3, 0, 0] ** 2 / rest - 1) < 1e3 * np.finfo(dtype).eps ** 0.6
 
 
-def test_a_jump_within_the_bar_of_a_blow_up_leaves_it_open():
-    """Steps err by 3e-10 in the time of this blow-up: who came first is not known."""
+def test_a_jump_within_the_error_bar_leaves_a_blow_up_undecided():
+    """Steps err by 3e-10 in the time of this blow-up: the order is not known."""
     after = np.array([1e-6, 1e-7, 1e-10, 1e-13, 0, -1e-13, -1e-10, -1e-7, -1e-6])
 
     def fate(edge: Array) -> Trajectory:
-        members = [one_dimensional(np.float64(1), v) for v in (1.0, -1.0)]
+        members = [scalar_attention(np.float64(1), v) for v in (1.0, -1.0)]
         layers = Layers(jnp.stack([0 * edge, edge, 0 * edge + 9]), stack_trees(members))
-        return flow(layers, spread(1.0, np.float64), np.array([0.0, 3.0]))
+        return flow(layers, centred_gaussian(1.0, np.float64), np.array([0.0, 3.0]))
 
     ends = ensemble(fate, 0.5 + after)
     expected = np.full(9, int(Status.UNRESOLVED))
@@ -257,19 +261,19 @@ def test_a_jump_within_the_bar_of_a_blow_up_leaves_it_open():
         ("exp", False, False),
     ],
 )
-def test_what_is_bounded_whatever_its_numbers_is_known_while_it_is_traced(
+def test_boundedness_by_kind_is_known_under_tracing(
     name: str, of_tokens: bool, of_gaussians: bool
 ) -> None:
     cloud = Points.uniform(np.ones((3, 2)))
-    told = []
+    answers = []
 
     @eqx.filter_jit
     def ask(law: AbstractDynamics, mu: AbstractMeasure, ts: Array) -> None:
-        told.append(is_bounded_by_kind(law, mu, ts))
+        answers.append(is_bounded_by_kind(law, mu, ts))
 
     attention = attentions[name](np.eye(2), np.eye(2), -np.eye(2))
     layers = Layers(jnp.array([0.0, 0.5, 1.0]), stack_trees([attention, attention]))
     for law in (attention, layers):
         for mu in (cloud, Gaussian(jnp.zeros(2), jnp.eye(2))):
             ask(law, mu, jnp.array([0.0, 1.0]))
-    assert told == 2 * [of_tokens, of_gaussians]
+    assert answers == 2 * [of_tokens, of_gaussians]

@@ -1,10 +1,10 @@
-"""How flows end: at rest, out of steps, exploded; and where their frames are."""
+"""Endings of flows: at rest, out of steps, exploded; and their frames."""
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from flow_cases import RTOL, one_dimensional, spread
+from flow_cases import RTOL, centred_gaussian, scalar_attention
 from helpers import assert_close, case, gaussian
 from reference import Parameters, velocity
 from scipy.integrate import solve_ivp
@@ -40,12 +40,12 @@ def test_steady_stops_within_its_tolerance(rtol: float):
     trajectory = flow(drift, start, [0.0, 1e4], stop=Steady(rtol))
     distance = float(jnp.max(jnp.abs(trajectory.last)))  # of rest, which is 0
     assert trajectory.status == Status.STEADY
-    assert distance <= 5 * rtol  # five is the initial size
-    assert distance >= 1e-4 * 5 * rtol  # and it does not linger for long
+    assert distance <= 5 * rtol  # 5 is the initial size
+    assert distance >= 1e-4 * 5 * rtol  # and it stops soon
 
 
 def test_frames_before_an_early_end_are_states_at_their_times():
-    """x' = x up to where it passes 3; the frames after that repeat the end."""
+    """x' = x until it passes 3; later frames repeat the end."""
     ts = np.linspace(0.0, 2.0, 21)
     start = Points.uniform([[1.0]])
     trajectory = flow(linear_drift([[1.0]]), start, ts, stop=BlowUp(3.0))
@@ -58,17 +58,17 @@ def test_frames_before_an_early_end_are_states_at_their_times():
 
 @pytest.mark.parametrize("size", [2.0**-30, 2.0**30])
 def test_rest_does_not_depend_on_the_unit_of_length(size: float):
-    """The way left counts relative to the initial size; powers of two round nothing."""
+    """The remaining distance is relative to the initial size; powers of 2 are exact."""
     drift = linear_drift([[-1.0, 0.0], [0.0, -3.0]])
     starts = (Points.uniform(s * np.array([[3.0, -4.0]])) for s in (1.0, size))
-    one, other = (flow(drift, mu, [0.0, 1e4], stop=Steady(1e-5)) for mu in starts)
-    assert one.status == other.status == Status.STEADY
-    assert float(other.stop_time) == float(one.stop_time)
+    first, second = (flow(drift, mu, [0.0, 1e4], stop=Steady(1e-5)) for mu in starts)
+    assert first.status == second.status == Status.STEADY
+    assert float(second.stop_time) == float(first.stop_time)
 
 
 @pytest.mark.parametrize("size", [2.0**-30, 2.0**30])
 def test_a_start_that_hardly_moves_is_at_rest_in_any_unit(size: float):
-    """Moved by 1e-16 of its size in all the time asked for: rounding."""
+    """Moves by 1e-16 of its size in the whole time: rounding."""
     drift = linear_drift([[-1e-20]])
     start = Points.uniform([[size]])
     assert flow(drift, start, [0.0, 1e4], stop=Steady()).status == Status.STEADY
@@ -78,7 +78,7 @@ def test_a_start_that_hardly_moves_is_at_rest_in_any_unit(size: float):
 
 @pytest.mark.slow
 def test_steady_finds_the_limit_of_attention(rng: np.random.Generator):
-    """castin2025, Prop. 4.4: with V = I and A negative definite all goes to zero."""
+    """castin2025, Prop. 4.4: with V = I and A negative definite all tends to zero."""
     mu = gaussian(rng, 2, mean=False)
     attention = attentions["l2"](-np.eye(2), np.eye(2), np.eye(2))
     trajectory = flow(attention, mu, [0.0, 1e12], stop=Steady(1e-4))
@@ -87,8 +87,8 @@ def test_steady_finds_the_limit_of_attention(rng: np.random.Generator):
     assert left <= 1e-4 * float(mu.norm(mu.coordinates))
 
 
-def test_a_creep_that_grows_is_not_rest():
-    """Near a saddle the speed is tiny, a tenth of rtol, and it is not rest."""
+def test_slow_accelerating_motion_is_not_rest():
+    """Near a saddle the speed is tiny, a tenth of rtol, but it is not at rest."""
     start = Points.uniform([[1.0, 1e-7]])
     drift = linear_drift([[0.0, 0.0], [0.0, 0.1]])
     trajectory = flow(drift, start, [0.0, 200.0], stop=Steady(1e-6))
@@ -97,7 +97,7 @@ def test_a_creep_that_grows_is_not_rest():
     assert abs(trajectory.last[0, 1] / (1e-7 * np.exp(20)) - 1) < 0.01
 
 
-def test_a_creep_of_constant_speed_is_not_rest():
+def test_slow_constant_motion_is_not_rest():
     start = Points.uniform([[1.0, 0.0]])
     zero = jnp.zeros((2, 2))
     drift = Attention(Dot(zero, zero), Softmax(), zero, jnp.array([0.0, 1e-9]))
@@ -111,7 +111,10 @@ def test_a_creep_of_constant_speed_is_not_rest():
 def test_algebraic_decay_stops_near_its_limit(power: int):
     """The spread of softmax falls like t^(-1/2) in dimension one; so does its rate."""
     trajectory = flow(
-        one_dimensional(-1.0, 1.0), spread(2.0), [0.0, 1e9], stop=Steady(10.0**-power)
+        scalar_attention(-1.0, 1.0),
+        centred_gaussian(2.0),
+        [0.0, 1e9],
+        stop=Steady(10.0**-power),
     )
     assert trajectory.status == Status.STEADY
     left = float(trajectory.last[1][0, 0])
@@ -145,10 +148,10 @@ def test_a_fixed_step_that_explodes_keeps_the_last_good_state():
     assert trajectory.status == Status.NOT_FINITE
     assert jnp.all(jnp.isfinite(trajectory.final.covariance))
     assert jnp.all(jnp.isfinite(trajectory.coordinates))
-    saved = int(trajectory.n_saved)
-    assert 1 <= saved < len(times)
-    assert times[saved - 1] <= trajectory.stop_time + 1e-12 < times[saved] + 1e-12
-    for i in range(saved, len(times)):
+    n_saved = int(trajectory.n_saved)
+    assert 1 <= n_saved < len(times)
+    assert times[n_saved - 1] <= trajectory.stop_time + 1e-12 < times[n_saved] + 1e-12
+    for i in range(n_saved, len(times)):
         assert_close(trajectory.coordinates[i], trajectory.last, ulps=0)
     with pytest.raises(SimulationError, match="not-finite") as failure:
         trajectory.raise_for_status()
@@ -157,7 +160,7 @@ def test_a_fixed_step_that_explodes_keeps_the_last_good_state():
 
 def test_a_blow_up_slower_than_any_power_is_found_too():
     """One token under exp attention: x' = x e^{x^2} grows like the root of a log."""
-    attention = one_dimensional(1.0, 1.0, name="exp")
+    attention = scalar_attention(1.0, 1.0, name="exp")
     trajectory = flow(attention, Points.uniform([[1.0]]), [0.0, 0.1, 1.0])
     assert trajectory.status == Status.BLOW_UP
     assert jnp.all(jnp.isfinite(trajectory.last))
@@ -167,10 +170,10 @@ def test_a_blow_up_slower_than_any_power_is_found_too():
     assert int(trajectory.n_saved) == 2
 
 
-def test_running_out_of_steps_is_said():
+def test_running_out_of_steps_is_reported():
     trajectory = flow(
-        one_dimensional(-1.0, 1.0),
-        spread(2.0),
+        scalar_attention(-1.0, 1.0),
+        centred_gaussian(2.0),
         [0.0, 0.01, 10.0],
         stepping=adaptive(max_steps=10),
     )
@@ -202,10 +205,10 @@ def test_frames_are_states_at_their_times(rng: np.random.Generator):
 @pytest.mark.parametrize(
     "stepping", [adaptive(), fixed(0.1)], ids=["adaptive", "fixed"]
 )
-def test_one_time_is_a_start_and_nothing_else(stepping: AbstractStepping):
+def test_a_single_time_returns_the_start(stepping: AbstractStepping):
     trajectory = flow(
-        one_dimensional(-1.0, 1.0),
-        spread(2.0),
+        scalar_attention(-1.0, 1.0),
+        centred_gaussian(2.0),
         [1.5],
         stepping=stepping,
     )
@@ -223,8 +226,8 @@ def test_one_token_in_one_dimension(name: str):
     trajectory = flow(attention, Points.uniform([[0.7]]), [0.0, 0.5])
     assert trajectory.status == Status.FINISHED
     p = Parameters(np.array([[0.5]]), np.eye(1), -np.eye(1))
-    one = np.ones(1)
-    rate = lambda _, x: velocity(name, p, x[:, None], x[:, None], one)[:, 0]
+    ones = np.ones(1)
+    rate = lambda _, x: velocity(name, p, x[:, None], x[:, None], ones)[:, 0]
     end = solve_ivp(rate, (0, 0.5), [0.7], method="DOP853", rtol=1e-12, atol=1e-13)
     assert np.max(np.abs(trajectory.last[0] - end.y[:, -1])) < 1e-8
 
@@ -233,7 +236,7 @@ def test_one_token_in_one_dimension(name: str):
     "name", ["softmax", pytest.param("sinkhorn", marks=pytest.mark.slow)]
 )
 def test_all_tokens_at_the_origin(name: str):
-    """A start without size has no scale for tolerances, and must not need one."""
+    """A start of size zero gives no scale for tolerances."""
     attention = attentions[name](np.eye(2), np.eye(2), np.eye(2))
     for mu in (
         Points.uniform(np.zeros((3, 2))),
@@ -254,7 +257,7 @@ def test_a_start_at_the_origin_that_is_pushed_away():
 
 
 def test_a_stiff_flow_needs_few_implicit_steps():
-    """Rates of 1 and 1e5: an explicit method needs 3e4 steps, stability alone."""
+    """Rates of 1 and 1e5: an explicit method needs 3e4 steps for stability."""
     drift = linear_drift(np.diag([-1.0, -1e5]))
     start = Points.uniform([[1.0, 1.0]])
     trajectory = flow(
@@ -266,24 +269,31 @@ def test_a_stiff_flow_needs_few_implicit_steps():
 
 
 def test_single_precision_stays_single():
-    mu = spread(2.0, np.float32)
-    attention = one_dimensional(jnp.float32(-1.0), jnp.float32(1.0))
+    mu = centred_gaussian(2.0, np.float32)
+    attention = scalar_attention(jnp.float32(-1.0), jnp.float32(1.0))
     trajectory = flow(attention, mu, jnp.array([0.0, 10.0], jnp.float32))
     assert trajectory.last[1].dtype == jnp.float32
     assert abs(float(trajectory.final.covariance[0, 0]) - 2 / 41) < 1e-5
-    up = flow(one_dimensional(jnp.float32(1.0), jnp.float32(1.0)), mu, [0.0, 10.0])
-    assert up.status == Status.BLOW_UP
-    assert abs(float(up.t_star) - 0.25) <= min(1e-3, float(up.t_star_error))
+    growing = flow(
+        scalar_attention(jnp.float32(1.0), jnp.float32(1.0)), mu, [0.0, 10.0]
+    )
+    assert growing.status == Status.BLOW_UP
+    assert abs(float(growing.t_star) - 0.25) <= min(1e-3, float(growing.t_star_error))
 
 
 @pytest.mark.slow
 def test_a_gaussian_flow_that_fails_has_a_derivative():
-    """Where it stopped, s = 1 / (1/s₀ - 2t), so ds/ds₀ = s²/s₀²."""
+    """At its stopping point, s = 1 / (1/s₀ - 2t), so ds/ds₀ = s²/s₀²."""
 
     def end(s0: jax.Array) -> tuple[jax.Array, jax.Array]:
-        few = adaptive(max_steps=4)
-        found = flow(one_dimensional(1.0, 1.0), spread(s0), [0.0, 10.0], stepping=few)
-        return found.final.covariance[0, 0], found.stop_time
+        limited = adaptive(max_steps=4)
+        actual = flow(
+            scalar_attention(1.0, 1.0),
+            centred_gaussian(s0),
+            [0.0, 10.0],
+            stepping=limited,
+        )
+        return actual.final.covariance[0, 0], actual.stop_time
 
     (s, t), slope = jax.value_and_grad(end, has_aux=True)(jnp.asarray(2.0))
     assert abs(s * (0.5 - 2 * t) - 1) < 1e-6

@@ -25,23 +25,23 @@ def assert_gradient(fn: Callable, at: Array, *, h: float = 1e-4) -> None:
     Truncation is h^4; the solver's error is smooth in the parameters only to RTOL,
     which divided by h bounds the agreement.
     """
-    both = jax.jit(jax.value_and_grad(fn))
-    gradient = both(at)[1]
+    value_and_grad = jax.jit(jax.value_and_grad(fn))
+    gradient = value_and_grad(at)[1]
     assert jnp.all(jnp.isfinite(gradient))
     rng = np.random.default_rng(3)
     for _ in range(3):
         along = jnp.asarray(rng.normal(size=at.shape))
-        f = lambda s, along=along: float(both(at + s * h * along)[0])
+        f = lambda s, along=along: float(value_and_grad(at + s * h * along)[0])
         slope = (8 * (f(1) - f(-1)) - (f(2) - f(-2))) / (12 * h)
-        got = float(jnp.sum(gradient * along))
-        assert abs(got - slope) <= 10 * RTOL / h * max(1, abs(slope))
+        actual = float(jnp.sum(gradient * along))
+        assert abs(actual - slope) <= 10 * RTOL / h * max(1, abs(slope))
 
 
 WEIGHTS = jnp.array([[0.3, -1.0], [0.7, 0.2]])
 
 
-def seen(mu: Points | Gaussian) -> Array:
-    """A number that sees mean and covariance."""
+def moment_sum(mu: Points | Gaussian) -> Array:
+    """A number that depends on mean and covariance."""
     return jnp.sum(WEIGHTS * mu.covariance) + mu.mean[0] - 2 * mu.mean[1]
 
 
@@ -54,13 +54,13 @@ def score_matrix(rng: np.random.Generator) -> Array:
     [*(pytest.param(n, marks=pytest.mark.slow) for n in ("softmax", "l2")), "sinkhorn"],
 )
 def test_gradients_of_a_gaussian_flow(name: str, rng: np.random.Generator):
-    """With respect to A and to the start, at an isotropic one made from its moments."""
+    """In A and in the start, at an isotropic Gaussian made from its moments."""
 
-    def end(both: Array) -> Array:
-        attention = attentions[name](both[:2], jnp.eye(2), jnp.eye(2))
-        Sigma = (both[2:] + both[2:].T) / 2
+    def end(arguments: Array) -> Array:
+        attention = attentions[name](arguments[:2], jnp.eye(2), jnp.eye(2))
+        Sigma = (arguments[2:] + arguments[2:].T) / 2
         mu = Gaussian.from_moments(jnp.array([0.3, -0.2]), Sigma)
-        return seen(flow(attention, mu, jnp.array([0.0, 0.3])).final)
+        return moment_sum(flow(attention, mu, jnp.array([0.0, 0.3])).final)
 
     assert_gradient(end, jnp.concatenate([score_matrix(rng), jnp.eye(2)]))
 
@@ -70,12 +70,12 @@ def test_gradients_of_a_gaussian_flow(name: str, rng: np.random.Generator):
     "name", ["softmax", pytest.param("sinkhorn", marks=pytest.mark.slow)]
 )
 def test_gradients_at_a_singular_covariance(name: str, rng: np.random.Generator):
-    """With respect to the factor: the covariance itself has an edge there."""
+    """In the factor: the set of covariances has a boundary there."""
     attention = attentions[name](score_matrix(rng), jnp.eye(2), jnp.eye(2))
 
     def end(Y: Array) -> Array:
         mu = Gaussian(jnp.array([0.3, -0.2]), Y)
-        return seen(flow(attention, mu, jnp.array([0.0, 0.3])).final)
+        return moment_sum(flow(attention, mu, jnp.array([0.0, 0.3])).final)
 
     assert_gradient(end, jnp.array([[1.0, 0.0], [0.5, 0.0]]))
 
@@ -86,10 +86,10 @@ def test_gradients_at_a_singular_covariance(name: str, rng: np.random.Generator)
 def test_gradients_of_a_flow_of_points(name: str, rng: np.random.Generator):
     A, x = score_matrix(rng), jnp.asarray(rng.normal(size=(6, 2)))
 
-    def end(both: Array) -> Array:
-        attention = attentions[name](both[:2], jnp.eye(2), jnp.eye(2))
-        cloud = Points.uniform(both[2:])
-        return seen(flow(attention, cloud, jnp.array([0.0, 0.3])).final)
+    def end(arguments: Array) -> Array:
+        attention = attentions[name](arguments[:2], jnp.eye(2), jnp.eye(2))
+        cloud = Points.uniform(arguments[2:])
+        return moment_sum(flow(attention, cloud, jnp.array([0.0, 0.3])).final)
 
     assert_gradient(end, jnp.concatenate([A, x]))
 
@@ -102,7 +102,7 @@ def test_forward_mode_agrees_with_reverse_mode(rng: np.random.Generator):
     times = jnp.array([0.0, 0.3])
     along = jnp.ones((2, 2))
     end = lambda adjoint: (
-        lambda A: seen(flow(make(A), mu, times, adjoint=adjoint).final)
+        lambda A: moment_sum(flow(make(A), mu, times, adjoint=adjoint).final)
     )
     forward = jax.jit(lambda A: jax.jvp(end(ForwardMode()), (A,), (along,))[1])
     reverse = jax.jit(jax.grad(end(None)))
@@ -111,7 +111,7 @@ def test_forward_mode_agrees_with_reverse_mode(rng: np.random.Generator):
 
 @pytest.mark.slow
 def test_gradients_of_a_sinkhorn_flow_at_a_small_bandwidth():
-    """Seven weighted tokens that no alternation solves: reverse mode, differences."""
+    """Seven weighted tokens beyond alternation: reverse mode against differences."""
     rng, epsilon = np.random.default_rng(3), 0.05
     x, w = jnp.asarray(rng.normal(size=(7, 2))), rng.random(7) + 0.2
     Q, K, V = rng.normal(size=(3, 2, 2)) * np.array([1, 1, epsilon])[:, None, None]
@@ -126,7 +126,7 @@ def test_gradients_of_a_sinkhorn_flow_at_a_small_bandwidth():
 
 
 def test_a_derivative_of_a_flow_that_failed_raises():
-    """It would be that of another time than was asked for."""
+    """It would be a derivative at another time than requested."""
     drift, two_steps = Drift(-jnp.eye(1)), adaptive(max_steps=2)
 
     def end(mean: Array) -> Array:
@@ -143,20 +143,20 @@ def test_a_derivative_of_a_flow_that_failed_raises():
 
 @pytest.mark.slow
 def test_derivatives_in_the_times_of_frames_are_velocities():
-    """Of an inner frame and the last: v(t); of the start, minus that at the start."""
+    """v(t) for an inner frame and the last; minus the velocity at the start."""
     softmax = attentions["softmax"](-jnp.eye(1), jnp.eye(1), jnp.eye(1))
     mu = Gaussian(jnp.zeros(1), jnp.eye(1))
-    both = jnp.array([0.0, 3.0, 7.0])
-    sum_of_frames = lambda ts: both @ flow(softmax, mu, ts).covariance[:, 0, 0]
-    got = jax.jit(jax.grad(sum_of_frames))(jnp.array([0.0, 0.5, 1.0]))
+    times = jnp.array([0.0, 3.0, 7.0])
+    sum_of_frames = lambda ts: times @ flow(softmax, mu, ts).covariance[:, 0, 0]
+    actual = jax.jit(jax.grad(sum_of_frames))(jnp.array([0.0, 0.5, 1.0]))
     rate = lambda t: -2 / (1 + 2 * t) ** 2  # of 1/(1 + 2t)
     inner, last = 3 * rate(0.5), 7 * rate(1.0)
     # Frames are interpolated: the slope of the interpolant is off by a few rtol / dt.
-    np.testing.assert_allclose(got, [-inner - last, inner, last], atol=3e-6)
+    np.testing.assert_allclose(actual, [-inner - last, inner, last], atol=3e-6)
 
 
-def test_a_flow_without_nan_runs_where_nan_is_searched_for():
-    """Nothing that did not happen is computed as NaN; it still reads as NaN."""
+def test_a_flow_without_nan_runs_under_debug_nans():
+    """Untaken branches compute no NaN; missing values still read as NaN."""
     softmax = attentions["softmax"](-jnp.eye(1), jnp.eye(1), jnp.eye(1))
     mu = Gaussian(jnp.zeros(1), jnp.eye(1))
     with jax.debug_nans(True):

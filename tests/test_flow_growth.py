@@ -1,10 +1,10 @@
-"""Growth that blows up and growth that does not: who is called what, and how surely."""
+"""Growth with and without blow-up: detection and its certainty."""
 
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from flow_cases import ensemble, one_dimensional, spread
+from flow_cases import centred_gaussian, ensemble, scalar_attention
 from jaxtyping import Array, Float
 from typing_extensions import override
 
@@ -38,7 +38,7 @@ from meanfield.measures import AbstractMeasure, Gaussian, Points
 from meanfield.runs import execute
 from meanfield.scores import AbstractScore, Dot
 from meanfield.spec import parse
-from tests.covariance_reference import integrated, linear_of
+from tests.covariance_reference import integrate_covariances, linear_of
 
 EYE = np.eye(2)
 SETTLING = (  # Q, K and V of castin2025, Figure 2(d)
@@ -60,13 +60,13 @@ STARTS = np.array([[[3, 2.5], [2.5, 26]], [[4, 5.5], [5.5, 25]]]) / 29
         ("sinkhorn", 100.0, 5e-4, 10.1, np.float32),
     ],
 )
-def test_a_bounded_law_is_no_blow_up_however_long_it_looks_like_one(
+def test_bounded_growth_is_no_blow_up_even_if_long(
     name: str, V: float, s0: float, t: float, dtype: type
 ):
     """From small A Σ₀ they follow softmax, t* = 1 / (2 V s₀), to A Σ of order one."""
     cast = lambda number: jnp.asarray(number, dtype)
-    attention = one_dimensional(cast(1.0), cast(V), name=name)
-    end = flow(attention, spread(s0, dtype), jnp.asarray([0.0, t], dtype))
+    attention = scalar_attention(cast(1.0), cast(V), name=name)
+    end = flow(attention, centred_gaussian(s0, dtype), jnp.asarray([0.0, t], dtype))
     assert end.status is Status.FINISHED
     assert jnp.isnan(end.t_star)
     assert float(end.final.covariance[0, 0]) > 1e5 * s0
@@ -74,9 +74,9 @@ def test_a_bounded_law_is_no_blow_up_however_long_it_looks_like_one(
 
 @pytest.mark.slow
 def test_growth_that_settles_is_no_blow_up_wherever_the_run_ends():
-    """Two covariances of castin2025, Figure 2(d), which grow tenfold and rest.
+    """Two covariances of castin2025, Figure 2(d), which grow tenfold and stop.
 
-    Before they settle they accelerate for a while; SciPy has the ends.
+    They accelerate for a while before; SciPy gives the limits.
     """
     Q, K, V = SETTLING
     spec = {"Q": Q, "K": K, "V": V}
@@ -88,16 +88,16 @@ def test_growth_that_settles_is_no_blow_up_wherever_the_run_ends():
 
     for start in STARTS:
         times = np.stack([0 * ends, ends], axis=1)
-        found = ensemble(fate, np.repeat(start[None], len(ends), axis=0), times)
-        assert np.all(np.asarray(found.code) == int(Status.FINISHED))
-        exact = integrated(linear_of(spec), start[None], 150.0)[0]
-        Y = np.asarray(found.last[1][-1])
+        actual = ensemble(fate, np.repeat(start[None], len(ends), axis=0), times)
+        assert np.all(np.asarray(actual.code) == int(Status.FINISHED))
+        exact = integrate_covariances(linear_of(spec), start[None], 150.0)[0]
+        Y = np.asarray(actual.last[1][-1])
         np.testing.assert_allclose(Y @ Y.T, exact, rtol=1e-5)
         assert np.trace(exact) > 10
 
 
 class Stretch(AbstractDynamics):
-    """The velocity x f(|x|), of one token."""
+    """The velocity x f(|x|) of one token."""
 
     law: int = eqx.field(static=True)
 
@@ -111,20 +111,20 @@ class Stretch(AbstractDynamics):
         assert isinstance(mu, Points)
         r = jnp.linalg.norm(mu.tokens.x)
         slow = jnp.log1p(r)
-        turned = (r / (1 + r)) ** 4
+        rate = (r / (1 + r)) ** 4
         laws = (
             r**2 / (1 + r**2),
             slow,
             slow * jnp.log1p(slow),
             r**2 * (1 - r**2),
-            turned,
+            rate,
         )
         d = mu.tokens.x.shape[1]
         return Affine(laws[self.law] * jnp.eye(d, dtype=r.dtype), jnp.zeros(d, r.dtype))
 
 
 class Mean(AbstractCoupling):
-    """The same weight for all, and nothing said of growth."""
+    """A coupling with equal weights that declares no growth bound."""
 
     @override
     def barycentre(self, score: AbstractScore, mu: Points) -> AbstractField:
@@ -133,35 +133,35 @@ class Mean(AbstractCoupling):
         return Affine(jnp.zeros((d, d)), mu.mean)
 
 
-def _bounded() -> dict[str, tuple[AbstractDynamics, AbstractMeasure, bool]]:
+def _boundedness_cases() -> dict[str, tuple[AbstractDynamics, AbstractMeasure, bool]]:
     tokens = Points.uniform(np.ones((2, 2)), position=[0.0, 1.0])
     normal = Gaussian.from_moments(np.zeros(2), EYE)
-    of = lambda name, K=EYE: attentions[name](EYE, K, EYE)
+    make = lambda name, K=EYE: attentions[name](EYE, K, EYE)
     flat = np.diag([1.0, 0.0])
     halves = Attention(Dot(EYE, EYE), Sinkhorn(3), EYE)
     between = lambda name: Interpolated(
-        [0.0, 2.0], stack_trees([of(name), of(name, -EYE)])
+        [0.0, 2.0], stack_trees([make(name), make(name, -EYE)])
     )
-    layers = Layers([0.0, 1.0, 2.0], stack_trees([of("softmax"), of("softmax")]))
+    layers = Layers([0.0, 1.0, 2.0], stack_trees([make("softmax"), make("softmax")]))
     return {
-        "softmax, tokens": (of("softmax"), tokens, True),
-        "softmax, normal": (of("softmax"), normal, False),
-        "l2, normal": (of("l2"), normal, True),
-        "l2, singular keys": (of("l2", flat), normal, False),
-        "l2, singular keys, tokens": (of("l2", flat), tokens, True),
-        "sinkhorn, normal": (of("sinkhorn"), normal, True),
+        "softmax, tokens": (make("softmax"), tokens, True),
+        "softmax, normal": (make("softmax"), normal, False),
+        "l2, normal": (make("l2"), normal, True),
+        "l2, singular keys": (make("l2", flat), normal, False),
+        "l2, singular keys, tokens": (make("l2", flat), tokens, True),
+        "sinkhorn, normal": (make("sinkhorn"), normal, True),
         "sinkhorn cut short, normal": (halves, normal, False),
         "sinkhorn cut short, tokens": (halves, tokens, True),
-        "sigmoid, closure": (Projected(of("sigmoid")), normal, True),
-        "exp, closure": (Projected(of("exp")), normal, False),
-        "exp, tokens": (of("exp"), tokens, False),
-        "linear, tokens": (of("linear"), tokens, False),
-        "relu, normal": (of("relu"), normal, False),
-        "sum": (Sum(of("sinkhorn"), Drift(EYE)), normal, True),
-        "sum with softmax": (Sum(of("sinkhorn"), of("softmax")), normal, False),
-        "heads": (Heads(stack_trees([of("l2"), of("l2")])), normal, True),
+        "sigmoid, closure": (Projected(make("sigmoid")), normal, True),
+        "exp, closure": (Projected(make("exp")), normal, False),
+        "exp, tokens": (make("exp"), tokens, False),
+        "linear, tokens": (make("linear"), tokens, False),
+        "relu, normal": (make("relu"), normal, False),
+        "sum": (Sum(make("sinkhorn"), Drift(EYE)), normal, True),
+        "sum with softmax": (Sum(make("sinkhorn"), make("softmax")), normal, False),
+        "heads": (Heads(stack_trees([make("l2"), make("l2")])), normal, True),
         "one singular head": (
-            Heads(stack_trees([of("l2"), of("l2", flat)])),
+            Heads(stack_trees([make("l2"), make("l2", flat)])),
             normal,
             False,
         ),
@@ -170,21 +170,21 @@ def _bounded() -> dict[str, tuple[AbstractDynamics, AbstractMeasure, bool]]:
         "l2 between nodes, tokens": (between("l2"), tokens, True),
         "sinkhorn between nodes, normal": (between("sinkhorn"), normal, True),
         "sigmoid between nodes": (Projected(between("sigmoid")), normal, True),
-        "log time": (LogTime(of("sinkhorn")), normal, True),
+        "log time": (LogTime(make("sinkhorn")), normal, True),
         "one's own, silent": (Stretch(0), tokens, False),
-        "sum with one's own": (Sum(of("l2"), Stretch(0)), tokens, False),
+        "sum with one's own": (Sum(make("l2"), Stretch(0)), tokens, False),
         "a coupling of one's own": (
             Attention(Dot(EYE, EYE), Mean(), EYE),
             tokens,
             False,
         ),
-        "masked, tokens": (Prefix(of("softmax")), tokens, True),
+        "masked, tokens": (Prefix(make("softmax")), tokens, True),
     }
 
 
-@pytest.mark.parametrize("name", _bounded())
+@pytest.mark.parametrize("name", _boundedness_cases())
 def test_linear_bounds_are_claimed_where_they_are_proven_and_nowhere_else(name: str):
-    dynamics, mu, expected = _bounded()[name]
+    dynamics, mu, expected = _boundedness_cases()[name]
     assert bool(dynamics.is_linearly_bounded(0.5, mu)) is expected
 
 
@@ -212,7 +212,7 @@ def test_fast_growth_without_a_known_bound_is_no_blow_up(
 ):
     """Cubic until |x| = 1 and exponential beyond; doubly exponential; faster; at rest.
 
-    Where single precision cannot tell times in the turn, steps vanish there.
+    Where single precision cannot resolve the turn in time, steps vanish there.
     """
     times = jnp.asarray([0.0, 1 / x0**2 if law in (0, 3) else 20.0], dtype)
     token = Points.uniform(np.full((1, 1), x0, dtype))
@@ -235,27 +235,29 @@ def test_a_turn_that_single_precision_cannot_time_is_no_blow_up():
     assert not np.any(ends.code == int(Status.BLOW_UP))
 
 
-def test_a_blow_up_is_not_named_by_where_a_segment_ends():
-    """Softmax from s₀ = 2 is infinite at t = 1/4: what is left is within errors."""
+def test_blow_up_detection_does_not_depend_on_segments():
+    """Softmax from s₀ = 2 is infinite at t = 1/4: the rest is within errors."""
     times, loose = [0.0, 0.24997], adaptive(rtol=1e-4)
-    end = flow(one_dimensional(1.0, 1.0), spread(2.0), times, stepping=loose)
+    end = flow(scalar_attention(1.0, 1.0), centred_gaussian(2.0), times, stepping=loose)
     assert end.status is Status.FINISHED
 
 
 @pytest.mark.slow
-def test_keys_that_vanish_for_an_instant_blow_up_there():
+def test_vanishing_keys_blow_up_at_that_instant():
     """L2 with K = 1 - t: $σ' = 3K σ^3 / (1 + K^2 σ^2)$, late $σ ~ (1 - t)^{-3}$."""
-    keys, one = ([[1.0]], [[0.0]], [[-1.0]]), [[1.0]]
-    nodes = [attentions["l2"](one, K, [[3.0]]) for K in keys]
+    keys, ones = ([[1.0]], [[0.0]], [[-1.0]]), [[1.0]]
+    nodes = [attentions["l2"](ones, K, [[3.0]]) for K in keys]
     end = flow(
-        Interpolated([0.0, 1.0, 2.0], stack_trees(nodes)), spread(1.0), [0.0, 2.0]
+        Interpolated([0.0, 1.0, 2.0], stack_trees(nodes)),
+        centred_gaussian(1.0),
+        [0.0, 2.0],
     )
     assert end.status is Status.BLOW_UP
     assert abs(end.t_star - 1) <= min(float(end.t_star_error), 1e-5)
 
 
 @pytest.mark.slow
-def test_slow_powers_are_named_too():
+def test_slow_power_laws_are_detected():
     """Y₂ is driven by Y₁ ~ (t* - t)^(-1/2) and grows like (t* - t)^(-c/2)."""
     c, y = np.array([8.0, 20.0, 30.0, 60.0]), np.array([1.0, 0.7])
 
@@ -270,7 +272,7 @@ def test_slow_powers_are_named_too():
 
 
 @pytest.mark.slow
-def test_a_power_of_fifty_is_named_where_numbers_end():
+def test_a_power_of_fifty_is_detected_at_overflow():
     """x' = x^1.02 has t* = 50; at 1e154 it is still 0.04 away."""
 
     class Slow(Stretch):
@@ -288,7 +290,7 @@ def test_a_power_of_fifty_is_named_where_numbers_end():
 
 @pytest.mark.slow_cases("float32-30")
 @pytest.mark.parametrize(("dtype", "width"), [(np.float64, 100), (np.float32, 30)])
-def test_bars_hold_and_are_not_much_wider_than_the_error(
+def test_blow_up_error_bars_cover_and_are_tight(
     dtype: type, width: float, rng: np.random.Generator
 ):
     """With V = I, 1 / t* is the largest eigenvalue of Σ₀^½ (A + Aᵀ) Σ₀^½."""
@@ -315,24 +317,24 @@ def test_bars_hold_and_are_not_much_wider_than_the_error(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("solver", ["euler", "heun", "tsit5"])
-def test_fixed_steps_do_not_walk_past_a_blow_up(solver: str):
+def test_fixed_steps_do_not_pass_a_blow_up(solver: str):
     """Softmax in d = 1 from s₀ = 2 is infinite at t = 1/4, and finite at 0.24."""
-    law, steps = one_dimensional(1.0, 1.0), fixed(0.01, solver)
-    past, before = (
-        flow(law, spread(2.0), [0, t], stepping=steps) for t in (0.26, 0.24)
+    law, steps = scalar_attention(1.0, 1.0), fixed(0.01, solver)
+    past_blow_up, before = (
+        flow(law, centred_gaussian(2.0), [0, t], stepping=steps) for t in (0.26, 0.24)
     )
     assert before.status is Status.FINISHED
-    half = flow(law, spread(2.0), [0, 0.15], stepping=steps, run_end=0.26)
-    told = {"run_start": 0.0, "predicted_blow_up": half.predicted_blow_up}
-    later = flow(law, half.final, [0.15, 0.26], stepping=steps, **told)
-    for end in (past, later):
+    half = flow(law, centred_gaussian(2.0), [0, 0.15], stepping=steps, run_end=0.26)
+    prediction = {"run_start": 0.0, "predicted_blow_up": half.predicted_blow_up}
+    later_flow = flow(law, half.final, [0.15, 0.26], stepping=steps, **prediction)
+    for end in (past_blow_up, later_flow):
         assert end.status is Status.BLOW_UP
         assert 0.23 < end.stop_time <= 0.25
         assert abs(end.t_star - 0.25) <= min(float(end.t_star_error), 1e-6)
 
 
 @pytest.mark.parametrize("segment", [pytest.param(3, marks=pytest.mark.slow), 1000])
-def test_a_run_of_fixed_steps_names_its_blow_up(segment: int):
+def test_a_run_of_fixed_steps_reports_its_blow_up(segment: int):
     keys = {"measure": "gaussian", "A": 1.0, "V": 1.0, "cov": 2.0, "dt": 0.01}
     outcome = execute(parse({**keys, "t": 0.26, "segment": segment})).outcome
     assert outcome.status is Status.BLOW_UP
@@ -341,8 +343,8 @@ def test_a_run_of_fixed_steps_names_its_blow_up(segment: int):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("solver", "dt"), [("euler", 1.0), ("tsit5", 5.0)])
-def test_fixed_steps_call_nothing_a_blow_up_that_is_none(solver: str, dt: float):
-    """Cubic until |x| = 1 and exponential beyond: coarse steps see the cube alone."""
+def test_fixed_steps_report_no_false_blow_up(solver: str, dt: float):
+    """Cubic until |x| = 1 and exponential beyond: coarse steps see only the cube."""
     token = Points.uniform([[0.1]])
     end = flow(Stretch(0), token, [0.0, 100.0], stepping=fixed(dt, solver))
     assert end.status is Status.FINISHED
@@ -354,8 +356,8 @@ def test_fixed_steps_call_nothing_a_blow_up_that_is_none(solver: str, dt: float)
     ("solver", "dt"),
     [pytest.param("euler", 0.1, marks=pytest.mark.slow), ("heun", 0.25)],
 )
-def test_fixed_steps_name_no_blow_up_of_growth_that_settles(solver: str, dt: float):
-    """Their own path may be lost, which is no finite time of the flow."""
+def test_fixed_steps_report_no_blow_up_for_settling_growth(solver: str, dt: float):
+    """The path may be inaccurate, but there is no finite blow-up time."""
     attention = attentions["softmax"](*map(np.array, SETTLING))
     starts = stack_trees(
         [Gaussian.from_moments(np.zeros(2), start) for start in STARTS]
@@ -367,10 +369,10 @@ def test_fixed_steps_name_no_blow_up_of_growth_that_settles(solver: str, dt: flo
 
 @pytest.mark.slow
 def test_fixed_steps_under_exponential_growth_reach_their_end():
-    """However coarse: Euler at h = 1 lags behind, and growth gains no speed."""
+    """Even coarse ones: Euler at h = 1 lags behind, and growth does not accelerate."""
     end = flow(
-        one_dimensional(1.0, 1.0, name="l2"),
-        spread(2.0),
+        scalar_attention(1.0, 1.0, name="l2"),
+        centred_gaussian(2.0),
         [0.0, 100.0],
         stepping=fixed(1.0),
     )
@@ -380,8 +382,8 @@ def test_fixed_steps_under_exponential_growth_reach_their_end():
     assert doubly.status is not Status.BLOW_UP
 
 
-def test_a_state_ahead_whose_products_overflow_still_turns_inwards():
-    """|x|² = 1e10 and |v| = 1e34 are numbers of single precision, x . v is none."""
+def test_an_extrapolated_state_with_overflow_turns_inwards():
+    """|x|² = 1e10 and |v| = 1e34 are single precision numbers, x . v overflows."""
     x = jnp.asarray([[7e4, 7e4]], jnp.float32)
     mu = Points.uniform(x)
     inwards = -1e29 * x + 1e29 * x[:, ::-1] * jnp.asarray([[0.5, -0.5]], jnp.float32)

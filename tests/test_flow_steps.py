@@ -1,4 +1,4 @@
-"""Fixed steps and layers; and what is refused before a flow begins."""
+"""Fixed steps and layers; and validation before a flow begins."""
 
 import itertools
 
@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from flow_cases import RTOL, one_dimensional, spread
+from flow_cases import RTOL, centred_gaussian, scalar_attention
 from helpers import assert_close, case, parameters
 from reference import Parameters, velocity
 
@@ -19,7 +19,7 @@ from meanfield.measures import Gaussian, Points
 
 
 @pytest.mark.parametrize("dt", [0.1, 0.07])
-def test_fixed_steps_are_those_of_a_loop(dt: float, rng: np.random.Generator):
+def test_fixed_steps_match_a_plain_loop(dt: float, rng: np.random.Generator):
     c = case(rng, n=5, d=2)
     trajectory = flow(
         c.attention("softmax"), c.points(), [0.0, 1.0], stepping=fixed(dt)
@@ -41,11 +41,11 @@ def test_fixed_steps_are_those_of_a_loop(dt: float, rng: np.random.Generator):
 def test_no_step_straddles_a_layer(
     stepping: AbstractStepping, rng: np.random.Generator
 ):
-    """A flow through layers is the flows of its layers, one after another."""
-    c, other = case(rng, n=5, d=2), parameters(rng, 2)
+    """A flow through layers equals the flows of its layers in sequence."""
+    c, second_result = case(rng, n=5, d=2), parameters(rng, 2)
     make = attentions["softmax"]
     first = make(c.p.Q, c.p.K, c.p.V)
-    second = make(other.Q, other.K, 3 * other.V)
+    second = make(second_result.Q, second_result.K, 3 * second_result.V)
     layers = Layers([0.0, 0.3, 0.6], stack_trees([first, second]))
     whole = flow(layers, c.points(), [0.0, 0.6], stepping=stepping)
     half = flow(first, c.points(), [0.0, 0.3], stepping=stepping)
@@ -56,11 +56,16 @@ def test_no_step_straddles_a_layer(
 
 
 def test_fixed_steps_are_shortened_to_land_on_a_layer(rng: np.random.Generator):
-    """Edges every 0.07 and at 0.31; no stage reads the layer of the next step."""
-    c, other = case(rng, n=5, d=2), parameters(rng, 2)
+    """Edges every 0.07 and at 0.31; no stage uses the layer of the next step."""
+    c, second_result = case(rng, n=5, d=2), parameters(rng, 2)
     make = attentions["softmax"]
     first = make(c.p.Q, c.p.K, c.p.V, epsilon=c.p.epsilon)
-    second = make(other.Q, other.K, 3 * other.V, epsilon=other.epsilon)
+    second = make(
+        second_result.Q,
+        second_result.K,
+        3 * second_result.V,
+        epsilon=second_result.epsilon,
+    )
     layers = Layers([0.0, 0.31, 0.6], stack_trees([first, second]))
     stepping = fixed(0.07, "heun")
     trajectory = flow(layers, c.points(), [0.0, 0.6], stepping=stepping)
@@ -70,7 +75,12 @@ def test_fixed_steps_are_shortened_to_land_on_a_layer(rng: np.random.Generator):
         p = (
             c.p
             if end <= 0.31
-            else Parameters(other.Q, other.K, 3 * other.V, other.epsilon)
+            else Parameters(
+                second_result.Q,
+                second_result.K,
+                3 * second_result.V,
+                second_result.epsilon,
+            )
         )
         v = velocity("softmax", p, x, x, c.w)
         y = x + (end - start) * v
@@ -81,10 +91,10 @@ def test_fixed_steps_are_shortened_to_land_on_a_layer(rng: np.random.Generator):
 
 @pytest.mark.slow
 def test_fixed_steps_are_shortened_to_land_on_a_kink():
-    """x' = v(t) x for a token alone: Heun's steps, none of them over a kink."""
-    one = jnp.ones((1, 1))
+    """x' = v(t) x for a single token: Heun's steps, none of them over a kink."""
+    ones = jnp.ones((1, 1))
     nodes, values = [0.0, 0.31, 0.5], [1.0, -3.0, 2.0]
-    stack = stack_trees([attentions["softmax"](one, one, v * one) for v in values])
+    stack = stack_trees([attentions["softmax"](ones, ones, v * ones) for v in values])
     moves = Interpolated(nodes, stack)
     start = Points.uniform([[1.0]])
     trajectory = flow(moves, start, [0.0, 0.6], stepping=fixed(0.1, "heun"))
@@ -103,16 +113,19 @@ def test_fixed_steps_are_shortened_to_land_on_a_kink():
 @pytest.mark.parametrize("size", [2.0**-30, 2.0**30])
 @pytest.mark.parametrize("kind", ["points", "gaussian"])
 def test_steps_do_not_depend_on_the_unit_of_length(kind: str, size: float):
-    """Linear flows of one shape take the same steps; powers of two round nothing."""
+    """Scaled linear flows take the same steps; powers of two are exact."""
     zero, turn = np.zeros((2, 2)), np.array([[-0.5, 2.0], [-2.0, 0.1]])
     moves = attentions["softmax"](zero, zero, turn)
     make = {
         "points": lambda s: Points.uniform(s * np.array([[1.0, 2.0], [0.5, -1.0]])),
         "gaussian": lambda s: Gaussian(s * jnp.array([1.0, 2.0]), s * jnp.eye(2)),
     }[kind]
-    one, other = (flow(moves, make(s), [0.0, 3.0]) for s in (1.0, size))
-    assert int(one.n_accepted) == int(other.n_accepted)
-    pairs = zip(*(jax.tree.leaves(each.last) for each in (one, other)), strict=True)
+    first, second = (flow(moves, make(s), [0.0, 3.0]) for s in (1.0, size))
+    assert int(first.n_accepted) == int(second.n_accepted)
+    pairs = zip(
+        *(jax.tree.leaves(trajectory.last) for trajectory in (first, second)),
+        strict=True,
+    )
     for a, b in pairs:
         np.testing.assert_array_equal(b / size, a)
 
@@ -120,69 +133,75 @@ def test_steps_do_not_depend_on_the_unit_of_length(kind: str, size: float):
 @pytest.mark.slow
 def test_jumps_outside_the_times_do_not_matter(rng: np.random.Generator):
     c = case(rng, n=5, d=2)
-    one = c.attention("softmax")
-    layers = Layers([-2.0, -1.0, 5.0, 6.0], stack_trees([one, one, one]))
+    attention = c.attention("softmax")
+    layers = Layers(
+        [-2.0, -1.0, 5.0, 6.0], stack_trees([attention, attention, attention])
+    )
     for stepping in (fixed(0.1), adaptive()):
-        plain = flow(one, c.points(), [0.0, 1.0], stepping=stepping)
-        layered = flow(layers, c.points(), [0.0, 1.0], stepping=stepping)
-        assert layered.status == Status.FINISHED
-        assert_close(layered.last, plain.last, ulps=1e4)
-        assert int(layered.n_accepted) == int(plain.n_accepted)
+        plain = flow(attention, c.points(), [0.0, 1.0], stepping=stepping)
+        layered_flow = flow(layers, c.points(), [0.0, 1.0], stepping=stepping)
+        assert layered_flow.status == Status.FINISHED
+        assert_close(layered_flow.last, plain.last, ulps=1e4)
+        assert int(layered_flow.n_accepted) == int(plain.n_accepted)
 
 
-def test_bad_times_are_refused():
-    attention, mu = one_dimensional(-1.0, 1.0), spread(2.0)
+def test_bad_times_are_rejected():
+    attention, mu = scalar_attention(-1.0, 1.0), centred_gaussian(2.0)
     for bad in ([0.0, 1.0, 0.5], [], [[0.0, 1.0]], [0.0, np.nan], [0.0, np.inf]):
-        with pytest.raises(InvalidInputError) as refusal:
+        with pytest.raises(InvalidInputError) as error_info:
             flow(attention, mu, bad)
-        assert "\n" not in str(refusal.value)
+        assert "\n" not in str(error_info.value)
 
 
-def test_bad_starts_are_refused():
-    one = np.eye(2)
-    refusals = [
+def test_bad_starts_are_rejected():
+    identity = np.eye(2)
+    invalid_calls = [
         lambda: Points.uniform([[0.0, np.nan]]),
         lambda: Points.uniform(np.zeros((0, 2))),
         lambda: Points.uniform([1.0, 2.0]),
-        lambda: Points.weighted(one, [-1.0, 2.0]),
-        lambda: Points.weighted(one, [0.0, 0.0]),
-        lambda: Points.weighted(one, [1.0, 1.0, 1.0]),
-        lambda: Points.uniform(one, position=[0.0]),
+        lambda: Points.weighted(identity, [-1.0, 2.0]),
+        lambda: Points.weighted(identity, [0.0, 0.0]),
+        lambda: Points.weighted(identity, [1.0, 1.0, 1.0]),
+        lambda: Points.uniform(identity, position=[0.0]),
         lambda: Gaussian.from_moments(np.zeros(2), np.diag([1.0, -0.1])),
         lambda: Gaussian.from_moments(np.zeros(2), [[1.0, 0.5], [0.0, 1.0]]),
-        lambda: Gaussian.from_moments(np.zeros(3), one),
-        lambda: Gaussian.from_moments([0.0, np.inf], one),
+        lambda: Gaussian.from_moments(np.zeros(3), identity),
+        lambda: Gaussian.from_moments([0.0, np.inf], identity),
     ]
-    for refused in refusals:
-        with pytest.raises(InvalidInputError) as refusal:
-            refused()
-        assert "\n" not in str(refusal.value)
+    for call in invalid_calls:
+        with pytest.raises(InvalidInputError) as error_info:
+            call()
+        assert "\n" not in str(error_info.value)
 
 
-def test_bad_steppings_are_refused():
-    for refused in (
+def test_bad_steppings_are_rejected():
+    for arguments in (
         lambda: fixed(0.0),
         lambda: fixed(-1.0),
         lambda: adaptive(rtol=0.0),
     ):
         with pytest.raises(InvalidInputError):
-            refused()
+            arguments()
     with pytest.raises(InvalidInputError, match="adaptive"):
         fixed(0.1, "kvaerno5")
     with pytest.raises(KeyError, match="tsit5"):
         adaptive("tsit")
 
 
-def test_pairs_that_do_not_work_are_refused_before_the_solver():
-    one = np.eye(2)
+def test_pairs_that_do_not_work_are_rejected_before_the_solver():
+    identity = np.eye(2)
     with pytest.raises(NotClosedError):
         flow(
-            attentions["exp"](one, one, one),
+            attentions["exp"](identity, identity, identity),
             Gaussian(jnp.zeros(2), jnp.eye(2)),
             [0.0, 1.0],
         )
     with pytest.raises(InvalidInputError, match="dimension"):
-        flow(attentions["softmax"](one, one, one), spread(1.0), [0.0, 1.0])
+        flow(
+            attentions["softmax"](identity, identity, identity),
+            centred_gaussian(1.0),
+            [0.0, 1.0],
+        )
 
 
 @pytest.mark.slow
@@ -220,10 +239,10 @@ assert seen == [False] * 3, seen
     import sys
 
     environment = os.environ | {"EQX_ON_ERROR": "off"}
-    done = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-c", code], env=environment, capture_output=True, text=True
     )
-    assert done.returncode == 0, done.stdout + done.stderr
+    assert result.returncode == 0, result.stdout + result.stderr
 
 
 @pytest.mark.slow
@@ -232,24 +251,24 @@ assert seen == [False] * 3, seen
     [fixed(0.1, "tsit5"), fixed(0.1, "heun"), adaptive(rtol=1e-5)],
     ids=["tsit5", "heun", "adaptive"],
 )
-def test_a_flow_that_ends_at_an_edge_knows_no_layer_behind_it(
+def test_a_flow_ending_at_a_layer_edge_ignores_the_next_layer(
     stepping: AbstractStepping,
 ) -> None:
-    """Its last stage is asked at the edge, where the next layer begins."""
-    one = np.eye(1)
-    first = attentions["softmax"](-one, one, one)
-    second = attentions["softmax"](0.2 * one, one, -3 * one)
+    """Its last stage is evaluated at the edge, where the next layer begins."""
+    identity = np.eye(1)
+    first = attentions["softmax"](-identity, identity, identity)
+    second = attentions["softmax"](0.2 * identity, identity, -3 * identity)
     layers = Layers([0.0, 1.0, 2.0], stack_trees([first, second]))
     start = Gaussian.from_moments([0.5], [[1.0]])
-    alone, among = (
+    first_layer_only, among = (
         flow(dynamics, start, [0.0, 1.0], stepping=stepping)
         for dynamics in (first, layers)
     )
-    assert int(among.n_accepted) == int(alone.n_accepted)
-    assert int(among.n_rejected) == int(alone.n_rejected)
+    assert int(among.n_accepted) == int(first_layer_only.n_accepted)
+    assert int(among.n_rejected) == int(first_layer_only.n_rejected)
     np.testing.assert_allclose(
-        among.final.covariance, alone.final.covariance, rtol=1e-14
+        among.final.covariance, first_layer_only.final.covariance, rtol=1e-14
     )
-    on = flow(layers, among.final, [1.0, 2.0], stepping=stepping).final
+    continued = flow(layers, among.final, [1.0, 2.0], stepping=stepping).final
     whole = flow(layers, start, [0.0, 2.0], stepping=stepping).final
-    np.testing.assert_allclose(on.covariance, whole.covariance, rtol=1e-4)
+    np.testing.assert_allclose(continued.covariance, whole.covariance, rtol=1e-4)

@@ -1,4 +1,4 @@
-"""Structure of densities on a grid: orders, mass, positivity, symmetry, bad input."""
+"""Densities on a grid: orders, mass, positivity, symmetry, validation."""
 
 from collections.abc import Callable
 
@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from grid_reference import Given, line, masses_of, normal
+from grid_reference import PrescribedVelocity, line, masses_of, normal
 from helpers import assert_close
 
 import meanfield
@@ -25,15 +25,15 @@ from meanfield.measures import AbstractMeasure, FixedBox, Grid, Points
 from meanfield.measures.edges import averages, even_edges, graded_edges
 from meanfield.measures.grids._upwind import fluxes
 
-ONE = np.eye(1)
+IDENTITY = np.eye(1)
 
 
 def swing(t: jax.Array, x: jax.Array) -> jax.Array:
     return (1 + jnp.cos(3 * t) / 2) * jnp.sin(x)
 
 
-def swung(t: float, x: np.ndarray) -> np.ndarray:
-    """Where `swing` has brought x from: tan(x/2) grows by e to its integral."""
+def inverse_swing(t: float, x: np.ndarray) -> np.ndarray:
+    """The start of a path under `swing`: tan(x/2) grows by e to its integral."""
     return 2 * np.arctan(np.tan(x / 2) * np.exp(-t - np.sin(3 * t) / 6))
 
 
@@ -41,39 +41,41 @@ def swung(t: float, x: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize(
     "make", [pytest.param(even_edges, marks=pytest.mark.slow), graded_edges]
 )
-def test_a_given_flow_is_followed_to_second_order(
+def test_a_prescribed_flow_converges_at_second_order(
     make: Callable[..., np.ndarray],
 ) -> None:
     t, law, gaps = 0.6, normal(0.45, 0.2), []
     for n in (200, 400):
         edges = make(-np.pi, np.pi, n)
         start = line(law, edges, box=FixedBox())
-        end = flow(Given(swing), start, np.array([0, t])).final
-        exact = masses_of(lambda x: law(swung(t, x)), edges)
+        end = flow(PrescribedVelocity(swing), start, np.array([0, t])).final
+        exact = masses_of(lambda x: law(inverse_swing(t, x)), edges)
         gaps.append(np.sum(np.abs(np.asarray(end.masses) - exact)))
     assert gaps[1] < 2e-5
     assert np.log2(gaps[0] / gaps[1]) > 1.9
 
 
-def turned(t: jax.Array, x: jax.Array) -> jax.Array:
+def rotation(t: jax.Array, x: jax.Array) -> jax.Array:
     del t
     return jnp.stack([-x[:, 1], x[:, 0]], axis=1) - 0.3 * x
 
 
 @pytest.mark.slow
-def test_a_plane_flow_is_followed_to_order_two() -> None:
+def test_a_plane_flow_converges_at_second_order() -> None:
     t, gaps = 0.35, []
     cos, sin = np.cos(t), np.sin(t)
-    back = np.exp(0.3 * t) * np.array([[cos, sin], [-sin, cos]])
+    inverse_flow = np.exp(0.3 * t) * np.array([[cos, sin], [-sin, cos]])
     start = lambda x: np.exp(-np.sum((x - [0.8, 0]) ** 2 * [2, 5], axis=1))
     scale = np.sqrt(10) / np.pi
     for n in (64, 128):
         edges = [even_edges(-4, 4, n), graded_edges(-4, 4, n, ratio=2)]
         mu = Grid.from_function(edges, lambda x: scale * start(x), box=FixedBox())
-        end = flow(Given(turned), mu, np.array([0, t])).final
-        moved = lambda x: scale * np.linalg.det(back) * start(x @ back.T)
+        end = flow(PrescribedVelocity(rotation), mu, np.array([0, t])).final
+        expected_density = lambda x: (
+            scale * np.linalg.det(inverse_flow) * start(x @ inverse_flow.T)
+        )
         areas = np.multiply.outer(*(np.diff(e) for e in edges))
-        exact = averages(moved, edges) * areas
+        exact = averages(expected_density, edges) * areas
         gaps.append(np.sum(np.abs(np.asarray(end.masses) - exact)))
     assert np.log2(gaps[0] / gaps[1]) > 1.9
 
@@ -99,8 +101,8 @@ def test_masses_stay_positive_at_the_longest_step_for_any_velocities(axes: int) 
     for _ in range(200):
         spikes = rng.random(shape) < rng.random()
         m = np.exp(rng.uniform(-60, 3, shape)) * spikes + 1e-300 * (rng.random() < 0.5)
-        grown = [np.add(shape, np.eye(axes, dtype=int)[k]) for k in range(axes)]
-        u = [rng.normal(size=size) * (rng.random(size) < 0.7) for size in grown]
+        shapes = [np.add(shape, np.eye(axes, dtype=int)[k]) for k in range(axes)]
+        u = [rng.normal(size=size) * (rng.random(size) < 0.7) for size in shapes]
         u[0].flat[0] = 1.0
         after, left = euler(m, *u)
         assert np.min(after) >= 0
@@ -110,19 +112,19 @@ def test_masses_stay_positive_at_the_longest_step_for_any_velocities(axes: int) 
 def test_fluxes_of_the_mirror_image_are_mirrored(rng: np.random.Generator) -> None:
     h, m = rng.uniform(0.5, 2, (2, 30))
     u = rng.normal(size=31)
-    mirrored = lambda a: jnp.asarray(a[::-1])
+    mirror = lambda a: jnp.asarray(a[::-1])
     there = fluxes(jnp.asarray(m), 0, jnp.asarray(h), jnp.asarray(u), FixedBox())
-    back = fluxes(mirrored(m), 0, mirrored(h), -mirrored(u), FixedBox())
-    assert_close(back.flux[::-1], -np.asarray(there.flux), ulps=1000)
-    assert_close(back.emptying[::-1], np.asarray(there.emptying), ulps=1000)
+    mirrored_fluxes = fluxes(mirror(m), 0, mirror(h), -mirror(u), FixedBox())
+    assert_close(mirrored_fluxes.flux[::-1], -np.asarray(there.flux), ulps=1000)
+    assert_close(mirrored_fluxes.emptying[::-1], np.asarray(there.emptying), ulps=1000)
 
 
 @pytest.mark.slow
-def test_a_step_is_moved_without_overshoot() -> None:
+def test_a_discontinuity_is_advected_without_overshoot() -> None:
     edges = even_edges(0, 1, 100)
     block = np.where((edges[1:] > 0.2) & (edges[:-1] < 0.4), 1.0, 0.1)
     start = Grid.from_density([edges], block, box=FixedBox())
-    right = Given(lambda t, x: jnp.ones_like(x))
+    right = PrescribedVelocity(lambda t, x: jnp.ones_like(x))
     run = flow(right, start, np.linspace(0, 0.3, 4), stepping=cfl(0.8))
     density = np.asarray(run.coordinates.masses)[:, 0] / np.diff(edges)
     inside = density[:, 35:]  # nothing flows in after what has moved on
@@ -149,7 +151,9 @@ def test_symmetry_mass_and_sign_survive_a_flow() -> None:
     rho = (rho + rho[::-1]) / 2
     start = Grid.from_density([edges], rho)
     run = flow(
-        meanfield.attentions["softmax"](-ONE, ONE, ONE), start, np.array([0, 0.5, 1])
+        meanfield.attentions["softmax"](-IDENTITY, IDENTITY, IDENTITY),
+        start,
+        np.array([0, 0.5, 1]),
     )
     assert run.status is Status.FINISHED
     m = np.asarray(run.coordinates.masses)[:, 0]
@@ -159,10 +163,10 @@ def test_symmetry_mass_and_sign_survive_a_flow() -> None:
 
 
 @pytest.mark.slow
-def test_a_layer_that_is_much_faster_begins_with_shorter_steps() -> None:
-    """1/s falls by 2AV in a unit of time; the steps of the first layer are unstable."""
+def test_a_much_faster_layer_starts_with_shorter_steps() -> None:
+    """1/s falls by 2AV per unit of time; the steps of the first layer are unstable."""
     softmax = meanfield.attentions["softmax"]
-    slow, fast = (softmax(a * ONE, ONE, -ONE) for a in (0.02, 2.0))
+    slow, fast = (softmax(a * IDENTITY, IDENTITY, -IDENTITY) for a in (0.02, 2.0))
     layers = Layers([0.0, 1.0, 2.0], stack_trees([slow, fast]))
     run = flow(layers, line(normal(), np.linspace(-9, 9, 102)), [0.0, 2.0])
     assert run.status == Status.FINISHED
@@ -204,12 +208,12 @@ BAD = {
 
 
 def _step(mu: AbstractMeasure, stepping: AbstractStepping) -> Trajectory:
-    attention = meanfield.attentions["softmax"](ONE, ONE, ONE)
+    attention = meanfield.attentions["softmax"](IDENTITY, IDENTITY, IDENTITY)
     return flow(attention, mu, np.array([0.0, 1.0]), stepping=stepping)
 
 
 @pytest.mark.parametrize("words", BAD)
-def test_bad_input_gets_one_clear_line(words: str) -> None:
-    with pytest.raises(InvalidInputError, match=words) as caught:
+def test_bad_grids_raise_one_clear_line(words: str) -> None:
+    with pytest.raises(InvalidInputError, match=words) as error_info:
         BAD[words]()
-    assert "\n" not in str(caught.value)
+    assert "\n" not in str(error_info.value)

@@ -1,13 +1,13 @@
-"""The doubts about flows on grids are bars: they cover what is known otherwise."""
+"""Error estimates of flows on grids cover the errors of known moments."""
 
-import doubt_oracles as lines
-import doubt_plane_oracles as planes
+import line_reference as lines
 import numpy as np
+import plane_reference as planes
 import pytest
-from doubt_coverage import FAMILIES, measured
-from doubt_problems import LINES, Family, problem_on_line
+from error_estimate_coverage import FAMILIES, measure
+from line_problems import LINES, Family, problem_on_line
 
-SEEN = 1e-4  # an error worth comparing bars with: below, all is well
+SMALLEST_ERROR = 1e-4  # smallest error to compare with error bars
 PLACE = np.array([0.3, -0.2]), np.array([[0.7, 0.2], [-0.1, 0.5]])
 A, V = np.array([[0.5, 0.3], [-0.4, 0.2]]), np.array([[1.1, -0.2], [0.3, 0.8]])
 
@@ -17,15 +17,15 @@ def test_tokens_in_the_plane_follow_the_closed_form(attention: str) -> None:
     """The nodes of a shifted and sheared normal law, under any matrices."""
     law = planes.bumps(np.zeros((1, 2)), np.ones(1), np.ones(1), PLACE)
     m, F = PLACE
-    closed = lines.by_moments(attention, A, V, 0.0, (m, F @ F.T), 0.8)
-    for seen, exact in zip(
-        planes.by_tokens(law, attention, A, V, 0.8), closed, strict=True
+    closed = lines.gaussian_moments(attention, A, V, 0.0, (m, F @ F.T), 0.8)
+    for moment, exact in zip(
+        planes.moments_by_tokens(law, attention, A, V, 0.8), closed, strict=True
     ):
-        np.testing.assert_allclose(seen, exact, atol=1e-7)
+        np.testing.assert_allclose(moment, exact, atol=1e-7)
 
 
-def test_waves_whose_rounding_is_lifted_know_no_moments() -> None:
-    """Their mean came out elsewhere, and was held against a bar."""
+def test_unstable_spectral_references_give_nan() -> None:
+    """A wrong reference mean was once compared with an error bar."""
     random = np.random.default_rng([20261122, 6, 12])
     _, covariance = problem_on_line(LINES[6], random).exact()
     assert np.isnan(covariance).all()
@@ -50,28 +50,32 @@ def test_laws_in_the_plane_have_the_moments_of_their_densities(kind: str) -> Non
 
 
 @pytest.mark.slow
-def test_bars_cover_flows_that_are_known_otherwise() -> None:
+def test_error_bars_cover_flows_with_known_moments() -> None:
     """Densities of every shape under softmax, on an odd number of cells."""
     kind = Family("softmax", "affine", 201)
-    rows = [row for i in range(6) if (row := measured(kind, i)) is not None]
+    rows = [row for i in range(6) if (row := measure(kind, i)) is not None]
     assert len(rows) >= 4
     assert all(row.is_covered for row in rows), rows
     assert sum(row.is_resolved for row in rows) >= len(rows) / 2
 
 
 @pytest.mark.slow
-def test_bars_cover_99_of_100_flows_of_every_kind() -> None:
+def test_error_bars_cover_99_of_100_flows_of_every_kind() -> None:
     """At least 300, in every box, with and without noise: see docs/numerics.md."""
     rows = [
         row
         for i, kind in enumerate(FAMILIES)
         for k in range(kind.count)
-        if (row := measured(kind, i, k)) is not None
+        if (row := measure(kind, i, k)) is not None
     ]
     assert len(rows) >= 300
-    missed = [row for row in rows if not row.is_covered]
-    assert len(missed) <= 0.01 * len(rows), missed
-    resolved = [row for row in rows if row.is_resolved]
-    assert max(max(row.errors) for row in resolved) <= 0.1
-    ratios = [row.doubts[0] / row.errors[0] for row in rows if row.errors[0] > SEEN]
+    misses = [row for row in rows if not row.is_covered]
+    assert len(misses) <= 0.01 * len(rows), misses
+    resolved_rows = [row for row in rows if row.is_resolved]
+    assert max(max(row.errors) for row in resolved_rows) <= 0.1
+    ratios = [
+        row.estimates[0] / row.errors[0]
+        for row in rows
+        if row.errors[0] > SMALLEST_ERROR
+    ]
     assert np.median(ratios) < 30

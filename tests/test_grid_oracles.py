@@ -1,4 +1,4 @@
-"""Flows on a line against closed forms, characteristics and their own doubts."""
+"""Flows on a line against closed forms, characteristics and error estimates."""
 
 import functools
 
@@ -45,26 +45,26 @@ def run(
     name: str, A: float, box: AbstractBox, reach: float, t: float
 ) -> Trajectory[Grid]:
     """N(0, 1) on 400 cells; runs of one attention and box share a compilation."""
-    one = np.eye(1)
-    V = -one if name == "contracting" else one
-    attention = meanfield.attentions[VARIANT.get(name, name)](A * one, one, V)
+    identity = np.eye(1)
+    V = -identity if name == "contracting" else identity
+    attention = meanfield.attentions[VARIANT.get(name, name)](A * identity, identity, V)
     start = line(normal(), even_edges(-reach, reach, 400), box=box)
     return flow(attention, start, np.array([0, t / 2, t]))
 
 
-FIXED, MOVING = FixedBox(), AffineBox()
+FIXED_BOX, MOVING_BOX = FixedBox(), AffineBox()
 CASES = [
-    ("softmax", -1.0, FIXED, 6.0, 1.0, 1e-4),
-    pytest.param("softmax", -1.0, MOVING, 6.0, 1.0, 1e-4, marks=pytest.mark.slow),
-    ("contracting", 1.0, MOVING, 8.0, 100.0, 1e-3),  # σ falls to a fourteenth
-    pytest.param("softmax", 1.0, FIXED, 20.0, 0.2, 1e-3, marks=pytest.mark.slow),
-    ("softmax", 1.0, MOVING, 20.0, 0.2, 1e-3),
-    pytest.param("l2", -1.0, FIXED, 6.0, 1.0, 1e-4, marks=pytest.mark.slow),
-    pytest.param("l2", 1.0, FIXED, 12.0, 1.0, 1e-3, marks=pytest.mark.slow),
-    ("esp", -1.0, FIXED, 6.0, 0.5, 1e-3),
-    pytest.param("esp-soft", -1.0, FIXED, 6.0, 0.5, 1e-3, marks=pytest.mark.slow),
-    pytest.param("sinkhorn", -1.0, MOVING, 6.0, 1.0, 1e-4, marks=pytest.mark.slow),
-    pytest.param("sinkhorn", 1.0, MOVING, 6.0, 1.0, 1e-3, marks=pytest.mark.slow),
+    ("softmax", -1.0, FIXED_BOX, 6.0, 1.0, 1e-4),
+    pytest.param("softmax", -1.0, MOVING_BOX, 6.0, 1.0, 1e-4, marks=pytest.mark.slow),
+    ("contracting", 1.0, MOVING_BOX, 8.0, 100.0, 1e-3),  # σ falls to a fourteenth
+    pytest.param("softmax", 1.0, FIXED_BOX, 20.0, 0.2, 1e-3, marks=pytest.mark.slow),
+    ("softmax", 1.0, MOVING_BOX, 20.0, 0.2, 1e-3),
+    pytest.param("l2", -1.0, FIXED_BOX, 6.0, 1.0, 1e-4, marks=pytest.mark.slow),
+    pytest.param("l2", 1.0, FIXED_BOX, 12.0, 1.0, 1e-3, marks=pytest.mark.slow),
+    ("esp", -1.0, FIXED_BOX, 6.0, 0.5, 1e-3),
+    pytest.param("esp-soft", -1.0, FIXED_BOX, 6.0, 0.5, 1e-3, marks=pytest.mark.slow),
+    pytest.param("sinkhorn", -1.0, MOVING_BOX, 6.0, 1.0, 1e-4, marks=pytest.mark.slow),
+    pytest.param("sinkhorn", 1.0, MOVING_BOX, 6.0, 1.0, 1e-3, marks=pytest.mark.slow),
 ]
 
 
@@ -74,42 +74,43 @@ CASES = [
     "softmax--1.0-box0-6.0-1.0-0.0001",
 )
 @pytest.mark.parametrize(("name", "A", "box", "reach", "t", "tolerance"), CASES)
-def test_the_variance_is_that_of_the_closed_form(
+def test_the_variance_matches_the_closed_form(
     name: str, A: float, box: AbstractBox, reach: float, t: float, tolerance: float
 ) -> None:
-    found = run(name, A, box, reach, t)
-    assert found.status is Status.FINISHED
+    actual = run(name, A, box, reach, t)
+    assert actual.status is Status.FINISHED
     exact = variance(name, A, t)
-    assert abs(float(found.final.covariance[0, 0]) / exact - 1) < tolerance
-    law, edges = normal(np.sqrt(exact)), physical_edges(found.final)
-    gap = np.asarray(found.final.masses) - masses_of(law, edges)
+    assert abs(float(actual.final.covariance[0, 0]) / exact - 1) < tolerance
+    law, edges = normal(np.sqrt(exact)), physical_edges(actual.final)
+    gap = np.asarray(actual.final.masses) - masses_of(law, edges)
     assert np.sum(np.abs(gap)) < tolerance
 
 
 ENDINGS = [
-    # The tilted mean looks beyond the box before a thousandth of anything has left.
+    # The tilted mean leaves the box before a thousandth of the mass does.
     pytest.param(
-        "softmax", 1.0, FIXED, 6.0, 0.6, Status.ESCAPE, marks=pytest.mark.slow
+        "softmax", 1.0, FIXED_BOX, 6.0, 0.6, Status.ESCAPE, marks=pytest.mark.slow
     ),
-    ("softmax", 1.0, MOVING, 6.0, 0.6, Status.ESCAPE),
-    ("l2", 1.0, FIXED, 6.0, 2.0, Status.ESCAPE),
+    ("softmax", 1.0, MOVING_BOX, 6.0, 0.6, Status.ESCAPE),
+    ("l2", 1.0, FIXED_BOX, 6.0, 2.0, Status.ESCAPE),
     pytest.param(  # a Dirac, to its cells
-        *("contracting", 1.0, FIXED, 6.0, 1e3, Status.COLLAPSE), marks=pytest.mark.slow
+        *("contracting", 1.0, FIXED_BOX, 6.0, 1e3, Status.COLLAPSE),
+        marks=pytest.mark.slow,
     ),
 ]
 
 
 @pytest.mark.slow_cases("l2-1.0-box2-6.0-2.0-escape")
 @pytest.mark.parametrize(("name", "A", "box", "reach", "t", "status"), ENDINGS)
-def test_an_end_of_the_grid_has_a_name(
+def test_leaving_the_grid_has_its_own_ending(
     name: str, A: float, box: AbstractBox, reach: float, t: float, status: Status
 ) -> None:
-    found = run(name, A, box, reach, t)
-    assert found.status is status
+    actual = run(name, A, box, reach, t)
+    assert actual.status is status
     assert not status.is_failure
-    end = float(found.stop_time)
-    error = float(found.final.covariance[0, 0]) / variance(name, A, end) - 1
-    if status is Status.ESCAPE:  # it ended before the numbers were wrong
+    end = float(actual.stop_time)
+    error = float(actual.final.covariance[0, 0]) / variance(name, A, end) - 1
+    if status is Status.ESCAPE:  # it ended while the numbers were right
         assert abs(error) < 5e-3
 
 
@@ -117,8 +118,8 @@ def test_an_end_of_the_grid_has_a_name(
 def test_two_bumps_follow_the_characteristics_to_second_order() -> None:
     t, A, gaps = 0.4, 0.5, []
     law = characteristics(two_bumps, A, t)
-    one = np.eye(1)
-    attention = meanfield.attentions["softmax"](A * one, one, one)
+    identity = np.eye(1)
+    attention = meanfield.attentions["softmax"](A * identity, identity, identity)
     for n in (200, 400):
         end = flow(
             attention, line(two_bumps, even_edges(-7, 7, n)), np.array([0, t])
@@ -130,17 +131,19 @@ def test_two_bumps_follow_the_characteristics_to_second_order() -> None:
 
 
 @pytest.mark.slow
-def test_doubts_show_a_tail_that_no_velocity_felt() -> None:
-    one = np.eye(1)
-    attention = meanfield.attentions["softmax"](one, one, one)
-    cut = run("softmax", 1.0, MOVING, 10.0, 0.3)
+def test_error_estimates_include_the_cut_tail() -> None:
+    identity = np.eye(1)
+    attention = meanfield.attentions["softmax"](identity, identity, identity)
+    cut = run("softmax", 1.0, MOVING_BOX, 10.0, 0.3)
     error = abs(float(cut.final.covariance[0, 0]) / variance("softmax", 1.0, 0.3) - 1)
     assert cut.status is Status.FINISHED
     assert error > 1e-3
-    found = error_estimate(attention, cut.start, cut.final, span=(0.0, 0.3))
-    assert error < found.box < 10 * error
-    fine = run("softmax", -1.0, MOVING, 8.0, 1.0)
-    shrinks = meanfield.attentions["softmax"](-one, one, one)
-    calm = error_estimate(shrinks, fine.start, fine.final, span=(0.0, 1.0))
-    assert calm.box < 1e-3
-    assert calm.cells < 1e-3
+    actual = error_estimate(attention, cut.start, cut.final, span=(0.0, 0.3))
+    assert error < actual.box < 10 * error
+    fine = run("softmax", -1.0, MOVING_BOX, 8.0, 1.0)
+    shrinks = meanfield.attentions["softmax"](-identity, identity, identity)
+    estimate_of_shrinking = error_estimate(
+        shrinks, fine.start, fine.final, span=(0.0, 1.0)
+    )
+    assert estimate_of_shrinking.box < 1e-3
+    assert estimate_of_shrinking.cells < 1e-3

@@ -1,4 +1,4 @@
-"""A McKean–Vlasov equation on a grid, against the differences of py-pde."""
+"""A McKean–Vlasov equation on a grid, against finite differences of py-pde."""
 
 import warnings
 from typing import Any
@@ -37,7 +37,7 @@ class NoisyAttention(pde.PDEBase):
         return KAPPA * state.laplace(ends) - flux.gradient(ends)[0]
 
 
-def by_differences(cells: int) -> np.ndarray:
+def solve_by_differences(cells: int) -> np.ndarray:
     grid = pde.CartesianGrid([[-REACH, REACH]], cells)
     start = pde.ScalarField(grid, bumps(grid.cell_coords))
     how = {"solver": "scipy", "method": "LSODA", "rtol": 1e-9, "atol": 1e-12}
@@ -48,17 +48,17 @@ def by_differences(cells: int) -> np.ndarray:
 
 
 @pytest.mark.slow
-def test_noisy_attention_is_that_of_a_library_of_differences() -> None:
-    one = np.eye(1)
-    attention = meanfield.attentions["softmax"](A * one, one, V * one)
+def test_noisy_attention_matches_py_pde() -> None:
+    identity = np.eye(1)
+    attention = meanfield.attentions["softmax"](A * identity, identity, V * identity)
     cells = 100
     grid = Grid.from_function([even_edges(-REACH, REACH, cells)], bumps, box=FixedBox())
-    found = flow(attention, grid, np.array([0.0, T]), noise=Isotropic(KAPPA)).final
-    ours = np.asarray(found.density)
+    actual = flow(attention, grid, np.array([0.0, T]), noise=Isotropic(KAPPA)).final
+    ours = np.asarray(actual.density)
     h = 2 * REACH / cells
-    coarse, fine = by_differences(cells), by_differences(3 * cells)
+    coarse, fine = solve_by_differences(cells), solve_by_differences(3 * cells)
     # On cells a third as wide, the error of second order is a ninth.
     exact = (9 * fine.reshape(-1, 3).mean(axis=1) - coarse) / 8
-    gap = lambda other: float(np.sum(np.abs(ours - other)) * h)
+    gap = lambda density: float(np.sum(np.abs(ours - density)) * h)
     assert gap(exact) < 2e-3
     assert gap(exact) < gap(coarse) / 2

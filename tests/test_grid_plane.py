@@ -25,7 +25,7 @@ QUERIES = np.array([[0.0, 0.0], [1.5, -2.0], [-3.0, 2.5], [0.3, 0.4], [-8.0, 9.0
 
 
 def rough_grid() -> Grid:
-    """Random masses, not a product, on a skew box with cells of no mass."""
+    """Random masses that are no product, on a skewed box with some empty cells."""
     rng = np.random.default_rng(5)
     edges = [graded_edges(-2, 3, 14), even_edges(-1.5, 2.0, 17)]
     mu = Grid.from_density(edges, np.ones((14, 17)))
@@ -37,7 +37,7 @@ def rough_grid() -> Grid:
 
 
 def separably(mu: Grid) -> Points:
-    """Points of a small grid, summed as those of a large one."""
+    """Points of a small grid, with the separable sums of a large one."""
     first, second = ((e[1:] + e[:-1]) / 2 for e in mu.edges)
     middles = first, second
     reduction = Separable(mu.state.origin, mu.state.axes, middles)
@@ -54,7 +54,7 @@ SCORES = {
 
 @pytest.mark.slow_cases("dot")
 @pytest.mark.parametrize("name", SCORES)
-def test_separable_sums_are_those_of_every_pair(name: str) -> None:
+def test_separable_sums_match_every_pair(name: str) -> None:
     mu, score = rough_grid(), SCORES[name]
     tokens = mu.points()
     x, y, w = (np.asarray(a) for a in (QUERIES, tokens.tokens.x, tokens.weights))
@@ -72,11 +72,13 @@ def test_separable_sums_have_the_derivative_of_their_definition() -> None:
     r"""$\nabla_x \log\int e^{x\cdot y}\,d\mu(y)$ is the tilted mean, at many tokens."""
     bump = lambda x: np.exp(-np.sum((x - 0.3) ** 2, axis=1) / 2) / (2 * np.pi)
     points = separably(Grid.from_function([even_edges(-4.3, 4.1, 56)] * 2, bump))
-    one, y = jnp.eye(2), np.asarray(points.tokens.x)
+    identity, y = jnp.eye(2), np.asarray(points.tokens.x)
     x = y[::9]
     weights = np.exp(x @ y.T) * np.asarray(points.weights)
     mean = weights @ y / weights.sum(axis=1, keepdims=True)
-    total = lambda x: jnp.sum(points.log_integral(Dot(one, one, 1.0), Tokens(x)))
+    total = lambda x: jnp.sum(
+        points.log_integral(Dot(identity, identity, 1.0), Tokens(x))
+    )
     assert_close(jax.jit(jax.grad(total))(jnp.asarray(x)), mean, ulps=4000)
 
 
@@ -115,19 +117,19 @@ def test_a_plane_gaussian_keeps_to_its_closed_form() -> None:
     assert float(jnp.min(run.final.masses)) >= 0
 
 
-def test_velocities_at_nodes_are_those_at_faces() -> None:
+def test_velocities_at_nodes_match_those_at_faces() -> None:
     mu = plane_normal(40)
     field = meanfield.attentions["softmax"](Q, K, np.eye(2)).field(0.0, mu)
     probes = EveryFace(), Nodes(12), Nodes(36)
     look = eqx.filter_jit(lambda f: [p.velocities(mu.chart, f) for p in probes])
-    exact, few, many = look(field)
+    exact, coarse, fine = look(field)
     gap = lambda a: max(
         float(jnp.max(jnp.abs(u - v)))
         for u, v in zip(a.faces, exact.faces, strict=True)
     )
-    assert gap(many) < 1e-5
-    assert gap(many) < 20 * float(many.error)
-    assert gap(few) < 20 * float(few.error)  # and it says so itself
+    assert gap(fine) < 1e-5
+    assert gap(fine) < 20 * float(fine.error)
+    assert gap(coarse) < 20 * float(coarse.error)  # and the result reports it
 
 
 def layers() -> Grid:
@@ -139,7 +141,7 @@ def layers() -> Grid:
     )
 
 
-MASKED: dict[str, AbstractDynamics] = {
+MASKED_DYNAMICS: dict[str, AbstractDynamics] = {
     "masked": Attention(
         Masked(Dot(np.eye(1), np.eye(1)), causal),
         meanfield.attentions["softmax"](np.eye(1), np.eye(1), np.eye(1)).coupling,
@@ -149,22 +151,22 @@ MASKED: dict[str, AbstractDynamics] = {
 }
 
 
-@pytest.mark.parametrize("name", MASKED)
-def test_a_layer_sees_itself_and_those_before_it(name: str) -> None:
+@pytest.mark.parametrize("name", MASKED_DYNAMICS)
+def test_a_layer_sees_itself_and_earlier_ones(name: str) -> None:
     mu = layers()
     cells = mu.points()
     x, s = np.asarray(cells.tokens.x)[:, 0], np.asarray(cells.tokens.position)
     w = np.asarray(cells.weights)
     E = np.exp(np.outer(x, x)) * (s[None] <= s[:, None]) * w
     brute = -(E @ x) / E.sum(axis=1)
-    found = MASKED[name].field(0.0, mu)(cells.tokens)
-    assert_close(found[:, 0], brute, ulps=1000)
+    actual = MASKED_DYNAMICS[name].field(0.0, mu)(cells.tokens)
+    assert_close(actual[:, 0], brute, ulps=1000)
 
 
 @pytest.mark.slow
 def test_layers_keep_their_masses() -> None:
     mu = layers()
-    run = flow(MASKED["masked"], mu, np.array([0, 0.3]))
+    run = flow(MASKED_DYNAMICS["masked"], mu, np.array([0, 0.3]))
     assert run.status is Status.FINISHED
     before, after = (np.sum(np.asarray(m.masses), axis=1) for m in (mu, run.final))
     assert np.max(np.abs(after - before)) < 1e-14

@@ -1,4 +1,4 @@
-"""Densities from the command line and from specs: starts, stores, endings, refusals."""
+"""Densities from the command line and from specs: starts, stores, endings, errors."""
 
 import json
 import math
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import Finished
+from conftest import CommandResult
 from scipy.integrate import solve_ivp
 from scipy.special import ndtr
 from scipy.stats import gaussian_kde
@@ -18,7 +18,7 @@ from meanfield.measures import FixedBox, Grid
 from meanfield.spec import parse
 from meanfield.storage import RunStore, export
 
-Command = Callable[..., Finished]
+Command = Callable[..., CommandResult]
 GRID = {"measure": "grid", "A": -1.0, "V": 1.0, "cells": 80}
 LINE = {**GRID, "t": 1.0, "frames": 5, "segment": 2}
 
@@ -32,8 +32,8 @@ RATES = {
 
 def variance(attention: str, a: float, t: float) -> float:
     rate = RATES[attention]
-    solved = solve_ivp(lambda _, s: rate(s[0], a), (0, t), [1.0], rtol=1e-10)
-    return solved.y[0, -1]
+    solution = solve_ivp(lambda _, s: rate(s[0], a), (0, t), [1.0], rtol=1e-10)
+    return solution.y[0, -1]
 
 
 def grid_of(result: runs.Result) -> Grid:
@@ -56,9 +56,9 @@ def line(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.slow
 def test_a_report_has_the_variance_of_the_closed_form(cli: Command) -> None:
     args = ("--measure", "grid", "--attention", "softmax", "--A=-1", "--V", "1")
-    done = cli("simulate", *args, "--cov", "1", "--t", "1", "--frames", "2", "--json")
-    report = json.loads(done.out)
-    assert (done.code, report["ending"], report["cells"]) == (0, "finished", [400])
+    result = cli("simulate", *args, "--cov", "1", "--t", "1", "--frames", "2", "--json")
+    report = json.loads(result.out)
+    assert (result.code, report["ending"], report["cells"]) == (0, "finished", [400])
     assert abs(report["covariance"][0][0] - variance("softmax", -1, 1)) < 1e-4
     assert abs(report["mass"] + report["outflow"] - 1) < 1e-13
     assert report["n"] is None
@@ -94,8 +94,8 @@ def test_a_correlated_gaussian_in_the_plane_follows_its_closed_form() -> None:
 
     exact = solve_ivp(rate, (0, 0.5), start.ravel(), rtol=1e-10).y[:, -1]
     spec = {**GRID, "A": A.tolist(), "cov": start.tolist(), "cells": 48, "t": 0.5}
-    found = covariance(runs.execute(parse({**spec, "frames": 2})))
-    np.testing.assert_allclose(found.ravel(), exact, atol=1e-4)
+    actual = covariance(runs.execute(parse({**spec, "frames": 2})))
+    np.testing.assert_allclose(actual.ravel(), exact, atol=1e-4)
 
 
 def test_a_start_has_the_masses_of_its_law_in_every_cell() -> None:
@@ -110,8 +110,8 @@ def test_a_start_has_the_masses_of_its_law_in_every_cell() -> None:
 
 
 @pytest.mark.slow
-def test_masked_layers_that_start_alike_stay_alike() -> None:
-    """Each prefix then has one law, which moves as it does without a mask."""
+def test_identical_masked_layers_stay_identical() -> None:
+    """Each prefix has the same law, which moves as without a mask."""
     spec = {**GRID, "mask": "causal", "positions": 3, "t": 0.5, "frames": 2}
     grid = grid_of(runs.execute(parse({**spec, "cells": 40})))
     assert grid.position is not None
@@ -150,22 +150,22 @@ def test_exports_have_the_places_of_cells(line: Path, tmp_path: Path) -> None:
     np.testing.assert_array_equal(table["x0"], x.ravel())
 
 
-def test_a_grid_goes_on_from_where_another_ended(line: Path) -> None:
+def test_a_grid_continues_from_a_stored_grid(line: Path) -> None:
     """With its cells; as a Gaussian with its moments; but not as points."""
     keys = {"A": -1.0, "source": str(line), "at": 1.0, "t": 2.0}
     keys |= {"frames": 5, "segment": 2}
-    on = runs.execute(parse({**keys, "measure": "grid"}))
+    result = runs.execute(parse({**keys, "measure": "grid"}))
     closed = runs.execute(parse({**keys, "measure": "gaussian"}))
-    assert covariance(on)[0, 0] == pytest.approx(1 / 5, abs=1e-4)
+    assert covariance(result)[0, 0] == pytest.approx(1 / 5, abs=1e-4)
     assert runs.moments_of(closed.measures[0])[1][0, 0] == pytest.approx(0.2, abs=1e-4)
-    assert on.spec.box == "affine"
-    for wrong, words in [
+    assert result.spec.box == "affine"
+    for bad_key, words in [
         ({"measure": "points"}, "use `measure = grid`"),
         ({"measure": "grid", "cells": 50}, "brings its own cells: leave out `cells`"),
         ({"measure": "grid", "mask": "causal"}, "`mask` must be as it was"),
     ]:
         with pytest.raises(InvalidInputError, match=words):
-            runs.start(parse({**keys, **wrong}))
+            runs.start(parse({**keys, **bad_key}))
 
 
 def test_from_keeps_the_keys_that_the_new_measure_has(cli: Command, line: Path) -> None:
@@ -180,7 +180,7 @@ def test_from_keeps_the_keys_that_the_new_measure_has(cli: Command, line: Path) 
     assert report["covariance"][0][0] == pytest.approx(0.2, abs=1e-4)
 
 
-def test_tokens_of_a_file_become_a_density_and_it_is_said(
+def test_tokens_of_a_file_become_a_density_with_a_note(
     cli: Command, tmp_path: Path, rng: np.random.Generator
 ) -> None:
     x = rng.normal(size=300)
@@ -205,47 +205,47 @@ def test_scotts_bandwidth_counts_effective_tokens(tmp_path: Path) -> None:
 
 
 def test_tokens_in_a_domain_keep_their_spread(tmp_path: Path) -> None:
-    """Kernels are as wide as a share of the deviation, in a box of any unit."""
+    """Kernels are as wide as a fraction of the deviation, in boxes of any unit."""
     x = 3 * np.random.default_rng(1).normal(size=(200, 1))
     np.save(tmp_path / "x.npy", x)
-    given = {"init": f"@{tmp_path}/x.npy", "domain": [-25.0, 25.0], "bandwidth": 0.5}
-    grid = runs.start(parse({**GRID, **given, "cells": 400})).members[0].measure
+    keys = {"init": f"@{tmp_path}/x.npy", "domain": [-25.0, 25.0], "bandwidth": 0.5}
+    grid = runs.start(parse({**GRID, **keys, "cells": 400})).members[0].measure
     assert isinstance(grid, Grid)
     assert float(grid.mean[0]) == pytest.approx(np.mean(x), abs=1e-6)
     assert float(grid.covariance[0, 0]) == pytest.approx(np.var(x), rel=1e-6)
 
 
 @pytest.mark.slow
-def test_a_density_that_goes_on_keeps_the_motion_of_its_box(tmp_path: Path) -> None:
-    """A domain stands still, and so it does in the run that starts from there."""
+def test_a_continued_density_keeps_the_motion_of_its_box(tmp_path: Path) -> None:
+    """A domain stays fixed, also in the run that continues."""
     first = {**GRID, "cells": 40, "domain": [-6.0, 6.0], "t": 0.1, "frames": 2}
     runs.execute(parse(first), out=tmp_path / "line")
     goes_on = {"measure": "grid", "source": str(tmp_path / "line"), "at": 0.1}
     run = runs.start(parse({**goes_on, "A": -1.0, "t": 0.2}))
-    own = run.members[0].measure
-    assert isinstance(own, Grid)
-    assert isinstance(own.box, FixedBox)
+    start = run.members[0].measure
+    assert isinstance(start, Grid)
+    assert isinstance(start.box, FixedBox)
     assert run.spec.box == "fixed"
 
 
 def test_a_stretched_law_is_in_the_middle_of_its_box() -> None:
-    """The mean of the mixture itself is stretched with it, as its tokens are."""
-    given = {"init": "mixture", "cov": 9.0, "mean": 2.0, "V": 1.0, "A": 1.0}
-    tokens = runs.member(parse({**given, "n": 40_000})).measure
+    """The mean of the mixture is scaled with it, as its tokens are."""
+    keys = {"init": "mixture", "cov": 9.0, "mean": 2.0, "V": 1.0, "A": 1.0}
+    tokens = runs.member(parse({**keys, "n": 40_000})).measure
     middle = float(np.mean(np.asarray(tokens.coordinates)))
-    own = runs.member(parse({**given, "measure": "grid"})).measure
-    assert isinstance(own, Grid)
+    start = runs.member(parse({**keys, "measure": "grid"})).measure
+    assert isinstance(start, Grid)
     # Tokens err by 3 · 0.25 / √40000: components have equally many.
-    assert float(own.state.origin[0]) == pytest.approx(middle, abs=0.02)
-    assert float(own.mean[0]) == pytest.approx(middle, abs=0.02)
-    beside = runs.sides(parse({**given, "n": 100}), ("points", "gaussian")).members[1]
+    assert float(start.state.origin[0]) == pytest.approx(middle, abs=0.02)
+    assert float(start.mean[0]) == pytest.approx(middle, abs=0.02)
+    beside = runs.sides(parse({**keys, "n": 100}), ("points", "gaussian")).members[1]
     assert np.ravel(beside.spec.mean)[0] == pytest.approx(middle, abs=0.02)
 
 
-def test_tokens_are_blurred_as_by_scipy(
+def test_kernel_density_estimate_matches_scipy(
     tmp_path: Path, rng: np.random.Generator
 ) -> None:
-    """Its kernel density of the tokens, drawn in so that moments are kept."""
+    """SciPy's kernel density of the tokens, shrunk to keep the moments."""
     x = rng.normal(size=(300, 2)) @ [[1.0, 0.4], [0.0, 0.5]]
     weights = rng.uniform(size=300)
     np.save(tmp_path / "x.npy", x)
@@ -254,18 +254,18 @@ def test_tokens_are_blurred_as_by_scipy(
     grid = runs.start(parse(spec)).members[0].measure
     assert isinstance(grid, Grid)
     mean = np.average(x, axis=0, weights=weights)
-    own = np.cov(x.T, aweights=weights, bias=True)
-    np.testing.assert_allclose(np.asarray(grid.covariance), own, atol=1e-4)
-    drawn = mean + (x - mean) / np.sqrt(1 + 0.3**2)
-    ratio = np.linalg.det(own) / np.linalg.det(np.cov(x.T, aweights=weights))
-    kernel = gaussian_kde(drawn.T, 0.3 * ratio**0.25, weights)
+    covariance = np.cov(x.T, aweights=weights, bias=True)
+    np.testing.assert_allclose(np.asarray(grid.covariance), covariance, atol=1e-4)
+    centres = mean + (x - mean) / np.sqrt(1 + 0.3**2)
+    ratio = np.linalg.det(covariance) / np.linalg.det(np.cov(x.T, aweights=weights))
+    kernel = gaussian_kde(centres.T, 0.3 * ratio**0.25, weights)
     middles = [(np.asarray(e)[1:] + np.asarray(e)[:-1]) / 2 for e in grid.edges]
     xi = np.stack(np.meshgrid(*middles, indexing="ij"), axis=-1).reshape(-1, 2)
     places = np.asarray(grid.state.origin) + xi @ np.asarray(grid.state.axes).T
-    found, exact = np.asarray(grid.density).ravel(), kernel(places.T)
+    actual, exact = np.asarray(grid.density).ravel(), kernel(places.T)
     # An average over a cell is the value at its middle to second order.
-    assert np.max(np.abs(found - exact)) < 0.2 * np.max(exact)
-    assert np.sum(np.abs(found - exact)) < 0.05 * np.sum(exact)
+    assert np.max(np.abs(actual - exact)) < 0.2 * np.max(exact)
+    assert np.sum(np.abs(actual - exact)) < 0.05 * np.sum(exact)
 
 
 ENDINGS = {
@@ -278,13 +278,13 @@ ENDINGS = {
 @pytest.mark.parametrize("name", list(ENDINGS))
 def test_collapse_and_escape_are_results_with_a_reason(cli: Command, name: str) -> None:
     args = ("--measure=grid", "--cells=80", "--frames=5", "--segment=2", "--out=run")
-    done = cli("simulate", *args, *ENDINGS[name], "--json")
-    report = json.loads(done.out)
-    assert (done.code, report["ending"]) == (0, name)
+    result = cli("simulate", *args, *ENDINGS[name], "--json")
+    report = json.loads(result.out)
+    assert (result.code, report["ending"]) == (0, name)
     assert report["t"] < 5
-    stored = json.loads(cli("show", "run", "--json").out)
-    assert (stored["ending"], stored["t"]) == (name, report["t"])
-    assert stored["spec"]["box"] == "fixed"
+    record = json.loads(cli("show", "run", "--json").out)
+    assert (record["ending"], record["t"]) == (name, report["t"])
+    assert record["spec"]["box"] == "fixed"
 
 
 def test_a_plan_is_printed_without_a_step(cli: Command) -> None:
@@ -297,7 +297,7 @@ def test_a_plan_is_printed_without_a_step(cli: Command) -> None:
         runs.start(parse({"measure": "grid", "cells": 10**9}))
 
 
-def test_draws_share_their_cells_and_differ_in_their_laws(tmp_path: Path) -> None:
+def test_draws_share_cells_and_differ_in_laws(tmp_path: Path) -> None:
     spec = {**LINE, "init": "mixture", "draws": 2, "A": "normal"}
     result = runs.execute(parse(spec), out=tmp_path / "run")
     data = runs.dataset(tmp_path / "run")
@@ -313,13 +313,13 @@ def covariance_of(mu: object) -> float:
 
 
 @pytest.mark.slow
-def test_a_sweep_of_densities_tells_endings_and_variances(
+def test_a_sweep_of_densities_reports_endings_and_variances(
     cli: Command, tmp_path: Path
 ) -> None:
     args = ("--measure=grid", "--cells=80", "--t=1", "--frames=5", "--domain=-6,6")
     args += ("--segment=2",)
-    done = cli("sweep", *args, "--over", "A=-1|-0.5|1", "--out", "sweep", "--json")
-    assert done.code == 0, done.err
+    result = cli("sweep", *args, "--over", "A=-1|-0.5|1", "--out", "sweep", "--json")
+    assert result.code == 0, result.err
     table = (tmp_path / "sweep" / "table.csv").read_text().splitlines()
     rows = [
         dict(zip(table[0].split(","), r.split(","), strict=True)) for r in table[1:]

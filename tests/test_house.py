@@ -1,9 +1,9 @@
-"""No number of the table grows, each is on its page, and the counts can count."""
+"""No count of the table grows, each is on its page, and the counts are right."""
 
 from pathlib import Path
 
 import pytest
-from house import PAGE, ROOT, Row, lowered, maxima, table
+from house import PAGE, ROOT, Row, lower_maxima, maxima, table
 from house_rows import (
     copies,
     imports,
@@ -118,7 +118,7 @@ const c = `x`;
 
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
-    """A small house, with one of everything that is counted."""
+    """A small checkout, with one example of each count."""
     files = {
         "spec/_model.py": SPEC,
         "spec/_times.py": TIMES,
@@ -152,29 +152,30 @@ def test_every_row_is_on_the_page(rows: dict[str, Row]):
 
 
 @pytest.mark.parametrize("title", MAXIMA)
-def test_no_number_grows_and_the_page_follows_those_that_fall(
-    rows: dict[str, Row], title: str
-):
-    number, most = rows[title].number, MAXIMA[title]
-    assert number <= most, "\n".join(rows[title].places)
-    assert number >= 0.99 * most, "lower it: `python tests/house.py --write`"
+def test_no_number_of_the_table_grows(rows: dict[str, Row], title: str):
+    number, maximum = rows[title].number, MAXIMA[title]
+    assert number <= maximum, "\n".join(rows[title].places)
+    assert number >= 0.99 * maximum, "lower it: `python tests/house.py --write`"
 
 
 def test_maxima_are_read_and_only_lowered():
     page = "| a | 1 → 2 | 3 | 1 400 | – |\n| b | – | 5 | 6 | 7 |\ntext | 1\n"
     assert maxima(page) == {"a": 1400, "b": 6}
     rows = [Row("a", 1200, None), Row("b", 8, None)]
-    assert lowered(page, rows) == page.replace("1 400", "1 200")
+    assert lower_maxima(page, rows) == page.replace("1 400", "1 200")
 
 
 def test_questions_are_counted_outside_measures(tree: Path):
-    by_class, by_name = questions.by_class(tree), questions.by_name(tree)
+    by_class, by_name = (
+        questions.questions_by_class(tree),
+        questions.questions_by_name(tree),
+    )
     assert [place.split(":")[1] for place in by_class] == ["2", "2", "5"]
     assert [place.split(":")[1] for place in by_name] == ["7", "7"]
-    assert len(questions.above_flows(by_class)) == 3
+    assert len(questions.questions_above_flows(by_class)) == 3
 
 
-def test_lists_of_keys_are_told_from_rows_specs_and_pairs(tree: Path):
+def test_lists_of_keys_are_counted_without_rows_specs_and_pairs(tree: Path):
     assert questions.keys(tree) == {"A", "Q", "t"}
     places = questions.lists_of_keys(tree)
     assert [place.split(":")[1] for place in places] == ["2", "3"]
@@ -184,7 +185,7 @@ def test_lists_of_endings_are_the_class_tuples_and_tables(tree: Path):
     assert len(questions.lists_of_endings(tree)) == 3
 
 
-def test_alternations_are_told_from_other_loops(tree: Path):
+def test_sinkhorn_loops_are_counted_and_other_loops_are_not(tree: Path):
     places = statements.alternations(tree, "meanfield")
     assert [place.split(":")[1] for place in places] == ["2", "5", "8"]
     assert [p.split(": ")[1] for p in statements.tuples(tree)] == ["Start"]
@@ -195,31 +196,31 @@ def test_lines_of_code_leave_out_blanks_comments_and_docstrings(tree: Path):
     text = f'"""Title."""\n\nimport a\n# Why.\n{LONG}'
     (tree / "other" / "file.py").write_text(text, encoding="utf-8")
     assert sizes.lines(tree, "other") == 5
-    assert not sizes.functions(tree, "other", most=4)
-    assert sizes.functions(tree, "other", most=3)
-    assert len(sizes.modules(tree, "other", most=12)) == 1
-    assert not sizes.modules(tree, "other", most=13)
-    assert sizes.folders(tree, most=1) == ["meanfield/spec: 2", "meanfield: 2"]
+    assert not sizes.functions(tree, "other", limit=4)
+    assert sizes.functions(tree, "other", limit=3)
+    assert len(sizes.modules(tree, "other", limit=12)) == 1
+    assert not sizes.modules(tree, "other", limit=13)
+    assert sizes.folders(tree, limit=1) == ["meanfield/spec: 2", "meanfield: 2"]
     (tree / "meanfield" / "page.js").write_text(SCRIPT, encoding="utf-8")
     assert sizes.javascript(tree) == 2
 
 
 def test_names_are_counted_where_they_are_bound(tree: Path):
     names = {"found": 1, "own": 1, "moved": 1}
-    assert words.variables(tree, "meanfield/words") == names
-    assert words.functions(tree, "meanfield/words") == {"told": 1}
-    assert words.prepositions(tree, "meanfield/words") == {"of": 1}
-    assert words.replaced(tree, "meanfield/words") == {"told": 2}
+    assert words.variable_names(tree, "meanfield/words") == names
+    assert words.function_names(tree, "meanfield/words") == {"told": 1}
+    assert words.leading_prepositions(tree, "meanfield/words") == {"of": 1}
+    assert words.replaced_words(tree, "meanfield/words") == {"told": 2}
 
 
-def test_small_pieces_are_told_from_those_with_a_reason(tmp_path: Path):
+def test_small_modules_and_helpers_are_counted(tmp_path: Path):
     plant(tmp_path, {"small.py": SMALL, "__init__.py": "", "forty.py": "x = 1\n" * 40})
     assert pieces.files(tmp_path) == [f"meanfield/small.py: {SMALL.count(chr(10))}"]
     assert [place.split(": ")[1] for place in pieces.helpers(tmp_path)] == ["_plain"]
     assert len(pieces.lambdas(tmp_path)) == 1
 
 
-def test_whole_specs_are_known_by_name_or_type(tmp_path: Path):
+def test_functions_taking_a_whole_spec_are_counted(tmp_path: Path):
     plant(tmp_path, {"taking.py": TAKING})
     takers = pieces.takers(tmp_path)
     assert [place.split(": ")[1] for place in takers] == ["tokens", "cells"]
@@ -248,5 +249,5 @@ def test_stores_cones_and_packages_are_counted_by_name(tmp_path: Path):
     assert len(copies.dependencies(tmp_path)) == 2
 
 
-def test_a_way_returns_to_folders_that_it_has_left():
+def test_a_call_path_counts_returns_to_folders():
     assert walk.returns(["a", "a", "b", "a", "c", "c", "b"]) == ["a", "b"]

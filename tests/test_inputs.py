@@ -1,4 +1,4 @@
-"""Values, files and names that nobody means: one clear line, at once."""
+"""Odd values, files and names: one clear line, at once."""
 
 import os
 import subprocess
@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from conftest import Finished
+from conftest import CommandResult
 
 from meanfield import runs
 from meanfield.endings import Status
@@ -17,7 +17,7 @@ from meanfield.runs import Result
 from meanfield.runs.records._endings import Outcome
 from meanfield.spec import parse
 
-Command = Callable[..., Finished]
+Command = Callable[..., CommandResult]
 
 DEEP = "[" * 5000 + "1" + "]" * 5000
 DIGITS = "9" * 10_000
@@ -54,30 +54,28 @@ FILES = {
 }
 
 
-def assert_one_line(done: Finished, *codes: int) -> None:
-    assert done.code in codes, done.err
-    assert done.out == ""
-    assert done.err.startswith("meanfield: ")
-    assert done.err.count("\n") == 1
-    assert len(done.err) < 1500
-    assert "internal" not in done.err
+def assert_one_line(result: CommandResult, *codes: int) -> None:
+    assert result.code in codes, result.err
+    assert result.out == ""
+    assert result.err.startswith("meanfield: ")
+    assert result.err.count("\n") == 1
+    assert len(result.err) < 1500
+    assert "internal" not in result.err
 
 
 @pytest.mark.parametrize("name", list(VALUES))
-def test_a_value_that_nothing_can_hold_is_a_usage_error(
-    cli: Command, name: str
-) -> None:
+def test_an_unrepresentable_value_is_a_usage_error(cli: Command, name: str) -> None:
     assert_one_line(cli(*VALUES[name]), 2)
 
 
 @pytest.mark.parametrize("name", list(FILES))
-def test_a_file_of_such_values_is_refused_in_seconds(
+def test_a_file_of_unrepresentable_values_is_rejected_in_seconds(
     cli: Command, tmp_path: Path, name: str
 ) -> None:
     (tmp_path / "spec.toml").write_text(FILES[name])
     begin = time.process_time()
     assert_one_line(cli("simulate", "spec.toml", "--dry-run"), 2, 3)
-    assert time.process_time() - begin < 10  # of the processor, whatever else runs
+    assert time.process_time() - begin < 10  # processor seconds
 
 
 @pytest.mark.parametrize(
@@ -100,31 +98,27 @@ def test_a_file_of_such_values_is_refused_in_seconds(
     ],
     ids=" ".join,
 )
-def test_a_name_longer_than_names_can_be_is_said(
+def test_a_too_long_file_name_is_reported(
     cli: Command, command: tuple[str, ...]
 ) -> None:
-    done = cli(*command)
-    assert_one_line(done, 3, 4)
-    assert NAME[:50] in done.err
+    result = cli(*command)
+    assert_one_line(result, 3, 4)
+    assert NAME[:50] in result.err
 
 
-def test_a_report_that_is_nested_without_end_is_no_report(
-    cli: Command, tmp_path: Path
-) -> None:
+def test_a_deeply_nested_report_is_rejected(cli: Command, tmp_path: Path) -> None:
     for text in (DEEP, DIGITS, '{"a":' * 5000 + "1" + "}" * 5000):
         (tmp_path / "report.json").write_text(text)
         assert_one_line(cli("verify", "--replay", "report.json"), 3)
 
 
 def bytes_read() -> int:
-    """How many this process has read in its life, as Linux counts them."""
+    """The number of bytes that this process has read, as Linux counts them."""
     counts = Path("/proc/self/io").read_text().split()
     return int(counts[counts.index("rchar:") + 1])
 
 
-def test_a_file_without_end_is_not_read_to_its_end(
-    cli: Command, tmp_path: Path
-) -> None:
+def test_an_endless_file_is_not_read_whole(cli: Command, tmp_path: Path) -> None:
     with (tmp_path / "long.txt").open("wb") as file:
         file.truncate(length := 200_000_000)  # no block of it is written
     cli("simulate", "none.toml")  # imports are read, too
@@ -155,74 +149,74 @@ def shell(line: str, **variables: str) -> subprocess.CompletedProcess[str]:
         ("meanfield simulate --n 0 2> /dev/full", 2, ""),
     ],
 )
-def test_a_stream_that_takes_nothing_ends_with_a_line(
+def test_a_closed_output_stream_ends_with_one_line(
     line: str, code: int, words: str
 ) -> None:
-    done = shell(line)
-    assert done.returncode == code, done.stderr
-    assert words in done.stderr
-    assert done.stderr.count("\n") <= 1
+    result = shell(line)
+    assert result.returncode == code, result.stderr
+    assert words in result.stderr
+    assert result.stderr.count("\n") <= 1
 
 
 @pytest.mark.slow
-def test_a_stream_that_takes_few_letters_gets_the_others_spelled() -> None:
+def test_an_ascii_stream_gets_escaped_characters() -> None:
     ascii_ = {"PYTHONIOENCODING": "ascii"}
-    done = shell("meanfield list panels; meanfield list panels --json", **ascii_)
-    assert (done.returncode, done.stderr) == (0, "")
-    done.stdout.encode("ascii")
+    result = shell("meanfield list panels; meanfield list panels --json", **ascii_)
+    assert (result.returncode, result.stderr) == (0, "")
+    result.stdout.encode("ascii")
 
 
-def test_a_working_folder_that_is_gone_is_said(tmp_path: Path) -> None:
+def test_a_deleted_working_folder_is_reported(tmp_path: Path) -> None:
     (tmp_path / "gone").mkdir()
-    done = shell(f"cd {tmp_path}/gone && rmdir . ../gone; meanfield simulate --n 3")
-    assert done.returncode == 3
-    assert done.stderr.splitlines()[-1].startswith(
+    result = shell(f"cd {tmp_path}/gone && rmdir . ../gone; meanfield simulate --n 3")
+    assert result.returncode == 3
+    assert result.stderr.splitlines()[-1].startswith(
         "meanfield: The working folder was deleted"
     )
 
 
 @pytest.mark.parametrize("flag", ["-v", "-d"])
-def test_a_limit_below_what_the_compiler_takes_is_said_at_once(flag: str) -> None:
-    """It hangs at 1.5 GB, deaf to SIGTERM, and aborts at 1.8 GB."""
+def test_a_too_low_memory_limit_is_reported_at_once(flag: str) -> None:
+    """XLA hangs at 1.5 GB and ignores SIGTERM, and aborts at 1.8 GB."""
     run = f'ulimit {flag} 1500000; exec "$0" -m meanfield simulate --measure gaussian'
-    done = subprocess.run(
+    result = subprocess.run(
         ["bash", "-c", run, sys.executable],
         capture_output=True,
         text=True,
         check=False,
         timeout=60,
     )
-    assert (done.returncode, done.stderr.count("\n")) == (4, 1)
-    assert f"the shell allows 1.5 GB; set `ulimit {flag} unlimited`" in done.stderr
+    assert (result.returncode, result.stderr.count("\n")) == (4, 1)
+    assert f"the shell allows 1.5 GB; set `ulimit {flag} unlimited`" in result.stderr
 
 
-def test_a_device_that_is_not_there_is_said() -> None:
-    done = shell("meanfield simulate --n 3 --dry-run", JAX_PLATFORMS="nothing")
-    assert done.returncode == 4
-    assert "JAX_PLATFORMS=nothing" in done.stderr.splitlines()[-1]
-    assert "Traceback" not in done.stderr
+def test_a_missing_device_is_reported() -> None:
+    result = shell("meanfield simulate --n 3 --dry-run", JAX_PLATFORMS="nothing")
+    assert result.returncode == 4
+    assert "JAX_PLATFORMS=nothing" in result.stderr.splitlines()[-1]
+    assert "Traceback" not in result.stderr
 
 
 @pytest.mark.parametrize("solver", ["tsit5", "kvaerno5"])
-def test_advice_on_spent_steps_is_what_was_not_done(solver: str) -> None:
+def test_advice_on_exhausted_steps_is_not_yet_followed(solver: str) -> None:
     spec = parse({"measure": "gaussian", "solver": solver})
     end = Gaussian.from_moments([0.0], [[1.0]])
     outcomes = (Outcome(Status.MAX_STEPS, 0.5, n_accepted=spec.max_steps),)
-    said = runs.reason(Result(spec, (end,), outcomes, None, 0.0, {}))
-    assert ("kvaerno5" in said) == (solver != "kvaerno5")
-    assert ("raise `max_steps`" in said) == (solver == "kvaerno5")
+    reason = runs.reason(Result(spec, (end,), outcomes, None, 0.0, {}))
+    assert ("kvaerno5" in reason) == (solver != "kvaerno5")
+    assert ("raise `max_steps`" in reason) == (solver == "kvaerno5")
 
 
 @pytest.mark.parametrize(
     ("precision", "advice"), [("single", "--precision double"), ("double", "`rtol`")]
 )
-def test_steps_that_shrank_are_not_asked_to_be_more(
+def test_shrinking_steps_are_not_advised_to_increase(
     precision: str, advice: str
 ) -> None:
     spec = parse({"measure": "gaussian", "precision": precision})
     outcomes = (Outcome(Status.MAX_STEPS, 0.5, n_accepted=40, n_rejected=9),)
     end = Gaussian.from_moments([0.0], [[1.0]])
-    said = runs.reason(Result(spec, (end,), outcomes, None, 0.0, {}))
-    assert advice in said
-    assert "max_steps" not in said
-    assert "kvaerno5" not in said
+    reason = runs.reason(Result(spec, (end,), outcomes, None, 0.0, {}))
+    assert advice in reason
+    assert "max_steps" not in reason
+    assert "kvaerno5" not in reason

@@ -46,7 +46,7 @@ class Barenblatt:
         self.C = self._moment(0) ** (-1 / (1 / (m - 1) + d / 2))
 
     def _moment(self, p: int) -> float:
-        """Of |x|^p at t = 1, by the beta integral over the radius."""
+        """The moment of |x|^p at t = 1, by the beta integral over the radius."""
         m, d, a = self.m, self.d, abs(self.k) / self.C
         sphere = 2 if d == 1 else 2 * np.pi
         q, e = (d + p) / 2, 1 / (m - 1)
@@ -57,7 +57,7 @@ class Barenblatt:
     def second(self) -> float:
         return self._moment(2)
 
-    def at(self, t: float) -> Density:
+    def density_at(self, t: float) -> Density:
         def density(x: np.ndarray) -> np.ndarray:
             squares = np.sum(x**2, axis=1) * t ** (-2 * self.beta)
             inner = np.maximum(self.C - self.k * squares, 0)
@@ -66,26 +66,26 @@ class Barenblatt:
         return density
 
 
-def stepped(energy: AbstractEnergy, mu: Grid, time: float) -> Grid:
-    """The semi-discrete flow by Heun's steps, as short as the start's rate asks for."""
+def integrate_heun(energy: AbstractEnergy, mu: Grid, time: float) -> Grid:
+    """The semi-discrete flow by Heun's steps, as short as the initial rate requires."""
 
     def rate(y: GridState) -> GridState:
-        at = mu.replace_coordinates(y)
-        return at.transport(GradientFlow(energy).field(0.0, at))
+        state = mu.replace_coordinates(y)
+        return state.transport(GradientFlow(energy).field(0.0, state))
 
     @jax.jit
-    def moved(y: GridState, dt: float, count: int) -> GridState:
+    def advance(y: GridState, dt: float, count: int) -> GridState:
         euler = lambda y: jax.tree.map(lambda a, b: a + dt * b, y, rate(y))
         mean = lambda a, b: (a + b) / 2
         heun = lambda _, y: jax.tree.map(mean, y, euler(euler(y)))
         return jax.lax.fori_loop(0, count, heun, y)
 
     count = int(np.ceil(1.25 * time * float(rate(mu.state).courant)))
-    return mu.replace_coordinates(moved(mu.state, time / count, count))
+    return mu.replace_coordinates(advance(mu.state, time / count, count))
 
 
 def l1(mu: Grid, density: Density) -> float:
-    """The mass that lies elsewhere: cell averages against Gauss quadrature in each."""
+    """The L1 distance: cell averages against Gauss quadrature in each cell."""
     sizes = [np.diff(np.asarray(e)) for e in mu.edges]
     volume = sizes[0] if len(sizes) == 1 else np.multiply.outer(*sizes)
     exact = averages(density, [np.asarray(e) for e in mu.edges])
@@ -97,13 +97,13 @@ def orders(errors: list[float]) -> np.ndarray:
 
 
 @pytest.mark.parametrize("m", [2.0, 0.7])
-def test_the_reference_has_mass_one_and_its_second_moment(m: float) -> None:
-    known = Barenblatt(m, 1)
-    rho = lambda x: float(known.at(1.0)(np.array([[x]]))[0])
-    ends = np.sqrt(known.C / known.k) if m > 1 else np.inf
+def test_barenblatt_reference_has_its_mass_and_second_moment(m: float) -> None:
+    reference = Barenblatt(m, 1)
+    rho = lambda x: float(reference.density_at(1.0)(np.array([[x]]))[0])
+    ends = np.sqrt(reference.C / reference.k) if m > 1 else np.inf
     mass = quad(rho, -ends, ends)[0]
     second = quad(lambda x: x**2 * rho(x), -ends, ends)[0]
-    np.testing.assert_allclose([mass, second], [1, known.second], rtol=1e-7)
+    np.testing.assert_allclose([mass, second], [1, reference.second], rtol=1e-7)
 
 
 @pytest.mark.slow_cases("2.0-3.0-1.4")
@@ -115,30 +115,34 @@ def test_the_reference_has_mass_one_and_its_second_moment(m: float) -> None:
         (0.8, 14.0, 1.8),
     ],
 )
-def test_barenblatts_solution_is_followed(m: float, half: float, least: float) -> None:
-    known, span, errors = Barenblatt(m, 1), (1.0, 1.5), []
+def test_grids_follow_barenblatts_solution(m: float, half: float, least: float) -> None:
+    reference, span, errors = Barenblatt(m, 1), (1.0, 1.5), []
     for cells in (48, 96, 192):
         axis = even_edges(-half, half, cells)
-        start = Grid.from_function([axis], known.at(span[0]), box=FixedBox())
-        end = stepped(InternalEnergy(m), start, span[1] - span[0])
+        start = Grid.from_function(
+            [axis], reference.density_at(span[0]), box=FixedBox()
+        )
+        end = integrate_heun(InternalEnergy(m), start, span[1] - span[0])
         assert abs(float(end.mass + end.outflow) - 1) < 1e-13
-        errors.append(l1(end, known.at(span[1])))
+        errors.append(l1(end, reference.density_at(span[1])))
     assert np.all(orders(errors) > least), (errors, orders(errors))
     assert errors[-1] < 2e-3
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("m", [2.0, 0.8])
-def test_barenblatts_solution_is_followed_in_the_plane(m: float) -> None:
-    known, errors = Barenblatt(m, 2), []
+def test_plane_grids_follow_barenblatts_solution(m: float) -> None:
+    reference, errors = Barenblatt(m, 2), []
     half = 2.5 if m > 1 else 9.0
     for cells in (16, 32):
         axis = even_edges(-half, half, cells)
         start = Grid.from_density(
-            [axis, axis], averages(known.at(1.0), [axis, axis]), box=FixedBox()
+            [axis, axis],
+            averages(reference.density_at(1.0), [axis, axis]),
+            box=FixedBox(),
         )
-        end = stepped(InternalEnergy(m), start, 0.2)
-        errors.append(l1(end, known.at(1.2)))
+        end = integrate_heun(InternalEnergy(m), start, 0.2)
+        errors.append(l1(end, reference.density_at(1.2)))
     assert orders(errors)[0] > 1.3, errors
     assert errors[-1] < 0.02
 
@@ -152,7 +156,7 @@ def test_a_uniform_density_spreads_by_the_heat_kernel_from_vacuum() -> None:
         axis = even_edges(-5.0, 5.0, cells)
         inside = (np.abs((axis[1:] + axis[:-1]) / 2) < 1).astype(float)
         start = Grid.from_density([axis], inside, box=FixedBox())
-        end = stepped(Entropy(), start, t)
+        end = integrate_heun(Entropy(), start, t)
         assert np.min(np.asarray(end.masses)) >= 0
         assert abs(float(end.mass + end.outflow) - 1) < 1e-13
         errors.append(l1(end, exact))
@@ -174,20 +178,20 @@ def test_a_box_that_follows_the_spread_sees_the_same_heat() -> None:
 
 @pytest.mark.slow_cases("2.0")
 @pytest.mark.parametrize("m", [2.0, 1.5, 0.8])
-def test_energy_is_lost_at_the_rate_of_the_squared_slope(m: float) -> None:
+def test_energy_decreases_at_the_squared_gradient_norm(m: float) -> None:
     r"""$-\int|\nabla\delta E|^2d\mu = -\beta^2M_2/t^2$ on Barenblatt's solution."""
-    known = Barenblatt(m, 1)
+    reference = Barenblatt(m, 1)
     half = 3.0 if m > 1 else 14.0
-    energy, exact = InternalEnergy(m), -(known.beta**2) * known.second
+    energy, exact = InternalEnergy(m), -(reference.beta**2) * reference.second
     gaps = []
     for cells in (64, 128):
         axis = even_edges(-half, half, cells)
-        mu = Grid.from_function([axis], known.at(1.0), box=FixedBox())
+        mu = Grid.from_function([axis], reference.density_at(1.0), box=FixedBox())
         field = GradientFlow(energy).field(0.0, mu)
-        found = [float(steepest_rate(energy, mu))]
+        actual = [float(steepest_rate(energy, mu))]
         if m > 1:  # tails of a fast diffusion leave the box, and that counts
-            found.append(float(dissipation(energy, mu, field)))
-        gaps.append([abs(value / exact - 1) for value in found])
+            actual.append(float(dissipation(energy, mu, field)))
+        gaps.append([abs(value / exact - 1) for value in actual])
     assert np.all(np.array(gaps[-1]) < 0.02), gaps
     assert np.all(np.log2(np.array(gaps[0]) / gaps[1]) > 0.9), gaps
 
@@ -204,7 +208,7 @@ def test_energies_on_gaussians_are_their_integrals(m: float) -> None:
     np.testing.assert_allclose(energy(grid), exact, rtol=1e-4)
 
 
-def test_the_flow_among_gaussians_is_the_projection_of_that_of_densities() -> None:
+def test_gaussian_flow_is_the_projected_density_flow() -> None:
     """d/dt ∫|x|² = 2d ∫ρ^m, for the law and for its Gaussian, which has another ρ."""
     energy, mu = (
         InternalEnergy(2.0),
@@ -215,33 +219,33 @@ def test_the_flow_among_gaussians_is_the_projection_of_that_of_densities() -> No
     np.testing.assert_allclose(rate, 4 * 1 / (8 * np.pi), rtol=1e-12)  # ∫ρ² = 1/8π
 
 
-def test_sums_with_potentials_rest_at_their_minimum() -> None:
+def test_flows_with_potentials_rest_at_the_minimum() -> None:
     """Entropy and ½|x|²: the normal law, to the order of the cells."""
     axis = even_edges(-5.0, 5.0, 80)
     wide = lambda x: np.exp(-(x[:, 0] ** 2) / 4) / np.sqrt(4 * np.pi)
     start = Grid.from_function([axis], wide, box=FixedBox())
     energy = Entropy() + QuadraticPotential(jnp.eye(1))
-    end = stepped(energy, start, 6.0)
+    end = integrate_heun(energy, start, 6.0)
     normal = lambda x: np.exp(-(x[:, 0] ** 2) / 2) / np.sqrt(2 * np.pi)
     assert l1(end, normal) < 2e-3
 
 
 @pytest.mark.slow
-def test_in_a_sum_and_in_another_clock_the_flux_is_not_lost() -> None:
+def test_sums_and_log_time_keep_the_internal_flux() -> None:
     axis = even_edges(-9.0, 9.0, 90)
     density = lambda x: np.exp(-(x[:, 0] ** 2) / 2) / np.sqrt(2 * np.pi)
     start = Grid.from_function([axis], density, box=FixedBox())
     heat = GradientFlow(Entropy())
-    both = Sum(heat, Drift(jnp.zeros((1, 1)), jnp.ones(1)))
-    end = flow(both, start, [0.0, 0.5]).final
+    total = Sum(heat, Drift(jnp.zeros((1, 1)), jnp.ones(1)))
+    end = flow(total, start, [0.0, 0.5]).final
     np.testing.assert_allclose(end.mean, [0.5], atol=1e-5)
     np.testing.assert_allclose(end.covariance, [[2.0]], rtol=1e-3)
     # In s with t = e^s the same heat flows from t = 1 to t = 1.5.
-    logged = flow(LogTime(heat), start, [0.0, np.log(1.5)]).final
-    np.testing.assert_allclose(logged.covariance, [[2.0]], rtol=1e-3)
+    end_in_log_time = flow(LogTime(heat), start, [0.0, np.log(1.5)]).final
+    np.testing.assert_allclose(end_in_log_time.covariance, [[2.0]], rtol=1e-3)
 
 
-def test_what_has_no_flux_is_refused() -> None:
+def test_energies_without_flux_are_rejected() -> None:
     axis = even_edges(-1.0, 1.0, 16)
     mu = Grid.from_density([axis], np.ones(16))
     for m in (1.0, 0.0, np.nan):
@@ -249,8 +253,8 @@ def test_what_has_no_flux_is_refused() -> None:
             InternalEnergy(m)
     with pytest.raises(UnsupportedError, match="no velocity at tokens"):
         GradientFlow(Entropy()).field(0.0, mu)(mu.points().tokens)
-    twisted = TwistedMetric(Dot(jnp.eye(1), jnp.eye(1)), jnp.eye(1))
+    metric = TwistedMetric(Dot(jnp.eye(1), jnp.eye(1)), jnp.eye(1))
     with pytest.raises(UnsupportedError, match="twisted"):
-        GradientFlow(Entropy(), twisted).field(0.0, mu)
+        GradientFlow(Entropy(), metric).field(0.0, mu)
     with pytest.raises(UnsupportedError, match="negative multiple"):
         GradientFlow(-Entropy()).field(0.0, mu)

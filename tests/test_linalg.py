@@ -1,4 +1,4 @@
-"""Matrix functions: their definitions, at singular and repeated values too."""
+"""Matrix functions: their definitions, also at singular and repeated values."""
 
 import jax
 import jax.numpy as jnp
@@ -40,10 +40,8 @@ def test_length_is_the_norm_and_does_not_overflow():
 @pytest.mark.parametrize(
     "shape", [(1, 1, 1), (2, 3, 4), (4, 4, 4), (2, 5, 2), (0, 2, 3)]
 )
-def test_products_are_those_of_numpy(
-    shape: tuple[int, int, int], rng: np.random.Generator
-):
-    """Written out up to four rows, a call beyond; of vectors too."""
+def test_products_match_numpy(shape: tuple[int, int, int], rng: np.random.Generator):
+    """Written out up to four rows, a call beyond; for vectors too."""
     m, k, n = shape
     a, b = rng.normal(size=(m, k)), rng.normal(size=(k, n))
     assert_close(product(jnp.asarray(a), jnp.asarray(b)), a @ b)
@@ -62,12 +60,12 @@ def test_tilt_is_the_posterior_covariance(r: int, rng: np.random.Generator):
     )
 
 
-def test_tilt_says_when_there_is_no_mass():
+def test_tilt_reports_missing_mass():
     result = tilt(jnp.eye(2), -2 * jnp.eye(2), jnp.eye(2))
     assert np.all(np.isnan(result))
 
 
-def test_tilt_says_when_it_overflows():
+def test_tilt_reports_overflow():
     assert np.all(np.isnan(tilt(1e200 * jnp.eye(2), jnp.eye(2), jnp.eye(2))))
 
 
@@ -91,7 +89,7 @@ def test_square_root_squares_back(values: list[float], rng: np.random.Generator)
 
 @pytest.mark.parametrize("values", [[1.0, 1.0, 1.0], [1.0, 1.0, 3.0], [0.2, 1.0, 3.0]])
 def test_square_root_has_two_derivatives(values: list[float], rng: np.random.Generator):
-    """At equal eigenvalues too, where those of an eigendecomposition are NaN."""
+    """Also at equal eigenvalues, where those of an eigendecomposition are NaN."""
     S = jnp.asarray(positive(rng, values))
     check_grads(lambda M: psd_sqrt(jnp.asarray(M + M.T) / 2), (S,), **CHECK)
 
@@ -141,7 +139,7 @@ def test_small_singular_values_keep_their_digits():
 
 @pytest.mark.parametrize(("dtype", "size"), [(np.float32, 1e25), (np.float64, 1e180)])
 @pytest.mark.parametrize("r", [1, 2, 3])
-def test_scores_whose_squares_overflow_shrink_as_others_do(
+def test_shrinkage_survives_overflowing_squares(
     r: int, dtype: type, size: float, rng: np.random.Generator
 ):
     """With M = sU, sigma / h is one: the plan is deterministic, the product U."""

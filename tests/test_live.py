@@ -1,4 +1,4 @@
-"""A page that integrates, made from the command line: what it holds and refuses."""
+"""Pages that integrate, made from the command line: contents and errors."""
 
 import json
 import re
@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import Finished
-from live_parts import HERE, NODE, answered, needs_node
+from conftest import CommandResult
+from live_node import HERE, NODE, needs_node, run_module
 
 from meanfield.pages.live import HIDDEN_KEYS, UNSUPPORTED_KEYS
 from meanfield.pages.live._page import FOLDER
@@ -20,33 +20,33 @@ from meanfield.spec import KEYS
 READY = HERE.parent / "docs" / "live" / "blow-up.html"
 LARGEST = 300_000  # bytes of a page of 400 tokens
 
-Command = Callable[..., Finished]
+Command = Callable[..., CommandResult]
 
 
 @needs_node
-def test_one_script_of_all_modules_is_a_script(tmp_path: Path):
-    """Names of two modules never meet, and none is missing."""
+def test_bundled_modules_form_one_script(tmp_path: Path):
+    """Names of different modules do not clash, and none is missing."""
     assert NODE is not None
     file = tmp_path / "page.js"
     file.write_text(bundle(FOLDER / "main.js"), encoding="utf-8")
     subprocess.run([NODE, "--check", file], check=True, timeout=60)
-    used = set(re.findall(r'modules\["(\w+)"\] =', file.read_text("utf-8")))
-    own = {path.stem for path in FOLDER.glob("*.js")}
-    assert used == own | {"cone", "palette", "scales"}
-    assert all((ASSETS / f"{name}.js").exists() for name in used - own)
+    modules = set(re.findall(r'modules\["(\w+)"\] =', file.read_text("utf-8")))
+    sources = {path.stem for path in FOLDER.glob("*.js")}
+    assert modules == sources | {"cone", "palette", "scales"}
+    assert all((ASSETS / f"{name}.js").exists() for name in modules - sources)
 
 
-def test_modules_in_a_circle_are_refused(tmp_path: Path):
-    for name, other in (("a", "b"), ("b", "a")):
-        text = f'import {{ x }} from "./{other}.js";\nexport const y = x;\n'
+def test_circular_modules_are_rejected(tmp_path: Path):
+    for name, dependency in (("a", "b"), ("b", "a")):
+        text = f'import {{ x }} from "./{dependency}.js";\nexport const y = x;\n'
         (tmp_path / f"{name}.js").write_text(text, encoding="utf-8")
     with pytest.raises(ValueError, match="a → b → a"):
         bundle(tmp_path / "a.js")
 
 
 def test_a_page_of_tokens_is_small_and_fetches_nothing(cli: Command):
-    done = cli("live", "--preset", "collapse", "--out", "page")
-    assert done.code == 0, done.err
+    result = cli("live", "--preset", "collapse", "--out", "page")
+    assert result.code == 0, result.err
     text = Path("page.html").read_text(encoding="utf-8")
     assert len(text.encode()) < LARGEST
     data = data_of(text)
@@ -58,7 +58,7 @@ def test_a_page_of_tokens_is_small_and_fetches_nothing(cli: Command):
     assert "default-src 'none'" in code
 
 
-def test_a_page_has_the_title_that_is_asked_for(cli: Command):
+def test_a_page_has_the_requested_title(cli: Command):
     words = ("--measure", "gaussian", "--title", "A < B")
     assert cli("live", *words, "--out", "page.html").code == 0
     text = Path("page.html").read_text("utf-8")
@@ -66,7 +66,7 @@ def test_a_page_has_the_title_that_is_asked_for(cli: Command):
     assert "<h1>A &lt; B</h1>" in text
 
 
-def test_the_page_of_the_docs_is_current(cli: Command):
+def test_the_live_page_of_the_docs_is_up_to_date(cli: Command):
     """Else: `meanfield live --preset blow-up --d 2 --out docs/live/blow-up.html`."""
     assert (
         cli("live", "--preset", "blow-up", "--d", "2", "--out", "page.html").code == 0
@@ -74,7 +74,7 @@ def test_the_page_of_the_docs_is_current(cli: Command):
     assert Path("page.html").read_bytes() == READY.read_bytes()
 
 
-def test_the_command_leaves_out_what_the_start_does_not_have(cli: Command):
+def test_the_command_omits_options_that_the_start_lacks(cli: Command):
     """Tokens of a file have their number; a Gaussian draws none."""
     np.save("x.npy", np.eye(3, 2))
     for keys in (["--init", "@x.npy"], ["--measure", "gaussian", "--cov", "2.0"]):
@@ -85,23 +85,23 @@ def test_the_command_leaves_out_what_the_start_does_not_have(cli: Command):
         ]
 
 
-def test_the_command_keeps_the_steps_that_were_asked_for(cli: Command):
+def test_the_command_keeps_the_requested_steps(cli: Command):
     keys = ["--measure", "gaussian", "--rtol=1e-9", "--max-steps=77"]
     assert cli("live", *keys, "--out", "page.html").code == 0
     steps = data_of(Path("page.html").read_text("utf-8"))["steps"]
     assert steps == ["--rtol=1e-09", "--max-steps=77"]
 
 
-def test_a_page_says_that_it_is_double(cli: Command):
-    done = cli("live", "--measure=gaussian", "--precision=single", "--out", "p.html")
-    assert done.code == 0
-    assert "a page integrates in double precision" in done.err
+def test_a_page_states_double_precision(cli: Command):
+    result = cli("live", "--measure=gaussian", "--precision=single", "--out", "p.html")
+    assert result.code == 0
+    assert "a page integrates in double precision" in result.err
 
 
 def data_of(page: str) -> dict[str, Any]:
-    found = re.search(r'<script id="data"[^>]*>(.*?)</script>', page, re.DOTALL)
-    assert found is not None
-    return json.loads(found[1])
+    actual = re.search(r'<script id="data"[^>]*>(.*?)</script>', page, re.DOTALL)
+    assert actual is not None
+    return json.loads(actual[1])
 
 
 @pytest.mark.slow
@@ -120,11 +120,11 @@ def test_a_stored_run_starts_at_its_first_frame(cli: Command):
     assert cli("simulate", *keys, "--seed", "3", "--out", "run.zarr").code == 0
     assert cli("live", "run.zarr").code == 0
     assert cli("live", *keys, "--seed", "3", "--out", "spec.html").code == 0
-    stored, fresh = (
+    stored_data, fresh = (
         data_of(Path(f).read_text("utf-8")) for f in ("run-live.html", "spec.html")
     )
-    assert stored["start"] == fresh["start"]
-    assert stored["heads"] == fresh["heads"]
+    assert stored_data["start"] == fresh["start"]
+    assert stored_data["heads"] == fresh["heads"]
 
 
 @pytest.mark.slow
@@ -143,10 +143,10 @@ def test_axes_of_a_sweep_become_sliders(cli: Command):
             export const answer = (law) => law.axes.map((axis) => valueOf(axis, law));
             """
         firsts = [axis["values"][0] for axis in data["axes"]]
-        assert answered(stand, data) == pytest.approx(firsts)
+        assert run_module(stand, data) == pytest.approx(firsts)
 
 
-REFUSALS = {
+INVALID_OPTIONS = {
     "measure": (["--measure", "grid"], "tokens and Gaussians"),
     "attention": (["--attention", "relu"], "integrates softmax, l2"),
     "closed": (["--measure", "gaussian", "--attention", "sigmoid"], "--measure points"),
@@ -167,16 +167,16 @@ REFUSALS = {
 }
 
 
-@pytest.mark.parametrize("name", REFUSALS)
-def test_what_no_browser_integrates_is_refused_in_a_line(cli: Command, name: str):
-    options, words = REFUSALS[name]
-    done = cli("live", *options)
-    assert done.code == 2
-    assert words in done.err
-    assert done.err.count("\n") == 1
+@pytest.mark.parametrize("name", INVALID_OPTIONS)
+def test_runs_unsupported_by_the_page_are_rejected_in_one_line(cli: Command, name: str):
+    options, words = INVALID_OPTIONS[name]
+    result = cli("live", *options)
+    assert result.code == 2
+    assert words in result.err
+    assert result.err.count("\n") == 1
 
 
-IN_FILES = {
+INVALID_FILES = {
     "drift": ("drift = {M = -1}", "has further terms, such as `drift`"),
     "projected": (
         'measure = "gaussian"\nattention = "sigmoid"\nprojected = true',
@@ -188,37 +188,35 @@ IN_FILES = {
 }
 
 
-@pytest.mark.parametrize("name", IN_FILES)
-def test_keys_of_a_file_are_refused_where_they_change_the_flow(cli: Command, name: str):
-    text, words = IN_FILES[name]
+@pytest.mark.parametrize("name", INVALID_FILES)
+def test_file_keys_that_would_change_the_flow_are_rejected(cli: Command, name: str):
+    text, words = INVALID_FILES[name]
     Path("run.toml").write_text(text)
-    done = cli("live", "run.toml")
-    assert done.code == 2
-    assert words in done.err
-    assert done.err.count("\n") == 1
+    result = cli("live", "run.toml")
+    assert result.code == 2
+    assert words in result.err
+    assert result.err.count("\n") == 1
 
 
-def test_the_help_lists_what_a_page_has_use_for(
+def test_live_help_lists_only_supported_keys(
     cli: Command, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setenv("COLUMNS", "80")
     text = cli("live", "--help-all").out
-    listed = set(re.findall(r"^│ (--[\w-]+)", text, re.MULTILINE))
+    options = set(re.findall(r"^│ (--[\w-]+)", text, re.MULTILINE))
     flags = {f"--{key.replace('_', '-')}" for key, row in KEYS.items() if row.group}
-    unlisted = {f"--{key.replace('_', '-')}" for key in HIDDEN_KEYS}
-    own = {"--out", "--title", "--preset", "--member", "--plugin"}
-    assert listed == (flags - unlisted) | own
+    hidden_options = {f"--{key.replace('_', '-')}" for key in HIDDEN_KEYS}
+    own_options = {"--out", "--title", "--preset", "--member", "--plugin"}
+    assert options == (flags - hidden_options) | own_options
     assert "400 if absent" in cli("live", "--help").out
 
 
 @pytest.mark.parametrize("key", UNSUPPORTED_KEYS)
-def test_options_that_are_not_for_a_page_are_refused_with_the_reason(
-    cli: Command, key: str
-):
+def test_unsupported_page_options_are_rejected_with_a_reason(cli: Command, key: str):
     value = [] if key == "projected" else ["1"]
-    done = cli("live", f"--{key.replace('_', '-')}", *value)
-    assert done.code == 2
-    assert f"has no effect on a page: {UNSUPPORTED_KEYS[key]}." in done.err
+    result = cli("live", f"--{key.replace('_', '-')}", *value)
+    assert result.code == 2
+    assert f"has no effect on a page: {UNSUPPORTED_KEYS[key]}." in result.err
     assert not Path("live.html").exists()
 
 
@@ -226,8 +224,8 @@ def test_options_that_are_not_for_a_page_are_refused_with_the_reason(
 def test_a_stored_run_of_several_flows_needs_a_member(cli: Command):
     keys = ["--measure", "gaussian", "--starts", "grid:5", "--A=-1", "--t", "0.1"]
     assert cli("simulate", *keys, "--frames", "2", "--out", "cone.zarr").code == 0
-    done = cli("live", "cone.zarr")
-    assert done.code == 2
-    assert "--member" in done.err
+    result = cli("live", "cone.zarr")
+    assert result.code == 2
+    assert "--member" in result.err
     assert cli("live", "cone.zarr", "--member", "1").code == 0
     assert "leave out `--n`" in cli("live", "cone.zarr", "--n", "3").err

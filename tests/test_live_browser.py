@@ -1,4 +1,4 @@
-"""Pages that integrate, in a real browser: hands, keys, links, the table of cases."""
+"""Pages that integrate, in a real browser: dragging, keys, links, test table."""
 
 import json
 import re
@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from browser import Browser, needs_browser
-from live_parts import NAMES, ROWS
+from live_node import NAMES, ROWS
 from test_live import data_of
 
 from meanfield.cli import main
@@ -40,9 +40,9 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     folder = tmp_path_factory.mktemp("pages")
     files = {name: folder / f"{name}.html" for name in KEYS}
     for name, keys in KEYS.items():
-        with pytest.raises(SystemExit) as ended:
+        with pytest.raises(SystemExit) as error_info:
             main(["live", *keys, "--out", str(files[name])])
-        assert not ended.value.code
+        assert not error_info.value.code
     axes = "attention=softmax|l2,cov=1:2:2"
     run = ["--measure", "gaussian", "--d", "2", "--t", "0.1", "--rtol", "1e-2"]
     files["axes"] = folder / "axes.html"
@@ -50,9 +50,9 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         ["sweep", *run, "--over", axes, "--out", str(folder / "sweep")],
         ["live", str(folder / "sweep"), "--out", str(files["axes"])],
     ):
-        with pytest.raises(SystemExit) as ended:
+        with pytest.raises(SystemExit) as error_info:
             main(words)
-        assert not ended.value.code
+        assert not error_info.value.code
     return files
 
 
@@ -67,14 +67,14 @@ def window(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
 def open_page(
     window: Browser, pages: dict[str, Path]
 ) -> Iterator[Callable[..., Browser]]:
-    """Opens a page anew, and at the end looks whether it complained."""
+    """Opens a page anew, and checks at the end that it logged no error."""
 
-    def opened(name: str, link: str = "") -> Browser:
+    def open_anew(name: str, link: str = "") -> Browser:
         window.send("Page.navigate", url="about:blank")
         window.open(f"{pages[name].as_uri()}{link}")
         return window
 
-    yield opened
+    yield open_anew
     assert not window.complaints
 
 
@@ -90,12 +90,12 @@ def press(window: Browser, name: str) -> None:
     window.value(f"document.getElementById('{name}').click()")
 
 
-def ended(window: Browser) -> None:
+def wait_for_end(window: Browser) -> None:
     window.wait("!document.getElementById('summary').textContent.startsWith('Integ')")
 
 
-def paused(window: Browser) -> None:
-    """Stops what plays, at the start."""
+def pause_at_start(window: Browser) -> None:
+    """Pauses, and returns to the start."""
     window.wait("document.getElementById('play').ariaLabel === 'Pause'")
     press(window, "play")
     window.wait("document.getElementById('play').ariaLabel === 'Play'")
@@ -121,7 +121,7 @@ def test_a_page_plays_to_its_end(open_page: Callable[..., Browser], name: str):
 
 def test_time_is_scrubbed_and_stepped(open_page: Callable[..., Browser]):
     window = open_page("gaussian")
-    ended(window)
+    wait_for_end(window)
     window.value(
         "(() => { const r = document.getElementById('time'); r.value = 0.5; "
         "r.dispatchEvent(new Event('input')); })()"
@@ -129,16 +129,18 @@ def test_time_is_scrubbed_and_stepped(open_page: Callable[..., Browser]):
     window.wait("document.getElementById('clock').textContent === 't = 0.125'")
     press(window, "step")
     window.wait("document.getElementById('clock').textContent !== 't = 0.125'")
-    later = clock(window)
-    assert later > 0.125
+    later_clock = clock(window)
+    assert later_clock > 0.125
     press(window, "back")
-    window.wait(f"document.getElementById('clock').textContent !== 't = {later:g}'")
-    assert clock(window) < later
+    window.wait(
+        f"document.getElementById('clock').textContent !== 't = {later_clock:g}'"
+    )
+    assert clock(window) < later_clock
 
 
 def test_a_token_is_dragged(open_page: Callable[..., Browser], pages: dict[str, Path]):
     window = open_page("tokens")
-    paused(window)
+    pause_at_start(window)
     window.key("Home")
     window.wait("document.getElementById('clock').textContent === 't = 0'")
     press(window, "home")
@@ -158,13 +160,13 @@ def test_a_token_is_dragged(open_page: Callable[..., Browser], pages: dict[str, 
     press(window, "save")
     file = window.downloads / "tokens.csv"
     window.wait("true")
-    moved = np.loadtxt(_written(file), delimiter=",")
-    others = np.any(moved != x, axis=1)
-    assert others.sum() == 1
-    np.testing.assert_allclose(moved[others][0], x.mean(axis=0), atol=3 / scale)
+    states = np.loadtxt(_write_page(file), delimiter=",")
+    is_moved = np.any(states != x, axis=1)
+    assert is_moved.sum() == 1
+    np.testing.assert_allclose(states[is_moved][0], x.mean(axis=0), atol=3 / scale)
 
 
-def _written(file: Path) -> Path:
+def _write_page(file: Path) -> Path:
     import time
 
     deadline = time.monotonic() + 20
@@ -175,7 +177,7 @@ def _written(file: Path) -> Path:
 
 def test_the_ellipse_is_dragged(open_page: Callable[..., Browser]):
     window = open_page("gaussian")
-    paused(window)
+    pause_at_start(window)
     before = text(window, "command")
     left, top, width, height = window.value(
         "(() => { const r = document.getElementById('scene').getBoundingClientRect(); "
@@ -191,9 +193,9 @@ def test_the_ellipse_is_dragged(open_page: Callable[..., Browser]):
     assert mean[1] > 0
 
 
-def test_a_link_holds_what_is_set(open_page: Callable[..., Browser]):
+def test_a_link_stores_the_state(open_page: Callable[..., Browser]):
     window = open_page("gaussian")
-    paused(window)
+    pause_at_start(window)
     before = text(window, "command")
     window.value(
         "(() => { const f = document.querySelector('fieldset input[type=number]');"
@@ -206,35 +208,37 @@ def test_a_link_holds_what_is_set(open_page: Callable[..., Browser]):
     assert "--A=[[-0.75,0],[0,1]]" in after.replace("'", "")
     press(window, "link")
     link = window.value("location.hash")
-    again = open_page("gaussian", link)
-    assert text(again, "command") == after
-    press(again, "reset")
-    assert text(again, "command") == before
+    second = open_page("gaussian", link)
+    assert text(second, "command") == after
+    press(second, "reset")
+    assert text(second, "command") == before
 
 
-def test_a_field_has_room_for_its_number(open_page: Callable[..., Browser]):
-    """Nine billion, cut after six digits, read as nine hundred thousand."""
+def test_number_fields_are_wide_enough(open_page: Callable[..., Browser]):
+    """Nine billion, cut after six digits, reads as nine hundred thousand."""
     window = open_page("gaussian", "#Q=-9e9,0.3333333333333333,1e-12,-1234567.891")
     fields = window.value(
         "Array.from(document.querySelectorAll('.slider input[type=number]'),"
         " (field) => [field.value, field.scrollWidth - field.clientWidth])"
     )
-    wanted = ["-9e9", "0.3333333333333333", "1e-12", "-1234567.891"]
-    assert [text for text, _ in fields[:4]] == wanted
+    expected = ["-9e9", "0.3333333333333333", "1e-12", "-1234567.891"]
+    assert [text for text, _ in fields[:4]] == expected
     assert {beyond for _, beyond in fields} == {0}
 
 
-def test_axes_follow_what_else_sets_their_number(open_page: Callable[..., Browser]):
+def test_axes_follow_other_changes_of_their_parameter(
+    open_page: Callable[..., Browser],
+):
     window = open_page("axes")
-    paused(window)
-    listed, variance = "#axes select", "#axes input[type=number]"
+    pause_at_start(window)
+    selector, variance = "#axes select", "#axes input[type=number]"
     at = "document.querySelector('{}')"
-    assert window.value(f"{at.format(listed)}.value") == "0"
+    assert window.value(f"{at.format(selector)}.value") == "0"
     window.value(
         f"(() => {{ const s = {at.format('#attention')}; s.value = 'linear';"
         " s.dispatchEvent(new Event('change')); })()"
     )
-    assert window.value(f"{at.format(listed)}.value") == ""
+    assert window.value(f"{at.format(selector)}.value") == ""
     width, height = window.value(
         f"[{at.format('#scene')}.clientWidth, {at.format('#scene')}.clientHeight]"
     )
@@ -248,16 +252,18 @@ def test_axes_follow_what_else_sets_their_number(open_page: Callable[..., Browse
     window.wait(f"{at.format(variance)}.valueAsNumber > 1.05")
 
 
-def test_a_link_of_another_page_is_refused_in_words(open_page: Callable[..., Browser]):
+def test_a_link_of_another_page_is_rejected_with_a_message(
+    open_page: Callable[..., Browser],
+):
     window = open_page("gaussian", "#epsilon=-1")
-    ended(window)
+    wait_for_end(window)
     assert "does not fit this page" in text(window, "summary")
 
 
 def test_keys_play_step_and_reset(open_page: Callable[..., Browser]):
     window = open_page("gaussian")
-    paused(window)
-    ended(window)
+    pause_at_start(window)
+    wait_for_end(window)
     window.value("document.getElementById('scene').focus()")
     window.key("Home")
     window.wait("document.getElementById('clock').textContent === 't = 0'")
@@ -313,15 +319,15 @@ def test_a_phone_shows_whole_words_and_a_long_slider(
 def test_a_browser_integrates_as_the_library_does(open_page: Callable[..., Browser]):
     window = open_page("tokens")
     source = (HERE / "live_answers.mjs").read_text("utf-8").replace("export ", "")
-    given = json.dumps([{"problem": row["problem"], "t": row["t"]} for row in ROWS])
+    cases = json.dumps([{"problem": row["problem"], "t": row["t"]} for row in ROWS])
     modules = (
         "{ ...modules.flow, interpolated: modules.dopri.interpolated, "
         "momentsOf: modules.moments.momentsOf }"
     )
-    found = window.value(
-        f"(() => {{ {source}\nreturn answers({given}, {modules}); }})()"
+    actual = window.value(
+        f"(() => {{ {source}\nreturn answers({cases}, {modules}); }})()"
     )
-    for row, answer in zip(ROWS, found, strict=True):
+    for row, answer in zip(ROWS, actual, strict=True):
         for name, slack in (("velocity", 1e-10), ("state", 1e-6), ("covariance", 1e-6)):
             if row[name] is not None:
                 scale = max(1.0, float(np.max(np.abs(row[name]))))
@@ -329,4 +335,4 @@ def test_a_browser_integrates_as_the_library_does(open_page: Callable[..., Brows
                 np.testing.assert_allclose(
                     answer[name], row[name], rtol=0, atol=slack * scale, err_msg=message
                 )
-    assert len(found) == len(NAMES)
+    assert len(actual) == len(NAMES)

@@ -1,10 +1,10 @@
-"""What a page draws and says of its state: sliders, cones, dots, scales."""
+"""Drawing and state of a live page: sliders, cones, dots, scales."""
 
 from typing import Any
 
 import numpy as np
 import pytest
-from live_parts import answered, needs_node, problem
+from live_node import needs_node, problem_named, run_module
 from plotting_data import points
 
 from meanfield.plotting.reading.data import cloud
@@ -19,49 +19,47 @@ AXES = [
         ("V", [1, 0], [-1.0, 0.0, 2.0]),
     )
 ]
-OF_GAUSSIANS = [{"key": "cov", "entry": None, "values": [0.5, 2.0, 3.0]}]
+GAUSSIAN_AXES = [{"key": "cov", "entry": None, "values": [0.5, 2.0, 3.0]}]
 
 
 @needs_node
 @pytest.mark.parametrize(
     ("name", "axes"),
-    [("tokens softmax", AXES), ("gaussian softmax", [*AXES, *OF_GAUSSIANS])],
+    [("tokens softmax", AXES), ("gaussian softmax", [*AXES, *GAUSSIAN_AXES])],
 )
-def test_a_slider_stands_at_the_value_that_it_has_set(
-    name: str, axes: list[dict[str, Any]]
-):
-    found = answered(
+def test_a_slider_shows_the_value_it_has_set(name: str, axes: list[dict[str, Any]]):
+    actual = run_module(
         """
         import { setter, valueOf } from "./axes.js";
         export const answer = ({ law, axes }) => axes.map((axis) => axis.values.map(
           (value) => valueOf(axis, { ...law, ...setter(axis)(law, value) })));
         """,
-        {"law": problem(name), "axes": axes},
+        {"law": problem_named(name), "axes": axes},
     )
-    for values, axis in zip(found, axes, strict=True):
+    for values, axis in zip(actual, axes, strict=True):
         exact = axis["key"] == "attention"
         assert values == (axis["values"] if exact else pytest.approx(axis["values"]))
 
 
 @needs_node
-def test_a_slider_of_a_dragged_gaussian_stands_at_its_mean_variance():
-    law = problem("gaussian softmax")
+def test_the_slider_of_a_dragged_gaussian_shows_its_mean_variance():
+    law = problem_named("gaussian softmax")
     factor = np.array([[2.0, 0.3], [-1.0, 0.5]])
     law = {**law, "start": {"mean": [0.0, 0.0], "factor": factor.tolist()}}
-    found = answered(
+    actual = run_module(
         """
         import { valueOf } from "./axes.js";
         export const answer = ({ law, axis }) => valueOf(axis, law);
         """,
-        {"law": law, "axis": OF_GAUSSIANS[0]},
+        {"law": law, "axis": GAUSSIAN_AXES[0]},
     )
-    assert found == pytest.approx(np.trace(factor @ factor.T) / 2)
+    assert actual == pytest.approx(np.trace(factor @ factor.T) / 2)
 
 
 @needs_node
-def test_the_cone_shows_what_a_history_has_forgotten():
-    """The path has all that was seen, each time once, though steps are dropped."""
-    found = answered(
+def test_the_cone_keeps_paths_beyond_the_history():
+    """The path has every time once, although steps are dropped."""
+    actual = run_module(
         """
         import { Path } from "./path.js";
         import { History } from "./history.js";
@@ -87,18 +85,18 @@ def test_the_cone_shows_what_a_history_has_forgotten():
         """,
         {"count": 12, "room": 5, "seen": 3},
     )
-    assert found["kept"] == [7, 8, 9, 10, 11]
-    assert found["from"] == 7
-    assert found["before"] == [0, 0, 8, 1]
-    assert found["after"] == [0, 0, 13, 1]
-    assert found["times"] == list(np.arange(49) / 4)
+    assert actual["kept"] == [7, 8, 9, 10, 11]
+    assert actual["from"] == 7
+    assert actual["before"] == [0, 0, 8, 1]
+    assert actual["after"] == [0, 0, 13, 1]
+    assert actual["times"] == list(np.arange(49) / 4)
 
 
 @needs_node
 @pytest.mark.parametrize("rate", [-3.0, 0.0, 5.0])
 def test_the_cone_holds_its_start_and_all_of_its_path(rate: float):
     """In each of many frames, whether the cloud shrinks or grows by decades."""
-    traces = answered(
+    traces = run_module(
         """
         import { coneOf, followed } from "./path.js";
         export const answer = (traces) => {
@@ -119,17 +117,19 @@ def test_the_cone_holds_its_start_and_all_of_its_path(rate: float):
 
 @needs_node
 def test_dots_have_the_areas_of_pictures():
-    """Heavy and light ones are kept within the bounds that pictures keep."""
+    """Large and small weights are kept within the bounds of plots."""
     weights = np.array([0.6, 0.2, 0.1, 0.05, 0.05, *15 * [0.0]])
-    given = 'import { areas } from "./plane.js"; export const answer = '
-    found = answered(f"{given}(weights) => Array.from(areas(weights));", list(weights))
-    drawn = moving_dots(cloud(points(np.zeros((1, 20, 2)), weights=weights))).sizes
-    np.testing.assert_allclose(found, 2 * drawn / drawn[2])  # the third weighs 2/20
+    module = 'import { areas } from "./plane.js"; export const answer = '
+    actual = run_module(
+        f"{module}(weights) => Array.from(areas(weights));", list(weights)
+    )
+    sizes = moving_dots(cloud(points(np.zeros((1, 20, 2)), weights=weights))).sizes
+    np.testing.assert_allclose(actual, 2 * sizes / sizes[2])  # the third weighs 2/20
 
 
 @needs_node
-def test_nothing_is_taken_before_it_is_shown():
-    sent = answered(
+def test_drags_before_the_first_drawing_are_ignored():
+    messages = run_module(
         """
         import { Painter } from "./painter.js";
         export function answer(kinds) {
@@ -142,13 +142,16 @@ def test_nothing_is_taken_before_it_is_shown():
         """,
         ["down", "move", "up", "seek", "step", "choose", "nudge", "zoom", "home"],
     )
-    assert sent == []
+    assert messages == []
 
 
 @needs_node
 def test_the_command_of_a_page_repeats_its_steps():
-    law = {**problem("gaussian softmax"), "steps": ["--rtol=1e-09", "--max-steps=77"]}
-    command = answered(
+    law = {
+        **problem_named("gaussian softmax"),
+        "steps": ["--rtol=1e-09", "--max-steps=77"],
+    }
+    command = run_module(
         """
         import { commandOf } from "./command.js";
         export const answer = (law) => commandOf(law, true);
@@ -160,19 +163,19 @@ def test_the_command_of_a_page_repeats_its_steps():
 
 @needs_node
 def test_an_axis_has_a_scale_however_narrow():
-    """Two round numbers or more, where three wishes give one."""
+    """At least two round numbers, where three ticks would give one."""
     stand = """
         import { several } from "./pen.js";
         export const answer = (ends) =>
             ends.map(([low, high]) => several(low, high, 3.4));
         """
     ends = [[-x, 1.1 * x] for x in np.geomspace(0.1, 100, 61)]
-    rows = [np.array(marks) for marks in answered(stand, ends)]
-    written = [
+    rows = [np.array(marks) for marks in run_module(stand, ends)]
+    labels = [
         np.sum((row > 0.7 * low) & (row < 0.81 * high))
         for row, (low, high) in zip(rows, ends, strict=True)
     ]
-    assert min(written) >= 2
+    assert min(labels) >= 2
     assert max(map(len, rows)) <= 9
 
 
@@ -208,7 +211,7 @@ def test_no_line_of_a_scale_touches_a_number():
         for width, height in sizes
         for half in (7e4, 9.0, 3e-5)
     ]
-    for picture in answered(stand, boxes):
+    for picture in run_module(stand, boxes):
         assert len(picture["words"]) >= 5
         assert len(picture["lines"]) >= 3
         for left, y, width in picture["words"][:-2]:  # the last are names
@@ -222,7 +225,7 @@ def test_no_line_of_a_scale_touches_a_number():
     ("d", "entry", "swept"),
     [(1, None, [[0, 0]]), (2, [0, 1], [[0, 1]]), (2, None, [])],
 )
-def test_what_an_axis_sets_alone_has_one_slider(
+def test_matrix_entries_swept_alone_have_one_slider(
     d: int, entry: list[int] | None, swept: list[list[int]]
 ):
     stand = """
@@ -232,10 +235,10 @@ def test_what_an_axis_sets_alone_has_one_slider(
         """
     law = {"axes": [{"key": "A", "entry": entry}], "heads": [{"V": np.eye(d).tolist()}]}
     places = [[i, j] for i in range(d) for j in range(d)]
-    assert answered(stand, {"law": law, "places": places}) == swept
+    assert run_module(stand, {"law": law, "places": places}) == swept
 
 
-# A slider without a page: enough of a document for its three parts.
+# A slider without a page: a stub document for its three elements.
 BARE = """
     import { slider } from "./sliders.js";
     class Part {
@@ -263,8 +266,8 @@ BARE = """
         (123456.789, "123456.789"),
     ],
 )
-def test_a_field_shows_the_number_in_use(number: float, text: str):
-    """As it begins and as it is typed; a browser takes the text as it stands."""
+def test_a_field_shows_the_value_in_use(number: float, text: str):
+    """At the start and while typing; a browser keeps the text as typed."""
     code = f"""{BARE}
         export const answer = (number) => {{
           const [, , field] = made({{ value: number }}, []);
@@ -274,13 +277,13 @@ def test_a_field_shows_the_number_in_use(number: float, text: str):
           return [first, field.value];
         }};
         """
-    assert answered(code, number) == [text, text]
+    assert run_module(code, number) == [text, text]
     assert float(text) == number
 
 
 @needs_node
-@pytest.mark.parametrize("typed", ["", "-1", "0.5"])
-def test_a_number_that_is_not_used_does_not_stay_in_its_field(typed: str):
+@pytest.mark.parametrize("text", ["", "-1", "0.5"])
+def test_an_invalid_number_is_replaced_in_its_field(text: str):
     """On a logarithmic scale, of numbers above one half."""
     code = f"""{BARE}
         export const answer = (typed) => {{
@@ -292,4 +295,4 @@ def test_a_number_that_is_not_used_does_not_stay_in_its_field(typed: str):
           return [field.value, calls];
         }};
         """
-    assert answered(code, typed) == ["2", []]
+    assert run_module(code, text) == ["2", []]

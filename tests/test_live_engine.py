@@ -1,4 +1,4 @@
-"""What a page integrates, in Node, is what the library integrates: a table of cases."""
+"""Integration of a page in Node equals that of the library, on a table of cases."""
 
 import json
 from typing import Any
@@ -6,27 +6,27 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.integrate
-from live_parts import NAMES, ROWS, answered, from_node, needs_node
+from live_node import NAMES, ROWS, needs_node, run_module, run_script
 from live_table import CASES, row
 
 STILL = [row for row in ROWS if not row["problem"]["noise"]]
 
 
 @pytest.fixture(scope="module")
-def found() -> dict[str, Any]:
-    """What the page's modules make of the table and of noise, in one process."""
+def node_output() -> dict[str, Any]:
+    """Results of the page's modules on the table and for noise, in one process."""
     table = [{"problem": row["problem"], "t": row["t"]} for row in ROWS]
-    return from_node("live_node.mjs", {"table": table, "noisy": noisy()})
+    return run_script("live_node.mjs", {"table": table, "noisy": noisy()})
 
 
 @pytest.fixture(scope="module")
-def answers(found: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """The answers to the rows of the table, by name."""
-    return dict(zip(NAMES, found["table"], strict=True))
+def answers(node_output: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """The results of the rows of the table, by name."""
+    return dict(zip(NAMES, node_output["table"], strict=True))
 
 
 def noisy() -> dict[str, Any]:
-    """Many tokens under noise and linear attention, whose moments have an equation."""
+    """Many tokens with noise and linear attention, whose moments have an equation."""
     z = np.random.default_rng(5).normal(size=(10_000, 2))
     start = {"x": (z + np.array([[0.5, -0.3]])).tolist(), "weights": None}
     head = {
@@ -46,9 +46,7 @@ def test_the_table_has_every_case():
 
 @needs_node
 @pytest.mark.parametrize("row", STILL, ids=lambda row: row["name"])
-def test_velocities_are_those_of_the_library(
-    row: dict[str, Any], answers: dict[str, Any]
-):
+def test_velocities_match_the_library(row: dict[str, Any], answers: dict[str, Any]):
     velocity = np.array(row["velocity"])
     scale = max(1.0, float(np.max(np.abs(velocity))))
     np.testing.assert_allclose(
@@ -58,7 +56,7 @@ def test_velocities_are_those_of_the_library(
 
 @needs_node
 @pytest.mark.parametrize("row", ROWS, ids=NAMES)
-def test_flows_are_those_of_the_library(row: dict[str, Any], answers: dict[str, Any]):
+def test_flows_match_the_library(row: dict[str, Any], answers: dict[str, Any]):
     answer = answers[row["name"]]
     for name in ("state", "mean", "covariance"):
         if row[name] is not None:
@@ -70,7 +68,9 @@ def test_flows_are_those_of_the_library(row: dict[str, Any], answers: dict[str, 
 
 @needs_node
 @pytest.mark.parametrize("row", ROWS, ids=NAMES)
-def test_between_steps_flows_are_as_exact(row: dict[str, Any], answers: dict[str, Any]):
+def test_interpolation_between_steps_is_accurate(
+    row: dict[str, Any], answers: dict[str, Any]
+):
     answer = answers[row["name"]]
     scale = max(1.0, float(np.max(np.abs(answer["half"]))))
     np.testing.assert_allclose(
@@ -80,9 +80,7 @@ def test_between_steps_flows_are_as_exact(row: dict[str, Any], answers: dict[str
 
 @needs_node
 @pytest.mark.parametrize("row", ROWS, ids=NAMES)
-def test_flows_end_as_those_of_the_library(
-    row: dict[str, Any], answers: dict[str, Any]
-):
+def test_flow_endings_match_the_library(row: dict[str, Any], answers: dict[str, Any]):
     answer = answers[row["name"]]
     assert answer["ending"] == row["ending"]
     if row["t_star"] is None:
@@ -94,7 +92,7 @@ def test_flows_end_as_those_of_the_library(
 
 
 @needs_node
-def test_noise_has_the_law_of_the_equation(found: dict[str, Any]):
+def test_noise_has_the_law_of_the_equation(node_output: dict[str, Any]):
     """`α' = VSAα` and `Σ' = VSAΣ + (VSAΣ)ᵀ + 2κI` with `S = Σ + ααᵀ`, by SciPy."""
     problem = noisy()
     A, V = (np.array(problem["heads"][0][name], float) for name in ("Q", "V"))
@@ -110,16 +108,18 @@ def test_noise_has_the_law_of_the_equation(found: dict[str, Any]):
     end = scipy.integrate.solve_ivp(rate, (0, 1), begin, rtol=1e-9).y[:, -1]
     # Five deviations of the moments of so many tokens.
     slack = 5 * np.sqrt(2 * np.max(end[2:]) ** 2 / len(x))
-    np.testing.assert_allclose(found["noisy"]["mean"], end[:2], rtol=0, atol=slack)
     np.testing.assert_allclose(
-        np.ravel(found["noisy"]["covariance"]), end[2:], rtol=0, atol=slack
+        node_output["noisy"]["mean"], end[:2], rtol=0, atol=slack
+    )
+    np.testing.assert_allclose(
+        np.ravel(node_output["noisy"]["covariance"]), end[2:], rtol=0, atol=slack
     )
 
 
 @needs_node
-def test_noisy_flows_end_at_their_steps():
+def test_noisy_flows_end_at_step_boundaries():
     law = {**noisy(), "max_steps": 7, "start": {"x": [[1.0, 2.0]], "weights": None}}
-    found = answered(
+    actual = run_module(
         """
         import { Flow } from "./flow.js";
         export function answer(law) {
@@ -131,21 +131,21 @@ def test_noisy_flows_end_at_their_steps():
         """,
         law,
     )
-    assert found["ending"] == "max-steps"
-    assert len(found["times"]) == 7
-    assert found["times"][-1] < law["t"]
+    assert actual["ending"] == "max-steps"
+    assert len(actual["times"]) == 7
+    assert actual["times"][-1] < law["t"]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
-def test_the_table_is_what_the_library_computes(name: str):
-    stored = next(row for row in ROWS if row["name"] == name)
+def test_the_stored_table_matches_the_library(name: str):
+    stored_row = next(row for row in ROWS if row["name"] == name)
     fresh = json.loads(json.dumps(row(name, CASES[name])))
-    assert fresh["problem"].keys() == stored["problem"].keys()
+    assert fresh["problem"].keys() == stored_row["problem"].keys()
     for part in ("velocity", "state", "mean", "covariance", "t_star"):
-        if stored[part] is not None:
-            scale = float(np.max(np.abs(stored[part])))
+        if stored_row[part] is not None:
+            scale = float(np.max(np.abs(stored_row[part])))
             np.testing.assert_allclose(
-                fresh[part], stored[part], rtol=0, atol=1e-8 * scale
+                fresh[part], stored_row[part], rtol=0, atol=1e-8 * scale
             )
-    assert fresh["ending"] == stored["ending"]
+    assert fresh["ending"] == stored_row["ending"]

@@ -1,4 +1,4 @@
-"""What can be said of accelerators without one: the programs that they would get."""
+"""Programs compiled for accelerators, checked without one."""
 
 import re
 
@@ -20,7 +20,7 @@ DOUBLES = re.compile(r"tensor<(?:\d+x)+f64>")
 PRODUCT = re.compile(r"stablehlo\.dot_general.*")
 
 
-def lowered(name: str, mu: AbstractMeasure) -> str:
+def lower_flow(name: str, mu: AbstractMeasure) -> str:
     """The program of a flow for an NVIDIA GPU, in single precision."""
     rng = np.random.default_rng(0)
     Q, K, V = (jnp.asarray(rng.normal(size=(2, 2)), jnp.float32) for _ in range(3))
@@ -36,12 +36,12 @@ def lowered(name: str, mu: AbstractMeasure) -> str:
         return eqx.filter(integrate_in_jit(problem, ts, adjoint), eqx.is_array)
 
     with jax.default_matmul_precision("highest"):
-        traced = end.trace(arrays, ts)
-    return traced.lower(lowering_platforms=("cuda",)).as_text()
+        lowered = end.trace(arrays, ts)
+    return lowered.lower(lowering_platforms=("cuda",)).as_text()
 
 
 def check(text: str) -> None:
-    """No call back to the host, no array of doubles, no product in TF32."""
+    """No host callback, no array of doubles, no product in TF32."""
     assert "callback" not in text
     assert DOUBLES.findall(text) == []
     products = PRODUCT.findall(text)
@@ -50,23 +50,23 @@ def check(text: str) -> None:
 
 
 @pytest.fixture(autouse=True)
-def without_checks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As commands run: inputs are checked on the host, and not inside."""
+def disable_checks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in commands: inputs are checked on the host, not inside programs."""
     monkeypatch.setattr("equinox._errors.EQX_ON_ERROR", "off")
 
 
 @every_variant
 def test_tokens_need_no_host_no_doubles_and_no_short_products(name: str):
     x = np.random.default_rng(1).normal(size=(64, 2))
-    check(lowered(name, Points.uniform(jnp.asarray(x, jnp.float32))))
+    check(lower_flow(name, Points.uniform(jnp.asarray(x, jnp.float32))))
 
 
 def test_gaussians_need_no_host_no_doubles_and_no_short_products():
     moments = jnp.zeros(2, jnp.float32), jnp.eye(2, dtype=jnp.float32)
-    check(lowered("softmax", Gaussian(*moments)))
+    check(lower_flow("softmax", Gaussian(*moments)))
 
 
-def test_what_is_looked_for_is_found():
+def test_the_lowering_check_finds_planted_violations():
     double = jnp.asarray(np.eye(3))
     with jax.default_matmul_precision("default"):
         text = jax.jit(lambda x: x @ x).lower(double).as_text()

@@ -1,4 +1,4 @@
-"""Measures and where they come from: moments, norms, laws of samples and clouds."""
+"""Measures: moments, norms, laws of samples and clouds."""
 
 import itertools
 from collections.abc import Callable
@@ -20,28 +20,28 @@ from meanfield.scores import Dot
 from meanfield.tokens import Tokens
 
 
-def weighted(rng: np.random.Generator, n: int = 6, d: int = 3) -> Points:
+def weighted_points(rng: np.random.Generator, n: int = 6, d: int = 3) -> Points:
     return Points.weighted(rng.normal(size=(n, d)), rng.uniform(0.1, 2, size=n))
 
 
-def test_weights_sum_to_one_and_moments_are_theirs(rng: np.random.Generator):
-    mu = weighted(rng)
+def test_weights_sum_to_one_and_give_the_moments(rng: np.random.Generator):
+    mu = weighted_points(rng)
     x, w = np.asarray(mu.tokens.x), np.asarray(mu.weights)
     assert_close(np.sum(w), 1.0)
     assert_close(mu.mean, w @ x)
     assert_close(mu.covariance, np.cov(x.T, aweights=w, ddof=0))
 
 
-def test_numbers_known_later_make_the_same_measures(rng: np.random.Generator):
+def test_traced_arguments_make_the_same_measures(rng: np.random.Generator):
     x, w, F = rng.normal(size=(6, 3)), rng.uniform(size=6), rng.normal(size=(3, 3))
-    known = Points.weighted(x, w).log_weights, Gaussian.from_moments(x[0], F @ F.T)
-    later = (
+    reference = Points.weighted(x, w).log_weights, Gaussian.from_moments(x[0], F @ F.T)
+    traced = (
         jax.jit(lambda w: Points.weighted(x, w).log_weights)(w),
         jax.jit(lambda S: Gaussian.from_moments(x[0], S))(F @ F.T),
     )
-    assert_close(known[0], later[0])
-    assert_close(known[1].factor, later[1].factor)
-    assert_close(known[1].factor @ known[1].factor, F @ F.T)
+    assert_close(reference[0], traced[0])
+    assert_close(reference[1].factor, traced[1].factor)
+    assert_close(reference[1].factor @ reference[1].factor, F @ F.T)
 
 
 WRONG = {
@@ -60,27 +60,27 @@ WRONG = {
 }
 
 
-@pytest.mark.parametrize("what", WRONG)
-def test_what_is_refused_is_no_number_inside_a_program(what: str):
-    """Values cannot raise there; nor may they, or their derivatives, look like any."""
-    make, wrong = WRONG[what]
-    value = jnp.asarray(wrong)
+@pytest.mark.parametrize("kind", WRONG)
+def test_invalid_traced_arguments_give_nan(kind: str):
+    """Traced values cannot raise; they and their derivatives must be NaN."""
+    make, invalid = WRONG[kind]
+    value = jnp.asarray(invalid)
     with pytest.raises(InvalidInputError):
         make(value)
     total = lambda x: jnp.sum(make(x))
-    found, slope = jax.jit(jax.vmap(jax.value_and_grad(total)))(value[None])
+    actual, slope = jax.jit(jax.vmap(jax.value_and_grad(total)))(value[None])
     assert np.all(np.isnan(slope))
-    assert np.all(np.isnan(found))
+    assert np.all(np.isnan(actual))
 
 
-def test_a_grid_is_made_of_known_numbers():
+def test_a_grid_needs_concrete_arguments():
     edges = [np.linspace(-1, 1, 9)]
     with pytest.raises(UnsupportedError, match="outside of `jit`"):
         jax.jit(lambda values: Grid.from_density(edges, values).mean)(jnp.ones(8))
 
 
 def test_unnormalised_weights_do_not_change_moments(rng: np.random.Generator):
-    mu = weighted(rng)
+    mu = weighted_points(rng)
     heavy = Points(mu.tokens, mu.log_weights + 3.0)
     assert_close(heavy.mean, mu.mean)
     assert_close(heavy.covariance, mu.covariance)
@@ -94,20 +94,20 @@ def test_covariance_keeps_its_digits_far_from_the_origin(rng: np.random.Generato
     assert np.max(np.abs(near.covariance - far.covariance)) < 1e-9
 
 
-def test_the_norm_of_points_does_not_depend_on_how_many(rng: np.random.Generator):
+def test_the_norm_of_points_does_not_depend_on_their_number(rng: np.random.Generator):
     x, v = rng.normal(size=(2, 5, 3))
-    once, thrice = Points.uniform(x), Points.uniform(np.tile(x, (3, 1)))
-    assert_close(thrice.norm(jnp.tile(v, (3, 1))), once.norm(jnp.asarray(v)))
-    assert_close(once.norm(jnp.asarray(v)), np.sqrt(np.mean(np.sum(v**2, axis=1))))
+    single, tripled = Points.uniform(x), Points.uniform(np.tile(x, (3, 1)))
+    assert_close(tripled.norm(jnp.tile(v, (3, 1))), single.norm(jnp.asarray(v)))
+    assert_close(single.norm(jnp.asarray(v)), np.sqrt(np.mean(np.sum(v**2, axis=1))))
 
 
-def test_excluded_tokens_have_no_part_in_norm_or_moments(rng: np.random.Generator):
+def test_excluded_tokens_do_not_enter_norm_or_moments(rng: np.random.Generator):
     mu = Points.weighted(rng.normal(size=(3, 2)), [1.0, 0.0, 2.0])
     garbage = mu.tokens.x.at[1].set(jnp.nan)
-    other = mu.replace_coordinates(garbage)
-    assert_close(other.mean, mu.mean)
-    assert_close(other.covariance, mu.covariance)
-    assert_close(other.norm(garbage), mu.norm(mu.tokens.x))
+    changed_points = mu.replace_coordinates(garbage)
+    assert_close(changed_points.mean, mu.mean)
+    assert_close(changed_points.covariance, mu.covariance)
+    assert_close(changed_points.norm(garbage), mu.norm(mu.tokens.x))
 
 
 def test_a_measure_without_mass_has_finite_moments():
@@ -116,11 +116,11 @@ def test_a_measure_without_mass_has_finite_moments():
         assert not np.any(value)
 
 
-def test_restriction_conditions(rng: np.random.Generator):
-    mu = weighted(rng)
-    kept = np.array([True, False, True, True, False, False])
-    part = mu.restrict(jnp.asarray(kept))
-    w = np.where(kept, np.asarray(mu.weights), 0)
+def test_restriction_conditions_the_measure(rng: np.random.Generator):
+    mu = weighted_points(rng)
+    mask = np.array([True, False, True, True, False, False])
+    part = mu.restrict(jnp.asarray(mask))
+    w = np.where(mask, np.asarray(mu.weights), 0)
     assert_close(part.weights, w / w.sum())
     nothing = mu.restrict(jnp.zeros(6, bool))
     assert not np.any(nothing.weights)
@@ -128,7 +128,7 @@ def test_restriction_conditions(rng: np.random.Generator):
 
 @pytest.mark.parametrize("reduction", [None, Blocked(2), Blocked(100)])
 def test_integrals_are_sums(reduction: Blocked | None, rng: np.random.Generator):
-    mu = weighted(rng)
+    mu = weighted_points(rng)
     if reduction is not None:
         mu = Points(mu.tokens, mu.log_weights, reduction)
     queries = Tokens(jnp.asarray(rng.normal(size=(4, 3))))
@@ -140,8 +140,8 @@ def test_integrals_are_sums(reduction: Blocked | None, rng: np.random.Generator)
     assert_close(mu.log_integral(score, queries, jnp.asarray(g)), np.log(mass))
     mean = (np.exp(S + g[None, :]) * w) @ np.asarray(mu.tokens.x) / mass[:, None]
     assert_close(mu.tilted_mean(score, queries, jnp.asarray(g)), mean)
-    linked = mu.integral(jnp.tanh, score, queries, jnp.asarray(values))
-    assert_close(linked, (np.tanh(S) * w) @ values)
+    integral = mu.integral(jnp.tanh, score, queries, jnp.asarray(values))
+    assert_close(integral, (np.tanh(S) * w) @ values)
 
 
 # Gaussians
@@ -168,15 +168,15 @@ def test_transport_moves_mean_and_factor(rng: np.random.Generator):
     alpha, Y = mu.transport(Affine(L, b))
     assert_close(alpha, np.asarray(L) @ np.asarray(mu.mean) + np.asarray(b))
     assert_close(Y, np.asarray(L) @ np.asarray(mu.factor))
-    bent = Image(L, b, Image(L, b, Affine(L, b)))
+    image = Image(L, b, Image(L, b, Affine(L, b)))
     with pytest.raises(UnsupportedError, match="affine"):
-        mu.transport(bent)
+        mu.transport(image)
 
 
-def test_the_norm_of_a_gaussian_is_that_of_all_its_numbers(rng: np.random.Generator):
+def test_the_norm_of_a_gaussian_matches_all_its_numbers(rng: np.random.Generator):
     mu = gaussian(rng, 3, 2)
-    every = np.concatenate([np.asarray(mu.mean), np.asarray(mu.factor).ravel()])
-    assert_close(mu.norm(mu.coordinates), np.linalg.norm(every))
+    numbers = np.concatenate([np.asarray(mu.mean), np.asarray(mu.factor).ravel()])
+    assert_close(mu.norm(mu.coordinates), np.linalg.norm(numbers))
 
 
 # Sampling
@@ -200,13 +200,13 @@ def test_nodes_integrate_polynomials_exactly(d: int, r: int, rng: np.random.Gene
     assert_close(nodes.covariance, mu.covariance)
 
 
-def test_one_degree_more_is_not_exact():
+def test_quadrature_of_one_degree_more_is_not_exact():
     nodes = gauss_hermite(Gaussian(jnp.zeros(1), jnp.eye(1)), order=3)
     x, w = np.asarray(nodes.tokens.x)[:, 0], np.asarray(nodes.weights)
     assert abs(w @ x**6 - 15) > 1  # degree 2 * 3
 
 
-def test_grids_that_cannot_be_are_refused(rng: np.random.Generator):
+def test_invalid_quadrature_orders_are_rejected(rng: np.random.Generator):
     mu = gaussian(rng, 4)
     for order in (0, 1000):
         with pytest.raises(InvalidInputError, match="order"):
@@ -244,9 +244,9 @@ LAWS = {  # second moment of a coordinate of the first two axes
 @pytest.mark.parametrize("d", [2, 3])
 def test_clouds_have_their_law(name: str, d: int, key: Array):
     x = np.asarray(clouds[name](N, d, key=key))
-    again = np.asarray(clouds[name](N, d, key=key))
+    second_result = np.asarray(clouds[name](N, d, key=key))
     assert x.shape == (N, d)
-    assert np.array_equal(x, again)  # a key, and nothing else, decides
+    assert np.array_equal(x, second_result)  # determined by the key alone
     radius = np.linalg.norm(x, axis=1)
     if name in ("ball", "sphere"):
         assert np.max(radius) <= 1 + 1e-12
@@ -275,19 +275,19 @@ def test_flat_clouds_need_a_plane(key: Array):
             clouds[name](10, 1, key=key)
 
 
-def test_unknown_clouds_are_met_with_a_suggestion():
+def test_unknown_clouds_get_a_suggestion():
     with pytest.raises(UnknownNameError, match="did you mean `sphere`"):
         clouds["spheer"]
 
 
 def test_measures_can_be_batched(rng: np.random.Generator):
     x = jnp.asarray(rng.normal(size=(4, 5, 2)))
-    means = jax.vmap(lambda one: Points.uniform(one).mean)(x)
+    means = jax.vmap(lambda batch: Points.uniform(batch).mean)(x)
     assert_close(means, np.asarray(x).mean(axis=1))
 
 
-def one_sided(fn: Callable[[Array], Array], w: np.ndarray) -> np.ndarray:
-    """Difference quotients of second order: of one side where a weight is zero."""
+def one_sided_differences(fn: Callable[[Array], Array], w: np.ndarray) -> np.ndarray:
+    """Second-order difference quotients, one-sided where a weight is zero."""
     h, at = 3e-5, lambda i, s: float(fn(jnp.asarray(w + s * np.eye(len(w))[i])))
     upward = lambda i: (4 * at(i, h) - at(i, 2 * h) - 3 * at(i, 0.0)) / (2 * h)
     central = lambda i: (at(i, h) - at(i, -h)) / (2 * h)
@@ -314,9 +314,11 @@ WEIGHTED_SUMS: dict[str, Callable[[Points], Array]] = {
 
 @pytest.mark.parametrize("name", list(WEIGHTED_SUMS))
 def test_weights_of_zero_have_derivatives(name: str):
-    """Two tokens are excluded, and count nevertheless: where they stand matters."""
+    """Two tokens are excluded, but their places matter for the derivative."""
     x = np.array([[1.5, -1.0], [0.3, 0.5], [-0.8, 0.4], [0.2, -0.7]])
     w = np.array([0.0, 1.0, 2.0, 0.0])
     fn = jax.jit(lambda w: WEIGHTED_SUMS[name](Points.weighted(x, w)))
-    got = jax.jit(jax.grad(fn))(jnp.asarray(w))
-    np.testing.assert_allclose(got, one_sided(fn, w), rtol=1e-5, atol=1e-6)
+    actual = jax.jit(jax.grad(fn))(jnp.asarray(w))
+    np.testing.assert_allclose(
+        actual, one_sided_differences(fn, w), rtol=1e-5, atol=1e-6
+    )

@@ -1,4 +1,4 @@
-"""Trained networks: what the library reads is what NumPy computes from the file."""
+"""Trained networks: the library's numbers against NumPy's from the same file."""
 
 import dataclasses
 import importlib.util
@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from bert_reference import TEXT, WEIGHTS, WORDS, Reference, synthetic_arrays, write
-from conftest import Finished
+from conftest import CommandResult
 from jaxtyping import Array, ArrayLike
 from safetensors.numpy import load_file
 
@@ -52,9 +52,9 @@ def _velocity(dynamics: Layers, mu: Points, t: Array) -> Array:
     return dynamics.field(t, mu)(mu.tokens)
 
 
-def relative_gap(got: ArrayLike, wanted: ArrayLike) -> float:
-    got, wanted = np.asarray(got), np.asarray(wanted)
-    return float(np.abs(got - wanted).max() / np.abs(wanted).max())
+def relative_gap(actual: ArrayLike, expected: ArrayLike) -> float:
+    actual, expected = np.asarray(actual), np.asarray(expected)
+    return float(np.abs(actual - expected).max() / np.abs(expected).max())
 
 
 # Scores are sums of d products and reach about ten: their rounding, some tens of eps,
@@ -70,12 +70,12 @@ def test_the_field_is_the_attention_of_the_network(
     ids = checkpoint.encode(TEXT, limit=16).ids
     dynamics = models.layers(checkpoint, dtype=dtype)
     for layer, x in enumerate(reference.hidden_states(ids)[:-1]):
-        got = velocity(dynamics, jnp.asarray(x, dtype), t=layer + 0.5)
-        assert got.dtype == dtype
-        assert relative_gap(got, reference.attention(layer, x)) < gap
+        actual = velocity(dynamics, jnp.asarray(x, dtype), t=layer + 0.5)
+        assert actual.dtype == dtype
+        assert relative_gap(actual, reference.attention(layer, x)) < gap
 
 
-def test_scores_are_those_of_the_network_with_both_biases(
+def test_scores_match_the_network_with_both_biases(
     checkpoint: Checkpoint,
 ) -> None:
     tokens = models.embed(checkpoint, TEXT).tokens
@@ -83,8 +83,8 @@ def test_scores_are_those_of_the_network_with_both_biases(
     assert isinstance(heads, Heads)
     head = jax.tree.map(lambda leaf: leaf[1, 2], heads.stack)  # layer 1, head 2
     assert isinstance(head, Attention)
-    wanted = Reference(checkpoint.folder).scores(1, np.asarray(tokens.x))[2]
-    assert relative_gap(head.score(tokens, tokens), wanted) < 1e-12
+    expected = Reference(checkpoint.folder).scores(1, np.asarray(tokens.x))[2]
+    assert relative_gap(head.score(tokens, tokens), expected) < 1e-12
 
 
 def test_another_coupling_takes_the_place_of_softmax(folder: Path) -> None:
@@ -97,12 +97,12 @@ def test_another_coupling_takes_the_place_of_softmax(folder: Path) -> None:
 
 # Cosines printed for all-MiniLM-L6-v2, to four decimals, at
 # https://sbert.net/docs/sentence_transformer/usage/semantic_textual_similarity.html
-PUBLISHED = {
+PUBLISHED_SIMILARITIES = {
     "The new movie is awesome": (0.0543, 0.8939, -0.0502),
     "The cat sits outside": (0.2838, -0.0029, 0.1310),
     "A man is playing guitar": (0.2277, -0.0136, -0.0327),
 }
-AGAINST = (
+COMPARED_TEXTS = (
     "The dog plays in the garden",
     "The new movie is so great",
     "A woman watches TV",
@@ -116,13 +116,15 @@ def test_the_reference_network_has_the_published_similarities() -> None:
 
     def direction(text: str) -> np.ndarray:
         ids = checkpoint.encode(text, limit=512).ids
-        pooled = reference.hidden_states(ids)[-1].mean(0)
-        return pooled / np.linalg.norm(pooled)
+        pooled_state = reference.hidden_states(ids)[-1].mean(0)
+        return pooled_state / np.linalg.norm(pooled_state)
 
-    others = np.stack([direction(text) for text in AGAINST])
-    cosines = [others @ direction(text) for text in PUBLISHED]
+    directions = np.stack([direction(text) for text in COMPARED_TEXTS])
+    cosines = [directions @ direction(text) for text in PUBLISHED_SIMILARITIES]
     half_a_digit = 0.5e-4 + 1e-6  # they were computed in single precision
-    np.testing.assert_allclose(cosines, list(PUBLISHED.values()), 0, half_a_digit)
+    np.testing.assert_allclose(
+        cosines, list(PUBLISHED_SIMILARITIES.values()), 0, half_a_digit
+    )
 
 
 @pytest.mark.slow_cases("minilm")
@@ -147,71 +149,71 @@ def test_chosen_layers_act_in_the_order_given(folder: Path) -> None:
     dynamics = models.layers(checkpoint, layers=[1, 0, 1], times=[0, 1, 1.5, 4])
     np.testing.assert_array_equal(dynamics.times, [0, 1, 1.5, 4])
     for t, layer in ((0.5, 1), (1.2, 0), (3.0, 1)):
-        alone = velocity(models.layers(checkpoint, layers=layer), x)
-        np.testing.assert_array_equal(velocity(dynamics, x, t), alone)
+        single = velocity(models.layers(checkpoint, layers=layer), x)
+        np.testing.assert_array_equal(velocity(dynamics, x, t), single)
     whole = models.layers(checkpoint)
     np.testing.assert_array_equal(whole.times, [0, 1, 2])
     np.testing.assert_array_equal(whole.jumps, [1])
 
 
 def test_a_run_lasts_a_unit_of_time_for_each_layer(folder: Path) -> None:
-    given = {"model": str(folder), "text": TEXT, "frames": 3}
-    lasts = lambda **keys: runs.start(parse({**given, **keys})).ts.tolist()
+    options = {"model": str(folder), "text": TEXT, "frames": 3}
+    lasts = lambda **keys: runs.start(parse({**options, **keys})).ts.tolist()
     assert lasts() == [0, 1, 2]
     assert lasts(model_layers=[1]) == [0, 0.5, 1]
     assert lasts(model_layers=[0, 1, 0, 0]) == [0, 2, 4]
     assert lasts(model_layers=[1], t=3.0) == [0, 1.5, 3]
 
 
-def test_a_run_that_goes_on_after_the_last_layer_says_so(folder: Path) -> None:
-    given = {"model": str(folder), "text": TEXT, "rtol": 1e-2}
-    said = lambda **keys: runs.execute(parse({**given, **keys})).note
+def test_a_run_beyond_the_last_layer_reports_it(folder: Path) -> None:
+    options = {"model": str(folder), "text": TEXT, "rtol": 1e-2}
+    note_of = lambda **keys: runs.execute(parse({**options, **keys})).note
     for keys in ({}, {"t": 2.0}, {"model_layers": [0], "t": 0.5}):
-        assert "layers act until" not in said(**keys)
+        assert "layers act until" not in note_of(**keys)
     beyond = "its layers act until t = 2; the last goes on acting until t = 2.5"
-    assert said(t=2.5).startswith(beyond)
-    assert "until t = 1; " in said(model_layers=[1], times=[0.0, 1.5])
+    assert note_of(t=2.5).startswith(beyond)
+    assert "until t = 1; " in note_of(model_layers=[1], times=[0.0, 1.5])
 
 
-def test_a_text_of_another_number_of_words_is_no_longer_that_of_a_run(
+def test_a_text_with_another_word_count_does_not_fit_a_run(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As of a run that recorded neither its files nor its words."""
+    """For a run that recorded neither its files nor its words."""
     text, path = tmp_path / "text.txt", tmp_path / "run.zarr"
     text.write_text("the cat sat")
     keys = {"model": str(folder), "text": f"@{text}", "t": 0.1, "frames": 2}
     runs.execute(parse(keys), out=path)
     data = runs.dataset(path).drop_vars("word")
     text.write_text("the cat")
-    monkeypatch.setattr("meanfield.runs.records._words.Inputs.check_start", ignored)
+    monkeypatch.setattr("meanfield.runs.records._words.Inputs.check_start", skip_check)
     with pytest.raises(InvalidInputError, match="has 4 tokens now and had 5"):
         runs.add_word_coordinate(path, data)
 
 
-def ignored(*_: object) -> None:
-    """No digest to compare."""
+def skip_check(*_: object) -> None:
+    """Skips the comparison of digests."""
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_embedding_is_that_of_the_network(checkpoint: Checkpoint, dtype: str) -> None:
+def test_embedding_matches_the_network(checkpoint: Checkpoint, dtype: str) -> None:
     text = models.embed(checkpoint, TEXT, dtype=dtype)
     ids = checkpoint.encode(TEXT, limit=16).ids
-    wanted = Reference(checkpoint.folder).embedding(ids)
+    expected = Reference(checkpoint.folder).embedding(ids)
     assert text.tokens.x.dtype == dtype
-    assert relative_gap(text.tokens.x, wanted) < 4 * np.finfo(dtype).eps
+    assert relative_gap(text.tokens.x, expected) < 4 * np.finfo(dtype).eps
     n = len(text.words)
     assert text.tokens.position is not None
     np.testing.assert_allclose(text.tokens.position, np.arange(1, n + 1) / n, 1e-6)
 
 
-def test_words_are_exactly_those_of_the_text(folder: Path) -> None:
+def test_words_match_the_text_exactly(folder: Path) -> None:
     ids, words = models.load(folder).encode(TEXT, limit=16)
     assert words == ("[CLS]", "the", "cat", "##s", "sat", "on", "the", "mat", "[SEP]")
     assert ids.tolist() == [WORDS.index(word) for word in words]
 
 
 @needs_minilm
-def test_byte_order_marks_are_no_part_of_a_model_or_a_text(folder: Path) -> None:
+def test_byte_order_marks_are_ignored_in_models_and_texts(folder: Path) -> None:
     """Windows editors begin files in UTF-8 with one; PowerShell writes UTF-16."""
     plain = models.load(folder).encode("the cat", limit=16)
     for name in ("config.json", "tokenizer.json"):
@@ -237,13 +239,13 @@ def test_minilm_reads_hello_world_and_more_than_128_tokens() -> None:
         models.embed(checkpoint, "word " * 511)
 
 
-def test_a_text_longer_than_the_positions_is_refused(folder: Path) -> None:
+def test_a_text_longer_than_the_positions_is_rejected(folder: Path) -> None:
     assert len(models.embed(models.load(folder), "mat " * 14).words) == 16
     with pytest.raises(InvalidInputError, match=r"17 tokens.*16 positions"):
         models.embed(models.load(folder), "mat " * 15)
 
 
-def test_only_what_is_asked_for_is_read(tmp_path: Path) -> None:
+def test_only_requested_weights_are_read(tmp_path: Path) -> None:
     arrays = synthetic_arrays()
     arrays["encoder.layer.1.attention.self.key.weight"][0, 0] = np.nan
     arrays["embeddings.word_embeddings.weight"][1] = np.inf  # [UNK]
@@ -258,17 +260,24 @@ def test_only_what_is_asked_for_is_read(tmp_path: Path) -> None:
 
 def test_names_of_other_berts_mean_the_same(folder: Path, tmp_path: Path) -> None:
     old = {"LayerNorm.weight": "LayerNorm.gamma", "LayerNorm.bias": "LayerNorm.beta"}
-    renamed = {}
+    renamed_arrays = {}
     for name, array in synthetic_arrays().items():
         ending = next((end for end in old if name.endswith(end)), "")
-        renamed["bert." + name.removesuffix(ending) + old.get(ending, "")] = array
+        renamed_arrays["bert." + name.removesuffix(ending) + old.get(ending, "")] = (
+            array
+        )
     config = {"model_type": None, "architectures": ["BertForMaskedLM"]}
-    other = models.load(write(tmp_path / "old", arrays=renamed, config=config))
+    other_checkpoint = models.load(
+        write(tmp_path / "old", arrays=renamed_arrays, config=config)
+    )
     checkpoint = models.load(folder)
     x = models.embed(checkpoint, TEXT).tokens.x
-    np.testing.assert_array_equal(models.embed(other, TEXT).tokens.x, x)
-    mine, theirs = models.layers(checkpoint), models.layers(other)
-    np.testing.assert_array_equal(velocity(theirs, x), velocity(mine, x))
+    np.testing.assert_array_equal(models.embed(other_checkpoint, TEXT).tokens.x, x)
+    own_layers, other_layers = (
+        models.layers(checkpoint),
+        models.layers(other_checkpoint),
+    )
+    np.testing.assert_array_equal(velocity(other_layers, x), velocity(own_layers, x))
 
 
 def test_half_precision_weights_are_read_as_they_are(tmp_path: Path) -> None:
@@ -296,8 +305,8 @@ def test_summary_measures_each_head(checkpoint: Checkpoint) -> None:
     head = summary.heads[sizes["n_heads"] + 1]
     assert (head.layer, head.head) == (1, 1)
     symmetric, skew = np.linalg.eigvalsh((A + A.T) / 2), (A - A.T) / 2
-    shown = (head.smallest, head.largest)
-    np.testing.assert_allclose(shown, (symmetric[0], symmetric[-1]))
+    interval = (head.smallest, head.largest)
+    np.testing.assert_allclose(interval, (symmetric[0], symmetric[-1]))
     np.testing.assert_allclose(head.skew_norm, np.linalg.norm(skew, 2))
     weight = -symmetric[symmetric < 0].sum() / np.abs(symmetric).sum()
     np.testing.assert_allclose(head.negative, weight)
@@ -305,29 +314,29 @@ def test_summary_measures_each_head(checkpoint: Checkpoint) -> None:
     np.testing.assert_allclose(head.radius, np.abs(values).max())
     largest = values[np.argsort(np.abs(values))[-d_k:]]  # the others are rounding
     assert head.positive == pytest.approx(np.mean(largest.real > 0))
-    counted = [a.size for a in weights.values() if a.dtype.kind == "f"]
-    assert summary.n_parameters == sum(counted)
+    array_sizes = [a.size for a in weights.values() if a.dtype.kind == "f"]
+    assert summary.n_parameters == sum(array_sizes)
     assert json.loads(json.dumps(dataclasses.asdict(summary)))["model_type"] == "bert"
 
 
 def test_the_command_has_a_row_for_each_head(
-    folder: Path, cli: Callable[..., Finished]
+    folder: Path, cli: Callable[..., CommandResult]
 ) -> None:
-    done = cli("models", "inspect", str(folder))
-    rows = [line.split() for line in done.out.splitlines()]
+    result = cli("models", "inspect", str(folder))
+    rows = [line.split() for line in result.out.splitlines()]
     heads = models.inspect(models.load(folder)).heads
     for head in heads:
         row = next(r for r in rows if r[:2] == [str(head.layer), str(head.head)])
         assert f"{head.smallest:.3g}" in row
         assert f"{head.radius:.3g}" in row
-    told = json.loads(cli("models", "inspect", str(folder), "--json").out)
-    assert told["heads"] == [dataclasses.asdict(head) for head in heads]
+    report = json.loads(cli("models", "inspect", str(folder), "--json").out)
+    assert report["heads"] == [dataclasses.asdict(head) for head in heads]
 
 
-def test_reading_a_model_tells_each_layer(folder: Path) -> None:
-    told: list[int] = []
-    models.inspect(models.load(folder), report=told.append)
-    assert told == [0, 1]
+def test_inspect_reports_progress_per_layer(folder: Path) -> None:
+    progress: list[int] = []
+    models.inspect(models.load(folder), report=progress.append)
+    assert progress == [0, 1]
 
 
 def test_known_models_are_listed_with_their_install_line(
@@ -342,7 +351,7 @@ def test_known_models_are_listed_with_their_install_line(
 
 
 def test_listing_and_inspecting_load_no_jax(tmp_path: Path) -> None:
-    """Not for bfloat16 either, which NumPy alone does not know."""
+    """Also not for bfloat16, which NumPy alone does not have."""
     arrays = {k: v.astype(jnp.bfloat16) for k, v in synthetic_arrays().items()}
     folder = write(tmp_path / "half", arrays=arrays)
     program = (
@@ -353,18 +362,18 @@ def test_listing_and_inspecting_load_no_jax(tmp_path: Path) -> None:
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
 
 
-def test_a_plugin_that_averages_moves_the_heads_of_a_model(
-    cli: Callable[..., Finished], folder: Path, tmp_path: Path
+def test_a_plugin_attention_moves_the_heads_of_a_model(
+    cli: Callable[..., CommandResult], folder: Path, tmp_path: Path
 ) -> None:
-    """The template's coupling with no share for all is softmax."""
+    """The template's coupling with `share` zero is softmax."""
     options = ("--model", str(folder), "--text", TEXT, "--t=0.2", "--frames=2")
     text = templates()["attention"].read_text().replace('"even"', '"averaging"')
     (tmp_path / "averaging.py").write_text(text)
     plugin = ("--attention=averaging", "--plugin", "averaging.py")
     assert cli("simulate", *options, "--out", "s").code == 0
-    more = (*options, *plugin, "--options", "share=0", "--out", "p")
-    assert cli("simulate", *more).code == 0
-    plain, own = (runs.dataset(tmp_path / name)["x"].values for name in "sp")
-    np.testing.assert_allclose(own, plain, rtol=1e-9, atol=1e-12)
-    refused = cli("simulate", *options, "--attention=relu")
-    assert (refused.code, refused.err.count("does not declare")) == (2, 1)
+    plugin_options = (*options, *plugin, "--options", "share=0", "--out", "p")
+    assert cli("simulate", *plugin_options).code == 0
+    plain, plugin_states = (runs.dataset(tmp_path / name)["x"].values for name in "sp")
+    np.testing.assert_allclose(plugin_states, plain, rtol=1e-9, atol=1e-12)
+    failure = cli("simulate", *options, "--attention=relu")
+    assert (failure.code, failure.err.count("does not declare")) == (2, 1)

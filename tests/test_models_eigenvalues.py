@@ -1,4 +1,4 @@
-"""The eigenvalues of heads are those of the dense matrices; their picture counts."""
+"""Eigenvalues of heads match dense matrices; their plot counts them."""
 
 import numpy as np
 import pytest
@@ -26,35 +26,40 @@ def weights(rng: Generator, h: int, k: int, d: int) -> HeadWeights:
 
 
 @pytest.mark.parametrize("k", [2, 4, 7])
-def test_eigenvalues_are_those_of_dense_matrices(rng: Generator, k: int) -> None:
+def test_eigenvalues_match_dense_matrices(rng: Generator, k: int) -> None:
     d = 7
     w = weights(rng, 2, k, d)
-    got = eigenvalues(w)
+    actual = eigenvalues(w)
     for head in range(2):
         B = w.K[head].T @ w.Q[head] / np.sqrt(k)
         V = w.output_projection[head] @ w.value_projection[head]
         score = np.linalg.eigvalsh((B + B.T) / 2)
         largest = np.sort(score[np.argsort(-np.abs(score))[: min(2 * k, d)]])
-        np.testing.assert_allclose(got.score[head], largest, atol=1e-12)
-        for values, matrix in ((got.value, V), (got.product, V @ B)):
+        np.testing.assert_allclose(actual.score[head], largest, atol=1e-12)
+        for values, matrix in ((actual.value, V), (actual.product, V @ B)):
             dense = np.linalg.eigvals(matrix)
-            kept = dense[np.argsort(-np.abs(dense))[:k]]
+            nonzero = dense[np.argsort(-np.abs(dense))[:k]]
             order = lambda z: z[np.lexsort((np.round(z.imag, 8), np.round(z.real, 8)))]
-            np.testing.assert_allclose(order(values[head]), order(kept), atol=1e-10)
+            np.testing.assert_allclose(order(values[head]), order(nonzero), atol=1e-10)
 
 
 def test_signs_of_real_parts_are_not_those_of_the_change_of_covariances() -> None:
-    r"""Of $M = -I + 4 e_1 e_2^\top$, which pulls in, though $M + M^\top$ grows one way.
+    r"""$M = -I + 4 e_1 e_2^\top$ contracts, though $M + M^\top$ grows in one direction.
 
-    The flow of a standard Gaussian under one head says so, by the size of its factor.
+    The size of the factor in the flow of a standard Gaussian under one head shows it.
     """
     M = np.array([[-1.0, 4.0], [0.0, -1.0]])
-    one = np.eye(2)[None]
-    head = {"Q": M[None], "K": one, "value_projection": one, "output_projection": one}
+    identity = np.eye(2)[None]
+    head = {
+        "Q": M[None],
+        "K": identity,
+        "value_projection": identity,
+        "output_projection": identity,
+    }
     zero = np.zeros((1, 2))
     biases = ("query_bias", "key_bias", "value_bias", "output_bias")
-    got = eigenvalues(HeadWeights(**head, **dict.fromkeys(biases, zero)))
-    product = np.real(got.product) * np.sqrt(2)  # of ε
+    actual = eigenvalues(HeadWeights(**head, **dict.fromkeys(biases, zero)))
+    product = np.real(actual.product) * np.sqrt(2)  # of ε
     np.testing.assert_allclose(product, -1.0, atol=1e-7)  # √ of rounding: defective
     mu = Gaussian.from_moments(np.zeros(2), np.eye(2))
     field = attentions["softmax"](M, np.eye(2), np.eye(2)).field(0.0, mu)
@@ -63,7 +68,7 @@ def test_signs_of_real_parts_are_not_those_of_the_change_of_covariances() -> Non
     np.testing.assert_allclose(np.linalg.eigvalsh(rate), [-6.0, 2.0], atol=1e-12)
 
 
-def said(figure: Figure, row: int) -> list[str]:
+def texts_of(figure: Figure, row: int) -> list[str]:
     return [text.get_text() for text in figure.axes[row].texts if type(text) is Text]
 
 
@@ -74,8 +79,8 @@ def test_the_picture_counts_signs_and_weighs_those_of_scores() -> None:
     turning = numbers + xr.DataArray([1j, 0, 0], dims="index")
     data = xr.Dataset({"score": score, "value": numbers, "product": turning})
     figure = draw_head_eigenvalues(data)
-    assert said(figure, 0) == ["25 %", "75 %", "100 %", "0 %"]
-    assert said(figure, 1) == ["2", "1", "2", "0"]
+    assert texts_of(figure, 0) == ["25 %", "75 %", "100 %", "0 %"]
+    assert texts_of(figure, 1) == ["2", "1", "2", "0"]
     print_ = figure.get_supxlabel().replace("\n", " ")
     assert "33 % of the λ of VA are not real" in print_
     assert "M + Mᵀ, whose signs are not those of Re λ" in print_

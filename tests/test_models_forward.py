@@ -1,4 +1,4 @@
-"""A network's forward pass as a run, against NumPy; what a model's run records."""
+"""A network's forward pass as a run, against NumPy; records of model runs."""
 
 import io
 import json
@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import report_store
 from bert_reference import TEXT, Reference, write
-from conftest import Finished
+from conftest import CommandResult
 from numpy.random import Generator
 from scipy.special import softmax
 
@@ -21,7 +21,7 @@ from meanfield.measures import Points
 from meanfield.spec import parse, parse_axes
 from meanfield.storage import RunStore, export
 
-Command = Callable[..., Finished]
+Command = Callable[..., CommandResult]
 
 
 @pytest.fixture
@@ -45,22 +45,22 @@ def last_of(result: runs.Result) -> np.ndarray:
     return np.asarray(measure.tokens.x)
 
 
-def test_the_frames_are_the_networks_own_states(
+def test_frames_match_the_networks_hidden_states(
     folder: Path, keys: dict, tmp_path: Path
 ) -> None:
     path = tmp_path / "run.zarr"
     result = runs.execute(parse(keys), out=path)
     RunStore.open(path).check()
-    data, wanted = meanfield.open(path), states_of(folder)
+    data, expected = meanfield.open(path), states_of(folder)
     assert result.outcome.name == "finished"
     np.testing.assert_array_equal(data["time"], [0, 1, 2])
-    np.testing.assert_allclose(data["x"], wanted, rtol=1e-11, atol=1e-12)
+    np.testing.assert_allclose(data["x"], expected, rtol=1e-11, atol=1e-12)
     np.testing.assert_array_equal(last_of(result), data["x"][-1])
     single = runs.execute(parse({**keys, "precision": "single"}))
     np.testing.assert_array_equal(last_of(single), np.float32(data["x"][-1]))
 
 
-def test_an_ended_run_says_so_and_a_cut_one_is_computed_anew(
+def test_a_finished_run_is_reported_and_an_interrupted_one_recomputed(
     folder: Path, keys: dict, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path, spec = tmp_path / "run.zarr", parse(keys)
@@ -68,8 +68,8 @@ def test_an_ended_run_says_so_and_a_cut_one_is_computed_anew(
     def cut(_: object) -> None:
         raise KeyboardInterrupt
 
-    with monkeypatch.context() as patched:
-        patched.setattr("meanfield.runs.execution._segment.forward_pass", cut)
+    with monkeypatch.context() as patch:
+        patch.setattr("meanfield.runs.execution._segment.forward_pass", cut)
         with pytest.raises(KeyboardInterrupt):
             runs.execute(spec, out=path)
     assert RunStore.open(path).frames == 0
@@ -79,29 +79,29 @@ def test_an_ended_run_says_so_and_a_cut_one_is_computed_anew(
         np.testing.assert_allclose(x, states_of(folder), rtol=1e-11, atol=1e-12)
 
 
-def test_what_it_attends_to_is_the_networks_and_stops_before_the_last_state(
+def test_attention_matches_the_network_and_omits_the_last_state(
     folder: Path, keys: dict, tmp_path: Path
 ) -> None:
     path = tmp_path / "run.zarr"
     runs.execute(parse(keys), out=path)
     data = runs.add_attention(path, runs.dataset(path), [1.0, 2.0])
     np.testing.assert_array_equal(data["snapshot"], [1])
-    wanted = softmax(Reference(folder).scores(1, states_of(folder)[1]), axis=-1)
-    np.testing.assert_allclose(data["attention"][0], wanted, rtol=1e-9)
+    expected = softmax(Reference(folder).scores(1, states_of(folder)[1]), axis=-1)
+    np.testing.assert_allclose(data["attention"][0], expected, rtol=1e-9)
 
 
-def test_a_flow_that_ends_where_a_layer_begins_shows_the_one_before(
+def test_a_flow_ending_at_a_layer_edge_shows_the_layer_before(
     folder: Path, keys: dict, tmp_path: Path
 ) -> None:
-    """The maps of its last frame, and what they are called."""
+    """The maps of its last frame, and their titles."""
     path = tmp_path / "run.zarr"
     flow = {"model": keys["model"], "text": TEXT, "t": 1.0, "frames": 2, "rtol": 1e-2}
     runs.execute(parse(flow), out=path)
     data = runs.dataset(path)
     np.testing.assert_array_equal(data["layer"], [0, 0])
     maps = runs.add_attention(path, data, [1.0])["attention"]
-    wanted = softmax(Reference(folder).scores(0, data["x"].values[-1]), axis=-1)
-    np.testing.assert_allclose(maps[0], wanted, rtol=1e-9)
+    expected = softmax(Reference(folder).scores(0, data["x"].values[-1]), axis=-1)
+    np.testing.assert_allclose(maps[0], expected, rtol=1e-9)
 
 
 def test_a_flow_starts_from_the_state_between_two_layers(
@@ -109,9 +109,9 @@ def test_a_flow_starts_from_the_state_between_two_layers(
 ) -> None:
     assert cli("simulate", "--model", folder, "--text", TEXT, "--forward",
                "--out", "own.zarr").code == 0  # fmt: skip
-    done = cli("simulate", "--from", "own.zarr", "--at", "1", "--t", "1.01",
+    result = cli("simulate", "--from", "own.zarr", "--at", "1", "--t", "1.01",
                "--frames", "2", "--rtol", "1e-2", "--out", "on.zarr")  # fmt: skip
-    assert done.code == 0, done.err
+    assert result.code == 0, result.err
     data = meanfield.open(tmp_path / "on.zarr")
     np.testing.assert_allclose(data["x"][0], states_of(folder)[1], atol=1e-12)
     assert "forward" not in data.attrs["spec"]
@@ -119,13 +119,15 @@ def test_a_flow_starts_from_the_state_between_two_layers(
     np.testing.assert_array_equal(data["layer"], [1, 1])
 
 
-def test_commands_say_what_it_is(folder: Path, cli: Command, tmp_path: Path) -> None:
-    given = ("simulate", "--model", folder, "--text", TEXT, "--forward")
-    told = cli(*given, "--out", "run.zarr")
-    assert "forward pass of tiny: 9 tokens of “" in told.out
-    assert "steps" not in told.out
-    assert "softmax" not in told.out
-    assert "to read the model and apply it" in cli(*given, "--dry-run").out
+def test_commands_describe_a_forward_pass(
+    folder: Path, cli: Command, tmp_path: Path
+) -> None:
+    command = ("simulate", "--model", folder, "--text", TEXT, "--forward")
+    result = cli(*command, "--out", "run.zarr")
+    assert "forward pass of tiny: 9 tokens of “" in result.out
+    assert "steps" not in result.out
+    assert "softmax" not in result.out
+    assert "to read the model and apply it" in cli(*command, "--dry-run").out
     assert "all 3 frames match their digests" in cli("show", "run.zarr", "--check").out
     assert meanfield.open("run.zarr").attrs["title"] == "forward pass of tiny: tokens"
     assert cli("report", "run.zarr").code == 0
@@ -134,7 +136,9 @@ def test_commands_say_what_it_is(folder: Path, cli: Command, tmp_path: Path) -> 
     assert "MLPs are left out" not in page
 
 
-def test_what_follows_flows_refuses_it(keys: dict, tmp_path: Path) -> None:
+def test_forward_passes_are_rejected_by_flow_commands(
+    keys: dict, tmp_path: Path
+) -> None:
     axes = parse_axes("seed=0|1")
     with pytest.raises(InvalidInputError, match="leave out `forward`"):
         runs.sweep(parse(keys), axes, out=tmp_path / "sweep")
@@ -148,9 +152,9 @@ def test_a_models_run_is_read_with_words_and_layers_without_the_model(
     rng: Generator, tmp_path: Path
 ) -> None:
     keys = {"model": "gone", "text": "words", "t": 2.0, "model_layers": [4, 1]}
-    path, x = tmp_path / "run.zarr", report_store.moving(rng, n=3, frames=5)
+    path, x = tmp_path / "run.zarr", report_store.moving_tokens(rng, n=3, frames=5)
     words = {"words": ["[CLS]", "words", "[SEP]"], "n_layers": 6}
-    data = meanfield.open(report_store.finished(path, x, keys, words))
+    data = meanfield.open(report_store.finished_run(path, x, keys, words))
     assert data["word"].values.tolist() == words["words"]
     np.testing.assert_array_equal(data["layer"], [4, 4, 1, 1, 1])
     assert "words" not in data.attrs
@@ -160,15 +164,15 @@ def test_a_models_run_is_read_with_words_and_layers_without_the_model(
 
 
 @pytest.mark.parametrize("words", ["words", ["one", "two"], [1, 2, 3]])
-def test_words_that_are_none_are_damage(
+def test_invalid_stored_words_count_as_damage(
     words: object, rng: Generator, tmp_path: Path
 ) -> None:
     keys = {"model": "gone", "text": "words", "t": 2.0}
-    x = report_store.moving(rng, n=3)
+    x = report_store.moving_tokens(rng, n=3)
 
     def write_and_open() -> None:
         meanfield.open(
-            report_store.finished(tmp_path / "run", x, keys, {"words": words})
+            report_store.finished_run(tmp_path / "run", x, keys, {"words": words})
         )
 
     with pytest.raises(StoreError, match="words"):
@@ -176,7 +180,7 @@ def test_words_that_are_none_are_damage(
 
 
 @pytest.mark.parametrize(
-    ("piped", "code", "kept"),
+    ("stdin", "code", "expected_text"),
     [
         ("\ufeffthe cat sat\n".encode(), 0, "the cat sat"),  # as Windows editors write
         (b"@the --cat", 0, " @the --cat"),  # neither a file nor an option
@@ -188,27 +192,31 @@ def test_a_text_comes_from_standard_input(
     folder: Path,
     cli: Command,
     monkeypatch: pytest.MonkeyPatch,
-    piped: bytes,
+    stdin: bytes,
     code: int,
-    kept: str,
+    expected_text: str,
 ) -> None:
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(piped)))
-    done = cli("simulate", "--model", folder, "--text", "-", "--forward", "--json")
-    assert done.code == code, done.err
-    assert kept == json.loads(done.out)["text"] if code == 0 else kept in done.err
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
+    result = cli("simulate", "--model", folder, "--text", "-", "--forward", "--json")
+    assert result.code == code, result.err
+    assert (
+        expected_text == json.loads(result.out)["text"]
+        if code == 0
+        else expected_text in result.err
+    )
 
 
-def test_several_texts_have_a_row_each(folder: Path, cli: Command) -> None:
+def test_several_texts_give_one_row_each(folder: Path, cli: Command) -> None:
     texts = ["the cat", "the cat sat on the mat"]
     options = [word for text in texts for word in ("--text", text)]
-    given = ("models", "compare", folder, *options, "--rtol", "1e-2")
-    told = json.loads(cli(*given, "--precision", "double", "--json").out)
-    assert [row["text"] for row in told["texts"]] == texts
-    for text, row in zip(texts, told["texts"], strict=True):
-        alone = models.compare(models.load(folder), text, rtol=1e-2)
+    command = ("models", "compare", folder, *options, "--rtol", "1e-2")
+    report = json.loads(cli(*command, "--precision", "double", "--json").out)
+    assert [row["text"] for row in report["texts"]] == texts
+    for text, row in zip(texts, report["texts"], strict=True):
+        single = models.compare(models.load(folder), text, rtol=1e-2)
         ranks = [depth["network_rank"] for depth in row["depths"]]
-        assert ranks == [depth.network_rank for depth in alone.depths]
-    lines = cli(*given, "--precision", "double").out.splitlines()
+        assert ranks == [depth.network_rank for depth in single.depths]
+    lines = cli(*command, "--precision", "double").out.splitlines()
     rows = [line for line in lines if line.startswith("“")]
     assert [row.split("”")[0][1:] for row in rows] == texts
-    assert cli(*given, "--out", "both.png").code == 2
+    assert cli(*command, "--out", "both.png").code == 2

@@ -1,4 +1,4 @@
-"""Movies fill their frames, take styles and colours, and are files that play."""
+"""Movies fill their frames, accept styles and colours, and can be played."""
 
 from inspect import signature
 from io import BytesIO
@@ -7,17 +7,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 import xarray as xr
-from density_data import line
+from density_data import gaussian_on_line
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.text import Text
-from movie_parts import (
+from movie_data import (
     SHORT,
     TALL,
     WIDE,
-    blown_up,
-    one_stays,
-    said,
-    staged,
+    blow_up_on_line,
+    draw_frame,
+    joined_text,
+    pair_with_blow_up,
 )
 from mpl_toolkits.mplot3d import Axes3D
 from numpy.random import Generator
@@ -39,16 +39,16 @@ from meanfield.plotting.reading.pace import (
 
 @pytest.fixture
 def pair() -> xr.Dataset:
-    return one_stays()
+    return pair_with_blow_up()
 
 
 @pytest.mark.slow_cases("size0-paper", "size1-talk")
 @pytest.mark.parametrize("style", ["paper", "talk"])
 @pytest.mark.parametrize("size", [WIDE, TALL])
-def test_a_cone_fills_its_movie_and_touches_no_words(
+def test_a_cone_fills_its_movie_and_avoids_text(
     pair: xr.Dataset, size: tuple[int, int], style: str
 ) -> None:
-    figure, axes, texts = staged(pair, size, Look(style=style), frame=-1)
+    figure, axes, texts = draw_frame(pair, size, Look(style=style), frame=-1)
     assert isinstance(axes, Axes3D)
     page, cone = figure.bbox, space_taken(axes)
     assert cone.x0 >= 0
@@ -59,12 +59,12 @@ def test_a_cone_fills_its_movie_and_touches_no_words(
 
 
 @pytest.mark.parametrize("style", ["paper", "talk", "dark-talk"])
-def test_a_square_picture_fills_a_wide_movie_with_all_words_beside_it(
+def test_a_square_picture_in_a_wide_movie_has_text_beside_it(
     rng: Generator, style: str
 ) -> None:
     spec = {"A": [[2.0, 0.5], [0.0, 1.0]], "n": 12, "d": 2, "init": "moons", "t": 2.0}
     data = shrinking(rng).assign_attrs(spec=spec, title="softmax attention: tokens")
-    figure, axes, texts = staged(data, WIDE, Look(style=style), frame=-1)
+    figure, axes, texts = draw_frame(data, WIDE, Look(style=style), frame=-1)
     page, picture = figure.bbox, axes.get_tightbbox()
     assert picture is not None
     assert axes.bbox.height > 0.8 * page.height
@@ -75,8 +75,8 @@ def test_a_square_picture_fills_a_wide_movie_with_all_words_beside_it(
         assert box.x1 <= page.width
         assert box.y0 >= 0
         assert box.y1 <= page.height
-        assert not any(box.overlaps(other) for other in boxes[:index])
-    assert "RMS radius" in said(texts)
+        assert not any(box.overlaps(second) for second in boxes[:index])
+    assert "RMS radius" in joined_text(texts)
 
 
 @pytest.mark.slow_cases("talk")
@@ -86,8 +86,8 @@ def test_a_picture_takes_most_of_a_square_movie(
 ) -> None:
     spec = {"A": [[2.0, 0.5], [0.0, 1.0]], "n": 12, "d": 2, "init": "moons", "t": 2.0}
     tokens = shrinking(rng).assign_attrs(spec=spec, title="softmax attention: tokens")
-    for data in (tokens, pair, blown_up(np.array([0.0, 0.1, 0.2]))):
-        figure, axes, texts = staged(data, (540, 540), Look(style=style), frame=-1)
+    for data in (tokens, pair, blow_up_on_line(np.array([0.0, 0.1, 0.2]))):
+        figure, axes, texts = draw_frame(data, (540, 540), Look(style=style), frame=-1)
         space = isinstance(axes, Axes3D)
         picture = space_taken(axes) if space else axes.bbox
         assert picture.height >= 0.6 * figure.bbox.height
@@ -96,7 +96,7 @@ def test_a_picture_takes_most_of_a_square_movie(
 
 
 @pytest.mark.parametrize("turn", [90.0, 360.0])
-def test_axes_in_space_touch_no_words_as_they_turn(rng: Generator, turn: float) -> None:
+def test_rotating_axes_avoid_text(rng: Generator, turn: float) -> None:
     data = Look().attach_to(shrinking(rng, d=3))
     film = Film(size=(1280, 720), turn=turn, fps=10, seconds=2.5)
     with Look().rc_context():
@@ -133,28 +133,30 @@ def test_a_video_has_even_sizes(name: str, pixels: tuple[int, int]) -> None:
 
 
 @pytest.mark.parametrize("fps", [7, 30, 60, 100])
-def test_a_gif_lasts_as_long_as_it_is_asked_to(fps: int) -> None:
+def test_a_gif_has_the_requested_duration(fps: int) -> None:
     film = Film(fps=fps, seconds=2.0, hold=0.5)
     count = film.count(5)
     greys = [255 * i // count for i in range(count)]
     frames = [Image.new("RGB", (4, 4), (grey, grey, grey)) for grey in greys]
     with Image.open(BytesIO(film.movie(frames, ".gif"))) as movie:
         images = ImageSequence.Iterator(movie)
-        shown = [(i.info["duration"], i.convert("L").getpixel((0, 0))) for i in images]
-    durations, shades = zip(*shown, strict=True)
+        frame_colours = [
+            (i.info["duration"], i.convert("L").getpixel((0, 0))) for i in images
+        ]
+    durations, shades = zip(*frame_colours, strict=True)
     assert sum(durations) == pytest.approx(2500 + 1000 * (count / fps - 2), abs=5)
     assert min(durations) >= 20  # browsers slow what is faster
     assert shades[-1] == pytest.approx(greys[-1], abs=4)
 
 
-def test_frames_of_a_density_stand_equally_long() -> None:
+def test_frames_of_a_density_have_equal_duration() -> None:
     frames = frames_shown(5, Film(fps=20, seconds=3.0))
     assert np.bincount(frames).tolist() == [12] * 5
-    few = frames_shown(11, Film(fps=10, seconds=0.6))
-    assert few.tolist() == [0, 2, 4, 6, 8, 10]
+    frame_ids = frames_shown(11, Film(fps=10, seconds=0.6))
+    assert frame_ids.tolist() == [0, 2, 4, 6, 8, 10]
 
 
-def test_dots_stand_where_they_are_in_limits_far_wider_than_the_cloud() -> None:
+def test_dots_keep_their_places_in_very_wide_limits() -> None:
     start = np.array([[0.0, 1.0], [1.0, 0.0], [-1.0, -1.0]])
     x = np.stack([start, 3 * start, 1e3 * start])
     look = Look(xlim=(-1100.0, 1100.0), ylim=(-1100.0, 1100.0))
@@ -169,7 +171,7 @@ def test_dots_stand_where_they_are_in_limits_far_wider_than_the_cloud() -> None:
     assert any(p.shape == (3, 2) and np.allclose(p, x[2]) for p in places)
 
 
-def test_help_says_the_turn_of_the_camera_that_it_makes(rng: Generator) -> None:
+def test_help_states_the_default_camera_rotation(rng: Generator) -> None:
     data, film = shrinking(rng, d=3), SHORT
     with Look().rc_context():
         figure, show = stage(data, movies["tokens"].play(data, film), film)
@@ -181,7 +183,9 @@ def test_help_says_the_turn_of_the_camera_that_it_makes(rng: Generator) -> None:
     assert f"[default: {azimuths[1] - azimuths[0]:g}]" in str(signature(command))
 
 
-def test_each_movie_stands_in_one_row(rng: Generator, pair: xr.Dataset) -> None:
+def test_movies_are_registered_with_their_defaults(
+    rng: Generator, pair: xr.Dataset
+) -> None:
     assert movie_names(None) == list(movies)
     assert [name for name, movie in movies.items() if movie.is_for_ensembles] == [
         "cone",
@@ -189,11 +193,11 @@ def test_each_movie_stands_in_one_row(rng: Generator, pair: xr.Dataset) -> None:
     ]
     assert default_movie(pair) == "cone"
     assert default_movie(pair.isel(run=0)) == default_movie(shrinking(rng)) == "tokens"
-    assert default_movie(line(np.ones(2))) == "density"
+    assert default_movie(gaussian_on_line(np.ones(2))) == "density"
 
 
 @pytest.mark.parametrize("panel", ["tokens", "disc"])
-def test_what_is_painted_over_a_backdrop_is_the_whole_figure(
+def test_cached_background_drawing_matches_the_full_figure(
     pair: xr.Dataset, rng: Generator, panel: str
 ) -> None:
     data = shrinking(rng) if panel == "tokens" else pair
@@ -202,12 +206,12 @@ def test_what_is_painted_over_a_backdrop_is_the_whole_figure(
         painter = Painter(figure, 240)
         for frame in range(4):
             show(frame)
-            painted = np.asarray(painter.image(), dtype=float)
+            picture = np.asarray(painter.image(), dtype=float)
             canvas = FigureCanvasAgg(figure)
             canvas.draw()
             whole = np.asarray(canvas.buffer_rgba(), dtype=float)[..., :3]
-            # Spines may stand over a dot in the one and under it in the other.
-            assert (np.abs(painted - whole) > 8).mean() < 2e-3
+            # Spines may be drawn over a dot in one, and under it in the other.
+            assert (np.abs(picture - whole) > 8).mean() < 2e-3
 
 
 def test_an_ensemble_of_gaussians_goes_through_the_cone(
@@ -227,7 +231,7 @@ def test_an_ensemble_of_gaussians_goes_through_the_cone(
 def test_past_ellipses_and_leading_lines_take_a_style(
     style: str, rng: Generator, pair: xr.Dataset, tmp_path: Path
 ) -> None:
-    """Each of their lines has an opacity of its own, and no face."""
+    """Each of their lines has its own opacity, and no face."""
     words = points(rng.normal(size=(3, 4, 2))).assign_coords(word=("token", [*"abcd"]))
     paper = 20 if style == "dark" else 255  # how light it is
     for run in (pair.isel(run=0), words):
@@ -237,11 +241,11 @@ def test_past_ellipses_and_leading_lines_take_a_style(
             for image in ImageSequence.Iterator(movie):
                 light = np.asarray(image.convert("L"), dtype=float)
                 assert np.median(light) == pytest.approx(paper, abs=3)
-                # Text and lines stand out from it, thin as they are.
+                # Text and lines have enough contrast.
                 assert (np.abs(light - paper) > 100).mean() > 5e-3
 
 
-def test_movies_refuse_what_has_none(rng: Generator, tmp_path: Path) -> None:
+def test_movies_reject_panels_without_animation(rng: Generator, tmp_path: Path) -> None:
     run, target = shrinking(rng), tmp_path / "a.gif"
     with pytest.raises(UnknownNameError, match=r"movie `cones`.*`cone`"):
         animate(run, target, panel="cones")

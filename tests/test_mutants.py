@@ -1,14 +1,14 @@
-"""Mistakes are noticed: a few of those that `make mutants` tries in full."""
+"""A few of the mutants that `make mutants` tries in full."""
 
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from mutation import Mutant, catchers, changed, failing, mutants
+from mutation import Mutant, catchers, failing_tests, mutants, mutated_text
 
-EVERY = {mutant.name: mutant for mutant in mutants()}
-TRIED = (
+ALL_MUTANTS = {mutant.name: mutant for mutant in mutants()}
+TRIED_MUTANTS = (
     "attention-sinkhorn-transposed",
     "points-weights-forgotten",
     "dynamics-mask-off-by-one",
@@ -17,50 +17,55 @@ TRIED = (
 
 @pytest.mark.parametrize(
     "name",
-    [TRIED[0], *(pytest.param(name, marks=pytest.mark.slow) for name in TRIED[1:])],
+    [
+        TRIED_MUTANTS[0],
+        *(pytest.param(name, marks=pytest.mark.slow) for name in TRIED_MUTANTS[1:]),
+    ],
 )
-def test_a_planted_mistake_is_noticed(name: str) -> None:
-    mutant = EVERY[name]
+def test_a_mutant_is_caught_by_its_statements(name: str) -> None:
+    mutant = ALL_MUTANTS[name]
     assert mutant.caught_by
     assert set(catchers(mutant, mutant.caught_by)) == set(mutant.caught_by)
 
 
 @pytest.mark.slow
-def test_a_mistake_that_no_statement_sees_fails_its_test() -> None:
-    mutant = EVERY["measures-graded-ratio"]
+def test_a_mutant_without_statements_fails_its_test() -> None:
+    mutant = ALL_MUTANTS["measures-graded-ratio"]
     assert mutant.tests
-    assert failing(mutant) == list(mutant.tests)
+    assert failing_tests(mutant) == list(mutant.tests)
 
 
-@pytest.mark.parametrize("mutant", EVERY.values(), ids=list(EVERY))
-def test_every_mutant_still_finds_its_line(mutant: Mutant) -> None:
-    written = changed(mutant)
-    assert mutant.old not in written
-    assert mutant.new in written
+@pytest.mark.parametrize("mutant", ALL_MUTANTS.values(), ids=list(ALL_MUTANTS))
+def test_every_mutant_applies_to_the_source(mutant: Mutant) -> None:
+    text = mutated_text(mutant)
+    assert mutant.old not in text
+    assert mutant.new in text
 
 
-def test_mistakes_use_names_that_are_there(tmp_path: Path) -> None:
-    """Else the library could not be imported, and nothing would be noticed."""
-    for mutant in EVERY.values():
-        (tmp_path / f"{mutant.name}.py").write_text(changed(mutant), encoding="utf-8")
+def test_mutants_use_defined_names(tmp_path: Path) -> None:
+    """Otherwise the library could not be imported, and nothing would be tested."""
+    for mutant in ALL_MUTANTS.values():
+        (tmp_path / f"{mutant.name}.py").write_text(
+            mutated_text(mutant), encoding="utf-8"
+        )
     command = ["check", "--isolated", "--no-cache", "--select", "F821", str(tmp_path)]
-    done = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-m", "ruff", *command],
         capture_output=True,
         text=True,
         check=False,
     )
-    assert done.returncode == 0, done.stdout
+    assert result.returncode == 0, result.stdout
 
 
-@pytest.mark.parametrize("mutant", [m for m in EVERY.values() if m.tests])
-def test_every_test_that_is_named_is_there(mutant: Mutant) -> None:
+@pytest.mark.parametrize("mutant", [m for m in ALL_MUTANTS.values() if m.tests])
+def test_every_test_named_by_a_mutant_exists(mutant: Mutant) -> None:
     for test in mutant.tests:
         file, _, name = test.partition("::")
         assert f"def {name}(" in (Path(__file__).parent / file).read_text()
 
 
-def test_there_are_many() -> None:
-    assert len(EVERY) >= 150
-    assert all(mutant.what for mutant in EVERY.values())
-    assert all(bool(m.caught_by) != bool(m.tests) for m in EVERY.values())
+def test_there_are_at_least_150_mutants() -> None:
+    assert len(ALL_MUTANTS) >= 150
+    assert all(mutant.what for mutant in ALL_MUTANTS.values())
+    assert all(bool(m.caught_by) != bool(m.tests) for m in ALL_MUTANTS.values())

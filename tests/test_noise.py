@@ -25,7 +25,7 @@ L = np.array([[-1.0, 0.8], [-0.3, -0.5]])
 
 
 class Drift(AbstractDynamics):
-    """A given linear field."""
+    """A prescribed linear field."""
 
     linear: Float[Array, "d d"]
 
@@ -50,8 +50,8 @@ def lyapunov(Sigma: np.ndarray, t: float) -> np.ndarray:
 
 
 def line(name: str, A: float, V: float) -> Attention:
-    one = jnp.eye(1)
-    return attentions[name](A * one, one, V * one)
+    identity = jnp.eye(1)
+    return attentions[name](A * identity, identity, V * identity)
 
 
 @pytest.mark.slow_cases("full")
@@ -101,16 +101,16 @@ def test_a_gaussian_rests_where_noise_and_attention_balance(name: str):
 
 
 @pytest.mark.slow
-def test_an_ensemble_of_diracs_is_each_of_them():
-    none = jnp.zeros((1, 1))
-    mu0s = stack_trees([Gaussian(jnp.full(1, mean), none) for mean in (0.0, 1.0, 2.0)])
+def test_an_ensemble_of_diracs_matches_single_flows():
+    zero = jnp.zeros((1, 1))
+    mu0s = stack_trees([Gaussian(jnp.full(1, mean), zero) for mean in (0.0, 1.0, 2.0)])
     attention = line("softmax", -1.0, 1.0)
-    together = ensemble(attention, mu0s, [0.0, 1.0], noise=Isotropic(KAPPA))
+    batched = ensemble(attention, mu0s, [0.0, 1.0], noise=Isotropic(KAPPA))
     s = np.sqrt(KAPPA) * np.tanh(2 * np.sqrt(KAPPA))  # s' = 2 kappa - 2 s^2
-    np.testing.assert_allclose(together.last[1][:, 0, 0] ** 2, s, rtol=1e-7)
+    np.testing.assert_allclose(batched.last[1][:, 0, 0] ** 2, s, rtol=1e-7)
 
 
-def test_without_diffusivity_the_flow_is_the_one_without_noise():
+def test_zero_diffusivity_gives_the_flow_without_noise():
     mu, attention = Gaussian(jnp.zeros(1), jnp.ones((1, 1))), line("softmax", -1.0, 1.0)
     quiet, plain = (
         flow(attention, mu, [0.0, 1.0], noise=noise) for noise in (Isotropic(0), None)
@@ -119,12 +119,15 @@ def test_without_diffusivity_the_flow_is_the_one_without_noise():
 
 
 @pytest.fixture(scope="module")
-def free():
-    """Free tokens by the number of them, and their steps."""
+def free_paths():
+    """Free tokens, by their number and steps."""
 
     def run(n: int, ts: list[float], dt: float = 0.25, start: float = 0.0) -> Array:
         still, x = Drift(jnp.zeros((2, 2))), jnp.full((n, 2), start)
-        noise, key = Isotropic(0.5), jax.random.key(7)  # so that tokens are W itself
+        noise, key = (
+            Isotropic(0.5),
+            jax.random.key(7),
+        )  # so that tokens are the Brownian motion itself
         stepping = fixed(dt, "shark")
         path = flow(
             still, Points.uniform(x), ts, stepping=stepping, noise=noise, key=key
@@ -135,26 +138,28 @@ def free():
 
 
 @pytest.mark.slow
-def test_the_path_of_a_token_knows_no_other_token_no_frame_and_no_step(free: Callable):
-    few = free(3, [0.0, 0.7, 2.0])
+def test_noise_of_a_token_does_not_depend_on_others_frames_or_steps(
+    free_paths: Callable,
+):
+    small = free_paths(3, [0.0, 0.7, 2.0])
     # Sums over other steps round otherwise.
-    others = free(5, [0.0, 2.0], 0.2)[-1, :3]
-    np.testing.assert_allclose(few[-1], others, atol=1e-14)
-    later = free(3, [0.7, 2.0])[-1]
-    np.testing.assert_allclose(later, few[2] - few[1], atol=1e-14)
+    large = free_paths(5, [0.0, 2.0], 0.2)[-1, :3]
+    np.testing.assert_allclose(small[-1], large, atol=1e-14)
+    later_path = free_paths(3, [0.7, 2.0])[-1]
+    np.testing.assert_allclose(later_path, small[2] - small[1], atol=1e-14)
 
 
 @pytest.mark.slow
-def test_steps_that_pass_an_integer_are_cut_there(free: Callable):
-    """Paths are drawn unit by unit: 0.8 to 1.2 is two steps, and the path the same."""
-    coarse, fine = (free(3, [0.5, 2.5], dt)[-1] for dt in (0.4, 0.25))
+def test_noisy_steps_are_cut_at_integer_times(free_paths: Callable):
+    """Paths are drawn per unit: 0.8 to 1.2 takes two steps of the same path."""
+    coarse, fine = (free_paths(3, [0.5, 2.5], dt)[-1] for dt in (0.4, 0.25))
     np.testing.assert_allclose(coarse, fine, atol=1e-14)
 
 
 @pytest.mark.slow
-def test_paths_are_brownian(free: Callable):
+def test_noise_paths_are_brownian(free_paths: Callable):
     n = 20_000
-    W = np.asarray(free(n, [0.0, 0.3, 1.0, 1.5]))
+    W = np.asarray(free_paths(n, [0.0, 0.3, 1.0, 1.5]))
     steps = np.diff(W, axis=0) / np.sqrt([0.3, 0.7, 0.5])[:, None, None]
     columns = steps.transpose(0, 2, 1).reshape(6, n)
     z = (columns @ columns.T / n - np.eye(6)) * np.sqrt(n / (1 + np.eye(6)))
@@ -164,18 +169,18 @@ def test_paths_are_brownian(free: Callable):
     assert np.max(np.abs(kurtosis)) < 4.5 * np.sqrt(96 / n)
 
 
-def test_quarters_of_a_unit_are_independent(free: Callable):
-    """Where the tree of midpoints halves each half with draws of its own."""
+def test_noise_on_quarter_units_is_independent(free_paths: Callable):
+    """The tree of midpoints halves each half with independent draws."""
     n = 5_000
-    steps = np.diff(free(n, [0.0, 0.25, 0.5, 0.75, 1.0]), axis=0) / 0.5
+    steps = np.diff(free_paths(n, [0.0, 0.25, 0.5, 0.75, 1.0]), axis=0) / 0.5
     columns = steps.transpose(0, 2, 1).reshape(8, n)
     z = (columns @ columns.T / n - np.eye(8)) * np.sqrt(n / (1 + np.eye(8)))
     assert np.max(np.abs(z)) < 4.5  # 36 of them, normal
 
 
 @pytest.fixture(scope="module")
-def attending():
-    """Attention among few tokens, on one path, by the length of the steps."""
+def attending_paths():
+    """Few tokens with attention, on one path, by the length of the steps."""
     x = 1.5 * jax.random.normal(jax.random.key(1), (16, 1))
 
     def run(dt: float, ts: tuple[float, ...] = (0.0, 1.0), start: Array = x) -> Array:
@@ -194,17 +199,19 @@ def attending():
 
 @pytest.mark.slow
 def test_shark_converges_on_a_path_faster_than_a_first_order_method(
-    attending: Callable,
+    attending_paths: Callable,
 ):
-    exact = attending(1 / 256)
-    errors = [float(jnp.linalg.norm(attending(dt) - exact)) for dt in (1 / 8, 1 / 32)]
+    exact = attending_paths(1 / 256)
+    errors = [
+        float(jnp.linalg.norm(attending_paths(dt) - exact)) for dt in (1 / 8, 1 / 32)
+    ]
     assert np.log(errors[0] / errors[1]) / np.log(4) > 1.3  # 1.5 in the mean
 
 
-def test_a_run_that_is_cut_has_the_same_bits(attending: Callable):
-    whole = attending(0.03, (0.0, 0.4, 0.8))
-    half = attending(0.03, (0.0, 0.4, 0.4))
-    np.testing.assert_array_equal(attending(0.03, (0.4, 0.8, 0.8), half), whole)
+def test_an_interrupted_noisy_run_has_the_same_bits(attending_paths: Callable):
+    whole = attending_paths(0.03, (0.0, 0.4, 0.8))
+    half = attending_paths(0.03, (0.0, 0.4, 0.4))
+    np.testing.assert_array_equal(attending_paths(0.03, (0.4, 0.8, 0.8), half), whole)
 
 
 def test_a_batch_may_be_permuted():
@@ -213,7 +220,7 @@ def test_a_batch_may_be_permuted():
 
     @eqx.filter_jit
     def last(x: Array, keys: Array) -> Array:
-        one = lambda x, key: (
+        single = lambda x, key: (
             flow(
                 line("softmax", -1.0, 1.0),
                 Points.uniform(x),
@@ -223,25 +230,25 @@ def test_a_batch_may_be_permuted():
                 key=key,
             ).last
         )
-        return jax.vmap(one)(x, keys)
+        return jax.vmap(single)(x, keys)
 
     order = np.array([2, 0, 1])
     np.testing.assert_array_equal(last(x, keys)[order], last(x[order], keys[order]))
 
 
 @pytest.mark.slow
-def test_draws_side_by_side_have_the_paths_that_they_have_alone():
-    """Steps are coarse, so that another rounding of sums chooses no others."""
+def test_batched_draws_have_the_noise_of_single_ones():
+    """Steps are coarse, so that rounding does not change them."""
     attention, noise = line("softmax", -1.0, 1.0), Isotropic(KAPPA)
     keys, x = jax.random.split(jax.random.key(5), 4), np.linspace(-1, 1, 48)
     clouds = [Points.uniform(part[:, None]) for part in np.split(x, 4)]
-    together = ensemble(
+    batched = ensemble(
         attention, stack_trees(clouds), [0.0, 2.0], noise=noise, key=keys
     )
     for row, (mu, key) in enumerate(zip(clouds, keys, strict=True)):
-        alone = flow(attention, mu, [0.0, 2.0], noise=noise, key=key)
-        assert together.n_accepted[row] == alone.n_accepted
-        np.testing.assert_allclose(together.last[row], alone.last, rtol=0, atol=1e-12)
+        single = flow(attention, mu, [0.0, 2.0], noise=noise, key=key)
+        assert batched.n_accepted[row] == single.n_accepted
+        np.testing.assert_allclose(batched.last[row], single.last, rtol=0, atol=1e-12)
 
 
 @pytest.mark.slow
@@ -279,21 +286,21 @@ def test_attending_tokens_have_the_law_of_the_gaussian():
     assert abs(z) < 4
 
 
-def test_what_noise_does_not_go_with_is_refused_in_one_line():
+def test_combinations_without_noise_are_rejected_in_one_line():
     still, key = Drift(jnp.zeros((1, 1))), jax.random.key(0)
     cloud, noise = Points.uniform(jnp.ones((3, 1))), Isotropic(1.0)
     frame = Gaussian(jnp.zeros(1), jnp.ones((1, 1)))
 
-    def refused(match: str, mu: AbstractMeasure, **more: Any):
-        with pytest.raises(InvalidInputError, match=match) as caught:
-            flow(still, mu, [0.0, 1.0], **more)
-        assert "\n" not in str(caught.value)
+    def assert_rejected(match: str, mu: AbstractMeasure, **options: Any):
+        with pytest.raises(InvalidInputError, match=match) as error_info:
+            flow(still, mu, [0.0, 1.0], **options)
+        assert "\n" not in str(error_info.value)
 
-    refused("`key`", cloud, noise=noise)
-    refused("never come to rest", cloud, noise=noise, key=key, stop=Steady())
-    refused("Tsit5 does not", cloud, noise=noise, key=key, stepping=adaptive())
-    refused("Euler does not", cloud, noise=noise, key=key, stepping=fixed(0.1))
-    refused("`shark` is a solver for", frame, stepping=adaptive("shark"))
+    assert_rejected("`key`", cloud, noise=noise)
+    assert_rejected("never come to rest", cloud, noise=noise, key=key, stop=Steady())
+    assert_rejected("Tsit5 does not", cloud, noise=noise, key=key, stepping=adaptive())
+    assert_rejected("Euler does not", cloud, noise=noise, key=key, stepping=fixed(0.1))
+    assert_rejected("`shark` is a solver for", frame, stepping=adaptive("shark"))
     for bad in (-1.0, np.nan, [1.0, 2.0]):
         with pytest.raises(InvalidInputError, match="kappa"):
             Isotropic(bad)

@@ -26,8 +26,8 @@ def gap(path: Trajectory, s: float) -> float:
     return float(np.abs(np.diff(ndtr(edges / np.sqrt(s))) - grid.masses).sum())
 
 
-def sound(path: Trajectory) -> None:
-    """No mass is negative, none is lost; what was symmetric is so."""
+def assert_sound(path: Trajectory) -> None:
+    """Masses are nonnegative, conserved and symmetric."""
     masses, grid = np.asarray(path.final.masses), path.final
     assert masses.min() >= 0
     assert abs(float(grid.mass + grid.outflow) - 1) < 1e-13
@@ -35,14 +35,16 @@ def sound(path: Trajectory) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("spaced", [even_edges, graded_edges])
-def test_free_densities_follow_the_heat_equation(spaced: Callable):
+@pytest.mark.parametrize("make_edges", [even_edges, graded_edges])
+def test_free_densities_follow_the_heat_equation(make_edges: Callable):
     errors = []
     for cells in (100, 200):
-        grid = Grid.from_function([spaced(-8, 8, cells)], normal(1.0), box=FixedBox())
+        grid = Grid.from_function(
+            [make_edges(-8, 8, cells)], normal(1.0), box=FixedBox()
+        )
         still = Drift(jnp.zeros((1, 1)))
         path = flow(still, grid, [0.0, 0.5], noise=Isotropic(KAPPA))
-        sound(path)
+        assert_sound(path)
         errors.append(gap(path, 1 + 2 * KAPPA * 0.5))
     assert np.log2(errors[0] / errors[1]) > 1.9
     assert errors[1] < 1e-3
@@ -53,18 +55,18 @@ def test_steps_may_be_hundreds_of_times_longer_than_explicit_ones():
     grid = Grid.from_function([even_edges(-24, 24, cells)], normal(9.0), box=FixedBox())
     path = flow(Drift(jnp.zeros((1, 1))), grid, [0.0, 0.01], noise=Isotropic(kappa))
     assert kappa * 0.01 / int(path.n_accepted) / (48 / cells) ** 2 > 200
-    sound(path)
+    assert_sound(path)
     assert gap(path, 9 + 2 * kappa * 0.01) < 1e-5
 
 
-def test_what_reaches_the_ends_is_outflow():
+def test_mass_that_reaches_the_ends_is_counted_as_outflow():
     wave = lambda x: np.pi / 4 * np.cos(np.pi * x[:, 0] / 2)
     grid = Grid.from_function([even_edges(-1, 1, 200)], wave, box=FixedBox())
     t = 2.5e-4 / KAPPA  # an eigenfunction decays by its eigenvalue, (pi/2)^2
     path = flow(Drift(jnp.zeros((1, 1))), grid, [0.0, t], noise=Isotropic(KAPPA))
-    lost = -np.expm1(-KAPPA * t * (np.pi / 2) ** 2)
-    assert float(path.final.outflow) == pytest.approx(lost, rel=1e-3)
-    sound(path)
+    outflow = -np.expm1(-KAPPA * t * (np.pi / 2) ** 2)
+    assert float(path.final.outflow) == pytest.approx(outflow, rel=1e-3)
+    assert_sound(path)
 
 
 @pytest.mark.slow
@@ -77,7 +79,7 @@ def test_noisy_attention_is_of_second_order_in_any_box(box: AbstractBox):
         path = flow(
             line("softmax", -1.0, 1.0), grid, [0.0, 1.0], noise=Isotropic(KAPPA)
         )
-        sound(path)
+        assert_sound(path)
         errors.append(gap(path, s))
     assert np.log2(errors[0] / errors[1]) > 1.9
     assert float(path.final.covariance[0, 0]) == pytest.approx(s, rel=1e-3)
@@ -89,7 +91,7 @@ def test_a_plane_density_follows_ornstein_and_uhlenbeck():
     edges = [even_edges(-6, 6, 64)] * 2
     grid = Grid.from_function(edges, density, box=ScaledBox())
     path = flow(Drift(jnp.asarray(L)), grid, [0.0, 0.3], noise=Isotropic(KAPPA))
-    sound(path)
+    assert_sound(path)
     want = lyapunov(np.eye(2), 0.3)
     np.testing.assert_allclose(path.final.covariance, want, atol=2e-3)
 
@@ -130,7 +132,7 @@ def test_a_gradient_flow_rests_at_the_gibbs_measure_of_its_own_energy():
     assert np.abs(np.asarray(path.final.masses) - want).sum() < 3e-3
 
 
-def test_a_plane_box_that_shears_is_refused():
+def test_a_plane_box_that_shears_is_rejected():
     density = lambda x: normal(1.0)(x) / np.sqrt(2 * np.pi)
     grid = Grid.from_function([even_edges(-6, 6, 24)] * 2, density)
     with pytest.raises(UnsupportedError, match=r"does not shear\. Use `ScaledBox`"):
@@ -146,7 +148,7 @@ def test_mass_is_kept_where_only_one_end_is_reached():
 
 
 @pytest.mark.parametrize("scale", [0.25, 3.0])
-def test_heat_widens_a_density_by_as_much_in_a_box_of_any_size(scale: float):
+def test_diffusion_does_not_depend_on_the_box_size(scale: float):
     grid = Grid.from_function([even_edges(-9, 9, 90)], normal(1.0), box=ScaledBox())
     wide = grid.replace_coordinates(grid.state._replace(axes=jnp.full((1, 1), scale)))
     area = 0.2 * scale**2

@@ -1,4 +1,4 @@
-"""What one does in a notebook: runs opened, frames asked for, measures mistyped."""
+"""Use in a notebook: opening runs, indexing frames, mistyped arguments."""
 
 import subprocess
 import sys
@@ -17,7 +17,7 @@ from meanfield.spec import RunSpec
 
 TIMES = np.linspace(0.0, 1.0, 5)
 
-# Without the types that tests check: `python` itself checks none.
+# Without the runtime type checks of the tests.
 MISTYPED_MEASURES = """
 import numpy as np
 from meanfield import Gaussian, Points
@@ -61,9 +61,9 @@ for ask, index in itertools.product((run.at, many.member), wrong):
 
 @pytest.fixture(scope="module")
 def run() -> Trajectory:
-    one = jnp.eye(1)
+    identity = jnp.eye(1)
     start = Gaussian.from_moments([0.0], [[2.0]])
-    return flow(attentions["softmax"](-one, one, one), start, TIMES)
+    return flow(attentions["softmax"](-identity, identity, identity), start, TIMES)
 
 
 def variance(t: float) -> float:
@@ -73,29 +73,31 @@ def variance(t: float) -> float:
 def test_frames_are_counted_from_either_end(run: Trajectory) -> None:
     for index, t in enumerate(TIMES):
         for number in (index, index - 5, np.int64(index), jnp.asarray(index)):
-            found = float(run.frame(number).covariance[0, 0])
-            assert found == pytest.approx(variance(t), rel=1e-8)
+            actual = float(run.frame(number).covariance[0, 0])
+            assert actual == pytest.approx(variance(t), rel=1e-8)
 
 
 @pytest.mark.parametrize("index", [99, 5, -6])
 def test_a_frame_that_is_not_there_is_an_index_error(
     run: Trajectory, index: int
 ) -> None:
-    with pytest.raises(FrameIndexError, match=f"no frame {index}: .* has 5") as caught:
+    with pytest.raises(
+        FrameIndexError, match=f"no frame {index}: .* has 5"
+    ) as error_info:
         run.frame(index)
-    assert isinstance(caught.value, IndexError)
+    assert isinstance(error_info.value, IndexError)
 
 
 @pytest.mark.parametrize("code", [MISTYPED_MEASURES, MISTYPED_FRAMES])
-def test_what_is_mistyped_is_refused_with_what_works(code: str) -> None:
+def test_mistyped_arguments_are_rejected_with_alternatives(code: str) -> None:
     command = [sys.executable, "-c", code]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr
 
 
 def test_a_frame_can_be_chosen_inside_jit(run: Trajectory) -> None:
-    found = jax.jit(lambda i: run.frame(i).covariance)(jnp.asarray(2))
-    assert float(found[0, 0]) == pytest.approx(variance(0.5), rel=1e-8)
+    actual = jax.jit(lambda i: run.frame(i).covariance)(jnp.asarray(2))
+    assert float(actual[0, 0]) == pytest.approx(variance(0.5), rel=1e-8)
 
 
 @pytest.mark.parametrize("status", list(Status))
@@ -106,7 +108,7 @@ def test_an_ending_prints_as_its_name(status: Status) -> None:
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
-def test_log_weights_are_below_infinity(bad: float) -> None:
+def test_log_weights_must_be_below_infinity(bad: float) -> None:
     logs = jnp.array([0.0, bad, -jnp.inf])
     with pytest.raises(InvalidInputError, match="below infinity"):
         Points(Tokens(jnp.zeros((3, 1))), logs)
@@ -116,7 +118,7 @@ def test_log_weights_are_below_infinity(bad: float) -> None:
 
 
 @pytest.mark.parametrize("weights", [-np.ones(3), np.array([1.0, -1e-300, 1.0])])
-def test_weights_are_not_negative(weights: np.ndarray) -> None:
+def test_weights_must_not_be_negative(weights: np.ndarray) -> None:
     with pytest.raises(InvalidInputError, match="non-negative"):
         Points.weighted(np.zeros((3, 1)), weights)
 
@@ -126,7 +128,7 @@ def test_an_excluded_token_has_the_log_weight_of_zero() -> None:
     assert float(Points(Tokens(jnp.array([[1.0], [9.0]])), logs).mean[0]) == 1.0
 
 
-OPENED = """
+OPEN_SCRIPT = """
 import sys
 import meanfield
 data = meanfield.open(sys.argv[1])
@@ -140,13 +142,13 @@ print(float(data["covariance"].values[-1, 0, 0]))
 def test_a_stored_run_opens_as_a_dataset_without_jax(tmp_path: Path) -> None:
     keys = {"measure": "gaussian", "A": -1.0, "cov": 2.0, "times": [0.0, 0.5, 1.0]}
     execute(RunSpec.model_validate(keys), out=tmp_path / "run")
-    code = [sys.executable, "-c", OPENED, str(tmp_path / "run")]
-    done = subprocess.run(code, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert float(done.stdout) == pytest.approx(variance(1.0), rel=1e-8)
+    code = [sys.executable, "-c", OPEN_SCRIPT, str(tmp_path / "run")]
+    result = subprocess.run(code, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr
+    assert float(result.stdout) == pytest.approx(variance(1.0), rel=1e-8)
 
 
-def test_what_cannot_be_opened_is_named(tmp_path: Path) -> None:
+def test_unreadable_paths_are_named(tmp_path: Path) -> None:
     for path in (tmp_path / "none", str(tmp_path / "none")):
         with pytest.raises(InputFileError, match="no run at"):
             meanfield.open(path)

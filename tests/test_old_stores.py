@@ -1,8 +1,8 @@
-"""Runs that version 0.2.0 stored and left unfinished open, plot, export and resume.
+"""Unfinished runs stored by version 0.2.0 open, plot, export and resume.
 
-`tests/data/0.2.0` holds three of them, as its own code wrote them, and in `said.json`
-what its `show` said of each, and its `resume` of a copy. `tests/data/0.1.0` holds the
-record of a run that version 0.1.0 stored, which is refused.
+`tests/data/0.2.0` holds three of them, written by that version, and in `said.json` the
+output of its `show` for each, and of its `resume` for a copy. `tests/data/0.1.0` holds
+the record of a run of version 0.1.0, which is rejected.
 """
 
 import json
@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import Finished
+from conftest import CommandResult
 
 import meanfield
 from meanfield import runs
@@ -21,11 +21,11 @@ from meanfield.errors import StoreError
 from meanfield.spec import parse
 from meanfield.storage import RunStore
 
-CLI = Callable[..., Finished]
+CLI = Callable[..., CommandResult]
 DATA = Path(__file__).resolve().parent / "data"
 HOME = DATA / "0.2.0"
-SAID = json.loads((HOME / "said.json").read_text(encoding="utf-8"))
-NAMES = tuple(SAID)
+OLD_OUTPUT = json.loads((HOME / "said.json").read_text(encoding="utf-8"))
+NAMES = tuple(OLD_OUTPUT)
 RTOL = 1e-6  # of the solver, by default
 NEW_NAMES = {
     "accepted": "n_accepted",
@@ -39,16 +39,16 @@ VARIABLES = {
     "grid": ("mass", "origin", "axes"),
 }
 
-of_each = pytest.mark.parametrize("name", NAMES)
+every_old_store = pytest.mark.parametrize("name", NAMES)
 
 
 @pytest.fixture
 def store(name: str, tmp_path: Path) -> Path:
-    """A copy of an old run, to be gone on with."""
+    """A copy of an old run, to be resumed."""
     return Path(shutil.copytree(HOME / name, tmp_path / name))
 
 
-def said(command: Finished) -> dict[str, Any]:
+def json_output(command: CommandResult) -> dict[str, Any]:
     assert command.code == 0, command.err
     return json.loads(command.out)
 
@@ -60,12 +60,12 @@ def renamed(values: Any) -> Any:
     return {NEW_NAMES.get(key, key): renamed(part) for key, part in values.items()}
 
 
-def assert_runs_agree(name: str, path: Path, other: Path) -> None:
-    """All frames agree; the last of a blow-up is where it was told, and may not."""
-    run, fresh = meanfield.open(path), meanfield.open(other)
-    blown = SAID[name]["resume"]["said"]["ending"] == "blow-up"
-    n = min(run.sizes["time"], fresh.sizes["time"]) - blown
-    assert n > SAID[name]["show"]["said"]["frames"]
+def assert_runs_agree(name: str, path: Path, other_path: Path) -> None:
+    """All frames agree; the last of a blow-up depends on the predicted time."""
+    run, fresh = meanfield.open(path), meanfield.open(other_path)
+    is_blow_up = OLD_OUTPUT[name]["resume"]["said"]["ending"] == "blow-up"
+    n = min(run.sizes["time"], fresh.sizes["time"]) - is_blow_up
+    assert n > OLD_OUTPUT[name]["show"]["said"]["frames"]
     for key in VARIABLES[name]:
         values, expected = run[key].values[:n], fresh[key].values[:n]
         scale = np.max(np.abs(expected), initial=1.0)
@@ -80,11 +80,11 @@ def input_keys(record: dict[str, Any]) -> set[str]:
     return set(record["attrs"]["inputs"])
 
 
-@of_each
-def test_it_opens_with_the_frames_that_were_stored(name: str):
-    """The numbers are read off the files, which zarr wrote."""
+@every_old_store
+def test_an_old_store_opens_with_its_frames(name: str):
+    """The numbers come from the files, which zarr wrote."""
     data = meanfield.open(HOME / name)
-    then = SAID[name]["show"]["said"]
+    then = OLD_OUTPUT[name]["show"]["said"]
     assert data.sizes["time"] == then["frames"] == 3
     assert float(data["time"][-1]) == then["t"]
     assert data.data_vars.keys() >= set(VARIABLES[name])
@@ -92,18 +92,20 @@ def test_it_opens_with_the_frames_that_were_stored(name: str):
         assert np.all(np.isfinite(data[variable].values))
 
 
-@of_each
-def test_show_says_what_it_said_then(name: str, cli: CLI):
-    then = renamed(SAID[name]["show"]["said"])
-    now = said(cli("show", HOME / name, "--json"))
+@every_old_store
+def test_show_prints_an_old_store_as_before(name: str, cli: CLI):
+    then = renamed(OLD_OUTPUT[name]["show"]["said"])
+    now = json_output(cli("show", HOME / name, "--json"))
     assert now.keys() >= then.keys()
     assert {key: now[key] for key in then if key != "run"} == {
         key: value for key, value in then.items() if key != "run"
     }
 
 
-@of_each
-def test_it_is_plotted_and_exported(name: str, cli: CLI, store: Path, tmp_path: Path):
+@every_old_store
+def test_an_old_store_is_plotted_and_exported(
+    name: str, cli: CLI, store: Path, tmp_path: Path
+):
     assert cli("plot", store, "--out", tmp_path / "picture.png").code == 0
     assert (tmp_path / "picture.png").stat().st_size > 0
     assert cli("export", store, tmp_path / "frames.npz").code == 0
@@ -113,16 +115,16 @@ def test_it_is_plotted_and_exported(name: str, cli: CLI, store: Path, tmp_path: 
             np.testing.assert_array_equal(file[str(key)], variable.values)
 
 
-@of_each
+@every_old_store
 @pytest.mark.slow_cases("grid", "tokens")
-def test_it_resumes_to_what_a_run_of_today_says(
+def test_an_old_store_resumes_to_the_result_of_a_new_run(
     name: str, cli: CLI, store: Path, tmp_path: Path
 ):
-    then = renamed(SAID[name]["resume"]["said"])
-    now = said(cli("resume", store, "--json"))
+    then = renamed(OLD_OUTPUT[name]["resume"]["said"])
+    now = json_output(cli("resume", store, "--json"))
     spec = parse(RunStore.open(store).spec)
     runs.execute(spec, out=tmp_path / "fresh")
-    fresh = said(cli("show", tmp_path / "fresh", "--json"))
+    fresh = json_output(cli("show", tmp_path / "fresh", "--json"))
     assert now.keys() >= then.keys()
     assert now["ending"] == fresh["ending"] == then["ending"]
     assert_runs_agree(name, store, tmp_path / "fresh")
@@ -142,12 +144,12 @@ def test_it_resumes_to_what_a_run_of_today_says(
 
 
 @pytest.mark.parametrize("command", ["show", "plot", "resume"])
-def test_a_run_of_version_0_1_is_refused_in_a_line_that_says_what_to_do(
+def test_a_store_of_version_0_1_is_rejected_with_advice(
     command: str, cli: CLI, tmp_path: Path
 ):
     store = Path(shutil.copytree(DATA / "0.1.0" / "gaussian", tmp_path / "run"))
-    refused = cli(command, store)
-    assert refused.code == StoreError.exit_code
-    assert "written by version 0.1" in refused.err
-    assert "pip install meanfield-attention==0.2.0" in refused.err
-    assert refused.err.count("\n") == 1
+    failure = cli(command, store)
+    assert failure.code == StoreError.exit_code
+    assert "written by version 0.1" in failure.err
+    assert "pip install meanfield-attention==0.2.0" in failure.err
+    assert failure.err.count("\n") == 1

@@ -16,7 +16,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from extending import CLI
+from extending_page import CLI
 
 from meanfield import models
 from meanfield.cli.process._plugins import load_plugins

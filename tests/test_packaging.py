@@ -1,4 +1,4 @@
-"""What `pyproject.toml` says of the package is true, and a wheel holds all it needs."""
+"""`pyproject.toml` describes the package correctly, and a wheel is complete."""
 
 import ast
 import os
@@ -14,7 +14,7 @@ from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
-from conftest import Finished
+from conftest import CommandResult
 
 import meanfield
 from meanfield import _folders
@@ -23,21 +23,23 @@ from meanfield.errors import InputFileError, UnsupportedError
 from meanfield.plotting import typeset
 from meanfield.training import optimisers
 
-CLI = Callable[..., Finished]
+CLI = Callable[..., CommandResult]
 
 ROOT = Path(__file__).resolve().parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-FOLDERS = ("experiments", "benchmarks", "docs/extending")  # that the wheel carries
+FOLDERS = ("experiments", "benchmarks", "docs/extending")  # bundled in the wheel
 PEERS = {"geomloss", "ott", "pykeops", "torch"}  # of the extra `bench`
 
 
 def names_of(requirements: list[str]) -> set[str]:
-    """The distributions that are required, without the package itself."""
-    found = {re.split(r"[\[<>=; ]", each)[0].lower() for each in requirements}
-    return found - {PROJECT["project"]["name"]}
+    """The required distributions, without the package itself."""
+    actual = {
+        re.split(r"[\[<>=; ]", requirement)[0].lower() for requirement in requirements
+    }
+    return actual - {PROJECT["project"]["name"]}
 
 
-def imported(*folders: str) -> set[str]:
+def imported_distributions(*folders: str) -> set[str]:
     """The distributions whose modules the files of some folders import."""
     files = [file for folder in folders for file in (ROOT / folder).rglob("*.py")]
     modules = {module for file in files for module in modules_of(file)}
@@ -55,12 +57,16 @@ def modules_of(file: Path) -> Iterator[str]:
             yield str(node.module).split(".")[0]
 
 
-def test_dependencies_are_what_the_package_imports():
-    declared = names_of(PROJECT["project"]["dependencies"])
+def test_dependencies_match_the_imports():
+    declared_names = names_of(PROJECT["project"]["dependencies"])
     extras = PROJECT["project"]["optional-dependencies"]
     optional = [*extras["formulas"], *extras["models"], *extras["train"]]
-    assert declared <= imported("meanfield") <= declared | names_of(optional)
-    assert imported("experiments", "benchmarks") <= declared
+    assert (
+        declared_names
+        <= imported_distributions("meanfield")
+        <= declared_names | names_of(optional)
+    )
+    assert imported_distributions("experiments", "benchmarks") <= declared_names
 
 
 def test_dependencies_are_few():
@@ -85,13 +91,13 @@ def test_a_missing_extra_is_named(
         call()
 
 
-def test_a_page_of_formulas_is_refused_before_the_work(
+def test_a_page_needing_a_missing_extra_is_rejected_early(
     cli: CLI, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setitem(sys.modules, "latex2mathml", None)
-    refused = cli("verify", "lemma-4", "--html", "lemmas.html")
-    assert "[formulas]" in refused.err
-    assert refused.out == ""
+    failure = cli("verify", "lemma-4", "--html", "lemmas.html")
+    assert "[formulas]" in failure.err
+    assert failure.out == ""
 
 
 def test_every_marker_is_used():
@@ -104,7 +110,7 @@ def test_every_marker_is_used():
 def test_folders_of_an_installed_package_are_its_own(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    """What another package or the present folder calls `experiments` is not ours."""
+    """Another package or the working folder may have a folder `experiments`."""
     package = tmp_path / "site" / "meanfield"
     (package / BUNDLE_FOLDER / "experiments").mkdir(parents=True)
     (tmp_path / "site" / "experiments").mkdir()
@@ -120,56 +126,61 @@ def test_folders_of_an_installed_package_are_its_own(
 
 def test_folders_of_a_checkout_stand_beside_the_package():
     assert root_of("experiments") == root_of("benchmarks") == ROOT
-    shown = {path.relative_to(ROOT).as_posix() for path in templates().values()}
+    paths = {path.relative_to(ROOT).as_posix() for path in templates().values()}
     kinds = ("attention", "panel", "statement", "task")
-    assert shown == {f"docs/extending/template_{kind}.py" for kind in kinds}
+    assert paths == {f"docs/extending/template_{kind}.py" for kind in kinds}
 
 
-def test_one_version_is_told_everywhere():
-    """By the package, the citation and the changelog, which has its date, too."""
-    cited = dict(re.findall(r"^([\w-]+): (\S+)$", text_of("CITATION.cff"), re.M))
+def test_one_version_is_stated_everywhere():
+    """In the package, the citation and the changelog, which also has its date."""
+    citation = dict(re.findall(r"^([\w-]+): (\S+)$", text_of("CITATION.cff"), re.M))
     version, date = re.findall(r"^## \[(.+)\] - (.+)$", text_of("CHANGELOG.md"), re.M)[
         0
     ]
-    assert meanfield.__version__ == cited["version"] == version
-    assert cited["date-released"] == date
-    assert cited["license"] == PROJECT["project"]["license"]
+    assert meanfield.__version__ == citation["version"] == version
+    assert citation["date-released"] == date
+    assert citation["license"] == PROJECT["project"]["license"]
 
 
-def test_the_workflow_runs_versions_that_are_promised():
+def test_the_workflow_runs_the_promised_versions():
     workflow = text_of(".github/workflows/ci.yml")
-    tried = re.search(r"python: \[(.+)\]", workflow)
-    promised = re.findall(r":: (3\.\d+)", "\n".join(PROJECT["project"]["classifiers"]))
-    assert tried
-    assert re.findall(r"\d\.\d+", tried[1]) == [promised[0], promised[-1]]
-    assert PROJECT["project"]["requires-python"] == f">={promised[0]}"
+    tested_versions = re.search(r"python: \[(.+)\]", workflow)
+    promised_versions = re.findall(
+        r":: (3\.\d+)", "\n".join(PROJECT["project"]["classifiers"])
+    )
+    assert tested_versions
+    assert re.findall(r"\d\.\d+", tested_versions[1]) == [
+        promised_versions[0],
+        promised_versions[-1],
+    ]
+    assert PROJECT["project"]["requires-python"] == f">={promised_versions[0]}"
 
 
 def test_the_workflow_finds_the_lowest_jax(tmp_path: Path):
-    """Its own line of shell, on `pyproject.toml` as it stands."""
+    """Its own line of shell, on the present `pyproject.toml`."""
     command = re.search(r"(sed -n .+) > lowest", text_of(".github/workflows/ci.yml"))
     assert command
-    said = subprocess.run(
+    output = subprocess.run(
         ["bash", "-c", command[1]], cwd=ROOT, capture_output=True, text=True, check=True
     )
     (lowest,) = (d for d in PROJECT["project"]["dependencies"] if d.startswith("jax>="))
     version = lowest.removeprefix("jax>=")
-    assert said.stdout == f"jax=={version}\njaxlib=={version}\n"
+    assert output.stdout == f"jax=={version}\njaxlib=={version}\n"
 
 
 def text_of(name: str) -> str:
     return (ROOT / name).read_text(encoding="utf-8")
 
 
-def tracked(*folders: str) -> list[str]:
-    listed = subprocess.run(
+def tracked_files(*folders: str) -> list[str]:
+    result = subprocess.run(
         ["git", "ls-files", *folders],
         capture_output=True,
         text=True,
         check=True,
         cwd=ROOT,
     )
-    return listed.stdout.split()
+    return result.stdout.split()
 
 
 @pytest.fixture(scope="module")
@@ -177,67 +188,67 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The wheel, built as `pip install` builds it."""
     folder = tmp_path_factory.mktemp("wheel")
     command = [sys.executable, "-m", "pip", "wheel", "--no-deps", "--quiet"]
-    done = subprocess.run(
+    result = subprocess.run(
         [*command, "--wheel-dir", str(folder), str(ROOT)],
         capture_output=True,
         text=True,
         check=False,
     )
-    assert done.returncode == 0, done.stderr
+    assert result.returncode == 0, result.stderr
     return next(folder.glob("*.whl"))
 
 
 @pytest.mark.slow
 def test_a_wheel_holds_every_file_once(wheel: Path):
-    """Of the package and the folders that it carries; and nothing at the top."""
+    """Of the package and its bundled folders; nothing at the top level."""
     with zipfile.ZipFile(wheel) as archive:
-        held = [n for n in archive.namelist() if ".dist-info/" not in n]
-    shipped = f"meanfield/{BUNDLE_FOLDER}"
+        names = [n for n in archive.namelist() if ".dist-info/" not in n]
+    bundle = f"meanfield/{BUNDLE_FOLDER}"
     expected = [
-        name if name.startswith("meanfield/") else f"{shipped}/{name}"
-        for name in tracked("meanfield", *FOLDERS)
+        name if name.startswith("meanfield/") else f"{bundle}/{name}"
+        for name in tracked_files("meanfield", *FOLDERS)
         if not name.startswith("benchmarks/results/")  # of one machine
     ]
-    assert sorted(held) == sorted(expected)
-    assert "meanfield/py.typed" in held
+    assert sorted(names) == sorted(expected)
+    assert "meanfield/py.typed" in names
 
 
 @pytest.mark.slow
 def test_a_source_distribution_holds_the_tree_and_makes_the_wheel(
     wheel: Path, tmp_path: Path
 ):
-    """By `python -m build`, which makes its wheel of the source distribution."""
+    """`python -m build` makes the wheel from the source distribution."""
     venv.create(tmp_path / "venv", with_pip=True)
     python = str(tmp_path / "venv" / "bin" / "python")
     for command in (
         [python, "-m", "pip", "install", "--quiet", "build"],
         [python, "-m", "build", "--outdir", str(tmp_path), str(ROOT)],
     ):
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stderr
+        result = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert result.returncode == 0, result.stderr
     (archive,) = tmp_path.glob("*.tar.gz")
     with tarfile.open(archive) as source:
-        held = {name.partition("/")[2] for name in source.getnames()}
-    left_out = {n for n in tracked() if re.fullmatch(r"figures/.+\.pdf", n)}
-    assert {*tracked()} - held == left_out
-    (built,) = tmp_path.glob("*.whl")
-    with zipfile.ZipFile(built) as ours, zipfile.ZipFile(wheel) as theirs:
-        assert {*ours.namelist()} == {*theirs.namelist()}
+        names = {name.partition("/")[2] for name in source.getnames()}
+    left_out = {n for n in tracked_files() if re.fullmatch(r"figures/.+\.pdf", n)}
+    assert {*tracked_files()} - names == left_out
+    (wheel_path,) = tmp_path.glob("*.whl")
+    with zipfile.ZipFile(wheel_path) as ours, zipfile.ZipFile(wheel) as rebuilt:
+        assert {*ours.namelist()} == {*rebuilt.namelist()}
 
 
 @pytest.mark.slow
 def test_an_editable_installation_copies_nothing(tmp_path: Path):
-    """A copy would grow old beside the files that are edited."""
+    """A copy would become outdated when files are edited."""
     venv.create(tmp_path / "venv")
     where = str(tmp_path / "venv" / "bin" / "python")
     command = [sys.executable, "-m", "pip", "--python", where, "install", "--quiet"]
-    done = subprocess.run(
+    result = subprocess.run(
         [*command, "--no-deps", "--editable", str(ROOT)],
         capture_output=True,
         text=True,
         check=False,
     )
-    assert done.returncode == 0, done.stderr
+    assert result.returncode == 0, result.stderr
     (site,) = (tmp_path / "venv").glob("lib/*/site-packages")
     assert not (site / "meanfield").exists()
     assert any(file.read_text().strip() == str(ROOT) for file in site.glob("*.pth"))
@@ -245,27 +256,27 @@ def test_an_editable_installation_copies_nothing(tmp_path: Path):
 
 @pytest.mark.slow
 def test_a_wheel_reproduces_and_measures(wheel: Path, tmp_path: Path):
-    """From a folder that holds nothing, with the files of the wheel alone."""
+    """From an empty folder, with the files of the wheel alone."""
     site, empty = tmp_path / "site", tmp_path / "empty"
     empty.mkdir()
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(site)
-    kept = {"XDG_CACHE_HOME": str(tmp_path / "cache"), "PYTHONPATH": str(site)}
+    environment = {"XDG_CACHE_HOME": str(tmp_path / "cache"), "PYTHONPATH": str(site)}
     for command in (
         ["reproduce", "castin2025-fig1b", "--size", "quick"],
         ["bench", "--quick", "--case", "gaussians", "--method", "NumPy*"],
     ):
-        done = subprocess.run(
+        result = subprocess.run(
             [sys.executable, "-m", "meanfield", *command],
             capture_output=True,
             text=True,
             check=False,
             cwd=empty,
-            env={**os.environ, **kept},
+            env={**os.environ, **environment},
         )
-        assert done.returncode == 0, done.stderr
-    made = {file.name for file in (empty / "figures" / "quick").iterdir()}
-    assert made == {f"castin2025-fig1b.{kind}" for kind in ("pdf", "png", "json")}
+        assert result.returncode == 0, result.stderr
+    files = {file.name for file in (empty / "figures" / "quick").iterdir()}
+    assert files == {f"castin2025-fig1b.{kind}" for kind in ("pdf", "png", "json")}
 
 
 COMMANDS = (
@@ -282,24 +293,24 @@ COMMANDS = (
 def test_an_installed_wheel_runs_its_commands(
     wheel: Path, tmp_path: Path, versions: str
 ):
-    """In an empty environment, with what the bounds of `pyproject.toml` allow."""
-    required = PROJECT["project"]["dependencies"]
-    pinned = [each.replace(">=", "==") for each in required]
+    """In an empty environment, with the oldest or newest versions allowed."""
+    requirements = PROJECT["project"]["dependencies"]
+    pins = [requirement.replace(">=", "==") for requirement in requirements]
     venv.create(tmp_path / "venv")
     python = tmp_path / "venv" / "bin" / "python"
     install = [sys.executable, "-m", "pip", "--python", str(python), "install"]
-    chosen = pinned if versions == "lowest" else []
-    kept = {**os.environ, "XDG_CACHE_HOME": str(tmp_path / "cache")}
+    constraints = pins if versions == "lowest" else []
+    environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path / "cache")}
     for command in (
-        [*install, "--quiet", str(wheel), *chosen],
-        *([str(python), "-m", "meanfield", *each.split()] for each in COMMANDS),
+        [*install, "--quiet", str(wheel), *constraints],
+        *([str(python), "-m", "meanfield", *command.split()] for command in COMMANDS),
     ):
-        done = subprocess.run(
+        result = subprocess.run(
             command,
             capture_output=True,
             text=True,
             check=False,
             cwd=tmp_path,
-            env=kept,
+            env=environment,
         )
-        assert done.returncode == 0, done.stderr
+        assert result.returncode == 0, result.stderr

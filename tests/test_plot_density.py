@@ -1,4 +1,4 @@
-"""Pictures and movies of densities: what is drawn, where, and what is refused."""
+"""Plots and movies of densities: contents, positions, errors."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -6,13 +6,21 @@ from pathlib import Path
 import numpy as np
 import pytest
 import xarray as xr
-from conftest import Finished
-from density_data import SHEAR, TIMES, line, masked, plane, swarm, swarmed
+from conftest import CommandResult
+from density_data import (
+    SHEAR,
+    TIMES,
+    add_tokens,
+    gaussian_in_plane,
+    gaussian_on_line,
+    masked_layers,
+    moving_tokens,
+)
+from figure_contents import draw
 from matplotlib.collections import LineCollection, QuadMesh
 from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from picture_parts import rendered
 from PIL import Image, ImageSequence
 from scipy.stats import norm
 
@@ -21,7 +29,7 @@ from meanfield.errors import InvalidInputError
 from meanfield.plotting import Film, animate, covariances, panels, with_tokens
 from meanfield.spec import parse
 
-Command = Callable[..., Finished]
+Command = Callable[..., CommandResult]
 
 
 def heights(line: Line2D) -> np.ndarray:
@@ -35,23 +43,23 @@ def colours(mesh: QuadMesh) -> np.ndarray:
 
 
 def corners_of(mesh: QuadMesh) -> np.ndarray:
-    """The corners of cells, as they are drawn, in the coordinates of the axes."""
+    """The corners of drawn cells, in the coordinates of the axes."""
     assert mesh.axes is not None
     corners = np.asarray(mesh.get_coordinates(), dtype=float)
-    moved = mesh.get_transform() - mesh.axes.transData
-    return moved.transform(corners.reshape(-1, 2)).reshape(corners.shape)
+    transform = mesh.get_transform() - mesh.axes.transData
+    return transform.transform(corners.reshape(-1, 2)).reshape(corners.shape)
 
 
 def meshes(figure: Figure) -> list[QuadMesh]:
-    """The maps of a figure, without its colour bars."""
+    """The meshes of a figure, without its colour bars."""
     maps = [axes for axes in figure.axes if "density" not in axes.get_ylabel()]
-    found = [c for axes in maps for c in axes.collections]
-    return [c for c in found if isinstance(c, QuadMesh)]
+    actual = [c for axes in maps for c in axes.collections]
+    return [c for c in actual if isinstance(c, QuadMesh)]
 
 
 def test_space_time_shows_heights_quantiles_and_the_box() -> None:
     spread = np.exp(-TIMES / 2)
-    figure = rendered(panels["density"](line(spread, mean=TIMES)))
+    figure = draw(panels["density"](gaussian_on_line(spread, mean=TIMES)))
     axes = figure.axes[0]
     assert (axes.get_xlabel(), axes.get_ylabel()) == ("time $t$", "$x$")
     mesh = axes.collections[0]
@@ -69,7 +77,7 @@ def test_space_time_shows_heights_quantiles_and_the_box() -> None:
 
 
 def test_a_collapse_is_drawn_on_a_logarithmic_scale() -> None:
-    figure = rendered(panels["density"](line(np.exp(-4 * TIMES))))
+    figure = draw(panels["density"](gaussian_on_line(np.exp(-4 * TIMES))))
     mesh = figure.axes[0].collections[0]
     assert isinstance(mesh, QuadMesh)
     assert isinstance(mesh.norm, LogNorm)
@@ -77,14 +85,14 @@ def test_a_collapse_is_drawn_on_a_logarithmic_scale() -> None:
 
 
 def test_the_plane_is_shown_where_its_sheared_cells_are() -> None:
-    figure = rendered(panels["density"](swarmed(plane())))
-    found = meshes(figure)
-    assert len(found) == 6
-    corners = corners_of(found[0]).reshape(-1, 2)
+    figure = draw(panels["density"](add_tokens(gaussian_in_plane())))
+    actual = meshes(figure)
+    assert len(actual) == 6
+    corners = corners_of(actual[0]).reshape(-1, 2)
     box = 0.3 + np.array([[a, b] for a in (-5, 5) for b in (-5, 5)]) @ SHEAR.T
     np.testing.assert_allclose(corners.min(axis=0), box.min(axis=0))
     np.testing.assert_allclose(corners.max(axis=0), box.max(axis=0))
-    heights = colours(found[0]).reshape(40, 40)
+    heights = colours(actual[0]).reshape(40, 40)
     top = (norm.cdf(0.25) - 0.5) ** 2 / 0.25**2 / np.linalg.det(SHEAR)
     np.testing.assert_allclose(heights.max(), top)  # of the cell at the centre
     legend = figure.axes[0].get_legend()
@@ -95,7 +103,7 @@ def test_the_plane_is_shown_where_its_sheared_cells_are() -> None:
 
 
 def test_contours_hold_their_share_of_the_mass() -> None:
-    axes = panels["density"](plane(1)).axes[1]
+    axes = panels["density"](gaussian_in_plane(1)).axes[1]
     contours = next(c for c in axes.collections if len(c.get_paths()) == 3)
     y = np.linalg.solve(SHEAR, (np.asarray(contours.get_paths()[0].vertices) - 0.3).T)
     outer = np.sqrt(-2 * np.log(1 - 0.99))  # of a standard Gaussian in the plane
@@ -103,7 +111,7 @@ def test_contours_hold_their_share_of_the_mass() -> None:
 
 
 def test_layers_are_drawn_as_laws_against_their_positions() -> None:
-    figure = rendered(panels["density"](masked()))
+    figure = draw(panels["density"](masked_layers()))
     mesh = meshes(figure)[0]
     heights = colours(mesh).reshape(60, 3)
     np.testing.assert_allclose(heights.sum(axis=0) / 6, 1, rtol=1e-5)
@@ -112,11 +120,11 @@ def test_layers_are_drawn_as_laws_against_their_positions() -> None:
     assert figure.axes[4].get_xlabel() == "position $s$"
 
 
-def test_moments_are_those_of_the_density() -> None:
-    sigma = covariances(plane())
+def test_moments_match_the_density() -> None:
+    sigma = covariances(gaussian_in_plane())
     expected = [(1 - 0.1 * i) ** 2 * SHEAR @ SHEAR.T for i in range(7)]
     np.testing.assert_allclose(sigma, expected, rtol=2e-4)  # tails beyond 5, h⁴
-    mixed = covariances(masked())
+    mixed = covariances(masked_layers())
     s, w = np.array([0.1, 0.5, 0.9]), np.array([0.2, 0.5, 0.3])
     between = w @ (s - w @ s) ** 2
     np.testing.assert_allclose(mixed[:, 0, 0], 1 + between, rtol=2e-4)
@@ -124,18 +132,18 @@ def test_moments_are_those_of_the_density() -> None:
 
 @pytest.mark.parametrize("name", ["spectrum", "cone", "disc"])
 def test_panels_of_covariances_draw_those_of_a_density(name: str) -> None:
-    """As for the Gaussian that has them."""
-    found = plane()
-    sigma = covariances(found)
+    """Like for the Gaussian with the same covariances."""
+    actual = gaussian_in_plane()
+    sigma = covariances(actual)
     gaussian = xr.Dataset(
         {"mean": (("time", "coord"), np.zeros((len(sigma), 2))),
          "factor": (("time", "coord", "rank"), np.linalg.cholesky(sigma))},
-        {"time": found["time"].values}, {"kind": "gaussian"},
+        {"time": actual["time"].values}, {"kind": "gaussian"},
     )  # fmt: skip
-    ours, expected = (curves(panels[name](data)) for data in (found, gaussian))
+    ours, expected = (curves(panels[name](data)) for data in (actual, gaussian))
     assert len(ours) == len(expected) > 0
-    for own, other in zip(ours, expected, strict=True):
-        np.testing.assert_allclose(own, other, rtol=1e-6, atol=1e-9)
+    for line, expected_line in zip(ours, expected, strict=True):
+        np.testing.assert_allclose(line, expected_line, rtol=1e-6, atol=1e-9)
 
 
 def curves(figure: Figure) -> list[np.ndarray]:
@@ -144,41 +152,41 @@ def curves(figure: Figure) -> list[np.ndarray]:
     return [np.asarray(line.get_xydata(), float) for line in lines]
 
 
-def test_balance_draws_the_entropy_and_what_has_left() -> None:
+def test_balance_draws_the_entropy_and_the_outflow() -> None:
     spread = np.exp(-TIMES / 2)
-    found = line(spread)
-    gone = 1e-3 * TIMES
-    found["mass"] = found["mass"] * xr.DataArray(1 - gone, dims="time")
-    found["outflow"] = ("time", gone)
-    mass, entropy, sizes = rendered(panels["balance"](found)).axes[:3]
-    np.testing.assert_allclose(heights(mass.lines[0])[1:], gone[1:])
+    actual = gaussian_on_line(spread)
+    outflow = 1e-3 * TIMES
+    actual["mass"] = actual["mass"] * xr.DataArray(1 - outflow, dims="time")
+    actual["outflow"] = ("time", outflow)
+    mass, entropy, sizes = draw(panels["balance"](actual)).axes[:3]
+    np.testing.assert_allclose(heights(mass.lines[0])[1:], outflow[1:])
     # of ρ = (1 - m) ρ₁: (1 - m)(E₁ + log(1 - m)), mass within six deviations, h⁴
-    own = -np.log(2 * np.pi * np.e * spread**2) / 2
-    expected = (1 - gone) * (own + np.log(1 - gone))
+    gaussian_entropy = -np.log(2 * np.pi * np.e * spread**2) / 2
+    expected = (1 - outflow) * (gaussian_entropy + np.log(1 - outflow))
     np.testing.assert_allclose(heights(entropy.lines[0]), expected, atol=1e-5)
     np.testing.assert_allclose(heights(sizes.lines[0]), spread**2, rtol=1e-5)
 
 
 def test_frames_without_a_state_are_left_out() -> None:
-    found = line(np.exp(-TIMES / 2))
-    found["mass"] = found["mass"].where(found["time"] < 1.5)
-    figure = rendered(panels["density"](found))
+    actual = gaussian_on_line(np.exp(-TIMES / 2))
+    actual["mass"] = actual["mass"].where(actual["time"] < 1.5)
+    figure = draw(panels["density"](actual))
     assert figure.axes[0].get_xlim()[1] < 1.5
-    rendered(panels["balance"](found))
-    found["mass"] = found["mass"] * np.nan
+    draw(panels["balance"](actual))
+    actual["mass"] = actual["mass"] * np.nan
     for name in ("density", "balance"):
         with pytest.raises(InvalidInputError, match="finite"):
-            panels[name](found)
+            panels[name](actual)
 
 
 @pytest.mark.parametrize("name", ["tokens", "clusters"])
 def test_panels_of_tokens_name_what_draws_a_density(name: str) -> None:
     with pytest.raises(InvalidInputError, match="`density`"):
-        panels[name](plane())
+        panels[name](gaussian_in_plane())
 
 
-def test_other_runs_are_refused_by_the_panel_of_densities() -> None:
-    other = xr.Dataset(
+def test_other_runs_are_rejected_by_the_panel_of_densities() -> None:
+    other_run = xr.Dataset(
         {
             "x": (("time", "token", "coord"), np.ones((1, 2, 1))),
             "weight": ("token", [0.5, 0.5]),
@@ -188,25 +196,25 @@ def test_other_runs_are_refused_by_the_panel_of_densities() -> None:
     )
     for name in ("density", "balance"):
         with pytest.raises(InvalidInputError, match="measure = grid"):
-            panels[name](other)
+            panels[name](other_run)
 
 
 @pytest.mark.parametrize(
     "make",
     [
-        lambda: swarmed(line(np.exp(TIMES[:3]))),
-        lambda: swarmed(plane(3)),
-        lambda: swarmed(masked(3)),
+        lambda: add_tokens(gaussian_on_line(np.exp(TIMES[:3]))),
+        lambda: add_tokens(gaussian_in_plane(3)),
+        lambda: add_tokens(masked_layers(3)),
     ],
 )
 def test_movies_have_a_frame_for_each_time(
     make: Callable[[], xr.Dataset], tmp_path: Path
 ) -> None:
-    found = make()
-    film = Film(fps=10, seconds=0.1 * found.sizes["time"])
-    with Image.open(animate(found, tmp_path / "movie.gif", film=film)) as movie:
+    actual = make()
+    film = Film(fps=10, seconds=0.1 * actual.sizes["time"])
+    with Image.open(animate(actual, tmp_path / "movie.gif", film=film)) as movie:
         frames = sum(1 for _ in ImageSequence.Iterator(movie))
-    assert frames == found.sizes["time"]
+    assert frames == actual.sizes["time"]
 
 
 @pytest.mark.slow
@@ -216,46 +224,46 @@ def test_the_command_line_draws_a_density(cli: Command, tmp_path: Path) -> None:
     assert cli("plot", "run").code == 0
     assert (tmp_path / "run-density.pdf").exists()
     assert cli("plot", "run", "--panel", "energy", "--out", "e.png").code == 0
-    refused = cli("plot", "run", "--panel", "attention")
-    assert refused.code == 2
-    assert refused.err.strip().count("\n") == 0
+    failure = cli("plot", "run", "--panel", "attention")
+    assert failure.code == 2
+    assert failure.err.strip().count("\n") == 0
 
 
 def test_a_token_path_is_drawn_over_the_density() -> None:
-    axes = panels["density"](swarmed(line(np.exp(-TIMES / 2)))).axes[0]
+    axes = panels["density"](add_tokens(gaussian_on_line(np.exp(-TIMES / 2)))).axes[0]
     paths = next(c for c in axes.collections if isinstance(c, LineCollection))
     assert len(paths.get_segments()) == 40
 
 
 def test_tokens_stand_at_their_own_positions_over_layers() -> None:
-    found = swarmed(masked())
-    axes = panels["density"](found).axes
+    actual = add_tokens(masked_layers())
+    axes = panels["density"](actual).axes
     dots = [c for a in axes for c in a.lines if c.get_marker() == "."]
-    x = swarm(found["time"].values, 1)["x"].values
+    x = moving_tokens(actual["time"].values, 1)["x"].values
     np.testing.assert_array_equal(
         np.asarray(dots[0].get_xdata()), np.linspace(0, 1, 50)
     )
     np.testing.assert_array_equal(heights(dots[-1]), x[-1, :, 0])
 
 
-def test_tokens_that_ended_early_leave_the_picture() -> None:
-    found = line(np.ones(4))
-    few = swarm(found["time"].values[:2], 1)
-    carried = with_tokens(found, few)["x"].values
-    np.testing.assert_array_equal(carried[:2], few["x"].values)
-    assert np.isnan(carried[2:]).all()
+def test_tokens_that_ended_early_are_no_longer_drawn() -> None:
+    actual = gaussian_on_line(np.ones(4))
+    swarm = moving_tokens(actual["time"].values[:2], 1)
+    states = with_tokens(actual, swarm)["x"].values
+    np.testing.assert_array_equal(states[:2], swarm["x"].values)
+    assert np.isnan(states[2:]).all()
 
 
-def test_tokens_of_another_flow_are_refused() -> None:
-    found = line(np.ones(4))
-    times = found["time"].values
+def test_tokens_of_another_flow_are_rejected() -> None:
+    actual = gaussian_on_line(np.ones(4))
+    times = actual["time"].values
     with pytest.raises(
         InvalidInputError, match=r"frame at t = 0\.6\d*, but the tokens have none"
     ):
-        with_tokens(found, swarm(times * 1.5, 1))
+        with_tokens(actual, moving_tokens(times * 1.5, 1))
     with pytest.raises(InvalidInputError, match="same `d`; got 2 and 1"):
-        with_tokens(found, swarm(times, 2))
+        with_tokens(actual, moving_tokens(times, 2))
     with pytest.raises(
         InvalidInputError, match=r"`points`, and `density` .*; got grid and grid"
     ):
-        with_tokens(found, found)
+        with_tokens(actual, actual)

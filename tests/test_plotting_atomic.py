@@ -1,4 +1,4 @@
-"""Pictures that are written again are whole or unchanged, whatever stops the writer."""
+"""Pictures written again are complete or unchanged, however the writer stops."""
 
 import fcntl
 import os
@@ -28,7 +28,7 @@ WRITERS = {
     "a.md": lambda path: save_errata(REPORT, path),
 }
 LIMIT = 200  # bytes, fewer than any of these files has
-KILLED = """
+KILLED_WRITER_SCRIPT = """
 import os, resource, signal, sys
 from pathlib import Path
 from test_plotting_atomic import LIMIT, WRITERS
@@ -54,11 +54,11 @@ def names_in(folder: Path) -> list[str]:
 
 @pytest.mark.parametrize("name", WRITERS)
 def test_a_full_disk_keeps_the_old_picture(
-    tmp_path: Path, files_end_at: Callable[[int], None], name: str
+    tmp_path: Path, limit_file_size: Callable[[int], None], name: str
 ) -> None:
     file = tmp_path / name
     file.write_bytes(b"old")
-    files_end_at(LIMIT)
+    limit_file_size(LIMIT)
     with pytest.raises(ResourceError, match=f"`.*{name}` cannot be written") as full:
         WRITERS[name](file)
     assert "\n" not in str(full.value)
@@ -71,21 +71,23 @@ def test_a_full_disk_keeps_the_old_picture(
 def test_a_killed_writer_keeps_the_old_picture(tmp_path: Path) -> None:
     for name in WRITERS:
         (tmp_path / name).write_bytes(b"old")
-    done = subprocess.run(
-        [sys.executable, "-c", KILLED],
+    result = subprocess.run(
+        [sys.executable, "-c", KILLED_WRITER_SCRIPT],
         cwd=tmp_path,
         env={**os.environ, "PYTHONPATH": os.pathsep.join([*sys.path])},
         capture_output=True,
         text=True,
     )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines() == [f"{name} True" for name in WRITERS]
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.splitlines() == [f"{name} True" for name in WRITERS]
     for name in WRITERS:
         assert (tmp_path / name).read_bytes() == b"old"
     assert all(name in WRITERS or name.startswith(".") for name in names_in(tmp_path))
     for name, write in WRITERS.items():
         write(tmp_path / name)
-    assert names_in(tmp_path) == sorted(WRITERS)  # what the killed left is gone, too
+    assert names_in(tmp_path) == sorted(
+        WRITERS
+    )  # drafts of the killed writer are removed, too
 
 
 def test_a_draft_that_is_being_written_is_left_alone(tmp_path: Path) -> None:
@@ -101,7 +103,7 @@ def test_a_draft_that_is_being_written_is_left_alone(tmp_path: Path) -> None:
     assert file.read_bytes() == b"newer"
 
 
-def test_links_and_devices_stay_what_they_are(tmp_path: Path) -> None:
+def test_links_and_devices_are_not_replaced(tmp_path: Path) -> None:
     file, link, pipe = (tmp_path / name for name in ("file", "link", "pipe"))
     link.symlink_to(file)
     write_file(link, b"new")

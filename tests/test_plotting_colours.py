@@ -1,4 +1,4 @@
-"""Colours, links and labels of tokens are those that a look asks for."""
+"""Colours, links and labels of tokens follow the style."""
 
 from pathlib import Path
 
@@ -6,13 +6,13 @@ import density_data
 import matplotlib as mpl
 import numpy as np
 import pytest
+from figure_contents import legend_entries, lightness
 from matplotlib.collections import PathCollection
 from matplotlib.colors import to_rgb
 from matplotlib.contour import ContourSet
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from numpy.random import Generator
-from picture_parts import entries, lightness
 from plotting_data import moving_gaussian, points, shrinking, sweep
 
 from meanfield.endings import Status
@@ -22,22 +22,22 @@ from meanfield.plotting._figure.look import OPTIONS
 from meanfield.plotting._figure.options import options_of
 from meanfield.plotting.movies.plays import movies
 
-OF_HEADS = ("snapshot", "head", "query", "token")
+ATTENTION_DIMS = ("snapshot", "head", "query", "token")
 SHARES = np.random.default_rng(4).dirichlet(np.ones(4), (1, 2, 4))
 # A picture of each panel that has a scale of colours.
 SCALES = {
     "tokens": lambda rng: shrinking(rng),
     "spectrum": lambda rng: shrinking(rng, n=30, d=12),
-    "density": lambda rng: density_data.plane(),
+    "density": lambda rng: density_data.gaussian_in_plane(),
     "phase": lambda rng: sweep(["finished", "blow-up", "steady"], [2.0, 1.0, 1.5]),
     "attention": lambda rng: shrinking(rng, n=4).assign(
-        attention=(OF_HEADS, SHARES), snapshot=("snapshot", [0.0])
+        attention=(ATTENTION_DIMS, SHARES), snapshot=("snapshot", [0.0])
     ),
 }
 
 
 def ends(figure: Figure) -> np.ndarray:
-    """The colours of the tokens' ends, (n, 3)."""
+    """The colours of the final tokens, (n, 3)."""
     dots = [c for c in figure.axes[0].collections if isinstance(c, PathCollection)]
     return np.asarray(dots[1].get_facecolor())[:, :3]
 
@@ -59,22 +59,22 @@ def test_labels_have_a_colour_each_and_the_rest_is_grey(rng: Generator) -> None:
     run = shrinking(rng, n=40)
     words = np.array([*("a" * 20), *("b" * 12), *"cdefghij"])
     figure = panels["tokens"](run.assign_coords(word=("token", words)), Look())
-    assert "b" not in dict(entries(figure))
+    assert "b" not in dict(legend_entries(figure))
     look = Look(colour="label")
     figure = panels["tokens"](run.assign_coords(word=("token", words)), look)
-    named = [name for name, _ in entries(figure) if len(name) == 1]
-    assert set(named) >= {"a", "b"}
+    names = [name for name, _ in legend_entries(figure) if len(name) == 1]
+    assert set(names) >= {"a", "b"}
     colours = ends(figure)
     assert len(np.unique(colours[:20], axis=0)) == 1
     assert np.abs(colours[0] - colours[20]).max() > 0.1
 
 
 @pytest.mark.parametrize("colour", [None, "norm", "cluster"])
-def test_ends_have_in_the_legend_a_colour_that_they_have(
+def test_legend_colours_of_clusters_occur_in_the_picture(
     rng: Generator, colour: str | None
 ) -> None:
     figure = panels["tokens"](shrinking(rng), Look(colour=colour, style="dark"))
-    entry = dict(entries(figure))["end"]
+    entry = dict(legend_entries(figure))["end"]
     assert isinstance(entry, Line2D)
     for face in (entry.get_markerfacecolor(), entry.get_markerfacecoloralt()):
         gaps = np.abs(ends(figure) - to_rgb(face)).max(axis=1)
@@ -85,26 +85,30 @@ def test_clusters_too_many_to_name_share_an_entry() -> None:
     x = np.array([[0, 0], [0.01, 0], [9, 0], [0, 9], [9, 9], [5, 5], [2, 7]])
     run = points(np.stack([x, x]))
     look = Look(colour="cluster")
-    named = [name for name, _ in entries(panels["tokens"](run, look))]
-    assert named.count("cluster, 14.3 % of weight") == 5  # six have a colour each
-    many = np.concatenate([x, x[2:] + 30, x[2:] - 30])
-    run = points(np.stack([many, many]))
-    named = [name for name, _ in entries(panels["tokens"](run, look))]
-    alone = ["cluster, 5.88 % of weight"] * 2
-    shown = sorted(name for name in named if "weight" in name)
-    assert shown == ["13 more, 76.5 % of weight", "cluster, 11.8 % of weight", *alone]
+    names = [name for name, _ in legend_entries(panels["tokens"](run, look))]
+    assert names.count("cluster, 14.3 % of weight") == 5  # six have a colour each
+    states = np.concatenate([x, x[2:] + 30, x[2:] - 30])
+    run = points(np.stack([states, states]))
+    names = [name for name, _ in legend_entries(panels["tokens"](run, look))]
+    single_clusters = ["cluster, 5.88 % of weight"] * 2
+    clusters = sorted(name for name in names if "weight" in name)
+    assert clusters == [
+        "13 more, 76.5 % of weight",
+        "cluster, 11.8 % of weight",
+        *single_clusters,
+    ]
     words = run.assign_coords(word=("token", [f"w{i}" for i in range(17)]))
-    named = [name for name, _ in entries(panels["tokens"](words, look))]
-    assert {"cluster, 11.8 % of weight", "w2", "w3"} < set(named)
+    names = [name for name, _ in legend_entries(panels["tokens"](words, look))]
+    assert {"cluster, 11.8 % of weight", "w2", "w3"} < set(names)
 
 
-def test_colours_that_cannot_be_are_refused(rng: Generator) -> None:
-    refusals = {
+def test_invalid_colours_are_rejected(rng: Generator) -> None:
+    invalid_colours = {
         "label": "`colour label` needs tokens with labels",
         "position": "needs tokens in an order",
         "size": "no colouring of tokens `size`; known: start, norm",
     }
-    for colour, message in refusals.items():
+    for colour, message in invalid_colours.items():
         with pytest.raises((InvalidInputError, UnknownNameError), match=message):
             panels["tokens"](shrinking(rng), Look(colour=colour))
     for idle in (Look(colour="norm"), Look(link=0.2)):
@@ -112,7 +116,7 @@ def test_colours_that_cannot_be_are_refused(rng: Generator) -> None:
             panels["tokens"](moving_gaussian(rng), idle)
 
 
-def test_a_link_joins_what_is_near_enough(rng: Generator) -> None:
+def test_a_link_length_joins_near_tokens(rng: Generator) -> None:
     x = np.array([[0.0, 0.0], [1.0, 0.0], [5.0, 0.0]])  # an RMS radius of 2.16
     run = points(np.stack([x, x]))
     counts = [
@@ -122,17 +126,19 @@ def test_a_link_joins_what_is_near_enough(rng: Generator) -> None:
     np.testing.assert_array_equal(counts, [[3, 3], [2, 2], [1, 1]])
 
 
-def test_who_chooses_a_link_sees_the_clusters_it_makes(rng: Generator) -> None:
+def test_a_chosen_link_length_shows_its_clusters(rng: Generator) -> None:
     x = rng.normal(size=(9, 2))
     run = points(np.stack([x, x]))
-    said = panels["tokens"](run, Look(link=1e-6)).axes[0].get_legend()
-    assert said is not None
-    assert "cluster, 11.1 % of weight" in {text.get_text() for text in said.get_texts()}
+    legend = panels["tokens"](run, Look(link=1e-6)).axes[0].get_legend()
+    assert legend is not None
+    assert "cluster, 11.1 % of weight" in {
+        text.get_text() for text in legend.get_texts()
+    }
     with pytest.raises(InvalidInputError, match="which `colour norm` does not show"):
         panels["tokens"](run, Look(link=0.2, colour="norm"))
 
 
-def test_words_stand_at_their_tokens_and_cover_no_other(rng: Generator) -> None:
+def test_labels_are_at_their_tokens_and_do_not_overlap(rng: Generator) -> None:
     still = points(rng.normal(size=(1, 30, 2)))
     run = still.assign_coords(word=("token", ["word"] * 30))
     figure = panels["tokens"](run)
@@ -149,14 +155,14 @@ def test_words_stand_at_their_tokens_and_cover_no_other(rng: Generator) -> None:
         assert np.abs(tokens - place).max(axis=1).min() < 1e-12
 
 
-def test_endings_keep_looks_of_their_own_in_the_dark() -> None:
+def test_endings_are_distinguishable_in_the_dark_theme() -> None:
     inks = Look(style="dark").inks
     colours = {inks.get(s.row.colour.lower(), s.row.colour.lower()) for s in Status}
     assert len(colours) == len(Status)
 
 
 def maps_in(figure: Figure) -> set[str]:
-    """The names of the colour maps by which numbers are drawn."""
+    """The names of the colour maps in use."""
     parts = [part for axes in figure.axes for part in (*axes.collections, *axes.images)]
     scaled = [part for part in parts if not isinstance(part, ContourSet)]
     return {part.get_cmap().name for part in scaled if part.get_array() is not None}
@@ -179,19 +185,19 @@ def test_tokens_and_lines_have_colours_of_the_map_that_is_chosen(
     tokens = panels["tokens"](shrinking(rng), Look(cmap="cividis", colour="norm"))
     cells = sweep(["finished"] * 3, [2.0, 1.0, 1.5])
     lines = panels["lines"](cells, Look(cmap="cividis", x="cov"))
-    drawn = [to_rgb(line.get_color()) for line in lines.axes[0].lines]
-    for colour in (*ends(tokens), *drawn):
+    colours = [to_rgb(line.get_color()) for line in lines.axes[0].lines]
+    for colour in (*ends(tokens), *colours):
         assert np.abs(shades - colour).max(axis=1).min() < 1 / 254
 
 
 def test_signed_weights_have_the_map_that_is_chosen(rng: Generator) -> None:
     data = SCALES["attention"](rng)
-    signed = data.assign(attention=data["attention"] - 0.2)
-    assert maps_in(panels["attention"](signed)) == {"PuOr"}
-    assert maps_in(panels["attention"](signed, Look(cmap="RdBu"))) == {"RdBu"}
+    signed_data = data.assign(attention=data["attention"] - 0.2)
+    assert maps_in(panels["attention"](signed_data)) == {"PuOr"}
+    assert maps_in(panels["attention"](signed_data, Look(cmap="RdBu"))) == {"RdBu"}
 
 
-def test_a_colour_map_that_is_unknown_is_refused_with_those_like_it() -> None:
+def test_an_unknown_colour_map_is_rejected_with_suggestions() -> None:
     with pytest.raises(UnknownNameError, match="`Virids`; take one such as `viridis`"):
         Look(cmap="Virids")
     with pytest.raises(UnknownNameError, match="such as viridis, cividis or magma"):
@@ -202,17 +208,17 @@ def test_a_movie_takes_a_colour_map_where_it_has_a_scale(
     rng: Generator, tmp_path: Path
 ) -> None:
     film, look = Film(fps=5, seconds=0.4, size=(240, 250)), Look(cmap="gray")
-    plane = density_data.plane()
-    written = [
-        animate(plane, tmp_path / f"{i}.gif", look=chosen, film=film).read_bytes()
-        for i, chosen in enumerate((look, Look()))
+    plane = density_data.gaussian_in_plane()
+    files = [
+        animate(plane, tmp_path / f"{i}.gif", look=style, film=film).read_bytes()
+        for i, style in enumerate((look, Look()))
     ]
-    assert written[0] != written[1]
+    assert files[0] != files[1]
     with pytest.raises(InvalidInputError, match="`cmap` is for movies of tokens, den"):
         animate(moving_gaussian(rng), tmp_path / "a.gif", panel="cone", look=look)
 
 
-def test_every_option_is_said_and_taken_by_what_is_there() -> None:
+def test_every_style_option_has_help_and_valid_targets() -> None:
     for name, (option, _, _) in (OPTIONS | options_of(Film)).items():
         assert option.help or option.negation_help
         assert set(option.movies or ()) <= set(movies)

@@ -1,4 +1,4 @@
-"""The cone and the disc: what is thinned, limits, escapes, sizes of files."""
+"""The cone and the disc: thinning, limits, escapes, sizes of files."""
 
 import time
 from io import BytesIO
@@ -23,13 +23,13 @@ from meanfield.plotting.cone.limits import limit_outline
 from meanfield.plotting.cone.paths import clip_paths, cone_height, cone_paths
 from meanfield.plotting.cone.thinning import thin_paths
 
-FINISHED, STEADY, BLOW_UP = 0, 1, 2
+FINISHED_CODE, STEADY, BLOW_UP = 0, 1, 2
 
 
 def softmax_starts(A: np.ndarray, n_side: int, stop: float, frames: int = 300):
     r"""$\Sigma(t) = (\Sigma_0^{-1} - 2tA)^{-1}$, from a grid of starts of trace one.
 
-    Runs whose blow-up comes before `stop` are held just before it.
+    Runs that blow up before `stop` are held just before it.
     """
     side = np.linspace(-1, 1, n_side)
     grid = np.array([(x, y) for x in side for y in side if x * x + y * y < 0.97])
@@ -57,9 +57,9 @@ def softmax_starts(A: np.ndarray, n_side: int, stop: float, frames: int = 300):
 
 def escaping_to(angles: list[float], rng: Generator, noise: float = 0.0):
     """Gaussians that grow along one axis each, at an angle of the disc."""
-    turned = np.array(angles) + noise * rng.uniform(-1, 1, len(angles))
-    along = np.stack([np.cos(turned / 2), np.sin(turned / 2)], axis=-1)
-    across = np.stack([-np.sin(turned / 2), np.cos(turned / 2)], axis=-1)
+    directions = np.array(angles) + noise * rng.uniform(-1, 1, len(angles))
+    along = np.stack([np.cos(directions / 2), np.sin(directions / 2)], axis=-1)
+    across = np.stack([-np.sin(directions / 2), np.cos(directions / 2)], axis=-1)
     growth = np.logspace(0, 4, 9)[:, None]
     factor = np.stack(
         [
@@ -79,47 +79,54 @@ def escaping_to(angles: list[float], rng: Generator, noise: float = 0.0):
     )
 
 
-def test_thinning_keeps_the_ends_and_its_promise(rng: Generator) -> None:
+def test_thinning_keeps_the_ends_and_the_tolerance(rng: Generator) -> None:
     times = np.sort(rng.uniform(size=400))
     paths = [
         np.column_stack([np.cos(9 * times), np.exp(times), np.sin(3 * times), times]),
         np.column_stack([times**3, times, 0 * times, times]),
         np.array([[1.0, 2.0, 3.0, 0.0]]),
     ]
-    few = thin_paths(paths, 1e-3)
-    for path, kept in zip(paths, few, strict=True):
-        np.testing.assert_array_equal(kept[[0, -1]], path[[0, -1]])
-        played = [np.interp(path[:, 3], kept[:, 3], kept[:, k]) for k in range(3)]
-        off = np.linalg.norm(np.stack(played, axis=-1) - path[:, :3], axis=1)
-        assert off.max() <= 1e-3
-        assert len(kept) < max(0.3 * len(path), 2)
+    thinned = thin_paths(paths, 1e-3)
+    for path, thin_path in zip(paths, thinned, strict=True):
+        np.testing.assert_array_equal(thin_path[[0, -1]], path[[0, -1]])
+        interpolated_path = [
+            np.interp(path[:, 3], thin_path[:, 3], thin_path[:, k]) for k in range(3)
+        ]
+        errors = np.linalg.norm(
+            np.stack(interpolated_path, axis=-1) - path[:, :3], axis=1
+        )
+        assert errors.max() <= 1e-3
+        assert len(thin_path) < max(0.3 * len(path), 2)
 
 
 def test_a_straight_path_at_constant_speed_keeps_two_points() -> None:
     times = np.linspace(0, 1, 50)
-    (few,) = thin_paths([np.outer(times, [1.0, 2.0, 3.0, 1.0])], 1e-9)
-    assert len(few) == 2
+    (thinned,) = thin_paths([np.outer(times, [1.0, 2.0, 3.0, 1.0])], 1e-9)
+    assert len(thinned) == 2
 
 
 def test_drawn_paths_are_within_a_thousandth_of_the_height() -> None:
     paths = cone_paths(softmax_starts(np.diag([1.0, -1.0]), 5, 0.45), "cone")
     height = cone_height(paths)
-    for path, kept in zip(paths, clip_paths(paths, height), strict=True):
-        inside = path.rows[path.rows[:, 3] <= kept.rows[-1, 3]]
-        shown = [
-            np.interp(inside[:, 3], kept.rows[:, 3], kept.rows[:, k]) for k in range(3)
+    for path, clipped_path in zip(paths, clip_paths(paths, height), strict=True):
+        inside = path.rows[path.rows[:, 3] <= clipped_path.rows[-1, 3]]
+        visible_path = [
+            np.interp(inside[:, 3], clipped_path.rows[:, 3], clipped_path.rows[:, k])
+            for k in range(3)
         ]
-        off = np.linalg.norm(np.stack(shown, axis=-1) - inside[:, :3], axis=1)
-        assert off.max() <= 1e-3 * height * (1 + 1e-9)
+        errors = np.linalg.norm(np.stack(visible_path, axis=-1) - inside[:, :3], axis=1)
+        assert errors.max() <= 1e-3 * height * (1 + 1e-9)
 
 
 @pytest.mark.parametrize("angle", [0.0, 1.3, -2.0])
 @pytest.mark.parametrize("tilt", [0.0, 0.4, 0.999])
 def test_a_limit_plane_is_cut_to_the_cone(angle: float, tilt: float) -> None:
     # the plane through the chord at distance `tilt` from the axis, in either order
-    away = np.array([np.cos(angle), np.sin(angle)])
-    half = np.sqrt(1 - tilt**2) * np.array([-away[1], away[0]])
-    ends = np.array([[*(tilt * away + half), 1.0], [*(tilt * away - half), 1.0]])
+    direction = np.array([np.cos(angle), np.sin(angle)])
+    half = np.sqrt(1 - tilt**2) * np.array([-direction[1], direction[0]])
+    ends = np.array(
+        [[*(tilt * direction + half), 1.0], [*(tilt * direction - half), 1.0]]
+    )
     mixed = np.array([[1.0, 0.3], [-2.0, 5.0]]) @ ends  # other vectors of the plane
     outline = limit_outline(xr.Dataset({"limit": (("limit", "cone"), mixed)}), 3.0)
     assert outline is not None
@@ -149,13 +156,13 @@ def test_a_limit_ray_ends_at_the_height() -> None:
     ],
 )
 @pytest.mark.parametrize("panel", ["cone", "disc"])
-def test_a_limit_outside_the_cone_is_refused_in_one_line(
+def test_a_limit_outside_the_cone_is_rejected_in_one_line(
     rng: Generator, panel: str, limit: list[list[float]], message: str
 ) -> None:
     dataset = moving_gaussian(rng).assign(limit=(("limit", "cone"), limit))
-    with pytest.raises(InvalidInputError, match=message) as caught:
+    with pytest.raises(InvalidInputError, match=message) as error_info:
         panels[panel](dataset)
-    assert "\n" not in str(caught.value)
+    assert "\n" not in str(error_info.value)
 
 
 @pytest.mark.parametrize("panel", ["cone", "disc"])
@@ -174,22 +181,22 @@ def test_limits_have_an_entry_in_the_legend(
 
 def test_escape_directions_are_found_and_counted(rng: Generator) -> None:
     angles = [0.5] * 7 + [-2.0] * 4 + [3.0]
-    found = escape_directions(escaping_to(angles, rng, noise=2e-3))
-    np.testing.assert_array_equal(found.counts, [7, 4, 1])
+    actual = escape_directions(escaping_to(angles, rng, noise=2e-3))
+    np.testing.assert_array_equal(actual.counts, [7, 4, 1])
     expected = np.stack([np.cos([0.5, -2.0, 3.0]), np.sin([0.5, -2.0, 3.0])], axis=-1)
-    np.testing.assert_allclose(found.directions, expected, atol=3e-3)
-    assert found.spreads.max() < 5e-3
+    np.testing.assert_allclose(actual.directions, expected, atol=3e-3)
+    assert actual.spreads.max() < 5e-3
 
 
 def test_a_continuum_of_escapes_has_a_large_spread(rng: Generator) -> None:
-    found = escape_directions(escaping_to(list(np.linspace(0, 2, 400)), rng))
-    assert found.counts.tolist() == [400]
-    assert found.spreads[0] > 0.5
+    actual = escape_directions(escaping_to(list(np.linspace(0, 2, 400)), rng))
+    assert actual.counts.tolist() == [400]
+    assert actual.spreads[0] > 0.5
 
 
 def test_without_a_blow_up_there_is_no_escape(rng: Generator) -> None:
-    found = escape_directions(shrinking(rng))
-    assert [values.shape for values in found] == [(0, 2), (0,), (0,)]
+    actual = escape_directions(shrinking(rng))
+    assert [values.shape for values in actual] == [(0, 2), (0,), (0,)]
 
 
 @pytest.mark.parametrize(
@@ -248,15 +255,15 @@ def test_a_png_keeps_its_colours(rng: Generator) -> None:
     figure.add_axes((0, 0, 1, 1)).imshow(rng.uniform(size=(40, 40)), cmap="viridis")
     with style():
         figure.canvas.draw()
-        seen = np.asarray(palette_image(figure).convert("RGB")).astype(int)
+        pixels = np.asarray(palette_image(figure).convert("RGB")).astype(int)
         figure.savefig(buffer := BytesIO(), format="png")
     with Image.open(buffer) as image:
         exact = np.asarray(image.convert("RGB")).astype(int)
-    assert np.abs(seen - exact).max() <= 16  # of 255
-    assert np.abs(seen - exact).mean() < 1
+    assert np.abs(pixels - exact).max() <= 16  # of 255
+    assert np.abs(pixels - exact).mean() < 1
 
 
-def test_a_scale_of_a_png_is_even_beside_many_other_colours() -> None:
+def test_a_colour_bar_in_a_png_stays_even() -> None:
     figure = Figure(figsize=(6, 5))
     figure.add_axes((0, 0, 0.9, 1)).imshow(
         np.random.default_rng(1).uniform(size=(60, 60, 3)), interpolation="nearest"
@@ -270,7 +277,7 @@ def test_a_scale_of_a_png_is_even_beside_many_other_colours() -> None:
     assert np.abs(bar - exact).max() <= 8
 
 
-def test_paths_that_leave_the_cone_have_an_arrow_each_and_no_end() -> None:
+def test_leaving_paths_have_an_arrow_and_no_end_mark() -> None:
     figure = panels["cone"](softmax_starts(np.diag([1.0, 0.8]), 4, stop=2.0))
     axes = figure.axes[0]
     arrows = [c for c in axes.collections if c.get_label() == "arrows"]

@@ -1,4 +1,4 @@
-"""Pictures and animations as files, and what importing them loads."""
+"""Pictures and animations as files, and the imports of plotting."""
 
 import os
 import shutil
@@ -18,7 +18,7 @@ from meanfield.errors import InvalidInputError, ResourceError, UnsupportedError
 from meanfield.plotting import Film, Look, animate, panels, save
 
 
-def test_save_writes_both_formats_or_the_one_that_is_named(
+def test_save_writes_both_formats_or_the_named_one(
     rng: Generator, tmp_path: Path
 ) -> None:
     figure = panels["disc"](shrinking(rng))
@@ -41,19 +41,21 @@ def test_the_same_picture_gives_the_same_vector_file(
     assert (tmp_path / "a.pdf").read_bytes() == (tmp_path / "b.pdf").read_bytes()
 
 
-def test_what_cannot_be_written_is_one_line(rng: Generator, tmp_path: Path) -> None:
+def test_an_unwritable_picture_is_a_one_line_error(
+    rng: Generator, tmp_path: Path
+) -> None:
     dataset = shrinking(rng)
     figure = panels["disc"](dataset)
     with pytest.raises(InvalidInputError, match=r"one of \.pdf, .*; got `\.doc`"):
         save(figure, tmp_path / "a.doc")
     (tmp_path / "file").touch()
     for folder in (tmp_path / "missing", tmp_path / "file"):
-        with pytest.raises(ResourceError, match="cannot be written") as caught:
+        with pytest.raises(ResourceError, match="cannot be written") as error_info:
             save(figure, folder / "a")
-        assert "\n" not in str(caught.value)
-        with pytest.raises(ResourceError, match="cannot be written") as caught:
+        assert "\n" not in str(error_info.value)
+        with pytest.raises(ResourceError, match="cannot be written") as error_info:
             animate(dataset, folder / "a.gif")
-        assert "\n" not in str(caught.value)
+        assert "\n" not in str(error_info.value)
 
 
 @pytest.mark.parametrize(
@@ -67,7 +69,7 @@ def test_an_animation_has_a_frame_per_time_and_reports_each(
         dataset,
         tmp_path / "a.gif",
         film=Film(fps=10, seconds=0.5, hold=0.0),
-        progress=lambda done, total: calls.append((done, total)),
+        progress=lambda result, total: calls.append((result, total)),
     )
     assert calls == [(i, 5) for i in range(1, 6)]
     with Image.open(path) as movie:
@@ -100,7 +102,7 @@ def test_an_animation_of_a_thousand_tokens_is_modest(
         ({"turn": 1e5}, "`turn` must be -3600 to 3600 degrees; got 100000"),
     ],
 )
-def test_a_film_refuses_what_it_cannot_do(film: dict, message: str) -> None:
+def test_movie_options_are_validated(film: dict, message: str) -> None:
     with pytest.raises(InvalidInputError, match=message):
         Film(**film)
 
@@ -120,7 +122,7 @@ def test_a_film_refuses_what_it_cannot_do(film: dict, message: str) -> None:
         ),
     ],
 )
-def test_an_animation_refuses_what_it_cannot_do(
+def test_animation_arguments_are_validated(
     rng: Generator, tmp_path: Path, name: str, look: dict, film: dict, message: str
 ) -> None:
     with pytest.raises(InvalidInputError, match=message):
@@ -128,8 +130,8 @@ def test_an_animation_refuses_what_it_cannot_do(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_movie_of_a_density_refuses_what_is_for_tokens(tmp_path: Path) -> None:
-    run = density_data.line(np.ones(2))
+def test_a_movie_of_a_density_rejects_token_options(tmp_path: Path) -> None:
+    run = density_data.gaussian_on_line(np.ones(2))
     for look, film, idle in (
         (Look(colour="norm"), Film(), "colour"),
         (Look(), Film(trails=3), "trails"),
@@ -138,7 +140,7 @@ def test_a_movie_of_a_density_refuses_what_is_for_tokens(tmp_path: Path) -> None
             animate(run, tmp_path / "a.gif", look=look, film=film)
 
 
-def test_without_ffmpeg_a_video_is_refused_with_what_works(
+def test_without_ffmpeg_a_video_is_rejected_with_alternatives(
     rng: Generator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
@@ -146,10 +148,10 @@ def test_without_ffmpeg_a_video_is_refused_with_what_works(
         animate(shrinking(rng), tmp_path / "a.mp4")
 
 
-def test_of_a_video_that_fails_the_last_word_is_told(
+def test_a_failed_video_reports_the_last_line_of_ffmpeg(
     rng: Generator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """However much it says, and though it reads no frame."""
+    """Whatever the length of its output, and though it reads no frame."""
     program = tmp_path / "ffmpeg"
     shell = "head -c 300000 /dev/zero >&2; echo >&2; echo no codec here >&2; exit 3"
     program.write_text(f"#!/bin/sh\n{shell}\n", encoding="utf-8")
@@ -172,17 +174,19 @@ def test_a_video_has_its_frames_turns_hold_and_size(
 ) -> None:
     film = Film(fps=10, size=(301, 220), loop=2, hold=0.3, seconds=0.3)
     path = animate(shrinking(rng, frames=3), tmp_path / f"a.{kind}", film=film)
-    asked = "-select_streams v -count_frames -show_entries stream=width,height"
-    told = f"ffprobe -v error {asked},nb_read_frames,r_frame_rate -of csv=p=0 {path}"
-    done = subprocess.run(told.split(), capture_output=True, text=True, check=True)
-    assert done.stdout.strip().split(",") == ["302", "220", "10/1", "12"]
+    options = "-select_streams v -count_frames -show_entries stream=width,height"
+    command = (
+        f"ffprobe -v error {options},nb_read_frames,r_frame_rate -of csv=p=0 {path}"
+    )
+    result = subprocess.run(command.split(), capture_output=True, text=True, check=True)
+    assert result.stdout.strip().split(",") == ["302", "220", "10/1", "12"]
 
 
 def test_a_gif_has_its_turns_and_holds_its_last_frame(
     rng: Generator, tmp_path: Path
 ) -> None:
     run = shrinking(rng, frames=2)
-    for turns, written in ((None, 0), (0, 0), (3, 2), (1, None)):
+    for turns, loops in ((None, 0), (0, 0), (3, 2), (1, None)):
         film = Film(fps=10, loop=turns, hold=1.5, seconds=0.2, size=(200, 220))
         with Image.open(animate(run, tmp_path / "a.gif", film=film)) as movie:
             assert movie.size == (200, 220)
@@ -190,7 +194,7 @@ def test_a_gif_has_its_turns_and_holds_its_last_frame(
                 frame.info["duration"] for frame in ImageSequence.Iterator(movie)
             ]
             assert durations == [100, 1600]
-            assert movie.info.get("loop") == written
+            assert movie.info.get("loop") == loops
 
 
 def test_an_animation_shows_one_run(rng: Generator, tmp_path: Path) -> None:

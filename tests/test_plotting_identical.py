@@ -1,6 +1,6 @@
-"""Tokens that all lie in one place: panels, movies and pages draw them, or say why not.
+"""Tokens that all coincide: panels, movies and pages draw them, or explain.
 
-Pytest takes every warning for an error.
+Pytest turns warnings into errors.
 """
 
 import json
@@ -11,9 +11,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 import xarray as xr
+from figure_contents import draw
 from matplotlib.figure import Figure
 from matplotlib.text import Text
-from picture_parts import rendered
 from plotting_data import points
 
 from meanfield.errors import InvalidInputError
@@ -23,14 +23,14 @@ from meanfield.plotting.reading.data import cloud
 from meanfield.plotting.reading.pace import interpolable_steps
 
 NO_NUMBER = re.compile(r"\b(nan|inf|infinity)\b", re.IGNORECASE)
-OF_SWEEPS = {"phase", "lines"}
-OF_DENSITIES = {"balance", "density"}
+SWEEP_PANELS = {"phase", "lines"}
+DENSITY_PANELS = {"balance", "density"}
 FRAMES = 3
 SHORT = Film(fps=5, seconds=0.4, size=(240, 250))
 
 
 def identical(n: int, d: int, places: list[float]) -> xr.Dataset:
-    """Tokens that are together at a place at each time, with all that panels draw."""
+    """Tokens that coincide at each time, with all data that panels draw."""
     frames = len(places)
     x = np.broadcast_to(np.array(places)[:, None, None], (frames, n, d))
     still = ("time", np.zeros(frames))
@@ -56,37 +56,37 @@ CASES = dict(cases())
 
 
 def refusal_of(panel: str, run: xr.Dataset) -> str:
-    """What a panel must say of a run, if it cannot draw it."""
-    if panel in OF_SWEEPS:
+    """The expected error of a panel that cannot draw a run."""
+    if panel in SWEEP_PANELS:
         return "draws a sweep"
-    if panel in OF_DENSITIES:
+    if panel in DENSITY_PANELS:
         return "needs a density"
     if panel in ("cone", "disc") and run.sizes["coord"] != 2:
         return "of dimension 2"
     return "Every covariance is zero" if panel == "disc" else ""
 
 
-def drawn_texts(figure: Figure) -> list[str]:
-    texts = rendered(figure).findobj(Text)
+def texts_of(figure: Figure) -> list[str]:
+    texts = draw(figure).findobj(Text)
     return [text.get_text() for text in texts if isinstance(text, Text)]
 
 
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("panel", panels)
-def test_a_panel_draws_identical_tokens_or_says_why_not(panel: str, name: str) -> None:
+def test_a_panel_draws_identical_tokens_or_explains(panel: str, name: str) -> None:
     run = CASES[name]
-    if refusal := refusal_of(panel, run):
-        with pytest.raises(InvalidInputError, match=refusal) as caught:
+    if error_info := refusal_of(panel, run):
+        with pytest.raises(InvalidInputError, match=error_info) as caught_error:
             panels[panel](run)
-        assert "\n" not in str(caught.value)
+        assert "\n" not in str(caught_error.value)
         return
-    assert not NO_NUMBER.search("\n".join(drawn_texts(panels[panel](run))))
+    assert not NO_NUMBER.search("\n".join(texts_of(panels[panel](run))))
 
 
 @pytest.mark.parametrize("panel", ["tokens", "spectrum", "clusters"])
 def test_identical_tokens_in_relative_units_are_drawn(panel: str) -> None:
     run = CASES["five moving tokens in 2"]
-    texts = drawn_texts(panels[panel](run, Look(relative=True)))
+    texts = texts_of(panels[panel](run, Look(relative=True)))
     assert not NO_NUMBER.search("\n".join(texts))
 
 
@@ -108,7 +108,7 @@ def test_a_report_of_identical_tokens_holds_numbers(name: str) -> None:
 
 
 def test_rounding_of_identical_tokens_breaks_no_line() -> None:
-    """Means of tokens at one place are off by a rounding in some frames."""
+    """Means of coinciding tokens are off by a rounding in some frames."""
     x = np.repeat(np.array([0.9, 1.0, 1.1, 1.2])[:, None, None], 5, axis=1)
     x[[1, 3], 0] += np.spacing(1.0)
     assert interpolable_steps(cloud(points(x))).all()

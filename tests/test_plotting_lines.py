@@ -1,4 +1,4 @@
-"""Lines of a sweep are means over seeds, or medians where a flow has no number."""
+"""Lines of a sweep are means over seeds, or medians if some flow has no value."""
 
 import numpy as np
 import pytest
@@ -19,11 +19,11 @@ STOP = 3.0
 def cells(
     t_star: np.ndarray, trace: np.ndarray, alive: Status = Status.FINISHED
 ) -> xr.Dataset:
-    """A sweep over seeds, epsilon and V, whose flows without a blow-up end so."""
+    """A sweep over seeds, epsilon and V; flows without a blow-up end like this."""
     dims = ("seed", "epsilon", "V")
-    blown = np.isfinite(t_star)
-    codes = np.where(blown, Status.BLOW_UP, alive).astype(np.int8)
-    stops = np.where(blown, t_star, STOP)
+    is_blow_up = np.isfinite(t_star)
+    codes = np.where(is_blow_up, Status.BLOW_UP, alive).astype(np.int8)
+    stops = np.where(is_blow_up, t_star, STOP)
     numbers = {"t_star": t_star, "trace": trace, "stop_time": stops, "ending": codes}
     linear, words = {"scale": "linear"}, {"scale": "list"}
     coords = {
@@ -54,8 +54,12 @@ def test_lines_are_means_in_a_band_of_standard_errors(rng: Generator) -> None:
         for end in (line - error, line + error):
             assert np.all(np.abs(band[:, None] - end).min(axis=0) < 1e-12)
     assert "mean over 9 seeds; band: its standard error" in figure.get_supxlabel()
-    other = panels["lines"](data.transpose(), Look(colour="trace", x="V")).axes[0]
-    np.testing.assert_allclose(heights(other, "o")[3], trace[:, 3].mean(axis=0))
+    transposed_axes = panels["lines"](
+        data.transpose(), Look(colour="trace", x="V")
+    ).axes[0]
+    np.testing.assert_allclose(
+        heights(transposed_axes, "o")[3], trace[:, 3].mean(axis=0)
+    )
 
 
 @pytest.mark.parametrize(
@@ -63,7 +67,7 @@ def test_lines_are_means_in_a_band_of_standard_errors(rng: Generator) -> None:
     [(Status.FINISHED, "no blow-up before t = 3"), (Status.STEADY, "steady")],
 )
 def test_a_flow_without_a_blow_up_counts_as_later(alive: Status, label: str) -> None:
-    """Of five seeds none, two and three have none before the end."""
+    """Of five seeds zero, two or three have none before the end."""
     t_star = np.tile([1.0, 1.2, 1.4, 1.6, 1.8], (3, 1)).T
     t_star[3:, 1], t_star[2:, 2] = np.nan, np.nan
     data = cells(t_star[..., None], np.ones((5, 3, 1)), alive).isel(V=0, drop=True)
@@ -72,18 +76,18 @@ def test_a_flow_without_a_blow_up_counts_as_later(alive: Status, label: str) -> 
     np.testing.assert_array_equal(line, [1.4, 1.4, np.nan])
     arrows = [list(y) for y in heights(figure.axes[0], "$\\uparrow$")]
     assert arrows == [[STOP], []]
-    said = figure.get_supxlabel()
+    text = figure.get_supxlabel()
     for words in (
         "median over 5 seeds; band: quartiles",
         f"{label} (5)",
         "blow-up (10)",
         "5 without a blow-up count as later",
     ):
-        assert words in said.replace("\n", " ")
+        assert words in text.replace("\n", " ")
 
 
 @pytest.mark.parametrize("alive", [Status.FINISHED, Status.STEADY])
-def test_a_curve_of_blow_ups_has_arrows_where_there_is_none(alive: Status) -> None:
+def test_blow_up_curves_have_arrows_for_missing_blow_ups(alive: Status) -> None:
     t_star = np.array([1.0, np.nan, 1.4])
     data = cells(t_star[None, :, None], np.ones((1, 3, 1)), alive).isel(seed=0, V=0)
     figure = panels["phase"](data, Look(colour="t_star"))
@@ -93,8 +97,8 @@ def test_a_curve_of_blow_ups_has_arrows_where_there_is_none(alive: Status) -> No
     assert "pale marks" not in figure.get_supxlabel()
 
 
-def test_times_that_were_not_kept_leave_no_warning() -> None:
-    """A cell that failed has no time; pytest takes warnings for errors."""
+def test_missing_times_raise_no_warning() -> None:
+    """A failed cell has no time; pytest turns warnings into errors."""
     t_star = np.array([[[1.0], [1.2]], [[np.nan], [1.4]]])
     data = cells(t_star, np.ones((2, 2, 1)))
     data["stop_time"][:, 0] = np.nan
@@ -103,8 +107,8 @@ def test_times_that_were_not_kept_leave_no_warning() -> None:
 
 
 @pytest.mark.parametrize("n_seeds", [1, 2, 4, 5, 8])
-def test_quartiles_are_those_of_numpy(rng: Generator, n_seeds: int) -> None:
-    """A second row, with one infinite, asks for quartiles of both."""
+def test_quartiles_match_numpy(rng: Generator, n_seeds: int) -> None:
+    """A second row, with one infinite value, also needs quartiles."""
     numbers = rng.normal(size=(2, n_seeds + 1))
     numbers[0, 2 % n_seeds], numbers[1, 0] = np.nan, np.inf
     over = average(numbers)
@@ -121,14 +125,14 @@ def test_a_quartile_between_a_number_and_an_infinite_one_is_infinite() -> None:
     np.testing.assert_array_equal(over.high, [np.inf, np.inf])
 
 
-def test_lines_that_cannot_be_drawn_are_refused(rng: Generator) -> None:
+def test_invalid_line_plots_are_rejected(rng: Generator) -> None:
     trace = rng.normal(size=(2, 3, 8))
     data = cells(np.full(trace.shape, np.nan), trace)
-    for look, said in {
+    for look, expected in {
         Look(colour="trace", x="epsilo"): "no axis `epsilo`; did you mean `epsilon`",
         Look(colour="trace"): "`V` has 8 values. Use it as `x`",
     }.items():
-        with pytest.raises(InvalidInputError, match=said):
+        with pytest.raises(InvalidInputError, match=expected):
             panels["lines"](data, look)
     four = data.expand_dims(A=[1.0, 2.0])
     with pytest.raises(InvalidInputError, match="got 4 axes"):

@@ -1,4 +1,4 @@
-"""Pictures that one process draws one after the other keep nothing of each other."""
+"""Pictures drawn one after the other in a process keep no memory of each other."""
 
 import gc
 from collections import Counter
@@ -19,7 +19,7 @@ FULL = 6  # pictures after which matplotlib's own caches, of fifty texts, are fu
 
 
 def alive() -> Counter[type]:
-    """How many objects of a picture or of its data there are, by class."""
+    """The number of live objects of a picture or its data, by class."""
     gc.collect()
     types = map(type, gc.get_objects())
     return Counter(kind for kind in types if issubclass(kind, KINDS))
@@ -27,9 +27,7 @@ def alive() -> Counter[type]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("panel", ["tokens", "cone"])
-def test_a_picture_leaves_nothing_behind(
-    panel: str, rng: Generator, tmp_path: Path
-) -> None:
+def test_a_picture_frees_its_memory(panel: str, rng: Generator, tmp_path: Path) -> None:
     data = {
         "tokens": points(rng.normal(size=(5, 9, 2))),
         "cone": gaussian(np.zeros((5, 2)), rng.normal(size=(5, 2, 2))),

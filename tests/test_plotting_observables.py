@@ -1,4 +1,4 @@
-"""The numbers that pictures show: covariances, spectra, ranks, clusters."""
+"""The numbers that plots show: covariances, spectra, ranks, clusters."""
 
 import numpy as np
 import pytest
@@ -21,12 +21,12 @@ from meanfield.plotting.reading.observables import spectrum
 CLOSE = 1e-12
 
 
-def test_covariances_of_points_are_weighted_and_unbiased_by_no_correction(
+def test_covariances_of_points_are_weighted_without_bias_correction(
     rng: Generator,
 ) -> None:
     x, weights = rng.normal(size=(4, 9, 3)), rng.exponential(size=9)
-    found = covariances(points(x, weights))
-    for frame, Sigma in zip(x, found, strict=True):
+    actual = covariances(points(x, weights))
+    for frame, Sigma in zip(x, actual, strict=True):
         reference = np.cov(frame.T, aweights=weights, ddof=0)
         np.testing.assert_allclose(Sigma, reference, rtol=CLOSE, atol=CLOSE)
 
@@ -40,20 +40,18 @@ def test_covariances_of_a_gaussian_are_its_factor_squared(rng: Generator) -> Non
 
 
 @pytest.mark.parametrize("kind", ["points", "gaussian"])
-def test_covariances_of_an_ensemble_are_those_of_its_runs(
-    rng: Generator, kind: str
-) -> None:
+def test_covariances_of_an_ensemble_match_its_runs(rng: Generator, kind: str) -> None:
     dataset = ensemble(rng, kind)
-    found = covariances(dataset)
-    assert found.shape == (3, 5, 2, 2)
-    assert np.isnan(found[1, 3:]).all()
-    np.testing.assert_array_equal(found[2], covariances(dataset.isel(run=2)))
+    actual = covariances(dataset)
+    assert actual.shape == (3, 5, 2, 2)
+    assert np.isnan(actual[1, 3:]).all()
+    np.testing.assert_array_equal(actual[2], covariances(dataset.isel(run=2)))
 
 
 def test_covariances_do_not_depend_on_the_order_of_dimensions(rng: Generator) -> None:
     dataset = shrinking(rng)
-    turned = dataset.transpose("coord", "token", "time")
-    np.testing.assert_array_equal(covariances(turned), covariances(dataset))
+    transposed = dataset.transpose("coord", "token", "time")
+    np.testing.assert_array_equal(covariances(transposed), covariances(dataset))
 
 
 @pytest.mark.parametrize("k", [1, 2, 5])
@@ -73,9 +71,9 @@ def test_effective_rank_is_the_exponential_of_an_entropy(rng: Generator) -> None
 
 
 def test_effective_rank_is_zero_for_zero_and_nan_for_nan() -> None:
-    found = effective_rank(np.stack([np.zeros((2, 2)), np.full((2, 2), np.nan)]))
-    assert found[0] == 0
-    assert np.isnan(found[1])
+    actual = effective_rank(np.stack([np.zeros((2, 2)), np.full((2, 2), np.nan)]))
+    assert actual[0] == 0
+    assert np.isnan(actual[1])
 
 
 @pytest.mark.parametrize("r", [1, 2, 5])
@@ -92,29 +90,27 @@ def test_spectrum_resolves_eigenvalues_far_below_rounding_of_the_covariance() ->
     np.testing.assert_allclose(spectrum(Y), [1.0, 1e-24], rtol=1e-6)
 
 
-def grown(x: np.ndarray, radius: float):
+def components_by_spreading(x: np.ndarray, radius: float):
     """Components by spreading labels over the matrix of distances."""
-    linked = np.linalg.norm(x[:, None] - x, axis=-1) <= radius
-    reach = np.linalg.matrix_power(linked.astype(float), len(x)) > 0
+    is_linked = np.linalg.norm(x[:, None] - x, axis=-1) <= radius
+    reach = np.linalg.matrix_power(is_linked.astype(float), len(x)) > 0
     return {frozenset(np.flatnonzero(row)) for row in reach}
 
 
 @pytest.mark.parametrize("d", [1, 2, 5, 40])
 @pytest.mark.parametrize("share", [0.05, 0.4, 0.9])
-def test_components_are_those_of_the_graph_of_distances(
+def test_components_match_the_graph_of_distances(
     rng: Generator, d: int, share: float
 ) -> None:
     x = rng.normal(size=(30, d))
     radius = share * np.sqrt(d)
     labels = component_labels(x, radius)
-    found = {frozenset(np.flatnonzero(labels == k)) for k in np.unique(labels)}
-    assert found == grown(x, radius)
+    actual = {frozenset(np.flatnonzero(labels == k)) for k in np.unique(labels)}
+    assert actual == components_by_spreading(x, radius)
 
 
 @pytest.mark.parametrize("d", [2, 20])
-def test_crowded_graphs_have_the_components_they_were_made_of(
-    rng: Generator, d: int
-) -> None:
+def test_crowded_graphs_have_the_planted_components(rng: Generator, d: int) -> None:
     # 1 500 tokens in two heaps: more links than are ever built
     heap = rng.integers(0, 2, size=1500)
     x = 1e-3 * rng.uniform(size=(1500, d)) + heap[:, None] * 10.0
@@ -134,12 +130,12 @@ def test_components_survive_the_rounding_of_a_large_common_shift(
 def test_cluster_counts_count_heaps_and_weigh_the_heaviest() -> None:
     x = np.array([[0.0], [0.1], [5.0], [5.1], [9.0]])
     weights = np.array([1.0, 1.0, 2.0, 4.0, 2.0])
-    found = cluster_counts(np.stack([x, 0 * x, np.nan * x]), weights, 0.2)
-    np.testing.assert_array_equal(found.counts, [3, 1, np.nan])
-    np.testing.assert_allclose(found.bulk, [0.6, 1.0, np.nan])
+    actual = cluster_counts(np.stack([x, 0 * x, np.nan * x]), weights, 0.2)
+    np.testing.assert_array_equal(actual.counts, [3, 1, np.nan])
+    np.testing.assert_allclose(actual.bulk, [0.6, 1.0, np.nan])
 
 
-def test_cluster_counts_pass_over_tokens_without_weight() -> None:
+def test_cluster_counts_ignore_tokens_without_weight() -> None:
     x = np.array([[0.0], [0.1], [7.0]])
     assert cluster_counts(x, np.array([1.0, 1.0, 0.0]), 0.2).counts == 1
 
@@ -147,10 +143,12 @@ def test_cluster_counts_pass_over_tokens_without_weight() -> None:
 def test_cluster_counts_do_not_depend_on_the_order_of_tokens(rng: Generator) -> None:
     x, order = rng.normal(size=(3, 60, 2)), rng.permutation(60)
     weights = rng.exponential(size=60)
-    some = cluster_counts(x, weights, 0.3)
-    same = cluster_counts(x[:, order], weights[order], 0.3)
-    np.testing.assert_array_equal(some.counts, same.counts)
-    np.testing.assert_allclose(some.bulk, same.bulk, rtol=CLOSE, atol=CLOSE)
+    counts = cluster_counts(x, weights, 0.3)
+    permuted_counts = cluster_counts(x[:, order], weights[order], 0.3)
+    np.testing.assert_array_equal(counts.counts, permuted_counts.counts)
+    np.testing.assert_allclose(
+        counts.bulk, permuted_counts.bulk, rtol=CLOSE, atol=CLOSE
+    )
 
 
 def test_cluster_radius_is_a_share_of_the_weighted_rms_radius(rng: Generator) -> None:
@@ -176,13 +174,13 @@ def test_a_path_is_cut_where_it_crosses_the_height() -> None:
 
 
 def test_a_variance_that_blows_up_is_drawn_on_its_pole() -> None:
-    """Between five frames, of which the last is a millionth before the end."""
+    """Between five frames, the last of them a millionth before the end."""
     t = np.linspace(0.0, 2.0, 5)
     t_star = 2.000001
     Y = np.sqrt(1 / (t_star - t))[:, None, None]
     run = gaussian(np.zeros((5, 1)), Y, Status.BLOW_UP, t_star)
     figure = panels["spectrum"](run)
-    (axes,) = figure.axes  # the rank of a number says nothing
+    (axes,) = figure.axes  # the rank of a scalar is trivial
     curve = max(axes.lines, key=lambda line: np.size(line.get_xdata()))
     x, y = np.asarray(curve.get_data(), float)
     assert x.size > 100

@@ -40,12 +40,12 @@ class Outline(HTMLParser):
 
 
 def payload_of(page: str) -> dict[str, Any]:
-    found = re.search(r'<script id="data"[^>]*>(.*?)</script>', page, re.DOTALL)
-    assert found is not None
-    return json.loads(found[1])
+    actual = re.search(r'<script id="data"[^>]*>(.*?)</script>', page, re.DOTALL)
+    assert actual is not None
+    return json.loads(actual[1])
 
 
-def decoded(payload: dict[str, Any]) -> tuple[np.ndarray, np.ndarray]:
+def decode(payload: dict[str, Any]) -> tuple[np.ndarray, np.ndarray]:
     """Points in units of the dataset, and times."""
     rows = np.frombuffer(base64.b64decode(payload["rows"]), dtype="<i2").reshape(-1, 4)
     first, last = payload["times"]
@@ -53,8 +53,8 @@ def decoded(payload: dict[str, Any]) -> tuple[np.ndarray, np.ndarray]:
     return payload["height"] * shares[:, :3], first + (last - first) * shares[:, 3]
 
 
-def many(n_runs: int, frames: int, rng: Generator) -> xr.Dataset:
-    """Gaussians that turn and grow, each in its way."""
+def turning_gaussians(n_runs: int, frames: int, rng: Generator) -> xr.Dataset:
+    """Gaussians that rotate and grow at different rates."""
     ts = np.linspace(0, 1, frames)
     start = rng.normal(size=(n_runs, 1, 2, 2))
     wave = np.sin(ts[None, :] * rng.uniform(1, 12, size=(n_runs, 1)))[..., None, None]
@@ -69,7 +69,7 @@ def many(n_runs: int, frames: int, rng: Generator) -> xr.Dataset:
     )
 
 
-def test_a_page_fetches_nothing(rng: Generator) -> None:
+def test_a_page_makes_no_request(rng: Generator) -> None:
     page = cone_page(shrinking(rng))
     outline = Outline(page)
     for tag, attributes in outline.tags:
@@ -83,7 +83,7 @@ def test_a_page_fetches_nothing(rng: Generator) -> None:
     assert policies[0].startswith("default-src 'none'")
 
 
-def test_a_title_is_text_whatever_it_holds(rng: Generator) -> None:
+def test_a_title_is_escaped(rng: Generator) -> None:
     page = cone_page(shrinking(rng).assign_attrs(title=HOSTILE))
     outline = Outline(page)
     plain = Outline(cone_page(shrinking(rng)))
@@ -92,7 +92,7 @@ def test_a_title_is_text_whatever_it_holds(rng: Generator) -> None:
     assert "".join(outline.texts["h1"]).startswith(HOSTILE)
 
 
-def test_the_data_holds_no_tag(rng: Generator) -> None:
+def test_the_data_is_escaped(rng: Generator) -> None:
     dataset = ensemble(rng, "gaussian")
     dataset["status"].attrs["flag_meanings"] = "finished steady blow-up"
     dataset["status"].attrs["flag_values"] = np.arange(3)
@@ -101,7 +101,7 @@ def test_the_data_holds_no_tag(rng: Generator) -> None:
     assert not set("<>&") & set(raw[1])
 
 
-def test_the_page_holds_the_paths_to_its_step(rng: Generator) -> None:
+def test_the_page_stores_paths_to_its_resolution(rng: Generator) -> None:
     # ten frames that bend so sharply that none can be left out
     dataset = moving_gaussian(rng, frames=10)
     payload = payload_of(cone_page(dataset))
@@ -109,9 +109,11 @@ def test_the_page_holds_the_paths_to_its_step(rng: Generator) -> None:
     a, b, c = Sigma[:, 0, 0], Sigma[:, 1, 1], Sigma[:, 0, 1]
     exact = np.stack([a - b, 2 * c, a + b], axis=-1)
     assert payload["lengths"] == [10]
-    seen, times = decoded(payload)
+    decoded_points, times = decode(payload)
     step = payload["height"] / payload["steps"]
-    np.testing.assert_allclose(seen, exact, atol=0.5 * step * (1 + 1e-9), rtol=0)
+    np.testing.assert_allclose(
+        decoded_points, exact, atol=0.5 * step * (1 + 1e-9), rtol=0
+    )
     np.testing.assert_allclose(times, dataset["time"], atol=2.0 / payload["steps"])
     assert payload["runs"][0][2:5] == [pytest.approx(v[0], rel=1e-5) for v in (a, c, b)]
 
@@ -136,7 +138,7 @@ def test_limits_reach_the_page(rng: Generator) -> None:
     assert payload_of(cone_page(shrinking(rng)))["limit"] is None
 
 
-def test_without_times_there_is_nothing_to_play(rng: Generator) -> None:
+def test_a_page_without_times_has_no_player(rng: Generator) -> None:
     dataset = shrinking(rng)
     assert payload_of(cone_page(dataset))["times"] == [0.0, 2.0]
     assert payload_of(cone_page(dataset.drop_vars("time")))["times"] is None
@@ -152,12 +154,12 @@ def test_covariances_that_vanish_have_a_page(x: np.ndarray) -> None:
 
 
 def test_a_page_of_many_paths_is_modest(rng: Generator, tmp_path: Path) -> None:
-    path = save_page(many(1200, 300, rng), tmp_path / "many")
+    path = save_page(turning_gaussians(1200, 300, rng), tmp_path / "many")
     assert path == tmp_path / "many.html"
     assert path.stat().st_size < 2_000_000
 
 
-def test_what_has_no_page_is_refused_in_one_line(
+def test_runs_without_a_page_are_rejected_in_one_line(
     rng: Generator, tmp_path: Path
 ) -> None:
     with pytest.raises(InvalidInputError, match="dimension 3"):
@@ -172,14 +174,14 @@ def test_what_has_no_page_is_refused_in_one_line(
 def test_plot_writes_the_page(cli: Callable[..., Any], tmp_path: Path) -> None:
     small = ("--measure", "gaussian", "--d", "2", "--t", "0.3", "--frames", "4")
     assert cli("simulate", *small, "--A=-1", "--out", "run.zarr").code == 0
-    done = cli("plot", "run.zarr", "--panel", "cone", "--html")
-    assert done.code == 0, done.err
-    assert "run-cone.html" in done.err
+    result = cli("plot", "run.zarr", "--panel", "cone", "--html")
+    assert result.code == 0, result.err
+    assert "run-cone.html" in result.err
     assert cli("plot", "run.zarr", "--html", "--out", "other.html").code == 0
     pages = [(tmp_path / name).read_text() for name in ("run-cone.html", "other.html")]
     assert pages[0] == pages[1]
     for panel in ("disc", "all"):
-        refused = cli("plot", "run.zarr", "--panel", panel, "--html")
-        assert refused.code == 2
-        assert "Only the panel `cone`" in refused.err
-        assert refused.err.count("\n") == 1
+        failure = cli("plot", "run.zarr", "--panel", panel, "--html")
+        assert failure.code == 2
+        assert "Only the panel `cone`" in failure.err
+        assert failure.err.count("\n") == 1

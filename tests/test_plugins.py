@@ -1,18 +1,18 @@
-"""A plugin is code that is run: by the run that began with it, and by no other."""
+"""A plugin is run only by runs that were started with it."""
 
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from conftest import Finished
+from conftest import CommandResult
 
 from meanfield.attention import attentions
 from meanfield.cli import print_internal_error
 from meanfield.storage import RunStore
 from meanfield.storage._record import read_record, write_record
 
-CLI = Callable[..., Finished]
+CLI = Callable[..., CommandResult]
 ATTENTION = """
 from pathlib import Path
 import jax.numpy as jnp
@@ -28,10 +28,10 @@ OPTIONS = ("--attention", "uniform", "--n", "4", "--t", "0.1", "--frames", "3")
 
 @pytest.fixture
 def run(cli: CLI, forget: Callable, tmp_path: Path) -> Path:
-    """An interrupted run with a plugin, as another process will find it."""
+    """An interrupted run with a plugin, as another process would find it."""
     (tmp_path / "mine.py").write_text(ATTENTION)
-    done = cli("simulate", *OPTIONS, "--out", "run", "--plugin", "mine.py")
-    assert done.code == 0, done.err
+    result = cli("simulate", *OPTIONS, "--out", "run", "--plugin", "mine.py")
+    assert result.code == 0, result.err
     record = read_record(Path("run"))
     fields = {name: getattr(record, name) for name in record.__dataclass_fields__}
     write_record(Path("run"), type(record)(**{**fields, "ending": None}))
@@ -39,23 +39,25 @@ def run(cli: CLI, forget: Callable, tmp_path: Path) -> Path:
     return tmp_path / "run"
 
 
-def assert_refused(done: Finished, *words: str) -> None:
-    """One line that says why, and nothing of the plugin was run."""
-    assert done.code == 3
-    assert done.err.count("\n") == 1
-    assert [word for word in words if word not in done.err] == []
+def assert_refused(result: CommandResult, *words: str) -> None:
+    """Asserts a one-line error, and that the plugin was not run."""
+    assert result.code == 3
+    assert result.err.count("\n") == 1
+    assert [word for word in words if word not in result.err] == []
     assert not Path("was-run").exists()
 
 
-def test_a_run_records_where_its_plugin_was(run: Path, tmp_path: Path):
-    recorded = RunStore.open(run).attrs["inputs"]
-    assert recorded["plugin_paths"] == {"mine.py": str(tmp_path / "mine.py")}
-    assert set(recorded["plugins"]) == {"mine.py"}
+def test_a_run_records_the_path_of_its_plugin(run: Path, tmp_path: Path):
+    inputs = RunStore.open(run).attrs["inputs"]
+    assert inputs["plugin_paths"] == {"mine.py": str(tmp_path / "mine.py")}
+    assert set(inputs["plugins"]) == {"mine.py"}
 
 
 @pytest.fixture
-def forget(registries: None, monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
-    """What was registered is gone, as it is from a new process."""
+def forget(
+    restore_registries: None, monkeypatch: pytest.MonkeyPatch
+) -> Callable[[], None]:
+    """Clears registrations, as in a new process."""
     before = dict(attentions.items())
 
     def forgetting() -> None:
@@ -70,13 +72,13 @@ def test_a_run_goes_on_with_the_plugin_it_began_with(
     cli: CLI, run: Path, forget: Callable, tmp_path: Path
 ):
     forget()
-    done = cli("resume", run)
-    assert done.code == 0, done.err
-    assert f"plugin: {tmp_path / 'mine.py'}" in done.err
+    result = cli("resume", run)
+    assert result.code == 0, result.err
+    assert f"plugin: {tmp_path / 'mine.py'}" in result.err
     assert Path("was-run").exists()
 
 
-def test_a_changed_plugin_is_refused_before_it_is_run(
+def test_a_changed_plugin_is_rejected_before_it_is_run(
     cli: CLI, run: Path, forget: Callable
 ):
     forget()
@@ -90,14 +92,14 @@ def test_a_changed_plugin_is_refused_before_it_is_run(
     )
 
 
-def test_a_plugin_that_moved_is_given_again(cli: CLI, run: Path, forget: Callable):
+def test_a_moved_plugin_is_passed_again(cli: CLI, run: Path, forget: Callable):
     forget()
     Path("mine.py").rename("moved.py")
     assert_refused(
         cli("resume", run), "the plugin `mine.py`", "give it by `--plugin FILE.py`"
     )
-    done = cli("resume", run, "--plugin", "moved.py")
-    assert done.code == 0, done.err
+    result = cli("resume", run, "--plugin", "moved.py")
+    assert result.code == 0, result.err
 
 
 def test_a_picture_runs_a_plugin_only_where_it_needs_it(
@@ -106,44 +108,42 @@ def test_a_picture_runs_a_plugin_only_where_it_needs_it(
     forget()
     assert cli("plot", run, "--panel", "tokens").code == 0
     assert not Path("was-run").exists()
-    done = cli("plot", run, "--panel", "attention")
-    assert done.code == 0, done.err
+    result = cli("plot", run, "--panel", "attention")
+    assert result.code == 0, result.err
     assert Path("was-run").exists()
     Path("mine.py").unlink()
     assert cli("plot", run, "--panel", "tokens").code == 0
 
 
-def test_all_panels_but_the_one_that_needs_a_plugin_are_drawn(
-    cli: CLI, run: Path, forget: Callable
-):
+def test_panels_that_need_no_plugin_are_drawn(cli: CLI, run: Path, forget: Callable):
     forget()
     Path("mine.py").rename("moved.py")
-    done = cli("plot", run, "--panel", "all", "--out", "all")
-    assert done.code == 0, done.err
+    result = cli("plot", run, "--panel", "all", "--out", "all")
+    assert result.code == 0, result.err
     assert Path("all-tokens.png").exists()
     assert not Path("all-attention.png").exists()
-    (line,) = [text for text in done.err.splitlines() if "wrote" not in text]
+    (line,) = [text for text in result.err.splitlines() if "wrote" not in text]
     for words in ("no picture of `attention`", "`mine.py`", "`--plugin FILE.py`"):
         assert words in line
     assert not Path("was-run").exists()
-    done = cli("plot", run, "--panel", "attention")
-    assert_refused(done, "the plugin `mine.py`", "give it by `--plugin FILE.py`")
-    given = ("--panel", "all", "--out", "all", "--plugin", "moved.py")
-    assert cli("plot", run, *given).code == 0
+    result = cli("plot", run, "--panel", "attention")
+    assert_refused(result, "the plugin `mine.py`", "give it by `--plugin FILE.py`")
+    options = ("--panel", "all", "--out", "all", "--plugin", "moved.py")
+    assert cli("plot", run, *options).code == 0
     assert Path("all-attention.png").exists()
 
 
 def test_a_sweep_is_joined_with_its_plugin(
-    cli: CLI, registries: None, forget: Callable, tmp_path: Path
+    cli: CLI, restore_registries: None, forget: Callable, tmp_path: Path
 ):
     Path("mine.py").write_text(ATTENTION)
     over = ("--over", "V=-1|1", "--out", "sweep", "--plugin", "mine.py")
-    done = cli("sweep", *OPTIONS[:4], "--t", "0.1", *over)
-    assert done.code == 0, done.err
+    result = cli("sweep", *OPTIONS[:4], "--t", "0.1", *over)
+    assert result.code == 0, result.err
     forget()
-    done = cli("sweep", "sweep")
-    assert done.code == 0, done.err
-    assert f"plugin: {tmp_path / 'mine.py'}" in done.err
+    result = cli("sweep", "sweep")
+    assert result.code == 0, result.err
+    assert f"plugin: {tmp_path / 'mine.py'}" in result.err
     Path("mine.py").write_text("")
     Path("was-run").unlink()
     assert_refused(cli("sweep", "sweep"), "`mine.py` is not what it was")
@@ -160,12 +160,12 @@ def test_a_sweep_is_joined_with_its_plugin(
     "command",
     [("plot", "run"), ("animate", "run"), ("show", "run"), ("export", "run", "x.npz")],
 )
-def test_a_run_is_not_read_with_a_plugin_that_has_changed(
+def test_a_run_is_not_read_with_a_changed_plugin(
     cli: CLI, run: Path, command: tuple[str, ...]
 ):
     Path("mine.py").write_text(ATTENTION + "# another\n")
-    done = cli(*command, "--plugin", "mine.py")
-    assert_refused(done, "`mine.py` is not what it was")
+    result = cli(*command, "--plugin", "mine.py")
+    assert_refused(result, "`mine.py` is not what it was")
 
 
 def test_the_plugin_of_a_joined_sweep_has_the_finest_precision(
@@ -177,8 +177,8 @@ def test_the_plugin_of_a_joined_sweep_has_the_finest_precision(
     over = ("--over", "precision=single|double", "--out", "sweep")
     options = (*OPTIONS[:4], "--t", "0.1", *over, "--plugin", "mine.py")
     for arguments in (options, ("sweep", "--plugin", "mine.py")):
-        done = cli("sweep", *arguments)
-        assert done.code == 0, done.err
+        result = cli("sweep", *arguments)
+        assert result.code == 0, result.err
         assert Path("dtype").read_text() == "float64"
         forget()
 
@@ -191,7 +191,7 @@ def test_an_error_in_a_plugin_names_its_line(capsys: pytest.CaptureFixture):
         (plugin["f"], "error in the plugin `mine.py`, line 2, TypeError"),
         (lambda: [] @ 1, "internal error, TypeError"),  # pyright: ignore[reportOperatorIssue]
     ):
-        with pytest.raises(TypeError) as caught:
+        with pytest.raises(TypeError) as error_info:
             function()
-        print_internal_error(caught.type, caught.value, caught.tb)
+        print_internal_error(error_info.type, error_info.value, error_info.tb)
         assert words in capsys.readouterr().err

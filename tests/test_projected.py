@@ -1,4 +1,4 @@
-"""The Gaussian closure: exact where it must be, and how it parts from the tokens."""
+"""The Gaussian closure: exact where it must be, and its departure from the tokens."""
 
 from dataclasses import dataclass
 from functools import partial
@@ -10,11 +10,11 @@ import pytest
 from closure_reference import (
     Rates,
     Right,
-    dense,
-    exponential,
-    integrated,
+    exp_rates,
+    integrate,
+    nodal_rates,
     normal,
-    rectified,
+    relu_rates,
 )
 from helpers import assert_close, gaussian, parameters, small_scores
 from jaxtyping import Array
@@ -52,7 +52,7 @@ from meanfield.theorems.reference.energies import standard_nodes
 
 
 class ByNodes(AbstractDynamics):
-    """A dynamics that is shown nodes alone, as one that knows no Gaussian is."""
+    """A dynamics without closed forms, which is evaluated on nodes."""
 
     dynamics: AbstractDynamics
 
@@ -72,19 +72,19 @@ def rates(dynamics: AbstractDynamics, mu: Gaussian, t: float = 0.0) -> tuple:
     return mu.transport(dynamics.field(t, mu))
 
 
-def made(name: str, p: Parameters, **options: object) -> Attention:
+def make_attention(name: str, p: Parameters, **options: object) -> Attention:
     return attentions[name](p.Q, p.K, p.V, epsilon=p.epsilon, **options)
 
 
-def moved(mu: Gaussian) -> Rates:
-    """What moves of a Gaussian, as NumPy."""
+def moments(mu: Gaussian) -> Rates:
+    """Mean and factor of a Gaussian, as NumPy."""
     return np.asarray(mu.mean), np.asarray(mu.factor)
 
 
-def relative_gap(found: tuple, expected: tuple) -> float:
-    both = zip(found, expected, strict=True)
-    gaps = [np.linalg.norm(np.asarray(a) - np.asarray(b)) for a, b in both]
-    sizes = [np.linalg.norm(one) for one in expected]
+def relative_gap(actual: tuple, expected: tuple) -> float:
+    pairs = zip(actual, expected, strict=True)
+    gaps = [np.linalg.norm(np.asarray(a) - np.asarray(b)) for a, b in pairs]
+    sizes = [np.linalg.norm(part) for part in expected]
     return float(np.linalg.norm(gaps) / np.linalg.norm(sizes))
 
 
@@ -92,33 +92,39 @@ def relative_gap(found: tuple, expected: tuple) -> float:
 
 
 @pytest.mark.parametrize("name", gaussian_variants())
-def test_closed_flows_are_left_as_they_are(name: str, rng: np.random.Generator) -> None:
-    """Of lower rank, too; three nodes are exact for an affine field."""
-    dynamics = made(name, parameters(rng, 3, epsilon=2.0))
+def test_closed_flows_are_unchanged_by_projection(
+    name: str, rng: np.random.Generator
+) -> None:
+    """Also for lower rank; three nodes are exact for an affine field."""
+    dynamics = make_attention(name, parameters(rng, 3, epsilon=2.0))
     mu = gaussian(rng, 3, 2, mean=name != "relu")
     expected = rates(dynamics, mu)
-    for one in zip(rates(Projected(dynamics, Tensor(3)), mu), expected, strict=True):
-        assert_close(*one, ulps=1000, scale=1.0)
+    for rate in zip(rates(Projected(dynamics, Tensor(3)), mu), expected, strict=True):
+        assert_close(*rate, ulps=1000, scale=1.0)
 
 
 @pytest.mark.parametrize("name", ["softmax", "sinkhorn"])
-def test_nodes_alone_find_closed_flows(name: str, rng: np.random.Generator) -> None:
-    """What a dynamics of no known closed form gets; Sinkhorn stops at 4e-11."""
+def test_quadrature_nodes_recover_closed_flows(
+    name: str, rng: np.random.Generator
+) -> None:
+    """As for a dynamics without closed form; Sinkhorn stops at 4e-11."""
     mu = gaussian(rng, 2)
-    dynamics = made(name, small_scores(rng, 2, np.asarray(mu.factor)))
-    found = rates(Projected(ByNodes(dynamics), Tensor(14)), mu)
-    assert relative_gap(found, rates(dynamics, mu)) < 1e-9
+    dynamics = make_attention(name, small_scores(rng, 2, np.asarray(mu.factor)))
+    actual = rates(Projected(ByNodes(dynamics), Tensor(14)), mu)
+    assert relative_gap(actual, rates(dynamics, mu)) < 1e-9
 
 
-def test_even_half_steps_go_by_nodes(rng: np.random.Generator) -> None:
+def test_even_half_steps_use_quadrature_nodes(rng: np.random.Generator) -> None:
     mu = gaussian(rng, 2)
     p = small_scores(rng, 2, np.asarray(mu.factor))
     z, w = standard_nodes(2, 8)
     x = np.asarray(mu.mean) + z @ np.asarray(mu.factor).T
     velocity = (half_steps(p, x, x, w, iterations=2) * w) @ x @ p.V.T
     expected = w @ velocity, (velocity * w[:, None]).T @ z
-    found = rates(Projected(made("sinkhorn", p, iterations=2), Tensor(8)), mu)
-    assert relative_gap(found, expected) < 1e-12
+    actual = rates(
+        Projected(make_attention("sinkhorn", p, iterations=2), Tensor(8)), mu
+    )
+    assert relative_gap(actual, expected) < 1e-12
 
 
 # Against SciPy, where it is not
@@ -134,9 +140,9 @@ CASES = {  # dimension and rank, nodes along an axis of the library and the refe
 
 @dataclass(frozen=True)
 class Setting:
-    """One attention and one Gaussian, with the rates that they must have."""
+    """One attention and one Gaussian, with the expected rates."""
 
-    projected: Projected
+    dynamics: Projected
     mu: Gaussian
     right: Right
 
@@ -146,19 +152,17 @@ def setting(name: str, case: str, rng: np.random.Generator) -> Setting:
     mu = gaussian(rng, d, r)
     p = small_scores(rng, d, np.asarray(mu.factor))
     A = p.K.T @ p.Q / p.epsilon
-    by_nodes, closed = dense(finer, expit, A, p.V), partial(exponential, A, p.V)
+    by_nodes, closed = nodal_rates(finer, expit, A, p.V), partial(exp_rates, A, p.V)
     right = by_nodes if name == "sigmoid" else closed
-    return Setting(Projected(made(name, p), Tensor(order)), mu, right)
+    return Setting(Projected(make_attention(name, p), Tensor(order)), mu, right)
 
 
 @pytest.mark.parametrize("name", ["sigmoid", "exp"])
 @pytest.mark.parametrize("case", CASES)
-def test_rates_are_those_of_numpy(
-    name: str, case: str, rng: np.random.Generator
-) -> None:
-    one = setting(name, case, rng)
-    expected = one.right(*moved(one.mu))
-    assert relative_gap(rates(one.projected, one.mu), expected) < 1e-7
+def test_rates_match_numpy(name: str, case: str, rng: np.random.Generator) -> None:
+    problem = setting(name, case, rng)
+    expected = problem.right(*moments(problem.mu))
+    assert relative_gap(rates(problem.dynamics, problem.mu), expected) < 1e-7
 
 
 @pytest.mark.slow_cases("exp-d = 3, rank 1-0.2")
@@ -168,18 +172,18 @@ def test_rates_are_those_of_numpy(
 def test_flows_follow_dop853(
     name: str, case: str, t: float, rng: np.random.Generator
 ) -> None:
-    one, ts = setting(name, case, rng), jnp.array([0.0, t])
-    end = flow(one.projected, one.mu, ts, stepping=adaptive(rtol=1e-9))
+    problem, ts = setting(name, case, rng), jnp.array([0.0, t])
+    end = flow(problem.dynamics, problem.mu, ts, stepping=adaptive(rtol=1e-9))
     assert end.status == int(Status.FINISHED)
-    assert end.residual < 1e-6  # of the quadrature, as the flow itself saw it
-    expected = integrated(one.right, moved(one.mu), t)
+    assert end.residual < 1e-6  # quadrature error reported by the flow
+    expected = integrate(problem.right, moments(problem.mu), t)
     assert relative_gap(end.final.coordinates, expected) < 1e-7
 
 
-def test_relu_with_a_mean_is_off_by_what_it_reports() -> None:
-    """Nodes meet a kink where the score changes sign: two or three digits."""
+def test_relu_with_a_mean_reports_its_error() -> None:
+    """Nodes resolve the kink of the score to two or three digits."""
     mu = Gaussian(jnp.array([0.7]), jnp.array([[0.8]]))
-    expected = rectified(-0.9, 1.2, np.array([0.7]), np.array([[0.8]]))
+    expected = relu_rates(-0.9, 1.2, np.array([0.7]), np.array([[0.8]]))
     relu = attentions["relu"](-0.9 * np.eye(1), np.eye(1), 1.2 * np.eye(1))
     field = Projected(relu).field(0.0, mu)
     assert field.convergence is not None
@@ -193,14 +197,14 @@ def test_rotated_sigma_points_are_near_tensor_nodes(
     d: int, bound: float, rng: np.random.Generator
 ) -> None:
     mu, p = gaussian(rng, d), parameters(rng, d)
-    closed = exponential if d > 3 else None
+    closed = exp_rates if d > 3 else None
     if closed:
         p = small_scores(rng, d, np.asarray(mu.factor))
-    dynamics = made("exp" if closed else "sigmoid", p)
+    dynamics = make_attention("exp" if closed else "sigmoid", p)
     A = p.K.T @ p.Q / p.epsilon
     alpha, Y = np.asarray(mu.mean), np.asarray(mu.factor)
     expected = (
-        closed(A, p.V, alpha, Y) if closed else dense(12, expit, A, p.V)(alpha, Y)
+        closed(A, p.V, alpha, Y) if closed else nodal_rates(12, expit, A, p.V)(alpha, Y)
     )
     field = Projected(dynamics, RotatedSigmaPoints()).field(0.0, mu)
     assert relative_gap(mu.transport(field), expected) < bound
@@ -208,72 +212,75 @@ def test_rotated_sigma_points_are_near_tensor_nodes(
     assert field.convergence.residual < bound
 
 
-# Through all that dynamics are made of
+# Composite dynamics
 
 
 def test_heads_sums_and_layers_are_projected(rng: np.random.Generator) -> None:
     mu, rule = gaussian(rng, 2), Tensor(8)
-    heads = [made("sigmoid", parameters(rng, 2)) for _ in range(2)]
-    soft = made("softmax", parameters(rng, 2))
+    heads = [make_attention("sigmoid", parameters(rng, 2)) for _ in range(2)]
+    soft = make_attention("softmax", parameters(rng, 2))
     drift = GradientFlow(energies["second-moment"](*[jnp.eye(2)] * 3))
-    one = lambda dynamics: rates(Projected(dynamics, rule), mu)
-    summed = [
-        sum(parts) for parts in zip(*map(one, heads), rates(soft, mu), strict=True)
+    rates_of = lambda dynamics: rates(Projected(dynamics, rule), mu)
+    total = [
+        sum(parts) for parts in zip(*map(rates_of, heads), rates(soft, mu), strict=True)
     ]
-    summed = [a + b for a, b in zip(summed, rates(drift, mu), strict=True)]
-    together = Projected(Sum(Heads(stack_trees(heads)), soft, drift), rule)
-    for a, b in zip(rates(together, mu), summed, strict=True):
+    total = [a + b for a, b in zip(total, rates(drift, mu), strict=True)]
+    projected_sum = Projected(Sum(Heads(stack_trees(heads)), soft, drift), rule)
+    for a, b in zip(rates(projected_sum, mu), total, strict=True):
         assert_close(a, b)
     layers = Projected(Layers([0.0, 1.0, 2.0], stack_trees(heads)), rule)
     assert_close(layers.jumps, np.array([1.0]))
-    for a, b in zip(rates(layers, mu, 1.5), one(heads[1]), strict=True):
+    for a, b in zip(rates(layers, mu, 1.5), rates_of(heads[1]), strict=True):
         assert_close(a, b)
 
 
-def test_a_link_of_unknown_averages_goes_by_nodes(rng: np.random.Generator) -> None:
+def test_a_link_without_known_averages_uses_nodes(rng: np.random.Generator) -> None:
     mu = gaussian(rng, 2)
     p = small_scores(rng, 2, np.asarray(mu.factor))
     tanh = Attention(Dot(p.Q, p.K, p.epsilon), Pointwise(jnp.tanh), p.V)
-    found = rates(Projected(tanh, Tensor(9)), mu)
-    expected = dense(9, np.tanh, p.K.T @ p.Q / p.epsilon, p.V)(*moved(mu))
-    assert relative_gap(found, expected) < 1e-12
+    actual = rates(Projected(tanh, Tensor(9)), mu)
+    expected = nodal_rates(9, np.tanh, p.K.T @ p.Q / p.epsilon, p.V)(*moments(mu))
+    assert relative_gap(actual, expected) < 1e-12
 
 
-# How it parts from the flow
+# Departure from the flow
 
 
 @pytest.fixture(scope="module")
 def parting() -> np.ndarray:
-    """What the closure of sigmoid attention has more than the true flow of N(0.5, 1).
+    """Differences between the closure of sigmoid attention and the true flow.
 
-    Mean and variance, at six times. The truth: tokens on a line, weighted by the normal
-    density, integrate against the density that flows as they did at the start, like
-    the trapezoidal rule: more of them change nothing that is seen here.
+    Mean and variance of N(0.5, 1), at six times. The truth: tokens on a line, weighted
+    by the normal density, integrate against the moving density like the trapezoidal
+    rule; more tokens change nothing that is visible here.
     """
-    one, z = np.eye(1), np.linspace(-9, 9, 300)
-    sigmoid = attentions["sigmoid"](one, one, one)
+    identity, z = np.eye(1), np.linspace(-9, 9, 300)
+    sigmoid = attentions["sigmoid"](identity, identity, identity)
     tokens = Points.weighted(0.5 + z[:, None], normal(z))
     closure = Gaussian(jnp.array([0.5]), jnp.eye(1))
     ts = jnp.array([0.0, 0.02, 0.04, 0.5, 1.0, 2.0])
-    found, true = flow(Projected(sigmoid), closure, ts), flow(sigmoid, tokens, ts)
+    actual, true = flow(Projected(sigmoid), closure, ts), flow(sigmoid, tokens, ts)
     moments = lambda mu: (float(mu.mean[0]), float(mu.covariance[0, 0]))
     return np.array(
-        [np.subtract(moments(found.frame(i)), moments(true.frame(i))) for i in range(6)]
+        [
+            np.subtract(moments(actual.frame(i)), moments(true.frame(i)))
+            for i in range(6)
+        ]
     )
 
 
 @pytest.mark.slow
-def test_the_closure_parts_like_the_square_of_time(parting: np.ndarray) -> None:
+def test_the_closure_error_grows_quadratically(parting: np.ndarray) -> None:
     assert_close(parting[0], np.zeros(2), scale=1.0)
     order = np.log2(parting[2] / parting[1])
     np.testing.assert_allclose(order, 2, atol=0.1)
 
 
 @pytest.mark.slow
-def test_the_closure_parts_by_what_was_measured(parting: np.ndarray) -> None:
-    """As 20 000 antithetic tokens did, too: -0.0037, -0.030 and -0.50 of the variance,
-    to their noise; with 300 to 1200 tokens on the line these digits are the same.
-    """
+def test_the_closure_error_matches_the_measured_one(parting: np.ndarray) -> None:
+    """20 000 antithetic tokens gave the same: -0.0037, -0.030 and -0.50 of the
+    variance, to their noise; with 300 to 1200 tokens on a line these digits do not
+    change."""
     variance = [-0.00440523, -0.0324807, -0.523788]
     np.testing.assert_allclose(parting[3:, 1], variance, rtol=1e-4)
     mean = [-0.000741508, -0.00496166, -0.0138793]
@@ -281,18 +288,20 @@ def test_the_closure_parts_by_what_was_measured(parting: np.ndarray) -> None:
 
 
 @pytest.mark.slow
-def test_exp_ends_where_its_averages_diverge() -> None:
+def test_exp_stops_where_its_averages_diverge() -> None:
     r"""$E e^{\lambda^2 z^2/2}$ is infinite from $\lambda = A\Sigma = 1$ on."""
-    one = np.eye(1)
+    identity = np.eye(1)
     mu = Gaussian(jnp.zeros(1), jnp.eye(1))
-    end = flow(Projected(attentions["exp"](0.3 * one, one, one)), mu, [0.0, 2.0])
+    end = flow(
+        Projected(attentions["exp"](0.3 * identity, identity, identity)), mu, [0.0, 2.0]
+    )
     assert end.status == int(Status.UNCONVERGED)
     assert 0.9 < 0.3 * float(end.final.covariance[0, 0]) < 1
 
 
-def test_masks_and_tokens_are_refused(rng: np.random.Generator) -> None:
+def test_masks_and_tokens_are_rejected(rng: np.random.Generator) -> None:
     p, mu = parameters(rng, 2), gaussian(rng, 2)
-    sigmoid = made("sigmoid", p)
+    sigmoid = make_attention("sigmoid", p)
     masked = Attention(Masked(sigmoid.score, causal), sigmoid.coupling, p.V)
     with pytest.raises(UnsupportedError, match="positions of tokens"):
         rates(Projected(Prefix(sigmoid)), mu)

@@ -1,4 +1,4 @@
-"""Runs of the Gaussian closure: refused where it cannot be, labelled where it is."""
+"""Runs of the Gaussian closure: rejected where impossible, labelled otherwise."""
 
 import json
 from collections.abc import Callable
@@ -20,21 +20,23 @@ from meanfield.spec import parse
         ({"measure": "gaussian", "terms": [{"mask": "causal"}]}, "excludes `mask`"),
     ],
 )
-def test_specs_that_cannot_be_projected_say_why(values: dict, words: str) -> None:
-    with pytest.raises(InvalidInputError, match=words) as caught:
+def test_specs_without_projection_are_rejected_with_a_reason(
+    values: dict, words: str
+) -> None:
+    with pytest.raises(InvalidInputError, match=words) as error_info:
         parse({"projected": True, **values})
-    assert "\n" not in str(caught.value)
+    assert "\n" not in str(error_info.value)
 
 
-def test_the_command_says_that_it_approximates(
+def test_the_command_reports_the_approximation(
     cli: Callable[..., Any],
 ) -> None:
     options = ["--attention", "sigmoid", "--measure", "gaussian", "--frames", "2"]
-    refused = cli("simulate", *options)
-    assert refused.code == 2
-    assert "or `projected`" in refused.err
-    done = cli("simulate", *options, "--projected", "--t=0.1", "--json", "--out=run")
-    report = json.loads(done.out)
+    failure = cli("simulate", *options)
+    assert failure.code == 2
+    assert "or `projected`" in failure.err
+    result = cli("simulate", *options, "--projected", "--t=0.1", "--json", "--out=run")
+    report = json.loads(result.out)
     assert report["projected"] is True
     assert "projected on Gaussians" in report["approximation"]
     assert 0 < report["residual"] < 1e-6  # between 96 and 128 nodes: 4e-9

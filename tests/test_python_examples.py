@@ -1,4 +1,4 @@
-"""The examples in docstrings of what Python shows print what they say."""
+"""Docstring examples of the Python directive print their stated output."""
 
 import doctest
 
@@ -15,16 +15,16 @@ DOCUMENTED = {
 
 
 @pytest.mark.parametrize("name", DOCUMENTED)
-def test_an_example_prints_what_it_says(name: str):
-    known = {"templates": _folders.templates}
+def test_an_example_prints_its_stated_output(name: str):
+    functions = {"templates": _folders.templates}
     examples = doctest.DocTestFinder(recurse=False).find(
-        DOCUMENTED[name], name, globs=known
+        DOCUMENTED[name], name, globs=functions
     )
     outcomes = [doctest.DocTestRunner().run(example) for example in examples]
     assert sum(outcome.attempted for outcome in outcomes) > 0
     assert not any(outcome.failed for outcome in outcomes)
 
 
-def test_a_precision_is_single_or_double():
+def test_precision_is_single_or_double():
     with pytest.raises(InvalidInputError, match='"single" or "double"'):
         meanfield.set_precision("half")

@@ -1,4 +1,4 @@
-"""Nodes of a Gaussian, and the fields that it makes of itself."""
+"""Quadrature nodes of a Gaussian, and its field."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -45,10 +45,10 @@ def test_rotated_nodes_have_the_moments_of_the_radius(r: int) -> None:
 
 @pytest.mark.parametrize("name", ["sigmoid", "exp", "relu"])
 def test_the_field_of_a_gaussian_is_the_integral(name: str) -> None:
-    """From scores that are all alike to scores over a hundred."""
+    """From nearly constant scores to scores over a hundred."""
     link = {"sigmoid": expit, "exp": np.exp, "relu": lambda s: max(s, 0.0)}[name]
-    alpha, x, one = 0.4, 1.3, np.eye(1)
-    attention = attentions[name](one, one, one)
+    alpha, x, identity = 0.4, 1.3, np.eye(1)
+    attention = attentions[name](identity, identity, identity)
     for width in [0.0, 0.3, 1.0, 1.1, 40.0][: 4 if name == "exp" else 5]:
         mu = Gaussian(jnp.array([alpha]), jnp.array([[width / x]]))
         field = attention.field(0.0, Quadrature.from_rule(mu, Tensor(2)))
@@ -59,12 +59,12 @@ def test_the_field_of_a_gaussian_is_the_integral(name: str) -> None:
 
         kink = [-alpha * x / width] if width > 0.1 else None
         expected = quad(integrand, -12, 12, points=kink, epsabs=1e-13, limit=500)[0]
-        found = float(field(Tokens(jnp.array([[x]])))[0, 0])
-        assert abs(found - expected) < 1e-11 * max(1, abs(expected))
+        actual = float(field(Tokens(jnp.array([[x]])))[0, 0])
+        assert abs(actual - expected) < 1e-11 * max(1, abs(expected))
 
 
-def test_the_control_of_rotated_nodes_is_another_rotation() -> None:
+def test_rotated_nodes_are_checked_by_another_rotation() -> None:
     rule = RotatedSigmaPoints(100, seed=4)
-    nodes, others = rule.nodes(7).z, rule.control.nodes(7).z
-    assert nodes.shape == others.shape
-    assert np.max(np.abs(nodes - others)) > 0.1
+    nodes, control_nodes = rule.nodes(7).z, rule.control.nodes(7).z
+    assert nodes.shape == control_nodes.shape
+    assert np.max(np.abs(nodes - control_nodes)) > 0.1

@@ -1,4 +1,4 @@
-"""Names of version 0.2 still work, each with a warning that says the new one."""
+"""Names of version 0.2 still work, with a warning that gives the new name."""
 
 import inspect
 import pickle
@@ -25,7 +25,9 @@ NAMES = [(module, *pair) for module, names in RENAMED.items() for pair in names.
 
 
 @pytest.mark.parametrize(("module", "old", "new"), NAMES)
-def test_an_old_name_is_the_new_object_with_a_warning(module: str, old: str, new: str):
+def test_an_old_name_gives_the_new_object_and_a_warning(
+    module: str, old: str, new: str
+):
     package = import_module(module)
     expected = getattr(package, new)
     with pytest.warns(DeprecationWarning, match=rf"`{module}.{old}` is called `{new}`"):
@@ -33,7 +35,7 @@ def test_an_old_name_is_the_new_object_with_a_warning(module: str, old: str, new
 
 
 def test_the_warning_points_at_the_code_that_asks(tmp_path: Path):
-    """In a process of its own: type checks of the tests add frames here."""
+    """In a separate process: type checks of the tests add frames here."""
     script = tmp_path / "script.py"
     script.write_text(
         "from meanfield.errors import ProcessLost\n\nfrom meanfield import Moving\n"
@@ -49,7 +51,7 @@ def test_the_warning_points_at_the_code_that_asks(tmp_path: Path):
 
 
 @pytest.mark.parametrize("module", ["meanfield", "meanfield.flows", "meanfield.errors"])
-def test_a_name_that_never_was_raises(module: str):
+def test_an_unknown_name_raises(module: str):
     with pytest.raises(AttributeError, match=f"module '{module}' has no attribute"):
         _ = import_module(module).nothing_of_the_kind
 
@@ -86,11 +88,11 @@ def test_a_subclass_may_define_an_old_member():
     assert name(Gaussian(jnp.zeros(1), jnp.eye(1))) == "a Gaussian"
 
 
-def test_an_old_member_is_the_new_one():
+def test_an_old_member_gives_the_new_one():
     mu: Any = Points.uniform([[0.0], [1.0]])
     with pytest.warns(DeprecationWarning, match="`Points.at` is called `replace_coor"):
-        moved = mu.at(2 * mu.coordinates)
-    np.testing.assert_array_equal(moved.tokens.x, [[0.0], [2.0]])
+        image = mu.at(2 * mu.coordinates)
+    np.testing.assert_array_equal(image.tokens.x, [[0.0], [2.0]])
     status: Any = Status
     with pytest.warns(DeprecationWarning, match="`Status.named` is called `from_na"):
         assert status.named("finished") is Status.FINISHED
@@ -107,7 +109,7 @@ def test_the_new_keywords_of_a_function_exist(path: str):
     assert not KEYWORDS[path].keys() & parameters.keys()
 
 
-def test_an_old_keyword_is_the_new_one():
+def test_an_old_keyword_sets_the_new_one():
     kind: Any = MeasureInfo
     with pytest.warns(DeprecationWarning, match="`what=` is called `description=`"):
         assert kind(what="a point").description == "a point"

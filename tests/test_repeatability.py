@@ -1,4 +1,4 @@
-"""The same bytes whatever memory held before, and whatever else the machine does."""
+"""The same bytes for any uninitialised memory and machine load."""
 
 import ctypes
 import sys
@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from repeatability import KINDS, differing
+from repeatability import KINDS, count_digests
 
 from meanfield import Grid, attentions, flow
 
@@ -18,7 +18,7 @@ linux = pytest.mark.skipif(sys.platform != "linux", reason="glibc fills its memo
 
 @pytest.mark.slow
 @linux
-def test_a_density_is_moved_alike_whatever_memory_held():
+def test_grid_runs_do_not_depend_on_uninitialised_memory():
     # 64 x 64 cells: from 4 096 rows on the compiler joins products with what follows.
     along = np.linspace(-4, 4, 65)
     bump = lambda x: np.exp(-np.sum(x**2, axis=1) / 2) / (2 * np.pi)
@@ -35,13 +35,13 @@ def test_a_density_is_moved_alike_whatever_memory_held():
     assert ends[0] == ends[1] == ends[2]
 
 
-def test_a_run_that_fails_counts_as_no_repetition():
+def test_failed_runs_do_not_count_as_repetitions():
     with pytest.raises(CalledProcessError):
-        differing("--no-such-option", [0])
+        count_digests("--no-such-option", [0])
 
 
 @linux
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_run_stores_the_same_bytes_each_time(kind: str):
-    assert len(differing(KINDS[kind], [0, 1, 85, 170, 255])) == 1
+    assert len(count_digests(KINDS[kind], [0, 1, 85, 170, 255])) == 1

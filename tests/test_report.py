@@ -1,4 +1,4 @@
-"""Pages of reports: their numbers, as Node decodes them, are those of the dataset."""
+"""Pages of reports: numbers decoded by Node match the dataset."""
 
 import tomllib
 
@@ -8,7 +8,7 @@ import pytest
 import xarray as xr
 from numpy.random import Generator
 from plotting_data import ensemble, gaussian, moving_gaussian, points, shrinking
-from report_node import computed, needs_node
+from report_node import evaluate_js, needs_node
 from test_plotting_page import HOSTILE, Outline
 
 from meanfield.pages.report import Page
@@ -26,11 +26,11 @@ STEPS = 2**16 - 1
 
 
 def quiet(count: int, total: int) -> None:
-    """No progress."""
+    """Ignores progress."""
 
 
 def collapsing(rng: Generator, d: int, n: int = 40, frames: int = 9) -> xr.Dataset:
-    """Tokens that shrink by six decades while they drift: each frame has its step."""
+    """Tokens that shrink by six decades while drifting: each frame has its scale."""
     t = np.linspace(0, 1, frames)[:, None, None]
     start = rng.normal(size=(1, n, d))
     return points(3.0 * t + start * np.exp(-14 * t) + 0.01 * np.sin(7 * t))
@@ -44,14 +44,14 @@ def test_positions_are_within_half_a_step_of_their_frame(rng: Generator) -> None
         "positionsAt(part.members[0].layers[0], { low: f, next: f, share: 0 }, "
         "new Float64Array((k + 1) * 40)))))"
     )
-    decoded = computed(code, [run_scene(data, quiet) for data in datasets])
-    for flat, dataset in zip(decoded, datasets, strict=True):
+    scenes = evaluate_js(code, [run_scene(data, quiet) for data in datasets])
+    for flat, dataset in zip(scenes, datasets, strict=True):
         exact = np.asarray(dataset["x"].values)
-        seen = np.reshape(flat, (9, -1, 40)).swapaxes(1, 2)
+        states = np.reshape(flat, (9, -1, 40)).swapaxes(1, 2)
         half = (exact.max(axis=1) - exact.min(axis=1)) / STEPS / 2
         rounding = 8 * np.finfo(float).eps * np.abs(exact).max()
-        assert np.all(np.abs(seen - exact) <= half[:, None] + rounding)
-        assert np.abs(seen - exact).max() > 0.5 * half.max()  # it is no copy
+        assert np.all(np.abs(states - exact) <= half[:, None] + rounding)
+        assert np.abs(states - exact).max() > 0.5 * half.max()  # not a copy
 
 
 @needs_node
@@ -59,8 +59,8 @@ def test_counts_hold_until_the_next_frame() -> None:
     panel = {"times": [0, 1, 2, 3], "steps": True}
     code = "pieces(scene, [3, 3, 1, NaN], { log: false })"
     corners = [[0, 3], [1, 3], [1, 3], [2, 3], [2, 1]]
-    wrapped = {**panel, "times": {"data": panel["times"]}}
-    assert computed(code, wrapped) == [corners]
+    scene = {**panel, "times": {"data": panel["times"]}}
+    assert evaluate_js(code, scene) == [corners]
 
 
 @needs_node
@@ -68,11 +68,11 @@ def test_counts_hold_until_the_next_frame() -> None:
 def test_values_between_frames_are_those_that_are_drawn(
     steps: bool, between: list[float]
 ) -> None:
-    """Curves that meet whole numbers by chance are no counts."""
+    """Curves that happen to be integers are no counts."""
     values = {"data": [5, 3, 1, 0.5], "shape": [1, 2, 2]}
     panel = {"names": ["a", "b"], "times": {"data": [0, 1]}, "values": values}
     code = "[0, 0.75, 1].map((t) => valuesAt(scene, 0, t))"
-    assert computed(code, {**panel, "steps": steps}) == [[5, 1], between, [3, 0.5]]
+    assert evaluate_js(code, {**panel, "steps": steps}) == [[5, 1], between, [3, 0.5]]
 
 
 @pytest.mark.parametrize(
@@ -90,15 +90,15 @@ def test_a_phase_page_has_the_words_of_the_picture(label: str, text: str) -> Non
 
 
 @needs_node
-def test_steps_that_jump_anywhere_come_back(rng: Generator) -> None:
+def test_decoded_steps_restore_jumps(rng: Generator) -> None:
     # the largest second differences that 16 bits can have, which wrap around
     jumps = rng.choice([0, 1, STEPS // 2, STEPS - 1, STEPS], size=(12, 2, 7))
-    seen = computed("Array.from(scene.data)", pack_differences(jumps))
-    np.testing.assert_array_equal(np.reshape(seen, jumps.shape), jumps)
+    values = evaluate_js("Array.from(scene.data)", pack_differences(jumps))
+    np.testing.assert_array_equal(np.reshape(values, jumps.shape), jumps)
 
 
 @needs_node
-def test_ellipses_are_shadows_of_covariances(rng: Generator) -> None:
+def test_ellipses_are_projections_of_covariances(rng: Generator) -> None:
     dataset = moving_gaussian(rng, d=3, r=3, frames=2)
     factor = np.asarray(dataset["factor"].values)[1]
     basis = np.linalg.qr(rng.normal(size=(3, 3)))[0]
@@ -109,17 +109,17 @@ def test_ellipses_are_shadows_of_covariances(rng: Generator) -> None:
     code = (
         "shadow(Array.from(scene.members[0].layers[0].covariance.data.slice(9)), scene)"
     )
-    seen = computed(code, scene)
-    np.testing.assert_allclose(seen["axes"], np.sqrt(values[::-1]), rtol=1e-9)
+    ellipses = evaluate_js(code, scene)
+    np.testing.assert_allclose(ellipses["axes"], np.sqrt(values[::-1]), rtol=1e-9)
     long = vectors[:, 1]
-    turned = [np.cos(seen["turn"]), np.sin(seen["turn"])]
-    assert abs(long @ turned) == pytest.approx(1, abs=1e-9)
+    directions = [np.cos(ellipses["turn"]), np.sin(ellipses["turn"])]
+    assert abs(long @ directions) == pytest.approx(1, abs=1e-9)
 
 
 @needs_node
 @pytest.mark.parametrize("d", [2, 3])
-def test_a_camera_that_follows_cuts_no_ellipse(rng: Generator, d: int) -> None:
-    """Whatever the side; and it follows at first where the start would be a dot."""
+def test_a_following_camera_keeps_ellipses_in_view(rng: Generator, d: int) -> None:
+    """On every side; and it follows from the start if that would be a dot."""
     t = np.linspace(0, 3, 5)[:, None, None]
     heavy = rng.normal(size=(1, 6, d)) ** 3 @ rng.normal(size=(d, d))
     growing = points(heavy * np.exp(t) + 5 * t)
@@ -146,16 +146,16 @@ def test_a_camera_that_follows_cuts_no_ellipse(rng: Generator, d: int) -> None:
       }
       return [first, Math.min(...gaps)];
     })()"""
-    follows, gap = computed(code, run_scene(growing, quiet))
+    follows, gap = evaluate_js(code, run_scene(growing, quiet))
     assert follows
     assert gap > 0
     still = points(heavy * np.exp(-0.2 * t))
-    assert not computed(code, run_scene(still, quiet))[0]
+    assert not evaluate_js(code, run_scene(still, quiet))[0]
 
 
 @needs_node
 def test_densities_are_within_half_a_step_of_their_peak() -> None:
-    dataset = density_data.plane(frames=3)
+    dataset = density_data.gaussian_in_plane(frames=3)
     scene = run_scene(dataset, quiet)
     code = (
         "[0, 1, 2].map((f) => { const d = densityAt(scene.members[0].layers[0], "
@@ -164,7 +164,7 @@ def test_densities_are_within_half_a_step_of_their_peak() -> None:
     areas = np.abs(np.linalg.det(dataset["axes"].values))[:, None, None]
     sides = [np.diff(dataset[f"edges_{n}"].values) for n in "xy"]
     exact = dataset["mass"].values / (areas * np.outer(*sides))
-    for frame, (values, peak) in enumerate(computed(code, scene)):
+    for frame, (values, peak) in enumerate(evaluate_js(code, scene)):
         gap = np.abs(np.ravel(exact[frame]) - values)
         assert gap.max() <= 0.5 * exact[frame].max() / STEPS * (1 + 1e-6)
         assert peak == pytest.approx(exact[frame].max(), rel=1e-12)
@@ -173,33 +173,33 @@ def test_densities_are_within_half_a_step_of_their_peak() -> None:
 @needs_node
 def test_cells_are_where_their_edges_are(rng: Generator) -> None:
     edges = np.cumsum(np.r_[-2.0, rng.uniform(0.05, 0.4, size=20)])
-    seen = computed("Array.from(cellsAlong(scene, 301))", edges.tolist())
+    indices = evaluate_js("Array.from(cellsAlong(scene, 301))", edges.tolist())
     places = edges[0] + (edges[-1] - edges[0]) * (np.arange(301) + 0.5) / 301
     exact = np.searchsorted(edges, places, side="right") - 1
-    np.testing.assert_array_equal(seen, exact)
+    np.testing.assert_array_equal(indices, exact)
 
 
 @needs_node
-def test_lines_are_the_heaviest_of_each_row(rng: Generator) -> None:
+def test_attention_lines_are_the_largest_of_each_row(rng: Generator) -> None:
     plans = rng.dirichlet(np.full(30, 0.3), size=(2, 3, 30))
     dataset = shrinking(rng, n=30).assign(
         attention=(("snapshot", "head", "query", "token"), plans)
     )
-    kept = lines(dataset.assign_coords(snapshot=[0.0, 1.0]))
-    assert kept is not None
+    line_data = lines(dataset.assign_coords(snapshot=[0.0, 1.0]))
+    assert line_data is not None
     lists = (f"Array.from(scene.{name}.data)" for name in ("partners", "weights"))
     code = f"[scene.partners.shape, {', '.join(lists)}]"
-    shape, partners, weights = computed(code, kept)
+    shape, partners, weights = evaluate_js(code, line_data)
     partners, weights = np.reshape(partners, shape), np.reshape(weights, shape)
     largest = np.sort(plans, axis=-1)[..., :-13:-1]
     assert shape == [2, 3, 30, 12]
     np.testing.assert_allclose(weights / STEPS, largest, atol=0.5 / STEPS)
-    taken = np.take_along_axis(plans, partners, axis=-1)
-    np.testing.assert_array_equal(taken, largest)
+    expected_weights = np.take_along_axis(plans, partners, axis=-1)
+    np.testing.assert_array_equal(expected_weights, largest)
 
 
-def of_a_model(rng: Generator, **keys: object) -> xr.Dataset:
-    """A run to t = 2 of a model, read with two heads of its attention."""
+def model_run(rng: Generator, **keys: object) -> xr.Dataset:
+    """A run of a model to t = 2, with two heads of its attention."""
     plans = rng.dirichlet(np.ones(9), size=(1, 2, 9))
     dims = ("snapshot", "head", "query", "token")
     data = points(rng.normal(size=(5, 9, 2))).assign(attention=(dims, plans))
@@ -209,28 +209,28 @@ def of_a_model(rng: Generator, **keys: object) -> xr.Dataset:
 
 @needs_node
 @pytest.mark.parametrize(
-    ("keys", "known", "passed", "heads"),
+    ("keys", "numbers", "arguments", "heads"),
     [
         ({"model_layers": [4, 1], "model_heads": [2, 0]}, {}, [4, 4, 1, 1], [2, 0]),
         ({}, {"n_layers": 6}, [0, 0, 1, 1], [0, 1]),
-        ({}, {"n_layers": 1}, [0, 0, 0, 0], [0, 1]),  # the last one acts for ever
+        ({}, {"n_layers": 1}, [0, 0, 0, 0], [0, 1]),  # the last one acts forever
     ],
     ids=["chosen", "all", "too few"],
 )
 def test_layers_and_heads_have_the_numbers_of_the_model(
     rng: Generator,
     keys: dict[str, object],
-    known: dict[str, int],
-    passed: list[int],
+    numbers: dict[str, int],
+    arguments: list[int],
     heads: list[int],
 ) -> None:
-    dataset = of_a_model(rng, **keys).assign_attrs(known)
+    dataset = model_run(rng, **keys).assign_attrs(numbers)
     scene = run_scene(dataset, quiet)
     assert scene["lines"]["heads"] == heads
     times = [0.0, 0.99, 1.0, 2.0]
     code = "(flow.scene = scene, [0, 0.99, 1, 2].map(timeWords))"
-    assert computed(code, scene) == [
-        f"t = {t:g}, layer {number}" for t, number in zip(times, passed, strict=True)
+    assert evaluate_js(code, scene) == [
+        f"t = {t:g}, layer {number}" for t, number in zip(times, arguments, strict=True)
     ]
 
 
@@ -238,24 +238,24 @@ AXES = ("A[0,1]=-1:1:3", "epsilon=0.1:10:4:log", "options.tau=0.5|2", "init=moon
 
 
 @needs_node
-def test_a_cell_has_the_keys_that_python_gives_it() -> None:
+def test_sweep_cells_have_the_keys_of_python() -> None:
     axes = parse_axes(*AXES)
     values = {"attention": "esp", "A": [[1.0, 0.25], [0.0, 2.0]], "V": -1, "d": 2}
     spec = parse({**values, "options": {"slices": "random:4"}, "n": 50})
     place = [2, 1, 0, 1]
-    chosen = [(axis, axis.values[i]) for axis, i in zip(axes, place, strict=True)]
+    axis_values = [(axis, axis.values[i]) for axis, i in zip(axes, place, strict=True)]
     scene = {
         "plugins": " --plugin mine.py",
         "keys": spec.as_json(),
         "axes": [axis.as_json() for axis in axes],
     }
-    text = computed(f"tomlOf(keysOf(scene, {place}))", scene)
-    assert parse(tomllib.loads(text)) == replace_values(spec, chosen)
+    text = evaluate_js(f"tomlOf(keysOf(scene, {place}))", scene)
+    assert parse(tomllib.loads(text)) == replace_values(spec, axis_values)
 
 
-def test_every_member_of_an_ensemble_is_there(rng: Generator) -> None:
+def test_the_page_has_every_member_of_an_ensemble(rng: Generator) -> None:
     scene = run_scene(ensemble(rng, "gaussian"), quiet)
-    assert [each["label"] for each in scene["members"]] == [
+    assert [member["label"] for member in scene["members"]] == [
         "member 0",
         "member 1",
         "member 2",
@@ -265,8 +265,8 @@ def test_every_member_of_an_ensemble_is_there(rng: Generator) -> None:
 
 
 @needs_node
-def test_a_blow_up_is_a_line_to_zero_and_has_a_direction(rng: Generator) -> None:
-    """Where `1/λ₁ = 3(2 - t)`, along a known axis; a run without one has neither."""
+def test_a_blow_up_has_its_line_and_direction(rng: Generator) -> None:
+    """`1/λ₁ = 3(2 - t)`, along a known axis; a run without one has neither."""
     t = np.linspace(0, 2 - 1e-9, 7)
     axis = np.array([-0.28, 0.96])
     long = axis / np.sqrt(3 * (2 - t))[:, None]
@@ -276,18 +276,18 @@ def test_a_blow_up_is_a_line_to_zero_and_has_a_direction(rng: Generator) -> None
     panel = run_scene(dataset, quiet)["panels"][1]
     assert panel["title"] == "1/λ₁, zero at t*"
     code = "[Array.from(scene.values.data), rangeOf(scene).log]"
-    line, is_log = computed(code, panel)
+    line, is_log = evaluate_js(code, panel)
     np.testing.assert_allclose(line, 3 * (2 - t), rtol=1e-6, atol=1e-12)
     assert not is_log
     assert "along (-0.28, 0.96), with 100 % of the trace" in endings_card(dataset)
-    calm = moving_gaussian(rng)
-    assert "escapes" not in endings_card(calm)
-    assert run_scene(calm, quiet)["panels"][1]["title"] == "effective rank of Σ"
+    calm_run = moving_gaussian(rng)
+    assert "escapes" not in endings_card(calm_run)
+    assert run_scene(calm_run, quiet)["panels"][1]["title"] == "effective rank of Σ"
 
 
 @needs_node
 def test_tokens_in_many_dimensions_have_clusters_by_cosine(rng: Generator) -> None:
-    """Two rays are two clusters by angle, and as many as tokens by distance."""
+    """Two rays are two clusters by angle, and single tokens by distance."""
     rays = np.linalg.qr(rng.normal(size=(5, 2)))[0].T
     lengths = 2.0 ** np.arange(12)
     x = lengths[:, None] * rays[np.arange(12) % 2]
@@ -295,7 +295,7 @@ def test_tokens_in_many_dimensions_have_clusters_by_cosine(rng: Generator) -> No
     counts, bulk = scene["panels"][-2:]
     assert counts["names"] == ["by distance", "by cosine"]
     code = "scene.map(({ values }) => Array.from(values.data))"
-    (number, share) = computed(code, [counts, bulk])
+    (number, share) = evaluate_js(code, [counts, bulk])
     assert number[2:] == [2, 2]
     assert number[0] > 4
     np.testing.assert_allclose(share[2:], 0.5)
@@ -303,7 +303,7 @@ def test_tokens_in_many_dimensions_have_clusters_by_cosine(rng: Generator) -> No
     assert plane["panels"][-1]["names"] == ["by distance"]
 
 
-def test_what_is_left_out_is_said(rng: Generator) -> None:
+def test_omissions_are_stated(rng: Generator) -> None:
     dataset = points(rng.normal(size=(300, 60, 2)))
     small = coarsen(dataset, limit=100 * 2 * 50)
     assert dict(small.data.sizes) == {"time": 100, "token": 50, "coord": 2}
@@ -314,7 +314,7 @@ def test_what_is_left_out_is_said(rng: Generator) -> None:
     assert coarsen(dataset).notes == []
 
 
-def test_tokens_that_are_left_out_have_no_lines(rng: Generator) -> None:
+def test_omitted_tokens_have_no_lines(rng: Generator) -> None:
     plans = rng.dirichlet(np.ones(60), size=(1, 1, 60))
     dims = ("snapshot", "head", "query", "token")
     dataset = points(rng.normal(size=(300, 60, 2))).assign(attention=(dims, plans))
@@ -323,7 +323,7 @@ def test_tokens_that_are_left_out_have_no_lines(rng: Generator) -> None:
     assert lines(coarsen(dataset, limit=100 * 2 * 50).data) is None
 
 
-def test_a_page_fetches_nothing_and_keeps_its_tags(rng: Generator) -> None:
+def test_a_page_is_self_contained_and_escaped(rng: Generator) -> None:
     scene = run_scene(shrinking(rng), quiet)
     page = Page(HOSTILE, {**scene, "caption": HOSTILE}, "").as_html()
     outline, plain = Outline(page), Outline(Page("a", scene, "").as_html())
@@ -336,8 +336,8 @@ def test_a_page_fetches_nothing_and_keeps_its_tags(rng: Generator) -> None:
         assert not {"src", "href", "srcset", "action"} & set(attributes)
 
 
-def test_a_model_of_a_package_is_no_file_to_be_kept() -> None:
-    """Where it is only a name; a folder is needed unchanged."""
+def test_a_packaged_model_is_not_listed_as_a_file() -> None:
+    """It is only a name; a folder must be kept unchanged."""
     recipe = lambda model: run_recipe({"model": model, "text": "a"}, [])
     assert recipe("minilm").needs == ()
     assert recipe("tiny").needs == ("tiny",)

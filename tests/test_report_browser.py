@@ -1,4 +1,4 @@
-"""Pages of reports in a real browser: they play, scrub, turn, choose and export."""
+"""Pages of reports in a real browser: playing, rotating, selecting, export."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -23,16 +23,16 @@ PICTURE = "stage.above.toDataURL() + stage.below.toDataURL()"
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
     if PROGRAM is None:
         pytest.skip("no Chromium")
-    with Browser(tmp_path_factory.mktemp("browser")) as opened:
-        yield opened
+    with Browser(tmp_path_factory.mktemp("browser")) as window:
+        yield window
 
 
 @pytest.fixture(scope="module")
 def run(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Browser:
     """A page of a run of tokens in the plane, with lines of attention."""
     folder = tmp_path_factory.mktemp("run")
-    x = report_store.moving(np.random.default_rng(3))
-    path = report_store.finished(folder / "run.zarr", x)
+    x = report_store.moving_tokens(np.random.default_rng(3))
+    path = report_store.finished_run(folder / "run.zarr", x)
     plans = np.random.default_rng(4).dirichlet(np.ones(30), size=(2, 2, 30))
     dims = ("snapshot", "head", "query", "token")
 
@@ -74,19 +74,19 @@ def test_keys_step_from_frame_to_frame(run: Browser) -> None:
 
 
 @pytest.mark.slow
-def test_a_click_on_a_curve_sets_the_time_of_all(run: Browser) -> None:
+def test_a_click_on_a_curve_sets_the_time(run: Browser) -> None:
     x, y = run.middle("#curves canvas")
     run.drag((x, y), (x, y))
     share = run.value("timeAt(flow.place)") / 2
     width = run.value("curves.made[0].canvas.clientWidth")
     assert share == pytest.approx((width / 2 - 52) / (width - 62), abs=0.01)
-    seen = run.value("Array.from(curves.made, (c) => c.readout.textContent)")
+    texts = run.value("Array.from(curves.made, (c) => c.readout.textContent)")
     run.value("goTo(0)")
-    assert run.value("Array.from(curves.made, (c) => c.readout.textContent)") != seen
+    assert run.value("Array.from(curves.made, (c) => c.readout.textContent)") != texts
 
 
 @pytest.mark.slow
-def test_the_slider_scrubs(run: Browser) -> None:
+def test_the_slider_sets_the_time(run: Browser) -> None:
     run.value("byId('time').focus()")
     run.value(
         "byId('time').value = 5.25, byId('time').dispatchEvent(new Event('input'))"
@@ -95,7 +95,7 @@ def test_the_slider_scrubs(run: Browser) -> None:
     assert run.value("byId('clock').textContent") == "t = 1.313"
 
 
-def test_words_stand_beside_tokens_and_cover_no_other(run: Browser) -> None:
+def test_labels_stand_beside_tokens_without_overlap(run: Browser) -> None:
     run.value("document.activeElement.blur(), goTo(0), stage.head = 1")
     run.value("stage.token = 4, repaint()")
     labels, partners = run.value("[stage.labels, looks().partners]")
@@ -106,14 +106,14 @@ def test_words_stand_beside_tokens_and_cover_no_other(run: Browser) -> None:
         "a.x < b.x + b.wide && b.x < a.x + a.wide && a.y < b.y + b.tall && "
         "b.y < a.y + a.tall))"
     )
-    said = run.value("byId('token').textContent")
-    assert said.startswith("Token 4 “word4” at (")
-    assert f"looks most at {partners[0]} “word{partners[0]}” (" in said
+    text = run.value("byId('token').textContent")
+    assert text.startswith("Token 4 “word4” at (")
+    assert f"looks most at {partners[0]} “word{partners[0]}” (" in text
     run.value("stage.token = -1, repaint()")
 
 
 @pytest.mark.slow
-def test_a_chosen_token_says_what_it_looks_at(run: Browser) -> None:
+def test_a_selected_token_shows_its_attention(run: Browser) -> None:
     run.value("document.activeElement.blur(), goTo(0), stage.head = 1")
     run.key("]")
     assert run.value("stage.token") == 0
@@ -126,7 +126,7 @@ def test_a_chosen_token_says_what_it_looks_at(run: Browser) -> None:
 
 
 @pytest.mark.slow
-def test_the_token_under_the_mouse_is_chosen(run: Browser) -> None:
+def test_the_token_under_the_mouse_is_selected(run: Browser) -> None:
     run.value("goTo(0), stage.token = -1")
     run.middle("#stage")
     place = run.value(
@@ -139,7 +139,7 @@ def test_the_token_under_the_mouse_is_chosen(run: Browser) -> None:
 
 
 @pytest.mark.slow
-def test_the_cone_turns_under_the_hand(run: Browser) -> None:
+def test_the_cone_rotates_when_dragged(run: Browser) -> None:
     before = run.value("[cone.camera.azimuth, cone.canvas.toDataURL()]")
     x, y = run.middle("#cone")
     run.drag((x, y), (x + 60, y + 15))
@@ -149,7 +149,7 @@ def test_the_cone_turns_under_the_hand(run: Browser) -> None:
 
 
 @pytest.mark.slow
-def test_colours_follow_what_is_chosen(run: Browser) -> None:
+def test_colours_follow_the_selection(run: Browser) -> None:
     pictures = {
         run.value(
             f"byId('choose-colour').value = '{name}', "
@@ -175,8 +175,8 @@ def test_the_picture_is_exported(run: Browser) -> None:
 
 
 @pytest.mark.slow
-def test_dots_are_where_tokens_are(run: Browser) -> None:
-    """The picture has ink at every token, and paper where there is none."""
+def test_dots_are_at_the_token_positions(run: Browser) -> None:
+    """The picture has ink at every token, and none elsewhere."""
     run.value("stage.token = -1, goTo(8)")
     ink = run.value(
         "(() => { const s = stage.screens.get(tokenLayer()); "
@@ -207,8 +207,10 @@ KINDS = {
     "a Gaussian": lambda rng: moving_gaussian(rng),
     "Gaussians": lambda rng: ensemble(rng, "gaussian"),
     "draws": lambda rng: ensemble(rng, "points"),
-    "a density": lambda rng: density_data.plane(frames=3),
-    "a density on the line": lambda rng: density_data.line(np.linspace(1, 2, 4)),
+    "a density": lambda rng: density_data.gaussian_in_plane(frames=3),
+    "a density on the line": lambda rng: density_data.gaussian_on_line(
+        np.linspace(1, 2, 4)
+    ),
 }
 
 
@@ -233,6 +235,6 @@ def test_every_kind_of_flow_is_drawn(
     assert pictures[0] != pictures[1]
     browser.value("stage.above.focus()")
     browser.key("ArrowRight")
-    assert browser.value(PICTURE) != pictures[1]  # it turned, or slid
+    assert browser.value(PICTURE) != pictures[1]  # it rotated, or moved
     assert browser.value("document.documentElement.scrollWidth <= innerWidth")
     assert browser.complaints == []

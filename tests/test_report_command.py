@@ -1,4 +1,4 @@
-"""The command `report`: what it writes, what it refuses, what it serves."""
+"""The command `report`: output, errors, server."""
 
 import base64
 import contextlib
@@ -26,7 +26,7 @@ import pytest
 import report_store
 import statements_report
 from browser import Browser, needs_browser
-from conftest import Finished
+from conftest import CommandResult
 from numpy.random import Generator
 from processes import wait_for
 
@@ -34,7 +34,7 @@ from meanfield.errors import InvalidInputError
 from meanfield.pages.report import LOOPBACK, page_of, serve, subject_of
 from meanfield.pages.report._serving import MOST_CLIENTS, Server
 
-Command = Callable[..., Finished]
+Command = Callable[..., CommandResult]
 
 
 def data_of(page: str) -> dict[str, Any]:
@@ -44,34 +44,34 @@ def data_of(page: str) -> dict[str, Any]:
 
 
 def quiet(count: int, total: int) -> None:
-    """No progress."""
+    """Ignores progress."""
 
 
-def test_a_page_has_the_title_that_is_asked_for(
+def test_a_page_has_the_requested_title(
     cli: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, rng: Generator
 ) -> None:
     monkeypatch.setattr("meanfield.cli.commands.report.MOST_TOKENS", 29)  # no JAX
-    report_store.finished(tmp_path / "run.zarr", report_store.moving(rng))
+    report_store.finished_run(tmp_path / "run.zarr", report_store.moving_tokens(rng))
     assert cli("report", "run.zarr", "--title", "A < B").code == 0
     page = (tmp_path / "run.html").read_text("utf-8")
     assert "<title>A &lt; B</title>" in page
     assert data_of(page)["title"] == "A < B"
 
 
-def test_a_run_becomes_a_page_beside_it(
+def test_a_run_becomes_a_page_in_its_folder(
     cli: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, rng: Generator
 ) -> None:
     monkeypatch.setattr("meanfield.cli.commands.report.MOST_TOKENS", 29)  # no JAX
-    report_store.finished(tmp_path / "run.zarr", report_store.moving(rng))
-    done = cli("report", "run.zarr")
-    assert (done.code, done.out) == (0, "")
-    assert "wrote run.html" in done.err
+    report_store.finished_run(tmp_path / "run.zarr", report_store.moving_tokens(rng))
+    result = cli("report", "run.zarr")
+    assert (result.code, result.out) == (0, "")
+    assert "wrote run.html" in result.err
     page = (tmp_path / "run.html").read_text("utf-8")
-    told = data_of(page)
-    assert told["members"][0]["ending"] == "finished"
-    assert told["lines"] is None
+    data = data_of(page)
+    assert data["members"][0]["ending"] == "finished"
+    assert data["lines"] is None
     assert "up to 29 tokens" in page
-    assert "up to 29 tokens" in done.err
+    assert "up to 29 tokens" in result.err
     for words in ("finished: the last time was reached.", "A = -1.0", "Provenance"):
         assert words in page
     assert "meanfield simulate keys.toml --out repeated.zarr" in page
@@ -82,31 +82,31 @@ def test_tokens_of_a_text_have_their_words(
 ) -> None:
     monkeypatch.setattr("meanfield.cli.commands.report.MOST_TOKENS", 1)  # no JAX
     model = bert_reference.write(tmp_path / "tiny")
-    x = report_store.moving(rng, n=9)
+    x = report_store.moving_tokens(rng, n=9)
     keys = {"model": str(model), "text": bert_reference.TEXT, "t": 2.0}
-    report_store.finished(tmp_path / "run.zarr", x, keys)
+    report_store.finished_run(tmp_path / "run.zarr", x, keys)
     assert cli("report", "run.zarr").code == 0
-    told = data_of((tmp_path / "run.html").read_text("utf-8"))
-    assert told["words"][:2] == ["[CLS]", "the"]
-    assert len(told["words"]) == 9
+    data = data_of((tmp_path / "run.html").read_text("utf-8"))
+    assert data["words"][:2] == ["[CLS]", "the"]
+    assert len(data["words"]) == 9
     page = (tmp_path / "run.html").read_text("utf-8")
     assert "layer norms and MLPs are left out" in page
     model.rename(tmp_path / "moved")
-    done = cli("report", "run.zarr")
-    assert done.code == 0
-    assert done.err.count("the page has no words: ") == 1
+    result = cli("report", "run.zarr")
+    assert result.code == 0
+    assert result.err.count("the page has no words: ") == 1
     page = (tmp_path / "run.html").read_text("utf-8")
     assert data_of(page)["words"] is None
     assert "<li>The page has no words: " in page
 
 
-def test_files_beside_the_page_are_named_from_there(
+def test_linked_files_are_relative_to_the_page(
     cli: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, rng: Generator
 ) -> None:
     monkeypatch.setattr("meanfield.cli.commands.report.MOST_TOKENS", 1)  # no JAX
     keys = {**report_store.SPEC, "A": f"@{tmp_path}/in/A.npy", "V": "@/else/V.npy"}
-    x = report_store.moving(rng)
-    report_store.finished(tmp_path / "run.zarr", x, keys)
+    x = report_store.moving_tokens(rng)
+    report_store.finished_run(tmp_path / "run.zarr", x, keys)
     assert cli("report", "run.zarr").code == 0
     page = (tmp_path / "run.html").read_text("utf-8")
     assert "A = &quot;@in/A.npy&quot;\n" in page
@@ -119,18 +119,18 @@ def test_files_beside_the_page_are_named_from_there(
 
 
 @pytest.mark.slow
-def test_lines_of_attention_are_those_of_softmax(
+def test_lines_of_attention_match_softmax(
     cli: Command, tmp_path: Path, rng: Generator
 ) -> None:
-    x = report_store.moving(rng)
-    report_store.finished(tmp_path / "run.zarr", x)
+    x = report_store.moving_tokens(rng)
+    report_store.finished_run(tmp_path / "run.zarr", x)
     assert cli("report", "run.zarr").code == 0
-    kept = data_of((tmp_path / "run.html").read_text("utf-8"))["lines"]
-    assert kept["partners"]["shape"] == [9, 1, 30, 12]
+    line_data = data_of((tmp_path / "run.html").read_text("utf-8"))["lines"]
+    assert line_data["partners"]["shape"] == [9, 1, 30, 12]
     scores = np.exp(-np.einsum("tik,tjk->tij", x, x))  # A = -1, epsilon = 1
     rows = scores / scores.sum(axis=-1, keepdims=True)
     weights = np.frombuffer(
-        zlib.decompress(base64.b64decode(kept["weights"]["bytes"])), dtype="<u2"
+        zlib.decompress(base64.b64decode(line_data["weights"]["bytes"])), dtype="<u2"
     ).reshape(9, 30, 12)
     largest = np.sort(rows, axis=-1)[..., :-13:-1]
     np.testing.assert_allclose(weights / 65535, largest, atol=0.51 / 65535)
@@ -149,7 +149,7 @@ def test_a_verification_becomes_the_page_of_statements(
     assert "statements hold" in page
 
 
-def _other_shape(tmp: Path) -> list[str]:
+def _mismatched_shape(tmp: Path) -> list[str]:
     record = statements_report.report(statements_report.statement("a:eq-1"))
     del record["statements"][0]["claim"]
     (tmp / "verify.json").write_text(json.dumps(record))
@@ -166,7 +166,7 @@ def _list(tmp: Path) -> list[str]:
     return ["a.json"]
 
 
-def _other_record(tmp: Path) -> list[str]:
+def _unrelated_record(tmp: Path) -> list[str]:
     (tmp / "a.json").write_text('{"a": 1}')
     return ["a.json"]
 
@@ -183,8 +183,8 @@ def _folder(tmp: Path) -> list[str]:
 
 
 def _damage(tmp: Path) -> list[str]:
-    path = report_store.finished(
-        tmp / "run.zarr", report_store.moving(np.random.default_rng(0))
+    path = report_store.finished_run(
+        tmp / "run.zarr", report_store.moving_tokens(np.random.default_rng(0))
     )
     (chunk,) = (path / "data" / "segments" / "00001" / "x" / "c").rglob("0/0/0")
     os.truncate(chunk, 8)
@@ -192,20 +192,24 @@ def _damage(tmp: Path) -> list[str]:
 
 
 def _run(*options: str) -> Callable[[Path], list[str]]:
-    def with_options(tmp: Path) -> list[str]:
-        moving = report_store.moving(np.random.default_rng(0))
-        report_store.finished(tmp / "run.zarr", moving)
+    def run_with_options(tmp: Path) -> list[str]:
+        moving = report_store.moving_tokens(np.random.default_rng(0))
+        report_store.finished_run(tmp / "run.zarr", moving)
         return ["run.zarr", *options]
 
-    return with_options
+    return run_with_options
 
 
-REFUSED = {
+INVALID_INPUTS = {
     "nothing there": (lambda tmp: ["no.zarr"], 3, ["There is no file `no.zarr`"]),
     "no JSON": (_no_json, 3, ["`a.json` is not valid JSON"]),
     "a list": (_list, 3, ["`a.json` is not a JSON object"]),
-    "another record": (_other_record, 3, ["`a.json` is neither", "--json"]),
-    "a verify of another shape": (_other_shape, 3, ["`verify.json` is not", "'claim'"]),
+    "another record": (_unrelated_record, 3, ["`a.json` is neither", "--json"]),
+    "a verify of another shape": (
+        _mismatched_shape,
+        3,
+        ["`verify.json` is not", "'claim'"],
+    ),
     "a comparison of another shape": (_bad_comparison, 3, ["comparison.json` is not"]),
     "a folder": (_folder, 7, ["`empty` is not a run"]),
     "a damaged store": (_damage, 7, ["`x` of", "00001", "is damaged"]),
@@ -217,34 +221,34 @@ REFUSED = {
     "no port": (_run("--watch", "--port", "70000"), 2, ["65535"]),
     "a file where it writes": (_run("--watch", "--out", "a.html"), 2, ["`--out`"]),
     "a verify that is watched": (
-        lambda tmp: [*_other_shape(tmp), "--watch"],
+        lambda tmp: [*_mismatched_shape(tmp), "--watch"],
         2,
         ["a run or a sweep", "verification"],
     ),
 }
 
 
-@pytest.mark.parametrize("case", REFUSED.values(), ids=REFUSED.keys())
-def test_what_cannot_be_shown_is_refused_in_a_line(
+@pytest.mark.parametrize("case", INVALID_INPUTS.values(), ids=INVALID_INPUTS.keys())
+def test_unreadable_inputs_are_rejected_in_one_line(
     cli: Command,
     tmp_path: Path,
     case: tuple[Callable[[Path], list[str]], int, list[str]],
 ) -> None:
     make, code, words = case
-    done = cli("report", *make(tmp_path))
-    assert done.code == code, done.err
-    assert done.err.count("\n") == 1, done.err
-    assert [word for word in words if word not in done.err] == []
+    result = cli("report", *make(tmp_path))
+    assert result.code == code, result.err
+    assert result.err.count("\n") == 1, result.err
+    assert [word for word in words if word not in result.err] == []
     assert not list(tmp_path.glob("*.html"))
 
 
 @pytest.fixture
-def served(
+def server_of_run(
     tmp_path: Path, rng: Generator
 ) -> Iterator[tuple[Server, Callable[[], None]]]:
-    """A server of a run that has not ended, and what lets it end."""
-    x = report_store.moving(rng)
-    store = report_store.stored(tmp_path / "run.zarr", x)
+    """A server of an unfinished run, and a function that finishes the run."""
+    x = report_store.moving_tokens(rng)
+    store = report_store.unfinished_run(tmp_path / "run.zarr", x)
     subject = subject_of(tmp_path / "run.zarr")
     server = serve(
         partial(page_of, subject, quiet), subject.path, host=LOOPBACK, port=0
@@ -252,21 +256,21 @@ def served(
     thread = threading.Thread(target=server.serve_forever, args=(0.01,))
     thread.start()
     with server, store:
-        yield server, partial(report_store.go_on, store, x)
+        yield server, partial(report_store.finish_run, store, x)
         server.shutdown()
         thread.join()
 
 
-def test_a_served_page_learns_of_new_frames(
-    served: tuple[Server, Callable[[], None]],
+def test_a_served_page_is_notified_of_new_frames(
+    server_of_run: tuple[Server, Callable[[], None]],
 ) -> None:
-    server, go_on = served
+    server, go_on = server_of_run
     read = lambda name: urllib.request.urlopen(f"{server.url}{name}").read().decode()
-    told = data_of(read(""))
+    data = data_of(read(""))
     before = json.loads(read("state"))["state"]
-    assert told["members"][0]["ending"] == "interrupted"
-    assert told["times"]["shape"] == [6]
-    assert told["state"] == before
+    assert data["members"][0]["ending"] == "interrupted"
+    assert data["times"]["shape"] == [6]
+    assert data["state"] == before
     go_on()
     assert json.loads(read("state"))["state"] != before
     page = json.loads(read("page"))
@@ -277,10 +281,10 @@ def test_a_served_page_learns_of_new_frames(
 
 @pytest.mark.slow
 @needs_browser
-def test_a_page_that_is_open_takes_over_new_frames(
-    served: tuple[Server, Callable[[], None]], tmp_path: Path
+def test_an_open_page_loads_new_frames(
+    server_of_run: tuple[Server, Callable[[], None]], tmp_path: Path
 ) -> None:
-    server, go_on = served
+    server, go_on = server_of_run
     with Browser(tmp_path) as browser:
         browser.open(server.url)
         browser.value("goTo(2.5), camera.zoom = 3, repaint()")
@@ -297,22 +301,22 @@ def test_a_page_that_is_open_takes_over_new_frames(
         assert [c for c in browser.complaints if "ERR_" not in c] == []
 
 
-def test_a_server_answers_to_this_machine_alone(
-    served: tuple[Server, Callable[[], None]],
+def test_the_server_listens_on_loopback_only(
+    server_of_run: tuple[Server, Callable[[], None]],
 ) -> None:
-    server, _ = served
+    server, _ = server_of_run
     assert server.server_address[0] == LOOPBACK
     for address, code in (("", 403), ("passwd", 404)):
         host = {"Host": "evil.example"} if code == 403 else {}
         request = urllib.request.Request(f"{server.url}{address}", headers=host)
-        with pytest.raises(urllib.error.HTTPError) as refusal:
+        with pytest.raises(urllib.error.HTTPError) as error_info:
             urllib.request.urlopen(request)
-        assert refusal.value.code == code
-        refusal.value.close()
+        assert error_info.value.code == code
+        error_info.value.close()
 
 
 def answer_to(server: Server, *parts: bytes, pause: float = 0.0) -> bytes:
-    """What a server sends to a client that says something, with pauses between."""
+    """The answer of a server to a client that pauses between its bytes."""
     with socket.create_connection((LOOPBACK, server.server_port), timeout=20) as client:
         for part in parts:
             with contextlib.suppress(ConnectionError):
@@ -323,13 +327,13 @@ def answer_to(server: Server, *parts: bytes, pause: float = 0.0) -> bytes:
     return b""
 
 
-def test_a_client_that_does_not_ask_is_cut_off(
-    served: tuple[Server, Callable[[], None]],
+def test_a_silent_client_is_disconnected(
+    server_of_run: tuple[Server, Callable[[], None]],
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """Be it silent, or be it that it sends a byte now and then."""
-    server, _ = served
+    """Whether it is silent, or sends a byte now and then."""
+    server, _ = server_of_run
     monkeypatch.setattr("meanfield.pages.report._serving.PATIENCE", 0.3)
     before = threading.active_count()
     begin = time.monotonic()
@@ -344,27 +348,27 @@ def test_a_client_that_does_not_ask_is_cut_off(
     assert capsys.readouterr().err == ""
 
 
-def test_a_client_that_goes_is_no_news(
-    served: tuple[Server, Callable[[], None]],
+def test_a_disconnecting_client_is_ignored(
+    server_of_run: tuple[Server, Callable[[], None]],
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    server, _ = served
+    server, _ = server_of_run
     before = threading.active_count()
     monkeypatch.setattr(server.newest, "html", lambda: "x" * 50_000_000)
-    for asked in (b"", b"GET / HT", b"GET / HTTP/1.0\r\nHost: localhost\r\n\r\n"):
+    for request in (b"", b"GET / HT", b"GET / HTTP/1.0\r\nHost: localhost\r\n\r\n"):
         with socket.create_connection((LOOPBACK, server.server_port)) as client:
             client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, pack("ii", 1, 0))
-            client.sendall(asked)
+            client.sendall(request)
             time.sleep(0.05)
     wait_for(lambda: threading.active_count() == before)
     assert capsys.readouterr().err == ""
 
 
-def test_a_crowd_of_clients_is_not_let_in(
-    served: tuple[Server, Callable[[], None]],
+def test_the_number_of_clients_is_limited(
+    server_of_run: tuple[Server, Callable[[], None]],
 ) -> None:
-    server, _ = served
+    server, _ = server_of_run
     ask = b"GET /state HTTP/1.0\r\nHost: localhost\r\n\r\n"
     full = threading.active_count() + 2 * MOST_CLIENTS  # with a timer for each
     with contextlib.ExitStack() as crowd:
@@ -376,10 +380,10 @@ def test_a_crowd_of_clients_is_not_let_in(
     wait_for(lambda: b"200 OK" in answer_to(server, ask))
 
 
-def test_a_port_that_is_taken_is_told(
-    served: tuple[Server, Callable[[], None]],
+def test_an_occupied_port_is_reported(
+    server_of_run: tuple[Server, Callable[[], None]],
 ) -> None:
-    server, _ = served
+    server, _ = server_of_run
     port = server.server_address[1]
     with pytest.raises(RuntimeError, match=rf"port {port}.*it is taken.*--port 0"):
         serve(lambda: pytest.fail("made"), Path(), host=LOOPBACK, port=port)
@@ -393,7 +397,7 @@ def test_no_other_address_is_served(host: str) -> None:
 
 @pytest.mark.slow
 def test_ctrl_c_ends_the_server(tmp_path: Path, rng: Generator) -> None:
-    report_store.finished(tmp_path / "run.zarr", report_store.moving(rng))
+    report_store.finished_run(tmp_path / "run.zarr", report_store.moving_tokens(rng))
     command = [sys.executable, "-m", "meanfield", "report", "run.zarr", "--watch"]
     process = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True)
     assert process.stderr is not None
@@ -407,16 +411,16 @@ def test_ctrl_c_ends_the_server(tmp_path: Path, rng: Generator) -> None:
     assert (process.returncode, rest.count("\n")) == (0, 0), rest
 
 
-def test_a_page_replaces_pages_of_its_own_kind_alone(cli: Command, tmp_path: Path):
+def test_a_page_replaces_only_generated_pages(cli: Command, tmp_path: Path):
     start = ("--measure", "gaussian", "--t", "0.1")
     assert cli("simulate", *start, "--frames", "2", "--out", "run").code == 0
     assert cli("live", *start, "--out", "run.html").code == 0
     live = Path("run.html").read_bytes()
-    done = cli("report", "run")
-    assert done.code == 2
-    assert "`run.html` is no page of `meanfield report`, and is kept" in done.err
+    result = cli("report", "run")
+    assert result.code == 2
+    assert "`run.html` is no page of `meanfield report`, and is kept" in result.err
     assert Path("run.html").read_bytes() == live
     for _ in range(2):
         assert cli("report", "run", "--out", "new.html").code == 0
-    done = cli("live", *start, "--out", "new.html")
-    assert "is no page of `meanfield live`" in done.err
+    result = cli("live", *start, "--out", "new.html")
+    assert "is no page of `meanfield live`" in result.err

@@ -1,4 +1,4 @@
-"""What a report says one can type: typed as it stands, it gives the same numbers."""
+"""Commands that a report shows give the same numbers when typed."""
 
 import html
 import os
@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import xarray as xr
 from browser import Browser, needs_browser
-from report_node import computed, needs_node
+from report_node import evaluate_js, needs_node
 
 from meanfield import runs
 from meanfield.pages.report import page_of, subject_of
@@ -24,15 +24,15 @@ SWEEP = "--measure gaussian --d 1 --t 1 --over A=-1:1:3,cov=0.1:4:3:log"
 COMPARE = "--A=-1 --V 1 --t 0.2 --n 20 --measures points,gaussian"
 
 
-def typed(command: str, folder: Path) -> None:
-    """Types lines into a shell in which `meanfield` is this tree."""
+def run_in_shell(command: str, folder: Path) -> None:
+    """Runs lines in a shell in which `meanfield` is this checkout."""
     folder.mkdir(exist_ok=True)
     root = Path(__file__).parent.parent
     name = folder / "meanfield"
     name.write_text(f'#!/bin/sh\nexec {sys.executable} -m meanfield "$@"\n')
     name.chmod(0o755)
     place = {"PATH": f"{folder}:{os.environ['PATH']}", "PYTHONPATH": str(root)}
-    done = subprocess.run(
+    result = subprocess.run(
         ["sh", "-c", command],
         cwd=folder,
         env={**os.environ, **place},
@@ -41,7 +41,7 @@ def typed(command: str, folder: Path) -> None:
         timeout=600,
         check=False,
     )
-    assert done.returncode == 0, done.stderr
+    assert result.returncode == 0, result.stderr
 
 
 def recipe_of(page: Page) -> str:
@@ -50,23 +50,23 @@ def recipe_of(page: Page) -> str:
     return html.unescape(block[1])
 
 
-def repeated(name: str, command: str, folder: Path) -> Page:
-    """The page of what a command stored as `name`, once its recipe has been typed."""
-    typed(command, folder)
+def repeat_recipe(name: str, command: str, folder: Path) -> Page:
+    """The page of a stored result, after its recipe has been run."""
+    run_in_shell(command, folder)
     page = page_of(subject_of(folder / name), lambda count, total: None)
-    typed(recipe_of(page), folder)
+    run_in_shell(recipe_of(page), folder)
     return page
 
 
 @pytest.fixture(scope="module")
 def sweep(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Page]:
     folder = tmp_path_factory.mktemp("sweep")
-    page = repeated("cells", f"meanfield sweep {SWEEP} --out cells", folder)
+    page = repeat_recipe("cells", f"meanfield sweep {SWEEP} --out cells", folder)
     return folder, page
 
 
 def assert_same(first: xr.Dataset, second: xr.Dataset) -> None:
-    """All numbers, bit for bit; a machine takes its own time."""
+    """All numbers, bit for bit, except timings."""
     assert set(first.data_vars) == set(second.data_vars)
     for name in first.data_vars:
         np.testing.assert_array_equal(first[name].values, second[name].values)
@@ -74,7 +74,7 @@ def assert_same(first: xr.Dataset, second: xr.Dataset) -> None:
 
 def test_a_run_is_repeated_to_the_bit(tmp_path: Path) -> None:
     words = " ".join(f"'{word}'" for word in RUN.split())
-    repeated("run.zarr", f"meanfield simulate {words} --out run.zarr", tmp_path)
+    repeat_recipe("run.zarr", f"meanfield simulate {words} --out run.zarr", tmp_path)
     first, second = (runs.dataset(tmp_path / n) for n in ("run.zarr", "repeated.zarr"))
     assert_same(first, second)
 
@@ -85,7 +85,7 @@ def test_a_sweep_is_repeated_to_the_bit(sweep: tuple[Path, Page]) -> None:
 
 
 def test_a_comparison_is_repeated(tmp_path: Path) -> None:
-    repeated("sides", f"meanfield compare {COMPARE} --out sides", tmp_path)
+    repeat_recipe("sides", f"meanfield compare {COMPARE} --out sides", tmp_path)
     for measure in ("points", "gaussian"):
         sides = (
             tmp_path / folder / f"{measure}.zarr" for folder in ("sides", "repeated")
@@ -94,10 +94,10 @@ def test_a_comparison_is_repeated(tmp_path: Path) -> None:
 
 
 @needs_node
-def test_a_cell_is_computed_as_a_run(sweep: tuple[Path, Page]) -> None:
+def test_a_sweep_cell_is_repeated_as_a_run(sweep: tuple[Path, Page]) -> None:
     folder, page = sweep
     scene = {name: page.scene[name] for name in ("keys", "axes", "plugins")}
-    typed(computed("commandsOf(scene, [2, 1])", scene), folder)
+    run_in_shell(evaluate_js("commandsOf(scene, [2, 1])", scene), folder)
     run, cells = runs.dataset(folder / "cell.zarr"), runs.open(folder / "cells")
     cell = cells.isel({"A": 2, "cov": 1})
     assert float(run["t_star"]) == pytest.approx(float(cell["t_star"]), rel=1e-6)
@@ -105,7 +105,7 @@ def test_a_cell_is_computed_as_a_run(sweep: tuple[Path, Page]) -> None:
 
 @needs_browser
 @pytest.mark.parametrize("width", [1280, 400])
-def test_a_phase_diagram_is_walked(
+def test_a_phase_diagram_is_repeated(
     sweep: tuple[Path, Page], tmp_path: Path, width: int
 ) -> None:
     _, page = sweep

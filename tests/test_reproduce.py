@@ -1,4 +1,4 @@
-"""Figures from their files: names, captions, what is written, what is refused."""
+"""Figures from their files: names, captions, output, errors."""
 
 import json
 import shutil
@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import get_args
 
 import pytest
-from stand_ins import experiment
+from stub_experiment import experiment
 
 import meanfield
 from experiments.gallery import FOLDER, page, refreshed
@@ -31,7 +31,7 @@ from meanfield.reproduce import (
 )
 
 ROOT = FOLDER.parent
-OUTSIDE = "import meanfield.cli as c; c.main(['reproduce', 'all'])"
+OUTSIDE_SCRIPT = "import meanfield.cli as c; c.main(['reproduce', 'all'])"
 
 EASY = """
 from matplotlib.figure import Figure
@@ -51,8 +51,8 @@ EXPERIMENT = Experiment(
 def stand_in(
     folder: Path, monkeypatch: pytest.MonkeyPatch, name: str, text: str
 ) -> None:
-    """One experiment in place of all others."""
-    idea = folder / "experiments" / f"idea_of_{name}"  # no module has it yet
+    """Replaces all experiments by one."""
+    idea = folder / "experiments" / f"idea_of_{name}"  # no module has this name yet
     idea.mkdir(parents=True)
     (idea.parent / "__init__.py").touch()
     (idea / f"{name}.py").write_text(text)
@@ -61,7 +61,7 @@ def stand_in(
     monkeypatch.syspath_prepend(str(folder))
 
 
-def test_the_figures_of_the_literature_are_there():
+def test_every_figure_of_the_literature_exists():
     expected = {f"castin2025-fig{n}" for n in ("3", "8")}
     panels = {"1": "abcd", "2": "abcd", "4": "abc", "5": "abc", "6": "abc", "7": "ab"}
     expected |= {f"castin2025-fig{n}{p}" for n, ps in panels.items() for p in ps}
@@ -84,7 +84,7 @@ def test_no_two_files_have_the_name_of_one_figure():
     assert sorted(figures) == [name.replace("-", "_") for name in names()]
 
 
-def test_folders_of_experiments_can_be_taken_in_at_a_glance():
+def test_experiment_folders_are_small():
     folders = [ROOT / "experiments", *(ROOT / "experiments").rglob("[!_]*/")]
     entries = {
         f.name: [e for e in f.iterdir() if e.name[0] not in "_."] for f in folders
@@ -93,9 +93,9 @@ def test_folders_of_experiments_can_be_taken_in_at_a_glance():
 
 
 @pytest.mark.parametrize("name", names())
-def test_every_figure_says_what_it_shows(name: str):
+def test_every_figure_has_a_description(name: str):
     figure = load(name)
-    keys = ("castin2025", "sander2022")  # a limit is named by what it tends to
+    keys = ("castin2025", "sander2022")  # limits are named by their arrow
     is_of_one = "-fig" in name or "-table" in name
     assert figure.source.startswith(name.split("-")[0] if is_of_one else keys)
     assert figure.claim.endswith(".")
@@ -110,14 +110,14 @@ def test_every_figure_says_what_it_shows(name: str):
 
 def test_a_figure_is_written_with_its_numbers(tmp_path: Path):
     calls: list[Case] = []
-    (made,) = reproduce({"nobody-fig0": experiment(calls)}, "quick", None, tmp_path)
-    assert {file.name for file in made.files} == {
+    (figure,) = reproduce({"nobody-fig0": experiment(calls)}, "quick", None, tmp_path)
+    assert {file.name for file in figure.files} == {
         "nobody-fig0.pdf",
         "nobody-fig0.png",
         "nobody-fig0.json",
     }
     record = json.loads((tmp_path / "nobody-fig0.json").read_text())
-    assert record["caption"] == made.caption == "2.5"
+    assert record["caption"] == figure.caption == "2.5"
     assert record["numbers"] == {"value": 2.5}
     assert record["spec"] == {"seed": 4}
     assert (record["size"], record["reading"]) == ("quick", "text")
@@ -125,50 +125,50 @@ def test_a_figure_is_written_with_its_numbers(tmp_path: Path):
     assert record["dtype"] == "float64"
 
 
-def test_figures_go_to_the_working_folder(
+def test_figures_are_written_to_the_working_folder(
     cli: Callable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    """A user's results never land in the checkout that is installed."""
+    """A user's results are never written into the installed checkout."""
     stand_in(tmp_path / "checkout", monkeypatch, "easy_fig1", EASY)
-    done = cli("reproduce", "easy-fig1", "--size", "quick")
+    result = cli("reproduce", "easy-fig1", "--size", "quick")
     folder = tmp_path / "figures" / "quick"
     assert (folder / "easy-fig1.png").exists()
-    assert f"the figures go to {folder}\n" in done.err
+    assert f"the figures go to {folder}\n" in result.err
 
 
-def test_the_command_knows_every_reading(cli: Callable):
-    done = cli("reproduce", "sander2022-fig1", "--as", "nothing")
-    assert done.code == 2
-    assert all(f'"{name}"' in done.err for name in get_args(Reading))
+def test_reproduce_knows_every_reading(cli: Callable):
+    result = cli("reproduce", "sander2022-fig1", "--as", "nothing")
+    assert result.code == 2
+    assert all(f'"{name}"' in result.err for name in get_args(Reading))
 
 
-def test_what_is_printed_twice_is_computed_once(tmp_path: Path):
+def test_a_figure_printed_twice_is_computed_only_once(tmp_path: Path):
     calls: list[Case] = []
-    one = experiment(calls)
-    both = reproduce({"a-fig1": one, "a-fig2": one}, "quick", None, tmp_path)
-    assert [made.name for made in both] == ["a-fig1", "a-fig2"]
+    stub = experiment(calls)
+    figures = reproduce({"a-fig1": stub, "a-fig2": stub}, "quick", None, tmp_path)
+    assert [figure.name for figure in figures] == ["a-fig1", "a-fig2"]
     assert len(calls) == 1
 
 
-def test_a_number_that_is_not_finite_is_no_result(tmp_path: Path):
-    one = experiment([])
-    broken = Experiment(
-        one.source,
-        one.claim,
-        one.caption,
-        lambda case: Findings({}, {"value": float("nan")}, one.compute(case).data),
-        one.draw,
+def test_non_finite_numbers_are_rejected_as_results(tmp_path: Path):
+    stub = experiment([])
+    bad_experiment = Experiment(
+        stub.source,
+        stub.claim,
+        stub.caption,
+        lambda case: Findings({}, {"value": float("nan")}, stub.compute(case).data),
+        stub.draw,
     )
     with pytest.raises(SimulationError, match="not finite"):
-        reproduce({"a-fig1": broken}, "quick", None, tmp_path)
+        reproduce({"a-fig1": bad_experiment}, "quick", None, tmp_path)
 
 
-def test_a_folder_that_cannot_be_written_is_refused(tmp_path: Path):
+def test_a_folder_that_cannot_be_written_is_rejected(tmp_path: Path):
     (tmp_path / "file").write_text("")
     calls: list[Case] = []
     with pytest.raises(ResourceError, match="cannot be written"):
         reproduce({"a-fig1": experiment(calls)}, "quick", None, tmp_path / "file")
-    assert not calls  # refused before the work
+    assert not calls  # rejected before the work
 
 
 def test_unknown_names_and_readings_are_explained():
@@ -186,37 +186,37 @@ def test_unknown_names_and_readings_are_explained():
     assert set(select_experiments(["all"], None)) == set(names())
 
 
-def test_the_command_lists_figures(cli: Callable):
-    listed = json.loads(cli("reproduce", "list", "--json").out)
-    assert [row["name"] for row in listed] == names()
-    assert all(row["claim"] and row["source"] for row in listed)
+def test_reproduce_lists_figures(cli: Callable):
+    rows = json.loads(cli("reproduce", "list", "--json").out)
+    assert [row["name"] for row in rows] == names()
+    assert all(row["claim"] and row["source"] for row in rows)
 
 
 @pytest.mark.slow
-def test_the_command_makes_a_figure_of_the_literature(tmp_path: Path, cli: Callable):
-    done = cli(
+def test_reproduce_makes_a_figure_of_the_literature(tmp_path: Path, cli: Callable):
+    result = cli(
         *("reproduce", "castin2025-fig1c", "--size", "quick"),
         *("--as", "code", "--out", str(tmp_path), "--json"),
     )
-    (row,) = json.loads(done.out)
+    (row,) = json.loads(result.out)
     assert all(Path(file).stat().st_size > 0 for file in row["files"])
     record = json.loads((tmp_path / "castin2025-fig1c-code.json").read_text())
     assert record["caption"] == row["caption"]
     assert record["numbers"]["code"]["endings_in_words"] in row["caption"]
 
 
-def test_the_command_makes_the_figure_of_a_file(
+def test_reproduce_makes_the_figure_of_a_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cli: Callable
 ):
     stand_in(tmp_path, monkeypatch, "easy_fig1", EASY)
-    done = cli(
+    result = cli(
         *("reproduce", "easy-fig1", "--size", "quick", "--as", "code"),
         *("--out", str(tmp_path / "made"), "--json"),
     )
-    (row,) = json.loads(done.out)
-    made = {Path(file).name: Path(file).stat().st_size for file in row["files"]}
-    assert set(made) == {f"easy-fig1-code.{kind}" for kind in ("pdf", "png", "json")}
-    assert min(made.values()) > 0
+    (row,) = json.loads(result.out)
+    sizes = {Path(file).name: Path(file).stat().st_size for file in row["files"]}
+    assert set(sizes) == {f"easy-fig1-code.{kind}" for kind in ("pdf", "png", "json")}
+    assert min(sizes.values()) > 0
     record = json.loads((tmp_path / "made" / "easy-fig1-code.json").read_text())
     assert record["caption"] == row["caption"] == "quick, as code"
 
@@ -229,37 +229,37 @@ def test_the_command_makes_the_figure_of_a_file(
         (["sander2022-fig1", "--as", "code"], "has no reading `code`"),
     ],
 )
-def test_the_command_explains_itself(arguments: list[str], line: str, cli: Callable):
-    done = cli("reproduce", *arguments)
-    assert done.code == 2
-    assert line in done.err
-    assert done.err.count("\n") == 1
+def test_reproduce_explains_a_figure(arguments: list[str], line: str, cli: Callable):
+    result = cli("reproduce", *arguments)
+    assert result.code == 2
+    assert line in result.err
+    assert result.err.count("\n") == 1
 
 
-def test_outside_a_checkout_the_command_says_so(tmp_path: Path):
+def test_reproduce_outside_a_checkout_is_an_error(tmp_path: Path):
     package = Path(meanfield.__file__).parent
     shutil.copytree(package, tmp_path / "meanfield", symlinks=True)
-    done = subprocess.run(
-        [sys.executable, "-c", OUTSIDE],
+    result = subprocess.run(
+        [sys.executable, "-c", OUTSIDE_SCRIPT],
         cwd=tmp_path,
         capture_output=True,
         text=True,
         check=False,
     )
-    assert done.returncode == 3, done.stderr
-    assert "run this in a checkout" in done.stderr
+    assert result.returncode == 3, result.stderr
+    assert "run this in a checkout" in result.stderr
 
 
 def test_the_gallery_holds_every_figure_and_its_caption(tmp_path: Path):
     for reading in ("text", "code"):
         reproduce({"a-fig1": experiment([])}, "quick", reading, tmp_path)
-    written = page(tmp_path)
+    files = page(tmp_path)
     for part in ("## a-fig1", "a claim", "![a-fig1](a-fig1.png)", "\n2.5\n"):
-        assert written.count(part) == 1
-    assert "published steps: [PNG](a-fig1-code.png)" in written
+        assert files.count(part) == 1
+    assert "published steps: [PNG](a-fig1-code.png)" in files
 
 
-def test_the_committed_gallery_is_that_of_the_committed_numbers():
+def test_the_committed_gallery_matches_the_committed_numbers():
     assert (FOLDER / "README.md").read_text(encoding="utf-8") == page(FOLDER)
 
 
@@ -270,11 +270,11 @@ def test_committed_texts_are_made_from_the_committed_numbers(path: Path):
     assert record["caption"].count(". ") <= 2  # at most three sentences
 
 
-def test_a_broken_experiment_is_one_line(
+def test_a_broken_experiment_is_a_one_line_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cli: Callable
 ):
     stand_in(tmp_path, monkeypatch, "broken_fig1", "def (")
-    done = cli("reproduce", "broken-fig1")
-    assert done.code == 3
-    assert "cannot be imported: SyntaxError" in done.err
-    assert done.err.count("\n") == 1
+    result = cli("reproduce", "broken-fig1")
+    assert result.code == 3
+    assert "cannot be imported: SyntaxError" in result.err
+    assert result.err.count("\n") == 1

@@ -1,4 +1,4 @@
-"""Flows and couplings where scales, weights and segments are not ordinary."""
+"""Flows and couplings with unusual scales, weights and segments."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -13,19 +13,19 @@ from meanfield.runs import execute
 from meanfield.spec import parse
 from meanfield.tokens import Tokens
 
-ONE = np.eye(1)
+IDENTITY = np.eye(1)
 
 
 @pytest.mark.slow_cases("-1.0-1e-06")
 @pytest.mark.parametrize("scale", [1e-6, 1.0, 5e3, 1e6])
 @pytest.mark.parametrize("a", [-1.0, 1.0])
-def test_a_flow_knows_no_scale(a: float, scale: float):
-    """Softmax in d = 1 is s' = 2 a s², so s(t) = s₀ / (1 - 2 a s₀ t), whatever s₀.
+def test_a_flow_commutes_with_scaling(a: float, scale: float):
+    """Softmax in d = 1 is s' = 2 a s², so s(t) = s₀ / (1 - 2 a s₀ t), for any s₀.
 
-    A first trial step that overflows must be refused, not end the flow.
+    A first trial step that overflows must be rejected, and not end the flow.
     """
-    attention = attentions["softmax"](a * ONE, ONE, ONE)
-    start = Gaussian.from_moments(np.zeros(1), scale * ONE)
+    attention = attentions["softmax"](a * IDENTITY, IDENTITY, IDENTITY)
+    start = Gaussian.from_moments(np.zeros(1), scale * IDENTITY)
     end = 10 / scale if a < 0 else 10.0 / scale
     run = flow(attention, start, np.array([0.0, end]))
     if a < 0:
@@ -49,9 +49,9 @@ def test_a_blow_up_is_found_wherever_segments_end(segment: int):
     assert abs(outcome.t_star - 0.25) <= outcome.t_star_error
 
 
-def test_an_excluded_token_is_moved_as_exactly_as_the_others():
+def test_an_excluded_token_is_moved_accurately():
     """Exp attention, V = -1: x₁' = -x₁ e^{x₁²}, x₂' = -x₁ e^{x₁ x₂}, by SciPy."""
-    attention = attentions["exp"](ONE, ONE, -ONE)
+    attention = attentions["exp"](IDENTITY, IDENTITY, -IDENTITY)
     start = Points.weighted(np.array([[1.0], [5.0]]), np.array([1.0, 0.0]))
     run = flow(attention, start, np.array([0.0, 1.0]))
     velocity = lambda t, x: -x[0] * np.exp(x[0] * x)
@@ -64,7 +64,7 @@ def test_an_excluded_token_is_moved_as_exactly_as_the_others():
 def test_sinkhorn_normalises_a_measure_of_any_mass(
     mass: float, rng: np.random.Generator
 ):
-    """The plan has marginals one against the measure, so velocities scale as 1."""
+    """The plan has marginals one against the measure, so velocities do not scale."""
     x = rng.normal(size=(8, 2))
     attention = attentions["sinkhorn"](np.eye(2), np.eye(2), np.eye(2))
     mu = Points.uniform(x)
@@ -82,7 +82,7 @@ def test_scale_divides_scores_and_nothing_else(name: str):
     """`--scale sqrt-k` in d = k = 4 is the same as A / 2."""
     keys = {"measure": "gaussian", "attention": name, "d": 4, "V": -1.0, "t": 1.0}
     (scaled,) = execute(parse({**keys, "A": 1.0, "scale": "sqrt-k"})).measures
-    (halved,) = execute(parse({**keys, "A": 0.5})).measures
+    (half_scale,) = execute(parse({**keys, "A": 0.5})).measures
     assert isinstance(scaled, Gaussian)
-    assert isinstance(halved, Gaussian)
-    np.testing.assert_allclose(scaled.covariance, halved.covariance, rtol=1e-8)
+    assert isinstance(half_scale, Gaussian)
+    np.testing.assert_allclose(scaled.covariance, half_scale.covariance, rtol=1e-8)

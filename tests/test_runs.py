@@ -25,7 +25,7 @@ CLOUD = {"n": 20, "d": 2, "A": -1.0, "t": 1.0, "frames": 7, "segment": 2}
 GAUSSIAN = {"measure": "gaussian", "V": 1.0, "cov": 2.0, "frames": 11, "segment": 5}
 
 
-def stored(path: Path) -> dict[str, bytes]:
+def stored_bytes(path: Path) -> dict[str, bytes]:
     data = runs.dataset(path)
     return {str(name): data[name].values.tobytes() for name in data.variables}
 
@@ -43,7 +43,7 @@ def test_the_variance_follows_its_closed_form() -> None:
     assert result.store is None
 
 
-def test_a_blow_up_is_kept_up_to_its_end(tmp_path: Path) -> None:
+def test_a_blow_up_keeps_its_frames_up_to_the_end(tmp_path: Path) -> None:
     r"""With $A = 1$: $s = 2/(1 - 4t)$, infinite at $1/4$."""
     spec = parse({**GAUSSIAN, "A": 1.0, "t": 1.0})
     result = runs.execute(spec, out=tmp_path / "run")
@@ -55,20 +55,20 @@ def test_a_blow_up_is_kept_up_to_its_end(tmp_path: Path) -> None:
     assert np.all(np.diff(t) > 0)
     assert t[-1] == result.outcome.time
     np.testing.assert_allclose(factor[:3] ** 2, 2 / (1 - 4 * t[:3]), rtol=1e-8)
-    again = runs.resume(tmp_path / "run")
-    assert again.outcome == result.outcome
-    np.testing.assert_array_equal(moments(again)[1], moments(result)[1])
+    second = runs.resume(tmp_path / "run")
+    assert second.outcome == result.outcome
+    np.testing.assert_array_equal(moments(second)[1], moments(result)[1])
 
 
 @pytest.mark.slow_cases("l2")
 @pytest.mark.parametrize("attention", ["l2", "sinkhorn"])
-def test_these_never_blow_up_in_one_dimension(attention: str) -> None:
+def test_l2_and_sinkhorn_runs_never_blow_up_in_one_dimension(attention: str) -> None:
     result = runs.execute(parse({**GAUSSIAN, "attention": attention, "A": 1.0}))
     assert result.outcome.name == "finished"
     assert np.isnan(result.outcome.t_star)
 
 
-def test_a_bound_is_no_blow_up_time() -> None:
+def test_a_size_bound_is_not_reported_as_a_blow_up() -> None:
     spec = parse({**GAUSSIAN, "attention": "l2", "A": 1.0, "bound": 3.0})
     outcome = runs.execute(spec).outcome
     assert outcome.name == "blow-up"
@@ -78,10 +78,12 @@ def test_a_bound_is_no_blow_up_time() -> None:
 
 def test_a_store_does_not_change_the_result(tmp_path: Path) -> None:
     free = runs.execute(parse(CLOUD))
-    kept = runs.execute(parse(CLOUD), out=tmp_path / "run")
-    np.testing.assert_array_equal(moments(free)[1], moments(kept)[1])
+    stored_result = runs.execute(parse(CLOUD), out=tmp_path / "run")
+    np.testing.assert_array_equal(moments(free)[1], moments(stored_result)[1])
     last = runs.dataset(tmp_path / "run")["x"].values[-1]
-    assert np.cov(last.T, bias=True) == pytest.approx(moments(kept)[1], rel=1e-12)
+    assert np.cov(last.T, bias=True) == pytest.approx(
+        moments(stored_result)[1], rel=1e-12
+    )
 
 
 def test_segments_do_not_change_the_times(tmp_path: Path) -> None:
@@ -96,20 +98,22 @@ def test_segments_do_not_change_the_times(tmp_path: Path) -> None:
 
 
 def test_each_flow_of_a_run_is_prepared_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The start refuses what the first flow would, and hands it what it prepared."""
+    """The start performs the checks of the first flow, and prepares it."""
     calls: list[object] = []
 
-    def counted(*arguments: Any, **options: Any) -> object:
+    def count_and_prepare(*arguments: Any, **options: Any) -> object:
         calls.append(arguments)
         return prepare_problem(*arguments, **options)
 
-    monkeypatch.setattr("meanfield.flows._flow.prepare_problem", counted)
-    monkeypatch.setattr("meanfield.runs.setup._setup.prepare_problem", counted)
+    monkeypatch.setattr("meanfield.flows._flow.prepare_problem", count_and_prepare)
+    monkeypatch.setattr(
+        "meanfield.runs.setup._setup.prepare_problem", count_and_prepare
+    )
     runs.execute(parse({**GAUSSIAN, "A": -1.0}))
     assert len(calls) == 2  # of its segments
 
 
-def test_a_stored_run_repeats_itself(tmp_path: Path) -> None:
+def test_a_stored_spec_repeats_its_run(tmp_path: Path) -> None:
     np.save(tmp_path / "A.npy", np.array([[-1.0, 0.3], [0.0, -0.5]]))
     values = {**CLOUD, "A": f"@{tmp_path}/A.npy", "V": "normal", "seed": 3}
     runs.execute(parse(values), out=tmp_path / "first")
@@ -117,7 +121,7 @@ def test_a_stored_run_repeats_itself(tmp_path: Path) -> None:
     spec = parse(RunStore.open(tmp_path / "first").spec)
     assert spec.A == [[-1.0, 0.3], [0.0, -0.5]]
     runs.execute(spec, out=tmp_path / "second")
-    assert stored(tmp_path / "first") == stored(tmp_path / "second")
+    assert stored_bytes(tmp_path / "first") == stored_bytes(tmp_path / "second")
 
 
 def test_tokens_and_weights_come_from_files(tmp_path: Path) -> None:
@@ -135,10 +139,10 @@ def test_tokens_and_weights_come_from_files(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("d", [1, 3])
-@pytest.mark.parametrize("counted", [1, 4])
-def test_moments_leave_out_tokens_of_no_weight(d: int, counted: int) -> None:
+@pytest.mark.parametrize("n_counted", [1, 4])
+def test_moments_leave_out_tokens_of_no_weight(d: int, n_counted: int) -> None:
     rng = np.random.default_rng(2)
-    x, w = rng.normal(size=(counted, d)), rng.uniform(size=counted)
+    x, w = rng.normal(size=(n_counted, d)), rng.uniform(size=n_counted)
     shares = w / np.sum(w)
     everything = Tokens(jnp.concatenate([x, jnp.full((1, d), jnp.nan)]))
     mu = Points(everything, jnp.log(jnp.append(3 * w, 0.0)), Dense())
@@ -148,7 +152,7 @@ def test_moments_leave_out_tokens_of_no_weight(d: int, counted: int) -> None:
     np.testing.assert_allclose(covariance, expected, rtol=1e-12, atol=1e-14)
 
 
-def test_a_run_starts_from_a_frame_of_another(tmp_path: Path) -> None:
+def test_a_run_starts_from_a_frame_of_another_run(tmp_path: Path) -> None:
     runs.execute(parse(CLOUD), out=tmp_path / "run")
     start = runs.dataset(tmp_path / "run")["x"].values[3]
     spec = {"source": str(tmp_path / "run"), "at": 0.5, "A": 2.0, "t": 0.6}
@@ -167,7 +171,7 @@ def test_a_run_starts_from_a_frame_of_another(tmp_path: Path) -> None:
         runs.start(parse({**late, "times": [0.0, 1.0]}))
 
 
-def test_the_nearest_time_is_written_as_people_write_it(tmp_path: Path) -> None:
+def test_the_nearest_stored_time_is_rounded_in_errors(tmp_path: Path) -> None:
     times = [0.0, 0.1 + 0.2, 0.6]
     runs.execute(parse({"n": 4, "times": times}), out=tmp_path / "run")
     spec = {"source": str(tmp_path / "run"), "t": 0.9}
@@ -189,7 +193,7 @@ def test_draws_differ_and_each_keeps_its_own_ending(tmp_path: Path) -> None:
     np.testing.assert_array_equal(first.measure.coordinates, data["x"].values[0, 0])
 
 
-def test_fixed_steps_are_eulers() -> None:
+def test_fixed_steps_match_eulers_method() -> None:
     r"""One token and $A = 0$: $x' = x$, so `k` Euler steps give $(1 + h)^k$."""
     spec = parse({"n": 1, "A": 0.0, "dt": 0.125, "t": 1.0, "mean": 1.0, "cov": 0.0})
     result = runs.execute(spec)
@@ -232,12 +236,12 @@ def test_fixed_steps_are_eulers() -> None:
         ({"source": "nothing", "at": 0.0}, InputFileError, "no run"),
     ],
 )
-def test_the_impossible_is_refused_before_it_starts(
+def test_impossible_runs_are_rejected_before_the_start(
     values: dict, error: type[Exception], words: str
 ) -> None:
-    with pytest.raises(error, match=words) as caught:
+    with pytest.raises(error, match=words) as error_info:
         runs.start(parse(values))
-    assert "\n" not in str(caught.value)
+    assert "\n" not in str(error_info.value)
 
 
 def test_a_bad_token_is_named(tmp_path: Path) -> None:
@@ -248,19 +252,19 @@ def test_a_bad_token_is_named(tmp_path: Path) -> None:
         runs.start(parse({"init": f"@{tmp_path}/x.npy"}))
 
 
-def test_a_refused_run_leaves_no_folder(tmp_path: Path) -> None:
+def test_a_rejected_run_leaves_no_folder(tmp_path: Path) -> None:
     spec = parse({"measure": "gaussian", "attention": "sigmoid"})
     with pytest.raises(NotClosedError):
         runs.execute(spec, out=tmp_path / "run")
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_taken_folder_is_left_alone(tmp_path: Path) -> None:
+def test_an_occupied_folder_is_not_touched(tmp_path: Path) -> None:
     runs.execute(parse({**CLOUD, "frames": 2}), out=tmp_path / "run")
-    before = stored(tmp_path / "run")
+    before = stored_bytes(tmp_path / "run")
     with pytest.raises(InvalidInputError, match="already holds a run"):
         runs.execute(parse(CLOUD), out=tmp_path / "run")
-    assert stored(tmp_path / "run") == before
+    assert stored_bytes(tmp_path / "run") == before
 
 
 def test_a_run_without_frames_is_no_dataset(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""A run, and a sweep, go on from the files that they began with, or not at all."""
+"""Runs and sweeps resume only with the files they began with."""
 
 import shutil
 from pathlib import Path
@@ -17,7 +17,7 @@ from meanfield.storage._record import read_record, write_record
 TIMES = {"t": 0.6, "frames": 8, "segment": 2}
 
 
-def interrupted(values: dict, path: Path, plugins: tuple[Path, ...] = ()) -> None:
+def run_and_interrupt(values: dict, path: Path, plugins: tuple[Path, ...] = ()) -> None:
     def report(_: object) -> None:
         raise KeyboardInterrupt
 
@@ -32,45 +32,45 @@ def plugin(tmp_path: Path) -> Path:
     return tmp_path / "mine.py"
 
 
-def test_another_plugin_is_refused_by_name(tmp_path: Path, plugin: Path) -> None:
-    path, moved = tmp_path / "run", tmp_path / "moved.py"
-    interrupted({"measure": "gaussian", "A": -1.0}, path, (plugin,))
+def test_another_plugin_is_rejected_by_name(tmp_path: Path, plugin: Path) -> None:
+    path, new_path = tmp_path / "run", tmp_path / "moved.py"
+    run_and_interrupt({"measure": "gaussian", "A": -1.0}, path, (plugin,))
     with pytest.raises(InputFileError, match=r"with the plugin `mine.py`"):
         runs.resume(path)
     (tmp_path / "other.py").write_text("TWO = 2\n")
     with pytest.raises(InputFileError, match=r"without the plugin `other.py`"):
         runs.resume(path, plugins=[plugin, tmp_path / "other.py"])
-    shutil.copy(plugin, moved)
+    shutil.copy(plugin, new_path)
     plugin.write_text("ONE = 2\n")
     with pytest.raises(InputFileError, match=r"`mine.py` is not what it was"):
         runs.resume(path, plugins=[plugin])
-    assert runs.resume(path, plugins=[moved]).outcome.name == "finished"
+    assert runs.resume(path, plugins=[new_path]).outcome.name == "finished"
 
 
-def test_plugins_of_one_name_are_refused_at_the_start(
+def test_plugins_of_one_name_are_rejected_at_the_start(
     tmp_path: Path, plugin: Path
 ) -> None:
-    """A run would know them by it, and could never go on."""
-    other, path = tmp_path / "b" / "mine.py", tmp_path / "run"
-    other.parent.mkdir()
-    other.write_text("TWO = 2\n")
+    """A run identifies plugins by name, and could not resume."""
+    other_plugin, path = tmp_path / "b" / "mine.py", tmp_path / "run"
+    other_plugin.parent.mkdir()
+    other_plugin.write_text("TWO = 2\n")
     spec = parse({**TIMES, "measure": "gaussian", "A": -1.0})
     with pytest.raises(InvalidInputError, match=r"mine.py` have the same name"):
-        runs.execute(spec, out=path, plugins=(plugin, other))
+        runs.execute(spec, out=path, plugins=(plugin, other_plugin))
     assert not path.exists()
-    known = Inputs.from_spec(spec, [plugin]).as_recorded()
-    Inputs.from_spec(spec, [plugin, other]).check_flow(
-        known
+    record = Inputs.from_spec(spec, [plugin]).as_recorded()
+    Inputs.from_spec(spec, [plugin, other_plugin]).check_flow(
+        record
     )  # a panel of the same name
-    Inputs.from_spec(spec, [other, plugin]).check_flow(known)
+    Inputs.from_spec(spec, [other_plugin, plugin]).check_flow(record)
 
 
-def test_changed_weights_of_a_model_are_refused(tmp_path: Path) -> None:
+def test_changed_weights_of_a_model_are_rejected(tmp_path: Path) -> None:
     model = bert_reference.write(tmp_path / "tiny")
     text = next(w for w in bert_reference.WORDS if w.isalpha())
     values = {"model": str(model), "text": text, "t": 1.0, "frames": 3, "segment": 1}
-    interrupted(values, tmp_path / "run")
-    (model / "tokenizer.json").unlink()  # its work is done
+    run_and_interrupt(values, tmp_path / "run")
+    (model / "tokenizer.json").unlink()  # all of its cells are computed
     weights = model / "model.safetensors"
     content = bytearray(weights.read_bytes())
     content[-3] ^= 1
@@ -85,7 +85,7 @@ def test_changed_weights_of_a_model_are_refused(tmp_path: Path) -> None:
 def test_a_run_without_frames_needs_its_file_of_tokens(tmp_path: Path) -> None:
     tokens, path = tmp_path / "x.csv", tmp_path / "run"
     tokens.write_text("0.5,1.0\n" * 3 + "-0.3,0.2\n" * 6)
-    interrupted({"init": f"@{tokens}", "A": -1.0}, path)
+    run_and_interrupt({"init": f"@{tokens}", "A": -1.0}, path)
     record = read_record(path)
     fields = {name: getattr(record, name) for name in record.__dataclass_fields__}
     empty = {"segments": (), "variables": {}, "ending": None}
@@ -96,9 +96,9 @@ def test_a_run_without_frames_needs_its_file_of_tokens(tmp_path: Path) -> None:
         runs.resume(path)
 
 
-def test_a_run_that_stored_no_digests_goes_on(tmp_path: Path) -> None:
+def test_a_run_without_stored_digests_resumes(tmp_path: Path) -> None:
     path = tmp_path / "run"
-    interrupted({"measure": "gaussian", "A": -1.0}, path)
+    run_and_interrupt({"measure": "gaussian", "A": -1.0}, path)
     record = read_record(path)
     del record.attrs["inputs"]
     write_record(path, record)
@@ -130,5 +130,5 @@ def test_attention_is_drawn_with_the_plugin_of_the_run(
     with pytest.raises(InputFileError, match=r"with the plugin `mine.py`"):
         runs.add_attention(tmp_path / "run", data, None)
     (tmp_path / "panel.py").write_text("THREE = 3\n")
-    both = [plugin, tmp_path / "panel.py"]
-    assert "attention" in runs.add_attention(tmp_path / "run", data, None, both)
+    plugins = [plugin, tmp_path / "panel.py"]
+    assert "attention" in runs.add_attention(tmp_path / "run", data, None, plugins)

@@ -1,4 +1,4 @@
-"""A run that was stopped anywhere, and resumed, has the bytes of one that was not."""
+"""An interrupted and resumed run has the bytes of an uninterrupted one."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -45,22 +45,22 @@ TIMES = {"t": 0.6, "frames": 8, "segment": 2}
 
 
 def stop_after(segments: int) -> Callable[[runs.Progress], None]:
-    seen: list[float] = []
+    times: list[float] = []
 
     def report(progress: runs.Progress) -> None:
-        seen.append(progress.t)
-        if len(seen) == segments:
+        times.append(progress.t)
+        if len(times) == segments:
             raise KeyboardInterrupt
 
     return report
 
 
-def interrupted(spec: dict, path: Path, segments: int) -> None:
+def run_and_interrupt(spec: dict, path: Path, segments: int) -> None:
     with pytest.raises(KeyboardInterrupt):
         runs.execute(parse(spec), out=path, report=stop_after(segments))
 
 
-def stored(path: Path) -> dict[str, bytes]:
+def stored_bytes(path: Path) -> dict[str, bytes]:
     data = runs.dataset(path)
     return {str(name): data[name].values.tobytes() for name in data.variables}
 
@@ -76,32 +76,32 @@ def stored(path: Path) -> dict[str, bytes]:
 def test_a_resumed_run_has_the_same_bytes(name: str, tmp_path: Path) -> None:
     spec = {**CASES[name], **TIMES}
     whole = runs.execute(parse(spec), out=tmp_path / "whole")
-    interrupted(spec, tmp_path / "cut", 1)
+    run_and_interrupt(spec, tmp_path / "cut", 1)
     ending = RunStore.open(tmp_path / "cut").ending
     assert ending is not None
     assert ending.name == "interrupted"
-    resumed = runs.resume(tmp_path / "cut")
-    assert resumed.outcome.as_json() == whole.outcome.as_json()
-    assert stored(tmp_path / "cut") == stored(tmp_path / "whole")
+    resumed_result = runs.resume(tmp_path / "cut")
+    assert resumed_result.outcome.as_json() == whole.outcome.as_json()
+    assert stored_bytes(tmp_path / "cut") == stored_bytes(tmp_path / "whole")
 
 
 def test_a_resumed_run_needs_no_file_of_tokens(tmp_path: Path) -> None:
     (tmp_path / "x.csv").write_text("0.5,1.0\n" * 3 + "-0.3,0.2\n" * 6)
     spec = {**TIMES, "init": f"@{tmp_path}/x.csv", "A": -1.0, "reduction": "blocked:4"}
     runs.execute(parse(spec), out=tmp_path / "whole")
-    interrupted(spec, tmp_path / "cut", 2)
+    run_and_interrupt(spec, tmp_path / "cut", 2)
     (tmp_path / "x.csv").unlink()
     runs.resume(tmp_path / "cut")
-    assert stored(tmp_path / "cut") == stored(tmp_path / "whole")
+    assert stored_bytes(tmp_path / "cut") == stored_bytes(tmp_path / "whole")
 
 
-def test_a_finished_run_is_returned_as_it_ended(tmp_path: Path) -> None:
+def test_resuming_a_finished_run_returns_its_result(tmp_path: Path) -> None:
     spec = parse({**CASES["gaussian"], **TIMES})
     first = runs.execute(spec, out=tmp_path / "run")
-    before = stored(tmp_path / "run")
-    again = runs.resume(tmp_path / "run")
-    assert again.outcome.as_json() == first.outcome.as_json()
-    assert stored(tmp_path / "run") == before
+    before = stored_bytes(tmp_path / "run")
+    second = runs.resume(tmp_path / "run")
+    assert second.outcome.as_json() == first.outcome.as_json()
+    assert stored_bytes(tmp_path / "run") == before
     with pytest.raises(InvalidInputError, match="already holds a run"):
         runs.execute(spec, out=tmp_path / "run")
 
@@ -112,21 +112,21 @@ def test_a_store_without_frames_starts_anew(tmp_path: Path) -> None:
     RunStore.create(tmp_path / "cut", attrs=attrs, static={}).close()
     runs.resume(tmp_path / "cut")
     runs.execute(spec, out=tmp_path / "whole")
-    assert stored(tmp_path / "cut") == stored(tmp_path / "whole")
+    assert stored_bytes(tmp_path / "cut") == stored_bytes(tmp_path / "whole")
 
 
-def test_there_is_one_writer(tmp_path: Path) -> None:
+def test_a_store_has_one_writer(tmp_path: Path) -> None:
     spec = {**CASES["gaussian"], **TIMES}
-    interrupted(spec, tmp_path / "run", 1)
-    other = RunStore.open(tmp_path / "run").claim()
+    run_and_interrupt(spec, tmp_path / "run", 1)
+    claim = RunStore.open(tmp_path / "run").claim()
     with pytest.raises(StoreError, match="another process"):
         runs.resume(tmp_path / "run")
-    other.close()
+    claim.close()
     assert runs.resume(tmp_path / "run").outcome.name == "finished"
 
 
 def test_a_damaged_run_is_not_resumed(tmp_path: Path) -> None:
-    interrupted({**CASES["gaussian"], **TIMES}, tmp_path / "run", 1)
+    run_and_interrupt({**CASES["gaussian"], **TIMES}, tmp_path / "run", 1)
     chunk = max((tmp_path / "run" / "data" / "segments").rglob("c/*"))
     files = [chunk] if chunk.is_file() else [p for p in chunk.rglob("*") if p.is_file()]
     files[0].write_bytes(b"\0" + files[0].read_bytes()[1:] + b"\1")
@@ -150,19 +150,19 @@ ABSURD = {
 
 
 @pytest.mark.parametrize("members", ABSURD.values(), ids=ABSURD.keys())
-def test_an_absurd_state_is_refused_in_a_line(tmp_path: Path, members: object) -> None:
-    interrupted({**CASES["gaussian"], **TIMES}, tmp_path / "cut", 1)
+def test_an_absurd_state_is_rejected_in_a_line(tmp_path: Path, members: object) -> None:
+    run_and_interrupt({**CASES["gaussian"], **TIMES}, tmp_path / "cut", 1)
     record = read_record(tmp_path / "cut")
     record.state["members"] = members
     write_record(tmp_path / "cut", record)
-    with pytest.raises(StoreError, match="is damaged: it") as caught:
+    with pytest.raises(StoreError, match="is damaged: it") as error_info:
         runs.resume(tmp_path / "cut")
-    assert "\n" not in str(caught.value)
+    assert "\n" not in str(error_info.value)
 
 
-def test_a_time_may_be_stored_as_a_whole_number(tmp_path: Path) -> None:
+def test_a_stored_time_may_be_an_integer(tmp_path: Path) -> None:
     spec = {**CASES["gaussian"], **TIMES, "dt": 0.1}
-    interrupted(spec, tmp_path / "cut", 1)
+    run_and_interrupt(spec, tmp_path / "cut", 1)
     record = read_record(tmp_path / "cut")
     numbers = {"predicted_blow_up": [10**19, 1], "residual": 0}
     record.state["members"][0] |= numbers
@@ -172,8 +172,8 @@ def test_a_time_may_be_stored_as_a_whole_number(tmp_path: Path) -> None:
     assert outcome.predicted_blow_up == (1e19, 1.0)
 
 
-def test_frames_at_no_time_of_the_spec_are_refused(tmp_path: Path) -> None:
-    interrupted({**CASES["gaussian"], **TIMES}, tmp_path / "cut", 1)
+def test_frames_at_unexpected_times_are_rejected(tmp_path: Path) -> None:
+    run_and_interrupt({**CASES["gaussian"], **TIMES}, tmp_path / "cut", 1)
     record = read_record(tmp_path / "cut")
     cast(dict[str, Any], record.attrs)["spec"]["t"] = 0.7
     write_record(tmp_path / "cut", record)

@@ -1,10 +1,10 @@
-"""Scores: entrywise definitions, and the quadratic form they claim to be."""
+"""Scores: entrywise definitions, and their quadratic forms."""
 
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from helpers import assert_close, case
-from reference import Parameters, dot, squared_distance, table
+from reference import Parameters, dot, score_matrix, squared_distance
 
 from meanfield.dynamics import Window, causal
 from meanfield.errors import InvalidInputError
@@ -36,8 +36,10 @@ def quadratic_scores(rng: np.random.Generator) -> dict[str, Dot | SquaredDistanc
     }
 
 
-def test_a_balanced_score_is_its_definition_and_its_form(rng: np.random.Generator):
-    """Of any matrix; its parts sum to a squared distance, far from the origin, too."""
+def test_a_balanced_score_matches_its_definition_and_quadratic_form(
+    rng: np.random.Generator,
+):
+    """For any matrix; its parts sum to a squared distance, also far from the origin."""
     p, origins = case(rng, k=2).p, rng.normal(size=(2, 3)) + 5
     score = balance_score(Dot(p.Q, p.K, 0.7), *map(jnp.asarray, origins[::-1]))
     x, y = pair(rng)
@@ -59,7 +61,7 @@ KINDS = ["dot", "dot with biases", "squared distance"]
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_scores_are_their_definition(kind: str, rng: np.random.Generator):
+def test_scores_match_their_definition(kind: str, rng: np.random.Generator):
     score = quadratic_scores(rng)[kind]
     x, y = pair(rng)
     Q, K = np.asarray(score.Q), np.asarray(score.K)
@@ -67,11 +69,13 @@ def test_scores_are_their_definition(kind: str, rng: np.random.Generator):
     k = np.asarray(score.key_bias) if isinstance(score, Dot) else None
     p = Parameters(Q, K, np.eye(3), 0.7, q, k)
     definition = dot if isinstance(score, Dot) else squared_distance
-    assert_close(score(x, y), table(definition, p, np.asarray(x.x), np.asarray(y.x)))
+    assert_close(
+        score(x, y), score_matrix(definition, p, np.asarray(x.x), np.asarray(y.x))
+    )
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_scores_are_the_quadratic_form_they_expose(kind: str, rng: np.random.Generator):
+def test_scores_match_their_quadratic_form(kind: str, rng: np.random.Generator):
     s = quadratic_scores(rng)[kind]
     x, y = pair(rng)
     X, Y = np.asarray(x.x), np.asarray(y.x)
@@ -89,7 +93,7 @@ def test_scores_are_the_quadratic_form_they_expose(kind: str, rng: np.random.Gen
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_parts_of_one_side_are_what_the_other_at_zero_leaves(
+def test_one_sided_score_terms_match_the_score_at_zero(
     kind: str, rng: np.random.Generator
 ):
     score = quadratic_scores(rng)[kind]
@@ -100,39 +104,44 @@ def test_parts_of_one_side_are_what_the_other_at_zero_leaves(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_measuring_from_the_mean_changes_rows_by_constants(
-    kind: str, rng: np.random.Generator
-):
+def test_centring_changes_rows_by_constants(kind: str, rng: np.random.Generator):
     s = quadratic_scores(rng)[kind]
     x, y = pair(rng)
     mean = jnp.asarray(rng.normal(size=3))
     change = np.asarray(recentre(s, mean)(x, y) - s(x, y))
     assert_close(change, np.repeat(change[:, :1], 6, axis=1), scale=10)
-    both = np.asarray(centre_score(s, mean)(x, y) - s.bilinear(x, y))
-    assert_close(both, both[:, :1] + both[:1, :] - both[0, 0], scale=10)
+    differences = np.asarray(centre_score(s, mean)(x, y) - s.bilinear(x, y))
+    assert_close(
+        differences,
+        differences[:, :1] + differences[:1, :] - differences[0, 0],
+        scale=10,
+    )
 
 
 def test_far_from_the_origin_the_weights_keep_their_digits(rng: np.random.Generator):
-    """At a distance of 1e6 raw scores are 1e12 with 1e-4 of rounding."""
+    """At a distance of 1e6 raw scores are 1e12 with rounding errors of 1e-4."""
     x, y = pair(rng)
     far = jnp.full(3, 1e6)
     at = Tokens(x.x + far[None, :]), Tokens(y.x + far[None, :])
     eye = np.eye(3)
     near = np.asarray(SquaredDistance(eye, eye)(x, y))
-    got = np.asarray(recentre(SquaredDistance(eye, eye), far)(*at))
+    actual = np.asarray(recentre(SquaredDistance(eye, eye), far)(*at))
     differences = lambda S: S - S[:, :1]
     # The tokens themselves are rounded at 1e6: 1e-10, times a slope of order ten.
-    assert np.max(np.abs(differences(got) - differences(near))) < 1e-8
+    assert np.max(np.abs(differences(actual) - differences(near))) < 1e-8
 
 
-def test_masks_exclude(rng: np.random.Generator):
+def test_masked_pairs_have_minus_infinite_scores(rng: np.random.Generator):
     x, y = pair(rng)
     plain = quadratic_scores(rng)["dot"]
     lag = np.linspace(0, 1, 4)[:, None] - np.linspace(0, 1, 6)[None, :]
-    for mask, allowed in ((causal, lag >= 0), (Window(0.3), (lag >= 0) & (lag <= 0.3))):
+    for mask, is_allowed in (
+        (causal, lag >= 0),
+        (Window(0.3), (lag >= 0) & (lag <= 0.3)),
+    ):
         S = np.asarray(Masked(plain, mask)(x, y))
-        assert np.all(np.isneginf(S[~allowed]))
-        assert_close(S[allowed], np.asarray(plain(x, y))[allowed], ulps=0)
+        assert np.all(np.isneginf(S[~is_allowed]))
+        assert_close(S[is_allowed], np.asarray(plain(x, y))[is_allowed], ulps=0)
 
 
 def test_transposed_exchanges_sides(rng: np.random.Generator):
@@ -141,6 +150,6 @@ def test_transposed_exchanges_sides(rng: np.random.Generator):
     assert_close(TransposedScore(plain)(y, x), np.asarray(plain(x, y)).T, ulps=0)
 
 
-def test_biases_that_do_not_fit_are_refused():
+def test_biases_that_do_not_fit_are_rejected():
     with pytest.raises(InvalidInputError, match="query_bias"):
         Dot(np.eye(2), np.eye(2), query_bias=np.ones(3))

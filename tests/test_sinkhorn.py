@@ -1,4 +1,4 @@
-"""Sinkhorn potentials: both marginals, few evaluations, honest reports, derivatives."""
+"""Sinkhorn potentials: marginals, evaluations, reported errors, derivatives."""
 
 from collections.abc import Callable
 
@@ -27,7 +27,7 @@ TOLERANCE = np.finfo(np.float64).eps ** (2 / 3)  # the default, on log marginals
 
 
 @eqx.filter_jit
-def solved(coupling: Sinkhorn, score: AbstractScore, mu: Points) -> TiltedMean:
+def solve(coupling: Sinkhorn, score: AbstractScore, mu: Points) -> TiltedMean:
     field = coupling.barycentre(score, mu)
     assert isinstance(field, TiltedMean)
     return field
@@ -39,21 +39,21 @@ def convergence(field: TiltedMean) -> Convergence:
 
 
 def doubly_centred(S: np.ndarray) -> np.ndarray:
-    """What is left of a score without functions of the query or of the key alone."""
+    """A score minus its functions of the query or of the key alone."""
     return S - S.mean(axis=0)[None, :] - S.mean(axis=1)[:, None] + S.mean()
 
 
 def marginal_errors(field: TiltedMean, S: np.ndarray, w: np.ndarray) -> np.ndarray:
     """Sup of |log marginal| of rows and of columns, recomputed in NumPy.
 
-    The field may have changed the score by what the potentials absorb, and only by it.
+    The field may change the score only by what the potentials absorb.
     """
     g = np.asarray(field.potential, np.float64)
-    own = np.asarray(field.score(field.mu.tokens, field.mu.tokens), np.float64)
+    scores = np.asarray(field.score(field.mu.tokens, field.mu.tokens), np.float64)
     eps = jnp.finfo(field.mu.tokens.x.dtype).eps
-    gap = np.max(np.abs(doubly_centred(own) - doubly_centred(S)))
+    gap = np.max(np.abs(doubly_centred(scores) - doubly_centred(S)))
     assert gap <= 100 * eps * np.max(np.abs(S))
-    S = own
+    S = scores
     f = -log_sum(S + g[None, :], w)
     rows = log_sum(S + f[:, None] + g[None, :], w)
     columns = log_sum((S + f[:, None] + g[None, :]).T, w)
@@ -79,7 +79,7 @@ KINDS = ["positive", "negative", "indefinite", "not symmetric", "rank one"]
 def test_both_marginals_hold(kind: str, epsilon: float, rng: np.random.Generator):
     c = case(rng, n=40)
     A = matrix(kind, rng, 3)
-    field = solved(Sinkhorn(), Dot(A, np.eye(3), epsilon), c.points())
+    field = solve(Sinkhorn(), Dot(A, np.eye(3), epsilon), c.points())
     S = c.x @ A.T @ c.x.T / epsilon
     # s(x_i, x_j) = A x_i . x_j: rows are queries.
     errors = marginal_errors(field, S, c.w)
@@ -94,21 +94,21 @@ def test_symmetric_scores_take_at_most_thirty_evaluations(
 ):
     c = case(rng, n=120, d=d)
     A = matrix("positive", rng, d)
-    field = solved(Sinkhorn(max_iterations=30), Dot(A, np.eye(d), epsilon), c.points())
+    field = solve(Sinkhorn(max_iterations=30), Dot(A, np.eye(d), epsilon), c.points())
     assert convergence(field).residual <= TOLERANCE
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("epsilon", [1e-3, 1e4])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_the_error_reported_is_the_error_made(
+def test_the_reported_marginal_error_is_true(
     kind: str, epsilon: float, dtype: type, rng: np.random.Generator
 ):
-    """Whether it converges or not, and it need not at a tiny epsilon."""
+    """Whether it converges or not, as at a tiny epsilon."""
     c = case(rng, n=40, dtype=dtype)
     A = matrix(kind, rng, 3)
     score = Dot(jnp.asarray(A, dtype), jnp.eye(3, dtype=dtype), epsilon)
-    field = solved(Sinkhorn(max_iterations=300), score, c.points())
+    field = solve(Sinkhorn(max_iterations=300), score, c.points())
     S = c.x @ A.T @ c.x.T / epsilon
     error = np.max(marginal_errors(field, S, c.w))
     # Scores themselves are rounded: by eps of their size, on each of two sides.
@@ -116,29 +116,29 @@ def test_the_error_reported_is_the_error_made(
     assert abs(float(convergence(field).residual) - error) <= rounding + 0.01 * error
 
 
-def test_a_symmetric_plan_is_found_in_single_precision_too(rng: np.random.Generator):
+def test_a_symmetric_plan_converges_in_single_precision(rng: np.random.Generator):
     c = case(rng, n=120, d=8, dtype=np.float32)
     A = jnp.asarray(matrix("positive", rng, 8), jnp.float32)
     for epsilon in (1.0, 0.1, 0.01):
         score = Dot(A, jnp.eye(8, dtype=jnp.float32), epsilon)
-        found = convergence(solved(Sinkhorn(), score, c.points()))
+        actual = convergence(solve(Sinkhorn(), score, c.points()))
         largest = jnp.max(jnp.abs(score(c.points().tokens, c.points().tokens)))
         eps = jnp.finfo(jnp.float32).eps
-        assert found.residual <= found.tolerance
-        assert found.tolerance <= jnp.maximum(eps ** (2 / 3), 2 * eps * largest)
+        assert actual.residual <= actual.tolerance
+        assert actual.tolerance <= jnp.maximum(eps ** (2 / 3), 2 * eps * largest)
 
 
-def test_potentials_are_those_of_plain_alternation(rng: np.random.Generator):
+def test_potentials_match_plain_alternation(rng: np.random.Generator):
     c = case(rng, n=12)
     score = Dot(c.p.Q, c.p.K, c.p.epsilon)
-    field = solved(Sinkhorn(tolerance=1e-13), score, c.points())
+    field = solve(Sinkhorn(tolerance=1e-13), score, c.points())
     tokens = Tokens(jnp.asarray(c.x))
     _, g = plan_potentials(np.asarray(field.score(tokens, tokens)), c.w)
     gap = np.asarray(field.potential) - g
     assert np.max(np.abs(gap - gap[0])) < 1e-11  # up to a constant
 
 
-def test_the_plan_is_that_of_pot(rng: np.random.Generator):
+def test_the_plan_matches_pot(rng: np.random.Generator):
     """POT minimises a cost: minus the scores, at regularisation one."""
     c = case(rng, n=15)
     score = Dot(c.p.Q, c.p.K, c.p.epsilon)
@@ -152,17 +152,17 @@ def test_the_plan_is_that_of_pot(rng: np.random.Generator):
     assert np.max(np.abs(np.asarray(v) - plan @ c.x / c.w[:, None])) < 1e-11
 
 
-def test_what_depends_on_one_side_alone_does_not_matter(rng: np.random.Generator):
+def test_one_sided_score_terms_do_not_change_the_plan(rng: np.random.Generator):
     """Biases, and the squares of a distance, are absorbed by the potentials."""
     c = case(rng)
     plain = Dot(c.p.Q, c.p.K)
-    biased = Dot(c.p.Q, c.p.K, query_bias=rng.normal(size=3), key_bias=np.ones(3))
-    barycentre = lambda score: solved(Sinkhorn(), score, c.points())(c.queries())
-    assert_close(barycentre(biased), barycentre(plain), ulps=3e5)  # the tolerance
+    biased_score = Dot(c.p.Q, c.p.K, query_bias=rng.normal(size=3), key_bias=np.ones(3))
+    barycentre = lambda score: solve(Sinkhorn(), score, c.points())(c.queries())
+    assert_close(barycentre(biased_score), barycentre(plain), ulps=3e5)  # the tolerance
 
 
 class Unstructured(AbstractScore):
-    """A score of which nothing is known but its values."""
+    """A score that declares nothing but its values."""
 
     inner: Dot
 
@@ -173,8 +173,10 @@ class Unstructured(AbstractScore):
 
 @pytest.mark.slow_cases("float64")
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_weights_below_all_floats_are_as_none(dtype: type, rng: np.random.Generator):
-    """A token of weight e⁻²⁰⁰⁰ is moved, and moves none, like one that is excluded."""
+def test_weights_below_the_smallest_float_count_as_zero(
+    dtype: type, rng: np.random.Generator
+):
+    """A token of weight e⁻²⁰⁰⁰ is moved, but moves no other, like an excluded one."""
     attention = attentions["sinkhorn"](*[jnp.eye(2, dtype=dtype)] * 3)
     x = jnp.asarray(rng.normal(size=(9, 2)), dtype)
 
@@ -184,18 +186,18 @@ def test_weights_below_all_floats_are_as_none(dtype: type, rng: np.random.Genera
         mu = Points(Tokens(x), logs)
         return attention.field(0.0, mu)(mu.tokens)
 
-    expected, found = (velocities(x, weight) for weight in (-np.inf, -2000.0))
+    expected, actual = (velocities(x, weight) for weight in (-np.inf, -2000.0))
     # Iterations end elsewhere within their tolerance.
     atol = 10 * np.finfo(dtype).eps ** (2 / 3)
-    np.testing.assert_allclose(found, expected, rtol=0, atol=atol)
+    np.testing.assert_allclose(actual, expected, rtol=0, atol=atol)
     size = lambda x: jnp.sum(velocities(x, -2000.0) ** 2)
     assert np.all(np.isfinite(jax.jit(jax.grad(size))(x)))
 
 
-def test_any_score_will_do(rng: np.random.Generator):
+def test_unstructured_scores_work(rng: np.random.Generator):
     c = case(rng, n=12)
     inner = Dot(c.p.Q, c.p.K)
-    field = solved(Sinkhorn(), Unstructured(inner), c.points())
+    field = solve(Sinkhorn(), Unstructured(inner), c.points())
     tokens = Tokens(jnp.asarray(c.x))
     S = np.asarray(inner(tokens, tokens))
     assert np.max(marginal_errors(field, S, c.w)) <= TOLERANCE
@@ -204,8 +206,8 @@ def test_any_score_will_do(rng: np.random.Generator):
 def test_missing_the_tolerance_is_reported(rng: np.random.Generator):
     c = case(rng, n=40)
     score = Dot(matrix("not symmetric", rng, 3), np.eye(3), 0.1)
-    found = convergence(solved(Sinkhorn(max_iterations=2), score, c.points()))
-    assert found.residual > found.tolerance
+    actual = convergence(solve(Sinkhorn(max_iterations=2), score, c.points()))
+    assert actual.residual > actual.tolerance
 
 
 def test_a_flow_that_misses_the_tolerance_ends_unconverged(rng: np.random.Generator):
@@ -219,8 +221,8 @@ def test_a_flow_that_misses_the_tolerance_ends_unconverged(rng: np.random.Genera
 
 
 @pytest.mark.slow
-def test_a_flow_may_lose_its_tolerance_on_the_way(rng: np.random.Generator):
-    """Tokens that spread make harder plans: ten evaluations do at first."""
+def test_a_flow_reports_a_tolerance_lost_later(rng: np.random.Generator):
+    """Tokens that spread make harder plans: ten evaluations suffice only at first."""
     c = case(rng, n=9)
     mu = Points.uniform(c.x / 20)
     A = matrix("not symmetric", rng, 3)
@@ -241,7 +243,7 @@ def test_half_steps_are_counted_from_one(iterations: int):
 
 
 def objective(A: Array, x: Array, log_w: Array, size: int | None = None) -> Array:
-    """A number that sees the whole field, at the tokens and elsewhere."""
+    """A number that depends on the whole field, at the tokens and elsewhere."""
     mu = Points(Tokens(x), log_w, Blocked() if size is None else Blocked(size))
     attention = Attention(Dot(A, jnp.eye(2)), Sinkhorn(tolerance=1e-14), jnp.eye(2))
     field = attention.field(0.0, mu)
@@ -285,7 +287,7 @@ def test_first_derivatives_in_both_modes(kind: str, rng: np.random.Generator):
 
 
 @pytest.mark.parametrize("argument", [0, 1, 2], ids=["A", "tokens", "weights"])
-def test_each_gradient_alone(argument: int, rng: np.random.Generator):
+def test_each_gradient_matches_differences(argument: int, rng: np.random.Generator):
     at = leaves(rng, "not symmetric")
     along = directions(rng, at)
     zeros = tuple(jnp.zeros_like(leaf) for leaf in at)
@@ -301,7 +303,7 @@ def test_each_gradient_alone(argument: int, rng: np.random.Generator):
 
 
 @pytest.mark.slow
-def test_second_derivatives(rng: np.random.Generator):
+def test_second_derivatives_match_differences(rng: np.random.Generator):
     at = leaves(rng, "not symmetric")
     along = directions(rng, at)
     slope = jax.jit(lambda *a: jax.jvp(objective, a, along)[1])
@@ -318,17 +320,17 @@ def objective_along(s: Array, at: tuple, along: tuple) -> Array:
 @pytest.mark.slow
 def test_derivatives_under_vmap_and_blocked(rng: np.random.Generator):
     A, x, log_w = leaves(rng, "not symmetric")
-    many = jnp.stack([x, 1.1 * x, x[::-1]])
+    batch = jnp.stack([x, 1.1 * x, x[::-1]])
     gradient = jax.grad(objective, argnums=1)
-    together = jax.jit(jax.vmap(lambda one: gradient(A, one, log_w)))(many)
-    blocked = jax.jit(lambda one: jax.grad(objective, 1)(A, one, log_w, 3))
-    alone = jax.jit(lambda one: gradient(A, one, log_w))
+    batched = jax.jit(jax.vmap(lambda states: gradient(A, states, log_w)))(batch)
+    blocked = jax.jit(lambda states: jax.grad(objective, 1)(A, states, log_w, 3))
+    gradient_of = jax.jit(lambda states: gradient(A, states, log_w))
     for i in range(3):
-        assert_close(together[i], alone(many[i]), ulps=1e4)  # CG stops at 1e-12
-    assert_close(blocked(x), alone(x), ulps=1e4)
+        assert_close(batched[i], gradient_of(batch[i]), ulps=1e4)  # CG stops at 1e-12
+    assert_close(blocked(x), gradient_of(x), ulps=1e4)
 
 
-def test_excluded_tokens_leave_derivatives_alone(rng: np.random.Generator):
+def test_excluded_tokens_do_not_change_derivatives(rng: np.random.Generator):
     A, x, log_w = leaves(rng, "not symmetric")
     far = jnp.concatenate([x, jnp.full((1, 2), 1e3)])
     weights = jnp.append(log_w, -jnp.inf)

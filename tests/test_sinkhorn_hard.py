@@ -1,4 +1,4 @@
-"""Plans that alternation does not find: annealing, Newton's method, derivatives."""
+"""Plans beyond alternation: annealing, Newton's method, derivatives."""
 
 from typing import NamedTuple
 
@@ -26,27 +26,27 @@ from meanfield.tokens import Tokens
 
 TOLERANCE = np.finfo(np.float64).eps ** (2 / 3)  # the default, on log marginals
 SIZE, DIMENSION = 60, 3
-SOME_VALUE = np.array([[1.0, 0.3, 0.0], [-0.2, 0.8, 0.1], [0.0, 0.5, 1.2]])
+VALUE = np.array([[1.0, 0.3, 0.0], [-0.2, 0.8, 0.1], [0.0, 0.5, 1.2]])
 
 
-class Solved(NamedTuple):
+class Solution(NamedTuple):
     g: Array
     f: Array
     residual: Array
-    scores: Array  # what was solved for
+    scores: Array  # the solver's tolerance
 
 
 @jax.jit
-def solved(A: ArrayLike, x: ArrayLike, log_w: ArrayLike, epsilon: ArrayLike) -> Solved:
+def solve(A: ArrayLike, x: ArrayLike, log_w: ArrayLike, epsilon: ArrayLike) -> Solution:
     A, x, log_w, bandwidth = (jnp.asarray(a) for a in (A, x, log_w, epsilon))
     mu = Points(Tokens(x), log_w)
-    found = scalings(Dot(A, jnp.eye(x.shape[1], dtype=x.dtype), bandwidth), mu)
-    scores = found.score(mu.tokens, mu.tokens)
-    return Solved(found.g, found.f, found.convergence.residual, scores)
+    actual = scalings(Dot(A, jnp.eye(x.shape[1], dtype=x.dtype), bandwidth), mu)
+    scores = actual.score(mu.tokens, mu.tokens)
+    return Solution(actual.g, actual.f, actual.convergence.residual, scores)
 
 
 def problem(seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """A matrix that is not symmetric, tokens, and weights that differ."""
+    """A non-symmetric matrix, tokens, and unequal weights."""
     rng = np.random.default_rng(seed)
     A = rng.normal(size=(DIMENSION, DIMENSION)) / np.sqrt(DIMENSION)
     w = rng.uniform(0.2, 1.8, size=SIZE)
@@ -62,13 +62,13 @@ def plain_alternation(S: np.ndarray, w: np.ndarray, passes: int) -> np.ndarray:
 
 
 def log_columns(S: np.ndarray, w: np.ndarray, g: np.ndarray) -> np.ndarray:
-    """Log column masses of the plan whose rows are normalised, less those of `w`."""
+    """Log column masses of the plan with normalised rows, minus those of `w`."""
     f = -log_sum(S + g[None, :], w)
     return g + log_sum(S.T + f[None, :], w)
 
 
 def dense_potential(S: np.ndarray, w: np.ndarray) -> np.ndarray:
-    """Newton's method with all of the matrix: 1 - m = (diag m - P*P) step."""
+    """Newton's method with the full matrix: 1 - m = (diag m - P*P) step."""
     g = plain_alternation(S, w, 500)
     for _ in range(60):
         f = -log_sum(S + g[None, :], w)
@@ -91,23 +91,23 @@ def barycentres(
 
 
 @pytest.mark.parametrize("seed", [2, 3, 5, 6])
-def test_plans_out_of_reach_of_alternation_are_found(seed: int):
+def test_plans_beyond_alternation_converge(seed: int):
     A, x, w = problem(seed)
-    found = solved(A, x, np.log(w), 0.05)
-    S = np.asarray(found.scores)
+    actual = solve(A, x, np.log(w), 0.05)
+    S = np.asarray(actual.scores)
     after = log_columns(S, w, plain_alternation(S, w, 1000))  # as many passes
     assert np.max(np.abs(after)) > 1e3 * TOLERANCE
-    error = np.max(np.abs(log_columns(S, w, np.asarray(found.g))))
+    error = np.max(np.abs(log_columns(S, w, np.asarray(actual.g))))
     rounding = 4 * np.finfo(float).eps * np.max(np.abs(S))
     assert error <= TOLERANCE + rounding
-    assert abs(float(found.residual) - error) <= rounding
+    assert abs(float(actual.residual) - error) <= rounding
 
 
-def test_the_potential_is_that_of_dense_newton():
+def test_the_potential_matches_dense_newton():
     A, x, w = problem(0)
-    found = solved(A, x, np.log(w), 0.05)
-    g = np.asarray(found.g)
-    exact = dense_potential(np.asarray(found.scores), w)
+    actual = solve(A, x, np.log(w), 0.05)
+    g = np.asarray(actual.g)
+    exact = dense_potential(np.asarray(actual.scores), w)
     # The gap of I - P*P, about 1e-3, divides the marginals left over.
     assert np.max(np.abs(g - w @ g - exact)) < 1e4 * TOLERANCE
 
@@ -131,54 +131,54 @@ NEARLY_DECOUPLED = (
 
 
 @pytest.mark.parametrize("epsilon", [0.1, 0.02, 1e-3])
-def test_plans_that_nearly_fall_into_parts_are_found(epsilon: float):
-    """There the dual is a ramp: alternation crawls, and Newton steps mean nothing."""
+def test_nearly_decoupled_plans_converge(epsilon: float):
+    """The dual is a ramp: alternation is slow, and Newton steps are useless."""
     A, x, w = NEARLY_DECOUPLED
-    found = solved(A, x, np.log(w), epsilon)
-    S = np.asarray(found.scores)
-    error = np.max(np.abs(log_columns(S, w, np.asarray(found.g))))
+    actual = solve(A, x, np.log(w), epsilon)
+    S = np.asarray(actual.scores)
+    error = np.max(np.abs(log_columns(S, w, np.asarray(actual.g))))
     assert error <= TOLERANCE + 4 * np.finfo(float).eps * np.max(np.abs(S))
 
 
-def test_a_tiny_bandwidth_is_not_reached_and_says_so():
+def test_a_tiny_bandwidth_is_reported_unconverged():
     A, x, w = problem(1)
-    found = solved(A, x, np.log(w), 1e-6)
+    actual = solve(A, x, np.log(w), 1e-6)
     error = np.max(
-        np.abs(log_columns(np.asarray(found.scores), w, np.asarray(found.g)))
+        np.abs(log_columns(np.asarray(actual.scores), w, np.asarray(actual.g)))
     )
     assert error > TOLERANCE
-    rounding = 4 * np.finfo(float).eps * np.max(np.abs(found.scores))
-    assert abs(float(found.residual) - error) <= rounding + 0.01 * error
+    rounding = 4 * np.finfo(float).eps * np.max(np.abs(actual.scores))
+    assert abs(float(actual.residual) - error) <= rounding + 0.01 * error
 
 
-def test_excluded_tokens_do_not_count():
-    """Far away: the same barycentres for the others, which are weakly bound."""
+def test_excluded_tokens_have_no_influence():
+    """Far away: the barycentres of the other, weakly coupled tokens are unchanged."""
     A, x, w = problem(2)
     far = np.concatenate([x[:-5], np.full((5, DIMENSION), 1e3)])
-    kept = w[:-5] / w[:-5].sum()
+    weights = w[:-5] / w[:-5].sum()
     with np.errstate(divide="ignore"):
-        among = solved(A, far, np.log(np.append(kept, np.zeros(5))), 0.05)
+        among = solve(A, far, np.log(np.append(weights, np.zeros(5))), 0.05)
     assert among.residual <= TOLERANCE
     S = np.asarray(among.scores)[:-5, :-5]
-    reached = barycentres(S, kept, np.asarray(among.g)[:-5], x[:-5])
-    exact = barycentres(S, kept, dense_potential(S, kept), x[:-5])
-    assert np.max(np.abs(reached - exact)) < 100 * TOLERANCE
+    means = barycentres(S, weights, np.asarray(among.g)[:-5], x[:-5])
+    exact = barycentres(S, weights, dense_potential(S, weights), x[:-5])
+    assert np.max(np.abs(means - exact)) < 100 * TOLERANCE
 
 
 def test_single_precision_ends_at_its_own_tolerance():
     A, x, w = (np.asarray(a, np.float32) for a in problem(0))
-    found = solved(jnp.asarray(A), jnp.asarray(x), jnp.log(w), jnp.float32(0.05))
-    assert found.g.dtype == jnp.float32
+    actual = solve(jnp.asarray(A), jnp.asarray(x), jnp.log(w), jnp.float32(0.05))
+    assert actual.g.dtype == jnp.float32
     eps = np.finfo(np.float32).eps
-    size = np.max(np.abs(found.g))
-    assert found.residual <= max(eps ** (2 / 3), 4 * eps * size)
+    size = np.max(np.abs(actual.g))
+    assert actual.residual <= max(eps ** (2 / 3), 4 * eps * size)
 
 
 # The pieces
 
 
-def test_a_pass_gives_the_derivative_as_well(rng: np.random.Generator):
-    """Against central differences of the alternation, written out in NumPy."""
+def test_a_newton_pass_gives_the_derivative(rng: np.random.Generator):
+    """Against central differences of the alternation, written in NumPy."""
     A, x, w = problem(0)
     S = x @ A.T @ x.T / 0.3
     g, h = rng.normal(size=(2, SIZE))
@@ -193,67 +193,69 @@ def test_a_pass_gives_the_derivative_as_well(rng: np.random.Generator):
     assert np.max(np.abs(along - slope)) < 1e-9
 
 
-def test_newton_finds_the_potential_alone():
-    """From far off, at a bandwidth where steps have to be shortened."""
+def test_newton_converges_without_alternation():
+    """From a distant start, at a bandwidth where steps must be shortened."""
     A, x, w = problem(3)
     score, mu = Dot(A, np.eye(DIMENSION), 0.3), Points.weighted(x, w)
     unknown = FixedPoint(jnp.zeros(SIZE), jnp.asarray(jnp.inf), jnp.asarray(0))
     find = lambda limit: newton(
         score, mu, unknown, tolerance=jnp.asarray(1e-12), limit=limit
     )
-    found = jax.jit(lambda: find(400))()
+    actual = jax.jit(lambda: find(400))()
     S = x @ A.T @ x.T / 0.3
     exact = dense_potential(S, w)
-    g = np.asarray(found.point)
-    assert found.residual <= 1e-12
+    g = np.asarray(actual.point)
+    assert actual.residual <= 1e-12
     assert np.max(np.abs(g - w @ g - exact)) < 1e-9
 
 
 @pytest.mark.parametrize("limit", [1, 2, 7])
-def test_newton_keeps_to_its_budget_and_reports_what_it_reached(limit: int):
+def test_newton_respects_its_budget_and_reports_its_error(limit: int):
     A, x, w = problem(3)
     score, mu = Dot(A, np.eye(DIMENSION), 0.3), Points.weighted(x, w)
     unknown = FixedPoint(jnp.zeros(SIZE), jnp.asarray(jnp.inf), jnp.asarray(0))
-    found = newton(score, mu, unknown, tolerance=jnp.asarray(1e-12), limit=limit)
-    assert int(found.evaluations) == limit
+    actual = newton(score, mu, unknown, tolerance=jnp.asarray(1e-12), limit=limit)
+    assert int(actual.evaluations) == limit
     S = x @ A.T @ x.T / 0.3
-    error = np.max(np.abs(log_columns(S, w, np.asarray(found.point))))
-    assert abs(float(found.residual) - error) < 1e-12
+    error = np.max(np.abs(log_columns(S, w, np.asarray(actual.point))))
+    assert abs(float(actual.residual) - error) < 1e-12
     start = np.max(np.abs(log_columns(S, w, np.zeros(SIZE))))
     assert error < start if limit == 7 else error <= start
 
 
 @pytest.mark.parametrize("kind", [Dot, SquaredDistance, TransposedScore])
-def test_a_fraction_of_a_score(kind: type, rng: np.random.Generator):
+def test_a_scaled_score_scales_its_values(kind: type, rng: np.random.Generator):
     Q, K = rng.normal(size=(2, 2, 3))
     inner = Dot(Q, K, 0.7, query_bias=np.ones(2), key_bias=Q[:, 0])
-    made: dict[type, AbstractScore] = {
+    scores: dict[type, AbstractScore] = {
         Dot: inner,
         SquaredDistance: SquaredDistance(Q, K, 0.7),
         TransposedScore: TransposedScore(inner),
     }
-    some, others = (Tokens(jnp.asarray(rng.normal(size=(n, 3)))) for n in (4, 5))
-    part = scale_score(made[kind], jnp.asarray(0.25))(some, others)
-    assert np.max(np.abs(part - 0.25 * made[kind](some, others))) < 1e-13
+    queries, keys = (Tokens(jnp.asarray(rng.normal(size=(n, 3)))) for n in (4, 5))
+    part = scale_score(scores[kind], jnp.asarray(0.25))(queries, keys)
+    assert np.max(np.abs(part - 0.25 * scores[kind](queries, keys))) < 1e-13
 
 
 # Composition and derivatives
 
 
-def test_a_hard_head_is_solved_beside_an_easy_one():
-    """Under `vmap`, blocked: one is done long before the other."""
+def test_a_hard_head_converges_batched_with_an_easy_one():
+    """Under `vmap`, blocked: one finishes long before the other."""
     A, x, w = problem(5)
     mu = Points(Tokens(jnp.asarray(x)), jnp.log(w), Blocked(32))
     heads = [(A @ A.T, 1.0), (A, 0.05)]
     value = np.eye(DIMENSION)
-    made = [attentions["sinkhorn"](M, value, value, epsilon=e) for M, e in heads]
+    head_attentions = [
+        attentions["sinkhorn"](M, value, value, epsilon=e) for M, e in heads
+    ]
 
     @eqx.filter_jit
     def velocities(dynamics: Heads) -> tuple[Array, Convergence | None]:
         field = dynamics.field(0.0, mu)
         return field(mu.tokens), field.convergence
 
-    v, convergence = velocities(Heads(stack_trees(made)))
+    v, convergence = velocities(Heads(stack_trees(head_attentions)))
     assert convergence is not None
     assert convergence.residual <= TOLERANCE
     expected = np.zeros_like(x)
@@ -266,18 +268,16 @@ def test_a_hard_head_is_solved_beside_an_easy_one():
 
 def objective(A: Array, x: Array, log_w: Array, reduction: AbstractReduction) -> Array:
     mu = Points(Tokens(x), log_w, reduction)
-    attention = Attention(Dot(A, jnp.eye(DIMENSION), 0.1), Sinkhorn(), SOME_VALUE)
+    attention = Attention(Dot(A, jnp.eye(DIMENSION), 0.1), Sinkhorn(), VALUE)
     return jnp.sum(attention.field(0.0, mu)(mu.tokens) ** 2)
 
 
 def reference_objective(A: np.ndarray, x: np.ndarray, w: np.ndarray) -> float:
     S = (x - w @ x) @ A.T @ (x - w @ x).T / 0.1
-    return float(
-        np.sum(barycentres(S, w, dense_potential(S, w), x @ SOME_VALUE.T) ** 2)
-    )
+    return float(np.sum(barycentres(S, w, dense_potential(S, w), x @ VALUE.T) ** 2))
 
 
-def test_derivatives_are_those_of_a_dense_reference(rng: np.random.Generator):
+def test_derivatives_match_a_dense_reference(rng: np.random.Generator):
     """Not symmetric and at a small bandwidth; forward and reverse."""
     A, x, w = problem(5)
     dA, dx = rng.normal(size=A.shape), rng.normal(size=x.shape)
@@ -294,7 +294,7 @@ def test_derivatives_are_those_of_a_dense_reference(rng: np.random.Generator):
 
 @pytest.mark.slow
 def test_gradients_keep_no_matrix_of_scores():
-    """Compiled, not run: what 4 000 tokens in blocks would need beside the arrays."""
+    """Compiled, not run: the memory of 4 000 tokens in blocks beyond the arrays."""
     n = 4000
     fn = lambda A, x: objective(A, x, jnp.full(n, -np.log(n)), Blocked())
     gradient = jax.jit(jax.grad(fn, argnums=(0, 1)))
@@ -304,8 +304,8 @@ def test_gradients_keep_no_matrix_of_scores():
     assert memory.temp_size_in_bytes < 8 * n**2 / 4
 
 
-def test_where_newton_stalls_plain_alternation_ends_it() -> None:
-    """Scores from -277 to 203: no step of Newton's is short enough to come closer."""
+def test_plain_alternation_finishes_where_newton_stalls() -> None:
+    """Scores from -277 to 203: no shortened Newton step improves."""
     case = Case("castin2025:eq-2.4", "quick", 1009)
     p, at = _problems(case)["general A, small ε"]
     mu, w = Points.weighted(at.x, at.share), at.share

@@ -1,4 +1,4 @@
-"""Expected sliced transport attention: against POT, its laws, its steps, its limit."""
+"""Expected sliced transport attention: POT, laws, steps, limits."""
 
 from collections.abc import Callable
 
@@ -8,7 +8,7 @@ import numpy as np
 import ot
 import pytest
 from attention_cases import velocities, weights_of
-from conftest import Finished
+from conftest import CommandResult
 from scipy.special import softmax
 
 from meanfield.attention import (
@@ -28,7 +28,7 @@ from meanfield.measures import Gaussian, Points
 from meanfield.scores import Masked, SquaredDistance, causal
 
 ESP = attentions["esp"]
-Run = Callable[..., Finished]
+Run = Callable[..., CommandResult]
 
 
 def matrices(rng: np.random.Generator, d: int = 3) -> tuple[np.ndarray, ...]:
@@ -49,69 +49,71 @@ def directions_of(slices: object) -> np.ndarray:
 
 @pytest.mark.parametrize("tau", [0.0, 0.7])
 @pytest.mark.parametrize("is_even", [True, False])
-def test_the_plan_is_that_of_pot(tau: float, is_even: bool, rng: np.random.Generator):
-    """Of plans of unequal weights POT 0.9.7 counts the pairs, not their masses."""
+def test_the_plan_matches_pot(tau: float, is_even: bool, rng: np.random.Generator):
+    """For plans of unequal weights POT 0.9.7 counts pairs, not masses."""
     n, slices = 40, rng.normal(size=(6, 3))
     Q, K, V = matrices(rng)
     x = rng.normal(size=(n, 3))
     w = np.full(n, 1 / n) if is_even else rng.dirichlet(np.ones(n))
     unit = slices / np.linalg.norm(slices, axis=1, keepdims=True)
     mu, q, k = Points.weighted(x, w), x @ Q.T, x @ K.T
-    own = w[:, None] * weights_of(ESP(Q, K, V, slices=slices, tau=tau), mu)
+    plan = w[:, None] * weights_of(ESP(Q, K, V, slices=slices, tau=tau), mu)
     if is_even or tau == 0:
-        found = ot.sliced.expected_sliced_plan(q, k, w, w, projections=unit.T, beta=tau)
-        expected = np.asarray(found[0])
+        actual = ot.sliced.expected_sliced_plan(
+            q, k, w, w, projections=unit.T, beta=tau
+        )
+        expected = np.asarray(actual[0])
     else:
         plans = np.array([ot.emd_1d(q @ theta, k @ theta, w, w) for theta in unit])
         costs = np.sum(plans * np.asarray(ot.dist(q, k)), axis=(1, 2))
         expected = np.tensordot(softmax(-tau * costs), plans, 1)
-    np.testing.assert_allclose(own, expected, atol=1e-12 / n)
+    np.testing.assert_allclose(plan, expected, atol=1e-12 / n)
 
 
 def test_a_plan_is_doubly_stochastic_and_sparse(rng: np.random.Generator):
-    """Exactly: each of 8 slices gives each token one partner, and each partner one."""
+    """Exactly: each of 8 slices matches each token with one partner."""
     Q, K, V = matrices(rng)
     mu = Points.uniform(rng.normal(size=(64, 3)))
     attention = ESP(Q, K, V, slices="random:8")
-    own = 8 * weights_of(attention, mu)
-    np.testing.assert_array_equal(own, np.round(own))
-    np.testing.assert_array_equal(own.sum(axis=0), 8)
-    np.testing.assert_array_equal(own.sum(axis=1), 8)
-    assert np.count_nonzero(own) <= 8 * 64
+    plan = 8 * weights_of(attention, mu)
+    np.testing.assert_array_equal(plan, np.round(plan))
+    np.testing.assert_array_equal(plan.sum(axis=0), 8)
+    np.testing.assert_array_equal(plan.sum(axis=1), 8)
+    assert np.count_nonzero(plan) <= 8 * 64
 
 
 def test_tokens_in_one_place_share_their_partners(rng: np.random.Generator):
-    """The lifted plan; any choice among them would move equal tokens apart."""
+    """The lifted plan; any other choice would separate equal tokens."""
     Q, K, V = (np.round(2 * M) for M in matrices(rng))
     x = rng.integers(0, 3, size=(50, 3)).astype(float)
     mu = Points.weighted(x, rng.dirichlet(np.ones(50)))
-    own = np.asarray(mu.weights)[:, None] * weights_of(ESP(Q, K, V), mu)
-    np.testing.assert_allclose(own.sum(axis=0), mu.weights, rtol=1e-12)
-    np.testing.assert_allclose(own.sum(axis=1), mu.weights, rtol=1e-12)
+    plan = np.asarray(mu.weights)[:, None] * weights_of(ESP(Q, K, V), mu)
+    np.testing.assert_allclose(plan.sum(axis=0), mu.weights, rtol=1e-12)
+    np.testing.assert_allclose(plan.sum(axis=1), mu.weights, rtol=1e-12)
     v = np.asarray(velocities(ESP(Q, K, V), mu, mu.tokens))
     _, group = np.unique(x, axis=0, return_inverse=True)
-    for each in range(group.max() + 1):
+    for label in range(group.max() + 1):
         np.testing.assert_allclose(
-            np.ptp(v[np.ravel(group) == each], axis=0), 0, atol=1e-12
+            np.ptp(v[np.ravel(group) == label], axis=0), 0, atol=1e-12
         )
 
 
 def test_tokens_of_nearly_no_mass_move_no_others(rng: np.random.Generator):
-    """Their masses, between those of others, vanish in the sums of masses below."""
+    """Their masses vanish in cumulative sums between those of others."""
     n = 20
     attention = ESP(*matrices(rng), slices=4, tau=0.5)
     x, w = rng.normal(size=(n, 3)), rng.dirichlet(np.ones(n))
-    few = rng.random(n) < 0.4
-    heavy = Points.weighted(x[~few], w[~few])
-    whole = Points.weighted(x, np.where(few, 1e-20, w))
+    is_light = rng.random(n) < 0.4
+    heavy = Points.weighted(x[~is_light], w[~is_light])
+    whole = Points.weighted(x, np.where(is_light, 1e-20, w))
     v = np.asarray(velocities(attention, whole, whole.tokens))
-    alone = velocities(attention, heavy, heavy.tokens)
+    heavy_velocities = velocities(attention, heavy, heavy.tokens)
     assert np.all(np.isfinite(v))
-    np.testing.assert_allclose(v[~few], alone, atol=1e-11)
+    np.testing.assert_allclose(v[~is_light], heavy_velocities, atol=1e-11)
 
 
-def test_queries_that_are_keys_are_their_own_partners(rng: np.random.Generator):
-    """ERRATA N2: for every n, and the closed form has another slope."""
+def test_queries_equal_to_keys_are_matched_to_themselves(rng: np.random.Generator):
+    """ERRATA N2: for every n; the closed form has another slope."""
     Q, _, V = matrices(rng)
     x = rng.normal(size=(500, 3))
     attention = ESP(Q, Q, V, slices="random:4")
@@ -124,7 +126,7 @@ def test_queries_that_are_keys_are_their_own_partners(rng: np.random.Generator):
 @pytest.mark.slow_cases("0.5")
 @pytest.mark.parametrize("tau", [0.0, 0.5])
 def test_the_closed_form_is_the_weak_limit(tau: float, rng: np.random.Generator):
-    """Cov(v, x) of many tokens, whose empirical covariance is exactly that."""
+    """Cov(v, x) of many tokens with exactly this empirical covariance."""
     n, d = 100_000, 3
     Q, K, V = matrices(rng, d)
     z = rng.normal(size=(n, d))
@@ -136,11 +138,11 @@ def test_the_closed_form_is_the_weak_limit(tau: float, rng: np.random.Generator)
     v = np.asarray(velocities(attention, mu, mu.tokens))
     Sigma = np.cov(x.T, ddof=0)
     linear = linear_of(attention, Gaussian.from_moments(x.mean(axis=0), Sigma))
-    found = (v - v.mean(axis=0)).T @ (x - x.mean(axis=0)) / n
+    actual = (v - v.mean(axis=0)).T @ (x - x.mean(axis=0)) / n
     # Partners are drawn anew for each n: errors of 1/sqrt(n), measured 0.2 to 0.9.
     size = np.linalg.norm(V) * np.trace(Sigma)
     np.testing.assert_allclose(
-        found, linear @ Sigma, rtol=0, atol=3 * size / np.sqrt(n)
+        actual, linear @ Sigma, rtol=0, atol=3 * size / np.sqrt(n)
     )
     np.testing.assert_allclose(v.mean(axis=0), V @ x.mean(axis=0), rtol=1e-10)
 
@@ -148,8 +150,8 @@ def test_the_closed_form_is_the_weak_limit(tau: float, rng: np.random.Generator)
 def test_gaussians_that_are_flat_on_a_slice_do_not_move_along_it():
     """Queries of N(0, [[9, 3], [3, 1]]) are all zero there, and match the mean.
 
-    Their lengths of rounding, divided by themselves, made a field of order one. Thin
-    ones, however thin, are matched: the increasing map is that between N(0, 1)s.
+    Lengths of rounding size, divided by themselves, gave a field of order one. Thin
+    laws, however thin, are matched: the increasing map is that between N(0, 1)s.
     """
     make = lambda Q, **options: ESP(Q, np.eye(2), np.eye(2), **options)
     flat = Gaussian.from_moments(np.ones(2), [[9.0, 3.0], [3.0, 1.0]])
@@ -166,7 +168,7 @@ def test_gaussians_that_are_flat_on_a_slice_do_not_move_along_it():
     np.testing.assert_allclose(linear_of(make(np.eye(2)), steep), np.eye(2) / 2)
 
 
-def test_tokens_take_equal_steps_and_refuse_others(rng: np.random.Generator):
+def test_rank_attention_needs_fixed_steps(rng: np.random.Generator):
     Q, K, V = matrices(rng, 2)
     attention, mu = ESP(Q, K, V / 4), Points.uniform(rng.normal(size=(30, 2)))
     trajectory = flow(attention, mu, [0.0, 1.0])
@@ -177,19 +179,19 @@ def test_tokens_take_equal_steps_and_refuse_others(rng: np.random.Generator):
         partners = [x[np.argsort(x @ k)][r] for k, r in zip(K, ranks, strict=True)]
         x = x + np.mean(partners, axis=0) @ (V / 4).T / 128
     np.testing.assert_allclose(trajectory.last, x, rtol=1e-10)
-    for own in (attention, Prefix(attention), Heads(stack_trees([attention] * 2))):
-        assert not own.is_continuous
+    for dynamics in (attention, Prefix(attention), Heads(stack_trees([attention] * 2))):
+        assert not dynamics.is_continuous
         with pytest.raises(InvalidInputError, match="exchange ranks"):
-            flow(own, mu, [0.0, 1.0], stepping=adaptive())
+            flow(dynamics, mu, [0.0, 1.0], stepping=adaptive())
     gaussian = Gaussian.from_moments(np.zeros(2), np.eye(2))
     assert int(flow(attention, gaussian, [0.0, 1.0]).n_accepted) < 100
 
 
 @pytest.mark.slow
-def test_a_blow_up_beside_ranks_is_foretold(rng: np.random.Generator):
-    """Before steps that land beyond it, and within its bar of small ones in NumPy.
+def test_a_blow_up_with_rank_attention_is_predicted(rng: np.random.Generator):
+    """Before steps beyond it, and within its error bar of small steps in NumPy.
 
-    Steps as fine as usual ahead of them ended long before, and saw none.
+    A pilot integration with the usual fine steps ended early, and found none.
     """
     Q, K = np.array([[1, 0.2], [0, 1]]), np.array([[0, 1], [1, 0.3]])
     I, x = np.eye(2), rng.normal(size=(20, 2))
@@ -211,8 +213,8 @@ def test_a_blow_up_beside_ranks_is_foretold(rng: np.random.Generator):
 
 
 @pytest.mark.slow
-def test_the_covariance_is_wrong_by_the_length_of_a_step(rng: np.random.Generator):
-    """To first order; beside it stands the chance of who meets whom."""
+def test_the_covariance_error_is_of_first_order(rng: np.random.Generator):
+    """To first order, besides the randomness of the matching."""
     Q, K = np.array([[1, 0], [0.3, 1]]), np.array([[0, 1], [1, 0.2]])
     attention = ESP(Q, K, -np.eye(2))
     z = rng.normal(size=(20_000, 2))
@@ -247,33 +249,33 @@ def test_the_covariance_is_wrong_by_the_length_of_a_step(rng: np.random.Generato
         ("random:20000", "from 1 to 10000"),
     ],
 )
-def test_slices_that_are_none_are_refused(slices: object, message: str):
+def test_invalid_slices_are_rejected(slices: object, message: str):
     with pytest.raises(InvalidInputError, match=message):
         ESP(np.eye(3), np.eye(3), np.eye(3), slices=slices)
 
 
 def test_a_plan_of_many_slices_fits_in_memory(rng: np.random.Generator):
-    """All at once would take 72 MB, and more for what is gathered besides."""
+    """All at once would take 72 MB, plus gathered arrays."""
     Q, K, V = matrices(rng)
     attention, x = ESP(Q, K, V, slices=100), rng.normal(size=(300, 3))
     plan = lambda x: plans(attention, 0.0, Points.uniform(x))
-    used = jax.jit(plan).lower(jnp.asarray(x)).compile().memory_analysis()
-    assert used is not None
-    assert used.temp_size_in_bytes < 20e6
+    usage = jax.jit(plan).lower(jnp.asarray(x)).compile().memory_analysis()
+    assert usage is not None
+    assert usage.temp_size_in_bytes < 20e6
 
 
 @pytest.mark.parametrize("name", ["esp", "esp-soft", "esp-soft-published"])
-def test_scores_that_cannot_be_projected_are_refused(name: str):
+def test_scores_that_cannot_be_projected_are_rejected(name: str):
     I = np.eye(2)
-    made = attentions[name](I, I, I)
+    attention = attentions[name](I, I, I)
     mu = Points.uniform(I, position=np.array([0.0, 1.0]))
-    masked, other = Masked(made.score, causal), SquaredDistance(I, I)
+    masked, distance_score = Masked(attention.score, causal), SquaredDistance(I, I)
     for score, message in (
         (masked, "wrap the attention in `Prefix`"),
-        (other, "of a `Dot` score; got `SquaredDistance`"),
+        (distance_score, "of a `Dot` score; got `SquaredDistance`"),
     ):
         with pytest.raises(UnsupportedError, match=message):
-            Attention(score, made.coupling, I).field(0.0, mu)
+            Attention(score, attention.coupling, I).field(0.0, mu)
 
 
 @pytest.mark.parametrize("name", ["esp", "esp-soft"])
@@ -311,20 +313,20 @@ def test_random_slices_are_unit_vectors_of_their_seed():
     assert np.all(directions_of("random:4:1") != rows[0])
 
 
-def test_options_reach_a_variant_and_strangers_are_refused(cli: Run):
+def test_variant_options_are_applied_and_unknown_ones_rejected(cli: Run):
     spec = ("simulate", "--d", "2", "--n", "20", "--t", "0.1", "--frames", "2")
     esp = (*spec, "--attention", "esp")
-    done = cli(*esp, "--options", "slices=[[1,0]],tau=2", "--json")
-    assert done.code == 0
+    result = cli(*esp, "--options", "slices=[[1,0]],tau=2", "--json")
+    assert result.code == 0
     for options, message in {
         "tau=1,tau=2": "each name once",
         "temperature=1": "has no option `temperature`",
         "slices=[[1,0,0]]": "rows of 2 numbers",
         "tau": "takes NAME=VALUE",
     }.items():
-        done = cli(*esp, "--options", options)
-        assert done.code == 2
-        assert message in done.err
+        result = cli(*esp, "--options", options)
+        assert result.code == 2
+        assert message in result.err
     assert "it has none" in cli(*spec, "--options", "tau=1").err
     assert "exchange ranks" in cli(*esp, "--rtol", "1e-5").err
     assert list(variant_options("esp")) == ["slices", "tau"]
@@ -332,12 +334,12 @@ def test_options_reach_a_variant_and_strangers_are_refused(cli: Run):
 
 
 def test_a_sweep_varies_an_option(cli: Run):
-    done = cli(
+    result = cli(
         "sweep", "--attention", "esp", "--measure", "gaussian", "--over",
         "options.tau=0|2", "--Q", "[[1,0],[0,2]]", "--K", "[[0,1],[1,1]]",
         "--t", "0.5", "--out", "taus",
     )  # fmt: skip
-    assert done.code == 0
+    assert result.code == 0
     table = np.genfromtxt("taus/table.csv", delimiter=",", names=True, dtype=None)
     assert table["trace"][0] != table["trace"][1]
     assert cli("plot", "taus", "--panel", "phase").code == 0
@@ -362,7 +364,7 @@ def test_gradients_pass_through_partners(rng: np.random.Generator):
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("kind", ["distinct", "ties", "zeros", "infinite", "nan"])
-def test_places_sorted_as_integers_have_the_order_of_numpy(
+def test_sorting_as_integers_matches_numpy_order(
     kind: str, dtype: str, rng: np.random.Generator
 ):
     places = rng.permutation(np.linspace(-2, 3, MIN_SIZE + 5)).astype(dtype)

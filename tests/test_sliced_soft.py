@@ -1,4 +1,4 @@
-"""Soft sorts along slices: against dense matrices, their limits, their gradients."""
+"""Soft sorts along slices: dense matrices, limits, gradients."""
 
 import jax
 import jax.numpy as jnp
@@ -23,7 +23,7 @@ each_power = pytest.mark.parametrize("power", [1, 2])
 
 
 def sort_operator(v: np.ndarray, t: float, power: int) -> np.ndarray:
-    """Rows of weights for what has each rank; shahbazi2025, eq. (7)."""
+    """Rows of weights for each rank; shahbazi2025, eq. (7)."""
     places = np.sort(v)[:, None]
     return softmax(-(np.abs(places - v[None, :]) ** power) / t, axis=1)
 
@@ -39,7 +39,7 @@ def dense_plan(
 @each_kind
 @each_power
 @pytest.mark.parametrize("tau", [0.0, 0.8])
-def test_the_plan_is_that_of_two_sort_operators(
+def test_the_plan_matches_two_sort_operators(
     kind: object, power: int, tau: float, rng: np.random.Generator
 ):
     n, t = 30, 0.4
@@ -48,7 +48,7 @@ def test_the_plan_is_that_of_two_sort_operators(
     slices = ortho_group.rvs(3, random_state=rng)
     options = {"slices": slices, "tau": tau, "temperature": t, "power": power}
     make = SOFT if kind is SOFT else PUBLISHED
-    own = weights_of(make(Q, K, V, **options), Points.uniform(x)) / n
+    plan = weights_of(make(Q, K, V, **options), Points.uniform(x)) / n
     q, k = x @ Q.T, x @ K.T
     plans = np.array(
         [
@@ -59,18 +59,18 @@ def test_the_plan_is_that_of_two_sort_operators(
     distances = np.sum((q[:, None] - k[None]) ** 2, axis=2)
     costs = np.sum(plans * distances, axis=(1, 2))
     expected = np.tensordot(softmax(-tau * costs), plans, 1)
-    np.testing.assert_allclose(own, expected, rtol=1e-10, atol=1e-14)
-    assert own.sum() == pytest.approx(1, rel=1e-12)
+    np.testing.assert_allclose(plan, expected, rtol=1e-10, atol=1e-14)
+    assert plan.sum() == pytest.approx(1, rel=1e-12)
 
 
-def test_rows_sum_to_one_only_once_divided(rng: np.random.Generator):
-    """ERRATA H4: a published plan is not doubly stochastic, its total mass aside."""
+def test_rows_sum_to_one_after_division(rng: np.random.Generator):
+    """ERRATA H4: a published plan is not doubly stochastic, even up to its mass."""
     mu = Points.uniform(rng.normal(size=(100, 2)))
     parameters = rng.normal(size=(3, 2, 2))
     soft = weights_of(SOFT(*parameters, temperature=0.5), mu)
-    published = weights_of(PUBLISHED(*parameters, temperature=0.5), mu)
+    published_weights = weights_of(PUBLISHED(*parameters, temperature=0.5), mu)
     np.testing.assert_allclose(soft.sum(axis=1), 1, rtol=1e-12)
-    assert np.ptp(published.sum(axis=1)) > 0.1
+    assert np.ptp(published_weights.sum(axis=1)) > 0.1
     assert np.ptp(soft.sum(axis=0)) > 0.1
 
 
@@ -81,15 +81,23 @@ def test_a_shift_moves_the_weights_of_slices_but_not_slices(
     x, shift = rng.normal(size=(20, 2)), np.array([3.0, -2.0])
     gaps = []
     for tau in (0.0, 0.7):
-        made = SOFT(Q, K, V, tau=tau)
-        gaps.append(np.max(np.abs(of(made, x + shift) - of(made, x) - V @ shift)))
+        attention = SOFT(Q, K, V, tau=tau)
+        gaps.append(
+            np.max(
+                np.abs(
+                    soft_velocities(attention, x + shift)
+                    - soft_velocities(attention, x)
+                    - V @ shift
+                )
+            )
+        )
     assert gaps[0] < 1e-12
     assert gaps[1] > 0.01
 
 
 @pytest.mark.slow_cases("esp_soft")
 @each_kind
-def test_soft_becomes_hard_exponentially_in_the_gap(
+def test_soft_sorts_approach_hard_ones_exponentially(
     kind: object, rng: np.random.Generator
 ):
     r"""Weights differ by at most about $n e^{-g^2/t}$, with $g$ the smallest gap."""
@@ -153,18 +161,18 @@ def test_velocities_do_not_jump_where_ranks_are_exchanged(
     make = SOFT if kind is SOFT else PUBLISHED
     normal = np.array([Q[0, 1], -Q[0, 0]])
     x[1] = x[0] + normal  # one place on the first slice
-    both = [x.copy(), x.copy()]
-    both[0][1] += h * Q[0]
-    both[1][1] -= h * Q[0]
+    clouds = [x.copy(), x.copy()]
+    clouds[0][1] += h * Q[0]
+    clouds[1][1] -= h * Q[0]
     jumps = {
-        name: np.abs(np.subtract(*(of(make_, z) for z in both))).max()
+        name: np.abs(np.subtract(*(soft_velocities(make_, z) for z in clouds))).max()
         for name, make_ in {"hard": HARD(Q, K, V), "soft": make(Q, K, V)}.items()
     }
     assert jumps["hard"] > 0.01
     assert jumps["soft"] < 1e3 * h
 
 
-def of(attention: Attention, x: np.ndarray) -> np.ndarray:
+def soft_velocities(attention: Attention, x: np.ndarray) -> np.ndarray:
     mu = Points.uniform(x)
     return np.asarray(velocities(attention, mu, mu.tokens))
 
@@ -172,7 +180,7 @@ def of(attention: Attention, x: np.ndarray) -> np.ndarray:
 @pytest.mark.slow_cases("1.0")
 @pytest.mark.parametrize("t", [1.0, 0.3, 0.1])
 def test_the_closed_form_is_the_limit_of_quantiles(t: float):
-    """Each velocity, not their mean alone: on the line, of 3 000 quantiles."""
+    """Each velocity, not only their mean: on a line, of 3 000 quantiles."""
     n, k, v, mean, s = 3000, -0.7, 1.3, 0.4, 1.2
     x = mean + s * ndtri((np.arange(n) + 0.5) / n)
     attention = SOFT([[1.0]], [[k]], [[v]], temperature=t)
@@ -182,7 +190,9 @@ def test_the_closed_form_is_the_limit_of_quantiles(t: float):
     expected = np.asarray(closed.linear) * x + np.asarray(closed.offset)
     middle = np.abs(x - mean) < 2 * s  # where quantiles are dense
     np.testing.assert_allclose(
-        of(attention, x[:, None])[middle, 0], expected[0][middle], atol=2e-3
+        soft_velocities(attention, x[:, None])[middle, 0],
+        expected[0][middle],
+        atol=2e-3,
     )
 
 
@@ -200,14 +210,14 @@ def test_costs_in_closed_form_weigh_slices_as_tokens_do(rng: np.random.Generator
     assert isinstance(closed, Affine)
     x = np.asarray(mu.tokens.x)
     expected = x @ np.asarray(closed.linear).T + np.asarray(closed.offset)
-    found = np.asarray(velocities(attention, mu, mu.tokens))
+    actual = np.asarray(velocities(attention, mu, mu.tokens))
     near = np.linalg.norm(z, axis=1) < 2
     scale = np.std(expected)
-    assert np.max(np.abs(found - expected)[near]) < 0.1 * scale
+    assert np.max(np.abs(actual - expected)[near]) < 0.1 * scale
     even = SOFT(Q, K, V, temperature=0.7).field(0.0, gaussian)
     assert isinstance(even, Affine)
-    other = x @ np.asarray(even.linear).T + np.asarray(even.offset)
-    assert np.max(np.abs(found - other)[near]) > 0.2 * scale
+    closed_form = x @ np.asarray(even.linear).T + np.asarray(even.offset)
+    assert np.max(np.abs(actual - closed_form)[near]) > 0.2 * scale
 
 
 @pytest.mark.slow
@@ -228,7 +238,7 @@ def test_tokens_flow_as_their_gaussian_does_in_steps_of_any_length(
     assert gap < 0.03 * np.linalg.norm(exact)
 
 
-def test_what_is_no_temperature_and_no_closed_form_is_refused():
+def test_invalid_temperatures_and_missing_closed_forms_are_rejected():
     I = np.eye(2)
     with pytest.raises(InvalidInputError, match="`temperature` must be positive"):
         SOFT(I, I, I, temperature=0.0)

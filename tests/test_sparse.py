@@ -1,4 +1,4 @@
-"""Sparse Sinkhorn attention: against dense matrices, its order, its causality."""
+"""Sparse Sinkhorn attention: dense matrices, order, causality."""
 
 from collections.abc import Callable
 
@@ -6,8 +6,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from attention_cases import ordered, velocities, weights_of
-from conftest import Finished
+from attention_cases import ordered_variants, velocities, weights_of
+from conftest import CommandResult
 from helpers import Case, assert_close, case, orthogonal
 from numpy.testing import assert_allclose
 from reference import Parameters
@@ -35,8 +35,8 @@ from meanfield.theorems.reference.sparse import balance as balanced_in_numpy
 from meanfield.theorems.reference.sparse import balance_causally
 from meanfield.tokens import Tokens
 
-Run = Callable[..., Finished]
-every_ordered = pytest.mark.parametrize("name", ordered)
+Run = Callable[..., CommandResult]
+every_ordered_variant = pytest.mark.parametrize("name", ordered_variants)
 SIZES = [(12, 4), (7, 4), (9, 2), (3, 5), (1, 4), (10, 1)]
 every_size = pytest.mark.parametrize(
     ("n", "blocks"),
@@ -47,7 +47,7 @@ CAUSAL = "sparse-sinkhorn-causal"
 
 
 def assert_same(actual: Numbers, expected: Numbers) -> None:
-    """To 1e-12 of the size of one."""
+    """Equality to 1e-12."""
     assert_allclose(np.asarray(actual), expected, rtol=1e-12, atol=1e-12)
 
 
@@ -55,34 +55,34 @@ def networks(rng: np.random.Generator, blocks: int) -> dict:
     return {"W_B": 0.6 * rng.normal(size=(3, blocks)), "W_P": rng.normal(size=(3, 3))}
 
 
-def scores_of(options: dict, pooled: np.ndarray, tau: float) -> np.ndarray:
-    hidden = np.maximum(pooled @ options["W_P"], 0)
-    return np.maximum(hidden @ options["W_B"], 0) / tau
+def scores_of(options: dict, pooled_states: np.ndarray, tau: float) -> np.ndarray:
+    activations = np.maximum(pooled_states @ options["W_P"], 0)
+    return np.maximum(activations @ options["W_B"], 0) / tau
 
 
 def expected_weights(
     name: str, c: Case, blocks: int, options: dict, tau: float
 ) -> np.ndarray:
-    """By dense matrices, three passes and a budget of one block."""
-    own = Sequence(c.x, c.w, blocks)
+    """Expected weights by dense matrices, three passes and a budget of one block."""
+    sequence = Sequence(c.x, c.w, blocks)
     if name == CAUSAL:
-        logits = scores_of(options, own.pooled_before(), tau)
-        return local_weights(c.p, own, balance_causally(np.exp(logits), 3), True)
-    R = balanced_in_numpy(np.exp(scores_of(options, own.pooled(), tau)), 3)
+        logits = scores_of(options, sequence.pooled_before(), tau)
+        return local_weights(c.p, sequence, balance_causally(np.exp(logits), 3), True)
+    R = balanced_in_numpy(np.exp(scores_of(options, sequence.pooled(), tau)), 3)
     if name == "sortcut":
-        return cut_weights(c.p, own, R, 1)
-    local = local_weights(c.p, own, R, False)
+        return cut_weights(c.p, sequence, R, 1)
+    local = local_weights(c.p, sequence, R, False)
     if name == "sparse-sinkhorn":
         return local
     return local + softmax_weights(c.p, c.x, c.w)
 
 
-@every_ordered
+@every_ordered_variant
 @every_size
-def test_every_variant_is_that_of_dense_matrices(
+def test_every_variant_matches_dense_matrices(
     name: str, n: int, blocks: int, rng: np.random.Generator
 ):
-    """Weights and velocities, of unequal weights, also where blocks are not full."""
+    """Weights and velocities, for unequal weights, also with incomplete blocks."""
     c, options, tau = case(rng, n=n), networks(rng, blocks), 1.5
     attention = c.attention(name, **options, temperature=tau, passes=3)
     mu = c.points()
@@ -93,25 +93,23 @@ def test_every_variant_is_that_of_dense_matrices(
 
 
 @pytest.mark.parametrize("name", ["sparse-sinkhorn", CAUSAL])
-def test_without_passes_a_place_has_the_mean_of_what_is_scored_there(
+def test_without_passes_weights_are_normalised_by_row(
     name: str, rng: np.random.Generator
 ):
-    """By scores that nothing divides: the scale of a row is that of no weight."""
+    """Unscaled scores: the scale of a row cancels."""
     c, options = case(rng, n=7), networks(rng, 4)
-    causal, own = name == CAUSAL, Sequence(c.x, c.w, 4)
-    pooled = own.pooled_before() if causal else own.pooled()
-    S = np.exp(scores_of(options, pooled, 1.5))
-    weights = local_weights(c.p, own, np.tril(S) if causal else S, causal)
+    causal, sequence = name == CAUSAL, Sequence(c.x, c.w, 4)
+    pooled_states = sequence.pooled_before() if causal else sequence.pooled()
+    S = np.exp(scores_of(options, pooled_states, 1.5))
+    weights = local_weights(c.p, sequence, np.tril(S) if causal else S, causal)
     attention = c.attention(name, **options, temperature=1.5, passes=0)
     assert_same(weights_of(attention, c.points()), weights)
     cold = c.attention(name, **options, temperature=1e-6, passes=0)
     assert np.all(np.isfinite(weights_of(cold, c.points())))
 
 
-@every_ordered
-def test_values_are_weighed_without_the_matrix_as_with_it(
-    name: str, rng: np.random.Generator
-):
+@every_ordered_variant
+def test_matrix_free_values_match_the_matrix(name: str, rng: np.random.Generator):
     c = case(rng, n=7)
     attention = c.attention(name, blocks=3)
     barycentre = attention.coupling.barycentre(attention.score, c.points())
@@ -121,48 +119,48 @@ def test_values_are_weighed_without_the_matrix_as_with_it(
     assert_same(barycentre.means(jnp.asarray(values)), expected)
 
 
-@every_ordered
-def test_the_order_is_that_of_positions_and_not_of_rows(
-    name: str, rng: np.random.Generator
-):
-    """Stored in any order, and asked one at a time or twice."""
+@every_ordered_variant
+def test_tokens_are_ordered_by_position(name: str, rng: np.random.Generator):
+    """Stored in any order, and evaluated one at a time or twice."""
     c, mix = case(rng, n=9), rng.permutation(9)
     attention, mu = c.attention(name, blocks=2), c.points(Blocked(4))
     v = velocities(attention, mu, mu.tokens)
     s = mu.tokens.position
     assert s is not None
-    other = Points.weighted(c.x[mix], c.w[mix], position=s[mix])
-    assert_same(velocities(attention, other, other.tokens), v[mix])
-    twice = np.array([4, 0, 4, 8])
-    some = Tokens(mu.tokens.x[twice], s[twice])
-    assert_same(velocities(attention, mu, some), v[twice])
+    permuted = Points.weighted(c.x[mix], c.w[mix], position=s[mix])
+    assert_same(velocities(attention, permuted, permuted.tokens), v[mix])
+    repeated_indices = np.array([4, 0, 4, 8])
+    queries = Tokens(mu.tokens.x[repeated_indices], s[repeated_indices])
+    assert_same(velocities(attention, mu, queries), v[repeated_indices])
 
 
-def moved(c: Case, name: str) -> np.ndarray:
+def velocities_of_case(c: Case, name: str) -> np.ndarray:
     mu = c.points()
     return np.asarray(velocities(c.attention(name), mu, mu.tokens))
 
 
-@every_ordered
-def test_it_commutes_with_no_symmetry(name: str, rng: np.random.Generator):
-    """As declared: it sees the order of tokens, and its network their coordinates."""
+@every_ordered_variant
+def test_sparse_sinkhorn_declares_no_symmetry(name: str, rng: np.random.Generator):
+    """It depends on the order of tokens, and its network on their coordinates."""
     assert symmetries[name] == frozenset()
     c = case(rng, n=8)
     c = Case(Parameters(c.p.Q, c.p.K, np.eye(3), c.p.epsilon), c.x, c.w, c.probes)
-    v, mix, R = moved(c, name), rng.permutation(8), orthogonal(rng, 3)
-    shuffled = Case(c.p, c.x[mix], c.w[mix], c.probes)
+    v, mix, R = velocities_of_case(c, name), rng.permutation(8), orthogonal(rng, 3)
+    permuted = Case(c.p, c.x[mix], c.w[mix], c.probes)
     p = Parameters(c.p.Q @ R.T, c.p.K @ R.T, np.eye(3), c.p.epsilon)
-    turned, shifted = Case(p, c.x @ R.T, c.w, c.probes), np.array([0.5, -1.0, 2.0])
-    apart = Case(c.p, c.x + shifted, c.w, c.probes)
-    for other, expected in (
-        (shuffled, v[mix]),
-        (turned, v @ R.T),
-        (apart, v + shifted),
+    rotated, shift = Case(p, c.x @ R.T, c.w, c.probes), np.array([0.5, -1.0, 2.0])
+    shifted_case = Case(c.p, c.x + shift, c.w, c.probes)
+    for changed_case, expected in (
+        (permuted, v[mix]),
+        (rotated, v @ R.T),
+        (shifted_case, v + shift),
     ):
-        assert np.max(np.abs(moved(other, name) - expected)) > 0.01 * np.max(np.abs(v))
+        assert np.max(
+            np.abs(velocities_of_case(changed_case, name) - expected)
+        ) > 0.01 * np.max(np.abs(v))
 
 
-def of_causal(c: Case) -> Callable[[jax.Array], jax.Array]:
+def causal_velocities(c: Case) -> Callable[[jax.Array], jax.Array]:
     attention, mu = c.attention(CAUSAL, blocks=3, passes=4), c.points()
     return jax.jit(
         lambda x: attention.field(0.0, mu.replace_coordinates(x))(
@@ -172,13 +170,13 @@ def of_causal(c: Case) -> Callable[[jax.Array], jax.Array]:
 
 
 @pytest.mark.parametrize("n", [9, 8])
-def test_no_token_sees_a_later_one_by_differences(n: int, rng: np.random.Generator):
-    """Not a bit of its velocity changes, whichever later token is moved, however far.
+def test_causality_by_differences(n: int, rng: np.random.Generator):
+    """Its velocity keeps every bit, whichever later token is moved, however far.
 
-    Tokens of its own block are among them.
+    Also for tokens of its own block.
     """
     c = case(rng, n=n)
-    velocity, x = of_causal(c), jnp.asarray(c.x)
+    velocity, x = causal_velocities(c), jnp.asarray(c.x)
     v = np.asarray(velocity(x))
     for j in range(n):
         w = np.asarray(velocity(x.at[j].add(100.0 * rng.normal(size=3))))
@@ -186,9 +184,9 @@ def test_no_token_sees_a_later_one_by_differences(n: int, rng: np.random.Generat
         assert np.any(w[j:] != v[j:])
 
 
-def test_no_token_sees_a_later_one_by_derivatives(rng: np.random.Generator):
+def test_causality_by_derivatives(rng: np.random.Generator):
     c = case(rng, n=8)
-    J = np.asarray(jax.jit(jax.jacrev(of_causal(c)))(jnp.asarray(c.x)))
+    J = np.asarray(jax.jit(jax.jacrev(causal_velocities(c)))(jnp.asarray(c.x)))
     assert np.all(np.isfinite(J))
     for i in range(8):
         assert not np.any(J[i, :, i + 1 :])
@@ -196,7 +194,7 @@ def test_no_token_sees_a_later_one_by_derivatives(rng: np.random.Generator):
         assert np.any(np.abs(J[i, :, :3]) > 1e-6)
 
 
-def test_a_query_between_tokens_stands_with_the_one_before(rng: np.random.Generator):
+def test_a_query_between_tokens_joins_the_previous_block(rng: np.random.Generator):
     c = case(rng, n=8)
     attention, mu = c.attention(CAUSAL, blocks=3), c.points()
     at = Tokens(mu.tokens.x[:2], jnp.array([-0.1, 0.5]))
@@ -229,17 +227,17 @@ def test_a_permutation_and_all_blocks_are_softmax(
 
 @pytest.mark.parametrize("name", ["sparse-sinkhorn", "sortcut"])
 def test_an_order_is_a_matrix_of_zeros_and_ones(name: str, rng: np.random.Generator):
-    """Scores so far apart that balancing ends at the permutation."""
+    """Scores so far apart that balancing converges to the permutation."""
     c, order = case(rng, n=10), [2, 0, 3, 1]
     mu, P = c.points(), np.eye(4)[order]
-    given = c.attention(name, order=order)
+    attention = c.attention(name, order=order)
     network = SortingNetwork((Layer(np.zeros((3, 4))),))
     logits = jnp.asarray(1e4 * P)
     soft = LearnedSorting(network, logits, jnp.asarray(1.0))
     kinds = {"sparse-sinkhorn": Sparse(soft), "sortcut": SortCut(soft)}
-    learned = Attention(given.score, kinds[name], given.value)
-    v = velocities(given, mu, mu.tokens)
-    assert_same(velocities(learned, mu, mu.tokens), v)
+    learned_order = Attention(attention.score, kinds[name], attention.value)
+    v = velocities(attention, mu, mu.tokens)
+    assert_same(velocities(learned_order, mu, mu.tokens), v)
 
 
 def test_balancing_tends_to_a_doubly_stochastic_matrix(rng: np.random.Generator):
@@ -251,7 +249,9 @@ def test_balancing_tends_to_a_doubly_stochastic_matrix(rng: np.random.Generator)
 def test_balancing_of_scores_of_thousands_stays_finite(rng: np.random.Generator):
     logits = jnp.asarray(1e4 * rng.normal(size=(6, 6)))
     for balancing in (balance_logs, balanced_in_order):
-        slope = jax.grad(lambda X, own=balancing: jnp.sum(jnp.exp(own(X, 20)) ** 2))
+        slope = jax.grad(
+            lambda X, balance=balancing: jnp.sum(jnp.exp(balance(X, 20)) ** 2)
+        )
         assert np.all(np.isfinite(np.exp(balancing(logits, 20))))
         assert np.all(np.isfinite(slope(logits)))
 
@@ -262,38 +262,39 @@ def test_causal_balancing_is_division_by_sums_so_far(rng: np.random.Generator):
     assert_same(S, balance_causally(np.exp(logits), 4))
 
 
-@every_ordered
+@every_ordered_variant
 def test_excluded_tokens_are_padding(name: str, rng: np.random.Generator):
-    """Wherever they stand, and whatever they hold; derivatives see none of it."""
+    """Wherever they are, whatever their values; derivatives ignore them."""
     c = case(rng, n=8)
     attention, mu = c.attention(name, blocks=3), c.points()
     s = np.asarray(mu.tokens.position)
     more_s, logs = np.append(s, [0.2, 0.7, 1.1]), np.asarray(mu.log_weights)
     more_logs = jnp.asarray(np.append(logs, [-np.inf] * 3))
 
-    def with_more(x: jax.Array) -> jax.Array:
+    def velocities_with_padding(x: jax.Array) -> jax.Array:
         y = jnp.concatenate([x, jnp.full((3, 3), jnp.nan)])
-        more = Points(Tokens(y, jnp.asarray(more_s)), more_logs)
-        return velocities(attention, more, Tokens(x, jnp.asarray(s)))
+        extended = Points(Tokens(y, jnp.asarray(more_s)), more_logs)
+        return velocities(attention, extended, Tokens(x, jnp.asarray(s)))
 
-    def without(x: jax.Array) -> jax.Array:
+    def velocities_without_padding(x: jax.Array) -> jax.Array:
         return velocities(
             attention, mu.replace_coordinates(x), Tokens(x, jnp.asarray(s))
         )
 
-    def with_gradient(fn: Callable[[jax.Array], jax.Array]) -> list[jax.Array]:
+    def value_and_gradient(fn: Callable[[jax.Array], jax.Array]) -> list[jax.Array]:
         v, pullback = jax.vjp(fn, mu.tokens.x)
         return [v, pullback(2 * v)[0]]
 
     (v, gradient), (expected, expected_gradient) = (
-        jax.jit(with_gradient, static_argnums=0)(fn) for fn in (with_more, without)
+        jax.jit(value_and_gradient, static_argnums=0)(fn)
+        for fn in (velocities_with_padding, velocities_without_padding)
     )
     assert_close(v, expected)
     assert_close(gradient, expected_gradient, ulps=1000)
 
 
-@every_ordered
-def test_derivatives_are_those_of_differences(name: str, rng: np.random.Generator):
+@every_ordered_variant
+def test_derivatives_match_differences(name: str, rng: np.random.Generator):
     c, h = case(rng, n=7), 1e-5
     attention, mu = c.attention(name, blocks=3, temperature=2.0), c.points()
     total = jax.jit(
@@ -310,27 +311,30 @@ def test_derivatives_are_those_of_differences(name: str, rng: np.random.Generato
     assert slope == pytest.approx(quotient, rel=1e-6)
 
 
-@every_ordered
+@every_ordered_variant
 def test_heads_sort_by_themselves(name: str, rng: np.random.Generator):
-    """Each with its own network; the matrices of all are there to be drawn."""
+    """Each has its own network; all matrices can be plotted."""
     c = case(rng, n=8)
     mu = c.points()
-    own = [c.attention(name, W_B=rng.normal(size=(3, 4))) for _ in range(2)]
-    heads = Heads(stack_trees(own))
-    parts = [np.asarray(velocities(one, mu, mu.tokens)) for one in own]
+    head_attentions = [c.attention(name, W_B=rng.normal(size=(3, 4))) for _ in range(2)]
+    heads = Heads(stack_trees(head_attentions))
+    parts = [
+        np.asarray(velocities(attention, mu, mu.tokens))
+        for attention in head_attentions
+    ]
     assert np.max(np.abs(parts[0] - parts[1])) > 1e-3
     assert_close(heads.field(0.0, mu)(mu.tokens), parts[0] + parts[1])
-    assert_close(plans(heads, 0.0, mu)[1], weights_of(own[1], mu))
+    assert_close(plans(heads, 0.0, mu)[1], weights_of(head_attentions[1], mu))
 
 
-def test_masks_around_it_restrict_the_measure(rng: np.random.Generator):
-    """Token by token: the attention of what is seen, and of no other."""
+def test_outer_masks_restrict_the_measure(rng: np.random.Generator):
+    """Token by token: the attention of the visible tokens alone."""
     c = case(rng, n=7)
     attention, mu = c.attention("sparse-sinkhorn", blocks=2), c.points()
     v = jax.jit(lambda mu: Prefix(attention).field(0.0, mu)(mu.tokens))(mu)
     s = mu.tokens.position
     assert s is not None
     for i in (0, 3, 6):  # each is a program: one token, half a block, all
-        seen = Points.weighted(c.x[: i + 1], c.w[: i + 1], position=s[: i + 1])
+        visible = Points.weighted(c.x[: i + 1], c.w[: i + 1], position=s[: i + 1])
         at = Tokens(mu.tokens.x[i : i + 1], s[i : i + 1])
-        assert_close(v[i : i + 1], velocities(attention, seen, at), scale=1.0)
+        assert_close(v[i : i + 1], velocities(attention, visible, at), scale=1.0)

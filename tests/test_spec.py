@@ -1,4 +1,4 @@
-"""A spec is strict, and says the same in TOML, JSON and memory."""
+"""Specs are strict, and equal in TOML, JSON and memory."""
 
 import re
 import subprocess
@@ -35,30 +35,30 @@ EVERYTHING = {
     "layers": [{"t": 0.0, "attention": "softmax"}, {"t": 1.5, "epsilon": 1.0}],
 }
 MEASURES = tuple(measures)
-WITHOUT_TEXT = {key: value for key, value in EVERYTHING.items() if key != "text"}
+KEYS_WITHOUT_TEXT = {key: value for key, value in EVERYTHING.items() if key != "text"}
 
 
 def message(values: dict) -> str:
-    with pytest.raises(InvalidInputError) as caught:
+    with pytest.raises(InvalidInputError) as error_info:
         parse(values)
-    return str(caught.value)
+    return str(error_info.value)
 
 
-def test_a_spec_survives_toml() -> None:
-    spec = parse(WITHOUT_TEXT)
-    again = parse(tomllib.loads(spec.toml()))
-    assert again == spec
-    assert again.as_json() == spec.as_json()
+def test_a_spec_round_trips_through_toml() -> None:
+    spec = parse(KEYS_WITHOUT_TEXT)
+    restored = parse(tomllib.loads(spec.toml()))
+    assert restored == spec
+    assert restored.as_json() == spec.as_json()
 
 
-def test_any_text_survives_toml() -> None:
+def test_any_text_round_trips_through_toml() -> None:
     spec = parse({"model": "minilm", "text": EVERYTHING["text"]})
     assert parse(tomllib.loads(spec.toml())).text == EVERYTHING["text"]
 
 
-def test_a_default_that_was_given_stays_given() -> None:
+def test_explicit_defaults_stay_explicit() -> None:
     """A layer's explicit `softmax` must not become the `l2` of the run."""
-    spec = parse(tomllib.loads(parse(WITHOUT_TEXT).toml()))
+    spec = parse(tomllib.loads(parse(KEYS_WITHOUT_TEXT).toml()))
     assert spec.layers[0].model_fields_set == {"t", "attention"}
     assert spec.layers[1].model_fields_set == {"t", "epsilon"}
 
@@ -73,11 +73,11 @@ def test_a_spec_is_frozen() -> None:
         parse({}).n = 3
 
 
-def test_what_is_missing_from_a_row_is_not_suggested_for_it() -> None:
-    """A term has no time of its own; a layer has."""
-    with pytest.raises(InvalidInputError, match=r"no key `terms\.0\.t`") as refusal:
+def test_inapplicable_keys_are_not_suggested() -> None:
+    """A term has no time; a layer has."""
+    with pytest.raises(InvalidInputError, match=r"no key `terms\.0\.t`") as error_info:
         parse({"terms": [{"t": 1.0}]})
-    assert "did you mean `t`" not in str(refusal.value)
+    assert "did you mean `t`" not in str(error_info.value)
 
 
 @pytest.mark.parametrize(
@@ -111,7 +111,7 @@ def test_what_is_missing_from_a_row_is_not_suggested_for_it() -> None:
         ({"forward": True}, ["`forward` needs `model`"]),
     ],
 )
-def test_what_is_wrong_is_named(values: dict, words: list[str]) -> None:
+def test_invalid_specs_name_the_key(values: dict, words: list[str]) -> None:
     text = message(values)
     assert "\n" not in text
     assert [word for word in words if word not in text] == [], text
@@ -136,14 +136,14 @@ def test_what_is_wrong_is_named(values: dict, words: list[str]) -> None:
         ({"V": 1.0, "layers": [{"t": 0.0, "V": 2.0}]}, "V"),
     ],
 )
-def test_a_key_that_would_do_nothing_is_refused(values: dict, idle: str) -> None:
+def test_a_key_without_effect_is_rejected(values: dict, idle: str) -> None:
     text = message(values)
     assert f"`{idle}`" in text
     assert "leave" in text
 
 
-def test_null_leaves_out_what_may_be_left_out() -> None:
-    """As `--stop null` and the `null` of a JSON file say it."""
+def test_null_omits_optional_keys() -> None:
+    """By `--stop null`, and by `null` in a JSON file."""
     absent = [k for k, field in RunSpec.model_fields.items() if field.default is None]
     assert {"stop", "options", "drift", "observe", "model_layers"} < set(absent)
     assert parse(dict.fromkeys(absent)) == parse({})
@@ -152,8 +152,8 @@ def test_null_leaves_out_what_may_be_left_out() -> None:
         parse({"n": None})
 
 
-def test_a_byte_order_mark_is_no_part_of_a_file(tmp_path: Path) -> None:
-    """As Windows editors write it, with their ends of lines."""
+def test_a_byte_order_mark_is_ignored(tmp_path: Path) -> None:
+    """Windows editors write it, with their line endings."""
     text = 'measure = "gaussian"\r\nA = -1.0\r\n'
     (tmp_path / "run.toml").write_bytes(text.encode("utf-8-sig"))
     assert read_toml(tmp_path / "run.toml") == {"measure": "gaussian", "A": -1.0}
@@ -162,7 +162,7 @@ def test_a_byte_order_mark_is_no_part_of_a_file(tmp_path: Path) -> None:
         read_toml(tmp_path / "run.toml")
 
 
-def test_files_are_found_from_the_folder_of_the_toml(tmp_path: Path) -> None:
+def test_spec_files_are_relative_to_the_toml(tmp_path: Path) -> None:
     folder = tmp_path / "specs"
     folder.mkdir()
     (folder / "spec.toml").write_text(
@@ -191,14 +191,14 @@ def test_a_known_model_is_not_a_path(tmp_path: Path) -> None:
         ("binary.toml", b"\xff\xfe\x00", "no text"),
     ],
 )
-def test_a_file_that_is_no_spec_is_an_input_error(
+def test_an_invalid_spec_file_is_an_input_error(
     tmp_path: Path, name: str, content: bytes | None, words: str
 ) -> None:
     if content is not None:
         (tmp_path / name).write_bytes(content)
-    with pytest.raises(InputFileError, match=words) as caught:
+    with pytest.raises(InputFileError, match=words) as error_info:
         read_toml(tmp_path / name)
-    assert name in str(caught.value)
+    assert name in str(error_info.value)
 
 
 def test_specs_load_no_jax() -> None:
@@ -206,8 +206,8 @@ def test_specs_load_no_jax() -> None:
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
-def test_every_key_says_what_it_is_to_the_others() -> None:
-    """Its row names only keys and measures that there are, and no group but those."""
+def test_every_key_has_its_rules() -> None:
+    """Its row names only existing keys, measures and groups."""
     assert list(KEYS) == list(RunSpec.model_fields)
     for name, row in KEYS.items():
         assert {*row.replaces, *(row.brings or ("", ()))[1]} <= KEYS.keys() - {name}
@@ -218,7 +218,7 @@ def test_every_key_says_what_it_is_to_the_others() -> None:
         assert row.heading in (None, *HEADINGS)
 
 
-def test_a_key_without_a_row_is_refused() -> None:
+def test_a_key_without_a_row_is_rejected() -> None:
     class Silent(RunSpec):
         whim: int = 1
 
@@ -226,21 +226,21 @@ def test_a_key_without_a_row_is_refused() -> None:
         keys_of(Silent)
 
 
-OF_ONE = [
+INAPPLICABLE_KEYS = [
     (name, m) for name, row in KEYS.items() for m in (*row.excluded_measures, *MEASURES)
 ]
-OF_ONE = [(name, m) for name, m in OF_ONE if not has_key(m, name)]
+INAPPLICABLE_KEYS = [(name, m) for name, m in INAPPLICABLE_KEYS if not has_key(m, name)]
 VALUES = {"box": "affine", "starts": "grid:2", "projected": True, "cfl": 0.5}
 VALUES |= {"domain": [0, 1], "solver": "tsit5", "reduction": "dense", "rtol": 0.1}
 
 
-@pytest.mark.parametrize(("name", "measure"), sorted(set(OF_ONE)))
-def test_a_key_is_refused_where_it_means_nothing(name: str, measure: str) -> None:
+@pytest.mark.parametrize(("name", "measure"), sorted(set(INAPPLICABLE_KEYS)))
+def test_an_inapplicable_key_is_rejected(name: str, measure: str) -> None:
     row = KEYS[name]
-    said = (
+    message = (
         row.required_measure[1]
         if row.required_measure
         else row.excluded_measures[measure]
     )
-    with pytest.raises(InvalidInputError, match=re.escape(f"{said}: ")):
+    with pytest.raises(InvalidInputError, match=re.escape(f"{message}: ")):
         parse({"measure": measure, name: VALUES.get(name, 1)})

@@ -61,42 +61,42 @@ MAKERS: dict[str, Callable[[np.random.Generator, int], AbstractMeasure]] = {
 
 
 def answers(mu: AbstractMeasure) -> dict[str, object]:
-    """All that a measure answers for without a field."""
+    """All properties of a measure that need no field."""
     kinds = inspect.getmembers_static(type(mu), lambda part: isinstance(part, property))
     names = {name for name, _ in kinds if name[0] != "_"} - STATIC
-    found = {name: getattr(mu, name) for name in names}
-    found |= {"norm": mu.norm(mu.coordinates), "error": mu.error_norm(mu.coordinates)}
+    actual = {name: getattr(mu, name) for name in names}
+    actual |= {"norm": mu.norm(mu.coordinates), "error": mu.error_norm(mu.coordinates)}
     if isinstance(mu, Grid):
-        found["tokens"] = mu.points()
+        actual["tokens"] = mu.points()
     if not isinstance(mu, Facing):
-        found["energy"] = QuadraticPotential(jnp.eye(mu.dimension))(mu)
+        actual["energy"] = QuadraticPotential(jnp.eye(mu.dimension))(mu)
     if isinstance(mu, Points):
-        found["restricted"] = mu.restrict(mu.tokens.x[..., 0] > -1)
-    return found
+        actual["restricted"] = mu.restrict(mu.tokens.x[..., 0] > -1)
+    return actual
 
 
-EVERY, SOME = [(1, 1), (1, 5), (2, 2), (2, 5)], [(1, 1), (2, 2)]
+ALL_SIZES, FEW_SIZES = [(1, 1), (1, 5), (2, 2), (2, 5)], [(1, 1), (2, 2)]
 CASES = [
     (kind, *shape)
     for kind in MAKERS
-    for shape in (EVERY if kind in ("points", "gaussian") else SOME)
+    for shape in (ALL_SIZES if kind in ("points", "gaussian") else FEW_SIZES)
 ]
 
 
 @pytest.mark.parametrize(("kind", "d", "members"), CASES)
-def test_a_stack_answers_as_its_members_do(kind: str, d: int, members: int) -> None:
-    """One member, as many as dimensions, where axes are easily mistaken, and more."""
+def test_stack_properties_match_the_members(kind: str, d: int, members: int) -> None:
+    """One member, as many as dimensions (where axes are easily mixed up), and more."""
     rng = np.random.default_rng(members)
-    each = [MAKERS[kind](rng, d) for _ in range(members)]
-    stack = stack_trees(each)
+    single_measures = [MAKERS[kind](rng, d) for _ in range(members)]
+    stack = stack_trees(single_measures)
     assert stack.batch_shape == (members,)
     assert stack.dimension == d
     ask = eqx.filter_jit(answers)
-    alone = [ask(mu) for mu in each]
-    expected = jax.tree.map(lambda *leaves: np.stack(leaves), *alone)
-    found = ask(stack)
-    assert jax.tree.structure(found) == jax.tree.structure(expected)
-    for a, b in zip(*map(jax.tree.leaves, (found, expected)), strict=True):
+    single_answers = [ask(mu) for mu in single_measures]
+    expected = jax.tree.map(lambda *leaves: np.stack(leaves), *single_answers)
+    actual = ask(stack)
+    assert jax.tree.structure(actual) == jax.tree.structure(expected)
+    for a, b in zip(*map(jax.tree.leaves, (actual, expected)), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-12)
 
 
@@ -140,11 +140,11 @@ def _ensemble() -> Trajectory[Points]:
         ),
     ],
 )
-def test_what_is_of_one_measure_names_the_stack(ask: Callable[..., object]) -> None:
-    with pytest.raises(WrongKindError, match=r"stack|ensemble") as raised:
+def test_single_measure_properties_reject_a_stack(ask: Callable[..., object]) -> None:
+    with pytest.raises(WrongKindError, match=r"stack|ensemble") as error_info:
         ask(_ensemble())
-    assert "\n" not in str(raised.value)
+    assert "\n" not in str(error_info.value)
 
 
-def test_tokens_of_a_stack_are_counted_in_one_member() -> None:
+def test_n_tokens_of_a_stack_is_per_member() -> None:
     assert Tokens(jnp.zeros((5, 3, 2))).n == 3

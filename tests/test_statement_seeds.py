@@ -1,4 +1,4 @@
-"""Statements hold, and controls fail, whatever the seed."""
+"""Statements hold, and controls fail, at any seed."""
 
 import json
 import subprocess
@@ -10,15 +10,15 @@ import pytest
 SCRIPT = Path(__file__).parent / "seeds.py"
 
 
-def measured(folder: Path, name: str, seeds: str) -> list[dict]:
-    """What `seeds.py` writes of a statement; a process of its own checks no shapes."""
+def measure_seeds(folder: Path, name: str, seeds: str) -> list[dict]:
+    """The output of `seeds.py` for a statement; its own process skips shape checks."""
     results = folder / "results.jsonl"
     command = [sys.executable, str(SCRIPT), seeds, str(results), name]
     subprocess.run(command, check=False, cwd=SCRIPT.parent.parent)
     return [json.loads(line) for line in results.read_text().splitlines()]
 
 
-# Where a tolerance was once a guess, or a control broke too little.
+# Statements with formerly guessed tolerances or weak controls.
 @pytest.mark.slow_cases("castin2025:sec-2.2-expansion-seeds0")
 @pytest.mark.parametrize(
     ("name", "seeds"),
@@ -39,18 +39,18 @@ def measured(folder: Path, name: str, seeds: str) -> list[dict]:
         ),
     ],
 )
-def test_a_statement_holds_at_seeds_where_it_once_did_not(
+def test_statements_hold_at_formerly_failing_seeds(
     name: str, seeds: range, tmp_path: Path
 ) -> None:
-    rows = measured(tmp_path, name, f"{seeds.start}:{seeds.stop}")
+    rows = measure_seeds(tmp_path, name, f"{seeds.start}:{seeds.stop}")
     assert [row["seed"] for row in rows] == list(seeds)
     assert [row for row in rows if not row["passed"]] == []
 
 
-def test_a_campaign_that_was_cut_goes_on_where_it_was(tmp_path: Path) -> None:
+def test_an_interrupted_campaign_of_seeds_continues(tmp_path: Path) -> None:
     name = "castin2025:sec-2.2-expansion"
-    known = {"id": name, "seed": 0, "passed": True, "cpu": -1.0}
-    (tmp_path / "results.jsonl").write_text(json.dumps(known) + "\n")
-    first, *others = measured(tmp_path, name, "0:3")
-    assert first == known
-    assert [row["seed"] for row in others] == [1, 2]
+    finished_row = {"id": name, "seed": 0, "passed": True, "cpu": -1.0}
+    (tmp_path / "results.jsonl").write_text(json.dumps(finished_row) + "\n")
+    first, *rest = measure_seeds(tmp_path, name, "0:3")
+    assert first == finished_row
+    assert [row["seed"] for row in rest] == [1, 2]

@@ -25,15 +25,15 @@ def page_of(*statements: Record, **changes: Any) -> str:
 
 
 def counts(page: str) -> list[tuple[int, int]]:
-    """How many of how many, by role."""
-    listed = re.search(r'<ul class="counts">(.*?)</ul>', page, re.DOTALL)
-    assert listed is not None
-    found = re.findall(r"<b[^>]*>(\d+)</b> of (\d+)", listed[1])
-    return [(int(good), int(all_)) for good, all_ in found]
+    """The counts on the page, by role."""
+    list_html = re.search(r'<ul class="counts">(.*?)</ul>', page, re.DOTALL)
+    assert list_html is not None
+    actual = re.findall(r"<b[^>]*>(\d+)</b> of (\d+)", list_html[1])
+    return [(int(good), int(total)) for good, total in actual]
 
 
-def test_a_page_fetches_nothing() -> None:
-    page = statements_page(made.whole())
+def test_a_page_makes_no_request() -> None:
+    page = statements_page(made.full_report())
     outline = Outline(page)
     for tag, attributes in outline.tags:
         assert tag not in {"link", "img", "iframe", "object", "embed", "base"}
@@ -48,24 +48,24 @@ def test_a_page_fetches_nothing() -> None:
     assert policies[0].startswith("default-src 'none'")
 
 
-def test_every_statement_is_anchored_once_and_every_link_arrives() -> None:
-    report = made.whole()
+def test_every_statement_has_one_anchor_and_links_resolve() -> None:
+    report = made.full_report()
     outline = Outline(statements_page(report))
     anchors = outline.values("id")
     assert len(anchors) == len(set(anchors))
-    for each in report["statements"]:
-        assert {each["id"], *each["aliases"]} <= set(anchors)
+    for statement in report["statements"]:
+        assert {statement["id"], *statement["aliases"]} <= set(anchors)
     links = [link.removeprefix("#") for link in outline.values("href")]
     assert set(links) <= set(anchors)
     entries = [link for link in links if ":" in link]
-    assert {each["id"] for each in report["statements"]} <= set(entries)
+    assert {statement["id"] for statement in report["statements"]} <= set(entries)
 
 
 def test_the_markup_is_balanced() -> None:
-    page = statements_page(made.whole())
+    page = statements_page(made.full_report())
     for tag in ("article", "section", "table", "div", "svg", "math", "details", "ul"):
-        opened = re.findall(rf"<{tag}[\s>]", page)
-        assert len(opened) == page.count(f"</{tag}>"), tag
+        tags = re.findall(rf"<{tag}[\s>]", page)
+        assert len(tags) == page.count(f"</{tag}>"), tag
 
 
 def test_every_role_is_shown_with_its_numbers() -> None:
@@ -83,19 +83,21 @@ def test_every_role_is_shown_with_its_numbers() -> None:
 
 
 def test_tables_have_captions_and_heads() -> None:
-    report = made.whole()
+    report = made.full_report()
     outline = Outline(statements_page(report))
     names = [tag for tag, _ in outline.tags]
-    trials = [trial for each in report["statements"] for trial in each["trials"]]
+    trials = [
+        trial for statement in report["statements"] for trial in statement["trials"]
+    ]
     checks = [check for trial in trials for check in trial["checks"]]
-    measured = [trial for trial in trials if trial["checks"]]
-    assert names.count("table") == names.count("caption") == len(measured)
+    measured_trials = [trial for trial in trials if trial["checks"]]
+    assert names.count("table") == names.count("caption") == len(measured_trials)
     assert outline.values("scope").count("row") == len(checks)
     headings = [int(name[1]) for name in names if re.fullmatch(r"h[1-6]", name)]
     assert headings.count(1) == 1
 
 
-def test_text_is_text_whatever_it_holds() -> None:
+def test_text_is_escaped() -> None:
     words = [
         *("source", "claim", "hypotheses", "protocol", "remark", "group"),
         *("control", "printed", "corrected", "counterexample"),
@@ -113,23 +115,23 @@ def test_text_is_text_whatever_it_holds() -> None:
     assert outline.text().count("<script>alert(1)</script> {{style}}") > len(words)
 
 
-def test_labels_and_witnesses_of_plots_are_text_too() -> None:
+def test_labels_and_witnesses_of_plots_are_escaped() -> None:
     hostile = made.inequality()
     hostile["trials"][0]["checks"][0]["label"] = HOSTILE
     hostile["trials"][0]["checks"][0]["evidence"]["witness"] = {HOSTILE: [HOSTILE]}
-    fitted = made.order()
-    fitted["trials"][0]["checks"][0]["evidence"]["x_name"] = HOSTILE
-    names = [tag for tag, _ in Outline(page_of(hostile, fitted)).tags]
+    record = made.order()
+    record["trials"][0]["checks"][0]["evidence"]["x_name"] = HOSTILE
+    names = [tag for tag, _ in Outline(page_of(hostile, record)).tags]
     assert names.count("script") == 1
     assert names.count("b") == 2
 
 
 @pytest.mark.parametrize("points", [3, 4, 11])
 def test_a_fit_has_one_mark_for_each_point(points: int) -> None:
-    each = made.order()
-    for trial in each["trials"]:
+    record = made.order()
+    for trial in record["trials"]:
         trial["checks"][0]["evidence"] = made.fit(1.5, points)
-    page = page_of(each)
+    page = page_of(record)
     assert page.count('class="dot"') == 2 * points
     assert page.count('class="wedge"') == 2
     assert "slope 1.5 ± 0.02" in page
@@ -148,22 +150,22 @@ def test_the_line_of_a_fit_passes_through_points_on_a_line() -> None:
 
 
 def test_points_without_a_logarithm_are_counted_not_drawn() -> None:
-    each = made.order()
-    each["trials"][0]["checks"][0]["evidence"]["y"][:2] = [0.0, math.nan]
-    page = page_of(each)
+    record = made.order()
+    record["trials"][0]["checks"][0]["evidence"]["y"][:2] = [0.0, math.nan]
+    page = page_of(record)
     assert page.count('class="dot"') == 2 + 4
     assert "2 of 4 points cannot be drawn" in page
 
 
 def test_an_ascent_is_thinned_and_keeps_its_highest_point() -> None:
-    each = made.inequality()
+    record = made.inequality()
     history = [-3.0] * 5000
     history[1234] = 1.0
-    each["trials"][0]["checks"][0]["evidence"]["history"] = history
-    page = page_of(each)
-    found = re.search(r'class="fit" d="M([^"]*)"', page)
-    assert found is not None
-    heights = [float(point.split()[1]) for point in found[1].split("L")]
+    record["trials"][0]["checks"][0]["evidence"]["history"] = history
+    page = page_of(record)
+    actual = re.search(r'class="fit" d="M([^"]*)"', page)
+    assert actual is not None
+    heights = [float(point.split()[1]) for point in actual[1].split("L")]
     assert len(heights) <= 120
     assert min(heights) < 0.5 * max(heights)
     assert page.count('class="bound"') == 2
@@ -172,56 +174,56 @@ def test_an_ascent_is_thinned_and_keeps_its_highest_point() -> None:
 @pytest.mark.parametrize(
     "history", [[0.0], [-math.inf, math.nan, -1.0], [900.0], [-800.0, 0.0], []]
 )
-def test_any_history_has_a_picture_or_says_why_not(history: list[float]) -> None:
-    each = made.inequality()
-    each["trials"][0]["checks"][0]["evidence"]["history"] = history
-    page = page_of(each)
-    lost = [h for h in history if not math.isfinite(h) or abs(h) > 700]
-    assert ("cannot be drawn" in page) == bool(lost)
+def test_any_history_has_a_plot_or_a_reason(history: list[float]) -> None:
+    record = made.inequality()
+    record["trials"][0]["checks"][0]["evidence"]["history"] = history
+    page = page_of(record)
+    non_finite = [h for h in history if not math.isfinite(h) or abs(h) > 700]
+    assert ("cannot be drawn" in page) == bool(non_finite)
     assert "nan" not in re.sub(r"[^<]*</", "", page[page.index("<article") :]).lower()
 
 
 @pytest.mark.parametrize("value", [None, math.nan, math.inf, -math.inf])
-def test_a_number_that_is_not_finite_fails_whatever_is_said_of_it(
+def test_a_non_finite_number_always_fails(
     value: float | None,
 ) -> None:
-    each = made.identity()
-    spoilt = copy.deepcopy(each)
+    record = made.identity()
+    spoilt = copy.deepcopy(record)
     spoilt["trials"][0]["checks"][1] |= {"observed": value}
     page = page_of(spoilt)
     assert "not finite" in Outline(page).text("span")
     assert counts(page)[0] == (0, 1)
     assert 'data-kinds="failed"' in page
     assert "1 of 1 not as they must be" in page
-    assert "not as they must be" not in page_of(each)
+    assert "not as they must be" not in page_of(record)
 
 
 def test_a_null_of_json_fails_too() -> None:
-    report = json.loads(json.dumps(made.whole()).replace("NaN", "null"))
+    report = json.loads(json.dumps(made.full_report()).replace("NaN", "null"))
     assert counts(statements_page(report))[:2] == [(4, 5), (4, 5)]
 
 
 def test_an_error_is_shown_and_fails() -> None:
-    page = page_of(made.broken())
+    page = page_of(made.failing_statement())
     assert "ValueError: shapes <2> & $3 do not agree" in Outline(page).text()
     assert counts(page) == [(0, 1), (0, 1)]
 
 
 @pytest.mark.parametrize("trials", [[], [made.trial("statement")]])
 def test_nothing_measured_is_a_failure(trials: list[Record]) -> None:
-    each = made.identity() | {"trials": trials, "has_passed": True}
-    page = page_of(each)
+    record = made.identity() | {"trials": trials, "has_passed": True}
+    page = page_of(record)
     assert 'data-kinds="failed"' in page
     assert "not measured" in page or "nothing was measured" in page
 
 
-def test_filters_tell_errata_inequalities_and_failures_apart() -> None:
-    found = {
+def test_filters_separate_errata_inequalities_and_failures() -> None:
+    actual = {
         attrs["id"]: (attrs["data-kinds"] or "").split()
-        for tag, attrs in Outline(statements_page(made.whole())).tags
+        for tag, attrs in Outline(statements_page(made.full_report())).tags
         if tag == "article"
     }
-    assert list(found.values()) == [[], [], ["inequalities"], ["errata"], ["failed"]]
+    assert list(actual.values()) == [[], [], ["inequalities"], ["errata"], ["failed"]]
 
 
 STANDS = {
@@ -231,27 +233,27 @@ STANDS = {
 }
 
 
-@pytest.mark.parametrize("observed", STANDS)
-def test_a_control_is_shown_as_it_stands_to_its_bound(observed: float) -> None:
-    sign, words = STANDS[observed].split(maxsplit=1)
-    each = made.identity()
-    check = each["trials"][1]["checks"][0]
-    check |= {"observed": observed, "relation": "<=", "bound": 0.0, "tolerance": 1e-11}
-    check |= {"holds": observed <= 1e-11, "is_violated": observed >= 1e-10}
-    control = page_of(each).split('<section class="trial control">')[1]
+@pytest.mark.parametrize("value", STANDS)
+def test_a_control_is_shown_relative_to_its_bound(value: float) -> None:
+    sign, words = STANDS[value].split(maxsplit=1)
+    record = made.identity()
+    check = record["trials"][1]["checks"][0]
+    check |= {"observed": value, "relation": "<=", "bound": 0.0, "tolerance": 1e-11}
+    check |= {"holds": value <= 1e-11, "is_violated": value >= 1e-10}
+    control = page_of(record).split('<section class="trial control">')[1]
     control = control.split("</section>")[0]
     assert f'<td class="relation">{sign}</td>' in control
     assert f"</span> {words}</span>" in control
     assert "<td>+ " in control  # the tolerance widens the bound to one side
 
 
-def test_digits_tell_a_violation_from_its_bound() -> None:
-    each = made.inequality()
-    each["trials"][0]["checks"][0] |= {"observed": 1 + 1e-7, "tolerance": 1e-9}
-    assert ">1.0000001<" in page_of(each)
+def test_digits_distinguish_a_violation_from_its_bound() -> None:
+    record = made.inequality()
+    record["trials"][0]["checks"][0] |= {"observed": 1 + 1e-7, "tolerance": 1e-9}
+    assert ">1.0000001<" in page_of(record)
 
 
-def test_circumstances_and_how_to_repeat_are_told() -> None:
+def test_the_page_states_versions_and_how_to_repeat() -> None:
     page = page_of(made.identity(), size="full", seed=7)
     assert "meanfield verify castin2025:lemma-4.1 --size full --seed 7" in page
     assert "meanfield verify castin2025:lemma-4.1</code>" in page_of(made.identity())
@@ -262,23 +264,23 @@ def test_a_large_verification_is_modest(tmp_path: Path) -> None:
     makers: list[Callable[..., Record]] = [
         *(made.identity, made.order, made.inequality, made.erratum)
     ]
-    many = [makers[i % 4](f"castin2025:lemma-{i}") for i in range(130)]
-    file = save_statements_page(made.report(*many), tmp_path / "many")
+    records = [makers[i % 4](f"castin2025:lemma-{i}") for i in range(130)]
+    file = save_statements_page(made.report(*records), tmp_path / "many")
     assert file == tmp_path / "many.html"
     assert file.stat().st_size < 2_000_000
 
 
-def test_an_empty_report_has_a_page_that_says_so() -> None:
+def test_an_empty_report_has_a_page_that_states_it() -> None:
     assert "Nothing was measured." in page_of()
 
 
-def test_what_has_no_page_is_refused_in_one_line(tmp_path: Path) -> None:
+def test_runs_without_a_page_are_rejected_in_one_line(tmp_path: Path) -> None:
     with pytest.raises(InvalidInputError, match="verify --json"):
         statements_page({})
     with pytest.raises(InvalidInputError, match=r"`\.pdf`; use `\.html`"):
-        save_statements_page(made.whole(), tmp_path / "a.pdf")
+        save_statements_page(made.full_report(), tmp_path / "a.pdf")
     with pytest.raises(ResourceError, match="cannot be written"):
-        save_statements_page(made.whole(), tmp_path / "missing" / "a")
+        save_statements_page(made.full_report(), tmp_path / "missing" / "a")
     with pytest.raises(ValueError, match=r"`castin2025:lemma-4.1`.*\\nonsense"):
         page_of(made.identity(claim=r"$\nonsense{x}$"))
     assert list(tmp_path.iterdir()) == []
@@ -290,7 +292,7 @@ def test_the_page_loads_neither_jax_nor_matplotlib() -> None:
         "print(*{'jax', 'matplotlib', 'xarray', 'numpy', 'meanfield.theorems'}"
         " & set(sys.modules))"
     )
-    done = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
-    assert done.stdout.strip() == ""
+    assert result.stdout.strip() == ""

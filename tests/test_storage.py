@@ -1,4 +1,4 @@
-"""What was committed comes back bit for bit, whatever was killed or refused."""
+"""Committed data is read back bit for bit after kills and errors."""
 
 import random
 import resource
@@ -13,10 +13,10 @@ from storage_run import (
     SEGMENTS,
     assert_prefix,
     assert_same_run,
+    has_same_bytes,
     initial_frame,
     new_store,
     next_frame,
-    same_bytes,
     segment_after,
     write,
     writer,
@@ -81,21 +81,21 @@ def test_last_frame_is_the_state_of_the_flow(truth: Path) -> None:
     for _ in range(SEGMENTS * LENGTH):
         frame = next_frame(frame)
     last = store.last_frame()
-    assert all(same_bytes(last[name], frame[name]) for name in frame)
+    assert all(has_same_bytes(last[name], frame[name]) for name in frame)
     assert store.state == {"next": SEGMENTS * LENGTH}
 
 
-def test_there_is_one_writer(tmp_path: Path) -> None:
+def test_a_store_has_one_writer(tmp_path: Path) -> None:
     first = new_store(tmp_path / "run")
     second = RunStore.open(tmp_path / "run")
-    with pytest.raises(StoreError, match="another process") as caught:
+    with pytest.raises(StoreError, match="another process") as error_info:
         second.append(segment_after(initial_frame()), {})
-    assert "\n" not in str(caught.value)
+    assert "\n" not in str(error_info.value)
     first.close()
     second.append(segment_after(initial_frame()), {})
 
 
-def test_a_stale_writer_is_refused(tmp_path: Path) -> None:
+def test_a_stale_writer_is_rejected(tmp_path: Path) -> None:
     first = new_store(tmp_path / "run")
     stale = RunStore.open(tmp_path / "run")
     with first:
@@ -105,7 +105,7 @@ def test_a_stale_writer_is_refused(tmp_path: Path) -> None:
     RunStore.open(tmp_path / "run").claim()
 
 
-def test_a_commit_in_doubt_is_not_written_over(
+def test_an_uncertain_commit_is_not_overwritten(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store, commit = new_store(tmp_path / "run"), write_record
@@ -134,7 +134,7 @@ def test_a_reader_keeps_the_commit_it_opened(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", ["run", "notes.txt"])
-def test_a_taken_folder_is_refused(tmp_path: Path, content: str) -> None:
+def test_an_occupied_folder_is_rejected(tmp_path: Path, content: str) -> None:
     path = tmp_path / "run"
     if content == "run":
         new_store(path)
@@ -160,16 +160,16 @@ def test_a_parent_that_cannot_be_written_is_a_resource_error(tmp_path: Path) -> 
         new_store(tmp_path / "file" / "deep" / "run")
 
 
-def test_a_disk_that_refuses_costs_only_the_segment(
-    tmp_path: Path, files_end_at: Callable[[int], None]
+def test_a_write_error_loses_only_the_segment(
+    tmp_path: Path, limit_file_size: Callable[[int], None]
 ) -> None:
     store = new_store(tmp_path / "run")
     store.append(segment_after(initial_frame()), {})
     frames = segment_after(store.last_frame())
-    files_end_at(64)
+    limit_file_size(64)
     with pytest.raises(ResourceError, match="cannot be written"):
         store.append(frames, {})
-    files_end_at(resource.RLIM_INFINITY)
+    limit_file_size(resource.RLIM_INFINITY)
     RunStore.open(tmp_path / "run").check()
     assert store.frames == RunStore.open(tmp_path / "run").frames == LENGTH
     store.append(frames, {})

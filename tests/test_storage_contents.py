@@ -1,4 +1,4 @@
-"""What is stored of a run: every bit, frames, endings, its specification."""
+"""Stored contents of a run: every bit, frames, endings, the spec."""
 
 import subprocess
 import sys
@@ -15,9 +15,9 @@ from storage_run import (
     Frames,
     N,
     data_files,
+    has_same_bytes,
     initial_frame,
     new_store,
-    same_bytes,
     segment_after,
 )
 
@@ -36,18 +36,18 @@ DTYPES = {
 
 
 @pytest.mark.parametrize("values", DTYPES.values(), ids=DTYPES.keys())
-def test_every_bit_comes_back(tmp_path: Path, values: np.ndarray) -> None:
+def test_frames_round_trip_bit_for_bit(tmp_path: Path, values: np.ndarray) -> None:
     times, zeros = np.arange(6, dtype=np.float32), np.full(6, -0.0)
     store = RunStore.create(tmp_path / "run", attrs={}, static={"weight": values[:1]})
     frames = {"time": times, "x": values.reshape(6, 1, 1), "zeros": zeros}
     store.append(frames, {})
     dataset = store.dataset()
     native = values.astype(values.dtype.newbyteorder("="))
-    assert same_bytes(dataset["x"].values.ravel(), native)
-    assert same_bytes(dataset["weight"].values, native[:1])
-    assert same_bytes(dataset["zeros"].values, zeros)
-    assert same_bytes(dataset["time"].values, times)
-    assert same_bytes(store.last_frame()["x"], native[-1:].reshape(1, 1))
+    assert has_same_bytes(dataset["x"].values.ravel(), native)
+    assert has_same_bytes(dataset["weight"].values, native[:1])
+    assert has_same_bytes(dataset["zeros"].values, zeros)
+    assert has_same_bytes(dataset["time"].values, times)
+    assert has_same_bytes(store.last_frame()["x"], native[-1:].reshape(1, 1))
 
 
 def test_segments_of_any_length_join_to_one_run(tmp_path: Path) -> None:
@@ -58,8 +58,8 @@ def test_segments_of_any_length_join_to_one_run(tmp_path: Path) -> None:
             store.append({"time": times[piece], "x": x[:, piece]}, {})
     dataset = RunStore.open(tmp_path / "run").dataset()
     assert dataset["x"].dims == ("run", "time", "token", "coord")
-    assert same_bytes(dataset["x"].values, x)
-    assert same_bytes(dataset["time"].values, times)
+    assert has_same_bytes(dataset["x"].values, x)
+    assert has_same_bytes(dataset["time"].values, times)
 
 
 def test_a_factor_of_rank_zero_is_kept(tmp_path: Path) -> None:
@@ -77,7 +77,9 @@ def test_large_segments_are_cut_into_chunks_of_whole_frames(
     store = new_store(tmp_path / "run")
     store.append(segment_after(initial_frame()), {})
     assert (tmp_path / "run/data/segments/00000/x/c/1/0/0").stat().st_size == 240
-    assert same_bytes(store.dataset()["x"].values, segment_after(initial_frame())["x"])
+    assert has_same_bytes(
+        store.dataset()["x"].values, segment_after(initial_frame())["x"]
+    )
 
 
 def test_an_early_ending_keeps_only_the_frames_it_reached(tmp_path: Path) -> None:
@@ -87,9 +89,9 @@ def test_an_early_ending_keeps_only_the_frames_it_reached(tmp_path: Path) -> Non
     store = RunStore.create(tmp_path / "run", attrs={}, static={})
     store.append({"time": times, "x": x}, {}, ending)
     dataset = RunStore.open(tmp_path / "run").dataset()
-    assert same_bytes(dataset["time"].values, times[:3])
-    assert same_bytes(dataset["x"].values, x[:3])
-    assert same_bytes(store.last_frame()["x"], x[2])
+    assert has_same_bytes(dataset["time"].values, times[:3])
+    assert has_same_bytes(dataset["x"].values, x[:3])
+    assert has_same_bytes(store.last_frame()["x"], x[2])
 
 
 def test_an_ending_without_frames_is_kept(tmp_path: Path) -> None:
@@ -97,11 +99,15 @@ def test_an_ending_without_frames_is_kept(tmp_path: Path) -> None:
     store.append(segment_after(initial_frame()), {})
     ending = Ending("max-steps", "4096 steps were not enough.", 4.5)
     store.append({}, {"dt": 0.1}, ending)
-    again = RunStore.open(tmp_path / "run")
-    assert (again.ending, again.state, again.frames) == (ending, {"dt": 0.1}, LENGTH)
+    reopened = RunStore.open(tmp_path / "run")
+    assert (reopened.ending, reopened.state, reopened.frames) == (
+        ending,
+        {"dt": 0.1},
+        LENGTH,
+    )
 
 
-def test_only_an_interrupted_run_goes_on(tmp_path: Path) -> None:
+def test_only_an_interrupted_run_is_extended(tmp_path: Path) -> None:
     store = new_store(tmp_path / "run")
     store.append(segment_after(initial_frame()), {}, Ending("interrupted", "^C", 4.0))
     store.append(segment_after(store.last_frame()), {}, Ending("steady", "rest", 8.0))
@@ -130,12 +136,12 @@ def test_a_run_without_ending_counts_as_interrupted(tmp_path: Path) -> None:
     assert float(dataset["stop_time"]) == LENGTH
 
 
-def test_an_unknown_ending_is_refused() -> None:
+def test_an_unknown_ending_is_rejected() -> None:
     with pytest.raises(InvalidInputError, match="known: finished, steady, blow-up"):
         Ending("exploded", "", 0.0)
 
 
-def test_a_run_knows_its_specification(truth: Path) -> None:
+def test_a_run_stores_its_spec(truth: Path) -> None:
     store = RunStore.open(truth)
     attrs = store.dataset().attrs
     assert store.spec == attrs["spec"] == ATTRS["spec"]
@@ -156,7 +162,7 @@ UNFIT: dict[str, Frames] = {
 
 
 @pytest.mark.parametrize("frames", UNFIT.values(), ids=UNFIT.keys())
-def test_unfit_frames_are_refused_and_leave_nothing(
+def test_invalid_frames_are_rejected_and_leave_no_files(
     tmp_path: Path, frames: Frames
 ) -> None:
     store = new_store(tmp_path / "run")
@@ -174,14 +180,14 @@ FOREIGN: dict[str, Frames] = {
 
 
 @pytest.mark.parametrize("frames", FOREIGN.values(), ids=FOREIGN.keys())
-def test_frames_of_another_run_are_refused(tmp_path: Path, frames: Frames) -> None:
+def test_frames_of_another_run_are_rejected(tmp_path: Path, frames: Frames) -> None:
     store = new_store(tmp_path / "run")
     store.append(segment_after(initial_frame()), {})
     with pytest.raises(StoreError, match=r"holds time \(<f8\), x \(<f8\); got time"):
         store.append(frames, {})
 
 
-def test_what_json_cannot_hold_is_refused(tmp_path: Path) -> None:
+def test_values_beyond_json_are_rejected(tmp_path: Path) -> None:
     with pytest.raises(InvalidInputError, match="JSON"):
         RunStore.create(tmp_path / "run", attrs={"spec": object()}, static={})
     with pytest.raises(InvalidInputError, match="JSON"):
@@ -192,11 +198,11 @@ def test_plain_zarr_reads_every_segment(truth: Path) -> None:
     group = zarr.open_group(truth / "data", mode="r", zarr_format=3)
     parts = [group[f"segments/{k:05d}/x"] for k in range(SEGMENTS)]
     x = np.concatenate([part[...] for part in parts if isinstance(part, zarr.Array)])
-    assert same_bytes(x, RunStore.open(truth).dataset()["x"].values)
+    assert has_same_bytes(x, RunStore.open(truth).dataset()["x"].values)
 
 
 def test_storage_loads_neither_jax_nor_xarray() -> None:
     code = "import sys, meanfield.storage; print({'jax', 'xarray'} & set(sys.modules))"
     root = Path(__file__).parent.parent
-    told = subprocess.check_output([sys.executable, "-c", code], cwd=root, text=True)
-    assert told == "set()\n"
+    output = subprocess.check_output([sys.executable, "-c", code], cwd=root, text=True)
+    assert output == "set()\n"

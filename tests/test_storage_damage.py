@@ -1,4 +1,4 @@
-"""A damaged record or chunk is named and never read."""
+"""Damaged records and chunks are named and never read."""
 
 import json
 import os
@@ -60,19 +60,19 @@ def test_a_flipped_bit_in_the_record_is_found(run: Path, place: int) -> None:
 
 
 @pytest.mark.parametrize("record", [b"", b"[]", b"{}", b"\xff", b"null"])
-def test_a_record_that_is_none_is_found(run: Path, record: bytes) -> None:
+def test_an_invalid_record_is_detected(run: Path, record: bytes) -> None:
     (run / "commit.json").write_bytes(record)
     with pytest.raises(StoreError, match=r"commit.json` is damaged"):
         RunStore.open(run)
 
 
-def test_a_folder_without_record_is_no_run(run: Path) -> None:
+def test_a_folder_without_record_is_rejected_as_a_run(run: Path) -> None:
     (run / "commit.json").unlink()
     with pytest.raises(StoreError, match=r"it has no `commit.json`"):
         RunStore.open(run)
 
 
-def test_a_newer_schema_is_refused(run: Path) -> None:
+def test_a_newer_schema_is_rejected(run: Path) -> None:
     record = json.loads((run / "commit.json").read_text())
     (run / "commit.json").write_text(json.dumps({**record, "schema": 3}))
     with pytest.raises(StoreError, match="schema 3"):
@@ -84,14 +84,14 @@ def test_a_missing_run_is_an_input_file_error(tmp_path: Path) -> None:
         RunStore.open(tmp_path / "nothing")
 
 
-def test_a_file_is_no_run(tmp_path: Path) -> None:
+def test_a_file_is_rejected_as_a_run(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(InputFileError, match="runs are folders"):
         RunStore.open(tmp_path / "file")
 
 
 def rewrite(run: Path, change: Callable[[dict[str, Any]], object]) -> None:
-    """Another record, with the digest that belongs to it."""
+    """Changes the record, with a valid digest."""
     record = json.loads((run / "commit.json").read_text())
     record.pop("checksum")
     change(record)
@@ -103,14 +103,14 @@ def rename(names: dict[str, Any], old: str, new: str) -> None:
     names[new] = names.pop(old)
 
 
-def outside(record: dict[str, Any]) -> None:
+def escape_folder(record: dict[str, Any]) -> None:
     rename(record["variables"], "x", "../../../../../etc")
     for segment in record["segments"]:
         rename(segment["checksums"], "x", "../../../../../etc")
 
 
 ABSURD: dict[str, Callable[[dict[str, Any]], object]] = {
-    "a name that leads outside": outside,
+    "a name that leads outside": escape_folder,
     "a static name that leads outside": lambda r: rename(r["static"], "weight", "../a"),
     "a size below zero": lambda r: r["sizes"].update(token=-1),
     "a size of memory's end": lambda r: r["sizes"].update(token=10**11),
@@ -136,13 +136,13 @@ ABSURD: dict[str, Callable[[dict[str, Any]], object]] = {
 
 
 @pytest.mark.parametrize("change", ABSURD.values(), ids=ABSURD.keys())
-def test_an_absurd_record_with_a_right_digest_is_refused_in_a_line(
+def test_an_absurd_record_with_a_right_digest_is_rejected_in_a_line(
     run: Path, change: Callable[[dict[str, Any]], object]
 ) -> None:
     rewrite(run, change)
-    with pytest.raises(StoreError) as caught:
+    with pytest.raises(StoreError) as error_info:
         RunStore.open(run).dataset().load()
-    assert "\n" not in str(caught.value)
+    assert "\n" not in str(error_info.value)
 
 
 def test_a_record_of_a_hundred_thousand_brackets_is_damaged(run: Path) -> None:
@@ -155,7 +155,7 @@ PARTS = ("commit.json", "data", "data/segments", "data/segments/00003", "data/st
 
 
 @pytest.mark.parametrize("part", [*PARTS, "data/segments/00003/x/c"])
-def test_no_link_is_followed(run: Path, tmp_path: Path, part: str) -> None:
+def test_symbolic_links_are_not_followed(run: Path, tmp_path: Path, part: str) -> None:
     elsewhere = tmp_path / "elsewhere"
     (run / part).rename(elsewhere)
     (run / part).symlink_to(elsewhere)
@@ -180,7 +180,7 @@ def test_nothing_is_removed_or_written_through_a_link(
 
 
 @pytest.mark.parametrize("name", ["notes.txt", "notes", "x/notes"])
-def test_what_a_store_did_not_write_is_not_removed(tmp_path: Path, name: str) -> None:
+def test_foreign_files_in_a_store_are_kept(tmp_path: Path, name: str) -> None:
     store = new_store(tmp_path / "run")
     for index in (0, 7):
         place = tmp_path / "run" / "data" / "segments" / f"{index:05d}"

@@ -1,4 +1,4 @@
-"""Drafts of killed writers go with the next; a store that is removed is missed."""
+"""Drafts of killed writers are removed by the next; removed stores are detected."""
 
 import os
 import shutil
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from storage_run import (
-    FINISHED,
+    FINISHED_ENDING,
     initial_frame,
     new_store,
     segment_after,
@@ -28,7 +28,7 @@ def drafts(folder: Path) -> list[Path]:
     return list(folder.rglob(".*.meanfield-draft-*"))
 
 
-def test_the_draft_of_a_killed_creation_goes_with_the_next(tmp_path: Path) -> None:
+def test_drafts_of_killed_writers_are_removed_by_the_next(tmp_path: Path) -> None:
     killed_at_its_end = (
         "replace = os.replace",
         "os.replace = lambda old, new, **_: os.kill(os.getpid(), signal.SIGKILL) "
@@ -42,7 +42,7 @@ def test_the_draft_of_a_killed_creation_goes_with_the_next(tmp_path: Path) -> No
     assert drafts(tmp_path) == []
 
 
-def test_the_draft_of_a_live_writer_stays(tmp_path: Path) -> None:
+def test_drafts_of_live_writers_are_kept(tmp_path: Path) -> None:
     draft, lock = draft_folder(tmp_path / "run")
     clear_drafts(tmp_path)
     assert draft.exists()
@@ -51,7 +51,7 @@ def test_the_draft_of_a_live_writer_stays(tmp_path: Path) -> None:
     assert not draft.exists()
 
     def write(stream: object) -> None:
-        replace_file(tmp_path / "b", lambda other: other.write(b"b"))
+        replace_file(tmp_path / "b", lambda stream: stream.write(b"b"))
         assert len(drafts(tmp_path)) == 1
 
     replace_file(tmp_path / "a", write)
@@ -62,8 +62,8 @@ def test_the_draft_of_a_live_writer_stays(tmp_path: Path) -> None:
     "content",
     ["notes.txt", "data/chapter1", "data/static/x/notes", "todo/x", "nothing", "link"],
 )
-def test_what_is_no_draft_of_ours_stays(tmp_path: Path, content: str) -> None:
-    """However old; what is empty may be a writer's that has just begun."""
+def test_foreign_files_are_not_removed_as_drafts(tmp_path: Path, content: str) -> None:
+    """However old; an empty one may belong to a writer that has just begun."""
     place, home = tmp_path / "here" / NAME, tmp_path / "home"
     place.parent.mkdir()
     home.mkdir()
@@ -82,8 +82,8 @@ def test_what_is_no_draft_of_ours_stays(tmp_path: Path, content: str) -> None:
     assert (home / ".lock").exists()
 
 
-def test_files_that_users_name_drafts_stay(tmp_path: Path) -> None:
-    """A date has eight digits, which are hexadecimal ones, too."""
+def test_user_files_named_like_drafts_are_kept(tmp_path: Path) -> None:
+    """A date has eight digits, which are also hexadecimal."""
     (tmp_path / ".report.draft-20240101").touch()
     (tmp_path / ".picture.png.draft-20240101").touch()
     thesis = tmp_path / ".thesis.draft-20231231"
@@ -96,10 +96,10 @@ def test_files_that_users_name_drafts_stay(tmp_path: Path) -> None:
     assert len(list(tmp_path.glob(".*.draft-*"))) == 3
 
 
-def test_a_result_is_stored_without_a_look_at_the_others(
+def test_storing_a_result_does_not_scan_the_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Else a sweep takes the square of its size; `recover` looks once."""
+    """Otherwise a sweep takes quadratic time; `recover` scans once."""
     create_tasks(tmp_path / "sweep", {"schema": 2}, "sweep.json", 2)
     tasks = TaskFolder(tmp_path / "sweep", 2, "seal")
     left = tmp_path / "sweep" / "done" / ".00000.json.meanfield-draft-0123456789abcdef"
@@ -112,8 +112,8 @@ def test_a_result_is_stored_without_a_look_at_the_others(
     assert tasks.done_tasks() == {0}
 
 
-def test_an_old_folder_without_a_lock_goes(tmp_path: Path) -> None:
-    """Versions before locks wrote such, and were killed too."""
+def test_an_old_draft_without_a_lock_is_removed(tmp_path: Path) -> None:
+    """Versions before locks wrote such drafts, and were killed too."""
     (tmp_path / NAME / "data").mkdir(parents=True)
     os.utime(tmp_path / NAME, (0, 0))
     create_tasks(tmp_path / "sweep", {"schema": 2}, "sweep.json", 3)
@@ -121,10 +121,10 @@ def test_an_old_folder_without_a_lock_goes(tmp_path: Path) -> None:
     assert not (tmp_path / "sweep" / ".lock").exists()
 
 
-def test_of_two_who_begin_one_run_the_later_is_told_so(
+def test_the_second_of_two_creators_of_a_run_fails(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And not that the disk has no space."""
+    """The error must not be a full disk."""
 
     def come_first(folder: Path) -> None:
         monkeypatch.undo()
@@ -150,7 +150,7 @@ REMOVALS: dict[str, Callable[[Path], object]] = {
 
 
 @pytest.mark.parametrize("remove", REMOVALS.values(), ids=REMOVALS.keys())
-def test_what_is_removed_under_a_writer_is_missed(
+def test_removal_under_a_writer_is_detected(
     tmp_path: Path, remove: Callable[[Path], object]
 ) -> None:
     store = new_store(tmp_path / "run")
@@ -158,16 +158,16 @@ def test_what_is_removed_under_a_writer_is_missed(
     last = store.last_frame()
     remove(tmp_path / "run")
     with pytest.raises(StoreError, match=r"removed or moved|no `commit.json`"):
-        store.append(segment_after(last), {}, FINISHED)
+        store.append(segment_after(last), {}, FINISHED_ENDING)
 
 
-def test_another_store_in_its_place_is_no_place_to_write(tmp_path: Path) -> None:
+def test_a_replaced_store_is_not_written_to(tmp_path: Path) -> None:
     store = new_store(tmp_path / "run")
     shutil.rmtree(tmp_path / "run")
-    other = new_store(tmp_path / "run")
+    second = new_store(tmp_path / "run")
     with pytest.raises(StoreError, match="removed or moved"):
         store.append(segment_after(initial_frame()), {})
-    other.append(segment_after(initial_frame()), {})
+    second.append(segment_after(initial_frame()), {})
     RunStore.open(tmp_path / "run").check()
 
 
@@ -179,13 +179,13 @@ def test_an_interrupted_lock_can_be_released_and_taken_again(
     home = getattr(locks, module)
     real = getattr(home, name)
 
-    def interrupted(*arguments: object) -> None:
+    def raise_interrupt(*arguments: object) -> None:
         real(*arguments)
         raise KeyboardInterrupt
 
     lock = Lock(tmp_path / ".lock")
     with monkeypatch.context() as patch:
-        patch.setattr(home, name, interrupted)
+        patch.setattr(home, name, raise_interrupt)
         with pytest.raises(KeyboardInterrupt):
             lock.acquire()
     lock.acquire()

@@ -1,4 +1,4 @@
-"""Runs as files for other programs."""
+"""Runs exported to files."""
 
 import copy
 import csv
@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import xarray as xr
-from storage_run import ATTRS, D, N, new_store, same_bytes
+from storage_run import ATTRS, D, N, has_same_bytes, new_store
 
 from meanfield.errors import InvalidInputError, ResourceError
 from meanfield.storage import RunStore, export, kinds, table_bytes
@@ -21,7 +21,7 @@ from meanfield.storage._stored_frames import StoredFrames
 
 @pytest.fixture
 def run(truth: Path, tmp_path: Path) -> Path:
-    """A copy of the run, to be damaged."""
+    """A copy of the run, to be changed."""
     return Path(shutil.copytree(truth, tmp_path / "run"))
 
 
@@ -46,39 +46,39 @@ def test_npz_holds_the_whole_dataset(run: Path, tmp_path: Path) -> None:
     with np.load(tmp_path / "run.npz") as file:
         attrs = json.loads(str(file["attrs"]))
         for name, variable in dataset.variables.items():
-            assert same_bytes(file[str(name)], variable.values)
+            assert has_same_bytes(file[str(name)], variable.values)
             assert tuple(attrs["variables"][name]["dims"]) == variable.dims
         assert set(file) == {*map(str, dataset.variables), "attrs"}
     assert attrs["spec"] == ATTRS["spec"]
 
 
-def test_netcdf_is_what_xarray_opens_again(run: Path, tmp_path: Path) -> None:
-    """Its attributes are texts: `to_netcdf` refuses the dictionaries of a dataset."""
+def test_netcdf_round_trips_through_xarray(run: Path, tmp_path: Path) -> None:
+    """Its attributes are texts: `to_netcdf` rejects the dictionaries of a dataset."""
     dataset = RunStore.open(run).dataset()
     with pytest.raises(TypeError, match="attr"):
         dataset.to_netcdf(tmp_path / "plain.nc", engine="scipy")
     export(dataset, tmp_path / "run.nc")
-    with xr.open_dataset(tmp_path / "run.nc", engine="scipy") as again:
-        assert set(again.variables) == set(dataset.variables)
+    with xr.open_dataset(tmp_path / "run.nc", engine="scipy") as restored:
+        assert set(restored.variables) == set(dataset.variables)
         for name, variable in dataset.variables.items():
-            np.testing.assert_array_equal(again[name].values, variable.values)
-        assert json.loads(again.attrs["spec"]) == ATTRS["spec"]
-    assert dataset.attrs["spec"] == ATTRS["spec"]  # as it was
+            np.testing.assert_array_equal(restored[name].values, variable.values)
+        assert json.loads(restored.attrs["spec"]) == ATTRS["spec"]
+    assert dataset.attrs["spec"] == ATTRS["spec"]  # unchanged
 
 
-def test_an_opened_run_is_copied_and_closed_as_datasets_are(run: Path) -> None:
-    """By pickles, deep copies and tables; frames are read after `close` too."""
+def test_an_open_dataset_is_copied_and_closed(run: Path) -> None:
+    """By pickles, deep copies and tables; frames are readable after `close` too."""
     dataset = RunStore.open(run).dataset()
-    for again in (pickle.loads(pickle.dumps(dataset)), copy.deepcopy(dataset)):
-        assert again.identical(dataset)
+    for clone in (pickle.loads(pickle.dumps(dataset)), copy.deepcopy(dataset)):
+        assert clone.identical(dataset)
     x = dataset["x"].values
     column = dataset["x"].to_dataframe()["x"].to_numpy()
-    assert same_bytes(column.reshape(x.shape), x)
+    assert has_same_bytes(column.reshape(x.shape), x)
     last = float(dataset["time"][-1])
-    assert same_bytes(dataset["x"].sel(time=last, method="nearest").values, x[-1])
+    assert has_same_bytes(dataset["x"].sel(time=last, method="nearest").values, x[-1])
     with RunStore.open(run).dataset() as closed:
         pass
-    assert same_bytes(closed["x"].values, x)
+    assert has_same_bytes(closed["x"].values, x)
 
 
 def test_csv_of_points_has_a_row_for_each_token_of_each_frame(
@@ -89,9 +89,9 @@ def test_csv_of_points_has_a_row_for_each_token_of_each_frame(
     columns = table(tmp_path / "run.csv")
     assert list(columns) == ["time", "token", "weight", "x0", "x1", "x2"]
     x = np.stack([columns[f"x{i}"] for i in range(D)], axis=-1)
-    assert same_bytes(x.reshape(-1, N, D), dataset["x"].values)
-    assert same_bytes(columns["time"][::N], dataset["time"].values)
-    assert same_bytes(columns["weight"][:N], dataset["weight"].values)
+    assert has_same_bytes(x.reshape(-1, N, D), dataset["x"].values)
+    assert has_same_bytes(columns["time"][::N], dataset["time"].values)
+    assert has_same_bytes(columns["weight"][:N], dataset["weight"].values)
 
 
 def test_csv_of_a_gaussian_has_a_row_for_each_frame(
@@ -103,7 +103,7 @@ def test_csv_of_a_gaussian_has_a_row_for_each_frame(
     names = [f"cov{i}{j}" for i in range(D) for j in range(D)]
     assert list(columns) == ["time", "mean0", "mean1", "mean2", *names]
     mean = np.stack([columns[f"mean{i}"] for i in range(D)], axis=-1)
-    assert same_bytes(mean, dataset["mean"].values)
+    assert has_same_bytes(mean, dataset["mean"].values)
     Y = dataset["factor"].values
     cov = np.stack([columns[name] for name in names], axis=-1).reshape(-1, D, D)
     np.testing.assert_allclose(cov, Y @ Y.swapaxes(1, 2), rtol=1e-14, atol=1e-14)
@@ -116,13 +116,13 @@ def test_csv_of_many_runs_names_the_run(tmp_path: Path) -> None:
     export(store.dataset(), tmp_path / "run.csv")
     columns = table(tmp_path / "run.csv")
     assert list(columns) == ["run", "time", "token", "x0", "x1", "x2"]
-    assert same_bytes(columns["x1"].astype(np.float32), x[..., 1].ravel())
+    assert has_same_bytes(columns["x1"].astype(np.float32), x[..., 1].ravel())
 
 
 def test_csv_of_many_runs_reads_each_segment_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A read for each frame of each run took 20 s for a family of 32."""
+    """One read per frame and run took 20 s for a family of 32."""
     x = np.random.default_rng(2).normal(size=(9, 6, N, D))
     store = RunStore.create(tmp_path / "run", attrs={}, static={})
     for start in (0, 3):
@@ -130,12 +130,12 @@ def test_csv_of_many_runs_reads_each_segment_once(
         store.append(segment, {})
     dataset = store.dataset()
     calls, read = [], StoredFrames.__getitem__
-    counted = lambda frames, key: calls.append(frames.name) or read(frames, key)
-    monkeypatch.setattr(StoredFrames, "__getitem__", counted)
+    count_reads = lambda frames, key: calls.append(frames.name) or read(frames, key)
+    monkeypatch.setattr(StoredFrames, "__getitem__", count_reads)
     export(dataset, tmp_path / "run.csv")
     assert calls == ["x"]
     columns = table(tmp_path / "run.csv")
-    assert same_bytes(columns["x0"], x[..., 0].ravel())
+    assert has_same_bytes(columns["x0"], x[..., 0].ravel())
 
 
 def test_a_table_is_the_same_in_small_blocks(
@@ -149,12 +149,12 @@ def test_a_table_is_the_same_in_small_blocks(
     assert (tmp_path / "blocks.csv").read_bytes() == (tmp_path / "run.csv").read_bytes()
 
 
-def test_an_unknown_suffix_is_refused(gaussian: RunStore, tmp_path: Path) -> None:
+def test_an_unknown_suffix_is_rejected(gaussian: RunStore, tmp_path: Path) -> None:
     with pytest.raises(InvalidInputError, match=r"\.npz, \.csv, \.nc; got `\.xls`"):
         export(gaussian.dataset(), tmp_path / "run.xls")
 
 
-def test_a_dataset_that_is_no_table_is_refused(tmp_path: Path) -> None:
+def test_a_dataset_without_table_is_rejected(tmp_path: Path) -> None:
     dataset = new_store(tmp_path / "run").dataset()
     with pytest.raises(InvalidInputError, match=r"Export it as `\.npz`"):
         export(dataset, tmp_path / "run.csv")
@@ -162,19 +162,19 @@ def test_a_dataset_that_is_no_table_is_refused(tmp_path: Path) -> None:
 
 
 def test_an_export_that_fails_keeps_the_old_file(
-    gaussian: RunStore, tmp_path: Path, files_end_at: Callable[[int], None]
+    gaussian: RunStore, tmp_path: Path, limit_file_size: Callable[[int], None]
 ) -> None:
     target, dataset = tmp_path / "run.csv", gaussian.dataset()
     target.write_text("old")
-    files_end_at(64)
+    limit_file_size(64)
     with pytest.raises(ResourceError):
         export(dataset, target)
-    files_end_at(resource.RLIM_INFINITY)
+    limit_file_size(resource.RLIM_INFINITY)
     assert target.read_text() == "old"
     assert {path.name for path in tmp_path.iterdir()} == {"run.csv", "gaussian"}
 
 
-def sheared() -> xr.Dataset:
+def sheared_layers() -> xr.Dataset:
     """Two layers of a density on 3 × 2 cells, in a box that is no rectangle."""
     mass = np.arange(24.0).reshape(2, 2, 3, 2)
     dims = ("time", "layer", "cell_x", "cell_y")
@@ -194,7 +194,7 @@ def sheared() -> xr.Dataset:
 
 
 def test_csv_of_layers_has_a_row_for_each_cell_of_each(tmp_path: Path) -> None:
-    data = sheared()
+    data = sheared_layers()
     export(data, tmp_path / "run.csv")
     columns = table(tmp_path / "run.csv")
     rows = [
@@ -208,8 +208,8 @@ def test_csv_of_layers_has_a_row_for_each_cell_of_each(tmp_path: Path) -> None:
     ]
     names = ["time", "position", "x0", "x1", "density", "mass"]
     assert list(columns) == names
-    found = np.stack([columns[name] for name in names], axis=1)
-    np.testing.assert_allclose(found, rows, rtol=1e-15)
+    actual = np.stack([columns[name] for name in names], axis=1)
+    np.testing.assert_allclose(actual, rows, rtol=1e-15)
 
 
 def test_the_size_of_a_table_counts_every_run(tmp_path: Path) -> None:
@@ -223,7 +223,7 @@ def test_the_size_of_a_table_counts_every_run(tmp_path: Path) -> None:
     )
 
 
-def test_a_gaussian_has_its_covariance_when_it_is_asked_for(gaussian: RunStore) -> None:
+def test_gaussian_covariances_are_exported_on_request(gaussian: RunStore) -> None:
     data = gaussian.dataset(kinds["gaussian"].derive)
     Y = data["factor"].values
     assert data["covariance"].dims == ("time", "coord", "other")
@@ -234,8 +234,8 @@ def test_a_gaussian_has_its_covariance_when_it_is_asked_for(gaussian: RunStore) 
     np.testing.assert_allclose(last, Y[-1] @ Y[-1].T, rtol=1e-15)
 
 
-def test_words_of_tokens_stand_in_a_table(tmp_path: Path) -> None:
-    """Quoted where they hold what parts columns."""
+def test_tables_contain_the_words_of_tokens(tmp_path: Path) -> None:
+    """Quoted where they contain a separator."""
     words = ['say "no"', "a,b", "bank"]
     data = xr.Dataset(
         {"x": (("time", "token", "coord"), np.arange(6.0).reshape(2, 3, 1))},

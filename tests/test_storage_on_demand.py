@@ -1,4 +1,4 @@
-"""A dataset of a store reads what is asked for: nothing else, and the right numbers."""
+"""Datasets of a store read lazily, and the right numbers."""
 
 import shutil
 import subprocess
@@ -35,8 +35,8 @@ KEYS: dict[str, Callable[[xr.DataArray], xr.DataArray]] = {
 
 
 @pytest.fixture
-def stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Three segments of two runs, the longest cut into chunks of four frames."""
+def stored_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Three segments of two runs, the longest split into chunks of four frames."""
     monkeypatch.setattr("meanfield.storage._segments._CHUNK", 4 * X[:, 0].nbytes)
     store = RunStore.create(tmp_path / "run", attrs={}, static={})
     for a, b in pairwise(SEGMENTS):
@@ -45,48 +45,48 @@ def stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "run"
 
 
-def test_a_store_that_has_gone_reads_as_no_zeros(stored: Path):
-    """Nor does one of the same name, once numbers of the first were given out."""
-    data = RunStore.open(stored).dataset()
+def test_a_deleted_store_does_not_read_as_zeros(stored_run: Path):
+    """Nor does a new store of the same name, once the first was read."""
+    data = RunStore.open(stored_run).dataset()
     assert data["x"].isel(time=6).values.any()
-    stored.rename(stored.with_name("away"))
+    stored_run.rename(stored_run.with_name("away"))
     with pytest.raises(StoreError, match="has changed since it was opened"):
         data["x"].isel(time=9).load()
-    shutil.copytree(stored.with_name("away"), stored)
+    shutil.copytree(stored_run.with_name("away"), stored_run)
     with pytest.raises(StoreError, match="has changed since it was opened"):
         data["x"].isel(time=9).load()
 
 
 @pytest.mark.parametrize("key", KEYS.values(), ids=KEYS.keys())
-def test_parts_are_those_of_the_whole(
-    stored: Path, key: Callable[[xr.DataArray], xr.DataArray]
+def test_slices_match_the_whole_dataset(
+    stored_run: Path, key: Callable[[xr.DataArray], xr.DataArray]
 ) -> None:
     times = np.arange(FRAMES) / 2
     whole = xr.DataArray(X, {"time": times}, ("run", "time", "token", "coord"))
-    part = key(RunStore.open(stored).dataset()["x"])
+    part = key(RunStore.open(stored_run).dataset()["x"])
     xr.testing.assert_identical(part.drop_attrs(), key(whole.rename("x")))
 
 
-def test_a_segment_is_read_when_it_is_asked_for(stored: Path) -> None:
-    """What was not read is neither missed nor judged."""
-    shutil.rmtree(stored / "data/segments/00002/x")
-    data = RunStore.open(stored).dataset()
+def test_segments_are_read_lazily(stored_run: Path) -> None:
+    """Damage elsewhere is not noticed."""
+    shutil.rmtree(stored_run / "data/segments/00002/x")
+    data = RunStore.open(stored_run).dataset()
     np.testing.assert_array_equal(data["x"].isel(time=[0, 4]), X[:, [0, 4]])
     with pytest.raises(StoreError, match="00002` is damaged"):
         data["x"].isel(time=5).load()
 
 
-def test_what_is_derived_keeps_its_attributes(stored: Path):
-    twice = lambda data: {"twice": (2 * data["x"]).assign_attrs(units="1")}
-    derived = RunStore.open(stored).dataset(twice)["twice"]
-    assert derived.attrs == {"units": "1"}
-    np.testing.assert_array_equal(derived, 2 * X)
+def test_derived_variables_keep_their_attributes(stored_run: Path):
+    double_x = lambda data: {"twice": (2 * data["x"]).assign_attrs(units="1")}
+    variable = RunStore.open(stored_run).dataset(double_x)["twice"]
+    assert variable.attrs == {"units": "1"}
+    np.testing.assert_array_equal(variable, 2 * X)
 
 
-def test_a_density_is_derived_for_the_frames_that_are_asked_for(
+def test_densities_are_derived_for_requested_frames(
     tmp_path: Path, rng: np.random.Generator
 ) -> None:
-    """In boxes that turn and stretch: masses over the areas of cells."""
+    """In boxes that rotate and stretch: masses over the areas of cells."""
     e, f = np.sort(rng.normal(size=4)), np.sort(rng.normal(size=6))
     mass, axes = rng.uniform(size=(4, 3, 5)), rng.normal(size=(4, 2, 2))
     store = RunStore.create(
@@ -123,7 +123,7 @@ print(bytes_stored, 1024 * int(peak[1]))
 @pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="asks Linux")
 def test_a_run_need_not_fit_into_memory(tmp_path: Path) -> None:
-    """Of 640 MB, two frames and the path of a token take the room of a chunk."""
+    """Two frames and the path of a token, of 640 MB, need the memory of a chunk."""
     n, d, frames = 100_000, 2, 80
     keys = {"n": n, "d": d, "frames": 5 * frames, "A": -1.0}
     attrs = {"spec": parse(keys).as_json(), "kind": "points"}
@@ -135,8 +135,8 @@ def test_a_run_need_not_fit_into_memory(tmp_path: Path) -> None:
                 {"time": frames * i + np.arange(frames, dtype=float), "x": x}, {}
             )
     code = [sys.executable, "-c", PEAK, str(tmp_path / "run")]
-    done = subprocess.run(code, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    stored, peak = map(int, done.stdout.split())
-    assert stored == 640_000_000
-    assert peak < stored / 2
+    result = subprocess.run(code, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr
+    n_bytes, peak = map(int, result.stdout.split())
+    assert n_bytes == 640_000_000
+    assert peak < n_bytes / 2

@@ -53,8 +53,8 @@ def rewrite(file: Path, change: Mapping[str, Any]) -> None:
 @pytest.fixture
 def store(tmp_path: Path) -> Path:
     """A run whose record has every name of an outcome of 0.2, in its own order."""
-    path = report_store.finished(
-        tmp_path / "run", report_store.moving(np.random.default_rng(0))
+    path = report_store.finished_run(
+        tmp_path / "run", report_store.moving_tokens(np.random.default_rng(0))
     )
     attrs = json.loads((path / "commit.json").read_text(encoding="utf-8"))["attrs"]
     inputs = {"moves": {"moves": "aa"}, "start": {}, "plugins": {}}
@@ -96,12 +96,12 @@ def test_names_of_files_are_no_names_of_ours(store: Path):
 
 
 def test_a_run_of_0_2_has_the_names_of_today_from_its_next_commit_on(tmp_path: Path):
-    x = report_store.moving(np.random.default_rng(0))
+    x = report_store.moving_tokens(np.random.default_rng(0))
     path = tmp_path / "run"
-    report_store.stored(path, x).close()
+    report_store.unfinished_run(path, x).close()
     rewrite(path / "commit.json", {"state": {"members": [{**MEMBER, "status": None}]}})
     store = RunStore.open(path)
-    report_store.go_on(store, x)
+    report_store.finish_run(store, x)
     store.close()
     text = (path / "commit.json").read_text(encoding="utf-8")
     assert json.loads(text)["schema"] == 2
@@ -186,9 +186,9 @@ def comparison(tmp_path: Path) -> Path:
         "pairs": [PAIR],
     }
     folder = tmp_path / "both"
-    x = report_store.moving(np.random.default_rng(0))
+    x = report_store.moving_tokens(np.random.default_rng(0))
     for measure in sides:
-        report_store.finished(folder / f"{measure}.zarr", x)
+        report_store.finished_run(folder / f"{measure}.zarr", x)
     text = json.dumps(content)
     (folder / "comparison.json").write_text(text, encoding="utf-8")
     return folder

@@ -1,4 +1,4 @@
-"""Sums block by block, and the power of two behind them, against NumPy."""
+"""Streamed sums, and their power of two, against NumPy."""
 
 from collections.abc import Callable
 
@@ -20,12 +20,12 @@ BLOCKS = (Blocked(), Blocked(64))
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_powers_of_two_are_accurate(dtype: type, rng: np.random.Generator):
-    """One unit in the last place at most, over all that a number can hold."""
+    """At most one unit in the last place, over the whole range."""
     info = np.finfo(dtype)
     x = rng.uniform(info.minexp, info.maxexp - 1, 100_000).astype(dtype)
     exact = np.exp2(x.astype(np.longdouble))
-    found = np.asarray(jax.jit(exp2)(x)).astype(np.longdouble)
-    assert np.max(np.abs(found - exact) / exact) <= info.eps
+    actual = np.asarray(jax.jit(exp2)(x)).astype(np.longdouble)
+    assert np.max(np.abs(actual - exact) / exact) <= info.eps
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -47,25 +47,25 @@ def test_powers_of_two_have_derivatives_of_any_order():
 
 @pytest.mark.parametrize(("dtype", "error"), [(np.float32, 2e-6), (np.float64, 1e-13)])
 def test_powers_of_two_have_second_derivatives_inside_loops(dtype: type, error: float):
-    """Where JAX has forgotten the rule for the first: the polynomial's own are good."""
+    """JAX drops the first derivative's rule there; the polynomial's own is used."""
     x = jnp.asarray([0.3, 0.7, -1.1, 2.5], dtype)
-    looped = lambda x: jnp.sum(jax.lax.map(exp2, x))
-    slope = jax.grad(looped)
+    mapped = lambda x: jnp.sum(jax.lax.map(exp2, x))
+    slope = jax.grad(mapped)
     over = jax.jit(lambda x: jax.jvp(slope, (x,), (jnp.ones_like(x),))[1])
-    back = jax.jit(jax.grad(lambda x: jnp.sum(slope(x))))
+    second_derivative = jax.jit(jax.grad(lambda x: jnp.sum(slope(x))))
     expected = np.log(2) ** 2 * np.exp2(np.asarray(x, np.float64))
-    for second in (over, back):
+    for second in (over, second_derivative):
         np.testing.assert_allclose(second(x), expected, rtol=error)
 
 
 def brute(S: np.ndarray, w: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, ...]:
     """Means and logarithms of exponential sums in extended precision."""
     S = S.astype(np.longdouble)
-    counted = w > 0
-    S = np.where(counted[None], S, -np.inf)
+    has_weight = w > 0
+    S = np.where(has_weight[None], S, -np.inf)
     top = np.max(S, axis=1, keepdims=True)
     top = np.where(np.isfinite(top), top, 0)
-    P = np.exp(S - top) * np.where(counted, w, 0)[None]
+    P = np.exp(S - top) * np.where(has_weight, w, 0)[None]
     mass = P.sum(axis=1)
     with np.errstate(divide="ignore", invalid="ignore"):
         means = np.where(mass[:, None] > 0, P @ values / mass[:, None], 0)
@@ -86,10 +86,10 @@ def scores_of(kind: str, size: float, rng: np.random.Generator) -> AbstractScore
 @pytest.mark.parametrize("blocks", BLOCKS, ids=str)
 @pytest.mark.parametrize("size", [0.3, 3.0, 30.0])
 @pytest.mark.parametrize("kind", ["dot", "distance", "causal", "window"])
-def test_exponential_sums_are_those_of_numpy(
+def test_exponential_sums_match_numpy(
     kind: str, size: float, blocks: Blocked, rng: np.random.Generator
 ):
-    """Also where exponents span ten thousand and no stabiliser is known."""
+    """Also where exponents span ten thousand without a known stabiliser."""
     n = 130
     x, w = rng.normal(size=(n, 3)), rng.uniform(size=n)
     w[[0, 7, n - 1]] = 0
@@ -106,9 +106,7 @@ def test_exponential_sums_are_those_of_numpy(
 
 @pytest.mark.parametrize("kind", ["dot", "causal"])
 @pytest.mark.parametrize("link", [jax.nn.sigmoid, jax.nn.relu, lambda s: s])
-def test_linked_sums_are_those_of_numpy(
-    kind: str, link: Link, rng: np.random.Generator
-):
+def test_linked_sums_match_numpy(kind: str, link: Link, rng: np.random.Generator):
     n = 130
     x, w = rng.normal(size=(n, 3)), rng.uniform(size=n)
     w[[0, 7, n - 1]] = 0
@@ -116,19 +114,19 @@ def test_linked_sums_are_those_of_numpy(
     tokens = Tokens(jnp.asarray(x), jnp.linspace(0, 1, n))
     S = np.asarray(score(tokens, tokens))
     out = np.isneginf(S)
-    linked = np.where(out, 0, np.asarray(link(jnp.where(out, 0, S))))
-    expected = linked @ (w[:, None] / w.sum() * x)
+    links = np.where(out, 0, np.asarray(link(jnp.where(out, 0, S))))
+    expected = links @ (w[:, None] / w.sum() * x)
     for blocks in BLOCKS:
         mu = Points.weighted(x, w, position=tokens.position, reduction=blocks)
-        found = eqx.filter_jit(mu.integral)(link, score, tokens, mu.tokens.x)
-        np.testing.assert_allclose(np.asarray(found), expected, atol=1e-13)
+        actual = eqx.filter_jit(mu.integral)(link, score, tokens, mu.tokens.x)
+        np.testing.assert_allclose(np.asarray(actual), expected, atol=1e-13)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_sums_far_apart_neither_over_nor_underflow(
+def test_sums_of_distant_scores_do_not_overflow_or_underflow(
     dtype: type, rng: np.random.Generator
 ):
-    """Two tokens a million apart: one sum is all, or nothing."""
+    """Two tokens a million apart: one has the whole sum, or nothing."""
     x = np.array([[-1e3], [0.0], [1e3]], dtype)
     mu = Points.uniform(x, reduction=Blocked(2))
     score = Dot(np.eye(1, dtype=dtype), np.eye(1, dtype=dtype))
@@ -137,15 +135,15 @@ def test_sums_far_apart_neither_over_nor_underflow(
 
 
 def peak(fn: Callable[[Array], Array], argument: Array) -> int:
-    """The bytes that a compiled function holds besides its arguments and results."""
-    used = jax.jit(fn).lower(argument).compile().memory_analysis()
-    assert used is not None
-    return used.temp_size_in_bytes
+    """The temporary memory of a compiled function in bytes."""
+    usage = jax.jit(fn).lower(argument).compile().memory_analysis()
+    assert usage is not None
+    return usage.temp_size_in_bytes
 
 
 @pytest.mark.parametrize("kind", ["dot", "causal"])
 def test_memory_grows_like_the_number_of_tokens(kind: str, rng: np.random.Generator):
-    """Of sums, and of their derivatives in both modes; one score matrix is 3.2 GB."""
+    """For sums and their derivatives in both modes; one score matrix is 3.2 GB."""
     n = 20_000
     x = jnp.asarray(rng.normal(size=(n, 2)))
     dot = Dot(np.eye(2), np.eye(2))
@@ -165,14 +163,16 @@ def test_memory_grows_like_the_number_of_tokens(kind: str, rng: np.random.Genera
 
 def test_single_precision_keeps_its_digits(rng: np.random.Generator):
     """1e-6 of the largest velocity, for sums of many terms."""
-    n, some = 30_000, slice(0, None, 200)
+    n, sample = 30_000, slice(0, None, 200)
     x = rng.normal(size=(n, 2)).astype(np.float32)
     mu = Points.uniform(x)
     score = Dot(np.eye(2, dtype=np.float32), np.eye(2, dtype=np.float32))
-    found = np.asarray(eqx.filter_jit(mu.tilted_mean)(score, Tokens(mu.tokens.x[some])))
-    S = x[some].astype(float) @ x.T.astype(float)
+    actual = np.asarray(
+        eqx.filter_jit(mu.tilted_mean)(score, Tokens(mu.tokens.x[sample]))
+    )
+    S = x[sample].astype(float) @ x.T.astype(float)
     exact = brute(S, np.full(n, 1 / n), x.astype(float))[0]
-    assert np.max(np.abs(found - exact)) <= 1e-6 * np.max(np.abs(exact))
+    assert np.max(np.abs(actual - exact)) <= 1e-6 * np.max(np.abs(exact))
 
 
 @pytest.mark.parametrize("kind", ["dot", "distance"])
@@ -182,8 +182,12 @@ def test_scores_of_any_size_have_one_winner(
     d: int, dtype: type, kind: str, rng: np.random.Generator
 ):
     """Where rounding of scores is far above one, the largest of them has all."""
-    one = np.eye(d, dtype=dtype)
-    score = Dot(one, one) if kind == "dot" else SquaredDistance(one, one)
+    identity = np.eye(d, dtype=dtype)
+    score = (
+        Dot(identity, identity)
+        if kind == "dot"
+        else SquaredDistance(identity, identity)
+    )
     for radius in (1e6, 1e9, 3e9, 1e12, 1e15):
         x = (radius * rng.normal(size=(130, d))).astype(dtype)
         S = np.asarray(score(Tokens(jnp.asarray(x)), Tokens(jnp.asarray(x)))).astype(

@@ -1,4 +1,4 @@
-"""Sums as functions of arrays: plans, refusals, Sinkhorn's potentials."""
+"""Sums as functions of arrays: plans, errors, Sinkhorn's potentials."""
 
 import jax
 import jax.numpy as jnp
@@ -21,53 +21,55 @@ from meanfield.sums import _transport
 
 
 @pytest.mark.slow
-def test_clouds_without_a_width_and_without_weight(rng: Generator) -> None:
+def test_sums_work_for_point_clouds_and_zero_weights(rng: Generator) -> None:
     how = Cells(layout=Layout(6, (2, 2), 1.5))
-    one = jnp.array([[1.0, 2.0]])
-    same = jnp.tile(one, (5, 1))
-    for x in (one, same):
+    point = jnp.array([[1.0, 2.0]])
+    points = jnp.tile(point, (5, 1))
+    for x in (point, points):
         mean = sums.tilted_mean(x, x, x, reduction=how)
         np.testing.assert_allclose(mean, x, rtol=1e-14)
-        slope = jax.grad(lambda q: jnp.sum(sums.log_sum_exp(q, same, reduction=how)))(x)
+        slope = jax.grad(lambda q: jnp.sum(sums.log_sum_exp(q, points, reduction=how)))(
+            x
+        )
         np.testing.assert_allclose(slope, x, rtol=1e-14)
     nothing = jnp.full(5, -jnp.inf)
-    assert np.all(np.isneginf(sums.log_sum_exp(same, same, nothing, reduction=how)))
-    assert np.all(sums.tilted_mean(same, same, same, nothing, reduction=how) == 0)
+    assert np.all(np.isneginf(sums.log_sum_exp(points, points, nothing, reduction=how)))
+    assert np.all(sums.tilted_mean(points, points, points, nothing, reduction=how) == 0)
     far = jnp.asarray(rng.normal(size=(5, 2))).at[2].set(1e200)
     out = jnp.zeros(5).at[2].set(-jnp.inf)
-    logs = lambda k: jnp.sum(sums.log_sum_exp(same, k, out, reduction=how) ** 2)
+    logs = lambda k: jnp.sum(sums.log_sum_exp(points, k, out, reduction=how) ** 2)
     slopes = jax.jit(jax.grad(logs))(far)
     assert np.all(np.isfinite(slopes))
     assert np.all(slopes[2] == 0)
 
 
 @pytest.mark.slow
-def test_a_plan_is_exact_where_that_costs_less(rng: Generator) -> None:
-    few, many = rng.normal(size=(50, 2)), rng.normal(size=(30_000, 2))
-    assert sums.plan(few, few) == Blocked()
-    assert sums.plan(many.astype(np.float32), many.astype(np.float32)) == Blocked()
-    plan = sums.plan(many, many, columns=2)
+def test_a_plan_uses_exact_sums_where_cheaper(rng: Generator) -> None:
+    small, large = rng.normal(size=(50, 2)), rng.normal(size=(30_000, 2))
+    assert sums.plan(small, small) == Blocked()
+    assert sums.plan(large.astype(np.float32), large.astype(np.float32)) == Blocked()
+    plan = sums.plan(large, large, columns=2)
     assert isinstance(plan, Cells)
     assert plan.layout is not None
     assert plan.layout.bound <= 1e-6
-    assert sums.plan(40 * many, 40 * many) == Blocked()
+    assert sums.plan(40 * large, 40 * large) == Blocked()
     assert (
         cheapest_layout([5e4], 60_000, 2, error=1e-6) is None
     )  # of kernels along one axis
-    some = many[:500]
-    found = sums.tilted_mean(some, many, many, reduction=plan)
-    exact = sums.tilted_mean(some, many, many)
-    assert 0 < np.abs(found - exact).max() < 1e-6
+    sample = large[:500]
+    actual = sums.tilted_mean(sample, large, large, reduction=plan)
+    exact = sums.tilted_mean(sample, large, large)
+    assert 0 < np.abs(actual - exact).max() < 1e-6
     softmax = attentions["softmax"](jnp.eye(2), jnp.eye(2), jnp.eye(2))
-    field = softmax.field(0.0, Points.uniform(many[:2000], reduction=plan))
-    wanted = softmax.field(0.0, Points.uniform(many[:2000]))
-    at = Tokens(jnp.asarray(some))
-    assert 0 < np.abs(field(at) - wanted(at)).max() < 1e-5
+    field = softmax.field(0.0, Points.uniform(large[:2000], reduction=plan))
+    expected = softmax.field(0.0, Points.uniform(large[:2000]))
+    at = Tokens(jnp.asarray(sample))
+    assert 0 < np.abs(field(at) - expected(at)).max() < 1e-5
 
 
-def test_bad_input_of_sums_is_refused_in_one_line(rng: Generator) -> None:
+def test_bad_input_of_sums_is_rejected_in_one_line(rng: Generator) -> None:
     x = rng.normal(size=(5, 2))
-    for call, said in (
+    for call, message in (
         (lambda: sums.log_sum_exp(x, x[:, :1]), "columns; got 2 and 1"),
         (lambda: sums.log_sum_exp(x[0], x), "`queries` must be rows"),
         (lambda: sums.tilted_mean(x, x, x[:3]), "each of the 5 keys; got 3"),
@@ -77,7 +79,7 @@ def test_bad_input_of_sums_is_refused_in_one_line(rng: Generator) -> None:
         (lambda: sums.log_sum_exp(1e200 * x, 1e200 * x), "exceed the largest float"),
         (lambda: jax.jit(lambda y: y * len(repr(sums.plan(y, y))))(x), "it outside"),
     ):
-        with pytest.raises(InvalidInputError, match=said):
+        with pytest.raises(InvalidInputError, match=message):
             call()
 
 
@@ -93,7 +95,7 @@ def test_sinkhorn_potentials_make_a_plan(rng: Generator) -> None:
     np.testing.assert_allclose(plan.sum(axis=0), b, rtol=1e-9)
 
     def potential(q: ArrayLike) -> jax.Array:
-        """Of pairs: a constant may pass from one side to the other."""
+        """The potential of pairs: a constant may move between both sides."""
         f, g, *_ = sums.sinkhorn(q, k, logs, tolerance=1e-13)
         return jnp.sum(jnp.sin(f[:, None] + g[None]))
 
@@ -108,43 +110,43 @@ def test_sinkhorn_potentials_make_a_plan(rng: Generator) -> None:
 def test_sinkhorn_in_cells_makes_a_plan(
     kind: str, rng: Generator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of two clouds, by NumPy: within the tolerance, and by the sums it asked for."""
+    """For two clouds, by NumPy: within the tolerance, and with the planned sums."""
     monkeypatch.setattr(_transport, "COMPILE_SECONDS", -np.inf)
     monkeypatch.setattr(
         "meanfield.sums._potentials.fall_back_to_exact", None
     )  # no exact sums
-    laid = []
-    spied = lambda *args, **sizes: (
-        laid.append(choose_layout(*args, **sizes)) or laid[-1]
+    layouts = []
+    spy = lambda *args, **sizes: (
+        layouts.append(choose_layout(*args, **sizes)) or layouts[-1]
     )
-    monkeypatch.setattr(_transport, "choose_layout", spied)
+    monkeypatch.setattr(_transport, "choose_layout", spy)
     m = 1500 if kind == "square" else 2500
     shear = np.array([[2.0, 0.5], [0.0, 1.0]])
     q, k = rng.normal(size=(m, 2)) @ shear, rng.normal(size=(1500, 2))
-    if kind == "lonely":  # far from all others, and neither asked nor an extreme
+    if kind == "lonely":  # far from all others, and neither probed nor an extreme
         q[[0, 1, 1003]] = np.array([[4.0, 0.0], [0.0, 4.0], [3.4, 3.4]]) @ shear
     a, b = rng.dirichlet(np.full(m, 5.0)), rng.dirichlet(np.full(1500, 5.0))
-    found = sums.sinkhorn(
+    actual = sums.sinkhorn(
         5 * q, k, (np.log(a), np.log(b)), reduction=Cells(1e-5), tolerance=1e-8
     )
-    f, g, residual, tolerance = map(np.asarray, found)
+    f, g, residual, tolerance = map(np.asarray, actual)
     plan = a[:, None] * b[None] * np.exp(5 * q @ k.T + f[:, None] + g[None])
-    missed = [np.abs(plan.sum(axis=i) / w - 1).max() for i, w in ((1, a), (0, b))]
-    assert 1e-12 < max(missed) < 1e-5
+    errors = [np.abs(plan.sum(axis=i) / w - 1).max() for i, w in ((1, a), (0, b))]
+    assert 1e-12 < max(errors) < 1e-5
     assert residual <= max(tolerance, 1e-5)
-    assert len(laid) == 2  # a rough one, and one that was never beyond its bound
+    assert len(layouts) == 2  # a rough layout, and one that never exceeded its bound
 
 
-def test_one_is_told_of_hours_of_exact_sums() -> None:
-    """In a jit, where no cells are laid out; shapes say how long it takes."""
+def test_slow_exact_sums_give_a_warning() -> None:
+    """Inside `jit` no cells are planned; shapes determine the time."""
     x = jax.ShapeDtypeStruct((1_000_000, 2), jnp.float64)
-    of = lambda x: sums.sinkhorn(x, x, reduction=Cells(1e-6)).residual
+    residual_of = lambda x: sums.sinkhorn(x, x, reduction=Cells(1e-6)).residual
     with pytest.warns(UserWarning, match="exact sums, of 1e.12 pairs each, take about"):
-        jax.eval_shape(of, x)
+        jax.eval_shape(residual_of, x)
 
 
 def test_sinkhorn_inside_a_jit_is_exact(rng: Generator) -> None:
-    """Where no cells can be laid out, their tolerance is not asked for."""
+    """No cells can be planned there, so their tolerance is not needed."""
     q, k = rng.normal(size=(20, 1)), rng.normal(size=(30, 1))
     inside = jax.jit(lambda q: sums.sinkhorn(q, k, reduction=Cells(1e-3)))(q)
     assert float(inside.tolerance) < 1e-9
@@ -154,14 +156,14 @@ def test_sinkhorn_inside_a_jit_is_exact(rng: Generator) -> None:
 
 @pytest.mark.slow
 def test_sinkhorn_beyond_its_cells_is_exact(rng: Generator) -> None:
-    """Cells that were planned for other vectors are too wide: no pass takes them."""
+    """Cells planned for other vectors are too wide, so no pass uses them."""
     x = rng.normal(size=(60, 1))
     narrow = Cells(1e-6, layout=GaussLayout(6, (3,), 0.01, 1e-6))
-    found, exact = (
+    actual, exact = (
         sums.sinkhorn(4 * x, x, reduction=how, tolerance=1e-10)
         for how in (narrow, Blocked())
     )
-    assert found.residual <= 1e-10
+    assert actual.residual <= 1e-10
     np.testing.assert_allclose(
-        found.key_potential, exact.key_potential, rtol=1e-6, atol=1e-6
+        actual.key_potential, exact.key_potential, rtol=1e-6, atol=1e-6
     )

@@ -17,23 +17,25 @@ from meanfield.plotting import Look, panels
 from meanfield.runs.sweeps._cells import SweepCells
 from meanfield.runs.sweeps._compute import plan_chunks
 from meanfield.spec import parse, parse_axes
-from tests.conftest import Finished
+from tests.conftest import CommandResult
 
-Run = Callable[..., Finished]
+Run = Callable[..., CommandResult]
 BASE = {"measure": "gaussian", "d": 1, "V": 1.0}
 AXES = ("A=-2:2:9,cov=0.2:5:6:log", "t=0.5|1.0")
 
 
 @pytest.fixture(scope="module")
-def swept(tmp_path_factory: pytest.TempPathFactory) -> tuple[runs.SweepResult, int]:
-    """A sweep, and how many programs were compiled for it."""
-    before = _compiled()
+def sweep_and_program_count(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> tuple[runs.SweepResult, int]:
+    """A sweep, and the number of compiled programs."""
+    before = _count_programs()
     out = tmp_path_factory.mktemp("sweep") / "phase"
     result = runs.sweep(parse(BASE), parse_axes(*AXES), out=out)
-    return result, _compiled() - before
+    return result, _count_programs() - before
 
 
-def _compiled() -> int:
+def _count_programs() -> int:
     block = _ensemble._block  # pyright: ignore[reportPrivateUsage]
     return block.programs
 
@@ -41,9 +43,9 @@ def _compiled() -> int:
 Swept = tuple[runs.SweepResult, int]
 
 
-def test_every_cell_is_the_closed_form(swept: Swept) -> None:
+def test_every_cell_matches_the_closed_form(sweep_and_program_count: Swept) -> None:
     """In one dimension s' = 2 a s²: 1/s falls by 2 a t, to zero at t* = 1/(2 a c)."""
-    data = runs.sweep_dataset(swept[0].store)
+    data = runs.sweep_dataset(sweep_and_program_count[0].store)
     assert data["trace"].dims == ("A", "cov", "t")
     a, c, t = (data[name] for name in ("A", "cov", "t"))
     inverse = (1 / c - 2 * a * t).transpose("A", "cov", "t").values
@@ -63,22 +65,24 @@ def test_every_cell_is_the_closed_form(swept: Swept) -> None:
     assert np.all(gap <= data["t_star_error"].values[blows_up])
     assert np.all(np.isnan(data["t_star"].values[~blows_up]))
     for name in ("cov00", "trace", "largest_eigenvalue", "smallest_eigenvalue"):
-        found = data[name].values[~blows_up]
-        np.testing.assert_allclose(found, 1 / inverse[~blows_up], rtol=1e-6)
+        actual = data[name].values[~blows_up]
+        np.testing.assert_allclose(actual, 1 / inverse[~blows_up], rtol=1e-6)
     assert np.all(data["effective_rank"] == 1)
     assert np.all(data["mean0"] == 0)
 
 
-def test_cells_of_one_shape_share_one_compilation(swept: Swept) -> None:
-    result, compiled = swept
-    assert result.compilations == compiled == 1
+def test_cells_of_one_shape_share_one_compilation(
+    sweep_and_program_count: Swept,
+) -> None:
+    result, n_programs = sweep_and_program_count
+    assert result.compilations == n_programs == 1
     assert result.n_cells == sum(result.endings.values()) == 9 * 6 * 2
 
 
-def test_the_table_has_a_row_for_each_cell(swept: Swept) -> None:
-    with (swept[0].store / "table.csv").open() as file:
+def test_the_table_has_a_row_for_each_cell(sweep_and_program_count: Swept) -> None:
+    with (sweep_and_program_count[0].store / "table.csv").open() as file:
         rows = list(csv.DictReader(file))
-    data = runs.sweep_dataset(swept[0].store)
+    data = runs.sweep_dataset(sweep_and_program_count[0].store)
     assert len(rows) == 108
     assert [float(row["A"]) for row in rows[::12]] == data["A"].values.tolist()
     traces = [float(row["trace"]) for row in rows]
@@ -87,7 +91,7 @@ def test_the_table_has_a_row_for_each_cell(swept: Swept) -> None:
 
 
 def test_without_scores_clouds_move_with_their_mean(tmp_path: Path) -> None:
-    """At A = 0 all weights are equal: the mean grows by e^{vt}, and nothing else."""
+    """At A = 0 all weights are equal: only the mean grows, by e^{vt}."""
     spec = parse({"n": 6, "d": 2, "A": 0, "t": 0.5})
     result = runs.sweep(spec, parse_axes("seed=3|4,V=-1|1"), out=tmp_path / "s")
     assert result.compilations == 1
@@ -118,14 +122,16 @@ def test_programs_are_counted_before_they_are_compiled(
     assert plan_chunks(SweepCells(spec, parse_axes(text)), None) == (programs, size)
 
 
-def test_the_same_sweep_goes_on_and_another_is_refused(swept: Swept) -> None:
-    store = swept[0].store
+def test_the_same_sweep_resumes_and_another_is_rejected(
+    sweep_and_program_count: Swept,
+) -> None:
+    store = sweep_and_program_count[0].store
     table = (store / "table.csv").read_bytes()
     (store / "done" / "00002.json").rename(store / "todo" / "00002")
     (store / "todo" / "00002").write_bytes(b"")
     assert runs.sweep_dataset(store)["ending"].max() == 6  # interrupted
-    again = runs.sweep(parse(BASE), parse_axes(*AXES), out=store)
-    assert again.endings == swept[0].endings
+    second = runs.sweep(parse(BASE), parse_axes(*AXES), out=store)
+    assert second.endings == sweep_and_program_count[0].endings
     assert (store / "table.csv").read_bytes() == table
     with pytest.raises(InvalidInputError, match="another `axes`"):
         runs.sweep(parse(BASE), parse_axes("A=1|2"), out=store)
@@ -135,7 +141,7 @@ def test_the_same_sweep_goes_on_and_another_is_refused(swept: Swept) -> None:
         runs.sweep(parse(BASE), parse_axes(*AXES), out=store, chunk=3)
 
 
-def test_a_refused_cell_refuses_the_sweep_before_anything_is_written(
+def test_a_rejected_cell_rejects_the_sweep_before_anything_is_written(
     tmp_path: Path,
 ) -> None:
     for axes, message in {
@@ -151,53 +157,59 @@ def test_a_refused_cell_refuses_the_sweep_before_anything_is_written(
     assert list(tmp_path.iterdir()) == []
 
 
-def _drawn(data: xr.Dataset, **chosen: Any) -> Figure:
-    figure = panels["phase"](data, Look(**chosen))
+def _draw(data: xr.Dataset, **options: Any) -> Figure:
+    figure = panels["phase"](data, Look(**options))
     figure.draw_without_rendering()
     return figure
 
 
-def test_two_axes_are_a_map_and_three_are_maps(swept: Swept) -> None:
-    data = runs.sweep_dataset(swept[0].store)
-    figure = _drawn(data.isel(t=1))
+def test_two_axes_make_a_map_and_three_make_several(
+    sweep_and_program_count: Swept,
+) -> None:
+    data = runs.sweep_dataset(sweep_and_program_count[0].store)
+    figure = _draw(data.isel(t=1))
     axes, bar = figure.axes
     assert (axes.get_xlabel(), axes.get_xscale()) == ("$A$", "linear")
     assert axes.get_yscale() == "log"
     assert "t^{*}" in bar.get_ylabel()
-    found = data["ending"].isel(t=1).values
+    actual = data["ending"].isel(t=1).values
     legend = axes.get_legend()
     assert legend is not None
     assert [text.get_text() for text in legend.get_texts()] == [
-        f"no blow-up before t = 1 ({np.sum(found == 0)})",
-        f"blow-up ({np.sum(found == 2)})",
+        f"no blow-up before t = 1 ({np.sum(actual == 0)})",
+        f"blow-up ({np.sum(actual == 2)})",
     ]
     hatches = {patch.get_hatch() for patch in legend.get_patches()}
     assert len(hatches) == 2
-    titles = [each.get_title("left") for each in _drawn(data).axes[:2]]
+    titles = [axes.get_title("left") for axes in _draw(data).axes[:2]]
     assert titles == ["final time $t$ = 0.5", "final time $t$ = 1"]
 
 
 @pytest.mark.parametrize("colour", ["trace", "steps", "ending", "mean0"])
-def test_any_number_colours_the_cells(swept: Swept, colour: str) -> None:
-    data = runs.sweep_dataset(swept[0].store).isel(t=1)
-    figure = _drawn(data, colour=colour)
+def test_any_scalar_can_colour_the_cells(
+    sweep_and_program_count: Swept, colour: str
+) -> None:
+    data = runs.sweep_dataset(sweep_and_program_count[0].store).isel(t=1)
+    figure = _draw(data, colour=colour)
     assert len(figure.axes) == (1 if colour == "ending" else 2)
 
 
-def test_one_axis_is_a_curve_and_words_are_ticks(swept: Swept) -> None:
-    data = runs.sweep_dataset(swept[0].store)
-    axes = _drawn(data.isel(t=1, cov=3)).axes[0]
+def test_one_axis_makes_a_curve_with_words_as_ticks(
+    sweep_and_program_count: Swept,
+) -> None:
+    data = runs.sweep_dataset(sweep_and_program_count[0].store)
+    axes = _draw(data.isel(t=1, cov=3)).axes[0]
     assert "t^{*}" in axes.get_ylabel()
-    axes = _drawn(data.isel(t=1, A=5), colour="trace").axes[0]
+    axes = _draw(data.isel(t=1, A=5), colour="trace").axes[0]
     assert axes.get_xscale() == "log"
     words = data.isel(t=1, cov=[0, 1]).assign_coords(cov=["softmax", "l2"])
-    axes = _drawn(words, colour="stop_time").axes[0]
+    axes = _draw(words, colour="stop_time").axes[0]
     labels = [label.get_text() for label in axes.get_yticklabels()]
     assert labels == ["softmax", "l2"]
 
 
-def test_what_cannot_be_drawn_is_refused(swept: Swept) -> None:
-    data = runs.sweep_dataset(swept[0].store)
+def test_unplottable_sweeps_are_rejected(sweep_and_program_count: Swept) -> None:
+    data = runs.sweep_dataset(sweep_and_program_count[0].store)
     with pytest.raises(InvalidInputError, match="did you mean `trace`"):
         panels["phase"](data, Look(colour="trac"))
     with pytest.raises(

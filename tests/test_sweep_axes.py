@@ -1,4 +1,4 @@
-"""Axes of sweeps and the chunks that cells fall into."""
+"""Axes of sweeps, and chunks of cells."""
 
 import json
 
@@ -32,16 +32,16 @@ BASE = {"measure": "gaussian", "d": 1, "V": 1.0}
         ("drift.M[0,1]=0|1,A=1|2", ["drift.M[0,1]", "A"], [[0, 1], [1, 2]]),
     ],
 )
-def test_axes_are_read(text: str, names: list[str], values: list[list]) -> None:
+def test_axes_are_parsed(text: str, names: list[str], values: list[list]) -> None:
     axes = parse_axes(text)
     assert [axis.name for axis in axes] == names
-    for axis, wanted in zip(axes, values, strict=True):
+    for axis, expected in zip(axes, values, strict=True):
         if axis.is_numeric:
-            np.testing.assert_allclose(axis.values, wanted, rtol=1e-15)
+            np.testing.assert_allclose(axis.values, expected, rtol=1e-15)
         else:
-            assert list(axis.values) == wanted
-        stored = json.loads(json.dumps(axis.as_json()))
-        assert TypeAdapter(Axis).validate_python(stored) == axis
+            assert list(axis.values) == expected
+        record = json.loads(json.dumps(axis.as_json()))
+        assert TypeAdapter(Axis).validate_python(record) == axis
 
 
 @pytest.mark.parametrize(
@@ -71,22 +71,22 @@ def test_axes_are_read(text: str, names: list[str], values: list[list]) -> None:
         ("epsilon[0,1]=1|2", "no matrix"),
     ],
 )
-def test_bad_axes_are_refused_in_one_line(text: str, message: str) -> None:
+def test_bad_axes_are_rejected_in_one_line(text: str, message: str) -> None:
     with pytest.raises(InvalidInputError) as error:
         parse_axes(text)
     assert message in str(error.value)
     assert "\n" not in str(error.value)
 
 
-def test_an_axis_is_stored_as_by_versions_that_knew_no_options() -> None:
-    """So that their sweeps go on with the same command."""
+def test_axes_without_options_are_stored_in_the_old_format() -> None:
+    """So that existing sweeps resume with the same command."""
     (axis,) = parse_axes("A=1:2:2")
     assert set(axis.as_json()) == {"key", "values", "scale", "entry"}
     (axis,) = parse_axes("options.tau=1|2")
     assert axis.as_json()["option"] == "tau"
 
 
-def test_an_entry_of_a_drift_varies_alone() -> None:
+def test_a_single_entry_of_a_drift_can_be_swept() -> None:
     (axis,) = parse_axes("drift.M[0,1]=-1|1")
     spec = parse({"drift": {"M": [[1, 2], [3, 4]], "b": [1, 0]}})
     assert replace_values(spec, [(axis, 1)]).drift == {
@@ -97,7 +97,7 @@ def test_an_entry_of_a_drift_varies_alone() -> None:
         replace_values(parse({"drift": {"b": 1}}), [(axis, 1)])
 
 
-def test_an_entry_of_a_matrix_varies_alone() -> None:
+def test_a_single_entry_of_a_matrix_can_be_swept() -> None:
     (axis,) = parse_axes("A[0,1]=-1|1")
     spec = parse({"A": [[1, 2], [3, 4]]})
     assert replace_values(spec, [(axis, 1)]).A == [[1, 1], [3, 4]]

@@ -1,4 +1,4 @@
-"""The command `sweep`, and its mistakes, in one line."""
+"""The command `sweep`, and its errors, in one line."""
 
 import json
 from collections.abc import Callable
@@ -6,40 +6,42 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import Finished
+from tests.conftest import CommandResult
 
-Run = Callable[..., Finished]
+Run = Callable[..., CommandResult]
 
 
-def test_the_command_sweeps_draws_and_goes_on(cli: Run, tmp_path: Path) -> None:
+def test_sweep_computes_plots_and_resumes(cli: Run, tmp_path: Path) -> None:
     keys = ("--measure", "gaussian", "--d", "1", "--t", "0.1", "--max-steps", "12")
     keys += ("--segment", "100")
     axes = ("--over", "A=0:2:3,cov=1:2:2:log")
-    done = cli("sweep", *keys, *axes, "--out", "s", "--json")
-    assert done.code == 0, done.err
-    report = json.loads(done.out)
+    result = cli("sweep", *keys, *axes, "--out", "s", "--json")
+    assert result.code == 0, result.err
+    report = json.loads(result.out)
     assert report["cells"] == 6
     assert sum(report["endings"].values()) == 6
-    assert set(report["endings"]) == {"finished", "max-steps"}  # and still code 0
+    assert set(report["endings"]) == {"finished", "max-steps"}  # still exit code 0
     assert report["compilations"] == 1
     assert report["axes"][1] == {"name": "cov", "scale": "log", "values": [1.0, 2.0]}
     assert report["sweep"] == "s"
-    again = cli("sweep", "s")
-    assert again.code == 0
+    second = cli("sweep", "s")
+    assert second.code == 0
     for words in ("max-steps", "%", "3 A × 2 cov", "compilations", "table.csv"):
-        assert words in again.out
-    assert "meanfield plot s --panel phase" in again.err
-    drawn = cli("plot", "s", "--panel", "phase", "--colour", "trace", "--out", "p.png")
-    assert drawn.code == 0
+        assert words in second.out
+    assert "meanfield plot s --panel phase" in second.err
+    plot_result = cli(
+        "plot", "s", "--panel", "phase", "--colour", "trace", "--out", "p.png"
+    )
+    assert plot_result.code == 0
     assert (tmp_path / "p.png").exists()
     labels = cli("plot", "s", "--colour", "@labels.npy")
     assert labels.code == 2
     assert "no tokens to colour" in labels.err
-    wrong = cli("plot", "s", "--colour", "size")
-    assert (wrong.code, wrong.err.count("\n")) == (2, 1)
-    assert "known: ending, stop_time" in wrong.err
-    other = cli("sweep", *keys, "--over", "A=-1:1:4", "--out", "s")
-    assert "holds a sweep with another `axes`" in other.err
+    failure = cli("plot", "s", "--colour", "size")
+    assert (failure.code, failure.err.count("\n")) == (2, 1)
+    assert "known: ending, stop_time" in failure.err
+    other_result = cli("sweep", *keys, "--over", "A=-1:1:4", "--out", "s")
+    assert "holds a sweep with another `axes`" in other_result.err
     fixed = cli("sweep", "s", "--epsilon", "2")
     assert "Leave out `--epsilon`" in fixed.err
 
@@ -59,36 +61,36 @@ def test_the_command_sweeps_draws_and_goes_on(cli: Run, tmp_path: Path) -> None:
         (("--over", "A=0:1:2000,V=0:1:2000", "--out", "s"), 4, "4000000 cells"),
     ],
 )
-def test_mistakes_are_one_line(
+def test_sweep_mistakes_give_one_line(
     cli: Run, tmp_path: Path, arguments: tuple[str, ...], code: int, message: str
 ) -> None:
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "letter.txt").touch()
-    done = cli("sweep", *arguments)
-    assert done.code == code
-    assert message in done.err
-    assert done.err.count("\n") == 1
+    result = cli("sweep", *arguments)
+    assert result.code == code
+    assert message in result.err
+    assert result.err.count("\n") == 1
     assert not (tmp_path / "s").exists()
 
 
-def test_a_cell_that_a_field_refuses_refuses_the_sweep(cli: Run, tmp_path: Path):
+def test_a_cell_that_a_field_rejects_rejects_the_sweep(cli: Run, tmp_path: Path):
     """ReLU keeps centred Gaussians only: one line, and nothing is written."""
-    done = cli(
+    result = cli(
         *("sweep", "--measure", "gaussian", "--attention", "relu", "--A=1"),
         *("--over", "mean=0|1|2", "--t", "1", "--out", "relu"),
     )
-    assert done.code == 2
-    assert "In the cell mean = 1" in done.err
+    assert result.code == 2
+    assert "In the cell mean = 1" in result.err
     assert not Path("relu").exists()
 
 
-def test_a_cell_has_the_steps_that_simulate_has(cli: Run):
+def test_a_cell_takes_the_steps_of_simulate(cli: Run):
     """`max_steps` counts in each segment, in both."""
     keys = ("--measure", "gaussian", "--A=-1", "--t", "40", "--frames", "41")
     keys += ("--segment", "2", "--max-steps", "60", "--rtol", "1e-10")
-    alone = json.loads(cli("simulate", *keys, "--cov", "1", "--json").out)
-    done = json.loads(
+    single_report = json.loads(cli("simulate", *keys, "--cov", "1", "--json").out)
+    result = json.loads(
         cli("sweep", *keys, "--over", "cov=1|2", "--out", "s", "--json").out
     )
-    assert alone["ending"] == "finished"
-    assert done["endings"] == {"finished": 2}
+    assert single_report["ending"] == "finished"
+    assert result["endings"] == {"finished": 2}

@@ -1,4 +1,4 @@
-"""The folder of a sweep: claims, lost workers, damage, strange files."""
+"""The folder of a sweep: claims, lost workers, damage, foreign files."""
 
 import os
 import random
@@ -16,9 +16,9 @@ from meanfield.runs import SweepStore
 from meanfield.runs.sweeps._rows import validate_axes
 from meanfield.spec import parse, parse_axes
 from meanfield.storage import TaskFolder, create_tasks, read_tasks
-from tests.conftest import Finished
+from tests.conftest import CommandResult
 
-Run = Callable[..., Finished]
+Run = Callable[..., CommandResult]
 
 BASE = {"measure": "gaussian", "d": 1, "V": 1.0}
 
@@ -31,34 +31,34 @@ def tasks(tmp_path: Path) -> TaskFolder:
 
 def test_each_task_is_claimed_once(tasks: TaskFolder) -> None:
     def work(_: int) -> list[int]:
-        own = TaskFolder(tasks.path, tasks.n_tasks, tasks.seal)
-        return list(iter(own.claim, None))
+        folder = TaskFolder(tasks.path, tasks.n_tasks, tasks.seal)
+        return list(iter(folder.claim, None))
 
     with ThreadPoolExecutor(8) as pool:
-        claimed = [task for found in pool.map(work, range(8)) for task in found]
-    assert sorted(claimed) == list(range(20))
+        tasks_claimed = [task for actual in pool.map(work, range(8)) for task in actual]
+    assert sorted(tasks_claimed) == list(range(20))
 
 
-def test_lost_claims_go_back_and_live_ones_stay(tasks: TaskFolder) -> None:
+def test_lost_claims_are_released_and_live_ones_kept(tasks: TaskFolder) -> None:
     host = os.uname().nodename
-    old, todo, claimed = time.time() - 3600, tasks.path / "todo", tasks.path / "claimed"
+    old, todo, claims = time.time() - 3600, tasks.path / "todo", tasks.path / "claimed"
     dead = f"{host}.4194305.0a"  # above the largest process id
-    reborn = f"{host}.{os.getpid()}.0b"  # this process's number, in an earlier life
+    reborn = f"{host}.{os.getpid()}.0b"  # the pid of this process, started earlier
     for i, name in enumerate((dead, "far.away.1.0c", "far.away.2.0d", reborn)):
-        (todo / f"{i:05d}").rename(claimed / f"{i:05d}.{name}")
-    os.utime(claimed / "00001.far.away.1.0c", (old, old))
-    own = tasks.claim()
-    assert own == 4
+        (todo / f"{i:05d}").rename(claims / f"{i:05d}.{name}")
+    os.utime(claims / "00001.far.away.1.0c", (old, old))
+    claim = tasks.claim()
+    assert claim == 4
     tasks.recover()
-    kept = {p.name.rpartition(".")[0] for p in claimed.iterdir()}
-    assert kept == {"00002.far.away.2", f"00004.{host}.{os.getpid()}"}
+    claimed_names = {p.name.rpartition(".")[0] for p in claims.iterdir()}
+    assert claimed_names == {"00002.far.away.2", f"00004.{host}.{os.getpid()}"}
     assert {"00000", "00001", "00003"} <= {p.name for p in todo.iterdir()}
-    tasks.release(own)
+    tasks.release(claim)
     assert (todo / "00004").exists()
 
 
 @pytest.mark.parametrize("number", ["0", "4294967295", "9" * 10, "9" * 100])
-def test_claims_by_numbers_of_no_process_go_back(
+def test_claims_of_missing_processes_are_released(
     tasks: TaskFolder, number: str
 ) -> None:
     todo, host = tasks.path / "todo", os.uname().nodename
@@ -68,21 +68,21 @@ def test_claims_by_numbers_of_no_process_go_back(
     assert (todo / "00000").exists()
 
 
-def test_done_is_done_whatever_else_lies_around(tasks: TaskFolder) -> None:
+def test_finished_tasks_ignore_other_files(tasks: TaskFolder) -> None:
     task = tasks.claim()
     assert task == 0
     tasks.finish(task, {"x": [1.0]})
     (tasks.path / "todo" / "00000").touch()
     (tasks.path / "claimed" / "00000.far.away.3.0e").touch()
-    (tasks.path / "todo" / "00007").unlink()  # by whatever hand
-    again = TaskFolder(tasks.path, tasks.n_tasks, tasks.seal)
-    again.recover()
-    assert list(iter(again.claim, None)) == list(range(1, 20))
-    assert again.done_tasks() == {0}
-    assert again.result(0) == {"x": [1.0]}
+    (tasks.path / "todo" / "00007").unlink()  # removed by somebody
+    second = TaskFolder(tasks.path, tasks.n_tasks, tasks.seal)
+    second.recover()
+    assert list(iter(second.claim, None)) == list(range(1, 20))
+    assert second.done_tasks() == {0}
+    assert second.result(0) == {"x": [1.0]}
     (tasks.path / "done" / "00000.json").write_text("{")
     with pytest.raises(StoreError, match="damaged"):
-        again.result(0)
+        second.result(0)
 
 
 def test_a_damaged_record_is_named(tmp_path: Path) -> None:
@@ -102,20 +102,20 @@ def test_a_damaged_record_is_named(tmp_path: Path) -> None:
         ("sweep.json", '{"schema": 2}', "is damaged"),
     ],
 )
-def test_damage_is_told_in_a_line(cli: Run, file: str, text: str, message: str):
+def test_a_damaged_sweep_gives_one_line(cli: Run, file: str, text: str, message: str):
     over = ("--measure", "gaussian", "--t", "1", "--over", "cov=1|2", "--out", "s")
     assert cli("sweep", *over).code == 0
     Path("s", file).write_text(text)
     for command in (("sweep", "s"), ("plot", "s")):
-        done = cli(*command)
-        assert done.code == 7
-        assert message in done.err
-        assert done.err.count("\n") == 1
+        result = cli(*command)
+        assert result.code == 7
+        assert message in result.err
+        assert result.err.count("\n") == 1
 
 
 @pytest.fixture(scope="module")
 def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A sweep of two cells that is done."""
+    """A finished sweep of two cells."""
     path = tmp_path_factory.mktemp("small") / "s"
     axes = parse_axes("cov=1|2")
     runs.sweep(parse({**BASE, "A": -1.0, "t": 0.5}), axes, out=path, chunk=1)
@@ -123,27 +123,27 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("name", ["sweep.json", "done/00000.json"])
-def test_no_bit_of_a_sweep_flips_unnoticed(
+def test_every_flipped_bit_of_a_sweep_is_detected(
     small: Path, tmp_path: Path, name: str
 ) -> None:
-    """A flip is refused, or changes nothing: blanks between two values."""
+    """A flip is rejected, or harmless: blanks between two values."""
     path = Path(shutil.copytree(small, tmp_path / "s"))
     table, content = (path / "table.csv").read_bytes(), (path / name).read_bytes()
-    draw, refused = random.Random(5), []
+    draw, errors = random.Random(5), []
     for _ in range(120):
-        flipped = bytearray(content)
-        flipped[draw.randrange(len(content))] ^= 1 << draw.randrange(8)
-        (path / name).write_bytes(flipped)
+        damaged = bytearray(content)
+        damaged[draw.randrange(len(content))] ^= 1 << draw.randrange(8)
+        (path / name).write_bytes(damaged)
         try:
             SweepStore.open(path).write_table()
         except StoreError as error:
-            refused.append(str(error))
+            errors.append(str(error))
         assert (path / "table.csv").read_bytes() == table
-    assert len(refused) > 100
-    assert not any("\n" in line for line in refused)
+    assert len(errors) > 100
+    assert not any("\n" in line for line in errors)
 
 
-def test_an_edited_record_of_a_sweep_is_refused(small: Path, tmp_path: Path) -> None:
+def test_an_edited_record_of_a_sweep_is_rejected(small: Path, tmp_path: Path) -> None:
     path = Path(shutil.copytree(small, tmp_path / "s"))
     text = (path / "sweep.json").read_text()
     (path / "sweep.json").write_text(text.replace('"A": -1.0', '"A": -2.0'))
@@ -151,7 +151,7 @@ def test_an_edited_record_of_a_sweep_is_refused(small: Path, tmp_path: Path) -> 
         SweepStore.open(path)
 
 
-def test_a_result_of_another_cell_or_sweep_is_refused(
+def test_a_result_of_another_cell_or_sweep_is_rejected(
     small: Path, tmp_path: Path
 ) -> None:
     path = Path(shutil.copytree(small, tmp_path / "s"))
@@ -169,35 +169,35 @@ def test_no_link_in_a_sweep_is_followed(small: Path, tmp_path: Path, part: str) 
         SweepStore.open(path).rows()
 
 
-@pytest.mark.parametrize("there", [True, False])
+@pytest.mark.parametrize("exists", [True, False])
 def test_no_link_among_tasks_is_written_through(
-    tasks: TaskFolder, tmp_path: Path, there: bool
+    tasks: TaskFolder, tmp_path: Path, exists: bool
 ) -> None:
-    other = tmp_path / "precious"
-    if there:
-        other.touch()
-        os.utime(other, (0, 0))
-    (tasks.path / ".clock").symlink_to(other)
+    target = tmp_path / "precious"
+    if exists:
+        target.touch()
+        os.utime(target, (0, 0))
+    (tasks.path / ".clock").symlink_to(target)
     with pytest.raises(StoreError, match=r"clock` is a link"):
         tasks.recover()
     (tasks.path / ".clock").unlink()
     (tasks.path / "todo" / "00000").unlink()
-    (tasks.path / "todo" / "00000").symlink_to(other)
+    (tasks.path / "todo" / "00000").symlink_to(target)
     assert tasks.claim() == 0
     tasks.touch(0)
     tasks.recover()
     assert tasks.claim() == 1
-    assert other.exists() == there
-    assert not there or other.stat().st_mtime == 0
+    assert target.exists() == exists
+    assert not exists or target.stat().st_mtime == 0
 
 
-def test_axes_come_back_as_they_were_stored() -> None:
+def test_axes_round_trip() -> None:
     texts = ("A=-2:2:3", "epsilon=0.1:10:3:log", "mask=null|causal", "K[0,1]=1|2.5")
     axes = parse_axes(*texts, "V=[[1,0],[0,2]]|[[1,1],[0,2]]")
     assert validate_axes([axis.as_json() for axis in axes], Path("s")) == axes
 
 
-def test_strange_files_in_a_sweep_are_left_alone(cli: Run):
+def test_foreign_files_in_a_sweep_are_kept(cli: Run):
     over = ("--measure", "gaussian", "--t", "1", "--over", "cov=1|2", "--out", "s")
     assert cli("sweep", *over).code == 0
     for name in ("done/00001 2.json", "todo/7.tmp", "claimed/copy of 00000"):

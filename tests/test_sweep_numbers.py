@@ -1,4 +1,4 @@
-"""Cells of a sweep over seeds and variants, each against its own equations."""
+"""Sweeps over seeds and variants: each cell against its own equation."""
 
 import csv
 from pathlib import Path
@@ -19,11 +19,11 @@ SPEC = {"measure": "gaussian", "init": "mixture", "n": 40, "d": 2, "t": 0.2}
 
 
 def moments(name: str, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Where SciPy carries the start of this seed, by the matrix of this seed."""
+    """Final moments by SciPy, from the start and the matrix of this seed."""
     values = {**SPEC, "attention": name, "A": "normal:0.4", "seed": seed}
-    own = runs.member(parse(values))
-    assert isinstance(own.measure, Gaussian)
-    A = np.asarray(own.dynamics.score.Q)  # pyright: ignore[reportAttributeAccessIssue]
+    setup = runs.member(parse(values))
+    assert isinstance(setup.measure, Gaussian)
+    A = np.asarray(setup.dynamics.score.Q)  # pyright: ignore[reportAttributeAccessIssue]
     p = Parameters(A, np.eye(2), np.eye(2))
 
     def rate(_: float, y: np.ndarray) -> np.ndarray:
@@ -31,14 +31,14 @@ def moments(name: str, seed: int) -> tuple[np.ndarray, np.ndarray]:
         S = L @ y[2:].reshape(2, 2)
         return np.concatenate([L @ y[:2] + b, np.ravel(S + S.T)])
 
-    start = np.concatenate([own.measure.mean, np.ravel(own.measure.covariance)])
+    start = np.concatenate([setup.measure.mean, np.ravel(setup.measure.covariance)])
     end = solve_ivp(rate, (0, 0.2), start, rtol=1e-10, atol=1e-12).y[:, -1]
     return end[:2], end[2:].reshape(2, 2)
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The variant varies fastest, and its cells are computed apart from each other."""
+    """The variant varies fastest, and its cells are in different chunks."""
     out = tmp_path_factory.mktemp("sweep") / "s"
     spec = parse({**SPEC, "A": "normal:0.4"})
     runs.sweep(spec, parse_axes("seed=3|5|8,attention=softmax|l2"), out=out)
@@ -54,9 +54,9 @@ def test_a_seed_draws_matrix_and_start_of_its_cell(folder: Path) -> None:
         for j, name in enumerate(NAMES):
             mean, cov = moments(name, seed)
             cell, values = data.isel(seed=i, attention=j), np.linalg.eigvalsh(cov)
-            found = [float(cell[key]) for key in ("mean0", "mean1", "cov01", "cov11")]
+            actual = [float(cell[key]) for key in ("mean0", "mean1", "cov01", "cov11")]
             expected = [*mean, cov[0, 1], cov[1, 1]]
-            np.testing.assert_allclose(found, expected, rtol=1e-6)
+            np.testing.assert_allclose(actual, expected, rtol=1e-6)
             extremes = [cell["smallest_eigenvalue"], cell["largest_eigenvalue"]]
             np.testing.assert_allclose(extremes, values, rtol=1e-6)
             traces[i, j] = np.trace(cov)
@@ -73,8 +73,8 @@ def test_rows_of_the_table_are_in_the_order_of_the_cells(folder: Path) -> None:
     np.testing.assert_array_equal(traces, runs.sweep_dataset(folder)["trace"])
 
 
-def test_clusters_of_cells_are_those_of_single_linkage(tmp_path: Path) -> None:
-    """Tokens that stay, under V = 0, linked within the radius of the panel."""
+def test_clusters_of_cells_match_single_linkage(tmp_path: Path) -> None:
+    """Tokens at rest, V = 0, linked within the radius of the panel."""
     keys = {"init": "mixture", "n": 30, "d": 1, "V": 0.0, "t": 0.1}
     runs.sweep(parse(keys), parse_axes("seed=3|5"), out=tmp_path / "s")
     data = runs.sweep_dataset(tmp_path / "s")
@@ -93,13 +93,13 @@ def test_clusters_of_cells_are_those_of_single_linkage(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_noise_is_that_of_the_seed_of_each_cell(tmp_path: Path) -> None:
-    """However many cells are computed at once."""
+def test_noise_is_drawn_from_the_seed_of_each_cell(tmp_path: Path) -> None:
+    """For any number of cells per chunk."""
     keys = {"n": 6, "d": 1, "t": 0.5, "noise": 0.3, "dt": 0.1}
     runs.sweep(parse(keys), parse_axes("seed=3|5|8"), out=tmp_path / "s", chunk=3)
-    found = runs.sweep_dataset(tmp_path / "s")["mean0"].values
-    alone = [
+    actual = runs.sweep_dataset(tmp_path / "s")["mean0"].values
+    single_runs = [
         runs.moments_of(runs.execute(parse({**keys, "seed": seed})).measures[0])[0][0]
         for seed in SEEDS
     ]
-    np.testing.assert_allclose(found, alone, rtol=1e-12)
+    np.testing.assert_allclose(actual, single_runs, rtol=1e-12)

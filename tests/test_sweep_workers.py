@@ -1,4 +1,4 @@
-"""Many processes on one sweep: killed, interrupted, side by side; the same bytes."""
+"""Several processes on one sweep: killed, interrupted, parallel; the same bytes."""
 
 import os
 import signal
@@ -14,12 +14,12 @@ MAIN = "from meanfield.cli import main; main()"
 CHUNKS = 20
 SWEEP = ("--measure", "gaussian", "--d", "1", "--t", "0.5", "--chunk", "1")
 AXES = ("--over", "A=-1:2:5,cov=1:2:4")
-MANY, MANY_CHUNKS = ("--over", "epsilon=1:2:20"), 20 * 20
+LONG_AXIS, LONG_CHUNKS = ("--over", "epsilon=1:2:20"), 20 * 20
 PATIENCE = 60.0
 
 
 def start(folder: Path, *arguments: str) -> subprocess.Popen[str]:
-    """The command in a process of its own, with a cache for all tests."""
+    """Starts the command in its own process, with a cache shared by all tests."""
     return subprocess.Popen(
         [sys.executable, "-c", MAIN, "sweep", *arguments],
         stdout=subprocess.PIPE,
@@ -30,12 +30,12 @@ def start(folder: Path, *arguments: str) -> subprocess.Popen[str]:
     )
 
 
-def begin(folder: Path, name: str, *more: str) -> subprocess.Popen[str]:
-    return start(folder, *SWEEP, *AXES, "--out", name, *more)
+def begin(folder: Path, name: str, *options: str) -> subprocess.Popen[str]:
+    return start(folder, *SWEEP, *AXES, "--out", name, *options)
 
 
 def helper_at_work(process: subprocess.Popen[str], sweep: Path) -> int:
-    """A further process of the command, once it has a chunk of its own."""
+    """A further process of the command, once it has claimed a chunk."""
     deadline = time.monotonic() + PATIENCE
     while True:
         owners = {int(name.split(".")[-2]) for name in claims(sweep)}
@@ -47,7 +47,7 @@ def helper_at_work(process: subprocess.Popen[str], sweep: Path) -> int:
 
 
 def finish(process: subprocess.Popen[str], code: int = 0) -> str:
-    """What it said on stderr, once it has ended with `code`."""
+    """Waits for the exit code, and returns stderr."""
     _, err = process.communicate(timeout=PATIENCE)
     assert process.returncode == code, err
     return err
@@ -77,7 +77,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def table(folder: Path) -> bytes:
-    """The table of a sweep that nobody disturbed."""
+    """The table of an undisturbed sweep."""
     finish(begin(folder, "calm"))
     return (folder / "calm" / "table.csv").read_bytes()
 
@@ -101,24 +101,27 @@ def test_an_interrupted_sweep_goes_on_by_many_workers(
     process, sweep = begin(folder, "shared"), folder / "shared"
     wait_for_chunks(sweep, 2)
     process.send_signal(signal.SIGINT)
-    said = finish(process, 130)
-    assert "stopped; go on with `meanfield sweep shared`." in said
+    stderr = finish(process, 130)
+    assert "stopped; go on with `meanfield sweep shared`." in stderr
     assert claims(sweep) == []
     assert "ended early" not in finish(begin(folder, "shared", "--workers", "2"))
     assert (sweep / "table.csv").read_bytes() == table
-    done = sorted(path.name for path in (sweep / "done").iterdir())
-    assert done == [f"{i:05d}.json" for i in range(CHUNKS)]
+    result = sorted(path.name for path in (sweep / "done").iterdir())
+    assert result == [f"{i:05d}.json" for i in range(CHUNKS)]
     assert claims(sweep) == list((sweep / "todo").iterdir()) == []
 
 
 @pytest.mark.slow
-def test_a_helper_that_is_killed_is_named_and_its_cells_are_computed(
+def test_a_killed_worker_is_named_and_its_cells_recomputed(
     folder: Path,
 ) -> None:
-    process, sweep = begin(folder, "helped", *MANY, "--workers", "2"), folder / "helped"
+    process, sweep = (
+        begin(folder, "helped", *LONG_AXIS, "--workers", "2"),
+        folder / "helped",
+    )
     os.kill(helper_at_work(process, sweep), signal.SIGKILL)
     assert "a worker ended early (ended by signal 9); its cells go" in finish(process)
-    assert len(list((sweep / "done").iterdir())) == MANY_CHUNKS
+    assert len(list((sweep / "done").iterdir())) == LONG_CHUNKS
     assert claims(sweep) == []
 
 
@@ -126,7 +129,7 @@ def test_a_helper_that_is_killed_is_named_and_its_cells_are_computed(
 @pytest.mark.parametrize(("number", "code"), [("SIGTERM", 143), ("SIGKILL", -9)])
 def test_helpers_end_with_the_command(folder: Path, number: str, code: int) -> None:
     sweep = folder / number
-    process = begin(folder, number, *MANY, "--workers", "2")
+    process = begin(folder, number, *LONG_AXIS, "--workers", "2")
     helper = helper_at_work(process, sweep)
     process.send_signal(signal.Signals[number])
     finish(process, code)
@@ -135,4 +138,4 @@ def test_helpers_end_with_the_command(folder: Path, number: str, code: int) -> N
         assert time.monotonic() < deadline
         time.sleep(0.01)
     if code > 0:
-        assert claims(sweep) == []  # both have put back what they had begun
+        assert claims(sweep) == []  # both have released their claims

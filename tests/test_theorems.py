@@ -17,7 +17,7 @@ MAIN = "from meanfield.cli import main; main()"
 PAPERS = ("castin2025", "sander2022", "uw2023", "tay2020", "shahbazi2025", "new")
 
 
-# More than four seconds each, two thirds of the time of all: left to `make test-slow`.
+# More than four seconds each, two thirds of the time; only in `make test-slow`.
 LONG = (
     "castin2025:lemma-B.5",
     "castin2025:thm-3.1-stability",
@@ -91,7 +91,7 @@ def long_report(tmp_path_factory: pytest.TempPathFactory) -> Report:
 
 @pytest.fixture
 def report(request: pytest.FixtureRequest, name: str) -> Report:
-    """The report that has the statement `name`."""
+    """The report with the statement `name`."""
     kind = "long_report" if name in LONG else "short_report"
     return request.getfixturevalue(kind)
 
@@ -105,7 +105,7 @@ def _shared_report(
     try:
         folder.mkdir()
     except FileExistsError:
-        for _ in range(2400):  # another worker is at it
+        for _ in range(2400):  # another worker is running it
             if exit_code.exists():
                 break
             time.sleep(0.5)
@@ -164,32 +164,37 @@ def test_the_statement_holds_and_its_control_fails(report: Report, name: str) ->
     assert all(check["why"] for check in trials["statement"]["checks"])
 
 
-MISPRINTED = [each.id for each in statements.values() if each.misprint is not None]
+MISPRINTED_STATEMENTS = [
+    statement.id for statement in statements.values() if statement.misprint is not None
+]
 
 
-@pytest.mark.slow_cases(*set(LONG).intersection(MISPRINTED))
-@pytest.mark.parametrize("name", MISPRINTED)
-def test_the_print_is_violated_where_the_correction_holds(
-    report: Report, name: str
-) -> None:
+@pytest.mark.slow_cases(*set(LONG).intersection(MISPRINTED_STATEMENTS))
+@pytest.mark.parametrize("name", MISPRINTED_STATEMENTS)
+def test_misprints_are_violated_and_corrections_hold(report: Report, name: str) -> None:
     trials = {trial["role"]: trial for trial in report.statements[name]["trials"]}
     assert trials["printed"]["has_passed"], trials["printed"]
     assert trials["corrected"]["has_passed"], trials["corrected"]
     assert f"`{name}`" in report.errata
 
 
-@pytest.mark.parametrize("made", statements.values(), ids=list(statements))
-def test_what_is_said_of_a_statement_is_whole_and_can_be_typeset(
-    made: Statement,
+@pytest.mark.parametrize("statement", statements.values(), ids=list(statements))
+def test_statement_texts_are_complete_and_can_be_typeset(
+    statement: Statement,
 ) -> None:
-    assert made.paper in PAPERS
-    assert made.source
-    assert made.protocol
-    assert made.control is not None
-    texts = [made.claim, made.hypotheses, made.remark, made.control.text]
-    if made.misprint is not None:
-        texts += [made.misprint.claim, made.misprint.correction]
-        assert all(erratum[0] in "CSUTH" for erratum in made.misprint.errata)
+    assert statement.paper in PAPERS
+    assert statement.source
+    assert statement.protocol
+    assert statement.control is not None
+    texts = [
+        statement.claim,
+        statement.hypotheses,
+        statement.remark,
+        statement.control.text,
+    ]
+    if statement.misprint is not None:
+        texts += [statement.misprint.claim, statement.misprint.correction]
+        assert all(erratum[0] in "CSUTH" for erratum in statement.misprint.errata)
     for text in texts:
         pieces = text.split("$")
         assert len(pieces) % 2 == 1, f"an odd number of $ in {text!r}"
@@ -197,21 +202,25 @@ def test_what_is_said_of_a_statement_is_whole_and_can_be_typeset(
 
 
 def test_no_two_statements_share_a_name() -> None:
-    names = [n for each in statements.values() for n in (each.id, *each.aliases)]
+    names = [
+        n
+        for statement in statements.values()
+        for n in (statement.id, *statement.aliases)
+    ]
     assert len(names) == len(set(names))
 
 
-def test_every_statement_has_its_place_on_the_page(short_report: Report) -> None:
+def test_every_statement_is_on_the_page(short_report: Report) -> None:
     assert all(f'id="{name}"' in short_report.page for name in SHORT)
 
 
-def test_a_variant_is_measured_where_code_of_ours_names_it() -> None:
+def test_variants_named_in_statements_are_measured() -> None:
     """Variables and functions of SciPy called `linear` or `softmax` do not count."""
     marks = {name: [name] for name in ("softmax", "linear", "esp", "esp-soft")}
     about = statements_by_attention(marks)
-    assert "new:N2" in about["esp"]  # by functions that its file borrows
+    assert "new:N2" in about["esp"]  # by imported functions
     assert "new:N2" not in about["linear"]
     assert "new:N2-cost" not in about["softmax"]
-    assert "uw2023:prop-2-k1" in about["softmax"]  # by a compiled one
+    assert "uw2023:prop-2-k1" in about["softmax"]  # by a compiled function
     assert "new:N2-softsort" not in about["esp"]
     assert "new:N2-softsort" in about["esp-soft"]

@@ -1,4 +1,4 @@
-"""Figures of networks that are trained: their records, and a quick look at each."""
+"""Figures of trained networks: their records, and a quick version of each."""
 
 import dataclasses
 import json
@@ -22,7 +22,7 @@ from meanfield.reproduce import Case, load
 from meanfield.training import TrainSpec
 from meanfield.training.tasks._bible import PACKAGE
 
-OF_NETWORKS = [
+NETWORK_FIGURES = [
     "sander2022-fig2-trained",
     "sander2022-fig6",
     "sander2022-table1",
@@ -34,64 +34,62 @@ OF_NETWORKS = [
 ]
 
 
-def assert_agree(found: object, recorded: object) -> None:
-    """Equal to 1e-12: last digits of distances are those of a processor's sums."""
-    if isinstance(found, dict) and isinstance(recorded, dict):
-        assert found.keys() == recorded.keys()
-        found, recorded = list(found.values()), list(recorded.values())
-    if isinstance(found, list | tuple) and isinstance(recorded, list):
-        for pair in zip(found, recorded, strict=True):
+def assert_agree(actual: object, expected: object) -> None:
+    """Equal to 1e-12: last digits of distances depend on the processor."""
+    if isinstance(actual, dict) and isinstance(expected, dict):
+        assert actual.keys() == expected.keys()
+        actual, expected = list(actual.values()), list(expected.values())
+    if isinstance(actual, list | tuple) and isinstance(expected, list):
+        for pair in zip(actual, expected, strict=True):
             assert_agree(*pair)
-    elif isinstance(found, float):
-        assert found == pytest.approx(recorded, rel=1e-12, nan_ok=True)
+    elif isinstance(actual, float):
+        assert actual == pytest.approx(expected, rel=1e-12, nan_ok=True)
     else:
-        assert found == recorded
+        assert actual == expected
 
 
-@pytest.mark.parametrize("name", OF_NETWORKS)
-def test_a_figure_is_found_again_in_its_records(
+@pytest.mark.parametrize("name", NETWORK_FIGURES)
+def test_a_figure_is_reproduced_from_its_records(
     name: str, monkeypatch: pytest.MonkeyPatch
 ):
-    def trained(self: Archive, spec: TrainSpec) -> list[Line]:
+    def fail_if_trained(self: Archive, spec: TrainSpec) -> list[Line]:
         pytest.fail(f"{spec} is not recorded")
 
-    monkeypatch.setattr(Archive, "_trained", trained)
-    found = load(name).compute(Case())
+    monkeypatch.setattr(Archive, "_trained", fail_if_trained)
+    actual = load(name).compute(Case())
     record = json.loads((FOLDER / f"{name}.json").read_text(encoding="utf-8"))
-    assert_agree(found.numbers, record["numbers"])
-    assert_reportable(load(name), found)
+    assert_agree(actual.numbers, record["numbers"])
+    assert_reportable(load(name), actual)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", OF_NETWORKS)
-def test_a_quick_look_says_nothing_of_two_seeds(name: str):
+@pytest.mark.parametrize("name", NETWORK_FIGURES)
+def test_the_quick_size_gives_no_verdict(name: str):
     try:
-        found = load(name).compute(Case("quick"))
+        actual = load(name).compute(Case("quick"))
     except UnsupportedError as error:
         if PACKAGE not in str(error):  # which `make test-slow` installs
             raise
         pytest.skip(str(error))
-    assert_reportable(load(name), found)
-    assert found.numbers["seeds"] <= 2
-    words = json.dumps(found.numbers)
+    assert_reportable(load(name), actual)
+    assert actual.numbers["seeds"] <= 2
+    words = json.dumps(actual.numbers)
     assert "not enough seeds" in words or name == "trained-hypotheses"
     assert "reproduced" not in words
-    assert load(name).draw(found).axes
+    assert load(name).draw(actual).axes
 
 
 @pytest.mark.parametrize(
-    ("name", "untuned"),
+    ("name", "is_untuned"),
     [
         ("sander2022-fig6", "sliced"),
         ("sander2022-table1", "sliced"),
         ("shahbazi2025-table1", "sliced"),
-        ("shahbazi2025-table1-sorts", ""),  # all of it is sliced
+        ("shahbazi2025-table1-sorts", ""),  # all variants are sliced
         ("tay2020-table1", ""),
     ],
 )
-def test_verdicts_on_attention_that_was_not_tuned_are_withdrawn(
-    name: str, untuned: str
-):
+def test_verdicts_on_untuned_attention_are_withheld(name: str, is_untuned: str):
     record = json.loads((FOLDER / f"{name}.json").read_text(encoding="utf-8"))
     verdicts = record["numbers"]["verdicts"]
     words = {
@@ -101,7 +99,7 @@ def test_verdicts_on_attention_that_was_not_tuned_are_withdrawn(
         if outcome["conclusion"]
     }
     assert all(
-        (word == "withdrawn: attention not tuned") == (untuned in claim)
+        (word == "withdrawn: attention not tuned") == (is_untuned in claim)
         for claim, word in words
     )
     for mean in words.values():  # what was measured is still shown
@@ -109,58 +107,64 @@ def test_verdicts_on_attention_that_was_not_tuned_are_withdrawn(
 
 
 def lines(rng: np.random.Generator, spec: TrainSpec, shares: list[float]) -> list[Line]:
-    """As if networks had been trained that are right so often, one of each seed."""
-    made = []
+    """Synthetic records with these accuracies, one network for each seed."""
+    records = []
     for seed, share in zip(spec.seeds, shares, strict=True):
         right = rng.permutation(np.arange(200) < round(200 * share))
         bits = np.packbits(right).tobytes().hex()
         line = {"seed": seed, "n_samples": 200, "correct": bits, "epochs": [0, 1]}
-        made.append({**line, "train_loss": [0.5], "seconds": 6.0, "device": "none"})
-    return made
+        records.append({**line, "train_loss": [0.5], "seconds": 6.0, "device": "none"})
+    return records
 
 
-def compared(
+def compare_variants(
     rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch, campaign: Campaign
 ) -> dict[str, dict[str, dict[str, Any]]]:
-    """Verdicts where the second variant has two items in a hundred more."""
+    """Verdicts where the second variant has two percent more correct samples."""
     first, *_ = campaign.variants.values()
 
-    def known(self: Archive, spec: TrainSpec) -> list[Line]:
-        less = 0.02 * (spec.variant == first)
-        return lines(rng, spec, [0.8 + 0.01 * s - less for s in range(len(spec.seeds))])
+    def lines_of(self: Archive, spec: TrainSpec) -> list[Line]:
+        drop = 0.02 * (spec.variant == first)
+        return lines(rng, spec, [0.8 + 0.01 * s - drop for s in range(len(spec.seeds))])
 
-    monkeypatch.setattr(Archive, "lines", known)
+    monkeypatch.setattr(Archive, "lines", lines_of)
     return findings(campaign, Case("paper")).numbers["verdicts"]
 
 
-def test_verdicts_are_of_the_same_seeds(
+def test_verdicts_compare_equal_seeds(
     rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
 ):
-    """Seeds differ by far more than variants do, and pairs see it all the same."""
+    """Seeds differ by far more than variants, but paired differences resolve them."""
     solids = CAMPAIGNS["solids"]
     eight = solids.protocols["paper"]._replace(seeds=tuple(range(8)))
     campaign = dataclasses.replace(solids, protocols={"paper": eight})
-    verdicts = compared(rng, monkeypatch, campaign)
-    more = verdicts["Sinkhorn 21 over softmax"]["64"]
-    assert more["conclusion"] == "reproduced"
-    np.testing.assert_allclose([more["mean"], more["deviation"]], [2, 0], atol=1e-9)
-    assert more["n_pairs"] == 5  # of eight seeds, three share a fold with another
-    low, high = more["bootstrap"]
-    assert low < 2 < high  # items are fewer than all there are
+    verdicts = compare_variants(rng, monkeypatch, campaign)
+    verdict_at_64 = verdicts["Sinkhorn 21 over softmax"]["64"]
+    assert verdict_at_64["conclusion"] == "reproduced"
+    np.testing.assert_allclose(
+        [verdict_at_64["mean"], verdict_at_64["deviation"]], [2, 0], atol=1e-9
+    )
+    assert (
+        verdict_at_64["n_pairs"] == 5
+    )  # of eight seeds, three share a fold with another
+    low, high = verdict_at_64["bootstrap"]
+    assert low < 2 < high  # a subset of the samples
     assert verdicts["Sinkhorn 21 over Sinkhorn 3"]["64"]["mean"] == 0
 
 
-def test_the_best_rate_of_three_is_taken(monkeypatch: pytest.MonkeyPatch):
-    """Of a measure that should be small the rate with the least, and of others not."""
+def test_the_best_learning_rate_is_chosen_by_validation(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    """The smallest value wins for a loss, the largest for other metrics."""
 
-    def known(self: Archive, spec: TrainSpec) -> list[Line]:
+    def lines_of(self: Archive, spec: TrainSpec) -> list[Line]:
         assert spec.validation_split
         return [
             {"bits": [spec.recipe.learning_rate, 2 * spec.recipe.learning_rate]}
             for _ in spec.seeds
         ]
 
-    monkeypatch.setattr(Archive, "lines", known)
+    monkeypatch.setattr(Archive, "lines", lines_of)
     least = CAMPAIGNS["characters"]
     arm = (Case("paper"), "softmax", "64")
     assert least.tuned_spec(*arm).recipe.learning_rate == 5e-4
@@ -169,18 +173,18 @@ def test_the_best_rate_of_three_is_taken(monkeypatch: pytest.MonkeyPatch):
     )
 
 
-def test_a_line_that_was_cut_is_written_over(tmp_path: Path):
-    kept = Archive(tmp_path / "lines.jsonl", lambda folder: [])
-    kept.add([{"seed": 0}])
-    with kept.file.open("a") as stream:
+def test_a_truncated_record_line_is_overwritten(tmp_path: Path):
+    archive = Archive(tmp_path / "lines.jsonl", lambda folder: [])
+    archive.add([{"seed": 0}])
+    with archive.file.open("a") as stream:
         stream.write('{"seed": 1, "cut')
-    assert read_lines(kept.file) == [{"seed": 0}]
-    kept.add([{"seed": 2}])
-    assert read_lines(kept.file) == [{"seed": 0}, {"seed": 2}]
+    assert read_lines(archive.file) == [{"seed": 0}]
+    archive.add([{"seed": 2}])
+    assert read_lines(archive.file) == [{"seed": 0}, {"seed": 2}]
 
 
 @pytest.mark.parametrize(
-    ("part", "said"),
+    ("part", "message"),
     [
         ("patchs", "did you mean `patches`"),
         ("patches:sofmax", "did you mean `softmax`"),
@@ -189,12 +193,12 @@ def test_a_line_that_was_cut_is_written_over(tmp_path: Path):
         ("patches:softmax:7:0:1", "seeds as 0,1,2"),
     ],
 )
-def test_what_cannot_be_trained_is_named(part: str, said: str):
-    with pytest.raises(MeanfieldError, match=re.escape(said)):
+def test_untrainable_variants_are_named(part: str, message: str):
+    with pytest.raises(MeanfieldError, match=re.escape(message)):
         train_parts([part])
 
 
-def test_marks_come_back_from_their_bits(rng: np.random.Generator):
+def test_correctness_bits_round_trip(rng: np.random.Generator):
     (line,) = lines(rng, TrainSpec("patches", *CASE), [0.25])
     assert scores(line, "correct").sum() == 50
     assert scores({"bits": [1.5, 2.0]}, "bits").tolist() == [1.5, 2.0]
@@ -207,7 +211,7 @@ CASE = (
 )
 
 
-def test_what_trainings_took_is_told():
+def test_training_costs_are_reported():
     assert PAGE.read_text(encoding="utf-8") == TITLE + table(RECORDS)
     rows = table(RECORDS).removeprefix(HEAD).splitlines()
     sevens = [row for row in rows if "patch 7" in row and "NVIDIA" in row]

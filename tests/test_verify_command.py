@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from conftest import Finished
+from conftest import CommandResult
 
 from meanfield.cli.jobs._statements import _decisive_check  # pyright: ignore[reportPrivateUsage]
 from meanfield.errors import InvalidInputError
@@ -38,7 +38,7 @@ def _(case):
 def _(case):
     return Counterexample(misprint=check({printed}), correction=check({observed}))
 '''
-LITTLE, NEEDED = "fails by too little", "1.1 or more would do"
+LITTLE, NEEDED_TOLERANCE = "fails by too little", "1.1 or more would do"
 ENDLESS = '''
 import os, pathlib, time
 from meanfield.theorems import statement
@@ -54,7 +54,7 @@ statement("mine:{name}", source="here", claim="")(endless)
 
 
 def plugin(tmp_path: Path, **values: float) -> Path:
-    """A file of statements whose id no other test has."""
+    """A file of statements with an unused id."""
     text = PLUGIN
     for name, value in {
         "observed": 0.5,
@@ -78,66 +78,77 @@ def plugin(tmp_path: Path, **values: float) -> Path:
         ({"observed": 1.5, "control": "case.no_such_name"}, "fails"),
         ({"control": "case.no_such_name"}, "error"),
         ({"control": 1.0}, "holds, and so does its control"),
-        ({"control": 1.02}, f"holds, but its control {LITTLE}: 1.02, where {NEEDED}"),
+        (
+            {"control": 1.02},
+            f"holds, but its control {LITTLE}: 1.02, where {NEEDED_TOLERANCE}",
+        ),
         (
             {"control": "float('nan')"},
             "holds, but its control gives nan, which refutes nothing",
         ),
         ({"printed": 1.0}, "holds, and so does its misprint"),
-        ({"printed": 1.09}, f"holds, but its misprint {LITTLE}: 1.09, where {NEEDED}"),
+        (
+            {"printed": 1.09},
+            f"holds, but its misprint {LITTLE}: 1.09, where {NEEDED_TOLERANCE}",
+        ),
     ],
 )
-def test_the_exit_code_is_six_unless_all_went_as_it_must(
-    cli: Callable[..., Finished], tmp_path: Path, values: dict, verdict: str
+def test_the_exit_code_is_6_unless_everything_is_as_expected(
+    cli: Callable[..., CommandResult], tmp_path: Path, values: dict, verdict: str
 ) -> None:
     file = plugin(tmp_path, **values)
-    done = cli("verify", "--plugin", file, "--json")
-    (mine,) = json.loads(done.out)["statements"]  # no other than the plugin's
-    statements._items.pop(mine["id"])  # pyright: ignore[reportPrivateUsage]
-    assert mine["id"].endswith(file.stem[7:])
-    assert mine["verdict"] == verdict
-    assert done.code == (0 if verdict == "holds" else 6)
-    if done.code:
-        assert f"`meanfield verify explain {mine['id']} --plugin {file}`" in done.err
-        assert done.err.count("\n") == 1
+    result = cli("verify", "--plugin", file, "--json")
+    (statement,) = json.loads(result.out)["statements"]  # no other than the plugin's
+    statements._items.pop(statement["id"])  # pyright: ignore[reportPrivateUsage]
+    assert statement["id"].endswith(file.stem[7:])
+    assert statement["verdict"] == verdict
+    assert result.code == (0 if verdict == "holds" else 6)
+    if result.code:
+        assert (
+            f"`meanfield verify explain {statement['id']} --plugin {file}`"
+            in result.err
+        )
+        assert result.err.count("\n") == 1
 
 
 @pytest.mark.parametrize("relation", ["<=", ">=", "="])
-def test_what_would_refute_a_check_is_where_it_begins_to_be_violated(
+def test_violation_range_starts_where_a_check_is_violated(
     relation: Relation,
 ):
-    """The number in the words is read back."""
-    made = Check("a number", 0.0, relation, 1.0, 0.25, "chosen")
-    words = made.violation_range.split()
+    """The number in the text is parsed."""
+    example = Check("a number", 0.0, relation, 1.0, 0.25, "chosen")
+    words = example.violation_range.split()
     margin = float(words[2]) if relation == "=" else 0.0
     edge = float(words[0]) + margin
-    away = -1e-9 if relation == ">=" else 1e-9
-    assert made._replace(observed=edge + away).is_violated
-    assert not made._replace(observed=edge - away).is_violated
+    offset = -1e-9 if relation == ">=" else 1e-9
+    assert example._replace(observed=edge + offset).is_violated
+    assert not example._replace(observed=edge - offset).is_violated
 
 
-def test_a_relation_that_does_not_exist_is_refused():
+def test_an_unknown_relation_is_rejected():
     unknown = Check("a number", 2.0, "≤", 1.0, 0.25, "chosen")  # pyright: ignore[reportArgumentType]
     with pytest.raises(InvalidInputError, match="`<=`, `>=` or `=`; got `≤`"):
         assert unknown.holds
 
 
-def test_the_table_shows_the_check_that_went_wrong() -> None:
-    made = {"relation": "<=", "tolerance": 0.1, "tightness": None, "bound": 1.0}
-    strong = {**made, "label": "far", "observed": 9.0, "is_violated": True}
-    weak = {**made, "label": "near", "observed": 1.5, "is_violated": False}
+def test_the_table_shows_the_failing_check() -> None:
+    fields = {"relation": "<=", "tolerance": 0.1, "tightness": None, "bound": 1.0}
+    strong = {**fields, "label": "far", "observed": 9.0, "is_violated": True}
+    weak = {**fields, "label": "near", "observed": 1.5, "is_violated": False}
     assert _decisive_check({"role": "control", "checks": [strong, weak]}) is weak
     assert _decisive_check({"role": "control", "checks": [strong]}) is strong
 
 
-def test_bad_requests_are_one_line_each(
-    cli: Callable[..., Finished], tmp_path: Path
+def test_invalid_requests_give_one_line(
+    cli: Callable[..., CommandResult], tmp_path: Path
 ) -> None:
-    other, damaged, full = (tmp_path / name for name in ("other", "damaged", "full"))
-    other.write_text('{"format": "something"}')
+    other_file, damaged_file, full = (
+        tmp_path / name for name in ("other", "damaged", "full")
+    )
+    other_file.write_text('{"format": "something"}')
     whole = {"format": "meanfield-verification-1", "size": "full", "seed": 3}
     full.write_text(json.dumps({**whole, "statements": []}))
-    damaged.write_text(json.dumps({**whole, "statements": [{"id": "a:b"}]}))
+    damaged_file.write_text(json.dumps({**whole, "statements": [{"id": "a:b"}]}))
     nowhere = tmp_path / "nowhere" / "page"
     for arguments, words, code in [
         (("verify", "--seed", "-1"), "`--seed` must be from 0 to 2^63", 2),
@@ -145,64 +156,71 @@ def test_bad_requests_are_one_line_each(
         (("verify", "--html", nowhere), "page.html` cannot be written: there is no", 4),
         (("verify", "--errata", nowhere), "choose a place", 4),
         (("verify", "--errata", tmp_path), "it is a folder", 4),
-        (("verify", "lemma-4.1", "--replay", damaged), "is damaged: KeyError", 3),
+        (("verify", "lemma-4.1", "--replay", damaged_file), "is damaged: KeyError", 3),
         (("verify", "--seed", "4", "--replay", full), "measured with `--seed 3`", 2),
         (("verify", "castin2025:lemma-99"), "No statement matches", 2),
         (("verify", "--workers", "0"), "at least 1", 2),
         (("verify", "--size", "huge"), "quick", 2),
         (("verify", "lemma-4.1", "--replay", "none.json"), "none.json", 3),
-        (("verify", "lemma-4.1", "--replay", other), "is not a report", 3),
+        (("verify", "lemma-4.1", "--replay", other_file), "is not a report", 3),
         (("verify", "explain"), "Name one", 2),
         (("verify", "explain", "castin2025"), "` matches", 2),
     ]:
-        done = cli(*arguments)
-        assert (done.code, done.err.count("\n")) == (code, 1), done.err
-        assert words in done.err
-        assert not done.out
+        result = cli(*arguments)
+        assert (result.code, result.err.count("\n")) == (code, 1), result.err
+        assert words in result.err
+        assert not result.out
 
 
-def test_explain_says_all_about_one_statement(cli: Callable[..., Finished]) -> None:
-    done = cli("verify", "explain", "castin2025:lemma-4.1")
-    assert done.code == 0
+def test_explain_describes_a_statement_completely(
+    cli: Callable[..., CommandResult],
+) -> None:
+    result = cli("verify", "explain", "castin2025:lemma-4.1")
+    assert result.code == 0
     for word in ("claim", "hypotheses", "protocol", "control", "tolerance", "holds"):
-        assert word in done.out
-    assert "Lemma 4.1" in done.out
+        assert word in result.out
+    assert "Lemma 4.1" in result.out
 
 
-def test_two_processes_find_the_numbers_of_one(cli: Callable[..., Finished]) -> None:
+def test_two_processes_give_the_numbers_of_one(
+    cli: Callable[..., CommandResult],
+) -> None:
     ids = ("tay2020:F_r-F_c", "castin2025:sec-2.2-gaussian")
-    one = json.loads(cli("verify", *ids, "--json").out)
+    first = json.loads(cli("verify", *ids, "--json").out)
     two = json.loads(cli("verify", *ids, "--json", "--workers", "2").out)
-    for each in (*one["statements"], *two["statements"]):
-        each.pop("seconds")
-    assert one == two
+    for statement in (*first["statements"], *two["statements"]):
+        statement.pop("seconds")
+    assert first == two
 
 
 def test_a_report_is_replayed_at_its_witnesses(
-    cli: Callable[..., Finished], tmp_path: Path
+    cli: Callable[..., CommandResult], tmp_path: Path
 ) -> None:
     first = cli("verify", "castin2025:lemma-B.1", "--json")
     file = tmp_path / "report.json"
     file.write_text(first.out)
-    known = witnesses(json.loads(first.out))["castin2025:lemma-B.1"]["statement"]
-    again = cli("verify", "--json", "--replay", file)  # and no other statement
-    assert len(json.loads(again.out)["statements"]) == 1
-    numbers = lambda done: {
+    witness = witnesses(json.loads(first.out))["castin2025:lemma-B.1"]["statement"]
+    second = cli("verify", "--json", "--replay", file)  # and no other statement
+    assert len(json.loads(second.out)["statements"]) == 1
+    numbers = lambda result: {
         c["label"]: c["observed"]
-        for c in json.loads(done.out)["statements"][0]["trials"][0]["checks"]
-        if c["label"] in known
+        for c in json.loads(result.out)["statements"][0]["trials"][0]["checks"]
+        if c["label"] in witness
     }
-    assert known
-    assert numbers(again) == pytest.approx(numbers(first), rel=1e-12)
-    history = json.loads(again.out)["statements"][0]["trials"][0]["checks"][0]
+    assert witness
+    assert numbers(second) == pytest.approx(numbers(first), rel=1e-12)
+    history = json.loads(second.out)["statements"][0]["trials"][0]["checks"][0]
     assert len(history["evidence"]["history"]) == 1
 
 
 @pytest.fixture
-def at_work(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
-    """The command with two processes, which are at statements that take for ever."""
+def running_command(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
+    """The command with two processes, at statements that never end."""
     options = ["mine:", "--workers", "2"]
-    for name in ("endless", "endless-too"):  # a process takes all of a file
+    for name in (
+        "endless",
+        "endless-too",
+    ):  # all statements of a file go to one process
         file = tmp_path / f"{name}.py"
         file.write_text(ENDLESS.format(name=name))
         options += ["--plugin", str(file)]
@@ -227,21 +245,21 @@ def at_work(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
 
 
 def pids(folder: Path) -> list[int]:
-    """Of the processes that have begun to measure."""
+    """The processes that have begun to measure."""
     return [int(file.suffix[1:]) for file in folder.glob("begun.*")]
 
 
-def gone(pid: int) -> bool:
-    """Whether a process has ended, within a while."""
+def has_ended(pid: int) -> bool:
+    """Whether a process ends within a while."""
     patience = time.monotonic() + 10
     while time.monotonic() < patience:
-        done = subprocess.run(
+        result = subprocess.run(
             ["ps", "-o", "stat=", "-p", str(pid)],
             capture_output=True,
             text=True,
             check=False,
         )
-        if done.stdout.strip()[:1] in ("", "Z"):
+        if result.stdout.strip()[:1] in ("", "Z"):
             return True
         time.sleep(0.1)
     return False
@@ -252,29 +270,29 @@ def gone(pid: int) -> bool:
     [("SIGINT", 130), pytest.param("SIGKILL", -9, marks=pytest.mark.slow)],
 )
 def test_processes_end_with_the_command_at_once(
-    at_work: subprocess.Popen[str], tmp_path: Path, number: str, code: int
+    running_command: subprocess.Popen[str], tmp_path: Path, number: str, code: int
 ) -> None:
     begin = time.monotonic()
     if number == "SIGINT":
-        os.killpg(at_work.pid, signal.SIGINT)  # as a terminal does
+        os.killpg(running_command.pid, signal.SIGINT)  # as a terminal does
     else:
-        at_work.kill()
-    assert at_work.wait(timeout=60) == code
+        running_command.kill()
+    assert running_command.wait(timeout=60) == code
     assert time.monotonic() - begin < 5
-    assert all(gone(pid) for pid in pids(tmp_path))
-    _, err = at_work.communicate()
+    assert all(has_ended(pid) for pid in pids(tmp_path))
+    _, err = running_command.communicate()
     assert "Traceback" not in err
     assert code < 0 or err.endswith("meanfield: interrupted.\n")
 
 
 @pytest.mark.slow
 def test_a_process_that_is_killed_ends_the_command_in_a_line(
-    at_work: subprocess.Popen[str], tmp_path: Path
+    running_command: subprocess.Popen[str], tmp_path: Path
 ) -> None:
-    *others, last = sorted(pids(tmp_path))  # the pool learnt of the last one latest
+    *rest, last = sorted(pids(tmp_path))  # the last one joined the pool last
     os.kill(last, signal.SIGKILL)
-    _, err = at_work.communicate(timeout=60)
-    assert at_work.returncode == 4
+    _, err = running_command.communicate(timeout=60)
+    assert running_command.returncode == 4
     assert "Use fewer `--workers`" in err.splitlines()[-1]
     assert "Traceback" not in err
-    assert all(gone(pid) for pid in others)
+    assert all(has_ended(pid) for pid in rest)

@@ -1,4 +1,4 @@
-"""Processes and threads at work: answers, losses, and how all of it ends."""
+"""Processes and threads at work: answers, losses, endings."""
 
 import os
 import signal
@@ -10,19 +10,19 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from processes import gone, wait_for
+from processes import has_ended, wait_for
 
 from meanfield.errors import InvalidInputError
 from meanfield.workers import Processes, WorkerLost, threads
 
-PROMPT = 5.0  # seconds, of which a busy machine may take most
+PROMPT = 5.0  # seconds, most of them for a busy machine
 PARENT = """
 import time
 from meanfield.workers import Processes
-from tests.test_workers import at_work
+from tests.test_workers import work_forever
 with Processes(2) as pool:
     for name in ("one", "two"):
-        pool.submit(at_work, {folder!r}, name)
+        pool.submit(work_forever, {folder!r}, name)
     next(pool.answers())
 """
 
@@ -31,8 +31,8 @@ def double(x: int) -> int:
     return 2 * x
 
 
-def refuse(x: int) -> int:
-    raise InvalidInputError(f"{x} is refused.")
+def raise_error(x: int) -> int:
+    raise InvalidInputError(f"{x} is rejected.")
 
 
 def die(number: int) -> None:
@@ -52,8 +52,8 @@ def path_and_value(name: str) -> tuple[list[str], str | None]:
     return sys.path, os.environ.get(name)
 
 
-def at_work(folder: str, name: str) -> None:
-    """Works for ever, and says when it stops."""
+def work_forever(folder: str, name: str) -> None:
+    """Works forever, and notes when it is stopped."""
     try:
         Path(folder, f"{name}.{os.getpid()}").touch()
         time.sleep(600)
@@ -66,8 +66,8 @@ def ready(file: Path) -> None:
         stream.write("ready\n")
 
 
-def begun(folder: Path) -> list[int]:
-    """The processes that are at work."""
+def working_processes(folder: Path) -> list[int]:
+    """The processes that are working."""
     suffixes = (file.suffix[1:] for file in folder.iterdir())
     return [int(suffix) for suffix in suffixes if suffix.isdigit()]
 
@@ -83,15 +83,15 @@ def test_every_call_is_answered_by_its_number_in_few_processes(tmp_path: Path) -
     assert (tmp_path / "log").read_text() == "ready\n" * 2
 
 
-def test_what_a_call_raises_is_raised_here_and_others_are_made() -> None:
+def test_exceptions_of_a_call_are_raised_and_other_calls_finish() -> None:
     with Processes[int](1) as pool:
-        pool.submit(refuse, 3)
+        pool.submit(raise_error, 3)
         pool.submit(double, 4)
-        refused, doubled = pool.answers()
-    with pytest.raises(InvalidInputError, match="3 is refused") as caught:
-        _ = refused.result
-    assert "in refuse" in "".join(caught.value.__notes__)
-    assert doubled.result == 8
+        failure, doubled_answer = pool.answers()
+    with pytest.raises(InvalidInputError, match="3 is rejected") as error_info:
+        _ = failure.result
+    assert "in raise_error" in "".join(error_info.value.__notes__)
+    assert doubled_answer.result == 8
 
 
 @pytest.mark.parametrize(
@@ -102,22 +102,22 @@ def test_what_a_call_raises_is_raised_here_and_others_are_made() -> None:
         (partial(leave_in_words, ""), "exit code 3"),
     ],
 )
-def test_a_lost_process_is_told_and_replaced(call: Callable, words: str) -> None:
+def test_a_lost_process_is_reported_and_replaced(call: Callable, words: str) -> None:
     with Processes(1) as pool:
         for function in (call, identity, identity):
             pool.submit(function)
-        lost, *others = pool.answers()
+        lost_answer, *rest = pool.answers()
     with pytest.raises(WorkerLost, match=f"^{words}$"):
-        _ = lost.result
-    assert others[0].result == others[1].result != os.getpid()
+        _ = lost_answer.result
+    assert rest[0].result == rest[1].result != os.getpid()
 
 
-def test_an_interrupt_of_a_process_is_none_of_this_one() -> None:
+def test_an_interrupt_of_a_worker_does_not_interrupt_the_caller() -> None:
     with Processes(1) as pool:
         pool.submit(die, signal.SIGINT)
         pool.submit(identity)
-        interrupted, answer = pool.answers()
-    assert interrupted.error is None
+        failure, answer = pool.answers()
+    assert failure.error is None
     assert answer.result != os.getpid()
 
 
@@ -126,7 +126,7 @@ def test_a_process_that_dies_between_two_calls_is_replaced() -> None:
         pool.submit(identity)
         (first,) = pool.answers()
         os.kill(first.result, signal.SIGKILL)
-        wait_for(lambda: gone(first.result))
+        wait_for(lambda: has_ended(first.result))
         pool.submit(identity)
         pool.submit(identity)
         last = [answer for answer in pool.answers() if answer.error is None][-1]
@@ -141,37 +141,37 @@ def test_a_process_has_the_path_of_this_one_and_the_environment_given() -> None:
     assert answer.result == (sys.path, "here")
 
 
-def test_patience_ends_and_so_does_the_work(tmp_path: Path) -> None:
+def test_a_timeout_stops_the_work(tmp_path: Path) -> None:
     begin = time.monotonic()
     with Processes(1) as pool:
-        pool.submit(at_work, str(tmp_path), "slow")
+        pool.submit(work_forever, str(tmp_path), "slow")
         assert list(pool.answers(0.0)) == []
-        wait_for(lambda: bool(begun(tmp_path)))
+        wait_for(lambda: bool(working_processes(tmp_path)))
         stop = time.monotonic()
     assert time.monotonic() - stop < PROMPT
     assert stop - begin < 60
     assert (tmp_path / "slow.undone").exists()
-    assert all(gone(pid) for pid in begun(tmp_path))
+    assert all(has_ended(pid) for pid in working_processes(tmp_path))
 
 
-def test_processes_end_with_one_that_is_killed(tmp_path: Path) -> None:
+def test_workers_end_when_the_parent_is_killed(tmp_path: Path) -> None:
     root = str(Path(__file__).parent.parent)
     code = PARENT.format(folder=str(tmp_path))
     environment = {**os.environ, "PYTHONPATH": f"{root}:{root}/tests"}
     with subprocess.Popen([sys.executable, "-c", code], env=environment) as parent:
-        wait_for(lambda: len(begun(tmp_path)) == 2)
+        wait_for(lambda: len(working_processes(tmp_path)) == 2)
         parent.kill()
-    ended = lambda: all(gone(pid) for pid in begun(tmp_path))
-    wait_for(ended)
-    assert ended()
+    has_all_ended = lambda: all(has_ended(pid) for pid in working_processes(tmp_path))
+    wait_for(has_all_ended)
+    assert has_all_ended()
 
 
-def test_threads_are_not_waited_for_and_what_has_not_begun_is_dropped() -> None:
-    made: list[int] = []
+def test_threads_are_not_awaited_and_pending_calls_dropped() -> None:
+    calls: list[int] = []
     begin = time.monotonic()
     with threads(1) as pool:
         pool.submit(time.sleep, 3)
-        pool.submit(made.append, 1)
+        pool.submit(calls.append, 1)
     assert time.monotonic() - begin < 2
     pool.shutdown()
-    assert made == []
+    assert calls == []

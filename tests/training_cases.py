@@ -1,4 +1,4 @@
-"""Networks, specs and points that tests of training share."""
+"""Networks, specs and points shared by tests of training."""
 
 import functools
 import sys
@@ -35,19 +35,19 @@ RECIPE = Recipe(epochs=3, batch_size=20, learning_rate=3e-3, milestones=(3,))
 
 
 @functools.cache
-def pairs() -> type[Any]:
-    """The task of the template, under a name that no plugin of a test takes."""
+def make_pairs_task() -> type[Any]:
+    """The task of the template, under a name that no plugin of a test uses."""
     text = templates()["task"].read_text().replace('"pairs"', f'"{PAIRS}"')
     module = ModuleType("pairs_of_tests")
-    sys.modules[module.__name__] = module  # a dataclass asks for it
+    sys.modules[module.__name__] = module  # a dataclass needs it
     exec(text, module.__dict__)
     return module.Pairs
 
 
 def spec(name: str = "softmax", **changes: Any) -> TrainSpec:
-    pairs()
-    given = {"recipe": RECIPE, "seeds": (0, 1), "options": {"count": 200}}
-    return TrainSpec(PAIRS, **{"variant": VARIANTS[name], **given, **changes})
+    make_pairs_task()
+    keys = {"recipe": RECIPE, "seeds": (0, 1), "options": {"count": 200}}
+    return TrainSpec(PAIRS, **{"variant": VARIANTS[name], **keys, **changes})
 
 
 def points(rng: np.random.Generator, n: int = N) -> Points:
@@ -55,9 +55,9 @@ def points(rng: np.random.Generator, n: int = N) -> Points:
     return Points.uniform(x, position=np.arange(1, n + 1) / n, reduction=Dense())
 
 
-def of_learned(part: Any, change: Callable[[Array], Array]) -> Any:
+def map_trained(part: Any, change: Callable[[Array], Array]) -> Any:
     return jax.tree.map(lambda a: change(a) if eqx.is_inexact_array(a) else a, part)
 
 
-in_double = lambda part: of_learned(part, lambda a: a.astype(jnp.float64))
-in_single = lambda part: of_learned(part, lambda a: a.astype(jnp.float32))
+to_double = lambda part: map_trained(part, lambda a: a.astype(jnp.float64))
+to_single = lambda part: map_trained(part, lambda a: a.astype(jnp.float32))

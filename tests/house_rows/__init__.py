@@ -1,1 +1,1 @@
-"""What `house.py` counts, a module for each kind of count."""
+"""The counts of `house.py`, a module for each kind."""

@@ -1,4 +1,4 @@
-"""Things of which one would do: stores, cones; and packages to install."""
+"""Duplicates: stores, cones; and packages to install."""
 
 import ast
 import re
@@ -23,8 +23,8 @@ def stores(root: Path) -> list[str]:
 def cones(root: Path) -> list[str]:
     """Folders with a file of the cone of covariances, in Python or JavaScript.
 
-    One whose name has the word `cone`: each such folder turns covariances into points
-    of the cone, or draws them, in its way.
+    A file counts if its name has the word `cone`: each such folder converts covariances
+    to points of the cone, or draws them.
     """
     files = [
         file

@@ -18,7 +18,7 @@ def cyclic(root: Path) -> list[str]:
     return [
         path.relative_to(root).as_posix()
         for path in sorted(graph)
-        if path in _reached(graph, path)
+        if path in _reachable(graph, path)
     ]
 
 
@@ -37,7 +37,7 @@ def upward(root: Path) -> list[str]:
 
 
 def imports(root: Path) -> Graph:
-    """The files of the package that each of them imports."""
+    """The files of the package that each file imports."""
     return {
         source.path: set(_targets(root, source)) - {source.path}
         for source in sources(root, "meanfield")
@@ -57,16 +57,16 @@ def _targets(root: Path, source: Source) -> Iterator[Path]:
 
 
 def _file(module: Path) -> list[Path]:
-    """The file of a module or package, if it is one of this checkout."""
+    """The file of a module or package in this checkout, if any."""
     files = (module.with_name(f"{module.name}.py"), module / "__init__.py")
     return [file for file in files if file.is_file()][:1]
 
 
-def _reached(graph: Graph, start: Path) -> set[Path]:
-    reached: set[Path] = set()
+def _reachable(graph: Graph, start: Path) -> set[Path]:
+    reachable: set[Path] = set()
     queue = [start]
     while queue:
-        targets = graph[queue.pop()] - reached
-        reached |= targets
+        targets = graph[queue.pop()] - reachable
+        reachable |= targets
         queue += targets
-    return reached
+    return reachable

@@ -8,7 +8,7 @@ from pathlib import Path
 from .sizes import Function, lines_of
 from .tree import Source, names, sources
 
-FEWEST_FILE, MOST_HELPER = 40, 3
+FEWEST_FILE, HELPER_LIMIT = 40, 3
 
 
 def files(root: Path) -> list[str]:
@@ -23,13 +23,13 @@ def files(root: Path) -> list[str]:
 def helpers(root: Path) -> list[str]:
     """Private functions with at most three lines of body, called in one place.
 
-    A function that is also passed on, or that has a decorator, is none of them.
+    Functions that are also passed as arguments, or have a decorator, do not count.
     """
     return [
         f"{source.place}:{node.lineno}: {node.name}"
         for source in sources(root, "meanfield")
         for node in _once_called(source)
-        if _body_length(node, lines_of(source)) <= MOST_HELPER
+        if _body_length(node, lines_of(source)) <= HELPER_LIMIT
     ]
 
 
@@ -80,17 +80,17 @@ def _specs(node: Function) -> set[str]:
 def _once_called(source: Source) -> Iterator[Function]:
     uses = Counter(name for node in source.nodes for name in _name(node))
     calls = [node.func for node in source.nodes if isinstance(node, ast.Call)]
-    called = {name for function in calls for name in _name(function)}
+    call_counts = {name for function in calls for name in _name(function)}
     for node in source.nodes:
         if not isinstance(node, Function) or node.decorator_list:
             continue
         is_private = node.name.startswith("_") and not node.name.startswith("__")
-        if is_private and uses[node.name] == 1 and node.name in called:
+        if is_private and uses[node.name] == 1 and node.name in call_counts:
             yield node
 
 
 def _name(node: ast.AST) -> list[str]:
-    """The name that a node reads, by itself or of an object."""
+    """The name that a node reads, by itself or as an attribute."""
     if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
         return [node.id]
     return [node.attr] if isinstance(node, ast.Attribute) else []

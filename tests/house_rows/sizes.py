@@ -1,4 +1,4 @@
-"""How many files a folder has, and how long files, functions and the package are."""
+"""Files per folder, and lengths of files, functions and the package."""
 
 import ast
 import re
@@ -6,7 +6,7 @@ from pathlib import Path
 
 from .tree import Source, sources
 
-MOST_FILES, MOST_FUNCTION, MOST_MODULE = 15, 30, 300
+FILE_LIMIT, FUNCTION_LIMIT, MODULE_LIMIT = 15, 30, 300
 FOLDERS = ("meanfield", "experiments", "benchmarks", "tests")
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
@@ -14,18 +14,18 @@ APART = (ast.Import, ast.ImportFrom, ast.Expr)
 """What is no code of a function: imports, and strings that stand alone."""
 
 
-def folders(root: Path, most: int = MOST_FILES) -> list[str]:
-    """Folders with more files than a reader takes in, `__init__.py` among them."""
+def folders(root: Path, limit: int = FILE_LIMIT) -> list[str]:
+    """Folders with too many files, counting `__init__.py`."""
     counts = [
         (len([file for file in folder.iterdir() if file.suffix == ".py"]), folder)
         for name in FOLDERS
         if (root / name).is_dir()
-        for folder in [root / name, *_within(root / name)]
+        for folder in [root / name, *_subfolders(root / name)]
     ]
     return [
         f"{folder.relative_to(root).as_posix()}: {count}"
         for count, folder in sorted(counts, reverse=True)
-        if count > most
+        if count > limit
     ]
 
 
@@ -34,7 +34,7 @@ def lines(root: Path, *names: str) -> int:
     return sum(
         line[0] != "#"
         for source in sources(root, *names)
-        for line in lines_of(source, apart=(ast.Expr,)).values()
+        for line in lines_of(source, kinds=(ast.Expr,)).values()
     )
 
 
@@ -49,15 +49,15 @@ def javascript(root: Path) -> int:
     return sum(bool(line) and not line.startswith("//") for line in bare)
 
 
-def lines_of(source: Source, apart: tuple[type, ...] = APART) -> dict[int, str]:
+def lines_of(source: Source, kinds: tuple[type, ...] = APART) -> dict[int, str]:
     """The lines of a file by their number, without blanks, imports and docstrings."""
-    left_out = {number for node in source.nodes for number in _apart(node, apart)}
-    numbered = enumerate(source.lines, 1)
-    plain = {number: line.strip() for number, line in numbered}
+    left_out = {number for node in source.nodes for number in _apart(node, kinds)}
+    numbered_lines = enumerate(source.lines, 1)
+    plain = {number: line.strip() for number, line in numbered_lines}
     return {n: line for n, line in plain.items() if line and n not in left_out}
 
 
-def functions(root: Path, *names: str, most: int = MOST_FUNCTION) -> list[str]:
+def functions(root: Path, *names: str, limit: int = FUNCTION_LIMIT) -> list[str]:
     """Functions with more lines of code than fit on a screen.
 
     Lines are counted as those of a package are, from `def` on: with the signature, and
@@ -68,23 +68,23 @@ def functions(root: Path, *names: str, most: int = MOST_FUNCTION) -> list[str]:
         for source in sources(root, *names)
         for code in [lines_of(source)]
         for node in source.nodes
-        if isinstance(node, Function) and (count := _length(node, code)) > most
+        if isinstance(node, Function) and (count := _length(node, code)) > limit
     ]
 
 
-def modules(root: Path, *names: str, most: int = MOST_MODULE) -> list[str]:
-    """Modules with more lines, of any kind but the examples that end a docstring.
+def modules(root: Path, *names: str, limit: int = MODULE_LIMIT) -> list[str]:
+    """Modules with more than `limit` lines, without the examples that end a docstring.
 
-    These say what a name does, and a module of many names is no second idea for them.
+    Examples say what a name does, and do not make a module hold two ideas.
     """
     return [
         f"{source.place}: {count}"
         for source in sources(root, *names)
-        if (count := len(source.lines) - sum(map(_exemplary, source.nodes))) > most
+        if (count := len(source.lines) - sum(map(_exemplary, source.nodes))) > limit
     ]
 
 
-def _within(folder: Path) -> list[Path]:
+def _subfolders(folder: Path) -> list[Path]:
     return [path for path in sorted(folder.rglob("*")) if path.is_dir()]
 
 
@@ -94,7 +94,7 @@ def _length(node: Function, code: dict[int, str]) -> int:
 
 
 def _exemplary(node: ast.AST) -> int:
-    """The lines of examples in a string that stands alone, with that of their title."""
+    """The number of lines of examples in a docstring, with their title."""
     match node:
         case ast.Expr(ast.Constant(str(text))) if "Examples:\n" in text:
             return text.partition("Examples:\n")[2].count("\n") + 1
@@ -102,7 +102,7 @@ def _exemplary(node: ast.AST) -> int:
 
 
 def _apart(node: ast.AST, kinds: tuple[type, ...]) -> range:
-    """The lines of an import, or of a string that stands alone."""
+    """The lines of an import, or of a string statement."""
     if isinstance(node, kinds):
         match node:
             case ast.Import() | ast.ImportFrom() | ast.Expr(ast.Constant(str())):

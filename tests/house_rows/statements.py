@@ -1,4 +1,4 @@
-"""What statements write down more than once: alternations, and tuples of parameters."""
+"""Duplication in statements: alternations, and tuples of parameters."""
 
 import ast
 from pathlib import Path
@@ -18,8 +18,8 @@ def alternations(root: Path, *folders: str) -> list[str]:
 
     A `for` or `while` that assigns, to a name that it also reads, the reciprocal of a
     product with a matrix, the logarithm of one, a log-sum-exp along an axis, or a
-    quotient by sums or means along an axis; but a loop that solves equations is one of
-    Newton's method.
+    quotient by sums or means along an axis; a loop that solves equations is Newton's
+    method and does not count.
     """
     return [
         f"{source.place}:{node.lineno}"
@@ -30,7 +30,7 @@ def alternations(root: Path, *folders: str) -> list[str]:
 
 
 def tuples(root: Path) -> list[str]:
-    """Classes of statements that hold parameters, a law or tokens field by field.
+    """Classes of statements with separate fields for parameters, a law or tokens.
 
     `NamedTuple`s in `theorems/` with two fields or more of the same part of the
     vocabulary: (Q, K, V), (mean, factor or covariance), (x, w). The aim is the
@@ -47,17 +47,17 @@ def tuples(root: Path) -> list[str]:
 def _spells(node: ast.ClassDef) -> bool:
     if not any("NamedTuple" in names(base) for base in node.bases):
         return False
-    annotated = [part for part in node.body if isinstance(part, ast.AnnAssign)]
-    fields = {name for part in annotated for name in names(part.target)}
+    annotations = [part for part in node.body if isinstance(part, ast.AnnAssign)]
+    fields = {name for part in annotations for name in names(part.target)}
     return any(len(fields & words) > 1 for words in VOCABULARY)
 
 
 def _alternates(loop: ast.For | ast.While) -> bool:
     within = [part for statement in loop.body for part in ast.walk(statement)]
-    calls = {name for part in within for name in _called(part)}
+    calls = {name for part in within for name in _called_name(part)}
     if calls & {"solve", "lstsq", "append"} or any(_is_of_jax(part) for part in within):
         return False
-    # A loop inside this one is asked for itself.
+    # Nested loops are examined separately.
     if any(isinstance(part, ast.For | ast.While) for part in within):
         return False
     read = {n for part in within if _is_read(part) for n in names(part)}
@@ -77,15 +77,17 @@ def _scales(value: ast.expr) -> bool:
 
 def _is_half_step(node: ast.AST) -> bool:
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div):
-        summed = {"sum", "mean"} & _called(node.right) and "axis" in _keywords(node)
-        return bool(summed) or (_is_number(node.left) and _has_product(node.right))
-    if isinstance(node, ast.Call) and "log" in _called(node):
+        is_sum = {"sum", "mean"} & _called_name(node.right) and "axis" in _keywords(
+            node
+        )
+        return bool(is_sum) or (_is_number(node.left) and _has_product(node.right))
+    if isinstance(node, ast.Call) and "log" in _called_name(node):
         return any(_has_product(argument) for argument in node.args)
-    return "logsumexp" in _called(node) and "axis" in _keywords(node)
+    return "logsumexp" in _called_name(node) and "axis" in _keywords(node)
 
 
-def _called(node: ast.AST) -> set[str]:
-    """The name of the function, if a node is a call."""
+def _called_name(node: ast.AST) -> set[str]:
+    """The name of the called function, if a node is a call."""
     if not isinstance(node, ast.Call):
         return set()
     function = node.func

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 
 class Source(NamedTuple):
-    """One file: where it stands, its lines, and every node of its tree."""
+    """One file: its path, its lines, and all nodes of its tree."""
 
     path: Path
     place: str
@@ -15,7 +15,7 @@ class Source(NamedTuple):
     nodes: tuple[ast.AST, ...]
 
     def at(self, node: ast.AST) -> str:
-        """Where a node stands, and how it reads, in one line."""
+        """The place of a node and its first line."""
         text = " ".join(ast.unparse(node).split())
         line = getattr(node, "lineno", 0)
         return f"{self.place}:{line}: {text if len(text) <= 90 else text[:87] + '…'}"
@@ -38,7 +38,7 @@ def _source(root: Path, path: Path) -> Source:
 
 
 def names(node: ast.AST) -> set[str]:
-    """The last words of all names in an expression: `Grid` of `measures.Grid`."""
+    """The last parts of all names in an expression: `Grid` of `measures.Grid`."""
     within = list(ast.walk(node))
     plain = {part.id for part in within if isinstance(part, ast.Name)}
     return plain | {part.attr for part in within if isinstance(part, ast.Attribute)}

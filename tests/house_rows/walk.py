@@ -1,7 +1,6 @@
-"""Which files one run opens: `python tests/house_rows/walk.py` in a process of its own.
+"""The files that one run opens: `python tests/house_rows/walk.py`, as its own process.
 
-A profiler sees each call of a Python function; one on whose stack an import stands is
-no part of the run.
+A profiler sees each call of a Python function; calls during an import do not count.
 """
 
 import itertools
@@ -25,27 +24,27 @@ class Walk(NamedTuple):
     """The files of one run.
 
     Attributes:
-        command: in which a function ran, from first line to last.
-        run: those of them between spec and report, thus not of the command line or of
-            specs, nor modules at the top of the package that any layer may use.
-        returns: folders that the way from a spec to a velocity comes back to, in turn.
-            The way is that of the functions between spec and report, each where it is
+        command: files in which a function ran, in order.
+        run: those between spec and report, without the command line, specs and the
+            modules at the top of the package, which any layer may use.
+        returns: folders that the call path from spec to velocity returns to, in turn.
+            The path lists the functions between spec and report, each where it is
             called first, until a coupling computes its first velocity. A folder counts
-            each time the way enters it again.
-        imported: modules of the package, all of them.
+            each time the path enters it again.
+        n_imported: number of imported modules of the package.
     """
 
     command: tuple[str, ...]
     run: tuple[str, ...]
     returns: tuple[str, ...]
-    imported: int
+    n_imported: int
 
 
 def walk(root: Path) -> Walk:
-    """The files that one run of a Gaussian opens, in the package of a checkout.
+    """The files that one Gaussian run opens, in the package of a checkout.
 
     Raises:
-        CalledProcessError: unless the run ends well.
+        CalledProcessError: unless the run succeeds.
     """
     with tempfile.TemporaryDirectory() as folder:
         report = subprocess.run(
@@ -69,9 +68,9 @@ def _is_between(file: str) -> bool:
 
 
 def returns(way: list[str]) -> list[str]:
-    """The folders of a way that stand on it before, without those just passed."""
-    entered = [folder for folder, _ in itertools.groupby(way)]
-    return [folder for n, folder in enumerate(entered) if folder in entered[:n]]
+    """The folders that a path returns to, without immediate repetitions."""
+    folders = [folder for folder, _ in itertools.groupby(way)]
+    return [folder for n, folder in enumerate(folders) if folder in folders[:n]]
 
 
 def _is_importing(frame: FrameType | None) -> bool:
@@ -83,15 +82,15 @@ def _is_importing(frame: FrameType | None) -> bool:
 
 
 def _follow(package: Path) -> dict[str, object]:
-    """Runs the command under a profiler, and says which files of the package it met."""
-    met: dict[CodeType, None] = {}
+    """Runs the command under a profiler, and records the files of the package."""
+    codes: dict[CodeType, None] = {}
     start = f"{package}{os.sep}"
 
     def note(frame: FrameType, event: str, _argument: object) -> None:
         code = frame.f_code
-        is_new = code not in met and code.co_filename.startswith(start)
+        is_new = code not in codes and code.co_filename.startswith(start)
         if event == "call" and is_new and not _is_importing(frame):
-            met[code] = None
+            codes[code] = None
 
     from meanfield.__main__ import main
 
@@ -106,16 +105,16 @@ def _follow(package: Path) -> dict[str, object]:
     finally:
         sys.setprofile(None)
         threading.setprofile(None)
-    places = [Path(code.co_filename).relative_to(package).as_posix() for code in met]
-    end = next(n for n, code in enumerate(met) if code.co_name in VELOCITIES)
+    places = [Path(code.co_filename).relative_to(package).as_posix() for code in codes]
+    end = next(n for n, code in enumerate(codes) if code.co_name in VELOCITIES)
     return {
         "command": sorted(set(places)),
         "way": places[: end + 1],
-        "imported": _imported(package),
+        "imported": _count_imported_files(package),
     }
 
 
-def _imported(package: Path) -> int:
+def _count_imported_files(package: Path) -> int:
     files = [getattr(module, "__file__", None) for module in sys.modules.values()]
     return len({file for file in files if file and Path(file).is_relative_to(package)})
 

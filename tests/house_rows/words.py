@@ -1,4 +1,4 @@
-"""Names that are no nouns: pronouns, and participles."""
+"""Counts of names that are pronouns, participles or prepositions."""
 
 import ast
 import re
@@ -12,7 +12,7 @@ _PRONOUNS = """
 all any both each every few many most much none one other others own same some
 such that these this those what which who whose
 """
-# Nothing that is as often a noun, as a bound or a cut.
+# Without words that are often nouns, such as "bound" or "cut".
 _PARTICIPLES = """
 begun bent blown borne bought broken brought built chosen done drawn driven
 fallen felt foreseen foretold found frozen given gone grown held hidden kept known
@@ -28,8 +28,8 @@ about above across after against along among around at before behind below benea
 beside between beyond by during for in inside into near of off on onto out outside
 over past per since through under until up upon via with within without
 """
-# Of the dictionary in CONTRIBUTING.md, those with no other meaning in this field.
-_REPLACED = """
+# Words of the dictionary in CONTRIBUTING.md that have no other meaning in this field.
+_REPLACED_WORDS = """
 abreast caveats? cooling doubts? examine[ds]? fenced foretold forerunner kicks onward
 refus(?:al|als|e|ed|es|ing) rehearsals? roomier taught told unfenced
 """
@@ -43,11 +43,10 @@ NOUNS = frozenset(_NOUNS.split())
 """Words in -ed that are no participles."""
 
 
-def variables(root: Path, *folders: str) -> Counter[str]:
-    """How often a variable or parameter is called by a pronoun or a participle.
+def variable_names(root: Path, *folders: str) -> Counter[str]:
+    """Occurrences of variables or parameters named by a pronoun or a participle.
 
-    Each place counts where a name is bound: by an assignment, a loop, a comprehension
-    or a signature.
+    Each binding counts: an assignment, a loop, a comprehension or a signature.
     """
     nodes = [node for source in sources(root, *folders) for node in source.nodes]
     names = [
@@ -56,17 +55,17 @@ def variables(root: Path, *folders: str) -> Counter[str]:
         if isinstance(node, ast.arg)
         or (isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store))
     ]
-    return _counted(names)
+    return _count(names)
 
 
-def functions(root: Path, *folders: str) -> Counter[str]:
-    """How often a function or method is called so."""
+def function_names(root: Path, *folders: str) -> Counter[str]:
+    """Occurrences of functions or methods named by a pronoun or a participle."""
     nodes = [node for source in sources(root, *folders) for node in source.nodes]
-    return _counted([node.name for node in nodes if isinstance(node, Function)])
+    return _count([node.name for node in nodes if isinstance(node, Function)])
 
 
-def prepositions(root: Path, *folders: str) -> Counter[str]:
-    """How often a function's or method's name begins with a preposition."""
+def leading_prepositions(root: Path, *folders: str) -> Counter[str]:
+    """Occurrences of functions or methods whose name begins with a preposition."""
     nodes = [node for source in sources(root, *folders) for node in source.nodes]
     first_words = [
         node.name.strip("_").split("_")[0]
@@ -76,9 +75,9 @@ def prepositions(root: Path, *folders: str) -> Counter[str]:
     return Counter(word for word in first_words if word in PREPOSITIONS)
 
 
-def replaced(root: Path, *folders: str) -> Counter[str]:
-    """How often code, docstrings and messages use a word that has a plainer one."""
-    pattern = re.compile(rf"(?<![a-z])(?:{'|'.join(_REPLACED.split())})(?![a-z])")
+def replaced_words(root: Path, *folders: str) -> Counter[str]:
+    """Occurrences of words that the dictionary replaces, in code and texts."""
+    pattern = re.compile(rf"(?<![a-z])(?:{'|'.join(_REPLACED_WORDS.split())})(?![a-z])")
     skip = ("_renamed.py", "_stored_names.py")  # the tables of old names
     texts = [
         "\n".join(source.lines).lower()
@@ -88,12 +87,12 @@ def replaced(root: Path, *folders: str) -> Counter[str]:
     return Counter(word for text in texts for word in pattern.findall(text))
 
 
-def _counted(names: list[str]) -> Counter[str]:
+def _count(names: list[str]) -> Counter[str]:
     words = [name.strip("_") for name in names if not name.startswith("__")]
     return Counter(word for word in words if _is_no_noun(word))
 
 
 def _is_no_noun(word: str) -> bool:
-    """Whether a whole name is in the lists, or a participle in -ed."""
+    """Whether a name is in the lists, or a participle in -ed."""
     is_regular = word.endswith("ed") and "_" not in word and word not in NOUNS
     return is_regular or word in PRONOUNS | PARTICIPLES
