@@ -125,6 +125,7 @@ def test_declared_properties_hold_for_default_options(
 
 
 @pytest.mark.slow_cases(
+    "reduction1-inf-sinkhorn",
     "reduction1-nan-sinkhorn",
     "reduction1-0.0-esp-soft",
     "reduction1-0.0-esp-soft-published",
@@ -179,6 +180,7 @@ def test_derivatives_ignore_excluded_tokens(name: str, rng: np.random.Generator)
         assert_close(derivative, reference, ulps=ulps(name, 1000))
 
 
+@pytest.mark.slow_cases("7-sinkhorn")
 @every_variant
 @pytest.mark.parametrize("size", [1, 3, 7, 20])
 def test_blocked_sums_equal_dense_sums(name: str, size: int, rng: np.random.Generator):
@@ -191,6 +193,7 @@ def test_blocked_sums_equal_dense_sums(name: str, size: int, rng: np.random.Gene
     assert_close(blocked, dense, ulps=ulps(name))
 
 
+@pytest.mark.slow_cases("differential")
 @pytest.mark.parametrize(
     "name",
     [

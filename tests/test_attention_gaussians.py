@@ -93,7 +93,7 @@ def tight(attention: Attention) -> Attention:
     return eqx.tree_at(lambda a: a.coupling, attention, Sinkhorn(tolerance=1e-13))
 
 
-@pytest.mark.slow_cases("d=3-sinkhorn")
+@pytest.mark.slow_cases("wide factor-sinkhorn", "d=3-sinkhorn")
 @every_variant_exact_at_nodes
 @pytest.mark.parametrize("kind", list(GAUSSIANS))
 def test_closed_form_equals_the_barycentre_of_quadrature_nodes(

@@ -274,6 +274,7 @@ def test_cells_are_planned_only_if_they_resolve_all_sums(
     assert has_bound(softmax, Points.uniform(large))
 
 
+@pytest.mark.slow
 def test_the_report_states_the_cell_error(cli: Command) -> None:
     options = ("--n=3000", "--d=1", "--A=-1", "--t=0.1", "--frames=2")
     result = cli("simulate", *options, "--reduction=cells:1e-6")

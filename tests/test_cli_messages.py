@@ -68,6 +68,7 @@ def test_exp_reports_a_velocity_without_average(cli: Command, scale: float) -> N
         assert (clause in text) == (norm > 1)
 
 
+@pytest.mark.slow
 def test_exp_does_not_report_its_own_law_with_a_context(cli: Command) -> None:
     gaussian = ("--measure=gaussian", "--projected", "--attention=exp", "--cov=4")
     context = ("--context=gaussian", "--context-cov=0.01", "--max-steps=1", "--json")
@@ -127,6 +128,7 @@ def test_the_energy_suggested_for_a_run_exists(cli: Command) -> None:
     assert "did you mean `energy`?" in result.err
 
 
+@pytest.mark.slow
 def test_tokens_of_the_preset_collapse_to_the_origin(cli: Command) -> None:
     actual = json.loads(cli("simulate", "--preset", "collapse", "--json").out)
     assert np.abs(actual["mean"]).max() < 1e-6

@@ -137,6 +137,7 @@ def test_a_cross_plan_has_both_marginals_for_hard_scores(
     np.testing.assert_allclose(s.u @ v, s.w @ s.y, atol=1e-9)  # sums of columns
 
 
+@pytest.mark.slow
 def test_derivatives_of_a_cross_plan_match_differences(rng: np.random.Generator):
     s, p = sides(rng, 4, 5, 2), parameters(rng, 2)
     attention = make_attention("sinkhorn", p)
@@ -323,6 +324,7 @@ def test_exp_attention_to_one_key_blows_up_on_time():
     assert abs(float(end.t_star) - 1) <= max(1e-3, 2 * float(end.t_star_error))
 
 
+@pytest.mark.slow_cases("9-sinkhorn", "9-softmax")
 @pytest.mark.parametrize("name", ["softmax", "sinkhorn", "l2", "esp", "esp-soft"])
 @pytest.mark.parametrize("m", [9, 1])
 def test_attention_weights_times_keys_give_the_field(

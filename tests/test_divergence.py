@@ -179,6 +179,7 @@ def compiled_divergence(nu: Points, mu: Points, epsilon: Array) -> Array:
     return SinkhornDivergence(nu, epsilon)(mu)
 
 
+@pytest.mark.slow_cases("1e-08-0.0")
 @pytest.mark.parametrize("distance", [0.0, 1.0])
 @pytest.mark.parametrize("size", [1e-8, 1e-4, 1e-2])
 def test_collapsed_clouds_have_a_positive_divergence(

@@ -106,7 +106,7 @@ def test_masked_scores_match_the_fast_prefix(
     assert_close(fast, velocities(Prefix(plain, mask), c.points()), scale=1.0)
 
 
-@pytest.mark.slow_cases("esp-soft", "esp-soft-published")
+@pytest.mark.slow_cases("sinkhorn", "esp-soft", "esp-soft-published")
 @every_variant
 def test_later_tokens_have_no_influence(name: str, rng: np.random.Generator):
     """The derivative of token i's velocity in token j > i is exactly zero."""
@@ -213,6 +213,7 @@ def test_a_nonuniform_time_marginal_is_a_choice_of_weights(rng: np.random.Genera
         assert_close(v[last_copies], velocities(prefix, weighted), ulps=SOLVER_ULPS)
 
 
+@pytest.mark.slow
 def test_prefix_reports_the_worst_of_its_solves(rng: np.random.Generator):
     c = case(rng, n=6)
     hasty = Attention(Dot(c.p.Q, c.p.K, 0.1), Sinkhorn(max_iterations=2), c.p.V)

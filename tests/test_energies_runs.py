@@ -193,6 +193,7 @@ def test_observed_energies_are_reported_listed_and_plotted(
     assert failure.err.strip().count("\n") == 0
 
 
+@pytest.mark.slow
 def test_observed_energies_are_exported_and_drawn(tmp_path: Path) -> None:
     path = tmp_path / "run"
     runs.execute(parse(OBSERVED_SPECS["starts"]), out=path)

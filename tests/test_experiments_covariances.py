@@ -94,6 +94,7 @@ def test_ends_of_published_size_agree_with_scipy(panel: str):
     assert worst_end(findings_of(panel, "paper")) < 1e-7
 
 
+@pytest.mark.slow_cases("fig2a")
 @over_panels("fig1a", "fig2a", "fig2b", "fig4c")
 def test_families_that_blow_up_do_so_in_scipy(panel: str):
     """The largest eigenvalue at 99 % of each `t*` is large, and finite."""
@@ -222,6 +223,7 @@ def test_covariances_indefinite_by_rounding_are_clipped(rng: np.random.Generator
         np.testing.assert_allclose(factor[0] @ factor[0].T, S[0], rtol=0, atol=1e-11)
 
 
+@pytest.mark.slow
 def test_limits_of_rank_one_match_the_closed_form():
     """The ends approach them like 1 / t: ten times the time, a tenth of the distance.
 

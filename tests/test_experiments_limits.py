@@ -149,6 +149,7 @@ def test_crossing_finds_where_a_power_law_passes() -> None:
     assert crossing_point(x, x**3, 10.0) == pytest.approx(10 ** (1 / 3))
 
 
+@pytest.mark.slow
 def test_velocities_match_a_loop_over_half_steps() -> None:
     epsilon, x = 0.3, TWO_PEAKS.draws(30, np.random.default_rng(5))
     w = np.random.default_rng(6).uniform(0.5, 1.5, size=30)

@@ -150,6 +150,7 @@ def test_sliced_plans_are_means_of_permutations() -> None:
     assert cheapest <= numbers["sliced"][2]["cost_over_least"] < 1.0001 * cheapest
 
 
+@pytest.mark.slow
 @needs_minilm
 def test_states_and_matrices_match_the_network() -> None:
     checkpoint = models.load("minilm")

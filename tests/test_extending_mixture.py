@@ -63,6 +63,7 @@ def test_one_component_has_the_rates_of_the_projected_gaussian(
         np.testing.assert_allclose(rate[0], expected_rate, atol=1e-8)
 
 
+@pytest.mark.slow
 def test_single_precision_stays_single_where_jax_is_double():
     load_example("mixture")
     keys = {"measure": "mixture", "init": "mixture", "d": 1, "t": 0.3, "frames": 3}

@@ -74,6 +74,7 @@ def test_an_unknown_family_is_named(key: Array):
         family("gird:3", 2, key=key)
 
 
+@pytest.mark.slow
 def test_each_start_has_its_own_ending(tmp_path: Path):
     """`t* = 1 / (2 largest eigenvalue)` where that is before the end."""
     result = runs.execute(parse({**GRID, "t": 0.7}), out=tmp_path / "r.zarr")

@@ -89,7 +89,13 @@ def stop_after_one(progress: runs.Progress) -> None:
     raise KeyboardInterrupt
 
 
-@pytest.mark.slow_cases("interaction", "gaussian divergence", "gaussian entropy", *SLOW)
+@pytest.mark.slow_cases(
+    "gaussian keller-segel",
+    "interaction",
+    "gaussian divergence",
+    "gaussian entropy",
+    *SLOW,
+)
 @pytest.mark.parametrize("name", list(DESCENTS))
 def test_a_gradient_flow_decreases_its_energy_and_resumes(
     name: str, tmp_path: Path
@@ -155,6 +161,7 @@ def test_a_potential_contracts_tokens_as_its_exponential(tmp_path: Path) -> None
     np.testing.assert_allclose(data["energy"], E, rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_an_interaction_moves_tokens_as_the_attention_that_follows_it() -> None:
     """Unnormalised attention with V = −A is the flow; repulsion by −A is none."""
     keys = {**SHORT, "n": 6, "d": 2, "A": A}

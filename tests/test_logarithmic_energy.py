@@ -34,6 +34,7 @@ def field_of_a_normal(radius: np.ndarray, scale: float) -> np.ndarray:
     return np.log(radius) + exp1(radius**2 / (2 * scale**2)) / 2
 
 
+@pytest.mark.slow
 def test_the_potential_of_a_gaussian_to_second_order() -> None:
     energy, gaps = LogarithmicAttraction(2 * np.pi), []
     for cells in (32, 64, 128):
@@ -117,6 +118,7 @@ def test_the_second_moment_grows_by_the_virial_identity(share: float) -> None:
     assert abs(4 * gaps[1] - gaps[0]) / 3 < 0.005, gaps  # at no width of cells
 
 
+@pytest.mark.slow
 def test_a_gaussian_follows_the_virial_identity_until_it_collapses() -> None:
     """tr Σ = 4 − 2t at χ = 12π, so it vanishes at t = 2."""
     energy = Entropy() + LogarithmicAttraction(12 * np.pi)

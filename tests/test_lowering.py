@@ -55,6 +55,7 @@ def disable_checks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("equinox._errors.EQX_ON_ERROR", "off")
 
 
+@pytest.mark.slow_cases("sinkhorn")
 @every_variant
 def test_tokens_need_no_host_no_doubles_and_no_short_products(name: str):
     x = np.random.default_rng(1).normal(size=(64, 2))

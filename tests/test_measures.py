@@ -312,6 +312,7 @@ WEIGHTED_SUMS: dict[str, Callable[[Points], Array]] = {
 }
 
 
+@pytest.mark.slow_cases("sinkhorn")
 @pytest.mark.parametrize("name", list(WEIGHTED_SUMS))
 def test_weights_of_zero_have_derivatives(name: str):
     """Two tokens are excluded, but their places matter for the derivative."""

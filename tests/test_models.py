@@ -165,6 +165,7 @@ def test_a_run_lasts_a_unit_of_time_for_each_layer(folder: Path) -> None:
     assert lasts(model_layers=[1], t=3.0) == [0, 1.5, 3]
 
 
+@pytest.mark.slow
 def test_a_run_beyond_the_last_layer_reports_it(folder: Path) -> None:
     options = {"model": str(folder), "text": TEXT, "rtol": 1e-2}
     note_of = lambda **keys: runs.execute(parse({**options, **keys})).note

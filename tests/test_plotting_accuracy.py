@@ -273,7 +273,7 @@ def test_the_run_description_omits_swept_keys() -> None:
         description(data.assign_attrs(spec={"A": "B" * 2, "epsilon": -1}))
 
 
-@pytest.mark.slow_cases("spec2-True", "spec4-True")
+@pytest.mark.slow_cases("spec3-True", "spec2-True", "spec4-True")
 @pytest.mark.parametrize(
     ("spec", "has_order"),
     [

@@ -95,6 +95,7 @@ def test_a_correct_matrix_is_accepted_with_excluded_tokens(rng: np.random.Genera
     assert plans(modified_template(), 0.0, mu).shape == (1, 7, 7)
 
 
+@pytest.mark.slow
 def test_the_page_draws_the_matrices_of_the_attention(page: CLI, tmp_path: Path):
     """By a plugin's panel, at the requested time."""
     simulate_command, plot_command, show_command, _ = commands("Files to begin from")

@@ -240,6 +240,7 @@ def test_a_scaled_score_scales_its_values(kind: type, rng: np.random.Generator):
 # Composition and derivatives
 
 
+@pytest.mark.slow
 def test_a_hard_head_converges_batched_with_an_easy_one():
     """Under `vmap`, blocked: one finishes long before the other."""
     A, x, w = problem(5)

@@ -64,6 +64,7 @@ def test_a_list_of_matrices_has_one_for_each_head():
         )
 
 
+@pytest.mark.slow
 def test_sparse_sinkhorn_runs_and_plots_from_the_command_line(cli: Run, tmp_path: Path):
     run = ("simulate", "--d", "2", "--n", "10", "--A", "-1", "--t", "0.2", "--frames=3")
     options = "blocks=3,noise=0.5,temperature=2"

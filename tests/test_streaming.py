@@ -141,6 +141,7 @@ def peak(fn: Callable[[Array], Array], argument: Array) -> int:
     return usage.temp_size_in_bytes
 
 
+@pytest.mark.slow_cases("causal")
 @pytest.mark.parametrize("kind", ["dot", "causal"])
 def test_memory_grows_like_the_number_of_tokens(kind: str, rng: np.random.Generator):
     """For sums and their derivatives in both modes; one score matrix is 3.2 GB."""

@@ -235,6 +235,7 @@ def mus_at(x: np.ndarray) -> Points:
     return Points.uniform(jnp.asarray(x))
 
 
+@pytest.mark.slow
 def test_the_evaluated_network_is_reloaded(tmp_path: Path):
     recipe = dataclasses.replace(RECIPE, epochs=2)
     training = spec(recipe=recipe)

@@ -47,7 +47,7 @@ from meanfield.training import (
 )
 
 
-@pytest.mark.slow_cases("differential", "esp-soft", "sparse-sinkhorn")
+@pytest.mark.slow_cases("sinkhorn", "differential", "esp-soft", "sparse-sinkhorn")
 @pytest.mark.parametrize("name", VARIANTS)
 def test_arrays_are_trained_and_constants_stay(name: str, tmp_path: Path):
     train(spec(name, recipe=dataclasses.replace(RECIPE, epochs=1)), tmp_path / "a")

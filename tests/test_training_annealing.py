@@ -50,6 +50,7 @@ def test_a_parameter_is_annealed_at_its_milestones_only(tmp_path: Path):
         np.testing.assert_allclose(numbers(tmp_path / "a", epoch, "tau"), 0.1)
 
 
+@pytest.mark.slow
 def test_before_the_first_milestone_annealing_changes_nothing(tmp_path: Path):
     logs = [
         train(annealed_spec(annealing), tmp_path / name).log

@@ -90,7 +90,7 @@ def test_later_symbols_do_not_change_scores(key: PRNGKey):
         assert not np.array_equal(changed_scores[t + 1], scores(target)[t + 1])
 
 
-@pytest.mark.slow_cases("local")
+@pytest.mark.slow_cases("sparse", "local")
 @pytest.mark.parametrize("name", VARIANTS)
 def test_padding_symbols_have_no_effect(name: str, key: PRNGKey):
     network = to_single(Sorting(length=4).network(key, VARIANTS[name]))
