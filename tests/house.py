@@ -20,6 +20,7 @@ from house_rows.walk import walk
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "decisions" / "2026-11-23-code-metrics.md"
 ALL_FOLDERS = ("meanfield", "experiments", "benchmarks")
+PAGES = ("docs", "README.md", "CONTRIBUTING.md", "SECURITY.md", "figures/README.md")
 PARTS_OF_CODE = {
     "": ("meanfield",),
     " in theorems/": ("meanfield/theorems",),
@@ -119,7 +120,7 @@ def name_rows(root: Path) -> Iterator[Row]:
     title = "functions whose name begins with a preposition"
     yield word_row(title, words.leading_prepositions(root, "meanfield"))
     title = "words that the dictionary replaces"
-    yield word_row(title, words.replaced_words(root, "meanfield"))
+    yield word_row(title, words.replaced_words(root, *ALL_FOLDERS, pages=PAGES))
 
 
 def word_row(title: str, counts: Counter[str]) -> Row:

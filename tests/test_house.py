@@ -211,6 +211,8 @@ def test_names_are_counted_where_they_are_bound(tree: Path):
     assert words.function_names(tree, "meanfield/words") == {"told": 1}
     assert words.leading_prepositions(tree, "meanfield/words") == {"of": 1}
     assert words.replaced_words(tree, "meanfield/words") == {"told": 2}
+    (tree / "page.md").write_text("Told twice, `told`.\n\n| told | said |\n")
+    assert words.replaced_words(tree, pages=["page.md"]) == {"told": 1}
 
 
 def test_small_modules_and_helpers_are_counted(tmp_path: Path):

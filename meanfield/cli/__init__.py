@@ -104,7 +104,7 @@ def _dispatch(tokens: list[str]) -> None:
     if not {*app.help_flags, HELP_ALL}.isdisjoint(tokens):
         from .options._options import RARE_OPTIONS
 
-        app.help_formatter = Help(() if HELP_ALL in tokens else RARE_OPTIONS)
+        app.help_formatter = Help() if HELP_ALL in tokens else Help(RARE_OPTIONS)
     words = ["--help" if token == HELP_ALL else token for token in tokens]
     app(words, exit_on_error=False, print_error=False)
 

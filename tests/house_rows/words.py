@@ -3,6 +3,7 @@
 import ast
 import re
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
 from .sizes import Function
@@ -33,6 +34,7 @@ _REPLACED_WORDS = """
 abreast caveats? cooling doubts? examine[ds]? fenced foretold forerunner kicks onward
 refus(?:al|als|e|ed|es|ing) rehearsals? roomier taught told unfenced
 """
+_OLD_NAMES = {"_renamed.py", "_renamed_options.py", "_stored_names.py", "_old_names.py"}
 PRONOUNS = frozenset(_PRONOUNS.split())
 PREPOSITIONS = frozenset(_PREPOSITIONS.split())
 PARTICIPLES = frozenset(_PARTICIPLES.split())
@@ -75,16 +77,36 @@ def leading_prepositions(root: Path, *folders: str) -> Counter[str]:
     return Counter(word for word in first_words if word in PREPOSITIONS)
 
 
-def replaced_words(root: Path, *folders: str) -> Counter[str]:
-    """Occurrences of words that the dictionary replaces, in code and texts."""
+def replaced_words(
+    root: Path, *folders: str, pages: Sequence[str] = ()
+) -> Counter[str]:
+    """Occurrences of words that the dictionary replaces, in code and pages.
+
+    The tables of old names, and the tables of a page, which may hold the dictionary,
+    are left out.
+    """
     pattern = re.compile(rf"(?<![a-z])(?:{'|'.join(_REPLACED_WORDS.split())})(?![a-z])")
-    skip = ("_renamed.py", "_stored_names.py")  # the tables of old names
     texts = [
         "\n".join(source.lines).lower()
         for source in sources(root, *folders)
-        if source.path.name not in skip
+        if source.path.name not in _OLD_NAMES
     ]
+    texts += [_prose(page) for place in pages for page in _pages(root / place)]
     return Counter(word for text in texts for word in pattern.findall(text))
+
+
+def _pages(place: Path) -> list[Path]:
+    """A page, or the pages below a folder that are not generated."""
+    pages = place.rglob("*.md") if place.is_dir() else [place]
+    generated = {"_build", "generated"}
+    return [page for page in pages if generated.isdisjoint(page.parts)]
+
+
+def _prose(page: Path) -> str:
+    """The text of a page without tables, code and quotations in code font."""
+    text = re.sub(r"```.*?```|`[^`]*`", "", page.read_text("utf-8"), flags=re.DOTALL)
+    lines = [line for line in text.splitlines() if not line.startswith("|")]
+    return "\n".join(lines).lower()
 
 
 def _count(names: list[str]) -> Counter[str]:

@@ -233,8 +233,10 @@ def flag(name: str) -> str:
     return f"--{name.replace('_', '-')}"
 
 
-RARE_OPTIONS = [flag(key) for key, row in KEYS.items() if row.is_rare]
-"""Options that only `--help-all` lists."""
+RARE_OPTIONS = frozenset(
+    (row.heading, flag(key)) for key, row in KEYS.items() if row.is_rare
+)
+"""Heading and name of the options that only `--help-all` lists."""
 
 
 def _metavar(name: str) -> str:

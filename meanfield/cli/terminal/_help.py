@@ -1,7 +1,6 @@
 """Help pages that fit the terminal, and one-line messages about wrong usage."""
 
 import re
-from collections.abc import Collection
 from typing import Any
 
 from cyclopts import CycloptsError
@@ -27,11 +26,11 @@ class Help(DefaultFormatter):
     """Help of cyclopts with rewrapped paragraphs, and without defaults of flags.
 
     Attributes:
-        rare: options that are not listed, such as `--cfl`; the title of their group
-            says how many there are.
+        rare: heading and name of the options that are not listed, such as `Grid` and
+            `--cfl`; the heading says how many there are.
     """
 
-    def __init__(self, rare: Collection[str] = ()) -> None:
+    def __init__(self, rare: frozenset[tuple[str | None, str]] = frozenset()) -> None:
         super().__init__()
         self.rare = rare
 
@@ -45,7 +44,7 @@ class Help(DefaultFormatter):
                 default=None if entry.default == "False" else entry.default,
             )
             for entry in panel.entries
-            if not set(entry.positive_names) & set(self.rare)
+            if not {(panel.title, name) for name in entry.positive_names} & self.rare
         ]
         n_hidden = len(panel.entries) - len(entries)
         more = f" ({n_hidden} more with {HELP_ALL})" if n_hidden else ""
