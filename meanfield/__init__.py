@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from .runs import simulate as simulate
     from .tokens import Tokens as Tokens
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"
 __getattr__, _names, __all__ = lazy_exports(__name__)
 
 
