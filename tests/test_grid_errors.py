@@ -17,7 +17,7 @@ BAD = {
     "upside down": (("--domain=1,-1",), ["`domain`", "increasing"]),
     "no domain": (("--domain=abc",), ["`domain`", "'abc'"]),
     "infinite domain": (("--domain=[-Infinity,6]",), ["`domain`"]),
-    "both": (("--domain=-6,6", "--half-width", "3"), ["exclude each other"]),
+    "both": (("--domain=-6,6", "--half-width", "3"), ["mutually exclusive"]),
     "no width": (("--cov", "0"), ["without width", "Use points"]),
     "three dimensions": (("--d", "3"), ["one or two dimensions", "d = 3"]),
     "grading": (("--grading", "0.5"), ["`grading`"]),

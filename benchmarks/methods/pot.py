@@ -16,7 +16,7 @@ def log_domain(trial: Trial) -> Job:
     """`sinkhorn_log`, which stops by the L² norm of a marginal error."""
     C, n = half_squares(cloud(trial)), trial.n
     w = np.full(n, 1 / n)
-    # L² norm of a uniform error whose sup relative to 1/n is the tolerance.
+    # L² norm of an error of ±tolerance/n in every marginal.
     threshold = trial.settings["tolerance"] / np.sqrt(n)
 
     def run() -> dict[str, Any]:

@@ -122,7 +122,7 @@ def _median(rows: np.ndarray) -> float:
 
 
 def _numbers_of_slices(collapse: Collapse) -> dict[str, float]:
-    """Last factor and final thickness of clouds under hard sliced layers."""
+    """Contraction in the last layer, and final thickness, for each number of slices."""
     D = collapse.diameters
     return {
         "last_factor": float(np.median(D[:, -1] / D[:, -2])),

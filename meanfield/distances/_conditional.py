@@ -1,4 +1,4 @@
-r"""Conditional Wasserstein distance, which keeps positions; for masked attention."""
+r"""Wasserstein distance over plans that keep positions, for masked attention."""
 
 from dataclasses import dataclass
 from typing import NamedTuple

@@ -29,7 +29,7 @@ class _Row(NamedTuple):
 
 
 def _share(values: np.ndarray, sign: int) -> str:
-    """The share of the values of this sign in the sum of moduli, in percent."""
+    """Percentage of the sum of moduli that values of the sign `sign` make up."""
     moduli = np.abs(values)
     total = float(moduli.sum())
     return (

@@ -109,7 +109,7 @@ def _check_on_grid(values: Mapping[str, Any]) -> None:
             "hundreds: leave out `model`"
         )
     if "domain" in values and "half_width" in values:
-        raise ValueError("`domain` and `half_width` exclude each other: give one")
+        raise ValueError("`domain` and `half_width` are mutually exclusive: give one")
     is_from_file = _is_of_file(values)
     conditions = {
         "positions": (_is_masked(values), "applies only with a `mask`"),

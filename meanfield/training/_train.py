@@ -158,8 +158,8 @@ class Session:
         if self.digest != record.samples_digest:
             raise StoreError(
                 f"The samples of `{record.spec.task}` have changed since "
-                f"`{self.place.path}` was started. Install the same data, or start a "
-                "new training run."
+                f"`{self.place.path}` was started. Install the data that it was "
+                "started with, or start a new training run."
             )
         template = self.trainer.start(record.spec.variant, record.spec.seeds)
         name, digest = record.state

@@ -1,9 +1,9 @@
-r"""Remaining error of a convergent sequence, by its last two changes.
+r"""Remaining error of a convergent sequence, estimated from its last two changes.
 
 If the error is a power of a width, $E(w) = c\,w^p$, the ratio of two changes gives the
 power: `fine_change` at the last refinement, `coarse_change` at the one before. The
-remaining error follows from it. Lower limits guard against changes that fall fast, or
-are small by accident. If changes hardly fall, or grow, or the one before the last is
+remaining error follows from it. It has a lower bound, since changes may fall fast, or
+be small by accident. If changes hardly fall, or grow, or the one before the last is
 not finite, the remaining error is `SAFETY * MAX_FACTOR` times the last change.
 """
 

@@ -38,11 +38,11 @@ class Isotropic(eqx.Module):
     kappa: Float[Array, ""]
 
     def __init__(self, kappa: Numbers) -> None:
-        """Checks that `kappa` is one finite number, zero or more."""
+        """Checks that `kappa` is a single finite number and not negative."""
         value = float_array("kappa", kappa)
         if value.ndim != 0 or (is_concrete(value) and not float(value) >= 0):
             raise InvalidInputError(
-                "`kappa` must be one number, zero or more; got "
+                "`kappa` must be a single non-negative number; got "
                 f"{np.asarray(value).tolist()}."
             )
         self.kappa = value

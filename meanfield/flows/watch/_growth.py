@@ -18,7 +18,7 @@ from jaxtyping import Array, Bool, Float, Int
 from meanfield._array import is_concrete
 
 LENGTH = 16  # points in a record
-MIN_POINTS = 12  # distinct points needed for a decision; the oldest may be the start
+MIN_POINTS = 12  # distinct points needed for a decision, the initial one included
 SPACING = 0.25  # e-folds of size from point to point,
 SHRINKAGE = 0.7  # or this factor of the step size, whichever comes first
 BISECTIONS = 60  # halvings that bring the bracket of the exponent below rounding

@@ -110,7 +110,7 @@ def is_bounded_by_kind(
     It is for tokens under softmax attention, but not where keys have to be injective.
     """
     if not isinstance(ts, Tracer):
-        return False  # for a known time, the bound might hold at that time only
+        return False  # an answer at a concrete time may hold at that time only
     with jax.ensure_compile_time_eval():
         claim = dynamics.is_linearly_bounded(ts[0], mu0)
     return not isinstance(claim, Tracer) and bool(claim)

@@ -108,7 +108,7 @@ def animate_paths(dataset: xr.Dataset, film: Film, panel: str) -> PathAnimation:
 def _path_animation(
     movers: list[CovarianceRun], paths: list[ConePath], height: float, film: Film
 ) -> PathAnimation:
-    """The animation of runs and their paths in a picture up to trace `height`."""
+    """Animation of runs and their paths in the cone, cut off at trace `height`."""
     stored_times = np.unique(np.concatenate([mover.times for mover in movers]))
     movers = [_trim_to_end(mover) for mover in movers]
     far = [_far_steps(mover, stored_times, height) for mover in movers]

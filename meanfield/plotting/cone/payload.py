@@ -1,4 +1,4 @@
-"""The data of the cone's page as compact JSON, rounded below what is visible."""
+"""The data of the cone's page as compact JSON, rounded where nobody sees it."""
 
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
@@ -91,7 +91,7 @@ def _encode_rows(
     origin = np.array([0.0, 0.0, 0.0, times[0]])
     span = times[1] - times[0]
     sizes = np.array([height, height, height, span if span > 0 else 1.0])
-    # Rounding may put a covariance outside the cone; its integers must not wrap around.
+    # Rounding may put a covariance outside the cone, so clip before storing integers.
     shares = np.clip((rows - origin) / sizes, -1.0, 1.0)
     return b64encode(np.rint(STEPS * shares).astype("<i2").tobytes()).decode()
 

@@ -189,9 +189,9 @@ def check_finite(energy: AbstractEnergy, measure: AbstractMeasure, name: str) ->
     if _InfinityReader(energy)(measure):
         raise InvalidInputError(
             f"The energy of `{name}` or its gradient is infinite at the start, so its "
-            "flow is undefined: start from a covariance of full rank; for an "
-            "interaction energy, also lower `cov` or `A`, so that the mean of its "
-            "exponential is finite."
+            "flow is undefined. Start from a covariance of full rank. The mean of the "
+            "exponential in an interaction energy must be finite, too: lower `cov` or "
+            "`A`."
         )
 
 

@@ -98,8 +98,9 @@ def _generic(rng: Rng, plane: Array, last: float) -> lib.Problem:
 def _turning(rng: Rng, h: float, last: float) -> lib.Problem:
     """Problem with `V` a scaled rotation of a plane; there Σ₀ and H are multiples of I.
 
-    H is `h` on the plane and `last`, which must be larger, in the third direction: a
-    blow-up in the plane is unstable, so that no solver can follow the formula to it.
+    H is `h` on the plane and `last` in the third direction. With `last` > `h` the
+    third direction blows up first; a blow-up in the plane is unstable, and no solver
+    can follow the formula until then.
     """
     U, angle = lib.rotation(rng, 3), rng.uniform(0.3, 1.2)
     v, w, s, r = rng.uniform(0.5, 1.5, size=4)

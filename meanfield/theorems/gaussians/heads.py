@@ -17,7 +17,7 @@ from meanfield.theorems.reference.measures import hermite_nodes
 from meanfield.tokens import Tokens
 
 UNIT = np.linspace(0, 1, 9)
-CUT = (np.diag([1.0, 0.0]), np.diag([0.0, 1.0]))  # rows of the identity, one per head
+CUT = (np.diag([1.0, 0.0]), np.diag([0.0, 1.0]))  # each head keeps one coordinate
 
 Head = tuple[Array, Array, Array]  # Q, K, V
 

@@ -12,7 +12,7 @@ DECAY_SLACK = Slack(
     why="parts that decay as 1/t along q decay as β²/t along N if V mixes both: β is "
     "below 1e2 unless V almost commutes with A, and t = 1e8",
 )
-ALIVE = 0.05  # non-zero eigenvalues of limits are at least 0.2, others at most 1/72
+ALIVE = 0.05  # eigenvalues tend to 0.2 or more, or to 0 and are at most 1/72 by then
 
 
 @statement(

@@ -70,7 +70,7 @@ def _rate(p: Parameters, x: Array) -> Array:
 
 
 def _network(p: Parameters, cloud: Cloud, value: Array) -> Array:
-    """Tokens along 64 of the library's Euler steps of length one, 3 half-steps each."""
+    """Tokens after each of 64 Euler steps of length one, with 3 Sinkhorn half-steps."""
     attention = Attention(Dot(p.Q, p.K, float(p.epsilon)), Sinkhorn(3), value)
     ts, steps = np.arange(DEPTHS[-1] + 1.0), fixed(1.0)
     return np.asarray(

@@ -52,7 +52,7 @@ class Kind(NamedTuple):
     assemble: Callable[
         [AbstractDynamics], AbstractDynamics
     ]  # makes a time-dependent dynamics from a stack
-    # parameters at a time; the midpoint of the piece resolves times at its edges
+    # parameters at a time; at a jump, the midpoint says which piece is meant
     value_at: Callable[[Array, float, float], Array]
     velocity: Callable[..., Array]  # velocities of tokens under one head, in NumPy
     value_scale: float  # the library's value, divided by `V`

@@ -16,11 +16,13 @@ RATIO_ROOM = 2.0  # safety factor of `wide_ratio`, which is estimated on a sampl
 
 
 class Extent(NamedTuple):
-    """The extent of a sum, for both kinds of layout.
+    """How far scores and points spread, which sets the number of cells.
 
     Attributes:
-        spans: largest deviation of scores from their centre, along each axis.
-        nearness: extent for a Gauss transform.
+        spans: largest deviation of scores from their centre, along each axis; for
+            Chebyshev nodes.
+        nearness: half-widths of points, and how far queries are from keys; for Gauss
+            transforms.
     """
 
     spans: Float[np.ndarray, " k"]

@@ -143,7 +143,7 @@ class _ClusterCounter:
 
 def _balance(sample: xr.Dataset, report: Report) -> Iterator[Panel]:
     """The mass that has left the box."""
-    del report  # fast enough without progress
+    del report  # too fast to need a progress report
     rows = [values(run, "outflow", ("time",)) for run in runs(sample)]
     times = values(sample, "time", ("time",))
     yield panel("mass that has left the box", ["mass"], times, np.stack(rows)[:, None])
