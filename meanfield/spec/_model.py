@@ -187,7 +187,7 @@ class RunSpec(
         Field(
             examples=[[0, 1]],
             max_length=MOST_LAYERS,
-            description="layers of the model, from 0, such as [0,1]; all if absent",
+            description="layers of the model, from 0, such as 0,1; all if absent",
         ),
     ] = None
     model_heads: Annotated[
@@ -196,7 +196,7 @@ class RunSpec(
         BeforeValidator(_as_list),
         Field(
             examples=[[0]],
-            description="heads of each layer, from 0, such as [0,1]; all if absent",
+            description="heads of each layer, from 0, such as 0,1; all if absent",
         ),
     ] = None
     forward: Annotated[

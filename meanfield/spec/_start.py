@@ -168,7 +168,7 @@ class StartSpec(Strict):
         ),
         Field(
             examples=[2.0],
-            description="time of the initial frame in the run given by --from; its "
-            "last frame if absent",
+            description="time of a frame in the run given by --from, at which the new "
+            "run starts; that of its last frame if absent",
         ),
     ] = None

@@ -50,7 +50,7 @@ def plot(
         meanfield plot first.zarr --panel spectrum --out ranks.pdf
 
     Args:
-        run: folder of the run.
+        run: folder of a run or of a sweep.
         panel: panel to draw, by name (see `list panels`), or `all` that fit; by default
             tokens, cone for a Gaussian in the plane, density for a grid, phase or lines
             for a sweep.

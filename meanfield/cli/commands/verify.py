@@ -43,8 +43,9 @@ def verify(
     misprinted claim is violated.
 
     Args:
-        patterns: ids, parts of ids, papers, or patterns with * and ?; or `explain` and
-            one id. [default: the statements of --plugin, else all]
+        patterns: ids as in `list statements`, parts of ids, papers, or patterns with *
+            and ?; or `explain` and one id. [default: the statements of --plugin, else
+            all]
         size: problem size: `quick` (minutes) or `full`. [default: quick]
         seed: seed of all random numbers. [default: 0]
         workers: number of worker processes.

@@ -245,7 +245,7 @@ def _metavar(name: str) -> str:
     if KEYS[name].holds == "options":
         return "NAME=VALUE,…"
     if _is_text(name):
-        return "NAME"
+        return "TEXT" if TEXT in KEYS[name].files else "NAME"
     origins = [typing.get_origin(kind) for kind in _kinds(name)]
     return "LIST" if list in origins else "NUMBER"
 

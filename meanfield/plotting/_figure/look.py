@@ -117,7 +117,8 @@ class Look:
     )
     colour: str | None = option(
         "what colours show: for tokens start, cluster, label (words, or "
-        "@FILE.npy), norm or position; for a sweep a number such as t_star, "
+        "@FILE.npy), norm or position; for a sweep a number such as t_star (the "
+        "blow-up time), "
         "clusters, trace or steps, or `ending` for the endings alone",
         "NAME",
         panels=("tokens", "phase", "lines"),

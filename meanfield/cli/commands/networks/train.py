@@ -92,7 +92,7 @@ def start(  # noqa: PLR0913 (each is an option)
         annealing: annealing of a number of the attention, as NAME:FACTOR:EPOCH: after
             EPOCH it is multiplied by FACTOR before each epoch, such as
             temperature:0.8:30.
-        seeds: seeds of the networks: START:STOP, or a list such as 0,3,7.
+        seeds: seeds of the networks: START:STOP, without STOP, or a list such as 0,3,7.
         validation_split: evaluation on a held-out quarter of the training set instead
             of the test set, to choose learning rates (flag).
         json: JSON object on stdout instead of tables (flag).
