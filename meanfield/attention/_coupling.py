@@ -139,7 +139,7 @@ class AbstractRowwise(AbstractCoupling):
     def is_cross_bounded(
         self, score: AbstractScore, keys: AbstractMeasure
     ) -> Bool[Array, ""]:
-        """The answer of `is_linearly_bounded` for the keys, whose size is constant."""
+        """As `is_linearly_bounded` for the keys, whose size is fixed."""
         return self.is_linearly_bounded(score, keys)
 
 

@@ -60,7 +60,7 @@ class Differential(AbstractGaussianCoupling, AbstractRowwise):
     def is_linearly_bounded(
         self, score: AbstractScore, mu: AbstractMeasure
     ) -> Bool[Array, ""]:
-        r"""Whether both are: $|\bar y| \leq |\bar y_1| + |\lambda|\,|\bar y_2|$."""
+        r"""If both terms are: $|\bar y| \leq |\bar y_1| + |\lambda|\,|\bar y_2|$."""
         bounds = [Softmax().is_linearly_bounded(s, mu) for s in self._scores(score)]
         return bounds[0] & bounds[1]
 
@@ -200,7 +200,7 @@ def differential(  # noqa: PLR0913 (what the literature gives it)
 
 
 def _matrices(Q2: Numbers | float, K2: Numbers | float, d: int) -> tuple[Array, Array]:
-    """Both as matrices; a number becomes a multiple of $I$ of the other's shape."""
+    """Both as matrices: a number becomes a multiple of $I$ of the other's shape."""
     matrices = [float_array(name, M) for name, M in (("Q2", Q2), ("K2", K2))]
     rows, columns = next((M.shape for M in matrices if M.ndim == 2), (d, d))
     Q, K = (M if M.ndim else M * jnp.eye(rows, columns) for M in matrices)

@@ -79,7 +79,7 @@ class LinearExpansion(AbstractGaussianCoupling, AbstractCubic):
         r"""$L = \Sigma A$, $b = \alpha + \Sigma a$.
 
         Source: castin2025, section 2.2, $\Gamma^{\mathrm{lin},\epsilon}$, whose last
-        factor is $Ax$ (ERRATA C1).
+        sum must be of $x_\ell\cdot Ax$ (ERRATA C1).
         """
         dot = require_dot(score, "linear-expansion")
         Sigma = mu.covariance

@@ -81,7 +81,7 @@ class Pointwise(AbstractClosedFormCoupling, AbstractRowwise):
     def is_linearly_bounded(
         self, score: AbstractScore, mu: AbstractMeasure
     ) -> Bool[Array, ""]:
-        r"""Whether the link is bounded: $|\bar y| \leq \sup|\varphi|\int|y|\,d\mu$."""
+        r"""If the link is bounded: $|\bar y| \leq \sup|\varphi|\int|y|\,d\mu$."""
         return jnp.asarray(self.is_bounded)
 
 

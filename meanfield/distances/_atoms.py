@@ -51,7 +51,7 @@ class Atoms(NamedTuple):
 
 
 def quantise(mu: AbstractMeasure, max_atoms: int | None = None) -> Atoms:
-    """A measure as at most `max_atoms` atoms; tokens are atoms already.
+    """Represents a measure by at most `max_atoms` atoms; tokens are atoms already.
 
     By default at most 2000 tokens are accepted, and a density becomes 1024 atoms.
 

@@ -33,8 +33,8 @@ def root_error(root: float, excess: float, deficit: float) -> float:
 
     Args:
         root: the square root.
-        excess: how much the square may be too large.
-        deficit: how much the square may be too small.
+        excess: how far the square can be too large.
+        deficit: how far the square can be too small.
     """
     loss = min(math.sqrt(excess), root)
     low = math.sqrt((root - loss) * (root + loss))

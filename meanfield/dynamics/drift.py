@@ -62,5 +62,5 @@ class Drift(AbstractDynamics):
 
     @override
     def is_linearly_bounded(self, t: Time, mu: AbstractMeasure) -> Bool[Array, ""]:
-        r"""Always: $|Mx + b| \leq |M|\,|x| + |b|$."""
+        r"""Always true: $|Mx + b| \leq |M|\,|x| + |b|$."""
         return jnp.ones((), bool)

@@ -94,7 +94,7 @@ class Perceptron(AbstractDynamics):
 
     @override
     def is_linearly_bounded(self, t: Time, mu: AbstractMeasure) -> Bool[Array, ""]:
-        r"""Always: $|v| \leq |W_2|(|W_1||x| + |b_1|) + |b_2|$."""
+        r"""Always true: $|v| \leq |W_2|(|W_1||x| + |b_1|) + |b_2|$."""
         return jnp.ones((), bool)
 
 

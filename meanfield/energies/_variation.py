@@ -111,7 +111,7 @@ class CellVariation(AbstractExplicit, AbstractVariation):
     Attributes:
         values: values at the centres of cells, by layer and axis.
         mu: the density.
-        forces: the forces of its descent between cells.
+        forces: the forces between cells that drive its descent.
         pressure: $p(\rho)/\rho$ at the centres of cells, for an energy $\int U(\rho)$
             with $p = \rho U' - U$; `None` for other energies.
     """

@@ -27,8 +27,8 @@ def dissipation(
     a Gaussian it is computed by the chain rule through the moments. On a grid it is the
     value on `points()`, without the mass that leaves the box; if the field moves mass
     between cells, it is computed by the chain rule through their masses. On a measure
-    that is read by nodes it is computed by the chain rule through the coordinates,
-    which need not follow the field exactly.
+    that is represented by nodes it is computed by the chain rule through the
+    coordinates, which need not follow the field exactly.
 
     Raises:
         UnsupportedError: for a Gaussian and a field that is not affine.
@@ -87,7 +87,7 @@ def _power(
         powers = [_power(term, mu, field) for term in variation.terms]
         return jnp.asarray(variation.factors) @ jnp.stack(powers)
     if isinstance(variation, CellVariation) and variation.pressure is not None:
-        # Integrated by parts, since a density may have jumps.
+        # Integrated by parts, since a density can have jumps.
         power = -variation.pressure.reshape(-1) * divergence(field, mu.tokens)
     else:
         power = jnp.sum(variation.gradient(mu.tokens) * field(mu.tokens), axis=1)

@@ -24,7 +24,7 @@ _WIDE = {"xla_cpu_prefer_vector_width": 512}
 def compiler_options() -> dict[str, Any]:
     """Options for `jax.jit` that make sums as fast as they are in `flow`.
 
-    Compiler options hold for whole programs, so a function of this library cannot set
+    Compiler options apply to whole programs, so a function of this library cannot set
     them for the program that calls it. Accelerators need none.
 
     Examples:
@@ -92,7 +92,7 @@ def full_precision() -> contextlib.AbstractContextManager[None]:
 def compile_function(fn: Callable[P, R]) -> CompiledFunction[P, R]:
     """Compiles `fn` like `equinox.filter_jit`, with the options of this machine.
 
-    Compiler options hold for whole programs: inside another `jit`, a derivative or a
+    Compiler options apply to whole programs: inside another `jit`, a derivative or a
     `vmap`, `fn` is part of a larger program, which is compiled without them.
 
     Examples:

@@ -175,7 +175,7 @@ class _Family(NamedTuple):
         return jax.tree.map(join, *blocks)
 
     def add_prediction(self, blow_up: BlowUpTime) -> "_Family":
-        """The same flows with the predicted blow-up time of each."""
+        """The flows with the predicted blow-up time of each."""
         blow_up = jax.tree.map(
             lambda part: jnp.asarray(part, self.ts.dtype), blow_up.inf_form
         )

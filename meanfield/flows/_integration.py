@@ -168,7 +168,7 @@ class _Ending(NamedTuple):
 
 
 def _ending(solution: diffrax.Solution, detector: AbstractDetector) -> _Ending:
-    """The one ending that follows from the results of the solver and the watch."""
+    """The single ending that follows from the results of the solver and the watch."""
     watch_state = cast(WatchState, solution.controller_state)
     too_many = solution.result == diffrax.RESULTS.max_steps_reached
     code = jnp.where(too_many, int(Status.MAX_STEPS), watch_state.code)

@@ -109,7 +109,7 @@ def plain_alternation(
 ) -> FixedPoint:
     """Alternation without acceleration, the last resort if Newton's method fails.
 
-    It may be slow, but it contracts from any start and at any bandwidth: in Hilbert's
+    It can be slow, but it contracts from any start and at any bandwidth: in Hilbert's
     metric, by Birkhoff's constant.
     """
 

@@ -160,7 +160,7 @@ def _rounding(
 ) -> Float[Array, ""]:
     """Rounding error of both potentials, if they are so large that it matters; else 0.
 
-    The marginals do not show it: they may all be correct for the rounded scores.
+    The marginals do not show it: they can all be correct for the rounded scores.
     """
     zero = jnp.zeros((), g.dtype)
     if not isinstance(score, BalancedScore):

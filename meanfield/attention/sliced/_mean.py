@@ -174,7 +174,7 @@ def _centred_images(mu: Points, matrix: Float[Array, "k d"]) -> Float[Array, "n 
 
 
 def equal_shares(directions: Float[Array, "l k"]) -> Float[Array, " l"]:
-    """The same share for each slice."""
+    """Equal shares for all slices."""
     count = directions.shape[0]
     return jnp.full(count, 1 / count, directions.dtype)
 

@@ -69,7 +69,7 @@ class AbstractSoftSlices(AbstractCoupling):
     def is_cross_bounded(
         self, score: AbstractScore, keys: AbstractMeasure
     ) -> Bool[Array, ""]:
-        """Always, for the same reasons."""
+        """Always true, for the same reasons as `is_linearly_bounded`."""
         return jnp.ones((), bool)
 
 

@@ -27,10 +27,11 @@ Law = str | Numbers
 
 @dataclass(frozen=True)
 class SparseOptions:
-    r"""Options of the matrix that sorts blocks.
+    r"""Options that define the matrix that sorts blocks.
 
     Attributes:
-        blocks: $N_B$; by default the size of `W_B` or of an order, or four.
+        blocks: $N_B$; by default the number of columns of `W_B` or of blocks in an
+            order, else four.
         W_B: rows of $N_B$ numbers, or the law `normal[:SCALE]`.
         W_P: the matrix of a first layer; no such layer if `None`.
         temperature: $\tau$; as it tends to zero, the matrix becomes a permutation.

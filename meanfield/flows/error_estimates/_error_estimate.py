@@ -1,6 +1,6 @@
 r"""Error estimates of flows on grids, by flows with fewer cells and smaller boxes.
 
-A truncated tail may matter although no velocity of the bulk shows it: the bulk attends
+A truncated tail can matter although no velocity of the bulk shows it: the bulk attends
 to tokens that attend to others further out. Only other runs can reveal it. Two
 coarsenings and two smaller boxes give the remaining error, as the rest of a sequence
 that converges like a power of the width. If its changes do not shrink, or the coarser
@@ -73,8 +73,8 @@ def error_estimate(
     """Error estimate of a flow on a grid, by four flows on coarser or smaller grids.
 
     Infinite if the flow on half of the cells, or in three quarters of the box, does not
-    reach the end. The two coarsest flows may fail: then the error is taken as 60 times
-    the last change.
+    reach the end. If one of the two coarsest flows does not, the error is taken as 60
+    times the last change.
 
     Args:
         dynamics: the dynamics of the flow.
@@ -159,7 +159,7 @@ class _Moments(NamedTuple):
 
     @property
     def units(self) -> Float[np.ndarray, "2"]:
-        """Units of the covariance (its trace) and of the mean (the root of it)."""
+        """Units of the covariance (its trace) and of the mean (root of the trace)."""
         trace = np.trace(self.covariance)
         return np.array([trace, np.sqrt(trace)])
 
@@ -253,7 +253,7 @@ def _final_state(
 
 
 def coarsen(mu: Grid) -> Grid:
-    """The same measure on cells about twice as wide.
+    """The measure on cells about twice as wide.
 
     Cells are merged in pairs from both ends of an axis; if their number is odd, one in
     the middle stays single, or three are merged.

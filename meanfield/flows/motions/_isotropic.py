@@ -67,5 +67,5 @@ def active_noise(noise: Noise) -> Noise:
 
 
 def cast_noise(noise: Noise, dtype: jnp.dtype) -> Noise:
-    """The same noise, in the dtype of the coordinates that it moves."""
+    """The noise in the dtype of the coordinates that it moves."""
     return jax.tree.map(lambda leaf: leaf.astype(dtype), noise)

@@ -86,7 +86,7 @@ class Motion(Generic[M]):
             )
 
     def prepare(self, mu0: M, noise: Noise, ts: Float[Array, " times"]) -> M:
-        """The same measure, in coordinates that support the noise."""
+        """The measure in coordinates that support the noise."""
         del noise, ts
         return mu0
 

@@ -36,7 +36,8 @@ class Courant(AbstractStepping):
 
     @override
     def relative_error(self, dtype: jnp.dtype) -> float:
-        return (self.share * MAX_TURN) ** 4 / 24  # of the box: third order for exp(-t)
+        # Relative to the box: the error of a step of third order for exp(-t).
+        return (self.share * MAX_TURN) ** 4 / 24
 
     @override
     def controller(

@@ -184,8 +184,8 @@ def is_certain(record: Record) -> Bool[Array, ""]:
 def is_blow_up(record: Record, t0: Float[Array, ""]) -> Bool[Array, ""]:
     r"""Whether the record alone shows an imminent finite-time blow-up.
 
-    Its law is certain, and the time left by it is negligible compared with the time
-    since `t0`: at most $\epsilon^{0.4}$ of it.
+    Its law is certain, and the time left by this law is negligible: at most
+    $\epsilon^{0.4}$ of the time since `t0`.
     """
     return is_certain(record) & _is_imminent(record, t0)
 

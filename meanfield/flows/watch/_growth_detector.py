@@ -263,7 +263,7 @@ class GrowthDetector(AbstractDetector[Growth]):
 
 
 def _is_break(record: Record, step: Attempt) -> Bool[Array, ""]:
-    """Whether growth may explain that steps vanish or overflow.
+    """Whether growth can explain that steps vanish or overflow.
 
     Steps that vanish while growth accelerates cannot resolve the time any better, and a
     certain law continues beyond overflow; in both cases the field must confirm the

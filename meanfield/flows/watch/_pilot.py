@@ -111,7 +111,7 @@ def is_bounded_by_kind(
     be injective.
     """
     if not isinstance(ts, Tracer):
-        return False  # an answer at a concrete time may hold at that time only
+        return False  # at concrete times the answer can depend on the time
     with jax.ensure_compile_time_eval():
         claim = dynamics.is_linearly_bounded(ts[0], mu0)
     return not isinstance(claim, Tracer) and bool(claim)

@@ -18,7 +18,7 @@ E_FOLDS = 2.0  # by which the speed must fall while the criterion holds
 
 
 class Observation(NamedTuple):
-    """The quantities that a stop may read after an accepted step.
+    """The quantities that a stop can read after an accepted step.
 
     Examples:
         >>> from meanfield.flows import Observation
@@ -118,7 +118,7 @@ stops.register("size")(BlowUp)
 
 class _SteadyMemory(NamedTuple):
     scale: Array  # size at the start
-    span: Array  # time that the flow may last
+    span: Array  # longest time that the flow can last
     ts: Array
     log_speeds: Array
     n_points: Array

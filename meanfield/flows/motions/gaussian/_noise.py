@@ -27,7 +27,7 @@ def factor_noise_rate(
 
 
 def square_factor(mu: Gaussian, diffusion: Float[Array, ""]) -> Gaussian:
-    r"""The same Gaussian with a square factor of full rank.
+    r"""The Gaussian with a square factor of full rank.
 
     A square factor of full rank is unchanged. Any other, such as that of a Dirac,
     becomes $(YY^\top + \eta I)^{1/2}$, because from a singular start a factor grows

@@ -1,6 +1,6 @@
 r"""The dependence of velocities on the rim of a grid's box, and on what lies beyond.
 
-Attention may reach far out: under $e^{xy}$ a token at $x$ in a normal density attends
+Attention can reach far out: under $e^{xy}$ a token at $x$ in a normal density attends
 to $y \approx \sigma^2 x$. A box that ends before that cuts off this part, although
 hardly any mass is missing. The mass beyond the box is not known, but if velocities
 change when the outermost mass is removed, the missing mass would change them as much.

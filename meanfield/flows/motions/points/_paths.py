@@ -52,7 +52,7 @@ class TokenPaths(diffrax.AbstractBrownianPath):
     Attributes:
         keys: one PRNG key for each token.
         struct: the shape and dtype of the tokens.
-        levy_area: the kind of area that solvers may ask for.
+        levy_area: the kind of area that solvers can ask for.
     """
 
     keys: Key[Array, " n"]
