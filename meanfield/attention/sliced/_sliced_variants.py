@@ -54,12 +54,12 @@ def esp(
     r"""Each token averages the keys that have its ranks along the slices.
 
     The plans are expected sliced transport plans between queries $Qx$ and keys $Ky$, on
-    the axes of their space or other `slices`, weighted by $e^{-\tau D/\epsilon}$ for
-    costs $D$. Velocities jump where two tokens exchange ranks, so tokens take fixed
-    steps, and their covariance is accurate to $O(dt)$. Source: shahbazi2025, section 3,
-    whose eq. (12) must read $NVG^\top$ (ERRATA H2). The closed form on Gaussians is the
-    limit of the law of the tokens, not of each velocity, and does not hold for $Q = K$
-    (ERRATA N2).
+    the axes of their space or other `slices`, weighted by $e^{-\tau D/\epsilon}$ where
+    $D$ is the cost of a plan. Velocities jump where two tokens exchange ranks, so
+    tokens take fixed steps, and their covariance is accurate to $O(dt)$. Source:
+    shahbazi2025, section 3, whose eq. (12) must read $NVG^\top$ (ERRATA H2). The closed
+    form on Gaussians is the limit of the law of the tokens, not of each velocity, and
+    does not hold for $Q = K$ (ERRATA N2).
 
     Args:
         Q: query matrix, k × d.
