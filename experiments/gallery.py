@@ -104,8 +104,8 @@ def _figure(stem: str, record: dict[str, Any]) -> str:
 
 def _table(rows: list[list[str]]) -> str:
     """A Markdown table, or nothing without rows."""
-    escape = lambda cell: cell.replace("|", "\\|")
-    lines = [f"| {' | '.join(map(escape, row))} |" for row in rows]
+    escaped = [[cell.replace("|", "\\|") for cell in row] for row in rows]
+    lines = [f"| {' | '.join(row)} |" for row in escaped]
     if lines:
         lines.insert(1, "|---" * len(rows[0]) + "|")
     return "\n".join(lines)

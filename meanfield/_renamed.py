@@ -3,9 +3,7 @@
 import sys
 from collections.abc import Callable
 
-from ._deprecation import keep_keywords, keep_members, warn_renamed
-from ._deprecation import parse_table as parse_table
-from ._deprecation import renaming_note as renaming_note
+from ._deprecation import keep_keywords, keep_members, parse_table, warn_renamed
 
 # A module, then each old name before the new one. The tables go with version 0.4.
 _NAMES = """

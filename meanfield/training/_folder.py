@@ -135,7 +135,7 @@ class TrainFolder:
         return sorted(map(epoch_of, self._weights_files(self.record())))
 
     def _weights_files(self, record: Record) -> Mapping[str, str | None]:
-        """Files of weights with their digests, `None` for files of version 0.2."""
+        """Files of weights with their digests, `None` for the oldest files."""
         if record.has_digests:
             return record.weights
         names = [file.name for file in self.path.iterdir()]

@@ -1,7 +1,7 @@
-"""Names of version 0.2 in stored training runs; readers translate them silently.
+"""Names before version 0.3 in stored training runs; readers translate them silently.
 
-What is written has the new names: a training run of version 0.2 has them from the next
-epoch on. Its older files keep their bytes, and so their digests.
+New names are written: an older training run has them from its next epoch on. Its older
+files keep their bytes, and so their digests.
 """
 
 import re
@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from meanfield._renamed import parse_table
+from meanfield._deprecation import parse_table
 
 # A group of JSON values, then each old key before the new one.
 _KEYS = parse_table("""

@@ -7,7 +7,7 @@ import contextlib
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 
-from meanfield._renamed import parse_table, renaming_note
+from meanfield._deprecation import parse_table, renaming_note
 from meanfield.cli.terminal._output import note
 
 # Commands, with commas between, then each old subcommand or option before the new one.
