@@ -20,10 +20,10 @@ class Row:
 
     Attributes:
         code: the number written to stores; it must never change.
-        severity: several flows together have the ending of the highest severity.
+        severity: of several flows, the ending with the highest severity counts.
         reason: why a flow ends in this way, as the end of a sentence.
         exit_code: exit code of a command whose flow ends in this way.
-        leaves: whether the state of such a flow may grow out of any plot.
+        leaves: whether the state of such a flow can grow beyond any plot.
         survives: whether such a flow had no blow-up up to its end; a later one remains
             possible.
         colour: colour of its paths and cells in plots.

@@ -16,7 +16,7 @@ from ._points import Points
 from ._reader import AbstractReader
 from .grids import AffineBox
 
-SHEAR_TOLERANCE = 1e-12  # bound on the product of two axes, relative to their squares
+SHEAR_TOLERANCE = 1e-12  # bound on inner products of axes, relative to squares
 
 
 @dataclass(frozen=True)
