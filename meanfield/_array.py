@@ -76,7 +76,7 @@ def float_array(name: str, value: Numbers) -> Array:
 
 
 def real_array(name: str, value: Numbers) -> Array | np.ndarray:
-    """`value` as an array of real numbers: JAX arrays stay, others become NumPy arrays.
+    """`value` as an array of real numbers: a JAX array as it is, else a NumPy array.
 
     Raises:
         InvalidInputError: if it is not numeric, not real, in half or extended
@@ -105,7 +105,7 @@ def check_real(name: str, value: object) -> None:
     arrays.
 
     Raises:
-        InvalidInputError: naming the argument.
+        InvalidInputError: if it is; the message names the argument.
     """
     if isinstance(value, jax.Array | np.ndarray):
         real_array(name, value)
@@ -182,7 +182,7 @@ def _check_real(name: str, dtype: np.dtype) -> None:
     """Raises unless `dtype` is a real number type; floats must be float32 or float64.
 
     Raises:
-        InvalidInputError: naming the type.
+        InvalidInputError: if it is not; the message names the type.
     """
     floats = jnp.issubdtype(dtype, jnp.floating)
     if not (floats or jnp.issubdtype(dtype, jnp.integer) or dtype == np.bool_):

@@ -20,7 +20,7 @@ R = TypeVar("R")
 
 MAPS = Path("/proc/self/maps")
 MANY_MAPS = 20_000
-FEW_PROGRAMS = 8  # always kept for a function, however many memory maps are in use
+FEW_PROGRAMS = 8  # always kept per function, however many memory maps are in use
 
 
 def compile_once(fn: Callable[P, R]) -> Callable[P, R]:

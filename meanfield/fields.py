@@ -98,8 +98,8 @@ class AbstractField(eqx.Module):
     def condition(self) -> Float[Array, ""] | None:
         r"""Condition number $c$: $|\delta v(x)| \le c\,b/(1-b)$ at every $x$.
 
-        Here $b$ bounds the relative error of each exponential in the sums, and $\delta
-        v$ is the resulting error of the field. `None` if no such number is known.
+        Here $b$ bounds the relative error of each exponential in the sums, and
+        $\delta v$ is the resulting error of the field. `None` if $c$ is unknown.
         """
         return None
 

@@ -108,7 +108,7 @@ class Gaussian(AbstractMeasure):
 
     @override
     def transport(self, field: AbstractField) -> tuple[Array, Array]:
-        r"""Derivatives $\alpha'$ and $Y'$; under $Lx + b$ they are $L\alpha + b$, $LY$.
+        r"""Rates $\alpha'$ and $Y'$; under $Lx + b$ they are $L\alpha + b$ and $LY$.
 
         Raises:
             UnsupportedError: if the averages of the field over Gaussians are unknown.

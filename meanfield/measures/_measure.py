@@ -158,7 +158,7 @@ class Facing(AbstractMeasure):
     """Queries that attend to the keys of another measure (cross-attention).
 
     The queries move, the keys do not. `Cross` passes this pair to the `field` of its
-    dynamics. In all other respects, it behaves like the queries.
+    dynamics. In all other respects, the pair behaves like the queries.
 
     Attributes:
         queries: the measure that moves, of any kind.

@@ -77,7 +77,7 @@ def check_no_shear(mu: Grid) -> None:
     """Raises if the box of a grid shears, as diffusion then has mixed derivatives.
 
     Raises:
-        UnsupportedError: naming the boxes that are supported.
+        UnsupportedError: if it does; the message names the supported boxes.
 
     Examples:
         >>> from meanfield import Grid

@@ -1,4 +1,4 @@
-"""Bilinear scores as squared distances, which avoids cancellation."""
+"""Bilinear scores written as squared distances, which avoids cancellation."""
 
 import equinox as eqx
 import jax
@@ -22,7 +22,7 @@ class BalancedScore(AbstractQuadraticScore):
     two marginals is the same as for $y'\cdot Ax'$, and the potentials differ by
     $\tfrac12|Mx'|^2$ and $\tfrac12|Ny'|^2$. If the potentials contained these large
     terms, rounding would lose the differences between tokens of the same group.
-    Derivatives treat the terms as constants, one for each token, which the potentials
+    Derivatives treat these terms as constants, one for each token, which the potentials
     absorb.
 
     Attributes:

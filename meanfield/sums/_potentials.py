@@ -47,16 +47,16 @@ def sinkhorn(
 ) -> Potentials:
     r"""Potentials $f$, $g$ for which $a_i b_j e^{q_i\cdot k_j + f_i + g_j}$ is a plan.
 
-    Rows of the plan sum to weights $a$, columns to $b$. For entropic transport with the
-    cost $|x - y|^2/2$ and the bandwidth $\epsilon$, use queries $x/\epsilon$ and keys
-    $y$; the potentials absorb the squares. Derivatives, in both modes, are those of the
-    equation that the potentials solve, not of the iteration.
+    The rows of the plan sum to the weights $a$, its columns to $b$. For entropic
+    transport with the cost $|x - y|^2/2$ and the bandwidth $\epsilon$, use queries
+    $x/\epsilon$ and keys $y$; the potentials absorb the squares. Derivatives, in both
+    modes, are those of the equation for the potentials, not of the iteration.
 
     Args:
         queries: $q$, (m, k).
         keys: $k$, (n, k).
-        log_weights: $\log a$, (m,), and $\log b$, (n,), where $a$ and $b$ have
-            the same sum; uniform weights by default.
+        log_weights: $\log a$, (m,), and $\log b$, (n,), where the weights
+            $a$ and $b$ have the same sum; uniform weights by default.
         tolerance: for the residual; by default that of the cells, and for exact sums
             the power 2/3 of the machine epsilon.
         max_iterations: largest number of passes over rows and columns.

@@ -60,10 +60,10 @@ def check_edges(edges: tuple[Array, ...]) -> None:
 
 
 def check_density(density: Array, shape: tuple[int, ...]) -> None:
-    """Raises unless `density` is a density on cells of a shape.
+    """Raises unless `density` is a density on an array of cells of shape `shape`.
 
     Raises:
-        InvalidInputError: if it has another shape, is negative in a cell, or vanishes.
+        InvalidInputError: if it has another shape, is negative in a cell, or is all 0.
         UnsupportedError: inside `jit`, `vmap` or `grad`.
     """
     _check_known(density)

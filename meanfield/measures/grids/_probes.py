@@ -164,7 +164,7 @@ class Nodes(AbstractProbe):
     def _sizes(
         self, v: Float[Array, "layers *nodes d"], rows: Float[Array, "k p"]
     ) -> Float[Array, " k"]:
-        """The largest coefficient along any axis, for each row."""
+        """For each row, the largest coefficient along any axis."""
         largest = []
         for axis in range(1, v.ndim - 1):
             coefficients = jnp.tensordot(rows, v, axes=(1, axis), precision=HIGHEST)

@@ -97,8 +97,8 @@ def _profile(density: Array, steps: Pair, logs: Pair, weights: Pair) -> Array:
 
     Args:
         density: averages of the cells.
-        steps: steps to the next cell, across the face, and from the previous one.
-        logs: the same steps of the logarithms; NaN where a logarithm does not exist.
+        steps: differences to the next cell, across the face, and from the previous.
+        logs: the same differences of logarithms; NaN where a logarithm does not exist.
         weights: weights of the two steps.
     """
     flat = weights[0] * steps[0] + weights[1] * steps[1]

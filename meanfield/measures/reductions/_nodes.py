@@ -108,7 +108,7 @@ class Lattice(NamedTuple):
     def sums(
         self, keys: Float[Array, "n k"], rows: Float[Array, "r n"]
     ) -> Float[Array, "r ..."]:
-        """Sums of rows at all nodes, over the keys of one block."""
+        """Sums of rows over the keys of one block, with the kernel at all nodes."""
         powers = [
             exp2(LOG2E * (x[:, None] * keys[None, :, i] - top[:, None]))
             for i, (x, top) in enumerate(zip(self.nodes, self.tops, strict=True))

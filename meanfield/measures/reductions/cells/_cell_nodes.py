@@ -94,7 +94,7 @@ def spread(
     rows: Float[Array, "n r"],
     start: Float[Array, "r ..."],
 ) -> Float[Array, "r ..."]:
-    """Adds rows to the nodes of their cells, in an array of rows and node axes."""
+    """Adds rows to the nodes of their cells, in an array with axes (rows, *nodes)."""
     layout, tops = products.layout, products.spread_tops
     tiles = tile_vectors(vectors.places, layout.cells)
     d, width = len(layout.cells), rows.shape[1]

@@ -272,7 +272,7 @@ def _token_positions(queries: Tokens, keys: Tokens) -> Positions:
 def _is_empty(
     token_positions: Positions, is_excluded: Bool[Array, " n"]
 ) -> Bool[Array, " m"]:
-    """Whether all keys visible to a query are excluded; its sum is then exact."""
+    """Whether all keys that a query sees are excluded; its sum is then exact."""
     return token_positions.queries < jnp.min(
         jnp.where(is_excluded, jnp.inf, token_positions.keys)
     )

@@ -179,7 +179,7 @@ def vary_log_mean(
         means, mass = value[:, :-1], value[:, -1]
         max_log = (
             jnp.log(jnp.finfo(logs.dtype).max) / 2
-        )  # beyond, no derivative is finite
+        )  # beyond this, no derivative is finite
         ratio = jnp.minimum(logs - jnp.where(jnp.isneginf(mass), 0, mass), max_log)
         part = part * jnp.exp(ratio)[:, None]
         change = part.at[:, :-1].add(-means * part[:, -1:])
