@@ -263,7 +263,7 @@ KEYWORDS = parse_table(_KEYWORDS)
 def old_names(module: str, *, stacklevel: int = 2) -> Callable[[str], object]:
     """`__getattr__` of a module, for the old names of what it exports.
 
-    The members of its classes and keywords of its functions keep theirs, too.
+    Old names of members of its classes and of keywords of its functions work, too.
 
     Args:
         module: its `__name__`.
