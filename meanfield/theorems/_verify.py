@@ -60,7 +60,7 @@ class Outcome:
 
     Attributes:
         id: id of the statement.
-        trials: one for each role.
+        trials: one trial for each role.
         seconds: total time, compilation included.
 
     Examples:

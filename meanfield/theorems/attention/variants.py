@@ -19,7 +19,7 @@ SAMPLE_NAMES = ("softmax", "sigmoid")
 
 
 def identity(p: Parameters) -> Parameters:
-    """The parameters as they are."""
+    """Returns the parameters unchanged."""
     return p
 
 

@@ -207,8 +207,8 @@ def _thin(case: Case, sizes: tuple[float, float], *, skew: float) -> list[lib.Pr
 def _l2_rest(case: Case, problems: list[lib.Problem]) -> Array:
     """Covariances of L2 flows with these forms at t = 1e6.
 
-    Queries are those of `_row_by_row`. One more row makes K invertible; its row
-    of Q is zero, and it is short, so that the limit is approached fast.
+    Queries are those of `_row_by_row`. One more row makes K invertible; that row is
+    zero in Q, and short in K, so that the limit is approached fast.
     """
     rng, matrices = case.rng("L2 keys"), []
     for p in problems:

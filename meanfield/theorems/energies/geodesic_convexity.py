@@ -35,8 +35,8 @@ def second_variation(case: Case, *, prepare: Prepare = lambda m: m.symmetric) ->
     """Compares the six integrals on weighted atoms with a second derivative.
 
     The integrals use the library's softmax attention; the second derivative is that of
-    the library's energy along the geodesics of its metric. Both derivatives
-    of the energy are compared with complex steps along the geodesic equations.
+    the library's energy along the geodesics of its metric. Both derivatives of
+    the energy are compared with complex steps along the geodesic equations.
     """
     m = motion(case.rng("motion 0")).symmetric
     library = geodesic(m)
@@ -164,7 +164,7 @@ def non_convexity(case: Case, *, sign: float = 1) -> Checks:
 
 
 def _commuting(rng: Rng, *, sign: float, n: int) -> Motion:
-    """Motion of atoms near the origin, with `V` of this sign that commutes with `B`."""
+    """Motion of atoms near the origin; `V` has this sign and commutes with `B`."""
     m = motion(rng, n=n)
     _, U = np.linalg.eigh(m.B)
     V = sign * (U * rng.uniform(0.5, 2.0, size=2)) @ U.T

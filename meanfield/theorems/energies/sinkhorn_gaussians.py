@@ -90,7 +90,7 @@ def _key_gap(Q: Array, K: Array, means: tuple) -> float:
 def entropic_bures(
     case: Case, *, mean_term: Callable[..., float] = _mean_gap
 ) -> Checks:
-    r"""Compares entropic transport costs for two pairs of means, and with the energy.
+    r"""Compares entropic OT costs at two pairs of means, and one with the energy.
 
     Costs between Gauss–Hermite nodes by Sinkhorn in NumPy: $B_\epsilon^2$ of two
     Gaussians must not depend on the means, and the cost of a Gaussian to itself gives

@@ -148,7 +148,7 @@ def limits(case: Case, *, start_scale: float = 1.0, scale: float = 1.0) -> Check
 
 
 def _drift_dynamics(problems: list[_Problem]) -> AbstractDynamics:
-    """Stack of the library's dynamics of the problems."""
+    """Stack of the library's dynamics, one for each problem."""
     dynamics = []
     for p in problems:
         eye = np.eye(len(p.A))
