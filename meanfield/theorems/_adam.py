@@ -5,7 +5,7 @@ from typing import NamedTuple
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-DECAYS = 0.9, 0.999  # of the running averages of gradients and of their squares
+DECAYS = 0.9, 0.999  # decay rates of the averages of gradients and their squares
 EPSILON = 1e-8  # a coordinate with zero gradient does not move
 
 

@@ -25,8 +25,8 @@ class Case:
         statement: id of the statement.
         size: `quick` takes seconds; `full` is the same with more draws and steps.
         seed: seed of all random draws.
-        witnesses: by label of a check, the point at which to evaluate it instead of
-            searching for the worst case.
+        witnesses: maps the label of a check to the point at which it is evaluated,
+            in place of a search for the worst case.
 
     Examples:
         >>> from meanfield.theorems import Case

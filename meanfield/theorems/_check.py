@@ -14,8 +14,8 @@ class Fit(NamedTuple):
     """Line fitted on logarithmic axes: evidence for an order of convergence.
 
     Attributes:
-        x: values of the small parameter, whose name is `x_name`.
-        y: the quantity measured at each, whose name is `y_name`.
+        x: values of the small parameter, which is called `x_name`.
+        y: values of the measured quantity, which is called `y_name`.
         slope: the least-squares slope of log `y` on log `x`.
         half_width: half-width of the 95 % confidence interval of the slope.
 
@@ -38,7 +38,7 @@ class Ascent(NamedTuple):
 
     Attributes:
         history: the largest log-ratio found up to each step.
-        witness: the parameters where it was found, so that it can be evaluated again.
+        witness: parameters of the largest of all, at which to evaluate it again.
 
     Examples:
         >>> from meanfield.theorems import Ascent
@@ -116,7 +116,7 @@ class Check(NamedTuple):
 
     @property
     def tightness(self) -> float | None:
-        """Ratio of the two sides of an inequality: 1 if it is reached."""
+        """Ratio of the two sides of an inequality: 1 if they are equal."""
         if self.relation == "=" or self.bound == 0 or not math.isfinite(self.observed):
             return None
         ratio = self.observed / self.bound

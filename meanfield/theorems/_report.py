@@ -135,7 +135,7 @@ def witnesses(report: Record) -> Mapping[str, Mapping[str, Witnesses]]:
 
 
 def _verdict(outcome: Outcome) -> str:
-    """Failure of the first role that did not pass; `error` if it has no checks."""
+    """How the first failed role fails, `error` if it has no checks; or `holds`."""
     for trial in outcome.trials:
         if not trial.has_passed:
             return _failure_summary(trial) if trial.checks else "error"

@@ -16,9 +16,9 @@ def statements_by_attention(marks: Mapping[str, Sequence[str]]) -> dict[str, lis
     """Ids of statements by variant of attention, in the order of registration.
 
     Args:
-        marks: keywords of each variant. A statement is about a variant if one of its
-            keywords is a string, or a name from this package, in the code of the
-            statement's module or of the shared helper functions that it uses.
+        marks: keywords of each variant. A statement is about a variant if one of the
+            variant's keywords is a string, or a name from this package, in the code of
+            the statement's module or of the shared helper functions that it uses.
 
     Examples:
         >>> from meanfield.theorems import statements_by_attention
