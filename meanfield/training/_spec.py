@@ -128,7 +128,7 @@ class TrainSpec:
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> "TrainSpec":
-        """The spec with the given JSON values, also those of version 0.2."""
+        """The spec with the given JSON values, which may be those of version 0.2."""
         values = rename_spec(values)
         attention = values["attention"], values["attention_options"]
         frozen, mask = tuple(values["frozen_arrays"]), values.get("mask", "")

@@ -165,7 +165,7 @@ def listen_on_loopback() -> None:
 
 
 def _quiet_runtime() -> None:
-    """Redirects file descriptor 1 from the runtime, which prints every connection."""
+    """Hides standard output from the runtime, which would print every connection."""
     sys.stdout.flush()
     ours, nothing = os.dup(1), os.open(os.devnull, os.O_WRONLY)
     os.dup2(nothing, 1)

@@ -35,8 +35,8 @@ class HeadSpectra:
         skew_norm: the norm of the skew part of $A$.
         value_norm: $\|V\|$.
         radius: the spectral radius of $V$.
-        positive: the fraction of the $d_k$ eigenvalues of $V$ that can be nonzero with
-            a positive real part.
+        positive: the fraction with a positive real part, among the $d_k$ eigenvalues
+            of $V$ that can be nonzero.
 
     Examples:
         >>> from meanfield import models

@@ -31,7 +31,7 @@ class Outcome:
         t_star_error: the half-width of its error bar.
         n_accepted: the number of accepted steps.
         n_rejected: the number of rejected steps.
-        residual: the worst residual of an iteration behind the field; 0 without one.
+        residual: the worst residual of iterations that give the field; 0 without any.
         sum_error: the largest error of velocities from interpolated sums, relative to
             the largest velocity; 0 if sums are exact.
         is_sum_error_bound: whether `sum_error` is a bound, rather than the largest
@@ -95,7 +95,7 @@ class Outcome:
             if estimate is None
             else ErrorEstimate(*map(_or_infinite, estimate)),
             convergence_failure=_convergence(*failure) if failure else None,
-            sum_error=_or_nan(values.get("sum_error", 0.0)),  # 0.2 has none
+            sum_error=_or_nan(values.get("sum_error", 0.0)),  # none in version 0.2
             is_sum_error_bound=values.get("is_sum_error_bound", False),
             n_accepted=values["n_accepted"],
             n_rejected=values["n_rejected"],
@@ -229,7 +229,7 @@ def _or_infinite(value: SupportsFloat | None) -> float:
 
 
 def _remedy(estimate: ErrorEstimate) -> str:
-    """What would lower an error estimate."""
+    """The change of keys that would lower an error estimate."""
     if estimate.box > RESOLUTION_LIMIT / 2 and estimate.box >= estimate.cells:
         return "widen the box with `half_width` or `domain`, or stop at an earlier `t`"
     return "use more `cells`, or stop at an earlier `t`"
