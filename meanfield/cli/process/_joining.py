@@ -144,7 +144,7 @@ def _settings(where: Place, devices: int) -> dict[str, object]:
         return settings
     threading.Thread(target=_exit_with_parent, args=[int(pipe)], daemon=True).start()
     listen_on_loopback()
-    first = where.number * devices  # the processes divide the devices of this machine
+    first = where.number * devices  # the processes share the devices of this machine
     return {
         **settings,
         "coordinator_bind_address": where.address,

@@ -40,7 +40,7 @@ BOXES: dict[str, AbstractBox] = {
 
 
 class Frame(NamedTuple):
-    r"""The cells of a box: their edges along the axes of $\xi$, and $x = c + D\xi$."""
+    r"""The cells of a box: edges along axes of $\xi$, and the map $x = c + D\xi$."""
 
     edges: tuple[Float[np.ndarray, "..."], ...]
     origin: Float[np.ndarray, " d"]
