@@ -57,7 +57,7 @@ def check_arguments(tokens: list[str]) -> None:
 
 
 def expand_home(token: str) -> str:
-    """An argument with `~` expanded, also where shells do not: in `--out=~/run`.
+    """An argument with `~` expanded, even where shells do not: in `--out=~/run`.
 
     Raises:
         InputFileError: if the user after `~` does not exist.
