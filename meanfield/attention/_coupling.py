@@ -101,7 +101,7 @@ class AbstractCoupling(eqx.Module):
     def is_linearly_bounded(
         self, score: AbstractScore, mu: AbstractMeasure
     ) -> Bool[Array, ""]:
-        """Whether the barycentre is, as `AbstractDynamics.is_linearly_bounded` says."""
+        """Whether the barycentre is linearly bounded; see `AbstractDynamics`."""
         del score, mu
         return jnp.zeros((), bool)
 
@@ -238,7 +238,7 @@ class TiltedMean(AbstractBarycentre):
     @property
     @override
     def condition(self) -> Float[Array, ""] | None:
-        r"""$\max_j|y_j - c|$ over tokens with weight; $c$ is their box's centre.
+        r"""$\max_j|y_j - c|$ over tokens with weight; $c$ is the centre of their box.
 
         `None` if there is a potential. Under weights $p_j(1 + \eta_j)$, $|\eta| \le b$,
         the mean changes by $\sum_j p_j(\eta_j - \bar\eta)(y_j - c) / (1 + \bar\eta)$,

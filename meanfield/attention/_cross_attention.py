@@ -50,8 +50,8 @@ class AttentionParts(NamedTuple):
     Attributes:
         score: $s$.
         coupling: the coupling.
-        closed_form: returns both if they map Gaussians to Gaussians, else raises
-            `NotClosedError`.
+        closed_form: returns score and coupling if they map Gaussians to Gaussians, else
+            raises `NotClosedError`.
         coupling_name: returns the name of the coupling.
     """
 
@@ -172,7 +172,7 @@ class _NodeQueries(AbstractReader[AbstractField]):
 def _copy_nodes(quadrature: Quadrature, mu: Gaussian) -> Quadrature:
     """Quadrature of `mu` with the nodes of another quadrature.
 
-    So the error estimate of the first quadrature covers this one, too.
+    The error estimate of the first quadrature then covers this one, too.
 
     Raises:
         UnsupportedError: if the factor of `mu` has more columns than the nodes.
@@ -201,7 +201,7 @@ class CrossBound(AbstractReader[Bool[Array, ""]]):
 
     @override
     def read_gaussian(self, mu: Gaussian) -> Bool[Array, ""]:
-        """For a rowwise coupling, the answer for tokens.
+        """For a rowwise coupling, the same answer as for tokens.
 
         The mean of a link over Gaussian keys is bounded, or linear, if the link is; the
         mean of tilted Gaussian keys is affine.

@@ -60,7 +60,7 @@ class Differential(AbstractGaussianCoupling, AbstractRowwise):
     def is_linearly_bounded(
         self, score: AbstractScore, mu: AbstractMeasure
     ) -> Bool[Array, ""]:
-        r"""If both terms are: $|\bar y| \leq |\bar y_1| + |\lambda|\,|\bar y_2|$."""
+        r"""Whether both are: $|\bar y| \leq |\bar y_1| + |\lambda|\,|\bar y_2|$."""
         bounds = [Softmax().is_linearly_bounded(s, mu) for s in self._scores(score)]
         return bounds[0] & bounds[1]
 
@@ -164,8 +164,8 @@ def differential(  # noqa: PLR0913 (what the literature gives it)
     r"""A softmax of $Qx \cdot Ky/\epsilon$ minus $\lambda$ times a second softmax.
 
     The second softmax has the scores $Q_2x \cdot K_2y/\epsilon$. A number stands for a
-    multiple of $I$; the default, zero, subtracts $\lambda$ times the mean. If
-    `normalised`, each head's velocity is scaled to a root mean square of one. Then
+    multiple of $I$; the default $Q_2 = 0$ subtracts $\lambda$ times the mean. If
+    `normalised`, each head's velocity is scaled to a root mean square of one. Finally,
     velocities are multiplied by $1 - \lambda_0$. Rows sum to $1 - \lambda$. Source:
     DiffAttn in shahbazi2025, appendix B.
 

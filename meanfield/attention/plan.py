@@ -32,9 +32,10 @@ TOLERANCE = (
 def plans(dynamics: AbstractDynamics, t: Time, mu: Points) -> Float[Array, "heads n n"]:
     """Attention matrices of the tokens at time `t`, one for each head.
 
-    Row `i` holds the weights that token `i` gives to the others; the barycentre is this
-    matrix times the states. Heads and terms of sums have a matrix each; of layers the
-    one at time `t` counts. Drifts and perceptrons have no matrix.
+    Row `i` holds the weights that token `i` gives to all tokens; the barycentre is this
+    matrix times the states. Each head and each term of a sum has its own matrix; of
+    several layers, only the one that acts at time `t` counts. Drifts and perceptrons
+    have no matrix.
 
     Raises:
         UnsupportedError: if a part of the dynamics is not an attention.

@@ -81,12 +81,12 @@ class Pointwise(AbstractClosedFormCoupling, AbstractRowwise):
     def is_linearly_bounded(
         self, score: AbstractScore, mu: AbstractMeasure
     ) -> Bool[Array, ""]:
-        r"""If the link is bounded: $|\bar y| \leq \sup|\varphi|\int|y|\,d\mu$."""
+        r"""Whether the link is bounded: $|\bar y| \leq \sup|\varphi|\int|y|\,d\mu$."""
         return jnp.asarray(self.is_bounded)
 
 
 class AbstractCubic(AbstractRowwise):
-    """A coupling with weights of the order of scores, so that velocities are cubic."""
+    """A coupling whose weights grow like the scores, so that velocities are cubic."""
 
     @override
     def is_linearly_bounded(
@@ -99,7 +99,7 @@ class AbstractCubic(AbstractRowwise):
     def is_cross_bounded(
         self, score: AbstractScore, keys: AbstractMeasure
     ) -> Bool[Array, ""]:
-        """If scores are linear in the query: the weights grow at most as fast."""
+        """Whether scores are linear in the query: weights grow at most as fast."""
         return jnp.asarray(isinstance(score, Dot))
 
 

@@ -98,8 +98,10 @@ def scalings(
     Args:
         score: $s$.
         mu: the tokens.
-        tolerance: for the sup of |log marginal|; `None` scales with the dtype.
-        max_iterations: number of passes after which they count as unconverged.
+        tolerance: largest accepted sup of |log marginal|; by default it depends on the
+            dtype.
+        max_iterations: number of passes after which the potentials count as
+            unconverged.
 
     Raises:
         UnsupportedError: if the score is masked.
@@ -126,14 +128,14 @@ def scalings(
 
 
 def _square(score: AbstractScore, x: Float[Array, "n d"]) -> Float[Array, " n"]:
-    """Difference of a bilinear score and its squared distance, the queries' term."""
+    """The squares of queries that a balanced `score` subtracts; zero for others."""
     if isinstance(score, BalancedScore):
         return score.square_of_queries(x)
     return jnp.zeros(len(x), x.dtype)
 
 
 def check_unmasked(score: AbstractScore) -> None:
-    """Raises if `score` is masked: a mask does not allow to normalise both marginals.
+    """Raises if `score` is masked: then the marginals cannot both be normalised.
 
     Raises:
         UnsupportedError: if the score is masked.

@@ -44,7 +44,8 @@ class Sinkhorn(AbstractGaussianCoupling):
     Attributes:
         iterations: number of half-steps from zero, rows first, as in trained
             Sinkformers (1 is softmax); `None` iterates to `tolerance`.
-        tolerance: for the sup of |log marginal|; `None` scales with the dtype.
+        tolerance: largest accepted sup of |log marginal|; by default it depends on the
+            dtype.
         max_iterations: number of passes after which the field counts as unconverged.
 
     Examples:
@@ -84,7 +85,7 @@ class Sinkhorn(AbstractGaussianCoupling):
     @property
     @override
     def rows_sum_to_one(self) -> bool:
-        """True if rows are normalised last: converged, or after odd half-steps."""
+        """True if rows come last: if converged, or after an odd number of half-steps."""
         return (self.iterations or 1) % 2 == 1
 
     @override
@@ -144,8 +145,8 @@ class Sinkhorn(AbstractGaussianCoupling):
         for $A^\top\Sigma A$ (ERRATA C12).
 
         Raises:
-            NotClosedError: for an even number of half-steps, which leaves the rows not
-                normalised.
+            NotClosedError: for an even number of half-steps, after which the rows are
+                not normalised.
         """
         return self.cross_affine(score, mu, mu)
 
@@ -158,8 +159,9 @@ class Sinkhorn(AbstractGaussianCoupling):
         For queries $N(\alpha_X, XX^\top)$ and keys $N(\alpha_Y, YY^\top)$, now with
         $Y^\top AX = U\mathrm{diag}(\sigma)W^\top$. In $x = \alpha_X + XWu$ and $y =
         \alpha_Y + YUz$ the plan is $e^{\sum_i\sigma_iz_iu_i}$ with normal marginals: a
-        Gaussian whose precision has $h$ on its diagonal and $-\sigma$ beside it, $h^2 -
-        \sigma^2 = h$ for variances of one, so that $E[z_i|u] = (\sigma_i/h_i)u_i$.
+        Gaussian whose precision has $h$ on its diagonal and $-\sigma$ beside it. Here
+        $h^2 - \sigma^2 = h$ makes the variances one, so that $E[z_i|u] =
+        (\sigma_i/h_i)u_i$.
 
         Raises:
             NotClosedError: for an even number of half-steps.
@@ -184,8 +186,8 @@ class Sinkhorn(AbstractGaussianCoupling):
 
         The plan $\pi = \kappa\,\mu\otimes\mu$ has both marginals $\mu$, so by Jensen
         $\int|\bar y|^2d\mu = \int|E_\pi[y|x]|^2d\mu \leq \int|y|^2d\pi =
-        \int|y|^2d\mu$. Where rows end normalised, $\bar y$ is a mean of tokens with
-        positive weights, and lies no farther than the farthest.
+        \int|y|^2d\mu$. Where rows are normalised last, $\bar y$ is a mean of tokens
+        with positive weights, and no larger than the largest token.
         """
         rows = self.iterations is None or self.iterations % 2 == 1
         proven = rows if isinstance(mu, Points) else self.iterations is None
@@ -245,8 +247,8 @@ def _absorb(
 class ColumnField(AbstractExplicit, AbstractBarycentre):
     r"""The barycentre if the last half-step normalised columns, not rows.
 
-    It is $\int y\,e^{s + f + g}d\mu$ with $f = -\log\int e^{s + g_0}d\mu$ from the row
-    step before it.
+    It is $\int y\,e^{s + f + g}d\mu$ with $f = -\log\int e^{s + g_0}d\mu$ from the
+    preceding row step.
     """
 
     score: AbstractScore

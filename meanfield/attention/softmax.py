@@ -88,7 +88,8 @@ def _centre(score: AbstractScore, mu: Points) -> Float[Array, " d"]:
     """The origin for the keys: their mean. It affects rounding only.
 
     If a mask hides later tokens, the origin is the first token by position: with the
-    mean of all tokens, the last digits of a token would depend on later ones.
+    mean of all tokens, the last digits of a token's velocity would depend on later
+    tokens.
     """
     if not (isinstance(score, Masked) and score.hides_later):
         return mu.mean

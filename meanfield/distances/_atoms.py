@@ -111,8 +111,8 @@ def _gaussian(mu: Gaussian, max_atoms: int) -> Atoms:
     r"""Means of products of bins between $\sqrt3\,\Phi^{-1}(i/k)$ along principal axes.
 
     The density of bins is proportional to $\varphi^{1/3}$, which is optimal for many
-    bins (Panter and Dite 1951). The error is the square root of the variance within the
-    bins of a standard normal law times $\mathrm{tr}\,\Sigma$.
+    bins (Panter and Dite 1951). The squared error is $\mathrm{tr}\,\Sigma$ times the
+    variance of a standard normal law within its bins.
     """
     U, s, _ = np.linalg.svd(np.asarray(mu.factor, float), full_matrices=False)
     is_nonzero = s > len(U) * np.finfo(float).eps * max(s[0], np.finfo(float).tiny)

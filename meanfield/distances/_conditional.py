@@ -1,4 +1,4 @@
-r"""Wasserstein distance over plans that keep positions, for masked attention."""
+r"""Wasserstein distance over plans that move no mass between positions (for masks)."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -105,7 +105,7 @@ class _Positions(AbstractReader[np.ndarray]):
 
 @dataclass(frozen=True)
 class _Slices(AbstractReader[list[Slice]]):
-    """The parts of a measure between the given positions."""
+    """The parts of a measure between the midpoints of given positions."""
 
     middles: np.ndarray
 

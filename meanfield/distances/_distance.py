@@ -140,7 +140,8 @@ def moment_bound(mu: AbstractMeasure, nu: AbstractMeasure) -> Distance:
     r"""Lower bound of $W_2(\mu, \nu)$: distance of the Gaussians with their moments.
 
     Derivation: the cost of a plan depends only on its moments up to second order, and
-    the Gaussian with those of a plan of $\mu$ and $\nu$ is a plan of the two Gaussians.
+    the Gaussian with the moments of a plan of $\mu$ and $\nu$ is a plan of the two
+    Gaussians.
 
     Raises:
         InvalidInputError: if the dimensions differ.
@@ -153,10 +154,10 @@ def moment_bound(mu: AbstractMeasure, nu: AbstractMeasure) -> Distance:
 def _moment_distance(mu: AbstractMeasure, nu: AbstractMeasure) -> float:
     r"""$(|\alpha - \beta|^2 + \min_R|Y - XR|^2)^{1/2}$ over rotations $R$.
 
-    It is computed from factors, which keep the digits of small directions that
-    covariances lose, each in its principal axes. There the entries of $X^\top Y$
-    decrease with its singular values, and small ones have the same relative accuracy as
-    large ones.
+    It is computed from factors, each along its principal axes. Unlike covariances,
+    factors keep the digits of small directions. Along these axes the entries of $X^\top
+    Y$ decrease with its singular values, and small ones have the same relative accuracy
+    as large ones.
     """
     (alpha, Y), (beta, X) = _Moments()(mu), _Moments()(nu)
     scale = power_of_two(alpha - beta, X, Y)

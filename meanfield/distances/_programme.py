@@ -40,7 +40,7 @@ class Plan(NamedTuple):
 
     Attributes:
         shares: the mass moved between each pair of atoms.
-        u: potentials of the rows; `u[i] + v[j]` is at most the cost of a unit.
+        u: potentials of the rows; `u[i] + v[j]` is at most the cost of moving a unit.
         v: potentials of the columns.
         cost: cost of the plan.
         gap: bound on what another plan could save.

@@ -29,7 +29,7 @@ from meanfield.measures import (
 from ._scale import power_of_two, root_error
 
 FINE, COARSER = 52, 50  # binary digits of masses, chosen so that sums are exact
-FINER = 8  # interpolated parts of a cell; errors decrease by its square
+FINER = 8  # interpolated parts of a cell; errors decrease with its square
 
 
 class Quantiles(NamedTuple):
@@ -84,7 +84,8 @@ def _squared_distance(
 ) -> tuple[float, float]:
     r"""$\int(\ell + s\Phi^{-1})^2du$ for piecewise linear $\ell$, and its rounding.
 
-    Without $s$ it is a sum of squares, accurate to rounding; the terms with $s$ cancel.
+    Without $s$ it is a sum of squares, accurate to rounding; the terms with $s$ can
+    cancel.
     """
     width, middle, rise = np.diff(cuts), (left + right) / 2, right - left
     first, linear = _normal_moments(cuts)

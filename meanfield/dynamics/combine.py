@@ -63,7 +63,7 @@ class Sum(AbstractDynamics):
 
     @override
     def is_linearly_bounded(self, t: Time, mu: AbstractMeasure) -> Bool[Array, ""]:
-        """If every term is: bounds in the same norm can be added."""
+        """Whether every term is bounded: bounds in the same norm can be added."""
         return jnp.all(
             jnp.stack([term.is_linearly_bounded(t, mu) for term in self.terms])
         )
@@ -126,7 +126,7 @@ class Heads(AbstractDynamics):
 
     @override
     def is_linearly_bounded(self, t: Time, mu: AbstractMeasure) -> Bool[Array, ""]:
-        """If every head is: bounds in the same norm can be added."""
+        """Whether every head is bounded: bounds in the same norm can be added."""
         claim = lambda head: head.is_linearly_bounded(t, mu)
         return jnp.all(eqx.filter_vmap(claim)(self.stack))
 

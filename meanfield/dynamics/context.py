@@ -70,14 +70,14 @@ class MovingContext(AbstractContext):
     r"""A context that moves along a cubic spline through frames, constant outside.
 
     Each token, or each $\alpha + Yz$ of a Gaussian, moves smoothly from frame to frame.
-    It is exact at the frames, with an error of fourth order in the time between them.
-    Build one with `MovingContext.from_frames`.
+    The curve is exact at the frames; between them its error is of fourth order in their
+    distance in time. Build one with `MovingContext.from_frames`.
 
     Attributes:
         times: times of the frames, increasing.
         measure: the first frame, which provides all that does not move.
         splines: for each array that moves, the coefficients of $s^3, s^2, s, 1$ in each
-            interval, where $s$ is the time since its first frame.
+            interval, where $s$ is the time since the interval's first frame.
 
     Examples:
         >>> from meanfield import Gaussian, MovingContext

@@ -24,8 +24,9 @@ class Cross(AbstractDynamics):
     $\nu = \mu$ it is `dynamics`. Use `Sum` to add self-attention, as in a decoder
     layer.
 
-    Put heads, layers and masks inside; a mask compares positions of queries and keys. A
-    `Drift` or a `Perceptron` does not depend on keys, inside or outside.
+    Put heads, layers and masks inside `Cross`; a mask compares positions of queries and
+    keys. A `Drift` or a `Perceptron` does not depend on keys, so it can stand inside or
+    outside.
 
     Args:
         dynamics: the dynamics of the queries.
@@ -51,7 +52,7 @@ class Cross(AbstractDynamics):
     ) -> None:
         require("`Cross` wraps a dynamics", dynamics, AbstractDynamics)
         self.dynamics = dynamics
-        # Planned reductions are built for a measure that attends to itself.
+        # Planned reductions are only for a measure that attends to itself.
         self.context = use_exact_sums(as_context(context))
 
     @property
@@ -66,10 +67,10 @@ class Cross(AbstractDynamics):
 
     @override
     def is_linearly_bounded(self, t: Time, mu: AbstractMeasure) -> Bool[Array, ""]:
-        r"""If `dynamics` is for keys of bounded size, since they are bounded near `t`.
+        r"""Whether `dynamics` is bounded for bounded keys, as the context is near `t`.
 
         $|v(x)| \leq C(1 + |x|)$ holds in more cases than for self-attention: linear and
-        ReLU attention blow up as self-attention, but not as cross attention.
+        ReLU attention can blow up as self-attention, but not as cross attention.
         """
         return self.dynamics.is_linearly_bounded(t, self._facing(t, mu))
 

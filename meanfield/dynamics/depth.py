@@ -19,7 +19,7 @@ from ._dynamics import AbstractDynamics
 class Layers(AbstractDynamics):
     """Layers, piecewise constant in time: layer `l` acts on `[times[l], times[l + 1])`.
 
-    The first layer also acts before that, the last one after.
+    The first layer also acts before `times[0]`, the last one also after `times[-1]`.
 
     Attributes:
         times: the edges of the layers, increasing; one more than there are layers.
@@ -101,7 +101,7 @@ class Interpolated(AbstractDynamics):
 
     @override
     def is_linearly_bounded(self, t: Time, mu: AbstractMeasure) -> Bool[Array, ""]:
-        """If the bound is proven for the parameters at `t`, and for parameters of zero.
+        """Whether a bound is proven for the parameters at `t`, and for zero parameters.
 
         The second condition excludes bounds that need an injective $K$: near a time
         when $K$ is singular, their constants are unbounded.

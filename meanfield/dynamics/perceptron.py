@@ -1,4 +1,4 @@
-"""The feed-forward part of a layer: a velocity that depends on each token only."""
+"""The feed-forward part of a layer: each velocity depends on its own token only."""
 
 from dataclasses import dataclass
 

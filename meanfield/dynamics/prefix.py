@@ -82,7 +82,7 @@ class Prefix(AbstractDynamics):
 
     @override
     def is_linearly_bounded(self, t: Time, mu: AbstractMeasure) -> Bool[Array, ""]:
-        """For tokens, if `dynamics` is: visible tokens are no larger than the largest.
+        """Whether `dynamics` is bounded, for tokens: the visible ones are no larger.
 
         The second moment of a restricted density is not bounded by that of the whole.
         """

@@ -32,8 +32,8 @@ class Projected(AbstractDynamics):
     YY^\top)$ and $v = v[\mu]$ the field of that Gaussian. Of all Gaussian motions this
     is the closest to $v$ in $L^2(\mu)$, the Bures--Wasserstein projection. It is exact
     if $v$ is affine. Otherwise the true flow leaves the Gaussians at once: its third
-    moments deviate like $t$, and so its mean and covariance deviate from these like
-    $t^2$.
+    moments deviate like $t$, and so its mean and covariance deviate from the
+    approximate ones like $t^2$.
 
     Derivation: among $\alpha' + Y'z$, $x = \alpha + Yz$, least squares give $\alpha' =
     E\,v$ and $Y' = E[v z^\top]$; the latter is $E[\nabla v]\,Y$ by Stein's identity.
@@ -82,7 +82,7 @@ class Projected(AbstractDynamics):
 
     @override
     def is_linearly_bounded(self, t: Time, mu: AbstractMeasure) -> Bool[Array, ""]:
-        r"""If `dynamics` is: a projection in $L^2(\mu)$ does not increase norms."""
+        r"""Whether `dynamics` is bounded: projections in $L^2(\mu)$ do not increase norms."""
         return self.dynamics.is_linearly_bounded(t, mu)
 
 
@@ -119,9 +119,9 @@ class ProjectedField(AbstractAveragedField):
     def convergence(self) -> Convergence:
         r"""The error of the averages, from a second rule, relative to the speed $E|v|$.
 
-        If an iteration behind the field has converged worse, its convergence is
-        returned. The speed $E|v|$ is finite where the averages are; the root of
-        $E|v|^2$ need not be.
+        If an iteration behind the field has converged worse, the convergence of that
+        iteration is returned. The speed $E|v|$ is finite where the averages are; the
+        root of $E|v|^2$ need not be.
         """
         control, mu = self._rule.control, self.mu
         field = self._field(control)

@@ -75,7 +75,7 @@ class AbstractEnergy(eqx.Module):
         """The first variation at a Gaussian."""
 
     def variation(self, mu: AbstractMeasure) -> AbstractVariation:
-        """The first variation at `mu`, a function that is evaluated at any tokens.
+        """The first variation at `mu`, a function that can be evaluated at any tokens.
 
         Expensive work is done here, once.
 

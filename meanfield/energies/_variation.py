@@ -1,6 +1,6 @@
 r"""First variations of energies: at tokens, and at the cells of a grid.
 
-Where a density has a jump, or the edge of its support, $\nabla\delta E$ is not a
+At a jump of a density, or at the edge of its support, $\nabla\delta E$ is not a
 velocity that can be evaluated at points. There fluxes between cells drive the flow
 (`CellForces`).
 """
@@ -158,9 +158,9 @@ def parts_of(
 def face_gradient_square(variation: AbstractVariation, mu: Grid) -> Float[Array, ""]:
     r"""$\int|\nabla\delta E|^2\,d\mu$ as a sum over the faces of cells with mass.
 
-    If a density that is not negligible ends abruptly, the result is infinite where
-    $\delta E$ is infinite beyond the edge, and of the order of one over the cell width
-    where it is finite.
+    If a density that is not negligible ends abruptly, the result is infinite if $\delta
+    E$ is infinite beyond the edge, and of the order of one over the cell width if
+    $\delta E$ is finite there.
     """
     values = jnp.zeros_like(mu.state.masses)
     for factor, part in parts_of(variation):

@@ -17,8 +17,8 @@ from .gradient_flow import Wasserstein
 def steepest_rate(energy: AbstractEnergy, mu: AbstractMeasure) -> Float[Array, ""]:
     r"""$dE/dt$ along the gradient flow of an energy, $-\int|\nabla\delta E|^2\,d\mu$.
 
-    The `dissipation` of the Wasserstein gradient flow has this value; if that of
-    another flow differs, it is not the gradient flow. On a Gaussian the gradient is the
+    The `dissipation` of the Wasserstein gradient flow has this value; a flow with
+    another dissipation is not the gradient flow. On a Gaussian the gradient is the
     Bures--Wasserstein one, and the rate is $-|\partial_\alpha E|^2 -
     4\operatorname{tr}(\partial_\Sigma E\,\Sigma\,\partial_\Sigma E)$, smaller in size
     than the integral if $\nabla\delta E$ is not affine.

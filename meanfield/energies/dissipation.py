@@ -23,12 +23,12 @@ def dissipation(
 ) -> Float[Array, ""]:
     r"""$dE/dt = \int\nabla\delta E\cdot v\,d\mu$ when `field` moves the measure.
 
-    It is negative when energy decreases, and in the time of the field. On a Gaussian it
-    is computed by the chain rule through the moments. On a grid it is the value on
-    `points()`, without the mass that leaves the box; if the field moves mass between
-    cells, it is computed by the chain rule through their masses. On a measure that is
-    read by nodes it is computed by the chain rule through the coordinates, which need
-    not follow the field exactly.
+    It is negative when the energy decreases, and is a rate in the time of the field. On
+    a Gaussian it is computed by the chain rule through the moments. On a grid it is the
+    value on `points()`, without the mass that leaves the box; if the field moves mass
+    between cells, it is computed by the chain rule through their masses. On a measure
+    that is read by nodes it is computed by the chain rule through the coordinates,
+    which need not follow the field exactly.
 
     Raises:
         UnsupportedError: for a Gaussian and a field that is not affine.

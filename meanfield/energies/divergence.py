@@ -39,18 +39,19 @@ class SinkhornDivergence(AbstractEnergy):
     r"""Sinkhorn divergence $C(\mu, \nu) - \tfrac12 C(\mu, \mu) - \tfrac12 C(\nu, \nu)$.
 
     Here $C(\mu, \nu) = \min_\pi \int\tfrac12|x - y|^2d\pi + \epsilon\,\mathrm{KL}(\pi|
-    \mu\otimes\nu)$ over the plans $\pi$ between the two, all of mass one. It is zero
-    only at $\mu = \nu$, and its flow moves $\mu$ there, whereas the flow of $C$ alone
-    shrinks $\mu$. The first variation is $f_{\mu\nu} - f_{\mu\mu}$, the difference of
-    the potentials of the two plans, up to a constant. Its gradient is the difference of
-    their barycentres, $\bar y_{\mu\mu} - \bar y_{\mu\nu}$.
+    \mu\otimes\nu)$ over the plans $\pi$ between the two measures; plans and measures
+    have mass one. It is zero only at $\mu = \nu$, and its flow moves $\mu$ to $\nu$,
+    whereas the flow of $C$ alone shrinks $\mu$. The first variation is $f_{\mu\nu} -
+    f_{\mu\mu}$, the difference of the potentials of the two plans, up to a constant.
+    Its gradient is the difference of their barycentres, $\bar y_{\mu\mu} - \bar
+    y_{\mu\nu}$.
 
     Between Gaussians $C = \tfrac12|\alpha - \beta|^2 + \tfrac12\mathrm{tr}(\Sigma + T)
     - \epsilon\sum_i(h_i - 1 - \tfrac12\log h_i)$ with $h = (1 + \sqrt{1 +
     4\sigma^2})/2$ and $\sigma$ the singular values of $Y^\top X/\epsilon$, where
     $XX^\top = \Sigma$ and $YY^\top = T$: along each pair of singular directions the
     plan has the correlation $\rho = \sigma/h$ that maximises $\sigma\rho +
-    \tfrac12\log(1 - \rho^2)$, as for `SinkhornEnergy`. The rank may be any.
+    \tfrac12\log(1 - \rho^2)$, as for `SinkhornEnergy`. Covariances may have any rank.
 
     Between tokens it is NaN if the marginals of a plan do not converge because
     `epsilon` is too small; outside of `jit` it raises instead.
@@ -200,10 +201,10 @@ def _normalise_mass(mu: Points) -> Points:
 
 
 def _gain(covariance: Float[Array, "d d"], M: Float[Array, "d r"]) -> Float[Array, ""]:
-    r"""$\sum_i(h_i - 1 - \tfrac12\log h_i)$; $\sigma_i^2$ from $N = M^\top\Sigma M$.
+    r"""$\sum_i(h_i - 1 - \tfrac12\log h_i)$ for the eigenvalues $\sigma_i^2$ of $N$.
 
-    It uses the trace and the determinant of $H = \tfrac12(I + (I + 4N)^{1/2})$, which
-    are smooth also at singular covariances.
+    Here $N = M^\top\Sigma M$. The sum uses the trace and the determinant of $H =
+    \tfrac12(I + (I + 4N)^{1/2})$, which are smooth also at singular covariances.
     """
     identity = jnp.eye(M.shape[1], dtype=M.dtype)
     N = M.T @ covariance @ M

@@ -53,8 +53,9 @@ class Wasserstein(AbstractMetric):
     On Gaussians $L = -2\partial_\Sigma E$ and $b = -\partial_\alpha E - L\alpha$, so
     that $\alpha' = -\partial_\alpha E$ and $\Sigma' = -2(\partial_\Sigma E\,\Sigma +
     \Sigma\,\partial_\Sigma E)$: castin2025, eq. (5.9), with its signs and the inverse
-    metric (5.10) corrected (ERRATA C17, C18). If $-\nabla\delta E$ is affine, this is
-    it; otherwise it is its projection in $L^2(\mu)$ on affine gradients.
+    metric (5.10) corrected (ERRATA C17, C18). If $-\nabla\delta E$ is affine, the two
+    agree; otherwise $v$ is the projection of $-\nabla\delta E$ on affine gradients in
+    $L^2(\mu)$.
 
     Examples:
         >>> from meanfield import Points
@@ -75,7 +76,7 @@ class TwistedMetric(AbstractMetric):
 
     This is the metric $d_{A,V}$ of castin2025, section 5.4. For `Interaction(score)`
     with a `Dot` score of symmetric $A$ it gives softmax attention with $V = -BA$, that
-    is $B = -VA^{-\top}$, eq. (5.14); $A$ must be symmetric (ERRATA C20). The gradient
+    is, $B = -VA^{-\top}$, eq. (5.14); $A$ must be symmetric (ERRATA C20). The gradient
     and the integral are divided outside of the log domain: scores above the logarithm
     of the largest float give NaN.
 

@@ -146,7 +146,7 @@ def _log_distance(
 
     $-\tfrac12\log\det G - \tfrac1\epsilon m\cdot G^{-1}m$ with $G = I + 2S/\epsilon$.
     The general formula computes this from differences of terms of the size of
-    $|S|/\epsilon$, and loses that many digits.
+    $|S|/\epsilon$, and loses the corresponding digits.
     """
     G = jnp.eye(spread.shape[0], dtype=spread.dtype) + 2 * spread / score.epsilon
     far = jnp.sum(means * jnp.linalg.solve(G, means.T).T, axis=1)

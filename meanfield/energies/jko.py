@@ -23,8 +23,8 @@ def bures_squared(Sigma0: Numbers, Sigma1: Numbers) -> Float[Array, ""]:
 
     $\mathrm{tr}(\Sigma_0 + \Sigma_1 - 2(\Sigma_0^{1/2}\Sigma_1\Sigma_0^{1/2})^{1/2})$,
     computed as $\min_R |\Sigma_0^{1/2} - \Sigma_1^{1/2}R|^2$ over rotations, which
-    avoids cancellation for close covariances. It supports first derivatives, at
-    positive definite covariances, but no second ones.
+    avoids cancellation for close covariances. It has first derivatives at positive
+    definite covariances, but no second derivatives.
 
     Raises:
         InvalidInputError: if they are not square matrices of one shape, or not
@@ -91,7 +91,7 @@ class _Step(eqx.Module):
         return self.tau * self.energy(endpoint) + work / 2
 
     def apply(self, change: Float[Array, " p"]) -> Gaussian:
-        """The start Gaussian, shifted and stretched by `change`."""
+        """The initial Gaussian, shifted and stretched by `change`."""
         shift, stretch = self._split(change)
         factor = self.start.factor + stretch @ self.start.factor
         return Gaussian(self.start.mean + shift, factor)

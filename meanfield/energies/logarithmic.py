@@ -26,8 +26,8 @@ class LogarithmicAttraction(AbstractEnergy):
 
     Its first variation is $-\chi c$, where $c = -\frac1{2\pi}\log|\cdot| * \mu$ solves
     $-\Delta c = \mu$, so that its flow is $\rho' = -\chi\nabla\cdot(\rho\nabla c)$.
-    Together with `Entropy` this is the parabolic-elliptic Keller--Segel model. There a
-    law of mass one has $\frac d{dt}\int|x|^2d\mu = 4(1 - \frac\chi{8\pi})$ and
+    Together with `Entropy` this is the parabolic-elliptic Keller--Segel model. In this
+    model a law of mass one has $\frac d{dt}\int|x|^2d\mu = 4(1 - \frac\chi{8\pi})$ and
     collapses in finite time for $\chi > 8\pi$ (Dolbeault and Perthame 2004; Blanchet,
     Dolbeault and Perthame 2006).
 
@@ -73,7 +73,7 @@ class LogarithmicAttraction(AbstractEnergy):
     ) -> Float[Array, ""]:
         _check_plane(mean.shape[0])
         # |z|² of a Gaussian is a χ² with two degrees of freedom, times
-        # a² cos² + b² sin² of an even angle, whose mean logarithm is 2 log((a + b)/2).
+        # a² cos² + b² sin² of a uniform angle, with mean logarithm 2 log((a + b)/2).
         total = jnp.trace(
             covariance
         )  # divided out, since determinants may over- or underflow

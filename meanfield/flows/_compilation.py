@@ -105,7 +105,7 @@ def compile_function(fn: Callable[P, R]) -> CompiledFunction[P, R]:
 
 
 def eval_shapes(fn: Callable[P, R]) -> Callable[P, R]:
-    """Shapes of the result of `fn`, traced once for arguments of the same shapes."""
+    """Wraps `fn` to return its result's shapes, traced once per shapes of arguments."""
 
     @functools.partial(jax.jit, static_argnums=1)
     def whole(arrays: Any, rest: tuple[Any, ...]) -> R:
@@ -123,7 +123,7 @@ def eval_shapes(fn: Callable[P, R]) -> Callable[P, R]:
 
 
 def return_memory() -> None:
-    """Returns the memory that a compilation freed to the system: about 55 MB."""
+    """Returns to the system the memory that a compilation freed: about 55 MB."""
     if sys.platform == "linux":
         with contextlib.suppress(AttributeError):  # only glibc has it
             ctypes.CDLL(None).malloc_trim(0)

@@ -68,13 +68,13 @@ def ensemble(  # noqa: PLR0913 (as `flow`)
 
     Args:
         dynamics: one dynamics for all members, or a stack; see `dynamics.stack_trees`.
-        mu0: the stacked initial measures: axis 0 of every array counts the members.
+        mu0: the stacked initial measures: axis 0 of every array is the axis of members.
         ts: non-decreasing times of the frames, the same for all members.
         in_axes: as in `jax.vmap`: for `dynamics` and for `mu0`, 0 if axis 0 of the
-            arrays counts the members, and `None` if all members share them.
-        batch_size: members in a block; by default 64 Gaussians, or more if they have
-            few dimensions; of small clouds of tokens, as many as need no more memory
-            than one block of the sums over a large cloud; large clouds one at a time.
+            arrays is the axis of members, and `None` if all members share the arrays.
+        batch_size: number of members in a block. By default 64 Gaussians, or more if
+            they have few dimensions; as many small clouds of tokens as need no more
+            memory than one block of the sums over a large cloud; one large cloud.
         stepping: as in `flow`.
         stop: as in `flow`.
         run_start: as in `flow`.
@@ -158,8 +158,8 @@ class _Family(NamedTuple):
         """The trajectories of all members, integrated in blocks on all cores."""
         mu0s, n = self.members[1], self.size
         size = batch_size or min(n, motion_of(mu0s).batch_size(mu0s))
-        # The last member fills the last block: blocks of one shape share one
-        # compilation.
+        # Copies of the last member fill up the last block, since blocks of one shape
+        # share one compilation.
         order = np.minimum(np.arange(-(-n // size) * size), n - 1)
         order = order.reshape(-1, size)
         first = _select_members(self.members, self.axes, order[0])

@@ -64,36 +64,39 @@ def flow(  # noqa: PLR0913 (all that defines a flow, and no more)
 
     The flow starts at `mu0`; $\kappa = 0$ without noise.
 
-    Pure: `vmap` it over initial measures, differentiate it in reverse mode (forward
-    mode with `adjoint=diffrax.ForwardMode()`). A finite-time blow-up always ends the
-    flow; this is a result, not an error, and its time is `t_star`. A failed integration
-    does not raise either: see `Trajectory.raise_for_status`. Only its derivatives do.
+    The function is pure: `vmap` it over initial measures, or differentiate it, in
+    reverse mode (forward mode with `adjoint=diffrax.ForwardMode()`). A finite-time
+    blow-up always ends the flow; this is a result, not an error, and its time is
+    `t_star`. A failed integration does not raise either, only its derivatives do: see
+    `Trajectory.raise_for_status`.
 
     Args:
         dynamics: the dynamics, which gives the velocity field of a measure.
         mu0: the measure at `ts[0]`.
         ts: non-decreasing times of the frames; the first is the start.
-        stepping: `adaptive()` if `None`, or `fixed(dt)`; for a `Grid`, `cfl()`; for
-            tokens whose velocities jump, as under `esp`, 128 steps of equal length.
-        run_start: start of the run, if `ts` continues one; `ts[0]` if `None`. Growth is
-            a blow-up if little time is left compared with the time since then.
+        stepping: `adaptive()`, `fixed(dt)` or, for a `Grid`, `cfl()`. `None` stands for
+            `adaptive()`, or `cfl()` for a `Grid`, or 128 steps of equal length for
+            tokens whose velocities jump, as under `esp`.
+        run_start: start of the run, if this flow continues one; `ts[0]` if `None`.
+            Growth counts as a blow-up if the time left is short compared with the time
+            since `run_start`.
         predicted_blow_up: blow-up time of the exact flow, taken from
-            `Trajectory.predicted_blow_up` of an earlier part of the run; `None` finds
-            it by a pilot integration. Only fixed steps use it.
+            `Trajectory.predicted_blow_up` of an earlier part of the run; with `None`, a
+            pilot integration finds it. Only fixed steps use it.
         run_end: end of the run, if it is later than `ts[-1]`: the pilot integration
             looks for blow-ups up to then. Only fixed steps use it.
         stop: criterion that ends the flow early: `Steady()`, `BlowUp(bound)`, or a
             tuple of them.
         adjoint: how derivatives are taken; reverse mode with checkpoints if `None`.
-        noise: `Isotropic(kappa)`; `None` for no noise. Tokens under noise take steps
-            of `shark`, by default adaptive to 1e-3, which land on frames and on integer
-            times.
+        noise: `Isotropic(kappa)`; `None` for no noise. Tokens under noise take steps of
+            `shark` by default, adaptive with a relative error of 1e-3. Under noise,
+            steps of tokens land on frames and on integer times.
         key: PRNG key of the tokens' Brownian paths: the path of token `i` depends on
             `key`, `i` and the time only. No other measure draws random numbers.
         progress: progress meter: `diffrax.TextProgressMeter()`, or
-            `diffrax.TqdmProgressMeter()` if tqdm is installed. It shows 100 % when
-            the flow has ended, even early. With `None` nothing is shown, and the
-            compiled program does not call back to the host.
+            `diffrax.TqdmProgressMeter()` if tqdm is installed. It shows 100 % when the
+            flow has ended, even if it ended early. With `None` nothing is shown, and
+            the compiled program does not call back to the host.
 
     Raises:
         InvalidInputError: if times decrease, shapes do not fit, or noise on tokens
@@ -193,7 +196,7 @@ def _integrate_with_retries(
     adjoint: diffrax.AbstractAdjoint,
     meter: diffrax.AbstractProgressMeter = diffrax.NoProgressMeter(),
 ) -> Trajectory:
-    """The trajectory, integrated again with a larger plan while sums miss too much."""
+    """The trajectory, integrated again with larger plans while sums are inaccurate."""
     trajectory = integrate(problem, ts, adjoint, meter)
     while (larger_problem := _enlarge_problem(problem, trajectory)) is not None:
         problem = larger_problem
@@ -202,7 +205,7 @@ def _integrate_with_retries(
 
 
 def _enlarge_problem(problem: Problem, trajectory: Trajectory) -> Problem | None:
-    """The problem with a larger plan for its sums, if that may make it converge."""
+    """The problem with a larger plan for its sums; `None` if that cannot help."""
     if not is_concrete(trajectory.code) or trajectory.status != Status.UNCONVERGED:
         return None
     motion, start = motion_of(problem.mu0), trajectory.ts[0]
@@ -227,7 +230,7 @@ def prepare_problem(
 ) -> tuple[Problem, Float[Array, " times"]]:
     """Checks the arguments of `flow`; returns the problem and the frame times.
 
-    Shapes, and combinations that do not work, raise here instead of in the solver.
+    Wrong shapes and incompatible options raise here rather than in the solver.
 
     Examples:
         >>> from meanfield import Gaussian, attentions

@@ -36,8 +36,8 @@ from .watch import (
 class VectorField(eqx.Module):
     """The time derivative of a measure's coordinates.
 
-    If parameters jump at the last time, as from layer to layer, the flow uses those
-    from before the jump there; the new ones are for the flow that continues it.
+    If parameters jump at the last time, as between layers, the flow uses the values
+    before the jump; those after it are for the flow that continues this one.
     """
 
     dynamics: AbstractDynamics

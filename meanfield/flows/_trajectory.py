@@ -104,9 +104,10 @@ class Trajectory(AbstractDisplayable, eqx.Module, Generic[M]):
     def t_star_error(self) -> Float[Array, "..."]:
         """Error estimate of `t_star`; NaN if no blow-up was found.
 
-        It counts by how much the errors of the steps shift the time, but not how an
-        unstable blow-up amplifies them: if two eigenvalues escape together while `V`
-        rotates one into the other, halve the tolerance to check.
+        It includes the shift of the time by errors of the steps, but not the
+        amplification of these errors by an unstable blow-up. If two eigenvalues escape
+        together while `V` rotates one into the other, check the time with half the
+        tolerance.
         """
         return self.blow_up.nan_form.error
 
@@ -137,8 +138,9 @@ class Trajectory(AbstractDisplayable, eqx.Module, Generic[M]):
     def frame(self, index: SupportsIndex | Int[Array, ""]) -> M:
         """The measure of frame `index`; negative indices count from the last frame.
 
-        The index is a number, not a time; the times are in `ts`. An index traced
-        by `jit` cannot be checked; out of range, it is clipped to the first or last.
+        The index is a number, not a time; the times are in `ts`. An index traced by
+        `jit` cannot be checked; if it is out of range, it is clipped to the first or
+        last frame.
 
         Raises:
             FrameIndexError: if there is no such frame.

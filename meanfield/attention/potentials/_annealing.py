@@ -18,11 +18,11 @@ from meanfield.tokens import Tokens
 from ._newton import newton
 from ._steps import average_step, full_step, half_step
 
-# Increasing fractions of the score. The potential of one, scaled up with the score, is
-# off by a few units for the next one, which Newton's method can correct.
+# Increasing fractions of the score. The potential for one fraction, scaled up with the
+# score, misses that for the next by a few units, which Newton's method can correct.
 FRACTIONS = (1 / 1024, 1 / 256, 1 / 64, 1 / 16, 1 / 4, 1.0)
 ROUGH = 1e-2  # sup of |log marginal| for fractions below one; counts as nearly solved
-PATIENCE = 20  # evaluations without a tenfold decrease after which alternation stalls
+PATIENCE = 20  # evaluations without a tenfold decrease: alternation counts as stalled
 
 
 class ScaledScore(AbstractScore):
@@ -87,12 +87,12 @@ class Steps(NamedTuple):
 def solve_in_stages(
     steps: Steps, guess: Float[Array, " n"], *, tolerance: Float[Array, ""], limit: int
 ) -> FixedPoint:
-    """The potential, to `tolerance` in the sup of |log marginal|, or the best seen.
+    """The potential, to `tolerance` in the sup of |log marginal|, or the best found.
 
-    First by accelerated alternation, or by accelerated averaging for a `symmetric`
-    positive score, which contracts at any bandwidth. If that stalls, by Newton's
-    method: directly if the residual is small, else for increasing fractions of the
-    score.
+    Accelerated alternation comes first, or, for a `symmetric` positive score,
+    accelerated averaging, which contracts at any bandwidth. If that stalls, Newton's
+    method follows: directly if the residual is small, else for increasing fractions of
+    the score.
     """
     first = anderson(
         steps.step(jnp.ones_like(tolerance)),
@@ -102,7 +102,7 @@ def solve_in_stages(
         max_evaluations=limit,
         patience=PATIENCE,
     )
-    # The residual of averaging is not that of marginals; Newton's first pass finds it.
+    # Averaging has its own residual; Newton's first pass finds that of the marginals.
     residual = jnp.where(steps.symmetric, jnp.inf, first.residual)
     whole = first._replace(residual=residual)
     longer = jnp.maximum(limit, first.evaluations + 1)

@@ -53,18 +53,18 @@ def solve_potential(
 ) -> tuple[Float[Array, " n"], Convergence]:
     r"""The potential $g$, to `tolerance` in the sup of |log marginal|.
 
-    `None` stands for $\epsilon^{2/3}$ of the dtype or the rounding of scores of this
-    size up to $\epsilon^{1/3}$, whichever is larger, and at least for the accuracy of
-    interpolated sums. Larger rounding errors are reported as a residual.
+    `None` stands for the largest of three numbers: $\epsilon^{2/3}$ of the dtype, the
+    rounding of the scores (at most $\epsilon^{1/3}$), and the accuracy of interpolated
+    sums. Larger rounding errors are reported as a residual.
 
     Derivatives use the equation, not the iteration. Quadratic scores must be centred:
     bilinear in deviations from the mean, since other terms do not matter. If `A` is
     symmetric positive semidefinite, the averaging map $g \mapsto (g + c(g))/2$ is
     accelerated, which contracts by one half at any bandwidth; otherwise the alternation
     is. If that stalls, Newton's method follows, directly if the residual is small, else
-    along an annealed bandwidth; and plain alternation, if all its steps are too long. A
-    pass over rows and columns counts as one of `max_iterations`; one more may measure
-    the residual.
+    along an annealed bandwidth; and plain alternation, if all Newton steps are too
+    long. A pass over rows and columns counts as one of `max_iterations`; one more may
+    measure the residual.
 
     If `queries` are another measure, of the same mass, the plan is between the two, and
     the result is the potential of the keys, found by alternation for any `A`.

@@ -48,10 +48,10 @@ def full_step(
 def interpolation_error(
     score: AbstractScore, mu: Points, queries: Points | None, g: Float[Array, " n"]
 ) -> Float[Array, ""]:
-    """The largest |log marginal| of rows and columns, at the most suspicious tokens.
+    """The largest |log marginal| of rows and columns, at tokens likely to be worst.
 
-    Sums are computed exactly there. The result is 0 if all sums are exact anyway, and
-    NaN if sums over cells exceed their error bound.
+    At these tokens sums are computed exactly. The result is 0 if all sums are exact
+    anyway, and NaN if sums over cells exceed their error bound.
     """
     how = mu.reduction
     if not isinstance(how, AbstractPlannedReduction) or not how.is_planned:

@@ -26,7 +26,7 @@ def soft_plan(
 
     Args:
         line_score: the score $s$ of the soft sorts.
-        points: the points whose rows are returned; all rows for $u$.
+        points: the points whose rows are returned; $u$ gives all rows.
         queries: $u$ and their weights, which sum to one.
         keys: $v$ and their weights, which sum to one.
     """

@@ -38,8 +38,8 @@ def project_slices(
 ) -> Float[Array, "s n"]:
     r"""The products $x_i\cdot v$ for several slices, added coordinate by coordinate.
 
-    A token is found among others by its exact projection; the rounding of matrix
-    products depends on their shapes.
+    A token is found among others only if its projection is the same to the last digit,
+    but the rounding of matrix products depends on their shapes.
     """
     d = x.shape[1]
     term = lambda c: v[:, c, None] * x[None, :, c]
@@ -78,8 +78,8 @@ def partner_means(
 
     Atoms at the same position share their partners, on both sides: the lifted plan of
     shahbazi2025, eq. (5). Overlaps of masses are exact for any numbers of atoms and any
-    weights (ERRATA H1). At a point without atom, the result is linear between the keys
-    on both sides of its quantile.
+    weights (ERRATA H1). At a point without an atom, the result is linear between the
+    keys on both sides of its quantile.
 
     Args:
         queries: projected queries.
@@ -177,7 +177,7 @@ def _place(keys: Side) -> tuple[Int[Array, " n"], Int[Array, " n"]]:
 
 
 def _last(keys: Side) -> Int[Array, ""]:
-    """Index of the last key with mass; rounding may take the mass of earlier keys."""
+    """Index of the last key with mass; by rounding, earlier keys may have none."""
     backwards = jnp.flip(jnp.diff(keys.edges) > 0)
     return len(backwards) - 1 - jnp.argmax(backwards)
 

@@ -54,8 +54,8 @@ def esp(
     r"""Each token averages the keys that have its ranks along the slices.
 
     The plans are expected sliced transport plans between queries $Qx$ and keys $Ky$, on
-    the axes of their space or other `slices`, weighted by $e^{-\tau D/\epsilon}$ of
-    their costs. Velocities jump where two tokens exchange ranks, so tokens take fixed
+    the axes of their space or other `slices`, weighted by $e^{-\tau D/\epsilon}$ for
+    costs $D$. Velocities jump where two tokens exchange ranks, so tokens take fixed
     steps, and their covariance is accurate to $O(dt)$. Source: shahbazi2025, section 3,
     whose eq. (12) must read $NVG^\top$ (ERRATA H2). The closed form on Gaussians is the
     limit of the law of the tokens, not of each velocity, and does not hold for $Q = K$
@@ -136,8 +136,8 @@ def esp_soft_published(
 
     For a Gaussian whose queries have variance one on the slice, and $t = 1$, the sum
     falls from 1.13 in the centre to 0.64 at two standard deviations, and to zero
-    (ERRATA N2'). So tokens far out move less, and Gaussians do not stay Gaussian.
-    Source: shahbazi2025, section 3.1 and Algorithm 1.
+    farther out (ERRATA N2'). So tokens far out move less, and Gaussians do not stay
+    Gaussian. Source: shahbazi2025, section 3.1 and Algorithm 1.
 
     Args:
         Q: query matrix, k × d.

@@ -15,9 +15,9 @@ def balance_logs(logs: Float[Array, "b b"], passes: int) -> Float[Array, "b b"]:
     r"""$\log$ of the balanced matrix after `passes` passes over columns, then rows.
 
     Rows sum to one, and columns to one in the limit. In the log domain a row is divided
-    by its sum as $X - \log((e^X 1)1^\top)$. Without passes only rows are normalised.
-    Source: tay2020, section 3.1.1, where the names of both normalisations are exchanged
-    (ERRATA T1) and the exponential is misplaced (T2).
+    by its sum as $X - \log((e^X 1)1^\top)$. With no pass at all, only rows are
+    normalised. Source: tay2020, section 3.1.1, where the names of both normalisations
+    are exchanged (ERRATA T1) and the exponential is misplaced (T2).
 
     Args:
         logs: logarithms of the entries, finite.

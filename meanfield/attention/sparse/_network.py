@@ -106,7 +106,7 @@ class SortingNetwork(eqx.Module):
 
     @property
     def dimension(self) -> int:
-        """Dimension of the pooled blocks, its input."""
+        """Dimension of the pooled blocks, which are the network's input."""
         return self.layers[0].matrix.shape[-2]
 
     def __call__(self, blocks: Float[Array, "b d"]) -> Float[Array, "b b"]:

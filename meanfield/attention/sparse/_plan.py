@@ -19,7 +19,7 @@ class AbstractPlan(eqx.Module):
 
 
 class Mixing(AbstractPlan):
-    """A matrix $R$ whose rows sum to one; applying it costs $N_B^2$ blocks."""
+    """A matrix $R$ whose rows sum to one; applying it adds $N_B^2$ blocks."""
 
     matrix: Float[Array, "b b"]
 

@@ -67,8 +67,9 @@ class CausalSparse(AbstractSparse):
     r"""$\kappa_\mu = \mathrm{softmax}(s(x, \psi) + s(x, y))$ over slots up to $x$'s.
 
     Like `Sparse`, with a sorting that sorts no later block to an earlier one and rows
-    that do not depend on later rows. The published version leaks (tay2020, section 3.3;
-    ERRATA T3); this one does not depend on later tokens at all (new:N5).
+    that do not depend on later rows. The published version leaks information from later
+    tokens (tay2020, section 3.3; ERRATA T3); this one does not depend on later tokens
+    at all (new:N5).
 
     Attributes:
         sorting: the sorting, which determines $R$, a lower triangle.

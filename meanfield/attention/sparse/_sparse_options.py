@@ -50,7 +50,7 @@ class SparseOptions:
 
         Args:
             template: a matrix with a column for each coordinate of tokens.
-            key: for matrices drawn from a law.
+            key: PRNG key of the matrices that are drawn from a law.
 
         Raises:
             InvalidInputError: if `W_B` or `W_P` is no matrix, or shapes do not match.

@@ -64,10 +64,10 @@ def sparse_sinkhorn_causal(
 ) -> Attention:
     r"""Causal variant of `sparse-sinkhorn`: no token depends on a later one.
 
-    The scores of a block are computed from the sum of all tokens up to its first; a
-    block is sorted to itself and to later ones; sums over columns stop at the row that
-    they divide. With the published balancing, tokens depend on later ones.
-    Source: tay2020, section 3.3; ERRATA T3, T5; new:N5.
+    The scores of a block are computed from the sum of all tokens up to its first token;
+    a block is sorted to itself and to later ones; sums over columns stop at the row
+    that they divide. With the published balancing, tokens depend on later ones. Source:
+    tay2020, section 3.3; ERRATA T3, T5; new:N5.
 
     Args:
         Q: query matrix, k × d.

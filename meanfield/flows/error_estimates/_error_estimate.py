@@ -1,10 +1,11 @@
 r"""Error estimates of flows on grids, by flows with fewer cells and smaller boxes.
 
 A truncated tail may matter although no velocity of the bulk shows it: the bulk attends
-to tokens that attend to others further out. Only other runs can tell. Two coarsenings
-and two smaller boxes give the remaining error, as the rest of a sequence that converges
-like a power of the width. If its changes do not shrink, or the coarser of two runs does
-not reach the end, the remaining error is taken as sixty times the last change.
+to tokens that attend to others further out. Only other runs can reveal it. Two
+coarsenings and two smaller boxes give the remaining error, as the rest of a sequence
+that converges like a power of the width. If its changes do not shrink, or the coarser
+of two runs does not reach the end, the remaining error is taken as sixty times the last
+change.
 """
 
 from typing import NamedTuple
@@ -126,10 +127,11 @@ def moment_changes(
     noise: Isotropic | None,
     stepping: Courant,
 ) -> Float[np.ndarray, "2 4"]:
-    """Changes of covariance and mean by coarsening, in units of the end.
+    """Changes of covariance and mean by coarsening, in units of the final spread.
 
-    The columns are: to half of the cells; from these to a quarter; on half of the
-    cells, from the box to three quarters of it; and from these to a half of it.
+    The columns are the changes from all cells to half of them; from half to a quarter;
+    and, on half of the cells, from the box to three quarters of it, and from these to
+    half of it.
     """
     bound = RUNAWAY * jnp.maximum(start.size, end.size)
     ts = np.array(span, end.state.axes.dtype)

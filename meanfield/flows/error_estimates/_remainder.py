@@ -2,16 +2,16 @@ r"""Remaining error of a convergent sequence, estimated from its last two change
 
 If the error is a power of a width, $E(w) = c\,w^p$, the ratio of two changes gives the
 power: `fine_change` at the last refinement, `coarse_change` at the one before. The
-remaining error follows from it. It has a lower bound, since changes may fall fast, or
-be small by accident. If changes hardly fall, or grow, or the one before the last is
-not finite, the remaining error is `SAFETY * MAX_FACTOR` times the last change.
+remaining error follows from it. The estimate has a lower bound, since changes can fall
+fast, or be small by accident. If changes hardly fall, or grow, or the one before the
+last is not finite, the remaining error is `SAFETY * MAX_FACTOR` times the last change.
 """
 
 import math
 
 import numpy as np
 
-SAFETY = 2.0  # covers the errors of 322 of 322 flows known otherwise: docs/numerics.md
+SAFETY = 2.0  # covers the known errors of 322 of 322 flows: docs/numerics.md
 MIN_FACTOR = 1 / 2  # least remaining error over the last change
 MAX_FACTOR = 30.0  # largest remaining error over the last change
 ACCIDENT = 1 / 16  # least remaining error over the change before the last
@@ -19,7 +19,7 @@ POWERS = np.geomspace(2**-6, 2**4, 401)  # candidates for the power of the width
 
 
 def cell_remainder(fine_change: float, coarse_change: float) -> float:
-    """Remaining error after the cells have been halved twice."""
+    """Remaining error after the width of cells has been halved twice."""
     return max(
         _remainder(fine_change, coarse_change, (1.0, 2.0, 4.0)),
         SAFETY * ACCIDENT * coarse_change,
@@ -38,7 +38,7 @@ def _remainder(
     if fine_change == 0 or not math.isfinite(fine_change):
         return fine_change
     errors = [width**POWERS for width in widths]
-    ratios = (errors[1] - errors[0]) / (errors[2] - errors[1])  # they fall
+    ratios = (errors[1] - errors[0]) / (errors[2] - errors[1])  # fall with the power
     rest = errors[0] / (errors[1] - errors[0])
     power = (
         np.searchsorted(-ratios, -fine_change / coarse_change)

@@ -112,7 +112,7 @@ class Motion(Generic[M]):
     def sum_convergence(
         self, freeze: Callable[[M], AbstractField], mu: M, field: AbstractField
     ) -> Convergence | None:
-        """Error of the field by the planned sums; `None` if sums are exact.
+        """Error of the field due to the planned sums; `None` if sums are exact.
 
         Args:
             freeze: gives the field of a measure.
@@ -139,7 +139,7 @@ class Motion(Generic[M]):
         return False
 
     def has_jumps(self, dynamics: AbstractDynamics) -> bool:
-        """Whether velocities of the measure jump, so that error estimates mislead."""
+        """Whether velocities of the measure jump, so that error estimates are wrong."""
         del dynamics
         return False
 

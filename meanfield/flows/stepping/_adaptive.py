@@ -13,7 +13,7 @@ from meanfield.measures import AbstractMeasure
 from ._predictive import PredictiveSteps
 from ._stepping import MAX_STEPS, AbstractStepping, check_steps, method_of
 
-NOISY_RTOL = 1e-3  # of a step under noise; below it sampling errors are larger
+NOISY_RTOL = 1e-3  # of a step under noise; sampling errors are larger than that
 
 
 class Adaptive(AbstractStepping):
@@ -49,7 +49,7 @@ class Adaptive(AbstractStepping):
     ) -> diffrax.AbstractAdaptiveStepSizeController:
         rtol = self.relative_error(ts.dtype)
         size = jax.lax.stop_gradient(mu0.norm(mu0.coordinates))
-        scale = jnp.where(size > 0, size, 1)  # at the origin there is no scale
+        scale = jnp.where(size > 0, size, 1)  # a Dirac at 0 has no scale
         # Abstract fields of diffrax look like arguments to a type checker.
         inner = PredictiveSteps(  # pyright: ignore[reportCallIssue]
             controller=diffrax.PIDController(
@@ -58,7 +58,7 @@ class Adaptive(AbstractStepping):
                 norm=jax.tree_util.Partial(_step_error, mu0),
             )
         )
-        # The interpolant of Dopri8 is orders worse than its steps: land on the frames.
+        # Steps land on the frames, since Dopri8's interpolant is far less accurate.
         frames = ts if isinstance(self.method, diffrax.Dopri8) else None
         jump_ts = jumps.astype(ts.dtype) if jumps.shape[0] else None
         if frames is None and jump_ts is None:
@@ -69,7 +69,8 @@ class Adaptive(AbstractStepping):
 def _step_error(mu0: AbstractMeasure, error: PyTree[Array]) -> Float[Array, ""]:
     """Norm of a scaled error; infinite if a trial step overflowed.
 
-    Then the scaled error is `inf / inf`, and the next step would become NaN.
+    After an overflow the scaled error is `inf / inf`, which would make the next step
+    NaN.
     """
     size = jax.lax.stop_gradient(mu0.error_norm(error))
     return jnp.where(jnp.isnan(size), jnp.inf, size)
@@ -88,7 +89,7 @@ def adaptive(
             noise, or any solver of diffrax.
         rtol: the relative error of a step in the norm of the measure; `None` is
             $\epsilon^{0.6}$ of the dtype, 4e-10 in double precision, and 1e-3 for
-            `shark`. The absolute tolerance is a tenth of it times the initial size.
+            `shark`. The absolute tolerance is a tenth of `rtol` times the initial size.
         max_steps: number of accepted and rejected steps after which the flow ends as
             `max-steps`.
 

@@ -2,8 +2,8 @@
 
 A Brownian path varies like the square root of time: if a time is off by one part in
 1e16, the path is off by one part in 1e8. The error of a step, from which the next
-length follows, depends by rounding on the order in which numbers are added, and so on
-the number of devices.
+length follows, depends, through rounding, on the order in which numbers are added, and
+so on the number of devices.
 """
 
 import diffrax

@@ -191,7 +191,7 @@ class AbstractWrapper(AbstractControl[StateT]):
         return eqx.tree_at(lambda wrapper: wrapper.controller, self, controller)
 
     def begin_inner(self, start: Start) -> tuple[Array, PyTree]:
-        """The first step's end by the wrapped controller, and the memory of it."""
+        """The end of the first step by the wrapped controller, and its memory."""
         end, inner = self.controller.init(*start)
         return jnp.asarray(end), inner
 

@@ -16,7 +16,7 @@ from meanfield.measures import AbstractMeasure
 from ._control import AbstractRuledControl, Decision, Start, Trial
 from ._stepping import MAX_STEPS, AbstractStepping, method_of
 
-N_STEPS = 128  # by default, of equal length, if velocities jump
+N_STEPS = 128  # default number of steps, all of equal length, if velocities jump
 
 
 class Fixed(AbstractStepping):
@@ -67,7 +67,7 @@ class Fixed(AbstractStepping):
 
 
 class EdgeSteps(AbstractRuledControl[Array]):
-    """Steps from edge to edge; towards a jump, to the last number before it."""
+    """Steps from edge to edge; one to a jump ends at the last float before the jump."""
 
     edges: Float[Array, " edges"]
     is_jump: Bool[Array, " edges"]
@@ -142,7 +142,7 @@ def steps_over_jumps(ts: Numbers, solver: str = "euler") -> Fixed:
 def _grid(
     ts: np.ndarray, dt: float, jumps: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Edges every `dt` from the first time to the last, with the jumps between."""
+    """Edges every `dt` from the first time to the last, and at jumps in between."""
     start, end = float(ts[0]), float(ts[-1])
     count = max(1, int(np.ceil((end - start) / dt * (1 - 1e-12))))
     regular = start + dt * np.arange(count)

@@ -16,9 +16,9 @@ from ._control import AbstractWrapper, Decision, Start, Trial, step_length
 
 SAFETY = 0.9
 SHRINKAGE = 0.2  # the smallest factor after an accepted step
-# γ of the exponent. It is below 1 because errors fall faster than the order of the
-# method says, if a step is as long as half of the time left to a blow-up. Measured with
-# tsit5 at 1e-6 and 4e-10.
+# The γ in the exponent. It is below 1 because errors fall faster than the order of the
+# method predicts when a step is as long as half of the time left to a blow-up. Measured
+# with tsit5 at 1e-6 and 4e-10.
 GAIN = 0.7
 
 
@@ -67,7 +67,7 @@ class PredictiveSteps(AbstractWrapper[PredictiveState]):
 def _longest(
     previous_state: PredictiveState, state: PredictiveState
 ) -> Float[Array, ""]:
-    """The longest next step by the trend; infinite if there is no trend yet."""
+    """The longest next step that the trend allows; infinite without a trend."""
     has_trend = (previous_state.stretch > 0) & (state.stretch > 0)
     trend = state.dt / previous_state.dt * state.stretch**2
     factor = SAFETY * trend / jnp.where(has_trend, previous_state.stretch, 1)

@@ -95,7 +95,7 @@ class SSPRK3(AbstractGridSolver):
             mix = lambda a, b, k: (1 - share) * a + share * (b + dt * k)
             return jax.tree.map(mix, y0, y, rate), rate.courant
 
-        # A loop over stages compiles the field, which takes long, only once.
+        # A loop over stages compiles the field only once, since compilation is slow.
         stages = jnp.asarray(SHARES, dt.dtype), jnp.asarray(TIMES, dt.dtype)
         y1, rates = jax.lax.scan(stage, y0, stages)
         # After an unstable stage masses are negative, and their rates mean nothing.

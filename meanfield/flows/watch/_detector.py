@@ -30,7 +30,7 @@ class Attempt(NamedTuple):
 
 
 class AbstractDetector(eqx.Module, Generic[MemoryT]):
-    """Decides after each step of a flow whether it is a finite-time blow-up."""
+    """Decides after each step of a flow whether the flow blows up in finite time."""
 
     @abc.abstractmethod
     def start(self, t0: Array, y0: PyTree[Array], rtol: Array) -> MemoryT:
@@ -40,7 +40,7 @@ class AbstractDetector(eqx.Module, Generic[MemoryT]):
     def update(self, memory: MemoryT, step: Attempt) -> tuple[MemoryT, Bool[Array, ""]]:
         """The memory after a step, and whether the flow ends there as a blow-up.
 
-        It does if growth shows a blow-up, or explains why steps vanish or overflow.
+        It ends if growth shows a blow-up, or explains why steps vanish or overflow.
         """
 
     @abc.abstractmethod

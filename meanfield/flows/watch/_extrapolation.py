@@ -1,9 +1,10 @@
 r"""Extrapolated states, many decades of size ahead, and their growth rates.
 
 Rounding of the time limits how many decades of size a record can hold: in single
-precision $u^2 \propto 1/(t_* - t)$ grows by three before steps vanish by rounding.
-Growth that becomes exponential in the next decade has the same record. The field
-distinguishes them, because it can be evaluated at states that no step reaches.
+precision a size $u$ with $u^2 \propto 1/(t_* - t)$ grows by three decades before steps
+vanish by rounding. Growth that becomes exponential in the next decade has the same
+record. The field distinguishes the two, because it can be evaluated at states that no
+step reaches.
 """
 
 from collections.abc import Callable
@@ -26,8 +27,8 @@ def extrapolate_state(
 ) -> PyTree[Array]:
     """The state extrapolated along the `increment` of the last step.
 
-    With `share` 1 its size is larger by the four decades that confirm a growth law;
-    smaller shares reduce this distance, in e-folds.
+    With `share` 1 its size is larger by the four decades that confirm a growth law; a
+    smaller share reduces these e-folds in proportion.
     """
     size, length = mu0.replace_coordinates(y).size, mu0.norm(increment)
     stretch = jnp.exp(share * LAW_E_FOLDS) * size / jnp.where(length > 0, length, 1)
@@ -37,7 +38,7 @@ def extrapolate_state(
 def log_rate(mu: AbstractMeasure, velocity: PyTree[Array]) -> Float[Array, ""]:
     """Log of the growth rate of the log-size; `-inf` if the size does not grow.
 
-    The speed alone would not do: a field that points inwards may be as fast.
+    The speed alone would not do: a field that points inwards can be as fast.
     """
     log_size = lambda y: jnp.log(mu.replace_coordinates(y).size)
     # Scaled, because products of velocities with the state may overflow.
@@ -58,13 +59,13 @@ def is_law_confirmed(
 
     Args:
         record: the growth so far.
-        extrapolate: e-folds of size from the newest point to the extrapolated state of
-            a share, and its log growth rate.
+        extrapolate: gives, for a share, the e-folds of size from the newest point to
+            the extrapolated state, and the log growth rate there.
     """
     # A loop compiles the field only once.
     shares = jnp.array([0.0, 0.5, 1.0], record.ts.dtype)
     (_, half, whole), (rate, middle, end_rate) = jax.lax.map(extrapolate, shares)
-    # By rounding of the time the record may give too low an exponent.
+    # Because of rounding of the time, the record can give too low an exponent.
     first, second = (middle - rate) / half, (end_rate - middle) / (whole - half)
     is_steady = ~(second < (1 - EXPONENT_TOLERANCE) * first)
     is_steady = jnp.isfinite(rate) & is_steady

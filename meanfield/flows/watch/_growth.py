@@ -2,9 +2,9 @@ r"""Growth laws, which distinguish a finite-time blow-up from unbounded growth.
 
 Near a blow-up the size grows like $u \sim c\,(t_* - t)^{-\gamma}$, so the time to grow
 by a given factor shrinks in proportion to the time left, like $u^{-\kappa}$ with
-$\kappa = 1/\gamma$. Under exponential growth it is constant, under algebraic growth it
-increases. Only the first is a blow-up; its $t_*$ follows from three points of the
-record.
+$\kappa = 1/\gamma$. Under exponential growth this time is constant, under algebraic
+growth it increases. Only the first case is a blow-up; its $t_*$ follows from three
+points of the record.
 """
 
 import math
@@ -25,8 +25,8 @@ BISECTIONS = 60  # halvings that bring the bracket of the exponent below roundin
 EXPONENT_TOLERANCE = 0.2  # relative change of the exponent within one law
 LAW_E_FOLDS = 4 * math.log(10)  # e-folds of size during which a law must have held
 FALL = 3.0  # e-folds by which the time per e-fold must have fallen meanwhile
-RESOLUTION = 128  # roundings of the time: below it, steps would be a few roundings
-ROUNDINGS = 32  # least error in roundings of the time: fields have rounding errors
+RESOLUTION = 128  # least time left, in roundings of the time, that steps can resolve
+ROUNDINGS = 32  # least error of $t_*$, in roundings of the time: fields are rounded
 
 
 class Record(NamedTuple):
@@ -253,8 +253,8 @@ def error_amplification(
 def time_error(time_shift: Float[Array, ""], t: Float[Array, ""]) -> Float[Array, ""]:
     """Error of a blow-up time near `t`: the shift by steps, and rounding of the time.
 
-    The relative error of a step shifts the blow-up by at most this share of the time
-    of growth at that step, and the shifts add up.
+    A relative error of a step shifts the blow-up by at most the same fraction of the
+    time of growth at that step; the shifts add up.
     """
     return time_shift + ROUNDINGS * jnp.finfo(t.dtype).eps * jnp.abs(t)
 
@@ -278,7 +278,8 @@ def _three_points(t: Float[Array, "3"], logs: Float[Array, "3"]) -> Float[Array,
     r"""$t_*$ such that $t_* - t = c\,u^{-1/\gamma}$ through three points.
 
     With log-size increments `a`, `b` and $\kappa = 1/\gamma$ the ratio of the two time
-    increments is $e^{-\kappa a} (1 - e^{-\kappa b})/(1 - e^{-\kappa a})$, decreasing.
+    increments is $e^{-\kappa a} (1 - e^{-\kappa b})/(1 - e^{-\kappa a})$, which
+    decreases in $\kappa$.
     """
     a, b = logs[1] - logs[0], logs[2] - logs[1]
     target = jnp.log((t[2] - t[1]) / (t[1] - t[0]))

@@ -37,9 +37,9 @@ T = TypeVar("T")
 # with tsit5, dopri8 and kvaerno5, at tolerances from 1e-3 to 1e-11.
 ESTIMATE_FACTOR = 2.0
 CURVATURE_FACTOR = 2e-3
-# Least error in tolerances: implicit stages are solved to one, too.
+# Least error, in tolerances, since implicit stages are solved only to a tolerance.
 TOLERANCE_FACTOR = 1e-3
-# Largest error seen, in tolerances, of the steps of a run before this flow.
+# Error of the steps of a run before this flow, in tolerances: the largest seen.
 PRIOR_FACTOR = 8.0
 OVERFLOW_MARGIN = 2 * LAW_E_FOLDS  # e-folds below overflow
 
@@ -66,7 +66,7 @@ class _Jump(NamedTuple):
     speed_before: Float[Array, ""]  # the speed of the state just before it
     speed_after: Float[Array, ""]
     is_continuous: Bool[Array, ""]  # whether velocities do not jump, as at a kink
-    is_after: Bool[Array, ""]  # whether it is later than the blow-up by over its error
+    is_after: Bool[Array, ""]  # whether it is later than the blow-up plus its error
     is_within: Bool[Array, ""]  # whether it is within the error of the blow-up
 
 
@@ -114,7 +114,7 @@ class GrowthDetector(AbstractDetector[Growth]):
         if not self.dynamics.jumps.shape[0]:
             return growth, is_near & is_continued
         jump = self._next_jump(growth, step, is_near & is_continued)
-        # A flow that passes the jump before its blow-up may stay finite behind it.
+        # A flow that passes the jump before its blow-up may stay finite after the jump.
         precedes = jump.is_after | (step.is_too_short & jump.is_continuous)
         restarts = step.keep & step.jump & ~jump.is_continuous
         crosses = restarts & is_near & is_continued & jump.is_within
@@ -126,7 +126,8 @@ class GrowthDetector(AbstractDetector[Growth]):
         """The memory after a jump, where a new growth law begins.
 
         The error of the state is the time shift times the speed before the jump, plus
-        the errors of all steps. Divided by the speed after it, this is the new shift.
+        the errors of all steps. Divided by the speed after the jump, this is the new
+        shift.
         """
         fresh = self.start(step.t, step.y, growth.rtol)
         size = jnp.exp(fresh.log_size)
@@ -140,7 +141,7 @@ class GrowthDetector(AbstractDetector[Growth]):
     def _next_jump(self, growth: Growth, step: Attempt, claims: Array) -> _Jump:
         """The next jump of parameters, and the speeds of the state on both sides.
 
-        A state that is still before the jump is replaced by the start.
+        Until a step reaches the jump, the speeds of the initial state are used.
         """
         arrives = step.keep & step.jump
         t = jnp.where(step.keep, step.t, step.t - step.dt)
@@ -153,7 +154,7 @@ class GrowthDetector(AbstractDetector[Growth]):
             v, limits = jax.lax.map(velocity, times), jnp.finfo(t.dtype)
             parts = [jax.tree.map(lambda leaf, k=k: leaf[k], v) for k in range(3)]
             change = mu.norm(jax.tree.map(jnp.subtract, parts[1], parts[0]))
-            # Above zero even at rest, so that it can be divided by.
+            # Positive even at rest, since the speeds are divisors.
             speed_before, speed_after, start_speed = (
                 jnp.maximum(mu.norm(part), limits.tiny**0.5) for part in parts
             )
@@ -192,7 +193,7 @@ class GrowthDetector(AbstractDetector[Growth]):
         )
 
     def _is_law_continued(self, growth: Growth, step: Attempt, asks: Array) -> Array:
-        """Whether the field at larger states continues the growth law, without a bound.
+        """Whether the field at larger states continues the growth law and has no bound.
 
         Near overflow no larger state exists, and the previous answer is kept.
         """
@@ -265,7 +266,8 @@ def _is_break(record: Record, step: Attempt) -> Bool[Array, ""]:
     """Whether growth may explain that steps vanish or overflow.
 
     Steps that vanish while growth accelerates cannot resolve the time any better, and a
-    certain law continues beyond overflow; in both cases the field must confirm it.
+    certain law continues beyond overflow; in both cases the field must confirm the
+    blow-up.
     """
     has_failed = step.is_too_short | step.is_not_finite
     return (step.is_too_short & is_accelerating(record)) | (
@@ -280,8 +282,8 @@ def _where(condition: Array, yes: T, no: T) -> T:
 def _evaluate_if(condition: Array, answer: Callable[[], T], otherwise: T) -> T:
     """The answer if the condition holds, and `otherwise` if not.
 
-    It is a loop of at most one pass: under `vmap`, `lax.cond` would compute the answer
-    for every member at every step, the loop only when the condition of one holds.
+    This is a loop of at most one pass: under `vmap`, `lax.cond` would compute the
+    answer at every step; the loop computes it only if the condition holds for a member.
     """
 
     def evaluate(_: tuple[Array, T]) -> tuple[Array, T]:

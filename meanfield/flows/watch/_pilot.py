@@ -1,11 +1,11 @@
 """Prediction of blow-ups for fixed steps, by an adaptive pilot integration.
 
 A fixed step longer than the time left passes a blow-up unnoticed and lands on a finite
-state behind it; and a path of coarse steps may approach a blow-up that the exact flow
+state beyond it; and a path of coarse steps may approach a blow-up that the exact flow
 does not have. So fixed steps detect no blow-ups themselves: an adaptive pilot
 integration first predicts the blow-up time. If velocities jump, the pilot has a large
-tolerance and its time a large error bar: at every jump adaptive steps shrink with the
-tolerance, and clouds have many jumps.
+tolerance and its time a large error bar: at every jump adaptive steps shrink, the more
+the smaller the tolerance, and clouds have many jumps.
 """
 
 import jax
@@ -107,7 +107,8 @@ def is_bounded_by_kind(
 ) -> bool:
     """Whether `is_bounded` is known while a flow is traced, for any values.
 
-    It is for tokens under softmax attention, but not where keys have to be injective.
+    It is known for tokens under softmax attention, for example, but not where $K$ must
+    be injective.
     """
     if not isinstance(ts, Tracer):
         return False  # an answer at a concrete time may hold at that time only

@@ -74,7 +74,7 @@ class BlowUp(AbstractStop):
     growth that is merely fast, as published scripts do; then `t_star` is NaN.
 
     Attributes:
-        bound: the bound on the norm of the coordinates, in their units.
+        bound: the bound on the size, in the units of the coordinates.
 
     Examples:
         >>> from meanfield import BlowUp, Drift, Gaussian, flow
@@ -130,11 +130,11 @@ class Steady(AbstractStop):
 
     A small right-hand side does not prove this: clusters creep for a long time. So the
     decay of the speed, exponential or algebraic, is measured over the last steps. The
-    remaining distance that follows from it must stay below `rtol` of the initial size
-    while the speed falls by two e-folds, after the last jump of parameters. For a start
-    at rest, which has no decay, the speed must not grow, and must be too small to move
-    anything by more than rounding until the end of the flow. A metastable state whose
-    speed decays and later grows again cannot be distinguished from rest.
+    remaining distance that this decay implies must stay below `rtol` times the initial
+    size while the speed falls by two e-folds, all after the last jump of parameters.
+    For a start at rest, which has no decay, the speed must not grow, and must be too
+    small to move anything by more than rounding until the end of the flow. A metastable
+    state whose speed decays and later grows again cannot be distinguished from rest.
 
     Attributes:
         rtol: tolerance on the remaining distance, relative to the initial size.
@@ -207,7 +207,7 @@ stops.register("rest")(Steady)
 
 
 def _time_left(ts: Float[Array, " window"], logs: Float[Array, " window"]) -> Array:
-    r"""Remaining distance over the speed $v$, by its decay; infinite without one.
+    r"""Remaining distance over the speed $v$, from its decay; infinite without decay.
 
     With the decay time $\tau = -v/v'$ and its rate of change $q = \tau'$, both from the
     two halves of the window, $\int v = v \tau / (1 - q)$: exact for exponential decay

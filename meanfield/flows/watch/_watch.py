@@ -42,7 +42,7 @@ class WatchState(NamedTuple):
     convergence_failure: (
         Convergence  # of what missed its tolerance; zeros if nothing did
     )
-    reference: PyTree[Array]  # values of the start, for the motion of the measure
+    reference: PyTree[Array]  # values of the initial measure for its motion
     code: Int[Array, ""]
     is_detected: Bool[Array, ""]  # whether the detector ended the flow
     n_accepted: Int[Array, ""]
@@ -96,7 +96,7 @@ class Watch(AbstractWrapper[WatchState]):
     def decide(self, trial: Trial, state: WatchState) -> Decision:
         keep, t0, t1, jump, inner, result = self.decide_inner(trial, state.inner)
         y1 = jax.lax.stop_gradient(trial.y1)
-        # Second moments must be finite too: fields divided by infinite ones are zero.
+        # Second moments must be finite too: a field divided by an infinite one is zero.
         is_finite = _all_finite(y1) & jnp.isfinite(
             self.mu0.replace_coordinates(y1).size ** 2
         )
@@ -111,7 +111,7 @@ class Watch(AbstractWrapper[WatchState]):
         state = self._update_state(step, state)._replace(inner=inner)
         state = self._apply_detector(step, state, is_finite)
         state = _mark_blow_up(state, is_late)
-        # If the plan of the sums is too small, the flow ends, to be planned again.
+        # If the plan of the sums is too small, the flow ends and is planned again.
         code = jnp.where(is_outside, int(Status.UNCONVERGED), state.code)
         state = state._replace(code=code)
         is_over = state.code != int(Status.FINISHED)
@@ -139,7 +139,7 @@ class Watch(AbstractWrapper[WatchState]):
         return _mark_blow_up(state._replace(code=code, growth=growth), is_detected)
 
     def _update_state(self, step: Attempt, state: WatchState) -> WatchState:
-        """The state after an attempted step; a rejected one only counts."""
+        """The state after an attempted step; a rejected step is only counted."""
         inspection = self._inspect(step.t, step.y)
         observation = inspection.observation
         if self._needs_speed and self._motion.is_split(self.noise):
@@ -270,7 +270,7 @@ def _mark_blow_up(state: WatchState, ends: Array) -> WatchState:
 
 
 def _state_error(y: PyTree[Array], error: PyTree | None) -> PyTree | None:
-    """The error of the state, if it is one; grids report the rate of their fluxes."""
+    """The solver's error if it is one of the state; grids report a rate of fluxes."""
     return error if jax.tree.structure(error) == jax.tree.structure(y) else None
 
 

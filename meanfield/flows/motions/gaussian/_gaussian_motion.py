@@ -72,7 +72,7 @@ class GaussianMotion(Motion[Gaussian]):
     def vanishing_status(
         self, mu: Gaussian, next_mu: Gaussian, reference: Float[Array, ""]
     ) -> Int[Array, ""]:
-        """A collapse, if the spread is nearly zero and still shrinks at once."""
+        """A collapse, if the spread is nearly zero and shrinks even in a tiny step."""
         spread, eps = length(mu.factor), jnp.finfo(mu.factor.dtype).eps
         is_point = spread <= eps**COLLAPSE_EXPONENT * reference
         is_shrinking = length(next_mu.factor - mu.factor) >= jnp.sqrt(eps) * spread
@@ -87,7 +87,7 @@ class GaussianMotion(Motion[Gaussian]):
         """Evaluates the field where the flow failed, and one step further.
 
         Outside `jit` a closed form reads concrete values, and raises where it does not
-        hold. Inside `grad` or `vmap` there are none, and nothing is done.
+        hold. Inside `grad` or `vmap` no values are concrete, and nothing is done.
         """
         if not all(map(is_concrete, jax.tree.leaves((dynamics, mu, t)))):
             return

@@ -31,10 +31,10 @@ def square_factor(mu: Gaussian, diffusion: Float[Array, ""]) -> Gaussian:
 
     A square factor of full rank is unchanged. Any other, such as that of a Dirac,
     becomes $(YY^\top + \eta I)^{1/2}$, because from a singular start a factor grows
-    like $\sqrt{2\kappa t}$, which has no derivative at 0. $\eta$ is the rounding unit
-    of the mean variance that the flow has at its start or reaches by its noise, which
-    adds twice `diffusion`, $\kappa$ times the span: the change is below rounding.
-    Factors may have leading axes of an ensemble.
+    like $\sqrt{2\kappa t}$, which has no derivative at 0. Here $\eta$ is the rounding
+    unit times the mean variance: that of the start, plus what the noise adds, twice
+    `diffusion` ($\kappa$ times the span). So the change is below rounding. Factors may
+    have leading axes of an ensemble.
     """
     Y = mu.factor
     is_square = Y.shape[-1] == Y.shape[-2]

@@ -22,7 +22,7 @@ from ._rim import rim_masses
 
 
 class GridMotion(Motion[Grid]):
-    """Steps of SSP Runge–Kutta that keep masses positive; own endings of the grid."""
+    """Steps of SSP Runge–Kutta that keep masses positive; endings specific to grids."""
 
     @override
     def stepping(

@@ -5,11 +5,12 @@ three-point $T$ between cell averages, with the walls of the box; it is exact in
 for steps of any length. It is summed by uniformisation,
 $e^{-x}\sum_k \frac{x^k}{k!} N^k$ with $N = I + T/q \ge 0$ and $x = q\tau$, where $q$ is
 the largest rate of leaving a cell. Every term is non-negative, so masses stay
-non-negative, and tails keep their relative precision: with the eigenvectors of $T$ they
-would be lost in rounding of the largest mass, which attention to far tokens amplifies.
+non-negative, and tails keep their relative precision: with the eigenvectors of $T$ the
+tails would be lost in rounding of the largest mass, an error that attention to far
+tokens amplifies.
 
-Source: Strang 1968, section 3; uniformisation is Jensen 1953 (see Moler and Van Loan
-2003 for its standing among exponentials).
+Source: Strang 1968, section 3; for uniformisation Jensen 1953 (Moler and Van Loan 2003
+compare methods for matrix exponentials).
 """
 
 from typing import Any, NamedTuple

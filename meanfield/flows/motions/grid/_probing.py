@@ -19,12 +19,12 @@ TAIL = 1e-6  # largest omitted coefficient, as a fraction of the largest velocit
 
 
 def choose_probe(dynamics: AbstractDynamics, mu: Grid, t: Time) -> Grid:
-    """The grid with a probe, which says where to evaluate a field, if it has none yet.
+    """Adds a probe, which says where to evaluate a field, to a grid that has none yet.
 
-    On a line these are all faces. In the plane they are Chebyshev nodes, if they are
-    fewer: so many that omitted coefficients are negligible, and one rung of the ladder
-    more, because fields sharpen. Inside `jit` or a derivative, where values are not
-    known, they are all faces.
+    On a line, fields are evaluated at all faces. In the plane they are evaluated at
+    Chebyshev nodes, if these are fewer: enough that omitted coefficients are
+    negligible, and one rung of the ladder more, because fields sharpen. Inside `jit` or
+    a derivative, where values are not known, all faces are used.
     """
     if mu.probe is not None:
         return mu

@@ -3,8 +3,8 @@ r"""The dependence of velocities on the rim of a grid's box, and on what lies be
 Attention may reach far out: under $e^{xy}$ a token at $x$ in a normal density attends
 to $y \approx \sigma^2 x$. A box that ends before that cuts off this part, although
 hardly any mass is missing. The mass beyond the box is not known, but if velocities
-change when the outermost mass is removed, they would change as much by the missing
-mass. Mass that was outermost at the start stays so under the flow.
+change when the outermost mass is removed, the missing mass would change them as much.
+Mass that was outermost at the start stays so under the flow.
 """
 
 import jax
@@ -29,8 +29,8 @@ def rim_influence(
     r"""Relative change of the velocity when the rim and the outermost mass are removed.
 
     It is $\int |\delta v|\,|x - \alpha|\,d\mu$ divided by the standard deviations of
-    $v$ and $x$ under $\mu$, which bounds the relative error of the rate of the
-    covariance by a change $\delta v$.
+    $v$ and $x$ under $\mu$, which bounds the relative error that a change $\delta v$
+    causes in the rate of the covariance.
 
     Args:
         dynamics: the dynamics, which gives the velocity.

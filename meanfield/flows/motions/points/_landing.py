@@ -1,6 +1,7 @@
 """Steps of tokens under noise, which land on frames and on integer times.
 
-A noisy path is not known between steps, and paths are drawn for each unit of time.
+A noisy path is not known between steps, so steps must land on frames; and paths are
+drawn separately for each unit of time.
 """
 
 import diffrax

@@ -122,7 +122,8 @@ def _root(key: PRNGKey, struct: jax.ShapeDtypeStruct) -> _Branch:
 def _value(root: _Branch, t: Float[Array, ""]) -> tuple[Array, Array]:
     """The path at `t` and its integral, both from the beginning of the unit.
 
-    Inside the last interval it is the conditional mean, given its increment and area.
+    Inside the last interval it is the conditional mean, given that interval's increment
+    and area.
     """
     leaf = jax.lax.fori_loop(0, DEPTH, lambda _, b: _descend(b, t), root)
     leaf = cast(_Branch, leaf)

@@ -1,9 +1,9 @@
 """Plans of cells for the sums of a flow, by a bound on their errors.
 
 The layout of the cells bounds the relative error of each exponential. The `condition`
-of the field turns this into a bound on the error of velocities; relative to the largest
-one at some tokens, where sums are exact. A field without a `condition`, as with the
-potentials of Sinkhorn, is compared with exact velocities at those tokens.
+of the field turns this into a bound on the error of velocities, relative to the largest
+velocity at some tokens, where sums are exact. A field without a `condition`, as with
+the potentials of Sinkhorn, is compared with exact velocities at those tokens.
 """
 
 from collections.abc import Callable
@@ -41,7 +41,7 @@ from ._planner import SAFETY_FACTOR, Planner, relative_convergence
 
 WORTH = 0.8  # longest time of sums by cells, as a fraction of that of exact ones
 MARGIN = 0.2  # largest error of a plan, in tolerances: it grows as tokens move
-N_PROBES = 16  # tokens, besides extreme ones, at which velocities are exact
+N_PROBES = 16  # tokens, besides extreme ones, whose velocities are computed exactly
 GUESS = 1 / 32  # error of exponentials, in tolerances, if no bound is known
 MIN_ERROR, MAX_ERROR = 1e-12, 0.1  # errors of weights
 SAMPLE = 2048  # tokens of the survey of a field's sums
@@ -106,7 +106,7 @@ class CellPlanner(Planner[Cells]):
 
 
 def has_bound(dynamics: AbstractDynamics, mu: AbstractMeasure) -> bool:
-    """Whether the field of a measure bounds the error of velocities by cells.
+    """Whether the field of a measure bounds the error that cells cause in velocities.
 
     Examples:
         >>> from meanfield import Points, attentions

@@ -48,7 +48,7 @@ class NodePlanner(Planner[Chebyshev]):
 
     @override
     def is_applicable(self, dynamics: AbstractDynamics, mu: Points, t: Time) -> bool:
-        """Whether interpolation may save time; never for links or sums along slices."""
+        """Whether interpolation can save time; never for links or sums along slices."""
         n, d = mu.tokens.x.shape
         counts = (RUNGS[0],) * d
         if d > DIMENSIONS or not is_affordable(n, counts):
@@ -129,7 +129,7 @@ def is_affordable(n: int, counts: tuple[int, ...]) -> bool:
 
 
 class _Search(NamedTuple):
-    """A search for numbers of nodes, on a measure, for a flow of `n` tokens.
+    """A search, on a measure, for the numbers of nodes of a flow of `n` tokens.
 
     `trial` gives the error of a plan over its tolerance.
     """
@@ -198,7 +198,7 @@ def _error_ratio(error: Convergence) -> Float[Array, ""]:
 
 
 def _factor(error: float, mu: Points) -> float:
-    """Factor by which more nodes are needed, if errors fall geometrically."""
+    """Factor by which the number of nodes must grow, if errors fall geometrically."""
     assert isinstance(mu.reduction, Chebyshev)
     log_tolerance = math.log(mu.reduction.tolerance * MARGIN)
     log_error = log_tolerance + math.log(error) if math.isfinite(error) else 0.0

@@ -22,7 +22,7 @@ class Planner(abc.ABC, Generic[H]):
 
     @abc.abstractmethod
     def is_applicable(self, dynamics: AbstractDynamics, mu: Points, t: Time) -> bool:
-        """Whether a plan may save time, judged by the shapes of a field only."""
+        """Whether a plan can save time, judged by the shapes of a field only."""
 
     @abc.abstractmethod
     def plan(self, dynamics: AbstractDynamics, mu: Points, t: Time) -> H | None:
@@ -40,7 +40,7 @@ class Planner(abc.ABC, Generic[H]):
         mu: Points,
         field: AbstractField,
     ) -> Convergence:
-        """Error of the field by planned sums, relative to the largest velocity."""
+        """Error of the field due to planned sums, relative to the largest velocity."""
 
 
 def relative_convergence(

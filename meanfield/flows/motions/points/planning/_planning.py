@@ -34,9 +34,10 @@ PLANNERS: dict[type[AbstractPlannedReduction], Planner[Any]] = {
 def plan_sums(dynamics: AbstractDynamics, mu: Points, t: Time) -> Points:
     """Tokens whose sums are planned to keep the field within the tolerance.
 
-    If a reduction would not save time, its fallback is planned instead, and exact sums
-    at last. Sums are also exact inside `jit` or a derivative, where values are not
-    known. Tokens without such a reduction, or with a plan, are returned unchanged.
+    If a reduction would not save time, its fallback is planned instead; if none would,
+    sums are exact. They are also exact inside `jit` or a derivative, where values are
+    not known. Tokens without such a reduction, or with a plan already, are returned
+    unchanged.
 
     Examples:
         >>> from meanfield import Points, attentions
@@ -65,7 +66,7 @@ def plan_sums(dynamics: AbstractDynamics, mu: Points, t: Time) -> Points:
 def interpolations(
     dynamics: AbstractDynamics, mu: Points, t: Time
 ) -> tuple[AbstractPlannedReduction, ...]:
-    """The reductions of tokens that may save time for a field, judged by its shapes.
+    """The reductions of tokens that can save time for a field, judged by its shapes.
 
     Args:
         dynamics: the dynamics, which gives the field.
@@ -120,7 +121,7 @@ def enlarge_plan(dynamics: AbstractDynamics, mu: Points, t: Time) -> Points | No
 def sum_convergence(
     freeze: Callable[[Points], AbstractField], mu: Points, field: AbstractField
 ) -> Convergence | None:
-    """Error of the field by planned sums; `None` if sums are exact.
+    """Error of the field due to planned sums; `None` if sums are exact.
 
     Args:
         freeze: gives the field of tokens.
