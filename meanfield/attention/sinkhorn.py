@@ -85,7 +85,7 @@ class Sinkhorn(AbstractGaussianCoupling):
     @property
     @override
     def rows_sum_to_one(self) -> bool:
-        """True if rows come last: if converged, or after an odd number of half-steps."""
+        """Whether rows come last: if converged, or after an odd number of steps."""
         return (self.iterations or 1) % 2 == 1
 
     @override
