@@ -96,7 +96,7 @@ def _section(report: Report, case: str) -> str:
 
 
 def _summary(rows: Sequence[Row]) -> list[str]:
-    """Table of methods and problems at their largest size, if there are several."""
+    """Table of methods by problem, at the largest sizes; empty for a single problem."""
     problems = _largest(rows)
     if len(problems) < 2 or rows[0]["case"] == "floor":
         return []

@@ -98,7 +98,7 @@ def cost_facts(trial: Trial, value: float) -> dict[str, Any]:
 
 
 def pair_costs(trial: Trial) -> dict[str, float]:
-    """Operations in matrix products, and exponentials, for all pairs: SPEED, section 2.
+    """Operations in matrix products, and exponentials, for all pairs of tokens.
 
     A score takes $2d$ operations, its term of the mean $2d$, that of the denominator 2.
     """

@@ -39,7 +39,9 @@ def load(name: str) -> Case:
 def select_trials(
     cases: Sequence[str], size: Size, methods: Sequence[str]
 ) -> list[Trial]:
-    """The trials of cases; `methods` are patterns that filter all but the floor.
+    """The trials whose methods match a pattern, and all trials of the floor.
+
+    If `methods` is empty, the trials of all methods are selected.
 
     Raises:
         UnknownNameError: if there is no such case, or no method matches.

@@ -27,7 +27,7 @@ OnTrial = Callable[[int, int, str], None]
 def rows(
     trials: Sequence[Trial], device: str, on_trial: OnTrial, *, rounds: int = ROUNDS
 ) -> Iterator[dict[str, Any]]:
-    """Yields a row per trial: its attributes, and its results or a reason for none.
+    """Yields a row per trial: its attributes, and its results or why there are none.
 
     Args:
         trials: trials, in the order of measurement.
@@ -76,12 +76,12 @@ def _measure_in_process(trial: Trial) -> dict[str, Any]:
 
 
 def _environment(trial: Trial) -> dict[str, str]:
-    """The user's environment with the precision of the trial, and without a cache."""
+    """The user's environment with the trial's precision and no compilation cache."""
     variables = {
         k: v for k, v in os.environ.items() if k != "JAX_COMPILATION_CACHE_DIR"
     }
     double = str(int(trial.dtype == "float64"))
-    # Without traceback filtering the last line of a failure is the error.
+    # With traceback filtering off, the last line of a failure is the error itself.
     return {**variables, "JAX_ENABLE_X64": double, "JAX_TRACEBACK_FILTERING": "off"}
 
 

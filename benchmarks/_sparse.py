@@ -8,7 +8,7 @@ import numpy as np
 from ._problems import relative_gap, tokens
 from ._trial import Trial
 
-SCORE_SCALE = 4  # scale of the scores of blocks, times the root of the dimension
+SCORE_SCALE = 4  # standard deviation of block scores, times √d
 
 
 def sorting_weights(trial: Trial) -> np.ndarray:
@@ -38,7 +38,7 @@ def cut_into_blocks(trial: Trial) -> np.ndarray:
 
 
 def block_attention(x: np.ndarray, psi: np.ndarray) -> np.ndarray:
-    """Attention of the tokens of a block to the sorted tokens of its block."""
+    """Attention of the tokens `x` of a block to `psi`, the block sorted to it."""
     return softmax(x @ (x + psi).T) @ psi
 
 

@@ -90,7 +90,7 @@ class Job(NamedTuple):
 
 
 class Case(NamedTuple):
-    """Group of trials; the first trial of each problem is the reference of the others.
+    """Group of trials; those of a problem are compared with the first one.
 
     Attributes:
         description: description of the measurement and of the error, in Markdown.

@@ -1,4 +1,4 @@
-"""Processor time and peak memory of this process or of its ended children."""
+"""Processor time and peak memory of this process, or of its finished children."""
 
 import contextlib
 import resource

@@ -1,4 +1,4 @@
-"""Case `gaussians`: families of Gaussians until blow-up, against published steps."""
+"""Case `gaussians`: families of Gaussians until they blow up, and published steps."""
 
 from ._trial import OURS, Case, Size, Trial
 

@@ -1,4 +1,4 @@
 """Figures of the literature, a folder for each idea, made by `meanfield reproduce`.
 
-The folder has an `__init__.py`, so that it is not merged with others of this name.
+Without this file Python would merge the folder with others named `experiments`.
 """

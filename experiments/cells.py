@@ -20,7 +20,7 @@ DIMENSIONS = range(1, 6)
 
 
 def table() -> str:
-    """Markdown table of the estimated seconds of a mean over a million tokens."""
+    """Markdown table of estimated seconds for a mean over a million tokens."""
     heads = ["d", "error", *(f"σR² = {span}" for span in SPANS)]
     lines = [heads, ["---"] * len(heads)]
     lines += [
@@ -32,7 +32,7 @@ def table() -> str:
 
 
 def _seconds(d: int, span: float, error: float) -> str:
-    """Estimated time for the near and far tokens of a normal cloud."""
+    """Estimated time if queries lie as near to their keys as in a normal cloud."""
     near = Nearness(np.full(d, span**0.5), WIDE_VARIANCE ** (d / 2))
     extent = Extent(np.full(d, float(span)), near)
     layout = choose_layout([extent], tokens=2 * TOKENS, rows=d + 1, error=error)

@@ -39,7 +39,7 @@ PLANE = {
     "Q": [[1.0, 0.5]],
     "K": [[-0.8, -0.4]],
     "n": 1000,
-    "init": "antithetic",  # exact mean 0: a rounding error in it grows like e^t
+    "init": "antithetic",  # mean exactly 0: a rounding error in it grows like e^t
     "cov": [[1.5, 0.4], [0.4, 1.0]],
     "t": 25.0,
     "frames": 121,
@@ -48,7 +48,7 @@ PLANE = {
 }
 RUNS = {
     "softmax": PLANE,
-    "softmax-closure": {**PLANE, "measure": "gaussian"},  # starts with token moments
+    "softmax-closure": {**PLANE, "measure": "gaussian"},  # moments of the tokens
     "l2": {**PLANE, "attention": "l2"},
     "sinkhorn": {**PLANE, "attention": "sinkhorn"},
     "two-heads": {

@@ -1,7 +1,8 @@
 """Writes `figures/README.md` from the JSON files of the figures.
 
-Usage: `python -m experiments.gallery`. Captions, claims and tables in the JSON files
-are first made again from their numbers, so that edited texts need no computation.
+Usage: `python -m experiments.gallery`. First, captions, claims and tables in the JSON
+files are regenerated from the numbers there, so that an edited text needs no new
+computation.
 """
 
 import json
@@ -39,7 +40,7 @@ reached 73.9 % instead of the recorded 28.2 %, and softmax 71.9 %.
 
 
 def refresh(folder: Path) -> None:
-    """Makes the texts of all records in a folder again from their numbers."""
+    """Regenerates the texts of all records in a folder from their numbers."""
     known = names()
     for path in sorted(folder.glob("*.json")):
         record = _read(path)
@@ -49,7 +50,7 @@ def refresh(folder: Path) -> None:
 
 
 def refreshed(record: dict[str, Any]) -> dict[str, Any]:
-    """The record with the texts that its experiment has today."""
+    """The record with the current texts of its experiment."""
     experiment = load(record["name"]).read_as(record["reading"])
     texts = experiment.texts(record["numbers"])
     heads = {key: record[key] for key in ("name", "size", "reading")}
@@ -104,8 +105,8 @@ def _figure(stem: str, record: dict[str, Any]) -> str:
 
 def _table(rows: list[list[str]]) -> str:
     """A Markdown table, or nothing without rows."""
-    escape = lambda cell: cell.replace("|", "\\|")
-    lines = [f"| {' | '.join(map(escape, row))} |" for row in rows]
+    escaped = [[cell.replace("|", "\\|") for cell in row] for row in rows]
+    lines = [f"| {' | '.join(row)} |" for row in escaped]
     if lines:
         lines.insert(1, "|---" * len(rows[0]) + "|")
     return "\n".join(lines)

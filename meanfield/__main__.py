@@ -7,7 +7,8 @@ def main() -> None:
     """Runs the command line.
 
     Until the command line handles Ctrl-C itself, Ctrl-C ends the process quietly:
-    during the third of a second that imports take, Python would print a traceback.
+    during the third of a second that imports take, Python would otherwise print a
+    traceback.
     """
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)

@@ -14,7 +14,7 @@ from ._typing import Numbers
 from .errors import InvalidInputError
 
 T = TypeVar("T")
-_MAX_CHARS = 60  # characters of a wrong value that a message repeats
+_MAX_CHARS = 60  # most characters of a wrong value that a message repeats
 
 
 def stop_gradient(tree: T) -> T:
@@ -76,7 +76,7 @@ def float_array(name: str, value: Numbers) -> Array:
 
 
 def real_array(name: str, value: Numbers) -> Array | np.ndarray:
-    """`value` as an array of real numbers: JAX arrays stay so, others become NumPy's.
+    """`value` as an array of real numbers: a JAX array as it is, else a NumPy array.
 
     Raises:
         InvalidInputError: if it is not numeric, not real, in half or extended
@@ -105,7 +105,7 @@ def check_real(name: str, value: object) -> None:
     arrays.
 
     Raises:
-        InvalidInputError: naming the argument.
+        InvalidInputError: if it is; the message names the argument.
     """
     if isinstance(value, jax.Array | np.ndarray):
         real_array(name, value)
@@ -128,7 +128,7 @@ def number(name: str, value: object) -> object:
 def positive(name: str, value: object) -> object:
     """`value` itself, if it is a positive number.
 
-    Inside `jit`, where values cannot raise, other numbers become NaN.
+    Inside `jit`, where no exception can depend on values, other numbers become NaN.
 
     Raises:
         InvalidInputError: if it is not a positive number.
@@ -149,7 +149,7 @@ def or_nan(holds: Array, value: Any) -> Any:
 
 
 def require(requirement: str, value: object, kind: type | tuple[type, ...]) -> None:
-    """Raises unless `value` is an instance of `kind`, as when arguments are swapped.
+    """Raises if `value` is not an instance of `kind`, as when arguments are swapped.
 
     Raises:
         InvalidInputError: with `requirement` and a description of `value`.
@@ -182,7 +182,7 @@ def _check_real(name: str, dtype: np.dtype) -> None:
     """Raises unless `dtype` is a real number type; floats must be float32 or float64.
 
     Raises:
-        InvalidInputError: naming the type.
+        InvalidInputError: if it is not; the message names the type.
     """
     floats = jnp.issubdtype(dtype, jnp.floating)
     if not (floats or jnp.issubdtype(dtype, jnp.integer) or dtype == np.bool_):

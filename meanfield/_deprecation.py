@@ -1,4 +1,4 @@
-"""Mechanism of renamed names: old ones are found, with a `DeprecationWarning`."""
+"""Support for renamed names: old ones still work, with a `DeprecationWarning`."""
 
 import functools
 import inspect
@@ -7,7 +7,7 @@ import warnings
 
 
 def parse_table(table: str) -> dict[str, dict[str, str]]:
-    """The pairs of old and new names below each line that is not indented."""
+    """For each line that is not indented, the old and new names listed below it."""
     words: dict[str, list[str]] = {}
     owner = ""
     for line in table.strip().splitlines():
@@ -22,7 +22,7 @@ def parse_table(table: str) -> dict[str, dict[str, str]]:
 
 
 class _OldMember:
-    """A member under its old name, of a class and of its instances."""
+    """The old name of a member, on a class and on its instances."""
 
     def __init__(self, old: str, new: str):
         self.old, self.new = old, new

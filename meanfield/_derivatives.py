@@ -1,7 +1,7 @@
 """Functions with custom derivatives that also hold inside loops.
 
 To differentiate a loop, JAX splits its body into a loop-invariant part and the rest.
-There it drops the rule of a `custom_jvp` (and so of a `custom_root`) and keeps the
+This drops the rule of a `custom_jvp` (and so of a `custom_root`) and keeps the
 function itself. A second derivative is then silently that of the function's body, such
 as an eigendecomposition or a constant. A JAX primitive keeps its rule.
 """
@@ -25,11 +25,11 @@ DESCRIPTION = "__module__", "__name__", "__qualname__", "__doc__"
 
 
 def custom_derivative(rule: Rule) -> Callable[[Function], Function]:
-    """Decorator that gives a function of arrays, returning one array, a derivative.
+    """Decorator that attaches a derivative to a function from arrays to one array.
 
     `rule(value, arguments, tangents)` returns the tangent of the value and must be
     linear in `tangents`, whose entries are `None` for integer arguments. Derivatives of
-    any order, in forward and reverse mode, and `vmap` follow from it.
+    any order, in forward and reverse mode, and `vmap` follow from this rule.
     """
 
     def decorate(function: Function) -> Function:
@@ -60,7 +60,7 @@ def _abstract(*args: ShapedArray, function: Function, rule: Rule) -> ShapedArray
 def _tangent(
     primals: tuple, tangents: tuple, *, function: Function, rule: Rule
 ) -> tuple[Array, Array]:
-    arrays = tuple(map(jnp.asarray, primals))  # constants of a trace may be NumPy's
+    arrays = tuple(map(jnp.asarray, primals))  # traced constants may be NumPy arrays
     tangent_arrays = tuple(
         jnp.asarray(ad.instantiate_zeros(tangent))
         if jnp.issubdtype(primal.dtype, jnp.inexact)

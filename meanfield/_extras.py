@@ -1,4 +1,4 @@
-"""Imports of optional packages, done when a command needs them."""
+"""Imports of optional packages, postponed until a command needs them."""
 
 import importlib
 from types import MappingProxyType, ModuleType

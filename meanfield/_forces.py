@@ -9,8 +9,8 @@ from ._typing import Scalar
 class CellForces(eqx.Module):
     r"""Pressure and potential at the cells of a grid, which drive fluxes of mass.
 
-    A flux through a face stays defined where one of its two cells is empty, which a
-    velocity does not. It is $-\nabla p(\rho)$ for diffusion, or has the velocity
+    Unlike a velocity, a flux through a face stays defined where one of the face's two
+    cells is empty. The flux is $-\nabla p(\rho)$ for diffusion, or has the velocity
     $-\nabla\phi$ of a potential known at the cells.
 
     Attributes:

@@ -11,8 +11,8 @@ def set_precision(precision: str) -> None:
     """Sets JAX to compute in `single` or `double` precision.
 
     JAX starts in single precision. Call this before creating arrays: existing arrays
-    keep their dtype. It sets JAX's `jax_enable_x64`, and the highest matrix
-    multiplication precision: by default accelerators round factors to ten bits (TF32).
+    keep their dtype. The function sets `jax_enable_x64`, and the highest precision
+    of matrix products, as accelerators round factors to ten bits (TF32) by default.
 
     >>> import meanfield
     >>> meanfield.set_precision("double")
@@ -20,7 +20,7 @@ def set_precision(precision: str) -> None:
     dtype('float64')
 
     Raises:
-        InvalidInputError: if `precision` is neither.
+        InvalidInputError: if `precision` is neither of them.
     """
     if precision not in _DOUBLE:
         names = " or ".join(f'"{name}"' for name in _DOUBLE)

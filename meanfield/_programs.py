@@ -2,7 +2,7 @@
 
 Outside of `jit`, JAX compiles a loop or a branch anew at each call, since its body is a
 new function each time. Its caches hold programs for thousands of shapes, which can
-exceed the number of memory maps of a process; here they are cleared before that.
+use up the memory maps of a process; here the caches are cleared before that happens.
 """
 
 import functools
@@ -20,7 +20,7 @@ R = TypeVar("R")
 
 MAPS = Path("/proc/self/maps")
 MANY_MAPS = 20_000
-FEW_PROGRAMS = 8  # always kept for a function, however many memory maps are in use
+FEW_PROGRAMS = 8  # always kept per function, however many memory maps are in use
 
 
 def compile_once(fn: Callable[P, R]) -> Callable[P, R]:
@@ -43,7 +43,7 @@ def compile_once(fn: Callable[P, R]) -> Callable[P, R]:
 
 
 class Programs:
-    """The compiled programs of some functions, with the signatures they are for."""
+    """The compiled programs of some functions, with the signatures they apply to."""
 
     def __init__(self, *functions: Any) -> None:
         """Takes functions returned by `equinox.filter_jit`."""

@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 def suggestion(name: str, names: Mapping[str, object] | list[str]) -> str:
-    """End of an error message: the nearest known name, or a list of all names."""
+    """End of an error message: the nearest known name, or else all names."""
     candidate = nearest_name(name, names)
     return (
         f"did you mean `{candidate}`?" if candidate else f"known: {', '.join(names)}."

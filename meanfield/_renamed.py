@@ -3,9 +3,7 @@
 import sys
 from collections.abc import Callable
 
-from ._deprecation import keep_keywords, keep_members, warn_renamed
-from ._deprecation import parse_table as parse_table
-from ._deprecation import renaming_note as renaming_note
+from ._deprecation import keep_keywords, keep_members, parse_table, warn_renamed
 
 # A module, then each old name before the new one. The tables go with version 0.4.
 _NAMES = """
@@ -265,7 +263,7 @@ KEYWORDS = parse_table(_KEYWORDS)
 def old_names(module: str, *, stacklevel: int = 2) -> Callable[[str], object]:
     """`__getattr__` of a module, for the old names of what it exports.
 
-    The members of its classes and keywords of its functions keep theirs, too.
+    Old names of members of its classes and of keywords of its functions work, too.
 
     Args:
         module: its `__name__`.

@@ -27,7 +27,7 @@ sweep
 verification
     passed has_passed, violated is_violated
 """
-# Nested lists and objects of a kind; below them, keys are names of files or of users.
+# Depth to which keys are renamed; deeper keys are file names or chosen by users.
 _DEPTHS = {"comparison": 4, "inputs": 1, "outcome": 2, "sweep": 1, "verification": 7}
 _USER_KEYS = ("evidence", "spec")
 
@@ -35,7 +35,7 @@ STORED = parse_table(_NAMES)
 
 
 def rename_keys(kind: str, value: Any) -> Any:
-    """A JSON value read from a file, with the names of today as keys.
+    """A JSON value read from a file, with today's names as keys.
 
     Args:
         kind: the table of names, such as `outcome`, for a list of outcomes.

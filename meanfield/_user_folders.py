@@ -34,7 +34,7 @@ def make_private(folder: Path) -> None:
 
 
 def find_insecure_part(path: Path) -> Path | None:
-    """The first part of a path that other users can change; `None` if there is none.
+    """The innermost part of a path that other users can change; `None` without one.
 
     The rule is that of OpenSSH: the path and all folders above it must belong to the
     user or to the system and must not be writable by anyone else. Folders above it may

@@ -12,7 +12,7 @@ _HEAD = 1000  # bytes at the start of a page that contain its generator tag
 
 @contextlib.contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """Context manager that turns an `OSError` while writing `path` into one line.
+    """Context manager that reports an `OSError` while writing `path` in one line.
 
     Raises:
         ResourceError: if `path` cannot be written, as when the disk is full.

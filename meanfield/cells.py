@@ -119,10 +119,10 @@ def point_masses(masses: A, edges: Sequence[A]) -> A:
     r"""Densities at cell centres times cell volumes, from cell masses.
 
     The cells are the last axes. The average over a cell exceeds the value at its centre
-    by $h^2\rho''/24$. Sums over point masses integrate a smooth density that vanishes
-    inside a uniform grid to far more than second order; cell masses would add $h^2/12$
-    to a variance. Mass moves between neighbours only, and a cell gives at most half of
-    its mass to either side.
+    by $h^2\rho''/24$. For a smooth density that falls to zero inside a uniform grid,
+    sums over point masses are accurate to far more than second order; cell masses would
+    add $h^2/12$ to a variance. Mass moves between neighbours only, and a cell gives at
+    most half of its mass to either side.
 
     Examples:
         >>> from meanfield.cells import centres, point_masses
@@ -155,7 +155,7 @@ def _point_masses(masses: A, axis: int, h: A) -> A:
 
 
 def layer_masses(masses: A, d: int) -> A:
-    """Mass of each layer of cells: the sum over the last `d` axes, which stay.
+    """Mass of each layer of cells: the sum over the last `d` axes, kept with length 1.
 
     Examples:
         >>> from meanfield.cells import layer_masses

@@ -1,4 +1,4 @@
-r"""Clusters of tokens: exact connected components of the graph within a radius.
+r"""Clusters of tokens: exact connected components of tokens linked within a radius.
 
 NumPy and SciPy only, for runs and plots. Frames that are not finite, or exceed
 `LARGEST`, give NaN.
@@ -84,8 +84,8 @@ def cluster_share(x: np.ndarray, weights: np.ndarray) -> float:
 def cluster_radii(x: np.ndarray, weights: np.ndarray, share: float) -> np.ndarray:
     """Cluster radius in each frame of tokens (time, n, d).
 
-    It grows with a cloud that becomes larger than in the first frame. In a cloud that
-    shrinks it stays, so that tokens which all meet become one cluster.
+    The radius grows with a cloud that becomes larger than in the first frame. It stays
+    for a cloud that shrinks, so that tokens that all meet become one cluster.
 
     Examples:
         >>> from meanfield.clusters import cluster_radii
@@ -131,7 +131,7 @@ def component_labels(x: np.ndarray, radius: float) -> np.ndarray:
 
     Two tokens are linked if their distance is at most `radius`. Sparse graphs are
     stored; dense ones, of up to n² links, are searched without being stored. The
-    components are the same.
+    components are the same either way.
 
     Examples:
         >>> from meanfield.clusters import component_labels
@@ -172,8 +172,8 @@ def _block_links(x: np.ndarray, radius: float, max_links: int) -> np.ndarray | N
 def _adjacency(x: np.ndarray, y: np.ndarray, radius: float) -> np.ndarray:
     r"""Adjacency matrix: whether each token of `x` is within `radius` of each of `y`.
 
-    By $|x|^2 + |y|^2 - 2 x \cdot y$ if all its signs are certain in spite of rounding;
-    otherwise by differences.
+    Computed from $|x|^2 + |y|^2 - 2 x \cdot y$ if rounding cannot change the result;
+    otherwise from differences.
     """
     centre = y.mean(axis=0)
     u, v = x - centre, y - centre

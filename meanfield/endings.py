@@ -20,12 +20,12 @@ class Row:
 
     Attributes:
         code: the number written to stores; it must never change.
-        severity: several flows together have the ending of the highest severity.
+        severity: of several flows, the ending with the highest severity counts.
         reason: why a flow ends in this way, as the end of a sentence.
         exit_code: exit code of a command whose flow ends in this way.
-        leaves: whether the state of such a flow may grow out of any plot.
-        survives: whether such a flow had no blow-up up to its end; a later one remains
-            possible.
+        leaves: whether the state of such a flow can grow beyond any plot.
+        survives: whether such a flow had no blow-up until its end; it may still have
+            one later.
         colour: colour of its paths and cells in plots.
         marker: marker of its last point, which tells endings apart without colour.
         hatch: hatching of its cells in a phase diagram.

@@ -19,7 +19,7 @@ class Convergence(NamedTuple):
     """Convergence of the iteration that defines a field.
 
     Attributes:
-        residual: the error reached; for Sinkhorn the sup of |log marginal|.
+        residual: the error reached; for Sinkhorn, the sup of |log(marginal/weight)|.
         tolerance: the tolerance for this error.
         iterations: the number of iterations; 0 if they are not counted.
 
@@ -98,8 +98,8 @@ class AbstractField(eqx.Module):
     def condition(self) -> Float[Array, ""] | None:
         r"""Condition number $c$: $|\delta v(x)| \le c\,b/(1-b)$ at every $x$.
 
-        Here $b$ bounds the relative error of each exponential in the sums. `None` if no
-        such number is known.
+        Here $b$ bounds the relative error of each exponential in the sums, and
+        $\delta v$ is the resulting error of the field. `None` if $c$ is unknown.
         """
         return None
 
@@ -120,7 +120,7 @@ class AbstractAveragedField(AbstractField):
         r"""$E\,v(\alpha + Yz)$ and $E[v(\alpha + Yz)\,z^\top]$ for normal $z$.
 
         They are the rates $\alpha'$ and $Y'$ of the Gaussian motion closest to $v$ in
-        $L^2$; if $v$ is affine, that motion is $v$ itself.
+        $L^2$; if $v$ is affine, that motion follows $v$ exactly.
         """
 
 

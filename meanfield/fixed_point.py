@@ -8,11 +8,11 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 DEPTH = 5  # number of past iterates mixed; more did not help on Sinkhorn problems
-GROWTH = 2.0  # a residual that grows by more than this restarts the history
+GROWTH = 2.0  # a residual that grows by more than this factor restarts the history
 
 
 class FixedPoint(NamedTuple):
-    """Result of an iteration: the point, its sup-norm residual, and the evaluations.
+    """The resulting point, its sup-norm residual, and the number of evaluations.
 
     Examples:
         >>> from meanfield.fixed_point import anderson

@@ -141,8 +141,8 @@ def is_positive_definite(S: Float[Array, "d d"]) -> Bool[Array, ""]:
 def sylvester(R: Float[Array, "r r"], C: Float[Array, "r r"]) -> Float[Array, "r r"]:
     """The solution $X$ of $RX + XR = C$ for symmetric positive definite $R$.
 
-    Derivatives of any order and mode solve the same equation again. They never
-    differentiate the eigenvectors, which are not smooth at repeated eigenvalues.
+    Derivatives, of any order and in both modes, solve such an equation again. They
+    never differentiate the eigenvectors, which are not smooth at repeated eigenvalues.
 
     Examples:
         >>> from meanfield.linalg import sylvester

@@ -1,4 +1,4 @@
-"""Tokens: the atoms of a measure that attention moves."""
+"""Tokens: the atoms of a measure, which attention moves."""
 
 import equinox as eqx
 from jaxtyping import Array, Float

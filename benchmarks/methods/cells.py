@@ -23,7 +23,7 @@ from meanfield.tokens import Tokens
 from .ours import attention_of
 
 MAX_FULL = 20_000  # largest number of tokens for which all errors are computed
-N_COMPARED, N_EXTREME = 4096, 1024  # compared tokens, of which farthest and isolated
+N_COMPARED, N_EXTREME = 4096, 1024  # compared tokens; farthest, and most isolated
 
 
 def planned_velocity(trial: Trial) -> Job:

@@ -46,7 +46,7 @@ def stored(trial: Trial) -> Job:
 
 
 def imports(trial: Trial) -> Job:
-    """A process that only imports, a lower bound of the time of a run."""
+    """A process that only imports packages: a lower bound for the time of a run."""
     del trial
     run = lambda: subprocess.run([sys.executable, "-c", IMPORTS], check=True)
     return Job(run, lambda _: {}, usage=CHILDREN)

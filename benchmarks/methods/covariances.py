@@ -75,7 +75,7 @@ def _run(trial: Trial, stop: AbstractStop | None) -> Any:
 
 
 def time_facts(trial: Trial, times: np.ndarray, traces: np.ndarray) -> dict[str, Any]:
-    """Largest time shift of the members to the exact solution with the same trace."""
+    """Largest time shift of a member from the exact solution with the same trace."""
     Sigma, A = initial_covariances(trial), score_matrix(trial)
     exact, blow_ups = times_of_traces(Sigma, A, traces), blow_up_times(Sigma, A)
     return {"error": float(np.max(np.abs(times - exact) / blow_ups))}

@@ -16,12 +16,12 @@ def log_domain(trial: Trial) -> Job:
     """`sinkhorn_log`, which stops by the L² norm of a marginal error."""
     C, n = half_squares(cloud(trial)), trial.n
     w = np.full(n, 1 / n)
-    # L² norm of an error of ±tolerance/n in every marginal.
+    # L² norm of a marginal error whose entries are all ±tolerance/n.
     threshold = trial.settings["tolerance"] / np.sqrt(n)
 
     def run() -> dict[str, Any]:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # on convergence: the error is measured
+            warnings.simplefilter("ignore")  # no convergence: the error is measured
             return ot.bregman.sinkhorn_log(
                 w,
                 w,

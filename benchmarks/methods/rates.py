@@ -37,7 +37,7 @@ def polynomial_exp2(trial: Trial) -> Job:
 
 def _exponentials(trial: Trial, exponential: Callable[[Any], Any]) -> Job:
     x, repeats = jnp.asarray(_numbers(trial, (trial.n,))), trial.settings["repeats"]
-    # The argument depends on the sum; otherwise XLA would compute it only once.
+    # Each argument depends on the total: XLA cannot compute the exponential only once.
     add_exponential = lambda _, total: total + exponential(x - 1e-30 * total)
     repeated_sum = lambda x: jax.lax.fori_loop(
         0, repeats, add_exponential, jnp.zeros_like(x)

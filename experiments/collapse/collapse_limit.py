@@ -6,8 +6,8 @@ $cD^3$, $c = |A||V|/4\epsilon$; under the flow, which has the skip, the diameter
 least $D(0)/\sqrt{1 + 2cD(0)^2t}$ (`verify new:token-collapse`). The doubly exponential
 collapse with a cubic rate is stated in the introduction of Dong, Cordonnier and Loukas,
 *Attention is not all you need* (2021), which sander2022, section 4 quotes. Hard sliced
-attention depends on ranks and not on sizes: clouds shrink by factors, which tend to one
-when the ranks of queries and keys come to agree, as they do on a line.
+attention depends on ranks and not on sizes: each layer shrinks a cloud by a factor,
+which tends to one as the ranks of queries and keys come to agree, as they do on a line.
 """
 
 from collections.abc import Mapping
@@ -39,7 +39,7 @@ from meanfield.reproduce import Case, Experiment, Findings, Rows
 SEED = 0
 SMALL = 0.5  # largest $cD^2$ of clouds in the fit
 ROUNDED = 1e-11  # fraction of the first diameter below which rounding errors matter
-FLOWS = (*CUBIC, "esp")  # the flow of one slice separates tokens
+FLOWS = (*CUBIC, "esp")  # without one slice, whose flow separates tokens
 EXPECTED = 3.0
 
 
@@ -76,7 +76,7 @@ def compute(case: Case) -> Findings:
 
 
 def _order(collapse: Collapse, draws: Draws) -> dict[str, Any]:
-    r"""Exponent p of $u \mapsto u^p$, with $u = \sqrt cD$ before and after a layer."""
+    r"""Fitted exponent p: a layer maps $u = \sqrt cD$ to a multiple of $u^p$."""
     u = np.sqrt(draws.reach)[:, None] * collapse.diameters
     before, after = u[:, :-1], u[:, 1:]
     fitted = (before**2 <= SMALL) & (after >= ROUNDED * u[:, :1])
@@ -122,7 +122,7 @@ def _median(rows: np.ndarray) -> float:
 
 
 def _numbers_of_slices(collapse: Collapse) -> dict[str, float]:
-    """Contraction in the last layer, and final thickness, for each number of slices."""
+    """Median contraction factor of the last layer, and median final thickness."""
     D = collapse.diameters
     return {
         "last_factor": float(np.median(D[:, -1] / D[:, -2])),

@@ -14,7 +14,7 @@ COLOURS = {
     "esp": "#009E73",
     "esp, one slice": "#8a8a8a",
 }
-DASHES = {"sinkhorn": (2, 2)}  # its line coincides with that of softmax
+DASHES = {"sinkhorn": (2, 2)}  # dashed, since its line coincides with that of softmax
 LABELS = {
     "sinkhorn": "Sinkhorn",
     "esp": "sliced, 8 slices",

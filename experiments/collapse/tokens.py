@@ -3,7 +3,8 @@ r"""Tokens under attention layers without skip connection, and under the flow.
 A layer without skip is $x_i \leftarrow V\sum_jP_{ij}x_j$ and the flow is $x_i' =
 V\sum_jP_{ij}x_j$; one layer corresponds to one unit of time. With $V = -I$ and $A$
 symmetric and positive definite the softmax flow contracts tokens along all axes.
-Without the skip the sign of $V$ does not change diameters, since scores are even.
+Without the skip the sign of $V$ does not change diameters, since scores stay the same
+if all tokens change sign.
 """
 
 from typing import NamedTuple
@@ -51,7 +52,7 @@ class Draws(NamedTuple):
 
 
 def draw_tokens(sizes: Sizes, seed: int) -> Draws:
-    r"""Draws of scaled normal tokens, and of $Q$ and $K = SQ$ with random $S - I/2$."""
+    r"""Draws of scaled normal tokens, $Q$, and $K = SQ$ with $S = RR^\top + I/2$."""
     rng = np.random.default_rng(seed)
     Q, root = rng.normal(size=(2, sizes.draws, sizes.d, sizes.d)) / np.sqrt(sizes.d)
     S = root @ root.swapaxes(1, 2) + np.eye(sizes.d) / 2

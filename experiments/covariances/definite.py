@@ -11,8 +11,8 @@ For $K = -Q$ with invertible Q, as here, the same $f$ falls to zero under L2, at
 rate $-4\,\mathrm{tr}\,V\Sigma Q^\top(I + 2Q\Sigma Q^\top)^{-1}Q\Sigma V$, and under
 Sinkhorn, since $M_\Sigma\Sigma$ is then symmetric and negative. With heads of one row
 each, $f' = -2\sum_h (q_h \cdot \Sigma v_h)^2$: nothing grows, but every $\Sigma$ with
-$q_h \cdot \Sigma v_h = 0$ for all $h$ is at rest. In the plane these form a line, which
-for some Q and V lies inside the cone.
+$q_h \cdot \Sigma v_h = 0$ for all $h$ is at rest. In the plane these $\Sigma$ form a
+line, which for some Q and V lies inside the cone.
 """
 
 from collections import Counter
@@ -51,7 +51,7 @@ CAPTION = (
 )
 
 DRAWS = 100
-END_TIME = 1e6  # of the other draws, some of which are slow
+END_TIME = 1e6  # for the other draws, some of which are slow
 MAX_STEPS = 100_000  # in logarithmic time, in which states at rest are stiff
 REST_DISTANCE = 1e-3  # remaining distance at rest, relative to the initial size
 SINGLE_START = {"measure": "gaussian", "cov": 0.5}  # isotropic, of trace one
@@ -74,7 +74,7 @@ def with_corrected_reading(
         recipe: its parameters.
         claim: corrected claim.
         description: description of the corrected picture.
-        extra: function that adds the measurements of this figure alone.
+        extra: function that adds the measurements that only this figure has.
         caption: end of the caption, with fields that `extra` adds.
     """
     corrected = replace(
@@ -107,9 +107,10 @@ def _compute(recipe: Recipe, extra: Extra | None, case: Case) -> Findings:
 
 
 def descent(family: xr.Dataset, V: np.ndarray) -> dict[str, Any]:
-    r"""Powers of time of a family, and the largest increase of $\mathrm{tr}\,V\Sigma$.
+    r"""Exponents of a family's decay; largest increase of $\mathrm{tr}\,V\Sigma$.
 
-    The powers are those of the traces over the second half of the time.
+    The exponents are those of the powers of time that the traces follow over the second
+    half.
     """
     Y, times = family["factor"].values, family["time"].values
     sizes = np.einsum("rtij,ik,rtkj->rt", Y, V, Y)
@@ -124,7 +125,7 @@ def descent(family: xr.Dataset, V: np.ndarray) -> dict[str, Any]:
 
 
 def decay(times: np.ndarray, traces: np.ndarray) -> np.ndarray:
-    """Powers of time with which the rows of traces change over its second half."""
+    """Exponents of the powers of time that the traces follow over the second half."""
     half = int(np.argmin(np.abs(times - times[-1] / 2)))
     return np.log(traces[:, -1] / traces[:, half]) / np.log(times[-1] / times[half])
 

@@ -97,7 +97,7 @@ def findings_of(recipe: Recipe, case: Case) -> Findings:
 
 
 def _ends(steps: ClippedEuler, result: Solution, exact: Solution) -> xr.Dataset:
-    """Start and final covariances of the text, the script, and the script solved."""
+    """Initial and final covariances; `exact` solves the case of the script."""
     covariances = {"start": steps.covariances[:, 0], "code": steps.final}
     covariances |= {"text": result.covariances, "exact": exact.covariances}
     square = ("run", "row", "column")
@@ -108,7 +108,7 @@ def _ends(steps: ClippedEuler, result: Solution, exact: Solution) -> xr.Dataset:
 
 
 def frame_keys(frames: int) -> dict[str, Any]:
-    """Keys of frames and tolerance, the same for all figures, which share programs."""
+    """Keys of frames and tolerance, equal for all figures, so they share programs."""
     pace = {"spacing": "both", "frames": frames, "segment": frames}
     return {**pace, "max_steps": MAX_STEPS, "rtol": RTOL}
 

@@ -49,7 +49,7 @@ def covariance_figure(
         description: description of the picture of the text.
         title: title of the picture.
         recipe: parameters of both readings.
-        extra: function that adds the measurements of this figure alone.
+        extra: function that adds the measurements that only this figure has.
         caption: end of the caption, with fields that `extra` adds.
     """
     return Experiment(

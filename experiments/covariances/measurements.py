@@ -43,7 +43,7 @@ def distance_to_plane(findings: Findings, q: np.ndarray) -> Findings:
         "flatness": float(sizes[-1] / sizes[0]),
         "angle": float(np.arccos(min(1.0, abs(float(axes[-1] @ normal))))),
     }
-    # Two heads are two blocks of rows of Q and K; one row leaves the second empty.
+    # Each head takes a block of rows of Q and K; with one row the second is empty.
     rows = np.array_split(np.atleast_2d(q), 2)[1]
     A = -rows.T @ rows
     second = attentions["softmax"](A, np.eye(2), np.diag([0.0, 1.0]))
@@ -63,7 +63,7 @@ def compare_l2(findings: Findings) -> Findings:
 
 
 def compare_one_head(findings: Findings) -> Findings:
-    """Difference of one head and softmax, and the endings with one head."""
+    """Difference between one head and softmax, and the endings with one head."""
     spec = findings.spec["text"]
     attention = attentions["softmax"](*(np.array(spec[key]) for key in "QKV"))
     starts = findings.data["ends"]["start"].values
@@ -101,7 +101,7 @@ def count_random_values(findings: Findings) -> Findings:
 
 
 def rates(dynamics: AbstractDynamics, covariances: np.ndarray) -> np.ndarray:
-    r"""$L\Sigma + \Sigma L^\top$ of centred Gaussians."""
+    r"""Rates $L\Sigma + \Sigma L^\top$ of the covariances of centred Gaussians."""
 
     def rate(Sigma: jax.Array) -> jax.Array:
         mu = Gaussian(jnp.zeros(Sigma.shape[0]), psd_sqrt(Sigma))

@@ -64,7 +64,7 @@ P5: dict[str, Any] = {"Q": P3_Q, "K": P3_K, "V": P5_V}
 def gaussian_entries(index: int = 0) -> dict[str, Any]:
     """Q, K and V of the text in place of `P1`: Q and V with i.i.d. normal entries.
 
-    The figures show draw 0, without selection.
+    The figures show draw 0, which was not selected among several.
     """
     draw = np.random.default_rng([SEED, index])
     Q, V = draw.standard_normal((2, 2)).tolist(), draw.standard_normal((2, 2)).tolist()

@@ -16,9 +16,9 @@ from meanfield.measures.edges import even_edges
 
 UNIT_HEAT = Heat(jnp.eye(1), jnp.eye(1))
 HALF_WIDTH = 6.0  # of boxes, outside of which the two peaks have a mass of 2e-10
-WIDTH_RATIO = 1.5  # the second mesh has as many cells on a box that is wider by this
+WIDTH_RATIO = 1.5  # the second mesh: a box wider by this, with as many cells
 FIT_OPTIONS = {"xatol": 1e-10}  # tolerance of the fitted constant
-ROUNDING_ERROR = 1e2 * np.finfo(float).eps  # of differences of positions, before 1/ε
+ROUNDING_ERROR = 1e2 * np.finfo(float).eps  # of position differences; is divided by ε
 T = 0.2  # heat with c = ½ increases the variance from 1.6 to 1.8
 
 
@@ -40,7 +40,8 @@ class Constants(NamedTuple):
         """The constant extrapolated to bandwidth zero.
 
         The error is the last change of the extrapolation, plus the errors of the
-        values with the absolute values of its weights, so that none cancel.
+        values, weighted by the absolute values of the extrapolation's weights so that
+        no errors cancel.
         """
         value, change = extrapolate_to_zero(self.values)
         weights = np.abs(neville(np.eye(len(self.values)))[-1])
@@ -63,7 +64,7 @@ class VelocityComparison(NamedTuple):
 
 
 def measure_velocities(epsilons: Float[np.ndarray, " k"], n: int) -> VelocityComparison:
-    """Compares velocities of the two peaks, as tokens at the centres of `n` cells.
+    """Compares velocities of the two peaks, given as tokens at `n` cell centres.
 
     A second, coarser mesh gives the errors due to the mesh.
     """

@@ -198,7 +198,7 @@ def _numbers_of_meshes(meshes: MeshErrors) -> dict[str, Any]:
 
 
 def _numbers_of_clouds(clouds: CloudConstants) -> dict[str, Any]:
-    """One cloud at the smallest bandwidth, and laws of the deficit of the constant."""
+    """The largest cloud at the smallest bandwidth, and power laws of the deficits."""
     density = clouds.density[:, None]
     return {
         "largest_cloud": {

@@ -46,7 +46,7 @@ def measure_meshes(epsilons: Float[np.ndarray, " k"]) -> MeshErrors:
     """Errors for the two peaks as weighted tokens at the centres of cells."""
     widths = np.sqrt(epsilons)[:, None] * WIDTHS
     n = int(2 * HALF_WIDTH / np.min(widths)) + 1
-    x = widths[..., None] * (np.arange(n) - n // 2 + 1 / 3)  # not symmetric
+    x = widths[..., None] * (np.arange(n) - n // 2 + 1 / 3)  # asymmetric
     w = TWO_PEAKS.density(x.reshape(-1, 1)).reshape(x.shape)
     w /= np.sum(w, axis=-1, keepdims=True)
     bandwidths = np.repeat(epsilons, len(WIDTHS))

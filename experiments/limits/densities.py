@@ -42,7 +42,7 @@ class Mixture(NamedTuple):
     def masses(self, edges: Float[np.ndarray, " faces"]) -> Float[np.ndarray, " cells"]:
         """The masses of cells on a line."""
         z = (edges[:, None] - self.means[:, 0]) / self.deviations
-        # Tails from the nearer end: a difference of two numbers near one cancels.
+        # Above the mean, upper tails: the difference of numbers near one loses digits.
         low, high = z[:-1], z[1:]
         cells = np.where(low > 0, ndtr(-low) - ndtr(-high), ndtr(high) - ndtr(low))
         return cells @ self.shares

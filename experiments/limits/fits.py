@@ -6,7 +6,7 @@ import numpy as np
 from jaxtyping import Float
 from scipy import stats
 
-LEVEL = 0.95  # of intervals
+LEVEL = 0.95  # confidence level of the intervals
 
 
 class Estimate(NamedTuple):
@@ -42,7 +42,7 @@ class PowerLaw(NamedTuple):
 def fit_powers(y: Float[np.ndarray, " m"], *x: Float[np.ndarray, " m"]) -> PowerLaw:
     """Fits a power law of `x` to `y`, by least squares of logarithms.
 
-    The intervals take the residuals for independent noise; the fit needs more values
+    The intervals treat the residuals as independent noise; the fit needs more values
     than unknowns.
     """
     columns = np.stack([np.ones_like(y), *map(np.log, x)], axis=1)
@@ -56,7 +56,7 @@ def fit_powers(y: Float[np.ndarray, " m"], *x: Float[np.ndarray, " m"]) -> Power
 
 
 class Fit(NamedTuple):
-    """Coefficients and their standard errors, given those of the data."""
+    """Fitted coefficients, and their standard errors derived from those of the data."""
 
     values: Float[np.ndarray, " k"]
     errors: Float[np.ndarray, " k"]
@@ -76,10 +76,10 @@ def least_squares(
 
 
 def extrapolate_to_zero(values: Float[np.ndarray, " k"]) -> Estimate:
-    """Extrapolates values at arguments that halve to zero, by Neville's scheme.
+    """Extrapolates values to the argument zero, by Neville's scheme.
 
-    The values must be a power series in the argument; the error is the last change of
-    the scheme.
+    Arguments halve from each value to the next, and the values must follow a power
+    series in the argument. The error is the last change of the scheme.
     """
     rows = neville(values)
     return Estimate(float(rows[-1]), abs(float(rows[-1] - rows[-2])))

@@ -49,8 +49,9 @@ SIZES = {
 class Errors(NamedTuple):
     r"""Root-mean-square errors at the end, by number of tokens.
 
-    Mean and distance are relative to the standard deviation of the law, the covariance
-    to itself. `log_errors` are the standard errors of the logarithms of these three.
+    Errors of mean and distance are relative to the standard deviation of the law,
+    errors of the covariance to the covariance. `log_errors` are the standard errors of
+    the logarithms of these three.
     """
 
     numbers: tuple[int, ...]
@@ -98,7 +99,7 @@ def exact_flow(name: str) -> AbstractMeasure:
 
 
 def measure_errors(name: str, sizes: Sizes, seed: int) -> Errors:
-    """Errors of all draws against the law; all draws are integrated in one batch."""
+    """Errors of all draws, compared with the law; all are integrated in one batch."""
     law = exact_flow(name)
     rng = np.random.default_rng([seed, zlib.crc32(name.encode())])  # per attention
     clouds = [rng.normal(size=n) for n in sizes.numbers for _ in range(sizes.draws)]

@@ -2,8 +2,9 @@ r"""The mean-field limit: `n` independent tokens compared with their law.
 
 Every attention with continuous velocities moves `n` independent tokens of a law on the
 line, and the law itself: in closed form if Gaussians stay Gaussian, else on a grid. The
-distances fall like $n^{-1/2}$, up to the factor $(\log\log n)^{1/2}$ of $W_2$ to a
-Gaussian, and two flows diverge no faster than castin2025, Theorem 3.1 allows.
+distances between the two fall like $n^{-1/2}$, up to the factor $(\log\log n)^{1/2}$ of
+$W_2$ to a Gaussian, and two flows diverge no faster than castin2025, Theorem 3.1
+allows.
 """
 
 from collections.abc import Mapping

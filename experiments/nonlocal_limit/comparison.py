@@ -115,7 +115,7 @@ def _edges(half_width: float, cells: int) -> Array:
 def _compare(
     mixture: Mixture, grids: list[Grid], family: NonlocalHeat, epsilons: Array, x: Array
 ) -> LimitComparison:
-    r"""Compares with $-W_Q^\top W_K^{-\top}(\nabla\rho/\rho)(W_K^{-1}W_Qx)$.
+    r"""Compares velocities with $-W_Q^\top W_K^{-\top}(\nabla\rho/\rho)(W_K^{-1}W_Qx)$.
 
     This is the corrected limit (ERRATA S3, S4).
     """

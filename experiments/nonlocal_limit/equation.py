@@ -3,13 +3,13 @@ r"""The nonlocal equation of sander2022, Proposition 4, on the line, by collocat
 With $r = W_Q/W_K$ the limit velocity is $-r(\rho'/\rho)(rx)$, so $u = \log\rho$ solves
 $\partial_tu(x) = r^2u''(rx) + r\,u'(rx)u'(x)$. For $0 < r < 1$ the right-hand side on
 an interval around zero uses only values inside it, so polynomials at Chebyshev nodes
-need no boundary condition. Neither attention nor a grid enters, and mass is not
-conserved by construction, so the mass measures the error.
+need no boundary condition. Neither attention nor a grid enters. Nothing in the method
+enforces the conservation of mass, so a change of mass measures the error.
 
 In Fourier modes $c_\kappa' = -\kappa^2c_{\kappa/r}$: short waves drive longer ones and
 nothing damps them, so the equation is well posed for analytic densities only. Finite
-differences amplify rounding errors, more so on finer meshes; polynomials of this degree
-do not in double precision.
+differences amplify rounding errors, more so on finer meshes; polynomials of this
+degree, in double precision, do not.
 """
 
 from typing import NamedTuple

@@ -11,7 +11,7 @@ from meanfield.reproduce import Findings
 
 BLACK, BLUE, ORANGE = "#222222", "#56B4E9", "#D55E00"
 STRIDE = 2  # every other probe of the plane is drawn along each axis
-MIN_DENSITY = 0.02  # of the largest density, below which no arrows are drawn
+MIN_DENSITY = 0.02  # fraction of the largest density; no arrows are drawn below it
 
 
 @style()

@@ -34,7 +34,7 @@ Count = Callable[[Panel], Any]
 
 
 def findings_of(recipe: Recipe, case: Case) -> Findings:
-    """Findings of both readings of the same samples; the case says which is drawn."""
+    """Findings of both readings of the same samples; `case` says which is drawn."""
     dims, n = SIZES[case.size]
     panels = compute_panels(recipe, VALUES, case)
     rows = {
@@ -101,7 +101,7 @@ def specification(
 
 
 def summarise(panels: list[Panel]) -> dict[str, Any]:
-    """Counts of some panels together, of solutions and of the script."""
+    """Joint counts of several panels, for the solutions and for the script."""
     return {**summarise_solutions(panels), **summarise_script(panels)}
 
 
@@ -255,7 +255,7 @@ def curves(
 
 
 def mean_ranks(eigenvalues: np.ndarray) -> np.ndarray:
-    """The mean rank at every relative threshold; eigenvalues begin with the largest."""
+    """The mean rank at every relative threshold; eigenvalues must be largest first."""
     relative = eigenvalues / eigenvalues[:, :1]
     return np.mean(np.sum(relative[..., None] > THRESHOLDS, axis=1), axis=0)
 

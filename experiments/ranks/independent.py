@@ -110,7 +110,7 @@ def limit_ranks(panel: Panel) -> np.ndarray:
 
 
 def summarise(panels: list[Panel]) -> dict[str, Any]:
-    """Counts of some panels together."""
+    """Joint counts of several panels."""
     join = lambda values_of: concatenate(panels, values_of)
     endings = [name for panel in panels for name in panel.solutions.endings]
     converged, unbounded = join(is_converged), np.array(endings) == "blow-up"

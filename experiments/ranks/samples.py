@@ -19,7 +19,7 @@ from meanfield.theorems.covariances.clipped_euler import Rule
 
 RANK_THRESHOLD = 0.1  # the script counts the eigenvalues above it
 MAX_TRACE = 1e3  # in the script a larger trace counts as divergence
-REST = {"identity": 1e-4, "random": 5e-5, "iid": 5e-5}  # the script's rates at rest
+REST = {"identity": 1e-4, "random": 5e-5, "iid": 5e-5}  # the script stops below these
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,8 @@ class Recipe:
     def rule(self, value: str, d: int) -> Rule:
         """The script's rule for a panel.
 
-        No script has independent entries of V (`iid`): they use the steps of `random`.
+        No script has independent entries of V; the kind `iid` uses the steps of
+        `random`.
         """
         steps = self.steps["random" if value == "iid" else value]
         return Rule(steps[d], REST[value], MAX_TRACE)
@@ -109,7 +110,7 @@ def compute_panel(recipe: Recipe, value: str, d: int, n: int) -> Panel:
     )
     return Panel(
         eigenvalues,
-        np.linalg.matrix_rank(solutions.constant_factor),  # of all limits: `flows.py`
+        np.linalg.matrix_rank(solutions.constant_factor),  # exact, see `flows.py`
         solutions,
         V,
         np.array(ending_names(steps)),

@@ -1,10 +1,10 @@
 """Trains networks missing from the records: `python -m experiments.trained [PART…]`.
 
-A part is `CAMPAIGN:VARIANT:CONDITION:SEEDS` or a beginning of it, such as
-`patches:softmax:7:0,1,2`; an empty word stands for all. Without parts all campaigns are
-trained, which takes hours on two cores; parts with different variants or conditions can
-be trained in parallel. Finished networks are lines in `records/`, and interrupted
-training runs are resumed.
+A part is `CAMPAIGN:VARIANT:CONDITION:SEEDS`, such as `patches:softmax:7:0,1,2`, or its
+first words; an empty word stands for all. Without parts all campaigns are trained,
+which takes hours on two cores; parts with different variants or conditions can be
+trained in parallel. Finished networks are lines in `records/`, and interrupted training
+runs are resumed.
 """
 
 import sys

@@ -4,7 +4,7 @@ Each variant is trained at three learning rates, half, once and twice that of th
 recipe, on two seeds, and evaluated on a quarter of their training samples. Then it is
 trained at the best rate on all seeds; a seed has the same fold, initial weights and
 batches for all variants. That quarter contains no test samples of these two seeds, but
-may contain test samples of other seeds.
+can contain test samples of other seeds.
 """
 
 from collections.abc import Mapping
@@ -26,8 +26,8 @@ class Protocol(NamedTuple):
     Attributes:
         conditions: options of the task, by their labels in the figure.
         recipe: recipe of training; its learning rate is the middle of the grid.
-        tuning_seeds: seeds for choosing learning rates; if empty, the middle one is
-            used.
+        tuning_seeds: seeds for choosing learning rates; if empty, the middle of the
+            grid is used.
         seeds: seeds of the compared networks.
         tuning_recipe: recipe for choosing learning rates; `recipe` if `None`.
     """
@@ -65,7 +65,7 @@ class Campaign:
         protocols: protocol for each problem size.
         samples: description of the training samples.
         published: sentence with the published results.
-        measure: measure of the samples by which networks are compared.
+        measure: quantity of each sample by which networks are compared.
         gain: 1 if larger measures are better, and -1 if smaller ones are.
         tuning_condition: condition at which all learning rates are chosen; if empty,
             each condition has its own.

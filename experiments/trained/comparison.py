@@ -11,7 +11,7 @@ from experiments.trained.records import Line, scores
 from meanfield.reproduce import Case, Findings, Rows
 from meanfield.training import verdict
 
-LOSS_RATIO = 3.0  # a network has not converged if its loss is this times the median
+LOSS_RATIO = 3.0  # multiple of the median loss above which a network is unconverged
 RESAMPLES = 2000
 FOLDS = 5  # folds of the samples of a task; seeds use them in turn
 UNITS = {"correct": 100.0}  # accuracies are given in percent

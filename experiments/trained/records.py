@@ -1,8 +1,8 @@
 """Records of trained networks: committed JSON lines, one for each seed.
 
-Networks that a figure needs but that have no line are trained, in a folder from which
-an interrupted training run is resumed, and their lines are added. So a figure is
-redrawn in seconds, and a deleted line is trained again.
+A network that a figure needs but that has no line is trained, in a folder from which an
+interrupted training run is resumed; then its line is added. So a figure is redrawn in
+seconds, and if a line is deleted, its network is trained again.
 """
 
 import functools
@@ -122,7 +122,7 @@ def _scratch() -> tempfile.TemporaryDirectory:
 
 
 def scores(line: Line, measure: str) -> np.ndarray:
-    """The measure of each test sample."""
+    """The values of a measure, one for each test sample."""
     kept = line[measure]
     if not isinstance(kept, str):
         return np.array(kept, float)
@@ -138,7 +138,7 @@ def pack_bits(values: np.ndarray) -> Any:
 
 
 class _ProgressPrinter:
-    """Prints the progress of a training run on stderr, every `QUIET` seconds."""
+    """Prints the progress of a training run on stderr, every `PROGRESS_SECONDS`."""
 
     def __init__(self, spec: TrainSpec) -> None:
         self._name = f"{spec.task} {dict(spec.options)}: {spec.variant.label}"
@@ -209,7 +209,7 @@ def _curves(log: tuple[Mapping[str, Any], ...], i: int) -> dict[str, Any]:
 
 
 def round_digits(values: Any) -> Any:
-    """Numbers rounded to four digits, in nested lists."""
+    """Numbers rounded to four significant digits, in nested lists."""
     if isinstance(values, list):
         return [round_digits(value) for value in values]
     return float(f"{values:.4g}") if isinstance(values, float) else values

@@ -78,7 +78,7 @@ def marginal_error(matrix: Float[np.ndarray, "*m n n"]) -> Float[np.ndarray, "*m
 
 
 def independent_states(seed: int, *, draws: int, n: int) -> Float[np.ndarray, "m n d"]:
-    """Independent clouds with the law of the cloud of `seed`."""
+    """Independent clouds from the law of the cloud of `seed`."""
     return np.random.default_rng([seed, 1]).standard_normal((draws, n, 2))
 
 

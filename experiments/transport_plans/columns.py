@@ -60,7 +60,7 @@ def draw_first_token(axes: Axes, sums: xr.Dataset) -> None:
 
 
 def draw_kinds(axes: Axes, kinds: xr.Dataset) -> None:
-    """Draws the attention to each kind of token by layer, and the kinds of tokens."""
+    """Draws the attention to each kind of token by layer, and shares of the kinds."""
     fractions = np.vstack([kinds["received"].values, kinds["tokens"].values])
     positions = np.append(np.arange(len(fractions) - 1), len(fractions) - 0.6)
     left = np.zeros(len(fractions))

@@ -1,4 +1,4 @@
-"""Panels of a matrix between two clouds: the width of a line is its entry."""
+"""Panels of a matrix between two clouds: each entry is the width of a line."""
 
 from collections.abc import Sequence
 

@@ -46,7 +46,7 @@ TITLES = (
 
 
 def compute(case: Case) -> Findings:
-    """The three matrices of one cloud, and the numbers of low column sums of others."""
+    """Three matrices of one cloud, and numbers of low column sums for other clouds."""
     cloud = gaussian_cloud(SEED, n=N, epsilon=EPSILON)
     # The plan contains the weights 1/n of the measure; K⁰ in the paper does not.
     raw = N * plan(cloud, Pointwise(jax.numpy.exp))

@@ -2,10 +2,10 @@ r"""Figure 2 of Sinkformers: column sums of trained attention matrices.
 
 In the paper they approach one during training. Here they are those of a trained
 sentence encoder, MiniLM, at the hidden states of its own forward pass, with LayerNorms
-and MLPs. For comparison there are random matrices, softmax of independent Gaussian
-scores with the standard deviation of those of each head, and Sinkhorn matrices of the
-trained scores at the same states. All rows sum to one, so an equal share of the
-attention is a column sum of one.
+and MLPs. They are compared with those of random matrices (the softmax of independent
+Gaussian scores that have the standard deviation of each head's own scores), and with
+those of Sinkhorn matrices of the trained scores at the same states. All rows sum to
+one, so an equal share of the attention is a column sum of one.
 """
 
 from collections.abc import Mapping
@@ -37,7 +37,7 @@ KINDS = ("[CLS]", "[SEP]", "punctuation", "words")
 NEAR = 2.0  # a column sum within this factor of one is near one
 CONVERGED = 1e-9  # largest error of a column sum of a converged head
 LOWEST = 3e-3  # lower end of the axis; a few column sums of one head are smaller
-N_TOP = 5  # number of tokens with the most attention in the findings
+N_TOP = 5  # number of most attended tokens that the findings list
 
 
 class Sums(NamedTuple):
@@ -123,7 +123,7 @@ def _heads(layers: Layers, t: Array, x: Array) -> Array:
 def random_like(
     trained: Float[np.ndarray, "l h n n"], rng: np.random.Generator
 ) -> Float[np.ndarray, "l h n n"]:
-    """Softmax of Gaussian scores with the standard deviation of those of each head.
+    """Softmax of Gaussian scores with the standard deviation of each head's scores.
 
     The logarithm of a row of weights is its row of scores up to a constant.
     """

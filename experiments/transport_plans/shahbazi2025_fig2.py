@@ -1,7 +1,8 @@
 r"""Figure 2 of ESPFormer: plans by half-steps of Sinkhorn, and by slices.
 
-Half-steps start from potentials zero and with the rows, so the first is softmax. Below
-are expected sliced plans at several $\tau$. The cloud is that of `sander2022-fig1`.
+Half-steps start from zero potentials and begin with the rows, so the first one gives
+softmax. The last row shows expected sliced plans at several $\tau$. The cloud is that
+of `sander2022-fig1`.
 """
 
 from collections.abc import Mapping

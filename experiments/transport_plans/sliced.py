@@ -2,7 +2,7 @@ r"""Sliced plans of a small cloud, and their cost relative to the optimal plan.
 
 A plan of $L$ slices has at most $Ln$ pairs, and all its row and column sums are one.
 With the weights $e^{-\tau D_l/\epsilon}$ of the slices, $\tau = 0$ gives the mean of
-all slices, and large $\tau$ the slice of least cost.
+all slices, and a large $\tau$ selects the slice of least cost.
 """
 
 import numpy as np
@@ -30,7 +30,7 @@ def _coupling(cloud: Cloud, tau: float) -> HardSlices:
 
 
 def cost_numbers(cloud: Cloud, matrix: Float[np.ndarray, "n n"]) -> dict[str, float]:
-    r"""`plan_numbers` and the cost $\sum_{ij} P_{ij}|Qx_i - Kx_j|^2$ over the least."""
+    r"""`plan_numbers`, and $\sum_{ij} P_{ij}|Qx_i - Kx_j|^2$ over the least cost."""
     costs = cdist(cloud.x @ cloud.Q.T, cloud.x @ cloud.K.T, "sqeuclidean")
     least = costs[linear_sum_assignment(costs)].sum()
     ratio = float(np.sum(matrix * costs) / least)

@@ -92,7 +92,7 @@ class Layout:
         return {"devices": self.size, "processes": self.n_processes}
 
     def distribute_sums(self, mu: AbstractMeasure) -> Points:
-        """The same measure, with exact sums over tokens computed by all devices.
+        """The tokens of a measure, with exact sums that all devices compute.
 
         Raises:
             UnsupportedError: if the measure has no tokens.
@@ -141,7 +141,7 @@ class Layout:
 
 
 def shard_points(mesh: Mesh, mu: Points) -> Points:
-    """The same tokens, sharded over the devices if their number divides `n`."""
+    """The tokens, sharded over the devices if the number of devices divides `n`."""
     divides = mu.tokens.n % mesh.size == 0
     rule = PartitionSpec(AXIS) if divides else PartitionSpec()
     arrays = eqx.filter((mu.tokens, mu.log_weights), eqx.is_array)
@@ -211,7 +211,7 @@ def _gather_leaf(leaf: object) -> object:
 
 
 def spread(mu: Points, devices: int) -> Points:
-    """The same tokens, sharded over devices, with sums computed in a ring.
+    """The tokens, sharded over devices, with sums computed in a ring.
 
     Each device holds `n / devices` tokens, and the keys of as many more in transit;
     sums are exact. If `devices` does not divide `n`, every device holds all tokens, and

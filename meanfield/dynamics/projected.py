@@ -82,7 +82,7 @@ class Projected(AbstractDynamics):
 
     @override
     def is_linearly_bounded(self, t: Time, mu: AbstractMeasure) -> Bool[Array, ""]:
-        r"""Whether `dynamics` is: projections in $L^2(\mu)$ do not increase norms."""
+        r"""Whether `dynamics` is; projections in $L^2(\mu)$ do not increase norms."""
         return self.dynamics.is_linearly_bounded(t, mu)
 
 

@@ -1,8 +1,8 @@
 """Batching of small clouds: how many are integrated in one call.
 
-A batch shares the overhead of a sum over few tokens. But a large batch waits for its
-slowest member and exceeds the cache, so the batch size follows from the block size of
-sums over large clouds.
+The clouds of a batch share the overhead of sums over few tokens. But a large batch
+waits for its slowest member and exceeds the cache, so a batch fills at most a quarter
+of the block that sums over large clouds use.
 """
 
 from typing import TypeVar
@@ -23,7 +23,7 @@ SHARE = 4  # batches per block: 1 MB each on a CPU, 16 to 32 clouds of 64 tokens
 
 
 class MaxBatchSize(AbstractReader[int]):
-    """The number of clouds of this size, or of those in a stack, in one batch.
+    """Number of clouds in a batch, given one of these clouds, or a stack of them.
 
     Zero for large, interpolated or already batched clouds, and for other measures.
     """

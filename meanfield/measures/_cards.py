@@ -109,7 +109,7 @@ def _shape(mean: np.ndarray, covariance: np.ndarray, array: Array) -> Mapping[st
 
 
 def _weights(weights: np.ndarray, n: int) -> str:
-    """Summary of the weights: equal, or the effective number; excluded tokens."""
+    """Whether weights are equal, else their effective number; and excluded tokens."""
     effective_size = 1 / np.sum(weights**2)
     even = bool(np.ptp(weights) <= 1e-6 * weights.max())
     summary = "equal" if even else f"like {effective_size:.4g} equal ones"
@@ -119,7 +119,7 @@ def _weights(weights: np.ndarray, n: int) -> str:
 def _draw_density(
     masses: np.ndarray, edges: list[np.ndarray], origin: np.ndarray, axes: np.ndarray
 ) -> str:
-    """Picture of a density; in the plane, in the coordinates of its box."""
+    """Picture of a density; a plane density is drawn in the coordinates of its box."""
     if masses.ndim == _PLANE:
         return _display.cells(masses / np.multiply.outer(*map(np.diff, edges)))
     x = origin[0] + axes[0, 0] * centres(edges[0])

@@ -16,8 +16,8 @@ from meanfield.linalg import HIGHEST, length, psd_sqrt
 
 from ._measure import AbstractMeasure, check_unstacked, memberwise
 
-ROUGH = 100  # error of a covariance per dimension, in roundings of its largest entry
-ROUNDINGS = 4  # error of an eigenvalue of correlations per dimension, in roundings
+ROUGH = 100  # accepted error per dimension, in units of eps times the largest entry
+ROUNDINGS = 4  # rounding error of a correlation's eigenvalue per dimension, in eps
 
 
 class Gaussian(AbstractMeasure):
@@ -63,8 +63,8 @@ class Gaussian(AbstractMeasure):
 
         Raises:
             InvalidInputError: if shapes do not fit, or `covariance` is not symmetric
-                positive semidefinite to within rounding; inside `jit`, where values
-                cannot raise, the factor is NaN instead.
+                positive semidefinite to within rounding; inside `jit`, where no
+                exception can depend on values, the factor is NaN instead.
         """
         alpha = float_array("mean", mean)
         Sigma = float_array("covariance", covariance).astype(alpha.dtype)
@@ -108,10 +108,10 @@ class Gaussian(AbstractMeasure):
 
     @override
     def transport(self, field: AbstractField) -> tuple[Array, Array]:
-        r"""The time derivatives $\alpha' = L\alpha + b$ and $Y' = LY$.
+        r"""Rates $\alpha'$ and $Y'$; under $Lx + b$ they are $L\alpha + b$ and $LY$.
 
         Raises:
-            UnsupportedError: if the field is neither affine nor averaged.
+            UnsupportedError: if the averages of the field over Gaussians are unknown.
         """
         check_unstacked(self, "`transport` is a method of one measure")
         if not isinstance(field, AbstractAveragedField):
@@ -136,7 +136,7 @@ class Gaussian(AbstractMeasure):
     @override
     @memberwise
     def error_norm(self, error: tuple[Array, Array]) -> Float[Array, ""]:
-        """The norm itself, as it bounds every coordinate."""
+        """Equal to `norm`, which bounds every coordinate."""
         return self.norm(error)
 
 

@@ -38,8 +38,8 @@ from .grids import (
 )
 from .reductions import AbstractReduction, Blocked, Dense, Separable
 
-DENSE_UP_TO = 2048  # cells up to which the scores of all pairs are held at once
-MAX_TURN = 0.02  # largest rotation, stretch or shift of the box in a step, in e-folds
+DENSE_UP_TO = 2048  # most cells for which all pairs' scores are in memory at once
+MAX_TURN = 0.02  # largest relative rotation, stretch and shift of the box in a step
 
 
 class Grid(AbstractMeasure):
@@ -47,7 +47,7 @@ class Grid(AbstractMeasure):
 
     $\partial_t\mu + \nabla\cdot(\mu v) = 0$ is solved by upwind fluxes of third order
     (MUSCL): the sum of masses and outflow is conserved exactly, and no mass becomes
-    negative. The cells are fixed in $\xi$, and `box` determines the motion of the box.
+    negative. The cells are fixed in $\xi$, and `box` determines how the box moves.
     Attention treats the density as weighted tokens at the centres of the cells.
 
     Use `Grid.from_density` or `Grid.from_function` to create one.
@@ -55,11 +55,11 @@ class Grid(AbstractMeasure):
     Attributes:
         state: the coordinates that move.
         edges: edges of the cells along each axis of $\xi$.
-        position: position of each layer of cells, if tokens have positions, which do
-            not change.
+        position: position of each layer of cells, which never changes; `None` if
+            tokens have no positions.
         box: motion of the box.
-        probe: places where velocities are evaluated; `None` is every face, or the
-            choice of a flow.
+        probe: places where velocities are evaluated; `None` means every face, or
+            the places that a flow chooses.
 
     Examples:
         >>> from meanfield import Grid
@@ -89,8 +89,8 @@ class Grid(AbstractMeasure):
 
         Args:
             edges: edges of the cells, one array for each axis.
-            density: an average for each cell. With positions, the first axis is that of
-                the layers, and their masses are the law of the position.
+            density: average over each cell. With positions, the first axis is that of
+                the layers, whose masses give the distribution of the positions.
             position: position of each layer, in [0, 1].
             box: motion of the box.
             probe: places where velocities are evaluated; chosen by the flow if `None`.
@@ -241,7 +241,7 @@ class Grid(AbstractMeasure):
             outflow = outflow + jnp.sum(jnp.abs(ends))
             shares = shares + emptying
         origin_change = axes @ drift
-        # Step sizes are not differentiated; the length of a zero motion cannot be.
+        # Step sizes need no derivative, and the length of a zero motion has none.
         stop_gradient = jax.lax.stop_gradient
         turn = length(stop_gradient(R))
         shift = length(stop_gradient(origin_change)) / stop_gradient(self.size)
@@ -277,7 +277,7 @@ class Grid(AbstractMeasure):
     @override
     @memberwise
     def error_norm(self, error: GridState) -> Float[Array, ""]:
-        """The norm itself, as it bounds every coordinate."""
+        """Equal to `norm`, which bounds every coordinate."""
         return self.norm(error)
 
     @property

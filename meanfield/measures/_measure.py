@@ -81,7 +81,7 @@ class AbstractMeasure(AbstractDisplayable, eqx.Module):
 
     @abc.abstractmethod
     def accept(self, reader: Any) -> Any:
-        """The result of the reader's method for this kind, such as `read_points`.
+        """The result of the reader's method for this kind of measure: `read_grid`, ….
 
         Args:
             reader: an `AbstractReader`, with a method for each kind of measure.
@@ -91,8 +91,8 @@ class AbstractMeasure(AbstractDisplayable, eqx.Module):
 def memberwise(function: Callable[P, R]) -> Callable[P, R]:
     """Decorates a method of one measure, to map it over the members of a stack.
 
-    The arrays in its arguments need the same leading axes as the measure; results get
-    them, too.
+    The arrays in its arguments need the same leading axes as the measure, and those in
+    its results have them, too.
 
     Examples:
         >>> from meanfield import Gaussian
@@ -121,7 +121,7 @@ def check_unstacked(mu: "AbstractMeasure", requirement: str) -> None:
 
     Args:
         mu: a measure, or a stack of them.
-        requirement: what must hold, the beginning of the message.
+        requirement: beginning of the message, which says what must hold.
 
     Raises:
         WrongKindError: if `mu` is a stack.
@@ -157,8 +157,8 @@ def leading_axes(*shapes: tuple[int, ...]) -> tuple[int, ...]:
 class Facing(AbstractMeasure):
     """Queries that attend to the keys of another measure (cross-attention).
 
-    The queries move, the keys do not. `Cross` passes it to the `field` of its dynamics;
-    everything else is that of the queries.
+    The queries move, the keys do not. `Cross` passes this pair to the `field` of its
+    dynamics. In all other respects, the pair behaves like the queries.
 
     Attributes:
         queries: the measure that moves, of any kind.

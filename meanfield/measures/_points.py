@@ -35,12 +35,12 @@ class Points(AbstractMeasure):
         tokens: the atoms.
         log_weights: $\log w_j$.
         reduction: how sums over the tokens are evaluated.
-        zero_weights: the weights of excluded tokens, which are zeros, so that they can
-            be differentiated; `None` if the weights are concrete.
+        zero_weights: zeros as the weights of excluded tokens, with respect to which
+            one can differentiate; `None` if the weights are concrete.
 
     Raises:
-        InvalidInputError: if `tokens` are an array, or `log_weights` are not one number
-            below infinity for each of them.
+        InvalidInputError: if `tokens` is an array, or `log_weights` does not hold one
+            number below infinity for each token.
 
     Examples:
         >>> from meanfield import Points
@@ -126,7 +126,7 @@ class Points(AbstractMeasure):
     def safe_tokens(self) -> Tokens:
         """The tokens, with excluded ones replaced by the origin, as they may be NaN.
 
-        Finite ones are kept if their weights can be differentiated.
+        Excluded tokens that are finite are kept if `zero_weights` exist.
         """
         return Tokens(self._zero_excluded(self.tokens.x), self.tokens.position)
 
@@ -189,7 +189,7 @@ class Points(AbstractMeasure):
     def error_norm(self, error: Float[Array, "n d"]) -> Float[Array, ""]:
         r"""The $L^2$ norm for the weights $(w_j + 1/n)/2$.
 
-        A tolerance has the same meaning for every `n`, and tokens of little or zero
+        So a tolerance has the same meaning for every `n`, and tokens of little or zero
         weight are still integrated accurately.
         """
         shares = (self.probabilities + 1 / self.tokens.n) / 2
@@ -232,15 +232,15 @@ class Points(AbstractMeasure):
 
     @memberwise
     def total(self, values: Float[Array, " n"]) -> Float[Array, ""]:
-        r"""The integral $\int v\,d\mu$ of one value per token; excluded ones are 0."""
+        r"""The integral $\int v\,d\mu$ of a value per token, without excluded ones."""
         return jnp.sum(self.weights * self._zero_excluded(values[:, None])[:, 0])
 
     @memberwise
     def restrict(self, mask: Array) -> "Points":
         """The measure conditioned on the tokens where `mask` is true.
 
-        It is rescaled to the total mass of the measure, or has mass zero if no token of
-        positive weight is left.
+        The result is rescaled to the original total mass, or has mass zero if no token
+        of positive weight is left.
         """
         logs, zeros = jnp.where(mask, self.log_weights, -jnp.inf), self.zero_weights
         zeros = None if zeros is None else jnp.where(mask, zeros, 0)

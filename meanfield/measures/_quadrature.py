@@ -52,7 +52,7 @@ class AbstractRule(eqx.Module):
     def factor_nodes(
         self, factor: Float[Array, "d r"]
     ) -> tuple[Float[Array, "m r"], Float[Array, " m"]]:
-        """The nodes for the columns of a factor, and their weights, in its dtype."""
+        """Nodes with a coordinate per column of `factor`, and weights, in its dtype."""
         z, weights = self.nodes(factor.shape[-1])
         return jnp.asarray(z, factor.dtype), jnp.asarray(weights, factor.dtype)
 
@@ -103,7 +103,7 @@ class RotatedSigmaPoints(AbstractRule):
     has the law Gamma($r/2$): all moments of the radius up to $\varrho^6$ are exact, and
     all polynomials of degree 3. The usual sigma points lie on the axes only, where
     quadratic forms take their extremes; rotations sample typical directions. A random
-    error remains, which `control` measures.
+    error remains, which a comparison with `control` estimates.
 
     Attributes:
         min_nodes: minimum number of nodes, rounded up to a multiple of $4r$.
@@ -138,9 +138,9 @@ class RotatedSigmaPoints(AbstractRule):
 def rule_for(r: int) -> AbstractRule:
     """The default rule for rank `r`, with about 4096 nodes; 96 nodes for rank 1.
 
-    From rank 7 on the nodes are rounded up to a multiple of `4 r`. Errors relative to
-    the rates, measured on sigmoid attention with scores of order one: below 1e-4 up to
-    rank 4, 2e-3 to 6e-3 for ranks 5 and 6, about 2e-2 for ranks 7 to 100.
+    From rank 7 on, the number of nodes is rounded up to a multiple of `4 r`. Relative
+    errors of the rates, measured on sigmoid attention with scores of order one: below
+    1e-4 up to rank 4, 2e-3 to 6e-3 for ranks 5 and 6, about 2e-2 for ranks 7 to 100.
 
     Examples:
         >>> from meanfield.measures import rule_for
@@ -156,8 +156,8 @@ def rule_for(r: int) -> AbstractRule:
 class Quadrature(AbstractMeasure):
     r"""A Gaussian with quadrature nodes $x_i = \alpha + Yz_i$.
 
-    An attention evaluates its field on the Gaussian in closed form if it has one, and
-    by sums over the nodes otherwise.
+    An attention with a closed form for Gaussians evaluates its field by that form, any
+    other attention by sums over the nodes.
 
     Attributes:
         gaussian: $N(\alpha, YY^\top)$.

@@ -19,7 +19,7 @@ class AbstractReader(abc.ABC, Generic[R]):
 
     A call dispatches to the method for the kind of the measure. In its `accept`, a
     measure defined elsewhere chooses one of these methods: for example `read_nodes`,
-    with tokens as quadrature nodes for its integrals.
+    to which it passes quadrature nodes for its integrals.
 
     Examples:
         >>> from meanfield import Gaussian, Points
@@ -38,7 +38,7 @@ class AbstractReader(abc.ABC, Generic[R]):
     """
 
     reads: ClassVar[str] = "Points, Gaussians and grids are read"
-    """Beginning of the message about an unsupported measure: who reads what."""
+    """Beginning of the message about an unsupported measure: what is supported."""
 
     def __call__(self, mu: AbstractMeasure) -> R:
         """The value for a measure.
@@ -64,9 +64,9 @@ class AbstractReader(abc.ABC, Generic[R]):
         """The value for weighted tokens."""
 
     def read_nodes(self, mu: AbstractMeasure, nodes: Points) -> R:
-        """The value for another measure with quadrature nodes.
+        """The value for any other measure, which comes with quadrature nodes.
 
-        By default the value for the nodes. A reader of the atoms themselves raises.
+        By default, the value for the nodes. A reader that needs real atoms raises.
         """
         del mu
         return self.read_points(nodes)

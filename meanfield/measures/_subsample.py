@@ -10,10 +10,11 @@ from ._points import Points
 
 
 def subsample(mu: Points, count: int, *, far: int = 8) -> Points:
-    """About `count` tokens, in their order, that approximate the measure.
+    """About `count` tokens that approximate the measure, in their original order.
 
-    One in `far` of them is among the farthest from the mean, in standard deviations
-    along principal axes, and keeps its weight; the others represent the rest.
+    A fraction 1 / `far` of them are the tokens farthest from the mean, in standard
+    deviations along principal axes, with unchanged weights. The others are taken evenly
+    from the rest, and reweighted to represent it.
 
     Examples:
         >>> from meanfield import Points

@@ -32,7 +32,7 @@ def even_edges(
 def graded_edges(
     low: float | int, high: float | int, cells: int, *, ratio: float | int = 10.0
 ) -> Float[np.ndarray, " faces"]:
-    r"""Edges that are `ratio` times closer in the middle than at the ends.
+    r"""Edges of cells that are `ratio` times narrower in the middle than at the ends.
 
     They are stretched by $\sinh$, so that neighbouring widths differ little.
 
@@ -47,7 +47,7 @@ def graded_edges(
     _check(low, high, cells)
     if not (np.isfinite(ratio) and ratio >= 1):
         raise InvalidInputError(f"`ratio` must be at least 1; got {ratio}.")
-    steepness = np.arccosh(ratio)  # the derivative of sinh(a s) grows by cosh(a)
+    steepness = np.arccosh(ratio)  # (sinh a s)' grows by a factor of cosh a
     s = np.linspace(-1, 1, cells + 1)
     unit_edges = s if steepness == 0 else np.sinh(steepness * s) / np.sinh(steepness)
     return (low + high) / 2 + (high - low) / 2 * unit_edges

@@ -14,7 +14,7 @@ from meanfield.errors import InvalidInputError
 
 MAX_MEMBERS = 100_000
 _WIDEST = 1e100  # largest width, so that squares do not overflow
-_ROUNDING = 1e-12  # points this close to the rim of the disc are not inside
+_ROUNDING = 1e-12  # points this close to the rim of the disc count as outside
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ def grid(sizes: Sizes, d: int, *, key: PRNGKey) -> Float[Array, "members d d"]:
     r"""Covariances of trace one in the plane, on a square grid.
 
     For $\Sigma = \begin{pmatrix} a & c \\ c & b \end{pmatrix}$, the grid has `count`
-    values of $a - b$ and of $2c$ from `-width` to `width`, and those with
+    values of $a - b$ and of $2c$ from `-width` to `width`, and the matrices
     $\Sigma \succ 0$ are kept: the starts of the covariance cones of castin2025.
 
     Raises:

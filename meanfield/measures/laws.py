@@ -15,7 +15,7 @@ from meanfield.errors import InvalidInputError
 from .sampling import BLUR_MOONS, BLUR_RING, DEVIATION, clouds, mixture_centres
 
 Values = Float[np.ndarray, " m"]
-FAR = 12.0  # standard deviations: softmax amplifies tails of negligible mass
+FAR = 12.0  # half-width for d = 1, in deviations: softmax amplifies negligible tails
 TAILS = 8.0  # standard deviations beyond which a Gaussian has a mass of 1e-15
 ARC = 96  # nodes along a half circle: its blurred density has an error of 1e-13
 
@@ -79,7 +79,7 @@ def ball(d: int, *, key: PRNGKey) -> Law:
 
 @laws.register("ring")
 def ring(d: int, *, key: PRNGKey) -> Law:
-    r"""A unit circle blurred by a Gaussian, $(2\pi b^2)^{-1}e^{-(r^2+1)/2b^2}I_0$.
+    r"""A Gaussian-blurred circle, $(2\pi b^2)^{-1}e^{-(r^2+1)/2b^2}I_0(r/b^2)$.
 
     Examples:
         >>> from meanfield.measures.laws import ring
@@ -150,7 +150,7 @@ def normal(d: int) -> Law:
 
 
 def law(name: str, d: int, *, key: PRNGKey) -> Law:
-    """The density of the cloud `name`, drawn with the same key.
+    """The density from which the cloud `name` is drawn with the same key.
 
     Raises:
         InvalidInputError: if the cloud has no density.

@@ -47,7 +47,7 @@ def gaussian_draw(
 def gauss_hermite(
     gaussian: Gaussian, *, order: int, reduction: AbstractReduction = Blocked()
 ) -> Points:
-    """Weighted tokens that integrate polynomials against `gaussian` exactly.
+    """Weighted tokens that integrate polynomials exactly with respect to `gaussian`.
 
     A tensor grid of `order` nodes along each column of the factor: exact up to degree
     `2 order - 1` in each, and exponentially accurate for entire functions.

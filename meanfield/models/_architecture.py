@@ -118,7 +118,7 @@ def read(checkpoint: Checkpoint) -> AbstractArchitecture:
 
 
 def _check_sizes(sizes: Sizes, checkpoint: Checkpoint) -> None:
-    """Checks the sizes of a config by the arrays, before anything is allocated by them.
+    """Checks the sizes in a config against the arrays, before anything is allocated.
 
     Raises:
         InputFileError: if no array has the dimension, or there are more layers than

@@ -5,7 +5,7 @@ before the residual sum. The sum $x + a(x)$ is one explicit Euler step of unit l
 so a flow over one unit of time per layer is the residual stream of the attention blocks
 in continuous depth, *without* the network's LayerNorms and MLPs. At the network's own
 hidden states (those that enter a layer, after LayerNorm) the field equals the network's
-to rounding; along a flow the states deviate from them, as LayerNorms and MLPs are
+up to rounding; along a flow the states deviate from them, as LayerNorms and MLPs are
 missing.
 """
 

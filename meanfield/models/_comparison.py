@@ -63,8 +63,8 @@ class Shares(NamedTuple):
     r"""Shares of the parts of one layer in the displacement of the network's states.
 
     The share of a part $p$ of the displacement $\Delta$ is
-    $\langle p, \Delta \rangle / |\Delta|^2$. Shares sum to one; a negative one works
-    against the displacement.
+    $\langle p, \Delta \rangle / |\Delta|^2$. Shares sum to one; a part with a
+    negative share works against the displacement.
 
     Attributes:
         layer: the layer, counted from zero.
@@ -139,7 +139,7 @@ def compare(
     Args:
         checkpoint: the network.
         text: one text.
-        rtol: the relative error of a step of the flow; that of `adaptive` if `None`.
+        rtol: the relative tolerance of the flow; the default of `adaptive` if `None`.
         dtype: single or double precision of the flow; JAX's default if `None`.
         report: called with the number of each layer before its flow begins.
 
@@ -177,7 +177,7 @@ def _flow_layers(
     rtol: float | None,
     report: Callable[[int], None] | None,
 ) -> Iterator[tuple[_States, str]]:
-    """The states after each layer of the flow, and its ending, until one fails."""
+    """The states after each layer of the flow, and its ending; stops at a failure."""
     mu = Points.uniform(x)
     for layer in range(read(checkpoint).sizes.n_layers):
         if report is not None:

@@ -1,4 +1,4 @@
-"""Bounds on how much a tokenizer can expand a text, from its file, before it runs.
+"""Bounds on how much a tokenizer can expand a text, computed before it runs.
 
 `tokenizers` keeps the normalised text in memory and aborts the process if that fails:
 forty replacements of `a` by `aa` turn one letter into 10¹².
@@ -15,7 +15,7 @@ _BYTES = 4  # most bytes of a character; each becomes a character
 def expansion(tokenizer: dict[str, Any]) -> float:
     """Bound on the number of characters, or tokens, that one character can become.
 
-    Unicode normalisation, which makes at most 18 of one, is not counted.
+    Unicode normalisation, which makes at most 18 characters of one, is not counted.
     """
     return math.prod(_stage_expansion(tokenizer.get(stage)) for stage in _STAGES)
 
@@ -33,7 +33,7 @@ def _stage_expansion(stage: Any) -> float:
 def _replace_expansion(stage: dict[str, Any]) -> float:
     new, pattern = len(str(stage.get("content"))), stage.get("pattern")
     old = len(str(pattern.get("String", ""))) if isinstance(pattern, dict) else 0
-    # A regular expression may match empty strings: before each character, at the end.
+    # A regex may match empty strings, before each character and at the end.
     return max(1.0, new / old) if old else 1.0 + 2 * new
 
 

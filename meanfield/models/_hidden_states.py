@@ -11,9 +11,9 @@ from .checkpoint import Checkpoint
 def hidden_states(
     checkpoint: Checkpoint, text: str
 ) -> tuple[Float[np.ndarray, "layers n d"], tuple[Parts, ...]]:
-    """The network's hidden states before and after every layer, and layers' parts.
+    """The network's hidden states before and after each layer, and each layer's parts.
 
-    The parts of a layer add up to its change of the states. Everything, with
+    The parts of a layer add up to its change of the states. Everything, including
     LayerNorms and MLPs, is computed in double precision.
 
     Raises:

@@ -102,7 +102,7 @@ def _tokenizer(path: Path, characters: int) -> Any:
 
 @contextmanager
 def _tokenizer_errors(path: Path) -> Iterator[None]:
-    """Turns errors of `tokenizers` about a file into one line."""
+    """Turns errors of `tokenizers` about a file into errors of one line."""
     tokenizers = extra("tokenizers", "models")
     try:
         yield

@@ -1,7 +1,7 @@
 """Checkpoints on disk: a config, a tokenizer, and named arrays that are read lazily.
 
-They need only NumPy and two small packages, `safetensors` and `tokenizers`: no deep
-learning framework and no internet.
+Reading them takes only NumPy and two small packages, `safetensors` and `tokenizers`; no
+deep learning framework and no internet.
 """
 
 import os
@@ -182,7 +182,7 @@ class Checkpoint:
 
 
 def load(source: str | os.PathLike[str]) -> Checkpoint:
-    """Opens the checkpoint of a known model, such as `"minilm"`, or in a folder.
+    """Opens the checkpoint of a known model, such as `"minilm"`, or of a folder.
 
     It reads the config and the header of the weights, not the weights.
 

@@ -20,7 +20,7 @@ from .checkpoint import CONFIG, Checkpoint
 
 NAME = "meanfield"
 ARRAYS = "Q", "K", "value_projection", "output_projection"  # of a layer, heads first
-OLD_ARRAYS = "Q", "K", "reading", "writing"  # in models that version 0.2 exported
+OLD_ARRAYS = "Q", "K", "reading", "writing"  # in models exported before version 0.3
 
 
 @final

@@ -18,7 +18,7 @@ from .reading.observables import covariance, principal_axes, run_moments
 from .tokens.views import ellipses
 
 COLOURS = {"points": INK, "gaussian": CLOSURE_COLOUR, "grid": CYCLE[0]}
-EXTRA_COLOURS = (CYCLE[5], LIMIT_COLOUR, CYCLE[6])  # of plugins' kinds
+EXTRA_COLOURS = (CYCLE[5], LIMIT_COLOUR, CYCLE[6])  # of kinds that plugins add
 BINS = 60
 MASS_SHARES = [
     0.8647,
@@ -43,8 +43,8 @@ def draw_states(
     """Draw all representations at the first and at the last common frame.
 
     In one dimension they are drawn as densities; in two with regions that contain 39
-    and 86 % of the mass; in more, projected to the direction in which the covariances
-    differ most and to the main axis.
+    and 86 % of the mass; in more, projected to the plane of the main axis and of the
+    direction in which the first two covariances differ most.
 
     Returns:
         A note on what is shown.

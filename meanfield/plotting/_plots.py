@@ -72,7 +72,7 @@ class Plots:
 
 
 def _look(choices: Mapping[str, Any]) -> Look:
-    """The `Look` for these keywords; lengths are inches, or strings such as `86mm`.
+    """The `Look` for these keywords; lengths are in inches, or strings such as `86mm`.
 
     Raises:
         InvalidInputError: if a keyword is not a field of `Look`.

@@ -37,7 +37,7 @@ def animate(
     In one dimension paths grow with time; in three the camera turns; above three the
     plane of the two main axes is shown. Words, if the tokens have them, are drawn
     beside the tokens, and the headline names the current layer. The view contains all
-    tokens at all times, except the outermost 1 % at either end of an axis where they
+    tokens at all times, without the outermost 1 % at either end of an axis if these
     would need more than 1.6 times the room. If the cloud grows beyond thirty initial
     radii, or consists of words and drifts, the view follows it; a cloud that blows up
     leaves the view. The small print notes each of these cases.
@@ -47,7 +47,7 @@ def animate(
     or as a map, together with the tokens if the dataset contains them.
 
     In a wide frame the picture takes the full height, with the text in a column beside
-    it; otherwise text shrinks where the picture would get less than 60 % of the shorter
+    it; otherwise text shrinks if the picture would get less than 60 % of the shorter
     side. The small print counts the tokens outside user-chosen limits.
 
     If a run has fewer frames than the movie, states are interpolated linearly between
@@ -59,8 +59,8 @@ def animate(
             plane, for `cone` and `disc`.
         path: a file name that ends in `.gif`; or in `.mp4` or `.webm`, which need the
             program ffmpeg.
-        panel: `tokens`, `density`, `cone` or `disc`; chosen by the run if None.
-        look: appearance; that of the dataset, or the paper style, if None.
+        panel: `tokens`, `density`, `cone` or `disc`; if None, the default for this run.
+        look: appearance; if None, that of the dataset, or else the paper style.
         film: frames per second, length, pixels, trails, camera turn and hold.
         progress: called after each frame with the number of finished frames and the
             total.
@@ -69,8 +69,8 @@ def animate(
         The file written.
 
     Raises:
-        InvalidInputError: for an ensemble that has no movie, a run of one frame,
-            an unknown suffix, or an option that has no effect in this movie.
+        InvalidInputError: for an ensemble if the movie shows one run, a run of one
+            frame, an unknown suffix, or an option without effect in this movie.
         ResourceError: if the file cannot be written.
         UnknownNameError: if `panel` is not a registered movie.
         UnsupportedError: if ffmpeg is needed and not installed.

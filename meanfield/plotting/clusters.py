@@ -32,8 +32,8 @@ def clusters(dataset: xr.Dataset) -> Figure:
     r"""Number of clusters of the tokens over time, and weight of the heaviest cluster.
 
     A cluster is a connected component of the graph that links two tokens at a distance
-    of at most `link` times the RMS radius $\sqrt{\operatorname{tr}\Sigma}$, of the
-    frame or of the first one, whichever is larger. `link` is a field of the look; its
+    of at most `link` times the RMS radius $\sqrt{\operatorname{tr}\Sigma}$ of the
+    frame or of the first frame, whichever is larger. `link` is a field of the look; its
     default is 5 %, or half the median distance to the nearest token in the first frame
     if that is larger. With the `metric` `cosine`, two tokens are linked if the cosine
     of their angle seen from 0 is at least $1 - $ `link`, by default 0.9. An ensemble is

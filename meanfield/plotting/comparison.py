@@ -36,8 +36,8 @@ def draw_comparison(
 
     Args:
         gaps: `mean_gap`, `covariance_gap` and `distance_gap` by pair and time, the
-            first two with their tolerances `…_tolerance`; and, for each pair, the time
-            `separation` of the first frame at which a gap exceeds its tolerance.
+            first two with their tolerances `…_tolerance`; and, for each pair,
+            `separation`, the time of the first frame whose gap exceeds its tolerance.
         states: the run of each representation, by name.
         labels: the text in the legend for each name; the names themselves if `None`.
 

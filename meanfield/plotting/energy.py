@@ -37,9 +37,9 @@ def energy(dataset: xr.Dataset) -> Figure:
 
     The rate is drawn in two ways: as recorded in each frame,
     $-\int\nabla\delta E\cdot v\,d\mu$, and as the difference quotient of successive
-    frames, at the midpoint in time. If the run recorded it, the dashed curve is the
-    loss of the gradient flow of the energy, $\int|\nabla\delta E|^2\,d\mu$, or for
-    Gaussians the smaller loss of its gradient flow among Gaussians. An ensemble is
+    frames, at the midpoint in time. The dashed curve, if the run recorded it, is the
+    rate for the gradient flow of the energy, $\int|\nabla\delta E|^2\,d\mu$, or for
+    Gaussians the smaller rate for its gradient flow among Gaussians. An ensemble is
     drawn by its medians and its 10–90 % bands.
 
     Raises:
@@ -133,7 +133,7 @@ def _median(values: np.ndarray) -> np.ndarray:
 
 
 def _steepest(dataset: xr.Dataset, name: str) -> np.ndarray | None:
-    """The loss rate of the gradient flow; None unless observed and somewhere finite."""
+    """The loss rate of the gradient flow; None if not recorded or nowhere finite."""
     if f"{_STEEPEST}{name}" not in dataset:
         return None
     rates = -_read(dataset, _STEEPEST, name)
@@ -141,10 +141,11 @@ def _steepest(dataset: xr.Dataset, name: str) -> np.ndarray | None:
 
 
 class _Names(NamedTuple):
-    """Texts about a gradient flow: its name, its loss, and a note if a run differs.
+    """Texts about a gradient flow: its name, its loss rate, and a note for other runs.
 
-    The gradient flow among Gaussians loses only the affine part. On a grid both rates
-    are sums over cells, accurate only to the resolution, so the note is more careful.
+    The gradient flow among Gaussians loses only the affine part. On a grid the rates of
+    the run and of the gradient flow are sums over cells, accurate only to the
+    resolution, so the note does not deny that the run is the gradient flow.
     """
 
     flow: str

@@ -14,9 +14,9 @@ from ._figure.style import CYCLE, INK, PALE, style
 _SIGNS = {1: CYCLE[0], -1: CYCLE[1]}
 _WIDE = 0.84  # share of a layer's width that its heads fill
 _LAYER, _MARGIN = 0.85, 1.5  # widths of a layer and of the margins, in inches
-_NARROW, _MAX_LAYERS = 0.62, 12  # width of a layer where there are more than 12
+_NARROW, _MAX_LAYERS = 0.62, 12  # width of a layer if there are more than 12 layers
 _LINEAR = 0.02  # share of the largest modulus below which the scale is linear
-_ROOM = 5.0  # limit of the axis over the largest modulus, with room for text
+_ROOM = 5.0  # limit of the axis over the largest modulus, to make room for text
 _ROUNDING = 1e-9  # relative size below which an imaginary part is rounding
 
 
@@ -29,7 +29,7 @@ class _Row(NamedTuple):
 
 
 def _share(values: np.ndarray, sign: int) -> str:
-    """Percentage of the sum of moduli that values of the sign `sign` make up."""
+    """Share of the values of sign `sign` in the sum of moduli, in percent."""
     moduli = np.abs(values)
     total = float(moduli.sum())
     return (
@@ -38,7 +38,7 @@ def _share(values: np.ndarray, sign: int) -> str:
 
 
 def _count(values: np.ndarray, sign: int) -> str:
-    """The number of values of this sign."""
+    """The number of values of sign `sign`."""
     return str(int((sign * values > 0).sum()))
 
 

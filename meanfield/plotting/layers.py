@@ -45,7 +45,7 @@ def draw_layers(comparison: xr.Dataset) -> Figure:
 
 
 def _distances(axes: Axes, comparison: xr.Dataset) -> None:
-    """Plot the distance of the flow, and for comparison that of the initial tokens."""
+    """Plot the distances of flow and initial tokens from the network's states."""
     states = comparison.isel(depth=slice(1, None))
     depths, label = states["depth"].values, "of the flow"
     axes.plot(
@@ -66,7 +66,7 @@ def _draw_pair(axes: Axes, comparison: xr.Dataset, name: str) -> None:
 
 
 def _bars(axes: Axes, comparison: xr.Dataset) -> None:
-    """Draw the shares of each layer's displacement as grouped bars."""
+    """Draw the share of each part in a layer's displacement, as grouped bars."""
     layers, width = comparison["layer"].values, 0.8 / len(_PARTS)
     for place, (part, colour) in enumerate(_PARTS.items()):
         left = layers + (place - (len(_PARTS) - 1) / 2) * width

@@ -31,7 +31,7 @@ from .reading.observables import map_runs, rounded_spectrum
 
 # Up to this many eigenvalues get a colour and a legend entry each.
 _N_NAMES = len(CYCLE) - 1
-_DOTS = 30  # up to this many frames are marked on curves refined between frames
+_DOTS = 30  # on refined curves, the frames are marked if there are at most so many
 _TICKS = 6  # ticks of the colour bar of eigenvalue indices
 _N_SUBSTEPS = 40  # points of a refined curve from one frame to the next
 _LAST = 1e-14  # least t* − t relative to t*, because of rounding

@@ -62,7 +62,7 @@ def select_experiments(
     The name of a figure selects all its panels.
 
     Raises:
-        UnknownNameError: if there is no experiment of a requested name.
+        UnknownNameError: if there is no experiment with a requested name.
         InvalidInputError: if a requested experiment has no such reading.
 
     Examples:

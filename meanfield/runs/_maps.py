@@ -75,8 +75,8 @@ def add_attention(
 def _layer_times(times: np.ndarray) -> np.ndarray:
     """The frame times, with the last moved just inside the run.
 
-    The end of a run may be the start of a layer that never acted, so the matrices of
-    the last frame are those of the layer before.
+    A layer that starts at the end of a run never acts, so the matrices of the last
+    frame are those of the layer before it.
     """
     return np.append(times[:-1], np.nextafter(times[-1], times[0]))
 

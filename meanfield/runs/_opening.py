@@ -32,8 +32,8 @@ def open(path: str | os.PathLike[str]) -> "xarray.Dataset":  # noqa: A001
 
     Raises:
         InputFileError: if `path` holds neither a run, a sweep nor a comparison.
-        StoreError: if it is damaged or has no frame yet. Damage to a frame shows when
-            the frame is read.
+        StoreError: if it is damaged or has no frame yet. A damaged frame is found only
+            when it is read.
 
     Examples:
         >>> from pathlib import Path
@@ -76,7 +76,7 @@ def plugins_of(path: Path, files: Sequence[Path] = ()) -> list[Path]:
 
 
 def check_plugins_unchanged(path: Path, files: Sequence[Path]) -> None:
-    """Checks that files with the name of a recorded plugin have its content.
+    """Checks that each file named like a recorded plugin has the recorded content.
 
     Raises:
         InputFileError: if a plugin has changed.

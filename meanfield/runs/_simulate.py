@@ -36,7 +36,7 @@ def simulate(
             paths start from the current working directory.
 
     Raises:
-        InvalidInputError: if keys contradict each other, or `out` is taken.
+        InvalidInputError: if keys contradict each other, or `out` is not empty.
         InputFileError: if a file that a key names cannot be read.
         PrecisionError: if JAX is in single precision and the spec needs double; call
             `meanfield.set_precision("double")`.

@@ -23,7 +23,7 @@ def trajectory_dataset(run: Trajectory[Any]) -> "xarray.Dataset":
     """The frames of a trajectory as a dataset, with the names and dims of a store.
 
     If the flow ended early, the last frame is the state at its end. Members of an
-    ensemble (leading dimension `run`) keep all frames, as in a store; those after an
+    ensemble (leading dimension `run`) keep all frames, as in a store; frames after an
     early end repeat the last state. `position` is left out for tokens without one.
 
     Raises:

@@ -14,7 +14,7 @@ ROUNDINGS = 16  # error of a position divided by a width, in units of eps
 
 
 class BlockLocal(eqx.Module):
-    """Mask: a token sees all tokens of its own block, before and after it.
+    """Mask: a token sees all tokens of its own block, both earlier and later ones.
 
     Attributes:
         width: the length of a block; the whole sequence has length 1.
@@ -66,7 +66,7 @@ class BlockCausal(eqx.Module):
 
 
 class Strided(eqx.Module):
-    """Mask: a token sees tokens less than `width` before it, and at multiples of it.
+    """Mask: a token sees tokens less than, or a multiple of, `width` before it.
 
     The strided pattern of sparse transformers, as one mask.
 

@@ -1,4 +1,4 @@
-"""Bilinear scores as squared distances, which avoids cancellation."""
+"""Bilinear scores written as squared distances, which avoids cancellation."""
 
 import equinox as eqx
 import jax
@@ -22,7 +22,7 @@ class BalancedScore(AbstractQuadraticScore):
     two marginals is the same as for $y'\cdot Ax'$, and the potentials differ by
     $\tfrac12|Mx'|^2$ and $\tfrac12|Ny'|^2$. If the potentials contained these large
     terms, rounding would lose the differences between tokens of the same group.
-    Derivatives treat the terms as constants, one for each token, which the potentials
+    Derivatives treat these terms as constants, one for each token, which the potentials
     absorb.
 
     Attributes:
@@ -50,7 +50,7 @@ class BalancedScore(AbstractQuadraticScore):
     def differences(self, queries: Tokens, keys: Tokens) -> Differences:
         sides = zip(self.origins, (self.M, self.N), strict=True)
         images = [_images(origin[None], matrix)[0] for origin, matrix in sides]
-        # Zero if both sides are equal; then the tokens are not rounded again.
+        # The gap is zero if both sides are equal; then tokens are not rounded again.
         gap = images[0] - images[1]
         q = _images(queries.x, self.M) - gap[None]
         return Differences(q, _images(keys.x, self.N), self.scale / 2)
@@ -138,8 +138,8 @@ def factorise(dot: Dot) -> tuple[Float[Array, "r d"], Float[Array, "r d"]]:
     r"""Balanced factors $M$ and $N$ with $N^\top M = A$, with gradients stopped.
 
     For a symmetric $A$ they come from its eigenvectors, with $N = \pm M$ row by row. If
-    $A$ is positive, $N = M$, so that tokens of one group have images in one group.
-    Otherwise they come from the singular vectors.
+    $A$ is positive semidefinite, $N = M$, so that tokens of one group have images in
+    one group. For any other $A$, they come from the singular vectors.
     """
     A = jax.lax.stop_gradient(dot.A)
     rank = min(dot.Q.shape)

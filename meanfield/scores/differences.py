@@ -22,7 +22,7 @@ from jaxtyping import Array, Bool, Float
 from meanfield._derivatives import custom_derivative
 from meanfield.linalg import HIGHEST
 
-MAX_COLUMNS = 4  # up to this many, differences cost no more than a matrix product
+MAX_COLUMNS = 4  # with so few, differences cost no more than a matrix product
 CHUNK = 8  # number of columns in one pass over a block of pairs
 
 T = TypeVar("T")
@@ -155,7 +155,7 @@ def choose_by_rounding(
     exact: Callable[[], T],
     expansion: Callable[[], T],
 ) -> T:
-    """Result from differences where they are cheap or needed, else from expansion."""
+    """Result of `exact` where differences are cheap or needed, else of `expansion`."""
     if columns <= MAX_COLUMNS:
         return exact()
     return jax.lax.cond(unvmap_any(is_rounded_away(size)), exact, expansion)

@@ -72,7 +72,7 @@ class Pairs(eqx.Module):
         whole: whether all pairs are one block, so that a mask is always applied.
         queries: the queries.
         keys: the keys.
-        remainder: terms left out of all scores of a query, without `units`.
+        remainder: terms of a query, left out of its scores; not multiplied by `units`.
         bend: `bend` of `Differences`.
     """
 

@@ -37,7 +37,7 @@ class Axis:
     Attributes:
         key: a key of `RunSpec`.
         values: distinct JSON values.
-        scale: `linear` or `log` for evenly spaced values; a `list` has no order.
+        scale: `linear` or `log` for values evenly spaced on that scale; else `list`.
         entry: row and column, if only one entry of a matrix varies.
         option: name of the option of an attention, or of the part of a drift, that
             varies; `None` otherwise.
@@ -96,7 +96,7 @@ class Axis:
 
 
 def parse_axes(*texts: str) -> tuple[Axis, ...]:
-    """Parses axes such as `A=-2:2:41,epsilon=0.1:10:41:log`, or one text for each.
+    """Parses axes such as `A=-2:2:41,epsilon=0.1:10:41:log`, or one text for each axis.
 
     Raises:
         InvalidInputError: if a key is unknown, cannot be an axis or is given twice; or
@@ -243,7 +243,7 @@ def _number(text: str, whole: str) -> float:
 def _count(text: str, whole: str) -> int:
     short = text.strip()[
         : len(str(_MAX_VALUES)) + 1
-    ]  # enough digits to detect that it is too large
+    ]  # enough digits to detect that the number is too large
     count = int(short) if text.strip().isdecimal() else 0
     if not 2 <= count <= _MAX_VALUES:
         raise InvalidInputError(

@@ -43,7 +43,7 @@ def resolve_paths(values: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     """`values` with absolute paths; relative ones are resolved against `folder`.
 
     Paths are the values `@FILE` of matrices, of `init` and of `text`, the run `source`,
-    a run that is the `context`, and a `model` that is a folder there.
+    a run that is the `context`, and a `model` that is a path, not a name.
 
     Examples:
         >>> from pathlib import Path
@@ -84,7 +84,7 @@ def relative_name(name: str, folder: Path) -> str:
 def _rename_files(
     values: Mapping[str, Any], folder: Path, rename: Callable[[str], str]
 ) -> dict[str, Any]:
-    """`values` with `rename` applied to all paths; `folder` may hold a model."""
+    """`values` with `rename` applied to all paths; a `model` in `folder` is a path."""
     new_values = {
         key: _rename_value(key, value, folder, rename) for key, value in values.items()
     }
@@ -118,7 +118,7 @@ def _rename_value(
 ) -> Any:
     if key in KEYS and KEYS[key].holds == "options" and isinstance(value, dict):
         return replace_files(value, lambda path: f"@{rename(path)}")
-    if isinstance(value, list) and key in KEYS and KEYS[key].files:  # by head
+    if isinstance(value, list) and key in KEYS and KEYS[key].files:  # one per head
         name = lambda item: _rename_value(key, item, folder, rename)
         return [name(item) if isinstance(item, str) else item for item in value]
     if not isinstance(value, str):

@@ -30,7 +30,7 @@ class Strict(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _drop_absent(cls, values: Any) -> Any:
-        """Drops JSON's `null`, as pydantic would validate the length of `None`."""
+        """Drops JSON's `null`: pydantic would apply length limits to `None`."""
         if not isinstance(values, dict):
             return values
         absent = {k for k, field in cls.model_fields.items() if field.default is None}

@@ -1,4 +1,4 @@
-"""Metadata of the keys of a spec, besides type, default and description."""
+"""Metadata of the keys of a spec, beyond type, default and description."""
 
 import functools
 from collections.abc import Mapping
@@ -44,15 +44,15 @@ class Key:
         excluded_measures: measures that do not use the key, with what they do instead.
         brings: what the key sets, and the keys that then have no effect.
         replaces: keys that are dropped when this one is given later.
-        enters: the part of a flow that takes its numbers as arrays; a key that enters
-            the `program` changes what is compiled.
+        enters: the part of a flow that takes the key's value as an array; a key that
+            enters the `program` changes what is compiled.
         no_axis: why a sweep cannot vary it; empty if it can.
         no_page: why a live page does not support it; empty if it does.
         page_help: help text for a live page, if it differs from the description.
-        is_not_inherited: whether a run that starts from another run ignores its value
-            there.
+        is_not_inherited: whether a run that starts from another run ignores the value
+            that the other has.
         is_forward_key: whether the forward pass of a network uses it.
-        names: the kind of `meanfield list` that holds its values, if these are names.
+        names: argument of `meanfield list` that lists its values, if these are names.
         is_in_title: whether titles show its value.
         most_used: whether the help lists it under "Most used".
         is_rare: whether only `--help-all` lists it.

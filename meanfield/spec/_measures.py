@@ -13,7 +13,7 @@ class MeasureInfo:
     """A kind of measure: its description, and the keys that apply to it.
 
     Each `Key` says whether it applies to points, Gaussians and grids; any other measure
-    says so here.
+    lists its extra and its excluded keys here.
 
     Attributes:
         description: short description, as shown by `list measures`.

@@ -19,7 +19,7 @@ from ._times import TimesSpec
 from ._toml import as_toml, drop_nulls
 from .attention import AttentionSpec, DriftSpec, EnergySpec, LayerSpec
 
-MOST_DRAWS = 10_000  # each takes a millisecond to create, and an integration of its own
+MOST_DRAWS = 10_000  # each takes a millisecond to create, and needs its own integration
 MOST_LAYERS = 1_000  # each takes a few milliseconds to create
 MOST_TERMS = 100  # each is compiled separately
 FLUXES = "chooses its time steps by the CFL condition, see `cfl`"
@@ -228,7 +228,7 @@ class RunSpec(
 
     @property
     def recorded_energies(self) -> tuple[str, ...]:
-        """The energies to record; a gradient flow adds its own as the first.
+        """The energies to record; for a gradient flow, its own energy comes first.
 
         Under noise it is not added, as its rate of change then has an unknown part.
         """

@@ -1,4 +1,4 @@
-"""Parsing of names and values into a spec, with errors of one line."""
+"""Parsing of names and values into a spec, with one-line error messages."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -27,7 +27,7 @@ def parse(values: Mapping[str, Any], *, where: str = "the spec") -> RunSpec:
         where: source of the values, for messages.
 
     Raises:
-        InvalidInputError: naming the key, the value and valid ones.
+        InvalidInputError: naming the key, its value and valid values.
 
     Examples:
         >>> from meanfield.spec import parse
@@ -73,7 +73,7 @@ def _check_bounded(values: Mapping[str, Any], where: str) -> None:
 
 
 def _check_text(text: str) -> None:
-    """Rejects text that can be neither a file name nor written to a file.
+    """Rejects text that can be neither a file name nor the content of a file.
 
     Raises:
         ValueError: if it contains NUL, or a lone surrogate.
@@ -87,7 +87,7 @@ def _check_text(text: str) -> None:
 
 
 def _first(problems: Sequence[Problem]) -> Problem:
-    """The problem to report; unknown keys first, as they may cause the others."""
+    """The problem to report; unknown keys first, as they may cause other problems."""
     unknown_keys = [p for p in problems if p["type"] == "extra_forbidden"]
     value_errors = [p for p in problems if p["type"] == "value_error"]
     return (unknown_keys or value_errors or problems)[0]

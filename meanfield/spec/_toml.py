@@ -36,7 +36,7 @@ def _toml(value: Any) -> str:
 
 
 def drop_nulls(values: dict[str, Any]) -> dict[str, Any]:
-    """`values` without `None`, which TOML cannot express; an absent key means it."""
+    """`values` without `None`, which TOML cannot express; absent keys mean the same."""
     entries = {key: value for key, value in values.items() if value is not None}
     for name in ("layers", "terms"):
         if name in entries:

@@ -47,7 +47,7 @@ def export(dataset: "xarray.Dataset", path: str | os.PathLike[str]) -> None:
     - cell of each frame of a grid: `time`, `position`, `x0`, … (its centre),
       `density`, `mass`.
 
-    A column for each diagnostic follows, such as `energy`.
+    Columns for diagnostics follow, such as `energy`.
 
     Raises:
         InvalidInputError: if the suffix is unknown, or the dataset does not fit into a

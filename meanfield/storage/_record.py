@@ -172,7 +172,7 @@ def _read_body(folder: Path) -> dict[str, Any]:
 
 
 def _rename_old_keys(record: dict[str, Any]) -> dict[str, Any]:
-    """The record with the names of today, in what version 0.2 stored."""
+    """The record with today's names in place of those that version 0.2 stored."""
     for group, key, kind in (
         ("attrs", "inputs", "inputs"),
         ("state", "members", "outcome"),

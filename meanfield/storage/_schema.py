@@ -33,7 +33,7 @@ ENDING_FLAGS = MappingProxyType(
 """CF attributes of a variable that holds codes of endings."""
 
 RESUMABLE = Status.INTERRUPTED.ending
-"""The only ending after which a run can continue; also the status of a run without."""
+"""The only ending after which a run can continue; also stands for a missing one."""
 
 TIME, RUN = "time", "run"
 
@@ -80,7 +80,7 @@ if TYPE_CHECKING:
 
 
 def density(data: "xarray.Dataset") -> Mapping[str, "xarray.DataArray"]:
-    r"""The average density in each cell: its mass over its widths and $|\det D|$."""
+    r"""The average density in each cell: mass divided by widths and $|\det D|$."""
     import xarray
 
     axes, mass = data["axes"], data["mass"]
@@ -110,7 +110,7 @@ class Kind:
         static: the variables that do not move and that every run has.
         dims: the dimensions of variables that are not in `DIMS`.
         derive: computes further variables of a dataset, frame by frame, when they are
-            read. Pictures and tables show a kind that they do not know by its `mean`
+            read. For a kind that they do not know, pictures and tables show its `mean`
             and any `factor` of its covariance.
 
     Examples:

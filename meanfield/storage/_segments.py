@@ -23,7 +23,7 @@ _CHUNK = 1 << 26  # bytes of a chunk, which holds whole frames, at least one
 
 def write_hierarchy(folder: Path) -> None:
     """Writes the groups above the segments, so that zarr itself can walk the tree."""
-    import zarr  # takes 0.3 s, which runs without a store save
+    import zarr  # takes 0.3 s; runs without a store save that time
 
     segments = segment_folder(folder, 0).parent
     for group in (segments.parent, segments):

@@ -105,7 +105,7 @@ class RunStore:
 
     @property
     def state(self) -> dict[str, Any]:
-        """What the writer stored to continue from, besides the last frame."""
+        """The values from which, with the last frame, the run can continue."""
         return copy.deepcopy(self._record.state)
 
     @property
@@ -169,7 +169,7 @@ class RunStore:
     def dataset(self, derive: Derive = derive_nothing) -> "xarray.Dataset":
         """All committed frames as a dataset, read lazily and checked against digests.
 
-        Only the times are read at once; `load` reads the rest.
+        Only the times are read immediately; `load` reads the rest.
 
         `status`, `stop_time`, `t_star` and `t_star_error` are scalars; a run without an
         ending counts as `interrupted` at its last frame.
@@ -268,7 +268,7 @@ class RunStore:
         self._record = record
 
     def _check_complete(self, record: Record) -> None:
-        """Checks that no committed data was removed, before a commit."""
+        """Checks, before a commit, that no committed data was removed."""
         self._check_in_place()
         check_segments(self.path, len(record.segments))
         if record.ending is not None:

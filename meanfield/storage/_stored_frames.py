@@ -34,7 +34,7 @@ class _Block(NamedTuple):
 class StoredFrames:
     """All frames of a variable as one array that stays on disk.
 
-    It is read chunk by chunk, so that memory holds one chunk besides the result. A
+    It is read chunk by chunk, so that memory holds the result and one chunk. A
     segment is compared with its digest before its first use.
 
     Attributes:

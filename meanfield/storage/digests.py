@@ -51,7 +51,7 @@ def missing_digests(
     """The recorded digests that match none of the files, by name.
 
     Raises:
-        InputFileError: if a file has the name of such a digest, and so has changed.
+        InputFileError: if a file has the name of a missing digest: it has changed.
     """
     pairs = [(path.name, sha256(path)) for path in files]
     contents = {digest for _, digest in pairs}

@@ -1,7 +1,7 @@
 r"""Sums over exponentials of inner products, as functions of arrays.
 
 For queries $q_i$ and keys $k_j$ with weights $w_j$: $\log\sum_j w_j e^{q_i\cdot k_j}$,
-means under these weights, and Sinkhorn potentials. They use $O(m + n)$ memory, support
+means under these weights, and Sinkhorn potentials. All use $O(m + n)$ memory, support
 `jit`, `grad` (both modes) and `vmap`, and take linear time where `plan` finds cells.
 """
 

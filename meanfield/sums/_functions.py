@@ -25,9 +25,9 @@ def log_sum_exp(
     Args:
         queries: $q$, (m, k).
         keys: $k$, (n, k).
-        log_weights: $\log w$, (n,); a weight of one each if left out. A key of
+        log_weights: $\log w$, (n,); by default all weights are one. A key with
             $-\infty$ is excluded.
-        reduction: how sums are executed; see `plan`.
+        reduction: how sums are evaluated; see `plan`.
 
     Raises:
         InvalidInputError: if shapes do not fit.
@@ -51,15 +51,15 @@ def tilted_mean(
 ) -> Float[Array, "m p"]:
     r"""$\sum_j w_j e^{q_i\cdot k_j} v_j / \sum_j w_j e^{q_i\cdot k_j}$ for each query.
 
-    The output of softmax attention, where queries hold the scale.
+    This is the output of softmax attention, if the queries include its scale.
 
     Args:
         queries: $q$, (m, k).
         keys: $k$, (n, k).
         values: $v$, (n, p).
-        log_weights: $\log w$, (n,); a weight of one each if left out. A key of
+        log_weights: $\log w$, (n,); by default all weights are one. A key with
             $-\infty$ is excluded.
-        reduction: how sums are executed; see `plan`.
+        reduction: how sums are evaluated; see `plan`.
 
     Raises:
         InvalidInputError: if shapes do not fit.
@@ -124,7 +124,7 @@ def logs_of(log_weights: Numbers | None, keys: Float[Array, "n k"]) -> Array:
 
     Raises:
         InvalidInputError: if their number differs from that of the keys, or one is NaN
-            or infinite.
+            or plus infinity.
     """
     if log_weights is None:
         return jnp.zeros(len(keys), keys.dtype)

@@ -25,10 +25,10 @@ def plan(
 
     For each query, the total error of all terms $w_je^{q_i\cdot k_j}$ is at most $\tau$
     times their sum, apart from the rounding of inner products, which exact sums have,
-    too. So the error of the logarithm of a sum is at most $-\log(1 - \tau)$, and the
-    error of a mean $\tau/(1-\tau)$ times half the diameter of the values. The bound
-    also holds for other queries and keys that reach at most a quarter farther along any
-    axis; beyond that, sums are exact.
+    too. So the error of the logarithm of a sum is at most $-\log(1 - \tau)$, and
+    that of a mean at most $\tau/(1-\tau)$ times half the diameter of the values. The
+    bound also holds for other queries and keys that reach at most a quarter farther
+    along any axis; beyond that, and in single precision, sums are exact.
 
     Args:
         queries: $q$, (m, k), concrete values, not traced inside `jit`.

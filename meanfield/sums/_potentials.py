@@ -21,7 +21,7 @@ class Potentials(NamedTuple):
     Attributes:
         query_potential: $f$, (m,).
         key_potential: $g$, (n,); $(f + c, g - c)$ is equivalent for any constant $c$.
-        residual: the largest $|\log|$ of a marginal over its weight.
+        residual: the largest $|\log|$ of a marginal divided by its weight.
         tolerance: the tolerance of the residual.
 
     Examples:
@@ -47,16 +47,16 @@ def sinkhorn(
 ) -> Potentials:
     r"""Potentials $f$, $g$ for which $a_i b_j e^{q_i\cdot k_j + f_i + g_j}$ is a plan.
 
-    Its rows sum to the weights $a$, its columns to $b$. For entropic transport with the
-    cost $|x - y|^2/2$ and the bandwidth $\epsilon$, use queries $x/\epsilon$ and keys
-    $y$; the potentials absorb the squares. Derivatives, in both modes, use the equation
-    and not the iteration.
+    The rows of the plan sum to the weights $a$, its columns to $b$. For entropic
+    transport with the cost $|x - y|^2/2$ and the bandwidth $\epsilon$, use queries
+    $x/\epsilon$ and keys $y$; the potentials absorb the squares. Derivatives, in both
+    modes, are those of the equation for the potentials, not of the iteration.
 
     Args:
         queries: $q$, (m, k).
         keys: $k$, (n, k).
-        log_weights: $\log a$, (m,), and $\log b$, (n,), with the same sum of weights;
-            uniform weights by default.
+        log_weights: $\log a$, (m,), and $\log b$, (n,), where the weights
+            $a$ and $b$ have the same sum; uniform weights by default.
         tolerance: for the residual; by default that of the cells, and for exact sums
             the power 2/3 of the machine epsilon.
         max_iterations: largest number of passes over rows and columns.

@@ -29,14 +29,14 @@ from meanfield.measures.reductions.cells import (
 )
 from meanfield.scores import Dot, transpose
 
-SAMPLE = 2048  # vectors of either side in the sample for the first potentials
+SAMPLE = 2048  # vectors of each side in the sample for the first potentials
 ROWS = 2  # largest number of sums computed together
 ROUGH = 1e-3  # error of sums, and tolerance, while a layout is searched for
 SHARE = 0.5  # share of the tolerance that the error of sums may use
 SUMS = 60  # typical number of sums in a solution
 COMPILE_SECONDS = 20.0  # seconds to compile programs for cells
 LONG = 60.0  # seconds of exact sums above which a warning is issued
-TRIES = 4  # layouts to try, each for the last potentials, before sums are exact
+TRIES = 4  # layouts to try, each for the latest potentials, before exact sums
 
 
 class TransportProblem(NamedTuple):
@@ -69,7 +69,7 @@ class TransportProblem(NamedTuple):
 
     @property
     def pairs(self) -> int:
-        """Number of pairs, the terms in the sums of all rows."""
+        """Number of pairs, which is the number of terms in the sums of all rows."""
         return self.a.tokens.n * self.b.tokens.n
 
     def solve(

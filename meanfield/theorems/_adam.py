@@ -5,8 +5,8 @@ from typing import NamedTuple
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-DECAYS = 0.9, 0.999  # of the running averages of gradients and of their squares
-EPSILON = 1e-8  # a coordinate with zero gradient does not move
+DECAYS = 0.9, 0.999  # for the running averages of gradients and of their squares
+EPSILON = 1e-8  # avoids 0/0: a coordinate with zero gradients does not move
 
 
 class Moments(NamedTuple):

@@ -25,8 +25,8 @@ class Case:
         statement: id of the statement.
         size: `quick` takes seconds; `full` is the same with more draws and steps.
         seed: seed of all random draws.
-        witnesses: by label of a check, the point at which to evaluate it instead of
-            searching for the worst case.
+        witnesses: maps the label of a check to the point at which the check is
+            evaluated, instead of a search for the worst case.
 
     Examples:
         >>> from meanfield.theorems import Case
@@ -41,11 +41,11 @@ class Case:
     witnesses: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def rng(self, name: str) -> np.random.Generator:
-        """NumPy generator for the draw of this name."""
+        """NumPy generator for the draw called `name`."""
         return np.random.default_rng([self.seed, self._code(name)])
 
     def key(self, name: str) -> PRNGKey:
-        """JAX key for the draw of this name."""
+        """JAX key for the draw called `name`."""
         return jax.random.fold_in(jax.random.key(self.seed), self._code(name))
 
     def pick(self, quick: T, full: T) -> T:

@@ -14,8 +14,8 @@ class Fit(NamedTuple):
     """Line fitted on logarithmic axes: evidence for an order of convergence.
 
     Attributes:
-        x: values of the small parameter, whose name is `x_name`.
-        y: the quantity measured at each, whose name is `y_name`.
+        x: values of the small parameter; its name is `x_name`.
+        y: the quantity measured at each `x`; its name is `y_name`.
         slope: the least-squares slope of log `y` on log `x`.
         half_width: half-width of the 95 % confidence interval of the slope.
 
@@ -38,7 +38,7 @@ class Ascent(NamedTuple):
 
     Attributes:
         history: the largest log-ratio found up to each step.
-        witness: the parameters where it was found, so that it can be evaluated again.
+        witness: the parameters at the largest log-ratio, for a second evaluation.
 
     Examples:
         >>> from meanfield.theorems import Ascent
@@ -79,7 +79,7 @@ class Check(NamedTuple):
 
     @property
     def excess(self) -> float:
-        """Distance by which the observation misses the bound; negative if it holds.
+        """Distance by which the bound is missed; negative if satisfied strictly.
 
         Raises:
             InvalidInputError: if the relation is not `<=`, `>=` or `=`.
@@ -116,7 +116,7 @@ class Check(NamedTuple):
 
     @property
     def tightness(self) -> float | None:
-        """Ratio of the two sides of an inequality: 1 if it is reached."""
+        """Ratio of the two sides of an inequality; 1 in a case of equality."""
         if self.relation == "=" or self.bound == 0 or not math.isfinite(self.observed):
             return None
         ratio = self.observed / self.bound

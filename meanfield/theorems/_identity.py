@@ -13,10 +13,10 @@ class Identity:
     """Two functions compared on several inputs; iterating yields one check for each.
 
     Attributes:
-        left: maps a case to an array, often by the library.
+        left: computes an array from a case, often with the library.
         right: computes the same array independently of `left`.
-        cases: inputs of both functions, by the label of the check.
-        tolerance: of the largest difference, relative to the largest entry of `right`.
+        cases: maps the label of each check to the input of both functions.
+        tolerance: largest difference allowed, over the largest entry of `right`.
         why: how the tolerance was derived.
 
     Examples:

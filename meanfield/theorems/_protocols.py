@@ -26,11 +26,11 @@ EXACT = (
 )
 ROUNDING = 4e-12
 ORDER_TOLERANCE = 0.095  # below 0.1, so that an order off by one fails by MARGIN
-STARTS, STEPS = (12, 24), (150, 400)  # of ascents, at quick and at full size
+STARTS, STEPS = (12, 24), (150, 400)  # of an ascent, at quick and at full size
 MOST_STEPS = 1000
 LEARNING_RATE = 0.05  # Adam's step size
 LARGEST_LOG = 700.0  # its exponential is still finite
-SIGMAS = 4.5  # a normal variable exceeds this once in 150 000 draws
+SIGMAS = 4.5  # a normal variable is this far from its mean once in 150 000 draws
 
 Parameters = Mapping[str, Any]
 Number = float | int
@@ -58,9 +58,9 @@ def gap(
         label: what is compared.
         actual: result of the library.
         expected: result of an independent computation.
-        tolerance: relative to the largest entry of `expected`.
+        tolerance: largest difference allowed, over the largest entry of `expected`.
         why: how the tolerance was derived.
-        scale: divisor of the difference instead, where `expected` may vanish.
+        scale: divides the difference instead of that entry, if `expected` can vanish.
 
     Raises:
         ValueError: if the shapes differ.
@@ -106,9 +106,9 @@ def order(
 ) -> Check:
     """Check of an order of convergence: the slope of log `errors` against log `x`.
 
-    The tolerance is the half-width of the 95 % confidence interval plus twice the
+    The tolerance is the half-width of the 95 % confidence interval, plus twice the
     drift of the slope towards the smallest `x`, which bounds the effect of the next
-    order, and at most 0.095.
+    order, plus 1e-3. It is never more than 0.095.
     """
     log_x, log_y = np.log(np.asarray(x)), np.log(np.asarray(errors))
     line: Any = stats.linregress(log_x, log_y)
@@ -152,7 +152,7 @@ def ascend(
     Args:
         case: provides random draws and witnesses.
         label: label of the check and of its witness.
-        log_ratio: log(lhs / rhs) of the parameters; `-inf` and NaN are skipped.
+        log_ratio: maps parameters to log(lhs / rhs); non-finite values are skipped.
         start: maps a key to initial parameters, a mapping from names to arrays.
         args: further arguments of `log_ratio`, which are not varied.
         steps: number of steps, at most 1000; if `None`, 150, or 400 at full size.
@@ -212,7 +212,7 @@ def _run_ascent(
     *,
     log_ratio: Callable[..., Array],
 ) -> tuple[Array, dict[str, Array]]:
-    """Largest log-ratio of each of `count` steps, and parameters of the largest of all.
+    """Largest log-ratio at each of `count` steps, and the parameters of their maximum.
 
     The parameters of each start form one vector, which compiles faster than a tree.
     """
@@ -239,7 +239,7 @@ def _run_ascent(
 
 
 def ball_atoms(z: Float[Array, "n d"], radius: Float[Array, ""] | float) -> Array:
-    """Maps any `z` to atoms strictly inside the ball of this radius."""
+    """Maps any `z` to atoms in the ball of this radius."""
     size = jnp.sqrt(jnp.sum(z**2, axis=-1, keepdims=True) + 1e-30)
     return radius * jnp.tanh(size) * z / size
 

@@ -135,7 +135,7 @@ def witnesses(report: Record) -> Mapping[str, Mapping[str, Witnesses]]:
 
 
 def _verdict(outcome: Outcome) -> str:
-    """Failure of the first role that did not pass; `error` if it has no checks."""
+    """`holds`, or how the first failing role failed; `error` if it has no checks."""
     for trial in outcome.trials:
         if not trial.has_passed:
             return _failure_summary(trial) if trial.checks else "error"

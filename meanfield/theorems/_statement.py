@@ -79,14 +79,14 @@ class Statement:
         source: place in the paper, such as `Lemma 4.1, §4.1`.
         claim: a sentence with mathematics in `$…$`.
         hypotheses: assumptions of the claim, likewise.
-        measure: function that returns the checks; its docstring is the protocol. A
-            control or a misprint may change its keywords, whose defaults are the claim.
+        measure: function that returns the checks; its docstring is the protocol. The
+            defaults of its keywords are the claim; controls and misprints change them.
         aliases: further ids of the same claim.
         remark: a note for the reader, such as an erratum of the proof.
         repeats: the id of the same claim in another source, measured in the same way
             on other random draws.
         control: a broken version of the measurement, which must fail.
-        misprint: the claim as printed, where that is false.
+        misprint: the claim as printed, if that is false.
 
     Examples:
         >>> from meanfield.theorems import statements
@@ -166,7 +166,7 @@ class Statement:
     def register_misprint(
         self, *errata: str, claim: str, correction: str, counterexample: str
     ) -> Callable[[Callable[[Case], Counterexample]], Callable]:
-        """Decorator that registers a misprint, as the id followed by `:printed`."""
+        """Decorator that registers a misprint, selected as `ID:printed`."""
 
         def add(measure: Callable[[Case], Counterexample]) -> Callable:
             self.misprint = Misprint(errata, claim, correction, counterexample, measure)
@@ -200,7 +200,7 @@ statements: Registry[Statement] = Registry("statement")
 
 
 def statement(
-    id: str,  # noqa: A002 - the word for it
+    id: str,  # noqa: A002 - its name in `Statement`
     *,
     source: str,
     claim: str,

@@ -16,8 +16,8 @@ def statements_by_attention(marks: Mapping[str, Sequence[str]]) -> dict[str, lis
     """Ids of statements by variant of attention, in the order of registration.
 
     Args:
-        marks: keywords of each variant. A statement is about a variant if one of its
-            keywords is a string, or a name from this package, in the code of the
+        marks: keywords of each variant. A statement is about a variant if one of these
+            occurs, as a string or as a name from this package, in the code of the
             statement's module or of the shared helper functions that it uses.
 
     Examples:

@@ -16,7 +16,7 @@ from ._statement import Statement, statements
 Role = Literal["statement", "control", "printed", "corrected"]
 Witnesses = Mapping[str, Mapping[str, Any]]
 
-# Errors that broken mathematics may raise: they are recorded as a failed measurement.
+# Errors that broken mathematics can raise; they count as a failed measurement.
 MEASUREMENT_ERRORS = (
     ArithmeticError,
     AssertionError,
@@ -60,7 +60,7 @@ class Outcome:
 
     Attributes:
         id: id of the statement.
-        trials: one for each role.
+        trials: one trial for each role.
         seconds: total time, compilation included.
 
     Examples:
@@ -84,7 +84,7 @@ def select_statements(patterns: Sequence[str] = ()) -> list[Statement]:
     """Statements that match any of the patterns; all statements if there are none.
 
     A pattern that is an id, an alias or a paper selects exactly that. Any other pattern
-    is a part of an id, or contains wildcards.
+    is a part of an id or of an alias, or contains wildcards.
 
     Raises:
         UnknownNameError: if a pattern matches nothing.

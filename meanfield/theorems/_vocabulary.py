@@ -20,7 +20,7 @@ class Parameters(NamedTuple):
 
     @property
     def A(self) -> np.ndarray:
-        r"""$K^\top Q$, without the bandwidth."""
+        r"""$K^\top Q$, not divided by the bandwidth."""
         return self.K.T @ self.Q
 
     def attention(self, name: str, **options: Any) -> Attention:

@@ -53,7 +53,7 @@ class TrainState(eqx.Module):
         return eqx.combine(self.parameters, self.static)
 
     def scale_option(self, option: str, factor: float) -> "TrainState":
-        """The state with `option`, a number of all attentions, times `factor`."""
+        """The state with `option`, a number in each attention, scaled by `factor`."""
         leaves, tree = jax.tree_util.tree_flatten_with_path(self.static)
         new = [
             leaf * factor if _leaf_name(path) == option else leaf

@@ -24,8 +24,8 @@ def evaluate(
     """Evaluates the networks of a training run: their measures of each test sample.
 
     Another attention uses the trained arrays, and its own numbers, such as iterations
-    or a temperature. So networks trained with soft sorts are evaluated with hard ones,
-    which have no gradient to train with.
+    or a temperature. In this way, networks trained with soft sorts can be evaluated
+    with hard ones, which have no gradient to train with.
 
     Args:
         folder: folder of the training run.

@@ -135,7 +135,7 @@ class TrainFolder:
         return sorted(map(epoch_of, self._weights_files(self.record())))
 
     def _weights_files(self, record: Record) -> Mapping[str, str | None]:
-        """Files of weights with their digests, `None` for files of version 0.2."""
+        """Files of weights with their digests, `None` for the oldest files."""
         if record.has_digests:
             return record.weights
         names = [file.name for file in self.path.iterdir()]
@@ -174,7 +174,7 @@ class TrainFolder:
         return name, hashlib.sha256(data).hexdigest()
 
     def read(self, name: str, digest: str | None = None) -> dict[str, np.ndarray]:
-        """The arrays in a file, under the names of today.
+        """The arrays in a file, under today's names.
 
         Raises:
             StoreError: if the file is missing, damaged or altered.

@@ -1,7 +1,7 @@
-"""Names of version 0.2 in stored training runs; readers translate them silently.
+"""Names before version 0.3 in stored training runs; readers translate them silently.
 
-What is written has the new names: a training run of version 0.2 has them from the next
-epoch on. Its older files keep their bytes, and so their digests.
+New names are written: an older training run has them from its next epoch on. Its older
+files keep their bytes, and so their digests.
 """
 
 import re
@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from meanfield._renamed import parse_table
+from meanfield._deprecation import parse_table
 
-# A group of JSON values, then each old key before the new one.
+# The name of each group of JSON values, and below it pairs of an old and a new key.
 _KEYS = parse_table("""
 columns
     near fraction_near
@@ -23,14 +23,14 @@ spec
     batch batch_size, cooling annealing, drops milestones, given frozen_arrays, rate
     learning_rate, rehearsal validation_split
 """)
-# A task, then each old option before the new one.
+# The name of each task, and below it pairs of an old and a new option.
 _OPTIONS = parse_table("""
 patches
     reading pooling
 sorting
     examined n_test, taught n_train
 """)
-# Parts of the dotted names of arrays; `first$` is the last part.
+# Parts of the dotted names of arrays; `first$` matches only as the last part.
 _ARRAYS = parse_table("""
 arrays
     after post_norm, before pre_norm, first$ class_token, fixed static, inner
@@ -41,7 +41,7 @@ arrays
 
 
 def rename_record(body: dict[str, Any]) -> dict[str, Any]:
-    """The JSON values of a record, of any shape, with the names of today."""
+    """The JSON values of a record, whatever their form, with today's names."""
     record = _rename_part(_rename("record", body), "spec", rename_spec)
     log, columns = record.get("log"), partial(_rename, "columns")
     if not isinstance(log, list):
@@ -51,7 +51,7 @@ def rename_record(body: dict[str, Any]) -> dict[str, Any]:
 
 
 def rename_spec(values: Any) -> Any:
-    """The JSON values of a training spec, of any shape, with the names of today.
+    """The JSON values of a training spec, whatever their form, with today's names.
 
     Examples:
         >>> from meanfield.training._old_names import rename_spec
@@ -83,7 +83,7 @@ def old_options(task: object, options: Mapping[str, Any]) -> dict[str, str]:
 
 
 def rename_options(task: object, options: Any) -> Any:
-    """The options of a task, of any shape, with the names of today."""
+    """The options of a task, whatever their form, with today's names."""
     names = _OPTIONS.get(str(task), {})
     if not isinstance(options, Mapping):
         return options
@@ -91,7 +91,7 @@ def rename_options(task: object, options: Any) -> Any:
 
 
 def rename_array(name: str) -> str:
-    """The name of an array with the names of today as its parts.
+    """The name of an array, with its parts replaced by today's names.
 
     Examples:
         >>> from meanfield.training._old_names import rename_array
@@ -104,6 +104,6 @@ def rename_array(name: str) -> str:
 
 
 def rename_arrays(arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Named arrays with the names of today, unless those are taken."""
+    """Named arrays with today's names, where these are not yet in use."""
     names = {name: rename_array(name) for name in arrays}
     return {n if names[n] in arrays else names[n]: a for n, a in arrays.items()}

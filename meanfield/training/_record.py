@@ -45,14 +45,14 @@ from ._spec import TrainSpec
 RECORD = "training.json"
 OWNER = "training"
 SCHEMA = "meanfield-training-3"
-OLD_SCHEMAS = "meanfield-training-1", "meanfield-training-2"  # of version 0.2
+OLD_SCHEMAS = "meanfield-training-1", "meanfield-training-2"  # before version 0.3
 
 Digest = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 Weights = Annotated[str, StringConstraints(pattern=r"^weights-\d{4,9}\.safetensors$")]
 Count = Annotated[int, Field(ge=0, lt=2**31)]
 Positive = Annotated[int, Field(gt=0, lt=2**31)]
 Numbers = list[FiniteFloat]
-OfHeads = list[list[FiniteFloat]]  # of each layer and head
+OfHeads = list[list[FiniteFloat]]  # by layer and head
 
 
 @with_config(ConfigDict(strict=True, extra="forbid"))
@@ -121,7 +121,7 @@ class Record:
         state: name and SHA-256 of the file of arrays from which training resumes.
         weights: SHA-256 of each file of weights, by name.
         plugins: SHA-256 of each plugin of the training run, by name.
-        has_digests: whether the weights have digests; in version 0.2 some have none.
+        has_digests: whether the weights have digests; the first records have none.
 
     Examples:
         >>> from meanfield.training import Recipe, Record, TrainSpec, Variant
@@ -202,7 +202,7 @@ def check_same_code(
 ) -> None:
     """Compares loaded plugins with those of a training run.
 
-    Training runs of version 0.2 have no digests of plugins and are not checked.
+    The first training runs have no digests of plugins and are not checked.
 
     Args:
         folder: folder of the training run.
@@ -266,7 +266,7 @@ def _contradictions(values: StoredRecord) -> Iterator[str]:
     if values["state"][0] != f"state-{epoch:04d}.safetensors":
         yield f"`state` is not that of epoch {epoch}"
     if ("weights" in values) != ("plugins" in values):
-        yield "it has no digests of weights and plugins"
+        yield "it has digests of only one of weights and plugins"
     if any(epoch_of(name) > epoch for name in values.get("weights", {})):
         yield f"`weights` has files of epochs after {epoch}"
     yield from _shape_problems(log, len(spec["seeds"]))

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from meanfield._renamed import renaming_note
+from meanfield._deprecation import renaming_note
 from meanfield.errors import InvalidInputError
 
 from ._old_names import old_options, rename_options, rename_spec
@@ -128,7 +128,7 @@ class TrainSpec:
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> "TrainSpec":
-        """The spec with the given JSON values, also those of version 0.2."""
+        """The spec with the given JSON values, also those of versions before 0.3."""
         values = rename_spec(values)
         attention = values["attention"], values["attention_options"]
         frozen, mask = tuple(values["frozen_arrays"]), values.get("mask", "")

@@ -65,7 +65,7 @@ def train(
         report: function that is called after each epoch.
 
     Raises:
-        InvalidInputError: if the folder is taken, or the spec is invalid.
+        InvalidInputError: if the folder already holds files, or the spec is invalid.
         InputFileError: if a plugin cannot be read.
         UnsupportedError: if a package is missing, or the attention has no gradient.
         ResourceError: if the folder cannot be written.

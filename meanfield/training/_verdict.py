@@ -53,7 +53,7 @@ def verdict(
     candidate: Float[np.ndarray, " pairs"] | list[float],
     baseline: Float[np.ndarray, " pairs"] | list[float],
 ) -> Verdict:
-    """Tests by Student's t of paired differences whether `candidate` is larger.
+    """Tests whether `candidate` is larger, by Student's t of the paired differences.
 
     Args:
         candidate: values, one for each seed, that are claimed to be larger.

@@ -20,8 +20,8 @@ from typing import IO, Generic, TypeVar, cast
 
 T = TypeVar("T")
 MAIN = "import sys; sys.path[:] = {}; from meanfield.workers._serving import serve; {}"
-TIMEOUT = 0.4  # seconds to end; an interrupted command has more
-LAST = 200  # characters shown of the last line of a lost process
+TIMEOUT = 0.4  # seconds for a process to end; an interrupted command has more time
+LAST = 200  # most characters shown of the last line of output of a lost process
 
 
 def _no_setup() -> None:
@@ -68,8 +68,8 @@ class Answer(Generic[T]):
 class Processes(Generic[T]):
     """A pool of fresh interpreters, each of which makes one call at a time.
 
-    They end with the `with` block: first by SIGTERM, so that `finally` clauses run, and
-    after a short time by SIGKILL. If this process is killed, they end at once. If a
+    They end with the `with` block: by SIGTERM, so that `finally` clauses run, or after
+    a short time by SIGKILL. If this process is killed, they end immediately. If a
     process is lost, its call is answered by a `WorkerLost`, and the next call gets a
     new process.
 
@@ -216,7 +216,7 @@ class _Process:
         messages.put((self, None))
 
     def loss_error(self) -> WorkerLost:
-        """The error for a lost process: its signal, last line or exit code."""
+        """Error of a lost process: its signal, last line of output or exit code."""
         code = self._process.wait()
         if code < 0:
             return WorkerLost(f"ended by signal {-code}")

@@ -1,7 +1,7 @@
 """The main loop of a worker process, which answers the calls of its parent.
 
-Calls arrive on standard input, which ends with the parent; answers go to standard
-output, and anything that a call prints goes to standard error.
+Calls arrive on standard input, which closes when the parent ends; answers go to
+standard output, and anything that a call prints goes to standard error.
 """
 
 import contextlib

@@ -1,4 +1,4 @@
-"""castin2025, Figure 1(d): softmax with generic parameters, as printed from L2 data."""
+"""castin2025, Figure 1(d): softmax, generic parameters; the printed panel shows L2."""
 
 from experiments.covariances.families import Recipe
 from experiments.covariances.figures import covariance_figure

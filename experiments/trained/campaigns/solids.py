@@ -1,7 +1,7 @@
 r"""Point clouds on generated solids, with softmax, Sinkhorn and sliced attention.
 
-The sources have forty classes, 1 024 or 5 000 points and 300 epochs; here are sixteen
-classes, 64 points and 30 epochs.
+The sources have forty classes, 1 024 or 5 000 points and 300 epochs; this campaign has
+sixteen classes, 64 points and 30 epochs.
 """
 
 from experiments.trained.campaign import Campaign, Protocol

@@ -1,7 +1,7 @@
 """Sliced attention whose sorts are sharpened after training, or replaced by hard sorts.
 
 Networks of `parity` are trained further: with a temperature that falls in every epoch,
-and, to separate the effect of sharpening from that of more epochs, with the first
+and, to separate the effect of sharpening from that of more epochs, with the initial
 temperature. The sharp networks are also evaluated with hard sorts.
 
 Sorts this sharp make training chaotic: networks of the same seed that are trained in

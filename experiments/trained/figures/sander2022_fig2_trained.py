@@ -20,14 +20,14 @@ from experiments.trained.records import Line
 from meanfield.plotting import style
 from meanfield.reproduce import Case, Experiment, Findings, Rows
 
-QUANTILES = (5, 25, 50, 75, 95)  # percent, as records have them
+QUANTILES = (5, 25, 50, 75, 95)  # in percent, as in the records
 MIN_SEEDS = 3  # for a conclusion
 LEVEL = 0.05
 LOWEST = 0.03  # lower end of the axis
 
 
 def compute(case: Case) -> Findings:
-    """Quantiles of column sums, and the number of seeds that come closer to one."""
+    """Quantiles of column sums, and the number of seeds whose sums approach one."""
     trained = PATCHES.networks(case)
     patch = list(trained.protocol.conditions)[-1]
     lines = {name: part for (name, p), part in trained.lines.items() if p == patch}
@@ -73,7 +73,7 @@ def _summarise(lines: list[Line]) -> dict[str, Any]:
 
 
 def _conclusion(n_decreasing: int, n: int) -> str:
-    """Conclusion of a sign test on whether the distance decreases for more seeds."""
+    """Conclusion of a sign test: does the distance decrease for most seeds?"""
     if n < MIN_SEEDS:
         return "not enough seeds"
     if stats.binomtest(n_decreasing, n).pvalue >= LEVEL:

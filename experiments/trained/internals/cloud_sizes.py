@@ -1,10 +1,10 @@
 r"""The same solids as clouds of n and of 4n points, encoded by the same networks.
 
 If a network has a mean-field limit, its output depends on the law of the points only,
-and the outputs of two clouds of this law converge to each other. Points of a surface
-are at a distance of order $n^{-1/2}$ in $W_2$, up to a logarithm, and so are their
-images under a Lipschitz map; a pooled vector, which is a smooth function of the law,
-has an error of order $n^{-1/2}$ as well.
+and the outputs of two clouds of this law converge to each other. Clouds of points of
+one surface have a $W_2$ distance of order $n^{-1/2}$, up to a logarithm, and so have
+their images under a Lipschitz map; a pooled vector, which is a smooth function of the
+law, has an error of order $n^{-1/2}$ as well.
 """
 
 from collections.abc import Mapping, Sequence

@@ -16,7 +16,7 @@ from meanfield.measures import Points
 from meanfield.spectrum import effective_rank
 from meanfield.training import Encoder, Residual, SelfAttention
 
-STEPS = 1, 2, 4  # numbers of Euler steps in a layer, which is a unit of time
+STEPS = 1, 2, 4  # numbers of Euler steps in a layer, which lasts one unit of time
 ROUNDING = 1e-12  # tokens with a smaller relative spread count as one point
 States = Float[np.ndarray, "images depths n d"]
 Block = Callable[[Points], Points]
@@ -103,7 +103,7 @@ def relative_distances(z: States, x: States) -> Float[np.ndarray, " depths"]:
 def measure_depths(encoder: Encoder, mus: Points) -> Mapping[str, np.ndarray]:
     """Ranks for each ablation, and distances of Euler steps to the network.
 
-    Computed in double precision, since tokens without skips soon are almost one point.
+    Computed in double precision, since without skips all tokens soon almost coincide.
     """
     with jax.enable_x64(True):  # noqa: FBT003
         return _measure_depths(*map(_as_double, (encoder, mus)))

@@ -1,4 +1,4 @@
-r"""Numbers of heads that appear in the hypotheses of theorems.
+r"""Quantities of heads that appear in the hypotheses of theorems.
 
 A score is $y \cdot Ax$ with $A = K^\top Q/\sqrt k$, and a value matrix is $V = OW$,
 without the gains of the norms before a head. For a random head with `k` rows in
@@ -18,14 +18,15 @@ from meanfield.training import SelfAttention
 
 
 class HeadNumbers(NamedTuple):
-    r"""Numbers of the heads of a layer; norms are Frobenius norms.
+    r"""Quantities of the heads of a layer; norms are Frobenius norms.
 
     Attributes:
         smallest: smallest of the eigenvalues of $A + A^\top$ that can be nonzero.
         largest: largest of these eigenvalues.
         negative: sum of the moduli of the negative eigenvalues of $A + A^\top$ over
-            that of all; 0 if it is positive semidefinite, 1 if negative. Their number
-            is not informative: if $2k \le d$, half of the nonzero ones are negative.
+            that of all; 0 if it is positive semidefinite, 1 if negative semidefinite.
+            The number of negative ones is not informative: if $2k \le d$, half of the
+            nonzero eigenvalues are negative.
         skew: $|A - A^\top| / |A + A^\top|$; 0 if $A$ is symmetric.
         product: fraction with positive real part of the `k` eigenvalues of $VA$ that
             can be nonzero.
@@ -49,7 +50,7 @@ class HeadNumbers(NamedTuple):
 
 
 def head_numbers(layer: SelfAttention) -> HeadNumbers:
-    """The numbers of each head of a layer."""
+    """The quantities of each head of a layer."""
     weights = weights_of(layer)
     spectra = eigenvalues(weights)
     score = 2 * spectra.score

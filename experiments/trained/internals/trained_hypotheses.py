@@ -177,7 +177,7 @@ def _numbers(
 
 
 def _number(values: np.ndarray) -> float | None:
-    """The median; non-finite values count as infinite, and `None` stands for that."""
+    """The median; non-finite values count as infinite. `None` if it is infinite."""
     median = float(np.median(np.where(np.isfinite(values), values, np.inf)))
     return median if np.isfinite(median) else None
 

@@ -37,7 +37,7 @@ For example:
     meanfield list presets"""
 EPILOGUE = (
     "Every command accepts --debug, which shows tracebacks of errors, and --help-all, "
-    "which lists its rare options too."
+    "which lists rare options too."
 )
 
 app = App(

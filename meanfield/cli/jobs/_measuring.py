@@ -38,8 +38,8 @@ class Work(NamedTuple):
         """The arguments of `verify_statement`, a list of calls for each file.
 
         The statements of a file share compiled programs, so one process measures them
-        all. Neighbouring files share some programs, too: with every fourth file first,
-        the earlier one has usually cached them on disk when the later one begins.
+        all. Neighbouring files share some programs, too. Since every fourth file comes
+        first, one neighbour has usually cached these on disk when the other begins.
         """
         calls_by_file: dict[str, list[tuple]] = {}
         for name in self.ids:

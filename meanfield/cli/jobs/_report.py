@@ -18,7 +18,7 @@ from ._report_values import as_json, eigenvalues_of
 from ._texts import ASSUMPTION, text_label
 
 EIGENVALUES = 6  # number of eigenvalues printed
-COARSE = 1e-3  # relative tolerance of steps from which the report warns
+COARSE = 1e-3  # the report warns of relative tolerances from here on
 
 
 def print_report(result: Result, timing: Timing) -> None:

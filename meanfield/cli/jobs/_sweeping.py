@@ -25,7 +25,7 @@ from ._texts import ASSUMPTION
 if TYPE_CHECKING:
     from meanfield.workers import Processes
 
-MAX_ROWS = 12  # largest number of cells for which each has a row in the report
+MAX_ROWS = 12  # up to this number of cells, each has a row in the report
 TABLE_COLUMNS = {"t": "stop_time", "t*": "t_star", "effective rank": "effective_rank"}
 
 

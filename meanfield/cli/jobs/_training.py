@@ -41,7 +41,7 @@ def tasks_and_options() -> list[dict[str, Any]]:
                 f"{option.name}={option.default}"
                 for option in dataclasses.fields(cast(Any, task))
             ),
-            "what": summary(task),
+            "description": summary(task),
         }
         for name, task in tasks.items()
     ]
@@ -83,8 +83,8 @@ def load_record(folder: Path) -> Record:
     record = TrainFolder(folder).record()
     if not record.has_digests:
         note(
-            f"`{folder}` was written by version 0.2, without digests: its files cannot "
-            "be verified"
+            f"`{folder}` was written before version 0.3, without digests: its files "
+            "cannot be verified"
         )
     return record
 

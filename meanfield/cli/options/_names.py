@@ -61,7 +61,7 @@ def meanings(name: str) -> list[Row]:
     """All entries called `name`, each with its kind, in the order of `meanfield list`.
 
     A statement is found by each of its ids. An ending is found only if no other entry
-    has its name: `collapse` is a preset.
+    has its name: `collapse`, for example, finds the preset.
     """
     # Statements take a second to load, and all their ids contain a colon.
     kinds = [kind for kind in KINDS if kind != "statements" or ":" in name]

@@ -131,7 +131,7 @@ def _keys_in(file: Path) -> Values:
 
 
 def option_values(options: Mapping[str, str | bool | None]) -> Values:
-    """The options that were given, as values; file names are located here."""
+    """The options that were given, as values, with file names made absolute."""
     entries = {
         name: text if text is True else _value(name, text)
         for name, text in options.items()

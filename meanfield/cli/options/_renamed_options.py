@@ -7,11 +7,11 @@ import contextlib
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 
-from meanfield._renamed import parse_table, renaming_note
+from meanfield._deprecation import parse_table, renaming_note
 from meanfield.cli.terminal._output import note
 
-# Commands, with commas between, then each old subcommand or option before the new one.
-# The table goes with version 0.4.
+# Commands, separated by commas, and below them pairs of an old and a new name of a
+# subcommand or an option. The table will be removed in version 0.4.
 RENAMED_OPTIONS = parse_table("""
 train
     examine evaluate

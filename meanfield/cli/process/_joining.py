@@ -144,7 +144,7 @@ def _settings(where: Place, devices: int) -> dict[str, object]:
         return settings
     threading.Thread(target=_exit_with_parent, args=[int(pipe)], daemon=True).start()
     listen_on_loopback()
-    first = where.number * devices  # the processes divide the devices of this machine
+    first = where.number * devices  # the processes share the devices of this machine
     return {
         **settings,
         "coordinator_bind_address": where.address,
@@ -165,7 +165,7 @@ def listen_on_loopback() -> None:
 
 
 def _quiet_runtime() -> None:
-    """Redirects file descriptor 1 from the runtime, which prints every connection."""
+    """Hides standard output from the runtime, which would print every connection."""
     sys.stdout.flush()
     ours, nothing = os.dup(1), os.open(os.devnull, os.O_WRONLY)
     os.dup2(nothing, 1)

@@ -53,7 +53,7 @@ class Parallelism:
             )
 
     def complete_from(self, store: "RunStore") -> "Parallelism":
-        """The parallelism of the stored run, unless options are given or it is done."""
+        """The parallelism of a stored run, unless it has ended or options are given."""
         from meanfield.storage import RESUMABLE
 
         has_ended = store.ending is not None and store.ending.name != RESUMABLE
@@ -83,7 +83,7 @@ class Parallelism:
         )
 
     def supervise(self, run: Path | None) -> None:
-        """Runs the command in several processes; exits with its code on failure.
+        """Runs the command in several processes; if it fails, exits with its exit code.
 
         Args:
             run: folder of the stored run, if it is stored.

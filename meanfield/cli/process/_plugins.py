@@ -33,7 +33,7 @@ FAULTS = (  # exceptions that a plugin may raise while it is run
 
 
 def load_plugins(files: Sequence[Path] | None) -> None:
-    """Runs plugins, once for each content in a process, and marks them as trusted.
+    """Runs plugins, each content once per process, and marks them as trusted.
 
     Raises:
         InputFileError: if a plugin is missing or raises.

@@ -106,7 +106,7 @@ def cache_folder() -> Path | None:
 def prune(folder: Path, limit: int = MAX_BYTES) -> None:
     """Removes the least recently read entries if they exceed `limit` bytes.
 
-    On a file system without access times, the least recently written ones go.
+    On a file system without access times, the least recently written ones are removed.
     """
     stamp = folder / _PRUNE_STAMP
     with contextlib.suppress(OSError):  # another process may do the same

@@ -98,7 +98,7 @@ def _start_jax() -> ModuleType:
     try:
         jax = importlib.import_module("jax")
         jax.devices()
-    except (AssertionError, RuntimeError, ValueError) as error:  # device, or flag
+    except (AssertionError, RuntimeError, ValueError) as error:  # bad device or flag
         settings = [f"{k}={v}" for k, v in os.environ.items() if k.startswith("JAX_")]
         raise ResourceError(
             "JAX does not find the device that the environment asks for "

@@ -1,4 +1,4 @@
-"""Handling of Ctrl-C, SIGTERM and SIGHUP, also while compiled code is running."""
+"""Handling of Ctrl-C, SIGTERM and SIGHUP, even while compiled code is running."""
 
 import _thread
 import contextlib
@@ -90,7 +90,7 @@ def exit_now(code: int) -> NoReturn:
 
 
 class _Watch:
-    """Raises the first signal of a command, and sends it again until that works.
+    """Raises the first signal of a command, and sends it again until it takes effect.
 
     Handler and thread share plain attributes only: the instruction that the handler
     interrupts might hold a lock that the handler would need.

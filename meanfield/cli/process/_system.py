@@ -57,7 +57,7 @@ def check_arguments(tokens: list[str]) -> None:
 
 
 def expand_home(token: str) -> str:
-    """An argument with `~` expanded, also where shells do not: in `--out=~/run`.
+    """An argument with `~` expanded, even where shells do not: in `--out=~/run`.
 
     Raises:
         InputFileError: if the user after `~` does not exist.
@@ -78,8 +78,9 @@ def describe_os_error(error: OSError) -> tuple[str, int]:
         return f"`{error.filename}` cannot be used: {reason}.", code
     if not _has_folder():
         return "The working folder was deleted. Change to another one.", code
-    action = "written" if code == 4 else "used"
-    return f"Standard output or a file cannot be {action}: {reason}.", code
+    if code == 4:
+        return f"Standard output or a file cannot be written: {reason}.", code
+    return f"The operating system reports: {reason}.", code
 
 
 def shorten(word: str) -> str:

@@ -1,4 +1,4 @@
-"""Progress on stderr: a bar on a terminal, lines elsewhere, nothing if it is short."""
+"""Progress on stderr: a bar on a terminal, lines elsewhere, nothing for a short run."""
 
 import sys
 import threading
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import meanfield.runs
 
 INTERPOLATIONS = ("cells", "chebyshev")  # prefixes of the names of interpolated sums
-QUIET_SECONDS = 2.0  # delay of the first output, and least interval of plain lines
+QUIET_SECONDS = 2.0  # delay of the first output, and shortest time between plain lines
 
 
 class RunProgress:

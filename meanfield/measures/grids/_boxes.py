@@ -3,7 +3,7 @@ r"""Motion of the box of a grid, $x = c + D\xi$ over cells that are fixed in $\x
 A measure that spreads, escapes or collapses is not resolved by a fixed box. In a box
 that moves with it, the density has the relative velocity $u - u_0 - R\xi$ with
 $u = D^{-1}v$, where $c' = Du_0$ and $D' = DR$. Every choice of $u_0$ and $R$ is valid;
-each class here chooses them such that certain moments are constant in $\xi$.
+the moving boxes choose them such that certain moments are constant in $\xi$.
 """
 
 import abc
@@ -91,7 +91,7 @@ class AbstractBox(eqx.Module):
     def apply_walls(
         self, faces: Float[Array, "*faces"], axis: int
     ) -> Float[Array, "*faces"]:
-        """Velocities or conductances of faces, with the condition at walls applied."""
+        """Velocities or conductances of faces, with the boundary condition applied."""
         del axis
         return faces
 

@@ -8,7 +8,7 @@ from meanfield._array import is_concrete
 from meanfield.cells import align_axis, widths
 from meanfield.errors import InvalidInputError, UnsupportedError
 
-MIN_CELLS = 8  # cells along an axis: a face value depends on five
+MIN_CELLS = 8  # fewest cells along an axis: a face value depends on five
 MAX_MISSING_MASS = 1e-3  # largest mass of a density outside the grid
 MAX_ROUGHNESS = 0.3  # largest `roughness` of a density
 
@@ -60,10 +60,10 @@ def check_edges(edges: tuple[Array, ...]) -> None:
 
 
 def check_density(density: Array, shape: tuple[int, ...]) -> None:
-    """Raises unless `density` is a density on cells of a shape.
+    """Raises unless `density` is a density on an array of cells of shape `shape`.
 
     Raises:
-        InvalidInputError: if it has another shape, or is negative or zero everywhere.
+        InvalidInputError: if it has another shape, is negative in a cell, or is all 0.
         UnsupportedError: inside `jit`, `vmap` or `grad`.
     """
     _check_known(density)
@@ -89,7 +89,7 @@ def check_mass(mass: float) -> None:
     """Raises if too much of the mass of a density lies outside the grid.
 
     Raises:
-        InvalidInputError: with the mass on the grid.
+        InvalidInputError: if it does; the message gives the mass on the grid.
     """
     if abs(mass - 1) > MAX_MISSING_MASS:
         raise InvalidInputError(
@@ -105,7 +105,7 @@ def check_resolved(rough: float) -> None:
         rough: its `roughness`.
 
     Raises:
-        InvalidInputError: with ways to resolve it.
+        InvalidInputError: if it is; the message says how to resolve it.
     """
     if rough > MAX_ROUGHNESS:
         raise InvalidInputError(
@@ -119,7 +119,7 @@ def roughness(
 ) -> Float[Array, ""]:
     r"""Roughness of a density: half the sum of jumps times widths, over the mass.
 
-    The largest value of all axes: $1/(\sigma\sqrt{2\pi})$ for a Gaussian with a
+    The largest value along any axis: $1/(\sigma\sqrt{2\pi})$ for a Gaussian with a
     standard deviation of $\sigma$ cells, and 1 if every cell with mass is isolated.
 
     Examples:

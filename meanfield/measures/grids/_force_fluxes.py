@@ -1,12 +1,12 @@
 r"""Fluxes between cells that are driven by pressures and potentials.
 
-A pressure $p(\rho)$ drives the flux $-\nabla p$ through a face, the difference of the
-two cells divided by the distance of their centres. This is of second order, and
-monotone for steps within the bound that the stiffness sets, also at vacuum. For
-$p = \rho U' - U$ it is $-\theta\nabla U'$ with the mean
-$\theta = \Delta p/\Delta U'$ of the two densities, so that the dissipation of
-$\int U(\rho)$ is a sum of squares on the grid, too. A potential known at cells gives
-the velocity $-\nabla\phi$ at the face between two of them.
+A pressure $p(\rho)$ drives the flux $-\nabla p$ through a face: the difference of the
+pressures in its two cells, divided by the distance of their centres. This is of second
+order, and monotone for steps within the bound that the stiffness sets, even next to
+empty cells. For $p = \rho U' - U$ the flux is $-\theta\nabla U'$, where
+$\theta = \Delta p/\Delta U'$ is a mean of the two densities, so that the dissipation
+of $\int U(\rho)$ is a sum of squares on the grid, too. A potential known at cells
+gives the velocity $-\nabla\phi$ at the face between two of them.
 """
 
 from typing import NamedTuple
@@ -26,9 +26,9 @@ class ForceFluxes(NamedTuple):
 
     Attributes:
         flux: mass per time that pressures drive through each face.
-        emptying: largest rate at which they may empty each cell, as a fraction of its
-            mass per time.
-        velocity: velocity of the potential at each face, relative to the axis.
+        emptying: bound on the rate at which pressures empty each cell, as a fraction of
+            its mass per time.
+        velocity: velocity due to the potential at each face, relative to the axis.
         mean_velocity: mean velocity of the mass in each cell, from pressures and
             potentials.
     """
@@ -39,7 +39,7 @@ class ForceFluxes(NamedTuple):
     mean_velocity: Float[Array, "layers ..."]
 
     def add_fluxes(self, fluxes: Fluxes) -> Fluxes:
-        """Sum with the fluxes of velocities, which include those of the potential."""
+        """Adds the fluxes of velocities, which include those due to the potential."""
         flux, emptying = fluxes
         return Fluxes(flux + self.flux, emptying + self.emptying)
 
@@ -52,7 +52,7 @@ def force_fluxes(
     axes: Float[Array, "d d"],
     box: AbstractBox,
 ) -> tuple[ForceFluxes, ...]:
-    """Fluxes and velocities that forces cause, by axis; the outside has no pressure.
+    """Fluxes and velocities that forces cause, by axis; no pressure acts from outside.
 
     Args:
         forces: forces on the cells.

@@ -1,9 +1,9 @@
 r"""Evaluation of the velocity on a grid: at every face, or at Chebyshev nodes.
 
 The field of an attention is smooth for every measure: tilted means are analytic in the
-query. On a plane grid it is evaluated at a few thousand nodes, and interpolated to the
-faces by two small matrix products; the last coefficients of the series estimate the
-error.
+query. On a plane grid the field is evaluated at a few thousand nodes, and interpolated
+to the faces by two small matrix products; the last coefficients of the series estimate
+the error.
 """
 
 import abc
@@ -148,7 +148,7 @@ class Nodes(AbstractProbe):
         return Velocities(tuple(faces), tail)
 
     def coefficients(self, chart: Chart, field: AbstractField) -> Float[Array, " p"]:
-        """The largest Chebyshev coefficient of each degree, relative to the speed."""
+        """The largest Chebyshev coefficient of each degree, over the largest speed."""
         v = jnp.matmul(
             self._node_velocities(chart, field), chart.axes.T, precision=HIGHEST
         )
@@ -164,7 +164,7 @@ class Nodes(AbstractProbe):
     def _sizes(
         self, v: Float[Array, "layers *nodes d"], rows: Float[Array, "k p"]
     ) -> Float[Array, " k"]:
-        """The largest coefficient along any axis, for each row."""
+        """For each row, the largest coefficient along any axis."""
         largest = []
         for axis in range(1, v.ndim - 1):
             coefficients = jnp.tensordot(rows, v, axes=(1, axis), precision=HIGHEST)

@@ -2,8 +2,8 @@ r"""Upwind fluxes through the faces of cells, of third order and positive.
 
 MUSCL with profiles through three cell averages. Face values are limited by bounds that
 admit smooth extrema but clip oscillations, and to the range from 0 to twice the average
-of the cell: a cell that loses at most half of its mass in a step then stays
-non-negative, for any velocities.
+of the cell: if the flow out of a cell sweeps at most half of it in a step, its mass
+then stays non-negative, for any velocities.
 
 Source: van Leer 1979 (MUSCL); Suresh and Huynh 1997 for the bounds that keep both
 monotonicity and accuracy, here around other profiles than their quartic.
@@ -18,9 +18,9 @@ from meanfield.cells import align_axis
 
 from ._boxes import AbstractBox
 
-# Largest offset of a face value from its cell, in units of the step to the cell behind.
-# Time steps that move mass by up to 1/(1 + STEEPNESS) of a cell are then monotone: that
-# is a `cfl` of 0.8.
+# Largest difference of a face value from its cell's average, in units of the difference
+# of this average from that of the cell behind. Time steps that move mass by up to
+# 1/(1 + STEEPNESS) of a cell are then monotone: that is a `cfl` of 0.8.
 STEEPNESS = 1.5
 ROUNDING = 16  # bound on the rounding error of the mass that leaves a cell, in ulps
 
@@ -33,7 +33,7 @@ class Fluxes(NamedTuple):
 
     Attributes:
         flux: mass per time through each face, towards larger coordinates.
-        emptying: largest rate at which each cell may be emptied, as a fraction of its
+        emptying: bound on the rate at which each cell is emptied, as a fraction of its
             mass per time.
     """
 
@@ -92,12 +92,13 @@ def _profile(density: Array, steps: Pair, logs: Pair, weights: Pair) -> Array:
     If all averages are positive, the face value is $\bar\rho\,\delta/(1 - e^{-\delta})$
     with $\delta$ from steps of logarithms. It is exact for exponentials and of third
     order otherwise, so that tails, which $e^{xy}$ amplifies, keep their relative
-    accuracy. If not, the profile is a parabola, also of third order.
+    accuracy. If an average is not positive, the profile is a parabola,
+    also of third order.
 
     Args:
         density: averages of the cells.
-        steps: steps to the next cell, across the face, and from the previous one.
-        logs: the same steps of the logarithms; NaN where a logarithm does not exist.
+        steps: differences to the next cell, across the face, and from the previous.
+        logs: the same differences of logarithms; NaN where a logarithm does not exist.
         weights: weights of the two steps.
     """
     flat = weights[0] * steps[0] + weights[1] * steps[1]
@@ -108,7 +109,7 @@ def _profile(density: Array, steps: Pair, logs: Pair, weights: Pair) -> Array:
 
 
 def _limit_offset(offset: Array, steps: Pair, curvatures: Pair) -> Array:
-    """Clips an offset by the step to the next cell and by the trend of the last one.
+    """Clips an offset by the step to the next cell and by the trend of the last step.
 
     Both ranges are widened by a curvature if neighbours agree on its sign.
 
@@ -133,7 +134,7 @@ def _log_steps(wider: Array) -> Pair:
 
 
 def _minmod4(a: Array, b: Array) -> Array:
-    """Smallest of two second differences and extrapolations; 0 if signs differ."""
+    """The second difference or extrapolation nearest to 0; 0 if their signs differ."""
     c, d = 4 * a - b, 4 * b - a
     least = jnp.minimum(jnp.minimum(a, b), jnp.minimum(c, d))
     largest = jnp.maximum(jnp.maximum(a, b), jnp.maximum(c, d))
@@ -149,9 +150,9 @@ def _highest(a: Array, b: Array) -> Array:
 
 
 def _weights(h: Float[Array, "... n"]) -> Pair:
-    """Weights of the steps to the next and from the previous cell at the right face.
+    """Weights of the steps to the next cell and from the previous, at the right face.
 
-    They are those of the parabola through three averages.
+    They give the value of the parabola through three averages.
     """
     last = jnp.concatenate([h[..., :1], h[..., :-1]], axis=-1)
     next_ = jnp.concatenate([h[..., 1:], h[..., -1:]], axis=-1)

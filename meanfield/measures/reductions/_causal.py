@@ -19,7 +19,7 @@ from .exact import LOG2E, exp2
 
 BLOCK = 512  # tokens in a block, of queries or keys
 MIN_BLOCKS = (
-    8  # blocks below which nothing is interpolated: means of few tokens are not smooth
+    8  # with fewer blocks nothing is interpolated: means of few tokens are not smooth
 )
 
 
@@ -124,7 +124,7 @@ def _block_sums(lattice: Lattice, block: ProjectedKeys) -> Float[Array, "r ..."]
 
 
 def _order(position: Float[Array, " n"]) -> Int[Array, " n"]:
-    """The permutation that sorts tokens by position; most are sorted already."""
+    """The permutation that sorts tokens by position; no sort if they are in order."""
     is_ordered = jnp.all(position[1:] >= position[:-1])
     identity_order = lambda: jnp.arange(position.shape[0])
     return jax.lax.cond(is_ordered, identity_order, lambda: jnp.argsort(position))

@@ -43,9 +43,9 @@ class Chebyshev(AbstractPlannedReduction):
         tolerance: largest error of a velocity, relative to the largest velocity.
         counts: number of nodes along each axis; `None` before planning, when the
             fallback is used.
-        fallback: reduction for all other sums: before planning, with a link, for scores
-            that are not quadratic, masks other than the causal one, and fewer queries
-            than nodes.
+        fallback: reduction for sums that are not interpolated: before planning, with a
+            link, with a score that is not quadratic or a mask that is not causal, and
+            with fewer queries than nodes.
 
     Examples:
         >>> from meanfield import Dense, Points, attentions
@@ -80,7 +80,7 @@ class Chebyshev(AbstractPlannedReduction):
     def interpolated_score(
         self, score: AbstractScore, queries: Tokens
     ) -> AbstractQuadraticScore | None:
-        """The score whose exponentials are interpolated; `None` for the fallback."""
+        """The score whose exponentials are interpolated; `None` to use the fallback."""
         if isinstance(score, Masked) and score.mask is causal:
             score = score.score
         enough = self.counts and queries.n >= math.prod(self.counts)

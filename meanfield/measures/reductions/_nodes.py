@@ -43,7 +43,7 @@ class Box(eqx.Module):
         projections = jnp.matmul(q, axes, precision=HIGHEST)
         low, high = jnp.min(projections, axis=0), jnp.max(projections, axis=0)
         half = (high - low) / 2
-        # In a box without width there is one value, whatever the half-width.
+        # Along an axis without width all vectors agree: any half-width will do.
         half = jnp.where(half > 0, half, 1)
         return cls(axes, (low + high) / 2, half, mean - axes @ (axes.T @ mean))
 
@@ -81,7 +81,7 @@ class ProjectedKeys(NamedTuple):
 
 
 class Lattice(NamedTuple):
-    """Nodes along each axis, and the largest exponent of the keys at each."""
+    """Nodes along each axis, and the largest exponent of the keys at each node."""
 
     nodes: list[Float[Array, " count"]]
     tops: list[Float[Array, " count"]]
@@ -99,7 +99,7 @@ class Lattice(NamedTuple):
 
     @property
     def exponents(self) -> Float[Array, "..."]:
-        """The logarithm of the number that sums at each node are divided by."""
+        """The logarithm of the divisor of the sums at each node."""
         total = self.tops[0]
         for part in self.tops[1:]:
             total = total[..., None] + part.reshape(*[1] * total.ndim, -1)
@@ -108,7 +108,7 @@ class Lattice(NamedTuple):
     def sums(
         self, keys: Float[Array, "n k"], rows: Float[Array, "r n"]
     ) -> Float[Array, "r ..."]:
-        """Sums of rows at all nodes, over the keys of one block."""
+        """Sums of rows over the keys of one block, with the kernel at all nodes."""
         powers = [
             exp2(LOG2E * (x[:, None] * keys[None, :, i] - top[:, None]))
             for i, (x, top) in enumerate(zip(self.nodes, self.tops, strict=True))

@@ -8,18 +8,18 @@ from jaxtyping import Array, Float, Int
 from ._nodes import Box
 
 CELLS = 144  # maximum number of cells; each costs an exact sum
-FINER = 4  # factor of finer cells along each axis, which replace empty ones
+FINER = 4  # finer cells per cell along each axis; they make up for empty cells
 
 
 def worst_tokens(
     x: Float[Array, "n d"], gaps: Float[Array, " n"]
 ) -> Int[Array, " worst_tokens"]:
-    """The token with the largest gap in each cell of a box around all tokens.
+    """The tokens with the largest gap in each cell of a box around all tokens.
 
-    Cells are spaced like Chebyshev nodes. An isolated token between clusters has a cell
-    of its own, and is selected however small its gap. Empty cells are replaced by the
-    tokens with the largest gaps in finer cells; if these are too few, by the token with
-    the largest gap of all.
+    A gap estimates the error at a token. Cells are spaced like Chebyshev nodes. An
+    isolated token between clusters has a cell of its own, and is selected however small
+    its gap. The tokens with the largest gaps in finer cells make up for empty cells; if
+    these are too few, the token with the largest gap of all does.
 
     Examples:
         >>> from meanfield.measures import worst_tokens

@@ -30,13 +30,13 @@ class HeadSpectra:
         score_norm: $\|A\|$, with the matrix $A = K^\top Q / \epsilon$ of the scores.
         largest: the largest eigenvalue of the symmetric part of $A$, zeros included.
         smallest: the smallest eigenvalue of the symmetric part of $A$.
-        negative: the sum of its negative eigenvalues, as a fraction of the sum of all;
-            both in absolute value.
+        negative: the sum of the moduli of its negative eigenvalues, divided by the sum
+            over all eigenvalues.
         skew_norm: the norm of the skew part of $A$.
         value_norm: $\|V\|$.
         radius: the spectral radius of $V$.
-        positive: the fraction of the $d_k$ eigenvalues of $V$ that can be nonzero with
-            a positive real part.
+        positive: the fraction with a positive real part, among the $d_k$ eigenvalues
+            of $V$ that can be nonzero.
 
     Examples:
         >>> from meanfield import models

@@ -27,9 +27,9 @@ _NUMBERS = frozenset("A V epsilon noise t cov".split())  # noqa: SIM905
 def check_axes(axes: Sequence[Axis], spec: RunSpec) -> None:
     """Check that a page can vary the axes of a sweep by sliders.
 
-    Two cases are not supported. The covariance of sampled tokens scales them about the
-    mean of their law, which a page does not know; and a matrix that a spec splits into
-    heads, or scales, is not the matrix of each head.
+    Two cases are not supported. `cov` of sampled tokens scales them about the
+    mean of their law, which a page does not know; and if a spec splits a matrix into
+    heads, or scales it, the heads of the page have matrices of their own.
 
     Raises:
         UnsupportedError: for the first axis that cannot be a slider.

@@ -1,4 +1,4 @@
-"""The flow that a live page integrates: parameters of a dynamics, and a start."""
+"""The flow that a live page integrates: a dynamics and an initial measure, as data."""
 
 from dataclasses import dataclass, replace
 from typing import Any
@@ -16,10 +16,10 @@ from meanfield.errors import InvalidInputError, UnsupportedError
 from meanfield.measures import AbstractMeasure, AbstractReader, Gaussian, Grid, Points
 from meanfield.scores import AbstractScore, Dot, Masked, SquaredDistance
 
-TOKENS = 2_000  # with more, a browser needs about a second for a velocity
+TOKENS = 2_000  # with more, a browser takes about a second to evaluate a velocity
 _POINT_ATTENTIONS = ("softmax", "l2", "sinkhorn", "linear", "sigmoid")
 _GAUSSIAN_ATTENTIONS = ("softmax", "l2", "sinkhorn", "linear")
-_NORMALISED_ATTENTIONS = ("softmax", "l2")  # by rows, after masking
+_NORMALISED_ATTENTIONS = ("softmax", "l2")  # rows are normalised after masking
 _ATTENTIONS = {"points": _POINT_ATTENTIONS, "gaussian": _GAUSSIAN_ATTENTIONS}
 _ADVICE = "leave it out, or use `meanfield simulate`"
 _FEATURES = {  # what a user asked for, by the class of the resulting dynamics
@@ -37,7 +37,7 @@ class Head:
     r"""One head: scores $Qx\cdot Ky/\epsilon$ or $-|Qx-Ky|^2/\epsilon$, and a value.
 
     Attributes:
-        Q: the query matrix; for dot products $K^\top Q$, on which alone they depend.
+        Q: the query matrix; for dot products $K^\top Q$, which determines the scores.
         K: the key matrix; the identity for dot products.
         V: the value matrix, without the factor $1/\epsilon$ of Sinkhorn attention.
     """
@@ -58,7 +58,7 @@ class Law:
         heads: the heads, all of the same attention.
         epsilon: the bandwidth.
         start: `x` and `weights` of points; `mean` and `factor` of a Gaussian.
-        iterations: half-steps of Sinkhorn attention; up to a tolerance if `None`.
+        iterations: number of Sinkhorn half-steps; if `None`, up to a tolerance.
         causal: whether tokens attend only to themselves and earlier tokens.
     """
 
@@ -75,8 +75,8 @@ def law_of(dynamics: AbstractDynamics, mu: AbstractMeasure) -> Law:
     """The flow of a dynamics from `mu`, as data for a page.
 
     Raises:
-        UnsupportedError: if a page cannot integrate it: another attention, further
-            terms, a density.
+        UnsupportedError: if a page cannot integrate the flow, because of another
+            attention, further terms or a density.
         InvalidInputError: if there are too many tokens.
     """
     law = _Start(_attention_of(dynamics))(mu)
@@ -95,7 +95,7 @@ def law_of(dynamics: AbstractDynamics, mu: AbstractMeasure) -> Law:
 
 
 class _Start(AbstractReader[Law]):
-    """Adds the start, a measure, to the law of a flow."""
+    """Adds the initial measure to the law of a flow."""
 
     def __init__(self, law: Law) -> None:
         self._law = law
@@ -156,7 +156,7 @@ def _check_mask(law: Law) -> None:
 
 
 def _attention_of(dynamics: AbstractDynamics) -> Law:
-    """The law of a dynamics, without a start.
+    """The law of a dynamics, without an initial measure.
 
     Raises:
         UnsupportedError: unless it is one attention, with heads or a causal mask.

@@ -17,21 +17,21 @@ FINEST = 1e-12  # smallest tolerance; below it rounding dominates
 
 @dataclass(frozen=True)
 class Setting:
-    """How a page integrates a flow, and how the command line would.
+    """How a page integrates a flow, and the equivalent command-line options.
 
     Attributes:
         title: the headline of the page.
-        t0: the time of the start.
+        t0: the initial time.
         t: the last time.
         noise: the diffusivity.
         rtol: the relative tolerance of a step.
-        steady: relative distance still to go below which a flow counts as at rest;
-            never if `None`.
+        steady: a flow counts as at rest if its remaining distance is below this
+            fraction of the initial size; never if `None`.
         max_steps: the largest number of steps.
         seed: the seed of the noise.
         steps: the command-line options for `rtol` and `max_steps`, if set.
-        origin: the command-line options for the start; `None` for one start of a
-            family, which has no options of its own.
+        origin: the command-line options for the initial measure; `None` for a member
+            of a family, which has no options of its own.
     """
 
     title: str
@@ -81,7 +81,7 @@ def setting_of(spec: RunSpec, law: Law, title: str) -> Setting:
 
 
 def _origin(values: dict[str, Any], law: Law) -> list[str]:
-    """The command-line options for the start, with file names without folders."""
+    """The command-line options for the initial measure, with bare file names."""
     if "source" in values:
         return ["--from", Path(values["source"]).name, "--at", f"{values['at']}"]
     init = values.get("init", "gaussian")

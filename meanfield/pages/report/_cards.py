@@ -1,4 +1,4 @@
-"""Text sections of a report: endings, how to repeat it, provenance, notes."""
+"""Text sections of a report: endings, commands to repeat it, provenance, notes."""
 
 import html
 from collections import Counter
@@ -72,8 +72,8 @@ def endings_card(dataset: xr.Dataset) -> str:
 def escape_sentence(run: xr.Dataset) -> str:
     """A sentence on the direction of a blow-up and its share of the trace.
 
-    The direction is the main axis of the last finite covariance; its largest entry is
-    positive. Empty in one dimension and in many.
+    The direction is the main axis of the last finite covariance, with its entry of
+    largest modulus positive. Empty in one dimension and above `_LONGEST` dimensions.
     """
     factors = run_moments(run).factor
     d = factors.shape[-2]

@@ -82,7 +82,7 @@ class ComparedRuns:
         }
 
     def cards(self, folder: Path) -> str:
-        """The sections: verdicts, representations, how to repeat it in `folder`."""
+        """The sections: verdicts, representations, how to repeat all in `folder`."""
         data = next(iter(self.datasets.values()))
         verdicts = "".join(f"<p>{escape(verdict)}</p>" for verdict in self.verdicts)
         heads = ["", "ending", "t", "t*", "mass that left", "seconds"]
@@ -110,7 +110,7 @@ class ComparedRuns:
 
 
 def _common_spec(specs: Sequence[RunSpec]) -> RunSpec:
-    """The keys of the first spec, and those of all specs that need a measure."""
+    """The keys of the first spec, and those of all specs that only one measure uses."""
     values = [spec.as_json().items() for spec in specs]
     measure_keys = {
         k: v for row in values for k, v in row if KEYS[k].required_measure is not None

@@ -95,7 +95,7 @@ class Page:
         """The page as an HTML document.
 
         Args:
-            address: address of newer pages, as JSON; no updates if empty.
+            address: where to fetch newer pages as JSON; if empty, there are no updates.
             state: identifies what the page shows; newer pages have another state.
         """
         kind = self.scene["type"]
@@ -127,7 +127,7 @@ def page_of(
         subject: a run, sweep or comparison; a verification has a page of its own.
         report: called with the numbers of finished and of all frames.
         read: returns the dataset of a run, with attention matrices if wanted.
-        folder: the folder in which its commands are run; that of the subject if `None`.
+        folder: where the page's commands are run; the subject's folder if `None`.
 
     Raises:
         InputFileError: if a file is missing or malformed.
@@ -166,7 +166,7 @@ def save_report(
         path: path of the file.
         report: progress callback; see `page_of`.
         read: returns the dataset of a run; see `page_of`.
-        title: title of the page, instead of a description; unused for verifications.
+        title: title of the page; by default a description. Unused for verifications.
 
     Raises:
         InvalidInputError: if `path` has another suffix, or as raised by `page_of`.

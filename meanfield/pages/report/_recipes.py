@@ -21,9 +21,9 @@ class Recipe:
     """How to repeat a computation.
 
     Attributes:
-        commands: shell commands that write a file of keys and run with it.
-        needs: files and folders that the keys name; paths inside the folder where the
-            commands are run are relative to it.
+        commands: shell commands that write the keys to a file, and run with this file.
+        needs: files and folders that the keys name; their paths are relative if they
+            are inside the folder where the commands are run.
     """
 
     commands: str
@@ -73,7 +73,7 @@ def plugin_options(plugins: Sequence[str]) -> str:
 
 
 def _sanitise(text: str) -> str:
-    """The text with control characters replaced, which a terminal would execute."""
+    """The text with control characters replaced, as a terminal would execute them."""
     return _CONTROL.sub("\ufffd", text)
 
 

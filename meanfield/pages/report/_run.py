@@ -95,7 +95,7 @@ def marks(dataset: xr.Dataset) -> list[dict[str, Any]]:
 
 
 def run_cards(dataset: xr.Dataset, notes: list[str], folder: Path) -> str:
-    """The text sections: ending, how to repeat it in `folder`, provenance, notes."""
+    """The sections: ending, how to repeat the run in `folder`, provenance, notes."""
     spec = spec_of(dataset)
     cards = [endings_card(dataset)]
     if spec is not None:
@@ -118,6 +118,6 @@ def _view_notes(dataset: xr.Dataset, view: View) -> list[str]:
 
 
 def _absences(dataset: xr.Dataset) -> list[str]:
-    """Notes on why words or lines of attention are missing, if the dataset says so."""
+    """Notes on why words or lines of attention are missing, if the dataset says why."""
     reasons = (str(dataset.attrs.get(name, "")) for name in ("wordless", "lines"))
     return [reason[0].upper() + reason[1:] for reason in reasons if reason]

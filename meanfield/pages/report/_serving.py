@@ -133,7 +133,7 @@ class Server(ThreadingHTTPServer):
 
     @override
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Answer in a new thread, unless there are too many."""
+        """Answer in a new thread, unless there are too many clients."""
         if self._places.acquire(blocking=False):
             super().process_request(request, client_address)
         else:
@@ -160,7 +160,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     @override
     def setup(self) -> None:
-        """Start the timeout for the whole request, even if bytes arrive one by one."""
+        """Start the timeout of the whole request, which no arriving byte extends."""
         self._asking = Timer(PATIENCE, self._cut)
         self._asking.daemon = True
         self._asking.start()
@@ -178,7 +178,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.connection.shutdown(socket.SHUT_RDWR)
 
     def do_GET(self) -> None:
-        """Answer one request; other host names are rejected against DNS rebinding."""
+        """Answer one request; hosts other than loopback could be DNS rebinding."""
         self._asking.cancel()
         name = (self.headers.get("Host") or "").partition(":")[0]
         if not _is_loopback(name):

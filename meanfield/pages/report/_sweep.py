@@ -33,8 +33,9 @@ _SMALL = str.maketrans("0123456789aimnx", "₀₁₂₃₄₅₆₇₈₉ₐᵢ�
 def sweep_scene(dataset: xr.Dataset, store: SweepStore, folder: Path) -> dict[str, Any]:
     """The scene of a sweep: the data that a page draws, for JSON.
 
-    Quantities are NaN in cells without one: without a blow-up before the last time, or
-    with an infinite size at a blow-up. Paths in commands are relative to `folder`.
+    Quantities are NaN in cells that lack them: a blow-up time if the flow does not blow
+    up before the last time, a size if it is infinite at a blow-up. Paths in commands
+    are relative to `folder`.
     """
     names = ["ending", *(str(n) for n in dataset.data_vars if n != "ending")]
     axes = [axis.as_json() for axis in store.cells.axes]
@@ -58,7 +59,7 @@ def sweep_scene(dataset: xr.Dataset, store: SweepStore, folder: Path) -> dict[st
 
 
 def sweep_cards(dataset: xr.Dataset, store: SweepStore, folder: Path) -> str:
-    """The text sections: endings, how to repeat it in `folder`, provenance."""
+    """The sections: endings, how to repeat the sweep in `folder`, provenance."""
     counts = counts_of(endings_of(dataset))
     rows = {
         ending_label(dataset, name): f"{count} cells: {Status.from_name(name).reason}"
@@ -75,7 +76,7 @@ def sweep_cards(dataset: xr.Dataset, store: SweepStore, folder: Path) -> str:
 
 
 def _ending_row(dataset: xr.Dataset, status: Status) -> dict[str, Any]:
-    """The legend of an ending; `censored` if the flow may still blow up later."""
+    """The legend entry of an ending; `censored` if flows could still blow up later."""
     return {
         "code": int(status),
         "name": status.ending,

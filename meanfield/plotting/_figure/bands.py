@@ -76,7 +76,7 @@ def draw_curve(axes: Axes, times: np.ndarray, values: np.ndarray, colour: str) -
 
 
 def draw(axes: Axes, times: np.ndarray, values: np.ndarray, colour: str) -> None:
-    """Draw one run or an ensemble, by the number of axes of `values`."""
+    """Draw one run or an ensemble, depending on the number of axes of `values`."""
     (draw_band if values.ndim == 2 else draw_curve)(axes, times, values, colour)
 
 

@@ -20,8 +20,8 @@ from typing_extensions import override
 from .style import CLOSURE_COLOUR, GREY
 
 _MARK, _LETTER = 3.5, 0.45  # widths of a mark and a letter, in units of the font size
-# The largest width of a legend over that of the page: legends are centred over the
-# axes, which colour bars push aside.
+# The largest width of a legend over that of the page, less than one: legends are
+# centred over the axes, which colour bars push aside.
 _PAGE = 0.88
 # Distance of a legend from the axes, in units of the font size, and an extra where the
 # ticks have a common power of ten.

@@ -27,7 +27,7 @@ class Option:
     Attributes:
         help: its help text, without the default.
         metavar: the placeholder of its value in the help; None for a flag.
-        read: parser of the text on the command line; None if the type is enough.
+        read: parser of the text on the command line; None if the type parses it.
         negation_help: help text of the flag `--no-NAME`; empty if there is no such
             flag.
         negation_value: the value that `--no-NAME` sets.

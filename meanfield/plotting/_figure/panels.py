@@ -165,7 +165,7 @@ def set_limits(figure: Figure, look: Look) -> None:
 
     Raises:
         InvalidInputError: if a limit of a logarithmic axis is zero or negative, or the
-            figure is in space.
+            figure is 3D.
     """
     data_axes = [axes for axes in figure.axes if _has_data(axes)]
     if any(isinstance(axes, Axes3D) for axes in data_axes) and (look.xlim or look.ylim):
@@ -214,8 +214,8 @@ def ending_summary(ending: Ending) -> str:
 
 
 def ending_headline(ending: Ending) -> str:
-    """The ending of a run for the headline of a movie, with raised powers of ten."""
-    if ending.status is Status.FINISHED:  # say why: it need not have converged
+    """The ending of a run for the headline of a movie, with powers such as 10⁻⁹."""
+    if ending.status is Status.FINISHED:  # it need not have converged: say why it ended
         return f"{ending.status}: last time reached"
     return superscript_powers(ending_summary(ending))
 

@@ -37,7 +37,7 @@ def draw_lines(
 def draw_dots(
     axes: Axes, places: np.ndarray, areas: np.ndarray | float, *, c: Colours, **how: Any
 ) -> PathCollection:
-    """Draw dots with given areas and colours `c` at `places` (n, d) on axes in d.
+    """Draw dots with areas and colours `c` at `places` (n, d), on d-dimensional axes.
 
     Edge colours are set explicitly: edges that follow the faces cannot be repainted in
     3D, where matplotlib reports only the colours of the dots in view.

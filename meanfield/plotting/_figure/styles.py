@@ -12,7 +12,7 @@ PAPER = "#ffffff"
 DARK = "#14171a"
 _TEXT, _FRAME, _LINES = "#e8e8e8", "#b4b4b4", "#33393f"
 
-# Settings that scale with the font size of labels; lines and marks are repainted.
+# Settings that scale with the font size of labels; `repaint` scales lines and marks.
 _SIZES = (
     "font.size",
     "figure.titlesize",
@@ -38,7 +38,7 @@ class Style:
     Attributes:
         fontsize: font size of labels; other text, lines and marks scale with it.
         narrow: font size of labels where the look sets a width.
-        narrow_to: width in inches up to which `narrow` applies; it grows beyond.
+        narrow_to: width in inches up to which `narrow` applies as is; beyond, it grows.
         settings: matplotlib settings that override `meanfield.mplstyle`.
         inks: maps colours of the paper style to those of this style, as `#rrggbb`.
     """

@@ -3,12 +3,12 @@
 import re
 
 _POWER = re.compile(r"(\d)e([+-]\d+)")
-_PLAIN = (-3, 2)  # powers of ten between which numbers are written without one
+_PLAIN = (-3, 2)  # exponents of numbers that are written without a power of ten
 _SUPERSCRIPTS = str.maketrans("0123456789-−", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁻")
 
 
 def verbatim(text: object) -> str:
-    """The text with dollar signs escaped, so that matplotlib reads no mathematics."""
+    """The text with `$` escaped, so that matplotlib typesets no mathematics."""
     return str(text).replace("$", r"\$")
 
 

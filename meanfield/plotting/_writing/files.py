@@ -1,4 +1,4 @@
-"""Output files: checked paths, and writing that replaces a file completely or not."""
+"""Output files: checked paths, and files that are written completely or not at all."""
 
 import os
 from pathlib import Path

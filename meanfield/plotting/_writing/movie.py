@@ -17,7 +17,7 @@ from meanfield.errors import ResourceError
 
 from .files import GIF_FPS
 
-# Options of ffmpeg: they play everywhere and are sharp enough for thin lines.
+# Options of ffmpeg for videos that play everywhere and show thin lines sharply.
 _CODECS = {
     ".mp4": "-c:v libx264 -crf 18 -pix_fmt yuv420p -movflags +faststart",
     ".webm": "-c:v libvpx-vp9 -crf 24 -b:v 0 -pix_fmt yuv420p",
@@ -42,7 +42,7 @@ def _gif(
 ) -> bytes:
     """The content of a GIF.
 
-    Pillow's `loop` counts the repetitions after the first turn, and 0 is for ever.
+    Pillow's `loop` counts the repetitions after the first showing; 0 is for ever.
     """
     content = BytesIO()
     indices, durations = _gif_steps(len(frames), fps)
@@ -64,7 +64,7 @@ def _gif(
 
 
 def _palette(frames: Sequence[Image.Image]) -> Image.Image:
-    """An image whose palette all frames share; it has the exact background colour.
+    """An image with the palette of all frames, which has the exact background colour.
 
     Computing a palette for each frame would dominate the time to write a GIF.
     """
@@ -122,7 +122,7 @@ def _run_encoder(
 ) -> int:
     """Run an encoder with frames on its standard input; return its exit code."""
     with subprocess.Popen(command, stdin=PIPE, stdout=log, stderr=log) as program:
-        with suppress(BrokenPipeError):  # it has ended early; the exit code shows it
+        with suppress(BrokenPipeError):  # the encoder ended early; see its exit code
             for frame in frames:
                 cast("IO[bytes]", program.stdin).write(frame.tobytes())
         program.communicate()

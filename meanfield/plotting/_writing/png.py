@@ -16,7 +16,7 @@ _WIDE = 16  # pixels of one colour in a row that count as an area
 
 
 def palette_image(figure: Figure) -> Image.Image:
-    """The figure as an image with a palette, or in full colour if that would show."""
+    """The figure with a palette, or in full colour if the palette would be visible."""
     buffer = BytesIO()
     figure.savefig(buffer, format="png", pil_kwargs={"compress_level": 0})
     image = Image.open(buffer).convert("RGB")

@@ -34,14 +34,14 @@ _SNAPSHOTS, _HEADS = 4, 6
 # With negative weights the scale ends at this quantile of the moduli, so that one peak
 # does not hide the rest, but not below the median of the rows' largest moduli.
 _TOP = 0.995
-_CUT = 0.95  # above this share of the largest, the scale ends at the largest instead
+_CUT = 0.95  # if the end is above this share of the largest modulus, it is moved there
 # Maps grow with up to this many words; with more, only some of the words are written.
 _MAX_TOKENS = 32
 _SIDE, _WORD, _PAGE = 1.7, 0.1, 11.0  # inches of a map, of a word, of all columns
 _SMALL, _LINE = "xx-small", 1.1  # font size of words, and their line height
 _MAP = 0.8  # share of the figure's width for the map, without its colour bar
 _BAR = {"shrink": 0.8, "aspect": 30, "pad": 0.05}
-_QUERY_HEADS = 32  # heads that are rows of one map, for one query
+_QUERY_HEADS = 32  # largest number of heads, the rows of a map for one query
 
 _DIMS = ("snapshot", "head", "query", "token")
 
@@ -67,8 +67,8 @@ def attention(dataset: xr.Dataset) -> Figure:
     """Attention matrices with queries as rows and tokens as columns, on one scale.
 
     Up to four snapshots are shown, with the first six heads or the `heads` of the look;
-    of an ensemble, the first run. If the look has a `query`, there is one map for each
-    snapshot, with the weights of this token and heads as rows. If some weights are
+    of an ensemble, the first run. If the look has a `query`, each snapshot has one map,
+    whose rows are the weights of this token in each head. If some weights are
     negative, the colour scale is symmetric about zero.
 
     Raises:
@@ -102,7 +102,7 @@ def _side(n: int, run: xr.Dataset) -> float:
 def _select_maps(
     dataset: xr.Dataset, run: xr.Dataset, look: Look, max_heads: int
 ) -> _Maps:
-    """The maps of evenly spaced snapshots, and of the look's heads or the first."""
+    """The maps of evenly spaced snapshots, for the look's heads or the first ones."""
     maps = values(run, "attention", _DIMS)
     frames = even_frames(len(maps), _SNAPSHOTS)
     times = values(run, "snapshot", ("snapshot",))[frames]

@@ -12,7 +12,7 @@ def head_indices(numbers: list[int], heads: tuple[int, ...]) -> list[int]:
     """The indices of the heads with the given numbers.
 
     Raises:
-        InvalidInputError: if there is no head of some number, or there are too many.
+        InvalidInputError: if one of the heads does not exist, or there are too many.
     """
     missing = [head for head in heads if head not in numbers]
     if missing:
@@ -32,7 +32,7 @@ def head_indices(numbers: list[int], heads: tuple[int, ...]) -> list[int]:
 
 
 def query_index(run: xr.Dataset, query: str) -> int:
-    """The index of the token given by a word, or by its number from 0.
+    """The index of a token, given by its word or by its number, counted from 0.
 
     Raises:
         InvalidInputError: if no token or several tokens match.

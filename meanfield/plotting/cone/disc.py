@@ -36,7 +36,7 @@ from .paths import (
 from .thinning import thin_paths
 
 # Common directions of blow-ups are marked by rings if at most four directions, each
-# shared by at least three runs that end this close to it, cover 90 % of the blow-ups.
+# shared by at least three runs that end within 0.05 of it, cover 90 % of the blow-ups.
 _N_RINGS, _MIN_RUNS, _CLOSE, _MIN_SHARE = 4, 3, 0.05, 0.9
 # Limits of the axes, without and with rings, which have numbers beside them.
 _MARGIN, _ROOM = 1.16, 1.3
@@ -59,8 +59,8 @@ def disc(dataset: xr.Dataset) -> Figure:
     r"""Paths of $\Sigma / \operatorname{tr}\Sigma$ in a disc, coloured by ending.
 
     The coordinates are $(a - b, 2c) / (a + b)$: the centre is isotropic, the rim has
-    rank one. Frames in which $\Sigma$ vanishes are left out. A last shape that is
-    shared by several runs that blow up is marked by a ring and their number.
+    rank one. Frames in which $\Sigma$ vanishes are left out. If several runs that
+    blow up share their last shape, a ring with their number marks it.
 
     Raises:
         InvalidInputError: if the dimension is not two, if $\Sigma$ always vanishes, or

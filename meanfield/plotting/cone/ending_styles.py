@@ -29,7 +29,7 @@ def width(n_paths: int) -> float:
 
 
 def opacity(n_paths: int) -> float:
-    """The opacity of one of `n_paths` paths, so that overlaps and colours are seen."""
+    """The opacity of one of `n_paths` paths, which shows both overlaps and colours."""
     return float(np.clip(8 / np.sqrt(n_paths), 0.3, 0.9))
 
 
@@ -105,7 +105,7 @@ def ending_marks(paths: Sequence[ConePath]) -> list[Artist]:
 
 
 def early_note(paths: Sequence[ConePath]) -> str:
-    """A note on paths whose last frame is before their blow-up, between two frames."""
+    """A note on paths that end at the last frame before a blow-up between frames."""
     ends = [
         (p.rows[-1, -1], p.ending) for p in paths if p.ending.status is Status.BLOW_UP
     ]

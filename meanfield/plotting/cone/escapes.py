@@ -19,8 +19,8 @@ class EscapeDirections(NamedTuple):
     r"""Directions of blow-up: points (k, 2) of the disc $\operatorname{tr}\Sigma = 1$.
 
     `counts` is the number of runs in each direction, the most frequent first. `spreads`
-    is their largest distance from it: small for a common direction, large for a
-    continuum.
+    is the largest distance of these runs from the direction: small for a common
+    direction, large for a continuum.
 
     Examples:
         >>> from meanfield.plotting import EscapeDirections

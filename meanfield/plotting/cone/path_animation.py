@@ -43,7 +43,7 @@ class PathAnimation:
         left: the frame at which each path leaves the picture; the number of frames if
             it never does.
         height: the height of the picture; infinite for the disc.
-        note: a note on frames that are not stored.
+        note: a note on what is drawn between stored frames.
     """
 
     times: np.ndarray
@@ -54,7 +54,7 @@ class PathAnimation:
     note: str
 
     def count(self, frame: int) -> list[str]:
-        """Headline notes: how many runs have ended so far, or how a single one did."""
+        """Headline notes: how many runs have ended so far, or how the only run did."""
         t, total, last = self.times[frame], len(self.paths), self.times.size - 1
         if total == 1:
             return [ending_headline(self.paths[0].ending)] if frame == last else []
@@ -126,7 +126,7 @@ def _path_animation(
 
 
 def _normalise_trace(mover: CovarianceRun) -> CovarianceRun:
-    """The run scaled to trace one, without the frames in which it vanishes."""
+    """The run scaled to trace one, without the frames in which the trace is zero."""
     sizes = sizes_of(mover.factor)
     is_there = sizes > 0
     factor = mover.factor[is_there] / sizes[is_there, None, None]
@@ -145,10 +145,10 @@ def _trim_to_end(mover: CovarianceRun) -> CovarianceRun:
 def _far_steps(
     mover: CovarianceRun, stored_times: np.ndarray, height: float
 ) -> np.ndarray:
-    """Whether the run is in the picture and too far to interpolate, for each step."""
+    """Mask of the steps in which the run is in view and too far to interpolate."""
     traces = np.maximum.accumulate(sizes_of(mover.factor) ** 2)
     is_far = ~interpolable_factors(mover.factor) & (traces[:-1] <= height)
-    is_far = np.concatenate([[False], is_far, [False]])  # before it begins, and after
+    is_far = np.concatenate([[False], is_far, [False]])  # before the run, and after it
     return is_far[np.searchsorted(mover.times, stored_times[:-1], side="right")]
 
 

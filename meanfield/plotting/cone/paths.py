@@ -15,8 +15,9 @@ from meanfield.plotting.reading.observables import covariance, finite, run_momen
 from .thinning import thin_paths
 
 # Height of the picture if paths escape: the first number times the largest initial
-# trace, or, if larger, the quantile (second number) of the largest traces of the other
-# paths, unless that exceeds the third number times the largest initial trace.
+# trace, or, if that is larger, the quantile (second number) of the largest traces of
+# the other paths. A quantile above the third number times the largest initial trace is
+# ignored.
 _CROP_ESCAPE, _CALM_SHARE, _CROP = 4.0, 0.95, 50.0
 # Tolerance of thinned paths, as a share of the height: under half a pixel.
 DETAIL = 1e-3
@@ -51,8 +52,9 @@ class ConePath:
 def cone_coordinates(covariances: np.ndarray) -> np.ndarray:
     r"""$(a - b, 2c, a + b)$ for $\begin{pmatrix} a & c \\ c & b \end{pmatrix}$.
 
-    Positive semidefinite matrices fill the cone $z \ge \sqrt{x^2 + y^2}$: its axis is
-    isotropic, its surface has rank one. Maps shape (..., 2, 2) to (..., 3).
+    Positive semidefinite matrices fill the cone $z \ge \sqrt{x^2 + y^2}$, with
+    isotropic ones on its axis and those of rank one on its surface. Maps shape
+    (..., 2, 2) to (..., 3).
 
     Examples:
         >>> from meanfield.plotting import cone_coordinates

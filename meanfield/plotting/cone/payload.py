@@ -1,4 +1,4 @@
-"""The data of the cone's page as compact JSON, rounded where nobody sees it."""
+"""The data of the cone's page as compact JSON, rounded too finely to be seen."""
 
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
@@ -33,7 +33,7 @@ def payload(
     `height / STEPS`, and the time in steps of the span of `times` over `STEPS`.
     `lengths` has the number of points of each path. `runs` has, for each path, its
     index, its ending and the numbers of its tooltip, null where there are none. `names`
-    has the name of its dataset.
+    has the name of the dataset of each path.
 
     Args:
         named_datasets: datasets of 2 × 2 covariances, by name.

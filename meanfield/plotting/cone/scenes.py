@@ -31,13 +31,13 @@ from .path_animation import PathAnimation
 from .paths import group_by_ending, ring_heights
 from .surface import FRONT_PATHS, HEIGHT, TIPS, draw_limit, draw_surface
 
-_FAINT = 0.6  # opacity of paths relative to the panel, so that points stand out
-# Zooms that leave room for labels, which are large in movies; the second is for movies
-# that are wide, with an aspect ratio of at least the third number.
+_FAINT = 0.6  # opacity of paths relative to panels, so that points stand out
+# Zooms that leave room for labels, which are large in movies; the second is for wide
+# movies, whose width over height is above the third number.
 _ZOOM, _WIDE_ZOOM, _WIDE = 1.06, 1.12, 1.3
 _TICKS = 2  # largest number of intervals between ticks of the floor
 MATRIX = "Σ = [[a, c], [c, b]]"
-_SPOT, _SMALL = 30.0, 12.0  # areas of points, few and many, in square points
+_SPOT, _SMALL = 30.0, 12.0  # area of a point per point of line width, and least area
 
 
 def cone_scene(
@@ -77,7 +77,7 @@ def disc_scene(
 
 
 def _future_endings(animation: PathAnimation) -> list[Artist]:
-    """Legend entries of endings; colours show the ending from the first frame on."""
+    """Legend entries of the endings, which colours show from the first frame on."""
     handles = ending_marks(animation.paths)
     for handle in handles:
         handle.set_label(f"will end: {handle.get_label()}")
@@ -143,7 +143,7 @@ class PathScene(AbstractScene):
 def _points(
     axes: Axes, animation: PathAnimation, **how: Any
 ) -> Iterator[tuple[np.ndarray, PathCollection]]:
-    """For each ending, a mask of its paths and their points with its marker."""
+    """For each ending, a mask of its paths, and their points drawn with its marker."""
     n, shades = len(animation.paths), _shades(animation, 1.0)
     endings = [path.ending.status for path in animation.paths]
     for status in group_by_ending(animation.paths):

@@ -23,7 +23,7 @@ _GLASS, _EDGE = "#7d9fc2", "#6d86a1"
 
 
 def view_direction() -> np.ndarray:
-    """The vector in data coordinates whose product with a point is its nearness."""
+    """The vector in data coordinates whose dot product with a point is its nearness."""
     elevation, azimuth = np.radians([_ELEVATION, _AZIMUTH])
     flat = np.cos(elevation) * np.array([np.cos(azimuth), np.sin(azimuth)])
     return np.array([*flat, _STRETCH * np.sin(elevation)])
@@ -69,7 +69,7 @@ def draw_limit(axes: Axes3D, outline: np.ndarray) -> None:
 
 
 def _half_angle() -> float:
-    r"""The angle to the viewer's azimuth at which the surface is seen edge-on.
+    r"""The angle from the viewer's azimuth at which the surface is seen edge-on.
 
     With heights stretched by $s$, the normal is $(\cos\varphi, \sin\varphi, -1/s)$.
     """

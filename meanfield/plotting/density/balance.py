@@ -42,7 +42,7 @@ def balance(dataset: xr.Dataset) -> Figure:
     r"""Mass, entropy $\int\rho\log\rho$ and eigenvalues of $\Sigma$ of a density.
 
     The first row shows the mass that has left the box, and the error of the mass
-    balance: how much the remaining and the lost mass differ from the initial one. An
+    balance: how far the sum of remaining and lost mass is from the initial mass. An
     ensemble is drawn as its medians and 10–90 % bands.
 
     Raises:

@@ -31,7 +31,7 @@ def frames_size(n_frames: int, look: Look) -> tuple[float, float]:
 
 
 def draw_frames(figure: Figure, run: Density, look: Look) -> list[str]:
-    """Draw a run at up to six times; return notes."""
+    """Draw at most six frames of a run; return notes."""
     sample = run.take(even_frames(len(run.times), _FRAMES))
     sample, view, notes = map_view(sample, _SCALE_NOTE)
     shades = scale(sample.laws, look)
@@ -77,7 +77,7 @@ def _overlay(axes: Axes, run: Density, frame: int) -> None:
 
 
 def _quantiles(axes: Axes, run: Density, frame: int) -> None:
-    """Draw the median and the quartiles of the law of each layer."""
+    """Draw the median and the quartiles of the state in each layer."""
     assert run.position is not None
     instant = run.take(np.array([frame]))
     layers = [

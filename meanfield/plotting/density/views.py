@@ -53,7 +53,7 @@ def _norm(density: np.ndarray) -> Normalize:
 
 
 def bulk(density: Density) -> Extent:
-    """The extent of nearly all of the mass, or of the whole box if that is similar."""
+    """The extent of nearly all of the mass, or of the whole box if of similar size."""
     corners = [box_corners(density, i) for i in range(len(density.times))]
     outer = np.stack([(c.min(axis=0), c.max(axis=0)) for c in corners])
     low, high = np.swapaxes(_tails(density), 0, 1)
@@ -101,7 +101,7 @@ def map_view(run: Density, scale_note: str) -> tuple[Density, Extent, list[str]]
     """The run to draw, its axis limits in each frame, and notes.
 
     Args:
-        run: the run; in two dimensions its positions are summed over.
+        run: the run; in two dimensions it is summed over positions.
         scale_note: the note to use if axis limits differ between frames.
     """
     notes = []

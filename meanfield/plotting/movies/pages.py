@@ -34,9 +34,9 @@ from .space_room import Extent, fill
 _COLUMN = 2.4  # least width of a text column at paper size, in inches
 _SHARE = 0.6  # least share of the width for the picture
 _MARGIN = 0.14  # margin of the text column, in inches
-_LINE = 1.1  # height of the time, in lines of its size
+_LINE = 1.1  # height of the time, in lines of its own font size
 _GAP = 0.7  # gap between parts of the column, in lines
-_LARGE, _MIDDLE = 2.0, 1.25  # sizes of the time and of the rest of the headline
+_LARGE, _MIDDLE = 2.0, 1.25  # sizes of time and rest of a headline, over titles
 _NARROW = 1.15  # letters per line, relative to the estimate `letters_in`
 _TEXT_WIDTH = 0.84  # share of the page's width that a headline may take
 _ENTRY = 1.15  # height of a legend entry, in lines
@@ -77,7 +77,7 @@ class AbstractPage(ABC):
 
         Args:
             axes: the axes, on this page.
-            extent: returns the room that they take now, in pixels.
+            extent: returns the box that the axes take now, in pixels.
         """
 
 
@@ -127,7 +127,7 @@ class StackedPage(AbstractPage):
         self._headline = self._axes.set_title(
             self._lines[frame], loc="left", x=x, y=y, pad=self._lift
         )
-        self._headline.set_y(y)  # 3D axes lower the title
+        self._headline.set_y(y)  # since 3D axes lower the title
 
     @override
     def fill(self, axes: Axes3D, extent: Extent) -> None:
@@ -150,7 +150,7 @@ class StackedPage(AbstractPage):
 
 
 def _headline_lines(headlines: Sequence[Sequence[str]], letters: float) -> list[str]:
-    """The headlines as text, all broken into lines alike if one of them is too long."""
+    """The headlines as text, all with the same line breaks if one is too long."""
     lines = [_SEPARATOR.join(parts) for parts in headlines]
     if max(map(len, lines)) <= letters:
         return lines
@@ -271,7 +271,7 @@ class ColumnPage(AbstractPage):
         text.set(color=PRINT, va="bottom")
 
     def _text(self, top: float, content: str, size: float) -> Text:
-        """Add text to the column that may change and does not affect the layout."""
+        """Add to the column a text that can change without affecting the layout."""
         text = Text(self._left, top, content, va="top", fontsize=size)
         text.set(linespacing=LEADING, transform=self._figure.transFigure)
         self._figure.add_artist(text)

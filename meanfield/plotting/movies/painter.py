@@ -13,11 +13,11 @@ from PIL import Image
 
 from meanfield.plotting._figure.panels import COLOUR_BAR
 
-_ROUNDING = 1e-9  # sizes are truncated to pixels, and must not lose one by rounding
+_ROUNDING = 1e-9  # sizes are truncated to pixels; rounding must not cost one
 
 
 class Painter:
-    """Renders a figure repeatedly, and its static parts only when a view has changed.
+    """Renders a figure repeatedly; in 2D, it redraws static parts only for a new view.
 
     Args:
         figure: the figure, whose layout is fixed.

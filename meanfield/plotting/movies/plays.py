@@ -47,8 +47,8 @@ class Movie(NamedTuple):
     Attributes:
         play: builds the `Play` of a run.
         subject: what it shows, for error messages.
-        suits: pairs of a kind of run and whether it is an ensemble in the plane, for
-            which this movie is the default.
+        suits: the runs for which this movie is the default, as pairs of the kind of
+            run and whether it is an ensemble in the plane.
         is_for_ensembles: whether it shows all runs of an ensemble.
     """
 
@@ -62,7 +62,7 @@ movies: Registry[Movie] = Registry("movie")
 
 
 def default_movie(dataset: xr.Dataset) -> str:
-    """The default movie of a dataset; the first registered one if none is."""
+    """The default movie of a dataset; the first registered one if no movie suits it."""
     several = "run" in dataset.dims and dataset.sizes["coord"] == 2
     run_kind = kind(dataset), several
     fitting = (name for name, movie in movies.items() if run_kind in movie.suits)
@@ -156,7 +156,7 @@ def _sizes(radii: np.ndarray, look: Look) -> np.ndarray:
 
 
 def _no_note(_: Axes) -> str:
-    """An empty note, for movies that need none about tokens outside the view."""
+    """An empty note, for movies without tokens that could be outside the view."""
     return ""
 
 

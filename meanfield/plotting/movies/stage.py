@@ -24,8 +24,8 @@ from .pages import page_of
 from .space_room import space_taken
 
 _INCHES = 4.8  # default length of the shorter side, relative to which text is sized
-# If the picture would get less than this share of the shorter side, text shrinks by at
-# most the second factor; the third compensates for margins, which do not shrink.
+# If the picture would get less than the first share of the shorter side, text shrinks,
+# at most by the second factor; the third compensates for margins, which do not shrink.
 _MIN_SHARE, _MAX_SHRINKING, _SPARE = 0.6, 1.7, 1.05
 # Number of frames of a 3D movie whose extent is measured to fit the axes, since the
 # extent depends on the camera: one for each 30 degrees of a whole turn.

@@ -78,7 +78,7 @@ def mathml(latex: str) -> str:
 
 
 def _conversion_errors() -> tuple[type[Exception], ...]:
-    """The exceptions of the converter: its own, which share no base, and built-in."""
+    """The converter's exceptions: its own, which share no base, and built-in ones."""
     names = vars(extra("latex2mathml.exceptions", "formulas")).values()
     errors = (n for n in names if isinstance(n, type) and issubclass(n, Exception))
     return (*errors, *_MISTAKES, TypeError, ValueError)

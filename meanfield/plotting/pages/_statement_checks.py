@@ -133,7 +133,7 @@ def _relation_sign(check: Record) -> str:
 
 
 def _observed_numeral(check: Record) -> str:
-    """The observed value, with enough digits to differ from the bound if it does."""
+    """The observed value, in enough digits to differ from the bound if both differ."""
     value, bound, tolerance = (check[n] for n in ("observed", "bound", "tolerance"))
     is_finite = all(map(finite, (value, bound, tolerance)))
     is_distinct = is_finite and abs(value - bound) > tolerance

@@ -55,7 +55,7 @@ def _fit(check: Record, evidence: Record) -> str:
 def _line(
     points: Sequence[Point], slope: tuple[float, Any], axes: tuple[Axis, Axis]
 ) -> str:
-    """The least-squares line, and a wedge of the slopes in the interval."""
+    """The least-squares line, and a wedge of the slopes in the confidence interval."""
     x_axis, y_axis = axes
     x0 = sum(x for x, _ in points) / len(points)
     y0 = sum(y for _, y in points) / len(points)
@@ -71,7 +71,7 @@ def _line(
 
 
 def _ascent(check: Record, evidence: Record) -> str:
-    """The largest ratio found up to each step, with the bound, logarithmic."""
+    """The largest ratio found up to each step, and the bound, on a logarithmic axis."""
     history, bound = evidence["history"], check["bound"]
     points = [
         (float(step), value / math.log(10))

@@ -62,8 +62,8 @@ def statements_page(report: Record) -> str:
     report says.
 
     Args:
-        report: the return value of `meanfield.theorems.report`, or its JSON; that of
-            version 0.2, too.
+        report: the return value of `meanfield.theorems.report`, or its JSON; reports
+            of version 0.2 are accepted, too.
 
     Raises:
         InvalidInputError: if the report has no list of statements, or a formula cannot

@@ -21,7 +21,7 @@ _VARIABLES = {
     "grid": ("mass", "outflow", "origin", "axes", "edges_x"),
 }
 
-# The variables read from any other kind, drawn as the Gaussian with these moments.
+# The variables read from datasets of other kinds, which are drawn as Gaussians.
 _MOMENTS = ("mean", "factor")
 
 NOTHING = (
@@ -69,7 +69,7 @@ class Swarm(NamedTuple):
 class Cloud:
     """One run of tokens or of a Gaussian, at the times when its state is finite.
 
-    `closure`, if any, is the Gaussian that solves the closed equation at these times;
+    `closure`, if any, is the Gaussian that solves the closed equation, at these times;
     `whole` is the run before projection to some coordinates; `words` are the labels of
     the tokens; `look` is the look of the picture.
     """
@@ -192,7 +192,7 @@ def swarm(run: xr.Dataset) -> Swarm:
 
 
 def _is_ordered(run: xr.Dataset) -> bool:
-    """Whether positions matter: there is a mask, the tokens are a text, or no spec."""
+    """Whether positions matter: there is a mask, a text, or no spec."""
     if "position" not in run:
         return False
     spec = spec_of(run)
@@ -240,7 +240,7 @@ def cloud(run: xr.Dataset) -> Cloud:
     """One run of tokens or of a Gaussian, without frames that are not finite.
 
     Raises:
-        InvalidInputError: if no frame is finite, or the run moved a density.
+        InvalidInputError: if no frame is finite, or the run is that of a density.
     """
     if kind(run) == "grid":
         raise InvalidInputError(

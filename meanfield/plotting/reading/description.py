@@ -104,7 +104,7 @@ def _descent(spec: RunSpec, axes: list[str]) -> str:
 def _attention(part: AttentionSpec, layer: AttentionSpec, axes: list[str]) -> str:
     """One attention with its matrices, as `softmax, 2 heads: Q = …, K = …, V = …`.
 
-    The context, if any, is taken from its first `layer`, or else from `part`.
+    The context, if any, is that of its first layer, `layer`, or else that of `part`.
     """
     names = ("Q", "K", "V") if part.Q is not None or "Q" in axes else ("A", "V")
     numbers = [_matrix_of(part, name, axes) for name in names if name not in axes]
@@ -253,5 +253,5 @@ def _number(value: float) -> str:
 
 
 def _display_name(name: str) -> str:
-    """A name given by the user, of a file without its folder, with `$` escaped."""
+    """A name given by the user, with `$` escaped; of a path, only the file name."""
     return verbatim(f"@{Path(name[1:]).name}" if name.startswith("@") else name)

@@ -1,4 +1,4 @@
-"""Metrics that define clusters of tokens: Euclidean distance, or cosine from 0."""
+"""Metrics that define clusters of tokens: Euclidean distance, or cosine seen from 0."""
 
 import abc
 from typing import NamedTuple

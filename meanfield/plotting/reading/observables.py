@@ -15,8 +15,8 @@ from meanfield.spectrum import effective_rank as spectral_rank
 from .data import LARGEST, Cloud, Swarm, Track, kind, runs, swarm, track
 from .density import density_moments, every_frame
 
-# A cloud smaller than this share of its distance from zero has only rounding errors as
-# directions, in single precision.
+# In single precision, the directions of a cloud that is smaller than this share of its
+# distance from zero are only rounding errors.
 _MIN_SPREAD = 1e-6
 # Singular values below this multiple of the rounding of the states count as zero.
 _ROUNDINGS = 8.0
@@ -86,7 +86,7 @@ def run_moments(run: xr.Dataset) -> Track:
 def map_runs(
     dataset: xr.Dataset, observable: Callable[[xr.Dataset], np.ndarray]
 ) -> np.ndarray:
-    """`observable` of the run, or of each run of an ensemble, stacked in front."""
+    """`observable` of the run; for an ensemble, of each run, along a new first axis."""
     results = [observable(run) for run in runs(dataset)]
     return np.stack(results) if "run" in dataset.dims else results[0]
 

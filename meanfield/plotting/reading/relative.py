@@ -13,8 +13,8 @@ _PAIRS = (("mean", "factor"), ("closure_mean", "closure_factor"), ("origin", "ax
 def relative(dataset: xr.Dataset) -> xr.Dataset:
     r"""The dataset under $x \mapsto (x - m(t)) / \sqrt{\operatorname{tr}\Sigma(t)}$.
 
-    $m$ and $\Sigma$ are those of the measure that moved; they also transform a closure
-    or overlaid tokens in the dataset. Frames without spread are only centred.
+    $m$ and $\Sigma$ are those of the run itself; a closure or overlaid tokens in the
+    dataset are transformed by them, too. Frames without spread are only centred.
 
     Raises:
         InvalidInputError: if the dataset contains no tokens, Gaussian or density.

@@ -11,7 +11,7 @@ _QUARTILES = (0.25, 0.5, 0.75)
 class Average(NamedTuple):
     """Averages over seeds, with a description; NaN where there are no values.
 
-    All three arrays may be infinite if some values are.
+    All three arrays can have infinite entries if some values are infinite.
     """
 
     middle: np.ndarray
@@ -23,7 +23,7 @@ class Average(NamedTuple):
 def average(numbers: np.ndarray) -> Average:
     """The mean and its standard error over the last axis, which is that of the seeds.
 
-    If some values are infinite, the median and the quartiles. NaN are ignored.
+    The median and the quartiles if some values are infinite. NaNs are ignored.
     """
     seeds = numbers.shape[-1]
     if np.isposinf(numbers).any():

@@ -81,7 +81,7 @@ def number_shown(dataset: xr.Dataset, panel: str) -> str:
 
 
 def _new_name(name: str, names: Sequence[str]) -> str:
-    """The name of today of a quantity; warns if version 0.2 had another."""
+    """The current name of a quantity; warns if `name` is its name in version 0.2."""
     new_name = STORED["sweep"].get(name, name)
     if name in names or new_name not in names:
         return name
@@ -104,7 +104,7 @@ def _varies(dataset: xr.Dataset, name: str) -> bool:
 
 
 def numbers_of(dataset: xr.Dataset, name: str) -> np.ndarray:
-    """The quantity of each cell; NaN if missing, or if it is a size at a blow-up."""
+    """The quantity of each cell; NaN if missing, or if it is the size at a blow-up."""
     if name == "ending":
         return np.full(dataset["ending"].shape, np.nan)
     numbers = np.asarray(dataset[name].values, dtype=np.float64)
@@ -135,8 +135,8 @@ def counts_of(endings: np.ndarray) -> dict[str, int]:
 def ending_label(dataset: xr.Dataset, ending: str) -> str:
     """The label of an ending in a legend.
 
-    If other cells blow up, finished cells are labelled as censored, since they may blow
-    up later.
+    If other cells blow up, finished cells are labelled as censored, since they could
+    still blow up later.
     """
     if ending != Status.FINISHED.ending:
         return ending

@@ -53,7 +53,7 @@ class _Lines(NamedTuple):
 
 
 class _Look(NamedTuple):
-    """The colour of a line, a bound for infinite values, and a horizontal shift."""
+    """The colour of a line, the height of infinite values, and a horizontal shift."""
 
     colour: str
     ceiling: np.ndarray
@@ -141,7 +141,7 @@ def _extended_numbers(cells: xr.Dataset, name: str) -> np.ndarray:
 
 
 def _ceiling(parts: _Lines, name: str) -> np.ndarray:
-    """Where infinite values are drawn, for each line and x; NaN if not in the axes."""
+    """Heights of infinite values, for each line and x; NaN for the top of the axes."""
     if name == "t_star":
         return np.fmax.reduce(parts.stops, axis=-1)
     return np.full(parts.stops.shape[:2], np.nan)
@@ -177,7 +177,7 @@ def _line_colours(axes: Axes, parts: _Lines) -> list[str]:
     """A colour for each line, explained by a legend, or by a colour bar if many.
 
     Raises:
-        InvalidInputError: if there are too many lines for a legend, without an order.
+        InvalidInputError: if there are too many unordered lines for a legend.
     """
     if parts.group is None:
         return [CYCLE[0]]

@@ -53,8 +53,8 @@ def phase(dataset: xr.Dataset) -> Figure:
 
     The `colour` of the look names the quantity; by default it is the blow-up time if
     there is one, else the effective rank, else the trace. With `ending`, only endings
-    are drawn. Cells without the quantity are drawn in a pale colour of their ending
-    with its hatching; cells with it are hatched only if their endings differ. A third
+    are drawn. Cells without the quantity have a pale shade and the hatching of their
+    ending; cells with it are hatched only if their endings differ. A third
     axis with up to nine values gives a map for each value; a single axis gives a curve.
 
     Raises:
@@ -96,7 +96,7 @@ def _maps(dataset: xr.Dataset, name: str) -> Figure:
 
 
 def _empty_figure(dataset: xr.Dataset, n_rows: int, n_columns: int) -> Figure:
-    """An empty figure for the maps; with several, the legend has the title instead."""
+    """An empty figure for the maps; with several, the title is in the legend."""
     if dataset["ending"].ndim == 2:
         return titled_figure(dataset, (6.6, 5.6))
     size = (1.4 + 3 * n_columns, 1.6 + 2.7 * n_rows)

@@ -17,8 +17,8 @@ from meanfield.plotting.reading.data import Cloud, Swarm
 from meanfield.plotting.reading.metrics import EUCLIDEAN, metrics
 
 # At most this many groups get a colour each. Final clusters are coloured by default if
-# each has at least 2 % of the weight and all together have 90 %. If groups have less,
-# there are many of them, and only the first few are named.
+# two or more of them have at least 2 % of the weight each, and 90 % together. If the
+# coloured groups have less than 90 %, there are many groups, and only three are named.
 _N_COLOURS, _HEAVY, _MIN_SHARE, _N_NAMED = 6, 0.02, 0.9, 3
 
 

@@ -20,7 +20,7 @@ _OFFSETS = (
 _HABIT, _COVERS, _LINE, _STRUCK = 2.5, 1.0, 1.2, 0.7
 _MAX_HIDDEN = 3  # largest number of hidden dots or points that is counted
 _LINE_SAMPLES = np.linspace(0.1, 0.9, 7)  # sample points of a line to a dot
-LEADING = 1  # words of this rank or below may be far from their dots, with a line
+LEADING = 1  # words up to this rank can be far from their dots, joined by a line
 _FADE = 3  # frames in which a word fades in
 
 
@@ -44,7 +44,7 @@ def labels(
     A word keeps its place relative to its dot where possible. Words do not overlap each
     other or cross lines to other dots, and they hide few dots and tails. Words without
     room, or whose dots are outside the page, are hidden; words with a rank above
-    `LEADING` may only be close to their dots.
+    `LEADING` must be close to their dots.
 
     Args:
         dots: dots of the words, (frames, words, 2), in points from the lower left.

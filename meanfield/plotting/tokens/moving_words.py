@@ -27,7 +27,7 @@ _LEAD_DISTANCE = 8.0  # distance in points beyond which a line joins dot and wor
 
 
 class WordLabels(AbstractPart):
-    """Words beside their tokens, as far as there is room, long words first.
+    """Words beside their tokens where there is room, long words first.
 
     Args:
         axes: where to draw.

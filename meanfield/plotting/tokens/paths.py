@@ -91,7 +91,7 @@ def dots(cloud: Cloud, state: Swarm, otherwise: Rule) -> Dots:
 def moving_dots(cloud: Cloud) -> Dots:
     """The tokens of a movie; for a Gaussian, its mean.
 
-    Without a time axis the default colours are by start, so that the eye can follow.
+    Without a time axis, default colours are by start, so that the eye can follow.
     """
     if isinstance(cloud.state, Swarm):
         otherwise = uniform_colour if cloud.dimension == 1 else colour_by_start

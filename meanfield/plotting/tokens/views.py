@@ -14,9 +14,9 @@ from meanfield.plotting.reading.observables import (
     sizes_of,
 )
 
-# Limits of views in initial radii. The view of a panel contains the frames of a cloud
-# that blows up within the first number. The view of a movie follows a cloud that grows
-# beyond the first number; if the cloud blows up, the view is fixed at the second.
+# Limits of views, in initial radii. If a cloud blows up, the view of a panel contains
+# its frames up to the first number, and the view of a movie is fixed at the second.
+# Otherwise the view of a movie follows a cloud that grows beyond the first number.
 _CROP, _MOVIE_CROP = 30.0, 5.0
 _FOLLOWS = "the view follows the cloud: mind the scale"
 _ROOMY = 1.4  # a view follows words if a fixed one would be larger by this factor
@@ -35,8 +35,8 @@ N_SIGMA = 2.0
 class Projection(NamedTuple):
     """A cloud in at most `k` coordinates, the names of its axes, and a note.
 
-    `shares` are the shares of the variance of main axes. The drift of the mean counts
-    in them, which paths in a panel show but a frame of a movie does not.
+    `shares` are the shares of the variance along main axes. They include the drift of
+    the mean, which paths in a panel show but a frame of a movie does not.
     """
 
     cloud: Cloud
@@ -92,7 +92,7 @@ def rms_radii(cloud: Cloud) -> np.ndarray:
 
 
 def visible_frames(cloud: Cloud) -> np.ndarray:
-    """The frames in the view of a panel: all, or of a blow-up those near the start."""
+    """The frames in the view of a panel: all; in a blow-up, those near the start."""
     if cloud.ending.status.row.leaves:
         return _crop_frames(cloud, _CROP)
     return np.arange(cloud.times.size)
@@ -158,7 +158,7 @@ def _extent(cloud: Cloud) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _visible_tracks(cloud: Cloud) -> list[Track]:
-    """The Gaussians that the view should contain, without a closure that is far off."""
+    """The Gaussians that the view should contain; a closure only while it is near."""
     track = moments(cloud.state)
     if cloud.closure is None:
         return [track]
@@ -241,8 +241,8 @@ def robust_windows(cloud: Cloud) -> tuple[list[Window], str]:
     """The view of each frame of a movie, and a note.
 
     The view is fixed, unless the cloud grows too much, or consists of words and drifts;
-    then it follows. It contains the ellipses and all tokens, except the outermost 1 %
-    at either end of each axis where they would need more than `_OUTLYING` times the
+    then it follows. It contains the ellipses and all tokens, without the outermost 1 %
+    at either end of each axis if these would need more than `_OUTLYING` times the
     room. A cloud that blows up leaves the view.
     """
     low, high, outliers = _robust_extents(cloud)

@@ -1,4 +1,4 @@
-"""Words beside tokens in a panel, as far as they do not overlap."""
+"""Words beside tokens in a panel, where they do not overlap."""
 
 import matplotlib as mpl
 import numpy as np

@@ -25,7 +25,7 @@ from ._sides import Side
 SIGMAS = 3.0  # allowed gap between tokens and their law, in standard errors
 MOMENT_TOLERANCE = 1e-2  # allowed relative gap if one side starts from given tokens
 GRID_TOLERANCE = 1e-3  # allowed relative gap between measures without sampling error
-NORMALITY_LEVEL = 0.01  # p-value from which tokens pass as draws from a Gaussian
+NORMALITY_LEVEL = 0.01  # smallest p-value at which tokens pass as draws of a Gaussian
 OUTFLOW_THRESHOLD = 1e-6  # mass lost from a grid that a verdict mentions
 
 Series = Float[np.ndarray, " times"]
@@ -162,7 +162,7 @@ def gap(first: SideRun, second: SideRun) -> Gap:
 
 
 def _distance_of(first: SideRun, second: SideRun) -> Callable[..., Distance]:
-    """The distance to use: with masked attention, one that keeps positions fixed.
+    """The distance to use: with masks, one that moves no mass between positions.
 
     That needs positions on both sides.
     """
@@ -246,7 +246,7 @@ def _side_reasons(path: SideRun, paths: Sequence[SideRun]) -> list[str]:
 
 
 def _start_reason(side: Side, paths: Sequence[SideRun]) -> str:
-    """Why a Gaussian with the moments of another start parts from it.
+    """Why the flow of a Gaussian parts from that of a start with the same moments.
 
     The law of a cloud is known; tokens from a file are tested for normality, since they
     may be draws from a Gaussian.

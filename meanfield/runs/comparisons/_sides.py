@@ -57,7 +57,7 @@ class Side:
 
     @property
     def label(self) -> str:
-        """Its name for people, marked if it is an approximation."""
+        """Its display name, marked if it is an approximation."""
         is_law_flow = not representations[self.measure].approximation
         return (
             self.spec.measure_label
@@ -134,7 +134,7 @@ def run_sides(
     """Runs each side into `folder/MEASURE.zarr`.
 
     Raises:
-        InvalidInputError: if one of these folders is taken.
+        InvalidInputError: if one of these folders is not empty.
         ResourceError: if there is not enough memory or disk space, or `folder` cannot
             be written.
     """
@@ -180,7 +180,7 @@ def _check_extra_keys(
 
 
 def _try_side(side: Side) -> Side:
-    """The side with its start chosen, after a trial start of the run.
+    """The side with its start chosen, once a trial start of its run has succeeded.
 
     Raises:
         MeanfieldError: if its measure cannot take the spec.
@@ -244,7 +244,7 @@ def _choose_start(side: Side) -> Side:
 
 
 def _gaussian_start(side: Side) -> Side:
-    """The side with a Gaussian start: moments of the cloud's law, or of its tokens."""
+    """The side with a Gaussian start, by the moments of the cloud's law or tokens."""
     spec, start = side.spec, Setup(side.spec).start()
     is_exact = spec.init in GAUSSIAN
     try:

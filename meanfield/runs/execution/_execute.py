@@ -41,12 +41,12 @@ def execute(
         report: called with a `Progress` after each segment.
         plugins: files that the spec depends on; the store records their digests.
         layout: the devices that share the tokens, or the members of a family. If
-            several processes make this call with the same spec, pass `out` to the
-            first alone.
+            several processes make this call with the same spec, pass `out` in the
+            first process only.
 
     Raises:
         UnsupportedError: if there is nothing for the devices of `layout` to share.
-        InvalidInputError: if keys contradict each other, or `out` is taken.
+        InvalidInputError: if keys contradict each other, or `out` is not empty.
         InputFileError: if a file that the spec names cannot be read.
         ResourceError: if there is not enough memory or disk space, or `out` cannot be
             written.

@@ -15,7 +15,7 @@ from meanfield.storage import RunStore
 def load_start(
     path: Path, member: int | None = None, plugins: Sequence[Path] = ()
 ) -> tuple[RunSpec, Member]:
-    """The spec of a stored run, with its first frame as a measure and its dynamics.
+    """The spec of a stored run, and its dynamics and first frame as a `Member`.
 
     Args:
         path: the folder of the run.

@@ -43,7 +43,7 @@ PROJECTION_NOTE = (
     "the full flow; the two agree only where ∇δE is affine"
 )
 
-LARGE_GROWTH = 1e5  # growth factor of the size from which a report mentions it
+LARGE_GROWTH = 1e5  # smallest growth factor of the size that a report mentions
 
 
 def reason(result: Result) -> str:
@@ -72,7 +72,7 @@ def reason(result: Result) -> str:
 
 
 def _advice(result: Result) -> str:
-    """What may help if a run used up its steps, or its step size fell too low."""
+    """Advice for a run that used up its steps, or whose step size fell too low."""
     spec = result.spec
     if spec.precision == "single" and not _has_exhausted_steps(result):
         return "`--precision double` allows smaller steps"
@@ -82,9 +82,9 @@ def _advice(result: Result) -> str:
 
 
 def _has_exhausted_steps(result: Result) -> bool:
-    """Whether a flow that stopped for its steps may have used a segment's full number.
+    """Whether a flow with status `MAX_STEPS` can have used all steps of a segment.
 
-    Otherwise its step size fell below the rounding of the time.
+    If not, it stopped because its step size fell below the rounding of the time.
     """
     failures = [o for o in result.outcomes if o.status is Status.MAX_STEPS]
     return any(o.n_accepted + o.n_rejected >= result.spec.max_steps for o in failures)
@@ -156,7 +156,7 @@ def _depth_note(setup: Setup) -> str:
 
 
 def limit_note(member: Member) -> str:
-    """A note if many tokens do not converge to the Gaussian of a flow; else empty.
+    """A note if the flow of many tokens does not tend to this Gaussian; else empty.
 
     This happens in more than one dimension, if sliced transport has a slice on which
     queries and keys have the same ranking. See `HardSlices.affine`.

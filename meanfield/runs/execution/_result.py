@@ -34,7 +34,8 @@ class Progress:
         outcome: how far the flows have come, or how they ended.
         step_size: the mean step size in the last segment; NaN if it took no steps.
         largest_eigenvalue: the largest eigenvalue of the first member's covariance.
-        sums: how sums over its tokens are executed; `none` if there are none.
+        sums: how sums over the first member's tokens are executed; `none` if there are
+            no sums.
 
     Examples:
         >>> from meanfield import runs, spec
@@ -107,7 +108,7 @@ class Result(AbstractDisplayable):
 
     @property
     def outcome(self) -> Outcome:
-        """The ending of the run: the most severe of all members, and the first t*."""
+        """The most severe ending of all members, with the earliest t*."""
         return combine_outcomes(self.outcomes)
 
     @property
@@ -125,7 +126,7 @@ class Result(AbstractDisplayable):
 
     @property
     def plot(self) -> Any:
-        """The panels of its frames, a method each, such as `run.plot.tokens()`.
+        """The panels of its frames as methods, such as `run.plot.tokens()`.
 
         `meanfield list panels` lists their names.
 

@@ -29,11 +29,11 @@ class Run:
     Attributes:
         setup: the spec as arrays and objects.
         members: the dynamics and the current measure of each flow.
-        static: the arrays of the measures that do not move.
+        static: the arrays of the measures that are constant in time.
         outcomes: how far each member has come, and how it ended if it did.
         stepping: the steps of all members.
         energies: the energies observed for each member.
-        layout: the devices that share its tokens or its members; one if `None`.
+        layout: the devices that share its tokens or its members; one device if `None`.
         origins: the initial measures of its members, if error estimates at the end
             need them.
         sizes: the initial sizes of its members, roots of second moments.
@@ -104,7 +104,7 @@ class Run:
     def is_batched(self) -> bool:
         """Whether members are integrated in one batch.
 
-        A family of starts is; draws are if they are small and of equal structure.
+        Families of starts always are; draws only if small and of equal structure.
         """
         if self.spec.starts is not None:
             return True

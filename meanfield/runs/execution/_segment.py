@@ -89,7 +89,7 @@ def _observe(run: Run) -> Run:
 
 
 def _energy_change(run: Run, values: Mapping[str, np.ndarray]) -> EnergyChange | None:
-    """The change of the energy that the run descends, with these frames."""
+    """The change of the energy of a gradient flow, with these frames added."""
     if run.spec.flow_of is None or "energy" not in values:
         return run.energy_change
     if run.energy_change is None:
@@ -272,7 +272,7 @@ def _batched_trajectories(run: Run, indices: Sequence[int]) -> Trajectory:
 def _batched_dynamics(
     run: Run, indices: Sequence[int]
 ) -> tuple[AbstractDynamics, int | None]:
-    """The dynamics of a batch and its axis: one for all (`None`), or a stack (0)."""
+    """The dynamics of a batch and its batch axis: `None` if shared, 0 for a stack."""
     first, *rest = (jax.tree.leaves(member.dynamics) for member in run.members)
     is_equal = lambda leaves: all(map(np.array_equal, first, leaves))
     if all(map(is_equal, rest)):

@@ -36,7 +36,7 @@ class Rates(NamedTuple):
     exponentials: float
 
 
-# An AMD EPYC with 512-bit vectors; `docs/speed.md` has the rates of two cores.
+# Measured on an AMD EPYC with 512-bit vectors; for two cores see `docs/speed.md`.
 RATES = {"float64": Rates(9.5e10, 1.9e9), "float32": Rates(2.3e11, 7e9)}
 COMPILE_SECONDS = 10.0  # seconds, typical of a first run; 1 if the program is cached
 PASSES = 4  # typical Sinkhorn iterations for a velocity
@@ -56,26 +56,26 @@ GRID_STAGES = 3
 # on 8 slices in dimension 8, and 4.2 s for a million.
 SORT_SECONDS = 5e-7
 SOFT_SUMS = 3  # sums over pairs for each soft slice: two soft sorts and their plan
-OVERHEAD = 2e-5  # seconds of a velocity besides its sums
+OVERHEAD = 2e-5  # seconds that a velocity takes in addition to its sums
 BATCH_SIZE = 100  # members of a batch over which the overhead is spread
 ADAPTIVE_STEPS = 30.0  # typical steps of a flow at a relative tolerance of 1e-6
-SEGMENT_STEPS = 4  # least steps of a segment, since each begins with short ones
-LAYER = 10  # least steps of a layer
-COMMIT = 0.02  # seconds of a segment besides its steps
-MAX_STEPS = 2.0**53  # cap of an estimate, the largest exact integer of a float
+SEGMENT_STEPS = 4  # fewest steps of a segment, since each begins with short ones
+LAYER = 10  # fewest steps of a layer
+COMMIT = 0.02  # seconds that a segment takes in addition to its steps
+MAX_STEPS = 2.0**53  # cap on an estimate: a float is exact for integers up to here
 STEPS_PER_CELL = 0.5  # steps on a grid per unit of time and per cell along an axis
 
 
 class Duration(NamedTuple):
-    """The estimated duration of a run, right to a factor of about four in tests.
+    """Estimated duration of a run; in tests, right to within a factor of about four.
 
     Attributes:
         velocity: seconds to compute the velocity of one member once.
-        stages: the number of velocities in a step.
+        stages: the number of velocities computed in a step.
         steps: the number of steps of a member; a typical number for adaptive steps.
         has_fixed_steps: whether the number of steps is known in advance.
         members: the number of flows.
-        extra_seconds: seconds besides the steps, for segments and for reading a model.
+        extra_seconds: further seconds, for segments and for reading a model.
 
     Examples:
         >>> from meanfield import runs, spec
@@ -139,12 +139,12 @@ def duration(
 
 
 def _network(setup: Setup) -> Network:
-    """The network whose heads move a run of a model."""
+    """The network whose heads move the tokens of a run."""
     return Network.from_model(str(setup.spec.model), setup.spec.model_heads)
 
 
 def describe_duration(time: Duration) -> str:
-    """An estimated duration in words, with the numbers that it is made of.
+    """An estimated duration in words, with the numbers that it is computed from.
 
     Examples:
         >>> from meanfield import runs, spec
@@ -278,7 +278,7 @@ def _matching(setup: Setup, dynamics: AbstractDynamics, size: Size) -> float:
 def _slices(
     kind: type[HardSlices | AbstractSoftSlices], dynamics: AbstractDynamics, n: int
 ) -> int:
-    """The number of slices that a velocity matches along, in one layer and each prefix.
+    """The number of slices that a velocity matches along: one layer, all prefixes.
 
     A coupling with `tau` counts twice.
     """

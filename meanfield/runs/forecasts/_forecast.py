@@ -30,9 +30,9 @@ class Forecast(NamedTuple):
 
     Attributes:
         plan: memory and disk space.
-        duration: the estimated duration, with interpolated sums if they may be used.
-        exact: the estimated duration if they turn out not to be worthwhile; `None` if
-            sums are exact anyway.
+        duration: the estimated duration, with interpolated sums if they are possible.
+        exact: the estimated duration if interpolation turns out not to be worthwhile;
+            `None` if sums are exact anyway.
 
     Examples:
         >>> from meanfield import runs, spec
@@ -115,7 +115,7 @@ def _plan(setup: Setup, count: int, dynamics: AbstractDynamics, size: Size) -> P
 def _interpolations(
     member: Member, n: int, reduction: AbstractPlannedReduction, t: Time
 ) -> tuple[AbstractPlannedReduction, ...]:
-    """The interpolations that a flow of `n` tokens may use, judged by few tokens."""
+    """The interpolations that a flow of `n` tokens can use, judged by a few tokens."""
     mu = cast("Points", member.measure)  # only tokens have interpolated sums
     tokens, logs = mu.tokens, mu.log_weights
     blank = lambda leaf: jnp.zeros((n, *leaf.shape[1:]), leaf.dtype)
@@ -124,7 +124,7 @@ def _interpolations(
 
 
 def _small(setup: Setup) -> RunSpec:
-    """The spec with few tokens and members, and all other keys unchanged in shape."""
+    """The spec with few tokens and members; all other shapes are unchanged."""
     changes: dict[str, Any] = {}
     spec, d = setup.spec, setup.dimension
     if setup.start().counts_tokens:

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 from meanfield import models
 
 # Operations per core second. The solver's loop runs one head after another, and
-# products of that size are nine times slower than large ones alone.
+# products of one head's size are nine times slower than large ones alone.
 PRODUCTS = {"float64": 1.2e10, "float32": 2.5e10}
 FETCH_BANDWIDTH = (
     1.5e9  # bytes per core second, to load the weights of the active layer

@@ -27,8 +27,8 @@ def dataset(path: Path) -> "xarray.Dataset":
 
     Raises:
         InputFileError: if there is no run at `path`.
-        StoreError: if it is damaged or has no frame yet. Damage to a frame shows when
-            the frame is read.
+        StoreError: if it is damaged or has no frame yet. A damaged frame is found only
+            when it is read.
 
     Examples:
         >>> from pathlib import Path
@@ -69,7 +69,7 @@ def title(spec: RunSpec, starts: int = 0) -> str:
 
     Args:
         spec: the spec of the run.
-        starts: the number of starts in a family, which the spec does not tell.
+        starts: the number of starts in a family, which the spec does not contain.
 
     Examples:
         >>> from meanfield import runs, spec

@@ -27,9 +27,9 @@ _RECORD = "commit.json"  # holds the digests of all arrays of a run
 class Inputs:
     """The input files of a run.
 
-    The checks take the record of their digests. It is `None` for a run stored by an
-    older version; then nothing is checked. They raise an `InputFileError` that names
-    the file or plugin that has changed, and a `StoreError` if the record is damaged.
+    The checks take the recorded digests, or `None` for a run stored by an older
+    version; then nothing is checked. They raise an `InputFileError` that names the
+    file or plugin that has changed, and a `StoreError` if the record is damaged.
 
     Attributes:
         start: the files that only the first frame needs.
@@ -45,7 +45,7 @@ class Inputs:
     def from_spec(
         cls, spec: RunSpec, plugins: Sequence[Path] = (), axes: Sequence[Axis] = ()
     ) -> "Inputs":
-        """The files named by a spec, or by the values on the axes of a sweep."""
+        """The files named by a spec, and by the values on the axes of a sweep."""
         parts = (spec, *spec.layers, *spec.terms)
         pairs = [pair for part in parts for pair in part]
         pairs += [pair for axis in axes for pair in axis.pairs]
@@ -65,7 +65,7 @@ class Inputs:
 
         Args:
             record: the recorded digests.
-            is_started: whether the first frame is stored and needs no files any more.
+            is_started: whether the first frame is stored, and its files not needed.
         """
         self.check_flow(record)
         if not is_started:
@@ -76,7 +76,7 @@ class Inputs:
     def check_flow(self, record: object) -> None:
         """Checks that the model, the contexts and the plugins have not changed.
 
-        Further plugins are allowed, since one may only draw a panel.
+        Further plugins are allowed, since some only draw a panel.
         """
         if record is not None:
             _check_digests(read_digests(record, "flow"), self.flow)

@@ -107,7 +107,7 @@ def missing_plugins(record: object, files: Sequence[Path]) -> dict[str, str]:
     """The digests of recorded plugins that are not among `files`, by name.
 
     Raises:
-        InputFileError: if a file has the name of such a plugin, which has changed.
+        InputFileError: if a file has the name of a recorded plugin, but other content.
     """
     return missing_digests(read_digests(record, _DIGESTS), files, owner=OWNER)
 

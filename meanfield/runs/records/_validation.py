@@ -89,7 +89,7 @@ def _is_count(value: object) -> bool:
 
 
 def raise_damaged(place: Path, reason: str) -> NoReturn:
-    """Raises the error that something stored is damaged.
+    """Raises the error for damaged stored data.
 
     Raises:
         StoreError: always.

@@ -22,7 +22,7 @@ _LAYER_LONG_NAME = "layer of the model that acts from this time on, or that acte
 def vocabulary(
     model: str | None, text: str | None, source: str | None
 ) -> dict[str, Any]:
-    """The attributes recorded for a run of a model, so that it reads without the model.
+    """The attributes recorded for a run of a model, to open it without the model.
 
     They are the number of layers of the model, and the words of the tokens: those of
     the text, or those of the run that it starts from.

@@ -1,4 +1,4 @@
-"""The words of a run's tokens, also if the run did not record them; without JAX."""
+"""The words of a run's tokens, even if they were not recorded; without JAX."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,8 +20,8 @@ def add_word_coordinate(path: Path, data: "xarray.Dataset") -> "xarray.Dataset":
     """The dataset of the run at `path`, with the words of its tokens if it has a text.
 
     The coordinate `word` holds the words, as cut by the tokenizer of the model; the
-    attribute `n_layers` is the number of its layers. For a run that an older version
-    stored without words, the text is tokenized again.
+    attribute `n_layers` is the model's number of layers. For a run that an older
+    version stored without words, the text is tokenized again.
 
     Raises:
         InputFileError: if the text or the tokenizer has changed or is missing.

@@ -27,10 +27,10 @@ from meanfield.measures.edges import averages, graded_edges
 from meanfield.measures.laws import TAILS, Law, normal
 from meanfield.spec import GridSpec, RunSpec
 
-CELLS = {1: 400, 2: 128}  # default along each axis, by dimension
+CELLS = {1: 400, 2: 128}  # default number along each axis, by dimension
 CELLS_MASKED = {1: 200, 2: 32}
 POSITIONS = 16
-VARIANCE_FLOOR = 1e-12  # relative to the largest variance; below, it counts as zero
+VARIANCE_FLOOR = 1e-12  # relative to the largest; a smaller variance counts as zero
 BOXES: dict[str, AbstractBox] = {
     "affine": AffineBox(),
     "scaled": ScaledBox(),
@@ -40,7 +40,7 @@ BOXES: dict[str, AbstractBox] = {
 
 
 class Frame(NamedTuple):
-    r"""The cells of a box: their edges along the axes of $\xi$, and $x = c + D\xi$."""
+    r"""The cells of a box: edges along axes of $\xi$, and the map $x = c + D\xi$."""
 
     edges: tuple[Float[np.ndarray, "..."], ...]
     origin: Float[np.ndarray, " d"]
@@ -53,9 +53,9 @@ class Discretization:
 
     Attributes:
         keys: the keys of the grid.
-        masks: the masks of the attentions; with any, there is a layer of cells for each
-            position.
-        has_shear: whether the box may shear. It may not under noise or in a gradient
+        masks: the masks of the attentions; if there are any, each position has its own
+            layer of cells.
+        has_shear: whether the box can shear. It cannot under noise or in a gradient
             flow, so that diffusion has no mixed derivatives.
         dtype: the floating-point format.
     """
@@ -80,7 +80,7 @@ class Discretization:
 
     @property
     def box(self) -> str:
-        """How the box moves; by default, one with a given `domain` is fixed."""
+        """How the box moves; by default, it is fixed if `domain` is given."""
         if self.keys.box is not None:
             return self.keys.box
         if self.keys.domain is not None:
@@ -88,7 +88,7 @@ class Discretization:
         return "affine" if self.has_shear else "scaled"
 
     def replace_box(self, name: str | None) -> "Discretization":
-        """The same with the box of a stored grid, unless the keys name one."""
+        """The discretization with the box of a stored grid, unless the keys set one."""
         if self.keys.box is not None or name is None:
             return self
         return replace(self, keys=self.keys.model_copy(update={"box": name}))

@@ -60,7 +60,7 @@ class _Moments(AbstractReader[Gaussian]):
 
 
 def moments(points: Points) -> Gaussian:
-    """The Gaussian with the moments of `points`, of rank `n` if they are few."""
+    """The Gaussian with the moments of `points`; its factor is d × n if n < d."""
     n, d = points.tokens.x.shape
     if n >= d:
         return Gaussian.from_moments(points.mean, points.covariance)

@@ -41,7 +41,7 @@ from ._sums import Size
 FULL_ENDINGS = (Status.FINISHED, Status.STEADY)
 EDGES = ("edges_x", "edges_y")
 CELLS = ("cell_x", "cell_y")
-SINGLE_TOKENS = ("strided", "fixed")  # masks
+SINGLE_TOKENS = ("strided", "fixed")  # masks that depend on single tokens
 
 
 class GridRuns(AbstractRepresentation[Grid]):
@@ -163,7 +163,7 @@ class GridRuns(AbstractRepresentation[Grid]):
     ) -> Outcome:
         r"""The outcome, with error estimates if the flow reached its end.
 
-        Attention may depend on tails beyond any box: softmax does if the largest
+        Attention can depend on tails beyond any box: softmax does if the largest
         eigenvalue of $A\Sigma$ exceeds one. The estimate costs four flows on at most
         half the cells along each axis.
         """
@@ -274,7 +274,7 @@ class _Density(AbstractReader[Grid]):
 
     @override
     def read_grid(self, mu: Grid) -> Grid:
-        """The same density on the same cells.
+        """The stored density, on its own cells.
 
         Raises:
             InvalidInputError: if the spec sets keys of the cells, or adds or removes a

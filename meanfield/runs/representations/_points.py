@@ -108,7 +108,7 @@ class TokenRuns(AbstractRepresentation[Points]):
 
     @override
     def observables(self, first: Points, last: Points) -> dict[str, float]:
-        """The number of clusters and the weight of the heaviest, as in the panel."""
+        """The number of clusters and the weight of the heaviest; see `clusters`."""
         weights = np.exp(np.asarray(last.log_weights, float))
         x = np.stack([np.asarray(mu.tokens.x, float) for mu in (first, last)])
         radii = cluster_radii(x, weights, cluster_share(x[0], weights))

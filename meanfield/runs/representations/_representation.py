@@ -1,4 +1,4 @@
-"""Everything that runs need to know about a kind of measure, in one class each."""
+"""A class for each kind of measure, with all that runs need to know about it."""
 
 import abc
 import math
@@ -163,7 +163,7 @@ class AbstractRepresentation(abc.ABC, Generic[M]):
         return {name: np.asarray(getattr(mu, name)) for name in names}
 
     def dims(self, mu: M) -> dict[str, tuple[str, ...]]:
-        """The dimensions of variables that are not fixed by their names."""
+        """The dimensions of variables whose names do not determine them."""
         del mu
         return dict(kinds[self.name].dims)
 
@@ -235,7 +235,7 @@ class AbstractRepresentation(abc.ABC, Generic[M]):
         return {}
 
     def observables(self, first: M, last: M) -> dict[str, float]:
-        """Columns of a sweep that are specific to this kind, besides moments.
+        """Columns of a sweep, in addition to moments, that are specific to this kind.
 
         Args:
             first: the initial measure.
@@ -245,7 +245,7 @@ class AbstractRepresentation(abc.ABC, Generic[M]):
         return {}
 
     def step_advice(self, steps: Steps) -> str:
-        """What may help if a run has used all its steps."""
+        """Advice for a run that has used all its steps."""
         if steps.solver == "kvaerno5" or steps.noise:
             return "raise `max_steps` or `rtol`, or lower `t`"
         return "if the flow is stiff, `--solver kvaerno5` takes fewer steps"
@@ -296,7 +296,7 @@ def representation_of(mu: AbstractMeasure) -> AbstractRepresentation[Any]:
 
 
 def other_kind_error(start: Start, mu: AbstractMeasure) -> InvalidInputError:
-    """The error that a run cannot start from a frame with this kind of measure."""
+    """The error for a run that cannot start from a frame with this kind of measure."""
     representation, source = representation_of(mu), start.keys.source
     return InvalidInputError(
         f"`{source}` holds a {representation.noun}; use "
@@ -350,7 +350,7 @@ def moments_of(mu: AbstractMeasure) -> tuple[np.ndarray, np.ndarray]:
 
 
 def largest_eigenvalue(mu: AbstractMeasure) -> float:
-    """The largest eigenvalue of the covariance; infinite if that overflows."""
+    """The largest eigenvalue of the covariance; infinite if an entry overflows."""
     covariance = moments_of(mu)[1]
     if not np.all(np.isfinite(covariance)):
         return math.inf

@@ -31,7 +31,7 @@ from meanfield.spec import RunSpec, StartSpec
 from ._cells import Discretization
 from ._sums import Sums
 
-MAX_FIXED_STEPS = 10_000_000  # per segment; fixed steps are an array of times
+MAX_FIXED_STEPS = 10_000_000  # per segment, since fixed steps are an array of times
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,7 +88,7 @@ class Start:
         return self.tokens(spread_by(self.frame, cloud))
 
     def tokens(self, x: Array) -> Points:
-        """Tokens at `x` with the spec's weights, and positions in their order."""
+        """Tokens at `x` with the spec's weights, and positions 1/n, …, 1 in order."""
         n = x.shape[0]
         position = np.arange(1, n + 1) / n
         return self.make_points(x, *jax.device_put((self.make_weights(n), position)))
@@ -115,7 +115,7 @@ class Steps:
 
     Attributes:
         solver: the name of the integrator.
-        is_named: whether the spec names it.
+        is_named: whether the spec names the integrator.
         rtol: the relative tolerance of a step; `None` for the default of the precision.
         dt: the length of fixed steps; `None` for adaptive steps.
         max_steps: the largest number of steps in a segment.
@@ -170,7 +170,7 @@ class Steps:
             fixed_solver: the default solver for fixed steps.
 
         Raises:
-            InvalidInputError: if fixed steps are more than are allowed.
+            InvalidInputError: if there are more fixed steps than are allowed.
             UnknownNameError: if there is no such solver.
         """
         choice = self.solver if self.is_named else None
@@ -187,7 +187,7 @@ class Steps:
         """Checks that a segment has no more steps of length `dt` than are allowed.
 
         Raises:
-            InvalidInputError: if it has.
+            InvalidInputError: if it has more.
         """
         edges = np.append(ts[:: self.segment], ts[-1])
         steps = float(np.max(np.diff(edges))) / dt

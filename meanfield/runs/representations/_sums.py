@@ -65,7 +65,7 @@ class Sums:
 
     @property
     def _interpolation(self) -> AbstractReduction:
-        """Cells, whose error has a bound; Chebyshev nodes if cells do not pay."""
+        """Cells, whose error has a bound; Chebyshev nodes if cells are no faster."""
         return Cells(self.tolerance, fallback=Chebyshev(self.tolerance))
 
 

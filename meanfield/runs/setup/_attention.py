@@ -233,8 +233,8 @@ def _head_options(options: Options, head: int, n_heads: int) -> Options:
 
 def apply_scale(part: AttentionSpec, Q: Array, K: Array) -> tuple[Array, Array]:
     """`Q` and `K`, each times the square root of the factor that `scale` names."""
-    # Scaling both sides divides dot products and squared distances alike. Values are
-    # left alone, since they may carry epsilon.
+    # Scaling both sides divides dot products and squared distances alike. Epsilon is
+    # left alone, since a value matrix may contain it.
     factor = _scale_factor(part, Q)
     return (Q, K) if factor == 1 else (factor * Q, factor * K)
 

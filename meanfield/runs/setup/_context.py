@@ -25,7 +25,7 @@ from ._files import read_states
 from ._parameters import Draw, square, vector
 
 Times = Callable[[], np.ndarray]
-_ROUNDINGS = 8  # roundings between a stored time and the time as printed and typed
+_ROUNDINGS = 8  # rounding errors between a stored time and its printed value
 
 
 def source_dimension(path: str) -> int:
@@ -148,7 +148,7 @@ class Frames:
         arrays = {
             name: a.astype(dtype) for name, a in representation.arrays(frame).items()
         }
-        grid = start.grid.replace_box(self._store.spec.get("box"))  # keep its motion
+        grid = start.grid.replace_box(self._store.spec.get("box"))  # box of that run
         return representation.restore(replace(start, grid=grid), arrays, arrays)
 
 

@@ -15,7 +15,7 @@ from ._files import read_states
 from ._layers import drift_sizes
 from ._parameters import columns, dtype_of, entries
 
-_MAX_STEPS = 2.0**53  # a float counts no further exactly
+_MAX_STEPS = 2.0**53  # above this, a float does not hold every integer
 _FIRST = 1e-4  # first frame after the start for `spacing = log`, as a fraction of t
 
 
@@ -56,7 +56,7 @@ def dimension(spec: RunSpec, contexts: Sequence[str | None]) -> int:
 
 
 def _size(name: str, value: Any) -> int | None:
-    """The dimension fixed by a matrix, or by the first matrix of a list that does."""
+    """The dimension fixed by a matrix, or by the first in a list that fixes one."""
     if name.endswith("mean"):
         return entries(value)
     parts = heads_of(value) if name in HEADWISE_KEYS else None

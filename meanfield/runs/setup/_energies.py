@@ -59,7 +59,7 @@ def energies_to_observe(spec: RunSpec, d: int, draw: Draw) -> Energies:
     Raises:
         InvalidInputError: if the attention follows no known energy, an energy needs a
             single constant attention and the run has several, or the run has noise,
-            whose part of `dE/dt` is unknown.
+            whose contribution to `dE/dt` is unknown.
         UnknownNameError: if a name is not registered.
     """
     if spec.recorded_energies and spec.noise:
@@ -132,7 +132,7 @@ def check_energy_name(name: str, *extra_names: str) -> None:
 
 
 def _natural_energy(part: AttentionSpec, *, has_drift: bool) -> str:
-    """The name of the energy whose gradient flow an attention is."""
+    """The name of the energy whose gradient flow the attention follows."""
     if (
         part.iterations is None
         and not has_drift
@@ -231,7 +231,7 @@ def _check_used(part: AttentionSpec, names: Sequence[str]) -> None:
 
 
 def _option_names(name: str) -> list[str]:
-    """The options of an energy, besides `epsilon`."""
+    """The options of an energy, other than `epsilon`."""
     keywords = inspect.signature(energies[name]).parameters.values()
     names = [p.name for p in keywords if p.kind is p.KEYWORD_ONLY]
     return [word for word in names if word != "epsilon"]

@@ -1,4 +1,4 @@
-"""The matrices of each head: one of a list, or a block of rows of a single matrix."""
+"""The matrices of each head: entries of lists, or blocks of rows of one matrix."""
 
 from collections.abc import Callable
 from typing import cast

@@ -27,7 +27,7 @@ from ._parameters import (
 
 Values = Mapping[str, Matrix]
 OfLayers = Sequence[Drift | Perceptron | None]
-_ROWS, _VECTORS = ("M", "W1"), ("b", "b2")  # matrices on a token, vectors of its size
+_ROWS, _VECTORS = ("M", "W1"), ("b", "b2")  # with d columns, with d entries
 
 
 @dataclass(frozen=True)
@@ -136,7 +136,7 @@ def _perceptrons(drifts_of_layers: OfLayers, d: int) -> list[Perceptron]:
 
 
 def _pad_width(drift: Perceptron, width: int) -> Perceptron:
-    """The same perceptron, padded with zero units."""
+    """The perceptron, padded with zero units to `width`."""
     more = width - len(drift.bias)
     pad = lambda array, *axes: jnp.pad(
         array, [(0, more if axis else 0) for axis in axes]

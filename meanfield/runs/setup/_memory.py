@@ -12,7 +12,7 @@ MATRICES = 6  # d × d matrices that an attention keeps or allocates
 FACES = 12  # velocities, face values and fluxes of a grid, in copies of its masses
 PERCEPTRON_ARRAYS = 2  # intermediate arrays of a perceptron, a row for each token
 CONTEXT_COPIES = 10  # peak number of copies of the frames of a moving context
-SPLINE_COPIES = 4  # copies of them that stay, as spline coefficients
+SPLINE_COPIES = 4  # copies of these frames that stay, as spline coefficients
 STAGES = 16  # copies of the coordinates in a Runge–Kutta step, at most
 
 
@@ -28,7 +28,7 @@ class Footprint:
         n_attentions: the number of attentions with their own matrices, over all
             layers, heads and terms.
         width: the largest number of units of a perceptron among the drifts.
-        is_dense: whether the scores of all pairs are in memory together.
+        is_dense: whether the scores of all pairs are in memory at once.
     """
 
     d: int

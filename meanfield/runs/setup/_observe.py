@@ -44,8 +44,8 @@ def observables(
 ) -> Arrays:
     """The energies of one member and their rates, at each of its frames.
 
-    Frames are padded to `length`, the same for all segments. They then share one
-    compilation, and a resumed run agrees bit for bit.
+    Frames are padded to `length`, the same for all segments. All segments then share
+    one compilation, and a resumed run agrees bit for bit.
     """
     count = len(frames["time"])
     pick = np.minimum(np.arange(length), count - 1)

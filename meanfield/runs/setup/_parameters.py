@@ -101,7 +101,7 @@ def _inline_head(part: Any) -> Any:
 
 
 def matrix(name: str, value: Matrix, shape: tuple[int, int], draw: Draw) -> Array:
-    """A matrix: `c I` for a number, random for a law, read from an `@FILE`.
+    """A matrix: `c I` for a number, random for a law, the contents of `@FILE`.
 
     Raises:
         InvalidInputError: if its shape does not fit, or the law is unknown.
@@ -136,7 +136,7 @@ def square(name: str, value: Matrix, d: int, draw: Draw) -> Array:
 
 
 def vector(name: str, value: Matrix, size: int) -> Array:
-    """A vector: all entries `c` for a number, or a list, or an `@FILE`.
+    """A vector: all entries `c` for a number, a list, or the contents of `@FILE`.
 
     Raises:
         InvalidInputError: if its size does not fit.

@@ -62,7 +62,7 @@ def member(spec: RunSpec, index: int = 0) -> Member:
 
 
 def check_draws(setup: Setup, draws: Sequence[Member]) -> None:
-    """Checks that several draws differ: a density alone is not random.
+    """Checks that several draws differ, since an initial density is not random.
 
     Raises:
         InvalidInputError: if the first two draws are the same.

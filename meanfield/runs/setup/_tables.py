@@ -24,7 +24,8 @@ def read_table(path: Path) -> np.ndarray:
 
     Raises:
         InputFileError: if the file is not UTF-8 text.
-        ValueError: if an entry is not a number, or a column may not be a coordinate.
+        ValueError: if an entry is not a number, or a column does not look like a
+            coordinate.
     """
     try:
         return _read(path)
@@ -86,7 +87,7 @@ def _are_names(cells: list[str]) -> bool:
 
 
 def _check_names(names: list[str]) -> None:
-    """Raises if one of several columns has a name that is not of a coordinate."""
+    """Raises if one of several columns has a name that no coordinate has."""
     if len(names) == 1:
         return
     for name in names:
@@ -103,7 +104,7 @@ def _check_names(names: list[str]) -> None:
 
 
 def _check_counts(path: Path, table: np.ndarray) -> None:
-    """Raises if the first line or column may be column or row numbers, not data.
+    """Raises if the first line or column looks like column or row numbers, not data.
 
     A square table of integers is taken as a matrix.
     """

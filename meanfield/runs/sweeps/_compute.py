@@ -168,7 +168,7 @@ class Computer:
     def _member(self, index: int) -> Member:
         """The member of a cell, from cached dynamics and a cached start.
 
-        The dynamics do not depend on the keys of the start, nor the start on theirs.
+        Dynamics do not depend on the keys of a start, nor starts on those of dynamics.
         """
         member = self._part(self._cells.canonical_cell(index, _START_KEYS))
         start = self._part(self._cells.canonical_cell(index, _DYNAMICS_KEYS))

@@ -29,7 +29,7 @@ _DRIFTS = "Mx + b (`M`, `b`) or W2 relu(W1 x + b1) + b2 (`W1`, `b1`, `W2`, `b2`)
 
 
 def heads_of(value: Matrices | None) -> list[HeadMatrix] | None:
-    """The matrices of a list with one for each head; `None` for a single matrix.
+    """The list of matrices, one for each head; `None` for a single matrix.
 
     A list of rows, each a list of numbers, is a single matrix.
 
@@ -254,7 +254,7 @@ class AttentionSpec(Strict):
 
 
 class DriftSpec(Strict):
-    """The key of the drift, a velocity added to each token besides the attention."""
+    """The key of the drift, a velocity of tokens that is added to the attention's."""
 
     drift: Annotated[
         dict[str, Numbers] | None,

@@ -1,4 +1,4 @@
-"""Rules for keys of one attention that exclude or need one another."""
+"""Rules for keys of an attention that exclude or require each other."""
 
 from collections.abc import Mapping
 from typing import Any

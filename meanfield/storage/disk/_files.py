@@ -109,7 +109,7 @@ def sha256(path: Path) -> str:
 
 
 def unreadable_error(path: Path, error: OSError) -> InputFileError:
-    """The error that the system cannot read a file."""
+    """The error for a file that the system cannot read."""
     return InputFileError(f"`{path}` cannot be read: {error.strerror}; {OPEN}")
 
 

@@ -40,7 +40,7 @@ def strip_digest(
     *,
     remedy: str = REMEDY,
 ) -> dict[str, Any]:
-    """JSON values without their digest, after a check of it.
+    """JSON values without their digest, which is checked first.
 
     Raises:
         StoreError: if the digest does not match or is missing.
@@ -59,8 +59,8 @@ def read_record(
 ) -> dict[str, Any]:
     """The verified JSON values of a record, without their digest.
 
-    Records of the older schema `legacy_schema` may lack a digest, those of
-    `older_schemas` may not.
+    Records of the older schema `legacy_schema` may lack a digest; those of
+    `older_schemas` must have one.
 
     Raises:
         StoreError: if the record is damaged, or has another schema.
@@ -123,7 +123,7 @@ def alteration_message(path: Path, problem: str = "", *, remedy: str = REMEDY) -
 
 
 def version_0_1_error(folder: Path) -> StoreError:
-    """The error that a folder was written by version 0.1."""
+    """The error for a folder that version 0.1 wrote."""
     return StoreError(
         f"`{folder}` was written by version 0.1 of meanfield, which this one cannot "
         "read. Install 0.2 with `pip install meanfield-attention==0.2.0` and export it "

@@ -1,4 +1,4 @@
-"""Cross attention: one measure looks at another."""
+"""Cross attention: queries and keys come from two measures."""
 
 from meanfield.dynamics import Cross
 from meanfield.measures import Gaussian
@@ -99,7 +99,7 @@ def _gaussian_velocities(
 
 
 def _gaussians(case: Case, iterations: int | None) -> Checks:
-    """Checks of the closed forms against clouds, at the nodes of the queries."""
+    """Checks of the closed forms against clouds, at central nodes of the queries."""
     rng = case.rng("Gaussians")
     p = att.random_parameters(rng, 2, 3)
     mu = Law(rng.normal(size=3), rng.normal(size=(3, 1)))

@@ -31,10 +31,10 @@ SHAPES = ((1, 1, 1), (2, 3, 3), (3, 2, 1))  # k, d, rank of the covariance
     ),
 )
 def linear(case: Case, *, power: float = 0.0, gain: float = 1.0) -> Checks:
-    r"""Compares the library on a Gaussian and on nodes with sums over the nodes.
+    r"""Compares the library's fields of a Gaussian and its nodes with sums over nodes.
 
-    Three Gauss–Hermite nodes for each axis, which are exact here. Dimensions 1, 3 and 2
-    (with a singular covariance); also with biases and an offset.
+    Three Gauss–Hermite nodes for each axis are exact here. In d = 1, in d = 3, and in
+    d = 2 with a singular covariance; also with biases and an offset.
     """
     # The reference sums $x_jx_j^\top$ about `power` times the mean.
     for shape in SHAPES:
@@ -120,7 +120,7 @@ def _problem(case: Case, shape: tuple[int, int, int], name: str = "") -> Problem
     control=(r"$\int yy^\top d\mu$ in place of the covariance", {"origin": 0.0}),
 )
 def expansion(case: Case, *, origin: float = 1.0) -> Checks:
-    """Orders in ε of the library's softmax minus two terms, and minus three terms.
+    """Measures orders in ε of the library's softmax less two terms, and less three.
 
     The third term is that of the third cumulant, computed in NumPy.
     """
@@ -145,7 +145,7 @@ def _(case: Case) -> Counterexample:
     R = remainder.values / EPSILONS[:, None, None]
     first_level = 2 * R[1:] - R[:-1]
     second_level = (4 * first_level[1:] - first_level[:-1]) / 3
-    # Two extrapolations add the terms with weights whose absolute sum is five.
+    # The two extrapolations combine values with weights whose moduli sum to five.
     rounding = 5 * remainder.rounding / EPSILONS[-1]
     limit, error = (
         second_level[-1],
@@ -185,7 +185,7 @@ def _small_scores(p: Parameters, cloud: Cloud) -> Float[JaxArray, "e n d"]:
 class Remainder(NamedTuple):
     """Softmax minus its first two terms at each bandwidth, and the next term.
 
-    `rounding` is the error of the values, which are differences of numbers of size 1/ε.
+    `rounding` is the error of `values`: they are differences of numbers of size 1/ε.
     """
 
     values: Array
@@ -194,7 +194,7 @@ class Remainder(NamedTuple):
 
 
 def _remainder(case: Case, origin: float) -> Remainder:
-    """Remainder of random tokens; the second term is taken about `origin` · mean."""
+    """Remainder of random tokens; second moments are taken about `origin` · mean."""
     rng = case.rng("expansion")
     p, cloud = att.random_parameters(rng, 2, 3), att.random_cloud(rng, 6, 3)
     mean = cloud.share @ cloud.x
@@ -264,7 +264,7 @@ def gaussian(case: Case, *, power: float = 1.0) -> Checks:
 
 
 def _as_softmax(case: Case, power: float) -> Check:
-    r"""Check of softmax with $(\epsilon A, V/\epsilon)$ and biases, over 20 nodes."""
+    r"""Check of softmax with $(\epsilon A, V/\epsilon)$ and biases, over 20² nodes."""
     rng = case.rng("softmax")
     (draw,) = small_draws(rng, 2, 1)
     Q, K, V, q, k = draw.Q, draw.K, draw.V, *(0.2 * rng.normal(size=(2, 2)))

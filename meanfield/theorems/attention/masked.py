@@ -30,7 +30,7 @@ def is_past(query: float, key: float) -> bool:
 
 
 def is_recent(query: float, key: float) -> bool:
-    """Whether the key is at most `WIDTH` before the query."""
+    """Whether the key is at the query's position or at most `WIDTH` before it."""
     return bool(key <= query <= key + WIDTH + POSITION_ROUNDING)
 
 
@@ -85,12 +85,12 @@ def masked_attention(
 
     Softmax, L2, linear expansion, sigmoid and Sinkhorn, with unequal weights and
     unsorted positions with a tie; also sums in blocks, attention matrices and a window
-    of positions. Of 30 ordered tokens, moving the last ten must not change the
-    velocities of the first 20.
+    of positions. When the last ten of 30 ordered tokens move, the velocities of the
+    first 20 must not change.
     """
     exact = (_sums(case), _future(case, positions), _sinkhorn(case))
     yield from exact
-    # Every variant against (2.7), in NumPy.
+    # Compare every variant with (2.7), which NumPy evaluates.
     rng = case.rng("sequence")
     p, cloud = att.random_parameters(rng, 2, 3), _sequence(rng, N)
     cloud.w[np.argmin(_positions(cloud))] = (
@@ -99,7 +99,7 @@ def masked_attention(
     for label, actual in _library(p, cloud).items():
         predicate = window if "window" in label else sees
         expected = _restricted_velocities(label.split(",")[0], p, cloud, predicate)
-        if label == "sigmoid, masked":  # a link alone does not renormalise
+        if label == "sigmoid, masked":  # `Masked` does not divide by the visible mass
             share = np.array(
                 [_visible_cloud(cloud, predicate, i).w.sum() for i in range(N)]
             )
@@ -117,7 +117,7 @@ def _sequence(rng: Rng, n: int) -> Cloud:
 
 
 def _visible_cloud(cloud: Cloud, sees: Sees, query: int) -> Cloud:
-    """The tokens of positive weight to which a token attends."""
+    """The tokens of positive weight to which token `query` attends."""
     s = _positions(cloud)
     indices = [j for j in range(len(s)) if sees(s[query], s[j]) and cloud.w[j] > 0]
     return Cloud(cloud.x[indices], cloud.w[indices])
@@ -173,7 +173,7 @@ def _matrices(p: Parameters, cloud: Cloud) -> tuple[JaxArray, JaxArray]:
 
 
 def _plans(case: Case, sees: Sees) -> Checks:
-    """Checks of the softmax matrices of both methods."""
+    """Checks of the softmax matrices of `Prefix` and of `Masked`."""
     rng = case.rng("matrices")
     p, cloud = att.random_parameters(rng, 2, 3), _sequence(rng, 4)
     s = _positions(cloud)

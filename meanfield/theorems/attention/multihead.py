@@ -28,8 +28,8 @@ H, D = 3, 6
 def heads(case: Case) -> Checks:
     """Compares the library's heads and sums of attentions with NumPy, head by head.
 
-    Heads are three slices of square Q and K, with weighted tokens; also sums of
-    different variants, and of heads with another term. Also: attention matrices of
+    Heads take three slices of square Q and K; tokens are weighted. Also: sums of
+    different variants, and of heads with another term; attention matrices of
     heads, layers and interpolated parameters; layers in logarithmic time; the closed
     form on a Gaussian; and the error that a sum reports for several solvers.
     """
@@ -132,7 +132,7 @@ def _matrices(heads: list[Parameters], cloud: Cloud) -> JaxArray:
 
 
 def _plans(case: Case, heads: list[Parameters]) -> Check:
-    """Check of the matrices of all heads and terms; a layer acts from its edge on."""
+    """Check of the matrices of all heads and terms; at an edge the next layer acts."""
     rng = case.rng("points")
     _, right = _slice_heads(rng)
     cloud, (first, second, third) = att.random_cloud(rng, 7, D), heads

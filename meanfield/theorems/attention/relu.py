@@ -23,7 +23,7 @@ LINKS = {
     "relu": lambda s: np.maximum(s, 0),
     "linear": lambda s: s,
 }
-X = np.array([-1.0, 0.5, 2.0])  # not symmetric about 0, where a sigmoid is odd
+X = np.array([-1.0, 0.5, 2.0])  # not centred at 0, about which a sigmoid is odd
 REACH = 12.0
 LEAST_CURVATURE = 0.01
 QUADRATURE = Slack(
@@ -42,7 +42,7 @@ QUADRATURE = Slack(
     hypotheses=r"ReLU: $\alpha \neq 0$",
 )
 def non_closure(case: Case) -> Checks:
-    """Second differences of the library's field of a Gaussian on the line.
+    """Measures second differences of the library's field of a Gaussian on the line.
 
     The Gaussian is given by 120 weighted nodes, and SciPy's quad confirms the values. A
     field counts as curved if its second difference is above 1 % of its size. The
@@ -125,7 +125,7 @@ def _line(case: Case, share: float) -> Line:
 
 
 def _nodes(line: Line) -> Cloud:
-    """Composite Gauss–Legendre nodes; the kink of every ReLU is at 0."""
+    """Gauss–Legendre nodes on both sides of 0, where every ReLU has its kink."""
     z, w = np.polynomial.legendre.leggauss(60)
     cuts = np.array([line.ends[0], 0.0, line.ends[1]])
     half, centre = np.diff(cuts) / 2, (cuts[1:] + cuts[:-1]) / 2
@@ -184,7 +184,7 @@ def centred_relu(case: Case, *, share: float = 0.0) -> Checks:
         check for shape in SHAPES for check in _closed_form_checks(case, shape)
     ]
     yield from closed_form
-    # The library on nodes against the closed form; their mean is `share` times random.
+    # Nodes against the closed form; their mean is `share` times a random vector.
     for shape in SHAPES:
         p, law, probes = _start(case, shape)
         x, w = hermite_nodes(share * law.mean, law.factor, 6)

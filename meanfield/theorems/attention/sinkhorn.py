@@ -123,9 +123,9 @@ def _rate(scores: Array, w: Array, odd: Sequence[Array]) -> Check:
 def minimiser(case: Case, *, change: Change = lambda p: p) -> Checks:
     """Compares the cost of the library's plan with those of 500 other couplings.
 
-    Half of them are random, half lie near the minimiser. In NumPy, no cost is smaller,
-    the excess of each is ε times its divergence from the plan, and the plan's cost
-    equals the dual value of the potentials.
+    Half of them are random, half lie near the minimiser. In NumPy, none of them may
+    cost less, each must cost more by ε times its divergence from the plan, and the
+    plan's cost must equal the dual value of the potentials.
     """
     rng = case.rng("optimal")
     p, cloud = att.random_parameters(rng, 2, 3), att.random_cloud(rng, 7, 3)

@@ -19,7 +19,7 @@ SAMPLE_NAMES = ("softmax", "sigmoid")
 
 
 def identity(p: Parameters) -> Parameters:
-    """The parameters as they are."""
+    """Returns the parameters unchanged."""
     return p
 
 
@@ -39,8 +39,8 @@ def softmax(case: Case, *, change: Change = identity) -> Checks:
     """Compares the library's softmax velocities and matrix with NumPy loops.
 
     Dense sums and sums in blocks, unequal weights, queries that are not tokens, k < d;
-    also with $(A, I)$ for $(Q, K)$, with biases, and with a token of weight zero, which
-    is compared with the cloud without it.
+    also with $(A, I)$ for $(Q, K)$, with biases, and for a cloud with a token of weight
+    zero, which must act like the cloud without that token.
     """
     rng = case.rng("softmax")
     p, cloud = att.random_parameters(rng, 2, 3), att.random_cloud(rng, 8, 3)
@@ -69,7 +69,7 @@ def softmax(case: Case, *, change: Change = identity) -> Checks:
 
 
 def _bias_check(case: Case, change: Change) -> Check:
-    """Softmax with biases of queries and keys, as in real models, and an offset."""
+    """Check of softmax with an offset and, as in real models, with biases."""
     rng = case.rng("biases")
     p, cloud = att.random_parameters(rng, 2, 3), att.random_cloud(rng, 8, 3)
     q, k, o = (rng.normal(size=size) for size in (2, 2, 3))
@@ -180,7 +180,7 @@ def l2(case: Case, *, name: str = "l2") -> Checks:
     must give the same velocities. Also the unnormalised weights: exponentials of the
     same squared distances.
     """
-    # L2 in NumPy for each (Q, K) with this A, and the distance between two of them.
+    # L2 in NumPy for each (Q, K) with this A, and how far two of these fields differ.
     rng = case.rng("l2")
     p, cloud = att.random_parameters(rng, 3, 3), att.random_cloud(rng, 8, 3)
     R = np.linalg.qr(rng.normal(size=(3, 3)))[0]
@@ -199,7 +199,7 @@ def l2(case: Case, *, name: str = "l2") -> Checks:
 
 
 def _unnormalised_l2(case: Case) -> Checks:
-    """Weights before normalisation, which hides any factor of the query alone."""
+    """Checks without normalisation, which would hide factors of the query alone."""
     for d in (3, 6):  # in six dimensions the library expands the squares
         rng = case.rng("l2")
         p, cloud = att.random_parameters(rng, d, d), att.random_cloud(rng, 8, d)

@@ -7,7 +7,7 @@ from meanfield.theorems._vocabulary import Law, Parameters
 
 from . import _limits as limits
 
-FLOOR = 1e-10  # rounding of 1/ε times numbers of order ten, extrapolated
+FLOOR = 1e-10  # rounding error of 1/ε times numbers of order ten, extrapolated
 INNER = 0.6
 
 
@@ -125,7 +125,7 @@ def _tied_weights(weights: Parameters) -> Parameters:
 def _gaussian_limit(
     case: Case, weights: Parameters, *, half: float, widening: float = 1.0
 ) -> Checks:
-    r"""Checks of $\bar T$ of a Gaussian; `half` is the ½ of the limit."""
+    r"""Checks of $\bar T$ of a Gaussian; `half` is the factor ½ of the limit."""
     mu = _normal(case)
     linear, centre = limits.gaussian_remainder(weights, mu, widening=widening)
     limit = -half * weights.V @ np.linalg.inv(mu.covariance @ weights.Q.T @ weights.K)
@@ -163,7 +163,10 @@ def _density_limit(
 
 
 def _singular(case: Case, *, second: float) -> Check:
-    """Check for A = diag(1, 0, 0.7) and diagonal Σ; `second` scales coordinate 2."""
+    """Check for A = diag(1, 0, 0.7) and diagonal Σ.
+
+    `second` scales entry 2 of the limit.
+    """
     A, s = np.diag([1.0, 0.0, 0.7]), case.rng("variances").uniform(0.5, 2, size=3)
     weights, mu = Parameters(A, np.eye(3), -A), Law(np.zeros(3), np.diag(s))
     linear, _ = limits.gaussian_remainder(weights, mu)
@@ -182,8 +185,8 @@ def _singular(case: Case, *, second: float) -> Check:
 def general_limit(case: Case) -> Checks:
     """Compares the library's T̄, extrapolated to ε = 0, with the limit for any $W_V$.
 
-    As for Theorem 1, with $W_V$ unrelated to $W_Q$ and $W_K$ for the Gaussian, and
-    $W_V = 0.6 W_Q W_K$ on the line.
+    The measures are those of Theorem 1. $W_V$ is unrelated to $W_Q$ and $W_K$ for the
+    Gaussian, and $W_V = 0.6 W_Q W_K$ on the line.
     """
     yield from _gaussian_limit(case, _weights(case, antisymmetric=0.0), half=0.5)
     yield from _density_limit(case, v=-0.6, half=0.5)

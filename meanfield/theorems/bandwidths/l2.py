@@ -15,8 +15,8 @@ from meanfield.tokens import Tokens
 
 from . import _limits as limits
 
-FLOOR = 1e-9  # rounding 1e-13 of scores of size 1e3, times 1/ε, extrapolated
-# Kernels are wider than √ε / |W_K| = 0.04: trapezoids are exact.
+FLOOR = 1e-9  # rounding error 1e-13 of scores of size 1e3, times 1/ε, extrapolated
+# Kernels are wider than √ε / |W_K| = 0.04, so sums with this step are exact.
 EXTENT, STEP = 4.5, 0.03
 
 Matrix = Callable[[Parameters], Array]
@@ -64,7 +64,7 @@ def _(case: Case) -> Counterexample:
 class Mixture(NamedTuple):
     """Two Gaussians in the plane."""
 
-    shares: tuple[float, float]  # their masses
+    shares: tuple[float, float]  # masses of the Gaussians
     parts: tuple[Law, Law]  # the Gaussians
 
     def densities(self, y: Array) -> Array:
@@ -116,8 +116,8 @@ def _query_velocities(
 class Probes(NamedTuple):
     r"""The library's $\epsilon T^1_\epsilon$ at probes."""
 
-    weights: Parameters  # the parameters
-    mixture: Mixture  # the measure
+    weights: Parameters  # $W_Q$, $W_K$ and $W_V$
+    mixture: Mixture  # the measure of the tokens
     x: Array  # the queries
     y: Array  # the points $W_K^{-1}W_Qx$ whose keys equal the queries
     velocities: Array  # $\epsilon T^1_\epsilon(x)$ at each bandwidth
@@ -207,7 +207,7 @@ def _remainder(probes: Probes, *, matrix: Array, y: Array) -> Checks:
     actual = (probes.velocities + leading) / limits.BANDWIDTHS[:, None, None]
     limit = probes.mixture.log_gradient(y) @ matrix.T
     errors = np.linalg.norm(actual - limit, axis=(1, 2))
-    # The rounding of the velocities is divided by ε again.
+    # Division by ε magnifies the rounding errors of the velocities once more.
     yield limits.limit_gap("limit of T̄¹, mixture", actual, limit, floor=1e2 * FLOOR)
     yield order("order of the error, mixture", limits.BANDWIDTHS, errors, 1.0)
 

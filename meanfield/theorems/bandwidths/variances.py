@@ -22,11 +22,11 @@ from . import _limits as limits
     ),
 )
 def variance(case: Case, *, widening: float = 1.0) -> Checks:
-    """Compares the variance that the library's flow of a Gaussian gains with the limit.
+    """Compares the variance gained by the library's flow of a Gaussian with its limit.
 
     Sinkhorn attention with a linear drift, to t = 1, at halved bandwidths: the gain is
-    extrapolated and its order measured. Also the order of the rate of the variance of
-    (1 - x²)⁴(1 + 0.6 sin 3x), given by weighted tokens on a grid.
+    extrapolated and the order of its error measured. So is that of the variance's rate
+    for (1 - x²)⁴(1 + 0.6 sin 3x), given by weighted tokens on a grid.
     """
     # The rate is $2\int(x - m)\bar T\,d\mu$ for the density on the grid.
     x, w, _ = limits.density(240)
@@ -73,5 +73,5 @@ def _growth(case: Case, *, widening: float) -> Array:
 def _limit(case: Case, *, widening: float, gain: float) -> Check:
     values = _growth(case, widening=widening)
     label = "limit of the variance gained by t = 1"
-    # 40 adaptive steps with errors of 4e-10, extrapolated with weights of sum 6.
+    # 40 adaptive steps with errors of 4e-10; moduli of extrapolation weights sum to 6.
     return limits.limit_gap(label, values, np.array(gain), floor=1e-7)

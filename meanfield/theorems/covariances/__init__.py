@@ -1,1 +1,1 @@
-"""Statements on the pictures of covariances and the steps that drew them."""
+"""Statements on the figures of covariances and the Euler steps behind them."""

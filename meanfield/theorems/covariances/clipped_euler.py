@@ -1,6 +1,6 @@
 """The procedure published with castin2025: fixed Euler steps of covariances, clipped.
 
-It is kept for comparison only: its endings are thresholds, and its steps have no error
+It is kept for comparison only: it stops at thresholds, and its steps have no error
 control. `flow` and `ensemble` solve the same equations to a tolerance. The statement
 `castin2025:sec-4.5-euler` measures it, and figures show its results.
 """
@@ -56,7 +56,7 @@ class _Family(NamedTuple):
     dynamics: AbstractDynamics
     rule: Rule
     floor: Float[JaxArray, ""]
-    axis: int | None  # of the members in `dynamics`
+    axis: int | None  # axis of the members in the arrays of `dynamics`
 
 
 def clipped_euler(
@@ -69,9 +69,9 @@ def clipped_euler(
 ) -> ClippedEuler:
     """Advances covariances of centred Gaussians as the published scripts do.
 
-    One step evaluates the right-hand side, adds it, clips eigenvalues at 1e-14, then
-    compares the norm of the right-hand side with `rule.rest`, then the trace with
-    `rule.bound`. The procedure stops after 50 000 steps.
+    One step evaluates the right-hand side, adds it times `rule.dt`, clips eigenvalues
+    at 1e-14, and compares the norm of the right-hand side with `rule.rest` and then the
+    trace with `rule.bound`. The procedure stops after 50 000 steps.
 
     Args:
         dynamics: must keep Gaussians Gaussian and centred; one for all members, or a
@@ -85,7 +85,7 @@ def clipped_euler(
         UnsupportedError: if the field of a Gaussian is not affine.
     """
     edges = np.unique(np.geomspace(1, MAX_STEPS, frames).astype(int))
-    # Arrays, so that one compilation serves all rules.
+    # As arrays, so that one compilation serves all rules.
     rule = jax.tree.map(jnp.asarray, rule)
     family = _Family(dynamics, rule, jnp.asarray(FLOOR, covariances.dtype), axis)
     state = jax.tree.map(np.asarray, _initial_state(covariances))
@@ -180,10 +180,10 @@ def _rate(dynamics: AbstractDynamics, Sigma: JaxArray, factor: JaxArray) -> JaxA
 
 
 def clip_all(floor: JaxArray, covariances: JaxArray) -> tuple[JaxArray, JaxArray]:
-    """`_clip` of each covariance; skips eigenvalues if none can be below `floor`.
+    """Applies `_clip` to each covariance, unless Cholesky shows that none needs it.
 
     The test uses half the floor, so that eigenvalues just clipped pass despite
-    rounding. For large covariances rounding exceeds the floor, and Cholesky may fail.
+    rounding. For large covariances rounding exceeds the floor, and Cholesky can fail.
     """
     if covariances.shape[-1] == 2:  # eigenvalues are as cheap as the test
         return jax.vmap(partial(_clip, floor))(covariances)

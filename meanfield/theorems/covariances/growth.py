@@ -91,8 +91,8 @@ def similarity(case: Case, *, speed: float = 2.0) -> Checks:
     """Compares the library's L2 and softmax flows with the same starts and matrices.
 
     From δΣ₀ with V/δ, over times of order one: the order in δ of the distance between
-    L2 at t and softmax at 2t; softmax is compared with DOP853. As in the figure: both
-    limits on the ray at t = 1e6, and L2 beyond the time at which softmax blows up.
+    L2 at t and softmax at 2t; softmax is compared with DOP853. As in the figure: the
+    limits of both, on the ray, at t = 1e6, and the size of L2 after softmax blows up.
     """
     for i in range(case.pick(1, 4)):
         yield from _small(case, i, speed)

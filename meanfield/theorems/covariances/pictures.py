@@ -169,9 +169,9 @@ def _all_vanish(case: Case, problems: list[lib.Problem]) -> Checks:
 def ray_limits(case: Case, *, sizes: tuple[float, float] = (-1.0, 0.0)) -> Checks:
     """Compares the library's flows at t = 1e6 with the limits, and checks their rank.
 
-    Under softmax, and under L2 with K invertible. For A with a skew part, whose factors
-    rotate for ever, covariances to t = 40 are compared with the formula of Proposition
-    4.4.
+    Under softmax, and under L2 with K invertible. If A has a skew part, the factors of
+    the covariances rotate for ever: here the covariances to t = 40 are compared with
+    the formula of Proposition 4.4.
     """
     problems, skew_problems = (_thin(case, sizes, skew=skew) for skew in (0.0, 1.0))
     rows = [_row_by_row(p) for p in problems]
@@ -193,7 +193,7 @@ def ray_limits(case: Case, *, sizes: tuple[float, float] = (-1.0, 0.0)) -> Check
 
 
 def _thin(case: Case, sizes: tuple[float, float], *, skew: float) -> list[lib.Problem]:
-    """Problems with V = I; A + Aᵀ has these eigenvalues up to scale, A a skew part."""
+    """Problems with V = I; A + Aᵀ has eigenvalues ∝ `sizes`; `skew` scales A − Aᵀ."""
     rng, problems = case.rng("thin"), []
     for _ in range(case.pick(8, 16)):
         U = np.linalg.qr(rng.normal(size=(2, 2)))[0]
@@ -207,8 +207,8 @@ def _thin(case: Case, sizes: tuple[float, float], *, skew: float) -> list[lib.Pr
 def _l2_rest(case: Case, problems: list[lib.Problem]) -> Array:
     """Covariances of L2 flows with these forms at t = 1e6.
 
-    Queries are those of `_row_by_row`. One more row makes K invertible; it meets a zero
-    row of Q, and it is short, so that the limit is approached fast.
+    Queries are those of `_row_by_row`. One more row makes K invertible; that row is
+    zero in Q, and short in K, so that the limit is approached fast.
     """
     rng, matrices = case.rng("L2 keys"), []
     for p in problems:

@@ -32,7 +32,7 @@ ROUNDING = Slack(
     r"y^2}$: $z \mp \sqrt{x^2 + y^2} = 2\lambda_\mp$.",
     hypotheses=r"$d = 2$, off-diagonal entry $c$",
     # The order check is not listed: for long steps a wrong limit hides in the error.
-    # Nor are the clipped members, which are clipped to the same floor.
+    # Nor is that of clipped members: they end at the same floor whatever A is.
     control=(
         "A is transposed in the references; c is not doubled",
         {"turn": np.transpose, "twice": 1},
@@ -43,10 +43,10 @@ def euler(case: Case, *, turn: Unary = lambda A: A, twice: float = 2) -> Checks:
     """Compares the library's clipped Euler steps with DOP853 and with a NumPy loop.
 
     The order of the error at t = 0.4 as the step is halved, against DOP853, for V that
-    does not commute; every ending, number of steps and final covariance against a loop
-    in NumPy, clipped members included. The heights over the cone of 1000 matrices and
-    of all frames are compared with eigenvalues. Also checks the library's eigenpairs in
-    d = 2 and 3 and its families of covariances.
+    does not commute with Σ; every ending, number of steps and final covariance against
+    a loop in NumPy, clipped members included. The heights over the cone of 1000
+    matrices and of all frames are compared with eigenvalues. Also checks the library's
+    eigenpairs in d = 2 and 3 and its families of covariances.
     """
     yield from _steps(case, turn=turn)
     # $z \mp \sqrt{x^2 + y^2}$ against twice the eigenvalues.

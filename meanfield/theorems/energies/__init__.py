@@ -1,1 +1,1 @@
-"""Statements on energies, their gradient flows and the metrics of these."""
+"""Statements on energies, their gradient flows and the metrics of the flows."""

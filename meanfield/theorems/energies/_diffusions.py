@@ -77,7 +77,7 @@ def spread(*, power: float) -> Check:
     r"""Check of the spread of quantiles by the flow of $\int\rho^m/(m-1)$, $m = 5/2$.
 
     It is compared with the self-similar solution of $\partial_t\rho = \Delta\rho^p$,
-    `power` $p$, which spreads as $t^{1/(p+1)}$ and has the profile
+    where `power` is $p$; this solution spreads as $t^{1/(p+1)}$ and has the profile
     $(1 - x^2)_+^{1/(p-1)}$. The energy of $n$ cells of mass $w$ and widths $g$ is
     $\sum w^mg^{1-m}/(m-1)$.
     """

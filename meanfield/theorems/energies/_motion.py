@@ -29,7 +29,7 @@ class Motion(NamedTuple):
     w: Array  # weights
     x: Array  # atoms
     H: Array  # $\psi(x) = \frac12(x - c)\cdot H(x - c)$
-    c: Array  # its centre
+    c: Array  # the centre of $\psi$
 
     @property
     def p(self) -> Array:
@@ -68,10 +68,10 @@ class Geodesic(NamedTuple):
     """The library's quantities along the geodesic through atoms and momenta."""
 
     velocity: Array  # velocities of atoms and of momenta, stacked
-    length: Array  # a quarter of the squared length, the Hamiltonian
+    length: Array  # the Hamiltonian, a quarter of the squared length
     energy: Array  # the interaction
-    derivative: Array  # its derivative along the geodesic
-    second: Array  # its second derivative
+    derivative: Array  # the derivative of the energy along the geodesic
+    second: Array  # the second derivative of the energy
 
 
 class _Momenta(AbstractVariation):

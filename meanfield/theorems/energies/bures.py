@@ -76,7 +76,7 @@ def minimising_movement(case: Case, *, step: Step = jko_step) -> Checks:
     with their derivatives.
     """
     yield from _steps(case, step)
-    # Euler–Lagrange equation of a step of the Sinkhorn energy, gradients in NumPy.
+    # Euler–Lagrange equation of a Sinkhorn-energy step, with gradients in NumPy.
     rng, tau = case.rng("implicit"), 0.3
     Q, K = rng.normal(size=(2, 2, 2)) / 2
     mean, Y = rng.normal(size=2), np.linalg.cholesky(spd(rng, 2))

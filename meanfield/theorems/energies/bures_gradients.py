@@ -38,7 +38,7 @@ CLOUD = (
 def gaussian_flow(case: Case) -> Checks:
     """Compares the library's Sinkhorn attention and gradient flow with gradients.
 
-    In NumPy and d = 3: complex-step gradients of the closed form of the energy and, on
+    Gradients of the energy in NumPy, in d = 3: complex steps of its closed form and, on
     a Gaussian of rank two with non-symmetric $A$, gradients of the energy of
     Gauss–Hermite nodes, solved by Sinkhorn iterations.
     """
@@ -114,7 +114,7 @@ def _rates(
 
 
 def small(case: Case, name: str) -> tuple[Array, ...]:
-    """Random problem of rank 2, resolved by few nodes; `A` is not symmetric."""
+    """Random problem of rank 2 that few nodes resolve; `A` is not symmetric."""
     Q, K, mean, Y = _draw(case.rng(name), 2)
     size = np.linalg.norm(Y.T @ K.T @ Q @ Y, 2) / EPSILON
     return Q, K / (4 * size), mean / 2, Y
@@ -167,7 +167,7 @@ def _length(Sigma: Array, H: Array) -> float:
 
 
 def _commuting(Sigma: Array, H: Array) -> float:
-    """Squared length of `H` if both matrices commuted: tr(Σ⁻¹H²)/4."""
+    """Squared length that `H` would have if it commuted with Σ: tr(Σ⁻¹H²)/4."""
     return np.trace(np.linalg.solve(Sigma, H @ H)) / 4
 
 
@@ -185,7 +185,7 @@ def _commuting(Sigma: Array, H: Array) -> float:
     ),
 )
 def bures_metric(case: Case, *, length: Callable[..., float] = _length) -> Checks:
-    """Compares the library's squared distances, as h → 0, with the metric.
+    """Compares the library's squared distances over h², as h → 0, with the metric.
 
     The quotients are extrapolated to h = 0, and their order is measured. The metric
     comes from SciPy's solution of the Lyapunov equation. The library's distance to a
@@ -230,7 +230,7 @@ def _doubled_length(Sigma: Array, H: Array) -> float:
 
 
 def _metric(case: Case, length: Callable[..., float]) -> Checks:
-    """Checks of the limit of the quotients, extrapolated, and of their order."""
+    """Checks of the extrapolated limit of the quotients, and of their order."""
     rng = case.rng("metric")
     Sigma, C = spd(rng, 3), rng.normal(size=(3, 3))
     H = (C + C.T) / 4
@@ -247,7 +247,7 @@ def _metric(case: Case, length: Callable[..., float]) -> Checks:
         f"twice the last change {error / 2:.1g} of two Richardson extrapolations; "
         "rounding 1e-16/h = 2e-14, extrapolated"
     )
-    # The first-order error of `right` is odd in H and may vanish, so ±h are averaged.
+    # The first-order error of `right` is odd in H and can vanish, so ±h are averaged.
     errors = np.abs(even - expected)
     yield gap("limit", second_level[-1], expected, tolerance=error, why=why)
     yield order("mean of ±h", h, errors, 2, names=("h", "error"))

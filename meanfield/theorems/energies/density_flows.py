@@ -98,7 +98,7 @@ class _Line:
         return self.step * local + self.step**2 * (rho @ W @ rho) / 2
 
     def derivative(self, kernel: Unary) -> float:
-        r"""$dF/dh$ at $\rho + h\nu$."""
+        r"""Derivative of $F(\rho + h\nu)$ in $h$ at $h = 0$."""
         return float(
             ref.directional_derivative(
                 lambda rho: self.energy(kernel, rho), self.rho, self.nu

@@ -35,12 +35,12 @@ DATA = r"$F(\mu) = \frac12\int x^2 d\mu$, $\mu = \delta_1$, $\nu = \delta_2 - \d
     ),
 )
 def first_variation(case: Case, *, keys: float = 0.5) -> Checks:
-    """Compares the library's first variations, paired with a change, with derivatives.
+    """Compares the library's first variations with derivatives of NumPy's energies.
 
     For an interaction with non-symmetric scores, the Sinkhorn energy and a quadratic
-    potential, paired with a change of weights: complex steps of NumPy's energies in the
-    weights. For interactions of a Gaussian, with L2 scores and with biases: a cloud of
-    Gauss–Hermite nodes.
+    potential: variations paired with a change of weights, against complex steps in the
+    weights. For interactions of a Gaussian, with L2 scores and with biases: against a
+    cloud of Gauss–Hermite nodes.
     """
     yield from _variations(case, keys=keys)
     rng = case.rng("potential")
@@ -75,7 +75,7 @@ def _weight_derivative(function: Callable, x: Array, w: Array, nu: Array) -> flo
 def _variations(case: Case, *, keys: float) -> Checks:
     """Checks of pairings with `nu` against derivatives in the weights.
 
-    `keys` is the share of the variation in which tokens are keys, a half if correct.
+    `keys` weights the part of the variation in which tokens are keys; ½ is correct.
     """
     rng = case.rng("tokens")
     s = lib.setting(rng)

@@ -14,7 +14,7 @@ from ._motion import Motion, geodesic, motion, path_of
 from .geodesics import velocity
 
 Prepare = Callable[[Motion], Motion]
-WAY = 0.1  # largest displacement along a chord; beyond about 0.3 E may be convex
+WAY = 0.1  # largest displacement along a chord; from about 0.3 on, E can be convex
 
 
 @statement(
@@ -35,8 +35,8 @@ def second_variation(case: Case, *, prepare: Prepare = lambda m: m.symmetric) ->
     """Compares the six integrals on weighted atoms with a second derivative.
 
     The integrals use the library's softmax attention; the second derivative is that of
-    the library's energy along the geodesics of its metric. First and second derivative
-    are compared with complex steps along the geodesic equations.
+    the library's energy along the geodesics of its metric. Both derivatives of
+    the energy are compared with complex steps along the geodesic equations.
     """
     m = motion(case.rng("motion 0")).symmetric
     library = geodesic(m)
@@ -86,7 +86,7 @@ def _integrals(m: Motion, *, last: float) -> float:
     Gamma = np.asarray(_softmax(*(jnp.asarray(array) for array in (m.A, V, x, w))))
     G, g = np.exp(ref.bilinear(m.A)(x, x)), m.masses
     pairs = w[:, None] * w[None, :]
-    forms = p @ V @ x.T  # of a momentum i and an atom j
+    forms = p @ V @ x.T  # entry (i, j): momentum i, atom j
     drift, lengths = np.sum(p * Gamma, axis=1), np.sum((p @ m.B) * p, axis=1) / g**2
     inner = Gamma @ np.linalg.solve(m.B, V) @ x.T
     mass_products = g[:, None] * g[None, :]
@@ -120,10 +120,10 @@ def _formula(
     control=("$A$ is not symmetric", {"prepare": lambda m: m}),
 )
 def dirac_variation(case: Case, *, prepare: Prepare = lambda m: m.symmetric) -> Checks:
-    """Compares the formula, and the six integrals, for one atom with a derivative.
+    """Compares the formula and the six integrals, for one atom, with a derivative.
 
-    The integrals use the library's softmax attention; the derivative is the second one
-    of the library's energy along its geodesic.
+    The integrals use the library's softmax attention; the derivative is the second
+    derivative of the library's energy along a geodesic of its metric.
     """
     for k in range(4):
         m = prepare(motion(case.rng(f"Dirac {k}"), n=1))
@@ -148,9 +148,9 @@ def dirac_variation(case: Case, *, prepare: Prepare = lambda m: m.symmetric) -> 
 def non_convexity(case: Case, *, sign: float = 1) -> Checks:
     """Checks that second derivatives of the library's energy are negative.
 
-    Along its geodesics, at Diracs and at clusters of six atoms near the origin. Also,
-    on geodesics integrated by SciPy, the energy at the middle must exceed the mean of
-    the ends.
+    Derivatives are along its geodesics, at Diracs and at clusters of six atoms near the
+    origin. Also, on geodesics integrated by SciPy, the energy at the middle must exceed
+    the mean of the energies at the ends.
     """
     count = case.pick(5, 40)
     draw = lambda name, n: _commuting(case.rng(name), sign=sign, n=n)
@@ -164,7 +164,7 @@ def non_convexity(case: Case, *, sign: float = 1) -> Checks:
 
 
 def _commuting(rng: Rng, *, sign: float, n: int) -> Motion:
-    """Motion of atoms near the origin, with `V` of this sign that commutes with `B`."""
+    """Motion of atoms near the origin; `V` has this sign and commutes with `B`."""
     m = motion(rng, n=n)
     _, U = np.linalg.eigh(m.B)
     V = sign * (U * rng.uniform(0.5, 2.0, size=2)) @ U.T
@@ -183,7 +183,7 @@ def _bends(motions: list[Motion]) -> float:
 
 
 def _chord(m: Motion) -> float:
-    """The library's E at the middle of a geodesic minus the mean of its ends, scaled.
+    """The library's E at the middle of a geodesic minus its mean at the ends, scaled.
 
     The geodesic is short enough that all atoms stay near the origin.
     """

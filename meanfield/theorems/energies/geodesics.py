@@ -29,8 +29,8 @@ SOLVER = "DOP853 at rtol 1e-11 over unit time, amplified by less than 1e2"
 def geodesics(case: Case, *, nonlocal_term: float = 1) -> Checks:
     """Compares both equations, for atoms with momenta, with the library's geodesics.
 
-    Geodesics of the library's metric are the Hamiltonian flow of its squared length, by
-    automatic derivatives. The equations in NumPy must give the same velocities, and
+    Geodesics of the library's metric are the Hamiltonian flow of its squared length,
+    which JAX differentiates. The equations in NumPy must give the same velocities, and
     SciPy's solution of them must conserve the Hamiltonian. Along the library's geodesic
     the action, in NumPy, must be stationary under sine perturbations, with positive
     second variation.
@@ -63,10 +63,10 @@ def velocity(m: Motion, z: Array, *, nonlocal_term: float = 1.0) -> Array:
     r"""Velocities of positions and momenta by the equations of the lemma.
 
     $x' = Bp/2g$ and $p'_i = \frac14\frac{|p_i|_B^2}{g_i^2}\nabla g(x_i) + \frac14\sum_j
-    w_j\frac{|p_j|_B^2}{g_j^2}\nabla_2G(x_j, x_i)$, the last times `nonlocal_term`.
+    w_j\frac{|p_j|_B^2}{g_j^2}\nabla_2G(x_j, x_i)$; `nonlocal_term` multiplies the sum.
     """
     x, p = z
-    G = np.exp(ref.bilinear(m.A)(x, x))  # of a query i and a key j
+    G = np.exp(ref.bilinear(m.A)(x, x))  # entry (i, j): query i, key j
     g = G @ m.w
     squares = np.sum((p @ m.B) * p, axis=1) / (4 * g**2)
     self_force = squares[:, None] * ((G * m.w[None, :]) @ x @ m.A)
@@ -77,7 +77,7 @@ def velocity(m: Motion, z: Array, *, nonlocal_term: float = 1.0) -> Array:
 
 
 def _potential_change(m: Motion, points: Array) -> Array:
-    r"""$\partial_s\psi$ of the lemma's second equation at `points`, with sums."""
+    r"""$\partial_s\psi$ at `points`, by the lemma's second equation for atoms."""
     gradients = (points - m.c) @ m.H
     g = np.exp(ref.bilinear(m.A)(points, m.x)) @ m.w
     squares = np.sum((m.p @ m.B) * m.p, axis=1) / mass(m, m.x) ** 2
@@ -88,7 +88,7 @@ def _potential_change(m: Motion, points: Array) -> Array:
 def _action(m: Motion, path: Array, bump: Array, waves: Array) -> Array:
     r"""Action $\iint x'\cdot B^{-1}x'\,g\,d\mu\,dt$ of the path plus a perturbation.
 
-    `path` has values at Gauss–Legendre nodes, `waves` the sine and its derivative.
+    `path` and `waves`, a sine and its derivative, are given at Gauss–Legendre nodes.
     """
     _, weights = np.polynomial.legendre.leggauss(len(path))
     inverse, total = np.linalg.inv(m.B), np.zeros(())

@@ -68,7 +68,7 @@ def _flow(attention: Attention, mean: JaxArray, factors: JaxArray) -> JaxArray:
     ),
 )
 def constant_rank(case: Case, *, carry: Callable[..., Array] = _flow_factors) -> Checks:
-    r"""Compares log-determinants along the library's Sinkhorn flow with traces.
+    r"""Compares log det Σ along the library's Sinkhorn flow with integrals of traces.
 
     From covariances of rank 3 and 2: products of the singular values of the factor are
     compared with the trace of $VM_\Sigma$, integrated by SciPy along a flow in NumPy.

@@ -98,7 +98,7 @@ def two_kernels(case: Case, *, quadratic: float = 0.25) -> Checks:
     logs = np.log(rows / s.w[None, :]) - ref.bilinear(s.scaled_A)(s.x, s.x)
     left = np.max(np.abs(np.log(s.w @ rows / s.w)))
     terms = s.w[:, None] * rows * logs / 2
-    size = np.sum(np.abs(terms))  # The terms may cancel.
+    size = np.sum(np.abs(terms))  # the terms can cancel
     slack = Slack(tolerance=1e-12, why="rounding of 36 terms, nothing is iterated")
     yield gap("energy after one pass", primal, -np.sum(terms), scale=size, **slack)
     yield gap("log-marginal reported then", residual, left, scale=1.0, **slack)
@@ -132,7 +132,7 @@ def _distance_arrays(s: lib.Setting) -> tuple[Array, float]:
 
 
 def _two_kernels(case: Case, *, quadratic: float) -> Checks:
-    """Checks of the energy for both kernels; `quadratic` is the 1/4 of the term."""
+    """Checks of the energy for both kernels; `quadratic` is the factor 1/4."""
     s = lib.setting(case.rng("tokens"))
     s = s._replace(probes=s.x)
     dot = ref.bilinear(s.scaled_A)
@@ -173,7 +173,7 @@ def semi_dual(case: Case, *, prepare: lib.Preparation = impose_symmetry) -> Chec
     """Compares the library's energy and potential with a maximum by SciPy's BFGS.
 
     In NumPy, the potential must equal its own c-transform, its plan must have the right
-    marginals, and no perturbation of 200 may exceed the maximum.
+    marginals, and none of 200 perturbations may exceed the maximum.
     """
     s = prepare(lib.setting(case.rng("tokens")))
     s = s._replace(probes=s.x)

@@ -38,8 +38,8 @@ def _sinkhorn(Q: Array, K: Array) -> AbstractEnergy:
 def separation(case: Case, *, make: Make = _sinkhorn) -> Checks:
     """Checks the mixed difference of the library's energy over two means and factors.
 
-    It must vanish; the difference between the means is compared with the quadratic form
-    in NumPy. Covariances are singular and parameters are not symmetric.
+    It must vanish; the difference of the energies at both means is compared with the
+    quadratic form in NumPy. Covariances are singular and parameters are not symmetric.
     """
     Q, K, mean, Y, second_mean, Z = _pair(case)
     energy, A = make(Q, K), K.T @ Q
@@ -90,7 +90,7 @@ def _key_gap(Q: Array, K: Array, means: tuple) -> float:
 def entropic_bures(
     case: Case, *, mean_term: Callable[..., float] = _mean_gap
 ) -> Checks:
-    r"""Compares entropic transport costs at two pairs of means, and with the energy.
+    r"""Compares entropic OT costs at two pairs of means, and one with the energy.
 
     Costs between Gauss–Hermite nodes by Sinkhorn in NumPy: $B_\epsilon^2$ of two
     Gaussians must not depend on the means, and the cost of a Gaussian to itself gives

@@ -160,7 +160,7 @@ def line_flow(case: Case, *, score_weight: float = 1) -> Checks:
     counterexample=r"$d = 1$, $\alpha = 0.9$, random $a$, $v$ and $s$",
 )
 def _(case: Case) -> Counterexample:
-    # The rate $v(1 + as)\alpha$ of the mean; $-\partial_\alpha F$, and B times that.
+    # Rate of the mean against $-\partial_\alpha F$, B times it, and $v(1 + as)\alpha$.
     line = _line(case, mean=0.9)
     factor = np.array([[np.sqrt(line.s)]])
     nodes = ref.standard_nodes(1, NODES)

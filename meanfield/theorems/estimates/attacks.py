@@ -1,4 +1,4 @@
-"""Parameters of the ascents through attention, and the norms in their bounds.
+"""Parameters of gradient ascents through attention, and the norms in the bounds.
 
 The parameters are four atoms in a ball with free weights, probes, and matrices with
 `k = 3`, `d = 2`. Cases of equality use the same parameters and the same program.
@@ -27,10 +27,10 @@ from meanfield.theorems._protocols import (
 from meanfield.tokens import Tokens
 
 N, D, RANK = 4, 2, 3
-FAR = 40.0  # `ball_atoms` puts an atom exactly on the sphere: tanh(40) is 1
+FAR = 40.0  # a `z` of this length is mapped to the sphere exactly: tanh(40) is 1
 LIMIT = 30  # iterations of Sinkhorn; parameters that need more are skipped
 LEAST_DISTANCE = (
-    1e-3  # nearer measures differ by no more than the tolerance of the solver
+    1e-3  # fields of nearer measures differ by too little for the solver's tolerance
 )
 BALL_SUPPORT = r"$\mathrm{Supp}\,\mu \subset B_R$"
 PAIR_SUPPORT = r"$\mathrm{Supp}\,\mu, \mathrm{Supp}\,\nu \subset B_R$"
@@ -121,7 +121,7 @@ def log_sizes(
 
 
 def move_first_atom(s: Scene) -> tuple[JaxArray, JaxArray]:
-    """Atoms before and after the first moves to `second_probe`, and log $W_1$."""
+    """Atoms before and after atom 0 is moved to `second_probe`, and log $W_1$."""
     atoms = s.mu.tokens.x
     way = size(s.second_probe - atoms[0])
     log_distance = s.mu.log_weights[0] + jnp.log(way)
@@ -234,7 +234,7 @@ def equality_case(rng: Rng) -> EqualityCase:
 
 
 def unit(atoms: list[tuple[float, float]], **probes: Array) -> dict[str, Any]:
-    """Parameters with identity matrices and equal atoms on the unit circle."""
+    """Parameters: identity matrices, and atoms of equal weight on the unit circle."""
     identity, zero = np.eye(RANK, D), np.zeros(())
     matrices = {"Q": identity, "K": identity, "V": np.eye(D)}
     matrices |= {"log_radius": zero, "log_epsilon": zero}

@@ -10,7 +10,7 @@ from . import attacks
 
 THREE = ("(i) size", "(ii) derivative in x", "(iii) derivative in μ")
 ROUNDING = Slack(tolerance=1e-12, why="rounding")
-LIGHT = 1e-12  # the weight of the light atom
+LIGHT = 1e-12  # weight of the one atom opposite to the heavy ones
 LIMIT = Slack(
     tolerance=1e-9,
     why="reached as the weight of the first atom tends to zero: at 1e-12 the gap is "
@@ -177,7 +177,7 @@ def _(case: Case) -> Counterexample:
 def sigmoid(p: attacks.Parameters, index: JaxArray, factor: JaxArray) -> JaxArray:
     r"""Log-ratio (i), (ii) or (iii) of Lemma B.7.
 
-    `factor` multiplies the quarter of (iii).
+    `factor` multiplies the second term of (iii).
     """
     s = attacks.scene(p)
     spread = jnp.log1p(factor * s.a * s.R * s.reach / 4)

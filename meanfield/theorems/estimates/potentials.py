@@ -114,7 +114,7 @@ def _sample_potential(
     s: attacks.Scene,
     potential: Callable[[Scalings, Tokens], JaxArray],
 ) -> tuple[JaxArray, JaxArray]:
-    """A potential of both measures at both probes, and the first one's gradients."""
+    """A potential of both measures at both probes; gradients for the first measure."""
 
     def evaluate(x: JaxArray) -> tuple[JaxArray, JaxArray]:
         values = jax.vmap(lambda scaling: potential(scaling, Tokens(x[None, :]))[0])(

@@ -3,7 +3,7 @@ r"""Estimates of fields: Sinkhorn attention.
 The Lipschitz constant of Lemma B.6 (iii) is our own. With $a = \|A\|$, in the ball of
 radius $R$, moving the measure by $W_1$ changes half the oscillation of the potential
 $g$ by at most $\delta/(1 - \tanh(aR^2))$, $\delta = 2aRe^{4aR^2}W_1$ (see the
-estimates of potentials). It changes the field by a covariance with $dg$ plus
+estimates of potentials). The move changes the field by a covariance with $dg$ plus
 $w_0(\kappa h + (y_0 - m) D_y\kappa\cdot h)$, where $\log\kappa \leq r = 2aR(|x| + R)$,
 $|D_y\log\kappa| \leq a(|x| + R)$ and $|y_0 - m| \leq 2R$.
 """

@@ -82,7 +82,7 @@ def heads_estimates(case: Case, *, factor: float = 1.0) -> Checks:
     """Compares the largest ratio found by gradient ascent with each bound.
 
     The ascent goes through the library's sum of two heads and varies all matrices. (i)
-    and (ii) must be reached by two heads that are multiples of one.
+    and (ii) must be reached by two heads that are multiples of one another.
     """
     data = attacks.equality_case(case.rng("equality"))
     scale = np.array([1.0, 2.5])[:, None, None]
@@ -207,7 +207,7 @@ def continuity_in_parameters(
 
     The ascent goes through the library's fields and varies measure, probe and both
     matrices. The weight is the exponential of the library's score; its bound must be
-    reached at the points where A is most negative.
+    reached at the points where the score is most negative.
     """
     data = attacks.equality_case(case.rng("equality"))
     p = data.dirac(x=data.v, y=-40 * data.u) | {"other_Q": data.matrices["Q"]}

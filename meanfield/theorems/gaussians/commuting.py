@@ -23,7 +23,7 @@ def commuting_flow(case: Case) -> Checks:
     """Compares covariances of the library's flows in d = 3 with the formula.
 
     Flows to t = 1e8. V is a multiple of I on a plane where Σ₀ and H do not commute, or
-    a multiple of a rotation of it; A is not symmetric; H has every signature. Also
+    a scaled rotation of the plane; A is not symmetric; H takes every signature. Also
     checks endings, blow-up times within the flow's error estimates, ranks and limits.
     """
     triples, kernels = _triples(case)
@@ -229,7 +229,7 @@ def _eigenvalues(M: Array) -> Array:
 
 
 def _inversion(case: Case, *, pairs: list[tuple[int, int]]) -> Check:
-    """Check that λ_i(Σ(t)) λ_j(Ω₀ − tH) is one for these pairs (i, j), from one.
+    """Check that λ_i(Σ(t)) λ_j(Ω₀ − tH) is one; pairs (i, j) are counted from one.
 
     Σ(t) is the library's, for random problems.
     """

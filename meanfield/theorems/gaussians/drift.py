@@ -26,10 +26,11 @@ from meanfield.theorems.library import gaussian_flows as lib
 from meanfield.theorems.reference import formulas as ref
 
 UNIT = np.linspace(0, 1, 9)
-LATE = np.array([0.0, 1.0, 2.0, 5.0, 10.0, 15.0, 20.0, 30.0, 40.0])  # length of UNIT
-SCAN = 200  # times of the search that brackets a blow-up
+# the same number of times as in `UNIT`
+LATE = np.array([0.0, 1.0, 2.0, 5.0, 10.0, 15.0, 20.0, 30.0, 40.0])
+SCAN = 200  # number of steps in the search that brackets a blow-up
 BLOW_UP_SHARE = (
-    0.9  # share of the blow-up time; later covariances magnify errors of steps
+    0.9  # of the blow-up time; closer to it, covariances magnify errors of steps
 )
 
 
@@ -69,8 +70,8 @@ class _Problem(NamedTuple):
 def precision(case: Case, *, turn: Unary = lambda M: M, share: float = 1.0) -> Checks:
     """Compares the library's flows of random A, M and b with the formulas.
 
-    In d = 3, and in d = 1 at full size, to t = 1 or a blow-up. Covariances are compared
-    with van Loan's matrix exponential, blow-up times with a root of it, and means with
+    In d = 3, and in d = 1 at full size, to t = 1 or a blow-up. J comes from van Loan's
+    matrix exponential, blow-up times from the root of λ_max(YᵀJY) = 1, and means from
     DOP853 on the equations of α and Σ.
     """
     for d in case.pick((3,), (1, 3)):
@@ -89,7 +90,7 @@ def precision(case: Case, *, turn: Unary = lambda M: M, share: float = 1.0) -> C
 
 
 def _path_gap(label: str, flown: Array, expected: tuple[Array, ...]) -> Check:
-    """Check of paths against the expected ones, each over its largest entry."""
+    """Check of paths against the expected ones, each divided by its largest entry."""
     sizes = [np.max(np.abs(values)) for values in expected]
     rows = zip(flown, expected, sizes, strict=True)
     pairs = [(path[: len(values)] / size, values / size) for path, values, size in rows]
@@ -115,7 +116,7 @@ def limits(case: Case, *, start_scale: float = 1.0, scale: float = 1.0) -> Check
     """Compares limits and endings of the library's flows in d = 3 with the formulas.
 
     Flows to t = 40; for (ii), the starts are a tenth below and above the threshold. P
-    and J come from SciPy's Lyapunov solver, blow-up times from a root.
+    and J come from SciPy's Lyapunov solver, blow-up times from a root search.
     """
     outward = _side_problems(case, 1.0)
     outward_run = lib.paths(_drift_dynamics(outward), lib.starts(outward), LATE)
@@ -147,7 +148,7 @@ def limits(case: Case, *, start_scale: float = 1.0, scale: float = 1.0) -> Check
 
 
 def _drift_dynamics(problems: list[_Problem]) -> AbstractDynamics:
-    """Stack of the library's dynamics of the problems."""
+    """Stack of the library's dynamics, one for each problem."""
     dynamics = []
     for p in problems:
         eye = np.eye(len(p.A))

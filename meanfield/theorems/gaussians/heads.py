@@ -45,7 +45,7 @@ def heads(
     draws = _Draws(case)
     V = values(draws)
     yield from _moments(draws, V)
-    # Σ_h of softmax over a cloud, in NumPy, for the first draw.
+    # Softmax over a cloud, summed over heads, in NumPy, for the first draw.
     Q, K, mean, Y = draws.Q[0], draws.K[0], draws.mean[0], draws.factor[0]
     stack = jnp.asarray(np.stack([Q, K, draws.value[0]]))
     actual = _velocity(stack, gaussian(mean, Y), jnp.asarray(draws.probes))
@@ -92,7 +92,7 @@ class _Draws:
 
     @property
     def value(self) -> Array:
-        """$V^{(h)}$ after §2.7: the outer value times the inner one."""
+        """$V^{(h)}$ as in §2.7: the outer value times the inner one."""
         return self.W @ self.V
 
     def equations(self, values: Array) -> tuple[Array, Array]:
@@ -126,7 +126,7 @@ def _moments(draws: _Draws, values: Array) -> Checks:
 
 @eqx.filter_jit
 def _velocity(stack: JaxArray, mu: Gaussian, probes: JaxArray) -> JaxArray:
-    """The library's heads at probes."""
+    """The velocities of the library's heads at the probes."""
     heads = Heads(eqx.filter_vmap(attentions["softmax"])(*stack))
     return heads.field(0.0, mu)(Tokens(probes))
 

@@ -44,8 +44,8 @@ def closure(case: Case, *, curvature: float = 2.0) -> Checks:
 
     The form with inverses is used unless the covariance is singular. The nodes are
     Gauss–Hermite nodes; means are not zero, bandwidths are not one, k is above or below
-    d. For tilts by an indefinite B that leave no finite mass, the library must not
-    return a number.
+    d. For tilts by an indefinite form B, after which the mass is infinite, the library
+    must not return a number.
     """
     shapes = [(1, 1, 1), (2, 3, 2), (3, 2, 3), (3, 2, 2), (5, 3, 5)]
     for d, k, r in shapes:

@@ -22,7 +22,7 @@ ALIVE = 0.05  # eigenvalues tend to 0.2 or more, or to 0 and are at most 1/72 by
     hypotheses=r"softmax, $V = I$, $A = A^\top \preceq 0$, $\Sigma_0 \succ 0$",
 )
 def limit_ranks(case: Case) -> Checks:
-    r"""Checks ranks of the library's flows in d = 3 at t = 1e8, A of rank one and two.
+    r"""Checks ranks of the library's flows in d = 3 at t = 1e8, for A of rank 1 and 2.
 
     Also compares the limits with $N(N^\top\Sigma_0^{-1}N)^{-1}N^\top$, where the
     columns of N span the kernel of A.
@@ -80,7 +80,7 @@ def _resting(p: lib.Problem) -> Array:
 def _rank_check(
     case: Case, problems: list[lib.Problem], ts: Array
 ) -> tuple[Check, Array]:
-    """Check that no limit has a rank other than d − rk A, and the limits."""
+    """Check that every limit has rank d − rk A, and the limits."""
     run = lib.long_paths(case, "limits", problems, ts)
     expected_ranks = [len(p.A) - np.linalg.matrix_rank(p.A, tol=1e-9) for p in problems]
     wrong = int(np.sum(_ranks(run.covariances[:, -1]) != expected_ranks))
@@ -101,10 +101,10 @@ def _flat_draws(case: Case) -> list[lib.Problem]:
     hypotheses=r"$V = I$",
 )
 def finite_time_blow_up(case: Case) -> Checks:
-    """Checks that the library's flows in d = 3 blow up if A + Aᵀ is not negative.
+    """Checks that the library's flows in d = 3 blow up unless A + Aᵀ ⪯ 0.
 
     For every signature with a positive eigenvalue. Blow-up times must be within the
-    flow's error estimates; covariances before are compared with the formula.
+    flow's error estimates; covariances before them are compared with the formula.
     """
     problems = _rising(case)
     run = lib.long_paths(case, "rising", problems, lib.LONG)
@@ -155,7 +155,7 @@ def _rising(case: Case) -> list[lib.Problem]:
 def half_rank(case: Case, *, rows: int = 0) -> Checks:
     """Compares ranks and limits of the library's flows at t = 1e8 with the formula.
 
-    Four flows for each kind of V, for d = 3 and d = 4, and d = 5 at full size.
+    Four flows for each kind of V in d = 3 and in d = 4; at full size also in d = 5.
     """
     for d in case.pick((3, 4), (3, 4, 5)):
         problems, limits = _figure(case, d, rows=rows)

@@ -30,8 +30,8 @@ def line_variance(case: Case, *, twice: float = 2) -> Checks:
     """Compares variances of the library's flows in d = 1 with the formula.
 
     For av of both signs and Q, K with two rows, up to nine tenths of the blow-up time.
-    Also checks how each flow ends, that its blow-up time is within its own error
-    estimate, which must be small, and where decaying flows become steady.
+    Also checks how each flow ends, that its blow-up time is right within the flow's own
+    error estimate, which must be small, and where decaying flows become steady.
     """
     # Seven members, so that the library's last batch is not full.
     rng = case.rng("line")

@@ -69,7 +69,7 @@ _rates = eqx.filter_jit(eqx.filter_vmap(_rate))
 
 
 def _isotropic(rng: Rng, S: Array) -> Array:
-    r"""Random $u$ with $u^\top S u = 0$, between two vectors of opposite signs."""
+    r"""Random $u$ with $u^\top S u = 0$, on a line where the form changes sign."""
     x = y = rng.normal(size=len(S))
     while (x @ S @ x) * (y @ S @ y) >= 0:
         y = rng.normal(size=len(S))
@@ -162,14 +162,14 @@ def maximal_rank(case: Case, *, excess: int = 1) -> Checks:
     """Checks stationary covariances of maximal rank, and lower bounds for higher rank.
 
     In d = 5, for three signatures, the library's Σ' must vanish at constructed
-    covariances whose rank is the bound. For frames of rank one more, gradient descent
+    covariances whose rank is the bound. For frames of the next rank, gradient descent
     on the library's |Σ'| is compared with the least value that interlacing allows.
     """
-    # Frames of the rank of the bound, which are stationary.
+    # Frames whose rank is the bound: their covariances are stationary.
     worst, rng = 0.0, case.rng("attained")
     for signs in SIGNS:
         A = _signed_matrix(rng, signs)
-        # Columns on which the form vanishes, as many as the bound.
+        # Columns on which the form vanishes; their number is the bound.
         values, U = np.linalg.eigh(A)
         vectors = U / np.sqrt(np.where(np.abs(values) > 1e-9, np.abs(values), 1))
         low, high = vectors[:, values < -1e-9], vectors[:, values > 1e-9]
@@ -208,8 +208,9 @@ SIGNS = ((2, 2, 1), (3, 1, 1), (1, 3, 1))
 def _frame_descent(case: Case, *, excess: int) -> Check:
     """Check of the least |Σ'| over frames with `excess` more columns than the bound."""
     A = _signed_matrix(case.rng("moved"), (2, 2, 1))
-    # The least $\|B^\top AB\|_F$ over orthonormal `B` of `r` columns: its eigenvalues
-    # may be any numbers between $\lambda_{i+d-r}(A)$ and $\lambda_i(A)$.
+    # The least $\|B^\top AB\|_F$ over orthonormal `B` of `r` columns: the
+    # eigenvalues of $B^\top AB$ can be any between $\lambda_{i+d-r}(A)$ and
+    # $\lambda_i(A)$.
     values = np.linalg.eigvalsh(A)[::-1]
     low, high = values[len(values) - 4 :], values[:4]
     least = float(np.linalg.norm(np.maximum(low, 0) + np.maximum(-high, 0)))

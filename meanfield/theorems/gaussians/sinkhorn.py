@@ -189,8 +189,8 @@ _ANY_RANK = [(1, 1, 1), (2, 1, 2), (3, 2, 2), (5, 3, 4), (4, 2, 4)]
 def moments(case: Case, *, power: float = 1.0) -> Checks:
     """Compares the rate of the formula with the library's, by field and by factor.
 
-    Also with the covariance of Sinkhorn velocities at Gauss–Hermite nodes in NumPy. The
-    library's flow is compared with DOP853 on the formula.
+    It is also compared with the rate of Gauss–Hermite nodes that follow Sinkhorn
+    attention in NumPy. The library's flow is compared with DOP853 on the formula.
     """
 
     # The rate of the covariance has the factor 1/ε to the power `power`.

@@ -44,8 +44,8 @@ def closure(case: Case, *, nodes: int = NODES) -> Checks:
     """Compares the library's closed form with softmax over Gauss–Hermite nodes.
 
     Softmax over the nodes is computed in NumPy; the library's softmax on its own nodes
-    is compared with the formula. Σ may be rank-deficient, Q and K do not have d rows,
-    ε ≠ 1, and probes lie off the support.
+    is compared with the formula. In d = 3 Σ is rank-deficient; Q and K do not have d
+    rows, ε ≠ 1, and probes lie off the support.
     """
     for d, k, r in SHAPES:
         rng = case.rng(f"d={d}")
@@ -121,7 +121,7 @@ def gaussian_flow(case: Case, *, turn: Unary = lambda A: A) -> Checks:
     means, factors = map(np.asarray, run.coordinates)
     covariances = factors @ np.swapaxes(factors, 1, 2)
     equations = _equation_moments(depth, turn=turn)
-    # Nodes resolve growing covariances less well: their error is measured at all times.
+    # Nodes resolve growing covariances less well: measure their error at all times.
     pairs = ((4, 12), (8, 12), (8, 16))
     coarse, middle, fine = (_token_moments(depth, steps=i, nodes=n) for i, n in pairs)
     size = np.max(np.abs(fine))

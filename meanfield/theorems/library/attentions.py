@@ -17,7 +17,7 @@ DEFAULT = Blocked()
 
 
 def random_parameters(rng: Rng, k: int, d: int) -> Parameters:
-    """Normal parameters with deviation 0.6; Q and K have `k` rows."""
+    """Normal parameters with standard deviation 0.6; Q and K have `k` rows."""
     Q, K, V = (0.6 * rng.normal(size=shape) for shape in [(k, d), (k, d), (d, d)])
     return Parameters(Q, K, V, np.asarray(0.7))
 

@@ -61,7 +61,7 @@ class Setting(NamedTuple):
         return self.A / self.epsilon
 
     def with_symmetry(self) -> "Setting":
-        r"""Setting with keys $MQ$, $M$ symmetric, so that $A = A^\top$; $V = -A$."""
+        r"""Setting with key matrix $MQ$, $M$ symmetric, so $A = A^\top$; $V = -A$."""
         M = self.K @ self.K.T - np.eye(len(self.K)) / 2
         K = _moderate(self.Q, M @ self.Q, self.epsilon)
         return self._replace(K=K, V=-K.T @ self.Q)
@@ -83,7 +83,7 @@ def setting(rng: Rng, n: int = 6, d: int = 2) -> Setting:
 
 
 def _moderate(Q: Array, K: Array, epsilon: float) -> Array:
-    r"""Scales keys to $\|A\|/\epsilon = 0.6$, so that Sinkhorn converges fast."""
+    r"""Scales the key matrix so that $\|A\|/\epsilon = 0.6$: Sinkhorn is then fast."""
     return K * (0.6 * epsilon / np.linalg.norm(K.T @ Q, 2))
 
 
@@ -156,7 +156,7 @@ def to_jax(s: Setting) -> Setting:
 
 
 def evaluate_interaction(s: Setting) -> tuple[Evaluation, Array]:
-    """Results for the interaction energy and unnormalised attention; softmax field."""
+    """Results for the interaction energy and attention `exp`, and the softmax field."""
     *values, softmax = _interaction_values(to_jax(s), jnp.asarray(s.epsilon))
     return Evaluation(*map(np.asarray, values)), np.asarray(softmax)
 
@@ -173,7 +173,7 @@ def sinkhorn_push(s: Setting) -> Array:
 
 
 def evaluate_twisted(s: Setting, B: Array) -> Evaluation:
-    """Results for the interaction energy in the twisted metric, and for softmax."""
+    """Results for the interaction energy, its twisted gradient flow, and softmax."""
     values = _twisted_values(to_jax(s), jnp.asarray(s.epsilon), jnp.asarray(B))
     return Evaluation(*map(np.asarray, values))
 

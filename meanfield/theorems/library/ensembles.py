@@ -163,7 +163,7 @@ def solve_moments(
 def spectrum(M: JaxArray) -> JaxArray:
     r"""Increasing eigenvalues of $M^\top M$ for a matrix `M` with two columns.
 
-    The explicit formula differentiates and compiles quickly.
+    The explicit formula is differentiated and compiled quickly.
     """
     size = jnp.sum(M**2)
     det = M[0, 0] * M[1, 1] - M[0, 1] * M[1, 0] if M.shape[0] == 2 else jnp.zeros(())
@@ -232,7 +232,7 @@ def line_time(elapsed_times: Array, run: Paths) -> Check:
 
 
 def late_growth(law: str, s: Array, limit: Array, **slack: Any) -> Check:
-    """Check of the growth rate of log s over the last half, against its limit."""
+    """Check of the growth rate of log s in the second half, against its limit."""
     speed = np.diff(np.log(s[:, -2:]), axis=1) / np.diff(LINE_TIMES[-2:])
     label = f"growth rate over the last half, {law}"
     return gap(label, speed / limit, np.ones_like(speed), **slack)
@@ -241,9 +241,9 @@ def late_growth(law: str, s: Array, limit: Array, **slack: Any) -> Check:
 def small_draws(rng: Rng, d: int, count: int) -> list[Member]:
     r"""Random members with small tilts: $\|Y^\top A Y\|, \|Y^\top B Y\| \leq 1/4$.
 
-    $\Sigma = BB^\top/d + 0.2 I$, and other entries are $N(0, 1)/2$ before `Q` and `K`
-    are scaled down. Within two deviations, 20, 16, 16, 16 Gauss–Hermite nodes for
-    d = 1, 2, 3, 4 integrate every tilt to 1e-13, also for L2.
+    $\Sigma - 0.2 I$ is a Wishart draw over d; other entries are $N(0, 1)/2$ before `Q`
+    and `K` are scaled down. At probes within two standard deviations, 20, 16, 16, 16
+    Gauss–Hermite nodes for d = 1, 2, 3, 4 integrate every tilt to 1e-13, also for L2.
     """
     draws = []
     for _ in range(count):

@@ -1,4 +1,4 @@
-"""Flows of Gaussians for statements, batched to a few shapes to compile seldom."""
+"""Flows of Gaussians for statements, in batches of few shapes, to compile rarely."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -20,8 +20,8 @@ TINY = 1e-12  # smaller eigenvalues are rounding
 WHY_FLOW = "local errors of 4e-10 in at most 200 steps, amplified at most tenfold"
 TOLERANCE = 200 * 10 * STEP
 FLOW_SLACK = Slack(tolerance=TOLERANCE, why=WHY_FLOW)
-# By the last time, parts that decay like 1/(0.2 t) are within TOLERANCE, and so is the
-# rounding of A = KᵀQ times t, below 2e-15 t for keys of condition two.
+# By the last time, parts that decay like 1/(0.2 t) are below TOLERANCE. So is t times
+# the rounding of A = KᵀQ, which is below 2e-15 for keys of condition number two.
 LONG = np.array([0.0, 0.1, 0.2, 0.4, 0.8, 1.6, 10.0, 1e4, 1e8])
 
 
@@ -37,11 +37,11 @@ class Paths(NamedTuple):
     t_star_error: Array  # error estimates of the blow-up times
 
     def n_other_endings(self, status: Status) -> int:
-        """Number of flows that ended with another status."""
+        """Number of flows that ended with a status other than `status`."""
         return int(np.sum(self.code != int(status)))
 
     def to_plain_time(self) -> "Paths":
-        """Converts the times of flows whose clock was log(1 + t)."""
+        """Converts the times of these flows from the clock log(1 + t) to t."""
         return self._replace(
             stop_time=np.expm1(self.stop_time),
             t_star=np.expm1(self.t_star),
@@ -163,7 +163,7 @@ def softmax_stack(rng: Rng, problems: Sequence[Problem]) -> Attention:
     """Stack of the library's softmax attentions, with random `K` and matching `Q`.
 
     Singular values of `K` lie between one and two: the rounding of `KᵀQ` grows with the
-    condition of `K`, and long flows multiply it by the time.
+    condition number of `K`, and long flows multiply it by the time.
     """
     members = []
     for problem in problems:
@@ -185,7 +185,7 @@ def long_paths(case: Case, name: str, problems: Sequence[Problem], ts: Array) ->
 def resolvent_pairs(
     run: Paths, problems: Sequence[Problem], ts: Array
 ) -> tuple[Array, Array]:
-    r"""Scaled covariances and $(\Sigma_0^{-1} - tH)^{-1}$, to 0.9 of blow-up times."""
+    r"""Scaled covariances and $(\Sigma_0^{-1} - tH)^{-1}$, up to 0.9 of the blow-up."""
     pairs = []
     for covariances, n_saved, problem in zip(
         run.covariances, run.n_saved, problems, strict=True
@@ -200,7 +200,7 @@ def resolvent_pairs(
 
 
 def blow_up_checks(run: Paths, times: Array, label: str) -> Checks:
-    """Checks of the endings of flows with these blow-up times, infinite if none.
+    """Checks of the endings of flows; `times` are blow-up times, infinite if none.
 
     Flows with a finite time, and no others, must end in a blow-up at that time, within
     their own error estimate. The estimates must be no larger than the accumulated local
@@ -223,7 +223,7 @@ def blow_up_checks(run: Paths, times: Array, label: str) -> Checks:
 
 
 def scale_to_norm(M: Array, size: float) -> Array:
-    """Scales matrices to the operator norm `size`; small ones give flows to t = 1."""
+    """Scales matrices to the operator norm `size`; if small, flows reach t = 1."""
     return size * M / np.linalg.norm(M, 2, axis=(-2, -1), keepdims=True)
 
 

@@ -20,8 +20,8 @@ from . import attentions as att
 
 WHY_SYLVESTER = "two Sylvester equations of condition below 1e3 each, in float64"
 OUTLIER = 2  # index of a token with weight zero, at infinity
-DRAWS = 4001  # odd: an antithetic cloud then has one token at the origin
-# "ball" is left out: it is JAX's own draw, and compiles as slowly as all of these.
+DRAWS = 4001  # odd, so that an antithetic cloud has one token at the origin
+# "ball" is left out: JAX draws it, and compiling that takes as long as all of these.
 CLOUDS = ("gaussian", "antithetic", "sphere", "ring", "moons", "mixture")
 
 
@@ -195,7 +195,7 @@ def families(case: Case) -> Checks:
 
 
 def worst_convergence() -> Check:
-    """Check that the worst of several residuals, by its tolerance, is reported."""
+    """Check that the residual that is largest relative to its tolerance is reported."""
     residuals, tolerances = jnp.array([[1e-3, 1e-4, 1e-6], [1e-2, 1e-5, 1e-5]])
     last = worst_of_stack(Convergence(residuals, tolerances))
     expected = [1e-4, 1e-5]  # ten times its tolerance; the first is within its own
@@ -208,7 +208,7 @@ def _tilts(factors: JaxArray, B: JaxArray) -> JaxArray:
 
 
 def massless_tilts(case: Case) -> Check:
-    r"""Check that tilts with $I + Y^\top BY = LDL^\top$ indefinite give no number.
+    r"""Check that tilts with $I + Y^\top BY = LDL^\top$ indefinite are not finite.
 
     `D` has one negative entry, in each position in turn; one case overflows.
     """

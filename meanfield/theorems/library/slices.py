@@ -40,7 +40,7 @@ def coupling(attention: Attention, cloud: Cloud) -> Array:
 
 
 def couplings(rows: Array, cloud: Cloud) -> Array:
-    """The library's plans between both halves of tokens, for each slice alone."""
+    """The library's plan of each slice between first and second halves of tokens."""
     return np.array(
         [
             coupling(sliced_attention(pair_parameters(2), row[None]), cloud)

@@ -96,7 +96,7 @@ def sinkhorn_gaussian(mean: Array, Sigma: Array, A: Array) -> Array:
 
 
 def matrix_root(S: Array) -> Array:
-    """Matrix square root by Denman and Beavers, which allows complex steps."""
+    """Matrix square root by the Denman–Beavers iteration; it allows complex steps."""
     root, inverse = S, np.eye(len(S))
     for _ in range(30):
         root_inverse = np.linalg.inv(root)

@@ -46,7 +46,7 @@ def pointwise_velocity(
 def sinkhorn_potentials(scores: Array, w: Array) -> tuple[Array, Array]:
     """Potentials $f$ of rows and $g$ of columns, by alternating log-domain updates.
 
-    Both integrals of $e^{s_{ij} + f_i + g_j}$ against `w` are one.
+    The integrals of $e^{s_{ij} + f_i + g_j}$ against `w`, in $i$ and in $j$, are one.
     """
     change = lambda old, new: np.max(np.abs(new[1] - old[1]))
     return converged_state(potentials(scores, w, w), change, tolerance=1e-15)
@@ -72,7 +72,7 @@ def integrate(
     *,
     rtol: float = 1e-11,
 ) -> Array:
-    """Solution of $y' = r(t, y)$ at the times `ts`, by SciPy's DOP853; any shape."""
+    """Solution of $y' = r(t, y)$ of any shape, at the times `ts`, by SciPy's DOP853."""
     shape = np.shape(start)
     solution = solve_ivp(
         lambda t, y: np.ravel(rate(t, y.reshape(shape))),

@@ -78,7 +78,7 @@ def powers(x: Array, y: Array, p: int) -> Array:
 
 
 def cheapest_permutation(cost: Array) -> Array:
-    """Least mean cost of a permutation, over all of them, for a stack of tables."""
+    """Least mean cost over all permutations, for each table of costs in a stack."""
     n = cost.shape[-1]
     orders = np.array(list(permutations(range(n))))
     return cost[..., np.arange(n), orders].mean(axis=-1).min(axis=-1)

@@ -34,9 +34,9 @@ LIMIT_COUNT = 801
 def derivatives(case: Case, *, share: float = 1.0) -> Checks:
     """Compares derivatives of the library's velocities with complex steps in NumPy.
 
-    The derivatives are taken as weighted atoms move: through 9 and 11 half-steps, in
-    forward mode, and of the limit. The distance to the limit must shrink by about λ in
-    the last full step.
+    Weighted atoms move in one direction. Forward mode differentiates through 9 and 11
+    half-steps, and the limit is differentiated too. From 9 to 11, which is one full
+    step, the distance to it must shrink by about λ.
     """
     # In the reference, `share` multiplies the derivative of the column potential.
     rng = case.rng("tokens")

@@ -30,8 +30,8 @@ DIFFERENCE = Slack(
 def potential_gradient(case: Case, *, share: float = 1) -> Checks:
     """Compares the library's gradients at probes with averages over the plan in NumPy.
 
-    The probes are not atoms. The plan is extended to them, and averages the gradients
-    of the scores.
+    The probes are not atoms: the plan is extended to them, and the gradients of the
+    scores are averaged over it.
     """
     return _potential_checks(case, sign=1, share=share)[::2]
 
@@ -39,7 +39,7 @@ def potential_gradient(case: Case, *, share: float = 1) -> Checks:
 def _averages(s: lib.Setting, *, share: float) -> Array:
     r"""$\int k\,\nabla_xc\,d\mu$ at the probes, term by term.
 
-    `share` 1 takes $k^\infty$, 0 takes $k^1$.
+    `share` is 1 for $k = k^\infty$, and 0 for $k = k^1$.
     """
     scores = ref.bilinear(s.scaled_A)
     f, g = (
@@ -80,8 +80,8 @@ def dissipation(
 ) -> Checks:
     """Compares rates of NumPy's energies along the library's fields with −∫|T|² dμ.
 
-    The rates are differences over Runge–Kutta steps, at t = 0.2. The library's
-    `dissipation` is compared there too.
+    The rates at t = 0.2 are difference quotients along the flow, by Runge–Kutta steps.
+    The library's `dissipation` is compared there too.
     """
     s = lib.setting(case.rng("tokens"))
     # For distant tokens the exponentials are too stiff for these steps.
@@ -98,7 +98,7 @@ def dissipation(
 def _advance_tokens(
     s: lib.Setting, evaluate: Callable[[lib.Setting], lib.Evaluation], shift: float
 ) -> Array:
-    """Tokens moved for the time `shift` by Runge–Kutta steps of the library's field."""
+    """Tokens after the time `shift`, by Runge–Kutta steps with the library's field."""
     rate = lambda _, x: evaluate(s._replace(x=x, probes=x)).field
     return formulas.rk4(rate, s.x, shift, 8)
 
@@ -136,7 +136,8 @@ def unnormalised_gradient(
 ) -> Checks:
     r"""Compares the library's variation, gradient flow and attention with NumPy.
 
-    At probes that are not atoms: $\int k^0d\mu$ and its complex-step gradient.
+    At probes that are not atoms, NumPy computes $\int k^0d\mu$, and its gradient by
+    complex steps.
     """
     s = prepare(lib.setting(case.rng("tokens")))
     fields, gradient_checks = gradients.unnormalised_checks(s)
@@ -179,7 +180,8 @@ def log_mass_gradient(
 def sinkhorn_gradient(case: Case, *, share: float = 1) -> Checks:
     """Compares the library's potential, gradient flow and attention with NumPy.
 
-    At probes that are not atoms: averages over the plan, and complex-step gradients.
+    At probes that are not atoms, NumPy averages over the plan, and takes gradients by
+    complex steps.
     """
     s = gradients.impose_symmetry(lib.setting(case.rng("tokens")))
     yield from _potential_checks(case, sign=1, share=share)

@@ -62,7 +62,7 @@ def gradient(variation: Variation, s: lib.Setting) -> Array:
 def field_checks(
     s: lib.Setting, evaluation: lib.Evaluation, variation: Variation, slack: Slack
 ) -> Checks:
-    """Checks of the attention's field and the gradient flow's against −∇δF."""
+    """Checks of the fields of the attention and of the gradient flow against −∇δF."""
     down = -gradient(variation, s)
     yield gap("attention", evaluation.field, down, **slack)
     yield gap("gradient flow", evaluation.descent, down, **slack)

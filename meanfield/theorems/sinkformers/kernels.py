@@ -120,9 +120,10 @@ def _potentials(score: Dot, cloud: Cloud, probes: Cloud) -> tuple[JaxArray, ...]
 def discrete_kernels(
     case: Case, *, zeroth: float = 1 / 7, later: float = 1.0
 ) -> Checks:
-    """Compares the library's kernels and velocities, 0 to 4 half-steps, with NumPy."""
+    """Compares the library's kernels and velocities of 0 to 4 half-steps with NumPy."""
     p, cloud = seven_tokens(case, "kernels")
-    C, p = sk.scores_of(p, cloud), p._replace(V=p.V * p.epsilon)  # the library divides
+    # The library divides the value of Sinkhorn attention by ε.
+    C, p = sk.scores_of(p, cloud), p._replace(V=p.V * p.epsilon)
     exponential = p.attention("exp")
     K = np.exp(C)
     kernel = 7 * np.asarray(att.matrices(exponential, cloud)[0])

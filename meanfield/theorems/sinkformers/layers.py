@@ -15,7 +15,7 @@ from meanfield.theorems.library import attentions as att
 from meanfield.theorems.reference import formulas as ref
 from meanfield.theorems.reference import sinkhorn as sk
 
-DEPTHS = np.array([8, 16, 32, 64])  # of networks that reach time one
+DEPTHS = np.array([8, 16, 32, 64])  # numbers of layers of networks that reach time one
 
 
 @statement(
@@ -34,9 +34,9 @@ DEPTHS = np.array([8, 16, 32, 64])  # of networks that reach time one
 def layers(case: Case, *, gain: float = 1.0) -> Checks:
     r"""Compares the library's Euler steps of length one with layers in NumPy.
 
-    Tokens after each of 64 layers with $W_V/16$. For 8 to 64 layers, with $W_V$ divided
-    by their number, the order in the step of the distance to SciPy's solution at time
-    one.
+    Tokens are compared after each of 64 layers with $W_V/16$. For 8 to 64 layers, with
+    $W_V$ divided by their number, the distance at time one to SciPy's solution must be
+    of order one in the step.
     """
     # `gain` multiplies the library's value matrix.
     p, cloud = _tokens(case, "layers", 1)
@@ -114,10 +114,10 @@ def symmetric_kernel(
     r"""Compares the library's unnormalised kernel and velocities with those from $W_V$.
 
     $W_K = SW_Q$ with a symmetric 2 × 2 matrix $S$, so that $W_K^\top W_Q$ is symmetric
-    of rank two in d = 3; both have the bandwidth 0.7. Scores are at most one, so that
-    no entry of the kernel dominates.
+    of rank two in d = 3; $W_V$ is divided by the bandwidth 0.7, as scores are. Scores
+    are at most one, so that no entry of the kernel dominates.
     """
-    # Keys are `tie(S, Q)`; $W_V$ is minus the symmetric part of $A/\epsilon$.
+    # The key matrix is `tie(S, Q)`; $W_V$ is minus the symmetric part of $A/\epsilon$.
     rng = case.rng("assumption")
     p, cloud = att.random_parameters(rng, 2, 3), att.random_cloud(rng, 6, 3)
     p = p._replace(K=tie(rng.normal(size=(2, 2)), p.Q) + 0 * p.K)

@@ -168,8 +168,8 @@ def shifts_of_slides(case: Case, *, count: int | None = None) -> Checks:
 def least_divergence(case: Case, *, change: Change = lambda p: p) -> Checks:
     """Compares the divergence of the library's matrix with those of 500 others.
 
-    Half of them are random, half lie near the minimiser. In NumPy, no divergence is
-    smaller, and the excess of each is its divergence from the library's matrix.
+    Half of them are random, half lie near the minimiser. Their divergences, in NumPy,
+    must be larger, by the divergence of each from the library's matrix.
     """
     p, cloud = seven_tokens(case, "divergence")
     differences, excess = _divergences(case, _matrix(change(p), cloud))
@@ -184,12 +184,12 @@ def _matrix(p: Parameters, cloud: Cloud) -> Array:
 
 
 def _divergences(case: Case, K: Array) -> tuple[Array, Array]:
-    """Excess of KL(·, e^C) of 500 matrices over that of K, and this minus KL(·, K)."""
+    """Excess of KL(·, e^C) of 500 matrices over that of K; and excess − KL(·, K)."""
     p, cloud = seven_tokens(case, "divergence")
     C, w = sk.scores_of(p, cloud), np.ones(7)
     best = sk.solve_density(C, cloud.share).kappa / 7
     competitors = sk.competitors(best, w, case.rng("others"), case.pick(500, 2000))
-    E = np.exp(C - np.max(C))  # against overflow; changes divergences by one constant
+    E = np.exp(C - np.max(C))  # no overflow; all divergences change by one constant
     differences = sk.divergence(competitors, E) - float(sk.divergence(K, E))
     return differences, differences - sk.divergence(competitors, K)
 
@@ -215,10 +215,10 @@ def _divergence_slack(p: Parameters, cloud: Cloud) -> Slack:
     ),
 )
 def proof(case: Case, *, count: int | None = None) -> Checks:
-    """Compares divergences from the kernel without biases of 501 matrices.
+    """Compares divergences of 501 matrices from the kernel of scores without biases.
 
-    The library's matrix of the biased scores must be nearer to it than 500 other
-    doubly stochastic matrices.
+    The library's matrix of the biased scores must be nearer to this kernel than 500
+    other doubly stochastic matrices.
     """
     p, cloud = seven_tokens(case, "divergence")
     q, k = case.rng("biases").normal(size=(2, 2))

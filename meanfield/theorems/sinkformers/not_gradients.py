@@ -33,9 +33,9 @@ def proposition_3(case: Case) -> Checks:
     r"""Measures the asymmetry of $w_i\partial v_i/\partial x_j$ for three attentions.
 
     Softmax's Jacobian is compared with complex steps and must be asymmetric; those of
-    unnormalised and of Sinkhorn attention must be symmetric. Also the sum around a
-    triangle of the antisymmetric part of the second variation, which vanishes for
-    every energy and must not vanish for softmax.
+    unnormalised and of Sinkhorn attention must be symmetric. The antisymmetric part of
+    the second variation is also summed around a triangle: the sum vanishes for every
+    energy, and must not vanish for softmax.
     """
     return not_a_gradient(case)
 

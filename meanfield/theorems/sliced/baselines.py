@@ -29,7 +29,8 @@ N, HALF_STEPS = 7, 5
 def sinkhorn(case: Case, *, sign: float = 1.0) -> Checks:
     """Compares the library's matrix after five half-steps with NumPy's updates.
 
-    Rows are updated first and last. Both sums of the library's limit must be one.
+    Rows are updated first and last. Rows and columns of the library's limit must sum
+    to one.
     """
     p, cloud = _tokens(case, "sinkhorn")
     ((limit, _),) = att.half_steps(p, cloud, cloud, (None,))
@@ -45,7 +46,7 @@ def _tokens(case: Case, name: str) -> tuple[Parameters, Cloud]:
 
 
 def _alternation_checks(case: Case, sign: float, target: float) -> Checks:
-    r"""Checks of five updates of $e^{\pm C}$, to sums of `target`, and of row sums."""
+    r"""Checks of $e^{\pm C}$ after five updates to sums of `target`; and row sums."""
     p, cloud = _tokens(case, "sinkhorn")
     C, ones = sign * sk.scores_of(p, cloud), np.ones(N)
     f, g = nth_state(potentials(C, ones, ones), HALF_STEPS)
@@ -78,8 +79,8 @@ def _(case: Case) -> Counterexample:
 def differential(case: Case, *, share: float = 1.0) -> Checks:
     r"""Compares the library's matrix with NumPy's difference of two softmaxes.
 
-    For seven weighted tokens and $\lambda = 0.3$, with different queries and keys in
-    each softmax; row sums are checked.
+    There are seven weighted tokens, $\lambda = 0.3$, and each softmax has its own
+    queries and keys. Rows must sum to $1 - \lambda$.
     """
     # `share` multiplies the second map.
     p, cloud, maps, options = _two_maps(case, "differential")

@@ -46,8 +46,8 @@ def operations(
 ) -> Checks:
     r"""Compares XLA's counts of operations for 50 and for 1000 tokens.
 
-    The library's velocities along one slice with $\tau = 1$, which need its cost,
-    compiled; and soft sorts applied to values, in JAX.
+    Two programs are counted: the library's velocities along one slice, compiled, with
+    $\tau = 1$, for which the cost is needed; and soft sorts applied to values, in JAX.
     """
     del case
     hard = [_hard_sort_flops(answer, n) / (n * np.log2(n)) for n in (N_SMALL, N_LARGE)]
@@ -65,7 +65,7 @@ def _lower(program: Callable[[JaxArray], JaxArray], n: int) -> Any:
 def _hard_sort_flops(answer: Answer, n: int) -> float:
     """XLA's count of operations after compilation.
 
-    Before compilation, cumulative sums are counted as quadratic.
+    Before it, cumulative sums would be counted as quadratic.
     """
     attention = sliced_attention(pair_parameters(2), np.eye(2)[:1], jnp.ones(()))
     program = _lower(lambda z: answer(attention, Points.uniform(z)), n)

@@ -38,10 +38,10 @@ def _half_circle(count: int) -> Array:
     ),
 )
 def slice_costs(case: Case, *, partner: Binary = ref.partner) -> Checks:
-    r"""Compares costs of the library's plans of four slices with permutation sums.
+    r"""Compares costs of the library's plans of four slices with sums over equal ranks.
 
-    For p = 1, 2, 3. The costs that the library itself uses (p = 2) are recovered from
-    its weights $\sigma_l \propto e^{-\tau D_l}$ in the plan of all four slices.
+    The powers are p = 1, 2, 3. The costs that the library itself uses (p = 2) are found
+    from its weights $\sigma_l \propto e^{-\tau D_l}$ in the plan of all four slices.
     """
     rng = case.rng("slices")
     cloud, rows, tau = (
@@ -86,8 +86,8 @@ def _nearest_plan(x: Array, y: Array) -> Array:
 def lower_bound(case: Case, *, plan: Binary = _mean_plan) -> Checks:
     """Compares $D_p$ of the library's plans of eight slices with $W_p$.
 
-    For 300 pairs of three tokens in the plane and p = 1, 2, 3; $W_p$ comes from all
-    permutations. For 300 pairs of translates, $D_p$ must be the length of the shift.
+    For 300 pairs of clouds of three tokens in the plane and p = 1, 2, 3; $W_p$ is least
+    over permutations. For 300 translates, $D_p$ must be the length of the shift.
     """
     rng = case.rng("pairs")
     x, y = rng.normal(size=(2, 600, 3, 2))
@@ -103,7 +103,7 @@ def lower_bound(case: Case, *, plan: Binary = _mean_plan) -> Checks:
 
 
 AXES = np.repeat(np.eye(2), 4, axis=0)
-SEPARATION = 0.01  # distance of two points that exchange their ranks
+SEPARATION = 0.01  # distance, along an axis, of points that exchange ranks
 
 
 @statement(
@@ -120,10 +120,10 @@ SEPARATION = 0.01  # distance of two points that exchange their ranks
 def metric(case: Case, *, tau: float = 0.0) -> Checks:
     """Tests the triangle inequality on the library's plans of eight slices.
 
-    For 200 triples of clouds of three tokens; the middle cloud moves randomly whenever
-    that brings the sides nearer to equality. Also for a triple whose first pair
-    exchanges ranks on one axis and whose second pair on the other. Symmetry and
-    definiteness are checked too.
+    In 200 triples of clouds of three tokens, the middle cloud takes those random moves
+    that bring the sides nearer to equality. In one more triple, ranks are exchanged on
+    one axis between the first two clouds, and on the other between the last two.
+    Symmetry and definiteness are checked too.
     """
     rng = case.rng("triples")
     x, y, z = rng.normal(size=(3, 200, 3, 2))
@@ -162,7 +162,7 @@ def _excess(triple: Triple, rows: Array, tau: float, p: int) -> Array:
 
 
 def _exchanges(tau: float) -> float:
-    """Ratio of `_excess` for a triple that exchanges ranks on both axes in turn."""
+    """`_excess` of a triple that exchanges ranks on one axis, then on the other."""
     starts = SEPARATION * np.array([[-1, -1], [1, -1], [1, 1]])
     clouds = [np.vstack([start, [0, 1], [1, 0]]) for start in starts]
     x, y, z = (np.tile(cloud, (200, 1, 1)) for cloud in clouds)  # no recompilation

@@ -64,10 +64,10 @@ def transport_on_the_line(case: Case, *, sign: float = 1.0) -> Checks:
     ),
 )
 def lifted_plan(case: Case, *, shift: float = 0.0) -> Checks:
-    """Compares the library's plans with POT's plans between distinct projections.
+    """Compares the library's plans with POT's, lifted from distinct projections.
 
-    Between clouds of integer coordinates and random weights, along both axes and a
-    diagonal, where many projections coincide. Marginals are checked too.
+    Clouds have integer coordinates and random weights. Along both axes and a diagonal,
+    many of their projections coincide. Marginals are checked too.
     """
     # `shift` is the size of a random displacement of the library's tokens.
     rng = case.rng("integers")
@@ -109,8 +109,8 @@ def expected_plan(
 ) -> Checks:
     """Compares means of the library's plans along four directions with POT's.
 
-    With random shares of the directions and unequal weights; marginals are checked. For
-    equal shares, the library's plan of all four slices is compared too.
+    Directions have random shares, and tokens unequal weights; marginals are checked.
+    For equal shares, the library's plan of all four slices is compared too.
     """
     rng = case.rng("slices")
     cloud = Cloud(rng.normal(size=(12, 4)), rng.uniform(0.2, 1.8, size=12))
@@ -138,7 +138,7 @@ def expected_plan(
 def permutation_plan(case: Case, *, product: Binary = lambda A, B: A.T @ B) -> Checks:
     """Compares the product, in NumPy, with the library's plan and a linear programme.
 
-    For twelve tokens in the plane and three directions; also with pairs of equal rank.
+    For twelve tokens in the plane, three directions; the product must pair equal ranks.
     """
     rng = case.rng("ranks")
     cloud, even = uniform_cloud(rng.normal(size=(12, 4))), np.full(12, 1 / 12)
@@ -179,7 +179,7 @@ def _hat(n: int, m: int) -> Array:
 def overlaps(case: Case, *, table: Table = ref.overlap) -> Checks:
     """Compares the product with the library's plan and a linear programme.
 
-    For 6 × 4 to 2 × 12 queries and keys, which are two measures for the library.
+    For 6 × 4 to 2 × 12 queries and keys, which the library takes as two measures.
     """
     attention = lib.sliced_attention(lib.identity_parameters(1), np.ones((1, 1)))
     for n, m in COUNTS:

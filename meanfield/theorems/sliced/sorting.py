@@ -55,7 +55,7 @@ def soft_sort(
 ) -> Checks:
     """Compares soft sorts of twelve numbers, in NumPy, with the sorting permutation.
 
-    For t = 0.1, 0.05, 0.025 and p = 1, 2. The product of two soft sorts is compared
+    Here t = 0.1, 0.05, 0.025 and p = 1, 2. The product of two soft sorts is compared
     with the library's plan of a slice.
     """
     rng = case.rng("entries")
@@ -104,7 +104,7 @@ def doubly_stochastic(
     *,
     attention: Callable[[Parameters, Array], Attention] = sliced_attention,
 ) -> Checks:
-    """Checks sums and entries of the library's plan of twelve tokens, four slices."""
+    """Checks sums and entries of the library's plan of twelve tokens on four slices."""
     rng = case.rng("tokens")
     p, cloud, rows = (
         random_parameters(rng, 2, 4),
@@ -177,7 +177,7 @@ def _(case: Case) -> Counterexample:
 def triangular_matrices(case: Case, *, n_diagonals: int = 0) -> Checks:
     """Maximises mass and entries off the diagonal by linear programmes; all must be 0.
 
-    For matrices with six rows that may use `n_diagonals` diagonals above the main one.
+    Matrices have six rows, and zeros beyond `n_diagonals` diagonals above the main one.
     """
     del case
     n = 6

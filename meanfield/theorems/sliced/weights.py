@@ -22,7 +22,7 @@ from meanfield.theorems.library.slices import (
 )
 from meanfield.theorems.reference import slices as ref
 
-COST_TOLERANCE = 1e-6  # slices whose costs differ by less have the same plan
+COST_TOLERANCE = 1e-6  # slices whose costs differ by less count as one plan
 Cost = Callable[[Array, Array, Array], Array]
 
 
@@ -60,8 +60,8 @@ def _pot_plans(p: Parameters, cloud: Cloud, rows: Array) -> Array:
 def slice_weights(case: Case, *, cost: Cost = _space_costs) -> Checks:
     """Compares the library's plan of four slices with weighted means of POT's plans.
 
-    For twelve weighted tokens and τ = 0, 0.7, and so large that the share of costlier
-    slices is at most e⁻⁶⁰.
+    There are twelve weighted tokens; τ is 0, 0.7, and so large that the shares of the
+    slices that cost more are at most e⁻⁶⁰.
     """
     rng = case.rng("slices")
     p, cloud, rows = (
@@ -104,7 +104,7 @@ def _transposed_output(V: Array, G: Array) -> Array:
 def output(case: Case, *, rule: Binary = _transposed_output) -> Checks:
     """Compares the product of values and POT's plans with the library's velocities.
 
-    For twelve queries and separate keys, with values that depend on the keys. Weights
+    Twelve queries and keys are separate, and values depend on the keys alone. Weights
     must sum to one, and relabelling keys with their values must not change the output.
     """
     p, cloud, rows = _separate_keys(case)
@@ -116,7 +116,7 @@ def output(case: Case, *, rule: Binary = _transposed_output) -> Checks:
 
 
 def _separate_keys(case: Case) -> tuple[Parameters, Cloud, Array]:
-    """Tokens whose first half is a query and whose second half is a key; slices."""
+    """Parameters and tokens whose halves are a query and a key; slices."""
     rng = case.rng("pairs")
     V = np.hstack([np.zeros((4, 2)), rng.normal(size=(4, 2))])
     cloud = uniform_cloud(rng.normal(size=(12, 4)))
@@ -166,8 +166,8 @@ def _(case: Case) -> Counterexample:
 def algorithm(case: Case, *, sign: float = -1.0) -> Checks:
     r"""Compares the algorithm, line by line in NumPy, with the library's velocities.
 
-    For twelve tokens, four slices and $\tau = 0.7$. The cost of $G$ must decrease as
-    $\tau$ grows.
+    There are twelve tokens and four slices, and $\tau = 0.7$. The cost of $G$ must
+    decrease as $\tau$ grows.
     """
     p, cloud, rows = _tokens(case)
     G = _algorithm_plan(p, cloud, rows, sign * 0.7)
@@ -238,10 +238,10 @@ def _order_velocities(p: Parameters, cloud: Cloud, rows: Array) -> Array:
     ),
 )
 def equivariance(case: Case, *, rule: Velocities = _library_velocities) -> Checks:
-    """Compares the library's velocities of twelve tokens in three other orders.
+    """Compares velocities of twelve tokens, by the library, in four orders.
 
-    For weighted normal tokens; and for normal queries with keys of integer coordinates,
-    several of which coincide along the axes.
+    One cloud has weighted normal tokens. Another has normal queries, and keys with
+    integer coordinates, several of which coincide along the axes.
     """
     rng = case.rng("tokens")
     p, rows = random_parameters(rng, 2, 4), directions(rng, 4)

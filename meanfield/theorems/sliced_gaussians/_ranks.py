@@ -52,7 +52,7 @@ def cloud(rng: Rng, law: Law, n: int) -> Array:
 
 
 def rank_partners(p: Parameters, direction: Array, x: Array) -> Array:
-    """For each token, the token whose key has the rank of its query, by two sorts."""
+    """For each query, the token whose key has the query's rank, by two sorts."""
     queries, keys = (x @ (direction @ M) for M in (p.Q, p.K))
     return x[ref.partner(queries, keys)]
 
@@ -83,7 +83,7 @@ def residuals(p: Parameters, directions: Array, Sigma: Array) -> Array:
 def costs(
     p: Parameters, directions: Array, law: Law, coefficient: float = 2.0
 ) -> Array:
-    r"""$D_l$ of each slice, in closed form; `coefficient` is that of its last term."""
+    r"""$D_l$ of each slice, in closed form; `coefficient` is that of the last term."""
     S_Q, S_K = (M @ law.covariance @ M.T for M in (p.Q, p.K))
     square = lambda S: np.einsum("lk,kj,lj->l", directions, S, directions)
     overlap = square(S_Q @ S_K) / np.sqrt(square(S_Q) * square(S_K))
@@ -114,10 +114,10 @@ def score_of_means(
 ) -> Check:
     """Check of means over independent clouds: the entry furthest from its expectation.
 
-    Differences are in standard errors, estimated from the scatter over the clouds. The
-    tolerance covers the bias: the change between all tokens (`means`) and a quarter of
-    them (`fewer`), which is three times a bias of order 1/n, plus `bias`, in the unit
-    of the entries. Both arrays have the clouds along their first axis.
+    Differences are in standard errors, estimated from the scatter over the clouds. From
+    each is subtracted a bound of the bias: the change between all tokens (`means`) and
+    a quarter of them (`fewer`), which is three times a bias of order 1/n, plus `bias`,
+    in the unit of the entries. Both arrays have the clouds along their first axis.
     """
     count, mean = len(means), np.mean(means, axis=0)
     tolerance = bias + np.abs(np.mean(fewer, axis=0) - mean)

@@ -11,7 +11,7 @@ from meanfield.theorems.reference import formulas as ref
 from . import _ranks as ranks
 
 SLICES, SPAN = 2, np.array([0.0, 1.0])
-STEPS = (4, 8, 16)  # numbers of steps of tokens to time one
+STEPS = (4, 8, 16)  # numbers of Euler steps of tokens up to time one
 FINE = np.array([32, 64, 128, 256])  # numbers of steps of the recursion
 WHY_SORTS = (
     "the same sorts and sums in NumPy: rounding, unless two tokens are within it on a "
@@ -40,7 +40,7 @@ WHY_FLOW = "local errors of 4e-10 of the library's flow and 1e-11 of SciPy's, ad
 def token_flow_limit(case: Case, *, pair: Change = lambda p: p) -> Checks:
     r"""Compares covariances of tokens after 4, 8 and 16 Euler steps with the recursion.
 
-    For 16 clouds of 8000 tokens, with two sorts for each slice and step, in NumPy;
+    NumPy carries 16 clouds of 8000 tokens, with two sorts for each slice and step;
     differences are in standard errors over the clouds. Extrapolated in $h$ by Neville's
     scheme, the covariances are compared with the flow of the Gaussian, by DOP853 and by
     the library. The order in $h$ of the recursion is measured, and the library's Euler

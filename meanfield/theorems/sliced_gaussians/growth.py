@@ -28,9 +28,9 @@ def bound(case: Case) -> Checks:
     """Compares the largest ratio found by gradient ascent with the bound.
 
     The ascent goes through the library's affine field in the plane, with the two axes
-    as slices, from matrices of sizes about e. For a flow by the library in d = 3, to
-    time three with τ = 0.8: its mean velocity against Vα, its covariances against
-    Grönwall's exponential, and its ending.
+    as slices, from matrices of sizes about e. A flow by the library in d = 3, with
+    τ = 0.8, must reach time three; its velocity at the mean is compared with Vα, and
+    its covariances with Grönwall's exponential.
     """
     problem = draw_problem(case.rng("flow"), (3, 2, 2), SLICES)
     _, middle = closed_form(problem, TAU)

@@ -57,10 +57,10 @@ def soft_sort_limit(
 ) -> Checks:
     r"""Compares the closed forms with the definition of the plan, by trapezoids.
 
-    In d = 1, and for rank two in d = 3, at t = 1, 0.3 and 0.1: the library's closed
-    form, velocities before and after normalising rows, sums of rows, and mean costs
-    $|Qx - Ky|^2$ of both plans. Also the library's closed form of three slices weighted
-    by these costs and, on the line, published velocities of 1000 shuffled quantiles.
+    In d = 1, and for rank two in d = 3, at t = 1, 0.3 and 0.1, they give velocities and
+    mean costs $|Qx - Ky|^2$, before and after normalising rows, and sums of rows. The
+    library's closed form is compared there, and for three slices weighted by these
+    costs; on the line, so are published velocities of 1000 shuffled quantiles.
     """
     for shape in SHAPES:
         for t in TEMPERATURES:
@@ -191,10 +191,10 @@ class _Plan(NamedTuple):
     share: Array  # masses of the quantiles
     # rows of the soft sorts of queries and of keys, one for each quantile
     kernels: tuple[Array, Array]
-    central: Array  # indices of the tokens within two deviations
+    central: Array  # indices of the tokens within two standard deviations
 
     def outputs(self) -> tuple[Array, Array]:
-        """Averages of keys' tokens for the `central` tokens, and sums of their rows."""
+        """Sums of tokens weighted by rows of `central` ones, and sums of these rows."""
         A, B = self.kernels
         rows = A[:, self.central].T / self.mass[self.central, None]
         return rows @ (self.share[:, None] * (B @ self.x)), rows @ self.share

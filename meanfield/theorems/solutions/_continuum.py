@@ -14,11 +14,11 @@ from meanfield.theorems.reference.energies import bilinear, distance
 
 from ._particles import KINDS, constants
 
-SIDES = np.array([3, 4, 6, 8])  # of clouds of 9 to 64 tokens
-CELLS = 24  # of the continuum, along each axis
+SIDES = np.array([3, 4, 6, 8])  # tokens along a side, of clouds of 9 to 64
+CELLS = 24  # cells of the continuum along each axis
 TIME, STEPS, NODES = 0.4, 4, 10
 TURN = np.array([[0.0, -1.0], [1.0, 0.0]])
-Q = np.stack([0.3 * np.eye(2) + 0.1 * TURN, np.diag([0.3, -0.3])])  # of two heads
+Q = np.stack([0.3 * np.eye(2) + 0.1 * TURN, np.diag([0.3, -0.3])])  # for two heads
 K = np.stack([np.diag([0.4, 0.3]), 0.3 * np.eye(2)])
 V = np.stack([0.9 * np.eye(2) + 0.2 * TURN, 0.3 * np.eye(2)])
 HALF_STEPS = 61  # of Sinkhorn's alternation: each leaves a tenth of the error

@@ -45,7 +45,7 @@ class Curve(NamedTuple):
 class Run(NamedTuple):
     """A curve of measures, attention parameters, and tokens to carry."""
 
-    Q: Array  # the query matrix; `K` and `V` likewise
+    Q: Array  # matrix of the queries; `K` of the keys, `V` of the values
     K: Array
     V: Array
     curve: Curve  # the atoms

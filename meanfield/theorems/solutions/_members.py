@@ -17,7 +17,7 @@ SHEAR = 8  # all tokens at one point, V nilpotent
 TRANSLATION_BASE, TRANSLATION = (
     9,
     10,
-)  # Q = K = 0, V = 0.9 I: the distance between both grows at the rate C_1
+)  # Q = K = 0, V = 0.9 I: the distance between the two grows at the rate C_1
 
 
 def member_flows(case: Case) -> tuple[Members, dict[str, Array]]:

@@ -56,7 +56,7 @@ def light_atom(a: float) -> dict[str, Array]:
 def log_ratio(
     parameters: Parameters, kind_index: JaxArray, first: JaxArray
 ) -> JaxArray:
-    r"""$\log\frac{\log W_1(T)/W_1(0)}{T(C_1 + C_2R(T)^2)}$, with `first` times $C_1$.
+    r"""$\log\frac{\log W_1(T)/W_1(0)}{T(C_1 + C_2R(T)^2)}$; `first` scales $C_1$.
 
     `kind_index` is the place of the attention in `KINDS`.
     """

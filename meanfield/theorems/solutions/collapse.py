@@ -22,7 +22,7 @@ from meanfield.theorems.library import attentions as att
 from meanfield.theorems.library.ensembles import norm
 
 VARIANTS = ("softmax", "sinkhorn")
-SIZES = np.array([0.05, 0.025, 0.0125, 0.00625])  # of clouds that a layer contracts
+SIZES = np.array([0.05, 0.025, 0.0125, 0.00625])  # scales of clouds before a layer
 WHY_ROUNDING = "rounding of sums over six tokens; Sinkhorn's marginals to 4e-11"
 WHY_FLOW = "the local errors of 4e-10 of all steps, each relative to the distance moved"
 
@@ -56,11 +56,11 @@ def diameter(x: Array) -> float:
 def collapse(case: Case, *, skip: float = 0.0) -> Checks:
     r"""Compares diameters of tokens before and after the library's layers.
 
-    Gradient ascent of the ratio to the tanh bound for three tokens in the plane under
-    softmax; two tokens on a line must reach it. For 20 clouds of six weighted tokens in
-    d = 3, under softmax and Sinkhorn: diameters against $\delta D$, and $\delta$, over
-    all pairs of rows, against the tanh. The order of the diameter after a layer in that
-    before; and three layers of softmax against NumPy.
+    For three tokens in the plane under softmax, gradient ascent maximises the ratio to
+    the tanh bound, which two tokens on a line must reach. For 20 clouds of six weighted
+    tokens in d = 3, under softmax and Sinkhorn, diameters are compared with $\delta D$,
+    and $\delta$, over all pairs of rows, with the tanh. The diameter after a layer must
+    be of order three in that before; three layers of softmax are compared with NumPy.
     """
     # A layer adds `skip` times the tokens.
     label = "D after over |V| tanh(|A|D²/4ε) D"
@@ -170,9 +170,9 @@ def _three_layers(case: Case, skip: float) -> Check:
 def skip_connection(case: Case, *, drift: float = 0.0) -> Checks:
     r"""Compares diameters of tokens under the library's softmax flows with the bound.
 
-    Eight clouds of six weighted tokens in d = 3, with values of either sign, to t = 4:
-    the smallest ratio to the bound over the frames. Two tokens on a line with $V = -1$,
-    to t = 10 000: the order of their distance in t.
+    For eight clouds of six weighted tokens in d = 3, with values of either sign, the
+    smallest ratio to the bound up to t = 4 must be at least one. For two tokens on a
+    line with $V = -1$, the distance up to t = 10 000 must be of order −1/2 in t.
     """
     # `drift` times x is added to the velocity.
     ratios, ts = [], np.linspace(0, 4, 9)

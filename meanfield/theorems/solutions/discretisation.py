@@ -51,10 +51,10 @@ def limit(case: Case, *, cut: Unary = cells) -> Checks:
     """Compares clouds of 9 to 64 tokens with the continuum, under five attentions.
 
     In the plane, a cloud has one token in each cell of equal mass, either at a lower
-    quantile or in the middle. Exact W_1 by linear programmes: from the former clouds to
-    the continuum, which is carried in NumPy by Gauss–Jacobi nodes, and between both
-    kinds of clouds, before and after the flow. Also, on the line, the library's fixed
-    steps over two layers, and moments of the random clouds that the library draws.
+    quantile or in the middle. Linear programmes give W_1 from the former clouds to the
+    continuum, which is carried in NumPy by Gauss–Jacobi nodes, and between both kinds
+    of clouds, before and after the flow. On the line, the library's fixed steps over
+    two layers are compared with NumPy. Moments of its random clouds are tested, too.
     """
     # The library's fixed steps of 25 tokens over two layers, against NumPy's.
     tokens = np.tanh(np.linspace(-1.5, 1.5, 25))

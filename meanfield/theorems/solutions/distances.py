@@ -105,7 +105,7 @@ def _squared_distance(
 
 
 def _programme(pair: tuple[Array, Array], w: Array, *, penalty: Array) -> float:
-    """Cost of the cheapest plan, squared distances plus a penalty for each pair."""
+    """Least cost of a plan, for squared distances plus a penalty for each pair."""
     cost = ot.dist(*pair, metric="sqeuclidean") + penalty
     return float(np.asarray(ot.emd2(w, w, cost)))
 
@@ -132,8 +132,8 @@ def _clouds(case: Case, spread: float) -> tuple[tuple[Array, Array], Array]:
 def closed_balls(case: Case, *, inner: float = 1.2) -> Checks:
     """Compares W_p of random pairs with the mass outside of the ball.
 
-    W_p by linear programmes between five and four weighted atoms, p = 1, 2, 3; and a
-    Dirac on the sphere with a share moved out by δ, which reaches the bound.
+    Linear programmes give W_p between five and four weighted atoms, for p = 1, 2, 3. A
+    Dirac on the sphere, with a share moved out by δ, reaches the bound.
     """
     # The second measure lies in the ball of radius `inner`. The last pair is a Dirac
     # with and without a share moved out by δ.

@@ -22,8 +22,8 @@ def discontinuity(case: Case, *, s: float = 0.5) -> Checks:
     """Compares the jump of the library's masked field at s = ½ with its closed form.
 
     The measures have two atoms, the second at position ½ + 1/n, which tends to ½; W_2
-    to the limit, by linear programmes, must be of order 1/n. Also the printed sequence:
-    mass 1/n at x = n², visible or masked.
+    to the limit, by linear programmes, must be of order 1/n. The printed sequence, with
+    mass 1/n at x = n², visible or masked, is measured too.
     """
     gaps = []
     for n in (10, 100, 1000):

@@ -41,9 +41,9 @@ def powers(
 ) -> Checks:
     """Compares growth of d_p between masked flows with Hardy's constant.
 
-    Flows of 10, 30 and 90 tokens with A = 0, V = 1 by the library, compared with the
-    exponential of the matrix of averages. Ratios d_p(1)/d_p(0) for p = 1.5, 2, 3, with
-    the first token displaced and along the singular vector for which d_2 grows most.
+    The library's flows of 10, 30 and 90 tokens have A = 0, V = 1. The last is compared
+    with the exponential of the matrix of averages. In d_p(1)/d_p(0), for p = 1.5, 2, 3,
+    one token moves, or all do, along the singular vector for which d_2 grows most.
     """
     lines = _means(case)
     paths = masked.carry_lines(lines)
@@ -127,9 +127,9 @@ def existence(case: Case) -> Checks:
     """Compares masked flows of 10, 30 and 90 tokens with the bounds.
 
     The library's flows, with unequal weights and the first token displaced, are
-    compared with SciPy's DOP853, with R(t) and with the growth bound of d (closed
-    form). The estimate at a position is tested by gradient ascent over parameters,
-    atoms, weights and displacements.
+    compared with SciPy's DOP853, with R(t) and with the growth bound of d; d has a
+    closed form. The estimate at a position is tested by gradient ascent over
+    parameters, atoms, weights and displacements.
     """
     # Pairs with A ≠ 0 and unequal weights; one run with V < 0; one at a single point.
     lines = []

@@ -104,9 +104,9 @@ def _spheres(case: Case, *, radius: float) -> list[frozen.Run]:
 def contraction(case: Case, *, unit_term: float = 1.0) -> Checks:
     """Compares distances of tokens carried by the fields of two curves with f.
 
-    The curves are constant, of four atoms. Distances are exact, by linear programmes;
-    their largest value up to T is compared with f, and its order in T is measured.
-    Diracs with A = 0 and V = 0.7 I reach the bound.
+    The curves are constant and have four atoms. Distances are exact, by linear
+    programmes; their largest value up to T is compared with f, and its order in T is
+    measured. Diracs with A = 0 and V = 0.7 I reach the bound.
     """
     pairs, paths = _carry_pairs(case)
     labels, names = ("free", "masked", "", "Diracs"), ("T", "distance")

@@ -53,9 +53,9 @@ def stability(case: Case, *, first: float = 1.0) -> Checks:
 
     Gradient ascent over short flows of each attention varies parameters, atoms, weights
     and displacements. A moving light atom that pulls heavy ones must come near the
-    bound of softmax, with one head and with two, at ‖A‖R² = 0.6. Pairs of flows to
-    t = 1, with time-dependent parameters: exact W_1 and W_2 by linear programmes at six
-    times, and the order of W_2(1) in W_2(0). For a translated cloud with A = 0 and
+    bound of softmax, with one head and with two, at ‖A‖R² = 0.6. For pairs of flows to
+    t = 1, with time-dependent parameters, linear programmes give W_1 and W_2 at six
+    times; W_2(1) must be of order one in W_2(0). For a translated cloud with A = 0 and
     V = 0.9 I the rate must equal C_1.
     """
     runs, paths = members.member_flows(case)
@@ -147,7 +147,7 @@ def _distance_order(name: str, runs: particles.Members, paths: Array) -> Check:
 def growth(case: Case, *, first: float = 1.0) -> Checks:
     """Compares the largest growth rate of W_1 over a short time with the bound.
 
-    Gradient ascent through the library's field over parameters, atoms, weights and
+    Gradient ascent through the library's field varies parameters, atoms, weights and
     displacements, as for Theorem 3.1.
     """
     arguments = (list(particles.KINDS).index("softmax"), first)

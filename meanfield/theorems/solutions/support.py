@@ -12,7 +12,7 @@ TIGHT_KINDS = (
     "L2",
     "Sinkhorn",
     "multi-head",
-)  # sigmoid weights stay below 1
+)  # not sigmoid, whose weights stay below 1
 
 
 def _spectral_radius(matrices: Array) -> Array:

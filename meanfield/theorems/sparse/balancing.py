@@ -28,7 +28,7 @@ LIMIT_SLACK = Slack(
 def limit(case: Case, *, passes: int = PASSES) -> Checks:
     """Compares the library's matrix after 500 passes with NumPy's, and checks its sums.
 
-    For 8 × 8 normal scores; NumPy divides directly, not in the log domain.
+    Scores are 8 × 8 and normal. NumPy divides entries; the library subtracts logs.
     """
     logs = case.rng("scores").normal(size=(N, N))
     S = seq.balance(logs, passes)
@@ -62,7 +62,7 @@ def _unsupported_matrix(rng: Rng) -> Array:
 def support(case: Case, *, matrix: Callable[[Rng], Array] = _triangle) -> Checks:
     """Compares the library's balanced 4 × 4 triangle with the identity.
 
-    A positive lower triangle, after 20 000 passes; its column sums must be one.
+    The triangle is lower and positive. After 20 000 passes its columns must sum to one.
     """
     X = matrix(case.rng("triangle"))
     with np.errstate(divide="ignore"):
@@ -90,7 +90,7 @@ def normalisations(
 ) -> Checks:
     """Checks sums of both normalisations in NumPy, and compares the library's pass.
 
-    For 8 × 8 matrices; a pass normalises columns and then rows.
+    Matrices are 8 × 8; a pass normalises columns and then rows.
     """
     X = np.exp(case.rng("scores").normal(size=(N, N)))
     yield close("row sums of F_r", rows(X).sum(axis=1), np.ones(N))
@@ -209,9 +209,9 @@ SHARES = (1.0, 0.3, 0.1, 0.03)
 def gumbel(case: Case, *, noise: float = 1.0) -> Checks:
     r"""Compares the library's $S$ with the best assignment as $\tau$ decreases.
 
-    Scores have equal rows plus Gumbel noise. After 3000 passes, with $\tau$ = 1, 0.3,
-    0.1 and 0.03 times the gap between the best and the second assignment, which come
-    from SciPy and a search over all 24.
+    Scores have equal rows plus Gumbel noise. There are 3000 passes, and $\tau$ is 1,
+    0.3, 0.1 and 0.03 times the gap between the best and the second assignment. SciPy
+    finds the best; a search over all 24 gives the gap.
     """
     rng = case.rng("noise")
     scores = np.tile(rng.normal(size=4), (4, 1)) + noise * rng.gumbel(size=(4, 4))

@@ -105,7 +105,7 @@ def _(case: Case) -> Counterexample:
 def causal_pooling(case: Case, *, more: int = 0) -> Checks:
     """Compares the library's causal sums of 6 blocks of 4 tokens with slices in NumPy.
 
-    Counts the tokens in the sums; no later token may be among them.
+    No token after the first one of a block may be in its sum.
     """
     # `more` is added to the upper index of NumPy's sums.
     x = _tokens(case)

@@ -95,7 +95,7 @@ def _(case: Case) -> Counterexample:
 def degeneracy(case: Case, *, mask: Unary = np.tril) -> Checks:
     """Measures the order in 1/k of the library's balanced matrix minus the identity.
 
-    For a masked 5 × 5 matrix, with k = 500 to 4000 passes.
+    The matrix is masked and 5 × 5; k, the number of passes, is 500 to 4000.
     """
     counts = (500, 1000, 2000, 4000)
     errors = [_from_identity(case, mask, count) for count in counts]
@@ -137,7 +137,7 @@ def _(case: Case) -> Counterexample:
 def masked_entries(case: Case, *, masked_score: float = -np.inf) -> Checks:
     """Counts masked entries that are positive after the library's balancing.
 
-    For 6 × 6 scores with random masks that exclude the diagonal, after 1 to 100 passes;
+    For 6 × 6 scores with random masks that spare the diagonal, after 1 to 100 passes;
     and for causal balancing of a lower triangle.
     """
     rng, positive = case.rng("masks"), []

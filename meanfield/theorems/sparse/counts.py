@@ -35,7 +35,7 @@ def _local_pairs(blocks: int) -> int:
 def memory(case: Case, *, blocks: int = BLOCKS) -> Checks:
     """Compares the number of nonzero entries of the library's matrix with the formula.
 
-    The entries of the sorting matrix are added.
+    The number of entries of the sorting matrix is added.
     """
     # `blocks` is the number of blocks whose pairs are counted.
     del case
@@ -71,7 +71,7 @@ BUDGET = 64
 
 
 def _order(lengths: tuple[int, ...], blocks: Cut) -> Check:
-    """Check of the order of SortCut's scores, for 64 kept tokens, and its sorting."""
+    """Check of the order in ℓ of the number of scores, with a budget of 64 tokens."""
     counts = [length * BUDGET + blocks(length) ** 2 for length in lengths]
     return order("order in ℓ", lengths, counts, 1, names=("ℓ", "scores"))
 
@@ -91,8 +91,8 @@ def _order(lengths: tuple[int, ...], blocks: Cut) -> Check:
 def sortcut(case: Case, *, blocks: Cut = math.isqrt) -> Checks:
     """Measures the order of the formula, and compares one count with the library.
 
-    The order from 2¹⁰ to 2¹⁶ tokens with a budget of 64; the count of nonzero entries
-    of the library's matrix for 64 tokens in 8 blocks.
+    The order is that from 2¹⁰ to 2¹⁶ tokens with a budget of 64; the count is that of
+    nonzero entries of the library's matrix, for 64 tokens in 8 blocks.
     """
     del case
     x = np.random.default_rng(0).normal(size=(64, 1))

@@ -41,8 +41,8 @@ def sorting(case: Case, *, order: tuple[int, ...] | None = None) -> Checks:
     """Compares RX by the library's `sparse-sinkhorn` with permuted or mixed tokens.
 
     With blocks of one token and zero scores, the velocity of token $i$ is row $i$ of
-    $RX$: the permuted tokens for a permutation, and NumPy's mixture, which is none of
-    the tokens, for a balanced matrix.
+    $RX$: the permuted tokens for a permutation, and NumPy's mixture, which equals
+    none of the tokens, for a balanced matrix.
     """
     # With an `order`, a permutation replaces the balanced matrix.
     x, p = case.rng("blocks").normal(size=(BLOCKS, D)), seq.zero_scores(D)

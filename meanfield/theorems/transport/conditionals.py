@@ -25,10 +25,10 @@ from ._couplings import SOLVER_SLACK, Pair, closed_form_C, library_plan, recursi
 def conditional_laws(case: Case, *, half: float = 0.5) -> Checks:
     """Compares conditional moments of the library's plan on nodes with the formulas.
 
-    The plan couples a Gaussian with itself. At nodes within two deviations: conditional
-    means against the closed form with SciPy's root; conditional covariances must not
-    depend on x, and give G and F; third moments must vanish; G must be the limit of the
-    recursion in NumPy.
+    The plan couples a Gaussian with itself. At nodes within two standard deviations,
+    conditional means are compared with the closed form, by SciPy's root. Conditional
+    covariances, which give G and F, must not depend on x, and third moments must
+    vanish. G must be the limit of the recursion in NumPy.
     """
     # `half` is the multiple of ε in C.
     p, x, rows, F, G = _conditional_data(case)

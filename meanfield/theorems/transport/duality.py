@@ -41,7 +41,7 @@ def duality(case: Case, *, reference_weights: Unary = lambda w: w) -> Checks:
     divergence of the plan, are compared with the maximum of the dual by SciPy's BFGS,
     which does not alternate.
     """
-    # The reference takes `reference_weights` of the weights.
+    # `reference_weights` changes the weights in the reference.
     p = _problem(case)
     q = p._replace(w=reference_weights(p.w), v=reference_weights(p.v))
     value, gradient = _dual(q)

@@ -90,9 +90,9 @@ def _small(case: Case) -> couplings.Pair:
 def plan_covariance(case: Case, *, sign: float = -1.0) -> Checks:
     """Compares the formula, with F and G of the recursion in NumPy, with three plans.
 
-    The library's cross-covariance of two Gaussians in d = 3 with A of rank two; a plan
-    between nodes by Sinkhorn in NumPy; and the library's plan of a Gaussian with itself
-    on nodes.
+    These are the library's for two Gaussians in d = 3, with A of rank two, of which the
+    cross-covariance is compared; one between nodes by Sinkhorn in NumPy; and the
+    library's of a Gaussian with itself on nodes.
     """
 
     # `sign` multiplies the off-diagonal blocks.

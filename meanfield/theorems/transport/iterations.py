@@ -40,10 +40,10 @@ QUADRATURE_SLACK = Slack(
 def quadratic_potentials(case: Case, *, square: float = 1.0) -> Checks:
     r"""Compares the library's log-integrals over nodes with the quadratic.
 
-    Both half-steps over Gauss–Hermite nodes, with scores $-|Qx - Ky|^2/2\epsilon$ and
-    indefinite X. The quadratic is obtained by completing the square: curvature Y of the
-    lemma and the constant for a centred potential; for other means and potentials also
-    the linear term.
+    Both half-steps go over Gauss–Hermite nodes, with scores $-|Qx - Ky|^2/2\epsilon$
+    and indefinite X. The quadratic is obtained by completing the square: it has the
+    curvature Y of the lemma and a constant for a centred potential; for other means and
+    potentials it also has a linear term.
     """
     rng = case.rng("quadratics")
     stack = lib.ensemble(rng, (2, 3, 2), 2, reach=REACH)

@@ -120,7 +120,7 @@ class Variant:
         `TRAINABLE_SCALARS`.
 
         Raises:
-            InvalidInputError: if the network has no array of a name in `frozen_arrays`.
+            InvalidInputError: if the network lacks an array named in `frozen_arrays`.
         """
         frozen_names = {*FROZEN_ARRAYS, *self.frozen_arrays}
         names = _names_of_arrays(network)

@@ -83,7 +83,7 @@ class Characters(AbstractTask):
         windows: number of windows in the training set.
 
     Raises:
-        InvalidInputError: if a window has less than two characters, another number is
+        InvalidInputError: if a window has fewer than two characters, another number is
             not positive, or the text has fewer windows.
     """
 
@@ -172,8 +172,8 @@ tasks.register("characters")(Characters)
 def is_noncausal(network: CharacterNetwork) -> bool:
     """Whether a score depends on a later character, even in the last bit.
 
-    It changes the last character of a text, its second half, and all but its first
-    character, and compares the earlier scores.
+    The check changes the last character of a text, its second half, and all but its
+    first character, and compares the earlier scores.
     """
     n_symbols, n = network.embedding.shape[0], network.position_embedding.shape[0]
     text = np.arange(n) % n_symbols

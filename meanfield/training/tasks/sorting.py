@@ -7,8 +7,8 @@ variants differ in one place, and variants without a causal form or cross-attent
 be compared. There is no dropout.
 
 Test sequences are up to twice as long as training sequences. Networks that sort all
-sequences of training lengths and no longer ones are correct half of the time, more than
-any row of the published table: compare `correct` with `within`.
+sequences of training lengths but none that is longer are correct half of the time, more
+than any row of the published table: compare `correct` with `within`.
 """
 
 import functools
@@ -55,7 +55,7 @@ class SequenceNetwork(eqx.Module):
     """Encoder of a source sequence and decoder of a target sequence.
 
     Attributes:
-        embedding: embedding of the symbols of both; the last two are end and begin.
+        embedding: embedding of the symbols; the last two mark end and beginning.
         encoder: encoder with the attention under study.
         decoder: decoder with softmax attention.
         norm: norm before the output layer.
@@ -122,12 +122,12 @@ class Sorting(AbstractTask):
 
     Attributes:
         length: length of the longest training sequence; test sequences are up to twice
-            as long. Symbols are drawn, with replacement, from twice as many.
+            as long. There are twice as many symbols, drawn with replacement.
         n_train: number of training sequences, a multiple of 4.
         n_test: number of test sequences.
 
     Raises:
-        InvalidInputError: if a number is not positive, or `n_train` no multiple of 4.
+        InvalidInputError: if a number is not positive, or 4 does not divide `n_train`.
     """
 
     length: int = 32
@@ -210,7 +210,7 @@ class Sorting(AbstractTask):
     def measures(
         self, network: eqx.Module, sample: Sample, key: PRNGKey | None
     ) -> Mapping[str, Float[Array, ""]]:
-        r"""Measures of one sample; each symbol is predicted from those of the target.
+        r"""Measures of one sample; each symbol is predicted from the target before it.
 
         `correct` is 1 if all symbols and the end are right. This holds exactly if
         greedy decoding gives the target, since both agree up to the first mistake.
@@ -221,7 +221,7 @@ class Sorting(AbstractTask):
         target, length = sample["target"], sample["length"]
         scores = network(sample["source"], length, target)
         losses = cross_entropy(scores, target)
-        read = jnp.arange(target.shape[0]) <= length  # the end is the last
+        read = jnp.arange(target.shape[0]) <= length  # up to the end symbol
         right = (jnp.argmax(scores, axis=-1) == target).astype(losses.dtype)
         correct = jnp.min(right, where=read, initial=1.0)
         return {

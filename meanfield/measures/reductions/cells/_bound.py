@@ -11,8 +11,9 @@ $$g(t) = e^{-zt} [t_1, \dots, t_p, t]\,e^{z\cdot}
 an integral over a simplex that decreases in $zt$ (Hermite and Genocchi). As
 $|T_p| \le 1 = |T_p(\pm 1)|$, the relative error is largest at an end of the cell, where
 it is computed. The interpolation in $u$ is applied to the error of that in $w$, so that
-both errors are at most $\varepsilon_u + \Lambda_u\varepsilon_w$, with a Lebesgue
-constant that weights each node by the ratio of the kernel there to that at $t$.
+both errors together are at most $\varepsilon_u + \Lambda_u\varepsilon_w$, with a
+Lebesgue constant that weights each node by the ratio of the kernel there to that at
+$t$.
 """
 
 import functools

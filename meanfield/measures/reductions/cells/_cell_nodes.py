@@ -1,6 +1,6 @@
 r"""Sums on the nodes of cells: spreading from keys, sums along axes, interpolation.
 
-The vectors of a cell are spread and read in tiles, by products of the polynomials of
+The vectors of a cell are spread and read in tiles, by products of polynomials along
 its axes; sums from nodes of keys to nodes of queries are taken one axis at a time.
 """
 
@@ -22,7 +22,7 @@ class Products(NamedTuple):
 
     Attributes:
         layout: the cells.
-        narrow: kernels along each axis.
+        narrow: kernels along each axis for the other rows.
         wide: kernels along each axis for the last rows, the checks.
         last: number of these rows.
         read_tops: `cell_tops` of the side that is read.
@@ -57,7 +57,7 @@ class Vectors(NamedTuple):
 
 
 def sum_nodes(nodes: Float[Array, "r ..."], products: Products) -> Array:
-    """Sums of nodes along all axes; the last rows have the wide kernels."""
+    """Sums of nodes along all axes; the last rows use the wide kernels."""
     n_narrow = len(nodes) - products.last
     nodes = _sum_rows(nodes, products.narrow, 0, n_narrow)
     return _sum_rows(nodes, products.wide, n_narrow, len(nodes))
@@ -71,7 +71,7 @@ def no_nodes(layout: AbstractLayout, rows: Float[Array, "n r"]) -> Array:
 def _sum_rows(
     nodes: Float[Array, "r ..."], kernels: list[Array], begin: int, end: int
 ) -> Float[Array, "r ..."]:
-    """Sums row by row, in place, as nodes may fill the memory."""
+    """Sums row by row, in place, as a single array of nodes may fill the memory."""
     contraction = (((0,), (1,)), ((), ()))
 
     def sum_one(row: Array, nodes: Array) -> Array:
@@ -94,7 +94,7 @@ def spread(
     rows: Float[Array, "n r"],
     start: Float[Array, "r ..."],
 ) -> Float[Array, "r ..."]:
-    """Adds rows to the nodes of their cells, in an array of rows and node axes."""
+    """Adds rows to the nodes of their cells, in an array with axes (rows, *nodes)."""
     layout, tops = products.layout, products.spread_tops
     tiles = tile_vectors(vectors.places, layout.cells)
     d, width = len(layout.cells), rows.shape[1]

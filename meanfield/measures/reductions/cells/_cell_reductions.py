@@ -35,18 +35,18 @@ class Cells(AbstractPlannedReduction):
     r"""Sums by interpolation in cells of queries and of keys, with an error bound.
 
     The weights $e^{s_{ij}}$ have a relative error of at most $b$, the `bound` of the
-    layout: each of them, or their sum in $L^1$. A mean over keys then has an error of
-    at most $b/(1-b)$ times half the diameter of the values, and the logarithm of a sum
-    of at most $-\log(1-b)$. If the bound does not hold, as scores vary too much or sums
-    underflow, sums are exact.
+    layout: each weight, or all weights of a query in $L^1$. A mean over keys then has
+    an error of at most $b/(1-b)$ times half the diameter of the values, the logarithm
+    of a sum one of at most $-\log(1-b)$. If the bound does not hold, because scores
+    vary too much or sums underflow, sums are exact.
 
     Attributes:
         tolerance: largest error of a velocity, relative to the largest velocity, for
             which a flow plans cells; see `meanfield.flows.plan_sums`.
         layout: the cells; see `cheapest_layout`. `None` before planning.
-        fallback: reduction for all other sums: before planning, for scores that are not
-            quadratic, masks other than the causal one, links other than the
-            exponential, single precision, and dimensions other than the layout's.
+        fallback: reduction for sums that cells do not evaluate: before planning, in
+            single precision, in another dimension than the layout's, or with a score,
+            mask or link that is not quadratic, causal or exponential, respectively.
 
     Examples:
         >>> import meanfield
@@ -77,12 +77,12 @@ class Cells(AbstractPlannedReduction):
 
     @property
     def unchecked_copy(self) -> "Cells":
-        """The reduction inside iterations whose result is checked; here `self`."""
+        """The reduction to use in iterations whose result is checked; here `self`."""
         return self
 
     @property
     def fallback_copy(self) -> "Cells":
-        """Cells that sum exactly where the bound does not hold; here `self`."""
+        """Cells with exact sums where the bound does not hold; here `self`."""
         return self
 
     def holds(self, score: AbstractScore, queries: Tokens, keys: Keys) -> bool:
@@ -255,7 +255,7 @@ def weigh_sides(
     keys: Float[Array, "n k"],
     logs: Float[Array, " n"],
 ) -> tuple[Side, Side, Float[Array, " n"], Float[Array, ""]]:
-    """Both sides along the axes, weights of keys over `exp(top)`, and `top`."""
+    """Both sides along the axes, weights of keys divided by `exp(top)`, and `top`."""
     q, k = layout.sides(queries, replace_excluded(keys, logs), logs)
     logs = logs + k.x @ q.middle + layout.tops(q, k)[1]
     top = jnp.max(jax.lax.stop_gradient(logs))
@@ -272,7 +272,7 @@ def _token_positions(queries: Tokens, keys: Tokens) -> Positions:
 def _is_empty(
     token_positions: Positions, is_excluded: Bool[Array, " n"]
 ) -> Bool[Array, " m"]:
-    """Whether all keys visible to a query are excluded; its sum is then exact."""
+    """Whether all keys that a query sees are excluded; its sum is then exact."""
     return token_positions.queries < jnp.min(
         jnp.where(is_excluded, jnp.inf, token_positions.keys)
     )
@@ -286,6 +286,6 @@ def split_mask(score: AbstractScore) -> tuple[AbstractQuadraticScore | None, boo
 
 
 def replace_excluded(keys: Float[Array, "n k"], logs: Float[Array, " n"]) -> Array:
-    """Keys with excluded ones moved to another key, so that they widen no box."""
+    """Keys, with excluded ones moved to another key, to avoid widening the box."""
     is_excluded = jnp.isneginf(logs)
     return jnp.where(is_excluded[:, None], keys[jnp.argmax(logs)][None], keys)

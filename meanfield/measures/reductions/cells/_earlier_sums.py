@@ -3,7 +3,7 @@ r"""Causal sums in cells, with prefix sums instead of pairs.
 Both sides are sorted by position and processed block by block. The sums over the keys
 of whole earlier blocks are kept on the nodes, and each block is added in turn; other
 keys are summed pair by pair. Each block costs the products along the axes, and each
-query a block of pairs: less than all pairs as soon as there are several blocks.
+query a block of pairs: that is less than all pairs if there are several blocks.
 """
 
 import math
@@ -39,7 +39,7 @@ class PositionedVectors(NamedTuple):
 
 
 def block_size(layout: AbstractLayout, tokens: int, rows: int) -> int:
-    """Tokens in a block, such that products along axes cost as much as pairs."""
+    """Number of tokens in a block, for equal costs of products along axes and pairs."""
     least = 2 * MASKED_PAIRS * _seconds_of_a_block(layout, rows)
     size = max(math.sqrt(least), QUERY_BLOCK)
     return QUERY_BLOCK * math.ceil(min(size, tokens) / QUERY_BLOCK)
@@ -127,7 +127,7 @@ def pairwise_sums(
 ) -> Float[Array, "m r"]:
     """Sums over the keys from index `begin` up to each query's position, by pairs.
 
-    `begin` is a multiple of `KEY_BLOCK`, and the number of queries of `QUERY_BLOCK`.
+    `begin` is a multiple of `KEY_BLOCK`, the number of queries one of `QUERY_BLOCK`.
     """
 
     def block_sums(block: PositionedVectors) -> Float[Array, "asked r"]:

@@ -92,7 +92,7 @@ class Layout(AbstractLayout):
     def holds(
         self, q: Side, k: Side, weights: Float[Array, " n"], sums: Float[Array, "m r"]
     ) -> Bool[Array, ""]:
-        """Whether scores vary in each cell by at most `reach`, and sums are large."""
+        """Whether scores vary by at most `reach` per cell, and no sum is too small."""
         reaches = q.half * k.half / jnp.asarray(self.cells)
         # Underflow is relative to the top of a cell, and sums to the tops of queries.
         mass = sums[:, 0] * jnp.exp(-2 * jnp.sum(reaches))
@@ -105,7 +105,7 @@ def cheapest_layout(
     """The cheapest layout; `None` if nodes do not fit or there are too many axes.
 
     Args:
-        spans: along each axis, the half-width of the queries times that of the keys,
+        spans: along each axis, the half-width of the queries times that of the keys:
             the largest deviation of scores from their centre.
         tokens: number of queries plus number of keys.
         rows: number of sums for each query.

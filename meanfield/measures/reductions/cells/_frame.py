@@ -63,7 +63,7 @@ def make_side(x: Float[Array, "n k"], middle: Float[Array, " k"]) -> Side:
     """The vectors relative to `middle`, with the box around it."""
     offsets = x - middle[None]
     half = jnp.max(jnp.abs(jax.lax.stop_gradient(offsets)), axis=0)
-    # In a box without width there is one value, whatever the half-width.
+    # Along an axis without width all vectors agree: any half-width will do.
     return Side(offsets, middle, jnp.where(half > 0, half, 1))
 
 

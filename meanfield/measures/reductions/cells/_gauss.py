@@ -37,7 +37,7 @@ from ._tiles import places_of_nodes
 
 MAX_GAUSS_NODES = 16  # nodes in a cell
 SAMPLE_SIZE = 64  # queries whose means determine the frame
-MAX_SCORES = 2**20  # scores up to which dense sums are used, which compile faster
+MAX_SCORES = 2**20  # most scores for which sums are dense, which compile faster
 
 
 @dataclasses.dataclass(frozen=True)
@@ -68,7 +68,7 @@ class GaussLayout(AbstractLayout):
 
     @property
     def share(self) -> float:
-        """Bound on the error of a sum, relative to that with the wider kernel."""
+        """Bound on the error of a sum, relative to the sum with the wider kernel."""
         d = len(self.cells)
         error = math.expm1(d * math.log1p(error_share(self.nodes, self.width)))
         return error + ROUNDING * rounding_growth(self.nodes, self.width) ** d
@@ -114,13 +114,13 @@ class GaussLayout(AbstractLayout):
         # The wider kernel is interpolated, too; relative to it the cells are narrower.
         closer = error_share(self.nodes, self.width / WIDE_VARIANCE**0.5)
         mass, wide = sums[:, 0], sums[:, 1] + closer * jnp.sum(weights)
-        # Twice, as errors of the weights change a mean directly and by their sum.
+        # Twice, as errors of weights change a mean both directly and through their sum.
         is_near = jnp.all(2 * self.share * wide <= self.limit * mass)
         return is_narrow & is_near & self.is_full(k, mass)
 
 
 class Nearness(NamedTuple):
-    """The extent of a sum for a Gauss transform.
+    """The box around queries and keys, and how far queries are from keys.
 
     Attributes:
         halves: half-widths of the box that contains queries and keys.
@@ -135,7 +135,7 @@ class Nearness(NamedTuple):
 def frame_by_means(
     queries: Float[Array, "m k"], keys: Float[Array, "n k"], logs: Float[Array, " n"]
 ) -> tuple[Side, Side]:
-    """Queries and keys, with queries close to the means of the keys they attend to."""
+    """Queries and keys along axes that put queries close to the means of their keys."""
     sample, means = jax.lax.stop_gradient(_sample_means(queries, keys, logs))
     L, M = axes(sample, means)
     middles = project(sample, L).mean(axis=0), project(means, M).mean(axis=0)
@@ -147,7 +147,7 @@ def frame_by_means(
 def nearness(
     queries: Float[Array, "m k"], keys: Float[Array, "n k"], logs: Float[Array, " n"]
 ) -> tuple[Float[Array, " k"], Float[Array, ""]]:
-    """`halves` and `wide_ratio` of `Nearness`, at a sample and at extreme queries."""
+    """`halves` and `wide_ratio` of `Nearness`, at sampled and at extreme queries."""
     q, k = frame_by_means(queries, keys, logs)
     ends = jnp.concatenate([jnp.argmin(q.x, axis=0), jnp.argmax(q.x, axis=0)])
     sample = jnp.concatenate([q.x[ends], _sample(q.x)])

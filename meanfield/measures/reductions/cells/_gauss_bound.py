@@ -8,9 +8,9 @@ $$E(\delta) = \max_t\Big|g(\delta) - \sum_i \ell_i(t)\,g(\delta + h(t_i - t))\Bi
 
 and the error of both is at most $E + TE$ with $(Tf)(\delta) = \max_t \sum_i
 |\ell_i(t)|\, f(\delta + h(t_i - t))$, as the other side interpolates the error of the
-first. Far from the diagonal no multiple of $g$ bounds it, but a small multiple of a
-wider Gaussian $e^{-\delta^2/2\lambda}$ does. So the error of a sum is at most that
-fraction of the sum with the wider kernel, which is computed along with it.
+first. Far from the diagonal no multiple of $g$ bounds this error, but a small multiple
+of a wider Gaussian $e^{-\delta^2/2\lambda}$ does. So the error of a sum is at most the
+same multiple of the sum with the wider kernel, which is computed along with it.
 """
 
 import functools
@@ -23,7 +23,7 @@ from ._bound import angles, lagrange
 WIDE_VARIANCE = 3.0  # variance of the wider kernel, relative to the kernel
 WIDEST = 1.25  # largest half-width of a cell
 _NARROWEST = 0.02
-_STEPS = 256  # half-widths in the search, in geometric progression
+_STEPS = 256  # number of half-widths in the search, in geometric progression
 _FAR, _STEP = 16.0, 0.1  # largest distance at which errors are computed, and spacing
 _SAFETY = 1.1  # safety factor, as errors may be larger between these distances
 

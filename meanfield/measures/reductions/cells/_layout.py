@@ -75,7 +75,7 @@ class AbstractLayout(abc.ABC):
 
     @abc.abstractmethod
     def enlarge(self, tokens: int, rows: int) -> "AbstractLayout | None":
-        """A layout for farther tokens and a smaller bound; `None` if none fits."""
+        """A layout for tokens farther out and a smaller bound; `None` if none fits."""
 
     @abc.abstractmethod
     def sides(
@@ -90,8 +90,8 @@ class AbstractLayout(abc.ABC):
     def tops(self, q: Side, k: Side) -> tuple[Float[Array, " m"], Float[Array, " n"]]:
         r"""Stabilisers of queries and of keys, which are subtracted from scores.
 
-        They are continuous, so that rounding changes them little: they are computed
-        both inside and outside of the linear map of the sums. They are constants for
+        They are computed both inside and outside of the linear map of the sums, and
+        must be continuous, so that rounding changes them little. They are constants for
         derivatives.
         """
 
@@ -100,7 +100,7 @@ class AbstractLayout(abc.ABC):
     ) -> list[Float[Array, " cells"]]:
         """Stabilisers of `kernels` for each cell of the queries, along each axis.
 
-        They replace `tops`; an empty list if kernels use the `tops` of nodes.
+        They replace `tops`. The list is empty if kernels use the `tops` of nodes.
         """
         del halves
         return []

@@ -33,8 +33,8 @@ class Sides(NamedTuple):
     """Queries and keys along the axes of the cells, and the boxes that hold them.
 
     Attributes:
-        queries: queries, within the first of `halves` of the origin along each axis.
-        keys: keys, within the second of `halves`.
+        queries: queries, at most the first of `halves` from the origin along each axis.
+        keys: keys, at most the second of `halves` from it.
         halves: half-widths of the boxes; constants for derivatives, as cells are.
         positions: positions under a causal mask; `None` without a mask.
     """
@@ -72,7 +72,7 @@ def kernel_sums(
 
 @kernel_sums.defjvp
 def _(layout: AbstractLayout, primals: tuple, tangents: tuple) -> tuple[Array, Array]:
-    r"""By $d e^{q\cdot k} = e^{q\cdot k}(dq\cdot k + q\cdot dk)$, sums of more rows."""
+    r"""By $d e^{q\cdot k} = e^{q\cdot k}(dq\cdot k + q\cdot dk)$: sums of more rows."""
     (sides, rows), (change, more) = primals, tangents
     d, n, width = len(layout.cells), *rows.shape
     key_rows = (rows[:, None] * sides.keys[:, :, None]).reshape(n, d * width)

@@ -54,12 +54,12 @@ class Findings:
 
 
 class Survey(Cells):
-    """Exact sums that are recorded in `findings`.
+    """Sums by another reduction, recorded in `findings`.
 
     Attributes:
         fallback: reduction that evaluates the sums.
-        findings: the record: kinds of sums are added when a program is traced, arrays
-            when it runs.
+        findings: the record; the kinds of sums are added while a program is traced,
+            their arrays when the program runs.
 
     Examples:
         >>> import meanfield
@@ -120,8 +120,8 @@ def refined_extents(
 ) -> list[Extent]:
     """The extents of sums, with `wide_ratio` over all queries instead of a sample.
 
-    It is computed by sums in cells that are planned for the sample; if no layout fits,
-    the extents are those of the sample.
+    The ratio is computed by sums in cells that are planned for the sample; if no layout
+    fits, the extents are those of the sample.
 
     Args:
         sums: queries, keys and log-weights of each sum.

@@ -86,9 +86,9 @@ def _middles(cells: int) -> Float[np.ndarray, " cells"]:
 def tile_vectors(places: Float[Array, "n k"], cells: tuple[int, ...]) -> Tiles:
     """All vectors in tiles, cell by cell.
 
-    Cells are assigned only by this sort, and everything else follows from its result:
-    the compiler may compute cells twice with different rounding, and would then put a
-    vector on an edge into two cells.
+    Cells are assigned only by this sort, and everything else follows from its result.
+    Otherwise the compiler might compute the cell of a vector twice with different
+    rounding, and put a vector on an edge into two cells.
     """
     n, total = len(places), 1
     number = jnp.zeros(n, jnp.int32)

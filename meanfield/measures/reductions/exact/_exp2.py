@@ -1,4 +1,4 @@
-r"""$2^x$ by a polynomial, on which sums over tokens spend most of their time.
+r"""$2^x$ by a polynomial: the step where sums over tokens spend most of their time.
 
 With $x = k + f$, $k$ an integer and $|f| \le \tfrac12$, a polynomial gives $2^f$, and
 $2^k$ is built from exponent bits. There are no branches, so the compiler vectorises it
@@ -33,15 +33,15 @@ _DOUBLE = (
 def exp2(x: Float[Array, "..."]) -> Float[Array, "..."]:
     r"""$2^x$, to a few units in the last place.
 
-    The result is never below the smallest normal number, even at $-\\infty$, so that
-    excluded terms need a weight of zero in addition. If it exceeds the largest number
-    it is meaningless: bound `x` first.
+    The result is never below the smallest normal number, even at $-\infty$, so that
+    excluded terms also need a weight of zero. Where $2^x$ exceeds the largest number,
+    the result is meaningless: bound `x` first.
     """
     single = x.dtype == jnp.float32
     bits = np.int32 if single else np.int64
     info = jnp.finfo(x.dtype)
     x = jnp.maximum(x, jnp.asarray(info.minexp, x.dtype))
-    # Not by adding and subtracting 1.5 * 2^nmant, which compilers may simplify away.
+    # Adding and subtracting 1.5 * 2^nmant rounds, too, but compilers may drop both.
     whole = jnp.round(x)
     f = x - whole
     *lower, top = _SINGLE if single else _DOUBLE

@@ -5,7 +5,7 @@ If $\varphi(s(x, y)) = f(x)\cdot g(y)$ with $r$ features,
 $$\sum_j w_j\,\varphi(s(x, y_j))\,v_j = f(x)\cdot\Big(\sum_j w_j\,g(y_j)\,v_j\Big),$$
 
 exactly, in $O((m + n) r p)$ operations instead of $O(mn)$. With a causal mask these are
-sums over whole earlier blocks, and the pairs of one block are added.
+the sums over whole earlier blocks, to which the pairs of one block are added.
 """
 
 import abc

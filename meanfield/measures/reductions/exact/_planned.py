@@ -17,7 +17,7 @@ class AbstractPlannedReduction(AbstractReduction):
 
     Attributes:
         tolerance: largest error of a velocity, relative to the largest velocity.
-        fallback: reduction without a plan, and for sums that cannot be interpolated.
+        fallback: reduction before planning, and for sums that cannot be interpolated.
 
     Raises:
         InvalidInputError: if the tolerance is not between 0 and 1.

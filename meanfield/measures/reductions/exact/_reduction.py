@@ -3,7 +3,7 @@ r"""Evaluation of sums over tokens, all pairs at once or block by block.
 Every integral against weighted tokens is one of two sums, with $w_j = e^{\log w_j}$:
 a normalised exponential sum (`log_mean`), or a sum with a link (`integral`). Tokens
 with $\log w_j = -\infty$ and pairs with a score of $-\infty$ are excluded from both;
-their values must be finite all the same, or derivatives are not.
+their values must still be finite, or derivatives would not be.
 """
 
 import abc
@@ -94,7 +94,7 @@ class Dense(AbstractReduction):
             score, queries, keys.tokens, keys.log_weights
         )
         top = jax.lax.stop_gradient(jnp.max(S, axis=1))
-        top = jnp.where(jnp.isneginf(top), 0, top)  # nothing to subtract from -inf
+        top = jnp.where(jnp.isneginf(top), 0, top)  # -inf - (-inf) would be NaN
         weights = jnp.exp(S - top[:, None])
         mass = jnp.sum(weights, axis=1)
         is_empty = mass == 0
@@ -162,7 +162,7 @@ class Blocked(AbstractReduction):
         queries: Tokens,
         keys: Keys,
     ) -> tuple[Float[Array, "m p"], Float[Array, " m"]]:
-        """`log_mean` with the reference of exponents by `stabiliser`.
+        """`log_mean`, with exponents relative to the numbers that `stabiliser` finds.
 
         Args:
             stabiliser: a function such as `stabilise_sums`.
@@ -174,7 +174,7 @@ class Blocked(AbstractReduction):
         pairs = pairs.offset_by(LOG2E * keys.log_weights)
         blocks = cut(pairs, self.shape(pairs.remainder.dtype))
         ones = jnp.ones((1, keys.tokens.n), pairs.remainder.dtype)
-        # Powers are never zero, so the values of excluded keys must be.
+        # Powers are never zero, so the values of excluded keys are set to zero.
         rows = _zero_excluded(keys, jnp.concatenate([keys.values.T, ones]))
         values = blocks.to_key_blocks(rows)
         powers = lambda lowered_blocks: total(lowered_blocks, exp2, values)
@@ -204,7 +204,7 @@ class Blocked(AbstractReduction):
 
 
 class BlockedBatch(AbstractReduction):
-    """A `Blocked` reduction for one cloud of a batch, with fewer passes.
+    """A `Blocked` reduction for one cloud of a batch, with fewer passes over pairs.
 
     Attributes:
         base_reduction: the reduction of a single cloud.

@@ -75,7 +75,7 @@ class Ring(AbstractReduction):
         queries: Tokens,
         keys: Keys,
     ) -> Sums:
-        """The sums of all queries over all keys; `local_sums` sums over local keys."""
+        """The sums of all queries over all keys, from `local_sums` on each device."""
         arrays, rest = eqx.partition(law, eqx.is_array)
         size = self.mesh.shape[AXIS]
         permutation = [(i, (i + 1) % size) for i in range(size)]
@@ -125,7 +125,7 @@ def _pad_tokens(tokens: Tokens, missing: int) -> Tokens:
 
 
 def _pad_keys(keys: Keys, size: int) -> Keys:
-    """Keys, padded to a multiple of the number of devices with weight zero."""
+    """Keys, padded with weight zero to a multiple of the number of devices."""
     missing = -keys.tokens.n % size
     logs = jnp.pad(keys.log_weights, (0, missing), constant_values=-jnp.inf)
     values = _pad_rows(keys.values, missing, "constant")

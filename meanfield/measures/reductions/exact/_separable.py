@@ -125,7 +125,7 @@ class _Table(eqx.Module):
 def _top(logs: Array, axis: int) -> Array:
     """The largest along an axis; a constant for derivatives, as no sum depends on it.
 
-    The derivative of `max` finds its position by a test of equality, which fails if the
+    The derivative of `max` finds the maximum by a test of equality, which fails if the
     compiler computes the logarithms twice with different rounding.
     """
     return jax.lax.stop_gradient(jnp.max(logs, axis=axis))

@@ -22,8 +22,8 @@ from meanfield.scores.pairs import TIE_ULPS, Pairs, require_vectors
 
 from ._streaming import Blocks, largest
 
-# Largest difference of the bounds, in powers of 2. It leaves exponent range for sums,
-# and for terms that are small compared with the largest.
+# Largest difference of the bounds, in powers of 2. It leaves room in the exponent range
+# for sums, and for terms that are small compared with the largest.
 SINGLE, DOUBLE = 100.0, 900.0
 
 Bounds = tuple[Float[Array, " m"], Float[Array, " m"]]
@@ -34,9 +34,9 @@ def stabilise_sums(
 ) -> tuple[Float[Array, "p m"], Float[Array, " m"]]:
     """Sums of powers relative to a stabiliser, and the stabiliser of each query.
 
-    The stabiliser is near the largest score of the query, in natural units and with the
-    remainder; 0 without keys. It is a constant for derivatives, except the remainder,
-    as means and logarithms do not depend on it.
+    The stabiliser is near the largest score of the query, in natural units, including
+    the remainder; 0 without keys. Apart from the remainder it is a constant for
+    derivatives, as means and logarithms of sums do not depend on it.
     """
     if not blocks.pairs.exact or blocks.is_single:
         return _exact(blocks, sums)
@@ -49,8 +49,8 @@ def stabilise_batched(
 ) -> tuple[Float[Array, "p m"], Float[Array, " m"]]:
     """`stabilise_sums` for one cloud of a batch.
 
-    Under `vmap` both branches of a `cond` are computed, unless one condition holds for
-    all members. Bounds of few operations save a pass even over a single block.
+    Under `vmap` both branches of a `cond` are computed, unless all members share one
+    condition, as here. Cheap bounds save a pass over the pairs even in a single block.
     """
     if not blocks.pairs.exact:
         return _exact(blocks, sums)
@@ -99,10 +99,11 @@ def _sums_from_best(
 
 
 def _top_of_relative(blocks: Blocks, logs: Float[Array, "bm queries"]) -> Array:
-    """The largest relative scores, or those of the reference keys, their log-weights.
+    """The largest relative scores, or nearly so: the log-weights of the reference keys.
 
-    References are found by expanded scores, whose rounding may miss the largest score.
-    For a single block a second pass is cheaper than the compilation of a `cond`.
+    References are found by expanded scores, whose rounding may miss the largest score:
+    if by much, a second pass finds it. For a single block this pass is always made, as
+    it is cheaper than the compilation of a `cond`.
     """
     largest_again = lambda: _finite(largest(stop_gradient(blocks)))
     if blocks.is_single:

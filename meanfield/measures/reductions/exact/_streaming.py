@@ -61,7 +61,7 @@ class Blocks(eqx.Module):
 
     @property
     def absolute(self) -> "Blocks":
-        """The blocks with full squared distances, relative to the queries."""
+        """The blocks with full squared distances: each query is its own reference."""
         vectors = self.queries.difference_vectors
         offset = self.to_query_blocks(zero_with_tangent(self.pairs.remainder))
         return replace(
@@ -73,7 +73,7 @@ class Blocks(eqx.Module):
     ) -> tuple["Blocks", Float[Array, "bm queries"], Float[Array, "bm queries"]]:
         """The blocks with scores relative to those of the keys with the largest scores.
 
-        Also the log-weights of these keys, and their scores without log-weights.
+        Also returns these keys' log-weights, and their scores without log-weights.
         """
         best_rows = best(stop_gradient(self).rounded_blocks)
         top, logs, references = best_rows[:, 0], best_rows[:, 1], best_rows[:, 2:]
@@ -132,7 +132,7 @@ def cut(pairs: Pairs, shape: Shape) -> Blocks:
 def total(
     blocks: Blocks, link: Link, values: Float[Array, "bn p keys"]
 ) -> Float[Array, "bm p queries"]:
-    """The sums with a link over all keys, for all queries."""
+    """Sums of `link` of the scores times `values`, over all keys, for all queries."""
     offset = blocks.queries.offset
     terms = jax.checkpoint(
         lambda *block: blocks.pairs.link_product(link, *block), prevent_cse=False

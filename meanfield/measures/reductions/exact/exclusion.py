@@ -1,4 +1,4 @@
-r"""Derivatives with respect to weights that are zero, where logarithms have none.
+r"""Derivatives with respect to weights of zero, at which logarithms have none.
 
 A token of weight 0 is excluded from every sum. There is still a one-sided derivative
 with respect to its weight: for $Z = \sum_j w_je^{s_j}$ and the mean
@@ -32,8 +32,8 @@ class ExcludedKeys(NamedTuple):
 
     Attributes:
         keys: all tokens; those of positive weight have a log-weight of minus infinity,
-            and the others the potential that is added to their scores.
-        weights: zeros, which may be differentiated.
+            those of weight zero the potential that is added to their scores.
+        weights: zeros, with respect to which one can differentiate.
     """
 
     keys: Keys
@@ -61,7 +61,7 @@ def check_log_weights(logs: Float[Array, "*batch n"], tokens: Tokens) -> None:
 
 
 def log_shares(w: np.ndarray) -> np.ndarray:
-    """Logarithms of the weights over their sum, which may exceed the largest float.
+    """Logarithms of weights divided by their sum, which may exceed the largest float.
 
     Raises:
         InvalidInputError: if a weight is negative or not a number, or all are 0.
@@ -80,7 +80,7 @@ def log_shares(w: np.ndarray) -> np.ndarray:
 def split_shares(
     w: Float[Array, " n"],
 ) -> tuple[Float[Array, " n"], Float[Array, " n"]]:
-    """Logarithms of the weights over their sum, and those weights that are zero.
+    """Logarithms of weights divided by their sum, and the weights that are zero.
 
     The sum may exceed the largest float. All derivatives are finite.
     """
@@ -174,12 +174,12 @@ def vary_log_mean(
             terms = Keys(keys.tokens, keys.log_weights, weights[:, None] * rows)
             return reduction.log_mean(score, queries, terms)
 
-        # By `jvp`, as JAX cannot transpose sums of tangents and of ones in one product.
+        # By `jvp`: JAX cannot transpose a single product that sums tangents and ones.
         (_, logs), (part, _) = jax.jvp(weighted_log_mean, (args[1],), (tangents[1],))
         means, mass = value[:, :-1], value[:, -1]
         max_log = (
             jnp.log(jnp.finfo(logs.dtype).max) / 2
-        )  # beyond, no derivative is finite
+        )  # beyond this, no derivative is finite
         ratio = jnp.minimum(logs - jnp.where(jnp.isneginf(mass), 0, mass), max_log)
         part = part * jnp.exp(ratio)[:, None]
         change = part.at[:, :-1].add(-means * part[:, -1:])

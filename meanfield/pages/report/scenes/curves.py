@@ -18,7 +18,8 @@ from .packing import pack
 _EIGENVALUES = 6
 # Largest number of members of an ensemble drawn.
 _MEMBERS = 100
-# Largest number of token positions over all frames, so that clusters take few seconds.
+# Largest number of token positions, over all frames, for which clusters are counted;
+# counting them takes a few seconds.
 _MAX_POSITIONS = 500_000
 # Largest dimension of a picture.
 _MAX_DIMENSION = 3
@@ -35,7 +36,7 @@ def panels(dataset: xr.Dataset, report: Report) -> list[Panel]:
 
     Args:
         dataset: a run, or an ensemble.
-        report: called with the numbers of frames with counted clusters, and of all.
+        report: called with the number of frames whose clusters are counted, and of all.
     """
     members = even_frames(dataset.sizes.get("run", 1), _MEMBERS)
     sample = dataset.isel(run=members) if "run" in dataset.dims else dataset
@@ -71,8 +72,8 @@ def _escapes(
 ) -> Iterator[Panel]:
     r"""$1/\lambda_1$ of members that blow up, linear in time if $\lambda_1$ has a pole.
 
-    On a logarithmic scale, which $\lambda_1$ needs, the last frame is decades above the
-    one before, and the curve has a kink.
+    The curve of $\lambda_1$ needs a logarithmic scale, on which it has a kink: its last
+    frame is decades above the one before.
     """
     stars = np.array([ending(run).t_star for run in runs(sample)])
     is_shown = np.isfinite(stars)[:, None] & (largest > 0)
