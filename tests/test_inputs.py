@@ -144,7 +144,7 @@ def shell(line: str, **variables: str) -> subprocess.CompletedProcess[str]:
         ("meanfield list presets >&-", 4, "Standard output is closed"),
         ("meanfield list presets <&- >&- 2>&-", 4, ""),
         ("meanfield list presets > /dev/full", 4, "No space left"),
-        ("meanfield list presets --json > /dev/full", 4, "standard output"),
+        ("meanfield list presets --json > /dev/full", 4, "Standard output"),
         ("meanfield simulate --n 0 2>&-", 2, ""),
         ("meanfield simulate --n 0 2> /dev/full", 2, ""),
     ],

@@ -42,9 +42,8 @@ class SinkhornDivergence(AbstractEnergy):
     \mu\otimes\nu)$ over the plans $\pi$ between the two measures; plans and measures
     have mass one. It is zero only at $\mu = \nu$, and its flow moves $\mu$ towards
     $\nu$, whereas the flow of $C$ alone shrinks $\mu$. The first variation is
-    $f_{\mu\nu} - f_{\mu\mu}$, the difference of the potentials of the two plans, up to
-    a constant. Its gradient is the difference of their barycentres, $\bar y_{\mu\mu} -
-    \bar y_{\mu\nu}$.
+    $f_{\mu\nu} - f_{\mu\mu}$, the difference of the plans' potentials, up to a
+    constant. Its gradient is that of their barycentres, $\bar y_{\mu\mu} - \bar y_{\mu\nu}$.
 
     Between Gaussians $C = \tfrac12|\alpha - \beta|^2 + \tfrac12\mathrm{tr}(\Sigma + T)
     - \epsilon\sum_i(h_i - 1 - \tfrac12\log h_i)$ with $h = (1 + \sqrt{1 +

@@ -60,8 +60,7 @@ class Trajectory(AbstractDisplayable, eqx.Module, Generic[M]):
             blow-up was found.
         n_accepted: number of accepted steps.
         n_rejected: number of rejected steps.
-        residual: largest residual of the iteration behind the field; 0 without an
-            iteration.
+        residual: largest residual of the iteration of the field, 0 without one.
         sum_error: largest error of velocities due to inexact sums, relative to the
             largest velocity; 0 if sums are exact.
         prediction: `predicted_blow_up` in the form used inside `jit`: infinite if the
