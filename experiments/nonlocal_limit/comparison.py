@@ -165,7 +165,7 @@ class FlowComparison(NamedTuple):
 
 
 def compare_flows(epsilons: Float[np.ndarray, " k"], cells: int) -> FlowComparison:
-    """Compares flows; a second, wider mesh of as many cells gives the mesh errors."""
+    """Compares the flows; a second, wider mesh gives the mesh errors."""
     fine, coarse = (_compare_flows(epsilons, cells, r) for r in (1.0, WIDTH_RATIO))
     change = coarse.time_factors.values - fine.time_factors.values
     factors = fine.time_factors._replace(mesh_errors=change)

@@ -46,7 +46,7 @@ from experiments.ranks.samples import RANK_THRESHOLD, Panel, Recipe
 from meanfield.plotting import style
 from meanfield.reproduce import Case, Experiment, Findings, Rows
 
-CONSTANT = 0.1  # largest exponent |p| in t^p of an eigenvalue that converges
+CONSTANT = 0.1  # eigenvalues like t^p converge if |p| is below this
 VANISHING = -0.5  # vanishing eigenvalues fall like 1/t or 1/t²
 
 CAPTION = (

@@ -110,7 +110,7 @@ class Heads(AbstractDynamics):
     def field(self, t: Time, mu: AbstractMeasure) -> AbstractField:
         share = max_batch_size(mu) // self.n_heads
         queries = mu.queries if isinstance(mu, Facing) else mu
-        # Large sums are slow when batched, so their heads are computed in sequence.
+        # Large sums are slow when batched, so heads with large sums run one by one.
         if not (share or isinstance(queries, Gaussian)):
             field_of_head = eqx.Partial(_field, jnp.asarray(t), mu)
             return StackedField(_map_stack(field_of_head, self.stack))

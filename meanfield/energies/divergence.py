@@ -43,7 +43,7 @@ class SinkhornDivergence(AbstractEnergy):
     have mass one. It is zero only at $\mu = \nu$, and its flow moves $\mu$ towards
     $\nu$, whereas the flow of $C$ alone shrinks $\mu$. The first variation is
     $f_{\mu\nu} - f_{\mu\mu}$, the difference of the plans' potentials, up to a
-    constant. Its gradient is that of their barycentres, $\bar y_{\mu\mu} - \bar y_{\mu\nu}$.
+    constant; its gradient is $\bar y_{\mu\mu} - \bar y_{\mu\nu}$, of their barycentres.
 
     Between Gaussians $C = \tfrac12|\alpha - \beta|^2 + \tfrac12\mathrm{tr}(\Sigma + T)
     - \epsilon\sum_i(h_i - 1 - \tfrac12\log h_i)$ with $h = (1 + \sqrt{1 +

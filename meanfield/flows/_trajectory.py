@@ -139,8 +139,7 @@ class Trajectory(AbstractDisplayable, eqx.Module, Generic[M]):
         """The measure of frame `index`; negative indices count from the last frame.
 
         The index is a number, not a time; the times are in `ts`. An index traced by
-        `jit` cannot be checked; if it is out of range, it is clipped to the first or
-        last frame.
+        `jit` is not checked; out of range, it is clipped to the first or last frame.
 
         Raises:
             FrameIndexError: if there is no such frame.

@@ -72,8 +72,8 @@ def _check_pass(values: Mapping[str, Any], rows: Keys) -> None:
 def _check_requirements(values: Mapping[str, Any]) -> None:
     if ("source" in values) != ("at" in values):
         raise ValueError(
-            "`source` and `at` must both be given, a run and the time of its initial "
-            "frame: give the run by `--from`"
+            "`source` (a run) and `at` (the time of its initial frame) must be given "
+            "together: give the run by `--from`"
         )
     if "model" in values and not TOKENS & set(values):
         raise ValueError(

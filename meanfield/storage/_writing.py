@@ -123,7 +123,7 @@ def check_folder_free(folder: Path) -> None:
     if (folder / RECORD).exists():
         raise InvalidInputError(
             f"`{folder}` already holds a run, which is kept: choose another folder, "
-            f"remove it, or continue an unfinished run with `meanfield resume "
+            f"remove this one, or continue an unfinished run with `meanfield resume "
             f"{folder}`."
         )
     if names_at(folder):

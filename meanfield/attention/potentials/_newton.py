@@ -40,7 +40,7 @@ class _State(NamedTuple):
     gap: Array  # ∫ (1 - m)² / m dμ at g
     step: Array
     length: Array
-    radius: Array  # radius of the box of steps
+    radius: Array  # half-width of the box that holds a step
     solving: Bool[Array, ""]
     residual: Array  # residual r of the linear system
     direction: Array

@@ -17,7 +17,7 @@ def print_json(values: Mapping[str, Any] | Sequence[Any]) -> None:
     text = json.dumps(finite(values), ensure_ascii=False)
     try:
         text.encode(sys.stdout.encoding or "utf-8")
-    except UnicodeEncodeError:  # stdout cannot show all of its characters
+    except UnicodeEncodeError:  # stdout cannot encode a character of the text
         text = json.dumps(finite(values))
     sys.stdout.write(text + "\n")
 

@@ -57,7 +57,7 @@ class Growth(NamedTuple):
     error: Float[Array, ""]  # of all steps, relative to the size
     increment: PyTree[Array]  # of the last step
     is_law_continued: Bool[Array, ""]  # by the field ahead, when last evaluated
-    is_unsure: Bool[Array, ""]  # whether a jump was within the error of a blow-up
+    is_unsure: Bool[Array, ""]  # whether a jump fell within the error bar of t_star
 
 
 class _Jump(NamedTuple):
@@ -114,7 +114,7 @@ class GrowthDetector(AbstractDetector[Growth]):
         if not self.dynamics.jumps.shape[0]:
             return growth, is_near & is_continued
         jump = self._next_jump(growth, step, is_near & is_continued)
-        # A flow that passes the jump before its blow-up may stay finite after the jump.
+        # A flow may stay finite if its parameters jump before it would have blown up.
         precedes = jump.is_after | (step.is_too_short & jump.is_continuous)
         restarts = step.keep & step.jump & ~jump.is_continuous
         crosses = restarts & is_near & is_continued & jump.is_within

@@ -151,7 +151,7 @@ def _setting(
 
 
 def _sizes(radii: np.ndarray, look: Look) -> np.ndarray:
-    """The radii for the headline; NaN, so left out, if the look scales them to 1."""
+    """The radii in the headline; NaN (not printed) if the style scales them to 1."""
     return np.full_like(radii, np.nan) if look.relative else radii
 
 

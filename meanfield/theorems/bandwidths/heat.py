@@ -7,7 +7,7 @@ from meanfield.theorems._vocabulary import Law, Parameters
 
 from . import _limits as limits
 
-FLOOR = 1e-10  # rounding error of 1/ε times numbers of order ten, extrapolated
+FLOOR = 1e-10  # rounding error of extrapolated values, sums of numbers 10/ε
 INNER = 0.6
 
 

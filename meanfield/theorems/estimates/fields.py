@@ -150,8 +150,8 @@ def sigmoid_estimates(
 ) -> Checks:
     """Compares the largest ratio found by gradient ascent with each bound.
 
-    As for Lemma B.2. (i) must be reached by a Dirac and a distant probe, with a score
-    of 40, where the sigmoid rounds to one; (ii) by a Dirac and a probe with score zero.
+    Ascents are those of Lemma B.2. A Dirac must reach bound (i) at a distant probe of
+    score 40, where the sigmoid rounds to one, and bound (ii) at a probe of score zero.
     """
     data = attacks.equality_case(case.rng("equality"))
     far = 40 / (data.a * data.R) * data.v

@@ -56,7 +56,7 @@ def prepare_landing(
 
 
 class Landing(AbstractStepping):
-    """A wrapper of a stepping, whose steps also end at given times (`places`)."""
+    """Wraps a stepping so that steps also end at given times (`places`)."""
 
     inner: AbstractStepping
     places: Float[Array, " places"]

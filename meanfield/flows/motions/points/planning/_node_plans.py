@@ -37,7 +37,7 @@ from ._planner import SAFETY_FACTOR, Planner, relative_convergence
 
 DIMENSIONS = 3  # the largest dimension; beyond, there would be too many nodes
 RUNGS = (16, 24, 32, 48, 64, 96, 128, 192, 256, 384)  # numbers of nodes along an axis
-SAMPLE = 20_000  # tokens of the first search for the number of nodes
+SAMPLE = 20_000  # tokens in the first search for the number of nodes
 FLOPS = 4e10  # per second, on two cores
 WORTH = 0.8  # longest time of interpolated sums, as a fraction of that of exact ones
 MARGIN = 0.5  # largest error of a plan, in tolerances: it grows as tokens move
