@@ -98,6 +98,7 @@ def test_rare_options_are_options_in_by_help_all_only(
     counts = [int(n) for n in re.findall(r"\((\d+) more with --help-all\)", short)]
     assert sum(counts) == len(rare)
     assert "more with" not in everything
+    assert "did you mean `--help-all`" in cli("simulate", "--help-al").err
     for command in ("train start", "models list", "list"):
         assert cli(*command.split(), "--help-all").out.startswith("Usage:")
 

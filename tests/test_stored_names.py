@@ -154,7 +154,8 @@ def test_a_picture_takes_the_old_name_of_a_quantity_and_warns():
     look = Look(colour="doubt")
     data = data.assign_attrs(kind="sweep")
     with pytest.warns(FutureWarning, match="`doubt` is called `error_estimate`"):
-        draw_panel("phase", data, look)
+        figure = draw_panel("phase", data, look)
+    assert "error" in " ".join(axes.get_ylabel() for axes in figure.axes)
 
 
 PAIR = {

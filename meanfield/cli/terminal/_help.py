@@ -75,9 +75,8 @@ def usage(error: CycloptsError) -> str:
     """One-line message about a wrong command line, with a similar name if any."""
     if isinstance(error, UnknownOptionError):
         word = str(error.token.keyword or error.token.value)
-        names = [
-            name for argument in error.argument_collection for name in argument.names
-        ]
+        names = [n for argument in error.argument_collection for n in argument.names]
+        names += [HELP_ALL] if names else []
         return f"There is no option `{word}`; {_suggest(word, names, 'options')}"
     line = " ".join(str(error).split())
     if isinstance(error, UnknownCommandError):
