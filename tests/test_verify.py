@@ -239,6 +239,16 @@ def test_controls_are_mostly_data() -> None:
     assert len(BROKEN_CONTROLS) >= 109
 
 
+def test_an_attention_selects_the_statements_that_use_it() -> None:
+    sinkhorn = {entry.id for entry in select_statements(["sinkhorn"])}
+    assert "new:sinkhorn-derivatives" in sinkhorn  # by its id
+    assert "sander2022:prop-2-factor" in sinkhorn  # by its code
+    assert "new:N4" not in sinkhorn  # relu
+    relu = {entry.id for entry in select_statements(["relu"])}
+    assert "new:N4" in relu
+    assert len(select_statements(["relu", "sinkhorn"])) == len(relu | sinkhorn)
+
+
 def test_patterns_choose_by_id_part_alias_paper_and_wildcard() -> None:
     all_statements = select_statements()
     pattern = "castin2025:lemma-4.1"

@@ -14,6 +14,7 @@ from ._statement import Counterexample as Counterexample
 from ._statement import Statement as Statement
 from ._statement import statement as statement
 from ._statement import statements as statements
+from ._subjects import attention_marks as attention_marks
 from ._subjects import statements_by_attention as statements_by_attention
 from ._verify import Outcome as Outcome
 from ._verify import Trial as Trial

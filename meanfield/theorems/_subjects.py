@@ -4,12 +4,37 @@ import ast
 import functools
 import inspect
 import sys
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from types import FunctionType, ModuleType
+
+import jax.numpy as jnp
+
+from meanfield.attention import attentions
 
 from ._statement import statements
 
 LIBRARY = "meanfield.theorems.library"
+
+
+def attention_marks() -> dict[str, list[str]]:
+    """For each registered attention, the names by which code refers to it.
+
+    They are its own name and the class of its coupling, unless several attentions share
+    that class.
+
+    Examples:
+        >>> from meanfield.theorems import attention_marks
+        >>> attention_marks()["sigmoid"]
+        ['sigmoid', 'Sigmoid']
+    """
+    unit = jnp.ones((1, 1))
+    classes = {
+        name: type(factory(unit, unit, unit).coupling).__name__
+        for name, factory in attentions.items()
+    }
+    uses = Counter(classes.values())
+    return {name: [name] + [c] * (uses[c] == 1) for name, c in classes.items()}
 
 
 def statements_by_attention(marks: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:

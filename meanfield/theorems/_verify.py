@@ -7,11 +7,13 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from meanfield._registry import suggestion
+from meanfield.attention import attentions
 from meanfield.errors import UnknownNameError
 
 from ._case import Case, Size
 from ._check import Check, Checks
 from ._statement import Statement, statements
+from ._subjects import attention_marks, statements_by_attention
 
 Role = Literal["statement", "control", "printed", "corrected"]
 Witnesses = Mapping[str, Mapping[str, Any]]
@@ -84,7 +86,8 @@ def select_statements(patterns: Sequence[str] = ()) -> list[Statement]:
     """Statements that match any of the patterns; all statements if there are none.
 
     A pattern that is an id, an alias or a paper selects exactly that. Any other pattern
-    is a part of an id or of an alias, or contains wildcards.
+    is a part of an id or of an alias, or contains wildcards. The name of an attention
+    also selects the statements whose code uses it.
 
     Raises:
         UnknownNameError: if a pattern matches nothing.
@@ -101,13 +104,23 @@ def select_statements(patterns: Sequence[str] = ()) -> list[Statement]:
 def _matching_statements(pattern: str) -> list[Statement]:
     all_statements = list(statements.values())
     exact = [e for e in all_statements if pattern in (*_names(e), e.paper)]
-    matches = exact or [entry for entry in all_statements if _matches(pattern, entry)]
+    about = () if exact else _ids_about(pattern)
+    matches = exact or [
+        e for e in all_statements if e.id in about or _matches(pattern, e)
+    ]
     if not matches:
         raise UnknownNameError(
             f"No statement matches `{pattern}`; {_hint(pattern)} "
             "(`meanfield list statements` lists all.)"
         )
     return matches
+
+
+def _ids_about(name: str) -> list[str]:
+    """Ids of the statements that use the attention `name`, if there is one."""
+    if name not in attentions:
+        return []
+    return statements_by_attention({name: attention_marks()[name]})[name]
 
 
 def verify_statement(

@@ -37,15 +37,16 @@ def verify(
     For example:
         meanfield verify lemma-4
         meanfield verify explain castin2025:prop-4.15     # details of one
+        meanfield verify sigmoid                          # all that use one attention
         meanfield verify 'uw2023:*' --workers 2 --html slides.html
 
     The exit code is 6 unless every statement holds, every control is violated and every
     misprinted claim is violated.
 
     Args:
-        patterns: ids as in `list statements`, parts of ids, papers, or patterns with *
-            and ?; or `explain` and one id. [default: the statements of --plugin, else
-            all]
+        patterns: ids as in `list statements`, parts of ids, papers, attentions, or
+            patterns with * and ?; or `explain` and one id. [default: the statements of
+            --plugin, else all]
         size: problem size: `quick` (minutes) or `full`. [default: quick]
         seed: seed of all random numbers. [default: 0]
         workers: number of worker processes.

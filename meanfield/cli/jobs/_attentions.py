@@ -2,7 +2,6 @@
 
 import inspect
 import sys
-from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -17,7 +16,7 @@ from meanfield.attention import (
     symmetries,
 )
 from meanfield.cli.options._names import first_paragraph
-from meanfield.theorems import statements, statements_by_attention
+from meanfield.theorems import attention_marks, statements, statements_by_attention
 
 HEAD = r"""# One equation, every attention
 
@@ -45,25 +44,18 @@ class Variant(NamedTuple):
     Attributes:
         name: registered name.
         description: first paragraph of the docstring of its factory.
-        coupling: name of the class of its coupling.
         facts: first paragraphs of the docstrings of its classes, by title.
     """
 
     name: str
     description: str
-    coupling: str
     facts: dict[str, str]
 
 
 def page() -> str:
     """The page as Markdown."""
     variants = [_variant(name) for name in attentions]
-    uses = Counter(variant.coupling for variant in variants)
-    # A coupling that several variants share does not identify any of them.
-    marks = {
-        v.name: [v.name] + [v.coupling] * (uses[v.coupling] == 1) for v in variants
-    }
-    statement_ids = statements_by_attention(marks)
+    statement_ids = statements_by_attention(attention_marks())
     rows = [_row(variant, len(statement_ids[variant.name])) for variant in variants]
     sections = [_section(variant, statement_ids[variant.name]) for variant in variants]
     return HEAD + "\n".join([*rows, "", *sections])
@@ -87,7 +79,7 @@ def _variant(name: str) -> Variant:
         "Gaussians": closed_form,
         "Linear growth": first_paragraph(type(coupling).is_linearly_bounded),
     }
-    return Variant(name, first_paragraph(factory), type(coupling).__name__, facts)
+    return Variant(name, first_paragraph(factory), facts)
 
 
 def _row(variant: Variant, count: int) -> str:
