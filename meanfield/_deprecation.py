@@ -48,7 +48,10 @@ def keep_members(cls: type, names: dict[str, str]) -> None:
 
 
 def keep_keywords(owner: object, path: str, names: dict[str, str]) -> None:
-    """Lets the function at `path`, below `owner`, be called with its old keywords."""
+    """Lets the function at `path`, below `owner`, be called with its old keywords.
+
+    A call raises `TypeError` if it gives an old keyword beside its new one.
+    """
     *owners, name = path.split(".")
     for part in owners:
         owner = getattr(owner, part)
@@ -60,6 +63,8 @@ def keep_keywords(owner: object, path: str, names: dict[str, str]) -> None:
     def call(*args: object, **kwargs: object) -> object:
         for old in names.keys() & kwargs.keys():
             warn_renamed(f"{old}=", f"{names[old]}=", stacklevel=3)
+            if names[old] in kwargs:
+                raise TypeError(duplicate_note(old, names[old]))
             kwargs[names[old]] = kwargs.pop(old)
         return function(*args, **kwargs)
 
@@ -82,3 +87,8 @@ def warn_renamed(old: str, new: str, stacklevel: int) -> None:
 def renaming_note(old: str, new: str) -> str:
     """The sentence that says the new name of `old`."""
     return f"`{old}` is called `{new}` since version 0.3."
+
+
+def duplicate_note(old: str, new: str) -> str:
+    """The sentence that refuses an old name given together with its new one."""
+    return f"`{old}` and `{new}` name the same value; give only `{new}`."

@@ -90,7 +90,7 @@ def statement(id: str, *trials: Record, **changes: Any) -> Record:  # noqa: A002
 
 def report(*statements: Record, **changes: Any) -> Record:
     return {
-        "format": "meanfield-verification-1",
+        "format": "meanfield-verification-2",
         "size": "quick",
         "seed": 0,
         "dtype": "float64",

@@ -20,7 +20,7 @@ from extending_page import CLI
 
 from meanfield import models
 from meanfield.cli.process._plugins import load_plugins
-from meanfield.errors import StoreError
+from meanfield.errors import InvalidInputError, StoreError
 from meanfield.training import (
     Annealing,
     Recipe,
@@ -231,6 +231,16 @@ def test_old_options_of_tasks_are_renamed(
     with pytest.warns(DeprecationWarning, match=f"`{next(iter(old))}` is called"):
         assert TrainSpec(*arguments, old) == expected
     assert TrainSpec.from_json({**expected.as_json(), "options": old}) == expected
+
+
+def test_an_option_given_by_both_names_is_refused():
+    options = {"taught": 8, "n_train": 16}
+    arguments = "sorting", Variant("softmax"), Recipe(1, 1, 1.0), (0,), options
+    with (
+        pytest.warns(DeprecationWarning, match="`taught` is called"),
+        pytest.raises(InvalidInputError, match="give only `n_train`"),
+    ):
+        TrainSpec(*arguments)
 
 
 def test_the_command_notes_old_options_of_tasks(cli: CLI):

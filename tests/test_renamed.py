@@ -118,6 +118,15 @@ def test_an_old_keyword_sets_the_new_one():
         assert pair(printed=(), correction=()) == Counterexample((), ())
 
 
+def test_an_old_keyword_beside_its_new_one_raises():
+    kind: Any = MeasureInfo
+    with (
+        pytest.warns(DeprecationWarning, match="`what=`"),
+        pytest.raises(TypeError, match="give only `description`"),
+    ):
+        kind(what="a point", description="another")
+
+
 def test_a_function_with_old_keywords_is_pickled_by_name():
     assert pickle.loads(pickle.dumps(flow)) is flow
 

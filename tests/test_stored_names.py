@@ -225,7 +225,7 @@ def test_a_picture_of_a_comparison_of_0_2_has_its_separation(comparison: Path):
 def test_a_verification_of_0_2_is_read_and_drawn(tmp_path: Path):
     made = statements_report.report(statements_report.identity())
     renamed = {new: old for old, new in STORED["verification"].items()}
-    text = json.dumps(made)
+    text = json.dumps(made).replace("-verification-2", "-verification-1")
     for new, old in renamed.items():
         assert f'"{new}"' in text
         text = text.replace(f'"{new}"', f'"{old}"')

@@ -99,7 +99,8 @@ def test_a_damaged_record_is_named(tmp_path: Path) -> None:
         ("done/00000.json", "{}", "is damaged"),
         ("done/00000.json", '{"cell": [0], "ending": []}', "is damaged"),
         ("sweep.json", '{"schema": 1}', "written by version 0.1"),
-        ("sweep.json", '{"schema": 2}', "is damaged"),
+        ("sweep.json", '{"schema": 3}', "is damaged"),
+        ("sweep.json", '{"schema": 4}', "has schema 4"),
     ],
 )
 def test_a_damaged_sweep_gives_one_line(cli: Run, file: str, text: str, message: str):

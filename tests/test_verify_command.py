@@ -146,7 +146,7 @@ def test_invalid_requests_give_one_line(
         tmp_path / name for name in ("other", "damaged", "full")
     )
     other_file.write_text('{"format": "something"}')
-    whole = {"format": "meanfield-verification-1", "size": "full", "seed": 3}
+    whole = {"format": "meanfield-verification-2", "size": "full", "seed": 3}
     full.write_text(json.dumps({**whole, "statements": []}))
     damaged_file.write_text(json.dumps({**whole, "statements": [{"id": "a:b"}]}))
     nowhere = tmp_path / "nowhere" / "page"

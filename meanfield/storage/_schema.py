@@ -21,8 +21,8 @@ SCHEMA = 2
 OLDER_SCHEMAS = (1,)
 """Older versions of the layout of a run that are read; see `_stored_names.py`."""
 
-SWEEP_SCHEMA = 2
-"""The version of the layout of a sweep; version 1 had no digests."""
+SWEEP_SCHEMA = 3
+"""The version of the layout of a sweep; version 1 had no digests, 2 other names."""
 
 ENDING_FLAGS = MappingProxyType(
     {

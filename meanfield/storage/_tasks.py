@@ -34,7 +34,7 @@ from .disk import (
     version_0_1_error,
 )
 
-OLD_SCHEMA = 1  # of version 0.1
+OLD_SCHEMA, RENAMED_SCHEMA = 1, 2  # of versions 0.1 and 0.2
 HEARTBEAT_TIMEOUT = (
     600.0  # seconds without a heartbeat after which a worker counts as lost
 )
@@ -261,9 +261,9 @@ def read_tasks(path: Path, name: str) -> tuple[dict[str, Any], str]:
     Examples:
         >>> from pathlib import Path
         >>> from meanfield.storage import SWEEP_SCHEMA, create_tasks, read_tasks
-        >>> record = {"schema": SWEEP_SCHEMA, "what": "squares"}
+        >>> record = {"schema": SWEEP_SCHEMA, "title": "squares"}
         >>> create_tasks(Path("squares"), record, "task.json", 2)
-        >>> read_tasks(Path("squares"), "task.json")[0]["what"]
+        >>> read_tasks(Path("squares"), "task.json")[0]["title"]
         'squares'
     """
     if not (path / name).exists():
@@ -272,7 +272,7 @@ def read_tasks(path: Path, name: str) -> tuple[dict[str, Any], str]:
             "name the folder that `sweep --out` wrote."
         )
     _check_folders(path)
-    record = read_record(path / name, SWEEP_SCHEMA, OLD_SCHEMA)
+    record = read_record(path / name, SWEEP_SCHEMA, OLD_SCHEMA, (RENAMED_SCHEMA,))
     if record.get("schema") == OLD_SCHEMA:
         raise version_0_1_error(path)
     return record, json_digest(record)

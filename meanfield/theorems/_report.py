@@ -15,7 +15,8 @@ from ._check import Ascent, Check, Fit
 from ._statement import Statement, statements
 from ._verify import Outcome, Trial, Witnesses
 
-FORMAT = "meanfield-verification-1"
+FORMAT = "meanfield-verification-2"
+OLD_FORMAT = "meanfield-verification-1"  # before version 0.3; other names of keys
 
 Record = dict[str, Any]
 
@@ -98,7 +99,10 @@ def read_report(file: Path) -> Record:
         content = json_value(read_text(file))
     except ValueError as error:
         raise InputFileError(f"`{file}` cannot be read as a report: {error}") from error
-    if not isinstance(content, dict) or content.get("format") != FORMAT:
+    if not isinstance(content, dict) or content.get("format") not in (
+        FORMAT,
+        OLD_FORMAT,
+    ):
         raise InputFileError(
             f"`{file}` is not a report of `meanfield verify --json` ({FORMAT})."
         )
@@ -109,7 +113,7 @@ def read_report(file: Path) -> Record:
         raise InputFileError(
             f"`{file}` is damaged: {type(error).__name__}: {error}; verify again."
         ) from error
-    return rename_keys("verification", content)
+    return {**rename_keys("verification", content), "format": FORMAT}
 
 
 def witnesses(report: Record) -> Mapping[str, Mapping[str, Witnesses]]:
