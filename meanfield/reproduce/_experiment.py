@@ -94,9 +94,10 @@ class Experiment:
         """Source, claim, caption and table for given numbers, as JSON values.
 
         Examples:
-            >>> from meanfield.reproduce import load
-            >>> load("castin2025-fig1b").texts({"starts": 3})["source"]
-            'castin2025, Figure 1(b)'
+            >>> from meanfield.reproduce import Experiment
+            >>> texts = "a paper, Figure 1", "tokens meet", "{n} tokens over time."
+            >>> Experiment(*texts, compute=print, draw=print).texts({"n": 3})["caption"]
+            '3 tokens over time.'
         """
         table = [] if self.table is None else self.table(numbers)
         return {

@@ -25,8 +25,8 @@ def attention_marks() -> dict[str, list[str]]:
 
     Examples:
         >>> from meanfield.theorems import attention_marks
-        >>> attention_marks()["sigmoid"]
-        ['sigmoid', 'Sigmoid']
+        >>> attention_marks()["relu"]
+        ['relu', 'Relu']
     """
     unit = jnp.ones((1, 1))
     classes = {
