@@ -67,7 +67,10 @@ def gap(
     """
     left, right = np.asarray(actual, np.float64), np.asarray(expected, np.float64)
     if left.shape != right.shape:
-        raise ValueError(f"Shapes {left.shape} and {right.shape} cannot be compared.")
+        raise ValueError(
+            "The compared arrays must have equal shapes; "
+            f"got {left.shape} and {right.shape}."
+        )
     size = float(np.max(np.abs(right))) if scale is None else scale
     worst = float(np.max(np.abs(left - right))) / (size or 1.0)
     return Check(label, worst, "<=", 0.0, tolerance, why)

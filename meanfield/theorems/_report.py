@@ -97,17 +97,19 @@ def read_report(file: Path) -> Record:
     try:
         content = json_value(read_text(file))
     except ValueError as error:
-        raise InputFileError(f"`{file}` cannot be read as a report: {error}") from error
+        raise InputFileError(f"The report `{file}` cannot be read: {error}") from error
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         raise InputFileError(
-            f"`{file}` is not a report of `meanfield verify --json` ({FORMAT})."
+            f"`{file}` is not a report written by `meanfield verify --json`: "
+            f"its `format` must be `{FORMAT}`."
         )
     try:
         Case("", *itemgetter("size", "seed")(content)).rng("a draw")
         witnesses(content)
     except (AttributeError, LookupError, TypeError, ValueError) as error:
         raise InputFileError(
-            f"`{file}` is damaged: {type(error).__name__}: {error}; verify again."
+            f"The report `{file}` is damaged ({type(error).__name__}: {error}). "
+            "Write it again with `meanfield verify --json`."
         ) from error
     return rename_keys("verification", content)
 

@@ -145,7 +145,7 @@ class Statement:
             if name not in keywords:
                 raise TypeError(
                     f"The measurement of `{self.id}` has no keyword `{name}`; "
-                    f"it has {', '.join(keywords) or 'none'}."
+                    f"its keywords: {', '.join(keywords) or 'none'}."
                 )
         measure = lambda case: _select_checks(self(case, **changes), labels)
         self.control = Control(text, measure, changes)
@@ -185,7 +185,7 @@ def _select_checks(
     """
     for label in labels:
         if not any(_has_label(check, label) for check in checks):
-            raise LookupError(f"no check is labelled `{label}`")
+            raise LookupError(f"No check has the label `{label}`.")
     matches = [check for check in checks if any(_has_label(check, x) for x in labels)]
     return tuple(matches) if labels else checks
 

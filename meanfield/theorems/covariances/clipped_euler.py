@@ -174,7 +174,8 @@ def _rate(dynamics: AbstractDynamics, Sigma: JaxArray, factor: JaxArray) -> JaxA
     field = dynamics.field(jnp.zeros((), Sigma.dtype), mu)
     if not isinstance(field, Affine):
         raise UnsupportedError(
-            f"The procedure needs an affine field; got a {type(field).__name__}."
+            "The clipped Euler steps need a field that is affine on Gaussians; "
+            f"got a field of type `{type(field).__name__}`."
         )
     return field.covariance_rate(Sigma)
 

@@ -133,7 +133,7 @@ def move_first_atom(s: Scene) -> tuple[JaxArray, JaxArray]:
 def convergence_penalty(convergence: Convergence | None) -> JaxArray:
     """Zero if every solve has converged, NaN otherwise."""
     if convergence is None:
-        raise ValueError("`convergence` must be that of a converged Sinkhorn solve.")
+        raise ValueError("`convergence` must be a `Convergence` record; got `None`.")
     good = jnp.all(convergence.residual <= convergence.tolerance)
     return jnp.where(good, 0.0, jnp.nan)
 

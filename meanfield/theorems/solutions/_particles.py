@@ -176,7 +176,10 @@ def trajectories(members: Members) -> dict[str, Array]:
     """
     paths, codes = _flows(members, jnp.asarray(np.eye(len(FLOW_KINDS))))
     if np.any(np.asarray(codes)):
-        raise RuntimeError(f"A flow ended early: {np.asarray(codes).tolist()}.")
+        raise RuntimeError(
+            "Every flow must reach the last frame, with status 0; "
+            f"got the statuses {np.asarray(codes).tolist()}."
+        )
     tokens_by_kind = dict(zip(FLOW_KINDS, np.asarray(paths), strict=True))
     frames = [members.x]
     for a, b in itertools.pairwise(FRAMES):
