@@ -102,6 +102,6 @@ import meanfield.theorems.sliced_gaussians.flows
 import meanfield.theorems.sliced_gaussians.soft_sort
 # isort: on
 
-del meanfield  # the imports above only register statements
+del meanfield  # the imports above are needed only to register the statements
 
 __getattr__ = old_names(__name__)

@@ -1,4 +1,4 @@
-"""Outcomes as plain values, for JSON, tables, pages and replays."""
+"""Reports of verifications as plain values, for JSON, tables, pages and replays."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -21,7 +21,7 @@ Record = dict[str, Any]
 
 
 def describe_statement(statement: Statement) -> Record:
-    """Texts of a statement as plain values, without any measurement.
+    """Describes a statement by plain values, without measuring anything.
 
     Examples:
         >>> from meanfield.theorems import describe_statement, statements
@@ -49,7 +49,7 @@ def describe_statement(statement: Statement) -> Record:
 
 
 def record(outcome: Outcome) -> Record:
-    """Texts of a statement with its outcome, as plain values."""
+    """Describes a statement and its measured outcome by plain values."""
     return {
         **describe_statement(statements[outcome.id]),
         "has_passed": outcome.has_passed,
@@ -137,7 +137,10 @@ def witnesses(report: Record) -> Mapping[str, Mapping[str, Witnesses]]:
 
 
 def _verdict(outcome: Outcome) -> str:
-    """`holds`, or how the first failing role failed; `error` if it has no checks."""
+    """Verdict of an outcome: `holds`, or how the first failing trial failed.
+
+    A failing trial that has no checks gives the verdict `error`.
+    """
     for trial in outcome.trials:
         if not trial.has_passed:
             return _failure_summary(trial) if trial.checks else "error"
@@ -145,7 +148,7 @@ def _verdict(outcome: Outcome) -> str:
 
 
 def _failure_summary(trial: Trial) -> str:
-    """Why a trial with checks did not pass, in words."""
+    """Explains in words why a trial with checks did not pass."""
     must_hold = {
         "statement": "fails",
         "corrected": "the correction fails on the counterexample",

@@ -153,8 +153,8 @@ class Statement:
     def register_control(self, text: str) -> Callable[[Measurement], Measurement]:
         """Decorator that sets a separate measurement as the control.
 
-        For controls that cannot be made by changing keywords; `text` says what the
-        control breaks.
+        Some controls cannot be made by changing keywords of the measurement. `text`
+        says what the control breaks.
         """
 
         def add(measure: Measurement) -> Measurement:
@@ -166,7 +166,7 @@ class Statement:
     def register_misprint(
         self, *errata: str, claim: str, correction: str, counterexample: str
     ) -> Callable[[Callable[[Case], Counterexample]], Callable]:
-        """Decorator that registers a misprint, selected as `ID:printed`."""
+        """Decorator that registers a misprint; `verify ID:printed` selects it."""
 
         def add(measure: Callable[[Case], Counterexample]) -> Callable:
             self.misprint = Misprint(errata, claim, correction, counterexample, measure)

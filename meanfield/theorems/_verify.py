@@ -16,7 +16,7 @@ from ._statement import Statement, statements
 Role = Literal["statement", "control", "printed", "corrected"]
 Witnesses = Mapping[str, Mapping[str, Any]]
 
-# Errors that broken mathematics can raise; they count as a failed measurement.
+# A measurement that raises one of these errors counts as failed; `verify` goes on.
 MEASUREMENT_ERRORS = (
     ArithmeticError,
     AssertionError,

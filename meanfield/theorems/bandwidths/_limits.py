@@ -12,13 +12,14 @@ from meanfield.theorems._protocols import gap
 from meanfield.theorems._vocabulary import Law, Parameters
 
 BANDWIDTHS = 0.02 / 2.0 ** np.arange(4)
-WIDER = 2 * BANDWIDTHS  # for sums over tokens
+WIDER = 2 * BANDWIDTHS  # bandwidths for measures that are given by tokens
 
 
 def limit_gap(label: str, values: Array, expected: Array, *, floor: float) -> Check:
-    """Check of the limit of values at halved bandwidths, by Neville's scheme.
+    """Checks the limit of values at halved bandwidths, by Neville extrapolation.
 
-    The tolerance is twice the last change of the scheme plus `floor` for rounding.
+    The tolerance is twice the last change of the extrapolation, plus `floor` for
+    rounding.
     """
     rows = list(np.asarray(values))
     previous = rows[-1]
@@ -58,7 +59,7 @@ def gaussian_remainder(
 ) -> tuple[Array, Array]:
     r"""The library's $\bar T$ of a Gaussian, in closed form, at each bandwidth.
 
-    Returns its linear part and its value at the mean.
+    Returns the linear part of the affine field $\bar T$ and its value at the mean.
     """
     epsilon, factor = jnp.asarray(BANDWIDTHS), jnp.asarray(widening)
     field = _affine(weights, mu.gaussian, epsilon, factor)
@@ -67,7 +68,7 @@ def gaussian_remainder(
 
 
 def root_mean_square(linear: Array, centre: Array, mu: Law) -> Array:
-    r"""Norms in $L^2(\mu)$ of affine fields with value `centre` at the mean."""
+    r"""Norms in $L^2(\mu)$ of affine fields whose value at the mean is `centre`."""
     spread = np.sum((linear @ mu.factor) ** 2, axis=(-2, -1))
     return np.sqrt(spread + np.sum(centre**2, axis=-1))
 
@@ -89,7 +90,7 @@ def density(n: int) -> tuple[Array, Array, Array]:
 
 
 def density_remainder(weights: Parameters, n: int, *, widening: float = 1.0) -> Array:
-    r"""The library's $\bar T$ of `density(n)` on its grid, at each wider bandwidth."""
+    r"""The library's remainder $\bar T$ of `density(n)` on its grid, for `WIDER`."""
     x, w, _ = density(n)
     mu = Points.weighted(x[:, None], w)
     factor = jnp.asarray(widening)

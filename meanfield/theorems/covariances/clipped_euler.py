@@ -19,21 +19,22 @@ from meanfield.linalg import eigh, length
 from meanfield.measures import Gaussian
 from meanfield.theorems._arrays import Array, JaxArray, eqx, jax, jnp, np
 
-FLOOR = 1e-14  # eigenvalues are clipped here after every step
+FLOOR = 1e-14  # after every step, smaller eigenvalues are raised to this value
 MAX_STEPS = 50_000
-SMALL = 32  # batches up to this size are as fast as a single member
+SMALL = 32  # a batch of up to 32 members runs as fast as one member
 
 
 class ClippedEuler(NamedTuple):
     """Result of the published procedure, for each member of a family."""
 
-    # step numbers of the frames; a member that has ended no longer changes
+    # Frames are stored after these numbers of steps; members that have ended stay
+    # fixed.
     steps: Int[Array, " frames"]
     covariances: Float[JaxArray, "members frames d d"]  # the frames
     final: Float[JaxArray, "members d d"]  # final covariances
     n_steps: Int[JaxArray, " members"]  # numbers of steps taken
-    # a `Status`: `STEADY` where the right-hand side fell below its threshold, `BLOW_UP`
-    # where the trace passed its bound, `MAX_STEPS`, `NOT_FINITE`
+    # Each code is a `Status`: `STEADY` if the right-hand side fell below its threshold,
+    # `BLOW_UP` if the trace passed its bound, or `MAX_STEPS` or `NOT_FINITE`.
     code: Int[JaxArray, " members"]
 
 
@@ -41,8 +42,8 @@ class Rule(NamedTuple):
     """Step length and thresholds of the procedure."""
 
     dt: float  # the length of a step
-    rest: float  # ends a member whose right-hand side is smaller, in Frobenius norm
-    bound: float  # ends a member whose trace is larger
+    rest: float  # a member ends when the Frobenius norm of its rate falls below this
+    bound: float  # a member ends when its trace exceeds this
 
 
 class _State(NamedTuple):
@@ -56,7 +57,7 @@ class _Family(NamedTuple):
     dynamics: AbstractDynamics
     rule: Rule
     floor: Float[JaxArray, ""]
-    axis: int | None  # axis of the members in the arrays of `dynamics`
+    axis: int | None  # axis along which `dynamics` is stacked; None if it is shared
 
 
 def clipped_euler(
@@ -85,7 +86,7 @@ def clipped_euler(
         UnsupportedError: if the field of a Gaussian is not affine.
     """
     edges = np.unique(np.geomspace(1, MAX_STEPS, frames).astype(int))
-    # As arrays, so that one compilation serves all rules.
+    # The rule's numbers become arrays, so that one compilation serves all rules.
     rule = jax.tree.map(jnp.asarray, rule)
     family = _Family(dynamics, rule, jnp.asarray(FLOOR, covariances.dtype), axis)
     state = jax.tree.map(np.asarray, _initial_state(covariances))
@@ -186,7 +187,7 @@ def clip_all(floor: JaxArray, covariances: JaxArray) -> tuple[JaxArray, JaxArray
     The test uses half the floor, so that eigenvalues just clipped pass despite
     rounding. For large covariances rounding exceeds the floor, and Cholesky can fail.
     """
-    if covariances.shape[-1] == 2:  # eigenvalues are as cheap as the test
+    if covariances.shape[-1] == 2:  # cheaper than Cholesky in d = 2
         return jax.vmap(partial(_clip, floor))(covariances)
     shift = floor / 2 * jnp.eye(covariances.shape[-1], dtype=covariances.dtype)
     shifted_factors = jnp.linalg.cholesky(covariances - shift[None])

@@ -28,7 +28,7 @@ def divergence(case: Case, *, sign: float = 1.0) -> Checks:
     the formula. Under L2, covariances must reach a large size, no finite blow-up time
     may be found, and the growth rate must be below its bound.
     """
-    # Two heads with V = I each, whose forms sum to a definite one.
+    # Both heads have V = I, and the sum of their bilinear forms is definite.
     rng, problems, heads = case.rng("rising"), [], []
     for _ in range(case.pick(8, 16)):
         H, Sigma = -sign * pictures.negative_form(rng), lib.covariance(rng, 2)
@@ -96,7 +96,7 @@ def similarity(case: Case, *, speed: float = 2.0) -> Checks:
     """
     for i in range(case.pick(1, 4)):
         yield from _small(case, i, speed)
-    # Limits of both, against the formula for softmax.
+    # The limits of softmax and of L2 must both agree with the formula for softmax.
     factor, Q, K = _row_draws(case, -1.0)
     V, start = np.stack([EYE] * 8), lib.centred_start(factor)
     slow = two_heads(_single(Q, K, V), start, pictures.LONG).covariances[:, -1]
@@ -107,7 +107,7 @@ def similarity(case: Case, *, speed: float = 2.0) -> Checks:
     decay_slack = Slack(tolerance=2e-4, why=why)
     yield gap("limits of softmax", slow, rests, **decay_slack)
     yield gap("limits of L2", fast, rests, **decay_slack)
-    # Q = K: softmax blows up; L2 continues, with a growth rate of at most 2|V|.
+    # With Q = K softmax blows up, while L2 goes on growing at a rate of at most 2|V|.
     factor, Q, K = _row_draws(case, 1.0)
     slow = two_heads(_single(Q, K, V), lib.centred_start(factor), RISE)
     fast = pictures.l2_paths((Q, K, V), factor, RISE)

@@ -31,8 +31,9 @@ ROUNDING = Slack(
     r"b, 2c, a + b)$ sends positive semidefinite matrices to $z \geq \sqrt{x^2 + "
     r"y^2}$: $z \mp \sqrt{x^2 + y^2} = 2\lambda_\mp$.",
     hypotheses=r"$d = 2$, off-diagonal entry $c$",
-    # The order check is not listed: for long steps a wrong limit hides in the error.
-    # Nor is that of clipped members: they end at the same floor whatever A is.
+    # The labels omit two checks that the control may pass. In the order check, the
+    # error of long steps hides a wrong limit. Clipped members end at the same floor
+    # whatever A is.
     control=(
         "A is transposed in the references; c is not doubled",
         {"turn": np.transpose, "twice": 1},
@@ -49,7 +50,7 @@ def euler(case: Case, *, turn: Unary = lambda A: A, twice: float = 2) -> Checks:
     eigenpairs in d = 2 and 3 and its families of covariances.
     """
     yield from _steps(case, turn=turn)
-    # $z \mp \sqrt{x^2 + y^2}$ against twice the eigenvalues.
+    # The heights $z \mp \sqrt{x^2 + y^2}$ must be twice the eigenvalues.
     B = case.rng("cone").normal(size=(case.pick(1000, 4000), 2, 2))
     frames = np.asarray(_library_run(_family(case)).covariances)
     covariances = np.concatenate([B @ np.swapaxes(B, 1, 2), frames.reshape(-1, 2, 2)])
@@ -73,7 +74,7 @@ class _Family(NamedTuple):
     V: Array
     covariances: Array
     dt: float
-    counts: Array  # numbers of steps to `END`, for the members that measure the order
+    counts: Array  # steps up to time `END`, for the members used to measure the order
     value: Array  # the value matrix before scaling
 
 
@@ -128,7 +129,7 @@ def _steps(case: Case, *, turn: Unary) -> Checks:
     why = "rounding 1e-16 of entries below one over the floor 1e-14"
     endings_label = "members that end otherwise, or after other steps"
     floor_label = "least eigenvalue of those clipped"
-    # Results of four step sizes against DOP853.
+    # Results with four step sizes are compared with DOP853 to measure the order.
     start = np.linalg.cholesky(family.covariances[0])
     times = np.array([0.0, END])
     exact = moments([(family.value, A)], (np.zeros(2), start), times)[1][-1]

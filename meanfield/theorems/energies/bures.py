@@ -76,7 +76,7 @@ def minimising_movement(case: Case, *, step: Step = jko_step) -> Checks:
     with their derivatives.
     """
     yield from _steps(case, step)
-    # Euler–Lagrange equation of a Sinkhorn-energy step, with gradients in NumPy.
+    # A step for the Sinkhorn energy must satisfy its Euler–Lagrange equation.
     rng, tau = case.rng("implicit"), 0.3
     Q, K = rng.normal(size=(2, 2, 2)) / 2
     mean, Y = rng.normal(size=2), np.linalg.cholesky(spd(rng, 2))
@@ -138,7 +138,7 @@ def _action(case: Case) -> Checks:
     S0, S1 = spd(rng, 3), spd(rng, 3)
     T, minimum = _map(S0, S1), _bures(S0, S1) / tau
     speed = (T - np.eye(3)) / tau
-    action = tau * np.trace(speed @ S0 @ speed.T)  # the same at all times
+    action = tau * np.trace(speed @ S0 @ speed.T)  # the integrand is constant in time
     roots, actions = (sqrtm_psd(S1), np.linalg.inv(sqrtm_psd(S0))), []
     for _ in range(50):
         R = np.linalg.qr(rng.normal(size=(3, 3)))[0]
@@ -167,7 +167,7 @@ def translation(case: Case, *, share: float = 1) -> Checks:
     optimal map over nodes. Distances of Diracs in the library's twisted metric, by
     Gauss–Legendre quadrature, against SciPy's quadrature of the closed form.
     """
-    # $D^2$, and $D^2$ of the measures with a share of their means subtracted.
+    # $D^2$ is that of the centred clouds plus $|m - n|^2$; the control centres by half.
     rng = case.rng("clouds")
     x, y = rng.normal(size=(7, 2)), rng.normal(size=(7, 2)) @ spd(rng, 2)
     x, y = x - np.mean(x, 0) + 2, y - np.mean(y, 0) - np.array([0.5, 1.0])
@@ -225,7 +225,7 @@ def _speeds(x: JaxArray, a: JaxArray, B: JaxArray) -> JaxArray:
         mu = Points.uniform(point[None, None])
         unit = jnp.ones((1, 1))
         score = Dot(a * unit, unit)
-        energy = QuadraticPotential(unit, jnp.full(1, 9.0))  # non-zero gradient
+        energy = QuadraticPotential(unit, jnp.full(1, 9.0))  # any will do
         field = TwistedMetric(score, B * unit).descent(energy, mu)
         length = jnp.sqrt(-dissipation(energy, mu, field))
         return length / jnp.abs(field(mu.tokens)[0, 0])

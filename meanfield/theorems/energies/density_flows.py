@@ -52,7 +52,7 @@ def mccann(case: Case, *, odd: float = 0, power: float = 2.5) -> Checks:
     solution of the porous medium equation.
     """
     yield from _mccann(case, odd=odd)
-    # $\rho\nabla U'(\rho) = \nabla\rho^m$ for $U = \rho^m/(m-1)$, in NumPy.
+    # NumPy checks that $\rho\nabla U'(\rho) = \nabla\rho^m$ for $U = \rho^m/(m-1)$.
     x, m = case.rng("porous").normal(size=(20, 1)), 2.5
     rho = lambda z: np.sum(np.exp(-(z**2)) * (2 + np.sin(z)), axis=1)
     flux = rho(x) * ref.directional_derivative(
@@ -112,7 +112,7 @@ def _mccann(case: Case, *, odd: float) -> Checks:
     even = lambda z: np.exp(-(z**2) / 0.8)
     odd_part = lambda z: odd * z * np.exp(-(z**2) / 0.8)
     z = line.x[:, None] - line.x[None, :]
-    # The library's energy and its variation paired with `nu`, $W = e^{-z^2/0.8}$.
+    # The library's energy and variation use the interaction $W = e^{-z^2/0.8}$.
     unit = np.eye(1)
     parts = (
         energies["entropy"](unit, unit, unit),
@@ -217,7 +217,7 @@ def heat_flow(
         yield gap(f"log ρ, d = {d}", library.variation, log_rho, **slack)
         yield gap(f"entropy, d = {d}", library.energy, entropy, scale=1.0, **slack)
         yield gap(f"dissipation, d = {d}", library.power, loss, **slack)
-    # The entropy of a Gaussian of rank one in the plane, which has no density.
+    # A Gaussian of rank one in the plane has no density; its entropy must be infinite.
     mean, y = case.rng("singular").normal(size=(2, 2))
     flat = lib.evaluate_on_gaussian(
         Entropy(), mean, np.outer(y, y), probes=np.zeros((4, 2))

@@ -50,8 +50,8 @@ def first_variation(case: Case, *, keys: float = 0.5) -> Checks:
     expected = _weight_derivative(lambda x, w: w @ ref.quadratic(x, H, c), s.x, s.w, nu)
     yield gap("potential", nu @ np.asarray(variation), expected, **lib.ROUNDING_SLACK)
     yield from _any_potential(case)
-    # Interactions of a Gaussian and of a cloud, with scores $-|Qx - Ky|^2/\epsilon$ and
-    # $(Qx + q)\cdot(Ky + k)/\epsilon$.
+    # The interaction of a Gaussian must agree with that of a cloud, for the scores
+    # $-|Qx - Ky|^2/\epsilon$ and $(Qx + q)\cdot(Ky + k)/\epsilon$.
     rng = case.rng("Gaussian")
     mean, Y = rng.normal(size=2) / 2, np.linalg.cholesky(lib.spd(rng, 2))
     Q, K = rng.normal(size=(2, 3, 2))
@@ -166,7 +166,7 @@ def metric_flow(case: Case, *, key_share: float = 0) -> Checks:
     energy along the library's velocities, and the library's `dissipation`, are compared
     with the quadratic form of the metric in NumPy.
     """
-    # `key_share` is the share of the mass in which the token is the key.
+    # The control changes `key_share`: it sums the kernel over queries instead of keys.
     rng = case.rng("tokens")
     s, B = lib.setting(rng), lib.spd(rng, 2)
     s = s._replace(probes=s.x)

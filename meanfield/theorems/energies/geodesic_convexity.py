@@ -14,7 +14,7 @@ from ._motion import Motion, geodesic, motion, path_of
 from .geodesics import velocity
 
 Prepare = Callable[[Motion], Motion]
-WAY = 0.1  # largest displacement along a chord; from about 0.3 on, E can be convex
+WAY = 0.1  # largest displacement along a chord; beyond about 0.3, E can be convex
 
 
 @statement(
@@ -86,7 +86,7 @@ def _integrals(m: Motion, *, last: float) -> float:
     Gamma = np.asarray(_softmax(*(jnp.asarray(array) for array in (m.A, V, x, w))))
     G, g = np.exp(ref.bilinear(m.A)(x, x)), m.masses
     pairs = w[:, None] * w[None, :]
-    forms = p @ V @ x.T  # entry (i, j): momentum i, atom j
+    forms = p @ V @ x.T  # entry (i, j) pairs momentum i with atom j
     drift, lengths = np.sum(p * Gamma, axis=1), np.sum((p @ m.B) * p, axis=1) / g**2
     inner = Gamma @ np.linalg.solve(m.B, V) @ x.T
     mass_products = g[:, None] * g[None, :]

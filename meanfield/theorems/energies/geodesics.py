@@ -36,7 +36,7 @@ def geodesics(case: Case, *, nonlocal_term: float = 1) -> Checks:
     second variation.
     """
     m = motion(case.rng("motion"))
-    # Rate of the momenta along characteristics, and the library's Hamiltonian flow.
+    # The lemma's equations must give the velocities of the library's Hamiltonian flow.
     library = geodesic(m)
     expected = velocity(m, m.z, nonlocal_term=nonlocal_term)
     momentum_rate = ref.gradient(
@@ -50,7 +50,7 @@ def geodesics(case: Case, *, nonlocal_term: float = 1) -> Checks:
     yield gap(
         "length", library.length, m.w @ (squares / m.masses) / 4, **ROUNDING_SLACK
     )
-    # The library's Hamiltonian along SciPy's solution of the two equations.
+    # The library's Hamiltonian must stay constant along SciPy's solution.
     rate = lambda _, z: velocity(m, z, nonlocal_term=nonlocal_term)
     path = formulas.integrate(rate, m.z, np.linspace(0, 1, 5))
     values = [geodesic(m, z).length for z in path]
@@ -66,7 +66,7 @@ def velocity(m: Motion, z: Array, *, nonlocal_term: float = 1.0) -> Array:
     w_j\frac{|p_j|_B^2}{g_j^2}\nabla_2G(x_j, x_i)$; `nonlocal_term` multiplies the sum.
     """
     x, p = z
-    G = np.exp(ref.bilinear(m.A)(x, x))  # entry (i, j): query i, key j
+    G = np.exp(ref.bilinear(m.A)(x, x))  # entry (i, j) is for query i and key j
     g = G @ m.w
     squares = np.sum((p @ m.B) * p, axis=1) / (4 * g**2)
     self_force = squares[:, None] * ((G * m.w[None, :]) @ x @ m.A)

@@ -91,14 +91,15 @@ def two_kernels(case: Case, *, quadratic: float = 0.25) -> Checks:
     plan after one pass.
     """
     yield from _two_kernels(case, quadratic=quadratic)
-    # $-\frac12\int\kappa\log(\kappa/\kappa^0)$ of a plan that has not converged.
+    # For a plan that has not converged, the energy is
+    # $-\frac12\int\kappa\log(\kappa/\kappa^0)$.
     s = lib.setting(case.rng("tokens"))
     outputs = _one_pass(lib.to_jax(s), jnp.asarray(s.epsilon))
     rows, residual, primal = (np.asarray(output) for output in outputs)
     logs = np.log(rows / s.w[None, :]) - ref.bilinear(s.scaled_A)(s.x, s.x)
     left = np.max(np.abs(np.log(s.w @ rows / s.w)))
     terms = s.w[:, None] * rows * logs / 2
-    size = np.sum(np.abs(terms))  # the terms can cancel
+    size = np.sum(np.abs(terms))  # the scale of the errors, since the terms can cancel
     slack = Slack(tolerance=1e-12, why="rounding of 36 terms, nothing is iterated")
     yield gap("energy after one pass", primal, -np.sum(terms), scale=size, **slack)
     yield gap("log-marginal reported then", residual, left, scale=1.0, **slack)
@@ -181,7 +182,7 @@ def semi_dual(case: Case, *, prepare: lib.Preparation = impose_symmetry) -> Chec
     n, exact = len(s.w), {"gtol": 1e-9}
     result = minimize(descent, np.zeros(n), jac=True, method="BFGS", options=exact)
     library = lib.evaluate_sinkhorn(s)
-    f = -library.variation  # the library's potential; f and g coincide here
+    f = -library.variation  # the library's potential f, which equals g here
     kernel = np.exp(ref.bilinear(s.scaled_A)(s.x, s.x))
     transform = -np.log(kernel @ (s.w * np.exp(f)))
     plan = kernel * np.exp(f[:, None] + f[None, :])

@@ -80,7 +80,7 @@ def _paper_energy(mean: Array, Sigma: Array, A: Array, *, half: float) -> float:
 
 
 def _dimension_checks(case: Case, d: int, *, half: float) -> Checks:
-    # Q, K, mean and factor with $\|Y^\top AY\| = 1/2$, `A` not symmetric.
+    # Draw Q, K, a mean and a factor with $\|Y^\top AY\| = 1/2$ and `A` not symmetric.
     rng = case.rng(f"d={d}")
     Q, K = rng.normal(size=(2, d + 1, d))
     Y = np.linalg.cholesky(spd(rng, d))
@@ -160,7 +160,8 @@ def line_flow(case: Case, *, score_weight: float = 1) -> Checks:
     counterexample=r"$d = 1$, $\alpha = 0.9$, random $a$, $v$ and $s$",
 )
 def _(case: Case) -> Counterexample:
-    # Rate of the mean against $-\partial_\alpha F$, B times it, and $v(1 + as)\alpha$.
+    # The rate of the mean is compared with $-\partial_\alpha F$, with B times it, and
+    # with $v(1 + as)\alpha$.
     line = _line(case, mean=0.9)
     factor = np.array([[np.sqrt(line.s)]])
     nodes = ref.standard_nodes(1, NODES)
@@ -211,7 +212,7 @@ def _metric(line: _Line, *, score_weight: float) -> float:
     By quadrature; `score_weight` 0 replaces the inner integral by one.
     """
     left = 1 - (line.a * line.s) ** 2
-    wide = 12 * np.sqrt(line.s / left)  # the integrand has decayed to 1e-31 there
+    wide = 12 * np.sqrt(line.s / left)  # beyond this, the integrand is below 1e-31
 
     def density(x: float) -> float:
         inner = score_weight * (line.a * x) ** 2 * line.s / 2

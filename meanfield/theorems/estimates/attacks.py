@@ -27,10 +27,10 @@ from meanfield.theorems._protocols import (
 from meanfield.tokens import Tokens
 
 N, D, RANK = 4, 2, 3
-FAR = 40.0  # a `z` of this length is mapped to the sphere exactly: tanh(40) is 1
-LIMIT = 30  # iterations of Sinkhorn; parameters that need more are skipped
+FAR = 40.0  # maps `z` onto the sphere exactly, because tanh(40) rounds to 1
+LIMIT = 30  # largest number of Sinkhorn iterations; draws that need more are skipped
 LEAST_DISTANCE = (
-    1e-3  # fields of nearer measures differ by too little for the solver's tolerance
+    1e-3  # for nearer measures, the solver's errors exceed the change of the field
 )
 BALL_SUPPORT = r"$\mathrm{Supp}\,\mu \subset B_R$"
 PAIR_SUPPORT = r"$\mathrm{Supp}\,\mu, \mathrm{Supp}\,\nu \subset B_R$"
@@ -54,7 +54,7 @@ class Scene(NamedTuple):
     R: Float[JaxArray, ""]  # the radius
     reach: Float[JaxArray, ""]  # the distance of `x` from the origin
     q: Float[JaxArray, ""]  # the norm of `Q`, divided by the root of the bandwidth
-    k: Float[JaxArray, ""]  # the norm of `K`, likewise
+    k: Float[JaxArray, ""]  # the norm of `K`, divided by the root of the bandwidth
     a: Float[JaxArray, ""]  # the norm of `A`, divided by the bandwidth
     v: Float[JaxArray, ""]  # the norm of `V`
 

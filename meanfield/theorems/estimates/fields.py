@@ -10,7 +10,7 @@ from . import attacks
 
 THREE = ("(i) size", "(ii) derivative in x", "(iii) derivative in μ")
 ROUNDING = Slack(tolerance=1e-12, why="rounding")
-LIGHT = 1e-12  # weight of the one atom opposite to the heavy ones
+LIGHT = 1e-12  # weight of the atom that lies opposite to the heavy atoms
 LIMIT = Slack(
     tolerance=1e-9,
     why="reached as the weight of the first atom tends to zero: at 1e-12 the gap is "

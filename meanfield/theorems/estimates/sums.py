@@ -175,7 +175,7 @@ field_estimates.register_misprint("C26", **L2_MISPRINT)(l2_counterexample)
 
 
 HALVES = (0.5, 0.5, 1.0)
-VARIANTS = (  # name, log-ratio, bounds of the control, start of ascents
+VARIANTS = (  # each: name, log-ratio, the control's bounds, random start
     ("softmax", softmax, HALVES, attacks.start),
     ("L2", l2, HALVES, attacks.start),
     ("Sinkhorn", sinkhorn, HALVES, attacks.start),

@@ -165,7 +165,7 @@ def joint_basis(case: Case, *, share: float = 1) -> Checks:
 
     Flows in d = 3 to t = 2, with V a multiple of I and A not symmetric.
     """
-    # With `share` below 1 the basis of `H` is mixed with another one.
+    # The control sets `share` below one, which mixes the basis of `H` with another one.
     rng, problems, bases = case.rng("joint"), [], []
     ts = np.linspace(0, 2, 9)
     for _ in range(case.pick(8, 32)):
@@ -207,7 +207,7 @@ def weyl(
     The inequality is tested by gradient ascent over Ω₀ and tH.
     """
     yield _inversion(case, pairs=pairs)
-    # The exponential of the difference, since both sides may have any sign.
+    # Both sides may be negative, so the exponential of their difference is maximised.
     label = "exp of (Weyl's bound - the eigenvalue) / size"
     yield ascend(case, label, _excess, _pair, args=(base,))
 

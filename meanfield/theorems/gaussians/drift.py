@@ -26,11 +26,11 @@ from meanfield.theorems.library import gaussian_flows as lib
 from meanfield.theorems.reference import formulas as ref
 
 UNIT = np.linspace(0, 1, 9)
-# the same number of times as in `UNIT`
+# `LATE` has as many times as `UNIT`, so that both share one compiled program.
 LATE = np.array([0.0, 1.0, 2.0, 5.0, 10.0, 15.0, 20.0, 30.0, 40.0])
-SCAN = 200  # number of steps in the search that brackets a blow-up
+SCAN = 200  # number of steps in the search for an interval that contains the blow-up
 BLOW_UP_SHARE = (
-    0.9  # of the blow-up time; closer to it, covariances magnify errors of steps
+    0.9  # share of the blow-up time; later, covariances magnify the errors of steps
 )
 
 

@@ -45,7 +45,7 @@ def heads(
     draws = _Draws(case)
     V = values(draws)
     yield from _moments(draws, V)
-    # Softmax over a cloud, summed over heads, in NumPy, for the first draw.
+    # For the first draw, NumPy sums softmax over both heads on Gauss–Hermite nodes.
     Q, K, mean, Y = draws.Q[0], draws.K[0], draws.mean[0], draws.factor[0]
     stack = jnp.asarray(np.stack([Q, K, draws.value[0]]))
     actual = _velocity(stack, gaussian(mean, Y), jnp.asarray(draws.probes))
@@ -156,7 +156,7 @@ def plane(
     $(a - b, 2c, a + b)$ of the limits, and the equations of the plane and of the ray.
     All flows must become steady.
     """
-    # The row of the second head is `second` times that of the first.
+    # The second head's query and key rows are `second` times those of the first head.
     run, q = _plane_flows(case, values, 0.0)
     second_run, _ = _plane_flows(case, values, second)
     final = run.covariances[:, -1]

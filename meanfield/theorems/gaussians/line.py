@@ -33,7 +33,7 @@ def line_variance(case: Case, *, twice: float = 2) -> Checks:
     Also checks how each flow ends, that its blow-up time is right within the flow's own
     error estimate, which must be small, and where decaying flows become steady.
     """
-    # Seven members, so that the library's last batch is not full.
+    # Seven members leave the library's last batch incomplete.
     rng = case.rng("line")
     n = case.pick(7, 31)
     Q, K = rng.uniform(0.5, 1, size=(2, n, 2, 1))

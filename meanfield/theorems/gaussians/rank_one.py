@@ -38,7 +38,7 @@ def stationary_points(
 
     The lower bound is tested by gradient ascent over Q, K, V and u.
     """
-    # Draws in which u is isotropic for `form(V, A)`, and in which `V` maps u to zero.
+    # Draw problems in which u is isotropic for `form(V, A)`, and others with Vu = 0.
     rng, isotropic, kernel_draws = case.rng("at rest"), [], []
     for _ in range(20):
         Q, K, V = rng.normal(size=(3, 4, 4)) / 2
@@ -119,7 +119,7 @@ def cone(case: Case, *, spectrum: Turn = _symmetric_spectrum) -> Checks:
     label = "forms whose signature misjudges the cone"
     why = "a count; 1500 draws miss a cone of 0.1 : 1 with probability e⁻⁶⁰"
     yield compare(label, wrong, "<=", 0, why=why)
-    # Semidefinite forms with one zero eigenvalue: its eigenvector is stationary.
+    # If a semidefinite form has one zero eigenvalue, its eigenvector is stationary.
     rng, data = case.rng("flat"), []
     for _ in range(20):
         lines, W = np.linalg.qr(rng.normal(size=(3, 3)))[0], rng.normal(size=(3, 3))
@@ -165,11 +165,11 @@ def maximal_rank(case: Case, *, excess: int = 1) -> Checks:
     covariances whose rank is the bound. For frames of the next rank, gradient descent
     on the library's |Σ'| is compared with the least value that interlacing allows.
     """
-    # Frames whose rank is the bound: their covariances are stationary.
+    # Covariances of frames whose rank is the bound must be stationary.
     worst, rng = 0.0, case.rng("attained")
     for signs in SIGNS:
         A = _signed_matrix(rng, signs)
-        # Columns on which the form vanishes; their number is the bound.
+        # The form vanishes on these columns; their number is the bound on the rank.
         values, U = np.linalg.eigh(A)
         vectors = U / np.sqrt(np.where(np.abs(values) > 1e-9, np.abs(values), 1))
         low, high = vectors[:, values < -1e-9], vectors[:, values > 1e-9]
@@ -208,9 +208,9 @@ SIGNS = ((2, 2, 1), (3, 1, 1), (1, 3, 1))
 def _frame_descent(case: Case, *, excess: int) -> Check:
     """Check of the least |Σ'| over frames with `excess` more columns than the bound."""
     A = _signed_matrix(case.rng("moved"), (2, 2, 1))
-    # The least $\|B^\top AB\|_F$ over orthonormal `B` of `r` columns: the
-    # eigenvalues of $B^\top AB$ can be any between $\lambda_{i+d-r}(A)$ and
-    # $\lambda_i(A)$.
+    # For orthonormal `B` with `r` columns, the eigenvalues of $B^\top AB$ can be any
+    # numbers between $\lambda_{i+d-r}(A)$ and $\lambda_i(A)$; this gives the least
+    # $\|B^\top AB\|_F$.
     values = np.linalg.eigvalsh(A)[::-1]
     low, high = values[len(values) - 4 :], values[:4]
     least = float(np.linalg.norm(np.maximum(low, 0) + np.maximum(-high, 0)))

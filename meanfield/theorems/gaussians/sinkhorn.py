@@ -193,7 +193,7 @@ def moments(case: Case, *, power: float = 1.0) -> Checks:
     attention in NumPy. The library's flow is compared with DOP853 on the formula.
     """
 
-    # The rate of the covariance has the factor 1/ε to the power `power`.
+    # The control changes `power`: the covariance's rate is divided by ε to this power.
     def rate(m: Member, state: lib.Moments) -> lib.Moments:
         mean, S = state
         M = _inverse_free(m, S, transposed_gram)

@@ -93,8 +93,8 @@ def scalars(case: Case, *, four: float = 4.0) -> Checks:
     $2|v|/\epsilon$; for $av < 0$ the variance must be below a bound that tends to zero,
     which follows from $\sqrt{1+u^2} - 1 \geq u^2/(2 + u)$ for decreasing $u$.
     """
-    # With u = 2|a|s/ε the first integral is asinh u − (1 + √(1 + u²))/u = ±2|v|t/ε + c;
-    # the sign is that of av.
+    # With u = 2|a|s/ε, a first integral is asinh u − (1 + √(1 + u²))/u = ±2|v|t/ε + c,
+    # where ± is the sign of av.
     stack = lib.line(case.rng("line"))
     run = lib.paths("sinkhorn", stack, lib.LINE_TIMES)
     s = run.covariance[:, :, 0, 0]

@@ -25,7 +25,7 @@ QUADRATURE = (
 )
 BREAKS = np.array([0.0, 0.4, 0.5, 1.0])
 SHAPES = ((1, 2, 1), (2, 1, 2), (3, 2, 2))  # d, rows of Q and K, rank of Σ
-# Least |YᵀA|: the control changes a tilt t by t³/3, which must exceed rounding.
+# The control changes a tilt t by t³/3; with |YᵀA| ≥ 0.01, that exceeds rounding.
 LEAST_TILT = 0.01
 
 
@@ -121,7 +121,8 @@ def gaussian_flow(case: Case, *, turn: Unary = lambda A: A) -> Checks:
     means, factors = map(np.asarray, run.coordinates)
     covariances = factors @ np.swapaxes(factors, 1, 2)
     equations = _equation_moments(depth, turn=turn)
-    # Nodes resolve growing covariances less well: measure their error at all times.
+    # Nodes resolve a growing covariance less well, so their error is measured at all
+    # times.
     pairs = ((4, 12), (8, 12), (8, 16))
     coarse, middle, fine = (_token_moments(depth, steps=i, nodes=n) for i, n in pairs)
     size = np.max(np.abs(fine))

@@ -182,7 +182,7 @@ class GaussianEvaluation(NamedTuple):
     r"""The library's results for one energy on one Gaussian."""
 
     energy: Array  # $E$
-    mean_rate: Array  # $\alpha'$ under the gradient flow
+    mean_rate: Array  # $\Sigma'$ under the gradient flow
     covariance_rate: Array  # $\Sigma'$ likewise
     variation: Array  # $\delta E$ at probes
     power: Array  # `dissipation` under the gradient flow

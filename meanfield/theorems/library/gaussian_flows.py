@@ -15,13 +15,14 @@ from meanfield.theorems.reference import formulas as ref
 
 from .ensembles import STEP
 
-BATCH_SIZE = 8  # members in a batch; any number of batches shares a compilation
-TINY = 1e-12  # smaller eigenvalues are rounding
+BATCH_SIZE = 8  # members in a batch; all batches share one compiled program
+TINY = 1e-12  # eigenvalues below this are rounding errors
 WHY_FLOW = "local errors of 4e-10 in at most 200 steps, amplified at most tenfold"
 TOLERANCE = 200 * 10 * STEP
 FLOW_SLACK = Slack(tolerance=TOLERANCE, why=WHY_FLOW)
-# By the last time, parts that decay like 1/(0.2 t) are below TOLERANCE. So is t times
-# the rounding of A = KᵀQ, which is below 2e-15 for keys of condition number two.
+# At the last time, parts that decay like 1/(0.2 t) are below TOLERANCE; so is t times
+# the rounding error of A = KᵀQ, which is below 2e-15 if the keys have condition number
+# two.
 LONG = np.array([0.0, 0.1, 0.2, 0.4, 0.8, 1.6, 10.0, 1e4, 1e8])
 
 

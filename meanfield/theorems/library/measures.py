@@ -19,9 +19,10 @@ from meanfield.theorems.reference.measures import hermite_nodes
 from . import attentions as att
 
 WHY_SYLVESTER = "two Sylvester equations of condition below 1e3 each, in float64"
-OUTLIER = 2  # index of a token with weight zero, at infinity
+OUTLIER = 2  # index of the token that has weight zero and lies at infinity
 DRAWS = 4001  # odd, so that an antithetic cloud has one token at the origin
-# "ball" is left out: JAX draws it, and compiling that takes as long as all of these.
+# The cloud "ball" is left out: JAX draws it, and compiling that takes as long as all
+# others together.
 CLOUDS = ("gaussian", "antithetic", "sphere", "ring", "moons", "mixture")
 
 
@@ -139,7 +140,7 @@ def starts(case: Case) -> Checks:
     draws = _draw_clouds(case.key("starts"), att.gaussian(mean, factor))
     x = {name: np.array(cloud) for name, cloud in draws.items()}
     signs = np.where(np.arange(DRAWS) % 2 == 0, 1.0, -1.0)[:, None]
-    # Antithetic pairs have equal squares, so only one token of each pair is used.
+    # Both tokens of an antithetic pair have the same squares, so only one is used.
     samples = x | {"moons": x["moons"] * signs}
     samples["antithetic"] = x["antithetic"][: DRAWS // 2]
     laws = _laws(mean, factor @ factor.T)
@@ -198,7 +199,7 @@ def worst_convergence() -> Check:
     """Check that the residual that is largest relative to its tolerance is reported."""
     residuals, tolerances = jnp.array([[1e-3, 1e-4, 1e-6], [1e-2, 1e-5, 1e-5]])
     last = worst_of_stack(Convergence(residuals, tolerances))
-    expected = [1e-4, 1e-5]  # ten times its tolerance; the first is within its own
+    expected = [1e-4, 1e-5]  # the second residual, ten times its tolerance
     return close("error of a sum", [last.residual, last.tolerance], expected)
 
 

@@ -14,8 +14,8 @@ from .measures import hermite_nodes
 Array = np.ndarray
 Scores = Callable[[Array, Array], Array]
 STEP = 1e-30
-ITERATIONS = 500  # of Sinkhorn; convergence is checked
-MARGINAL_TOLERANCE = 1e-12  # relative error of a marginal
+ITERATIONS = 500  # number of Sinkhorn iterations; convergence is checked afterwards
+MARGINAL_TOLERANCE = 1e-12  # relative error allowed in a marginal
 
 
 def bilinear(A: Array) -> Scores:
@@ -44,8 +44,8 @@ def log_scalings(kernel: Array, w: Array, v: Array, iterations: int) -> tuple:
     left = np.max(np.abs(columns * (kernel.T @ (w * rows)) - 1))
     if left > MARGINAL_TOLERANCE:
         raise ArithmeticError(
-            f"NumPy's Sinkhorn iterations did not converge in {iterations} steps; "
-            f"the relative error of a marginal is {left:.1g}."
+            "NumPy's Sinkhorn iterations did not converge; the relative error of a "
+            f"marginal is {left:.1g}."
         )
     return np.log(rows), np.log(columns)
 

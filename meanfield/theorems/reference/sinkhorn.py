@@ -10,7 +10,7 @@ from meanfield.theorems._vocabulary import Cloud, Parameters
 from .alternation import converged_state, scalings
 from .formulas import dot_scores
 
-MOST_NEWTON = 20  # steps of Newton's method, which converges quadratically
+MOST_NEWTON = 20  # largest number of Newton steps; convergence is quadratic
 MARGINAL = 4e-11  # the library's default tolerance eps^(2/3) on |log marginal|
 
 
@@ -23,7 +23,7 @@ def density(scores: Array, w: Array, count: int, rows: Array) -> Array:
     columns = [v for _, v in islice(scalings(np.exp(scores), w, w), count)]
     column_scaling = (
         columns[-1] if count % 2 else columns[-2]
-    )  # as used by the last half-step of rows
+    )  # the columns that the last half-step on rows used
     u = 1 / (np.exp(rows) @ (w * column_scaling))
     return u[:, None] * np.exp(rows) * columns[-1][None, :]
 
@@ -35,7 +35,7 @@ class ConvergedDensity(NamedTuple):
     spectral_gap: (
         float  # the spectral gap of alternation, 1 minus the contraction factor
     )
-    error: float  # error of a density with marginals at the library's tolerance
+    error: float  # error that the library's tolerance on marginals allows in `kappa`
     why: str  # how the error was derived
 
     @property

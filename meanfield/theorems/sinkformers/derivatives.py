@@ -10,7 +10,7 @@ from meanfield.theorems.reference import sinkhorn as sk
 from meanfield.theorems.reference.alternation import nth_state, scalings
 from meanfield.theorems.reference.energies import directional_derivative
 
-COUNTS = (9, 11)  # half-steps
+COUNTS = (9, 11)  # numbers of half-steps
 LIMIT_COUNT = 801
 
 
@@ -38,7 +38,8 @@ def derivatives(case: Case, *, share: float = 1.0) -> Checks:
     half-steps, and the limit is differentiated too. From 9 to 11, which is one full
     step, the distance to it must shrink by about λ.
     """
-    # In the reference, `share` multiplies the derivative of the column potential.
+    # The control drops the derivative of the column potential by setting `share` to
+    # zero.
     rng = case.rng("tokens")
     p, cloud = att.random_parameters(rng, 2, 3), att.random_cloud(rng, 6, 3)
     spread, tangent = (

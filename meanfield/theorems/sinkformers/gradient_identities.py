@@ -84,7 +84,8 @@ def dissipation(
     The library's `dissipation` is compared there too.
     """
     s = lib.setting(case.rng("tokens"))
-    # For distant tokens the exponentials are too stiff for these steps.
+    # Distant tokens would make the exponentials too stiff for these steps; so x is
+    # halved.
     s = prepare(s._replace(x=s.x / 2))
     scaled_setting = s.with_value(s.V / s.epsilon)
     zero = _loss(

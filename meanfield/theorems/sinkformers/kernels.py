@@ -59,7 +59,8 @@ def log_domain(case: Case, *, updates: Updates = _alternating_updates) -> Checks
     compared at the tokens and at other points.
     """
     yield from _log_domain(case, updates, 1.0)
-    # Converged potentials at tokens and probes, with biases and unequal weights.
+    # The library's converged potentials are compared at tokens and probes, with biases
+    # and unequal weights.
     rng = case.rng("potentials")
     p, cloud = att.random_parameters(rng, 2, 3), att.random_cloud(rng, 7, 3)
     probes, w = att.uniform_cloud(rng.normal(size=(7, 3))), cloud.share

@@ -15,7 +15,7 @@ from meanfield.theorems.library import attentions as att
 from meanfield.theorems.reference import formulas as ref
 from meanfield.theorems.reference import sinkhorn as sk
 
-DEPTHS = np.array([8, 16, 32, 64])  # numbers of layers of networks that reach time one
+DEPTHS = np.array([8, 16, 32, 64])  # numbers of layers between time zero and time one
 
 
 @statement(
@@ -38,7 +38,7 @@ def layers(case: Case, *, gain: float = 1.0) -> Checks:
     $W_V$ divided by their number, the distance at time one to SciPy's solution must be
     of order one in the step.
     """
-    # `gain` multiplies the library's value matrix.
+    # The control changes `gain`, which multiplies the library's value matrix.
     p, cloud = _tokens(case, "layers", 1)
     limit = ref.integrate(lambda _, x: _rate(p, x), cloud.x, np.array([0.0, 1.0]))[-1]
     frames = [_network(p, cloud, gain * p.V / depth) for depth in DEPTHS]
@@ -117,7 +117,8 @@ def symmetric_kernel(
     of rank two in d = 3; $W_V$ is divided by the bandwidth 0.7, as scores are. Scores
     are at most one, so that no entry of the kernel dominates.
     """
-    # The key matrix is `tie(S, Q)`; $W_V$ is minus the symmetric part of $A/\epsilon$.
+    # The control changes `tie`, which makes the key matrix from S and Q. $W_V$ is minus
+    # the symmetric part of $A/\epsilon$.
     rng = case.rng("assumption")
     p, cloud = att.random_parameters(rng, 2, 3), att.random_cloud(rng, 6, 3)
     p = p._replace(K=tie(rng.normal(size=(2, 2)), p.Q) + 0 * p.K)
@@ -154,10 +155,10 @@ def double_integral(case: Case, *, share: float = 1.0) -> Checks:
     The energy is half the double integral of $h = e^s$, with biased, non-symmetric
     scores. It is quadratic in the masses, so NumPy's central differences are exact.
     """
-    # In the second slot of `h` the added mass is multiplied by `share`.
+    # The control varies only the first slot of `h`: it sets `share` to zero.
     rng = case.rng("double")
     p, cloud = att.random_parameters(rng, 2, 3), att.random_cloud(rng, 6, 3)
-    p = p._replace(Q=p.Q / 2)  # so that no pair dominates
+    p = p._replace(Q=p.Q / 2)  # smaller scores, so that no pair dominates
     q, k = rng.normal(size=(2, 2)) / 2
     probes, w, step = rng.normal(size=(4, 3)), cloud.share, 0.1
     h = lambda x, y: np.exp((p.Q @ x + q) @ (p.K @ y + k) / p.epsilon)

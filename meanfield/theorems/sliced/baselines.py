@@ -82,7 +82,7 @@ def differential(case: Case, *, share: float = 1.0) -> Checks:
     There are seven weighted tokens, $\lambda = 0.3$, and each softmax has its own
     queries and keys. Rows must sum to $1 - \lambda$.
     """
-    # `share` multiplies the second map.
+    # The control changes `share`, which multiplies λ in the library.
     p, cloud, maps, options = _two_maps(case, "differential")
     options["lambda_"] *= share
     attention = p.attention("differential", **options)
@@ -124,7 +124,7 @@ def normalised_heads(case: Case, *, factor: float = 0.8) -> Checks:
     NumPy divides each row of the difference of two softmaxes by its root mean square in
     these coordinates.
     """
-    # `factor` is the library's 1 − λ₀.
+    # The control changes `factor`, which is 1 − λ₀ in the library.
     p, cloud, maps, options = _two_maps(case, "normalised")
     p = p._replace(V=p.V * np.array([[1.0], [1.0], [0.0]]))
     options |= {"lambda0": 1 - factor, "normalised": True}

@@ -61,7 +61,7 @@ def _lower(program: Callable[[JaxArray], JaxArray], n: int) -> Any:
     return jax.jit(program).lower(jax.ShapeDtypeStruct((n, 4), float))
 
 
-@functools.cache  # independent of the seed, and compilation is slow
+@functools.cache  # compilation is slow, and the count does not depend on the seed
 def _hard_sort_flops(answer: Answer, n: int) -> float:
     """XLA's count of operations after compilation.
 

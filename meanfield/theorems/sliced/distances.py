@@ -165,7 +165,7 @@ def _exchanges(tau: float) -> float:
     """`_excess` of a triple that exchanges ranks on one axis, then on the other."""
     starts = SEPARATION * np.array([[-1, -1], [1, -1], [1, 1]])
     clouds = [np.vstack([start, [0, 1], [1, 0]]) for start in starts]
-    x, y, z = (np.tile(cloud, (200, 1, 1)) for cloud in clouds)  # no recompilation
+    x, y, z = (np.tile(cloud, (200, 1, 1)) for cloud in clouds)  # no recompiling
     return float(_excess((x, y, z), AXES, tau, 2)[0])
 
 

@@ -30,7 +30,7 @@ def transport_on_the_line(case: Case, *, sign: float = 1.0) -> Checks:
     With unequal weights, its costs for p = 1, 2, 3 are compared with a linear programme
     and with quantiles in NumPy; with equal weights, its map is compared with sorting.
     """
-    # `sign` multiplies the library's keys.
+    # The control changes `sign`, which multiplies the library's keys.
     rng = case.rng("line")
     z, w = rng.normal(size=(9, 2)), rng.uniform(0.2, 1.8, size=9)
     p, share = lib.pair_parameters(1), w / w.sum()
@@ -69,7 +69,8 @@ def lifted_plan(case: Case, *, shift: float = 0.0) -> Checks:
     Clouds have integer coordinates and random weights. Along both axes and a diagonal,
     many of their projections coincide. Marginals are checked too.
     """
-    # `shift` is the size of a random displacement of the library's tokens.
+    # The control changes `shift`, the size of a random displacement of the library's
+    # tokens.
     rng = case.rng("integers")
     x, y = rng.integers(0, 3, size=(2, 12, 2))
     queries, keys = (

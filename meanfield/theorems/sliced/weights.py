@@ -22,7 +22,7 @@ from meanfield.theorems.library.slices import (
 )
 from meanfield.theorems.reference import slices as ref
 
-COST_TOLERANCE = 1e-6  # slices whose costs differ by less count as one plan
+COST_TOLERANCE = 1e-6  # slices whose costs differ by less than this count as one plan
 Cost = Callable[[Array, Array, Array], Array]
 
 

@@ -36,7 +36,8 @@ def bound(case: Case) -> Checks:
     _, middle = closed_form(problem, TAU)
     yield ascend(case, "|Σ'|", _sliced_ratio, _start)
     yield close("α'", middle, problem.p.V @ problem.law.mean)
-    # Ending of a flow to time three, and its covariances against Grönwall's bound.
+    # The flow must reach time three, and its covariances must stay below Grönwall's
+    # bound.
     ts, Sigma = np.linspace(0, 3, 6), problem.law.covariance
     run = flow(attention(problem, TAU), problem.law.gaussian, ts)
     size = lambda M: np.linalg.norm(M, 2, axis=(-2, -1))

@@ -11,7 +11,7 @@ from . import _ranks as ranks
 SHAPES = ((3, 2, 3), (4, 3, 2))  # d, k, and the rank of the covariance
 SLICES = 3
 WHY_EXACT = "a token minus itself is exact"
-N_TOKENS = 1000  # tokens of the comparison with the library
+N_TOKENS = 1000  # number of tokens in the comparison with the library
 
 
 @statement(

@@ -24,7 +24,7 @@ from ._ranks import SlicedProblem, affine_velocity, draw_problem, linear_parts
 
 TEMPERATURES = (1.0, 0.3, 0.1)
 SHAPES = ((1, 1, 1), (3, 2, 2))  # d, k, and the rank of the covariance
-REACH, CELLS = 8.5, 170  # range of trapezoids in standard deviations, and their number
+REACH, CELLS = 8.5, 170  # end of the trapezoids, in standard deviations; their number
 TRAPEZOID = Slack(
     tolerance=1e-11,
     why="trapezoids of width 0.1 deviations out to 8.5, of Gaussians no narrower than "
@@ -65,7 +65,8 @@ def soft_sort_limit(
     for shape in SHAPES:
         for t in TEMPERATURES:
             yield from _node_checks(_unit_problem(case, shape), t, rows)
-    # The library's linear part for three slices, weighted by their costs, at t = 0.7.
+    # The library's linear part is compared for three slices weighted by cost, at t =
+    # 0.7.
     problem, t, tau = draw_problem(case.rng("three slices"), (3, 2, 3), 3), 0.7, 0.8
     soft_slices = [
         _SoftSlice(problem._replace(directions=row[None]), t)
@@ -162,7 +163,7 @@ class _SoftSlice(NamedTuple):
         overlap = 2 * pulls[0] @ pulls[1]
         loss = squares[0] * beta_q * (1 - beta_q) + squares[1] * beta_k * (1 - beta_k)
         published_cost = whole - loss - overlap * beta_q * beta_k
-        # Variance of z once rows are normalised and queries keep their own variance.
+        # The variance of z, if rows are normalised and queries keep their own variance.
         variance = (beta_q / self.w) ** 2 + (1 - beta_q) / self.w
         gain = squares[1] * (beta_k**2 * variance - beta_k)
         return np.array([published_cost, whole + gain - overlap * self.share])
@@ -189,7 +190,7 @@ class _Plan(NamedTuple):
     x: Array  # tokens
     mass: Array  # masses of the tokens
     share: Array  # masses of the quantiles
-    # rows of the soft sorts of queries and of keys, one for each quantile
+    # Each kernel has one row per quantile: the first sorts queries, the second keys.
     kernels: tuple[Array, Array]
     central: Array  # indices of the tokens within two standard deviations
 
@@ -206,7 +207,7 @@ class _Plan(NamedTuple):
         sums = np.maximum(A.T @ self.share, np.finfo(float).tiny)
         means = []
         for weights in (np.ones_like(self.mass), self.mass / sums):
-            plan = self.share[:, None] * A * weights  # of quantiles and queries
+            plan = self.share[:, None] * A * weights  # rows: quantiles
             query_cost = np.sum(plan @ np.sum(queries**2, axis=1))
             cross = np.sum((plan @ queries) * middle)
             means.append(query_cost + np.sum(plan, axis=1) @ square - 2 * cross)

@@ -45,13 +45,13 @@ class Curve(NamedTuple):
 class Run(NamedTuple):
     """A curve of measures, attention parameters, and tokens to carry."""
 
-    Q: Array  # matrix of the queries; `K` of the keys, `V` of the values
+    Q: Array  # query matrix; `K` is the key matrix and `V` the value matrix
     K: Array
     V: Array
     curve: Curve  # the atoms
     x: Array  # the tokens
-    w: Array  # the weights of both
-    position: Array  # the positions of both; all equal where nothing is masked
+    w: Array  # weights of the atoms and of the tokens
+    position: Array  # positions of atoms and tokens; all equal if nothing is masked
 
 
 class CurveDynamics(AbstractDynamics):

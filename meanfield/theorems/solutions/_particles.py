@@ -14,8 +14,8 @@ from meanfield.theorems.reference import formulas as ref
 from meanfield.theorems.reference.alternation import converged_state, scalings
 
 EPSILON = 1.3
-NODES = (0.0, 0.4, 1.0)  # times between which parameters are linear
-EDGES = (0.0, 0.3, 0.7, 1.0)  # times between which parameters are constant
+NODES = (0.0, 0.4, 1.0)  # parameters are linear between these times
+EDGES = (0.0, 0.3, 0.7, 1.0)  # parameters are constant between these times
 FLOW_KINDS = ("softmax", "L2", "sigmoid", "multi-head")
 FRAMES = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
 WHY = (
@@ -37,25 +37,26 @@ Number = TypeVar("Number", Array, JaxArray)
 class Members(NamedTuple):
     """A batch of runs, each with its own parameters."""
 
-    Q: Array  # `(members, nodes, heads, d, d)`; so are `K` and `V`
+    Q: Array  # `(members, nodes, heads, d, d)`, as are `K` and `V`
     K: Array
     V: Array
     x: Array  # tokens, `(members, n, d)`
-    w: Array  # their weights, `(members, n)`
+    w: Array  # weights of the tokens, `(members, n)`
 
 
 class Kind(NamedTuple):
     """A kind of field: its attention, its time dependence, and its NumPy formula."""
 
-    attention: str  # its name in the registry
+    attention: str  # name of the attention in the registry
     heads: int  # number of heads that are summed
     assemble: Callable[
         [AbstractDynamics], AbstractDynamics
-    ]  # makes a time-dependent dynamics from a stack
-    # parameters at a time; at a jump, the midpoint says which piece is meant
+    ]  # makes time-dependent dynamics from a stack of constant dynamics
+    # `value_at` gives the parameters at a time; at a jump, the midpoint of a piece
+    # tells which side is meant.
     value_at: Callable[[Array, float, float], Array]
     velocity: Callable[..., Array]  # velocities of tokens under one head, in NumPy
-    value_scale: float  # the library's value, divided by `V`
+    value_scale: float  # factor by which the library's value differs from `V`
 
     @property
     def kinks(self) -> tuple[float, ...]:
@@ -186,7 +187,7 @@ def trajectories(members: Members) -> dict[str, Array]:
         rate = lambda t, x, a=a: np.asarray(
             _sinkhorn(jnp.asarray(a + t), members._replace(x=x))
         )
-        piece = np.array([0.0, b - a])  # Sinkhorn's parameters have kinks at frames
+        piece = np.array([0.0, b - a])  # the parameters can have kinks at frames
         frames.append(ref.integrate(rate, frames[-1], piece, rtol=1e-10)[-1])
     return tokens_by_kind | {"Sinkhorn": np.stack(frames, axis=1)}
 

@@ -20,8 +20,9 @@ from meanfield.theorems.estimates.attacks import FAR, norm
 from ._particles import KINDS, constants
 
 GROWTH = 0.02
-# A fixed number of Sinkhorn half-steps compiles four times faster than the limit. It is
-# within tanh(‖A‖)^40, or 1e-11, of it if ‖A‖ ≤ LARGEST; larger ‖A‖ are excluded.
+# A fixed number of Sinkhorn half-steps compiles four times faster than the limit. If
+# ‖A‖ ≤ LARGEST, it differs from the limit by at most tanh(‖A‖)^40, or 1e-11; larger ‖A‖
+# are excluded.
 HALF_STEPS, LARGEST = 41, 0.6
 TABLEAU = np.array([[0.0, 1 / 6], [0.5, 1 / 3], [0.5, 1 / 3], [1.0, 1 / 6]])
 LIGHT = 1e-9  # the weight of the light atom

@@ -62,17 +62,17 @@ def collapse(case: Case, *, skip: float = 0.0) -> Checks:
     and $\delta$, over all pairs of rows, with the tanh. The diameter after a layer must
     be of order three in that before; three layers of softmax are compared with NumPy.
     """
-    # A layer adds `skip` times the tokens.
+    # The control changes `skip`: a layer adds `skip` times the tokens.
     label = "D after over |V| tanh(|A|D²/4ε) D"
     yield ascend(case, label, _log_ratio, _start, args=(skip,))
-    # Two tokens on a line, for which the bound is reached.
+    # Two tokens on a line must reach the bound.
     identity, cloud = np.eye(1), att.uniform_cloud(np.array([[-0.7], [0.7]]))
     p = Parameters(identity, identity, identity, np.asarray(0.7))
     D = diameter(cloud.x)
     D_after = diameter(_layer(p, "softmax", cloud, skip))
     yield close("two tokens on a line: the bound is reached", D_after, _bound(p, D) * D)
     yield from _brute_force(case, skip)
-    # Order of the diameter after a layer in the diameter before, for shrinking clouds.
+    # For shrinking clouds, the order of the diameter after a layer is measured.
     p, cloud = _draw_problem(case, "order")
     middle = cloud.share @ cloud.x
     for name in VARIANTS:
@@ -174,7 +174,7 @@ def skip_connection(case: Case, *, drift: float = 0.0) -> Checks:
     smallest ratio to the bound up to t = 4 must be at least one. For two tokens on a
     line with $V = -1$, the distance up to t = 10 000 must be of order −1/2 in t.
     """
-    # `drift` times x is added to the velocity.
+    # The control changes `drift`: the velocity gains the term `drift` times x.
     ratios, ts = [], np.linspace(0, 4, 9)
     for i in range(case.pick(8, 32)):
         p, cloud = _draw_problem(case, f"flow {i}")

@@ -29,7 +29,7 @@ EDGES = (0.0, 0.35, 1.0)
 Q, K, V = (0.5, -0.4), (0.3, 0.35), (0.35, -0.4)  # one number for each layer
 Q0, K0, V0 = 0.3, -0.4, 0.05  # a head that is constant in time
 DT = 0.1
-LOWER = 0.3  # the share of a cell's mass below its token
+LOWER = 0.3  # share of a cell's mass that lies below its token
 HEUN = "the same steps of Heun's method in NumPy, up to rounding"
 WHY_STEPS = "the same Runge–Kutta steps in NumPy; marginals solved to 4e-11"
 FINE = f"the continuum is sampled by {CELLS}² cells, within 1e-2 of it in W_1"
@@ -56,7 +56,7 @@ def limit(case: Case, *, cut: Unary = cells) -> Checks:
     of clouds, before and after the flow. On the line, the library's fixed steps over
     two layers are compared with NumPy. Moments of its random clouds are tested, too.
     """
-    # The library's fixed steps of 25 tokens over two layers, against NumPy's.
+    # NumPy must reproduce the library's fixed steps of 25 tokens over two layers.
     tokens = np.tanh(np.linspace(-1.5, 1.5, 25))
     final = np.asarray(_final(jnp.asarray(tokens), jnp.ones(25)))
     expected = _reference(tokens, tokens, np.full(25, 1 / 25))
@@ -93,7 +93,7 @@ def _continuum_checks(
 
 @eqx.filter_jit
 def _final(x: JaxArray, w: JaxArray) -> JaxArray:
-    with jax.ensure_compile_time_eval():  # fixed steps need concrete edges
+    with jax.ensure_compile_time_eval():  # fixed steps need edges that are not traced
         layers = [
             attentions["softmax"]([[q]], [[k]], [[v]], epsilon=EPSILON)
             for q, k, v in zip(Q, K, V, strict=True)

@@ -135,8 +135,8 @@ def closed_balls(case: Case, *, inner: float = 1.2) -> Checks:
     Linear programmes give W_p between five and four weighted atoms, for p = 1, 2, 3. A
     Dirac on the sphere, with a share moved out by δ, reaches the bound.
     """
-    # The second measure lies in the ball of radius `inner`. The last pair is a Dirac
-    # with and without a share moved out by δ.
+    # The control changes `inner`, the radius of the ball that holds the second measure.
+    # The last pair is a Dirac with and without a share of its mass moved out by δ.
     rng, R = case.rng("pairs"), 1.2
     ratios = []
     for _ in range(case.pick(200, 1000)):

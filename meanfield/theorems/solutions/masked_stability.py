@@ -131,7 +131,8 @@ def existence(case: Case) -> Checks:
     closed form. The estimate at a position is tested by gradient ascent over
     parameters, atoms, weights and displacements.
     """
-    # Pairs with A ≠ 0 and unequal weights; one run with V < 0; one at a single point.
+    # All pairs have A ≠ 0 and unequal weights; one run has V < 0, and one starts at a
+    # single point.
     lines = []
     for n in COUNTS:
         rng = case.rng(f"n={n}")
@@ -172,7 +173,8 @@ def _(case: Case) -> Checks:
     "to 1e-4",
 )
 def _(case: Case) -> Counterexample:
-    # $|\Gamma_\mu - \Gamma_\nu|(0,x)/d$ for masses η at position 0, against $c$.
+    # The ratio $|\Gamma_\mu - \Gamma_\nu|(0,x)/d$ is compared with $c$, for several
+    # masses η at position 0.
     rng = case.rng("shares")
     Q, K = 0.4 * rng.uniform(0.5, 1, size=2)
     V, R, x, h = 1.2, 1.0, 0.5, 0.3

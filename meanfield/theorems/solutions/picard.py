@@ -36,7 +36,7 @@ def containment(case: Case, *, radius: float = 1.0) -> Checks:
     """
     runs = _spheres(case, radius=radius)
     paths = frozen.carry_runs(runs)
-    # Largest |x|/R(t) over the frames after the first, for each run.
+    # For each run, find the largest |x|/R(t) over the frames after the first.
     growth = np.array([np.linalg.norm(run.V, 2) for run in runs])
     R = np.exp(growth[:, None] * frozen.FRAMES[None, :])
     shares = (np.linalg.norm(paths, axis=-1).max(axis=-1) / R)[:, 1:].max(axis=1)
@@ -132,12 +132,13 @@ def contraction(case: Case, *, unit_term: float = 1.0) -> Checks:
 
 def _carry_pairs(case: Case) -> tuple[list[list[frozen.Run]], Array]:
     """Pairs of runs, and the paths of their tokens."""
-    # Pairs of curves: two constant, one growing; and Diracs with A = 0, V = 0.7 I.
+    # Two pairs of curves are constant and one grows; the last is a pair of Diracs with
+    # A = 0 and V = 0.7 I.
     rng = case.rng("pairs")
     pairs = []
     for growth, mask_factor in ((0.0, 0.0), (0.0, 1.0), (0.4, 0.0)):
         Q, K, V = _parameters(rng, 0.6)
-        V = V * max(1.0, growth / np.linalg.norm(V, 2))  # so that curves stay in B_R(t)
+        V = V * max(1.0, growth / np.linalg.norm(V, 2))  # keeps curves inside B_R(t)
         x, w, position = _start(rng)
         turn = np.array(0.0 if growth == 0 else 1.0)
         draws = [_curve(rng, rng.uniform(0.3, 1, size=N), growth) for _ in range(2)]

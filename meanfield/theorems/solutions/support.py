@@ -12,7 +12,7 @@ TIGHT_KINDS = (
     "L2",
     "Sinkhorn",
     "multi-head",
-)  # not sigmoid, whose weights stay below 1
+)  # without sigmoid, whose weights stay below 1: it cannot reach the bound
 
 
 def _spectral_radius(matrices: Array) -> Array:

@@ -29,7 +29,7 @@ def pooling(case: Case, *, more: int = 0) -> Checks:
 
     Their total must be that of the tokens, and no token may be counted twice.
     """
-    # `more` is added to the upper index of NumPy's sums.
+    # The control changes `more`, which is added to the upper index of NumPy's sums.
     x = _tokens(case)
     block_sums = ref.block_sums(x, B, more)
     yield close("ψ and the library", block_sums, seq.sums(x, BLOCKS))
@@ -107,7 +107,7 @@ def causal_pooling(case: Case, *, more: int = 0) -> Checks:
 
     No token after the first one of a block may be in its sum.
     """
-    # `more` is added to the upper index of NumPy's sums.
+    # The control changes `more`, which is added to the upper index of NumPy's sums.
     x = _tokens(case)
     prefix_sums = ref.sums_before(x, B, more)
     reads = ref.sums_before(np.eye(N), B, more) != 0

@@ -37,7 +37,7 @@ def memory(case: Case, *, blocks: int = BLOCKS) -> Checks:
 
     The number of entries of the sorting matrix is added.
     """
-    # `blocks` is the number of blocks whose pairs are counted.
+    # The control changes `blocks`, the number of blocks whose pairs are counted.
     del case
     actual, expected = _local_pairs(blocks) + BLOCKS**2, BLOCKS * B**2 + BLOCKS**2
     yield compare("scores stored", actual, "=", expected, why="a count")

@@ -11,7 +11,7 @@ from meanfield.theorems.reference import sparse as ref
 N, BLOCKS, D, PASSES = 16, 4, 3, 5
 B = N // BLOCKS
 ORDER = (2, 0, 3, 1)
-MIN_DISTANCE = 0.01  # a token farther than this from all blocks is a mixture
+MIN_DISTANCE = 0.01  # a token farther than this from every block is a mixture
 
 
 def _draw_problem(case: Case) -> tuple[Parameters, Array, Array]:
@@ -44,7 +44,7 @@ def sorting(case: Case, *, order: tuple[int, ...] | None = None) -> Checks:
     $RX$: the permuted tokens for a permutation, and NumPy's mixture, which equals
     none of the tokens, for a balanced matrix.
     """
-    # With an `order`, a permutation replaces the balanced matrix.
+    # If `order` is given, this permutation replaces the balanced matrix.
     x, p = case.rng("blocks").normal(size=(BLOCKS, D)), seq.zero_scores(D)
     W = 0.5 * case.rng("network").normal(size=(D, BLOCKS))
     options = {"order": order} if order else {"W_B": W, "passes": PASSES}
@@ -95,7 +95,7 @@ def local_attention(
     NumPy uses dense matrices; the weight outside of the block must be zero, and the
     number of scored pairs is counted.
     """
-    # NumPy's score of other pairs is `fill_value`; `length` is its length of blocks.
+    # NumPy gives other pairs the score `fill_value`, and its blocks have this `length`.
     p, x, W = _draw_problem(case)
     psi = ref.expand_to_tokens(_sorting(x, W), B)
     rows = ref.row_softmax(_scores(p, x, psi, fill_value, length))
@@ -144,7 +144,7 @@ def _(case: Case) -> Counterexample:
 )
 def mixture(case: Case, *, share: float = 1.0) -> Checks:
     """Compares the library's matrix of 16 tokens with NumPy's sum, and counts zeros."""
-    # `share` multiplies the second term in NumPy.
+    # The control changes `share`, which multiplies the second term in NumPy.
     p, x, W = _draw_problem(case)
     psi = ref.expand_to_tokens(_sorting(x, W), B)
     sparse = ref.row_softmax(_scores(p, x, psi, -np.inf, B)) @ psi

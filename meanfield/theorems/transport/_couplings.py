@@ -100,7 +100,7 @@ def recursion(p: Pair, steps: int) -> tuple[Array, Array]:
         F, old = row + A.T @ np.linalg.solve(G, A), G
         G = column + A @ np.linalg.solve(F, A.T)
         if np.max(np.abs(G - old)) <= 2e-16 * np.max(np.abs(G)):
-            break  # converged to rounding
+            break  # converged up to rounding
     return F, G
 
 

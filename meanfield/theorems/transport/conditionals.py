@@ -30,7 +30,7 @@ def conditional_laws(case: Case, *, half: float = 0.5) -> Checks:
     covariances, which give G and F, must not depend on x, and third moments must
     vanish. G must be the limit of the recursion in NumPy.
     """
-    # `half` is the multiple of ε in C.
+    # The control changes `half`, which multiplies ε in the closed form of C.
     p, x, rows, F, G = _conditional_data(case)
     matrix = np.linalg.solve(
         p.A.T, np.linalg.solve(p.Sigma, closed_form_C(p.mirror, half))

@@ -40,7 +40,8 @@ def optimal_plan(case: Case, *, view: View = lambda pair: pair) -> Checks:
     Gauss–Hermite nodes in NumPy: all covariances are compared, and an exponential
     moment, which distinguishes a Gaussian from other plans with these covariances.
     """
-    # The formula is evaluated for `view(p)`, the plans for `p`.
+    # The control changes `view`: the formula is evaluated for `view(p)`, the plans for
+    # `p`.
     cross = lambda p: couplings.closed_form_C(view(p), 0.5) @ np.linalg.inv(p.A).T
     for d, k in ((2, 2), (3, 4)):
         stack = couplings.pairs(case.rng(f"d={d}"), d, k, case.pick(4, 20))
@@ -63,7 +64,7 @@ def optimal_plan(case: Case, *, view: View = lambda pair: pair) -> Checks:
         covariance,
         **QUADRATURE_SLACK,
     )
-    # Exponential moment of the plan on nodes, against that of a Gaussian.
+    # The plan on nodes must have the exponential moment of a Gaussian.
     u, v = np.array([0.4, -0.3]), np.array([0.2, 0.5])
     left = np.exp(nodes.x @ u) @ nodes.plan @ np.exp(nodes.y @ v)
     exponent = np.concatenate([u, v])
@@ -95,7 +96,7 @@ def plan_covariance(case: Case, *, sign: float = -1.0) -> Checks:
     library's of a Gaussian with itself on nodes.
     """
 
-    # `sign` multiplies the off-diagonal blocks.
+    # The control changes `sign`, which multiplies the off-diagonal blocks.
     def covariance(p: couplings.Pair) -> Array:
         F, G = couplings.recursion(p, 2000)
         blocks = np.block([[F, sign * p.A.T], [sign * p.A, G]])
@@ -134,12 +135,12 @@ def closed_forms(case: Case, *, half: float = 0.5) -> Checks:
     The slopes are those of E[x | y] and E[y | x]; the closed forms use SciPy's root.
     Also tests the quadratic equations, and compares $C_F$ from the recursion in NumPy.
     """
-    # `half` is the multiple of ε in the closed forms.
+    # The control changes `half`, the multiple of ε in the closed forms.
     stack = couplings.pairs(case.rng("pairs"), 3, 4, case.pick(4, 20))
     mirror = stack.mirror
     exact = couplings.rounding(stack)
     for name, p in (("C_F", stack), ("C_G", mirror)):
-        # F⁻¹Aᵀ is the slope of E[x | y]: that of the mirrored pair.
+        # The slope F⁻¹Aᵀ of E[x | y] is the slope of E[y | x] for the mirrored pair.
         actual = p.Omega @ p.A @ couplings.regression_matrices(p.mirror)
         square = p.Omega @ p.A @ p.Sigma @ np.swapaxes(p.A, 1, 2)
         eps = 2 * half * p.epsilon[:, None, None]
