@@ -176,7 +176,7 @@ EPSILONS = np.array([2e-3, 1e-3, 5e-4, 2.5e-4])
 
 @eqx.filter_jit
 def _small_scores(p: Parameters, cloud: Cloud) -> Float[JaxArray, "e n d"]:
-    r"""The library's softmax with $(\epsilon Q, K, V/\epsilon)$ for each bandwidth."""
+    r"""The library's softmax with $(\epsilon Q, K, V/\epsilon)$, by bandwidth."""
 
     def velocities(epsilon: JaxArray) -> JaxArray:
         attention = attentions["softmax"](epsilon * p.Q, p.K, p.V / epsilon)

@@ -119,7 +119,7 @@ def _points(case: Case, heads: list[Parameters]) -> list[Check]:
 
 @eqx.filter_jit
 def _matrices(heads: list[Parameters], cloud: Cloud) -> JaxArray:
-    """The library's matrices of the heads and of five more terms, at time one."""
+    """The library's attention matrices of all heads and five more terms at time one."""
     several = Heads(stack_trees([p.attention("softmax") for p in heads]))
     sigmoids = [p.attention("sigmoid") for p in heads[:2]]
     terms = (

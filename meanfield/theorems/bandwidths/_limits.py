@@ -37,9 +37,9 @@ SCALAR = Parameters(np.array([[0.8]]), np.array([[1.3]]), np.array([[-1.04]]))
 
 
 def remainder(weights: Parameters, epsilon: JaxArray, widening: JaxArray) -> Sum:
-    r"""$\bar T^\infty_\epsilon = T^\infty_\epsilon - W_Vx/\epsilon$.
+    r"""The field $\bar T^\infty_\epsilon = T^\infty_\epsilon - W_Vx/\epsilon$.
 
-    `widening` multiplies the bandwidth of the kernel; 1 is the claim.
+    `widening` multiplies the bandwidth of the kernel; it is 1 in the claim.
     """
     Q, K, V = (jnp.asarray(part) for part in weights[:3])
     attention = attentions["sinkhorn"](Q, K, widening * V, epsilon=widening * epsilon)
@@ -82,7 +82,7 @@ def _token_velocities(
 
 
 def density(n: int) -> tuple[Array, Array, Array]:
-    r"""Grid, weights of $\rho\propto(1-x^2)^4(1+0.6\sin 3x)$, and $\rho'/\rho$."""
+    r"""Grid, weights of $\rho\propto(1-x^2)^4(1+0.6\sin 3x)$, values $\rho'/\rho$."""
     x = (2 * np.arange(n) + 1) / n - 1
     wave = 1 + 0.6 * np.sin(3 * x)
     w = (1 - x**2) ** 4 * wave

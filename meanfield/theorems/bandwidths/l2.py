@@ -203,7 +203,7 @@ def _affine(weights: Parameters, mu: Gaussian, epsilon: JaxArray) -> Affine:
 
 
 def _remainder(probes: Probes, *, matrix: Array, y: Array) -> Checks:
-    r"""Checks of $\bar T^1$ against `matrix` times $\nabla\rho/\rho$ at `y`."""
+    r"""Compares the limit of $\bar T^1$ with `matrix` · $\nabla\rho/\rho$ at `y`."""
     leading = probes.x @ probes.weights.Q.T @ probes.weights.Q
     actual = (probes.velocities + leading) / limits.BANDWIDTHS[:, None, None]
     limit = probes.mixture.log_gradient(y) @ matrix.T

@@ -25,7 +25,7 @@ SMALL = 32  # a batch of up to 32 members runs as fast as one member
 
 
 class ClippedEuler(NamedTuple):
-    """Result of the published procedure, for each member of a family."""
+    """Result of the published procedure, for all members of a family."""
 
     # Frames are stored after these numbers of steps; members that have ended stay
     # fixed.
@@ -113,8 +113,8 @@ def _initial_state(covariances: Float[JaxArray, "members d d"]) -> _State:
 def _advance(family: _Family, state: _State, begin: int, end: int) -> _State:
     """Advances the members that have not ended from step `begin` to step `end`.
 
-    They are gathered into blocks of a few fixed sizes, so that stragglers cost little
-    and few programs are compiled.
+    These members are gathered into blocks of a few fixed sizes, so that stragglers cost
+    little and few programs are compiled.
     """
     going = np.flatnonzero(state.code == _GOING)
     if going.size == 0:
@@ -184,8 +184,9 @@ def _rate(dynamics: AbstractDynamics, Sigma: JaxArray, factor: JaxArray) -> JaxA
 def clip_all(floor: JaxArray, covariances: JaxArray) -> tuple[JaxArray, JaxArray]:
     """Applies `_clip` to each covariance, unless Cholesky shows that none needs it.
 
-    The test uses half the floor, so that eigenvalues just clipped pass despite
-    rounding. For large covariances rounding exceeds the floor, and Cholesky can fail.
+    The test uses half of `floor`, so that rounding does not make it fail for
+    eigenvalues that have just been clipped. For large covariances the rounding errors
+    exceed `floor`, and Cholesky can fail.
     """
     if covariances.shape[-1] == 2:  # cheaper than Cholesky in d = 2
         return jax.vmap(partial(_clip, floor))(covariances)
@@ -204,7 +205,8 @@ def clip_all(floor: JaxArray, covariances: JaxArray) -> tuple[JaxArray, JaxArray
 def _clip(floor: JaxArray | float, Sigma: JaxArray) -> tuple[JaxArray, JaxArray]:
     """Covariance with eigenvalues clipped at `floor`, and its factor.
 
-    A covariance without low eigenvalues is returned unchanged, free of rounding.
+    A covariance whose eigenvalues are all above `floor` is returned unchanged, free of
+    rounding errors.
     """
     values, U = eigh(Sigma)
     clipped_values = jnp.maximum(values, floor)[None, :]

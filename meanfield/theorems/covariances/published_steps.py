@@ -43,11 +43,11 @@ ROUNDING = Slack(
 def euler(case: Case, *, turn: Unary = lambda A: A, twice: float = 2) -> Checks:
     """Compares the library's clipped Euler steps with DOP853 and with a NumPy loop.
 
-    The order of the error at t = 0.4 as the step is halved, against DOP853, for V that
-    does not commute with Σ; every ending, number of steps and final covariance against
-    a loop in NumPy, clipped members included. The heights over the cone of 1000
-    matrices and of all frames are compared with eigenvalues. Also checks the library's
-    eigenpairs in d = 2 and 3 and its families of covariances.
+    For V that does not commute with Σ, the order of the error at t = 0.4 is measured
+    against DOP853 as the step is halved. Every ending, number of steps and final
+    covariance is compared with a loop in NumPy, also for clipped members. The heights
+    over the cone of 1000 matrices and of all frames are compared with eigenvalues. The
+    library's eigenpairs in d = 2 and 3 and its families of covariances are checked too.
     """
     yield from _steps(case, turn=turn)
     # The heights $z \mp \sqrt{x^2 + y^2}$ must be twice the eigenvalues.
@@ -67,7 +67,7 @@ def euler(case: Case, *, turn: Unary = lambda A: A, twice: float = 2) -> Checks:
 
 
 class _Family(NamedTuple):
-    """Members with one step length; scaling the value V scales the effective step."""
+    """Members with one step length; a larger value matrix acts like a longer step."""
 
     Q: Array
     K: Array
@@ -79,7 +79,7 @@ class _Family(NamedTuple):
 
 
 def _family(case: Case) -> _Family:
-    """Four growing members with halved steps, one decaying, two that are clipped."""
+    """Four growing members with halved steps, one decaying and two clipped members."""
     rng = case.rng("family")
     edges = np.unique(np.geomspace(1, LIMIT, FRAMES).astype(int))
     counts = np.array([edges[edges >= n][0] for n in (50, 100, 200, 400)])
@@ -97,7 +97,7 @@ def _family(case: Case) -> _Family:
 
 
 def _library_run(family: _Family) -> ClippedEuler:
-    """Result of the library's procedure for the family."""
+    """Result of the library's clipped Euler procedure for the family."""
     dynamics = stack_trees(list(map(attentions["softmax"], *family[:3])))
     rule = Rule(family.dt, REST, BOUND)
     run = clipped_euler(dynamics, jnp.asarray(family.covariances), rule, FRAMES, axis=0)
@@ -105,7 +105,7 @@ def _library_run(family: _Family) -> ClippedEuler:
 
 
 def _member(V: Array, A: Array, Sigma: Array, dt: float) -> tuple:
-    """One member in NumPy: rate, step, clip, test of rest, test of the trace."""
+    """One member in NumPy: in each step, the rate, the clipping and both tests."""
     for n in range(1, LIMIT + 1):
         rate = V @ Sigma @ A @ Sigma + Sigma @ A.T @ Sigma @ V.T
         values, U = np.linalg.eigh(Sigma + dt * rate)
@@ -118,7 +118,7 @@ def _member(V: Array, A: Array, Sigma: Array, dt: float) -> tuple:
 
 
 def _steps(case: Case, *, turn: Unary) -> Checks:
-    """Checks of the library against references with `turn(A)` for A."""
+    """Compares the library's steps with references, in which `turn(A)` replaces A."""
     family = _family(case)
     A = turn(family.K[0].T @ family.Q[0])
     run = _library_run(family)

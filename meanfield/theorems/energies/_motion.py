@@ -90,7 +90,7 @@ class _Momenta(AbstractVariation):
 
 
 def _length(m: Motion, z: JaxArray) -> JaxArray:
-    r"""$\frac14\sum_iw_ip_i\cdot Bp_i/g_i$, by the library's descent in its metric."""
+    r"""Hamiltonian $\frac14\sum_iw_ip_i\cdot Bp_i/g_i$, from the library's metric."""
     x, p = z
     score, mu = Dot(m.A, jnp.eye(x.shape[1])), Points.weighted(x, m.w)
     down = TwistedDescent(_Momenta(p), score, jnp.asarray(m.B), mu)(mu.tokens)

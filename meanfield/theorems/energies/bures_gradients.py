@@ -38,9 +38,9 @@ CLOUD = (
 def gaussian_flow(case: Case) -> Checks:
     """Compares the library's Sinkhorn attention and gradient flow with gradients.
 
-    Gradients of the energy in NumPy, in d = 3: complex steps of its closed form and, on
-    a Gaussian of rank two with non-symmetric $A$, gradients of the energy of
-    Gauss–Hermite nodes, solved by Sinkhorn iterations.
+    NumPy computes the gradients of the energy in d = 3 by complex steps. On a Gaussian
+    of full rank it uses the closed form. On a Gaussian of rank two with non-symmetric
+    $A$ it uses the energy of Gauss–Hermite nodes, solved by Sinkhorn iterations.
     """
     rate_checks, value_checks = _rates(case)
     return (*rate_checks, *value_checks, *_brute_force(case))
@@ -88,7 +88,10 @@ def _symmetric(Q: Array, K: Array) -> Array:
 def _rates(
     case: Case, *, sign: float = 1, inverse: float = 2, keys: Binary = _symmetric
 ) -> tuple[tuple[Check, ...], Checks]:
-    r"""Checks of rates under the attention and the gradient flow, and of values."""
+    """Compares rates, the energy and its first variation with NumPy's gradients.
+
+    The rates are those of Sinkhorn attention and of the library's gradient flow.
+    """
     Q, K, mean, Y = _draw(case.rng("closed"), 3)
     K = keys(Q, K)
     A, Sigma = K.T @ Q / EPSILON, Y @ Y.T
@@ -114,7 +117,7 @@ def _rates(
 
 
 def small(case: Case, name: str) -> tuple[Array, ...]:
-    """Random problem of rank 2 that few nodes resolve; `A` is not symmetric."""
+    """Random problem of rank 2, which few nodes resolve; `A` is not symmetric."""
     Q, K, mean, Y = _draw(case.rng(name), 2)
     size = np.linalg.norm(Y.T @ K.T @ Q @ Y, 2) / EPSILON
     return Q, K / (4 * size), mean / 2, Y
@@ -138,7 +141,7 @@ def _bandwidth_gradient(
 
 
 def _brute_force(case: Case) -> Checks:
-    """Checks of the flow on a singular Gaussian against gradients for its nodes."""
+    """Compares the flow on a singular Gaussian with gradients for its nodes."""
     Q, K, mean, Y = small(case, "cloud")
     A = K.T @ Q / EPSILON
     mean_gradient = ref.gradient(lambda m: _cloud_energy(m, Y, A), mean)
@@ -162,7 +165,7 @@ def _brute_force(case: Case) -> Checks:
 
 
 def _length(Sigma: Array, H: Array) -> float:
-    r"""$\langle M_\Sigma H, H\rangle$ with $M_\Sigma^{-1}X = 2(X\Sigma + \Sigma X)$."""
+    r"""Squared length of `H` by $M_\Sigma^{-1}X = 2(X\Sigma + \Sigma X)$."""
     return np.sum(solve_continuous_lyapunov(2 * Sigma, H) * H)
 
 
@@ -187,9 +190,9 @@ def _commuting(Sigma: Array, H: Array) -> float:
 def bures_metric(case: Case, *, length: Callable[..., float] = _length) -> Checks:
     """Compares the library's squared distances over h², as h → 0, with the metric.
 
-    The quotients are extrapolated to h = 0, and their order is measured. The metric
-    comes from SciPy's solution of the Lyapunov equation. The library's distance to a
-    singular covariance is compared with the closed form in NumPy.
+    The quotients are extrapolated to h = 0, and the order of their error is measured.
+    The metric comes from SciPy's solution of the Lyapunov equation. The library's
+    distance to a singular covariance is compared with the closed form in NumPy.
     """
     yield from _metric(case, length)
     # For a singular covariance, the library's distance must agree with the closed form.
@@ -225,12 +228,12 @@ _squares = jax.jit(jax.vmap(bures_squared, in_axes=(None, 0)))
 
 
 def _doubled_length(Sigma: Array, H: Array) -> float:
-    r"""Squared length with the printed $M_\Sigma^{-1}X = X\Sigma + \Sigma X$."""
+    r"""Squared length for the printed map $M_\Sigma^{-1}X = X\Sigma + \Sigma X$."""
     return _length(Sigma / 2, H)
 
 
 def _metric(case: Case, length: Callable[..., float]) -> Checks:
-    """Checks of the extrapolated limit of the quotients, and of their order."""
+    """Checks the extrapolated limit of squared distances over h², and the order."""
     rng = case.rng("metric")
     Sigma, C = spd(rng, 3), rng.normal(size=(3, 3))
     H = (C + C.T) / 4

@@ -38,9 +38,9 @@ def first_variation(case: Case, *, keys: float = 0.5) -> Checks:
     """Compares the library's first variations with derivatives of NumPy's energies.
 
     For an interaction with non-symmetric scores, the Sinkhorn energy and a quadratic
-    potential: variations paired with a change of weights, against complex steps in the
-    weights. For interactions of a Gaussian, with L2 scores and with biases: against a
-    cloud of Gauss–Hermite nodes.
+    potential, the variation is paired with a change of weights and compared with a
+    complex step in the weights. Interactions of a Gaussian, with L2 scores and with
+    biases, are compared with those of a cloud of Gauss–Hermite nodes.
     """
     yield from _variations(case, keys=keys)
     rng = case.rng("potential")
@@ -73,9 +73,10 @@ def _weight_derivative(function: Callable, x: Array, w: Array, nu: Array) -> flo
 
 
 def _variations(case: Case, *, keys: float) -> Checks:
-    """Checks of pairings with `nu` against derivatives in the weights.
+    """Compares first variations paired with `nu` with derivatives in the weights.
 
-    `keys` weights the part of the variation in which tokens are keys; ½ is correct.
+    `keys` is the weight of the part of the variation in which tokens are keys; ½ is
+    correct.
     """
     rng = case.rng("tokens")
     s = lib.setting(rng)
@@ -119,7 +120,7 @@ def _cloud_checks(
 
 
 def _any_potential(case: Case) -> Checks:
-    r"""Checks of $\int U d\mu$ and its flow, for waves minus a quadratic potential."""
+    r"""Checks $\int U d\mu$ and its gradient flow, where U is not quadratic."""
     s = lib.setting(case.rng("any potential"))
     value, down = _energy_and_velocity(jnp.asarray(s.x), jnp.asarray(s.w))
     height = lambda x: 1.5 * np.sin(x) * x[:, ::-1] ** 2 - x * x / 2
@@ -138,7 +139,7 @@ def _energy_and_velocity(x: JaxArray, w: JaxArray) -> tuple[JaxArray, JaxArray]:
 
 
 def _second_moment(*, mu_share: float) -> Check:
-    r"""Check of the derivative 3/2 against $\int\delta F$ over `nu`, or over $\mu$."""
+    r"""Compares F's derivative 3/2 with $\int\delta F$ over `nu`, or over $\mu$."""
     x, w = np.array([[1.0], [2.0]]), np.array([1.0, 0.0])
     nu = np.array([-1.0, 1.0])
     _, variation, _ = lib.evaluate_potential(np.eye(1), np.zeros(1), x=x, w=w)
@@ -160,7 +161,7 @@ def _second_moment(*, mu_share: float) -> Check:
     ),
 )
 def metric_flow(case: Case, *, key_share: float = 0) -> Checks:
-    """Compares dissipation of the library's twisted flow with the metric's form.
+    """Compares the dissipation of the library's twisted flow with its metric's form.
 
     The energy is an interaction with non-symmetric scores. A complex step of NumPy's
     energy along the library's velocities, and the library's `dissipation`, are compared

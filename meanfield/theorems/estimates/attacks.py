@@ -60,7 +60,7 @@ class Scene(NamedTuple):
 
 
 def start(key: PRNGKey) -> dict[str, JaxArray]:
-    """Random initial parameters: normal; log-normal radius and bandwidth."""
+    """Random normal parameters; radius and bandwidth are log-normal."""
     shapes = {"z": (N, D), "logits": (N,), "x": (D,), "y": (D,)}
     shapes |= {"Q": (RANK, D), "K": (RANK, D), "V": (D, D)}
     shapes |= {"log_radius": (), "log_epsilon": ()}
@@ -102,7 +102,7 @@ def log_sizes(
 ) -> tuple[JaxArray, JaxArray, JaxArray]:
     r"""Logarithms of $|\Gamma(x)|$, $\|D_x\Gamma\|$ and $\|d\Gamma\|/dW_1$.
 
-    For the last, the first atom moves by $h$, so that $W_1 = w_0|h|$.
+    For the last of these, the first atom moves by $h$, so that $W_1 = w_0|h|$.
     """
 
     def velocity(pair: JaxArray) -> tuple[JaxArray, JaxArray]:
@@ -121,7 +121,7 @@ def log_sizes(
 
 
 def move_first_atom(s: Scene) -> tuple[JaxArray, JaxArray]:
-    """Atoms before and after atom 0 is moved to `second_probe`, and log $W_1$."""
+    """Atoms before and after atom 0 moves to `second_probe`, and log $W_1$."""
     atoms = s.mu.tokens.x
     way = size(s.second_probe - atoms[0])
     log_distance = s.mu.log_weights[0] + jnp.log(way)
@@ -131,7 +131,7 @@ def move_first_atom(s: Scene) -> tuple[JaxArray, JaxArray]:
 
 
 def convergence_penalty(convergence: Convergence | None) -> JaxArray:
-    """Zero if every solve has converged, NaN otherwise."""
+    """Zero if every Sinkhorn solve has converged, NaN otherwise."""
     if convergence is None:
         raise ValueError("`convergence` must be a `Convergence` record; got `None`.")
     good = jnp.all(convergence.residual <= convergence.tolerance)
@@ -151,10 +151,10 @@ def estimates(
     first: int = 0,
     begin: Callable[[PRNGKey], dict[str, JaxArray]] = start,
 ) -> Checks:
-    """Checks of the ratios `log_ratio(p, index, factor)` by gradient ascent over `p`.
+    """Maximises the ratios `log_ratio(p, index, factor)` by gradient ascent over `p`.
 
-    The index counts from `first`. `factor` is a number in the bound: one as claimed,
-    another value in a control.
+    The index counts from `first`. `factor` is a number in the bound; it is one in the
+    claim, and another number in a control.
     """
     for index, (label, bound) in enumerate(zip(labels, bounds, strict=True), first):
         yield ascend(case, label, log_ratio, begin, args=(index, factor), bound=bound)
@@ -169,7 +169,7 @@ def equality(
     index: int,
     slack: Slack = EQUALITY_SLACK,
 ) -> Check:
-    """Check that the ratio is one at a case of equality."""
+    """Checks that the ratio of both sides is one at a case of equality."""
     ratio = np.exp(log_ratio_at(case, log_ratio, p, args=(index, 1.0)))
     return compare(label, ratio, "=", 1.0, **slack)
 
@@ -177,7 +177,7 @@ def equality(
 def two_equalities(
     case: Case, log_ratio: LogRatio, first: Mapping[str, Array], second: Mapping
 ) -> Checks:
-    """Checks of ratios 0 and 1, each at its case of equality."""
+    """Checks that ratios (i) and (ii) are one, each at its case of equality."""
     yield equality(case, "(i) reached", log_ratio, p=first, index=0)
     yield equality(case, "(ii) reached", log_ratio, p=second, index=1)
 
@@ -189,13 +189,13 @@ def counterexample(
     bounds: tuple[float, float],
     slack: Slack,
 ) -> Counterexample:
-    """Checks of one number against the printed bound and against the corrected one."""
+    """Compares one number with the printed bound and with the corrected bound."""
     misprint, correction = (compare(label, value, relation, b, **slack) for b in bounds)
     return Counterexample(misprint=(misprint,), correction=(correction,))
 
 
 class EqualityCase(NamedTuple):
-    r"""Matrices with aligned singular vectors, for which bounds are reached."""
+    """Matrices with aligned singular vectors, for which the bounds are equalities."""
 
     matrices: dict[str, Array]  # `Q`, `K`, `V`, `log_radius` and `log_epsilon`
     u: Array  # top left singular vector of `A`, and top right one of `V`
@@ -206,17 +206,17 @@ class EqualityCase(NamedTuple):
     def parameters(
         self, atoms: Array, w: list[float], **probes: Array
     ) -> dict[str, Array]:
-        """Parameters for four atoms on the sphere, given as unit vectors."""
+        """Parameters of four atoms on the sphere, which are given as unit vectors."""
         nowhere = {"x": np.zeros(D), "y": np.zeros(D)}
         measure = {"z": FAR * np.asarray(atoms), "logits": np.log(w)}
         return self.matrices | measure | nowhere | probes
 
     def dirac(self, **probes: Array) -> dict[str, Array]:
-        """Parameters of the Dirac at $Ru$."""
+        """Parameters of the Dirac measure at the point $Ru$."""
         return self.parameters(np.tile(self.u, (N, 1)), [0.1, 0.2, 0.3, 0.4], **probes)
 
     def pair(self, **probes: Array) -> dict[str, Array]:
-        r"""Parameters of equal masses at $\pm Ru$: the largest variance in the ball."""
+        r"""Parameters of equal masses at $\pm Ru$, which have the largest variance."""
         signs = np.array([[1], [-1], [1], [-1]])
         return self.parameters(signs * self.u, [0.1, 0.3, 0.4, 0.2], **probes)
 

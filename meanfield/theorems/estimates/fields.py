@@ -37,10 +37,11 @@ def softmax_estimates(
 ) -> Checks:
     """Compares the largest ratio found by gradient ascent with each bound.
 
-    The ascent goes through the library's field and its derivatives and varies measure,
-    probe, matrices, radius and bandwidth. (iii) moves one atom, so that W_1 is its
-    weight times its displacement. Equality must be reached by a Dirac (i), by equal
-    masses at opposite points (ii), and by a light atom opposite to heavy ones (iii).
+    The ascent goes through the library's field and its derivatives. It varies the
+    measure, the probe, the matrices, the radius and the bandwidth. For bound (iii) one
+    atom moves, so that W_1 is its weight times its displacement. A Dirac must reach
+    bound (i), equal masses at opposite points bound (ii), and a light atom opposite to
+    heavy ones bound (iii).
     """
     data = attacks.equality_case(case.rng("equality"))
     ratios = {"labels": THREE, "bounds": bounds, "factor": factor}
@@ -54,9 +55,9 @@ def softmax_estimates(
 
 
 def softmax(p: attacks.Parameters, index: JaxArray, factor: JaxArray) -> JaxArray:
-    r"""Log-ratio (i), (ii) or (iii) of Lemma B.2.
+    """Log-ratio (i), (ii) or (iii) of Lemma B.2.
 
-    `factor` multiplies the exponent of (iii).
+    `factor` multiplies the exponent in bound (iii).
     """
     s = attacks.scene(p)
     tilt = 2 * s.a * s.R * s.reach
@@ -67,7 +68,7 @@ def softmax(p: attacks.Parameters, index: JaxArray, factor: JaxArray) -> JaxArra
 def _three(
     name: str, p: attacks.Parameters, s: attacks.Scene, constants: tuple
 ) -> JaxArray:
-    r"""Log-ratios to $|V|R$, $c|V||A|R^2$ and $|V|e^\lambda$ for $(c, \lambda)$."""
+    r"""Log-ratios of three sizes to $|V|R$, $c|V||A|R^2$ and $|V|e^\lambda$."""
     c, log_spread = constants
     make, epsilon = attentions[name], jnp.exp(p["log_epsilon"])
     dynamics = make(p["Q"], p["K"], p["V"], epsilon=epsilon)
@@ -95,8 +96,8 @@ def l2_estimates(
 ) -> Checks:
     """Compares the largest ratio found by gradient ascent with each bound.
 
-    As for Lemma B.2; (i) must be reached by a Dirac, (ii) by equal masses at opposite
-    points.
+    The ascent is that of Lemma B.2. A Dirac must reach bound (i), and equal masses at
+    opposite points must reach bound (ii).
     """
     data = attacks.equality_case(case.rng("equality"))
     yield from attacks.estimates(case, l2, labels=THREE, bounds=bounds, factor=factor)
@@ -104,7 +105,7 @@ def l2_estimates(
 
 
 def l2_counterexample(case: Case) -> Counterexample:
-    """Compares ‖DΓ‖ at the middle of two atoms with both bounds of (ii)."""
+    """Compares ‖DΓ‖ at the midpoint of two atoms with both bounds in (ii)."""
     p = attacks.unit([(1, 0), (-1, 0), (1, 0), (-1, 0)])
     derivative = 2 * np.exp(log_ratio_at(case, l2, p, args=(1, 1.0)))
     return attacks.counterexample("‖DΓ‖", derivative, "<=", (1.0, 2.0), ROUNDING)
@@ -122,9 +123,9 @@ l2_estimates.register_misprint("C26", **L2_MISPRINT)(l2_counterexample)
 
 
 def l2(p: attacks.Parameters, index: JaxArray, factor: JaxArray) -> JaxArray:
-    r"""Log-ratio (i), (ii) or (iii) of Lemma B.3.
+    """Log-ratio (i), (ii) or (iii) of Lemma B.3.
 
-    `factor` multiplies the exponent of (iii).
+    `factor` multiplies the exponent in bound (iii).
     """
     s = attacks.scene(p)
     growth = 4 * s.R * (s.a * s.reach + s.k**2 * s.R)
@@ -150,8 +151,9 @@ def sigmoid_estimates(
 ) -> Checks:
     """Compares the largest ratio found by gradient ascent with each bound.
 
-    Ascents are those of Lemma B.2. A Dirac must reach bound (i) at a distant probe of
-    score 40, where the sigmoid rounds to one, and bound (ii) at a probe of score zero.
+    The ascents are those of Lemma B.2. A Dirac must reach bound (i) at a distant probe
+    of score 40, where the sigmoid rounds to one, and bound (ii) at a probe of score
+    zero.
     """
     data = attacks.equality_case(case.rng("equality"))
     far = 40 / (data.a * data.R) * data.v
@@ -175,9 +177,9 @@ def _(case: Case) -> Counterexample:
 
 
 def sigmoid(p: attacks.Parameters, index: JaxArray, factor: JaxArray) -> JaxArray:
-    r"""Log-ratio (i), (ii) or (iii) of Lemma B.7.
+    """Log-ratio (i), (ii) or (iii) of Lemma B.7.
 
-    `factor` multiplies the second term of (iii).
+    `factor` multiplies the second term of bound (iii).
     """
     s = attacks.scene(p)
     spread = jnp.log1p(factor * s.a * s.R * s.reach / 4)
@@ -195,9 +197,9 @@ def sigmoid(p: attacks.Parameters, index: JaxArray, factor: JaxArray) -> JaxArra
 def variance_in_a_ball(case: Case, *, bound: float = 1.0) -> Checks:
     """Compares the largest ratio found by gradient ascent with the bound.
 
-    The ascent varies weights and atoms; two equal masses at opposite points must reach
-    the bound. Also compares the library's moments, norms and restrictions of a weighted
-    cloud with NumPy.
+    The ascent varies weights and atoms. Two equal masses at opposite points must reach
+    the bound. The library's moments, norms and restrictions of a weighted cloud are
+    also compared with NumPy.
     """
     data = attacks.equality_case(case.rng("equality"))
     ratio = np.exp(log_ratio_at(case, variance, data.pair()))
