@@ -115,7 +115,10 @@ def _sample_potential(
     s: attacks.Scene,
     potential: Callable[[Scalings, Tokens], JaxArray],
 ) -> tuple[JaxArray, JaxArray]:
-    """A potential of both measures at both probes; gradients for the first measure."""
+    """Values of a potential for both measures and probes, and its gradients.
+
+    The gradients are those for the first measure.
+    """
 
     def evaluate(x: JaxArray) -> tuple[JaxArray, JaxArray]:
         values = jax.vmap(lambda scaling: potential(scaling, Tokens(x[None, :]))[0])(

@@ -36,7 +36,7 @@ def stationary_points(
 ) -> Checks:
     """Checks that the library's Σ' vanishes in d = 4 at isotropic u, and for Vu = 0.
 
-    The lower bound is tested by gradient ascent over Q, K, V and u.
+    Gradient ascent over Q, K, V and u tests the lower bound.
     """
     # Draw problems in which u is isotropic for `form(V, A)`, and others with Vu = 0.
     rng, isotropic, kernel_draws = case.rng("at rest"), [], []
@@ -56,12 +56,12 @@ def stationary_points(
 
 
 def _covariance_rate(attention: Attention, factor: JaxArray) -> JaxArray:
-    """The library's Σ' at the centred Gaussian with this factor."""
+    """The library's Σ' at the centred Gaussian with this covariance factor."""
     return centred_field(attention, factor).covariance_rate(factor @ factor.T)
 
 
 def _rate(Q: JaxArray, K: JaxArray, V: JaxArray, u: JaxArray) -> JaxArray:
-    r"""The library's $\Sigma'$ at $uu^\top$."""
+    r"""The library's $\Sigma'$ under softmax, for the covariance $uu^\top$."""
     return _covariance_rate(attentions["softmax"](Q, K, V), u[:, None])
 
 
@@ -78,7 +78,7 @@ def _isotropic(rng: Rng, S: Array) -> Array:
 
 
 def _motion(p: dict[str, JaxArray]) -> JaxArray:
-    r"""Logarithm of $\sqrt2\,|u^\top Au|\,|Vu|\,|u|$ over $\|\Sigma'\|_F$."""
+    r"""Logarithm of the ratio $\sqrt2\,|u^\top Au|\,|Vu|\,|u| / \|\Sigma'\|_F$."""
     Q, K, V, u = (p[name] for name in "QKVu")
     lengths = [jnp.sum(x**2) / 2 for x in (V @ u, u, _rate(Q, K, V, u))]
     top = 4 * (K @ u @ (Q @ u)) ** 2 * lengths[0] * lengths[1]
@@ -108,8 +108,8 @@ def _symmetric_spectrum(A: Array) -> Array:
 def cone(case: Case, *, spectrum: Turn = _symmetric_spectrum) -> Checks:
     """Compares signs of the library's tr Σ' = 2|u|²uᵀAu with the signature of A + Aᵀ.
 
-    In d = 3, over 1500 random u for each form, with large skew parts. For semidefinite
-    forms Σ' must vanish on the kernel.
+    The forms in d = 3 have large skew parts, and there are 1500 random u for each form.
+    On the kernel of a semidefinite form Σ' must vanish.
     """
     A, u = _signs(case)
     growths = np.asarray(_growths(jnp.asarray(A), jnp.asarray(u)))
@@ -162,8 +162,9 @@ def maximal_rank(case: Case, *, excess: int = 1) -> Checks:
     """Checks stationary covariances of maximal rank, and lower bounds for higher rank.
 
     In d = 5, for three signatures, the library's Σ' must vanish at constructed
-    covariances whose rank is the bound. For frames of the next rank, gradient descent
-    on the library's |Σ'| is compared with the least value that interlacing allows.
+    covariances whose rank is the bound. For frames of the next rank, the minimum of the
+    library's |Σ'| found by gradient descent is compared with the least value that
+    interlacing allows.
     """
     # Covariances of frames whose rank is the bound must be stationary.
     worst, rng = 0.0, case.rng("attained")
@@ -197,7 +198,7 @@ def _signed_matrix(rng: Rng, signs: tuple[int, int, int]) -> Array:
 
 @eqx.filter_jit
 def _rest_rate(A: JaxArray, B: JaxArray) -> JaxArray:
-    """The library's Σ' at BBᵀ with V = I."""
+    """The library's Σ' for the covariance BBᵀ, with V = I."""
     eye = jnp.eye(len(A))
     return _covariance_rate(attentions["softmax"](A, eye, eye), B)
 
@@ -206,7 +207,7 @@ SIGNS = ((2, 2, 1), (3, 1, 1), (1, 3, 1))
 
 
 def _frame_descent(case: Case, *, excess: int) -> Check:
-    """Check of the least |Σ'| over frames with `excess` more columns than the bound."""
+    """Checks the least |Σ'| over frames with `excess` more columns than the bound."""
     A = _signed_matrix(case.rng("moved"), (2, 2, 1))
     # For orthonormal `B` with `r` columns, the eigenvalues of $B^\top AB$ can be any
     # numbers between $\lambda_{i+d-r}(A)$ and $\lambda_i(A)$; this gives the least

@@ -40,8 +40,7 @@ def optimal_plan(case: Case, *, view: View = lambda pair: pair) -> Checks:
     Gauss–Hermite nodes in NumPy: all covariances are compared, and an exponential
     moment, which distinguishes a Gaussian from other plans with these covariances.
     """
-    # The control changes `view`: the formula is evaluated for `view(p)`, the plans for
-    # `p`.
+    # The formula is evaluated for `view(p)`, which differs from `p` in the control.
     cross = lambda p: couplings.closed_form_C(view(p), 0.5) @ np.linalg.inv(p.A).T
     for d, k in ((2, 2), (3, 4)):
         stack = couplings.pairs(case.rng(f"d={d}"), d, k, case.pick(4, 20))
