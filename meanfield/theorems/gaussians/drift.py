@@ -159,7 +159,7 @@ def _drift_dynamics(problems: list[_Problem]) -> AbstractDynamics:
 
 
 def _draws(case: Case, d: int) -> list[_Problem]:
-    """Random problems: about half have rank d - 1, and half blow up before t = 1."""
+    """Random problems: half blow up before t = 1, and about half have rank d - 1."""
     rng, groups, half = case.rng(f"d = {d}"), {True: [], False: []}, case.pick(4, 16)
     while min(map(len, groups.values())) < half:
         A, M = lib.scale_to_norm(rng.normal(size=(2, d, d)), rng.uniform(0.5, 2))

@@ -30,8 +30,8 @@ def few_iterations(case: Case, *, counts: tuple[int, int] = (3, 5)) -> Checks:
     """Measures column sums of the library's matrices after 3 and 5 half-steps.
 
     For small standard deviations of the scores, the errors of six draws are summed, and
-    their order in the deviation is measured. For larger ones, the error of one draw is
-    measured, and its matrix is compared with NumPy's alternation.
+    the order of this sum in the deviation is measured. For larger deviations, the error
+    of one draw is measured, and its matrix is compared with NumPy's alternation.
     """
     errors = lambda s, k: np.linalg.norm(_columns(case, s, counts, k)[0], axis=1)
     small = [sum(errors(s, k) for k in range(DRAWS)) for s in SMALL]
@@ -50,7 +50,7 @@ def few_iterations(case: Case, *, counts: tuple[int, int] = (3, 5)) -> Checks:
 def _columns(
     case: Case, s: float, counts: tuple[int, int], draw: int = 0
 ) -> tuple[Array, Check]:
-    """Errors of the column sums after each count, and a check of the last matrix."""
+    """Errors of column sums after each count, and a check of the last matrix."""
     # The scores are scaled to the standard deviation `s`.
     rng = case.rng(f"tokens {draw}")
     p, cloud = (

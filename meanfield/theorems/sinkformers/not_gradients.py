@@ -32,10 +32,10 @@ DIFFERENCE = Slack(
 def proposition_3(case: Case) -> Checks:
     r"""Measures the asymmetry of $w_i\partial v_i/\partial x_j$ for three attentions.
 
-    Softmax's Jacobian is compared with complex steps and must be asymmetric; those of
-    unnormalised and of Sinkhorn attention must be symmetric. The antisymmetric part of
-    the second variation is also summed around a triangle: the sum vanishes for every
-    energy, and must not vanish for softmax.
+    The Jacobian of softmax is compared with complex steps and must be asymmetric. The
+    Jacobians of unnormalised and of Sinkhorn attention must be symmetric. The
+    antisymmetric part of the second variation is also summed around a triangle; this
+    sum vanishes for every energy, and must not vanish for softmax.
     """
     return not_a_gradient(case)
 
@@ -58,7 +58,7 @@ def jacobian(field: Callable[[lib.Setting], Array], s: lib.Setting) -> Array:
 
 
 def _asymmetries(case: Case) -> tuple[dict[str, float], Check]:
-    """Asymmetries of the Jacobians, and a check of softmax's against complex steps."""
+    """Asymmetries of Jacobians, and a check of softmax's Jacobian by complex steps."""
     s = impose_symmetry(lib.setting(case.rng("tokens")))
     jacobians = {
         "exp": jacobian(lambda z: lib.evaluate_interaction(z)[0].field, s),
@@ -111,7 +111,7 @@ def _obstruction(normalise: Unary) -> tuple[Check, Check]:
 
 
 def not_a_gradient(case: Case) -> Checks:
-    """Checks that softmax is not a gradient, and that the other two attentions are."""
+    """Checks that softmax is not a gradient, and that two other attentions are."""
     sizes, check = _asymmetries(case)
     yield check
     yield compare("asymmetry of T¹", sizes["softmax"], ">=", 1e-2)
@@ -137,7 +137,7 @@ def control_gradients(case: Case) -> Checks:
 def proposition_3_of_slides(case: Case) -> Checks:
     r"""Measures the asymmetry of $w_i\partial v_i/\partial x_j$ for three attentions.
 
-    As for sander2022:prop-3, with other tokens and parameters.
+    The measurement is that of sander2022:prop-3, with other tokens and parameters.
     """
     return not_a_gradient(case)
 
