@@ -208,8 +208,7 @@ def _remainder(probes: Probes, *, matrix: Array, y: Array) -> Checks:
     actual = (probes.velocities + leading) / limits.BANDWIDTHS[:, None, None]
     limit = probes.mixture.log_gradient(y) @ matrix.T
     errors = np.linalg.norm(actual - limit, axis=(1, 2))
-    # The division by ε magnifies rounding errors, so the floor is a hundred times
-    # larger.
+    # Division by ε magnifies rounding errors, so the floor is a hundred times larger.
     yield limits.limit_gap("limit of T̄¹, mixture", actual, limit, floor=1e2 * FLOOR)
     yield order("order of the error, mixture", limits.BANDWIDTHS, errors, 1.0)
 

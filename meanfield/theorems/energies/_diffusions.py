@@ -95,8 +95,7 @@ def spread(*, power: float) -> Check:
             force = (masses[1] / np.diff(x)) ** m
             return -np.diff(force, prepend=0, append=0) / masses
 
-        # An explicit step must be shorter than the squared width of a cell to be
-        # stable.
+        # A stable explicit step must be shorter than the squared width of a cell.
         end = formulas.rk4(rate, start, _age(m), n**2 // 2)
         spreads.append(np.sqrt(masses @ end**2 / (masses @ start**2)))
     error = 2 * abs(spreads[1] / spreads[0] - 1)

@@ -166,7 +166,7 @@ def joint_basis(case: Case, *, share: float = 1) -> Checks:
 
     The flows run in d = 3 to t = 2, with V a multiple of I and A not symmetric.
     """
-    # The control sets `share` below one, which mixes the basis of `H` with another one.
+    # The control sets `share` below one, which mixes the basis of `H` with another.
     rng, problems, bases = case.rng("joint"), [], []
     ts = np.linspace(0, 2, 9)
     for _ in range(case.pick(8, 32)):

@@ -81,7 +81,7 @@ def _pair_plans(
 def pair_plans(
     x: Array, y: Array, slices: Array, tau: float | Float[JaxArray, ""] = 0.0
 ) -> Array:
-    r"""The library's $\bar\gamma$ for each pair of clouds of equal weights."""
+    r"""The library's mean plan $\bar\gamma$ for pairs of equally weighted clouds."""
     attention = sliced_attention(pair_parameters(x.shape[-1]), slices, tau)
     pairs = jnp.asarray(np.concatenate([x, y], axis=2))
     return np.asarray(_pair_plans(attention, pairs))

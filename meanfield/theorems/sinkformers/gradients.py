@@ -71,7 +71,7 @@ def field_checks(
 def gradient_checks(
     s: lib.Setting, evaluation: lib.Evaluation, energy: Energy, slack: Slack
 ) -> Checks:
-    r"""Checks of the energy and of its Wasserstein gradient, $\nabla_{x_i}F/w_i$."""
+    r"""Compares the energy and its Wasserstein gradient, $\nabla_{x_i}F/w_i$."""
     scores = ref.bilinear(s.scaled_A)
     value = lambda x: energy(x, s.w, scores)
     expected = ref.gradient(value, s.x) / s.w[:, None]
@@ -88,7 +88,7 @@ def unnormalised_checks(s: lib.Setting) -> tuple[Checks, Checks]:
 
 
 def doubly_normalised_checks(s: lib.Setting) -> tuple[Checks, Checks]:
-    r"""Checks for $F^\infty$: of the fields, and of the energy with its gradient."""
+    r"""Checks for $F^\infty$: of the fields, and of the energy and its gradient."""
     evaluation = lib.evaluate_sinkhorn(s)
     fields = field_checks(s, evaluation, ref.sinkhorn_variation, lib.POTENTIAL_SLACK)
     return fields, gradient_checks(s, evaluation, ref.sinkhorn, lib.POTENTIAL_SLACK)

@@ -51,8 +51,7 @@ def alternation(case: Case, *, first: Unary = rows, second: Unary = columns) -> 
     exact = _iterates(C, first, second)
     for count, actual, expected in zip(COUNTS, K, exact, strict=True):
         yield close(f"K after {count} half-steps", actual, expected)
-    # The marginals of the iterates and of the limit are checked, and the convergence
-    # rate.
+    # The marginals of iterates and limit are checked, and the convergence rate.
     ((limit, _),) = att.half_steps(p, cloud, cloud, (None,))
     solution = sk.solve_density(C, cloud.share)
     odd, even = K[::2], K[1::2]

@@ -1,12 +1,13 @@
 r"""Gaussians under sliced attention with soft sorting by squared distances.
 
-With $\beta = s^2/(s^2 + t/2)$, the row of quantile $z$ in the soft sort of queries is
-their law times a Gaussian of variance $t/2$: it is normal, with mean $m_Q +
-s_Q\beta_Qz$ and variance $s_Q^2(1 - \beta_Q)$; likewise for keys. So under the
-published plan $(z, q, k)$ is normal, with $z \sim N(0, 1)$ and, given $z$, independent
-$q$ and $k$. Queries have the variance $W = s_Q^2(1 - \beta_Q + \beta_Q^2)$ in place of
-$s_Q^2$, $E[z\,|\,q] = s_Q\beta_Q(q - m_Q)/W$, and the sum of a row is the ratio of the
-two densities of $q$. ERRATA N2' has $\tau' = t/2$ and $p' = W/(s_Q^2\beta_Q)$.
+Let $\beta = s^2/(s^2 + t/2)$. In the soft sort of queries, the row of quantile $z$ is
+the law of the queries times a Gaussian of variance $t/2$. So it is normal, with mean
+$m_Q + s_Q\beta_Qz$ and variance $s_Q^2(1 - \beta_Q)$; the same holds for keys. Under
+the published plan $(z, q, k)$ is therefore normal, with $z \sim N(0, 1)$ and, given
+$z$, independent $q$ and $k$. Queries have the variance $W = s_Q^2(1 - \beta_Q +
+\beta_Q^2)$ instead of $s_Q^2$, and $E[z\,|\,q] = s_Q\beta_Q(q - m_Q)/W$. The sum of a
+row is the ratio of the two densities of $q$. ERRATA N2' writes $\tau' = t/2$ and $p' =
+W/(s_Q^2\beta_Q)$.
 """
 
 from typing import NamedTuple
@@ -55,18 +56,18 @@ QUANTILES = "twice the change from half as many quantiles"
 def soft_sort_limit(
     case: Case, *, rows: Binary = lambda velocities, sums: velocities / sums[:, None]
 ) -> Checks:
-    r"""Compares the closed forms with the definition of the plan, by trapezoids.
+    """Compares the closed forms with the definition of the plan, by trapezoids.
 
-    In d = 1, and for rank two in d = 3, at t = 1, 0.3 and 0.1, they give velocities and
-    mean costs $|Qx - Ky|^2$, before and after normalising rows, and sums of rows. The
-    library's closed form is compared there, and for three slices weighted by these
-    costs; on the line, so are published velocities of 1000 shuffled quantiles.
+    The cases are d = 1, and rank two in d = 3, at t = 1, 0.3 and 0.1. Velocities and
+    mean costs $|Qx - Ky|^2$, before and after normalising rows, and the sums of rows
+    are compared. The library's closed form is compared in these cases, and for three
+    slices weighted by their costs. On the line, published velocities of 1000 shuffled
+    quantiles are compared too.
     """
     for shape in SHAPES:
         for t in TEMPERATURES:
             yield from _node_checks(_unit_problem(case, shape), t, rows)
-    # The library's linear part is compared for three slices weighted by cost, at t =
-    # 0.7.
+    # The library's linear part for three cost-weighted slices is compared at t = 0.7.
     problem, t, tau = draw_problem(case.rng("three slices"), (3, 2, 3), 3), 0.7, 0.8
     soft_slices = [
         _SoftSlice(problem._replace(directions=row[None]), t)
@@ -88,7 +89,7 @@ def soft_sort_limit(
 def _variant(
     name: str, problem: SlicedProblem, t: float, tau: float = 0.0
 ) -> Attention:
-    """The library's variant `name` on the slices of the problem."""
+    """The library's variant `name`, with the slices of the problem."""
     p, options = problem.p, {"slices": problem.directions, "temperature": t, "tau": tau}
     return attentions[name](p.Q, p.K, p.V, **options)
 
@@ -134,17 +135,17 @@ class _SoftSlice(NamedTuple):
 
     @property
     def share(self) -> float:
-        """Ratio of the soft sort's linear part to the hard sort's."""
+        """Ratio of the soft sort's linear part to that of the hard sort."""
         return float(np.prod(self.beta)) / self.w
 
     def sums(self, x: Array) -> Array:
-        """Sums of the rows of tokens `x`."""
+        """Sums of the rows that belong to the tokens `x`."""
         q = (x - self.problem.law.mean) @ self.axes[0] / self.spread[0]
         beta = self.beta[0]
         return np.exp(-beta * (1 - beta) * q**2 / (2 * self.w)) / np.sqrt(self.w)
 
     def velocity(self, x: Array) -> Array:
-        """Velocities of tokens `x` once rows are normalised."""
+        """Velocities of tokens `x` under the plan with normalised rows."""
         p, law, directions = self.problem
         (hard,) = linear_parts(p, directions, law.covariance)
         return (law.mean + self.share * (x - law.mean) @ hard.T) @ p.V.T
@@ -178,14 +179,14 @@ def _nodes(r: int) -> tuple[Array, Array]:
 
 
 def _kernel(places: Array, quantiles: Array, mass: Array, t: float) -> Array:
-    """Rows of a soft sort, one for each quantile, over tokens with these masses."""
+    """Rows of a soft sort over tokens of the given masses, one for each quantile."""
     logs = -((quantiles[:, None] - places[None, :]) ** 2) / t
     kernel = np.exp(logs) * mass[None, :]
     return kernel / kernel.sum(axis=1, keepdims=True)
 
 
 class _Plan(NamedTuple):
-    """The published plan of a Gaussian, from its definition, by trapezoids."""
+    """Published plan of a Gaussian, computed from its definition by trapezoids."""
 
     x: Array  # tokens
     mass: Array  # masses of the tokens
@@ -201,7 +202,7 @@ class _Plan(NamedTuple):
         return rows @ (self.share[:, None] * (B @ self.x)), rows @ self.share
 
     def costs(self, p: Parameters) -> Array:
-        """Mean costs of the published plan, and with its rows normalised."""
+        """Mean costs of the published plan, without and with normalised rows."""
         queries, keys, (A, B) = self.x @ p.Q.T, self.x @ p.K.T, self.kernels
         middle, square = B @ keys, B @ np.sum(keys**2, axis=1)
         sums = np.maximum(A.T @ self.share, np.finfo(float).tiny)
@@ -254,7 +255,7 @@ def _node_checks(problem: SlicedProblem, t: float, rows: Binary) -> Checks:
 
 
 def _quantile_checks(case: Case) -> Checks:
-    """Checks of the published velocities of shuffled quantiles on the line, t = 0.3."""
+    """Checks published velocities of shuffled quantiles on the line, at t = 0.3."""
     problem, t = _unit_problem(case, SHAPES[0]), 0.3
     exact, rng = _SoftSlice(problem, t), case.rng("shuffle")
     probes = problem.law.mean + np.linspace(-2, 2, 9)[:, None] * problem.law.factor.T
@@ -273,7 +274,7 @@ def _quantile_checks(case: Case) -> Checks:
 
 
 def _published_velocities(exact: _SoftSlice, z: Array, probes: Array) -> Array:
-    """Published velocities at probes: sort, and softmax of squared distances."""
+    """Published velocities at probes: a sort, and softmax of squared distances."""
     p, law, _ = exact.problem
     x = law.mean + z[:, None] * law.factor.T
     even = np.full(len(x), 1 / len(x))
