@@ -61,7 +61,7 @@ class Setting(NamedTuple):
         return self.A / self.epsilon
 
     def with_symmetry(self) -> "Setting":
-        r"""Setting with key matrix $MQ$, $M$ symmetric, so $A = A^\top$; $V = -A$."""
+        r"""Sets the key matrix to $MQ$, $M$ symmetric: $A = A^\top$; and $V = -A$."""
         M = self.K @ self.K.T - np.eye(len(self.K)) / 2
         K = _moderate(self.Q, M @ self.Q, self.epsilon)
         return self._replace(K=K, V=-K.T @ self.Q)

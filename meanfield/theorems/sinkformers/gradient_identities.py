@@ -98,7 +98,7 @@ def dissipation(
 def _advance_tokens(
     s: lib.Setting, evaluate: Callable[[lib.Setting], lib.Evaluation], shift: float
 ) -> Array:
-    """Tokens after the time `shift`, by Runge–Kutta steps with the library's field."""
+    """Tokens after the time `shift`, by Runge–Kutta steps of the library's field."""
     rate = lambda _, x: evaluate(s._replace(x=x, probes=x)).field
     return formulas.rk4(rate, s.x, shift, 8)
 

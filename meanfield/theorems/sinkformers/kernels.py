@@ -121,7 +121,10 @@ def _potentials(score: Dot, cloud: Cloud, probes: Cloud) -> tuple[JaxArray, ...]
 def discrete_kernels(
     case: Case, *, zeroth: float = 1 / 7, later: float = 1.0
 ) -> Checks:
-    """Compares the library's kernels and velocities of 0 to 4 half-steps with NumPy."""
+    """Compares the library's kernels and velocities with NumPy's, for ℓ from 0 to 4.
+
+    The number of half-steps is ℓ; for ℓ = 0 the kernel is $e^s$.
+    """
     p, cloud = seven_tokens(case, "kernels")
     # The library divides the value of Sinkhorn attention by ε.
     C, p = sk.scores_of(p, cloud), p._replace(V=p.V * p.epsilon)

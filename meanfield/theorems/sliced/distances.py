@@ -150,7 +150,7 @@ Triple = tuple[Array, Array, Array]
 
 
 def _sides(triple: Triple, rows: Array, tau: float, p: int) -> Array:
-    """$D$ between the first and second, second and third, first and third clouds."""
+    """Sides of triangles: $D$ of clouds 1 and 2, 2 and 3, 1 and 3."""
     x, y, z = triple
     starts, ends = np.concatenate([x, y, x]), np.concatenate([y, z, z])
     plans = lib.pair_plans(starts, ends, rows, jnp.asarray(tau))
@@ -164,7 +164,7 @@ def _excess(triple: Triple, rows: Array, tau: float, p: int) -> Array:
 
 
 def _exchanges(tau: float) -> float:
-    """`_excess` of a triple that exchanges ranks on one axis, then on the other."""
+    """The `_excess` of a triple that exchanges ranks on one axis, then on the other."""
     starts = SEPARATION * np.array([[-1, -1], [1, -1], [1, 1]])
     clouds = [np.vstack([start, [0, 1], [1, 0]]) for start in starts]
     x, y, z = (np.tile(cloud, (200, 1, 1)) for cloud in clouds)  # no recompiling

@@ -58,7 +58,7 @@ def rank_partners(p: Parameters, direction: Array, x: Array) -> Array:
 
 
 def velocities(problem: SlicedProblem, x: Array, shares: Array | None = None) -> Array:
-    """Velocities of tokens under a hard sort; slices have equal `shares` by default."""
+    """Velocities of tokens under a hard sort; `shares` of slices default to equal."""
     partners = [
         rank_partners(problem.p, direction, x) for direction in problem.directions
     ]

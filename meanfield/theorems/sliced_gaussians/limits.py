@@ -87,7 +87,7 @@ def _library(problem: ranks.SlicedProblem, x: Array) -> Array:
 
 
 def _covariances(problem: ranks.SlicedProblem, x: Array, a: Array) -> Array:
-    """Covariances of the velocities with the coordinates and three functions."""
+    """Covariances of velocities with the coordinates and three functions of them."""
     s = x @ a
     values = np.column_stack([x, np.sin(s), np.cos(s), np.sum(x**2, axis=1)])
     return (values - values.mean(axis=0)).T @ ranks.velocities(problem, x) / len(x)

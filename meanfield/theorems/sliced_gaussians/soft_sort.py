@@ -95,7 +95,7 @@ def _variant(
 
 
 def _unit_problem(case: Case, shape: tuple[int, int, int]) -> SlicedProblem:
-    """Problem with one slice, on which queries and keys have deviations near one."""
+    """Problem with one slice; queries and keys have deviations near one along it."""
     problem = draw_problem(case.rng(f"{shape}"), shape, 1)
     rng = case.rng(f"{shape}: deviations")
     soft = _SoftSlice(problem, 1.0)
@@ -130,7 +130,7 @@ class _SoftSlice(NamedTuple):
 
     @property
     def w(self) -> float:
-        r"""$1 - \beta_Q + \beta_Q^2$."""
+        r"""The number $w = 1 - \beta_Q + \beta_Q^2$ of the claim."""
         return float(1 - self.beta[0] + self.beta[0] ** 2)
 
     @property
@@ -151,10 +151,10 @@ class _SoftSlice(NamedTuple):
         return (law.mean + self.share * (x - law.mean) @ hard.T) @ p.V.T
 
     def costs(self) -> Array:
-        r"""Costs $\int|Qx - Ky|^2$ of the published plan, and with rows normalised.
+        r"""Costs $\int|Qx - Ky|^2$ of the published plan, then with normalised rows.
 
-        They follow from the moments of $(q, k)$, on which the other coordinates depend
-        linearly, with $S_Q\theta/s_Q^2$ and $S_K\theta/s_K^2$.
+        The costs follow from the moments of $(q, k)$. The other coordinates depend on
+        $q$ and $k$ linearly, with slopes $S_Q\theta/s_Q^2$ and $S_K\theta/s_K^2$.
         """
         p, law, (direction,) = self.problem
         S_Q, S_K = (M @ law.covariance @ M.T for M in (p.Q, p.K))
@@ -196,7 +196,7 @@ class _Plan(NamedTuple):
     central: Array  # indices of the tokens within two standard deviations
 
     def outputs(self) -> tuple[Array, Array]:
-        """Sums of tokens weighted by rows of `central` ones, and sums of these rows."""
+        """Rows of the `central` tokens applied to all tokens, and the rows' sums."""
         A, B = self.kernels
         rows = A[:, self.central].T / self.mass[self.central, None]
         return rows @ (self.share[:, None] * (B @ self.x)), rows @ self.share
@@ -228,7 +228,7 @@ def _plan(exact: _SoftSlice) -> _Plan:
 
 
 def _node_checks(problem: SlicedProblem, t: float, rows: Binary) -> Checks:
-    """Checks of the plan and of the library's closed form against `_SoftSlice`."""
+    """Compares the plan and the library's closed form with `_SoftSlice`."""
     exact, (p, law, _) = _SoftSlice(problem, t), problem
     plan = _plan(exact)
     x, (means, sums) = plan.x[plan.central], plan.outputs()

@@ -36,14 +36,14 @@ class Curve(NamedTuple):
     turn: Array  # $\omega_j$
 
     def atoms(self, t: Time, xp: Any = np) -> Any:
-        """The atoms at one time, `(n, 2)`, by NumPy or by JAX."""
+        """The atoms at time `t`, `(n, 2)`, by NumPy or by JAX."""
         angle = self.phase + self.turn * t
         size = self.radius * xp.exp(self.growth * t)
         return size[:, None] * xp.stack([xp.cos(angle), xp.sin(angle)], axis=1)
 
 
 class Run(NamedTuple):
-    """A curve of measures, attention parameters, and tokens to carry."""
+    """A curve of measures, attention parameters, and tokens that are carried."""
 
     Q: Array  # query matrix; `K` is the key matrix and `V` the value matrix
     K: Array
@@ -55,7 +55,7 @@ class Run(NamedTuple):
 
 
 class CurveDynamics(AbstractDynamics):
-    """Dynamics whose field is that of a prescribed curve, not of the moving measure."""
+    """Dynamics with the field of a prescribed curve, not of the moving measure."""
 
     dynamics: AbstractDynamics
     curve: Curve

@@ -21,7 +21,7 @@ TRANSLATION_BASE, TRANSLATION = (
 
 
 def member_flows(case: Case) -> tuple[Members, dict[str, Array]]:
-    """Runs of a statement and the library's token trajectories, by kind of field."""
+    """Runs of a statement, and the library's token trajectories by kind of field."""
     return _member_flows(case.statement, case.seed)
 
 

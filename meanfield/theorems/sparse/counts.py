@@ -14,7 +14,7 @@ DIGITS = Slack(tolerance=0.05, why="one decimal is claimed")
 
 
 def _local_pairs(blocks: int) -> int:
-    """Number of pairs that the library's attention scores in the first `blocks` blocks.
+    """Number of pairs that the library scores in the first `blocks` blocks.
 
     Blocks stay in their own order, so that each column belongs to one token.
     """
@@ -35,7 +35,7 @@ def _local_pairs(blocks: int) -> int:
 def memory(case: Case, *, blocks: int = BLOCKS) -> Checks:
     """Compares the number of nonzero entries of the library's matrix with the formula.
 
-    The number of entries of the sorting matrix is added.
+    The entries of the sorting matrix are added to this number.
     """
     # The control changes `blocks`, the number of blocks whose pairs are counted.
     del case
@@ -71,7 +71,7 @@ BUDGET = 64
 
 
 def _order(lengths: tuple[int, ...], blocks: Cut) -> Check:
-    """Check of the order in ℓ of the number of scores, with a budget of 64 tokens."""
+    """Checks the order in ℓ of the number of scores, with a budget of 64 tokens."""
     counts = [length * BUDGET + blocks(length) ** 2 for length in lengths]
     return order("order in ℓ", lengths, counts, 1, names=("ℓ", "scores"))
 
@@ -91,8 +91,8 @@ def _order(lengths: tuple[int, ...], blocks: Cut) -> Check:
 def sortcut(case: Case, *, blocks: Cut = math.isqrt) -> Checks:
     """Measures the order of the formula, and compares one count with the library.
 
-    The order is that from 2¹⁰ to 2¹⁶ tokens with a budget of 64; the count is that of
-    nonzero entries of the library's matrix, for 64 tokens in 8 blocks.
+    The order is measured from 2¹⁰ to 2¹⁶ tokens, with a budget of 64. The count is the
+    number of nonzero entries of the library's matrix, for 64 tokens in 8 blocks.
     """
     del case
     x = np.random.default_rng(0).normal(size=(64, 1))

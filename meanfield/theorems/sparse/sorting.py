@@ -22,7 +22,7 @@ def _draw_problem(case: Case) -> tuple[Parameters, Array, Array]:
 
 
 def _sorting(x: Array, W: Array, tau: float = 1.0) -> Array:
-    """The matrix that sorts blocks, in NumPy."""
+    """The matrix that sorts the blocks of `x`, in NumPy."""
     return ref.balance(np.exp(ref.block_sums(x, B) @ W / tau), PASSES)
 
 
@@ -41,8 +41,8 @@ def sorting(case: Case, *, order: tuple[int, ...] | None = None) -> Checks:
     """Compares RX by the library's `sparse-sinkhorn` with permuted or mixed tokens.
 
     With blocks of one token and zero scores, the velocity of token $i$ is row $i$ of
-    $RX$: the permuted tokens for a permutation, and NumPy's mixture, which equals
-    none of the tokens, for a balanced matrix.
+    $RX$. For a permutation, these rows are the permuted tokens. For a balanced matrix,
+    they are NumPy's mixture, which equals none of the tokens.
     """
     # If `order` is given, this permutation replaces the balanced matrix.
     x, p = case.rng("blocks").normal(size=(BLOCKS, D)), seq.zero_scores(D)
@@ -92,7 +92,7 @@ def local_attention(
 ) -> Checks:
     """Compares the library's matrix of 16 tokens in blocks of 4 with NumPy's.
 
-    NumPy uses dense matrices; the weight outside of the block must be zero, and the
+    NumPy uses dense matrices. The weight outside of the block must be zero, and the
     number of scored pairs is counted.
     """
     # NumPy gives other pairs the score `fill_value`, and its blocks have this `length`.
@@ -167,7 +167,7 @@ def mixture(case: Case, *, share: float = 1.0) -> Checks:
 def sortcut(case: Case, *, budget: int = BLOCKS) -> Checks:
     """Compares the library's `sortcut` of 16 tokens with NumPy's softmax.
 
-    The blocks are permuted; the matrix and the velocities are compared.
+    The blocks are permuted. Both the matrix and the velocities are compared.
     """
     p, x, _ = _draw_problem(case)
     options = {"order": ORDER, "budget": budget}

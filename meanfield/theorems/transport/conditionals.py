@@ -53,7 +53,7 @@ def conditional_laws(case: Case, *, half: float = 0.5) -> Checks:
 
 
 def _conditional_data(case: Case) -> tuple[Pair, Array, "Conditionals", Array, Array]:
-    """Pair of a Gaussian with itself, its central nodes, their conditionals, F and G.
+    """A Gaussian paired with itself, its central nodes, their conditionals, F and G.
 
     F and G come from the conditional covariances of the library's plan.
     """
@@ -89,7 +89,7 @@ def _(case: Case) -> Counterexample:
 
 
 class Conditionals(NamedTuple):
-    """Means, covariances and largest skewness of conditional laws of a plan."""
+    """Means, covariances and largest skewness of the conditional laws of a plan."""
 
     mean: Array
     covariance: Array
@@ -107,5 +107,5 @@ def _conditionals(x: Array, rows: Array) -> Conditionals:
 
 
 def _top(F: Array) -> float:
-    """Largest entry, the scale of errors of differences from `F`."""
+    """Largest entry of `F`, which scales errors of differences from `F`."""
     return float(np.max(np.abs(F)))

@@ -37,9 +37,9 @@ SOLVER_SLACK = Slack(tolerance=1e-9, why="the library solves log-marginals to 4e
 def duality(case: Case, *, reference_weights: Unary = lambda w: w) -> Checks:
     """Compares the library's potentials and plan of two weighted clouds with NumPy.
 
-    The potentials are compared with (A.2). The value by potentials, and cost plus
-    divergence of the plan, are compared with the maximum of the dual by SciPy's BFGS,
-    which does not alternate.
+    The potentials are compared with (A.2). SciPy's BFGS, which does not alternate,
+    finds the maximum of the dual. The value from the potentials, and the cost plus
+    divergence of the plan, are compared with this maximum.
     """
     # The control changes `reference_weights`, which alters the weights in NumPy.
     p = _problem(case)
@@ -87,7 +87,7 @@ def _library_solution(
 
 
 def _problem(case: Case) -> Problem:
-    """Two clouds and the library's solution, on the product of the clouds."""
+    """Two clouds, and the library's solution on their product."""
     rng = case.rng("clouds")
     x, w = tokens(rng, 5, 2)
     y, v = tokens(rng, 6, 2)
@@ -136,8 +136,9 @@ def _dual(p: Problem) -> tuple[Callable, Callable]:
 def uniqueness(case: Case, *, full_steps: int | None = None) -> Checks:
     """Compares the library's potentials with NumPy's from random starts.
 
-    They must differ by one constant, of opposite signs for f and g. The linearisation
-    of (A.2) at the library's solution must have exactly one zero singular value.
+    The potentials may differ only by one constant, which is added to f and subtracted
+    from g. The linearisation of (A.2) at the library's solution must have exactly one
+    zero singular value.
     """
     p = _problem(case)
     forward = p.plan / p.plan.sum(axis=1, keepdims=True)

@@ -35,10 +35,11 @@ def optimal_plan(case: Case, *, view: View = lambda pair: pair) -> Checks:
     """Compares the formula with the library and with plans on nodes.
 
     The formula uses SciPy's matrix root. The library couples the product of the two
-    Gaussians with itself, with queries of the first factor and keys of the second; its
-    slope of E[y | x] is compared. Plans on nodes come from log-domain Sinkhorn between
-    Gauss–Hermite nodes in NumPy: all covariances are compared, and an exponential
-    moment, which distinguishes a Gaussian from other plans with these covariances.
+    Gaussians with itself, with queries of the first factor and keys of the second, and
+    its slope of E[y | x] is compared. NumPy computes plans between Gauss–Hermite nodes
+    by log-domain Sinkhorn, and all covariances of these plans are compared. So is an
+    exponential moment, which distinguishes a Gaussian from other plans with the same
+    covariances.
     """
     # The formula is evaluated for `view(p)`, which differs from `p` in the control.
     cross = lambda p: couplings.closed_form_C(view(p), 0.5) @ np.linalg.inv(p.A).T
@@ -72,7 +73,7 @@ def optimal_plan(case: Case, *, view: View = lambda pair: pair) -> Checks:
 
 
 def _small(case: Case) -> couplings.Pair:
-    """A random pair whose plan is resolved by few nodes."""
+    """Random pair of Gaussians whose plan few nodes resolve."""
     (pair,) = couplings.members(
         couplings.pairs(case.rng("nodes"), 2, 3, 1, reach=REACH)
     )
@@ -90,9 +91,9 @@ def _small(case: Case) -> couplings.Pair:
 def plan_covariance(case: Case, *, sign: float = -1.0) -> Checks:
     """Compares the formula, with F and G of the recursion in NumPy, with three plans.
 
-    These are the library's for two Gaussians in d = 3, with A of rank two, of which the
-    cross-covariance is compared; one between nodes by Sinkhorn in NumPy; and the
-    library's of a Gaussian with itself on nodes.
+    The first is the library's plan for two Gaussians in d = 3, with A of rank two; its
+    cross-covariance is compared. The second is a plan between nodes, by Sinkhorn in
+    NumPy. The third is the library's plan of a Gaussian with itself, on nodes.
     """
 
     # The control changes `sign`, which multiplies the off-diagonal blocks.
@@ -131,8 +132,9 @@ def plan_covariance(case: Case, *, sign: float = -1.0) -> Checks:
 def closed_forms(case: Case, *, half: float = 0.5) -> Checks:
     """Compares $C_F$ and $C_G$ from the library's slopes with the closed forms.
 
-    The slopes are those of E[x | y] and E[y | x]; the closed forms use SciPy's root.
-    Also tests the quadratic equations, and compares $C_F$ from the recursion in NumPy.
+    The slopes are those of E[x | y] and E[y | x], and the closed forms use SciPy's
+    root. The quadratic equations are tested, and $C_F$ from the recursion in NumPy is
+    compared too.
     """
     # The control changes `half`, the multiple of ε in the closed forms.
     stack = couplings.pairs(case.rng("pairs"), 3, 4, case.pick(4, 20))
