@@ -21,6 +21,7 @@ from ._verify import select_statements as select_statements
 from ._verify import verify_statement as verify_statement  # isort: split
 
 # Statements are listed in the order of these imports, which follows the papers.
+
 # isort: off
 import meanfield.theorems.attention.variants
 import meanfield.theorems.attention.linear

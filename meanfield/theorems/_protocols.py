@@ -25,8 +25,8 @@ EXACT = (
     "below 20 lose at most 1e3 × 20 × 2e-16 of the largest entry"
 )
 ROUNDING = 4e-12
-ORDER_TOLERANCE = 0.095  # a tenth of the gap between orders: wrong ones fail by MARGIN
-STARTS, STEPS = (12, 24), (150, 400)  # numbers of starts, and of steps: (quick, full)
+ORDER_TOLERANCE = 0.095  # a wrong integer order misses by over ten times this
+STARTS, STEPS = (12, 24), (150, 400)  # numbers of starts and of steps as (quick, full)
 MOST_STEPS = 1000
 LEARNING_RATE = 0.05  # Adam's step size
 LARGEST_LOG = 700.0  # exp(700) is finite in float64, exp(710) is not
@@ -215,7 +215,7 @@ def _run_ascent(
     *,
     log_ratio: Callable[..., Array],
 ) -> tuple[Array, dict[str, Array]]:
-    """Largest log-ratio at each of `count` steps, and the parameters of the best one.
+    """Largest log-ratio at each of `count` steps, and the parameters of the largest.
 
     The parameters of each start form one vector, which compiles faster than a tree.
     """

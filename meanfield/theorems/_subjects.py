@@ -38,7 +38,7 @@ def _module(id: str) -> ModuleType:  # noqa: A002
 
 @functools.cache
 def _identifiers(module: ModuleType) -> frozenset[str]:
-    """Strings, and names from this package, in a module and in its helper functions.
+    """Strings in a module and its helpers, and names from this package that they use.
 
     Names from elsewhere do not count, because local variables and SciPy functions can
     be called `softmax` too.
@@ -71,7 +71,7 @@ def _unwrap(value: object) -> object:
 def _package_names(
     code: ModuleType | FunctionType, nodes: list[ast.AST]
 ) -> dict[str, object]:
-    """Objects of this package that the code uses, by name, including `module.name`."""
+    """Objects of this package that the code uses, by name or as `module.name`."""
     namespace = vars(code) if inspect.ismodule(code) else code.__globals__
     names = {
         node.id: namespace.get(node.id) for node in nodes if isinstance(node, ast.Name)

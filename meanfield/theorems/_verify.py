@@ -105,7 +105,7 @@ def _matching_statements(pattern: str) -> list[Statement]:
     if not matches:
         raise UnknownNameError(
             f"No statement matches `{pattern}`; {_hint(pattern)} "
-            "(`meanfield list statements` lists all.)"
+            "(`meanfield list statements` lists all statements.)"
         )
     return matches
 

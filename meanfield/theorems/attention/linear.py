@@ -244,7 +244,7 @@ def gaussian(case: Case, *, power: float = 1.0) -> Checks:
     expansion over nodes and, for the last check, softmax itself. Some covariances are
     singular, and some scores have biases.
     """
-    # The control changes `power`: the library divides its value by ε to this power.
+    # The control changes `power`: the value matrix is divided by ε to this power.
     for shape in SHAPES:
         problem, label = _problem(case, shape), f"d = {shape[1]}, rank {shape[2]}"
         expected = att.expansion(problem.p, Cloud(*problem.nodes), problem.probes)

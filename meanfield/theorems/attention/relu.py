@@ -184,7 +184,7 @@ def centred_relu(case: Case, *, share: float = 0.0) -> Checks:
         check for shape in SHAPES for check in _closed_form_checks(case, shape)
     ]
     yield from closed_form
-    # The library's field on nodes is checked too; the control gives the nodes a mean.
+    # The library's field on nodes is checked too; in the control they are not centred.
     for shape in SHAPES:
         p, law, probes = _start(case, shape)
         x, w = hermite_nodes(share * law.mean, law.factor, 6)

@@ -15,7 +15,7 @@ from meanfield.tokens import Tokens
 
 from . import _limits as limits
 
-FLOOR = 1e-9  # rounding errors 1e-13 of scores near 1e3, magnified by 1/ε
+FLOOR = 1e-9  # rounding errors of 1e-13 in scores near 1e3, magnified by 1/ε
 # The kernels are wider than √ε/|W_K| = 0.04, so sums over a grid with this step are
 # exact.
 EXTENT, STEP = 4.5, 0.03
@@ -162,7 +162,7 @@ def remainder(
     matrix: Matrix = _limit_matrix,
     location: Callable[[Probes], Array] = lambda probes: probes.y,
 ) -> Checks:
-    """Compares the library's T̄¹, extrapolated to ε = 0, with the limit.
+    """Compares the library's T̄¹, extrapolated to ε = 0, with the claimed limit.
 
     One measure is a mixture in the plane, represented by 90 000 weighted tokens; T̄¹ is
     compared at six points. The other is a Gaussian in d = 3, whose affine field is

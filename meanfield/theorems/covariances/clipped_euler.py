@@ -27,7 +27,7 @@ SMALL = 32  # a batch of up to 32 members runs as fast as one member
 class ClippedEuler(NamedTuple):
     """Result of the published procedure, for all members of a family."""
 
-    # Frames are stored after these numbers of steps; members that have ended stay
+    # The array `steps` has the step number of each frame; members that ended stay
     # fixed.
     steps: Int[Array, " frames"]
     covariances: Float[JaxArray, "members frames d d"]  # the frames
@@ -43,7 +43,7 @@ class Rule(NamedTuple):
 
     dt: float  # the length of a step
     rest: float  # a member ends when the Frobenius norm of its rate falls below this
-    bound: float  # a member ends when its trace exceeds this
+    bound: float  # a member ends when its trace exceeds this bound
 
 
 class _State(NamedTuple):
@@ -188,7 +188,7 @@ def clip_all(floor: JaxArray, covariances: JaxArray) -> tuple[JaxArray, JaxArray
     eigenvalues that have just been clipped. For large covariances the rounding errors
     exceed `floor`, and Cholesky can fail.
     """
-    if covariances.shape[-1] == 2:  # cheaper than Cholesky in d = 2
+    if covariances.shape[-1] == 2:  # clipping is cheaper than Cholesky here
         return jax.vmap(partial(_clip, floor))(covariances)
     shift = floor / 2 * jnp.eye(covariances.shape[-1], dtype=covariances.dtype)
     shifted_factors = jnp.linalg.cholesky(covariances - shift[None])

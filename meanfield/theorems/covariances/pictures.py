@@ -29,7 +29,7 @@ EYE = np.eye(2)
     hypotheses=r"$V = I$, of each head, and then $A = \sum_h A^{(h)}$",
 )
 def covariance_decay(case: Case) -> Checks:
-    """Compares covariances of the library's flows in d = 2 with the bound.
+    """Compares covariances of the library's flows in d = 2 with the claimed bound.
 
     The matrix A is not symmetric. Softmax flows to t = 40 have one head, or two heads
     whose forms have any sign and sum to A; their sizes must stay below the bound, and

@@ -47,7 +47,7 @@ def drift(case: Case) -> Check:
 
 
 def _ornstein_uhlenbeck(case: Case) -> tuple[Array, ...]:
-    """Random Hessian and centre of a potential, mean and factor of a Gaussian."""
+    """Random potential (Hessian and centre) and Gaussian (mean and factor)."""
     rng = case.rng("drift")
     H, Y = spd(rng, 2), rng.normal(size=(2, 2)) + np.eye(2)
     return H, rng.normal(size=2), rng.normal(size=2), Y

@@ -168,7 +168,7 @@ def translation(case: Case, *, share: float = 1) -> Checks:
     metric, by Gauss–Legendre quadrature, is compared with SciPy's quadrature of the
     closed form.
     """
-    # $D^2$ is that of the centred clouds plus $|m - n|^2$; the control centres by half.
+    # Centring the clouds must reduce $D^2$ by the squared distance of their means.
     rng = case.rng("clouds")
     x, y = rng.normal(size=(7, 2)), rng.normal(size=(7, 2)) @ spd(rng, 2)
     x, y = x - np.mean(x, 0) + 2, y - np.mean(y, 0) - np.array([0.5, 1.0])
@@ -226,7 +226,7 @@ def _speeds(x: JaxArray, a: JaxArray, B: JaxArray) -> JaxArray:
         mu = Points.uniform(point[None, None])
         unit = jnp.ones((1, 1))
         score = Dot(a * unit, unit)
-        energy = QuadraticPotential(unit, jnp.full(1, 9.0))  # any will do
+        energy = QuadraticPotential(unit, jnp.full(1, 9.0))  # arbitrary
         field = TwistedMetric(score, B * unit).descent(energy, mu)
         length = jnp.sqrt(-dissipation(energy, mu, field))
         return length / jnp.abs(field(mu.tokens)[0, 0])

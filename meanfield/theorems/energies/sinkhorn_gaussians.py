@@ -36,7 +36,7 @@ def _sinkhorn(Q: Array, K: Array) -> AbstractEnergy:
     ),
 )
 def separation(case: Case, *, make: Make = _sinkhorn) -> Checks:
-    """Checks that the library's energy splits into a part of the mean and one of Σ.
+    """Checks that the library's energy is a function of the mean plus one of Σ.
 
     The energy is evaluated at two means and two factors, where its mixed difference
     must vanish. The difference between both means is compared with the quadratic form
@@ -91,7 +91,7 @@ def _key_gap(Q: Array, K: Array, means: tuple) -> float:
 def entropic_bures(
     case: Case, *, mean_term: Callable[..., float] = _mean_gap
 ) -> Checks:
-    r"""Compares entropic OT costs at two pairs of means, and one with the energy.
+    r"""Compares entropic OT costs for two pairs of means, and one cost with the energy.
 
     NumPy computes costs between Gauss–Hermite nodes by Sinkhorn. For two Gaussians,
     $B_\epsilon^2$ must not depend on the means. The cost of a Gaussian to itself must

@@ -209,8 +209,8 @@ def _line(case: Case, *, mean: float) -> _Line:
 def _metric(line: _Line, *, score_weight: float) -> float:
     r"""$\int v^2\int e^{axy}d\mu(y)\,d\mu(x)/B$ for the velocity $v$ with $s' = 1$.
 
-    The integral is computed by quadrature. If `score_weight` is 0, one replaces the
-    inner integral.
+    The integral is computed by quadrature. If `score_weight` is 0, the number 1
+    replaces the inner integral.
     """
     left = 1 - (line.a * line.s) ** 2
     wide = 12 * np.sqrt(line.s / left)  # beyond this, the integrand is below 1e-31

@@ -234,7 +234,7 @@ def equality_case(rng: Rng) -> EqualityCase:
 
 
 def unit(atoms: list[tuple[float, float]], **probes: Array) -> dict[str, Any]:
-    """Parameters with identity matrices and equal atoms on the unit circle."""
+    """Parameters with identity matrices, for equal masses on the unit circle."""
     identity, zero = np.eye(RANK, D), np.zeros(())
     matrices = {"Q": identity, "K": identity, "V": np.eye(D)}
     matrices |= {"log_radius": zero, "log_epsilon": zero}

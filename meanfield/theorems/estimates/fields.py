@@ -35,13 +35,13 @@ Bounds = tuple[float, ...]
 def softmax_estimates(
     case: Case, *, bounds: Bounds = (1, 1, 1), factor: float = 1.0
 ) -> Checks:
-    """Compares the largest ratio found by gradient ascent with each bound.
+    """Searches for violations of the bounds of Lemma B.2 by gradient ascent.
 
     The ascent goes through the library's field and its derivatives. It varies the
     measure, the probe, the matrices, the radius and the bandwidth. For bound (iii) one
-    atom moves, so that W_1 is its weight times its displacement. A Dirac must reach
-    bound (i), equal masses at opposite points bound (ii), and a light atom opposite to
-    heavy ones bound (iii).
+    atom moves, so that W_1 is its weight times its displacement. Bound (i) must be
+    reached by a Dirac, bound (ii) by equal masses at opposite points, and bound (iii)
+    by a light atom opposite to heavy ones.
     """
     data = attacks.equality_case(case.rng("equality"))
     ratios = {"labels": THREE, "bounds": bounds, "factor": factor}
@@ -94,7 +94,7 @@ def _three(
 def l2_estimates(
     case: Case, *, bounds: Bounds = (1, 1, 1), factor: float = 1.0
 ) -> Checks:
-    """Compares the largest ratio found by gradient ascent with each bound.
+    """Searches for violations of the bounds of Lemma B.3 by gradient ascent.
 
     The ascent is that of Lemma B.2. A Dirac must reach bound (i), and equal masses at
     opposite points must reach bound (ii).
@@ -149,7 +149,7 @@ def l2(p: attacks.Parameters, index: JaxArray, factor: JaxArray) -> JaxArray:
 def sigmoid_estimates(
     case: Case, *, bounds: Bounds = (1, 1, 1), factor: float = 1.0
 ) -> Checks:
-    """Compares the largest ratio found by gradient ascent with each bound.
+    """Searches for violations of the bounds of Lemma B.7 by gradient ascent.
 
     The ascents are those of Lemma B.2. A Dirac must reach bound (i) at a distant probe
     of score 40, where the sigmoid rounds to one, and bound (ii) at a probe of score
@@ -195,7 +195,7 @@ def sigmoid(p: attacks.Parameters, index: JaxArray, factor: JaxArray) -> JaxArra
     control=("the bound is half of the squared radius", {"bound": 0.5}, ("variance",)),
 )
 def variance_in_a_ball(case: Case, *, bound: float = 1.0) -> Checks:
-    """Compares the largest ratio found by gradient ascent with the bound.
+    """Searches for violations of the bound of Lemma B.1 by gradient ascent.
 
     The ascent varies weights and atoms. Two equal masses at opposite points must reach
     the bound. The library's moments, norms and restrictions of a weighted cloud are

@@ -43,11 +43,11 @@ DENSITY = ("(i) density", "(ii) its derivative")
     control=("the exponents are halved", {"factor": 0.5}, DENSITY),
 )
 def density(case: Case, *, factor: float = 1.0) -> Checks:
-    """Compares the largest ratios found by gradient ascent with both bounds.
+    """Searches for violations of the bounds of Lemma B.5 by gradient ascent.
 
-    The ratios use the library's converged potentials. For (i), the exponential of log
-    density / exponent is compared with e. For a Dirac and the opposite point as probe,
-    (i) must be an equality, and the ratio of (ii) must be a quarter.
+    The search uses the library's converged potentials. Bound (i) is tested in the form
+    exp(log density / exponent) ≤ e. For a Dirac and the opposite point as probe, bound
+    (i) must be an equality, and the ratio to bound (ii) must be a quarter.
     """
     p = _opposite(case, 1.0)
     quarter = np.exp(log_ratio_at(case, plan, p, args=(1, 1.0)))
@@ -189,11 +189,11 @@ POTENTIALS = ("(A.4) sum of potentials", "Lipschitz f", "Lipschitz g")
 def potentials(
     case: Case, *, bounds: tuple[float, ...] = (1, 1, 1), factor: float = 1.0
 ) -> Checks:
-    """Compares the largest ratios found by gradient ascent with the three bounds.
+    """Searches for violations of the bounds of Lemma A.1 by gradient ascent.
 
-    The ratios use the library's potentials, at any bandwidth. For (A.4), the
-    exponential of sum / bound is compared with e. A Dirac with the opposite point as
-    probe must reach all three bounds.
+    The search uses the library's potentials, at any bandwidth. Bound (A.4) is tested in
+    the form exp(sum / bound) ≤ e. A Dirac with the opposite point as probe must reach
+    all three bounds.
     """
     equal_case, unequal_case = _opposite(case, 1.0), _opposite(case, 1.7)
     ratios = {"labels": POTENTIALS, "bounds": bounds, "factor": factor}
@@ -234,7 +234,7 @@ def _(case: Case) -> Counterexample:
     control=("the constant is halved", {"bound": 0.5}),
 )
 def stability(case: Case, *, bound: float = 1.0) -> Checks:
-    """Compares the largest ratio found by gradient ascent with the bound.
+    """Searches for violations of the bound of Lemma A.2 by gradient ascent.
 
     The ascent varies pairs of measures that differ in one atom, so that W_1 is its
     weight times its displacement; W_1 is at least 1e-3. Each sup norm is replaced by

@@ -34,11 +34,12 @@ THREE = ("(i) size", "(ii) derivative in x", "(iii) Lipschitz in μ")
     control=("the constants are halved", {"bounds": (0.5, 0.5, 0.5)}, THREE),
 )
 def sinkhorn_estimates(case: Case, *, bounds: tuple[float, ...] = (1, 1, 1)) -> Checks:
-    """Compares the largest ratio found by gradient ascent with each bound.
+    """Searches for violations of the bounds of Lemma B.6 by gradient ascent.
 
-    The ascent goes through the library's converged field. For (iii) it compares two
-    measures that differ in one atom, so that W_1 is its weight times its displacement.
-    A Dirac must reach bound (i), and two equal masses at opposite points bound (ii).
+    The ascent goes through the library's converged field. For bound (iii) it compares
+    two measures that differ in one atom, so that W_1 is its weight times its
+    displacement. Bound (i) must be reached by a Dirac, and bound (ii) by two equal
+    masses at opposite points.
     """
     data = attacks.equality_case(case.rng("equality"))
     yield from attacks.estimates(case, sinkhorn, labels=THREE, bounds=bounds)

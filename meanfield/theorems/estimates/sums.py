@@ -33,7 +33,7 @@ LINK_NAMES = ("exp", "linear", "relu")
 def unnormalised_sizes(
     case: Case, *, bounds: tuple[float, ...] = (1, 1, 1), factor: float = 1.0
 ) -> Checks:
-    """Compares the largest ratio found by gradient ascent with each bound.
+    """Searches for violations of three size bounds by gradient ascent.
 
     The ascent varies the measure, the probe in the ball, the matrices and the
     bandwidth. Each bound must be reached by a Dirac and a probe on the sphere. The
@@ -80,7 +80,7 @@ def unnormalised_ratios(
     control=("the bound of the larger head replaces the sum", {"factor": 0.0}, THREE),
 )
 def heads_estimates(case: Case, *, factor: float = 1.0) -> Checks:
-    """Compares the largest ratio found by gradient ascent with each bound.
+    """Searches for violations of the bounds of Lemma B.4 by gradient ascent.
 
     The ascent goes through the library's sum of two heads and varies all matrices. Two
     heads that are multiples of one another must reach bounds (i) and (ii).
@@ -151,7 +151,7 @@ def start_heads(key: PRNGKey) -> dict[str, JaxArray]:
     remark="C26 corrects (ii) for L2. C6: for Sinkhorn (iii) holds with W₁, Lemma B.6.",
 )
 def field_estimates(case: Case) -> Checks:
-    """Compares the largest ratios found by gradient ascent with the bounds.
+    """Searches for violations of the bounds of Theorem 3.1 by gradient ascent.
 
     The ascents go through the library's fields. They are those of Lemmas B.2 to B.7,
     from new random starts.
@@ -204,11 +204,11 @@ TWO = ("difference of fields", "weight")
 def continuity_in_parameters(
     case: Case, *, bounds: tuple[float, ...] = (1.0, 1.0)
 ) -> Checks:
-    """Compares the largest ratios found by gradient ascent with both bounds.
+    """Searches for violations of both bounds of Appendix B.4 by gradient ascent.
 
     The ascent goes through the library's fields. It varies the measure, the probe and
-    both matrices. The weight is the exponential of the library's score; its bound must
-    be reached at the points where the score is most negative.
+    both matrices. The weight in the second bound is the exponential of the library's
+    score; this bound must be reached where the score is most negative.
     """
     data = attacks.equality_case(case.rng("equality"))
     p = data.dirac(x=data.v, y=-40 * data.u) | {"other_Q": data.matrices["Q"]}
@@ -237,7 +237,7 @@ def _(case: Case) -> Counterexample:
 
 
 def parameters(p: attacks.Parameters, index: JaxArray) -> JaxArray:
-    """Log-ratio for the fields of $A_1$ and $A_2$, or for one weight if index is 1."""
+    """Log-ratio for the fields of $A_1$ and $A_2$, or of one weight for `index` 1."""
     s, epsilon = attacks.scene(p), jnp.exp(p["log_epsilon"])
     attention = lambda Q: attentions["softmax"](Q, p["K"], p["V"], epsilon=epsilon)
     probe = Tokens(s.x[None, :])

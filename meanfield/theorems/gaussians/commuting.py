@@ -20,7 +20,7 @@ from meanfield.theorems.library import gaussian_flows as lib
     "with $H$",
 )
 def commuting_flow(case: Case) -> Checks:
-    """Compares covariances of the library's flows in d = 3 with the formula.
+    """Compares covariances of the library's flows in d = 3 with the claimed formula.
 
     The flows run to t = 1e8. V is a multiple of I on a plane where Σ₀ and H do not
     commute, or a scaled rotation of the plane. A is not symmetric, and H takes every

@@ -68,7 +68,7 @@ class _Problem(NamedTuple):
     ),
 )
 def precision(case: Case, *, turn: Unary = lambda M: M, share: float = 1.0) -> Checks:
-    """Compares the library's flows of random A, M and b with the formulas.
+    """Compares the library's flows of random A, M and b with the claimed formulas.
 
     The flows in d = 3, and at full size also in d = 1, run to t = 1 or to a blow-up. J
     comes from van Loan's matrix exponential, blow-up times from the root of λ_max(YᵀJY)

@@ -185,7 +185,10 @@ def _widths(covariances: Array) -> Array:
 def _plane_flows(
     case: Case, values: tuple[Array, Array], second: float
 ) -> tuple[lib.Paths, Array]:
-    """Flows, from trace one, of heads with rows q and `second` · q, and the row q."""
+    """Flows of two heads with the rows q and `second` · q, and the row q itself.
+
+    The flows start at covariances of trace one.
+    """
     rng, n = case.rng("plane"), case.pick(32, 96)
     r, angle = rng.uniform(0, 0.8, size=n), rng.uniform(0, 2 * np.pi, size=n)
     x, y = r * np.cos(angle), r * np.sin(angle)

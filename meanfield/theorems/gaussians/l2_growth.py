@@ -23,7 +23,7 @@ from meanfield.theorems.library import ensembles as lib
     "does not rule out divergence.",
 )
 def growth(case: Case) -> Checks:
-    """Compares the largest ratios found by gradient ascent with both bounds.
+    """Searches for violations of both bounds of Lemma 4.12 by gradient ascent.
 
     The ascent goes through the library's affine field in the plane, from random
     matrices of sizes near e. Covariances of four of the library's flows are compared

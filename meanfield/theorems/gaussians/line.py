@@ -27,12 +27,12 @@ REST = 1e-2
     ),
 )
 def line_variance(case: Case, *, twice: float = 2) -> Checks:
-    """Compares variances of the library's flows in d = 1 with the formula.
+    """Compares variances of the library's flows in d = 1 with the claimed formula.
 
     The flows have av of both signs and Q, K with two rows, and are compared up to nine
-    tenths of the blow-up time. The endings of the flows are checked, and where decaying
-    flows become steady. Blow-up times must be right within the flow's own error
-    estimate, which must be small.
+    tenths of the blow-up time. It is also checked how each flow ends, and where
+    decaying flows become steady. Blow-up times must be right within the flow's own
+    error estimate, which must be small.
     """
     # Seven members leave the library's last batch incomplete.
     rng = case.rng("line")

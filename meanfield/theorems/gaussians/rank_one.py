@@ -119,7 +119,7 @@ def cone(case: Case, *, spectrum: Turn = _symmetric_spectrum) -> Checks:
     label = "forms whose signature misjudges the cone"
     why = "a count; 1500 draws miss a cone of 0.1 : 1 with probability e⁻⁶⁰"
     yield compare(label, wrong, "<=", 0, why=why)
-    # If a semidefinite form has one zero eigenvalue, its eigenvector is stationary.
+    # The eigenvector of a single zero eigenvalue of a semidefinite form is stationary.
     rng, data = case.rng("flat"), []
     for _ in range(20):
         lines, W = np.linalg.qr(rng.normal(size=(3, 3)))[0], rng.normal(size=(3, 3))
@@ -166,11 +166,11 @@ def maximal_rank(case: Case, *, excess: int = 1) -> Checks:
     library's |Σ'| found by gradient descent is compared with the least value that
     interlacing allows.
     """
-    # Covariances of frames whose rank is the bound must be stationary.
+    # Covariances whose rank equals the bound must be stationary.
     worst, rng = 0.0, case.rng("attained")
     for signs in SIGNS:
         A = _signed_matrix(rng, signs)
-        # The form vanishes on these columns; their number is the bound on the rank.
+        # The form vanishes on the columns of `B`, whose number is the rank bound.
         values, U = np.linalg.eigh(A)
         vectors = U / np.sqrt(np.where(np.abs(values) > 1e-9, np.abs(values), 1))
         low, high = vectors[:, values < -1e-9], vectors[:, values > 1e-9]
@@ -207,7 +207,7 @@ SIGNS = ((2, 2, 1), (3, 1, 1), (1, 3, 1))
 
 
 def _frame_descent(case: Case, *, excess: int) -> Check:
-    """Checks the least |Σ'| over frames with `excess` more columns than the bound."""
+    """Checks the least |Σ'| over frames with `excess` columns above the rank bound."""
     A = _signed_matrix(case.rng("moved"), (2, 2, 1))
     # For orthonormal `B` with `r` columns, the eigenvalues of $B^\top AB$ can be any
     # numbers between $\lambda_{i+d-r}(A)$ and $\lambda_i(A)$; this gives the least

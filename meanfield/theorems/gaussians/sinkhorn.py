@@ -84,7 +84,7 @@ def _node_velocities(m: Member) -> tuple[Array, Array, Array]:
 
 
 def _slack(stack: Member) -> float:
-    """Tolerance for rounding that inverses of Σ and A, and cancellation, amplify."""
+    """Tolerance for rounding errors, which inverses and cancellation amplify."""
     A, root = stack.A, stack.factor
     values = np.linalg.svd(np.swapaxes(root, 1, 2) @ A @ root, compute_uv=False)
     condition = values[:, 0] / np.maximum(values[:, -1], 1e-6 * values[:, 0])

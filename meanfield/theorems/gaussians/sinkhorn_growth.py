@@ -125,7 +125,7 @@ def scalars(case: Case, *, four: float = 4.0) -> Checks:
     hypotheses="any Q, K, V, Σ and ε",
 )
 def bound(case: Case) -> Checks:
-    """Compares the largest ratio found by gradient ascent with the bound.
+    """Searches for violations of the bound on |Σ'| by gradient ascent.
 
     The ascent goes through the library's affine field in the plane, from matrices of
     sizes near e and bandwidths down to 0.01. Covariances of four of the library's flows

@@ -61,7 +61,10 @@ class Setting(NamedTuple):
         return self.A / self.epsilon
 
     def with_symmetry(self) -> "Setting":
-        r"""Sets the key matrix to $MQ$, $M$ symmetric: $A = A^\top$; and $V = -A$."""
+        """Changes the setting so that $A$ is symmetric and $V = -A$.
+
+        The key matrix becomes $MQ$ with a symmetric matrix $M$.
+        """
         M = self.K @ self.K.T - np.eye(len(self.K)) / 2
         K = _moderate(self.Q, M @ self.Q, self.epsilon)
         return self._replace(K=K, V=-K.T @ self.Q)

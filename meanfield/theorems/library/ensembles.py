@@ -47,7 +47,7 @@ def ensemble(
 
 
 def scale_to_reach(M: Array, stack: Member, reach: float) -> Array:
-    r"""Scales matrices until $\|MY\|^2$ and $|M\alpha|^2$ are at most `reach` · ε."""
+    r"""Scales matrices so that $\|MY\|^2$ and $|M\alpha|^2$ are at most `reach` · ε."""
     spread = np.linalg.norm(M @ stack.factor, 2, axis=(1, 2))
     shift = np.linalg.norm((M @ stack.mean[:, :, None])[:, :, 0], axis=1)
     size = np.maximum(spread, shift)
@@ -200,7 +200,7 @@ def largest_random_ratio(
     start: Callable[[PRNGKey], dict[str, JaxArray]],
     count: int = 100,
 ) -> Check:
-    """Checks the largest ratio over `count` random draws; serves controls."""
+    """Checks the largest ratio over `count` random draws, for use in controls."""
     draws = jax.vmap(start)(jax.random.split(key, count))
     top = np.exp(np.max(jax.jit(jax.vmap(log_ratio))(draws)))
     why = "the ratio at random draws needs no ascent to pass one"

@@ -140,7 +140,7 @@ def starts(case: Case) -> Checks:
     draws = _draw_clouds(case.key("starts"), att.gaussian(mean, factor))
     x = {name: np.array(cloud) for name, cloud in draws.items()}
     signs = np.where(np.arange(DRAWS) % 2 == 0, 1.0, -1.0)[:, None]
-    # Both tokens of an antithetic pair have the same squares, so only one is used.
+    # Both tokens of an antithetic pair have equal squares, so only one of them is used.
     samples = x | {"moons": x["moons"] * signs}
     samples["antithetic"] = x["antithetic"][: DRAWS // 2]
     laws = _laws(mean, factor @ factor.T)
@@ -196,7 +196,7 @@ def families(case: Case) -> Checks:
 
 
 def worst_convergence() -> Check:
-    """Checks that the residual largest relative to its tolerance is reported."""
+    """Checks that the worst residual, relative to its tolerance, is reported."""
     residuals, tolerances = jnp.array([[1e-3, 1e-4, 1e-6], [1e-2, 1e-5, 1e-5]])
     last = worst_of_stack(Convergence(residuals, tolerances))
     expected = [1e-4, 1e-5]  # the second residual, ten times its tolerance
@@ -209,7 +209,7 @@ def _tilts(factors: JaxArray, B: JaxArray) -> JaxArray:
 
 
 def massless_tilts(case: Case) -> Check:
-    r"""Checks that tilts after which the mass is infinite are not finite.
+    r"""Checks that the library gives no number for tilts that make the mass infinite.
 
     For these tilts, $I + Y^\top BY = LDL^\top$ is indefinite; `D` has one negative
     entry, in each position in turn. In one case numbers overflow.

@@ -41,7 +41,7 @@ def coupling(attention: Attention, cloud: Cloud) -> Array:
 
 
 def couplings(rows: Array, cloud: Cloud) -> Array:
-    """The library's plan of each slice, between the two halves of each token."""
+    """The library's plan of each slice, from first to second halves of tokens."""
     return np.array(
         [
             coupling(sliced_attention(pair_parameters(2), row[None]), cloud)

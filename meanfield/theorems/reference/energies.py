@@ -112,7 +112,7 @@ def matrix_root(S: Array) -> Array:
 
 
 def gaussian_gradients(mean: Array, Sigma: Array, A: Array) -> tuple[Array, Array]:
-    r"""Gradients of `sinkhorn_gaussian` in $\alpha$ and, symmetric, in $\Sigma$."""
+    r"""Gradients of `sinkhorn_gaussian` in $\alpha$ and in $\Sigma$ (symmetric)."""
     mean_gradient = gradient(lambda m: sinkhorn_gaussian(m, Sigma, A), mean)
     return mean_gradient, symmetric_gradient(
         lambda S: sinkhorn_gaussian(mean, S, A), Sigma

@@ -48,7 +48,7 @@ def quantile_cost(a: Array, b: Array, w: Array, p: int) -> float:
 
 
 def partner(a: Array, b: Array) -> Array:
-    """Index, for each entry of `a`, of the entry of `b` that has the same rank."""
+    """Indices of the entries of `b` that have the ranks of the entries of `a`."""
     partners = np.empty(len(a), int)
     partners[np.argsort(a)] = np.argsort(b)
     return partners

@@ -9,7 +9,7 @@ from meanfield.theorems.reference.alternation import nth_state, scalings
 
 N = 16
 DRAWS = 6  # their errors are summed, because one draw's leading term can be small
-SMALL = 0.04 * 0.5 ** np.arange(4)  # standard deviations of scores that give an order
+SMALL = 0.04 * 0.5 ** np.arange(4)  # standard deviations of the scores, to fit an order
 WHOLE = "orders are integers, and this is a tenth of their spacing"
 LARGE = (0.25, 2.0, 8.0)
 ENOUGH = 0.001  # bound for errors of column sums, which should be one

@@ -55,7 +55,7 @@ def _averages(s: lib.Setting, *, share: float) -> Array:
 
 
 def _potential_checks(case: Case, *, sign: float, share: float) -> tuple:
-    r"""Compares the library's $f = -\delta F$ and its gradient with averages."""
+    r"""Compares the library's $f = -\delta F$ and its gradient with plan averages."""
     s = gradients.impose_symmetry(lib.setting(case.rng("tokens")))
     evaluation, expected = lib.evaluate_sinkhorn(s), _averages(s, share=share)
     f = ref.potential_at(s.probes, s.x, s.w, ref.bilinear(s.scaled_A))
@@ -84,7 +84,7 @@ def dissipation(
     The library's `dissipation` is compared at the same time.
     """
     s = lib.setting(case.rng("tokens"))
-    # Distant tokens would be too stiff for these steps, so all tokens are halved.
+    # Distant tokens would make these steps unstable, so all positions are halved.
     s = prepare(s._replace(x=s.x / 2))
     scaled_setting = s.with_value(s.V / s.epsilon)
     zero = _loss(

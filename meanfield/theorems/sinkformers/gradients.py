@@ -71,7 +71,10 @@ def field_checks(
 def gradient_checks(
     s: lib.Setting, evaluation: lib.Evaluation, energy: Energy, slack: Slack
 ) -> Checks:
-    r"""Compares the energy and its Wasserstein gradient, $\nabla_{x_i}F/w_i$."""
+    r"""Compares the energy and its Wasserstein gradient with NumPy.
+
+    The gradient is $\nabla_{x_i}F/w_i$, which NumPy computes by complex steps.
+    """
     scores = ref.bilinear(s.scaled_A)
     value = lambda x: energy(x, s.w, scores)
     expected = ref.gradient(value, s.x) / s.w[:, None]

@@ -170,8 +170,8 @@ def least_divergence(case: Case, *, change: Change = lambda p: p) -> Checks:
     """Compares the divergence of the library's matrix with those of 500 others.
 
     Half of the other matrices are random, and half lie near the minimiser. NumPy
-    computes all divergences. Each must be larger than that of the library's matrix, by
-    the divergence of the other matrix from the library's.
+    computes all divergences. The divergence of each other matrix must exceed that of
+    the library's matrix, by its divergence from the library's matrix.
     """
     p, cloud = seven_tokens(case, "divergence")
     differences, excess = _divergences(case, _matrix(change(p), cloud))

@@ -74,9 +74,9 @@ def _hard_sort_flops(answer: Answer, n: int) -> float:
 
 
 def _soft_sort_flops(apply: Apply, n: int) -> float:
-    """Number of operations that sort the first and third coordinates softly.
+    """Number of operations of two soft sorts that are applied to tokens.
 
-    The multiplication of tokens by the sorted matrices is included.
+    The sorts are of the first and of the third coordinate.
     """
     sort = lambda v: jax.nn.softmax(-jnp.abs(jnp.sort(v)[:, None] - v[None, :]), axis=1)
     program = _lower(lambda z: apply(sort(z[:, 0]), sort(z[:, 2]), z), n)

@@ -167,7 +167,8 @@ def _exchanges(tau: float) -> float:
     """The `_excess` of a triple that exchanges ranks on one axis, then on the other."""
     starts = SEPARATION * np.array([[-1, -1], [1, -1], [1, 1]])
     clouds = [np.vstack([start, [0, 1], [1, 0]]) for start in starts]
-    x, y, z = (np.tile(cloud, (200, 1, 1)) for cloud in clouds)  # no recompiling
+    # The clouds are repeated to reuse a compiled program.
+    x, y, z = (np.tile(cloud, (200, 1, 1)) for cloud in clouds)
     return float(_excess((x, y, z), AXES, tau, 2)[0])
 
 

@@ -58,7 +58,10 @@ def rank_partners(p: Parameters, direction: Array, x: Array) -> Array:
 
 
 def velocities(problem: SlicedProblem, x: Array, shares: Array | None = None) -> Array:
-    """Velocities of tokens under a hard sort; `shares` of slices default to equal."""
+    """Velocities of tokens under a hard sort.
+
+    By default, all slices have equal `shares`.
+    """
     partners = [
         rank_partners(problem.p, direction, x) for direction in problem.directions
     ]

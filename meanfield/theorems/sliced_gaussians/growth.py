@@ -25,7 +25,7 @@ SLICES, TAU = 3, 0.8
     r"$a_l \propto Y^\top K^\top\theta_l$ and $b_l \propto Y^\top Q^\top\theta_l$.",
 )
 def bound(case: Case) -> Checks:
-    """Compares the largest ratio found by gradient ascent with the bound.
+    """Searches for violations of the bound on |Σ'| by gradient ascent.
 
     The ascent goes through the library's affine field in the plane, with the two axes
     as slices, from matrices of sizes near e. A flow by the library in d = 3, with τ =

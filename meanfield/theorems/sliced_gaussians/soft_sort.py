@@ -151,7 +151,7 @@ class _SoftSlice(NamedTuple):
         return (law.mean + self.share * (x - law.mean) @ hard.T) @ p.V.T
 
     def costs(self) -> Array:
-        r"""Costs $\int|Qx - Ky|^2$ of the published plan, then with normalised rows.
+        r"""Costs $\int|Qx - Ky|^2$ of the plan, without and with normalised rows.
 
         The costs follow from the moments of $(q, k)$. The other coordinates depend on
         $q$ and $k$ linearly, with slopes $S_Q\theta/s_Q^2$ and $S_K\theta/s_K^2$.
@@ -164,7 +164,8 @@ class _SoftSlice(NamedTuple):
         overlap = 2 * pulls[0] @ pulls[1]
         loss = squares[0] * beta_q * (1 - beta_q) + squares[1] * beta_k * (1 - beta_k)
         published_cost = whole - loss - overlap * beta_q * beta_k
-        # The variance of z, if rows are normalised and queries keep their own variance.
+        # This is the variance of z if rows are normalised and queries keep their
+        # variance.
         variance = (beta_q / self.w) ** 2 + (1 - beta_q) / self.w
         gain = squares[1] * (beta_k**2 * variance - beta_k)
         return np.array([published_cost, whole + gain - overlap * self.share])
@@ -208,7 +209,7 @@ class _Plan(NamedTuple):
         sums = np.maximum(A.T @ self.share, np.finfo(float).tiny)
         means = []
         for weights in (np.ones_like(self.mass), self.mass / sums):
-            plan = self.share[:, None] * A * weights  # rows: quantiles
+            plan = self.share[:, None] * A * weights  # one row per quantile
             query_cost = np.sum(plan @ np.sum(queries**2, axis=1))
             cross = np.sum((plan @ queries) * middle)
             means.append(query_cost + np.sum(plan, axis=1) @ square - 2 * cross)

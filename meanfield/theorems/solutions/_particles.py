@@ -52,7 +52,7 @@ class Kind(NamedTuple):
     assemble: Callable[
         [AbstractDynamics], AbstractDynamics
     ]  # makes time-dependent dynamics from a stack of constant dynamics
-    # `value_at` gives the parameters at a time; at a jump, the midpoint of a piece
+    # At a jump, the midpoint of a piece tells `value_at` which side is meant.
     # tells which side is meant.
     value_at: Callable[[Array, float, float], Array]
     velocity: Callable[..., Array]  # velocities of tokens under one head, in NumPy

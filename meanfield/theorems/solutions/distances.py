@@ -72,7 +72,7 @@ def definition(case: Case, *, theta: Array | None = None) -> Checks:
 
 
 def _distance_ratio(pair: tuple[Array, Array], w: Array) -> float:
-    """Ratio to d of W_2 on positions and states together."""
+    """Ratio of W_2, on positions and states together, to d."""
     d, W = _squared_distance(pair, w), _programme(pair, w, penalty=POSITION_GAPS**2)
     return np.sqrt(W) / np.sqrt(d)
 

@@ -21,7 +21,7 @@ from ._masked import EPSILON, Line, velocities
 def discontinuity(case: Case, *, s: float = 0.5) -> Checks:
     """Compares the jump of the library's masked field at s = ½ with its closed form.
 
-    The measures have two atoms, of which the second is at position ½ + 1/n and tends to
+    The measures have two atoms. The second atom is at position ½ + 1/n, which tends to
     ½. Linear programmes give W_2 to the limit, which must be of order 1/n. The printed
     sequence, which has mass 1/n at x = n², visible or masked, is measured too.
     """

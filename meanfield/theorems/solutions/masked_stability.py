@@ -86,10 +86,11 @@ def _averages(n: int) -> Array:
 
 
 def _means(case: Case) -> list[masked.Line]:
-    """Pairs of lines with A = 0, V = 1 and equal weights, which differ in one token.
+    """Pairs of lines with A = 0, V = 1 and equal weights.
 
-    In all pairs but the last, the first token is moved by 1. In the last pair all
-    tokens are moved, along the direction in which $d_2$ grows most.
+    In all pairs but the last, the first token of the second line is moved by 1. In the
+    last pair all tokens of the second line are moved, along the direction in which
+    $d_2$ grows most.
     """
     lines = []
     worst = np.linalg.svd(expm(_averages(COUNTS[-1])))[2][0]
@@ -126,7 +127,7 @@ def _ratios(lines: list[masked.Line], paths: list[Array], p: float) -> Array:
     "positions in $L^2$.",
 )
 def existence(case: Case) -> Checks:
-    """Compares masked flows of 10, 30 and 90 tokens with the bounds.
+    """Compares masked flows of 10, 30 and 90 tokens with the claimed bounds.
 
     Weights are unequal, and the first token is displaced. The library's flows are
     compared with SciPy's DOP853, with R(t) and with the growth bound of d, which has a

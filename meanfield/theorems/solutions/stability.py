@@ -145,7 +145,7 @@ def _distance_order(name: str, runs: particles.Members, paths: Array) -> Check:
     ),
 )
 def growth(case: Case, *, first: float = 1.0) -> Checks:
-    """Compares the largest growth rate of W_1 over a short time with the bound.
+    """Searches for violations of the growth bound on W_1 over a short time.
 
     Gradient ascent through the library's field varies parameters, atoms, weights and
     displacements, as for Theorem 3.1.

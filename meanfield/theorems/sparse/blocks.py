@@ -76,7 +76,7 @@ def network(case: Case, *, link: Link = _relu, columns: int = BLOCKS) -> Checks:
 
 
 def _scores(case: Case, link: Link, columns: int) -> tuple[Array, Array]:
-    """R by the library with this `link`, and in NumPy with the positive part."""
+    """Matrix R by the library with `link`, and in NumPy with the positive part."""
     rng, pools = case.rng("matrices"), ref.block_sums(_tokens(case), B)
     W_P, W_B = rng.normal(size=(D, D)), rng.normal(size=(D, columns))
     R = np.asarray(seq.network(W_P, W_B, link=link)(jnp.asarray(pools)))

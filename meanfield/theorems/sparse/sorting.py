@@ -95,7 +95,8 @@ def local_attention(
     NumPy uses dense matrices. The weight outside of the block must be zero, and the
     number of scored pairs is counted.
     """
-    # NumPy gives other pairs the score `fill_value`, and its blocks have this `length`.
+    # In NumPy, pairs in different blocks score `fill_value`, and blocks have this
+    # `length`.
     p, x, W = _draw_problem(case)
     psi = ref.expand_to_tokens(_sorting(x, W), B)
     rows = ref.row_softmax(_scores(p, x, psi, fill_value, length))

@@ -36,7 +36,7 @@ def optimal_plan(case: Case, *, view: View = lambda pair: pair) -> Checks:
 
     The formula uses SciPy's matrix root. The library couples the product of the two
     Gaussians with itself, with queries of the first factor and keys of the second, and
-    its slope of E[y | x] is compared. NumPy computes plans between Gauss–Hermite nodes
+    the slope of E[y | x] is compared. NumPy computes plans between Gauss–Hermite nodes
     by log-domain Sinkhorn, and all covariances of these plans are compared. So is an
     exponential moment, which distinguishes a Gaussian from other plans with the same
     covariances.

@@ -217,7 +217,10 @@ def _library_checks(case: Case, rule: Rule) -> Checks:
 
 
 def _means(case: Case) -> Checks:
-    """Compares the library's E[y | x] after half-steps with nodes, means not zero."""
+    """Compares the library's E[y | x] after half-steps with that between nodes.
+
+    The means of the Gaussians are not zero.
+    """
     q = next(members(pairs(case.rng("means"), 2, 3, 1, reach=0.25)))
     q = q._replace(beta=q.alpha, Omega=q.Sigma)
     factor = np.linalg.cholesky(q.Sigma)
