@@ -58,7 +58,7 @@ class Misprint:
     Attributes:
         errata: numbers in the list of errata, such as `C12`.
         claim: the claim as printed, a sentence with mathematics in `$…$`.
-        correction: the corrected claim, likewise.
+        correction: the corrected claim, in the same form.
         counterexample: the data that refutes the printed claim, in words.
         measure: measures both claims on that data.
     """
@@ -75,10 +75,10 @@ class Statement:
     """A claim from the literature, with a measurement that tests it.
 
     Attributes:
-        id: such as `castin2025:lemma-4.1`; the paper's key stands before the colon.
+        id: key of the paper, a colon and a name, such as `castin2025:lemma-4.1`.
         source: place in the paper, such as `Lemma 4.1, §4.1`.
         claim: a sentence with mathematics in `$…$`.
-        hypotheses: assumptions of the claim, likewise.
+        hypotheses: assumptions of the claim, in the same form.
         measure: function that returns the checks; its docstring is the protocol. The
             defaults of its keywords are the claim; controls and misprints change them.
         aliases: further ids of the same claim.

@@ -94,7 +94,7 @@ def masked_attention(
     rng = case.rng("sequence")
     p, cloud = att.random_parameters(rng, 2, 3), _sequence(rng, N)
     cloud.w[np.argmin(_positions(cloud))] = (
-        0.0  # a token without weight that sees no other token must not move
+        0.0  # a token that sees no mass must not move
     )
     for label, actual in _library(p, cloud).items():
         predicate = window if "window" in label else sees

@@ -204,7 +204,7 @@ def _unnormalised_l2(case: Case) -> Checks:
 
     Normalisation would hide factors that depend on the query alone.
     """
-    for d in (3, 6):  # in six dimensions the library expands the squares
+    for d in (3, 6):  # in d = 6 the library expands the squared distances
         rng = case.rng("l2")
         p, cloud = att.random_parameters(rng, d, d), att.random_cloud(rng, 8, d)
         score = SquaredDistance(p.Q, p.K, float(p.epsilon))

@@ -89,7 +89,8 @@ def _potential_change(m: Motion, points: Array) -> Array:
 def _action(m: Motion, path: Array, bump: Array, waves: Array) -> Array:
     r"""Action $\iint x'\cdot B^{-1}x'\,g\,d\mu\,dt$ of the path plus a perturbation.
 
-    `path` and `waves`, a sine and its derivative, are given at Gauss–Legendre nodes.
+    `path` is given at Gauss–Legendre nodes. So are `waves`, which are a sine and its
+    derivative.
     """
     _, weights = np.polynomial.legendre.leggauss(len(path))
     inverse, total = np.linalg.inv(m.B), np.zeros(())

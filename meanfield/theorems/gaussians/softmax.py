@@ -121,7 +121,7 @@ def gaussian_flow(case: Case, *, turn: Unary = lambda A: A) -> Checks:
     means, factors = map(np.asarray, run.coordinates)
     covariances = factors @ np.swapaxes(factors, 1, 2)
     equations = _equation_moments(depth, turn=turn)
-    # The error of nodes grows with the covariance, so it is measured at all times.
+    # The quadrature error grows with the covariance, so it is measured at all times.
     pairs = ((4, 12), (8, 12), (8, 16))
     coarse, middle, fine = (_token_moments(depth, steps=i, nodes=n) for i, n in pairs)
     size = np.max(np.abs(fine))

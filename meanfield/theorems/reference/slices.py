@@ -27,7 +27,7 @@ def lifted_plan(a: Array, b: Array, w: Array, v: Array) -> Array:
 
     Atoms at the same point share its mass in proportion to their weights.
     """
-    a, b = a.astype(float), b.astype(float)  # POT's plan differs for integer arrays
+    a, b = a.astype(float), b.astype(float)  # POT gives another plan for integer arrays
     places, rows = np.unique(a, return_inverse=True)
     targets, columns = np.unique(b, return_inverse=True)
     masses = np.bincount(rows, w), np.bincount(columns, v)

@@ -138,9 +138,9 @@ def expected_plan(
     control=(r"$AB^\top$ in place of $A^\top B$", {"product": lambda A, B: A @ B.T}),
 )
 def permutation_plan(case: Case, *, product: Binary = lambda A, B: A.T @ B) -> Checks:
-    """Compares the product, in NumPy, with the library's plan and a linear programme.
+    """Compares AᵀB/N, in NumPy, with the library's plan and a linear programme.
 
-    There are twelve tokens in the plane and three directions. The product must pair
+    There are twelve tokens in the plane and three directions. The product AᵀB must pair
     equal ranks.
     """
     rng = case.rng("ranks")
@@ -180,7 +180,7 @@ def _hat(n: int, m: int) -> Array:
     ),
 )
 def overlaps(case: Case, *, table: Table = ref.overlap) -> Checks:
-    """Compares the product with the library's plan and a linear programme.
+    """Compares AᵀIB/N with the library's plan and a linear programme.
 
     The numbers of queries and keys range from 6 × 4 to 2 × 12; the library takes
     queries and keys as two measures.

@@ -139,7 +139,10 @@ def _soft_plan(case: Case, t: float) -> tuple[Array, Array]:
     ),
 )
 def soft_marginals(case: Case, *, t: float = 0.5) -> Checks:
-    """Checks sums of the product for twelve queries and keys at t = 1/2, in NumPy."""
+    """Checks sums of AᵀB, in NumPy, for soft sorts of twelve queries and keys, t = 1/2.
+
+    The matrices A and B are the soft sorts.
+    """
     plan, A = _soft_plan(case, t)
     rows, columns = plan.sum(axis=1), plan.sum(axis=0)
     quotients = (plan / rows[:, None]).sum(axis=0)

@@ -25,7 +25,7 @@ from ._ranks import SlicedProblem, affine_velocity, draw_problem, linear_parts
 
 TEMPERATURES = (1.0, 0.3, 0.1)
 SHAPES = ((1, 1, 1), (3, 2, 2))  # d, k, and the rank of the covariance
-REACH, CELLS = 8.5, 170  # end of the trapezoids, in standard deviations; their number
+REACH, CELLS = 8.5, 170  # largest node in standard deviations; number of trapezoids
 TRAPEZOID = Slack(
     tolerance=1e-11,
     why="trapezoids of width 0.1 deviations out to 8.5, of Gaussians no narrower than "

@@ -73,7 +73,7 @@ def quadratic_potentials(case: Case, *, square: float = 1.0) -> Checks:
 def _transforms(
     m: Member, X: JaxArray, linear: JaxArray, probes: JaxArray
 ) -> tuple[JaxArray, JaxArray]:
-    """The library's $T$ of a quadratic on its nodes, to keys and to queries."""
+    """The library's transforms $T$ of a quadratic on nodes, to keys and to queries."""
     mu = gauss_hermite(lib.gaussian(m), order=ORDER)
     x = mu.tokens.x
     potential = -((x @ X) * x).sum(axis=1) / 2 + x @ linear
