@@ -183,7 +183,7 @@ def _singular(case: Case, *, second: float) -> Check:
     hypotheses=r"$W_K^\top W_Q$ symmetric positive definite, any $W_V$",
 )
 def general_limit(case: Case) -> Checks:
-    """Compares the library's T̄, extrapolated to ε = 0, with the limit for any $W_V$.
+    """Compares the library's T̄, extrapolated to ε = 0, with its limit for any $W_V$.
 
     The measures are those of Theorem 1. For the Gaussian, $W_V$ is unrelated to $W_Q$
     and $W_K$; on the line, $W_V = 0.6 W_Q W_K$.

@@ -36,7 +36,7 @@ Matrix = Callable[[Parameters], Array]
     ),
 )
 def leading_term(case: Case, *, matrix: Matrix = lambda W: -W.Q.T @ W.Q) -> Checks:
-    """Compares the library's ε T¹, extrapolated to ε = 0, with the limit at six points.
+    """Compares the library's ε T¹, extrapolated to ε = 0, with its limit at six points.
 
     The measure is a mixture of two Gaussians, represented by 90 000 weighted tokens on
     a grid in the plane. The bandwidth is halved repeatedly, and the order of the error
@@ -162,7 +162,7 @@ def remainder(
     matrix: Matrix = _limit_matrix,
     location: Callable[[Probes], Array] = lambda probes: probes.y,
 ) -> Checks:
-    """Compares the library's T̄¹, extrapolated to ε = 0, with the claimed limit.
+    """Compares the library's T̄¹, extrapolated to ε = 0, with the limit (7).
 
     One measure is a mixture in the plane, represented by 90 000 weighted tokens; T̄¹ is
     compared at six points. The other is a Gaussian in d = 3, whose affine field is

@@ -188,7 +188,7 @@ def clip_all(floor: JaxArray, covariances: JaxArray) -> tuple[JaxArray, JaxArray
     eigenvalues that have just been clipped. For large covariances the rounding errors
     exceed `floor`, and Cholesky can fail.
     """
-    if covariances.shape[-1] == 2:  # clipping is cheaper than Cholesky here
+    if covariances.shape[-1] == 2:  # clipping costs no more than the test
         return jax.vmap(partial(_clip, floor))(covariances)
     shift = floor / 2 * jnp.eye(covariances.shape[-1], dtype=covariances.dtype)
     shifted_factors = jnp.linalg.cholesky(covariances - shift[None])

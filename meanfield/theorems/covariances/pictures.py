@@ -29,7 +29,7 @@ EYE = np.eye(2)
     hypotheses=r"$V = I$, of each head, and then $A = \sum_h A^{(h)}$",
 )
 def covariance_decay(case: Case) -> Checks:
-    """Compares covariances of the library's flows in d = 2 with the claimed bound.
+    """Compares covariances of the library's flows in d = 2 with a bound of order 1/t.
 
     The matrix A is not symmetric. Softmax flows to t = 40 have one head, or two heads
     whose forms have any sign and sum to A; their sizes must stay below the bound, and
@@ -167,11 +167,11 @@ def _all_vanish(case: Case, problems: list[lib.Problem]) -> Checks:
     ),
 )
 def ray_limits(case: Case, *, sizes: tuple[float, float] = (-1.0, 0.0)) -> Checks:
-    """Compares the library's flows at t = 1e6 with the limits, and checks their rank.
+    """Compares the library's flows at t = 1e6 with limits of rank one.
 
-    Both softmax and L2 with K invertible are compared. If A has a skew part, the
-    factors of the covariances rotate for ever; in this case the covariances up to t =
-    40 are compared with the formula of Proposition 4.4.
+    Ranks are checked too. Both softmax and L2 with K invertible are compared. If A has
+    a skew part, the factors of the covariances rotate for ever; in this case the
+    covariances up to t = 40 are compared with the formula of Proposition 4.4.
     """
     problems, skew_problems = (_thin(case, sizes, skew=skew) for skew in (0.0, 1.0))
     rows = [_row_by_row(p) for p in problems]

@@ -32,7 +32,7 @@ WAY = 0.1  # largest displacement along a chord; beyond about 0.3, E can be conv
     control=("$A$ is not symmetric", {"prepare": lambda m: m}, ("d²E, draw…",)),
 )
 def second_variation(case: Case, *, prepare: Prepare = lambda m: m.symmetric) -> Checks:
-    """Compares the six integrals on weighted atoms with a second derivative.
+    """Compares six integrals over weighted atoms with a second derivative of E.
 
     The integrals use the library's softmax attention. The second derivative is that of
     the library's energy along geodesics of the library's metric. The first and second
@@ -121,7 +121,7 @@ def _formula(
     control=("$A$ is not symmetric", {"prepare": lambda m: m}),
 )
 def dirac_variation(case: Case, *, prepare: Prepare = lambda m: m.symmetric) -> Checks:
-    """Compares the formula and the six integrals, for one atom, with a derivative.
+    """Compares the formula for one atom, and six integrals, with a second derivative.
 
     The integrals use the library's softmax attention. The derivative is the second
     derivative of the library's energy along a geodesic of the library's metric.

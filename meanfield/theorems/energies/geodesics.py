@@ -27,7 +27,7 @@ SOLVER = "DOP853 at rtol 1e-11 over unit time, amplified by less than 1e2"
     ),
 )
 def geodesics(case: Case, *, nonlocal_term: float = 1) -> Checks:
-    """Compares both equations, for atoms with momenta, with the library's geodesics.
+    """Compares the equations of Lemma 5.3 for atoms with the library's geodesics.
 
     Geodesics of the library's metric are the Hamiltonian flow of its squared length,
     which JAX differentiates. The equations in NumPy must give the same velocities, and

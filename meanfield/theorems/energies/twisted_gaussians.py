@@ -36,7 +36,7 @@ QUADRATURE = (
     ),
 )
 def interaction_of_gaussian(case: Case, *, half: float = 0.5) -> Checks:
-    """Compares the formula, and the library's energy and flow, with integrals.
+    """Compares the closed form of E, and the library's energy and flow, with integrals.
 
     The integrals are exact in one variable and use Gauss–Hermite nodes in the other,
     with complex-step gradients. The library's first variation is compared too.

@@ -20,7 +20,7 @@ from meanfield.theorems.library import gaussian_flows as lib
     "with $H$",
 )
 def commuting_flow(case: Case) -> Checks:
-    """Compares covariances of the library's flows in d = 3 with the claimed formula.
+    """Compares the library's flows in d = 3 with the formula of Proposition 4.4.
 
     The flows run to t = 1e8. V is a multiple of I on a plane where Σ₀ and H do not
     commute, or a scaled rotation of the plane. A is not symmetric, and H takes every
@@ -162,7 +162,7 @@ def _limits(run: lib.Paths, triples: list[lib.Problem], kernels: list[int]) -> C
     control=("Σ₀ and H do not commute", {"share": 0.5}),
 )
 def joint_basis(case: Case, *, share: float = 1) -> Checks:
-    """Compares covariances of the library's flows in the joint basis with the formula.
+    """Compares the library's flows in the joint basis with the formula of Remark 4.5.
 
     The flows run in d = 3 to t = 2, with V a multiple of I and A not symmetric.
     """

@@ -68,7 +68,7 @@ class _Problem(NamedTuple):
     ),
 )
 def precision(case: Case, *, turn: Unary = lambda M: M, share: float = 1.0) -> Checks:
-    """Compares the library's flows of random A, M and b with the claimed formulas.
+    """Compares the library's flows of random A, M and b with their closed form.
 
     The flows in d = 3, and at full size also in d = 1, run to t = 1 or to a blow-up. J
     comes from van Loan's matrix exponential, blow-up times from the root of λ_max(YᵀJY)
@@ -113,7 +113,7 @@ def _path_gap(label: str, flown: Array, expected: tuple[Array, ...]) -> Check:
     ),
 )
 def limits(case: Case, *, start_scale: float = 1.0, scale: float = 1.0) -> Checks:
-    """Compares limits and endings of the library's flows in d = 3 with the formulas.
+    """Compares limits and endings of the library's flows in d = 3 with closed forms.
 
     The flows run to t = 40. For (ii), the starts lie a tenth below and above the
     threshold. SciPy's Lyapunov solver gives P and J, and a root search gives the

@@ -40,7 +40,7 @@ EXACT = Slack(
     ),
 )
 def closure(case: Case, *, curvature: float = 2.0) -> Checks:
-    """Compares the formula with the library and with L2 over nodes in NumPy.
+    """Compares the formula of Lemma 4.10 with the library and with L2 over nodes.
 
     The form with inverses is used unless the covariance is singular. The nodes are
     Gauss–Hermite nodes. Means are not zero, bandwidths are not one, and k is above or
@@ -101,7 +101,7 @@ def _node_velocity(m: Member, probes: Array) -> Array:
     control=("the factor 2 is dropped before KᵀK", {"curvature": 1.0}),
 )
 def moments(case: Case, *, curvature: float = 2.0) -> Checks:
-    """Compares the rates of the formula with those of the library and of particles.
+    """Compares the rates of Proposition 4.11 with the library's and with particles'.
 
     The particles are Gauss–Hermite nodes in NumPy. The library's flow is compared with
     DOP853 on the equations of the moments.

@@ -154,7 +154,7 @@ def _rising(case: Case) -> list[lib.Problem]:
     control=("Q has one more row", {"rows": 1}, ("limits of other…",)),
 )
 def half_rank(case: Case, *, rows: int = 0) -> Checks:
-    """Compares ranks and limits of the library's flows at t = 1e8 with the formula.
+    """Compares ranks and limits of the library's flows at t = 1e8 with closed forms.
 
     There are four flows for each kind of V in d = 3 and in d = 4, and at full size also
     in d = 5.

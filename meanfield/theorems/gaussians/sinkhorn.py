@@ -53,7 +53,7 @@ def plain_gram(A: Array, S: Array) -> Array:
     ),
 )
 def closure(case: Case, *, gram: Binary = transposed_gram) -> Checks:
-    """Compares the formula with the library's closed form and with Sinkhorn on nodes.
+    """Compares Lemma 4.14 with the library's closed form and with Sinkhorn on nodes.
 
     The formula uses SciPy's matrix root. Sinkhorn runs in NumPy, in the log domain,
     over Gauss–Hermite nodes. Means are not zero, A is not symmetric, bandwidths differ,
@@ -125,7 +125,7 @@ def _closure(
     hypotheses=r"any rank of $A$ and $\Sigma$; any number of rows of Q and K",
 )
 def inverse_free(case: Case) -> Checks:
-    """Compares the formula with the library's closed form and with Sinkhorn on nodes.
+    """Compares formula N1 with the library's closed form and with Sinkhorn on nodes.
 
     Sinkhorn runs on Gauss–Hermite nodes in NumPy, and by the library on its own nodes.
     Some cases have k < d or a singular covariance. Means are not zero.
@@ -187,7 +187,7 @@ _ANY_RANK = [(1, 1, 1), (2, 1, 2), (3, 2, 2), (5, 3, 4), (4, 2, 4)]
     control=("the factor 1/ε is dropped from the rate", {"power": 0.0}),
 )
 def moments(case: Case, *, power: float = 1.0) -> Checks:
-    """Compares the covariance rate of the formula with the library's.
+    """Compares the covariance rate of Proposition 4.15 with the library's.
 
     The library computes the rate from the field, and from the factor. The formula is
     also compared with the rate of Gauss–Hermite nodes that follow Sinkhorn attention in

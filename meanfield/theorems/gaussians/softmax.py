@@ -103,7 +103,7 @@ def _velocities(
     control=("The equations have the transpose of A", {"turn": lambda A: A.T}),
 )
 def gaussian_flow(case: Case, *, turn: Unary = lambda A: A) -> Checks:
-    """Compares the library's flow in d = 2 with SciPy's DOP853 on the equations.
+    """Compares the library's flow in d = 2 with DOP853 on the equations (4.1).
 
     The flow has two heads: one is piecewise constant in two layers, and one is
     interpolated between three nodes. The equations are also compared with 256 weighted

@@ -165,7 +165,7 @@ def _(case: Case) -> Counterexample:
     ),
 )
 def algorithm(case: Case, *, sign: float = -1.0) -> Checks:
-    r"""Compares the algorithm, line by line in NumPy, with the library's velocities.
+    r"""Compares Algorithm 1, line by line in NumPy, with the library's velocities.
 
     There are twelve tokens and four slices, and $\tau = 0.7$. The cost of $G$ must
     decrease as $\tau$ grows.

@@ -27,7 +27,7 @@ SLICES, TAU = 3, 0.8
     ),
 )
 def cost(case: Case, *, coefficient: float = 2.0) -> Checks:
-    r"""Compares the costs of slices, for 32 clouds of 5000 tokens, with the formula.
+    r"""Compares the costs of slices, for 32 clouds of 5000 tokens, with a closed form.
 
     NumPy computes the costs by two sorts for each slice. Differences are in standard
     errors over the clouds. With $\tau = 0.8$ and ε = 0.7, the library's closed form is

@@ -38,7 +38,7 @@ WHY_FLOW = "local errors of 4e-10 of the library's flow and 1e-11 of SciPy's, ad
     ),
 )
 def token_flow_limit(case: Case, *, pair: Change = lambda p: p) -> Checks:
-    """Compares covariances of tokens after 4, 8 and 16 Euler steps with the recursion.
+    """Compares covariances of tokens after 4, 8 and 16 Euler steps with a recursion.
 
     NumPy carries 16 clouds of 8000 tokens, with two sorts for each slice and step.
     Differences are in standard errors over the clouds. Neville's scheme extrapolates

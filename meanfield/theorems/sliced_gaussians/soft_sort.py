@@ -56,13 +56,13 @@ QUANTILES = "twice the change from half as many quantiles"
 def soft_sort_limit(
     case: Case, *, rows: Binary = lambda velocities, sums: velocities / sums[:, None]
 ) -> Checks:
-    """Compares the closed forms with the definition of the plan, by trapezoids.
+    """Compares closed forms of the soft sort with the definition of its plan.
 
-    The cases are d = 1, and rank two in d = 3, at t = 1, 0.3 and 0.1. Velocities and
-    mean costs $|Qx - Ky|^2$, before and after normalising rows, and the sums of rows
-    are compared. The library's closed form is compared in these cases, and for three
-    slices weighted by their costs. On the line, published velocities of 1000 shuffled
-    quantiles are compared too.
+    Trapezoids evaluate the definition. The cases are d = 1, and rank two in d = 3, at t
+    = 1, 0.3 and 0.1. Velocities and mean costs $|Qx - Ky|^2$, before and after
+    normalising rows, and the sums of rows are compared. The library's closed form is
+    compared in these cases, and for three slices weighted by their costs. On the line,
+    published velocities of 1000 shuffled quantiles are compared too.
     """
     for shape in SHAPES:
         for t in TEMPERATURES:

@@ -172,7 +172,7 @@ def _three_layers(case: Case, skip: float) -> Check:
     ),
 )
 def skip_connection(case: Case, *, drift: float = 0.0) -> Checks:
-    """Compares diameters of tokens under the library's softmax flows with the bound.
+    """Compares diameters of tokens in the library's softmax flows with a lower bound.
 
     There are eight clouds of six weighted tokens in d = 3, with values of either sign.
     Up to t = 4, the smallest ratio of the diameter to the bound must be at least one.

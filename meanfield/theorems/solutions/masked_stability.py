@@ -127,7 +127,7 @@ def _ratios(lines: list[masked.Line], paths: list[Array], p: float) -> Array:
     "positions in $L^2$.",
 )
 def existence(case: Case) -> Checks:
-    """Compares masked flows of 10, 30 and 90 tokens with the claimed bounds.
+    """Compares masked flows of 10, 30 and 90 tokens with the bounds of Theorem 3.4.
 
     Weights are unequal, and the first token is displaced. The library's flows are
     compared with SciPy's DOP853, with R(t) and with the growth bound of d, which has a

@@ -105,7 +105,7 @@ def _spheres(case: Case, *, radius: float) -> list[frozen.Run]:
     ),
 )
 def contraction(case: Case, *, unit_term: float = 1.0) -> Checks:
-    """Compares distances of tokens carried by the fields of two curves with f.
+    """Compares distances of tokens carried by two curves with the factor f.
 
     The curves are constant and have four atoms. Linear programmes give exact distances.
     The largest distance up to T is compared with f, and its order in T is measured.
@@ -202,7 +202,7 @@ def _frame_distances(pair: list[frozen.Run], paths: Array, p: float) -> Array:
     ),
 )
 def flow_distance(case: Case, *, unit_term: float = 1.0) -> Checks:
-    """Compares the distance at t = 0.3 of tokens carried by two curves with the bound.
+    """Compares the distance at t = 0.3 of tokens carried by two curves with (B.1).
 
     The curves have four atoms that turn and move outwards. Linear programmes give W_1
     between the curves at 8 Gauss–Legendre nodes in time. Two constant Diracs with A = 0

@@ -49,7 +49,7 @@ EQUALITY_SHARE = 0.85  # share of the bound that C_1 alone accounts for at â€–Aâ
     ),
 )
 def stability(case: Case, *, first: float = 1.0) -> Checks:
-    """Compares growth rates of distances between the library's flows with the bound.
+    """Compares growth rates of distances between the library's flows with a bound.
 
     Gradient ascent over short flows of each attention varies parameters, atoms, weights
     and displacements. A moving light atom that pulls heavy ones must come near the

@@ -23,7 +23,7 @@ from ._couplings import SOLVER_SLACK, Pair, closed_form_C, library_plan, recursi
     ),
 )
 def conditional_laws(case: Case, *, half: float = 0.5) -> Checks:
-    """Compares conditional moments of the library's plan on nodes with the formulas.
+    """Compares conditional moments of the library's plan on nodes with closed forms.
 
     The plan couples a Gaussian with itself. At nodes within two standard deviations,
     conditional means are compared with the closed form, by SciPy's root. Conditional

@@ -32,7 +32,7 @@ View = Callable[[couplings.Pair], couplings.Pair]
     ),
 )
 def optimal_plan(case: Case, *, view: View = lambda pair: pair) -> Checks:
-    """Compares the formula with the library and with plans on nodes.
+    """Compares the formula of Theorem A.3 with the library and with plans on nodes.
 
     The formula uses SciPy's matrix root. The library couples the product of the two
     Gaussians with itself, with queries of the first factor and keys of the second, and
@@ -89,11 +89,12 @@ def _small(case: Case) -> couplings.Pair:
     control=("the off-diagonal blocks lose their sign", {"sign": 1.0}),
 )
 def plan_covariance(case: Case, *, sign: float = -1.0) -> Checks:
-    """Compares the formula, with F and G of the recursion in NumPy, with three plans.
+    """Compares the covariance of Lemma A.6 with those of three plans.
 
-    The first is the library's plan for two Gaussians in d = 3, with A of rank two; its
-    cross-covariance is compared. The second is a plan between nodes, by Sinkhorn in
-    NumPy. The third is the library's plan of a Gaussian with itself, on nodes.
+    F and G come from the recursion in NumPy. The first plan is the library's for two
+    Gaussians in d = 3, with A of rank two; its cross-covariance is compared. The second
+    is a plan between nodes, by Sinkhorn in NumPy. The third is the library's plan of a
+    Gaussian with itself, on nodes.
     """
 
     # The control changes `sign`, which multiplies the off-diagonal blocks.
@@ -130,7 +131,7 @@ def plan_covariance(case: Case, *, sign: float = -1.0) -> Checks:
     ),
 )
 def closed_forms(case: Case, *, half: float = 0.5) -> Checks:
-    """Compares $C_F$ and $C_G$ from the library's slopes with the closed forms.
+    """Compares $C_F$ and $C_G$ from the library's slopes with their closed forms.
 
     The slopes are those of E[x | y] and E[y | x], and the closed forms use SciPy's
     root. The quadratic equations are tested, and $C_F$ from the recursion in NumPy is

@@ -38,7 +38,7 @@ QUADRATURE_SLACK = Slack(
     ),
 )
 def quadratic_potentials(case: Case, *, square: float = 1.0) -> Checks:
-    r"""Compares the library's log-integrals over nodes with the quadratic.
+    r"""Compares the library's log-integrals over nodes with a quadratic.
 
     Both half-steps go over Gauss–Hermite nodes, with scores $-|Qx - Ky|^2/2\epsilon$
     and indefinite X. The quadratic comes from completing the square. For a centred
@@ -133,7 +133,7 @@ def _wrong_rule(p: Pair, steps: int) -> Array:
     ),
 )
 def half_steps(case: Case, *, rule: Rule = _alternating_rule) -> Checks:
-    """Compares slopes of E[y | x] after 3, 5, … half-steps with G⁻¹A of the recursion.
+    """Compares slopes of E[y | x] after 3, 5, … half-steps with G⁻¹A from (A.9).
 
     The slopes come from three sources: the library's closed form of truncated Sinkhorn
     for two Gaussians, by their product; the library's Sinkhorn on nodes for one
