@@ -210,13 +210,13 @@ def test_a_control_is_its_statement_with_a_keyword_broken() -> None:
 def test_an_ineffective_control_is_reported() -> None:
     with halving_statement() as statement:
         with pytest.raises(
-            TypeError, match=r"halved` has no keyword `part`; it has share"
+            TypeError, match=r"halved` has no keyword `part`; its keywords: share"
         ):
             statement.set_control("a part", part=1 / 3)
         statement.set_control("a third", labels=("x", "z"), share=1 / 3)
         control = verify_statement("test:halved").trials[1]
         assert not control.has_passed
-        assert control.error == "LookupError: no check is labelled `z`"
+        assert control.error == "LookupError: No check has the label `z`."
 
 
 BROKEN_CONTROLS = [s for s in statements.values() if s.control and s.control.changes]

@@ -156,7 +156,7 @@ def test_invalid_requests_give_one_line(
         (("verify", "--html", nowhere), "page.html` cannot be written: there is no", 4),
         (("verify", "--errata", nowhere), "choose a place", 4),
         (("verify", "--errata", tmp_path), "it is a folder", 4),
-        (("verify", "lemma-4.1", "--replay", damaged_file), "is damaged: KeyError", 3),
+        (("verify", "lemma-4.1", "--replay", damaged_file), "is damaged (KeyError", 3),
         (("verify", "--seed", "4", "--replay", full), "measured with `--seed 3`", 2),
         (("verify", "castin2025:lemma-99"), "No statement matches", 2),
         (("verify", "--workers", "0"), "at least 1", 2),

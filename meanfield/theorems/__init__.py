@@ -22,6 +22,7 @@ from ._verify import select_statements as select_statements
 from ._verify import verify_statement as verify_statement  # isort: split
 
 # Statements are listed in the order of these imports, which follows the papers.
+
 # isort: off
 import meanfield.theorems.attention.variants
 import meanfield.theorems.attention.linear
@@ -103,6 +104,6 @@ import meanfield.theorems.sliced_gaussians.flows
 import meanfield.theorems.sliced_gaussians.soft_sort
 # isort: on
 
-del meanfield  # the imports above only register statements
+del meanfield  # the imports above are needed only to register the statements
 
 __getattr__ = old_names(__name__)

@@ -1,12 +1,12 @@
-"""Adam, for one array of parameters."""
+"""The Adam optimiser, for one array of parameters."""
 
 from typing import NamedTuple
 
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-DECAYS = 0.9, 0.999  # for the running averages of gradients and of their squares
-EPSILON = 1e-8  # avoids 0/0: a coordinate with zero gradients does not move
+DECAYS = 0.9, 0.999  # decay rates of the averages of gradients and of squared gradients
+EPSILON = 1e-8  # prevents 0/0 in coordinates whose gradients are all zero
 
 
 class Moments(NamedTuple):
@@ -18,14 +18,14 @@ class Moments(NamedTuple):
 
 
 def zero_moments(x: Float[Array, "*shape"]) -> Moments:
-    """The moments before the first step."""
+    """Zero moments, from which Adam starts."""
     return Moments(jnp.zeros_like(x), jnp.zeros_like(x), jnp.zeros((), jnp.int32))
 
 
 def adam(
     gradient: Float[Array, "*shape"], moments: Moments, learning_rate: float
 ) -> tuple[Float[Array, "*shape"], Moments]:
-    """Descent step, equal to that of `optax.adam`, and the moments after it."""
+    """Adam's step for a gradient, as in `optax.adam`, and the updated moments."""
     b1, b2 = DECAYS
     first = (1 - b1) * gradient + b1 * moments.first
     second = (1 - b2) * gradient**2 + b2 * moments.second

@@ -1,4 +1,4 @@
-"""NumPy, JAX and Equinox under their usual names, and types of arrays and functions."""
+"""Short names of NumPy, JAX and Equinox, and types of arrays and functions."""
 
 from collections.abc import Callable, Iterable
 

@@ -18,8 +18,8 @@ T = TypeVar("T")
 class Case:
     """Size, random draws and witnesses of the measurement of one statement.
 
-    Random draws are named, so that a new draw never changes the others. A statement,
-    its control and its misprint use the same draws.
+    Each random draw has a name and its own generator, so that adding a draw never
+    changes the others. A statement, its control and its misprint use the same draws.
 
     Attributes:
         statement: id of the statement.
@@ -49,7 +49,7 @@ class Case:
         return jax.random.fold_in(jax.random.key(self.seed), self._code(name))
 
     def pick(self, quick: T, full: T) -> T:
-        """Either `quick` or `full`, depending on the size."""
+        """Returns `quick` or `full`, depending on the size of the case."""
         return quick if self.size == "quick" else full
 
     def _code(self, name: str) -> int:

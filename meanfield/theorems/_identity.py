@@ -10,7 +10,7 @@ from ._protocols import EXACT, ROUNDING, gap
 
 @dataclass(frozen=True)
 class Identity:
-    """Two functions compared on several inputs; iterating yields one check for each.
+    """Two functions that must agree on several inputs, with one check for each input.
 
     Attributes:
         left: computes an array from a case, often with the library.

@@ -25,19 +25,19 @@ EXACT = (
     "below 20 lose at most 1e3 × 20 × 2e-16 of the largest entry"
 )
 ROUNDING = 4e-12
-ORDER_TOLERANCE = 0.095  # below 0.1, so that an order off by one fails by MARGIN
-STARTS, STEPS = (12, 24), (150, 400)  # of an ascent, at quick and at full size
+ORDER_TOLERANCE = 0.095  # a wrong integer order misses by over ten times this
+STARTS, STEPS = (12, 24), (150, 400)  # numbers of starts and of steps as (quick, full)
 MOST_STEPS = 1000
 LEARNING_RATE = 0.05  # Adam's step size
-LARGEST_LOG = 700.0  # its exponential is still finite
-SIGMAS = 4.5  # a normal variable is this far from its mean once in 150 000 draws
+LARGEST_LOG = 700.0  # exp(700) is finite in float64, exp(710) is not
+SIGMAS = 4.5  # standard errors; exceeded by chance once in 150 000 draws
 
 Parameters = Mapping[str, Any]
 Number = float | int
 
 
 class Slack(TypedDict):
-    """Keywords of a check: its tolerance and how that was derived."""
+    """Keyword arguments of a check: the tolerance, and how it was derived."""
 
     tolerance: Number
     why: str
@@ -60,14 +60,17 @@ def gap(
         expected: result of an independent computation.
         tolerance: largest difference allowed, over the largest entry of `expected`.
         why: how the tolerance was derived.
-        scale: divides the difference instead of that entry, if `expected` can vanish.
+        scale: replaces the largest entry of `expected`, if that can vanish.
 
     Raises:
         ValueError: if the shapes differ.
     """
     left, right = np.asarray(actual, np.float64), np.asarray(expected, np.float64)
     if left.shape != right.shape:
-        raise ValueError(f"Shapes {left.shape} and {right.shape} cannot be compared.")
+        raise ValueError(
+            "The compared arrays must have equal shapes; "
+            f"got {left.shape} and {right.shape}."
+        )
     size = float(np.max(np.abs(right))) if scale is None else scale
     worst = float(np.max(np.abs(left - right))) / (size or 1.0)
     return Check(label, worst, "<=", 0.0, tolerance, why)
@@ -212,7 +215,7 @@ def _run_ascent(
     *,
     log_ratio: Callable[..., Array],
 ) -> tuple[Array, dict[str, Array]]:
-    """Largest log-ratio at each of `count` steps, and the parameters of their maximum.
+    """Largest log-ratio at each of `count` steps, and the parameters of the largest.
 
     The parameters of each start form one vector, which compiles faster than a tree.
     """
@@ -239,7 +242,7 @@ def _run_ascent(
 
 
 def ball_atoms(z: Float[Array, "n d"], radius: Float[Array, ""] | float) -> Array:
-    """Maps any `z` to atoms in the ball of this radius."""
+    """Maps unconstrained vectors `z` to atoms in the ball of this radius."""
     size = jnp.sqrt(jnp.sum(z**2, axis=-1, keepdims=True) + 1e-30)
     return radius * jnp.tanh(size) * z / size
 
@@ -258,6 +261,6 @@ def asymmetry(jacobian: Any) -> float:
 
 
 def flatten(function: Callable[[Any], Array], example: Any) -> Callable[[Array], Array]:
-    """Turns a function of a pytree into a function of a vector, with vector values."""
+    """Turns a function from pytrees to arrays into one from vectors to vectors."""
     unravel = ravel_pytree(example)[1]
     return lambda vector: function(unravel(vector)).ravel()

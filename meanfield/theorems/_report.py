@@ -1,4 +1,4 @@
-"""Outcomes as plain values, for JSON, tables, pages and replays."""
+"""Reports of verifications as plain values, for JSON, tables, pages and replays."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -22,7 +22,7 @@ Record = dict[str, Any]
 
 
 def describe_statement(statement: Statement) -> Record:
-    """Texts of a statement as plain values, without any measurement.
+    """Describes a statement by plain values, without measuring anything.
 
     Examples:
         >>> from meanfield.theorems import describe_statement, statements
@@ -50,7 +50,7 @@ def describe_statement(statement: Statement) -> Record:
 
 
 def record(outcome: Outcome) -> Record:
-    """Texts of a statement with its outcome, as plain values."""
+    """Describes a statement and its measured outcome by plain values."""
     return {
         **describe_statement(statements[outcome.id]),
         "has_passed": outcome.has_passed,
@@ -98,20 +98,20 @@ def read_report(file: Path) -> Record:
     try:
         content = json_value(read_text(file))
     except ValueError as error:
-        raise InputFileError(f"`{file}` cannot be read as a report: {error}") from error
-    if not isinstance(content, dict) or content.get("format") not in (
-        FORMAT,
-        OLD_FORMAT,
-    ):
+        raise InputFileError(f"The report `{file}` cannot be read: {error}") from error
+    formats = FORMAT, OLD_FORMAT
+    if not isinstance(content, dict) or content.get("format") not in formats:
         raise InputFileError(
-            f"`{file}` is not a report of `meanfield verify --json` ({FORMAT})."
+            f"`{file}` is not a report written by `meanfield verify --json`: "
+            f"its `format` must be `{FORMAT}`."
         )
     try:
         Case("", *itemgetter("size", "seed")(content)).rng("a draw")
         witnesses(content)
     except (AttributeError, LookupError, TypeError, ValueError) as error:
         raise InputFileError(
-            f"`{file}` is damaged: {type(error).__name__}: {error}; verify again."
+            f"The report `{file}` is damaged ({type(error).__name__}: {error}). "
+            "Write it again with `meanfield verify --json`."
         ) from error
     return {**rename_keys("verification", content), "format": FORMAT}
 
@@ -139,7 +139,10 @@ def witnesses(report: Record) -> Mapping[str, Mapping[str, Witnesses]]:
 
 
 def _verdict(outcome: Outcome) -> str:
-    """`holds`, or how the first failing role failed; `error` if it has no checks."""
+    """Verdict of an outcome: `holds`, or how the first failing trial failed.
+
+    A failing trial that has no checks gives the verdict `error`.
+    """
     for trial in outcome.trials:
         if not trial.has_passed:
             return _failure_summary(trial) if trial.checks else "error"
@@ -147,7 +150,7 @@ def _verdict(outcome: Outcome) -> str:
 
 
 def _failure_summary(trial: Trial) -> str:
-    """Why a trial with checks did not pass, in words."""
+    """Explains in words why a trial with checks did not pass."""
     must_hold = {
         "statement": "fails",
         "corrected": "the correction fails on the counterexample",

@@ -58,7 +58,7 @@ class Misprint:
     Attributes:
         errata: numbers in the list of errata, such as `C12`.
         claim: the claim as printed, a sentence with mathematics in `$…$`.
-        correction: the corrected claim, likewise.
+        correction: the corrected claim, in the same form.
         counterexample: the data that refutes the printed claim, in words.
         measure: measures both claims on that data.
     """
@@ -75,10 +75,10 @@ class Statement:
     """A claim from the literature, with a measurement that tests it.
 
     Attributes:
-        id: such as `castin2025:lemma-4.1`; the paper's key stands before the colon.
+        id: key of the paper, a colon and a name, such as `castin2025:lemma-4.1`.
         source: place in the paper, such as `Lemma 4.1, §4.1`.
         claim: a sentence with mathematics in `$…$`.
-        hypotheses: assumptions of the claim, likewise.
+        hypotheses: assumptions of the claim, in the same form.
         measure: function that returns the checks; its docstring is the protocol. The
             defaults of its keywords are the claim; controls and misprints change them.
         aliases: further ids of the same claim.
@@ -145,7 +145,7 @@ class Statement:
             if name not in keywords:
                 raise TypeError(
                     f"The measurement of `{self.id}` has no keyword `{name}`; "
-                    f"it has {', '.join(keywords) or 'none'}."
+                    f"its keywords: {', '.join(keywords) or 'none'}."
                 )
         measure = lambda case: _select_checks(self(case, **changes), labels)
         self.control = Control(text, measure, changes)
@@ -153,8 +153,8 @@ class Statement:
     def register_control(self, text: str) -> Callable[[Measurement], Measurement]:
         """Decorator that sets a separate measurement as the control.
 
-        For controls that cannot be made by changing keywords; `text` says what the
-        control breaks.
+        Some controls cannot be made by changing keywords of the measurement. `text`
+        says what the control breaks.
         """
 
         def add(measure: Measurement) -> Measurement:
@@ -166,7 +166,7 @@ class Statement:
     def register_misprint(
         self, *errata: str, claim: str, correction: str, counterexample: str
     ) -> Callable[[Callable[[Case], Counterexample]], Callable]:
-        """Decorator that registers a misprint, selected as `ID:printed`."""
+        """Decorator that registers a misprint; `verify ID:printed` selects it."""
 
         def add(measure: Callable[[Case], Counterexample]) -> Callable:
             self.misprint = Misprint(errata, claim, correction, counterexample, measure)
@@ -185,7 +185,7 @@ def _select_checks(
     """
     for label in labels:
         if not any(_has_label(check, label) for check in checks):
-            raise LookupError(f"no check is labelled `{label}`")
+            raise LookupError(f"No check has the label `{label}`.")
     matches = [check for check in checks if any(_has_label(check, x) for x in labels)]
     return tuple(matches) if labels else checks
 

@@ -63,14 +63,14 @@ def _module(id: str) -> ModuleType:  # noqa: A002
 
 @functools.cache
 def _identifiers(module: ModuleType) -> frozenset[str]:
-    """Strings and names of this package in a module and in the helpers it uses.
+    """Strings in a module and its helpers, and names from this package that they use.
 
-    Other names do not count: local variables and SciPy functions may be called
-    `softmax` too.
+    Names from elsewhere do not count, because local variables and SciPy functions can
+    be called `softmax` too.
     """
     prefixes = (f"{LIBRARY}.", f"{module.__package__}._")
     identifiers, sources = set[str](), [module]
-    for code in sources:  # the loop appends to `sources`
+    for code in sources:  # the list `sources` grows inside the loop
         nodes = list(ast.walk(ast.parse(inspect.getsource(code))))
         constants = [node.value for node in nodes if isinstance(node, ast.Constant)]
         package_names = _package_names(code, nodes)
@@ -96,7 +96,7 @@ def _unwrap(value: object) -> object:
 def _package_names(
     code: ModuleType | FunctionType, nodes: list[ast.AST]
 ) -> dict[str, object]:
-    """Names in the code that this package defines, including `module.name`."""
+    """Objects of this package that the code uses, by name or as `module.name`."""
     namespace = vars(code) if inspect.ismodule(code) else code.__globals__
     names = {
         node.id: namespace.get(node.id) for node in nodes if isinstance(node, ast.Name)

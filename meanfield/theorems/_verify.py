@@ -18,7 +18,7 @@ from ._subjects import attention_marks, statements_by_attention
 Role = Literal["statement", "control", "printed", "corrected"]
 Witnesses = Mapping[str, Mapping[str, Any]]
 
-# Errors that broken mathematics can raise; they count as a failed measurement.
+# A measurement that raises one of these errors counts as failed; `verify` goes on.
 MEASUREMENT_ERRORS = (
     ArithmeticError,
     AssertionError,
@@ -111,7 +111,7 @@ def _matching_statements(pattern: str) -> list[Statement]:
     if not matches:
         raise UnknownNameError(
             f"No statement matches `{pattern}`; {_hint(pattern)} "
-            "(`meanfield list statements` lists all.)"
+            "(`meanfield list statements` lists all statements.)"
         )
     return matches
 

@@ -73,7 +73,7 @@ class Cloud(NamedTuple):
 
 
 class Member(NamedTuple):
-    r"""Gaussian $N(\alpha, YY^\top)$ with attention parameters, or a stack of them."""
+    r"""Gaussian $N(\alpha, YY^\top)$ with attention parameters, or a stack of both."""
 
     mean: np.ndarray
     factor: np.ndarray

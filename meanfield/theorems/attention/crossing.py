@@ -78,7 +78,7 @@ def _query_velocities(
 
 
 def _plan(p: Parameters, queries: Cloud, keys: Cloud) -> Array:
-    """Sinkhorn weights of the keys, a row for each query, in NumPy."""
+    """Sinkhorn weights in NumPy: one row for each query, one column for each key."""
     scores = att.scores_of(p, keys.x, queries.x)
     change = lambda old, new: np.max(np.abs(new[1] - old[1]))
     states = potentials(scores, queries.share, keys.share)
@@ -99,7 +99,7 @@ def _gaussian_velocities(
 
 
 def _gaussians(case: Case, iterations: int | None) -> Checks:
-    """Checks of the closed forms against clouds, at central nodes of the queries."""
+    """Compares the closed forms on Gaussians with clouds, at central query nodes."""
     rng = case.rng("Gaussians")
     p = att.random_parameters(rng, 2, 3)
     mu = Law(rng.normal(size=3), rng.normal(size=(3, 1)))

@@ -31,12 +31,14 @@ SHAPES = ((1, 1, 1), (2, 3, 3), (3, 2, 1))  # k, d, rank of the covariance
     ),
 )
 def linear(case: Case, *, power: float = 0.0, gain: float = 1.0) -> Checks:
-    r"""Compares the library's fields of a Gaussian and its nodes with sums over nodes.
+    """Compares the library's linear attention with sums over Gauss–Hermite nodes.
 
-    Three Gauss–Hermite nodes for each axis are exact here. In d = 1, in d = 3, and in
-    d = 2 with a singular covariance; also with biases and an offset.
+    The library evaluates it for a Gaussian and for the nodes of the Gaussian; three
+    nodes for each axis are exact. The cases are d = 1, d = 3, d = 2 with a singular
+    covariance, and one with biases and an offset.
     """
-    # The reference sums $x_jx_j^\top$ about `power` times the mean.
+    # The control changes `power`: second moments are taken about `power` times the
+    # mean.
     for shape in SHAPES:
         problem, label = _problem(case, shape), f"d = {shape[1]}, rank {shape[2]}"
         p, (x, w) = problem.p, problem.nodes
@@ -47,7 +49,7 @@ def linear(case: Case, *, power: float = 0.0, gain: float = 1.0) -> Checks:
             f"Gaussian, {label}", problem.gaussian_velocities(attention), expected
         )
         yield close(f"points, {label}", problem.node_velocities(attention), expected)
-    # With biases and an offset; the library's query bias is multiplied by `gain`.
+    # This check adds biases and an offset; the control halves the library's query bias.
     problem = _problem(case, SHAPES[1], "biases")
     x, w = problem.nodes
     expected = (
@@ -120,9 +122,10 @@ def _problem(case: Case, shape: tuple[int, int, int], name: str = "") -> Problem
     control=(r"$\int yy^\top d\mu$ in place of the covariance", {"origin": 0.0}),
 )
 def expansion(case: Case, *, origin: float = 1.0) -> Checks:
-    """Measures orders in ε of the library's softmax less two terms, and less three.
+    """Measures the order in ε of softmax minus two, and three, terms of its expansion.
 
-    The third term is that of the third cumulant, computed in NumPy.
+    The library evaluates softmax. NumPy evaluates the third term, which contains the
+    third cumulant.
     """
     R = _remainder(case, origin)
     rest = R.values - EPSILONS[:, None, None] * R.leading
@@ -140,12 +143,12 @@ def expansion(case: Case, *, origin: float = 1.0) -> Checks:
     counterexample="six random tokens of unequal weights in three dimensions",
 )
 def _(case: Case) -> Counterexample:
-    # $\lim R_\epsilon/\epsilon$ by Richardson extrapolation, with an error estimate.
+    # Richardson extrapolation gives $\lim R_\epsilon/\epsilon$ and an error estimate.
     remainder = _remainder(case, 1.0)
     R = remainder.values / EPSILONS[:, None, None]
     first_level = 2 * R[1:] - R[:-1]
     second_level = (4 * first_level[1:] - first_level[:-1]) / 3
-    # The two extrapolations combine values with weights whose moduli sum to five.
+    # The two extrapolation steps magnify rounding errors by at most five.
     rounding = 5 * remainder.rounding / EPSILONS[-1]
     limit, error = (
         second_level[-1],
@@ -173,7 +176,7 @@ EPSILONS = np.array([2e-3, 1e-3, 5e-4, 2.5e-4])
 
 @eqx.filter_jit
 def _small_scores(p: Parameters, cloud: Cloud) -> Float[JaxArray, "e n d"]:
-    r"""The library's softmax with $(\epsilon Q, K, V/\epsilon)$ for each bandwidth."""
+    r"""The library's softmax with $(\epsilon Q, K, V/\epsilon)$, by bandwidth."""
 
     def velocities(epsilon: JaxArray) -> JaxArray:
         attention = attentions["softmax"](epsilon * p.Q, p.K, p.V / epsilon)
@@ -183,9 +186,10 @@ def _small_scores(p: Parameters, cloud: Cloud) -> Float[JaxArray, "e n d"]:
 
 
 class Remainder(NamedTuple):
-    """Softmax minus its first two terms at each bandwidth, and the next term.
+    """Softmax minus its first two terms, at each bandwidth, and the third term.
 
-    `rounding` is the error of `values`: they are differences of numbers of size 1/ε.
+    `rounding` is the rounding error of `values`, which are differences of numbers of
+    size 1/ε.
     """
 
     values: Array
@@ -194,11 +198,11 @@ class Remainder(NamedTuple):
 
 
 def _remainder(case: Case, origin: float) -> Remainder:
-    """Remainder of random tokens; second moments are taken about `origin` · mean."""
+    """Remainder for random tokens; second moments are taken about `origin` · mean."""
     rng = case.rng("expansion")
     p, cloud = att.random_parameters(rng, 2, 3), att.random_cloud(rng, 6, 3)
     mean = cloud.share @ cloud.x
-    # The cloud is shifted until its mean has length two, so that the control fails.
+    # A mean of length two separates the second moment clearly from the covariance.
     cloud = cloud._replace(x=cloud.x + mean * (2 / np.linalg.norm(mean) - 1))
     mean = cloud.share @ cloud.x
     z, offsets = cloud.x - mean, cloud.x - origin * mean
@@ -212,7 +216,7 @@ def _remainder(case: Case, origin: float) -> Remainder:
 
 
 def _last_factor(case: Case, mean_score: Callable[[Cloud, Array], Array]) -> Check:
-    """Check of the linear expansion, whose last sum is given by `mean_score`."""
+    """Compares the linear expansion with NumPy; `mean_score` gives the last sum."""
     rng = case.rng("last factor")
     p, cloud = att.random_parameters(rng, 2, 3), att.random_cloud(rng, 6, 3)
     mean, Ax = cloud.share @ cloud.x, cloud.x @ p.A.T
@@ -236,10 +240,11 @@ def _last_factor(case: Case, mean_score: Callable[[Cloud, Array], Array]) -> Che
 def gaussian(case: Case, *, power: float = 1.0) -> Checks:
     """Compares the closed form on Gaussians with sums over Gauss–Hermite nodes.
 
-    The reference is the expansion in NumPy and, for the last check, softmax itself;
-    singular covariances and biases are included.
+    The library evaluates the closed form of the expansion. NumPy evaluates the
+    expansion over nodes and, for the last check, softmax itself. Some covariances are
+    singular, and some scores have biases.
     """
-    # The library's value is divided by the bandwidth to the power `power`.
+    # The control changes `power`: the value matrix is divided by ε to this power.
     for shape in SHAPES:
         problem, label = _problem(case, shape), f"d = {shape[1]}, rank {shape[2]}"
         expected = att.expansion(problem.p, Cloud(*problem.nodes), problem.probes)
@@ -264,7 +269,10 @@ def gaussian(case: Case, *, power: float = 1.0) -> Checks:
 
 
 def _as_softmax(case: Case, power: float) -> Check:
-    r"""Check of softmax with $(\epsilon A, V/\epsilon)$ and biases, over 20² nodes."""
+    r"""Compares softmax of a Gaussian, in closed form with biases, with a sum on nodes.
+
+    The scores use $\epsilon A$ and the value is $V/\epsilon$; there are 20² nodes.
+    """
     rng = case.rng("softmax")
     (draw,) = small_draws(rng, 2, 1)
     Q, K, V, q, k = draw.Q, draw.K, draw.V, *(0.2 * rng.normal(size=(2, 2)))

@@ -20,7 +20,7 @@ Sees = Callable[[float, float], bool]
 Positions = Callable[[Cloud], Array]
 WIDTH = 0.3
 POSITION_ROUNDING = (
-    1e-12  # rounding may move a position at the edge of a window out of it
+    1e-12  # rounding can push a position on the edge of a window outside it
 )
 
 
@@ -83,10 +83,10 @@ def masked_attention(
 ) -> Checks:
     """Compares the library's `Prefix` and `Masked` with loops over visible tokens.
 
-    Softmax, L2, linear expansion, sigmoid and Sinkhorn, with unequal weights and
-    unsorted positions with a tie; also sums in blocks, attention matrices and a window
-    of positions. When the last ten of 30 ordered tokens move, the velocities of the
-    first 20 must not change.
+    The variants are softmax, L2, the linear expansion, sigmoid and Sinkhorn. Weights
+    are unequal, and positions are unsorted with a tie. Sums in blocks, attention
+    matrices and a window of positions are compared too. When the last ten of 30 ordered
+    tokens move, the velocities of the first 20 must not change.
     """
     exact = (_sums(case), _future(case, positions), _sinkhorn(case))
     yield from exact
@@ -94,7 +94,7 @@ def masked_attention(
     rng = case.rng("sequence")
     p, cloud = att.random_parameters(rng, 2, 3), _sequence(rng, N)
     cloud.w[np.argmin(_positions(cloud))] = (
-        0.0  # the first token attends to no token, and does not move
+        0.0  # a token that sees no mass must not move
     )
     for label, actual in _library(p, cloud).items():
         predicate = window if "window" in label else sees
@@ -124,7 +124,7 @@ def _visible_cloud(cloud: Cloud, sees: Sees, query: int) -> Cloud:
 
 
 def _restricted_velocities(name: str, p: Parameters, cloud: Cloud, sees: Sees) -> Array:
-    """(2.7) token by token; a token that attends to no token has velocity zero."""
+    """Velocities by (2.7), token by token; tokens that attend to none do not move."""
     rows = np.zeros_like(cloud.x)
     for i, x in enumerate(cloud.x):
         part = _visible_cloud(cloud, sees, i)
@@ -134,7 +134,7 @@ def _restricted_velocities(name: str, p: Parameters, cloud: Cloud, sees: Sees) -
 
 
 def _mask_attention(attention: Attention, mask: Mask) -> Attention:
-    """The library's variant with a masked score."""
+    """Attention with the same coupling and value matrix, and with a masked score."""
     return Attention(Masked(attention.score, mask), attention.coupling, attention.value)
 
 
@@ -165,7 +165,7 @@ def _library(p: Parameters, cloud: Cloud) -> dict[str, JaxArray]:
 
 @eqx.filter_jit
 def _matrices(p: Parameters, cloud: Cloud) -> tuple[JaxArray, JaxArray]:
-    """The library's softmax matrices by `Prefix` and by `Masked`."""
+    """The library's softmax matrices, computed by `Prefix` and by `Masked`."""
     attention, mu = p.attention("softmax"), att.points(cloud)
     return plans(Prefix(attention), 0.0, mu)[0], plans(
         _mask_attention(attention, causal), 0.0, mu
@@ -173,11 +173,11 @@ def _matrices(p: Parameters, cloud: Cloud) -> tuple[JaxArray, JaxArray]:
 
 
 def _plans(case: Case, sees: Sees) -> Checks:
-    """Checks of the softmax matrices of `Prefix` and of `Masked`."""
+    """Compares the softmax matrices of `Prefix` and of `Masked` with NumPy."""
     rng = case.rng("matrices")
     p, cloud = att.random_parameters(rng, 2, 3), _sequence(rng, 4)
     s = _positions(cloud)
-    cloud.w[np.argmin(s)] = 0.0  # the first token attends to no token: its row is zero
+    cloud.w[np.argmin(s)] = 0.0  # the first token then sees no mass; its row is zero
     visibility = np.array([[sees(a, b) for b in s] for a in s])
     kernel = np.exp(sk.scores_of(p, cloud)) * cloud.w * visibility
     expected = kernel / np.maximum(kernel.sum(axis=1, keepdims=True), 1e-300)
@@ -187,7 +187,7 @@ def _plans(case: Case, sees: Sees) -> Checks:
 
 
 def _sinkhorn(case: Case) -> Check:
-    """Check of `Prefix` of Sinkhorn against a Sinkhorn solve for each prefix."""
+    """Compares `Prefix` of Sinkhorn attention with a Sinkhorn solve per prefix."""
     rng = case.rng("sinkhorn")
     p, cloud = att.random_parameters(rng, 2, 3), _sequence(rng, 5)
     actual = att.velocity(Prefix(p.attention("sinkhorn")), cloud, cloud)
@@ -221,7 +221,7 @@ def _future(case: Case, positions: Positions) -> Check:
 
 
 def _sums(case: Case) -> Check:
-    """Check of (2.6): the velocity of token i is a sum over tokens 1 to i."""
+    """Checks (2.6): the velocity of token i is a sum over tokens 1 to i."""
     p, cloud = _ordered_sequence(case)
     rows = []
     for i in range(N):

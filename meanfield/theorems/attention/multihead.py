@@ -28,10 +28,11 @@ H, D = 3, 6
 def heads(case: Case) -> Checks:
     """Compares the library's heads and sums of attentions with NumPy, head by head.
 
-    Heads take three slices of square Q and K; tokens are weighted. Also: sums of
-    different variants, and of heads with another term; attention matrices of
-    heads, layers and interpolated parameters; layers in logarithmic time; the closed
-    form on a Gaussian; and the error that a sum reports for several solvers.
+    The three heads take slices of the rows of square Q and K, and tokens have weights.
+    Five more things are compared: sums of different variants, and of heads with another
+    term; attention matrices of heads, layers and interpolated parameters; layers in
+    logarithmic time; the closed form on a Gaussian; and the error that a sum reports
+    for several solvers.
     """
     _, right = _slice_heads(case.rng("points"))
     yield from _points(case, right)
@@ -48,7 +49,7 @@ def _(case: Case) -> Checks:
 
 
 def _slice_heads(rng: Rng) -> tuple[Parameters, list[Parameters]]:
-    """Parameters with square Q and K, and H heads with D/H of their rows each."""
+    """Parameters with square Q and K, and H heads that each take D/H of their rows."""
     whole = att.random_parameters(rng, D, D)
     V = 0.6 * rng.normal(size=(H, D, D))
     size = D // H
@@ -60,7 +61,7 @@ def _slice_heads(rng: Rng) -> tuple[Parameters, list[Parameters]]:
 
 @eqx.filter_jit
 def _library(heads: list[Parameters], cloud: Cloud) -> dict[str, JaxArray]:
-    """The library's sums of heads at the tokens."""
+    """The library's velocities at the tokens, for several sums of heads."""
     several = Heads(stack_trees([p.attention("softmax") for p in heads]))
     first, second, third = heads
     minus = second._replace(V=-0.4 * second.V)
@@ -108,7 +109,7 @@ def _reference_velocities(heads: list[Parameters], cloud: Cloud) -> dict[str, Ar
 
 
 def _points(case: Case, heads: list[Parameters]) -> list[Check]:
-    """Checks of the library's sums against NumPy with these heads."""
+    """Compares the library's sums of heads with NumPy's sums over `heads`."""
     rng = case.rng("points")
     _, right = _slice_heads(rng)
     cloud = att.random_cloud(rng, 7, D)
@@ -118,7 +119,7 @@ def _points(case: Case, heads: list[Parameters]) -> list[Check]:
 
 @eqx.filter_jit
 def _matrices(heads: list[Parameters], cloud: Cloud) -> JaxArray:
-    """The library's matrices of the heads and of five more terms, at time one."""
+    """The library's attention matrices of all heads and five more terms at time one."""
     several = Heads(stack_trees([p.attention("softmax") for p in heads]))
     sigmoids = [p.attention("sigmoid") for p in heads[:2]]
     terms = (
@@ -132,7 +133,10 @@ def _matrices(heads: list[Parameters], cloud: Cloud) -> JaxArray:
 
 
 def _plans(case: Case, heads: list[Parameters]) -> Check:
-    """Check of the matrices of all heads and terms; at an edge the next layer acts."""
+    """Compares the matrices of all heads and terms with NumPy.
+
+    Time one is an edge between two layers, where the second layer acts.
+    """
     rng = case.rng("points")
     _, right = _slice_heads(rng)
     cloud, (first, second, third) = att.random_cloud(rng, 7, D), heads
@@ -152,9 +156,9 @@ def _plans(case: Case, heads: list[Parameters]) -> Check:
 
 
 def _gaussian_check(case: Case, share: float) -> Check:
-    """Check of two heads and an L2 term on a Gaussian.
+    """Compares two heads plus an L2 term on a Gaussian with sums over nodes.
 
-    `share` multiplies the value of the library's second head.
+    `share` multiplies the value matrix of the library's second head.
     """
     rng = case.rng("gaussian")
     draws = small_draws(rng, 2, 3)

@@ -23,7 +23,7 @@ LINKS = {
     "relu": lambda s: np.maximum(s, 0),
     "linear": lambda s: s,
 }
-X = np.array([-1.0, 0.5, 2.0])  # not centred at 0, about which a sigmoid is odd
+X = np.array([-1.0, 0.5, 2.0])  # the centre is not 0, where sigmoids have no curvature
 REACH = 12.0
 LEAST_CURVATURE = 0.01
 QUADRATURE = Slack(
@@ -57,7 +57,7 @@ def non_closure(case: Case) -> Checks:
         **QUADRATURE,
     )
     yield from _curvature_checks(case, names, 1.0)
-    # Number of these variants with a closed form on a Gaussian of non-zero mean.
+    # Count the variants that have a closed form in the library; there must be none.
     line, n_closed_forms = _line(case, 1.0), 0
     mu = att.gaussian(np.array([line.mean]), np.array([[line.deviation]]))
     for name in ("exp", "sigmoid", "relu"):
@@ -116,7 +116,7 @@ class Line(NamedTuple):
 
 
 def _line(case: Case, share: float) -> Line:
-    """Random parameters and a random Gaussian, its mean multiplied by `share`."""
+    """Random parameters and a random Gaussian whose mean is multiplied by `share`."""
     rng = case.rng("line")
     q, k, v, mean, deviation = rng.uniform(0.6, 1.1, size=5)
     Q, K, V = (np.array([[m]]) for m in (q, k, v))
@@ -134,13 +134,13 @@ def _nodes(line: Line) -> Cloud:
 
 
 def _field(line: Line, name: str) -> Array:
-    """The library's velocities at the probes, for the nodes."""
+    """The library's velocities at the probes, for the nodes of the Gaussian."""
     attention, probes = line.p.attention(name), att.uniform_cloud(X[:, None])
     return np.asarray(att.velocity(attention, _nodes(line), probes))[:, 0]
 
 
 def _quad_velocities(line: Line, name: str) -> Array:
-    """Velocities at the probes by SciPy's `quad`."""
+    """Velocities at the probes, integrated by SciPy's `quad`."""
     a = float(line.p.A[0, 0] / line.p.epsilon)
     integrand = lambda y, x: y * LINKS[name](np.asarray(a * x * y)) * line.density(y)
     integral = lambda x: sum(
@@ -184,7 +184,7 @@ def centred_relu(case: Case, *, share: float = 0.0) -> Checks:
         check for shape in SHAPES for check in _closed_form_checks(case, shape)
     ]
     yield from closed_form
-    # Nodes against the closed form; their mean is `share` times a random vector.
+    # The library's field on nodes is checked too; in the control they are not centred.
     for shape in SHAPES:
         p, law, probes = _start(case, shape)
         x, w = hermite_nodes(share * law.mean, law.factor, 6)
@@ -193,7 +193,7 @@ def centred_relu(case: Case, *, share: float = 0.0) -> Checks:
         actual = att.velocity(attention, Cloud(x, w), att.uniform_cloud(probes))
         label = f"points, d = {shape[1]}, rank {shape[2]}"
         yield close(label, actual, closed_form)
-    # With a non-zero mean: a compiled program cannot raise, so it must return NaN.
+    # A compiled program cannot raise for a non-zero mean; it must return NaN instead.
     finite = 0
     for shape in SHAPES:
         p, law, probes = _start(case, shape)
@@ -226,7 +226,7 @@ def _rate(p: Parameters, mu: Gaussian) -> Float[JaxArray, "d d"]:
 
 
 def _closed_form_checks(case: Case, shape: tuple[int, int, int]) -> Checks:
-    """Checks of the library's closed form against sums over even nodes, in NumPy."""
+    """Compares the library's closed form with NumPy's sums over symmetric nodes."""
     (p, law, probes), label = _start(case, shape), f"d = {shape[1]}, rank {shape[2]}"
     law = law._replace(mean=np.zeros(shape[1]))
     x, w = hermite_nodes(*law, 6)

@@ -35,15 +35,16 @@ Weigh = Callable[[Cloud], Array]
 def iterates(case: Case, *, weigh: Weigh = lambda cloud: cloud.share) -> Checks:
     """Compares the library's half-steps with NumPy, and its limit with Newton's method.
 
-    Matrices at the tokens and velocities at other points after one to five half-steps;
-    the limit for general and symmetric A, also at small bandwidths; unequal weights.
-    The convergence rate in Hilbert's metric is compared with Birkhoff's bound.
+    After one to five half-steps, matrices at the tokens and velocities at other points
+    are compared. The limit is compared for general and for symmetric A, also at small
+    bandwidths. Weights are unequal. The convergence rate in Hilbert's metric is
+    compared with Birkhoff's bound.
     """
     rng = case.rng("iterates")
     p, cloud = att.random_parameters(rng, 2, 3), att.random_cloud(rng, 7, 3)
     probes = att.uniform_cloud(rng.normal(size=(7, 3)))
     half_steps = att.half_steps(p, cloud, probes, COUNTS)
-    # The library's half-steps against alternating normalisation in NumPy.
+    # The library's half-steps must agree with alternating normalisation in NumPy.
     w, scores = weigh(cloud), sk.scores_of(p, cloud)
     rows = att.scores_of(p, cloud.x, probes.x)
     for count, (matrix, velocity) in zip(COUNTS, half_steps, strict=True):
@@ -63,7 +64,7 @@ def iterates(case: Case, *, weigh: Weigh = lambda cloud: cloud.share) -> Checks:
 def _problems(case: Case) -> dict[str, tuple[Parameters, Cloud]]:
     """Parameters and a cloud for each kind of A.
 
-    General A and symmetric A ⪰ 0, each at two bandwidths, and A + Aᵀ ⪰ 0.
+    A is general or symmetric with A ⪰ 0, each at two bandwidths, or has A + Aᵀ ⪰ 0.
     """
     rng = case.rng("limits")
     p, cloud = att.random_parameters(rng, 2, 3), att.random_cloud(rng, 7, 3)
@@ -80,7 +81,7 @@ def _problems(case: Case) -> dict[str, tuple[Parameters, Cloud]]:
 
 
 def _limits(case: Case, weigh: Weigh) -> Checks:
-    """Checks of the library's limit against Newton's method, and of its marginals."""
+    """Compares the library's limit with Newton's method, and checks its marginals."""
     for label, (p, cloud) in _problems(case).items():
         w = weigh(cloud)
         scores = sk.scores_of(p, cloud)
@@ -97,7 +98,7 @@ def _limits(case: Case, weigh: Weigh) -> Checks:
 
 
 def _rate(scores: Array, w: Array, odd: Sequence[Array]) -> Check:
-    """Check of the factor by which a full step contracts Hilbert's distance."""
+    """Compares the contraction of Hilbert's distance with Birkhoff's bound."""
     limit = np.log(sk.solve_density(scores, w).kappa[0])
     far = [sk.oscillation(np.log(matrix[0] / w) - limit) for matrix in odd]
     ratio = max(b / a for a, b in itertools.pairwise(far))
@@ -123,9 +124,10 @@ def _rate(scores: Array, w: Array, odd: Sequence[Array]) -> Check:
 def minimiser(case: Case, *, change: Change = lambda p: p) -> Checks:
     """Compares the cost of the library's plan with those of 500 other couplings.
 
-    Half of them are random, half lie near the minimiser. In NumPy, none of them may
-    cost less, each must cost more by ε times its divergence from the plan, and the
-    plan's cost must equal the dual value of the potentials.
+    Half of the other couplings are random, and half lie near the minimiser. NumPy
+    computes all costs. No coupling may cost less than the plan, each must cost more by
+    ε times its divergence from the plan, and the plan's cost must equal the dual value
+    of the potentials.
     """
     rng = case.rng("optimal")
     p, cloud = att.random_parameters(rng, 2, 3), att.random_cloud(rng, 7, 3)
@@ -158,9 +160,9 @@ def minimiser(case: Case, *, change: Change = lambda p: p) -> Checks:
     ),
 )
 def invariance(case: Case, *, count: int | None = None) -> Checks:
-    """Compares the library's plans for three scores with the same A with NumPy's.
+    """Compares the library's plans for three scores that share A with NumPy's plan.
 
-    NumPy's plan is computed by Newton's method.
+    NumPy's plan comes from Newton's method.
     """
     rng = case.rng("invariance")
     p, cloud = att.random_parameters(rng, 2, 3), att.random_cloud(rng, 7, 3)

@@ -38,9 +38,10 @@ def identity(p: Parameters) -> Parameters:
 def softmax(case: Case, *, change: Change = identity) -> Checks:
     """Compares the library's softmax velocities and matrix with NumPy loops.
 
-    Dense sums and sums in blocks, unequal weights, queries that are not tokens, k < d;
-    also with $(A, I)$ for $(Q, K)$, with biases, and for a cloud with a token of weight
-    zero, which must act like the cloud without that token.
+    Dense sums and sums in blocks are compared, with unequal weights, queries that are
+    not tokens, and k < d. Further cases have $(A, I)$ in place of $(Q, K)$, biases, or
+    a token of weight zero; the cloud with this token must act like the cloud without
+    it.
     """
     rng = case.rng("softmax")
     p, cloud = att.random_parameters(rng, 2, 3), att.random_cloud(rng, 8, 3)
@@ -69,7 +70,7 @@ def softmax(case: Case, *, change: Change = identity) -> Checks:
 
 
 def _bias_check(case: Case, change: Change) -> Check:
-    """Check of softmax with an offset and, as in real models, with biases."""
+    """Compares softmax with biases and an offset, as in real models, with NumPy."""
     rng = case.rng("biases")
     p, cloud = att.random_parameters(rng, 2, 3), att.random_cloud(rng, 8, 3)
     q, k, o = (rng.normal(size=size) for size in (2, 2, 3))
@@ -98,8 +99,8 @@ def _bias_check(case: Case, change: Change) -> Check:
 def particles(case: Case, *, measure: Callable[[Cloud], Points] = att.points) -> Checks:
     """Compares the library's field of a measure, at its atoms, with NumPy loops.
 
-    All eight variants with unequal weights that do not sum to one; softmax and sigmoid
-    also with equal weights.
+    All eight variants are compared with unequal weights that do not sum to one. Softmax
+    and sigmoid are also compared with equal weights.
     """
     rng = case.rng("uniform")
     p, cloud = att.random_parameters(rng, 2, 3), att.random_cloud(rng, 4, 3)
@@ -175,12 +176,12 @@ def _(case: Case) -> Counterexample:
 def l2(case: Case, *, name: str = "l2") -> Checks:
     r"""Compares the library's L2 velocities for several (Q, K) with NumPy loops.
 
-    (Q, K) and (A, I) share $A$, and their velocities must differ by more than 1e-3, far
-    above rounding; (RQ, RK) with R orthogonal also shares $K^\top K$ with (Q, K) and
-    must give the same velocities. Also the unnormalised weights: exponentials of the
-    same squared distances.
+    (Q, K) and (A, I) share $A$; their velocities must differ by more than 1e-3, far
+    above rounding. (RQ, RK) with R orthogonal also shares $K^\top K$ with (Q, K) and
+    must give the same velocities. Unnormalised weights, which are exponentials of the
+    same squared distances, are compared too.
     """
-    # L2 in NumPy for each (Q, K) with this A, and how far two of these fields differ.
+    # NumPy evaluates L2 attention for each (Q, K); two of the fields must differ.
     rng = case.rng("l2")
     p, cloud = att.random_parameters(rng, 3, 3), att.random_cloud(rng, 8, 3)
     R = np.linalg.qr(rng.normal(size=(3, 3)))[0]
@@ -199,8 +200,11 @@ def l2(case: Case, *, name: str = "l2") -> Checks:
 
 
 def _unnormalised_l2(case: Case) -> Checks:
-    """Checks without normalisation, which would hide factors of the query alone."""
-    for d in (3, 6):  # in six dimensions the library expands the squares
+    """Compares L2 attention without normalisation with NumPy.
+
+    Normalisation would hide factors that depend on the query alone.
+    """
+    for d in (3, 6):  # in d = 6 the library expands the squared distances
         rng = case.rng("l2")
         p, cloud = att.random_parameters(rng, d, d), att.random_cloud(rng, 8, d)
         score = SquaredDistance(p.Q, p.K, float(p.epsilon))

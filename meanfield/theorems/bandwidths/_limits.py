@@ -12,13 +12,14 @@ from meanfield.theorems._protocols import gap
 from meanfield.theorems._vocabulary import Law, Parameters
 
 BANDWIDTHS = 0.02 / 2.0 ** np.arange(4)
-WIDER = 2 * BANDWIDTHS  # for sums over tokens
+WIDER = 2 * BANDWIDTHS  # bandwidths for measures that are given by tokens
 
 
 def limit_gap(label: str, values: Array, expected: Array, *, floor: float) -> Check:
-    """Check of the limit of values at halved bandwidths, by Neville's scheme.
+    """Checks the limit of values at halved bandwidths, by Neville extrapolation.
 
-    The tolerance is twice the last change of the scheme plus `floor` for rounding.
+    The tolerance is twice the last change of the extrapolation, plus `floor` for
+    rounding.
     """
     rows = list(np.asarray(values))
     previous = rows[-1]
@@ -36,9 +37,9 @@ SCALAR = Parameters(np.array([[0.8]]), np.array([[1.3]]), np.array([[-1.04]]))
 
 
 def remainder(weights: Parameters, epsilon: JaxArray, widening: JaxArray) -> Sum:
-    r"""$\bar T^\infty_\epsilon = T^\infty_\epsilon - W_Vx/\epsilon$.
+    r"""The field $\bar T^\infty_\epsilon = T^\infty_\epsilon - W_Vx/\epsilon$.
 
-    `widening` multiplies the bandwidth of the kernel; 1 is the claim.
+    `widening` multiplies the bandwidth of the kernel; it is 1 in the claim.
     """
     Q, K, V = (jnp.asarray(part) for part in weights[:3])
     attention = attentions["sinkhorn"](Q, K, widening * V, epsilon=widening * epsilon)
@@ -58,7 +59,7 @@ def gaussian_remainder(
 ) -> tuple[Array, Array]:
     r"""The library's $\bar T$ of a Gaussian, in closed form, at each bandwidth.
 
-    Returns its linear part and its value at the mean.
+    Returns the linear part of the affine field $\bar T$ and its value at the mean.
     """
     epsilon, factor = jnp.asarray(BANDWIDTHS), jnp.asarray(widening)
     field = _affine(weights, mu.gaussian, epsilon, factor)
@@ -67,7 +68,7 @@ def gaussian_remainder(
 
 
 def root_mean_square(linear: Array, centre: Array, mu: Law) -> Array:
-    r"""Norms in $L^2(\mu)$ of affine fields with value `centre` at the mean."""
+    r"""Norms in $L^2(\mu)$ of affine fields whose value at the mean is `centre`."""
     spread = np.sum((linear @ mu.factor) ** 2, axis=(-2, -1))
     return np.sqrt(spread + np.sum(centre**2, axis=-1))
 
@@ -81,7 +82,7 @@ def _token_velocities(
 
 
 def density(n: int) -> tuple[Array, Array, Array]:
-    r"""Grid, weights of $\rho\propto(1-x^2)^4(1+0.6\sin 3x)$, and $\rho'/\rho$."""
+    r"""Grid, weights of $\rho\propto(1-x^2)^4(1+0.6\sin 3x)$, values $\rho'/\rho$."""
     x = (2 * np.arange(n) + 1) / n - 1
     wave = 1 + 0.6 * np.sin(3 * x)
     w = (1 - x**2) ** 4 * wave
@@ -89,7 +90,7 @@ def density(n: int) -> tuple[Array, Array, Array]:
 
 
 def density_remainder(weights: Parameters, n: int, *, widening: float = 1.0) -> Array:
-    r"""The library's $\bar T$ of `density(n)` on its grid, at each wider bandwidth."""
+    r"""The library's remainder $\bar T$ of `density(n)` on its grid, for `WIDER`."""
     x, w, _ = density(n)
     mu = Points.weighted(x[:, None], w)
     factor = jnp.asarray(widening)

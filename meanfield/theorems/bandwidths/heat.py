@@ -7,7 +7,7 @@ from meanfield.theorems._vocabulary import Law, Parameters
 
 from . import _limits as limits
 
-FLOOR = 1e-10  # rounding error of extrapolated values, sums of numbers 10/ε
+FLOOR = 1e-10  # rounding error of extrapolated values, which sum terms of size 10/ε
 INNER = 0.6
 
 
@@ -25,12 +25,12 @@ INNER = 0.6
     ),
 )
 def leading_term(case: Case, *, antisymmetric: float = 0.0) -> Checks:
-    """Compares the library's ε T, extrapolated to ε = 0, with $W_V$.
+    """Compares the library's ε T, extrapolated to ε = 0, with $W_Vx$.
 
-    For a Gaussian in d = 3, in closed form at four halved bandwidths, with $W_V$
-    unrelated to $W_Q$ and $W_K$: the limit, and the order of the error in L²(μ). For
-    (1 - x²)⁴(1 + 0.6 sin 3x), given by weighted tokens on a grid: the order of the
-    largest error for |x| < 0.6.
+    For a Gaussian in d = 3, in closed form at four halved bandwidths, the limit and the
+    order of the error in L²(μ) are checked; $W_V$ is unrelated to $W_Q$ and $W_K$. For
+    (1 - x²)⁴(1 + 0.6 sin 3x), represented by weighted tokens on a grid, the order of
+    the largest error for |x| < 0.6 is checked.
     """
     x, _, _ = limits.density(240)
     mask = np.abs(x) < INNER
@@ -60,7 +60,7 @@ def _weights(case: Case, *, antisymmetric: float) -> Parameters:
 
 
 def _leading(case: Case, *, antisymmetric: float) -> Checks:
-    r"""Checks of $\epsilon T$ of a Gaussian against $W_Vx$."""
+    r"""Compares $\epsilon T$ of a Gaussian with $W_Vx$ as the bandwidth decreases."""
     mu, weights = _normal(case), _weights(case, antisymmetric=antisymmetric)
     linear, centre = limits.gaussian_remainder(weights, mu)
     e = limits.BANDWIDTHS
@@ -91,10 +91,10 @@ def _leading(case: Case, *, antisymmetric: float) -> Checks:
 def heat(case: Case, *, widening: float = 1.0) -> Checks:
     """Compares the library's T̄, extrapolated to ε = 0, with −½∇ρ/ρ.
 
-    A linear drift removes the leading term. For a Gaussian in d = 3, in closed form:
-    the limit, and the order of the error in L²(μ). For (1 - x²)⁴(1 + 0.6 sin 3x), given
-    by weighted tokens on a grid: the order of the error for |x| < 0.6, and the decay of
-    the error in L²(μ).
+    A linear drift removes the leading term. For a Gaussian in d = 3, in closed form,
+    the limit and the order of the error in L²(μ) are checked. For (1 - x²)⁴(1 + 0.6 sin
+    3x), represented by weighted tokens on a grid, the order of the error for |x| < 0.6
+    and the decay of the error in L²(μ) are checked.
     """
     weights = _tied_weights(_weights(case, antisymmetric=0.0))
     yield from _gaussian_limit(case, weights, half=0.5, widening=widening)
@@ -125,7 +125,7 @@ def _tied_weights(weights: Parameters) -> Parameters:
 def _gaussian_limit(
     case: Case, weights: Parameters, *, half: float, widening: float = 1.0
 ) -> Checks:
-    r"""Checks of $\bar T$ of a Gaussian; `half` is the factor ½ of the limit."""
+    r"""Compares $\bar T$ of a Gaussian with its limit, in which `half` stands for ½."""
     mu = _normal(case)
     linear, centre = limits.gaussian_remainder(weights, mu, widening=widening)
     limit = -half * weights.V @ np.linalg.inv(mu.covariance @ weights.Q.T @ weights.K)
@@ -138,12 +138,12 @@ def _gaussian_limit(
 def _density_limit(
     case: Case, *, v: float, half: float, widening: float = 1.0
 ) -> Checks:
-    r"""Checks of $\bar T$ on a grid, for $|x| < 0.6$ and in $L^2(\mu)$."""
+    r"""Compares $\bar T$ on a grid with its limit, on $|x| < 0.6$ and in $L^2(\mu)$."""
     n = case.pick(240, 480)
     x, w, log_gradient = limits.density(n)
     weights = limits.SCALAR._replace(V=v * limits.SCALAR.V)
     actual = limits.density_remainder(weights, n, widening=widening)
-    limit = -v * half * log_gradient  # W_V/(W_Q W_K) is -v
+    limit = -v * half * log_gradient  # because W_V/(W_Q W_K) = -v
     errors = actual - limit
     mask = np.abs(x) < INNER
     inner = np.max(np.abs(errors[:, mask]), axis=1)
@@ -163,9 +163,9 @@ def _density_limit(
 
 
 def _singular(case: Case, *, second: float) -> Check:
-    """Check for A = diag(1, 0, 0.7) and diagonal Σ.
+    """Checks the limit of T̄ of a Gaussian for A = diag(1, 0, 0.7) and diagonal Σ.
 
-    `second` scales entry 2 of the limit.
+    `second` multiplies the second diagonal entry of the limit.
     """
     A, s = np.diag([1.0, 0.0, 0.7]), case.rng("variances").uniform(0.5, 2, size=3)
     weights, mu = Parameters(A, np.eye(3), -A), Law(np.zeros(3), np.diag(s))
@@ -183,10 +183,10 @@ def _singular(case: Case, *, second: float) -> Check:
     hypotheses=r"$W_K^\top W_Q$ symmetric positive definite, any $W_V$",
 )
 def general_limit(case: Case) -> Checks:
-    """Compares the library's T̄, extrapolated to ε = 0, with the limit for any $W_V$.
+    """Compares the library's T̄, extrapolated to ε = 0, with its limit for any $W_V$.
 
-    The measures are those of Theorem 1. $W_V$ is unrelated to $W_Q$ and $W_K$ for the
-    Gaussian, and $W_V = 0.6 W_Q W_K$ on the line.
+    The measures are those of Theorem 1. For the Gaussian, $W_V$ is unrelated to $W_Q$
+    and $W_K$; on the line, $W_V = 0.6 W_Q W_K$.
     """
     yield from _gaussian_limit(case, _weights(case, antisymmetric=0.0), half=0.5)
     yield from _density_limit(case, v=-0.6, half=0.5)

@@ -15,8 +15,9 @@ from meanfield.tokens import Tokens
 
 from . import _limits as limits
 
-FLOOR = 1e-9  # rounding error 1e-13 of scores of size 1e3, times 1/ε, extrapolated
-# Kernels are wider than √ε / |W_K| = 0.04, so sums with this step are exact.
+FLOOR = 1e-9  # rounding errors of 1e-13 in scores near 1e3, magnified by 1/ε
+# The kernels are wider than √ε/|W_K| = 0.04, so sums over a grid with this step are
+# exact.
 EXTENT, STEP = 4.5, 0.03
 
 Matrix = Callable[[Parameters], Array]
@@ -35,11 +36,11 @@ Matrix = Callable[[Parameters], Array]
     ),
 )
 def leading_term(case: Case, *, matrix: Matrix = lambda W: -W.Q.T @ W.Q) -> Checks:
-    """Compares the library's ε T¹, extrapolated to ε = 0, with the limit at six points.
+    """Compares the library's ε T¹, extrapolated to ε = 0, with its limit at six points.
 
-    L2 attention at halved bandwidths, for 90 000 weighted tokens on a grid in the plane
-    that represent a mixture of two Gaussians; $W_Q$ and $W_K$ are not symmetric. The
-    order of the error is measured too.
+    The measure is a mixture of two Gaussians, represented by 90 000 weighted tokens on
+    a grid in the plane. The bandwidth is halved repeatedly, and the order of the error
+    is measured too. $W_Q$ and $W_K$ are not symmetric.
     """
     probes = _sample_probes(case)
     limit = probes.x @ matrix(probes.weights).T
@@ -62,13 +63,13 @@ def _(case: Case) -> Counterexample:
 
 
 class Mixture(NamedTuple):
-    """Two Gaussians in the plane."""
+    """Mixture of two Gaussians in the plane."""
 
     shares: tuple[float, float]  # masses of the Gaussians
     parts: tuple[Law, Law]  # the Gaussians
 
     def densities(self, y: Array) -> Array:
-        """Densities of the parts times their masses, up to one constant, `(2, n)`."""
+        """Density of each Gaussian times its mass, up to a common factor, `(2, n)`."""
         rows = []
         for share, part in zip(self.shares, self.parts, strict=True):
             z = np.linalg.solve(part.factor, (y - part.mean).T)
@@ -92,7 +93,7 @@ def _mixture(rng: Rng) -> Mixture:
 
 
 def _weights(rng: Rng) -> Parameters:
-    """W_Q and W_K not symmetric and of norm below 1.5; W_V = -W_QᵀW_K."""
+    """Non-symmetric W_Q and W_K of norms below 1.5, and W_V = -W_QᵀW_K."""
     Q, K = (
         np.array([[c, s], [-s, c]]) + 0.2 * rng.uniform(-1, 1, size=(2, 2))
         for c, s in ((0.9, 0.4), (1.0, -0.5))
@@ -114,7 +115,7 @@ def _query_velocities(
 
 
 class Probes(NamedTuple):
-    r"""The library's $\epsilon T^1_\epsilon$ at probes."""
+    r"""Probes of a mixture, and the library's $\epsilon T^1_\epsilon$ at the probes."""
 
     weights: Parameters  # $W_Q$, $W_K$ and $W_V$
     mixture: Mixture  # the measure of the tokens
@@ -124,7 +125,7 @@ class Probes(NamedTuple):
 
 
 def _sample_probes(case: Case) -> Probes:
-    """Six probes whose `y` lie in the bulk of a mixture on a grid in the plane."""
+    """Draws six probes whose points `y` lie in the bulk of a mixture on a grid."""
     rng = case.rng("mixture")
     mixture, weights = _mixture(rng), _weights(rng)
     line = np.arange(-EXTENT, EXTENT, STEP)
@@ -161,12 +162,12 @@ def remainder(
     matrix: Matrix = _limit_matrix,
     location: Callable[[Probes], Array] = lambda probes: probes.y,
 ) -> Checks:
-    """Compares the library's T̄¹, extrapolated to ε = 0, with the limit.
+    """Compares the library's T̄¹, extrapolated to ε = 0, with the limit (7).
 
-    L2 attention of 90 000 weighted tokens in the plane that represent a mixture, at six
-    points; and the affine field of a Gaussian in d = 3, in closed form, where a linear
-    drift removes the leading term. $W_Q$ and $W_K$ are not symmetric. The orders of the
-    errors are measured too.
+    One measure is a mixture in the plane, represented by 90 000 weighted tokens; T̄¹ is
+    compared at six points. The other is a Gaussian in d = 3, whose affine field is
+    known in closed form; a linear drift removes its leading term. $W_Q$ and $W_K$ are
+    not symmetric. The orders of the errors are measured too.
     """
     probes = _sample_probes(case)
     yield from _remainder(probes, matrix=matrix(probes.weights), y=location(probes))
@@ -202,18 +203,18 @@ def _affine(weights: Parameters, mu: Gaussian, epsilon: JaxArray) -> Affine:
 
 
 def _remainder(probes: Probes, *, matrix: Array, y: Array) -> Checks:
-    r"""Checks of $\bar T^1$ against `matrix` times $\nabla\rho/\rho$ at `y`."""
+    r"""Compares the limit of $\bar T^1$ with `matrix` · $\nabla\rho/\rho$ at `y`."""
     leading = probes.x @ probes.weights.Q.T @ probes.weights.Q
     actual = (probes.velocities + leading) / limits.BANDWIDTHS[:, None, None]
     limit = probes.mixture.log_gradient(y) @ matrix.T
     errors = np.linalg.norm(actual - limit, axis=(1, 2))
-    # Division by ε magnifies the rounding errors of the velocities once more.
+    # Division by ε magnifies rounding errors, so the floor is a hundred times larger.
     yield limits.limit_gap("limit of T̄¹, mixture", actual, limit, floor=1e2 * FLOOR)
     yield order("order of the error, mixture", limits.BANDWIDTHS, errors, 1.0)
 
 
 def _gaussian(case: Case) -> Checks:
-    r"""Checks of $\bar T^1$ for a Gaussian in d = 3, in closed form."""
+    r"""Compares $\bar T^1$ of a Gaussian in d = 3, in closed form, with its limit."""
     rng = case.rng("gaussian")
     Q, K = rng.normal(size=(2, 3, 3)) / 4 + 2 * np.eye(3)
     mu = Law(rng.normal(size=3), 0.6 * np.eye(3) + 0.1 * rng.normal(size=(3, 3)))

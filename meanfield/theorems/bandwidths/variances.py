@@ -24,11 +24,12 @@ from . import _limits as limits
 def variance(case: Case, *, widening: float = 1.0) -> Checks:
     """Compares the variance gained by the library's flow of a Gaussian with its limit.
 
-    Sinkhorn attention with a linear drift, to t = 1, at halved bandwidths: the gain is
-    extrapolated and the order of its error measured. So is that of the variance's rate
-    for (1 - x²)⁴(1 + 0.6 sin 3x), given by weighted tokens on a grid.
+    The flow under Sinkhorn attention with a linear drift runs to t = 1, at halved
+    bandwidths. The gained variance is extrapolated, and the order of its error is
+    measured. For (1 - x²)⁴(1 + 0.6 sin 3x), represented by weighted tokens on a grid,
+    the order of the error of the variance's rate is measured.
     """
-    # The rate is $2\int(x - m)\bar T\,d\mu$ for the density on the grid.
+    # The variance of the density grows at the rate $2\int(x - m)\bar T\,d\mu$.
     x, w, _ = limits.density(240)
     rates = 2 * limits.density_remainder(limits.SCALAR, 240) @ (w * (x - w @ x))
     gains = _growth(case, widening=1.0)
@@ -63,7 +64,7 @@ def _final_variances(mu: Gaussian, epsilon: JaxArray, widening: JaxArray) -> Jax
 
 
 def _growth(case: Case, *, widening: float) -> Array:
-    """Variance gained by a Gaussian by t = 1, at each bandwidth."""
+    """Variance that a Gaussian gains by t = 1, at each bandwidth."""
     mean, deviation = case.rng("start").uniform(0.5, 1.0, size=2)
     mu = Gaussian(jnp.asarray([mean]), jnp.asarray([[deviation]]))
     final = _final_variances(mu, jnp.asarray(limits.BANDWIDTHS), jnp.asarray(widening))
@@ -73,5 +74,5 @@ def _growth(case: Case, *, widening: float) -> Array:
 def _limit(case: Case, *, widening: float, gain: float) -> Check:
     values = _growth(case, widening=widening)
     label = "limit of the variance gained by t = 1"
-    # 40 adaptive steps with errors of 4e-10; moduli of extrapolation weights sum to 6.
+    # The floor covers 40 adaptive steps with errors of 4e-10, magnified six times.
     return limits.limit_gap(label, values, np.array(gain), floor=1e-7)

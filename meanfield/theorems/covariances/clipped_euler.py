@@ -19,21 +19,22 @@ from meanfield.linalg import eigh, length
 from meanfield.measures import Gaussian
 from meanfield.theorems._arrays import Array, JaxArray, eqx, jax, jnp, np
 
-FLOOR = 1e-14  # eigenvalues are clipped here after every step
+FLOOR = 1e-14  # after every step, smaller eigenvalues are raised to this value
 MAX_STEPS = 50_000
-SMALL = 32  # batches up to this size are as fast as a single member
+SMALL = 32  # a batch of up to 32 members runs as fast as one member
 
 
 class ClippedEuler(NamedTuple):
-    """Result of the published procedure, for each member of a family."""
+    """Result of the published procedure, for all members of a family."""
 
-    # step numbers of the frames; a member that has ended no longer changes
+    # The array `steps` has the step number of each frame; members that ended stay
+    # fixed.
     steps: Int[Array, " frames"]
     covariances: Float[JaxArray, "members frames d d"]  # the frames
     final: Float[JaxArray, "members d d"]  # final covariances
     n_steps: Int[JaxArray, " members"]  # numbers of steps taken
-    # a `Status`: `STEADY` where the right-hand side fell below its threshold, `BLOW_UP`
-    # where the trace passed its bound, `MAX_STEPS`, `NOT_FINITE`
+    # Each code is a `Status`: `STEADY` if the right-hand side fell below its threshold,
+    # `BLOW_UP` if the trace passed its bound, or `MAX_STEPS` or `NOT_FINITE`.
     code: Int[JaxArray, " members"]
 
 
@@ -41,8 +42,8 @@ class Rule(NamedTuple):
     """Step length and thresholds of the procedure."""
 
     dt: float  # the length of a step
-    rest: float  # ends a member whose right-hand side is smaller, in Frobenius norm
-    bound: float  # ends a member whose trace is larger
+    rest: float  # a member ends when the Frobenius norm of its rate falls below this
+    bound: float  # a member ends when its trace exceeds this bound
 
 
 class _State(NamedTuple):
@@ -56,7 +57,7 @@ class _Family(NamedTuple):
     dynamics: AbstractDynamics
     rule: Rule
     floor: Float[JaxArray, ""]
-    axis: int | None  # axis of the members in the arrays of `dynamics`
+    axis: int | None  # axis along which `dynamics` is stacked; None if it is shared
 
 
 def clipped_euler(
@@ -85,7 +86,7 @@ def clipped_euler(
         UnsupportedError: if the field of a Gaussian is not affine.
     """
     edges = np.unique(np.geomspace(1, MAX_STEPS, frames).astype(int))
-    # As arrays, so that one compilation serves all rules.
+    # The rule's numbers become arrays, so that one compilation serves all rules.
     rule = jax.tree.map(jnp.asarray, rule)
     family = _Family(dynamics, rule, jnp.asarray(FLOOR, covariances.dtype), axis)
     state = jax.tree.map(np.asarray, _initial_state(covariances))
@@ -112,8 +113,8 @@ def _initial_state(covariances: Float[JaxArray, "members d d"]) -> _State:
 def _advance(family: _Family, state: _State, begin: int, end: int) -> _State:
     """Advances the members that have not ended from step `begin` to step `end`.
 
-    They are gathered into blocks of a few fixed sizes, so that stragglers cost little
-    and few programs are compiled.
+    These members are gathered into blocks of a few fixed sizes, so that stragglers cost
+    little and few programs are compiled.
     """
     going = np.flatnonzero(state.code == _GOING)
     if going.size == 0:
@@ -174,7 +175,8 @@ def _rate(dynamics: AbstractDynamics, Sigma: JaxArray, factor: JaxArray) -> JaxA
     field = dynamics.field(jnp.zeros((), Sigma.dtype), mu)
     if not isinstance(field, Affine):
         raise UnsupportedError(
-            f"The procedure needs an affine field; got a {type(field).__name__}."
+            "The clipped Euler steps need a field that is affine on Gaussians; "
+            f"got a field of type `{type(field).__name__}`."
         )
     return field.covariance_rate(Sigma)
 
@@ -182,10 +184,11 @@ def _rate(dynamics: AbstractDynamics, Sigma: JaxArray, factor: JaxArray) -> JaxA
 def clip_all(floor: JaxArray, covariances: JaxArray) -> tuple[JaxArray, JaxArray]:
     """Applies `_clip` to each covariance, unless Cholesky shows that none needs it.
 
-    The test uses half the floor, so that eigenvalues just clipped pass despite
-    rounding. For large covariances rounding exceeds the floor, and Cholesky can fail.
+    The test uses half of `floor`, so that rounding does not make it fail for
+    eigenvalues that have just been clipped. For large covariances the rounding errors
+    exceed `floor`, and Cholesky can fail.
     """
-    if covariances.shape[-1] == 2:  # eigenvalues are as cheap as the test
+    if covariances.shape[-1] == 2:  # clipping costs no more than the test
         return jax.vmap(partial(_clip, floor))(covariances)
     shift = floor / 2 * jnp.eye(covariances.shape[-1], dtype=covariances.dtype)
     shifted_factors = jnp.linalg.cholesky(covariances - shift[None])
@@ -202,7 +205,8 @@ def clip_all(floor: JaxArray, covariances: JaxArray) -> tuple[JaxArray, JaxArray
 def _clip(floor: JaxArray | float, Sigma: JaxArray) -> tuple[JaxArray, JaxArray]:
     """Covariance with eigenvalues clipped at `floor`, and its factor.
 
-    A covariance without low eigenvalues is returned unchanged, free of rounding.
+    A covariance whose eigenvalues are all above `floor` is returned unchanged, free of
+    rounding errors.
     """
     values, U = eigh(Sigma)
     clipped_values = jnp.maximum(values, floor)[None, :]

@@ -24,11 +24,11 @@ RISE = np.array([0.0, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 12.8])
 def divergence(case: Case, *, sign: float = 1.0) -> Checks:
     """Checks endings, blow-up times and growth of the library's flows in d = 2.
 
-    A is not symmetric. Softmax with one head and with two must blow up, at the times of
-    the formula. Under L2, covariances must reach a large size, no finite blow-up time
-    may be found, and the growth rate must be below its bound.
+    The matrix A is not symmetric. Softmax with one head and with two heads must blow up
+    at the times of the formula. Under L2, covariances must reach a large size, no
+    finite blow-up time may be found, and the growth rate must be below its bound.
     """
-    # Two heads with V = I each, whose forms sum to a definite one.
+    # Both heads have V = I, and the sum of their bilinear forms is definite.
     rng, problems, heads = case.rng("rising"), [], []
     for _ in range(case.pick(8, 16)):
         H, Sigma = -sign * pictures.negative_form(rng), lib.covariance(rng, 2)
@@ -50,7 +50,10 @@ def divergence(case: Case, *, sign: float = 1.0) -> Checks:
 
 
 def _l2_rising(case: Case) -> Checks:
-    """Checks of L2 with invertible K: large sizes, at most exponential growth."""
+    """Checks that L2 flows with invertible K grow to large sizes, but not too fast.
+
+    The growth must be exponential at most.
+    """
     rng, n = case.rng("L2 rising"), 8
     K = rng.normal(size=(n, 2, 2)) / 3 + EYE
     skew = 0.2 * np.array([[0, 1], [-1, 0]])
@@ -90,13 +93,14 @@ def _l2_rising(case: Case) -> Checks:
 def similarity(case: Case, *, speed: float = 2.0) -> Checks:
     """Compares the library's L2 and softmax flows with the same starts and matrices.
 
-    From δΣ₀ with V/δ, over times of order one: the order in δ of the distance between
-    L2 at t and softmax at 2t; softmax is compared with DOP853. As in the figure: the
-    limits of both, on the ray, at t = 1e6, and the size of L2 after softmax blows up.
+    Flows from δΣ₀ with the value matrix V/δ are compared over times of order one. The
+    distance between L2 at t and softmax at 2t is measured, and its order in δ; softmax
+    is compared with DOP853. For the data of the figure, the limits of both flows at t =
+    1e6 must lie on the ray, and the size of L2 is checked after softmax has blown up.
     """
     for i in range(case.pick(1, 4)):
         yield from _small(case, i, speed)
-    # Limits of both, against the formula for softmax.
+    # The limits of softmax and of L2 must both agree with the formula for softmax.
     factor, Q, K = _row_draws(case, -1.0)
     V, start = np.stack([EYE] * 8), lib.centred_start(factor)
     slow = two_heads(_single(Q, K, V), start, pictures.LONG).covariances[:, -1]
@@ -107,7 +111,7 @@ def similarity(case: Case, *, speed: float = 2.0) -> Checks:
     decay_slack = Slack(tolerance=2e-4, why=why)
     yield gap("limits of softmax", slow, rests, **decay_slack)
     yield gap("limits of L2", fast, rests, **decay_slack)
-    # Q = K: softmax blows up; L2 continues, with a growth rate of at most 2|V|.
+    # With Q = K softmax blows up, while L2 goes on growing at a rate of at most 2|V|.
     factor, Q, K = _row_draws(case, 1.0)
     slow = two_heads(_single(Q, K, V), lib.centred_start(factor), RISE)
     fast = pictures.l2_paths((Q, K, V), factor, RISE)
@@ -120,7 +124,10 @@ def similarity(case: Case, *, speed: float = 2.0) -> Checks:
 
 
 def _small(case: Case, draw: int, speed: float) -> Checks:
-    """Checks of L2 at t against softmax at `speed` t, from δΣ₀ with V/δ."""
+    """Compares L2 at time t with softmax at time `speed` · t, for small covariances.
+
+    The flows start at δΣ₀ and have the value matrix V/δ, for decreasing δ.
+    """
     rng, T = case.rng(f"similar {draw}"), np.linspace(0, 0.6, 9)
     deltas = 0.02 * 0.5 ** np.arange(8)
     Q, K, V = (M / np.linalg.norm(M, 2) for M in rng.normal(size=(3, 2, 2)))
@@ -139,14 +146,14 @@ def _small(case: Case, draw: int, speed: float) -> Checks:
 
 
 def _single(Q: Array, K: Array, V: Array) -> list[list[Head]]:
-    """Two heads for each Q, K, V, of which the second is zero."""
+    """Turns each (Q, K, V) into two heads, of which the second is zero."""
     nothing = np.zeros((2, 2))
     empty = (nothing, nothing, nothing)
     return [[head, empty] for head in zip(Q, K, V, strict=True)]
 
 
 def _row_draws(case: Case, sign: float) -> tuple[Array, Array, Array]:
-    """Factors of covariances of trace one, and Q = ±K of one row, as in Figure 5(b)."""
+    """Covariance factors of trace one, and Q = ±K with one row, as in Figure 5(b)."""
     rng = case.rng("figure")
     Sigma = np.stack([lib.covariance(rng, 2) for _ in range(8)])
     Sigma /= np.trace(Sigma, axis1=1, axis2=2)[:, None, None]

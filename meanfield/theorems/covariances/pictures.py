@@ -29,11 +29,11 @@ EYE = np.eye(2)
     hypotheses=r"$V = I$, of each head, and then $A = \sum_h A^{(h)}$",
 )
 def covariance_decay(case: Case) -> Checks:
-    """Compares covariances of the library's flows in d = 2 with the bound.
+    """Compares covariances of the library's flows in d = 2 with a bound of order 1/t.
 
-    A is not symmetric. Under softmax, with one head and with two heads whose forms have
-    any sign and sum to A, to t = 40: sizes against the bound, and no blow-up. Under L2
-    the covariance must vanish by t = 1e6.
+    The matrix A is not symmetric. Softmax flows to t = 40 have one head, or two heads
+    whose forms have any sign and sum to A; their sizes must stay below the bound, and
+    none may blow up. Under L2 the covariance must vanish by t = 1e6.
     """
     return _all_vanish(case, _sinking(case, EYE))
 
@@ -91,7 +91,7 @@ def negative_form(rng: Rng) -> Array:
 
 
 def _sinking(case: Case, value: Array) -> list[lib.Problem]:
-    """Problems with A + Aᵀ ≺ 0, drawn for V = I, and V then set to `value`."""
+    """Problems with A + Aᵀ ≺ 0, which are drawn for V = I and then get V = `value`."""
     rng, problems = case.rng("sinking"), []
     for _ in range(case.pick(8, 16)):
         problem = lib.random_problem(
@@ -102,7 +102,7 @@ def _sinking(case: Case, value: Array) -> list[lib.Problem]:
 
 
 def _split_paths(case: Case, problems: list[lib.Problem]) -> lib.Paths:
-    """The library's flows of two heads with value V, whose forms sum to A."""
+    """The library's flows of two heads with value V, whose bilinear forms sum to A."""
     rng, heads = case.rng("shares"), []
     for p in problems:
         part = rng.normal(size=(2, 2))
@@ -112,7 +112,7 @@ def _split_paths(case: Case, problems: list[lib.Problem]) -> lib.Paths:
 
 
 def _vanishing(run: lib.Paths, problems: list[lib.Problem], name: str) -> Check:
-    """Check of ‖Σ(t)‖ against the bound 1/(1/‖Σ₀‖ + tλ_min(−H))."""
+    """Compares ‖Σ(t)‖ with the bound 1/(1/‖Σ₀‖ + tλ_min(−H))."""
     ratios = []
     for Sigmas, p in zip(run.covariances, problems, strict=True):
         low = np.linalg.eigvalsh(-p.H)[0]
@@ -123,7 +123,7 @@ def _vanishing(run: lib.Paths, problems: list[lib.Problem], name: str) -> Check:
 
 
 def _l2_left(case: Case, A: list[Array]) -> Check:
-    """Check that L2 flows with these forms vanish by t = 1e6."""
+    """Checks that L2 flows with the forms `A` vanish by t = 1e6."""
     rng, n = case.rng("L2"), len(A)
     K = rng.normal(size=(n, 2, 2)) / 2 + 1.5 * EYE
     Q = np.linalg.solve(np.swapaxes(K, 1, 2), np.stack(A))
@@ -167,11 +167,11 @@ def _all_vanish(case: Case, problems: list[lib.Problem]) -> Checks:
     ),
 )
 def ray_limits(case: Case, *, sizes: tuple[float, float] = (-1.0, 0.0)) -> Checks:
-    """Compares the library's flows at t = 1e6 with the limits, and checks their rank.
+    """Compares the library's flows at t = 1e6 with limits of rank one.
 
-    Under softmax, and under L2 with K invertible. If A has a skew part, the factors of
-    the covariances rotate for ever: here the covariances to t = 40 are compared with
-    the formula of Proposition 4.4.
+    Ranks are checked too. Both softmax and L2 with K invertible are compared. If A has
+    a skew part, the factors of the covariances rotate for ever; in this case the
+    covariances up to t = 40 are compared with the formula of Proposition 4.4.
     """
     problems, skew_problems = (_thin(case, sizes, skew=skew) for skew in (0.0, 1.0))
     rows = [_row_by_row(p) for p in problems]
@@ -193,7 +193,10 @@ def ray_limits(case: Case, *, sizes: tuple[float, float] = (-1.0, 0.0)) -> Check
 
 
 def _thin(case: Case, sizes: tuple[float, float], *, skew: float) -> list[lib.Problem]:
-    """Problems with V = I; A + Aᵀ has eigenvalues ∝ `sizes`; `skew` scales A − Aᵀ."""
+    """Random problems with V = I, where A + Aᵀ has eigenvalues proportional to `sizes`.
+
+    `skew` multiplies the skew part of A.
+    """
     rng, problems = case.rng("thin"), []
     for _ in range(case.pick(8, 16)):
         U = np.linalg.qr(rng.normal(size=(2, 2)))[0]
@@ -205,10 +208,10 @@ def _thin(case: Case, sizes: tuple[float, float], *, skew: float) -> list[lib.Pr
 
 
 def _l2_rest(case: Case, problems: list[lib.Problem]) -> Array:
-    """Covariances of L2 flows with these forms at t = 1e6.
+    """Covariances at t = 1e6 of L2 flows with the forms of these problems.
 
-    Queries are those of `_row_by_row`. One more row makes K invertible; that row is
-    zero in Q, and short in K, so that the limit is approached fast.
+    The queries are those of `_row_by_row`. One more row makes K invertible; that row is
+    zero in Q and short in K, so that the limit is approached fast.
     """
     rng, matrices = case.rng("L2 keys"), []
     for p in problems:
@@ -222,7 +225,7 @@ def _l2_rest(case: Case, problems: list[lib.Problem]) -> Array:
 
 
 def _row_by_row(problem: lib.Problem) -> list[Head]:
-    """A symmetric negative form as −QᵀQ, whose kernel is exact in floating point."""
+    """A symmetric negative form as −QᵀQ, with an exact kernel in floating point."""
     values, U = np.linalg.eigh(problem.A)
     Q = np.sqrt(np.maximum(-values, 0))[:, None] * U.T
     Q[np.abs(values) < 1e-12] = 0

@@ -31,8 +31,9 @@ ROUNDING = Slack(
     r"b, 2c, a + b)$ sends positive semidefinite matrices to $z \geq \sqrt{x^2 + "
     r"y^2}$: $z \mp \sqrt{x^2 + y^2} = 2\lambda_\mp$.",
     hypotheses=r"$d = 2$, off-diagonal entry $c$",
-    # The order check is not listed: for long steps a wrong limit hides in the error.
-    # Nor is that of clipped members: they end at the same floor whatever A is.
+    # The labels omit two checks that the control may pass. In the order check, the
+    # error of long steps hides a wrong limit. Clipped members end at the same floor
+    # whatever A is.
     control=(
         "A is transposed in the references; c is not doubled",
         {"turn": np.transpose, "twice": 1},
@@ -42,14 +43,14 @@ ROUNDING = Slack(
 def euler(case: Case, *, turn: Unary = lambda A: A, twice: float = 2) -> Checks:
     """Compares the library's clipped Euler steps with DOP853 and with a NumPy loop.
 
-    The order of the error at t = 0.4 as the step is halved, against DOP853, for V that
-    does not commute with Σ; every ending, number of steps and final covariance against
-    a loop in NumPy, clipped members included. The heights over the cone of 1000
-    matrices and of all frames are compared with eigenvalues. Also checks the library's
-    eigenpairs in d = 2 and 3 and its families of covariances.
+    For V that does not commute with Σ, the order of the error at t = 0.4 is measured
+    against DOP853 as the step is halved. Every ending, number of steps and final
+    covariance is compared with a loop in NumPy, also for clipped members. The heights
+    over the cone of 1000 matrices and of all frames are compared with eigenvalues. The
+    library's eigenpairs in d = 2 and 3 and its families of covariances are checked too.
     """
     yield from _steps(case, turn=turn)
-    # $z \mp \sqrt{x^2 + y^2}$ against twice the eigenvalues.
+    # The heights $z \mp \sqrt{x^2 + y^2}$ must be twice the eigenvalues.
     B = case.rng("cone").normal(size=(case.pick(1000, 4000), 2, 2))
     frames = np.asarray(_library_run(_family(case)).covariances)
     covariances = np.concatenate([B @ np.swapaxes(B, 1, 2), frames.reshape(-1, 2, 2)])
@@ -66,19 +67,19 @@ def euler(case: Case, *, turn: Unary = lambda A: A, twice: float = 2) -> Checks:
 
 
 class _Family(NamedTuple):
-    """Members with one step length; scaling the value V scales the effective step."""
+    """Members with one step length; a larger value matrix acts like a longer step."""
 
     Q: Array
     K: Array
     V: Array
     covariances: Array
     dt: float
-    counts: Array  # numbers of steps to `END`, for the members that measure the order
+    counts: Array  # steps up to time `END`, for the members used to measure the order
     value: Array  # the value matrix before scaling
 
 
 def _family(case: Case) -> _Family:
-    """Four growing members with halved steps, one decaying, two that are clipped."""
+    """Four growing members with halved steps, one decaying and two clipped members."""
     rng = case.rng("family")
     edges = np.unique(np.geomspace(1, LIMIT, FRAMES).astype(int))
     counts = np.array([edges[edges >= n][0] for n in (50, 100, 200, 400)])
@@ -96,7 +97,7 @@ def _family(case: Case) -> _Family:
 
 
 def _library_run(family: _Family) -> ClippedEuler:
-    """Result of the library's procedure for the family."""
+    """Result of the library's clipped Euler procedure for the family."""
     dynamics = stack_trees(list(map(attentions["softmax"], *family[:3])))
     rule = Rule(family.dt, REST, BOUND)
     run = clipped_euler(dynamics, jnp.asarray(family.covariances), rule, FRAMES, axis=0)
@@ -104,7 +105,7 @@ def _library_run(family: _Family) -> ClippedEuler:
 
 
 def _member(V: Array, A: Array, Sigma: Array, dt: float) -> tuple:
-    """One member in NumPy: rate, step, clip, test of rest, test of the trace."""
+    """One member in NumPy: in each step, the rate, the clipping and both tests."""
     for n in range(1, LIMIT + 1):
         rate = V @ Sigma @ A @ Sigma + Sigma @ A.T @ Sigma @ V.T
         values, U = np.linalg.eigh(Sigma + dt * rate)
@@ -117,7 +118,7 @@ def _member(V: Array, A: Array, Sigma: Array, dt: float) -> tuple:
 
 
 def _steps(case: Case, *, turn: Unary) -> Checks:
-    """Checks of the library against references with `turn(A)` for A."""
+    """Compares the library's steps with references, in which `turn(A)` replaces A."""
     family = _family(case)
     A = turn(family.K[0].T @ family.Q[0])
     run = _library_run(family)
@@ -128,7 +129,7 @@ def _steps(case: Case, *, turn: Unary) -> Checks:
     why = "rounding 1e-16 of entries below one over the floor 1e-14"
     endings_label = "members that end otherwise, or after other steps"
     floor_label = "least eigenvalue of those clipped"
-    # Results of four step sizes against DOP853.
+    # Results with four step sizes are compared with DOP853 to measure the order.
     start = np.linalg.cholesky(family.covariances[0])
     times = np.array([0.0, END])
     exact = moments([(family.value, A)], (np.zeros(2), start), times)[1][-1]

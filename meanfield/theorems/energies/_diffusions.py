@@ -22,7 +22,10 @@ TIMES = np.array([0.0, 0.2, 0.7])
 def _fokker_planck(
     H: JaxArray, c: JaxArray, mu: Gaussian, x: JaxArray
 ) -> tuple[JaxArray, tuple[JaxArray, JaxArray]]:
-    """The library's velocities at `x`, and means and factors at `TIMES`."""
+    """The library's Fokker–Planck velocities at `x`, and its flow at `TIMES`.
+
+    The flow is given by means and factors of Gaussians.
+    """
     V = QuadraticPotential(H, c)
     energy = 2.0 * (Entropy() + V) + -Entropy() - V
     dynamics = GradientFlow(energy)
@@ -31,7 +34,7 @@ def _fokker_planck(
 
 
 def drift(case: Case) -> Check:
-    r"""Check of the library's Fokker–Planck field against $-\nabla(\log\rho + V)$."""
+    r"""Compares the library's Fokker–Planck field with $-\nabla(\log\rho + V)$."""
     H, c, mean, Y = _ornstein_uhlenbeck(case)
     x = case.rng("probes").normal(size=(5, 2))
     h, centre, probes = map(jnp.asarray, (H, c, x))
@@ -44,17 +47,18 @@ def drift(case: Case) -> Check:
 
 
 def _ornstein_uhlenbeck(case: Case) -> tuple[Array, ...]:
-    """Random Hessian and centre of a potential, and mean and factor of a Gaussian."""
+    """Random potential (Hessian and centre) and Gaussian (mean and factor)."""
     rng = case.rng("drift")
     H, Y = spd(rng, 2), rng.normal(size=(2, 2)) + np.eye(2)
     return H, rng.normal(size=2), rng.normal(size=2), Y
 
 
 def gaussian_flows(case: Case) -> Checks:
-    r"""Checks of the library's flows of Gaussians; $H = 0$ is the heat equation.
+    r"""Compares the library's flows of Gaussians with closed forms.
 
-    $\alpha = c + e^{-Ht}(\alpha_0 - c)$, $\Sigma = e^{-Ht}\Sigma_0e^{-Ht} +
-    2\int_0^te^{-2Hs}ds$.
+    For the Fokker–Planck equation, $\alpha = c + e^{-Ht}(\alpha_0 - c)$ and $\Sigma =
+    e^{-Ht}\Sigma_0e^{-Ht} + 2\int_0^te^{-2Hs}ds$; the case $H = 0$ is the heat
+    equation.
     """
     H, c, mean, Y = _ornstein_uhlenbeck(case)
     for label, matrix in (("Fokker–Planck", H), ("heat", 0 * H)):
@@ -74,12 +78,12 @@ def gaussian_flows(case: Case) -> Checks:
 
 
 def spread(*, power: float) -> Check:
-    r"""Check of the spread of quantiles by the flow of $\int\rho^m/(m-1)$, $m = 5/2$.
+    r"""Checks how quantiles spread in the flow of $\int\rho^m/(m-1)$, $m = 5/2$.
 
-    It is compared with the self-similar solution of $\partial_t\rho = \Delta\rho^p$,
-    where `power` is $p$; this solution spreads as $t^{1/(p+1)}$ and has the profile
-    $(1 - x^2)_+^{1/(p-1)}$. The energy of $n$ cells of mass $w$ and widths $g$ is
-    $\sum w^mg^{1-m}/(m-1)$.
+    The reference is the self-similar solution of $\partial_t\rho = \Delta\rho^p$, where
+    `power` is $p$; it spreads as $t^{1/(p+1)}$ and has the profile $(1 -
+    x^2)_+^{1/(p-1)}$. The energy of $n$ cells of mass $w$ and widths $g$ is $\sum
+    w^mg^{1-m}/(m-1)$.
     """
     m, spreads = 2.5, []
     for n in (40, 80):
@@ -91,7 +95,7 @@ def spread(*, power: float) -> Check:
             force = (masses[1] / np.diff(x)) ** m
             return -np.diff(force, prepend=0, append=0) / masses
 
-        # Explicit steps must be shorter than the squared width of a cell.
+        # A stable explicit step must be shorter than the squared width of a cell.
         end = formulas.rk4(rate, start, _age(m), n**2 // 2)
         spreads.append(np.sqrt(masses @ end**2 / (masses @ start**2)))
     error = 2 * abs(spreads[1] / spreads[0] - 1)
@@ -103,8 +107,8 @@ def spread(*, power: float) -> Check:
 def _age(m: float) -> float:
     r"""Time at which the self-similar solution has the support $[-1, 1]$.
 
-    $\rho = h(1 - x^2)_+^{1/(m-1)}$ of mass one has the velocity $-\partial_x\frac
-    m{m-1}\rho^{m-1} = \frac{2m}{m-1}h^{m-1}x = x/((m+1)t)$.
+    The density $\rho = h(1 - x^2)_+^{1/(m-1)}$ of mass one has the velocity
+    $-\partial_x\frac m{m-1}\rho^{m-1} = \frac{2m}{m-1}h^{m-1}x = x/((m+1)t)$.
     """
     h = 1 / beta(0.5, m / (m - 1))
     return (m - 1) / (2 * m * (m + 1) * h ** (m - 1))

@@ -28,7 +28,7 @@ class Motion(NamedTuple):
     B: Array  # symmetric positive definite
     w: Array  # weights
     x: Array  # atoms
-    H: Array  # $\psi(x) = \frac12(x - c)\cdot H(x - c)$
+    H: Array  # the Hessian of $\psi(x) = \frac12(x - c)\cdot H(x - c)$
     c: Array  # the centre of $\psi$
 
     @property
@@ -69,7 +69,7 @@ class Geodesic(NamedTuple):
 
     velocity: Array  # velocities of atoms and of momenta, stacked
     length: Array  # the Hamiltonian, a quarter of the squared length
-    energy: Array  # the interaction
+    energy: Array  # the interaction energy of the atoms
     derivative: Array  # the derivative of the energy along the geodesic
     second: Array  # the second derivative of the energy
 
@@ -90,7 +90,7 @@ class _Momenta(AbstractVariation):
 
 
 def _length(m: Motion, z: JaxArray) -> JaxArray:
-    r"""$\frac14\sum_iw_ip_i\cdot Bp_i/g_i$, by the library's descent in its metric."""
+    r"""Hamiltonian $\frac14\sum_iw_ip_i\cdot Bp_i/g_i$, from the library's metric."""
     x, p = z
     score, mu = Dot(m.A, jnp.eye(x.shape[1])), Points.weighted(x, m.w)
     down = TwistedDescent(_Momenta(p), score, jnp.asarray(m.B), mu)(mu.tokens)

@@ -41,7 +41,7 @@ _squared_distance = jax.jit(bures_squared)
 
 
 def _explicit(energy: AbstractEnergy, start: Gaussian, tau: float) -> Gaussian:
-    """Explicit Euler step of the same flow, of first order too, but no minimiser."""
+    """Explicit Euler step of the same flow, which is not a minimising movement."""
     mean_rate, factor_rate = _rates(energy, start)
     return Gaussian(start.mean + tau * mean_rate, start.factor + tau * factor_rate)
 
@@ -68,15 +68,15 @@ def _explicit(energy: AbstractEnergy, start: Gaussian, tau: float) -> Gaussian:
 def minimising_movement(case: Case, *, step: Step = jko_step) -> Checks:
     r"""Compares the library's implicit (JKO) steps with closed forms in NumPy.
 
-    For a quadratic potential with four rates: the resolvent and, for $1/\tau$ steps,
-    the order of the error at time one. For the Sinkhorn energy: the Euler–Lagrange
-    equation of a step, with complex-step gradients. The library's squared distance over
-    $\tau$ is compared with the action of the straight path, and with that of fifty
-    other paths. Also checks norms of velocities on Gaussians and matrix square roots
-    with their derivatives.
+    For a quadratic potential with four rates, a step is compared with the resolvent,
+    and the order of the error at time one after $1/\tau$ steps is measured. For the
+    Sinkhorn energy, a step must satisfy the Euler–Lagrange equation, with complex-step
+    gradients. The library's squared distance over $\tau$ is compared with the action of
+    the straight path, and with the actions of fifty other paths. Norms of velocities on
+    Gaussians, and matrix square roots with their derivatives, are checked too.
     """
     yield from _steps(case, step)
-    # Euler–Lagrange equation of a Sinkhorn-energy step, with gradients in NumPy.
+    # A step for the Sinkhorn energy must satisfy its Euler–Lagrange equation.
     rng, tau = case.rng("implicit"), 0.3
     Q, K = rng.normal(size=(2, 2, 2)) / 2
     mean, Y = rng.normal(size=2), np.linalg.cholesky(spd(rng, 2))
@@ -114,7 +114,7 @@ def _map(S0: Array, S1: Array) -> Array:
 
 
 def _steps(case: Case, step: Step) -> Checks:
-    """Checks of steps of a quadratic potential."""
+    """Compares implicit steps for a quadratic potential with closed forms."""
     rng, tau = case.rng("step"), 0.1
     rates = np.array([2.0, 1.0, 0.5, 0.25])
     U, _ = np.linalg.qr(rng.normal(size=(4, 4)))
@@ -133,12 +133,12 @@ def _steps(case: Case, step: Step) -> Checks:
 
 
 def _action(case: Case) -> Checks:
-    r"""Checks of $D^2/\tau$ against the action of the straight path and 50 others."""
+    r"""Compares $D^2/\tau$ with the action of the straight path and of 50 others."""
     rng, tau = case.rng("action"), 0.3
     S0, S1 = spd(rng, 3), spd(rng, 3)
     T, minimum = _map(S0, S1), _bures(S0, S1) / tau
     speed = (T - np.eye(3)) / tau
-    action = tau * np.trace(speed @ S0 @ speed.T)  # the same at all times
+    action = tau * np.trace(speed @ S0 @ speed.T)  # the integrand is constant in time
     roots, actions = (sqrtm_psd(S1), np.linalg.inv(sqrtm_psd(S0))), []
     for _ in range(50):
         R = np.linalg.qr(rng.normal(size=(3, 3)))[0]
@@ -163,11 +163,12 @@ def _action(case: Case) -> Checks:
 def translation(case: Case, *, share: float = 1) -> Checks:
     """Compares squared distances with those of centred measures.
 
-    W_2 between clouds by POT; the library's Bures distance against the cost of the
-    optimal map over nodes. Distances of Diracs in the library's twisted metric, by
-    Gauss–Legendre quadrature, against SciPy's quadrature of the closed form.
+    POT computes W_2 between clouds. The library's Bures distance is compared with the
+    cost of the optimal map over nodes. The distance of Diracs in the library's twisted
+    metric, by Gauss–Legendre quadrature, is compared with SciPy's quadrature of the
+    closed form.
     """
-    # $D^2$, and $D^2$ of the measures with a share of their means subtracted.
+    # Centring the clouds must reduce $D^2$ by the squared distance of their means.
     rng = case.rng("clouds")
     x, y = rng.normal(size=(7, 2)), rng.normal(size=(7, 2)) @ spd(rng, 2)
     x, y = x - np.mean(x, 0) + 2, y - np.mean(y, 0) - np.array([0.5, 1.0])
@@ -219,13 +220,13 @@ def _(case: Case) -> Counterexample:
 
 @eqx.filter_jit
 def _speeds(x: JaxArray, a: JaxArray, B: JaxArray) -> JaxArray:
-    """Norms of unit velocities of Diracs in the library's twisted metric."""
+    """Norms of unit velocities at Diracs, in the library's twisted metric."""
 
     def speed(point: JaxArray) -> JaxArray:
         mu = Points.uniform(point[None, None])
         unit = jnp.ones((1, 1))
         score = Dot(a * unit, unit)
-        energy = QuadraticPotential(unit, jnp.full(1, 9.0))  # non-zero gradient
+        energy = QuadraticPotential(unit, jnp.full(1, 9.0))  # arbitrary
         field = TwistedMetric(score, B * unit).descent(energy, mu)
         length = jnp.sqrt(-dissipation(energy, mu, field))
         return length / jnp.abs(field(mu.tokens)[0, 0])
@@ -242,7 +243,7 @@ def _twisted_distance(p: float, q: float, *, a: float = 0.6, B: float = 1.0) -> 
 
 
 def _squares(case: Case, *, power: float) -> Check:
-    """Check of $D^p$ against $D_0^2 + |m - m'|^2$, for two Diracs at distance 3."""
+    """Compares $D^p$ with $D_0^2 + |m - m'|^2$, for two Diracs at distance 3."""
     del case
     unit = np.eye(1)
     cost = wasserstein(np.array([[0.0]]), np.array([[3.0]]))

@@ -38,9 +38,9 @@ CLOUD = (
 def gaussian_flow(case: Case) -> Checks:
     """Compares the library's Sinkhorn attention and gradient flow with gradients.
 
-    Gradients of the energy in NumPy, in d = 3: complex steps of its closed form and, on
-    a Gaussian of rank two with non-symmetric $A$, gradients of the energy of
-    Gauss–Hermite nodes, solved by Sinkhorn iterations.
+    NumPy computes the gradients of the energy in d = 3 by complex steps. On a Gaussian
+    of full rank it uses the closed form. On a Gaussian of rank two with non-symmetric
+    $A$ it uses the energy of Gauss–Hermite nodes, solved by Sinkhorn iterations.
     """
     rate_checks, value_checks = _rates(case)
     return (*rate_checks, *value_checks, *_brute_force(case))
@@ -88,7 +88,10 @@ def _symmetric(Q: Array, K: Array) -> Array:
 def _rates(
     case: Case, *, sign: float = 1, inverse: float = 2, keys: Binary = _symmetric
 ) -> tuple[tuple[Check, ...], Checks]:
-    r"""Checks of rates under the attention and the gradient flow, and of values."""
+    """Compares rates, the energy and its first variation with NumPy's gradients.
+
+    The rates are those of Sinkhorn attention and of the library's gradient flow.
+    """
     Q, K, mean, Y = _draw(case.rng("closed"), 3)
     K = keys(Q, K)
     A, Sigma = K.T @ Q / EPSILON, Y @ Y.T
@@ -114,7 +117,7 @@ def _rates(
 
 
 def small(case: Case, name: str) -> tuple[Array, ...]:
-    """Random problem of rank 2 that few nodes resolve; `A` is not symmetric."""
+    """Random problem of rank 2, which few nodes resolve; `A` is not symmetric."""
     Q, K, mean, Y = _draw(case.rng(name), 2)
     size = np.linalg.norm(Y.T @ K.T @ Q @ Y, 2) / EPSILON
     return Q, K / (4 * size), mean / 2, Y
@@ -138,7 +141,7 @@ def _bandwidth_gradient(
 
 
 def _brute_force(case: Case) -> Checks:
-    """Checks of the flow on a singular Gaussian against gradients for its nodes."""
+    """Compares the flow on a singular Gaussian with gradients for its nodes."""
     Q, K, mean, Y = small(case, "cloud")
     A = K.T @ Q / EPSILON
     mean_gradient = ref.gradient(lambda m: _cloud_energy(m, Y, A), mean)
@@ -162,7 +165,7 @@ def _brute_force(case: Case) -> Checks:
 
 
 def _length(Sigma: Array, H: Array) -> float:
-    r"""$\langle M_\Sigma H, H\rangle$ with $M_\Sigma^{-1}X = 2(X\Sigma + \Sigma X)$."""
+    r"""Squared length of `H` by $M_\Sigma^{-1}X = 2(X\Sigma + \Sigma X)$."""
     return np.sum(solve_continuous_lyapunov(2 * Sigma, H) * H)
 
 
@@ -185,21 +188,21 @@ def _commuting(Sigma: Array, H: Array) -> float:
     ),
 )
 def bures_metric(case: Case, *, length: Callable[..., float] = _length) -> Checks:
-    """Compares the library's squared distances over h², as h → 0, with the metric.
+    """Compares the library's squared distances over h², as h → 0, with metric (5.10).
 
-    The quotients are extrapolated to h = 0, and their order is measured. The metric
-    comes from SciPy's solution of the Lyapunov equation. The library's distance to a
-    singular covariance is compared with the closed form in NumPy.
+    The quotients are extrapolated to h = 0, and the order of their error is measured.
+    The metric comes from SciPy's solution of the Lyapunov equation. The library's
+    distance to a singular covariance is compared with the closed form in NumPy.
     """
     yield from _metric(case, length)
-    # The library's distance against the closed form, for a singular covariance.
+    # For a singular covariance, the library's distance must agree with the closed form.
     rng = case.rng("closed form")
     S, Y = spd(rng, 3), rng.normal(size=(3, 2))
     root = sqrtm_psd(S)
     cross = np.sum(np.linalg.svd(root @ Y, compute_uv=False))
     expected = np.trace(S) + np.sum(Y * Y) - 2 * cross
     actual = _squares(jnp.asarray(S), jnp.asarray((Y @ Y.T)[None]))[0]
-    # A zero eigenvalue is computed as 1e-16, so its square root as 1e-8.
+    # Rounding turns a zero eigenvalue into 1e-16, and its square root into 1e-8.
     root_rounding = np.sqrt(3 * EPS) * np.linalg.norm(Y, 2)
     error = float(2 * root_rounding * np.sqrt(np.trace(S)) / expected)
     why = "2|Σ^½| times the root of the rounding of an eigenvalue that vanishes"
@@ -225,12 +228,12 @@ _squares = jax.jit(jax.vmap(bures_squared, in_axes=(None, 0)))
 
 
 def _doubled_length(Sigma: Array, H: Array) -> float:
-    r"""Squared length with the printed $M_\Sigma^{-1}X = X\Sigma + \Sigma X$."""
+    r"""Squared length for the printed map $M_\Sigma^{-1}X = X\Sigma + \Sigma X$."""
     return _length(Sigma / 2, H)
 
 
 def _metric(case: Case, length: Callable[..., float]) -> Checks:
-    """Checks of the extrapolated limit of the quotients, and of their order."""
+    """Checks the limit of squared distances over h², extrapolated, and its order."""
     rng = case.rng("metric")
     Sigma, C = spd(rng, 3), rng.normal(size=(3, 3))
     H = (C + C.T) / 4
@@ -247,7 +250,8 @@ def _metric(case: Case, length: Callable[..., float]) -> Checks:
         f"twice the last change {error / 2:.1g} of two Richardson extrapolations; "
         "rounding 1e-16/h = 2e-14, extrapolated"
     )
-    # The first-order error of `right` is odd in H and can vanish, so ±h are averaged.
+    # A one-sided quotient has an error of first order that can vanish; so ±h are
+    # averaged.
     errors = np.abs(even - expected)
     yield gap("limit", second_level[-1], expected, tolerance=error, why=why)
     yield order("mean of ±h", h, errors, 2, names=("h", "error"))

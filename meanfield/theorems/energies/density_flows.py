@@ -43,16 +43,17 @@ GRID = Slack(
 def mccann(case: Case, *, odd: float = 0, power: float = 2.5) -> Checks:
     r"""Compares the library's first variations and flows with NumPy and closed forms.
 
-    For the entropy, a quadratic potential and $W = e^{-z^2/0.8}$ on a Gaussian on the
-    line: the variations, paired with a change of density on a grid, against a complex
-    step of the energy on that grid. The library's Fokker–Planck velocity in the plane,
-    and the flux of $U = \rho^m/(m-1)$, against gradients in NumPy. The library's flows
-    of Gaussians in the plane, with and without a potential, against exponentials.
-    Quantiles on the line under the flow of $\int U$, in NumPy, against the self-similar
+    The energy is the sum of the entropy, a quadratic potential and $W = e^{-z^2/0.8}$.
+    For a Gaussian on the line, its first variation, paired with a change of density on
+    a grid, is compared with a complex step of the energy on that grid. The library's
+    Fokker–Planck velocity in the plane, and the flux of $U = \rho^m/(m-1)$, are
+    compared with gradients in NumPy. The library's flows of Gaussians in the plane,
+    with and without a potential, are compared with matrix exponentials. Quantiles on
+    the line under the flow of $\int U$, in NumPy, are compared with the self-similar
     solution of the porous medium equation.
     """
     yield from _mccann(case, odd=odd)
-    # $\rho\nabla U'(\rho) = \nabla\rho^m$ for $U = \rho^m/(m-1)$, in NumPy.
+    # NumPy checks that $\rho\nabla U'(\rho) = \nabla\rho^m$ for $U = \rho^m/(m-1)$.
     x, m = case.rng("porous").normal(size=(20, 1)), 2.5
     rho = lambda z: np.sum(np.exp(-(z**2)) * (2 + np.sin(z)), axis=1)
     flux = rho(x) * ref.directional_derivative(
@@ -78,7 +79,7 @@ def _(case: Case) -> Counterexample:
 
 
 class _Line:
-    """A Gaussian density on a grid, and a change `nu` of it with total mass zero."""
+    """A Gaussian density on a grid, and a perturbation `nu` of total mass zero."""
 
     def __init__(self, rng: Rng) -> None:
         self.mean, self.deviation = rng.normal() / 2, rng.uniform(0.7, 1.3)
@@ -98,7 +99,7 @@ class _Line:
         return self.step * local + self.step**2 * (rho @ W @ rho) / 2
 
     def derivative(self, kernel: Unary) -> float:
-        r"""Derivative of $F(\rho + h\nu)$ in $h$ at $h = 0$."""
+        r"""Derivative of $F(\rho + h\nu)$ with respect to $h$ at $h = 0$."""
         return float(
             ref.directional_derivative(
                 lambda rho: self.energy(kernel, rho), self.rho, self.nu
@@ -107,12 +108,15 @@ class _Line:
 
 
 def _mccann(case: Case, *, odd: float) -> Checks:
-    r"""Checks of $U' + V + W * \rho$ paired with `nu`; `odd` adds an odd part to W."""
+    r"""Compares $U' + V + W * \rho$, paired with `nu`, with a derivative of F.
+
+    `odd` adds an odd part to W.
+    """
     line = _Line(case.rng("line"))
     even = lambda z: np.exp(-(z**2) / 0.8)
     odd_part = lambda z: odd * z * np.exp(-(z**2) / 0.8)
     z = line.x[:, None] - line.x[None, :]
-    # The library's energy and its variation paired with `nu`, $W = e^{-z^2/0.8}$.
+    # The library's energy and variation use the interaction $W = e^{-z^2/0.8}$.
     unit = np.eye(1)
     parts = (
         energies["entropy"](unit, unit, unit),
@@ -132,7 +136,10 @@ def _mccann(case: Case, *, odd: float) -> Checks:
 
 
 def _skew_interaction(case: Case, *, share: float) -> Check:
-    """Check for the interaction $W(z) = e^{-z^2} + z$, mixed with its mirror image."""
+    """Checks the first variation for $W(z) = e^{-z^2} + z$, which is not even.
+
+    `share` is the weight of the mirror image $W(-z)$ in the formula.
+    """
     line = _Line(case.rng("line"))
     kernel = lambda z: np.exp(-(z**2)) + z
     z = line.x[:, None] - line.x[None, :]
@@ -158,8 +165,8 @@ def wasserstein_gradient(
 ) -> Checks:
     """Compares the library's flow of a quadratic potential with its gradient in NumPy.
 
-    On points, and on a Gaussian, where the moments of the linear flow are compared. The
-    Hessian is not the identity and the centre is not zero.
+    The flow is compared on points, and for a Gaussian by the moments of the linear
+    flow. The Hessian is not the identity and the centre is not zero.
     """
     rng = case.rng("potential")
     s, H, c = lib.setting(rng), lib.spd(rng, 2), rng.normal(size=2)
@@ -198,9 +205,9 @@ def heat_flow(
 ) -> Checks:
     r"""Compares the library's flow of the entropy on Gaussians with closed forms.
 
-    In one to three dimensions: $\Sigma' = 2I$, the entropy, its first variation
-    $\log\rho$ and its dissipation $-\mathrm{tr}\,\Sigma^{-1}$. The entropy of a
-    singular Gaussian must be infinite.
+    In one to three dimensions these are $\Sigma' = 2I$, the entropy, its first
+    variation $\log\rho$ and its dissipation $-\mathrm{tr}\,\Sigma^{-1}$. The entropy of
+    a singular Gaussian must be infinite.
     """
     for d in (1, 2, 3):
         rng = case.rng(f"d={d}")
@@ -217,7 +224,7 @@ def heat_flow(
         yield gap(f"log ρ, d = {d}", library.variation, log_rho, **slack)
         yield gap(f"entropy, d = {d}", library.energy, entropy, scale=1.0, **slack)
         yield gap(f"dissipation, d = {d}", library.power, loss, **slack)
-    # The entropy of a Gaussian of rank one in the plane, which has no density.
+    # A Gaussian of rank one in the plane has no density; its entropy must be infinite.
     mean, y = case.rng("singular").normal(size=(2, 2))
     flat = lib.evaluate_on_gaussian(
         Entropy(), mean, np.outer(y, y), probes=np.zeros((4, 2))

@@ -38,9 +38,9 @@ def first_variation(case: Case, *, keys: float = 0.5) -> Checks:
     """Compares the library's first variations with derivatives of NumPy's energies.
 
     For an interaction with non-symmetric scores, the Sinkhorn energy and a quadratic
-    potential: variations paired with a change of weights, against complex steps in the
-    weights. For interactions of a Gaussian, with L2 scores and with biases: against a
-    cloud of Gauss–Hermite nodes.
+    potential, the variation is paired with a change of weights and compared with a
+    complex step in the weights. Interactions of a Gaussian, with L2 scores and with
+    biases, are compared with those of a cloud of Gauss–Hermite nodes.
     """
     yield from _variations(case, keys=keys)
     rng = case.rng("potential")
@@ -50,8 +50,8 @@ def first_variation(case: Case, *, keys: float = 0.5) -> Checks:
     expected = _weight_derivative(lambda x, w: w @ ref.quadratic(x, H, c), s.x, s.w, nu)
     yield gap("potential", nu @ np.asarray(variation), expected, **lib.ROUNDING_SLACK)
     yield from _any_potential(case)
-    # Interactions of a Gaussian and of a cloud, with scores $-|Qx - Ky|^2/\epsilon$ and
-    # $(Qx + q)\cdot(Ky + k)/\epsilon$.
+    # The interaction of a Gaussian must agree with that of a cloud, for the scores
+    # $-|Qx - Ky|^2/\epsilon$ and $(Qx + q)\cdot(Ky + k)/\epsilon$.
     rng = case.rng("Gaussian")
     mean, Y = rng.normal(size=2) / 2, np.linalg.cholesky(lib.spd(rng, 2))
     Q, K = rng.normal(size=(2, 3, 2))
@@ -73,9 +73,10 @@ def _weight_derivative(function: Callable, x: Array, w: Array, nu: Array) -> flo
 
 
 def _variations(case: Case, *, keys: float) -> Checks:
-    """Checks of pairings with `nu` against derivatives in the weights.
+    """Compares first variations paired with `nu` with derivatives in the weights.
 
-    `keys` weights the part of the variation in which tokens are keys; ½ is correct.
+    `keys` is the weight of the part of the variation in which tokens are keys; ½ is
+    correct.
     """
     rng = case.rng("tokens")
     s = lib.setting(rng)
@@ -119,7 +120,7 @@ def _cloud_checks(
 
 
 def _any_potential(case: Case) -> Checks:
-    r"""Checks of $\int U d\mu$ and its flow, for waves minus a quadratic potential."""
+    r"""Checks $\int U d\mu$ and its gradient flow, where U is not quadratic."""
     s = lib.setting(case.rng("any potential"))
     value, down = _energy_and_velocity(jnp.asarray(s.x), jnp.asarray(s.w))
     height = lambda x: 1.5 * np.sin(x) * x[:, ::-1] ** 2 - x * x / 2
@@ -138,7 +139,7 @@ def _energy_and_velocity(x: JaxArray, w: JaxArray) -> tuple[JaxArray, JaxArray]:
 
 
 def _second_moment(*, mu_share: float) -> Check:
-    r"""Check of the derivative 3/2 against $\int\delta F$ over `nu`, or over $\mu$."""
+    r"""Compares F's derivative 3/2 with $\int\delta F$ over `nu`, or over $\mu$."""
     x, w = np.array([[1.0], [2.0]]), np.array([1.0, 0.0])
     nu = np.array([-1.0, 1.0])
     _, variation, _ = lib.evaluate_potential(np.eye(1), np.zeros(1), x=x, w=w)
@@ -160,13 +161,13 @@ def _second_moment(*, mu_share: float) -> Check:
     ),
 )
 def metric_flow(case: Case, *, key_share: float = 0) -> Checks:
-    """Compares dissipation of the library's twisted flow with the metric's form.
+    """Compares the dissipation of the library's twisted flow with the metric's form.
 
     The energy is an interaction with non-symmetric scores. A complex step of NumPy's
     energy along the library's velocities, and the library's `dissipation`, are compared
     with the quadratic form of the metric in NumPy.
     """
-    # `key_share` is the share of the mass in which the token is the key.
+    # The control changes `key_share`: it sums the kernel over queries instead of keys.
     rng = case.rng("tokens")
     s, B = lib.setting(rng), lib.spd(rng, 2)
     s = s._replace(probes=s.x)

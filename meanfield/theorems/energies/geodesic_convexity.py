@@ -14,7 +14,7 @@ from ._motion import Motion, geodesic, motion, path_of
 from .geodesics import velocity
 
 Prepare = Callable[[Motion], Motion]
-WAY = 0.1  # largest displacement along a chord; from about 0.3 on, E can be convex
+WAY = 0.1  # largest displacement along a chord; beyond about 0.3, E can be convex
 
 
 @statement(
@@ -32,11 +32,12 @@ WAY = 0.1  # largest displacement along a chord; from about 0.3 on, E can be con
     control=("$A$ is not symmetric", {"prepare": lambda m: m}, ("d²E, draw…",)),
 )
 def second_variation(case: Case, *, prepare: Prepare = lambda m: m.symmetric) -> Checks:
-    """Compares the six integrals on weighted atoms with a second derivative.
+    """Compares six integrals over weighted atoms with a second derivative of E.
 
-    The integrals use the library's softmax attention; the second derivative is that of
-    the library's energy along the geodesics of its metric. Both derivatives of
-    the energy are compared with complex steps along the geodesic equations.
+    The integrals use the library's softmax attention. The second derivative is that of
+    the library's energy along geodesics of the library's metric. The first and second
+    derivatives of the energy are also compared with complex steps along the geodesic
+    equations.
     """
     m = motion(case.rng("motion 0")).symmetric
     library = geodesic(m)
@@ -63,7 +64,7 @@ def _(case: Case) -> Counterexample:
 
 
 def _energy_derivative(m: Motion, z: Array) -> Array:
-    """$dE/ds$ along the geodesic through `z`, for symmetric `A`."""
+    """Derivative $dE/ds$ along the geodesic through `z`, for symmetric `A`."""
     x, _ = z
     G = np.exp(ref.bilinear(m.A)(x, x))
     gradient = (G * m.w[None, :]) @ x @ m.A
@@ -80,13 +81,13 @@ def _softmax(A: JaxArray, V: JaxArray, x: JaxArray, w: JaxArray) -> JaxArray:
 def _integrals(m: Motion, *, last: float) -> float:
     r"""Sum of the six integrals, with $V = -BA$ and the library's softmax $\Gamma$.
 
-    `last` is the power of $G(x, y)$ in the sixth integral.
+    `last` is the power of $G(x, y)$ in the sixth integral; it is 1 in the claim.
     """
     V, x, p, w = -m.B @ m.A, m.x, m.p, m.w
     Gamma = np.asarray(_softmax(*(jnp.asarray(array) for array in (m.A, V, x, w))))
     G, g = np.exp(ref.bilinear(m.A)(x, x)), m.masses
     pairs = w[:, None] * w[None, :]
-    forms = p @ V @ x.T  # entry (i, j): momentum i, atom j
+    forms = p @ V @ x.T  # entry (i, j) pairs momentum i with atom j
     drift, lengths = np.sum(p * Gamma, axis=1), np.sum((p @ m.B) * p, axis=1) / g**2
     inner = Gamma @ np.linalg.solve(m.B, V) @ x.T
     mass_products = g[:, None] * g[None, :]
@@ -120,10 +121,10 @@ def _formula(
     control=("$A$ is not symmetric", {"prepare": lambda m: m}),
 )
 def dirac_variation(case: Case, *, prepare: Prepare = lambda m: m.symmetric) -> Checks:
-    """Compares the formula and the six integrals, for one atom, with a derivative.
+    """Compares the formula for one atom, and six integrals, with a second derivative.
 
-    The integrals use the library's softmax attention; the derivative is the second
-    derivative of the library's energy along a geodesic of its metric.
+    The integrals use the library's softmax attention. The derivative is the second
+    derivative of the library's energy along a geodesic of the library's metric.
     """
     for k in range(4):
         m = prepare(motion(case.rng(f"Dirac {k}"), n=1))
@@ -148,9 +149,9 @@ def dirac_variation(case: Case, *, prepare: Prepare = lambda m: m.symmetric) -> 
 def non_convexity(case: Case, *, sign: float = 1) -> Checks:
     """Checks that second derivatives of the library's energy are negative.
 
-    Derivatives are along its geodesics, at Diracs and at clusters of six atoms near the
-    origin. Also, on geodesics integrated by SciPy, the energy at the middle must exceed
-    the mean of the energies at the ends.
+    The derivatives are taken along the library's geodesics, at Diracs and at clusters
+    of six atoms near the origin. On geodesics that SciPy integrates, the energy at the
+    middle must exceed the mean of the energies at the ends.
     """
     count = case.pick(5, 40)
     draw = lambda name, n: _commuting(case.rng(name), sign=sign, n=n)
@@ -164,7 +165,7 @@ def non_convexity(case: Case, *, sign: float = 1) -> Checks:
 
 
 def _commuting(rng: Rng, *, sign: float, n: int) -> Motion:
-    """Motion of atoms near the origin; `V` has this sign and commutes with `B`."""
+    """Motion of atoms near the origin; `V` commutes with `B` and has this `sign`."""
     m = motion(rng, n=n)
     _, U = np.linalg.eigh(m.B)
     V = sign * (U * rng.uniform(0.5, 2.0, size=2)) @ U.T
@@ -173,7 +174,10 @@ def _commuting(rng: Rng, *, sign: float, n: int) -> Motion:
 
 
 def _bends(motions: list[Motion]) -> float:
-    r"""Largest $d^2E$, relative to $\frac14|\bar p\cdot VB\bar p|$, its size at 0."""
+    r"""Largest second derivative of E, relative to its size at the origin.
+
+    That size is $\frac14|\bar p\cdot VB\bar p|$, where $\bar p$ is the mean momentum.
+    """
     ratios = []
     for m in motions:
         mean = m.w @ m.p
@@ -183,9 +187,10 @@ def _bends(motions: list[Motion]) -> float:
 
 
 def _chord(m: Motion) -> float:
-    """The library's E at the middle of a geodesic minus its mean at the ends, scaled.
+    """Rise of the library's E at the middle of a geodesic over the mean at its ends.
 
-    The geodesic is short enough that all atoms stay near the origin.
+    The rise is divided by the squared length in time. The geodesic is so short that all
+    atoms stay near the origin.
     """
     speeds = np.linalg.norm(geodesic(m).velocity[0], axis=1)
     end = min(0.3, WAY / float(np.max(speeds)))

@@ -27,16 +27,16 @@ SOLVER = "DOP853 at rtol 1e-11 over unit time, amplified by less than 1e2"
     ),
 )
 def geodesics(case: Case, *, nonlocal_term: float = 1) -> Checks:
-    """Compares both equations, for atoms with momenta, with the library's geodesics.
+    """Compares the equations of Lemma 5.3 for atoms with the library's geodesics.
 
     Geodesics of the library's metric are the Hamiltonian flow of its squared length,
     which JAX differentiates. The equations in NumPy must give the same velocities, and
-    SciPy's solution of them must conserve the Hamiltonian. Along the library's geodesic
-    the action, in NumPy, must be stationary under sine perturbations, with positive
-    second variation.
+    SciPy's solution of these equations must conserve the Hamiltonian. Along the
+    library's geodesic, NumPy's action must be stationary under sine perturbations and
+    have a positive second variation.
     """
     m = motion(case.rng("motion"))
-    # Rate of the momenta along characteristics, and the library's Hamiltonian flow.
+    # The lemma's equations must give the velocities of the library's Hamiltonian flow.
     library = geodesic(m)
     expected = velocity(m, m.z, nonlocal_term=nonlocal_term)
     momentum_rate = ref.gradient(
@@ -50,7 +50,7 @@ def geodesics(case: Case, *, nonlocal_term: float = 1) -> Checks:
     yield gap(
         "length", library.length, m.w @ (squares / m.masses) / 4, **ROUNDING_SLACK
     )
-    # The library's Hamiltonian along SciPy's solution of the two equations.
+    # The library's Hamiltonian must stay constant along SciPy's solution.
     rate = lambda _, z: velocity(m, z, nonlocal_term=nonlocal_term)
     path = formulas.integrate(rate, m.z, np.linspace(0, 1, 5))
     values = [geodesic(m, z).length for z in path]
@@ -60,13 +60,14 @@ def geodesics(case: Case, *, nonlocal_term: float = 1) -> Checks:
 
 
 def velocity(m: Motion, z: Array, *, nonlocal_term: float = 1.0) -> Array:
-    r"""Velocities of positions and momenta by the equations of the lemma.
+    r"""Velocities of positions and momenta, by the equations of the lemma.
 
-    $x' = Bp/2g$ and $p'_i = \frac14\frac{|p_i|_B^2}{g_i^2}\nabla g(x_i) + \frac14\sum_j
-    w_j\frac{|p_j|_B^2}{g_j^2}\nabla_2G(x_j, x_i)$; `nonlocal_term` multiplies the sum.
+    The equations are $x' = Bp/2g$ and $p'_i = \frac14\frac{|p_i|_B^2}{g_i^2}\nabla
+    g(x_i) + \frac14\sum_j w_j\frac{|p_j|_B^2}{g_j^2}\nabla_2G(x_j, x_i)$;
+    `nonlocal_term` multiplies the sum.
     """
     x, p = z
-    G = np.exp(ref.bilinear(m.A)(x, x))  # entry (i, j): query i, key j
+    G = np.exp(ref.bilinear(m.A)(x, x))  # entry (i, j) is for query i and key j
     g = G @ m.w
     squares = np.sum((p @ m.B) * p, axis=1) / (4 * g**2)
     self_force = squares[:, None] * ((G * m.w[None, :]) @ x @ m.A)
@@ -77,7 +78,7 @@ def velocity(m: Motion, z: Array, *, nonlocal_term: float = 1.0) -> Array:
 
 
 def _potential_change(m: Motion, points: Array) -> Array:
-    r"""$\partial_s\psi$ at `points`, by the lemma's second equation for atoms."""
+    r"""Derivative $\partial_s\psi$ at `points`, by the lemma's second equation."""
     gradients = (points - m.c) @ m.H
     g = np.exp(ref.bilinear(m.A)(points, m.x)) @ m.w
     squares = np.sum((m.p @ m.B) * m.p, axis=1) / mass(m, m.x) ** 2
@@ -88,7 +89,8 @@ def _potential_change(m: Motion, points: Array) -> Array:
 def _action(m: Motion, path: Array, bump: Array, waves: Array) -> Array:
     r"""Action $\iint x'\cdot B^{-1}x'\,g\,d\mu\,dt$ of the path plus a perturbation.
 
-    `path` and `waves`, a sine and its derivative, are given at Gauss–Legendre nodes.
+    `path` is given at Gauss–Legendre nodes. So are `waves`, which are a sine and its
+    derivative.
     """
     _, weights = np.polynomial.legendre.leggauss(len(path))
     inverse, total = np.linalg.inv(m.B), np.zeros(())
@@ -100,7 +102,7 @@ def _action(m: Motion, path: Array, bump: Array, waves: Array) -> Array:
 
 
 def _stationary(case: Case, m: Motion) -> Checks:
-    """Checks of the first and second variation of the action under three sines."""
+    """Checks the first and second variation of the action under sine perturbations."""
     nodes = (np.polynomial.legendre.leggauss(24)[0] + 1) / 2
     path = path_of(m, np.concatenate([[0.0], nodes]))[1:]
     rng, first, second = case.rng("bumps"), [], []

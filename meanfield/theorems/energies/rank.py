@@ -22,12 +22,12 @@ SOLVER = (
 
 
 def _flow_factors(attention: Attention, mean: Array, factors: Array) -> Array:
-    """Factors at t = 1.5 by the library's flow."""
+    """Factors at t = 1.5, by the library's flow."""
     return np.asarray(_flow(attention, jnp.asarray(mean), jnp.asarray(factors)))
 
 
 def _euler_factors(attention: Attention, mean: Array, factors: Array) -> Array:
-    """Factors at t = 1.5 by 15 Euler steps of covariances with the library's rates."""
+    """Factors at t = 1.5 after 15 Euler steps of covariances with library rates."""
     for _ in range(15):
         rates = _rates(attention, jnp.asarray(mean), jnp.asarray(factors))
         covariances = factors @ np.swapaxes(factors, 1, 2) + 0.1 * np.asarray(rates)
@@ -70,8 +70,9 @@ def _flow(attention: Attention, mean: JaxArray, factors: JaxArray) -> JaxArray:
 def constant_rank(case: Case, *, carry: Callable[..., Array] = _flow_factors) -> Checks:
     r"""Compares log det Σ along the library's Sinkhorn flow with integrals of traces.
 
-    From covariances of rank 3 and 2: products of the singular values of the factor are
-    compared with the trace of $VM_\Sigma$, integrated by SciPy along a flow in NumPy.
+    The flow starts at covariances of rank 3 and 2. Products of the singular values of
+    the factor are compared with the trace of $VM_\Sigma$, which SciPy integrates along
+    a flow in NumPy.
     """
     p, starts, ends = _run(case, carry)
     for Y, end, rank in zip(starts, ends, (3, 2), strict=True):
@@ -106,7 +107,7 @@ def _(case: Case) -> Counterexample:
 
 
 def _run(case: Case, carry: Callable[..., Array]) -> tuple[Parameters, Array, Array]:
-    """Parameters, initial factors of rank 3 and 2, and the factors at t = 1.5."""
+    """Parameters, initial factors of rank 3 and 2, and their factors at t = 1.5."""
     rng = case.rng("flow")
     Q, K = rng.normal(size=(2, 4, 3)) / 2
     V, mean = rng.normal(size=(3, 3)) / 4 - K.T @ Q / 2, rng.normal(size=3)
@@ -119,7 +120,7 @@ def _run(case: Case, carry: Callable[..., Array]) -> tuple[Parameters, Array, Ar
 def _integral_of_trace(p: Parameters, Y: Array) -> float:
     r"""Time integral of the trace of $L = VM_\Sigma/\epsilon$ on the support, by SciPy.
 
-    $M_\Sigma$ is that of the paper, with symmetric roots.
+    The matrix $M_\Sigma$ is that of the paper, with symmetric roots.
     """
     A, half = p.A, np.eye(3) * EPSILON / 2
 

@@ -42,10 +42,10 @@ BFGS = (
 def sinkformer(case: Case, *, prepare: lib.Preparation = impose_symmetry) -> Checks:
     r"""Compares the library's attention, gradient flow and energy with complex steps.
 
-    On weighted tokens with $\epsilon \neq 1$; the complex steps go through 500 Sinkhorn
-    iterations in NumPy. The Jacobian of the field must be symmetric. The library's
-    derivative of the field as the atoms move is compared with complex steps too, for
-    parameters that are not symmetric.
+    The tokens are weighted, and $\epsilon \neq 1$. The complex steps go through 500
+    Sinkhorn iterations in NumPy. The Jacobian of the field must be symmetric. The
+    library's derivative of the field as the atoms move is also compared with complex
+    steps, for parameters that are not symmetric.
     """
     s = prepare(lib.setting(case.rng("tokens")))
     fields, gradients = doubly_normalised_checks(s)
@@ -56,7 +56,10 @@ def sinkformer(case: Case, *, prepare: lib.Preparation = impose_symmetry) -> Che
 
 
 def _atom_derivative(s: lib.Setting) -> Check:
-    """Check of the derivative of the field as the atoms move along `s.probes`."""
+    """Compares the derivative of the field as the atoms move along `s.probes`.
+
+    The library's derivative is compared with a complex step in NumPy.
+    """
     scores = ref.bilinear(s.scaled_A)
 
     def velocity(x: Array) -> Array:
@@ -86,19 +89,20 @@ def _atom_derivative(s: lib.Setting) -> Check:
 def two_kernels(case: Case, *, quadratic: float = 0.25) -> Checks:
     """Compares the library's energy with relative entropies to both kernels, in NumPy.
 
-    The library's Sinkhorn attention with both scores is compared with one plan;
-    parameters are not symmetric. Also checks the energy and the reported residual of a
-    plan after one pass.
+    The library's Sinkhorn attention with both scores is compared with one plan.
+    Parameters are not symmetric. After one pass of Sinkhorn, the energy of the plan and
+    the reported residual are checked too.
     """
     yield from _two_kernels(case, quadratic=quadratic)
-    # $-\frac12\int\kappa\log(\kappa/\kappa^0)$ of a plan that has not converged.
+    # For a plan that has not converged, the energy is
+    # $-\frac12\int\kappa\log(\kappa/\kappa^0)$.
     s = lib.setting(case.rng("tokens"))
     outputs = _one_pass(lib.to_jax(s), jnp.asarray(s.epsilon))
     rows, residual, primal = (np.asarray(output) for output in outputs)
     logs = np.log(rows / s.w[None, :]) - ref.bilinear(s.scaled_A)(s.x, s.x)
     left = np.max(np.abs(np.log(s.w @ rows / s.w)))
     terms = s.w[:, None] * rows * logs / 2
-    size = np.sum(np.abs(terms))  # the terms can cancel
+    size = np.sum(np.abs(terms))  # the scale of the errors, since the terms can cancel
     slack = Slack(tolerance=1e-12, why="rounding of 36 terms, nothing is iterated")
     yield gap("energy after one pass", primal, -np.sum(terms), scale=size, **slack)
     yield gap("log-marginal reported then", residual, left, scale=1.0, **slack)
@@ -107,7 +111,7 @@ def two_kernels(case: Case, *, quadratic: float = 0.25) -> Checks:
 
 @eqx.filter_jit
 def _distance_values(s: lib.Setting, epsilon: JaxArray) -> tuple[JaxArray, JaxArray]:
-    r"""Sinkhorn velocities with scores $-|Qx - Ky|^2/2\epsilon$, and dual energy."""
+    r"""Sinkhorn velocities for scores $-|Qx - Ky|^2/2\epsilon$, and dual energy."""
     mu = Points.weighted(s.x, s.w)
     score = SquaredDistance(s.Q, s.K, 2 * epsilon)
     field = Attention(score, Sinkhorn(), s.V / epsilon).field(0.0, mu)
@@ -117,7 +121,7 @@ def _distance_values(s: lib.Setting, epsilon: JaxArray) -> tuple[JaxArray, JaxAr
 
 @eqx.filter_jit
 def _one_pass(s: lib.Setting, epsilon: JaxArray) -> tuple[JaxArray, ...]:
-    """Plan, reported log-marginal and primal energy after one Sinkhorn pass."""
+    """Plan, reported log-marginal and primal energy after one pass of Sinkhorn."""
     mu = Points.weighted(s.x, s.w)
     attention = Attention(Dot(s.Q, s.K, epsilon), Sinkhorn(max_iterations=1), s.V)
     energy = SinkhornEnergy(s.Q, s.K, epsilon, max_iterations=1)
@@ -132,7 +136,10 @@ def _distance_arrays(s: lib.Setting) -> tuple[Array, float]:
 
 
 def _two_kernels(case: Case, *, quadratic: float) -> Checks:
-    """Checks of the energy for both kernels; `quadratic` is the factor 1/4."""
+    """Compares the energy for both kernels with relative entropies.
+
+    `quadratic` is the factor 1/4 of the quadratic term.
+    """
     s = lib.setting(case.rng("tokens"))
     s = s._replace(probes=s.x)
     dot = ref.bilinear(s.scaled_A)
@@ -172,8 +179,8 @@ def _two_kernels(case: Case, *, quadratic: float) -> Checks:
 def semi_dual(case: Case, *, prepare: lib.Preparation = impose_symmetry) -> Checks:
     """Compares the library's energy and potential with a maximum by SciPy's BFGS.
 
-    In NumPy, the potential must equal its own c-transform, its plan must have the right
-    marginals, and none of 200 perturbations may exceed the maximum.
+    NumPy checks that the potential equals its own c-transform, that its plan has the
+    right marginals, and that none of 200 perturbations exceeds the maximum.
     """
     s = prepare(lib.setting(case.rng("tokens")))
     s = s._replace(probes=s.x)
@@ -181,7 +188,7 @@ def semi_dual(case: Case, *, prepare: lib.Preparation = impose_symmetry) -> Chec
     n, exact = len(s.w), {"gtol": 1e-9}
     result = minimize(descent, np.zeros(n), jac=True, method="BFGS", options=exact)
     library = lib.evaluate_sinkhorn(s)
-    f = -library.variation  # the library's potential; f and g coincide here
+    f = -library.variation  # the library's potential f, which equals g here
     kernel = np.exp(ref.bilinear(s.scaled_A)(s.x, s.x))
     transform = -np.log(kernel @ (s.w * np.exp(f)))
     plan = kernel * np.exp(f[:, None] + f[None, :])
@@ -202,7 +209,10 @@ def semi_dual(case: Case, *, prepare: lib.Preparation = impose_symmetry) -> Chec
 
 
 def _dual(f: Array, s: lib.Setting) -> Array:
-    r"""$\int (f + f^c)d\mu$ with $f^c = -\log\int e^{s + f}d\mu$ over keys."""
+    r"""Dual functional $\int (f + f^c)d\mu$ with $f^c = -\log\int e^{s + f}d\mu$.
+
+    The integral in $f^c$ is over keys.
+    """
     kernel = np.exp(ref.bilinear(s.scaled_A)(s.x, s.x))
     return s.w @ (f - np.log(kernel @ (s.w * np.exp(f))))
 
@@ -220,7 +230,7 @@ def _dual(f: Array, s: lib.Setting) -> Array:
 def dual_identity(case: Case, *, prepare: lib.Preparation = impose_symmetry) -> Checks:
     """Compares the library's energy, its dual and its first variation with NumPy.
 
-    NumPy's potential comes from 200 averagings of $f$ and $f^c$.
+    NumPy finds the potential by averaging $f$ and $f^c$ 200 times.
     """
     s = prepare(lib.setting(case.rng("tokens")))
     s = s._replace(probes=s.x)

@@ -36,10 +36,11 @@ def _sinkhorn(Q: Array, K: Array) -> AbstractEnergy:
     ),
 )
 def separation(case: Case, *, make: Make = _sinkhorn) -> Checks:
-    """Checks the mixed difference of the library's energy over two means and factors.
+    """Checks that the library's energy is a function of the mean plus one of Σ.
 
-    It must vanish; the difference of the energies at both means is compared with the
-    quadratic form in NumPy. Covariances are singular and parameters are not symmetric.
+    The energy is evaluated at two means and two factors, where its mixed difference
+    must vanish. The difference between both means is compared with the quadratic form
+    in NumPy. Covariances are singular and parameters are not symmetric.
     """
     Q, K, mean, Y, second_mean, Z = _pair(case)
     energy, A = make(Q, K), K.T @ Q
@@ -57,7 +58,7 @@ def _value(energy: AbstractEnergy, mean: Array, factor: Array) -> float:
 
 
 def _pair(case: Case) -> tuple[Array, ...]:
-    """Parameters and two Gaussians that are both resolved by few nodes."""
+    """Parameters, and two Gaussians that few nodes resolve."""
     Q, K, mean, Y = small(case, "first")
     _, _, second_mean, Z = small(case, "second")
     size = np.linalg.norm(Z.T @ K.T @ Q @ Z, 2) / EPSILON
@@ -90,11 +91,11 @@ def _key_gap(Q: Array, K: Array, means: tuple) -> float:
 def entropic_bures(
     case: Case, *, mean_term: Callable[..., float] = _mean_gap
 ) -> Checks:
-    r"""Compares entropic OT costs at two pairs of means, and one with the energy.
+    r"""Compares entropic OT costs for two pairs of means, and one cost with the energy.
 
-    Costs between Gauss–Hermite nodes by Sinkhorn in NumPy: $B_\epsilon^2$ of two
-    Gaussians must not depend on the means, and the cost of a Gaussian to itself gives
-    the library's energy. Covariances are singular, $Q \neq K$.
+    NumPy computes costs between Gauss–Hermite nodes by Sinkhorn. For two Gaussians,
+    $B_\epsilon^2$ must not depend on the means. The cost of a Gaussian to itself must
+    give the library's energy. Covariances are singular, and $Q \neq K$.
     """
     Q, K, mean, Y, second, Z = _pair(case)
     equal_means, unequal_means = (mean, mean), (mean, second)
@@ -123,7 +124,7 @@ def _(case: Case) -> Counterexample:
 
 
 def _transport(Q: Array, K: Array, means: tuple, factors: tuple) -> float:
-    r"""$2\epsilon OT_\epsilon$ for the cost $|Qx - Ky|^2/2\epsilon$, on nodes."""
+    r"""Transport cost $2\epsilon OT_\epsilon$ on nodes, for $|Qx - Ky|^2/2\epsilon$."""
     z, w = ref.standard_nodes(2, NODES)
     x, y = (m + z @ Y.T for m, Y in zip(means, factors, strict=True))
     kernel = np.exp(ref.distance(Q, K, 2 * EPSILON)(x, y))

@@ -36,11 +36,11 @@ QUADRATURE = (
     ),
 )
 def interaction_of_gaussian(case: Case, *, half: float = 0.5) -> Checks:
-    """Compares the formula, and the library's energy and flow, with integrals.
+    """Compares the closed form of E, and the library's energy and flow, with integrals.
 
     The integrals are exact in one variable and use Gauss–Hermite nodes in the other,
-    with complex-step gradients; the library's first variation is compared too.
-    Parameters are not symmetric, means are not zero.
+    with complex-step gradients. The library's first variation is compared too.
+    Parameters are not symmetric, and means are not zero.
     """
     for d in (1, 2):
         yield from _dimension_checks(case, d, half=half)
@@ -72,7 +72,7 @@ def _(case: Case) -> Counterexample:
 
 
 def _paper_energy(mean: Array, Sigma: Array, A: Array, *, half: float) -> float:
-    """The closed form of the paper; `half` is the factor in its exponent."""
+    """Closed form of the energy in the paper; `half` is the factor in its exponent."""
     I, P = np.eye(len(mean)), np.linalg.inv(Sigma)
     inner = (A + P).T @ np.linalg.solve(P - A @ Sigma @ A.T, A + P) - P
     determinant = np.abs(np.linalg.det(I - A @ Sigma @ A.T @ Sigma))
@@ -80,7 +80,7 @@ def _paper_energy(mean: Array, Sigma: Array, A: Array, *, half: float) -> float:
 
 
 def _dimension_checks(case: Case, d: int, *, half: float) -> Checks:
-    # Q, K, mean and factor with $\|Y^\top AY\| = 1/2$, `A` not symmetric.
+    # Draw Q, K, a mean and a factor with $\|Y^\top AY\| = 1/2$ and `A` not symmetric.
     rng = case.rng(f"d={d}")
     Q, K = rng.normal(size=(2, d + 1, d))
     Y = np.linalg.cholesky(spd(rng, d))
@@ -105,7 +105,7 @@ def _dimension_checks(case: Case, d: int, *, half: float) -> Checks:
 
 
 def _truncated_integral(product: float, radius: float) -> float:
-    r"""$\frac12\iint e^{axy}$ for $s = 1$, over $|x| \le r$ and all $y$."""
+    r"""Integral $\frac12\iint e^{axy}$ for $s = 1$, over $|x| \le r$ and all $y$."""
     density = lambda x: norm.pdf(x) * np.exp((product * x) ** 2 / 2) / 2
     return quad(density, -radius, radius, limit=200)[0]
 
@@ -126,8 +126,8 @@ def _truncated_integral(product: float, radius: float) -> float:
 def line_flow(case: Case, *, score_weight: float = 1) -> Checks:
     """Compares −M⁻¹F'(s) with the rate of the variance under the library's softmax.
 
-    The twisted metric M comes from SciPy's quadrature and is compared with its closed
-    form; F' comes from differences of the library's energy.
+    SciPy's quadrature gives the twisted metric M, which is also compared with its
+    closed form. F' comes from differences of the library's energy.
     """
     line = _line(case, mean=0.0)
     unit, zero, h = np.eye(1), np.zeros((4, 1)), 1e-4
@@ -160,7 +160,8 @@ def line_flow(case: Case, *, score_weight: float = 1) -> Checks:
     counterexample=r"$d = 1$, $\alpha = 0.9$, random $a$, $v$ and $s$",
 )
 def _(case: Case) -> Counterexample:
-    # Rate of the mean against $-\partial_\alpha F$, B times it, and $v(1 + as)\alpha$.
+    # The rate of the mean is compared with $-\partial_\alpha F$, with B times it, and
+    # with $v(1 + as)\alpha$.
     line = _line(case, mean=0.9)
     factor = np.array([[np.sqrt(line.s)]])
     nodes = ref.standard_nodes(1, NODES)
@@ -178,7 +179,7 @@ def _(case: Case) -> Counterexample:
 
 
 class _Line(NamedTuple):
-    """Scalars $a, v, s$, a mean $m$, and the library's rates of $N(m, s)$."""
+    """Scalars $a, v, s$, a mean $m$, and the library's rates at $N(m, s)$."""
 
     a: float
     v: float
@@ -208,10 +209,11 @@ def _line(case: Case, *, mean: float) -> _Line:
 def _metric(line: _Line, *, score_weight: float) -> float:
     r"""$\int v^2\int e^{axy}d\mu(y)\,d\mu(x)/B$ for the velocity $v$ with $s' = 1$.
 
-    By quadrature; `score_weight` 0 replaces the inner integral by one.
+    The integral is computed by quadrature. If `score_weight` is 0, the number 1
+    replaces the inner integral.
     """
     left = 1 - (line.a * line.s) ** 2
-    wide = 12 * np.sqrt(line.s / left)  # the integrand has decayed to 1e-31 there
+    wide = 12 * np.sqrt(line.s / left)  # beyond this, the integrand is below 1e-31
 
     def density(x: float) -> float:
         inner = score_weight * (line.a * x) ** 2 * line.s / 2

@@ -24,8 +24,8 @@ def twisted_flow(
 ) -> Checks:
     r"""Compares the library's twisted flow and softmax attention with softmax in NumPy.
 
-    With $V = -BA^\top$ and $\epsilon \neq 1$, at probes that are not atoms. The energy,
-    its first variation and its gradient are compared with NumPy too.
+    The value matrix is $V = -BA^\top$, $\epsilon \neq 1$, and the probes are not atoms.
+    The energy, its first variation and its gradient are compared with NumPy too.
     """
     s, B = _draw_setting(case)
     s = prepare(s)
@@ -59,7 +59,7 @@ def _(case: Case) -> Counterexample:
 
 
 def _flow_checks(s: lib.Setting, B: Array) -> Checks:
-    r"""Checks of the twisted flow and of softmax, with $V = -BA^\top/\epsilon$."""
+    r"""Compares the twisted flow and softmax, $V = -BA^\top/\epsilon$, with NumPy."""
     V = -B @ s.scaled_A.T
     library = lib.evaluate_twisted(s.with_value(V), B)
     plan = np.exp(ref.bilinear(s.scaled_A)(s.probes, s.x)) * s.w[None, :]

@@ -1,1 +1,1 @@
-"""Statements on sizes and Lipschitz constants, attacked by gradient ascent."""
+"""Statements on sizes and Lipschitz constants, tested by gradient ascent."""

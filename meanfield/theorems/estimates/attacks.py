@@ -27,10 +27,10 @@ from meanfield.theorems._protocols import (
 from meanfield.tokens import Tokens
 
 N, D, RANK = 4, 2, 3
-FAR = 40.0  # a `z` of this length is mapped to the sphere exactly: tanh(40) is 1
-LIMIT = 30  # iterations of Sinkhorn; parameters that need more are skipped
+FAR = 40.0  # maps `z` onto the sphere exactly, because tanh(40) rounds to 1
+LIMIT = 30  # largest number of Sinkhorn iterations; draws that need more are skipped
 LEAST_DISTANCE = (
-    1e-3  # fields of nearer measures differ by too little for the solver's tolerance
+    1e-3  # for nearer measures, the solver's errors exceed the change of the field
 )
 BALL_SUPPORT = r"$\mathrm{Supp}\,\mu \subset B_R$"
 PAIR_SUPPORT = r"$\mathrm{Supp}\,\mu, \mathrm{Supp}\,\nu \subset B_R$"
@@ -54,13 +54,13 @@ class Scene(NamedTuple):
     R: Float[JaxArray, ""]  # the radius
     reach: Float[JaxArray, ""]  # the distance of `x` from the origin
     q: Float[JaxArray, ""]  # the norm of `Q`, divided by the root of the bandwidth
-    k: Float[JaxArray, ""]  # the norm of `K`, likewise
+    k: Float[JaxArray, ""]  # the norm of `K`, divided by the root of the bandwidth
     a: Float[JaxArray, ""]  # the norm of `A`, divided by the bandwidth
     v: Float[JaxArray, ""]  # the norm of `V`
 
 
 def start(key: PRNGKey) -> dict[str, JaxArray]:
-    """Random initial parameters: normal; log-normal radius and bandwidth."""
+    """Random normal parameters; radius and bandwidth are log-normal."""
     shapes = {"z": (N, D), "logits": (N,), "x": (D,), "y": (D,)}
     shapes |= {"Q": (RANK, D), "K": (RANK, D), "V": (D, D)}
     shapes |= {"log_radius": (), "log_epsilon": ()}
@@ -102,7 +102,7 @@ def log_sizes(
 ) -> tuple[JaxArray, JaxArray, JaxArray]:
     r"""Logarithms of $|\Gamma(x)|$, $\|D_x\Gamma\|$ and $\|d\Gamma\|/dW_1$.
 
-    For the last, the first atom moves by $h$, so that $W_1 = w_0|h|$.
+    For the last of these, the first atom moves by $h$, so that $W_1 = w_0|h|$.
     """
 
     def velocity(pair: JaxArray) -> tuple[JaxArray, JaxArray]:
@@ -121,7 +121,7 @@ def log_sizes(
 
 
 def move_first_atom(s: Scene) -> tuple[JaxArray, JaxArray]:
-    """Atoms before and after atom 0 is moved to `second_probe`, and log $W_1$."""
+    """Atoms before and after atom 0 moves to `second_probe`, and log $W_1$."""
     atoms = s.mu.tokens.x
     way = size(s.second_probe - atoms[0])
     log_distance = s.mu.log_weights[0] + jnp.log(way)
@@ -131,9 +131,9 @@ def move_first_atom(s: Scene) -> tuple[JaxArray, JaxArray]:
 
 
 def convergence_penalty(convergence: Convergence | None) -> JaxArray:
-    """Zero if every solve has converged, NaN otherwise."""
+    """Zero if every Sinkhorn solve has converged, NaN otherwise."""
     if convergence is None:
-        raise ValueError("`convergence` must be that of a converged Sinkhorn solve.")
+        raise ValueError("`convergence` must be a `Convergence` record; got `None`.")
     good = jnp.all(convergence.residual <= convergence.tolerance)
     return jnp.where(good, 0.0, jnp.nan)
 
@@ -151,10 +151,10 @@ def estimates(
     first: int = 0,
     begin: Callable[[PRNGKey], dict[str, JaxArray]] = start,
 ) -> Checks:
-    """Checks of the ratios `log_ratio(p, index, factor)` by gradient ascent over `p`.
+    """Maximises the ratios `log_ratio(p, index, factor)` by gradient ascent over `p`.
 
-    The index counts from `first`. `factor` is a number in the bound: one as claimed,
-    another value in a control.
+    The index counts from `first`. `factor` is a number in the bound; it is one in the
+    claim, and another number in a control.
     """
     for index, (label, bound) in enumerate(zip(labels, bounds, strict=True), first):
         yield ascend(case, label, log_ratio, begin, args=(index, factor), bound=bound)
@@ -169,7 +169,7 @@ def equality(
     index: int,
     slack: Slack = EQUALITY_SLACK,
 ) -> Check:
-    """Check that the ratio is one at a case of equality."""
+    """Checks that the ratio of both sides is one at a case of equality."""
     ratio = np.exp(log_ratio_at(case, log_ratio, p, args=(index, 1.0)))
     return compare(label, ratio, "=", 1.0, **slack)
 
@@ -177,7 +177,7 @@ def equality(
 def two_equalities(
     case: Case, log_ratio: LogRatio, first: Mapping[str, Array], second: Mapping
 ) -> Checks:
-    """Checks of ratios 0 and 1, each at its case of equality."""
+    """Checks that ratios (i) and (ii) are one, each at its case of equality."""
     yield equality(case, "(i) reached", log_ratio, p=first, index=0)
     yield equality(case, "(ii) reached", log_ratio, p=second, index=1)
 
@@ -189,13 +189,13 @@ def counterexample(
     bounds: tuple[float, float],
     slack: Slack,
 ) -> Counterexample:
-    """Checks of one number against the printed bound and against the corrected one."""
+    """Compares one number with the printed bound and with the corrected bound."""
     misprint, correction = (compare(label, value, relation, b, **slack) for b in bounds)
     return Counterexample(misprint=(misprint,), correction=(correction,))
 
 
 class EqualityCase(NamedTuple):
-    r"""Matrices with aligned singular vectors, for which bounds are reached."""
+    """Matrices with aligned singular vectors, for which the bounds are equalities."""
 
     matrices: dict[str, Array]  # `Q`, `K`, `V`, `log_radius` and `log_epsilon`
     u: Array  # top left singular vector of `A`, and top right one of `V`
@@ -206,17 +206,17 @@ class EqualityCase(NamedTuple):
     def parameters(
         self, atoms: Array, w: list[float], **probes: Array
     ) -> dict[str, Array]:
-        """Parameters for four atoms on the sphere, given as unit vectors."""
+        """Parameters of four atoms on the sphere, which are given as unit vectors."""
         nowhere = {"x": np.zeros(D), "y": np.zeros(D)}
         measure = {"z": FAR * np.asarray(atoms), "logits": np.log(w)}
         return self.matrices | measure | nowhere | probes
 
     def dirac(self, **probes: Array) -> dict[str, Array]:
-        """Parameters of the Dirac at $Ru$."""
+        """Parameters of the Dirac measure at the point $Ru$."""
         return self.parameters(np.tile(self.u, (N, 1)), [0.1, 0.2, 0.3, 0.4], **probes)
 
     def pair(self, **probes: Array) -> dict[str, Array]:
-        r"""Parameters of equal masses at $\pm Ru$: the largest variance in the ball."""
+        r"""Parameters of equal masses at $\pm Ru$, which have the largest variance."""
         signs = np.array([[1], [-1], [1], [-1]])
         return self.parameters(signs * self.u, [0.1, 0.3, 0.4, 0.2], **probes)
 
@@ -234,7 +234,7 @@ def equality_case(rng: Rng) -> EqualityCase:
 
 
 def unit(atoms: list[tuple[float, float]], **probes: Array) -> dict[str, Any]:
-    """Parameters: identity matrices, and atoms of equal weight on the unit circle."""
+    """Parameters with identity matrices, for equal masses on the unit circle."""
     identity, zero = np.eye(RANK, D), np.zeros(())
     matrices = {"Q": identity, "K": identity, "V": np.eye(D)}
     matrices |= {"log_radius": zero, "log_epsilon": zero}

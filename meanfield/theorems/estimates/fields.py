@@ -10,7 +10,7 @@ from . import attacks
 
 THREE = ("(i) size", "(ii) derivative in x", "(iii) derivative in μ")
 ROUNDING = Slack(tolerance=1e-12, why="rounding")
-LIGHT = 1e-12  # weight of the one atom opposite to the heavy ones
+LIGHT = 1e-12  # weight of the atom that lies opposite to the heavy atoms
 LIMIT = Slack(
     tolerance=1e-9,
     why="reached as the weight of the first atom tends to zero: at 1e-12 the gap is "
@@ -35,12 +35,13 @@ Bounds = tuple[float, ...]
 def softmax_estimates(
     case: Case, *, bounds: Bounds = (1, 1, 1), factor: float = 1.0
 ) -> Checks:
-    """Compares the largest ratio found by gradient ascent with each bound.
+    """Searches for violations of the bounds of Lemma B.2 by gradient ascent.
 
-    The ascent goes through the library's field and its derivatives and varies measure,
-    probe, matrices, radius and bandwidth. (iii) moves one atom, so that W_1 is its
-    weight times its displacement. Equality must be reached by a Dirac (i), by equal
-    masses at opposite points (ii), and by a light atom opposite to heavy ones (iii).
+    The ascent goes through the library's field and its derivatives. It varies the
+    measure, the probe, the matrices, the radius and the bandwidth. For bound (iii) one
+    atom moves, so that W_1 is its weight times its displacement. Bound (i) must be
+    reached by a Dirac, bound (ii) by equal masses at opposite points, and bound (iii)
+    by a light atom opposite to heavy ones.
     """
     data = attacks.equality_case(case.rng("equality"))
     ratios = {"labels": THREE, "bounds": bounds, "factor": factor}
@@ -54,9 +55,9 @@ def softmax_estimates(
 
 
 def softmax(p: attacks.Parameters, index: JaxArray, factor: JaxArray) -> JaxArray:
-    r"""Log-ratio (i), (ii) or (iii) of Lemma B.2.
+    """Log-ratio (i), (ii) or (iii) of Lemma B.2.
 
-    `factor` multiplies the exponent of (iii).
+    `factor` multiplies the exponent in bound (iii).
     """
     s = attacks.scene(p)
     tilt = 2 * s.a * s.R * s.reach
@@ -67,7 +68,7 @@ def softmax(p: attacks.Parameters, index: JaxArray, factor: JaxArray) -> JaxArra
 def _three(
     name: str, p: attacks.Parameters, s: attacks.Scene, constants: tuple
 ) -> JaxArray:
-    r"""Log-ratios to $|V|R$, $c|V||A|R^2$ and $|V|e^\lambda$ for $(c, \lambda)$."""
+    r"""Log-ratios of three sizes to $|V|R$, $c|V||A|R^2$ and $|V|e^\lambda$."""
     c, log_spread = constants
     make, epsilon = attentions[name], jnp.exp(p["log_epsilon"])
     dynamics = make(p["Q"], p["K"], p["V"], epsilon=epsilon)
@@ -93,10 +94,10 @@ def _three(
 def l2_estimates(
     case: Case, *, bounds: Bounds = (1, 1, 1), factor: float = 1.0
 ) -> Checks:
-    """Compares the largest ratio found by gradient ascent with each bound.
+    """Searches for violations of the bounds of Lemma B.3 by gradient ascent.
 
-    As for Lemma B.2; (i) must be reached by a Dirac, (ii) by equal masses at opposite
-    points.
+    The ascent is that of Lemma B.2. A Dirac must reach bound (i), and equal masses at
+    opposite points must reach bound (ii).
     """
     data = attacks.equality_case(case.rng("equality"))
     yield from attacks.estimates(case, l2, labels=THREE, bounds=bounds, factor=factor)
@@ -104,7 +105,7 @@ def l2_estimates(
 
 
 def l2_counterexample(case: Case) -> Counterexample:
-    """Compares ‖DΓ‖ at the middle of two atoms with both bounds of (ii)."""
+    """Compares ‖DΓ‖ at the midpoint of two atoms with both bounds in (ii)."""
     p = attacks.unit([(1, 0), (-1, 0), (1, 0), (-1, 0)])
     derivative = 2 * np.exp(log_ratio_at(case, l2, p, args=(1, 1.0)))
     return attacks.counterexample("‖DΓ‖", derivative, "<=", (1.0, 2.0), ROUNDING)
@@ -122,9 +123,9 @@ l2_estimates.register_misprint("C26", **L2_MISPRINT)(l2_counterexample)
 
 
 def l2(p: attacks.Parameters, index: JaxArray, factor: JaxArray) -> JaxArray:
-    r"""Log-ratio (i), (ii) or (iii) of Lemma B.3.
+    """Log-ratio (i), (ii) or (iii) of Lemma B.3.
 
-    `factor` multiplies the exponent of (iii).
+    `factor` multiplies the exponent in bound (iii).
     """
     s = attacks.scene(p)
     growth = 4 * s.R * (s.a * s.reach + s.k**2 * s.R)
@@ -148,10 +149,11 @@ def l2(p: attacks.Parameters, index: JaxArray, factor: JaxArray) -> JaxArray:
 def sigmoid_estimates(
     case: Case, *, bounds: Bounds = (1, 1, 1), factor: float = 1.0
 ) -> Checks:
-    """Compares the largest ratio found by gradient ascent with each bound.
+    """Searches for violations of the bounds of Lemma B.7 by gradient ascent.
 
-    Ascents are those of Lemma B.2. A Dirac must reach bound (i) at a distant probe of
-    score 40, where the sigmoid rounds to one, and bound (ii) at a probe of score zero.
+    The ascents are those of Lemma B.2. A Dirac must reach bound (i) at a distant probe
+    of score 40, where the sigmoid rounds to one, and bound (ii) at a probe of score
+    zero.
     """
     data = attacks.equality_case(case.rng("equality"))
     far = 40 / (data.a * data.R) * data.v
@@ -175,9 +177,9 @@ def _(case: Case) -> Counterexample:
 
 
 def sigmoid(p: attacks.Parameters, index: JaxArray, factor: JaxArray) -> JaxArray:
-    r"""Log-ratio (i), (ii) or (iii) of Lemma B.7.
+    """Log-ratio (i), (ii) or (iii) of Lemma B.7.
 
-    `factor` multiplies the second term of (iii).
+    `factor` multiplies the second term of bound (iii).
     """
     s = attacks.scene(p)
     spread = jnp.log1p(factor * s.a * s.R * s.reach / 4)
@@ -193,11 +195,11 @@ def sigmoid(p: attacks.Parameters, index: JaxArray, factor: JaxArray) -> JaxArra
     control=("the bound is half of the squared radius", {"bound": 0.5}, ("variance",)),
 )
 def variance_in_a_ball(case: Case, *, bound: float = 1.0) -> Checks:
-    """Compares the largest ratio found by gradient ascent with the bound.
+    """Searches for violations of the bound of Lemma B.1 by gradient ascent.
 
-    The ascent varies weights and atoms; two equal masses at opposite points must reach
-    the bound. Also compares the library's moments, norms and restrictions of a weighted
-    cloud with NumPy.
+    The ascent varies weights and atoms. Two equal masses at opposite points must reach
+    the bound. The library's moments, norms and restrictions of a weighted cloud are
+    also compared with NumPy.
     """
     data = attacks.equality_case(case.rng("equality"))
     ratio = np.exp(log_ratio_at(case, variance, data.pair()))

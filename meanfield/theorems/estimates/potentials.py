@@ -1,11 +1,12 @@
 r"""Estimates of the potentials of Sinkhorn attention.
 
-The constant of Lemma A.2 is our own. With $a = \|A\|/\epsilon$ and $\lambda =
-\tanh(aR^2)$: a half-step contracts oscillations by $\lambda$ (Birkhoff: on the ball the
-kernel has projective diameter $4aR^2$), and moving $\mu$ changes the half-step of a
-fixed potential by $\delta = \sup|D_y\kappa| W_1 \leq 2aRe^{4aR^2}W_1$. So half the
-oscillation of $f$, and of $g$, changes by at most $\delta/(1 - \lambda)$, and both
-together, with one constant $\eta$, by at most $\delta(1 + 2/(1 - \lambda))$.
+The constant of Lemma A.2 is our own. Let $a = \|A\|/\epsilon$ and $\lambda =
+\tanh(aR^2)$. A half-step contracts oscillations by $\lambda$, by Birkhoff's theorem,
+since the kernel has projective diameter $4aR^2$ on the ball. Moving $\mu$ changes the
+half-step of a fixed potential by $\delta = \sup|D_y\kappa| W_1 \leq 2aRe^{4aR^2}W_1$.
+So half the oscillation of $f$, and of $g$, changes by at most $\delta/(1 - \lambda)$.
+Both potentials together, up to one constant $\eta$, change by at most $\delta(1 + 2/(1
+- \lambda))$.
 """
 
 from collections.abc import Callable
@@ -42,11 +43,11 @@ DENSITY = ("(i) density", "(ii) its derivative")
     control=("the exponents are halved", {"factor": 0.5}, DENSITY),
 )
 def density(case: Case, *, factor: float = 1.0) -> Checks:
-    """Compares the largest ratios found by gradient ascent with both bounds.
+    """Searches for violations of the bounds of Lemma B.5 by gradient ascent.
 
-    The ratios use the library's converged potentials; (i) compares exp(log density /
-    exponent) with e. For a Dirac and the opposite point as probe, (i) must be an
-    equality and (ii) must be a quarter.
+    The search uses the library's converged potentials. Bound (i) is tested in the form
+    exp(log density / exponent) ≤ e. For a Dirac and the opposite point as probe, bound
+    (i) must be an equality, and the ratio to bound (ii) must be a quarter.
     """
     p = _opposite(case, 1.0)
     quarter = np.exp(log_ratio_at(case, plan, p, args=(1, 1.0)))
@@ -78,8 +79,8 @@ def _(case: Case) -> Counterexample:
 def plan(p: attacks.Parameters, index: JaxArray, factor: JaxArray) -> JaxArray:
     r"""Log-ratio `index` of Lemmas B.5 (0, 1), A.1 (2, 3, 4) and A.2 (5).
 
-    The potentials are the library's; `factor` multiplies exponents. A bound $l \leq L$
-    on a logarithm is compared as $e^{l/L} \leq e$.
+    The potentials are the library's, and `factor` multiplies exponents. A bound $l \leq
+    L$ on a logarithm is compared in the form $e^{l/L} \leq e$.
     """
     s, epsilon = attacks.scene(p), jnp.exp(p["log_epsilon"])
     score = SquaredDistance(p["Q"], p["K"], 2 * epsilon)
@@ -114,7 +115,10 @@ def _sample_potential(
     s: attacks.Scene,
     potential: Callable[[Scalings, Tokens], JaxArray],
 ) -> tuple[JaxArray, JaxArray]:
-    """A potential of both measures at both probes; gradients for the first measure."""
+    """Values of a potential for both measures and probes, and its gradients.
+
+    The gradients are those for the first measure.
+    """
 
     def evaluate(x: JaxArray) -> tuple[JaxArray, JaxArray]:
         values = jax.vmap(lambda scaling: potential(scaling, Tokens(x[None, :]))[0])(
@@ -128,17 +132,17 @@ def _sample_potential(
 
 
 def _potential_distance(df: JaxArray, dg: JaxArray) -> JaxArray:
-    r"""$\inf_\eta \max|df - \eta| + \max|dg + \eta|$ over the sampled values."""
+    r"""Distance $\inf_\eta \max|df - \eta| + \max|dg + \eta|$ over the samples."""
     (most_f, least_f), (most_g, least_g) = _extremes(df), _extremes(dg)
     shift = jnp.abs(most_f + least_f + most_g + least_g)
     return (most_f - least_f + most_g - least_g + shift) / 2
 
 
 def _extremes(values: JaxArray) -> tuple[JaxArray, JaxArray]:
-    """Largest and smallest value, selected by index.
+    """Largest and smallest value, which are selected by index.
 
-    The derivative of `max` compares the maximum with every value; it is 0/0 if the
-    compiler recomputes these and rounds them differently.
+    The derivative of `max` would compare the maximum with every value. It is 0/0 if the
+    compiler recomputes the values and rounds them differently.
     """
     return values[jnp.argmax(values)], values[jnp.argmin(values)]
 
@@ -150,10 +154,10 @@ def _log_stability(s: attacks.Scene, factor: JaxArray) -> JaxArray:
 
 
 def _opposite(case: Case, ratio: float) -> dict[str, Array]:
-    r"""Parameters of the Dirac at $-Rw$ with the probes at $Rw$.
+    r"""Parameters of the Dirac at $-Rw$, with the probes at $Rw$.
 
-    $w$ is the top right singular vector of both $Q$ and $K$; $\|K\|$ is `ratio` times
-    $\|Q\|$.
+    The vector $w$ is the top right singular vector of both $Q$ and $K$; $\|K\|$ is
+    `ratio` times $\|Q\|$.
     """
     data = attacks.equality_case(case.rng("opposite"))
     Q = data.matrices["Q"]
@@ -185,11 +189,11 @@ POTENTIALS = ("(A.4) sum of potentials", "Lipschitz f", "Lipschitz g")
 def potentials(
     case: Case, *, bounds: tuple[float, ...] = (1, 1, 1), factor: float = 1.0
 ) -> Checks:
-    """Compares the largest ratios found by gradient ascent with the three bounds.
+    """Searches for violations of the bounds of Lemma A.1 by gradient ascent.
 
-    The ratios use the library's potentials, at any bandwidth; (A.4) compares
-    exp(sum / bound) with e. All three must be reached for a Dirac and the opposite
-    point as probe.
+    The search uses the library's potentials, at any bandwidth. Bound (A.4) is tested in
+    the form exp(sum / bound) ≤ e. A Dirac with the opposite point as probe must reach
+    all three bounds.
     """
     equal_case, unequal_case = _opposite(case, 1.0), _opposite(case, 1.7)
     ratios = {"labels": POTENTIALS, "bounds": bounds, "factor": factor}
@@ -230,11 +234,11 @@ def _(case: Case) -> Counterexample:
     control=("the constant is halved", {"bound": 0.5}),
 )
 def stability(case: Case, *, bound: float = 1.0) -> Checks:
-    """Compares the largest ratio found by gradient ascent with the bound.
+    """Searches for violations of the bound of Lemma A.2 by gradient ascent.
 
     The ascent varies pairs of measures that differ in one atom, so that W_1 is its
-    weight times its displacement, at least 1e-3. The sup norms are taken over two free
-    probes, which bounds them from below.
+    weight times its displacement; W_1 is at least 1e-3. Each sup norm is replaced by
+    the maximum over two free probes, which is a lower bound.
     """
     ratios = {"labels": ("stability",), "bounds": (bound,), "first": 5}
     return attacks.estimates(case, plan, **ratios)

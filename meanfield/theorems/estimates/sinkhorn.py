@@ -1,10 +1,10 @@
 r"""Estimates of fields: Sinkhorn attention.
 
-The Lipschitz constant of Lemma B.6 (iii) is our own. With $a = \|A\|$, in the ball of
+The Lipschitz constant of Lemma B.6 (iii) is our own. Let $a = \|A\|$. In the ball of
 radius $R$, moving the measure by $W_1$ changes half the oscillation of the potential
-$g$ by at most $\delta/(1 - \tanh(aR^2))$, $\delta = 2aRe^{4aR^2}W_1$ (see the
+$g$ by at most $\delta/(1 - \tanh(aR^2))$, where $\delta = 2aRe^{4aR^2}W_1$ (see the
 estimates of potentials). The move changes the field by a covariance with $dg$ plus
-$w_0(\kappa h + (y_0 - m) D_y\kappa\cdot h)$, where $\log\kappa \leq r = 2aR(|x| + R)$,
+$w_0(\kappa h + (y_0 - m) D_y\kappa\cdot h)$. Here $\log\kappa \leq r = 2aR(|x| + R)$,
 $|D_y\log\kappa| \leq a(|x| + R)$ and $|y_0 - m| \leq 2R$.
 """
 
@@ -34,11 +34,12 @@ THREE = ("(i) size", "(ii) derivative in x", "(iii) Lipschitz in μ")
     control=("the constants are halved", {"bounds": (0.5, 0.5, 0.5)}, THREE),
 )
 def sinkhorn_estimates(case: Case, *, bounds: tuple[float, ...] = (1, 1, 1)) -> Checks:
-    """Compares the largest ratio found by gradient ascent with each bound.
+    """Searches for violations of the bounds of Lemma B.6 by gradient ascent.
 
-    The ascent goes through the library's converged field. (iii) compares two measures
-    that differ in one atom, so that W_1 is its weight times its displacement. (i) must
-    be reached by a Dirac, (ii) by two equal masses at opposite points.
+    The ascent goes through the library's converged field. For bound (iii) it compares
+    two measures that differ in one atom, so that W_1 is its weight times its
+    displacement. Bound (i) must be reached by a Dirac, and bound (ii) by two equal
+    masses at opposite points.
     """
     data = attacks.equality_case(case.rng("equality"))
     yield from attacks.estimates(case, sinkhorn, labels=THREE, bounds=bounds)
@@ -48,7 +49,7 @@ def sinkhorn_estimates(case: Case, *, bounds: tuple[float, ...] = (1, 1, 1)) -> 
 def sinkhorn(p: attacks.Parameters, index: JaxArray, factor: JaxArray) -> JaxArray:
     """Log-ratio (i), (ii) or (iii) of Lemma B.6.
 
-    `factor` multiplies the exponents of (iii).
+    `factor` multiplies the exponents in bound (iii).
     """
     s, epsilon = attacks.scene(p), jnp.exp(p["log_epsilon"])
     attention = attentions["sinkhorn"](p["Q"], p["K"], p["V"], epsilon=epsilon)

@@ -33,11 +33,12 @@ LINK_NAMES = ("exp", "linear", "relu")
 def unnormalised_sizes(
     case: Case, *, bounds: tuple[float, ...] = (1, 1, 1), factor: float = 1.0
 ) -> Checks:
-    """Compares the largest ratio found by gradient ascent with each bound.
+    """Searches for violations of three size bounds by gradient ascent.
 
-    The ascent varies measure, probe in the ball, matrices and bandwidth. Each bound
-    must be reached by the Dirac at the top left singular vector of A, which V stretches
-    most, with the probe at the right one, both on the sphere.
+    The ascent varies the measure, the probe in the ball, the matrices and the
+    bandwidth. Each bound must be reached by a Dirac and a probe on the sphere. The
+    Dirac is at the top left singular vector of A, which V stretches most, and the probe
+    is at the right one.
     """
     data = attacks.equality_case(case.rng("equality"))
     p = data.dirac(x=40 * data.v)
@@ -54,7 +55,7 @@ def unnormalised_ratios(
 ) -> JaxArray:
     r"""Log-ratio of $|\Gamma(x)|$ in the ball to its bound, for `LINK_NAMES[index]`.
 
-    `factor` multiplies the exponent of the bound of `exp`.
+    `factor` multiplies the exponent in the bound for `exp`.
     """
     s, epsilon = attacks.scene(p), jnp.exp(p["log_epsilon"])
     dynamics = [
@@ -79,10 +80,10 @@ def unnormalised_ratios(
     control=("the bound of the larger head replaces the sum", {"factor": 0.0}, THREE),
 )
 def heads_estimates(case: Case, *, factor: float = 1.0) -> Checks:
-    """Compares the largest ratio found by gradient ascent with each bound.
+    """Searches for violations of the bounds of Lemma B.4 by gradient ascent.
 
-    The ascent goes through the library's sum of two heads and varies all matrices. (i)
-    and (ii) must be reached by two heads that are multiples of one another.
+    The ascent goes through the library's sum of two heads and varies all matrices. Two
+    heads that are multiples of one another must reach bounds (i) and (ii).
     """
     data = attacks.equality_case(case.rng("equality"))
     scale = np.array([1.0, 2.5])[:, None, None]
@@ -102,9 +103,9 @@ def heads_estimates(case: Case, *, factor: float = 1.0) -> Checks:
 
 
 def heads(p: attacks.Parameters, index: JaxArray, factor: JaxArray) -> JaxArray:
-    """Log-ratio (i), (ii) or (iii) of Lemma B.4 for two heads with values `W V`.
+    """Log-ratio (i), (ii) or (iii) of Lemma B.4, for two heads with values `W V`.
 
-    Bounds are summed over the heads; for `factor` zero the larger one is taken.
+    The bounds of the heads are summed; if `factor` is zero, the larger one is taken.
     """
     s, epsilon = attacks.scene(_one_head(p)), jnp.exp(p["log_epsilon"])
     values = p["W"] @ p["V"]
@@ -150,10 +151,10 @@ def start_heads(key: PRNGKey) -> dict[str, JaxArray]:
     remark="C26 corrects (ii) for L2. C6: for Sinkhorn (iii) holds with W₁, Lemma B.6.",
 )
 def field_estimates(case: Case) -> Checks:
-    """Compares the largest ratios found by gradient ascent with the bounds.
+    """Searches for violations of the bounds of Theorem 3.1 by gradient ascent.
 
-    The ascents go through the library's fields, as for Lemmas B.2 to B.7, from new
-    random starts.
+    The ascents go through the library's fields. They are those of Lemmas B.2 to B.7,
+    from new random starts.
     """
     for name, log_ratio, _, begin in VARIANTS:
         labels = tuple(f"{name} {label}" for label in THREE)
@@ -175,7 +176,7 @@ field_estimates.register_misprint("C26", **L2_MISPRINT)(l2_counterexample)
 
 
 HALVES = (0.5, 0.5, 1.0)
-VARIANTS = (  # name, log-ratio, bounds of the control, start of ascents
+VARIANTS = (  # each: name, log-ratio, the control's bounds, random start
     ("softmax", softmax, HALVES, attacks.start),
     ("L2", l2, HALVES, attacks.start),
     ("Sinkhorn", sinkhorn, HALVES, attacks.start),
@@ -203,11 +204,11 @@ TWO = ("difference of fields", "weight")
 def continuity_in_parameters(
     case: Case, *, bounds: tuple[float, ...] = (1.0, 1.0)
 ) -> Checks:
-    """Compares the largest ratios found by gradient ascent with both bounds.
+    """Searches for violations of both bounds of Appendix B.4 by gradient ascent.
 
-    The ascent goes through the library's fields and varies measure, probe and both
-    matrices. The weight is the exponential of the library's score; its bound must be
-    reached at the points where the score is most negative.
+    The ascent goes through the library's fields. It varies the measure, the probe and
+    both matrices. The weight in the second bound is the exponential of the library's
+    score; this bound must be reached where the score is most negative.
     """
     data = attacks.equality_case(case.rng("equality"))
     p = data.dirac(x=data.v, y=-40 * data.u) | {"other_Q": data.matrices["Q"]}
@@ -236,7 +237,7 @@ def _(case: Case) -> Counterexample:
 
 
 def parameters(p: attacks.Parameters, index: JaxArray) -> JaxArray:
-    r"""Log-ratio for the fields of $A_1$ and $A_2$, or (index 1) for one weight."""
+    """Log-ratio for the fields of $A_1$ and $A_2$, or of one weight for `index` 1."""
     s, epsilon = attacks.scene(p), jnp.exp(p["log_epsilon"])
     attention = lambda Q: attentions["softmax"](Q, p["K"], p["V"], epsilon=epsilon)
     probe = Tokens(s.x[None, :])

@@ -20,11 +20,12 @@ from meanfield.theorems.library import gaussian_flows as lib
     "with $H$",
 )
 def commuting_flow(case: Case) -> Checks:
-    """Compares covariances of the library's flows in d = 3 with the formula.
+    """Compares the library's flows in d = 3 with the formula of Proposition 4.4.
 
-    Flows to t = 1e8. V is a multiple of I on a plane where Σ₀ and H do not commute, or
-    a scaled rotation of the plane; A is not symmetric; H takes every signature. Also
-    checks endings, blow-up times within the flow's error estimates, ranks and limits.
+    The flows run to t = 1e8. V is a multiple of I on a plane where Σ₀ and H do not
+    commute, or a scaled rotation of the plane. A is not symmetric, and H takes every
+    signature. Endings, ranks and limits are checked too. Blow-up times must be right
+    within the error estimates of the flow.
     """
     triples, kernels = _triples(case)
     run = lib.long_paths(case, "triples", triples, lib.LONG)
@@ -85,9 +86,9 @@ def _(case: Case) -> Counterexample:
 
 
 def _generic(rng: Rng, plane: Array, last: float) -> lib.Problem:
-    """Problem with `V` a multiple of I on a plane, Σ₀ generic and H = `plane` there.
+    """Problem in which `V` is a multiple of I on a plane, where Σ₀ is generic.
 
-    `last` is the eigenvalue of H in the third direction.
+    On this plane H is `plane`; in the third direction it has the eigenvalue `last`.
     """
     U, B = lib.rotation(rng, 3), rng.normal(size=(2, 2))
     v, w, s = rng.uniform(0.5, 1.5, size=3)
@@ -96,11 +97,11 @@ def _generic(rng: Rng, plane: Array, last: float) -> lib.Problem:
 
 
 def _turning(rng: Rng, h: float, last: float) -> lib.Problem:
-    """Problem with `V` a scaled rotation of a plane; there Σ₀ and H are multiples of I.
+    """Problem in which `V` turns and scales a plane, with Σ₀ and H multiples of I.
 
-    H is `h` on the plane and `last` in the third direction. With `last` > `h` the
-    third direction blows up first; a blow-up in the plane is unstable, and no solver
-    can follow the formula until then.
+    On this plane H is `h`; in the third direction it is `last`. A blow-up in the plane
+    would be unstable, so that no solver could follow the formula up to it; therefore
+    `last` > `h` in all problems that blow up.
     """
     U, angle = lib.rotation(rng, 3), rng.uniform(0.3, 1.2)
     v, w, s, r = rng.uniform(0.5, 1.5, size=4)
@@ -131,7 +132,7 @@ def _triples(case: Case) -> tuple[list[lib.Problem], list[int]]:
 
 
 def _limits(run: lib.Paths, triples: list[lib.Problem], kernels: list[int]) -> Checks:
-    """Checks of ranks and limits at t = 1e8, and of sizes at a blow-up."""
+    """Checks ranks and limits at t = 1e8, and the sizes of covariances at a blow-up."""
     indices = [
         i for i, problem in enumerate(triples) if not np.isfinite(problem.escape)
     ]
@@ -161,11 +162,11 @@ def _limits(run: lib.Paths, triples: list[lib.Problem], kernels: list[int]) -> C
     control=("Σ₀ and H do not commute", {"share": 0.5}),
 )
 def joint_basis(case: Case, *, share: float = 1) -> Checks:
-    """Compares covariances of the library's flows in the joint basis with the formula.
+    """Compares the library's flows in the joint basis with the formula of Remark 4.5.
 
-    Flows in d = 3 to t = 2, with V a multiple of I and A not symmetric.
+    The flows run in d = 3 to t = 2, with V a multiple of I and A not symmetric.
     """
-    # With `share` below 1 the basis of `H` is mixed with another one.
+    # The control sets `share` below one, which mixes the basis of `H` with another.
     rng, problems, bases = case.rng("joint"), [], []
     ts = np.linspace(0, 2, 9)
     for _ in range(case.pick(8, 32)):
@@ -204,10 +205,10 @@ def weyl(
 ) -> Checks:
     """Compares eigenvalues of the library's flows in d = 3 with those of Ω₀ − tH.
 
-    The inequality is tested by gradient ascent over Ω₀ and tH.
+    Gradient ascent over Ω₀ and tH tests the inequality.
     """
     yield _inversion(case, pairs=pairs)
-    # The exponential of the difference, since both sides may have any sign.
+    # Both sides may be negative, so the exponential of their difference is maximised.
     label = "exp of (Weyl's bound - the eigenvalue) / size"
     yield ascend(case, label, _excess, _pair, args=(base,))
 
@@ -229,9 +230,9 @@ def _eigenvalues(M: Array) -> Array:
 
 
 def _inversion(case: Case, *, pairs: list[tuple[int, int]]) -> Check:
-    """Check that λ_i(Σ(t)) λ_j(Ω₀ − tH) is one; pairs (i, j) are counted from one.
+    """Checks that λ_i(Σ(t)) λ_j(Ω₀ − tH) is one for the pairs (i, j).
 
-    Σ(t) is the library's, for random problems.
+    The indices i and j count from one. The library computes Σ(t), for random problems.
     """
     rng, problems, ts = case.rng("weyl"), [], np.linspace(0, 0.8, 9)
     for _ in range(case.pick(8, 32)):
@@ -254,9 +255,10 @@ def _inversion(case: Case, *, pairs: list[tuple[int, int]]) -> Check:
 
 
 def _excess(p: dict[str, JaxArray], base: JaxArray) -> JaxArray:
-    r"""Largest $\lambda_d(\Omega) - \lambda_{d+1-i}(H) - \lambda_i(\Omega-H)$ over i.
+    r"""Largest violation of Weyl's inequality, relative to the size of both matrices.
 
-    It is divided by the size of both matrices.
+    The violation is $\lambda_d(\Omega) - \lambda_{d+1-i}(H) - \lambda_i(\Omega-H)$; the
+    maximum is over i.
     """
     Omega, H = p["B"] @ p["B"].T, p["C"] + p["C"].T
     left, Omega_values, H_values = (

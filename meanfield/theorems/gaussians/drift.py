@@ -26,11 +26,11 @@ from meanfield.theorems.library import gaussian_flows as lib
 from meanfield.theorems.reference import formulas as ref
 
 UNIT = np.linspace(0, 1, 9)
-# the same number of times as in `UNIT`
+# `LATE` has as many times as `UNIT`, so that both share one compiled program.
 LATE = np.array([0.0, 1.0, 2.0, 5.0, 10.0, 15.0, 20.0, 30.0, 40.0])
-SCAN = 200  # number of steps in the search that brackets a blow-up
+SCAN = 200  # number of steps in the search for an interval that contains the blow-up
 BLOW_UP_SHARE = (
-    0.9  # of the blow-up time; closer to it, covariances magnify errors of steps
+    0.9  # share of the blow-up time; later, covariances magnify the errors of steps
 )
 
 
@@ -68,11 +68,11 @@ class _Problem(NamedTuple):
     ),
 )
 def precision(case: Case, *, turn: Unary = lambda M: M, share: float = 1.0) -> Checks:
-    """Compares the library's flows of random A, M and b with the formulas.
+    """Compares the library's flows of random A, M and b with their closed form.
 
-    In d = 3, and in d = 1 at full size, to t = 1 or a blow-up. J comes from van Loan's
-    matrix exponential, blow-up times from the root of λ_max(YᵀJY) = 1, and means from
-    DOP853 on the equations of α and Σ.
+    The flows in d = 3, and at full size also in d = 1, run to t = 1 or to a blow-up. J
+    comes from van Loan's matrix exponential, blow-up times from the root of λ_max(YᵀJY)
+    = 1, and means from DOP853 on the equations of α and Σ.
     """
     for d in case.pick((3,), (1, 3)):
         problems = _draws(case, d)
@@ -90,7 +90,7 @@ def precision(case: Case, *, turn: Unary = lambda M: M, share: float = 1.0) -> C
 
 
 def _path_gap(label: str, flown: Array, expected: tuple[Array, ...]) -> Check:
-    """Check of paths against the expected ones, each divided by its largest entry."""
+    """Compares paths with the expected ones, each divided by its largest entry."""
     sizes = [np.max(np.abs(values)) for values in expected]
     rows = zip(flown, expected, sizes, strict=True)
     pairs = [(path[: len(values)] / size, values / size) for path, values, size in rows]
@@ -113,10 +113,11 @@ def _path_gap(label: str, flown: Array, expected: tuple[Array, ...]) -> Check:
     ),
 )
 def limits(case: Case, *, start_scale: float = 1.0, scale: float = 1.0) -> Checks:
-    """Compares limits and endings of the library's flows in d = 3 with the formulas.
+    """Compares limits and endings of the library's flows in d = 3 with closed forms.
 
-    Flows to t = 40; for (ii), the starts are a tenth below and above the threshold. P
-    and J come from SciPy's Lyapunov solver, blow-up times from a root search.
+    The flows run to t = 40. For (ii), the starts lie a tenth below and above the
+    threshold. SciPy's Lyapunov solver gives P and J, and a root search gives the
+    blow-up times.
     """
     outward = _side_problems(case, 1.0)
     outward_run = lib.paths(_drift_dynamics(outward), lib.starts(outward), LATE)
@@ -148,7 +149,7 @@ def limits(case: Case, *, start_scale: float = 1.0, scale: float = 1.0) -> Check
 
 
 def _drift_dynamics(problems: list[_Problem]) -> AbstractDynamics:
-    """Stack of the library's dynamics, one for each problem."""
+    """Stack of the library's dynamics, with one member for each problem."""
     dynamics = []
     for p in problems:
         eye = np.eye(len(p.A))
@@ -158,7 +159,7 @@ def _drift_dynamics(problems: list[_Problem]) -> AbstractDynamics:
 
 
 def _draws(case: Case, d: int) -> list[_Problem]:
-    """Random problems: about half have rank d - 1, and half blow up before t = 1."""
+    """Random problems: half blow up before t = 1, and about half have rank d - 1."""
     rng, groups, half = case.rng(f"d = {d}"), {True: [], False: []}, case.pick(4, 16)
     while min(map(len, groups.values())) < half:
         A, M = lib.scale_to_norm(rng.normal(size=(2, d, d)), rng.uniform(0.5, 2))
@@ -173,7 +174,7 @@ def _draws(case: Case, d: int) -> list[_Problem]:
 
 
 def _side_problems(case: Case, sign: float) -> list[_Problem]:
-    """Problems with the spectrum of `M` on one side and `A + Aᵀ` of opposite sign."""
+    """Problems where Re spec(M) has the sign `sign` and A + Aᵀ the opposite sign."""
     rng, problems = case.rng(f"side {sign}"), []
     for _ in range(case.pick(4, 16)):
         U, W = lib.rotation(rng, 3), rng.normal(size=(2, 3, 3)) / 3
@@ -186,12 +187,12 @@ def _side_problems(case: Case, sign: float) -> list[_Problem]:
 
 
 def _share(p: _Problem) -> float:
-    r"""$\lambda_{\max}(Y^\top J_\infty Y)$."""
+    r"""$\lambda_{\max}(Y^\top J_\infty Y)$, which is above one if there is blow-up."""
     return _top(p.factor, _late_J(p))
 
 
 def _late_J(p: _Problem) -> Array:
-    r"""The solution of $M^\top J + JM = -S$."""
+    r"""Solution $J_\infty$ of $M^\top J + JM = -S$."""
     return solve_continuous_lyapunov(p.M.T, -p.S)
 
 
@@ -200,7 +201,7 @@ def _top(factor: Array, J: Array) -> float:
 
 
 def _exponential(p: _Problem, t: float) -> tuple[Array, Array]:
-    r"""$e^{Mt}$ and $J(t)$, as blocks of one matrix exponential (van Loan 1978)."""
+    """$e^{Mt}$ and $J(t)$, as blocks of one matrix exponential (van Loan 1978)."""
     d = len(p.M)
     block = expm(t * np.block([[-p.M.T, p.S], [np.zeros((d, d)), p.M]]))
     E = block[d:, d:]
@@ -227,7 +228,7 @@ def _covariances(p: _Problem, ts: Array) -> Array:
 
 
 def _means(p: _Problem, ts: Array) -> Array:
-    r"""Means by $\alpha' = (I + \Sigma A/\epsilon + M)\alpha + b$ and DOP853."""
+    r"""Means by DOP853, from $\alpha' = (I + \Sigma A/\epsilon + M)\alpha + b$."""
     A, M, b = p.A / p.epsilon, p.M, p.b
 
     def rate(_: float, y: Array) -> Array:

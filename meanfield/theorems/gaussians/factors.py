@@ -32,7 +32,7 @@ ROUNDING = Slack(
 def rank_one(case: Case, *, value: Unary = lambda V: V) -> Checks:
     """Compares the library's flows in d = 4, from rank one, with DOP853 on u.
 
-    The factors are square matrices of rank one; the rank must stay one.
+    The factors are square matrices of rank one, and their rank must stay one.
     """
     rng = case.rng("rank one")
     problems = [_thin(rng, 1) for _ in range(case.pick(8, 24))]
@@ -50,7 +50,7 @@ def rank_one(case: Case, *, value: Unary = lambda V: V) -> Checks:
 
 
 def _thin(rng: Rng, rank: int) -> lib.Problem:
-    """Generic V and A in d = 4, and a square factor of this rank."""
+    """Random V and A in d = 4, and a square factor whose rank is `rank`."""
     V, A = lib.scale_to_norm(rng.normal(size=(2, 4, 4)), 0.8)
     thin = np.linalg.qr(rng.normal(size=(4, rank)))[0]
     return lib.Problem(
@@ -59,7 +59,7 @@ def _thin(rng: Rng, rank: int) -> lib.Problem:
 
 
 def _tail_ratio(covariances: Array, rank: int) -> float:
-    """Largest ratio of eigenvalue number `rank + 1` to the first one."""
+    """Largest ratio of the eigenvalue of index `rank` + 1 to the first eigenvalue."""
     values = np.abs(np.linalg.eigvalsh(covariances))[..., ::-1]
     return float(np.max(values[..., rank] / values[..., 0]))
 
@@ -81,8 +81,8 @@ def _tail_ratio(covariances: Array, rank: int) -> float:
 def factors(case: Case, *, turn: Unary = lambda A: A, two: float = 2) -> Checks:
     """Compares the library's flows of rank two in d = 4 with DOP853 on α and Σ.
 
-    Softmax with square factors, whose rank must stay two, and L2 with three rows of Q
-    and K and ε ≠ 1; means are not zero.
+    Under softmax the factors are square, and their rank must stay two. Under L2, Q and
+    K have three rows, and ε ≠ 1. Means are not zero.
     """
     yield from _softmax_factor(case, turn=turn)
     rng, n, epsilon = case.rng("L2"), case.pick(6, 24), 0.8
@@ -104,7 +104,7 @@ def factors(case: Case, *, turn: Unary = lambda A: A, two: float = 2) -> Checks:
 def _l2_rate(
     Q: Array, K: Array, V: Array, *, two: float
 ) -> Callable[[float, Array], Array]:
-    r"""Rate of (α | Σ) under L2, without inverting Σ; `two` is the 2 of $2K^\top K$."""
+    r"""Rate of (α | Σ) under L2, without inverting Σ; `two` is the 2 in $2K^\top K$."""
 
     def rate(_: float, y: Array) -> Array:
         alpha, Sigma = y[:, 0], y[:, 1:]

@@ -37,15 +37,15 @@ Head = tuple[Array, Array, Array]  # Q, K, V
 def heads(
     case: Case, *, values: Callable[["_Draws"], Array] = lambda draws: draws.value
 ) -> Checks:
-    """Compares the library's flows of two heads in d = 2 with DOP853 on the equations.
+    """Compares the library's flows of two heads in d = 2 with DOP853 on α' and Σ'.
 
-    Means are not zero. The field is compared with the sum over heads of softmax on
-    Gauss–Hermite nodes in NumPy.
+    Means are not zero. The field is compared with NumPy's softmax on Gauss–Hermite
+    nodes, summed over the heads.
     """
     draws = _Draws(case)
     V = values(draws)
     yield from _moments(draws, V)
-    # Softmax over a cloud, summed over heads, in NumPy, for the first draw.
+    # For the first draw, NumPy sums softmax over both heads on Gauss–Hermite nodes.
     Q, K, mean, Y = draws.Q[0], draws.K[0], draws.mean[0], draws.factor[0]
     stack = jnp.asarray(np.stack([Q, K, draws.value[0]]))
     actual = _velocity(stack, gaussian(mean, Y), jnp.asarray(draws.probes))
@@ -92,11 +92,11 @@ class _Draws:
 
     @property
     def value(self) -> Array:
-        """$V^{(h)}$ as in §2.7: the outer value times the inner one."""
+        """Value matrix $V^{(h)}$ as in §2.7: the outer value times the inner value."""
         return self.W @ self.V
 
     def equations(self, values: Array) -> tuple[Array, Array]:
-        """Means and covariances by the equations, with these values."""
+        """Means and covariances from the equations, with the given value matrices."""
         A = np.swapaxes(self.K, -1, -2) @ self.Q
         means, covariances = columns(
             lib.moments(list(zip(v, a, strict=True)), (m, Y), UNIT)
@@ -126,7 +126,7 @@ def _moments(draws: _Draws, values: Array) -> Checks:
 
 @eqx.filter_jit
 def _velocity(stack: JaxArray, mu: Gaussian, probes: JaxArray) -> JaxArray:
-    """The velocities of the library's heads at the probes."""
+    """The library's velocities at the probes, under several softmax heads."""
     heads = Heads(eqx.filter_vmap(attentions["softmax"])(*stack))
     return heads.field(0.0, mu)(Tokens(probes))
 
@@ -150,13 +150,13 @@ def _velocity(stack: JaxArray, mu: Gaussian, probes: JaxArray) -> JaxArray:
 def plane(
     case: Case, *, values: tuple[Array, Array] = CUT, second: float = 0.8
 ) -> Checks:
-    """Checks limits of the library's flows, without and with a second head.
+    """Checks the limits of the library's flows, without and with a second head.
 
-    From 32 random starts of trace one: singular values of the coordinates
-    $(a - b, 2c, a + b)$ of the limits, and the equations of the plane and of the ray.
-    All flows must become steady.
+    The flows start from 32 random covariances of trace one, and all must become steady.
+    The singular values of the coordinates $(a - b, 2c, a + b)$ of the limits are
+    checked, and the equations of the plane and of the ray.
     """
-    # The row of the second head is `second` times that of the first.
+    # The second head's query and key rows are `second` times those of the first head.
     run, q = _plane_flows(case, values, 0.0)
     second_run, _ = _plane_flows(case, values, second)
     final = run.covariances[:, -1]
@@ -185,7 +185,10 @@ def _widths(covariances: Array) -> Array:
 def _plane_flows(
     case: Case, values: tuple[Array, Array], second: float
 ) -> tuple[lib.Paths, Array]:
-    """Flows of heads with rows q and `second` q, from trace one; and the row q."""
+    """Flows of two heads with the rows q and `second` · q, and the row q itself.
+
+    The flows start at covariances of trace one.
+    """
     rng, n = case.rng("plane"), case.pick(32, 96)
     r, angle = rng.uniform(0, 0.8, size=n), rng.uniform(0, 2 * np.pi, size=n)
     x, y = r * np.cos(angle), r * np.sin(angle)
@@ -199,6 +202,6 @@ def _plane_flows(
 
 
 def one_head(rng: Rng, V: Array, A: Array) -> list[Head]:
-    """One softmax head as two heads, of which the second is zero."""
+    """Writes one softmax head as two heads, of which the second is zero."""
     K, nothing = rng.normal(size=(2, 2)) + 2 * np.eye(2), np.zeros((2, 2))
     return [(np.linalg.solve(K.T, A), K, V), (nothing, nothing, nothing)]

@@ -13,7 +13,7 @@ from meanfield.theorems.reference.energies import distance
 from meanfield.theorems.reference.measures import hermite_nodes
 
 NODES = {1: 20, 2: 16, 3: 16}
-REACH = 0.125  # then YᵀAY and YᵀBY are at most 1/4
+REACH = 0.125  # so that |YᵀAY| and |YᵀBY| are at most 1/4
 QUADRATURE = (
     "Gauss–Hermite error of tilts with |YᵀAY|, |YᵀBY| ≤ 1/4 at probes within two "
     "deviations, 1e-13 by self-convergence, and rounding"
@@ -40,12 +40,12 @@ EXACT = Slack(
     ),
 )
 def closure(case: Case, *, curvature: float = 2.0) -> Checks:
-    """Compares the formula with the library and with L2 over nodes in NumPy.
+    """Compares the formula of Lemma 4.10 with the library and with L2 over nodes.
 
     The form with inverses is used unless the covariance is singular. The nodes are
-    Gauss–Hermite nodes; means are not zero, bandwidths are not one, k is above or below
-    d. For tilts by an indefinite form B, after which the mass is infinite, the library
-    must not return a number.
+    Gauss–Hermite nodes. Means are not zero, bandwidths are not one, and k is above or
+    below d. A tilt by an indefinite form B can make the mass infinite; in that case the
+    library must not return a number.
     """
     shapes = [(1, 1, 1), (2, 3, 2), (3, 2, 3), (3, 2, 2), (5, 3, 5)]
     for d, k, r in shapes:
@@ -67,20 +67,20 @@ def closure(case: Case, *, curvature: float = 2.0) -> Checks:
 
 
 def _tilt(m: Member, covariance: Array, curvature: float) -> Array:
-    r"""$P_\Sigma = (\Sigma^{-1} + 2K^\top K/\epsilon)^{-1}$, with `curvature` for 2."""
+    r"""$P_\Sigma = (\Sigma^{-1} + 2K^\top K/\epsilon)^{-1}$; `curvature` is that 2."""
     gram = curvature * m.K.T @ m.K / m.epsilon
     return np.linalg.solve(np.eye(len(gram)) + covariance @ gram, covariance)
 
 
 def _inverse_free(m: Member, probes: Array, curvature: float) -> Array:
-    r"""$V(\alpha + P(2K^\top Qx - 2K^\top K\alpha)/\epsilon)$, any covariance."""
+    r"""Velocity $V(\alpha + P(2K^\top Qx - 2K^\top K\alpha)/\epsilon)$ for any Σ."""
     P = _tilt(m, m.covariance, curvature) / m.epsilon
     shifts = 2 * probes @ m.A.T - curvature * (m.K.T @ m.K @ m.mean)[None, :]
     return (m.mean[None, :] + shifts @ P.T) @ m.V.T
 
 
 def _inverse_form(m: Member, probes: Array, curvature: float) -> Array:
-    r"""$VP(\Sigma^{-1}\alpha + 2K^\top Qx/\epsilon)$, as printed."""
+    r"""Velocity $VP(\Sigma^{-1}\alpha + 2K^\top Qx/\epsilon)$, the printed form."""
     P = np.linalg.inv(np.linalg.inv(m.covariance) + curvature * m.K.T @ m.K / m.epsilon)
     start = np.linalg.solve(m.covariance, m.mean)
     return (start[None, :] + 2 * probes @ m.A.T / m.epsilon) @ P.T @ m.V.T
@@ -101,7 +101,7 @@ def _node_velocity(m: Member, probes: Array) -> Array:
     control=("the factor 2 is dropped before KᵀK", {"curvature": 1.0}),
 )
 def moments(case: Case, *, curvature: float = 2.0) -> Checks:
-    """Compares the rates of the formula with the library's and with those of particles.
+    """Compares the rates of Proposition 4.11 with the library's and with particles'.
 
     The particles are Gauss–Hermite nodes in NumPy. The library's flow is compared with
     DOP853 on the equations of the moments.
@@ -163,7 +163,7 @@ def _(case: Case) -> Counterexample:
 
 
 def _moment_rates(m: Member, state: lib.Moments, curvature: float) -> lib.Moments:
-    r"""$VP(\Sigma^{-1} + 2A)\alpha$ and $L\Sigma + \Sigma L^\top$, $L = 2VPA$."""
+    r"""Rates $VP(\Sigma^{-1} + 2A)\alpha$ and $L\Sigma + \Sigma L^\top$, $L = 2VPA$."""
     mean, covariance = state
     P = _tilt(m, covariance, curvature)
     L = 2 * m.V @ P @ m.A / m.epsilon
@@ -173,7 +173,7 @@ def _moment_rates(m: Member, state: lib.Moments, curvature: float) -> lib.Moment
 
 
 def _node_rates(m: Member) -> lib.Moments:
-    """Rates of mean and covariance of particles at the nodes."""
+    """Rates of mean and covariance of particles at the Gauss–Hermite nodes."""
     x, w = hermite_nodes(m.mean, m.factor, NODES[2])
     v = ref.normalised_velocity(distance(m.Q, m.K, m.epsilon)(x, x), w, m.V, x)
     half = (v * w[:, None]).T @ (x - m.mean)

@@ -23,14 +23,15 @@ from meanfield.theorems.library import ensembles as lib
     "does not rule out divergence.",
 )
 def growth(case: Case) -> Checks:
-    """Compares the largest ratios found by gradient ascent with both bounds.
+    """Searches for violations of both bounds of Lemma 4.12 by gradient ascent.
 
     The ascent goes through the library's affine field in the plane, from random
-    matrices of sizes about e. Covariances of four of the library's flows are compared
+    matrices of sizes near e. Covariances of four of the library's flows are compared
     with Grönwall's exponential, and no flow may end early.
     """
     ts = np.linspace(0, 5, 6)
-    # Two invertible K; Q = K of rank one; the data of C11 with an invertible K.
+    # Two members have an invertible K, one has Q = K of rank one, and one has the data
+    # of C11 with an invertible K.
     ensemble = lib.ensemble(case.rng("flow"), (2, 2, 2), 4)
     Q, K, V, factor = (
         M.copy() for M in (ensemble.Q, ensemble.K, ensemble.V, ensemble.factor)
@@ -106,7 +107,7 @@ def _(case: Case) -> Counterexample:
 
 
 def _linear(p: dict[str, JaxArray]) -> JaxArray:
-    """Linear part of the library's field of a centred Gaussian."""
+    """Linear part of the library's L2 field of a centred Gaussian."""
     attention = attentions["l2"](p["Q"], p.get("K", p["Q"]), jnp.asarray(p["V"]))
     return lib.centred_field(attention, p["Y"]).linear
 
@@ -114,7 +115,7 @@ def _linear(p: dict[str, JaxArray]) -> JaxArray:
 def _eigenvalue_ratio(p: dict[str, JaxArray]) -> JaxArray:
     r"""Logarithm of $|\Sigma'|\lambda_{\min}(K^\top K) / 2|V||A||\Sigma|$.
 
-    If K is one row, the positive eigenvalue of $K^\top K$ replaces the smallest.
+    If K has one row, $\lambda_{\min}$ is the positive eigenvalue of $K^\top K$.
     """
     L, Sigma, K = _linear(p), p["Y"] @ p["Y"].T, p["K"]
     rate = L @ Sigma + Sigma @ L.T
@@ -131,7 +132,10 @@ def _value_ratio(p: dict[str, JaxArray]) -> JaxArray:
 
 
 def _start(**rows: int) -> Callable[[PRNGKey], dict[str, JaxArray]]:
-    """Function that draws matrices with these numbers of rows, of sizes near e."""
+    """Makes a function that draws matrices with the given numbers of rows.
+
+    The sizes of the matrices are near e.
+    """
 
     def draw(key: PRNGKey) -> dict[str, JaxArray]:
         keys = jax.random.split(key, 2 * len(rows))
@@ -184,9 +188,9 @@ def _kappa_members(kappas: list[float]) -> Member:
 def scalars(case: Case, *, curvature: float = 2.0) -> Checks:
     r"""Compares the library's flow of four Gaussians on the line with a first integral.
 
-    Flows to time 8. The times are recovered from the integral $1/s_0 - 1/s +
-    2k^2\log(s/s_0) = 4avt$; for av > 0 the growth rate over the last half must be the
-    claimed limit; for av < 0, s(T) must be below a bound that follows from the integral
+    The flows run to time 8. The times are recovered from the integral $1/s_0 - 1/s +
+    2k^2\log(s/s_0) = 4avt$. For av > 0, the growth rate over the last half must be the
+    claimed limit. For av < 0, s(T) must be below a bound that follows from the integral
     and tends to zero.
     """
     stack = lib.line(case.rng("line"))

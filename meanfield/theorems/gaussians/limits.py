@@ -12,7 +12,7 @@ DECAY_SLACK = Slack(
     why="parts that decay as 1/t along q decay as β²/t along N if V mixes both: β is "
     "below 1e2 unless V almost commutes with A, and t = 1e8",
 )
-ALIVE = 0.05  # eigenvalues tend to 0.2 or more, or to 0 and are at most 1/72 by then
+ALIVE = 0.05  # threshold for ranks: the eigenvalues end below 1/72 or above 0.2
 
 
 @statement(
@@ -24,8 +24,8 @@ ALIVE = 0.05  # eigenvalues tend to 0.2 or more, or to 0 and are at most 1/72 by
 def limit_ranks(case: Case) -> Checks:
     r"""Checks ranks of the library's flows in d = 3 at t = 1e8, for A of rank 1 and 2.
 
-    Also compares the limits with $N(N^\top\Sigma_0^{-1}N)^{-1}N^\top$, where the
-    columns of N span the kernel of A.
+    The limits are compared with $N(N^\top\Sigma_0^{-1}N)^{-1}N^\top$, where the columns
+    of N span the kernel of A.
     """
     problems = _flat_draws(case)
     ranks, limits = _rank_check(case, problems, lib.LONG)
@@ -63,7 +63,7 @@ def _(case: Case) -> Counterexample:
 
 
 def _sinking(rng: Rng, d: int, rank: int) -> lib.Problem:
-    """Problem with `V = I` and `A` symmetric, negative semidefinite, of this rank."""
+    """Problem with `V = I` and symmetric, negative semidefinite `A` of this rank."""
     U, sizes = lib.rotation(rng, d)[:, :rank], rng.uniform(0.6, 1.5, size=rank)
     factor = np.linalg.cholesky(lib.covariance(rng, d))
     return lib.Problem(np.eye(d), -(U * sizes) @ U.T, factor)
@@ -80,7 +80,7 @@ def _resting(p: lib.Problem) -> Array:
 def _rank_check(
     case: Case, problems: list[lib.Problem], ts: Array
 ) -> tuple[Check, Array]:
-    """Check that every limit has rank d − rk A, and the limits."""
+    """Checks that every limit has rank d − rk A, and returns the limits too."""
     run = lib.long_paths(case, "limits", problems, ts)
     expected_ranks = [len(p.A) - np.linalg.matrix_rank(p.A, tol=1e-9) for p in problems]
     wrong = int(np.sum(_ranks(run.covariances[:, -1]) != expected_ranks))
@@ -103,8 +103,9 @@ def _flat_draws(case: Case) -> list[lib.Problem]:
 def finite_time_blow_up(case: Case) -> Checks:
     """Checks that the library's flows in d = 3 blow up unless A + Aᵀ ⪯ 0.
 
-    For every signature with a positive eigenvalue. Blow-up times must be within the
-    flow's error estimates; covariances before them are compared with the formula.
+    Every signature with a positive eigenvalue is tested. Blow-up times must be right
+    within the error estimates of the flow. Covariances before the blow-up are compared
+    with the formula.
     """
     problems = _rising(case)
     run = lib.long_paths(case, "rising", problems, lib.LONG)
@@ -153,9 +154,10 @@ def _rising(case: Case) -> list[lib.Problem]:
     control=("Q has one more row", {"rows": 1}, ("limits of other…",)),
 )
 def half_rank(case: Case, *, rows: int = 0) -> Checks:
-    """Compares ranks and limits of the library's flows at t = 1e8 with the formula.
+    """Compares ranks and limits of the library's flows at t = 1e8 with closed forms.
 
-    Four flows for each kind of V in d = 3 and in d = 4; at full size also in d = 5.
+    There are four flows for each kind of V in d = 3 and in d = 4, and at full size also
+    in d = 5.
     """
     for d in case.pick((3, 4), (3, 4, 5)):
         problems, limits = _figure(case, d, rows=rows)
@@ -182,7 +184,10 @@ def _(case: Case) -> Counterexample:
 
 
 def _figure(case: Case, d: int, *, rows: int) -> tuple[list[lib.Problem], Array]:
-    """Problems with A = −QᵀQ, where Q has ⌊d/2⌋ + `rows` rows, and their limits."""
+    """Problems with A = −QᵀQ, where Q has ⌊d/2⌋ + `rows` rows, and their limits.
+
+    Half of the problems have V = I, the others a positive definite V.
+    """
     rng = case.rng(f"figure, d = {d}")
     problems = [_sinking(rng, d, d // 2 + rows) for _ in range(8)]
     for i in range(4, 8):

@@ -27,13 +27,14 @@ REST = 1e-2
     ),
 )
 def line_variance(case: Case, *, twice: float = 2) -> Checks:
-    """Compares variances of the library's flows in d = 1 with the formula.
+    """Compares the library's flows in d = 1 with the formula of Proposition 4.3.
 
-    For av of both signs and Q, K with two rows, up to nine tenths of the blow-up time.
-    Also checks how each flow ends, that its blow-up time is right within the flow's own
-    error estimate, which must be small, and where decaying flows become steady.
+    The flows have av of both signs and Q, K with two rows, and are compared up to nine
+    tenths of the blow-up time. It is also checked how each flow ends, and where
+    decaying flows become steady. Blow-up times must be right within the flow's own
+    error estimate, which must be small.
     """
-    # Seven members, so that the library's last batch is not full.
+    # Seven members leave the library's last batch incomplete.
     rng = case.rng("line")
     n = case.pick(7, 31)
     Q, K = rng.uniform(0.5, 1, size=(2, n, 2, 1))
@@ -65,7 +66,7 @@ def _line(rates: Array, s: Array, run: lib.Paths, *, twice: float) -> Checks:
 
 
 def _ends(rates: Array, s: Array, run: lib.Paths) -> Checks:
-    r"""Checks of blow-up times, and of $\sqrt{s}$ where decaying flows stop."""
+    r"""Checks blow-up times, and $\sqrt{s}$ at the end of decaying flows."""
     exact = 1 / (2 * rates * s)[rates > 0]
     left = np.sqrt(run.covariances[rates < 0, -1, 0, 0] / s[rates < 0])
     why = "a hundredth of the distance left, and 2/3 of that as the speed falls by e²"

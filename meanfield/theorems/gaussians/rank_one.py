@@ -36,9 +36,9 @@ def stationary_points(
 ) -> Checks:
     """Checks that the library's Σ' vanishes in d = 4 at isotropic u, and for Vu = 0.
 
-    The lower bound is tested by gradient ascent over Q, K, V and u.
+    Gradient ascent over Q, K, V and u tests the lower bound.
     """
-    # Draws in which u is isotropic for `form(V, A)`, and in which `V` maps u to zero.
+    # Draw problems in which u is isotropic for `form(V, A)`, and others with Vu = 0.
     rng, isotropic, kernel_draws = case.rng("at rest"), [], []
     for _ in range(20):
         Q, K, V = rng.normal(size=(3, 4, 4)) / 2
@@ -56,12 +56,12 @@ def stationary_points(
 
 
 def _covariance_rate(attention: Attention, factor: JaxArray) -> JaxArray:
-    """The library's Σ' at the centred Gaussian with this factor."""
+    """The library's Σ' at the centred Gaussian with this covariance factor."""
     return centred_field(attention, factor).covariance_rate(factor @ factor.T)
 
 
 def _rate(Q: JaxArray, K: JaxArray, V: JaxArray, u: JaxArray) -> JaxArray:
-    r"""The library's $\Sigma'$ at $uu^\top$."""
+    r"""The library's $\Sigma'$ under softmax, for the covariance $uu^\top$."""
     return _covariance_rate(attentions["softmax"](Q, K, V), u[:, None])
 
 
@@ -78,7 +78,7 @@ def _isotropic(rng: Rng, S: Array) -> Array:
 
 
 def _motion(p: dict[str, JaxArray]) -> JaxArray:
-    r"""Logarithm of $\sqrt2\,|u^\top Au|\,|Vu|\,|u|$ over $\|\Sigma'\|_F$."""
+    r"""Logarithm of the ratio $\sqrt2\,|u^\top Au|\,|Vu|\,|u| / \|\Sigma'\|_F$."""
     Q, K, V, u = (p[name] for name in "QKVu")
     lengths = [jnp.sum(x**2) / 2 for x in (V @ u, u, _rate(Q, K, V, u))]
     top = 4 * (K @ u @ (Q @ u)) ** 2 * lengths[0] * lengths[1]
@@ -108,8 +108,8 @@ def _symmetric_spectrum(A: Array) -> Array:
 def cone(case: Case, *, spectrum: Turn = _symmetric_spectrum) -> Checks:
     """Compares signs of the library's tr Σ' = 2|u|²uᵀAu with the signature of A + Aᵀ.
 
-    In d = 3, over 1500 random u for each form, with large skew parts. For semidefinite
-    forms Σ' must vanish on the kernel.
+    The forms in d = 3 have large skew parts, and there are 1500 random u for each form.
+    On the kernel of a semidefinite form Σ' must vanish.
     """
     A, u = _signs(case)
     growths = np.asarray(_growths(jnp.asarray(A), jnp.asarray(u)))
@@ -119,7 +119,7 @@ def cone(case: Case, *, spectrum: Turn = _symmetric_spectrum) -> Checks:
     label = "forms whose signature misjudges the cone"
     why = "a count; 1500 draws miss a cone of 0.1 : 1 with probability e⁻⁶⁰"
     yield compare(label, wrong, "<=", 0, why=why)
-    # Semidefinite forms with one zero eigenvalue: its eigenvector is stationary.
+    # The eigenvector of a single zero eigenvalue of a semidefinite form is stationary.
     rng, data = case.rng("flat"), []
     for _ in range(20):
         lines, W = np.linalg.qr(rng.normal(size=(3, 3)))[0], rng.normal(size=(3, 3))
@@ -162,14 +162,15 @@ def maximal_rank(case: Case, *, excess: int = 1) -> Checks:
     """Checks stationary covariances of maximal rank, and lower bounds for higher rank.
 
     In d = 5, for three signatures, the library's Σ' must vanish at constructed
-    covariances whose rank is the bound. For frames of the next rank, gradient descent
-    on the library's |Σ'| is compared with the least value that interlacing allows.
+    covariances whose rank is the bound. For frames of the next rank, the minimum of the
+    library's |Σ'| found by gradient descent is compared with the least value that
+    interlacing allows.
     """
-    # Frames whose rank is the bound: their covariances are stationary.
+    # Covariances whose rank equals the bound must be stationary.
     worst, rng = 0.0, case.rng("attained")
     for signs in SIGNS:
         A = _signed_matrix(rng, signs)
-        # Columns on which the form vanishes; their number is the bound.
+        # The form vanishes on the columns of `B`, whose number is the rank bound.
         values, U = np.linalg.eigh(A)
         vectors = U / np.sqrt(np.where(np.abs(values) > 1e-9, np.abs(values), 1))
         low, high = vectors[:, values < -1e-9], vectors[:, values > 1e-9]
@@ -197,7 +198,7 @@ def _signed_matrix(rng: Rng, signs: tuple[int, int, int]) -> Array:
 
 @eqx.filter_jit
 def _rest_rate(A: JaxArray, B: JaxArray) -> JaxArray:
-    """The library's Σ' at BBᵀ with V = I."""
+    """The library's Σ' for the covariance BBᵀ, with V = I."""
     eye = jnp.eye(len(A))
     return _covariance_rate(attentions["softmax"](A, eye, eye), B)
 
@@ -206,11 +207,11 @@ SIGNS = ((2, 2, 1), (3, 1, 1), (1, 3, 1))
 
 
 def _frame_descent(case: Case, *, excess: int) -> Check:
-    """Check of the least |Σ'| over frames with `excess` more columns than the bound."""
+    """Checks the least |Σ'| over frames with `excess` columns above the rank bound."""
     A = _signed_matrix(case.rng("moved"), (2, 2, 1))
-    # The least $\|B^\top AB\|_F$ over orthonormal `B` of `r` columns: the
-    # eigenvalues of $B^\top AB$ can be any between $\lambda_{i+d-r}(A)$ and
-    # $\lambda_i(A)$.
+    # For orthonormal `B` with `r` columns, the eigenvalues of $B^\top AB$ can be any
+    # numbers between $\lambda_{i+d-r}(A)$ and $\lambda_i(A)$; this gives the least
+    # $\|B^\top AB\|_F$.
     values = np.linalg.eigvalsh(A)[::-1]
     low, high = values[len(values) - 4 :], values[:4]
     least = float(np.linalg.norm(np.maximum(low, 0) + np.maximum(-high, 0)))

@@ -53,17 +53,17 @@ def plain_gram(A: Array, S: Array) -> Array:
     ),
 )
 def closure(case: Case, *, gram: Binary = transposed_gram) -> Checks:
-    """Compares the formula with the library's closed form and with Sinkhorn on nodes.
+    """Compares Lemma 4.14 with the library's closed form and with Sinkhorn on nodes.
 
-    The formula uses SciPy's matrix root; Sinkhorn runs in the log domain over
-    Gauss–Hermite nodes in NumPy. Means are not zero, A is not symmetric, bandwidths
-    differ, and k ≥ d.
+    The formula uses SciPy's matrix root. Sinkhorn runs in NumPy, in the log domain,
+    over Gauss–Hermite nodes. Means are not zero, A is not symmetric, bandwidths differ,
+    and k ≥ d.
     """
     return _closure(case, _inverse_form, gram, [(1, 2, 1), (2, 2, 2), (3, 4, 3)])
 
 
 def _inverse_form(m: Member, S: Array, gram: Binary) -> Array:
-    r"""$A^{-\top}\Sigma^{-1}C$ of Lemma 4.14, by SciPy's square root."""
+    r"""The matrix $A^{-\top}\Sigma^{-1}C$ of Lemma 4.14, by SciPy's square root."""
     root = np.real(sqrtm(S))
     inner = root @ gram(m.A, S) @ root + m.epsilon**2 / 4 * np.eye(len(S))
     C = root @ np.real(sqrtm(inner)) @ np.linalg.inv(root)
@@ -72,7 +72,7 @@ def _inverse_form(m: Member, S: Array, gram: Binary) -> Array:
 
 
 def _velocity(m: Member, M: Array, x: Array) -> Array:
-    r"""$\frac1\epsilon V(\alpha + M(x - \alpha))$."""
+    r"""Velocities $\frac1\epsilon V(\alpha + M(x - \alpha))$ at the points `x`."""
     return (m.mean[None, :] + (x - m.mean[None, :]) @ M.T) @ m.V.T / m.epsilon
 
 
@@ -84,7 +84,7 @@ def _node_velocities(m: Member) -> tuple[Array, Array, Array]:
 
 
 def _slack(stack: Member) -> float:
-    """Tolerance: rounding, amplified by the inverses of Σ and A and by cancellation."""
+    """Tolerance for rounding errors, which inverses and cancellation amplify."""
     A, root = stack.A, stack.factor
     values = np.linalg.svd(np.swapaxes(root, 1, 2) @ A @ root, compute_uv=False)
     condition = values[:, 0] / np.maximum(values[:, -1], 1e-6 * values[:, 0])
@@ -125,10 +125,10 @@ def _closure(
     hypotheses=r"any rank of $A$ and $\Sigma$; any number of rows of Q and K",
 )
 def inverse_free(case: Case) -> Checks:
-    """Compares the formula with the library's closed form and with Sinkhorn on nodes.
+    """Compares formula N1 with the library's closed form and with Sinkhorn on nodes.
 
-    Sinkhorn on Gauss–Hermite nodes in NumPy, and the library's Sinkhorn on its own
-    nodes. Cases include k < d and singular covariances; means are not zero.
+    Sinkhorn runs on Gauss–Hermite nodes in NumPy, and by the library on its own nodes.
+    Some cases have k < d or a singular covariance. Means are not zero.
     """
     yield from _closure(case, _inverse_free, transposed_gram, _ANY_RANK)
     yield _node_check(case, transposed_gram)
@@ -141,7 +141,7 @@ def _(case: Case) -> Checks:
 
 
 def _inverse_free(m: Member, S: Array, gram: Binary) -> Array:
-    r"""$M_\Sigma$ in its inverse-free form, for any rank."""
+    r"""The matrix $M_\Sigma$ in its inverse-free form, for any rank."""
     root, identity = ref.sqrtm_psd(S), np.eye(len(S))
     inner = root @ gram(m.A.T, S) @ root + m.epsilon**2 / 4 * identity
     middle = ref.sqrtm_psd(inner) + m.epsilon / 2 * identity
@@ -150,7 +150,7 @@ def _inverse_free(m: Member, S: Array, gram: Binary) -> Array:
 
 @eqx.filter_jit
 def _point_velocities(m: Member, order: int) -> tuple[JaxArray, JaxArray]:
-    """The library's Sinkhorn velocities at its own nodes after one pass; the nodes."""
+    """The library's Sinkhorn velocities at nodes after one pass, and these nodes."""
     mu, attention = (
         gauss_hermite(lib.gaussian(m), order=order),
         lib.attention("sinkhorn", m),
@@ -160,10 +160,10 @@ def _point_velocities(m: Member, order: int) -> tuple[JaxArray, JaxArray]:
 
 
 def _node_check(case: Case, gram: Binary) -> Check:
-    """Check of the library's Sinkhorn on nodes against the inverse-free formula.
+    """Compares the library's Sinkhorn on nodes with the inverse-free formula.
 
-    One pass is enough: the initial guess is the potential of the Gaussian with these
-    moments.
+    One pass of Sinkhorn is enough: its initial guess is the potential of the Gaussian
+    with these moments.
     """
     stack = lib.ensemble(case.rng("points"), (3, 2, 2), 1, reach=REACH)
     (m,) = lib.members(stack)
@@ -187,13 +187,14 @@ _ANY_RANK = [(1, 1, 1), (2, 1, 2), (3, 2, 2), (5, 3, 4), (4, 2, 4)]
     control=("the factor 1/ε is dropped from the rate", {"power": 0.0}),
 )
 def moments(case: Case, *, power: float = 1.0) -> Checks:
-    """Compares the rate of the formula with the library's, by field and by factor.
+    """Compares the covariance rate of Proposition 4.15 with the library's.
 
-    It is also compared with the rate of Gauss–Hermite nodes that follow Sinkhorn
-    attention in NumPy. The library's flow is compared with DOP853 on the formula.
+    The library computes the rate from the field, and from the factor. The formula is
+    also compared with the rate of Gauss–Hermite nodes that follow Sinkhorn attention in
+    NumPy. The library's flow is compared with DOP853 on the formula.
     """
 
-    # The rate of the covariance has the factor 1/ε to the power `power`.
+    # The control changes `power`: the covariance's rate is divided by ε to this power.
     def rate(m: Member, state: lib.Moments) -> lib.Moments:
         mean, S = state
         M = _inverse_free(m, S, transposed_gram)

@@ -27,11 +27,11 @@ from meanfield.theorems.library.ensembles import tokens
     ),
 )
 def mean(case: Case, *, iterations: int | None = None) -> Checks:
-    """Compares the library's mean velocities with Vα/ε, and its flows with the formula.
+    """Compares the library's mean velocities with Vα/ε, and flows with exp(tV/ε)α₀.
 
-    Mean velocities of Gaussians of rank two in d = 3 and of 30 weighted points. Flows
-    of four Gaussians in the plane, two of them with the same mean, are compared with
-    SciPy's matrix exponential.
+    The mean velocities are those of Gaussians of rank two in d = 3 and of 30 weighted
+    points. Flows of four Gaussians in the plane, two of them with the same mean, are
+    compared with SciPy's matrix exponential.
     """
     stack, ts = lib.ensemble(case.rng("flow"), (2, 2, 2), 4), np.linspace(0, 0.8, 6)
     twin = Member(*(part[[0, 0, 2, 3]] for part in stack))
@@ -56,7 +56,7 @@ def _point_rate(
 
 
 def _mean_rates(case: Case, iterations: int | None) -> Checks:
-    """Checks of mean velocities of Gaussians and of points against Vα/ε."""
+    """Compares mean velocities of Gaussians and of points with Vα/ε."""
     stack = lib.ensemble(case.rng("rates"), (3, 2, 2), 4)
     actual = lib.rates("sinkhorn", stack, iterations=iterations).mean
     expected = np.array([m.V @ m.mean / m.epsilon for m in lib.members(stack)])
@@ -88,13 +88,14 @@ def _mean_rates(case: Case, iterations: int | None) -> Checks:
 def scalars(case: Case, *, four: float = 4.0) -> Checks:
     r"""Compares the library's flow of four Gaussians on the line with a first integral.
 
-    Flows to time 8. The times are recovered from a first integral of the equation,
-    derived by hand; for $av > 0$ the growth rate over the last half must be
-    $2|v|/\epsilon$; for $av < 0$ the variance must be below a bound that tends to zero,
-    which follows from $\sqrt{1+u^2} - 1 \geq u^2/(2 + u)$ for decreasing $u$.
+    The flows run to time 8. The times are recovered from a first integral of the
+    equation, derived by hand. For $av > 0$, the growth rate over the last half must be
+    $2|v|/\epsilon$. For $av < 0$, the variance must be below a bound that tends to
+    zero; this bound follows from $\sqrt{1+u^2} - 1 \geq u^2/(2 + u)$ for decreasing
+    $u$.
     """
-    # With u = 2|a|s/ε the first integral is asinh u − (1 + √(1 + u²))/u = ±2|v|t/ε + c;
-    # the sign is that of av.
+    # With u = 2|a|s/ε, a first integral is asinh u − (1 + √(1 + u²))/u = ±2|v|t/ε + c,
+    # where ± is the sign of av.
     stack = lib.line(case.rng("line"))
     run = lib.paths("sinkhorn", stack, lib.LINE_TIMES)
     s = run.covariance[:, :, 0, 0]
@@ -124,12 +125,11 @@ def scalars(case: Case, *, four: float = 4.0) -> Checks:
     hypotheses="any Q, K, V, Σ and ε",
 )
 def bound(case: Case) -> Checks:
-    """Compares the largest ratio found by gradient ascent with the bound.
+    """Searches for violations of the bound on |Σ'| by gradient ascent.
 
     The ascent goes through the library's affine field in the plane, from matrices of
-    sizes about e and bandwidths down to 0.01. Covariances of four of the library's
-    flows to time three are compared with Grönwall's exponential, and no flow may end
-    early.
+    sizes near e and bandwidths down to 0.01. Covariances of four of the library's flows
+    to time three are compared with Grönwall's exponential, and no flow may end early.
     """
     stack, ts = lib.ensemble(case.rng("flow"), (2, 2, 2), 4), np.linspace(0, 3, 6)
     run = lib.paths("sinkhorn", stack._replace(Q=3 * stack.Q), ts)
@@ -150,7 +150,7 @@ def _(case: Case) -> Checks:
 
 
 def _log_ratio(p: dict[str, JaxArray], iterations: int | None) -> JaxArray:
-    r"""Logarithm of $|\Sigma'|\epsilon/2|V||\Sigma|$, by the library's field."""
+    r"""Logarithm of $|\Sigma'|\epsilon/2|V||\Sigma|$, from the library's field."""
     Q, K, V, Y = (p[name] for name in "QKVY")
     eps, Sigma = jnp.exp(p["log_epsilon"][0]), Y @ Y.T
     attention = attentions["sinkhorn"](Q, K, V, epsilon=eps, iterations=iterations)

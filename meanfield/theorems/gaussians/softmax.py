@@ -25,7 +25,7 @@ QUADRATURE = (
 )
 BREAKS = np.array([0.0, 0.4, 0.5, 1.0])
 SHAPES = ((1, 2, 1), (2, 1, 2), (3, 2, 2))  # d, rows of Q and K, rank of Σ
-# Least |YᵀA|: the control changes a tilt t by t³/3, which must exceed rounding.
+# The control changes a tilt t by t³/3; with |YᵀA| ≥ 0.01, that exceeds rounding.
 LEAST_TILT = 0.01
 
 
@@ -43,9 +43,9 @@ LEAST_TILT = 0.01
 def closure(case: Case, *, nodes: int = NODES) -> Checks:
     """Compares the library's closed form with softmax over Gauss–Hermite nodes.
 
-    Softmax over the nodes is computed in NumPy; the library's softmax on its own nodes
-    is compared with the formula. In d = 3 Σ is rank-deficient; Q and K do not have d
-    rows, ε ≠ 1, and probes lie off the support.
+    NumPy computes softmax over the nodes. The library's softmax on its own nodes is
+    compared with the formula. In d = 3 the covariance is rank-deficient. Q and K do not
+    have d rows, ε ≠ 1, and probes lie off the support.
     """
     for d, k, r in SHAPES:
         rng = case.rng(f"d={d}")
@@ -65,7 +65,7 @@ def closure(case: Case, *, nodes: int = NODES) -> Checks:
 
 
 def _small(rng: Rng, d: int, k: int, r: int) -> Member:
-    """Random member with a small tilt |YᵀA|, but at least `LEAST_TILT`."""
+    """Random member whose tilt |YᵀA| is small, but at least `LEAST_TILT`."""
     draw = _draw_member(rng, d, k, r)
     while np.linalg.norm(draw.factor.T @ draw.A) < LEAST_TILT:
         draw = _draw_member(rng, d, k, r)
@@ -103,11 +103,11 @@ def _velocities(
     control=("The equations have the transpose of A", {"turn": lambda A: A.T}),
 )
 def gaussian_flow(case: Case, *, turn: Unary = lambda A: A) -> Checks:
-    """Compares the library's flow in d = 2 with SciPy's DOP853 on the equations.
+    """Compares the library's flow in d = 2 with DOP853 on the equations (4.1).
 
-    The flow has two heads, one piecewise constant in two layers and one interpolated
-    between three nodes. The equations are compared with 256 weighted Gauss–Hermite
-    tokens that move under softmax by RK4 in NumPy.
+    The flow has two heads: one is piecewise constant in two layers, and one is
+    interpolated between three nodes. The equations are also compared with 256 weighted
+    Gauss–Hermite tokens that move under softmax by RK4 in NumPy.
     """
     rng = case.rng("depth")
     draws = [_small(rng, 2, 1, 2) for _ in range(5)]
@@ -121,7 +121,7 @@ def gaussian_flow(case: Case, *, turn: Unary = lambda A: A) -> Checks:
     means, factors = map(np.asarray, run.coordinates)
     covariances = factors @ np.swapaxes(factors, 1, 2)
     equations = _equation_moments(depth, turn=turn)
-    # Nodes resolve growing covariances less well: measure their error at all times.
+    # The quadrature error grows with the covariance, so it is measured at all times.
     pairs = ((4, 12), (8, 12), (8, 16))
     coarse, middle, fine = (_token_moments(depth, steps=i, nodes=n) for i, n in pairs)
     size = np.max(np.abs(fine))
@@ -138,7 +138,7 @@ def gaussian_flow(case: Case, *, turn: Unary = lambda A: A) -> Checks:
 
 
 class _Depth(NamedTuple):
-    """A head in two layers, and a head between three nodes: edges and parameters."""
+    """Edges and parameters of a head with two layers and of one with three nodes."""
 
     edges: Array
     layers: list[Member]
@@ -160,7 +160,7 @@ def _attentions(parts: list[Member]) -> Attention:
 
 
 def _pieces(depth: _Depth, start: Array, advance: Callable[..., Array]) -> list[Array]:
-    """The states at `BREAKS`; parameters are smooth between these times."""
+    """States at the times `BREAKS`, between which the parameters are smooth."""
     states = [start]
     for left, right in pairwise(BREAKS):
         layer = int(left >= depth.edges[1])
@@ -182,7 +182,7 @@ def _equation_moments(depth: _Depth, *, turn: Unary) -> Array:
 
 
 def _token_moments(depth: _Depth, *, steps: int, nodes: int) -> Array:
-    """Moments of Gauss–Hermite tokens under softmax, moved by RK4."""
+    """Moments of Gauss–Hermite tokens that move under softmax, by RK4 steps."""
     first = depth.layers[0]
     x, w = hermite_nodes(first.mean, first.factor, nodes)
 

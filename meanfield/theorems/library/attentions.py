@@ -57,7 +57,7 @@ def velocity(
     probes: Cloud,
     reduction: AbstractReduction = DEFAULT,
 ) -> Float[JaxArray, "m d"]:
-    """The library's velocities at `probes`, whose weights are ignored."""
+    """The library's velocities at `probes`; the weights of the probes are ignored."""
     return dynamics.field(0.0, points(cloud, reduction))(tokens(probes))
 
 
@@ -71,7 +71,7 @@ def matrices(dynamics: AbstractDynamics, cloud: Cloud) -> Float[JaxArray, "heads
 def gaussian_velocity(
     dynamics: AbstractDynamics, mu: Gaussian, probes: Cloud
 ) -> Float[JaxArray, "m d"]:
-    """The library's velocities at probes for a Gaussian, in closed form."""
+    """The library's closed-form velocities at probes, for a Gaussian."""
     return dynamics.field(0.0, mu)(tokens(probes))
 
 
@@ -92,7 +92,7 @@ def variants(
     cloud: Cloud,
     measure: Callable[[Cloud], Points] = points,
 ) -> dict[str, Float[JaxArray, "n d"]]:
-    """The library's velocities at the tokens, by name of the variant."""
+    """The library's velocities at the tokens, for each variant by name."""
     mu = measure(cloud)
     return {name: p.attention(name).field(0.0, mu)(mu.tokens) for name in names}
 
@@ -150,7 +150,7 @@ def expansion(p: Parameters, cloud: Cloud, probes: Array) -> Array:
 
 
 def pointwise_attention(link: Callable[[Array], Any]) -> Formula:
-    """Formula for attention whose weights are `link` of each score, in NumPy."""
+    """Makes a NumPy formula for attention whose weights are `link` of the scores."""
     return lambda p, cloud, probes: ref.pointwise_velocity(
         link, scores_of(p, cloud.x, probes), cloud.share, p.V, cloud.x
     )

@@ -40,7 +40,7 @@ W2 = Wasserstein()
 
 
 class Setting(NamedTuple):
-    r"""Weighted tokens, probes, and parameters; $k \neq d$ and $\epsilon \neq 1$."""
+    r"""Weighted tokens, probes and parameters with $k \neq d$ and $\epsilon \neq 1$."""
 
     Q: Array  # `(k, d)`
     K: Array  # `(k, d)`
@@ -61,7 +61,10 @@ class Setting(NamedTuple):
         return self.A / self.epsilon
 
     def with_symmetry(self) -> "Setting":
-        r"""Setting with key matrix $MQ$, $M$ symmetric, so $A = A^\top$; $V = -A$."""
+        """Changes the setting so that $A$ is symmetric and $V = -A$.
+
+        The key matrix becomes $MQ$ with a symmetric matrix $M$.
+        """
         M = self.K @ self.K.T - np.eye(len(self.K)) / 2
         K = _moderate(self.Q, M @ self.Q, self.epsilon)
         return self._replace(K=K, V=-K.T @ self.Q)
@@ -83,18 +86,18 @@ def setting(rng: Rng, n: int = 6, d: int = 2) -> Setting:
 
 
 def _moderate(Q: Array, K: Array, epsilon: float) -> Array:
-    r"""Scales the key matrix so that $\|A\|/\epsilon = 0.6$: Sinkhorn is then fast."""
+    r"""Scales the key matrix to $\|A\|/\epsilon = 0.6$, for which Sinkhorn is fast."""
     return K * (0.6 * epsilon / np.linalg.norm(K.T @ Q, 2))
 
 
 def spd(rng: Rng, d: int) -> Array:
-    """Random symmetric positive definite matrix."""
+    """Draws a symmetric positive definite matrix."""
     C = rng.normal(size=(d, d))
     return C @ C.T / d + np.eye(d) / 2
 
 
 class Evaluation(NamedTuple):
-    r"""The library's results for one energy and one attention."""
+    """The library's results for one energy and one attention, at tokens and probes."""
 
     energy: Array  # $E(\mu)$
     variation: Array  # $\delta E$ at probes
@@ -168,7 +171,7 @@ def evaluate_sinkhorn(s: Setting) -> Evaluation:
 
 
 def sinkhorn_push(s: Setting) -> Array:
-    """Derivative of Sinkhorn attention at the probes as atoms move along `s.probes`."""
+    """Derivative of Sinkhorn attention at probes, as atoms move along `s.probes`."""
     return np.asarray(_sinkhorn_values(to_jax(s), jnp.asarray(s.epsilon))[-1])
 
 
@@ -179,11 +182,11 @@ def evaluate_twisted(s: Setting, B: Array) -> Evaluation:
 
 
 class GaussianEvaluation(NamedTuple):
-    r"""The library's results for one energy on one Gaussian."""
+    """The library's results for one energy on one Gaussian."""
 
     energy: Array  # $E$
     mean_rate: Array  # $\alpha'$ under the gradient flow
-    covariance_rate: Array  # $\Sigma'$ likewise
+    covariance_rate: Array  # $\Sigma'$ under the gradient flow
     variation: Array  # $\delta E$ at probes
     power: Array  # `dissipation` under the gradient flow
 

@@ -29,8 +29,9 @@ def ensemble(
 ) -> Member:
     r"""Random members; `shape` is (d, rows of Q and K, rank of the covariance).
 
-    With a finite `reach`, $\|QY\|^2$, $\|KY\|^2$, $|Q\alpha|^2$ and $|K\alpha|^2$ are
-    at most `reach` bandwidths, so that few Gauss–Hermite nodes integrate every tilt.
+    If `reach` is finite, $\|QY\|^2$, $\|KY\|^2$, $|Q\alpha|^2$ and $|K\alpha|^2$ are at
+    most `reach` times the bandwidth, so that few Gauss–Hermite nodes integrate every
+    tilt.
     """
     d, k, r = shape
     B = rng.normal(size=(count, d, d))
@@ -46,7 +47,7 @@ def ensemble(
 
 
 def scale_to_reach(M: Array, stack: Member, reach: float) -> Array:
-    r"""Scales matrices so that $\|MY\|^2$ and $|M\alpha|^2$ are at most `reach` ε."""
+    r"""Scales matrices so that $\|MY\|^2$ and $|M\alpha|^2$ are at most `reach` · ε."""
     spread = np.linalg.norm(M @ stack.factor, 2, axis=(1, 2))
     shift = np.linalg.norm((M @ stack.mean[:, :, None])[:, :, 0], axis=1)
     size = np.maximum(spread, shift)
@@ -54,7 +55,7 @@ def scale_to_reach(M: Array, stack: Member, reach: float) -> Array:
 
 
 def line(rng: Rng) -> Member:
-    """Four members in d = 1: two with av > 0, then two with av < 0."""
+    """Four members in d = 1: the first two have av > 0, the last two av < 0."""
     q, k, v, y = rng.uniform(0.9, 1.2, size=(4, 4, 1, 1))
     signs = np.array([1.0, -1.0, 1.0, -1.0])[:, None, None]
     growing = np.array([1.0, 1.0, -1.0, -1.0])[:, None, None]
@@ -63,7 +64,7 @@ def line(rng: Rng) -> Member:
 
 
 def to_jax(m: Member) -> Member:
-    """The member with JAX arrays, as argument of compiled functions."""
+    """The member with JAX arrays, as an argument of compiled functions."""
     return jax.tree.map(jnp.asarray, m)
 
 
@@ -78,7 +79,7 @@ def attention(name: str, m: Member, **options: int | None) -> Attention:
 
 
 class Rates(NamedTuple):
-    r"""Quantities of the library's affine fields of a stack."""
+    """The library's affine fields of a stack, and the rates of mean and covariance."""
 
     linear: JaxArray  # $L$
     velocity: JaxArray  # $Lx + b$ at the probes
@@ -111,7 +112,7 @@ def rates(
 
 
 class Paths(NamedTuple):
-    """The library's flows of a stack."""
+    """The library's flows of all members of a stack."""
 
     mean: Array  # `(n, times, d)`
     covariance: Array  # `(n, times, d, d)`
@@ -121,7 +122,7 @@ class Paths(NamedTuple):
     steps: Array  # numbers of accepted steps
 
     def tolerance(self, amplification: float | int) -> float:
-        """Tolerance of final states: the local errors, summed and amplified."""
+        """Tolerance of final states: the sum of local errors times `amplification`."""
         return float(STEP * np.max(self.steps) * amplification)
 
 
@@ -148,7 +149,7 @@ Moments = tuple[Array, Array]
 def solve_moments(
     rate: Callable[[Member, Moments], Moments], stack: Member, ts: Array
 ) -> tuple[Array, ...]:
-    """Moments of each member at the times `ts`, by DOP853 on `rate`."""
+    """Means and covariances of each member at the times `ts`, by DOP853 on `rate`."""
 
     def solve_member(m: Member) -> Moments:
         def derivative(_: float, y: Array) -> Array:
@@ -163,7 +164,7 @@ def solve_moments(
 def spectrum(M: JaxArray) -> JaxArray:
     r"""Increasing eigenvalues of $M^\top M$ for a matrix `M` with two columns.
 
-    The explicit formula is differentiated and compiled quickly.
+    The explicit formula is fast to differentiate and to compile.
     """
     size = jnp.sum(M**2)
     det = M[0, 0] * M[1, 1] - M[0, 1] * M[1, 0] if M.shape[0] == 2 else jnp.zeros(())
@@ -184,7 +185,7 @@ def centred_field(attention: Attention, Y: JaxArray) -> Affine:
 
 
 def plane_matrices(keys: PRNGKey) -> dict[str, JaxArray]:
-    """Random 2 × 2 matrices Q, K, V and Y of log-normal size near e, from 8 keys."""
+    """Random 2 × 2 matrices Q, K, V and Y, of log-normal size near e, from 8 keys."""
     sizes = [jnp.exp(1 + jax.random.normal(keys[i], ())) for i in range(4)]
     return {
         name: size * jax.random.normal(keys[i + 4], (2, 2))
@@ -199,7 +200,7 @@ def largest_random_ratio(
     start: Callable[[PRNGKey], dict[str, JaxArray]],
     count: int = 100,
 ) -> Check:
-    """Check of the largest ratio over `count` random draws, for controls."""
+    """Checks the largest ratio over `count` random draws, for use in controls."""
     draws = jax.vmap(start)(jax.random.split(key, count))
     top = np.exp(np.max(jax.jit(jax.vmap(log_ratio))(draws)))
     why = "the ratio at random draws needs no ascent to pass one"
@@ -207,14 +208,14 @@ def largest_random_ratio(
 
 
 def early_endings(code: Array | JaxArray) -> Check:
-    """Check that every flow reached its final time."""
+    """Checks that every flow reached its final time."""
     early = np.count_nonzero(np.asarray(code) != Status.FINISHED)
     why = "an ending is counted: nothing is added"
     return compare("flows that end early", early, "<=", 0, why=why)
 
 
 def gronwall(ratio: float | Array, tolerance: float) -> Check:
-    """Check of the largest ratio of |Σ(t)| to Grönwall's bound."""
+    """Checks that |Σ(t)| is at most Grönwall's bound, by their largest ratio."""
     why = "equality at t = 0; later local errors of 4e-10, amplified tenfold"
     label = "|Σ(t)| over Grönwall's bound"
     return compare(label, np.max(ratio), "<=", 1, tolerance=tolerance, why=why)
@@ -224,7 +225,7 @@ LINE_TIMES = np.array([0, 0.5, 1.0, 2.0, 4.0, 8.0])
 
 
 def line_time(elapsed_times: Array, run: Paths) -> Check:
-    """Check of `LINE_TIMES` against times recovered from a first integral."""
+    """Compares `LINE_TIMES` with times recovered from a first integral."""
     times = np.broadcast_to(LINE_TIMES, elapsed_times.shape)
     why = "local errors of 4e-10, amplified by 1/s and the growth of log s, below 100"
     label, tolerance = "time from its first integral", run.tolerance(100)
@@ -232,7 +233,7 @@ def line_time(elapsed_times: Array, run: Paths) -> Check:
 
 
 def late_growth(law: str, s: Array, limit: Array, **slack: Any) -> Check:
-    """Check of the growth rate of log s in the second half, against its limit."""
+    """Compares the growth rate of log s over the last half with its limit."""
     speed = np.diff(np.log(s[:, -2:]), axis=1) / np.diff(LINE_TIMES[-2:])
     label = f"growth rate over the last half, {law}"
     return gap(label, speed / limit, np.ones_like(speed), **slack)
@@ -241,9 +242,10 @@ def late_growth(law: str, s: Array, limit: Array, **slack: Any) -> Check:
 def small_draws(rng: Rng, d: int, count: int) -> list[Member]:
     r"""Random members with small tilts: $\|Y^\top A Y\|, \|Y^\top B Y\| \leq 1/4$.
 
-    $\Sigma - 0.2 I$ is a Wishart draw over d; other entries are $N(0, 1)/2$ before `Q`
-    and `K` are scaled down. At probes within two standard deviations, 20, 16, 16, 16
-    Gauss–Hermite nodes for d = 1, 2, 3, 4 integrate every tilt to 1e-13, also for L2.
+    The matrix $\Sigma - 0.2 I$ is a Wishart draw divided by d. All other entries are
+    $N(0, 1)/2$, before `Q` and `K` are scaled down. At probes within two standard
+    deviations, Gauss–Hermite nodes integrate every tilt to 1e-13, also for L2; their
+    number is 20, 16, 16, 16 for d = 1, 2, 3, 4.
     """
     draws = []
     for _ in range(count):

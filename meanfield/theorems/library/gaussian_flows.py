@@ -1,4 +1,4 @@
-"""Flows of Gaussians for statements, in batches of few shapes, to compile rarely."""
+"""Flows of Gaussians for statements, in batches of few shapes that rarely recompile."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -15,18 +15,19 @@ from meanfield.theorems.reference import formulas as ref
 
 from .ensembles import STEP
 
-BATCH_SIZE = 8  # members in a batch; any number of batches shares a compilation
-TINY = 1e-12  # smaller eigenvalues are rounding
+BATCH_SIZE = 8  # members in a batch; all batches share one compiled program
+TINY = 1e-12  # eigenvalues below this are rounding errors
 WHY_FLOW = "local errors of 4e-10 in at most 200 steps, amplified at most tenfold"
 TOLERANCE = 200 * 10 * STEP
 FLOW_SLACK = Slack(tolerance=TOLERANCE, why=WHY_FLOW)
-# By the last time, parts that decay like 1/(0.2 t) are below TOLERANCE. So is t times
-# the rounding of A = KᵀQ, which is below 2e-15 for keys of condition number two.
+# At the last time, parts that decay like 1/(0.2 t) are below TOLERANCE; so is t times
+# the rounding error of A = KᵀQ, which is below 2e-15 if the keys have condition number
+# two.
 LONG = np.array([0.0, 0.1, 0.2, 0.4, 0.8, 1.6, 10.0, 1e4, 1e8])
 
 
 class Paths(NamedTuple):
-    """Flows of an ensemble; the first axis of all arrays is that of the members."""
+    """Flows of an ensemble; every array has the members along its first axis."""
 
     means: Array  # means at the frames
     covariances: Array  # covariances at the frames
@@ -57,7 +58,7 @@ def paths(
     stop: AbstractStop | None = None,
     rtol: float | None = None,
 ) -> Paths:
-    """The library's flows of a stack of dynamics from stacked means and factors."""
+    """The library's flows of a stack of dynamics, from stacked means and factors."""
     mean, factor = (jnp.asarray(part) for part in start)
     run = ensemble(
         dynamics,
@@ -74,7 +75,7 @@ def paths(
 
 
 def centred_start(factors: Array) -> tuple[Array, Array]:
-    """Zero means, and the factors."""
+    """Zero means together with the given factors."""
     return np.zeros(factors.shape[:-1]), factors
 
 
@@ -88,8 +89,8 @@ def moments_rate(
 ) -> Callable[[float, Array], Array]:
     r"""Rate of $(\alpha | \Sigma)$ under softmax heads $(V, A)$, term by term.
 
-    $\alpha' = \sum_h V(I + \Sigma A)\alpha$ and $\Sigma' = \sum_h V\Sigma A\Sigma +
-    \Sigma A^\top\Sigma V^\top$.
+    The equations are $\alpha' = \sum_h V(I + \Sigma A)\alpha$ and $\Sigma' = \sum_h
+    V\Sigma A\Sigma + \Sigma A^\top\Sigma V^\top$.
     """
 
     def rate(_: float, y: Array) -> Array:
@@ -113,19 +114,22 @@ def moments(
 
 
 def resolvent(factor: Array, H: Array, t: float) -> Array:
-    r"""$(\Sigma_0^{-1} - tH)^{-1} = Y(I - tY^\top HY)^{-1}Y^\top$, by NumPy."""
+    r"""$(\Sigma_0^{-1} - tH)^{-1} = Y(I - tY^\top HY)^{-1}Y^\top$, in NumPy."""
     inner = np.eye(factor.shape[1]) - t * factor.T @ H @ factor
     return factor @ np.linalg.solve(inner, factor.T)
 
 
 def escape_time(factor: Array, H: Array) -> float:
-    r"""$1/\lambda_{\max}(Y^\top HY)$, or infinity if no eigenvalue is positive."""
+    r"""Blow-up time $1/\lambda_{\max}(Y^\top HY)$, or infinity without blow-up.
+
+    It is infinite if $Y^\top HY$ has no positive eigenvalue.
+    """
     top = float(np.linalg.eigvalsh(factor.T @ H @ factor)[-1])
     return 1 / top if top > TINY else np.inf
 
 
 def limit_covariance(factor: Array, kernel: Array) -> Array:
-    r"""Limit $N(N^\top\Sigma_0^{-1}N)^{-1}N^\top$; $N$ spans the kernel of $H$."""
+    r"""Limit $N(N^\top\Sigma_0^{-1}N)^{-1}N^\top$, if $N$ spans the kernel of $H$."""
     inverse = np.linalg.inv(factor @ factor.T)
     return kernel @ np.linalg.solve(kernel.T @ inverse @ kernel, kernel.T)
 
@@ -137,7 +141,7 @@ def kernel(H: Array) -> Array:
 
 
 class Problem(NamedTuple):
-    r"""A softmax flow from a centred Gaussian; $H = VA + A^\top V^\top$."""
+    r"""A softmax flow from a centred Gaussian, where $H = VA + A^\top V^\top$."""
 
     V: Array  # the value matrix
     A: Array  # the bilinear form of the scores
@@ -145,7 +149,7 @@ class Problem(NamedTuple):
 
     @property
     def H(self) -> Array:
-        r"""$VA + A^\top V^\top$, twice the symmetric part of $VA$."""
+        r"""The form $VA + A^\top V^\top$, which is twice the symmetric part of $VA$."""
         return self.V @ self.A + self.A.T @ self.V.T
 
     @property
@@ -162,8 +166,9 @@ class Problem(NamedTuple):
 def softmax_stack(rng: Rng, problems: Sequence[Problem]) -> Attention:
     """Stack of the library's softmax attentions, with random `K` and matching `Q`.
 
-    Singular values of `K` lie between one and two: the rounding of `KᵀQ` grows with the
-    condition number of `K`, and long flows multiply it by the time.
+    The singular values of `K` lie between one and two, because the rounding error of
+    `KᵀQ` grows with the condition number of `K`, and long flows multiply this error by
+    the time.
     """
     members = []
     for problem in problems:
@@ -176,7 +181,7 @@ def softmax_stack(rng: Rng, problems: Sequence[Problem]) -> Attention:
 
 
 def long_paths(case: Case, name: str, problems: Sequence[Problem], ts: Array) -> Paths:
-    """The library's softmax flows at the times `ts`, with a logarithmic clock."""
+    """The library's softmax flows at the times `ts`, on a logarithmic clock."""
     rng = case.rng(f"{name}: keys")
     dynamics = LogTime(softmax_stack(rng, problems))
     return paths(dynamics, starts(problems), np.log1p(ts)).to_plain_time()
@@ -185,7 +190,10 @@ def long_paths(case: Case, name: str, problems: Sequence[Problem], ts: Array) ->
 def resolvent_pairs(
     run: Paths, problems: Sequence[Problem], ts: Array
 ) -> tuple[Array, Array]:
-    r"""Scaled covariances and $(\Sigma_0^{-1} - tH)^{-1}$, up to 0.9 of the blow-up."""
+    r"""Scaled covariances and $(\Sigma_0^{-1} - tH)^{-1}$, before the blow-up.
+
+    Only times up to 0.9 of the blow-up time are kept.
+    """
     pairs = []
     for covariances, n_saved, problem in zip(
         run.covariances, run.n_saved, problems, strict=True
@@ -200,7 +208,7 @@ def resolvent_pairs(
 
 
 def blow_up_checks(run: Paths, times: Array, label: str) -> Checks:
-    """Checks of the endings of flows; `times` are blow-up times, infinite if none.
+    """Checks how flows end; `times` are their blow-up times, infinite without blow-up.
 
     Flows with a finite time, and no others, must end in a blow-up at that time, within
     their own error estimate. The estimates must be no larger than the accumulated local
@@ -223,7 +231,7 @@ def blow_up_checks(run: Paths, times: Array, label: str) -> Checks:
 
 
 def scale_to_norm(M: Array, size: float) -> Array:
-    """Scales matrices to the operator norm `size`; if small, flows reach t = 1."""
+    """Scales matrices to the operator norm `size`; small ones let flows reach t = 1."""
     return size * M / np.linalg.norm(M, 2, axis=(-2, -1), keepdims=True)
 
 
@@ -239,10 +247,11 @@ def covariance(rng: Rng, d: int) -> Array:
 
 
 def random_problem(rng: Rng, V: Array, H: Array, Sigma: Array) -> Problem:
-    r"""Problem with given `V`, `H` and `Sigma`: $A = V^{-1}(H/2 + W)$ with skew $W$.
+    """Problem with the given `V`, `H` and `Sigma`, and a random matching `A`.
 
-    $W$ vanishes on the kernel of `H`; otherwise it would rotate the factor of a
-    stationary covariance for ever, and a flow to 1e8 would follow every rotation.
+    Here $A = V^{-1}(H/2 + W)$ with a skew matrix $W$. This $W$ vanishes on the kernel
+    of `H`; otherwise it would rotate the factor of a stationary covariance for ever,
+    and a flow to 1e8 would follow every rotation.
     """
     values, U = np.linalg.eigh(H)
     basis = U[:, np.abs(values) > TINY]

@@ -1,4 +1,4 @@
-"""Checks of the library's measures, random starts, tilts, eigenpairs and roots."""
+"""Checks the library's measures, random starts, tilts, eigenpairs and roots."""
 
 from collections.abc import Callable
 
@@ -19,9 +19,10 @@ from meanfield.theorems.reference.measures import hermite_nodes
 from . import attentions as att
 
 WHY_SYLVESTER = "two Sylvester equations of condition below 1e3 each, in float64"
-OUTLIER = 2  # index of a token with weight zero, at infinity
+OUTLIER = 2  # index of the token that has weight zero and lies at infinity
 DRAWS = 4001  # odd, so that an antithetic cloud has one token at the origin
-# "ball" is left out: JAX draws it, and compiling that takes as long as all of these.
+# The cloud "ball" is left out: JAX draws it, and compiling that takes as long as all
+# others together.
 CLOUDS = ("gaussian", "antithetic", "sphere", "ring", "moons", "mixture")
 
 
@@ -43,9 +44,9 @@ def _point_measures(
 
 
 def point_measures(case: Case) -> list[Check]:
-    """Checks of moments, norms and a restriction of a cloud of mass 3.
+    """Checks moments, norms and a restriction of a cloud of mass 3.
 
-    One token, at infinity, has weight zero; only the norm of an error counts it.
+    One token lies at infinity and has weight zero; only the norm of an error counts it.
     """
     rng = case.rng("points")
     cloud, n = att.random_cloud(rng, 7, 3), 7
@@ -80,7 +81,7 @@ def _gaussian_measures(
 
 
 def gaussian_measures(case: Case) -> Checks:
-    r"""Checks of the Gaussian with given moments, and of norms of an affine field."""
+    """Checks the Gaussian with given moments, and norms of an affine field."""
     rng = case.rng("Gaussian")
     mean, b = rng.normal(size=(2, 3))
     B, L = rng.normal(size=(2, 3, 3))
@@ -106,8 +107,8 @@ _Law = tuple[tuple[float, ...], tuple[float, ...]]
 def _laws(mean: Array, covariance: Array) -> dict[str, _Law]:
     r"""Means of coordinates and of their squares, for named clouds and a Gaussian.
 
-    For moons, every second token is reflected by $x \to -x$, so that all lie on one
-    moon, near $(\cos t - 1/2, \sin t - 1/4)$.
+    In the cloud `moons`, every second token is reflected by $x \to -x$, so that all lie
+    on one moon, near $(\cos t - 1/2, \sin t - 1/4)$.
     """
     zero, unit = (0.0, 0.0, 0.0), (1.0, 1.0, 1.0)
     moon = (0.75 + 0.0064, 9 / 16 - 1 / np.pi + 0.0064, 0.0064)
@@ -122,7 +123,7 @@ def _laws(mean: Array, covariance: Array) -> dict[str, _Law]:
 
 
 def _scores(name: str, law: _Law, x: Array) -> Check:
-    """Check of the moment that is furthest from the law, in standard errors."""
+    """Checks the moment that is furthest from its law, in standard errors."""
     expected = np.concatenate(law)
     values = np.concatenate([x, x**2], axis=1)
     deviations = np.mean(values, axis=0) - expected
@@ -133,13 +134,13 @@ def _scores(name: str, law: _Law, x: Array) -> Check:
 
 
 def starts(case: Case) -> Checks:
-    """Checks of moments of the library's random clouds, of spheres and of pairs."""
+    """Checks moments of the library's random clouds, spheres and antithetic pairs."""
     rng = case.rng("starts")
     mean, factor = rng.normal(size=3), rng.normal(size=(3, 3))
     draws = _draw_clouds(case.key("starts"), att.gaussian(mean, factor))
     x = {name: np.array(cloud) for name, cloud in draws.items()}
     signs = np.where(np.arange(DRAWS) % 2 == 0, 1.0, -1.0)[:, None]
-    # Antithetic pairs have equal squares, so only one token of each pair is used.
+    # Both tokens of an antithetic pair have equal squares, so only one of them is used.
     samples = x | {"moons": x["moons"] * signs}
     samples["antithetic"] = x["antithetic"][: DRAWS // 2]
     laws = _laws(mean, factor @ factor.T)
@@ -161,7 +162,7 @@ def _eigenpairs(S: JaxArray) -> tuple[JaxArray, JaxArray]:
 
 
 def eigenpairs(case: Case) -> Checks:
-    """Checks of the library's sorted eigenvalues and eigenvectors, in d = 2 and 3."""
+    """Checks the library's sorted eigenvalues and eigenvectors, in d = 2 and 3."""
     rng = case.rng("eigenpairs")
     for d in (2, 3):
         B = rng.normal(size=(64, d, d))
@@ -178,7 +179,7 @@ def _random(key: JaxArray) -> tuple[JaxArray, JaxArray]:
 
 
 def families(case: Case) -> Checks:
-    r"""Checks of families of covariances: a grid over the disc, and Wishart draws."""
+    """Checks families of covariances: a grid over the disc, and Wishart draws."""
     key = case.key("families")
     line = np.linspace(-0.9, 0.9, 5)
     x, y = (part.ravel() for part in np.meshgrid(line, line, indexing="ij"))
@@ -195,10 +196,10 @@ def families(case: Case) -> Checks:
 
 
 def worst_convergence() -> Check:
-    """Check that the residual that is largest relative to its tolerance is reported."""
+    """Checks that the worst residual, relative to its tolerance, is reported."""
     residuals, tolerances = jnp.array([[1e-3, 1e-4, 1e-6], [1e-2, 1e-5, 1e-5]])
     last = worst_of_stack(Convergence(residuals, tolerances))
-    expected = [1e-4, 1e-5]  # ten times its tolerance; the first is within its own
+    expected = [1e-4, 1e-5]  # the second residual, ten times its tolerance
     return close("error of a sum", [last.residual, last.tolerance], expected)
 
 
@@ -208,9 +209,10 @@ def _tilts(factors: JaxArray, B: JaxArray) -> JaxArray:
 
 
 def massless_tilts(case: Case) -> Check:
-    r"""Check that tilts with $I + Y^\top BY = LDL^\top$ indefinite are not finite.
+    r"""Checks that the library gives no number for tilts that make the mass infinite.
 
-    `D` has one negative entry, in each position in turn; one case overflows.
+    For these tilts, $I + Y^\top BY = LDL^\top$ is indefinite; `D` has one negative
+    entry, in each position in turn. In one case numbers overflow.
     """
     rng, finite = case.rng("without mass"), 0
     for r in (3, 5):
@@ -227,7 +229,7 @@ def massless_tilts(case: Case) -> Check:
 
 @jax.jit
 def _roots(S: JaxArray, M: JaxArray, direction: JaxArray) -> tuple[JaxArray, JaxArray]:
-    """Both roots along a line of matrices, with two derivatives."""
+    """Both matrix roots and two derivatives of them, along a line of matrices."""
 
     def jet(f: Callable[[JaxArray], JaxArray]) -> JaxArray:
         first = jax.jacfwd(f)
@@ -239,10 +241,10 @@ def _roots(S: JaxArray, M: JaxArray, direction: JaxArray) -> tuple[JaxArray, Jax
 
 
 def roots(case: Case) -> Checks:
-    r"""Checks of $S^{1/2}$ and $(I + 4MM^\top)^{1/2}$ with two derivatives.
+    r"""Checks $S^{1/2}$ and $(I + 4MM^\top)^{1/2}$ with two derivatives.
 
-    For $R^2 = S(t)$, SciPy solves the Sylvester equations $RR' + R'R = S'$ and
-    $RR'' + R''R = S'' - 2R'^2$.
+    For $R^2 = S(t)$, SciPy solves the Sylvester equations $RR' + R'R = S'$ and $RR'' +
+    R''R = S'' - 2R'^2$.
     """
     B, M, N = case.rng("roots").normal(size=(3, 3, 3))
     S, spread, half = B @ B.T + 0.3 * np.eye(3), N + N.T, N @ M.T

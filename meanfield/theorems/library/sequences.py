@@ -44,12 +44,12 @@ def zero_scores(d: int) -> Parameters:
 
 
 def sums(x: Array, n_blocks: int) -> Array:
-    """The library's sums over blocks."""
+    """The library's sums of the tokens of each block."""
     return np.asarray(block_sums(Blocks(points(sequence(x)), n_blocks)))
 
 
 def sums_so_far(x: Array, n_blocks: int) -> Array:
-    """The library's sums of tokens up to the first one of each block."""
+    """The library's sums of all tokens up to the first token of each block."""
     return np.asarray(prefix_sums(Blocks(points(sequence(x)), n_blocks)))
 
 
@@ -59,12 +59,12 @@ def network(*layers: Array, link: Any = jax.nn.relu) -> SortingNetwork:
 
 
 def balance(logs: Array, passes: int) -> Array:
-    """The library's balanced matrix, from logarithms of the entries."""
+    """The library's balanced matrix, from logarithms of its entries."""
     return np.asarray(jnp.exp(balance_logs(jnp.asarray(logs), passes)))
 
 
 def balance_causally(logs: Array, passes: int) -> Array:
-    """The library's causally balanced lower triangle, from logarithms."""
+    """The library's causally balanced lower triangle, from logarithms of entries."""
     return np.asarray(jnp.exp(balance_logs_causally(jnp.asarray(logs), passes)))
 
 

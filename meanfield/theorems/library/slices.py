@@ -11,9 +11,10 @@ from .attentions import matrices, points
 
 
 def pair_parameters(d: int) -> Parameters:
-    """Parameters with the first `d` coordinates as query and the others as key.
+    """Parameters whose query is the first `d` coordinates and whose key is the rest.
 
-    With these, one measure represents a pair of clouds, which the library couples.
+    With these parameters, one measure represents a pair of clouds, which the library
+    couples.
     """
     identity, zero = np.eye(d), np.zeros((d, d))
     return Parameters(
@@ -30,7 +31,7 @@ def directions(rng: Rng, count: int, d: int = 2) -> Array:
 def sliced_attention(
     p: Parameters, slices: Array, tau: float | Float[JaxArray, ""] = 0.0
 ) -> Attention:
-    r"""The library's sliced attention; a JAX array for `tau` avoids recompilation."""
+    """The library's sliced attention; a JAX array for `tau` avoids recompilation."""
     return p.attention("esp", slices=slices, tau=tau)
 
 
@@ -40,7 +41,7 @@ def coupling(attention: Attention, cloud: Cloud) -> Array:
 
 
 def couplings(rows: Array, cloud: Cloud) -> Array:
-    """The library's plan of each slice between first and second halves of tokens."""
+    """The library's plan of each slice, from first to second halves of tokens."""
     return np.array(
         [
             coupling(sliced_attention(pair_parameters(2), row[None]), cloud)
@@ -50,12 +51,12 @@ def couplings(rows: Array, cloud: Cloud) -> Array:
 
 
 def identity_parameters(d: int) -> Parameters:
-    """Parameters with tokens as their own queries, keys and values."""
+    """Parameters for which tokens are their own queries, keys and values."""
     return Parameters(np.eye(d), np.eye(d), np.eye(d))
 
 
 def plan_across(attention: Attention, queries: Cloud, keys: Cloud) -> Array:
-    r"""The library's plan between two clouds, whose sizes may differ."""
+    """The library's plan between two clouds, which may have different sizes."""
     return queries.share[:, None] * np.asarray(_weights(attention, queries, keys))
 
 
@@ -80,7 +81,7 @@ def _pair_plans(
 def pair_plans(
     x: Array, y: Array, slices: Array, tau: float | Float[JaxArray, ""] = 0.0
 ) -> Array:
-    r"""The library's $\bar\gamma$ for each pair of clouds of equal weights."""
+    r"""The library's mean plan $\bar\gamma$ for pairs of equally weighted clouds."""
     attention = sliced_attention(pair_parameters(x.shape[-1]), slices, tau)
     pairs = jnp.asarray(np.concatenate([x, y], axis=2))
     return np.asarray(_pair_plans(attention, pairs))

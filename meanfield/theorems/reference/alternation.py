@@ -1,7 +1,8 @@
 r"""Sinkhorn's alternation in NumPy, shared by statements and tests.
 
-Half-steps alternate over rows, columns, rows and so on until $e^{s+f+g}$ is a density
-against $w \otimes v$ with both marginals one. A state is a pair (rows, columns).
+Half-steps alternate between rows and columns, starting with rows, until $e^{s+f+g}$ is
+a density against $w \otimes v$ whose marginals are both one. A state is a pair (rows,
+columns).
 """
 
 from collections.abc import Callable, Iterator
@@ -17,7 +18,10 @@ State = tuple[Array, Array]
 def potentials(
     scores: Array, w: Array, v: Array, g: Array | None = None
 ) -> Iterator[State]:
-    """$f$ and $g$ after each half-step in the log domain; `g` is zero by default."""
+    """States $(f, g)$ after each half-step in the log domain; `g` starts at zero.
+
+    Another start can be passed as `g`.
+    """
     columns = np.zeros(len(v)) if g is None else g
     while True:
         rows = -np.asarray(logsumexp(scores + (columns + np.log(v))[None, :], axis=1))
@@ -27,7 +31,7 @@ def potentials(
 
 
 def scalings(kernel: Array, w: Array, v: Array) -> Iterator[State]:
-    """$e^f$ and $e^g$ after each half-step, from $g = 0$; kernels may be complex."""
+    """States $(e^f, e^g)$ after half-steps, from $g = 0$; kernels may be complex."""
     columns = np.ones(len(v))
     while True:
         rows = 1 / (kernel @ (v * columns))
@@ -48,7 +52,7 @@ def converged_state(
     tolerance: float,
     max_steps: int = 4000,
 ) -> State:
-    """The state once a full step changes it by less than `tolerance`.
+    """First state that a full step changes by less than `tolerance`.
 
     At most `max_steps` full steps are taken.
     """

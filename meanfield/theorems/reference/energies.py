@@ -1,7 +1,7 @@
 r"""Energies in NumPy, for real and complex arguments.
 
 Gradients are taken by complex steps, $f'(x) = \mathrm{Im} f(x + ih)/h$ with $h =
-10^{-30}$: there is neither truncation error nor cancellation.
+10^{-30}$, which have neither truncation error nor cancellation.
 """
 
 from collections.abc import Callable
@@ -14,8 +14,8 @@ from .measures import hermite_nodes
 Array = np.ndarray
 Scores = Callable[[Array, Array], Array]
 STEP = 1e-30
-ITERATIONS = 500  # of Sinkhorn; convergence is checked
-MARGINAL_TOLERANCE = 1e-12  # relative error of a marginal
+ITERATIONS = 500  # number of Sinkhorn iterations; convergence is checked afterwards
+MARGINAL_TOLERANCE = 1e-12  # relative error allowed in a marginal
 
 
 def bilinear(A: Array) -> Scores:
@@ -43,14 +43,17 @@ def log_scalings(kernel: Array, w: Array, v: Array, iterations: int) -> tuple:
     rows, columns = nth_state(scalings(kernel, w, v), 2 * iterations + 1)
     left = np.max(np.abs(columns * (kernel.T @ (w * rows)) - 1))
     if left > MARGINAL_TOLERANCE:
-        raise ArithmeticError(f"The reference did not converge: residual {left:.1g}.")
+        raise ArithmeticError(
+            "NumPy's Sinkhorn iterations did not converge; the relative error of a "
+            f"marginal is {left:.1g}."
+        )
     return np.log(rows), np.log(columns)
 
 
 def atom_potentials(
     x: Array, w: Array, scores: Scores, iterations: int = ITERATIONS
 ) -> tuple[Array, Array]:
-    r"""$f$ and $g$ at the atoms; both marginals of $e^{s+f+g}$ are $\mu$."""
+    r"""Potentials $f$, $g$ at the atoms: both marginals of $e^{s+f+g}$ are $\mu$."""
     return log_scalings(np.exp(scores(x, x)), w, w, iterations)
 
 
@@ -61,14 +64,14 @@ def sinkhorn(x: Array, w: Array, scores: Scores) -> Array:
 
 
 def relative_entropy(x: Array, w: Array, scores: Scores, base_scores: Scores) -> Array:
-    r"""$\iint\kappa\log(\kappa/\kappa^0)$, κ the plan of `scores`."""
+    r"""Relative entropy $\iint\kappa\log(\kappa/\kappa^0)$ of the plan of `scores`."""
     f, g = atom_potentials(x, w, scores)
     logs = scores(x, x) + f[:, None] + g[None, :]
     return w @ (np.exp(logs) * (logs - base_scores(x, x))) @ w
 
 
 def potential_at(probes: Array, x: Array, w: Array, scores: Scores) -> Array:
-    """$f$ and $g$ at probes, as rows of a `(2, m)` array."""
+    """Potentials $f$ and $g$ at probes, as rows of a `(2, m)` array."""
     f, g = atom_potentials(x, w, scores)
     rows = np.exp(scores(probes, x)) @ (w * np.exp(g))
     columns = np.exp(scores(x, probes)).T @ (w * np.exp(f))
@@ -82,11 +85,12 @@ def plan(x: Array, w: Array, scores: Scores) -> Array:
 
 
 def sinkhorn_gaussian(mean: Array, Sigma: Array, A: Array) -> Array:
-    r"""Sinkhorn energy of $N(\alpha,\Sigma)$; `A` is divided by ε.
+    r"""Sinkhorn energy of $N(\alpha,\Sigma)$, where `A` is already divided by ε.
 
-    The plan is Gaussian; in the singular directions of $\Sigma^{1/2}A\Sigma^{1/2}$ it
-    has correlations $t$ that maximise $\sigma t + \frac12\log(1 - t^2)$. The squares of
-    $\sigma$ are the eigenvalues of $A^\top\Sigma A\Sigma$.
+    The plan is Gaussian. In the singular directions of $\Sigma^{1/2}A\Sigma^{1/2}$ it
+    has correlations $t$ that maximise $\sigma t + \frac12\log(1 - t^2)$, where $\sigma$
+    are the singular values. The squares of $\sigma$ are the eigenvalues of
+    $A^\top\Sigma A\Sigma$.
     """
     N, identity = A.T @ Sigma @ A @ Sigma, np.eye(len(A))
     h = (identity + matrix_root(identity + 4 * N)) / 2
@@ -108,7 +112,7 @@ def matrix_root(S: Array) -> Array:
 
 
 def gaussian_gradients(mean: Array, Sigma: Array, A: Array) -> tuple[Array, Array]:
-    r"""$\partial_\alpha$ and the symmetric $\partial_\Sigma$ of `sinkhorn_gaussian`."""
+    r"""Gradients of `sinkhorn_gaussian` in $\alpha$ and in $\Sigma$ (symmetric)."""
     mean_gradient = gradient(lambda m: sinkhorn_gaussian(m, Sigma, A), mean)
     return mean_gradient, symmetric_gradient(
         lambda S: sinkhorn_gaussian(mean, S, A), Sigma
@@ -116,7 +120,7 @@ def gaussian_gradients(mean: Array, Sigma: Array, A: Array) -> tuple[Array, Arra
 
 
 def interaction_gaussian(z: tuple, mean: Array, factor: Array, A: Array) -> Array:
-    r"""$\frac12\iint e^{y\cdot Ax}$, exact in `y`, by the standard nodes `z` in `x`."""
+    r"""$\frac12\iint e^{y\cdot Ax}$, exact in `y` and by standard nodes `z` in `x`."""
     nodes, weights = z
     tilts = (mean + nodes @ factor.T) @ A.T
     spread = tilts @ factor
@@ -129,7 +133,7 @@ def standard_nodes(d: int, n: int) -> tuple[Array, Array]:
 
 
 def gradient(function: Callable[[Array], Array], x: Array) -> Array:
-    """Gradient of a scalar function, in the shape of `x`, by complex steps."""
+    """Gradient of a scalar function by complex steps, in the shape of `x`."""
     units = np.eye(x.size).reshape(x.size, *x.shape)
     return np.array(
         [directional_derivative(function, x, unit) for unit in units]
@@ -144,7 +148,7 @@ def directional_derivative(
 
 
 def symmetric_gradient(function: Callable[[Array], Array], Sigma: Array) -> Array:
-    """Symmetric gradient with respect to a symmetric matrix."""
+    """Symmetric gradient of a function of a symmetric matrix."""
     raw = gradient(lambda S: function((S + S.T) / 2), Sigma)
     return (raw + raw.T) / 2
 
@@ -156,7 +160,7 @@ def interaction_variation(probes: Array, x: Array, w: Array, scores: Scores) -> 
 
 
 def sinkhorn_variation(probes: Array, x: Array, w: Array, scores: Scores) -> Array:
-    r"""$-\frac12(f + g)$, with the potentials extended to the probes."""
+    r"""First variation $-\frac12(f + g)$, with potentials extended to the probes."""
     return -np.sum(potential_at(probes, x, w, scores), axis=0) / 2
 
 

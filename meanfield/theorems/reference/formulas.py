@@ -26,20 +26,20 @@ def distance_scores(Q: Array, K: Array, probes: Array, x: Array) -> Array:
 
 
 def row_softmax(scores: Array, w: Array) -> Array:
-    r"""Weights of each row: $w_j e^{s_{ij}} / \sum_l w_l e^{s_{il}}$."""
+    r"""Weights $w_j e^{s_{ij}} / \sum_l w_l e^{s_{il}}$ of each row."""
     logs = scores + np.log(w)[None, :]
     return np.exp(logs - np.asarray(logsumexp(logs, axis=1, keepdims=True)))
 
 
 def normalised_velocity(scores: Array, w: Array, V: Array, x: Array) -> Array:
-    r"""$V\sum_j P_{ij}x_j$ with normalised rows of `P`, as for softmax and L2."""
+    r"""Velocities $V\sum_j P_{ij}x_j$ with normalised rows of `P`, as for softmax."""
     return row_softmax(scores, w) @ x @ V.T
 
 
 def pointwise_velocity(
     link: Callable[[Array], Array], scores: Array, w: Array, V: Array, x: Array
 ) -> Array:
-    r"""$V\sum_j w_j \varphi(s_{ij}) x_j$, as for exp, sigmoid, ReLU and linear."""
+    r"""Velocities $V\sum_j w_j \varphi(s_{ij}) x_j$, as for exp, sigmoid and ReLU."""
     return (link(scores) * w[None, :]) @ x @ V.T
 
 
@@ -53,7 +53,7 @@ def sinkhorn_potentials(scores: Array, w: Array) -> tuple[Array, Array]:
 
 
 def sinkhorn_density(scores: Array, w: Array) -> Array:
-    r"""$\kappa^\infty(x_i, x_j)$, a density against $\mu\otimes\mu$."""
+    r"""Density $\kappa^\infty(x_i, x_j)$ against $\mu\otimes\mu$."""
     f, g = sinkhorn_potentials(scores, w)
     return np.exp(scores + f[:, None] + g[None, :])
 
@@ -61,7 +61,7 @@ def sinkhorn_density(scores: Array, w: Array) -> Array:
 def sinkhorn_velocity(
     scores: Array, w: Array, V: Array, x: Array, epsilon: float
 ) -> Array:
-    r"""$V\sum_j w_j\kappa^\infty_{ij}x_j/\epsilon$; `scores` already contain 1/ε."""
+    r"""Velocities $V\sum_j w_j\kappa^\infty_{ij}x_j/\epsilon$; `scores` contain 1/ε."""
     return (sinkhorn_density(scores, w) * w[None, :]) @ x @ V.T / epsilon
 
 

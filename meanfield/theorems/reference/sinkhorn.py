@@ -10,44 +10,44 @@ from meanfield.theorems._vocabulary import Cloud, Parameters
 from .alternation import converged_state, scalings
 from .formulas import dot_scores
 
-MOST_NEWTON = 20  # steps of Newton's method, which converges quadratically
+MOST_NEWTON = 20  # largest number of Newton steps; convergence is quadratic
 MARGINAL = 4e-11  # the library's default tolerance eps^(2/3) on |log marginal|
 
 
 def density(scores: Array, w: Array, count: int, rows: Array) -> Array:
-    r"""$\kappa^\ell$ after `count` half-steps, at queries with the scores `rows`.
+    r"""Density $\kappa^\ell$ after `count` half-steps, at queries with scores `rows`.
 
-    Half-steps start with rows, from $\kappa^0 = e^s$; each divides by integrals against
-    $\mu$, whose weights are `w`.
+    Half-steps start with rows, from $\kappa^0 = e^s$. Each of them divides by integrals
+    against $\mu$, whose weights are `w`.
     """
     columns = [v for _, v in islice(scalings(np.exp(scores), w, w), count)]
     column_scaling = (
         columns[-1] if count % 2 else columns[-2]
-    )  # as used by the last half-step of rows
+    )  # the columns that the last half-step on rows used
     u = 1 / (np.exp(rows) @ (w * column_scaling))
     return u[:, None] * np.exp(rows) * columns[-1][None, :]
 
 
 class ConvergedDensity(NamedTuple):
-    r"""Converged Sinkhorn density against $\mu\otimes\mu$, with a tolerance for it."""
+    r"""Converged Sinkhorn density against $\mu\otimes\mu$, with its tolerance."""
 
     kappa: Array  # the density
     spectral_gap: (
         float  # the spectral gap of alternation, 1 minus the contraction factor
     )
-    error: float  # error of a density with marginals at the library's tolerance
+    error: float  # error that the library's tolerance on marginals allows in `kappa`
     why: str  # how the error was derived
 
     @property
     def slack(self) -> Slack:
-        """Tolerance of comparisons with the density, and its derivation."""
+        """Tolerance of comparisons with the density, and how it was derived."""
         return Slack(tolerance=self.error, why=self.why)
 
 
 def solve_density(scores: Array, w: Array) -> ConvergedDensity:
-    """Solves Sinkhorn's equations by alternation, then Newton's method.
+    """Solves Sinkhorn's equations by alternation, and then by Newton's method.
 
-    If the spectral gap is small, alternation stops far from the solution and Newton's
+    If the spectral gap is small, alternation stops far from the solution, and Newton's
     method takes several steps. Scores must be below 300.
     """
     change = lambda old, new: np.max(np.abs(new[1] / old[1] - 1))
@@ -68,7 +68,7 @@ def solve_density(scores: Array, w: Array) -> ConvergedDensity:
 
 
 def _newton(scores: Array, w: Array, f: Array, g: Array) -> tuple[Array, Array, float]:
-    """One Newton step on the dual, and the error of the marginals before it.
+    """One Newton step on the dual, and the error of the marginals before the step.
 
     Least squares removes the free constant of the potentials.
     """
@@ -84,7 +84,7 @@ def _newton(scores: Array, w: Array, f: Array, g: Array) -> tuple[Array, Array, 
 def soften(p: Parameters, cloud: Cloud) -> Parameters:
     """Doubles the bandwidth until the spectral gap is at least one hundredth.
 
-    For smaller gaps, small errors of the marginals allow large errors of the density.
+    With a smaller gap, small errors of the marginals allow large errors of the density.
     """
     if solve_density(scores_of(p, cloud), cloud.share).spectral_gap >= 0.01:
         return p
@@ -109,7 +109,8 @@ def scores_of(p: Parameters, cloud: Cloud) -> Array:
 def competitors(best: Array, w: Array, rng: Rng, count: int) -> Array:
     """Couplings of `w` with itself: half of them random, half near `best`.
 
-    The random ones are positive matrices, normalised until their marginals are exact.
+    The random couplings are positive matrices, normalised until their marginals are
+    exact.
     """
     P = np.exp(2 * rng.normal(size=(count, len(w), len(w))))
     for _ in range(3000):
@@ -123,12 +124,12 @@ def competitors(best: Array, w: Array, rng: Rng, count: int) -> Array:
 
 
 def divergence(P: Array, R: Array) -> Array:
-    r"""$\sum P\log(P/R) - P + R$, of a stack of matrices."""
+    r"""Divergence $\sum P\log(P/R) - P + R$ of each matrix of a stack from `R`."""
     return np.asarray(np.sum(P * np.log(P / R) - P + R, axis=(-2, -1)))
 
 
 def oscillation(v: Array) -> float:
-    """Distance of $e^v$ and 1 in Hilbert's metric: max v − min v."""
+    """Hilbert's distance between $e^v$ and 1, which is max v − min v."""
     return float(np.max(v) - np.min(v))
 
 

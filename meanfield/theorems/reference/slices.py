@@ -1,4 +1,4 @@
-r"""Transport along slices in SciPy, POT and NumPy: linear programmes, ranks, sorts."""
+"""Transport along slices, by linear programmes, ranks and sorts in SciPy and POT."""
 
 from itertools import permutations
 from typing import Any
@@ -25,9 +25,9 @@ def programme(cost: Array, w: Array, v: Array) -> tuple[Array, float]:
 def lifted_plan(a: Array, b: Array, w: Array, v: Array) -> Array:
     """Plan between atoms on the line, lifted from POT's plan between distinct points.
 
-    Coinciding atoms share the mass of their point in proportion to their weights.
+    Atoms at the same point share its mass in proportion to their weights.
     """
-    a, b = a.astype(float), b.astype(float)  # POT's plan differs for integer arrays
+    a, b = a.astype(float), b.astype(float)  # POT gives another plan for integer arrays
     places, rows = np.unique(a, return_inverse=True)
     targets, columns = np.unique(b, return_inverse=True)
     masses = np.bincount(rows, w), np.bincount(columns, v)
@@ -37,7 +37,7 @@ def lifted_plan(a: Array, b: Array, w: Array, v: Array) -> Array:
 
 
 def quantile_cost(a: Array, b: Array, w: Array, p: int) -> float:
-    r"""$\int_0^1 |F_1^{-1} - F_2^{-1}|^p$ of atoms `a` and `b`, with weights `w`."""
+    r"""Cost $\int_0^1 |F_1^{-1} - F_2^{-1}|^p$ of atoms `a` and `b` of weights `w`."""
     sides = [(x[np.argsort(x)], np.cumsum(w[np.argsort(x)])) for x in (a, b)]
     cuts = np.unique(np.concatenate([[0.0], sides[0][1], sides[1][1]]))
     middle = (cuts[1:] + cuts[:-1]) / 2
@@ -48,7 +48,7 @@ def quantile_cost(a: Array, b: Array, w: Array, p: int) -> float:
 
 
 def partner(a: Array, b: Array) -> Array:
-    """For each entry of `a`, the index of the entry of `b` with the same rank."""
+    """Indices of the entries of `b` that have the ranks of the entries of `a`."""
     partners = np.empty(len(a), int)
     partners[np.argsort(a)] = np.argsort(b)
     return partners
@@ -60,25 +60,25 @@ def permutation(v: Array) -> Array:
 
 
 def soft_permutation(v: Array, t: float, p: int = 1) -> Array:
-    r"""SoftSort: $\mathrm{softmax}_j(-|\mathrm{sort}(v)_i - v_j|^p/t)$."""
+    r"""SoftSort matrix $\mathrm{softmax}_j(-|\mathrm{sort}(v)_i - v_j|^p/t)$."""
     gaps = np.abs(np.sort(v)[:, None] - v[None, :])
     return np.asarray(softmax(-(gaps**p) / t, axis=1))
 
 
 def overlap(n: int, m: int) -> Array:
-    r"""$I_{ij} = n\,|[\frac{i-1}n, \frac in] \cap [\frac{j-1}m, \frac jm]|$."""
+    r"""Overlap $I_{ij} = n\,|[\frac{i-1}n, \frac in] \cap [\frac{j-1}m, \frac jm]|$."""
     length = lambda i, j: min((i + 1) * m, (j + 1) * n) - max(i * m, j * n)
     return np.array([[max(length(i, j), 0) / m for j in range(m)] for i in range(n)])
 
 
 def powers(x: Array, y: Array, p: int) -> Array:
-    """$|x_i - y_j|^p$, also for stacks of clouds."""
+    """Powers $|x_i - y_j|^p$ of distances, also for stacks of clouds."""
     squares = np.sum((x[..., :, None, :] - y[..., None, :, :]) ** 2, axis=-1)
     return squares ** (p / 2)
 
 
 def cheapest_permutation(cost: Array) -> Array:
-    """Least mean cost over all permutations, for each table of costs in a stack."""
+    """Least mean cost over all permutations, for each cost matrix of a stack."""
     n = cost.shape[-1]
     orders = np.array(list(permutations(range(n))))
     return cost[..., np.arange(n), orders].mean(axis=-1).min(axis=-1)

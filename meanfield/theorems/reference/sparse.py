@@ -9,34 +9,37 @@ Balancing = Callable[[Array, int], Array]
 
 
 def block_sums(x: Array, b: int, more: int = 0) -> Array:
-    r"""$\sum_{iB \leq j < (i+1)B} x_j$, with `more` added to the upper index."""
+    r"""Sums $\sum_{iB \leq j < (i+1)B} x_j$, with `more` added to the upper index."""
     return np.array([x[i : i + b + more].sum(axis=0) for i in range(0, len(x), b)])
 
 
 def sums_before(x: Array, b: int, more: int = 0) -> Array:
-    r"""$\sum_{j \leq iB} x_j$, with `more` added to the upper index."""
+    r"""Sums $\sum_{j \leq iB} x_j$, with `more` added to the upper index."""
     return np.array([x[: i + 1 + more].sum(axis=0) for i in range(0, len(x), b)])
 
 
 def normalise_rows(X: Array) -> Array:
-    r"""$X \oslash (X11^\top)$."""
+    r"""Divides each row by its sum: $X \oslash (X11^\top)$."""
     return X / X.sum(axis=1, keepdims=True)
 
 
 def normalise_columns(X: Array) -> Array:
-    r"""$X \oslash (11^\top X)$."""
+    r"""Divides each column by its sum: $X \oslash (11^\top X)$."""
     return X / X.sum(axis=0, keepdims=True)
 
 
 def balance(X: Array, passes: int) -> Array:
-    """Normalises columns and then rows, `passes` times."""
+    """Normalises the columns and then the rows, `passes` times."""
     for _ in range(passes):
         X = normalise_rows(normalise_columns(X))
     return X
 
 
 def balance_causally(X: Array, passes: int) -> Array:
-    """Balances the lower triangle; column sums run over the rows so far."""
+    """Balances the lower triangle causally.
+
+    Each column sum runs over the rows up to the current one.
+    """
     X = np.tril(X)
     for _ in range(passes):
         sums = np.cumsum(X, axis=0)
@@ -45,7 +48,7 @@ def balance_causally(X: Array, passes: int) -> Array:
 
 
 def balance_lower(X: Array, passes: int) -> Array:
-    """Balances the lower triangle by the sums of whole columns."""
+    """Balances the lower triangle, dividing by the sums of whole columns."""
     return balance(np.tril(X), passes)
 
 
@@ -62,7 +65,7 @@ def balance_upper_transposed(X: Array, passes: int) -> Array:
 def sparse_scores(
     scores: Array, sorted_scores: Array, b: int, fill_value: float = -np.inf
 ) -> Array:
-    r"""$s(x_i, \psi_j) + s(x_i, x_j)$ within a block, `fill_value` elsewhere."""
+    r"""Scores $s(x_i, \psi_j) + s(x_i, x_j)$ within a block, else `fill_value`."""
     block = np.arange(len(scores)) // b
     return np.where(
         block[:, None] == block[None, :], scores + sorted_scores, fill_value
@@ -76,5 +79,5 @@ def row_softmax(S: Array) -> Array:
 
 
 def expand_to_tokens(R: Array, b: int) -> Array:
-    r"""$R \otimes I_b$, which sorts tokens if $R$ sorts blocks of length `b`."""
+    r"""Matrix $R \otimes I_b$, which sorts tokens if $R$ sorts blocks of length `b`."""
     return np.kron(R, np.eye(b))

@@ -10,7 +10,7 @@ from meanfield.theorems.reference import sinkhorn as sk
 from meanfield.theorems.reference.alternation import nth_state, scalings
 from meanfield.theorems.reference.energies import directional_derivative
 
-COUNTS = (9, 11)  # half-steps
+COUNTS = (9, 11)  # numbers of half-steps
 LIMIT_COUNT = 801
 
 
@@ -34,11 +34,12 @@ LIMIT_COUNT = 801
 def derivatives(case: Case, *, share: float = 1.0) -> Checks:
     """Compares derivatives of the library's velocities with complex steps in NumPy.
 
-    Weighted atoms move in one direction. Forward mode differentiates through 9 and 11
-    half-steps, and the limit is differentiated too. From 9 to 11, which is one full
-    step, the distance to it must shrink by about λ.
+    Weighted atoms move in one direction. The library differentiates through 9 and
+    through 11 half-steps, in forward mode, and it differentiates the limit. From 9 to
+    11 half-steps, which is one full step, the distance of the derivative to that of the
+    limit must shrink by about λ.
     """
-    # In the reference, `share` multiplies the derivative of the column potential.
+    # With `share` zero, the control drops the derivative of the column potential.
     rng = case.rng("tokens")
     p, cloud = att.random_parameters(rng, 2, 3), att.random_cloud(rng, 6, 3)
     spread, tangent = (
@@ -68,7 +69,7 @@ def derivatives(case: Case, *, share: float = 1.0) -> Checks:
 def _library_derivatives(
     p: Parameters, cloud: Cloud, tangent: JaxArray
 ) -> list[JaxArray]:
-    """The library's derivatives for each count and for the limit, at fixed tokens."""
+    """The library's derivatives at fixed tokens, for each count and for the limit."""
 
     def push(count: int | None) -> JaxArray:
         attention, tokens = p.attention("sinkhorn", iterations=count), att.tokens(cloud)

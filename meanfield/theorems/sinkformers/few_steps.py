@@ -8,11 +8,11 @@ from meanfield.theorems.reference import sinkhorn as sk
 from meanfield.theorems.reference.alternation import nth_state, scalings
 
 N = 16
-DRAWS = 6  # their errors are summed: the leading term of one can be small
-SMALL = 0.04 * 0.5 ** np.arange(4)  # deviations of scores at which an order is measured
+DRAWS = 6  # their errors are summed, because one draw's leading term can be small
+SMALL = 0.04 * 0.5 ** np.arange(4)  # standard deviations of the scores, to fit an order
 WHOLE = "orders are integers, and this is a tenth of their spacing"
 LARGE = (0.25, 2.0, 8.0)
-ENOUGH = 0.001  # error of a column sum, which should be one
+ENOUGH = 0.001  # bound for errors of column sums, which should be one
 
 
 @statement(
@@ -30,8 +30,8 @@ def few_iterations(case: Case, *, counts: tuple[int, int] = (3, 5)) -> Checks:
     """Measures column sums of the library's matrices after 3 and 5 half-steps.
 
     For small standard deviations of the scores, the errors of six draws are summed, and
-    their order in the deviation is measured. For larger ones, the error of one draw is
-    measured, and its matrix is compared with NumPy's alternation.
+    the order of this sum in the deviation is measured. For larger deviations, the error
+    of one draw is measured, and its matrix is compared with NumPy's alternation.
     """
     errors = lambda s, k: np.linalg.norm(_columns(case, s, counts, k)[0], axis=1)
     small = [sum(errors(s, k) for k in range(DRAWS)) for s in SMALL]
@@ -50,8 +50,8 @@ def few_iterations(case: Case, *, counts: tuple[int, int] = (3, 5)) -> Checks:
 def _columns(
     case: Case, s: float, counts: tuple[int, int], draw: int = 0
 ) -> tuple[Array, Check]:
-    """Errors of the column sums after each count, and a check of the last matrix."""
-    # Scale the scores to the deviation `s`.
+    """Errors of column sums after each count, and a check of the last matrix."""
+    # The scores are scaled to the standard deviation `s`.
     rng = case.rng(f"tokens {draw}")
     p, cloud = (
         att.random_parameters(rng, 4, 4),

@@ -30,16 +30,16 @@ DIFFERENCE = Slack(
 def potential_gradient(case: Case, *, share: float = 1) -> Checks:
     """Compares the library's gradients at probes with averages over the plan in NumPy.
 
-    The probes are not atoms: the plan is extended to them, and the gradients of the
-    scores are averaged over it.
+    The probes are not atoms. NumPy extends the plan to the probes and averages the
+    gradients of the scores over it.
     """
     return _potential_checks(case, sign=1, share=share)[::2]
 
 
 def _averages(s: lib.Setting, *, share: float) -> Array:
-    r"""$\int k\,\nabla_xc\,d\mu$ at the probes, term by term.
+    r"""The integral $\int k\,\nabla_xc\,d\mu$ at the probes, term by term.
 
-    `share` is 1 for $k = k^\infty$, and 0 for $k = k^1$.
+    The kernel is $k = k^\infty$ if `share` is 1, and $k = k^1$ if it is 0.
     """
     scores = ref.bilinear(s.scaled_A)
     f, g = (
@@ -55,7 +55,7 @@ def _averages(s: lib.Setting, *, share: float) -> Array:
 
 
 def _potential_checks(case: Case, *, sign: float, share: float) -> tuple:
-    r"""Checks of the library's $f = -\delta F$ and its gradient, against averages."""
+    r"""Compares the library's $f = -\delta F$ and its gradient with plan averages."""
     s = gradients.impose_symmetry(lib.setting(case.rng("tokens")))
     evaluation, expected = lib.evaluate_sinkhorn(s), _averages(s, share=share)
     f = ref.potential_at(s.probes, s.x, s.w, ref.bilinear(s.scaled_A))
@@ -81,10 +81,10 @@ def dissipation(
     """Compares rates of NumPy's energies along the library's fields with −∫|T|² dμ.
 
     The rates at t = 0.2 are difference quotients along the flow, by Runge–Kutta steps.
-    The library's `dissipation` is compared there too.
+    The library's `dissipation` is compared at the same time.
     """
     s = lib.setting(case.rng("tokens"))
-    # For distant tokens the exponentials are too stiff for these steps.
+    # Distant tokens would make these steps unstable, so all positions are halved.
     s = prepare(s._replace(x=s.x / 2))
     scaled_setting = s.with_value(s.V / s.epsilon)
     zero = _loss(
@@ -98,7 +98,7 @@ def dissipation(
 def _advance_tokens(
     s: lib.Setting, evaluate: Callable[[lib.Setting], lib.Evaluation], shift: float
 ) -> Array:
-    """Tokens after the time `shift`, by Runge–Kutta steps with the library's field."""
+    """Tokens after the time `shift`, by Runge–Kutta steps of the library's field."""
     rate = lambda _, x: evaluate(s._replace(x=x, probes=x)).field
     return formulas.rk4(rate, s.x, shift, 8)
 
@@ -106,7 +106,7 @@ def _advance_tokens(
 def _loss(
     s: lib.Setting, evaluate: Callable[[lib.Setting], lib.Evaluation], energy: Callable
 ) -> Checks:
-    r"""Checks of $dF/dt$ along the attention, at `TIME`, against $-\int|T|^2d\mu$."""
+    r"""Compares $dF/dt$ along the attention, at `TIME`, with $-\int|T|^2d\mu$."""
     x = _advance_tokens(s, evaluate, TIME)
     s = s._replace(x=x, probes=x)
     scores = ref.bilinear(s.scaled_A)
@@ -160,7 +160,7 @@ def log_mass_gradient(
 ) -> Checks:
     """Compares the library's softmax attention with a complex-step gradient.
 
-    The gradient is that of −log ∫k⁰ dμ, in NumPy.
+    NumPy computes the gradient of −log ∫k⁰ dμ.
     """
     yield gradients.row_normalised_check(prepare(lib.setting(case.rng("tokens"))))
 
@@ -180,7 +180,7 @@ def log_mass_gradient(
 def sinkhorn_gradient(case: Case, *, share: float = 1) -> Checks:
     """Compares the library's potential, gradient flow and attention with NumPy.
 
-    At probes that are not atoms, NumPy averages over the plan, and takes gradients by
+    At probes that are not atoms, NumPy averages over the plan and takes gradients by
     complex steps.
     """
     s = gradients.impose_symmetry(lib.setting(case.rng("tokens")))
@@ -206,7 +206,7 @@ def _(case: Case) -> Counterexample:
 
 
 def _interaction_check(case: Case) -> Check:
-    """Check of Sinkhorn attention against minus the gradient of the interaction."""
+    """Compares Sinkhorn attention with minus the gradient of the interaction energy."""
     s = gradients.impose_symmetry(lib.setting(case.rng("tokens")))
     down = -gradients.gradient(ref.interaction_variation, s)
     return gap("T∞", lib.evaluate_sinkhorn(s).field, down, **lib.POTENTIAL_SLACK)

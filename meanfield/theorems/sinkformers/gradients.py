@@ -62,7 +62,7 @@ def gradient(variation: Variation, s: lib.Setting) -> Array:
 def field_checks(
     s: lib.Setting, evaluation: lib.Evaluation, variation: Variation, slack: Slack
 ) -> Checks:
-    """Checks of the fields of the attention and of the gradient flow against −∇δF."""
+    """Compares the fields of the attention and of the gradient flow with −∇δF."""
     down = -gradient(variation, s)
     yield gap("attention", evaluation.field, down, **slack)
     yield gap("gradient flow", evaluation.descent, down, **slack)
@@ -71,7 +71,10 @@ def field_checks(
 def gradient_checks(
     s: lib.Setting, evaluation: lib.Evaluation, energy: Energy, slack: Slack
 ) -> Checks:
-    r"""Checks of the energy and of its Wasserstein gradient, $\nabla_{x_i}F/w_i$."""
+    r"""Compares the energy and its Wasserstein gradient with NumPy.
+
+    The gradient is $\nabla_{x_i}F/w_i$, which NumPy computes by complex steps.
+    """
     scores = ref.bilinear(s.scaled_A)
     value = lambda x: energy(x, s.w, scores)
     expected = ref.gradient(value, s.x) / s.w[:, None]
@@ -80,7 +83,7 @@ def gradient_checks(
 
 
 def unnormalised_checks(s: lib.Setting) -> tuple[Checks, Checks]:
-    """Checks for $F^0$: of the fields, and of the energy with its gradient."""
+    """Checks for $F^0$: first of the fields, then of the energy and its gradient."""
     s = s.with_value(s.V / s.epsilon)
     evaluation, _ = lib.evaluate_interaction(s)
     fields = field_checks(s, evaluation, ref.interaction_variation, lib.ROUNDING_SLACK)
@@ -88,14 +91,14 @@ def unnormalised_checks(s: lib.Setting) -> tuple[Checks, Checks]:
 
 
 def doubly_normalised_checks(s: lib.Setting) -> tuple[Checks, Checks]:
-    r"""Checks for $F^\infty$: of the fields, and of the energy with its gradient."""
+    r"""Checks for $F^\infty$: of the fields, and of the energy and its gradient."""
     evaluation = lib.evaluate_sinkhorn(s)
     fields = field_checks(s, evaluation, ref.sinkhorn_variation, lib.POTENTIAL_SLACK)
     return fields, gradient_checks(s, evaluation, ref.sinkhorn, lib.POTENTIAL_SLACK)
 
 
 def row_normalised_check(s: lib.Setting) -> Check:
-    r"""Check of the field of softmax attention against $-\nabla\log\int k^0d\mu$."""
+    r"""Compares the field of softmax attention with $-\nabla\log\int k^0d\mu$."""
     s = s.with_value(s.V / s.epsilon)
     _, field = lib.evaluate_interaction(s)
     scores = ref.bilinear(s.scaled_A)
@@ -105,7 +108,7 @@ def row_normalised_check(s: lib.Setting) -> Check:
 
 
 def relabel(checks: Checks, name: str) -> Checks:
-    """The checks with this name before their labels."""
+    """Returns the checks with `name` written before their labels."""
     return tuple(check._replace(label=f"{name}: {check.label}") for check in checks)
 
 
@@ -119,7 +122,7 @@ def relabel(checks: Checks, name: str) -> Checks:
 def factor(case: Case, *, power: float = 1) -> Checks:
     """Compares the library's gradient of the interaction energy with a sum over pairs.
 
-    Tokens have equal weights; the sum is computed in NumPy.
+    Tokens have equal weights, and NumPy computes the sum.
     """
     yield _factor(case, power=power)
 
@@ -136,7 +139,7 @@ def _(case: Case) -> Counterexample:
 
 
 def _factor(case: Case, *, power: float) -> Check:
-    r"""Check of $\nabla_WF^0(x_i)$ against $-\sum_jK^0_{ij}W_Vx_j$ / n^`power`."""
+    r"""Compares $\nabla_WF^0(x_i)$ with $-\sum_jK^0_{ij}W_Vx_j$ / n^`power`."""
     s = impose_symmetry(lib.setting(case.rng("tokens")))
     n = len(s.x)
     evaluation, _ = lib.evaluate_interaction(s._replace(w=np.full(n, 1 / n)))

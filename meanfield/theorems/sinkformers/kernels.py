@@ -20,7 +20,7 @@ COUNTS = (1, 2, 3, 4)
 
 
 def _alternating_updates(C: Array, target: float, count: int) -> Array:
-    """Matrix after alternating log-domain updates of f and g, to sums of `target`."""
+    """Matrix with sums `target`, after alternating log-domain updates of f and g."""
     ones = np.ones(len(C))
     f, g = nth_state(potentials(C, ones, ones), count)
     return target * np.exp(C + f[:, None] + g[None, :])
@@ -30,7 +30,7 @@ Updates = Callable[[Array, float, int], Array]
 
 
 def _simultaneous_updates(C: Array, target: float, count: int) -> Array:
-    """Matrix after updates of both potentials at once, from the old ones."""
+    """Matrix after updates of both potentials at once, from their old values."""
     f, g = np.zeros(len(C)), np.zeros(len(C))
     for _ in range(count):
         f, g = (
@@ -56,10 +56,11 @@ def log_domain(case: Case, *, updates: Updates = _alternating_updates) -> Checks
     """Compares the library's matrices after one to four updates with NumPy's.
 
     The library's converged potentials, for a biased score and unequal weights, are
-    compared at the tokens and at other points.
+    compared with NumPy's at the tokens and at other points.
     """
     yield from _log_domain(case, updates, 1.0)
-    # Converged potentials at tokens and probes, with biases and unequal weights.
+    # The library's converged potentials are compared at tokens and probes, with biases
+    # and unequal weights.
     rng = case.rng("potentials")
     p, cloud = att.random_parameters(rng, 2, 3), att.random_cloud(rng, 7, 3)
     probes, w = att.uniform_cloud(rng.normal(size=(7, 3))), cloud.share
@@ -100,7 +101,7 @@ def _log_domain(case: Case, updates: Updates, target: float) -> Checks:
 
 @eqx.filter_jit
 def _potentials(score: Dot, cloud: Cloud, probes: Cloud) -> tuple[JaxArray, ...]:
-    """The library's potentials at the tokens and at probes."""
+    """The library's Sinkhorn potentials at the tokens and at the probes."""
     solution = scalings(score, att.points(cloud))
     places = (att.tokens(cloud), att.tokens(probes))
     return *(solution.rows(x) for x in places), *(solution.columns(x) for x in places)
@@ -120,7 +121,10 @@ def _potentials(score: Dot, cloud: Cloud, probes: Cloud) -> tuple[JaxArray, ...]
 def discrete_kernels(
     case: Case, *, zeroth: float = 1 / 7, later: float = 1.0
 ) -> Checks:
-    """Compares the library's kernels and velocities of 0 to 4 half-steps with NumPy."""
+    """Compares the library's kernels and velocities with NumPy's, for ℓ from 0 to 4.
+
+    The number of half-steps is ℓ; for ℓ = 0 the kernel is $e^s$.
+    """
     p, cloud = seven_tokens(case, "kernels")
     # The library divides the value of Sinkhorn attention by ε.
     C, p = sk.scores_of(p, cloud), p._replace(V=p.V * p.epsilon)

@@ -15,7 +15,7 @@ from meanfield.theorems.library import attentions as att
 from meanfield.theorems.reference import formulas as ref
 from meanfield.theorems.reference import sinkhorn as sk
 
-DEPTHS = np.array([8, 16, 32, 64])  # numbers of layers of networks that reach time one
+DEPTHS = np.array([8, 16, 32, 64])  # numbers of layers between time zero and time one
 
 
 @statement(
@@ -32,13 +32,13 @@ DEPTHS = np.array([8, 16, 32, 64])  # numbers of layers of networks that reach t
     ),
 )
 def layers(case: Case, *, gain: float = 1.0) -> Checks:
-    r"""Compares the library's Euler steps of length one with layers in NumPy.
+    """Compares the library's Euler steps of length one with layers in NumPy.
 
-    Tokens are compared after each of 64 layers with $W_V/16$. For 8 to 64 layers, with
-    $W_V$ divided by their number, the distance at time one to SciPy's solution must be
-    of order one in the step.
+    Tokens are compared after each of 64 layers with the value matrix $W_V/16$. For 8 to
+    64 layers, with $W_V$ divided by the number of layers, the distance at time one to
+    SciPy's solution must be of order one in the step.
     """
-    # `gain` multiplies the library's value matrix.
+    # The control changes `gain`, which multiplies the library's value matrix.
     p, cloud = _tokens(case, "layers", 1)
     limit = ref.integrate(lambda _, x: _rate(p, x), cloud.x, np.array([0.0, 1.0]))[-1]
     frames = [_network(p, cloud, gain * p.V / depth) for depth in DEPTHS]
@@ -62,7 +62,7 @@ def _tokens(case: Case, name: str, k: int) -> tuple[Parameters, Cloud]:
 
 
 def _rate(p: Parameters, x: Array) -> Array:
-    r"""$T_\mu(x_i) = \sum_j K^3_{ij}W_Vx_j$, in NumPy."""
+    r"""Velocities $T_\mu(x_i) = \sum_j K^3_{ij}W_Vx_j$, in NumPy."""
     logs = (x @ p.Q.T) @ (x @ p.K.T).T / p.epsilon
     for axis in (1, 0, 1):
         logs = logs - np.asarray(logsumexp(logs, axis=axis, keepdims=True))
@@ -70,7 +70,10 @@ def _rate(p: Parameters, x: Array) -> Array:
 
 
 def _network(p: Parameters, cloud: Cloud, value: Array) -> Array:
-    """Tokens after each of 64 Euler steps of length one, with 3 Sinkhorn half-steps."""
+    """Tokens after each of 64 Euler steps of length one.
+
+    Each of them uses three Sinkhorn half-steps.
+    """
     attention = Attention(Dot(p.Q, p.K, float(p.epsilon)), Sinkhorn(3), value)
     ts, steps = np.arange(DEPTHS[-1] + 1.0), fixed(1.0)
     return np.asarray(
@@ -88,7 +91,7 @@ def _network(p: Parameters, cloud: Cloud, value: Array) -> Array:
 def row_stochasticity(case: Case, *, count: int = 1) -> Checks:
     """Compares the library's Sinkhorn after one half-step with NumPy's softmax.
 
-    Row sums must be one.
+    The row sums of both must be one.
     """
     rng = case.rng("rows")
     p, cloud = att.random_parameters(rng, 3, 2), att.random_cloud(rng, 6, 2)
@@ -113,11 +116,12 @@ def symmetric_kernel(
 ) -> Checks:
     r"""Compares the library's unnormalised kernel and velocities with those from $W_V$.
 
-    $W_K = SW_Q$ with a symmetric 2 × 2 matrix $S$, so that $W_K^\top W_Q$ is symmetric
-    of rank two in d = 3; $W_V$ is divided by the bandwidth 0.7, as scores are. Scores
-    are at most one, so that no entry of the kernel dominates.
+    The key matrix is $W_K = SW_Q$ with a symmetric 2 × 2 matrix $S$, so that $W_K^\top
+    W_Q$ is symmetric of rank two in d = 3. Like the scores, $W_V$ is divided by the
+    bandwidth 0.7. Scores are at most one, so that no entry of the kernel dominates.
     """
-    # The key matrix is `tie(S, Q)`; $W_V$ is minus the symmetric part of $A/\epsilon$.
+    # The control changes `tie`, which makes the key matrix from S and Q. $W_V$ is minus
+    # the symmetric part of $A/\epsilon$.
     rng = case.rng("assumption")
     p, cloud = att.random_parameters(rng, 2, 3), att.random_cloud(rng, 6, 3)
     p = p._replace(K=tie(rng.normal(size=(2, 2)), p.Q) + 0 * p.K)
@@ -133,7 +137,7 @@ def symmetric_kernel(
 
 @eqx.filter_jit
 def _unnormalised_kernel(p: Parameters, cloud: Cloud) -> tuple[JaxArray, JaxArray]:
-    """The library's kernel $k^0$ at the tokens, and the velocities."""
+    """The library's kernel $k^0$ at the tokens, and the velocities there."""
     attention, mu = p.attention("exp"), att.points(cloud)
     return plans(attention, 0.0, mu)[0] / mu.weights[None, :], attention.field(0.0, mu)(
         mu.tokens
@@ -152,12 +156,13 @@ def double_integral(case: Case, *, share: float = 1.0) -> Checks:
     """Compares the library's variation of the interaction energy with differences.
 
     The energy is half the double integral of $h = e^s$, with biased, non-symmetric
-    scores. It is quadratic in the masses, so NumPy's central differences are exact.
+    scores. It is quadratic in the masses, so that central differences in NumPy are
+    exact.
     """
-    # In the second slot of `h` the added mass is multiplied by `share`.
+    # The control varies only the first slot of `h`: it sets `share` to zero.
     rng = case.rng("double")
     p, cloud = att.random_parameters(rng, 2, 3), att.random_cloud(rng, 6, 3)
-    p = p._replace(Q=p.Q / 2)  # so that no pair dominates
+    p = p._replace(Q=p.Q / 2)  # smaller scores, so that no pair dominates
     q, k = rng.normal(size=(2, 2)) / 2
     probes, w, step = rng.normal(size=(4, 3)), cloud.share, 0.1
     h = lambda x, y: np.exp((p.Q @ x + q) @ (p.K @ y + k) / p.epsilon)
@@ -189,6 +194,6 @@ def double_integral(case: Case, *, share: float = 1.0) -> Checks:
 def _variation(
     score: Dot, cloud: Cloud, probes: Cloud
 ) -> tuple[Float[JaxArray, ""], Float[JaxArray, " m"], Float[JaxArray, "m d"]]:
-    """The library's energy, first variation and its gradient."""
+    """The library's interaction energy, and its first variation and gradient."""
     energy, mu, x = Interaction(score), att.points(cloud), att.tokens(probes)
     return energy(mu), energy.first_variation(mu, x), energy.gradient(mu, x)

@@ -41,8 +41,8 @@ def columns(K: Array) -> Array:
 def alternation(case: Case, *, first: Unary = rows, second: Unary = columns) -> Checks:
     """Compares the library's matrices after one to six half-steps with NumPy.
 
-    Row sums of odd iterates, column sums of even ones and both sums of the limit must
-    be one. The rate in Hilbert's metric is compared with the bound of Birkhoff and
+    Row sums of odd iterates, column sums of even iterates and both sums of the limit
+    must be one. The rate in Hilbert's metric is compared with the bound of Birkhoff and
     Hopf.
     """
     p, cloud = seven_tokens(case, "iterates")
@@ -51,7 +51,7 @@ def alternation(case: Case, *, first: Unary = rows, second: Unary = columns) -> 
     exact = _iterates(C, first, second)
     for count, actual, expected in zip(COUNTS, K, exact, strict=True):
         yield close(f"K after {count} half-steps", actual, expected)
-    # Marginals of the library's iterates and of its limit, and the convergence rate.
+    # The marginals of iterates and limit are checked, and the convergence rate.
     ((limit, _),) = att.half_steps(p, cloud, cloud, (None,))
     solution = sk.solve_density(C, cloud.share)
     odd, even = K[::2], K[1::2]
@@ -100,7 +100,7 @@ def seven_tokens(case: Case, name: str) -> tuple[Parameters, Cloud]:
 
 
 def _iterates(C: Array, first: Unary, second: Unary) -> list[Array]:
-    r"""$K^1, K^2, \ldots$ from $K^0 = e^C$."""
+    r"""Iterates $K^1, K^2, \ldots$ that start at $K^0 = e^C$."""
     iterates = [first(np.exp(C))]
     for count in COUNTS[1:]:
         iterates.append((first if count % 2 else second)(iterates[-1]))
@@ -124,7 +124,7 @@ def shifts(case: Case, *, count: int | None = None) -> Checks:
 
 
 def _shift_identity(case: Case, name: str, count: int | None) -> Checks:
-    r"""Checks of the library's matrices for $C + f \oplus g$ against that of C."""
+    r"""Compares the library's matrices for $C + f \oplus g$ with the matrix for C."""
     p, cloud = seven_tokens(case, name)
     rng, epsilon = case.rng(f"{name}, biases"), float(p.epsilon)
     q, k = rng.normal(size=(2, 2))
@@ -148,7 +148,8 @@ def _shift_identity(case: Case, name: str, count: int | None) -> Checks:
 def shifts_of_slides(case: Case, *, count: int | None = None) -> Checks:
     """Compares the library's plans for two shifted scores with NumPy's unshifted plan.
 
-    As for sander2022, Proposition 1, with other tokens and parameters.
+    The comparison is that of sander2022, Proposition 1, with other tokens and
+    parameters.
     """
     return _shift_identity(case, "slides", count)
 
@@ -168,8 +169,9 @@ def shifts_of_slides(case: Case, *, count: int | None = None) -> Checks:
 def least_divergence(case: Case, *, change: Change = lambda p: p) -> Checks:
     """Compares the divergence of the library's matrix with those of 500 others.
 
-    Half of them are random, half lie near the minimiser. Their divergences, in NumPy,
-    must be larger, by the divergence of each from the library's matrix.
+    Half of the other matrices are random, and half lie near the minimiser. NumPy
+    computes all divergences. The divergence of each other matrix must exceed that of
+    the library's matrix, by its divergence from the library's matrix.
     """
     p, cloud = seven_tokens(case, "divergence")
     differences, excess = _divergences(case, _matrix(change(p), cloud))
@@ -184,12 +186,15 @@ def _matrix(p: Parameters, cloud: Cloud) -> Array:
 
 
 def _divergences(case: Case, K: Array) -> tuple[Array, Array]:
-    """Excess of KL(·, e^C) of 500 matrices over that of K; and excess − KL(·, K)."""
+    """Divergences from e^C of 500 matrices, minus that of K.
+
+    The second result also subtracts each matrix's divergence from K.
+    """
     p, cloud = seven_tokens(case, "divergence")
     C, w = sk.scores_of(p, cloud), np.ones(7)
     best = sk.solve_density(C, cloud.share).kappa / 7
     competitors = sk.competitors(best, w, case.rng("others"), case.pick(500, 2000))
-    E = np.exp(C - np.max(C))  # no overflow; all divergences change by one constant
+    E = np.exp(C - np.max(C))  # avoids overflow; shifts all divergences by one constant
     differences = sk.divergence(competitors, E) - float(sk.divergence(K, E))
     return differences, differences - sk.divergence(competitors, K)
 
@@ -217,7 +222,7 @@ def _divergence_slack(p: Parameters, cloud: Cloud) -> Slack:
 def proof(case: Case, *, count: int | None = None) -> Checks:
     """Compares divergences of 501 matrices from the kernel of scores without biases.
 
-    The library's matrix of the biased scores must be nearer to this kernel than 500
+    The library's matrix for the biased scores must be nearer to this kernel than 500
     other doubly stochastic matrices.
     """
     p, cloud = seven_tokens(case, "divergence")

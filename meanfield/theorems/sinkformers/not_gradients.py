@@ -32,10 +32,10 @@ DIFFERENCE = Slack(
 def proposition_3(case: Case) -> Checks:
     r"""Measures the asymmetry of $w_i\partial v_i/\partial x_j$ for three attentions.
 
-    Softmax's Jacobian is compared with complex steps and must be asymmetric; those of
-    unnormalised and of Sinkhorn attention must be symmetric. The antisymmetric part of
-    the second variation is also summed around a triangle: the sum vanishes for every
-    energy, and must not vanish for softmax.
+    The Jacobian of softmax is compared with complex steps and must be asymmetric. The
+    Jacobians of unnormalised and of Sinkhorn attention must be symmetric. The
+    antisymmetric part of the second variation is also summed around a triangle; this
+    sum vanishes for every energy, and must not vanish for softmax.
     """
     return not_a_gradient(case)
 
@@ -58,7 +58,7 @@ def jacobian(field: Callable[[lib.Setting], Array], s: lib.Setting) -> Array:
 
 
 def _asymmetries(case: Case) -> tuple[dict[str, float], Check]:
-    """Asymmetries of the Jacobians, and a check of softmax's against complex steps."""
+    """Asymmetries of Jacobians, and a check of softmax's Jacobian by complex steps."""
     s = impose_symmetry(lib.setting(case.rng("tokens")))
     jacobians = {
         "exp": jacobian(lambda z: lib.evaluate_interaction(z)[0].field, s),
@@ -90,8 +90,8 @@ def _obstruction(normalise: Unary) -> tuple[Check, Check]:
     x = np.array([0.0, 0.7, -0.4])
     S = np.exp(np.outer(x, x) - 0.9 * x[:, None])
     exact = sum(S[i, j] - S[j, i] for i, j in ((0, 1), (1, 2), (2, 0)))
-    # $\sum (D_{xy} - D_{yx})$ around a triangle, where $D_{xy}$ is the derivative of
-    # the first variation at `x` as mass moves to `y`; it is zero for every energy.
+    # Let $D_{xy}$ be the derivative of the first variation at `x` as mass moves to `y`.
+    # The sum of $D_{xy} - D_{yx}$ around a triangle is zero for every energy.
     x, start, h = np.array([0.0, 0.7, -0.4]), 0.9, 1e-4
     D = np.empty((3, 3))
     for j in range(3):
@@ -101,7 +101,7 @@ def _obstruction(normalise: Unary) -> tuple[Check, Check]:
             for weights in (jnp.array([1 - h, h]), jnp.array([1 - 2 * h, 2 * h]))
         ]
         mass = normalise(start * x)
-        D[:, j] = (4 * sides[0] - sides[1] - 3 * mass) / (2 * h)  # second order
+        D[:, j] = (4 * sides[0] - sides[1] - 3 * mass) / (2 * h)  # second order in h
     actual = sum(D[i, j] - D[j, i] for i, j in ((0, 1), (1, 2), (2, 0)))
     why = "differences of second order with h = 1e-4, rounding 1e-16/h: 1e-7"
     return (
@@ -111,7 +111,7 @@ def _obstruction(normalise: Unary) -> tuple[Check, Check]:
 
 
 def not_a_gradient(case: Case) -> Checks:
-    """Checks that softmax is not a gradient, and that the other two attentions are."""
+    """Checks that softmax is not a gradient, and that two other attentions are."""
     sizes, check = _asymmetries(case)
     yield check
     yield compare("asymmetry of T¹", sizes["softmax"], ">=", 1e-2)
@@ -137,7 +137,7 @@ def control_gradients(case: Case) -> Checks:
 def proposition_3_of_slides(case: Case) -> Checks:
     r"""Measures the asymmetry of $w_i\partial v_i/\partial x_j$ for three attentions.
 
-    As for sander2022:prop-3, with other tokens and parameters.
+    The measurement is that of sander2022:prop-3, with other tokens and parameters.
     """
     return not_a_gradient(case)
 

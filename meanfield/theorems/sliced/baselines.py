@@ -29,8 +29,8 @@ N, HALF_STEPS = 7, 5
 def sinkhorn(case: Case, *, sign: float = 1.0) -> Checks:
     """Compares the library's matrix after five half-steps with NumPy's updates.
 
-    Rows are updated first and last. Rows and columns of the library's limit must sum
-    to one.
+    The first and the last update are of rows. Rows and columns of the library's limit
+    must sum to one.
     """
     p, cloud = _tokens(case, "sinkhorn")
     ((limit, _),) = att.half_steps(p, cloud, cloud, (None,))
@@ -46,7 +46,10 @@ def _tokens(case: Case, name: str) -> tuple[Parameters, Cloud]:
 
 
 def _alternation_checks(case: Case, sign: float, target: float) -> Checks:
-    r"""Checks of $e^{\pm C}$ after five updates to sums of `target`; and row sums."""
+    r"""Compares $e^{\pm C}$, after five updates to sums `target`, with the library.
+
+    The row sums are checked too.
+    """
     p, cloud = _tokens(case, "sinkhorn")
     C, ones = sign * sk.scores_of(p, cloud), np.ones(N)
     f, g = nth_state(potentials(C, ones, ones), HALF_STEPS)
@@ -79,10 +82,10 @@ def _(case: Case) -> Counterexample:
 def differential(case: Case, *, share: float = 1.0) -> Checks:
     r"""Compares the library's matrix with NumPy's difference of two softmaxes.
 
-    There are seven weighted tokens, $\lambda = 0.3$, and each softmax has its own
+    There are seven weighted tokens, and $\lambda = 0.3$. Each softmax has its own
     queries and keys. Rows must sum to $1 - \lambda$.
     """
-    # `share` multiplies the second map.
+    # The control changes `share`, which multiplies λ in the library.
     p, cloud, maps, options = _two_maps(case, "differential")
     options["lambda_"] *= share
     attention = p.attention("differential", **options)
@@ -92,7 +95,7 @@ def differential(case: Case, *, share: float = 1.0) -> Checks:
 
 
 def _two_maps(case: Case, name: str) -> tuple[Parameters, Cloud, Array, dict[str, Any]]:
-    r"""Parameters, weighted tokens, $P_1 - 0.3P_2$ in NumPy, and library options."""
+    """Parameters, weighted tokens, $P_1 - 0.3P_2$ in NumPy, and library options."""
     p, cloud = _tokens(case, name)
     rng = case.rng("second map")
     cloud = cloud._replace(w=rng.uniform(0.3, 2.7, size=N))
@@ -120,11 +123,11 @@ def _two_maps(case: Case, name: str) -> tuple[Parameters, Cloud, Array, dict[str
 def normalised_heads(case: Case, *, factor: float = 0.8) -> Checks:
     r"""Compares the library's normalised velocities with NumPy's.
 
-    For seven weighted tokens and $\lambda_0 = 0.2$; V writes two of three coordinates.
-    NumPy divides each row of the difference of two softmaxes by its root mean square in
-    these coordinates.
+    There are seven weighted tokens, and $\lambda_0 = 0.2$. V writes two of three
+    coordinates. NumPy divides each row of the difference of two softmaxes by its root
+    mean square in these two coordinates.
     """
-    # `factor` is the library's 1 − λ₀.
+    # The control changes `factor`, which is 1 − λ₀ in the library.
     p, cloud, maps, options = _two_maps(case, "normalised")
     p = p._replace(V=p.V * np.array([[1.0], [1.0], [0.0]]))
     options |= {"lambda0": 1 - factor, "normalised": True}

@@ -46,8 +46,9 @@ def operations(
 ) -> Checks:
     r"""Compares XLA's counts of operations for 50 and for 1000 tokens.
 
-    Two programs are counted: the library's velocities along one slice, compiled, with
-    $\tau = 1$, for which the cost is needed; and soft sorts applied to values, in JAX.
+    Two programs are counted. The first computes the library's velocities along one
+    slice, compiled, with $\tau = 1$, for which the cost of the slice is needed. The
+    second applies soft sorts to values, in JAX.
     """
     del case
     hard = [_hard_sort_flops(answer, n) / (n * np.log2(n)) for n in (N_SMALL, N_LARGE)]
@@ -61,11 +62,11 @@ def _lower(program: Callable[[JaxArray], JaxArray], n: int) -> Any:
     return jax.jit(program).lower(jax.ShapeDtypeStruct((n, 4), float))
 
 
-@functools.cache  # independent of the seed, and compilation is slow
+@functools.cache  # compilation is slow, and the count does not depend on the seed
 def _hard_sort_flops(answer: Answer, n: int) -> float:
-    """XLA's count of operations after compilation.
+    """Number of operations that XLA counts after compilation.
 
-    Before it, cumulative sums would be counted as quadratic.
+    Before compilation, XLA would count cumulative sums as quadratic.
     """
     attention = sliced_attention(pair_parameters(2), np.eye(2)[:1], jnp.ones(()))
     program = _lower(lambda z: answer(attention, Points.uniform(z)), n)
@@ -73,7 +74,10 @@ def _hard_sort_flops(answer: Answer, n: int) -> float:
 
 
 def _soft_sort_flops(apply: Apply, n: int) -> float:
-    """Operations of sorting the first and third coordinates and moving tokens."""
+    """Number of operations of two soft sorts that are applied to tokens.
+
+    The sorts are of the first and of the third coordinate.
+    """
     sort = lambda v: jax.nn.softmax(-jnp.abs(jnp.sort(v)[:, None] - v[None, :]), axis=1)
     program = _lower(lambda z: apply(sort(z[:, 0]), sort(z[:, 2]), z), n)
     return float(program.cost_analysis()["flops"])

@@ -16,12 +16,12 @@ ROUNDING_SLACK = Slack(
 
 
 def _distances(x: Array, y: Array, plans: Array, p: int) -> Array:
-    """$D_p$ of each pair of clouds."""
+    """Distance $D_p$ between the two clouds of each pair."""
     return np.sum(ref.powers(x, y, p) * plans, axis=(1, 2)) ** (1 / p)
 
 
 def _half_circle(count: int) -> Array:
-    """Unit vectors at the middles of equal arcs of a half circle."""
+    """Unit vectors in the middle of equal arcs of a half circle."""
     angles = np.pi * (np.arange(count) + 0.5) / count
     return np.stack([np.cos(angles), np.sin(angles)], axis=1)
 
@@ -40,8 +40,9 @@ def _half_circle(count: int) -> Array:
 def slice_costs(case: Case, *, partner: Binary = ref.partner) -> Checks:
     r"""Compares costs of the library's plans of four slices with sums over equal ranks.
 
-    The powers are p = 1, 2, 3. The costs that the library itself uses (p = 2) are found
-    from its weights $\sigma_l \propto e^{-\tau D_l}$ in the plan of all four slices.
+    The powers are p = 1, 2, 3. The costs that the library itself uses (p = 2) are
+    recovered from its weights $\sigma_l \propto e^{-\tau D_l}$ in the plan of all four
+    slices.
     """
     rng = case.rng("slices")
     cloud, rows, tau = (
@@ -66,7 +67,7 @@ def slice_costs(case: Case, *, partner: Binary = ref.partner) -> Checks:
 
 
 def _mean_plan(x: Array, y: Array) -> Array:
-    """The library's plans of eight slices."""
+    """The library's mean plan over eight slices, for each pair of clouds."""
     return lib.pair_plans(x, y, _half_circle(8), jnp.zeros(()))
 
 
@@ -86,8 +87,9 @@ def _nearest_plan(x: Array, y: Array) -> Array:
 def lower_bound(case: Case, *, plan: Binary = _mean_plan) -> Checks:
     """Compares $D_p$ of the library's plans of eight slices with $W_p$.
 
-    For 300 pairs of clouds of three tokens in the plane and p = 1, 2, 3; $W_p$ is least
-    over permutations. For 300 translates, $D_p$ must be the length of the shift.
+    There are 300 pairs of clouds of three tokens in the plane, and p = 1, 2, 3. $W_p$
+    is the minimum over permutations. For 300 translates, $D_p$ must be the length of
+    the shift.
     """
     rng = case.rng("pairs")
     x, y = rng.normal(size=(2, 600, 3, 2))
@@ -120,10 +122,10 @@ SEPARATION = 0.01  # distance, along an axis, of points that exchange ranks
 def metric(case: Case, *, tau: float = 0.0) -> Checks:
     """Tests the triangle inequality on the library's plans of eight slices.
 
-    In 200 triples of clouds of three tokens, the middle cloud takes those random moves
-    that bring the sides nearer to equality. In one more triple, ranks are exchanged on
-    one axis between the first two clouds, and on the other between the last two.
-    Symmetry and definiteness are checked too.
+    There are 200 triples of clouds of three tokens. The middle cloud moves randomly,
+    and keeps the moves that bring the triangle nearer to equality. In one more triple,
+    ranks are exchanged on one axis between the first two clouds, and on the other axis
+    between the last two. Symmetry and definiteness are checked too.
     """
     rng = case.rng("triples")
     x, y, z = rng.normal(size=(3, 200, 3, 2))
@@ -148,7 +150,7 @@ Triple = tuple[Array, Array, Array]
 
 
 def _sides(triple: Triple, rows: Array, tau: float, p: int) -> Array:
-    """$D$ between the first and second, second and third, first and third clouds."""
+    """Sides of triangles: $D$ of clouds 1 and 2, 2 and 3, 1 and 3."""
     x, y, z = triple
     starts, ends = np.concatenate([x, y, x]), np.concatenate([y, z, z])
     plans = lib.pair_plans(starts, ends, rows, jnp.asarray(tau))
@@ -156,16 +158,17 @@ def _sides(triple: Triple, rows: Array, tau: float, p: int) -> Array:
 
 
 def _excess(triple: Triple, rows: Array, tau: float, p: int) -> Array:
-    """Ratio of the side (first, third) to the sum of the two others."""
+    """Ratio of the side from first to third cloud to the sum of the other sides."""
     first, second, third = _sides(triple, rows, tau, p)
     return third / (first + second)
 
 
 def _exchanges(tau: float) -> float:
-    """`_excess` of a triple that exchanges ranks on one axis, then on the other."""
+    """The `_excess` of a triple that exchanges ranks on one axis, then on the other."""
     starts = SEPARATION * np.array([[-1, -1], [1, -1], [1, 1]])
     clouds = [np.vstack([start, [0, 1], [1, 0]]) for start in starts]
-    x, y, z = (np.tile(cloud, (200, 1, 1)) for cloud in clouds)  # no recompilation
+    # The clouds are repeated to reuse a compiled program.
+    x, y, z = (np.tile(cloud, (200, 1, 1)) for cloud in clouds)
     return float(_excess((x, y, z), AXES, tau, 2)[0])
 
 
@@ -204,7 +207,7 @@ EXCHANGE_COUNTS = np.array(
 
 
 def _upright_slices(count: int) -> Array:
-    """The second axis, `count` times."""
+    """The second axis as direction of all `count` slices."""
     return np.tile(np.array([0.0, 1.0]), (count, 1))
 
 
@@ -224,8 +227,9 @@ def _upright_slices(count: int) -> Array:
 def equivalence(case: Case, *, slices: Callable[[int], Array] = _half_circle) -> Checks:
     r"""Compares $D_2$ of the library's plan of 1024 slices, and $W_2$, with formulas.
 
-    Ranks are exchanged on 1, 2, 4 or 8 of the slices; for these $\varepsilon$ the mean
-    over slices equals that over directions. $W_2$ comes from POT.
+    Ranks are exchanged on 1, 2, 4 or 8 of the slices; for the corresponding
+    $\varepsilon$, the mean over slices equals that over all directions. POT computes
+    $W_2$.
     """
     del case
     epsilon, D, W = _turned_distances(slices(ARCS))
@@ -236,7 +240,7 @@ def equivalence(case: Case, *, slices: Callable[[int], Array] = _half_circle) ->
 
 
 def _turned_distances(rows: Array) -> tuple[Array, Array, Array]:
-    r"""$\varepsilon$, $D_2$ and $W_2$ between two points and the two turned points."""
+    r"""$\varepsilon$, $D_2$ and $W_2$ between two points and their turned images."""
     epsilon = np.tan(np.pi * EXCHANGE_COUNTS / ARCS) / 2
     x = np.tile(np.array([[0.0, 0.0], [0.0, 1.0]]), (4, 1, 1))
     y = x + epsilon[:, None, None] * np.array([[1.0, 0.0], [-1.0, 0.0]])

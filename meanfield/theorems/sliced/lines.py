@@ -27,10 +27,11 @@ PROGRAMME = Slack(
 def transport_on_the_line(case: Case, *, sign: float = 1.0) -> Checks:
     """Compares the library's plan between two clouds of nine tokens on the line.
 
-    With unequal weights, its costs for p = 1, 2, 3 are compared with a linear programme
-    and with quantiles in NumPy; with equal weights, its map is compared with sorting.
+    With unequal weights, the costs of the plan for p = 1, 2, 3 are compared with a
+    linear programme and with quantiles in NumPy. With equal weights, the map of the
+    plan is compared with sorting.
     """
-    # `sign` multiplies the library's keys.
+    # The control changes `sign`, which multiplies the library's keys.
     rng = case.rng("line")
     z, w = rng.normal(size=(9, 2)), rng.uniform(0.2, 1.8, size=9)
     p, share = lib.pair_parameters(1), w / w.sum()
@@ -66,10 +67,11 @@ def transport_on_the_line(case: Case, *, sign: float = 1.0) -> Checks:
 def lifted_plan(case: Case, *, shift: float = 0.0) -> Checks:
     """Compares the library's plans with POT's, lifted from distinct projections.
 
-    Clouds have integer coordinates and random weights. Along both axes and a diagonal,
-    many of their projections coincide. Marginals are checked too.
+    Clouds have integer coordinates and random weights, so that many of their
+    projections to both axes and to a diagonal coincide. Marginals are checked too.
     """
-    # `shift` is the size of a random displacement of the library's tokens.
+    # The control changes `shift`, the size of a random displacement of the library's
+    # tokens.
     rng = case.rng("integers")
     x, y = rng.integers(0, 3, size=(2, 12, 2))
     queries, keys = (
@@ -109,8 +111,8 @@ def expected_plan(
 ) -> Checks:
     """Compares means of the library's plans along four directions with POT's.
 
-    Directions have random shares, and tokens unequal weights; marginals are checked.
-    For equal shares, the library's plan of all four slices is compared too.
+    Directions have random shares, and tokens have unequal weights. Marginals are
+    checked. For equal shares, the library's plan of all four slices is compared too.
     """
     rng = case.rng("slices")
     cloud = Cloud(rng.normal(size=(12, 4)), rng.uniform(0.2, 1.8, size=12))
@@ -136,9 +138,10 @@ def expected_plan(
     control=(r"$AB^\top$ in place of $A^\top B$", {"product": lambda A, B: A @ B.T}),
 )
 def permutation_plan(case: Case, *, product: Binary = lambda A, B: A.T @ B) -> Checks:
-    """Compares the product, in NumPy, with the library's plan and a linear programme.
+    """Compares AᵀB/N, in NumPy, with the library's plan and a linear programme.
 
-    For twelve tokens in the plane, three directions; the product must pair equal ranks.
+    There are twelve tokens in the plane and three directions. The product AᵀB must pair
+    equal ranks.
     """
     rng = case.rng("ranks")
     cloud, even = uniform_cloud(rng.normal(size=(12, 4))), np.full(12, 1 / 12)
@@ -160,7 +163,7 @@ COUNTS = ((6, 4), (4, 6), (3, 8), (2, 12))
 
 
 def _hat(n: int, m: int) -> Array:
-    r"""Interpolating hat $\max(0, 1 - M|i/N - j/M|)$."""
+    r"""The interpolating hat $\max(0, 1 - M|i/N - j/M|)$ as a matrix."""
     return np.maximum(1 - _distance(n, m), 0)
 
 
@@ -177,9 +180,10 @@ def _hat(n: int, m: int) -> Array:
     ),
 )
 def overlaps(case: Case, *, table: Table = ref.overlap) -> Checks:
-    """Compares the product with the library's plan and a linear programme.
+    """Compares AᵀIB/N with the library's plan and a linear programme.
 
-    For 6 × 4 to 2 × 12 queries and keys, which the library takes as two measures.
+    The numbers of queries and keys range from 6 × 4 to 2 × 12; the library takes
+    queries and keys as two measures.
     """
     attention = lib.sliced_attention(lib.identity_parameters(1), np.ones((1, 1)))
     for n, m in COUNTS:
@@ -215,7 +219,7 @@ def _(case: Case) -> Counterexample:
 
 
 def _sums(table: Table) -> Checks:
-    """Checks of a table of overlaps: the identity for N = M, and both sums."""
+    """Checks row and column sums of a table of overlaps, and the identity for N = M."""
     tall, wide, label = table(6, 4), table(4, 6), "column sums of I over N/M"
     yield close("I and the identity, 5 × 5", table(5, 5), np.eye(5))
     yield close("row sums of I, 6 × 4", tall.sum(axis=1), np.ones(6))

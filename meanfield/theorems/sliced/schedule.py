@@ -20,7 +20,7 @@ START, END, STEPS = Fraction(1, 1000), Fraction(1, 10**6), 40
     ),
 )
 def schedule(case: Case, *, factor: Fraction = Fraction(4, 5)) -> Checks:
-    """Compares the temperatures of the schedule, in exact fractions, with the claim."""
+    """Checks the temperatures of the schedule, in exact fractions."""
     del case
     digits = Slack(tolerance=5e-3, why="three digits are claimed")
     ts = _temperatures(factor)
@@ -32,7 +32,7 @@ def schedule(case: Case, *, factor: Fraction = Fraction(4, 5)) -> Checks:
 
 
 def _temperatures(factor: Fraction) -> list[Fraction]:
-    """Temperatures at the start and after each step."""
+    """Temperatures of the schedule, at the start and after each step."""
     return [START * factor**k for k in range(STEPS + 1)]
 
 

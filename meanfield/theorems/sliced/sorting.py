@@ -25,7 +25,7 @@ STRICT = Slack(tolerance=1e-6, why="rounding, 1e-16, over the smallest error, 2e
 
 
 def _spaced_entries(rng: Rng) -> Array:
-    """Random numbers in random order, with a smallest gap of `GAP`."""
+    """Random numbers in random order; the smallest gap between them is `GAP`."""
     steps = rng.permutation(np.concatenate([[GAP], rng.uniform(GAP, 1.5, size=N - 2)]))
     return rng.permutation(np.concatenate([[0.0], np.cumsum(steps)])) - N / 2
 
@@ -55,8 +55,8 @@ def soft_sort(
 ) -> Checks:
     """Compares soft sorts of twelve numbers, in NumPy, with the sorting permutation.
 
-    Here t = 0.1, 0.05, 0.025 and p = 1, 2. The product of two soft sorts is compared
-    with the library's plan of a slice.
+    The temperatures are t = 0.1, 0.05 and 0.025, and the powers p = 1 and 2. The
+    product of two soft sorts is compared with the library's plan of a slice.
     """
     rng = case.rng("entries")
     a, b = entries(rng), _spaced_entries(rng)
@@ -119,7 +119,7 @@ def doubly_stochastic(
 
 
 def _soft_plan(case: Case, t: float) -> tuple[Array, Array]:
-    r"""$A^\top B$ of twelve normal queries and keys on a line, p = 1; and $A$."""
+    r"""$A^\top B$ and $A$ for soft sorts of twelve random queries and keys, p = 1."""
     a, b = case.rng("soft").normal(size=(2, N))
     A, B = (ref.soft_permutation(v, t) for v in (a, b))
     return A.T @ B, A
@@ -139,7 +139,10 @@ def _soft_plan(case: Case, t: float) -> tuple[Array, Array]:
     ),
 )
 def soft_marginals(case: Case, *, t: float = 0.5) -> Checks:
-    """Checks sums of the product for twelve queries and keys at t = 1/2, in NumPy."""
+    """Checks sums of AᵀB, in NumPy, for soft sorts of twelve queries and keys, t = 1/2.
+
+    The matrices A and B are the soft sorts.
+    """
     plan, A = _soft_plan(case, t)
     rows, columns = plan.sum(axis=1), plan.sum(axis=0)
     quotients = (plan / rows[:, None]).sum(axis=0)
@@ -177,7 +180,8 @@ def _(case: Case) -> Counterexample:
 def triangular_matrices(case: Case, *, n_diagonals: int = 0) -> Checks:
     """Maximises mass and entries off the diagonal by linear programmes; all must be 0.
 
-    Matrices have six rows, and zeros beyond `n_diagonals` diagonals above the main one.
+    The matrices have six rows, and zeros beyond `n_diagonals` diagonals above the main
+    one.
     """
     del case
     n = 6

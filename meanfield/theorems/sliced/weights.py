@@ -22,7 +22,7 @@ from meanfield.theorems.library.slices import (
 )
 from meanfield.theorems.reference import slices as ref
 
-COST_TOLERANCE = 1e-6  # slices whose costs differ by less count as one plan
+COST_TOLERANCE = 1e-6  # slices whose costs differ by less than this count as one plan
 Cost = Callable[[Array, Array, Array], Array]
 
 
@@ -38,7 +38,7 @@ def _slice_costs(q: Array, k: Array, theta: Array) -> Array:
 
 
 def _pot_plans(p: Parameters, cloud: Cloud, rows: Array) -> Array:
-    """Plan of each slice, by POT."""
+    """Plan of each slice, computed by POT."""
     q, k, w = cloud.x @ p.Q.T, cloud.x @ p.K.T, cloud.share
     return np.array([ref.lifted_plan(q @ theta, k @ theta, w, w) for theta in rows])
 
@@ -60,8 +60,8 @@ def _pot_plans(p: Parameters, cloud: Cloud, rows: Array) -> Array:
 def slice_weights(case: Case, *, cost: Cost = _space_costs) -> Checks:
     """Compares the library's plan of four slices with weighted means of POT's plans.
 
-    There are twelve weighted tokens; τ is 0, 0.7, and so large that the shares of the
-    slices that cost more are at most e⁻⁶⁰.
+    There are twelve weighted tokens. The values of τ are 0, 0.7, and one so large that
+    every slice of higher cost has a share of at most e⁻⁶⁰.
     """
     rng = case.rng("slices")
     p, cloud, rows = (
@@ -85,7 +85,7 @@ def slice_weights(case: Case, *, cost: Cost = _space_costs) -> Checks:
 
 
 def _transposed_output(V: Array, G: Array) -> Array:
-    r"""$NVG^\top$, the values being columns."""
+    r"""Output $NVG^\top$, for values in the columns of $V$."""
     return G.shape[1] * V @ G.T
 
 
@@ -104,8 +104,9 @@ def _transposed_output(V: Array, G: Array) -> Array:
 def output(case: Case, *, rule: Binary = _transposed_output) -> Checks:
     """Compares the product of values and POT's plans with the library's velocities.
 
-    Twelve queries and keys are separate, and values depend on the keys alone. Weights
-    must sum to one, and relabelling keys with their values must not change the output.
+    There are twelve separate queries and keys, and values depend on the keys alone.
+    Weights must sum to one. If keys are relabelled together with their values, the
+    output must not change.
     """
     p, cloud, rows = _separate_keys(case)
     values, attention = p.V @ cloud.x.T, sliced_attention(p, rows)
@@ -116,7 +117,7 @@ def output(case: Case, *, rule: Binary = _transposed_output) -> Checks:
 
 
 def _separate_keys(case: Case) -> tuple[Parameters, Cloud, Array]:
-    """Parameters and tokens whose halves are a query and a key; slices."""
+    """Parameters, slices, and tokens whose two halves are a query and a key."""
     rng = case.rng("pairs")
     V = np.hstack([np.zeros((4, 2)), rng.normal(size=(4, 2))])
     cloud = uniform_cloud(rng.normal(size=(12, 4)))
@@ -124,7 +125,7 @@ def _separate_keys(case: Case) -> tuple[Parameters, Cloud, Array]:
 
 
 def _invariance(case: Case, rule: Binary) -> Checks:
-    """Checks of an output: weights sum to one, relabelled keys do not change it."""
+    """Checks that weights sum to one, and that relabelling keys changes no output."""
     p, cloud, rows = _separate_keys(case)
     order = np.roll(np.arange(12), 5)
     relabelling = uniform_cloud(np.hstack([cloud.x[:, :2], cloud.x[order, 2:]]))
@@ -164,7 +165,7 @@ def _(case: Case) -> Counterexample:
     ),
 )
 def algorithm(case: Case, *, sign: float = -1.0) -> Checks:
-    r"""Compares the algorithm, line by line in NumPy, with the library's velocities.
+    r"""Compares Algorithm 1, line by line in NumPy, with the library's velocities.
 
     There are twelve tokens and four slices, and $\tau = 0.7$. The cost of $G$ must
     decrease as $\tau$ grows.
@@ -183,7 +184,7 @@ def _tokens(case: Case) -> tuple[Parameters, Cloud, Array]:
 
 
 def _algorithm_plan(p: Parameters, cloud: Cloud, rows: Array, rate: float) -> Array:
-    """$G$ with shares softmax(`rate` · costs)."""
+    """The plan $G$, whose slices have shares softmax(`rate` · costs)."""
     q, k = cloud.x @ p.Q.T, cloud.x @ p.K.T
     sides = [(ref.permutation(q @ v), ref.permutation(k @ v)) for v in rows]
     plans = np.array([A.T @ B / len(q) for A, B in sides])
@@ -192,7 +193,7 @@ def _algorithm_plan(p: Parameters, cloud: Cloud, rows: Array, rate: float) -> Ar
 
 
 def _cost_checks(case: Case, sign: float) -> Checks:
-    """Checks that the cost of G decreases as τ grows."""
+    """Checks that the cost of the plan G decreases as τ grows."""
     p, cloud, rows = _tokens(case)
     table = ref.powers(cloud.x @ p.Q.T, cloud.x @ p.K.T, 2)
     cost = lambda tau: np.sum(table * _algorithm_plan(p, cloud, rows, sign * tau))
@@ -221,7 +222,7 @@ def _library_velocities(p: Parameters, cloud: Cloud, rows: Array) -> Array:
 
 
 def _order_velocities(p: Parameters, cloud: Cloud, rows: Array) -> Array:
-    """Velocities by ranks; coinciding projections are sorted by the index of tokens."""
+    """Velocities by ranks; ties of projections are sorted by the index of tokens."""
     G = _algorithm_plan(p, cloud, rows, 0.0)
     return len(cloud.x) * G @ cloud.x @ p.V.T
 
@@ -238,7 +239,7 @@ def _order_velocities(p: Parameters, cloud: Cloud, rows: Array) -> Array:
     ),
 )
 def equivariance(case: Case, *, rule: Velocities = _library_velocities) -> Checks:
-    """Compares velocities of twelve tokens, by the library, in four orders.
+    """Compares the library's velocities of twelve tokens in four orders.
 
     One cloud has weighted normal tokens. Another has normal queries, and keys with
     integer coordinates, several of which coincide along the axes.

@@ -1,4 +1,4 @@
-"""Tokens matched by their ranks along slices, and closed forms of Gaussians, in NumPy.
+"""Tokens matched by ranks along slices, and closed forms of Gaussians, in NumPy.
 
 Only `attention` and `closed_form` use the library's sliced attention.
 """
@@ -34,7 +34,7 @@ def attention(problem: SlicedProblem, tau: float = 0.0) -> Attention:
 
 
 def draw_problem(rng: Rng, shape: tuple[int, int, int], slices: int) -> SlicedProblem:
-    """Random problem with `shape` (d, k, rank of the covariance)."""
+    """Random problem; `shape` is (d, k, rank of the covariance)."""
     d, k, r = shape
     p = att.random_parameters(rng, k, d)
     B = rng.normal(size=(d, r)) / np.sqrt(r)
@@ -52,13 +52,16 @@ def cloud(rng: Rng, law: Law, n: int) -> Array:
 
 
 def rank_partners(p: Parameters, direction: Array, x: Array) -> Array:
-    """For each query, the token whose key has the query's rank, by two sorts."""
+    """For each query, the token whose key has the rank of the query, by two sorts."""
     queries, keys = (x @ (direction @ M) for M in (p.Q, p.K))
     return x[ref.partner(queries, keys)]
 
 
 def velocities(problem: SlicedProblem, x: Array, shares: Array | None = None) -> Array:
-    """Velocities of tokens under a hard sort; slices have equal `shares` by default."""
+    """Velocities of tokens under a hard sort.
+
+    By default, all slices have equal `shares`.
+    """
     partners = [
         rank_partners(problem.p, direction, x) for direction in problem.directions
     ]
@@ -73,7 +76,7 @@ def linear_parts(p: Parameters, directions: Array, Sigma: Array) -> Array:
 
 
 def residuals(p: Parameters, directions: Array, Sigma: Array) -> Array:
-    r"""$\mathrm{Cov}(y\,|\,\theta\cdot Ky)$ of each slice."""
+    r"""Conditional covariance $\mathrm{Cov}(y\,|\,\theta\cdot Ky)$ of each slice."""
     k = directions @ p.K
     shift = k @ Sigma
     variances = np.sum(shift * k, axis=1)
@@ -83,7 +86,7 @@ def residuals(p: Parameters, directions: Array, Sigma: Array) -> Array:
 def costs(
     p: Parameters, directions: Array, law: Law, coefficient: float = 2.0
 ) -> Array:
-    r"""$D_l$ of each slice, in closed form; `coefficient` is that of the last term."""
+    """Costs $D_l$ of each slice, in closed form; `coefficient` is in the last term."""
     S_Q, S_K = (M @ law.covariance @ M.T for M in (p.Q, p.K))
     square = lambda S: np.einsum("lk,kj,lj->l", directions, S, directions)
     overlap = square(S_Q @ S_K) / np.sqrt(square(S_Q) * square(S_K))
@@ -104,7 +107,7 @@ def closed_form(problem: SlicedProblem, tau: float = 0.0) -> tuple[Array, Array]
 
 
 def affine_velocity(dynamics: Attention, law: Law) -> tuple[Array, Array]:
-    """Linear part of a velocity on a Gaussian, and its value at the mean."""
+    """Linear part of a velocity on a Gaussian, and the velocity at the mean."""
     linear, middle = _affine(dynamics, law.gaussian)
     return np.asarray(linear), np.asarray(middle)
 
@@ -112,12 +115,14 @@ def affine_velocity(dynamics: Attention, law: Law) -> tuple[Array, Array]:
 def score_of_means(
     label: str, means: Array, fewer: Array, expected: Array, *, bias: float = 0.0
 ) -> Check:
-    """Check of means over independent clouds: the entry furthest from its expectation.
+    """Compares means over independent clouds with their expectation.
 
-    Differences are in standard errors, estimated from the scatter over the clouds. From
-    each is subtracted a bound of the bias: the change between all tokens (`means`) and
-    a quarter of them (`fewer`), which is three times a bias of order 1/n, plus `bias`,
-    in the unit of the entries. Both arrays have the clouds along their first axis.
+    The check is that of the entry furthest from its expectation. Differences are in
+    standard errors, which the scatter over the clouds gives. From each difference a
+    bound of the bias is subtracted. The bound is the change between all tokens
+    (`means`) and a quarter of them (`fewer`), which is three times a bias of order 1/n,
+    plus `bias`, in the unit of the entries. Both arrays have the clouds along their
+    first axis.
     """
     count, mean = len(means), np.mean(means, axis=0)
     tolerance = bias + np.abs(np.mean(fewer, axis=0) - mean)
@@ -133,6 +138,6 @@ def score_of_means(
 
 
 def draw_clouds(rng: Rng, law: Law, n: int, count: int) -> tuple[list[Array], ...]:
-    """`count` clouds of `n` tokens, and `count` clouds of `n // 4` tokens."""
+    """Draws `count` clouds of `n` tokens, and `count` clouds of `n // 4` tokens."""
     whole = [cloud(rng, law, n) for _ in range(count)]
     return whole, [cloud(rng, law, n // 4) for _ in range(count)]

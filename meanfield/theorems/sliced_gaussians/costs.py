@@ -27,12 +27,12 @@ SLICES, TAU = 3, 0.8
     ),
 )
 def cost(case: Case, *, coefficient: float = 2.0) -> Checks:
-    r"""Compares the costs of slices, for 32 clouds of 5000 tokens, with the formula.
+    r"""Compares the costs of slices, for 32 clouds of 5000 tokens, with a closed form.
 
-    The costs come from two sorts for each slice, in NumPy; differences are in standard
+    NumPy computes the costs by two sorts for each slice. Differences are in standard
     errors over the clouds. With $\tau = 0.8$ and ε = 0.7, the library's closed form is
-    compared with linear parts weighted by the formula, and its velocities of 1000
-    tokens with those weighted by the costs of the sorts.
+    compared with linear parts weighted by the formula, and the library's velocities of
+    1000 tokens with velocities weighted by the costs of the sorts.
     """
     problem = ranks.draw_problem(case.rng("costs"), (3, 2, 3), SLICES)
     rng, epsilon = case.rng("costs: clouds"), float(problem.p.epsilon)

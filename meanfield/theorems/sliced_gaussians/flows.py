@@ -38,13 +38,13 @@ WHY_FLOW = "local errors of 4e-10 of the library's flow and 1e-11 of SciPy's, ad
     ),
 )
 def token_flow_limit(case: Case, *, pair: Change = lambda p: p) -> Checks:
-    r"""Compares covariances of tokens after 4, 8 and 16 Euler steps with the recursion.
+    """Compares covariances of tokens after 4, 8 and 16 Euler steps with a recursion.
 
-    NumPy carries 16 clouds of 8000 tokens, with two sorts for each slice and step;
-    differences are in standard errors over the clouds. Extrapolated in $h$ by Neville's
-    scheme, the covariances are compared with the flow of the Gaussian, by DOP853 and by
-    the library. The order in $h$ of the recursion is measured, and the library's Euler
-    steps of 1000 tokens are compared with NumPy.
+    NumPy carries 16 clouds of 8000 tokens, with two sorts for each slice and step.
+    Differences are in standard errors over the clouds. Neville's scheme extrapolates
+    the covariances in $h$, and the result is compared with the flow of the Gaussian, by
+    DOP853 and by the library. The order in $h$ of the recursion is measured, and the
+    library's Euler steps of 1000 tokens are compared with NumPy.
     """
     problem = ranks.draw_problem(case.rng("flow"), (2, 2, 2), SLICES)
     exact, actual = _flow_covariance(problem, pair), _library(problem)
@@ -59,7 +59,7 @@ def token_flow_limit(case: Case, *, pair: Change = lambda p: p) -> Checks:
 def _token_checks(
     case: Case, problem: ranks.SlicedProblem, coarse: Array, exact: Array
 ) -> Checks:
-    """Checks of covariances of clouds against the recursion and, as h → 0, the flow."""
+    """Compares covariances of clouds with the recursion and, as h → 0, the flow."""
     rng, score = case.rng("flow: clouds"), ranks.score_of_means
     draws = ranks.draw_clouds(rng, problem.law, 8000, case.pick(16, 64))
     covariance = lambda x, count: np.cov(_steps(problem, x, count).T, ddof=0)
@@ -107,7 +107,7 @@ def _recursion(problem: ranks.SlicedProblem, count: int, pair: Change) -> Array:
 
 
 def _flow_covariance(problem: ranks.SlicedProblem, pair: Change) -> Array:
-    """Covariance of the flow at time one, by DOP853."""
+    """Covariance of the flow of the Gaussian at time one, by DOP853."""
 
     def rate(_: float, Sigma: Array) -> Array:
         half = _linear_part(problem, Sigma, pair) @ Sigma

@@ -25,18 +25,18 @@ SLICES, TAU = 3, 0.8
     r"$a_l \propto Y^\top K^\top\theta_l$ and $b_l \propto Y^\top Q^\top\theta_l$.",
 )
 def bound(case: Case) -> Checks:
-    """Compares the largest ratio found by gradient ascent with the bound.
+    """Searches for violations of the bound on |Σ'| by gradient ascent.
 
     The ascent goes through the library's affine field in the plane, with the two axes
-    as slices, from matrices of sizes about e. A flow by the library in d = 3, with
-    τ = 0.8, must reach time three; its velocity at the mean is compared with Vα, and
-    its covariances with Grönwall's exponential.
+    as slices, from matrices of sizes near e. A flow by the library in d = 3, with τ =
+    0.8, must reach time three. The flow's velocity at the mean is compared with Vα, and
+    its covariances are compared with Grönwall's exponential.
     """
     problem = draw_problem(case.rng("flow"), (3, 2, 2), SLICES)
     _, middle = closed_form(problem, TAU)
     yield ascend(case, "|Σ'|", _sliced_ratio, _start)
     yield close("α'", middle, problem.p.V @ problem.law.mean)
-    # Ending of a flow to time three, and its covariances against Grönwall's bound.
+    # The flow must reach time three with covariances below Grönwall's bound.
     ts, Sigma = np.linspace(0, 3, 6), problem.law.covariance
     run = flow(attention(problem, TAU), problem.law.gaussian, ts)
     size = lambda M: np.linalg.norm(M, 2, axis=(-2, -1))
@@ -58,7 +58,7 @@ def _sliced_ratio(parameters: dict[str, JaxArray]) -> JaxArray:
 
 
 def _log_ratio(name: str, parameters: dict[str, JaxArray]) -> JaxArray:
-    r"""Logarithm of $|\Sigma'|/2|V||\Sigma|$, by the library's field."""
+    r"""Logarithm of $|\Sigma'|/2|V||\Sigma|$, from the library's field."""
     Q, K, V, Y = (parameters[part] for part in "QKVY")
     Sigma = Y @ Y.T
     field = lib.centred_field(attentions[name](Q, K, V), Y)

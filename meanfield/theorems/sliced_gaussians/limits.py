@@ -11,7 +11,7 @@ from . import _ranks as ranks
 SHAPES = ((3, 2, 3), (4, 3, 2))  # d, k, and the rank of the covariance
 SLICES = 3
 WHY_EXACT = "a token minus itself is exact"
-N_TOKENS = 1000  # tokens of the comparison with the library
+N_TOKENS = 1000  # number of tokens in the comparison with the library
 
 
 @statement(
@@ -33,9 +33,9 @@ N_TOKENS = 1000  # tokens of the comparison with the library
 def weak_limit(case: Case, *, pair: Change = lambda p: p) -> Checks:
     r"""Compares velocities of 32 clouds of 10 000 tokens with the closed form.
 
-    The velocities come from two sorts for each slice, in NumPy. Covariances of $v$ with
+    NumPy computes the velocities by two sorts for each slice. Covariances of $v$ with
     $x$, $\sin(a\cdot x)$, $\cos(a\cdot x)$ and $|x|^2$ are compared with their
-    expectations by Stein's lemma, in standard errors over the clouds; one case has a
+    expectations by Stein's lemma, in standard errors over the clouds. One case has a
     covariance of rank two in d = 4. The library's closed form and its velocities of
     1000 tokens are compared with NumPy.
     """
@@ -87,14 +87,14 @@ def _library(problem: ranks.SlicedProblem, x: Array) -> Array:
 
 
 def _covariances(problem: ranks.SlicedProblem, x: Array, a: Array) -> Array:
-    """Covariances of the velocities with the coordinates and three functions."""
+    """Covariances of velocities with the coordinates and three functions of them."""
     s = x @ a
     values = np.column_stack([x, np.sin(s), np.cos(s), np.sum(x**2, axis=1)])
     return (values - values.mean(axis=0)).T @ ranks.velocities(problem, x) / len(x)
 
 
 def _stein(problem: ranks.SlicedProblem, a: Array) -> Array:
-    r"""$E\nabla\varphi$ of the functions in `_covariances`, one row each."""
+    r"""Expectations $E\nabla\varphi$ of the functions in `_covariances`, as rows."""
     alpha, Sigma = problem.law.mean, problem.law.covariance
     fading = np.exp(-a @ Sigma @ a / 2)
     waves = [fading * np.cos(a @ alpha) * a, -fading * np.sin(a @ alpha) * a]
@@ -117,8 +117,8 @@ def _stein(problem: ranks.SlicedProblem, a: Array) -> Array:
 def pointwise_limit(case: Case, *, power: int = 2) -> Checks:
     r"""Compares the mean square of $v - \bar v$ over 32 clouds with its limit.
 
-    $v$ and $\bar v$ are the library's velocities of 4000 tokens and its closed form;
-    differences are in standard errors over the clouds. The limit must be at least a
+    The library's velocities of 4000 tokens are $v$, and its closed form is $\bar v$.
+    Differences are in standard errors over the clouds. The limit must be at least a
     hundredth of $\mathrm{tr}\,V\Sigma V^\top$.
     """
     problem = ranks.draw_problem(case.rng("pointwise"), SHAPES[0], SLICES)
@@ -156,8 +156,8 @@ def pointwise_limit(case: Case, *, power: int = 2) -> Checks:
 def parallel_keys(case: Case, *, turn: float = 0.0) -> Checks:
     r"""Compares the library's matrix and velocities for $Q = K$ with $I$ and $Vx$.
 
-    For 50 tokens and $V = I$. The trace of the library's closed form must be one, and
-    the closed form of $D_l$ must be at least $2(\mathrm{tr}\,S - |S|)$.
+    There are 50 tokens, and $V = I$. The trace of the library's closed form must be
+    one, and the closed form of $D_l$ must be at least $2(\mathrm{tr}\,S - |S|)$.
     """
     rng = case.rng("parallel")
     problem = ranks.draw_problem(rng, (3, 3, 3), SLICES)

@@ -1,12 +1,13 @@
 r"""Gaussians under sliced attention with soft sorting by squared distances.
 
-With $\beta = s^2/(s^2 + t/2)$, the row of quantile $z$ in the soft sort of queries is
-their law times a Gaussian of variance $t/2$: it is normal, with mean $m_Q +
-s_Q\beta_Qz$ and variance $s_Q^2(1 - \beta_Q)$; likewise for keys. So under the
-published plan $(z, q, k)$ is normal, with $z \sim N(0, 1)$ and, given $z$, independent
-$q$ and $k$. Queries have the variance $W = s_Q^2(1 - \beta_Q + \beta_Q^2)$ in place of
-$s_Q^2$, $E[z\,|\,q] = s_Q\beta_Q(q - m_Q)/W$, and the sum of a row is the ratio of the
-two densities of $q$. ERRATA N2' has $\tau' = t/2$ and $p' = W/(s_Q^2\beta_Q)$.
+Let $\beta = s^2/(s^2 + t/2)$. In the soft sort of queries, the row of quantile $z$ is
+the law of the queries times a Gaussian of variance $t/2$. So it is normal, with mean
+$m_Q + s_Q\beta_Qz$ and variance $s_Q^2(1 - \beta_Q)$; the same holds for keys. Under
+the published plan $(z, q, k)$ is therefore normal, with $z \sim N(0, 1)$ and, given
+$z$, independent $q$ and $k$. Queries have the variance $W = s_Q^2(1 - \beta_Q +
+\beta_Q^2)$ instead of $s_Q^2$, and $E[z\,|\,q] = s_Q\beta_Q(q - m_Q)/W$. The sum of a
+row is the ratio of the two densities of $q$. ERRATA N2' writes $\tau' = t/2$ and $p' =
+W/(s_Q^2\beta_Q)$.
 """
 
 from typing import NamedTuple
@@ -24,7 +25,7 @@ from ._ranks import SlicedProblem, affine_velocity, draw_problem, linear_parts
 
 TEMPERATURES = (1.0, 0.3, 0.1)
 SHAPES = ((1, 1, 1), (3, 2, 2))  # d, k, and the rank of the covariance
-REACH, CELLS = 8.5, 170  # range of trapezoids in standard deviations, and their number
+REACH, CELLS = 8.5, 170  # largest node in standard deviations; number of trapezoids
 TRAPEZOID = Slack(
     tolerance=1e-11,
     why="trapezoids of width 0.1 deviations out to 8.5, of Gaussians no narrower than "
@@ -55,17 +56,18 @@ QUANTILES = "twice the change from half as many quantiles"
 def soft_sort_limit(
     case: Case, *, rows: Binary = lambda velocities, sums: velocities / sums[:, None]
 ) -> Checks:
-    r"""Compares the closed forms with the definition of the plan, by trapezoids.
+    """Compares closed forms of the soft sort with the definition of its plan.
 
-    In d = 1, and for rank two in d = 3, at t = 1, 0.3 and 0.1, they give velocities and
-    mean costs $|Qx - Ky|^2$, before and after normalising rows, and sums of rows. The
-    library's closed form is compared there, and for three slices weighted by these
-    costs; on the line, so are published velocities of 1000 shuffled quantiles.
+    Trapezoids evaluate the definition. The cases are d = 1, and rank two in d = 3, at t
+    = 1, 0.3 and 0.1. Velocities and mean costs $|Qx - Ky|^2$, before and after
+    normalising rows, and the sums of rows are compared. The library's closed form is
+    compared in these cases, and for three slices weighted by their costs. On the line,
+    published velocities of 1000 shuffled quantiles are compared too.
     """
     for shape in SHAPES:
         for t in TEMPERATURES:
             yield from _node_checks(_unit_problem(case, shape), t, rows)
-    # The library's linear part for three slices, weighted by their costs, at t = 0.7.
+    # The library's linear part for three cost-weighted slices is compared at t = 0.7.
     problem, t, tau = draw_problem(case.rng("three slices"), (3, 2, 3), 3), 0.7, 0.8
     soft_slices = [
         _SoftSlice(problem._replace(directions=row[None]), t)
@@ -87,13 +89,13 @@ def soft_sort_limit(
 def _variant(
     name: str, problem: SlicedProblem, t: float, tau: float = 0.0
 ) -> Attention:
-    """The library's variant `name` on the slices of the problem."""
+    """The library's variant `name`, with the slices of the problem."""
     p, options = problem.p, {"slices": problem.directions, "temperature": t, "tau": tau}
     return attentions[name](p.Q, p.K, p.V, **options)
 
 
 def _unit_problem(case: Case, shape: tuple[int, int, int]) -> SlicedProblem:
-    """Problem with one slice, on which queries and keys have deviations near one."""
+    """Problem with one slice; queries and keys have deviations near one along it."""
     problem = draw_problem(case.rng(f"{shape}"), shape, 1)
     rng = case.rng(f"{shape}: deviations")
     soft = _SoftSlice(problem, 1.0)
@@ -128,31 +130,31 @@ class _SoftSlice(NamedTuple):
 
     @property
     def w(self) -> float:
-        r"""$1 - \beta_Q + \beta_Q^2$."""
+        r"""The number $w = 1 - \beta_Q + \beta_Q^2$ of the claim."""
         return float(1 - self.beta[0] + self.beta[0] ** 2)
 
     @property
     def share(self) -> float:
-        """Ratio of the soft sort's linear part to the hard sort's."""
+        """Ratio of the soft sort's linear part to that of the hard sort."""
         return float(np.prod(self.beta)) / self.w
 
     def sums(self, x: Array) -> Array:
-        """Sums of the rows of tokens `x`."""
+        """Sums of the rows that belong to the tokens `x`."""
         q = (x - self.problem.law.mean) @ self.axes[0] / self.spread[0]
         beta = self.beta[0]
         return np.exp(-beta * (1 - beta) * q**2 / (2 * self.w)) / np.sqrt(self.w)
 
     def velocity(self, x: Array) -> Array:
-        """Velocities of tokens `x` once rows are normalised."""
+        """Velocities of tokens `x` under the plan with normalised rows."""
         p, law, directions = self.problem
         (hard,) = linear_parts(p, directions, law.covariance)
         return (law.mean + self.share * (x - law.mean) @ hard.T) @ p.V.T
 
     def costs(self) -> Array:
-        r"""Costs $\int|Qx - Ky|^2$ of the published plan, and with rows normalised.
+        r"""Costs $\int|Qx - Ky|^2$ of the plan, without and with normalised rows.
 
-        They follow from the moments of $(q, k)$, on which the other coordinates depend
-        linearly, with $S_Q\theta/s_Q^2$ and $S_K\theta/s_K^2$.
+        The costs follow from the moments of $(q, k)$. The other coordinates depend on
+        $q$ and $k$ linearly, with slopes $S_Q\theta/s_Q^2$ and $S_K\theta/s_K^2$.
         """
         p, law, (direction,) = self.problem
         S_Q, S_K = (M @ law.covariance @ M.T for M in (p.Q, p.K))
@@ -162,7 +164,8 @@ class _SoftSlice(NamedTuple):
         overlap = 2 * pulls[0] @ pulls[1]
         loss = squares[0] * beta_q * (1 - beta_q) + squares[1] * beta_k * (1 - beta_k)
         published_cost = whole - loss - overlap * beta_q * beta_k
-        # Variance of z once rows are normalised and queries keep their own variance.
+        # This is the variance of z if rows are normalised and queries keep their
+        # variance.
         variance = (beta_q / self.w) ** 2 + (1 - beta_q) / self.w
         gain = squares[1] * (beta_k**2 * variance - beta_k)
         return np.array([published_cost, whole + gain - overlap * self.share])
@@ -177,36 +180,36 @@ def _nodes(r: int) -> tuple[Array, Array]:
 
 
 def _kernel(places: Array, quantiles: Array, mass: Array, t: float) -> Array:
-    """Rows of a soft sort, one for each quantile, over tokens with these masses."""
+    """Rows of a soft sort over tokens of the given masses, one for each quantile."""
     logs = -((quantiles[:, None] - places[None, :]) ** 2) / t
     kernel = np.exp(logs) * mass[None, :]
     return kernel / kernel.sum(axis=1, keepdims=True)
 
 
 class _Plan(NamedTuple):
-    """The published plan of a Gaussian, from its definition, by trapezoids."""
+    """Published plan of a Gaussian, computed from its definition by trapezoids."""
 
     x: Array  # tokens
     mass: Array  # masses of the tokens
     share: Array  # masses of the quantiles
-    # rows of the soft sorts of queries and of keys, one for each quantile
+    # Each kernel has one row per quantile: the first sorts queries, the second keys.
     kernels: tuple[Array, Array]
     central: Array  # indices of the tokens within two standard deviations
 
     def outputs(self) -> tuple[Array, Array]:
-        """Sums of tokens weighted by rows of `central` ones, and sums of these rows."""
+        """Rows of the `central` tokens applied to all tokens, and the rows' sums."""
         A, B = self.kernels
         rows = A[:, self.central].T / self.mass[self.central, None]
         return rows @ (self.share[:, None] * (B @ self.x)), rows @ self.share
 
     def costs(self, p: Parameters) -> Array:
-        """Mean costs of the published plan, and with its rows normalised."""
+        """Mean costs of the published plan, without and with normalised rows."""
         queries, keys, (A, B) = self.x @ p.Q.T, self.x @ p.K.T, self.kernels
         middle, square = B @ keys, B @ np.sum(keys**2, axis=1)
         sums = np.maximum(A.T @ self.share, np.finfo(float).tiny)
         means = []
         for weights in (np.ones_like(self.mass), self.mass / sums):
-            plan = self.share[:, None] * A * weights  # of quantiles and queries
+            plan = self.share[:, None] * A * weights  # one row per quantile
             query_cost = np.sum(plan @ np.sum(queries**2, axis=1))
             cross = np.sum((plan @ queries) * middle)
             means.append(query_cost + np.sum(plan, axis=1) @ square - 2 * cross)
@@ -226,7 +229,7 @@ def _plan(exact: _SoftSlice) -> _Plan:
 
 
 def _node_checks(problem: SlicedProblem, t: float, rows: Binary) -> Checks:
-    """Checks of the plan and of the library's closed form against `_SoftSlice`."""
+    """Compares the plan and the library's closed form with `_SoftSlice`."""
     exact, (p, law, _) = _SoftSlice(problem, t), problem
     plan = _plan(exact)
     x, (means, sums) = plan.x[plan.central], plan.outputs()
@@ -253,7 +256,7 @@ def _node_checks(problem: SlicedProblem, t: float, rows: Binary) -> Checks:
 
 
 def _quantile_checks(case: Case) -> Checks:
-    """Checks of the published velocities of shuffled quantiles on the line, t = 0.3."""
+    """Checks published velocities of shuffled quantiles on the line, at t = 0.3."""
     problem, t = _unit_problem(case, SHAPES[0]), 0.3
     exact, rng = _SoftSlice(problem, t), case.rng("shuffle")
     probes = problem.law.mean + np.linspace(-2, 2, 9)[:, None] * problem.law.factor.T
@@ -272,7 +275,7 @@ def _quantile_checks(case: Case) -> Checks:
 
 
 def _published_velocities(exact: _SoftSlice, z: Array, probes: Array) -> Array:
-    """Published velocities at probes: sort, and softmax of squared distances."""
+    """Published velocities at probes: a sort, and softmax of squared distances."""
     p, law, _ = exact.problem
     x = law.mean + z[:, None] * law.factor.T
     even = np.full(len(x), 1 / len(x))

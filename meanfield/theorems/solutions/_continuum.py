@@ -1,4 +1,4 @@
-"""Clouds in the plane and the continuum that they approach, under five attentions."""
+"""Clouds in the plane, and the continuum that they approach, under five attentions."""
 
 import functools
 
@@ -14,33 +14,33 @@ from meanfield.theorems.reference.energies import bilinear, distance
 
 from ._particles import KINDS, constants
 
-SIDES = np.array([3, 4, 6, 8])  # tokens along a side, of clouds of 9 to 64
+SIDES = np.array([3, 4, 6, 8])  # tokens along each side of a square cloud
 CELLS = 24  # cells of the continuum along each axis
 TIME, STEPS, NODES = 0.4, 4, 10
 TURN = np.array([[0.0, -1.0], [1.0, 0.0]])
-Q = np.stack([0.3 * np.eye(2) + 0.1 * TURN, np.diag([0.3, -0.3])])  # for two heads
+Q = np.stack([0.3 * np.eye(2) + 0.1 * TURN, np.diag([0.3, -0.3])])  # two heads
 K = np.stack([np.diag([0.4, 0.3]), 0.3 * np.eye(2)])
 V = np.stack([0.9 * np.eye(2) + 0.2 * TURN, 0.3 * np.eye(2)])
-HALF_STEPS = 61  # of Sinkhorn's alternation: each leaves a tenth of the error
+HALF_STEPS = 61  # number of Sinkhorn half-steps; each leaves a tenth of the error
 
 
 def cells(shares: Array) -> Array:
-    r"""Quantiles of $\rho \propto (\frac14 - x^2)^2$."""
+    r"""Quantiles of the density $\rho \propto (\frac14 - x^2)^2$."""
     return betaincinv(3, 3, shares) - 0.5
 
 
 def cloud(n: int, offset: float, cut: Unary = cells) -> Array:
-    """One token in each of n² cells of equal mass, at quantile `offset` of the cell."""
+    """One token in each of n² cells of equal mass, at quantile `offset` of its cell."""
     line = cut((np.arange(n) + offset) / n)
     return np.stack(np.meshgrid(line, line, indexing="ij"), -1).reshape(-1, 2)
 
 
 def carry_clouds(cut: Unary, offset: float) -> dict[str, list[tuple[Array, Array]]]:
-    """Clouds at time zero and at `TIME`, by the library's field of each attention."""
+    """Clouds at time zero and at `TIME`, moved by the library's field of each kind."""
     clouds = [cloud(int(n), offset, cut) for n in SIDES]
     n_max = max(map(len, clouds))
     x, w = np.full((len(clouds), n_max, 2), 3.0), np.zeros((len(clouds), n_max))
-    for i, tokens in enumerate(clouds):  # padding has weight zero
+    for i, tokens in enumerate(clouds):  # the padding keeps weight zero
         x[i, : len(tokens)], w[i, : len(tokens)] = tokens, 1 / len(tokens)
     rate = lambda _, y: np.asarray(_velocities(jnp.asarray(y), jnp.asarray(w)))
     end = ref.rk4(rate, np.stack([x] * len(KINDS)), TIME, STEPS)
@@ -51,7 +51,7 @@ def carry_clouds(cut: Unary, offset: float) -> dict[str, list[tuple[Array, Array
 
 
 def _dynamics(name: str) -> AbstractDynamics:
-    """The library's dynamics of this kind, at ε = 1."""
+    """The library's dynamics of the kind `name`, at ε = 1."""
     make = attentions[KINDS[name].attention]
     if KINDS[name].heads == 1:
         return make(Q[0], K[0], V[0])
@@ -60,7 +60,7 @@ def _dynamics(name: str) -> AbstractDynamics:
 
 @eqx.filter_jit
 def _velocities(x: JaxArray, w: JaxArray) -> JaxArray:
-    """Velocities of clouds `(kinds, clouds, n, 2)` under the attention of each kind."""
+    """Velocities of clouds `(kinds, clouds, n, 2)`, each under its own attention."""
 
     def kind_velocities(name: str, clouds: JaxArray) -> JaxArray:
         def cloud_velocity(y: JaxArray, p: JaxArray) -> JaxArray:
@@ -81,7 +81,7 @@ def _velocities(x: JaxArray, w: JaxArray) -> JaxArray:
 def continuum(name: str) -> tuple[Array, Array]:
     """Samples of the continuum at time zero and at `TIME`.
 
-    NumPy carries them by the field of Gauss–Jacobi nodes.
+    NumPy carries the samples by the field of Gauss–Jacobi nodes.
     """
     line, shares = roots_jacobi(NODES, 2, 2)
     nodes = np.stack(np.meshgrid(line, line, indexing="ij"), -1).reshape(-1, 2) / 2
@@ -91,7 +91,10 @@ def continuum(name: str) -> tuple[Array, Array]:
 
 
 def carry_tokens(name: str, x: Array, w: Array) -> Array:
-    """Tokens `x` carried to `TIME` in NumPy; the first `len(w)` are weighted atoms."""
+    """Tokens `x` carried to `TIME` in NumPy.
+
+    The first `len(w)` tokens are the weighted atoms that make the field.
+    """
     n = KINDS[name].heads
 
     def rate(_: float, tokens: Array) -> Array:
@@ -105,7 +108,7 @@ def carry_tokens(name: str, x: Array, w: Array) -> Array:
 
 
 def _velocity(name: str, head: tuple, x: Array, y: Array, w: Array) -> Array:
-    """Velocity of the tokens `x` under one head with weighted keys `y`."""
+    """Velocity of the tokens `x` under one head, with weighted keys `y`, in NumPy."""
     q, k, v = head
     if name == "L2":
         return ref.normalised_velocity(distance(q, k, 1.0)(x, y), w, v, y)
@@ -119,7 +122,7 @@ def _velocity(name: str, head: tuple, x: Array, y: Array, w: Array) -> Array:
 
 
 def growth_bound(name: str) -> float:
-    """$C(t, R_0)$ of the theorem, by norms in NumPy."""
+    """Growth bound $C(t, R_0)$ of the theorem, from norms in NumPy."""
     n = KINDS[name].heads
     size = lambda M: np.linalg.norm(M[:n], 2, axis=(1, 2))
     v, a = size(V), size(np.swapaxes(K, 1, 2) @ Q)

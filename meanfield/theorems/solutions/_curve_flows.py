@@ -36,26 +36,26 @@ class Curve(NamedTuple):
     turn: Array  # $\omega_j$
 
     def atoms(self, t: Time, xp: Any = np) -> Any:
-        """The atoms at one time, `(n, 2)`, by NumPy or by JAX."""
+        """The atoms at time `t`, `(n, 2)`, by NumPy or by JAX."""
         angle = self.phase + self.turn * t
         size = self.radius * xp.exp(self.growth * t)
         return size[:, None] * xp.stack([xp.cos(angle), xp.sin(angle)], axis=1)
 
 
 class Run(NamedTuple):
-    """A curve of measures, attention parameters, and tokens to carry."""
+    """A curve of measures, attention parameters, and tokens that are carried."""
 
-    Q: Array  # matrix of the queries; `K` of the keys, `V` of the values
+    Q: Array  # query matrix; `K` is the key matrix and `V` the value matrix
     K: Array
     V: Array
     curve: Curve  # the atoms
     x: Array  # the tokens
-    w: Array  # the weights of both
-    position: Array  # the positions of both; all equal where nothing is masked
+    w: Array  # weights of the atoms and of the tokens
+    position: Array  # positions of atoms and tokens; all equal if nothing is masked
 
 
 class CurveDynamics(AbstractDynamics):
-    """Dynamics whose field is that of a prescribed curve, not of the moving measure."""
+    """Dynamics with the field of a prescribed curve, not of the moving measure."""
 
     dynamics: AbstractDynamics
     curve: Curve

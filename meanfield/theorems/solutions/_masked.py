@@ -20,7 +20,7 @@ FRAMES = np.array([0.0, 0.25, 0.5, 0.75, 1.0])
 class Line(NamedTuple):
     """Tokens on a line, sorted by position, and scalar attention parameters."""
 
-    Q: float | Array  # a number; `K` and `V` likewise
+    Q: float | Array  # a number, as are `K` and `V`
     K: float | Array
     V: float | Array
     x: Array  # the tokens
@@ -71,7 +71,7 @@ def carry_lines(lines: list[Line]) -> list[Array]:
 
 
 def velocities(lines: list[Line], x: float, s: float) -> Array:
-    """The library's field of each line at one state and position."""
+    """The library's field of each line, at one state and one position."""
     count = len(lines)
     states, place = jnp.full(count, x), jnp.full(count, s)
     return np.asarray(_velocities(_stack_lines(lines), states, place))
@@ -90,7 +90,7 @@ def reference(line: Line) -> Array:
 
 
 def distance(x: Array, y: Array, w: Array, p: float) -> float:
-    r"""$d_p$ for one token at each position, $(\sum_iw_i|x_i-y_i|^p)^{1/p}$."""
+    r"""Distance $d_p = (\sum_iw_i|x_i-y_i|^p)^{1/p}$ for one token per position."""
     return float(w @ np.abs(x - y) ** p) ** (1 / p)
 
 
@@ -109,7 +109,7 @@ def start(key: PRNGKey) -> dict[str, JaxArray]:
 def log_pointwise(parameters: dict[str, JaxArray]) -> JaxArray:
     r"""Largest $\log\frac{|d\Gamma(s,x)|\theta([0,s])^{1/2}}{c(x,R)\,d}$ over s.
 
-    For infinitesimal displacements of four atoms at distinct positions; R = 1.2,
+    The displacements of four atoms at distinct positions are infinitesimal; R = 1.2 and
     |x| ≤ R.
     """
     Q, K, V = parameters["QKV"]

@@ -10,18 +10,18 @@ from ._particles import Members, random_parameters, trajectories
 N = 6
 SHIFTS = (8e-3, 4e-3, 2e-3, 1e-3)
 SPEED = 0.9
-BASE, NEIGHBOURS = 0, (1, 2, 3, 4)  # generic tokens, and the same moved by each shift
-SLOW, SLOW_NEIGHBOUR = 5, 6  # likewise with one shift and small parameters
+BASE, NEIGHBOURS = 0, (1, 2, 3, 4)  # generic tokens, and four copies moved by shifts
+SLOW, SLOW_NEIGHBOUR = 5, 6  # generic tokens and one moved copy, with small parameters
 CLUSTER = 7  # all tokens at one point, V a multiple of I: the support bound is reached
 SHEAR = 8  # all tokens at one point, V nilpotent
 TRANSLATION_BASE, TRANSLATION = (
     9,
     10,
-)  # Q = K = 0, V = 0.9 I: the distance between the two grows at the rate C_1
+)  # a pair with Q = K = 0 and V = 0.9 I, whose distance grows at the rate C_1
 
 
 def member_flows(case: Case) -> tuple[Members, dict[str, Array]]:
-    """Runs of a statement and the library's token trajectories, by kind of field."""
+    """Runs of a statement, and the library's token trajectories by kind of field."""
     return _member_flows(case.statement, case.seed)
 
 

@@ -14,8 +14,8 @@ from meanfield.theorems.reference import formulas as ref
 from meanfield.theorems.reference.alternation import converged_state, scalings
 
 EPSILON = 1.3
-NODES = (0.0, 0.4, 1.0)  # times between which parameters are linear
-EDGES = (0.0, 0.3, 0.7, 1.0)  # times between which parameters are constant
+NODES = (0.0, 0.4, 1.0)  # parameters are linear between these times
+EDGES = (0.0, 0.3, 0.7, 1.0)  # parameters are constant between these times
 FLOW_KINDS = ("softmax", "L2", "sigmoid", "multi-head")
 FRAMES = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
 WHY = (
@@ -37,29 +37,30 @@ Number = TypeVar("Number", Array, JaxArray)
 class Members(NamedTuple):
     """A batch of runs, each with its own parameters."""
 
-    Q: Array  # `(members, nodes, heads, d, d)`; so are `K` and `V`
+    Q: Array  # `(members, nodes, heads, d, d)`, as are `K` and `V`
     K: Array
     V: Array
     x: Array  # tokens, `(members, n, d)`
-    w: Array  # their weights, `(members, n)`
+    w: Array  # weights of the tokens, `(members, n)`
 
 
 class Kind(NamedTuple):
-    """A kind of field: its attention, its time dependence, and its NumPy formula."""
+    """Kind of field: its attention, its time dependence and its formula in NumPy."""
 
-    attention: str  # its name in the registry
+    attention: str  # name of the attention in the registry
     heads: int  # number of heads that are summed
     assemble: Callable[
         [AbstractDynamics], AbstractDynamics
-    ]  # makes a time-dependent dynamics from a stack
-    # parameters at a time; at a jump, the midpoint says which piece is meant
+    ]  # makes time-dependent dynamics from a stack of constant dynamics
+    # At a jump, the midpoint of a piece tells `value_at` which side is meant.
+    # tells which side is meant.
     value_at: Callable[[Array, float, float], Array]
     velocity: Callable[..., Array]  # velocities of tokens under one head, in NumPy
-    value_scale: float  # the library's value, divided by `V`
+    value_scale: float  # factor by which the library's value differs from `V`
 
     @property
     def kinks(self) -> tuple[float, ...]:
-        """Times between which the parameters are smooth."""
+        """Times between which the parameters of this kind are smooth."""
         return NODES if self.value_at is _linear_value else EDGES
 
 
@@ -85,7 +86,7 @@ def _constant_value(values: Array, t: float, middle: float) -> Array:
 
 
 def softmax_velocity(Q: Array, K: Array, V: Array, x: Array, w: Array) -> Array:
-    """Softmax attention of the tokens to themselves, by sums over pairs."""
+    """Softmax attention of the tokens to themselves, by sums over pairs in NumPy."""
     return ref.normalised_velocity(ref.dot_scores(Q, K, x, x) / EPSILON, w, V, x)
 
 
@@ -100,7 +101,10 @@ def _sigmoid_velocity(Q: Array, K: Array, V: Array, x: Array, w: Array) -> Array
 
 
 def _sinkhorn_velocity(Q: Array, K: Array, V: Array, x: Array, w: Array) -> Array:
-    """Sinkhorn attention, by alternating scalings of the kernel; scores are O(1)."""
+    """Sinkhorn attention in NumPy, by alternating scalings of the kernel.
+
+    The scores must be of order one.
+    """
     kernel = np.exp(ref.dot_scores(Q, K, x, x) / EPSILON)
     change = lambda old, new: np.max(np.abs(new[0] / old[0] - 1))
     a, b = converged_state(scalings(kernel, w, w), change, tolerance=1e-14)
@@ -167,29 +171,32 @@ def _sinkhorn(t: JaxArray, members: Members) -> JaxArray:
 def trajectories(members: Members) -> dict[str, Array]:
     """The library's tokens at the frames, `(members, frames, n, d)` for each kind.
 
-    One compiled program serves four kinds: a sum of four fields, of which all but one
+    One compiled program serves four kinds: it sums four fields, of which all but one
     have zero parameters. For Sinkhorn, SciPy's DOP853 integrates the library's field,
-    which compiles faster.
+    because this compiles faster.
 
     Raises:
         RuntimeError: if a run did not reach the last frame.
     """
     paths, codes = _flows(members, jnp.asarray(np.eye(len(FLOW_KINDS))))
     if np.any(np.asarray(codes)):
-        raise RuntimeError(f"A flow ended early: {np.asarray(codes).tolist()}.")
+        raise RuntimeError(
+            "Every flow must reach the last frame, with status 0; "
+            f"got the statuses {np.asarray(codes).tolist()}."
+        )
     tokens_by_kind = dict(zip(FLOW_KINDS, np.asarray(paths), strict=True))
     frames = [members.x]
     for a, b in itertools.pairwise(FRAMES):
         rate = lambda t, x, a=a: np.asarray(
             _sinkhorn(jnp.asarray(a + t), members._replace(x=x))
         )
-        piece = np.array([0.0, b - a])  # Sinkhorn's parameters have kinks at frames
+        piece = np.array([0.0, b - a])  # the parameters can have kinks at frames
         frames.append(ref.integrate(rate, frames[-1], piece, rtol=1e-10)[-1])
     return tokens_by_kind | {"Sinkhorn": np.stack(frames, axis=1)}
 
 
 def reference(name: str, members: Members, m: int) -> Array:
-    """Tokens of one member at the last frame, in NumPy."""
+    """Tokens of run `m` at the last frame, in NumPy."""
     kind = KINDS[name]
     parts = [getattr(members, part)[m] for part in "QKV"]
     w, y = members.w[m], members.x[m]
@@ -206,7 +213,7 @@ def reference(name: str, members: Members, m: int) -> Array:
 
 
 def sample_parameter(name: str, values: Array, ts: Array) -> Array:
-    """Values of one member's parameter, `(nodes, heads, d, d)`, at the times `ts`."""
+    """Values of one run's parameter, `(nodes, heads, d, d)`, at the times `ts`."""
     kind = KINDS[name]
     middles = np.clip(ts, 1e-9, 1 - 1e-9)
     samples = [kind.value_at(values, t, s) for t, s in zip(ts, middles, strict=True)]
@@ -221,7 +228,7 @@ def operator_norm(matrices: Array) -> Array:
 def radii(name: str, members: Members, m: int, size: Unary = operator_norm) -> Array:
     r"""$R(t) = R_0\exp\int_0^t\sum_h|V^{(h)}|$ at the frames; `size` gives $|V|$.
 
-    Computed by 12 Gauss–Legendre nodes on each piece between frames and kinks.
+    The integral uses 12 Gauss–Legendre nodes on each piece between frames and kinks.
     """
     kind = KINDS[name]
     cuts = np.union1d(FRAMES, kind.kinks)
@@ -250,10 +257,10 @@ def constants(
 ) -> tuple[Number, Number]:
     r"""$C_1(R)$ and $C_2R^2$ of one head of softmax, L2, Sinkhorn or sigmoid.
 
-    castin2025, Lemmas B.2, B.3, B.6 and B.7, with the corrected constants of ERRATA
-    C26 and C27, and for Sinkhorn with our own constant, where
-    $2a/(1 - \tanh a) = a(1 + e^{2a})$. The arguments are $v = \|V\|$, $a = \|A\|R^2$,
-    $q = \|Q\|R$ and $k = \|K\|R$, for $\epsilon = 1$.
+    The constants are those of castin2025, Lemmas B.2, B.3, B.6 and B.7, corrected by
+    ERRATA C26 and C27. For Sinkhorn the constant is our own, where $2a/(1 - \tanh a) =
+    a(1 + e^{2a})$. The arguments are $v = \|V\|$, $a = \|A\|R^2$, $q = \|Q\|R$ and $k =
+    \|K\|R$, for $\epsilon = 1$.
     """
     e = lambda s: np.e**s
     return {

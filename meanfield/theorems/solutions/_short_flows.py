@@ -1,9 +1,9 @@
-r"""Short flows of neighbouring clouds through the library's fields, for ascents.
+"""Short flows of neighbouring clouds through the library's fields, for ascents.
 
-For infinitesimal displacements each atom is matched with itself, so that $W_1$ is the
-mean displacement. The flow takes one step of the classical Runge–Kutta method over the
-time in which the bound allows `GROWTH` e-folds; its error is `GROWTH`⁴/120 of the
-growth, or 1e-9.
+The displacements are infinitesimal, so that each atom is matched with itself and $W_1$
+is the mean displacement. The flow takes one step of the classical Runge–Kutta method,
+over the time in which the bound allows a growth by $e$ to the power `GROWTH`. The error
+of this step is `GROWTH`⁴/120 of the growth, or 1e-9.
 """
 
 from collections.abc import Callable, Mapping
@@ -20,8 +20,9 @@ from meanfield.theorems.estimates.attacks import FAR, norm
 from ._particles import KINDS, constants
 
 GROWTH = 0.02
-# A fixed number of Sinkhorn half-steps compiles four times faster than the limit. It is
-# within tanh(‖A‖)^40, or 1e-11, of it if ‖A‖ ≤ LARGEST; larger ‖A‖ are excluded.
+# A fixed number of Sinkhorn half-steps compiles four times faster than the limit. If
+# ‖A‖ ≤ LARGEST, it differs from the limit by at most tanh(‖A‖)^40, or 1e-11; larger ‖A‖
+# are excluded.
 HALF_STEPS, LARGEST = 41, 0.6
 TABLEAU = np.array([[0.0, 1 / 6], [0.5, 1 / 3], [0.5, 1 / 3], [1.0, 1 / 6]])
 LIGHT = 1e-9  # the weight of the light atom
@@ -43,8 +44,8 @@ def start(key: PRNGKey) -> dict[str, JaxArray]:
 def light_atom(a: float) -> dict[str, Array]:
     r"""Parameters of a moving light atom at $u$ and heavy atoms at $-u$; $\|A\| = a$.
 
-    This is the case of equality of Lemma B.2 (iii): each heavy atom moves by the light
-    atom's weight times $\|V\|(1 + 2a)e^{2a}$.
+    Bound (iii) of Lemma B.2 is an equality in this case: each heavy atom moves by the
+    light atom's weight times $\|V\|(1 + 2a)e^{2a}$.
     """
     u, identities = np.array([1.0, 0.0]), np.stack([np.eye(2)] * 2)
     rest, root = (1 - LIGHT) / 3, np.sqrt(a) * identities
@@ -56,8 +57,9 @@ def light_atom(a: float) -> dict[str, Array]:
 def log_ratio(
     parameters: Parameters, kind_index: JaxArray, first: JaxArray
 ) -> JaxArray:
-    r"""$\log\frac{\log W_1(T)/W_1(0)}{T(C_1 + C_2R(T)^2)}$; `first` scales $C_1$.
+    r"""Log-ratio of the growth rate of $W_1$ to the bound $C_1 + C_2R(T)^2$.
 
+    The growth rate is $\frac1T\log W_1(T)/W_1(0)$. `first` multiplies $C_1$, and
     `kind_index` is the place of the attention in `KINDS`.
     """
     branches = [partial(_log_share, name, parameters) for name in KINDS]
@@ -88,7 +90,10 @@ def _norms(name: str, parameters: Parameters) -> tuple[JaxArray, ...]:
 
 
 def _rate(name: str, parameters: Parameters, R: JaxArray, first: JaxArray) -> JaxArray:
-    """$C_1 + C_2R^2$, summed over heads, at ε = 1."""
+    """The rate $C_1 + C_2R^2$, summed over heads, at ε = 1.
+
+    `first` multiplies $C_1$.
+    """
     v, a, q, k = _norms(name, parameters)
     law = "softmax" if name == "multi-head" else name
     C1, C2 = constants(law, v, a * R**2, q * R, k * R)

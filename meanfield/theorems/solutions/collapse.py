@@ -57,22 +57,23 @@ def collapse(case: Case, *, skip: float = 0.0) -> Checks:
     r"""Compares diameters of tokens before and after the library's layers.
 
     For three tokens in the plane under softmax, gradient ascent maximises the ratio to
-    the tanh bound, which two tokens on a line must reach. For 20 clouds of six weighted
-    tokens in d = 3, under softmax and Sinkhorn, diameters are compared with $\delta D$,
-    and $\delta$, over all pairs of rows, with the tanh. The diameter after a layer must
-    be of order three in that before; three layers of softmax are compared with NumPy.
+    the tanh bound. Two tokens on a line must reach this bound. For 20 clouds of six
+    weighted tokens in d = 3, under softmax and Sinkhorn, diameters are compared with
+    $\delta D$, and the maximum $\delta$ over all pairs of rows is compared with the
+    tanh. The diameter after a layer must be of order three in the diameter before it.
+    Three layers of softmax are compared with NumPy.
     """
-    # A layer adds `skip` times the tokens.
+    # The control changes `skip`: a layer adds `skip` times the tokens.
     label = "D after over |V| tanh(|A|D²/4ε) D"
     yield ascend(case, label, _log_ratio, _start, args=(skip,))
-    # Two tokens on a line, for which the bound is reached.
+    # Two tokens on a line must reach the bound.
     identity, cloud = np.eye(1), att.uniform_cloud(np.array([[-0.7], [0.7]]))
     p = Parameters(identity, identity, identity, np.asarray(0.7))
     D = diameter(cloud.x)
     D_after = diameter(_layer(p, "softmax", cloud, skip))
     yield close("two tokens on a line: the bound is reached", D_after, _bound(p, D) * D)
     yield from _brute_force(case, skip)
-    # Order of the diameter after a layer in the diameter before, for shrinking clouds.
+    # For shrinking clouds, the order of the diameter after a layer is measured.
     p, cloud = _draw_problem(case, "order")
     middle = cloud.share @ cloud.x
     for name in VARIANTS:
@@ -87,7 +88,7 @@ def collapse(case: Case, *, skip: float = 0.0) -> Checks:
 
 
 def _log_ratio(parameters: dict[str, JaxArray], skip: JaxArray) -> JaxArray:
-    """Logarithm of the diameter after a layer of softmax, over its bound."""
+    """Log-ratio of the diameter after a softmax layer to the bound for it."""
     mu = ball_measure(parameters["z"], parameters["w"], 1.0)
     attention = attentions["softmax"](parameters["Q"], parameters["K"], jnp.eye(2))
     x = mu.tokens.x
@@ -110,7 +111,7 @@ def _start(key: PRNGKey) -> dict[str, JaxArray]:
 
 
 def _layer(p: Parameters, name: str, cloud: Cloud, skip: float) -> Array:
-    """Tokens after one layer by the library, which divides Sinkhorn's value by ε."""
+    """Tokens after one layer by the library, whose Sinkhorn divides the value by ε."""
     scale = float(p.epsilon) if name == "sinkhorn" else 1.0
     velocity = att.variants((name,), p, cloud)[name]
     return skip * cloud.x + scale * np.asarray(velocity)
@@ -125,7 +126,10 @@ def _draw_problem(case: Case, name: str) -> tuple[Parameters, Cloud]:
 
 
 def _brute_force(case: Case, skip: float) -> Checks:
-    """Checks of the largest ratios over random clouds; δ from all pairs of rows."""
+    """Compares the largest ratios over random clouds with their bounds.
+
+    The ratios use δ from all pairs of rows.
+    """
     ratios = []
     for i in range(case.pick(20, 200)):
         for name in VARIANTS:
@@ -168,13 +172,14 @@ def _three_layers(case: Case, skip: float) -> Check:
     ),
 )
 def skip_connection(case: Case, *, drift: float = 0.0) -> Checks:
-    r"""Compares diameters of tokens under the library's softmax flows with the bound.
+    """Compares diameters of tokens in the library's softmax flows with a lower bound.
 
-    For eight clouds of six weighted tokens in d = 3, with values of either sign, the
-    smallest ratio to the bound up to t = 4 must be at least one. For two tokens on a
-    line with $V = -1$, the distance up to t = 10 000 must be of order −1/2 in t.
+    There are eight clouds of six weighted tokens in d = 3, with values of either sign.
+    Up to t = 4, the smallest ratio of the diameter to the bound must be at least one.
+    For two tokens on a line with $V = -1$, the distance up to t = 10 000 must be of
+    order −1/2 in t.
     """
-    # `drift` times x is added to the velocity.
+    # The control changes `drift`: the velocity gains the term `drift` times x.
     ratios, ts = [], np.linspace(0, 4, 9)
     for i in range(case.pick(8, 32)):
         p, cloud = _draw_problem(case, f"flow {i}")
@@ -202,6 +207,6 @@ def _flow_tokens(p: Parameters, mu: Points, ts: JaxArray, drift: JaxArray) -> Ja
 
 
 def _diameters(p: Parameters, cloud: Cloud, ts: Array, drift: float) -> Array:
-    """Diameters of the tokens of the library's flow, at each time."""
+    """Diameters of the tokens at each time, in the library's flow."""
     x = _flow_tokens(p, att.points(cloud), jnp.asarray(ts), jnp.asarray(drift))
     return np.array([diameter(frame) for frame in np.asarray(x)])

@@ -29,7 +29,7 @@ EDGES = (0.0, 0.35, 1.0)
 Q, K, V = (0.5, -0.4), (0.3, 0.35), (0.35, -0.4)  # one number for each layer
 Q0, K0, V0 = 0.3, -0.4, 0.05  # a head that is constant in time
 DT = 0.1
-LOWER = 0.3  # the share of a cell's mass below its token
+LOWER = 0.3  # share of a cell's mass that lies below its token
 HEUN = "the same steps of Heun's method in NumPy, up to rounding"
 WHY_STEPS = "the same Runge–Kutta steps in NumPy; marginals solved to 4e-11"
 FINE = f"the continuum is sampled by {CELLS}² cells, within 1e-2 of it in W_1"
@@ -51,12 +51,13 @@ def limit(case: Case, *, cut: Unary = cells) -> Checks:
     """Compares clouds of 9 to 64 tokens with the continuum, under five attentions.
 
     In the plane, a cloud has one token in each cell of equal mass, either at a lower
-    quantile or in the middle. Linear programmes give W_1 from the former clouds to the
-    continuum, which is carried in NumPy by Gauss–Jacobi nodes, and between both kinds
-    of clouds, before and after the flow. On the line, the library's fixed steps over
-    two layers are compared with NumPy. Moments of its random clouds are tested, too.
+    quantile or in the middle. NumPy carries the continuum by Gauss–Jacobi nodes. Linear
+    programmes give W_1 from the lower clouds to the continuum, and W_1 between both
+    kinds of clouds, before and after the flow. On the line, the library's fixed steps
+    over two layers are compared with NumPy. Moments of the library's random clouds are
+    tested, too.
     """
-    # The library's fixed steps of 25 tokens over two layers, against NumPy's.
+    # NumPy must reproduce the library's fixed steps of 25 tokens over two layers.
     tokens = np.tanh(np.linspace(-1.5, 1.5, 25))
     final = np.asarray(_final(jnp.asarray(tokens), jnp.ones(25)))
     expected = _reference(tokens, tokens, np.full(25, 1 / 25))
@@ -70,7 +71,7 @@ def limit(case: Case, *, cut: Unary = cells) -> Checks:
 def _continuum_checks(
     name: str, middle: list[tuple[Array, Array]], lower: list[tuple[Array, Array]]
 ) -> Checks:
-    """Checks of distances of the lower clouds to the continuum and to middle ones."""
+    """Checks distances of `lower` clouds to the continuum, and to `middle` clouds."""
     whole, C = continuum(name), growth_bound(name)
     first = np.array([wasserstein(cloud(n, LOWER), whole[0], 1) for n in SIDES])
     far = np.array([wasserstein(x[1], whole[1], 1) for x in lower])
@@ -93,7 +94,7 @@ def _continuum_checks(
 
 @eqx.filter_jit
 def _final(x: JaxArray, w: JaxArray) -> JaxArray:
-    with jax.ensure_compile_time_eval():  # fixed steps need concrete edges
+    with jax.ensure_compile_time_eval():  # fixed steps need edges that are not traced
         layers = [
             attentions["softmax"]([[q]], [[k]], [[v]], epsilon=EPSILON)
             for q, k, v in zip(Q, K, V, strict=True)
@@ -105,7 +106,7 @@ def _final(x: JaxArray, w: JaxArray) -> JaxArray:
 
 
 def _reference(x: Array, y: Array, w: Array) -> Array:
-    """Tokens `x` carried to t = 1 by the flow of the atoms `y`, by Heun's method."""
+    """Tokens `x` at t = 1 in the flow of the atoms `y`, by Heun's method in NumPy."""
 
     def rate(layer: int, state: Array) -> Array:
         products, total = (

@@ -40,11 +40,11 @@ PENALTY_SLACK = Slack(
 def definition(case: Case, *, theta: Array | None = None) -> Checks:
     """Compares d, the integral of W_2 of conditionals, with three other computations.
 
-    The conditionals and the law of positions are the library's, for weighted tokens at
-    four positions with one to four atoms each; W_2 is computed by linear programmes.
-    References: one linear programme over all plans that keep positions; the closed form
-    with one atom for each position; and W_2 on positions and states together, which
-    must not exceed d and must equal it for small displacements.
+    The library gives the conditionals and the law of positions, for weighted tokens at
+    four positions with one to four atoms each. Linear programmes give W_2. The first
+    reference is one linear programme over all plans that keep positions. The second is
+    the closed form for one atom at each position. The third is W_2 on positions and
+    states together, which must not exceed d and must equal it for small displacements.
     """
     pair, w = _clouds(case, 1.0)
     programme_cost = _programme(pair, w, penalty=np.where(POSITION_GAPS == 0, 0, 1e3))
@@ -72,7 +72,7 @@ def definition(case: Case, *, theta: Array | None = None) -> Checks:
 
 
 def _distance_ratio(pair: tuple[Array, Array], w: Array) -> float:
-    """W_2 on positions and states together, divided by d."""
+    """Ratio of W_2, on positions and states together, to d."""
     d, W = _squared_distance(pair, w), _programme(pair, w, penalty=POSITION_GAPS**2)
     return np.sqrt(W) / np.sqrt(d)
 
@@ -89,9 +89,9 @@ def _conditionals(x: JaxArray, w: JaxArray) -> tuple[JaxArray, JaxArray]:
 def _squared_distance(
     pair: tuple[Array, Array], w: Array, *, theta: Array | None = None
 ) -> float:
-    r"""$\int W_2(\mu^\tau, \nu^\tau)^2\,d\theta$ with the library's conditionals.
+    r"""Integral $\int W_2(\mu^\tau, \nu^\tau)^2\,d\theta$, by library conditionals.
 
-    `theta` defaults to the library's law of positions.
+    By default, `theta` is the library's law of positions.
     """
     (law, first), (_, second) = (
         map(np.asarray, _conditionals(jnp.asarray(x), jnp.asarray(w))) for x in pair
@@ -133,10 +133,10 @@ def closed_balls(case: Case, *, inner: float = 1.2) -> Checks:
     """Compares W_p of random pairs with the mass outside of the ball.
 
     Linear programmes give W_p between five and four weighted atoms, for p = 1, 2, 3. A
-    Dirac on the sphere, with a share moved out by δ, reaches the bound.
+    Dirac on the sphere with a share of its mass moved out by δ reaches the bound.
     """
-    # The second measure lies in the ball of radius `inner`. The last pair is a Dirac
-    # with and without a share moved out by δ.
+    # The control changes `inner`, the radius of the ball that holds the second measure.
+    # The last pair is a Dirac with and without a share of its mass moved out by δ.
     rng, R = case.rng("pairs"), 1.2
     ratios = []
     for _ in range(case.pick(200, 1000)):

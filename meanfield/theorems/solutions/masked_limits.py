@@ -21,9 +21,9 @@ from ._masked import EPSILON, Line, velocities
 def discontinuity(case: Case, *, s: float = 0.5) -> Checks:
     """Compares the jump of the library's masked field at s = ½ with its closed form.
 
-    The measures have two atoms, the second at position ½ + 1/n, which tends to ½; W_2
-    to the limit, by linear programmes, must be of order 1/n. The printed sequence, with
-    mass 1/n at x = n², visible or masked, is measured too.
+    The measures have two atoms. The second atom is at position ½ + 1/n, which tends to
+    ½. Linear programmes give W_2 to the limit, which must be of order 1/n. The printed
+    sequence, which has mass 1/n at x = n², visible or masked, is measured too.
     """
     gaps = []
     for n in (10, 100, 1000):
@@ -42,7 +42,7 @@ def discontinuity(case: Case, *, s: float = 0.5) -> Checks:
 
 
 def _jump(case: Case, *, s: float) -> Checks:
-    """Checks of the field at (s, 0.3) for two atoms, the second at ½ + 1/n."""
+    """Checks the field at (s, 0.3) for two atoms, the second at position ½ + 1/n."""
     rng = case.rng("jump")
     Q, K, V = rng.uniform(0.5, 1.5, size=3)
     x = np.array([rng.uniform(-0.5, 0), rng.uniform(0.5, 1)])

@@ -39,11 +39,12 @@ STEPS = Slack(tolerance=1e-6, why=WHY)
 def powers(
     case: Case, *, factor: Callable[[float], float] = lambda p: p / (p - 1)
 ) -> Checks:
-    """Compares growth of d_p between masked flows with Hardy's constant.
+    """Compares the growth of d_p between masked flows with Hardy's constant.
 
-    The library's flows of 10, 30 and 90 tokens have A = 0, V = 1. The last is compared
-    with the exponential of the matrix of averages. In d_p(1)/d_p(0), for p = 1.5, 2, 3,
-    one token moves, or all do, along the singular vector for which d_2 grows most.
+    The library's flows have 10, 30 and 90 tokens, A = 0 and V = 1. The flow of 90
+    tokens is compared with the exponential of the matrix of averages. The ratio
+    d_p(1)/d_p(0) is measured for p = 1.5, 2, 3. Either one token is displaced, or all
+    are, along the singular vector for which d_2 grows most.
     """
     lines = _means(case)
     paths = masked.carry_lines(lines)
@@ -80,14 +81,16 @@ def _(case: Case) -> Counterexample:
 
 
 def _averages(n: int) -> Array:
-    """Matrix that maps tokens to the means of the tokens up to each one."""
+    """Matrix that maps each token to the mean of the tokens up to it."""
     return np.tril(np.ones((n, n))) / np.arange(1, n + 1)[:, None]
 
 
 def _means(case: Case) -> list[masked.Line]:
-    """Pairs with A = 0, V = 1, equal weights: the first token moved by 1.
+    """Pairs of lines with A = 0, V = 1 and equal weights.
 
-    The last pair is moved along the direction in which $d_2$ grows most.
+    In all pairs but the last, the first token of the second line is moved by 1. In the
+    last pair all tokens of the second line are moved, along the direction in which
+    $d_2$ grows most.
     """
     lines = []
     worst = np.linalg.svd(expm(_averages(COUNTS[-1])))[2][0]
@@ -100,7 +103,7 @@ def _means(case: Case) -> list[masked.Line]:
 
 
 def _ratios(lines: list[masked.Line], paths: list[Array], p: float) -> Array:
-    """$d_p(1)/d_p(0)$ of the pairs."""
+    """Growth factors $d_p(1)/d_p(0)$ of all pairs."""
     ratios = []
     for line, x, y in zip(lines[::2], paths[::2], paths[1::2], strict=True):
         first, last = (masked.distance(x[t], y[t], line.w, p) for t in (0, -1))
@@ -124,14 +127,15 @@ def _ratios(lines: list[masked.Line], paths: list[Array], p: float) -> Array:
     "positions in $L^2$.",
 )
 def existence(case: Case) -> Checks:
-    """Compares masked flows of 10, 30 and 90 tokens with the bounds.
+    """Compares masked flows of 10, 30 and 90 tokens with the bounds of Theorem 3.4.
 
-    The library's flows, with unequal weights and the first token displaced, are
-    compared with SciPy's DOP853, with R(t) and with the growth bound of d; d has a
-    closed form. The estimate at a position is tested by gradient ascent over
-    parameters, atoms, weights and displacements.
+    Weights are unequal, and the first token is displaced. The library's flows are
+    compared with SciPy's DOP853, with R(t) and with the growth bound of d, which has a
+    closed form here. Gradient ascent over parameters, atoms, weights and displacements
+    tests the estimate at a position.
     """
-    # Pairs with A ≠ 0 and unequal weights; one run with V < 0; one at a single point.
+    # All pairs have A ≠ 0 and unequal weights; one run has V < 0, and one starts at a
+    # single point.
     lines = []
     for n in COUNTS:
         rng = case.rng(f"n={n}")
@@ -172,7 +176,8 @@ def _(case: Case) -> Checks:
     "to 1e-4",
 )
 def _(case: Case) -> Counterexample:
-    # $|\Gamma_\mu - \Gamma_\nu|(0,x)/d$ for masses η at position 0, against $c$.
+    # The ratio $|\Gamma_\mu - \Gamma_\nu|(0,x)/d$ is compared with $c$, for several
+    # masses η at position 0.
     rng = case.rng("shares")
     Q, K = 0.4 * rng.uniform(0.5, 1, size=2)
     V, R, x, h = 1.2, 1.0, 0.5, 0.3
@@ -197,7 +202,7 @@ def _(case: Case) -> Counterexample:
 
 
 def _growth(lines: list[masked.Line], paths: list[Array], *, hardy: float) -> Checks:
-    r"""Checks of $\frac1t\log\frac{d(t)}{d(0)}$ against `hardy` $C_1 + C_2R^2$."""
+    r"""Compares $\frac1t\log\frac{d(t)}{d(0)}$ with `hardy` · $C_1 + C_2R^2$."""
     why = f"{WHY}, over a distance of 0.05/√900 at least, over t = 1/4"
     for i in range(0, 6, 2):
         line, pair = lines[i], (paths[i], paths[i + 1])

@@ -31,12 +31,12 @@ def containment(case: Case, *, radius: float = 1.0) -> Checks:
     """Compares tokens carried by the library's fields of prescribed curves with R(t).
 
     The atoms of the curves turn on spheres of radius R(t), with and without a mask.
-    Tokens at t = 1 are compared with SciPy's DOP853. With atoms and tokens on one line
-    and V = 0.7 I the bound must be reached.
+    Tokens at t = 1 are compared with SciPy's DOP853. If atoms and tokens lie on one
+    line and V = 0.7 I, the bound must be reached.
     """
     runs = _spheres(case, radius=radius)
     paths = frozen.carry_runs(runs)
-    # Largest |x|/R(t) over the frames after the first, for each run.
+    # For each run, find the largest |x|/R(t) over the frames after the first.
     growth = np.array([np.linalg.norm(run.V, 2) for run in runs])
     R = np.exp(growth[:, None] * frozen.FRAMES[None, :])
     shares = (np.linalg.norm(paths, axis=-1).max(axis=-1) / R)[:, 1:].max(axis=1)
@@ -57,14 +57,17 @@ def _curve(rng: Rng, radius: Array, growth: float) -> frozen.Curve:
 
 
 def _start(rng: Rng) -> tuple[Array, Array, Array]:
-    """Tokens in the unit ball, one on its boundary; weights; distinct positions."""
+    """Random tokens in the unit ball, their weights and distinct positions.
+
+    One token is on the boundary of the ball.
+    """
     x, w = rng.normal(size=(N, 2)), rng.uniform(0.2, 1.8, size=N)
     x /= np.linalg.norm(x, axis=1).max()
     return x, w / w.sum(), np.sort(rng.uniform(size=N))
 
 
 def _spheres(case: Case, *, radius: float) -> list[frozen.Run]:
-    """Curves on growing spheres, with and without a mask; the last one on a line."""
+    """Runs of curves on growing spheres, with and without a mask; one is on a line."""
     rng = case.rng("spheres")
     runs = []
     for _ in range(2):
@@ -102,11 +105,11 @@ def _spheres(case: Case, *, radius: float) -> list[frozen.Run]:
     ),
 )
 def contraction(case: Case, *, unit_term: float = 1.0) -> Checks:
-    """Compares distances of tokens carried by the fields of two curves with f.
+    """Compares distances of tokens carried by two curves with the factor f.
 
-    The curves are constant and have four atoms. Distances are exact, by linear
-    programmes; their largest value up to T is compared with f, and its order in T is
-    measured. Diracs with A = 0 and V = 0.7 I reach the bound.
+    The curves are constant and have four atoms. Linear programmes give exact distances.
+    The largest distance up to T is compared with f, and its order in T is measured.
+    Diracs with A = 0 and V = 0.7 I reach the bound.
     """
     pairs, paths = _carry_pairs(case)
     labels, names = ("free", "masked", "", "Diracs"), ("T", "distance")
@@ -131,13 +134,14 @@ def contraction(case: Case, *, unit_term: float = 1.0) -> Checks:
 
 
 def _carry_pairs(case: Case) -> tuple[list[list[frozen.Run]], Array]:
-    """Pairs of runs, and the paths of their tokens."""
-    # Pairs of curves: two constant, one growing; and Diracs with A = 0, V = 0.7 I.
+    """Pairs of runs, and the paths of their tokens in the library's flows."""
+    # Two pairs of curves are constant and one grows; the last is a pair of Diracs with
+    # A = 0 and V = 0.7 I.
     rng = case.rng("pairs")
     pairs = []
     for growth, mask_factor in ((0.0, 0.0), (0.0, 1.0), (0.4, 0.0)):
         Q, K, V = _parameters(rng, 0.6)
-        V = V * max(1.0, growth / np.linalg.norm(V, 2))  # so that curves stay in B_R(t)
+        V = V * max(1.0, growth / np.linalg.norm(V, 2))  # keeps curves inside B_R(t)
         x, w, position = _start(rng)
         turn = np.array(0.0 if growth == 0 else 1.0)
         draws = [_curve(rng, rng.uniform(0.3, 1, size=N), growth) for _ in range(2)]
@@ -155,28 +159,31 @@ def _carry_pairs(case: Case) -> tuple[list[list[frozen.Run]], Array]:
 
 
 def _distance(first: frozen.Run, y: Array, z: Array, p: float) -> float:
-    """W_p, or $d_p$ for masked runs, where each position holds one atom."""
+    """Distance W_p, or $d_p$ for masked runs, where each position has one atom."""
     if np.ptp(first.position) == 0:
         return wasserstein(y, z, p, weights=(first.w, first.w))
     return float(first.w @ np.linalg.norm(y - z, axis=1) ** p) ** (1 / p)
 
 
 def _rates(run: frozen.Run, T: float, *, unit_term: float) -> tuple[float, float]:
-    r"""$C_1$ and $C_2R^2$ at $R(T)$, with `unit_term` for the 1 in $1 + 2\|A\|R^2$."""
+    r"""Constants $C_1$ and $C_2R^2$ at $R(T)$.
+
+    `unit_term` replaces the 1 in $1 + 2\|A\|R^2$.
+    """
     v = float(np.linalg.norm(run.V, 2))
     full, second = frozen.constants(run, np.exp(v * T))
     return full - (1 - unit_term) * v * np.exp(2 * second / v), second
 
 
 def _factor(run: frozen.Run, T: float, *, unit_term: float) -> float:
-    r"""$f = \frac{C_1}{C_2R^2}(e^{C_2R^2T} - 1)$ at $R(T)$, twice that if masked."""
+    r"""Factor $f = \frac{C_1}{C_2R^2}(e^{C_2R^2T} - 1)$ at $R(T)$; twice if masked."""
     first, second = _rates(run, T, unit_term=unit_term)
     hardy = 1 if np.ptp(run.position) == 0 else 2
     return hardy * first * (np.expm1(second * T) / second if second else T)
 
 
 def _frame_distances(pair: list[frozen.Run], paths: Array, p: float) -> Array:
-    """The distance of the carried tokens at each frame."""
+    """Distance of the tokens that two runs carry, at each frame."""
     return np.array([_distance(pair[0], y, z, p) for y, z in zip(*paths, strict=True)])
 
 
@@ -195,11 +202,11 @@ def _frame_distances(pair: list[frozen.Run], paths: Array, p: float) -> Array:
     ),
 )
 def flow_distance(case: Case, *, unit_term: float = 1.0) -> Checks:
-    """Compares the distance at t = 0.3 of tokens carried by two curves with the bound.
+    """Compares the distance at t = 0.3 of tokens carried by two curves with (B.1).
 
-    The curves have four atoms that turn and move outwards; W_1 between them is computed
-    by linear programmes at 8 Gauss–Legendre nodes in time. Two constant Diracs with
-    A = 0 and V = 0.7 I reach the bound.
+    The curves have four atoms that turn and move outwards. Linear programmes give W_1
+    between the curves at 8 Gauss–Legendre nodes in time. Two constant Diracs with A = 0
+    and V = 0.7 I reach the bound.
     """
     pairs, paths = _carry_pairs(case)
     end = int(np.flatnonzero(frozen.FRAMES == LAST)[0])

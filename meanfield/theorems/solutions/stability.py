@@ -49,14 +49,14 @@ EQUALITY_SHARE = 0.85  # share of the bound that C_1 alone accounts for at ‖A�
     ),
 )
 def stability(case: Case, *, first: float = 1.0) -> Checks:
-    """Compares growth rates of distances between the library's flows with the bound.
+    """Compares growth rates of distances between the library's flows with a bound.
 
     Gradient ascent over short flows of each attention varies parameters, atoms, weights
     and displacements. A moving light atom that pulls heavy ones must come near the
-    bound of softmax, with one head and with two, at ‖A‖R² = 0.6. For pairs of flows to
-    t = 1, with time-dependent parameters, linear programmes give W_1 and W_2 at six
-    times; W_2(1) must be of order one in W_2(0). For a translated cloud with A = 0 and
-    V = 0.9 I the rate must equal C_1.
+    bound of softmax at ‖A‖R² = 0.6, with one head and with two. For pairs of flows to t
+    = 1 with time-dependent parameters, linear programmes give W_1 and W_2 at six times,
+    and W_2(1) must be of order one in W_2(0). For a translated cloud with A = 0 and V =
+    0.9 I, the growth rate must equal C_1.
     """
     runs, paths = members.member_flows(case)
     # One compiled program serves the ascents of all attentions.
@@ -77,7 +77,7 @@ def stability(case: Case, *, first: float = 1.0) -> Checks:
 
 
 def _light_atom_shares(case: Case) -> Checks:
-    """Checks that the rate of a light atom that pulls heavy ones is near its bound."""
+    """Checks that a light atom that pulls heavy ones comes near the bound."""
     why = "C_1 alone is reached"
     for name in ("softmax", "multi-head"):
         arguments = (list(particles.KINDS).index(name), 1.0)
@@ -88,7 +88,7 @@ def _light_atom_shares(case: Case) -> Checks:
 
 
 def _rates(name: str, runs: particles.Members, m: int, R: float) -> tuple[Any, Any]:
-    r"""Largest $C_1(R)$ and $C_2R^2$ of a run up to t = 1, summed over heads."""
+    """Largest $C_1(R)$ and $C_2R^2$ of a run up to t = 1, summed over heads."""
     Q, K, V = (particles.sample_parameter(name, part[m], TIMES) for part in runs[:3])
     size, epsilon = particles.operator_norm, particles.EPSILON
     v = size(particles.KINDS[name].value_scale * V)
@@ -100,7 +100,7 @@ def _rates(name: str, runs: particles.Members, m: int, R: float) -> tuple[Any, A
 
 
 def _log_growth(paths: Array, runs: particles.Members, pair: tuple, p: float) -> float:
-    """Largest (1/t) log W_p(t)/W_p(0) over the frames after the first."""
+    """Largest value of (1/t) log W_p(t)/W_p(0) over the frames after the first."""
     weights = tuple(runs.w[m] for m in pair)
     frames = zip(*(paths[m] for m in pair), strict=True)
     W = np.array([wasserstein(x, y, p, weights=weights) for x, y in frames])
@@ -110,7 +110,7 @@ def _log_growth(paths: Array, runs: particles.Members, pair: tuple, p: float) ->
 def _growth(
     name: str, runs: particles.Members, paths: Array, *, first: float, p: float
 ) -> Checks:
-    r"""Checks of growth rates of pairs against $C_1 + C_2R^2$, with `first` $C_1$."""
+    """Compares growth rates of pairs with `first` · $C_1 + C_2R^2$."""
     why = f"{particles.WHY}, over a distance of 1e-3, over t = 0.2"
     slack = Slack(tolerance=1e-6 / members.SHIFTS[-1], why=why)
     for label, pair in zip(("generic", "translated"), PAIRS, strict=True):
@@ -122,7 +122,7 @@ def _growth(
 
 
 def _distance_order(name: str, runs: particles.Members, paths: Array) -> Check:
-    """Check of the order of W_2 at t = 1 in W_2 at t = 0, for shrinking shifts."""
+    """Checks the order of W_2 at t = 1 in W_2 at t = 0, for shrinking shifts."""
     weights, base = (runs.w[members.BASE],) * 2, paths[members.BASE]
     start, end = (
         [wasserstein(base[i], paths[m, i], weights=weights) for m in members.NEIGHBOURS]
@@ -145,7 +145,7 @@ def _distance_order(name: str, runs: particles.Members, paths: Array) -> Check:
     ),
 )
 def growth(case: Case, *, first: float = 1.0) -> Checks:
-    """Compares the largest growth rate of W_1 over a short time with the bound.
+    """Searches for violations of the growth bound on W_1 over a short time.
 
     Gradient ascent through the library's field varies parameters, atoms, weights and
     displacements, as for Theorem 3.1.

@@ -12,7 +12,7 @@ TIGHT_KINDS = (
     "L2",
     "Sinkhorn",
     "multi-head",
-)  # not sigmoid, whose weights stay below 1
+)  # without sigmoid, whose weights stay below 1: it cannot reach the bound
 
 
 def _spectral_radius(matrices: Array) -> Array:
@@ -35,9 +35,9 @@ def _spectral_radius(matrices: Array) -> Array:
 def support(case: Case, *, size: Unary = particles.operator_norm) -> Checks:
     """Compares the library's flows of weighted tokens under five fields with R(t).
 
-    Parameters vary in time, piecewise linearly or piecewise constant; R(t) is computed
-    by quadrature. Final tokens are compared with SciPy's DOP853 on sums over pairs.
-    With all tokens at one point and V a multiple of I, the bound must be reached.
+    Parameters are piecewise linear or piecewise constant in time, and R(t) is computed
+    by quadrature. Final tokens are compared with SciPy's DOP853 on sums over pairs. If
+    all tokens are at one point and V is a multiple of I, the bound must be reached.
     """
     runs, paths = member_flows(case)
     adaptive, indices = particles.ADAPTIVE, (BASE, SHEAR)

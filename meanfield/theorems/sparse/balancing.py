@@ -28,7 +28,8 @@ LIMIT_SLACK = Slack(
 def limit(case: Case, *, passes: int = PASSES) -> Checks:
     """Compares the library's matrix after 500 passes with NumPy's, and checks its sums.
 
-    Scores are 8 × 8 and normal. NumPy divides entries; the library subtracts logs.
+    Scores are 8 × 8 and normal. NumPy divides entries, and the library subtracts
+    logarithms.
     """
     logs = case.rng("scores").normal(size=(N, N))
     S = seq.balance(logs, passes)
@@ -43,7 +44,10 @@ def _triangle(rng: Rng) -> Array:
 
 
 def _unsupported_matrix(rng: Rng) -> Array:
-    """Matrix with two rows supported on the first column, without total support."""
+    """Matrix whose first two rows are supported on the first column only.
+
+    Such a matrix has no total support.
+    """
     matrix = _triangle(rng)
     matrix[1, 1] = 0
     return matrix
@@ -90,7 +94,7 @@ def normalisations(
 ) -> Checks:
     """Checks sums of both normalisations in NumPy, and compares the library's pass.
 
-    Matrices are 8 × 8; a pass normalises columns and then rows.
+    The matrices are 8 × 8, and a pass normalises columns and then rows.
     """
     X = np.exp(case.rng("scores").normal(size=(N, N)))
     yield close("row sums of F_r", rows(X).sum(axis=1), np.ones(N))
@@ -127,7 +131,7 @@ def log_domain(
 ) -> Checks:
     """Checks row sums of one log-domain step, and compares a pass with the library's.
 
-    For 8 × 8 normal scores, in NumPy.
+    NumPy takes the step for 8 × 8 normal scores.
     """
     X = case.rng("scores").normal(size=(N, N))
     step = lambda Y: Y - sums(Y)
@@ -150,7 +154,7 @@ ORDERS = np.array([np.eye(4)[list(order)] for order in permutations(range(4))])
 
 
 def _far(corners: Array, matrices: Iterable[Array]) -> Check:
-    """Check of the distances of matrices to the convex hull of `corners`."""
+    """Checks the distances of matrices to the convex hull of `corners`."""
     rows = np.vstack([corners.reshape(len(corners), -1).T, np.ones(len(corners))])
     far = max(nnls(rows, np.append(S.ravel(), 1.0))[1] for S in matrices)
     why = "nonnegative least squares end at rounding"
@@ -166,7 +170,8 @@ def _far(corners: Array, matrices: Iterable[Array]) -> Check:
 def birkhoff(case: Case) -> Checks:
     """Measures distances of five balanced matrices to the hull of permutations.
 
-    For 4 × 4 matrices, by nonnegative least squares over the 24 permutations.
+    The matrices are 4 × 4, and the distances come from nonnegative least squares over
+    the 24 permutations.
     """
     rng = case.rng("scores")
     draws = (2 * rng.normal(size=(4, 4)) for _ in range(5))
@@ -209,9 +214,9 @@ SHARES = (1.0, 0.3, 0.1, 0.03)
 def gumbel(case: Case, *, noise: float = 1.0) -> Checks:
     r"""Compares the library's $S$ with the best assignment as $\tau$ decreases.
 
-    Scores have equal rows plus Gumbel noise. There are 3000 passes, and $\tau$ is 1,
-    0.3, 0.1 and 0.03 times the gap between the best and the second assignment. SciPy
-    finds the best; a search over all 24 gives the gap.
+    The scores have equal rows plus Gumbel noise. There are 3000 passes. The values of
+    $\tau$ are 1, 0.3, 0.1 and 0.03 times the gap between the best and the second-best
+    assignment. SciPy finds the best assignment, and a search over all 24 gives the gap.
     """
     rng = case.rng("noise")
     scores = np.tile(rng.normal(size=4), (4, 1)) + noise * rng.gumbel(size=(4, 4))

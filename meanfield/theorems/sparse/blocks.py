@@ -27,9 +27,9 @@ def _tokens(case: Case) -> Array:
 def pooling(case: Case, *, more: int = 0) -> Checks:
     """Compares the library's sums of 6 blocks of 4 tokens with slices in NumPy.
 
-    Their total must be that of the tokens, and no token may be counted twice.
+    The total of the sums must be that of the tokens, and no token may be counted twice.
     """
-    # `more` is added to the upper index of NumPy's sums.
+    # The control changes `more`, which is added to the upper index of NumPy's sums.
     x = _tokens(case)
     block_sums = ref.block_sums(x, B, more)
     yield close("ψ and the library", block_sums, seq.sums(x, BLOCKS))
@@ -76,7 +76,7 @@ def network(case: Case, *, link: Link = _relu, columns: int = BLOCKS) -> Checks:
 
 
 def _scores(case: Case, link: Link, columns: int) -> tuple[Array, Array]:
-    """R by the library with this link, and in NumPy with the positive part."""
+    """Matrix R by the library with `link`, and in NumPy with the positive part."""
     rng, pools = case.rng("matrices"), ref.block_sums(_tokens(case), B)
     W_P, W_B = rng.normal(size=(D, D)), rng.normal(size=(D, columns))
     R = np.asarray(seq.network(W_P, W_B, link=link)(jnp.asarray(pools)))
@@ -105,9 +105,9 @@ def _(case: Case) -> Counterexample:
 def causal_pooling(case: Case, *, more: int = 0) -> Checks:
     """Compares the library's causal sums of 6 blocks of 4 tokens with slices in NumPy.
 
-    No token after the first one of a block may be in its sum.
+    No token after the first token of a block may be in the sum for this block.
     """
-    # `more` is added to the upper index of NumPy's sums.
+    # The control changes `more`, which is added to the upper index of NumPy's sums.
     x = _tokens(case)
     prefix_sums = ref.sums_before(x, B, more)
     reads = ref.sums_before(np.eye(N), B, more) != 0

@@ -13,13 +13,13 @@ STEP = 0.1
 
 
 def _draw_sequence(case: Case) -> tuple[Array, Array]:
-    """A random sequence of tokens and the matrix of a sorting network."""
+    """Random sequence of tokens, and the matrix of a sorting network."""
     rng = case.rng("sequence")
     return rng.normal(size=(N, D)), 0.5 * rng.normal(size=(D, BLOCKS))
 
 
 def _sort_tokens(x: Array, W: Array, balancing: ref.Balancing, passes: int) -> Array:
-    """Tokens with their blocks sorted, in NumPy."""
+    """Tokens after their blocks have been sorted, in NumPy."""
     R = balancing(np.exp(ref.sums_before(x, B) @ W), passes)
     return ref.expand_to_tokens(R, B) @ x
 
@@ -49,9 +49,9 @@ def _leak(x: Array, W: Array, balancing: ref.Balancing, passes: int = PASSES) ->
 def causal_sort(
     case: Case, *, balancing: ref.Balancing = ref.balance_causally
 ) -> Checks:
-    """Measures changes of sorted blocks as one later block is moved.
+    """Measures how sorted blocks change when one later block is moved.
 
-    For 15 tokens in 5 blocks, in NumPy; no block may depend on later ones. The
+    NumPy sorts 15 tokens in 5 blocks; no block may depend on later blocks. The
     library's balanced matrix is compared with NumPy's.
     """
     x, W = _draw_sequence(case)
@@ -95,7 +95,7 @@ def _(case: Case) -> Counterexample:
 def degeneracy(case: Case, *, mask: Unary = np.tril) -> Checks:
     """Measures the order in 1/k of the library's balanced matrix minus the identity.
 
-    The matrix is masked and 5 × 5; k, the number of passes, is 500 to 4000.
+    The matrix is masked and 5 × 5. The number k of passes ranges from 500 to 4000.
     """
     counts = (500, 1000, 2000, 4000)
     errors = [_from_identity(case, mask, count) for count in counts]
@@ -137,8 +137,8 @@ def _(case: Case) -> Counterexample:
 def masked_entries(case: Case, *, masked_score: float = -np.inf) -> Checks:
     """Counts masked entries that are positive after the library's balancing.
 
-    For 6 × 6 scores with random masks that spare the diagonal, after 1 to 100 passes;
-    and for causal balancing of a lower triangle.
+    The 6 × 6 scores have random masks that spare the diagonal, and 1 to 100 passes are
+    taken. Causal balancing of a lower triangle is tested too.
     """
     rng, positive = case.rng("masks"), []
     for passes in (1, 10, 100):
@@ -167,8 +167,8 @@ def masked_entries(case: Case, *, masked_score: float = -np.inf) -> Checks:
 def no_leak(case: Case, *, name: str = "sparse-sinkhorn-causal") -> Checks:
     """Checks that the library's velocities do not depend on later tokens.
 
-    For 15 tokens in 5 blocks: derivatives and differences with respect to every later
-    token, also in the same block, must be exactly zero.
+    For 15 tokens in 5 blocks, derivatives and differences with respect to every later
+    token must be exactly zero, also for later tokens in the same block.
     """
     rng, (x, W) = case.rng("parameters"), _draw_sequence(case)
     p, options = att.random_parameters(rng, 2, D), {"W_B": W, "passes": PASSES}

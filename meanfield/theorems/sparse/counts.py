@@ -14,7 +14,7 @@ DIGITS = Slack(tolerance=0.05, why="one decimal is claimed")
 
 
 def _local_pairs(blocks: int) -> int:
-    """Number of pairs that the library's attention scores in the first `blocks` blocks.
+    """Number of pairs that the library scores in the first `blocks` blocks.
 
     Blocks stay in their own order, so that each column belongs to one token.
     """
@@ -33,11 +33,12 @@ def _local_pairs(blocks: int) -> int:
     control=("only the pairs of one block are counted", {"blocks": 1}),
 )
 def memory(case: Case, *, blocks: int = BLOCKS) -> Checks:
-    """Compares the number of nonzero entries of the library's matrix with the formula.
+    """Compares the number of scores that the library stores with its formula.
 
-    The number of entries of the sorting matrix is added.
+    Nonzero entries of the library's matrix are counted, and the entries of the sorting
+    matrix are added.
     """
-    # `blocks` is the number of blocks whose pairs are counted.
+    # The control changes `blocks`, the number of blocks whose pairs are counted.
     del case
     actual, expected = _local_pairs(blocks) + BLOCKS**2, BLOCKS * B**2 + BLOCKS**2
     yield compare("scores stored", actual, "=", expected, why="a count")
@@ -71,7 +72,7 @@ BUDGET = 64
 
 
 def _order(lengths: tuple[int, ...], blocks: Cut) -> Check:
-    """Check of the order in ℓ of the number of scores, with a budget of 64 tokens."""
+    """Checks the order in ℓ of the number of scores, with a budget of 64 tokens."""
     counts = [length * BUDGET + blocks(length) ** 2 for length in lengths]
     return order("order in ℓ", lengths, counts, 1, names=("ℓ", "scores"))
 
@@ -89,10 +90,10 @@ def _order(lengths: tuple[int, ...], blocks: Cut) -> Check:
     ),
 )
 def sortcut(case: Case, *, blocks: Cut = math.isqrt) -> Checks:
-    """Measures the order of the formula, and compares one count with the library.
+    """Measures the order in ℓ of SortCut's scores, and counts them in the library.
 
-    The order is that from 2¹⁰ to 2¹⁶ tokens with a budget of 64; the count is that of
-    nonzero entries of the library's matrix, for 64 tokens in 8 blocks.
+    The order is measured from 2¹⁰ to 2¹⁶ tokens, with a budget of 64. The count is the
+    number of nonzero entries of the library's matrix, for 64 tokens in 8 blocks.
     """
     del case
     x = np.random.default_rng(0).normal(size=(64, 1))

@@ -11,7 +11,7 @@ from meanfield.theorems.reference import sparse as ref
 N, BLOCKS, D, PASSES = 16, 4, 3, 5
 B = N // BLOCKS
 ORDER = (2, 0, 3, 1)
-MIN_DISTANCE = 0.01  # a token farther than this from all blocks is a mixture
+MIN_DISTANCE = 0.01  # a token farther than this from every block is a mixture
 
 
 def _draw_problem(case: Case) -> tuple[Parameters, Array, Array]:
@@ -22,7 +22,7 @@ def _draw_problem(case: Case) -> tuple[Parameters, Array, Array]:
 
 
 def _sorting(x: Array, W: Array, tau: float = 1.0) -> Array:
-    """The matrix that sorts blocks, in NumPy."""
+    """The matrix that sorts the blocks of `x`, in NumPy."""
     return ref.balance(np.exp(ref.block_sums(x, B) @ W / tau), PASSES)
 
 
@@ -41,10 +41,10 @@ def sorting(case: Case, *, order: tuple[int, ...] | None = None) -> Checks:
     """Compares RX by the library's `sparse-sinkhorn` with permuted or mixed tokens.
 
     With blocks of one token and zero scores, the velocity of token $i$ is row $i$ of
-    $RX$: the permuted tokens for a permutation, and NumPy's mixture, which equals
-    none of the tokens, for a balanced matrix.
+    $RX$. For a permutation, these rows are the permuted tokens. For a balanced matrix,
+    they are NumPy's mixture, which equals none of the tokens.
     """
-    # With an `order`, a permutation replaces the balanced matrix.
+    # If `order` is given, this permutation replaces the balanced matrix.
     x, p = case.rng("blocks").normal(size=(BLOCKS, D)), seq.zero_scores(D)
     W = 0.5 * case.rng("network").normal(size=(D, BLOCKS))
     options = {"order": order} if order else {"W_B": W, "passes": PASSES}
@@ -92,10 +92,11 @@ def local_attention(
 ) -> Checks:
     """Compares the library's matrix of 16 tokens in blocks of 4 with NumPy's.
 
-    NumPy uses dense matrices; the weight outside of the block must be zero, and the
+    NumPy uses dense matrices. The weight outside of the block must be zero, and the
     number of scored pairs is counted.
     """
-    # NumPy's score of other pairs is `fill_value`; `length` is its length of blocks.
+    # In NumPy, pairs in different blocks score `fill_value`, and blocks have this
+    # `length`.
     p, x, W = _draw_problem(case)
     psi = ref.expand_to_tokens(_sorting(x, W), B)
     rows = ref.row_softmax(_scores(p, x, psi, fill_value, length))
@@ -144,7 +145,7 @@ def _(case: Case) -> Counterexample:
 )
 def mixture(case: Case, *, share: float = 1.0) -> Checks:
     """Compares the library's matrix of 16 tokens with NumPy's sum, and counts zeros."""
-    # `share` multiplies the second term in NumPy.
+    # The control changes `share`, which multiplies the second term in NumPy.
     p, x, W = _draw_problem(case)
     psi = ref.expand_to_tokens(_sorting(x, W), B)
     sparse = ref.row_softmax(_scores(p, x, psi, -np.inf, B)) @ psi
@@ -167,7 +168,7 @@ def mixture(case: Case, *, share: float = 1.0) -> Checks:
 def sortcut(case: Case, *, budget: int = BLOCKS) -> Checks:
     """Compares the library's `sortcut` of 16 tokens with NumPy's softmax.
 
-    The blocks are permuted; the matrix and the velocities are compared.
+    The blocks are permuted. Both the matrix and the velocities are compared.
     """
     p, x, _ = _draw_problem(case)
     options = {"order": ORDER, "budget": budget}

@@ -1,8 +1,8 @@
 r"""Entropic couplings of two Gaussians, in NumPy and by the library.
 
-The library couples a measure with itself. For the product measure $\mu\otimes\nu$ of
-pairs $z = (x, y)$, with queries $Qx$ and keys $Ky$, this gives the coupling of $\mu$
-with $\nu$, because the potentials depend on $x$ alone and on $y$ alone.
+The library couples a measure with itself. To couple $\mu$ with $\nu$, it is applied to
+the product measure $\mu\otimes\nu$ of pairs $z = (x, y)$, with queries $Qx$ and keys
+$Ky$. This works because the potentials depend on $x$ alone and on $y$ alone.
 """
 
 from collections.abc import Iterator
@@ -41,7 +41,7 @@ class Pair(NamedTuple):
 
     @property
     def mirror(self) -> "Pair":
-        r"""The pair with both Gaussians, and queries and keys, exchanged."""
+        """The pair with its Gaussians exchanged, and its queries and keys exchanged."""
         alpha, beta, Sigma, Omega, Q, K, epsilon = self
         return Pair(beta, alpha, Omega, Sigma, K, Q, epsilon)
 
@@ -49,7 +49,8 @@ class Pair(NamedTuple):
 def pairs(rng: Rng, d: int, k: int, count: int, *, reach: float = np.inf) -> Pair:
     r"""Random pairs whose `A` is well conditioned.
 
-    $\|QY\|^2$, $\|KZ\|^2$, $|Q\alpha|^2$ and $|K\beta|^2$ are about `reach` ε at most.
+    The numbers $\|QY\|^2$, $\|KZ\|^2$, $|Q\alpha|^2$ and $|K\beta|^2$ are at most about
+    `reach` · ε.
     """
     first = lib.ensemble(rng, (d, k, d), count, reach=reach)
     second = lib.ensemble(rng, (d, k, d), count, reach=reach)
@@ -84,7 +85,7 @@ def product(stack: Pair) -> Member:
 def regression_matrices(stack: Pair, **options: int | None) -> Array:
     r"""The library's matrices $T$ in $E[y | x] = \beta + T(x - \alpha)$.
 
-    $T = \mathrm{Cov}(y, x)\Sigma^{-1} = G^{-1}A$.
+    These matrices are $T = \mathrm{Cov}(y, x)\Sigma^{-1} = G^{-1}A$.
     """
     d = stack.alpha.shape[1]
     linear = np.asarray(lib.rates("sinkhorn", product(stack), None, **options).linear)
@@ -92,7 +93,7 @@ def regression_matrices(stack: Pair, **options: int | None) -> Array:
 
 
 def recursion(p: Pair, steps: int) -> tuple[Array, Array]:
-    r"""$F$ and $G$ of (A.9) after `steps` steps from $G_0 = \epsilon\Omega^{-1}$."""
+    r"""Matrices $F$, $G$ of (A.9), `steps` steps after $G_0 = \epsilon\Omega^{-1}$."""
     A, e = p.A, p.epsilon
     row, column = e * np.linalg.inv(p.Sigma), e * np.linalg.inv(p.Omega)
     F, G = row, column
@@ -100,15 +101,15 @@ def recursion(p: Pair, steps: int) -> tuple[Array, Array]:
         F, old = row + A.T @ np.linalg.solve(G, A), G
         G = column + A @ np.linalg.solve(F, A.T)
         if np.max(np.abs(G - old)) <= 2e-16 * np.max(np.abs(G)):
-            break  # converged to rounding
+            break  # converged up to rounding
     return F, G
 
 
 def closed_form_C(p: Pair, half: float) -> Array:
-    r"""$C$ of Theorem A.3 with $h$ = `half` ε, by SciPy's matrix root.
+    r"""The matrix $C$ of Theorem A.3 with $h$ = `half` · ε, by SciPy's matrix root.
 
-    $C = \Omega^{1/2}(\Omega^{1/2}A\Sigma A^\top\Omega^{1/2} + h^2)^{1/2}\Omega^{-1/2}
-    - h$; the theorem has $h = \epsilon/2$.
+    It is $C = \Omega^{1/2}(\Omega^{1/2}A\Sigma A^\top\Omega^{1/2} +
+    h^2)^{1/2}\Omega^{-1/2} - h$; the theorem has $h = \epsilon/2$.
     """
     root, h = np.real(sqrtm(p.Omega)), half * p.epsilon
     identity = np.eye(len(root))
@@ -125,7 +126,7 @@ class Nodes(NamedTuple):
 
     @property
     def regression_matrix(self) -> Array:
-        """The linear part of E[y | x], by weighted least squares."""
+        """Linear part of E[y | x] under the plan, by weighted least squares."""
         w = self.plan.sum(axis=1)
         x = self.x - w @ self.x
         y = self.plan @ self.y / w[:, None]
@@ -134,7 +135,7 @@ class Nodes(NamedTuple):
 
     @property
     def covariance(self) -> Array:
-        """Covariance of the pair (x, y), by blocks."""
+        """Joint covariance of x and y under the plan, in blocks."""
         w, v = self.plan.sum(axis=1), self.plan.sum(axis=0)
         x, y = self.x - w @ self.x, self.y - v @ self.y
         cross = x.T @ self.plan @ y
@@ -143,7 +144,7 @@ class Nodes(NamedTuple):
 
 
 def node_plan(p: Pair, full_steps: int | None, nodes: int = 16) -> Nodes:
-    """Sinkhorn's plan between nodes, in NumPy, from g = 0 and ending on rows.
+    """Sinkhorn's plan between nodes, in NumPy; it starts from g = 0 and ends on rows.
 
     `full_steps` is the number of full steps; `None` runs to convergence.
     """
@@ -166,7 +167,7 @@ def solve_potentials(
 
 
 def rounding(stack: Pair) -> Slack:
-    """Tolerance: rounding, amplified by inverses of `A`."""
+    """Tolerance for rounding errors that inverses of `A` amplify."""
     why = (
         "1e-14 of rounding in roots and inverses, times the squared condition of A, at "
         "most 1e-6"
@@ -190,7 +191,10 @@ def _self_plan(m: Member) -> tuple[JaxArray, JaxArray, JaxArray]:
 
 
 def library_plan(rng: Rng) -> LibraryPlan:
-    """The library's plan of a random Gaussian; `central` marks nodes within 2 σ."""
+    """The library's plan of a random Gaussian with itself, on nodes.
+
+    `central` marks the nodes within two standard deviations.
+    """
     (m,) = lib.members(lib.ensemble(rng, (2, 3, 2), 1, reach=0.25))
     size = lambda M: np.linalg.norm(M @ np.c_[m.factor, m.mean], 2)
     Q, K = (M + np.eye(3, 2) / 3 for M in (m.Q, m.K))

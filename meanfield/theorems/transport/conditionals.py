@@ -23,14 +23,14 @@ from ._couplings import SOLVER_SLACK, Pair, closed_form_C, library_plan, recursi
     ),
 )
 def conditional_laws(case: Case, *, half: float = 0.5) -> Checks:
-    """Compares conditional moments of the library's plan on nodes with the formulas.
+    """Compares conditional moments of the library's plan on nodes with closed forms.
 
     The plan couples a Gaussian with itself. At nodes within two standard deviations,
     conditional means are compared with the closed form, by SciPy's root. Conditional
     covariances, which give G and F, must not depend on x, and third moments must
     vanish. G must be the limit of the recursion in NumPy.
     """
-    # `half` is the multiple of ε in C.
+    # The control changes `half`, which multiplies ε in the closed form of C.
     p, x, rows, F, G = _conditional_data(case)
     matrix = np.linalg.solve(
         p.A.T, np.linalg.solve(p.Sigma, closed_form_C(p.mirror, half))
@@ -53,7 +53,7 @@ def conditional_laws(case: Case, *, half: float = 0.5) -> Checks:
 
 
 def _conditional_data(case: Case) -> tuple[Pair, Array, "Conditionals", Array, Array]:
-    """Pair of a Gaussian with itself, its central nodes, their conditionals, F and G.
+    """A Gaussian paired with itself, its central nodes, their conditionals, F and G.
 
     F and G come from the conditional covariances of the library's plan.
     """
@@ -89,7 +89,7 @@ def _(case: Case) -> Counterexample:
 
 
 class Conditionals(NamedTuple):
-    """Means, covariances and largest skewness of conditional laws of a plan."""
+    """Means, covariances and largest skewness of the conditional laws of a plan."""
 
     mean: Array
     covariance: Array
@@ -107,5 +107,5 @@ def _conditionals(x: Array, rows: Array) -> Conditionals:
 
 
 def _top(F: Array) -> float:
-    """Largest entry, the scale of errors of differences from `F`."""
+    """Largest entry of `F`, which scales errors of differences from `F`."""
     return float(np.max(np.abs(F)))

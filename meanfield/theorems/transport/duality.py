@@ -37,11 +37,11 @@ SOLVER_SLACK = Slack(tolerance=1e-9, why="the library solves log-marginals to 4e
 def duality(case: Case, *, reference_weights: Unary = lambda w: w) -> Checks:
     """Compares the library's potentials and plan of two weighted clouds with NumPy.
 
-    The potentials are compared with (A.2). The value by potentials, and cost plus
-    divergence of the plan, are compared with the maximum of the dual by SciPy's BFGS,
-    which does not alternate.
+    The potentials are compared with (A.2). SciPy's BFGS, which does not alternate,
+    finds the maximum of the dual. The value from the potentials, and the cost plus
+    divergence of the plan, are compared with this maximum.
     """
-    # `reference_weights` changes the weights in the reference.
+    # The control changes `reference_weights`, which alters the weights in NumPy.
     p = _problem(case)
     q = p._replace(w=reference_weights(p.w), v=reference_weights(p.v))
     value, gradient = _dual(q)
@@ -67,7 +67,7 @@ class Problem(NamedTuple):
     w: Array  # weights of the first cloud
     v: Array  # weights of the second cloud
     f: Array  # the library's potential f, at every pair of atoms
-    g: Array  # the library's potential g, likewise
+    g: Array  # the library's potential g, at every pair of atoms
     plan: Array  # the library's plan
 
 
@@ -87,7 +87,7 @@ def _library_solution(
 
 
 def _problem(case: Case) -> Problem:
-    """Two clouds and the library's solution, on the product of the clouds."""
+    """Two clouds, and the library's solution on their product."""
     rng = case.rng("clouds")
     x, w = tokens(rng, 5, 2)
     y, v = tokens(rng, 6, 2)
@@ -98,7 +98,7 @@ def _problem(case: Case) -> Problem:
     wide = np.concatenate([Q, zero], axis=1), np.concatenate([zero, K], axis=1)
     arguments = map(jnp.asarray, (z, joint_weights, *wide, np.array(epsilon)))
     f, g, rows = map(np.asarray, _library_solution(*arguments))
-    # Marginalise the plan of pairs (x, y) and (x', y') to x and y'.
+    # Marginalise the plan between pairs (x, y) and (x', y') to a plan between x and y'.
     joint = (rows * joint_weights[:, None]).reshape(5, 6, 5, 6).sum(axis=(1, 2))
     scores = distance_scores(Q, K, x, y) / (2 * epsilon)
     return Problem(scores, w, v, f.reshape(5, 6), g.reshape(5, 6), joint)
@@ -136,15 +136,16 @@ def _dual(p: Problem) -> tuple[Callable, Callable]:
 def uniqueness(case: Case, *, full_steps: int | None = None) -> Checks:
     """Compares the library's potentials with NumPy's from random starts.
 
-    They must differ by one constant, of opposite signs for f and g. The linearisation
-    of (A.2) at the library's solution must have exactly one zero singular value.
+    The potentials may differ only by one constant, which is added to f and subtracted
+    from g. The linearisation of (A.2) at the library's solution must have exactly one
+    zero singular value.
     """
     p = _problem(case)
     forward = p.plan / p.plan.sum(axis=1, keepdims=True)
     backward = p.plan.T / p.plan.sum(axis=0)[:, None]
     linear = np.block([[np.eye(5), forward], [backward, np.eye(6)]])
     values = np.linalg.svd(linear, compute_uv=False)
-    # The library's potentials against Sinkhorn from random starts.
+    # Compare the library's potentials with Sinkhorn iterations from random starts.
     starts = 3 * case.rng("starts").normal(size=(case.pick(3, 20), len(p.v)))
     arguments = p.scores, p.w, p.v
     f, g = columns(

@@ -32,15 +32,16 @@ View = Callable[[couplings.Pair], couplings.Pair]
     ),
 )
 def optimal_plan(case: Case, *, view: View = lambda pair: pair) -> Checks:
-    """Compares the formula with the library and with plans on nodes.
+    """Compares the formula of Theorem A.3 with the library and with plans on nodes.
 
     The formula uses SciPy's matrix root. The library couples the product of the two
-    Gaussians with itself, with queries of the first factor and keys of the second; its
-    slope of E[y | x] is compared. Plans on nodes come from log-domain Sinkhorn between
-    Gauss–Hermite nodes in NumPy: all covariances are compared, and an exponential
-    moment, which distinguishes a Gaussian from other plans with these covariances.
+    Gaussians with itself, with queries of the first factor and keys of the second, and
+    the slope of E[y | x] is compared. NumPy computes plans between Gauss–Hermite nodes
+    by log-domain Sinkhorn, and all covariances of these plans are compared. So is an
+    exponential moment, which distinguishes a Gaussian from other plans with the same
+    covariances.
     """
-    # The formula is evaluated for `view(p)`, the plans for `p`.
+    # The formula is evaluated for `view(p)`, which differs from `p` in the control.
     cross = lambda p: couplings.closed_form_C(view(p), 0.5) @ np.linalg.inv(p.A).T
     for d, k in ((2, 2), (3, 4)):
         stack = couplings.pairs(case.rng(f"d={d}"), d, k, case.pick(4, 20))
@@ -63,7 +64,7 @@ def optimal_plan(case: Case, *, view: View = lambda pair: pair) -> Checks:
         covariance,
         **QUADRATURE_SLACK,
     )
-    # Exponential moment of the plan on nodes, against that of a Gaussian.
+    # The plan on nodes must have the exponential moment of a Gaussian.
     u, v = np.array([0.4, -0.3]), np.array([0.2, 0.5])
     left = np.exp(nodes.x @ u) @ nodes.plan @ np.exp(nodes.y @ v)
     exponent = np.concatenate([u, v])
@@ -72,7 +73,7 @@ def optimal_plan(case: Case, *, view: View = lambda pair: pair) -> Checks:
 
 
 def _small(case: Case) -> couplings.Pair:
-    """A random pair whose plan is resolved by few nodes."""
+    """Random pair of Gaussians whose plan few nodes resolve."""
     (pair,) = couplings.members(
         couplings.pairs(case.rng("nodes"), 2, 3, 1, reach=REACH)
     )
@@ -88,14 +89,15 @@ def _small(case: Case) -> couplings.Pair:
     control=("the off-diagonal blocks lose their sign", {"sign": 1.0}),
 )
 def plan_covariance(case: Case, *, sign: float = -1.0) -> Checks:
-    """Compares the formula, with F and G of the recursion in NumPy, with three plans.
+    """Compares the covariance of Lemma A.6 with those of three plans.
 
-    These are the library's for two Gaussians in d = 3, with A of rank two, of which the
-    cross-covariance is compared; one between nodes by Sinkhorn in NumPy; and the
-    library's of a Gaussian with itself on nodes.
+    F and G come from the recursion in NumPy. The first plan is the library's for two
+    Gaussians in d = 3, with A of rank two; its cross-covariance is compared. The second
+    is a plan between nodes, by Sinkhorn in NumPy. The third is the library's plan of a
+    Gaussian with itself, on nodes.
     """
 
-    # `sign` multiplies the off-diagonal blocks.
+    # The control changes `sign`, which multiplies the off-diagonal blocks.
     def covariance(p: couplings.Pair) -> Array:
         F, G = couplings.recursion(p, 2000)
         blocks = np.block([[F, sign * p.A.T], [sign * p.A, G]])
@@ -129,17 +131,18 @@ def plan_covariance(case: Case, *, sign: float = -1.0) -> Checks:
     ),
 )
 def closed_forms(case: Case, *, half: float = 0.5) -> Checks:
-    """Compares $C_F$ and $C_G$ from the library's slopes with the closed forms.
+    """Compares $C_F$ and $C_G$ from the library's slopes with their closed forms.
 
-    The slopes are those of E[x | y] and E[y | x]; the closed forms use SciPy's root.
-    Also tests the quadratic equations, and compares $C_F$ from the recursion in NumPy.
+    The slopes are those of E[x | y] and E[y | x], and the closed forms use SciPy's
+    root. The quadratic equations are tested, and $C_F$ from the recursion in NumPy is
+    compared too.
     """
-    # `half` is the multiple of ε in the closed forms.
+    # The control changes `half`, the multiple of ε in the closed forms.
     stack = couplings.pairs(case.rng("pairs"), 3, 4, case.pick(4, 20))
     mirror = stack.mirror
     exact = couplings.rounding(stack)
     for name, p in (("C_F", stack), ("C_G", mirror)):
-        # F⁻¹Aᵀ is the slope of E[x | y]: that of the mirrored pair.
+        # The slope F⁻¹Aᵀ of E[x | y] is the slope of E[y | x] for the mirrored pair.
         actual = p.Omega @ p.A @ couplings.regression_matrices(p.mirror)
         square = p.Omega @ p.A @ p.Sigma @ np.swapaxes(p.A, 1, 2)
         eps = 2 * half * p.epsilon[:, None, None]

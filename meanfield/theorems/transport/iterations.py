@@ -38,11 +38,11 @@ QUADRATURE_SLACK = Slack(
     ),
 )
 def quadratic_potentials(case: Case, *, square: float = 1.0) -> Checks:
-    r"""Compares the library's log-integrals over nodes with the quadratic.
+    r"""Compares the library's log-integrals over nodes with a quadratic.
 
     Both half-steps go over Gauss–Hermite nodes, with scores $-|Qx - Ky|^2/2\epsilon$
-    and indefinite X. The quadratic is obtained by completing the square: it has the
-    curvature Y of the lemma and a constant for a centred potential; for other means and
+    and indefinite X. The quadratic comes from completing the square. For a centred
+    potential it has the curvature Y of the lemma and a constant; for other means and
     potentials it also has a linear term.
     """
     rng = case.rng("quadratics")
@@ -73,7 +73,7 @@ def quadratic_potentials(case: Case, *, square: float = 1.0) -> Checks:
 def _transforms(
     m: Member, X: JaxArray, linear: JaxArray, probes: JaxArray
 ) -> tuple[JaxArray, JaxArray]:
-    """The library's $T$ of a quadratic on its nodes, to keys and to queries."""
+    """The library's transforms $T$ of a quadratic on nodes, to keys and to queries."""
     mu = gauss_hermite(lib.gaussian(m), order=ORDER)
     x = mu.tokens.x
     potential = -((x @ X) * x).sum(axis=1) / 2 + x @ linear
@@ -83,7 +83,7 @@ def _transforms(
 
 
 def _exact_transform(m: Member, X: Array, linear: Array, square: float) -> Unary:
-    r"""$T$ of the quadratic, with its constant, by completing the square.
+    r"""Transform $T$ of the quadratic, with its constant, by completing the square.
 
     `square` multiplies $Q^\top Q$ and $K^\top K$ in $X'$ and $Y$ of the lemma.
     """
@@ -104,12 +104,12 @@ Rule = Callable[[Pair, int], Array]
 
 
 def _alternating_rule(p: Pair, steps: int) -> Array:
-    """$G_n$ if each line uses the newest value of the other."""
+    """Matrix $G_n$ if each line uses the newest value of the other."""
     return recursion(p, steps)[1]
 
 
 def _wrong_rule(p: Pair, steps: int) -> Array:
-    """$G_n$ with A and its transpose exchanged in one line."""
+    """Matrix $G_n$ if A and its transpose are exchanged in one line."""
     A, e = p.A, p.epsilon
     G = e * np.linalg.inv(p.Omega)
     for _ in range(steps):
@@ -133,15 +133,15 @@ def _wrong_rule(p: Pair, steps: int) -> Array:
     ),
 )
 def half_steps(case: Case, *, rule: Rule = _alternating_rule) -> Checks:
-    """Compares slopes of E[y | x] after 3, 5, … half-steps with G⁻¹A of the recursion.
+    """Compares slopes of E[y | x] after 3, 5, … half-steps with G⁻¹A from (A.9).
 
-    The slopes come from the library's closed form of truncated Sinkhorn for two
-    Gaussians (by their product), from the library's Sinkhorn on nodes for one Gaussian,
-    and from log-domain Sinkhorn between Gauss–Hermite nodes in NumPy. With non-zero
-    means, the library's E[y | x] itself is compared with that between nodes.
+    The slopes come from three sources: the library's closed form of truncated Sinkhorn
+    for two Gaussians, by their product; the library's Sinkhorn on nodes for one
+    Gaussian; and log-domain Sinkhorn between Gauss–Hermite nodes in NumPy. With
+    non-zero means, the library's E[y | x] itself is compared with that between nodes.
     """
     yield from _library_checks(case, rule)
-    # Slopes on nodes: by NumPy for a pair, by the library for one Gaussian.
+    # Slopes on nodes come from NumPy for a pair, and from the library for one Gaussian.
     p, q = members(pairs(case.rng("nodes"), 2, 3, 2, reach=0.25))
     q = q._replace(beta=q.alpha, Omega=q.Sigma)
     factor = np.linalg.cholesky(q.Sigma)
@@ -188,7 +188,7 @@ def _(case: Case) -> Counterexample:
 
 
 def _simultaneous_rule(p: Pair, steps: int) -> Array:
-    """$G_n$ if both lines use the old value of the other."""
+    """Matrix $G_n$ if both lines use the old value of the other."""
     A, e = p.A, p.epsilon
     row, column = e * np.linalg.inv(p.Sigma), e * np.linalg.inv(p.Omega)
     F, G = row, column
@@ -207,7 +207,7 @@ def _point_means(m: Member, probes: JaxArray, iterations: int) -> JaxArray:
 
 
 def _library_checks(case: Case, rule: Rule) -> Checks:
-    """Checks of the library's slopes after half-steps against those of a rule."""
+    """Compares the library's slopes after half-steps with those of a rule."""
     stack = pairs(case.rng("pairs"), 2, 3, case.pick(4, 20))
     for n in case.pick((1, 2), (1, 2, 3)):
         actual = regression_matrices(stack, iterations=2 * n + 1)
@@ -217,7 +217,10 @@ def _library_checks(case: Case, rule: Rule) -> Checks:
 
 
 def _means(case: Case) -> Checks:
-    """Checks of the library's E[y | x] after half-steps, for non-zero means."""
+    """Compares the library's E[y | x] after half-steps with that between nodes.
+
+    The means of the Gaussians are not zero.
+    """
     q = next(members(pairs(case.rng("means"), 2, 3, 1, reach=0.25)))
     q = q._replace(beta=q.alpha, Omega=q.Sigma)
     factor = np.linalg.cholesky(q.Sigma)
