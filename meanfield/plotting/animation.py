@@ -97,8 +97,8 @@ def animate(
         play = movie.play(data, film)
         if play.times.size == 1:
             raise InvalidInputError(
-                "A movie needs at least two frames to draw; this run has one. Draw it "
-                "with `meanfield plot`, or store more with `simulate --frames`."
+                "A movie needs at least two frames; this run has one. Draw it with "
+                "`meanfield plot`, or store more frames with `simulate --frames`."
             )
         frames = _paint_frames(data, play, film, progress)
     return write_file(target, film.movie(frames, target.suffix.lower()))
@@ -128,11 +128,11 @@ def _check(name: str, movie: Movie, choices: list[str]) -> None:
     for choice in choices:
         takers = options[choice].option.movies
         if takers == ():
-            size = "; a movie has a `size`" if choice in ("width", "height") else ""
+            size = "; use `size` for a movie" if choice in ("width", "height") else ""
             idle = size or " and has no effect in a movie"
             raise InvalidInputError(f"`{choice}` is for pictures{idle}.")
         if takers is not None and name not in takers:
             raise InvalidInputError(
-                f"`{choice}` is for movies of {', '.join(takers)}; this is one of "
+                f"`{choice}` is for movies of {', '.join(takers)}; this is a movie of "
                 f"{movie.subject}."
             )

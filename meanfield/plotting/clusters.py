@@ -44,8 +44,8 @@ def clusters(dataset: xr.Dataset) -> Figure:
     """
     if kind(dataset) != "points":
         raise InvalidInputError(
-            "The panel `clusters` needs tokens; this run moved a Gaussian or a "
-            "density. Use `spectrum` or `density`."
+            "The panel `clusters` needs tokens, not a Gaussian or a density. Use the "
+            "panel `spectrum` or `density`."
         )
     look = look_of(dataset)
     metric = metrics[look.metric or EUCLIDEAN]

@@ -71,13 +71,13 @@ def _energy_suffixes(dataset: xr.Dataset) -> list[str]:
     ]
     if not suffixes:
         raise InvalidInputError(
-            "This run observed no energy; simulate it with `--observe energy`."
+            "This run has no stored energy. Simulate it with `--observe energy`."
         )
     finite = [
         name for name in suffixes if np.isfinite(_read(dataset, _PREFIX, name)).any()
     ]
     if not finite:
-        raise InvalidInputError("The energies of this run are finite in no frame.")
+        raise InvalidInputError("No energy of this run is finite in any frame.")
     return finite
 
 

@@ -47,7 +47,7 @@ def check_axes(axes: Sequence[Axis], spec: RunSpec) -> None:
         if axis.key != "attention" and (not number or is_unscalable_cov or is_per_head):
             names = ", ".join(f"`{name}`" for name in KEYS if name in _NUMBERS)
             raise UnsupportedError(
-                f"A page has sliders only for `attention` and for numbers of {names} "
-                "(with one unscaled head; `cov` of a Gaussian); got the axis "
-                f"`{axis.name}`. Leave it out of the sweep."
+                f"A page has sliders only for `attention` and for {names} if the value "
+                "is a number; `A` and `V` need a single unscaled head, and `cov` a "
+                f"Gaussian. Leave the axis `{axis.name}` out of the sweep."
             )

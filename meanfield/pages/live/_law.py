@@ -82,14 +82,15 @@ def law_of(dynamics: AbstractDynamics, mu: AbstractMeasure) -> Law:
     law = _Start(_attention_of(dynamics))(mu)
     if (law.iterations or 1) % 2 == 0:
         raise UnsupportedError(
-            "A page needs an odd number of half-steps, after which rows are "
-            f"normalised; got {law.iterations} `iterations`."
+            "On a page `iterations` must be an odd number of half-steps, because the "
+            f"last half-step must normalise the rows; got {law.iterations}."
         )
     names = _ATTENTIONS[law.measure]
     if law.attention not in names:
         raise UnsupportedError(
-            f"A page integrates {', '.join(names)} for {law.measure} in closed form; "
-            f"got `{law.attention}`. Use `--measure points`."
+            f"A page needs one of the attentions {', '.join(names)}, whose flow of a "
+            f"{law.measure} has a closed form; got `{law.attention}`. Use "
+            "`--measure points`."
         )
     return law
 
@@ -142,8 +143,8 @@ def _other_measure(mu: AbstractMeasure) -> UnsupportedError:
 def _check_order(position: Array | None) -> None:
     if position is None or np.any(np.diff(np.asarray(position)) <= 0):
         raise UnsupportedError(
-            "With a mask, the positions of the tokens must increase on a page; "
-            "leave out `mask`."
+            "On a page, tokens with a mask must be listed by increasing position. "
+            "Leave out `mask`."
         )
 
 
@@ -173,8 +174,8 @@ def _attention_of(dynamics: AbstractDynamics) -> Law:
     if not isinstance(dynamics, Attention) or np.any(np.asarray(dynamics.offset)):
         feature = _FEATURES.get(type(dynamics).__name__, "other parts")
         raise UnsupportedError(
-            "A page supports one attention, with heads and the mask `causal`; "
-            f"this flow has {feature}: {_ADVICE}."
+            "A page supports only a single attention, which may have heads and the "
+            f"mask `causal`; this flow has {feature}: {_ADVICE}."
         )
     if isinstance(dynamics.score, Masked):
         _require_causal(dynamics.score.mask)
@@ -182,7 +183,7 @@ def _attention_of(dynamics: AbstractDynamics) -> Law:
         if law.attention not in _NORMALISED_ATTENTIONS:
             raise UnsupportedError(
                 "A page supports a mask in the score only for normalised attentions, "
-                f"not for `{law.attention}`: {_ADVICE}."
+                f"and `{law.attention}` is not normalised: {_ADVICE}."
             )
         return replace(law, causal=True)
     return _unmasked_law(dynamics, dynamics.score)
@@ -231,6 +232,6 @@ def _name(attention: Attention, score: AbstractScore) -> str:
         if is_match and type(score) is type(unit.score):
             return name
     raise UnsupportedError(
-        f"A page integrates {', '.join(_POINT_ATTENTIONS)}; this flow has another "
-        f"attention: {_ADVICE}."
+        f"A page integrates only the attentions {', '.join(_POINT_ATTENTIONS)}; this "
+        f"flow has another attention: {_ADVICE}."
     )

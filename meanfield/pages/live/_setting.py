@@ -54,12 +54,12 @@ def setting_of(spec: RunSpec, law: Law, title: str) -> Setting:
     """
     if spec.dt is not None:
         raise UnsupportedError(
-            "A page has adaptive steps: leave out `dt`, and set `rtol` instead."
+            "A page chooses its own steps: leave out `dt`, and set `rtol` instead."
         )
     if spec.bound is not None or spec.stop is not None:
         raise UnsupportedError(
-            "A page ends at `t`, at rest (`steady`) or at a blow-up: leave out `bound` "
-            "and `stop`."
+            "The flow on a page can end only at the time `t`, at rest (`steady`) or at "
+            "a blow-up: leave out `bound` and `stop`."
         )
     times = spec.times or [spec.at or 0.0, spec.t]
     return Setting(

@@ -60,10 +60,10 @@ def serve(make: Make, folder: Path, *, host: str, port: int) -> "Server":
             f"`--port` must be from 0 to 65535; got {port}."
         ) from None
     except OSError as error:
-        why = "it is taken" if error.errno == errno.EADDRINUSE else error.strerror
+        why = "it is in use" if error.errno == errno.EADDRINUSE else error.strerror
         raise ResourceError(
-            f"The port {port} of {host} cannot be used: {why}. Use `--port 0` for a "
-            "free one."
+            f"The port {port} of {host} cannot be used: {why}. Use `--port 0` to get a "
+            "free port."
         ) from error
 
 

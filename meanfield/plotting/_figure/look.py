@@ -257,4 +257,4 @@ def _check_map(name: str) -> None:
         name.casefold(), list(colormaps), n=4, cutoff=0.5
     )
     hint = " or ".join(f"`{match}`" for match in matches) or "viridis, cividis or magma"
-    raise UnknownNameError(f"There is no colour map `{name}`; take one such as {hint}.")
+    raise UnknownNameError(f"There is no colour map `{name}`; use one such as {hint}.")

@@ -103,9 +103,9 @@ def width_of(text: str) -> float:
     length = _length(text)
     if length is None:
         raise InvalidInputError(
-            f"`width` must be 1 or 2, for columns of a journal ({COLUMNS['1']:.0f} and "
-            f"{COLUMNS['2']:.0f} mm), or a length such as 85mm, 8.5cm, 3.4in or 240pt; "
-            f"got `{text}`."
+            f"`width` must be a length such as 85mm, 8.5cm, 3.4in or 240pt, or the "
+            f"number of journal columns: 1 ({COLUMNS['1']:.0f} mm) or 2 "
+            f"({COLUMNS['2']:.0f} mm); got `{text}`."
         )
     return length
 
@@ -155,7 +155,7 @@ def heads_of(text: str) -> tuple[int, ...]:
     parts = [part.strip() for part in text.strip().strip("[]").split(",")]
     if not all(part.isdecimal() for part in parts):
         raise InvalidInputError(
-            f"`heads` must be integers from 0 on, such as 0,3,7; got `{text}`."
+            f"`heads` must be nonnegative integers, such as 0,3,7; got `{text}`."
         )
     return tuple(dict.fromkeys(int(part) for part in parts))
 
@@ -175,7 +175,7 @@ def limits_of(name: str, text: str) -> Limits:
         low, high = (float(part) for part in text.split(","))
     except ValueError:
         raise InvalidInputError(
-            f"`{name}` must be two numbers, as 0,2.5; got `{text}`."
+            f"`{name}` must be two numbers, such as 0,2.5; got `{text}`."
         ) from None
     return low, high
 
@@ -204,6 +204,6 @@ def check_limits(name: str, limits: Limits | None) -> None:
         return
     if not (all(map(math.isfinite, limits)) and limits[0] < limits[1]):
         raise InvalidInputError(
-            f"`{name}` must be two numbers that increase, as 0,2.5; got "
+            f"`{name}` must be two increasing numbers, such as 0,2.5; got "
             f"{','.join(f'{limit:g}' for limit in limits)}."
         )

@@ -129,8 +129,8 @@ def draw_panel(name: str, dataset: xr.Dataset, look: Look) -> Figure:
         return draw(dataset, look)
     if look != Look():
         raise InvalidInputError(
-            f"The plugin's panel `{name}` takes no options, so `{look.choices[0]}` "
-            "does nothing. Decorate its function with `panel`."
+            f"The panel `{name}` of a plugin takes no options, so `{look.choices[0]}` "
+            "has no effect. Decorate the panel's function with `panel` to add options."
         )
     return draw(dataset)
 
@@ -144,7 +144,7 @@ def _check_options(look: Look, options: tuple[str, ...], panel: str) -> None:
             n for n, p in panels.items() if isinstance(p, Panel) and idle in p.takes
         ]
         raise InvalidInputError(
-            f"`{idle}` does nothing in the panel `{panel}`; it is for "
+            f"`{idle}` does nothing in the panel `{panel}`; it works in the panels "
             f"{', '.join(f'`{name}`' for name in users)}."
         )
 
@@ -170,8 +170,8 @@ def set_limits(figure: Figure, look: Look) -> None:
     data_axes = [axes for axes in figure.axes if _has_data(axes)]
     if any(isinstance(axes, Axes3D) for axes in data_axes) and (look.xlim or look.ylim):
         raise InvalidInputError(
-            "`xlim` and `ylim` apply to pictures in one or two dimensions; this one "
-            "has three. Leave them out."
+            "`xlim` and `ylim` apply only to pictures in one or two dimensions; this "
+            "picture is in three dimensions. Leave out `xlim` and `ylim`."
         )
     for axes in data_axes:
         upper = axes.get_ylabel() in ("", data_axes[0].get_ylabel())
@@ -189,7 +189,7 @@ def _limit(axes: Axes, axis_name: str, limits: tuple[float, float] | None) -> No
         return
     if getattr(axes, f"get_{axis_name}scale")() == "log" and limits[0] <= 0:
         raise InvalidInputError(
-            f"`{axis_name}lim` must be above 0, since that axis is logarithmic; got "
+            f"`{axis_name}lim` must be above 0, because this axis is logarithmic; got "
             f"{limits[0]:g}."
         )
     if axes.get_box_aspect() == 1:  # keep equal scales

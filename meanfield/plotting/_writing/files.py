@@ -23,7 +23,7 @@ def output_path(path: str | Path) -> Path:
     place = Path(path)
     if place.name in ("", ".."):
         raise InvalidInputError(
-            f"`{place}` names a folder, not a file. Use a name such as "
+            f"`{place}` names a folder, not a file. Use a file name such as "
             f"`{place / 'picture'}`."
         )
     return place

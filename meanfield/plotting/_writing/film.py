@@ -44,7 +44,7 @@ def size_of(text: str) -> tuple[int, int]:
         )
     except ValueError:
         raise InvalidInputError(
-            f"`size` must be in pixels, such as 720 or 1280x720; got `{text}`."
+            f"`size` must be in pixels, as in 720 or 1280x720; got `{text}`."
         ) from None
 
 
@@ -100,8 +100,8 @@ class Film:
         if not all(100 <= side <= _LARGEST for side in self.size):
             width, height = self.size
             raise InvalidInputError(
-                f"`size` must be from 100 to {_LARGEST} pixels each way; got "
-                f"{width}x{height}."
+                f"`size` must be from 100 to {_LARGEST} pixels in width and height; "
+                f"got {width}x{height}."
             )
         for name in ("trails", "loop"):
             count = getattr(self, name)
@@ -109,7 +109,7 @@ class Film:
                 raise InvalidInputError(f"`{name}` must be 0 to 1000; got {count}.")
         if not 0 <= self.hold <= _LONGEST:
             raise InvalidInputError(
-                f"`hold` must be 0 to {_LONGEST:g} seconds; got {self.hold:g}."
+                f"`hold` must be from 0 to {_LONGEST:g} seconds; got {self.hold:g}."
             )
 
         if self.seconds is not None and not 0 < self.seconds <= _LONGEST:
@@ -119,7 +119,8 @@ class Film:
             )
         if self.turn is not None and not abs(self.turn) <= _TURNS:
             raise InvalidInputError(
-                f"`turn` must be -{_TURNS:g} to {_TURNS:g} degrees; got {self.turn:g}."
+                f"`turn` must be from -{_TURNS:g} to {_TURNS:g} degrees; got "
+                f"{self.turn:g}."
             )
 
     @property
@@ -168,8 +169,8 @@ class Film:
             )
         if kind in VIDEOS and self.loop == 0:
             raise InvalidInputError(
-                f"`loop 0`, for ever, is for a `.gif`; a `{kind}` has a finite length. "
-                "Use a number of repetitions, or loop in the player."
+                f"`loop 0` (play for ever) works in a `.gif`, but not in a `{kind}`. "
+                "Set `loop` to a number of repetitions, or let the player repeat it."
             )
         if kind in VIDEOS and shutil.which("ffmpeg") is None:
             raise UnsupportedError(

@@ -112,7 +112,7 @@ def _video(
             message = log.read().decode(errors="replace").strip().splitlines()[-1:]
         if code != 0:
             raise ResourceError(
-                f"ffmpeg could not write `{kind}`: {' '.join(message)}. Use a .gif."
+                f"ffmpeg could not write `{kind}`: {' '.join(message)}. Write a `.gif`."
             )
         return file.read_bytes()
 

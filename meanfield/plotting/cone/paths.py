@@ -77,7 +77,7 @@ def covariance_runs(dataset: xr.Dataset, panel: str) -> list[CovarianceRun]:
         if factor.shape[-2] != 2:
             raise InvalidInputError(
                 f"The panel `{panel}` draws covariances of dimension 2; "
-                f"this run has dimension {factor.shape[-2]}. Use `spectrum`."
+                f"this run has dimension {factor.shape[-2]}. Use the panel `spectrum`."
             )
         times = _times(run, len(factor))
         whole = np.isfinite(times) & finite(covariance(factor))
@@ -170,8 +170,8 @@ def shapes_of_trace_one(paths: Sequence[ConePath]) -> tuple[list[ConePath], str]
     shapes = [shape for shape in shapes if len(shape.rows)]
     if not shapes:
         raise InvalidInputError(
-            "Every covariance is zero and has no shape to draw. Start from a nonzero "
-            "covariance."
+            "All covariances are zero, so there is no shape to draw. Start from a "
+            "nonzero covariance."
         )
     return shapes, f"{left_out} frames of zero covariance left out" if left_out else ""
 

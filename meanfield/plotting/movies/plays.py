@@ -85,8 +85,8 @@ def token_play(dataset: xr.Dataset, film: Film) -> Play:
     is_3d = run.dimension == 3
     if film.turn is not None and not is_3d:
         raise InvalidInputError(
-            "`turn` is for movies of tokens or a Gaussian of dimension 3; this one "
-            f"has dimension {run.dimension}. Leave it out."
+            "`turn` is for movies of tokens or a Gaussian of dimension 3; this run has "
+            f"dimension {run.dimension}. Leave out `turn`."
         )
     image = projection(run, 3 if is_3d else 2)
     return Play(
@@ -176,11 +176,11 @@ def _check_single_run(dataset: xr.Dataset) -> None:
         names = [
             f"`{name}`" for name, movie in movies.items() if movie.is_for_ensembles
         ]
-        several = " and ".join(names)
+        several = " or ".join(names)
         raise InvalidInputError(
-            f"This movie shows one run; this dataset has {dataset.sizes['run']}. "
-            f"Select one, as in `dataset.isel(run=0)`; in two dimensions the movies "
-            f"{several} show all runs."
+            f"This movie shows one run; this dataset has {dataset.sizes['run']} runs. "
+            f"Select a run, as in `dataset.isel(run=0)`, or in two dimensions use the "
+            f"movie {several}, which shows all runs."
         )
 
 

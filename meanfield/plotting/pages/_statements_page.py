@@ -79,7 +79,7 @@ def statements_page(report: Record) -> str:
     report = rename_keys("verification", report)
     if not isinstance(report.get("statements"), Sequence):
         raise InvalidInputError(
-            "`report` must have `statements`. Use the output of "
+            "`report` must contain the key `statements`. Use the output of "
             "`meanfield verify --json`."
         )
     statements = report["statements"]

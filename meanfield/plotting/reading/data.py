@@ -126,7 +126,7 @@ def kind(dataset: xr.Dataset) -> str:
         hint = " A sweep is drawn by the panel `phase`." if name == "sweep" else ""
         raise InvalidInputError(
             "The dataset must be of kind `points`, `gaussian` or `grid`, or contain "
-            f"{' and '.join(_MOMENTS)}; got {name!r}.{hint}"
+            f"{' and '.join(_MOMENTS)}; got the kind {name!r}.{hint}"
         )
     missing = [key for key in _VARIABLES[name] if key not in dataset]
     if missing:
@@ -148,7 +148,7 @@ def values(dataset: xr.Dataset, name: str, dims: tuple[str, ...]) -> np.ndarray:
     variable = dataset[name]
     if set(variable.dims) != set(dims) or 0 in variable.shape:
         raise InvalidInputError(
-            f"`{name}` must have the dimensions {dims}, of positive size; "
+            f"`{name}` must have the dimensions {dims} with positive sizes; "
             f"got {dict(variable.sizes)}."
         )
     array = np.asarray(variable.transpose(*dims).values, dtype=np.float64)
@@ -244,8 +244,8 @@ def cloud(run: xr.Dataset) -> Cloud:
     """
     if kind(run) == "grid":
         raise InvalidInputError(
-            "This panel needs tokens or a Gaussian; this run moved a density. Use "
-            "`density`, `balance` or `spectrum`."
+            "This panel needs tokens or a Gaussian; this run has a density. Use the "
+            "panel `density`, `balance` or `spectrum`."
         )
     state = swarm(run) if kind(run) == "points" else track(run)
     times = values(run, "time", ("time",))

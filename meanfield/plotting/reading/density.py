@@ -128,8 +128,8 @@ def every_frame(run: xr.Dataset) -> Density:
     """
     if kind(run) != "grid":
         raise InvalidInputError(
-            "This panel needs a density (`measure = grid`). Use `tokens` for tokens "
-            "and Gaussians, and `spectrum` for their covariances."
+            "This panel needs a density (`measure = grid`). Use the panel `tokens` for "
+            "tokens and Gaussians, or `spectrum` for their covariances."
         )
     d = run.sizes["coord"]
     has_layers = "layer" in run["mass"].dims

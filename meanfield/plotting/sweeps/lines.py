@@ -112,8 +112,8 @@ def _split_lines(dataset: xr.Dataset, name: str) -> _Lines:
     if len(line_dims) > 1:
         sizes = ", ".join(f"{dim}: {dataset.sizes[dim]}" for dim in dims)
         raise InvalidInputError(
-            "The panel `lines` takes a sweep of at most two axes, besides seeds; got "
-            f"{len(dims)} axes ({sizes}). Fix one, in Python by "
+            "The panel `lines` takes a sweep with at most two axes other than `seed`; "
+            f"got {len(dims)} axes ({sizes}). Select one value of an axis, as in "
             f"`meanfield.open(SWEEP).isel({{'{line_dims[-1]}': 0}})`."
         )
     order = [*line_dims, x, *([SEED] if SEED in dims and x != SEED else [])]
@@ -199,7 +199,7 @@ def _line_colours(axes: Axes, parts: _Lines) -> list[str]:
     if scale.kind == "list":
         raise InvalidInputError(
             f"A legend can have at most {_N_NAMES} lines; `{parts.group}` has "
-            f"{len(labels)} values. Use it as `x`."
+            f"{len(labels)} values. Use this axis as `x`."
         )
     norm = (LogNorm if scale.kind == "log" else Normalize)(
         scale.centres.min(), scale.centres.max()

@@ -57,8 +57,8 @@ def colouring(cloud: Cloud, state: Swarm, otherwise: Rule) -> Colouring:
     linking = [n for n in ("link", "metric") if getattr(cloud.look, n) is not None]
     if linking and colour not in (None, "cluster"):
         raise InvalidInputError(
-            f"`{linking[0]}` is for clusters, which `colour {colour}` does not show. "
-            "Leave out one of them."
+            f"`{linking[0]}` applies to clusters, which `colour {colour}` does not "
+            "show. Leave out one of these two options."
         )
     if colour is not None:
         return colourings[colour](cloud, state)
@@ -84,8 +84,8 @@ def check_no_colours(cloud: Cloud) -> None:
     for name in ("colour", "link", "metric"):
         if getattr(cloud.look, name) is not None:
             raise InvalidInputError(
-                f"`{name}` is for tokens; this run moved a Gaussian, which is coloured "
-                "by time."
+                f"`{name}` is for tokens; this run has a Gaussian, coloured by "
+                "time. Leave the option out."
             )
 
 
@@ -107,7 +107,7 @@ def colour_by_position(cloud: Cloud, state: Swarm) -> Colouring:
     """Colours by the position of tokens."""
     if state.position is None:
         raise InvalidInputError(
-            "`colour position` needs tokens in an order: a text, or a run with a mask."
+            "`colour position` needs tokens with an order, as in a text or with a mask."
         )
     return _colour_by_scale(cloud, state.position, Normalize(0.0, 1.0), "position $s$")
 
@@ -133,8 +133,8 @@ def colour_by_label(cloud: Cloud, state: Swarm) -> Colouring:
     """Colours by the words of tokens, or by their labels in the dataset."""
     if cloud.words is None:
         raise InvalidInputError(
-            "`colour label` needs tokens with labels: the words of a text, or a label "
-            "for each token, as `--colour @labels.npy` or as `word` in the dataset."
+            "`colour label` needs a label for each token: the words of a text, "
+            "`--colour @labels.npy`, or a variable `word` in the dataset."
         )
     names, labels = np.unique(cloud.words, return_inverse=True)
     masses = np.bincount(labels, weights=state.weights)
