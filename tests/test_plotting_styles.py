@@ -173,7 +173,7 @@ def test_invalid_style_options_are_rejected_in_one_line() -> None:
         "got `1.2.3cm`": lambda: width("1.2.3cm"),
         "`xlim` must be two numbers, such as": lambda: limits_of("xlim", "1"),
         "`ylim` must be two increasing numbers": lambda: Look(ylim=(2.0, 1.0)),
-        "increasing numbers, such as 0,2.5; got nan,1": lambda: Look(xlim=(np.nan, 1.0)),
+        "such as 0,2.5; got nan,1": lambda: Look(xlim=(np.nan, 1.0)),
         "`width` must be above 1 and below 40 inches": lambda: Look(width=0.1),
         "`fontsize` must be above 3 and below 72": lambda: Look(fontsize=100.0),
         "`link` must be above 0": lambda: Look(link=-1.0),
