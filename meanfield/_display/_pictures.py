@@ -18,7 +18,7 @@ BLUE, ORANGE = "#0072B2", "#D55E00"
 MAX_TOKENS, MAX_PATHS = (
     400,
     60,
-)  # largest numbers of tokens and of paths that are drawn, evenly selected
+)  # largest numbers of tokens and paths drawn; of more, an even selection is drawn
 _CIRCLE = np.stack([f(np.linspace(0, 2 * np.pi, 61)) for f in (np.cos, np.sin)])
 
 

@@ -20,7 +20,7 @@ HIDDEN_KEYS = frozenset({*UNSUPPORTED_KEYS, "precision", "options"})
 """The keys that the help of a page leaves out. It always computes in double precision,
 and of its attentions only those of plugins have options."""
 
-SAMPLED_MEASURES = ("points",)  # measures with a random start
+SAMPLED_MEASURES = ("points",)  # kinds of measures whose start is drawn at random
 _NUMBERS = frozenset("A V epsilon noise t cov".split())  # noqa: SIM905
 
 

@@ -19,10 +19,10 @@ from meanfield.scores import AbstractScore, Dot, Masked, SquaredDistance
 TOKENS = 2_000  # with more, a browser takes about a second to evaluate a velocity
 _POINT_ATTENTIONS = ("softmax", "l2", "sinkhorn", "linear", "sigmoid")
 _GAUSSIAN_ATTENTIONS = ("softmax", "l2", "sinkhorn", "linear")
-_NORMALISED_ATTENTIONS = ("softmax", "l2")  # rows are normalised after masking
+_NORMALISED_ATTENTIONS = ("softmax", "l2")  # their rows are normalised after masking
 _ATTENTIONS = {"points": _POINT_ATTENTIONS, "gaussian": _GAUSSIAN_ATTENTIONS}
 _ADVICE = "leave it out, or use `meanfield simulate`"
-_FEATURES = {  # what a user asked for, by the class of the resulting dynamics
+_FEATURES = {  # maps the class of a dynamics to the option that caused it
     "Cross": "a `context`",
     "Layers": "layers, from a model or `[[layers]]`",
     "Projected": "`projected`",
@@ -228,7 +228,7 @@ def _name(attention: Attention, score: AbstractScore) -> str:
         is_sinkhorn = isinstance(attention.coupling, Sinkhorn)
         is_match = eqx.tree_equal(attention.coupling, unit.coupling) is True
         if is_sinkhorn and isinstance(unit.coupling, Sinkhorn):
-            is_match = True  # for any number of half-steps
+            is_match = True  # whatever the number of half-steps
         if is_match and type(score) is type(unit.score):
             return name
     raise UnsupportedError(

@@ -17,9 +17,9 @@ from ._recipes import Recipe
 
 # Largest number of members whose blow-up times are listed.
 _MEMBERS = 12
-# Largest dimension in which a direction is written out.
+# Largest dimension in which the entries of a direction are printed.
 _LONGEST = 6
-# Relative gap of eigenvalues below which the direction is not determined.
+# The main axis is undetermined if the relative gap of eigenvalues is below this.
 _MIN_GAP = 0.01
 _ATTENTION_ALONE = (
     "<p>Only the attention of the layers moves the tokens, for one unit of time per "

@@ -145,7 +145,7 @@ def page_of(
         title = str(cells.attrs["title"]) or "Phase diagram"
         scene = sweep_scene(cells, store, place)
         return Page(title, scene, sweep_cards(cells, store, place))
-    dataset = read(subject.path).load()  # everything is read, several times
+    dataset = read(subject.path).load()  # loaded once, then read several times
     scene = run_scene(dataset, report)
     cards = run_cards(dataset, scene["notes"], place)
     return Page(str(dataset.attrs["title"]), scene, cards)

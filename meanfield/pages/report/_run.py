@@ -21,7 +21,7 @@ from .scenes.layers import Layer, View, layers, view_of
 from .scenes.lines import lines
 from .scenes.packing import pack
 
-# Largest number of paths in the cone; more are thinned evenly.
+# Largest number of paths in the cone; of more paths, an even selection is drawn.
 _PATHS = 400
 
 Scene = dict[str, Any]

@@ -104,7 +104,7 @@ class _Newest:
             return
         try:
             self._page = self._make()
-        # There is no frame yet, or no finite one, or a commit is in progress.
+        # The run has no finite frame yet, or a commit is in progress.
         except (StoreError, InputFileError, InvalidInputError):
             return
         self._state = state
@@ -174,7 +174,7 @@ class _Handler(BaseHTTPRequestHandler):
         super().finish()
 
     def _cut(self) -> None:
-        with contextlib.suppress(OSError):  # already closed
+        with contextlib.suppress(OSError):  # the client may have closed the connection
             self.connection.shutdown(socket.SHUT_RDWR)
 
     def do_GET(self) -> None:

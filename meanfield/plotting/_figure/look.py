@@ -26,8 +26,8 @@ from .styles import Style, styles
 if TYPE_CHECKING:
     import xarray as xr
 
-_COLUMN = 2.2  # least width in inches of one of several pictures, in the paper style
-_TEXT = 2.5  # height of the text of a figure, in inches
+_COLUMN = 2.2  # least width in inches of each of several pictures in a row
+_TEXT = 2.5  # height of text in a figure at scale one, in inches
 _SMALLEST, _WIDEST = 1.0, 40.0  # limits of width and height, in inches
 # Upper limit of `link` and its unit, by metric.
 _LINKS = {"cosine": (2.0, "of 1 - cosine")}

@@ -192,7 +192,7 @@ def _limit(axes: Axes, axis_name: str, limits: tuple[float, float] | None) -> No
             f"`{axis_name}lim` must be above 0, because this axis is logarithmic; got "
             f"{limits[0]:g}."
         )
-    if axes.get_box_aspect() == 1:  # keep equal scales
+    if axes.get_box_aspect() == 1:  # keep the same scale on both axes
         axes.set_box_aspect(None)
         axes.set_aspect("equal", adjustable="box")
     axes.set(**{f"{axis_name}lim": limits})
@@ -215,7 +215,7 @@ def ending_summary(ending: Ending) -> str:
 
 def ending_headline(ending: Ending) -> str:
     """The ending of a run for the headline of a movie, with powers such as 10⁻⁹."""
-    if ending.status is Status.FINISHED:  # it need not have converged: say why it ended
+    if ending.status is Status.FINISHED:  # say so: it may not have converged
         return f"{ending.status}: last time reached"
     return superscript_powers(ending_summary(ending))
 

@@ -62,10 +62,10 @@ def _recolour(artist: Artist, inks: Inks) -> None:
         if stand_in is not None:
             artist.set(**{name: stand_in})
     if isinstance(artist, Collection) and artist.get_array() is None:
-        # In 3D `get_facecolor` of the subclass depends on the view.
+        # In 3D the subclass overrides `get_facecolor` to shade colours by the view.
         faces = Collection.get_facecolor(artist)
         edges = Collection.get_edgecolor(artist)
-        if len(faces):  # matplotlib raises for no faces with an opacity per line
+        if len(faces):  # without faces, matplotlib would raise if lines have opacities
             artist.set_facecolor(_inks(faces, inks))
         if len(edges):
             artist.set_edgecolor(_inks(edges, inks))
@@ -81,7 +81,7 @@ def _resize(artist: Artist, scale: float) -> None:
         artist.set(**{name: scale * getattr(artist, f"get_{name}")()})
     if isinstance(artist, Axes3D):
         for axis in (artist.xaxis, artist.yaxis, artist.zaxis):
-            # Tick labels between the axis and its label have grown with the scale.
+            # Tick labels grow with the scale, so the label moves away from its axis.
             axis.labelpad = scale * axis.labelpad + _NUMBER_HEIGHT * (scale - 1)
 
 

@@ -12,7 +12,7 @@ from .look import Look
 INK, GREY, PALE = "#222222", "#8a8a8a", "#d9d9d9"
 PRINT = "#696969"  # colour of the small print on paper; other styles replace it
 
-# Okabe and Ito (2008): distinguishable with every common colour blindness.
+# Okabe and Ito (2008): colours that people with colour blindness can distinguish.
 CYCLE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#222222")
 
 LIMIT_COLOUR = "#B08D00"

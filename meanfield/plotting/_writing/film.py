@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 VIDEOS = (".mp4", ".webm")
 TURN = 50.0  # degrees by which the camera turns in 3D
-# Most frames and shortest duration in seconds of a movie whose `seconds` is not set. A
-# longer run is thinned evenly; a shorter one is interpolated, or holds its frames.
+# Without `seconds`, a movie has at most this many frames and lasts this many seconds or
+# longer. A long run is thinned evenly; a short one is interpolated or slowed down.
 _MOST_FRAMES, _SHORTEST = 150, 3.0
 _SIZE = (960, 1000)  # default size, in pixels
 _LARGEST = 4096  # largest width or height, in pixels
-_LONGEST = 3600.0  # longest duration of a movie, or of its hold, in seconds
+_LONGEST = 3600.0  # longest duration of a movie or of its last frame, in seconds
 _TURNS = 3600.0  # largest turn, in degrees
 
 
@@ -130,7 +130,7 @@ class Film:
 
     def count(self, n_stored: int) -> int:
         """The number of frames of a movie of a run with `n_stored` stored frames."""
-        if n_stored == 1:  # nothing moves
+        if n_stored == 1:  # a single frame cannot move
             return 1
         if self.seconds is not None:
             return max(round(self.seconds * self.fps), 2)

@@ -11,8 +11,8 @@ from PIL import Image
 # keeps the colours of thin lines and small marks.
 _THIRD = 85
 WHITE = (255, 255, 255)
-_TOLERANCE = 8  # largest error, of 255, of a colour in an area
-_WIDE = 16  # pixels of one colour in a row that count as an area
+_TOLERANCE = 8  # largest error of the colour of an area, on a scale from 0 to 255
+_WIDE = 16  # number of adjacent equal pixels that count as an area
 
 
 def palette_image(figure: Figure) -> Image.Image:

@@ -31,8 +31,8 @@ def limit_outline(dataset: xr.Dataset, height: float) -> np.ndarray | None:
     sound = np.isfinite(vectors).all() and np.all(norms > 0)
     if not sound or vectors.shape not in ((1, 3), (2, 3)):
         raise InvalidInputError(
-            "`limit` must be one or two finite, nonzero vectors (x, y, z); got "
-            f"{vectors.tolist()}."
+            "`limit` must be one or two vectors (x, y, z) that are finite and nonzero; "
+            f"got {vectors.tolist()}."
         )
     directions = vectors / norms
     top = _ray_top(directions[0]) if len(vectors) == 1 else _plane_top(*directions)

@@ -148,7 +148,7 @@ def _far_steps(
     """Mask of the steps in which the run is in view and too far to interpolate."""
     traces = np.maximum.accumulate(sizes_of(mover.factor) ** 2)
     is_far = ~interpolable_factors(mover.factor) & (traces[:-1] <= height)
-    is_far = np.concatenate([[False], is_far, [False]])  # before the run, and after it
+    is_far = np.concatenate([[False], is_far, [False]])  # False outside the run
     return is_far[np.searchsorted(mover.times, stored_times[:-1], side="right")]
 
 

@@ -14,14 +14,14 @@ from meanfield.plotting.reading.observables import covariance, finite, run_momen
 
 from .thinning import thin_paths
 
-# Height of the picture if paths escape: the first number times the largest initial
-# trace, or, if that is larger, the quantile (second number) of the largest traces of
-# the other paths. A quantile above the third number times the largest initial trace is
-# ignored.
+# If paths escape, the height of the picture is the larger of the first number times the
+# largest initial trace, and the quantile (second number) of the largest traces of the
+# other paths. The quantile is ignored if it exceeds the third number times the largest
+# initial trace.
 _CROP_ESCAPE, _CALM_SHARE, _CROP = 4.0, 0.95, 50.0
-# Tolerance of thinned paths, as a share of the height: under half a pixel.
+# Tolerance of thinned paths, as a share of the picture's height: half a pixel.
 DETAIL = 1e-3
-# Length of the arrows of paths that leave, as a share of the height.
+# Length of the arrows where paths leave the picture, as a share of its height.
 _ARROW = 0.1
 
 

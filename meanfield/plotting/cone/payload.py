@@ -91,7 +91,7 @@ def _encode_rows(
     origin = np.array([0.0, 0.0, 0.0, times[0]])
     span = times[1] - times[0]
     sizes = np.array([height, height, height, span if span > 0 else 1.0])
-    # Rounding may put a covariance outside the cone, so clip before storing integers.
+    # Rounding can put a covariance outside the cone, so clip before storing integers.
     shares = np.clip((rows - origin) / sizes, -1.0, 1.0)
     return b64encode(np.rint(STEPS * shares).astype("<i2").tobytes()).decode()
 

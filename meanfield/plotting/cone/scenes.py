@@ -32,12 +32,12 @@ from .paths import group_by_ending, ring_heights
 from .surface import FRONT_PATHS, HEIGHT, TIPS, draw_limit, draw_surface
 
 _FAINT = 0.6  # opacity of paths relative to panels, so that points stand out
-# Zooms that leave room for labels, which are large in movies; the second is for wide
-# movies, whose width over height is above the third number.
+# Zoom factors that leave room for the large labels of movies. The second is for movies
+# whose ratio of width to height exceeds the third number.
 _ZOOM, _WIDE_ZOOM, _WIDE = 1.06, 1.12, 1.3
 _TICKS = 2  # largest number of intervals between ticks of the floor
 MATRIX = "Σ = [[a, c], [c, b]]"
-_SPOT, _SMALL = 30.0, 12.0  # area of a point per point of line width, and least area
+_SPOT, _SMALL = 30.0, 12.0  # area of a dot per unit of line width, and least area
 
 
 def cone_scene(

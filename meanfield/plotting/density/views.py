@@ -10,10 +10,10 @@ from meanfield.plotting._figure.look import Look
 from meanfield.plotting._figure.style import density_map
 from meanfield.plotting.reading.density import Density, peaks, quantiles, ratio
 
-# The view is between these quantiles of each coordinate, widened by the margin; or it
-# is the whole box, if that is at most the third number times as wide.
+# The view spans these quantiles of each coordinate, plus a margin. It is the whole box
+# if that is at most the third number times as wide.
 _TAILS, _MARGIN, _WHOLE = (1e-4, 1 - 1e-4), 0.15, 2.2
-# Largest ratio of peaks for a linear scale, and most decades of a logarithmic one.
+# Largest ratio of peaks on a linear colour scale; most decades on a logarithmic one.
 _LINEAR, _DECADES = 30.0, 4.0
 # Largest ratio of extents for which all frames have the same axis limits.
 _ONE_SCALE = 4.0

@@ -24,11 +24,11 @@ from .pages import page_of
 from .space_room import space_taken
 
 _INCHES = 4.8  # default length of the shorter side, relative to which text is sized
-# If the picture would get less than the first share of the shorter side, text shrinks,
-# at most by the second factor; the third compensates for margins, which do not shrink.
+# If the picture would take less than the first share of the shorter side, text shrinks,
+# at most by the second factor. The third factor compensates for margins, which do not.
 _MIN_SHARE, _MAX_SHRINKING, _SPARE = 0.6, 1.7, 1.05
-# Number of frames of a 3D movie whose extent is measured to fit the axes, since the
-# extent depends on the camera: one for each 30 degrees of a whole turn.
+# The extent of 3D axes depends on the camera, so it is measured in this many frames of a
+# movie. In a whole turn, these frames are 30 degrees apart.
 _N_MEASURED = 13
 
 

@@ -10,7 +10,7 @@ from ._numerals import finite
 
 Record = Mapping[str, Any]
 
-HOLDING = ("statement", "corrected")  # other roles must be violated
+HOLDING = ("statement", "corrected")  # roles whose claims must hold; others must fail
 _NUMBERS = ("observed", "bound", "tolerance")
 
 

@@ -21,7 +21,7 @@ _VARIABLES = {
     "grid": ("mass", "outflow", "origin", "axes", "edges_x"),
 }
 
-# The variables read from datasets of other kinds, which are drawn as Gaussians.
+# A dataset of another kind with these variables is drawn as a Gaussian.
 _MOMENTS = ("mean", "factor")
 
 NOTHING = (

@@ -18,9 +18,9 @@ from meanfield.spec import (
 
 # Attentions whose definition also divides the value by the bandwidth.
 _EPSILON_ATTENTIONS = ("sinkhorn",)
-# Descriptions of initial clouds whose names are not clear.
+# Replacements for names of initial clouds that are hard to understand.
 _PLAINER = {"antithetic": "antithetic pairs ±x"}
-# Larger matrices are described by their shape.
+# Entries of a matrix up to this size are printed; of a larger one, its shape.
 _ROWS, _COLUMNS = 3, 3
 
 

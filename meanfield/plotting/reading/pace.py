@@ -10,11 +10,11 @@ from meanfield.plotting._writing.film import Film
 from .data import Cloud, Swarm, Track
 from .observables import even_frames, is_rounding, moments, sizes_of
 
-# States are interpolated linearly between two stored frames if their sizes differ by
-# less than the first factor, and the size half way is within the second factor of their
-# geometric mean, so that nothing rotates much. The interpolated cloud is then too small
-# by at most 3 %, which is invisible; sizes in headlines, and those of Gaussians, are
-# interpolated from the stored sizes.
+# States are interpolated linearly between two stored frames if the sizes of the frames
+# differ by less than the first factor, and the size half way is within the second
+# factor of their geometric mean, which excludes large rotations. An interpolated cloud
+# is then too small by at most 3 %, which is invisible. Sizes of Gaussians and sizes in
+# headlines are interpolated from the stored sizes instead.
 _MAX_RATIO, _MAX_BEND = 1.25, 1.03
 
 
@@ -60,7 +60,7 @@ def interpolable_steps(cloud: Cloud) -> np.ndarray:
     is_near = interpolable_factors(spread)
     if cloud.closure is None:
         return is_near
-    # A closure that has ended is NaN, and does not prevent interpolation.
+    # A Gaussian closure that has ended is NaN; this must not prevent interpolation.
     closure = cloud.closure
     is_there = np.isfinite(closure.mean[:, 0])
     is_gone = ~(is_there[:-1] & is_there[1:])

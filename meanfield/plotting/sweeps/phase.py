@@ -220,7 +220,7 @@ def _notes(dataset: xr.Dataset, name: str) -> tuple[str, ...]:
     infinite = name.startswith(SIZES) and bool(np.any(endings == Status.BLOW_UP.ending))
     bare = np.isnan(numbers) & (name != "ending")
     if name == "t_star":
-        bare &= ~survivals_of(dataset)  # the legend explains those
+        bare &= ~survivals_of(dataset)  # the legend explains cells without a blow-up
     label = number_label(name)
     return (
         f"pale cells have no {label}" if bare.any() and not infinite else "",

@@ -16,9 +16,9 @@ from meanfield.plotting._figure.text import verbatim
 from meanfield.plotting.reading.data import Cloud, Swarm
 from meanfield.plotting.reading.metrics import EUCLIDEAN, metrics
 
-# At most this many groups get a colour each. Final clusters are coloured by default if
-# two or more of them have at least 2 % of the weight each, and 90 % together. If the
-# coloured groups have less than 90 %, there are many groups, and only three are named.
+# At most six groups have their own colour. By default tokens are coloured by final
+# cluster if several clusters, each with at least 2 % of the weight, have 90 % together.
+# If the six heaviest groups have less than 90 %, only three have their own colour.
 _N_COLOURS, _HEAVY, _MIN_SHARE, _N_NAMED = 6, 0.02, 0.9, 3
 
 

@@ -20,12 +20,12 @@ from .colours import (
     uniform_colour,
 )
 
-# More paths would be a solid block; only this many evenly chosen tokens are drawn.
+# At most this many tokens are drawn, evenly chosen; more paths would look solid.
 MAX_PATHS = 2000
-# The least opacity of paths, on light and on dark backgrounds.
+# Least opacity of the paths of tokens, on light and on dark backgrounds.
 _FAINT, _LIT = 0.18, 0.5
-# Areas of dots are proportional to weights between these multiples of the mean weight;
-# differences below the last number are rounding.
+# Areas of dots are proportional to weights, which are clipped to these two multiples of
+# the mean weight. Relative differences below the third number are rounding errors.
 _SMALL, _LARGE, _EQUAL = 0.15, 8.0, 1e-6
 
 

@@ -66,7 +66,7 @@ def _room_scene(axes: Axes, image: Projection, film: Film) -> tuple[AbstractScen
         parts, key = _parts(axes, cloud, views=views, film=film)
         if look.xlim is None or look.ylim is None:
             axes.set_box_aspect(None)
-        if look.xlim or look.ylim:  # the note describes the views, which are not used
+        if look.xlim or look.ylim:  # `note` describes views that are not used
             note = ""
     if cloud.closure is not None:
         parts.append(Outline(axes, cloud.closure, colour=CLOSURE_COLOUR, pattern="--"))
@@ -133,7 +133,7 @@ def _parts(
         return [ghosts, ellipse, MeanPath(axes, state.mean)], key
     parts, key = _tokens(axes, cloud, film, name)
     if cloud.words is None or cloud.look.colour == "label":
-        return parts, key  # colours show the words
+        return parts, key  # no words, or the legend explains them
     labels = WordLabels(
         axes,
         state.x,

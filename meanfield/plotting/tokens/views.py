@@ -14,19 +14,19 @@ from meanfield.plotting.reading.observables import (
     sizes_of,
 )
 
-# Limits of views, in initial radii. If a cloud blows up, the view of a panel contains
-# its frames up to the first number, and the view of a movie is fixed at the second.
-# Otherwise the view of a movie follows a cloud that grows beyond the first number.
+# Sizes of views, in initial radii of the cloud. If it blows up, a panel shows it up to
+# the first size, and a movie has a fixed view of the second size. Otherwise the view of
+# a movie follows a cloud that grows beyond the first size.
 _CROP, _MOVIE_CROP = 30.0, 5.0
 _FOLLOWS = "the view follows the cloud: mind the scale"
-_ROOMY = 1.4  # a view follows words if a fixed one would be larger by this factor
+_ROOMY = 1.4  # the view follows words if a fixed view would be larger by this factor
 _OUTLYING = 1.6  # largest factor by which outliers may widen the view
-# A closure farther than this many radii of the tokens does not widen the view.
+# A Gaussian closure does not widen the view beyond this many radii of the tokens.
 _STRAY = 3.0
 # Paths are clipped at this many half-widths from the centre: far outside, but finite.
 _CLIP_RADIUS = 8.0
 _DRIFTS = 1e-3  # share of the largest radius above which a drift of the mean is noted
-# A view narrower than this share of its distance from zero would show rounding.
+# Narrower views, relative to their distance from zero, would show rounding errors.
 _MIN_WIDTH = 1e-12
 # Ellipses are drawn at two standard deviations.
 N_SIGMA = 2.0
@@ -68,11 +68,11 @@ def projection(cloud: Cloud, k: int) -> Projection:
         names = tuple(f"$x_{{{i + 1}}}$" for i in range(d)) if d > 1 else ("$x$",)
         return Projection(cloud, names, "")
     axes, shares = principal_axes(cloud, k)
-    axes = axes * (shares > 0)  # without motion, do not show rounding
+    axes = axes * (shares > 0)  # an axis without variance would show rounding errors
     origin = moments(cloud.take(np.array([0])).state).mean[0]
     names = tuple(f"PC {i + 1}" for i in range(k))
     mean = moments(cloud.state).mean
-    way = np.linalg.norm(mean - mean[0], axis=-1).max()  # is the drift visible?
+    way = np.linalg.norm(mean - mean[0], axis=-1).max()  # largest drift of the mean
     drift = ", drift included" if way > _DRIFTS * rms_radii(cloud).max() else ""
     note = f"main {k} of {d} dimensions, pooled over time{drift}"
     image = cloud.project(axes, origin)
@@ -293,5 +293,5 @@ def _robust_extents(cloud: Cloud) -> tuple[np.ndarray, np.ndarray, str]:
         lows.append(np.where(is_tight[:, None], x_min, low))
         highs.append(np.where(is_tight[:, None], x_max, high))
         outliers = "" if is_tight.all() else "the farthest tokens are outside the view"
-    # A closure that has ended is NaN, which fmin and fmax ignore.
+    # A Gaussian closure that has ended is NaN, which fmin and fmax ignore.
     return np.fmin.reduce(lows), np.fmax.reduce(highs), outliers

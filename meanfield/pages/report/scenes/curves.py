@@ -14,14 +14,14 @@ from meanfield.spectrum import effective_rank
 
 from .packing import pack
 
-# Largest number of eigenvalues drawn.
+# Only this many eigenvalues are drawn, the largest ones.
 _EIGENVALUES = 6
 # Largest number of members of an ensemble drawn.
 _MEMBERS = 100
 # Largest number of token positions, over all frames, for which clusters are counted;
 # counting them takes a few seconds.
 _MAX_POSITIONS = 500_000
-# Largest dimension of a picture.
+# Above this dimension tokens are projected, and clusters also counted by angles.
 _MAX_DIMENSION = 3
 
 Panel = dict[str, Any]

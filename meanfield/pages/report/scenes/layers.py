@@ -13,7 +13,7 @@ from meanfield.plotting.reading.observables import covariance, moments, principa
 
 from .packing import STEPS, pack, pack_differences, pack_positions
 
-# Largest dimension of a picture.
+# A picture shows at most this many dimensions; others are projected to main axes.
 _MAX_DIMENSION = 3
 
 Layer = dict[str, Any]
@@ -80,7 +80,7 @@ def _gaussian_layers(run: xr.Dataset, view: View) -> list[Layer]:
 
 
 def _density_layers(run: xr.Dataset, view: View) -> list[Layer]:
-    del view  # a box has one or two coordinates
+    del view  # a density is drawn in its own coordinates, at most two
     law = density_run(run).state_marginal()
     values = law.density[:, 0].reshape(len(law.times), -1)
     peaks = values.max(axis=1)
