@@ -27,8 +27,8 @@ _INCHES = 4.8  # default length of the shorter side, relative to which text is s
 # If the picture would take less than the first share of the shorter side, text shrinks,
 # at most by the second factor. The third factor compensates for margins, which do not.
 _MIN_SHARE, _MAX_SHRINKING, _SPARE = 0.6, 1.7, 1.05
-# The extent of 3D axes depends on the camera, so it is measured in this many frames of a
-# movie. In a whole turn, these frames are 30 degrees apart.
+# The extent of 3D axes depends on the camera, so it is measured in this many frames.
+# In a whole turn of the camera, these frames are 30 degrees apart.
 _N_MEASURED = 13
 
 
