@@ -31,7 +31,7 @@ class Card:
 
     @property
     def text(self) -> str:
-        """One line: `<Gaussian: d = 2, mean = [0, 0], …>`."""
+        """The card as one line, such as `<Gaussian: d = 2, mean = [0, 0], …>`."""
         facts = [f"{name} = {value}" for name, value in self.facts.items()]
         return f"<{self.title}: {', '.join(facts)}>"
 
@@ -59,16 +59,17 @@ class AbstractDisplayable(abc.ABC):
 
     @property
     def card(self) -> Card | None:
-        """The card of the object; `None` if its numbers are unknown, as in `jit`.
+        """The card of the object; `None` if its arrays have no values, as in `jit`.
 
-        A hook: by default the function for its class in `cards` is called.
+        Classes can override this method. By default it calls the function in `cards`
+        for the class of the object.
         """
         maker = cards.get(type(self))
         return None if maker is None else maker(self)
 
     @abc.abstractmethod
     def plain_repr(self) -> str:
-        """Text for an object without a card."""
+        """The text that represents an object without a card."""
 
     @override
     def __repr__(self) -> str:

@@ -107,7 +107,7 @@ def _opacities(count: int) -> np.ndarray:
 
 
 def _plane(x: np.ndarray) -> np.ndarray:
-    """The first two coordinates; the second is 0 if d = 1."""
+    """The first two coordinates of points; the second is 0 if d = 1."""
     flat = x[:, :2]
     return flat if flat.shape[1] == 2 else np.pad(flat, ((0, 0), (0, 1)))
 
@@ -195,7 +195,7 @@ def number(value: object) -> str:
 
 
 def matrix(values: np.ndarray, scale: float = 0.0) -> str:
-    """Text of a vector or matrix; of a large one the shape.
+    """Text of a vector or matrix: its entries, or its shape if it is large.
 
     Entries that are rounding errors relative to the largest one, or to `scale`, are
     written as 0.

@@ -99,7 +99,7 @@ def _parting_axis(states: Mapping[str, xr.Dataset]) -> np.ndarray:
 
 
 def _nearest_frame(run: xr.Dataset, t: float) -> xr.Dataset:
-    """The run at the single frame nearest to time `t`."""
+    """The run reduced to one frame, the nearest to time `t`."""
     return run.isel(time=[int(np.argmin(np.abs(run["time"].values - t)))])
 
 

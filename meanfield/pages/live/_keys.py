@@ -27,9 +27,9 @@ _NUMBERS = frozenset("A V epsilon noise t cov".split())  # noqa: SIM905
 def check_axes(axes: Sequence[Axis], spec: RunSpec) -> None:
     """Check that a page can vary the axes of a sweep by sliders.
 
-    Two cases are not supported. `cov` of sampled tokens scales them about the
-    mean of their law, which a page does not know; and if a spec splits a matrix into
-    heads, or scales it, the heads of the page have matrices of their own.
+    A slider for `cov` needs a Gaussian: it would scale sampled tokens about the mean of
+    their law, which a page does not know. A slider for a matrix needs a single head
+    without scaling: otherwise the heads of the page have other matrices than the spec.
 
     Raises:
         UnsupportedError: for the first axis that cannot be a slider.

@@ -34,7 +34,7 @@ Rows = list[list[float]]
 
 @dataclass(frozen=True)
 class Head:
-    r"""One head: scores $Qx\cdot Ky/\epsilon$ or $-|Qx-Ky|^2/\epsilon$, and a value.
+    r"""One head, with scores $Qx\cdot Ky/\epsilon$ or $-|Qx-Ky|^2/\epsilon$.
 
     Attributes:
         Q: the query matrix; for dot products $K^\top Q$, which determines the scores.
@@ -58,7 +58,7 @@ class Law:
         heads: the heads, all of the same attention.
         epsilon: the bandwidth.
         start: `x` and `weights` of points; `mean` and `factor` of a Gaussian.
-        iterations: number of Sinkhorn half-steps; if `None`, up to a tolerance.
+        iterations: number of Sinkhorn half-steps; if `None`, they end at a tolerance.
         causal: whether tokens attend only to themselves and earlier tokens.
     """
 
@@ -96,7 +96,7 @@ def law_of(dynamics: AbstractDynamics, mu: AbstractMeasure) -> Law:
 
 
 class _Start(AbstractReader[Law]):
-    """Adds the initial measure to the law of a flow."""
+    """Reader that adds the initial measure to the law of a flow."""
 
     def __init__(self, law: Law) -> None:
         self._law = law
@@ -160,7 +160,8 @@ def _attention_of(dynamics: AbstractDynamics) -> Law:
     """The law of a dynamics, without an initial measure.
 
     Raises:
-        UnsupportedError: unless it is one attention, with heads or a causal mask.
+        UnsupportedError: unless the dynamics is one attention. It may have heads and a
+            causal mask.
     """
     if isinstance(dynamics, Heads):
         heads = [

@@ -25,8 +25,8 @@ class Setting:
         t: the last time.
         noise: the diffusivity.
         rtol: the relative tolerance of a step.
-        steady: a flow counts as at rest if its remaining distance is below this
-            fraction of the initial size; never if `None`.
+        steady: a flow counts as at rest if the estimated distance to its limit is below
+            this fraction of the initial size; never if `None`.
         max_steps: the largest number of steps.
         seed: the seed of the noise.
         steps: the command-line options for `rtol` and `max_steps`, if set.
@@ -47,7 +47,7 @@ class Setting:
 
 
 def setting_of(spec: RunSpec, law: Law, title: str) -> Setting:
-    """The setting of a spec for a flow.
+    """The setting of a page that integrates the flow of a spec.
 
     Raises:
         UnsupportedError: if the spec has fixed steps, a bound or a stop.

@@ -33,7 +33,7 @@ def card(title: str, body: str) -> str:
 
 
 def ending_sentence(outcome: Ending, reason: str = "") -> str:
-    """An ending in sentences: name, reason, blow-up time, and stopping time."""
+    """Sentences on an ending: its name, reason, blow-up time and stopping time."""
     status = outcome.status
     parts = [f"{status.ending}: {reason or status.reason}."]
     if np.isfinite(outcome.t_star):
@@ -147,11 +147,11 @@ def repeat_card(recipe: Recipe) -> str:
 
 
 def model_card() -> str:
-    """The section on which parts of a model its flow includes."""
+    """The section that says which parts of a model move the tokens."""
     return card("Parts of the model", _ATTENTION_ALONE)
 
 
 def notes_card(notes: Sequence[str]) -> str:
-    """The section of notes on the pictures; empty without notes."""
+    """The section with notes on the pictures; empty if there are no notes."""
     entries = "".join(f"<li>{html.escape(note)}</li>" for note in notes)
     return card("What the pictures leave out", f"<ul>{entries}</ul>") if notes else ""

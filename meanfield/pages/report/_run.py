@@ -35,7 +35,7 @@ def run_scene(dataset: xr.Dataset, report: Report) -> Scene:
         dataset: a run, with attention matrices if these are to be drawn, or else with
             an attribute `lines` that says why not. The coordinate `word` names the
             tokens; if it is missing, the attribute `wordless` may say why.
-        report: called with the numbers of finished and of all frames.
+        report: called with the number of finished frames and the total.
 
     Raises:
         InvalidInputError: if no frame is finite, or the kind of the run is unknown.
@@ -65,7 +65,7 @@ def run_scene(dataset: xr.Dataset, report: Report) -> Scene:
 
 
 def cone(datasets: dict[str, xr.Dataset]) -> Scene | None:
-    """The cone of covariances of datasets by name; None unless they are 2D."""
+    """The data of the cone of 2 × 2 covariances; None in other dimensions."""
     is_plane = all(data.sizes["coord"] == 2 for data in datasets.values())
     return payload(datasets, _PATHS) if is_plane else None
 
@@ -95,7 +95,7 @@ def marks(dataset: xr.Dataset) -> list[dict[str, Any]]:
 
 
 def run_cards(dataset: xr.Dataset, notes: list[str], folder: Path) -> str:
-    """The sections: ending, how to repeat the run in `folder`, provenance, notes."""
+    """Sections of the page: ending, commands to repeat the run, provenance, notes."""
     spec = spec_of(dataset)
     cards = [endings_card(dataset)]
     if spec is not None:

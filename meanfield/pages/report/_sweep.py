@@ -59,7 +59,7 @@ def sweep_scene(dataset: xr.Dataset, store: SweepStore, folder: Path) -> dict[st
 
 
 def sweep_cards(dataset: xr.Dataset, store: SweepStore, folder: Path) -> str:
-    """The sections: endings, how to repeat the sweep in `folder`, provenance."""
+    """Sections of the page: endings, commands to repeat the sweep, provenance."""
     counts = counts_of(endings_of(dataset))
     rows = {
         ending_label(dataset, name): f"{count} cells: {Status.from_name(name).reason}"
@@ -76,7 +76,7 @@ def sweep_cards(dataset: xr.Dataset, store: SweepStore, folder: Path) -> str:
 
 
 def _ending_row(dataset: xr.Dataset, status: Status) -> dict[str, Any]:
-    """The legend entry of an ending; `censored` if flows could still blow up later."""
+    """The legend entry of an ending; `censored` says that a blow-up could follow."""
     return {
         "code": int(status),
         "name": status.ending,

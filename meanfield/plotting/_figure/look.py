@@ -236,7 +236,7 @@ GENERAL = [name for name, field in OPTIONS.items() if field.option.panels is Non
 
 
 def options_for(panel: str) -> tuple[str, ...]:
-    """The options that a panel takes in addition to `GENERAL`."""
+    """The options that a panel takes in addition to those of all panels."""
     panels = {name: field.option.panels or () for name, field in OPTIONS.items()}
     return tuple(name for name, takers in panels.items() if panel in takers)
 

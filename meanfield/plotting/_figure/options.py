@@ -31,8 +31,8 @@ class Option:
         negation_help: help text of the flag `--no-NAME`; empty if there is no such
             flag.
         negation_value: the value that `--no-NAME` sets.
-        panels: the pictures that take it; all if None.
-        movies: the movies that take it; all if None, none if empty.
+        panels: the pictures that take it; if None, all pictures.
+        movies: the movies that take it; if None, all movies; if empty, none.
     """
 
     help: str = ""
@@ -59,7 +59,7 @@ class Field(NamedTuple):
 
     @property
     def help(self) -> str:
-        """The help text, with the default unless that is None or a flag."""
+        """The help text, followed by the default unless that is None, True or False."""
         if self.default is None or isinstance(self.default, bool):
             return self.option.help
         sides = self.default if isinstance(self.default, tuple) else (self.default,)
@@ -145,7 +145,7 @@ def heads_of(text: str) -> tuple[int, ...]:
     """Distinct indices of heads, parsed from `0,3,7` or `[0,3,7]`.
 
     Raises:
-        InvalidInputError: if the text is not a list of integers from zero on.
+        InvalidInputError: if the text is not a list of nonnegative integers.
 
     Examples:
         >>> from meanfield.plotting import heads_of

@@ -71,7 +71,7 @@ def titled_figure(dataset: xr.Dataset, size: tuple[float, float]) -> Picture:
 
 
 def caption_notes(dataset: xr.Dataset) -> list[str]:
-    """The first notes of the small print: a description of the run, and `remark`."""
+    """The first notes of the small print: the run's description and `remark`."""
     return [description(dataset), str(dataset.attrs.get("remark") or "")]
 
 

@@ -51,7 +51,7 @@ def is_dark() -> bool:
 
 
 def number_map(look: Look) -> Colormap:
-    """The look's colour map, by default viridis without the end near the background."""
+    """The look's colour map, by default viridis without its end like the background."""
     if look.cmap is not None:
         return mpl.colormaps[look.cmap]
     ends = (0.4, 1.0) if is_dark() else (0.0, 0.9)
@@ -59,7 +59,7 @@ def number_map(look: Look) -> Colormap:
 
 
 def density_map(look: Look) -> Colormap:
-    """The colour map of densities, near uniform, with the background colour at zero."""
+    """The nearly uniform colour map of densities; zero has the background colour."""
     blank = (*paper(), 1.0)
     if look.cmap is not None:
         return mpl.colormaps[look.cmap].with_extremes(bad=blank)

@@ -37,8 +37,8 @@ class Style:
 
     Attributes:
         fontsize: font size of labels; other text, lines and marks scale with it.
-        narrow: font size of labels where the look sets a width.
-        narrow_to: width in inches up to which `narrow` applies as is; beyond, it grows.
+        narrow: font size of labels if the look sets a width.
+        narrow_to: width in inches beyond which the font size grows from `narrow`.
         settings: matplotlib settings that override `meanfield.mplstyle`.
         inks: maps colours of the paper style to those of this style, as `#rrggbb`.
     """

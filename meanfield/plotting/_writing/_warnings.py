@@ -1,4 +1,4 @@
-"""Matplotlib's warnings while it draws, rewritten for users."""
+"""Conversion of matplotlib's warnings while drawing to messages for users."""
 
 import re
 import warnings
@@ -15,7 +15,7 @@ _NO_ROOM = "constrained_layout not applied"
 
 @contextmanager
 def translate_warnings(figure: Figure) -> Iterator[None]:
-    """Context for drawing; one warning names all characters that are in no font.
+    """Context manager for drawing that warns once of all characters without a font.
 
     Raises:
         InvalidInputError: if the figure has no room for its axes.

@@ -64,7 +64,7 @@ def _gif(
 
 
 def _palette(frames: Sequence[Image.Image]) -> Image.Image:
-    """An image with the palette of all frames, which has the exact background colour.
+    """An image whose palette serves all frames and has the exact background colour.
 
     Computing a palette for each frame would dominate the time to write a GIF.
     """

@@ -54,7 +54,7 @@ class PathAnimation:
     note: str
 
     def count(self, frame: int) -> list[str]:
-        """Headline notes: how many runs have ended so far, or how the only run did."""
+        """Headline notes: how many runs have ended so far, or how one run ended."""
         t, total, last = self.times[frame], len(self.paths), self.times.size - 1
         if total == 1:
             return [ending_headline(self.paths[0].ending)] if frame == last else []
@@ -145,7 +145,7 @@ def _trim_to_end(mover: CovarianceRun) -> CovarianceRun:
 def _far_steps(
     mover: CovarianceRun, stored_times: np.ndarray, height: float
 ) -> np.ndarray:
-    """Mask of the steps in which the run is in view and too far to interpolate."""
+    """Mask of the steps in view that are too large to interpolate."""
     traces = np.maximum.accumulate(sizes_of(mover.factor) ** 2)
     is_far = ~interpolable_factors(mover.factor) & (traces[:-1] <= height)
     is_far = np.concatenate([[False], is_far, [False]])  # False outside the run
@@ -153,7 +153,7 @@ def _far_steps(
 
 
 def _cone_points(mover: CovarianceRun, times: np.ndarray) -> np.ndarray:
-    """Points of a run in the cone, (times, 3); far steps hold the earlier frame."""
+    """Points of a run in the cone, (times, 3), not interpolated in large steps."""
     frames = np.arange(mover.times.size, dtype=np.float64)
     places = snap_places(
         np.interp(times, mover.times, frames), interpolable_factors(mover.factor)

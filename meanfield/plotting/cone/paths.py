@@ -45,7 +45,7 @@ class ConePath:
 
     @property
     def points(self) -> np.ndarray:
-        """The rows without the times."""
+        """The points $(x, y, z)$ of the path, without the times."""
         return self.rows[:, :-1]
 
 

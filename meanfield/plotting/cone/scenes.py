@@ -77,7 +77,7 @@ def disc_scene(
 
 
 def _future_endings(animation: PathAnimation) -> list[Artist]:
-    """Legend entries of the endings, which colours show from the first frame on."""
+    """Legend entries such as `will end: blow-up`; colours show this from the start."""
     handles = ending_marks(animation.paths)
     for handle in handles:
         handle.set_label(f"will end: {handle.get_label()}")
@@ -85,7 +85,7 @@ def _future_endings(animation: PathAnimation) -> list[Artist]:
 
 
 def _shades(animation: PathAnimation, share: float) -> np.ndarray:
-    """The colours of the endings of all paths, with opacity `share`."""
+    """For each path, the colour of its ending, with opacity `share`."""
     return np.array(
         [to_rgba(p.ending.status.row.colour, share) for p in animation.paths]
     )

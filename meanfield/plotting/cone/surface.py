@@ -23,7 +23,7 @@ _GLASS, _EDGE = "#7d9fc2", "#6d86a1"
 
 
 def view_direction() -> np.ndarray:
-    """The vector in data coordinates whose dot product with a point is its nearness."""
+    """The vector whose dot product with a point is larger the nearer the point is."""
     elevation, azimuth = np.radians([_ELEVATION, _AZIMUTH])
     flat = np.cos(elevation) * np.array([np.cos(azimuth), np.sin(azimuth)])
     return np.array([*flat, _STRETCH * np.sin(elevation)])

@@ -26,7 +26,7 @@ class Extent(NamedTuple):
     high: np.ndarray
 
     def common(self) -> "Extent":
-        """The extent that contains those of all frames, repeated for each frame."""
+        """The smallest extent that contains all frames, repeated for each frame."""
         low, high = self.low.min(axis=0), self.high.max(axis=0)
         shape = self.low.shape
         return Extent(np.broadcast_to(low, shape), np.broadcast_to(high, shape))

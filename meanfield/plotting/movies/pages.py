@@ -77,7 +77,7 @@ class AbstractPage(ABC):
 
         Args:
             axes: the axes, on this page.
-            extent: returns the box that the axes take now, in pixels.
+            extent: returns the box that the axes occupy now, in pixels.
         """
 
 

@@ -140,7 +140,7 @@ def _path_play(
 def _setting(
     scene: _Scene, projection: str | None, note: str
 ) -> Callable[[Figure], tuple[Axes, AbstractScene, Key]]:
-    """A function that adds axes with a scene to a figure, and `note` to its notes."""
+    """A function that adds axes with a scene, and `note`, to a figure."""
 
     def set_scene(figure: Figure) -> tuple[Axes, AbstractScene, Key]:
         axes = figure.add_subplot(projection=projection)
@@ -161,7 +161,7 @@ def _no_note(_: Axes) -> str:
 
 
 def _check_dimension(dataset: xr.Dataset, panel: str) -> None:
-    """Raises unless the dimension is two; the message names a movie that works."""
+    """Raises unless the dimension is two; the message names a suitable movie."""
     d = dataset.sizes["coord"]
     if d != 2:
         suffix = " of one of its runs" if "run" in dataset.dims else ""

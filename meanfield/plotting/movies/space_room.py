@@ -19,7 +19,7 @@ def fill(axes: Axes3D, room: Bbox, extent: Extent) -> None:
     Args:
         axes: the axes, with all their artists.
         room: the rectangle, in pixels.
-        extent: returns the box that the axes take now, over all frames, in pixels.
+        extent: returns the box that the axes occupy over all frames, in pixels.
     """
     for _ in range(_ROUNDS):
         _zoom(axes, _SAFE * float(np.min(np.divide(room.size, extent().size))))

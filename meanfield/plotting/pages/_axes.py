@@ -41,7 +41,7 @@ def spanning(
 ) -> Axis:
     """The axis that contains all numbers, with some room at both ends.
 
-    It spans at least `least`, so that data that hardly vary look flat.
+    The axis spans at least `least`, so that nearly constant data look flat.
     """
     low, high = min(numbers), max(numbers)
     room = max(0.07 * (high - low), (least - (high - low)) / 2)

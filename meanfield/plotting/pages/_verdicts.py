@@ -22,7 +22,7 @@ class Tally(NamedTuple):
 
 
 def check_passed(check: Record, role: str) -> bool:
-    """Whether a check is as it should be: holds, or is violated if the role says so."""
+    """Whether a check has the required outcome: it holds, or for controls fails."""
     numbers = all(finite(check[name]) for name in _NUMBERS)
     return numbers and bool(check["holds" if role in HOLDING else "is_violated"])
 
@@ -62,6 +62,6 @@ def _claim_checks(statement: Record) -> list[Record]:
 
 
 def _is_inequality(check: Record) -> bool:
-    """Whether a check is an inequality; an identity (error at most zero) is not."""
+    """Whether a check is an inequality, not an identity (error at most zero)."""
     is_ascent = (check["evidence"] or {}).get("kind") == "ascent"
     return is_ascent or (check["relation"] != "=" and check["bound"] != 0)

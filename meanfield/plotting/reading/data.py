@@ -53,7 +53,8 @@ class Track(NamedTuple):
 class Swarm(NamedTuple):
     """Moving tokens: states (time, n, d), weights with sum one, positions or None.
 
-    `position` is None for unordered tokens, even if the store has positions.
+    `position` is None if the order of tokens does not matter to the run, even if the
+    dataset contains positions.
     """
 
     x: np.ndarray
@@ -165,7 +166,7 @@ def runs(dataset: xr.Dataset) -> Iterator[xr.Dataset]:
 
 
 def track(run: xr.Dataset, prefix: str = "") -> Track:
-    """The Gaussian in the variables `mean` and `factor`, with a prefix if given."""
+    """The Gaussian in the variables `mean` and `factor`, whose names have `prefix`."""
     return Track(
         values(run, f"{prefix}mean", ("time", "coord")),
         values(run, f"{prefix}factor", ("time", "coord", "rank")),
@@ -192,7 +193,7 @@ def swarm(run: xr.Dataset) -> Swarm:
 
 
 def _is_ordered(run: xr.Dataset) -> bool:
-    """Whether positions matter: there is a mask, a text, or no spec."""
+    """Whether positions are used: the run has a mask, a text, or no spec."""
     if "position" not in run:
         return False
     spec = spec_of(run)

@@ -80,7 +80,7 @@ class Density:
 
     @property
     def laws(self) -> np.ndarray:
-        """The conditional density of each layer: its density, scaled to the total mass.
+        """The density of each layer, scaled to the total mass: its conditional law.
 
         Without layers it is the density itself.
         """
@@ -189,7 +189,7 @@ def _finite_moments(density: Density) -> Track:
 
 
 def entropies(density: Density) -> np.ndarray:
-    r"""$\int\rho\log\rho\,dx$ of each frame; with layers, of their conditional laws."""
+    r"""$\int\rho\log\rho\,dx$ of each frame; with layers, the mean over layers."""
     masses = point_masses(density.mass, density.edges)
     laws = replace(density, mass=masses).laws
     logs, rows = np.log(np.where(laws > 0, laws, 1)), (len(masses), -1)

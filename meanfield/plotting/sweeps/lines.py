@@ -43,7 +43,7 @@ _MARK_SHIFT = 0.08  # shift between markers of two lines at one value of a list
 
 
 class _Lines(NamedTuple):
-    """Cells of dimensions (line, x, seed), with their quantity and stopping times."""
+    """Cells (line, x, seed) of a sweep, with a quantity and the stopping times."""
 
     cells: xr.Dataset
     x: str
@@ -53,7 +53,7 @@ class _Lines(NamedTuple):
 
 
 class _Look(NamedTuple):
-    """The colour of a line, the height of infinite values, and a horizontal shift."""
+    """The colour of a line, heights for its infinite values, and a horizontal shift."""
 
     colour: str
     ceiling: np.ndarray
@@ -129,7 +129,7 @@ def _split_lines(dataset: xr.Dataset, name: str) -> _Lines:
 
 
 def _extended_numbers(cells: xr.Dataset, name: str) -> np.ndarray:
-    """The quantity, infinite for blow-up times not reached and sizes at blow-ups."""
+    """The quantity, infinite for sizes at blow-ups and if a blow-up time is missing."""
     numbers = numbers_of(cells, name)
     if name == "t_star":
         is_infinite = survivals_of(cells)
@@ -141,7 +141,7 @@ def _extended_numbers(cells: xr.Dataset, name: str) -> np.ndarray:
 
 
 def _ceiling(parts: _Lines, name: str) -> np.ndarray:
-    """Heights of infinite values, for each line and x; NaN for the top of the axes."""
+    """Heights at which infinite values are drawn, (line, x); NaN for the top."""
     if name == "t_star":
         return np.fmax.reduce(parts.stops, axis=-1)
     return np.full(parts.stops.shape[:2], np.nan)
@@ -174,7 +174,7 @@ def _line(axes: Axes, x: Scale, band: Average, look: _Look) -> None:
 
 
 def _line_colours(axes: Axes, parts: _Lines) -> list[str]:
-    """A colour for each line, explained by a legend, or by a colour bar if many.
+    """A colour for each line, with a legend, or a colour bar for many lines.
 
     Raises:
         InvalidInputError: if there are too many unordered lines for a legend.

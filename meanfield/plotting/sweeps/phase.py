@@ -96,7 +96,7 @@ def _maps(dataset: xr.Dataset, name: str) -> Figure:
 
 
 def _empty_figure(dataset: xr.Dataset, n_rows: int, n_columns: int) -> Figure:
-    """An empty figure for the maps; with several, the title is in the legend."""
+    """An empty figure for the maps; above several maps, the legend has the title."""
     if dataset["ending"].ndim == 2:
         return titled_figure(dataset, (6.6, 5.6))
     size = (1.4 + 3 * n_columns, 1.6 + 2.7 * n_rows)
@@ -104,7 +104,7 @@ def _empty_figure(dataset: xr.Dataset, n_rows: int, n_columns: int) -> Figure:
 
 
 def _explain(figure: Figure, dataset: xr.Dataset, handles: list[Artist]) -> None:
-    """Add a legend above the single map, or above all of them."""
+    """Add a legend above the only map, or one legend above all maps."""
     if dataset["ending"].ndim == 2:
         legend(figure.axes[0], handles, min(len(handles), 4))
         return
@@ -142,7 +142,7 @@ def _layers(dataset: xr.Dataset) -> Iterator[tuple[str, xr.Dataset]]:
 
 
 def _hatch_names(dataset: xr.Dataset, name: str) -> set[str]:
-    """The endings of cells with the quantity, if there are several, else none."""
+    """The endings of cells with the quantity; empty if they have a single ending."""
     names = endings_of(dataset)[np.isfinite(numbers_of(dataset, name))]
     endings = set(names.tolist())
     return endings if len(endings) > 1 else set()
@@ -229,7 +229,7 @@ def _notes(dataset: xr.Dataset, name: str) -> tuple[str, ...]:
 
 
 def _face(ending: str, name: str) -> tuple[float, float, float]:
-    """The colour of cells without the quantity: pale unless only endings are drawn."""
+    """The colour of cells without the quantity: pale, unless only endings are drawn."""
     share = 0.75 if name == "ending" else _TINT
     full, blank = to_rgb(Status.from_name(ending).row.colour), paper()
     red, green, blue = (p - share * (p - c) for p, c in zip(blank, full, strict=True))

@@ -33,7 +33,7 @@ class Colouring(NamedTuple):
 
     @property
     def note(self) -> str:
-        """A note on the meaning of the colours, for colours without a scale."""
+        """A note on the meaning of the colours, if no colour scale explains them."""
         return f"colours: {self.label}" if self.label else ""
 
 
@@ -42,11 +42,11 @@ colourings: Registry[Rule] = Registry("colouring of tokens")
 
 
 def colouring(cloud: Cloud, state: Swarm, otherwise: Rule) -> Colouring:
-    """The colouring that the look names, or else a default.
+    """The colouring that the look names; if it names none, a default.
 
-    A look with `link` or `metric` colours by cluster. Otherwise the default is by
+    If the look sets `link` or `metric`, the default is by cluster. Otherwise it is by
     position if tokens have positions, by final cluster if two to six clusters have
-    nearly all the weight, and else `otherwise`.
+    nearly all the weight, and else the colouring `otherwise`.
 
     Raises:
         InvalidInputError: if the tokens lack what the colouring needs, or the look has
@@ -76,7 +76,7 @@ def colouring(cloud: Cloud, state: Swarm, otherwise: Rule) -> Colouring:
 
 
 def check_no_colours(cloud: Cloud) -> None:
-    """Raises if the look of a Gaussian has options for the colours of tokens.
+    """Raises if the look of a Gaussian sets options for the colours of tokens.
 
     Raises:
         InvalidInputError: if `colour`, `link` or `metric` is set.
@@ -143,7 +143,7 @@ def colour_by_label(cloud: Cloud, state: Swarm) -> Colouring:
 
 
 def _whole(cloud: Cloud, state: Swarm) -> Swarm:
-    """The tokens in all coordinates, before projection."""
+    """The tokens in all coordinates, before projection to the picture."""
     whole = state if cloud.whole is None else cloud.whole.state
     assert isinstance(whole, Swarm)
     return whole

@@ -66,7 +66,7 @@ def labels(
 
 
 class _Page(NamedTuple):
-    """Data common to all frames; see `labels` and `_corners`."""
+    """Arguments of `labels` common to all frames, and the result of `_corners`."""
 
     corners: np.ndarray
     sizes: np.ndarray
@@ -110,7 +110,7 @@ def _choose_places(
 
 
 def _boxes(dots: np.ndarray, page: _Page) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Boxes (words, k, 4) of words at each place, and masks: fitting, far (k,)."""
+    """Boxes (words, k, 4) of words at each place; masks of allowed and far places."""
     lows = dots[:, None] + page.corners
     boxes = np.concatenate([lows, lows + page.sizes[:, None]], axis=-1)
     fits = (boxes[..., :2] >= 0).all(-1) & (boxes[..., 2:] <= page.room).all(-1)

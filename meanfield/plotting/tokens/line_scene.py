@@ -113,7 +113,7 @@ class LineScene(AbstractScene):
             self._closure.show(frame)
 
     def _breaks_between(self, first: int, last: int) -> np.ndarray:
-        """The breaks after frame `first`, up to frame `last`."""
+        """The frames after `first`, up to `last`, before which lines are broken."""
         return self._breaks[(self._breaks > first) & (self._breaks <= last)]
 
 

@@ -39,7 +39,7 @@ TRAIL = Line2D([], [], color=GREY, linewidth=0.8, label="trail")
 
 
 def trail_length(n: int, trails: int | None) -> int:
-    """The trail length in frames: `trails`, or a default for `n` tokens if None."""
+    """The trail length in frames: `trails`; if None, a default for `n` tokens."""
     if trails is not None:
         return trails
     return _TRAIL if n <= _MAX_TOKENS else _SHORT_TRAIL

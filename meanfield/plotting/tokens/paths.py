@@ -75,7 +75,7 @@ class Dots(NamedTuple):
 
 
 def dots(cloud: Cloud, state: Swarm, otherwise: Rule) -> Dots:
-    """The tokens to draw, coloured by `colouring`, with a note if some are left out."""
+    """The tokens to draw, coloured by `colouring`; a note counts those left out."""
     n = state.weights.size
     indices = even_frames(n, MAX_PATHS)
     colours = colouring(cloud, state, otherwise)
@@ -91,7 +91,8 @@ def dots(cloud: Cloud, state: Swarm, otherwise: Rule) -> Dots:
 def moving_dots(cloud: Cloud) -> Dots:
     """The tokens of a movie; for a Gaussian, its mean.
 
-    Without a time axis, default colours are by start, so that the eye can follow.
+    In the plane and in space, tokens are coloured by start by default, so that the eye
+    can follow them.
     """
     if isinstance(cloud.state, Swarm):
         otherwise = uniform_colour if cloud.dimension == 1 else colour_by_start
@@ -114,7 +115,7 @@ def _marker_sizes(weights: np.ndarray) -> np.ndarray:
 
 
 def _areas_note(weights: np.ndarray) -> str:
-    """A note that areas show weights, if these differ, with limits if clipped."""
+    """A note that areas show weights, if weights differ; it names clipping limits."""
     shares = weights * weights.size / weights.sum()
     if np.ptp(shares) <= _EQUAL:
         return ""

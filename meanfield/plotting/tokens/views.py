@@ -54,7 +54,7 @@ class Projection(NamedTuple):
 
 
 class Window(NamedTuple):
-    """A square or cubic view: centre, half-width, and a note on what it leaves out."""
+    """A square or cubic view: centre, half-width, and a note on tokens outside it."""
 
     centre: np.ndarray
     half_width: float
@@ -92,7 +92,7 @@ def rms_radii(cloud: Cloud) -> np.ndarray:
 
 
 def visible_frames(cloud: Cloud) -> np.ndarray:
-    """The frames in the view of a panel: all; in a blow-up, those near the start."""
+    """The frames that a panel shows: all; before a blow-up, only moderate sizes."""
     if cloud.ending.status.row.leaves:
         return _crop_frames(cloud, _CROP)
     return np.arange(cloud.times.size)
@@ -120,7 +120,7 @@ def window(cloud: Cloud) -> Window:
 
 
 def _growth_note(cloud: Cloud, n_visible: int) -> str:
-    """A note on frames outside the view, or on growth that makes the start tiny."""
+    """A note on frames outside the view, or on a cloud that looks tiny at first."""
     sizes = radii(cloud)
     if n_visible < cloud.times.size:
         reach = format_number(float(sizes.max()))
@@ -158,7 +158,7 @@ def _extent(cloud: Cloud) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _visible_tracks(cloud: Cloud) -> list[Track]:
-    """The Gaussians that the view should contain; a closure only while it is near."""
+    """The Gaussians that the view should contain; a closure only while near tokens."""
     track = moments(cloud.state)
     if cloud.closure is None:
         return [track]
@@ -261,7 +261,7 @@ def robust_windows(cloud: Cloud) -> tuple[list[Window], str]:
 
 
 def _has_word_drift(cloud: Cloud, low: np.ndarray, high: np.ndarray) -> bool:
-    """Whether words, in boxes (n, d), drift so far that a fixed view is too large."""
+    """Whether words drift so far that a fixed view would be too large."""
     if cloud.words is None:
         return False
     whole = (high.max(axis=0) - low.min(axis=0)).max()
@@ -269,7 +269,7 @@ def _has_word_drift(cloud: Cloud, low: np.ndarray, high: np.ndarray) -> bool:
 
 
 def _squares(low: np.ndarray, high: np.ndarray) -> list[Window]:
-    """Squares around boxes (n, d), with a margin; their size never decreases."""
+    """Square views around boxes (n, d), with a margin; their size never decreases."""
     centres = (low + high) / 2
     halves = np.maximum.accumulate((high - low).max(axis=1) / 2)
     floor = max(float(np.abs(centres).max()), 1.0) / 2

@@ -37,7 +37,8 @@ class Subset:
 def coarsen(dataset: xr.Dataset, limit: int = MAX_NUMBERS) -> Subset:
     """Reduce members, then frames, then tokens evenly, to at most `limit` numbers.
 
-    Only coordinates of tokens and cells of densities count; Gaussians are small.
+    Only coordinates of tokens and cells of densities are counted, since Gaussians are
+    small.
     """
     sizes = {str(name): size for name, size in dataset.sizes.items()}
     cells = int(np.prod([sizes.get(name, 1) for name in _SPACE]))

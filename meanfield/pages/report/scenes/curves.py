@@ -36,7 +36,7 @@ def panels(dataset: xr.Dataset, report: Report) -> list[Panel]:
 
     Args:
         dataset: a run, or an ensemble.
-        report: called with the number of frames whose clusters are counted, and of all.
+        report: called with the number of frames with counted clusters, and the total.
     """
     members = even_frames(dataset.sizes.get("run", 1), _MEMBERS)
     sample = dataset.isel(run=members) if "run" in dataset.dims else dataset
@@ -94,7 +94,7 @@ def _energies(sample: xr.Dataset) -> Iterator[Panel]:
 
 
 def _clusters(sample: xr.Dataset, report: Report) -> Iterator[Panel]:
-    """Numbers of clusters, and weights of the heaviest, in evenly chosen frames.
+    """Numbers of clusters, and weights of the heaviest one, in evenly chosen frames.
 
     Above three dimensions clusters are also counted by angles, since tokens with the
     same direction may be far apart.
@@ -126,7 +126,7 @@ class _ClusterCounter:
         self._done, self._total, self._report = 0, total, report
 
     def count_clusters(self, run: xr.Dataset, way: str) -> np.ndarray:
-        """Counts and largest weights of one run, (2, time); NaN without a state."""
+        """Cluster counts and largest weights of a run, (2, time); NaN where missing."""
         numbers = np.full((2, run.sizes["time"]), np.nan)
         whole = cloud(run)
         state = whole.state
@@ -143,7 +143,7 @@ class _ClusterCounter:
 
 
 def _balance(sample: xr.Dataset, report: Report) -> Iterator[Panel]:
-    """The mass that has left the box."""
+    """The curve of the mass of a density that has left its box."""
     del report  # too fast to need a progress report
     rows = [values(run, "outflow", ("time",)) for run in runs(sample)]
     times = values(sample, "time", ("time",))

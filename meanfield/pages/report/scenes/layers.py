@@ -21,7 +21,7 @@ Layer = dict[str, Any]
 
 @dataclass(frozen=True)
 class View:
-    """The coordinates that are drawn: all, or the main axes of the first run.
+    """The coordinates that a page draws: all, or the main axes of the first run.
 
     Attributes:
         axes: directions of the coordinates, (d, k).
@@ -131,7 +131,7 @@ def _unless_equal(weights: np.ndarray) -> dict[str, Any] | None:
 
 
 def _final_clusters(whole: Cloud) -> np.ndarray:
-    """The final cluster of each token, 0 for the heaviest; `STEPS` for zero weight."""
+    """Final clusters of tokens, 0 the heaviest; `STEPS` for tokens of zero weight."""
     state = whole.state
     assert isinstance(state, Swarm)
     share = cluster_share(state.x[0], state.weights)
