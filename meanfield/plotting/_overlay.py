@@ -24,7 +24,7 @@ MASS_SHARES = [
     0.8647,
     0.3935,
 ]  # masses of a 2D Gaussian within two and one standard deviations
-REACH = 4.0  # standard deviations about the mean that a 1D picture shows
+REACH = 4.0  # a 1D picture shows this many standard deviations on either side
 _MAX_TOKENS = 4000  # largest number of tokens in a scatter plot
 
 

@@ -17,8 +17,8 @@ UNSUPPORTED_KEYS = {key: reason for key, reason in _REASONS.items() if reason}
 """The keys that have no effect on a page, with the reasons."""
 
 HIDDEN_KEYS = frozenset({*UNSUPPORTED_KEYS, "precision", "options"})
-"""The keys that the help of a page leaves out. It always computes in double precision,
-and of its attentions only those of plugins have options."""
+"""The keys that the help of a page leaves out: a page always computes in double
+precision, and only attentions of plugins have options."""
 
 SAMPLED_MEASURES = ("points",)  # kinds of measures whose start is drawn at random
 _NUMBERS = frozenset("A V epsilon noise t cov".split())  # noqa: SIM905

@@ -16,12 +16,12 @@ from meanfield.errors import InvalidInputError, UnsupportedError
 from meanfield.measures import AbstractMeasure, AbstractReader, Gaussian, Grid, Points
 from meanfield.scores import AbstractScore, Dot, Masked, SquaredDistance
 
-TOKENS = 2_000  # with more, a browser takes about a second to evaluate a velocity
+TOKENS = 2_000  # with more tokens, a velocity takes a browser about a second
 _POINT_ATTENTIONS = ("softmax", "l2", "sinkhorn", "linear", "sigmoid")
 _GAUSSIAN_ATTENTIONS = ("softmax", "l2", "sinkhorn", "linear")
-_NORMALISED_ATTENTIONS = ("softmax", "l2")  # their rows are normalised after masking
+_NORMALISED_ATTENTIONS = ("softmax", "l2")  # rows are renormalised after masking
 _ATTENTIONS = {"points": _POINT_ATTENTIONS, "gaussian": _GAUSSIAN_ATTENTIONS}
-_ADVICE = "leave it out, or use `meanfield simulate`"
+_ADVICE = "Use `meanfield simulate` for such a flow"
 _FEATURES = {  # maps the class of a dynamics to the option that caused it
     "Cross": "a `context`",
     "Layers": "layers, from a model or `[[layers]]`",
@@ -88,8 +88,8 @@ def law_of(dynamics: AbstractDynamics, mu: AbstractMeasure) -> Law:
     names = _ATTENTIONS[law.measure]
     if law.attention not in names:
         raise UnsupportedError(
-            f"A page needs one of the attentions {', '.join(names)}, whose flow of a "
-            f"{law.measure} has a closed form; got `{law.attention}`. Use "
+            f"A page needs one of the attentions {', '.join(names)}, for which a "
+            f"{law.measure} flow has a closed form; got `{law.attention}`. Use "
             "`--measure points`."
         )
     return law
@@ -176,7 +176,7 @@ def _attention_of(dynamics: AbstractDynamics) -> Law:
         feature = _FEATURES.get(type(dynamics).__name__, "other parts")
         raise UnsupportedError(
             "A page supports only a single attention, which may have heads and the "
-            f"mask `causal`; this flow has {feature}: {_ADVICE}."
+            f"mask `causal`; this flow has {feature}. {_ADVICE}."
         )
     if isinstance(dynamics.score, Masked):
         _require_causal(dynamics.score.mask)
@@ -184,7 +184,7 @@ def _attention_of(dynamics: AbstractDynamics) -> Law:
         if law.attention not in _NORMALISED_ATTENTIONS:
             raise UnsupportedError(
                 "A page supports a mask in the score only for normalised attentions, "
-                f"and `{law.attention}` is not normalised: {_ADVICE}."
+                f"and `{law.attention}` is not normalised. {_ADVICE}."
             )
         return replace(law, causal=True)
     return _unmasked_law(dynamics, dynamics.score)
@@ -196,7 +196,7 @@ def _head(stack: AbstractDynamics, h: int) -> AbstractDynamics:
 
 def _require_causal(mask: object) -> None:
     if mask is not causal:
-        raise UnsupportedError(f"A page supports only the mask `causal`: {_ADVICE}.")
+        raise UnsupportedError(f"A page supports only the mask `causal`. {_ADVICE}.")
 
 
 def _unmasked_law(attention: Attention, score: AbstractScore) -> Law:
@@ -204,7 +204,7 @@ def _unmasked_law(attention: Attention, score: AbstractScore) -> Law:
     name = _name(attention, score)
     assert isinstance(score, Dot | SquaredDistance)
     if isinstance(score, Dot) and (np.any(score.query_bias) or np.any(score.key_bias)):
-        raise UnsupportedError(f"A page does not support biases: {_ADVICE}.")
+        raise UnsupportedError(f"A page does not support biases. {_ADVICE}.")
     epsilon = float(score.epsilon)
     times = epsilon if name == "sinkhorn" else 1.0
     Q, K = np.asarray(score.Q), np.asarray(score.K)
@@ -229,10 +229,10 @@ def _name(attention: Attention, score: AbstractScore) -> str:
         is_sinkhorn = isinstance(attention.coupling, Sinkhorn)
         is_match = eqx.tree_equal(attention.coupling, unit.coupling) is True
         if is_sinkhorn and isinstance(unit.coupling, Sinkhorn):
-            is_match = True  # whatever the number of half-steps
+            is_match = True  # Sinkhorn attention with any number of half-steps
         if is_match and type(score) is type(unit.score):
             return name
     raise UnsupportedError(
         f"A page integrates only the attentions {', '.join(_POINT_ATTENTIONS)}; this "
-        f"flow has another attention: {_ADVICE}."
+        f"flow has another attention. {_ADVICE}."
     )

@@ -104,7 +104,7 @@ class _Newest:
             return
         try:
             self._page = self._make()
-        # The run has no finite frame yet, or a commit is in progress.
+        # These errors occur before the first finite frame and during a commit.
         except (StoreError, InputFileError, InvalidInputError):
             return
         self._state = state

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _COLUMN = 2.2  # least width in inches of each of several pictures in a row
 _TEXT = 2.5  # height of text in a figure at scale one, in inches
 _SMALLEST, _WIDEST = 1.0, 40.0  # limits of width and height, in inches
-# Upper limit of `link` and its unit, by metric.
+# The upper limit of `link` and its unit, for each metric.
 _LINKS = {"cosine": (2.0, "of 1 - cosine")}
 _CURVES = ("clusters", "spectrum", "energy", "balance", "disc", "phase", "lines")
 _LIMIT_PANELS = ("tokens", "density", *_CURVES)

@@ -81,7 +81,7 @@ def _resize(artist: Artist, scale: float) -> None:
         artist.set(**{name: scale * getattr(artist, f"get_{name}")()})
     if isinstance(artist, Axes3D):
         for axis in (artist.xaxis, artist.yaxis, artist.zaxis):
-            # Tick labels grow with the scale, so the label moves away from its axis.
+            # Tick labels grow with the scale, so axis labels move outwards.
             axis.labelpad = scale * axis.labelpad + _NUMBER_HEIGHT * (scale - 1)
 
 

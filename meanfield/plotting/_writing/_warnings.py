@@ -43,7 +43,7 @@ def _warn_of_characters(messages: Sequence[str]) -> None:
     characters = "".join(sorted({chr(int(match[1])) for match in matches}))
     if characters:
         warnings.warn(
-            f"No font here has {characters}, drawn as boxes. Install a font that "
-            "contains them, such as Noto Sans CJK.",
+            f"No font contains {characters}, drawn as boxes. Install a font that has "
+            "these characters, such as Noto Sans CJK.",
             stacklevel=4,
         )

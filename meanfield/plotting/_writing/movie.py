@@ -22,8 +22,8 @@ _CODECS = {
     ".mp4": "-c:v libx264 -crf 18 -pix_fmt yuv420p -movflags +faststart",
     ".webm": "-c:v libvpx-vp9 -crf 24 -b:v 0 -pix_fmt yuv420p",
 }
-_EVEN = "pad=ceil(iw/2)*2:ceil(ih/2)*2"  # these codecs need even sizes
-_PALETTE_FRAMES = 6  # frames from which the colours of a GIF are taken
+_EVEN = "pad=ceil(iw/2)*2:ceil(ih/2)*2"  # video codecs need even sizes
+_PALETTE_FRAMES = 6  # number of frames from which the palette of a GIF is computed
 
 
 def movie_bytes(

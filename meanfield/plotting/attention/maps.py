@@ -35,9 +35,9 @@ _SNAPSHOTS, _HEADS = 4, 6
 # one peak does not hide the rest, or at the median of the rows' maxima if larger.
 _TOP = 0.995
 _CUT = 0.95  # a scale that would cut off less than 5 % is not cut
-# Up to this many tokens, a map is large enough for all words; of more, only some.
+# With at most this many tokens, a map shows every word; with more, only some words.
 _MAX_TOKENS = 32
-_SIDE, _WORD, _PAGE = 1.7, 0.1, 11.0  # inches of a map, of a word, of all columns
+_SIDE, _WORD, _PAGE = 1.7, 0.1, 11.0  # widths in inches: map, word, all columns
 _SMALL, _LINE = "xx-small", 1.1  # font size of words, and their line height
 _MAP = 0.8  # share of the figure's width for the map, without its colour bar
 _BAR = {"shrink": 0.8, "aspect": 30, "pad": 0.05}

@@ -19,7 +19,7 @@ from meanfield.plotting.reading.data import ending
 
 from .paths import ConePath, group_by_ending
 
-# Paths with more points in total are rasterised in vector files.
+# If paths have more points than this in total, vector files contain them as pixels.
 RASTER_POINTS = 30_000
 
 

@@ -156,7 +156,7 @@ class MapScene(AbstractScene):
         first = self._heights[0].T
         self._mesh = axes.pcolormesh(x, y, first, rasterized=True, **colours)
         bottom, top = [[x[0], y[0]], [x[-1], y[0]]], [[x[-1], y[-1]], [x[0], y[-1]]]
-        gap = [] if run.position is None else [[np.nan, np.nan]]  # only two edges
+        gap = [] if run.position is None else [[np.nan, np.nan]]  # NaN breaks the line
         self._corners = np.array([*bottom, *gap, *top, *([] if gap else bottom[:1])])
         (self._box,) = axes.plot([], [], color=_BOX, linewidth=1.2)
         (self._tokens,) = axes.plot([], [], ".", color=INK, markersize=2.4)

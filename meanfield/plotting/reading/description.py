@@ -16,7 +16,7 @@ from meanfield.spec import (
     parse,
 )
 
-# Attentions whose definition also divides the value by the bandwidth.
+# Attentions that divide the value by the bandwidth, not only the score.
 _EPSILON_ATTENTIONS = ("sinkhorn",)
 # Replacements for names of initial clouds that are hard to understand.
 _PLAINER = {"antithetic": "antithetic pairs ±x"}

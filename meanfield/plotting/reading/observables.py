@@ -18,7 +18,7 @@ from .density import density_moments, every_frame
 # In single precision, the directions of a cloud that is smaller than this share of its
 # distance from zero are only rounding errors.
 _MIN_SPREAD = 1e-6
-# Singular values below this multiple of the rounding of the states count as zero.
+# Singular values below this multiple of the states' rounding error count as zero.
 _ROUNDINGS = 8.0
 
 

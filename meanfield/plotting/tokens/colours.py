@@ -17,7 +17,7 @@ from meanfield.plotting.reading.data import Cloud, Swarm
 from meanfield.plotting.reading.metrics import EUCLIDEAN, metrics
 
 # At most six groups have their own colour. By default tokens are coloured by final
-# cluster if several clusters, each with at least 2 % of the weight, have 90 % together.
+# cluster if several clusters of at least 2 % of the weight together have 90 %.
 # If the six heaviest groups have less than 90 %, only three have their own colour.
 _N_COLOURS, _HEAVY, _MIN_SHARE, _N_NAMED = 6, 0.02, 0.9, 3
 

@@ -21,7 +21,7 @@ _HABIT, _COVERS, _LINE, _STRUCK = 2.5, 1.0, 1.2, 0.7
 _MAX_HIDDEN = 3  # largest number of hidden dots or points that is counted
 _LINE_SAMPLES = np.linspace(0.1, 0.9, 7)  # sample points of a line to a dot
 LEADING = 1  # words up to this rank can be far from their dots, joined by a line
-_FADE = 3  # frames in which a word fades in
+_FADE = 3  # number of frames in which a word fades in
 
 
 class Labels(NamedTuple):

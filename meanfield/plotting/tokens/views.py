@@ -26,7 +26,7 @@ _STRAY = 3.0
 # Paths are clipped at this many half-widths from the centre: far outside, but finite.
 _CLIP_RADIUS = 8.0
 _DRIFTS = 1e-3  # share of the largest radius above which a drift of the mean is noted
-# Narrower views, relative to their distance from zero, would show rounding errors.
+# Least width of a view relative to its distance from zero, to hide rounding errors.
 _MIN_WIDTH = 1e-12
 # Ellipses are drawn at two standard deviations.
 N_SIGMA = 2.0

@@ -16,7 +16,7 @@ from .packing import pack
 
 # Only this many eigenvalues are drawn, the largest ones.
 _EIGENVALUES = 6
-# Largest number of members of an ensemble drawn.
+# At most this many members of an ensemble are drawn.
 _MEMBERS = 100
 # Largest number of token positions, over all frames, for which clusters are counted;
 # counting them takes a few seconds.

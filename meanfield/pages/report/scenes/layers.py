@@ -13,7 +13,7 @@ from meanfield.plotting.reading.observables import covariance, moments, principa
 
 from .packing import STEPS, pack, pack_differences, pack_positions
 
-# A picture shows at most this many dimensions; others are projected to main axes.
+# Above this dimension, a picture shows the projection to the main axes.
 _MAX_DIMENSION = 3
 
 Layer = dict[str, Any]

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-# Positions are integers; the width of the cloud in a frame is this many steps.
+# Positions are stored as integers: the width of the cloud in a frame is `STEPS`.
 STEPS = 2**16 - 1
-# Higher levels shrink a page by only one per cent and take twice as long.
+# Higher compression levels save only one per cent and take twice as long.
 _LEVEL = 6
 
 PackedArray = dict[str, Any]
