@@ -21,7 +21,7 @@ class Card:
 
     Attributes:
         title: kind of the object.
-        facts: sizes and numbers of the object, by name.
+        facts: maps names to sizes and other numbers of the object.
         picture: function that returns an SVG; called only for HTML.
     """
 
@@ -37,7 +37,7 @@ class Card:
 
     @property
     def html(self) -> str:
-        """HTML with the picture on the left and the facts on the right."""
+        """The card as HTML, with the picture on the left and the facts on the right."""
         rows = "".join(
             f"<tr><th style='text-align:left'>{html.escape(name)}</th>"
             f"<td style='text-align:left'>{html.escape(value)}</td></tr>"
@@ -51,7 +51,7 @@ class Card:
 
 
 cards: dict[type, Callable[[Any], Card | None]] = {}
-"""Functions that make the card of an object, by its class."""
+"""Maps a class to the function that makes the card of its objects."""
 
 
 class AbstractDisplayable(abc.ABC):

@@ -50,8 +50,8 @@ def paths(x: np.ndarray) -> str:
 def ellipses(means: np.ndarray, covariances: np.ndarray) -> str:
     """Picture of the ellipses of k successive Gaussians, from pale to opaque.
 
-    The ellipses are those of one standard deviation in the first two coordinates; the
-    shapes are (k, d) and (k, d, d).
+    The ellipses have one standard deviation and show the first two coordinates. `means`
+    has shape (k, d) and `covariances` has shape (k, d, d).
     """
     outlines = list(map(_outline, means, covariances))
     place = _pixel_map(np.concatenate(outlines))
@@ -82,7 +82,7 @@ def curve(x: np.ndarray, y: np.ndarray) -> str:
 
 
 def cells(values: np.ndarray) -> str:
-    """Picture of a density in the plane, dark where high; the first axis goes right."""
+    """Picture of a density in the plane, dark where high, with $x_1$ to the right."""
     corner, size = (0.0, 0.0), (float(WIDTH), float(HEIGHT))
     return _svg(_raster(values.T[::-1], corner, size), "density")
 
@@ -102,7 +102,7 @@ def matrices(arrays: Mapping[str, np.ndarray]) -> str:
 
 
 def _opacities(count: int) -> np.ndarray:
-    """Opacities of `count` successive lines; that of the last is 1."""
+    """Opacities of `count` successive lines, which increase to 1."""
     return np.linspace(1, 0.25, count)[::-1]
 
 

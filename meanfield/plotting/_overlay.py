@@ -149,7 +149,7 @@ def _draw_line(axes: Axes, frames: Mapping[str, xr.Dataset], view: View) -> None
 
 
 def _interval(frames: Mapping[str, xr.Dataset], view: View) -> tuple[float, float]:
-    """The interval of `REACH` standard deviations about the means of all runs."""
+    """The interval that contains `REACH` standard deviations about every mean."""
     ends = []
     for run in frames.values():
         mean, factor = (part[0] for part in run_moments(run))

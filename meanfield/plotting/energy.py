@@ -143,9 +143,9 @@ def _steepest(dataset: xr.Dataset, name: str) -> np.ndarray | None:
 class _Names(NamedTuple):
     """Texts about a gradient flow: its name, its loss rate, and a note for other runs.
 
-    The gradient flow among Gaussians loses only the affine part. On a grid the rates of
-    the run and of the gradient flow are sums over cells, accurate only to the
-    resolution, so the note does not deny that the run is the gradient flow.
+    Among Gaussians, the loss rate is only the affine part. On a grid the rates of the
+    run and of the gradient flow are sums over cells, accurate only to the resolution,
+    so the note does not deny that the run is the gradient flow.
     """
 
     flow: str

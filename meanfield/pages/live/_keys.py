@@ -1,4 +1,4 @@
-"""The keys and sweep axes that a live page supports; no JAX."""
+"""The keys and sweep axes that a live page supports; imported without JAX."""
 
 from collections.abc import Sequence
 

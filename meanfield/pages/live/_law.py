@@ -58,7 +58,7 @@ class Law:
         heads: the heads, all of the same attention.
         epsilon: the bandwidth.
         start: `x` and `weights` of points; `mean` and `factor` of a Gaussian.
-        iterations: number of Sinkhorn half-steps; if `None`, they end at a tolerance.
+        iterations: number of Sinkhorn half-steps; if `None`, they stop at a tolerance.
         causal: whether tokens attend only to themselves and earlier tokens.
     """
 

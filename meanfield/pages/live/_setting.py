@@ -11,13 +11,13 @@ from meanfield.spec import KEYS, RunSpec
 from ._law import Law
 
 TOLERANCES = {"points": 1e-7, "gaussian": 1e-9}
-"""Default tolerances of a step; errors of flows are then below 1e-6."""
+"""Default tolerances of a step by measure, for errors of flows below 1e-6."""
 FINEST = 1e-12  # smallest tolerance; below it rounding dominates
 
 
 @dataclass(frozen=True)
 class Setting:
-    """How a page integrates a flow, and the equivalent command-line options.
+    """Times and tolerances of a live page, and the equivalent command-line options.
 
     Attributes:
         title: the headline of the page.

@@ -82,7 +82,7 @@ class ComparedRuns:
         }
 
     def cards(self, folder: Path) -> str:
-        """Sections of the page: verdicts, representations, commands to repeat it."""
+        """Sections: verdicts, representations, commands to repeat the comparison."""
         data = next(iter(self.datasets.values()))
         verdicts = "".join(f"<p>{escape(verdict)}</p>" for verdict in self.verdicts)
         heads = ["", "ending", "t", "t*", "mass that left", "seconds"]
@@ -110,7 +110,7 @@ class ComparedRuns:
 
 
 def _common_spec(specs: Sequence[RunSpec]) -> RunSpec:
-    """A spec with the keys of the first spec, and the measure-specific keys of all."""
+    """The keys of the first spec, and the measure-specific keys of all specs."""
     values = [spec.as_json().items() for spec in specs]
     measure_keys = {
         k: v for row in values for k, v in row if KEYS[k].required_measure is not None

@@ -74,8 +74,8 @@ class Page:
 
     Attributes:
         title: the title of the page.
-        scene: the data that it draws, for JSON.
-        cards: its text sections, as HTML.
+        scene: the data that the page draws, in values that JSON can represent.
+        cards: the text sections of the page, as HTML.
     """
 
     title: str
@@ -159,14 +159,14 @@ def save_report(
     *,
     title: str | None = None,
 ) -> Path:
-    """Write the page of a subject to `path`; `.html` is appended if need be.
+    """Write the page of a subject to `path`; `.html` is appended if it has no suffix.
 
     Args:
         subject: the run, sweep, comparison or verification.
         path: path of the file.
         report: progress callback; see `page_of`.
         read: returns the dataset of a run; see `page_of`.
-        title: title of the page; by default a description. Unused for verifications.
+        title: title of the page; by default a description. Verifications ignore it.
 
     Raises:
         InvalidInputError: if `path` has another suffix, or as raised by `page_of`.

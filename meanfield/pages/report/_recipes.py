@@ -92,7 +92,7 @@ def _recipe(
 
 
 def _files(keys: Keys) -> list[str]:
-    """The files and folders that the keys read: arrays, texts, a run, a model."""
+    """The files and folders that the keys name: arrays, texts, a run, a model."""
     files = [path for key, value in keys.items() for path in paths_in(key, value)]
     folders = [keys[key] for key in ("source", "model") if key in keys]
     return [*files, *(folder for folder in folders if folder not in sources)]

@@ -29,7 +29,7 @@ Report = Callable[[int, int], None]
 
 
 def run_scene(dataset: xr.Dataset, report: Report) -> Scene:
-    """The scene of a run: the data that a page draws, for JSON.
+    """The scene of a run: the data that a page draws, in values for JSON.
 
     Args:
         dataset: a run, with attention matrices if these are to be drawn, or else with
@@ -87,7 +87,7 @@ def member(label: str, run: xr.Dataset, view: View, number: int) -> Scene:
 
 
 def marks(dataset: xr.Dataset) -> list[dict[str, Any]]:
-    """The blow-up times of a run or of members, which are marked on curves."""
+    """The blow-up times of a run or of an ensemble's members, marked on curves."""
     stars = [(ending(run).t_star, i) for i, run in enumerate(runs(dataset))]
     return [
         {"t": float(t), "label": "t*", "member": i} for t, i in stars if np.isfinite(t)

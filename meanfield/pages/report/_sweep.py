@@ -31,7 +31,7 @@ _SMALL = str.maketrans("0123456789aimnx", "₀₁₂₃₄₅₆₇₈₉ₐᵢ�
 
 
 def sweep_scene(dataset: xr.Dataset, store: SweepStore, folder: Path) -> dict[str, Any]:
-    """The scene of a sweep: the data that a page draws, for JSON.
+    """The scene of a sweep: the data that a page draws, in values for JSON.
 
     Quantities are NaN in cells that lack them: a blow-up time if the flow does not blow
     up before the last time, a size if it is infinite at a blow-up. Paths in commands

@@ -1,4 +1,4 @@
-"""Options of pictures: size, style, limits, what colours mean."""
+"""Options of pictures: size, style, axis limits, meaning of colours."""
 
 import difflib
 import math
@@ -170,7 +170,7 @@ class Look:
         return [f.name for f in fields(self) if getattr(self, f.name) != f.default]
 
     def attach_to(self, dataset: "xr.Dataset") -> "xr.Dataset":
-        """The dataset with this look, and with its title if one is set."""
+        """The dataset with this look, and with the look's title if that is set."""
         title = {} if self.title is None else {"title": self.title}
         return dataset.assign_attrs(look=self, **title)
 

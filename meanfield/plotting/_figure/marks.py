@@ -122,7 +122,7 @@ CLOSURE = Line2D(
 
 
 def legend(axes: Axes, handles: Sequence[Artist], columns: int) -> None:
-    """Add a legend above the axes, where it covers no data, ordered row by row."""
+    """Add a legend above the axes, where it covers no data; rows are filled first."""
     columns = legend_columns(axes, handles, columns)
     column_order = [handle for i in range(columns) for handle in handles[i::columns]]
     axes.legend(

@@ -1,4 +1,4 @@
-"""Options of pictures and movies as data: help, parser, and where each applies.
+"""Options of pictures and movies as data: help, parser, and scope of each option.
 
 Each field of a dataclass of options, `Look` or `Film`, has an `Option` in its metadata.
 The command line, its help and the docstring of the class are generated from them.
@@ -198,7 +198,7 @@ def check_limits(name: str, limits: Limits | None) -> None:
     """Raises unless `limits` are None or two finite, increasing numbers.
 
     Raises:
-        InvalidInputError: if they are not.
+        InvalidInputError: if `limits` are not such numbers.
     """
     if limits is None:
         return

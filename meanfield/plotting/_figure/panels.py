@@ -58,7 +58,7 @@ class Panel:
     """A function that draws a dataset in a given look.
 
     Args:
-        draw: draws a dataset, whose attribute `look` is the look.
+        draw: draws a dataset; the attribute `look` of the dataset is the look.
         options: the options of `Look` that the panel takes in addition to those that
             all panels take, such as `style`, `width` and `title`.
 

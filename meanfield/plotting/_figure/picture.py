@@ -37,7 +37,7 @@ class Picture(Figure):
         super().__init__(figsize=look.size(width, height), layout="compressed")
 
     def make_room(self, lines: int) -> None:
-        """Make room for `lines` lines of small print, if only the width was set."""
+        """Make room for `lines` lines of small print, if the look sets only `width`."""
         if self.look.width is not None and self.look.height is None:
             line = LEADING * points_of(mpl.rcParams["figure.labelsize"]) / 72
             self.set_figheight(self._room + max(lines - _LINES, 0) * line)
@@ -84,7 +84,7 @@ def add_subject(dataset: xr.Dataset, subject: str) -> xr.Dataset:
 
 
 def _wrap_title(title: str, figure: Picture) -> str:
-    """A title wrapped to the width of the figure, if the look sets one."""
+    """A title, wrapped to the width of the figure if the look sets a width."""
     if figure.look.width is None:
         return title
     size = points_of(mpl.rcParams["figure.titlesize"])

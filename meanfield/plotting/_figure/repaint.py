@@ -46,7 +46,7 @@ def repaint(figure: Figure, inks: Inks, scale: float) -> None:
 
 
 def _artists(figure: Figure) -> Iterator[Artist]:
-    """All artists except those of axes' ticks."""
+    """All artists of the figure except axis lines, ticks and tick labels."""
     ticks = {
         id(part)
         for axes in figure.findobj(Axes)

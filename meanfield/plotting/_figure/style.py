@@ -51,7 +51,7 @@ def is_dark() -> bool:
 
 
 def number_map(look: Look) -> Colormap:
-    """The look's colour map, by default viridis without its end like the background."""
+    """The look's colour map; by default viridis without shades near the background."""
     if look.cmap is not None:
         return mpl.colormaps[look.cmap]
     ends = (0.4, 1.0) if is_dark() else (0.0, 0.9)

@@ -15,7 +15,7 @@ _NO_ROOM = "constrained_layout not applied"
 
 @contextmanager
 def translate_warnings(figure: Figure) -> Iterator[None]:
-    """Context manager for drawing that warns once of all characters without a font.
+    """Context manager that warns once of all characters that no font contains.
 
     Raises:
         InvalidInputError: if the figure has no room for its axes.

@@ -32,7 +32,7 @@ def output_path(path: str | Path) -> Path:
 def write_file(path: Path, content: bytes) -> Path:
     """Write `content` to a file, completely or not at all, and return `path`.
 
-    Symbolic links are followed. What is not a regular file, such as a pipe or
+    Symbolic links are followed. A path that is not a regular file, such as a pipe or
     `/dev/stdout`, cannot be replaced and is written in place.
 
     Raises:

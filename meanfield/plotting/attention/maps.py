@@ -223,7 +223,7 @@ def _scale(maps: np.ndarray, look: Look) -> tuple[ScalarMappable, str]:
 
 
 def _remove_ticks(axes: Axes) -> None:
-    """Remove ticks, since rows and columns are tokens in order; draw a frame."""
+    """Replace ticks by a frame, since rows and columns are tokens in order."""
     axes.set(xticks=[], yticks=[])
     axes.spines[:].set(visible=True, color=GREY, linewidth=0.5)
 

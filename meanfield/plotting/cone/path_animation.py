@@ -81,7 +81,7 @@ class PathAnimation:
         return arrows
 
     def trails(self, frame: int, length: int | None) -> list[np.ndarray]:
-        """The last `length` steps of every path, (k, 3) each; all if None."""
+        """The last `length` steps of every path, (k, 3) each; if None, all steps."""
         first = 0 if length is None else max(frame - length, 0)
         return list(self.places[first : frame + 1].swapaxes(0, 1))
 

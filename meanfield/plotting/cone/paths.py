@@ -27,7 +27,7 @@ _ARROW = 0.1
 
 @dataclass(frozen=True)
 class CovarianceRun:
-    """One run: times and factors (k, 2, r) of finite frames, ending, index."""
+    """The covariance of one run: times, factors (k, 2, r), ending, index of the run."""
 
     times: np.ndarray
     factor: np.ndarray
@@ -131,7 +131,7 @@ def ring_heights(height: float) -> list[float]:
 
 
 def clip_path(rows: np.ndarray, height: float) -> np.ndarray:
-    """The rows of a path up to where its third column first crosses `height`."""
+    """The rows of a path until its third column, the trace, first crosses `height`."""
     indices = np.flatnonzero(rows[:, 2] > height)
     if indices.size == 0 or indices[0] == 0:
         return rows

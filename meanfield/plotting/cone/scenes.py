@@ -43,7 +43,7 @@ _SPOT, _SMALL = 30.0, 12.0  # area of a dot per unit of line width, and least ar
 def cone_scene(
     axes: Axes, animation: PathAnimation, *, dataset: xr.Dataset, film: Film
 ) -> tuple[AbstractScene, Key]:
-    """The scene of points in the cone, and its key."""
+    """The scene of points in the cone, and the `Key` that explains it."""
     assert isinstance(axes, Axes3D)
     outline = limit_outline(dataset, animation.height)
     draw_surface(axes, animation.height, look_of(dataset))
@@ -67,7 +67,7 @@ def cone_scene(
 def disc_scene(
     axes: Axes, animation: PathAnimation, *, dataset: xr.Dataset, film: Film
 ) -> tuple[AbstractScene, Key]:
-    """The scene of points in the disc of trace one, and its key."""
+    """The scene of points in the disc of trace one, and the `Key` that explains it."""
     frame_disc(axes)
     outline = limit_outline(dataset, 1.0)
     limits = [] if outline is None else [draw_chord(axes, outline)]
@@ -143,7 +143,7 @@ class PathScene(AbstractScene):
 def _points(
     axes: Axes, animation: PathAnimation, **how: Any
 ) -> Iterator[tuple[np.ndarray, PathCollection]]:
-    """For each ending, a mask of its paths, and their points drawn with its marker."""
+    """Draw points with a marker for each ending; also yield masks of the paths."""
     n, shades = len(animation.paths), _shades(animation, 1.0)
     endings = [path.ending.status for path in animation.paths]
     for status in group_by_ending(animation.paths):

@@ -26,7 +26,7 @@ _STEADY = 8.0  # largest ratio of peaks for which the vertical axis is fixed
 
 
 def density_scene(axes: Axes, run: Density, look: Look) -> tuple[AbstractScene, Key]:
-    """The scene of a run on the given axes, and its key."""
+    """The scene of a run on the given axes, and the `Key` that explains it."""
     if run.dimension == 1 and run.position is None:
         return _curve(axes, run)
     run, views, notes = map_view(run, _FOLLOW_NOTE)

@@ -63,7 +63,7 @@ class AbstractPage(ABC):
 
         Args:
             axes: the axes of the picture.
-            key: its legend entries and small print.
+            key: the legend entries and small print of the picture.
             headlines: the parts of the headline of each frame.
         """
 
@@ -164,7 +164,7 @@ def _headline_lines(headlines: Sequence[Sequence[str]], letters: float) -> list[
 
 
 def _lift(axes: Axes) -> float:
-    """The distance of the headline from the axes in points, above any legend."""
+    """The distance in points of the headline from the axes; it is above any legend."""
     axes_legend, figure = axes.get_legend(), axes.get_figure(root=True)
     if axes_legend is None or figure is None:
         return _SPACE_LIFT if isinstance(axes, Axes3D) else _LIFT

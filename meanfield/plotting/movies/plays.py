@@ -47,8 +47,8 @@ class Movie(NamedTuple):
     Attributes:
         play: builds the `Play` of a run.
         subject: what it shows, for error messages.
-        suits: the runs for which this movie is the default, as pairs of the kind of
-            run and whether it is an ensemble in the plane.
+        suits: the runs for which this movie is the default: pairs of the kind of a run
+            and whether the run is an ensemble in the plane.
         is_for_ensembles: whether it shows all runs of an ensemble.
     """
 

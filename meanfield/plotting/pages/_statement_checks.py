@@ -153,7 +153,7 @@ def _verdict_text(check: Record, role: str) -> str:
 
 
 def _tightness(value: Any) -> str:
-    """A ratio with a bar that is full at one; a dash for None."""
+    """A ratio as HTML, with a bar that is full at one; a dash for None."""
     if value is None:
         return '<span class="soft">–</span>'
     share = min(max(value, 0.0), 1.0) if finite(value) else 0.0

@@ -36,7 +36,7 @@ _COUNTS = (
 
 
 def save_statements_page(report: Record, path: str | Path) -> Path:
-    """Write `statements_page(report)` to `path`; `.html` is appended if need be.
+    """Write `statements_page(report)` to `path`; `.html` is appended by default.
 
     Raises:
         InvalidInputError: if `path` has another suffix, or as raised by

@@ -28,7 +28,7 @@ def check_passed(check: Record, role: str) -> bool:
 
 
 def trial_passed(trial: Record) -> bool:
-    """Whether something was measured without error, and all checks passed."""
+    """Whether a trial ran without error and has checks, all of which passed."""
     checks = trial["checks"]
     good = all(check_passed(check, trial["role"]) for check in checks)
     return bool(trial["has_passed"]) and bool(checks) and not trial["error"] and good

@@ -220,5 +220,5 @@ def peaks(density: np.ndarray) -> np.ndarray:
 
 
 def ratio(sizes: np.ndarray) -> float:
-    """The largest number over the smallest; infinite unless all are positive."""
+    """The largest number divided by the smallest; infinite unless all are positive."""
     return float(sizes.max() / sizes.min()) if sizes.min() > 0 else math.inf

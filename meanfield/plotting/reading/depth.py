@@ -15,7 +15,7 @@ class FlowLayer(NamedTuple):
     """A layer that acts during part of a flow.
 
     Attributes:
-        start: the time from which it acts; the first layer also acts before.
+        start: the time from which it acts; the first layer also acts before its start.
         number: its number from zero; for a model, its number in the model.
     """
 

@@ -19,7 +19,7 @@ _MAX_RATIO, _MAX_BEND = 1.25, 1.03
 
 
 def moments_shown(n_stored: int, film: Film) -> np.ndarray:
-    """Fractional indices of stored frames: 2.5 is half way between frames 2 and 3.
+    """Fractional indices of stored frames for a movie, such as 2.5 between 2 and 3.
 
     They are integers if there are enough stored frames.
     """
@@ -30,7 +30,7 @@ def moments_shown(n_stored: int, film: Film) -> np.ndarray:
 
 
 def frames_shown(n_stored: int, film: Film) -> np.ndarray:
-    """Indices of stored frames for a movie; if too few, each is repeated as often."""
+    """Indices of stored frames for a movie; if there are too few, each is repeated."""
     count = film.count(n_stored)
     if count <= n_stored:
         return even_frames(n_stored, count)

@@ -23,7 +23,7 @@ class Average(NamedTuple):
 def average(numbers: np.ndarray) -> Average:
     """The mean over seeds (the last axis), with a band of its standard error.
 
-    If some values are infinite, it is the median, with a band between the quartiles.
+    If some values are infinite: the median, with a band between the quartiles.
     NaNs are ignored.
     """
     seeds = numbers.shape[-1]

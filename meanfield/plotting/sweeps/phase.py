@@ -121,7 +121,7 @@ def _layers(dataset: xr.Dataset) -> Iterator[tuple[str, xr.Dataset]]:
     """The parts of a sweep with two axes, each with a title.
 
     Raises:
-        InvalidInputError: if there are too many axes; suggests one to fix.
+        InvalidInputError: if there are too many axes; the message names one to fix.
     """
     dims = [str(dim) for dim in dataset["ending"].dims]
     if len(dims) == 2:

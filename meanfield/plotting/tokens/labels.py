@@ -25,7 +25,7 @@ _FADE = 3  # number of frames in which a word fades in
 
 
 class Labels(NamedTuple):
-    """Lower left corners relative to the dots, (frames, words, 2), and opacities."""
+    """Lower left corners of words from their dots, (frames, words, 2), and opacities."""
 
     offsets: np.ndarray
     opacity: np.ndarray
@@ -120,7 +120,7 @@ def _boxes(dots: np.ndarray, page: _Page) -> tuple[np.ndarray, np.ndarray, np.nd
 
 
 def _count_hidden(boxes: np.ndarray, spots: np.ndarray) -> np.ndarray:
-    """The number of spots hidden by each box, at most `_MAX_HIDDEN`."""
+    """The number of points that each box hides, at most `_MAX_HIDDEN`."""
     return np.minimum(_overlaps(boxes, spots).sum(axis=1), _MAX_HIDDEN)
 
 

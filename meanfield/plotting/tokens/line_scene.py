@@ -40,7 +40,7 @@ _FRAME.set(markerfacecolor=INK, markeredgecolor=INK)
 
 
 def line_scene(axes: Axes, image: Projection, film: Film) -> tuple[AbstractScene, Key]:
-    """The scene of a run of dimension one, and its key."""
+    """The scene of a run of dimension one, and the `Key` that explains it."""
     cloud, view = image.cloud, window(image.cloud)
     axes.set_ylabel(image.names[0])
     axes.grid(visible=True)
@@ -140,7 +140,7 @@ class Band:
         self._bar.set_zorder(_BAR_ZORDER)
 
     def show(self, frame: int, breaks: np.ndarray) -> None:
-        """Show all up to `frame`, with lines broken before the frames `breaks`."""
+        """Show the frames up to `frame`; lines break before the frames `breaks`."""
         span = slice(0, frame + 1)
         times = np.insert(self._times[span], breaks, np.nan)
         edges = np.insert(self._edges[:, span], breaks, np.nan, axis=1)
@@ -168,6 +168,6 @@ class Edges:
         ]
 
     def show(self, frame: int) -> None:
-        """Show all up to `frame`."""
+        """Show the frames up to `frame`."""
         for line, values in zip(self._lines, self._edges, strict=True):
             line.set_data(self._times[: frame + 1], values[: frame + 1])

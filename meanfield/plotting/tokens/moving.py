@@ -77,7 +77,7 @@ class Tokens(AbstractPart):
 
 
 class Outline(AbstractPart):
-    """The outline of two standard deviations of a Gaussian track."""
+    """The outline of two standard deviations of a moving Gaussian."""
 
     def __init__(self, axes: Axes, track: Track, *, colour: str, pattern: str) -> None:
         self._outlines = outlines(track)

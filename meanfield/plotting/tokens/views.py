@@ -62,7 +62,7 @@ class Window(NamedTuple):
 
 
 def projection(cloud: Cloud, k: int) -> Projection:
-    """The cloud itself if $d <= k$, else its image on its `k` main axes."""
+    """The cloud itself if $d <= k$, else its projection to its `k` main axes."""
     d = cloud.dimension
     if d <= k:
         names = tuple(f"$x_{{{i + 1}}}$" for i in range(d)) if d > 1 else ("$x$",)

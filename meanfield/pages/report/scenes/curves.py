@@ -70,7 +70,7 @@ def _spectra(sample: xr.Dataset) -> Iterator[Panel]:
 def _escapes(
     sample: xr.Dataset, times: np.ndarray, largest: np.ndarray
 ) -> Iterator[Panel]:
-    r"""$1/\lambda_1$ of members that blow up, linear in time if $\lambda_1$ has a pole.
+    r"""$1/\lambda_1$ of members that blow up; it is linear in time near a simple pole.
 
     The curve of $\lambda_1$ needs a logarithmic scale, on which it has a kink: its last
     frame is decades above the one before.

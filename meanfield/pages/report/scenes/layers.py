@@ -122,7 +122,7 @@ def _gaussian(name: str, times: np.ndarray, track: Track) -> Layer:
 
 
 def _ellipse(track: Track) -> Layer:
-    """The means (time, k) and covariances (time, k, k) of a track."""
+    """The means (time, k) and covariances (time, k, k) of a moving Gaussian."""
     return {"mean": pack(track.mean), "covariance": pack(covariance(track.factor))}
 
 

@@ -18,7 +18,7 @@ Lines = dict[str, Any]
 
 
 def lines(dataset: xr.Dataset) -> Lines | None:
-    """The partners of every token with the largest attention weights.
+    """For every token, its partners with the largest attention weights.
 
     None if the dataset has no attention, or if some tokens were left out.
 
