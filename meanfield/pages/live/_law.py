@@ -88,9 +88,8 @@ def law_of(dynamics: AbstractDynamics, mu: AbstractMeasure) -> Law:
     names = _ATTENTIONS[law.measure]
     if law.attention not in names:
         raise UnsupportedError(
-            f"A page needs one of the attentions {', '.join(names)}, for which a "
-            f"{law.measure} flow has a closed form; got `{law.attention}`. Use "
-            "`--measure points`."
+            f"A page supports only {', '.join(names)} for a {law.measure}; got "
+            f"`{law.attention}`. Use `--measure points`."
         )
     return law
 
