@@ -131,9 +131,9 @@ def _layers(dataset: xr.Dataset) -> Iterator[tuple[str, xr.Dataset]]:
     if len(dims) > 3 or dataset.sizes[shortest] > _PANELS:
         sizes = ", ".join(f"{dim}: {dataset.sizes[dim]}" for dim in dims)
         raise InvalidInputError(
-            f"The panel `phase` takes 2 axes, or 3 if one has at most {_PANELS} values; "
-            f"got {len(dims)} axes ({sizes}). Sweep without `{shortest}`, or select one "
-            f"of its values by `meanfield.open(SWEEP).isel({{'{shortest}': 0}})`."
+            f"The panel `phase` takes 2 axes, or 3 if one has up to {_PANELS} values; "
+            f"got {len(dims)} axes ({sizes}). Sweep without `{shortest}`, or select a "
+            f"value of it by `meanfield.open(SWEEP).isel({{'{shortest}': 0}})`."
         )
     for index in range(dataset.sizes[shortest]):
         part = dataset.isel({shortest: index})
