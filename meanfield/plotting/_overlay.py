@@ -18,7 +18,7 @@ from .reading.observables import covariance, principal_axes, run_moments
 from .tokens.views import ellipses
 
 COLOURS = {"points": INK, "gaussian": CLOSURE_COLOUR, "grid": CYCLE[0]}
-EXTRA_COLOURS = (CYCLE[5], LIMIT_COLOUR, CYCLE[6])  # of kinds added by plugins
+EXTRA_COLOURS = (CYCLE[5], LIMIT_COLOUR, CYCLE[6])  # for representations of plugins
 BINS = 60
 MASS_SHARES = [
     0.8647,

@@ -1,4 +1,4 @@
-"""The keys and sweep axes that a live page supports; imported without JAX."""
+"""The keys and sweep axes that a live page supports; this module needs no JAX."""
 
 from collections.abc import Sequence
 

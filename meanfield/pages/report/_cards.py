@@ -72,8 +72,8 @@ def endings_card(dataset: xr.Dataset) -> str:
 def escape_sentence(run: xr.Dataset) -> str:
     """A sentence on the direction of a blow-up and its share of the trace.
 
-    The direction is the main axis of the last finite covariance, with its entry of
-    largest modulus positive. Empty in one dimension and above `_LONGEST` dimensions.
+    The direction is the main axis of the last finite covariance, signed so that its
+    largest entry is positive. Empty in one dimension and above `_LONGEST` dimensions.
     """
     factors = run_moments(run).factor
     d = factors.shape[-2]

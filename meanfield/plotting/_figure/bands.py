@@ -140,7 +140,7 @@ def name_time(axes: Axes, dataset: xr.Dataset) -> None:
 
 
 def layer_at(dataset: xr.Dataset, time: float) -> str:
-    """The layer that is active at `time`, as `layer 2`; empty if there are no layers.
+    """The layer that is active at `time`, such as `layer 2`; empty without layers.
 
     At the boundary of two layers the later one is active. The last layer stays active.
     """

@@ -215,7 +215,7 @@ def ending_summary(ending: Ending) -> str:
 
 def ending_headline(ending: Ending) -> str:
     """The ending of a run for the headline of a movie, with powers such as 10⁻⁹."""
-    if ending.status is Status.FINISHED:  # not necessarily converged
+    if ending.status is Status.FINISHED:  # a finished run need not have converged
         return f"{ending.status}: last time reached"
     return superscript_powers(ending_summary(ending))
 

@@ -114,7 +114,7 @@ def _times(run: xr.Dataset, frames: int) -> np.ndarray:
 
 
 def cone_height(paths: Sequence[ConePath]) -> float:
-    """The trace up to which the cone is drawn: the largest, unless paths escape."""
+    """The largest trace drawn: that of all frames, or less if paths escape."""
     first = max(path.points[0, 2] for path in paths)
     calm = [p.points[:, 2].max() for p in paths if not p.ending.status.row.leaves]
     tallest = max(path.points[:, 2].max() for path in paths)

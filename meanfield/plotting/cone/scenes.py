@@ -31,7 +31,7 @@ from .path_animation import PathAnimation
 from .paths import group_by_ending, ring_heights
 from .surface import FRONT_PATHS, HEIGHT, TIPS, draw_limit, draw_surface
 
-_FAINT = 0.6  # opacity of paths relative to panels, so that points stand out
+_FAINT = 0.6  # opacity of paths over that in panels, so that points stand out
 # Zoom factors that leave room for the large labels of movies. The second is for movies
 # whose ratio of width to height exceeds the third number.
 _ZOOM, _WIDE_ZOOM, _WIDE = 1.06, 1.12, 1.3

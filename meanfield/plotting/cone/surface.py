@@ -11,7 +11,7 @@ from meanfield.plotting._figure.style import GREY, INK, LIMIT_COLOUR, PALE
 
 from .paths import ring_heights
 
-# Drawing order; tips of paths lie inside the cone, so its front covers them.
+# Drawing order. Tips of paths lie inside the cone, whose front covers them.
 BACK, BACK_PATHS, AXIS, LIMIT, FRONT_PATHS, TIPS, FRONT = range(1, 8)
 _ELEVATION, _AZIMUTH, HEIGHT = 17.0, -62.0, 0.92
 # Length of a unit of trace relative to a unit of the other coordinates.

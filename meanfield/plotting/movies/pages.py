@@ -156,7 +156,7 @@ def _headline_lines(headlines: Sequence[Sequence[str]], letters: float) -> list[
         return lines
     first = max(min(map(len, headlines)) - 1, 1)
     rests = [_SEPARATOR.join(parts[first:]) for parts in headlines]
-    if max(map(len, rests)) > letters:  # too long for one line: each part has its own
+    if max(map(len, rests)) > letters:  # too long: each part gets its own line
         n_lines = max(map(len, headlines))
         return ["\n".join([*p, *[""] * (n_lines - len(p))]) for p in headlines]
     pairs = zip((_SEPARATOR.join(p[:first]) for p in headlines), rests, strict=True)

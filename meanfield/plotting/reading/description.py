@@ -20,7 +20,7 @@ from meanfield.spec import (
 _EPSILON_ATTENTIONS = ("sinkhorn",)
 # Replacements for names of initial clouds that are hard to understand.
 _PLAINER = {"antithetic": "antithetic pairs ±x"}
-# Entries of a matrix up to this size are printed; of a larger one, its shape.
+# A matrix of at most this size is written out; a larger one is given by its shape.
 _ROWS, _COLUMNS = 3, 3
 
 

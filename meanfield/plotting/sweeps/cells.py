@@ -104,7 +104,7 @@ def _varies(dataset: xr.Dataset, name: str) -> bool:
 
 
 def numbers_of(dataset: xr.Dataset, name: str) -> np.ndarray:
-    """The quantity of each cell; NaN if missing, or a size in a cell that blew up."""
+    """The quantity of each cell; NaN where missing, and for sizes at a blow-up."""
     if name == "ending":
         return np.full(dataset["ending"].shape, np.nan)
     numbers = np.asarray(dataset[name].values, dtype=np.float64)

@@ -21,7 +21,7 @@ _MEMBERS = 100
 # Largest number of token positions, over all frames, for which clusters are counted;
 # counting them takes a few seconds.
 _MAX_POSITIONS = 500_000
-# Above this dimension tokens are projected, and clusters also counted by angles.
+# Above this dimension tokens are projected, and clusters are counted by angles too.
 _MAX_DIMENSION = 3
 
 Panel = dict[str, Any]
