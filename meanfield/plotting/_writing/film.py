@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 VIDEOS = (".mp4", ".webm")
 TURN = 50.0  # degrees by which the camera turns in 3D
-# Without `seconds`, a movie has at most this many frames and lasts this many seconds or
-# longer. A long run is thinned evenly; a short one is interpolated or slowed down.
+# Without `seconds`, a movie shows at most `_MOST_FRAMES` stored frames and lasts at
+# least `_SHORTEST` seconds. For that, a short run is interpolated or slowed down.
 _MOST_FRAMES, _SHORTEST = 150, 3.0
 _SIZE = (960, 1000)  # default size, in pixels
 _LARGEST = 4096  # largest width or height, in pixels

@@ -14,10 +14,9 @@ from meanfield.plotting.reading.observables import covariance, finite, run_momen
 
 from .thinning import thin_paths
 
-# If paths escape, the height of the picture is the larger of the first number times the
-# largest initial trace, and the quantile (second number) of the largest traces of the
-# other paths. The quantile is ignored if it exceeds the third number times the largest
-# initial trace.
+# If paths escape, the height of the picture is `_CROP_ESCAPE` times the largest initial
+# trace, or, if larger, the quantile `_CALM_SHARE` of the largest traces of the other
+# paths. The quantile is ignored if it exceeds `_CROP` times the largest initial trace.
 _CROP_ESCAPE, _CALM_SHARE, _CROP = 4.0, 0.95, 50.0
 # Tolerance of thinned paths, as a share of the picture's height: half a pixel.
 DETAIL = 1e-3
@@ -114,7 +113,7 @@ def _times(run: xr.Dataset, frames: int) -> np.ndarray:
 
 
 def cone_height(paths: Sequence[ConePath]) -> float:
-    """The largest trace drawn: that of all frames, or less if paths escape."""
+    """The height of the picture: above all traces, or lower if paths escape."""
     first = max(path.points[0, 2] for path in paths)
     calm = [p.points[:, 2].max() for p in paths if not p.ending.status.row.leaves]
     tallest = max(path.points[:, 2].max() for path in paths)

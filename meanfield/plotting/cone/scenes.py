@@ -32,8 +32,8 @@ from .paths import group_by_ending, ring_heights
 from .surface import FRONT_PATHS, HEIGHT, TIPS, draw_limit, draw_surface
 
 _FAINT = 0.6  # opacity of paths over that in panels, so that points stand out
-# Zoom factors that leave room for the large labels of movies. The second is for movies
-# whose ratio of width to height exceeds the third number.
+# Zoom factors that leave room for the large labels of movies: `_WIDE_ZOOM` if the ratio
+# of width to height exceeds `_WIDE`, otherwise `_ZOOM`.
 _ZOOM, _WIDE_ZOOM, _WIDE = 1.06, 1.12, 1.3
 _TICKS = 2  # largest number of intervals between ticks of the floor
 MATRIX = "Σ = [[a, c], [c, b]]"

@@ -16,8 +16,8 @@ BACK, BACK_PATHS, AXIS, LIMIT, FRONT_PATHS, TIPS, FRONT = range(1, 8)
 _ELEVATION, _AZIMUTH, HEIGHT = 17.0, -62.0, 0.92
 # Length of a unit of trace relative to a unit of the other coordinates.
 _STRETCH = 2 * HEIGHT
-# Numbers of intervals between ticks of the floor, and the zoom below which the smaller
-# number is used because labels are large.
+# Numbers of intervals between ticks of the floor: `_FEW_TICKS` for a zoom of at most
+# `_NARROW`, where labels are large.
 _TICKS, _FEW_TICKS, _NARROW = 5, 2, 0.9
 _GLASS, _EDGE = "#7d9fc2", "#6d86a1"
 

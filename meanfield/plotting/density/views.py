@@ -10,8 +10,8 @@ from meanfield.plotting._figure.look import Look
 from meanfield.plotting._figure.style import density_map
 from meanfield.plotting.reading.density import Density, peaks, quantiles, ratio
 
-# The view spans these quantiles of each coordinate, plus a margin. It is the whole box
-# if that is at most the third number times as wide.
+# The view spans the quantiles `_TAILS` of each coordinate, plus a margin. It is the
+# whole box if that is at most `_WHOLE` times as wide.
 _TAILS, _MARGIN, _WHOLE = (1e-4, 1 - 1e-4), 0.15, 2.2
 # Largest ratio of peaks on a linear colour scale; most decades on a logarithmic one.
 _LINEAR, _DECADES = 30.0, 4.0

@@ -11,8 +11,8 @@ from meanfield.plotting._figure.text import format_number
 from meanfield.plotting.reading.data import Ending
 from meanfield.plotting.reading.depth import layers_passed
 
-# Times in headlines are rounded to an error of at most this share of a typical time
-# step, and have at most this many decimals.
+# Times in headlines are rounded to an error of at most `_EXACT` typical time steps, and
+# have at most `_MOST_DIGITS` decimals.
 _EXACT, _MOST_DIGITS = 0.1, 9
 
 FrameNotes = Callable[[int], Sequence[str]]

@@ -24,8 +24,8 @@ from .pages import page_of
 from .space_room import space_taken
 
 _INCHES = 4.8  # default inches of the shorter side; text is sized relative to it
-# If the picture would take less than the first share of the shorter side, text shrinks,
-# at most by the second factor. The third factor compensates for fixed margins.
+# If the picture would take less than `_MIN_SHARE` of the shorter side, text shrinks, at
+# most by the factor `_MAX_SHRINKING`. `_SPARE` compensates for margins of fixed size.
 _MIN_SHARE, _MAX_SHRINKING, _SPARE = 0.6, 1.7, 1.05
 # The extent of 3D axes depends on the camera, so it is measured in this many frames.
 # In a whole turn of the camera, these frames are 30 degrees apart.

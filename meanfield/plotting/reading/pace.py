@@ -10,9 +10,9 @@ from meanfield.plotting._writing.film import Film
 from .data import Cloud, Swarm, Track
 from .observables import even_frames, is_rounding, moments, sizes_of
 
-# States are interpolated linearly between two stored frames if the sizes of the frames
-# differ by less than the first factor, and the size half way is within the second
-# factor of their geometric mean, which excludes large rotations. An interpolated cloud
+# States are interpolated linearly between two stored frames if their sizes differ by
+# less than the factor `_MAX_RATIO`, and the size half way is within the factor
+# `_MAX_BEND` of their geometric mean (no large rotation). An interpolated cloud
 # is then too small by at most 3 %, which is invisible. Sizes of Gaussians and sizes in
 # headlines are interpolated from the stored sizes instead.
 _MAX_RATIO, _MAX_BEND = 1.25, 1.03

@@ -16,8 +16,8 @@ from meanfield.plotting.reading.data import Track
 from .paths import Dots
 from .views import Window, clip_points, ellipses, outlines
 
-# Default trail lengths in frames. The second one is used if there are more tokens than
-# the third number.
+# Default trail lengths in frames: `_SHORT_TRAIL` for more than `_MAX_TOKENS` tokens,
+# otherwise `_TRAIL`.
 _TRAIL, _SHORT_TRAIL, _MAX_TOKENS = 6, 2, 300
 # Number of past ellipses of a Gaussian, frames that they span, and their opacities.
 _GHOSTS, _GHOST_TRAIL, _FAINTEST, _STRONGEST = 8, 48, 0.12, 0.65

@@ -24,8 +24,8 @@ from .colours import (
 MAX_PATHS = 2000
 # Least opacity of the paths of tokens, on light and on dark backgrounds.
 _FAINT, _LIT = 0.18, 0.5
-# Areas of dots are proportional to weights, which are clipped to these two multiples of
-# the mean weight. Relative differences below the third number are rounding errors.
+# Areas of dots are proportional to weights, which are clipped to between `_SMALL` and
+# `_LARGE` times the mean weight. Relative differences below `_EQUAL` are rounding.
 _SMALL, _LARGE, _EQUAL = 0.15, 8.0, 1e-6
 
 

@@ -15,8 +15,8 @@ from meanfield.plotting.reading.observables import (
 )
 
 # Sizes of views, in initial radii of the cloud. If it blows up, a panel shows it up to
-# the first size, and a movie has a fixed view of the second size. Otherwise the view of
-# a movie follows a cloud that grows beyond the first size.
+# `_CROP`, and a movie has a fixed view of size `_MOVIE_CROP`. Otherwise the view of a
+# movie follows a cloud that grows beyond `_CROP`.
 _CROP, _MOVIE_CROP = 30.0, 5.0
 _FOLLOWS = "the view follows the cloud: mind the scale"
 _ROOMY = 1.4  # the view follows words if a fixed view would be larger by this factor

@@ -143,7 +143,7 @@ class _ClusterCounter:
 
 
 def _balance(sample: xr.Dataset, report: Report) -> Iterator[Panel]:
-    """The curve of the mass of a density that has left its box."""
+    """The curve of the mass that has left the box of a density."""
     del report  # too fast to need a progress report
     rows = [values(run, "outflow", ("time",)) for run in runs(sample)]
     times = values(sample, "time", ("time",))
