@@ -55,7 +55,7 @@ def cone(dataset: xr.Dataset) -> Figure:
     r"""Paths of covariances in the cone $z \ge \sqrt{x^2 + y^2}$, coloured by ending.
 
     A covariance with entries $a, c, c, b$ is the point $(a - b, 2c, a + b)$. For tokens
-    it is their weighted covariance. Paths that blow up leave through the top.
+    the covariance is weighted. Paths that blow up leave through the top.
 
     Raises:
         InvalidInputError: if the dimension is not two, or `limit` is invalid.
