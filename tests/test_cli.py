@@ -166,8 +166,8 @@ def test_plot_options_set_the_style(cli: Command, run: str, tmp_path: Path) -> N
         ("--title", "a", "--no-title"): (2, "`--title` and `--no-title` exclude"),
         ("--panel", "cone", "--relative"): (2, "`relative` does nothing in the panel"),
         ("--html", "--panel", "cone", "--style", "dark"): (2, "with `--html`"),
-        ("--cmap", "virids"): (2, "no colour map `virids`; take one such as `viridi"),
-        ("--width", "wide"): (2, "`width` must be 1 or 2, for columns of a journal"),
+        ("--cmap", "virids"): (2, "no colour map `virids`; use one such as `viridi"),
+        ("--width", "wide"): (2, "`width` must be a length such as 85mm"),
     }
     for options, (code, message) in invalid_options.items():
         failure = cli("plot", run, *options)

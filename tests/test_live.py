@@ -148,7 +148,7 @@ def test_axes_of_a_sweep_become_sliders(cli: Command):
 
 INVALID_OPTIONS = {
     "measure": (["--measure", "grid"], "tokens and Gaussians"),
-    "attention": (["--attention", "relu"], "integrates softmax, l2"),
+    "attention": (["--attention", "relu"], "attentions softmax, l2"),
     "closed": (["--measure", "gaussian", "--attention", "sigmoid"], "--measure points"),
     "sliced": (["--d", "2", "--attention", "esp", "--V", "0.5"], "another attention"),
     "many": (["--n", "3000"], "up to 2000 tokens; got 3000"),

@@ -249,7 +249,7 @@ def test_movies_reject_panels_without_animation(rng: Generator, tmp_path: Path) 
     run, target = shrinking(rng), tmp_path / "a.gif"
     with pytest.raises(UnknownNameError, match=r"movie `cones`.*`cone`"):
         animate(run, target, panel="cones")
-    with pytest.raises(InvalidInputError, match="at least two frames to draw"):
+    with pytest.raises(InvalidInputError, match="at least two frames; this run"):
         animate(run.isel(time=[0]), target)
     space = ensemble(rng, "gaussian").isel(coord=[0])
     for panel, data in (

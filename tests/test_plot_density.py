@@ -261,7 +261,7 @@ def test_tokens_of_another_flow_are_rejected() -> None:
         InvalidInputError, match=r"frame at t = 0\.6\d*, but the tokens have none"
     ):
         with_tokens(actual, moving_tokens(times * 1.5, 1))
-    with pytest.raises(InvalidInputError, match="same `d`; got 2 and 1"):
+    with pytest.raises(InvalidInputError, match="dimension `d`; got 2 and 1"):
         with_tokens(actual, moving_tokens(times, 2))
     with pytest.raises(
         InvalidInputError, match=r"`points`, and `density` .*; got grid and grid"

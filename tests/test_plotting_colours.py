@@ -104,15 +104,15 @@ def test_clusters_too_many_to_name_share_an_entry() -> None:
 
 def test_invalid_colours_are_rejected(rng: Generator) -> None:
     invalid_colours = {
-        "label": "`colour label` needs tokens with labels",
-        "position": "needs tokens in an order",
+        "label": "`colour label` needs a label for each token",
+        "position": "needs tokens with an order",
         "size": "no colouring of tokens `size`; known: start, norm",
     }
     for colour, message in invalid_colours.items():
         with pytest.raises((InvalidInputError, UnknownNameError), match=message):
             panels["tokens"](shrinking(rng), Look(colour=colour))
     for idle in (Look(colour="norm"), Look(link=0.2)):
-        with pytest.raises(InvalidInputError, match="this run moved a Gaussian"):
+        with pytest.raises(InvalidInputError, match="this run has a Gaussian"):
             panels["tokens"](moving_gaussian(rng), idle)
 
 
@@ -198,7 +198,7 @@ def test_signed_weights_have_the_map_that_is_chosen(rng: Generator) -> None:
 
 
 def test_an_unknown_colour_map_is_rejected_with_suggestions() -> None:
-    with pytest.raises(UnknownNameError, match="`Virids`; take one such as `viridis`"):
+    with pytest.raises(UnknownNameError, match="`Virids`; use one such as `viridis`"):
         Look(cmap="Virids")
     with pytest.raises(UnknownNameError, match="such as viridis, cividis or magma"):
         Look(cmap="????????")

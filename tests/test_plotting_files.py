@@ -92,12 +92,12 @@ def test_an_animation_of_a_thousand_tokens_is_modest(
         ({"fps": 101}, "got 101"),
         (
             {"size": (99, 200)},
-            "`size` must be from 100 to 4096 pixels each way; got 99x",
+            "`size` must be from 100 to 4096 pixels in width and height; got 99x",
         ),
         ({"size": (200, 5000)}, "200x5000"),
         ({"trails": -1}, "`trails` must be 0 to 1000; got -1"),
         ({"loop": 1001}, "`loop` must be 0 to 1000"),
-        ({"hold": -1.0}, "`hold` must be 0 to 3600 seconds; got -1"),
+        ({"hold": -1.0}, "`hold` must be from 0 to 3600 seconds; got -1"),
         ({"seconds": 0.0}, "`seconds` must be above 0 and at most 3600; got 0"),
         ({"turn": 1e5}, "`turn` must be -3600 to 3600 degrees; got 100000"),
     ],
@@ -111,9 +111,9 @@ def test_movie_options_are_validated(film: dict, message: str) -> None:
     ("name", "look", "film", "message"),
     [
         ("a.avi", {}, {}, r"a `.gif`, `.mp4` or `.webm` file; got `a.avi`"),
-        ("a.mp4", {}, {"loop": 0}, "for ever, is for a `.gif`"),
-        ("a.gif", {"width": 3.0}, {}, "`width` is for pictures; a movie has a `size`"),
-        ("a.gif", {"height": 3.0}, {}, "`height` is for pictures; a movie has a"),
+        ("a.mp4", {}, {"loop": 0}, "works in a `.gif`, but not in a `.mp4`"),
+        ("a.gif", {"width": 3.0}, {}, "`width` is for pictures; use `size` for a"),
+        ("a.gif", {"height": 3.0}, {}, "`height` is for pictures; use `size`"),
         (
             "a.gif",
             {},
@@ -157,7 +157,7 @@ def test_a_failed_video_reports_the_last_line_of_ffmpeg(
     program.write_text(f"#!/bin/sh\n{shell}\n", encoding="utf-8")
     program.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
-    with pytest.raises(ResourceError, match=r"`.mp4`: no codec here. Use a .gif"):
+    with pytest.raises(ResourceError, match=r"`.mp4`: no codec here. Write a"):
         animate(shrinking(rng), tmp_path / "a.mp4")
     assert list(tmp_path.iterdir()) == [program]
 

@@ -63,7 +63,7 @@ def refusal_of(panel: str, run: xr.Dataset) -> str:
         return "needs a density"
     if panel in ("cone", "disc") and run.sizes["coord"] != 2:
         return "of dimension 2"
-    return "Every covariance is zero" if panel == "disc" else ""
+    return "All covariances are zero" if panel == "disc" else ""
 
 
 def texts_of(figure: Figure) -> list[str]:

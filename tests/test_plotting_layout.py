@@ -76,7 +76,7 @@ def test_lines_end_between_phrases(letters: int) -> None:
 def test_missing_characters_are_reported_once(tmp_path: Path) -> None:
     figure = titled_figure(xr.Dataset(attrs={"title": "漢字"}), (4.0, 3.0))
     figure.add_subplot()
-    with pytest.warns(UserWarning, match="No font here has 字漢, drawn as") as warnings:
+    with pytest.warns(UserWarning, match="No font contains 字漢, drawn as") as warnings:
         save(figure, tmp_path / "words")
     assert len(warnings) == 1
 

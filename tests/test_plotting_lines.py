@@ -130,7 +130,7 @@ def test_invalid_line_plots_are_rejected(rng: Generator) -> None:
     data = cells(np.full(trace.shape, np.nan), trace)
     for look, expected in {
         Look(colour="trace", x="epsilo"): "no axis `epsilo`; did you mean `epsilon`",
-        Look(colour="trace"): "`V` has 8 values. Use it as `x`",
+        Look(colour="trace"): "`V` has 8 values. Use this axis as `x`",
     }.items():
         with pytest.raises(InvalidInputError, match=expected):
             panels["lines"](data, look)

@@ -104,7 +104,7 @@ def test_a_panel_names_the_panels_that_accept_a_style_option(choice: str) -> Non
         with pytest.raises(InvalidInputError) as error_info:
             panels[name](DATA[name], look_for(name, choice))
         message = str(error_info.value)
-        head = f"`{choice}` does nothing in the panel `{name}`; it is for"
+        head = f"`{choice}` does nothing in the panel `{name}`; it works in"
         assert message.startswith(head)
         assert all(f"`{taker}`" in message for taker in takers)
 
@@ -169,11 +169,11 @@ def test_widths_are_columns_or_lengths(text: str, inches: float) -> None:
 
 def test_invalid_style_options_are_rejected_in_one_line() -> None:
     invalid_options = {
-        "`width` must be 1 or 2, for columns": lambda: width("3"),
+        "`width` must be a length such as": lambda: width("3"),
         "got `1.2.3cm`": lambda: width("1.2.3cm"),
-        "`xlim` must be two numbers, as 0,2.5; got `1`": lambda: limits_of("xlim", "1"),
-        "`ylim` must be two numbers that increase": lambda: Look(ylim=(2.0, 1.0)),
-        "that increase, as 0,2.5; got nan,1": lambda: Look(xlim=(np.nan, 1.0)),
+        "`xlim` must be two numbers, such as": lambda: limits_of("xlim", "1"),
+        "`ylim` must be two increasing numbers": lambda: Look(ylim=(2.0, 1.0)),
+        "such as 0,2.5; got nan,1": lambda: Look(xlim=(np.nan, 1.0)),
         "`width` must be above 1 and below 40 inches": lambda: Look(width=0.1),
         "`fontsize` must be above 3 and below 72": lambda: Look(fontsize=100.0),
         "`link` must be above 0": lambda: Look(link=-1.0),
@@ -186,7 +186,7 @@ def test_invalid_style_options_are_rejected_in_one_line() -> None:
         assert message in str(error_info.value)
         assert "\n" not in str(error_info.value)
     steep = points(RNG.normal(size=(9, 2)) * np.logspace(0, -9, 5)[:, None, None])
-    with pytest.raises(InvalidInputError, match="`ylim` must be above 0, since that"):
+    with pytest.raises(InvalidInputError, match="`ylim` must be above 0, because"):
         panels["spectrum"](steep, Look(ylim=(0.0, 1.0)))
 
 

@@ -385,7 +385,7 @@ def test_an_occupied_port_is_reported(
 ) -> None:
     server, _ = server_of_run
     port = server.server_address[1]
-    with pytest.raises(RuntimeError, match=rf"port {port}.*it is taken.*--port 0"):
+    with pytest.raises(RuntimeError, match=rf"port {port}.*it is in use.*--port 0"):
         serve(lambda: pytest.fail("made"), Path(), host=LOOPBACK, port=port)
 
 

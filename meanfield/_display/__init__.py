@@ -1,7 +1,7 @@
-"""Displays of objects: a line of text, and a card in a notebook; without JAX.
+"""Displays of objects: one line of text, or a card in a notebook.
 
-Every command imports the registries, which have displays too, so the modules that need
-NumPy are imported lazily.
+This package does not import JAX. Every command imports the registries, which have
+displays too, so modules that need NumPy are imported lazily.
 """
 
 from typing import TYPE_CHECKING

@@ -21,7 +21,7 @@ class Card:
 
     Attributes:
         title: kind of the object.
-        facts: sizes and numbers of the object, by name.
+        facts: maps names to sizes and other numbers of the object.
         picture: function that returns an SVG; called only for HTML.
     """
 
@@ -31,13 +31,13 @@ class Card:
 
     @property
     def text(self) -> str:
-        """One line: `<Gaussian: d = 2, mean = [0, 0], …>`."""
+        """The card as one line, such as `<Gaussian: d = 2, mean = [0, 0], …>`."""
         facts = [f"{name} = {value}" for name, value in self.facts.items()]
         return f"<{self.title}: {', '.join(facts)}>"
 
     @property
     def html(self) -> str:
-        """HTML with the picture on the left and the facts on the right."""
+        """The card as HTML, with the picture on the left and the facts on the right."""
         rows = "".join(
             f"<tr><th style='text-align:left'>{html.escape(name)}</th>"
             f"<td style='text-align:left'>{html.escape(value)}</td></tr>"
@@ -51,7 +51,7 @@ class Card:
 
 
 cards: dict[type, Callable[[Any], Card | None]] = {}
-"""Functions that make the card of an object, by its class."""
+"""Maps a class to the function that makes the card of its objects."""
 
 
 class AbstractDisplayable(abc.ABC):
@@ -59,16 +59,17 @@ class AbstractDisplayable(abc.ABC):
 
     @property
     def card(self) -> Card | None:
-        """The card of the object; `None` if its numbers are unknown, as in `jit`.
+        """The card of the object; `None` if its arrays have no values, as in `jit`.
 
-        A hook: by default the function for its class in `cards` is called.
+        Classes can override this method. By default it calls the function in `cards`
+        for the class of the object.
         """
         maker = cards.get(type(self))
         return None if maker is None else maker(self)
 
     @abc.abstractmethod
     def plain_repr(self) -> str:
-        """Text for an object without a card."""
+        """The text that represents an object without a card."""
 
     @override
     def __repr__(self) -> str:

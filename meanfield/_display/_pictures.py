@@ -18,7 +18,7 @@ BLUE, ORANGE = "#0072B2", "#D55E00"
 MAX_TOKENS, MAX_PATHS = (
     400,
     60,
-)  # largest numbers of tokens and of paths that are drawn, evenly selected
+)  # largest numbers of tokens and paths drawn; of more, an even selection is drawn
 _CIRCLE = np.stack([f(np.linspace(0, 2 * np.pi, 61)) for f in (np.cos, np.sin)])
 
 
@@ -50,8 +50,8 @@ def paths(x: np.ndarray) -> str:
 def ellipses(means: np.ndarray, covariances: np.ndarray) -> str:
     """Picture of the ellipses of k successive Gaussians, from pale to opaque.
 
-    The ellipses are those of one standard deviation in the first two coordinates; the
-    shapes are (k, d) and (k, d, d).
+    The ellipses have one standard deviation and show the first two coordinates. `means`
+    has shape (k, d) and `covariances` has shape (k, d, d).
     """
     outlines = list(map(_outline, means, covariances))
     place = _pixel_map(np.concatenate(outlines))
@@ -82,7 +82,7 @@ def curve(x: np.ndarray, y: np.ndarray) -> str:
 
 
 def cells(values: np.ndarray) -> str:
-    """Picture of a density in the plane, dark where high; the first axis goes right."""
+    """Picture of a density in the plane, dark where high, with $x_1$ to the right."""
     corner, size = (0.0, 0.0), (float(WIDTH), float(HEIGHT))
     return _svg(_raster(values.T[::-1], corner, size), "density")
 
@@ -102,12 +102,12 @@ def matrices(arrays: Mapping[str, np.ndarray]) -> str:
 
 
 def _opacities(count: int) -> np.ndarray:
-    """Opacities of `count` successive lines; that of the last is 1."""
+    """Opacities of `count` successive lines, which increase to 1."""
     return np.linspace(1, 0.25, count)[::-1]
 
 
 def _plane(x: np.ndarray) -> np.ndarray:
-    """The first two coordinates; the second is 0 if d = 1."""
+    """The first two coordinates of points; the second is 0 if d = 1."""
     flat = x[:, :2]
     return flat if flat.shape[1] == 2 else np.pad(flat, ((0, 0), (0, 1)))
 
@@ -195,7 +195,7 @@ def number(value: object) -> str:
 
 
 def matrix(values: np.ndarray, scale: float = 0.0) -> str:
-    """Text of a vector or matrix; of a large one the shape.
+    """Text of a vector or matrix: its entries, or its shape if it is large.
 
     Entries that are rounding errors relative to the largest one, or to `scale`, are
     written as 0.

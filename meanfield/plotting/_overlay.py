@@ -18,13 +18,13 @@ from .reading.observables import covariance, principal_axes, run_moments
 from .tokens.views import ellipses
 
 COLOURS = {"points": INK, "gaussian": CLOSURE_COLOUR, "grid": CYCLE[0]}
-EXTRA_COLOURS = (CYCLE[5], LIMIT_COLOUR, CYCLE[6])  # of kinds that plugins add
+EXTRA_COLOURS = (CYCLE[5], LIMIT_COLOUR, CYCLE[6])  # for representations of plugins
 BINS = 60
 MASS_SHARES = [
     0.8647,
     0.3935,
 ]  # masses of a 2D Gaussian within two and one standard deviations
-REACH = 4.0  # standard deviations about the mean that a 1D picture shows
+REACH = 4.0  # a 1D picture shows this many standard deviations on either side
 _MAX_TOKENS = 4000  # largest number of tokens in a scatter plot
 
 
@@ -99,7 +99,7 @@ def _parting_axis(states: Mapping[str, xr.Dataset]) -> np.ndarray:
 
 
 def _nearest_frame(run: xr.Dataset, t: float) -> xr.Dataset:
-    """The run at the single frame nearest to time `t`."""
+    """The run reduced to one frame, the nearest to time `t`."""
     return run.isel(time=[int(np.argmin(np.abs(run["time"].values - t)))])
 
 
@@ -149,7 +149,7 @@ def _draw_line(axes: Axes, frames: Mapping[str, xr.Dataset], view: View) -> None
 
 
 def _interval(frames: Mapping[str, xr.Dataset], view: View) -> tuple[float, float]:
-    """The interval of `REACH` standard deviations about the means of all runs."""
+    """The interval that contains `REACH` standard deviations about every mean."""
     ends = []
     for run in frames.values():
         mean, factor = (part[0] for part in run_moments(run))

@@ -44,7 +44,7 @@ class Plots:
         """The panel named `name`, as a function of the look.
 
         Raises:
-            AttributeError: if no panel has this name; suggests the nearest.
+            AttributeError: if no panel has this name; the message suggests a name.
         """
         try:
             panel = panels[name]

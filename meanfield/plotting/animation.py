@@ -37,10 +37,10 @@ def animate(
     In one dimension paths grow with time; in three the camera turns; above three the
     plane of the two main axes is shown. Words, if the tokens have them, are drawn
     beside the tokens, and the headline names the current layer. The view contains all
-    tokens at all times, without the outermost 1 % at either end of an axis if these
-    would need more than 1.6 times the room. If the cloud grows beyond thirty initial
-    radii, or consists of words and drifts, the view follows it; a cloud that blows up
-    leaves the view. The small print notes each of these cases.
+    tokens at all times, except the outermost 1 % at either end of an axis if they would
+    need more than 1.6 times the room. The view follows a cloud that grows beyond thirty
+    initial radii, or that consists of words and drifts; a cloud that blows up leaves
+    the view. The small print notes each of these cases.
 
     A Gaussian is drawn with its past ellipses, and an ensemble of Gaussians as paths in
     the cone of covariances. A density is drawn as a curve with marks at its quantiles,
@@ -52,7 +52,7 @@ def animate(
 
     If a run has fewer frames than the movie, states are interpolated linearly between
     frames that are close; otherwise the earlier frame is held. Densities are not
-    interpolated: each stored frame is shown equally long. The small print says so.
+    interpolated: each stored frame is shown for the same time. The small print says so.
 
     Args:
         dataset: one run of tokens, of a Gaussian or of a density; or an ensemble in the
@@ -97,8 +97,8 @@ def animate(
         play = movie.play(data, film)
         if play.times.size == 1:
             raise InvalidInputError(
-                "A movie needs at least two frames to draw; this run has one. Draw it "
-                "with `meanfield plot`, or store more with `simulate --frames`."
+                "A movie needs at least two frames; this run has one. Draw it with "
+                "`meanfield plot`, or store more frames with `simulate --frames`."
             )
         frames = _paint_frames(data, play, film, progress)
     return write_file(target, film.movie(frames, target.suffix.lower()))
@@ -128,11 +128,11 @@ def _check(name: str, movie: Movie, choices: list[str]) -> None:
     for choice in choices:
         takers = options[choice].option.movies
         if takers == ():
-            size = "; a movie has a `size`" if choice in ("width", "height") else ""
+            size = "; use `size` for a movie" if choice in ("width", "height") else ""
             idle = size or " and has no effect in a movie"
             raise InvalidInputError(f"`{choice}` is for pictures{idle}.")
         if takers is not None and name not in takers:
             raise InvalidInputError(
-                f"`{choice}` is for movies of {', '.join(takers)}; this is one of "
+                f"`{choice}` is for movies of {', '.join(takers)}; this is a movie of "
                 f"{movie.subject}."
             )

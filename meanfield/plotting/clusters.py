@@ -22,7 +22,7 @@ from .reading.data import NOTHING, kind, runs, swarm, values
 from .reading.metrics import EUCLIDEAN, AbstractMetric, metrics
 from .reading.observables import even_frames, map_runs
 
-# At most this many frames are evaluated; a longer run is thinned evenly.
+# Clusters are counted in at most this many frames, spaced evenly.
 _FRAMES = 200
 
 
@@ -44,8 +44,8 @@ def clusters(dataset: xr.Dataset) -> Figure:
     """
     if kind(dataset) != "points":
         raise InvalidInputError(
-            "The panel `clusters` needs tokens; this run moved a Gaussian or a "
-            "density. Use `spectrum` or `density`."
+            "The panel `clusters` needs tokens, not a Gaussian or a density. Use the "
+            "panel `spectrum` or `density`."
         )
     look = look_of(dataset)
     metric = metrics[look.metric or EUCLIDEAN]

@@ -18,8 +18,8 @@ _PANELS = {
     "covariance_gap": r"covariance: $|\Sigma - S| / |S|$",
     "distance_gap": r"distance $/ (\mathrm{tr}\,S)^{1/2}$",
 }
-# Pairs are coloured unlike the representations in the lower row, and each line is
-# narrower than the one before it, so that coinciding curves stay visible.
+# Colours and line widths of pairs. The colours differ from those of representations;
+# the widths decrease, so that coinciding curves stay visible.
 _PAIRS = tuple(zip((CYCLE[2], CYCLE[3], CYCLE[4]), (3.2, 2.0, 1.0), strict=True))
 _LIMITS = tuple(name.replace("_gap", "_tolerance") for name in _PANELS)
 _SPAN = 4.0  # least ratio of the limits of a logarithmic axis

@@ -71,13 +71,13 @@ def _energy_suffixes(dataset: xr.Dataset) -> list[str]:
     ]
     if not suffixes:
         raise InvalidInputError(
-            "This run observed no energy; simulate it with `--observe energy`."
+            "This run has no stored energy. Simulate it with `--observe energy`."
         )
     finite = [
         name for name in suffixes if np.isfinite(_read(dataset, _PREFIX, name)).any()
     ]
     if not finite:
-        raise InvalidInputError("The energies of this run are finite in no frame.")
+        raise InvalidInputError("No energy of this run is finite in any frame.")
     return finite
 
 
@@ -143,9 +143,9 @@ def _steepest(dataset: xr.Dataset, name: str) -> np.ndarray | None:
 class _Names(NamedTuple):
     """Texts about a gradient flow: its name, its loss rate, and a note for other runs.
 
-    The gradient flow among Gaussians loses only the affine part. On a grid the rates of
-    the run and of the gradient flow are sums over cells, accurate only to the
-    resolution, so the note does not deny that the run is the gradient flow.
+    Among Gaussians, the loss rate is only the affine part. On a grid the rates of the
+    run and of the gradient flow are sums over cells, accurate only to the resolution,
+    so the note does not deny that the run is the gradient flow.
     """
 
     flow: str

@@ -1,4 +1,4 @@
-"""The registry of panels; importing a module below registers its panel."""
+"""The registry of panels; each module imported here registers its panels."""
 
 from . import clusters as clusters
 from . import energy as energy

@@ -16,7 +16,7 @@ _WIDE = 0.84  # share of a layer's width that its heads fill
 _LAYER, _MARGIN = 0.85, 1.5  # widths of a layer and of the margins, in inches
 _NARROW, _MAX_LAYERS = 0.62, 12  # width of a layer if there are more than 12 layers
 _LINEAR = 0.02  # share of the largest modulus below which the scale is linear
-_ROOM = 5.0  # limit of the axis over the largest modulus, to make room for text
+_ROOM = 5.0  # ratio of axis limit to largest modulus; leaves room for text
 _ROUNDING = 1e-9  # relative size below which an imaginary part is rounding
 
 

@@ -15,7 +15,7 @@ _NAMES = {"mlp": "MLP", "norm": "layer norms"}
 
 @style()
 def draw_layers(comparison: xr.Dataset) -> Figure:
-    """Distance of the flow from the network, clustering of both, shares by layer part.
+    """Compare a network with the flow of its attention: distance, clustering, shares.
 
     Args:
         comparison: as returned by `models.Comparison.dataset`; its attributes `title`

@@ -31,10 +31,10 @@ from .reading.observables import map_runs, rounded_spectrum
 
 # Up to this many eigenvalues get a colour and a legend entry each.
 _N_NAMES = len(CYCLE) - 1
-_DOTS = 30  # on refined curves, the frames are marked if there are at most so many
-_TICKS = 6  # ticks of the colour bar of eigenvalue indices
-_N_SUBSTEPS = 40  # points of a refined curve from one frame to the next
-_LAST = 1e-14  # least t* − t relative to t*, because of rounding
+_DOTS = 30  # up to this many frames are marked on a refined curve
+_TICKS = 6  # most ticks of the colour bar of eigenvalue indices
+_N_SUBSTEPS = 40  # points of a refined curve between two frames
+_LAST = 1e-14  # smaller (t* − t) / t* would be rounding error
 
 
 @panels.register("spectrum")
@@ -54,7 +54,7 @@ def spectrum(dataset: xr.Dataset) -> Figure:
     if not np.isfinite(spectra).any():
         raise InvalidInputError(NOTHING)
     times = values(dataset, "time", ("time",))
-    if spectra.shape[-1] == 1:  # its effective rank is always 1
+    if spectra.shape[-1] == 1:  # in one dimension the effective rank is always 1
         figure = titled_figure(dataset, (6.6, 4.6))
         rows = [figure.add_subplot()]
         rows[0].set_ylabel(r"variance $\Sigma$")

@@ -1,4 +1,4 @@
-"""A flow that a browser integrates, as one HTML file. Names are imported lazily."""
+"""HTML pages on which the browser integrates a flow. Names are imported lazily."""
 
 from typing import TYPE_CHECKING
 

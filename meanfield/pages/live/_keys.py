@@ -1,4 +1,4 @@
-"""The keys and sweep axes that a live page supports; no JAX."""
+"""The keys and sweep axes that a live page supports; this module needs no JAX."""
 
 from collections.abc import Sequence
 
@@ -17,19 +17,19 @@ UNSUPPORTED_KEYS = {key: reason for key, reason in _REASONS.items() if reason}
 """The keys that have no effect on a page, with the reasons."""
 
 HIDDEN_KEYS = frozenset({*UNSUPPORTED_KEYS, "precision", "options"})
-"""The keys that the help of a page leaves out. It always computes in double precision,
-and of its attentions only those of plugins have options."""
+"""The keys that the help of a page leaves out: a page always computes in double
+precision, and only attentions of plugins have options."""
 
-SAMPLED_MEASURES = ("points",)  # measures with a random start
+SAMPLED_MEASURES = ("points",)  # kinds of measures whose start is drawn at random
 _NUMBERS = frozenset("A V epsilon noise t cov".split())  # noqa: SIM905
 
 
 def check_axes(axes: Sequence[Axis], spec: RunSpec) -> None:
     """Check that a page can vary the axes of a sweep by sliders.
 
-    Two cases are not supported. `cov` of sampled tokens scales them about the
-    mean of their law, which a page does not know; and if a spec splits a matrix into
-    heads, or scales it, the heads of the page have matrices of their own.
+    A slider for `cov` needs a Gaussian: it would scale sampled tokens about the mean of
+    their law, which a page does not know. A slider for a matrix needs a single head
+    without scaling: otherwise the heads of the page have other matrices than the spec.
 
     Raises:
         UnsupportedError: for the first axis that cannot be a slider.
@@ -47,7 +47,7 @@ def check_axes(axes: Sequence[Axis], spec: RunSpec) -> None:
         if axis.key != "attention" and (not number or is_unscalable_cov or is_per_head):
             names = ", ".join(f"`{name}`" for name in KEYS if name in _NUMBERS)
             raise UnsupportedError(
-                f"A page has sliders only for `attention` and for numbers of {names} "
-                "(with one unscaled head; `cov` of a Gaussian); got the axis "
-                f"`{axis.name}`. Leave it out of the sweep."
+                f"A page has sliders only for `attention` and for {names} if the value "
+                "is a number; `A` and `V` need a single unscaled head, and `cov` a "
+                f"Gaussian. Leave the axis `{axis.name}` out of the sweep."
             )

@@ -16,13 +16,13 @@ from meanfield.errors import InvalidInputError, UnsupportedError
 from meanfield.measures import AbstractMeasure, AbstractReader, Gaussian, Grid, Points
 from meanfield.scores import AbstractScore, Dot, Masked, SquaredDistance
 
-TOKENS = 2_000  # with more, a browser takes about a second to evaluate a velocity
+TOKENS = 2_000  # with more tokens, a velocity takes a browser about a second
 _POINT_ATTENTIONS = ("softmax", "l2", "sinkhorn", "linear", "sigmoid")
 _GAUSSIAN_ATTENTIONS = ("softmax", "l2", "sinkhorn", "linear")
-_NORMALISED_ATTENTIONS = ("softmax", "l2")  # rows are normalised after masking
+_NORMALISED_ATTENTIONS = ("softmax", "l2")  # rows are renormalised after masking
 _ATTENTIONS = {"points": _POINT_ATTENTIONS, "gaussian": _GAUSSIAN_ATTENTIONS}
-_ADVICE = "leave it out, or use `meanfield simulate`"
-_FEATURES = {  # what a user asked for, by the class of the resulting dynamics
+_ADVICE = "Use `meanfield simulate` for such a flow"
+_FEATURES = {  # maps the class of a dynamics to the option that caused it
     "Cross": "a `context`",
     "Layers": "layers, from a model or `[[layers]]`",
     "Projected": "`projected`",
@@ -34,7 +34,7 @@ Rows = list[list[float]]
 
 @dataclass(frozen=True)
 class Head:
-    r"""One head: scores $Qx\cdot Ky/\epsilon$ or $-|Qx-Ky|^2/\epsilon$, and a value.
+    r"""One head, with scores $Qx\cdot Ky/\epsilon$ or $-|Qx-Ky|^2/\epsilon$.
 
     Attributes:
         Q: the query matrix; for dot products $K^\top Q$, which determines the scores.
@@ -58,7 +58,7 @@ class Law:
         heads: the heads, all of the same attention.
         epsilon: the bandwidth.
         start: `x` and `weights` of points; `mean` and `factor` of a Gaussian.
-        iterations: number of Sinkhorn half-steps; if `None`, up to a tolerance.
+        iterations: number of Sinkhorn half-steps; if `None`, they stop at a tolerance.
         causal: whether tokens attend only to themselves and earlier tokens.
     """
 
@@ -82,20 +82,20 @@ def law_of(dynamics: AbstractDynamics, mu: AbstractMeasure) -> Law:
     law = _Start(_attention_of(dynamics))(mu)
     if (law.iterations or 1) % 2 == 0:
         raise UnsupportedError(
-            "A page needs an odd number of half-steps, after which rows are "
-            f"normalised; got {law.iterations} `iterations`."
+            "On a page `iterations` must be an odd number of half-steps, because the "
+            f"last half-step must normalise the rows; got {law.iterations}."
         )
     names = _ATTENTIONS[law.measure]
     if law.attention not in names:
         raise UnsupportedError(
-            f"A page integrates {', '.join(names)} for {law.measure} in closed form; "
-            f"got `{law.attention}`. Use `--measure points`."
+            f"A page supports only {', '.join(names)} for a {law.measure}; got "
+            f"`{law.attention}`. Use `--measure points`."
         )
     return law
 
 
 class _Start(AbstractReader[Law]):
-    """Adds the initial measure to the law of a flow."""
+    """Reader that adds the initial measure to the law of a flow."""
 
     def __init__(self, law: Law) -> None:
         self._law = law
@@ -142,8 +142,8 @@ def _other_measure(mu: AbstractMeasure) -> UnsupportedError:
 def _check_order(position: Array | None) -> None:
     if position is None or np.any(np.diff(np.asarray(position)) <= 0):
         raise UnsupportedError(
-            "With a mask, the positions of the tokens must increase on a page; "
-            "leave out `mask`."
+            "On a page, tokens with a mask must be listed by increasing position. "
+            "Leave out `mask`."
         )
 
 
@@ -159,7 +159,8 @@ def _attention_of(dynamics: AbstractDynamics) -> Law:
     """The law of a dynamics, without an initial measure.
 
     Raises:
-        UnsupportedError: unless it is one attention, with heads or a causal mask.
+        UnsupportedError: unless the dynamics is one attention. It may have heads and a
+            causal mask.
     """
     if isinstance(dynamics, Heads):
         heads = [
@@ -173,8 +174,8 @@ def _attention_of(dynamics: AbstractDynamics) -> Law:
     if not isinstance(dynamics, Attention) or np.any(np.asarray(dynamics.offset)):
         feature = _FEATURES.get(type(dynamics).__name__, "other parts")
         raise UnsupportedError(
-            "A page supports one attention, with heads and the mask `causal`; "
-            f"this flow has {feature}: {_ADVICE}."
+            "A page supports only a single attention, which may have heads and the "
+            f"mask `causal`; this flow has {feature}. {_ADVICE}."
         )
     if isinstance(dynamics.score, Masked):
         _require_causal(dynamics.score.mask)
@@ -182,7 +183,7 @@ def _attention_of(dynamics: AbstractDynamics) -> Law:
         if law.attention not in _NORMALISED_ATTENTIONS:
             raise UnsupportedError(
                 "A page supports a mask in the score only for normalised attentions, "
-                f"not for `{law.attention}`: {_ADVICE}."
+                f"and `{law.attention}` is not normalised. {_ADVICE}."
             )
         return replace(law, causal=True)
     return _unmasked_law(dynamics, dynamics.score)
@@ -194,7 +195,7 @@ def _head(stack: AbstractDynamics, h: int) -> AbstractDynamics:
 
 def _require_causal(mask: object) -> None:
     if mask is not causal:
-        raise UnsupportedError(f"A page supports only the mask `causal`: {_ADVICE}.")
+        raise UnsupportedError(f"A page supports only the mask `causal`. {_ADVICE}.")
 
 
 def _unmasked_law(attention: Attention, score: AbstractScore) -> Law:
@@ -202,7 +203,7 @@ def _unmasked_law(attention: Attention, score: AbstractScore) -> Law:
     name = _name(attention, score)
     assert isinstance(score, Dot | SquaredDistance)
     if isinstance(score, Dot) and (np.any(score.query_bias) or np.any(score.key_bias)):
-        raise UnsupportedError(f"A page does not support biases: {_ADVICE}.")
+        raise UnsupportedError(f"A page does not support biases. {_ADVICE}.")
     epsilon = float(score.epsilon)
     times = epsilon if name == "sinkhorn" else 1.0
     Q, K = np.asarray(score.Q), np.asarray(score.K)
@@ -227,10 +228,10 @@ def _name(attention: Attention, score: AbstractScore) -> str:
         is_sinkhorn = isinstance(attention.coupling, Sinkhorn)
         is_match = eqx.tree_equal(attention.coupling, unit.coupling) is True
         if is_sinkhorn and isinstance(unit.coupling, Sinkhorn):
-            is_match = True  # for any number of half-steps
+            is_match = True  # Sinkhorn attention with any number of half-steps
         if is_match and type(score) is type(unit.score):
             return name
     raise UnsupportedError(
-        f"A page integrates {', '.join(_POINT_ATTENTIONS)}; this flow has another "
-        f"attention: {_ADVICE}."
+        f"A page integrates only the attentions {', '.join(_POINT_ATTENTIONS)}; this "
+        f"flow has another attention. {_ADVICE}."
     )

@@ -11,13 +11,13 @@ from meanfield.spec import KEYS, RunSpec
 from ._law import Law
 
 TOLERANCES = {"points": 1e-7, "gaussian": 1e-9}
-"""Default tolerances of a step; errors of flows are then below 1e-6."""
+"""Default tolerances of a step by measure, for errors of flows below 1e-6."""
 FINEST = 1e-12  # smallest tolerance; below it rounding dominates
 
 
 @dataclass(frozen=True)
 class Setting:
-    """How a page integrates a flow, and the equivalent command-line options.
+    """Times and tolerances of a live page, and the equivalent command-line options.
 
     Attributes:
         title: the headline of the page.
@@ -25,8 +25,8 @@ class Setting:
         t: the last time.
         noise: the diffusivity.
         rtol: the relative tolerance of a step.
-        steady: a flow counts as at rest if its remaining distance is below this
-            fraction of the initial size; never if `None`.
+        steady: a flow counts as at rest if the estimated distance to its limit is below
+            this fraction of the initial size; never if `None`.
         max_steps: the largest number of steps.
         seed: the seed of the noise.
         steps: the command-line options for `rtol` and `max_steps`, if set.
@@ -47,19 +47,19 @@ class Setting:
 
 
 def setting_of(spec: RunSpec, law: Law, title: str) -> Setting:
-    """The setting of a spec for a flow.
+    """The setting of a page that integrates the flow of a spec.
 
     Raises:
         UnsupportedError: if the spec has fixed steps, a bound or a stop.
     """
     if spec.dt is not None:
         raise UnsupportedError(
-            "A page has adaptive steps: leave out `dt`, and set `rtol` instead."
+            "A page chooses its own steps: leave out `dt`, and set `rtol` instead."
         )
     if spec.bound is not None or spec.stop is not None:
         raise UnsupportedError(
-            "A page ends at `t`, at rest (`steady`) or at a blow-up: leave out `bound` "
-            "and `stop`."
+            "The flow on a page can end only at the time `t`, at rest (`steady`) or at "
+            "a blow-up: leave out `bound` and `stop`."
         )
     times = spec.times or [spec.at or 0.0, spec.t]
     return Setting(

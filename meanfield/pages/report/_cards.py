@@ -17,9 +17,9 @@ from ._recipes import Recipe
 
 # Largest number of members whose blow-up times are listed.
 _MEMBERS = 12
-# Largest dimension in which a direction is written out.
+# Largest dimension in which the entries of a direction are printed.
 _LONGEST = 6
-# Relative gap of eigenvalues below which the direction is not determined.
+# The main axis is undetermined if the relative gap of eigenvalues is below this.
 _MIN_GAP = 0.01
 _ATTENTION_ALONE = (
     "<p>Only the attention of the layers moves the tokens, for one unit of time per "
@@ -33,7 +33,7 @@ def card(title: str, body: str) -> str:
 
 
 def ending_sentence(outcome: Ending, reason: str = "") -> str:
-    """An ending in sentences: name, reason, blow-up time, and stopping time."""
+    """Sentences on an ending: its name, reason, blow-up time and stopping time."""
     status = outcome.status
     parts = [f"{status.ending}: {reason or status.reason}."]
     if np.isfinite(outcome.t_star):
@@ -72,8 +72,8 @@ def endings_card(dataset: xr.Dataset) -> str:
 def escape_sentence(run: xr.Dataset) -> str:
     """A sentence on the direction of a blow-up and its share of the trace.
 
-    The direction is the main axis of the last finite covariance, with its entry of
-    largest modulus positive. Empty in one dimension and above `_LONGEST` dimensions.
+    The direction is the main axis of the last finite covariance, signed so that its
+    largest entry is positive. Empty in one dimension and above `_LONGEST` dimensions.
     """
     factors = run_moments(run).factor
     d = factors.shape[-2]
@@ -147,11 +147,11 @@ def repeat_card(recipe: Recipe) -> str:
 
 
 def model_card() -> str:
-    """The section on which parts of a model its flow includes."""
+    """The section that says which parts of a model move the tokens."""
     return card("Parts of the model", _ATTENTION_ALONE)
 
 
 def notes_card(notes: Sequence[str]) -> str:
-    """The section of notes on the pictures; empty without notes."""
+    """The section with notes on the pictures; empty if there are no notes."""
     entries = "".join(f"<li>{html.escape(note)}</li>" for note in notes)
     return card("What the pictures leave out", f"<ul>{entries}</ul>") if notes else ""

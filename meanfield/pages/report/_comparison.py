@@ -82,7 +82,7 @@ class ComparedRuns:
         }
 
     def cards(self, folder: Path) -> str:
-        """The sections: verdicts, representations, how to repeat all in `folder`."""
+        """Sections: verdicts, representations, commands to repeat the comparison."""
         data = next(iter(self.datasets.values()))
         verdicts = "".join(f"<p>{escape(verdict)}</p>" for verdict in self.verdicts)
         heads = ["", "ending", "t", "t*", "mass that left", "seconds"]
@@ -110,7 +110,7 @@ class ComparedRuns:
 
 
 def _common_spec(specs: Sequence[RunSpec]) -> RunSpec:
-    """The keys of the first spec, and those of all specs that only one measure uses."""
+    """The keys of the first spec, and the measure-specific keys of all specs."""
     values = [spec.as_json().items() for spec in specs]
     measure_keys = {
         k: v for row in values for k, v in row if KEYS[k].required_measure is not None
@@ -140,7 +140,7 @@ def _panels(pairs: Sequence[Record]) -> list[dict[str, Any]]:
 
 
 def _spread(times: np.ndarray, pair: Record, name: str) -> np.ndarray:
-    """The values of a pair on a common grid of times, NaN where it has none."""
+    """The values of a pair on a common grid of times; NaN at times without a value."""
     row = np.full(len(times), np.nan)
     numbers = [np.nan if value is None else value for value in pair[name]]
     row[np.searchsorted(times, np.asarray(pair["t"], float))] = numbers

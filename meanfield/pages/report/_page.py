@@ -74,8 +74,8 @@ class Page:
 
     Attributes:
         title: the title of the page.
-        scene: the data that it draws, for JSON.
-        cards: its text sections, as HTML.
+        scene: the data that the page draws, in values that JSON can represent.
+        cards: the text sections of the page, as HTML.
     """
 
     title: str
@@ -125,7 +125,7 @@ def page_of(
 
     Args:
         subject: a run, sweep or comparison; a verification has a page of its own.
-        report: called with the numbers of finished and of all frames.
+        report: called with the number of finished frames and the total.
         read: returns the dataset of a run, with attention matrices if wanted.
         folder: where the page's commands are run; the subject's folder if `None`.
 
@@ -145,7 +145,7 @@ def page_of(
         title = str(cells.attrs["title"]) or "Phase diagram"
         scene = sweep_scene(cells, store, place)
         return Page(title, scene, sweep_cards(cells, store, place))
-    dataset = read(subject.path).load()  # everything is read, several times
+    dataset = read(subject.path).load()  # loaded once, then read several times
     scene = run_scene(dataset, report)
     cards = run_cards(dataset, scene["notes"], place)
     return Page(str(dataset.attrs["title"]), scene, cards)
@@ -159,14 +159,14 @@ def save_report(
     *,
     title: str | None = None,
 ) -> Path:
-    """Write the page of a subject to `path`; `.html` is appended if need be.
+    """Write the page of a subject to `path`; `.html` is appended if it has no suffix.
 
     Args:
         subject: the run, sweep, comparison or verification.
         path: path of the file.
         report: progress callback; see `page_of`.
         read: returns the dataset of a run; see `page_of`.
-        title: title of the page; by default a description. Unused for verifications.
+        title: title of the page; by default a description. Verifications ignore it.
 
     Raises:
         InvalidInputError: if `path` has another suffix, or as raised by `page_of`.

@@ -18,10 +18,11 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 @dataclass(frozen=True)
 class Recipe:
-    """How to repeat a computation.
+    """Commands that repeat a computation, and the files that they need.
 
     Attributes:
-        commands: shell commands that write the keys to a file, and run with this file.
+        commands: shell commands that write the keys to a file and pass it to the
+            command that repeats the computation.
         needs: files and folders that the keys name; their paths are relative if they
             are inside the folder where the commands are run.
     """
@@ -73,7 +74,7 @@ def plugin_options(plugins: Sequence[str]) -> str:
 
 
 def _sanitise(text: str) -> str:
-    """The text with control characters replaced, as a terminal would execute them."""
+    """The text with control characters replaced, since a terminal would obey them."""
     return _CONTROL.sub("\ufffd", text)
 
 
@@ -91,7 +92,7 @@ def _recipe(
 
 
 def _files(keys: Keys) -> list[str]:
-    """The files and folders that the keys read: arrays, texts, a run, a model."""
+    """The files and folders that the keys name: arrays, texts, a run, a model."""
     files = [path for key, value in keys.items() for path in paths_in(key, value)]
     folders = [keys[key] for key in ("source", "model") if key in keys]
     return [*files, *(folder for folder in folders if folder not in sources)]

@@ -21,7 +21,7 @@ from .scenes.layers import Layer, View, layers, view_of
 from .scenes.lines import lines
 from .scenes.packing import pack
 
-# Largest number of paths in the cone; more are thinned evenly.
+# Largest number of paths in the cone; of more paths, an even selection is drawn.
 _PATHS = 400
 
 Scene = dict[str, Any]
@@ -29,13 +29,13 @@ Report = Callable[[int, int], None]
 
 
 def run_scene(dataset: xr.Dataset, report: Report) -> Scene:
-    """The scene of a run: the data that a page draws, for JSON.
+    """The scene of a run: the data that a page draws, in values for JSON.
 
     Args:
         dataset: a run, with attention matrices if these are to be drawn, or else with
             an attribute `lines` that says why not. The coordinate `word` names the
             tokens; if it is missing, the attribute `wordless` may say why.
-        report: called with the numbers of finished and of all frames.
+        report: called with the number of finished frames and the total.
 
     Raises:
         InvalidInputError: if no frame is finite, or the kind of the run is unknown.
@@ -65,7 +65,7 @@ def run_scene(dataset: xr.Dataset, report: Report) -> Scene:
 
 
 def cone(datasets: dict[str, xr.Dataset]) -> Scene | None:
-    """The cone of covariances of datasets by name; None unless they are 2D."""
+    """The data of the cone of 2 × 2 covariances; None in other dimensions."""
     is_plane = all(data.sizes["coord"] == 2 for data in datasets.values())
     return payload(datasets, _PATHS) if is_plane else None
 
@@ -87,7 +87,7 @@ def member(label: str, run: xr.Dataset, view: View, number: int) -> Scene:
 
 
 def marks(dataset: xr.Dataset) -> list[dict[str, Any]]:
-    """The blow-up times of a run or of members, which are marked on curves."""
+    """The blow-up times of a run or of an ensemble's members, marked on curves."""
     stars = [(ending(run).t_star, i) for i, run in enumerate(runs(dataset))]
     return [
         {"t": float(t), "label": "t*", "member": i} for t, i in stars if np.isfinite(t)
@@ -95,7 +95,7 @@ def marks(dataset: xr.Dataset) -> list[dict[str, Any]]:
 
 
 def run_cards(dataset: xr.Dataset, notes: list[str], folder: Path) -> str:
-    """The sections: ending, how to repeat the run in `folder`, provenance, notes."""
+    """Sections of the page: ending, commands to repeat the run, provenance, notes."""
     spec = spec_of(dataset)
     cards = [endings_card(dataset)]
     if spec is not None:

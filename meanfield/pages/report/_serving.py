@@ -40,7 +40,7 @@ Make = Callable[[], Page]
 
 
 def serve(make: Make, folder: Path, *, host: str, port: int) -> "Server":
-    """A server of the page of a folder, which is rebuilt whenever the folder changes.
+    """A server for the page of a folder; a change of the folder updates the page.
 
     Args:
         make: builds the page.
@@ -60,10 +60,10 @@ def serve(make: Make, folder: Path, *, host: str, port: int) -> "Server":
             f"`--port` must be from 0 to 65535; got {port}."
         ) from None
     except OSError as error:
-        why = "it is taken" if error.errno == errno.EADDRINUSE else error.strerror
+        why = "it is in use" if error.errno == errno.EADDRINUSE else error.strerror
         raise ResourceError(
-            f"The port {port} of {host} cannot be used: {why}. Use `--port 0` for a "
-            "free one."
+            f"The port {port} of {host} cannot be used: {why}. Use `--port 0` to get a "
+            "free port."
         ) from error
 
 
@@ -104,7 +104,7 @@ class _Newest:
             return
         try:
             self._page = self._make()
-        # There is no frame yet, or no finite one, or a commit is in progress.
+        # These errors occur before the first finite frame and during a commit.
         except (StoreError, InputFileError, InvalidInputError):
             return
         self._state = state
@@ -133,7 +133,7 @@ class Server(ThreadingHTTPServer):
 
     @override
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Answer in a new thread, unless there are too many clients."""
+        """Answer a request in a new thread, unless there are too many clients."""
         if self._places.acquire(blocking=False):
             super().process_request(request, client_address)
         else:
@@ -141,7 +141,7 @@ class Server(ThreadingHTTPServer):
 
     @override
     def process_request_thread(self, request: Any, client_address: Any) -> None:
-        """Answer, then release the slot of this client."""
+        """Answer a request, then release the slot of its client."""
         try:
             super().process_request_thread(request, client_address)
         finally:
@@ -160,7 +160,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     @override
     def setup(self) -> None:
-        """Start the timeout of the whole request, which no arriving byte extends."""
+        """Start a timeout for the whole request, however slowly its bytes arrive."""
         self._asking = Timer(PATIENCE, self._cut)
         self._asking.daemon = True
         self._asking.start()
@@ -169,16 +169,16 @@ class _Handler(BaseHTTPRequestHandler):
 
     @override
     def finish(self) -> None:
-        """Cancel the timeout."""
+        """Finish the request and cancel its timeout."""
         self._asking.cancel()
         super().finish()
 
     def _cut(self) -> None:
-        with contextlib.suppress(OSError):  # already closed
+        with contextlib.suppress(OSError):  # the client may have closed the connection
             self.connection.shutdown(socket.SHUT_RDWR)
 
     def do_GET(self) -> None:
-        """Answer one request; hosts other than loopback could be DNS rebinding."""
+        """Answer a request; reject other hosts than loopback, to stop DNS rebinding."""
         self._asking.cancel()
         name = (self.headers.get("Host") or "").partition(":")[0]
         if not _is_loopback(name):

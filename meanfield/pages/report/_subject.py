@@ -36,7 +36,7 @@ class Subject:
 
     @property
     def stores(self) -> list[Path]:
-        """The folders of its runs or of its sweep; empty for a verification."""
+        """The folders of the subject's runs or sweep; empty for a verification."""
         if self.kind == "verification":
             return []
         is_one = self.kind != "comparison"

@@ -31,7 +31,7 @@ _SMALL = str.maketrans("0123456789aimnx", "₀₁₂₃₄₅₆₇₈₉ₐᵢ�
 
 
 def sweep_scene(dataset: xr.Dataset, store: SweepStore, folder: Path) -> dict[str, Any]:
-    """The scene of a sweep: the data that a page draws, for JSON.
+    """The scene of a sweep: the data that a page draws, in values for JSON.
 
     Quantities are NaN in cells that lack them: a blow-up time if the flow does not blow
     up before the last time, a size if it is infinite at a blow-up. Paths in commands
@@ -59,7 +59,7 @@ def sweep_scene(dataset: xr.Dataset, store: SweepStore, folder: Path) -> dict[st
 
 
 def sweep_cards(dataset: xr.Dataset, store: SweepStore, folder: Path) -> str:
-    """The sections: endings, how to repeat the sweep in `folder`, provenance."""
+    """Sections of the page: endings, commands to repeat the sweep, provenance."""
     counts = counts_of(endings_of(dataset))
     rows = {
         ending_label(dataset, name): f"{count} cells: {Status.from_name(name).reason}"
@@ -76,7 +76,7 @@ def sweep_cards(dataset: xr.Dataset, store: SweepStore, folder: Path) -> str:
 
 
 def _ending_row(dataset: xr.Dataset, status: Status) -> dict[str, Any]:
-    """The legend entry of an ending; `censored` if flows could still blow up later."""
+    """The legend entry of an ending; `censored` says that a blow-up could follow."""
     return {
         "code": int(status),
         "name": status.ending,

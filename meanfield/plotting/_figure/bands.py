@@ -23,7 +23,7 @@ BAND_NOTE = "line: median of the runs still going; band: 10–90 %"
 
 
 def band_note(dataset: xr.Dataset) -> str:
-    """A note that explains line and band of an ensemble, and how its runs ended."""
+    """A note on the line and the band of an ensemble, and on how its runs ended."""
     ends = [ending(run) for run in runs(dataset)]
     statuses = [end.status for end in ends]
     if set(statuses) == {Status.FINISHED}:
@@ -71,7 +71,7 @@ def draw_band(axes: Axes, times: np.ndarray, values: np.ndarray, colour: str) ->
 
 
 def draw_curve(axes: Axes, times: np.ndarray, values: np.ndarray, colour: str) -> None:
-    """Draw one run, of shape (time,)."""
+    """Draw the curve of one run, whose values have shape (time,)."""
     axes.plot(times, values, color=colour, marker=marker(times))
 
 
@@ -81,7 +81,7 @@ def draw(axes: Axes, times: np.ndarray, values: np.ndarray, colour: str) -> None
 
 
 def draw_steps(axes: Axes, times: np.ndarray, values: np.ndarray, colour: str) -> None:
-    """Draw one run or an ensemble of counts, as steps held until the next frame."""
+    """Draw counts of one run or an ensemble, as steps held until the next frame."""
     middle = values
     if values.ndim == 2:
         low, middle, high = quantiles(values)
@@ -114,7 +114,7 @@ def draw_eigenvalues(axes: Axes, times: np.ndarray, values: np.ndarray) -> list[
 
 
 def marker(times: np.ndarray) -> str:
-    """The marker of curves: a dot for a single frame, which has no line; else none."""
+    """The marker of curves: a dot if there is a single frame and so no line."""
     return "o" if times.size == 1 else ""
 
 
@@ -140,9 +140,9 @@ def name_time(axes: Axes, dataset: xr.Dataset) -> None:
 
 
 def layer_at(dataset: xr.Dataset, time: float) -> str:
-    """The layer that is active at `time`, as `layer 2`; empty if there are no layers.
+    """The layer that is active at `time`, such as `layer 2`; empty without layers.
 
-    At the boundary of two layers it is the later one; after the last it is the last.
+    At the boundary of two layers the later one is active. The last layer stays active.
     """
     layers = layers_passed(dataset)
     if not layers:

@@ -1,4 +1,4 @@
-"""Options of pictures: size, style, limits, what colours mean."""
+"""Options of pictures: size, style, axis limits, meaning of colours."""
 
 import difflib
 import math
@@ -26,10 +26,10 @@ from .styles import Style, styles
 if TYPE_CHECKING:
     import xarray as xr
 
-_COLUMN = 2.2  # least width in inches of one of several pictures, in the paper style
-_TEXT = 2.5  # height of the text of a figure, in inches
+_COLUMN = 2.2  # least width in inches of each of several pictures in a row
+_TEXT = 2.5  # height of text in a figure at scale one, in inches
 _SMALLEST, _WIDEST = 1.0, 40.0  # limits of width and height, in inches
-# Upper limit of `link` and its unit, by metric.
+# The upper limit of `link` and its unit, for each metric.
 _LINKS = {"cosine": (2.0, "of 1 - cosine")}
 _CURVES = ("clusters", "spectrum", "energy", "balance", "disc", "phase", "lines")
 _LIMIT_PANELS = ("tokens", "density", *_CURVES)
@@ -170,7 +170,7 @@ class Look:
         return [f.name for f in fields(self) if getattr(self, f.name) != f.default]
 
     def attach_to(self, dataset: "xr.Dataset") -> "xr.Dataset":
-        """The dataset with this look, and with its title if one is set."""
+        """The dataset with this look, and with the look's title if that is set."""
         title = {} if self.title is None else {"title": self.title}
         return dataset.assign_attrs(look=self, **title)
 
@@ -236,7 +236,7 @@ GENERAL = [name for name, field in OPTIONS.items() if field.option.panels is Non
 
 
 def options_for(panel: str) -> tuple[str, ...]:
-    """The options that a panel takes in addition to `GENERAL`."""
+    """The options that a panel takes in addition to those of all panels."""
     panels = {name: field.option.panels or () for name, field in OPTIONS.items()}
     return tuple(name for name, takers in panels.items() if panel in takers)
 
@@ -257,4 +257,4 @@ def _check_map(name: str) -> None:
         name.casefold(), list(colormaps), n=4, cutoff=0.5
     )
     hint = " or ".join(f"`{match}`" for match in matches) or "viridis, cividis or magma"
-    raise UnknownNameError(f"There is no colour map `{name}`; take one such as {hint}.")
+    raise UnknownNameError(f"There is no colour map `{name}`; use one such as {hint}.")

@@ -20,13 +20,13 @@ from typing_extensions import override
 from .style import CLOSURE_COLOUR, GREY
 
 _MARK, _LETTER = 3.5, 0.45  # widths of a mark and a letter, in units of the font size
-# The largest width of a legend over that of the page, less than one: legends are
-# centred over the axes, which colour bars push aside.
+# A legend takes at most this share of the page's width. It is centred over the axes,
+# which a colour bar pushes aside, so it cannot use the full width.
 _PAGE = 0.88
-# Distance of a legend from the axes, in units of the font size, and an extra where the
-# ticks have a common power of ten.
+# Distance of a legend from the axes, in units of the font size, and the additional
+# distance if a common power of ten of the ticks is written above the axes.
 _PAD, _POWER = 0.5, 1.1
-_SHADES = 3  # dots that represent a colour scale
+_SHADES = 3  # number of dots that represent a colour scale in a legend
 
 
 class Key(NamedTuple):
@@ -48,7 +48,7 @@ START = Line2D(
 
 
 def end_entry(faces: np.ndarray) -> Line2D:
-    """The legend entry of end points with these colours (n, 4); shows up to two."""
+    """The legend entry of end points, in two of their colours (n, 4) if they differ."""
     second_face = faces[np.argmax(np.abs(faces - faces[0]).sum(axis=1))]
     face, half = to_hex(faces[0]), to_hex(second_face)
     return Line2D(
@@ -65,7 +65,7 @@ def end_entry(faces: np.ndarray) -> Line2D:
 
 
 def ellipse_entry(colour: str) -> Line2D:
-    """The legend entry of ellipses at several times, the last in this colour."""
+    """The legend entry of ellipses at several times, in the colour of the last."""
     return Line2D([], [], color=colour, linewidth=1.2, label="2σ, at several times")
 
 
@@ -75,7 +75,7 @@ def line_entry(label: str, colour: str, pattern: LineStyleType = "-") -> Line2D:
 
 
 class Shades(Line2D):
-    """The legend entry of dots coloured by a scale, shown from low to high."""
+    """The legend entry of a colour scale: dots of colours from low to high."""
 
     def __init__(self, scale: ScalarMappable, label: str) -> None:
         super().__init__([], [], marker="o", linestyle="", label=label)
@@ -122,7 +122,7 @@ CLOSURE = Line2D(
 
 
 def legend(axes: Axes, handles: Sequence[Artist], columns: int) -> None:
-    """Add a legend above the axes, where it covers no data, ordered row by row."""
+    """Add a legend above the axes, where it covers no data; rows are filled first."""
     columns = legend_columns(axes, handles, columns)
     column_order = [handle for i in range(columns) for handle in handles[i::columns]]
     axes.legend(
@@ -159,7 +159,7 @@ def legend_columns(axes: Axes, handles: Sequence[Artist], max_columns: int) -> i
 def colour_bar(
     axes: Axes | Sequence[Axes], scale: ScalarMappable, label: str, **how: Any
 ) -> Colorbar:
-    """Add a colour bar without a frame beside one or several axes."""
+    """Add a frameless colour bar beside one or several axes."""
     first = axes if isinstance(axes, Axes) else axes[0]
     figure = first.get_figure(root=True)
     assert figure is not None

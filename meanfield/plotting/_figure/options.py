@@ -1,4 +1,4 @@
-"""Options of pictures and movies as data: help, parser, and where each applies.
+"""Options of pictures and movies as data: help, parser, and scope of each option.
 
 Each field of a dataclass of options, `Look` or `Film`, has an `Option` in its metadata.
 The command line, its help and the docstring of the class are generated from them.
@@ -31,8 +31,8 @@ class Option:
         negation_help: help text of the flag `--no-NAME`; empty if there is no such
             flag.
         negation_value: the value that `--no-NAME` sets.
-        panels: the pictures that take it; all if None.
-        movies: the movies that take it; all if None, none if empty.
+        panels: the pictures that take it; if None, all pictures.
+        movies: the movies that take it; if None, all movies; if empty, none.
     """
 
     help: str = ""
@@ -59,7 +59,7 @@ class Field(NamedTuple):
 
     @property
     def help(self) -> str:
-        """The help text, with the default unless that is None or a flag."""
+        """The help text, followed by the default unless that is None, True or False."""
         if self.default is None or isinstance(self.default, bool):
             return self.option.help
         sides = self.default if isinstance(self.default, tuple) else (self.default,)
@@ -103,9 +103,9 @@ def width_of(text: str) -> float:
     length = _length(text)
     if length is None:
         raise InvalidInputError(
-            f"`width` must be 1 or 2, for columns of a journal ({COLUMNS['1']:.0f} and "
-            f"{COLUMNS['2']:.0f} mm), or a length such as 85mm, 8.5cm, 3.4in or 240pt; "
-            f"got `{text}`."
+            f"`width` must be a length such as 85mm, 8.5cm, 3.4in or 240pt, or the "
+            f"number of journal columns: 1 ({COLUMNS['1']:.0f} mm) or 2 "
+            f"({COLUMNS['2']:.0f} mm); got `{text}`."
         )
     return length
 
@@ -145,7 +145,7 @@ def heads_of(text: str) -> tuple[int, ...]:
     """Distinct indices of heads, parsed from `0,3,7` or `[0,3,7]`.
 
     Raises:
-        InvalidInputError: if the text is not a list of integers from zero on.
+        InvalidInputError: if the text is not a list of nonnegative integers.
 
     Examples:
         >>> from meanfield.plotting import heads_of
@@ -155,7 +155,7 @@ def heads_of(text: str) -> tuple[int, ...]:
     parts = [part.strip() for part in text.strip().strip("[]").split(",")]
     if not all(part.isdecimal() for part in parts):
         raise InvalidInputError(
-            f"`heads` must be integers from 0 on, such as 0,3,7; got `{text}`."
+            f"`heads` must be nonnegative integers, such as 0,3,7; got `{text}`."
         )
     return tuple(dict.fromkeys(int(part) for part in parts))
 
@@ -175,7 +175,7 @@ def limits_of(name: str, text: str) -> Limits:
         low, high = (float(part) for part in text.split(","))
     except ValueError:
         raise InvalidInputError(
-            f"`{name}` must be two numbers, as 0,2.5; got `{text}`."
+            f"`{name}` must be two numbers, such as 0,2.5; got `{text}`."
         ) from None
     return low, high
 
@@ -198,12 +198,12 @@ def check_limits(name: str, limits: Limits | None) -> None:
     """Raises unless `limits` are None or two finite, increasing numbers.
 
     Raises:
-        InvalidInputError: if they are not.
+        InvalidInputError: if `limits` are not such numbers.
     """
     if limits is None:
         return
     if not (all(map(math.isfinite, limits)) and limits[0] < limits[1]):
         raise InvalidInputError(
-            f"`{name}` must be two numbers that increase, as 0,2.5; got "
+            f"`{name}` must be two increasing numbers, such as 0,2.5; got "
             f"{','.join(f'{limit:g}' for limit in limits)}."
         )

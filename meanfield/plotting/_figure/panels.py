@@ -58,7 +58,7 @@ class Panel:
     """A function that draws a dataset in a given look.
 
     Args:
-        draw: draws a dataset, whose attribute `look` is the look.
+        draw: draws a dataset; the attribute `look` of the dataset is the look.
         options: the options of `Look` that the panel takes in addition to those that
             all panels take, such as `style`, `width` and `title`.
 
@@ -75,7 +75,7 @@ class Panel:
         functools.update_wrapper(self, draw)
 
     def __call__(self, dataset: xr.Dataset, look: Look | None = None) -> Figure:
-        """The figure of `dataset`, in `look` or else in the look stored in the dataset.
+        """The figure of `dataset` in `look`; if None, in the look of the dataset.
 
         Raises:
             InvalidInputError: if the look sets an option that this panel does not take.
@@ -129,8 +129,8 @@ def draw_panel(name: str, dataset: xr.Dataset, look: Look) -> Figure:
         return draw(dataset, look)
     if look != Look():
         raise InvalidInputError(
-            f"The plugin's panel `{name}` takes no options, so `{look.choices[0]}` "
-            "does nothing. Decorate its function with `panel`."
+            f"The panel `{name}` of a plugin takes no options, so `{look.choices[0]}` "
+            "has no effect. Decorate the panel's function with `panel` to add options."
         )
     return draw(dataset)
 
@@ -144,7 +144,7 @@ def _check_options(look: Look, options: tuple[str, ...], panel: str) -> None:
             n for n, p in panels.items() if isinstance(p, Panel) and idle in p.takes
         ]
         raise InvalidInputError(
-            f"`{idle}` does nothing in the panel `{panel}`; it is for "
+            f"`{idle}` does nothing in the panel `{panel}`; it works in the panels "
             f"{', '.join(f'`{name}`' for name in users)}."
         )
 
@@ -170,8 +170,8 @@ def set_limits(figure: Figure, look: Look) -> None:
     data_axes = [axes for axes in figure.axes if _has_data(axes)]
     if any(isinstance(axes, Axes3D) for axes in data_axes) and (look.xlim or look.ylim):
         raise InvalidInputError(
-            "`xlim` and `ylim` apply to pictures in one or two dimensions; this one "
-            "has three. Leave them out."
+            "`xlim` and `ylim` apply only to pictures in one or two dimensions; this "
+            "picture is in three dimensions. Leave out `xlim` and `ylim`."
         )
     for axes in data_axes:
         upper = axes.get_ylabel() in ("", data_axes[0].get_ylabel())
@@ -189,10 +189,10 @@ def _limit(axes: Axes, axis_name: str, limits: tuple[float, float] | None) -> No
         return
     if getattr(axes, f"get_{axis_name}scale")() == "log" and limits[0] <= 0:
         raise InvalidInputError(
-            f"`{axis_name}lim` must be above 0, since that axis is logarithmic; got "
+            f"`{axis_name}lim` must be above 0, because this axis is logarithmic; got "
             f"{limits[0]:g}."
         )
-    if axes.get_box_aspect() == 1:  # keep equal scales
+    if axes.get_box_aspect() == 1:  # keep the same scale on both axes
         axes.set_box_aspect(None)
         axes.set_aspect("equal", adjustable="box")
     axes.set(**{f"{axis_name}lim": limits})
@@ -215,13 +215,13 @@ def ending_summary(ending: Ending) -> str:
 
 def ending_headline(ending: Ending) -> str:
     """The ending of a run for the headline of a movie, with powers such as 10⁻⁹."""
-    if ending.status is Status.FINISHED:  # it need not have converged: say why it ended
+    if ending.status is Status.FINISHED:  # a finished run need not have converged
         return f"{ending.status}: last time reached"
     return superscript_powers(ending_summary(ending))
 
 
 def mark_blow_up(axes: Axes, ending: Ending) -> None:
-    """Draw a dotted line at the blow-up time of a run, if that is near the axes."""
+    """Draw a dotted line at the blow-up time of a run, if near the time axis."""
     low, high = axes.get_xlim()
     if low <= ending.t_star <= high + (high - low) / 2:
         axes.set_xlim(low, max(high, ending.t_star + 0.03 * (high - low)))

@@ -49,5 +49,5 @@ def move_dots(dots: PathCollection, places: np.ndarray) -> None:
     """Move dots to places (n, d)."""
     if places.shape[1] == 2:
         dots.set_offsets(places)
-    else:  # mplot3d has no public method for this
+    else:  # mplot3d has no public method to move dots
         dots._offsets3d = tuple(places.T)  # pyright: ignore[reportAttributeAccessIssue]

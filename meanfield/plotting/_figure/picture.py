@@ -14,8 +14,8 @@ from meanfield.plotting.reading.description import description
 from .look import Look, look_of
 from .style import PRINT
 
-_LETTERS = 127.5  # letters of text per inch, times the font size in points
-_LINES = 3  # lines of small print for which every figure has room
+_LETTERS = 127.5  # (letters per inch of a line) * (font size in points)
+_LINES = 3  # every figure has room for this many lines of small print
 LEADING = 1.35  # line spacing of small print and of text beside a movie
 _NBSP = "\u00a0"  # no-break space
 _PHRASE = re.compile(r"\S+ = (\[\[.*?\]\]|\S+)( ± \S+)?|(\S+ )?from \S+ to \S+")
@@ -37,7 +37,7 @@ class Picture(Figure):
         super().__init__(figsize=look.size(width, height), layout="compressed")
 
     def make_room(self, lines: int) -> None:
-        """Make room for `lines` lines of small print, if only the width was set."""
+        """Make room for `lines` lines of small print, if the look sets only `width`."""
         if self.look.width is not None and self.look.height is None:
             line = LEADING * points_of(mpl.rcParams["figure.labelsize"]) / 72
             self.set_figheight(self._room + max(lines - _LINES, 0) * line)
@@ -71,7 +71,7 @@ def titled_figure(dataset: xr.Dataset, size: tuple[float, float]) -> Picture:
 
 
 def caption_notes(dataset: xr.Dataset) -> list[str]:
-    """The first notes of the small print: a description of the run, and `remark`."""
+    """The first notes of the small print: the run's description and `remark`."""
     return [description(dataset), str(dataset.attrs.get("remark") or "")]
 
 
@@ -84,7 +84,7 @@ def add_subject(dataset: xr.Dataset, subject: str) -> xr.Dataset:
 
 
 def _wrap_title(title: str, figure: Picture) -> str:
-    """A title wrapped to the width of the figure, if the look sets one."""
+    """A title, wrapped to the width of the figure if the look sets a width."""
     if figure.look.width is None:
         return title
     size = points_of(mpl.rcParams["figure.titlesize"])

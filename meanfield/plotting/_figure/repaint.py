@@ -46,7 +46,7 @@ def repaint(figure: Figure, inks: Inks, scale: float) -> None:
 
 
 def _artists(figure: Figure) -> Iterator[Artist]:
-    """All artists except those of axes' ticks."""
+    """All artists of the figure except axis lines, ticks and tick labels."""
     ticks = {
         id(part)
         for axes in figure.findobj(Axes)
@@ -62,10 +62,10 @@ def _recolour(artist: Artist, inks: Inks) -> None:
         if stand_in is not None:
             artist.set(**{name: stand_in})
     if isinstance(artist, Collection) and artist.get_array() is None:
-        # In 3D `get_facecolor` of the subclass depends on the view.
+        # In 3D the subclass overrides `get_facecolor` to shade colours by the view.
         faces = Collection.get_facecolor(artist)
         edges = Collection.get_edgecolor(artist)
-        if len(faces):  # matplotlib raises for no faces with an opacity per line
+        if len(faces):  # without faces, matplotlib would raise if lines have opacities
             artist.set_facecolor(_inks(faces, inks))
         if len(edges):
             artist.set_edgecolor(_inks(edges, inks))
@@ -81,7 +81,7 @@ def _resize(artist: Artist, scale: float) -> None:
         artist.set(**{name: scale * getattr(artist, f"get_{name}")()})
     if isinstance(artist, Axes3D):
         for axis in (artist.xaxis, artist.yaxis, artist.zaxis):
-            # Tick labels between the axis and its label have grown with the scale.
+            # Tick labels grow with the scale, so axis labels move outwards.
             axis.labelpad = scale * axis.labelpad + _NUMBER_HEIGHT * (scale - 1)
 
 

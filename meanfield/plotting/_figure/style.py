@@ -12,7 +12,7 @@ from .look import Look
 INK, GREY, PALE = "#222222", "#8a8a8a", "#d9d9d9"
 PRINT = "#696969"  # colour of the small print on paper; other styles replace it
 
-# Okabe and Ito (2008): distinguishable with every common colour blindness.
+# Okabe and Ito (2008): colours that people with colour blindness can distinguish.
 CYCLE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#222222")
 
 LIMIT_COLOUR = "#B08D00"
@@ -51,7 +51,7 @@ def is_dark() -> bool:
 
 
 def number_map(look: Look) -> Colormap:
-    """The look's colour map, by default viridis without the end near the background."""
+    """The look's colour map; by default viridis without shades near the background."""
     if look.cmap is not None:
         return mpl.colormaps[look.cmap]
     ends = (0.4, 1.0) if is_dark() else (0.0, 0.9)
@@ -59,7 +59,7 @@ def number_map(look: Look) -> Colormap:
 
 
 def density_map(look: Look) -> Colormap:
-    """The colour map of densities, near uniform, with the background colour at zero."""
+    """The nearly uniform colour map of densities; zero has the background colour."""
     blank = (*paper(), 1.0)
     if look.cmap is not None:
         return mpl.colormaps[look.cmap].with_extremes(bad=blank)

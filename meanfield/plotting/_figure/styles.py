@@ -37,15 +37,15 @@ class Style:
 
     Attributes:
         fontsize: font size of labels; other text, lines and marks scale with it.
-        narrow: font size of labels where the look sets a width.
-        narrow_to: width in inches up to which `narrow` applies as is; beyond, it grows.
+        narrow: font size of labels if the look sets a width.
+        narrow_to: width in inches beyond which the font size grows from `narrow`.
         settings: matplotlib settings that override `meanfield.mplstyle`.
         inks: maps colours of the paper style to those of this style, as `#rrggbb`.
     """
 
     fontsize: float
     narrow: float = 8.0
-    narrow_to: float = 7.0  # two columns of a journal
+    narrow_to: float = 7.0  # about the width of two journal columns, in inches
     settings: Mapping[str, str] = field(default_factory=dict)
     inks: Mapping[str, str] = field(default_factory=dict)
 
@@ -87,7 +87,7 @@ _DARK_STYLE = Style(
         "#d9d9d9": "#454b51",
         "#0072b2": "#4aa3e0",
         "#009e73": "#2fc49b",
-        "#56b4e9": "#f0e442",  # yellow, since the lighter blue above is too close
+        "#56b4e9": "#f0e442",  # yellow: a light blue would resemble the blue above
         "#d55e00": "#f2803a",
         "#5e3c99": "#a890dc",
         "#8c510a": "#c98d45",

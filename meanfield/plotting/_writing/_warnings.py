@@ -1,4 +1,4 @@
-"""Matplotlib's warnings while it draws, rewritten for users."""
+"""Conversion of matplotlib's warnings while drawing to messages for users."""
 
 import re
 import warnings
@@ -15,7 +15,7 @@ _NO_ROOM = "constrained_layout not applied"
 
 @contextmanager
 def translate_warnings(figure: Figure) -> Iterator[None]:
-    """Context for drawing; one warning names all characters that are in no font.
+    """Context manager that warns once of all characters that no font contains.
 
     Raises:
         InvalidInputError: if the figure has no room for its axes.
@@ -43,7 +43,7 @@ def _warn_of_characters(messages: Sequence[str]) -> None:
     characters = "".join(sorted({chr(int(match[1])) for match in matches}))
     if characters:
         warnings.warn(
-            f"No font here has {characters}, drawn as boxes. Install a font that "
-            "contains them, such as Noto Sans CJK.",
+            f"No font contains {characters}, drawn as boxes. Install a font that has "
+            "these characters, such as Noto Sans CJK.",
             stacklevel=4,
         )

@@ -23,7 +23,7 @@ def output_path(path: str | Path) -> Path:
     place = Path(path)
     if place.name in ("", ".."):
         raise InvalidInputError(
-            f"`{place}` names a folder, not a file. Use a name such as "
+            f"`{place}` names a folder, not a file. Use a file name such as "
             f"`{place / 'picture'}`."
         )
     return place
@@ -32,7 +32,7 @@ def output_path(path: str | Path) -> Path:
 def write_file(path: Path, content: bytes) -> Path:
     """Write `content` to a file, completely or not at all, and return `path`.
 
-    Symbolic links are followed. What is not a regular file, such as a pipe or
+    Symbolic links are followed. A path that is not a regular file, such as a pipe or
     `/dev/stdout`, cannot be replaced and is written in place.
 
     Raises:
@@ -44,7 +44,7 @@ def write_file(path: Path, content: bytes) -> Path:
         >>> write_file(Path("note.txt"), b"whole, or not at all").read_bytes()
         b'whole, or not at all'
     """
-    from meanfield.storage import replace_file  # so that pages do not import NumPy
+    from meanfield.storage import replace_file  # lazy: pages need no NumPy
 
     target = Path(os.path.realpath(path)) if path.is_symlink() else path
     if target.is_file() or not target.exists():

@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 VIDEOS = (".mp4", ".webm")
 TURN = 50.0  # degrees by which the camera turns in 3D
-# Most frames and shortest duration in seconds of a movie whose `seconds` is not set. A
-# longer run is thinned evenly; a shorter one is interpolated, or holds its frames.
+# Without `seconds`, a movie shows at most `_MOST_FRAMES` stored frames and lasts at
+# least `_SHORTEST` seconds. For that, a short run is interpolated or slowed down.
 _MOST_FRAMES, _SHORTEST = 150, 3.0
 _SIZE = (960, 1000)  # default size, in pixels
 _LARGEST = 4096  # largest width or height, in pixels
-_LONGEST = 3600.0  # longest duration of a movie, or of its hold, in seconds
+_LONGEST = 3600.0  # longest duration of a movie or of its last frame, in seconds
 _TURNS = 3600.0  # largest turn, in degrees
 
 
@@ -44,7 +44,7 @@ def size_of(text: str) -> tuple[int, int]:
         )
     except ValueError:
         raise InvalidInputError(
-            f"`size` must be in pixels, such as 720 or 1280x720; got `{text}`."
+            f"`size` must be in pixels, as in 720 or 1280x720; got `{text}`."
         ) from None
 
 
@@ -100,8 +100,8 @@ class Film:
         if not all(100 <= side <= _LARGEST for side in self.size):
             width, height = self.size
             raise InvalidInputError(
-                f"`size` must be from 100 to {_LARGEST} pixels each way; got "
-                f"{width}x{height}."
+                f"`size` must be from 100 to {_LARGEST} pixels in width and height; "
+                f"got {width}x{height}."
             )
         for name in ("trails", "loop"):
             count = getattr(self, name)
@@ -109,7 +109,7 @@ class Film:
                 raise InvalidInputError(f"`{name}` must be 0 to 1000; got {count}.")
         if not 0 <= self.hold <= _LONGEST:
             raise InvalidInputError(
-                f"`hold` must be 0 to {_LONGEST:g} seconds; got {self.hold:g}."
+                f"`hold` must be from 0 to {_LONGEST:g} seconds; got {self.hold:g}."
             )
 
         if self.seconds is not None and not 0 < self.seconds <= _LONGEST:
@@ -129,7 +129,7 @@ class Film:
 
     def count(self, n_stored: int) -> int:
         """The number of frames of a movie of a run with `n_stored` stored frames."""
-        if n_stored == 1:  # nothing moves
+        if n_stored == 1:  # a single frame cannot move
             return 1
         if self.seconds is not None:
             return max(round(self.seconds * self.fps), 2)
@@ -168,8 +168,8 @@ class Film:
             )
         if kind in VIDEOS and self.loop == 0:
             raise InvalidInputError(
-                f"`loop 0`, for ever, is for a `.gif`; a `{kind}` has a finite length. "
-                "Use a number of repetitions, or loop in the player."
+                f"`loop 0` (play for ever) works in a `.gif`, but not in a `{kind}`. "
+                "Set `loop` to a number of repetitions, or let the player repeat it."
             )
         if kind in VIDEOS and shutil.which("ffmpeg") is None:
             raise UnsupportedError(

@@ -22,8 +22,8 @@ _CODECS = {
     ".mp4": "-c:v libx264 -crf 18 -pix_fmt yuv420p -movflags +faststart",
     ".webm": "-c:v libvpx-vp9 -crf 24 -b:v 0 -pix_fmt yuv420p",
 }
-_EVEN = "pad=ceil(iw/2)*2:ceil(ih/2)*2"  # these codecs need even sizes
-_PALETTE_FRAMES = 6  # frames from which the colours of a GIF are taken
+_EVEN = "pad=ceil(iw/2)*2:ceil(ih/2)*2"  # video codecs need even sizes
+_PALETTE_FRAMES = 6  # number of frames from which the palette of a GIF is computed
 
 
 def movie_bytes(
@@ -64,7 +64,7 @@ def _gif(
 
 
 def _palette(frames: Sequence[Image.Image]) -> Image.Image:
-    """An image with the palette of all frames, which has the exact background colour.
+    """An image whose palette serves all frames and has the exact background colour.
 
     Computing a palette for each frame would dominate the time to write a GIF.
     """
@@ -112,7 +112,7 @@ def _video(
             message = log.read().decode(errors="replace").strip().splitlines()[-1:]
         if code != 0:
             raise ResourceError(
-                f"ffmpeg could not write `{kind}`: {' '.join(message)}. Use a .gif."
+                f"ffmpeg could not write `{kind}`: {' '.join(message)}. Write a `.gif`."
             )
         return file.read_bytes()
 

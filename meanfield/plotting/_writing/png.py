@@ -11,12 +11,12 @@ from PIL import Image
 # keeps the colours of thin lines and small marks.
 _THIRD = 85
 WHITE = (255, 255, 255)
-_TOLERANCE = 8  # largest error, of 255, of a colour in an area
-_WIDE = 16  # pixels of one colour in a row that count as an area
+_TOLERANCE = 8  # largest error of the colour of an area, on a scale from 0 to 255
+_WIDE = 16  # number of adjacent equal pixels that count as an area
 
 
 def palette_image(figure: Figure) -> Image.Image:
-    """The figure with a palette, or in full colour if the palette would be visible."""
+    """The figure with a palette; in full colour if a palette would visibly differ."""
     buffer = BytesIO()
     figure.savefig(buffer, format="png", pil_kwargs={"compress_level": 0})
     image = Image.open(buffer).convert("RGB")
@@ -54,7 +54,7 @@ def _has_visible_error(reduced_image: Image.Image, image: Image.Image) -> bool:
 
 
 def _areas(pixels: np.ndarray) -> np.ndarray:
-    """Mask of the pixels that begin a run of `_WIDE` equal pixels in their row."""
+    """Mask of the pixels that begin `_WIDE` equal pixels in their row."""
     numbers = _numbers(pixels)
     goes_on = numbers[:, 1:] == numbers[:, :-1]
     counts = np.cumsum(np.pad(goes_on, [(0, 0), (1, 0)]), axis=1, dtype=np.int32)
@@ -68,7 +68,7 @@ def _numbers(pixels: np.ndarray) -> np.ndarray:
 
 
 def _colours(numbers: np.ndarray) -> np.ndarray:
-    """The distinct colours among integers, as an image of one row."""
+    """The distinct colours, each encoded as an integer, as an image of one row."""
     shifts = np.array([16, 8, 0], np.uint32)
     return ((np.unique(numbers)[None, :, None] >> shifts) & 255).astype(np.uint8)
 

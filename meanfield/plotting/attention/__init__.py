@@ -1,1 +1,1 @@
-"""The panel `attention`: matrices of some heads, in full or for one query."""
+"""The panel `attention`: attention matrices of some heads, or their rows."""

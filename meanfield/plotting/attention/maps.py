@@ -31,17 +31,17 @@ from .selection import head_indices, query_index, query_name
 
 # Default numbers of snapshots (rows, evenly spaced) and heads (columns) in one figure.
 _SNAPSHOTS, _HEADS = 4, 6
-# With negative weights the scale ends at this quantile of the moduli, so that one peak
-# does not hide the rest, but not below the median of the rows' largest moduli.
+# If weights are negative, the colour scale ends at this quantile of the moduli, so that
+# one peak does not hide the rest, or at the median of the rows' maxima if larger.
 _TOP = 0.995
-_CUT = 0.95  # if the end is above this share of the largest modulus, it is moved there
-# Maps grow with up to this many words; with more, only some of the words are written.
+_CUT = 0.95  # a scale that would cut off less than 5 % is not cut
+# With at most this many tokens, a map shows every word; with more, only some words.
 _MAX_TOKENS = 32
-_SIDE, _WORD, _PAGE = 1.7, 0.1, 11.0  # inches of a map, of a word, of all columns
+_SIDE, _WORD, _PAGE = 1.7, 0.1, 11.0  # widths in inches: map, word, all columns
 _SMALL, _LINE = "xx-small", 1.1  # font size of words, and their line height
 _MAP = 0.8  # share of the figure's width for the map, without its colour bar
 _BAR = {"shrink": 0.8, "aspect": 30, "pad": 0.05}
-_QUERY_HEADS = 32  # largest number of heads, the rows of a map for one query
+_QUERY_HEADS = 32  # most rows (heads) in the map of a single query
 
 _DIMS = ("snapshot", "head", "query", "token")
 
@@ -77,8 +77,8 @@ def attention(dataset: xr.Dataset) -> Figure:
     """
     if "attention" not in dataset:
         raise InvalidInputError(
-            "The dataset must contain `attention`. For a stored run, use "
-            "`runs.with_attention`, or `.plot.attention()` of the result of `simulate`."
+            "The dataset must contain `attention`. Add it to a stored run with "
+            "`runs.with_attention`, or call `.plot.attention()` on a `Run`."
         )
     run, look = next(runs(dataset)), look_of(dataset)
     if look.query is None:
@@ -223,7 +223,7 @@ def _scale(maps: np.ndarray, look: Look) -> tuple[ScalarMappable, str]:
 
 
 def _remove_ticks(axes: Axes) -> None:
-    """Remove ticks, since rows and columns are tokens in order; draw a frame."""
+    """Replace ticks by a frame, since rows and columns are tokens in order."""
     axes.set(xticks=[], yticks=[])
     axes.spines[:].set(visible=True, color=GREY, linewidth=0.5)
 

@@ -22,11 +22,11 @@ def head_indices(numbers: list[int], heads: tuple[int, ...]) -> list[int]:
             last if is_plain and len(numbers) > 1 else ", ".join(map(str, numbers))
         )
         raise InvalidInputError(
-            f"`heads` must be those of this run, {valid_heads}; got {missing[0]}."
+            f"`heads` must be heads of this run, {valid_heads}; got {missing[0]}."
         )
     if len(heads) > _MAX_HEADS:
         raise InvalidInputError(
-            f"`heads` must be at most {_MAX_HEADS} heads; got {len(heads)}."
+            f"`heads` must list at most {_MAX_HEADS} heads; got {len(heads)}."
         )
     return [numbers.index(head) for head in heads]
 
@@ -43,8 +43,8 @@ def query_index(run: xr.Dataset, query: str) -> int:
     if places.size > 1:
         numbers = ", ".join(str(place) for place in places)
         raise InvalidInputError(
-            f"`query` must name one token; `{query}` occurs at {numbers}. Use one of "
-            "these numbers."
+            f"`query` must name one token; `{query}` is the word of the tokens "
+            f"{numbers}. Use one of these indices."
         )
     if places.size == 1:
         return int(places[0])
@@ -52,7 +52,7 @@ def query_index(run: xr.Dataset, query: str) -> int:
         return int(query)
     hint = "a word of the text, or " if words else ""
     raise InvalidInputError(
-        f"`query` must be {hint}the number of a token, 0 to {count - 1}; got `{query}`."
+        f"`query` must be {hint}the index of a token, 0 to {count - 1}; got `{query}`."
     )
 
 

@@ -46,7 +46,7 @@ from .surface import (
 
 AXIS = Line2D([], [], color=INK, linestyle="--", linewidth=0.9, label="isotropic")
 
-_LIFT = 0.06  # extra padding in inches, per unit of the scale of labels above one
+_LIFT = 0.06  # padding in inches per unit by which the label scale exceeds one
 
 
 @panels.register("cone")
@@ -55,7 +55,7 @@ def cone(dataset: xr.Dataset) -> Figure:
     r"""Paths of covariances in the cone $z \ge \sqrt{x^2 + y^2}$, coloured by ending.
 
     A covariance with entries $a, c, c, b$ is the point $(a - b, 2c, a + b)$. For tokens
-    it is their weighted covariance. Paths that blow up leave through the top.
+    the covariance is weighted. Paths that blow up leave through the top.
 
     Raises:
         InvalidInputError: if the dimension is not two, or `limit` is invalid.
@@ -70,7 +70,7 @@ def cone(dataset: xr.Dataset) -> Figure:
 
 
 def _lift_labels(figure: Figure, scale: float) -> None:
-    """Pad the layout for large labels of 3D axes, which the layout engine ignores."""
+    """Add padding for large labels of 3D axes; the layout engine ignores them."""
     engine = figure.get_layout_engine()
     if isinstance(engine, ConstrainedLayoutEngine) and scale > 1:
         engine.set(h_pad=engine.get()["h_pad"] + _LIFT * (scale - 1))

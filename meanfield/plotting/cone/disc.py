@@ -35,10 +35,10 @@ from .paths import (
 )
 from .thinning import thin_paths
 
-# Common directions of blow-ups are marked by rings if at most four directions, each
-# shared by at least three runs that end within 0.05 of it, cover 90 % of the blow-ups.
+# Rings mark common directions of blow-ups if at most four directions cover 90 % of the
+# blow-ups. At least three runs must end within 0.05 of each of these directions.
 _N_RINGS, _MIN_RUNS, _CLOSE, _MIN_SHARE = 4, 3, 0.05, 0.9
-# Limits of the axes, without and with rings, which have numbers beside them.
+# Axis limits without rings, and with rings, whose numbers need room at the rim.
 _MARGIN, _ROOM = 1.16, 1.3
 READING = "centre: isotropic; rim: rank one"
 _RING = Line2D(

@@ -19,7 +19,7 @@ from meanfield.plotting.reading.data import ending
 
 from .paths import ConePath, group_by_ending
 
-# Paths with more points in total are rasterised in vector files.
+# If paths have more points than this in total, vector files contain them as pixels.
 RASTER_POINTS = 30_000
 
 
@@ -105,7 +105,7 @@ def ending_marks(paths: Sequence[ConePath]) -> list[Artist]:
 
 
 def early_note(paths: Sequence[ConePath]) -> str:
-    """A note on paths that end at the last frame before a blow-up between frames."""
+    """A note on paths that end before their blow-up, which is between two frames."""
     ends = [
         (p.rows[-1, -1], p.ending) for p in paths if p.ending.status is Status.BLOW_UP
     ]
@@ -119,7 +119,7 @@ def early_note(paths: Sequence[ConePath]) -> str:
 
 
 def retitle_covariance(dataset: xr.Dataset) -> xr.Dataset:
-    """The dataset, with `covariance of tokens` in its title if it is one of tokens."""
+    """The dataset; if it has tokens, its title also says `covariance of tokens`."""
     is_of_tokens = str(dataset.attrs.get("title") or "").endswith(": tokens")
     return add_subject(dataset, "covariance of tokens") if is_of_tokens else dataset
 

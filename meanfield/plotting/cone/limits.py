@@ -31,7 +31,7 @@ def limit_outline(dataset: xr.Dataset, height: float) -> np.ndarray | None:
     sound = np.isfinite(vectors).all() and np.all(norms > 0)
     if not sound or vectors.shape not in ((1, 3), (2, 3)):
         raise InvalidInputError(
-            "`limit` must be one or two vectors (x, y, z), finite and nonzero; "
+            "`limit` must be one or two vectors (x, y, z) that are finite and nonzero; "
             f"got {vectors.tolist()}."
         )
     directions = vectors / norms
@@ -60,8 +60,8 @@ def _plane_top(u: np.ndarray, v: np.ndarray) -> np.ndarray:
     flat_norm = np.hypot(normal[0], normal[1])
     if abs(normal[2]) > (1 + _ROUNDING) * flat_norm:
         raise InvalidInputError(
-            "The plane of `limit` meets the cone only in its apex. Use vectors whose "
-            "span contains a nonzero covariance."
+            "The plane spanned by the two vectors of `limit` must contain a nonzero "
+            "covariance; it meets the cone only in its apex. Use other vectors."
         )
     direction = normal[:2] / flat_norm
     distance = np.clip(-normal[2] / flat_norm, -1.0, 1.0)

@@ -54,7 +54,7 @@ class PathAnimation:
     note: str
 
     def count(self, frame: int) -> list[str]:
-        """Headline notes: how many runs have ended so far, or how the only run did."""
+        """Headline notes: how many runs have ended so far, or how one run ended."""
         t, total, last = self.times[frame], len(self.paths), self.times.size - 1
         if total == 1:
             return [ending_headline(self.paths[0].ending)] if frame == last else []
@@ -81,7 +81,7 @@ class PathAnimation:
         return arrows
 
     def trails(self, frame: int, length: int | None) -> list[np.ndarray]:
-        """The last `length` steps of every path, (k, 3) each; all if None."""
+        """The last `length` steps of every path, (k, 3) each; if None, all steps."""
         first = 0 if length is None else max(frame - length, 0)
         return list(self.places[first : frame + 1].swapaxes(0, 1))
 
@@ -145,15 +145,15 @@ def _trim_to_end(mover: CovarianceRun) -> CovarianceRun:
 def _far_steps(
     mover: CovarianceRun, stored_times: np.ndarray, height: float
 ) -> np.ndarray:
-    """Mask of the steps in which the run is in view and too far to interpolate."""
+    """Mask of the steps in view that are too large to interpolate."""
     traces = np.maximum.accumulate(sizes_of(mover.factor) ** 2)
     is_far = ~interpolable_factors(mover.factor) & (traces[:-1] <= height)
-    is_far = np.concatenate([[False], is_far, [False]])  # before the run, and after it
+    is_far = np.concatenate([[False], is_far, [False]])  # False outside the run
     return is_far[np.searchsorted(mover.times, stored_times[:-1], side="right")]
 
 
 def _cone_points(mover: CovarianceRun, times: np.ndarray) -> np.ndarray:
-    """Points of a run in the cone, (times, 3); far steps hold the earlier frame."""
+    """Points of a run in the cone, (times, 3), not interpolated in large steps."""
     frames = np.arange(mover.times.size, dtype=np.float64)
     places = snap_places(
         np.interp(times, mover.times, frames), interpolable_factors(mover.factor)

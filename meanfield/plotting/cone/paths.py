@@ -14,20 +14,19 @@ from meanfield.plotting.reading.observables import covariance, finite, run_momen
 
 from .thinning import thin_paths
 
-# Height of the picture if paths escape: the first number times the largest initial
-# trace, or, if that is larger, the quantile (second number) of the largest traces of
-# the other paths. A quantile above the third number times the largest initial trace is
-# ignored.
+# If paths escape, the height of the picture is `_CROP_ESCAPE` times the largest initial
+# trace, or, if larger, the quantile `_CALM_SHARE` of the largest traces of the other
+# paths. The quantile is ignored if it exceeds `_CROP` times the largest initial trace.
 _CROP_ESCAPE, _CALM_SHARE, _CROP = 4.0, 0.95, 50.0
-# Tolerance of thinned paths, as a share of the height: under half a pixel.
+# Tolerance of thinned paths, as a share of the picture's height: half a pixel.
 DETAIL = 1e-3
-# Length of the arrows of paths that leave, as a share of the height.
+# Length of the arrows where paths leave the picture, as a share of its height.
 _ARROW = 0.1
 
 
 @dataclass(frozen=True)
 class CovarianceRun:
-    """One run: times and factors (k, 2, r) of finite frames, ending, index."""
+    """The covariance of one run: times, factors (k, 2, r), ending, index of the run."""
 
     times: np.ndarray
     factor: np.ndarray
@@ -45,7 +44,7 @@ class ConePath:
 
     @property
     def points(self) -> np.ndarray:
-        """The rows without the times."""
+        """The points $(x, y, z)$ of the path, without the times."""
         return self.rows[:, :-1]
 
 
@@ -77,7 +76,7 @@ def covariance_runs(dataset: xr.Dataset, panel: str) -> list[CovarianceRun]:
         if factor.shape[-2] != 2:
             raise InvalidInputError(
                 f"The panel `{panel}` draws covariances of dimension 2; "
-                f"this run has dimension {factor.shape[-2]}. Use `spectrum`."
+                f"this run has dimension {factor.shape[-2]}. Use the panel `spectrum`."
             )
         times = _times(run, len(factor))
         whole = np.isfinite(times) & finite(covariance(factor))
@@ -114,7 +113,7 @@ def _times(run: xr.Dataset, frames: int) -> np.ndarray:
 
 
 def cone_height(paths: Sequence[ConePath]) -> float:
-    """The trace up to which the cone is drawn: the largest, unless paths escape."""
+    """The height of the picture: above all traces, or lower if paths escape."""
     first = max(path.points[0, 2] for path in paths)
     calm = [p.points[:, 2].max() for p in paths if not p.ending.status.row.leaves]
     tallest = max(path.points[:, 2].max() for path in paths)
@@ -131,7 +130,7 @@ def ring_heights(height: float) -> list[float]:
 
 
 def clip_path(rows: np.ndarray, height: float) -> np.ndarray:
-    """The rows of a path up to where its third column first crosses `height`."""
+    """The rows of a path until its third column, the trace, first crosses `height`."""
     indices = np.flatnonzero(rows[:, 2] > height)
     if indices.size == 0 or indices[0] == 0:
         return rows
@@ -170,8 +169,8 @@ def shapes_of_trace_one(paths: Sequence[ConePath]) -> tuple[list[ConePath], str]
     shapes = [shape for shape in shapes if len(shape.rows)]
     if not shapes:
         raise InvalidInputError(
-            "Every covariance is zero and has no shape to draw. Start from a nonzero "
-            "covariance."
+            "All covariances are zero, so there is no shape to draw. Start from a "
+            "nonzero covariance."
         )
     return shapes, f"{left_out} frames of zero covariance left out" if left_out else ""
 

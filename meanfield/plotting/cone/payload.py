@@ -1,4 +1,4 @@
-"""The data of the cone's page as compact JSON, rounded too finely to be seen."""
+"""The data of the cone's page as compact JSON, with invisible rounding."""
 
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
@@ -91,13 +91,13 @@ def _encode_rows(
     origin = np.array([0.0, 0.0, 0.0, times[0]])
     span = times[1] - times[0]
     sizes = np.array([height, height, height, span if span > 0 else 1.0])
-    # Rounding may put a covariance outside the cone, so clip before storing integers.
+    # Rounding can put a covariance outside the cone, so clip before storing integers.
     shares = np.clip((rows - origin) / sizes, -1.0, 1.0)
     return b64encode(np.rint(STEPS * shares).astype("<i2").tobytes()).decode()
 
 
 def _facts(path: ConePath, ending: int) -> list[int | float | None]:
-    """Index, ending, initial a, c, b, then t*, its error, and the stopping time."""
+    """Facts on a run: index, ending, initial a, c, b, t*, its error, stopping time."""
     x, y, z = path.points[0]
     _, stop_time, t_star, error = path.ending
     numbers = [(z + x) / 2, y / 2, (z - x) / 2, t_star, error, stop_time]

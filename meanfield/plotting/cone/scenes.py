@@ -31,19 +31,19 @@ from .path_animation import PathAnimation
 from .paths import group_by_ending, ring_heights
 from .surface import FRONT_PATHS, HEIGHT, TIPS, draw_limit, draw_surface
 
-_FAINT = 0.6  # opacity of paths relative to panels, so that points stand out
-# Zooms that leave room for labels, which are large in movies; the second is for wide
-# movies, whose width over height is above the third number.
+_FAINT = 0.6  # opacity of paths over that in panels, so that points stand out
+# Zoom factors that leave room for the large labels of movies: `_WIDE_ZOOM` if the ratio
+# of width to height exceeds `_WIDE`, otherwise `_ZOOM`.
 _ZOOM, _WIDE_ZOOM, _WIDE = 1.06, 1.12, 1.3
 _TICKS = 2  # largest number of intervals between ticks of the floor
 MATRIX = "Σ = [[a, c], [c, b]]"
-_SPOT, _SMALL = 30.0, 12.0  # area of a point per point of line width, and least area
+_SPOT, _SMALL = 30.0, 12.0  # area of a dot per unit of line width, and least area
 
 
 def cone_scene(
     axes: Axes, animation: PathAnimation, *, dataset: xr.Dataset, film: Film
 ) -> tuple[AbstractScene, Key]:
-    """The scene of points in the cone, and its key."""
+    """The scene of points in the cone, and the `Key` that explains it."""
     assert isinstance(axes, Axes3D)
     outline = limit_outline(dataset, animation.height)
     draw_surface(axes, animation.height, look_of(dataset))
@@ -67,7 +67,7 @@ def cone_scene(
 def disc_scene(
     axes: Axes, animation: PathAnimation, *, dataset: xr.Dataset, film: Film
 ) -> tuple[AbstractScene, Key]:
-    """The scene of points in the disc of trace one, and its key."""
+    """The scene of points in the disc of trace one, and the `Key` that explains it."""
     frame_disc(axes)
     outline = limit_outline(dataset, 1.0)
     limits = [] if outline is None else [draw_chord(axes, outline)]
@@ -77,7 +77,7 @@ def disc_scene(
 
 
 def _future_endings(animation: PathAnimation) -> list[Artist]:
-    """Legend entries of the endings, which colours show from the first frame on."""
+    """Legend entries such as `will end: blow-up`; colours show this from the start."""
     handles = ending_marks(animation.paths)
     for handle in handles:
         handle.set_label(f"will end: {handle.get_label()}")
@@ -85,7 +85,7 @@ def _future_endings(animation: PathAnimation) -> list[Artist]:
 
 
 def _shades(animation: PathAnimation, share: float) -> np.ndarray:
-    """The colours of the endings of all paths, with opacity `share`."""
+    """For each path, the colour of its ending, with opacity `share`."""
     return np.array(
         [to_rgba(p.ending.status.row.colour, share) for p in animation.paths]
     )
@@ -143,7 +143,7 @@ class PathScene(AbstractScene):
 def _points(
     axes: Axes, animation: PathAnimation, **how: Any
 ) -> Iterator[tuple[np.ndarray, PathCollection]]:
-    """For each ending, a mask of its paths, and their points drawn with its marker."""
+    """Draw points with a marker for each ending; also yield masks of the paths."""
     n, shades = len(animation.paths), _shades(animation, 1.0)
     endings = [path.ending.status for path in animation.paths]
     for status in group_by_ending(animation.paths):

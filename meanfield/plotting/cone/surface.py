@@ -11,19 +11,19 @@ from meanfield.plotting._figure.style import GREY, INK, LIMIT_COLOUR, PALE
 
 from .paths import ring_heights
 
-# Drawing order; tips of paths lie inside the cone, so its front covers them.
+# Drawing order. Tips of paths lie inside the cone, whose front covers them.
 BACK, BACK_PATHS, AXIS, LIMIT, FRONT_PATHS, TIPS, FRONT = range(1, 8)
 _ELEVATION, _AZIMUTH, HEIGHT = 17.0, -62.0, 0.92
 # Length of a unit of trace relative to a unit of the other coordinates.
 _STRETCH = 2 * HEIGHT
-# Numbers of intervals between ticks of the floor, and the zoom below which the smaller
-# number is used because labels are large.
+# Numbers of intervals between ticks of the floor: `_FEW_TICKS` for a zoom of at most
+# `_NARROW`, where labels are large.
 _TICKS, _FEW_TICKS, _NARROW = 5, 2, 0.9
 _GLASS, _EDGE = "#7d9fc2", "#6d86a1"
 
 
 def view_direction() -> np.ndarray:
-    """The vector in data coordinates whose dot product with a point is its nearness."""
+    """The vector whose dot product with a point is larger the nearer the point is."""
     elevation, azimuth = np.radians([_ELEVATION, _AZIMUTH])
     flat = np.cos(elevation) * np.array([np.cos(azimuth), np.sin(azimuth)])
     return np.array([*flat, _STRETCH * np.sin(elevation)])
@@ -123,7 +123,7 @@ def _frame(axes: Axes3D, height: float, look: Look) -> None:
     axes.grid(visible=False)
     floor = height * np.array([[-1, -1, 0], [-1, 1, 0], [1, 1, 0]])
     axes.plot(*floor.T, color=PALE, linewidth=0.8, zorder=0)
-    for axis in (axes.xaxis, axes.yaxis, axes.zaxis):  # typed as 2D axes
+    for axis in (axes.xaxis, axes.yaxis, axes.zaxis):  # type stubs declare 2D axes
         axis.pane.set_visible(False)  # pyright: ignore[reportAttributeAccessIssue]
         axis.line.set_color(GREY)  # pyright: ignore[reportAttributeAccessIssue]
     axes.computed_zorder = False

@@ -6,7 +6,7 @@ import numpy as np
 
 
 def thin_paths(paths: Sequence[np.ndarray], tolerance: float) -> list[np.ndarray]:
-    """The paths with rows left out, with an error of at most `tolerance`.
+    """The paths without rows that interpolation reproduces up to `tolerance`.
 
     The last column is the time, which increases. Between kept rows a path is
     interpolated linearly in time; every omitted row lies within `tolerance` of the

@@ -29,8 +29,8 @@ def density(dataset: xr.Dataset) -> Figure:
     In one dimension it is drawn over time, with paths of quantiles; in two dimensions
     as maps of at most six frames, with contours that contain 50, 90 and 99 % of the
     mass. Densities of (position, state) are also drawn as maps of at most six frames.
-    Colours are logarithmic if the peaks span decades. Tokens in the dataset are drawn
-    on top. Of an ensemble, the first run is drawn.
+    The colour scale is logarithmic if the peaks span decades. Tokens in the dataset are
+    drawn on top. Of an ensemble, the first run is drawn.
 
     Raises:
         InvalidInputError: if the dataset contains no density.

@@ -20,13 +20,13 @@ from .views import Extent, box_corners, map_view, scale
 
 _TOKENS = 400  # largest number of tokens drawn over a density
 _BOX, _FOLLOW_NOTE = CYCLE[2], "the view follows the density: mind the scale"
-_TICKS = (0.6, 1.0, 1.6, 1.0, 0.6)  # widths of the marks of quantiles
+_TICKS = (0.6, 1.0, 1.6, 1.0, 0.6)  # line widths of the marks at the quantiles
 _QUANTILES = "quantiles: 2.5, 25, 50 (the median), 75 and 97.5 %"
 _STEADY = 8.0  # largest ratio of peaks for which the vertical axis is fixed
 
 
 def density_scene(axes: Axes, run: Density, look: Look) -> tuple[AbstractScene, Key]:
-    """The scene of a run on the given axes, and its key."""
+    """The scene of a run on the given axes, and the `Key` that explains it."""
     if run.dimension == 1 and run.position is None:
         return _curve(axes, run)
     run, views, notes = map_view(run, _FOLLOW_NOTE)
@@ -156,7 +156,7 @@ class MapScene(AbstractScene):
         first = self._heights[0].T
         self._mesh = axes.pcolormesh(x, y, first, rasterized=True, **colours)
         bottom, top = [[x[0], y[0]], [x[-1], y[0]]], [[x[-1], y[-1]], [x[0], y[-1]]]
-        gap = [] if run.position is None else [[np.nan, np.nan]]  # layers have no sides
+        gap = [] if run.position is None else [[np.nan, np.nan]]  # NaN breaks the line
         self._corners = np.array([*bottom, *gap, *top, *([] if gap else bottom[:1])])
         (self._box,) = axes.plot([], [], color=_BOX, linewidth=1.2)
         (self._tokens,) = axes.plot([], [], ".", color=INK, markersize=2.4)
@@ -167,7 +167,7 @@ class MapScene(AbstractScene):
         self._axes.set_ylim(low[-1], high[-1])
         if run.dimension == 2:
             self._axes.set_xlim(low[0], high[0])
-        matrix = np.eye(3)  # positions stay where they are
+        matrix = np.eye(3)  # identity: a position axis, if any, does not move
         matrix[-1 - run.dimension : -1, -1] = run.origin[frame]
         matrix[-1 - run.dimension : -1, -1 - run.dimension : -1] = run.axes[frame]
         place = Affine2D(matrix)

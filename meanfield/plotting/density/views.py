@@ -10,10 +10,10 @@ from meanfield.plotting._figure.look import Look
 from meanfield.plotting._figure.style import density_map
 from meanfield.plotting.reading.density import Density, peaks, quantiles, ratio
 
-# The view is between these quantiles of each coordinate, widened by the margin; or it
-# is the whole box, if that is at most the third number times as wide.
+# The view spans the quantiles `_TAILS` of each coordinate, plus a margin. It is the
+# whole box if that is at most `_WHOLE` times as wide.
 _TAILS, _MARGIN, _WHOLE = (1e-4, 1 - 1e-4), 0.15, 2.2
-# Largest ratio of peaks for a linear scale, and most decades of a logarithmic one.
+# Largest ratio of peaks on a linear colour scale; most decades on a logarithmic one.
 _LINEAR, _DECADES = 30.0, 4.0
 # Largest ratio of extents for which all frames have the same axis limits.
 _ONE_SCALE = 4.0
@@ -26,7 +26,7 @@ class Extent(NamedTuple):
     high: np.ndarray
 
     def common(self) -> "Extent":
-        """The extent that contains those of all frames, repeated for each frame."""
+        """The smallest extent that contains all frames, repeated for each frame."""
         low, high = self.low.min(axis=0), self.high.max(axis=0)
         shape = self.low.shape
         return Extent(np.broadcast_to(low, shape), np.broadcast_to(high, shape))
@@ -53,7 +53,7 @@ def _norm(density: np.ndarray) -> Normalize:
 
 
 def bulk(density: Density) -> Extent:
-    """The extent of nearly all of the mass, or of the whole box if of similar size."""
+    """The extent of nearly all mass, or of the whole box if that is not much larger."""
     corners = [box_corners(density, i) for i in range(len(density.times))]
     outer = np.stack([(c.min(axis=0), c.max(axis=0)) for c in corners])
     low, high = np.swapaxes(_tails(density), 0, 1)

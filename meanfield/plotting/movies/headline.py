@@ -11,8 +11,8 @@ from meanfield.plotting._figure.text import format_number
 from meanfield.plotting.reading.data import Ending
 from meanfield.plotting.reading.depth import layers_passed
 
-# Times are written with an error of at most this share of a typical step, and with at
-# most this many decimals.
+# Times in headlines are rounded to an error of at most `_EXACT` typical time steps, and
+# have at most `_MOST_DIGITS` decimals.
 _EXACT, _MOST_DIGITS = 0.1, 9
 
 FrameNotes = Callable[[int], Sequence[str]]
@@ -33,7 +33,7 @@ def headlines(
 def sizes_and_end(sizes: np.ndarray, ending: Ending) -> FrameNotes:
     """Notes with the size of a cloud in each frame, and the ending in the last."""
     parts = [[size_note(float(size))] for size in sizes]
-    if ending.status is Status.FINISHED:  # its time is in the headline
+    if ending.status is Status.FINISHED:  # keep the size beside the ending
         parts[-1].append(ending_headline(ending))
     else:
         parts[-1] = [ending_headline(ending)]

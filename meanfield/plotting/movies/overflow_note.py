@@ -16,7 +16,7 @@ from meanfield.plotting.tokens.views import (
 def overflow_note(cloud: Cloud, axes: Axes) -> str:
     """A note with the largest number of tokens outside user-set limits in any frame.
 
-    Empty if no limits are set, since the view itself then has such a note.
+    Empty if the user set no limits: the note on the view then counts such tokens.
     """
     if not (cloud.look.xlim or cloud.look.ylim):
         return ""
@@ -34,7 +34,7 @@ def overflow_note(cloud: Cloud, axes: Axes) -> str:
 def _plane_places(
     cloud: Cloud, axes: Axes
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Tokens or ellipses (time, n, 2), and the lower and upper limits of each frame."""
+    """Tokens or ellipses (time, n, 2), and the axis limits of each frame."""
     state = cloud.state
     places = state.x if isinstance(state, Swarm) else ellipses(state)
     room = np.array([axes.bbox.width, axes.bbox.height])
@@ -45,7 +45,7 @@ def _plane_places(
 
 
 def _line_places(cloud: Cloud) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Times and coordinates (time, n, 2), and the lower and upper user-set limits."""
+    """Points (time, coordinate) as (time, n, 2), and the limits that the user set."""
     state, look = cloud.state, cloud.look
     x = state.x[..., 0] if isinstance(state, Swarm) else band(state, window(cloud)).T
     places = np.stack(np.broadcast_arrays(cloud.times[:, None], x), axis=-1)

@@ -36,7 +36,7 @@ _SHARE = 0.6  # least share of the width for the picture
 _MARGIN = 0.14  # margin of the text column, in inches
 _LINE = 1.1  # height of the time, in lines of its own font size
 _GAP = 0.7  # gap between parts of the column, in lines
-_LARGE, _MIDDLE = 2.0, 1.25  # sizes of time and rest of a headline, over titles
+_LARGE, _MIDDLE = 2.0, 1.25  # font sizes of the time and of other notes, in title sizes
 _NARROW = 1.15  # letters per line, relative to the estimate `letters_in`
 _TEXT_WIDTH = 0.84  # share of the page's width that a headline may take
 _ENTRY = 1.15  # height of a legend entry, in lines
@@ -44,9 +44,9 @@ _LEAST = 0.6  # smallest factor by which legends and small print shrink
 _FOOT = 0.16  # share of the height that a legend leaves for small print
 _FLOOR = 0.02  # share of the height for the progress bar
 _LIFT = 14.0  # points between headline and axes, with room for a power of ten
-_SPACE_LIFT = -16.0  # the same for 3D axes, whose upper corners are empty
+_SPACE_LIFT = -16.0  # `_LIFT` for 3D axes, whose upper corners are empty
 _CLEAR = 0.01  # share of the height between 3D axes and small print
-_SEPARATOR = "     "  # between the parts of a headline
+_SEPARATOR = "     "  # text between the parts of a headline
 
 
 class AbstractPage(ABC):
@@ -63,7 +63,7 @@ class AbstractPage(ABC):
 
         Args:
             axes: the axes of the picture.
-            key: its legend entries and small print.
+            key: the legend entries and small print of the picture.
             headlines: the parts of the headline of each frame.
         """
 
@@ -77,7 +77,7 @@ class AbstractPage(ABC):
 
         Args:
             axes: the axes, on this page.
-            extent: returns the box that the axes take now, in pixels.
+            extent: returns the box that the axes occupy now, in pixels.
         """
 
 
@@ -102,7 +102,7 @@ class StackedPage(AbstractPage):
         self._axes: Axes | None = None
         self._lines: list[str] = []
         self._lift, self._headline = 0.0, Text()
-        self._corner = np.array([0.0, 1.0])  # of the headline, in units of the axes
+        self._corner = np.array([0.0, 1.0])  # of the headline, in axes coordinates
 
     @property
     @override
@@ -156,7 +156,7 @@ def _headline_lines(headlines: Sequence[Sequence[str]], letters: float) -> list[
         return lines
     first = max(min(map(len, headlines)) - 1, 1)
     rests = [_SEPARATOR.join(parts[first:]) for parts in headlines]
-    if max(map(len, rests)) > letters:  # one line for each part
+    if max(map(len, rests)) > letters:  # too long: each part gets its own line
         n_lines = max(map(len, headlines))
         return ["\n".join([*p, *[""] * (n_lines - len(p))]) for p in headlines]
     pairs = zip((_SEPARATOR.join(p[:first]) for p in headlines), rests, strict=True)
@@ -164,7 +164,7 @@ def _headline_lines(headlines: Sequence[Sequence[str]], letters: float) -> list[
 
 
 def _lift(axes: Axes) -> float:
-    """The distance of the headline from the axes in points, above any legend."""
+    """The distance in points from the axes to the headline, which is above a legend."""
     axes_legend, figure = axes.get_legend(), axes.get_figure(root=True)
     if axes_legend is None or figure is None:
         return _SPACE_LIFT if isinstance(axes, Axes3D) else _LIFT

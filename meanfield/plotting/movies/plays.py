@@ -47,8 +47,8 @@ class Movie(NamedTuple):
     Attributes:
         play: builds the `Play` of a run.
         subject: what it shows, for error messages.
-        suits: the runs for which this movie is the default, as pairs of the kind of
-            run and whether it is an ensemble in the plane.
+        suits: the runs for which this movie is the default: pairs of the kind of a run
+            and whether the run is an ensemble in the plane.
         is_for_ensembles: whether it shows all runs of an ensemble.
     """
 
@@ -85,8 +85,8 @@ def token_play(dataset: xr.Dataset, film: Film) -> Play:
     is_3d = run.dimension == 3
     if film.turn is not None and not is_3d:
         raise InvalidInputError(
-            "`turn` is for movies of tokens or a Gaussian of dimension 3; this one "
-            f"has dimension {run.dimension}. Leave it out."
+            "`turn` is for movies of tokens or a Gaussian of dimension 3; this run has "
+            f"dimension {run.dimension}. Leave out `turn`."
         )
     image = projection(run, 3 if is_3d else 2)
     return Play(
@@ -140,7 +140,7 @@ def _path_play(
 def _setting(
     scene: _Scene, projection: str | None, note: str
 ) -> Callable[[Figure], tuple[Axes, AbstractScene, Key]]:
-    """A function that adds axes with a scene to a figure, and `note` to its notes."""
+    """A function that adds axes with a scene, and `note`, to a figure."""
 
     def set_scene(figure: Figure) -> tuple[Axes, AbstractScene, Key]:
         axes = figure.add_subplot(projection=projection)
@@ -161,7 +161,7 @@ def _no_note(_: Axes) -> str:
 
 
 def _check_dimension(dataset: xr.Dataset, panel: str) -> None:
-    """Raises unless the dimension is two; the message names a movie that works."""
+    """Raises unless the dimension is two; the message names a suitable movie."""
     d = dataset.sizes["coord"]
     if d != 2:
         suffix = " of one of its runs" if "run" in dataset.dims else ""
@@ -176,11 +176,11 @@ def _check_single_run(dataset: xr.Dataset) -> None:
         names = [
             f"`{name}`" for name, movie in movies.items() if movie.is_for_ensembles
         ]
-        several = " and ".join(names)
+        several = " or ".join(names)
         raise InvalidInputError(
-            f"This movie shows one run; this dataset has {dataset.sizes['run']}. "
-            f"Select one, as in `dataset.isel(run=0)`; in two dimensions the movies "
-            f"{several} show all runs."
+            f"This movie shows one run; this dataset has {dataset.sizes['run']} runs. "
+            f"Select a run, as in `dataset.isel(run=0)`, or in two dimensions use the "
+            f"movie {several}, which shows all runs."
         )
 
 

@@ -8,7 +8,7 @@ from matplotlib.transforms import Bbox
 from mpl_toolkits.mplot3d.axes3d import Axes3D
 
 _ROUNDS = 4  # iterations, needed because labels do not grow with the axes
-_SAFE = 0.99  # share of the room that is used
+_SAFE = 0.99  # share of the room that the axes fill
 
 Extent = Callable[[], Bbox]
 
@@ -19,7 +19,7 @@ def fill(axes: Axes3D, room: Bbox, extent: Extent) -> None:
     Args:
         axes: the axes, with all their artists.
         room: the rectangle, in pixels.
-        extent: returns the box that the axes take now, over all frames, in pixels.
+        extent: returns the box that the axes occupy over all frames, in pixels.
     """
     for _ in range(_ROUNDS):
         _zoom(axes, _SAFE * float(np.min(np.divide(room.size, extent().size))))

@@ -23,12 +23,12 @@ from .headline import FrameNotes, headlines
 from .pages import page_of
 from .space_room import space_taken
 
-_INCHES = 4.8  # default length of the shorter side, relative to which text is sized
-# If the picture would get less than the first share of the shorter side, text shrinks,
-# at most by the second factor; the third compensates for margins, which do not shrink.
+_INCHES = 4.8  # default inches of the shorter side; text is sized relative to it
+# If the picture would take less than `_MIN_SHARE` of the shorter side, text shrinks, at
+# most by the factor `_MAX_SHRINKING`. `_SPARE` compensates for margins of fixed size.
 _MIN_SHARE, _MAX_SHRINKING, _SPARE = 0.6, 1.7, 1.05
-# Number of frames of a 3D movie whose extent is measured to fit the axes, since the
-# extent depends on the camera: one for each 30 degrees of a whole turn.
+# The extent of 3D axes depends on the camera, so it is measured in this many frames.
+# In a whole turn of the camera, these frames are 30 degrees apart.
 _N_MEASURED = 13
 
 

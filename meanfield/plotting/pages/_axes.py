@@ -11,7 +11,7 @@ from ._numerals import plain
 Tick = tuple[float, str]  # position on the axis, and label
 
 _MAX_TICKS = 5  # largest number of ticks on an axis
-_STEPS = (1, 2, 5, 10, 20, 50, 100, 200)  # steps of ticks, in decades; doubles span 633
+_STEPS = (1, 2, 5, 10, 20, 50, 100, 200)  # decades per tick; doubles span 633 decades
 _NICE = (1.0, 2.0, 2.5, 5.0, 10.0)
 
 
@@ -41,7 +41,7 @@ def spanning(
 ) -> Axis:
     """The axis that contains all numbers, with some room at both ends.
 
-    It spans at least `least`, so that data that hardly vary look flat.
+    The axis spans at least `least`, so that nearly constant data look flat.
     """
     low, high = min(numbers), max(numbers)
     room = max(0.07 * (high - low), (least - (high - low)) / 2)

@@ -39,7 +39,7 @@ def typeset(text: str) -> str:
         True
     """
     if text.count("$") % 2:
-        raise InvalidInputError(f"A `$` is unmatched in `{text}`. Write `$…$`.")
+        raise InvalidInputError(f"`{text}` has an unmatched `$`. Write `$…$`.")
     parts, end = [], 0
     for match in _FORMULA.finditer(text):
         prefix, latex, suffix = match.groups()
@@ -61,10 +61,10 @@ def mathml(latex: str) -> str:
         UnsupportedError: if the extra `formulas` is not installed.
     """
     if any(unicodedata.category(letter) == "Cc" for letter in latex):
-        raise _formula_error(latex, "it has a tab or the like; use a raw string")
+        raise _formula_error(latex, "it has a control character; use a raw string")
     bare = re.sub(r"\\[{}\\]", "", latex)
     if bare.count("{") != bare.count("}"):
-        raise _formula_error(latex, "its braces do not match")
+        raise _formula_error(latex, "it has unbalanced braces")
     convert = extra("latex2mathml.converter", "formulas").convert_to_element
     try:
         math = convert(latex)
@@ -90,12 +90,12 @@ def _check(element: Element, latex: str) -> None:
     if len(text) > 1 and text.startswith("\\"):
         raise _formula_error(latex, f"`{text}` is unknown")
     if element.tag == "mi" and text in ("{", "}", "&", "#"):
-        raise _formula_error(latex, f"a stray `{text}`")
+        raise _formula_error(latex, f"it has a stray `{text}`")
     strange = set(element.attrib) - _ATTRIBUTES
     if element.tag != "math" and strange:
-        raise _formula_error(latex, f"the attribute `{min(strange)}` has no place here")
+        raise _formula_error(latex, f"it sets the attribute `{min(strange)}`")
     if len(element) != _CHILDREN.get(element.tag, len(element)):
-        raise _formula_error(latex, "an argument is missing")
+        raise _formula_error(latex, "a command lacks an argument")
     element.text = html.unescape(element.text or "")
 
 

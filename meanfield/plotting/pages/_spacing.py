@@ -61,7 +61,7 @@ def _fix_weight(element: Element) -> None:
 
 
 def _fix_prime(element: Element) -> None:
-    """Put a prime next to its base: the character is raised already."""
+    """Put a prime next to its base, not above: the character is already raised."""
     if element.tag not in ("msup", "msubsup"):
         return
     script = element[-1]
@@ -69,7 +69,7 @@ def _fix_prime(element: Element) -> None:
     if not set(prime.text or "_") <= _PRIMES:
         return
     (element if prime is script else script).remove(prime)
-    if script.tag == "mrow" and not len(script):  # ^{\prime}
+    if script.tag == "mrow" and not len(script):  # ^{\prime} is empty now
         element.remove(script)
     prime.tag, prime.attrib = "mo", {"lspace": "0", "rspace": "0"}
     row = Element("mrow")
@@ -101,9 +101,9 @@ def _set_spaces(row: Element, place: int) -> None:
         core.set("lspace", _THIN if left is not None and _closes(left) else "0")
         core.set("rspace", _THIN if right is not None and not _is_sign(right) else "0")
     elif core.text in _BARS and right is not None and _core(right).text in _BARS:
-        core.set("rspace", _THIN)  # |x| |y|
+        core.set("rspace", _THIN)  # thin space in |x| |y|
     elif core.text in _SIGNS and left is not None and not _closes(left):
-        core.set("form", "prefix")  # = −x
+        core.set("form", "prefix")  # a sign without left operand, as in = −x
     elif left is None and core.tag == "mo" and _is_symbol(core.text or ""):
         core.set("lspace", "0")
 

@@ -133,7 +133,7 @@ def _relation_sign(check: Record) -> str:
 
 
 def _observed_numeral(check: Record) -> str:
-    """The observed value, in enough digits to differ from the bound if both differ."""
+    """The observed value, in enough digits to show that it differs from the bound."""
     value, bound, tolerance = (check[n] for n in ("observed", "bound", "tolerance"))
     is_finite = all(map(finite, (value, bound, tolerance)))
     is_distinct = is_finite and abs(value - bound) > tolerance
@@ -141,7 +141,7 @@ def _observed_numeral(check: Record) -> str:
 
 
 def _verdict_text(check: Record, role: str) -> str:
-    """The verdict on one check: holds or fails, or for a control violated or not."""
+    """The verdict on one check: holds or fails; of a control: violated or not."""
     if role in HOLDING:
         return "holds" if check_passed(check, role) else "fails"
     if check_passed(check, role):
@@ -153,7 +153,7 @@ def _verdict_text(check: Record, role: str) -> str:
 
 
 def _tightness(value: Any) -> str:
-    """A ratio with a bar that is full at one; a dash for None."""
+    """A ratio as HTML, with a bar that is full at one; a dash for None."""
     if value is None:
         return '<span class="soft">–</span>'
     share = min(max(value, 0.0), 1.0) if finite(value) else 0.0

@@ -20,7 +20,7 @@ Point = tuple[float, float]
 
 
 def plot(check: Record) -> str:
-    """The figure of a check's evidence; empty if there is none that can be drawn."""
+    """The plot of a check's evidence; empty if its evidence cannot be drawn."""
     evidence = check["evidence"] or {}
     drawing = _DRAWINGS.get(evidence.get("kind", ""))
     return "" if drawing is None else drawing(check, evidence)

@@ -36,7 +36,7 @@ _COUNTS = (
 
 
 def save_statements_page(report: Record, path: str | Path) -> Path:
-    """Write `statements_page(report)` to `path`; `.html` is appended if need be.
+    """Write `statements_page(report)` to `path`, by default with the suffix `.html`.
 
     Raises:
         InvalidInputError: if `path` has another suffix, or as raised by
@@ -79,7 +79,7 @@ def statements_page(report: Record) -> str:
     report = rename_keys("verification", report)
     if not isinstance(report.get("statements"), Sequence):
         raise InvalidInputError(
-            "`report` must have `statements`. Use the output of "
+            "`report` must contain the key `statements`. Use the output of "
             "`meanfield verify --json`."
         )
     statements = report["statements"]
@@ -142,7 +142,7 @@ def _options(report: Record) -> str:
 
 
 def _failures(statements: Sequence[Record]) -> str:
-    """The summary at the top: the failed statements, or that none failed."""
+    """The summary at the top: a list of failed statements, or that all passed."""
     failures = [record["id"] for record in statements if not statement_passed(record)]
     if not statements:
         mark = verdict_mark(good=False, text="Nothing was measured.")

@@ -10,7 +10,7 @@ from ._numerals import finite
 
 Record = Mapping[str, Any]
 
-HOLDING = ("statement", "corrected")  # other roles must be violated
+HOLDING = ("statement", "corrected")  # roles whose claims must hold; others must fail
 _NUMBERS = ("observed", "bound", "tolerance")
 
 
@@ -22,13 +22,13 @@ class Tally(NamedTuple):
 
 
 def check_passed(check: Record, role: str) -> bool:
-    """Whether a check is as it should be: holds, or is violated if the role says so."""
+    """Whether a check has the required outcome: it holds, or for controls fails."""
     numbers = all(finite(check[name]) for name in _NUMBERS)
     return numbers and bool(check["holds" if role in HOLDING else "is_violated"])
 
 
 def trial_passed(trial: Record) -> bool:
-    """Whether something was measured without error, and all checks passed."""
+    """Whether a trial ran without error and has checks, all of which passed."""
     checks = trial["checks"]
     good = all(check_passed(check, trial["role"]) for check in checks)
     return bool(trial["has_passed"]) and bool(checks) and not trial["error"] and good
@@ -62,6 +62,6 @@ def _claim_checks(statement: Record) -> list[Record]:
 
 
 def _is_inequality(check: Record) -> bool:
-    """Whether a check is an inequality; an identity (error at most zero) is not."""
+    """Whether a check is an inequality, not an identity (error at most zero)."""
     is_ascent = (check["evidence"] or {}).get("kind") == "ascent"
     return is_ascent or (check["relation"] != "=" and check["bound"] != 0)

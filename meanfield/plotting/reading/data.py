@@ -21,7 +21,7 @@ _VARIABLES = {
     "grid": ("mass", "outflow", "origin", "axes", "edges_x"),
 }
 
-# The variables read from datasets of other kinds, which are drawn as Gaussians.
+# A dataset of another kind with these variables is drawn as a Gaussian.
 _MOMENTS = ("mean", "factor")
 
 NOTHING = (
@@ -53,7 +53,8 @@ class Track(NamedTuple):
 class Swarm(NamedTuple):
     """Moving tokens: states (time, n, d), weights with sum one, positions or None.
 
-    `position` is None for unordered tokens, even if the store has positions.
+    `position` is None if the order of tokens does not matter to the run, even if the
+    dataset contains positions.
     """
 
     x: np.ndarray
@@ -126,7 +127,7 @@ def kind(dataset: xr.Dataset) -> str:
         hint = " A sweep is drawn by the panel `phase`." if name == "sweep" else ""
         raise InvalidInputError(
             "The dataset must be of kind `points`, `gaussian` or `grid`, or contain "
-            f"{' and '.join(_MOMENTS)}; got {name!r}.{hint}"
+            f"{' and '.join(_MOMENTS)}; got the kind {name!r}.{hint}"
         )
     missing = [key for key in _VARIABLES[name] if key not in dataset]
     if missing:
@@ -148,7 +149,7 @@ def values(dataset: xr.Dataset, name: str, dims: tuple[str, ...]) -> np.ndarray:
     variable = dataset[name]
     if set(variable.dims) != set(dims) or 0 in variable.shape:
         raise InvalidInputError(
-            f"`{name}` must have the dimensions {dims}, of positive size; "
+            f"`{name}` must have the dimensions {dims} with positive sizes; "
             f"got {dict(variable.sizes)}."
         )
     array = np.asarray(variable.transpose(*dims).values, dtype=np.float64)
@@ -165,7 +166,7 @@ def runs(dataset: xr.Dataset) -> Iterator[xr.Dataset]:
 
 
 def track(run: xr.Dataset, prefix: str = "") -> Track:
-    """The Gaussian in the variables `mean` and `factor`, with a prefix if given."""
+    """The Gaussian in the variables `mean` and `factor`, whose names have `prefix`."""
     return Track(
         values(run, f"{prefix}mean", ("time", "coord")),
         values(run, f"{prefix}factor", ("time", "coord", "rank")),
@@ -192,7 +193,7 @@ def swarm(run: xr.Dataset) -> Swarm:
 
 
 def _is_ordered(run: xr.Dataset) -> bool:
-    """Whether positions matter: there is a mask, a text, or no spec."""
+    """Whether positions are used: the run has a mask, a text, or no spec."""
     if "position" not in run:
         return False
     spec = spec_of(run)
@@ -244,8 +245,8 @@ def cloud(run: xr.Dataset) -> Cloud:
     """
     if kind(run) == "grid":
         raise InvalidInputError(
-            "This panel needs tokens or a Gaussian; this run moved a density. Use "
-            "`density`, `balance` or `spectrum`."
+            "This panel needs tokens or a Gaussian; this run has a density. Use the "
+            "panel `density`, `balance` or `spectrum`."
         )
     state = swarm(run) if kind(run) == "points" else track(run)
     times = values(run, "time", ("time",))

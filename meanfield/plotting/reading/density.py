@@ -80,7 +80,7 @@ class Density:
 
     @property
     def laws(self) -> np.ndarray:
-        """The conditional density of each layer: its density, scaled to the total mass.
+        """The density of each layer, scaled to the total mass: its conditional law.
 
         Without layers it is the density itself.
         """
@@ -128,8 +128,8 @@ def every_frame(run: xr.Dataset) -> Density:
     """
     if kind(run) != "grid":
         raise InvalidInputError(
-            "This panel needs a density (`measure = grid`). Use `tokens` for tokens "
-            "and Gaussians, and `spectrum` for their covariances."
+            "This panel needs a density (`measure = grid`). Use the panel `tokens` for "
+            "tokens and Gaussians, or `spectrum` for their covariances."
         )
     d = run.sizes["coord"]
     has_layers = "layer" in run["mass"].dims
@@ -189,7 +189,7 @@ def _finite_moments(density: Density) -> Track:
 
 
 def entropies(density: Density) -> np.ndarray:
-    r"""$\int\rho\log\rho\,dx$ of each frame; with layers, of their conditional laws."""
+    r"""$\int\rho\log\rho\,dx$ of each frame; with layers, the mean over layers."""
     masses = point_masses(density.mass, density.edges)
     laws = replace(density, mass=masses).laws
     logs, rows = np.log(np.where(laws > 0, laws, 1)), (len(masses), -1)
@@ -220,5 +220,5 @@ def peaks(density: np.ndarray) -> np.ndarray:
 
 
 def ratio(sizes: np.ndarray) -> float:
-    """The largest number over the smallest; infinite unless all are positive."""
+    """The largest number divided by the smallest; infinite unless all are positive."""
     return float(sizes.max() / sizes.min()) if sizes.min() > 0 else math.inf

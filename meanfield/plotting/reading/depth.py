@@ -15,7 +15,7 @@ class FlowLayer(NamedTuple):
     """A layer that acts during part of a flow.
 
     Attributes:
-        start: the time from which it acts; the first layer also acts before.
+        start: the time from which it acts; the first layer also acts before its start.
         number: its number from zero; for a model, its number in the model.
     """
 
@@ -42,7 +42,7 @@ def _layers(spec: RunSpec, dataset: xr.Dataset) -> list[FlowLayer]:
         numbers = spec.model_layers or range(int(dataset.attrs.get("n_layers", count)))
         return [FlowLayer(float(start), number) for start, number in enumerate(numbers)]
     if spec.depth == "interpolated":
-        return []  # parameters are interpolated, so no layer is active
+        return []  # parameters are interpolated between layers, so none is active
     return [FlowLayer(layer.t, number) for number, layer in enumerate(spec.layers)]
 
 

@@ -16,11 +16,11 @@ from meanfield.spec import (
     parse,
 )
 
-# Attentions whose definition also divides the value by the bandwidth.
+# Attentions that divide the value by the bandwidth, not only the score.
 _EPSILON_ATTENTIONS = ("sinkhorn",)
-# Descriptions of initial clouds whose names are not clear.
+# Replacements for names of initial clouds that are hard to understand.
 _PLAINER = {"antithetic": "antithetic pairs ±x"}
-# Larger matrices are described by their shape.
+# A matrix of at most this size is written out; a larger one is given by its shape.
 _ROWS, _COLUMNS = 3, 3
 
 
@@ -104,7 +104,7 @@ def _descent(spec: RunSpec, axes: list[str]) -> str:
 def _attention(part: AttentionSpec, layer: AttentionSpec, axes: list[str]) -> str:
     """One attention with its matrices, as `softmax, 2 heads: Q = …, K = …, V = …`.
 
-    The context, if any, is that of its first layer, `layer`, or else that of `part`.
+    The context is that of the first layer, `layer`; if it has none, that of `part`.
     """
     names = ("Q", "K", "V") if part.Q is not None or "Q" in axes else ("A", "V")
     numbers = [_matrix_of(part, name, axes) for name in names if name not in axes]
@@ -198,7 +198,7 @@ def _start(spec: RunSpec, axes: list[str]) -> Iterator[str]:
 
 
 def _times(spec: RunSpec, dataset: xr.Dataset, axes: list[str]) -> str:
-    """The span of times of the frames, or the last time of a sweep's runs."""
+    """The first and last time of a run; of a sweep, the last time."""
     if _is_sweep(dataset):
         last = spec.t if spec.times is None else spec.times[-1]
         return "" if "t" in axes else f"t up to {_number(last)}"
@@ -227,7 +227,7 @@ def _size(spec: RunSpec, dataset: xr.Dataset, measure: str) -> str:
 
 
 def _matrix(value: Matrices) -> str:
-    """Text for a number, a name, a matrix (its shape if large), or one per head."""
+    """Text for a number, a name, a matrix (its shape if large), or a list for heads."""
     if isinstance(value, str):
         return _display_name(value)
     if not isinstance(value, list):

@@ -18,7 +18,7 @@ from .density import density_moments, every_frame
 # In single precision, the directions of a cloud that is smaller than this share of its
 # distance from zero are only rounding errors.
 _MIN_SPREAD = 1e-6
-# Singular values below this multiple of the rounding of the states count as zero.
+# Singular values below this multiple of the states' rounding error count as zero.
 _ROUNDINGS = 8.0
 
 
@@ -34,7 +34,7 @@ def moments(state: Swarm | Track) -> Track:
 def covariances(dataset: xr.Dataset) -> np.ndarray:
     r"""The covariances $\Sigma(t)$, of shape (time, d, d), or (run, time, d, d).
 
-    For points it is the weighted covariance of the tokens (weights with sum one, no
+    For points, each is the weighted covariance of the tokens (weights with sum one, no
     Bessel correction), for a Gaussian $YY^T$, for a grid that of the density.
 
     Raises:
@@ -118,7 +118,7 @@ def rounded_spectrum(run: xr.Dataset) -> np.ndarray:
 def rounding(run: xr.Dataset) -> np.ndarray:
     """The rounding error of the states of one run, (time,), in their units.
 
-    A run that was rescaled after rounding stores it in the variable `rounding`.
+    A run that was rescaled later stores this error in the variable `rounding`.
     """
     if "rounding" in run:
         return run["rounding"].values

@@ -11,15 +11,15 @@ from .data import Cloud, Swarm, Track
 from .observables import even_frames, is_rounding, moments, sizes_of
 
 # States are interpolated linearly between two stored frames if their sizes differ by
-# less than the first factor, and the size half way is within the second factor of their
-# geometric mean, so that nothing rotates much. The interpolated cloud is then too small
-# by at most 3 %, which is invisible; sizes in headlines, and those of Gaussians, are
-# interpolated from the stored sizes.
+# less than the factor `_MAX_RATIO`, and the size half way is within the factor
+# `_MAX_BEND` of their geometric mean (no large rotation). An interpolated cloud
+# is then too small by at most 3 %, which is invisible. Sizes of Gaussians and sizes in
+# headlines are interpolated from the stored sizes instead.
 _MAX_RATIO, _MAX_BEND = 1.25, 1.03
 
 
 def moments_shown(n_stored: int, film: Film) -> np.ndarray:
-    """Fractional indices of stored frames for a movie, as 2.5 between frames 2 and 3.
+    """Fractional indices of stored frames for a movie, such as 2.5 between 2 and 3.
 
     They are integers if there are enough stored frames.
     """
@@ -30,7 +30,7 @@ def moments_shown(n_stored: int, film: Film) -> np.ndarray:
 
 
 def frames_shown(n_stored: int, film: Film) -> np.ndarray:
-    """Indices of a movie's stored frames; if too few, repeated equally often."""
+    """Indices of stored frames for a movie; if there are too few, each is repeated."""
     count = film.count(n_stored)
     if count <= n_stored:
         return even_frames(n_stored, count)
@@ -60,7 +60,7 @@ def interpolable_steps(cloud: Cloud) -> np.ndarray:
     is_near = interpolable_factors(spread)
     if cloud.closure is None:
         return is_near
-    # A closure that has ended is NaN, and does not prevent interpolation.
+    # A Gaussian closure that has ended is NaN; this must not prevent interpolation.
     closure = cloud.closure
     is_there = np.isfinite(closure.mean[:, 0])
     is_gone = ~(is_there[:-1] & is_there[1:])

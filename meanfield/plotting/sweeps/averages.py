@@ -11,7 +11,7 @@ _QUARTILES = (0.25, 0.5, 0.75)
 class Average(NamedTuple):
     """Averages over seeds, with a description; NaN where there are no values.
 
-    All three arrays can have infinite entries if some values are infinite.
+    If some values are infinite, each of the three arrays can have infinite entries.
     """
 
     middle: np.ndarray
@@ -21,9 +21,10 @@ class Average(NamedTuple):
 
 
 def average(numbers: np.ndarray) -> Average:
-    """The mean and its standard error over the last axis, which is that of the seeds.
+    """The mean over seeds (the last axis), with a band of its standard error.
 
-    The median and the quartiles if some values are infinite. NaNs are ignored.
+    If some values are infinite: the median, with a band between the quartiles.
+    NaNs are ignored.
     """
     seeds = numbers.shape[-1]
     if np.isposinf(numbers).any():
@@ -50,7 +51,7 @@ def _mean(numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _quartiles(numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Median, lower and upper quartile; infinite if the next value above is."""
+    """Median, lower and upper quartile by `_quantile`; NaNs are ignored."""
     flat = numbers.reshape(-1, numbers.shape[-1])
     result = np.full((3, len(flat)), np.nan)
     for place, row in enumerate(flat):
@@ -62,7 +63,7 @@ def _quartiles(numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
 def _quantile(sorted_values: np.ndarray, share: float) -> float:
-    """A quantile by linear interpolation; infinite if the next value above is."""
+    """A quantile by linear interpolation; infinite if the upper value is infinite."""
     rank = share * (sorted_values.size - 1)
     lower, upper = sorted_values[math.floor(rank)], sorted_values[math.ceil(rank)]
     if np.isposinf(upper):

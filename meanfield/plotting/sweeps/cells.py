@@ -90,7 +90,7 @@ def _new_name(name: str, names: Sequence[str]) -> str:
 
 
 def _is_censored(dataset: xr.Dataset) -> bool:
-    """Whether some flows blew up, and others did not before they ended."""
+    """Whether some flows blew up, and others ended without a blow-up."""
     has_blow_up = (
         "t_star" in dataset and np.isfinite(numbers_of(dataset, "t_star")).any()
     )
@@ -104,7 +104,7 @@ def _varies(dataset: xr.Dataset, name: str) -> bool:
 
 
 def numbers_of(dataset: xr.Dataset, name: str) -> np.ndarray:
-    """The quantity of each cell; NaN if missing, or if it is the size at a blow-up."""
+    """The quantity of each cell; NaN where missing, and for sizes at a blow-up."""
     if name == "ending":
         return np.full(dataset["ending"].shape, np.nan)
     numbers = np.asarray(dataset[name].values, dtype=np.float64)
@@ -121,7 +121,7 @@ def endings_of(dataset: xr.Dataset) -> np.ndarray:
 
 
 def survivals_of(dataset: xr.Dataset) -> np.ndarray:
-    """Mask of the cells without a blow-up before their flow ended."""
+    """Mask of the cells whose flow ended without a blow-up."""
     names = [status.ending for status in Status if status.row.survives]
     return np.isin(endings_of(dataset), names)
 

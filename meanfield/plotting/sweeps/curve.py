@@ -53,7 +53,7 @@ def curve(dataset: xr.Dataset, name: str) -> Figure:
 
 
 def _draw_ending(axes: Axes, dataset: xr.Dataset, name: str, ending: str) -> Line2D:
-    """Draw the markers of the cells with an ending; return their legend entry."""
+    """Draw the markers of the cells with this ending; return their legend entry."""
     row, mask = Status.from_name(ending).row, endings_of(dataset) == ending
     look: dict[str, Any] = {**_MARK, "color": row.colour, "marker": row.marker}
     numbers = numbers_of(dataset, name)

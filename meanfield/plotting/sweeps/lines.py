@@ -43,7 +43,7 @@ _MARK_SHIFT = 0.08  # shift between markers of two lines at one value of a list
 
 
 class _Lines(NamedTuple):
-    """Cells of dimensions (line, x, seed), with their quantity and stopping times."""
+    """Cells (line, x, seed) of a sweep, with a quantity and the stopping times."""
 
     cells: xr.Dataset
     x: str
@@ -53,7 +53,7 @@ class _Lines(NamedTuple):
 
 
 class _Look(NamedTuple):
-    """The colour of a line, the height of infinite values, and a horizontal shift."""
+    """The colour of a line, heights for its infinite values, and a horizontal shift."""
 
     colour: str
     ceiling: np.ndarray
@@ -112,8 +112,8 @@ def _split_lines(dataset: xr.Dataset, name: str) -> _Lines:
     if len(line_dims) > 1:
         sizes = ", ".join(f"{dim}: {dataset.sizes[dim]}" for dim in dims)
         raise InvalidInputError(
-            "The panel `lines` takes a sweep of at most two axes, besides seeds; got "
-            f"{len(dims)} axes ({sizes}). Fix one, in Python by "
+            "The panel `lines` takes a sweep with at most two axes other than `seed`; "
+            f"got {len(dims)} axes ({sizes}). Select one value of an axis, as in "
             f"`meanfield.open(SWEEP).isel({{'{line_dims[-1]}': 0}})`."
         )
     order = [*line_dims, x, *([SEED] if SEED in dims and x != SEED else [])]
@@ -129,7 +129,7 @@ def _split_lines(dataset: xr.Dataset, name: str) -> _Lines:
 
 
 def _extended_numbers(cells: xr.Dataset, name: str) -> np.ndarray:
-    """The quantity, infinite for blow-up times not reached and sizes at blow-ups."""
+    """The quantity, infinite for sizes at blow-ups and if a blow-up time is missing."""
     numbers = numbers_of(cells, name)
     if name == "t_star":
         is_infinite = survivals_of(cells)
@@ -141,7 +141,7 @@ def _extended_numbers(cells: xr.Dataset, name: str) -> np.ndarray:
 
 
 def _ceiling(parts: _Lines, name: str) -> np.ndarray:
-    """Heights of infinite values, for each line and x; NaN for the top of the axes."""
+    """Heights at which infinite values are drawn, (line, x); NaN for the top."""
     if name == "t_star":
         return np.fmax.reduce(parts.stops, axis=-1)
     return np.full(parts.stops.shape[:2], np.nan)
@@ -174,7 +174,7 @@ def _line(axes: Axes, x: Scale, band: Average, look: _Look) -> None:
 
 
 def _line_colours(axes: Axes, parts: _Lines) -> list[str]:
-    """A colour for each line, explained by a legend, or by a colour bar if many.
+    """A colour for each line, with a legend, or a colour bar for many lines.
 
     Raises:
         InvalidInputError: if there are too many unordered lines for a legend.
@@ -199,7 +199,7 @@ def _line_colours(axes: Axes, parts: _Lines) -> list[str]:
     if scale.kind == "list":
         raise InvalidInputError(
             f"A legend can have at most {_N_NAMES} lines; `{parts.group}` has "
-            f"{len(labels)} values. Use it as `x`."
+            f"{len(labels)} values. Use this axis as `x`."
         )
     norm = (LogNorm if scale.kind == "log" else Normalize)(
         scale.centres.min(), scale.centres.max()

@@ -96,7 +96,7 @@ def _maps(dataset: xr.Dataset, name: str) -> Figure:
 
 
 def _empty_figure(dataset: xr.Dataset, n_rows: int, n_columns: int) -> Figure:
-    """An empty figure for the maps; with several, the title is in the legend."""
+    """An empty figure for the maps; above several maps, the legend has the title."""
     if dataset["ending"].ndim == 2:
         return titled_figure(dataset, (6.6, 5.6))
     size = (1.4 + 3 * n_columns, 1.6 + 2.7 * n_rows)
@@ -104,7 +104,7 @@ def _empty_figure(dataset: xr.Dataset, n_rows: int, n_columns: int) -> Figure:
 
 
 def _explain(figure: Figure, dataset: xr.Dataset, handles: list[Artist]) -> None:
-    """Add a legend above the single map, or above all of them."""
+    """Add a legend above the only map, or one legend above all maps."""
     if dataset["ending"].ndim == 2:
         legend(figure.axes[0], handles, min(len(handles), 4))
         return
@@ -121,7 +121,7 @@ def _layers(dataset: xr.Dataset) -> Iterator[tuple[str, xr.Dataset]]:
     """The parts of a sweep with two axes, each with a title.
 
     Raises:
-        InvalidInputError: if there are too many axes; suggests one to fix.
+        InvalidInputError: if there are too many axes; the message names one to fix.
     """
     dims = [str(dim) for dim in dataset["ending"].dims]
     if len(dims) == 2:
@@ -131,9 +131,9 @@ def _layers(dataset: xr.Dataset) -> Iterator[tuple[str, xr.Dataset]]:
     if len(dims) > 3 or dataset.sizes[shortest] > _PANELS:
         sizes = ", ".join(f"{dim}: {dataset.sizes[dim]}" for dim in dims)
         raise InvalidInputError(
-            f"The panel `phase` takes two axes, and a third of up to {_PANELS} values; "
-            f"got {len(dims)} axes ({sizes}). Sweep without `{shortest}`, or fix it, "
-            f"in Python by `meanfield.open(SWEEP).isel({{'{shortest}': 0}})`."
+            f"The panel `phase` takes 2 axes, or 3 if one has up to {_PANELS} values; "
+            f"got {len(dims)} axes ({sizes}). Sweep without `{shortest}`, or select a "
+            f"value of it by `meanfield.open(SWEEP).isel({{'{shortest}': 0}})`."
         )
     for index in range(dataset.sizes[shortest]):
         part = dataset.isel({shortest: index})
@@ -141,7 +141,7 @@ def _layers(dataset: xr.Dataset) -> Iterator[tuple[str, xr.Dataset]]:
 
 
 def _hatch_names(dataset: xr.Dataset, name: str) -> set[str]:
-    """The endings of cells with the quantity, if there are several, else none."""
+    """The endings of cells with the quantity; empty if they have a single ending."""
     names = endings_of(dataset)[np.isfinite(numbers_of(dataset, name))]
     endings = set(names.tolist())
     return endings if len(endings) > 1 else set()
@@ -219,7 +219,7 @@ def _notes(dataset: xr.Dataset, name: str) -> tuple[str, ...]:
     infinite = name.startswith(SIZES) and bool(np.any(endings == Status.BLOW_UP.ending))
     bare = np.isnan(numbers) & (name != "ending")
     if name == "t_star":
-        bare &= ~survivals_of(dataset)  # the legend explains those
+        bare &= ~survivals_of(dataset)  # the legend explains cells without a blow-up
     label = number_label(name)
     return (
         f"pale cells have no {label}" if bare.any() and not infinite else "",
@@ -228,7 +228,7 @@ def _notes(dataset: xr.Dataset, name: str) -> tuple[str, ...]:
 
 
 def _face(ending: str, name: str) -> tuple[float, float, float]:
-    """The colour of cells without the quantity: pale unless only endings are drawn."""
+    """The colour of cells without the quantity: pale, unless only endings are drawn."""
     share = 0.75 if name == "ending" else _TINT
     full, blank = to_rgb(Status.from_name(ending).row.colour), paper()
     red, green, blue = (p - share * (p - c) for p, c in zip(blank, full, strict=True))

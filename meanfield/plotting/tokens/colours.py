@@ -16,9 +16,9 @@ from meanfield.plotting._figure.text import verbatim
 from meanfield.plotting.reading.data import Cloud, Swarm
 from meanfield.plotting.reading.metrics import EUCLIDEAN, metrics
 
-# At most this many groups get a colour each. Final clusters are coloured by default if
-# two or more of them have at least 2 % of the weight each, and 90 % together. If the
-# coloured groups have less than 90 %, there are many groups, and only three are named.
+# At most six groups have their own colour. By default tokens are coloured by final
+# cluster if several clusters of at least 2 % of the weight together have 90 %.
+# If the six heaviest groups have less than 90 %, only three have their own colour.
 _N_COLOURS, _HEAVY, _MIN_SHARE, _N_NAMED = 6, 0.02, 0.9, 3
 
 
@@ -33,7 +33,7 @@ class Colouring(NamedTuple):
 
     @property
     def note(self) -> str:
-        """A note on the meaning of the colours, for colours without a scale."""
+        """A note on the meaning of the colours, if no colour scale explains them."""
         return f"colours: {self.label}" if self.label else ""
 
 
@@ -42,11 +42,11 @@ colourings: Registry[Rule] = Registry("colouring of tokens")
 
 
 def colouring(cloud: Cloud, state: Swarm, otherwise: Rule) -> Colouring:
-    """The colouring that the look names, or else a default.
+    """The colouring that the look names; if it names none, a default.
 
-    A look with `link` or `metric` colours by cluster. Otherwise the default is by
+    If the look sets `link` or `metric`, the default is by cluster. Otherwise it is by
     position if tokens have positions, by final cluster if two to six clusters have
-    nearly all the weight, and else `otherwise`.
+    nearly all the weight, and else the colouring `otherwise`.
 
     Raises:
         InvalidInputError: if the tokens lack what the colouring needs, or the look has
@@ -57,8 +57,8 @@ def colouring(cloud: Cloud, state: Swarm, otherwise: Rule) -> Colouring:
     linking = [n for n in ("link", "metric") if getattr(cloud.look, n) is not None]
     if linking and colour not in (None, "cluster"):
         raise InvalidInputError(
-            f"`{linking[0]}` is for clusters, which `colour {colour}` does not show. "
-            "Leave out one of them."
+            f"`{linking[0]}` applies to clusters, which `colour {colour}` does not "
+            "show. Leave out one of these two options."
         )
     if colour is not None:
         return colourings[colour](cloud, state)
@@ -76,7 +76,7 @@ def colouring(cloud: Cloud, state: Swarm, otherwise: Rule) -> Colouring:
 
 
 def check_no_colours(cloud: Cloud) -> None:
-    """Raises if the look of a Gaussian has options for the colours of tokens.
+    """Raises if the look of a Gaussian sets options for the colours of tokens.
 
     Raises:
         InvalidInputError: if `colour`, `link` or `metric` is set.
@@ -84,8 +84,8 @@ def check_no_colours(cloud: Cloud) -> None:
     for name in ("colour", "link", "metric"):
         if getattr(cloud.look, name) is not None:
             raise InvalidInputError(
-                f"`{name}` is for tokens; this run moved a Gaussian, which is coloured "
-                "by time."
+                f"`{name}` is for tokens; this run has a Gaussian, coloured by "
+                "time. Leave the option out."
             )
 
 
@@ -107,7 +107,7 @@ def colour_by_position(cloud: Cloud, state: Swarm) -> Colouring:
     """Colours by the position of tokens."""
     if state.position is None:
         raise InvalidInputError(
-            "`colour position` needs tokens in an order: a text, or a run with a mask."
+            "`colour position` needs tokens with an order, as in a text or with a mask."
         )
     return _colour_by_scale(cloud, state.position, Normalize(0.0, 1.0), "position $s$")
 
@@ -133,8 +133,8 @@ def colour_by_label(cloud: Cloud, state: Swarm) -> Colouring:
     """Colours by the words of tokens, or by their labels in the dataset."""
     if cloud.words is None:
         raise InvalidInputError(
-            "`colour label` needs tokens with labels: the words of a text, or a label "
-            "for each token, as `--colour @labels.npy` or as `word` in the dataset."
+            "`colour label` needs a label for each token: the words of a text, "
+            "`--colour @labels.npy`, or a variable `word` in the dataset."
         )
     names, labels = np.unique(cloud.words, return_inverse=True)
     masses = np.bincount(labels, weights=state.weights)
@@ -143,7 +143,7 @@ def colour_by_label(cloud: Cloud, state: Swarm) -> Colouring:
 
 
 def _whole(cloud: Cloud, state: Swarm) -> Swarm:
-    """The tokens in all coordinates, before projection."""
+    """The tokens in all coordinates, before projection to the picture."""
     whole = state if cloud.whole is None else cloud.whole.state
     assert isinstance(whole, Swarm)
     return whole

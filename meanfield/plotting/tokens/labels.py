@@ -21,11 +21,11 @@ _HABIT, _COVERS, _LINE, _STRUCK = 2.5, 1.0, 1.2, 0.7
 _MAX_HIDDEN = 3  # largest number of hidden dots or points that is counted
 _LINE_SAMPLES = np.linspace(0.1, 0.9, 7)  # sample points of a line to a dot
 LEADING = 1  # words up to this rank can be far from their dots, joined by a line
-_FADE = 3  # frames in which a word fades in
+_FADE = 3  # number of frames in which a word fades in
 
 
 class Labels(NamedTuple):
-    """Lower left corners relative to the dots, (frames, words, 2), and opacities."""
+    """Lower left corners of words from dots, (frames, words, 2), and opacities."""
 
     offsets: np.ndarray
     opacity: np.ndarray
@@ -66,7 +66,7 @@ def labels(
 
 
 class _Page(NamedTuple):
-    """Data common to all frames; see `labels` and `_corners`."""
+    """Arguments of `labels` common to all frames, and the result of `_corners`."""
 
     corners: np.ndarray
     sizes: np.ndarray
@@ -110,7 +110,7 @@ def _choose_places(
 
 
 def _boxes(dots: np.ndarray, page: _Page) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Boxes (words, k, 4) of words at each place, and masks: fitting, far (k,)."""
+    """Boxes (words, k, 4) of words at each place; masks of allowed and far places."""
     lows = dots[:, None] + page.corners
     boxes = np.concatenate([lows, lows + page.sizes[:, None]], axis=-1)
     fits = (boxes[..., :2] >= 0).all(-1) & (boxes[..., 2:] <= page.room).all(-1)
@@ -120,7 +120,7 @@ def _boxes(dots: np.ndarray, page: _Page) -> tuple[np.ndarray, np.ndarray, np.nd
 
 
 def _count_hidden(boxes: np.ndarray, spots: np.ndarray) -> np.ndarray:
-    """The number of spots hidden by each box, at most `_MAX_HIDDEN`."""
+    """The number of points that each box hides, at most `_MAX_HIDDEN`."""
     return np.minimum(_overlaps(boxes, spots).sum(axis=1), _MAX_HIDDEN)
 
 
@@ -147,5 +147,5 @@ def _opacities(choices: np.ndarray) -> np.ndarray:
         ages = np.where(places == previous, np.minimum(ages + 1, _FADE), 0)
         opacity[frame] = np.where(places >= 0, (1 + ages) / (1 + _FADE), 0.0)
         previous = places
-    opacity[-1] = choices[-1] >= 0  # the last frame is held
+    opacity[-1] = choices[-1] >= 0  # no faint words in the last frame, which is held
     return opacity

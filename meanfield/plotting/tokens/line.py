@@ -50,7 +50,7 @@ def frame_line(axes: Axes, cloud: Cloud, view: Window) -> None:
 
 
 def band(track: Track, view: Window) -> np.ndarray:
-    """Mean minus two deviations, mean, and mean plus two: (3, time)."""
+    """The lower edge of mean ± 2 standard deviations, the mean, the upper edge."""
     mean = track.mean[:, 0]
     reach = N_SIGMA * np.sqrt((track.factor[:, 0] ** 2).sum(axis=-1))
     edges = np.stack([mean - reach, mean, mean + reach])

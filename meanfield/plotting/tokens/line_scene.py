@@ -24,8 +24,8 @@ _BAND = Patch(facecolor=PALE, edgecolor=INK, linewidth=0.6, label="mean ± 2σ")
 _TOKENS = Line2D(
     [], [], color=CYCLE[0], marker="o", markersize=4, linewidth=0.9, label="token"
 )
-_POINT, _REACH = 3.0, 1.6  # sizes in points of marks and bars where lines break
-# Bars are drawn below the line at t*, which they would hide in the last frames.
+_POINT, _REACH = 3.0, 1.6  # sizes in points of dots and bars at breaks of lines
+# Bars are drawn below the line at t*; otherwise they would hide it at the end.
 _BAR_ZORDER = 1.8
 _FRAME = Line2D(
     [],
@@ -40,7 +40,7 @@ _FRAME.set(markerfacecolor=INK, markeredgecolor=INK)
 
 
 def line_scene(axes: Axes, image: Projection, film: Film) -> tuple[AbstractScene, Key]:
-    """The scene of a run of dimension one, and its key."""
+    """The scene of a run of dimension one, and the `Key` that explains it."""
     cloud, view = image.cloud, window(image.cloud)
     axes.set_ylabel(image.names[0])
     axes.grid(visible=True)
@@ -113,7 +113,7 @@ class LineScene(AbstractScene):
             self._closure.show(frame)
 
     def _breaks_between(self, first: int, last: int) -> np.ndarray:
-        """The breaks after frame `first`, up to frame `last`."""
+        """The frames after `first`, up to `last`, before which lines are broken."""
         return self._breaks[(self._breaks > first) & (self._breaks <= last)]
 
 
@@ -140,7 +140,7 @@ class Band:
         self._bar.set_zorder(_BAR_ZORDER)
 
     def show(self, frame: int, breaks: np.ndarray) -> None:
-        """Show all up to `frame`, with lines broken before the frames `breaks`."""
+        """Show the frames up to `frame`; lines break before the frames `breaks`."""
         span = slice(0, frame + 1)
         times = np.insert(self._times[span], breaks, np.nan)
         edges = np.insert(self._edges[:, span], breaks, np.nan, axis=1)
@@ -168,6 +168,6 @@ class Edges:
         ]
 
     def show(self, frame: int) -> None:
-        """Show all up to `frame`."""
+        """Show the frames up to `frame`."""
         for line, values in zip(self._lines, self._edges, strict=True):
             line.set_data(self._times[: frame + 1], values[: frame + 1])

@@ -16,8 +16,8 @@ from meanfield.plotting.reading.data import Track
 from .paths import Dots
 from .views import Window, clip_points, ellipses, outlines
 
-# Default trail lengths in frames: the first for few tokens, the second for more tokens
-# than the third number.
+# Default trail lengths in frames: `_SHORT_TRAIL` for more than `_MAX_TOKENS` tokens,
+# otherwise `_TRAIL`.
 _TRAIL, _SHORT_TRAIL, _MAX_TOKENS = 6, 2, 300
 # Number of past ellipses of a Gaussian, frames that they span, and their opacities.
 _GHOSTS, _GHOST_TRAIL, _FAINTEST, _STRONGEST = 8, 48, 0.12, 0.65
@@ -39,7 +39,7 @@ TRAIL = Line2D([], [], color=GREY, linewidth=0.8, label="trail")
 
 
 def trail_length(n: int, trails: int | None) -> int:
-    """The trail length in frames: `trails`, or a default for `n` tokens if None."""
+    """The trail length in frames: `trails`; if None, a default for `n` tokens."""
     if trails is not None:
         return trails
     return _TRAIL if n <= _MAX_TOKENS else _SHORT_TRAIL
@@ -77,7 +77,7 @@ class Tokens(AbstractPart):
 
 
 class Outline(AbstractPart):
-    """The outline of two standard deviations of a Gaussian track."""
+    """The outline of two standard deviations of a moving Gaussian."""
 
     def __init__(self, axes: Axes, track: Track, *, colour: str, pattern: str) -> None:
         self._outlines = outlines(track)

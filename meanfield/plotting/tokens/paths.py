@@ -20,12 +20,12 @@ from .colours import (
     uniform_colour,
 )
 
-# More paths would be a solid block; only this many evenly chosen tokens are drawn.
+# At most this many tokens are drawn, evenly chosen; more paths would look solid.
 MAX_PATHS = 2000
-# The least opacity of paths, on light and on dark backgrounds.
+# Least opacity of the paths of tokens, on light and on dark backgrounds.
 _FAINT, _LIT = 0.18, 0.5
-# Areas of dots are proportional to weights between these multiples of the mean weight;
-# differences below the last number are rounding.
+# Areas of dots are proportional to weights, which are clipped to between `_SMALL` and
+# `_LARGE` times the mean weight. Relative differences below `_EQUAL` are rounding.
 _SMALL, _LARGE, _EQUAL = 0.15, 8.0, 1e-6
 
 
@@ -75,7 +75,7 @@ class Dots(NamedTuple):
 
 
 def dots(cloud: Cloud, state: Swarm, otherwise: Rule) -> Dots:
-    """The tokens to draw, coloured by `colouring`, with a note if some are left out."""
+    """The tokens to draw, coloured by `colouring`; a note counts those left out."""
     n = state.weights.size
     indices = even_frames(n, MAX_PATHS)
     colours = colouring(cloud, state, otherwise)
@@ -91,7 +91,8 @@ def dots(cloud: Cloud, state: Swarm, otherwise: Rule) -> Dots:
 def moving_dots(cloud: Cloud) -> Dots:
     """The tokens of a movie; for a Gaussian, its mean.
 
-    Without a time axis, default colours are by start, so that the eye can follow.
+    In the plane and in space, tokens are coloured by start by default, so that the eye
+    can follow them.
     """
     if isinstance(cloud.state, Swarm):
         otherwise = uniform_colour if cloud.dimension == 1 else colour_by_start
@@ -114,7 +115,7 @@ def _marker_sizes(weights: np.ndarray) -> np.ndarray:
 
 
 def _areas_note(weights: np.ndarray) -> str:
-    """A note that areas show weights, if these differ, with limits if clipped."""
+    """A note that areas show weights, if weights differ; it names clipping limits."""
     shares = weights * weights.size / weights.sum()
     if np.ptp(shares) <= _EQUAL:
         return ""

@@ -150,12 +150,12 @@ def _tokens(
     if widths is _PLANE:
         paper = to_rgba_array(["white"] * frames.size)
         halo = _outlines(axes, track, frames, view, paper)
-        halo.set(linewidths=_HALO, zorder=2.5)  # below the rings of starts
+        halo.set(linewidths=_HALO, zorder=2.5)  # below the rings of initial points
     ellipses = _outlines(axes, track, frames, view, _fading_colours(INK, frames.size))
     ellipses.set(linewidths=widths.outline)
     key = tokens.key([START, end_entry(faces), ellipse_entry(INK)], view.note)
     if cloud.words is None or cloud.look.colour == "label" or widths is _SPACE:
-        return key  # colours show the words
+        return key  # no words, or the legend explains them
     return key._replace(notes=[*key.notes, write_word_labels(axes, x[-1], cloud, view)])
 
 

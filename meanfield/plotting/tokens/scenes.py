@@ -39,7 +39,7 @@ View = Callable[[int], Window]
 
 
 def cloud_scene(axes: Axes, image: Projection, film: Film) -> tuple[AbstractScene, Key]:
-    """The scene of a run on axes of its dimension, up to three, and its key."""
+    """The scene of a run on axes of its dimension (up to three), and its `Key`."""
     cloud = image.cloud
     scene = line_scene if cloud.dimension == 1 else _room_scene
     artists, key = scene(axes, image, film)
@@ -49,7 +49,7 @@ def cloud_scene(axes: Axes, image: Projection, film: Film) -> tuple[AbstractScen
 
 
 def _room_scene(axes: Axes, image: Projection, film: Film) -> tuple[AbstractScene, Key]:
-    """The scene of a run in the plane or in space, and its key."""
+    """The scene of a run in the plane or in space, and the `Key` that explains it."""
     cloud, look = image.cloud, image.cloud.look
     views, note = robust_windows(cloud)
     name_axes(axes, image.names)
@@ -66,7 +66,7 @@ def _room_scene(axes: Axes, image: Projection, film: Film) -> tuple[AbstractScen
         parts, key = _parts(axes, cloud, views=views, film=film)
         if look.xlim is None or look.ylim is None:
             axes.set_box_aspect(None)
-        if look.xlim or look.ylim:  # the note describes the views, which are not used
+        if look.xlim or look.ylim:  # `note` describes views that are not used
             note = ""
     if cloud.closure is not None:
         parts.append(Outline(axes, cloud.closure, colour=CLOSURE_COLOUR, pattern="--"))
@@ -79,7 +79,7 @@ def _plain_ticks(*axes: Axis) -> None:
 
 
 def _whole_figures(number: float, _: int) -> str:
-    """A tick label in full, since a common power of ten would change between frames."""
+    """A full number as tick label; a common power of ten would change over time."""
     return f"{number:g}".replace("-", "−")
 
 
@@ -111,7 +111,7 @@ def _space_view(axes: Axes3D, views: list[Window], film: Film) -> View:
 def _tokens(
     axes: Axes, cloud: Cloud, film: Film, name: str
 ) -> tuple[list[AbstractPart], Key]:
-    """Dots with tails and an outline, and their key."""
+    """Dots with tails and an outline, and the `Key` that explains them."""
     dots = moving_dots(cloud)
     tokens = Tokens(axes, dots, film.trails)
     parts = [tokens, Outline(axes, moments(cloud.state), colour=INK, pattern="-")]
@@ -123,7 +123,7 @@ def _tokens(
 def _parts(
     axes: Axes, cloud: Cloud, *, views: list[Window], film: Film
 ) -> tuple[list[AbstractPart], Key]:
-    """The moving parts of a movie in the plane, and their key."""
+    """The moving parts of a movie in the plane, and the `Key` that explains them."""
     state, name = cloud.state, "2σ ellipse"
     if isinstance(state, Track):
         check_no_colours(cloud)
@@ -133,7 +133,7 @@ def _parts(
         return [ghosts, ellipse, MeanPath(axes, state.mean)], key
     parts, key = _tokens(axes, cloud, film, name)
     if cloud.words is None or cloud.look.colour == "label":
-        return parts, key  # colours show the words
+        return parts, key  # no words, or the legend explains them
     labels = WordLabels(
         axes,
         state.x,

@@ -23,7 +23,7 @@ from .line import draw_line
 from .picture import draw_paths
 from .views import projection
 
-# Largest numbers of runs of an ensemble, and of runs in a row.
+# Largest number of runs of an ensemble in a figure, and of runs in one row.
 _MAX_RUNS, _COLUMNS = 6, 3
 
 

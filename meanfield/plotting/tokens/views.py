@@ -14,19 +14,19 @@ from meanfield.plotting.reading.observables import (
     sizes_of,
 )
 
-# Limits of views, in initial radii. If a cloud blows up, the view of a panel contains
-# its frames up to the first number, and the view of a movie is fixed at the second.
-# Otherwise the view of a movie follows a cloud that grows beyond the first number.
+# Sizes of views, in initial radii of the cloud. If it blows up, a panel shows it up to
+# `_CROP`, and a movie has a fixed view of size `_MOVIE_CROP`. Otherwise the view of a
+# movie follows a cloud that grows beyond `_CROP`.
 _CROP, _MOVIE_CROP = 30.0, 5.0
 _FOLLOWS = "the view follows the cloud: mind the scale"
-_ROOMY = 1.4  # a view follows words if a fixed one would be larger by this factor
+_ROOMY = 1.4  # the view follows words if a fixed view would be larger by this factor
 _OUTLYING = 1.6  # largest factor by which outliers may widen the view
-# A closure farther than this many radii of the tokens does not widen the view.
+# A Gaussian closure does not widen the view beyond this many radii of the tokens.
 _STRAY = 3.0
 # Paths are clipped at this many half-widths from the centre: far outside, but finite.
 _CLIP_RADIUS = 8.0
 _DRIFTS = 1e-3  # share of the largest radius above which a drift of the mean is noted
-# A view narrower than this share of its distance from zero would show rounding.
+# Least width of a view relative to its distance from zero, to hide rounding errors.
 _MIN_WIDTH = 1e-12
 # Ellipses are drawn at two standard deviations.
 N_SIGMA = 2.0
@@ -54,7 +54,7 @@ class Projection(NamedTuple):
 
 
 class Window(NamedTuple):
-    """A square or cubic view: centre, half-width, and a note on what it leaves out."""
+    """A square or cubic view: centre, half-width, and a note on tokens outside it."""
 
     centre: np.ndarray
     half_width: float
@@ -62,17 +62,17 @@ class Window(NamedTuple):
 
 
 def projection(cloud: Cloud, k: int) -> Projection:
-    """The cloud itself if $d <= k$, else its image on its `k` main axes."""
+    """The cloud itself if $d <= k$, else its projection to its `k` main axes."""
     d = cloud.dimension
     if d <= k:
         names = tuple(f"$x_{{{i + 1}}}$" for i in range(d)) if d > 1 else ("$x$",)
         return Projection(cloud, names, "")
     axes, shares = principal_axes(cloud, k)
-    axes = axes * (shares > 0)  # without motion, do not show rounding
+    axes = axes * (shares > 0)  # an axis without variance would show rounding errors
     origin = moments(cloud.take(np.array([0])).state).mean[0]
     names = tuple(f"PC {i + 1}" for i in range(k))
     mean = moments(cloud.state).mean
-    way = np.linalg.norm(mean - mean[0], axis=-1).max()  # is the drift visible?
+    way = np.linalg.norm(mean - mean[0], axis=-1).max()  # largest drift of the mean
     drift = ", drift included" if way > _DRIFTS * rms_radii(cloud).max() else ""
     note = f"main {k} of {d} dimensions, pooled over time{drift}"
     image = cloud.project(axes, origin)
@@ -92,7 +92,7 @@ def rms_radii(cloud: Cloud) -> np.ndarray:
 
 
 def visible_frames(cloud: Cloud) -> np.ndarray:
-    """The frames in the view of a panel: all; in a blow-up, those near the start."""
+    """The frames that a panel shows: all; before a blow-up, only moderate sizes."""
     if cloud.ending.status.row.leaves:
         return _crop_frames(cloud, _CROP)
     return np.arange(cloud.times.size)
@@ -120,7 +120,7 @@ def window(cloud: Cloud) -> Window:
 
 
 def _growth_note(cloud: Cloud, n_visible: int) -> str:
-    """A note on frames outside the view, or on growth that makes the start tiny."""
+    """A note on frames outside the view, or on a cloud that looks tiny at first."""
     sizes = radii(cloud)
     if n_visible < cloud.times.size:
         reach = format_number(float(sizes.max()))
@@ -158,7 +158,7 @@ def _extent(cloud: Cloud) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _visible_tracks(cloud: Cloud) -> list[Track]:
-    """The Gaussians that the view should contain; a closure only while it is near."""
+    """The Gaussians that the view should contain; a closure only while near tokens."""
     track = moments(cloud.state)
     if cloud.closure is None:
         return [track]
@@ -261,7 +261,7 @@ def robust_windows(cloud: Cloud) -> tuple[list[Window], str]:
 
 
 def _has_word_drift(cloud: Cloud, low: np.ndarray, high: np.ndarray) -> bool:
-    """Whether words, in boxes (n, d), drift so far that a fixed view is too large."""
+    """Whether words drift so far that a fixed view would be too large."""
     if cloud.words is None:
         return False
     whole = (high.max(axis=0) - low.min(axis=0)).max()
@@ -269,7 +269,7 @@ def _has_word_drift(cloud: Cloud, low: np.ndarray, high: np.ndarray) -> bool:
 
 
 def _squares(low: np.ndarray, high: np.ndarray) -> list[Window]:
-    """Squares around boxes (n, d), with a margin; their size never decreases."""
+    """Square views around boxes (n, d), with a margin; their size never decreases."""
     centres = (low + high) / 2
     halves = np.maximum.accumulate((high - low).max(axis=1) / 2)
     floor = max(float(np.abs(centres).max()), 1.0) / 2
@@ -293,5 +293,5 @@ def _robust_extents(cloud: Cloud) -> tuple[np.ndarray, np.ndarray, str]:
         lows.append(np.where(is_tight[:, None], x_min, low))
         highs.append(np.where(is_tight[:, None], x_max, high))
         outliers = "" if is_tight.all() else "the farthest tokens are outside the view"
-    # A closure that has ended is NaN, which fmin and fmax ignore.
+    # A Gaussian closure that has ended is NaN, which fmin and fmax ignore.
     return np.fmin.reduce(lows), np.fmax.reduce(highs), outliers

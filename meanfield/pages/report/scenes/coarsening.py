@@ -7,12 +7,12 @@ import xarray as xr
 
 from meanfield.plotting.reading.observables import even_frames
 
-# Largest number of coordinates or densities in a page: those of 10 000 tokens in 3D at
-# 200 times, which take 9 MB in the file and as much again in the browser.
+# A page has at most this many coordinates or densities, about as many as 10 000 tokens
+# in 3D at 200 times; they take 9 MB in the file and another 9 MB in the browser.
 MAX_NUMBERS = 6_500_000
-# Frames are not reduced below this number; if need be, tokens are left out instead.
+# At least this many frames are kept; to reduce a run further, tokens are left out.
 _FRAMES = 100
-# Largest number of members, since the reader chooses one from a list.
+# Largest number of members of an ensemble; the reader chooses one from a list.
 _MEMBERS = 50
 _SPACE = ("token", "cell_x", "cell_y", "layer")
 
@@ -37,7 +37,8 @@ class Subset:
 def coarsen(dataset: xr.Dataset, limit: int = MAX_NUMBERS) -> Subset:
     """Reduce members, then frames, then tokens evenly, to at most `limit` numbers.
 
-    Only coordinates of tokens and cells of densities count; Gaussians are small.
+    Only coordinates of tokens and cells of densities are counted, since Gaussians are
+    small.
     """
     sizes = {str(name): size for name, size in dataset.sizes.items()}
     cells = int(np.prod([sizes.get(name, 1) for name in _SPACE]))

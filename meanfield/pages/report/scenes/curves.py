@@ -14,14 +14,14 @@ from meanfield.spectrum import effective_rank
 
 from .packing import pack
 
-# Largest number of eigenvalues drawn.
+# Only this many eigenvalues are drawn, the largest ones.
 _EIGENVALUES = 6
-# Largest number of members of an ensemble drawn.
+# At most this many members of an ensemble are drawn.
 _MEMBERS = 100
 # Largest number of token positions, over all frames, for which clusters are counted;
 # counting them takes a few seconds.
 _MAX_POSITIONS = 500_000
-# Largest dimension of a picture.
+# Above this dimension tokens are projected, and clusters are counted by angles too.
 _MAX_DIMENSION = 3
 
 Panel = dict[str, Any]
@@ -36,7 +36,7 @@ def panels(dataset: xr.Dataset, report: Report) -> list[Panel]:
 
     Args:
         dataset: a run, or an ensemble.
-        report: called with the number of frames whose clusters are counted, and of all.
+        report: called with the number of frames with counted clusters, and the total.
     """
     members = even_frames(dataset.sizes.get("run", 1), _MEMBERS)
     sample = dataset.isel(run=members) if "run" in dataset.dims else dataset
@@ -70,7 +70,7 @@ def _spectra(sample: xr.Dataset) -> Iterator[Panel]:
 def _escapes(
     sample: xr.Dataset, times: np.ndarray, largest: np.ndarray
 ) -> Iterator[Panel]:
-    r"""$1/\lambda_1$ of members that blow up, linear in time if $\lambda_1$ has a pole.
+    r"""$1/\lambda_1$ of members that blow up; it is linear in time near a simple pole.
 
     The curve of $\lambda_1$ needs a logarithmic scale, on which it has a kink: its last
     frame is decades above the one before.
@@ -94,7 +94,7 @@ def _energies(sample: xr.Dataset) -> Iterator[Panel]:
 
 
 def _clusters(sample: xr.Dataset, report: Report) -> Iterator[Panel]:
-    """Numbers of clusters, and weights of the heaviest, in evenly chosen frames.
+    """Numbers of clusters, and weights of the heaviest one, in evenly chosen frames.
 
     Above three dimensions clusters are also counted by angles, since tokens with the
     same direction may be far apart.
@@ -126,7 +126,7 @@ class _ClusterCounter:
         self._done, self._total, self._report = 0, total, report
 
     def count_clusters(self, run: xr.Dataset, way: str) -> np.ndarray:
-        """Counts and largest weights of one run, (2, time); NaN without a state."""
+        """Cluster counts and largest weights of a run, (2, time); NaN where missing."""
         numbers = np.full((2, run.sizes["time"]), np.nan)
         whole = cloud(run)
         state = whole.state
@@ -143,7 +143,7 @@ class _ClusterCounter:
 
 
 def _balance(sample: xr.Dataset, report: Report) -> Iterator[Panel]:
-    """The mass that has left the box."""
+    """The curve of the mass that has left the box of a density."""
     del report  # too fast to need a progress report
     rows = [values(run, "outflow", ("time",)) for run in runs(sample)]
     times = values(sample, "time", ("time",))

@@ -13,7 +13,7 @@ from meanfield.plotting.reading.observables import covariance, moments, principa
 
 from .packing import STEPS, pack, pack_differences, pack_positions
 
-# Largest dimension of a picture.
+# Above this dimension, a picture shows the projection to the main axes.
 _MAX_DIMENSION = 3
 
 Layer = dict[str, Any]
@@ -21,7 +21,7 @@ Layer = dict[str, Any]
 
 @dataclass(frozen=True)
 class View:
-    """The coordinates that are drawn: all, or the main axes of the first run.
+    """The coordinates that a page draws: all, or the main axes of the first run.
 
     Attributes:
         axes: directions of the coordinates, (d, k).
@@ -80,7 +80,7 @@ def _gaussian_layers(run: xr.Dataset, view: View) -> list[Layer]:
 
 
 def _density_layers(run: xr.Dataset, view: View) -> list[Layer]:
-    del view  # a box has one or two coordinates
+    del view  # a density is drawn in its own coordinates, at most two
     law = density_run(run).state_marginal()
     values = law.density[:, 0].reshape(len(law.times), -1)
     peaks = values.max(axis=1)
@@ -122,7 +122,7 @@ def _gaussian(name: str, times: np.ndarray, track: Track) -> Layer:
 
 
 def _ellipse(track: Track) -> Layer:
-    """The means (time, k) and covariances (time, k, k) of a track."""
+    """The means (time, k) and covariances (time, k, k) of a moving Gaussian."""
     return {"mean": pack(track.mean), "covariance": pack(covariance(track.factor))}
 
 
@@ -131,7 +131,7 @@ def _unless_equal(weights: np.ndarray) -> dict[str, Any] | None:
 
 
 def _final_clusters(whole: Cloud) -> np.ndarray:
-    """The final cluster of each token, 0 for the heaviest; `STEPS` for zero weight."""
+    """Final clusters of tokens, 0 the heaviest; `STEPS` for tokens of zero weight."""
     state = whole.state
     assert isinstance(state, Swarm)
     share = cluster_share(state.x[0], state.weights)

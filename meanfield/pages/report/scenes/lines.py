@@ -9,16 +9,16 @@ from meanfield.plotting.reading.depth import head_numbers
 
 from .packing import STEPS, pack
 
-# Largest number of partners kept for a token in each head.
+# For each token and head, only this many partners of largest weight are kept.
 _PARTNERS = 12
-# Largest number of weights kept over all tokens, heads and frames.
+# Largest total number of attention weights kept, over tokens, heads and frames.
 _MAX_NUMBERS = 1_500_000
 
 Lines = dict[str, Any]
 
 
 def lines(dataset: xr.Dataset) -> Lines | None:
-    """The partners of every token with the largest attention weights.
+    """For every token, its partners with the largest attention weights.
 
     None if the dataset has no attention, or if some tokens were left out.
 

@@ -6,16 +6,16 @@ from typing import Any
 
 import numpy as np
 
-# Positions are integers; the width of the cloud in a frame is this many steps.
+# Positions are stored as integers: the width of the cloud in a frame is `STEPS`.
 STEPS = 2**16 - 1
-# Higher levels shrink a page by only one per cent and take twice as long.
+# Higher compression levels save only one per cent and take twice as long.
 _LEVEL = 6
 
 PackedArray = dict[str, Any]
 
 
 def pack(values: np.ndarray) -> PackedArray:
-    """Pack an array of floats, without loss, or of integers below $2^{16}$."""
+    """Pack an array without loss: floats, or integers below $2^{16}$."""
     kind = "f8" if values.dtype.kind == "f" else "u2"
     data = np.ascontiguousarray(values, dtype=f"<{kind}").tobytes()
     return {"packed": kind, "shape": list(values.shape), "bytes": _text(data)}
@@ -24,8 +24,8 @@ def pack(values: np.ndarray) -> PackedArray:
 def pack_differences(values: np.ndarray) -> PackedArray:
     r"""Pack 16-bit integers as second differences along the first axis.
 
-    Paths are smooth, so $q_t - 2q_{t-1} + q_{t-2}$ modulo $2^{16}$ is small. It is
-    zigzag-encoded, and low bytes are stored before high bytes.
+    Paths are smooth, so the differences $q_t - 2q_{t-1} + q_{t-2}$ modulo $2^{16}$ are
+    small. They are zigzag-encoded, and low bytes are stored before high bytes.
     """
     whole = values.astype(np.uint16)
     residuals = whole.copy()
