@@ -2,6 +2,7 @@
 
 import inspect
 import pickle
+import re
 import subprocess
 import sys
 from importlib import import_module
@@ -12,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import meanfield
 from meanfield._renamed import KEYWORDS, MEMBERS, RENAMED
 from meanfield.cli import app
 from meanfield.cli.options._renamed_options import RENAMED_OPTIONS, rename_options
@@ -54,6 +56,18 @@ def test_the_warning_points_at_the_code_that_asks(tmp_path: Path):
 def test_an_unknown_name_raises(module: str):
     with pytest.raises(AttributeError, match=f"module '{module}' has no attribute"):
         _ = import_module(module).nothing_of_the_kind
+
+
+def test_no_text_of_the_package_advises_an_old_name():
+    root = Path(meanfield.__file__).parent
+    old_names = [f"{module.rpartition('.')[2]}.{old}" for module, old, _ in NAMES]
+    pattern = re.compile(rf"\b({'|'.join(map(re.escape, old_names))})(?!\w)")
+    found = {
+        (path.name, match)
+        for path in root.rglob("*.py")
+        for match in pattern.findall(path.read_text(encoding="utf-8"))
+    }
+    assert found == set()
 
 
 @pytest.mark.parametrize("path", MEMBERS)

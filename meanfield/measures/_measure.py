@@ -225,7 +225,7 @@ class Facing(AbstractMeasure):
 def _uneven(shapes: Iterable[tuple[int, ...]]) -> WrongKindError:
     return WrongKindError(
         "All arrays of a stack of measures must have the same leading axes; got "
-        f"{sorted(set(shapes))}. Use `meanfield.dynamics.stacked` to make a stack."
+        f"{sorted(set(shapes))}. Use `meanfield.dynamics.stack_trees` to make a stack."
     )
 
 

@@ -78,7 +78,7 @@ def attention(dataset: xr.Dataset) -> Figure:
     if "attention" not in dataset:
         raise InvalidInputError(
             "The dataset must contain `attention`. Add it to a stored run with "
-            "`runs.with_attention`, or call `.plot.attention()` on a `Run`."
+            "`runs.add_attention`, or call `.plot.attention()` on a `Run`."
         )
     run, look = next(runs(dataset)), look_of(dataset)
     if look.query is None:
