@@ -27,9 +27,9 @@ $$\partial_t\mu + \nabla\cdot(\mu\,v[\mu]) = 0, \qquad
 v[\mu](x) = V \int y\,\kappa_\mu(x, y)\,d\mu(y)$$
 
 One velocity field $v[\mu]$ moves tokens, densities and Gaussians. An attention has a
-score $s(x, y)$, a coupling that turns scores into weights $\kappa_\mu$, and a value $V$.
-A Gaussian stays Gaussian if its field is affine, $v(x) = V(Lx + b)$. Then $L$ and $b$
-have a closed form in its mean $\alpha$ and its covariance $\Sigma$, with the score
+score $s(x, y)$, a coupling that turns scores into weights $\kappa_\mu$, and a value
+$V$. A Gaussian stays Gaussian if its field is affine, $v(x) = V(Lx + b)$. Then $L$ and
+$b$ have a closed form in its mean $\alpha$ and its covariance $\Sigma$, with the score
 matrix $A = K^\top Q/\epsilon$. If a field grows at most linearly, its flows do not blow
 up. Symmetries are those of the default options. The last column counts the statements
 whose code, or code that they use, names the attention.
