@@ -21,7 +21,7 @@ from meanfield.theorems import statements, statements_by_attention
 
 HEAD = r"""# One equation, every attention
 
-This page is generated from the library's registry, by `list attentions --docs FILE`.
+`meanfield list attentions --docs FILE` writes this page from the library's registry.
 
 $$\partial_t\mu + \nabla\cdot(\mu\,v[\mu]) = 0, \qquad
 v[\mu](x) = V \int y\,\kappa_\mu(x, y)\,d\mu(y)$$
