@@ -11,14 +11,14 @@ PAGE = Path(__file__).resolve().parent / "README.md"
 TITLE = """\
 # Training times
 
-Written by `python -m experiments.trained.costs` from the lines in `records/`. Seconds
-are those of one epoch of one network. Networks were trained in batches, on two cores
-that often ran other programs as well, or on an accelerator shared by nine programs.
+`python -m experiments.trained.costs` writes this page from the lines in `records/`. The
+seconds are those of one epoch of one network. Networks were trained in batches, on two
+cores that often ran other programs, or on an accelerator shared by nine programs.
 
 Verdicts on sliced attention (`esp-soft`) in sander2022-fig6, sander2022-table1,
 shahbazi2025-table1 and shahbazi2025-table1-sorts, and all verdicts of tay2020-table1,
-are withdrawn: attention not tuned. The records still have what was measured;
-[figures](../../figures/README.md) explains why it is no verdict.
+are withdrawn, because the attention was not tuned. The records still contain these
+measurements; [figures](../../figures/README.md) explains why they give no verdict.
 
 """
 HEAD = """\

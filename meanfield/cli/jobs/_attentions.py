@@ -20,17 +20,18 @@ from meanfield.theorems import attention_marks, statements, statements_by_attent
 
 HEAD = r"""# One equation, every attention
 
-Generated from the library's registry by `meanfield list attentions --docs FILE`.
+`meanfield list attentions --docs FILE` writes this page from the library's registry.
 
 $$\partial_t\mu + \nabla\cdot(\mu\,v[\mu]) = 0, \qquad
 v[\mu](x) = V \int y\,\kappa_\mu(x, y)\,d\mu(y)$$
 
-The same field moves tokens, densities and Gaussians. A variant has a score $s(x, y)$, a
-coupling that turns scores into weights $\kappa_\mu$, and a value $V$. A Gaussian stays
-Gaussian if its field is affine, $v(x) = V(Lx + b)$, with $L$ and $b$ in closed form;
-$\Sigma$ and $\alpha$ are its covariance and mean, and $A = K^\top Q/\epsilon$. If a
-field grows at most linearly, no flow blows up. Symmetries are those of the default
-options. A statement measures a variant if its code, or code that it uses, names it.
+One velocity field $v[\mu]$ moves tokens, densities and Gaussians. An attention has a
+score $s(x, y)$, a coupling that turns scores into weights $\kappa_\mu$, and a value
+$V$. A Gaussian stays Gaussian if its field is affine, $v(x) = V(Lx + b)$. Then $L$ and
+$b$ have a closed form in its mean $\alpha$ and its covariance $\Sigma$, with the score
+matrix $A = K^\top Q/\epsilon$. If a field grows at most linearly, its flows do not blow
+up. Symmetries are those of the default options. The last column counts the statements
+whose code, or code that they use, names the attention.
 
 | | on Gaussians | commutes with | one velocity costs | statements |
 |---|---|---|---|---|
