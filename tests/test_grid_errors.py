@@ -18,7 +18,7 @@ BAD = {
     "no domain": (("--domain=abc",), ["`domain`", "'abc'"]),
     "infinite domain": (("--domain=[-Infinity,6]",), ["`domain`"]),
     "both": (("--domain=-6,6", "--half-width", "3"), ["mutually exclusive"]),
-    "no width": (("--cov", "0"), ["without width", "Use points"]),
+    "no width": (("--cov", "0"), ["no density", "`measure = points`"]),
     "three dimensions": (("--d", "3"), ["one or two dimensions", "d = 3"]),
     "grading": (("--grading", "0.5"), ["`grading`"]),
     "cfl": (("--cfl", "2"), ["`cfl`"]),

@@ -53,13 +53,13 @@ class Layout:
         devices, processes = jax.devices(), jax.process_count()
         if count < 1 or count % processes:
             raise InvalidInputError(
-                f"`devices` must be at least 1, and the same number in each of "
-                f"{processes} processes; got {count}."
+                "`devices` must be a positive multiple of the number of processes, "
+                f"{processes}; got {count}."
             )
         if count > len(devices):
             raise ResourceError(
-                f"JAX has {len(devices)} devices here, and not {count}. On a CPU use "
-                "`meanfield simulate --devices`, or in Python, before anything else, "
+                f"JAX has {len(devices)} devices, not {count}. On a CPU, use "
+                "`meanfield simulate --devices`; in Python, begin your program with "
                 f'`jax.config.update("jax_num_cpu_devices", {count})`.'
             )
         process_devices = [
@@ -177,8 +177,8 @@ _TOKENS = _Tokens()
 def _no_tokens_error(mu: AbstractMeasure) -> UnsupportedError:
     return UnsupportedError(
         "Devices share the tokens of a measure or the members of an ensemble, and "
-        f"processes its draws; a single `{type(mu).__name__}` has none of these. Leave "
-        "`devices` and `processes` out."
+        f"processes share draws; a single `{type(mu).__name__}` has none of these. "
+        "Leave out `devices` and `processes`."
     )
 
 

@@ -134,8 +134,8 @@ def _check_drawable(data: "xarray.Dataset") -> None:
         )
     if data.sizes["token"] > MAX_TOKENS:
         raise InvalidInputError(
-            f"An attention matrix of {data.sizes['token']} tokens cannot be drawn; the "
-            f"limit is {MAX_TOKENS}. Simulate with `--n {MAX_TOKENS}`."
+            f"An attention matrix of {data.sizes['token']} tokens is too large to draw;"
+            f" the limit is {MAX_TOKENS} tokens. Simulate with `--n {MAX_TOKENS}`."
         )
 
 

@@ -86,8 +86,8 @@ def _check_sizes(record: Record, static: dict[str, xr.Variable]) -> None:
             expected = record.sizes.get(str(dim), size)
             if size != expected:
                 raise StoreError(
-                    f"The array `{name}` has size {size} along `{dim}`, and the record "
-                    f"says {expected}; restore one of them from a copy."
+                    f"The array `{name}` has size {size} along `{dim}`, but its record "
+                    f"says {expected}; restore the array or the record from a copy."
                 )
 
 

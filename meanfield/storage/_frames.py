@@ -33,7 +33,7 @@ def static_arrays(raw_arrays: Mapping[str, np.ndarray], extra: Dims) -> Arrays:
         if TIME in dims:
             raise InvalidInputError(
                 f"`{name}` has a `{TIME}` axis, so it belongs to the frames; "
-                "if it is static, give its dimensions in `dims`."
+                "if it does not depend on time, give its dimensions in `dims`."
             )
     return arrays
 
@@ -53,7 +53,7 @@ def frame_arrays(
     for name, dims in arrays.dims.items():
         if TIME not in dims:
             raise InvalidInputError(
-                f"`{name}` has no `{TIME}` axis, so it belongs in `static`."
+                f"`{name}` has no `{TIME}` axis; pass it as one of the `static` arrays."
             )
     return arrays
 

@@ -65,6 +65,6 @@ def check_arrays(folder: Path, places: Iterable[Path]) -> None:
 
 def _missing_message(folder: Path, place: Path) -> str:
     return (
-        f"`{place}` is gone: it was removed or moved while the run was written. Put it "
-        f"back and call `meanfield resume {folder}`, or run again."
+        f"`{place}` was removed or moved while the run was written. Put it back and "
+        f"call `meanfield resume {folder}`, or start the run again."
     )

@@ -108,7 +108,7 @@ def plain_json(name: str, value: Mapping[str, object]) -> dict[str, Any]:
         return json.loads(json.dumps(dict(value)))
     except (TypeError, ValueError) as error:
         raise InvalidInputError(
-            f"`{name}` must be made of JSON values (dict, list, str, int, float, bool, "
+            f"`{name}` must hold only JSON values (dict, list, str, int, float, bool, "
             f"None): {error}."
         ) from error
 
@@ -159,15 +159,15 @@ def _read_body(folder: Path) -> dict[str, Any]:
             ) from error
         if (folder / SWEEP).exists():
             raise InputFileError(
-                f"`{folder}` is a sweep of many runs: draw it with `meanfield plot "
-                f"{folder}`; its numbers are in `{folder / 'table.csv'}`."
+                f"`{folder}` is a sweep, not one run: draw it with `meanfield plot "
+                f"{folder}`; its results are in `{folder / 'table.csv'}`."
             ) from error
         raise StoreError(
             f"`{folder}` is not a run: it has no `{RECORD}`; {FOLDER_ADVICE}"
         ) from error
     except NotADirectoryError as error:
         raise InputFileError(
-            f"`{folder}` is not a run: runs are folders; {FOLDER_ADVICE}"
+            f"`{folder}` is not a run, since it is not a folder; {FOLDER_ADVICE}"
         ) from error
 
 
@@ -192,11 +192,11 @@ def _check(record: Record, frames: object) -> None:
     """
     if frames != record.frames:
         raise ValueError(
-            f"`frames` is {frames!r} and its segments hold {record.frames}"
+            f"`frames` is {frames!r}, but its segments add up to {record.frames}"
         )
     for index, segment in enumerate(record.segments):
         if segment.checksums.keys() != record.variables.keys():
-            raise ValueError(f"the segment {index} has other variables than the run")
+            raise ValueError(f"segment {index} and the run differ in variables")
     for name, variable in record.variables.items():
         _check_axes(name, variable.dims, record)
 
@@ -208,7 +208,7 @@ def _check_axes(name: str, dims: tuple[str, ...], record: Record) -> None:
         or len(set(dims)) < len(dims)
         or not {TIME, *record.sizes}.issuperset(dims)
     ):
-        raise ValueError(f"`{name}` cannot have the axes ({', '.join(dims)})")
+        raise ValueError(f"the variable `{name}` has wrong axes ({', '.join(dims)})")
 
 
 @functools.cache

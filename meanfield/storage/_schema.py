@@ -189,8 +189,8 @@ def dims_of(
     """
     if not name.isidentifier() or name in RESERVED_NAMES:
         raise InvalidInputError(
-            f"`{name}` cannot name a variable; use letters, digits and underscores, "
-            f"but not {', '.join(RESERVED_NAMES)}."
+            f"A variable cannot have the name `{name}`; use letters, digits and "
+            f"underscores, but none of {', '.join(RESERVED_NAMES)}."
         )
     dims = extra.get(name) or DIMS.get(name, (TIME,))
     if ndim == len(dims):
@@ -198,6 +198,6 @@ def dims_of(
     if ndim == len(dims) + 1 and name != TIME:
         return (RUN, *dims)
     raise InvalidInputError(
-        f"`{name}` must have the axes ({', '.join(dims)}), or also `{RUN}` first; "
+        f"`{name}` must have the axes ({', '.join(dims)}), optionally after `{RUN}`; "
         f"got {ndim} axes."
     )

@@ -42,8 +42,8 @@ def clear(folder: Path, index: int) -> None:
         return
     for path in foreign_paths(place, ARRAYS):
         raise StoreError(
-            f"`{path}` was not written by this run, which will write to this place; "
-            "move it elsewhere."
+            f"`{path}` was not written by this run, but is in the way of its next "
+            "segment; move it elsewhere."
         )
     shutil.rmtree(place)
 
@@ -106,7 +106,7 @@ def verify(store: Path, group: Path, name: str, digest: str) -> None:
     if actual != digest:
         raise StoreError(
             f"The array `{name}` of `{group}` is damaged: bytes are missing or differ "
-            "from those written. Restore it from a copy, or run again."
+            "from those written. Restore it from a copy, or start the run again."
         )
 
 

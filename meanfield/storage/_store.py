@@ -138,7 +138,7 @@ class RunStore:
         if not isinstance(self._record.attrs.get("spec"), dict):
             raise StoreError(
                 f"`{self.path}` was stored without its specification: `plot` and "
-                "`export` can read it, but it cannot be run again."
+                "`export` can read the frames, but the run cannot be repeated."
             )
         return self.attrs["spec"]
 
@@ -252,8 +252,8 @@ class RunStore:
         self.claim()
         if self.ending is not None and self.ending.name != RESUMABLE:
             raise StoreError(
-                f"`{self.path}` has ended: {self.ending.name}; start another run from "
-                "it with `--from`."
+                f"The run `{self.path}` has ended ({self.ending.name}); start another "
+                "run from it with `--from`."
             )
         base = replace(self._record, state=plain_json("state", state), ending=ending)
         try:
@@ -279,6 +279,6 @@ class RunStore:
             return
         self.close()
         raise StoreError(
-            f"`{self.path}` was removed or moved while the run was written; run again, "
-            "into a folder that stays in place."
+            f"`{self.path}` was removed or moved while the run was written; start the "
+            "run again, in a folder that stays in place."
         )

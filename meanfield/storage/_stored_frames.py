@@ -148,7 +148,7 @@ class StoredFrames:
         ):
             raise StoreError(
                 f"`{self.folder}` has changed since it was opened: `{file}` is missing "
-                "or belongs to another run. Open it again."
+                "or belongs to another run. Open the folder again."
             )
 
     def _group(self, index: int) -> Path:
@@ -177,8 +177,8 @@ class StoredFrames:
         if part.shape != shape or part.dtype != self.dtype:
             raise StoreError(
                 f"The array `{self.name}` of `{group}` has shape {part.shape}, dtype "
-                f"{part.dtype}, and the record says {shape}, {self.dtype.str}; restore "
-                "one of them from a copy."
+                f"{part.dtype}, but its record says {shape}, {self.dtype.str}; restore "
+                "the array or the record from a copy."
             )
         self._parts[index] = part
         self._identities[index] = _identity(self._group(index))

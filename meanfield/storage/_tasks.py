@@ -284,8 +284,8 @@ def _check_folders(path: Path) -> None:
         check_no_links(path, folder)
         if not folder.is_dir():
             raise StoreError(
-                f"`{path}` is damaged: it has no folder `{state}`. Restore it from a "
-                "copy; if it was empty, create it again."
+                f"`{path}` is damaged: its folder `{state}` is missing. Restore that "
+                "folder from a copy, or create it again if it was empty."
             )
 
 
@@ -302,7 +302,7 @@ def check_task_folder(path: Path, name: str) -> None:
     """
     if names_at(path) and not (path / name).exists():
         raise InvalidInputError(
-            f"`{path}` holds something else; choose a new or an empty folder."
+            f"`{path}` is not empty and holds no sweep; choose a new or empty folder."
         )
 
 

@@ -25,8 +25,8 @@ def digests_by_name(files: Sequence[Path], *, owner: str) -> dict[str, str]:
     for path in files:
         if digests[path.name] != sha256(path):
             raise InvalidInputError(
-                f"`{path}` and `{paths[path.name]}` have the same name, by which the "
-                f"{owner} identifies them; rename one."
+                f"`{path}` and `{paths[path.name]}` have the same name, but different "
+                f"contents, and the {owner} identifies files by name; rename one."
             )
     return digests
 
@@ -39,9 +39,9 @@ def check_unchanged(name: str, old: str, new: str | None, *, owner: str) -> None
     """
     if old != new:
         raise InputFileError(
-            f"`{name}` is not what it was when the {owner} began: its SHA-256 was "
-            f"{old[:_N_DIGITS]}… and is {(new or 'none')[:_N_DIGITS]}…; restore it, or "
-            "start again."
+            f"`{name}` has changed since the {owner} began: its SHA-256 was "
+            f"{old[:_N_DIGITS]}… and is now {(new or 'none')[:_N_DIGITS]}…; restore "
+            "the file, or start again."
         )
 
 
@@ -73,5 +73,5 @@ def check_all_recorded(
     for path in plugins:
         if sha256(path) not in digests.values():
             raise InputFileError(
-                f"The {owner} began without the plugin `{path.name}`; leave it out."
+                f"The {owner} began without `{path.name}`; leave out this plugin."
             )

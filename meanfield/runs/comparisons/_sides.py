@@ -24,7 +24,7 @@ RTOL_OF_MODELS = 1e-3  # in hundreds of dimensions a step takes a second
 NO_KEYS: Mapping[str, Any] = MappingProxyType({})
 CONFLICTING_KEYS = {
     "starts": "follows one flow",
-    "projected": "projects a Gaussian where the attention does not keep it one",
+    "projected": "projects the Gaussian flow itself, where that is necessary",
 }
 JUMPS = "velocities of points jump, so fixed steps have an error of O(dt)"
 GAUSSIAN = ("gaussian", "antithetic")  # clouds drawn from a Gaussian
@@ -120,7 +120,7 @@ def sides(
             notes.append(f"{measure} is left out: {error}")
     if len(members) < 2:
         raise InvalidInputError(
-            f"A comparison needs two measures that can take the spec. {' '.join(notes)}"
+            f"A comparison needs two measures that support the spec. {' '.join(notes)}"
         )
     return Sides(tuple(members), tuple(notes))
 
@@ -155,8 +155,8 @@ def _check_measures(measures: Sequence[str]) -> None:
         *names, last = representations
         raise InvalidInputError(
             f"`measures` must be two or three of {', '.join(names)} and {last}, such "
-            f"as `points,gaussian`; got `{','.join(measures)}` (`--plugin FILE.py` may "
-            "register others)."
+            f"as `points,gaussian`; got `{','.join(measures)}`. A plugin may add other "
+            "measures (`--plugin FILE.py`)."
         )
 
 
@@ -174,8 +174,8 @@ def _check_extra_keys(
             )
         if not any(has_key(measure, key) for measure in measures):
             raise InvalidInputError(
-                f"`{key}` does not apply to {' or '.join(measures)}: leave it out, or "
-                "compare with a measure that takes it."
+                f"`{key}` does not apply to {' or '.join(measures)}: leave out the key,"
+                " or compare with a measure that uses it."
             )
 
 

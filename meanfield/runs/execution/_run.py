@@ -255,16 +255,16 @@ def check_layout(setup: Setup, layout: Layout) -> None:
     spec = setup.spec
     if spec.reduction.partition(":")[0] in ("cells", "chebyshev"):
         raise InvalidInputError(
-            f"`reduction = {spec.reduction}` works on one device only; sums over "
-            "several devices are exact. Leave out `reduction`, or the devices."
+            f"`reduction = {spec.reduction}` works on one device only. Leave out "
+            "`reduction` for exact sums on several devices, or leave out `devices`."
         )
     if spec.forward:
         raise InvalidInputError(
-            "`forward` runs a network on one device; leave out the devices."
+            "`forward` runs on one device only; leave out `devices` and `processes`."
         )
     has_tokens = setup.representation.shares_tokens
     if spec.draws and not has_tokens and layout.size > layout.n_processes:
         raise InvalidInputError(
-            f"`measure = {spec.measure}` has no tokens for devices to share. Processes "
-            "with one device each can share its draws: use `--processes` alone."
+            f"`measure = {spec.measure}` has no tokens to share among devices. Share "
+            "its draws among processes: use `--processes` without `--devices`."
         )

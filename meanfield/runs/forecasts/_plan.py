@@ -150,6 +150,6 @@ def check_disk_space(plan: Plan, path: Path) -> None:
     disk = shutil.disk_usage(folder)
     if disk.total and plan.disk > disk.free:  # folders such as /proc have no size
         raise ResourceError(
-            f"The frames need {format_bytes(plan.disk)} and `{folder}` has "
+            f"The frames need {format_bytes(plan.disk)}, but the disk `{folder}` has "
             f"{format_bytes(disk.free)} left; lower `frames`, or use another disk."
         )

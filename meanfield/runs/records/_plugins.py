@@ -32,8 +32,8 @@ def read_digests(record: object, group: str) -> dict[str, str]:
     if isinstance(digests, dict) and all(isinstance(v, str) for v in digests.values()):
         return digests
     raise StoreError(
-        f"The digests of `{group}` in the record of the run are damaged; restore the "
-        "record from a copy, or start a new run."
+        f"The record of the run is damaged: its digests of `{group}` are not valid. "
+        "Restore the record from a copy, or start a new run."
     )
 
 
@@ -114,6 +114,6 @@ def missing_plugins(record: object, files: Sequence[Path]) -> dict[str, str]:
 
 def _missing_message(name: str, digest: str) -> str:
     return (
-        f"The run began with the plugin `{name}` (SHA-256 {digest[:12]}…), code that "
-        "you have not run before; read it, then give it by `--plugin FILE.py`."
+        f"The run began with the plugin `{name}` (SHA-256 {digest[:12]}…), whose code "
+        "you have not run before; read it, then pass the file with `--plugin FILE.py`."
     )

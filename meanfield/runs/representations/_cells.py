@@ -102,15 +102,15 @@ class Discretization:
         """
         if d not in CELLS:
             raise InvalidInputError(
-                f"A grid has one or two dimensions; got d = {d}. Use `measure = "
-                "points`, or `gaussian`."
+                f"A grid must have one or two dimensions; got d = {d}. Use "
+                "`measure = points` or `measure = gaussian`."
             )
         cells = self.keys.cells or (CELLS_MASKED if self.is_masked else CELLS)[d]
         counts = tuple(cells) if isinstance(cells, list) else (cells,) * d
         if len(counts) != d:
             raise InvalidInputError(
-                f"`cells` must be a number, or one for each of {d} axes; got "
-                f"{list(counts)}."
+                f"`cells` must be a number, or a list with one per axis (d = {d}); "
+                f"got {list(counts)}."
             )
         return counts
 
@@ -189,9 +189,9 @@ class Discretization:
         values, vectors = np.linalg.eigh(covariance)
         if values[0] <= VARIANCE_FLOOR * values[-1] or not values[-1] > 0:
             raise InvalidInputError(
-                "A start without width in some direction has no density: its "
-                f"covariance has the eigenvalue {values[0]:.3g}. Use points, or a "
-                "Gaussian."
+                "The initial measure has no density: its covariance is singular, with "
+                f"the eigenvalue {values[0]:.3g}. Use `measure = points` or "
+                "`measure = gaussian`."
             )
         diagonal = np.diag(np.sqrt(np.diag(covariance)))
         root = (vectors * np.sqrt(values)) @ vectors.T
@@ -208,8 +208,8 @@ class Discretization:
         rows = pairs or [ends] * d
         if len(rows) != d or any(len(row) != 2 for row in rows):
             raise InvalidInputError(
-                f"`domain` must be LOW,HIGH, or a pair for each of {d} axes; got "
-                f"{domain}."
+                f"`domain` must be LOW,HIGH, or a list of such pairs, one per axis "
+                f"(d = {d}); got {domain}."
             )
         return [row[0] for row in rows], [row[1] for row in rows]
 
@@ -242,11 +242,11 @@ def scott(points: Points) -> float:
 def _check_inside(mass: float) -> None:
     if mass > 1 + MAX_MISSING_MASS:
         raise InvalidInputError(
-            f"On these cells the start has a mass of {mass:.6g} instead of 1: they are "
-            "too wide; use more `cells`."
+            f"The initial density has a mass of {mass:.6g} on the grid instead of 1, "
+            "because its cells are too wide; use more `cells`."
         )
     if mass < 1 - MAX_MISSING_MASS:
         raise InvalidInputError(
-            f"The box of the grid holds a mass of {mass:.6g} of the start instead of "
+            f"The box of the grid contains a mass of only {mass:.6g} instead of "
             "1; widen it with `half_width` or `domain`, or use more `cells`."
         )

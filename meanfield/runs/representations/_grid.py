@@ -73,15 +73,15 @@ class GridRuns(AbstractRepresentation[Grid]):
     def n_cells(self, start: Start) -> int:
         if "n" in start.keys.model_fields_set:
             raise InvalidInputError(
-                "`n` counts tokens, and a density has none: leave it out (`cells` sets "
-                "the resolution of a grid)."
+                "`n` counts tokens, but a density on a grid has no tokens: leave out "
+                "`n`. The resolution is set by `cells`."
             )
         for mask in start.grid.masks:
             kind = mask.partition(":")[0]
             if kind in SINGLE_TOKENS:
                 raise InvalidInputError(
-                    f"The mask `{kind}` depends on single tokens, and a grid has none; "
-                    "use points, or the mask `block-local`, `window` or `causal`."
+                    f"The mask `{kind}` needs single tokens, and a grid has none; use "
+                    "`measure = points`, or a mask `block-local`, `window` or `causal`."
                 )
         return start.grid.n_layers * math.prod(start.grid.counts(start.d))
 
@@ -285,12 +285,12 @@ class _Density(AbstractReader[Grid]):
         keys = [key for key in KEYS if key in user_keys and KEYS[key].is_not_inherited]
         if keys:
             raise InvalidInputError(
-                f"`{source}` brings its own cells: leave out `{keys[0]}`."
+                f"A grid from `{source}` keeps its cells: leave out `{keys[0]}`."
             )
         if grid.is_masked != (mu.position is not None):
-            has = "no positions" if mu.position is None else "positions"
+            has = "without" if mu.position is None else "with"
             raise InvalidInputError(
-                f"`{source}` has {has}, so `mask` must be as it was there."
+                f"`{source}` was run {has} a mask; a run from it must be, too."
             )
         return mu
 

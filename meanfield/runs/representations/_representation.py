@@ -314,8 +314,8 @@ def representation_in(frame: Iterable[object]) -> AbstractRepresentation[Any]:
     candidates = [h for h in representations.values() if names.issuperset(h.moving)]
     if not candidates:
         raise InvalidInputError(
-            f"A frame with {', '.join(sorted(map(str, names)))} is not a measure among "
-            f"{', '.join(representations)}; load its plugin with `--plugin`."
+            f"The variables {', '.join(sorted(map(str, names)))} belong to none of the "
+            f"measures {', '.join(representations)}; load its plugin with `--plugin`."
         )
     return max(candidates, key=lambda candidate: len(candidate.moving))
 

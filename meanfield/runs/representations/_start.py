@@ -194,6 +194,6 @@ class Steps:
         limit = min(self.max_steps, MAX_FIXED_STEPS)
         if steps > limit:
             raise InvalidInputError(
-                f"With `dt` = {dt:g} a segment has {steps:.3g} steps, and {limit} are "
-                "allowed (`max_steps`); use a larger `dt`, or more `frames`."
+                f"With `dt` = {dt:g} a segment has {steps:.3g} steps, but only {limit} "
+                "are allowed (`max_steps`); use a larger `dt`, or more `frames`."
             )

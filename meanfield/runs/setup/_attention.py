@@ -88,9 +88,9 @@ def model_coupling(part: AttentionSpec) -> AbstractCoupling:
     attention = _variant(part, unit, unit, unit, _options(part))
     if not _fits_a_model(attention):
         raise InvalidInputError(
-            "The heads of a model need scores Qx·Ky and weights that sum to one, "
-            f"because of their value biases. `{part.attention}` does not declare both "
-            "(see `rows_sum_to_one` of its coupling). Use one of "
+            "A model needs scores Qx·Ky and, because its values have biases, weights "
+            f"that sum to one. `{part.attention}` does not declare both (see "
+            "`rows_sum_to_one` of its coupling). Use one of "
             f"{', '.join(names)} (Sinkhorn with an odd number of half-steps)."
         )
     return attention.coupling
@@ -165,7 +165,7 @@ def _keys(part: AttentionSpec) -> Options:
         is_given = key in part.model_fields_set and values[key] is not None
         if is_given and key not in signature:
             raise InvalidInputError(
-                f"`{key}` is of {subject}; `{part.attention}` has none: leave it out."
+                f"`{key}` is for {subject}; `{part.attention}` has none: leave it out."
             )
     return {k: v for k, v in values.items() if k in signature and v is not None}
 
@@ -191,8 +191,8 @@ def _options(part: AttentionSpec) -> Options:
         # Any string is true in Python, even `no`.
         is_switch = isinstance(defaults[parameter_names[name]].default, bool)
         if is_switch != isinstance(value, bool):
-            kind = "true or false" if is_switch else "no truth value"
-            raise InvalidInputError(f"The option `{name}` is {kind}; got `{value}`.")
+            kind = "be true or false" if is_switch else "not be true or false"
+            raise InvalidInputError(f"The option `{name}` must {kind}; got `{value}`.")
     values = replace_files(part.options or {}, read_array)
     return {
         name: np.asarray(value, float) if isinstance(value, list) else value
@@ -221,8 +221,8 @@ def _head_options(options: Options, head: int, n_heads: int) -> Options:
         if np.ndim(value) == 3:
             if len(value) != n_heads:
                 raise InvalidInputError(
-                    f"The option `{name}` is a list of {len(value)} matrices, one for "
-                    f"each head, and `heads` is {n_heads}."
+                    f"The option `{name}` is a list of {len(value)} matrices, but must "
+                    f"have one for each head (`heads` is {n_heads})."
                 )
             values[name] = value[head]
         if name[0] in "QK" and np.ndim(value) == 2:

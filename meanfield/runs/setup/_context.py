@@ -78,8 +78,8 @@ def load_measure(start: Start, times: Sequence[float] | None) -> AbstractMeasure
     t = float(source.times[index] if t is None else t)
     if times is not None and abs(times[0] - t) > source.rounding(t):
         raise InvalidInputError(
-            f"The run starts from a state at t = {t:g}, so `times` must begin there; "
-            f"got {times[0]:g}."
+            f"`times` must begin at t = {t:g}, the time of the frame that the run "
+            f"starts from; got {times[0]:g}."
         )
     return source.measure(start, index)
 
@@ -102,7 +102,7 @@ class Frames:
         if "run" in self._dataset.dims:
             raise InvalidInputError(
                 f"`{path}` holds {self._dataset.sizes['run']} flows; "
-                "name a run of one flow, without `draws` and `starts`."
+                "use a run with one flow, made without `draws` and `starts`."
             )
 
     @property
@@ -125,7 +125,7 @@ class Frames:
         index = int(np.argmin(np.abs(times - t)))
         if abs(float(times[index]) - t) > self.rounding(t):
             raise InvalidInputError(
-                f"`{self._path}` has no frame at t = {t:g}; the nearest is at t = "
+                f"`{self._path}` has no frame at t = {t:g}; the nearest one has t = "
                 f"{self._format_time(float(times[index]))}."
             )
         return index
@@ -255,8 +255,8 @@ class Contexts:
         late = times[-1] - ts[-1] > frames.rounding(ts[-1])
         if early or late:
             raise InvalidInputError(
-                f"The context `{context.run}` moves from t = {ts[0]:g} to {ts[-1]:g}, "
-                f"and the run from {times[0]:g} to {times[-1]:g}: choose times within."
+                f"The context `{context.run}` covers t = {ts[0]:g} to {ts[-1]:g}, but "
+                f"the run needs t = {times[0]:g} to {times[-1]:g}: shorten the run."
             )
         return MovingContext.from_frames(ts, frames.measures(self._start))
 

@@ -48,8 +48,8 @@ def dimension(spec: RunSpec, contexts: Sequence[str | None]) -> int:
     if len(set(dimensions.values())) > 1:
         text = ", ".join(f"{name}: {size}" for name, size in dimensions.items())
         raise InvalidInputError(
-            f"The keys disagree on the dimension ({text}); make them agree, or leave "
-            "one out."
+            f"The keys imply different dimensions ({text}); make them agree, or leave "
+            "one of the keys out."
         )
     plane = spec.starts is not None and spec.starts.startswith("grid")
     return next(iter(dimensions.values()), 2 if plane else 1)
@@ -79,7 +79,7 @@ def times(spec: RunSpec) -> Float[np.ndarray, " times"]:
         ts = np.arange(end + 1)
     elif end <= start:
         raise InvalidInputError(
-            f"`t` must be later than the start, t = {start:g}; got {end:g}."
+            f"`t` must be later than the initial time {start:g}; got {end:g}."
         )
     elif dt is None:
         ts = start + (end - start) * _SPACINGS[spec.spacing](frames)
@@ -101,8 +101,8 @@ def _multiples(
     count = (end - start) / dt
     if count > _MAX_STEPS:
         raise InvalidInputError(
-            f"Steps of {dt:g} until t = {end:g} are too many to count; choose a larger "
-            "`dt`."
+            f"Steps of length {dt:g} up to t = {end:g} are too many to count; choose a "
+            "larger `dt`."
         )
     steps = max(1, round(count))
     stride = max(1, -(-steps // (frames - 1)))

@@ -64,8 +64,8 @@ def energies_to_observe(spec: RunSpec, d: int, draw: Draw) -> Energies:
     """
     if spec.recorded_energies and spec.noise:
         raise InvalidInputError(
-            "`observe` records the rate of an energy under the velocities alone, "
-            "without `noise`: leave out one of them."
+            "`observe` records the rate of an energy along the velocities, which does "
+            "not include the effect of `noise`: leave out `observe` or `noise`."
         )
     options = None if spec.flow_of is None else spec.options  # else the attention's
     parts: Energies = {}
@@ -140,12 +140,12 @@ def _natural_energy(part: AttentionSpec, *, has_drift: bool) -> str:
     ):
         return attention_energies[part.attention]
     iterations_note = (
-        "" if part.iterations is None else " after finitely many iterations"
+        "" if part.iterations is None else " with finitely many iterations"
     )
-    drift_note = " beside a `drift`" if has_drift else ""
+    drift_note = " plus a `drift`" if has_drift else ""
     raise InvalidInputError(
-        f"`{part.attention}` attention{iterations_note}{drift_note} follows no energy "
-        f"that is known; observe one of {', '.join(energies)}."
+        f"`{part.attention}` attention{iterations_note}{drift_note} is not the gradient"
+        f" flow of a known energy; observe one of {', '.join(energies)}."
     )
 
 
@@ -154,8 +154,8 @@ def _check_single(name: str, **several: object) -> None:
     key = next((key for key, is_there in several.items() if is_there), None)
     if key is not None:
         raise InvalidInputError(
-            f"`observe = {name}` needs one unmasked attention, constant in time, and "
-            f"this run has `{key}`. Energies of the measure alone do not: "
+            f"`observe = {name}` needs one attention without a mask, constant in time, "
+            f"but this run has `{key}`. These energies need no attention: "
             f"{', '.join(measure_energies)}."
         )
 
@@ -188,10 +188,10 @@ def check_finite(energy: AbstractEnergy, measure: AbstractMeasure, name: str) ->
     """
     if _InfinityReader(energy)(measure):
         raise InvalidInputError(
-            f"The energy of `{name}` or its gradient is infinite at the start, so its "
-            "flow is undefined. Start from a covariance of full rank. The mean of the "
-            "exponential in an interaction energy must be finite, too: lower `cov` or "
-            "`A`."
+            f"The energy `{name}` or its gradient is infinite at the initial measure, "
+            "so its gradient flow is undefined. Start from a covariance of full rank. "
+            "An interaction energy also needs a finite mean of its exponential: lower "
+            "`cov` or `A`."
         )
 
 
@@ -221,7 +221,7 @@ def _check_used(part: AttentionSpec, names: Sequence[str]) -> None:
     for key in () if _have_scores(names) else score_keys:
         if key in part.model_fields_set and getattr(part, key) is not None:
             raise InvalidInputError(
-                f"`{key}` is of scores; `{mover}` has none: leave it out."
+                f"`{key}` is for scores; `{mover}` has none: leave it out."
             )
     options = [option for name in names for option in _option_names(name)]
     for option in part.options or {}:

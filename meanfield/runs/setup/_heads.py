@@ -53,9 +53,9 @@ def _check_lists(part: AttentionSpec, prefix: str) -> None:
         parts = heads_of(getattr(part, name))
         if parts is not None and len(parts) != part.heads:
             raise InvalidInputError(
-                f"`{prefix}{name}` is a list of {len(parts)}, one for each head, and "
-                f"`heads` is {part.heads}; a single matrix is a list of rows, such as "
-                "[[1,0],[0,2]]."
+                f"`{prefix}{name}` is a list of {len(parts)} matrices, but must have "
+                f"one for each head (`heads` = {part.heads}); a single matrix is a "
+                "list of rows, such as [[1,0],[0,2]]."
             )
 
 
@@ -99,6 +99,6 @@ def check_divides(name: str, rows: int, n_heads: int) -> None:
     """
     if rows % n_heads:
         raise InvalidInputError(
-            f"`heads` must divide the {rows} rows of `{name}`; got {n_heads}. "
+            f"`heads` must divide {rows}, the rows of `{name}`; got {n_heads}. "
             "Alternatively, give a list with one matrix for each head."
         )

@@ -94,7 +94,7 @@ def _inline_head(part: Any) -> Any:
     numbers = _inline_value(part)
     if isinstance(numbers, list) and not isinstance(numbers[0], list):
         raise InputFileError(
-            f"`{part[1:]}` must hold the matrix of a head; got a vector of "
+            f"`{part[1:]}` must hold a matrix for its head; got a vector of "
             f"{len(numbers)} numbers."
         )
     return numbers
@@ -114,8 +114,8 @@ def matrix(name: str, value: Matrix, shape: tuple[int, int], draw: Draw) -> Arra
         array = float(array) * np.eye(*shape)
     if array.ndim != 2 or array.shape[1] != shape[1]:
         raise InvalidInputError(
-            f"`{name}` must be a matrix with {shape[1]} columns, a list for each row; "
-            f"got shape {array.shape}."
+            f"`{name}` must be a matrix with {shape[1]} columns, given as a list of "
+            f"rows; got shape {array.shape}."
         )
     return jax.device_put(array)
 

@@ -72,9 +72,9 @@ def check_draws(setup: Setup, draws: Sequence[Member]) -> None:
         return
     if eqx.tree_equal(*pairs):
         raise InvalidInputError(
-            f"All {setup.spec.draws} `draws` are the same density under the same "
-            "attention: leave out `draws`, or make something random (`--A normal`, "
-            "`--init mixture`)."
+            f"All {setup.spec.draws} `draws` are equal, since neither the attention "
+            "nor the density is random: leave out `draws`, or make one of the two "
+            "random (`--A normal`, `--init mixture`)."
         )
 
 

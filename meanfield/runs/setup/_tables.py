@@ -14,7 +14,7 @@ WEIGHTS = frozenset({"weight", "weights", "mass"})
 ROWS = frozenset({"index", "unnamed: 0", "level_0", "rownames", "row_names", "id"})
 FRAMES = frozenset({"run", "time", "layer", "token", "position", "density"})
 _INDEX_ADVICE = "leave it out, with `index=False` in pandas or `row.names = FALSE` in R"
-_FLOAT_ADVICE = "write its numbers with a decimal point, such as `0.0`"
+_FLOAT_ADVICE = "if these are data, write them with a decimal point, such as `0.0`"
 
 
 def read_table(path: Path) -> np.ndarray:
@@ -40,7 +40,7 @@ def _read(path: Path) -> np.ndarray:
     number, cells = first[0]
     if len(cells) > 1 and not cells[0]:
         raise ValueError(
-            f"its first column has no name and holds names of rows; {_INDEX_ADVICE}"
+            f"its first column has no name, so it seems to name rows; {_INDEX_ADVICE}"
         )
     if not _are_names(cells):
         table = _numbers(path, n_skipped=0, width=0)
@@ -48,7 +48,7 @@ def _read(path: Path) -> np.ndarray:
         return table
     _check_names(cells)
     if len(first) == 1:
-        raise ValueError("it has names of columns and no numbers")
+        raise ValueError("it has names of columns, but no numbers")
     return _numbers(path, n_skipped=number, width=len(cells))
 
 
@@ -95,12 +95,12 @@ def _check_names(names: list[str]) -> None:
         where = f"its column `{name}` would be read as a coordinate"
         if plain in WEIGHTS:
             raise ValueError(
-                f"{where}; put weights in a separate file, `--weights @FILE`"
+                f"{where}; put weights into a separate file, and use `--weights @FILE`"
             )
         if plain in ROWS:
             raise ValueError(f"{where}; {_INDEX_ADVICE}")
         if plain in FRAMES:
-            raise ValueError(f"{where}; leave it out, or rename it if it is one")
+            raise ValueError(f"{where}; omit that column, or rename it if it is one")
 
 
 def _check_counts(path: Path, table: np.ndarray) -> None:
@@ -119,13 +119,13 @@ def _check_counts(path: Path, table: np.ndarray) -> None:
     line, body = rows[0], chain(*rows[1:])
     if counts_columns and _may_count(line, body, is_square=n == k):
         raise ValueError(
-            f"its first line `{','.join(line)}` may be names of columns, as pandas "
-            f"writes them; leave it out with `header=False`, or {_FLOAT_ADVICE}"
+            f"its first line `{','.join(line)}` looks like column numbers from pandas; "
+            f"omit it with `header=False`, or, {_FLOAT_ADVICE}"
         )
     column, tails = zip(*((cells[0], cells[1:]) for cells in rows), strict=True)
     if counts_rows and _may_count(column, chain(*tails), is_square=n == k):
         raise ValueError(
-            f"its first column may count the rows; {_INDEX_ADVICE}, or {_FLOAT_ADVICE}"
+            f"its first column may count rows; {_INDEX_ADVICE}, or, {_FLOAT_ADVICE}"
         )
 
 
@@ -144,16 +144,14 @@ def _check_lines(path: Path, n_skipped: int, width: int) -> None:
         width = width or len(cells)
         for column, cell in enumerate(cells, 1):
             if not _is_numeric(cell):
-                hint = (
-                    set(cell) & set(";\t ") and "; its cells must be parted by commas"
-                )
+                hint = set(cell) & set(";\t ") and "; separate cells by commas"
                 raise ValueError(
-                    f"line {number}, column {column} is `{cell}`, which is no number"
+                    f"line {number}, column {column} holds `{cell}`, not a number"
                     f"{hint or ''}"
                 )
         if len(cells) != width:
             raise ValueError(
-                f"line {number} has {len(cells)} cells, those before it have {width}"
+                f"line {number} has {len(cells)} cells, but earlier lines have {width}"
             )
 
 

@@ -32,8 +32,8 @@ class SweepCells:
     def __post_init__(self) -> None:
         if self.count > MAX_CELLS:
             raise ResourceError(
-                f"These axes have {self.count} cells, and a sweep at most {MAX_CELLS}; "
-                "use fewer values."
+                f"These axes give {self.count} cells, but a sweep can have at most "
+                f"{MAX_CELLS}; use fewer values."
             )
 
     @property

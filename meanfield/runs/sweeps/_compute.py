@@ -252,7 +252,7 @@ def _check_same_program(members: Sequence[Member]) -> None:
     if any(static != statics[0] for static in statics):
         raise InvalidInputError(
             "The cells of a chunk differ in parameters of the attention that are not "
-            "arrays; make them arrays, or compute single cells with `--chunk 1`."
+            "arrays; make these parameters arrays, or pass `--chunk 1`."
         )
 
 

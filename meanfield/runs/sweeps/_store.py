@@ -123,8 +123,8 @@ class SweepStore:
         part = rename_keys("sweep", self.tasks.result(task))
         if not are_rows(part, list(dict.fromkeys(self.chunks[task]))):
             raise StoreError(
-                f"The chunk {task} of `{self.path}` is damaged: it is not what was "
-                "written. Delete its file in `done` to compute it again."
+                f"The chunk {task} of `{self.path}` is damaged: its results have been "
+                "altered. Delete its file in `done` to compute this chunk again."
             )
         return part
 
@@ -195,7 +195,7 @@ def sweep_dataset(path: Path) -> "xarray.Dataset":
     axes, columns = store.cells.axes, store.rows()
     if not columns:
         raise StoreError(
-            f"`{path}` holds no cell yet; continue with `meanfield sweep {path}`."
+            f"`{path}` has no computed cell; continue with `meanfield sweep {path}`."
         )
     dims = [axis.name for axis in axes]
     indices = np.array(columns.pop("cell", []), int)

@@ -295,6 +295,6 @@ def _check_same(store: SweepStore, identity: dict, chunk: int | None) -> None:
     differences = [key for key, value in entries.items() if store.record[key] != value]
     if differences:
         raise InvalidInputError(
-            f"`{store.path}` holds a sweep with another `{differences[0]}`; choose "
-            f"another folder, or continue that one with `meanfield sweep {store.path}`."
+            f"`{store.path}` holds a sweep with a different `{differences[0]}`; choose "
+            f"another folder, or continue that sweep by `meanfield sweep {store.path}`."
         )

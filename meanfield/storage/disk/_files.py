@@ -81,17 +81,17 @@ def json_digest(body: Mapping[str, object]) -> str:
 
 
 def read_plain(path: Path) -> bytes:
-    """The bytes of a plain file; links and pipes are not read.
+    """The bytes of a regular file; links and pipes are not read.
 
     Raises:
-        StoreError: if it is not a plain file.
+        StoreError: if it is not a regular file.
         OSError: if it cannot be read.
     """
     mode = path.lstat().st_mode
     if stat.S_ISLNK(mode):
         raise StoreError(link_message(path))
     if not stat.S_ISREG(mode):
-        raise StoreError(f"`{path}` is damaged: it is not a plain file.")
+        raise StoreError(f"`{path}` is damaged: it is not a regular file.")
     return path.read_bytes()
 
 
@@ -127,4 +127,4 @@ def damage_message(place: Path, reason: str, remedy: str = REMEDY) -> str:
 
 def link_message(path: Path) -> str:
     """The message that a store contains a link."""
-    return f"`{path}` is a link, and a store holds none; put its target in its place."
+    return f"`{path}` is a link, which a store cannot hold; replace it by its target."
