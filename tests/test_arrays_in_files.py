@@ -44,7 +44,7 @@ def test_a_table_is_read(text: str, rows: list, tmp_path: Path) -> None:
     ("text", "words"),
     [
         ("1.0,2.O\n3,4\n", "line 1, column 2 holds `2.O`, not a number"),
-        ("x,y\n\n3,4\n5,six\n", "line 4, column 2 is `six`"),
+        ("x,y\n\n3,4\n5,six\n", "line 4, column 2 holds `six`"),
         ("1;2\n3;4\n", "column 1 holds `1;2`.*cells by commas"),
         ('"1,5";"2,5"\n', 'line 1, column 1 holds `1,5;"2`.*cells by commas'),
         ("1 2\n3 4\n", "line 1, column 1 holds `1 2`, not a number"),

@@ -58,7 +58,7 @@ def add_attention(
     _check_times(times, snapshot_times or ())
     layer_times = _layer_times(times.astype(setup.dtype))
     if spec.forward:
-        times = times[:-1]  # no layer attends to the output of the last one
+        times = times[:-1]  # no layer follows the last frame
     middle = times[len(times) // 2]
     target_times = snapshot_times or [times[0], middle, times[-1]]
     nearest = sorted({int(np.argmin(np.abs(times - t))) for t in target_times})

@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     import xarray
 
 _DIGITS = "%.17g"  # enough to read a float64 back exactly
-_SAMPLE = 1000  # rows from which the length of all rows is estimated
+_SAMPLE = 1000  # number of rows from which the length of all rows is estimated
 _ONE_DIGIT = 10  # in more dimensions, `cov111` would be ambiguous
-_LOAD_LIMIT = 2**26  # bytes: a dataset up to this size is read at once
-_BLOCK_ROWS = 2**16  # rows of a table written at once, rounded to whole frames
+_LOAD_LIMIT = 2**26  # size in bytes up to which a dataset is read as a whole
+_BLOCK_ROWS = 2**16  # rows of a table written together, rounded to whole frames
 
 Rows = Callable[["xarray.Dataset"], dict[str, np.ndarray]]
 
@@ -92,7 +92,7 @@ def table_bytes(dataset: "xarray.Dataset") -> int:
         >>> table_bytes(meanfield.open("run.zarr")) > 0
         True
     """
-    frames = dataset.sizes[TIME]  # rows of the first are often short: zeros and ones
+    frames = dataset.sizes[TIME]  # zeros and ones make rows of the first frame short
     middle = dataset.isel({TIME: [frames // 2]})
     columns = list(next(_blocks(middle, _rows(middle))).values())
     length = len(columns[0])

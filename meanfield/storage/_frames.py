@@ -63,7 +63,7 @@ def real_frames(arrays: Arrays, ending: Ending | None) -> Arrays:
     if ending is None or ending.code == Status.FINISHED:
         return arrays
     time = arrays.values[TIME]
-    is_repeated = time > time.dtype.type(ending.stop_time)  # rounded like the times
+    is_repeated = time > time.dtype.type(ending.stop_time)  # in the precision of `time`
     n_frames = int(np.count_nonzero(~is_repeated))
     values = {
         name: np.moveaxis(np.moveaxis(array, axis, 0)[:n_frames], 0, axis)

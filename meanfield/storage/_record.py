@@ -32,7 +32,7 @@ from .disk import (
 from .disk import read_record as read_sealed
 
 RECORD = "commit.json"
-PACKAGE = "meanfield-attention"  # its name among the recorded versions
+PACKAGE = "meanfield-attention"  # the name of this package among the recorded versions
 FOLDER_ADVICE = "name the folder that `simulate --out` wrote."
 
 

@@ -18,12 +18,12 @@ from .disk import ARRAYS, flush_tree, foreign_paths, tree_digest
 if TYPE_CHECKING:
     import zarr
 
-_CHUNK = 1 << 26  # bytes of a chunk, which holds whole frames, at least one
+_CHUNK = 1 << 26  # size of a chunk in bytes, rounded to one or more whole frames
 
 
 def write_hierarchy(folder: Path) -> None:
     """Writes the groups above the segments, so that zarr itself can walk the tree."""
-    import zarr  # takes 0.3 s; runs without a store save that time
+    import zarr  # takes 0.3 s, so runs without a store do not import it
 
     segments = segment_folder(folder, 0).parent
     for group in (segments.parent, segments):

@@ -260,7 +260,7 @@ class RunStore:
             record = append_segment(self.path, base, frames) if frames else base
             self._check_complete(record)
             write_record(self.path, record)
-            if ending is not None:  # there is no later append to check this
+            if ending is not None:  # no later `append` will check the store
                 self._check_complete(record)
         except ResourceError:
             self._check_in_place()

@@ -34,13 +34,13 @@ from .disk import (
     version_0_1_error,
 )
 
-OLD_SCHEMA = 1  # of version 0.1
+OLD_SCHEMA = 1  # the schema that version 0.1 wrote
 HEARTBEAT_TIMEOUT = (
     600.0  # seconds without a heartbeat after which a worker counts as lost
 )
 _REMEDY = "Delete it to compute it again, or restore it from a copy"
 _TODO_DIR, _CLAIMED_DIR, _DONE_DIR = "todo", "claimed", "done"
-# Names that we write; editors, file systems and cloud clients may add others.
+# Files with other names come from editors, file systems or cloud clients.
 _PATTERNS = {
     _TODO_DIR: re.compile(r"\d+"),
     _CLAIMED_DIR: re.compile(r"\d+\..+\.\d{1,10}\.[0-9a-f]+"),
@@ -158,7 +158,7 @@ class TaskFolder:
                 with contextlib.suppress(FileNotFoundError):
                     if self._is_lost(claim.name, disk_time - claim.lstat().st_mtime):
                         self._unclaim(claim)
-            # Read in the order in which tasks move, so that a moving one is not missed.
+            # Reading folders in the order in which tasks move misses no moving task.
             tasks_on_disk = (
                 self._tasks_in(_TODO_DIR)
                 | self._tasks_in(_CLAIMED_DIR)
@@ -182,7 +182,7 @@ class TaskFolder:
                 return False
             os.utime(source, follow_symlinks=False)  # the first heartbeat
             source.rename(self._claim_path(int(name)))
-        except FileNotFoundError:  # another worker took it
+        except FileNotFoundError:  # another worker took the task
             return False
         return True
 
@@ -203,7 +203,7 @@ class TaskFolder:
         host, _, process = owner.rpartition(".")
         if host != self._host or silence > HEARTBEAT_TIMEOUT:
             return silence > HEARTBEAT_TIMEOUT
-        # An earlier process with the same number as this one has ended.
+        # A claim with the number of this process but another `life` lost its worker.
         is_reused = int(process) == os.getpid() and life != self._life
         return is_reused or not _is_alive(int(process))
 
@@ -247,7 +247,7 @@ def create_tasks(
         try:
             place_folder(target, fill).release()
         except OSError:
-            if not (target / name).exists():  # else another process created it
+            if not (target / name).exists():  # otherwise another process made it
                 raise
 
 
@@ -315,7 +315,7 @@ def _is_alive(process: int) -> bool:
         return False
     try:
         os.kill(process, 0)
-    except (ProcessLookupError, OverflowError):  # overflow: no valid process number
+    except (ProcessLookupError, OverflowError):  # OverflowError: number too large
         return False
     except PermissionError:
         return True

@@ -105,7 +105,7 @@ def _build(target: Path, record: Record, static: Arrays) -> Lock:
     try:
         return place_folder(target, fill)
     except OSError:
-        check_folder_free(target)  # another writer may have created it first
+        check_folder_free(target)  # another writer may have been faster
         raise
 
 

@@ -10,7 +10,7 @@ from meanfield.errors import InputFileError, InvalidInputError
 
 from .disk import sha256 as sha256
 
-_N_DIGITS = 12  # digits of a digest in a message
+_N_DIGITS = 12  # number of digits of a digest that a message shows
 
 
 def digests_by_name(files: Sequence[Path], *, owner: str) -> dict[str, str]:

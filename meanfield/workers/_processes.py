@@ -20,8 +20,8 @@ from typing import IO, Generic, TypeVar, cast
 
 T = TypeVar("T")
 MAIN = "import sys; sys.path[:] = {}; from meanfield.workers._serving import serve; {}"
-TIMEOUT = 0.4  # seconds for a process to end; an interrupted command has more time
-LAST = 200  # most characters shown of the last line of output of a lost process
+TIMEOUT = 0.4  # seconds for a process to end, fewer than an interrupted command has
+LAST = 200  # characters shown of a lost process's last line of output
 
 
 def _no_setup() -> None:
@@ -186,7 +186,7 @@ class _Process:
             stdout=subprocess.PIPE,
             stderr=self._complaints,
             env=environment,
-            process_group=0,  # a terminal sends Ctrl-C only to its own group
+            process_group=0,  # so that Ctrl-C in a terminal does not reach it
         )
         self._calls = cast(IO[bytes], self._process.stdin)
         reader_arguments = cast(IO[bytes], self._process.stdout), messages
@@ -202,7 +202,7 @@ class _Process:
         self._send(call)
 
     def _send(self, call: Callable[[], object]) -> None:
-        with suppress(BrokenPipeError):  # it has ended, which the thread notices
+        with suppress(BrokenPipeError):  # the process has ended; its thread reports it
             pickle.dump(pickle.dumps(call), self._calls)
             self._calls.flush()
 

@@ -27,7 +27,7 @@ def serve() -> NoReturn:
     threading.Thread(target=_receive, args=(calls, requests), daemon=True).start()
     # SystemExit lets the `finally` clauses of the current call run.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
-    # A KeyboardInterrupt would be sent as an answer, and interrupt the parent.
+    # A KeyboardInterrupt here would be sent to the parent and raised there.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     sys.excepthook = lambda _, error, trace: _report(answers, error, trace)
     try:
@@ -36,7 +36,7 @@ def serve() -> NoReturn:
             value = pickle.loads(requests.get())()
             _send(answers, pickle.dumps((value, None)))
     except SystemExit:
-        os._exit(1)  # a normal exit would wait for threads that still compute
+        os._exit(1)  # a normal exit would wait for threads that are computing
 
 
 def _streams() -> tuple[IO[bytes], IO[bytes]]:
@@ -63,7 +63,7 @@ def _report(
     """Sends the exception of a call, with its traceback, to the parent."""
     error.add_note("".join(traceback.format_tb(trace)))
     content = pickle.dumps((None, error))
-    pickle.loads(content)  # if it cannot be read, its last line goes to stderr instead
+    pickle.loads(content)  # if this fails, the parent reads the error from stderr
     _send(answers, content)
 
 

@@ -22,11 +22,11 @@ from meanfield.runs.representations import (
 from ._normality import normality
 from ._sides import Side
 
-SIGMAS = 3.0  # allowed gap between tokens and their law, in standard errors
+SIGMAS = 3.0  # largest allowed gap between tokens and their law, in standard errors
 MOMENT_TOLERANCE = 1e-2  # allowed relative gap if one side starts from given tokens
-GRID_TOLERANCE = 1e-3  # allowed relative gap between measures without sampling error
-NORMALITY_LEVEL = 0.01  # smallest p-value at which tokens pass as draws of a Gaussian
-OUTFLOW_THRESHOLD = 1e-6  # mass lost from a grid that a verdict mentions
+GRID_TOLERANCE = 1e-3  # allowed relative gap if neither side has a sampling error
+NORMALITY_LEVEL = 0.01  # smallest p-value at which tokens count as Gaussian draws
+OUTFLOW_THRESHOLD = 1e-6  # smallest mass lost from a grid that a verdict mentions
 
 Series = Float[np.ndarray, " times"]
 

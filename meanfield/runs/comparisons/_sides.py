@@ -19,8 +19,8 @@ from meanfield.runs.setup._setup import Member, Setup
 from meanfield.spec import KEYS, RunSpec, has_key, parse
 
 FRAMES = 21  # default of `frames`
-RTOL = 1e-6  # default of `rtol`: far below the gaps that a comparison resolves
-RTOL_OF_MODELS = 1e-3  # in hundreds of dimensions a step takes a second
+RTOL = 1e-6  # default of `rtol`, far below the gaps that a comparison resolves
+RTOL_OF_MODELS = 1e-3  # larger, since a step in hundreds of dimensions takes a second
 NO_KEYS: Mapping[str, Any] = MappingProxyType({})
 CONFLICTING_KEYS = {
     "starts": "follows one flow",
@@ -200,7 +200,7 @@ def _make_side(setup: Setup, measure: str, extra_keys: Mapping[str, Any]) -> Sid
     """The side with the keys that its measure takes, and a note on those left out."""
     values = {**setup.spec.as_json(), **extra_keys, "measure": measure}
     if not representations[measure].counts_tokens:
-        values.pop("n", None)  # it counts the tokens of another side
+        values.pop("n", None)  # `n` counts tokens, and this side has none
     if not {"frames", "times", "dt"} & values.keys():
         values["frames"] = FRAMES
     if _takes_rtol(setup, measure) and not {"rtol", "dt"} & values.keys():

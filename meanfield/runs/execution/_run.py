@@ -156,14 +156,14 @@ def start(spec: RunSpec, layout: Layout | None = None) -> Run:
     check_draws(setup, draws)
     check_energy(setup, draws[0].measure)
     static = setup.representation.static(draws[0].measure)
-    # A resumed run starts from stored arrays. This one must too, so that both agree
-    # bit for bit.
+    # A resumed run starts from stored arrays. A new run must do the same, so that
+    # both agree bit for bit.
     members = [
         Member(draw.dynamics, setup.restore(frame_of(draw.measure), static))
         for draw in draws
     ]
     run = _make_run(setup, members, static, [m.measure for m in members], layout)
-    # A measure and dynamics that do not work together fail here, before any write.
+    # If measure and dynamics do not fit together, this fails before any file exists.
     first = run.prepare(0)
     check_observable(run.members[0], run.energies[0])
     sums = sums_of(first[0].mu0, run.members[0].dynamics)
@@ -193,7 +193,7 @@ def reopen(store: RunStore, spec: RunSpec, layout: Layout | None) -> tuple[Run, 
     run = _make_run(
         setup, list(map(Member, dynamics, measures)), static, origins, layout
     )
-    # A run stored by an older version may lack some variables; it continues without.
+    # A run stored by an older version may lack some variables; none are added to it.
     observables = {n: frame[n] for n in variables(spec.recorded_energies) if n in frame}
     energy_change = None
     if spec.flow_of is not None and "energy" in frame:

@@ -188,8 +188,8 @@ def _end_of_segment(
     """The frames of a member, and its measure at the end of the segment."""
     representation = representation_of(mu)
     frames = representation.frames(mu, trajectory.coordinates)
-    # The next segment starts from the stored frame alone, without plans that the flow
-    # made on the way, so that a resumed run agrees bit for bit.
+    # The next segment uses the stored frame, but no plans for interpolated sums that
+    # the flow has made. A resumed run then agrees bit for bit.
     final = {name: array[count] for name, array in frames.items()}
     end = (
         representation.coordinates(mu, final) if outcome.is_running else trajectory.last
@@ -204,7 +204,7 @@ def _trajectories(run: Run, indices: Sequence[int]) -> Iterable[Trajectory]:
     if run.layout is None or not run.shares_members:
         return (jax.block_until_ready(_trajectory(run, index)) for index in indices)
     rows = _distribute(run, indices, _separate_trajectories)
-    # Plans that a flow made at its start stay in the process that made them.
+    # Processes do not exchange starts, which may have plans for interpolated sums.
     pairs = zip(rows, indices, strict=True)
     return (_replace_start(run.members[i].measure, row) for row, i in pairs)
 
@@ -255,7 +255,7 @@ def _batched_trajectories(run: Run, indices: Sequence[int]) -> Trajectory:
         measures,
         run.segment,
         in_axes=(axis, 0),
-        batch_size=min(batch_size, len(run.members)),  # even if fewer are running
+        batch_size=min(batch_size, len(run.members)),  # counts ended members, too
         stepping=run.stepping,
         stop=setup.steps.stops,
         run_start=float(run.ts[0]),

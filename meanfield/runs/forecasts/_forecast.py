@@ -22,7 +22,7 @@ from meanfield.spec import RunSpec
 from ._duration import Duration, duration
 from ._plan import Plan, plan
 
-MATRIX_COPIES = 2  # in memory: the matrices of each head, and their stack
+MATRIX_COPIES = 2  # matrices are in memory twice: for each head, and stacked
 
 
 class Forecast(NamedTuple):

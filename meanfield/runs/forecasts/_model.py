@@ -11,18 +11,18 @@ import jax.numpy as jnp
 
 from meanfield import models
 
-# Operations per core second. The solver's loop runs one head after another, and
-# products of one head's size are nine times slower than large ones alone.
+# Operations per core second in the matrix products of a model. The solver's loop
+# computes each head separately, which is nine times slower than one large product.
 PRODUCTS = {"float64": 1.2e10, "float32": 2.5e10}
 FETCH_BANDWIDTH = (
-    1.5e9  # bytes per core second, to load the weights of the active layer
+    1.5e9  # bytes of the active layer's weights that a core loads per second
 )
-LAYER = 20  # steps of a layer at a tolerance of 1e-3; more as the states grow
+LAYER = 20  # typical number of steps per layer at a tolerance of 1e-3
 REFERENCE_RTOL = 1e-3
-RTOL_EXPONENT = 0.1  # measured: 8 steps of a layer at 1e-3 became 31 at 4e-10
+RTOL_EXPONENT = 0.1  # measured: a layer took 8 steps at rtol = 1e-3, and 31 at 4e-10
 READ_SECONDS = 3.0  # seconds before the first step, to read files and form a covariance
 
-BLOCKS = 3  # cost of a whole layer, MLP included, relative to its attention
+BLOCKS = 3  # cost of a layer with its MLP, in units of its attention
 
 
 class Network(NamedTuple):

@@ -50,7 +50,7 @@ def dataset(path: Path) -> "xarray.Dataset":
         data = add_vocabulary(path, spec.model_layers, data)
     starts = data.sizes.get("run", 0) if spec.starts else 0
     data.attrs["title"] = title(spec, starts)
-    data.encoding["source"] = str(path.absolute())  # where xarray keeps it, too
+    data.encoding["source"] = str(path.absolute())  # as xarray does
     if "run" not in data.dims:
         return data
     members = load_members(store)

@@ -15,9 +15,7 @@ from meanfield.storage import Ending
 
 BLOW_UP_REASON = "the size grows without bound in finite time"
 BOUND_REASON = "the size passed its bound"
-RESOLUTION_LIMIT = (
-    0.1  # error relative to the spread beyond which a density counts as unresolved
-)
+RESOLUTION_LIMIT = 0.1  # largest error of a resolved density, relative to its spread
 
 
 @dataclass(frozen=True)
@@ -95,7 +93,7 @@ class Outcome:
             if estimate is None
             else ErrorEstimate(*map(_or_infinite, estimate)),
             convergence_failure=_convergence(*failure) if failure else None,
-            sum_error=_or_nan(values.get("sum_error", 0.0)),  # not in all old stores
+            sum_error=_or_nan(values.get("sum_error", 0.0)),  # old stores may lack it
             is_sum_error_bound=values.get("is_sum_error_bound", False),
             n_accepted=values["n_accepted"],
             n_rejected=values["n_rejected"],

@@ -46,7 +46,7 @@ class EnergyChange:
         """The change after further frames."""
         if not values.shape[-1]:
             return self
-        with np.errstate(invalid="ignore"):  # inf - inf
+        with np.errstate(invalid="ignore"):  # no warning for inf - inf
             steps = np.diff(np.concatenate([self.last[..., None], values], axis=-1))
         rise = np.asarray(np.maximum(self.rise, np.max(steps, axis=-1)))
         return EnergyChange(self.first, np.asarray(values[..., -1]), rise)

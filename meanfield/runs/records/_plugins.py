@@ -100,7 +100,7 @@ def _trusted_file(name: str, digest: str) -> Path:
     if not digests:
         raise InputFileError(_missing_message(name, digest))
     check_unchanged(name, digest, next(iter(digests.values())), owner=OWNER)
-    raise AssertionError  # unreachable: the digest differs
+    raise AssertionError  # unreachable, since `check_unchanged` raises
 
 
 def missing_plugins(record: object, files: Sequence[Path]) -> dict[str, str]:

@@ -27,10 +27,10 @@ from meanfield.measures.edges import averages, graded_edges
 from meanfield.measures.laws import TAILS, Law, normal
 from meanfield.spec import GridSpec, RunSpec
 
-CELLS = {1: 400, 2: 128}  # default number along each axis, by dimension
+CELLS = {1: 400, 2: 128}  # default number of cells along each axis, by dimension
 CELLS_MASKED = {1: 200, 2: 32}
 POSITIONS = 16
-VARIANCE_FLOOR = 1e-12  # relative to the largest; a smaller variance counts as zero
+VARIANCE_FLOOR = 1e-12  # a variance below this fraction of the largest counts as zero
 BOXES: dict[str, AbstractBox] = {
     "affine": AffineBox(),
     "scaled": ScaledBox(),
@@ -158,7 +158,7 @@ class Discretization:
         b = self.keys.bandwidth or scott(points)
         kernel_centres = centre + (xi - centre) / np.sqrt(1 + b**2)
         blur = b / np.sqrt(1 + b**2) * deviation
-        # The mass of each kernel in each interval; products give the mass in cells.
+        # For each axis, the mass of each kernel in each interval; cells hold products.
         parts = [
             np.diff(
                 scipy.special.ndtr((e[:, None] - kernel_centres[:, k]) / blur[k]),

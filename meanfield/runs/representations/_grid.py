@@ -41,7 +41,7 @@ from ._sums import Size
 FULL_ENDINGS = (Status.FINISHED, Status.STEADY)
 EDGES = ("edges_x", "edges_y")
 CELLS = ("cell_x", "cell_y")
-SINGLE_TOKENS = ("strided", "fixed")  # masks that depend on single tokens
+SINGLE_TOKENS = ("strided", "fixed")  # masks that depend on the index of each token
 
 
 class GridRuns(AbstractRepresentation[Grid]):
@@ -96,7 +96,7 @@ class GridRuns(AbstractRepresentation[Grid]):
     @override
     def frames(self, mu: Grid, coordinates: PyTree[Array]) -> Arrays:
         arrays = super().frames(mu, coordinates)
-        if mu.position is None:  # a single layer is stored without its axis
+        if mu.position is None:  # a store has no axis for a single layer
             arrays["mass"] = np.squeeze(arrays["mass"], -1 - mu.dimension)
         return arrays
 
@@ -142,7 +142,7 @@ class GridRuns(AbstractRepresentation[Grid]):
 
     @override
     def size(self, mu: Grid) -> Size:
-        # Shapes only, so that no tokens are made from the cells.
+        # Only shapes are evaluated, so that no tokens are computed from the cells.
         sums = eqx.filter_eval_shape(Grid.points, mu).reduction
         return Size(0, mu.masses.size, mu.dimension, sums)
 

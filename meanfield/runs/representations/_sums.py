@@ -21,7 +21,7 @@ from meanfield.measures.reductions import Ring
 from meanfield.measures.reductions.cells import DIMENSIONS
 
 INTERPOLATIONS = {"cells": Cells, "chebyshev": Chebyshev}
-INTERPOLATION_THRESHOLD = 20_000  # with fewer tokens, exact sums are as fast
+INTERPOLATION_THRESHOLD = 20_000  # number of tokens below which exact sums are as fast
 
 
 @dataclass(frozen=True)

@@ -38,7 +38,7 @@ Options = dict[str, Any]
 KEY = "key"  # the parameter of a variant that takes a random key
 
 _CONTEXT = [name for name in AttentionSpec.model_fields if name.startswith("context")]
-# Keys that all layers of a run share.
+# All layers of a run must have equal values of these keys.
 _SHARED_KEYS = ("attention", "heads", "mask", "iterations", *_CONTEXT)
 
 
@@ -143,7 +143,7 @@ def _variant(
     parameter_names = variant_options(part.attention) | {KEY: KEY}
     query_factor = (
         _scale_factor(part, Q) ** 2
-    )  # on the query side alone, since the option for keys may be absent
+    )  # only options for queries are scaled, since those for keys may be absent
     keywords = {
         parameter_names[name]: value * query_factor
         if name[0] == "Q" and query_factor != 1
@@ -188,7 +188,7 @@ def _options(part: AttentionSpec) -> Options:
             raise InvalidInputError(
                 f"`{part.attention}` has no option `{name}`; {hint}"
             )
-        # Any string is true in Python, even `no`.
+        # The type is checked, since any string is true in Python, even `no`.
         is_switch = isinstance(defaults[parameter_names[name]].default, bool)
         if is_switch != isinstance(value, bool):
             kind = "be true or false" if is_switch else "not be true or false"
@@ -233,8 +233,8 @@ def _head_options(options: Options, head: int, n_heads: int) -> Options:
 
 def apply_scale(part: AttentionSpec, Q: Array, K: Array) -> tuple[Array, Array]:
     """`Q` and `K`, each times the square root of the factor that `scale` names."""
-    # Scaling both sides divides dot products and squared distances alike. Epsilon is
-    # left alone, since a value matrix may contain it.
+    # Scaling `Q` and `K` changes dot products and squared distances by one factor.
+    # Scaling `epsilon` instead could change a value matrix that depends on it.
     factor = _scale_factor(part, Q)
     return (Q, K) if factor == 1 else (factor * Q, factor * K)
 

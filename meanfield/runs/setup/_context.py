@@ -25,7 +25,7 @@ from ._files import read_states
 from ._parameters import Draw, square, vector
 
 Times = Callable[[], np.ndarray]
-_ROUNDINGS = 8  # rounding errors between a stored time and its printed value
+_ROUNDINGS = 8  # allowed gap between a stored and a printed time, in machine epsilons
 
 
 def source_dimension(path: str) -> int:
@@ -137,7 +137,7 @@ class Frames:
 
     def measures(self, start: Start) -> list[AbstractMeasure]:
         """All frames as measures."""
-        self._dataset.load()  # reads each chunk once
+        self._dataset.load()  # reads each chunk only once
         return [self.measure(start, index) for index in range(len(self.times))]
 
     def measure(self, start: Start, index: int) -> AbstractMeasure:
@@ -148,7 +148,7 @@ class Frames:
         arrays = {
             name: a.astype(dtype) for name, a in representation.arrays(frame).items()
         }
-        grid = start.grid.replace_box(self._store.spec.get("box"))  # box of that run
+        grid = start.grid.replace_box(self._store.spec.get("box"))  # the stored box
         return representation.restore(replace(start, grid=grid), arrays, arrays)
 
 

@@ -15,8 +15,8 @@ from ._files import read_states
 from ._layers import drift_sizes
 from ._parameters import columns, dtype_of, entries
 
-_MAX_STEPS = 2.0**53  # above this, a float does not hold every integer
-_FIRST = 1e-4  # first frame after the start for `spacing = log`, as a fraction of t
+_MAX_STEPS = 2.0**53  # above this number, floats do not represent every integer
+_FIRST = 1e-4  # the second frame for `spacing = log`, as a fraction of the time span
 
 
 def dimension(spec: RunSpec, contexts: Sequence[str | None]) -> int:

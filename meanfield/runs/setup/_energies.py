@@ -25,7 +25,7 @@ from ._files import read_array
 from ._heads import parameters
 from ._parameters import Draw
 
-Energies = dict[str, AbstractEnergy]  # by the suffix of their variables
+Energies = dict[str, AbstractEnergy]  # energies by the suffix of their variables
 
 
 def flow_energy(
@@ -67,7 +67,7 @@ def energies_to_observe(spec: RunSpec, d: int, draw: Draw) -> Energies:
             "`observe` records the rate of an energy along the velocities, which does "
             "not include the effect of `noise`: leave out `observe` or `noise`."
         )
-    options = None if spec.flow_of is None else spec.options  # else the attention's
+    options = None if spec.flow_of is None else spec.options  # else for the attention
     parts: Energies = {}
     for name in spec.recorded_energies:
         if name == "energy" and spec.flow_of is not None:

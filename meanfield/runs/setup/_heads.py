@@ -78,7 +78,7 @@ def _each_head(
 def _rows_of_queries(name: str, single: Array, n_heads: int) -> list[Array]:
     """Block `h` of the rows, for each head `h`."""
     check_divides(name, len(single), n_heads)
-    # NumPy, because JAX would compile a program for each number of heads.
+    # NumPy is used, since JAX would compile a program for each number of heads.
     return [jax.device_put(rows) for rows in np.split(np.asarray(single), n_heads)]
 
 

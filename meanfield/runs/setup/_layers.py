@@ -27,7 +27,7 @@ from ._parameters import (
 
 Values = Mapping[str, Matrix]
 OfLayers = Sequence[Drift | Perceptron | None]
-_ROWS, _VECTORS = ("M", "W1"), ("b", "b2")  # with d columns, with d entries
+_ROWS, _VECTORS = ("M", "W1"), ("b", "b2")  # d columns each, and d entries each
 
 
 @dataclass(frozen=True)

@@ -8,12 +8,12 @@ from meanfield.spec import RunSpec
 
 SHARE = 0.8  # the fraction of the machine's memory that a run may use
 SCORE_BUFFERS = 4  # scores, exponentials, and their copies in a step
-MATRICES = 6  # d × d matrices that an attention keeps or allocates
-FACES = 12  # velocities, face values and fluxes of a grid, in copies of its masses
-PERCEPTRON_ARRAYS = 2  # intermediate arrays of a perceptron, a row for each token
+MATRICES = 6  # number of d × d matrices that an attention keeps or allocates
+FACES = 12  # memory for velocities and fluxes of a grid, in copies of its masses
+PERCEPTRON_ARRAYS = 2  # intermediate arrays of a perceptron, with a row per token
 CONTEXT_COPIES = 10  # peak number of copies of the frames of a moving context
-SPLINE_COPIES = 4  # copies of these frames that stay, as spline coefficients
-STAGES = 16  # copies of the coordinates in a Runge–Kutta step, at most
+SPLINE_COPIES = 4  # copies of these frames that are kept as spline coefficients
+STAGES = 16  # largest number of copies of the state in a Runge–Kutta step
 
 
 @dataclass(frozen=True)

@@ -46,7 +46,7 @@ class Draw:
         return _fold_in(self._root, np.uint32(zlib.crc32(name.encode())))
 
 
-# Compiled once for all draws.
+# `fold_in` is compiled once for all draws.
 _fold_in = jax.jit(jax.random.fold_in)
 
 
@@ -149,7 +149,7 @@ def vector(name: str, value: Matrix, size: int) -> Array:
     array = read_array(value[1:]) if isinstance(value, str) else np.array(value, float)
     if array.ndim == 0:
         array = np.full(size, float(array))
-    if array.size == size == max(array.shape):  # also a row or a column of a CSV file
+    if array.size == size == max(array.shape):  # may be a row or column of a CSV file
         return jax.device_put(array.reshape(size))
     raise InvalidInputError(
         f"`{name}` must hold {size} numbers; got shape {array.shape}."

@@ -114,7 +114,7 @@ class Setup:
     def contexts(self) -> tuple[str | None, ...]:
         """The names of the contexts of the attention and of each term, or `None`."""
         spec = self.spec
-        context = spec.context  # all layers share one; it may be set in them instead
+        context = spec.context  # layers share one context, and may set it themselves
         if spec.layers and spec.layers[0].context is not None:
             context = spec.layers[0].context
         return (context, *(term.context for term in spec.terms))

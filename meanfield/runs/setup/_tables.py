@@ -9,7 +9,7 @@ import numpy as np
 
 from meanfield._reading import UTF_8, encoding_error
 
-# Names of columns that are not coordinates; the last are those of our own exports.
+# Columns with these names are not coordinates; `FRAMES` are names in our exports.
 WEIGHTS = frozenset({"weight", "weights", "mass"})
 ROWS = frozenset({"index", "unnamed: 0", "level_0", "rownames", "row_names", "id"})
 FRAMES = frozenset({"run", "time", "layer", "token", "position", "density"})

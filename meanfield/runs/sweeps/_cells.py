@@ -11,7 +11,7 @@ import numpy as np
 from meanfield.errors import ResourceError
 from meanfield.spec import KEYS, Axis, RunSpec, replace_values
 
-MAX_CELLS = 1_000_000  # cells of a sweep
+MAX_CELLS = 1_000_000  # largest number of cells in a sweep
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,7 @@ class SweepCells:
         return cells[tuple(map(slice, ends))].ravel().tolist()
 
     def _shares_program(self, axis: Axis) -> bool:
-        # A fixed step makes the number of steps part of the program.
+        # With fixed steps, the number of steps is part of the compiled program.
         has_step = "dt" in {*self.spec.model_fields_set, *(a.key for a in self.axes)}
         return is_array(axis) or (KEYS[axis.key].enters == "times" and not has_step)
 

@@ -26,18 +26,18 @@ from meanfield.spectrum import effective_rank
 
 from ._cells import SweepCells, is_array
 
-LARGEST_SHOWN = 4  # dimension up to which entries of moments are reported
-MAX_CHUNK = 64  # cells in a chunk, at most
-MAX_TRIALS = 200  # values of an axis that are checked before a sweep begins
-NUMBERS = 2**16  # entries of covariances in a chunk, at most
-CHUNKS = 8  # chunks of a small sweep, at least, so that workers can share it
+LARGEST_SHOWN = 4  # largest dimension in which the entries of moments are reported
+MAX_CHUNK = 64  # largest number of cells in a chunk
+MAX_TRIALS = 200  # largest number of values per axis that are checked in advance
+NUMBERS = 2**16  # largest total number of covariance entries in a chunk
+CHUNKS = 8  # fewest chunks of a small sweep, so that several workers can share it
 
-# Keys that enter only one part of a member.
+# Some keys only affect the start of a member, and others only its dynamics.
 _START_KEYS, _DYNAMICS_KEYS = (
     [name for name, row in KEYS.items() if row.enters == part]
     for part in ("start", "dynamics")
 )
-_CACHE_PARTS = 16  # cached parts for each cell of a chunk
+_CACHE_PARTS = 16  # number of cached members per cell of a chunk
 
 Rows = dict[str, list[Any]]
 
@@ -56,7 +56,7 @@ def plan_chunks(cells: SweepCells, chunk: int | None) -> tuple[int, int]:
         MeanfieldError: a subclass, if a cell is invalid; the message names it.
     """
     programs: set[Hashable] = set()
-    numbers, batch_size = 1, MAX_CHUNK  # one large cloud or grid fills the machine
+    numbers, batch_size = 1, MAX_CHUNK  # large clouds or grids form smaller batches
     for index in cells.program_cells:
         spec = cells.run_spec(index)
         with _label_errors(cells, index):
@@ -127,7 +127,7 @@ class Computer:
         steps, ts, dynamics = setup.steps, setup.ts, members[0].dynamics
         segments = -(-(len(ts) - 1) // steps.segment)  # `max_steps` is per segment
         steps, ts = replace(steps, max_steps=segments * steps.max_steps), ts[[0, -1]]
-        seeds = chunk if setup.spec.noise is not None else ()  # each cell has its own
+        seeds = chunk if setup.spec.noise is not None else ()  # noise differs by cell
         keys = [Setup(self._cells.run_spec(i)).noise_key(0) for i in seeds]
         trajectory = ensemble(
             stack_trees([m.dynamics for m in members]),

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     import xarray
 
 TABLE = "table.csv"
-_LABEL_WIDTH = 60  # longer labels do not fit into a picture
-# Required entries of the record of a sweep.
+_LABEL_WIDTH = 60  # characters; longer labels do not fit into a picture
+# The record of a sweep must have these entries.
 _RECORD_TYPES = {
     "spec": dict,
     "axes": list,

@@ -181,7 +181,7 @@ def begin_sweep(
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
     }
     create_tasks(out, record, SWEEP, len(cells.chunks(size)))
-    _check_same(SweepStore.open(out), identity, chunk)  # another process may be first
+    _check_same(SweepStore.open(out), identity, chunk)  # another process may create it
 
 
 def join_sweep(
@@ -218,7 +218,7 @@ def join_sweep(
             watch.maybe_poll()
         elif watch.poll():
             break
-        else:  # other workers have claimed the rest
+        else:  # other workers have claimed the remaining tasks
             time.sleep(HEARTBEAT)
             store.tasks.recover()
     store.write_table()

@@ -108,7 +108,7 @@ def draft_folder(target: Path) -> tuple[Path, Lock]:
             continue  # another process is removing the draft as abandoned
         except ResourceError:
             return draft, lock
-        except BaseException:  # a signal; no other process removes a young draft
+        except BaseException:  # such as a signal; no other process removes a new draft
             shutil.rmtree(draft, ignore_errors=True)
             raise
         if lock.is_in_place:
@@ -126,7 +126,7 @@ def _clear_drafts(folder: Path, names: str) -> None:
     with os.scandir(folder) as entries:
         drafts = [entry for entry in entries if pattern.fullmatch(entry.name)]
     for entry in drafts:
-        with contextlib.suppress(OSError):  # it has a writer, or cannot be removed
+        with contextlib.suppress(OSError):  # the draft is in use or not removable
             _clear(entry)
 
 
@@ -158,7 +158,7 @@ def _draft_file(path: Path) -> IO[bytes]:
             fcntl.flock(stream, fcntl.LOCK_EX)
         if Path(stream.name).exists():
             return stream
-        stream.close()  # another process removed it as abandoned
+        stream.close()  # another process removed the draft as abandoned
 
 
 def _draft(path: Path) -> Path:

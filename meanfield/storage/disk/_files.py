@@ -12,7 +12,7 @@ from meanfield._reading import OPEN
 from meanfield.errors import InputFileError, StoreError
 
 REMEDY = "Restore it from a copy, or run it again in another folder"
-_BLOCK = 1 << 20  # bytes read at a time
+_BLOCK = 1 << 20  # number of bytes that are read at a time
 
 
 def touch(path: Path) -> float:
