@@ -1,4 +1,4 @@
-"""Running a spec: simulate, resume, sweep, compare, and open what was stored.
+"""Functions that simulate, resume, sweep and compare specs, and open stored runs.
 
 Names are imported at first use, so `dataset` and `format_bytes` do not import JAX.
 """

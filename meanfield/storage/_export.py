@@ -52,7 +52,7 @@ def export(dataset: "xarray.Dataset", path: str | os.PathLike[str]) -> None:
     Raises:
         InvalidInputError: if the suffix is unknown, or the dataset does not fit into a
             table.
-        ResourceError: if the file cannot be written; an old file then stays.
+        ResourceError: if the file cannot be written; an existing file then stays.
 
     Examples:
         >>> from pathlib import Path
@@ -76,7 +76,7 @@ def export(dataset: "xarray.Dataset", path: str | os.PathLike[str]) -> None:
 
 
 def table_bytes(dataset: "xarray.Dataset") -> int:
-    """Estimated size of the `.csv` of a dataset, in bytes, from its middle frame.
+    """The size of a dataset as `.csv`, in bytes, estimated from its middle frame.
 
     Raises:
         InvalidInputError: if the dataset does not fit into a table.
@@ -147,7 +147,7 @@ def _rows(dataset: "xarray.Dataset") -> Rows:
 
 
 def _blocks(dataset: "xarray.Dataset", rows: Rows) -> Iterator[dict[str, np.ndarray]]:
-    """The columns of the table, in blocks of whole frames, run after run."""
+    """The columns of a table, run by run, in blocks of whole frames."""
     for run in range(dataset.sizes.get(RUN, 1)):
         label = {RUN: np.asarray([run])} if RUN in dataset.sizes else {}
         run_data = dataset.isel({RUN: run}, missing_dims="ignore")
@@ -233,7 +233,7 @@ def _table(columns: Sequence[np.ndarray]) -> bytes:
 
 
 def _cells(values: np.ndarray) -> np.ndarray:
-    """The entries of a column as text; floats with all their digits."""
+    """The entries of a column as text, where floats have all their digits."""
     column = np.asarray(values)
     if column.dtype.kind in "OUS":
         return column.astype(str)

@@ -23,7 +23,7 @@ class Arrays:
 
 
 def static_arrays(raw_arrays: Mapping[str, np.ndarray], extra: Dims) -> Arrays:
-    """The arrays without a time axis, checked.
+    """Checks arrays without a time axis, and returns them with their dimensions.
 
     Raises:
         InvalidInputError: if an array depends on time, or has wrong axes or dtype.
@@ -41,7 +41,7 @@ def static_arrays(raw_arrays: Mapping[str, np.ndarray], extra: Dims) -> Arrays:
 def frame_arrays(
     raw_arrays: Mapping[str, np.ndarray], extra: Dims, sizes: Mapping[str, int]
 ) -> Arrays:
-    """The arrays of successive frames, checked; `sizes` are those of earlier frames.
+    """Checks arrays of successive frames; `sizes` are the sizes of earlier frames.
 
     Raises:
         InvalidInputError: if `time` is missing, an array has no time axis, or the
@@ -59,7 +59,7 @@ def frame_arrays(
 
 
 def real_frames(arrays: Arrays, ending: Ending | None) -> Arrays:
-    """The frames up to an early end; later ones only repeat the last state."""
+    """The frames up to an early end; later frames only repeat the last state."""
     if ending is None or ending.code == Status.FINISHED:
         return arrays
     time = arrays.values[TIME]

@@ -65,7 +65,7 @@ class Segment:
 
 @with_config(ConfigDict(extra="allow"))
 class RunAttrs(TypedDict, total=False):
-    """Types of the attributes that readers use; a run may lack some and have others."""
+    """Types of the attributes that readers use; a run can have fewer or more."""
 
     kind: str
     dtype: str
@@ -114,7 +114,7 @@ def plain_json(name: str, value: Mapping[str, object]) -> dict[str, Any]:
 
 
 def fingerprint(record: Record) -> str:
-    """A digest that is equal for equal records, even with NaNs in their states."""
+    """A digest that is equal for equal records, even if their states contain NaNs."""
     return json_digest(asdict(record))
 
 
@@ -133,7 +133,7 @@ def read_record(folder: Path) -> Record:
 
     Raises:
         InputFileError: if there is nothing at this path, or it cannot be read.
-        StoreError: if it is not a store, is damaged, or has another schema.
+        StoreError: if the folder is not a store, is damaged, or has another schema.
     """
     record, file = _read_body(folder), folder / RECORD
     if record.pop("schema", None) in OLDER_SCHEMAS:
@@ -172,7 +172,7 @@ def _read_body(folder: Path) -> dict[str, Any]:
 
 
 def _rename_old_keys(record: dict[str, Any]) -> dict[str, Any]:
-    """The record with today's names in place of those that version 0.2 stored."""
+    """The record with the current names instead of those that version 0.2 stored."""
     for group, key, kind in (
         ("attrs", "inputs", "inputs"),
         ("state", "members", "outcome"),

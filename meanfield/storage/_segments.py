@@ -34,7 +34,7 @@ def clear(folder: Path, index: int) -> None:
     """Removes the uncommitted segment `index` of a killed writer.
 
     Raises:
-        StoreError: if it is a link, or contains a file that no segment has.
+        StoreError: if the segment is a link, or has a file that is not part of one.
     """
     place = segment_folder(folder, index)
     check_no_links(folder, place)
@@ -55,8 +55,8 @@ def write_arrays(
 ) -> dict[str, str]:
     """Writes a new group, flushes it to disk, and returns the digest of each array.
 
-    Chunks are raw little-endian bytes. Chunks of zeros are written too: `-0.0` equals
-    zarr's fill value, so that a skipped chunk would be read as `0.0`.
+    Chunks are raw little-endian bytes. Chunks of zeros are written, too: `-0.0` equals
+    zarr's fill value, so a chunk that was skipped would be read as `0.0`.
     """
     import zarr
 

@@ -52,10 +52,10 @@ class TaskFolder:
     """Tasks `0, 1, …`, each to do, claimed by a worker, or done.
 
     A task changes its state by a rename, which only one worker can do, so that two
-    workers do not take the same task. If they do, because one was wrongly taken for
-    lost, both write the same bytes. The folder `done` holds complete files only, and a
-    task with a file there is done, whatever else exists. There are no locks, so this
-    also works on network folders.
+    workers do not take the same task. If two still do, because one was wrongly
+    considered lost, both write the same bytes. The folder `done` holds only complete
+    files. A task with a file there is done, whatever else exists. There are no locks,
+    so a task folder also works on network disks.
 
     Attributes:
         path: a folder with a record and the folders `todo`, `claimed` and `done`.
@@ -111,7 +111,7 @@ class TaskFolder:
         self._unclaim(self._claim_path(task))
 
     def finish(self, task: int, result: Mapping[str, Any]) -> None:
-        """Stores the result of a task: JSON values.
+        """Stores the result of a task, which consists of JSON values.
 
         Raises:
             ResourceError: if it cannot be written.
@@ -139,7 +139,7 @@ class TaskFolder:
         return strip_digest(file, values, self._digest(task), remedy=_REMEDY)
 
     def _digest(self, task: int) -> Callable[[Mapping[str, Any]], str]:
-        """A digest function for results of this task in this sweep alone."""
+        """A digest function that is specific to this task of this sweep."""
         place = {"seal": self.seal, "task": task}
         return lambda result: json_digest({**place, "result": result})
 
@@ -168,7 +168,7 @@ class TaskFolder:
                 touch(self.path / _TODO_DIR / _name(task))
 
     def _tasks_in(self, state: str) -> set[int]:
-        """The tasks in the folder of a state."""
+        """The tasks in one of the folders `todo`, `claimed` and `done`."""
         names = (path.name for path in (self.path / state).iterdir())
         valid_names = (name for name in names if _PATTERNS[state].fullmatch(name))
         numbers = {int(name.partition(".")[0]) for name in valid_names}
@@ -211,7 +211,7 @@ class TaskFolder:
 def create_tasks(
     path: Path, record: Mapping[str, Any], name: str, n_tasks: int
 ) -> None:
-    """Creates a folder of tasks, all to do, atomically.
+    """Creates a folder of tasks atomically, where all tasks are still to do.
 
     Args:
         path: a folder that does not exist or is empty; its parents are created.
@@ -220,8 +220,8 @@ def create_tasks(
         n_tasks: the number of tasks.
 
     Raises:
-        InvalidInputError: if `path` holds something else.
-        ResourceError: if it cannot be written.
+        InvalidInputError: if `path` has other contents.
+        ResourceError: if the folder cannot be written.
 
     Examples:
         >>> from pathlib import Path

@@ -1,4 +1,4 @@
-"""The two writes of a store: its creation, and one more segment."""
+"""The two ways to write a store: create it, or append a segment."""
 
 import os
 from collections.abc import Mapping
@@ -37,7 +37,7 @@ def create_store(
     """Creates a store without frames, atomically.
 
     Returns:
-        the lock on the store, held from before the store appears.
+        the lock on the store, which was taken before the store became visible.
 
     Raises:
         InvalidInputError: if the folder is not empty, or `attrs` or an array cannot be

@@ -1,6 +1,6 @@
 """Digests of the input files of a run or a training, and checks against them.
 
-`owner` is what the files belong to, for messages: `run`, or ``training `folder` ``.
+In messages, `owner` names what the files belong to: `run`, or ``training `folder` ``.
 """
 
 from collections.abc import Mapping, Sequence
@@ -32,10 +32,10 @@ def digests_by_name(files: Sequence[Path], *, owner: str) -> dict[str, str]:
 
 
 def check_unchanged(name: str, old: str, new: str | None, *, owner: str) -> None:
-    """Checks that a file still has its old digest; `new` is `None` if it is gone.
+    """Checks that a file still has its old digest; `new` is `None` without a file.
 
     Raises:
-        InputFileError: if it does not.
+        InputFileError: if the digests differ.
     """
     if old != new:
         raise InputFileError(
@@ -51,7 +51,7 @@ def missing_digests(
     """The recorded digests that match none of the files, by name.
 
     Raises:
-        InputFileError: if a file has the name of a missing digest: it has changed.
+        InputFileError: if a file with the name of a missing digest has changed.
     """
     pairs = [(path.name, sha256(path)) for path in files]
     contents = {digest for _, digest in pairs}

@@ -19,8 +19,8 @@ from typing import IO, NoReturn
 def serve() -> NoReturn:
     """Answers calls, one after the other, in the order in which they arrive.
 
-    The first call is the initializer, which has no answer. A call that raises is the
-    last one.
+    The first call is the initializer, which has no answer. The process ends after a
+    call that raises an exception.
     """
     calls, answers = _streams()
     requests: SimpleQueue[bytes] = SimpleQueue()
@@ -40,7 +40,7 @@ def serve() -> NoReturn:
 
 
 def _streams() -> tuple[IO[bytes], IO[bytes]]:
-    """The streams of calls and answers; a call has no input, and prints to stderr."""
+    """The streams of calls and answers; a call has no stdin, and prints to stderr."""
     calls, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)

@@ -45,7 +45,7 @@ class Side:
         is_exact: whether this representation can follow the flow exactly. An
             approximation cannot, nor can a Gaussian that is projected or that replaces
             a start that is not Gaussian.
-        reasons: further reasons why it may part from other sides, a line each.
+        reasons: further reasons why this side may part from others, a line each.
     """
 
     measure: str
@@ -57,7 +57,7 @@ class Side:
 
     @property
     def label(self) -> str:
-        """Its display name, marked if it is an approximation."""
+        """The display name of the measure, marked if it is an approximation."""
         is_law_flow = not representations[self.measure].approximation
         return (
             self.spec.measure_label
@@ -68,7 +68,7 @@ class Side:
 
 @dataclass(frozen=True)
 class Sides:
-    """The representations that can take a spec, and a line for each that cannot."""
+    """The representations that support a spec, and a line on each omitted one."""
 
     members: tuple[Side, ...]
     omitted: tuple[str, ...]
@@ -77,7 +77,7 @@ class Sides:
 def sides(
     spec: RunSpec, measures: Sequence[str], extra_keys: Mapping[str, Any] = NO_KEYS
 ) -> Sides:
-    """The spec in each representation that can take it; at least two must.
+    """The spec in each representation that supports it; these must be two or more.
 
     If the attention does not keep Gaussians, the Gaussian flow is projected. All sides
     start from the same law; if its moments have no closed form, the Gaussian starts
@@ -91,7 +91,7 @@ def sides(
 
     Raises:
         InvalidInputError: if a measure is unknown, a key of `extra_keys` applies to
-            none of the measures, or fewer than two of them can take the spec.
+            none of the measures, or fewer than two of them support the spec.
 
     Examples:
         >>> from meanfield import runs, spec
@@ -180,10 +180,10 @@ def _check_extra_keys(
 
 
 def _try_side(side: Side) -> Side:
-    """The side with its start chosen, once a trial start of its run has succeeded.
+    """The side with its start chosen, after a check that its run can start.
 
     Raises:
-        MeanfieldError: if its measure cannot take the spec.
+        MeanfieldError: if its measure does not support the spec.
     """
     side = _choose_start(side)
     try:
@@ -197,7 +197,7 @@ def _try_side(side: Side) -> Side:
 
 
 def _make_side(setup: Setup, measure: str, extra_keys: Mapping[str, Any]) -> Side:
-    """The side with the keys that its measure takes, and a note on those left out."""
+    """The side with the keys that apply to its measure, and a note on the others."""
     values = {**setup.spec.as_json(), **extra_keys, "measure": measure}
     if not representations[measure].counts_tokens:
         values.pop("n", None)  # `n` counts tokens, and this side has none
@@ -214,14 +214,14 @@ def _make_side(setup: Setup, measure: str, extra_keys: Mapping[str, Any]) -> Sid
 
 
 def _takes_rtol(setup: Setup, measure: str) -> bool:
-    """Whether `rtol` controls the steps: not for tokens whose velocities jump."""
+    """Whether `rtol` controls the steps; false for tokens whose velocities jump."""
     if representations[measure].start_type != "tokens" or setup.spec.model is not None:
         return has_key(measure, "rtol")
     return setup.dynamics().is_continuous
 
 
 def _flow_reasons(measure: str, member: Member) -> tuple[str, ...]:
-    """Why a flow of this kind may differ from the flow of the law."""
+    """Reasons why the flow of this measure can differ from the flow of the law."""
     are_tokens = representations[measure].start_type == "tokens"
     jumps = are_tokens and not member.dynamics.is_continuous
     lines = (JUMPS if jumps else "", limit_note(member))
@@ -229,7 +229,7 @@ def _flow_reasons(measure: str, member: Member) -> tuple[str, ...]:
 
 
 def _choose_start(side: Side) -> Side:
-    """The side, started from the law of the initial tokens where that is known."""
+    """The side with its start: the law of the initial tokens, if that is known."""
     spec = side.spec
     has_tokens = spec.model is not None or spec.source is not None
     has_tokens |= spec.init.startswith("@")
@@ -244,7 +244,7 @@ def _choose_start(side: Side) -> Side:
 
 
 def _gaussian_start(side: Side) -> Side:
-    """The side with a Gaussian start, by the moments of the cloud's law or tokens."""
+    """The side with a Gaussian start that has the moments of the law or the tokens."""
     spec, start = side.spec, Setup(side.spec).start()
     is_exact = spec.init in GAUSSIAN
     try:

@@ -1,4 +1,4 @@
-"""Running a spec segment by segment, with or without a store."""
+"""Runs a spec segment by segment, with or without a store."""
 
 import math
 import time
@@ -186,7 +186,7 @@ def _progress(run: Run, first: int, span: float, steps: int) -> Progress:
 
 
 def _growth(run: Run) -> tuple[float, ...]:
-    """Growth factor of the size of each member; NaN if it started as a point at 0."""
+    """Growth factor of the size of each member; NaN for a Dirac at the origin."""
     ends = [float(member.measure.size) for member in run.members]
     return tuple(
         end / begin if begin > 0 else math.nan

@@ -33,10 +33,10 @@ class Run:
         outcomes: how far each member has come, and how it ended if it did.
         stepping: the steps of all members.
         energies: the energies observed for each member.
-        layout: the devices that share its tokens or its members; one device if `None`.
-        origins: the initial measures of its members, if error estimates at the end
+        layout: the devices that share tokens or members; one device if `None`.
+        origins: the initial measures of the members, if error estimates at the end
             need them.
-        sizes: the initial sizes of its members, roots of second moments.
+        sizes: the initial sizes of the members, which are roots of second moments.
         frame_index: the index of the current frame.
         frames: the frames of the last segment.
         observables: the energies and rates at the last frame.
@@ -75,7 +75,7 @@ class Run:
 
     @property
     def ts(self) -> Float[np.ndarray, " times"]:
-        """The times of its frames."""
+        """The times of the frames."""
         return self.setup.ts
 
     @property
@@ -85,7 +85,7 @@ class Run:
 
     @property
     def has_ended(self) -> bool:
-        """Whether nothing is left to integrate."""
+        """Whether all members have ended or reached the last frame."""
         return self.frame_index >= self.last_index or not any(
             o.is_running for o in self.outcomes
         )
@@ -116,7 +116,7 @@ class Run:
     def shares_members(self) -> bool:
         """Whether processes share the members, rather than the tokens of each member.
 
-        They do for a batch, and for draws of a measure without tokens.
+        Members are shared in a batch, and among draws of a measure without tokens.
         """
         has_tokens = self.setup.representation.shares_tokens
         return self.is_batched or (len(self.members) > 1 and not has_tokens)

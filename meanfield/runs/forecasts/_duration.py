@@ -30,7 +30,7 @@ from ._model import BLOCKS, PRODUCTS, READ_SECONDS, Network, steps_of_model
 
 
 class Rates(NamedTuple):
-    """Operations in matrix products, and exponentials, per core second."""
+    """Rates per core second of operations in matrix products and of exponentials."""
 
     products: float
     exponentials: float
@@ -67,7 +67,7 @@ STEPS_PER_CELL = 0.5  # steps on a grid per unit of time and cell along an axis
 
 
 class Duration(NamedTuple):
-    """Estimated duration of a run; in tests, right to within a factor of about four.
+    """Estimated duration of a run; in tests, correct within a factor of about four.
 
     Attributes:
         velocity: seconds to compute the velocity of one member once.
@@ -107,7 +107,7 @@ def duration(
 ) -> Duration:
     """The estimated duration of a run on this machine's cores.
 
-    The estimate counts the sums behind velocities, not observed energies, files or
+    The estimate counts the sums in velocities, but not observed energies, files or
     progress reports. The number of adaptive steps is not known in advance; the estimate
     assumes one that is typical of clouds that change by a few times their size.
 
@@ -211,7 +211,7 @@ def _whole(count: float) -> int:
 
 
 def _work(setup: Setup, size: Size) -> float:
-    """Core seconds for a velocity, without matching along slices."""
+    """Core seconds to compute one velocity, without matching along slices."""
     spec, d, name, unit = setup.spec, size.d, setup.dtype.name, jnp.ones((1, 1))
     rates = RATES[name]
     parts = (spec, *spec.terms)
@@ -240,7 +240,7 @@ def _work(setup: Setup, size: Size) -> float:
 
 
 def _sums(size: Size, keys: int | None, rates: Rates) -> float:
-    """Core seconds for sums over `keys` of a context; over all tokens if `None`."""
+    """Core seconds for sums over `keys` tokens, or over all of a measure if `None`."""
     d = size.d
     pair = (4 * d + 2) / rates.products + 1 / rates.exponentials
     n = float(size.n or size.cells or PROJECTION_NODES)
@@ -262,7 +262,7 @@ def _sums(size: Size, keys: int | None, rates: Rates) -> float:
 
 
 def _matching(setup: Setup, dynamics: AbstractDynamics, size: Size) -> float:
-    """Core seconds for matching along slices in a velocity."""
+    """Core seconds of one velocity that are spent on matching along slices."""
     if size.reduction is None and not setup.spec.projected:
         return 0.0
     n = size.n or size.cells or PROJECTION_NODES
@@ -278,9 +278,9 @@ def _matching(setup: Setup, dynamics: AbstractDynamics, size: Size) -> float:
 def _slices(
     kind: type[HardSlices | AbstractSoftSlices], dynamics: AbstractDynamics, n: int
 ) -> int:
-    """The number of slices that a velocity matches along: one layer, all prefixes.
+    """The number of slices along which one layer matches tokens for one velocity.
 
-    A coupling with `tau` counts twice.
+    All prefixes of a mask are counted. A coupling with `tau` counts twice.
     """
     kinds = (kind, Layers, Interpolated, Prefix)
     count = 0

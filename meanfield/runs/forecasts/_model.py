@@ -1,4 +1,4 @@
-"""Cost of steps of a trained model, measured for MiniLM on two cores.
+"""Cost of the steps through a trained model, measured for MiniLM on two cores.
 
 With 12 heads and d = 384, a velocity inside the solver's loop took 75 ms for 368 tokens
 and about 6 ms for 13 tokens. Texts of these lengths took 235 and 57 steps through 6
@@ -40,13 +40,13 @@ class Network(NamedTuple):
 
     @classmethod
     def from_model(cls, model: str, heads: list[int] | None) -> "Network":
-        """The sizes of a model, given by name; `None` means all its heads."""
+        """The sizes of the model with a given name; `None` means all its heads."""
         sizes = models.read(models.load(model)).sizes
         count = sizes.n_heads if heads is None else len(heads)
         return cls(count, sizes.dimension, sizes.head_dimension)
 
     def seconds(self, n: int, dtype: jnp.dtype) -> float:
-        """Core seconds for a velocity, without its sums over pairs."""
+        """Core seconds to compute one velocity, without its sums over pairs."""
         products = self.n_heads * n * (2 * self.d**2 + 4 * self.d * self.k)
         numbers = self.n_heads * (self.d**2 + 2 * self.d * self.k)
         weight_bytes = numbers * dtype.itemsize
@@ -54,5 +54,5 @@ class Network(NamedTuple):
 
 
 def steps_of_model(layers: int, rtol: float) -> float:
-    """A typical number of steps through a number of layers."""
+    """A typical number of steps through this number of layers."""
     return LAYER * layers * (REFERENCE_RTOL / rtol) ** RTOL_EXPONENT

@@ -1,4 +1,4 @@
-"""A stored run as a dataset, with a title and each member's ending; without JAX."""
+"""A stored run as a dataset with its title and endings, without importing JAX."""
 
 import math
 from collections.abc import Mapping
@@ -27,8 +27,8 @@ def dataset(path: Path) -> "xarray.Dataset":
 
     Raises:
         InputFileError: if there is no run at `path`.
-        StoreError: if it is damaged or has no frame yet. A damaged frame is found only
-            when it is read.
+        StoreError: if the run is damaged or has no frame yet. Damage in a frame is
+            found only when the frame is read.
 
     Examples:
         >>> from pathlib import Path

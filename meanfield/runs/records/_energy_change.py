@@ -18,9 +18,9 @@ class EnergyChange:
     """How an energy changed from frame to frame.
 
     Attributes:
-        first: its value at the first frame, for each member of a family.
-        last: its value at the last frame.
-        rise: its largest increase between two frames; negative if it always fell.
+        first: the energy at the first frame, for each member of a family.
+        last: the energy at the last frame.
+        rise: the largest increase between two frames; negative if it always fell.
 
     Examples:
         >>> from meanfield import runs, spec

@@ -1,4 +1,4 @@
-"""The plugins of a run, identified by name and digest; only trusted files are run.
+"""The plugins of a run, identified by name and digest; only trusted ones are run.
 
 A plugin is code that is executed. A run records the path and the SHA-256 of each
 plugin, so that resuming it executes the same code or none. A record may come from a
@@ -50,7 +50,7 @@ def plugins_as_recorded(plugins: Sequence[Path]) -> dict[str, dict[str, str]]:
 
 
 def resolve_plugins(record: object, files: Sequence[Path]) -> list[Path]:
-    """`files`, and a trusted file for each other recorded plugin.
+    """The plugins to load: `files`, and a trusted file for each other recorded one.
 
     Args:
         record: the `inputs` of a run; `None` if an older version stored it.
@@ -67,7 +67,7 @@ def resolve_plugins(record: object, files: Sequence[Path]) -> list[Path]:
 
 
 def check_no_missing_plugins(record: object, plugins: Sequence[Path]) -> None:
-    """Checks that all recorded plugins are loaded, unchanged.
+    """Checks that all recorded plugins are loaded and have not changed.
 
     Raises:
         InputFileError: if one has changed or is missing.

@@ -1,4 +1,4 @@
-"""Validation of the stored spec and outcomes of a run; without JAX."""
+"""Validation of the stored spec and outcomes of a run, without importing JAX."""
 
 import sys
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""The words of a run's tokens, even if they were not recorded; without JAX."""
+"""The words of a run's tokens, even unrecorded ones, without importing JAX."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING

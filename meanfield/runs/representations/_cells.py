@@ -67,7 +67,7 @@ class Discretization:
 
     @classmethod
     def from_spec(cls, spec: RunSpec, dtype: jnp.dtype) -> "Discretization":
-        """The discretization that a spec asks for."""
+        """The discretization that a spec describes."""
         parts = (spec, *spec.layers, *spec.terms)
         masks = tuple(part.mask for part in parts if part.mask is not None)
         shears = not (spec.noise or spec.flow_of)
@@ -214,7 +214,7 @@ class Discretization:
         return [row[0] for row in rows], [row[1] for row in rows]
 
     def _grid(self, frame: Frame, density: np.ndarray) -> Grid:
-        r"""A grid from averages over cells in $\xi$, the same in every layer."""
+        r"""A grid whose cells have these averages in $\xi$, copied to every layer."""
         _check_inside(float(np.sum(density * volumes(frame.edges))))
         array = functools.partial(jnp.asarray, dtype=self.dtype)
         position, n = None, self.n_layers
@@ -228,7 +228,7 @@ class Discretization:
 
 
 def box_in(grid: Grid) -> str:
-    """The name in specs of the motion of a grid's box."""
+    """The value of the key `box` that gives the motion of this grid's box."""
     return next(name for name, box in BOXES.items() if type(box) is type(grid.box))
 
 

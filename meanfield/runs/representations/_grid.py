@@ -223,9 +223,9 @@ class GridRuns(AbstractRepresentation[Grid]):
 
 
 def _covariance_error(start: Start, mu: Grid) -> float:
-    """The relative error of an initial grid's covariance against that of its law.
+    """The relative error of an initial grid's covariance, compared with its law.
 
-    Zero for a start from tokens or from a run, whose density the grid itself defines.
+    It is zero for a start from tokens or a run, where the grid defines the density.
     """
     if start.keys.source is not None or start.init not in laws:
         return 0.0
@@ -255,7 +255,7 @@ class _DefaultKeys(AbstractReader[dict[str, Any]]):
 
 
 class _Density(AbstractReader[Grid]):
-    """The initial density for a frame of another run."""
+    """Makes an initial density from a frame of another run."""
 
     def __init__(self, start: Start) -> None:
         self._start = start
@@ -274,7 +274,7 @@ class _Density(AbstractReader[Grid]):
 
     @override
     def read_grid(self, mu: Grid) -> Grid:
-        """The stored density, on its own cells.
+        """The stored density on the cells that it is stored with.
 
         Raises:
             InvalidInputError: if the spec sets keys of the cells, or adds or removes a

@@ -33,7 +33,7 @@ SKETCH_SIZE = 64  # number of tokens in a sketch, enough to check all shapes
 
 
 class TokenRuns(AbstractRepresentation[Points]):
-    """Runs of a cloud of tokens, with weights and positions in order."""
+    """Runs of a cloud of tokens, which have weights and ordered positions."""
 
     name: ClassVar[str] = "points"
     kind: ClassVar[type[AbstractMeasure]] = Points
@@ -108,7 +108,7 @@ class TokenRuns(AbstractRepresentation[Points]):
 
     @override
     def observables(self, first: Points, last: Points) -> dict[str, float]:
-        """The number of clusters and the weight of the heaviest; see `clusters`."""
+        """The number of clusters and the weight of the heaviest one; see `clusters`."""
         weights = np.exp(np.asarray(last.log_weights, float))
         x = np.stack([np.asarray(mu.tokens.x, float) for mu in (first, last)])
         radii = cluster_radii(x, weights, cluster_share(x[0], weights))

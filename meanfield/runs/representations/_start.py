@@ -45,8 +45,8 @@ class Start:
         counts_tokens: whether `n` alone determines the number of tokens.
         d: the dimension.
         key: the random key of its cloud.
-        make_frame: returns its `frame`.
-        make_weights: returns the weights of a number of tokens.
+        make_frame: a function that returns `frame`.
+        make_weights: a function that returns the weights of a number of tokens.
     """
 
     keys: StartSpec
@@ -70,10 +70,10 @@ class Start:
 
     @property
     def law(self) -> Law:
-        """The law of its standard cloud, before the map to `frame`.
+        """The law of the standard cloud, before that is mapped to `frame`.
 
         Raises:
-            InvalidInputError: if its density is not known.
+            InvalidInputError: if the density of the law is not known.
         """
         return law(self.init, self.d, key=self.key)
 
@@ -137,7 +137,7 @@ class Steps:
 
     @classmethod
     def from_spec(cls, spec: RunSpec) -> "Steps":
-        """The steps that a spec asks for.
+        """The settings for steps in a spec.
 
         Raises:
             InvalidInputError: if the threshold of a stop is invalid.
@@ -162,7 +162,7 @@ class Steps:
     def solver_stepping(
         self, ts: Float[np.ndarray, " times"], *, solver: str, fixed_solver: str
     ) -> AbstractStepping:
-        """Adaptive steps, or fixed ones if there is a `dt`.
+        """Adaptive steps, or fixed steps if `dt` is set.
 
         Args:
             ts: the times of the frames.

@@ -76,7 +76,7 @@ def build_dynamics(
 
 
 def model_coupling(part: AttentionSpec) -> AbstractCoupling:
-    """The coupling for a model's heads, which keep the model's own scores.
+    """The coupling to use in a model, whose heads keep their own scores.
 
     Raises:
         InvalidInputError: if the variant does not fit a model's heads.
@@ -112,7 +112,7 @@ def _layer_dynamics(
 
 
 def _inherit(run: AttentionSpec, layer: LayerSpec) -> AttentionSpec:
-    """The parameters of a layer, with those it leaves out taken from the run."""
+    """The parameters of a layer; those that it does not set come from the run."""
     names = set(AttentionSpec.model_fields)
     values = run.model_dump(include=names & run.model_fields_set)
     overrides = layer.model_dump(include=names & layer.model_fields_set)
@@ -174,8 +174,8 @@ def _options(part: AttentionSpec) -> Options:
     """The options of a variant, with files read.
 
     Raises:
-        InvalidInputError: if it has no such option, or if a value must be a truth value
-            and is not, or the reverse.
+        InvalidInputError: if the variant has no such option, or if a value is not true
+            or false as required, or the reverse.
         InputFileError: if a file cannot be read.
     """
     parameter_names = variant_options(part.attention)
@@ -244,7 +244,7 @@ def _scale_factor(part: AttentionSpec, Q: Array) -> float:
 
 
 def _apply_mask(part: AttentionSpec, attention: Attention) -> AbstractDynamics:
-    """The attention with its mask: in the scores for softmax, else by `Prefix`."""
+    """Applies the mask of an attention: to the scores of softmax, else by `Prefix`."""
     if part.mask is None:
         return attention
     mask = mask_of(part.mask)

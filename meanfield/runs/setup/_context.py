@@ -115,7 +115,7 @@ class Frames:
         return _ROUNDINGS * float(np.finfo(self.times.dtype).eps) * max(1.0, abs(t))
 
     def index(self, t: float | None) -> int:
-        """The index of the frame at a time; of the last frame for `None`.
+        """The index of the frame at time `t`, or of the last frame if `t` is `None`.
 
         Raises:
             InvalidInputError: if there is no frame at that time.
@@ -141,7 +141,7 @@ class Frames:
         return [self.measure(start, index) for index in range(len(self.times))]
 
     def measure(self, start: Start, index: int) -> AbstractMeasure:
-        """A frame as a measure, with the sums and the dtype of a start."""
+        """A frame as a measure, with the dtype and the settings for sums of `start`."""
         frame = self._dataset.isel(time=index)
         representation = representation_in(frame)
         dtype = start.grid.dtype
@@ -200,7 +200,7 @@ class Contexts:
 
     Args:
         start: the start of the run; contexts take its settings for sums and cells.
-        times: returns the times of the run's frames.
+        times: a function that returns the times of the run's frames.
     """
 
     def __init__(self, start: Start, times: Times) -> None:
@@ -216,11 +216,11 @@ class Contexts:
         *,
         prefix: str = "",
     ) -> AbstractDynamics:
-        """The dynamics with the context of a part as its keys, if it has one.
+        """The dynamics of an attention `part`, with its context as keys if it has one.
 
         Args:
             dynamics: the dynamics of tokens that attend to each other.
-            part: the attention: the spec itself, or one of its terms.
+            part: the attention, which is the spec itself or one of its terms.
             d: the dimension.
             draw: the random keys of the draw, for random matrices.
             prefix: the prefix of the part's key names, such as `terms.0.`.
@@ -239,7 +239,7 @@ class Contexts:
         return Cross(dynamics, self._read[part.context])
 
     def _load(self, context: Context) -> AbstractContext:
-        """The context in a run or a file."""
+        """Loads the context from a run or a file."""
         if context.file is not None:
             x = read_states(context.file)
             how = self._start.sums.reduction(*x.shape)

@@ -56,7 +56,7 @@ def dimension(spec: RunSpec, contexts: Sequence[str | None]) -> int:
 
 
 def _size(name: str, value: Any) -> int | None:
-    """The dimension fixed by a matrix, or by the first in a list that fixes one."""
+    """The dimension that a matrix fixes; for a list, the first that an entry fixes."""
     if name.endswith("mean"):
         return entries(value)
     parts = heads_of(value) if name in HEADWISE_KEYS else None
@@ -65,10 +65,10 @@ def _size(name: str, value: Any) -> int | None:
 
 
 def times(spec: RunSpec) -> Float[np.ndarray, " times"]:
-    """The times of the frames, multiples of the step if it is fixed.
+    """The times of the frames, which are multiples of a fixed step if there is one.
 
     Raises:
-        InvalidInputError: if they do not increase in the precision of the spec.
+        InvalidInputError: if times are not increasing in the precision of the spec.
     """
     start, end, dt, frames = spec.at or 0.0, spec.t, spec.dt, spec.frames
     if spec.model is not None and "t" not in spec.model_fields_set:
@@ -118,7 +118,7 @@ def _log(frames: int) -> Float[np.ndarray, " times"]:
 
 
 def _even_and_log(frames: int) -> Float[np.ndarray, " times"]:
-    """Half of the frames evenly spaced and half logarithmically, merged."""
+    """Merges two halves of the frames, spaced evenly and logarithmically."""
     half = max(2, (frames + 1) // 2)  # both halves contain 0 and 1
     return np.unique(np.append(_even(frames - half + 2), _log(half)))
 

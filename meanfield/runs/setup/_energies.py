@@ -41,7 +41,7 @@ def flow_energy(
 
     Raises:
         InvalidInputError: if the shape of a parameter is wrong, or none of the energies
-            takes it.
+            uses the parameter.
         UnknownNameError: if a name is not registered.
     """
     for name in names:
@@ -54,7 +54,7 @@ def flow_energy(
 
 
 def energies_to_observe(spec: RunSpec, d: int, draw: Draw) -> Energies:
-    """The energies that a spec asks to observe.
+    """The energies that a run of this spec observes.
 
     Raises:
         InvalidInputError: if the attention follows no known energy, an energy needs a
@@ -150,7 +150,7 @@ def _natural_energy(part: AttentionSpec, *, has_drift: bool) -> str:
 
 
 def _check_single(name: str, **several: object) -> None:
-    """Checks that a run has one constant attention, as energies of scores need."""
+    """Checks that a run has one constant attention, which energies of scores need."""
     key = next((key for key, is_there in several.items() if is_there), None)
     if key is not None:
         raise InvalidInputError(
@@ -162,7 +162,7 @@ def _check_single(name: str, **several: object) -> None:
 
 @dataclass(frozen=True)
 class _InfinityReader(AbstractReader[bool]):
-    """Whether an energy or its gradient is infinite; never for tokens and grids."""
+    """Whether an energy or its gradient is infinite; false for tokens and grids."""
 
     energy: AbstractEnergy
 
@@ -210,7 +210,7 @@ def assumes_identity(spec: RunSpec) -> bool:
 
 
 def _have_scores(names: Sequence[str]) -> bool:
-    """Whether scores enter some of these energies."""
+    """Whether any of these energies depends on scores."""
     return any(name not in measure_energies for name in names)
 
 

@@ -1,4 +1,4 @@
-"""The matrices of each head: entries of lists, or blocks of rows of one matrix."""
+"""The matrices of each head, from a list or from blocks of rows of one matrix."""
 
 from collections.abc import Callable
 from typing import cast
@@ -22,7 +22,7 @@ def parameters(
     """`Q`, `K` and `V` of each head, before `scale`.
 
     Head `h` takes entry `h` of a list of matrices. From a single matrix, it takes block
-    `h` of the rows of `Q` and `K`, and the same rows of `V`, zero elsewhere.
+    `h` of the rows of `Q` and `K`; in `V` it sets all other rows to zero.
 
     Raises:
         InvalidInputError: if shapes or the number of heads do not fit.
@@ -67,7 +67,7 @@ def _each_head(
     make: Make,
     cut: Callable[[str, Array, int], list[Array]],
 ) -> list[Array]:
-    """A matrix for each head: its entry of a list, or its part of a single matrix."""
+    """A matrix for each head: an entry of a list, or a part of a single matrix."""
     parts = heads_of(value)
     if parts is None:
         single = make(name, cast(Matrix, value))
@@ -76,14 +76,14 @@ def _each_head(
 
 
 def _rows_of_queries(name: str, single: Array, n_heads: int) -> list[Array]:
-    """Block `h` of the rows, for each head `h`."""
+    """The block of rows of a matrix for each head."""
     check_divides(name, len(single), n_heads)
     # NumPy is used, since JAX would compile a program for each number of heads.
     return [jax.device_put(rows) for rows in np.split(np.asarray(single), n_heads)]
 
 
 def _rows_of_values(name: str, single: Array, n_heads: int) -> list[Array]:
-    """Block `h` of the rows, with the other rows set to zero, for each head `h`."""
+    """For each head, the matrix with all rows outside its block set to zero."""
     d = len(single)
     check_divides(name, d, n_heads)
     rows, whole = np.arange(d) // (d // n_heads), np.asarray(single)

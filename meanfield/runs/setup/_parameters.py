@@ -51,9 +51,9 @@ _fold_in = jax.jit(jax.random.fold_in)
 
 
 def inline_matrix_files(spec: RunSpec) -> RunSpec:
-    """`spec` with the contents of its matrix files in place of their names.
+    """Replaces the names of matrix files in `spec` by the contents of the files.
 
-    Files of tokens and weights stay: a stored run has those among its arrays.
+    Names of files with tokens and weights stay, since a run stores these arrays.
 
     Raises:
         InputFileError: if a file cannot be read.
@@ -101,11 +101,11 @@ def _inline_head(part: Any) -> Any:
 
 
 def matrix(name: str, value: Matrix, shape: tuple[int, int], draw: Draw) -> Array:
-    """A matrix: `c I` for a number, random for a law, the contents of `@FILE`.
+    """A matrix from a number `c` (as `c I`), rows, a random law or `@FILE`.
 
     Raises:
-        InvalidInputError: if its shape does not fit, or the law is unknown.
-        InputFileError: if its file cannot be read.
+        InvalidInputError: if the shape does not fit, or the law is unknown.
+        InputFileError: if the file cannot be read.
     """
     if isinstance(value, str) and not value.startswith("@"):
         return _law(name, value, shape, draw)
@@ -136,11 +136,11 @@ def square(name: str, value: Matrix, d: int, draw: Draw) -> Array:
 
 
 def vector(name: str, value: Matrix, size: int) -> Array:
-    """A vector: all entries `c` for a number, a list, or the contents of `@FILE`.
+    """A vector from a number (for all entries), a list, or `@FILE`.
 
     Raises:
-        InvalidInputError: if its size does not fit.
-        InputFileError: if its file cannot be read.
+        InvalidInputError: if the size does not fit.
+        InputFileError: if the file cannot be read.
     """
     if isinstance(value, str) and not value.startswith("@"):
         raise InvalidInputError(
@@ -157,7 +157,7 @@ def vector(name: str, value: Matrix, size: int) -> Array:
 
 
 def initial_gaussian(keys: StartSpec, d: int, draw: Draw) -> Gaussian:
-    """The Gaussian with `mean` and `cov`, to which a standard cloud is transformed."""
+    """The Gaussian with `mean` and `cov`, to which a standard cloud is mapped."""
     mean, cov = vector("mean", keys.mean, d), square("cov", keys.cov, d, draw)
     return Gaussian.from_moments(mean, cov)
 
@@ -168,7 +168,7 @@ def token_weights(weights: Matrix | None, n: int) -> np.ndarray | Array:
 
 
 def columns(value: Matrix | None) -> int | None:
-    """The number of columns of a matrix, if its value fixes it."""
+    """The number of columns of a matrix; `None` if its value does not fix that."""
     if isinstance(value, str) and value.startswith("@"):
         shape = read_array(value[1:]).shape
         return shape[-1] if shape else None
@@ -178,7 +178,7 @@ def columns(value: Matrix | None) -> int | None:
 
 
 def entries(value: Matrix | None) -> int | None:
-    """The number of entries of a vector, if its value fixes it."""
+    """The number of entries of a vector; `None` if its value does not fix that."""
     if isinstance(value, str) and value.startswith("@"):
         array = read_array(value[1:])
         return array.size if array.ndim else None

@@ -1,4 +1,4 @@
-"""Resolves a spec into a `Setup`, with the checks that need no flow."""
+"""Resolves a spec into a `Setup`, and makes all checks that need no flow."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -62,7 +62,7 @@ def member(spec: RunSpec, index: int = 0) -> Member:
 
 
 def check_draws(setup: Setup, draws: Sequence[Member]) -> None:
-    """Checks that several draws differ, since an initial density is not random.
+    """Checks that draws differ, since draws with a fixed initial density can coincide.
 
     Raises:
         InvalidInputError: if the first two draws are the same.

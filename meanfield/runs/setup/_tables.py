@@ -53,7 +53,7 @@ def _read(path: Path) -> np.ndarray:
 
 
 def _numbers(path: Path, *, n_skipped: int, width: int) -> np.ndarray:
-    """The numbers after `n_skipped` lines, in rows of `width` unless that is zero."""
+    """The numbers after `n_skipped` lines, in rows of length `width` (any if zero)."""
     try:
         with path.open(encoding=UTF_8) as file:
             table = np.loadtxt(
@@ -80,14 +80,14 @@ def _rows(path: Path) -> Iterator[tuple[int, list[str]]]:
 
 
 def _are_names(cells: list[str]) -> bool:
-    """Whether a first line names columns: each cell begins with a letter."""
+    """Whether the cells of a first line are column names, which begin with letters."""
     return not any(_is_numeric(cell) for cell in cells) and all(
         cell.strip("'")[:1].isalpha() for cell in cells
     )
 
 
 def _check_names(names: list[str]) -> None:
-    """Raises if one of several columns has a name that no coordinate has."""
+    """Raises if a column has a name for weights, rows or frames, not coordinates."""
     if len(names) == 1:
         return
     for name in names:
@@ -106,7 +106,7 @@ def _check_names(names: list[str]) -> None:
 def _check_counts(path: Path, table: np.ndarray) -> None:
     """Raises if the first line or column looks like column or row numbers, not data.
 
-    A square table of integers is taken as a matrix.
+    A square table of integers is accepted as a matrix.
     """
     n, k = table.shape
     if n == 1:
@@ -130,7 +130,7 @@ def _check_counts(path: Path, table: np.ndarray) -> None:
 
 
 def _may_count(counts: Sequence[str], rest: Iterable[str], *, is_square: bool) -> bool:
-    """Whether integers in a first line or column may be counts, given the rest."""
+    """Whether a first line or column could be row or column numbers, given the rest."""
     if not all(cell.isdigit() for cell in counts):
         return False
     return not is_square or not any(cell.lstrip("+-").isdigit() for cell in rest)

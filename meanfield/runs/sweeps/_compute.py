@@ -114,7 +114,7 @@ class Computer:
         )
 
     def __call__(self, indices: Sequence[int]) -> Rows:
-        """The results of a chunk of cells, by column, without repeated cells.
+        """The results of a chunk, by column; cells that fill up the chunk are left out.
 
         Raises:
             MeanfieldError: a subclass, if a cell is invalid; the message names it.
@@ -168,7 +168,7 @@ class Computer:
     def _member(self, index: int) -> Member:
         """The member of a cell, from cached dynamics and a cached start.
 
-        Dynamics do not depend on the keys of a start, nor starts on those of dynamics.
+        Dynamics do not depend on keys of a start, nor a start on keys of dynamics.
         """
         member = self._part(self._cells.canonical_cell(index, _START_KEYS))
         start = self._part(self._cells.canonical_cell(index, _DYNAMICS_KEYS))
@@ -192,7 +192,7 @@ def _label_errors(cells: SweepCells, index: int) -> Iterator[None]:
 
 
 def _numbers(trajectory: Trajectory, starts: Sequence[AbstractMeasure]) -> Rows:
-    """The results by column, each a list with an entry for each member."""
+    """The results, as a list for each column with an entry for each member."""
     host = jax.tree.map(np.asarray, trajectory)
     ends = [
         mu.replace_coordinates(
@@ -247,7 +247,7 @@ def _plain(value: np.generic | float) -> int | float | None:
 
 
 def _check_same_program(members: Sequence[Member]) -> None:
-    """Checks that members differ only in arrays; the rest is part of the program."""
+    """Checks that members differ only in arrays, so that one program computes all."""
     statics = [_static((m.dynamics, m.measure)) for m in members]
     if any(static != statics[0] for static in statics):
         raise InvalidInputError(

@@ -1,4 +1,4 @@
-"""A stored sweep: its record, its table and its dataset; without JAX."""
+"""A stored sweep: its record, table and dataset, without importing JAX."""
 
 import csv
 import functools
@@ -52,8 +52,8 @@ class SweepStore:
 
     Attributes:
         path: the folder of the sweep.
-        record: spec, axes, chunk, compilations, inputs, versions, device, dtype,
-            created.
+        record: the stored entries `spec`, `axes`, `chunk`, `compilations`, `inputs`,
+            `versions`, `device`, `dtype` and `created`.
         record_digest: the digest of the record.
 
     Examples:
@@ -129,7 +129,7 @@ class SweepStore:
         return part
 
     def rows(self) -> dict[str, list[Any]]:
-        """The results of all cells that are done, by column, in order of the chunks."""
+        """The results of all computed cells, by column, in the order of the chunks."""
         parts = [self.part(task) for task in sorted(self.tasks.done_tasks())]
         names = list(dict.fromkeys(name for part in parts for name in part))
         # If the dimension varies, some cells have more moments than others.
@@ -141,7 +141,7 @@ class SweepStore:
         }
 
     def write_table(self) -> None:
-        """Writes `table.csv`: a row for each cell, its axis values, then its results.
+        """Writes `table.csv`, with a row of axis values and results for each cell.
 
         Raises:
             ResourceError: if it cannot be written.
@@ -215,7 +215,7 @@ def sweep_dataset(path: Path) -> "xarray.Dataset":
 
 
 def _coordinates(axis: Axis) -> np.ndarray:
-    """The values of an axis if they are numbers, else their labels, shortened."""
+    """The values of an axis if they are numbers, else their shortened labels."""
     if axis.is_numeric:
         return np.array(axis.values)
     cut = lambda text: (

@@ -1,4 +1,4 @@
-"""Sweeps: one flow for each combination of keys, by one process or several."""
+"""Sweeps: one or more processes compute a flow for each combination of values."""
 
 import time
 from collections import Counter
@@ -108,8 +108,8 @@ def sweep(
 ) -> SweepResult:
     """Integrates a flow for every combination of the values of `axes`.
 
-    The same call continues an interrupted sweep. Several processes, on any machines
-    that share the folder, can make it at the same time and divide the cells.
+    The same call continues an interrupted sweep. Several processes can make this call
+    at the same time and divide the cells, on any machines that share the folder.
 
     Args:
         spec: the keys that all flows share.
@@ -255,7 +255,7 @@ class _ProgressMonitor:
             self.poll()
 
     def poll(self) -> bool:
-        """Reads new results, reports progress, and returns whether all is done."""
+        """Reads new results, reports progress, and tells if all cells are done."""
         self._looked = time.monotonic()
         for task in self._store.tasks.done_tasks() - self._seen:
             self._counts.update(self._store.part(task)["ending"])
@@ -269,9 +269,9 @@ class _ProgressMonitor:
 def _work(
     store: SweepStore, task: int, computer: Computer, watch: _ProgressMonitor
 ) -> None:
-    """Computes a claimed task, and releases it if that fails.
+    """Computes a claimed task, and gives up the claim if the computation fails.
 
-    The computation runs in another thread, so that this one can receive an interrupt
+    The computation runs in another thread, so that this thread can receive an interrupt
     and send heartbeats.
     """
     with threads(1) as pool:

@@ -34,7 +34,7 @@ NEW_STORE = Contents(
 def foreign_paths(folder: Path, contents: Contents) -> Iterator[Path]:
     """The files and folders in a folder, at any depth, that we did not write.
 
-    All links count as such.
+    These include all links.
     """
     for place, folders, files in os.walk(folder):
         for names, pattern in ((folders, contents.folders), (files, contents.files)):

@@ -1,4 +1,4 @@
-"""Flushing files to disk, and computing their digests."""
+"""Flushes files to disk, and computes their digests."""
 
 import errno
 import hashlib
@@ -16,7 +16,7 @@ _BLOCK = 1 << 20  # number of bytes that are read at a time
 
 
 def touch(path: Path) -> float:
-    """Creates or touches a file, and returns its new time, by the clock of the disk.
+    """Creates or touches a file, and returns its new time by the clock of the disk.
 
     Raises:
         StoreError: if it is a link.
@@ -114,7 +114,7 @@ def unreadable_error(path: Path, error: OSError) -> InputFileError:
 
 
 def damage_message(place: Path, reason: str, remedy: str = REMEDY) -> str:
-    """The message that a stored file or folder is damaged.
+    """The error message for a damaged stored file or folder.
 
     Examples:
         >>> from pathlib import Path
@@ -126,5 +126,5 @@ def damage_message(place: Path, reason: str, remedy: str = REMEDY) -> str:
 
 
 def link_message(path: Path) -> str:
-    """The message that a store contains a link."""
+    """The error message for a link in a store."""
     return f"`{path}` is a link, which a store cannot hold; replace it by its target."

@@ -1,7 +1,7 @@
 """Records: JSON files with a digest, which say what their folder contains.
 
-Runs, sweeps, trainings, comparisons and figures write, read and verify theirs with
-these functions.
+Runs, sweeps, trainings, comparisons and figures write, read and verify their records
+with these functions.
 """
 
 import json
@@ -29,7 +29,7 @@ def replace_text(path: Path, text: str) -> None:
 def add_digest(
     body: Mapping[str, object], digest: Digest = json_digest
 ) -> dict[str, Any]:
-    """JSON values with their digest."""
+    """Adds their digest to JSON values."""
     return {**body, _CHECKSUM: digest(body)}
 
 
@@ -40,7 +40,7 @@ def strip_digest(
     *,
     remedy: str = REMEDY,
 ) -> dict[str, Any]:
-    """JSON values without their digest, which is checked first.
+    """Removes the digest from JSON values, after a check of it.
 
     Raises:
         StoreError: if the digest does not match or is missing.
@@ -117,7 +117,7 @@ def validate_object(reader: TypeAdapter, body: Mapping[str, object], file: Path)
 
 
 def alteration_message(path: Path, problem: str = "", *, remedy: str = REMEDY) -> str:
-    """The message that a file was altered, with its first problem."""
+    """The error message for a file that was altered, with its first problem."""
     detail = f" The problem: {problem.rstrip('.')}." if problem else ""
     return damage_message(path, "it has changed since it was written", remedy) + detail
 
