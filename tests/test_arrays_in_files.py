@@ -61,11 +61,11 @@ def test_a_table_is_read(text: str, rows: list, tmp_path: Path) -> None:
         ("index,x,y\n0,1.5,2.5\n", "column `index` would be read as a coordinate.*in"),
         ("Unnamed: 0,x\n7,1.5\n", "column `Unnamed: 0` would be read.*index=False"),
         (",0,1\n0,0.5,1.5\n", "first column has no name, so it seems to name rows"),
-        ("0,0.5,1.5\n1,2.5,0.5\n", "first column may count rows; leave it out"),
+        ("0,0.5,1.5\n1,2.5,0.5\n", "first column seems to count rows; leave it out"),
         # R: write.csv, write.table(sep = ",") with and without names.
         ('"","x","y"\n"1",0.5,1.5\n', "no name, so it seems to name rows.*row.names"),
         ("x,y\n1,0.5,1.5\n2,2.5,0.5\n", "line 2 has 3 cells, but earlier lines have 2"),
-        ('"1",0.5,1.5\n"2",2.5,0.5\n', "first column may count rows"),
+        ('"1",0.5,1.5\n"2",2.5,0.5\n', "first column seems to count rows"),
         # A decimal comma, and the frames that `export` writes.
         ("x\n1,5\n2,5\n", "line 2 has 2 cells, but earlier lines have 1"),
         ("time,token,x0\n0.0,0,1.5\n", "column `time` would be read as a coordinate"),

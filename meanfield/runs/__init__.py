@@ -1,4 +1,4 @@
-"""Functions that simulate, resume, sweep and compare specs, and open stored runs.
+"""Simulations, sweeps and comparisons: functions that run, resume and open them.
 
 Names are imported at first use, so `dataset` and `format_bytes` do not import JAX.
 """

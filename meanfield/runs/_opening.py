@@ -32,7 +32,7 @@ def open(path: str | os.PathLike[str]) -> "xarray.Dataset":  # noqa: A001
 
     Raises:
         InputFileError: if `path` holds neither a run, a sweep nor a comparison.
-        StoreError: if the run is damaged or has no frame yet. Damage in a frame is
+        StoreError: if the folder is damaged or has no frame yet. Damage in a frame is
             found only when the frame is read.
 
     Examples:
@@ -76,7 +76,7 @@ def plugins_of(path: Path, files: Sequence[Path] = ()) -> list[Path]:
 
 
 def check_plugins_unchanged(path: Path, files: Sequence[Path]) -> None:
-    """Checks that each file with the name of a recorded plugin has its content.
+    """Checks that files with the names of recorded plugins have the same content.
 
     Raises:
         InputFileError: if a plugin has changed.

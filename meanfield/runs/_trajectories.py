@@ -43,7 +43,7 @@ def trajectory_dataset(run: Trajectory[Any]) -> "xarray.Dataset":
     if not all(map(is_concrete, jax.tree.leaves(run))):
         raise InvalidInputError(
             "A trajectory has no values inside `jit`: return it from the compiled "
-            "function, and call `to_xarray` there."
+            "function, and call `to_xarray` on the result."
         )
     representation, start = representation_of(run.start), run.start
     times, coordinates = _frames_to_end(run)

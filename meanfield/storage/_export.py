@@ -141,8 +141,8 @@ def _rows(dataset: "xarray.Dataset") -> Rows:
     if "mass" in dataset and "density" in dataset:
         return _grid_rows
     raise InvalidInputError(
-        "A table needs the variables `x`, `mean` and `factor`, or `mass` and `density`;"
-        f" this dataset has {', '.join(map(str, dataset))}. Export it as `.npz`."
+        "A table needs the variables `x`, or `mean` and `factor`, or `mass` and "
+        f"`density`; this one has {', '.join(map(str, dataset))}. Export it as `.npz`."
     )
 
 

@@ -192,11 +192,11 @@ def _check(record: Record, frames: object) -> None:
     """
     if frames != record.frames:
         raise ValueError(
-            f"`frames` is {frames!r}, but its segments add up to {record.frames}"
+            f"`frames` is {frames!r}, but the segments add up to {record.frames}"
         )
     for index, segment in enumerate(record.segments):
         if segment.checksums.keys() != record.variables.keys():
-            raise ValueError(f"segment {index} and the run differ in variables")
+            raise ValueError(f"segment {index} and the run differ in their variables")
     for name, variable in record.variables.items():
         _check_axes(name, variable.dims, record)
 

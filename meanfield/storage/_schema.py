@@ -198,6 +198,6 @@ def dims_of(
     if ndim == len(dims) + 1 and name != TIME:
         return (RUN, *dims)
     raise InvalidInputError(
-        f"`{name}` must have the axes ({', '.join(dims)}), optionally after `{RUN}`; "
-        f"got {ndim} axes."
+        f"`{name}` must have the axes ({', '.join(dims)}), optionally preceded by "
+        f"`{RUN}`; got {ndim} axes."
     )

@@ -203,7 +203,7 @@ class TaskFolder:
         host, _, process = owner.rpartition(".")
         if host != self._host or silence > HEARTBEAT_TIMEOUT:
             return silence > HEARTBEAT_TIMEOUT
-        # A claim with the number of this process but another `life` lost its worker.
+        # If a claim has this process's number but another `life`, its worker has ended.
         is_reused = int(process) == os.getpid() and life != self._life
         return is_reused or not _is_alive(int(process))
 

@@ -47,7 +47,7 @@ class Comparison:
 
     @property
     def verdicts(self) -> tuple[str, ...]:
-        """A line for each pair of runs: when the two part, and why."""
+        """A line for each pair of runs: when the two begin to differ, and why."""
         return tuple(entry.verdict for entry in self.gaps)
 
     def as_json(self) -> dict[str, Any]:
@@ -108,7 +108,7 @@ def compare(
 
     Raises:
         InvalidInputError: if a key of `extra_keys` applies to none of the measures,
-            fewer than two measures can take the spec, or `folder` already holds a run
+            fewer than two measures support the spec, or `folder` already holds a run
             of one of them.
         InputFileError: if a file that the spec names cannot be read.
         ResourceError: if there is not enough memory or disk space, or `folder` cannot

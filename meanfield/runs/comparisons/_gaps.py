@@ -85,7 +85,7 @@ class Gap:
         distance_error: error estimate of `distance`.
         distance_method: how the distance was computed.
         tolerances: allowed gaps in mean and covariance, of shape (2, times).
-        reasons: why the sides part, or might part.
+        reasons: why the sides differ, or might differ.
 
     Examples:
         >>> from pathlib import Path
@@ -122,7 +122,7 @@ class Gap:
 
     @property
     def verdict(self) -> str:
-        """One line: when the two sides part, and why."""
+        """One line: when the two sides begin to differ, and why."""
         names = " and ".join(self.pair)
         reasons = "; ".join(self.reasons)
         first = self.separation
@@ -162,7 +162,7 @@ def gap(first: SideRun, second: SideRun) -> Gap:
 
 
 def _distance_of(first: SideRun, second: SideRun) -> Callable[..., Distance]:
-    """The distance between two sides; for masks, it moves no mass between positions.
+    """The distance to use; with masks, transport moves no mass between positions.
 
     Such a distance needs positions on both sides.
     """
@@ -210,7 +210,7 @@ def _tolerances(
 
 
 def _reasons(first: SideRun, second: SideRun, initial_gap: float) -> tuple[str, ...]:
-    """Why two sides part or might part; `initial_gap` is that of the first frame."""
+    """Why two sides differ or might; `initial_gap` is the gap at the first frame."""
     paths = (first, second)
     reasons = [reason for path in paths for reason in _side_reasons(path, paths)]
     reasons += _sampling_reasons(first, second, initial_gap)
@@ -246,7 +246,7 @@ def _side_reasons(path: SideRun, paths: Sequence[SideRun]) -> list[str]:
 
 
 def _start_reason(side: Side, paths: Sequence[SideRun]) -> str:
-    """Why a Gaussian flow parts from a flow whose start has the same moments.
+    """Why a Gaussian flow differs from a flow whose start has the same moments.
 
     The law of a cloud is known; tokens from a file are tested for normality, since they
     may be draws from a Gaussian.

@@ -37,7 +37,7 @@ class Side:
     """A spec in one representation.
 
     Attributes:
-        measure: its name, such as `points`.
+        measure: the name of the representation, such as `points`.
         spec: the spec that is run.
         notes: what was changed in the spec for this measure, a line each.
         has_law_start: whether it starts from a law or a sample of that law, rather than
@@ -45,7 +45,7 @@ class Side:
         is_exact: whether this representation can follow the flow exactly. An
             approximation cannot, nor can a Gaussian that is projected or that replaces
             a start that is not Gaussian.
-        reasons: further reasons why this side may part from others, a line each.
+        reasons: further reasons why this side can differ from others, a line each.
     """
 
     measure: str
@@ -77,7 +77,7 @@ class Sides:
 def sides(
     spec: RunSpec, measures: Sequence[str], extra_keys: Mapping[str, Any] = NO_KEYS
 ) -> Sides:
-    """The spec in each representation that supports it; these must be two or more.
+    """The spec in each representation that supports it; at least two must do so.
 
     If the attention does not keep Gaussians, the Gaussian flow is projected. All sides
     start from the same law; if its moments have no closed form, the Gaussian starts

@@ -33,7 +33,7 @@ from meanfield.scores import Dot
 from ._result import Result
 
 ENDINGS = (Status.MAX_STEPS, Status.UNCONVERGED)
-NORM_THRESHOLD = 0.99  # slightly below the bound 1, as a grid has an inexact covariance
+NORM_THRESHOLD = 0.99  # slightly below 1, since the covariance of a grid is inexact
 SELF_MATCHING_NOTE = (
     "on slices where queries and keys have the same ranking, as for A = I, each token "
     "is matched to itself, and this Gaussian is not the limit of the tokens' law"
@@ -43,7 +43,7 @@ PROJECTION_NOTE = (
     "the full flow; the two agree only where ∇δE is affine"
 )
 
-LARGE_GROWTH = 1e5  # smallest growth factor of a measure that a report mentions
+LARGE_GROWTH = 1e5  # reports mention growth of the size by this factor or more
 
 
 def reason(result: Result) -> str:
@@ -91,7 +91,7 @@ def _has_exhausted_steps(result: Result) -> bool:
 
 
 def _has_normal_tails(result: Result) -> bool:
-    """Whether a Gaussian, or its density on a grid, moved under one `exp`."""
+    """Whether a Gaussian, perhaps on a grid, was moved by a single `exp` attention."""
     spec = result.spec
     is_single = spec.attention == "exp" and spec.heads == 1 and spec.model is None
     is_single &= spec.context is None  # with a context, averages are over its keys

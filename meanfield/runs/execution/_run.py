@@ -104,7 +104,7 @@ class Run:
     def is_batched(self) -> bool:
         """Whether members are integrated in one batch.
 
-        Families of starts always are; draws only if small and of equal structure.
+        Families of starts always are; draws are if small and of equal structure.
         """
         if self.spec.starts is not None:
             return True
@@ -163,7 +163,7 @@ def start(spec: RunSpec, layout: Layout | None = None) -> Run:
         for draw in draws
     ]
     run = _make_run(setup, members, static, [m.measure for m in members], layout)
-    # If measure and dynamics do not fit together, this fails before any file exists.
+    # If measure and dynamics do not fit together, this raises before any write.
     first = run.prepare(0)
     check_observable(run.members[0], run.energies[0])
     sums = sums_of(first[0].mu0, run.members[0].dynamics)
@@ -193,7 +193,7 @@ def reopen(store: RunStore, spec: RunSpec, layout: Layout | None) -> tuple[Run, 
     run = _make_run(
         setup, list(map(Member, dynamics, measures)), static, origins, layout
     )
-    # A run stored by an older version may lack some variables; none are added to it.
+    # A run that an older version stored may lack variables; it continues without them.
     observables = {n: frame[n] for n in variables(spec.recorded_energies) if n in frame}
     energy_change = None
     if spec.flow_of is not None and "energy" in frame:
@@ -266,5 +266,5 @@ def check_layout(setup: Setup, layout: Layout) -> None:
     if spec.draws and not has_tokens and layout.size > layout.n_processes:
         raise InvalidInputError(
             f"`measure = {spec.measure}` has no tokens to share among devices. Share "
-            "its draws among processes: use `--processes` without `--devices`."
+            "the draws among processes: use `--processes` without `--devices`."
         )

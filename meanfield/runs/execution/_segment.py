@@ -204,7 +204,7 @@ def _trajectories(run: Run, indices: Sequence[int]) -> Iterable[Trajectory]:
     if run.layout is None or not run.shares_members:
         return (jax.block_until_ready(_trajectory(run, index)) for index in indices)
     rows = _distribute(run, indices, _separate_trajectories)
-    # Processes do not exchange starts, which may have plans for interpolated sums.
+    # Processes do not exchange starts, which may hold plans for interpolated sums.
     pairs = zip(rows, indices, strict=True)
     return (_replace_start(run.members[i].measure, row) for row, i in pairs)
 

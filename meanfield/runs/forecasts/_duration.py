@@ -30,7 +30,7 @@ from ._model import BLOCKS, PRODUCTS, READ_SECONDS, Network, steps_of_model
 
 
 class Rates(NamedTuple):
-    """Rates per core second of operations in matrix products and of exponentials."""
+    """Numbers of matrix operations and exponentials that a core computes per second."""
 
     products: float
     exponentials: float
@@ -59,7 +59,7 @@ SOFT_SUMS = 3  # sums over pairs per soft slice, for two soft sorts and their pl
 OVERHEAD = 2e-5  # seconds that a velocity takes in addition to its sums
 BATCH_SIZE = 100  # number of members that share the overhead of a batch
 ADAPTIVE_STEPS = 30.0  # typical number of steps at a relative tolerance of 1e-6
-SEGMENT_STEPS = 4  # fewest steps per segment, which begins with short steps
+SEGMENT_STEPS = 4  # fewest steps per segment, since each begins with short steps
 LAYER = 10  # fewest steps per layer of a flow
 COMMIT = 0.02  # seconds that a segment takes in addition to its steps
 MAX_STEPS = 2.0**53  # largest estimate; a float holds all integers up to this one
@@ -220,7 +220,7 @@ def _work(setup: Setup, size: Size) -> float:
         heads[0] = _network(setup).n_heads
         rates = rates._replace(products=PRODUCTS[name])
     if size.reduction is None and not spec.projected:
-        solution = 40 * d**3 / rates.products  # for d × d roots and linear systems
+        solution = 40 * d**3 / rates.products  # for roots and systems of size d
         return sum(heads) * solution
     work = 8 * size.n * d**2 / rates.products
     if spec.model is not None:
@@ -240,7 +240,7 @@ def _work(setup: Setup, size: Size) -> float:
 
 
 def _sums(size: Size, keys: int | None, rates: Rates) -> float:
-    """Core seconds for sums over `keys` tokens, or over all of a measure if `None`."""
+    """Core seconds for sums over `keys` keys, or over all tokens if that is `None`."""
     d = size.d
     pair = (4 * d + 2) / rates.products + 1 / rates.exponentials
     n = float(size.n or size.cells or PROJECTION_NODES)

@@ -40,7 +40,7 @@ class Network(NamedTuple):
 
     @classmethod
     def from_model(cls, model: str, heads: list[int] | None) -> "Network":
-        """The sizes of the model with a given name; `None` means all its heads."""
+        """The sizes of a model, where `heads` is `None` for all heads."""
         sizes = models.read(models.load(model)).sizes
         count = sizes.n_heads if heads is None else len(heads)
         return cls(count, sizes.dimension, sizes.head_dimension)

@@ -109,8 +109,8 @@ class Discretization:
         counts = tuple(cells) if isinstance(cells, list) else (cells,) * d
         if len(counts) != d:
             raise InvalidInputError(
-                f"`cells` must be a number, or a list with one per axis (d = {d}); "
-                f"got {list(counts)}."
+                "`cells` must be a number, or a list with one number per axis "
+                f"(d = {d}); got {list(counts)}."
             )
         return counts
 
@@ -158,7 +158,7 @@ class Discretization:
         b = self.keys.bandwidth or scott(points)
         kernel_centres = centre + (xi - centre) / np.sqrt(1 + b**2)
         blur = b / np.sqrt(1 + b**2) * deviation
-        # For each axis, the mass of each kernel in each interval; cells hold products.
+        # Mass of each kernel in each interval; the product over axes is that in a cell.
         parts = [
             np.diff(
                 scipy.special.ndtr((e[:, None] - kernel_centres[:, k]) / blur[k]),
@@ -214,7 +214,7 @@ class Discretization:
         return [row[0] for row in rows], [row[1] for row in rows]
 
     def _grid(self, frame: Frame, density: np.ndarray) -> Grid:
-        r"""A grid whose cells have these averages in $\xi$, copied to every layer."""
+        r"""A grid with these cell averages in $\xi$, copied to all layers."""
         _check_inside(float(np.sum(density * volumes(frame.edges))))
         array = functools.partial(jnp.asarray, dtype=self.dtype)
         position, n = None, self.n_layers

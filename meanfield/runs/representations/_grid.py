@@ -285,12 +285,14 @@ class _Density(AbstractReader[Grid]):
         keys = [key for key in KEYS if key in user_keys and KEYS[key].is_not_inherited]
         if keys:
             raise InvalidInputError(
-                f"A grid from `{source}` keeps its cells: leave out `{keys[0]}`."
+                f"A run that starts from the grid of `{source}` has the same cells: "
+                f"leave out `{keys[0]}`."
             )
         if grid.is_masked != (mu.position is not None):
             has = "without" if mu.position is None else "with"
             raise InvalidInputError(
-                f"`{source}` was run {has} a mask; a run from it must be, too."
+                f"`{source}` was run {has} a mask; a run that starts from it must "
+                "be, too."
             )
         return mu
 

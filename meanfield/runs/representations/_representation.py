@@ -191,7 +191,7 @@ class AbstractRepresentation(abc.ABC, Generic[M]):
         return _Size()(mu)
 
     def full_size(self, start: Start, size: Size) -> Size:
-        """The full size of an initial measure, given the size of its sketch."""
+        """The full size of a measure, given the size of a sketch with few tokens."""
         del start
         return size
 
@@ -315,7 +315,7 @@ def representation_in(frame: Iterable[object]) -> AbstractRepresentation[Any]:
     if not candidates:
         raise InvalidInputError(
             f"The variables {', '.join(sorted(map(str, names)))} belong to none of the "
-            f"measures {', '.join(representations)}; load its plugin with `--plugin`."
+            f"measures {', '.join(representations)}; load the plugin with `--plugin`."
         )
     return max(candidates, key=lambda candidate: len(candidate.moving))
 

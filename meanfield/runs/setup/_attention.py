@@ -89,7 +89,7 @@ def model_coupling(part: AttentionSpec) -> AbstractCoupling:
     if not _fits_a_model(attention):
         raise InvalidInputError(
             "A model needs scores Qx·Ky and, because its values have biases, weights "
-            f"that sum to one. `{part.attention}` does not declare both (see "
+            f"that sum to one. `{part.attention}` does not declare these properties (see "
             "`rows_sum_to_one` of its coupling). Use one of "
             f"{', '.join(names)} (Sinkhorn with an odd number of half-steps)."
         )
@@ -165,7 +165,8 @@ def _keys(part: AttentionSpec) -> Options:
         is_given = key in part.model_fields_set and values[key] is not None
         if is_given and key not in signature:
             raise InvalidInputError(
-                f"`{key}` is for {subject}; `{part.attention}` has none: leave it out."
+                f"`{key}` is for {subject}, but `{part.attention}` has none: leave out "
+                "the key."
             )
     return {k: v for k, v in values.items() if k in signature and v is not None}
 
@@ -174,8 +175,8 @@ def _options(part: AttentionSpec) -> Options:
     """The options of a variant, with files read.
 
     Raises:
-        InvalidInputError: if the variant has no such option, or if a value is not true
-            or false as required, or the reverse.
+        InvalidInputError: if the variant has no such option, or if a switch is not true
+            or false, or if any other option is.
         InputFileError: if a file cannot be read.
     """
     parameter_names = variant_options(part.attention)
@@ -233,7 +234,7 @@ def _head_options(options: Options, head: int, n_heads: int) -> Options:
 
 def apply_scale(part: AttentionSpec, Q: Array, K: Array) -> tuple[Array, Array]:
     """`Q` and `K`, each times the square root of the factor that `scale` names."""
-    # Scaling `Q` and `K` changes dot products and squared distances by one factor.
+    # Scaling `Q` and `K` changes dot products and squared distances by the same factor.
     # Scaling `epsilon` instead could change a value matrix that depends on it.
     factor = _scale_factor(part, Q)
     return (Q, K) if factor == 1 else (factor * Q, factor * K)

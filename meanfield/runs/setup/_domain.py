@@ -16,11 +16,11 @@ from ._layers import drift_sizes
 from ._parameters import columns, dtype_of, entries
 
 _MAX_STEPS = 2.0**53  # above this number, floats do not represent every integer
-_FIRST = 1e-4  # the second frame for `spacing = log`, as a fraction of the time span
+_FIRST = 1e-4  # time of the second frame for `spacing = log`, as a fraction of the span
 
 
 def dimension(spec: RunSpec, contexts: Sequence[str | None]) -> int:
-    """The dimension that the keys fix; 1 if none does, or 2 for a grid of starts.
+    """The dimension that the keys fix; if none does, 1, or 2 for a grid of starts.
 
     Args:
         spec: the spec of a run.
@@ -118,7 +118,7 @@ def _log(frames: int) -> Float[np.ndarray, " times"]:
 
 
 def _even_and_log(frames: int) -> Float[np.ndarray, " times"]:
-    """Merges two halves of the frames, spaced evenly and logarithmically."""
+    """Merges two halves of the frames, one spaced evenly and one logarithmically."""
     half = max(2, (frames + 1) // 2)  # both halves contain 0 and 1
     return np.unique(np.append(_even(frames - half + 2), _log(half)))
 

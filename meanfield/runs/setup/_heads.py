@@ -99,6 +99,6 @@ def check_divides(name: str, rows: int, n_heads: int) -> None:
     """
     if rows % n_heads:
         raise InvalidInputError(
-            f"`heads` must divide {rows}, the rows of `{name}`; got {n_heads}. "
-            "Alternatively, give a list with one matrix for each head."
+            f"`heads` must divide {rows}, the number of rows of `{name}`; got {n_heads}"
+            ". Alternatively, give a list with one matrix for each head."
         )

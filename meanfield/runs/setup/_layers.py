@@ -27,7 +27,7 @@ from ._parameters import (
 
 Values = Mapping[str, Matrix]
 OfLayers = Sequence[Drift | Perceptron | None]
-_ROWS, _VECTORS = ("M", "W1"), ("b", "b2")  # d columns each, and d entries each
+_ROWS, _VECTORS = ("M", "W1"), ("b", "b2")  # keys with d columns or d entries
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Depth:
     is_linear: bool
 
     def dynamics(self, members: Sequence[AbstractDynamics]) -> AbstractDynamics:
-        """The dynamics of all layers, which is piecewise constant or linear in time."""
+        """Dynamics of all layers, piecewise constant or linearly interpolated."""
         if self.is_linear:
             return Interpolated(jnp.asarray(self.starts), stack_trees(members))
         end = max(self.end, self.starts[-1] + 1.0)

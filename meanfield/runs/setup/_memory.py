@@ -12,7 +12,7 @@ MATRICES = 6  # number of d × d matrices that an attention keeps or allocates
 FACES = 12  # memory for velocities and fluxes of a grid, in copies of its masses
 PERCEPTRON_ARRAYS = 2  # intermediate arrays of a perceptron, with a row per token
 CONTEXT_COPIES = 10  # peak number of copies of the frames of a moving context
-SPLINE_COPIES = 4  # copies of these frames that are kept as spline coefficients
+SPLINE_COPIES = 4  # copies of a context's frames kept as spline coefficients
 STAGES = 16  # largest number of copies of the state in a Runge–Kutta step
 
 

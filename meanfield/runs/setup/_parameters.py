@@ -94,7 +94,7 @@ def _inline_head(part: Any) -> Any:
     numbers = _inline_value(part)
     if isinstance(numbers, list) and not isinstance(numbers[0], list):
         raise InputFileError(
-            f"`{part[1:]}` must hold a matrix for its head; got a vector of "
+            f"`{part[1:]}` must hold the matrix of one head; got a vector of "
             f"{len(numbers)} numbers."
         )
     return numbers

@@ -9,7 +9,7 @@ import numpy as np
 
 from meanfield._reading import UTF_8, encoding_error
 
-# Columns with these names are not coordinates; `FRAMES` are names in our exports.
+# Columns with these names are not coordinates; `FRAMES` has those of our exports.
 WEIGHTS = frozenset({"weight", "weights", "mass"})
 ROWS = frozenset({"index", "unnamed: 0", "level_0", "rownames", "row_names", "id"})
 FRAMES = frozenset({"run", "time", "layer", "token", "position", "density"})
@@ -100,7 +100,7 @@ def _check_names(names: list[str]) -> None:
         if plain in ROWS:
             raise ValueError(f"{where}; {_INDEX_ADVICE}")
         if plain in FRAMES:
-            raise ValueError(f"{where}; omit that column, or rename it if it is one")
+            raise ValueError(f"{where}; omit or, if it is a coordinate, rename it")
 
 
 def _check_counts(path: Path, table: np.ndarray) -> None:
@@ -120,12 +120,13 @@ def _check_counts(path: Path, table: np.ndarray) -> None:
     if counts_columns and _may_count(line, body, is_square=n == k):
         raise ValueError(
             f"its first line `{','.join(line)}` looks like column numbers from pandas; "
-            f"omit it with `header=False`, or, {_FLOAT_ADVICE}"
+            f"omit that line with `header=False`, or, {_FLOAT_ADVICE}"
         )
     column, tails = zip(*((cells[0], cells[1:]) for cells in rows), strict=True)
     if counts_rows and _may_count(column, chain(*tails), is_square=n == k):
         raise ValueError(
-            f"its first column may count rows; {_INDEX_ADVICE}, or, {_FLOAT_ADVICE}"
+            f"its first column seems to count rows; {_INDEX_ADVICE}, or, "
+            f"{_FLOAT_ADVICE}"
         )
 
 

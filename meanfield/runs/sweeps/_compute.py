@@ -53,7 +53,7 @@ def plan_chunks(cells: SweepCells, chunk: int | None) -> tuple[int, int]:
         chunk: the number of cells in a chunk; chosen here if `None`.
 
     Raises:
-        MeanfieldError: a subclass, if a cell is invalid; the message names it.
+        MeanfieldError: or a subclass, if a cell is invalid; the message names it.
     """
     programs: set[Hashable] = set()
     numbers, batch_size = 1, MAX_CHUNK  # large clouds or grids form smaller batches
@@ -117,7 +117,7 @@ class Computer:
         """The results of a chunk, by column; cells that fill up the chunk are left out.
 
         Raises:
-            MeanfieldError: a subclass, if a cell is invalid; the message names it.
+            MeanfieldError: or a subclass, if a cell is invalid; the message names it.
         """
         cells = list(dict.fromkeys(indices))
         chunk = cells + cells[-1:] * (len(indices) - len(cells))

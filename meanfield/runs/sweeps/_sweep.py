@@ -42,7 +42,7 @@ HEARTBEAT = 0.5  # seconds between two heartbeats, and between two polls of the 
 
 @dataclass(frozen=True)
 class SweepProgress:
-    """The progress of a sweep, counting all its workers.
+    """The progress of a sweep, summed over all its workers.
 
     Attributes:
         n_done: the number of cells whose flow has ended.
@@ -121,8 +121,8 @@ def sweep(
         plugins: files that the flows depend on; the sweep records their digests.
 
     Raises:
-        MeanfieldError: a subclass, if a cell is invalid, before anything is written; or
-            if `out` holds something else.
+        MeanfieldError: or a subclass, if a cell is invalid, before anything is written,
+            or if `out` holds something else.
 
     Examples:
         >>> from pathlib import Path
@@ -149,8 +149,8 @@ def begin_sweep(
     A folder that holds the same sweep is left unchanged.
 
     Raises:
-        MeanfieldError: a subclass, if a cell is invalid, or `out` holds another sweep
-            or something else.
+        MeanfieldError: or a subclass, if a cell is invalid, or `out` holds something
+            other than this sweep.
 
     Examples:
         >>> from pathlib import Path
@@ -181,7 +181,7 @@ def begin_sweep(
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
     }
     create_tasks(out, record, SWEEP, len(cells.chunks(size)))
-    _check_same(SweepStore.open(out), identity, chunk)  # another process may create it
+    _check_same(SweepStore.open(out), identity, chunk)  # others may create the sweep
 
 
 def join_sweep(
@@ -193,7 +193,7 @@ def join_sweep(
         InputFileError: if there is no sweep at `path`, or if a file that it needs, or
             one of `plugins`, has changed since the sweep began.
         StoreError: if the sweep is damaged.
-        MeanfieldError: a subclass, if a cell is invalid.
+        MeanfieldError: or a subclass, if a cell is invalid.
 
     Examples:
         >>> from pathlib import Path
@@ -296,5 +296,5 @@ def _check_same(store: SweepStore, identity: dict, chunk: int | None) -> None:
     if differences:
         raise InvalidInputError(
             f"`{store.path}` holds a sweep with a different `{differences[0]}`; choose "
-            f"another folder, or continue that sweep by `meanfield sweep {store.path}`."
+            f"another folder, or continue this sweep: `meanfield sweep {store.path}`."
         )

@@ -29,7 +29,7 @@ def replace_text(path: Path, text: str) -> None:
 def add_digest(
     body: Mapping[str, object], digest: Digest = json_digest
 ) -> dict[str, Any]:
-    """Adds their digest to JSON values."""
+    """Adds a digest to JSON values."""
     return {**body, _CHECKSUM: digest(body)}
 
 
