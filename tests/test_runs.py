@@ -214,7 +214,7 @@ def test_fixed_steps_match_eulers_method() -> None:
         ({"weights": [1.0, -1.0], "n": 2}, InvalidInputError, "non-negative"),
         ({"weights": [1.0, 1.0], "n": 3}, InvalidInputError, "3 numbers"),
         ({"A": [[1.0, 2.0]]}, InvalidInputError, "`A`"),
-        ({"A": 1.0, "mean": [0.0, 0.0], "d": 3}, InvalidInputError, "disagree"),
+        ({"A": 1.0, "mean": [0.0, 0.0], "d": 3}, InvalidInputError, "imply different"),
         ({"V": "uniform"}, InvalidInputError, "normal"),
         ({"V": "@nothing.npy"}, InputFileError, "no file"),
         ({"heads": 3, "d": 4}, InvalidInputError, "`heads`"),
