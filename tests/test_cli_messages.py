@@ -88,7 +88,7 @@ def test_exp_on_a_grid_reports_a_velocity_without_average(cli: Command) -> None:
 def test_draws_of_a_density_that_are_all_the_same_are_rejected(cli: Command) -> None:
     result = cli("simulate", "--measure=grid", "--cells=40", "--draws=3")
     assert result.code == 2
-    assert "All 3 `draws` are the same density" in result.err
+    assert "All 3 `draws` are equal" in result.err
 
 
 @pytest.mark.slow_cases("points")

@@ -131,7 +131,7 @@ def test_representations_that_reject_the_spec_are_skipped_with_a_note() -> None:
     actual = runs.sides(spec, ("points", "gaussian", "grid"))
     assert [side.measure for side in actual.members] == ["points", "gaussian"]
     assert len(actual.omitted) == 1
-    assert "grid is left out: A grid has one or two dimensions" in actual.omitted[0]
+    assert "grid is left out: A grid must have one or two dim" in actual.omitted[0]
 
 
 @pytest.mark.parametrize(

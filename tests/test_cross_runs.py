@@ -159,7 +159,7 @@ def test_a_resumed_run_has_the_same_context_or_is_rejected(tokens: Path, encoder
     assert set(moves) == {str(tokens), str(encoder)}
     bytes_before = tokens.read_bytes()
     np.save(tokens, np.zeros((6, 2)))
-    with pytest.raises(InputFileError, match=r"c.npy` is not what it was"):
+    with pytest.raises(InputFileError, match=r"c.npy` has changed since"):
         runs.resume(folder / "cut")
     tokens.unlink()
     with pytest.raises(InputFileError, match=r"c.npy` cannot be read"):
@@ -183,8 +183,8 @@ INVALID_SPECS = {
     "a file without @": ({"context": "c.npy"}, "takes a file as `@c.npy`"),
     "no run": ({"context": "nowhere"}, "There is no run at `nowhere`"),
     "no such frame": ({"context": "RUN:0.27"}, "no frame at t = 0.27"),
-    "a longer run": ({"context": "RUN:moving", "t": 3.0}, "choose times within"),
-    "another dimension": ({"context": "RUN", "d": 3}, "disagree on the dimension"),
+    "a longer run": ({"context": "RUN:moving", "t": 3.0}, "shorten the run"),
+    "another dimension": ({"context": "RUN", "d": 3}, "imply different dimensions"),
     "a covariance of another size": (
         {"context": "gaussian", "context_cov": [[1.0]], "d": 2},
         "columns of context_cov: 1",

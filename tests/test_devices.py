@@ -173,7 +173,7 @@ def test_idle_devices_are_rejected(
     layout = Layout.from_count(1)
     monkeypatch.setattr(Layout, "size", 4)
     spec = RunSpec(measure="gaussian", draws=3, A="normal")
-    with pytest.raises(InvalidInputError, match="use `--processes` alone"):
+    with pytest.raises(InvalidInputError, match="use `--processes` without"):
         runs.execute(spec, layout=layout)
 
 
@@ -396,11 +396,11 @@ def test_numbers_of_processes_and_devices_have_a_bound(
 
 def test_work_that_cannot_be_shared_is_rejected():
     for spec in (RunSpec(reduction="cells"), RunSpec.model_construct(forward=True)):
-        with pytest.raises(InvalidInputError, match=r"(?i:leave) .*out.* the devices"):
+        with pytest.raises(InvalidInputError, match=r"leave out `devices`"):
             check_layout(runs.Setup(spec), Layout.from_count(1))
-    with pytest.raises(ResourceError, match="JAX has 1 devices here, and not 9"):
+    with pytest.raises(ResourceError, match="JAX has 1 devices, not 9"):
         Layout.from_count(9)
-    with pytest.raises(InvalidInputError, match="at least 1"):
+    with pytest.raises(InvalidInputError, match="positive multiple"):
         spread(Points.uniform([[0.0]]), 0)
     with pytest.raises(UnsupportedError, match="a single `Gaussian` has none"):
         Layout.from_count(1).distribute_sums(Gaussian(jnp.zeros(1), jnp.eye(1)))

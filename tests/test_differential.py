@@ -123,8 +123,8 @@ def test_normalised_heads_keep_no_gaussian(rng: Generator):
     [
         ({"Q2": [[1.0, 0.0, 0.0]]}, "must have 2 columns, like `Q` and `K`; got 3"),
         ({"Q2": "normal"}, "`Q2`"),
-        ({"normalised": "no"}, "`normalised` is true or false; got `no`"),
-        ({"lambda": True}, "`lambda` is no truth value"),
+        ({"normalised": "no"}, "`normalised` must be true or false; got `no`"),
+        ({"lambda": True}, "`lambda` must not be true or false"),
     ],
 )
 def test_options_that_do_not_fit_are_rejected(options: dict, message: str):

@@ -107,7 +107,7 @@ def test_layers_share_the_drift_of_the_run():
         ({"M": float("nan")}, "`drift.M` must be finite: a number"),
         ({"M": "m.npy"}, "`drift.M` must be a number, a list of rows, @FILE.npy"),
         ({"M": "@none.npy"}, "There is no file `none.npy`"),
-        ({"b": [1, 2, 3]}, "disagree on the dimension"),
+        ({"b": [1, 2, 3]}, "imply different dimensions"),
         ({"W1": [[1, 2]], "W2": [[1, 1]]}, "`drift.W2` must be a matrix with 1 col"),
         ({"W1": [[1, 2]], "W2": [[1]]}, "`drift.W2` must be a 2 × 1 matrix"),
         ({"W1": [[1, 2]], "W2": 1, "b1": [1, 2]}, "`drift.b1` must hold 1 numbers"),
@@ -133,7 +133,7 @@ def test_invalid_drifts_are_rejected_in_one_line(drift: dict, words: str):
             {"drift": {"M": 1}, "layers": [{"t": 0.0, "drift": {"M": 2}}]},
             "all `layers` have their own `drift`",
         ),
-        ({"drift": {"M": 1}, "observe": "energy"}, "beside a `drift`"),
+        ({"drift": {"M": 1}, "observe": "energy"}, "plus a `drift`"),
     ],
 )
 def test_a_drift_belongs_to_a_run_and_its_layers(values: dict, words: str):

@@ -287,7 +287,7 @@ def test_runs_observe_the_energies_of_a_density() -> None:
             "observe": ["energy", "entropy", "second-moment"],
         }
     )
-    with pytest.raises(InvalidInputError, match="without `noise`"):
+    with pytest.raises(InvalidInputError, match="effect of `noise`"):
         runs.execute(spec.model_copy(update={"noise": 0.1}))
     result = runs.execute(spec)
     s = 1 / (1 + 2 * 0.25 * 0.5)  # s' = 2VA s²

@@ -111,7 +111,7 @@ def test_a_resumed_run_without_a_stored_rate_continues(tmp_path: Path) -> None:
 
 
 INVALID_SPECS = {
-    "no energy": ({"attention": "sigmoid"}, InvalidInputError, "follows no energy"),
+    "no energy": ({"attention": "sigmoid"}, InvalidInputError, "is not the gradient"),
     "half-steps": (
         {"attention": "sinkhorn", "iterations": 3},
         InvalidInputError,

@@ -199,12 +199,12 @@ INVALID_SPECS: dict[str, tuple[dict[str, Any], type[MeanfieldError], str]] = {
     "scores": (
         {"flow_of": "second-moment", "A": 2.0},
         InvalidInputError,
-        "`A` is of scores",
+        "`A` is for scores",
     ),
     "bandwidth": (
         {"flow_of": "second-moment", "epsilon": 2.0},
         InvalidInputError,
-        "`epsilon` is of scores",
+        "`epsilon` is for scores",
     ),
     "option": (
         {"flow_of": "internal", "measure": "grid", "options": {"n": 2}},
@@ -220,7 +220,7 @@ INVALID_SPECS: dict[str, tuple[dict[str, Any], type[MeanfieldError], str]] = {
     "no density": (
         {"flow_of": "entropy", "measure": "gaussian", "cov": 0.0},
         InvalidInputError,
-        "infinite at the start",
+        "infinite at the initial",
     ),
     "no slope": (
         {"flow_of": "logarithmic", "measure": "gaussian", "cov": [[1.0, 0], [0, 0]]},
@@ -230,7 +230,7 @@ INVALID_SPECS: dict[str, tuple[dict[str, Any], type[MeanfieldError], str]] = {
     "no mean of exponentials": (
         {"flow_of": "interaction", "measure": "gaussian", "A": 1.0, "cov": 2.0},
         InvalidInputError,
-        "infinite at the start",
+        "infinite at the initial",
     ),
     "logarithms of tokens": (
         {"flow_of": "logarithmic", "d": 2},

@@ -10,7 +10,7 @@ Command = Callable[..., CommandResult]
 BAD = {
     "few cells": (("--cells", "5"), ["at least 8 cells"]),
     "no cells": (("--cells=-3",), ["`cells`", "whole number"]),
-    "cells of two axes": (("--cells", "[10,20]"), ["`cells`", "1 axes"]),
+    "cells of two axes": (("--cells", "[10,20]"), ["`cells`", "d = 1"]),
     "mass outside": (("--domain=-1,1",), ["0.682689", "`domain`"]),
     "narrow box": (("--half-width", "0.5"), ["0.382925", "`half_width`"]),
     "narrow density": (("--half-width", "300"), ["narrow as a cell"]),
@@ -18,7 +18,7 @@ BAD = {
     "no domain": (("--domain=abc",), ["`domain`", "'abc'"]),
     "infinite domain": (("--domain=[-Infinity,6]",), ["`domain`"]),
     "both": (("--domain=-6,6", "--half-width", "3"), ["mutually exclusive"]),
-    "no width": (("--cov", "0"), ["without width", "Use points"]),
+    "no width": (("--cov", "0"), ["no density", "`measure = points`"]),
     "three dimensions": (("--d", "3"), ["one or two dimensions", "d = 3"]),
     "grading": (("--grading", "0.5"), ["`grading`"]),
     "cfl": (("--cfl", "2"), ["`cfl`"]),

@@ -161,8 +161,8 @@ def test_a_grid_continues_from_a_stored_grid(line: Path) -> None:
     assert result.spec.box == "affine"
     for bad_key, words in [
         ({"measure": "points"}, "use `measure = grid`"),
-        ({"measure": "grid", "cells": 50}, "brings its own cells: leave out `cells`"),
-        ({"measure": "grid", "mask": "causal"}, "`mask` must be as it was"),
+        ({"measure": "grid", "cells": 50}, "has the same cells: leave out `cells`"),
+        ({"measure": "grid", "mask": "causal"}, "was run without a mask"),
     ]:
         with pytest.raises(InvalidInputError, match=words):
             runs.start(parse({**keys, **bad_key}))

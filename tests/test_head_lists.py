@@ -120,13 +120,16 @@ def test_a_sweep_varies_lists_of_heads():
 @pytest.mark.parametrize(
     ("keys", "words"),
     [
-        ({"V": [1, -1]}, "`V` is a list of 2, one for each head, and `heads` is 1"),
+        ({"V": [1, -1]}, "one for each head (`heads` = 1)"),
         ({"V": [1, -1, 0], "heads": 2}, "`V` is a list of 3"),
         (
             {"A": [1, 1], "V": [1, [[1, 0]]], "heads": 2, "d": 2},
             "`V[1]` must be a 2 × 2",
         ),
-        ({"V": [1, -1], "heads": 2, "d": 3}, "`heads` must divide the 3 rows of `A`"),
+        (
+            {"V": [1, -1], "heads": 2, "d": 3},
+            "must divide 3, the number of rows of `A`",
+        ),
         (
             {"V": [1, [2, 3]], "heads": 2},
             "`V` must be finite: a number, a list of rows",
@@ -147,7 +150,7 @@ def test_lists_that_do_not_fit_are_rejected_in_one_line(keys: dict, words: str):
 def test_a_vector_in_a_file_is_rejected_as_a_matrix(tmp_path: Path):
     np.save(tmp_path / "v.npy", np.ones(2))
     spec = parse({"V": [f"@{tmp_path / 'v.npy'}"] * 2, "heads": 2, "d": 2, "n": 3})
-    with pytest.raises(InputFileError, match="must hold the matrix of a head"):
+    with pytest.raises(InputFileError, match="must hold the matrix of one head"):
         runs.execute(spec)
 
 
@@ -162,7 +165,7 @@ def test_the_command_line_lists_heads_with_commas(cli: Command):
     )
     failure = cli("simulate", "--heads=2", "--V=1,2,3")
     assert failure.code == 2
-    assert "`V` is a list of 3, one for each head, and `heads` is 2" in failure.err
+    assert "`V` is a list of 3 matrices, but must have one for each" in failure.err
     assert "one entry for each head" in " ".join(cli("simulate", "--help").out.split())
 
 

@@ -187,7 +187,7 @@ def test_a_text_with_another_word_count_does_not_fit_a_run(
     data = runs.dataset(path).drop_vars("word")
     text.write_text("the cat")
     monkeypatch.setattr("meanfield.runs.records._words.Inputs.check_start", skip_check)
-    with pytest.raises(InvalidInputError, match="has 4 tokens now and had 5"):
+    with pytest.raises(InvalidInputError, match="now has 4 tokens, but had 5"):
         runs.add_word_coordinate(path, data)
 
 

@@ -83,12 +83,12 @@ def test_a_changed_plugin_is_rejected_before_it_is_run(
 ):
     forget()
     Path("mine.py").write_text(ATTENTION + "# another\n")
-    assert_refused(cli("resume", run), "`mine.py` is not what it was")
+    assert_refused(cli("resume", run), "`mine.py` has changed since")
     assert_refused(
-        cli("resume", run, "--plugin", "mine.py"), "`mine.py` is not what it was"
+        cli("resume", run, "--plugin", "mine.py"), "`mine.py` has changed since"
     )
     assert_refused(
-        cli("plot", run, "--panel", "attention"), "`mine.py` is not what it was"
+        cli("plot", run, "--panel", "attention"), "`mine.py` has changed since"
     )
 
 
@@ -96,7 +96,7 @@ def test_a_moved_plugin_is_passed_again(cli: CLI, run: Path, forget: Callable):
     forget()
     Path("mine.py").rename("moved.py")
     assert_refused(
-        cli("resume", run), "the plugin `mine.py`", "give it by `--plugin FILE.py`"
+        cli("resume", run), "the plugin `mine.py`", "with `--plugin FILE.py`"
     )
     result = cli("resume", run, "--plugin", "moved.py")
     assert result.code == 0, result.err
@@ -127,7 +127,7 @@ def test_panels_that_need_no_plugin_are_drawn(cli: CLI, run: Path, forget: Calla
         assert words in line
     assert not Path("was-run").exists()
     result = cli("plot", run, "--panel", "attention")
-    assert_refused(result, "the plugin `mine.py`", "give it by `--plugin FILE.py`")
+    assert_refused(result, "the plugin `mine.py`", "with `--plugin FILE.py`")
     options = ("--panel", "all", "--out", "all", "--plugin", "moved.py")
     assert cli("plot", run, *options).code == 0
     assert Path("all-attention.png").exists()
@@ -146,13 +146,13 @@ def test_a_sweep_is_joined_with_its_plugin(
     assert f"plugin: {tmp_path / 'mine.py'}" in result.err
     Path("mine.py").write_text("")
     Path("was-run").unlink()
-    assert_refused(cli("sweep", "sweep"), "`mine.py` is not what it was")
+    assert_refused(cli("sweep", "sweep"), "`mine.py` has changed since")
     Path("mine.py").write_text(ATTENTION + "# another\n")
     assert_refused(
-        cli("sweep", "sweep", "--plugin", "mine.py"), "`mine.py` is not what it was"
+        cli("sweep", "sweep", "--plugin", "mine.py"), "`mine.py` has changed since"
     )
     assert_refused(
-        cli("sweep", *OPTIONS[:4], "--t", "0.1", *over), "`mine.py` is not what it was"
+        cli("sweep", *OPTIONS[:4], "--t", "0.1", *over), "`mine.py` has changed since"
     )
 
 
@@ -165,7 +165,7 @@ def test_a_run_is_not_read_with_a_changed_plugin(
 ):
     Path("mine.py").write_text(ATTENTION + "# another\n")
     result = cli(*command, "--plugin", "mine.py")
-    assert_refused(result, "`mine.py` is not what it was")
+    assert_refused(result, "`mine.py` has changed since")
 
 
 def test_the_plugin_of_a_joined_sweep_has_the_finest_precision(

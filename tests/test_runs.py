@@ -167,7 +167,7 @@ def test_a_run_starts_from_a_frame_of_another_run(tmp_path: Path) -> None:
     with pytest.raises(InvalidInputError, match=r"no frame at t = 0\.4"):
         runs.start(parse({**spec, "at": 0.4}))
     late = {key: value for key, value in spec.items() if key != "t"}
-    with pytest.raises(InvalidInputError, match=r"at t = 0\.5, so `times` must begin"):
+    with pytest.raises(InvalidInputError, match=r"`times` must begin at t = 0\.5"):
         runs.start(parse({**late, "times": [0.0, 1.0]}))
 
 
@@ -175,7 +175,7 @@ def test_the_nearest_stored_time_is_rounded_in_errors(tmp_path: Path) -> None:
     times = [0.0, 0.1 + 0.2, 0.6]
     runs.execute(parse({"n": 4, "times": times}), out=tmp_path / "run")
     spec = {"source": str(tmp_path / "run"), "t": 0.9}
-    with pytest.raises(InvalidInputError, match=r"nearest is at t = 0\.3\.$"):
+    with pytest.raises(InvalidInputError, match=r"nearest one has t = 0\.3\.$"):
         runs.start(parse({**spec, "at": 0.31}))
     assert runs.start(parse({**spec, "at": 0.3})).ts[0] == pytest.approx(0.3)
 
@@ -214,7 +214,7 @@ def test_fixed_steps_match_eulers_method() -> None:
         ({"weights": [1.0, -1.0], "n": 2}, InvalidInputError, "non-negative"),
         ({"weights": [1.0, 1.0], "n": 3}, InvalidInputError, "3 numbers"),
         ({"A": [[1.0, 2.0]]}, InvalidInputError, "`A`"),
-        ({"A": 1.0, "mean": [0.0, 0.0], "d": 3}, InvalidInputError, "disagree"),
+        ({"A": 1.0, "mean": [0.0, 0.0], "d": 3}, InvalidInputError, "imply different"),
         ({"V": "uniform"}, InvalidInputError, "normal"),
         ({"V": "@nothing.npy"}, InputFileError, "no file"),
         ({"heads": 3, "d": 4}, InvalidInputError, "`heads`"),

@@ -86,7 +86,7 @@ def test_a_missing_run_is_an_input_file_error(tmp_path: Path) -> None:
 
 def test_a_file_is_rejected_as_a_run(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(InputFileError, match="runs are folders"):
+    with pytest.raises(InputFileError, match="it is not a folder"):
         RunStore.open(tmp_path / "file")
 
 

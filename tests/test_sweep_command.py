@@ -41,7 +41,7 @@ def test_sweep_computes_plots_and_resumes(cli: Run, tmp_path: Path) -> None:
     assert (failure.code, failure.err.count("\n")) == (2, 1)
     assert "known: ending, stop_time" in failure.err
     other_result = cli("sweep", *keys, "--over", "A=-1:1:4", "--out", "s")
-    assert "holds a sweep with another `axes`" in other_result.err
+    assert "holds a sweep with a different `axes`" in other_result.err
     fixed = cli("sweep", "s", "--epsilon", "2")
     assert "Leave out `--epsilon`" in fixed.err
 
@@ -53,7 +53,7 @@ def test_sweep_computes_plots_and_resumes(cli: Run, tmp_path: Path) -> None:
         (("--over", "A=0|1"), 2, "add `--out`"),
         (("--over", "A=0|1", "--A", "1", "--out", "s"), 2, "as an option, and in"),
         (("--over", "A=0|1", "--draws", "2", "--out", "s"), 2, "leave out `draws`"),
-        (("--over", "A=0|1", "--out", "full"), 2, "holds something else"),
+        (("--over", "A=0|1", "--out", "full"), 2, "holds no sweep"),
         (("--over", "A=0|1", "--workers", "0", "--out", "s"), 2, "at least 1"),
         (("full",), 3, "There is no sweep at"),
         (("none.toml", "--over", "A=0|1", "--out", "s"), 3, "neither a sweep nor"),

@@ -377,5 +377,5 @@ def test_exported_heads_move_tokens_that_can_be_plotted(tmp_path: Path):
     velocity = velocities(start.dynamics, mu)
     np.testing.assert_allclose(velocity, expected, atol=1e-6)
     np.save(tmp_path / "x.npy", np.zeros((4, 3)))
-    with pytest.raises(InvalidInputError, match="disagree on the dimension"):
+    with pytest.raises(InvalidInputError, match="imply different dimensions"):
         runs.member(parse({"model": heads, "init": f"@{tmp_path / 'x.npy'}"}))

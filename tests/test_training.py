@@ -230,7 +230,7 @@ def test_folders_reject_foreign_content(tmp_path: Path):
     data = bytearray(state.read_bytes())
     data[-1] ^= 1
     state.write_bytes(bytes(data))
-    with pytest.raises(StoreError, match="not what was written"):
+    with pytest.raises(StoreError, match="changed since it was written"):
         resume(place)
     (place / "training.json").write_text("{}")
     with pytest.raises(StoreError, match="is damaged"):

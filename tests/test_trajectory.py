@@ -160,7 +160,7 @@ def test_a_flow_that_ended_early_ends_with_its_last_state(
 
 
 def test_datasets_are_rejected_inside_jit(run: Trajectory[Gaussian]):
-    with pytest.raises(InvalidInputError, match="outside"):
+    with pytest.raises(InvalidInputError, match="on the result"):
         jax.jit(lambda r: r.to_xarray())(run)
 
 

@@ -1,4 +1,4 @@
-"""Computation on several devices and processes, over tokens or members."""
+"""Computation on several devices and processes, which share tokens or members."""
 
 from ._layout import Layout as Layout
 from ._layout import spread as spread

@@ -28,7 +28,7 @@ from meanfield.measures.reductions import AXIS, Ring
 
 @dataclass(frozen=True)
 class Layout:
-    """The devices of a computation, in this and in other processes.
+    """The devices of a computation, in this process and in others.
 
     Attributes:
         mesh: the mesh of all devices, with one axis, `tokens`.
@@ -43,7 +43,7 @@ class Layout:
 
     @classmethod
     def from_count(cls, count: int) -> "Layout":
-        """A layout of `count` devices, the first ones of each process.
+        """A layout of `count` devices, with equally many from each process.
 
         Raises:
             InvalidInputError: unless `count` is a positive multiple of the number of
@@ -53,13 +53,13 @@ class Layout:
         devices, processes = jax.devices(), jax.process_count()
         if count < 1 or count % processes:
             raise InvalidInputError(
-                f"`devices` must be at least 1, and the same number in each of "
-                f"{processes} processes; got {count}."
+                "`devices` must be a positive multiple of the number of processes, "
+                f"{processes}; got {count}."
             )
         if count > len(devices):
             raise ResourceError(
-                f"JAX has {len(devices)} devices here, and not {count}. On a CPU use "
-                "`meanfield simulate --devices`, or in Python, before anything else, "
+                f"JAX has {len(devices)} devices, not {count}. On a CPU, use "
+                "`meanfield simulate --devices`; in Python, begin your program with "
                 f'`jax.config.update("jax_num_cpu_devices", {count})`.'
             )
         process_devices = [
@@ -92,7 +92,7 @@ class Layout:
         return {"devices": self.size, "processes": self.n_processes}
 
     def distribute_sums(self, mu: AbstractMeasure) -> Points:
-        """The tokens of a measure, with exact sums that all devices compute.
+        """The tokens of a measure, with exact sums that all devices compute together.
 
         Raises:
             UnsupportedError: if the measure has no tokens.
@@ -124,9 +124,9 @@ class Layout:
         )
 
     def share(self, members: Sequence[int]) -> list[int]:
-        """The members that this process computes, padded with the last one.
+        """The members that this process computes, padded by copies of the last one.
 
-        Every process has the same number of members.
+        Padding gives every process the same number of members.
         """
         size = -(-len(members) // self.n_processes)
         first = jax.process_index() * size
@@ -134,7 +134,7 @@ class Layout:
         return [members[min(place, len(members) - 1)] for place in places]
 
     def gather_trajectories(self, trajectories: Trajectory) -> Trajectory:
-        """The trajectories of all processes, concatenated, with the padding."""
+        """The trajectories of all processes, concatenated and including the padding."""
         if self.n_processes == 1:
             return trajectories
         return multihost_utils.process_allgather(trajectories, tiled=True)
@@ -177,8 +177,8 @@ _TOKENS = _Tokens()
 def _no_tokens_error(mu: AbstractMeasure) -> UnsupportedError:
     return UnsupportedError(
         "Devices share the tokens of a measure or the members of an ensemble, and "
-        f"processes its draws; a single `{type(mu).__name__}` has none of these. Leave "
-        "`devices` and `processes` out."
+        f"processes share draws; a single `{type(mu).__name__}` has none of these. "
+        "Leave out `devices` and `processes`."
     )
 
 
@@ -191,7 +191,7 @@ def _replicate(mesh: Mesh, tree: PyTree) -> PyTree:
 
 
 def _place_array(x: Array, sharding: NamedSharding) -> Array:
-    """A global array with the given sharding, from equal arrays in all processes."""
+    """Makes a global array with this sharding from equal arrays in all processes."""
     if jnp.issubdtype(x.dtype, jax.dtypes.prng_key):
         data = _place_array(jax.random.key_data(x), sharding)
         return jax.random.wrap_key_data(data, impl=jax.random.key_impl(x))
@@ -213,14 +213,14 @@ def _gather_leaf(leaf: object) -> object:
 def spread(mu: Points, devices: int) -> Points:
     """The tokens, sharded over devices, with sums computed in a ring.
 
-    Each device holds `n / devices` tokens, and the keys of as many more in transit;
-    sums are exact. If `devices` does not divide `n`, every device holds all tokens, and
-    only their sums are shared. Flows, fields and derivatives are those of `mu`, up to
+    Each device holds `n / devices` tokens, and the keys of one other device at a time;
+    sums are exact. If `devices` does not divide `n`, every device holds all tokens and
+    computes a part of the sums. Flows, fields and derivatives are those of `mu`, up to
     the order of summation.
 
     Args:
         mu: tokens with weights.
-        devices: the number of devices, the first ones that JAX lists.
+        devices: the number of devices; the first ones that JAX lists are used.
 
     Raises:
         InvalidInputError: if `devices` is not at least one.

@@ -1,4 +1,4 @@
-"""Running a spec: simulate, resume, sweep, compare, and open what was stored.
+"""Simulations, sweeps and comparisons: functions that run, resume and open them.
 
 Names are imported at first use, so `dataset` and `format_bytes` do not import JAX.
 """

@@ -28,10 +28,10 @@ def add_attention(
     snapshot_times: Sequence[float] | None,
     plugins: Sequence[Path] = (),
 ) -> "xarray.Dataset":
-    """`data` with the attention matrices at the frames nearest to some times.
+    """Adds attention matrices to `data`, at the frames nearest to `snapshot_times`.
 
-    The default of `snapshot_times` is the first, the middle and the last frame. The
-    last frame shows the matrices of the layer that acted last.
+    The default is the first, the middle and the last frame. The last frame has the
+    matrices of the layer that acted last.
 
     Raises:
         InputFileError: if a plugin or the model has changed since the run began.
@@ -58,7 +58,7 @@ def add_attention(
     _check_times(times, snapshot_times or ())
     layer_times = _layer_times(times.astype(setup.dtype))
     if spec.forward:
-        times = times[:-1]  # no layer attends to the output of the last one
+        times = times[:-1]  # no layer follows the last frame
     middle = times[len(times) // 2]
     target_times = snapshot_times or [times[0], middle, times[-1]]
     nearest = sorted({int(np.argmin(np.abs(times - t))) for t in target_times})
@@ -73,7 +73,7 @@ def add_attention(
 
 
 def _layer_times(times: np.ndarray) -> np.ndarray:
-    """The frame times, with the last moved just inside the run.
+    """The frame times; the last one is moved just inside the run.
 
     A layer that starts at the end of a run never acts, so the matrices of the last
     frame are those of the layer before it.
@@ -96,7 +96,7 @@ def _check_times(times: np.ndarray, target_times: Sequence[float]) -> None:
 def attention_of(
     data: "xarray.Dataset", snapshot_times: Sequence[float] | None = None
 ) -> Any:
-    """A dataset from `meanfield.open` with attention matrices; see `add_attention`.
+    """Adds attention matrices to data from `meanfield.open`; see `add_attention`.
 
     Raises:
         InvalidInputError: if the dataset does not come from a stored run.
@@ -134,8 +134,8 @@ def _check_drawable(data: "xarray.Dataset") -> None:
         )
     if data.sizes["token"] > MAX_TOKENS:
         raise InvalidInputError(
-            f"An attention matrix of {data.sizes['token']} tokens cannot be drawn; the "
-            f"limit is {MAX_TOKENS}. Simulate with `--n {MAX_TOKENS}`."
+            f"An attention matrix of {data.sizes['token']} tokens is too large to draw;"
+            f" the limit is {MAX_TOKENS} tokens. Simulate with `--n {MAX_TOKENS}`."
         )
 
 

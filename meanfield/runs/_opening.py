@@ -1,4 +1,4 @@
-"""Opening a stored run, sweep or comparison, without importing JAX."""
+"""Opens a stored run, sweep or comparison, without importing JAX."""
 
 import os
 from collections.abc import Sequence
@@ -32,8 +32,8 @@ def open(path: str | os.PathLike[str]) -> "xarray.Dataset":  # noqa: A001
 
     Raises:
         InputFileError: if `path` holds neither a run, a sweep nor a comparison.
-        StoreError: if it is damaged or has no frame yet. A damaged frame is found only
-            when it is read.
+        StoreError: if the folder is damaged or has no frame yet. Damage in a frame is
+            found only when the frame is read.
 
     Examples:
         >>> from pathlib import Path
@@ -76,7 +76,7 @@ def plugins_of(path: Path, files: Sequence[Path] = ()) -> list[Path]:
 
 
 def check_plugins_unchanged(path: Path, files: Sequence[Path]) -> None:
-    """Checks that each file named like a recorded plugin has the recorded content.
+    """Checks that files with the names of recorded plugins have the same content.
 
     Raises:
         InputFileError: if a plugin has changed.

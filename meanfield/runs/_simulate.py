@@ -28,7 +28,7 @@ def simulate(
     """Integrates the flow that `keys` describe; `meanfield simulate --help` lists them.
 
     Args:
-        preset: a name from `meanfield list presets`; `keys` override its keys.
+        preset: a name from `meanfield list presets`; `keys` override the preset.
         out: a folder for the frames; without it only the final state is kept.
         report: called with a `Progress` after each segment.
         **keys: numbers, strings, and lists or arrays for matrices, such as `A=-1.0`
@@ -68,7 +68,7 @@ def simulate(
 
 
 def _plain(key: str, value: Any) -> Any:
-    """Arrays of any library as nested lists, the form they have in a TOML file."""
+    """Converts an array of any library to nested lists, as in a TOML file."""
     if value is None or isinstance(
         value, str | int | float | Sequence | Mapping | Path
     ):

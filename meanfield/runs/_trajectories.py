@@ -1,4 +1,4 @@
-"""A trajectory as an `xarray.Dataset`, in the layout of a stored run."""
+"""Converts a trajectory to an `xarray.Dataset` in the layout of a stored run."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +24,7 @@ def trajectory_dataset(run: Trajectory[Any]) -> "xarray.Dataset":
 
     If the flow ended early, the last frame is the state at its end. Members of an
     ensemble (leading dimension `run`) keep all frames, as in a store; frames after an
-    early end repeat the last state. `position` is left out for tokens without one.
+    early end repeat the last state. Tokens without positions have no `position`.
 
     Raises:
         InvalidInputError: inside `jit`, where the arrays have no values yet.
@@ -42,8 +42,8 @@ def trajectory_dataset(run: Trajectory[Any]) -> "xarray.Dataset":
 
     if not all(map(is_concrete, jax.tree.leaves(run))):
         raise InvalidInputError(
-            "A trajectory has no values inside `jit`: return it, and call `to_xarray` "
-            "outside."
+            "A trajectory has no values inside `jit`: return it from the compiled "
+            "function, and call `to_xarray` on the result."
         )
     representation, start = representation_of(run.start), run.start
     times, coordinates = _frames_to_end(run)
@@ -59,7 +59,7 @@ def trajectory_dataset(run: Trajectory[Any]) -> "xarray.Dataset":
 
 
 def _frames_to_end(run: Trajectory[Any]) -> tuple[np.ndarray, PyTree[Array]]:
-    """The times and frames that a store would keep, up to where the flow ended."""
+    """The times and frames that a store would keep, up to the end of the flow."""
     times, frames = np.asarray(run.ts), run.coordinates
     if run.ts.ndim > 1:
         return times[0], frames

@@ -26,7 +26,7 @@ from ._stored_frames import Key, StoredFrames, is_number, outer, vector
 
 
 def lazy_dataset(folder: Path, record: Record, derive: Derive) -> xr.Dataset:
-    """The dataset of a store, of which only the times and static arrays are read now.
+    """The dataset of a store; only its times and static arrays are read immediately.
 
     Args:
         folder: the folder of the store.
@@ -37,7 +37,7 @@ def lazy_dataset(folder: Path, record: Record, derive: Derive) -> xr.Dataset:
 
 
 class _Store(BackendEntrypoint):
-    """The xarray backend of a store; xarray caches variables that were read whole."""
+    """The xarray backend of a store; xarray caches variables read as a whole."""
 
     open_dataset_parameters = ("filename_or_obj", "drop_variables", "record", "derive")
 
@@ -86,8 +86,8 @@ def _check_sizes(record: Record, static: dict[str, xr.Variable]) -> None:
             expected = record.sizes.get(str(dim), size)
             if size != expected:
                 raise StoreError(
-                    f"The array `{name}` has size {size} along `{dim}`, and the record "
-                    f"says {expected}; restore one of them from a copy."
+                    f"The array `{name}` has size {size} along `{dim}`, but its record "
+                    f"says {expected}; restore the array or the record from a copy."
                 )
 
 
@@ -145,7 +145,7 @@ def _lazy_variable(
 
 
 def _ending(record: Record, last: float) -> dict[str, xr.Variable]:
-    """How a run ended; without a recorded ending it is running or was killed."""
+    """How a run ended; a run without a recorded ending is running or was killed."""
     ending = record.ending or Ending(RESUMABLE, "No ending was recorded.", last)
     attrs = {
         **ENDING_FLAGS,

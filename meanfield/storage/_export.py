@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     import xarray
 
 _DIGITS = "%.17g"  # enough to read a float64 back exactly
-_SAMPLE = 1000  # rows from which the length of all rows is estimated
+_SAMPLE = 1000  # number of rows from which the length of all rows is estimated
 _ONE_DIGIT = 10  # in more dimensions, `cov111` would be ambiguous
-_LOAD_LIMIT = 2**26  # bytes: a dataset up to this size is read at once
-_BLOCK_ROWS = 2**16  # rows of a table written at once, rounded to whole frames
+_LOAD_LIMIT = 2**26  # size in bytes up to which a dataset is read as a whole
+_BLOCK_ROWS = 2**16  # rows of a table written together, rounded to whole frames
 
 Rows = Callable[["xarray.Dataset"], dict[str, np.ndarray]]
 
@@ -52,7 +52,7 @@ def export(dataset: "xarray.Dataset", path: str | os.PathLike[str]) -> None:
     Raises:
         InvalidInputError: if the suffix is unknown, or the dataset does not fit into a
             table.
-        ResourceError: if the file cannot be written; an old file then stays.
+        ResourceError: if the file cannot be written; an existing file then stays.
 
     Examples:
         >>> from pathlib import Path
@@ -76,7 +76,7 @@ def export(dataset: "xarray.Dataset", path: str | os.PathLike[str]) -> None:
 
 
 def table_bytes(dataset: "xarray.Dataset") -> int:
-    """Estimated size of the `.csv` of a dataset, in bytes, from its middle frame.
+    """The size of a dataset as `.csv`, in bytes, estimated from its middle frame.
 
     Raises:
         InvalidInputError: if the dataset does not fit into a table.
@@ -92,7 +92,7 @@ def table_bytes(dataset: "xarray.Dataset") -> int:
         >>> table_bytes(meanfield.open("run.zarr")) > 0
         True
     """
-    frames = dataset.sizes[TIME]  # rows of the first are often short: zeros and ones
+    frames = dataset.sizes[TIME]  # zeros and ones make rows of the first frame short
     middle = dataset.isel({TIME: [frames // 2]})
     columns = list(next(_blocks(middle, _rows(middle))).values())
     length = len(columns[0])
@@ -141,13 +141,13 @@ def _rows(dataset: "xarray.Dataset") -> Rows:
     if "mass" in dataset and "density" in dataset:
         return _grid_rows
     raise InvalidInputError(
-        "A table needs `x`, or `mean` and `factor`, or `mass` and `density`; this "
-        f"dataset has {', '.join(map(str, dataset))}. Export it as `.npz`."
+        "A table needs the variables `x`, or `mean` and `factor`, or `mass` and "
+        f"`density`; this one has {', '.join(map(str, dataset))}. Export it as `.npz`."
     )
 
 
 def _blocks(dataset: "xarray.Dataset", rows: Rows) -> Iterator[dict[str, np.ndarray]]:
-    """The columns of the table, in blocks of whole frames, run after run."""
+    """The columns of a table, run by run, in blocks of whole frames."""
     for run in range(dataset.sizes.get(RUN, 1)):
         label = {RUN: np.asarray([run])} if RUN in dataset.sizes else {}
         run_data = dataset.isel({RUN: run}, missing_dims="ignore")
@@ -233,7 +233,7 @@ def _table(columns: Sequence[np.ndarray]) -> bytes:
 
 
 def _cells(values: np.ndarray) -> np.ndarray:
-    """The entries of a column as text; floats with all their digits."""
+    """The entries of a column as text, where floats have all their digits."""
     column = np.asarray(values)
     if column.dtype.kind in "OUS":
         return column.astype(str)

@@ -23,7 +23,7 @@ class Arrays:
 
 
 def static_arrays(raw_arrays: Mapping[str, np.ndarray], extra: Dims) -> Arrays:
-    """The arrays without a time axis, checked.
+    """Checks arrays without a time axis, and returns them with their dimensions.
 
     Raises:
         InvalidInputError: if an array depends on time, or has wrong axes or dtype.
@@ -33,7 +33,7 @@ def static_arrays(raw_arrays: Mapping[str, np.ndarray], extra: Dims) -> Arrays:
         if TIME in dims:
             raise InvalidInputError(
                 f"`{name}` has a `{TIME}` axis, so it belongs to the frames; "
-                "if it is static, give its dimensions in `dims`."
+                "if it does not depend on time, give its dimensions in `dims`."
             )
     return arrays
 
@@ -41,7 +41,7 @@ def static_arrays(raw_arrays: Mapping[str, np.ndarray], extra: Dims) -> Arrays:
 def frame_arrays(
     raw_arrays: Mapping[str, np.ndarray], extra: Dims, sizes: Mapping[str, int]
 ) -> Arrays:
-    """The arrays of successive frames, checked; `sizes` are those of earlier frames.
+    """Checks arrays of successive frames; `sizes` are the sizes of earlier frames.
 
     Raises:
         InvalidInputError: if `time` is missing, an array has no time axis, or the
@@ -53,17 +53,17 @@ def frame_arrays(
     for name, dims in arrays.dims.items():
         if TIME not in dims:
             raise InvalidInputError(
-                f"`{name}` has no `{TIME}` axis, so it belongs in `static`."
+                f"`{name}` has no `{TIME}` axis; pass it as one of the `static` arrays."
             )
     return arrays
 
 
 def real_frames(arrays: Arrays, ending: Ending | None) -> Arrays:
-    """The frames up to an early end; later ones only repeat the last state."""
+    """The frames up to an early end; later frames only repeat the last state."""
     if ending is None or ending.code == Status.FINISHED:
         return arrays
     time = arrays.values[TIME]
-    is_repeated = time > time.dtype.type(ending.stop_time)  # rounded like the times
+    is_repeated = time > time.dtype.type(ending.stop_time)  # in the precision of `time`
     n_frames = int(np.count_nonzero(~is_repeated))
     values = {
         name: np.moveaxis(np.moveaxis(array, axis, 0)[:n_frames], 0, axis)

@@ -1,4 +1,4 @@
-"""The places of the parts of a store, which must not be reached through links."""
+"""The paths of the parts of a store, which must not contain links."""
 
 import os
 from collections.abc import Iterable
@@ -10,7 +10,7 @@ from .disk import link_message
 
 
 def static_folder(folder: Path) -> Path:
-    """The folder of a store's arrays without a time axis."""
+    """The folder of those arrays of a store that have no time axis."""
     return folder / "data" / "static"
 
 
@@ -20,10 +20,10 @@ def segment_folder(folder: Path, index: int) -> Path:
 
 
 def check_no_links(folder: Path, place: Path) -> None:
-    """Checks that a place in a store is not reached through a link.
+    """Checks that a path in a store contains no link.
 
     Raises:
-        StoreError: if it is; the message names the link.
+        StoreError: if it contains one; the message names the link.
     """
     part = folder
     for name in place.relative_to(folder).parts:
@@ -65,6 +65,6 @@ def check_arrays(folder: Path, places: Iterable[Path]) -> None:
 
 def _missing_message(folder: Path, place: Path) -> str:
     return (
-        f"`{place}` is gone: it was removed or moved while the run was written. Put it "
-        f"back and call `meanfield resume {folder}`, or run again."
+        f"`{place}` was removed or moved while the run was written. Put it back and "
+        f"call `meanfield resume {folder}`, or start the run again."
     )

@@ -14,7 +14,7 @@ from ._stored_frames import StoredFrames
 
 
 def read_static(folder: Path, record: Record) -> dict[str, np.ndarray]:
-    """The arrays of a store without a time axis.
+    """The arrays of a store that have no time axis.
 
     Raises:
         StoreError: if one is damaged.
@@ -27,7 +27,7 @@ def read_static(folder: Path, record: Record) -> dict[str, np.ndarray]:
 
 
 def read_frame(folder: Path, record: Record, place: int) -> dict[str, np.ndarray]:
-    """One frame of all variables, without the time axis; `place` -1 is the last.
+    """The frame number `place` of all variables, without a time axis; -1 is the last.
 
     Raises:
         StoreError: if there is no frame, or an array is damaged.

@@ -32,7 +32,7 @@ from .disk import (
 from .disk import read_record as read_sealed
 
 RECORD = "commit.json"
-PACKAGE = "meanfield-attention"  # its name among the recorded versions
+PACKAGE = "meanfield-attention"  # the name of this package among the recorded versions
 FOLDER_ADVICE = "name the folder that `simulate --out` wrote."
 
 
@@ -65,7 +65,7 @@ class Segment:
 
 @with_config(ConfigDict(extra="allow"))
 class RunAttrs(TypedDict, total=False):
-    """Types of the attributes that readers use; a run may lack some and have others."""
+    """Types of the attributes that readers use; a run can have fewer or more."""
 
     kind: str
     dtype: str
@@ -108,13 +108,13 @@ def plain_json(name: str, value: Mapping[str, object]) -> dict[str, Any]:
         return json.loads(json.dumps(dict(value)))
     except (TypeError, ValueError) as error:
         raise InvalidInputError(
-            f"`{name}` must be made of JSON values (dict, list, str, int, float, bool, "
+            f"`{name}` must hold only JSON values (dict, list, str, int, float, bool, "
             f"None): {error}."
         ) from error
 
 
 def fingerprint(record: Record) -> str:
-    """A digest that is equal for equal records, even with NaNs in their states."""
+    """A digest that is equal for equal records, even if their states contain NaNs."""
     return json_digest(asdict(record))
 
 
@@ -133,7 +133,7 @@ def read_record(folder: Path) -> Record:
 
     Raises:
         InputFileError: if there is nothing at this path, or it cannot be read.
-        StoreError: if it is not a store, is damaged, or has another schema.
+        StoreError: if the folder is not a store, is damaged, or has another schema.
     """
     record, file = _read_body(folder), folder / RECORD
     if record.pop("schema", None) in OLDER_SCHEMAS:
@@ -159,20 +159,20 @@ def _read_body(folder: Path) -> dict[str, Any]:
             ) from error
         if (folder / SWEEP).exists():
             raise InputFileError(
-                f"`{folder}` is a sweep of many runs: draw it with `meanfield plot "
-                f"{folder}`; its numbers are in `{folder / 'table.csv'}`."
+                f"`{folder}` is a sweep, not one run: draw it with `meanfield plot "
+                f"{folder}`; its results are in `{folder / 'table.csv'}`."
             ) from error
         raise StoreError(
             f"`{folder}` is not a run: it has no `{RECORD}`; {FOLDER_ADVICE}"
         ) from error
     except NotADirectoryError as error:
         raise InputFileError(
-            f"`{folder}` is not a run: runs are folders; {FOLDER_ADVICE}"
+            f"`{folder}` is not a run, since it is not a folder; {FOLDER_ADVICE}"
         ) from error
 
 
 def _rename_old_keys(record: dict[str, Any]) -> dict[str, Any]:
-    """The record with today's names in place of those that version 0.2 stored."""
+    """The record with the current names instead of those that version 0.2 stored."""
     for group, key, kind in (
         ("attrs", "inputs", "inputs"),
         ("state", "members", "outcome"),
@@ -192,11 +192,11 @@ def _check(record: Record, frames: object) -> None:
     """
     if frames != record.frames:
         raise ValueError(
-            f"`frames` is {frames!r} and its segments hold {record.frames}"
+            f"`frames` is {frames!r}, but the segments add up to {record.frames}"
         )
     for index, segment in enumerate(record.segments):
         if segment.checksums.keys() != record.variables.keys():
-            raise ValueError(f"the segment {index} has other variables than the run")
+            raise ValueError(f"segment {index} and the run differ in their variables")
     for name, variable in record.variables.items():
         _check_axes(name, variable.dims, record)
 
@@ -208,7 +208,7 @@ def _check_axes(name: str, dims: tuple[str, ...], record: Record) -> None:
         or len(set(dims)) < len(dims)
         or not {TIME, *record.sizes}.issuperset(dims)
     ):
-        raise ValueError(f"`{name}` cannot have the axes ({', '.join(dims)})")
+        raise ValueError(f"the variable `{name}` has wrong axes ({', '.join(dims)})")
 
 
 @functools.cache

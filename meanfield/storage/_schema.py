@@ -70,7 +70,7 @@ Derive = Callable[["xarray.Dataset"], Mapping[str, "xarray.DataArray"]]
 
 
 def derive_nothing(data: "xarray.Dataset") -> Mapping[str, "xarray.DataArray"]:
-    """No derived variables."""
+    """Derives no variables."""
     del data
     return {}
 
@@ -110,8 +110,8 @@ class Kind:
         static: the variables that do not move and that every run has.
         dims: the dimensions of variables that are not in `DIMS`.
         derive: computes further variables of a dataset, frame by frame, when they are
-            read. For a kind that they do not know, pictures and tables show its `mean`
-            and any `factor` of its covariance.
+            read. Pictures and tables of an unknown kind show its `mean` and, if there
+            is one, the `factor` of its covariance.
 
     Examples:
         >>> from meanfield.storage import kinds
@@ -168,7 +168,7 @@ class Ending:
 
     @property
     def code(self) -> int:
-        """The code stored as `status`."""
+        """The number that is stored as `status`."""
         return int(Status.from_name(self.name))
 
 
@@ -189,8 +189,8 @@ def dims_of(
     """
     if not name.isidentifier() or name in RESERVED_NAMES:
         raise InvalidInputError(
-            f"`{name}` cannot name a variable; use letters, digits and underscores, "
-            f"but not {', '.join(RESERVED_NAMES)}."
+            f"A variable cannot have the name `{name}`; use letters, digits and "
+            f"underscores, but none of {', '.join(RESERVED_NAMES)}."
         )
     dims = extra.get(name) or DIMS.get(name, (TIME,))
     if ndim == len(dims):
@@ -198,6 +198,6 @@ def dims_of(
     if ndim == len(dims) + 1 and name != TIME:
         return (RUN, *dims)
     raise InvalidInputError(
-        f"`{name}` must have the axes ({', '.join(dims)}), or also `{RUN}` first; "
-        f"got {ndim} axes."
+        f"`{name}` must have the axes ({', '.join(dims)}), optionally preceded by "
+        f"`{RUN}`; got {ndim} axes."
     )

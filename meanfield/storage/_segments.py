@@ -18,12 +18,12 @@ from .disk import ARRAYS, flush_tree, foreign_paths, tree_digest
 if TYPE_CHECKING:
     import zarr
 
-_CHUNK = 1 << 26  # bytes of a chunk, which holds whole frames, at least one
+_CHUNK = 1 << 26  # size of a chunk in bytes, rounded to one or more whole frames
 
 
 def write_hierarchy(folder: Path) -> None:
     """Writes the groups above the segments, so that zarr itself can walk the tree."""
-    import zarr  # takes 0.3 s; runs without a store save that time
+    import zarr  # takes 0.3 s, so runs without a store do not import it
 
     segments = segment_folder(folder, 0).parent
     for group in (segments.parent, segments):
@@ -34,7 +34,7 @@ def clear(folder: Path, index: int) -> None:
     """Removes the uncommitted segment `index` of a killed writer.
 
     Raises:
-        StoreError: if it is a link, or contains a file that no segment has.
+        StoreError: if the segment is a link, or has a file that is not part of one.
     """
     place = segment_folder(folder, index)
     check_no_links(folder, place)
@@ -42,8 +42,8 @@ def clear(folder: Path, index: int) -> None:
         return
     for path in foreign_paths(place, ARRAYS):
         raise StoreError(
-            f"`{path}` was not written by this run, which will write to this place; "
-            "move it elsewhere."
+            f"`{path}` was not written by this run, but is in the way of its next "
+            "segment; move it elsewhere."
         )
     shutil.rmtree(place)
 
@@ -55,8 +55,8 @@ def write_arrays(
 ) -> dict[str, str]:
     """Writes a new group, flushes it to disk, and returns the digest of each array.
 
-    Chunks are raw little-endian bytes. Chunks of zeros are written too: `-0.0` equals
-    zarr's fill value, so that a skipped chunk would be read as `0.0`.
+    Chunks are raw little-endian bytes. Chunks of zeros are written, too: `-0.0` equals
+    zarr's fill value, so a chunk that was skipped would be read as `0.0`.
     """
     import zarr
 
@@ -106,7 +106,7 @@ def verify(store: Path, group: Path, name: str, digest: str) -> None:
     if actual != digest:
         raise StoreError(
             f"The array `{name}` of `{group}` is damaged: bytes are missing or differ "
-            "from those written. Restore it from a copy, or run again."
+            "from those written. Restore it from a copy, or start the run again."
         )
 
 

@@ -38,8 +38,8 @@ class RunStore:
     and later writes never touch its files. (Growing a single zarr array would rewrite
     its shape, and need chunks of equal size.)
 
-    An object is a snapshot of the record that it opened, plus its own appends. Use
-    `create` or `open` to make one. The first append claims the store for this writer,
+    An object shows the record that it opened, plus its own appends. Use `create` or
+    `open` to make an object. The first append claims the store for this writer,
     until `close`, or until the object or the process ends.
 
     Examples:
@@ -92,8 +92,8 @@ class RunStore:
 
         Raises:
             InputFileError: if there is nothing at this path, or it cannot be read.
-            StoreError: if it is not a store, or its record is damaged or has another
-                schema.
+            StoreError: if the folder is not a store, or its record is damaged or has
+                another schema.
         """
         folder = path_of(path)
         return cls(folder, read_record(folder))
@@ -105,7 +105,7 @@ class RunStore:
 
     @property
     def state(self) -> dict[str, Any]:
-        """The values from which, with the last frame, the run can continue."""
+        """The values that a run needs, besides its last frame, to continue."""
         return copy.deepcopy(self._record.state)
 
     @property
@@ -138,12 +138,12 @@ class RunStore:
         if not isinstance(self._record.attrs.get("spec"), dict):
             raise StoreError(
                 f"`{self.path}` was stored without its specification: `plot` and "
-                "`export` can read it, but it cannot be run again."
+                "`export` can read the frames, but the run cannot be repeated."
             )
         return self.attrs["spec"]
 
     def static(self) -> dict[str, np.ndarray]:
-        """The arrays without a time axis.
+        """The stored arrays that have no time axis.
 
         Raises:
             StoreError: if one is damaged.
@@ -178,7 +178,7 @@ class RunStore:
             derive: computes further variables from the frames; see `Kind`.
 
         Raises:
-            StoreError: if an array is damaged; for frames, when they are read.
+            StoreError: if an array is damaged; a damaged frame raises when it is read.
         """
         from ._dataset import lazy_dataset  # importing xarray takes 0.3 s
 
@@ -193,10 +193,10 @@ class RunStore:
         verify_all(self.path, self._record)
 
     def claim(self) -> "RunStore":
-        """Locks the store for this writer and returns it; may be called again.
+        """Locks the store for this writer and returns the store; can be called again.
 
         Raises:
-            StoreError: if another writer holds it, or wrote to it since it was opened.
+            StoreError: if another writer holds it, or has written since it was opened.
             ResourceError: if the folder cannot be written.
         """
         self._lock.acquire()
@@ -240,7 +240,7 @@ class RunStore:
 
         Args:
             frames: arrays with a time axis, including `time`.
-            state: JSON values from which, with the last frame, the run can continue.
+            state: JSON values that the run needs, besides its last frame, to continue.
             ending: how the run ended, given with its last segment.
 
         Raises:
@@ -252,15 +252,15 @@ class RunStore:
         self.claim()
         if self.ending is not None and self.ending.name != RESUMABLE:
             raise StoreError(
-                f"`{self.path}` has ended: {self.ending.name}; start another run from "
-                "it with `--from`."
+                f"The run `{self.path}` has ended ({self.ending.name}); start another "
+                "run from it with `--from`."
             )
         base = replace(self._record, state=plain_json("state", state), ending=ending)
         try:
             record = append_segment(self.path, base, frames) if frames else base
             self._check_complete(record)
             write_record(self.path, record)
-            if ending is not None:  # there is no later append to check this
+            if ending is not None:  # no later `append` will check the store
                 self._check_complete(record)
         except ResourceError:
             self._check_in_place()
@@ -279,6 +279,6 @@ class RunStore:
             return
         self.close()
         raise StoreError(
-            f"`{self.path}` was removed or moved while the run was written; run again, "
-            "into a folder that stays in place."
+            f"`{self.path}` was removed or moved while the run was written; start the "
+            "run again, in a folder that stays in place."
         )

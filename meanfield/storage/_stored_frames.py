@@ -34,7 +34,7 @@ class _Block(NamedTuple):
 class StoredFrames:
     """All frames of a variable as one array that stays on disk.
 
-    It is read chunk by chunk, so that memory holds the result and one chunk. A
+    The array is read chunk by chunk, so that memory holds the result and one chunk. A
     segment is compared with its digest before its first use.
 
     Attributes:
@@ -77,7 +77,7 @@ class StoredFrames:
         """The part of the array given by an integer, a slice or a vector for each axis.
 
         Raises:
-            StoreError: if an array that holds a part of it is damaged.
+            StoreError: if a stored array that is read for this is damaged.
         """
         vectors = [vector(part) for part in key]
         frames = self._frames(vectors[self._axis])
@@ -99,7 +99,7 @@ class StoredFrames:
         return np.cumsum([segment.frames for segment in self.record.segments])
 
     def _frames(self, key: slice | np.ndarray) -> np.ndarray:
-        """The indices of the requested frames, after a check of their segments.
+        """The indices of the requested frames; checks the segments that hold them.
 
         The check comes before memory is allocated, since a damaged record may have
         wrong sizes.
@@ -148,14 +148,14 @@ class StoredFrames:
         ):
             raise StoreError(
                 f"`{self.folder}` has changed since it was opened: `{file}` is missing "
-                "or belongs to another run. Open it again."
+                "or belongs to another run. Open the folder again."
             )
 
     def _group(self, index: int) -> Path:
         return segment_folder(self.folder, index) / self.name
 
     def _piece(self, block: _Block, key: list[slice | np.ndarray]) -> np.ndarray:
-        """The frames of a block, indexed by `key` along the other axes."""
+        """The frames of a block, with all other axes indexed by `key`."""
         axis, first = self._axis, int(block.frames.min())
         window = slice(first, int(block.frames.max()) + 1)
         numbers = np.asarray(block.part[(*[slice(None)] * axis, window)])
@@ -177,8 +177,8 @@ class StoredFrames:
         if part.shape != shape or part.dtype != self.dtype:
             raise StoreError(
                 f"The array `{self.name}` of `{group}` has shape {part.shape}, dtype "
-                f"{part.dtype}, and the record says {shape}, {self.dtype.str}; restore "
-                "one of them from a copy."
+                f"{part.dtype}, but its record says {shape}, {self.dtype.str}; restore "
+                "the array or the record from a copy."
             )
         self._parts[index] = part
         self._identities[index] = _identity(self._group(index))
@@ -195,17 +195,17 @@ def _identity(group: Path) -> tuple[int, int]:
 
 
 def is_number(part: Part) -> bool:
-    """Whether a part of a key is a single index."""
+    """Whether the index of one axis is a single number."""
     return not isinstance(part, slice) and np.ndim(part) == 0
 
 
 def vector(part: Part) -> slice | np.ndarray:
-    """A part of a key as a slice or a vector, which keeps its axis."""
+    """Converts an index of one axis to a slice or a vector, which keeps the axis."""
     return part if isinstance(part, slice) else np.atleast_1d(part)
 
 
 def outer(numbers: np.ndarray, key: Sequence[Part]) -> np.ndarray:
-    """Outer (orthogonal) indexing; a single index removes its axis."""
+    """Outer (orthogonal) indexing, where a single index removes its axis."""
     for axis in reversed(range(len(key))):
         numbers = numbers[(*[slice(None)] * axis, key[axis])]
     return numbers

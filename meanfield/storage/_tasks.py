@@ -34,13 +34,13 @@ from .disk import (
     version_0_1_error,
 )
 
-OLD_SCHEMA, RENAMED_SCHEMA = 1, 2  # of versions 0.1 and 0.2
+OLD_SCHEMA, RENAMED_SCHEMA = 1, 2  # the schemas that versions 0.1 and 0.2 wrote
 HEARTBEAT_TIMEOUT = (
     600.0  # seconds without a heartbeat after which a worker counts as lost
 )
 _REMEDY = "Delete it to compute it again, or restore it from a copy"
 _TODO_DIR, _CLAIMED_DIR, _DONE_DIR = "todo", "claimed", "done"
-# Names that we write; editors, file systems and cloud clients may add others.
+# Files with other names come from editors, file systems or cloud clients.
 _PATTERNS = {
     _TODO_DIR: re.compile(r"\d+"),
     _CLAIMED_DIR: re.compile(r"\d+\..+\.\d{1,10}\.[0-9a-f]+"),
@@ -52,10 +52,10 @@ class TaskFolder:
     """Tasks `0, 1, …`, each to do, claimed by a worker, or done.
 
     A task changes its state by a rename, which only one worker can do, so that two
-    workers do not take the same task. If they do, because one was wrongly taken for
-    lost, both write the same bytes. The folder `done` holds complete files only, and a
-    task with a file there is done, whatever else exists. There are no locks, so this
-    also works on network folders.
+    workers do not take the same task. If two still do, because one was wrongly
+    considered lost, both write the same bytes. The folder `done` holds only complete
+    files. A task with a file there is done, whatever else exists. There are no locks,
+    so a task folder also works on network disks.
 
     Attributes:
         path: a folder with a record and the folders `todo`, `claimed` and `done`.
@@ -111,7 +111,7 @@ class TaskFolder:
         self._unclaim(self._claim_path(task))
 
     def finish(self, task: int, result: Mapping[str, Any]) -> None:
-        """Stores the result of a task: JSON values.
+        """Stores the result of a task, which consists of JSON values.
 
         Raises:
             ResourceError: if it cannot be written.
@@ -139,7 +139,7 @@ class TaskFolder:
         return strip_digest(file, values, self._digest(task), remedy=_REMEDY)
 
     def _digest(self, task: int) -> Callable[[Mapping[str, Any]], str]:
-        """A digest function for results of this task in this sweep alone."""
+        """A digest function that is specific to this task of this sweep."""
         place = {"seal": self.seal, "task": task}
         return lambda result: json_digest({**place, "result": result})
 
@@ -158,7 +158,7 @@ class TaskFolder:
                 with contextlib.suppress(FileNotFoundError):
                     if self._is_lost(claim.name, disk_time - claim.lstat().st_mtime):
                         self._unclaim(claim)
-            # Read in the order in which tasks move, so that a moving one is not missed.
+            # Reading folders in the order in which tasks move misses no moving task.
             tasks_on_disk = (
                 self._tasks_in(_TODO_DIR)
                 | self._tasks_in(_CLAIMED_DIR)
@@ -168,7 +168,7 @@ class TaskFolder:
                 touch(self.path / _TODO_DIR / _name(task))
 
     def _tasks_in(self, state: str) -> set[int]:
-        """The tasks in the folder of a state."""
+        """The tasks in one of the folders `todo`, `claimed` and `done`."""
         names = (path.name for path in (self.path / state).iterdir())
         valid_names = (name for name in names if _PATTERNS[state].fullmatch(name))
         numbers = {int(name.partition(".")[0]) for name in valid_names}
@@ -182,7 +182,7 @@ class TaskFolder:
                 return False
             os.utime(source, follow_symlinks=False)  # the first heartbeat
             source.rename(self._claim_path(int(name)))
-        except FileNotFoundError:  # another worker took it
+        except FileNotFoundError:  # another worker took the task
             return False
         return True
 
@@ -203,7 +203,7 @@ class TaskFolder:
         host, _, process = owner.rpartition(".")
         if host != self._host or silence > HEARTBEAT_TIMEOUT:
             return silence > HEARTBEAT_TIMEOUT
-        # An earlier process with the same number as this one has ended.
+        # If a claim has this process's number but another `life`, its worker has ended.
         is_reused = int(process) == os.getpid() and life != self._life
         return is_reused or not _is_alive(int(process))
 
@@ -211,7 +211,7 @@ class TaskFolder:
 def create_tasks(
     path: Path, record: Mapping[str, Any], name: str, n_tasks: int
 ) -> None:
-    """Creates a folder of tasks, all to do, atomically.
+    """Creates a folder of tasks atomically, where all tasks are still to do.
 
     Args:
         path: a folder that does not exist or is empty; its parents are created.
@@ -220,8 +220,8 @@ def create_tasks(
         n_tasks: the number of tasks.
 
     Raises:
-        InvalidInputError: if `path` holds something else.
-        ResourceError: if it cannot be written.
+        InvalidInputError: if `path` has other contents.
+        ResourceError: if the folder cannot be written.
 
     Examples:
         >>> from pathlib import Path
@@ -247,7 +247,7 @@ def create_tasks(
         try:
             place_folder(target, fill).release()
         except OSError:
-            if not (target / name).exists():  # else another process created it
+            if not (target / name).exists():  # otherwise another process made it
                 raise
 
 
@@ -284,8 +284,8 @@ def _check_folders(path: Path) -> None:
         check_no_links(path, folder)
         if not folder.is_dir():
             raise StoreError(
-                f"`{path}` is damaged: it has no folder `{state}`. Restore it from a "
-                "copy; if it was empty, create it again."
+                f"`{path}` is damaged: its folder `{state}` is missing. Restore that "
+                "folder from a copy, or create it again if it was empty."
             )
 
 
@@ -302,7 +302,7 @@ def check_task_folder(path: Path, name: str) -> None:
     """
     if names_at(path) and not (path / name).exists():
         raise InvalidInputError(
-            f"`{path}` holds something else; choose a new or an empty folder."
+            f"`{path}` is not empty and holds no sweep; choose a new or empty folder."
         )
 
 
@@ -315,7 +315,7 @@ def _is_alive(process: int) -> bool:
         return False
     try:
         os.kill(process, 0)
-    except (ProcessLookupError, OverflowError):  # overflow: no valid process number
+    except (ProcessLookupError, OverflowError):  # OverflowError: number too large
         return False
     except PermissionError:
         return True

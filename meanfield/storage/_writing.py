@@ -1,4 +1,4 @@
-"""The two writes of a store: its creation, and one more segment."""
+"""The two ways to write a store: create it, or append a segment."""
 
 import os
 from collections.abc import Mapping
@@ -37,7 +37,7 @@ def create_store(
     """Creates a store without frames, atomically.
 
     Returns:
-        the lock on the store, held from before the store appears.
+        the lock on the store, which was taken before the store became visible.
 
     Raises:
         InvalidInputError: if the folder is not empty, or `attrs` or an array cannot be
@@ -78,8 +78,8 @@ def append_segment(
     }
     if base.segments and variables != base.variables:
         raise StoreError(
-            f"`{folder}` holds {_describe_variables(base.variables)}; got "
-            f"{_describe_variables(variables)}."
+            f"The segments of `{folder}` hold {_describe_variables(base.variables)}; "
+            f"the new segment holds {_describe_variables(variables)}."
         )
     sizes = {dim: size for dim, size in arrays.sizes.items() if dim != TIME}
     count = arrays.sizes[TIME]
@@ -105,7 +105,7 @@ def _build(target: Path, record: Record, static: Arrays) -> Lock:
     try:
         return place_folder(target, fill)
     except OSError:
-        check_folder_free(target)  # another writer may have created it first
+        check_folder_free(target)  # another writer may have been faster
         raise
 
 
@@ -122,14 +122,14 @@ def check_folder_free(folder: Path) -> None:
     """
     if (folder / RECORD).exists():
         raise InvalidInputError(
-            f"`{folder}` already holds a run, which is kept: choose another folder, "
-            f"remove this one, or continue an unfinished run with `meanfield resume "
+            f"`{folder}` already holds a run, which is not overwritten: choose another "
+            f"folder, remove this one, or continue its run with `meanfield resume "
             f"{folder}`."
         )
     if names_at(folder):
-        folder_text = "a folder with something else in it"
+        folder_text = "not empty and holds no run"
         description = (
-            folder_text if folder.is_dir() else "a file, and a run is a folder"
+            folder_text if folder.is_dir() else "a file, but a run is a folder"
         )
         raise InvalidInputError(f"`{folder}` is {description}; choose another place.")
 

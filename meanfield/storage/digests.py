@@ -1,6 +1,6 @@
 """Digests of the input files of a run or a training, and checks against them.
 
-`owner` is what the files belong to, for messages: `run`, or ``training `folder` ``.
+In messages, `owner` names what the files belong to: `run`, or ``training `folder` ``.
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,7 +10,7 @@ from meanfield.errors import InputFileError, InvalidInputError
 
 from .disk import sha256 as sha256
 
-_N_DIGITS = 12  # digits of a digest in a message
+_N_DIGITS = 12  # number of digits of a digest that a message shows
 
 
 def digests_by_name(files: Sequence[Path], *, owner: str) -> dict[str, str]:
@@ -25,23 +25,23 @@ def digests_by_name(files: Sequence[Path], *, owner: str) -> dict[str, str]:
     for path in files:
         if digests[path.name] != sha256(path):
             raise InvalidInputError(
-                f"`{path}` and `{paths[path.name]}` have the same name, by which the "
-                f"{owner} identifies them; rename one."
+                f"`{path}` and `{paths[path.name]}` have the same name, but different "
+                f"contents, and the {owner} identifies files by name; rename one."
             )
     return digests
 
 
 def check_unchanged(name: str, old: str, new: str | None, *, owner: str) -> None:
-    """Checks that a file still has its old digest; `new` is `None` if it is gone.
+    """Checks that a file still has its old digest; `new` is `None` without a file.
 
     Raises:
-        InputFileError: if it does not.
+        InputFileError: if the digests differ.
     """
     if old != new:
         raise InputFileError(
-            f"`{name}` is not what it was when the {owner} began: its SHA-256 was "
-            f"{old[:_N_DIGITS]}… and is {(new or 'none')[:_N_DIGITS]}…; restore it, or "
-            "start again."
+            f"`{name}` has changed since the {owner} began: its SHA-256 was "
+            f"{old[:_N_DIGITS]}… and is now {(new or 'none')[:_N_DIGITS]}…; restore "
+            "the file, or start again."
         )
 
 
@@ -51,7 +51,7 @@ def missing_digests(
     """The recorded digests that match none of the files, by name.
 
     Raises:
-        InputFileError: if a file has the name of a missing digest: it has changed.
+        InputFileError: if a file with the name of a missing digest has changed.
     """
     pairs = [(path.name, sha256(path)) for path in files]
     contents = {digest for _, digest in pairs}
@@ -73,5 +73,5 @@ def check_all_recorded(
     for path in plugins:
         if sha256(path) not in digests.values():
             raise InputFileError(
-                f"The {owner} began without the plugin `{path.name}`; leave it out."
+                f"The {owner} began without `{path.name}`; leave out this plugin."
             )

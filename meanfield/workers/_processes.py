@@ -20,8 +20,8 @@ from typing import IO, Generic, TypeVar, cast
 
 T = TypeVar("T")
 MAIN = "import sys; sys.path[:] = {}; from meanfield.workers._serving import serve; {}"
-TIMEOUT = 0.4  # seconds for a process to end; an interrupted command has more time
-LAST = 200  # most characters shown of the last line of output of a lost process
+TIMEOUT = 0.4  # seconds for a process to end, fewer than an interrupted command has
+LAST = 200  # characters shown of a lost process's last line of output
 
 
 def _no_setup() -> None:
@@ -44,8 +44,8 @@ class Answer(Generic[T]):
 
     Attributes:
         number: the number of the call, from 0, in the order of submission.
-        value: the value that it returned.
-        error: the exception that it raised, or a `WorkerLost`; then there is no value.
+        value: the value that the call returned.
+        error: the exception that the call raised, or a `WorkerLost`; else `None`.
 
     Examples:
         >>> from meanfield.workers import Answer
@@ -68,10 +68,10 @@ class Answer(Generic[T]):
 class Processes(Generic[T]):
     """A pool of fresh interpreters, each of which makes one call at a time.
 
-    They end with the `with` block: by SIGTERM, so that `finally` clauses run, or after
-    a short time by SIGKILL. If this process is killed, they end immediately. If a
-    process is lost, its call is answered by a `WorkerLost`, and the next call gets a
-    new process.
+    The processes end with the `with` block: by SIGTERM, so that `finally` clauses run,
+    or after a short time by SIGKILL. If this process is killed, they end immediately.
+    If a process is lost, its call is answered by a `WorkerLost`, and the next call gets
+    a new process.
 
     Args:
         count: the largest number of processes.
@@ -141,7 +141,7 @@ class Processes(Generic[T]):
                 yield answer
 
     def _answer(self, process: "_Process", message: bytes | None) -> Answer[T] | None:
-        """The answer in a message; `None` if a process ended without a call."""
+        """The answer in a message; `None` if the process ended between calls."""
         if process not in self._processes:
             return None
         number, process.call = process.call, None
@@ -186,7 +186,7 @@ class _Process:
             stdout=subprocess.PIPE,
             stderr=self._complaints,
             env=environment,
-            process_group=0,  # a terminal sends Ctrl-C only to its own group
+            process_group=0,  # so that Ctrl-C in a terminal does not reach it
         )
         self._calls = cast(IO[bytes], self._process.stdin)
         reader_arguments = cast(IO[bytes], self._process.stdout), messages
@@ -202,14 +202,14 @@ class _Process:
         self._send(call)
 
     def _send(self, call: Callable[[], object]) -> None:
-        with suppress(BrokenPipeError):  # it has ended, which the thread notices
+        with suppress(BrokenPipeError):  # the process has ended; its thread reports it
             pickle.dump(pickle.dumps(call), self._calls)
             self._calls.flush()
 
     def _read_answers(
         self, answers: IO[bytes], messages: SimpleQueue["Message"]
     ) -> None:
-        """Forwards answers, and `None` at the end; runs in its own thread."""
+        """Forwards answers, then `None` when the process ends; has its own thread."""
         with answers, suppress(EOFError, pickle.UnpicklingError):
             while True:
                 messages.put((self, pickle.load(answers)))
@@ -231,7 +231,7 @@ class _Process:
             os.killpg(self._process.pid, number)
 
     def end(self, deadline: float) -> None:
-        """Waits until the process has ended; kills it at the deadline."""
+        """Waits until the process has ended, and kills it at the deadline."""
         try:
             self._process.wait(max(0.0, deadline - time.monotonic()))
         except subprocess.TimeoutExpired:
@@ -250,7 +250,7 @@ Message = tuple[_Process, bytes | None]  # an answer, or `None` after the proces
 def threads(count: int | None = None) -> Iterator[ThreadPoolExecutor]:
     """A pool of threads, by default as many as there are cores.
 
-    The end of the block does not wait for them, so an interrupt ends the command at
+    The end of the block does not wait for threads, so an interrupt ends the command at
     once. Calls that have not begun are cancelled; wait inside the block for results.
 
     Examples:

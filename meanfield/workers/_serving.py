@@ -19,15 +19,15 @@ from typing import IO, NoReturn
 def serve() -> NoReturn:
     """Answers calls, one after the other, in the order in which they arrive.
 
-    The first call is the initializer, which has no answer. A call that raises is the
-    last one.
+    The first call is the initializer, which has no answer. The process ends after a
+    call that raises an exception.
     """
     calls, answers = _streams()
     requests: SimpleQueue[bytes] = SimpleQueue()
     threading.Thread(target=_receive, args=(calls, requests), daemon=True).start()
     # SystemExit lets the `finally` clauses of the current call run.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
-    # A KeyboardInterrupt would be sent as an answer, and interrupt the parent.
+    # A KeyboardInterrupt here would be sent to the parent and raised there.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     sys.excepthook = lambda _, error, trace: _report(answers, error, trace)
     try:
@@ -36,11 +36,11 @@ def serve() -> NoReturn:
             value = pickle.loads(requests.get())()
             _send(answers, pickle.dumps((value, None)))
     except SystemExit:
-        os._exit(1)  # a normal exit would wait for threads that still compute
+        os._exit(1)  # a normal exit would wait for threads that are computing
 
 
 def _streams() -> tuple[IO[bytes], IO[bytes]]:
-    """The streams of calls and answers; a call has no input, and prints to stderr."""
+    """The streams of calls and answers; a call has no stdin, and prints to stderr."""
     calls, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
@@ -63,7 +63,7 @@ def _report(
     """Sends the exception of a call, with its traceback, to the parent."""
     error.add_note("".join(traceback.format_tb(trace)))
     content = pickle.dumps((None, error))
-    pickle.loads(content)  # if it cannot be read, its last line goes to stderr instead
+    pickle.loads(content)  # if this fails, the parent reads the error from stderr
     _send(answers, content)
 
 

@@ -26,9 +26,9 @@ class Comparison:
     """Runs of one flow in several representations, and the gap of each pair.
 
     Attributes:
-        sides: the sides that were run, and a line for each omitted measure.
-        side_runs: the run of each side, by measure.
-        gaps: the gap of each pair of sides.
+        sides: the spec in each representation, and a line on each omitted measure.
+        side_runs: the run in each representation, by measure.
+        gaps: the gap of each pair of runs.
         seconds: wall-clock time of each run, by measure.
 
     Examples:
@@ -47,7 +47,7 @@ class Comparison:
 
     @property
     def verdicts(self) -> tuple[str, ...]:
-        """A line for each pair: when the two runs part, and why."""
+        """A line for each pair of runs: when the two begin to differ, and why."""
         return tuple(entry.verdict for entry in self.gaps)
 
     def as_json(self) -> dict[str, Any]:
@@ -74,7 +74,7 @@ class Comparison:
         }
 
     def outflow_of(self, pair: tuple[str, str]) -> dict[float, float]:
-        """The mass that the grid of a pair has lost, by time; empty without a grid."""
+        """The mass that has left the grid of a pair, by time; empty without a grid."""
         if "grid" not in pair:
             return {}
         path = self.side_runs["grid"]
@@ -108,7 +108,7 @@ def compare(
 
     Raises:
         InvalidInputError: if a key of `extra_keys` applies to none of the measures,
-            fewer than two measures can take the spec, or `folder` already holds a run
+            fewer than two measures support the spec, or `folder` already holds a run
             of one of them.
         InputFileError: if a file that the spec names cannot be read.
         ResourceError: if there is not enough memory or disk space, or `folder` cannot

@@ -22,11 +22,11 @@ from meanfield.runs.representations import (
 from ._normality import normality
 from ._sides import Side
 
-SIGMAS = 3.0  # allowed gap between tokens and their law, in standard errors
+SIGMAS = 3.0  # largest allowed gap between tokens and their law, in standard errors
 MOMENT_TOLERANCE = 1e-2  # allowed relative gap if one side starts from given tokens
-GRID_TOLERANCE = 1e-3  # allowed relative gap between measures without sampling error
-NORMALITY_LEVEL = 0.01  # smallest p-value at which tokens pass as draws of a Gaussian
-OUTFLOW_THRESHOLD = 1e-6  # mass lost from a grid that a verdict mentions
+GRID_TOLERANCE = 1e-3  # allowed relative gap if neither side has a sampling error
+NORMALITY_LEVEL = 0.01  # smallest p-value at which tokens count as Gaussian draws
+OUTFLOW_THRESHOLD = 1e-6  # smallest mass lost from a grid that a verdict mentions
 
 Series = Float[np.ndarray, " times"]
 
@@ -42,17 +42,17 @@ class SideRun:
 
     @property
     def representation(self) -> AbstractRepresentation[Any]:
-        """The representation of its measure."""
+        """The representation of the measure of this side."""
         return representations[self.side.measure]
 
     @property
     def sample_size(self) -> float:
-        """Effective sample size of its start; infinite for a Gaussian or a grid."""
+        """Effective sample size of the start; infinite for a Gaussian or a grid."""
         return self.representation.sample_size(self.measures[0])
 
     @property
     def outflow(self) -> float:
-        """The mass that has left the grid by the last frame; zero for others."""
+        """The mass that has left the grid by the last frame; zero without a grid."""
         return self.representation.outflow(self.measures[-1])
 
 
@@ -62,7 +62,7 @@ class Separation(NamedTuple):
     Attributes:
         time: the time of the frame.
         moment: the moment that differs, `mean` or `covariance`.
-        gap: its relative gap.
+        gap: the relative gap of this moment.
         tolerance: the largest relative gap that counts as agreement.
     """
 
@@ -74,18 +74,18 @@ class Separation(NamedTuple):
 
 @dataclass(frozen=True)
 class Gap:
-    r"""Gaps between two sides, relative to the moments $\beta, S$ of the second.
+    r"""Gaps between two sides with moments $\alpha, \Sigma$ and $\beta, S$.
 
     Attributes:
         pair: the names of the two measures.
         times: the times at which both have a frame.
         mean: $|\alpha - \beta| / (\mathrm{tr}\,S)^{1/2}$.
         covariance: $|\Sigma - S| / |S|$, in the Frobenius norm.
-        distance: the distance divided by $(\mathrm{tr}\,S)^{1/2}$.
+        distance: the distance of the measures, divided by $(\mathrm{tr}\,S)^{1/2}$.
         distance_error: error estimate of `distance`.
         distance_method: how the distance was computed.
-        tolerances: allowed gaps in mean and covariance, (2, times).
-        reasons: why the sides part, or might.
+        tolerances: allowed gaps in mean and covariance, of shape (2, times).
+        reasons: why the sides differ, or might differ.
 
     Examples:
         >>> from pathlib import Path
@@ -122,7 +122,7 @@ class Gap:
 
     @property
     def verdict(self) -> str:
-        """One line: when the two sides part, and why."""
+        """One line: when the two sides begin to differ, and why."""
         names = " and ".join(self.pair)
         reasons = "; ".join(self.reasons)
         first = self.separation
@@ -162,9 +162,9 @@ def gap(first: SideRun, second: SideRun) -> Gap:
 
 
 def _distance_of(first: SideRun, second: SideRun) -> Callable[..., Distance]:
-    """The distance to use: with masks, one that moves no mass between positions.
+    """The distance to use; with masks, transport moves no mass between positions.
 
-    That needs positions on both sides.
+    Such a distance needs positions on both sides.
     """
     are_masked = first.side.spec.is_masked and second.side.spec.is_masked
     have_positions = all(
@@ -176,7 +176,7 @@ def _distance_of(first: SideRun, second: SideRun) -> Callable[..., Distance]:
 def _relative(
     alpha: np.ndarray, Sigma: np.ndarray, beta: np.ndarray, S: np.ndarray
 ) -> tuple[float, float]:
-    """Relative gaps in mean and covariance; infinite if only the second is a Dirac."""
+    """Relative gaps in mean and covariance, infinite if only `S` is zero."""
     spread = math.sqrt(max(float(np.trace(S)), 0.0))
     mean = _ratio(float(np.linalg.norm(alpha - beta)), spread)
     gap = _ratio(float(np.linalg.norm(Sigma - S)), float(np.linalg.norm(S)))
@@ -210,7 +210,7 @@ def _tolerances(
 
 
 def _reasons(first: SideRun, second: SideRun, initial_gap: float) -> tuple[str, ...]:
-    """Why two sides part, or might; `initial_gap` is their gap at the first frame."""
+    """Why two sides differ or might; `initial_gap` is the gap at the first frame."""
     paths = (first, second)
     reasons = [reason for path in paths for reason in _side_reasons(path, paths)]
     reasons += _sampling_reasons(first, second, initial_gap)
@@ -246,7 +246,7 @@ def _side_reasons(path: SideRun, paths: Sequence[SideRun]) -> list[str]:
 
 
 def _start_reason(side: Side, paths: Sequence[SideRun]) -> str:
-    """Why the flow of a Gaussian parts from that of a start with the same moments.
+    """Why a Gaussian flow differs from a flow whose start has the same moments.
 
     The law of a cloud is known; tokens from a file are tested for normality, since they
     may be draws from a Gaussian.

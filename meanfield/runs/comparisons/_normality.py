@@ -10,8 +10,8 @@ import numpy as np
 from jaxtyping import Float
 from scipy.special import erfc, gammaincc
 
-MIN_TOKENS = 8  # per dimension; with fewer, the limit laws are poor approximations
-MAX_DIMENSIONS = 30  # the tensor of third moments has d³ entries
+MIN_TOKENS = 8  # tokens per dimension that the limit laws need to be accurate
+MAX_DIMENSIONS = 30  # limits the d³ entries of the tensor of third moments
 
 
 def normality(x: Float[np.ndarray, "n d"]) -> float:

@@ -1,4 +1,4 @@
-"""The stored record of a comparison, and its gaps as a dataset; without JAX."""
+"""The record of a comparison and its gaps as a dataset, without importing JAX."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -51,8 +51,8 @@ def comparison_dataset(path: Path) -> "xarray.Dataset":
     """The gaps of a stored comparison, with the spec of each measure.
 
     Raises:
-        InputFileError: if it cannot be read.
-        StoreError: if it is damaged.
+        InputFileError: if the comparison cannot be read.
+        StoreError: if the comparison is damaged.
     """
     record = path / RECORD
     try:

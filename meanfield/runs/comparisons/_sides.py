@@ -19,12 +19,12 @@ from meanfield.runs.setup._setup import Member, Setup
 from meanfield.spec import KEYS, RunSpec, has_key, parse
 
 FRAMES = 21  # default of `frames`
-RTOL = 1e-6  # default of `rtol`: far below the gaps that a comparison resolves
-RTOL_OF_MODELS = 1e-3  # in hundreds of dimensions a step takes a second
+RTOL = 1e-6  # default of `rtol`, far below the gaps that a comparison resolves
+RTOL_OF_MODELS = 1e-3  # larger, since a step in hundreds of dimensions takes a second
 NO_KEYS: Mapping[str, Any] = MappingProxyType({})
 CONFLICTING_KEYS = {
     "starts": "follows one flow",
-    "projected": "projects a Gaussian where the attention does not keep it one",
+    "projected": "projects the Gaussian flow itself, where that is necessary",
 }
 JUMPS = "velocities of points jump, so fixed steps have an error of O(dt)"
 GAUSSIAN = ("gaussian", "antithetic")  # clouds drawn from a Gaussian
@@ -37,7 +37,7 @@ class Side:
     """A spec in one representation.
 
     Attributes:
-        measure: its name, such as `points`.
+        measure: the name of the representation, such as `points`.
         spec: the spec that is run.
         notes: what was changed in the spec for this measure, a line each.
         has_law_start: whether it starts from a law or a sample of that law, rather than
@@ -45,7 +45,7 @@ class Side:
         is_exact: whether this representation can follow the flow exactly. An
             approximation cannot, nor can a Gaussian that is projected or that replaces
             a start that is not Gaussian.
-        reasons: further reasons why it may part from other sides, a line each.
+        reasons: further reasons why this side can differ from others, a line each.
     """
 
     measure: str
@@ -57,7 +57,7 @@ class Side:
 
     @property
     def label(self) -> str:
-        """Its display name, marked if it is an approximation."""
+        """The display name of the measure, marked if it is an approximation."""
         is_law_flow = not representations[self.measure].approximation
         return (
             self.spec.measure_label
@@ -68,7 +68,7 @@ class Side:
 
 @dataclass(frozen=True)
 class Sides:
-    """The representations that can take a spec, and a line for each that cannot."""
+    """The representations that support a spec, and a line on each omitted one."""
 
     members: tuple[Side, ...]
     omitted: tuple[str, ...]
@@ -77,7 +77,7 @@ class Sides:
 def sides(
     spec: RunSpec, measures: Sequence[str], extra_keys: Mapping[str, Any] = NO_KEYS
 ) -> Sides:
-    """The spec in each representation that can take it; at least two must.
+    """The spec in each representation that supports it; at least two must do so.
 
     If the attention does not keep Gaussians, the Gaussian flow is projected. All sides
     start from the same law; if its moments have no closed form, the Gaussian starts
@@ -91,7 +91,7 @@ def sides(
 
     Raises:
         InvalidInputError: if a measure is unknown, a key of `extra_keys` applies to
-            none of the measures, or fewer than two of them can take the spec.
+            none of the measures, or fewer than two of them support the spec.
 
     Examples:
         >>> from meanfield import runs, spec
@@ -120,7 +120,7 @@ def sides(
             notes.append(f"{measure} is left out: {error}")
     if len(members) < 2:
         raise InvalidInputError(
-            f"A comparison needs two measures that can take the spec. {' '.join(notes)}"
+            f"A comparison needs two measures that support the spec. {' '.join(notes)}"
         )
     return Sides(tuple(members), tuple(notes))
 
@@ -155,8 +155,8 @@ def _check_measures(measures: Sequence[str]) -> None:
         *names, last = representations
         raise InvalidInputError(
             f"`measures` must be two or three of {', '.join(names)} and {last}, such "
-            f"as `points,gaussian`; got `{','.join(measures)}` (`--plugin FILE.py` may "
-            "register others)."
+            f"as `points,gaussian`; got `{','.join(measures)}`. A plugin may add other "
+            "measures (`--plugin FILE.py`)."
         )
 
 
@@ -174,16 +174,16 @@ def _check_extra_keys(
             )
         if not any(has_key(measure, key) for measure in measures):
             raise InvalidInputError(
-                f"`{key}` does not apply to {' or '.join(measures)}: leave it out, or "
-                "compare with a measure that takes it."
+                f"`{key}` does not apply to {' or '.join(measures)}: leave out the key,"
+                " or compare with a measure that uses it."
             )
 
 
 def _try_side(side: Side) -> Side:
-    """The side with its start chosen, once a trial start of its run has succeeded.
+    """The side with its start chosen, after a check that its run can start.
 
     Raises:
-        MeanfieldError: if its measure cannot take the spec.
+        MeanfieldError: if its measure does not support the spec.
     """
     side = _choose_start(side)
     try:
@@ -197,10 +197,10 @@ def _try_side(side: Side) -> Side:
 
 
 def _make_side(setup: Setup, measure: str, extra_keys: Mapping[str, Any]) -> Side:
-    """The side with the keys that its measure takes, and a note on those left out."""
+    """The side with the keys that apply to its measure, and a note on the others."""
     values = {**setup.spec.as_json(), **extra_keys, "measure": measure}
     if not representations[measure].counts_tokens:
-        values.pop("n", None)  # it counts the tokens of another side
+        values.pop("n", None)  # `n` counts tokens, and this side has none
     if not {"frames", "times", "dt"} & values.keys():
         values["frames"] = FRAMES
     if _takes_rtol(setup, measure) and not {"rtol", "dt"} & values.keys():
@@ -214,14 +214,14 @@ def _make_side(setup: Setup, measure: str, extra_keys: Mapping[str, Any]) -> Sid
 
 
 def _takes_rtol(setup: Setup, measure: str) -> bool:
-    """Whether `rtol` controls the steps: not for tokens whose velocities jump."""
+    """Whether `rtol` controls the steps; false for tokens whose velocities jump."""
     if representations[measure].start_type != "tokens" or setup.spec.model is not None:
         return has_key(measure, "rtol")
     return setup.dynamics().is_continuous
 
 
 def _flow_reasons(measure: str, member: Member) -> tuple[str, ...]:
-    """Why a flow of this kind may differ from the flow of the law."""
+    """Reasons why the flow of this measure can differ from the flow of the law."""
     are_tokens = representations[measure].start_type == "tokens"
     jumps = are_tokens and not member.dynamics.is_continuous
     lines = (JUMPS if jumps else "", limit_note(member))
@@ -229,7 +229,7 @@ def _flow_reasons(measure: str, member: Member) -> tuple[str, ...]:
 
 
 def _choose_start(side: Side) -> Side:
-    """The side, started from the law of the initial tokens where that is known."""
+    """The side with its start: the law of the initial tokens, if that is known."""
     spec = side.spec
     has_tokens = spec.model is not None or spec.source is not None
     has_tokens |= spec.init.startswith("@")
@@ -244,7 +244,7 @@ def _choose_start(side: Side) -> Side:
 
 
 def _gaussian_start(side: Side) -> Side:
-    """The side with a Gaussian start, by the moments of the cloud's law or tokens."""
+    """The side with a Gaussian start that has the moments of the law or the tokens."""
     spec, start = side.spec, Setup(side.spec).start()
     is_exact = spec.init in GAUSSIAN
     try:

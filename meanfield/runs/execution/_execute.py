@@ -1,4 +1,4 @@
-"""Running a spec segment by segment, with or without a store."""
+"""Runs a spec segment by segment, with or without a store."""
 
 import math
 import time
@@ -113,7 +113,7 @@ def resume(
             raise_damaged(path, reason)
     else:
         run = start(spec, layout)
-    writer = store.claim() if jax.process_index() == 0 else None  # one writer only
+    writer = store.claim() if jax.process_index() == 0 else None  # process 0 writes
     return _advance_to_end(run, writer, report)
 
 
@@ -161,7 +161,7 @@ def _advance_to_end(run: Run, store: RunStore | None, report: Report | None) -> 
 
 def _record_interruption(store: RunStore) -> None:
     """Records that the run was interrupted; the unfinished segment is lost."""
-    # The interrupt may have come just after a commit took effect: read the record.
+    # `store` may not know of a commit just before the interrupt, so it is read again.
     store.reread()
     if store.ending is not None or not store.frames:
         return
@@ -186,7 +186,7 @@ def _progress(run: Run, first: int, span: float, steps: int) -> Progress:
 
 
 def _growth(run: Run) -> tuple[float, ...]:
-    """Growth factor of the size of each member; NaN if it started as a point at 0."""
+    """Growth factor of the size of each member; NaN for a Dirac at the origin."""
     ends = [float(member.measure.size) for member in run.members]
     return tuple(
         end / begin if begin > 0 else math.nan

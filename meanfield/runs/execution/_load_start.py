@@ -44,14 +44,14 @@ def load_start(
     count = frame.sizes.get("run")
     if count is None and member is not None:
         raise InvalidInputError(
-            "`--member` chooses among several draws or starts, and this run has one "
-            "flow: leave it out."
+            "`--member` selects one of several draws or starts, but this run has only "
+            "one flow: leave out `--member`."
         )
     if count is not None:
         if member is None or not 0 <= member < count:
             raise InvalidInputError(
-                f"A page integrates one flow and `{path}` holds {count}: choose one "
-                f"with `--member`, from 0 to {count - 1}."
+                f"A page integrates one flow, but `{path}` holds {count} flows: choose "
+                f"one with `--member`, from 0 to {count - 1}."
             )
         frame = frame.isel(run=member)
     setup = Setup(spec, frame.sizes["coord"])

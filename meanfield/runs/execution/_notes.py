@@ -33,7 +33,7 @@ from meanfield.scores import Dot
 from ._result import Result
 
 ENDINGS = (Status.MAX_STEPS, Status.UNCONVERGED)
-NORM_THRESHOLD = 0.99  # below the bound 1, since the covariance on a grid is inexact
+NORM_THRESHOLD = 0.99  # slightly below 1, since the covariance of a grid is inexact
 SELF_MATCHING_NOTE = (
     "on slices where queries and keys have the same ranking, as for A = I, each token "
     "is matched to itself, and this Gaussian is not the limit of the tokens' law"
@@ -43,7 +43,7 @@ PROJECTION_NOTE = (
     "the full flow; the two agree only where ∇δE is affine"
 )
 
-LARGE_GROWTH = 1e5  # smallest growth factor of the size that a report mentions
+LARGE_GROWTH = 1e5  # reports mention growth of the size by this factor or more
 
 
 def reason(result: Result) -> str:
@@ -72,7 +72,7 @@ def reason(result: Result) -> str:
 
 
 def _advice(result: Result) -> str:
-    """Advice for a run that used up its steps, or whose step size fell too low."""
+    """Advice for a run that used all its steps, or whose step size became too small."""
     spec = result.spec
     if spec.precision == "single" and not _has_exhausted_steps(result):
         return "`--precision double` allows smaller steps"
@@ -91,10 +91,10 @@ def _has_exhausted_steps(result: Result) -> bool:
 
 
 def _has_normal_tails(result: Result) -> bool:
-    """Whether a Gaussian, or its density on a grid, moved under one `exp` attention."""
+    """Whether a Gaussian, perhaps on a grid, was moved by a single `exp` attention."""
     spec = result.spec
     is_single = spec.attention == "exp" and spec.heads == 1 and spec.model is None
-    is_single &= spec.context is None  # else averages are over the context
+    is_single &= spec.context is None  # with a context, averages are over its keys
     is_single &= not (spec.layers or spec.terms or spec.is_family or spec.is_masked)
     return is_single and representations[spec.measure].has_normal_tails(spec)
 
@@ -119,7 +119,7 @@ def flow_note(setup: Setup, member: Member) -> str:
 
 
 def growth_note(outcomes: Sequence[Outcome], growth: Sequence[float]) -> str:
-    """A note if a flow reached its end with a much larger size; else empty.
+    """A note if a measure has grown very large at the end of its flow; else empty.
 
     A blow-up needs no such note.
     """
@@ -141,7 +141,7 @@ def growth_note(outcomes: Sequence[Outcome], growth: Sequence[float]) -> str:
 
 
 def _depth_note(setup: Setup) -> str:
-    """A note if a run lasts longer than a model has layers; else empty."""
+    """A note if a run goes on after the last layer of its model; else empty."""
     spec = setup.spec
     if spec.model is None or spec.forward:
         return ""

@@ -76,13 +76,13 @@ class Result(AbstractDisplayable):
         outcomes: how each member ended.
         store: the folder of the frames, or `None`.
         seconds: wall-clock time of the integration, compilation included.
-        observables: the energies and rates at the last frame, by variable; for several
-            members, one number each.
+        observables: the energies and rates at the last frame, by variable, as a number
+            or, for several members, an array.
         sums: how sums over the tokens of the first member were executed last.
         note: a note on the flow, such as a limitation; empty if there is none.
         energy_change: how the energy changed along its gradient flow; `None` for other
             flows.
-        growth: the growth factor of each member's size, the root of its second moment.
+        growth: the growth factor of each member's size (root of the second moment).
 
     Examples:
         >>> from meanfield import runs, spec
@@ -108,12 +108,12 @@ class Result(AbstractDisplayable):
 
     @property
     def outcome(self) -> Outcome:
-        """The most severe ending of all members, with the earliest t*."""
+        """The most severe ending of all members, and their earliest t*."""
         return combine_outcomes(self.outcomes)
 
     @property
     def dataset(self) -> "xarray.Dataset":
-        """The frames as a dataset, as from `meanfield.open`.
+        """The frames as a dataset, in the form that `meanfield.open` returns.
 
         Raises:
             InvalidInputError: if the run was not stored.
@@ -126,9 +126,9 @@ class Result(AbstractDisplayable):
 
     @property
     def plot(self) -> Any:
-        """The panels of its frames as methods, such as `run.plot.tokens()`.
+        """Methods that draw the panels of this run, such as `run.plot.tokens()`.
 
-        `meanfield list panels` lists their names.
+        `meanfield list panels` lists the names of the panels.
 
         Raises:
             InvalidInputError: if the run was not stored.

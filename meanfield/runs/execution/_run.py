@@ -33,10 +33,10 @@ class Run:
         outcomes: how far each member has come, and how it ended if it did.
         stepping: the steps of all members.
         energies: the energies observed for each member.
-        layout: the devices that share its tokens or its members; one device if `None`.
-        origins: the initial measures of its members, if error estimates at the end
+        layout: the devices that share tokens or members; one device if `None`.
+        origins: the initial measures of the members, if error estimates at the end
             need them.
-        sizes: the initial sizes of its members, roots of second moments.
+        sizes: the initial sizes of the members, which are roots of second moments.
         frame_index: the index of the current frame.
         frames: the frames of the last segment.
         observables: the energies and rates at the last frame.
@@ -75,7 +75,7 @@ class Run:
 
     @property
     def ts(self) -> Float[np.ndarray, " times"]:
-        """The times of its frames."""
+        """The times of the frames."""
         return self.setup.ts
 
     @property
@@ -85,7 +85,7 @@ class Run:
 
     @property
     def has_ended(self) -> bool:
-        """Whether nothing is left to integrate."""
+        """Whether all members have ended or reached the last frame."""
         return self.frame_index >= self.last_index or not any(
             o.is_running for o in self.outcomes
         )
@@ -104,7 +104,7 @@ class Run:
     def is_batched(self) -> bool:
         """Whether members are integrated in one batch.
 
-        Families of starts always are; draws only if small and of equal structure.
+        Families of starts always are; draws are if small and of equal structure.
         """
         if self.spec.starts is not None:
             return True
@@ -116,7 +116,7 @@ class Run:
     def shares_members(self) -> bool:
         """Whether processes share the members, rather than the tokens of each member.
 
-        They do for a batch, and for draws of a measure without tokens.
+        Members are shared in a batch, and among draws of a measure without tokens.
         """
         has_tokens = self.setup.representation.shares_tokens
         return self.is_batched or (len(self.members) > 1 and not has_tokens)
@@ -156,14 +156,14 @@ def start(spec: RunSpec, layout: Layout | None = None) -> Run:
     check_draws(setup, draws)
     check_energy(setup, draws[0].measure)
     static = setup.representation.static(draws[0].measure)
-    # A resumed run starts from stored arrays. This one must too, so that both agree
-    # bit for bit.
+    # A resumed run starts from stored arrays. A new run must do the same, so that
+    # both agree bit for bit.
     members = [
         Member(draw.dynamics, setup.restore(frame_of(draw.measure), static))
         for draw in draws
     ]
     run = _make_run(setup, members, static, [m.measure for m in members], layout)
-    # A measure and dynamics that do not work together fail here, before any write.
+    # If measure and dynamics do not fit together, this raises before any write.
     first = run.prepare(0)
     check_observable(run.members[0], run.energies[0])
     sums = sums_of(first[0].mu0, run.members[0].dynamics)
@@ -193,7 +193,7 @@ def reopen(store: RunStore, spec: RunSpec, layout: Layout | None) -> tuple[Run, 
     run = _make_run(
         setup, list(map(Member, dynamics, measures)), static, origins, layout
     )
-    # A run stored by an older version may lack some variables; it continues without.
+    # A run that an older version stored may lack variables; it continues without them.
     observables = {n: frame[n] for n in variables(spec.recorded_energies) if n in frame}
     energy_change = None
     if spec.flow_of is not None and "energy" in frame:
@@ -255,16 +255,16 @@ def check_layout(setup: Setup, layout: Layout) -> None:
     spec = setup.spec
     if spec.reduction.partition(":")[0] in ("cells", "chebyshev"):
         raise InvalidInputError(
-            f"`reduction = {spec.reduction}` works on one device only; sums over "
-            "several devices are exact. Leave out `reduction`, or the devices."
+            f"`reduction = {spec.reduction}` works on one device only. Leave out "
+            "`reduction` for exact sums on several devices, or leave out `devices`."
         )
     if spec.forward:
         raise InvalidInputError(
-            "`forward` runs a network on one device; leave out the devices."
+            "`forward` runs on one device only; leave out `devices` and `processes`."
         )
     has_tokens = setup.representation.shares_tokens
     if spec.draws and not has_tokens and layout.size > layout.n_processes:
         raise InvalidInputError(
-            f"`measure = {spec.measure}` has no tokens for devices to share. Processes "
-            "with one device each can share its draws: use `--processes` alone."
+            f"`measure = {spec.measure}` has no tokens to share among devices. Share "
+            "the draws among processes: use `--processes` without `--devices`."
         )

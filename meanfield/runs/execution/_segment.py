@@ -39,7 +39,7 @@ Move = Callable[[Run, Sequence[int]], Trajectory]
 
 
 def advance(run: Run) -> Run:
-    """The run after one more segment, with its frames and the energies at them.
+    """The run after one more segment, with its frames and their energies.
 
     The spec fixes where segments begin and end, so that a resumed run repeats them.
     After an early end, the last frame is the final state.
@@ -100,7 +100,7 @@ def _energy_change(run: Run, values: Mapping[str, np.ndarray]) -> EnergyChange |
 def forward_pass(run: Run) -> Run:
     """The run of a network's own forward pass: the embedding and each layer's states.
 
-    They form one segment, computed in double precision whatever the run stores.
+    These states form one segment and are always computed in double precision.
 
     Raises:
         InputFileError: if a file is missing or damaged, or the network's config names
@@ -167,7 +167,7 @@ def _frames(previous_run: Run, run: Run, pieces: Sequence[Arrays]) -> Arrays:
 
 
 def _append_end(run: Run, frames: Arrays, begin: float) -> Arrays:
-    """The frames up to the end of a flow, with its final state as the last.
+    """The frames up to the end of a flow, where the last is its final state.
 
     Empty if the flow ended at the start of the segment, since that frame is stored.
     """
@@ -188,8 +188,8 @@ def _end_of_segment(
     """The frames of a member, and its measure at the end of the segment."""
     representation = representation_of(mu)
     frames = representation.frames(mu, trajectory.coordinates)
-    # The next segment starts from the stored frame alone, without plans that the flow
-    # made on the way, so that a resumed run agrees bit for bit.
+    # The next segment uses the stored frame, but no plans for interpolated sums that
+    # the flow has made. A resumed run then agrees bit for bit.
     final = {name: array[count] for name, array in frames.items()}
     end = (
         representation.coordinates(mu, final) if outcome.is_running else trajectory.last
@@ -204,7 +204,7 @@ def _trajectories(run: Run, indices: Sequence[int]) -> Iterable[Trajectory]:
     if run.layout is None or not run.shares_members:
         return (jax.block_until_ready(_trajectory(run, index)) for index in indices)
     rows = _distribute(run, indices, _separate_trajectories)
-    # Plans that a flow made at its start stay in the process that made them.
+    # Processes do not exchange starts, which may hold plans for interpolated sums.
     pairs = zip(rows, indices, strict=True)
     return (_replace_start(run.members[i].measure, row) for row, i in pairs)
 
@@ -234,7 +234,7 @@ def _trajectory(run: Run, index: int) -> Trajectory:
 
 
 def _separate_trajectories(run: Run, indices: Sequence[int]) -> Trajectory:
-    """The trajectories of some members, integrated one by one, without their starts."""
+    """The trajectories of some members, integrated one by one; starts are left out."""
     rows = [_replace_start(None, _trajectory(run, i)) for i in indices]
     return jax.tree.map(lambda *leaves: jnp.stack(leaves), *rows)
 
@@ -255,7 +255,7 @@ def _batched_trajectories(run: Run, indices: Sequence[int]) -> Trajectory:
         measures,
         run.segment,
         in_axes=(axis, 0),
-        batch_size=min(batch_size, len(run.members)),  # even if fewer are running
+        batch_size=min(batch_size, len(run.members)),  # counts ended members, too
         stepping=run.stepping,
         stop=setup.steps.stops,
         run_start=float(run.ts[0]),
@@ -272,7 +272,7 @@ def _batched_trajectories(run: Run, indices: Sequence[int]) -> Trajectory:
 def _batched_dynamics(
     run: Run, indices: Sequence[int]
 ) -> tuple[AbstractDynamics, int | None]:
-    """The dynamics of a batch and its batch axis: `None` if shared, 0 for a stack."""
+    """The dynamics of a batch and its batch axis: 0, or `None` if members share it."""
     first, *rest = (jax.tree.leaves(member.dynamics) for member in run.members)
     is_equal = lambda leaves: all(map(np.array_equal, first, leaves))
     if all(map(is_equal, rest)):

@@ -30,19 +30,19 @@ from ._model import BLOCKS, PRODUCTS, READ_SECONDS, Network, steps_of_model
 
 
 class Rates(NamedTuple):
-    """Operations in matrix products, and exponentials, per core second."""
+    """Numbers of matrix operations and exponentials that a core computes per second."""
 
     products: float
     exponentials: float
 
 
-# Measured on an AMD EPYC with 512-bit vectors; for two cores see `docs/speed.md`.
+# These rates are for an AMD EPYC with 512-bit vectors; see also `docs/speed.md`.
 RATES = {"float64": Rates(9.5e10, 1.9e9), "float32": Rates(2.3e11, 7e9)}
-COMPILE_SECONDS = 10.0  # seconds, typical of a first run; 1 if the program is cached
-PASSES = 4  # typical Sinkhorn iterations for a velocity
-NODES = 48  # typical interpolation nodes along an axis
-PROJECTION_NODES = 4096  # quadrature nodes of a projected Gaussian
-PROBES = 64  # points along each axis of a plane grid at which velocities are computed
+COMPILE_SECONDS = 10.0  # typical of a first run; about 1 s if the program is cached
+PASSES = 4  # typical number of Sinkhorn iterations to compute a velocity
+NODES = 48  # typical number of interpolation nodes along an axis
+PROJECTION_NODES = 4096  # number of quadrature nodes for a projected Gaussian
+PROBES = 64  # velocities on a planar grid are computed at 64 × 64 points
 STAGES = {
     diffrax.Euler: 1,
     diffrax.Heun: 2,
@@ -50,24 +50,24 @@ STAGES = {
     diffrax.Dopri8: 13,
     diffrax.Kvaerno5: 60,
 }
-USUAL_STAGES = 6  # of fifth-order Runge–Kutta methods
+USUAL_STAGES = 6  # velocities per step of a fifth-order Runge–Kutta method
 GRID_STAGES = 3
-# Core seconds to match ranks, per token and slice: measured 0.3 s for 100 000 tokens
-# on 8 slices in dimension 8, and 4.2 s for a million.
+# Core seconds per token and slice to match ranks. 100 000 tokens in dimension 8 took
+# 0.3 s on 8 slices, and a million took 4.2 s.
 SORT_SECONDS = 5e-7
-SOFT_SUMS = 3  # sums over pairs for each soft slice: two soft sorts and their plan
+SOFT_SUMS = 3  # sums over pairs per soft slice, for two soft sorts and their plan
 OVERHEAD = 2e-5  # seconds that a velocity takes in addition to its sums
-BATCH_SIZE = 100  # members of a batch over which the overhead is spread
-ADAPTIVE_STEPS = 30.0  # typical steps of a flow at a relative tolerance of 1e-6
-SEGMENT_STEPS = 4  # fewest steps of a segment, since each begins with short ones
-LAYER = 10  # fewest steps of a layer
+BATCH_SIZE = 100  # number of members that share the overhead of a batch
+ADAPTIVE_STEPS = 30.0  # typical number of steps at a relative tolerance of 1e-6
+SEGMENT_STEPS = 4  # fewest steps per segment, since each begins with short steps
+LAYER = 10  # fewest steps per layer of a flow
 COMMIT = 0.02  # seconds that a segment takes in addition to its steps
-MAX_STEPS = 2.0**53  # cap on an estimate: a float is exact for integers up to here
-STEPS_PER_CELL = 0.5  # steps on a grid per unit of time and per cell along an axis
+MAX_STEPS = 2.0**53  # largest estimate; a float holds all integers up to this one
+STEPS_PER_CELL = 0.5  # steps on a grid per unit of time and cell along an axis
 
 
 class Duration(NamedTuple):
-    """Estimated duration of a run; in tests, right to within a factor of about four.
+    """Estimated duration of a run; in tests, correct within a factor of about four.
 
     Attributes:
         velocity: seconds to compute the velocity of one member once.
@@ -107,7 +107,7 @@ def duration(
 ) -> Duration:
     """The estimated duration of a run on this machine's cores.
 
-    The estimate counts the sums behind velocities, not observed energies, files or
+    The estimate counts the sums in velocities, but not observed energies, files or
     progress reports. The number of adaptive steps is not known in advance; the estimate
     assumes one that is typical of clouds that change by a few times their size.
 
@@ -211,7 +211,7 @@ def _whole(count: float) -> int:
 
 
 def _work(setup: Setup, size: Size) -> float:
-    """Core seconds for a velocity, without matching along slices."""
+    """Core seconds to compute one velocity, without matching along slices."""
     spec, d, name, unit = setup.spec, size.d, setup.dtype.name, jnp.ones((1, 1))
     rates = RATES[name]
     parts = (spec, *spec.terms)
@@ -220,7 +220,7 @@ def _work(setup: Setup, size: Size) -> float:
         heads[0] = _network(setup).n_heads
         rates = rates._replace(products=PRODUCTS[name])
     if size.reduction is None and not spec.projected:
-        solution = 40 * d**3 / rates.products  # roots and solves of d × d matrices
+        solution = 40 * d**3 / rates.products  # for roots and systems of size d
         return sum(heads) * solution
     work = 8 * size.n * d**2 / rates.products
     if spec.model is not None:
@@ -234,13 +234,13 @@ def _work(setup: Setup, size: Size) -> float:
             passes *= size.n or 1 if is_prefixed else 1
             keys = None if context is None else n_context_keys(context)
             if isinstance(coupling, Linear | LinearExpansion) and not is_prefixed:
-                keys = d + 2  # features, into which all keys are summed once
+                keys = d + 2  # the number of features that keys are summed into
             work += count * passes * _sums(size, keys, rates)
     return work
 
 
 def _sums(size: Size, keys: int | None, rates: Rates) -> float:
-    """Core seconds for sums over `keys` of a context; over all tokens if `None`."""
+    """Core seconds for sums over `keys` keys, or over all tokens if that is `None`."""
     d = size.d
     pair = (4 * d + 2) / rates.products + 1 / rates.exponentials
     n = float(size.n or size.cells or PROJECTION_NODES)
@@ -262,13 +262,13 @@ def _sums(size: Size, keys: int | None, rates: Rates) -> float:
 
 
 def _matching(setup: Setup, dynamics: AbstractDynamics, size: Size) -> float:
-    """Core seconds for matching along slices in a velocity."""
+    """Core seconds of one velocity that are spent on matching along slices."""
     if size.reduction is None and not setup.spec.projected:
         return 0.0
     n = size.n or size.cells or PROJECTION_NODES
     hard = _slices(HardSlices, dynamics, size.n or 1)
     soft = _slices(AbstractSoftSlices, dynamics, size.n or 1)
-    # Sums along slices are exact, over all keys.
+    # Sums of soft slices are never interpolated: they are over all pairs.
     pairs = _sums(
         size, max(n, max_context_keys(setup.contexts)), RATES[setup.dtype.name]
     )
@@ -278,9 +278,9 @@ def _matching(setup: Setup, dynamics: AbstractDynamics, size: Size) -> float:
 def _slices(
     kind: type[HardSlices | AbstractSoftSlices], dynamics: AbstractDynamics, n: int
 ) -> int:
-    """The number of slices that a velocity matches along: one layer, all prefixes.
+    """The number of slices along which one layer matches tokens for one velocity.
 
-    A coupling with `tau` counts twice.
+    All prefixes of a mask are counted. A coupling with `tau` counts twice.
     """
     kinds = (kind, Layers, Interpolated, Prefix)
     count = 0

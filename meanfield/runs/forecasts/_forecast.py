@@ -1,4 +1,4 @@
-"""Forecast of a run's memory, disk space and duration, from a run of few tokens."""
+"""Forecast of a run's memory, disk space and duration, based on a few tokens."""
 
 import dataclasses
 import functools
@@ -22,7 +22,7 @@ from meanfield.spec import RunSpec
 from ._duration import Duration, duration
 from ._plan import Plan, plan
 
-MATRIX_COPIES = 2  # in memory: the matrices of each head, and their stack
+MATRIX_COPIES = 2  # matrices are in memory twice: for each head, and stacked
 
 
 class Forecast(NamedTuple):
@@ -48,8 +48,8 @@ class Forecast(NamedTuple):
 def forecast(spec: RunSpec) -> Forecast:
     """The forecast of a run of a spec, after all checks that the run would make.
 
-    Nothing is computed for the full number of tokens: a few tokens of the same law, or
-    the first tokens of a file, stand for all.
+    Nothing is computed with the full number of tokens. The forecast uses a few tokens
+    of the same law, or the first tokens of a file.
 
     Raises:
         InvalidInputError: if keys contradict each other.
@@ -115,7 +115,7 @@ def _plan(setup: Setup, count: int, dynamics: AbstractDynamics, size: Size) -> P
 def _interpolations(
     member: Member, n: int, reduction: AbstractPlannedReduction, t: Time
 ) -> tuple[AbstractPlannedReduction, ...]:
-    """The interpolations that a flow of `n` tokens can use, judged by a few tokens."""
+    """The interpolations that `n` tokens allow, judged from a few tokens."""
     mu = cast("Points", member.measure)  # only tokens have interpolated sums
     tokens, logs = mu.tokens, mu.log_weights
     blank = lambda leaf: jnp.zeros((n, *leaf.shape[1:]), leaf.dtype)
@@ -124,7 +124,7 @@ def _interpolations(
 
 
 def _small(setup: Setup) -> RunSpec:
-    """The spec with few tokens and members; all other shapes are unchanged."""
+    """The spec with few tokens and members, but with all other shapes unchanged."""
     changes: dict[str, Any] = {}
     spec, d = setup.spec, setup.dimension
     if setup.start().counts_tokens:

@@ -1,4 +1,4 @@
-"""Cost of steps of a trained model, measured for MiniLM on two cores.
+"""Cost of the steps through a trained model, measured for MiniLM on two cores.
 
 With 12 heads and d = 384, a velocity inside the solver's loop took 75 ms for 368 tokens
 and about 6 ms for 13 tokens. Texts of these lengths took 235 and 57 steps through 6
@@ -11,18 +11,18 @@ import jax.numpy as jnp
 
 from meanfield import models
 
-# Operations per core second. The solver's loop runs one head after another, and
-# products of one head's size are nine times slower than large ones alone.
+# Operations per core second in the matrix products of a model. The solver's loop
+# computes each head separately, which is nine times slower than one large product.
 PRODUCTS = {"float64": 1.2e10, "float32": 2.5e10}
 FETCH_BANDWIDTH = (
-    1.5e9  # bytes per core second, to load the weights of the active layer
+    1.5e9  # bytes of the active layer's weights that a core loads per second
 )
-LAYER = 20  # steps of a layer at a tolerance of 1e-3; more as the states grow
+LAYER = 20  # typical number of steps per layer at a tolerance of 1e-3
 REFERENCE_RTOL = 1e-3
-RTOL_EXPONENT = 0.1  # measured: 8 steps of a layer at 1e-3 became 31 at 4e-10
+RTOL_EXPONENT = 0.1  # measured: a layer took 8 steps at rtol = 1e-3, and 31 at 4e-10
 READ_SECONDS = 3.0  # seconds before the first step, to read files and form a covariance
 
-BLOCKS = 3  # cost of a whole layer, MLP included, relative to its attention
+BLOCKS = 3  # cost of a layer with its MLP, in units of its attention
 
 
 class Network(NamedTuple):
@@ -40,13 +40,13 @@ class Network(NamedTuple):
 
     @classmethod
     def from_model(cls, model: str, heads: list[int] | None) -> "Network":
-        """The sizes of a model, given by name; `None` means all its heads."""
+        """The sizes of a model, where `heads` is `None` for all heads."""
         sizes = models.read(models.load(model)).sizes
         count = sizes.n_heads if heads is None else len(heads)
         return cls(count, sizes.dimension, sizes.head_dimension)
 
     def seconds(self, n: int, dtype: jnp.dtype) -> float:
-        """Core seconds for a velocity, without its sums over pairs."""
+        """Core seconds to compute one velocity, without its sums over pairs."""
         products = self.n_heads * n * (2 * self.d**2 + 4 * self.d * self.k)
         numbers = self.n_heads * (self.d**2 + 2 * self.d * self.k)
         weight_bytes = numbers * dtype.itemsize
@@ -54,5 +54,5 @@ class Network(NamedTuple):
 
 
 def steps_of_model(layers: int, rtol: float) -> float:
-    """A typical number of steps through a number of layers."""
+    """A typical number of steps through this number of layers."""
     return LAYER * layers * (REFERENCE_RTOL / rtol) ** RTOL_EXPONENT

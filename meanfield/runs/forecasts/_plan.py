@@ -30,8 +30,8 @@ from meanfield.runs.setup._memory import (
 from meanfield.runs.setup._parameters import dtype_of
 from meanfield.spec import RunSpec
 
-NODE_BUFFERS = 2  # copies of the values on the nodes of cells
-QUERIES = 2048  # queries of a grid in one block
+NODE_BUFFERS = 2  # number of copies of the values at the nodes of cells
+QUERIES = 2048  # largest number of queries in one block of sums over a grid
 
 
 @dataclass(frozen=True)
@@ -148,8 +148,8 @@ def check_disk_space(plan: Plan, path: Path) -> None:
     """
     folder = next(p for p in (path, *path.absolute().parents) if p.exists())
     disk = shutil.disk_usage(folder)
-    if disk.total and plan.disk > disk.free:  # folders such as /proc have no size
+    if disk.total and plan.disk > disk.free:  # folders such as /proc report size 0
         raise ResourceError(
-            f"The frames need {format_bytes(plan.disk)} and `{folder}` has "
+            f"The frames need {format_bytes(plan.disk)}, but the disk `{folder}` has "
             f"{format_bytes(disk.free)} left; lower `frames`, or use another disk."
         )

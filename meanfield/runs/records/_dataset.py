@@ -1,4 +1,4 @@
-"""A stored run as a dataset, with a title and each member's ending; without JAX."""
+"""A stored run as a dataset with its title and endings, without importing JAX."""
 
 import math
 from collections.abc import Mapping
@@ -27,8 +27,8 @@ def dataset(path: Path) -> "xarray.Dataset":
 
     Raises:
         InputFileError: if there is no run at `path`.
-        StoreError: if it is damaged or has no frame yet. A damaged frame is found only
-            when it is read.
+        StoreError: if the run is damaged or has no frame yet. Damage in a frame is
+            found only when the frame is read.
 
     Examples:
         >>> from pathlib import Path
@@ -50,7 +50,7 @@ def dataset(path: Path) -> "xarray.Dataset":
         data = add_vocabulary(path, spec.model_layers, data)
     starts = data.sizes.get("run", 0) if spec.starts else 0
     data.attrs["title"] = title(spec, starts)
-    data.encoding["source"] = str(path.absolute())  # where xarray keeps it, too
+    data.encoding["source"] = str(path.absolute())  # as xarray does
     if "run" not in data.dims:
         return data
     members = load_members(store)

@@ -15,14 +15,12 @@ from meanfield.storage import Ending
 
 BLOW_UP_REASON = "the size grows without bound in finite time"
 BOUND_REASON = "the size passed its bound"
-RESOLUTION_LIMIT = (
-    0.1  # error relative to the spread beyond which a density counts as unresolved
-)
+RESOLUTION_LIMIT = 0.1  # largest error of a resolved density, relative to its spread
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """How far one flow has come, and how it ended if it did.
+    """How far one flow has come, and, if it has ended, how it ended.
 
     Attributes:
         status: the ending; `None` while the flow is unfinished.
@@ -31,7 +29,7 @@ class Outcome:
         t_star_error: the half-width of its error bar.
         n_accepted: the number of accepted steps.
         n_rejected: the number of rejected steps.
-        residual: the worst residual of an iteration behind the field; 0 without one.
+        residual: the largest residual of an iteration in the field; 0 without one.
         sum_error: the largest error of velocities from interpolated sums, relative to
             the largest velocity; 0 if sums are exact.
         is_sum_error_bound: whether `sum_error` is a bound, rather than the largest
@@ -39,8 +37,8 @@ class Outcome:
         convergence_failure: for the ending `unconverged`, the error that missed its
             tolerance, that tolerance, and the number of iterations (0 for sums).
         predicted_blow_up: the predicted blow-up time and its error, from the pilot
-            integration before fixed steps; NaN if it predicts none, `None` before it
-            is made.
+            integration before fixed steps; NaN if no blow-up is predicted, `None`
+            before there is a prediction.
         error_estimate: the error estimate of the final moments of a density on a grid,
             if the flow reached its end.
 
@@ -95,7 +93,7 @@ class Outcome:
             if estimate is None
             else ErrorEstimate(*map(_or_infinite, estimate)),
             convergence_failure=_convergence(*failure) if failure else None,
-            sum_error=_or_nan(values.get("sum_error", 0.0)),  # not in all old stores
+            sum_error=_or_nan(values.get("sum_error", 0.0)),  # old stores may lack it
             is_sum_error_bound=values.get("is_sum_error_bound", False),
             n_accepted=values["n_accepted"],
             n_rejected=values["n_rejected"],
@@ -155,7 +153,7 @@ class Outcome:
         )
 
     def add_error_estimate(self, estimate: ErrorEstimate) -> "Outcome":
-        """The outcome with an error estimate; too large a one makes it unresolved."""
+        """The outcome with an error estimate; unresolved if the estimate is large."""
         is_resolved = estimate.worst <= RESOLUTION_LIMIT
         status = self.status if is_resolved else Status.UNRESOLVED
         return replace(self, error_estimate=estimate, status=status)
@@ -229,7 +227,7 @@ def _or_infinite(value: SupportsFloat | None) -> float:
 
 
 def _remedy(estimate: ErrorEstimate) -> str:
-    """What would lower an error estimate."""
+    """Advice on how to lower an error estimate."""
     if estimate.box > RESOLUTION_LIMIT / 2 and estimate.box >= estimate.cells:
         return "widen the box with `half_width` or `domain`, or stop at an earlier `t`"
     return "use more `cells`, or stop at an earlier `t`"
@@ -238,8 +236,8 @@ def _remedy(estimate: ErrorEstimate) -> str:
 def combine_outcomes(outcomes: Sequence[Outcome]) -> Outcome:
     """The outcome of several flows as one, with the most severe ending among them.
 
-    It has the latest time, the total number of steps, the worst errors and error
-    estimate, and the earliest blow-up.
+    The result has the latest time, the total number of steps, the worst errors and
+    error estimate, and the earliest blow-up.
     """
     if len(outcomes) == 1:
         return outcomes[0]
@@ -270,7 +268,7 @@ def ending_of(outcomes: Sequence[Outcome]) -> Ending:
 
 
 def ending_counts(outcomes: Sequence[Outcome]) -> str:
-    """Counts of the endings, as a prefix of a reason; empty if all are the same."""
+    """Counts of the endings, to precede a reason; empty if all endings are equal."""
     statuses = [_status(outcome) for outcome in outcomes]
     return f"{summarise_endings(statuses)}: " if len(set(statuses)) > 1 else ""
 

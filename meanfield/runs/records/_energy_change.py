@@ -18,9 +18,9 @@ class EnergyChange:
     """How an energy changed from frame to frame.
 
     Attributes:
-        first: its value at the first frame, for each member of a family.
-        last: its value at the last frame.
-        rise: its largest increase between two frames; negative if it always fell.
+        first: the energy at the first frame, for each member of a family.
+        last: the energy at the last frame.
+        rise: the largest increase between two frames; negative if it always fell.
 
     Examples:
         >>> from meanfield import runs, spec
@@ -46,7 +46,7 @@ class EnergyChange:
         """The change after further frames."""
         if not values.shape[-1]:
             return self
-        with np.errstate(invalid="ignore"):  # inf - inf
+        with np.errstate(invalid="ignore"):  # no warning for inf - inf
             steps = np.diff(np.concatenate([self.last[..., None], values], axis=-1))
         rise = np.asarray(np.maximum(self.rise, np.max(steps, axis=-1)))
         return EnergyChange(self.first, np.asarray(values[..., -1]), rise)

@@ -1,4 +1,4 @@
-"""The plugins of a run, identified by name and digest; only trusted files are run.
+"""The plugins of a run, identified by name and digest; only trusted ones are run.
 
 A plugin is code that is executed. A run records the path and the SHA-256 of each
 plugin, so that resuming it executes the same code or none. A record may come from a
@@ -32,8 +32,8 @@ def read_digests(record: object, group: str) -> dict[str, str]:
     if isinstance(digests, dict) and all(isinstance(v, str) for v in digests.values()):
         return digests
     raise StoreError(
-        f"The digests of `{group}` in the record of the run are damaged; restore the "
-        "record from a copy, or start a new run."
+        f"The record of the run is damaged: its digests of `{group}` are not valid. "
+        "Restore the record from a copy, or start a new run."
     )
 
 
@@ -50,7 +50,7 @@ def plugins_as_recorded(plugins: Sequence[Path]) -> dict[str, dict[str, str]]:
 
 
 def resolve_plugins(record: object, files: Sequence[Path]) -> list[Path]:
-    """`files`, and a trusted file for each other recorded plugin.
+    """The plugins to load: `files`, and a trusted file for each other recorded one.
 
     Args:
         record: the `inputs` of a run; `None` if an older version stored it.
@@ -67,7 +67,7 @@ def resolve_plugins(record: object, files: Sequence[Path]) -> list[Path]:
 
 
 def check_no_missing_plugins(record: object, plugins: Sequence[Path]) -> None:
-    """Checks that all recorded plugins are loaded, unchanged.
+    """Checks that all recorded plugins are loaded and have not changed.
 
     Raises:
         InputFileError: if one has changed or is missing.
@@ -100,7 +100,7 @@ def _trusted_file(name: str, digest: str) -> Path:
     if not digests:
         raise InputFileError(_missing_message(name, digest))
     check_unchanged(name, digest, next(iter(digests.values())), owner=OWNER)
-    raise AssertionError  # unreachable: the digest differs
+    raise AssertionError  # unreachable, since `check_unchanged` raises
 
 
 def missing_plugins(record: object, files: Sequence[Path]) -> dict[str, str]:
@@ -114,6 +114,6 @@ def missing_plugins(record: object, files: Sequence[Path]) -> dict[str, str]:
 
 def _missing_message(name: str, digest: str) -> str:
     return (
-        f"The run began with the plugin `{name}` (SHA-256 {digest[:12]}…), code that "
-        "you have not run before; read it, then give it by `--plugin FILE.py`."
+        f"The run began with the plugin `{name}` (SHA-256 {digest[:12]}…), whose code "
+        "you have not run before; read it, then pass the file with `--plugin FILE.py`."
     )

@@ -1,4 +1,4 @@
-"""Validation of the stored spec and outcomes of a run; without JAX."""
+"""Validation of the stored spec and outcomes of a run, without importing JAX."""
 
 import sys
 from collections.abc import Mapping
@@ -10,10 +10,10 @@ from meanfield.errors import StoreError
 from meanfield.spec import RunSpec, parse
 from meanfield.storage import RUN, RunStore, damage_message, kinds
 
-_NUMBERS = ("time", "t_star", "t_star_error", "residual")  # or null
+_NUMBERS = ("time", "t_star", "t_star_error", "residual")  # each a number or null
 _COUNTS = ("n_accepted", "n_rejected")
 LARGEST = int(sys.float_info.max)
-_CONVERGENCE_SIZE = 3  # error, tolerance, number of iterations
+_CONVERGENCE_SIZE = 3  # fields: error, tolerance, number of iterations
 _ESTIMATE_SIZE = 4  # number of fields of an `ErrorEstimate`
 
 
@@ -60,7 +60,7 @@ def _is_member(values: object) -> bool:
         and all(values[k] is None or is_number(values[k]) for k in _NUMBERS)
         and all(_is_count(values.get(key)) for key in _COUNTS)
         and (values.get("sum_error") is None or is_number(values["sum_error"]))
-        and _are_numbers(values.get("predicted_blow_up"), 2)  # the time, and its error
+        and _are_numbers(values.get("predicted_blow_up"), 2)  # time and error
         and _are_numbers(values.get("error_estimate"), _ESTIMATE_SIZE)
         and _are_numbers(values.get("convergence_failure"), _CONVERGENCE_SIZE)
     )

@@ -1,4 +1,4 @@
-"""The recorded words and layers of a run of a model; without JAX."""
+"""The recorded words and layers of a run of a model, without importing JAX."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -22,10 +22,10 @@ _LAYER_LONG_NAME = "layer of the model that acts from this time on, or that acte
 def vocabulary(
     model: str | None, text: str | None, source: str | None
 ) -> dict[str, Any]:
-    """The attributes recorded for a run of a model, to open it without the model.
+    """Attributes to record for a run of a model, so that it opens without the model.
 
-    They are the number of layers of the model, and the words of the tokens: those of
-    the text, or those of the run that it starts from.
+    They are the number of layers of the model, and the words of the tokens. Words come
+    from the text, or from the record of the run that this run starts from.
 
     Raises:
         InputFileError: if the text or the model cannot be read.
@@ -78,9 +78,9 @@ def add_vocabulary(
 def _layers(
     layers: Sequence[int] | None, times: np.ndarray, depth: object
 ) -> np.ndarray:
-    """The number of the layer that acts at each time; each acts for a unit of time.
+    """The index of the layer that acts at each time; each acts for a unit of time.
 
-    At the end of the run it is the layer that acted last.
+    The end of the run has the index of the layer that acted last.
     """
     finite_times = np.nan_to_num(times)
     max_layers = (

@@ -1,4 +1,4 @@
-"""The words of a run's tokens, even if they were not recorded; without JAX."""
+"""The words of a run's tokens, even unrecorded ones, without importing JAX."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -48,7 +48,7 @@ def add_word_coordinate(path: Path, data: "xarray.Dataset") -> "xarray.Dataset":
     ).words
     if len(words) != data.sizes["token"]:
         raise InvalidInputError(
-            f"The text of `{path}` has {len(words)} tokens now and had "
+            f"The text of the run `{path}` now has {len(words)} tokens, but had "
             f"{data.sizes['token']} when the run began: restore the old text."
         )
     n_layers = models.read(checkpoint).sizes.n_layers

@@ -1,4 +1,4 @@
-# The order of imports is the order in which measures are listed: tokens first.
+# Lists of measures have the order of these imports, with tokens first.
 from meanfield._renamed import old_names
 
 from ._points import SKETCH_SIZE as SKETCH_SIZE  # isort: skip

@@ -27,10 +27,10 @@ from meanfield.measures.edges import averages, graded_edges
 from meanfield.measures.laws import TAILS, Law, normal
 from meanfield.spec import GridSpec, RunSpec
 
-CELLS = {1: 400, 2: 128}  # default number along each axis, by dimension
+CELLS = {1: 400, 2: 128}  # default number of cells along each axis, by dimension
 CELLS_MASKED = {1: 200, 2: 32}
 POSITIONS = 16
-VARIANCE_FLOOR = 1e-12  # relative to the largest; a smaller variance counts as zero
+VARIANCE_FLOOR = 1e-12  # a variance below this fraction of the largest counts as zero
 BOXES: dict[str, AbstractBox] = {
     "affine": AffineBox(),
     "scaled": ScaledBox(),
@@ -67,7 +67,7 @@ class Discretization:
 
     @classmethod
     def from_spec(cls, spec: RunSpec, dtype: jnp.dtype) -> "Discretization":
-        """The discretization that a spec asks for."""
+        """The discretization that a spec describes."""
         parts = (spec, *spec.layers, *spec.terms)
         masks = tuple(part.mask for part in parts if part.mask is not None)
         shears = not (spec.noise or spec.flow_of)
@@ -102,15 +102,15 @@ class Discretization:
         """
         if d not in CELLS:
             raise InvalidInputError(
-                f"A grid has one or two dimensions; got d = {d}. Use `measure = "
-                "points`, or `gaussian`."
+                f"A grid must have one or two dimensions; got d = {d}. Use "
+                "`measure = points` or `measure = gaussian`."
             )
         cells = self.keys.cells or (CELLS_MASKED if self.is_masked else CELLS)[d]
         counts = tuple(cells) if isinstance(cells, list) else (cells,) * d
         if len(counts) != d:
             raise InvalidInputError(
-                f"`cells` must be a number, or one for each of {d} axes; got "
-                f"{list(counts)}."
+                "`cells` must be a number, or a list with one number per axis "
+                f"(d = {d}); got {list(counts)}."
             )
         return counts
 
@@ -158,7 +158,7 @@ class Discretization:
         b = self.keys.bandwidth or scott(points)
         kernel_centres = centre + (xi - centre) / np.sqrt(1 + b**2)
         blur = b / np.sqrt(1 + b**2) * deviation
-        # The mass of each kernel in each interval; products give the mass in cells.
+        # Mass of each kernel in each interval; the product over axes is that in a cell.
         parts = [
             np.diff(
                 scipy.special.ndtr((e[:, None] - kernel_centres[:, k]) / blur[k]),
@@ -189,9 +189,9 @@ class Discretization:
         values, vectors = np.linalg.eigh(covariance)
         if values[0] <= VARIANCE_FLOOR * values[-1] or not values[-1] > 0:
             raise InvalidInputError(
-                "A start without width in some direction has no density: its "
-                f"covariance has the eigenvalue {values[0]:.3g}. Use points, or a "
-                "Gaussian."
+                "The initial measure has no density: its covariance is singular, with "
+                f"the eigenvalue {values[0]:.3g}. Use `measure = points` or "
+                "`measure = gaussian`."
             )
         diagonal = np.diag(np.sqrt(np.diag(covariance)))
         root = (vectors * np.sqrt(values)) @ vectors.T
@@ -208,13 +208,13 @@ class Discretization:
         rows = pairs or [ends] * d
         if len(rows) != d or any(len(row) != 2 for row in rows):
             raise InvalidInputError(
-                f"`domain` must be LOW,HIGH, or a pair for each of {d} axes; got "
-                f"{domain}."
+                f"`domain` must be LOW,HIGH, or a list of such pairs, one per axis "
+                f"(d = {d}); got {domain}."
             )
         return [row[0] for row in rows], [row[1] for row in rows]
 
     def _grid(self, frame: Frame, density: np.ndarray) -> Grid:
-        r"""A grid from averages over cells in $\xi$, the same in every layer."""
+        r"""A grid with these cell averages in $\xi$, copied to all layers."""
         _check_inside(float(np.sum(density * volumes(frame.edges))))
         array = functools.partial(jnp.asarray, dtype=self.dtype)
         position, n = None, self.n_layers
@@ -228,7 +228,7 @@ class Discretization:
 
 
 def box_in(grid: Grid) -> str:
-    """The name in specs of the motion of a grid's box."""
+    """The value of the key `box` that gives the motion of this grid's box."""
     return next(name for name, box in BOXES.items() if type(box) is type(grid.box))
 
 
@@ -242,11 +242,11 @@ def scott(points: Points) -> float:
 def _check_inside(mass: float) -> None:
     if mass > 1 + MAX_MISSING_MASS:
         raise InvalidInputError(
-            f"On these cells the start has a mass of {mass:.6g} instead of 1: they are "
-            "too wide; use more `cells`."
+            f"The initial density has a mass of {mass:.6g} on the grid instead of 1, "
+            "because its cells are too wide; use more `cells`."
         )
     if mass < 1 - MAX_MISSING_MASS:
         raise InvalidInputError(
-            f"The box of the grid holds a mass of {mass:.6g} of the start instead of "
+            f"The box of the grid contains a mass of only {mass:.6g} instead of "
             "1; widen it with `half_width` or `domain`, or use more `cells`."
         )

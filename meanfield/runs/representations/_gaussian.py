@@ -60,7 +60,7 @@ class _Moments(AbstractReader[Gaussian]):
 
 
 def moments(points: Points) -> Gaussian:
-    """The Gaussian with the moments of `points`; its factor is d × n if n < d."""
+    """The Gaussian with the moments of `points`; for n < d its factor is d × n."""
     n, d = points.tokens.x.shape
     if n >= d:
         return Gaussian.from_moments(points.mean, points.covariance)

@@ -41,7 +41,7 @@ from ._sums import Size
 FULL_ENDINGS = (Status.FINISHED, Status.STEADY)
 EDGES = ("edges_x", "edges_y")
 CELLS = ("cell_x", "cell_y")
-SINGLE_TOKENS = ("strided", "fixed")  # masks that depend on single tokens
+SINGLE_TOKENS = ("strided", "fixed")  # masks that depend on the index of each token
 
 
 class GridRuns(AbstractRepresentation[Grid]):
@@ -73,15 +73,15 @@ class GridRuns(AbstractRepresentation[Grid]):
     def n_cells(self, start: Start) -> int:
         if "n" in start.keys.model_fields_set:
             raise InvalidInputError(
-                "`n` counts tokens, and a density has none: leave it out (`cells` sets "
-                "the resolution of a grid)."
+                "`n` counts tokens, but a density on a grid has no tokens: leave out "
+                "`n`. The resolution is set by `cells`."
             )
         for mask in start.grid.masks:
             kind = mask.partition(":")[0]
             if kind in SINGLE_TOKENS:
                 raise InvalidInputError(
-                    f"The mask `{kind}` depends on single tokens, and a grid has none; "
-                    "use points, or the mask `block-local`, `window` or `causal`."
+                    f"The mask `{kind}` needs single tokens, and a grid has none; use "
+                    "`measure = points`, or a mask `block-local`, `window` or `causal`."
                 )
         return start.grid.n_layers * math.prod(start.grid.counts(start.d))
 
@@ -96,7 +96,7 @@ class GridRuns(AbstractRepresentation[Grid]):
     @override
     def frames(self, mu: Grid, coordinates: PyTree[Array]) -> Arrays:
         arrays = super().frames(mu, coordinates)
-        if mu.position is None:  # a single layer is stored without its axis
+        if mu.position is None:  # a store has no axis for a single layer
             arrays["mass"] = np.squeeze(arrays["mass"], -1 - mu.dimension)
         return arrays
 
@@ -142,7 +142,7 @@ class GridRuns(AbstractRepresentation[Grid]):
 
     @override
     def size(self, mu: Grid) -> Size:
-        # Shapes only, so that no tokens are made from the cells.
+        # Only shapes are evaluated, so that no tokens are computed from the cells.
         sums = eqx.filter_eval_shape(Grid.points, mu).reduction
         return Size(0, mu.masses.size, mu.dimension, sums)
 
@@ -223,9 +223,9 @@ class GridRuns(AbstractRepresentation[Grid]):
 
 
 def _covariance_error(start: Start, mu: Grid) -> float:
-    """The relative error of an initial grid's covariance against that of its law.
+    """The relative error of an initial grid's covariance, compared with its law.
 
-    Zero for a start from tokens or from a run, whose density the grid itself defines.
+    It is zero for a start from tokens or a run, where the grid defines the density.
     """
     if start.keys.source is not None or start.init not in laws:
         return 0.0
@@ -255,7 +255,7 @@ class _DefaultKeys(AbstractReader[dict[str, Any]]):
 
 
 class _Density(AbstractReader[Grid]):
-    """The initial density for a frame of another run."""
+    """Makes an initial density from a frame of another run."""
 
     def __init__(self, start: Start) -> None:
         self._start = start
@@ -274,7 +274,7 @@ class _Density(AbstractReader[Grid]):
 
     @override
     def read_grid(self, mu: Grid) -> Grid:
-        """The stored density, on its own cells.
+        """The stored density on the cells that it is stored with.
 
         Raises:
             InvalidInputError: if the spec sets keys of the cells, or adds or removes a
@@ -285,12 +285,14 @@ class _Density(AbstractReader[Grid]):
         keys = [key for key in KEYS if key in user_keys and KEYS[key].is_not_inherited]
         if keys:
             raise InvalidInputError(
-                f"`{source}` brings its own cells: leave out `{keys[0]}`."
+                f"A run that starts from the grid of `{source}` has the same cells: "
+                f"leave out `{keys[0]}`."
             )
         if grid.is_masked != (mu.position is not None):
-            has = "no positions" if mu.position is None else "positions"
+            has = "without" if mu.position is None else "with"
             raise InvalidInputError(
-                f"`{source}` has {has}, so `mask` must be as it was there."
+                f"`{source}` was run {has} a mask; a run that starts from it must "
+                "be, too."
             )
         return mu
 

@@ -29,11 +29,11 @@ from ._representation import (
 from ._start import Start, Steps
 from ._sums import Size
 
-SKETCH_SIZE = 64  # tokens of a sketch: enough to check every shape
+SKETCH_SIZE = 64  # number of tokens in a sketch, enough to check all shapes
 
 
 class TokenRuns(AbstractRepresentation[Points]):
-    """Runs of a cloud of tokens, with weights and positions in order."""
+    """Runs of a cloud of tokens, which have weights and ordered positions."""
 
     name: ClassVar[str] = "points"
     kind: ClassVar[type[AbstractMeasure]] = Points
@@ -58,13 +58,13 @@ class TokenRuns(AbstractRepresentation[Points]):
 
     @override
     def moments(self, mu: Points) -> tuple[np.ndarray, np.ndarray]:
-        # NumPy, because compiling takes longer than running this for up to millions of
-        # tokens.
+        # NumPy computes this for millions of tokens faster than JAX compiles the
+        # program.
         logs = np.asarray(mu.log_weights, np.float64)
         has_weight = ~np.isneginf(logs)
         weights = np.exp(logs - np.max(logs))[has_weight]
         x = np.asarray(mu.tokens.x)[has_weight]
-        with np.errstate(over="ignore", invalid="ignore"):  # tokens that blow up
+        with np.errstate(over="ignore", invalid="ignore"):  # tokens may blow up
             mean = np.average(x, axis=0, weights=weights).astype(x.dtype)
             covariance = np.cov(x.T, aweights=weights, ddof=0)
             return mean, np.atleast_2d(covariance).astype(x.dtype)
@@ -108,7 +108,7 @@ class TokenRuns(AbstractRepresentation[Points]):
 
     @override
     def observables(self, first: Points, last: Points) -> dict[str, float]:
-        """The number of clusters and the weight of the heaviest; see `clusters`."""
+        """The number of clusters and the weight of the heaviest one; see `clusters`."""
         weights = np.exp(np.asarray(last.log_weights, float))
         x = np.stack([np.asarray(mu.tokens.x, float) for mu in (first, last)])
         radii = cluster_radii(x, weights, cluster_share(x[0], weights))

@@ -37,8 +37,8 @@ Frame = Mapping[str, np.ndarray]
 class AbstractRepresentation(abc.ABC, Generic[M]):
     """How runs handle a kind of measure, from the spec to the report.
 
-    To add a kind, write a subclass with the four names below, `from_tokens` and
-    `restore`. Everything else has a default.
+    To add a kind, write a subclass with `name`, `kind`, `noun`, `space_variable`,
+    `from_tokens` and `restore`. Everything else has a default.
 
     Examples:
         >>> from meanfield.runs import AbstractRepresentation
@@ -100,7 +100,7 @@ class AbstractRepresentation(abc.ABC, Generic[M]):
         """
 
     def from_frame(self, start: Start, mu: AbstractMeasure) -> M:
-        """The initial measure for a frame of another run, by default of this kind only.
+        """The initial measure for a frame of another run; by default, of the same kind.
 
         Raises:
             InvalidInputError: if this kind cannot start from such a frame.
@@ -115,7 +115,7 @@ class AbstractRepresentation(abc.ABC, Generic[M]):
         return self.counts_tokens
 
     def n_cells(self, start: Start) -> int:
-        """The number of cells that a run would have, after checks of its keys.
+        """The number of cells that a run will have; checks its keys first.
 
         Raises:
             InvalidInputError: if a key has no effect on this kind.
@@ -130,14 +130,14 @@ class AbstractRepresentation(abc.ABC, Generic[M]):
 
         Args:
             start: the start of the run.
-            source: returns the tokens or the stored frame that it starts from, if any.
+            source: a function that returns the initial tokens or stored frame, if any.
         """
         del start, source
         return {}
 
     @property
     def moving(self) -> tuple[str, ...]:
-        """The stored variables that move, in the order of its coordinates."""
+        """The stored variables that move, in the order of the coordinates."""
         return kinds[self.name].moving
 
     def arrays(self, frame: Mapping[Any, Any]) -> Arrays:
@@ -146,13 +146,13 @@ class AbstractRepresentation(abc.ABC, Generic[M]):
         return {name: frame[name].values for name in names if name in frame}
 
     def frames(self, mu: M, coordinates: PyTree[Array]) -> Arrays:
-        """The coordinates of a measure like `mu`, or a stack of them, by name."""
+        """Coordinates of a measure like `mu`, or a stack of them, as named arrays."""
         del mu
         parts = jax.tree.leaves(coordinates)
         return dict(zip(self.moving, map(np.asarray, parts), strict=True))
 
     def coordinates(self, mu: M, frames: Frame) -> PyTree[Array]:
-        """Stored frames as coordinates of a measure like `mu`; inverse of `frames`."""
+        """Coordinates of a measure like `mu`, from stored frames; inverts `frames`."""
         parts = [frames[name] for name in self.moving]
         where = jax.tree.structure(mu.coordinates)
         return jax.tree.unflatten(where, jax.device_put(parts))
@@ -169,7 +169,7 @@ class AbstractRepresentation(abc.ABC, Generic[M]):
 
     @abc.abstractmethod
     def restore(self, start: Start, frame: Frame, static: Frame) -> M:
-        """The measure of a stored frame; the same arrays give the same bits."""
+        """The measure of a stored frame; equal arrays give bit-identical measures."""
 
     def moments(self, mu: M) -> tuple[np.ndarray, np.ndarray]:
         """The mean and covariance of a measure."""
@@ -182,7 +182,7 @@ class AbstractRepresentation(abc.ABC, Generic[M]):
         ts: Float[np.ndarray, " times"],
         dynamics: AbstractDynamics,
     ) -> AbstractStepping:
-        """The steps of a flow through `ts`; see `Steps.solver_stepping`."""
+        """The steps of a flow with frames at `ts`; see `Steps.solver_stepping`."""
         del dynamics
         return steps.solver_stepping(ts, solver=steps.solver, fixed_solver="euler")
 
@@ -191,12 +191,12 @@ class AbstractRepresentation(abc.ABC, Generic[M]):
         return _Size()(mu)
 
     def full_size(self, start: Start, size: Size) -> Size:
-        """The size of the whole start, given the size of a sketch with few tokens."""
+        """The full size of a measure, given the size of a sketch with few tokens."""
         del start
         return size
 
     def sketch(self, mu: M) -> M:
-        """A small measure of the same structure, whose sums need no plan."""
+        """A small measure with the same structure, whose sums are not interpolated."""
         return mu
 
     def estimate_errors(
@@ -214,7 +214,7 @@ class AbstractRepresentation(abc.ABC, Generic[M]):
         Args:
             start: the start of the flow.
             steps: the settings of its steps.
-            dynamics: its dynamics.
+            dynamics: the dynamics of the flow.
             measures: the initial and the final measure.
             start_time: the initial time.
             outcome: the outcome without estimates.
@@ -268,7 +268,7 @@ class AbstractRepresentation(abc.ABC, Generic[M]):
         return 0.0
 
     def has_positions(self, mu: M) -> bool:
-        """Whether its tokens or cells have positions."""
+        """Whether the tokens or cells of `mu` have positions."""
         del mu
         return False
 
@@ -314,8 +314,8 @@ def representation_in(frame: Iterable[object]) -> AbstractRepresentation[Any]:
     candidates = [h for h in representations.values() if names.issuperset(h.moving)]
     if not candidates:
         raise InvalidInputError(
-            f"A frame with {', '.join(sorted(map(str, names)))} is not a measure among "
-            f"{', '.join(representations)}; load its plugin with `--plugin`."
+            f"The variables {', '.join(sorted(map(str, names)))} belong to none of the "
+            f"measures {', '.join(representations)}; load the plugin with `--plugin`."
         )
     return max(candidates, key=lambda candidate: len(candidate.moving))
 
@@ -358,7 +358,7 @@ def largest_eigenvalue(mu: AbstractMeasure) -> float:
 
 
 class _Size(AbstractReader[Size]):
-    """The size of a measure by its class; a Gaussian has no tokens."""
+    """Computes the size of a measure; a Gaussian has no tokens."""
 
     @override
     def read_points(self, mu: Points) -> Size:

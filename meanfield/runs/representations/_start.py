@@ -31,7 +31,7 @@ from meanfield.spec import RunSpec, StartSpec
 from ._cells import Discretization
 from ._sums import Sums
 
-MAX_FIXED_STEPS = 10_000_000  # per segment, since fixed steps are an array of times
+MAX_FIXED_STEPS = 10_000_000  # per segment, whose step times are stored in one array
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,8 +45,8 @@ class Start:
         counts_tokens: whether `n` alone determines the number of tokens.
         d: the dimension.
         key: the random key of its cloud.
-        make_frame: returns its `frame`.
-        make_weights: returns the weights of a number of tokens.
+        make_frame: a function that returns `frame`.
+        make_weights: a function that returns the weights of a number of tokens.
     """
 
     keys: StartSpec
@@ -70,10 +70,10 @@ class Start:
 
     @property
     def law(self) -> Law:
-        """The law of its standard cloud, before the map to `frame`.
+        """The law of the standard cloud, before the cloud is mapped to `frame`.
 
         Raises:
-            InvalidInputError: if its density is not known.
+            InvalidInputError: if the density of the law is not known.
         """
         return law(self.init, self.d, key=self.key)
 
@@ -137,7 +137,7 @@ class Steps:
 
     @classmethod
     def from_spec(cls, spec: RunSpec) -> "Steps":
-        """The steps that a spec asks for.
+        """The settings for steps in a spec.
 
         Raises:
             InvalidInputError: if the threshold of a stop is invalid.
@@ -162,7 +162,7 @@ class Steps:
     def solver_stepping(
         self, ts: Float[np.ndarray, " times"], *, solver: str, fixed_solver: str
     ) -> AbstractStepping:
-        """Adaptive steps, or fixed ones if there is a `dt`.
+        """Adaptive steps, or fixed steps if `dt` is set.
 
         Args:
             ts: the times of the frames.
@@ -194,6 +194,6 @@ class Steps:
         limit = min(self.max_steps, MAX_FIXED_STEPS)
         if steps > limit:
             raise InvalidInputError(
-                f"With `dt` = {dt:g} a segment has {steps:.3g} steps, and {limit} are "
-                "allowed (`max_steps`); use a larger `dt`, or more `frames`."
+                f"With `dt` = {dt:g} a segment has {steps:.3g} steps, but only {limit} "
+                "are allowed (`max_steps`); use a larger `dt`, or more `frames`."
             )

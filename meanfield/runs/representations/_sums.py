@@ -21,7 +21,7 @@ from meanfield.measures.reductions import Ring
 from meanfield.measures.reductions.cells import DIMENSIONS
 
 INTERPOLATIONS = {"cells": Cells, "chebyshev": Chebyshev}
-INTERPOLATION_THRESHOLD = 20_000  # with fewer tokens, exact sums are as fast
+INTERPOLATION_THRESHOLD = 20_000  # number of tokens below which exact sums are as fast
 
 
 @dataclass(frozen=True)
@@ -39,8 +39,8 @@ class Sums:
     def reduction(self, n: int, d: int) -> AbstractReduction:
         """How sums over `n` tokens in dimension `d` are executed.
 
-        Interpolation is only requested here; the flow plans it, or falls back to exact
-        sums if they cost less.
+        Interpolation is only requested here. The flow plans it later, or uses exact
+        sums if these cost less.
 
         Raises:
             InvalidInputError: if `text` is none of `auto`, `dense`, `blocked[:SIZE]`,
@@ -65,7 +65,7 @@ class Sums:
 
     @property
     def _interpolation(self) -> AbstractReduction:
-        """Cells, whose error has a bound; Chebyshev nodes if cells are no faster."""
+        """Interpolation in cells, with an error bound, or else at Chebyshev nodes."""
         return Cells(self.tolerance, fallback=Chebyshev(self.tolerance))
 
 
@@ -117,7 +117,7 @@ def describe_sums(
 
 
 def only_sorts(dynamics: AbstractDynamics) -> bool:
-    """Whether all attentions of a dynamics match ranks, without sums over pairs."""
+    """Whether all attentions match ranks, so that no sums over pairs are needed."""
     is_coupling = lambda part: isinstance(part, AbstractCoupling)
     parts = filter(is_coupling, jax.tree.leaves(dynamics, is_leaf=is_coupling))
     sorts = [isinstance(coupling, HardSlices) for coupling in parts]
@@ -125,7 +125,7 @@ def only_sorts(dynamics: AbstractDynamics) -> bool:
 
 
 def _positive(text: str) -> float | None:
-    """The finite positive number in a text; `None` if it holds no such number."""
+    """The finite positive number that a text stands for; `None` if there is none."""
     try:
         number = float(text)
     except ValueError:

@@ -38,7 +38,7 @@ Options = dict[str, Any]
 KEY = "key"  # the parameter of a variant that takes a random key
 
 _CONTEXT = [name for name in AttentionSpec.model_fields if name.startswith("context")]
-# Keys that all layers of a run share.
+# All layers of a run must have equal values of these keys.
 _SHARED_KEYS = ("attention", "heads", "mask", "iterations", *_CONTEXT)
 
 
@@ -76,7 +76,7 @@ def build_dynamics(
 
 
 def model_coupling(part: AttentionSpec) -> AbstractCoupling:
-    """The coupling for a model's heads, which keep the model's own scores.
+    """The coupling to use in a model, whose heads keep their own scores.
 
     Raises:
         InvalidInputError: if the variant does not fit a model's heads.
@@ -88,9 +88,9 @@ def model_coupling(part: AttentionSpec) -> AbstractCoupling:
     attention = _variant(part, unit, unit, unit, _options(part))
     if not _fits_a_model(attention):
         raise InvalidInputError(
-            "The heads of a model need scores Qx·Ky and weights that sum to one, "
-            f"because of their value biases. `{part.attention}` does not declare both "
-            "(see `rows_sum_to_one` of its coupling). Use one of "
+            "A model needs scores Qx·Ky and, because its values have biases, weights "
+            f"that sum to one. `{part.attention}` does not declare both (see "
+            "`rows_sum_to_one` of its coupling). Use one of "
             f"{', '.join(names)} (Sinkhorn with an odd number of half-steps)."
         )
     return attention.coupling
@@ -112,7 +112,7 @@ def _layer_dynamics(
 
 
 def _inherit(run: AttentionSpec, layer: LayerSpec) -> AttentionSpec:
-    """The parameters of a layer, with those it leaves out taken from the run."""
+    """The parameters of a layer; those that it does not set come from the run."""
     names = set(AttentionSpec.model_fields)
     values = run.model_dump(include=names & run.model_fields_set)
     overrides = layer.model_dump(include=names & layer.model_fields_set)
@@ -143,7 +143,7 @@ def _variant(
     parameter_names = variant_options(part.attention) | {KEY: KEY}
     query_factor = (
         _scale_factor(part, Q) ** 2
-    )  # on the query side alone, since the option for keys may be absent
+    )  # only options for queries are scaled, since those for keys may be absent
     keywords = {
         parameter_names[name]: value * query_factor
         if name[0] == "Q" and query_factor != 1
@@ -165,7 +165,8 @@ def _keys(part: AttentionSpec) -> Options:
         is_given = key in part.model_fields_set and values[key] is not None
         if is_given and key not in signature:
             raise InvalidInputError(
-                f"`{key}` is of {subject}; `{part.attention}` has none: leave it out."
+                f"`{key}` is for {subject}, but `{part.attention}` has none: leave out "
+                "the key."
             )
     return {k: v for k, v in values.items() if k in signature and v is not None}
 
@@ -174,8 +175,8 @@ def _options(part: AttentionSpec) -> Options:
     """The options of a variant, with files read.
 
     Raises:
-        InvalidInputError: if it has no such option, or if a value must be a truth value
-            and is not, or the reverse.
+        InvalidInputError: if the variant has no such option, or if a switch is not true
+            or false, or if any other option is.
         InputFileError: if a file cannot be read.
     """
     parameter_names = variant_options(part.attention)
@@ -188,11 +189,11 @@ def _options(part: AttentionSpec) -> Options:
             raise InvalidInputError(
                 f"`{part.attention}` has no option `{name}`; {hint}"
             )
-        # Any string is true in Python, even `no`.
+        # The type is checked, since any string is true in Python, even `no`.
         is_switch = isinstance(defaults[parameter_names[name]].default, bool)
         if is_switch != isinstance(value, bool):
-            kind = "true or false" if is_switch else "no truth value"
-            raise InvalidInputError(f"The option `{name}` is {kind}; got `{value}`.")
+            kind = "be true or false" if is_switch else "not be true or false"
+            raise InvalidInputError(f"The option `{name}` must {kind}; got `{value}`.")
     values = replace_files(part.options or {}, read_array)
     return {
         name: np.asarray(value, float) if isinstance(value, list) else value
@@ -221,8 +222,8 @@ def _head_options(options: Options, head: int, n_heads: int) -> Options:
         if np.ndim(value) == 3:
             if len(value) != n_heads:
                 raise InvalidInputError(
-                    f"The option `{name}` is a list of {len(value)} matrices, one for "
-                    f"each head, and `heads` is {n_heads}."
+                    f"The option `{name}` is a list of {len(value)} matrices, but must "
+                    f"have one for each head (`heads` is {n_heads})."
                 )
             values[name] = value[head]
         if name[0] in "QK" and np.ndim(value) == 2:
@@ -233,8 +234,8 @@ def _head_options(options: Options, head: int, n_heads: int) -> Options:
 
 def apply_scale(part: AttentionSpec, Q: Array, K: Array) -> tuple[Array, Array]:
     """`Q` and `K`, each times the square root of the factor that `scale` names."""
-    # Scaling both sides divides dot products and squared distances alike. Epsilon is
-    # left alone, since a value matrix may contain it.
+    # Scaling `Q` and `K` changes dot products and squared distances by the same factor.
+    # Scaling `epsilon` instead could change a value matrix that depends on it.
     factor = _scale_factor(part, Q)
     return (Q, K) if factor == 1 else (factor * Q, factor * K)
 
@@ -244,7 +245,7 @@ def _scale_factor(part: AttentionSpec, Q: Array) -> float:
 
 
 def _apply_mask(part: AttentionSpec, attention: Attention) -> AbstractDynamics:
-    """The attention with its mask: in the scores for softmax, else by `Prefix`."""
+    """Applies the mask of an attention: to the scores of softmax, else by `Prefix`."""
     if part.mask is None:
         return attention
     mask = mask_of(part.mask)

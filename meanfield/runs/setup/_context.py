@@ -25,7 +25,7 @@ from ._files import read_states
 from ._parameters import Draw, square, vector
 
 Times = Callable[[], np.ndarray]
-_ROUNDINGS = 8  # rounding errors between a stored time and its printed value
+_ROUNDINGS = 8  # allowed gap between a stored and a printed time, in machine epsilons
 
 
 def source_dimension(path: str) -> int:
@@ -78,8 +78,8 @@ def load_measure(start: Start, times: Sequence[float] | None) -> AbstractMeasure
     t = float(source.times[index] if t is None else t)
     if times is not None and abs(times[0] - t) > source.rounding(t):
         raise InvalidInputError(
-            f"The run starts from a state at t = {t:g}, so `times` must begin there; "
-            f"got {times[0]:g}."
+            f"`times` must begin at t = {t:g}, the time of the frame that the run "
+            f"starts from; got {times[0]:g}."
         )
     return source.measure(start, index)
 
@@ -102,7 +102,7 @@ class Frames:
         if "run" in self._dataset.dims:
             raise InvalidInputError(
                 f"`{path}` holds {self._dataset.sizes['run']} flows; "
-                "name a run of one flow, without `draws` and `starts`."
+                "use a run with one flow, made without `draws` and `starts`."
             )
 
     @property
@@ -115,7 +115,7 @@ class Frames:
         return _ROUNDINGS * float(np.finfo(self.times.dtype).eps) * max(1.0, abs(t))
 
     def index(self, t: float | None) -> int:
-        """The index of the frame at a time; of the last frame for `None`.
+        """The index of the frame at time `t`, or of the last frame if `t` is `None`.
 
         Raises:
             InvalidInputError: if there is no frame at that time.
@@ -125,7 +125,7 @@ class Frames:
         index = int(np.argmin(np.abs(times - t)))
         if abs(float(times[index]) - t) > self.rounding(t):
             raise InvalidInputError(
-                f"`{self._path}` has no frame at t = {t:g}; the nearest is at t = "
+                f"`{self._path}` has no frame at t = {t:g}; the nearest one has t = "
                 f"{self._format_time(float(times[index]))}."
             )
         return index
@@ -137,18 +137,18 @@ class Frames:
 
     def measures(self, start: Start) -> list[AbstractMeasure]:
         """All frames as measures."""
-        self._dataset.load()  # reads each chunk once
+        self._dataset.load()  # reads each chunk only once
         return [self.measure(start, index) for index in range(len(self.times))]
 
     def measure(self, start: Start, index: int) -> AbstractMeasure:
-        """A frame as a measure, with the sums and the dtype of a start."""
+        """A frame as a measure, with the dtype and the settings for sums of `start`."""
         frame = self._dataset.isel(time=index)
         representation = representation_in(frame)
         dtype = start.grid.dtype
         arrays = {
             name: a.astype(dtype) for name, a in representation.arrays(frame).items()
         }
-        grid = start.grid.replace_box(self._store.spec.get("box"))  # box of that run
+        grid = start.grid.replace_box(self._store.spec.get("box"))  # the stored box
         return representation.restore(replace(start, grid=grid), arrays, arrays)
 
 
@@ -200,7 +200,7 @@ class Contexts:
 
     Args:
         start: the start of the run; contexts take its settings for sums and cells.
-        times: returns the times of the run's frames.
+        times: a function that returns the times of the run's frames.
     """
 
     def __init__(self, start: Start, times: Times) -> None:
@@ -216,11 +216,11 @@ class Contexts:
         *,
         prefix: str = "",
     ) -> AbstractDynamics:
-        """The dynamics with the context of a part as its keys, if it has one.
+        """The dynamics of an attention `part`, with its context as keys if it has one.
 
         Args:
             dynamics: the dynamics of tokens that attend to each other.
-            part: the attention: the spec itself, or one of its terms.
+            part: the attention, which is the spec itself or one of its terms.
             d: the dimension.
             draw: the random keys of the draw, for random matrices.
             prefix: the prefix of the part's key names, such as `terms.0.`.
@@ -239,7 +239,7 @@ class Contexts:
         return Cross(dynamics, self._read[part.context])
 
     def _load(self, context: Context) -> AbstractContext:
-        """The context in a run or a file."""
+        """Loads the context from a run or a file."""
         if context.file is not None:
             x = read_states(context.file)
             how = self._start.sums.reduction(*x.shape)
@@ -255,8 +255,8 @@ class Contexts:
         late = times[-1] - ts[-1] > frames.rounding(ts[-1])
         if early or late:
             raise InvalidInputError(
-                f"The context `{context.run}` moves from t = {ts[0]:g} to {ts[-1]:g}, "
-                f"and the run from {times[0]:g} to {times[-1]:g}: choose times within."
+                f"The context `{context.run}` covers t = {ts[0]:g} to {ts[-1]:g}, but "
+                f"the run needs t = {times[0]:g} to {times[-1]:g}: shorten the run."
             )
         return MovingContext.from_frames(ts, frames.measures(self._start))
 

@@ -15,12 +15,12 @@ from ._files import read_states
 from ._layers import drift_sizes
 from ._parameters import columns, dtype_of, entries
 
-_MAX_STEPS = 2.0**53  # above this, a float does not hold every integer
-_FIRST = 1e-4  # first frame after the start for `spacing = log`, as a fraction of t
+_MAX_STEPS = 2.0**53  # above this number, floats do not represent every integer
+_FIRST = 1e-4  # time of the second frame for `spacing = log`, as a fraction of the span
 
 
 def dimension(spec: RunSpec, contexts: Sequence[str | None]) -> int:
-    """The dimension that the keys fix; 1 if none does, or 2 for a grid of starts.
+    """The dimension that the keys fix; if none does, 1, or 2 for a grid of starts.
 
     Args:
         spec: the spec of a run.
@@ -48,15 +48,15 @@ def dimension(spec: RunSpec, contexts: Sequence[str | None]) -> int:
     if len(set(dimensions.values())) > 1:
         text = ", ".join(f"{name}: {size}" for name, size in dimensions.items())
         raise InvalidInputError(
-            f"The keys disagree on the dimension ({text}); make them agree, or leave "
-            "one out."
+            f"The keys imply different dimensions ({text}); make them agree, or leave "
+            "one of the keys out."
         )
     plane = spec.starts is not None and spec.starts.startswith("grid")
     return next(iter(dimensions.values()), 2 if plane else 1)
 
 
 def _size(name: str, value: Any) -> int | None:
-    """The dimension fixed by a matrix, or by the first in a list that fixes one."""
+    """The dimension that a matrix fixes; for a list, the first that an entry fixes."""
     if name.endswith("mean"):
         return entries(value)
     parts = heads_of(value) if name in HEADWISE_KEYS else None
@@ -65,10 +65,10 @@ def _size(name: str, value: Any) -> int | None:
 
 
 def times(spec: RunSpec) -> Float[np.ndarray, " times"]:
-    """The times of the frames, multiples of the step if it is fixed.
+    """The times of the frames, which are multiples of a fixed step if there is one.
 
     Raises:
-        InvalidInputError: if they do not increase in the precision of the spec.
+        InvalidInputError: if times are not increasing in the precision of the spec.
     """
     start, end, dt, frames = spec.at or 0.0, spec.t, spec.dt, spec.frames
     if spec.model is not None and "t" not in spec.model_fields_set:
@@ -79,7 +79,7 @@ def times(spec: RunSpec) -> Float[np.ndarray, " times"]:
         ts = np.arange(end + 1)
     elif end <= start:
         raise InvalidInputError(
-            f"`t` must be later than the start, t = {start:g}; got {end:g}."
+            f"`t` must be later than the initial time {start:g}; got {end:g}."
         )
     elif dt is None:
         ts = start + (end - start) * _SPACINGS[spec.spacing](frames)
@@ -101,8 +101,8 @@ def _multiples(
     count = (end - start) / dt
     if count > _MAX_STEPS:
         raise InvalidInputError(
-            f"Steps of {dt:g} until t = {end:g} are too many to count; choose a larger "
-            "`dt`."
+            f"Steps of length {dt:g} up to t = {end:g} are too many to count; choose a "
+            "larger `dt`."
         )
     steps = max(1, round(count))
     stride = max(1, -(-steps // (frames - 1)))
@@ -118,7 +118,7 @@ def _log(frames: int) -> Float[np.ndarray, " times"]:
 
 
 def _even_and_log(frames: int) -> Float[np.ndarray, " times"]:
-    """Half of the frames evenly spaced and half logarithmically, merged."""
+    """Merges two halves of the frames, one spaced evenly and one logarithmically."""
     half = max(2, (frames + 1) // 2)  # both halves contain 0 and 1
     return np.unique(np.append(_even(frames - half + 2), _log(half)))
 

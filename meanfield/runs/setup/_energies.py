@@ -25,7 +25,7 @@ from ._files import read_array
 from ._heads import parameters
 from ._parameters import Draw
 
-Energies = dict[str, AbstractEnergy]  # by the suffix of their variables
+Energies = dict[str, AbstractEnergy]  # energies by the suffix of their variables
 
 
 def flow_energy(
@@ -41,7 +41,7 @@ def flow_energy(
 
     Raises:
         InvalidInputError: if the shape of a parameter is wrong, or none of the energies
-            takes it.
+            uses the parameter.
         UnknownNameError: if a name is not registered.
     """
     for name in names:
@@ -54,7 +54,7 @@ def flow_energy(
 
 
 def energies_to_observe(spec: RunSpec, d: int, draw: Draw) -> Energies:
-    """The energies that a spec asks to observe.
+    """The energies that a run of this spec observes.
 
     Raises:
         InvalidInputError: if the attention follows no known energy, an energy needs a
@@ -64,10 +64,10 @@ def energies_to_observe(spec: RunSpec, d: int, draw: Draw) -> Energies:
     """
     if spec.recorded_energies and spec.noise:
         raise InvalidInputError(
-            "`observe` records the rate of an energy under the velocities alone, "
-            "without `noise`: leave out one of them."
+            "`observe` records the rate of an energy along the velocities, which does "
+            "not include the effect of `noise`: leave out `observe` or `noise`."
         )
-    options = None if spec.flow_of is None else spec.options  # else the attention's
+    options = None if spec.flow_of is None else spec.options  # skips attention options
     parts: Energies = {}
     for name in spec.recorded_energies:
         if name == "energy" and spec.flow_of is not None:
@@ -140,29 +140,29 @@ def _natural_energy(part: AttentionSpec, *, has_drift: bool) -> str:
     ):
         return attention_energies[part.attention]
     iterations_note = (
-        "" if part.iterations is None else " after finitely many iterations"
+        "" if part.iterations is None else " with finitely many iterations"
     )
-    drift_note = " beside a `drift`" if has_drift else ""
+    drift_note = " plus a `drift`" if has_drift else ""
     raise InvalidInputError(
-        f"`{part.attention}` attention{iterations_note}{drift_note} follows no energy "
-        f"that is known; observe one of {', '.join(energies)}."
+        f"`{part.attention}` attention{iterations_note}{drift_note} is not the gradient"
+        f" flow of a known energy; observe one of {', '.join(energies)}."
     )
 
 
 def _check_single(name: str, **several: object) -> None:
-    """Checks that a run has one constant attention, as energies of scores need."""
+    """Checks that a run has one constant attention, which energies of scores need."""
     key = next((key for key, is_there in several.items() if is_there), None)
     if key is not None:
         raise InvalidInputError(
-            f"`observe = {name}` needs one unmasked attention, constant in time, and "
-            f"this run has `{key}`. Energies of the measure alone do not: "
+            f"`observe = {name}` needs one attention without a mask, constant in time, "
+            f"but this run has `{key}`. These energies need no attention: "
             f"{', '.join(measure_energies)}."
         )
 
 
 @dataclass(frozen=True)
 class _InfinityReader(AbstractReader[bool]):
-    """Whether an energy or its gradient is infinite; never for tokens and grids."""
+    """Whether an energy or its gradient is infinite; false for tokens and grids."""
 
     energy: AbstractEnergy
 
@@ -188,10 +188,10 @@ def check_finite(energy: AbstractEnergy, measure: AbstractMeasure, name: str) ->
     """
     if _InfinityReader(energy)(measure):
         raise InvalidInputError(
-            f"The energy of `{name}` or its gradient is infinite at the start, so its "
-            "flow is undefined. Start from a covariance of full rank. The mean of the "
-            "exponential in an interaction energy must be finite, too: lower `cov` or "
-            "`A`."
+            f"The energy `{name}` or its gradient is infinite at the initial measure, "
+            "so its gradient flow is undefined. Start from a covariance of full rank. "
+            "An interaction energy also needs a finite mean of its exponential: lower "
+            "`cov` or `A`."
         )
 
 
@@ -210,7 +210,7 @@ def assumes_identity(spec: RunSpec) -> bool:
 
 
 def _have_scores(names: Sequence[str]) -> bool:
-    """Whether scores enter some of these energies."""
+    """Whether any of these energies depends on scores."""
     return any(name not in measure_energies for name in names)
 
 
@@ -221,7 +221,7 @@ def _check_used(part: AttentionSpec, names: Sequence[str]) -> None:
     for key in () if _have_scores(names) else score_keys:
         if key in part.model_fields_set and getattr(part, key) is not None:
             raise InvalidInputError(
-                f"`{key}` is of scores; `{mover}` has none: leave it out."
+                f"`{key}` is for scores, but `{mover}` has none: leave it out."
             )
     options = [option for name in names for option in _option_names(name)]
     for option in part.options or {}:

@@ -24,7 +24,7 @@ def read_array(path: str | Path) -> np.ndarray:
     path = path_of(path)
     readers = {".npy": _npy, ".csv": read_table}
     if path.suffix not in readers:
-        raise InputFileError(f"`{path}` must end in .npy or .csv.")
+        raise InputFileError(f"The file name `{path}` must end in .npy or .csv.")
     try:
         array = readers[path.suffix](path)
     except FileNotFoundError:
@@ -32,7 +32,7 @@ def read_array(path: str | Path) -> np.ndarray:
     except (OSError, ValueError, EOFError) as error:
         reason = " ".join(str(error).split())
         raise InputFileError(
-            f"`{path}` holds no array of numbers: {reason.rstrip('.')}. {SAVE_ADVICE}"
+            f"`{path}` is not an array of numbers: {reason.rstrip('.')}. {SAVE_ADVICE}"
         ) from None
     if array.size == 0 or array.ndim > 2:
         raise InputFileError(
@@ -41,8 +41,8 @@ def read_array(path: str | Path) -> np.ndarray:
     if not np.all(np.isfinite(array)):
         place = np.argwhere(~np.isfinite(array))[0].tolist()
         raise InputFileError(
-            f"`{path}` has an entry at {place}, counted from 0, that is not finite; "
-            "put a number there."
+            f"`{path}` must hold finite numbers; the entry at {place} (counted from 0) "
+            "is not finite."
         )
     return array
 
@@ -50,7 +50,7 @@ def read_array(path: str | Path) -> np.ndarray:
 def _npy(path: Path) -> np.ndarray:
     array = np.load(path, allow_pickle=False)
     if not isinstance(array, np.ndarray) or array.dtype.kind not in "fiub":
-        raise ValueError("real numbers are needed.")
+        raise ValueError("its entries must be real numbers.")
     return array.astype(float)
 
 

@@ -1,4 +1,4 @@
-"""The matrices of each head: entries of lists, or blocks of rows of one matrix."""
+"""The matrices of each head, from a list or from blocks of rows of one matrix."""
 
 from collections.abc import Callable
 from typing import cast
@@ -22,7 +22,7 @@ def parameters(
     """`Q`, `K` and `V` of each head, before `scale`.
 
     Head `h` takes entry `h` of a list of matrices. From a single matrix, it takes block
-    `h` of the rows of `Q` and `K`, and the same rows of `V`, zero elsewhere.
+    `h` of the rows of `Q` and `K`; in `V` it sets all other rows to zero.
 
     Raises:
         InvalidInputError: if shapes or the number of heads do not fit.
@@ -53,9 +53,9 @@ def _check_lists(part: AttentionSpec, prefix: str) -> None:
         parts = heads_of(getattr(part, name))
         if parts is not None and len(parts) != part.heads:
             raise InvalidInputError(
-                f"`{prefix}{name}` is a list of {len(parts)}, one for each head, and "
-                f"`heads` is {part.heads}; a single matrix is a list of rows, such as "
-                "[[1,0],[0,2]]."
+                f"`{prefix}{name}` is a list of {len(parts)} matrices, but must have "
+                f"one for each head (`heads` = {part.heads}); a single matrix is a "
+                "list of rows, such as [[1,0],[0,2]]."
             )
 
 
@@ -67,7 +67,7 @@ def _each_head(
     make: Make,
     cut: Callable[[str, Array, int], list[Array]],
 ) -> list[Array]:
-    """A matrix for each head: its entry of a list, or its part of a single matrix."""
+    """A matrix for each head: an entry of a list, or a part of a single matrix."""
     parts = heads_of(value)
     if parts is None:
         single = make(name, cast(Matrix, value))
@@ -76,14 +76,14 @@ def _each_head(
 
 
 def _rows_of_queries(name: str, single: Array, n_heads: int) -> list[Array]:
-    """Block `h` of the rows, for each head `h`."""
+    """The block of rows of a matrix for each head."""
     check_divides(name, len(single), n_heads)
-    # NumPy, because JAX would compile a program for each number of heads.
+    # NumPy is used, since JAX would compile a program for each number of heads.
     return [jax.device_put(rows) for rows in np.split(np.asarray(single), n_heads)]
 
 
 def _rows_of_values(name: str, single: Array, n_heads: int) -> list[Array]:
-    """Block `h` of the rows, with the other rows set to zero, for each head `h`."""
+    """For each head, the matrix with all rows outside its block set to zero."""
     d = len(single)
     check_divides(name, d, n_heads)
     rows, whole = np.arange(d) // (d // n_heads), np.asarray(single)
@@ -99,6 +99,6 @@ def check_divides(name: str, rows: int, n_heads: int) -> None:
     """
     if rows % n_heads:
         raise InvalidInputError(
-            f"`heads` must divide the {rows} rows of `{name}`; got {n_heads}. "
-            "Alternatively, give a list with one matrix for each head."
+            f"`heads` must divide {rows}, the number of rows of `{name}`; got {n_heads}"
+            ". Alternatively, give a list with one matrix for each head."
         )

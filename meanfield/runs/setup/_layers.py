@@ -27,7 +27,7 @@ from ._parameters import (
 
 Values = Mapping[str, Matrix]
 OfLayers = Sequence[Drift | Perceptron | None]
-_ROWS, _VECTORS = ("M", "W1"), ("b", "b2")  # with d columns, with d entries
+_ROWS, _VECTORS = ("M", "W1"), ("b", "b2")  # keys with d columns or d entries
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Depth:
     is_linear: bool
 
     def dynamics(self, members: Sequence[AbstractDynamics]) -> AbstractDynamics:
-        """The dynamics of all layers, piecewise constant or linear in time."""
+        """Dynamics of all layers, piecewise constant or linearly interpolated."""
         if self.is_linear:
             return Interpolated(jnp.asarray(self.starts), stack_trees(members))
         end = max(self.end, self.starts[-1] + 1.0)
@@ -62,8 +62,8 @@ def drifts(
 ) -> list[AbstractDynamics]:
     """The drifts that are added to attentions, over all layers.
 
-    If some layers have affine drifts and others perceptrons, all layers get both; the
-    missing one has zero parameters.
+    If some layers have affine drifts and others perceptrons, all layers get both, with
+    zero parameters for the one that a layer lacks.
 
     Args:
         run_drift: the drift of the run, the default of each layer.
@@ -86,7 +86,7 @@ def drifts(
 
 
 def drift_sizes(drift: Values | None) -> dict[str, int]:
-    """The dimension that each part of a drift fixes, by name.
+    """The dimension that each parameter of a drift fixes, by name.
 
     Raises:
         InputFileError: if a file cannot be read.

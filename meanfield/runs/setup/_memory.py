@@ -8,12 +8,12 @@ from meanfield.spec import RunSpec
 
 SHARE = 0.8  # the fraction of the machine's memory that a run may use
 SCORE_BUFFERS = 4  # scores, exponentials, and their copies in a step
-MATRICES = 6  # d × d matrices that an attention keeps or allocates
-FACES = 12  # velocities, face values and fluxes of a grid, in copies of its masses
-PERCEPTRON_ARRAYS = 2  # intermediate arrays of a perceptron, a row for each token
+MATRICES = 6  # number of d × d matrices that an attention keeps or allocates
+FACES = 12  # memory for velocities and fluxes of a grid, in copies of its masses
+PERCEPTRON_ARRAYS = 2  # intermediate arrays of a perceptron, with a row per token
 CONTEXT_COPIES = 10  # peak number of copies of the frames of a moving context
-SPLINE_COPIES = 4  # copies of these frames that stay, as spline coefficients
-STAGES = 16  # copies of the coordinates in a Runge–Kutta step, at most
+SPLINE_COPIES = 4  # copies of a context's frames kept as spline coefficients
+STAGES = 16  # largest number of copies of the state in a Runge–Kutta step
 
 
 @dataclass(frozen=True)
@@ -72,21 +72,21 @@ class Footprint:
         if matrix_bytes > room:
             raise ResourceError(
                 f"Matrices in dimension {self.d} need about "
-                f"{format_bytes(matrix_bytes)} of memory and {_machine()}; lower `d`."
+                f"{format_bytes(matrix_bytes)} of memory, but {_machine()}; lower `d`."
             )
         row = self.d * self.item * self.n_copies * self.n_draws
         row += PERCEPTRON_ARRAYS * self.width * self.item
         if n * row > room - matrix_bytes:
             raise ResourceError(
                 f"{n} tokens in dimension {self.d} need about {format_bytes(n * row)} "
-                f"of memory and {_machine()}; at most {(room - matrix_bytes) // row} "
+                f"of memory, but {_machine()}; at most {(room - matrix_bytes) // row} "
                 "tokens fit."
             )
         sums = SCORE_BUFFERS * n * max(n, keys) * self.item
         if self.is_dense and sums > room:
             subject = f"{n} tokens" if keys <= n else f"{keys} keys of {n} tokens"
             raise ResourceError(
-                f"Dense sums over {subject} need {format_bytes(sums)} of memory and "
+                f"Dense sums over {subject} need {format_bytes(sums)} of memory, but "
                 f"{_machine()}; use `reduction = blocked`."
             )
 
@@ -104,9 +104,9 @@ class Footprint:
         )
         if size > SHARE * physical_memory():
             raise ResourceError(
-                f"A moving context needs about {format_bytes(size)} of memory and "
-                f"{_machine()}; use one of its frames, RUN:TIME, or a run with fewer "
-                "frames."
+                f"A moving context needs about {format_bytes(size)} of memory, but "
+                f"{_machine()}; use a single frame of it, `RUN:TIME`, or a run with "
+                "fewer frames."
             )
 
     def check_grid(self, cells: int) -> None:
@@ -120,7 +120,7 @@ class Footprint:
         if cells * cell_bytes > room:
             raise ResourceError(
                 f"A grid of {cells} cells needs about "
-                f"{format_bytes(cells * cell_bytes)} of memory and {_machine()}; at "
+                f"{format_bytes(cells * cell_bytes)} of memory, but {_machine()}; at "
                 f"most {room // cell_bytes} cells fit."
             )
 

@@ -22,7 +22,7 @@ _QUANTITIES = ("energy", "dissipation", "steepest")
 
 
 def variables(names: Iterable[str]) -> list[str]:
-    """The names of the variables that observing these energies adds."""
+    """The names of the variables that a run adds when it observes these energies."""
     return _names(map(suffix, names))
 
 
@@ -60,9 +60,9 @@ def observables(
 def plan_cell_sums(
     member: Member, coordinates: PyTree[Array], t: Float[Array, ""]
 ) -> AbstractMeasure:
-    """The measure of a member with interpolated sums in cells, if its flow uses them.
+    """The measure of a member, with sums interpolated in cells if its flow uses cells.
 
-    Frames that the cells do not cover use exact sums.
+    Frames outside of the cells use exact sums.
     """
     motion = motion_of(member.measure)
     first = member.measure.replace_coordinates(coordinates)
@@ -78,7 +78,7 @@ def _evaluate_frames(
     ts: Float[Array, " times"],
     coordinates: PyTree[Array],
 ) -> dict[str, Float[Array, " times"]]:
-    """The energies at all frames, one by one to save memory."""
+    """The energies at all frames, computed one by one to save memory."""
     evaluate = lambda frame: _evaluate(
         parts, dynamics, mu.replace_coordinates(frame[1]), frame[0]
     )
@@ -99,7 +99,7 @@ def _evaluate(
 
 
 def _steepest(energy: AbstractEnergy, mu: AbstractMeasure) -> Float[Array, ""]:
-    """The energy's rate along its own gradient flow; NaN if that is not defined."""
+    """The rate of an energy along its gradient flow; NaN if that is not defined."""
     try:
         return steepest_rate(energy, mu)
     except UnsupportedError:

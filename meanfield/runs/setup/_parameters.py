@@ -46,14 +46,14 @@ class Draw:
         return _fold_in(self._root, np.uint32(zlib.crc32(name.encode())))
 
 
-# Compiled once for all draws.
+# `fold_in` is compiled once for all draws.
 _fold_in = jax.jit(jax.random.fold_in)
 
 
 def inline_matrix_files(spec: RunSpec) -> RunSpec:
-    """`spec` with the contents of its matrix files in place of their names.
+    """Replaces the names of matrix files in `spec` by the contents of the files.
 
-    Files of tokens and weights stay: a stored run has those among its arrays.
+    Names of files with tokens and weights stay, since a run stores these arrays.
 
     Raises:
         InputFileError: if a file cannot be read.
@@ -94,18 +94,18 @@ def _inline_head(part: Any) -> Any:
     numbers = _inline_value(part)
     if isinstance(numbers, list) and not isinstance(numbers[0], list):
         raise InputFileError(
-            f"`{part[1:]}` must hold the matrix of a head; got a vector of "
+            f"`{part[1:]}` must hold the matrix of one head; got a vector of "
             f"{len(numbers)} numbers."
         )
     return numbers
 
 
 def matrix(name: str, value: Matrix, shape: tuple[int, int], draw: Draw) -> Array:
-    """A matrix: `c I` for a number, random for a law, the contents of `@FILE`.
+    """A matrix from a number `c` (as `c I`), rows, a random law or `@FILE`.
 
     Raises:
-        InvalidInputError: if its shape does not fit, or the law is unknown.
-        InputFileError: if its file cannot be read.
+        InvalidInputError: if the shape does not fit, or the law is unknown.
+        InputFileError: if the file cannot be read.
     """
     if isinstance(value, str) and not value.startswith("@"):
         return _law(name, value, shape, draw)
@@ -114,8 +114,8 @@ def matrix(name: str, value: Matrix, shape: tuple[int, int], draw: Draw) -> Arra
         array = float(array) * np.eye(*shape)
     if array.ndim != 2 or array.shape[1] != shape[1]:
         raise InvalidInputError(
-            f"`{name}` must be a matrix with {shape[1]} columns, a list for each row; "
-            f"got shape {array.shape}."
+            f"`{name}` must be a matrix with {shape[1]} columns, given as a list of "
+            f"rows; got shape {array.shape}."
         )
     return jax.device_put(array)
 
@@ -136,11 +136,11 @@ def square(name: str, value: Matrix, d: int, draw: Draw) -> Array:
 
 
 def vector(name: str, value: Matrix, size: int) -> Array:
-    """A vector: all entries `c` for a number, a list, or the contents of `@FILE`.
+    """A vector from a number (for all entries), a list, or `@FILE`.
 
     Raises:
-        InvalidInputError: if its size does not fit.
-        InputFileError: if its file cannot be read.
+        InvalidInputError: if the size does not fit.
+        InputFileError: if the file cannot be read.
     """
     if isinstance(value, str) and not value.startswith("@"):
         raise InvalidInputError(
@@ -149,7 +149,7 @@ def vector(name: str, value: Matrix, size: int) -> Array:
     array = read_array(value[1:]) if isinstance(value, str) else np.array(value, float)
     if array.ndim == 0:
         array = np.full(size, float(array))
-    if array.size == size == max(array.shape):  # also a row or a column of a CSV file
+    if array.size == size == max(array.shape):  # may be a row or column of a CSV file
         return jax.device_put(array.reshape(size))
     raise InvalidInputError(
         f"`{name}` must hold {size} numbers; got shape {array.shape}."
@@ -157,7 +157,7 @@ def vector(name: str, value: Matrix, size: int) -> Array:
 
 
 def initial_gaussian(keys: StartSpec, d: int, draw: Draw) -> Gaussian:
-    """The Gaussian with `mean` and `cov`, to which a standard cloud is transformed."""
+    """The Gaussian with `mean` and `cov`, to which a standard cloud is mapped."""
     mean, cov = vector("mean", keys.mean, d), square("cov", keys.cov, d, draw)
     return Gaussian.from_moments(mean, cov)
 
@@ -168,7 +168,7 @@ def token_weights(weights: Matrix | None, n: int) -> np.ndarray | Array:
 
 
 def columns(value: Matrix | None) -> int | None:
-    """The number of columns of a matrix, if its value fixes it."""
+    """The number of columns of a matrix; `None` if its value does not fix that."""
     if isinstance(value, str) and value.startswith("@"):
         shape = read_array(value[1:]).shape
         return shape[-1] if shape else None
@@ -178,7 +178,7 @@ def columns(value: Matrix | None) -> int | None:
 
 
 def entries(value: Matrix | None) -> int | None:
-    """The number of entries of a vector, if its value fixes it."""
+    """The number of entries of a vector; `None` if its value does not fix that."""
     if isinstance(value, str) and value.startswith("@"):
         array = read_array(value[1:])
         return array.size if array.ndim else None

@@ -1,4 +1,4 @@
-"""Resolves a spec into a `Setup`, with the checks that need no flow."""
+"""Resolves a spec into a `Setup`, and makes all checks that need no flow."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -62,7 +62,7 @@ def member(spec: RunSpec, index: int = 0) -> Member:
 
 
 def check_draws(setup: Setup, draws: Sequence[Member]) -> None:
-    """Checks that several draws differ, since an initial density is not random.
+    """Checks that draws differ, since draws with a fixed initial density can coincide.
 
     Raises:
         InvalidInputError: if the first two draws are the same.
@@ -72,9 +72,9 @@ def check_draws(setup: Setup, draws: Sequence[Member]) -> None:
         return
     if eqx.tree_equal(*pairs):
         raise InvalidInputError(
-            f"All {setup.spec.draws} `draws` are the same density under the same "
-            "attention: leave out `draws`, or make something random (`--A normal`, "
-            "`--init mixture`)."
+            f"All {setup.spec.draws} `draws` are equal, since neither the attention "
+            "nor the density is random: leave out `draws`, or make one of the two "
+            "random (`--A normal`, `--init mixture`)."
         )
 
 

@@ -62,7 +62,7 @@ class Member:
 class Setup:
     """A spec as arrays and objects, which are made at first use.
 
-    Files are read and keys are checked then, so each method may raise the errors of
+    First use also reads files and checks keys, so each method may raise the errors of
     `resolve`. All draws share the contexts.
 
     Attributes:
@@ -107,14 +107,14 @@ class Setup:
 
     @functools.cached_property
     def steps(self) -> Steps:
-        """The settings of solver, noise and stops."""
+        """The settings for solver, noise and stops."""
         return Steps.from_spec(self.spec)
 
     @functools.cached_property
     def contexts(self) -> tuple[str | None, ...]:
-        """The names of the contexts of the attention and of each term, or `None`."""
+        """The context of the attention and of each term, by name, or `None`."""
         spec = self.spec
-        context = spec.context  # all layers share one; it may be set in them instead
+        context = spec.context  # layers share one context, and may set it themselves
         if spec.layers and spec.layers[0].context is not None:
             context = spec.layers[0].context
         return (context, *(term.context for term in spec.terms))
@@ -133,7 +133,7 @@ class Setup:
         return Draw(self.spec.seed, index)
 
     def start(self, index: int = 0) -> Start:
-        """The start of a draw."""
+        """The initial law or tokens of a draw."""
         spec, d, draw = self.spec, self.dimension, self.draw(index)
         key, is_counted = draw.key("init"), self._counts_tokens
         place = functools.partial(initial_gaussian, spec, d, draw)
@@ -204,7 +204,7 @@ class Setup:
         return representation.from_tokens(start, start.tokens(x))
 
     def _states(self) -> Array | None:
-        """The embedded words or the tokens of a file that a run starts from, if any."""
+        """The embedded words, or tokens of a file, from which a run starts, if any."""
         spec = self.spec
         if spec.text is not None:
             checkpoint, text = (
@@ -217,14 +217,14 @@ class Setup:
         return None
 
     def source_measure(self, start: Start) -> AbstractMeasure | None:
-        """The stored frame, the words or the file that a run starts from, if any."""
+        """The initial measure, if it comes from a stored run, words or a file."""
         if self.spec.source is not None:
             return load_measure(start, self.spec.times)
         x = self._states()
         return None if x is None else start.tokens(x)
 
     def members(self) -> list[Member]:
-        """All members: one, or one for each draw or start."""
+        """All members of the run: a single one, or one for each draw or start."""
         if self.spec.starts is None:
             return [self.member(i) for i in range(self.spec.draws or 1)]
         dynamics, zero = self.dynamics(), jnp.zeros(self.dimension)
@@ -241,11 +241,11 @@ class Setup:
         return family(str(self.spec.starts), self.dimension, key=key)
 
     def stepping(self, dynamics: AbstractDynamics) -> AbstractStepping:
-        """The stepping of a flow with these dynamics."""
+        """The steps of a flow with these dynamics."""
         return self.representation.stepping(self.steps, self.ts, dynamics)
 
     def restore(self, frame: Frame, static: Frame) -> AbstractMeasure:
-        """The measure of a stored frame; the same arrays give the same bits."""
+        """The measure of a stored frame; equal arrays give bit-identical measures."""
         return self.representation.restore(self._start, frame, static)
 
     @functools.cached_property

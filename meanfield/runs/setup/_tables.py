@@ -9,12 +9,12 @@ import numpy as np
 
 from meanfield._reading import UTF_8, encoding_error
 
-# Names of columns that are not coordinates; the last are those of our own exports.
+# Columns with these names are not coordinates; `FRAMES` has those of our exports.
 WEIGHTS = frozenset({"weight", "weights", "mass"})
 ROWS = frozenset({"index", "unnamed: 0", "level_0", "rownames", "row_names", "id"})
 FRAMES = frozenset({"run", "time", "layer", "token", "position", "density"})
 _INDEX_ADVICE = "leave it out, with `index=False` in pandas or `row.names = FALSE` in R"
-_FLOAT_ADVICE = "write its numbers with a decimal point, such as `0.0`"
+_FLOAT_ADVICE = "if these are data, write them with a decimal point, such as `0.0`"
 
 
 def read_table(path: Path) -> np.ndarray:
@@ -40,7 +40,7 @@ def _read(path: Path) -> np.ndarray:
     number, cells = first[0]
     if len(cells) > 1 and not cells[0]:
         raise ValueError(
-            f"its first column has no name and holds names of rows; {_INDEX_ADVICE}"
+            f"its first column has no name, so it seems to name rows; {_INDEX_ADVICE}"
         )
     if not _are_names(cells):
         table = _numbers(path, n_skipped=0, width=0)
@@ -48,12 +48,12 @@ def _read(path: Path) -> np.ndarray:
         return table
     _check_names(cells)
     if len(first) == 1:
-        raise ValueError("it has names of columns and no numbers")
+        raise ValueError("it has names of columns, but no numbers")
     return _numbers(path, n_skipped=number, width=len(cells))
 
 
 def _numbers(path: Path, *, n_skipped: int, width: int) -> np.ndarray:
-    """The numbers after `n_skipped` lines, in rows of `width` unless that is zero."""
+    """The numbers after `n_skipped` lines, in rows of length `width` (any if zero)."""
     try:
         with path.open(encoding=UTF_8) as file:
             table = np.loadtxt(
@@ -80,14 +80,14 @@ def _rows(path: Path) -> Iterator[tuple[int, list[str]]]:
 
 
 def _are_names(cells: list[str]) -> bool:
-    """Whether a first line names columns: each cell begins with a letter."""
+    """Whether the cells of a first line are column names, which begin with letters."""
     return not any(_is_numeric(cell) for cell in cells) and all(
         cell.strip("'")[:1].isalpha() for cell in cells
     )
 
 
 def _check_names(names: list[str]) -> None:
-    """Raises if one of several columns has a name that no coordinate has."""
+    """Raises if a column has a name for weights, rows or frames, not coordinates."""
     if len(names) == 1:
         return
     for name in names:
@@ -95,18 +95,18 @@ def _check_names(names: list[str]) -> None:
         where = f"its column `{name}` would be read as a coordinate"
         if plain in WEIGHTS:
             raise ValueError(
-                f"{where}; put weights in a separate file, `--weights @FILE`"
+                f"{where}; put weights into a separate file, and use `--weights @FILE`"
             )
         if plain in ROWS:
             raise ValueError(f"{where}; {_INDEX_ADVICE}")
         if plain in FRAMES:
-            raise ValueError(f"{where}; leave it out, or rename it if it is one")
+            raise ValueError(f"{where}; omit or, if it is a coordinate, rename it")
 
 
 def _check_counts(path: Path, table: np.ndarray) -> None:
     """Raises if the first line or column looks like column or row numbers, not data.
 
-    A square table of integers is taken as a matrix.
+    A square table of integers is accepted as a matrix.
     """
     n, k = table.shape
     if n == 1:
@@ -119,18 +119,19 @@ def _check_counts(path: Path, table: np.ndarray) -> None:
     line, body = rows[0], chain(*rows[1:])
     if counts_columns and _may_count(line, body, is_square=n == k):
         raise ValueError(
-            f"its first line `{','.join(line)}` may be names of columns, as pandas "
-            f"writes them; leave it out with `header=False`, or {_FLOAT_ADVICE}"
+            f"its first line `{','.join(line)}` looks like column numbers from pandas; "
+            f"omit that line with `header=False`, or, {_FLOAT_ADVICE}"
         )
     column, tails = zip(*((cells[0], cells[1:]) for cells in rows), strict=True)
     if counts_rows and _may_count(column, chain(*tails), is_square=n == k):
         raise ValueError(
-            f"its first column may count the rows; {_INDEX_ADVICE}, or {_FLOAT_ADVICE}"
+            f"its first column seems to count rows; {_INDEX_ADVICE}, or, "
+            f"{_FLOAT_ADVICE}"
         )
 
 
 def _may_count(counts: Sequence[str], rest: Iterable[str], *, is_square: bool) -> bool:
-    """Whether integers in a first line or column may be counts, given the rest."""
+    """Whether a first line or column could be row or column numbers, given the rest."""
     if not all(cell.isdigit() for cell in counts):
         return False
     return not is_square or not any(cell.lstrip("+-").isdigit() for cell in rest)
@@ -144,16 +145,14 @@ def _check_lines(path: Path, n_skipped: int, width: int) -> None:
         width = width or len(cells)
         for column, cell in enumerate(cells, 1):
             if not _is_numeric(cell):
-                hint = (
-                    set(cell) & set(";\t ") and "; its cells must be parted by commas"
-                )
+                hint = set(cell) & set(";\t ") and "; separate cells by commas"
                 raise ValueError(
-                    f"line {number}, column {column} is `{cell}`, which is no number"
+                    f"line {number}, column {column} holds `{cell}`, not a number"
                     f"{hint or ''}"
                 )
         if len(cells) != width:
             raise ValueError(
-                f"line {number} has {len(cells)} cells, those before it have {width}"
+                f"line {number} has {len(cells)} cells, but earlier lines have {width}"
             )
 
 

@@ -1,4 +1,4 @@
-"""The cells of a sweep, and the chunks in which they are computed; without JAX."""
+"""The cells of a sweep and the chunks to compute them in, without importing JAX."""
 
 import functools
 import math
@@ -11,7 +11,7 @@ import numpy as np
 from meanfield.errors import ResourceError
 from meanfield.spec import KEYS, Axis, RunSpec, replace_values
 
-MAX_CELLS = 1_000_000  # cells of a sweep
+MAX_CELLS = 1_000_000  # largest number of cells in a sweep
 
 
 @dataclass(frozen=True)
@@ -32,8 +32,8 @@ class SweepCells:
     def __post_init__(self) -> None:
         if self.count > MAX_CELLS:
             raise ResourceError(
-                f"These axes have {self.count} cells, and a sweep at most {MAX_CELLS}; "
-                "use fewer values."
+                f"These axes give {self.count} cells, but a sweep can have at most "
+                f"{MAX_CELLS}; use fewer values."
             )
 
     @property
@@ -61,7 +61,7 @@ class SweepCells:
         return replace_values(self.spec, self.values(index))
 
     def canonical_cell(self, index: int, keys: Sequence[str]) -> int:
-        """The cell `index`, with each numeric axis among `keys` at its first value."""
+        """The cell `index`, moved to the first value of each numeric axis in `keys`."""
         places = np.unravel_index(index, self.shape)
         firsts = [
             0 if axis.key in keys and axis.is_numeric else int(place)
@@ -87,12 +87,12 @@ class SweepCells:
 
     @property
     def program_cells(self) -> list[int]:
-        """Cells that include at least one for each program to compile."""
+        """Some cells, with at least one for each program that a sweep compiles."""
         return self.cells_along([a for a in self.axes if not self._shares_program(a)])
 
     @functools.cached_property
     def _groups(self) -> np.ndarray:
-        """The indices of all cells; those in one row differ only in arrays."""
+        """A table of all cell indices, where cells in one row differ only in arrays."""
         inner = [i for i, axis in enumerate(self.axes) if is_array(axis)]
         outer = [i for i in range(len(self.axes)) if i not in inner]
         width = math.prod(self.shape[i] for i in inner)
@@ -100,14 +100,14 @@ class SweepCells:
         return cells.transpose(*outer, *inner).reshape(-1, width)
 
     def cells_along(self, axes: Iterable[Axis]) -> list[int]:
-        """The cells that differ from the first in the values of `axes` alone."""
+        """The cells that differ from the first cell only in the values of `axes`."""
         subset = list(axes)
         cells = np.arange(self.count).reshape(self.shape)
         ends = [None if axis in subset else 1 for axis in self.axes]
         return cells[tuple(map(slice, ends))].ravel().tolist()
 
     def _shares_program(self, axis: Axis) -> bool:
-        # A fixed step makes the number of steps part of the program.
+        # With fixed steps, the number of steps is part of the compiled program.
         has_step = "dt" in {*self.spec.model_fields_set, *(a.key for a in self.axes)}
         return is_array(axis) or (KEYS[axis.key].enters == "times" and not has_step)
 

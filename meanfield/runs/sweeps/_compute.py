@@ -26,18 +26,18 @@ from meanfield.spectrum import effective_rank
 
 from ._cells import SweepCells, is_array
 
-LARGEST_SHOWN = 4  # dimension up to which entries of moments are reported
-MAX_CHUNK = 64  # cells in a chunk, at most
-MAX_TRIALS = 200  # values of an axis that are checked before a sweep begins
-NUMBERS = 2**16  # entries of covariances in a chunk, at most
-CHUNKS = 8  # chunks of a small sweep, at least, so that workers can share it
+LARGEST_SHOWN = 4  # largest dimension in which the entries of moments are reported
+MAX_CHUNK = 64  # largest number of cells in a chunk
+MAX_TRIALS = 200  # largest number of values per axis that are checked in advance
+NUMBERS = 2**16  # largest total number of covariance entries in a chunk
+CHUNKS = 8  # fewest chunks of a small sweep, so that several workers can share it
 
-# Keys that enter only one part of a member.
+# Some keys only affect the start of a member, and others only its dynamics.
 _START_KEYS, _DYNAMICS_KEYS = (
     [name for name, row in KEYS.items() if row.enters == part]
     for part in ("start", "dynamics")
 )
-_CACHE_PARTS = 16  # cached parts for each cell of a chunk
+_CACHE_PARTS = 16  # number of cached members per cell of a chunk
 
 Rows = dict[str, list[Any]]
 
@@ -53,10 +53,10 @@ def plan_chunks(cells: SweepCells, chunk: int | None) -> tuple[int, int]:
         chunk: the number of cells in a chunk; chosen here if `None`.
 
     Raises:
-        MeanfieldError: a subclass, if a cell is invalid; the message names it.
+        MeanfieldError: or a subclass, if a cell is invalid; the message names it.
     """
     programs: set[Hashable] = set()
-    numbers, batch_size = 1, MAX_CHUNK  # one large cloud or grid fills the machine
+    numbers, batch_size = 1, MAX_CHUNK  # large clouds or grids form smaller batches
     for index in cells.program_cells:
         spec = cells.run_spec(index)
         with _label_errors(cells, index):
@@ -114,10 +114,10 @@ class Computer:
         )
 
     def __call__(self, indices: Sequence[int]) -> Rows:
-        """The results of a chunk of cells, by column, without repeated cells.
+        """The results of a chunk, by column; cells that fill up the chunk are left out.
 
         Raises:
-            MeanfieldError: a subclass, if a cell is invalid; the message names it.
+            MeanfieldError: or a subclass, if a cell is invalid; the message names it.
         """
         cells = list(dict.fromkeys(indices))
         chunk = cells + cells[-1:] * (len(indices) - len(cells))
@@ -127,7 +127,7 @@ class Computer:
         steps, ts, dynamics = setup.steps, setup.ts, members[0].dynamics
         segments = -(-(len(ts) - 1) // steps.segment)  # `max_steps` is per segment
         steps, ts = replace(steps, max_steps=segments * steps.max_steps), ts[[0, -1]]
-        seeds = chunk if setup.spec.noise is not None else ()  # each cell has its own
+        seeds = chunk if setup.spec.noise is not None else ()  # noise differs by cell
         keys = [Setup(self._cells.run_spec(i)).noise_key(0) for i in seeds]
         trajectory = ensemble(
             stack_trees([m.dynamics for m in members]),
@@ -168,7 +168,7 @@ class Computer:
     def _member(self, index: int) -> Member:
         """The member of a cell, from cached dynamics and a cached start.
 
-        Dynamics do not depend on the keys of a start, nor starts on those of dynamics.
+        Dynamics do not depend on keys of a start, nor a start on keys of dynamics.
         """
         member = self._part(self._cells.canonical_cell(index, _START_KEYS))
         start = self._part(self._cells.canonical_cell(index, _DYNAMICS_KEYS))
@@ -192,7 +192,7 @@ def _label_errors(cells: SweepCells, index: int) -> Iterator[None]:
 
 
 def _numbers(trajectory: Trajectory, starts: Sequence[AbstractMeasure]) -> Rows:
-    """The results by column, each a list with an entry for each member."""
+    """The results, as a list for each column with an entry for each member."""
     host = jax.tree.map(np.asarray, trajectory)
     ends = [
         mu.replace_coordinates(
@@ -247,12 +247,12 @@ def _plain(value: np.generic | float) -> int | float | None:
 
 
 def _check_same_program(members: Sequence[Member]) -> None:
-    """Checks that members differ only in arrays; the rest is part of the program."""
+    """Checks that members differ only in arrays, so that one program computes all."""
     statics = [_static((m.dynamics, m.measure)) for m in members]
     if any(static != statics[0] for static in statics):
         raise InvalidInputError(
             "The cells of a chunk differ in parameters of the attention that are not "
-            "arrays; make them arrays, or compute single cells with `--chunk 1`."
+            "arrays; make these parameters arrays, or pass `--chunk 1`."
         )
 
 

@@ -1,4 +1,4 @@
-"""Validation of the stored axes and results of a sweep; without JAX."""
+"""Validation of the stored axes and results of a sweep, without importing JAX."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -59,7 +59,7 @@ def _is_axis(axis: Axis) -> bool:
 
 
 def _is_sound(value: object) -> bool:
-    """Whether a value is finite if a float, and valid Unicode if a string."""
+    """Whether floats are finite and strings valid Unicode; true for other types."""
     if isinstance(value, float):
         return math.isfinite(value)
     if isinstance(value, str):

@@ -1,4 +1,4 @@
-"""A stored sweep: its record, its table and its dataset; without JAX."""
+"""A stored sweep: its record, table and dataset, without importing JAX."""
 
 import csv
 import functools
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     import xarray
 
 TABLE = "table.csv"
-_LABEL_WIDTH = 60  # longer labels do not fit into a picture
-# Required entries of the record of a sweep.
+_LABEL_WIDTH = 60  # characters; longer labels do not fit into a picture
+# The record of a sweep must have these entries.
 _RECORD_TYPES = {
     "spec": dict,
     "axes": list,
@@ -52,8 +52,8 @@ class SweepStore:
 
     Attributes:
         path: the folder of the sweep.
-        record: spec, axes, chunk, compilations, inputs, versions, device, dtype,
-            created.
+        record: the stored entries `spec`, `axes`, `chunk`, `compilations`, `inputs`,
+            `versions`, `device`, `dtype` and `created`.
         record_digest: the digest of the record.
 
     Examples:
@@ -123,13 +123,13 @@ class SweepStore:
         part = rename_keys("sweep", self.tasks.result(task))
         if not are_rows(part, list(dict.fromkeys(self.chunks[task]))):
             raise StoreError(
-                f"The chunk {task} of `{self.path}` is damaged: it is not what was "
-                "written. Delete its file in `done` to compute it again."
+                f"The chunk {task} of `{self.path}` is damaged: its results have been "
+                "altered. Delete its file in `done` to compute this chunk again."
             )
         return part
 
     def rows(self) -> dict[str, list[Any]]:
-        """The results of all cells that are done, by column, in order of the chunks."""
+        """The results of all computed cells, by column, in the order of the chunks."""
         parts = [self.part(task) for task in sorted(self.tasks.done_tasks())]
         names = list(dict.fromkeys(name for part in parts for name in part))
         # If the dimension varies, some cells have more moments than others.
@@ -141,7 +141,7 @@ class SweepStore:
         }
 
     def write_table(self) -> None:
-        """Writes `table.csv`: a row for each cell, its axis values, then its results.
+        """Writes `table.csv`, with a row of axis values and results for each cell.
 
         Raises:
             ResourceError: if it cannot be written.
@@ -195,7 +195,7 @@ def sweep_dataset(path: Path) -> "xarray.Dataset":
     axes, columns = store.cells.axes, store.rows()
     if not columns:
         raise StoreError(
-            f"`{path}` holds no cell yet; continue with `meanfield sweep {path}`."
+            f"`{path}` has no computed cell; continue with `meanfield sweep {path}`."
         )
     dims = [axis.name for axis in axes]
     indices = np.array(columns.pop("cell", []), int)
@@ -215,7 +215,7 @@ def sweep_dataset(path: Path) -> "xarray.Dataset":
 
 
 def _coordinates(axis: Axis) -> np.ndarray:
-    """The values of an axis if they are numbers, else their labels, shortened."""
+    """The values of an axis if they are numbers, else their shortened labels."""
     if axis.is_numeric:
         return np.array(axis.values)
     cut = lambda text: (

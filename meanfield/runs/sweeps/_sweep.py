@@ -1,4 +1,4 @@
-"""Sweeps: one flow for each combination of keys, by one process or several."""
+"""Sweeps: one or more processes compute a flow for each combination of values."""
 
 import time
 from collections import Counter
@@ -42,7 +42,7 @@ HEARTBEAT = 0.5  # seconds between two heartbeats, and between two polls of the 
 
 @dataclass(frozen=True)
 class SweepProgress:
-    """The progress of a sweep, counting all its workers.
+    """The progress of a sweep, summed over all its workers.
 
     Attributes:
         n_done: the number of cells whose flow has ended.
@@ -108,8 +108,8 @@ def sweep(
 ) -> SweepResult:
     """Integrates a flow for every combination of the values of `axes`.
 
-    The same call continues an interrupted sweep. Several processes, on any machines
-    that share the folder, can make it at the same time and divide the cells.
+    The same call continues an interrupted sweep. Several processes can make this call
+    at the same time and divide the cells, on any machines that share the folder.
 
     Args:
         spec: the keys that all flows share.
@@ -121,8 +121,8 @@ def sweep(
         plugins: files that the flows depend on; the sweep records their digests.
 
     Raises:
-        MeanfieldError: a subclass, if a cell is invalid, before anything is written; or
-            if `out` holds something else.
+        MeanfieldError: or a subclass, if a cell is invalid, before anything is written,
+            or if `out` holds something else.
 
     Examples:
         >>> from pathlib import Path
@@ -149,8 +149,8 @@ def begin_sweep(
     A folder that holds the same sweep is left unchanged.
 
     Raises:
-        MeanfieldError: a subclass, if a cell is invalid, or `out` holds another sweep
-            or something else.
+        MeanfieldError: or a subclass, if a cell is invalid, or `out` holds something
+            other than this sweep.
 
     Examples:
         >>> from pathlib import Path
@@ -181,7 +181,7 @@ def begin_sweep(
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
     }
     create_tasks(out, record, SWEEP, len(cells.chunks(size)))
-    _check_same(SweepStore.open(out), identity, chunk)  # another process may be first
+    _check_same(SweepStore.open(out), identity, chunk)  # others may create the sweep
 
 
 def join_sweep(
@@ -193,7 +193,7 @@ def join_sweep(
         InputFileError: if there is no sweep at `path`, or if a file that it needs, or
             one of `plugins`, has changed since the sweep began.
         StoreError: if the sweep is damaged.
-        MeanfieldError: a subclass, if a cell is invalid.
+        MeanfieldError: or a subclass, if a cell is invalid.
 
     Examples:
         >>> from pathlib import Path
@@ -218,7 +218,7 @@ def join_sweep(
             watch.maybe_poll()
         elif watch.poll():
             break
-        else:  # other workers have claimed the rest
+        else:  # other workers have claimed the remaining tasks
             time.sleep(HEARTBEAT)
             store.tasks.recover()
     store.write_table()
@@ -255,7 +255,7 @@ class _ProgressMonitor:
             self.poll()
 
     def poll(self) -> bool:
-        """Reads new results, reports progress, and returns whether all is done."""
+        """Reads new results, reports progress, and tells if all cells are done."""
         self._looked = time.monotonic()
         for task in self._store.tasks.done_tasks() - self._seen:
             self._counts.update(self._store.part(task)["ending"])
@@ -269,9 +269,9 @@ class _ProgressMonitor:
 def _work(
     store: SweepStore, task: int, computer: Computer, watch: _ProgressMonitor
 ) -> None:
-    """Computes a claimed task, and releases it if that fails.
+    """Computes a claimed task, and gives up the claim if the computation fails.
 
-    The computation runs in another thread, so that this one can receive an interrupt
+    The computation runs in another thread, so that this thread can receive an interrupt
     and send heartbeats.
     """
     with threads(1) as pool:
@@ -295,6 +295,6 @@ def _check_same(store: SweepStore, identity: dict, chunk: int | None) -> None:
     differences = [key for key, value in entries.items() if store.record[key] != value]
     if differences:
         raise InvalidInputError(
-            f"`{store.path}` holds a sweep with another `{differences[0]}`; choose "
-            f"another folder, or continue that one with `meanfield sweep {store.path}`."
+            f"`{store.path}` holds a sweep with a different `{differences[0]}`; choose "
+            f"another folder, or continue this sweep: `meanfield sweep {store.path}`."
         )

@@ -14,9 +14,9 @@ class Contents(NamedTuple):
     folders: re.Pattern[str]
 
 
-DRAFT = r"\.meanfield-draft-[0-9a-f]{16}"  # ending of the names of drafts
+DRAFT = r"\.meanfield-draft-[0-9a-f]{16}"  # the end of the name of a draft
 
-_PARTIAL = r"\.[0-9a-f]{32}\.partial"  # ending of the names of zarr's unfinished files
+_PARTIAL = r"\.[0-9a-f]{32}\.partial"  # end of the name of a file zarr is writing
 _ZARR = rf"zarr(\.json|{_PARTIAL})"
 _ARRAY_FILES = rf"(\w+/)?{_ZARR}|\w+/c(/\d+)*({_PARTIAL})?"
 _ARRAY_FOLDERS = r"\w+(/c(/\d+)*)?"
@@ -34,7 +34,7 @@ NEW_STORE = Contents(
 def foreign_paths(folder: Path, contents: Contents) -> Iterator[Path]:
     """The files and folders in a folder, at any depth, that we did not write.
 
-    All links count as such.
+    These include all links.
     """
     for place, folders, files in os.walk(folder):
         for names, pattern in ((folders, contents.folders), (files, contents.files)):

@@ -27,7 +27,7 @@ _OLD = 3600.0  # seconds after which a draft folder without a lock counts as aba
 
 
 def replace_file(path: Path, write: Callable[[IO[bytes]], object]) -> None:
-    """Replaces the file `path` atomically by what `write` writes.
+    """Replaces the file `path` atomically by the bytes that `write` writes.
 
     Drafts that killed writers of the same file left behind are removed.
 
@@ -51,7 +51,7 @@ def replace_file(path: Path, write: Callable[[IO[bytes]], object]) -> None:
 def place_file(path: Path, write: Callable[[IO[bytes]], object]) -> None:
     """Replaces the file `path` atomically, without removing old drafts in its folder.
 
-    Faster than `replace_file` in a folder with many files.
+    This is faster than `replace_file` in a folder with many files.
 
     Raises:
         ResourceError: if it cannot be written; the old file then stays.
@@ -74,7 +74,7 @@ def place_folder(target: Path, fill: Callable[[Path], object]) -> Lock:
     """Creates the folder `target` atomically, with the content that `fill` writes.
 
     Returns:
-        the lock in it, held from before the folder appears.
+        the lock in the folder, which was taken before the folder became visible.
 
     Raises:
         OSError: if it cannot be written, or `target` is a folder that is not empty.
@@ -93,7 +93,7 @@ def place_folder(target: Path, fill: Callable[[Path], object]) -> Lock:
 
 
 def draft_folder(target: Path) -> tuple[Path, Lock]:
-    """A new folder next to `target` that will be renamed to it, and the lock in it.
+    """A new folder next to `target`, later renamed to `target`, and the lock in it.
 
     If the file system has no locks, the lock is not held; `clear_drafts` then spares
     the draft while it is young.
@@ -108,7 +108,7 @@ def draft_folder(target: Path) -> tuple[Path, Lock]:
             continue  # another process is removing the draft as abandoned
         except ResourceError:
             return draft, lock
-        except BaseException:  # a signal; no other process removes a young draft
+        except BaseException:  # such as a signal; no other process removes a new draft
             shutil.rmtree(draft, ignore_errors=True)
             raise
         if lock.is_in_place:
@@ -126,7 +126,7 @@ def _clear_drafts(folder: Path, names: str) -> None:
     with os.scandir(folder) as entries:
         drafts = [entry for entry in entries if pattern.fullmatch(entry.name)]
     for entry in drafts:
-        with contextlib.suppress(OSError):  # it has a writer, or cannot be removed
+        with contextlib.suppress(OSError):  # the draft is in use or not removable
             _clear(entry)
 
 
@@ -158,7 +158,7 @@ def _draft_file(path: Path) -> IO[bytes]:
             fcntl.flock(stream, fcntl.LOCK_EX)
         if Path(stream.name).exists():
             return stream
-        stream.close()  # another process removed it as abandoned
+        stream.close()  # another process removed the draft as abandoned
 
 
 def _draft(path: Path) -> Path:

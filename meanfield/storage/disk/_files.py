@@ -1,4 +1,4 @@
-"""Flushing files to disk, and computing their digests."""
+"""Flushes files to disk, and computes their digests."""
 
 import errno
 import hashlib
@@ -12,11 +12,11 @@ from meanfield._reading import OPEN
 from meanfield.errors import InputFileError, StoreError
 
 REMEDY = "Restore it from a copy, or run it again in another folder"
-_BLOCK = 1 << 20  # bytes read at a time
+_BLOCK = 1 << 20  # number of bytes that are read at a time
 
 
 def touch(path: Path) -> float:
-    """Creates or touches a file, and returns its new time, by the clock of the disk.
+    """Creates or touches a file, and returns its new time by the clock of the disk.
 
     Raises:
         StoreError: if it is a link.
@@ -81,17 +81,17 @@ def json_digest(body: Mapping[str, object]) -> str:
 
 
 def read_plain(path: Path) -> bytes:
-    """The bytes of a plain file; links and pipes are not read.
+    """The bytes of a regular file; links and pipes are not read.
 
     Raises:
-        StoreError: if it is not a plain file.
+        StoreError: if it is not a regular file.
         OSError: if it cannot be read.
     """
     mode = path.lstat().st_mode
     if stat.S_ISLNK(mode):
         raise StoreError(link_message(path))
     if not stat.S_ISREG(mode):
-        raise StoreError(f"`{path}` is damaged: it is not a plain file.")
+        raise StoreError(f"`{path}` is damaged: it is not a regular file.")
     return path.read_bytes()
 
 
@@ -114,7 +114,7 @@ def unreadable_error(path: Path, error: OSError) -> InputFileError:
 
 
 def damage_message(place: Path, reason: str, remedy: str = REMEDY) -> str:
-    """The message that a stored file or folder is damaged.
+    """The error message for a damaged stored file or folder.
 
     Examples:
         >>> from pathlib import Path
@@ -126,5 +126,5 @@ def damage_message(place: Path, reason: str, remedy: str = REMEDY) -> str:
 
 
 def link_message(path: Path) -> str:
-    """The message that a store contains a link."""
-    return f"`{path}` is a link, and a store holds none; put its target in its place."
+    """The error message for a link in a store."""
+    return f"`{path}` is a link, which a store cannot hold; replace it by its target."

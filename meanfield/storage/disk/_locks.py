@@ -57,7 +57,7 @@ class Lock:
                 self.release()
                 raise StoreError(
                     f"`{self.path.parent}` is being written by another process; "
-                    "wait until it ends, or stop it."
+                    "wait until that process ends, or stop it."
                 ) from error
             except OSError:
                 self.release()

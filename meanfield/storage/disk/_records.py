@@ -1,7 +1,7 @@
 """Records: JSON files with a digest, which say what their folder contains.
 
-Runs, sweeps, trainings, comparisons and figures write, read and verify theirs with
-these functions.
+Runs, sweeps, trainings, comparisons and figures write, read and verify their records
+with these functions.
 """
 
 import json
@@ -29,7 +29,7 @@ def replace_text(path: Path, text: str) -> None:
 def add_digest(
     body: Mapping[str, object], digest: Digest = json_digest
 ) -> dict[str, Any]:
-    """JSON values with their digest."""
+    """Adds a digest to JSON values."""
     return {**body, _CHECKSUM: digest(body)}
 
 
@@ -40,7 +40,7 @@ def strip_digest(
     *,
     remedy: str = REMEDY,
 ) -> dict[str, Any]:
-    """JSON values without their digest, which is checked first.
+    """Removes the digest from JSON values, after a check of it.
 
     Raises:
         StoreError: if the digest does not match or is missing.
@@ -70,8 +70,8 @@ def read_record(
     file_schema = record.get("schema")
     if file_schema not in (None, schema, legacy_schema, *older_schemas):
         raise StoreError(
-            f"`{file.parent}` has schema {file_schema}, and this version of meanfield "
-            f"reads {schema}; read it with the version that wrote it."
+            f"`{file.parent}` has schema {file_schema}, but this version of meanfield "
+            f"reads schema {schema}; open it with the version that wrote it."
         )
     is_older = file_schema is not None and file_schema == legacy_schema
     return (
@@ -117,15 +117,15 @@ def validate_object(reader: TypeAdapter, body: Mapping[str, object], file: Path)
 
 
 def alteration_message(path: Path, problem: str = "", *, remedy: str = REMEDY) -> str:
-    """The message that a file was altered, with its first problem."""
+    """The error message for a file that was altered, with its first problem."""
     detail = f" The problem: {problem.rstrip('.')}." if problem else ""
-    return damage_message(path, "it is not what was written", remedy) + detail
+    return damage_message(path, "it has changed since it was written", remedy) + detail
 
 
 def version_0_1_error(folder: Path) -> StoreError:
     """The error for a folder that version 0.1 wrote."""
     return StoreError(
         f"`{folder}` was written by version 0.1 of meanfield, which this one cannot "
-        "read. Install 0.2 with `pip install meanfield-attention==0.2.0` and export it "
-        "there with `meanfield export` (the numbers of a sweep are in `table.csv`)."
+        "read. Install 0.2 with `pip install meanfield-attention==0.2.0` and use its "
+        "command `meanfield export` (the results of a sweep are in `table.csv`)."
     )
