@@ -81,6 +81,6 @@ def check_precision(mu0: AbstractMeasure, rates: PyTree) -> None:
     rate = jnp.result_type(*jax.tree.leaves(rates))
     if jnp.promote_types(state, rate) != state:
         raise InvalidInputError(
-            f"The measure is {state} and its velocities are {rate}. Use one dtype for "
-            "the measure and the parameters of its dynamics."
+            f"The dtype of the measure is {state}, but that of its velocities is "
+            f"{rate}. Use one dtype for the measure and the parameters of its dynamics."
         )

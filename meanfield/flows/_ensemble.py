@@ -304,7 +304,7 @@ def _n_members(trees: tuple[PyTree, ...], in_axes: Axes) -> int:
     }
     if len(lengths) != 1 or 0 in lengths:
         raise InvalidInputError(
-            "The arrays of `mu0` and `dynamics` that `in_axes` maps must lead with "
-            f"the same axis of members; their first sizes are {sorted(lengths)}."
+            "All arrays of `mu0` and `dynamics` that `in_axes` maps must have the same "
+            f"leading axis of members; their first sizes are {sorted(lengths)}."
         )
     return lengths.pop()

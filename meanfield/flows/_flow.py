@@ -282,9 +282,11 @@ def _errors(
 def _check_times(ts: Numbers) -> Float[Array, " times"]:
     times = float_array("ts", ts)
     if times.ndim != 1 or times.shape[0] < 1:
-        raise InvalidInputError(f"`ts` must be a vector of times; got {times.shape}.")
+        raise InvalidInputError(
+            f"`ts` must be a vector of one or more times; got shape {times.shape}."
+        )
     if is_concrete(times):
         host_times = np.asarray(times)
         if np.any(host_times[1:] < host_times[:-1]):
-            raise InvalidInputError("`ts` must not decrease: time runs forward.")
+            raise InvalidInputError("The times `ts` of a flow must not decrease.")
     return times

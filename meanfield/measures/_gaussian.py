@@ -50,7 +50,7 @@ class Gaussian(AbstractMeasure):
         if not mean or factor[:-1] != mean:  # a stack has the same leading axes
             raise InvalidInputError(
                 "`factor` must have one row for each entry of `mean`; got shapes "
-                f"{factor} and {mean}. For a covariance use "
+                f"{factor} and {mean}. To give a covariance instead, use "
                 "`Gaussian.from_moments(mean, covariance)`."
             )
 
@@ -117,7 +117,7 @@ class Gaussian(AbstractMeasure):
         if not isinstance(field, AbstractAveragedField):
             raise UnsupportedError(
                 f"A Gaussian stays Gaussian only under an affine field; got a "
-                f"{type(field).__name__}. Use points, or `Projected`."
+                f"{type(field).__name__}. Use points, or the dynamics `Projected`."
             )
         return field.averages(self.mean, self.factor)
 
@@ -161,7 +161,8 @@ def _root_or_raise(Sigma: np.ndarray) -> np.ndarray:
     slack = ROUGH * len(Sigma) * np.finfo(Sigma.dtype).eps * scale
     if np.max(np.abs(Sigma - Sigma.T)) > slack:
         raise InvalidInputError(
-            "`covariance` must be symmetric; its symmetric part is `(C + C.T) / 2`."
+            "`covariance` must be symmetric. The symmetric part of a matrix `C` is "
+            "`(C + C.T) / 2`."
         )
     values, U = np.linalg.eigh(Sigma / 2 + Sigma.T / 2)  # their sum may overflow
     if values[0] < -slack:

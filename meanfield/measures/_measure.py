@@ -137,9 +137,9 @@ def check_unstacked(mu: "AbstractMeasure", requirement: str) -> None:
     """
     if mu.batch_shape:
         raise WrongKindError(
-            f"{requirement}; got a stack of shape {mu.batch_shape}. Take "
-            "one member, `runs.member(i).final` of an ensemble, or map over the stack "
-            "with `equinox.filter_vmap`."
+            f"{requirement}; got a stack of shape {mu.batch_shape}. Take one member, "
+            "such as `runs.member(i).final` of an ensemble, or map over the stack with "
+            "`equinox.filter_vmap`."
         )
 
 
@@ -225,7 +225,7 @@ class Facing(AbstractMeasure):
 def _uneven(shapes: Iterable[tuple[int, ...]]) -> WrongKindError:
     return WrongKindError(
         "All arrays of a stack of measures must have the same leading axes; got "
-        f"{sorted(set(shapes))}. Use `meanfield.dynamics.stacked` to make a stack."
+        f"{sorted(set(shapes))}. Use `meanfield.dynamics.stack_trees` to make a stack."
     )
 
 

@@ -86,7 +86,8 @@ def averages(
 def _check(low: float | int, high: float | int, cells: int) -> None:
     if not (np.isfinite(low) and np.isfinite(high) and low < high):
         raise InvalidInputError(
-            f"`low` must be below `high`, and both finite; got {low} and {high}."
+            "`low` and `high` must be finite, and `low` must be the smaller one; got "
+            f"{low} and {high}."
         )
     if cells < 1:
         raise InvalidInputError(f"`cells` must be at least 1; got {cells}.")

@@ -60,7 +60,7 @@ def family(name: str, d: int, *, key: PRNGKey) -> Float[Array, "members d d"]:
     if len(numbers) > 2 or not is_valid:
         raise InvalidInputError(
             "A family must be `grid:COUNT[:WIDTH]` or `random:COUNT[:TRACE]`, "
-            f"such as grid:20; got `{name}`."
+            f"such as `grid:20`; got `{name}`."
         )
     return make(sizes, d, key=key)
 
@@ -85,7 +85,7 @@ def grid(sizes: Sizes, d: int, *, key: PRNGKey) -> Float[Array, "members d d"]:
     del key
     if d != 2:
         raise InvalidInputError(
-            f"A `grid` of starts needs dimension 2; got {d}. Use `random:COUNT`."
+            f"The family `grid` needs dimension 2; got {d}. Use `random:COUNT` instead."
         )
     # NumPy in double precision, so that the members are the same in every precision.
     _check_count(sizes.count)
@@ -122,8 +122,8 @@ def random(sizes: Sizes, d: int, *, key: PRNGKey) -> Float[Array, "members d d"]
     """
     if d == 1:
         raise InvalidInputError(
-            "`d` must be at least 2 for a random family, as in dimension 1 there is "
-            "only one covariance of trace one."
+            "`d` must be at least 2 for a random family. In dimension 1 there is only "
+            "one covariance of a given trace."
         )
     _check_count(sizes.count)
     G = jax.random.normal(key, (sizes.count, d, d))

@@ -197,5 +197,5 @@ def _normal(x: Float[np.ndarray, "m d"], deviation: float) -> Values:
 def _check_plane(d: int, name: str) -> None:
     if d != 2:
         raise InvalidInputError(
-            f"The cloud `{name}` has a density only in the plane, d = 2; got d = {d}."
+            f"The cloud `{name}` has a density only in the plane (d = 2); got d = {d}."
         )

@@ -82,7 +82,7 @@ class Motion(Generic[M]):
         check_solver(mu0, stepping)
         if noise is not None:
             raise UnsupportedError(
-                f"`noise` is not supported for a {type(mu0).__name__}. Leave it out."
+                f"A {type(mu0).__name__} does not support noise. Leave `noise` out."
             )
 
     def prepare(self, mu0: M, noise: Noise, ts: Float[Array, " times"]) -> M:
@@ -254,12 +254,13 @@ def check_solver(mu0: AbstractMeasure, stepping: AbstractStepping) -> None:
     kind = type(mu0).__name__
     if isinstance(stepping.solver, diffrax.AbstractSRK):
         raise InvalidInputError(
-            "`shark` is a solver for tokens under noise. Use `tsit5`, or add `noise`."
+            "`shark` is a solver for tokens with `noise` only. Use `tsit5` instead, or "
+            "add `noise` to tokens."
         )
     if isinstance(stepping, Courant):
         raise InvalidInputError(
-            f"`stepping` must not be `cfl()` for a {kind}: these steps are for grids. "
-            "Use `adaptive()` or `fixed(dt)`."
+            f"`stepping` must be `adaptive()` or `fixed(dt)` for a {kind}; got `cfl()` "
+            "steps, which are for grids only."
         )
 
 
@@ -272,6 +273,6 @@ def check_matrix(states: Array) -> None:
     shape = getattr(states, "shape", ())  # a list has none
     if len(shape) != 2:
         raise InvalidInputError(
-            f"The states of one measure must be a matrix; got shape {shape}. Use "
-            "`ensemble` for a stack of measures."
+            "The tokens or the factor of a single measure must form a matrix; got an "
+            f"array of shape {shape}. Use `ensemble` for a stack of measures."
         )

@@ -96,6 +96,7 @@ def cfl(share: float = SAFETY, *, max_steps: int = MAX_STEPS) -> Courant:
     check_steps(max_steps)
     if share > 1:
         raise InvalidInputError(
-            f"`share` must be in (0, 1], in longest stable steps; got {share}."
+            "`share`, a fraction of the longest stable step, must be in (0, 1]; got "
+            f"{share}."
         )
     return Courant(share, max_steps)

@@ -47,8 +47,8 @@ class Fixed(AbstractStepping):
     ) -> "AbstractStepping":
         if not (is_concrete(ts) and is_concrete(jumps)):
             raise InvalidInputError(
-                "`ts` and the times of layers must be known numbers if steps are fixed;"
-                " got values traced by `jit` or `vmap`. Use `adaptive()` there."
+                "`ts` and the times of layers must be concrete if steps are fixed; got "
+                "values traced by `jit` or `vmap`. Use `adaptive()` for traced times."
             )
         edges, is_jump = _grid(np.asarray(ts), self.dt, np.asarray(jumps))
         return Fixed(self.method, self.dt, jnp.asarray(edges), jnp.asarray(is_jump))
@@ -61,7 +61,7 @@ class Fixed(AbstractStepping):
         jumps: Float[Array, " k"],
     ) -> diffrax.AbstractAdaptiveStepSizeController:
         if self.edges is None or self.is_jump is None:
-            raise InvalidInputError("Fixed steps need their times: call `prepare`.")
+            raise InvalidInputError("Prepare fixed steps first: `prepare(ts, jumps)`.")
         # Abstract fields of diffrax look like arguments to a type checker.
         return EdgeSteps(edges=self.edges, is_jump=self.is_jump)  # pyright: ignore[reportCallIssue]
 
@@ -132,8 +132,8 @@ def steps_over_jumps(ts: Numbers, solver: str = "euler") -> Fixed:
     """
     if not is_concrete(ts):
         raise InvalidInputError(
-            "Velocities that jump need `ts` as known numbers; got traced values. Use "
-            "`stepping=fixed(dt)`."
+            "`ts` must be concrete if velocities jump; got values traced by `jit` or "
+            "`vmap`. Create `ts` outside `jit` and `vmap`."
         )
     times = np.asarray(ts)
     return fixed(float(times[-1] - times[0]) / N_STEPS or 1.0, solver)

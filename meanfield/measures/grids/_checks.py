@@ -21,8 +21,8 @@ def _check_known(*values: object) -> None:
     """
     if not all(map(is_concrete, values)):
         raise UnsupportedError(
-            "A grid must be created from concrete values, outside of `jit`, `vmap` and "
-            "`grad`. Inside, replace its masses by "
+            "A grid must be created from concrete values, outside `jit`, `vmap` and "
+            "`grad`. Inside these, replace the masses of an existing grid by "
             "`grid.replace_coordinates(grid.state._replace(masses=...))`."
         )
 
@@ -45,8 +45,8 @@ def check_edges(edges: tuple[Array, ...]) -> None:
     _check_known(*edges)
     if len(edges) not in (1, 2):
         raise InvalidInputError(
-            f"A grid has one or two axes; got edges for {len(edges)}. Use points in "
-            "higher dimensions."
+            f"A grid must have one or two axes; got edges for {len(edges)} axes. Use "
+            "points in higher dimensions."
         )
     for axis, row in enumerate(edges):
         host = np.asarray(row)
@@ -70,14 +70,14 @@ def check_density(density: Array, shape: tuple[int, ...]) -> None:
     host = np.asarray(density)
     if host.shape != shape:
         raise InvalidInputError(
-            f"`density` must hold one average for each cell, shape {shape}; got "
-            f"{host.shape}."
+            f"`density` must hold one average for each cell, in an array of shape "
+            f"{shape}; got shape {host.shape}."
         )
     if np.min(host) < 0:
         worst = np.unravel_index(np.argmin(host), shape)
         raise InvalidInputError(
-            f"`density` must not be negative; in cell {tuple(map(int, worst))} it is "
-            f"{host[worst]:.3g}."
+            "`density` must not be negative; the average over cell "
+            f"{tuple(map(int, worst))} is {host[worst]:.3g}."
         )
     if not np.any(host > 0):
         raise InvalidInputError(

@@ -48,9 +48,9 @@ class GridMotion(Motion[Grid]):
             )
         if mu0.dimension > 1 and not dynamics.is_continuous:
             raise UnsupportedError(
-                "Attention by ranks supports densities on a line only: in the plane "
-                "rows of cells share one rank, and means over rows of tiny mass are "
-                "lost in rounding. Use points or a Gaussian."
+                "Attention by ranks supports densities on a line only. In the plane, "
+                "all cells of a row share one rank, and the mean over a row of tiny "
+                "mass is lost in rounding. Use points or a Gaussian."
             )
         if noise is not None:
             check_no_shear(mu0)

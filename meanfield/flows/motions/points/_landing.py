@@ -37,15 +37,15 @@ def prepare_landing(
     """
     if not (is_concrete(ts) and is_concrete(jumps)):
         raise InvalidInputError(
-            "`ts` and the times of layers must be known numbers if tokens have noise; "
-            "got values traced by `jit` or `vmap`. Call `flow` outside of it."
+            "`ts` and the times of layers must be concrete if tokens have noise; got "
+            "values traced by `jit` or `vmap`. Call `flow` outside `jit` and `vmap`."
         )
     frames = np.unique(np.asarray(ts))
     start, end = float(frames[0]), float(frames[-1])
     if end - start > MAX_STEPS:
         raise InvalidInputError(
-            f"`ts` must span at most {MAX_STEPS} under noise, with a step in each unit "
-            f"of time; got {end - start:g}. Measure time in larger units."
+            f"Under noise, `ts` must span at most {MAX_STEPS} units of time, as each "
+            f"unit takes a step; got {end - start:g}. Measure time in larger units."
         )
     units = np.arange(np.ceil(start), np.floor(end) + 1)
     if isinstance(stepping, Fixed):

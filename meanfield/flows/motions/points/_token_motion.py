@@ -74,8 +74,8 @@ class TokenMotion(Motion[Points]):
             )
         if needs_rest:
             raise InvalidInputError(
-                "Tokens under noise never come to rest. Use `Steady` for Gaussians and "
-                "grids, whose law can converge."
+                "Tokens under noise never come to rest. Leave `Steady` out, or use a "
+                "Gaussian or a grid, whose density can converge."
             )
 
     @override
@@ -168,9 +168,9 @@ class NoiseTerm(diffrax.AbstractTerm):
 def _check_jumps(stepping: AbstractStepping) -> None:
     if isinstance(stepping, Adaptive):
         raise InvalidInputError(
-            "Velocities of these tokens jump whenever two of them exchange ranks, and "
-            "adaptive steps would shrink there without end. Use steps of one length: "
-            "`fixed(dt)` or `--dt`."
+            "The velocities of these tokens jump whenever two tokens exchange ranks. "
+            "Adaptive steps would shrink without end at each jump. Use steps of equal "
+            "length: `fixed(dt)` or `--dt`."
         )
 
 

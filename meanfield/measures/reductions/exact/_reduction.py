@@ -139,7 +139,8 @@ class Blocked(AbstractReduction):
     def __check_init__(self) -> None:
         if self.size is not None and not (isinstance(self.size, int) and self.size > 0):
             raise InvalidInputError(
-                f"`size` must be a positive number of tokens; got {self.size!r}."
+                "`size`, the number of tokens in a block, must be a positive integer; "
+                f"got {self.size!r}."
             )
 
     def shape(self, dtype: jnp.dtype) -> Shape:
