@@ -271,8 +271,8 @@ class Trajectory(AbstractDisplayable, eqx.Module, Generic[M]):
         number = _integer_index(index, "frame, whose time is in `.ts`,")
         if not -count <= number < count:
             raise FrameIndexError(
-                f"There is no frame {number}: this trajectory has {count} frames. Use 0 "
-                f"to {count - 1}, or {-count} to -1 to count from the end."
+                f"There is no frame {number}: this trajectory has {count} frames. Use "
+                f"0 to {count - 1}, or {-count} to -1 to count from the end."
             )
         return number
 
