@@ -18,10 +18,10 @@ _ORDER = "In `flow(dynamics, mu0, ts)`"
 
 
 def check_arguments(dynamics: object, mu0: AbstractMeasure) -> None:
-    """Checks that `dynamics` is a dynamics, and `mu0` one measure.
+    """Checks that `dynamics` is a dynamics, and `mu0` a single measure.
 
     Raises:
-        InvalidInputError: otherwise, as when the two are in the wrong order.
+        InvalidInputError: if not, for example if the two are in the wrong order.
     """
     require(f"{_ORDER}, `dynamics` must be a dynamics", dynamics, AbstractDynamics)
     requirement = f"{_ORDER}, `mu0` must be a measure, such as `Points.uniform(x)`"

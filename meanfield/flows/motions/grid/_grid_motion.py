@@ -1,4 +1,4 @@
-"""The motion of densities on grids: stable steps, with heat flow before and after."""
+"""The motion of densities on grids: stable steps, with noise as a split heat flow."""
 
 import diffrax
 import jax
@@ -22,7 +22,7 @@ from ._rim import rim_masses
 
 
 class GridMotion(Motion[Grid]):
-    """Steps of SSP Runge–Kutta that keep masses positive; endings specific to grids."""
+    """The motion of grids: steps that keep masses positive, and endings of grids."""
 
     @override
     def stepping(
@@ -106,7 +106,7 @@ class GridMotion(Motion[Grid]):
     def extrapolate(
         self, y: GridState, increment: GridState, stretch: Float[Array, ""]
     ) -> PyTree[Array]:
-        """Extrapolates the box only: masses would become negative."""
+        """Extrapolates only the box, as extrapolated masses could be negative."""
         far = jax.tree.map(lambda start, change: start + stretch * change, y, increment)
         return y._replace(origin=far.origin, axes=far.axes)
 

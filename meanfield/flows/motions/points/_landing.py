@@ -16,7 +16,7 @@ from meanfield.errors import InvalidInputError
 from meanfield.flows.stepping import MAX_STEPS, AbstractStepping, CoarseSteps, Fixed
 from meanfield.measures import AbstractMeasure
 
-CLOSE = 1e-9  # distance, in steps, below which two edges are merged
+CLOSE = 1e-9  # edges of steps closer than this fraction of a step are merged
 
 
 def is_stochastic_solver(solver: diffrax.AbstractSolver) -> bool:
@@ -56,7 +56,7 @@ def prepare_landing(
 
 
 class Landing(AbstractStepping):
-    """Wraps a stepping so that steps also end at given times (`places`)."""
+    """Steps of another stepping that also end at given times, the `places`."""
 
     inner: AbstractStepping
     places: Float[Array, " places"]
@@ -95,8 +95,8 @@ class Landing(AbstractStepping):
 def _coarse(
     controller: diffrax.AbstractAdaptiveStepSizeController,
 ) -> diffrax.AbstractAdaptiveStepSizeController:
-    """The controller with steps cut to few digits, except those clipped to times."""
-    # Abstract fields of diffrax look like arguments to a type checker.
+    """The controller, with steps cut to a few digits unless they end at given times."""
+    # Type checkers take the abstract fields of diffrax for required arguments.
     if not isinstance(controller, diffrax.ClipStepSizeController):
         return CoarseSteps(controller=controller)  # pyright: ignore[reportCallIssue]
     inner = _coarse(controller.controller)
@@ -123,7 +123,7 @@ def _schedule_fixed(
 
 
 def _merge_places(groups: list[np.ndarray], close: float) -> np.ndarray:
-    """All places in order, without those close to a place of an earlier group."""
+    """Sorts all places, and drops those close to a place of an earlier group."""
     places = np.zeros(0)
     for group in groups:
         is_close = np.zeros(group.shape, bool)
@@ -137,5 +137,5 @@ def _merge_places(groups: list[np.ndarray], close: float) -> np.ndarray:
 
 
 def _pad_places(places: np.ndarray, size: int) -> np.ndarray:
-    """Pads to `size` places with the last one, so that segments share one program."""
+    """Pads with copies of the last place, so that segments share one program."""
     return np.append(places, np.full(max(0, size - places.size), places[-1]))

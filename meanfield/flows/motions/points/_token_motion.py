@@ -1,4 +1,4 @@
-"""The motion of tokens: adaptive steps, or Brownian paths under noise."""
+"""The motion of tokens, which follow Brownian paths if they have noise."""
 
 from collections.abc import Callable
 from typing import Any
@@ -35,7 +35,7 @@ from .planning import discard_plan, enlarge_plan, plan_sums, sum_convergence
 
 
 class TokenMotion(Motion[Points]):
-    """The motion of tokens; under noise, `shark` lands on frames and integer times."""
+    """The motion of tokens; under noise, steps end at frames and at integer times."""
 
     @override
     def check_single(self, mu0: Points) -> None:
