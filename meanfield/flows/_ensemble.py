@@ -271,7 +271,7 @@ def _block(
 def _select_members(trees: Members, in_axes: Axes, index: np.ndarray) -> Members:
     """The members `index` of the stacked trees; shared trees are unchanged."""
 
-    # NumPy selects members without compiling a program, as JAX would.
+    # JAX would compile a program to select members, and NumPy does not.
     def take(leaf: Array) -> Array:
         if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
             return leaf[index]  # NumPy cannot hold PRNG keys

@@ -53,7 +53,7 @@ class Courant(AbstractStepping):
 
 
 class CourantSteps(AbstractRuledControl[None]):
-    """A controller that accepts steps if all stages were stable, whatever the error."""
+    """A controller without error estimates that accepts a step if it was stable."""
 
     share: float = eqx.field(static=True)
 

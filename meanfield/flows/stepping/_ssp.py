@@ -17,7 +17,7 @@ from typing_extensions import override
 from meanfield._typing import SolverTime
 from meanfield.measures import GridState
 
-SHARES = (1.0, 1 / 4, 2 / 3)  # weight of the Euler step in each stage; `y0` has the rest
+SHARES = (1.0, 1 / 4, 2 / 3)  # weights of the Euler steps in the averages with `y0`
 TIMES = (0.0, 1.0, 1 / 2)
 
 
