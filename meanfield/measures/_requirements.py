@@ -16,7 +16,7 @@ from ._points import Points
 from ._reader import AbstractReader
 from .grids import AffineBox
 
-SHEAR_TOLERANCE = 1e-12  # bound on inner products of axes, relative to squares
+SHEAR_TOLERANCE = 1e-12  # bound on inner products of axes over the largest square
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ def check_no_shear(mu: Grid) -> None:
     """Raises if the box of a grid shears, as diffusion then has mixed derivatives.
 
     Raises:
-        UnsupportedError: if it does; the message names the supported boxes.
+        UnsupportedError: if the box shears; the message names the supported boxes.
 
     Examples:
         >>> from meanfield import Grid

@@ -8,9 +8,9 @@ from meanfield._array import is_concrete
 from meanfield.cells import align_axis, widths
 from meanfield.errors import InvalidInputError, UnsupportedError
 
-MIN_CELLS = 8  # fewest cells along an axis: a face value depends on five
+MIN_CELLS = 8  # smallest number of cells along an axis; a face value depends on five
 MAX_MISSING_MASS = 1e-3  # largest mass of a density outside the grid
-MAX_ROUGHNESS = 0.3  # largest `roughness` of a density
+MAX_ROUGHNESS = 0.3  # largest `roughness` of a density that a grid resolves
 
 
 def _check_known(*values: object) -> None:
@@ -63,7 +63,7 @@ def check_density(density: Array, shape: tuple[int, ...]) -> None:
     """Raises unless `density` is a density on an array of cells of shape `shape`.
 
     Raises:
-        InvalidInputError: if it has another shape, is negative in a cell, or is all 0.
+        InvalidInputError: if its shape differs, an entry is negative, or all are zero.
         UnsupportedError: inside `jit`, `vmap` or `grad`.
     """
     _check_known(density)
@@ -89,7 +89,7 @@ def check_mass(mass: float) -> None:
     """Raises if too much of the mass of a density lies outside the grid.
 
     Raises:
-        InvalidInputError: if it does; the message gives the mass on the grid.
+        InvalidInputError: if the mass on the grid is not close to one.
     """
     if abs(mass - 1) > MAX_MISSING_MASS:
         raise InvalidInputError(
@@ -102,10 +102,10 @@ def check_resolved(rough: float) -> None:
     """Raises if a density is narrower than its cells.
 
     Args:
-        rough: its `roughness`.
+        rough: the `roughness` of the density.
 
     Raises:
-        InvalidInputError: if it is; the message says how to resolve it.
+        InvalidInputError: if the roughness is too large.
     """
     if rough > MAX_ROUGHNESS:
         raise InvalidInputError(
@@ -119,8 +119,8 @@ def roughness(
 ) -> Float[Array, ""]:
     r"""Roughness of a density: half the sum of jumps times widths, over the mass.
 
-    The largest value along any axis: $1/(\sigma\sqrt{2\pi})$ for a Gaussian with a
-    standard deviation of $\sigma$ cells, and 1 if every cell with mass is isolated.
+    It is the largest value along any axis. A Gaussian with a standard deviation of
+    $\sigma$ cells has $1/(\sigma\sqrt{2\pi})$, and a density of isolated cells has 1.
 
     Examples:
         >>> from meanfield.measures import roughness
