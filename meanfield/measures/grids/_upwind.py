@@ -127,7 +127,7 @@ def _limit_offset(offset: Array, steps: Pair, curvatures: Pair) -> Array:
 
 
 def _log_steps(wider: Array) -> Pair:
-    """Steps of the logarithm from the previous cell and to the next; NaN if undefined."""
+    """Steps of the logarithm from the previous and to the next cell; NaN at log 0."""
     logs = jnp.where(wider > 0, jnp.log(jnp.where(wider > 0, wider, 1)), jnp.nan)
     steps = jnp.diff(logs)
     return steps[..., :-1], steps[..., 1:]
