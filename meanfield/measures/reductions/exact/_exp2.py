@@ -41,7 +41,7 @@ def exp2(x: Float[Array, "..."]) -> Float[Array, "..."]:
     bits = np.int32 if single else np.int64
     info = jnp.finfo(x.dtype)
     x = jnp.maximum(x, jnp.asarray(info.minexp, x.dtype))
-    # Adding and subtracting 1.5 * 2^nmant also rounds, but compilers may drop both steps.
+    # Adding and subtracting 1.5 * 2^nmant also rounds, but compilers may drop both.
     whole = jnp.round(x)
     f = x - whole
     *lower, top = _SINGLE if single else _DOUBLE
