@@ -86,12 +86,12 @@ class CompiledFunction(Generic[P, R]):
 
 
 def full_precision() -> contextlib.AbstractContextManager[None]:
-    """Context in which matrix products have full precision on accelerators too."""
+    """Context in which matrix products have full precision, also on accelerators."""
     return jax.default_matmul_precision("highest")
 
 
 def compile_function(fn: Callable[P, R]) -> CompiledFunction[P, R]:
-    """Compiles `fn` like `equinox.filter_jit`, with the options of this machine.
+    """Compiles `fn` like `equinox.filter_jit`, with compiler options for this machine.
 
     Compiler options apply to whole programs: inside another `jit`, a derivative or a
     `vmap`, `fn` is part of a larger program, which is compiled without them.

@@ -168,7 +168,7 @@ class _Family(NamedTuple):
         turns = [self.devices[k % len(self.devices)] for k in range(len(order))]
         begin, end = slice(n_serial), slice(n_serial, None)
         with threads() as cores:
-            # If the program is not compiled yet, the first block compiles it alone.
+            # The first block runs alone if it has to compile the program.
             serial_blocks = list(map(self.block, order[begin], turns[begin]))
             blocks = [*serial_blocks, *cores.map(self.block, order[end], turns[end])]
         join = lambda *leaves: jnp.asarray(np.concatenate(leaves)[:n])
@@ -271,7 +271,7 @@ def _block(
 def _select_members(trees: Members, in_axes: Axes, index: np.ndarray) -> Members:
     """The members `index` of the stacked trees; shared trees are unchanged."""
 
-    # JAX would compile a program to select members, and NumPy does not.
+    # NumPy selects members without a compiled program, unlike JAX.
     def take(leaf: Array) -> Array:
         if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
             return leaf[index]  # NumPy cannot hold PRNG keys

@@ -53,8 +53,8 @@ class Trajectory(AbstractDisplayable, eqx.Module, Generic[M]):
         code: the `Status`, as an integer.
         stop_time: the time at which the flow ended.
         n_saved: number of frames that were reached.
-        convergence_failure: residual and tolerance that ended an `unconverged` flow, of
-            the field's iteration or sums (with zero iterations); else zeros.
+        convergence_failure: why a flow is `unconverged`: the residual, its tolerance,
+            and the iterations, or 0 for inaccurate sums; zeros for other flows.
         blow_up: `t_star` and its error in the form used inside `jit`: infinite if no
             blow-up was found.
         n_accepted: number of accepted steps.
@@ -113,8 +113,7 @@ class Trajectory(AbstractDisplayable, eqx.Module, Generic[M]):
     def predicted_blow_up(self) -> BlowUpTime:
         """Blow-up time of the exact flow, from the pilot integration of fixed steps.
 
-        It is NaN if the exact flow does not blow up, or if steps are not fixed. Pass it
-        to the flow that continues this one.
+        It is NaN without a blow-up or without fixed steps. Pass it to the next flow.
         """
         return self.prediction.nan_form
 
@@ -174,14 +173,14 @@ class Trajectory(AbstractDisplayable, eqx.Module, Generic[M]):
     def __getitem__(
         self, index: slice | SupportsIndex | Int[Array, ""]
     ) -> "Trajectory[M] | M":
-        """A frame, as `frame` gives it, or a slice of the trajectory.
+        """The frame at an integer, as `frame` gives it, or a slice of the trajectory.
 
         A slice keeps the `final` state and the `status` of the whole flow.
 
         Raises:
             FrameIndexError: if there is no such frame.
-            WrongKindError: if `index` is neither a whole number nor a slice of whole
-                numbers that runs forward, or if this is an ensemble.
+            WrongKindError: if this is an ensemble, or if `index` is neither an integer
+                nor a slice of integers that runs forward.
         """
         count = len(self)
         return (
@@ -225,7 +224,8 @@ class Trajectory(AbstractDisplayable, eqx.Module, Generic[M]):
         number, count = _integer_index(index, "flow"), self.ts.shape[0]
         if not -count <= number < count:
             raise FrameIndexError(
-                f"There is no flow {number}: this ensemble has {count}, counted from 0."
+                f"There is no flow {number}: this ensemble has {count} flows, counted "
+                "from 0."
             )
         return member_of(self, number)
 

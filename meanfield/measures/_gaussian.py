@@ -47,7 +47,7 @@ class Gaussian(AbstractMeasure):
         check_real("mean", self.mean)
         check_real("factor", self.factor)
         mean, factor = np.shape(self.mean), np.shape(self.factor)
-        if not mean or factor[:-1] != mean:  # in a stack both have its leading axes
+        if not mean or factor[:-1] != mean:  # both have the leading axes of a stack
             raise InvalidInputError(
                 "`factor` must have one row for each entry of `mean`; got shapes "
                 f"{factor} and {mean}. To give a covariance instead, use "
@@ -161,8 +161,8 @@ def _root_or_raise(Sigma: np.ndarray) -> np.ndarray:
     slack = ROUGH * len(Sigma) * np.finfo(Sigma.dtype).eps * scale
     if np.max(np.abs(Sigma - Sigma.T)) > slack:
         raise InvalidInputError(
-            "`covariance` must be symmetric. The symmetric part of a matrix `C` is "
-            "`(C + C.T) / 2`."
+            "`covariance` must be symmetric. Use the symmetric part `(C + C.T) / 2` of "
+            "your matrix `C`."
         )
     values, U = np.linalg.eigh(Sigma / 2 + Sigma.T / 2)  # Sigma + Sigma.T may overflow
     if values[0] < -slack:

@@ -38,7 +38,7 @@ from .grids import (
 )
 from .reductions import AbstractReduction, Blocked, Dense, Separable
 
-DENSE_UP_TO = 2048  # maximum number of cells to keep the scores of all pairs in memory
+DENSE_UP_TO = 2048  # largest number of cells for which all scores are kept in memory
 MAX_TURN = 0.02  # largest relative rotation, stretch and shift of the box in a step
 
 

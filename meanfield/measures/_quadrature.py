@@ -138,9 +138,9 @@ class RotatedSigmaPoints(AbstractRule):
 def rule_for(r: int) -> AbstractRule:
     """The default rule for rank `r`, with about 4096 nodes, but 96 nodes for rank 1.
 
-    From rank 7 on, the number of nodes is rounded up to a multiple of `4 r`. Relative
-    errors of the rates, measured on sigmoid attention with scores of order one: below
-    1e-4 up to rank 4, 2e-3 to 6e-3 for ranks 5 and 6, about 2e-2 for ranks 7 to 100.
+    From rank 7 on, the number of nodes is rounded up to a multiple of `4 r`. Under
+    sigmoid attention with scores of order one, rates had relative errors below 1e-4 up
+    to rank 4, of 2e-3 to 6e-3 for ranks 5 and 6, and of about 2e-2 for ranks 7 to 100.
 
     Examples:
         >>> from meanfield.measures import rule_for

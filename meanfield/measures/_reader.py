@@ -89,7 +89,7 @@ class AbstractReader(abc.ABC, Generic[R]):
         raise unsupported_measure(self, mu)
 
     def read_quadrature(self, mu: Quadrature) -> R:
-        """The value for a Gaussian with nodes; by default as without the nodes."""
+        """The value for a Gaussian with nodes; by default that of `read_gaussian`."""
         return self.read_gaussian(mu.gaussian)
 
 

@@ -16,7 +16,7 @@ from ._points import Points
 from ._reader import AbstractReader
 from .grids import AffineBox
 
-SHEAR_TOLERANCE = 1e-12  # bound on inner products of axes over the largest square
+SHEAR_TOLERANCE = 1e-12  # largest inner product of axes, relative to squared entries
 
 
 @dataclass(frozen=True)

@@ -91,7 +91,7 @@ def grid(sizes: Sizes, d: int, *, key: PRNGKey) -> Float[Array, "members d d"]:
     _check_count(sizes.count)
     line = np.linspace(-sizes.width, sizes.width, sizes.count)
     line = line[np.abs(line) < 1]
-    # The disc contains this square, so the square must not have too many points.
+    # Points of a square inside the disc already show whether a family is too large.
     _check_count(int(np.count_nonzero(np.abs(line) < 0.7)) ** 2)
     x, y = (axis.ravel() for axis in np.meshgrid(line, line, indexing="ij"))
     is_inside = x**2 + y**2 < 1 - _ROUNDING

@@ -29,7 +29,7 @@ from meanfield.measures import MAX_TURN, AbstractMeasure, Grid, GridState
 from ._remainder import box_remainder, cell_remainder, time_error
 from ._walls import WalledSolver, clear_outside, wall_mask
 
-CUTS = 1 / 4, 1 / 2  # fractions cut off the space between the means and the walls
+CUTS = 1 / 4, 1 / 2  # fractions of the space between means and walls that are cut off
 RUNAWAY = 10.0  # a flow on a coarser grid stops at this multiple of the original size
 ROUNDING_UNITS = 1e3  # smallest error of a position, in units of eps times the spread
 
@@ -140,7 +140,7 @@ def moment_changes(
     quarter = coarsen(half)
     fine, wide = _Moments.from_grid(end), integrate(half, wall_mask(half, grids, 0.0))
     coarse = integrate(quarter, wall_mask(quarter, grids, 0.0))
-    # A closed box is the whole space: none of it is cut off, and it has no error.
+    # A closed box is the whole space: nothing is cut off, so its size causes no error.
     shares = CUTS if start.box.is_open else (0.0, 0.0)
     cut, further = (integrate(half, wall_mask(half, grids, share)) for share in shares)
     pairs = (fine, wide), (wide, coarse), (wide, cut), (cut, further)

@@ -34,11 +34,11 @@ def box_remainder(fine_change: float, coarse_change: float) -> float:
 def _remainder(
     fine_change: float, coarse_change: float, widths: tuple[float, float, float]
 ) -> float:
-    """Remaining error at the first of three widths, from the two changes between."""
+    """Remaining error at the first of three widths, from two changes between them."""
     if fine_change == 0 or not math.isfinite(fine_change):
         return fine_change
     errors = [width**POWERS for width in widths]
-    # These ratios of the changes decrease as the power grows.
+    # The ratio of the two changes decreases as the power grows.
     ratios = (errors[1] - errors[0]) / (errors[2] - errors[1])
     rest = errors[0] / (errors[1] - errors[0])
     power = (

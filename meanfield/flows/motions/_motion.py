@@ -100,7 +100,7 @@ class Motion(Generic[M]):
         return mu
 
     def enlarge_plan(self, dynamics: AbstractDynamics, mu: M, t: Time) -> M | None:
-        """The measure with a larger plan, after an unconverged flow; `None` if none."""
+        """The measure with a larger plan after an unconverged flow, or `None`."""
         del dynamics, mu, t
         return None
 

@@ -13,7 +13,7 @@ from typing_extensions import override
 
 from ._control import AbstractWrapper, Decision, Start, Trial
 
-# Number of binary digits of a step, for each number of bytes of the dtype. Steps become
+# Steps keep this many binary digits, by the number of bytes of their dtype. They become
 # at most 0.05 % shorter in double precision, and 6 % in single precision.
 DIGITS = {8: 12, 4: 5}
 

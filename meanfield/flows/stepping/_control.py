@@ -166,7 +166,7 @@ class AbstractWrapper(AbstractControl[StateT]):
 
     controller: eqx.AbstractVar[diffrax.AbstractAdaptiveStepSizeController]
 
-    # These are fields in diffrax; a wrapper passes on those of the inner controller.
+    # Tolerances are fields in diffrax. A wrapper passes on those of its controller.
     @property
     @override
     def rtol(self) -> Scalar:  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -191,7 +191,7 @@ class AbstractWrapper(AbstractControl[StateT]):
         return eqx.tree_at(lambda wrapper: wrapper.controller, self, controller)
 
     def begin_inner(self, start: Start) -> tuple[Array, PyTree]:
-        """The end of the first step, and the memory, of the wrapped controller."""
+        """The end of the first step and the memory of the wrapped controller."""
         end, inner = self.controller.init(*start)
         return jnp.asarray(end), inner
 

@@ -36,7 +36,7 @@ class Courant(AbstractStepping):
 
     @override
     def relative_error(self, dtype: jnp.dtype) -> float:
-        # A third-order step for exp(-t) has this error, relative to the box.
+        # The error, relative to the box, is that of a third-order step for exp(-t).
         return (self.share * MAX_TURN) ** 4 / 24
 
     @override

@@ -61,7 +61,9 @@ class Fixed(AbstractStepping):
         jumps: Float[Array, " k"],
     ) -> diffrax.AbstractAdaptiveStepSizeController:
         if self.edges is None or self.is_jump is None:
-            raise InvalidInputError("Prepare fixed steps first: `prepare(ts, jumps)`.")
+            raise InvalidInputError(
+                "Fixed steps must be prepared by `prepare(ts, jumps)` first."
+            )
         # Type checkers take the abstract fields of diffrax for required arguments.
         return EdgeSteps(edges=self.edges, is_jump=self.is_jump)  # pyright: ignore[reportCallIssue]
 

@@ -95,7 +95,7 @@ class SSPRK3(AbstractGridSolver):
             mix = lambda a, b, k: (1 - share) * a + share * (b + dt * k)
             return jax.tree.map(mix, y0, y, rate), rate.courant
 
-        # Compilation is slow, and a loop over stages compiles the field only once.
+        # The field is slow to compile, and a loop over stages compiles it only once.
         stages = jnp.asarray(SHARES, dt.dtype), jnp.asarray(TIMES, dt.dtype)
         y1, rates = jax.lax.scan(stage, y0, stages)
         # After an unstable stage, masses may be negative, and rates are meaningless.

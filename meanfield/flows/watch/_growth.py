@@ -20,9 +20,9 @@ from meanfield._array import is_concrete
 LENGTH = 16  # number of points in a record
 MIN_POINTS = 12  # distinct points needed for a decision, the initial one included
 SPACING = 0.25  # growth of the size, in e-folds, after which a point is added
-SHRINKAGE = 0.7  # factor of the step size after which a point is added earlier
+SHRINKAGE = 0.7  # a point is also added when the step size has shrunk by this factor
 BISECTIONS = 60  # halvings after which the exponent is exact up to rounding
-EXPONENT_TOLERANCE = 0.2  # relative change of the exponent within one growth law
+EXPONENT_TOLERANCE = 0.2  # largest relative change of the exponent within a growth law
 LAW_E_FOLDS = 4 * math.log(10)  # e-folds of size during which a law must hold
 FALL = 3.0  # e-folds by which the time per e-fold must fall while a law holds
 RESOLUTION = 128  # shortest time left that steps resolve, in rounding errors of `t`
@@ -195,8 +195,8 @@ def is_exhausted(
 ) -> Bool[Array, ""]:
     """Whether growth accelerates, and more steps would not improve the estimated time.
 
-    The time left must be negligible and below the `error` of the time, or within a few
-    rounding errors of the time.
+    The time left must be negligible and below the `error` of the time, or too short for
+    steps to resolve.
     """
     time_left, t = _time_left(_halves(record)), record.ts[-1]
     is_rounding = time_left <= RESOLUTION * jnp.finfo(t.dtype).eps * jnp.abs(t)

@@ -37,9 +37,9 @@ T = TypeVar("T")
 # with tsit5, dopri8 and kvaerno5, at tolerances from 1e-3 to 1e-11.
 ESTIMATE_FACTOR = 2.0
 CURVATURE_FACTOR = 2e-3
-# A step has at least this error, relative to the tolerance to which stages are solved.
+# A step has at least this error, relative to the tolerance of implicit stages.
 TOLERANCE_FACTOR = 1e-3
-# Steps of a run before this flow had at most this error, relative to the tolerance.
+# In tests, the earlier steps of a run had at most this error over the tolerance.
 PRIOR_FACTOR = 8.0
 OVERFLOW_MARGIN = 2 * LAW_E_FOLDS  # e-folds below overflow that extrapolation needs
 
@@ -65,8 +65,8 @@ class _Jump(NamedTuple):
 
     speed_before: Float[Array, ""]  # speed of the state just before the jump
     speed_after: Float[Array, ""]
-    is_continuous: Bool[Array, ""]  # whether velocities are continuous, as at a kink
-    is_after: Bool[Array, ""]  # whether the jump is later than the error bar of t_star
+    is_continuous: Bool[Array, ""]  # whether velocities are continuous there (a kink)
+    is_after: Bool[Array, ""]  # whether the jump is later than t_star plus its error
     is_within: Bool[Array, ""]  # whether the jump is within the error bar of t_star
 
 
@@ -193,7 +193,7 @@ class GrowthDetector(AbstractDetector[Growth]):
         )
 
     def _is_law_continued(self, growth: Growth, step: Attempt, asks: Array) -> Array:
-        """Whether the field at larger states continues the growth law and has no bound.
+        """Whether the field at larger states continues the law and has no linear bound.
 
         Near overflow no larger state can be represented, and the last answer is kept.
         """

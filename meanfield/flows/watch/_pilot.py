@@ -23,8 +23,8 @@ from ._detector import AbstractDetector, Attempt
 from ._growth import BlowUpTime
 
 PILOT_STEPS = 10_000  # maximum number of steps; a blow-up needs a few hundred
-# With this tolerance, pilots of 40 to 400 tokens took a few hundred steps under `esp`
-# plus linear attention. At 1e-9, ten thousand steps only reached t = 0.0034. Blow-up
+# At a tolerance of 1e-3, pilots of 40 to 400 tokens under `esp` plus linear attention
+# took a few hundred steps. At 1e-9, ten thousand steps only reached t = 0.0034. Blow-up
 # times were off by up to seven error bars, since these do not include the jumps.
 RTOL_OVER_JUMPS, BARS_OVER_JUMPS = 1e-3, 16
 
@@ -107,11 +107,11 @@ def is_bounded_by_kind(
 ) -> bool:
     """Whether `is_bounded` is known to hold while a flow is traced, for any values.
 
-    It is known for tokens under softmax attention, for example, but not if it requires
-    an injective $K$.
+    It is known for tokens under softmax attention, for example, but not where the bound
+    requires an injective $K$.
     """
     if not isinstance(ts, Tracer):
-        return False  # at a concrete time the bound may depend on the time
+        return False  # a bound at one concrete time may not hold at another
     with jax.ensure_compile_time_eval():
         claim = dynamics.is_linearly_bounded(ts[0], mu0)
     return not isinstance(claim, Tracer) and bool(claim)

@@ -122,7 +122,7 @@ class Watch(AbstractWrapper[WatchState]):
     def _apply_detector(
         self, step: Attempt, state: WatchState, is_finite: Array
     ) -> WatchState:
-        """The state after the detector, which may end the flow."""
+        """The state after an update of the detector, which may end the flow."""
         growth, is_detected = self.detector.update(state.growth, step)
         start_mu, end_mu = (
             self.mu0.replace_coordinates(step.y0),

@@ -82,7 +82,7 @@ class AbstractBox(eqx.Module):
         velocities: Float[Array, "n d"],
         weights: Float[Array, " n"],
     ) -> tuple[Float[Array, " d"], Float[Array, "d d"]]:
-        r"""$u_0$ and $R$, from places $\xi$, velocities $u$ and weights of cells."""
+        r"""The $u_0$ and $R$ for places $\xi$, velocities $u$ and weights of cells."""
 
     @property
     def is_open(self) -> bool:

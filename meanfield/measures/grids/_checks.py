@@ -8,7 +8,7 @@ from meanfield._array import is_concrete
 from meanfield.cells import align_axis, widths
 from meanfield.errors import InvalidInputError, UnsupportedError
 
-MIN_CELLS = 8  # smallest number of cells along an axis; a face value depends on five
+MIN_CELLS = 8  # fewest cells along an axis; a face value depends on five cells
 MAX_MISSING_MASS = 1e-3  # largest mass of a density outside the grid
 MAX_ROUGHNESS = 0.3  # largest `roughness` of a density that a grid resolves
 
@@ -117,7 +117,7 @@ def check_resolved(rough: float) -> None:
 def roughness(
     masses: Float[Array, "layers ..."], edges: tuple[Array, ...]
 ) -> Float[Array, ""]:
-    r"""Roughness of a density: half the sum of jumps times widths, over the mass.
+    r"""Roughness of a density: half the sum of jumps times widths, divided by the mass.
 
     It is the largest value along any axis. A Gaussian with a standard deviation of
     $\sigma$ cells has $1/(\sigma\sqrt{2\pi})$, and a density of isolated cells has 1.

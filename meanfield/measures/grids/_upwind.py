@@ -1,4 +1,4 @@
-r"""Upwind fluxes of third order through the faces of cells, which keep masses positive.
+r"""Positivity-preserving upwind fluxes of third order through the faces of cells.
 
 This is MUSCL with profiles through three cell averages. Face values are limited by
 bounds that admit smooth extrema but clip oscillations, and to the range from 0 to twice

@@ -33,7 +33,7 @@ def worst_tokens(
     n, d = x.shape
     x, gaps = jax.lax.stop_gradient((x, gaps))
     gaps = jnp.where(jnp.isnan(gaps), jnp.inf, gaps)
-    side = int(CELLS ** (1 / d) + 1e-9)  # the root may be an integer up to rounding
+    side = int(CELLS ** (1 / d) + 1e-9)  # rounding must not lower an integer root
     angles = jnp.arccos(jnp.clip(Box.from_vectors(x, d).coordinates(x), -1, 1)) / np.pi
     coarse, fine = _cells(angles, side), _cells(angles, FINER * side)
     first = _first(coarse, gaps, side**d)[coarse] == jnp.arange(n)

@@ -22,7 +22,7 @@ from ._noise import factor_noise_rate, square_factor
 # A batch has enough Gaussians to hide the overhead of a step, and few enough not to
 # wait long for the slowest. The best measured sizes are 256 for d = 2 and 64 for d = 8.
 BATCH_SIZE = 64
-BATCH_ENTRIES = 1024  # total entries of the factors in batches above `BATCH_SIZE`
+BATCH_ENTRIES = 1024  # entries of all factors in a batch larger than `BATCH_SIZE`
 # If a variance falls to zero linearly in time, rounding of the time leaves a spread of
 # order eps^(1/2). The spread that counts as a collapse has to be larger.
 COLLAPSE_EXPONENT = 1 / 3

@@ -34,8 +34,8 @@ def square_factor(mu: Gaussian, diffusion: Float[Array, ""]) -> Gaussian:
     Dirac, becomes $(YY^\top + \eta I)^{1/2}$, because a singular factor would grow like
     $\sqrt{2\kappa t}$, which has no derivative at 0. Here $\eta$ is the rounding unit
     times the mean variance at the end: that of the start plus twice `diffusion`, which
-    is $\kappa$ times the span. So the change is below rounding. Factors may have the
-    leading axes of an ensemble.
+    is $\kappa$ times the duration. So the change is below rounding. Factors may have
+    the leading axes of an ensemble.
     """
     Y = mu.factor
     is_square = Y.shape[-1] == Y.shape[-2]

@@ -1,4 +1,4 @@
-"""The motion of densities on grids: stable steps, with noise as a split heat flow."""
+"""The motion of densities on grids: stable steps, with noise by operator splitting."""
 
 import diffrax
 import jax
@@ -22,7 +22,7 @@ from ._rim import rim_masses
 
 
 class GridMotion(Motion[Grid]):
-    """The motion of grids: steps that keep masses positive, and endings of grids."""
+    """Moves a density by steps that keep masses positive, with endings of its own."""
 
     @override
     def stepping(

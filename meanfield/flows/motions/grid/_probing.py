@@ -14,7 +14,7 @@ from meanfield.dynamics import AbstractDynamics
 from meanfield.measures import EveryFace, Grid, Nodes
 
 LADDER = (16, 24, 32, 48, 64, 96, 128)
-COEFFICIENT_COUNTS = (64, 128)  # numbers of nodes per axis that coefficients are from
+COEFFICIENT_COUNTS = (64, 128)  # numbers of nodes along each axis, tried in turn
 TAIL = 1e-6  # largest omitted coefficient, as a fraction of the largest velocity
 
 

@@ -46,7 +46,7 @@ def rim_influence(
     states = jax.tree.map(
         lambda *parts: jnp.stack(parts), mu.state, remove_outermost(mu, rim).state
     )
-    v, inner_velocity = jax.lax.map(velocity, states)  # `map` compiles it only once
+    v, inner_velocity = jax.lax.map(velocity, states)  # compiles `velocity` only once
     return _share(sample, v, v - inner_velocity)
 
 

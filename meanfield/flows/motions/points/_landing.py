@@ -56,7 +56,7 @@ def prepare_landing(
 
 
 class Landing(AbstractStepping):
-    """Steps of another stepping that also end at given times, the `places`."""
+    """Wraps an `AbstractStepping` so that steps also end at the given `places`."""
 
     inner: AbstractStepping
     places: Float[Array, " places"]

@@ -48,7 +48,7 @@ def relative_error(nodes: int, reach: float) -> float:
 
     Args:
         nodes: number $p$ of nodes in a cell.
-        reach: $\zeta$, the same for the cells of both sides.
+        reach: $\zeta$, the same for the cells of queries and of keys.
     """
     end = lagrange(nodes, np.array([-1.0]))[:, 0]
     error = abs(1.0 - end @ np.exp(reach * (np.cos(angles(nodes)) + 1.0)))

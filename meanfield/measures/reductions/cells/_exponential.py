@@ -102,7 +102,7 @@ class Layout(AbstractLayout):
 def cheapest_layout(
     spans: Sequence[float], tokens: int, rows: int, *, error: float
 ) -> Layout | None:
-    """The cheapest layout; `None` if none fits into memory or axes are too many.
+    """The cheapest layout; `None` if none fits into memory, or for too many axes.
 
     Args:
         spans: along each axis, the half-width of the queries times that of the keys:

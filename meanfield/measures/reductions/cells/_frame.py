@@ -23,7 +23,7 @@ class Side(NamedTuple):
     Attributes:
         x: the vectors minus `middle`.
         middle: centre of the box.
-        half: half-widths of the box; constants for derivatives.
+        half: half-widths of the box, which derivatives treat as constants.
     """
 
     x: Float[Array, "n k"]

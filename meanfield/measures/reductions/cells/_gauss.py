@@ -114,7 +114,7 @@ class GaussLayout(AbstractLayout):
         # The wider kernel is interpolated, too; cells are narrower compared with it.
         closer = error_share(self.nodes, self.width / WIDE_VARIANCE**0.5)
         mass, wide = sums[:, 0], sums[:, 1] + closer * jnp.sum(weights)
-        # Errors of weights count twice: they change a mean directly, and their sum.
+        # Errors of weights count twice: in a mean, and in the sum that divides it.
         is_near = jnp.all(2 * self.share * wide <= self.limit * mass)
         return is_narrow & is_near & self.is_full(k, mass)
 
@@ -179,7 +179,7 @@ def cheapest_gauss_layout(
     ):
         return None
     share = error / (2 * nearness.wide_ratio)
-    axis_share = math.expm1(math.log1p(0.9 * share) / d)  # a tenth is for rounding
+    axis_share = math.expm1(math.log1p(0.9 * share) / d)  # a tenth is left for rounding
     layouts = [
         layout
         for nodes in range(FEWEST, MAX_GAUSS_NODES + 1)

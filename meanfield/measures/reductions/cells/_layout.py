@@ -9,7 +9,8 @@ from jaxtyping import Array, Bool, Float
 
 from ._frame import Side
 
-# Two cores do this many operations per second in products in tiles and along axes.
+# Two cores do this many operations per second in matrix products, within tiles and
+# along axes.
 TILES, AXES = 3e10, 6e10
 SORT_SECONDS = 3e-7  # seconds to sort a token into its cell and to read it from there
 PAIRS = 2.6e9  # pairs per second of exact sums, in double precision
@@ -138,5 +139,5 @@ class AbstractLayout(abc.ABC):
 
 
 def fits(layout: AbstractLayout, rows: int) -> bool:
-    """Whether the numbers of a layout with `rows` sums fit into memory."""
+    """Whether the arrays of a layout with `rows` sums fit into memory."""
     return layout.numbers(rows) <= LARGEST

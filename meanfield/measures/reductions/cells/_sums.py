@@ -72,7 +72,10 @@ def kernel_sums(
 
 @kernel_sums.defjvp
 def _(layout: AbstractLayout, primals: tuple, tangents: tuple) -> tuple[Array, Array]:
-    r"""The rule $de^{q\cdot k} = e^{q\cdot k}(dq\cdot k + q\cdot dk)$, by more rows."""
+    r"""The derivative of `kernel_sums`, by sums of more rows.
+
+    It follows from $d e^{q\cdot k} = e^{q\cdot k}(dq\cdot k + q\cdot dk)$.
+    """
     (sides, rows), (change, more) = primals, tangents
     d, n, width = len(layout.cells), *rows.shape
     key_rows = (rows[:, None] * sides.keys[:, :, None]).reshape(n, d * width)
@@ -94,7 +97,7 @@ def _(layout: AbstractLayout, primals: tuple, tangents: tuple) -> tuple[Array, A
 def sums_with_checks(
     layout: AbstractLayout, sides: Sides, rows: Float[Array, "n r"]
 ) -> tuple[Float[Array, "m r"], Float[Array, "m c"]]:
-    """`kernel_sums`, and checks: sums of the last row with the wide kernel.
+    """The `kernel_sums`, and checks: sums of the last row with the wide kernel.
 
     Checks have no derivative.
     """

@@ -3,7 +3,7 @@ r"""Evaluation of sums over tokens, all pairs at once or block by block.
 Every integral against weighted tokens is one of two sums, with $w_j = e^{\log w_j}$:
 a normalised exponential sum (`log_mean`), or a sum with a link (`integral`). Tokens
 with $\log w_j = -\infty$ and pairs with a score of $-\infty$ are excluded from both.
-Their values must be finite nevertheless, because derivatives would not be otherwise.
+Their values must be finite nevertheless, or derivatives would not be finite.
 """
 
 import abc

@@ -29,7 +29,7 @@ from meanfield.scores.pairs import (
     require_vectors,
 )
 
-LANES = 16  # block sizes are multiples of this length of a SIMD vector
+LANES = 16  # block sizes are multiples of this, the length of a SIMD vector
 
 
 class Shape(NamedTuple):
@@ -73,7 +73,7 @@ class Blocks(eqx.Module):
     ) -> tuple["Blocks", Float[Array, "bm queries"], Float[Array, "bm queries"]]:
         """The blocks with scores relative to those of the keys with the largest scores.
 
-        It also returns the log-weights of these keys, and their scores without them.
+        Also returns these keys' log-weights, and their scores without log-weights.
         """
         best_rows = best(stop_gradient(self).rounded_blocks)
         top, logs, references = best_rows[:, 0], best_rows[:, 1], best_rows[:, 2:]

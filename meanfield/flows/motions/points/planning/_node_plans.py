@@ -39,8 +39,8 @@ DIMENSIONS = 3  # largest dimension; in higher ones there would be too many node
 RUNGS = (16, 24, 32, 48, 64, 96, 128, 192, 256, 384)  # numbers of nodes along an axis
 SAMPLE = 20_000  # number of tokens sampled in the first search for the number of nodes
 FLOPS = 4e10  # floating-point operations per second on two cores
-WORTH = 0.8  # interpolated sums may take this fraction of the time of exact sums
-MARGIN = 0.5  # largest initial error over the tolerance; errors grow as tokens move
+WORTH = 0.8  # interpolated sums may take at most this fraction of the exact sums' time
+MARGIN = 0.5  # largest ratio of initial error to tolerance; errors grow as tokens move
 
 
 class NodePlanner(Planner[Chebyshev]):
