@@ -53,7 +53,7 @@ class Growth(NamedTuple):
     record: Record
     rtol: Float[Array, ""]
     log_speed: Float[Array, ""]  # log of speed over size in the last step
-    time_shift: Float[Array, ""]  # largest shift of the time by errors of the steps
+    time_shift: Float[Array, ""]  # largest shift of the blow-up time by errors of steps
     error: Float[Array, ""]  # sum of the errors of all steps, relative to the size
     increment: PyTree[Array]  # change of the state in the last step
     is_law_continued: Bool[Array, ""]  # the last answer of `_is_law_continued`

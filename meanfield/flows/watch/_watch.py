@@ -100,7 +100,8 @@ class Watch(AbstractWrapper[WatchState]):
         is_finite = _all_finite(y1) & jnp.isfinite(
             self.mu0.replace_coordinates(y1).size ** 2
         )
-        # Fixed steps accept any state; rejecting late steps keeps the last good state.
+        # Fixed steps accept any state, so states past a blow-up are rejected here, and
+        # the last good state is kept.
         is_late = keep & self.detector.is_past_blow_up(jnp.asarray(trial.t1))
         is_outside = ~(is_finite & _all_finite(trial.error))
         is_outside &= self._motion.is_checked(self.mu0)

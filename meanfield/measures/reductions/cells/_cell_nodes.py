@@ -175,7 +175,7 @@ def _rescale(
     chunk: Chunk,
     cell_tops: list[Array],
 ) -> Float[Array, "chunk tile r"]:
-    """Converts rows relative to tops of cells into rows relative to tops of vectors."""
+    """Converts rows from the stabilisers of cells to the stabilisers of vectors."""
     if not cell_tops:
         return rows
     vector_tops = vectors.tops.at[chunk.members].get(mode="fill", fill_value=jnp.inf)

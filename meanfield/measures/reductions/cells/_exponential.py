@@ -94,7 +94,7 @@ class Layout(AbstractLayout):
     ) -> Bool[Array, ""]:
         """Whether scores vary by at most `reach` per cell, and no sum is too small."""
         reaches = q.half * k.half / jnp.asarray(self.cells)
-        # Sums are relative to the tops of queries, but underflow to those of cells.
+        # Sums are relative to stabilisers of queries, but underflow to those of cells.
         mass = sums[:, 0] * jnp.exp(-2 * jnp.sum(reaches))
         return jnp.all(reaches <= self.reach) & self.is_full(k, mass)
 

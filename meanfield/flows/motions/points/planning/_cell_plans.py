@@ -42,7 +42,7 @@ from ._planner import SAFETY_FACTOR, Planner, relative_convergence
 WORTH = 0.8  # sums in cells may take at most this fraction of the time of exact sums
 MARGIN = 0.2  # largest ratio of initial error to tolerance; errors grow as tokens move
 N_PROBES = 16  # tokens, besides extreme ones, whose velocities are computed exactly
-GUESS = 1 / 32  # ratio of the error of exponentials to the tolerance without a bound
+GUESS = 1 / 32  # assumed error of exponentials over the tolerance, if no bound is known
 MIN_ERROR, MAX_ERROR = 1e-12, 0.1  # smallest and largest error bound of exponentials
 SAMPLE = 2048  # number of tokens in the sample whose sums are surveyed
 
@@ -171,7 +171,7 @@ def _scales(
 
 
 def _survey_field(dynamics: AbstractDynamics, mu: Points, t: Time) -> Findings:
-    """A survey of the sums behind a field, by its shapes only."""
+    """A survey of the sums that a field needs, from shapes and without values."""
     findings = Findings()
     attach_survey = lambda mu: mu.replace_reduction(Survey(findings=findings))
     field = lambda mu: dynamics.field(jnp.asarray(t), attach_survey(mu))
