@@ -75,7 +75,7 @@ def test_invalid_traced_arguments_give_nan(kind: str):
 
 def test_a_grid_needs_concrete_arguments():
     edges = [np.linspace(-1, 1, 9)]
-    with pytest.raises(UnsupportedError, match="outside of `jit`"):
+    with pytest.raises(UnsupportedError, match="outside `jit`"):
         jax.jit(lambda values: Grid.from_density(edges, values).mean)(jnp.ones(8))
 
 

@@ -96,7 +96,7 @@ def test_an_ensemble_trajectory_is_indexed_by_member(family: Trajectory[Gaussian
     for act in (len, list, lambda r: r[0], lambda r: r.covariance):
         with pytest.raises(WrongKindError, match="ensemble of 2 flows"):
             act(family)
-    with pytest.raises(FrameIndexError, match="no flow 2 among 2"):
+    with pytest.raises(FrameIndexError, match="no flow 2: this ensemble has 2 flows"):
         family.member(2)
     with pytest.raises(WrongKindError, match="one flow"):
         family.member(0).member(0)

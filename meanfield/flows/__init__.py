@@ -2,7 +2,7 @@ from meanfield._programs import signature as signature
 from meanfield._renamed import old_names
 from meanfield.endings import Status as Status
 
-from . import _card as _card  # how trajectories show themselves
+from . import _card as _card  # registers the card that displays a trajectory
 from ._compilation import compile_function as compile_function
 from ._compilation import compiler_options as compiler_options
 from ._ensemble import ensemble as ensemble

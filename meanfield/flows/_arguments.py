@@ -18,10 +18,10 @@ _ORDER = "In `flow(dynamics, mu0, ts)`"
 
 
 def check_arguments(dynamics: object, mu0: AbstractMeasure) -> None:
-    """Checks that `dynamics` is a dynamics, and `mu0` one measure.
+    """Checks that `dynamics` is a dynamics, and `mu0` a single measure.
 
     Raises:
-        InvalidInputError: otherwise, as when the two are in the wrong order.
+        InvalidInputError: if not, for example if the two are in the wrong order.
     """
     require(f"{_ORDER}, `dynamics` must be a dynamics", dynamics, AbstractDynamics)
     requirement = f"{_ORDER}, `mu0` must be a measure, such as `Points.uniform(x)`"
@@ -81,6 +81,6 @@ def check_precision(mu0: AbstractMeasure, rates: PyTree) -> None:
     rate = jnp.result_type(*jax.tree.leaves(rates))
     if jnp.promote_types(state, rate) != state:
         raise InvalidInputError(
-            f"The measure is {state} and its velocities are {rate}. Use one dtype for "
-            "the measure and the parameters of its dynamics."
+            f"The dtype of the measure is {state}, but that of its velocities is "
+            f"{rate}. Use one dtype for the measure and the parameters of its dynamics."
         )

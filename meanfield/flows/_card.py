@@ -11,11 +11,11 @@ from meanfield.measures import AbstractMeasure, history
 
 from ._trajectory import Trajectory
 
-_N_FRAMES = 6  # frames in the picture
+_N_FRAMES = 6  # largest number of frames in the picture
 
 
 def _card(run: Trajectory[Any]) -> Card | None:
-    """The card of a trajectory; `None` for an ensemble, or if values are not known."""
+    """The card of a trajectory; `None` for an ensemble, or if values are traced."""
     if not (is_known(run.ts, 1) and is_known(run.code, 0)):
         return None
     ts, final_card = np.asarray(run.ts), run.final.card
@@ -31,7 +31,7 @@ def _card(run: Trajectory[Any]) -> Card | None:
 
 
 def _ending(run: Trajectory[Any]) -> str:
-    """The ending and its time, with the blow-up time if there is one."""
+    """How and when a flow ended, with the blow-up time if there is one."""
     text = f"{run.status.ending} at t = {number(run.stop_time)}"
     if not np.isfinite(np.asarray(run.t_star)):
         return text
@@ -39,7 +39,7 @@ def _ending(run: Trajectory[Any]) -> str:
 
 
 def _measures(run: Trajectory[Any]) -> list[AbstractMeasure]:
-    """Measures of a few evenly spaced frames that were reached, and of the end."""
+    """Measures at a few evenly spaced frames that were reached, and at the end."""
     n_real = min(int(run.n_saved), len(run))
     indices = np.unique(np.linspace(0, max(n_real - 1, 0), _N_FRAMES).astype(int))
     host_coordinates = jax.tree.map(np.asarray, run.coordinates)

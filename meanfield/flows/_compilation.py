@@ -1,4 +1,4 @@
-"""Compilation of functions with 512-bit vectors, where options can be set."""
+"""Compilation of whole programs with 512-bit vectors on CPUs."""
 
 import contextlib
 import ctypes
@@ -16,8 +16,9 @@ from meanfield._programs import Programs
 P = ParamSpec("P")
 R = TypeVar("R")
 
-# Loops of exponentials are up to 1.7 times as fast with 512-bit vectors as with the
-# default of 256; processors without them split each into two halves, at no loss.
+# Loops over exponentials run up to 1.7 times as fast with 512-bit vectors as with the
+# default of 256 bits. A processor without 512-bit vectors splits each into two halves
+# and loses no time.
 _WIDE = {"xla_cpu_prefer_vector_width": 512}
 
 
@@ -66,11 +67,11 @@ class CompiledFunction(Generic[P, R]):
         return result
 
     def has_program(self, *args: P.args, **kwargs: P.kwargs) -> bool:
-        """Whether there is a program for arguments like these."""
+        """Whether a program for arguments of these shapes has been compiled."""
         return (args, kwargs) in self._programs
 
     def lower(self, *args: P.args, **kwargs: P.kwargs) -> Any:
-        """The program for arguments like these, before it is compiled."""
+        """The program for arguments of these shapes, lowered but not compiled."""
         with full_precision():
             return self._select_program((args, kwargs)).lower(*args, **kwargs)
 
@@ -85,12 +86,12 @@ class CompiledFunction(Generic[P, R]):
 
 
 def full_precision() -> contextlib.AbstractContextManager[None]:
-    """Context in which matrix products have full precision on accelerators too."""
+    """Context in which matrix products have full precision, also on accelerators."""
     return jax.default_matmul_precision("highest")
 
 
 def compile_function(fn: Callable[P, R]) -> CompiledFunction[P, R]:
-    """Compiles `fn` like `equinox.filter_jit`, with the options of this machine.
+    """Compiles `fn` like `equinox.filter_jit`, with compiler options for this machine.
 
     Compiler options apply to whole programs: inside another `jit`, a derivative or a
     `vmap`, `fn` is part of a larger program, which is compiled without them.
@@ -105,7 +106,7 @@ def compile_function(fn: Callable[P, R]) -> CompiledFunction[P, R]:
 
 
 def eval_shapes(fn: Callable[P, R]) -> Callable[P, R]:
-    """Wraps `fn` to return its result's shapes, traced once per shapes of arguments."""
+    """Wraps `fn` to return the shapes of its result, cached by argument shapes."""
 
     @functools.partial(jax.jit, static_argnums=1)
     def whole(arrays: Any, rest: tuple[Any, ...]) -> R:
@@ -123,9 +124,9 @@ def eval_shapes(fn: Callable[P, R]) -> Callable[P, R]:
 
 
 def return_memory() -> None:
-    """Returns to the system the memory that a compilation freed: about 55 MB."""
+    """Returns the memory that a compilation has freed, about 55 MB, to the system."""
     if sys.platform == "linux":
-        with contextlib.suppress(AttributeError):  # only glibc has it
+        with contextlib.suppress(AttributeError):  # only glibc has `malloc_trim`
             ctypes.CDLL(None).malloc_trim(0)
 
 

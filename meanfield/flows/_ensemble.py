@@ -57,14 +57,14 @@ def ensemble(  # noqa: PLR0913 (as `flow`)
     key: Keys | None = None,
     devices: Sequence[Device] = (),
 ) -> Trajectory[M]:
-    """Integrates many flows with one compilation; each member is what `flow` gives.
+    """Integrates many flows with one compilation, each as `flow` would.
 
     Members are integrated in blocks, and as many blocks run in parallel as there are
     cores. Each member has its own step sizes and its own ending; a block ends when its
-    last member has ended. Blocks of the same shape share one compiled program, across
-    calls too; the last block is padded. Call it outside `jit`. Inside a block a field
-    cannot raise: a member for which it has no value (ReLU at a mean other than zero)
-    ends as `not-finite`.
+    last member has ended. Blocks of the same shape share one compiled program, also
+    across calls; the last block is padded. Call `ensemble` outside `jit`. Inside a
+    block no exception can be raised: a member whose field is undefined (ReLU at a mean
+    other than zero) ends as `not-finite`.
 
     Args:
         dynamics: one dynamics for all members, or a stack; see `dynamics.stack_trees`.
@@ -72,16 +72,16 @@ def ensemble(  # noqa: PLR0913 (as `flow`)
         ts: non-decreasing times of the frames, the same for all members.
         in_axes: as in `jax.vmap`: for `dynamics` and for `mu0`, 0 if axis 0 of the
             arrays is the axis of members, and `None` if all members share the arrays.
-        batch_size: number of members in a block. By default 64 Gaussians, or more if
-            they have few dimensions; as many small clouds of tokens as need no more
-            memory than one block of the sums over a large cloud; one large cloud.
+        batch_size: number of members in a block. By default 64 Gaussians, or more in
+            low dimensions; one large cloud of tokens; or as many small clouds as fill
+            a quarter of the memory for one block of the sums over a large cloud.
         stepping: as in `flow`.
         stop: as in `flow`.
         run_start: as in `flow`.
         predicted_blow_up: as in `flow`, with a leading axis of members.
         run_end: as in `flow`.
         noise: as in `flow`; `kappa` may have a leading axis of members.
-        key: PRNG key of the noise, or one key for each member, stacked.
+        key: PRNG key of the noise, or a stack of keys, one for each member.
         devices: devices of this process, which take the blocks in turn; JAX's default
             device if empty.
 
@@ -140,7 +140,7 @@ class _Family(NamedTuple):
 
     Attributes:
         problem: the problem of the first member.
-        members: the parts in which members may differ.
+        members: the stacked parts of the problem in which members may differ.
         axes: for each part, 0 if its arrays have a leading axis of members, or `None`.
         ts: times of the frames.
         size: number of members.
@@ -158,8 +158,8 @@ class _Family(NamedTuple):
         """The trajectories of all members, integrated in blocks on all cores."""
         mu0s, n = self.members[1], self.size
         size = batch_size or min(n, motion_of(mu0s).batch_size(mu0s))
-        # Copies of the last member fill up the last block, since blocks of one shape
-        # share one compilation.
+        # Copies of the last member fill up the last block, so that all blocks have one
+        # shape and share one compiled program.
         order = np.minimum(np.arange(-(-n // size) * size), n - 1)
         order = order.reshape(-1, size)
         first = _select_members(self.members, self.axes, order[0])
@@ -168,14 +168,14 @@ class _Family(NamedTuple):
         turns = [self.devices[k % len(self.devices)] for k in range(len(order))]
         begin, end = slice(n_serial), slice(n_serial, None)
         with threads() as cores:
-            # The first block compiles the program, if that has not been done before.
+            # The first block runs alone if it has to compile the program.
             serial_blocks = list(map(self.block, order[begin], turns[begin]))
             blocks = [*serial_blocks, *cores.map(self.block, order[end], turns[end])]
         join = lambda *leaves: jnp.asarray(np.concatenate(leaves)[:n])
         return jax.tree.map(join, *blocks)
 
     def add_prediction(self, blow_up: BlowUpTime) -> "_Family":
-        """The flows with the predicted blow-up time of each."""
+        """The flows, each with its predicted blow-up time."""
         blow_up = jax.tree.map(
             lambda part: jnp.asarray(part, self.ts.dtype), blow_up.inf_form
         )
@@ -217,7 +217,7 @@ def _family(
     stop: Stop,
     run_start: float | None,
 ) -> _Family:
-    """All flows, with the schedule of steps and the plan of the first member."""
+    """All flows, which share the step schedule and the plan of the first member."""
     size = _n_members(members, axes)
     dynamics, mu0, noise, key, _ = _select_members(members, axes, np.asarray(0))
     problem, times = prepare_problem(
@@ -253,7 +253,8 @@ def _block(
         )
         return integrate_in_jit(member_problem, ts, adjoint)
 
-    if _n_members(members, in_axes) == 1:  # `vmap` would run both branches of a `cond`
+    # A single member needs no `vmap`, which would run both branches of a `cond`.
+    if _n_members(members, in_axes) == 1:
         member = _map_members(members, in_axes, lambda leaf: leaf[0])
         return jax.tree.map(lambda leaf: leaf[None], integrate_member(*member))
 
@@ -268,9 +269,10 @@ def _block(
 
 
 def _select_members(trees: Members, in_axes: Axes, index: np.ndarray) -> Members:
-    """The members `index` of the stacked trees; shared trees as they are."""
+    """The members `index` of the stacked trees; shared trees are unchanged."""
 
-    def take(leaf: Array) -> Array:  # by NumPy: JAX would compile a gather each time
+    # NumPy selects members without a compiled program, unlike JAX.
+    def take(leaf: Array) -> Array:
         if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
             return leaf[index]  # NumPy cannot hold PRNG keys
         return jnp.asarray(np.asarray(leaf)[index])
@@ -281,7 +283,7 @@ def _select_members(trees: Members, in_axes: Axes, index: np.ndarray) -> Members
 def _map_members(
     trees: Members, in_axes: Axes, pick: Callable[[Array], Array]
 ) -> Members:
-    """Applies `pick` to the arrays of stacked trees; shared trees stay as they are."""
+    """Applies `pick` to the arrays of stacked trees; shared trees are unchanged."""
     map_leaf = lambda leaf: pick(leaf) if eqx.is_array(leaf) else leaf
     parts = (
         tree if axis is None else jax.tree.map(map_leaf, tree)
@@ -304,7 +306,7 @@ def _n_members(trees: tuple[PyTree, ...], in_axes: Axes) -> int:
     }
     if len(lengths) != 1 or 0 in lengths:
         raise InvalidInputError(
-            "The arrays of `mu0` and `dynamics` that `in_axes` maps must lead with "
-            f"the same axis of members; their first sizes are {sorted(lengths)}."
+            "All arrays of `mu0` and `dynamics` that `in_axes` maps must have the same "
+            f"leading axis of members; their first sizes are {sorted(lengths)}."
         )
     return lengths.pop()

@@ -78,8 +78,8 @@ def flow(  # noqa: PLR0913 (all that defines a flow, and no more)
             `adaptive()`, or `cfl()` for a `Grid`, or 128 steps of equal length for
             tokens whose velocities jump, as under `esp`.
         run_start: start of the run, if this flow continues one; `ts[0]` if `None`.
-            Growth counts as a blow-up if the time left is short compared with the time
-            since `run_start`.
+            Growth counts as a blow-up if the time left until then is short compared
+            with the time since `run_start`.
         predicted_blow_up: blow-up time of the exact flow, taken from
             `Trajectory.predicted_blow_up` of an earlier part of the run; with `None`, a
             pilot integration finds it. Only fixed steps use it.
@@ -142,7 +142,7 @@ def flow_problem(
     adjoint: diffrax.AbstractAdjoint | None = None,
     progress: diffrax.AbstractProgressMeter | None = None,
 ) -> Trajectory:
-    """Integrates a problem from `prepare_problem`; the second half of `flow`.
+    """Integrates a problem from `prepare_problem`, as the second half of `flow`.
 
     Examples:
         >>> from meanfield import Gaussian, attentions
@@ -176,7 +176,7 @@ def flow_problem(
 def _predict_blow_up(
     problem: Problem, ts: Float[Array, " times"], run_end: float | None
 ) -> BlowUpTime:
-    """Blow-up time of the exact flow, by an adaptive pilot if steps are fixed."""
+    """Blow-up time of the exact flow, from an adaptive pilot if steps are fixed."""
     if not needs_pilot(problem.stepping, problem.mu0, problem.noise):
         return problem.predicted_blow_up
     span = pilot_span(ts, run_end)
@@ -185,7 +185,7 @@ def _predict_blow_up(
         return problem.predicted_blow_up
     pair = problem.dynamics, problem.mu0
     pilot = replace(problem, stepping=pilot_stepping(*pair), stops=())
-    # The prediction is not differentiated.
+    # Derivatives do not pass through the prediction of the blow-up time.
     end = _integrate_with_retries(stop_gradient(pilot), span, diffrax.ForwardMode())
     return pilot_blow_up(*pair, end.blow_up)
 
@@ -196,7 +196,7 @@ def _integrate_with_retries(
     adjoint: diffrax.AbstractAdjoint,
     meter: diffrax.AbstractProgressMeter = diffrax.NoProgressMeter(),
 ) -> Trajectory:
-    """The trajectory, integrated again with larger plans while sums are inaccurate."""
+    """Integrates a problem, and repeats with larger plans while sums are inaccurate."""
     trajectory = integrate(problem, ts, adjoint, meter)
     while (larger_problem := _enlarge_problem(problem, trajectory)) is not None:
         problem = larger_problem
@@ -205,7 +205,7 @@ def _integrate_with_retries(
 
 
 def _enlarge_problem(problem: Problem, trajectory: Trajectory) -> Problem | None:
-    """The problem with a larger plan for its sums; `None` if that cannot help."""
+    """The problem with a larger plan for its sums; `None` if no plan can help."""
     if not is_concrete(trajectory.code) or trajectory.status != Status.UNCONVERGED:
         return None
     motion, start = motion_of(problem.mu0), trajectory.ts[0]
@@ -251,7 +251,7 @@ def prepare_problem(
     stops = stop if isinstance(stop, tuple) else (() if stop is None else (stop,))
     check_options(stepping, stops, run_start, key)
     dtype = jnp.result_type(*jax.tree.leaves(mu0.coordinates))
-    with jax.ensure_compile_time_eval():  # keeps known numbers concrete inside `jit`
+    with jax.ensure_compile_time_eval():  # known numbers stay concrete inside `jit`
         times, jumps = _check_times(ts).astype(dtype), dynamics.jumps
         mu0 = motion.prepare(mu0, noise, times)
     start = jax.device_put(np.asarray(times)[0]) if is_concrete(times) else times[0]
@@ -271,7 +271,7 @@ def prepare_problem(
 def _errors(
     dynamics: AbstractDynamics, mu: AbstractMeasure, t: Time, noise: Noise
 ) -> tuple[Convergence | None, Convergence | None, PyTree]:
-    """Shapes of the field's residual, of the error of its sums, and of the drift."""
+    """Shapes of the field's residual, of the error in its sums, and of the drift."""
     freeze = functools.partial(dynamics.field, t)
     field = freeze(mu)
     motion = motion_of(mu)
@@ -282,9 +282,11 @@ def _errors(
 def _check_times(ts: Numbers) -> Float[Array, " times"]:
     times = float_array("ts", ts)
     if times.ndim != 1 or times.shape[0] < 1:
-        raise InvalidInputError(f"`ts` must be a vector of times; got {times.shape}.")
+        raise InvalidInputError(
+            f"`ts` must be a vector of one or more times; got shape {times.shape}."
+        )
     if is_concrete(times):
         host_times = np.asarray(times)
         if np.any(host_times[1:] < host_times[:-1]):
-            raise InvalidInputError("`ts` must not decrease: time runs forward.")
+            raise InvalidInputError("The times `ts` of a flow must not decrease.")
     return times

@@ -23,9 +23,9 @@ _MESSAGE = (
 def guard_derivatives(trajectory: Trajectory) -> Trajectory:
     """The trajectory, with derivatives that raise if the flow failed.
 
-    A failed flow holds its last good state, at an earlier time than requested, so its
-    derivatives are not the requested ones. The error names the ending if it is known.
-    Inside `jit` only the program of the derivative calls back to the host.
+    A failed flow ends before the requested time or at a state whose velocity is
+    inaccurate, so its derivatives are not the requested ones. The error names the
+    ending if it is known. Inside `jit` only programs of derivatives call the host.
 
     Raises:
         SimulationError: if the flow failed and is being differentiated now.

@@ -36,8 +36,8 @@ from .watch import (
 class VectorField(eqx.Module):
     """The time derivative of a measure's coordinates.
 
-    If parameters jump at the last time, as between layers, the flow uses the values
-    before the jump; those after it are for the flow that continues this one.
+    If parameters jump at the last time, as between layers, this flow uses their values
+    before the jump. The flow that continues this one uses the values after it.
     """
 
     dynamics: AbstractDynamics
@@ -45,9 +45,9 @@ class VectorField(eqx.Module):
     last: Float[Array, ""]
     noise: Noise = None
 
-    @eqx.filter_jit  # solvers trace it four times; `jit` traces its body once
+    @eqx.filter_jit  # a solver calls this four times, but `jit` traces it only once
     def __call__(self, t: SolverTime, y: PyTree, args: PyTree) -> PyTree:
-        """`d(coordinates)/dt`."""
+        """The derivative `d(coordinates)/dt` at time `t` and coordinates `y`."""
         del args
         mu = self.mu0.replace_coordinates(y)
         latest = jax.lax.stop_gradient(self._latest_time())
@@ -55,7 +55,7 @@ class VectorField(eqx.Module):
         return motion_of(mu).drift(mu, field, self.noise)
 
     def _latest_time(self) -> Float[Array, ""]:
-        """The last time, or just before it where parameters jump there."""
+        """The last time, or the float just before it if parameters jump there."""
         jumps = self.dynamics.jumps.astype(self.last.dtype)
         previous_time = jnp.nextafter(jax.lax.stop_gradient(self.last), -jnp.inf)
         return jnp.where(jnp.any(jumps == self.last), previous_time, self.last)
@@ -136,7 +136,7 @@ def _watch(problem: Problem, ts: Float[Array, " times"], noise: Noise) -> Watch:
         stop_gradient(mu0),
         stop_gradient(noise),
     )
-    # Abstract fields of diffrax look like arguments to a type checker.
+    # Type checkers take the abstract fields of diffrax for required arguments.
     return Watch(  # pyright: ignore[reportCallIssue]
         controller=problem.stepping.controller(mu0, ts, jumps),
         dynamics=law,
@@ -149,7 +149,7 @@ def _watch(problem: Problem, ts: Float[Array, " times"], noise: Noise) -> Watch:
 
 
 def _detector(problem: Problem, ts: Float[Array, " times"]) -> AbstractDetector[Any]:
-    """The blow-up detector; it detects nothing if a blow-up is ruled out."""
+    """The blow-up detector, which detects nothing if a blow-up is ruled out."""
     if needs_pilot(problem.stepping, problem.mu0, problem.noise):
         return PredictedBlowUp(problem.predicted_blow_up)
     law, frozen_mu0 = stop_gradient(problem.dynamics), stop_gradient(problem.mu0)
@@ -216,7 +216,7 @@ def _trajectory(
 def _repeat_last(
     frames: PyTree[Array], last: PyTree[Array], n_saved: Int[Array, ""]
 ) -> PyTree[Array]:
-    """Frames, with those from `n_saved` on replaced by `last`."""
+    """Replaces the frames from index `n_saved` on by the state `last`."""
 
     def fill(leaf: Array, end: Array) -> Array:
         real = jnp.arange(leaf.shape[0]) < n_saved

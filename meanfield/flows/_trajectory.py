@@ -53,14 +53,13 @@ class Trajectory(AbstractDisplayable, eqx.Module, Generic[M]):
         code: the `Status`, as an integer.
         stop_time: the time at which the flow ended.
         n_saved: number of frames that were reached.
-        convergence_failure: residual and tolerance that ended an `unconverged` flow: of
-            the iteration behind the field, or of its sums (with zero iterations); zeros
-            for other flows.
+        convergence_failure: why a flow is `unconverged`: the residual, its tolerance,
+            and the iterations, or 0 for inaccurate sums; zeros for other flows.
         blow_up: `t_star` and its error in the form used inside `jit`: infinite if no
             blow-up was found.
         n_accepted: number of accepted steps.
         n_rejected: number of rejected steps.
-        residual: largest residual of the iteration of the field, 0 without one.
+        residual: largest residual of the field's iteration; 0 if there is none.
         sum_error: largest error of velocities due to inexact sums, relative to the
             largest velocity; 0 if sums are exact.
         prediction: `predicted_blow_up` in the form used inside `jit`: infinite if the
@@ -104,10 +103,9 @@ class Trajectory(AbstractDisplayable, eqx.Module, Generic[M]):
     def t_star_error(self) -> Float[Array, "..."]:
         """Error estimate of `t_star`; NaN if no blow-up was found.
 
-        It includes the shift of the time by errors of the steps, but not the
-        amplification of these errors by an unstable blow-up. If two eigenvalues escape
-        together while `V` rotates one into the other, check the time with half the
-        tolerance.
+        It includes the shift of the time by errors of the steps, but not how much an
+        unstable blow-up amplifies these errors. If two eigenvalues blow up together
+        while `V` rotates one into the other, check the time with half the tolerance.
         """
         return self.blow_up.nan_form.error
 
@@ -115,14 +113,13 @@ class Trajectory(AbstractDisplayable, eqx.Module, Generic[M]):
     def predicted_blow_up(self) -> BlowUpTime:
         """Blow-up time of the exact flow, from the pilot integration of fixed steps.
 
-        NaN if it does not blow up, or if steps are not fixed. Pass it to the flow that
-        continues this one.
+        It is NaN without a blow-up or without fixed steps. Pass it to the next flow.
         """
         return self.prediction.nan_form
 
     @property
     def status(self) -> Status:
-        """The ending of the flow; only outside `jit` and `vmap`.
+        """The ending of the flow, known only outside `jit` and `vmap`.
 
         Raises:
             WrongKindError: if this is an ensemble: use `status_counts(run.code)`.
@@ -139,7 +136,7 @@ class Trajectory(AbstractDisplayable, eqx.Module, Generic[M]):
         """The measure of frame `index`; negative indices count from the last frame.
 
         The index is a number, not a time; the times are in `ts`. An index traced by
-        `jit` is not checked; out of range, it is clipped to the first or last frame.
+        `jit` is not checked: if out of range, it is clipped to the first or last frame.
 
         Raises:
             FrameIndexError: if there is no such frame.
@@ -176,14 +173,14 @@ class Trajectory(AbstractDisplayable, eqx.Module, Generic[M]):
     def __getitem__(
         self, index: slice | SupportsIndex | Int[Array, ""]
     ) -> "Trajectory[M] | M":
-        """The measure of a frame, as `frame` gives it; or a slice of the trajectory.
+        """The frame at an integer, as `frame` gives it, or a slice of the trajectory.
 
-        A slice keeps the end of the flow: `final` and `status` do not change.
+        A slice keeps the `final` state and the `status` of the whole flow.
 
         Raises:
             FrameIndexError: if there is no such frame.
-            WrongKindError: if `index` is neither a whole number nor a slice of whole
-                numbers that runs forward, or if this is an ensemble.
+            WrongKindError: if this is an ensemble, or if `index` is neither an integer
+                nor a slice of integers that runs forward.
         """
         count = len(self)
         return (
@@ -203,8 +200,8 @@ class Trajectory(AbstractDisplayable, eqx.Module, Generic[M]):
             forward = False
         if not forward:
             raise WrongKindError(
-                "A slice of frames must have whole numbers and a positive step, as "
-                f"`run[2:5]` or `run[::10]`; got {frames}."
+                "A slice of frames must have whole numbers and a positive step, such "
+                f"as `run[2:5]` or `run[::10]`; got {frames}."
             )
         return replace(
             self,
@@ -226,7 +223,10 @@ class Trajectory(AbstractDisplayable, eqx.Module, Generic[M]):
             )
         number, count = _integer_index(index, "flow"), self.ts.shape[0]
         if not -count <= number < count:
-            raise FrameIndexError(f"There is no flow {number} among {count}.")
+            raise FrameIndexError(
+                f"There is no flow {number}: this ensemble has {count} flows, counted "
+                "from 0."
+            )
         return member_of(self, number)
 
     @property
@@ -271,13 +271,13 @@ class Trajectory(AbstractDisplayable, eqx.Module, Generic[M]):
         number = _integer_index(index, "frame, whose time is in `.ts`,")
         if not -count <= number < count:
             raise FrameIndexError(
-                f"There is no frame {number}: this trajectory has {count} frames, from "
-                f"0 to {count - 1}, or from {-count} to -1 counted from the last."
+                f"There is no frame {number}: this trajectory has {count} frames. Use "
+                f"0 to {count - 1}, or {-count} to -1 to count from the end."
             )
         return number
 
     def map(self, fn: Callable[[M], PyTree[Array]]) -> PyTree[Array]:
-        """Applies `fn` to every frame of one flow; stacks along the first axis."""
+        """Applies `fn` to every frame of one flow; stacks results along axis 0."""
         self._check_one_flow()
         return jax.vmap(lambda c: fn(cast(M, self.start.replace_coordinates(c))))(
             self.coordinates

@@ -19,13 +19,14 @@ from .reductions import AbstractReduction, Blocked, BlockedBatch, Dense
 
 M = TypeVar("M", bound=AbstractMeasure)
 
-SHARE = 4  # batches per block: 1 MB each on a CPU, 16 to 32 clouds of 64 tokens
+SHARE = 4  # batches per block; on a CPU each has 1 MB, or 16 to 32 clouds of 64 tokens
 
 
 class MaxBatchSize(AbstractReader[int]):
     """Number of clouds in a batch, given one of these clouds, or a stack of them.
 
-    Zero for large, interpolated or already batched clouds, and for other measures.
+    The number is zero for large, interpolated or already batched clouds, and for other
+    measures.
     """
 
     @override

@@ -109,7 +109,7 @@ def _shape(mean: np.ndarray, covariance: np.ndarray, array: Array) -> Mapping[st
 
 
 def _weights(weights: np.ndarray, n: int) -> str:
-    """Whether weights are equal, else their effective number; and excluded tokens."""
+    """Whether weights are equal, or their effective number; and how many are zero."""
     effective_size = 1 / np.sum(weights**2)
     even = bool(np.ptp(weights) <= 1e-6 * weights.max())
     summary = "equal" if even else f"like {effective_size:.4g} equal ones"

@@ -17,7 +17,7 @@ from meanfield.linalg import HIGHEST, length, psd_sqrt
 from ._measure import AbstractMeasure, check_unstacked, memberwise
 
 ROUGH = 100  # accepted error per dimension, in units of eps times the largest entry
-ROUNDINGS = 4  # rounding error of a correlation's eigenvalue per dimension, in eps
+ROUNDINGS = 4  # eigenvalues of correlations up to this times `d eps` count as zero
 
 
 class Gaussian(AbstractMeasure):
@@ -47,10 +47,10 @@ class Gaussian(AbstractMeasure):
         check_real("mean", self.mean)
         check_real("factor", self.factor)
         mean, factor = np.shape(self.mean), np.shape(self.factor)
-        if not mean or factor[:-1] != mean:  # a stack has the same leading axes
+        if not mean or factor[:-1] != mean:  # both have the leading axes of a stack
             raise InvalidInputError(
                 "`factor` must have one row for each entry of `mean`; got shapes "
-                f"{factor} and {mean}. For a covariance use "
+                f"{factor} and {mean}. To give a covariance instead, use "
                 "`Gaussian.from_moments(mean, covariance)`."
             )
 
@@ -58,8 +58,8 @@ class Gaussian(AbstractMeasure):
     def from_moments(cls, mean: Numbers, covariance: Numbers) -> "Gaussian":
         r"""The Gaussian with a mean and a covariance; the factor is $\Sigma^{1/2}$.
 
-        Differentiable at every positive definite covariance, isotropic ones included;
-        at a singular one differentiate with respect to the factor.
+        It is differentiable at every positive definite covariance, also at an isotropic
+        one. At a singular covariance, differentiate with respect to the factor instead.
 
         Raises:
             InvalidInputError: if shapes do not fit, or `covariance` is not symmetric
@@ -73,7 +73,7 @@ class Gaussian(AbstractMeasure):
                 "`mean` must be a vector and `covariance` a square matrix of its size; "
                 f"got shapes {alpha.shape} and {Sigma.shape}."
             )
-        if is_concrete(Sigma):  # NumPy saves the compilation of a program
+        if is_concrete(Sigma):  # NumPy needs no compiled program
             return cls(alpha, jax.device_put(_root_or_raise(np.asarray(Sigma))))
         return cls(alpha, _root_or_nan(Sigma))
 
@@ -108,7 +108,7 @@ class Gaussian(AbstractMeasure):
 
     @override
     def transport(self, field: AbstractField) -> tuple[Array, Array]:
-        r"""Rates $\alpha'$ and $Y'$; under $Lx + b$ they are $L\alpha + b$ and $LY$.
+        r"""Rates $\alpha'$ and $Y'$: $L\alpha + b$ and $LY$ under a field $Lx + b$.
 
         Raises:
             UnsupportedError: if the averages of the field over Gaussians are unknown.
@@ -117,7 +117,7 @@ class Gaussian(AbstractMeasure):
         if not isinstance(field, AbstractAveragedField):
             raise UnsupportedError(
                 f"A Gaussian stays Gaussian only under an affine field; got a "
-                f"{type(field).__name__}. Use points, or `Projected`."
+                f"{type(field).__name__}. Use points, or the dynamics `Projected`."
             )
         return field.averages(self.mean, self.factor)
 
@@ -136,12 +136,12 @@ class Gaussian(AbstractMeasure):
     @override
     @memberwise
     def error_norm(self, error: tuple[Array, Array]) -> Float[Array, ""]:
-        """Equal to `norm`, which bounds every coordinate."""
+        """The norm of an error is `norm`, which bounds every coordinate."""
         return self.norm(error)
 
 
 def _root_or_nan(Sigma: Float[Array, "d d"]) -> Float[Array, "d d"]:
-    """The symmetric square root; NaN if its square differs from `Sigma`."""
+    """The symmetric square root; NaN unless `Sigma` is positive semidefinite."""
     root = psd_sqrt((Sigma + Sigma.T) / 2)
     R, S = jax.lax.stop_gradient((root, Sigma))
     slack = ROUGH * len(S) * jnp.finfo(S.dtype).eps * jnp.max(jnp.abs(S))
@@ -161,9 +161,10 @@ def _root_or_raise(Sigma: np.ndarray) -> np.ndarray:
     slack = ROUGH * len(Sigma) * np.finfo(Sigma.dtype).eps * scale
     if np.max(np.abs(Sigma - Sigma.T)) > slack:
         raise InvalidInputError(
-            "`covariance` must be symmetric; its symmetric part is `(C + C.T) / 2`."
+            "`covariance` must be symmetric. Use the symmetric part `(C + C.T) / 2` of "
+            "your matrix `C`."
         )
-    values, U = np.linalg.eigh(Sigma / 2 + Sigma.T / 2)  # their sum may overflow
+    values, U = np.linalg.eigh(Sigma / 2 + Sigma.T / 2)  # Sigma + Sigma.T may overflow
     if values[0] < -slack:
         raise InvalidInputError(
             "`covariance` must be positive semidefinite; its smallest eigenvalue is "
@@ -174,9 +175,9 @@ def _root_or_raise(Sigma: np.ndarray) -> np.ndarray:
 
 
 def _rank(Sigma: np.ndarray) -> int:
-    """The rank of a covariance, up to the rounding of its correlations.
+    """The rank of a covariance, up to rounding of its correlations.
 
-    Correlations are used because variances may differ by many orders of magnitude.
+    Correlations are used, because variances may differ by many orders of magnitude.
     """
     spread = np.sqrt(np.maximum(np.diag(Sigma), 0))
     unit = np.where(spread > 0, spread, 1)

@@ -38,7 +38,7 @@ from .grids import (
 )
 from .reductions import AbstractReduction, Blocked, Dense, Separable
 
-DENSE_UP_TO = 2048  # most cells for which all pairs' scores are in memory at once
+DENSE_UP_TO = 2048  # largest number of cells for which all scores are kept in memory
 MAX_TURN = 0.02  # largest relative rotation, stretch and shift of the box in a step
 
 
@@ -89,8 +89,8 @@ class Grid(AbstractMeasure):
 
         Args:
             edges: edges of the cells, one array for each axis.
-            density: average over each cell. With positions, the first axis is that of
-                the layers, whose masses give the distribution of the positions.
+            density: average over each cell. With positions, layers are along the first
+                axis, and their masses give the distribution of the positions.
             position: position of each layer, in [0, 1].
             box: motion of the box.
             probe: places where velocities are evaluated; chosen by the flow if `None`.
@@ -152,7 +152,7 @@ class Grid(AbstractMeasure):
     @property
     @memberwise
     def masses(self) -> Float[Array, "..."]:
-        """The masses of the cells; with positions, the first axis is that of layers."""
+        """The masses of the cells; with positions, layers are along the first axis."""
         return self.state.masses if self.position is not None else self.state.masses[0]
 
     @property
@@ -171,7 +171,7 @@ class Grid(AbstractMeasure):
     @property
     @memberwise
     def mass(self) -> Float[Array, ""]:
-        """The mass on the grid, one minus the outflow."""
+        """The mass on the grid, which is one minus the outflow."""
         return jnp.sum(self.state.masses)
 
     @property
@@ -183,8 +183,8 @@ class Grid(AbstractMeasure):
     def points(self) -> Points:
         """Weighted tokens at the centres of the cells.
 
-        The weights integrate smooth densities to fourth order: the covariance has no
-        error of $h^2/12$ from the width of the cells.
+        The weights integrate smooth densities to fourth order, so the covariance has no
+        error of $h^2/12$ from the width $h$ of the cells.
         """
         weights = point_masses(self.state.masses, self.edges)
         tokens = self.chart.tokens(*map(centres, self.edges))
@@ -241,7 +241,7 @@ class Grid(AbstractMeasure):
             outflow = outflow + jnp.sum(jnp.abs(ends))
             shares = shares + emptying
         origin_change = axes @ drift
-        # Step sizes need no derivative, and the length of a zero motion has none.
+        # Step sizes are not differentiated, as lengths have no derivative at zero.
         stop_gradient = jax.lax.stop_gradient
         turn = length(stop_gradient(R))
         shift = length(stop_gradient(origin_change)) / stop_gradient(self.size)
@@ -277,7 +277,7 @@ class Grid(AbstractMeasure):
     @override
     @memberwise
     def error_norm(self, error: GridState) -> Float[Array, ""]:
-        """Equal to `norm`, which bounds every coordinate."""
+        """The norm of an error is `norm`, which bounds every coordinate."""
         return self.norm(error)
 
     @property
@@ -288,7 +288,7 @@ class Grid(AbstractMeasure):
 
     @property
     def _reduction(self) -> AbstractReduction:
-        """How sums over the cells are evaluated."""
+        """The reduction that evaluates sums over the cells."""
         n = self.state.masses.size
         if n <= DENSE_UP_TO:
             return Dense()

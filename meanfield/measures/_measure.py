@@ -47,7 +47,7 @@ class AbstractMeasure(AbstractDisplayable, eqx.Module):
 
     @property
     def batch_shape(self) -> tuple[int, ...]:
-        """The leading axes of all arrays of a stack of measures; `()` for one measure.
+        """The shape of a stack of measures; `()` for one measure.
 
         A hook: by default a measure is never a stack.
         """
@@ -81,7 +81,7 @@ class AbstractMeasure(AbstractDisplayable, eqx.Module):
 
     @abc.abstractmethod
     def accept(self, reader: Any) -> Any:
-        """The result of the reader's method for this kind of measure: `read_grid`, ….
+        """The result of the reader's method for this measure, such as `read_grid`.
 
         Args:
             reader: an `AbstractReader`, with a method for each kind of measure.
@@ -91,8 +91,8 @@ class AbstractMeasure(AbstractDisplayable, eqx.Module):
 def memberwise(function: Callable[P, R]) -> Callable[P, R]:
     """Decorates a method of one measure, to map it over the members of a stack.
 
-    The arrays in its arguments need the same leading axes as the measure, and those in
-    its results have them, too.
+    All arrays in the arguments need the same leading axes as the measure, and the
+    arrays in the results have these axes, too.
 
     Examples:
         >>> from meanfield import Gaussian
@@ -137,14 +137,14 @@ def check_unstacked(mu: "AbstractMeasure", requirement: str) -> None:
     """
     if mu.batch_shape:
         raise WrongKindError(
-            f"{requirement}; got a stack of shape {mu.batch_shape}. Take "
-            "one member, `runs.member(i).final` of an ensemble, or map over the stack "
-            "with `equinox.filter_vmap`."
+            f"{requirement}; got a stack of shape {mu.batch_shape}. Take one member, "
+            "such as `runs.member(i).final` of an ensemble, or map over the stack with "
+            "`equinox.filter_vmap`."
         )
 
 
 def leading_axes(*shapes: tuple[int, ...]) -> tuple[int, ...]:
-    """The common leading axes of all arrays of a stack.
+    """The leading axes that all arrays of a stack have in common.
 
     Raises:
         WrongKindError: if `shapes` differ.

@@ -35,8 +35,8 @@ class Points(AbstractMeasure):
         tokens: the atoms.
         log_weights: $\log w_j$.
         reduction: how sums over the tokens are evaluated.
-        zero_weights: zeros as the weights of excluded tokens, with respect to which
-            one can differentiate; `None` if the weights are concrete.
+        zero_weights: the weights of excluded tokens, zeros that make a derivative with
+            respect to them possible; `None` if the weights are concrete.
 
     Raises:
         InvalidInputError: if `tokens` is an array, or `log_weights` does not hold one
@@ -90,7 +90,7 @@ class Points(AbstractMeasure):
         position: Numbers | None = None,
         reduction: AbstractReduction = Blocked(),
     ) -> "Points":
-        """Tokens with `weights` divided by their sum; a zero excludes its token.
+        """Tokens with `weights` divided by their sum; a weight of 0 excludes a token.
 
         Raises:
             InvalidInputError: if shapes do not fit, a weight is negative, or all are 0.
@@ -124,9 +124,9 @@ class Points(AbstractMeasure):
     @property
     @memberwise
     def safe_tokens(self) -> Tokens:
-        """The tokens, with excluded ones replaced by the origin, as they may be NaN.
+        """The tokens, with the origin in place of excluded ones, which may be NaN.
 
-        Excluded tokens that are finite are kept if `zero_weights` exist.
+        Excluded tokens that are finite are kept if there are `zero_weights`.
         """
         return Tokens(self._zero_excluded(self.tokens.x), self.tokens.position)
 
@@ -189,7 +189,7 @@ class Points(AbstractMeasure):
     def error_norm(self, error: Float[Array, "n d"]) -> Float[Array, ""]:
         r"""The $L^2$ norm for the weights $(w_j + 1/n)/2$.
 
-        So a tolerance has the same meaning for every `n`, and tokens of little or zero
+        A tolerance then has the same meaning for every `n`, and tokens of little or no
         weight are still integrated accurately.
         """
         shares = (self.probabilities + 1 / self.tokens.n) / 2
@@ -232,7 +232,7 @@ class Points(AbstractMeasure):
 
     @memberwise
     def total(self, values: Float[Array, " n"]) -> Float[Array, ""]:
-        r"""The integral $\int v\,d\mu$ of a value per token, without excluded ones."""
+        r"""The integral $\int v\,d\mu$ of a value per token; excluded tokens add 0."""
         return jnp.sum(self.weights * self._zero_excluded(values[:, None])[:, 0])
 
     @memberwise
@@ -286,7 +286,7 @@ class Points(AbstractMeasure):
     def _excluded_keys(
         self, potential: Array | None, values: Array
     ) -> exclusion.ExcludedKeys | None:
-        """Tokens of weight zero, which enter derivatives only."""
+        """The tokens of weight zero, which matter only for derivatives."""
         return exclusion.select_excluded(
             self.log_weights, self.zero_weights, potential, (self.safe_tokens, values)
         )

@@ -22,7 +22,7 @@ from .reductions import Blocked
 
 MAX_NODES = 2_000_000
 TARGET_NODES = 4096  # number of nodes that `rule_for` aims at
-LARGEST_TENSOR = 6  # rank beyond which four nodes for each axis exceed the target
+LARGEST_TENSOR = 6  # largest rank for tensor grids, where four nodes per axis are 4096
 LARGEST_ORDER = 96  # largest order for which the nodes are known to be accurate
 BLOCK_SIZE = 512  # nodes in a block of a sum
 
@@ -52,7 +52,7 @@ class AbstractRule(eqx.Module):
     def factor_nodes(
         self, factor: Float[Array, "d r"]
     ) -> tuple[Float[Array, "m r"], Float[Array, " m"]]:
-        """Nodes with a coordinate per column of `factor`, and weights, in its dtype."""
+        """Nodes with a coordinate for each column of `factor`, and their weights."""
         z, weights = self.nodes(factor.shape[-1])
         return jnp.asarray(z, factor.dtype), jnp.asarray(weights, factor.dtype)
 
@@ -99,10 +99,10 @@ class Tensor(AbstractRule):
 class RotatedSigmaPoints(AbstractRule):
     r"""Sigma points $\pm\varrho_k Qe_i$ with random rotations $Q$.
 
-    The two radii are the nodes of Gauss–Laguerre quadrature in $\varrho^2/2$, which
-    has the law Gamma($r/2$): all moments of the radius up to $\varrho^6$ are exact, and
-    all polynomials of degree 3. The usual sigma points lie on the axes only, where
-    quadratic forms take their extremes; rotations sample typical directions. A random
+    The two radii are the nodes of Gauss–Laguerre quadrature in $\varrho^2/2$, whose law
+    is Gamma($r/2$): all moments of the radius up to $\varrho^6$ are exact, and all
+    polynomials of degree 3. The usual sigma points lie only on the axes, where
+    quadratic forms take extreme values; rotations sample typical directions. A random
     error remains, which a comparison with `control` estimates.
 
     Attributes:
@@ -136,11 +136,11 @@ class RotatedSigmaPoints(AbstractRule):
 
 
 def rule_for(r: int) -> AbstractRule:
-    """The default rule for rank `r`, with about 4096 nodes; 96 nodes for rank 1.
+    """The default rule for rank `r`, with about 4096 nodes, but 96 nodes for rank 1.
 
-    From rank 7 on, the number of nodes is rounded up to a multiple of `4 r`. Relative
-    errors of the rates, measured on sigmoid attention with scores of order one: below
-    1e-4 up to rank 4, 2e-3 to 6e-3 for ranks 5 and 6, about 2e-2 for ranks 7 to 100.
+    From rank 7 on, the number of nodes is rounded up to a multiple of `4 r`. Under
+    sigmoid attention with scores of order one, rates had relative errors below 1e-4 up
+    to rank 4, of 2e-3 to 6e-3 for ranks 5 and 6, and of about 2e-2 for ranks 7 to 100.
 
     Examples:
         >>> from meanfield.measures import rule_for
@@ -156,8 +156,8 @@ def rule_for(r: int) -> AbstractRule:
 class Quadrature(AbstractMeasure):
     r"""A Gaussian with quadrature nodes $x_i = \alpha + Yz_i$.
 
-    An attention with a closed form for Gaussians evaluates its field by that form, any
-    other attention by sums over the nodes.
+    The field of an attention is evaluated by its closed form for Gaussians if it has
+    one, and by sums over the nodes otherwise.
 
     Attributes:
         gaussian: $N(\alpha, YY^\top)$.

@@ -17,9 +17,9 @@ R = TypeVar("R")
 class AbstractReader(abc.ABC, Generic[R]):
     """A function of measures, such as a velocity, an energy or a distance.
 
-    A call dispatches to the method for the kind of the measure. In its `accept`, a
-    measure defined elsewhere chooses one of these methods: for example `read_nodes`,
-    to which it passes quadrature nodes for its integrals.
+    A call dispatches to the method for the kind of the measure. The `accept` of a
+    measure defined elsewhere chooses one of these methods, for example `read_nodes`,
+    and passes it quadrature nodes for integrals.
 
     Examples:
         >>> from meanfield import Gaussian, Points
@@ -66,13 +66,14 @@ class AbstractReader(abc.ABC, Generic[R]):
     def read_nodes(self, mu: AbstractMeasure, nodes: Points) -> R:
         """The value for any other measure, which comes with quadrature nodes.
 
-        By default, the value for the nodes. A reader that needs real atoms raises.
+        By default this is the value for the nodes. A reader that needs the atoms of a
+        measure raises instead.
         """
         del mu
         return self.read_points(nodes)
 
     def read_grid(self, mu: Grid) -> R:
-        """The value for a density; by default that for the tokens of its cells."""
+        """The value for a density; by default the value for tokens at its cells."""
         return self.read_points(mu.points())
 
     @abc.abstractmethod
@@ -88,7 +89,7 @@ class AbstractReader(abc.ABC, Generic[R]):
         raise unsupported_measure(self, mu)
 
     def read_quadrature(self, mu: Quadrature) -> R:
-        """The value for a Gaussian with nodes; by default that for the Gaussian."""
+        """The value for a Gaussian with nodes; by default that of `read_gaussian`."""
         return self.read_gaussian(mu.gaussian)
 
 

@@ -16,7 +16,7 @@ from ._points import Points
 from ._reader import AbstractReader
 from .grids import AffineBox
 
-SHEAR_TOLERANCE = 1e-12  # bound on inner products of axes, relative to squares
+SHEAR_TOLERANCE = 1e-12  # largest inner product of axes, relative to squared entries
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class SequenceCheck(AbstractReader[None]):
         ...     SequenceCheck(lambda: "sortcut")(Points.uniform([[0.0]]))
         ... except ValueError as error:
         ...     print(error)
-        `sortcut` attention cuts a sequence into blocks, and these tokens have no po...
+        `sortcut` attention cuts a sequence into blocks, but these tokens have no po...
     """
 
     attention_name: Callable[[], str]
@@ -43,8 +43,8 @@ class SequenceCheck(AbstractReader[None]):
     def read_points(self, mu: Points) -> None:
         if mu.tokens.position is None:
             raise InvalidInputError(
-                f"`{self.attention_name()}` attention cuts a sequence into blocks, and "
-                "these tokens have no positions. Create them with `position=`."
+                f"`{self.attention_name()}` attention cuts a sequence into blocks, but "
+                "these tokens have no positions. Create the tokens with `position=`."
             )
 
     @override
@@ -69,7 +69,7 @@ class SequenceCheck(AbstractReader[None]):
     def _sequence_error(self, kind: str) -> UnsupportedError:
         return UnsupportedError(
             f"`{self.attention_name()}` attention cuts a sequence of tokens into "
-            f"blocks, and {kind} has no sequence. Use points."
+            f"blocks, but {kind} has no sequence. Use points."
         )
 
 
@@ -77,7 +77,7 @@ def check_no_shear(mu: Grid) -> None:
     """Raises if the box of a grid shears, as diffusion then has mixed derivatives.
 
     Raises:
-        UnsupportedError: if it does; the message names the supported boxes.
+        UnsupportedError: if the box shears; the message names the supported boxes.
 
     Examples:
         >>> from meanfield import Grid
@@ -95,5 +95,5 @@ def check_no_shear(mu: Grid) -> None:
     if shears:
         raise UnsupportedError(
             "Diffusion on a plane grid needs a box that does not shear. Use "
-            "`ScaledBox` or `FixedBox` (`box = scaled` or `fixed`)."
+            "`ScaledBox` or `FixedBox` (in a spec, `box = scaled` or `box = fixed`)."
         )

@@ -12,9 +12,9 @@ from ._points import Points
 def subsample(mu: Points, count: int, *, far: int = 8) -> Points:
     """About `count` tokens that approximate the measure, in their original order.
 
-    A fraction 1 / `far` of them are the tokens farthest from the mean, in standard
+    A fraction `1 / far` of them are the tokens farthest from the mean, in standard
     deviations along principal axes, with unchanged weights. The others are taken evenly
-    from the rest, and reweighted to represent it.
+    from the remaining tokens, and reweighted to represent these.
 
     Examples:
         >>> from meanfield import Points

@@ -9,7 +9,7 @@ from meanfield._renamed import old_names
 from meanfield.cells import lattice
 from meanfield.errors import InvalidInputError
 
-GAUSS = 5  # Gauss nodes per cell and axis: exact to degree nine
+GAUSS = 5  # Gauss nodes per cell and axis, exact up to degree nine
 
 
 def even_edges(
@@ -34,7 +34,7 @@ def graded_edges(
 ) -> Float[np.ndarray, " faces"]:
     r"""Edges of cells that are `ratio` times narrower in the middle than at the ends.
 
-    They are stretched by $\sinh$, so that neighbouring widths differ little.
+    The edges are stretched by $\sinh$, so that neighbouring widths differ little.
 
     Raises:
         InvalidInputError: as for `even_edges`, or if `ratio` is below one.
@@ -47,7 +47,7 @@ def graded_edges(
     _check(low, high, cells)
     if not (np.isfinite(ratio) and ratio >= 1):
         raise InvalidInputError(f"`ratio` must be at least 1; got {ratio}.")
-    steepness = np.arccosh(ratio)  # (sinh a s)' grows by a factor of cosh a
+    steepness = np.arccosh(ratio)  # sinh(a s) is cosh(a) times steeper at 1 than at 0
     s = np.linspace(-1, 1, cells + 1)
     unit_edges = s if steepness == 0 else np.sinh(steepness * s) / np.sinh(steepness)
     return (low + high) / 2 + (high - low) / 2 * unit_edges
@@ -86,7 +86,8 @@ def averages(
 def _check(low: float | int, high: float | int, cells: int) -> None:
     if not (np.isfinite(low) and np.isfinite(high) and low < high):
         raise InvalidInputError(
-            f"`low` must be below `high`, and both finite; got {low} and {high}."
+            "`low` and `high` must be finite, and `low` must be the smaller one; got "
+            f"{low} and {high}."
         )
     if cells < 1:
         raise InvalidInputError(f"`cells` must be at least 1; got {cells}.")

@@ -60,7 +60,7 @@ def family(name: str, d: int, *, key: PRNGKey) -> Float[Array, "members d d"]:
     if len(numbers) > 2 or not is_valid:
         raise InvalidInputError(
             "A family must be `grid:COUNT[:WIDTH]` or `random:COUNT[:TRACE]`, "
-            f"such as grid:20; got `{name}`."
+            f"such as `grid:20`; got `{name}`."
         )
     return make(sizes, d, key=key)
 
@@ -70,8 +70,8 @@ def grid(sizes: Sizes, d: int, *, key: PRNGKey) -> Float[Array, "members d d"]:
     r"""Covariances of trace one in the plane, on a square grid.
 
     For $\Sigma = \begin{pmatrix} a & c \\ c & b \end{pmatrix}$, the grid has `count`
-    values of $a - b$ and of $2c$ from `-width` to `width`, and the matrices
-    $\Sigma \succ 0$ are kept: the starts of the covariance cones of castin2025.
+    values of $a - b$ and of $2c$ from `-width` to `width`, of which only the matrices
+    $\Sigma \succ 0$ are kept. They are the starts of covariance cones in castin2025.
 
     Raises:
         InvalidInputError: if `d` is not two, or no covariance is positive definite.
@@ -85,13 +85,14 @@ def grid(sizes: Sizes, d: int, *, key: PRNGKey) -> Float[Array, "members d d"]:
     del key
     if d != 2:
         raise InvalidInputError(
-            f"A `grid` of starts needs dimension 2; got {d}. Use `random:COUNT`."
+            f"The family `grid` needs dimension 2; got {d}. Use `random:COUNT` instead."
         )
-    # NumPy in double precision, so that the members are the same in every precision.
+    # NumPy, in double precision, gives the same members in every precision of JAX.
     _check_count(sizes.count)
     line = np.linspace(-sizes.width, sizes.width, sizes.count)
     line = line[np.abs(line) < 1]
-    _check_count(int(np.count_nonzero(np.abs(line) < 0.7)) ** 2)  # a square in the disc
+    # Points of a square inside the disc already show whether a family is too large.
+    _check_count(int(np.count_nonzero(np.abs(line) < 0.7)) ** 2)
     x, y = (axis.ravel() for axis in np.meshgrid(line, line, indexing="ij"))
     is_inside = x**2 + y**2 < 1 - _ROUNDING
     x, y = x[is_inside], y[is_inside]
@@ -122,8 +123,8 @@ def random(sizes: Sizes, d: int, *, key: PRNGKey) -> Float[Array, "members d d"]
     """
     if d == 1:
         raise InvalidInputError(
-            "`d` must be at least 2 for a random family, as in dimension 1 there is "
-            "only one covariance of trace one."
+            "`d` must be at least 2 for a random family. In dimension 1 there is only "
+            "one covariance of a given trace."
         )
     _check_count(sizes.count)
     G = jax.random.normal(key, (sizes.count, d, d))

@@ -15,9 +15,9 @@ from meanfield.errors import InvalidInputError
 from .sampling import BLUR_MOONS, BLUR_RING, DEVIATION, clouds, mixture_centres
 
 Values = Float[np.ndarray, " m"]
-FAR = 12.0  # half-width for d = 1, in deviations: softmax amplifies negligible tails
+FAR = 12.0  # half-width for d = 1, in deviations, since softmax amplifies small tails
 TAILS = 8.0  # standard deviations beyond which a Gaussian has a mass of 1e-15
-ARC = 96  # nodes along a half circle: its blurred density has an error of 1e-13
+ARC = 96  # nodes along a half circle, whose blurred density has an error of 1e-13
 
 
 class Law(NamedTuple):
@@ -122,7 +122,7 @@ def moons(d: int, *, key: PRNGKey) -> Law:
 
 @laws.register("mixture")
 def mixture(d: int, *, key: PRNGKey) -> Law:
-    """Equal Gaussians about the same centres as the cloud `mixture` with this key.
+    """Gaussians of equal weight at the centres of the cloud `mixture` with this key.
 
     Examples:
         >>> from meanfield.measures.laws import mixture
@@ -197,5 +197,5 @@ def _normal(x: Float[np.ndarray, "m d"], deviation: float) -> Values:
 def _check_plane(d: int, name: str) -> None:
     if d != 2:
         raise InvalidInputError(
-            f"The cloud `{name}` has a density only in the plane, d = 2; got d = {d}."
+            f"The cloud `{name}` has a density only in the plane (d = 2); got d = {d}."
         )

@@ -15,7 +15,7 @@ from ._points import Points
 from ._quadrature import Tensor
 from .reductions import AbstractReduction, Blocked
 
-BLUR_RING, BLUR_MOONS = 0.05, 0.08  # standard deviations of the noise about curves
+BLUR_RING, BLUR_MOONS = 0.05, 0.08  # standard deviations of noise added to the curves
 DEVIATION = 0.25  # standard deviation of the components of a mixture
 
 Cloud = Callable[..., Float[Array, "n d"]]
@@ -49,8 +49,9 @@ def gauss_hermite(
 ) -> Points:
     """Weighted tokens that integrate polynomials exactly with respect to `gaussian`.
 
-    A tensor grid of `order` nodes along each column of the factor: exact up to degree
-    `2 order - 1` in each, and exponentially accurate for entire functions.
+    The nodes are a tensor grid with `order` nodes along each column of the factor. They
+    are exact up to degree `2 order - 1` along each column, and exponentially accurate
+    for entire functions.
 
     Raises:
         InvalidInputError: if `order < 1` or the grid exceeds two million nodes.

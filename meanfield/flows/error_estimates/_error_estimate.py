@@ -1,11 +1,11 @@
 r"""Error estimates of flows on grids, by flows with fewer cells and smaller boxes.
 
 A truncated tail can matter although no velocity of the bulk shows it: the bulk attends
-to tokens that attend to others further out. Only other runs can reveal it. Two
-coarsenings and two smaller boxes give the remaining error, as the rest of a sequence
-that converges like a power of the width. If its changes do not shrink, or the coarser
-of two runs does not reach the end, the remaining error is taken as sixty times the last
-change.
+to tokens that attend to others further out. Only other runs can reveal this error. The
+remaining error is extrapolated from two coarser grids and two smaller boxes, as if it
+were a power of their widths. If the changes between the runs do not shrink, or the
+coarsest run does not reach the end, the remaining error is taken as sixty times the
+last change.
 """
 
 from typing import NamedTuple
@@ -29,9 +29,9 @@ from meanfield.measures import MAX_TURN, AbstractMeasure, Grid, GridState
 from ._remainder import box_remainder, cell_remainder, time_error
 from ._walls import WalledSolver, clear_outside, wall_mask
 
-CUTS = 1 / 4, 1 / 2  # fractions of the room on either side of the means, cut away
-RUNAWAY = 10.0  # size at which a comparison is stopped, in sizes of the flow
-ROUNDING_UNITS = 1e3  # least error, in units of rounding
+CUTS = 1 / 4, 1 / 2  # fractions of the space between means and walls that are cut off
+RUNAWAY = 10.0  # a flow on a coarser grid stops at this multiple of the original size
+ROUNDING_UNITS = 1e3  # smallest error of a position, in units of eps times the spread
 
 
 class ErrorEstimate(NamedTuple):
@@ -72,9 +72,9 @@ def error_estimate(
 ) -> ErrorEstimate:
     """Error estimate of a flow on a grid, by four flows on coarser or smaller grids.
 
-    Infinite if the flow on half of the cells, or in three quarters of the box, does not
-    reach the end. If one of the two coarsest flows does not, the error is taken as 60
-    times the last change.
+    The estimate is infinite if the flow on half of the cells, or in three quarters of
+    the box, does not reach the end. If the flow on a quarter of the cells, or in half
+    of the box, does not reach it, the error is taken as 60 times the last change.
 
     Args:
         dynamics: the dynamics of the flow.
@@ -83,8 +83,8 @@ def error_estimate(
         span: the times of the beginning and the end.
         noise: the noise of the flow.
         stepping: the stepping of the flow; `cfl()` if `None`.
-        start_error: relative error of the covariance of `start`, as a representation
-            of the initial measure.
+        start_error: relative difference of the covariance of `start` from that of the
+            initial measure that it represents.
 
     Examples:
         >>> from meanfield import Grid, attentions, flow
@@ -129,9 +129,9 @@ def moment_changes(
 ) -> Float[np.ndarray, "2 4"]:
     """Changes of covariance and mean by coarsening, in units of the final spread.
 
-    The columns are the changes from all cells to half of them; from half to a quarter;
-    and, on half of the cells, from the box to three quarters of it, and from these to
-    half of it.
+    The rows are the covariance and the mean. The columns are four changes: from all
+    cells to half of them, from half to a quarter, and then, with half of the cells,
+    from the whole box to three quarters of it and from there to half of it.
     """
     bound = RUNAWAY * jnp.maximum(start.size, end.size)
     ts = np.array(span, end.state.axes.dtype)
@@ -140,7 +140,7 @@ def moment_changes(
     quarter = coarsen(half)
     fine, wide = _Moments.from_grid(end), integrate(half, wall_mask(half, grids, 0.0))
     coarse = integrate(quarter, wall_mask(quarter, grids, 0.0))
-    # A closed box is the space itself: nothing is cut, and its error is zero.
+    # A closed box is the whole space: nothing is cut off, so its size causes no error.
     shares = CUTS if start.box.is_open else (0.0, 0.0)
     cut, further = (integrate(half, wall_mask(half, grids, share)) for share in shares)
     pairs = (fine, wide), (wide, coarse), (wide, cut), (cut, further)
@@ -164,14 +164,14 @@ class _Moments(NamedTuple):
         return np.array([trace, np.sqrt(trace)])
 
     def gaps(self, other: "_Moments") -> Float[np.ndarray, "2"]:
-        """Distances of covariance and mean from `other`; infinite if not finite."""
+        """Distances from the covariance and mean of `other`; infinite if undefined."""
         pairs = (self.covariance, other.covariance), (self.mean, other.mean)
         sizes = np.array([np.linalg.norm(a - b) for a, b in pairs])
         return np.where(np.isfinite(sizes), sizes, np.inf)
 
 
 class _Flow(NamedTuple):
-    """A flow without its start, with the size at which it is stopped."""
+    """A flow that stops at a given size, as a function of its initial grid."""
 
     dynamics: AbstractDynamics
     span: Float[np.ndarray, "2"]
@@ -180,7 +180,7 @@ class _Flow(NamedTuple):
     bound: Float[Array, ""]
 
     def __call__(self, mu: Grid, mask: Bool[Array, "..."]) -> _Moments:
-        """Final moments of a grid between walls; NaN if it does not reach the end."""
+        """Final moments of a flow between walls; NaN if it does not reach the end."""
         problem, ts = prepare_problem(
             self.dynamics,
             mu,
@@ -198,13 +198,13 @@ class _Flow(NamedTuple):
 
 
 def _outflow_error(end: Grid) -> float:
-    """Second moment of the mass that left the box, estimated by the box's width."""
+    """Relative second moment of the outflow, as if it stayed at the ends of the box."""
     width = float(end.reference_width * jnp.linalg.norm(end.state.axes, 2))
     return float(end.outflow) * (1 + (width / 2 / float(end.spread)) ** 2)
 
 
 def _rounding_error(end: Grid) -> float:
-    """Error of positions by interpolation and rounding, as a length."""
+    """Error of positions due to interpolation and rounding, as a length."""
     least = ROUNDING_UNITS * float(jnp.finfo(end.state.axes.dtype).eps)
     return 2 * float(end.state.blur) + least * float(end.spread)
 
@@ -253,10 +253,10 @@ def _final_state(
 
 
 def coarsen(mu: Grid) -> Grid:
-    """The measure on cells about twice as wide.
+    """The measure on a grid whose cells are about twice as wide.
 
-    Cells are merged in pairs from both ends of an axis; if their number is odd, one in
-    the middle stays single, or three are merged.
+    Cells are merged in pairs from both ends of an axis. If their number is odd, one
+    cell in the middle stays as it is, or three are merged.
     """
     masses, coarse = mu.state.masses, []
     for axis, edges in enumerate(mu.edges):

@@ -11,11 +11,11 @@ from meanfield.measures import Grid, GridState
 
 
 class WalledSolver(AbstractGridSolver):
-    """Steps after which all cells outside the walls are emptied.
+    """A solver that empties all cells outside the walls after each step.
 
     Attributes:
         inner: the solver that moves the masses and the box.
-        mask: whether a cell is inside the walls, by layer and axis.
+        mask: whether a cell is between the walls, by layer and axis.
     """
 
     inner: AbstractGridSolver
@@ -37,13 +37,13 @@ def clear_outside(state: GridState, mask: Bool[Array, "..."]) -> GridState:
 
 
 def wall_mask(mu: Grid, grids: tuple[Grid, ...], share: float) -> Bool[Array, "..."]:
-    """The cells of a grid inside walls that cut away a fraction of its box.
+    """The cells of a grid between walls that cut off a fraction of its box.
 
     Args:
         mu: the grid with the cells.
-        grids: grids in the same box; the walls stay outside of all their means.
-        share: the fraction of the room between an end of the box and the nearest mean
-            that is cut away.
+        grids: grids in the same box, whose means all stay between the walls.
+        share: the fraction to cut off from the space between each end of the box and
+            the nearest mean.
     """
     xi = [jnp.linalg.solve(m.state.axes, m.mean - m.state.origin) for m in grids]
     low, high = jnp.min(jnp.stack(xi), axis=0), jnp.max(jnp.stack(xi), axis=0)

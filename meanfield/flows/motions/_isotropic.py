@@ -1,8 +1,8 @@
 r"""Isotropic diffusion: $\partial_t\mu + \nabla\cdot(\mu\, v[\mu]) = \kappa\Delta\mu$.
 
-Each representation implements it without further approximation in space or law: tokens
-follow Brownian paths, the factor of a Gaussian has a noise rate, and a density on a
-grid takes half a step of the heat flow before and after each step.
+Each representation implements this noise without further approximation in space or
+law: tokens follow Brownian paths, the factor of a Gaussian has a noise rate, and a
+density on a grid takes half a step of the heat flow before and after each step.
 """
 
 from types import NoneType
@@ -19,7 +19,7 @@ from meanfield.errors import InvalidInputError
 
 
 class Isotropic(eqx.Module):
-    r"""Isotropic noise, $\kappa\Delta\mu$: of the same strength in all directions.
+    r"""Isotropic noise $\kappa\Delta\mu$, of the same strength in all directions.
 
     Attributes:
         kappa: the diffusivity $\kappa$, a squared length per time: the displacement of

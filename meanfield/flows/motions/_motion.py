@@ -1,4 +1,4 @@
-"""Motions: what a flow does differently for each kind of measure.
+"""Motions: the parts of a flow that depend on the kind of measure.
 
 A measure defines its coordinates and how a field moves them. Everything else that
 depends on the representation is a method of its motion, found by the measure's type.
@@ -43,7 +43,7 @@ class Motion(Generic[M]):
         """Checks that `mu0` is one measure, not a stack.
 
         Raises:
-            InvalidInputError: if it is a stack.
+            InvalidInputError: if `mu0` is a stack.
         """
         del mu0
 
@@ -82,11 +82,11 @@ class Motion(Generic[M]):
         check_solver(mu0, stepping)
         if noise is not None:
             raise UnsupportedError(
-                f"`noise` is not supported for a {type(mu0).__name__}. Leave it out."
+                f"A {type(mu0).__name__} does not support noise. Leave `noise` out."
             )
 
     def prepare(self, mu0: M, noise: Noise, ts: Float[Array, " times"]) -> M:
-        """The measure in coordinates that support the noise."""
+        """The measure in coordinates in which the noise can be added."""
         del noise, ts
         return mu0
 
@@ -96,11 +96,11 @@ class Motion(Generic[M]):
         return mu0
 
     def discard_plan(self, mu: M) -> M:
-        """The measure without its plan, to be planned again."""
+        """The measure without its plan, so that it can be planned again."""
         return mu
 
     def enlarge_plan(self, dynamics: AbstractDynamics, mu: M, t: Time) -> M | None:
-        """The measure with a larger plan, after an unconverged flow; or `None`."""
+        """The measure with a larger plan after an unconverged flow, or `None`."""
         del dynamics, mu, t
         return None
 
@@ -129,7 +129,7 @@ class Motion(Generic[M]):
         ts: Float[Array, " times"],
         jumps: Float[Array, " k"],
     ) -> AbstractStepping:
-        """The stepping for given times, with what must be computed outside `jit`."""
+        """The stepping, prepared for given times outside `jit`."""
         del noise
         return stepping.prepare(ts, jumps)
 
@@ -139,12 +139,12 @@ class Motion(Generic[M]):
         return False
 
     def has_jumps(self, dynamics: AbstractDynamics) -> bool:
-        """Whether velocities of the measure jump, so that error estimates are wrong."""
+        """Whether the measure's velocities jump, which invalidates error estimates."""
         del dynamics
         return False
 
     def is_split(self, noise: Noise) -> bool:
-        """Whether operator splitting is used: its substeps move even at rest."""
+        """Whether steps use operator splitting, whose substeps move even at rest."""
         del noise
         return False
 
@@ -177,13 +177,13 @@ class Motion(Generic[M]):
         reference: PyTree[Array],
         count: Int[Array, ""],
     ) -> Int[Array, ""]:
-        """The code of an ending specific to the measure, or of `finished` for none.
+        """The code of an ending specific to the measure; `finished` to go on.
 
         Args:
             dynamics: the dynamics.
             t: the time.
             mu: the measure after an accepted step.
-            reference: the result of `reference`.
+            reference: values from the method `reference`.
             count: the number of accepted steps before this one.
         """
         del dynamics, t, mu, reference, count
@@ -192,12 +192,12 @@ class Motion(Generic[M]):
     def vanishing_status(
         self, mu: M, next_mu: M, reference: PyTree[Array]
     ) -> Int[Array, ""]:
-        """The code of the ending if step sizes fall below rounding of the time.
+        """The code of the ending if steps become too short to change the time.
 
         Args:
             mu: the measure after the last accepted step.
             next_mu: the measure after the step that is too short.
-            reference: the result of `reference`.
+            reference: values from the method `reference`.
         """
         del mu, next_mu, reference
         return jnp.asarray(int(Status.MAX_STEPS))
@@ -211,15 +211,15 @@ class Motion(Generic[M]):
         )
 
     def diagnose_failure(self, dynamics: AbstractDynamics, mu: M, t: Time) -> None:
-        """Evaluates the field after a failure, outside `jit`, for a better error.
+        """Evaluates the field after a failure, outside `jit`, to find its cause.
 
         Raises:
-            NotClosedError: if the closed form of the field does not hold there.
+            NotClosedError: if the closed form of the field does not hold at `mu`.
         """
         del dynamics, mu, t
 
     def batch_size(self, mu0: M) -> int:
-        """Default number of such members in a block of an ensemble."""
+        """Default number of measures like `mu0` in a block of an ensemble."""
         del mu0
         return 1
 
@@ -246,7 +246,7 @@ def motion_of(mu: AbstractMeasure) -> Motion[Any]:
 
 
 def check_solver(mu0: AbstractMeasure, stepping: AbstractStepping) -> None:
-    """Checks that a measure other than a grid, without noise, can take the steps.
+    """Raises for steps that are only for noisy tokens or only for grids.
 
     Raises:
         InvalidInputError: for `shark` and for `cfl()`.
@@ -254,24 +254,25 @@ def check_solver(mu0: AbstractMeasure, stepping: AbstractStepping) -> None:
     kind = type(mu0).__name__
     if isinstance(stepping.solver, diffrax.AbstractSRK):
         raise InvalidInputError(
-            "`shark` is a solver for tokens under noise. Use `tsit5`, or add `noise`."
+            "`shark` is a solver for tokens with `noise` only. Use `tsit5` instead, or "
+            "add `noise` to tokens."
         )
     if isinstance(stepping, Courant):
         raise InvalidInputError(
-            f"`stepping` must not be `cfl()` for a {kind}: these steps are for grids. "
-            "Use `adaptive()` or `fixed(dt)`."
+            f"`stepping` must be `adaptive()` or `fixed(dt)` for a {kind}; got `cfl()` "
+            "steps, which are for grids only."
         )
 
 
 def check_matrix(states: Array) -> None:
-    """Checks that the states, or the factor, of one measure are a matrix.
+    """Checks that the tokens, or the factor, of one measure form a matrix.
 
     Raises:
-        InvalidInputError: if they have another shape, as those of a stack.
+        InvalidInputError: if they have another shape, for example that of a stack.
     """
-    shape = getattr(states, "shape", ())  # a list has none
+    shape = getattr(states, "shape", ())  # a list has no shape
     if len(shape) != 2:
         raise InvalidInputError(
-            f"The states of one measure must be a matrix; got shape {shape}. Use "
-            "`ensemble` for a stack of measures."
+            "The tokens or the factor of a single measure must form a matrix; got an "
+            f"array of shape {shape}. Use `ensemble` for a stack of measures."
         )

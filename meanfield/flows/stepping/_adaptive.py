@@ -13,7 +13,7 @@ from meanfield.measures import AbstractMeasure
 from ._predictive import PredictiveSteps
 from ._stepping import MAX_STEPS, AbstractStepping, check_steps, method_of
 
-NOISY_RTOL = 1e-3  # of a step under noise; sampling errors are larger than that
+NOISY_RTOL = 1e-3  # relative error of a step under noise; sampling errors are larger
 
 
 class Adaptive(AbstractStepping):
@@ -49,8 +49,8 @@ class Adaptive(AbstractStepping):
     ) -> diffrax.AbstractAdaptiveStepSizeController:
         rtol = self.relative_error(ts.dtype)
         size = jax.lax.stop_gradient(mu0.norm(mu0.coordinates))
-        scale = jnp.where(size > 0, size, 1)  # a Dirac at 0 has no scale
-        # Abstract fields of diffrax look like arguments to a type checker.
+        scale = jnp.where(size > 0, size, 1)  # a Dirac at 0 has size 0
+        # Type checkers take the abstract fields of diffrax for required arguments.
         inner = PredictiveSteps(  # pyright: ignore[reportCallIssue]
             controller=diffrax.PIDController(
                 rtol=rtol,
@@ -58,7 +58,7 @@ class Adaptive(AbstractStepping):
                 norm=jax.tree_util.Partial(_step_error, mu0),
             )
         )
-        # Steps land on the frames, since Dopri8's interpolant is far less accurate.
+        # Steps of Dopri8 end at frames, since its interpolant is far less accurate.
         frames = ts if isinstance(self.method, diffrax.Dopri8) else None
         jump_ts = jumps.astype(ts.dtype) if jumps.shape[0] else None
         if frames is None and jump_ts is None:
@@ -87,9 +87,10 @@ def adaptive(
     Args:
         solver: `tsit5`, `dopri8`, `kvaerno5` for stiff flows, `shark` for tokens under
             noise, or any solver of diffrax.
-        rtol: the relative error of a step in the norm of the measure; `None` is
-            $\epsilon^{0.6}$ of the dtype, 4e-10 in double precision, and 1e-3 for
-            `shark`. The absolute tolerance is a tenth of `rtol` times the initial size.
+        rtol: the relative error of a step in the norm of the measure. `None` stands for
+            1e-3 with `shark`, and otherwise for the rounding unit to the power 0.6,
+            which is 4e-10 in double precision. The absolute tolerance is a tenth of
+            `rtol` times the initial size.
         max_steps: number of accepted and rejected steps after which the flow ends as
             `max-steps`.
 

@@ -1,8 +1,8 @@
 """Step lengths cut to a few binary digits, so that rounding errors do not change them.
 
 A Brownian path varies like the square root of time: if a time is off by one part in
-1e16, the path is off by one part in 1e8. The error of a step, from which the next
-length follows, depends, through rounding, on the order in which numbers are added, and
+1e16, the path is off by one part in 1e8. The next length follows from the error of a
+step. Through rounding, this error depends on the order in which numbers are added, and
 so on the number of devices.
 """
 
@@ -13,7 +13,8 @@ from typing_extensions import override
 
 from ._control import AbstractWrapper, Decision, Start, Trial
 
-# Binary digits by bytes of the dtype; steps become at most 0.05 % and 6 % shorter.
+# Steps keep this many binary digits, by the number of bytes of their dtype. They become
+# at most 0.05 % shorter in double precision, and 6 % in single precision.
 DIGITS = {8: 12, 4: 5}
 
 

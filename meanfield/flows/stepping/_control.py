@@ -96,7 +96,7 @@ class AbstractControl(diffrax.AbstractAdaptiveStepSizeController[StateT, None]):
 
     @abc.abstractmethod
     def decide(self, trial: Trial, state: StateT) -> Decision:
-        """Whether a trial is accepted, and the next step."""
+        """Decides whether a trial is accepted, and chooses the next step."""
 
     @override
     def init(
@@ -131,7 +131,7 @@ class AbstractControl(diffrax.AbstractAdaptiveStepSizeController[StateT, None]):
 
 
 class AbstractRuledControl(AbstractControl[StateT]):
-    """Steps by a rule, without an error estimate or a tolerance."""
+    """A controller that steps by a rule, without an error estimate or a tolerance."""
 
     @property
     @override
@@ -148,7 +148,7 @@ class AbstractRuledControl(AbstractControl[StateT]):
     @property
     @override
     def norm(self) -> Callable:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """The Euclidean norm; diffrax requires one, and it is not used."""
+        """The Euclidean norm, which diffrax requires but does not use here."""
         return length
 
     @override
@@ -159,14 +159,14 @@ class AbstractRuledControl(AbstractControl[StateT]):
 
 
 class AbstractWrapper(AbstractControl[StateT]):
-    """A controller around another one, with the tolerances of the other.
+    """A controller that wraps another one, and has its tolerances.
 
-    Implicit solvers read these tolerances too.
+    Implicit solvers read these tolerances, too.
     """
 
     controller: eqx.AbstractVar[diffrax.AbstractAdaptiveStepSizeController]
 
-    # diffrax declares these as fields; like its own wrappers, we pass them on.
+    # Tolerances are fields in diffrax. A wrapper passes on those of its controller.
     @property
     @override
     def rtol(self) -> Scalar:  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -191,7 +191,7 @@ class AbstractWrapper(AbstractControl[StateT]):
         return eqx.tree_at(lambda wrapper: wrapper.controller, self, controller)
 
     def begin_inner(self, start: Start) -> tuple[Array, PyTree]:
-        """The end of the first step by the wrapped controller, and its memory."""
+        """The end of the first step and the memory of the wrapped controller."""
         end, inner = self.controller.init(*start)
         return jnp.asarray(end), inner
 

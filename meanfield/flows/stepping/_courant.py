@@ -15,11 +15,11 @@ from ._control import AbstractRuledControl, Decision, Start, Trial, step_length
 from ._ssp import SSPRK3
 from ._stepping import MAX_STEPS, AbstractStepping, check_steps
 
-SAFETY = 0.8  # fraction of the longest step that keeps all masses positive
+SAFETY = 0.8  # default fraction of the longest step that keeps all masses positive
 
 
 class Courant(AbstractStepping):
-    """Steps that are a fraction of the longest stable one; see `cfl`."""
+    """Steps that are a fraction of the longest stable step; see `cfl`."""
 
     share: float = eqx.field(static=True)
     steps: int = eqx.field(static=True)
@@ -36,7 +36,7 @@ class Courant(AbstractStepping):
 
     @override
     def relative_error(self, dtype: jnp.dtype) -> float:
-        # Relative to the box: the error of a step of third order for exp(-t).
+        # The error, relative to the box, is that of a third-order step for exp(-t).
         return (self.share * MAX_TURN) ** 4 / 24
 
     @override
@@ -46,14 +46,14 @@ class Courant(AbstractStepping):
         ts: Float[Array, " times"],
         jumps: Float[Array, " k"],
     ) -> diffrax.AbstractAdaptiveStepSizeController:
-        # Abstract fields of diffrax look like arguments to a type checker.
+        # Type checkers take the abstract fields of diffrax for required arguments.
         inner = CourantSteps(share=self.share)  # pyright: ignore[reportCallIssue]
         jump_ts = jumps.astype(ts.dtype) if jumps.shape[0] else None
         return diffrax.ClipStepSizeController(inner, ts, jump_ts)
 
 
 class CourantSteps(AbstractRuledControl[None]):
-    """Accepts steps that were stable at every stage; estimates no error."""
+    """A controller without error estimates that accepts a step if it was stable."""
 
     share: float = eqx.field(static=True)
 
@@ -96,6 +96,7 @@ def cfl(share: float = SAFETY, *, max_steps: int = MAX_STEPS) -> Courant:
     check_steps(max_steps)
     if share > 1:
         raise InvalidInputError(
-            f"`share` must be in (0, 1], in longest stable steps; got {share}."
+            "`share`, a fraction of the longest stable step, must be in (0, 1]; got "
+            f"{share}."
         )
     return Courant(share, max_steps)

@@ -16,7 +16,7 @@ from meanfield.measures import AbstractMeasure
 from ._control import AbstractRuledControl, Decision, Start, Trial
 from ._stepping import MAX_STEPS, AbstractStepping, method_of
 
-N_STEPS = 128  # default number of steps, all of equal length, if velocities jump
+N_STEPS = 128  # default number of steps of equal length if velocities jump
 
 
 class Fixed(AbstractStepping):
@@ -39,7 +39,7 @@ class Fixed(AbstractStepping):
 
     @override
     def relative_error(self, dtype: jnp.dtype) -> float:
-        return float("nan")  # not estimated
+        return float("nan")  # fixed steps estimate no error
 
     @override
     def prepare(
@@ -47,8 +47,8 @@ class Fixed(AbstractStepping):
     ) -> "AbstractStepping":
         if not (is_concrete(ts) and is_concrete(jumps)):
             raise InvalidInputError(
-                "`ts` and the times of layers must be known numbers if steps are fixed;"
-                " got values traced by `jit` or `vmap`. Use `adaptive()` there."
+                "`ts` and the times of layers must be concrete if steps are fixed; got "
+                "values traced by `jit` or `vmap`. Use `adaptive()` for traced times."
             )
         edges, is_jump = _grid(np.asarray(ts), self.dt, np.asarray(jumps))
         return Fixed(self.method, self.dt, jnp.asarray(edges), jnp.asarray(is_jump))
@@ -61,13 +61,15 @@ class Fixed(AbstractStepping):
         jumps: Float[Array, " k"],
     ) -> diffrax.AbstractAdaptiveStepSizeController:
         if self.edges is None or self.is_jump is None:
-            raise InvalidInputError("Fixed steps need their times: call `prepare`.")
-        # Abstract fields of diffrax look like arguments to a type checker.
+            raise InvalidInputError(
+                "Fixed steps must be prepared by `prepare(ts, jumps)` first."
+            )
+        # Type checkers take the abstract fields of diffrax for required arguments.
         return EdgeSteps(edges=self.edges, is_jump=self.is_jump)  # pyright: ignore[reportCallIssue]
 
 
 class EdgeSteps(AbstractRuledControl[Array]):
-    """Steps from edge to edge; one to a jump ends at the last float before the jump."""
+    """Steps from edge to edge; a step to a jump ends at the last float before it."""
 
     edges: Float[Array, " edges"]
     is_jump: Bool[Array, " edges"]
@@ -123,7 +125,7 @@ def steps_over_jumps(ts: Numbers, solver: str = "euler") -> Fixed:
     """Fixed steps for velocities that jump: 128 from the first to the last time.
 
     Raises:
-        InvalidInputError: if the times are not known before the flow is traced.
+        InvalidInputError: if the times are traced by `jit` or `vmap`.
 
     Examples:
         >>> from meanfield.flows import steps_over_jumps
@@ -132,8 +134,8 @@ def steps_over_jumps(ts: Numbers, solver: str = "euler") -> Fixed:
     """
     if not is_concrete(ts):
         raise InvalidInputError(
-            "Velocities that jump need `ts` as known numbers; got traced values. Use "
-            "`stepping=fixed(dt)`."
+            "`ts` must be concrete if velocities jump; got values traced by `jit` or "
+            "`vmap`. Create `ts` outside `jit` and `vmap`."
         )
     times = np.asarray(ts)
     return fixed(float(times[-1] - times[0]) / N_STEPS or 1.0, solver)
@@ -147,7 +149,7 @@ def _grid(
     count = max(1, int(np.ceil((end - start) / dt * (1 - 1e-12))))
     regular = start + dt * np.arange(count)
     inner_jumps = jumps[(jumps > start) & (jumps < end)].astype(float)
-    # An edge within rounding of a jump is replaced by the jump.
+    # A regular edge that equals a jump up to rounding is replaced by the jump.
     is_distant = np.all(
         np.abs(regular[:, None] - inner_jumps[None, :]) > 1e-9 * dt, axis=1
     )

@@ -17,7 +17,7 @@ from typing_extensions import override
 from meanfield._typing import SolverTime
 from meanfield.measures import GridState
 
-SHARES = (1.0, 1 / 4, 2 / 3)  # weights of the Euler step; `y0` has the rest
+SHARES = (1.0, 1 / 4, 2 / 3)  # weights of the Euler steps in the averages with `y0`
 TIMES = (0.0, 1.0, 1 / 2)
 
 
@@ -31,7 +31,7 @@ class Step(NamedTuple):
 
 
 class AbstractGridSolver(diffrax.AbstractSolver[None]):
-    """One-step methods for grids, with linear interpolation within a step."""
+    """A one-step method for grids, with linear interpolation within a step."""
 
     term_structure: ClassVar[Any] = diffrax.AbstractTerm
     interpolation_cls: ClassVar[Callable] = diffrax.LocalLinearInterpolation
@@ -75,8 +75,8 @@ class AbstractGridSolver(diffrax.AbstractSolver[None]):
 class SSPRK3(AbstractGridSolver):
     r"""SSP Runge–Kutta with three stages, of third order; Shu, Osher 1988, eq. (2.18).
 
-    Instead of an error its steps report the largest rate of any stage: the inverse of
-    the longest Euler step that is stable there.
+    Instead of an error, a step reports the largest rate of its stages. The rate of a
+    stage is the inverse of the longest Euler step that is stable there.
     """
 
     @override
@@ -95,10 +95,10 @@ class SSPRK3(AbstractGridSolver):
             mix = lambda a, b, k: (1 - share) * a + share * (b + dt * k)
             return jax.tree.map(mix, y0, y, rate), rate.courant
 
-        # A loop over stages compiles the field only once, since compilation is slow.
+        # The field is slow to compile, and a loop over stages compiles it only once.
         stages = jnp.asarray(SHARES, dt.dtype), jnp.asarray(TIMES, dt.dtype)
         y1, rates = jax.lax.scan(stage, y0, stages)
-        # After an unstable stage masses are negative, and their rates mean nothing.
+        # After an unstable stage, masses may be negative, and rates are meaningless.
         is_stable = jnp.cumprod(dt * rates <= 1).astype(bool)
         is_reached = jnp.append(True, is_stable[:-1])
         return y1, jnp.max(rates, where=is_reached, initial=0)

@@ -1,4 +1,4 @@
-"""Steppings: a solver and a rule for its step sizes, and the registry of solvers."""
+"""The solver of a flow with a rule for its steps, and the registry of solvers."""
 
 import abc
 from collections.abc import Callable
@@ -51,9 +51,9 @@ class AbstractStepping(eqx.Module):
     def prepare(
         self, ts: Float[Array, " times"], jumps: Float[Array, " k"]
     ) -> "AbstractStepping":
-        """The stepping for given times; a hook that computes what `jit` cannot.
+        """Prepares the stepping for given times, outside `jit`.
 
-        By default it returns the stepping itself.
+        A hook: by default it returns the stepping itself.
         """
         del ts, jumps
         return self
@@ -65,7 +65,7 @@ class AbstractStepping(eqx.Module):
         ts: Float[Array, " times"],
         jumps: Float[Array, " k"],
     ) -> diffrax.AbstractAdaptiveStepSizeController:
-        """The step-size controller; its steps end at jumps and never cross one."""
+        """The step-size controller, whose steps end at jumps and never cross one."""
 
 
 def check_steps(max_steps: int) -> None:
@@ -81,7 +81,7 @@ def check_steps(max_steps: int) -> None:
 
 
 def method_of(solver: str | diffrax.AbstractSolver) -> diffrax.AbstractSolver:
-    """The solver with a given name in `solvers`, or a solver of diffrax as it is.
+    """The solver called `solver`; a solver of diffrax is returned as it is.
 
     Raises:
         InvalidInputError: if `solver` is anything else.

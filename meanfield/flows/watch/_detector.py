@@ -16,17 +16,17 @@ MemoryT = TypeVar("MemoryT")
 class Attempt(NamedTuple):
     """One step that the solver tried."""
 
-    t: Float[Array, ""]  # the time at which it ends
+    t: Float[Array, ""]  # the time at which the step ends
     dt: Float[Array, ""]
     y0: PyTree[Array]
     y: PyTree[Array]
     increment: PyTree[Array]
     error: PyTree[Array] | None
-    order: SolverTime  # of the error estimate
+    order: SolverTime  # the order of the error estimate
     keep: Bool[Array, ""]
     jump: Bool[Array, ""]
-    is_too_short: Bool[Array, ""]  # whether the next step is lost in rounding of `t`
-    is_not_finite: Bool[Array, ""]  # whether an accepted step is not finite
+    is_too_short: Bool[Array, ""]  # whether the next step is too short to change `t`
+    is_not_finite: Bool[Array, ""]  # whether the new state is accepted but not finite
 
 
 class AbstractDetector(eqx.Module, Generic[MemoryT]):
@@ -34,13 +34,14 @@ class AbstractDetector(eqx.Module, Generic[MemoryT]):
 
     @abc.abstractmethod
     def start(self, t0: Array, y0: PyTree[Array], rtol: Array) -> MemoryT:
-        """The memory before the first step."""
+        """The memory of the detector before the first step."""
 
     @abc.abstractmethod
     def update(self, memory: MemoryT, step: Attempt) -> tuple[MemoryT, Bool[Array, ""]]:
         """The memory after a step, and whether the flow ends there as a blow-up.
 
-        It ends if growth shows a blow-up, or explains why steps vanish or overflow.
+        The flow ends if growth shows a blow-up, or explains why steps vanish or
+        overflow.
         """
 
     @abc.abstractmethod
@@ -49,7 +50,7 @@ class AbstractDetector(eqx.Module, Generic[MemoryT]):
 
     @abc.abstractmethod
     def is_unsure(self, memory: MemoryT) -> Bool[Array, ""]:
-        """Whether a flow that reached its end may have blown up before."""
+        """Whether a flow that reached its end may have blown up before it."""
 
     @abc.abstractmethod
     def estimate_blow_up(self, memory: MemoryT) -> BlowUpTime:

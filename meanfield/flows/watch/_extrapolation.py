@@ -1,4 +1,4 @@
-r"""Extrapolated states, many decades of size ahead, and their growth rates.
+r"""States extrapolated by several decades of size, and their growth rates.
 
 Rounding of the time limits how many decades of size a record can hold: in single
 precision a size $u$ with $u^2 \propto 1/(t_* - t)$ grows by three decades before steps
@@ -27,8 +27,8 @@ def extrapolate_state(
 ) -> PyTree[Array]:
     """The state extrapolated along the `increment` of the last step.
 
-    With `share` 1 its size is larger by the four decades that confirm a growth law; a
-    smaller share reduces these e-folds in proportion.
+    With `share = 1` the size grows by the four decades that confirm a growth law; a
+    smaller share reduces these e-folds of growth in proportion.
     """
     size, length = mu0.replace_coordinates(y).size, mu0.norm(increment)
     stretch = jnp.exp(share * LAW_E_FOLDS) * size / jnp.where(length > 0, length, 1)
@@ -38,10 +38,10 @@ def extrapolate_state(
 def log_rate(mu: AbstractMeasure, velocity: PyTree[Array]) -> Float[Array, ""]:
     """Log of the growth rate of the log-size; `-inf` if the size does not grow.
 
-    The speed alone would not do: a field that points inwards can be as fast.
+    The speed alone is not enough: a field that points inwards can be as fast.
     """
     log_size = lambda y: jnp.log(mu.replace_coordinates(y).size)
-    # Scaled, because products of velocities with the state may overflow.
+    # The velocity is scaled, because its products with the state may overflow.
     largest = jnp.max(
         jnp.stack([jnp.max(jnp.abs(v)) for v in jax.tree.leaves(velocity)])
     )
@@ -62,10 +62,11 @@ def is_law_confirmed(
         extrapolate: gives, for a share, the e-folds of size from the newest point to
             the extrapolated state, and the log growth rate there.
     """
-    # A loop compiles the field only once.
+    # The rates are computed in a loop, which compiles the field only once.
     shares = jnp.array([0.0, 0.5, 1.0], record.ts.dtype)
     (_, half, whole), (rate, middle, end_rate) = jax.lax.map(extrapolate, shares)
-    # Because of rounding of the time, the record can give too low an exponent.
+    # Rates are compared with each other, too: due to rounding of the time, the record
+    # can give too low an exponent.
     first, second = (middle - rate) / half, (end_rate - middle) / (whole - half)
     is_steady = ~(second < (1 - EXPONENT_TOLERANCE) * first)
     is_steady = jnp.isfinite(rate) & is_steady

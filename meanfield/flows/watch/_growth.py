@@ -2,8 +2,8 @@ r"""Growth laws, which distinguish a finite-time blow-up from unbounded growth.
 
 Near a blow-up the size grows like $u \sim c\,(t_* - t)^{-\gamma}$, so the time to grow
 by a given factor shrinks in proportion to the time left, like $u^{-\kappa}$ with
-$\kappa = 1/\gamma$. Under exponential growth this time is constant, under algebraic
-growth it increases. Only the first case is a blow-up; its $t_*$ follows from three
+$\kappa = 1/\gamma$. This time is constant under exponential growth, and increases under
+algebraic growth; neither is a blow-up. The time $t_*$ of a blow-up follows from three
 points of the record.
 """
 
@@ -17,27 +17,27 @@ from jaxtyping import Array, Bool, Float, Int
 
 from meanfield._array import is_concrete
 
-LENGTH = 16  # points in a record
+LENGTH = 16  # number of points in a record
 MIN_POINTS = 12  # distinct points needed for a decision, the initial one included
-SPACING = 0.25  # e-folds of size from point to point,
-SHRINKAGE = 0.7  # or this factor of the step size, whichever comes first
-BISECTIONS = 60  # halvings that bring the bracket of the exponent below rounding
-EXPONENT_TOLERANCE = 0.2  # relative change of the exponent within one law
-LAW_E_FOLDS = 4 * math.log(10)  # e-folds of size during which a law must have held
-FALL = 3.0  # e-folds by which the time per e-fold must have fallen meanwhile
-RESOLUTION = 128  # least time left, in roundings of the time, that steps can resolve
-ROUNDINGS = 32  # least error of $t_*$, in roundings of the time: fields are rounded
+SPACING = 0.25  # growth of the size, in e-folds, after which a point is added
+SHRINKAGE = 0.7  # a point is also added when the step size has shrunk by this factor
+BISECTIONS = 60  # halvings after which the exponent is exact up to rounding
+EXPONENT_TOLERANCE = 0.2  # largest relative change of the exponent within a growth law
+LAW_E_FOLDS = 4 * math.log(10)  # e-folds of size during which a law must hold
+FALL = 3.0  # e-folds by which the time per e-fold must fall while a law holds
+RESOLUTION = 128  # shortest time left that steps resolve, in rounding errors of `t`
+ROUNDINGS = 32  # error of $t_*$ due to rounded fields, in rounding errors of the time
 
 
 class Record(NamedTuple):
-    """Spaced points of the past, the newest last, and the law that they follow."""
+    """Times and sizes at spaced points, the newest last, and their growth law."""
 
     ts: Float[Array, " points"]
     log_sizes: Float[Array, " points"]
-    dt: Float[Array, ""]  # the step that led to the newest point
+    dt: Float[Array, ""]  # length of the step that led to the newest point
     n_points: Int[Array, ""]
-    kappa: Float[Array, ""]  # $1/\gamma$ of the law,
-    law_log_size: Float[Array, ""]  # and the log-size from which it has held
+    kappa: Float[Array, ""]  # exponent $1/\gamma$ of the growth law
+    law_log_size: Float[Array, ""]  # log-size from which the law has held
 
 
 class BlowUpTime(NamedTuple):
@@ -77,7 +77,7 @@ class BlowUpTime(NamedTuple):
 
     @property
     def inf_form(self) -> "BlowUpTime":
-        """The form used inside `jit`: infinity and a zero error in place of NaN."""
+        """The form used inside `jit`: infinity and a zero error instead of NaN."""
         missing = jnp.isnan(jnp.asarray(self.t_star))
         time = jnp.where(missing, jnp.inf, self.t_star)
         return BlowUpTime(time, jnp.where(missing, 0.0, self.error))
@@ -124,13 +124,13 @@ def _update_law(record: Record) -> Record:
 class _Halves(NamedTuple):
     """Growth and duration of both halves of a record, and the exponent of its law."""
 
-    log_growths: tuple[Array, Array]  # log-size
-    durations: tuple[Array, Array]  # time
-    kappa: Array  # zero where either half does not grow
+    log_growths: tuple[Array, Array]  # growth of the log-size in each half
+    durations: tuple[Array, Array]  # duration of each half
+    kappa: Array  # exponent of the growth law; zero if either half does not grow
 
 
 def _halves(record: Record) -> _Halves:
-    r"""Both halves; $\kappa$ is the decrease of $\log(dt/d\log u)$ per e-fold."""
+    r"""Halves of a record; $\kappa$ is the fall of $\log(dt/d\log u)$ per e-fold."""
     ts, logs = record.ts, record.log_sizes
     middle = LENGTH // 2
     log_growths = logs[middle] - logs[0], logs[-1] - logs[middle]
@@ -159,7 +159,7 @@ def _time_left(halves: _Halves) -> Float[Array, ""]:
 def is_accelerating(record: Record) -> Bool[Array, ""]:
     r"""Whether growth accelerates as it does before a blow-up.
 
-    The time per e-fold over the newer half is below three quarters of that over the
+    The time per e-fold in the newer half must be below three quarters of that in the
     older half, which detects exponents $\gamma$ up to 7.
     """
     halves = _halves(record)
@@ -171,10 +171,10 @@ def is_accelerating(record: Record) -> Bool[Array, ""]:
 def is_certain(record: Record) -> Bool[Array, ""]:
     r"""Whether one power law has held for long enough to be certain.
 
-    The size grew by four decades under it, and the time per e-fold fell by three
-    e-folds. Under doubly exponential growth the time per e-fold falls like the inverse
-    of the log-size, so the exponent stays within a fifth only while that time falls by
-    a fifth of an e-fold.
+    Under the law, the size must have grown by four decades, and the time per e-fold
+    must have fallen by three e-folds. Under doubly exponential growth this time falls
+    like the inverse of the log-size, so its exponent changes by a fifth as soon as the
+    time has fallen by a fifth of an e-fold.
     """
     log_growth = record.log_sizes[-1] - record.law_log_size
     fall = record.kappa * log_growth
@@ -184,7 +184,7 @@ def is_certain(record: Record) -> Bool[Array, ""]:
 def is_blow_up(record: Record, t0: Float[Array, ""]) -> Bool[Array, ""]:
     r"""Whether the record alone shows an imminent finite-time blow-up.
 
-    Its law is certain, and the time left by this law is negligible: at most
+    The growth law must be certain, and the time left by this law negligible: at most
     $\epsilon^{0.4}$ of the time since `t0`.
     """
     return is_certain(record) & _is_imminent(record, t0)
@@ -195,8 +195,8 @@ def is_exhausted(
 ) -> Bool[Array, ""]:
     """Whether growth accelerates, and more steps would not improve the estimated time.
 
-    The time left is negligible and below the `error` of the time, or it is a few
-    roundings of the time.
+    The time left must be negligible and below the `error` of the time, or too short for
+    steps to resolve.
     """
     time_left, t = _time_left(_halves(record)), record.ts[-1]
     is_rounding = time_left <= RESOLUTION * jnp.finfo(t.dtype).eps * jnp.abs(t)
@@ -223,8 +223,8 @@ def is_law_continued(
     Args:
         record: the growth so far.
         log_growth: e-folds of size from the newest point to that state.
-        rate_gain: e-folds by which the growth rate is higher there; NaN, by overflow,
-            counts as high enough.
+        rate_gain: e-folds by which the growth rate is higher at that state; NaN, from
+            an overflow, counts as high enough.
     """
     required_gain = (1 - EXPONENT_TOLERANCE) * _halves(record).kappa * log_growth
     return (log_growth > 0) & ~(rate_gain < required_gain)
@@ -254,17 +254,17 @@ def time_error(time_shift: Float[Array, ""], t: Float[Array, ""]) -> Float[Array
     """Error of a blow-up time near `t`: the shift by steps, and rounding of the time.
 
     A relative error of a step shifts the blow-up by at most the same fraction of the
-    time of growth at that step; the shifts add up.
+    time per e-fold at that step. The shifts of all steps add up.
     """
     return time_shift + ROUNDINGS * jnp.finfo(t.dtype).eps * jnp.abs(t)
 
 
 def blow_up_time(record: Record, drift: Float[Array, ""]) -> BlowUpTime:
-    r"""Blow-up time $t_*$ by the growth law of the record, with an error estimate.
+    r"""Blow-up time $t_*$ from the growth law of the record, with an error estimate.
 
-    $t_*$ follows from three points of the newer half. The error is its difference from
-    the estimate by three points of the whole record, plus `drift`, the possible shift
-    of the time by integration errors.
+    $t_*$ follows from three points of the newer half. Its error is the difference from
+    the time that three points of the whole record give, plus `drift`, the possible
+    shift of the time by integration errors.
     """
     middle, newest = LENGTH // 2, LENGTH - 1
     indices = jnp.array([[0, middle, newest], [middle, (3 * LENGTH) // 4, newest]])
@@ -275,7 +275,7 @@ def blow_up_time(record: Record, drift: Float[Array, ""]) -> BlowUpTime:
 
 
 def _three_points(t: Float[Array, "3"], logs: Float[Array, "3"]) -> Float[Array, ""]:
-    r"""$t_*$ such that $t_* - t = c\,u^{-1/\gamma}$ through three points.
+    r"""The $t_*$ for which the law $t_* - t = c\,u^{-1/\gamma}$ fits three points.
 
     With log-size increments `a`, `b` and $\kappa = 1/\gamma$ the ratio of the two time
     increments is $e^{-\kappa a} (1 - e^{-\kappa b})/(1 - e^{-\kappa a})$, which
@@ -295,6 +295,6 @@ def _three_points(t: Float[Array, "3"], logs: Float[Array, "3"]) -> Float[Array,
         is_above = excess(middle) > 0
         return jnp.where(is_above, middle, low), jnp.where(is_above, high, middle)
 
-    wide = jnp.asarray(12.0, t.dtype)  # exponents from 1e-5 to 1e5
+    wide = jnp.asarray(12.0, t.dtype)  # the exponent lies between 1e-5 and 1e5
     low, high = jax.lax.fori_loop(0, BISECTIONS, halve, (-wide, wide))
     return t[2] + (t[2] - t[1]) / jnp.expm1(jnp.exp((low + high) / 2) * b)

@@ -1,4 +1,4 @@
-"""Detection of finite-time blow-ups by the growth of adaptive steps."""
+"""Detection of finite-time blow-ups from the growth of the size in adaptive steps."""
 
 from collections.abc import Callable
 from typing import NamedTuple, TypeVar
@@ -32,49 +32,49 @@ from ._growth import (
 T = TypeVar("T")
 
 # The error of an embedded pair is below its estimate, except where the estimate changes
-# sign and is small by chance; there the curvature of the growth bounds the error of a
+# sign and is small by chance. There the curvature of the growth bounds the error of a
 # method of that order. The factors were chosen on a thousand blow-ups of known times,
 # with tsit5, dopri8 and kvaerno5, at tolerances from 1e-3 to 1e-11.
 ESTIMATE_FACTOR = 2.0
 CURVATURE_FACTOR = 2e-3
-# Least error, in tolerances, since implicit stages are solved only to a tolerance.
+# A step has at least this error, relative to the tolerance of implicit stages.
 TOLERANCE_FACTOR = 1e-3
-# Error of the steps of a run before this flow, in tolerances: the largest seen.
+# In tests, the earlier steps of a run had at most this error over the tolerance.
 PRIOR_FACTOR = 8.0
-OVERFLOW_MARGIN = 2 * LAW_E_FOLDS  # e-folds below overflow
+OVERFLOW_MARGIN = 2 * LAW_E_FOLDS  # e-folds below overflow that extrapolation needs
 
 
 class Growth(NamedTuple):
     """The memory of the growth detector."""
 
     run_start: Float[Array, ""]
-    begin: Float[Array, ""]  # of this flow
-    log_size: Float[Array, ""]  # at the beginning of the flow
+    begin: Float[Array, ""]  # the time at which this flow begins
+    log_size: Float[Array, ""]  # log-size at the beginning of the flow
     record: Record
     rtol: Float[Array, ""]
     log_speed: Float[Array, ""]  # log of speed over size in the last step
-    time_shift: Float[Array, ""]  # by which the steps may have shifted the time
-    error: Float[Array, ""]  # of all steps, relative to the size
-    increment: PyTree[Array]  # of the last step
-    is_law_continued: Bool[Array, ""]  # by the field ahead, when last evaluated
+    time_shift: Float[Array, ""]  # largest shift of the blow-up time by errors of steps
+    error: Float[Array, ""]  # sum of the errors of all steps, relative to the size
+    increment: PyTree[Array]  # change of the state in the last step
+    is_law_continued: Bool[Array, ""]  # the last answer of `_is_law_continued`
     is_unsure: Bool[Array, ""]  # whether a jump fell within the error bar of t_star
 
 
 class _Jump(NamedTuple):
-    """A time at which parameters jump."""
+    """A jump of the parameters, compared with the time of a possible blow-up."""
 
-    speed_before: Float[Array, ""]  # the speed of the state just before it
+    speed_before: Float[Array, ""]  # speed of the state just before the jump
     speed_after: Float[Array, ""]
-    is_continuous: Bool[Array, ""]  # whether velocities do not jump, as at a kink
-    is_after: Bool[Array, ""]  # whether it is later than the blow-up plus its error
-    is_within: Bool[Array, ""]  # whether it is within the error of the blow-up
+    is_continuous: Bool[Array, ""]  # whether velocities are continuous there (a kink)
+    is_after: Bool[Array, ""]  # whether the jump is later than t_star plus its error
+    is_within: Bool[Array, ""]  # whether the jump is within the error bar of t_star
 
 
 class GrowthDetector(AbstractDetector[Growth]):
     """Detects a finite-time blow-up by the growth of the size, step by step.
 
     Attributes:
-        dynamics: the dynamics; with a linear bound it never blows up.
+        dynamics: the dynamics, which never blows up if it is linearly bounded.
         mu0: the initial measure.
         run_start: the time at which the run began.
     """
@@ -85,7 +85,7 @@ class GrowthDetector(AbstractDetector[Growth]):
 
     @override
     def start(self, t0: Array, y0: PyTree[Array], rtol: Array) -> Growth:
-        """The initial memory, with an error allowed for the run before `t0`."""
+        """The initial memory, with an allowance for errors of the run before `t0`."""
         log_size = jnp.log(self.mu0.replace_coordinates(y0).size)
         record = empty_record(t0, log_size)
         time_shift = PRIOR_FACTOR * rtol * (t0 - self.run_start)
@@ -104,7 +104,7 @@ class GrowthDetector(AbstractDetector[Growth]):
         error = time_error(growth.time_shift, step.t)
         is_near |= is_exhausted(record, run_start, error)
         is_near = (step.keep & is_near) | _is_break(record, step)
-        # At the next step the extrapolated state might overflow.
+        # Large states are checked early: the next extrapolated state might overflow.
         is_large = self._headroom(step.y) <= 2 * OVERFLOW_MARGIN
         asks = is_near | (step.keep & is_certain(record) & is_large)
         is_continued = jnp.where(
@@ -154,7 +154,7 @@ class GrowthDetector(AbstractDetector[Growth]):
             v, limits = jax.lax.map(velocity, times), jnp.finfo(t.dtype)
             parts = [jax.tree.map(lambda leaf, k=k: leaf[k], v) for k in range(3)]
             change = mu.norm(jax.tree.map(jnp.subtract, parts[1], parts[0]))
-            # Positive even at rest, since the speeds are divisors.
+            # Speeds are divisors, so they are kept positive even at rest.
             speed_before, speed_after, start_speed = (
                 jnp.maximum(mu.norm(part), limits.tiny**0.5) for part in parts
             )
@@ -193,9 +193,9 @@ class GrowthDetector(AbstractDetector[Growth]):
         )
 
     def _is_law_continued(self, growth: Growth, step: Attempt, asks: Array) -> Array:
-        """Whether the field at larger states continues the growth law and has no bound.
+        """Whether the field at larger states continues the law and has no linear bound.
 
-        Near overflow no larger state exists, and the previous answer is kept.
+        Near overflow no larger state can be represented, and the last answer is kept.
         """
         y = _where(step.keep, step.y, step.y0)
         t = jnp.where(step.keep, step.t, step.t - step.dt)
@@ -227,8 +227,8 @@ class GrowthDetector(AbstractDetector[Growth]):
 
         If the time left falls by $\rho$ e-folds and the size grows by $\gamma\rho$, the
         error of a method of order $p$ is a multiple of $(\gamma\rho)(\gamma\rho + \rho)
-        \cdots(\gamma\rho + p\rho)/(p+1)!$ of the size; over the rate $\gamma\rho/h$
-        this shifts the time by about $h(\rho + \gamma\rho/2)^p$.
+        \cdots(\gamma\rho + p\rho)/(p+1)!$ of the size. Divided by the growth rate
+        $\gamma\rho/h$, it shifts the time by about $h(\rho + \gamma\rho/2)^p$.
         """
         size = self.mu0.replace_coordinates(step.y).size
         log_speed = jnp.log(self.mu0.norm(step.increment) / step.dt) - jnp.log(size)
@@ -245,7 +245,7 @@ class GrowthDetector(AbstractDetector[Growth]):
 
     @override
     def is_past_blow_up(self, t: Float[Array, ""]) -> Bool[Array, ""]:
-        """No: adaptive steps shrink before a blow-up."""
+        """Always false, because adaptive steps shrink before a blow-up."""
         return jnp.zeros((), bool)
 
     @override
@@ -263,11 +263,11 @@ class GrowthDetector(AbstractDetector[Growth]):
 
 
 def _is_break(record: Record, step: Attempt) -> Bool[Array, ""]:
-    """Whether growth can explain that steps vanish or overflow.
+    """Whether a blow-up can explain that steps vanish or overflow.
 
     Steps that vanish while growth accelerates cannot resolve the time any better, and a
-    certain law continues beyond overflow; in both cases the field must confirm the
-    blow-up.
+    certain growth law continues beyond overflow. In both cases the field must confirm
+    the blow-up.
     """
     has_failed = step.is_too_short | step.is_not_finite
     return (step.is_too_short & is_accelerating(record)) | (
@@ -280,10 +280,11 @@ def _where(condition: Array, yes: T, no: T) -> T:
 
 
 def _evaluate_if(condition: Array, answer: Callable[[], T], otherwise: T) -> T:
-    """The answer if the condition holds, and `otherwise` if not.
+    """The result of `answer` if the condition holds, and `otherwise` if not.
 
-    This is a loop of at most one pass: under `vmap`, `lax.cond` would compute the
-    answer at every step; the loop computes it only if the condition holds for a member.
+    A loop of at most one pass takes the place of `lax.cond`, which under `vmap` would
+    compute the answer at every step. The loop computes it only if the condition holds
+    for some member.
     """
 
     def evaluate(_: tuple[Array, T]) -> tuple[Array, T]:

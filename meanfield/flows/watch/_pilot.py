@@ -4,8 +4,8 @@ A fixed step longer than the time left passes a blow-up unnoticed and lands on a
 state beyond it; and a path of coarse steps may approach a blow-up that the exact flow
 does not have. So fixed steps detect no blow-ups themselves: an adaptive pilot
 integration first predicts the blow-up time. If velocities jump, the pilot has a large
-tolerance and its time a large error bar: at every jump adaptive steps shrink, the more
-the smaller the tolerance, and clouds have many jumps.
+tolerance, and its blow-up time a large error bar. Adaptive steps shrink at every jump,
+more so for a small tolerance, and the velocities of a cloud have many jumps.
 """
 
 import jax
@@ -22,10 +22,10 @@ from meanfield.measures import AbstractMeasure
 from ._detector import AbstractDetector, Attempt
 from ._growth import BlowUpTime
 
-PILOT_STEPS = 10_000  # the most that a pilot takes; a blow-up needs some hundred
-# Under `esp` plus linear attention, pilots of 40 to 400 tokens took some hundred steps;
-# at a tolerance of 1e-9 ten thousand steps only reached t = 0.0034. Blow-up times were
-# off by up to seven error bars, since these do not include the jumps.
+PILOT_STEPS = 10_000  # maximum number of steps; a blow-up needs a few hundred
+# At a tolerance of 1e-3, pilots of 40 to 400 tokens under `esp` plus linear attention
+# took a few hundred steps. At 1e-9, ten thousand steps only reached t = 0.0034. Blow-up
+# times were off by up to seven error bars, since these do not include the jumps.
 RTOL_OVER_JUMPS, BARS_OVER_JUMPS = 1e-3, 16
 
 
@@ -54,7 +54,7 @@ class PredictedBlowUp(AbstractDetector[BlowUpTime]):
 
     @override
     def is_unsure(self, memory: BlowUpTime) -> Bool[Array, ""]:
-        """No: the flow ends before a blow-up."""
+        """Always false, because the flow ends before a predicted blow-up."""
         return jnp.zeros((), bool)
 
     @override
@@ -63,7 +63,7 @@ class PredictedBlowUp(AbstractDetector[BlowUpTime]):
 
 
 def no_blow_up(dtype: jnp.dtype) -> BlowUpTime:
-    """No blow-up: at infinity, since a NaN would raise under `jax_debug_nans`."""
+    """An infinite time, for no blow-up; a NaN would raise under `jax_debug_nans`."""
     return BlowUpTime(jnp.full((), jnp.inf, dtype), jnp.zeros((), dtype))
 
 
@@ -105,13 +105,13 @@ def is_bounded(
 def is_bounded_by_kind(
     dynamics: AbstractDynamics, mu0: AbstractMeasure, ts: Float[Array, " times"]
 ) -> bool:
-    """Whether `is_bounded` is known while a flow is traced, for any values.
+    """Whether `is_bounded` is known to hold while a flow is traced, for any values.
 
-    It is known for tokens under softmax attention, for example, but not where $K$ must
-    be injective.
+    It is known for tokens under softmax attention, for example, but not where the bound
+    requires an injective $K$.
     """
     if not isinstance(ts, Tracer):
-        return False  # at concrete times the answer can depend on the time
+        return False  # a bound at one concrete time may not hold at another
     with jax.ensure_compile_time_eval():
         claim = dynamics.is_linearly_bounded(ts[0], mu0)
     return not isinstance(claim, Tracer) and bool(claim)

@@ -13,8 +13,8 @@ from meanfield._array import positive
 from meanfield._registry import Registry
 from meanfield.endings import Status
 
-WINDOW = 8  # accepted steps over which a decay rate is measured
-E_FOLDS = 2.0  # by which the speed must fall while the criterion holds
+WINDOW = 8  # number of accepted steps over which a decay rate is measured
+E_FOLDS = 2.0  # e-folds by which the speed must fall while the criterion holds
 
 
 class Observation(NamedTuple):
@@ -33,7 +33,7 @@ class Observation(NamedTuple):
 
 
 class AbstractStop(eqx.Module):
-    """A criterion that ends a flow early; ending by it is a result, not an error.
+    """A criterion that ends a flow early, which is a result and not an error.
 
     Examples:
         >>> from meanfield import BlowUp, Steady
@@ -50,7 +50,7 @@ class AbstractStop(eqx.Module):
     @property
     @abc.abstractmethod
     def needs_speed(self) -> bool:
-        """Whether it reads the speed, which costs one field evaluation per step."""
+        """Whether the stop reads the speed, which costs a field evaluation per step."""
 
     @abc.abstractmethod
     def start(self, observation: Observation, span: Float[Array, ""]) -> PyTree[Array]:
@@ -117,12 +117,12 @@ stops.register("size")(BlowUp)
 
 
 class _SteadyMemory(NamedTuple):
-    scale: Array  # size at the start
-    span: Array  # longest time that the flow can last
+    scale: Array  # size of the initial measure
+    span: Array  # longest possible duration of the flow
     ts: Array
     log_speeds: Array
     n_points: Array
-    entry_log_speed: Array  # log-speed when the criterion began to hold; inf outside
+    entry_log_speed: Array  # log-speed when the criterion began to hold; else infinite
 
 
 class Steady(AbstractStop):
@@ -132,9 +132,9 @@ class Steady(AbstractStop):
     decay of the speed, exponential or algebraic, is measured over the last steps. The
     remaining distance that this decay implies must stay below `rtol` times the initial
     size while the speed falls by two e-folds, all after the last jump of parameters.
-    For a start at rest, which has no decay, the speed must not grow, and must be too
-    small to move anything by more than rounding until the end of the flow. A metastable
-    state whose speed decays and later grows again cannot be distinguished from rest.
+    A start at rest has no decay. Then the speed must not grow, and must be too small to
+    move anything by more than rounding until the end of the flow. A metastable state,
+    whose speed decays and later grows again, cannot be distinguished from rest.
 
     Attributes:
         rtol: tolerance on the remaining distance, relative to the initial size.
@@ -207,7 +207,7 @@ stops.register("rest")(Steady)
 
 
 def _time_left(ts: Float[Array, " window"], logs: Float[Array, " window"]) -> Array:
-    r"""Remaining distance over the speed $v$, from its decay; infinite without decay.
+    r"""Remaining distance divided by the speed $v$; infinite unless the speed decays.
 
     With the decay time $\tau = -v/v'$ and its rate of change $q = \tau'$, both from the
     two halves of the window, $\int v = v \tau / (1 - q)$: exact for exponential decay

@@ -36,13 +36,13 @@ class WatchState(NamedTuple):
 
     inner: PyTree[Array]  # memory of the wrapped controller
     growth: PyTree[Array]  # memory of the blow-up detector
-    memories: tuple[PyTree[Array], ...]  # of the stops
+    memories: tuple[PyTree[Array], ...]  # memories of the stops
     residual: Float[Array, ""]
     sum_error: Float[Array, ""]
     convergence_failure: (
-        Convergence  # of what missed its tolerance; zeros if nothing did
+        Convergence  # the first residual above its tolerance; zeros if there is none
     )
-    reference: PyTree[Array]  # values of the initial measure for its motion
+    reference: PyTree[Array]  # values of the initial measure that its motion needs
     code: Int[Array, ""]
     is_detected: Bool[Array, ""]  # whether the detector ended the flow
     n_accepted: Int[Array, ""]
@@ -50,7 +50,7 @@ class WatchState(NamedTuple):
 
 
 class _Inspection(NamedTuple):
-    """Quantities of a state, and of its field if it is evaluated."""
+    """Quantities of a state, and of its field if the field is evaluated."""
 
     observation: Observation
     residual: Float[Array, ""]
@@ -96,11 +96,12 @@ class Watch(AbstractWrapper[WatchState]):
     def decide(self, trial: Trial, state: WatchState) -> Decision:
         keep, t0, t1, jump, inner, result = self.decide_inner(trial, state.inner)
         y1 = jax.lax.stop_gradient(trial.y1)
-        # Second moments must be finite too: a field divided by an infinite one is zero.
+        # Second moments must be finite, too: a field divided by infinity is zero.
         is_finite = _all_finite(y1) & jnp.isfinite(
             self.mu0.replace_coordinates(y1).size ** 2
         )
-        # Fixed steps accept everything; rejecting here keeps the last good state.
+        # Fixed steps accept any state, so states past a blow-up are rejected here, and
+        # the last good state is kept.
         is_late = keep & self.detector.is_past_blow_up(jnp.asarray(trial.t1))
         is_outside = ~(is_finite & _all_finite(trial.error))
         is_outside &= self._motion.is_checked(self.mu0)
@@ -111,7 +112,7 @@ class Watch(AbstractWrapper[WatchState]):
         state = self._update_state(step, state)._replace(inner=inner)
         state = self._apply_detector(step, state, is_finite)
         state = _mark_blow_up(state, is_late)
-        # If the plan of the sums is too small, the flow ends and is planned again.
+        # If the plan of the sums is too small, the flow ends and gets a larger plan.
         code = jnp.where(is_outside, int(Status.UNCONVERGED), state.code)
         state = state._replace(code=code)
         is_over = state.code != int(Status.FINISHED)
@@ -122,7 +123,7 @@ class Watch(AbstractWrapper[WatchState]):
     def _apply_detector(
         self, step: Attempt, state: WatchState, is_finite: Array
     ) -> WatchState:
-        """The state after the detector, which may end the flow."""
+        """The state after an update of the detector, which may end the flow."""
         growth, is_detected = self.detector.update(state.growth, step)
         start_mu, end_mu = (
             self.mu0.replace_coordinates(step.y0),
@@ -143,8 +144,8 @@ class Watch(AbstractWrapper[WatchState]):
         inspection = self._inspect(step.t, step.y)
         observation = inspection.observation
         if self._needs_speed and self._motion.is_split(self.noise):
-            # With operator splitting each half-step moves even at rest, so the speed
-            # of the full step is measured.
+            # With operator splitting, each half-step moves even at rest, so the speed
+            # is that of the full step.
             observation = observation._replace(
                 speed=self.mu0.norm(step.increment) / step.dt
             )
@@ -221,13 +222,13 @@ class Watch(AbstractWrapper[WatchState]):
 
 
 def _zero_convergence(scalar: Float[Array, ""]) -> Convergence:
-    """Convergence without any iteration: zeros."""
+    """The `Convergence` of a field without iteration: all zeros."""
     zero = jnp.zeros_like(scalar)
     return Convergence(zero, zero, jnp.zeros((), jnp.int32))
 
 
 def _first_failure(*parts: Convergence) -> Convergence:
-    """The first part that missed its tolerance, or is NaN; zeros if none did."""
+    """The first part with a residual above its tolerance or NaN; zeros if none has."""
     failure = _zero_convergence(parts[0].residual)
     for part in reversed(parts):
         values = [
@@ -247,7 +248,7 @@ def _attempt(
     jump: Array,
     ends: tuple[Array, Array],
 ) -> Attempt:
-    """A trial for the detector; `ends` are its `is_too_short` and `is_not_finite`."""
+    """The `Attempt` of a trial; `ends` holds `is_too_short` and `is_not_finite`."""
     y0 = jax.lax.stop_gradient(trial.y0)
     return Attempt(
         jnp.asarray(trial.t1),
@@ -270,12 +271,12 @@ def _mark_blow_up(state: WatchState, ends: Array) -> WatchState:
 
 
 def _state_error(y: PyTree[Array], error: PyTree | None) -> PyTree | None:
-    """The solver's error if it is one of the state; grids report a rate of fluxes."""
+    """The solver's error; `None` for solvers of grids, which report a rate instead."""
     return error if jax.tree.structure(error) == jax.tree.structure(y) else None
 
 
 def _shortest(t: Float[Array, ""]) -> Float[Array, ""]:
-    """The length below which a step is lost in rounding of the time."""
+    """The length below which a step is too short to change the time."""
     return 4 * jnp.finfo(t.dtype).eps * jnp.abs(t)
 
 

@@ -1,9 +1,9 @@
 r"""Motion of the box of a grid, $x = c + D\xi$ over cells that are fixed in $\xi$.
 
-A measure that spreads, escapes or collapses is not resolved by a fixed box. In a box
-that moves with it, the density has the relative velocity $u - u_0 - R\xi$ with
-$u = D^{-1}v$, where $c' = Du_0$ and $D' = DR$. Every choice of $u_0$ and $R$ is valid;
-the moving boxes choose them such that certain moments are constant in $\xi$.
+A fixed box does not resolve a measure that spreads, escapes or collapses. In a box that
+moves with the measure, the density has the relative velocity $u - u_0 - R\xi$ with
+$u = D^{-1}v$, where $c' = Du_0$ and $D' = DR$. Every choice of $u_0$ and $R$ is valid.
+Moving boxes choose them such that certain moments are constant in $\xi$.
 """
 
 import abc
@@ -50,10 +50,11 @@ class GridState(NamedTuple):
 def initial_state(
     averages: Float[Array, "layers ..."], edges: tuple[Float[Array, "..."], ...]
 ) -> GridState:
-    r"""The state of a density with these averages, divided by its integral; $D = I$."""
+    r"""The state of a density with given cell averages, scaled to mass 1; $D = I$."""
     masses = averages
     for axis, row in enumerate(edges):
-        sizes = widths(row)  # scaled by a power of two, as areas may overflow
+        # Widths are scaled by a power of two, because areas may overflow.
+        sizes = widths(row)
         sizes = sizes / float(np.exp2(np.frexp(np.max(np.asarray(sizes)))[1]))
         masses = masses * align_axis(sizes, axis + 1, masses.ndim)
     masses = masses / jnp.sum(masses)
@@ -81,17 +82,17 @@ class AbstractBox(eqx.Module):
         velocities: Float[Array, "n d"],
         weights: Float[Array, " n"],
     ) -> tuple[Float[Array, " d"], Float[Array, "d d"]]:
-        r"""$u_0$ and $R$, from places $\xi$, velocities $u$ and weights of cells."""
+        r"""The $u_0$ and $R$ for places $\xi$, velocities $u$ and weights of cells."""
 
     @property
     def is_open(self) -> bool:
-        """Whether mass can leave, so that the flow may depend on the box."""
+        """Whether mass can leave the box, so that the flow may depend on the box."""
         return True
 
     def apply_walls(
         self, faces: Float[Array, "*faces"], axis: int
     ) -> Float[Array, "*faces"]:
-        """Velocities or conductances of faces, with the boundary condition applied."""
+        """Applies the boundary condition to velocities or conductances of faces."""
         del axis
         return faces
 

@@ -8,9 +8,9 @@ from meanfield._array import is_concrete
 from meanfield.cells import align_axis, widths
 from meanfield.errors import InvalidInputError, UnsupportedError
 
-MIN_CELLS = 8  # fewest cells along an axis: a face value depends on five
+MIN_CELLS = 8  # fewest cells along an axis; a face value depends on five cells
 MAX_MISSING_MASS = 1e-3  # largest mass of a density outside the grid
-MAX_ROUGHNESS = 0.3  # largest `roughness` of a density
+MAX_ROUGHNESS = 0.3  # largest `roughness` of a density that a grid resolves
 
 
 def _check_known(*values: object) -> None:
@@ -21,8 +21,8 @@ def _check_known(*values: object) -> None:
     """
     if not all(map(is_concrete, values)):
         raise UnsupportedError(
-            "A grid must be created from concrete values, outside of `jit`, `vmap` and "
-            "`grad`. Inside, replace its masses by "
+            "A grid must be created from concrete values, outside `jit`, `vmap` and "
+            "`grad`. Inside these, replace the masses of an existing grid by "
             "`grid.replace_coordinates(grid.state._replace(masses=...))`."
         )
 
@@ -45,8 +45,8 @@ def check_edges(edges: tuple[Array, ...]) -> None:
     _check_known(*edges)
     if len(edges) not in (1, 2):
         raise InvalidInputError(
-            f"A grid has one or two axes; got edges for {len(edges)}. Use points in "
-            "higher dimensions."
+            f"A grid must have one or two axes; got edges for {len(edges)} axes. Use "
+            "points in higher dimensions."
         )
     for axis, row in enumerate(edges):
         host = np.asarray(row)
@@ -63,21 +63,21 @@ def check_density(density: Array, shape: tuple[int, ...]) -> None:
     """Raises unless `density` is a density on an array of cells of shape `shape`.
 
     Raises:
-        InvalidInputError: if it has another shape, is negative in a cell, or is all 0.
+        InvalidInputError: if its shape differs, an entry is negative, or all are zero.
         UnsupportedError: inside `jit`, `vmap` or `grad`.
     """
     _check_known(density)
     host = np.asarray(density)
     if host.shape != shape:
         raise InvalidInputError(
-            f"`density` must hold one average for each cell, shape {shape}; got "
-            f"{host.shape}."
+            f"`density` must hold one average for each cell, in an array of shape "
+            f"{shape}; got shape {host.shape}."
         )
     if np.min(host) < 0:
         worst = np.unravel_index(np.argmin(host), shape)
         raise InvalidInputError(
-            f"`density` must not be negative; in cell {tuple(map(int, worst))} it is "
-            f"{host[worst]:.3g}."
+            "`density` must not be negative; the average over cell "
+            f"{tuple(map(int, worst))} is {host[worst]:.3g}."
         )
     if not np.any(host > 0):
         raise InvalidInputError(
@@ -89,7 +89,7 @@ def check_mass(mass: float) -> None:
     """Raises if too much of the mass of a density lies outside the grid.
 
     Raises:
-        InvalidInputError: if it does; the message gives the mass on the grid.
+        InvalidInputError: if the mass on the grid is not close to one.
     """
     if abs(mass - 1) > MAX_MISSING_MASS:
         raise InvalidInputError(
@@ -102,10 +102,10 @@ def check_resolved(rough: float) -> None:
     """Raises if a density is narrower than its cells.
 
     Args:
-        rough: its `roughness`.
+        rough: the `roughness` of the density.
 
     Raises:
-        InvalidInputError: if it is; the message says how to resolve it.
+        InvalidInputError: if the roughness is too large.
     """
     if rough > MAX_ROUGHNESS:
         raise InvalidInputError(
@@ -117,10 +117,10 @@ def check_resolved(rough: float) -> None:
 def roughness(
     masses: Float[Array, "layers ..."], edges: tuple[Array, ...]
 ) -> Float[Array, ""]:
-    r"""Roughness of a density: half the sum of jumps times widths, over the mass.
+    r"""Roughness of a density: half the sum of jumps times widths, divided by the mass.
 
-    The largest value along any axis: $1/(\sigma\sqrt{2\pi})$ for a Gaussian with a
-    standard deviation of $\sigma$ cells, and 1 if every cell with mass is isolated.
+    It is the largest value along any axis. A Gaussian with a standard deviation of
+    $\sigma$ cells has $1/(\sigma\sqrt{2\pi})$, and a density of isolated cells has 1.
 
     Examples:
         >>> from meanfield.measures import roughness

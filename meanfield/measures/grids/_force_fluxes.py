@@ -1,12 +1,12 @@
 r"""Fluxes between cells that are driven by pressures and potentials.
 
 A pressure $p(\rho)$ drives the flux $-\nabla p$ through a face: the difference of the
-pressures in its two cells, divided by the distance of their centres. This is of second
-order, and monotone for steps within the bound that the stiffness sets, even next to
-empty cells. For $p = \rho U' - U$ the flux is $-\theta\nabla U'$, where
+pressures in its two cells, divided by the distance of their centres. This flux is of
+second order, and monotone for steps within the bound that the stiffness sets, even next
+to empty cells. For $p = \rho U' - U$ the flux is $-\theta\nabla U'$, where
 $\theta = \Delta p/\Delta U'$ is a mean of the two densities, so that the dissipation
-of $\int U(\rho)$ is a sum of squares on the grid, too. A potential known at cells
-gives the velocity $-\nabla\phi$ at the face between two of them.
+of $\int U(\rho)$ is a sum of squares on the grid, too. A potential with known values in
+the cells gives the velocity $-\nabla\phi$ at the face between two of them.
 """
 
 from typing import NamedTuple
@@ -39,7 +39,7 @@ class ForceFluxes(NamedTuple):
     mean_velocity: Float[Array, "layers ..."]
 
     def add_fluxes(self, fluxes: Fluxes) -> Fluxes:
-        """Adds the fluxes of velocities, which include those due to the potential."""
+        """Adds upwind fluxes, which already include the velocity due to potentials."""
         flux, emptying = fluxes
         return Fluxes(flux + self.flux, emptying + self.emptying)
 
@@ -52,7 +52,7 @@ def force_fluxes(
     axes: Float[Array, "d d"],
     box: AbstractBox,
 ) -> tuple[ForceFluxes, ...]:
-    """Fluxes and velocities that forces cause, by axis; no pressure acts from outside.
+    """Fluxes and velocities that forces cause along each axis, without outer pressure.
 
     Args:
         forces: forces on the cells.
@@ -102,6 +102,6 @@ def _axis_fluxes(
 def _conductances(
     edges: Float[Array, " faces"], box: AbstractBox
 ) -> Float[Array, " faces"]:
-    """Inverse distances of the cell centres on both sides of each face."""
+    """Inverse distances between the cell centres on both sides of each face."""
     inner, h = jnp.diff(centres(edges)), widths(edges)
     return box.apply_walls(1 / jnp.concatenate([h[:1], inner, h[-1:]]), 0)

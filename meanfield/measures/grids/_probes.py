@@ -1,9 +1,9 @@
 r"""Evaluation of the velocity on a grid: at every face, or at Chebyshev nodes.
 
-The field of an attention is smooth for every measure: tilted means are analytic in the
-query. On a plane grid the field is evaluated at a few thousand nodes, and interpolated
-to the faces by two small matrix products; the last coefficients of the series estimate
-the error.
+The field of an attention is smooth for every measure, because tilted means are analytic
+in the query. On a plane grid the field is evaluated at a few thousand nodes, and
+interpolated to the faces by two small matrix products. The last coefficients of the
+Chebyshev series estimate the error.
 """
 
 import abc
@@ -44,7 +44,7 @@ class Chart(NamedTuple):
         return 1 if self.position is None else self.position.shape[0]
 
     def tokens(self, *places: Float[Array, "..."]) -> Tokens:
-        """Tokens at the tensor product of places on the axes, for each layer."""
+        """Tokens on the tensor grid of places on the axes, for each layer."""
         xi = lattice(*places).reshape(-1, len(places))
         x = self.origin[None, :] + jnp.matmul(xi, self.axes.T, precision=HIGHEST)
         if self.position is None:
@@ -55,7 +55,7 @@ class Chart(NamedTuple):
     def relative(
         self, field: AbstractField, places: tuple[Float[Array, "..."], ...]
     ) -> Float[Array, "layers *places d"]:
-        r"""The velocity $u = D^{-1}v$ at the tensor product of places on the axes."""
+        r"""The velocity $u = D^{-1}v$ on the tensor grid of places on the axes."""
         v = field(self.tokens(*places))
         u = jnp.linalg.solve(self.axes, v.T).T
         return u.reshape(self.layers, *(p.shape[0] for p in places), len(places))
@@ -141,7 +141,7 @@ class Nodes(AbstractProbe):
                 interpolation(n, p) for n, p in zip(nodes, face_places, strict=True)
             ]
             faces.append(_apply_along_axes(u, rows))
-        # The size of the last coefficients estimates the truncation error.
+        # The last Chebyshev coefficients estimate the truncation error.
         ends = chebyshev_rows(self.count)[-max(2, self.count // 8) :]
         v = jnp.matmul(u, chart.axes.T, precision=HIGHEST)
         tail = jnp.max(self._sizes(v, jnp.asarray(ends, v.dtype)))
@@ -164,7 +164,7 @@ class Nodes(AbstractProbe):
     def _sizes(
         self, v: Float[Array, "layers *nodes d"], rows: Float[Array, "k p"]
     ) -> Float[Array, " k"]:
-        """For each row, the largest coefficient along any axis."""
+        """The largest coefficient along any axis, for each row of `rows`."""
         largest = []
         for axis in range(1, v.ndim - 1):
             coefficients = jnp.tensordot(rows, v, axes=(1, axis), precision=HIGHEST)
@@ -175,12 +175,12 @@ class Nodes(AbstractProbe):
 
 
 def _faces(edges: Edges, axis: int) -> Edges:
-    """Centres of the faces across one axis: edges there, cell centres elsewhere."""
+    """Centres of the faces across an axis: edges on it, cell centres on other axes."""
     return tuple(e if k == axis else centres(e) for k, e in enumerate(edges))
 
 
 def _apply_along_axes(u: Array, rows: list[Array]) -> Array:
-    """Applies one matrix along each axis, except the first."""
+    """Applies one of the matrices `rows` along each axis, except the first axis."""
     for axis, matrix in enumerate(rows, start=1):
         product = jnp.tensordot(matrix, u, axes=(1, axis), precision=HIGHEST)
         u = jnp.moveaxis(product, 0, axis)

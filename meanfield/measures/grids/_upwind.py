@@ -1,9 +1,9 @@
-r"""Upwind fluxes through the faces of cells, of third order and positive.
+r"""Positivity-preserving upwind fluxes of third order through the faces of cells.
 
-MUSCL with profiles through three cell averages. Face values are limited by bounds that
-admit smooth extrema but clip oscillations, and to the range from 0 to twice the average
-of the cell: if the flow out of a cell sweeps at most half of it in a step, its mass
-then stays non-negative, for any velocities.
+This is MUSCL with profiles through three cell averages. Face values are limited by
+bounds that admit smooth extrema but clip oscillations, and to the range from 0 to twice
+the average of the cell. Then the mass of a cell stays non-negative, for any velocities,
+if the flow out of the cell sweeps at most half of it in a step.
 
 Source: van Leer 1979 (MUSCL); Suresh and Huynh 1997 for the bounds that keep both
 monotonicity and accuracy, here around other profiles than their quartic.
@@ -18,9 +18,9 @@ from meanfield.cells import align_axis
 
 from ._boxes import AbstractBox
 
-# Largest difference of a face value from its cell's average, in units of the difference
-# of this average from that of the cell behind. Time steps that move mass by up to
-# 1/(1 + STEEPNESS) of a cell are then monotone: that is a `cfl` of 0.8.
+# A face value differs from the average of its cell by at most STEEPNESS times the
+# difference of this average from that of the cell behind. Steps that move mass by up to
+# 1/(1 + STEEPNESS) of a cell are then monotone, which is a CFL number of 0.8.
 STEEPNESS = 1.5
 ROUNDING = 16  # bound on the rounding error of the mass that leaves a cell, in ulps
 
@@ -73,7 +73,7 @@ def _face_values(
     density, steps = wider[..., 2:-2], jnp.diff(wider)
     rose, rises = steps[..., 1:-2], steps[..., 2:-1]
     bends = jnp.diff(steps)
-    curvatures = _minmod4(bends[..., :-1], bends[..., 1:])  # at the faces
+    curvatures = _minmod4(bends[..., :-1], bends[..., 1:])  # curvatures at the faces
     left_curvature, right_curvature = curvatures[..., :-1], curvatures[..., 1:]
     logs = _log_steps(wider[..., 1:-1])
     right = _profile(density, (rises, rose), (logs[1], logs[0]), _weights(h))
@@ -109,9 +109,9 @@ def _profile(density: Array, steps: Pair, logs: Pair, weights: Pair) -> Array:
 
 
 def _limit_offset(offset: Array, steps: Pair, curvatures: Pair) -> Array:
-    """Clips an offset by the step to the next cell and by the trend of the last step.
+    """Limits an offset to the step to the next cell and to the trend of the last step.
 
-    Both ranges are widened by a curvature if neighbours agree on its sign.
+    Both limits are widened by a curvature if neighbours agree on its sign.
 
     Args:
         offset: face value minus the average of its cell.
@@ -127,14 +127,14 @@ def _limit_offset(offset: Array, steps: Pair, curvatures: Pair) -> Array:
 
 
 def _log_steps(wider: Array) -> Pair:
-    """Steps of the logarithm from the previous cell and to the next one, or NaN."""
+    """Steps of the logarithm from the previous and to the next cell; NaN at log 0."""
     logs = jnp.where(wider > 0, jnp.log(jnp.where(wider > 0, wider, 1)), jnp.nan)
     steps = jnp.diff(logs)
     return steps[..., :-1], steps[..., 1:]
 
 
 def _minmod4(a: Array, b: Array) -> Array:
-    """The second difference or extrapolation nearest to 0; 0 if their signs differ."""
+    """The value nearest to 0 of `a`, `b` and two extrapolations; 0 if signs differ."""
     c, d = 4 * a - b, 4 * b - a
     least = jnp.minimum(jnp.minimum(a, b), jnp.minimum(c, d))
     largest = jnp.maximum(jnp.maximum(a, b), jnp.maximum(c, d))
@@ -150,9 +150,9 @@ def _highest(a: Array, b: Array) -> Array:
 
 
 def _weights(h: Float[Array, "... n"]) -> Pair:
-    """Weights of the steps to the next cell and from the previous, at the right face.
+    """Weights of the steps to the next and from the previous cell, at the right face.
 
-    They give the value of the parabola through three averages.
+    With these weights the face value is that of the parabola through three averages.
     """
     last = jnp.concatenate([h[..., :1], h[..., :-1]], axis=-1)
     next_ = jnp.concatenate([h[..., 1:], h[..., -1:]], axis=-1)

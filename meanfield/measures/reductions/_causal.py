@@ -1,9 +1,9 @@
 r"""Causal sums by Chebyshev interpolation, with prefix sums instead of pairs.
 
-Tokens are sorted by position and processed block by block. The sums over the keys of
-all earlier blocks are kept at the nodes, and each block is added in turn; the keys in
-the block of a query, and those at the same position, are summed pair by pair. The cost
-is that of the sums without a mask, plus one block of pairs for each query.
+Tokens are sorted by position and processed block by block. The nodes hold the sums over
+the keys of all earlier blocks, to which each block is added in turn. Keys in the block
+of a query, or at its position, are summed pair by pair. The cost is that of the sums
+without a mask, plus one block of pairs for each query.
 """
 
 from typing import NamedTuple
@@ -19,7 +19,7 @@ from .exact import LOG2E, exp2
 
 BLOCK = 512  # tokens in a block, of queries or keys
 MIN_BLOCKS = (
-    8  # with fewer blocks nothing is interpolated: means of few tokens are not smooth
+    8  # fewest blocks that are interpolated, because means of few tokens are not smooth
 )
 
 
@@ -91,7 +91,7 @@ def _prefix_sums(
 def _add_block(
     partial: Partial, queries: PositionedQueries, block: PositionedKeys
 ) -> Partial:
-    """`partial` with the keys of one block added, pair by pair."""
+    """Adds the keys of one block to `partial`, pair by pair."""
     side = block.keys
     scores = (
         jnp.matmul(side.projections, queries.projections.T, precision=HIGHEST)
@@ -124,7 +124,7 @@ def _block_sums(lattice: Lattice, block: ProjectedKeys) -> Float[Array, "r ..."]
 
 
 def _order(position: Float[Array, " n"]) -> Int[Array, " n"]:
-    """The permutation that sorts tokens by position; no sort if they are in order."""
+    """The permutation that sorts tokens by position, without a sort if in order."""
     is_ordered = jnp.all(position[1:] >= position[:-1])
     identity_order = lambda: jnp.arange(position.shape[0])
     return jax.lax.cond(is_ordered, identity_order, lambda: jnp.argsort(position))
@@ -135,7 +135,7 @@ def _take(tree: PyTree[Array], index: Array) -> PyTree[Array]:
 
 
 def _split_keys(keys: PositionedKeys) -> PositionedKeys:
-    """Blocks of keys; the last block is padded with keys of weight zero."""
+    """Splits keys into blocks; the last block is padded with keys of weight zero."""
     blocks, n = _split_blocks(keys), keys.position.shape[0]
     is_padding = jnp.arange(blocks.position.size).reshape(blocks.position.shape) >= n
     logs = jnp.where(is_padding, -jnp.inf, blocks.keys.logs)

@@ -80,7 +80,7 @@ class Chebyshev(AbstractPlannedReduction):
     def interpolated_score(
         self, score: AbstractScore, queries: Tokens
     ) -> AbstractQuadraticScore | None:
-        """The score whose exponentials are interpolated; `None` to use the fallback."""
+        """The score whose exponentials are interpolated; `None` for the fallback."""
         if isinstance(score, Masked) and score.mask is causal:
             score = score.score
         enough = self.counts and queries.n >= math.prod(self.counts)
@@ -100,7 +100,7 @@ class Chebyshev(AbstractPlannedReduction):
         logs = keys.log_weights + parts.key_term + parts.key @ box.orthogonal_mean
         heaviest = jnp.argmax(logs)
         top = _finite(jax.lax.stop_gradient(logs[heaviest]))
-        # Excluded keys must not widen the range of exponents.
+        # Excluded keys are moved onto another key, so that exponents keep their range.
         is_excluded = jnp.isneginf(logs)
         k = jnp.where(is_excluded[:, None], parts.key[heaviest][None], parts.key)
         q = jnp.matmul(parts.query, box.axes, precision=HIGHEST)

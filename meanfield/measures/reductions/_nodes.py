@@ -14,8 +14,8 @@ from meanfield.linalg import HIGHEST
 from .cells import angles, to_coefficients
 from .exact import LOG2E, exp2
 
-MAX_TOKENS, MAX_BLOCK_NUMBERS = 2048, 2**20  # most tokens, and numbers, in a block
-MIN_TOKENS = 128  # fewest tokens in a block
+MAX_TOKENS, MAX_BLOCK_NUMBERS = 2048, 2**20  # most tokens and most numbers in a block
+MIN_TOKENS = 128  # smallest number of tokens in a block
 
 
 class Box(eqx.Module):
@@ -35,7 +35,7 @@ class Box(eqx.Module):
 
     @classmethod
     def from_vectors(cls, vectors: Float[Array, "m k"], rank: int) -> "Box":
-        """The smallest box that contains `vectors`; a constant for derivatives."""
+        """The smallest box around `vectors`, which derivatives treat as a constant."""
         q = jax.lax.stop_gradient(vectors)
         mean = jnp.mean(q, axis=0)
         centred_q = q - mean[None]
@@ -43,7 +43,7 @@ class Box(eqx.Module):
         projections = jnp.matmul(q, axes, precision=HIGHEST)
         low, high = jnp.min(projections, axis=0), jnp.max(projections, axis=0)
         half = (high - low) / 2
-        # Along an axis without width all vectors agree: any half-width will do.
+        # If all vectors agree along an axis, any positive half-width is valid.
         half = jnp.where(half > 0, half, 1)
         return cls(axes, (low + high) / 2, half, mean - axes @ (axes.T @ mean))
 
@@ -70,12 +70,12 @@ class ProjectedKeys(NamedTuple):
 
     @property
     def value_rows(self) -> Float[Array, "r n"]:
-        """The rows to sum: the values, and ones."""
+        """The rows to sum: the rows of values, and a row of ones."""
         return jnp.concatenate([self.values.T, jnp.ones_like(self.logs)[None]])
 
     @property
     def weighted_rows(self) -> Float[Array, "r n"]:
-        """`value_rows` times the weights."""
+        """The rows to sum, `value_rows`, times the weights of the keys."""
         weights = jnp.where(jnp.isneginf(self.logs), 0, exp2(LOG2E * self.logs))
         return self.value_rows * weights[None]
 
@@ -99,7 +99,7 @@ class Lattice(NamedTuple):
 
     @property
     def exponents(self) -> Float[Array, "..."]:
-        """The logarithm of the divisor of the sums at each node."""
+        """The logarithms of the numbers that divide the sums at the nodes."""
         total = self.tops[0]
         for part in self.tops[1:]:
             total = total[..., None] + part.reshape(*[1] * total.ndim, -1)
@@ -201,12 +201,12 @@ def _polynomials(x: Float[Array, " m"], count: int) -> Float[Array, "count m"]:
 
 
 def block_size(tokens: int, width: int) -> int:
-    """Number of tokens in a block, with `width` numbers for each token."""
+    """Number of tokens in a block that holds `width` numbers for each token."""
     return min(tokens, MAX_TOKENS, max(MIN_TOKENS, MAX_BLOCK_NUMBERS // max(width, 1)))
 
 
 def pad_to_blocks(x: Float[Array, "n c"], size: int) -> Float[Array, "blocks size c"]:
-    """Blocks of rows, the last padded with zeros."""
+    """Splits rows into blocks, and pads the last block with zeros."""
     count = -(-x.shape[0] // size)
     padded_x = jnp.pad(x, [(0, count * size - x.shape[0]), (0, 0)])
     return padded_x.reshape(count, size, x.shape[1])

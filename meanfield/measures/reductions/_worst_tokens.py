@@ -8,7 +8,7 @@ from jaxtyping import Array, Float, Int
 from ._nodes import Box
 
 CELLS = 144  # maximum number of cells; each costs an exact sum
-FINER = 4  # finer cells per cell along each axis; they make up for empty cells
+FINER = 4  # finer cells per cell along each axis, which make up for empty cells
 
 
 def worst_tokens(
@@ -18,8 +18,8 @@ def worst_tokens(
 
     A gap estimates the error at a token. Cells are spaced like Chebyshev nodes. An
     isolated token between clusters has a cell of its own, and is selected however small
-    its gap. The tokens with the largest gaps in finer cells make up for empty cells; if
-    these are too few, the token with the largest gap of all does.
+    its gap. For each empty cell, a token with a large gap in a finer cell is selected
+    instead or, if there are not enough of these, the token with the largest gap of all.
 
     Examples:
         >>> from meanfield.measures import worst_tokens
@@ -33,7 +33,7 @@ def worst_tokens(
     n, d = x.shape
     x, gaps = jax.lax.stop_gradient((x, gaps))
     gaps = jnp.where(jnp.isnan(gaps), jnp.inf, gaps)
-    side = int(CELLS ** (1 / d) + 1e-9)  # the root may be an integer up to rounding
+    side = int(CELLS ** (1 / d) + 1e-9)  # rounding must not lower an integer root
     angles = jnp.arccos(jnp.clip(Box.from_vectors(x, d).coordinates(x), -1, 1)) / np.pi
     coarse, fine = _cells(angles, side), _cells(angles, FINER * side)
     first = _first(coarse, gaps, side**d)[coarse] == jnp.arange(n)

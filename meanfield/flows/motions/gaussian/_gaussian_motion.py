@@ -1,4 +1,4 @@
-"""The motion of Gaussians: of the mean and the factor, with noise."""
+"""The motion of Gaussians: rates of the mean and the factor, also under noise."""
 
 import jax
 import jax.numpy as jnp
@@ -19,17 +19,17 @@ from meanfield.measures import Gaussian
 
 from ._noise import factor_noise_rate, square_factor
 
-# Gaussians in a batch: enough to hide the overhead of a step, few enough not to wait
-# long for the slowest member. Measured: 256 in the plane, 64 in eight dimensions.
+# A batch has enough Gaussians to hide the overhead of a step, and few enough not to
+# wait long for the slowest. The best measured sizes are 256 for d = 2 and 64 for d = 8.
 BATCH_SIZE = 64
-BATCH_ENTRIES = 1024  # entries of all factors, if this allows more Gaussians
-# If a variance falls to zero linearly, rounding of the time leaves a spread of order
-# eps^(1/2); the threshold has to be above that.
+BATCH_ENTRIES = 1024  # entries of all factors in a batch larger than `BATCH_SIZE`
+# If a variance falls to zero linearly in time, rounding of the time leaves a spread of
+# order eps^(1/2). The spread that counts as a collapse has to be larger.
 COLLAPSE_EXPONENT = 1 / 3
 
 
 class GaussianMotion(Motion[Gaussian]):
-    """Gaussians move deterministically; noise enters as a rate of the factor."""
+    """The deterministic motion of Gaussians: noise enters as a rate of the factor."""
 
     @override
     def check_single(self, mu0: Gaussian) -> None:
@@ -72,7 +72,7 @@ class GaussianMotion(Motion[Gaussian]):
     def vanishing_status(
         self, mu: Gaussian, next_mu: Gaussian, reference: Float[Array, ""]
     ) -> Int[Array, ""]:
-        """A collapse, if the spread is nearly zero and shrinks even in a tiny step."""
+        """A collapse if a nearly zero spread still shrinks; otherwise `max-steps`."""
         spread, eps = length(mu.factor), jnp.finfo(mu.factor.dtype).eps
         is_point = spread <= eps**COLLAPSE_EXPONENT * reference
         is_shrinking = length(next_mu.factor - mu.factor) >= jnp.sqrt(eps) * spread
@@ -86,8 +86,8 @@ class GaussianMotion(Motion[Gaussian]):
     ) -> None:
         """Evaluates the field where the flow failed, and one step further.
 
-        Outside `jit` a closed form reads concrete values, and raises where it does not
-        hold. Inside `grad` or `vmap` no values are concrete, and nothing is done.
+        A closed form that reads concrete values raises where it does not hold. Inside
+        `grad` or `vmap` values are not concrete, and nothing is done.
         """
         if not all(map(is_concrete, jax.tree.leaves((dynamics, mu, t)))):
             return

@@ -2,8 +2,9 @@ r"""Noise on a Gaussian: an exact rate of change of its factor.
 
 With $Y' = LY + \kappa Y^{-\top}$ the covariance $\Sigma = YY^\top$ moves by
 $Y'Y^\top + YY'^\top = L\Sigma + \Sigma L^\top + \kappa(Y^{-\top}Y^\top + YY^{-1})$,
-which is $L\Sigma + \Sigma L^\top + 2\kappa I$. No covariance is formed that might lose
-its positivity: noise pushes singular values away from zero, $\sigma' = \kappa/\sigma$.
+which is $L\Sigma + \Sigma L^\top + 2\kappa I$. No covariance is computed, so none can
+lose its positivity. Noise pushes singular values away from zero,
+$\sigma' = \kappa/\sigma$.
 """
 
 import equinox as eqx
@@ -29,12 +30,12 @@ def factor_noise_rate(
 def square_factor(mu: Gaussian, diffusion: Float[Array, ""]) -> Gaussian:
     r"""The Gaussian with a square factor of full rank.
 
-    A square factor of full rank is unchanged. Any other, such as that of a Dirac,
-    becomes $(YY^\top + \eta I)^{1/2}$, because from a singular start a factor grows
-    like $\sqrt{2\kappa t}$, which has no derivative at 0. Here $\eta$ is the rounding
-    unit times the mean variance: that of the start, plus what the noise adds, twice
-    `diffusion` ($\kappa$ times the span). So the change is below rounding. Factors may
-    have leading axes of an ensemble.
+    A square factor of full rank is unchanged. Any other factor, such as that of a
+    Dirac, becomes $(YY^\top + \eta I)^{1/2}$, because a singular factor would grow like
+    $\sqrt{2\kappa t}$, which has no derivative at 0. Here $\eta$ is the rounding unit
+    times the mean variance at the end: that of the start plus twice `diffusion`, which
+    is $\kappa$ times the duration. So the change is below rounding. Factors may have
+    the leading axes of an ensemble.
     """
     Y = mu.factor
     is_square = Y.shape[-1] == Y.shape[-2]
@@ -43,7 +44,7 @@ def square_factor(mu: Gaussian, diffusion: Float[Array, ""]) -> Gaussian:
     variance = jnp.trace(Sigma, axis1=-2, axis2=-1) / d + 2 * diffusion
     eta = jax.lax.stop_gradient(jnp.finfo(Y.dtype).eps * variance)
     if is_square and not (is_concrete(Y) and is_concrete(eta)):
-        return mu  # traced values are not known
+        return mu  # the rank of a traced factor is not known
     if is_square:
         least = np.linalg.svd(np.asarray(Y), compute_uv=False)[..., -1]
         if np.all(least**2 > np.asarray(eta)):

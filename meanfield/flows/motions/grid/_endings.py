@@ -11,10 +11,10 @@ from meanfield.measures import MAX_ROUGHNESS, Grid, roughness
 from ._rim import rim_influence
 
 ESCAPE_SHARE = 1e-3  # largest fraction of mass or second moment that may leave the box
-RIM_SHARE = 5e-4  # largest fraction of the velocity that may depend on the rim
-CHECK_INTERVAL = 8  # accepted steps between two checks of the rim
-BLUR_SHARE = 1e-3  # largest error of interpolated velocities, in units of the spread
-MIN_ROUNDINGS = 1e3  # least width of a box, in roundings of a position
+RIM_SHARE = 5e-4  # largest relative change of velocities if the rim is removed
+CHECK_INTERVAL = 8  # number of accepted steps between two checks of the rim
+BLUR_SHARE = 1e-3  # largest error of positions by interpolation, relative to the spread
+MIN_ROUNDINGS = 1e3  # smallest width of a box, in rounding errors of a position
 
 
 def has_rim_influence(
@@ -26,7 +26,7 @@ def has_rim_influence(
 ) -> Bool[Array, ""]:
     """Whether velocities depend on the rim of the box, checked at every eighth step.
 
-    Always false for a closed box, whose walls bound the space itself.
+    It is always false for a closed box, because no mass lies beyond its walls.
     """
     no = jnp.zeros((), bool)
     if not mu.box.is_open:
@@ -50,7 +50,7 @@ def ending(mu: Grid, is_influenced: Bool[Array, ""]) -> Int[Array, ""]:
     is_blurred = mu.state.blur > BLUR_SHARE * mu.spread
     code = jnp.where(is_blurred, int(Status.UNCONVERGED), code)
     limits = jnp.finfo(mu.state.axes.dtype)
-    least = jnp.sqrt(limits.tiny) / limits.eps  # whose square does not underflow
+    least = jnp.sqrt(limits.tiny) / limits.eps  # the square of this does not underflow
     is_too_narrow = width <= jnp.maximum(MIN_ROUNDINGS * limits.eps * mu.size, least)
     has_collapsed = is_too_narrow | (
         roughness(mu.state.masses, mu.edges) > MAX_ROUGHNESS

@@ -1,4 +1,4 @@
-"""The motion of densities on grids: stable steps, with heat flow before and after."""
+"""The motion of densities on grids: stable steps, with noise by operator splitting."""
 
 import diffrax
 import jax
@@ -22,7 +22,7 @@ from ._rim import rim_masses
 
 
 class GridMotion(Motion[Grid]):
-    """Steps of SSP Runge–Kutta that keep masses positive; endings specific to grids."""
+    """Moves a density by steps that keep masses positive, with endings of its own."""
 
     @override
     def stepping(
@@ -48,9 +48,9 @@ class GridMotion(Motion[Grid]):
             )
         if mu0.dimension > 1 and not dynamics.is_continuous:
             raise UnsupportedError(
-                "Attention by ranks supports densities on a line only: in the plane "
-                "rows of cells share one rank, and means over rows of tiny mass are "
-                "lost in rounding. Use points or a Gaussian."
+                "Attention by ranks supports densities on a line only. In the plane, "
+                "all cells of a row share one rank, and the mean over a row of tiny "
+                "mass is lost in rounding. Use points or a Gaussian."
             )
         if noise is not None:
             check_no_shear(mu0)
@@ -106,7 +106,7 @@ class GridMotion(Motion[Grid]):
     def extrapolate(
         self, y: GridState, increment: GridState, stretch: Float[Array, ""]
     ) -> PyTree[Array]:
-        """Extrapolates the box only: masses would become negative."""
+        """Extrapolates only the box, as extrapolated masses could be negative."""
         far = jax.tree.map(lambda start, change: start + stretch * change, y, increment)
         return y._replace(origin=far.origin, axes=far.axes)
 

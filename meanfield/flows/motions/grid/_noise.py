@@ -1,13 +1,13 @@
 r"""Noise on a grid: half a step of the heat flow before and after each step.
 
-This is Strang splitting, of second order. The heat flow is $e^{\tau T}$ for the
-three-point $T$ between cell averages, with the walls of the box; it is exact in time
-for steps of any length. It is summed by uniformisation,
+This is Strang splitting, of second order. The heat flow is $e^{\tau T}$, where the
+three-point matrix $T$ has the fluxes between cells and at the walls; it is exact in
+time for steps of any length. It is summed by uniformisation,
 $e^{-x}\sum_k \frac{x^k}{k!} N^k$ with $N = I + T/q \ge 0$ and $x = q\tau$, where $q$ is
-the largest rate of leaving a cell. Every term is non-negative, so masses stay
-non-negative, and tails keep their relative precision: with the eigenvectors of $T$ the
-tails would be lost in rounding of the largest mass, an error that attention to far
-tokens amplifies.
+the largest rate at which mass leaves a cell. Every term is non-negative, so masses stay
+non-negative and tails keep their relative precision. With the eigenvectors of $T$,
+rounding of the largest mass would swamp the tails, and attention to far tokens would
+amplify this error.
 
 Source: Strang 1968, section 3; for uniformisation Jensen 1953 (Moler and Van Loan 2003
 compare methods for matrix exponentials).
@@ -25,7 +25,7 @@ from meanfield.flows.stepping import AbstractGridSolver, Step
 from meanfield.linalg import eigh
 from meanfield.measures import MAX_TURN, AbstractBox, Grid, GridState
 
-CHUNK = 64.0  # largest x of one sum: its first weight, e^-64, does not underflow
+CHUNK = 64.0  # largest x of one sum, whose first weight e^-x must not underflow
 Edges = tuple[Float[Array, "..."], ...]
 
 
@@ -57,7 +57,7 @@ class Strang(AbstractGridSolver):
 
 
 class SpreadingBox(AbstractBox):
-    r"""A box that also follows the spreading by noise.
+    r"""A box that also follows the spread of the density by noise.
 
     For the moments that a box follows, noise acts like the velocity
     $\kappa\,\mathrm{Var}(\xi_k)^{-1}(\xi_k - \bar\xi_k)$ along each axis.
@@ -100,15 +100,16 @@ class SpreadingBox(AbstractBox):
 
 
 def add_box_spreading(mu: Grid, kappa: Float[Array, ""]) -> Grid:
-    """The density in a box that also follows the noise, if the box moves at all."""
+    """The density in a box that also follows the spread by noise, if the box moves."""
     box = SpreadingBox(mu.box, kappa / _lengths(mu.state.axes) ** 2)
     return Grid(mu.state, mu.edges, mu.position, box, mu.probe)
 
 
 def noise_step_rate(mu: Grid, kappa: Float[Array, ""]) -> Float[Array, ""]:
-    """Rate of steps in which noise widens the density by at most `MAX_TURN`.
+    """The inverse of the longest step in which noise widens the density little.
 
-    The field is frozen during the heat flow, so the density must hardly change.
+    The field is frozen during the heat flow, so the density may widen by at most a
+    fraction `MAX_TURN` in a step.
     """
     return kappa / eigh(mu.covariance)[0][0] / MAX_TURN
 
@@ -130,7 +131,7 @@ def apply_heat_flow(
 
 
 class _Stencil(NamedTuple):
-    r"""The matrix $N = I + T/q$ on one axis, with an absorbing cell at either end.
+    r"""The matrix $N = I + T/q$ along one axis, with an absorbing cell at each end.
 
     Attributes:
         stay: the fraction of each cell's mass that stays.
@@ -145,7 +146,7 @@ class _Stencil(NamedTuple):
     fastest: Float[Array, ""]
 
     def apply(self, u: Float[Array, "*cells"]) -> Float[Array, "*cells"]:
-        """$Nu$, along the last axis."""
+        """The product $Nu$ along the last axis."""
         lead = (None,) * (u.ndim - 1)
         zeros = jnp.zeros_like(u[..., :1])
         from_below = jnp.concatenate([zeros, (self.up[lead] * u)[..., :-1]], axis=-1)
@@ -154,7 +155,7 @@ class _Stencil(NamedTuple):
 
 
 def _stencil(edges: Float[Array, " faces"], box: AbstractBox) -> _Stencil:
-    """The stencil of fluxes between cell centres, with an empty outside."""
+    """The stencil of heat fluxes between neighbouring cells, with the box's walls."""
     h, middles = widths(edges), centres(edges)
     nodes = jnp.concatenate([edges[:1], middles, edges[-1:]])
     conducts = box.apply_walls(1 / jnp.diff(nodes), 0)
@@ -170,7 +171,7 @@ def _exponential(
     r"""$e^{x(N - I)}u$, as a product of exponentials with $x$ up to `CHUNK` each."""
     count = jnp.maximum(jnp.ceil(x / CHUNK), 1)
     part = x / count
-    # Beyond this term Poisson weights are below rounding, for any mean up to CHUNK.
+    # After the term `last`, Poisson weights are below rounding for means up to CHUNK.
     last = jnp.ceil(part + 10 * jnp.sqrt(part) + 20).astype(int)
 
     def add(k: Array, carry: tuple[Array, ...]) -> tuple[Array, ...]:
@@ -186,7 +187,7 @@ def _exponential(
 
 
 def _conserve_mass(new: Float[Array, "*cells"], old: Float[Array, "*cells"]) -> Array:
-    """`new` scaled to the mass of `old` in each layer, against drift by rounding."""
+    """Scales `new` to the mass of `old` in each layer, to undo drift by rounding."""
     axes = tuple(range(1, new.ndim))
     old_mass, new_mass = (jnp.sum(u, axis=axes, keepdims=True) for u in (old, new))
     return new * jnp.where(

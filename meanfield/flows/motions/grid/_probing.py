@@ -14,7 +14,7 @@ from meanfield.dynamics import AbstractDynamics
 from meanfield.measures import EveryFace, Grid, Nodes
 
 LADDER = (16, 24, 32, 48, 64, 96, 128)
-COEFFICIENT_COUNTS = (64, 128)  # nodes along each axis that determine coefficients
+COEFFICIENT_COUNTS = (64, 128)  # numbers of nodes along each axis, tried in turn
 TAIL = 1e-6  # largest omitted coefficient, as a fraction of the largest velocity
 
 
@@ -22,9 +22,9 @@ def choose_probe(dynamics: AbstractDynamics, mu: Grid, t: Time) -> Grid:
     """Adds a probe, which says where to evaluate a field, to a grid that has none yet.
 
     On a line, fields are evaluated at all faces. In the plane they are evaluated at
-    Chebyshev nodes, if these are fewer: enough that omitted coefficients are
-    negligible, and one rung of the ladder more, because fields sharpen. Inside `jit` or
-    a derivative, where values are not known, all faces are used.
+    Chebyshev nodes if these are fewer. The number of nodes is one entry of `LADDER`
+    above the first for which omitted coefficients are negligible, because fields become
+    sharper. Inside `jit` or a derivative, where values are traced, all faces are used.
     """
     if mu.probe is not None:
         return mu

@@ -4,7 +4,7 @@ Attention can reach far out: under $e^{xy}$ a token at $x$ in a normal density a
 to $y \approx \sigma^2 x$. A box that ends before that cuts off this part, although
 hardly any mass is missing. The mass beyond the box is not known, but if velocities
 change when the outermost mass is removed, the missing mass would change them as much.
-Mass that was outermost at the start stays so under the flow.
+Mass that is outermost at the start stays outermost under the flow.
 """
 
 import jax
@@ -19,7 +19,7 @@ from meanfield.measures import Grid, Points
 RIM = 1 / 32  # width of the rim at each end, as a fraction of the box
 SAMPLES_PER_AXIS = 32  # positions along each axis at which velocities are compared
 MIN_DEVIATION = (
-    1e-4  # least deviation of velocities, as a fraction of the largest velocity
+    1e-4  # lower bound on the deviation of velocities, relative to the largest velocity
 )
 
 
@@ -39,14 +39,14 @@ def rim_influence(
         rim: the mass that counts as outermost, at either end of each axis.
     """
     sample = _sample_points(mu)
-    # Only the first part of the field: fluxes between cells, like heat, are local.
+    # Only velocities are compared, because forces between cells act locally.
     velocity = lambda y: dynamics.field(t, mu.replace_coordinates(y)).parts[0](
         sample.tokens
     )
     states = jax.tree.map(
         lambda *parts: jnp.stack(parts), mu.state, remove_outermost(mu, rim).state
     )
-    v, inner_velocity = jax.lax.map(velocity, states)  # compiled once
+    v, inner_velocity = jax.lax.map(velocity, states)  # compiles `velocity` only once
     return _share(sample, v, v - inner_velocity)
 
 
@@ -63,7 +63,7 @@ def _share(
 
 
 def rim_masses(mu: Grid) -> Float[Array, " d"]:
-    """The mass in the rim of the box along each axis, the larger of its two ends."""
+    """The mass in the rim of the box for each axis, at the end that has more of it."""
     masses = []
     for axis, edges in enumerate(mu.edges):
         outer = _outer(edges, RIM)
@@ -74,7 +74,7 @@ def rim_masses(mu: Grid) -> Float[Array, " d"]:
 
 
 def remove_outermost(mu: Grid, rim: Float[Array, " d"]) -> Grid:
-    """The grid without its rim, and without the outermost masses of each axis."""
+    """The grid without the masses in its rim and the outermost masses of each axis."""
     masses = mu.state.masses
     for axis, edges in enumerate(mu.edges):
         slices = _slice_masses(mu, axis)

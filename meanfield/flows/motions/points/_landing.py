@@ -16,7 +16,7 @@ from meanfield.errors import InvalidInputError
 from meanfield.flows.stepping import MAX_STEPS, AbstractStepping, CoarseSteps, Fixed
 from meanfield.measures import AbstractMeasure
 
-CLOSE = 1e-9  # distance, in steps, below which two edges are merged
+CLOSE = 1e-9  # edges of steps closer than this fraction of a step are merged
 
 
 def is_stochastic_solver(solver: diffrax.AbstractSolver) -> bool:
@@ -37,15 +37,15 @@ def prepare_landing(
     """
     if not (is_concrete(ts) and is_concrete(jumps)):
         raise InvalidInputError(
-            "`ts` and the times of layers must be known numbers if tokens have noise; "
-            "got values traced by `jit` or `vmap`. Call `flow` outside of it."
+            "`ts` and the times of layers must be concrete if tokens have noise; got "
+            "values traced by `jit` or `vmap`. Call `flow` outside `jit` and `vmap`."
         )
     frames = np.unique(np.asarray(ts))
     start, end = float(frames[0]), float(frames[-1])
     if end - start > MAX_STEPS:
         raise InvalidInputError(
-            f"`ts` must span at most {MAX_STEPS} under noise, with a step in each unit "
-            f"of time; got {end - start:g}. Measure time in larger units."
+            f"Under noise, `ts` must span at most {MAX_STEPS} units of time, as each "
+            f"unit takes a step; got {end - start:g}. Measure time in larger units."
         )
     units = np.arange(np.ceil(start), np.floor(end) + 1)
     if isinstance(stepping, Fixed):
@@ -56,7 +56,7 @@ def prepare_landing(
 
 
 class Landing(AbstractStepping):
-    """Wraps a stepping so that steps also end at given times (`places`)."""
+    """Wraps an `AbstractStepping` so that steps also end at the given `places`."""
 
     inner: AbstractStepping
     places: Float[Array, " places"]
@@ -95,8 +95,8 @@ class Landing(AbstractStepping):
 def _coarse(
     controller: diffrax.AbstractAdaptiveStepSizeController,
 ) -> diffrax.AbstractAdaptiveStepSizeController:
-    """The controller with steps cut to few digits, except those clipped to times."""
-    # Abstract fields of diffrax look like arguments to a type checker.
+    """The controller, with steps cut to a few digits unless they end at given times."""
+    # Type checkers take the abstract fields of diffrax for required arguments.
     if not isinstance(controller, diffrax.ClipStepSizeController):
         return CoarseSteps(controller=controller)  # pyright: ignore[reportCallIssue]
     inner = _coarse(controller.controller)
@@ -123,7 +123,7 @@ def _schedule_fixed(
 
 
 def _merge_places(groups: list[np.ndarray], close: float) -> np.ndarray:
-    """All places in order, without those close to a place of an earlier group."""
+    """Sorts all places, and drops those close to a place of an earlier group."""
     places = np.zeros(0)
     for group in groups:
         is_close = np.zeros(group.shape, bool)
@@ -137,5 +137,5 @@ def _merge_places(groups: list[np.ndarray], close: float) -> np.ndarray:
 
 
 def _pad_places(places: np.ndarray, size: int) -> np.ndarray:
-    """Pads to `size` places with the last one, so that segments share one program."""
+    """Pads with copies of the last place, so that segments share one program."""
     return np.append(places, np.full(max(0, size - places.size), places[-1]))

@@ -2,10 +2,10 @@ r"""Brownian paths of tokens, each a function of its key and the absolute time.
 
 The path of token $i$ depends only on the key, on $i$ and on the time: not on the number
 of tokens, the steps, the frames, the segments or the span of a run. Time is split at
-the integers; each unit has its own tree of midpoints, whose keys are folded on the way
-down, never stored. The `VirtualBrownianTree` of diffrax does the same for a span
-that must be known; it checks its argument on the host, which prevents the caching of
-programs.
+the integers. Each unit of time has its own tree of midpoints, whose keys are computed
+on the way down and never stored. The `VirtualBrownianTree` of diffrax does the same,
+but needs a known span, and checks its argument on the host, so programs with it are not
+cached.
 
 Source of the midpoint rule: Foster 2020 (thesis), section 6.1.
 """
@@ -21,7 +21,7 @@ from typing_extensions import override
 
 from meanfield._typing import PRNGKey, SolverTime
 
-DEPTH = 20  # halvings of a unit of time, which resolve a path to a millionth of it
+DEPTH = 20  # halvings of a unit of time, down to intervals of a millionth
 
 
 class _Branch(NamedTuple):
@@ -52,7 +52,7 @@ class TokenPaths(diffrax.AbstractBrownianPath):
     Attributes:
         keys: one PRNG key for each token.
         struct: the shape and dtype of the tokens.
-        levy_area: the kind of area that solvers can ask for.
+        levy_area: the kind of Lévy area that solvers can ask for.
     """
 
     keys: Key[Array, " n"]
@@ -85,7 +85,7 @@ class TokenPaths(diffrax.AbstractBrownianPath):
         left: bool = True,
         use_levy: bool = False,
     ) -> Array | diffrax.SpaceTimeLevyArea:
-        """Increments over a step that crosses no integer; with areas if `use_levy`."""
+        """Increments over a step that crosses no integer, with areas if `use_levy`."""
         del left
         assert t1 is not None
         start, end = (jnp.asarray(t, self.struct.dtype) for t in (t0, t1))
@@ -122,8 +122,8 @@ def _root(key: PRNGKey, struct: jax.ShapeDtypeStruct) -> _Branch:
 def _value(root: _Branch, t: Float[Array, ""]) -> tuple[Array, Array]:
     """The path at `t` and its integral, both from the beginning of the unit.
 
-    Inside the last interval it is the conditional mean, given that interval's increment
-    and area.
+    Inside an interval of the last level the path is its conditional mean, given the
+    increment and the area of the interval.
     """
     leaf = jax.lax.fori_loop(0, DEPTH, lambda _, b: _descend(b, t), root)
     leaf = cast(_Branch, leaf)

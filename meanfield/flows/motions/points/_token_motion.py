@@ -1,4 +1,4 @@
-"""The motion of tokens: adaptive steps, or Brownian paths under noise."""
+"""The motion of tokens, which follow Brownian paths if they have noise."""
 
 from collections.abc import Callable
 from typing import Any
@@ -35,7 +35,7 @@ from .planning import discard_plan, enlarge_plan, plan_sums, sum_convergence
 
 
 class TokenMotion(Motion[Points]):
-    """The motion of tokens; under noise, `shark` lands on frames and integer times."""
+    """The motion of tokens; under noise, steps end at frames and at integer times."""
 
     @override
     def check_single(self, mu0: Points) -> None:
@@ -74,8 +74,8 @@ class TokenMotion(Motion[Points]):
             )
         if needs_rest:
             raise InvalidInputError(
-                "Tokens under noise never come to rest. Use `Steady` for Gaussians and "
-                "grids, whose law can converge."
+                "Tokens under noise never come to rest. Leave `Steady` out, or use a "
+                "Gaussian or a grid, whose density can converge."
             )
 
     @override
@@ -168,9 +168,9 @@ class NoiseTerm(diffrax.AbstractTerm):
 def _check_jumps(stepping: AbstractStepping) -> None:
     if isinstance(stepping, Adaptive):
         raise InvalidInputError(
-            "Velocities of these tokens jump whenever two of them exchange ranks, and "
-            "adaptive steps would shrink there without end. Use steps of one length: "
-            "`fixed(dt)` or `--dt`."
+            "The velocities of these tokens jump whenever two tokens exchange ranks. "
+            "Adaptive steps would shrink without end at each jump. Use steps of equal "
+            "length: `fixed(dt)` or `--dt`."
         )
 
 

@@ -1,4 +1,4 @@
-"""Sums by interpolation in cells, linear in the tokens, with an error bound."""
+"""Sums by interpolation in cells, at linear cost and with an error bound."""
 
 from ._bound import angles as angles
 from ._bound import growth as growth

@@ -10,10 +10,10 @@ $$g(t) = e^{-zt} [t_1, \dots, t_p, t]\,e^{z\cdot}
 
 an integral over a simplex that decreases in $zt$ (Hermite and Genocchi). As
 $|T_p| \le 1 = |T_p(\pm 1)|$, the relative error is largest at an end of the cell, where
-it is computed. The interpolation in $u$ is applied to the error of that in $w$, so that
-both errors together are at most $\varepsilon_u + \Lambda_u\varepsilon_w$, with a
-Lebesgue constant that weights each node by the ratio of the kernel there to that at
-$t$.
+it is computed. The error of the interpolation in $w$ is interpolated in $u$, so that
+both errors together are at most $\varepsilon_u + \Lambda_u\varepsilon_w$. In the
+Lebesgue constant $\Lambda_u$, the weight of a node is the ratio of the kernel at the
+node to the kernel at $t$.
 """
 
 import functools
@@ -21,9 +21,9 @@ import functools
 import numpy as np
 from jaxtyping import Float
 
-MAX_CELL_NODES = 24  # nodes in a cell
+MAX_CELL_NODES = 24  # largest number of nodes along an axis of a cell
 _WIDEST = 16.0  # upper end of the bisection for the reach
-_HALVINGS = 26  # steps of the bisection
+_HALVINGS = 26  # number of steps of the bisection for the reach
 _N_POINTS, _N_EXPONENTS = (
     401,
     9,
@@ -48,7 +48,7 @@ def relative_error(nodes: int, reach: float) -> float:
 
     Args:
         nodes: number $p$ of nodes in a cell.
-        reach: $\zeta$, the same for the cells of both sides.
+        reach: $\zeta$, the same for the cells of queries and of keys.
     """
     end = lagrange(nodes, np.array([-1.0]))[:, 0]
     error = abs(1.0 - end @ np.exp(reach * (np.cos(angles(nodes)) + 1.0)))
@@ -59,7 +59,8 @@ def relative_error(nodes: int, reach: float) -> float:
 def growth(nodes: int, reach: float) -> float:
     r"""Lebesgue constant $\max_t \sum_i |\ell_i(t)|\,e^{z(t_i - t)}$, $|z| \le \zeta$.
 
-    It bounds the growth of relative errors at the nodes, such as rounding.
+    It bounds how much interpolation amplifies relative errors at the nodes, such as
+    rounding errors.
     """
     t = np.linspace(-1.0, 1.0, _N_POINTS)
     basis = np.abs(lagrange(nodes, t))
@@ -70,7 +71,7 @@ def growth(nodes: int, reach: float) -> float:
 
 @functools.cache
 def largest_reach(nodes: int, error: float) -> float:
-    """The largest reach for which the relative error is below `error`; 0 if none."""
+    """The largest reach for which the relative error is at most `error`; 0 if none."""
     low, high = 0.0, _WIDEST
     for _ in range(_HALVINGS):
         middle = (low + high) / 2

@@ -22,9 +22,9 @@ class Products(NamedTuple):
 
     Attributes:
         layout: the cells.
-        narrow: kernels along each axis for the other rows.
-        wide: kernels along each axis for the last rows, the checks.
-        last: number of these rows.
+        narrow: kernels along each axis, for all rows but the checks.
+        wide: kernels along each axis for the checks, which are the last rows.
+        last: number of checks.
         read_tops: `cell_tops` of the side that is read.
         spread_tops: `cell_tops` of the side that is spread.
     """
@@ -45,11 +45,11 @@ class Products(NamedTuple):
 
 
 class Vectors(NamedTuple):
-    """Queries or keys.
+    """Queries or keys in cells.
 
     Attributes:
-        places: coordinates in cells; see the function `places`.
-        tops: numbers subtracted from their scores; see `AbstractLayout.tops`.
+        places: coordinates in units of cells; see the function `places`.
+        tops: numbers subtracted from the scores; see `AbstractLayout.tops`.
     """
 
     places: Float[Array, "n k"]
@@ -57,27 +57,27 @@ class Vectors(NamedTuple):
 
 
 def sum_nodes(nodes: Float[Array, "r ..."], products: Products) -> Array:
-    """Sums of nodes along all axes; the last rows use the wide kernels."""
+    """Sums from nodes to nodes along all axes, with wide kernels for the last rows."""
     n_narrow = len(nodes) - products.last
     nodes = _sum_rows(nodes, products.narrow, 0, n_narrow)
     return _sum_rows(nodes, products.wide, n_narrow, len(nodes))
 
 
 def no_nodes(layout: AbstractLayout, rows: Float[Array, "n r"]) -> Array:
-    """Nodes with zeros, for sums of `rows`."""
+    """An array of zeros at all nodes, for sums of `rows`."""
     return jnp.zeros((rows.shape[1], *layout.counts), rows.dtype)
 
 
 def _sum_rows(
     nodes: Float[Array, "r ..."], kernels: list[Array], begin: int, end: int
 ) -> Float[Array, "r ..."]:
-    """Sums row by row, in place, as a single array of nodes may fill the memory."""
+    """Sums row by row and in place, because one array of nodes may fill the memory."""
     contraction = (((0,), (1,)), ((), ()))
 
     def sum_one(row: Array, nodes: Array) -> Array:
         row_nodes = jax.lax.dynamic_index_in_dim(nodes, row, keepdims=False)
         for kernel in kernels:
-            # The axis that is summed over comes first, and the new axis comes last.
+            # Each product sums over the first axis and appends the new axis.
             row_nodes = jax.lax.dot_general(
                 row_nodes, kernel, contraction, precision=HIGHEST
             )
@@ -94,7 +94,7 @@ def spread(
     rows: Float[Array, "n r"],
     start: Float[Array, "r ..."],
 ) -> Float[Array, "r ..."]:
-    """Adds rows to the nodes of their cells, in an array with axes (rows, *nodes)."""
+    """Adds rows to the nodes of their cells, in an array of shape (rows, *nodes)."""
     layout, tops = products.layout, products.spread_tops
     tiles = tile_vectors(vectors.places, layout.cells)
     d, width = len(layout.cells), rows.shape[1]
@@ -147,7 +147,7 @@ def read(
 
 
 def _bases(count: int, coordinates: Float[Array, "chunk tile k"]) -> list[Array]:
-    """Lagrange polynomials of the nodes along each axis, as (chunk, nodes, tile)."""
+    """Lagrange polynomials along each axis, as arrays of shape (chunk, nodes, tile)."""
     transform = jnp.asarray(to_coefficients(count).T)
     polynomials = [jnp.ones_like(coordinates), coordinates]
     for _ in range(count - 2):
@@ -160,7 +160,7 @@ def _bases(count: int, coordinates: Float[Array, "chunk tile k"]) -> list[Array]
 
 
 def _products(factors: list[Array]) -> Float[Array, "chunk rows tile"]:
-    """All products of one row of each factor (Khatri–Rao), the last varying fastest."""
+    """All products of a row from each factor (Khatri–Rao); the last varies fastest."""
     if not factors:
         return jnp.ones((CHUNK, 1, TILE))
     first, *rest = factors
@@ -175,7 +175,7 @@ def _rescale(
     chunk: Chunk,
     cell_tops: list[Array],
 ) -> Float[Array, "chunk tile r"]:
-    """Rows relative to the tops of vectors, converted from the tops of their cells."""
+    """Converts rows from the stabilisers of cells to the stabilisers of vectors."""
     if not cell_tops:
         return rows
     vector_tops = vectors.tops.at[chunk.members].get(mode="fill", fill_value=jnp.inf)

@@ -35,10 +35,10 @@ class Cells(AbstractPlannedReduction):
     r"""Sums by interpolation in cells of queries and of keys, with an error bound.
 
     The weights $e^{s_{ij}}$ have a relative error of at most $b$, the `bound` of the
-    layout: each weight, or all weights of a query in $L^1$. A mean over keys then has
-    an error of at most $b/(1-b)$ times half the diameter of the values, the logarithm
-    of a sum one of at most $-\log(1-b)$. If the bound does not hold, because scores
-    vary too much or sums underflow, sums are exact.
+    layout: each weight alone, or all weights of a query in $L^1$. A mean over keys then
+    has an error of at most $b/(1-b)$ times half the diameter of the values, and the
+    logarithm of a sum has an error of at most $-\log(1-b)$. If the bound does not hold,
+    because scores vary too much or sums underflow, sums are exact.
 
     Attributes:
         tolerance: largest error of a velocity, relative to the largest velocity, for
@@ -77,7 +77,7 @@ class Cells(AbstractPlannedReduction):
 
     @property
     def unchecked_copy(self) -> "Cells":
-        """The reduction to use in iterations whose result is checked; here `self`."""
+        """The reduction for iterations whose final result is checked; here `self`."""
         return self
 
     @property
@@ -161,7 +161,7 @@ class CheckedCells(Cells):
 class UncheckedCells(Cells):
     """Cells whose sums are not checked against the bound.
 
-    They are for iterations whose result is checked.
+    They are for iterations whose final result is checked.
 
     Examples:
         >>> import meanfield
@@ -197,7 +197,7 @@ def use_unchecked_cells(tree: PyTree) -> PyTree:
 def use_fallback(tree: PyTree) -> PyTree:
     """A measure or other tree with `CheckedCells` replaced by `Cells`.
 
-    Sums beyond the bound are then exact.
+    Sums for which the bound does not hold are then exact.
 
     Examples:
         >>> from meanfield import Points
@@ -255,7 +255,7 @@ def weigh_sides(
     keys: Float[Array, "n k"],
     logs: Float[Array, " n"],
 ) -> tuple[Side, Side, Float[Array, " n"], Float[Array, ""]]:
-    """Both sides along the axes, weights of keys divided by `exp(top)`, and `top`."""
+    """Queries and keys along the axes, weights divided by `exp(top)`, and `top`."""
     q, k = layout.sides(queries, replace_excluded(keys, logs), logs)
     logs = logs + k.x @ q.middle + layout.tops(q, k)[1]
     top = jnp.max(jax.lax.stop_gradient(logs))
@@ -264,7 +264,7 @@ def weigh_sides(
 
 
 def _token_positions(queries: Tokens, keys: Tokens) -> Positions:
-    """Positions behind a barrier, as XLA would sort constant ones at compile time."""
+    """Positions hidden from XLA, which would sort constants at compile time."""
     pair = positions(queries), positions(keys)
     return Positions(*jax.lax.optimization_barrier(pair))
 
@@ -272,20 +272,20 @@ def _token_positions(queries: Tokens, keys: Tokens) -> Positions:
 def _is_empty(
     token_positions: Positions, is_excluded: Bool[Array, " n"]
 ) -> Bool[Array, " m"]:
-    """Whether all keys that a query sees are excluded; its sum is then exact."""
+    """Whether all keys that a query sees are excluded, so that its sum is exactly 0."""
     return token_positions.queries < jnp.min(
         jnp.where(is_excluded, jnp.inf, token_positions.keys)
     )
 
 
 def split_mask(score: AbstractScore) -> tuple[AbstractQuadraticScore | None, bool]:
-    """The quadratic score below a causal mask, or `None`; and whether it is masked."""
+    """The quadratic score without a causal mask, or `None`; and whether it had one."""
     is_masked = isinstance(score, Masked) and score.mask is causal
     base = score.score if isinstance(score, Masked) and is_masked else score
     return (base if isinstance(base, AbstractQuadraticScore) else None), is_masked
 
 
 def replace_excluded(keys: Float[Array, "n k"], logs: Float[Array, " n"]) -> Array:
-    """Keys, with excluded ones moved to another key, to avoid widening the box."""
+    """Keys, with excluded ones moved to another key, so as not to widen the box."""
     is_excluded = jnp.isneginf(logs)
     return jnp.where(is_excluded[:, None], keys[jnp.argmax(logs)][None], keys)

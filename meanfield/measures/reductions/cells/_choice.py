@@ -16,13 +16,13 @@ RATIO_ROOM = 2.0  # safety factor of `wide_ratio`, which is estimated on a sampl
 
 
 class Extent(NamedTuple):
-    """How far scores and points spread, which sets the number of cells.
+    """How far scores and tokens spread, which sets the number of cells.
 
     Attributes:
-        spans: largest deviation of scores from their centre, along each axis; for
-            Chebyshev nodes.
-        nearness: half-widths of points, and how far queries are from keys; for Gauss
-            transforms.
+        spans: largest deviation of the scores from their centre, along each axis. It
+            sets the number of cells of a `Layout`.
+        nearness: half-widths of the tokens, and how far queries are from keys. They set
+            the number of cells of a `GaussLayout`.
     """
 
     spans: Float[np.ndarray, " k"]
@@ -73,7 +73,7 @@ def combine_nearness(extents: Sequence[Extent]) -> Nearness:
 
 
 def typical_layout(tokens: int, d: int, *, error: float) -> AbstractLayout | None:
-    r"""The layout for standard normal tokens and scores $x\cdot y$, as an estimate.
+    r"""An estimate of the layout for standard normal tokens with scores $x\cdot y$.
 
     Examples:
         >>> from meanfield.measures import typical_layout

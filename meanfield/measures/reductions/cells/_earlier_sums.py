@@ -1,9 +1,9 @@
 r"""Causal sums in cells, with prefix sums instead of pairs.
 
-Both sides are sorted by position and processed block by block. The sums over the keys
-of whole earlier blocks are kept on the nodes, and each block is added in turn; other
-keys are summed pair by pair. Each block costs the products along the axes, and each
-query a block of pairs: that is less than all pairs if there are several blocks.
+Queries and keys are sorted by position and processed block by block. The nodes hold the
+sums over the keys of whole earlier blocks, to which each block is added in turn. Other
+keys are summed pair by pair. The cost is that of products along the axes for each block
+and of one block of pairs for each query: less than all pairs if there are many blocks.
 """
 
 import math
@@ -21,7 +21,7 @@ from ._layout import AbstractLayout
 
 QUERY_BLOCK, KEY_BLOCK = 1024, 512  # queries and keys in a block of pairs
 TILE_SECONDS = 1e-5  # seconds for a tile, however few vectors it holds
-MASKED_PAIRS = 1.3e9  # pairs per second with a mask
+MASKED_PAIRS = 1.3e9  # pairs per second in sums with a mask
 
 
 class PositionedVectors(NamedTuple):
@@ -39,7 +39,7 @@ class PositionedVectors(NamedTuple):
 
 
 def block_size(layout: AbstractLayout, tokens: int, rows: int) -> int:
-    """Number of tokens in a block, for equal costs of products along axes and pairs."""
+    """Number of tokens in a block that makes products along axes as costly as pairs."""
     least = 2 * MASKED_PAIRS * _seconds_of_a_block(layout, rows)
     size = max(math.sqrt(least), QUERY_BLOCK)
     return QUERY_BLOCK * math.ceil(min(size, tokens) / QUERY_BLOCK)
@@ -55,7 +55,7 @@ def seconds_in_order(layout: AbstractLayout, tokens: int, rows: int) -> float:
 
 
 def _seconds_of_a_block(layout: AbstractLayout, rows: int) -> float:
-    """Seconds for the products along axes, and for partially filled tiles."""
+    """Estimated seconds of a block for products along axes and partly filled tiles."""
     return layout.seconds(0, rows) + 2 * math.prod(layout.cells) * TILE_SECONDS
 
 
@@ -71,7 +71,7 @@ def earlier_sums(
     order, (queries,) = _sort_by_position(queries.position, size, queries)
     _, (keys, rows) = _sort_by_position(keys.position, size, keys, rows)
     rows = jnp.where((jnp.arange(len(rows)) < n)[:, None], rows, 0)
-    # Pairs are exact, so the check rows, which bound the error, do not include them.
+    # Sums over pairs are exact, so they are left out of the checks, which bound errors.
     exact = rows.at[:, width - products.last :].set(0)
 
     def step(state: tuple[Array, Array], block: Array) -> tuple[tuple, Array]:
@@ -97,7 +97,7 @@ def earlier_sums(
 def _n_whole_blocks(
     positions: Float[Array, " n"], position: Float[Array, ""], size: int
 ) -> Int[Array, ""]:
-    """Number of blocks of which all sorted positions are at most `position`."""
+    """Number of whole blocks in which all sorted positions are at most `position`."""
     count = jnp.searchsorted(positions, position, side="right")
     return (count // size).astype(jnp.int32)
 
@@ -105,7 +105,7 @@ def _n_whole_blocks(
 def _sort_by_position(
     position: Float[Array, " n"], size: int, *sides: PyTree[Array]
 ) -> tuple[Int[Array, " n"], tuple[PyTree[Array], ...]]:
-    """The permutation that sorts positions, and arrays sorted and padded to blocks."""
+    """The permutation that sorts positions, and the arrays, sorted and padded."""
     order = jnp.argsort(position)
     widths = lambda x: [(0, -x.shape[0] % size)] + [(0, 0)] * (x.ndim - 1)
     sort_and_pad = lambda x: jnp.pad(x[order], widths(x), mode="edge")
@@ -113,7 +113,7 @@ def _sort_by_position(
 
 
 def part(tree: PyTree[Array], block: Int[Array, ""] | int, size: int) -> PyTree[Array]:
-    """One block of arrays."""
+    """The rows of one block, from each array."""
     return jax.tree.map(
         lambda x: jax.lax.dynamic_slice_in_dim(x, block * size, size), tree
     )
@@ -127,7 +127,8 @@ def pairwise_sums(
 ) -> Float[Array, "m r"]:
     """Sums over the keys from index `begin` up to each query's position, by pairs.
 
-    `begin` is a multiple of `KEY_BLOCK`, the number of queries one of `QUERY_BLOCK`.
+    `begin` must be a multiple of `KEY_BLOCK`, and the number of queries a multiple of
+    `QUERY_BLOCK`.
     """
 
     def block_sums(block: PositionedVectors) -> Float[Array, "asked r"]:

@@ -70,7 +70,7 @@ class Layout(AbstractLayout):
     def cell_tops(
         self, halves: tuple[Float[Array, " k"], Float[Array, " k"]]
     ) -> list[Float[Array, " cells"]]:
-        """`tops` at the far ends of cells, so that kernels are at most one."""
+        """The largest `tops` of each cell, so that no kernel exceeds one."""
         spans = halves[0] * halves[1]
         return [
             span * jnp.asarray(far_ends(count))
@@ -94,7 +94,7 @@ class Layout(AbstractLayout):
     ) -> Bool[Array, ""]:
         """Whether scores vary by at most `reach` per cell, and no sum is too small."""
         reaches = q.half * k.half / jnp.asarray(self.cells)
-        # Underflow is relative to the top of a cell, and sums to the tops of queries.
+        # Sums are relative to stabilisers of queries, but underflow to those of cells.
         mass = sums[:, 0] * jnp.exp(-2 * jnp.sum(reaches))
         return jnp.all(reaches <= self.reach) & self.is_full(k, mass)
 
@@ -102,7 +102,7 @@ class Layout(AbstractLayout):
 def cheapest_layout(
     spans: Sequence[float], tokens: int, rows: int, *, error: float
 ) -> Layout | None:
-    """The cheapest layout; `None` if nodes do not fit or there are too many axes.
+    """The cheapest layout; `None` if none fits into memory, or for too many axes.
 
     Args:
         spans: along each axis, the half-width of the queries times that of the keys:
@@ -113,7 +113,8 @@ def cheapest_layout(
     """
     if len(spans) > DIMENSIONS:
         return None
-    axis_error = math.expm1(math.log1p(0.9 * error) / len(spans))  # 0.1 for rounding
+    # A tenth of the error is left for rounding.
+    axis_error = math.expm1(math.log1p(0.9 * error) / len(spans))
     layouts = [
         layout
         for nodes in range(FEWEST, MAX_CELL_NODES + 1)

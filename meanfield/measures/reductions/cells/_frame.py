@@ -14,7 +14,7 @@ from jaxtyping import Array, Float
 
 from meanfield.linalg import HIGHEST
 
-_FLAT = 1e-6  # added to all variances, relative to the largest; limits rounding errors
+_FLAT = 1e-6  # fraction of the largest variance added to all, to limit rounding errors
 
 
 class Side(NamedTuple):
@@ -23,7 +23,7 @@ class Side(NamedTuple):
     Attributes:
         x: the vectors minus `middle`.
         middle: centre of the box.
-        half: half-widths of the box; constants for derivatives.
+        half: half-widths of the box, which derivatives treat as constants.
     """
 
     x: Float[Array, "n k"]
@@ -43,7 +43,7 @@ def frame_sides(
 def axes(
     q: Float[Array, "m k"], k: Float[Array, "n k"]
 ) -> tuple[Float[Array, "k k"], Float[Array, "k k"]]:
-    r"""$L$ and $L^{-\top}$ that give both sides the same diagonal covariance."""
+    r"""The $L$ and $L^{-\top}$ that give both sides the same diagonal covariance."""
     (D, sizes), (E, key_sizes) = _root(q), _root(k)
     overlap = jnp.matmul(D.T, E, precision=HIGHEST)
     U, scales, W = jnp.linalg.svd(sizes[:, None] * overlap * key_sizes[None])
@@ -60,10 +60,10 @@ def project(x: Float[Array, "n k"], matrix: Float[Array, "k k"]) -> Float[Array,
 
 
 def make_side(x: Float[Array, "n k"], middle: Float[Array, " k"]) -> Side:
-    """The vectors relative to `middle`, with the box around it."""
+    """The vectors relative to `middle`, with a box around `middle` that holds them."""
     offsets = x - middle[None]
     half = jnp.max(jnp.abs(jax.lax.stop_gradient(offsets)), axis=0)
-    # Along an axis without width all vectors agree: any half-width will do.
+    # If all vectors agree along an axis, any positive half-width is valid.
     return Side(offsets, middle, jnp.where(half > 0, half, 1))
 
 

@@ -2,10 +2,10 @@ r"""Layouts for exponentials as a Gauss transform, with cells as wide as the ker
 
 An inner product is $q\cdot k = \frac12|q|^2 + \frac12|k|^2 - \frac12|q-k|^2$. With the
 squares in the weights, a sum of exponentials is a sum of Gaussians of width one, so
-that the number of cells grows with the radius of a cloud and not with its square. This
-pays off if queries are near the keys that they attend to. The axes, scales and centres
-are therefore chosen such that the mean of the keys that a query attends to is close to
-the query.
+that the number of cells along an axis grows with the radius of a cloud and not with the
+squared radius. This saves time if queries are near the keys that they attend to. Axes,
+scales and centres are therefore chosen to put each query close to the mean of the keys
+that it attends to.
 """
 
 import dataclasses
@@ -35,9 +35,9 @@ from ._layout import (
 )
 from ._tiles import places_of_nodes
 
-MAX_GAUSS_NODES = 16  # nodes in a cell
-SAMPLE_SIZE = 64  # queries whose means determine the frame
-MAX_SCORES = 2**20  # most scores for which sums are dense, which compile faster
+MAX_GAUSS_NODES = 16  # largest number of nodes along an axis of a cell
+SAMPLE_SIZE = 64  # number of queries whose means determine the axes
+MAX_SCORES = 2**20  # most scores for which sums are dense, which compiles faster
 
 
 @dataclasses.dataclass(frozen=True)
@@ -111,10 +111,10 @@ class GaussLayout(AbstractLayout):
         """Whether cells are narrow enough, and the error of each sum is small."""
         max_half = self.width * jnp.asarray(self.cells)
         is_narrow = jnp.all(q.half <= max_half) & jnp.all(k.half <= max_half)
-        # The wider kernel is interpolated, too; relative to it the cells are narrower.
+        # The wider kernel is interpolated, too; cells are narrower compared with it.
         closer = error_share(self.nodes, self.width / WIDE_VARIANCE**0.5)
         mass, wide = sums[:, 0], sums[:, 1] + closer * jnp.sum(weights)
-        # Twice, as errors of weights change a mean both directly and through their sum.
+        # Errors of weights count twice: in a mean, and in the sum that divides it.
         is_near = jnp.all(2 * self.share * wide <= self.limit * mass)
         return is_narrow & is_near & self.is_full(k, mass)
 
@@ -147,7 +147,7 @@ def frame_by_means(
 def nearness(
     queries: Float[Array, "m k"], keys: Float[Array, "n k"], logs: Float[Array, " n"]
 ) -> tuple[Float[Array, " k"], Float[Array, ""]]:
-    """`halves` and `wide_ratio` of `Nearness`, at sampled and at extreme queries."""
+    """The entries of a `Nearness`, estimated at sampled and at extreme queries."""
     q, k = frame_by_means(queries, keys, logs)
     ends = jnp.concatenate([jnp.argmin(q.x, axis=0), jnp.argmax(q.x, axis=0)])
     sample = jnp.concatenate([q.x[ends], _sample(q.x)])
@@ -165,10 +165,10 @@ def nearness(
 def cheapest_gauss_layout(
     nearness: Nearness, tokens: int, rows: int, *, error: float
 ) -> GaussLayout | None:
-    """The cheapest layout; `None` if nodes do not fit or no layout is accurate enough.
+    """The cheapest layout; `None` if none is accurate enough and fits into memory.
 
     Args:
-        nearness: extent of the sum, with a margin.
+        nearness: half-widths and `wide_ratio` of the sum, with a margin.
         tokens: number of queries plus number of keys.
         rows: number of sums for each query.
         error: largest relative error of the weights in a sum, in $L^1$.
@@ -179,7 +179,7 @@ def cheapest_gauss_layout(
     ):
         return None
     share = error / (2 * nearness.wide_ratio)
-    axis_share = math.expm1(math.log1p(0.9 * share) / d)  # 0.1 for rounding
+    axis_share = math.expm1(math.log1p(0.9 * share) / d)  # a tenth is left for rounding
     layouts = [
         layout
         for nodes in range(FEWEST, MAX_GAUSS_NODES + 1)

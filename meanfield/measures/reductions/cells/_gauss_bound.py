@@ -20,12 +20,12 @@ from jaxtyping import Float
 
 from ._bound import angles, lagrange
 
-WIDE_VARIANCE = 3.0  # variance of the wider kernel, relative to the kernel
+WIDE_VARIANCE = 3.0  # variance of the wider kernel, relative to that of the kernel
 WIDEST = 1.25  # largest half-width of a cell
 _NARROWEST = 0.02
 _STEPS = 256  # number of half-widths in the search, in geometric progression
-_FAR, _STEP = 16.0, 0.1  # largest distance at which errors are computed, and spacing
-_SAFETY = 1.1  # safety factor, as errors may be larger between these distances
+_FAR, _STEP = 16.0, 0.1  # largest tabulated distance, and spacing of the distances
+_SAFETY = 1.1  # safety factor for errors between the tabulated distances
 
 
 @functools.cache

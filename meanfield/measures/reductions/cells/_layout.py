@@ -9,17 +9,18 @@ from jaxtyping import Array, Bool, Float
 
 from ._frame import Side
 
-# Operations per second in matrix products on two cores, for tiles and along axes.
+# Two cores do this many operations per second in matrix products, within tiles and
+# along axes.
 TILES, AXES = 3e10, 6e10
 SORT_SECONDS = 3e-7  # seconds to sort a token into its cell and to read it from there
 PAIRS = 2.6e9  # pairs per second of exact sums, in double precision
 KERNELS = 1e9  # exponentials per second
-LARGEST = 2**28  # most numbers in memory at a time: 2 GB
-DIMENSIONS = 5  # largest dimension; beyond it there are too many cells
-ROOM = 1.25  # margin of the extents for which cells are planned
+LARGEST = 2**28  # most numbers in memory at a time, which take 2 GB
+DIMENSIONS = 5  # largest dimension; in higher ones there are too many cells
+ROOM = 1.25  # factor by which planned extents exceed the measured ones
 FEWEST = 3  # smallest number of nodes along an axis of a cell
 ROUNDING = 1e-15  # relative rounding error of a number after a few operations
-MORE, FINER = 2.0, 8.0  # factors for extent and accuracy when a plan fails
+MORE, FINER = 2.0, 8.0  # factors of extent and accuracy for the plan after a failed one
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,7 +57,7 @@ class AbstractLayout(abc.ABC):
         """The number of extra rows that are summed to check the bound."""
 
     def numbers(self, rows: int) -> int:
-        """Numbers in memory: values at all nodes, and kernels along each axis."""
+        """Count of numbers in memory: values at all nodes, and kernels along axes."""
         n_values = (rows + self.checks) * math.prod(self.counts)
         return n_values + sum(count**2 for count in self.counts)
 
@@ -100,7 +101,8 @@ class AbstractLayout(abc.ABC):
     ) -> list[Float[Array, " cells"]]:
         """Stabilisers of `kernels` for each cell of the queries, along each axis.
 
-        They replace `tops`. The list is empty if kernels use the `tops` of nodes.
+        They take the place of `tops`. The list is empty if `kernels` use the `tops` of
+        nodes.
         """
         del halves
         return []
@@ -137,5 +139,5 @@ class AbstractLayout(abc.ABC):
 
 
 def fits(layout: AbstractLayout, rows: int) -> bool:
-    """Whether the numbers of a layout with `rows` sums fit into memory."""
+    """Whether the arrays of a layout with `rows` sums fit into memory."""
     return layout.numbers(rows) <= LARGEST

@@ -1,7 +1,7 @@
 """Linear maps with an explicit transpose, batched sequentially.
 
-JAX would transpose a loop that reads parts of a large array into one that adds arrays
-of the full size. So the map and its transpose are registered as a pair of primitives.
+JAX would transpose a loop that reads parts of a large array into a loop that adds
+arrays of the full size. So a map and its transpose are registered as two primitives.
 """
 
 from collections.abc import Callable
@@ -21,7 +21,7 @@ def define_linear_map(name: str, fn: Map, transpose_fn: Map, *static: str) -> Ma
     """Defines a JAX primitive that is linear in its last array, with its transpose.
 
     Args:
-        name: name of the primitive in the text of programs.
+        name: name of the primitive in printed programs.
         fn: function of arrays and static keywords, linear in the last array.
         transpose_fn: its transpose in the last array; takes the same other arguments.
         *static: names of the static keywords.

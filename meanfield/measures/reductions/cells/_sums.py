@@ -3,8 +3,8 @@ r"""Sums of products of one-dimensional kernels, interpolated on both sides.
 With $e^{q\cdot k} = \prod_a e^{q_a k_a}$ interpolated in the cells of keys and of
 queries, a sum over keys has three steps: keys are spread to the nodes of their cells,
 sums from nodes of keys to nodes of queries are taken one axis at a time, and the result
-is interpolated at the queries. Kernels and their interpolants are positive, so that the
-error of a sum of positive terms is relative to the sum, however small it is.
+is interpolated at the queries. Kernels and their interpolants are positive, so the
+error of a sum of positive terms is relative to the sum, however small the sum is.
 """
 
 import functools
@@ -33,9 +33,9 @@ class Sides(NamedTuple):
     """Queries and keys along the axes of the cells, and the boxes that hold them.
 
     Attributes:
-        queries: queries, at most the first of `halves` from the origin along each axis.
-        keys: keys, at most the second of `halves` from it.
-        halves: half-widths of the boxes; constants for derivatives, as cells are.
+        queries: queries in a box around the origin with the first of `halves`.
+        keys: keys in a box around the origin with the second of `halves`.
+        halves: half-widths of the boxes, which derivatives treat as constants.
         positions: positions under a causal mask; `None` without a mask.
     """
 
@@ -72,7 +72,10 @@ def kernel_sums(
 
 @kernel_sums.defjvp
 def _(layout: AbstractLayout, primals: tuple, tangents: tuple) -> tuple[Array, Array]:
-    r"""By $d e^{q\cdot k} = e^{q\cdot k}(dq\cdot k + q\cdot dk)$: sums of more rows."""
+    r"""The derivative of `kernel_sums`, by sums of more rows.
+
+    It follows from $d e^{q\cdot k} = e^{q\cdot k}(dq\cdot k + q\cdot dk)$.
+    """
     (sides, rows), (change, more) = primals, tangents
     d, n, width = len(layout.cells), *rows.shape
     key_rows = (rows[:, None] * sides.keys[:, :, None]).reshape(n, d * width)
@@ -94,7 +97,7 @@ def _(layout: AbstractLayout, primals: tuple, tangents: tuple) -> tuple[Array, A
 def sums_with_checks(
     layout: AbstractLayout, sides: Sides, rows: Float[Array, "n r"]
 ) -> tuple[Float[Array, "m r"], Float[Array, "m c"]]:
-    """`kernel_sums`, and checks: sums of the last row with the wide kernel.
+    """The `kernel_sums`, and checks: sums of the last row with the wide kernel.
 
     Checks have no derivative.
     """

@@ -32,8 +32,8 @@ class Findings:
 
     Attributes:
         held: for each sum, whether cells can evaluate it.
-        sides: for each such sum its queries, keys and log-weights at the last
-            evaluation, when iterations for potentials have converged.
+        sides: queries, keys and log-weights of each sum that cells can evaluate, at its
+            last evaluation, when iterations for potentials have converged.
         is_masked: whether some sum has a causal mask.
 
     Examples:
@@ -54,7 +54,7 @@ class Findings:
 
 
 class Survey(Cells):
-    """Sums by another reduction, recorded in `findings`.
+    """A reduction that evaluates sums by another one and records them in `findings`.
 
     Attributes:
         fallback: reduction that evaluates the sums.
@@ -79,7 +79,7 @@ class Survey(Cells):
 
     @override
     def log_mean(self, score: AbstractScore, queries: Tokens, keys: Keys) -> Sums:
-        # Sums of single queries, as under a general mask, gain nothing from cells.
+        # A sum for a single query, as under a general mask, gains nothing from cells.
         is_held = queries.n > 1 and self.holds(score, queries, keys)
         number = len(self.findings.held)
         self.findings.held.append(is_held)
@@ -110,7 +110,7 @@ class Survey(Cells):
 def extent(
     queries: Float[Array, "m k"], keys: Float[Array, "n k"], logs: Float[Array, " n"]
 ) -> Extent:
-    """The extent of a sum over keys with log-weights `logs`."""
+    """How far scores and tokens spread in a sum over keys with log-weights `logs`."""
     spans, halves, wide_ratio = map(np.asarray, _extent(queries, keys, logs))
     return Extent(spans, Nearness(halves, float(wide_ratio)))
 

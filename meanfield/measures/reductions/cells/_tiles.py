@@ -9,8 +9,8 @@ from jaxtyping import Array, Float, Int
 
 from ._bound import angles
 
-TILE = 64  # vectors in a tile
-CHUNK = 32  # tiles in a chunk, which share the overhead of an iteration
+TILE = 64  # number of vectors in a tile
+CHUNK = 32  # number of tiles in a chunk, which share the overhead of an iteration
 
 
 class Chunk(NamedTuple):
@@ -84,11 +84,11 @@ def _middles(cells: int) -> Float[np.ndarray, " cells"]:
 
 
 def tile_vectors(places: Float[Array, "n k"], cells: tuple[int, ...]) -> Tiles:
-    """All vectors in tiles, cell by cell.
+    """Sorts all vectors into tiles, cell by cell.
 
-    Cells are assigned only by this sort, and everything else follows from its result.
-    Otherwise the compiler might compute the cell of a vector twice with different
-    rounding, and put a vector on an edge into two cells.
+    Only this sort assigns vectors to cells, and everything else follows from its
+    result. Otherwise the compiler might compute the cell of a vector twice with
+    different rounding, and put a vector on an edge into two cells.
     """
     n, total = len(places), 1
     number = jnp.zeros(n, jnp.int32)

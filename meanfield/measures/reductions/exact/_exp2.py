@@ -1,8 +1,8 @@
-r"""$2^x$ by a polynomial: the step where sums over tokens spend most of their time.
+r"""The power $2^x$ by a polynomial, on which sums over tokens spend most of their time.
 
 With $x = k + f$, $k$ an integer and $|f| \le \tfrac12$, a polynomial gives $2^f$, and
-$2^k$ is built from exponent bits. There are no branches, so the compiler vectorises it
-fully, and it is faster than XLA's `exp` on a CPU.
+$2^k$ is built from exponent bits. The code has no branches, so the compiler vectorises
+it fully, and it is faster than XLA's `exp` on a CPU.
 """
 
 from typing import Any
@@ -12,10 +12,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-LOG2E = 1.4426950408889634  # exponents in units of log 2: e^s = 2^(s LOG2E)
+LOG2E = 1.4426950408889634  # converts to powers of two: e^s = 2^(s LOG2E)
 LN2 = 0.6931471805599453
 
-# The Chebyshev series of 2^f on [-1/2, 1/2], truncated at degrees 6 and 11: relative
+# Chebyshev series of 2^f on [-1/2, 1/2], truncated at degrees 6 and 11, have relative
 # errors of 3e-9 and 4e-18.
 _SINGLE = (
     0.9999999999595482, 0.6931472067106199, 0.2402265121359523, 0.05550327214209201,
@@ -31,7 +31,7 @@ _DOUBLE = (
 
 @jax.custom_jvp
 def exp2(x: Float[Array, "..."]) -> Float[Array, "..."]:
-    r"""$2^x$, to a few units in the last place.
+    r"""The power $2^x$, accurate to a few units in the last place.
 
     The result is never below the smallest normal number, even at $-\infty$, so that
     excluded terms also need a weight of zero. Where $2^x$ exceeds the largest number,
@@ -41,7 +41,7 @@ def exp2(x: Float[Array, "..."]) -> Float[Array, "..."]:
     bits = np.int32 if single else np.int64
     info = jnp.finfo(x.dtype)
     x = jnp.maximum(x, jnp.asarray(info.minexp, x.dtype))
-    # Adding and subtracting 1.5 * 2^nmant rounds, too, but compilers may drop both.
+    # Adding and subtracting 1.5 * 2^nmant also rounds, but compilers may drop both.
     whole = jnp.round(x)
     f = x - whole
     *lower, top = _SINGLE if single else _DOUBLE
@@ -49,8 +49,8 @@ def exp2(x: Float[Array, "..."]) -> Float[Array, "..."]:
     for coefficient in reversed(lower):
         power = power * f + jnp.asarray(coefficient, x.dtype)
     exponent = (whole.astype(bits) + (info.maxexp - 1)) << info.nmant
-    # A product instead of a sum of bits can be differentiated by JAX, which ignores the
-    # rule below in second derivatives through a loop.
+    # JAX ignores the rule below in second derivatives through a loop. It differentiates
+    # this product instead, which it could not do with a sum of bits.
     return power * jax.lax.bitcast_convert_type(exponent, x.dtype)
 
 

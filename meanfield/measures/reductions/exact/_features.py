@@ -4,8 +4,8 @@ If $\varphi(s(x, y)) = f(x)\cdot g(y)$ with $r$ features,
 
 $$\sum_j w_j\,\varphi(s(x, y_j))\,v_j = f(x)\cdot\Big(\sum_j w_j\,g(y_j)\,v_j\Big),$$
 
-exactly, in $O((m + n) r p)$ operations instead of $O(mn)$. With a causal mask these are
-the sums over whole earlier blocks, to which the pairs of one block are added.
+exactly, in $O((m + n) r p)$ operations instead of $O(mn)$. Under a causal mask, whole
+earlier blocks are summed in this way, and the pairs of one block are added.
 """
 
 import abc
@@ -92,7 +92,7 @@ class Power(AbstractFeatureLink):
     def features(
         self, factors: Factors
     ) -> tuple[Float[Array, "m r"], Float[Array, "n r"]]:
-        r"""Tensor powers of $(q, r, 1)$ and $(k, 1, c)$; $s = q\cdot k + r + c$."""
+        r"""Tensor powers of $(q, r, 1)$ and $(k, 1, c)$ for $s = q\cdot k + r + c$."""
         q, k = (jnp.ones_like(x[:, :1]) for x in (factors.query, factors.key))
         sides = (
             jnp.concatenate([factors.query, factors.query_term[:, None], q], axis=1),
@@ -113,14 +113,15 @@ def feature_sums(
 ) -> Float[Array, "m p"] | None:
     r"""The sums $\sum_j w_j\,\varphi(s_{ij})\,v_j$, by features.
 
-    `None` if pairs are cheaper, the score is not quadratic, or a mask is not causal.
+    The result is `None` if pairs are cheaper, the score is not quadratic, or a mask is
+    not causal.
     """
     queries, keys = sides
     is_causal = isinstance(score, Masked) and score.mask is causal
     base = score.score if isinstance(score, Masked) and is_causal else score
     if not isinstance(base, AbstractQuadraticScore):
         return None
-    if isinstance(base, SquaredDistance):  # otherwise large squares cancel
+    if isinstance(base, SquaredDistance):  # recentred, so that squares do not cancel
         mass = jnp.sum(weights)
         base = recentre(base, weights @ keys.x / jnp.where(mass > 0, mass, 1))
         assert isinstance(base, SquaredDistance)
@@ -131,7 +132,7 @@ def feature_sums(
     terms = weights[:, None] * values
     if is_causal:
         return _earlier_sums((f, positions(queries)), (g, positions(keys)), terms)
-    # Block by block, as the rounding error of a sum grows with its length.
+    # Moments are summed by blocks, since rounding errors grow with the length of sums.
     moments = jnp.sum(_moments(_blocks(g), _blocks(terms)), axis=0)
     return jnp.matmul(f, moments, precision=HIGHEST)
 
@@ -177,7 +178,7 @@ def _products(a: Float[Array, "n r"], b: Float[Array, "n s"]) -> Float[Array, "n
 def _blocks(
     x: Float[Array, "n ..."], value: float = 0.0
 ) -> Float[Array, "blocks size ..."]:
-    """Rows in blocks, the last padded with `value`."""
+    """Splits rows into blocks, and pads the last block with `value`."""
     widths = [(0, -len(x) % BLOCK)] + [(0, 0)] * (x.ndim - 1)
     padded_x = jnp.pad(x, widths, constant_values=value)
     return padded_x.reshape(-1, BLOCK, *x.shape[1:])

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PyTree
 
-MAX_NUMBERS = 2**18  # most numbers in memory at a time, 2 MB
+MAX_NUMBERS = 2**18  # most numbers in memory at a time, which take 2 MB
 
 
 class Groups(eqx.Module):
@@ -44,7 +44,7 @@ class Groups(eqx.Module):
         self.length = length
 
     def rows(self, values: PyTree[Array]) -> PyTree[Array]:
-        """Arrays with one entry for each query, arranged in rows; zeros as padding."""
+        """Arranges arrays with one entry for each query in rows, padded with zeros."""
 
         def row(leaf: Array) -> Array:
             shape = (self.block.shape[0] * self.length, *leaf.shape[1:])
@@ -59,7 +59,7 @@ class Groups(eqx.Module):
         queries: PyTree[Array],
         blocks: PyTree[Array],
     ) -> Float[Array, "m p"]:
-        """`fn` applied to each row of queries and its block; one result per query."""
+        """Applies `fn` to each row of queries and its block; one result per query."""
         take_block = lambda block: jax.tree.map(lambda leaf: leaf[block], blocks)
         map_row = jax.checkpoint(lambda row: fn(row[0], take_block(row[1])))
         rows = (self.rows(queries), self.block)

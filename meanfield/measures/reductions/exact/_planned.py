@@ -42,12 +42,12 @@ class AbstractPlannedReduction(AbstractReduction):
     @property
     @abc.abstractmethod
     def is_planned(self) -> bool:
-        """Whether there is a plan."""
+        """Whether the reduction has a plan."""
 
     @property
     @abc.abstractmethod
     def unplanned_copy(self) -> "AbstractPlannedReduction":
-        """A copy without a plan."""
+        """A copy of the reduction without its plan."""
 
 
 def use_exact_sums(tree: PyTree) -> PyTree:

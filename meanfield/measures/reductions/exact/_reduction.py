@@ -2,8 +2,8 @@ r"""Evaluation of sums over tokens, all pairs at once or block by block.
 
 Every integral against weighted tokens is one of two sums, with $w_j = e^{\log w_j}$:
 a normalised exponential sum (`log_mean`), or a sum with a link (`integral`). Tokens
-with $\log w_j = -\infty$ and pairs with a score of $-\infty$ are excluded from both;
-their values must still be finite, or derivatives would not be.
+with $\log w_j = -\infty$ and pairs with a score of $-\infty$ are excluded from both.
+Their values must be finite nevertheless, or derivatives would not be finite.
 """
 
 import abc
@@ -139,11 +139,12 @@ class Blocked(AbstractReduction):
     def __check_init__(self) -> None:
         if self.size is not None and not (isinstance(self.size, int) and self.size > 0):
             raise InvalidInputError(
-                f"`size` must be a positive number of tokens; got {self.size!r}."
+                "`size`, the number of tokens in a block, must be a positive integer; "
+                f"got {self.size!r}."
             )
 
     def shape(self, dtype: jnp.dtype) -> Shape:
-        """The largest block for a dtype."""
+        """The size of the largest block for a dtype."""
         if self.size is not None:
             return Shape(self.size, self.size)
         return block_shape(jax.default_backend(), jnp.dtype(dtype).itemsize)
@@ -162,7 +163,7 @@ class Blocked(AbstractReduction):
         queries: Tokens,
         keys: Keys,
     ) -> tuple[Float[Array, "m p"], Float[Array, " m"]]:
-        """`log_mean`, with exponents relative to the numbers that `stabiliser` finds.
+        """The result of `log_mean`, from sums that `stabiliser` keeps from overflow.
 
         Args:
             stabiliser: a function such as `stabilise_sums`.
@@ -174,7 +175,7 @@ class Blocked(AbstractReduction):
         pairs = pairs.offset_by(LOG2E * keys.log_weights)
         blocks = cut(pairs, self.shape(pairs.remainder.dtype))
         ones = jnp.ones((1, keys.tokens.n), pairs.remainder.dtype)
-        # Powers are never zero, so the values of excluded keys are set to zero.
+        # `exp2` is never zero, so the values of excluded keys are set to zero.
         rows = _zero_excluded(keys, jnp.concatenate([keys.values.T, ones]))
         values = blocks.to_key_blocks(rows)
         powers = lambda lowered_blocks: total(lowered_blocks, exp2, values)
@@ -239,7 +240,7 @@ def exponential(scores: Array) -> Array:
 
 
 def block_shape(platform: str, itemsize: int) -> Shape:
-    """The fastest block size, as measured: 4 MB on a CPU, more on a GPU."""
+    """The fastest measured block size: 4 MB on a CPU, and more on a GPU."""
     if platform == "cpu":
         return Shape(512, 8192 // itemsize)
     return Shape(4096, 65536 // itemsize)
@@ -252,7 +253,7 @@ def _zero_excluded(keys: Keys, rows: Float[Array, "p n"]) -> Float[Array, "p n"]
 def map_blocks(
     rows: Callable[[Tokens], PyTree[Array]], queries: Tokens, size: int
 ) -> PyTree[Array]:
-    """`rows` applied to blocks of `size` queries, with the results concatenated."""
+    """Applies `rows` to blocks of `size` queries, and concatenates the results."""
     results = jax.lax.map(jax.checkpoint(rows), _blocks(queries, size))
     join = lambda y: y.reshape(y.shape[0] * size, *y.shape[2:])[: queries.n]
     return jax.tree.map(join, results)

@@ -22,7 +22,7 @@ from meanfield.tokens import Tokens
 
 from ._reduction import AbstractReduction, Blocked, Keys
 
-AXIS = "tokens"  # axis of the mesh
+AXIS = "tokens"  # name of the only axis of the mesh
 WHOLE, SPREAD = PartitionSpec(), PartitionSpec(AXIS)
 
 Sums = TypeVar("Sums")
@@ -111,7 +111,7 @@ def _combine_means(
     """Means and log-masses over the union of two sets of keys."""
     (means, logs), (other_means, other_logs) = first, second
     top = jax.lax.stop_gradient(jnp.maximum(logs, other_logs))
-    top = jnp.where(jnp.isneginf(top), 0, top)  # all keys of both sets are excluded
+    top = jnp.where(jnp.isneginf(top), 0, top)  # -inf if all keys are excluded
     mass, more = jnp.exp(logs - top), jnp.exp(other_logs - top)
     is_empty = mass + more == 0
     total = jnp.where(is_empty, 1, mass + more)
@@ -120,12 +120,12 @@ def _combine_means(
 
 
 def _pad_tokens(tokens: Tokens, missing: int) -> Tokens:
-    """Tokens, padded with `missing` copies of the last one."""
+    """Pads tokens with `missing` copies of the last one."""
     return jax.tree.map(lambda x: _pad_rows(x, missing, "edge"), tokens)
 
 
 def _pad_keys(keys: Keys, size: int) -> Keys:
-    """Keys, padded with weight zero to a multiple of the number of devices."""
+    """Pads with keys of weight zero to a multiple of the number of devices."""
     missing = -keys.tokens.n % size
     logs = jnp.pad(keys.log_weights, (0, missing), constant_values=-jnp.inf)
     values = _pad_rows(keys.values, missing, "constant")

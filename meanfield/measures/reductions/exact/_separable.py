@@ -7,8 +7,8 @@ $$\sum_{ij} w_{ij}\, e^{\eta_i\zeta_1 + \eta_j\zeta_2}
   = \sum_i e^{\eta_i\zeta_1} \sum_j w_{ij}\, e^{\eta_j\zeta_2}:$$
 
 $n_1 + n_2$ exponentials for each query instead of $n_1 n_2$. Exponentials are relative
-to the largest of each factor. If a sum would then be lost to underflow, it is evaluated
-block by block instead, which cannot underflow.
+to the largest in each factor. If a sum would still be lost to underflow, it is instead
+evaluated block by block, which cannot underflow.
 """
 
 import equinox as eqx
@@ -70,7 +70,7 @@ class Separable(AbstractReduction):
         return self.fallback.integral(link, score, queries, keys)
 
     def _table(self, score: AbstractQuadraticScore, keys: Keys) -> "_Table":
-        """The factor that depends on keys only, split into rows, columns and remainder.
+        """The factor of the keys, as a product over rows, columns, and a remainder.
 
         The remainder is at most one, and equal to one for a product density.
         """
@@ -115,7 +115,7 @@ class Separable(AbstractReduction):
 
 
 class _Table(eqx.Module):
-    """Factors of the keys: logarithms by row and column, and weighted remainders."""
+    """Factors of the keys: logarithms by row and by column, and weighted remainders."""
 
     rows: Float[Array, " n1"]
     columns: Float[Array, " n2"]
@@ -123,10 +123,10 @@ class _Table(eqx.Module):
 
 
 def _top(logs: Array, axis: int) -> Array:
-    """The largest along an axis; a constant for derivatives, as no sum depends on it.
+    """The largest number along an axis, without a derivative, as no sum depends on it.
 
-    The derivative of `max` finds the maximum by a test of equality, which fails if the
-    compiler computes the logarithms twice with different rounding.
+    The derivative of `max` would find the maximum by a test of equality, which fails if
+    the compiler computes the logarithms twice with different rounding.
     """
     return jax.lax.stop_gradient(jnp.max(logs, axis=axis))
 

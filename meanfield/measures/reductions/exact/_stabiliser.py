@@ -1,8 +1,8 @@
 """Stabilisers: numbers subtracted from exponents, so that no sum over- or underflows.
 
-Any number near the largest score will do, within the exponent range of floats. A few
-extreme keys give a lower bound of the largest score, and the box around all keys an
-upper bound: if these are close, the largest scores need not be computed.
+A stabiliser may be any number near the largest score, within the exponent range of
+floats. A few extreme keys give a lower bound of the largest score, and the box around
+all keys an upper bound. If the bounds are close, the largest score is not computed.
 """
 
 from collections.abc import Callable
@@ -22,8 +22,8 @@ from meanfield.scores.pairs import TIE_ULPS, Pairs, require_vectors
 
 from ._streaming import Blocks, largest
 
-# Largest difference of the bounds, in powers of 2. It leaves room in the exponent range
-# for sums, and for terms that are small compared with the largest.
+# Bounds of the largest score may differ by this many powers of 2. The exponent range
+# then has room for sums, and for terms that are small compared with the largest.
 SINGLE, DOUBLE = 100.0, 900.0
 
 Bounds = tuple[Float[Array, " m"], Float[Array, " m"]]
@@ -35,8 +35,8 @@ def stabilise_sums(
     """Sums of powers relative to a stabiliser, and the stabiliser of each query.
 
     The stabiliser is near the largest score of the query, in natural units, including
-    the remainder; 0 without keys. Apart from the remainder it is a constant for
-    derivatives, as means and logarithms of sums do not depend on it.
+    the remainder. It is 0 without keys. Only its remainder is differentiated, because
+    means and logarithms of sums do not depend on the other part.
     """
     if not blocks.pairs.exact or blocks.is_single:
         return _exact(blocks, sums)
@@ -47,10 +47,11 @@ def stabilise_sums(
 def stabilise_batched(
     blocks: Blocks, sums: Callable[[Blocks], Array]
 ) -> tuple[Float[Array, "p m"], Float[Array, " m"]]:
-    """`stabilise_sums` for one cloud of a batch.
+    """Stabilises sums like `stabilise_sums`, for one cloud of a batch.
 
-    Under `vmap` both branches of a `cond` are computed, unless all members share one
-    condition, as here. Cheap bounds save a pass over the pairs even in a single block.
+    Under `vmap` both branches of a `cond` are computed unless all members share one
+    condition, so here they do. Cheap bounds save a pass over the pairs even in a single
+    block.
     """
     if not blocks.pairs.exact:
         return _exact(blocks, sums)
@@ -61,7 +62,7 @@ def stabilise_batched(
 
 
 def absolute(blocks: Blocks, sums: Callable[[Blocks], Array]) -> Array:
-    """Sums of links of full scores; squared distances are taken from differences."""
+    """Sums of a link of full scores, with squared distances from differences."""
     pairs = blocks.pairs
     whole = lambda: sums(blocks.subtract_tops(blocks.to_query_blocks(-pairs.remainder)))
     if pairs.bend is None:
@@ -71,7 +72,7 @@ def absolute(blocks: Blocks, sums: Callable[[Blocks], Array]) -> Array:
 
 
 def _exact(blocks: Blocks, sums: Callable[[Blocks], Array]) -> tuple[Array, Array]:
-    """Sums relative to the largest scores, by differences if scores have them."""
+    """Sums relative to the largest scores, from differences of vectors if possible."""
     largest_first = lambda: _sums_from_largest(blocks, sums)
     if blocks.pairs.keys.difference_vectors is None:
         return largest_first()
@@ -99,11 +100,11 @@ def _sums_from_best(
 
 
 def _top_of_relative(blocks: Blocks, logs: Float[Array, "bm queries"]) -> Array:
-    """The largest relative scores, or nearly so: the log-weights of the reference keys.
+    """The largest relative scores, or log-weights of reference keys if these are close.
 
-    References are found by expanded scores, whose rounding may miss the largest score:
-    if by much, a second pass finds it. For a single block this pass is always made, as
-    it is cheaper than the compilation of a `cond`.
+    Reference keys are those with the largest expanded scores, which have rounding
+    errors. If these errors may be large, a second pass finds the largest scores. For a
+    single block this pass is always made: it is cheaper than compiling a `cond`.
     """
     largest_again = lambda: _finite(largest(stop_gradient(blocks)))
     if blocks.is_single:
@@ -158,9 +159,9 @@ def _bounds(pairs: Pairs) -> Bounds:
 
 
 def _wide_bounds(pairs: Pairs) -> Bounds:
-    r"""Cheaper, wider bounds of the largest score, the same for all queries.
+    r"""Cheaper but wider bounds of the largest score, which all queries share.
 
-    By Cauchy–Schwarz no product exceeds $\max|q|\max|k|$.
+    By Cauchy–Schwarz no inner product exceeds $\max|q|\max|k|$.
     """
     q, k = require_vectors(pairs.queries.vectors), require_vectors(pairs.keys.vectors)
     offset = pairs.keys.offset

@@ -2,10 +2,10 @@ r"""Sums over keys, one block of scores at a time: the inner loop of all velocit
 
 $$N_{pi} = \sum_j v_{pj}\, \varphi(s_{ij})$$
 
-for queries $i$, with $O(m + n)$ memory. Blocks are transposed, keys by queries: the
-long axis is contiguous, a sum over keys is a matrix product with rows of values, and
-the normaliser of a mean is one more row. Derivatives, of any order and in both modes,
-recompute the blocks, within the same memory.
+for queries $i$, with $O(m + n)$ memory. Blocks have keys along rows and queries along
+columns, so that the long axis is contiguous. A sum over keys is then a matrix product
+with rows of values, and the normaliser of a mean is one more row. Derivatives, of any
+order and in both modes, recompute the blocks, within the same memory.
 """
 
 import math
@@ -29,7 +29,7 @@ from meanfield.scores.pairs import (
     require_vectors,
 )
 
-LANES = 16  # block sizes are multiples of a SIMD vector
+LANES = 16  # block sizes are multiples of this, the length of a SIMD vector
 
 
 class Shape(NamedTuple):
@@ -46,8 +46,8 @@ class Blocks(eqx.Module):
         pairs: all pairs.
         queries: the queries with a leading axis of blocks, padded with copies of the
             last one.
-        keys: the keys, likewise; copies do not change the largest score, and have the
-            value 0 in sums.
+        keys: the keys, blocked and padded likewise. Copies do not change the largest
+            score, and have the value 0 in sums.
     """
 
     pairs: Pairs
@@ -56,12 +56,12 @@ class Blocks(eqx.Module):
 
     @property
     def is_single(self) -> bool:
-        """Whether all pairs are one block."""
+        """Whether all pairs are in one block."""
         return self.queries.offset.shape[0] == self.keys.offset.shape[0] == 1
 
     @property
     def absolute(self) -> "Blocks":
-        """The blocks with full squared distances: each query is its own reference."""
+        """The blocks with full squared distances: a query is its own reference."""
         vectors = self.queries.difference_vectors
         offset = self.to_query_blocks(zero_with_tangent(self.pairs.remainder))
         return replace(
@@ -106,11 +106,11 @@ class Blocks(eqx.Module):
     def to_query_blocks(
         self, numbers: Float[Array, " m"]
     ) -> Float[Array, "bm queries"]:
-        """Numbers, one for each query, in blocks; padded with copies of the last."""
+        """Splits numbers, one for each query, into blocks padded with the last one."""
         return _blocks(numbers, self.queries.offset.shape[1], 0, mode="edge")
 
     def to_key_blocks(self, values: Float[Array, "p n"]) -> Float[Array, "bn p keys"]:
-        """Values, a column for each key, in blocks; padded with zeros."""
+        """Splits values, one column for each key, into blocks padded with zeros."""
         return _blocks(values, self.keys.offset.shape[1], 1)
 
     def join_blocks(self, numbers: Float[Array, "bm p queries"]) -> Float[Array, "p m"]:
@@ -121,7 +121,7 @@ class Blocks(eqx.Module):
 
 
 def cut(pairs: Pairs, shape: Shape) -> Blocks:
-    """Pairs in blocks, none larger than `shape`."""
+    """Divides pairs into blocks no larger than `shape`."""
     m, n = pairs.queries.offset.shape[0], pairs.keys.offset.shape[0]
     query_side = _split(pairs.queries, _size(m, shape.queries), vectors=1)
     key_side = _split(pairs.keys, _size(n, shape.keys), vectors=0)
@@ -132,7 +132,7 @@ def cut(pairs: Pairs, shape: Shape) -> Blocks:
 def total(
     blocks: Blocks, link: Link, values: Float[Array, "bn p keys"]
 ) -> Float[Array, "bm p queries"]:
-    """Sums of `link` of the scores times `values`, over all keys, for all queries."""
+    """Sums over all keys of `values` times `link` of the scores, for all queries."""
     offset = blocks.queries.offset
     terms = jax.checkpoint(
         lambda *block: blocks.pairs.link_product(link, *block), prevent_cse=False
@@ -197,7 +197,7 @@ def _size(count: int, limit: int) -> int:
 
 
 def _split(side: Side, size: int, *, vectors: int) -> Side:
-    """One side, with a leading axis of blocks."""
+    """Splits queries or keys into blocks, along a new leading axis."""
     columns = side.vectors, side.difference_vectors
     axis = lambda x: vectors if any(x is column for column in columns) else 0
     return jax.tree.map(lambda x: _blocks(x, size, axis(x), mode="edge"), side)

@@ -1,8 +1,8 @@
 r"""Derivatives with respect to weights of zero, at which logarithms have none.
 
-A token of weight 0 is excluded from every sum. There is still a one-sided derivative
+A token of weight 0 is excluded from every sum. Sums still have one-sided derivatives
 with respect to its weight: for $Z = \sum_j w_je^{s_j}$ and the mean
-$m = \sum_j w_je^{s_j}v_j/Z$ it is $\partial m/\partial w_0 = e^{s_0}(v_0 - m)/Z$ and
+$m = \sum_j w_je^{s_j}v_j/Z$ they are $\partial m/\partial w_0 = e^{s_0}(v_0 - m)/Z$ and
 $\partial\log Z/\partial w_0 = e^{s_0}/Z$. The functions here leave the values of sums
 unchanged and add these derivatives by custom rules, which cost nothing unless a
 derivative is taken.
@@ -31,8 +31,8 @@ class ExcludedKeys(NamedTuple):
     """The tokens of weight zero, as keys of a sum.
 
     Attributes:
-        keys: all tokens; those of positive weight have a log-weight of minus infinity,
-            those of weight zero the potential that is added to their scores.
+        keys: all tokens. The log-weight is minus infinity for tokens of positive
+            weight, and for others the potential that is added to their scores.
         weights: zeros, with respect to which one can differentiate.
     """
 
@@ -55,13 +55,13 @@ def check_log_weights(logs: Float[Array, "*batch n"], tokens: Tokens) -> None:
     host = np.asarray(logs) if is_addressable(logs) else np.zeros(0)
     if np.any(np.isnan(host) | (host == np.inf)):
         raise InvalidInputError(
-            "`log_weights` must be numbers below infinity, the logarithms of "
-            "weights. For weights use `Points.weighted(x, weights)`."
+            "`log_weights` must be logarithms of weights, which are numbers below "
+            "infinity. To give weights, use `Points.weighted(x, weights)`."
         )
 
 
 def log_shares(w: np.ndarray) -> np.ndarray:
-    """Logarithms of weights divided by their sum, which may exceed the largest float.
+    """Logarithms of weights divided by their sum, even if the sum overflows.
 
     Raises:
         InvalidInputError: if a weight is negative or not a number, or all are 0.
@@ -82,11 +82,11 @@ def split_shares(
 ) -> tuple[Float[Array, " n"], Float[Array, " n"]]:
     """Logarithms of weights divided by their sum, and the weights that are zero.
 
-    The sum may exceed the largest float. All derivatives are finite.
+    The sum may overflow. All derivatives are finite.
     """
     w = or_nan(jnp.all(w >= 0) & jnp.any(w > 0), w)
     counts = w > 0
-    scale = jax.lax.stop_gradient(jnp.max(w))  # it cancels
+    scale = jax.lax.stop_gradient(jnp.max(w))  # cancels in the shares
     shares = w / scale / jnp.sum(w / scale)
     logs = jnp.where(counts, jnp.log(jnp.where(counts, shares, 1)), -jnp.inf)
     return logs, jnp.where(counts, 0, shares)
@@ -107,7 +107,7 @@ def shares(
     logs: Float[Array, " n"], zeros: Float[Array, " n"] | None
 ) -> Float[Array, " n"]:
     """The weights divided by their sum; zeros if the sum is 0."""
-    top = jax.lax.stop_gradient(jnp.max(logs))  # it cancels
+    top = jax.lax.stop_gradient(jnp.max(logs))  # cancels in the shares
     massless = jnp.isneginf(top)
     top = jnp.where(massless, 0, top)
     w = jnp.exp(logs - top)
@@ -123,7 +123,7 @@ def zero_excluded(
 ) -> Float[Array, "n p"]:
     """Values of the tokens, with zeros for excluded ones, whose values may be NaN."""
     is_excluded = jnp.isneginf(logs)[:, None]
-    if zeros is not None:  # finite values enter derivatives
+    if zeros is not None:  # finite values of excluded tokens enter derivatives
         is_excluded &= ~jnp.isfinite(values)
     return jnp.where(is_excluded, 0, values)
 
@@ -146,8 +146,8 @@ def select_excluded(
 def vary_norm(
     tangent: Float[Array, "n d"], probabilities: Float[Array, " n"]
 ) -> Float[Array, ""]:
-    """Root mean square of rows, without square roots of weights, which may be zero."""
-    largest = jax.lax.stop_gradient(jnp.max(jnp.abs(tangent)))  # it cancels
+    """Root mean square of rows, without square roots of weights that may be zero."""
+    largest = jax.lax.stop_gradient(jnp.max(jnp.abs(tangent)))  # cancels in the norm
     scale = jnp.where((largest > 0) & jnp.isfinite(largest), largest, 1)
     squares = jnp.sum((tangent / scale) ** 2, axis=1)
     return scale * jnp.sqrt(probabilities @ squares)
@@ -174,12 +174,12 @@ def vary_log_mean(
             terms = Keys(keys.tokens, keys.log_weights, weights[:, None] * rows)
             return reduction.log_mean(score, queries, terms)
 
-        # By `jvp`: JAX cannot transpose a single product that sums tangents and ones.
+        # `jvp` separates tangents from ones: JAX cannot transpose a product of both.
         (_, logs), (part, _) = jax.jvp(weighted_log_mean, (args[1],), (tangents[1],))
         means, mass = value[:, :-1], value[:, -1]
         max_log = (
             jnp.log(jnp.finfo(logs.dtype).max) / 2
-        )  # beyond this, no derivative is finite
+        )  # for larger ratios no derivative is finite
         ratio = jnp.minimum(logs - jnp.where(jnp.isneginf(mass), 0, mass), max_log)
         part = part * jnp.exp(ratio)[:, None]
         change = part.at[:, :-1].add(-means * part[:, -1:])

@@ -2,8 +2,8 @@
 
 The layout of the cells bounds the relative error of each exponential. The `condition`
 of the field turns this into a bound on the error of velocities, relative to the largest
-velocity at some tokens, where sums are exact. A field without a `condition`, as with
-the potentials of Sinkhorn, is compared with exact velocities at those tokens.
+of a few exact velocities. A field without a `condition`, such as that of Sinkhorn
+attention, is compared with exact velocities at a few tokens.
 """
 
 from collections.abc import Callable
@@ -39,12 +39,12 @@ from meanfield.measures.reductions.cells import (
 
 from ._planner import SAFETY_FACTOR, Planner, relative_convergence
 
-WORTH = 0.8  # longest time of sums by cells, as a fraction of that of exact ones
-MARGIN = 0.2  # largest error of a plan, in tolerances: it grows as tokens move
+WORTH = 0.8  # sums in cells may take at most this fraction of the time of exact sums
+MARGIN = 0.2  # largest ratio of initial error to tolerance; errors grow as tokens move
 N_PROBES = 16  # tokens, besides extreme ones, whose velocities are computed exactly
-GUESS = 1 / 32  # error of exponentials, in tolerances, if no bound is known
-MIN_ERROR, MAX_ERROR = 1e-12, 0.1  # errors of weights
-SAMPLE = 2048  # tokens of the survey of a field's sums
+GUESS = 1 / 32  # assumed error of exponentials over the tolerance, if no bound is known
+MIN_ERROR, MAX_ERROR = 1e-12, 0.1  # smallest and largest error bound of exponentials
+SAMPLE = 2048  # number of tokens in the sample whose sums are surveyed
 
 
 class CellPlanner(Planner[Cells]):
@@ -52,7 +52,7 @@ class CellPlanner(Planner[Cells]):
 
     @override
     def is_applicable(self, dynamics: AbstractDynamics, mu: Points, t: Time) -> bool:
-        """Whether all sums are of exponentials of quadratic scores, and cells fast."""
+        """Whether all sums are exponential in quadratic scores, and cells save time."""
         n, d = mu.tokens.x.shape
         least = cheapest_layout([1.0] * d, 2 * n, d + 1, error=MAX_ERROR)
         if _worthwhile_cells(mu, least) is None:
@@ -92,7 +92,7 @@ class CellPlanner(Planner[Cells]):
         mu: Points,
         field: AbstractField,
     ) -> Convergence:
-        """Error by the `condition` of the field, or measured if it has none."""
+        """Error bound by the `condition` of the field; a measured error without one."""
         assert reduction.layout is not None
         condition, bound = field.condition, reduction.layout.bound
         if condition is not None:
@@ -158,7 +158,7 @@ def _scales(
 ) -> tuple[Float[Array, ""] | None, Float[Array, ""]]:
     """The condition of a field, and its largest velocity."""
     arrays, static = eqx.partition((dynamics, mu), eqx.is_array)
-    # A list, because JAX caches the structures of arguments, which hold `findings`.
+    # JAX caches the structure of arguments: a list keeps `findings` of `mu` out of it.
     leaves, structure = jax.tree.flatten(arrays)
 
     @jax.jit
@@ -171,7 +171,7 @@ def _scales(
 
 
 def _survey_field(dynamics: AbstractDynamics, mu: Points, t: Time) -> Findings:
-    """A survey of the sums behind a field, by its shapes only."""
+    """A survey of the sums that a field needs, from shapes and without values."""
     findings = Findings()
     attach_survey = lambda mu: mu.replace_reduction(Survey(findings=findings))
     field = lambda mu: dynamics.field(jnp.asarray(t), attach_survey(mu))

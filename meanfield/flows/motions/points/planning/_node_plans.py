@@ -1,9 +1,9 @@
 """Plans of Chebyshev nodes for the sums of a flow, and their errors.
 
 The error of a plan is estimated by the change of all velocities with an eighth fewer
-nodes, and by exact sums at those tokens, one per cell, where the change is largest;
-never by coefficients. A plan depends only on the initial state, so a run that continues
-from a stored frame has the same plan as without the interruption.
+nodes, and by exact sums at one token per cell, where this change is largest. Chebyshev
+coefficients are not used. A plan depends only on the initial state, so a run that
+continues from a stored frame has the same plan as an uninterrupted one.
 """
 
 import functools
@@ -35,16 +35,16 @@ from meanfield.measures.reductions.cells import PAIRS
 
 from ._planner import SAFETY_FACTOR, Planner, relative_convergence
 
-DIMENSIONS = 3  # the largest dimension; beyond, there would be too many nodes
+DIMENSIONS = 3  # largest dimension; in higher ones there would be too many nodes
 RUNGS = (16, 24, 32, 48, 64, 96, 128, 192, 256, 384)  # numbers of nodes along an axis
-SAMPLE = 20_000  # tokens in the first search for the number of nodes
-FLOPS = 4e10  # per second, on two cores
-WORTH = 0.8  # longest time of interpolated sums, as a fraction of that of exact ones
-MARGIN = 0.5  # largest error of a plan, in tolerances: it grows as tokens move
+SAMPLE = 20_000  # number of tokens sampled in the first search for the number of nodes
+FLOPS = 4e10  # floating-point operations per second on two cores
+WORTH = 0.8  # interpolated sums may take at most this fraction of the exact sums' time
+MARGIN = 0.5  # largest ratio of initial error to tolerance; errors grow as tokens move
 
 
 class NodePlanner(Planner[Chebyshev]):
-    """Plans nodes of one box around all tokens, by a sample and then by all of them."""
+    """Plans nodes in one box around all tokens: on a sample, and then on all tokens."""
 
     @override
     def is_applicable(self, dynamics: AbstractDynamics, mu: Points, t: Time) -> bool:
@@ -99,7 +99,8 @@ class NodePlanner(Planner[Chebyshev]):
     ) -> Convergence:
         """Error estimate by fewer nodes at all tokens, and by exact sums at the worst.
 
-        The worst tokens are those of each cell where the two fields differ most.
+        The worst tokens are those in each cell whose velocity changes most with fewer
+        nodes.
         """
         velocities = field(mu.tokens)
         gaps = _gaps(freeze, mu, velocities)
@@ -117,7 +118,7 @@ class NodePlanner(Planner[Chebyshev]):
 def _gaps(
     freeze: Callable[[Points], AbstractField], mu: Points, velocities: Array
 ) -> Float[Array, " n"]:
-    """Change of each token's velocity with fewer nodes."""
+    """Change of each token's velocity when sums have fewer nodes."""
     changes = velocities - freeze(coarsen(mu))(mu.tokens)
     return jnp.max(jnp.abs(changes), axis=1)
 
@@ -129,9 +130,9 @@ def is_affordable(n: int, counts: tuple[int, ...]) -> bool:
 
 
 class _Search(NamedTuple):
-    """A search, on a measure, for the numbers of nodes of a flow of `n` tokens.
+    """A search on the measure `mu` for the numbers of nodes of a flow of `n` tokens.
 
-    `trial` gives the error of a plan over its tolerance.
+    `trial` gives the error of a plan, relative to its tolerance.
     """
 
     trial: Callable[[AbstractDynamics, Points, Time], Float[Array, ""]]
@@ -146,7 +147,7 @@ class _Search(NamedTuple):
         return float(self.trial(self.dynamics, mu, self.t)) / MARGIN
 
     def find_counts(self, counts: tuple[int, ...] | None) -> tuple[int, ...] | None:
-        """The first sufficient counts from these on; `None` if none saves time."""
+        """The first accurate counts from `counts` on; `None` if none saves time."""
         while counts is not None and is_affordable(self.n, counts):
             error = self.error(counts)
             if error <= 1:
@@ -169,7 +170,7 @@ class _Search(NamedTuple):
 def _coarsening_error(
     dynamics: AbstractDynamics, mu: Points, t: Time
 ) -> Float[Array, ""]:
-    """Change of a field with fewer nodes, relative to its tolerance."""
+    """Change of a field when it has fewer nodes, relative to its tolerance."""
     assert isinstance(mu.reduction, Chebyshev)
     freeze = functools.partial(dynamics.field, jnp.asarray(t))
     velocities = freeze(mu)(mu.tokens)
@@ -193,7 +194,7 @@ def _field_error(dynamics: AbstractDynamics, mu: Points, t: Time) -> Float[Array
 
 
 def _error_ratio(error: Convergence) -> Float[Array, ""]:
-    """Error relative to its tolerance; infinite if it is NaN."""
+    """The error relative to its tolerance; infinite if the error is NaN."""
     return jnp.nan_to_num(error.residual / error.tolerance, nan=jnp.inf)
 
 
@@ -206,7 +207,7 @@ def _factor(error: float, mu: Points) -> float:
 
 
 def _next_counts(counts: tuple[int, ...], factor: float) -> tuple[int, ...] | None:
-    """The next rungs with about `factor` times as many nodes; `None` at the top."""
+    """The next `RUNGS` with about `factor` times as many nodes; `None` at the top."""
     next_rungs = [
         next((r for r in RUNGS if r > count and r >= 0.9 * factor * count), None)
         for count in counts

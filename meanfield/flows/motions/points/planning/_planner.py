@@ -14,11 +14,11 @@ from meanfield.measures import AbstractPlannedReduction, Points
 
 H = TypeVar("H", bound=AbstractPlannedReduction)
 
-SAFETY_FACTOR = 2  # error over its estimate; the largest of 6 000 cases was 1.6
+SAFETY_FACTOR = 2  # the largest ratio of error to estimate in 6 000 cases was 1.6
 
 
 class Planner(abc.ABC, Generic[H]):
-    """Plans, enlarges and checks sums of one kind."""
+    """Makes, enlarges and checks plans for one kind of inexact sums."""
 
     @abc.abstractmethod
     def is_applicable(self, dynamics: AbstractDynamics, mu: Points, t: Time) -> bool:
@@ -46,7 +46,7 @@ class Planner(abc.ABC, Generic[H]):
 def relative_convergence(
     error: Array, velocities: Array, tolerance: float
 ) -> Convergence:
-    """Convergence with an error of velocities relative to the largest of them."""
+    """The error of velocities, relative to the largest, as a `Convergence`."""
     scale = jnp.max(jnp.abs(velocities))
     relative = jnp.where(scale > 0, error / scale, error)
     return Convergence(relative, jnp.asarray(tolerance, error.dtype))

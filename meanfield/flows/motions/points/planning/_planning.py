@@ -1,7 +1,7 @@
 """Choice of the planner for the sums of a flow.
 
 A plan depends only on the initial state, so a run that continues from a stored frame
-has the same plan as without the interruption.
+has the same plan as an uninterrupted one.
 """
 
 from collections.abc import Callable
@@ -34,10 +34,10 @@ PLANNERS: dict[type[AbstractPlannedReduction], Planner[Any]] = {
 def plan_sums(dynamics: AbstractDynamics, mu: Points, t: Time) -> Points:
     """Tokens whose sums are planned to keep the field within the tolerance.
 
-    If a reduction would not save time, its fallback is planned instead; if none would,
-    sums are exact. They are also exact inside `jit` or a derivative, where values are
-    not known. Tokens without such a reduction, or with a plan already, are returned
-    unchanged.
+    If a reduction would not save time, its fallback is planned instead; if no fallback
+    saves time, sums are exact. They are also exact inside `jit` or a derivative, where
+    values are traced. Tokens whose reduction needs no plan, or already has one, are
+    returned unchanged.
 
     Examples:
         >>> from meanfield import Points, attentions
@@ -95,7 +95,7 @@ def interpolations(
 
 
 def discard_plan(mu: Points) -> Points:
-    """Tokens without the plan of their sums, which can then be planned again."""
+    """Tokens without the plan of their sums, so that sums can be planned again."""
     reduction = mu.reduction
     return (
         mu.replace_reduction(reduction.unplanned_copy)
@@ -107,7 +107,7 @@ def discard_plan(mu: Points) -> Points:
 def enlarge_plan(dynamics: AbstractDynamics, mu: Points, t: Time) -> Points | None:
     """Tokens with a larger plan, or with a plan for the fallback of their reduction.
 
-    `None` if their sums are not planned.
+    The result is `None` if the sums of `mu` have no plan.
     """
     reduction = mu.reduction
     if not isinstance(reduction, AbstractPlannedReduction) or not reduction.is_planned:
