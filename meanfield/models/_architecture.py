@@ -94,7 +94,7 @@ def model_type(checkpoint: Checkpoint) -> str:
     if not matches:
         excerpt = str(config_type or class_name)[:EXCERPT_LENGTH]
         raise InputFileError(
-            f"`{checkpoint.folder / CONFIG}` is of the architecture `{excerpt}`, which "
+            f"`{checkpoint.folder / CONFIG}` names the architecture `{excerpt}`, which "
             f"is not supported; {suggestion(excerpt, architectures)}"
         )
     return matches[0]

@@ -130,9 +130,7 @@ def layers(
     layer_indices = _selection("layer", layers, sizes.n_layers)
     head_indices = _selection("head", heads, sizes.n_heads)
     if len(set(head_indices)) < len(head_indices):
-        raise InvalidInputError(
-            f"`heads` must differ from each other; got {head_indices}."
-        )
+        raise InvalidInputError(f"`heads` must be distinct; got {head_indices}.")
     edges = _edges(times, len(layer_indices)).astype(precision)
     layer_weights = [
         _parts(network.heads(layer).subset(head_indices)) for layer in layer_indices

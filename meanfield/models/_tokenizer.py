@@ -94,8 +94,8 @@ def _tokenizer(path: Path, characters: int) -> Any:
     times = expansion(stages) if isinstance(stages, dict) else 1.0
     if times * characters > LONGEST_TEXT:
         raise InputFileError(
-            f"`{path}` can make {times:.3g} characters or tokens of one character, too "
-            "many for this text. Use another model or a shorter text."
+            f"`{path}` may expand each character to {times:.3g} characters or tokens: "
+            "too many for this text. Use another model or a shorter text."
         )
     return extra("tokenizers", "models").Tokenizer.from_str(json_text)
 
@@ -110,8 +110,8 @@ def _tokenizer_errors(path: Path) -> Iterator[None]:
         raise
     except BaseException as error:  # `tokenizers` raises nothing narrower, and panics
         raise InputFileError(
-            f"`{path}` is not a tokenizer that `tokenizers` "
-            f"{tokenizers.__version__} can use ({error})."
+            f"`{path}` is not a valid tokenizer for version "
+            f"{tokenizers.__version__} of `tokenizers` ({error})."
         ) from error
 
 

@@ -76,7 +76,7 @@ class Bert(AbstractArchitecture):
             first = error.errors()[0]
             field = ".".join(str(part) for part in first["loc"])
             raise InputFileError(
-                f"`{checkpoint.folder / CONFIG}` is not that of a BERT encoder: "
+                f"`{checkpoint.folder / CONFIG}` does not describe a BERT encoder: "
                 f"{field or 'sizes'}: {first['msg']}; only BERT encoders are supported."
             ) from error
         return Bert(checkpoint, config)
@@ -147,8 +147,8 @@ class Bert(AbstractArchitecture):
         name, (d, inner) = self.config.hidden_act, self._mlp_shape
         if name not in ACTIVATIONS:
             raise InputFileError(
-                f"`{self.checkpoint.folder / CONFIG}` names the activation `{name}`; "
-                f"supported are {', '.join(ACTIVATIONS)}."
+                f"`{self.checkpoint.folder / CONFIG}` names the activation `{name}`, "
+                f"but only {', '.join(ACTIVATIONS)} are supported."
             )
         up, shift = self._dense(f"{root}.intermediate.dense", (inner, d))
         down, bias = self._dense(f"{root}.output.dense", (d, inner))

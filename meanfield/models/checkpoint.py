@@ -113,8 +113,8 @@ class Checkpoint:
         shape = self.entries[name].shape
         if len(shape) != 2 or not all(0 <= i < shape[0] for i in indices):
             raise InputFileError(
-                f"`{name}` in `{self.weights}` has shape {shape}, but row "
-                f"{max(indices)} is needed; do {CONFIG} and {TOKENIZER} belong to it?"
+                f"`{name}` in `{self.weights}` has shape {shape}, but the text needs "
+                f"row {max(indices)}; check that {CONFIG} and {TOKENIZER} fit the file."
             )
         with _open_weights(self.weights) as file:
             matrix = file.get_slice(name)
@@ -146,8 +146,8 @@ class Checkpoint:
         if (self.folder / VOCABULARY).is_file() and not self.tokenizer.is_file():
             raise InputFileError(
                 f"There is no file `{self.tokenizer}`, and {VOCABULARY} alone does not "
-                "tell how words are split. With transformers installed, create it in "
-                f"that folder: `{TOKENIZER_COMMAND}`."
+                "say how words are split into tokens. To create the file, install "
+                f"transformers and run in that folder: `{TOKENIZER_COMMAND}`."
             )
 
     def _require(self, names: Iterable[str]) -> None:
@@ -212,8 +212,8 @@ def _check_format(folder: Path) -> None:
     if (folder / WEIGHTS).exists() or not (folder / PICKLE).is_file():
         return
     raise InputFileError(
-        f"`{folder}` contains {PICKLE} but no {WEIGHTS}. With PyTorch installed, "
-        f"convert it in that folder: `{CONVERSION_COMMAND}`."
+        f"`{folder}` contains {PICKLE} but no {WEIGHTS}. To convert the file, install "
+        f"PyTorch and run in that folder: `{CONVERSION_COMMAND}`."
     )
 
 

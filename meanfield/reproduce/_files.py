@@ -88,7 +88,7 @@ def select_experiments(
         )
         raise InvalidInputError(
             f"`{mismatches[0]}` has no reading `{reading}`, only {alternatives}. "
-            "Without --as the first is used."
+            "Choose one of these, or leave out `--as`."
         )
     return {name: e for name, e in experiments.items() if name not in mismatches}
 

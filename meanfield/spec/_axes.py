@@ -165,7 +165,7 @@ def cell_name(values: Sequence[tuple[Axis, Any]]) -> str:
 def _axis(text: str) -> Axis:
     match = _AXIS.fullmatch(text)
     if match is None:
-        raise InvalidInputError(f"`{text}` is no axis; {GRAMMAR}.")
+        raise InvalidInputError(f"`{text}` is not an axis; {GRAMMAR}.")
     key, option, row, column, rest = match.groups()
     entry = None if row is None else (int(row), int(column))
     _check_key(key, entry, option)
@@ -175,7 +175,7 @@ def _axis(text: str) -> Axis:
         return _distinct(Axis(key, values, "list", entry, option))
     parts = rest.split(":")
     if len(parts) not in (3, 4) or (len(parts) == 4 and parts[3].strip() != "log"):
-        raise InvalidInputError(f"`{text}` is no axis; {GRAMMAR}.")
+        raise InvalidInputError(f"`{text}` is not an axis; {GRAMMAR}.")
     start, stop = (_number(part, text) for part in parts[:2])
     count = _count(parts[2], text)
     if start == stop:
@@ -208,7 +208,7 @@ def _check_key(key: str, entry: tuple[int, int] | None, option: str | None) -> N
         raise InvalidInputError(f"`{key}` cannot be an axis: {KEYS[key].no_axis}.")
     if entry is not None and option is None and key not in MATRICES:
         raise InvalidInputError(
-            f"`{key}` is no matrix, so it has no entry to sweep over; sweep over "
+            f"`{key}` is not a matrix, and has no entry to sweep over; sweep over "
             f"`{key}` itself."
         )
     if option is not None and KEYS[key].holds != "options":

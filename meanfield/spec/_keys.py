@@ -101,6 +101,6 @@ def keys_of(model: type[BaseModel]) -> dict[str, Key]:
     for name, info in model.model_fields.items():
         matches = [row for row in info.metadata if isinstance(row, Key)]
         if len(matches) != 1:
-            raise TypeError(f"The key `{name}` needs one `Key`; it has {len(matches)}.")
+            raise TypeError(f"The key `{name}` needs one `Key`; got {len(matches)}.")
         rows[name] = matches[0]
     return rows

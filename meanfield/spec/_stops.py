@@ -37,7 +37,7 @@ def _check_numbers(names: list[str]) -> list[str]:
 
 def check_distinct(names: list[str]) -> list[str]:
     if len(set(names)) < len(names):
-        raise ValueError("contains a name twice: leave one out")
+        raise ValueError("must not contain a name twice")
     return names
 
 

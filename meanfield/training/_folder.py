@@ -89,8 +89,8 @@ class TrainFolder:
         """
         if (self.path / RECORD).exists():
             raise InvalidInputError(
-                f"`{self.path}` is taken: resume it with `meanfield train resume "
-                f"{self.path}`, or name another folder."
+                f"`{self.path}` already holds a training run: resume it with "
+                f"`meanfield train resume {self.path}`, or name another folder."
             )
         if not all(map(_LEFTOVERS.fullmatch, names_at(self.path))):
             raise InvalidInputError(

@@ -119,12 +119,12 @@ def _select_member(data: "xarray.Dataset", member: int | None) -> "xarray.Datase
         return data
     if count is None:
         raise InvalidInputError(
-            "`--member` is for runs with several draws or starts, and this run has "
-            "one: leave it out."
+            "Leave out `--member`: it selects one of several draws or starts, and this "
+            "run has only one."
         )
     if member is None or not 0 <= member < count:
         raise InvalidInputError(
-            f"This movie shows one member, and the run has {count}: choose one by "
-            f"`--member`, from 0 to {count - 1}; `--panel cone` shows all in the plane."
+            f"This movie shows one of the {count} members of the run: choose it by "
+            f"`--member`, from 0 to {count - 1}. In the plane `--panel cone` shows all."
         )
     return data.isel(run=member)

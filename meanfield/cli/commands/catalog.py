@@ -74,7 +74,8 @@ def _write_page(
     """Writes the page of all attentions."""
     if kind != "attentions":
         raise InvalidInputError(
-            "`--docs` is for attentions: `meanfield list attentions --docs FILE`."
+            "`--docs` describes attentions only: use `meanfield list attentions "
+            "--docs FILE`."
         )
     if json:
         raise InvalidInputError("`--docs` writes Markdown: leave out `--json`.")

@@ -77,7 +77,7 @@ def live(
         return
     if member is not None:
         raise InvalidInputError(
-            "`--member` is for a stored run of several flows: leave it out."
+            "Leave out `--member`: it selects a flow of a stored run of several."
         )
     _check_page_options(options)
     keys = merge_keys(file, preset, {}, options)
@@ -105,7 +105,7 @@ def _write_folder_page(
     is_sweep = runs.is_sweep(folder)
     if is_sweep and member is not None:
         raise InvalidInputError(
-            "A sweep has no `--member`: leave it out; its axes become sliders."
+            "Leave out `--member`: on the page of a sweep each axis is a slider."
         )
     load_measure_of(folder, plugins)
     all_plugins = load_plugins_of(folder, plugins, "double")
@@ -147,7 +147,7 @@ def _write_spec_page(
     """
     if spec.is_family:
         raise InvalidInputError(
-            "A page integrates one flow: leave out `draws` and `starts`."
+            "A live page integrates one flow: leave out `draws` and `starts`."
         )
     if "n" not in spec.model_fields_set:
         n_tokens = N_TOKENS_SINKHORN if spec.attention == "sinkhorn" else N_TOKENS
@@ -179,8 +179,8 @@ def _check_no_keys(
     names = [*(["preset"] if preset else []), *option_values(options)]
     if names:
         raise InvalidInputError(
-            f"`{folder}` has its own keys: leave out `{flag(names[0])}`, and "
-            "change them on the page."
+            f"`{folder}` sets the keys, which can be changed on the page: leave out "
+            f"`{flag(names[0])}`."
         )
 
 

@@ -112,7 +112,7 @@ def _check_times(times: list[float] | None, names: list[str]) -> None:
     """Raises if times are given but no panel draws attention matrices."""
     if times is not None and plotting.attention_panels.keys().isdisjoint(names):
         panels = "`, `".join(plotting.attention_panels)
-        raise InvalidInputError(f"`--at` is for the panel `{panels}`: leave it out.")
+        raise InvalidInputError(f"Leave out `--at`: only the panel `{panels}` uses it.")
 
 
 def _write_page(
@@ -120,12 +120,12 @@ def _write_page(
 ) -> None:
     if look.choices:
         raise InvalidInputError(
-            f"`{look.choices[0]}` has no effect with `--html`, whose page has its own "
-            "style: leave it out."
+            f"Leave out `{look.choices[0]}`: it has no effect with `--html`, as the "
+            "page has its own style."
         )
     if names != ["cone"]:
         raise InvalidInputError(
-            "Only the panel `cone` is written as a page: "
+            "`--html` writes an interactive page, which only the panel `cone` has: "
             "use `--panel cone`, or leave out `--html`."
         )
     note(f"wrote {plotting.save_page(data, target)}")

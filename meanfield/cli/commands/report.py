@@ -69,12 +69,12 @@ def report(
         load_measure_of(store, plugin)
     if watch:
         if out is not None:
-            raise InvalidInputError("`--watch` writes nothing: leave out `--out`.")
+            raise InvalidInputError("`--watch` writes no file: leave out `--out`.")
         _serve(subject, title, host, port)
         return
     if port or host != "127.0.0.1":
         raise InvalidInputError(
-            "`--port` and `--host` are for `--watch`: add it, or leave them out."
+            "`--port` and `--host` need `--watch`: add `--watch`, or leave them out."
         )
     _save(subject, out, title, plugin)
 
@@ -102,8 +102,8 @@ def _serve(subject: "reports.Subject", title: str | None, host: str, port: int) 
     """
     if subject.kind not in ("run", "sweep"):
         raise InvalidInputError(
-            f"`--watch` is for a run or a sweep, and `{subject.path}` is a "
-            f"{subject.kind}: leave it out."
+            f"Leave out `--watch`: it shows a run or a sweep, and `{subject.path}` is "
+            f"a {subject.kind}."
         )
 
     def ignore(*_: object) -> None:

@@ -43,7 +43,7 @@ def reproduce(
         json: JSON on stdout instead of a table (flag).
     """
     if not names:
-        raise InvalidInputError("Name a figure, or `all`; `reproduce list` lists them.")
+        raise InvalidInputError("Name a figure, or `all`; see `reproduce list`.")
     open_session()
     from meanfield.reproduce import reproduce, select_experiments
 

@@ -198,7 +198,7 @@ def _check_positive(**numbers: int | None) -> None:
     workers = numbers.get("workers") or 0
     if workers > MOST_WORKERS:
         raise InvalidInputError(
-            f"`--workers` is at most {MOST_WORKERS} on one machine; got {workers}."
+            f"`--workers` must be at most {MOST_WORKERS}; got {workers}."
         )
     for name, number in numbers.items():
         if number is not None and number < 1:

@@ -90,7 +90,7 @@ def _values(options: Mapping[str, Any], fields: Mapping[str, Field]) -> dict[str
         if options.get(f"no_{name}"):
             if value is not None:
                 raise InvalidInputError(
-                    f"`--{name}` and `--no-{name}` exclude each other: leave one out."
+                    f"`--{name}` and `--no-{name}` contradict each other: give one."
                 )
             values[name] = field.option.negation_value
         elif value is not None and value is not False:

@@ -52,7 +52,7 @@ def rows(kind: str) -> list[Row]:
         return _summaries(registry)
     if kind not in KINDS:
         raise UnknownNameError(
-            f"Nothing is listed as `{kind}`; {suggestion(kind, KINDS)}"
+            f"There is no list called `{kind}`; {suggestion(kind, KINDS)}"
         )
     return _TABLES[kind]()
 

@@ -125,7 +125,7 @@ def merge_keys(
 def _keys_in(file: Path) -> Values:
     if str(file) in presets and not file.exists():
         raise InputFileError(
-            f"There is no file `{file}`; the preset of this name is `--preset {file}`."
+            f"There is no file `{file}`; for the preset, use `--preset {file}`."
         )
     return read_toml(file)
 

@@ -125,7 +125,7 @@ def _tasks() -> int:
     count = os.environ.get("SLURM_NTASKS", "")
     if not count.isdecimal():
         raise InvalidInputError(
-            "`--join slurm` is for processes of `srun`: SLURM_NTASKS is not set."
+            "`--join slurm` works only under `srun`, which sets SLURM_NTASKS."
         )
     return int(count)
 

@@ -45,7 +45,7 @@ class Parallelism:
         if self.processes is not None and self.join is not None:
             raise InvalidInputError(
                 "`--processes` starts all processes of a run, and `--join` is for "
-                "processes that are started separately: give one of them."
+                "processes that are started separately: give only one of the two."
             )
         if self.devices is not None and self.devices < 1:
             raise InvalidInputError(

@@ -85,7 +85,7 @@ def _check_memory_limit() -> None:
         if limit != resource.RLIM_INFINITY and limit < LEAST_MEMORY:
             raise ResourceError(
                 f"JAX needs {LEAST_MEMORY / 1e9:.0f} GB of address space, and the "
-                f"shell allows {limit / 1e9:.1f} GB; set `ulimit {flag} unlimited`."
+                f"shell allows {limit / 1e9:.1f} GB; run `ulimit {flag} unlimited`."
             )
 
 
@@ -101,9 +101,9 @@ def _start_jax() -> ModuleType:
     except (AssertionError, RuntimeError, ValueError) as error:  # bad device or flag
         settings = [f"{k}={v}" for k, v in os.environ.items() if k.startswith("JAX_")]
         raise ResourceError(
-            "JAX does not find the device that the environment asks for "
-            f"({', '.join(settings) or 'nothing'}). Unset the variable, or install the "
-            f"package for the device. {error}"
+            "JAX cannot find the device set by environment variables "
+            f"({', '.join(settings) or 'none'}). Unset them, or install JAX's package "
+            f"for the device. {error}"
         ) from error
     return jax
 

@@ -79,7 +79,7 @@ def supervise(processes: int, devices: int | None, hint: str) -> int:
         )
     if set(INPUT) & set(COMMAND_LINE):
         raise InvalidInputError(
-            "Several processes cannot share standard input. Write it to a file."
+            "Several processes cannot share standard input. Give a file instead."
         )
     devices_per_process(devices, processes)
     begin = time.perf_counter()

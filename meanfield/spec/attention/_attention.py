@@ -52,7 +52,7 @@ def _rectangular(value: Matrices) -> Matrices:
     if not value or (rows and not rows[0]):
         raise ValueError("is empty: give a number, or a list of rows")
     if len({len(row) for row in rows}) > 1:
-        raise ValueError("has rows of different lengths: fill the shorter ones")
+        raise ValueError("has rows of different lengths: give rows of equal length")
     return value
 
 

@@ -31,7 +31,7 @@ def options_of(value: Any) -> Any:
     matches = [_PAIR.fullmatch(part) for part in _SEPARATOR.split(value)]
     pairs = [(match[1], _value(match[2].strip())) for match in matches if match]
     if len(pairs) < len(matches) or len(dict(pairs)) < len(pairs):
-        raise ValueError(f"{_GRAMMAR}, each name once")
+        raise ValueError(f"{_GRAMMAR}, and each name only once")
     return dict(pairs)
 
 
@@ -46,7 +46,7 @@ def check_option_values(options: dict[str, Option] | None) -> dict[str, Option] 
             raise ValueError(f"must have ASCII identifiers as names, not `{name}`")
         if value == "" or not _is_finite(value):
             raise ValueError(
-                f"must have a finite value of `{name}` that is not empty, not {value!r}"
+                f"must give `{name}` a finite value that is not empty, not {value!r}"
             )
     return options
 

@@ -92,8 +92,8 @@ class Variant:
         if type(attention) is not Attention:
             raise UnsupportedError(
                 f"With these options `{self.attention}` attention is "
-                f"`{type(attention).__name__}`, which does more than weight tokens; "
-                "heads support weights only. Leave the option out."
+                f"`{type(attention).__name__}`, which does more than weight tokens. "
+                "Networks do not support this: leave the options out."
             )
         if not self.mask:
             return attention

@@ -115,9 +115,9 @@ class Characters(AbstractTask):
         n_train = min(int((~fold).sum()) for fold in folds)
         if self.windows > n_train or n_test == 0:
             raise InvalidInputError(
-                f"`windows` must be at most {n_train}, the training windows of the "
-                f"text; got {self.windows} (and {n_test} test windows of "
-                f"{self.context} characters)."
+                f"`windows` must be at most {n_train}, the number of training windows "
+                f"in the text; got {self.windows}. The text has {n_test} test windows "
+                f"of {self.context} characters."
             )
         rng = np.random.default_rng(seed % FOLDS)
         train, test = (

@@ -137,6 +137,6 @@ def compare(
         return
     if out is not None:
         raise InvalidInputError(
-            "A picture shows one text: leave out `--out`, or give one `--text`."
+            "`--out` draws only one text: leave it out, or give a single `--text`."
         )
     _models.compare_all(model, text, rtol, json=json)
