@@ -200,5 +200,5 @@ def _dtype(dtype: DTypeLike | None) -> np.dtype:
             "`dtype` must be float32 or float64, because scores are exponentiated; got "
             f"{precision}."
         )
-    float_array("dtype", np.zeros(0, precision))  # raises if JAX would round it
+    float_array("dtype", np.zeros(0, precision))  # raises if JAX would round float64
     return precision

@@ -182,7 +182,7 @@ def _flow_layers(
     for layer in range(read(checkpoint).sizes.n_layers):
         if report is not None:
             report(layer)
-        # One layer at a time: no step crosses an edge, and all share one program.
+        # Separate flows share one compiled program, and no step spans two layers.
         dynamics = layers(checkpoint, layers=layer, dtype=x.dtype)
         run = flow(dynamics, mu, [0.0, 1.0], stepping=adaptive(rtol=rtol))
         if run.status.is_failure:

@@ -16,7 +16,7 @@ from ._expansion import expansion
 from .sources import read_content
 
 LONGEST_TEXT = 10_000_000  # characters, before and after expansion by a tokenizer
-CHARACTERS = 100  # most characters per position; words have fewer, on average
+CHARACTERS = 100  # limit of characters per position; words have fewer, on average
 
 
 class Encoding(NamedTuple):
@@ -57,7 +57,7 @@ def encode(path: Path, text: str, *, limit: int) -> Encoding:
             f"The text has {n} tokens, special tokens included, but the model has "
             f"{limit} positions; shorten the text or split it."
         )
-    if sum(encoding.special_tokens_mask) == n:  # only [CLS] and [SEP], for example
+    if sum(encoding.special_tokens_mask) == n:  # special tokens only
         raise InvalidInputError("The text has no token; give at least one word.")
     return Encoding(np.asarray(encoding.ids, dtype=np.int64), tuple(encoding.tokens))
 
@@ -108,7 +108,7 @@ def _tokenizer_errors(path: Path) -> Iterator[None]:
         yield
     except (MeanfieldError, KeyboardInterrupt, SystemExit, MemoryError):
         raise
-    except BaseException as error:  # `tokenizers` raises nothing narrower, and panics
+    except BaseException as error:  # a Rust panic is not an `Exception`
         raise InputFileError(
             f"`{path}` is not a valid tokenizer for version "
             f"{tokenizers.__version__} of `tokenizers` ({error})."

@@ -20,7 +20,7 @@ from ._architecture import AbstractArchitecture, Sizes, architectures
 from .blocks import ACTIVATIONS, HeadWeights, Parts, attention_output, layer_norm
 from .checkpoint import CONFIG, WEIGHTS, Checkpoint
 
-MOST_LAYERS = 10_000  # bounds the length of lists of layers
+MOST_LAYERS = 10_000  # limits the length of lists of layers
 
 
 @final
@@ -198,7 +198,7 @@ class Bert(AbstractArchitecture):
 
     @property
     def _prefix(self) -> str:
-        # Networks with a task head, such as BertForMaskedLM, prefix the encoder.
+        # Networks with a task head, such as BertForMaskedLM, add a prefix to names.
         inner = "bert.embeddings.word_embeddings.weight" in self.checkpoint.entries
         return "bert." if inner else ""
 

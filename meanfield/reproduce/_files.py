@@ -18,7 +18,7 @@ from meanfield.errors import (
 from ._experiment import Experiment, Reading
 
 FOLDER = "experiments"
-# Figures and tables of papers, limits, and checks of hypotheses.
+# File names of experiments: figures and tables of papers, limits, and hypotheses.
 PATTERNS = "*_fig*.py", "*_table*.py", "*_limit.py", "*_hypotheses.py"
 
 

@@ -21,7 +21,7 @@ GRAMMAR = (
     "write KEY=START:STOP:COUNT, KEY=START:STOP:COUNT:log or KEY=VALUE|VALUE; KEY may "
     "be A[0,1], options.NAME or drift.NAME"
 )
-_MAX_VALUES = 1_000_000  # values on one axis: more can only be a typing error
+_MAX_VALUES = 1_000_000  # largest number of values on an axis; more is a typing error
 _NAME = r"[\w-]+(?:\.\w+)?(?:\[\d{1,9},\d{1,9}\])?"
 _SEPARATOR = re.compile(rf",(?=\s*{_NAME}=)")
 _AXIS = re.compile(
@@ -241,9 +241,8 @@ def _number(text: str, whole: str) -> float:
 
 
 def _count(text: str, whole: str) -> int:
-    short = text.strip()[
-        : len(str(_MAX_VALUES)) + 1
-    ]  # enough digits to detect that the number is too large
+    # One extra digit is enough to detect that a number is too large.
+    short = text.strip()[: len(str(_MAX_VALUES)) + 1]
     count = int(short) if text.strip().isdecimal() else 0
     if not 2 <= count <= _MAX_VALUES:
         raise InvalidInputError(

@@ -19,9 +19,9 @@ from ._times import TimesSpec
 from ._toml import as_toml, drop_nulls
 from .attention import AttentionSpec, DriftSpec, EnergySpec, LayerSpec
 
-MOST_DRAWS = 10_000  # each takes a millisecond to create, and needs its own integration
-MOST_LAYERS = 1_000  # each takes a few milliseconds to create
-MOST_TERMS = 100  # each is compiled separately
+MOST_DRAWS = 10_000  # each draw takes a millisecond to create, and is integrated
+MOST_LAYERS = 1_000  # each layer takes a few milliseconds to create
+MOST_TERMS = 100  # each term is compiled separately
 FLUXES = "chooses its time steps by the CFL condition, see `cfl`"
 
 

@@ -52,7 +52,7 @@ Weights = Annotated[str, StringConstraints(pattern=r"^weights-\d{4,9}\.safetenso
 Count = Annotated[int, Field(ge=0, lt=2**31)]
 Positive = Annotated[int, Field(gt=0, lt=2**31)]
 Numbers = list[FiniteFloat]
-OfHeads = list[list[FiniteFloat]]  # by layer and head
+OfHeads = list[list[FiniteFloat]]  # numbers by layer and head
 
 
 @with_config(ConfigDict(strict=True, extra="forbid"))

@@ -48,7 +48,7 @@ app = App(
     help_formatter=Help(),
     version=lambda: metadata.version("meanfield-attention"),
     default_parameter=Parameter(negative=()),
-    group_parameters=Group("Parameters", sort_key=1),  # below the most used keys
+    group_parameters=Group("Parameters", sort_key=1),  # in help after common keys
     result_action="return_value",
     suppress_keyboard_interrupt=False,
 )

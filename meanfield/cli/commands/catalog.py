@@ -27,7 +27,7 @@ from meanfield.endings import Status, summarise_endings
 from meanfield.errors import InputFileError, InvalidInputError, UnknownNameError
 
 DIGEST = 12  # printed characters of a SHA-256 digest
-PRESET_COLUMNS = ("name", "description")  # the keys of a preset are too long for a row
+PRESET_COLUMNS = ("name", "description")  # the keys are too long for a table
 
 
 def list_(
@@ -194,7 +194,7 @@ def _show_run(path: Path, *, json: bool, toml: bool, check: bool) -> None:
         if digests:
             heads = [f"{file} ({digest[:DIGEST]}…)" for file, digest in digests]
             summary["files"] = ", ".join(heads)
-        # `words` has an entry for each token, and the reason contains the endings.
+        # The list of words is as long as the text, and the reason names the endings.
         idle = {"words", "endings", *(k for k, v in summary.items() if v is None)}
         facts = {key: value for key, value in summary.items() if key not in idle}
         print_pairs({**facts, **verdict})

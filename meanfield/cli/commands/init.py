@@ -11,7 +11,7 @@ from meanfield.cli.terminal._output import note
 from meanfield.errors import InvalidInputError
 
 RUN = "run"
-NAMELESS = "THIS_FILE.py"  # placeholder of the file name in the template plugins
+NAMELESS = "THIS_FILE.py"  # placeholder for the file name in plugin templates
 
 
 def init(

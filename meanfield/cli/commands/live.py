@@ -30,10 +30,9 @@ from meanfield.errors import InvalidInputError
 from meanfield.pages import live as pages
 from meanfield.spec import Axis, RunSpec, parse, replace_values
 
-N_TOKENS, N_TOKENS_SINKHORN = (
-    400,
-    100,
-)  # tokens that a browser moves at full frame rate; the second under Sinkhorn attention
+# Default numbers of tokens, which a browser moves at full frame rate: under most
+# attentions, and under Sinkhorn attention.
+N_TOKENS, N_TOKENS_SINKHORN = 400, 100
 
 
 @partial(add_spec_options, meaning=meaning_to_page, unlisted=pages.HIDDEN_KEYS)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 PANEL = Parameter(metavar="NAME", completer=names_of("panels"))
-MAX_TOKENS = 256  # tokens above which attention matrices are drawn only when asked for
+MAX_TOKENS = 256  # with more tokens, attention matrices are drawn on request only
 
 
 @add_look_options

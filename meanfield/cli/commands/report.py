@@ -18,11 +18,11 @@ from meanfield.plotting import pages
 if TYPE_CHECKING:
     import xarray
 
-# Largest total number of entries of the attention matrices in memory, largest number of
-# times at which they are kept, and largest number of tokens.
+# Limits of attention matrices in a report: the number of entries in memory, the number
+# of times at which matrices are computed, and the number of tokens.
 MAX_ENTRIES, SNAPSHOTS, MOST_TOKENS = 40_000_000, 12, 1024
-N_MODEL_HEADS = 16  # heads per layer of a model, if `model_heads` is absent
-# Errors of a run without attention matrices: undefined, or a needed file is missing.
+N_MODEL_HEADS = 16  # assumed number of heads per layer, unless `model_heads` is given
+# Errors if attention matrices are not defined for a run, or a needed file is missing.
 _ATTENTION_ERRORS = (InvalidInputError, InputFileError, UnsupportedError)
 
 

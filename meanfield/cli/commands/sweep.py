@@ -30,7 +30,7 @@ from meanfield.cli.terminal._console import RunProgress
 from meanfield.errors import InputFileError, InvalidInputError
 from meanfield.spec import Axis, RunSpec, parse, parse_axes
 
-MOST_WORKERS = 1024  # processes
+MOST_WORKERS = 1024  # largest number of worker processes
 
 Options = Mapping[str, str | bool | None]
 

@@ -59,7 +59,7 @@ def page() -> str:
     """The page as Markdown."""
     variants = [_variant(name) for name in attentions]
     uses = Counter(variant.coupling for variant in variants)
-    # A coupling that several variants share does not identify any of them.
+    # A coupling that several variants share does not identify a variant.
     marks = {
         v.name: [v.name] + [v.coupling] * (uses[v.coupling] == 1) for v in variants
     }

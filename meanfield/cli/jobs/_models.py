@@ -192,7 +192,7 @@ def _share_row(row: models.Shares) -> dict[str, object]:
 
 def _n_nearer_layers(comparison: models.Comparison) -> int:
     """Number of first layers after which the flow is nearer than the embedding is."""
-    # Later layers do not count: if the flow is nearer there, it is by coincidence.
+    # Once the flow is farther away, a smaller distance later on is a coincidence.
     nearer = [row.distance < row.initial_distance for row in comparison.depths[1:]]
     return nearer.index(False) if False in nearer else len(nearer)
 

@@ -18,7 +18,7 @@ from ._report_values import as_json, eigenvalues_of
 from ._texts import ASSUMPTION, text_label
 
 EIGENVALUES = 6  # number of eigenvalues printed
-COARSE = 1e-3  # the report warns of relative tolerances from here on
+COARSE = 1e-3  # smallest relative tolerance that the report warns about
 
 
 def print_report(result: Result, timing: Timing) -> None:
@@ -64,7 +64,7 @@ def _describe_ending(result: Result, report: dict[str, Any]) -> str:
     outcomes, name = result.outcomes, report["ending"]
     if len(report.get("endings", {})) == 1:
         name = f"{name} × {len(outcomes)}"
-    if len(report.get("endings", {})) > 1:  # the reason begins with the counts
+    if len(report.get("endings", {})) > 1:  # the reason names them
         return f"{report['reason']}; known up to t = {number(result.outcome.time)}"
     return f"{name} at t = {number(result.outcome.time)}: {report['reason']}"
 
@@ -193,7 +193,7 @@ def _moments(result: Result, n: int | None) -> dict[str, str]:
         return {"covariance": "no longer finite"}
     eigenvalues, prefix = eigenvalues_of(covariance), _member_prefix(result)
     d = len(eigenvalues)
-    # Eigenvalues up to this one are rounding errors of the largest.
+    # Smaller eigenvalues are not distinguishable from rounding errors of the largest.
     least = d * float(np.finfo(moments[1].dtype).eps) * eigenvalues[0]
     n_negligible = int(np.sum(eigenvalues <= least)) if least > 0 else 0
     count = min(EIGENVALUES, d - n_negligible)

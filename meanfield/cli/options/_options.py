@@ -36,7 +36,7 @@ Values = dict[str, Any]
 _GROUPS = {title: Group(title, sort_key=2 * i) for i, title in enumerate(HEADINGS)}
 MOST_USED = _GROUPS[HEADINGS[0]]
 
-TEXT = ".txt"  # extension of the files of keys that hold a text
+TEXT = ".txt"  # file extension of keys whose value is a text
 
 _NUMBER = r"[-+]?\.?\d[\d.]*(?:[eE][-+]?\d+)?\s*(?:,|$)"
 _POINT_FIRST = re.compile(r"(?<![\d.\w\"])\.(?=\d)")
@@ -113,9 +113,8 @@ def merge_keys(
     options: Mapping[str, str | bool | None],
 ) -> Values:
     """The keys of a command before they are checked; see `gather`."""
-    entries = option_values(
-        options
-    )  # first: an option without a value would take the next word as `file`
+    # Options come first: if one lacks its value, a later word was taken as `file`.
+    entries = option_values(options)
     values = merge_values(base, presets[preset] if preset else {})
     if file is not None:
         values = merge_values(values, _keys_in(file))

@@ -9,15 +9,13 @@ from typing import NamedTuple
 
 from meanfield.errors import InvalidInputError, ResourceError
 
-SUPERVISOR_PIPE = "MEANFIELD_SUPERVISED"  # environment variable: pipe to the parent
+SUPERVISOR_PIPE = "MEANFIELD_SUPERVISED"  # variable with the pipe to the parent
 HEARTBEAT_TIMEOUT = 10  # seconds without a heartbeat after which a process is lost
 START_TIMEOUT = 120  # seconds to wait for all other processes at the start
-SHUTDOWN_TIMEOUT = (
-    1800  # seconds to wait at the end for the remaining work of other processes
-)
+SHUTDOWN_TIMEOUT = 1800  # seconds to wait at the end for all other processes
 LOOPBACK = "127.0.0.1"
-MAX_PROCESSES = 1 << 16  # processes; the runtime counts in 32 bits
-MOST_DEVICES = 1024  # devices of a process: CPU devices are threads, slow to create
+MAX_PROCESSES = 1 << 16  # largest number of processes; the runtime counts in 32 bits
+MOST_DEVICES = 1024  # devices per process; CPU devices are threads, slow to create
 _PORTS = range(1, 1 << 16)
 
 

@@ -77,7 +77,7 @@ class Parallelism:
     def initialize(self) -> None:
         """Creates the devices of JAX; must come before its first use."""
         if self.processes is not None:
-            return  # the started processes create their own
+            return  # the child processes create their devices
         initialize_runtime(
             self.devices, None if self.join is None else parse_place(self.join)
         )

@@ -29,7 +29,7 @@ _FALSE_VALUES = ("0", "false", "f", "n", "no", "off")
 _PRUNE_STAMP = ".last-prune"
 _PROGRAM = "-program"
 _ENTRY = re.compile(r".+-(program|cache|atime)")  # older versions wrote the last two
-_DIGEST = 32  # bytes
+_DIGEST = 32  # length of a digest in bytes
 
 
 class Programs:
@@ -109,7 +109,7 @@ def prune(folder: Path, limit: int = MAX_BYTES) -> None:
     On a file system without access times, the least recently written ones are removed.
     """
     stamp = folder / _PRUNE_STAMP
-    with contextlib.suppress(OSError):  # another process may do the same
+    with contextlib.suppress(OSError):  # another process may be pruning too
         if stamp.exists() and time.time() - stamp.stat().st_mtime < PRUNE_INTERVAL:
             return
         stamp.touch()

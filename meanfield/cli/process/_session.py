@@ -14,7 +14,7 @@ from meanfield.errors import ResourceError
 from ._programs import cache_folder, keep_programs, prune
 
 GC_THRESHOLDS = 100_000, 20, 50  # tracing makes many objects but few cycles
-# The old loop fusion (JAX 0.12 lacks it), and code generation without splitting.
+# These flags select the old loop fusion, which JAX 0.12 lacks, and unsplit codegen.
 LEGACY_XLA_FLAGS = (
     " --xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1"
 )

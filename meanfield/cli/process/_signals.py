@@ -13,12 +13,12 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import NoReturn
 
-GRACE = 1.0  # seconds that Python has to stop by itself
+GRACE = 1.0  # seconds for Python to stop before the process is ended
 RETRY_INTERVAL = 0.01  # seconds until a lost interrupt is sent again
 RESTORE = "\x1b[?25h"  # shows the cursor that a progress bar has hidden
 
-# An exception raised inside these files may leave a lock held or release it twice,
-# except in the functions that wait for another thread.
+# An interrupt inside these files may leave a lock held, or release it twice. Only
+# functions that wait for another thread can be interrupted safely.
 _LOCKING = (threading.__file__, weakref.__file__, "<frozen importlib._bootstrap>")
 _WAITING = ("wait", "wait_for", "join", "_wait_for_tstate_lock")
 
@@ -70,7 +70,7 @@ def handle_signals() -> Iterator[None]:
     except Exception as error:
         if watch.interrupt is None:
             raise
-        # An import wraps an exception raised inside it in an error of its own.
+        # An interrupted import raises an error of its own: raise the interrupt instead.
         raise watch.interrupt from error
     finally:
         watch.is_over = True

@@ -23,21 +23,16 @@ from ._joining import LOOPBACK, SUPERVISOR_PIPE, devices_per_process
 POLL_INTERVAL = 0.05  # seconds between two checks of all processes
 SETTLING_TIME = 1.0  # seconds to wait for processes that end because one was lost
 TERMINATION_TIMEOUT = 0.8  # seconds after SIGTERM; less than `GRACE` of this process
-ABORT_CODE = -signal.SIGABRT  # the runtime aborts a process that has lost another
-FOLLOWER_CODES = (
-    ABORT_CODE,
-    ProcessLostError.exit_code,
-)  # exit codes of processes that have lost another
+ABORT_CODE = -signal.SIGABRT  # the runtime aborts a process if another is lost
+# Exit codes of processes that ended because another process was lost.
+FOLLOWER_CODES = ABORT_CODE, ProcessLostError.exit_code
 FAILURE_CODES = range(2, ProcessLostError.exit_code)  # exit codes of a failed command
-SIGNAL_BASE = 128  # exit codes from here on belong to signals
-MAX_PER_CORE = (
-    16  # processes per core: each needs about 500 MB, and all wait for the slowest
-)
+SIGNAL_BASE = 128  # an exit code of at least 128 stands for a signal
+# Processes per core: each needs about 500 MB, and all wait for the slowest.
+MAX_PER_CORE = 16
 INPUT = "-", "/dev/stdin"
-PARENT_OPTIONS = (
-    "--processes",
-    "--devices",
-)  # options that the parent replaces for its children
+# Options that the parent process replaces for its child processes.
+PARENT_OPTIONS = "--processes", "--devices"
 
 COMMAND_LINE: list[str] = []  # the command, with new names in place of old ones
 
@@ -99,7 +94,7 @@ def supervise(processes: int, devices: int | None, hint: str) -> int:
 @contextmanager
 def _start_all(count: int, devices: int | None) -> Iterator[list[Member]]:
     """Starts the processes; they end with the block, or with this process."""
-    with socket.socket() as probe:  # a port that is free
+    with socket.socket() as probe:  # finds a free port
         probe.bind((LOOPBACK, 0))
         port = probe.getsockname()[1]
     theirs, ours = os.pipe()

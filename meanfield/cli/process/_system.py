@@ -14,8 +14,8 @@ NO_OUTPUT_MESSAGE = "Standard output is closed. Redirect it to a file or /dev/nu
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO, errno.EMFILE)
 _TILDE = re.compile(r"(--[\w-]+=)?(@)?(~[\w.-]*(?:/.*)?)", re.DOTALL)
 _TEXT_OPTIONS = ("--text=", "--title=")  # options whose values are not file names
-_LONGEST = 320  # characters of a word that is printed in full; no file name is longer
-_END_LENGTH = 60  # characters printed at either end of a longer word
+_LONGEST = 320  # characters; longer words are cut (no file name is longer)
+_END_LENGTH = 60  # characters that are kept at each end of a cut word
 
 
 def open_streams() -> bool:

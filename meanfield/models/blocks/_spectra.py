@@ -132,7 +132,7 @@ def eigenvalues(weights: HeadWeights) -> Eigenvalues:
     O, W = weights.output_projection, weights.value_projection
     _, k, d = Q.shape
     symmetric = [halves(q, key)[0] for q, key in zip(Q, K, strict=True)]
-    nonzero = np.stack(symmetric)[:, : min(2 * k, d)]  # the zeros come last
+    nonzero = np.stack(symmetric)[:, : min(2 * k, d)]  # drops the zeros at the end
     # XY and YX have the same nonzero eigenvalues.
     value = np.linalg.eigvals(W @ O)
     product = np.linalg.eigvals((W @ np.swapaxes(K, -1, -2)) @ (Q @ O))

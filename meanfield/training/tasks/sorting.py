@@ -221,7 +221,7 @@ class Sorting(AbstractTask):
         target, length = sample["target"], sample["length"]
         scores = network(sample["source"], length, target)
         losses = cross_entropy(scores, target)
-        read = jnp.arange(target.shape[0]) <= length  # up to the end symbol
+        read = jnp.arange(target.shape[0]) <= length  # true up to the end symbol
         right = (jnp.argmax(scores, axis=-1) == target).astype(losses.dtype)
         correct = jnp.min(right, where=read, initial=1.0)
         return {
