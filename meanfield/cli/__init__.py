@@ -110,7 +110,7 @@ def _dispatch(tokens: list[str]) -> None:
 
 
 def _flush(code: int) -> int:
-    """Flushes standard output; returns `code`, or another if that fails."""
+    """Flushes standard output; returns `code`, or 4 if writing fails."""
     try:
         sys.stdout.flush()
     except BrokenPipeError:
@@ -145,5 +145,5 @@ def print_internal_error(
 
 
 def _warning(message: Warning | str, *_place: object) -> str:
-    """The message of a warning, without the place in the source code."""
+    """Formats a warning without its location in the source code."""
     return f"meanfield: {message}\n"

@@ -35,7 +35,7 @@ class Sizes(NamedTuple):
 
 
 class AbstractArchitecture(abc.ABC):
-    """A network read from a checkpoint, with NumPy only.
+    """Base class of networks that NumPy evaluates from a checkpoint.
 
     Examples:
         >>> from meanfield import models

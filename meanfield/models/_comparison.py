@@ -1,7 +1,7 @@
 """Comparison of a network's hidden states with the flow of its attention.
 
-Both start at the embedding. The network applies its layers with LayerNorms and MLPs;
-the flow has only the attention blocks, for one unit of time per layer.
+Network and flow start at the embedding. The network has LayerNorms and MLPs; the flow
+has only the attention blocks, for one unit of time per layer.
 """
 
 from collections.abc import Callable, Iterator
@@ -98,7 +98,7 @@ class Comparison:
     Attributes:
         words: the tokens of the text, as strings.
         depths: the comparison at the embedding, and after each layer.
-        shares: the shares of the parts of each layer.
+        shares: for each layer, the share of each of its parts.
         endings: the ending of the flow of each layer, up to the first that failed.
 
     Examples:

@@ -1,6 +1,6 @@
 """Bounds on how much a tokenizer can expand a text, computed before it runs.
 
-`tokenizers` keeps the normalised text in memory and aborts the process if that fails:
+`tokenizers` keeps the normalised text in memory, and a full memory aborts the process:
 forty replacements of `a` by `aa` turn one letter into 10¹².
 """
 

@@ -75,7 +75,7 @@ def unknown_token(path: Path) -> str | None:
 
 
 def _check_length(text: str, limit: int) -> None:
-    """Checks the length of a text; encoding it takes a hundred times its memory."""
+    """Checks the length of a text, since encoding takes a hundred times its memory."""
     if limit == 0:
         raise InvalidInputError(
             "The model has no words. Leave out the text, and give `n` or `init`."

@@ -128,7 +128,7 @@ class Bert(AbstractArchitecture):
 
     @override
     def parts(self, layer: int, x: Float[np.ndarray, "n d"]) -> Parts:
-        r"""$a(x)$; $m(y)$ at $y = \mathrm{LN}(x + a(x))$; the change by both norms.
+        r"""Attention $a(x)$, MLP $m(y)$ at $y = \mathrm{LN}(x + a(x))$, and both norms.
 
         Raises:
             InputFileError: if an array is missing or has another shape, or the config

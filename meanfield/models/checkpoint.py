@@ -142,7 +142,7 @@ class Checkpoint:
         return list(words).count(unknown_token(self.tokenizer) or "")
 
     def _check_tokenizer(self) -> None:
-        """Raises for old folders with only a vocabulary; tells how to convert it."""
+        """Raises for old folders with a vocabulary only, and says what to do."""
         if (self.folder / VOCABULARY).is_file() and not self.tokenizer.is_file():
             raise InputFileError(
                 f"There is no file `{self.tokenizer}`, and {VOCABULARY} alone does not "

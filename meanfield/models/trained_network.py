@@ -38,7 +38,7 @@ class TrainedConfig(pydantic.BaseModel):
 @final
 @dataclass(frozen=True)
 class TrainedNetwork(AbstractArchitecture):
-    """The heads of a trained network, in a folder by `meanfield train export`.
+    """The heads of a trained network that `meanfield train export` wrote.
 
     Examples:
         >>> from meanfield import models

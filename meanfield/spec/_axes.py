@@ -64,7 +64,7 @@ class Axis:
 
     @property
     def is_whole(self) -> bool:
-        """Whether the whole value of the key varies."""
+        """Whether the whole value of the key varies, not only an entry or an option."""
         return self.entry is None and self.option is None
 
     @property

@@ -128,7 +128,7 @@ class Trainer(eqx.Module):
     def draw_networks(
         self, variant: Variant, seeds: Sequence[int]
     ) -> tuple[eqx.Module, eqx.Module]:
-        """New networks with a leading axis of seeds, and the first of them alone.
+        """New networks with a leading axis of seeds, and the first network separately.
 
         Raises:
             UnsupportedError: if the attention does not suit the task.
@@ -224,7 +224,7 @@ class Trainer(eqx.Module):
 
 
 def role_keys(seeds: Sequence[int], role: int) -> Key[Array, " seeds"]:
-    """Random keys of all seeds for one role."""
+    """Random keys of all seeds for one role: `WEIGHTS`, `ORDER` or `NOISE`."""
     keys = [jax.random.fold_in(jax.random.key(seed), role) for seed in seeds]
     return jnp.stack(keys)
 

@@ -68,7 +68,7 @@ def evaluate(
 def _replace_attention(
     session: Session, record: Record, variant: Variant
 ) -> TrainState:
-    """The trained arrays in networks with another attention.
+    """Networks with another attention and the trained arrays.
 
     Raises:
         StoreError: if a file is damaged, or the samples of the task have changed.

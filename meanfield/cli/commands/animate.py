@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def movie_names(_: object) -> list[str]:
-    """The names of the movies, imported only when the shell completes them."""
+    """Names of the movies, which are imported only for shell completion."""
     from meanfield.plotting.movies.plays import movies
 
     return list(movies)
@@ -64,8 +64,8 @@ def animate(
         out: output file, `.gif`, `.mp4` or `.webm`; by default RUN.gif next to the run.
         member: index of the draw or start to show, from 0.
         tokens: run of tokens to draw over the density.
-        plugin: moved plugin of the run, as Python file; may be repeated. Plugins of the
-            run that were loaded before and have not changed load automatically.
+        plugin: Python file of a plugin of the run, if it was moved; may be repeated.
+            Plugins that were loaded before and have not changed load automatically.
         **options: settings and style of the movie.
     """
     request, film = parse_request(options), film_of(options)
@@ -89,7 +89,7 @@ def animate(
 
 
 def _note_few_frames(data: "xarray.Dataset") -> None:
-    """Notes how to store more frames, if a run has few before its blow-up."""
+    """Prints how to store more frames, if a run has few before its blow-up."""
     spec, ending = plotting.spec_and_ending(data)
     if hint := frames_hint(spec, data.sizes["time"], ending.t_star):
         note(f"frames: {hint}")
@@ -109,10 +109,10 @@ def _select_runs(
 
 
 def _select_member(data: "xarray.Dataset", member: int | None) -> "xarray.Dataset":
-    """The run itself, or one of its members.
+    """The dataset of one member, or of a run that has one flow only.
 
     Raises:
-        InvalidInputError: if a member must be chosen and is not, or does not exist.
+        InvalidInputError: if a member must be chosen and is not, or it does not exist.
     """
     count = data.sizes.get("run")
     if count is None and member is None:

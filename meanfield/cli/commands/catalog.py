@@ -103,7 +103,7 @@ def show(
         meanfield show collapse
         meanfield show softmax
 
-    A name that is in several lists, such as `moons`, is shown from all of them.
+    If a name such as `moons` is in several lists, its entries in all lists are shown.
 
     Args:
         name: folder of a run, or name of an attention, cloud, preset, statement, ….
@@ -155,7 +155,7 @@ def info(*, json: bool = False) -> None:
 
 
 def _print_statements(entries: list[dict[str, Any]]) -> None:
-    """Prints the main columns of the statements, and the numbers of each kind."""
+    """Prints a table of statements, and the number of statements of each kind."""
     columns = ("name", "group", "source", "claim")
     print_entries(
         [{name: to_unicode(row[name]) for name in columns} for row in entries]
@@ -219,7 +219,7 @@ def _run_summary(store: Any) -> dict[str, Any]:
 
 
 def _family(store: Any) -> dict[str, Any]:
-    """Endings of a run with several flows; version 0.2 stored a less severe ending."""
+    """Endings of a run with several flows; that stored by version 0.2 is too mild."""
     from meanfield.runs.records._validation import load_members
     from meanfield.storage import RESUMABLE
 

@@ -165,7 +165,7 @@ def _print(comparison: "runs.Comparison", assumptions: list[str]) -> None:
 
 
 def _rows(comparison: "runs.Comparison", gap: "runs.Gap") -> list[dict[str, str]]:
-    """Table rows of a pair at `N_TIMES` times; gaps relative to the second's spread."""
+    """Table rows of a pair; gaps are divided by the spread of its second measure."""
     outflow = comparison.outflow_of(gap.pair)
     indices = np.unique(
         np.linspace(0, len(gap.times) - 1, N_TIMES).astype(int)

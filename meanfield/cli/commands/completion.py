@@ -27,7 +27,7 @@ def completion(
         shell: bash, zsh or fish.
         install: installation into the shell's completion folder and, for bash and zsh,
             of a line in ~/.bashrc or ~/.zshrc (flag).
-        force: overwriting of a different file that exists there (flag).
+        force: overwriting of an existing file with other content (flag).
 
     Raises:
         InvalidInputError: if a different file exists and `force` is false.

@@ -54,11 +54,11 @@ def live(
         meanfield live --measure gaussian --d 2 --A 1 --cov 2 --out blowup.html
         meanfield live first.zarr                        # from its first frame
 
-    The page has sliders for the matrices, bandwidth, noise and heads; tokens and the
-    ellipse can be dragged; its link stores the settings, and it shows the equivalent
-    command. It integrates tokens under softmax, L2, Sinkhorn, linear and sigmoid
-    attention (also masked by `causal`), and Gaussians under the attentions that
-    preserve them. Without `--n` it has 400 tokens, or 100 under Sinkhorn attention.
+    The page has sliders for the matrices, bandwidth, noise and heads. Tokens and the
+    ellipse can be dragged. The link of the page stores the settings, and the page shows
+    the equivalent command. It integrates tokens under softmax, L2, Sinkhorn, linear and
+    sigmoid attention (also with the `causal` mask), and Gaussians under the attentions
+    that preserve them. Without `--n` it has 400 tokens, or 100 for Sinkhorn attention.
 
     Args:
         file: TOML file of keys; or folder of a run, whose first frame is the initial
@@ -95,7 +95,7 @@ def _write_folder_page(
     member: int | None,
     plugins: list[Path],
 ) -> None:
-    """The page of a run, from its first frame, or of a sweep, a slider for each axis.
+    """Writes the page of a run from its first frame, or of a sweep with its sliders.
 
     Raises:
         InvalidInputError: if a run has several flows and none is chosen.
@@ -184,7 +184,7 @@ def _check_no_keys(
 
 
 def _check_page_options(options: Mapping[str, str | bool | None]) -> None:
-    """Raises for options that a page does not support; keys of a file are ignored.
+    """Raises for options that a page does not support; it ignores such keys of a file.
 
     Raises:
         InvalidInputError: naming the first option, and what a page does instead.

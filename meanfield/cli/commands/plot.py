@@ -57,8 +57,8 @@ def plot(
         out: output file, with or without extension; by default RUN-PANEL next to the
             run. `--panel all` appends the name of each panel.
         at: times of the attention matrices, for panel `attention`; may be repeated.
-        plugin: plugin as Python file, such as one that registers a panel, or a moved
-            plugin of the run; may be repeated. Plugins of the run that were loaded
+        plugin: Python file of a plugin, such as one that registers a panel, or one of
+            the run that was moved; may be repeated. Plugins of the run that were loaded
             before and have not changed load automatically.
         html: output of panel `cone` as one self-contained HTML file (flag).
         tokens: run of tokens to draw over the density.
@@ -90,8 +90,8 @@ def _draw_all(targets: Mapping[str, Path], draw: Callable[[str], "Figure"]) -> N
     """Draws panels to files; notes which panels cannot be drawn, and why.
 
     Raises:
-        InvalidInputError: if no panel can be drawn; the first does not fit an option.
-        InputFileError: if no panel can be drawn; the first lacks a plugin or a model.
+        InvalidInputError: if no panel can be drawn, and the first has a wrong option.
+        InputFileError: if no panel can be drawn, and the first lacks a plugin or model.
     """
     errors: dict[str, InvalidInputError | InputFileError] = {}
     for name, target in targets.items():
@@ -132,7 +132,7 @@ def _write_page(
 
 
 def _target(run: Path, name: str, out: Path | None, panel: str | None) -> Path:
-    """Output file of a panel: next to the run, or `out` (with its name for `all`)."""
+    """Output file of a panel: next to the run, or `out` (plus its name for `all`)."""
     if out is None:
         return run.parent / f"{stem(run)}-{name}"
     if panel == "all":

@@ -57,8 +57,8 @@ def report(
             Ctrl-C (flag).
         port: port of the server of --watch; by default any free port.
         host: loopback address of the server of --watch.
-        plugin: moved plugin of a run, as Python file; may be repeated. Plugins of the
-            run that were loaded before and have not changed load automatically.
+        plugin: Python file of a plugin of the run, if it was moved; may be repeated.
+            Plugins that were loaded before and have not changed load automatically.
     """
     subject = reports.subject_of(path)
     if title and subject.kind == "verification":
@@ -107,7 +107,7 @@ def _serve(subject: "reports.Subject", title: str | None, host: str, port: int) 
         )
 
     def ignore(*_: object) -> None:
-        """Prints nothing: the page is rebuilt many times."""
+        """Prints no note, because each rebuild of the page would repeat it."""
 
     def read(path: Path) -> "xarray.Dataset":
         return add_word_labels(path, runs.dataset(path), "page", ignore)
@@ -120,10 +120,10 @@ def _serve(subject: "reports.Subject", title: str | None, host: str, port: int) 
 
 
 def _load_run(path: Path, *, plugins: list[Path] | None) -> "xarray.Dataset":
-    """The dataset of a run, with words and attention matrices of its tokens if any.
+    """The dataset of a run, with the words and attention matrices of its tokens.
 
-    Attention matrices are kept at a few times; if there are none, the attribute `lines`
-    says why.
+    Attention matrices are computed at a few times. If they are not available, the
+    attribute `lines` says why.
     """
     dataset = add_word_labels(path, runs.dataset(path), "page")
     reason = ""
@@ -141,9 +141,9 @@ def _load_run(path: Path, *, plugins: list[Path] | None) -> "xarray.Dataset":
 
 
 def _snapshots(dataset: "xarray.Dataset") -> list[float]:
-    """Times at which attention is kept: fewer for more tokens and heads.
+    """Times of the attention matrices; with more tokens and heads there are fewer.
 
-    A model counts the heads in `model_heads`, or 16 if that key is absent.
+    A model has the heads in `model_heads`; without that key, 16 heads are assumed.
     """
     tokens = dataset.sizes.get("token", 0)
     if "x" not in dataset or "run" in dataset.dims or tokens > MOST_TOKENS:

@@ -40,7 +40,7 @@ class Workers(NamedTuple):
 
     Attributes:
         size: number of processes, including this one.
-        precision: floating-point precision of all of them.
+        precision: floating-point precision of all processes.
         plugins: plugin files that each process loads.
     """
 
@@ -103,7 +103,7 @@ def sweep(
 
 
 def _folder(file: Path | None, out: Path | None, plugins: Sequence[Path]) -> Path:
-    """The folder of a sweep that is new or has the same plugins.
+    """The folder of a new sweep, or of a stored sweep with unchanged plugins.
 
     Raises:
         InputFileError: if a plugin of the sweep has changed, or `file` does not exist.

@@ -46,7 +46,7 @@ class Variant(NamedTuple):
         name: registered name.
         description: first paragraph of the docstring of its factory.
         coupling: name of the class of its coupling.
-        facts: first paragraphs of the docstrings of its classes, by title.
+        facts: first paragraph of the docstring of each of its classes, by title.
     """
 
     name: str
@@ -56,7 +56,7 @@ class Variant(NamedTuple):
 
 
 def page() -> str:
-    """The page as Markdown."""
+    """The page of all attentions as Markdown."""
     variants = [_variant(name) for name in attentions]
     uses = Counter(variant.coupling for variant in variants)
     # A coupling that several variants share does not identify a variant.

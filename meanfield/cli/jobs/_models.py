@@ -54,7 +54,7 @@ def open_model(
 def compare(
     model: str, text: str, rtol: float | None, out: Path | None, *, json: bool
 ) -> None:
-    """Compares flow and network for one text, prints, and draws to `out` if given.
+    """Prints a comparison of flow and network for one text, and draws it to `out`.
 
     Raises:
         SimulationError: if the flow failed, after printing the results.
@@ -191,14 +191,14 @@ def _share_row(row: models.Shares) -> dict[str, object]:
 
 
 def _n_nearer_layers(comparison: models.Comparison) -> int:
-    """Number of first layers after which the flow is nearer than the embedding is."""
-    # Once the flow is farther away, a smaller distance later on is a coincidence.
+    """Number of layers through which the flow is nearer the network than the start."""
+    # Once the flow is farther than the start, a later smaller distance is by chance.
     nearer = [row.distance < row.initial_distance for row in comparison.depths[1:]]
     return nearer.index(False) if False in nearer else len(nearer)
 
 
 def _verdict(comparison: models.Comparison) -> str:
-    """Sentence on the layers where the flow is nearer than the embedding."""
+    """Sentence that says for how many layers the flow stays near the network."""
     count, depth = _n_nearer_layers(comparison), len(comparison.shares)
     phrases = {depth: "every layer", 0: "no layer", 1: "the first layer"}
     reach = phrases.get(count, f"the first {count} layers")

@@ -114,7 +114,7 @@ def frames_hint(spec: RunSpec | None, n_stored: int, t_star: float) -> str:
 
     Args:
         spec: spec of the run, if it has one.
-        n_stored: number of stored frames, including the last one at the end.
+        n_stored: number of stored frames, including the one at the final time.
         t_star: time of the blow-up; NaN if there is none.
     """
     if spec is None or spec.times is not None or spec.is_family:

@@ -90,7 +90,7 @@ def _member_prefix(result: Result) -> str:
 
 
 def _tolerance_warning(rtol: float | None) -> str:
-    """Warning about a coarse tolerance of steps; empty if it is fine."""
+    """Warning about a coarse tolerance of steps; empty for a fine tolerance."""
     if rtol is None or rtol < COARSE:
         return ""
     return (
@@ -100,7 +100,7 @@ def _tolerance_warning(rtol: float | None) -> str:
 
 
 def _sums(report: dict[str, Any]) -> str:
-    """Evaluation of sums over tokens, and the error of interpolated ones."""
+    """Method that evaluates sums over tokens, with the error of interpolated sums."""
     text = "" if report["reduction"] == "none" else report["reduction"]
     if not text or report["sum_error"] == 0:
         return text
@@ -111,7 +111,7 @@ def _sums(report: dict[str, Any]) -> str:
 
 
 def _describe_motion(result: Result, report: dict[str, Any]) -> str:
-    """The measure, the attention or energy that moves it, and its sizes."""
+    """The measure with its sizes, and the attention or energy that moves it."""
     spec = result.spec
     size = "" if report["n"] is None else count_phrase(report["n"], "token")
     if "cells" in report:

@@ -53,7 +53,7 @@ def run_training(
     """Trains with progress and prints the report.
 
     Raises:
-        KeyboardInterrupt: with advice on resuming, once an epoch is committed.
+        KeyboardInterrupt: with advice on resuming, if an epoch is committed.
     """
     try:
         with RunProgress(f"training {label}") as progress:

@@ -119,7 +119,7 @@ def _endings() -> list[Row]:
 
 
 def _masks() -> list[Row]:
-    """The masks without a width, and those with one."""
+    """Rows of the masks without a width, and of the masks with a width."""
     from meanfield.dynamics import masks, patterns
 
     return _summaries(masks) + _summaries(patterns, ":WIDTH")

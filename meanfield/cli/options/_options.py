@@ -49,7 +49,7 @@ def add_spec_options(
     meaning: Callable[[str], str] | None = None,
     unlisted: Collection[str] = (),
 ) -> Callable[..., None]:
-    """`command` with one documented option for each key, in place of its `**options`.
+    """Replaces `**options` of `command` by one documented option for each key.
 
     Keys that are parameters of the command itself are skipped.
 
@@ -69,7 +69,7 @@ def add_spec_options(
 def replace_parameters(
     command: Callable[..., None], more: Sequence[inspect.Parameter]
 ) -> Callable[..., None]:
-    """`command` with the parameters `more` in place of its `**options`."""
+    """Replaces `**options` of `command` by the parameters `more`."""
     signature = inspect.signature(command)
     parameters = signature.parameters.values()
     arguments = [p for p in parameters if p.kind is not p.VAR_KEYWORD]
@@ -190,7 +190,7 @@ def _read_options(name: str, text: str) -> Any:
 
 
 def meaning_to_page(name: str) -> str:
-    """Help of a key for a live page, with its default there."""
+    """Help of a key for a live page, with the default of the page."""
     return KEYS[name].page_help or _meaning(name)
 
 
@@ -255,7 +255,7 @@ def _is_text(name: str) -> bool:
 
 
 def _kinds(name: str) -> tuple[Any, ...]:
-    """The types of a key's annotation: the members of a union, with literal values."""
+    """The types of a key, members of a union separately, and its literal values."""
     annotation = RunSpec.model_fields[name].annotation
     kinds = typing.get_args(annotation) or (annotation,)
     literals = [typing.get_args(k) for k in kinds if typing.get_origin(k) is Literal]

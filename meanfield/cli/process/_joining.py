@@ -66,7 +66,7 @@ def initialize_runtime(devices: int | None, where: Place | None) -> None:
         where: place of this process in a distributed run, if it belongs to one.
 
     Raises:
-        InvalidInputError: if `devices` is no multiple of the number of processes.
+        InvalidInputError: if `devices` is not a multiple of the number of processes.
         ResourceError: if the other processes cannot be reached.
     """
     if devices is None and where is None:
@@ -99,7 +99,7 @@ def devices_per_process(devices: int | None, processes: int) -> int:
     """Number of devices of each process.
 
     Raises:
-        InvalidInputError: if `devices` is no multiple of `processes`, or too large.
+        InvalidInputError: if `devices` is not a multiple of `processes`, or too large.
     """
     if devices is None:
         return 1
@@ -173,6 +173,6 @@ def _quiet_runtime() -> None:
 
 
 def _exit_with_parent(pipe: int) -> None:
-    """Ends this process when its supervisor has ended and so closed the pipe."""
+    """Ends this process when its supervisor ends, which closes the pipe."""
     os.read(pipe, 1)
     os._exit(1)

@@ -53,7 +53,7 @@ class Parallelism:
             )
 
     def complete_from(self, store: "RunStore") -> "Parallelism":
-        """The parallelism of a stored run, unless it has ended or options are given."""
+        """The parallelism of an unfinished stored run, unless options are given."""
         from meanfield.storage import RESUMABLE
 
         has_ended = store.ending is not None and store.ending.name != RESUMABLE
@@ -69,13 +69,13 @@ class Parallelism:
         With several devices or processes `auto` means `blocked`, which is exact.
 
         Raises:
-            InvalidInputError: if `devices` is no multiple of `processes`.
+            InvalidInputError: if `devices` is not a multiple of `processes`.
         """
         devices_per_process(self.devices, self.processes or 1)
         return "blocked" if self != Parallelism() and reduction == "auto" else reduction
 
     def initialize(self) -> None:
-        """Creates the devices of JAX; must come before its first use."""
+        """Creates the devices of JAX; must be called before JAX is used."""
         if self.processes is not None:
             return  # the child processes create their devices
         initialize_runtime(

@@ -43,7 +43,7 @@ class CompileClock:
         self._intervals.clear()
 
     def listen(self, event: str, duration_secs: float, **_: object) -> None:
-        """Records an event that has just ended; it replaces the events inside it."""
+        """Records an event that has just ended, in place of the events nested in it."""
         if event not in EVENTS:
             return
         end = time.perf_counter()

@@ -1,7 +1,7 @@
 """Supervision of a command that runs as several processes.
 
 Process 0 provides the output and the exit code. If a process is lost, the supervisor
-names it; the runtime alone would only end the others.
+names it; without a supervisor, JAX would only end the others.
 """
 
 import os
@@ -93,7 +93,7 @@ def supervise(processes: int, devices: int | None, hint: str) -> int:
 
 @contextmanager
 def _start_all(count: int, devices: int | None) -> Iterator[list[Member]]:
-    """Starts the processes; they end with the block, or with this process."""
+    """Starts the processes; they end with the `with` block, or with this process."""
     with socket.socket() as probe:  # finds a free port
         probe.bind((LOOPBACK, 0))
         port = probe.getsockname()[1]
@@ -203,7 +203,7 @@ def _end_all(members: Sequence[Member]) -> None:
 
 
 def command(tokens: Sequence[str], place: str, devices: int | None) -> list[str]:
-    """Arguments of one process: the command line with its place and devices."""
+    """Command line of one process, with options for its place and its devices."""
     name, rest = tokens[0], iter(tokens[1:])
     arguments = []
     for token in rest:

@@ -57,7 +57,7 @@ def check_arguments(tokens: list[str]) -> None:
 
 
 def expand_home(token: str) -> str:
-    """An argument with `~` expanded, even where shells do not: in `--out=~/run`.
+    """Expands `~` in an argument, even where shells do not, as in `--out=~/run`.
 
     Raises:
         InputFileError: if the user after `~` does not exist.
@@ -84,7 +84,7 @@ def describe_os_error(error: OSError) -> tuple[str, int]:
 
 
 def shorten(word: str) -> str:
-    """A word, its middle replaced by … if it is too long to read."""
+    """A word, with … in place of its middle if the word is very long."""
     if len(word) <= _LONGEST:
         return word
     return f"{word[:_END_LENGTH]}…{word[-_END_LENGTH:]}"

@@ -57,7 +57,7 @@ class HeadWeights:
 
     @property
     def offset(self) -> Float[np.ndarray, "h d"]:
-        r"""The constants $O_h b_h + o_h$, since the weights $p$ sum to one."""
+        r"""The constant part $O_h b_h + o_h$ of each head, as weights sum to one."""
         constants = np.einsum("hdk,hk->hd", self.output_projection, self.value_bias)
         return constants + self.output_bias
 

@@ -254,7 +254,7 @@ class AttentionSpec(Strict):
 
 
 class DriftSpec(Strict):
-    """The key of the drift, a velocity of tokens that is added to the attention's."""
+    """The key of the drift, a velocity that is added to that of the attention."""
 
     drift: Annotated[
         dict[str, Numbers] | None,

@@ -8,7 +8,7 @@ MOVING = "moving"
 
 
 class Context(NamedTuple):
-    """A parsed context; without `file` and `run` it is the Gaussian.
+    """A parsed context; without `file` and `run` it is the Gaussian context.
 
     Attributes:
         file: file of tokens.

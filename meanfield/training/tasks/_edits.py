@@ -18,7 +18,7 @@ def edit_distance(
 
     Args:
         first: symbols; those after its length are ignored.
-        second: likewise.
+        second: symbols of the other sequence, likewise.
         lengths: lengths of both sequences.
 
     Examples:

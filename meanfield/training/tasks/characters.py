@@ -104,7 +104,7 @@ class Characters(AbstractTask):
 
     @override
     def split(self, seed: int) -> Split:
-        """Test windows are those of whole chapters, in five folds of equal size."""
+        """Test windows come from whole chapters, which one of five folds selects."""
         _, chapter = windows_of(self.context)
         folds = [
             chapter % TEST_STRIDE == TEST_STRIDE // FOLDS * fold

@@ -6,9 +6,9 @@ decoder is causal softmax, and its cross-attention softmax, for every variant. S
 variants differ in one place, and variants without a causal form or cross-attention can
 be compared. There is no dropout.
 
-Test sequences are up to twice as long as training sequences. Networks that sort all
-sequences of training lengths but none that is longer are correct half of the time, more
-than any row of the published table: compare `correct` with `within`.
+Test sequences are up to twice as long as training sequences. A network that sorts all
+sequences up to the training length, but no longer ones, is correct half of the time.
+This is more than any row of the published table: compare `correct` with `within`.
 """
 
 import functools
@@ -233,7 +233,7 @@ class Sorting(AbstractTask):
         }
 
     def distance(self, network: eqx.Module, sample: Sample) -> Float[Array, ""]:
-        """Edit distance from greedy decoding to the target, divided by its length.
+        """Edit distance of the decoded sequence to the target, by the target's length.
 
         The decoded sequence ends before the first end symbol, or at the last position.
         """
