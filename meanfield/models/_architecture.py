@@ -130,5 +130,5 @@ def _check_sizes(sizes: Sizes, checkpoint: Checkpoint) -> None:
         raise InputFileError(
             f"`{checkpoint.folder / CONFIG}` states {sizes.n_layers} layers in "
             f"dimension {sizes.dimension}, but the arrays of `{checkpoint.weights}` "
-            "have other shapes; the two do not belong together."
+            "have other shapes; the two files do not belong together."
         )

@@ -78,7 +78,7 @@ def _check_length(text: str, limit: int) -> None:
     """Checks the length of a text, since encoding takes a hundred times its memory."""
     if limit == 0:
         raise InvalidInputError(
-            "The model has no words. Leave out the text, and give `n` or `init`."
+            "This model cannot read text. Leave it out, and give `n` or `init`."
         )
     max_characters = min(CHARACTERS * limit, LONGEST_TEXT)
     if len(text) > max_characters:

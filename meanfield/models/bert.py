@@ -207,8 +207,8 @@ class Bert(AbstractArchitecture):
     ) -> InputFileError:
         return InputFileError(
             f"`{name}` in `{self.checkpoint.folder / WEIGHTS}` has shape "
-            f"{actual_shape}, but {CONFIG} asks for {expected_shape}; the two do not "
-            "belong together."
+            f"{actual_shape}, but {CONFIG} asks for {expected_shape}; the two "
+            "files do not belong together."
         )
 
 

@@ -155,7 +155,7 @@ class Checkpoint:
         if missing:
             raise InputFileError(
                 f"`{self.weights}` has no array `{missing[0]}`, which {CONFIG} "
-                "requires; the two do not belong together."
+                "requires; the two files do not belong together."
             )
         self._check_floating(names)
 
@@ -167,7 +167,7 @@ class Checkpoint:
             raise InputFileError(
                 f"`{codes[0]}` in `{self.weights}` is stored as {dtypes[codes[0]]}, "
                 f"but must be one of {', '.join(FLOATING.values())}. Save quantised "
-                "weights as one of these, with their scales multiplied in."
+                "weights in one of these types, with their scales multiplied in."
             )
 
     def _double(self, name: str, values: np.ndarray) -> Float[np.ndarray, "..."]:

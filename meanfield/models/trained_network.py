@@ -92,7 +92,7 @@ class TrainedNetwork(AbstractArchitecture):
             raise InputFileError(
                 f"The arrays of layer {layer} in `{self.checkpoint.weights}` have the "
                 f"shapes {shapes}, but {CONFIG} states {h} heads of {k} in dimension "
-                f"{d}; the two do not belong together."
+                f"{d}; the two files do not belong together."
             )
         zeros = np.zeros((h, k))
         return HeadWeights(

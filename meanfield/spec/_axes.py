@@ -282,7 +282,7 @@ def _replace_entry(matrix: Any, axis: Axis, value: Any) -> list[list[Any]]:
     if not rows or row >= len(matrix) or column >= len(matrix[row]):
         raise InvalidInputError(
             f"To sweep over `{axis.name}`, give `{axis.name.partition('[')[0]}` as a "
-            "matrix that has this entry, a list of rows such as [[1,0],[0,1]]; got "
+            "list of rows that has this entry, such as [[1,0],[0,1]]; got "
             f"{_label(matrix)}."
         )
     new = [list(r) for r in matrix]

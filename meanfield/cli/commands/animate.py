@@ -124,7 +124,7 @@ def _select_member(data: "xarray.Dataset", member: int | None) -> "xarray.Datase
         )
     if member is None or not 0 <= member < count:
         raise InvalidInputError(
-            f"This movie shows one of the {count} members of the run: choose it by "
-            f"`--member`, from 0 to {count - 1}. In the plane `--panel cone` shows all."
+            f"The run has {count} members, and this movie shows one: choose `--member` "
+            f"from 0 to {count - 1}, or `--panel cone` for Gaussians in the plane."
         )
     return data.isel(run=member)

@@ -64,6 +64,6 @@ def _target(path: Path | None, kind: str) -> Path:
     if kind == RUN and file.suffix == ".py":
         raise InvalidInputError(
             f"`{file}` is a plugin, whose kind must be given: `meanfield init --kind "
-            f"attention {file}`, or panel, statement, task. Keys go to a .toml file."
+            f"attention {file}`, or panel, statement, task. Keys need a .toml file."
         )
     return file

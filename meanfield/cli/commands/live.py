@@ -76,7 +76,7 @@ def live(
         return
     if member is not None:
         raise InvalidInputError(
-            "Leave out `--member`: it selects a flow of a stored run of several."
+            "Leave out `--member`: it selects one of the flows of a stored run."
         )
     _check_page_options(options)
     keys = merge_keys(file, preset, {}, options)

@@ -129,7 +129,7 @@ def _check_endings(rows: Sequence[models.Comparison]) -> None:
         if comparison.endings[-1] != FINISHED:
             raise SimulationError(
                 f"The flow ended as `{comparison.endings[-1]}` in layer "
-                f"{len(comparison.endings) - 1}; later values are empty."
+                f"{len(comparison.endings) - 1}; later layers have no values."
             )
 
 

@@ -123,7 +123,7 @@ def _tasks() -> int:
     count = os.environ.get("SLURM_NTASKS", "")
     if not count.isdecimal():
         raise InvalidInputError(
-            "`--join slurm` works only under `srun`, which sets SLURM_NTASKS."
+            "`--join slurm` works only under `srun`: SLURM_NTASKS is not set."
         )
     return int(count)
 

@@ -46,7 +46,7 @@ def check_option_values(options: dict[str, Option] | None) -> dict[str, Option] 
             raise ValueError(f"must have ASCII identifiers as names, not `{name}`")
         if value == "" or not _is_finite(value):
             raise ValueError(
-                f"must give `{name}` a finite value that is not empty, not {value!r}"
+                f"must have a finite, nonempty value for `{name}`, not {value!r}"
             )
     return options
 
