@@ -198,7 +198,7 @@ class Bert(AbstractArchitecture):
 
     @property
     def _prefix(self) -> str:
-        # Networks with a task head, such as BertForMaskedLM, add a prefix to names.
+        # Networks with a task head, such as BertForMaskedLM, prefix names of arrays.
         inner = "bert.embeddings.word_embeddings.weight" in self.checkpoint.entries
         return "bert." if inner else ""
 

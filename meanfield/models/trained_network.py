@@ -19,7 +19,7 @@ from .blocks import HeadWeights, Parts
 from .checkpoint import CONFIG, Checkpoint
 
 NAME = "meanfield"
-ARRAYS = "Q", "K", "value_projection", "output_projection"  # of a layer; axis 0: heads
+ARRAYS = "Q", "K", "value_projection", "output_projection"  # arrays of a layer, by head
 OLD_ARRAYS = "Q", "K", "reading", "writing"  # in models exported before version 0.3
 
 

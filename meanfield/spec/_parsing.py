@@ -15,7 +15,7 @@ from .attention import AttentionSpec, LayerSpec
 
 Problem = Mapping[str, Any]  # an error of pydantic: its type, loc, input and msg
 
-_MODELS = {"layers": LayerSpec, "terms": AttentionSpec}  # model of a row of each table
+_MODELS = {"layers": LayerSpec, "terms": AttentionSpec}  # model of each table's rows
 _MAX_CHARACTERS = 60  # longest excerpt of an invalid value in a message
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 # of times at which matrices are computed, and the number of tokens.
 MAX_ENTRIES, SNAPSHOTS, MOST_TOKENS = 40_000_000, 12, 1024
 N_MODEL_HEADS = 16  # assumed number of heads per layer, unless `model_heads` is given
-# Errors if attention matrices are not defined for a run, or a needed file is missing.
+# Errors raised if attention matrices are not defined for a run, or a file is missing.
 _ATTENTION_ERRORS = (InvalidInputError, InputFileError, UnsupportedError)
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import xarray
 
 
-MIN_FRAMES = 12  # if fewer precede a blow-up, a hint how to store more is printed
+MIN_FRAMES = 12  # with fewer frames before a blow-up, a hint is printed
 
 
 class Request(NamedTuple):

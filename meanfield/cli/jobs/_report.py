@@ -64,7 +64,7 @@ def _describe_ending(result: Result, report: dict[str, Any]) -> str:
     outcomes, name = result.outcomes, report["ending"]
     if len(report.get("endings", {})) == 1:
         name = f"{name} × {len(outcomes)}"
-    if len(report.get("endings", {})) > 1:  # the reason names them
+    if len(report.get("endings", {})) > 1:  # the reason lists the endings
         return f"{report['reason']}; known up to t = {number(result.outcome.time)}"
     return f"{name} at t = {number(result.outcome.time)}: {report['reason']}"
 
@@ -193,7 +193,7 @@ def _moments(result: Result, n: int | None) -> dict[str, str]:
         return {"covariance": "no longer finite"}
     eigenvalues, prefix = eigenvalues_of(covariance), _member_prefix(result)
     d = len(eigenvalues)
-    # Smaller eigenvalues are not distinguishable from rounding errors of the largest.
+    # Smaller eigenvalues cannot be distinguished from rounding errors of the largest.
     least = d * float(np.finfo(moments[1].dtype).eps) * eigenvalues[0]
     n_negligible = int(np.sum(eigenvalues <= least)) if least > 0 else 0
     count = min(EIGENVALUES, d - n_negligible)

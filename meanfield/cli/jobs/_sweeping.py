@@ -25,7 +25,7 @@ from ._texts import ASSUMPTION
 if TYPE_CHECKING:
     from meanfield.workers import Processes
 
-MAX_ROWS = 12  # largest number of cells for which the report has a row each
+MAX_ROWS = 12  # with more cells, the report has no row for each cell
 TABLE_COLUMNS = {"t": "stop_time", "t*": "t_star", "effective rank": "effective_rank"}
 
 

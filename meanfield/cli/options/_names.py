@@ -63,7 +63,7 @@ def meanings(name: str) -> list[Row]:
     A statement is found by each of its ids. An ending is found only if no other entry
     has its name: `collapse`, for example, finds the preset.
     """
-    # Statements take a second to load, and a name without a colon is not an id.
+    # Statements take a second to load: search them only for names with a colon.
     kinds = [kind for kind in KINDS if kind != "statements" or ":" in name]
     kinds.remove("endings")
     return _rows_called(name, kinds) or _rows_called(name, ["endings"])
@@ -190,7 +190,7 @@ def _rows_called(name: str, kinds: list[str]) -> list[Row]:
 def _is_called(kind: str, row: Row, name: str) -> bool:
     if kind in KINDS_WITH_NUMBER:
         return row["name"].split(":")[0] == name.split(":")[0]
-    # A misprint has the aliases of its statement, but aliases find the statement only.
+    # A statement and its misprinted version share aliases, which find the statement.
     is_claim = row["name"] == row.get("id")
     return name == row["name"] or (is_claim and name in row["aliases"])
 

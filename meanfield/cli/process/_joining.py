@@ -9,7 +9,8 @@ from typing import NamedTuple
 
 from meanfield.errors import InvalidInputError, ResourceError
 
-SUPERVISOR_PIPE = "MEANFIELD_SUPERVISED"  # variable with the pipe to the parent
+# Environment variable that holds the descriptor of the pipe to the supervisor.
+SUPERVISOR_PIPE = "MEANFIELD_SUPERVISED"
 HEARTBEAT_TIMEOUT = 10  # seconds without a heartbeat after which a process is lost
 START_TIMEOUT = 120  # seconds to wait for all other processes at the start
 SHUTDOWN_TIMEOUT = 1800  # seconds to wait at the end for all other processes

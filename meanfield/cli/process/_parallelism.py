@@ -77,7 +77,7 @@ class Parallelism:
     def initialize(self) -> None:
         """Creates the devices of JAX; must be called before JAX is used."""
         if self.processes is not None:
-            return  # the child processes create their devices
+            return  # the child processes create the devices
         initialize_runtime(
             self.devices, None if self.join is None else parse_place(self.join)
         )

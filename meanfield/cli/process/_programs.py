@@ -24,11 +24,11 @@ from meanfield.cli.terminal._output import note
 MAX_BYTES = 1 << 30  # bytes, for about fifty thousand programs
 KEEP_FRACTION = 0.8  # fraction of `MAX_BYTES` that pruning keeps
 PRUNE_INTERVAL = 3600.0  # seconds between two scans of the folder
-SWITCH = "JAX_ENABLE_COMPILATION_CACHE"  # inherited by child processes
+SWITCH = "JAX_ENABLE_COMPILATION_CACHE"  # variable that child processes inherit
 _FALSE_VALUES = ("0", "false", "f", "n", "no", "off")
 _PRUNE_STAMP = ".last-prune"
 _PROGRAM = "-program"
-_ENTRY = re.compile(r".+-(program|cache|atime)")  # older versions wrote the last two
+_ENTRY = re.compile(r".+-(program|cache|atime)")  # cache and atime: old versions only
 _DIGEST = 32  # length of a digest in bytes
 
 

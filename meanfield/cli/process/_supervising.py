@@ -22,13 +22,13 @@ from ._joining import LOOPBACK, SUPERVISOR_PIPE, devices_per_process
 
 POLL_INTERVAL = 0.05  # seconds between two checks of all processes
 SETTLING_TIME = 1.0  # seconds to wait for processes that end because one was lost
-TERMINATION_TIMEOUT = 0.8  # seconds after SIGTERM; less than `GRACE` of this process
+TERMINATION_TIMEOUT = 0.8  # seconds from SIGTERM to SIGKILL; must be less than `GRACE`
 ABORT_CODE = -signal.SIGABRT  # the runtime aborts a process if another is lost
 # Exit codes of processes that ended because another process was lost.
 FOLLOWER_CODES = ABORT_CODE, ProcessLostError.exit_code
 FAILURE_CODES = range(2, ProcessLostError.exit_code)  # exit codes of a failed command
 SIGNAL_BASE = 128  # an exit code of at least 128 stands for a signal
-# Processes per core: each needs about 500 MB, and all wait for the slowest.
+# Largest number of processes per core: each needs 500 MB, and all wait for the slowest.
 MAX_PER_CORE = 16
 INPUT = "-", "/dev/stdin"
 # Options that the parent process replaces for its child processes.

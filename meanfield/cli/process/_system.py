@@ -30,7 +30,7 @@ def open_streams() -> bool:
     sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: SIM115, PTH123
     sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115, PTH123
     if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="backslashreplace")  # as for stderr
+        sys.stdout.reconfigure(errors="backslashreplace")  # the default of stderr
     return is_open
 
 

@@ -18,7 +18,7 @@ from ._context import check_context
 from ._options import Option, check_option_values, options_of
 from ._rules import check_attention
 
-MOST_HALF_STEPS = 1_000_000  # each evaluation of the velocity executes all of them
+MOST_HALF_STEPS = 1_000_000  # each evaluation of the velocity executes all half-steps
 Matrix = float | list[float] | list[list[float]] | str
 HeadMatrix = float | list[list[float]] | str
 Matrices = Matrix | list[HeadMatrix]

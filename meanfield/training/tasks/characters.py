@@ -65,7 +65,7 @@ class CharacterNetwork(eqx.Module):
 
     def tokens(self, text: Int[Array, " n"]) -> Points:
         """The tokens before the first block."""
-        # Not `embedding[text]`: on accelerators its gradient sums in random order.
+        # On accelerators the gradient of `embedding[text]` would sum in random order.
         positions = self.position_embedding
         one_hot = jax.nn.one_hot(text, self.embedding.shape[0], dtype=positions.dtype)
         return sequence_measure(one_hot @ self.embedding + positions)
