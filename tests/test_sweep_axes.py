@@ -93,7 +93,7 @@ def test_a_single_entry_of_a_drift_can_be_swept() -> None:
         "M": [[1, 1], [3, 4]],
         "b": [1, 0],
     }
-    with pytest.raises(InvalidInputError, match=r"give `drift.M` as a matrix"):
+    with pytest.raises(InvalidInputError, match=r"give `drift.M` as a list of rows"):
         replace_values(parse({"drift": {"b": 1}}), [(axis, 1)])
 
 

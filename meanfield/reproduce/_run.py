@@ -186,6 +186,6 @@ def _json(part: Part, findings: Findings) -> str:
         return json.dumps(body, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
     except ValueError as error:
         raise SimulationError(
-            f"Not all numbers of the figure `{name}` are finite, so it is not valid. "
+            f"The figure `{name}` has a number that is not finite, so it is not valid. "
             "Please report this as a bug."
         ) from error
