@@ -1,4 +1,7 @@
-"""Command line: reads options and files, prints and writes results; no mathematics."""
+"""The command line, which reads options and files, and prints and writes results.
+
+It contains no mathematics.
+"""
 
 import atexit
 import contextlib

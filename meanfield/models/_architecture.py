@@ -55,7 +55,7 @@ class AbstractArchitecture(abc.ABC):
 
     @abc.abstractmethod
     def embedding(self, ids: Int[np.ndarray, " n"]) -> Float[np.ndarray, "n d"]:
-        """The states of tokens that enter the first layer."""
+        """The states with which tokens enter the first layer."""
 
     @abc.abstractmethod
     def parts(self, layer: int, x: Float[np.ndarray, "n d"]) -> Parts:

@@ -3,10 +3,10 @@ r"""The attention of a network as a dynamics, and a text as its tokens.
 The velocity of a token at $x$ is the output of the layer's attention block there,
 before the residual sum. The sum $x + a(x)$ is one explicit Euler step of unit length,
 so a flow over one unit of time per layer is the residual stream of the attention blocks
-in continuous depth, *without* the network's LayerNorms and MLPs. At the network's own
-hidden states (those that enter a layer, after LayerNorm) the field equals the network's
-up to rounding; along a flow the states deviate from them, as LayerNorms and MLPs are
-missing.
+in continuous depth, *without* the network's LayerNorms and MLPs. At the hidden states
+that enter a layer of the network (after LayerNorm), the velocity equals the output of
+its attention block up to rounding. Along a flow the states deviate from these, because
+LayerNorms and MLPs are missing.
 """
 
 import math

@@ -99,7 +99,7 @@ class Comparison:
         words: the tokens of the text, as strings.
         depths: the comparison at the embedding, and after each layer.
         shares: for each layer, the share of each of its parts.
-        endings: the ending of the flow of each layer, up to the first that failed.
+        endings: the ending of the flow in each layer, up to the first failed one.
 
     Examples:
         >>> from meanfield import models
@@ -177,7 +177,7 @@ def _flow_layers(
     rtol: float | None,
     report: Callable[[int], None] | None,
 ) -> Iterator[tuple[_States, str]]:
-    """The states after each layer of the flow, and its ending; stops at a failure."""
+    """Yields states and ending of the flow after each layer, until a layer fails."""
     mu = Points.uniform(x)
     for layer in range(read(checkpoint).sizes.n_layers):
         if report is not None:

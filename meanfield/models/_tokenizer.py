@@ -36,8 +36,8 @@ class Encoding(NamedTuple):
 def encode(path: Path, text: str, *, limit: int) -> Encoding:
     """Encodes a text by the `tokenizer.json` at `path`.
 
-    Tokenizers of sentence encoders pad and truncate, that of all-MiniLM-L6-v2 to 128
-    tokens. Both are switched off, because padding would add tokens that are not words.
+    Padding and truncation, to 128 tokens for all-MiniLM-L6-v2 for example, are switched
+    off, because padding would add tokens that are not words.
 
     Raises:
         InputFileError: if the file is missing or not a tokenizer.

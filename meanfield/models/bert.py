@@ -1,9 +1,9 @@
 r"""BERT-like encoders: full softmax attention, with LayerNorm after each block.
 
-A BERT layer maps states $x$ to $\mathrm{LN}(x + a(x))$ and then through an MLP with
-the same pattern, where $a$ is multi-head attention *at* $x$, without a LayerNorm
-before it. So the weights give $a$ directly. Source: Devlin et al., 2019; Vaswani et
-al., 2017, section 3.2.
+A BERT layer maps states $x$ to $y = \mathrm{LN}(x + a(x))$, and $y$ to
+$\mathrm{LN}(y + m(y))$ with an MLP $m$. Here $a$ is multi-head attention *at* $x$,
+without a LayerNorm before it, so the weights give $a$ directly. Source: Devlin et al.,
+2019; Vaswani et al., 2017, section 3.2.
 """
 
 from dataclasses import dataclass

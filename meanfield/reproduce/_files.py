@@ -57,7 +57,7 @@ def _modules(folder: Path) -> dict[str, str]:
 def select_experiments(
     requests: Sequence[str], reading: Reading | None
 ) -> dict[str, Experiment]:
-    """The requested experiments, by name; `all` selects those with the given reading.
+    """A mapping from names to requested experiments; `all` means all with `reading`.
 
     The name of a figure selects all its panels.
 

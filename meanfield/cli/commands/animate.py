@@ -63,7 +63,7 @@ def animate(
             the plane; by default the one that suits the run.
         out: output file, `.gif`, `.mp4` or `.webm`; by default RUN.gif next to the run.
         member: index of the draw or start to show, from 0.
-        tokens: run of tokens to draw over the density.
+        tokens: run whose tokens are drawn over the density.
         plugin: Python file of a plugin of the run, if it was moved; may be repeated.
             Plugins that were loaded before and have not changed load automatically.
         **options: settings and style of the movie.
@@ -98,7 +98,7 @@ def _note_few_frames(data: "xarray.Dataset") -> None:
 def _select_runs(
     data: "xarray.Dataset", member: int | None, panel: str | None
 ) -> "xarray.Dataset":
-    """One run, or the whole family if the movie shows families."""
+    """The dataset of one flow, or of a whole family if the movie can show families."""
     from meanfield.plotting.movies.plays import default_movie, movies
 
     # Look up the name first: an unknown name is a clearer error than a missing member.
@@ -112,7 +112,7 @@ def _select_member(data: "xarray.Dataset", member: int | None) -> "xarray.Datase
     """The dataset of one member, or of a run that has one flow only.
 
     Raises:
-        InvalidInputError: if a member must be chosen and is not, or it does not exist.
+        InvalidInputError: if `member` is missing, does not exist, or is not needed.
     """
     count = data.sizes.get("run")
     if count is None and member is None:

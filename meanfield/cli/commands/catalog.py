@@ -107,8 +107,8 @@ def show(
 
     Args:
         name: folder of a run, or name of an attention, cloud, preset, statement, ….
-        json: JSON object on stdout (flag); a name in several lists has an entry for
-            each in `meanings`.
+        json: JSON object on stdout (flag); if the name is in several lists, `meanings`
+            has an entry for each.
         toml: keys of the run alone, as a TOML file for `simulate` (flag).
         check: verification of all files of the run against their digests (flag).
         plugin: Python file that registers extensions, such as the measure of the run;
@@ -219,7 +219,10 @@ def _run_summary(store: Any) -> dict[str, Any]:
 
 
 def _family(store: Any) -> dict[str, Any]:
-    """Endings of a run with several flows; that stored by version 0.2 is too mild."""
+    """Endings of a run with several flows, and the most severe of them.
+
+    They are computed from the flows, because version 0.2 stored a less severe ending.
+    """
     from meanfield.runs.records._validation import load_members
     from meanfield.storage import RESUMABLE
 

@@ -84,7 +84,7 @@ def compare(
 
 
 def _split_keys(keys: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Keys of every measure, and keys of single measures, such as `cells`.
+    """Splits keys into those of all measures and those of one, such as `cells`.
 
     The latter are passed on to these measures only; `measure` itself is left out.
     """
@@ -106,7 +106,7 @@ def _comparison(
     out: Path | None,
     plugins: Sequence[Path],
 ) -> tuple["runs.Comparison", list[str]]:
-    """The comparison, and a line for each file written to `out`.
+    """The comparison, and a line of text for each file that was written to `out`.
 
     Raises:
         ResourceError: if the folder `out` cannot be created.

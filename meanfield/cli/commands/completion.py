@@ -25,8 +25,8 @@ def completion(
 
     Args:
         shell: bash, zsh or fish.
-        install: installation into the shell's completion folder and, for bash and zsh,
-            of a line in ~/.bashrc or ~/.zshrc (flag).
+        install: installation of the completion file and, for bash and zsh, of a line in
+            ~/.bashrc or ~/.zshrc (flag).
         force: overwriting of an existing file with other content (flag).
 
     Raises:

@@ -61,7 +61,7 @@ def plot(
             the run that was moved; may be repeated. Plugins of the run that were loaded
             before and have not changed load automatically.
         html: output of panel `cone` as one self-contained HTML file (flag).
-        tokens: run of tokens to draw over the density.
+        tokens: run whose tokens are drawn over the density.
         **options: style of the picture.
     """
     request = parse_request(options)

@@ -191,7 +191,7 @@ def _share_row(row: models.Shares) -> dict[str, object]:
 
 
 def _n_nearer_layers(comparison: models.Comparison) -> int:
-    """Number of layers through which the flow is nearer the network than the start."""
+    """Number of layers before the start is nearer to the network than the flow."""
     # The count ends where the flow is first farther from the network than its start.
     # If it is nearer again in later layers, that is a coincidence.
     nearer = [row.distance < row.initial_distance for row in comparison.depths[1:]]

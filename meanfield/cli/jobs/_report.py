@@ -52,7 +52,7 @@ def print_report(result: Result, timing: Timing) -> None:
 
 
 def _frames_hint(result: Result) -> str:
-    """Hint on storing more frames of a stored run that blew up; empty if needless."""
+    """Hint on storing more frames of a stored run that blew up; empty if not needed."""
     if result.store is None:
         return ""
     n_frames = RunStore.open(result.store).frames
@@ -70,7 +70,7 @@ def _describe_ending(result: Result, report: dict[str, Any]) -> str:
 
 
 def _describe_t_star(report: dict[str, Any]) -> str:
-    """Time of the blow-up with its error; for a family the first and the last."""
+    """Time of the blow-up with its error; for a family, the first and last time."""
     time, error = (report[key] for key in ("t_star", "t_star_error"))
     if math.isnan(time):
         return ""

@@ -53,7 +53,7 @@ class Parallelism:
             )
 
     def complete_from(self, store: "RunStore") -> "Parallelism":
-        """The parallelism of an unfinished stored run, unless options are given."""
+        """The given parallelism; if none is given, that of an unfinished stored run."""
         from meanfield.storage import RESUMABLE
 
         has_ended = store.ending is not None and store.ending.name != RESUMABLE

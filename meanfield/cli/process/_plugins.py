@@ -33,7 +33,7 @@ FAULTS = (  # exceptions that a plugin may raise while it is run
 
 
 def load_plugins(files: Sequence[Path] | None) -> None:
-    """Runs plugins, each content once per process, and marks them as trusted.
+    """Runs plugins, the same content only once per process; marks them as trusted.
 
     Raises:
         InputFileError: if a plugin is missing or raises.
@@ -72,7 +72,7 @@ def load_measure_of(path: Path, plugins: Sequence[Path] | None = None) -> None:
     The plugins of the run itself are needed only if its measure is not built in.
 
     Raises:
-        InputFileError: as `load_plugins_of`.
+        InputFileError: for the same reasons as in `load_plugins_of`.
     """
     from meanfield.spec import measures
 

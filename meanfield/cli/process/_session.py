@@ -94,7 +94,7 @@ def _start_jax() -> ModuleType:
     """Imports JAX and initialises its devices.
 
     Raises:
-        ResourceError: if the device that the environment asks for does not exist.
+        ResourceError: if the device that an environment variable selects is missing.
     """
     try:
         jax = importlib.import_module("jax")

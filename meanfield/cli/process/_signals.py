@@ -92,8 +92,8 @@ def exit_now(code: int) -> NoReturn:
 class _Watch:
     """Raises the first signal of a command, and sends it again until it takes effect.
 
-    Handler and thread share plain attributes only: the instruction that the handler
-    interrupts might hold a lock that the handler would need.
+    Handler and thread share plain attributes only, because the instruction that the
+    handler interrupts might hold a lock that the handler would need.
     """
 
     def __init__(self, reader: int) -> None:
@@ -103,7 +103,7 @@ class _Watch:
         self.is_over = False
 
     def raise_signal(self, number: int, frame: FrameType | None) -> None:
-        """Signal handler: raises the exception, unless `frame` may hold a lock."""
+        """Handles a signal: raises its exception, unless `frame` may hold a lock."""
         if self._is_raised or self.is_over or _holds_locks(frame):
             return
         interrupt = EXCEPTIONS[signal.Signals(number)]()
@@ -121,7 +121,7 @@ class _Watch:
             sys.__unraisablehook__(args)
 
     def run(self) -> None:
-        """Thread: waits for signals and makes sure that they end the command."""
+        """Waits for signals in a thread, and makes sure that they end the command."""
         while octet := os.read(self._reader, 1):
             number = signal.Signals(octet[0])
             if number in EXCEPTIONS:

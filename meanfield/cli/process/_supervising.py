@@ -130,7 +130,7 @@ def _start(
 
 
 def _watch_all(members: Sequence[Member]) -> dict[int, End]:
-    """Waits until all processes have ended, or one has failed; returns their ends."""
+    """Waits until all processes have ended or one has failed; returns exit codes."""
     ends: dict[int, End] = {}
     deadline = float("inf")
     while len(ends) < len(members) and time.monotonic() < deadline:
