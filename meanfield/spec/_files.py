@@ -57,7 +57,7 @@ def resolve_paths(values: Mapping[str, Any], folder: Path) -> dict[str, Any]:
 def relative_paths(values: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     """`values` with paths inside `folder` made relative to it; others are unchanged.
 
-    The inverse of `resolve_paths`, for a TOML file in that folder.
+    This is the inverse of `resolve_paths`, for a TOML file in that folder.
 
     Examples:
         >>> from pathlib import Path

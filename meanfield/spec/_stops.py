@@ -19,7 +19,7 @@ def names_in(value: Any) -> Any:
 
 
 def _check_numbers(names: list[str]) -> list[str]:
-    """`names`, if each is a name and a finite number, as in `rest:1e-6`.
+    """Returns `names` if each is a name and a finite number, as in `rest:1e-6`.
 
     Raises:
         ValueError: naming the first entry that is not.

@@ -63,7 +63,7 @@ def _each_rectangular(value: Matrices) -> Matrices:
 
 
 def _check_drift(drift: dict[str, Matrix] | None) -> dict[str, Matrix] | None:
-    """`drift`, if it is an affine map or a perceptron.
+    """Returns `drift` if it is an affine map or a perceptron.
 
     Raises:
         ValueError: naming a key that is missing, unknown or of the other kind.

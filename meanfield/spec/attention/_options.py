@@ -36,7 +36,7 @@ def options_of(value: Any) -> Any:
 
 
 def check_option_values(options: dict[str, Option] | None) -> dict[str, Option] | None:
-    """`options`, if each has a valid name and a value that can be stored.
+    """Returns `options` if each has a valid name and a value that can be stored.
 
     Raises:
         ValueError: naming the first invalid name or value.

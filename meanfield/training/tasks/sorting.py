@@ -1,10 +1,10 @@
 """Task `sorting`: a sequence of symbols is sorted by an encoder and a decoder.
 
 Source: tay2020, section 4.1 and Table 1, in a smaller size. The attention under study
-is in the encoder only, while the paper has it on both sides: self-attention of the
-decoder is causal softmax, and its cross-attention softmax, for every variant. So
-variants differ in one place, and variants without a causal form or cross-attention can
-be compared. There is no dropout.
+is in the encoder only, while the paper has it on both sides. In the decoder, for every
+variant, self-attention is causal softmax and cross-attention is softmax. So variants
+differ in one place, and variants without a causal form or cross-attention can be
+compared. There is no dropout.
 
 Test sequences are up to twice as long as training sequences. A network that sorts all
 sequences up to the training length, but no longer ones, is correct half of the time.
@@ -122,7 +122,7 @@ class Sorting(AbstractTask):
 
     Attributes:
         length: length of the longest training sequence; test sequences are up to twice
-            as long. There are twice as many symbols, drawn with replacement.
+            as long. There are 2 `length` symbols, drawn with replacement.
         n_train: number of training sequences, a multiple of 4.
         n_test: number of test sequences.
 
@@ -212,7 +212,7 @@ class Sorting(AbstractTask):
     ) -> Mapping[str, Float[Array, ""]]:
         r"""Measures of one sample; each symbol is predicted from the target before it.
 
-        `correct` is 1 if all symbols and the end are right. This holds exactly if
+        `correct` is 1 if all symbols and the end are right. This holds if and only if
         greedy decoding gives the target, since both agree up to the first mistake.
         `within` is 1 if, in addition, the sequence is no longer than training
         sequences. `symbols` is the fraction of positions that are right.
