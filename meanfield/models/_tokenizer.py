@@ -15,7 +15,7 @@ from meanfield.errors import InputFileError, InvalidInputError, MeanfieldError
 from ._expansion import expansion
 from .sources import read_content
 
-LONGEST_TEXT = 10_000_000  # characters, before and after expansion by a tokenizer
+LONGEST_TEXT = 10_000_000  # limit of characters, before and after tokenizer expansion
 CHARACTERS = 100  # limit of characters per position; words have fewer, on average
 
 

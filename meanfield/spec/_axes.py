@@ -213,8 +213,8 @@ def _check_key(key: str, entry: tuple[int, int] | None, option: str | None) -> N
         )
     if option is not None and KEYS[key].holds != "options":
         raise InvalidInputError(
-            f"`{key}` has no options to sweep over; an option of an attention is "
-            "`options.NAME`, a part of a drift is `drift.NAME`."
+            f"`{key}` has no options to sweep over; write `options.NAME` for an option "
+            "of the attention, and `drift.NAME` for a part of the drift."
         )
 
 

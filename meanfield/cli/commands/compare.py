@@ -84,7 +84,7 @@ def compare(
 
 
 def _split_keys(keys: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Splits keys into those of all measures and those of one, such as `cells`.
+    """Splits keys into those of all measures and those of some, such as `cells`.
 
     The latter are passed on to these measures only; `measure` itself is left out.
     """

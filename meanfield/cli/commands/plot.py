@@ -132,7 +132,7 @@ def _write_page(
 
 
 def _target(run: Path, name: str, out: Path | None, panel: str | None) -> Path:
-    """Output file of a panel: next to the run, or `out` (plus its name for `all`)."""
+    """Output file of a panel: next to the run, or `out`, plus its name for `all`."""
     if out is None:
         return run.parent / f"{stem(run)}-{name}"
     if panel == "all":

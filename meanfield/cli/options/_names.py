@@ -190,7 +190,7 @@ def _rows_called(name: str, kinds: list[str]) -> list[Row]:
 def _is_called(kind: str, row: Row, name: str) -> bool:
     if kind in KINDS_WITH_NUMBER:
         return row["name"].split(":")[0] == name.split(":")[0]
-    # A statement and its misprinted version share aliases, which find the statement.
+    # An alias finds the statement, not the misprinted version with the same alias.
     is_claim = row["name"] == row.get("id")
     return name == row["name"] or (is_claim and name in row["aliases"])
 

@@ -177,7 +177,7 @@ def _json_or_text(text: str) -> Any:
 
 
 def _parts(text: str) -> list[str]:
-    """The entries of a list for heads, split at commas outside brackets."""
+    """Splits a list with an entry for each head, at commas outside brackets."""
     is_outside = lambda place: text.count("[", 0, place) == text.count("]", 0, place)
     cuts = [m.start() for m in _VALUE_AFTER.finditer(text) if is_outside(m.start())]
     return [text[a + 1 : b].strip() for a, b in pairwise([-1, *cuts, len(text)])]

@@ -107,7 +107,7 @@ class FrameProgress:
         sys.stderr.flush()
 
     def _time_left(self, count: int, total: int) -> str:
-        """Time left, estimated from the mean time per frame without the first."""
+        """Time left, from the mean time per frame; the first frame does not count."""
         if self._first is None or count < 2:
             return ""
         seconds = (time.monotonic() - self._first) / (count - 1)

@@ -85,7 +85,7 @@ def _group(tokens: deque[str]) -> str:
 
 
 def _command(token: str, tokens: deque[str]) -> str:
-    """Renders a command, and removes its arguments from `tokens`."""
+    """Renders a TeX command, and removes its arguments from `tokens`."""
     name = token[1:].rstrip() or " "
     if name in _FRACTIONS:
         numerator, denominator = _next(tokens), _next(tokens)

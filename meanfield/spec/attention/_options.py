@@ -31,7 +31,7 @@ def options_of(value: Any) -> Any:
     matches = [_PAIR.fullmatch(part) for part in _SEPARATOR.split(value)]
     pairs = [(match[1], _value(match[2].strip())) for match in matches if match]
     if len(pairs) < len(matches) or len(dict(pairs)) < len(pairs):
-        raise ValueError(f"{_GRAMMAR}, and each name only once")
+        raise ValueError(f"{_GRAMMAR}; each name may be given only once")
     return dict(pairs)
 
 

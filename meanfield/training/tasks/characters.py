@@ -38,7 +38,7 @@ from ._bible import KING_JAMES, chapters
 
 D, HIDDEN_WIDTH, HEADS, WIDTH = 128, 512, 4, 32
 TEST_STRIDE, FOLDS = 20, 5  # every 20th chapter is for testing, from one of 5 offsets
-N_TEST = 600  # test windows
+N_TEST = 600  # largest number of test windows
 
 
 class CharacterNetwork(eqx.Module):
@@ -104,7 +104,7 @@ class Characters(AbstractTask):
 
     @override
     def split(self, seed: int) -> Split:
-        """Test windows come from whole chapters, which one of five folds selects."""
+        """Splits by chapters: test windows are in the chapters of one of five folds."""
         _, chapter = windows_of(self.context)
         folds = [
             chapter % TEST_STRIDE == TEST_STRIDE // FOLDS * fold
