@@ -74,7 +74,7 @@ class RunProgress:
             note(f"{self._title}: {self._bar.tasks[0].fields['status']}")
 
     def _time_left(self, share: float) -> str:
-        """Time left, estimated from the speed of the last segment, less compilation."""
+        """Time left, from the speed of the last segment; compilation does not count."""
         sample = (time.perf_counter(), CLOCK.seconds, share)
         seconds, compile_seconds, progress = (
             b - a for a, b in zip(self._last, sample, strict=True)

@@ -41,7 +41,7 @@ class Parts(NamedTuple):
 
     @property
     def displacement(self) -> Float[np.ndarray, "n d"]:
-        """The sum of the parts: the change of the states by the layer."""
+        """The change of the states by the layer, which is the sum of the parts."""
         return self.attention + self.mlp + self.norm
 
 
