@@ -223,7 +223,7 @@ ADVICE = {  # the mistake, and the suggestion
     "simulate frist.toml": "did you mean `first.toml`?",
     "simulate none/first.toml": "there is no folder `none` either",
     "simulate xyz.toml": "has a name like it",
-    "simulate first.toml --at 1": "by `--from`",
+    "simulate first.toml --at 1": "with `--from`",
     "simulate broken.toml": "`meanfield init` writes a file to begin with",
     "simulate --plugin frist.py": "did you mean `first.py`?",
     "simulate --plugin first.py": "(--debug shows where)",
