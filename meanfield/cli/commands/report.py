@@ -49,8 +49,8 @@ def report(
     shows how the run ended and the command that repeats it.
 
     Args:
-        path: folder of a run, of a sweep or of `compare --out`; or file printed by
-            `verify --json`.
+        path: folder of a run, of a sweep or of `compare --out`; or file with the output
+            of `verify --json`.
         out: output file; by default NAME.html next to `path`.
         title: title of the page; by default a summary of the spec.
         watch: live page of a run or sweep in progress, served on this machine until

@@ -71,7 +71,7 @@ def sweep(
         meanfield plot phase --colour t_star
 
     The same command, or `meanfield sweep SWEEP`, resumes an interrupted sweep. Several
-    processes may work on one sweep, on all machines that share the folder.
+    processes can work on one sweep, on all machines that share the folder.
 
     Args:
         file: TOML file of keys, or the folder of a sweep to resume or join.
