@@ -191,9 +191,9 @@ def _share_row(row: models.Shares) -> dict[str, object]:
 
 
 def _n_nearer_layers(comparison: models.Comparison) -> int:
-    """Number of layers before the start is nearer to the network than the flow."""
-    # The count ends where the flow is first farther from the network than the start
-    # is. If the flow is nearer again in later layers, that is a coincidence.
+    """Number of layers, from the first, that the flow matches better than its start."""
+    # The count ends at the first layer that the flow matches worse than its start. If
+    # the flow matches later layers better again, that is a coincidence.
     nearer = [row.distance < row.initial_distance for row in comparison.depths[1:]]
     return nearer.index(False) if False in nearer else len(nearer)
 
