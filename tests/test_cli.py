@@ -161,9 +161,9 @@ def test_plot_options_set_the_style(cli: Command, run: str, tmp_path: Path) -> N
     np.save(tmp_path / "short.npy", np.arange(5))
     (tmp_path / "text.npy").write_text("left right")
     invalid_options = {
-        ("--colour", "@short.npy"): (2, "one label for each token; it has the shape"),
-        ("--colour", "@text.npy"): (3, "is no .npy file of labels"),
-        ("--title", "a", "--no-title"): (2, "`--title` and `--no-title` exclude"),
+        ("--colour", "@short.npy"): (2, "one label for each token; the shape"),
+        ("--colour", "@text.npy"): (3, "is not a .npy file of labels"),
+        ("--title", "a", "--no-title"): (2, "`--title` and `--no-title` contradict"),
         ("--panel", "cone", "--relative"): (2, "`relative` does nothing in the panel"),
         ("--html", "--panel", "cone", "--style", "dark"): (2, "with `--html`"),
         ("--cmap", "virids"): (2, "no colour map `virids`; use one such as `viridi"),

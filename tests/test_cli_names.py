@@ -167,7 +167,7 @@ def test_a_movie_of_a_family_shows_the_chosen_member(
     for choice in (("--panel=tokens",), ("--member", "3"), ("--member=-1",)):
         result = cli("animate", "family", *choice)
         assert result.code == 2
-        assert "`--member`, from 0 to 2" in result.err
+        assert "`--member` from 0 to 2" in result.err
     assert cli("animate", "family", "--member", "2").code == 0
     assert (tmp_path / "family.gif").read_bytes()[:3] == b"GIF"
 

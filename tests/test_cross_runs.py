@@ -180,7 +180,7 @@ INVALID_SPECS = {
         {"context": "RUN", "context_cov": 2.0},
         "`context_cov` needs `context",
     ),
-    "a file without @": ({"context": "c.npy"}, "takes a file as `@c.npy`"),
+    "a file without @": ({"context": "c.npy"}, "must name a file as `@c.npy`"),
     "no run": ({"context": "nowhere"}, "There is no run at `nowhere`"),
     "no such frame": ({"context": "RUN:0.27"}, "no frame at t = 0.27"),
     "a longer run": ({"context": "RUN:moving", "t": 3.0}, "shorten the run"),

@@ -183,5 +183,5 @@ def test_plot_writes_the_page(cli: Callable[..., Any], tmp_path: Path) -> None:
     for panel in ("disc", "all"):
         failure = cli("plot", "run.zarr", "--panel", panel, "--html")
         assert failure.code == 2
-        assert "Only the panel `cone`" in failure.err
+        assert "only the panel `cone`" in failure.err
         assert failure.err.count("\n") == 1

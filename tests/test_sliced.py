@@ -319,7 +319,7 @@ def test_variant_options_are_applied_and_unknown_ones_rejected(cli: Run):
     result = cli(*esp, "--options", "slices=[[1,0]],tau=2", "--json")
     assert result.code == 0
     for options, message in {
-        "tau=1,tau=2": "each name once",
+        "tau=1,tau=2": "each name may be given only once",
         "temperature=1": "has no option `temperature`",
         "slices=[[1,0,0]]": "rows of 2 numbers",
         "tau": "takes NAME=VALUE",

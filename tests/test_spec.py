@@ -107,7 +107,7 @@ def test_inapplicable_keys_are_not_suggested() -> None:
         ({"depth": "interpolated"}, ["`layers`"]),
         ({"source": "run"}, ["`at`"]),
         ({"text": "words"}, ["`text` needs `model`"]),
-        ({"model": "minilm"}, ["`model` needs `text`"]),
+        ({"model": "minilm"}, ["`model` needs initial tokens"]),
         ({"forward": True}, ["`forward` needs `model`"]),
     ],
 )

@@ -49,10 +49,10 @@ def test_axes_are_parsed(text: str, names: list[str], values: list[list]) -> Non
     [
         ("B=1:2:3", "no key `B`"),
         ("epsilonn=1:2:3", "did you mean `epsilon`"),
-        ("A", "is no axis; write KEY="),
-        ("A=1", "is no axis"),
-        ("A=1:2", "is no axis"),
-        ("A=1:2:3:linear", "is no axis"),
+        ("A", "is not an axis; write KEY="),
+        ("A=1", "is not an axis"),
+        ("A=1:2", "is not an axis"),
+        ("A=1:2:3:linear", "is not an axis"),
         ("A=x:2:3", "`x` is not a finite number"),
         ("A=nan:2:3", "`nan` is not a finite number"),
         ("A=1:2:0", "from 2 to"),
@@ -68,7 +68,7 @@ def test_axes_are_parsed(text: str, names: list[str], values: list[list]) -> Non
         ("draws=1|2", "sweep over `seed`"),
         ("starts=grid:2|grid:3", "`starts` cannot be an axis"),
         ("layers=1|2", "it is a table"),
-        ("epsilon[0,1]=1|2", "no matrix"),
+        ("epsilon[0,1]=1|2", "not a matrix"),
     ],
 )
 def test_bad_axes_are_rejected_in_one_line(text: str, message: str) -> None:
@@ -93,7 +93,7 @@ def test_a_single_entry_of_a_drift_can_be_swept() -> None:
         "M": [[1, 1], [3, 4]],
         "b": [1, 0],
     }
-    with pytest.raises(InvalidInputError, match=r"give `drift.M` as a matrix"):
+    with pytest.raises(InvalidInputError, match=r"give `drift.M` as a list of rows"):
         replace_values(parse({"drift": {"b": 1}}), [(axis, 1)])
 
 
@@ -103,7 +103,7 @@ def test_a_single_entry_of_a_matrix_can_be_swept() -> None:
     assert replace_values(spec, [(axis, 1)]).A == [[1, 1], [3, 4]]
     assert spec.A == [[1, 2], [3, 4]]
     for A in (1.0, [1.0, 2.0], [[1.0]]):
-        with pytest.raises(InvalidInputError, match="a matrix that has this entry"):
+        with pytest.raises(InvalidInputError, match="list of rows that has this entry"):
             replace_values(parse({"A": A}), [(axis, 1)])
 
 

@@ -224,7 +224,7 @@ def test_folders_reject_foreign_content(tmp_path: Path):
     with pytest.raises(InputFileError, match="no training"):
         resume(place)
     train(spec(recipe=dataclasses.replace(RECIPE, epochs=1)), place)
-    with pytest.raises(InvalidInputError, match="is taken"):
+    with pytest.raises(InvalidInputError, match="already holds a training run"):
         train(spec(), place)
     (state,) = place.glob("state-*")
     data = bytearray(state.read_bytes())

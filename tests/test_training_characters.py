@@ -111,7 +111,7 @@ def test_a_missing_text_gives_the_install_command(
     write_texts: WriteTexts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     path = write_texts(["a b"])
-    with pytest.raises(InputFileError, match="edition `z` has 0"):
+    with pytest.raises(InputFileError, match="verse count of `z` is 0"):
         _bible.verses("z")
     path.write_bytes(b"no database, and longer than a header of one" * 9)
     with pytest.raises(InputFileError, match="does not hold the 2 expected"):

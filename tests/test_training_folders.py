@@ -249,7 +249,7 @@ def test_a_start_does_not_overwrite_a_concurrent_training(
             yield
 
     monkeypatch.setattr(TrainFolder, "lock", lock_after_another)
-    with pytest.raises(InvalidInputError, match="is taken: resume it"):
+    with pytest.raises(InvalidInputError, match="already holds a training run"):
         train(spec(recipe=ONE_EPOCH), tmp_path / "a")
     assert all_output(tmp_path / "a") == all_output(training_folder)
 

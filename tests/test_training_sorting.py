@@ -75,7 +75,7 @@ def test_the_encoder_layers_are_exported(
 ):
     arrays = arrays_by_name(SHORT.network(key, VARIANTS["softmax"]))
     assert len(layers_of(arrays, Path())) == 2 * 4  # layers, arrays of each
-    with pytest.raises(UnsupportedError, match="no self-attention layers"):
+    with pytest.raises(UnsupportedError, match="no unmasked self-attention layer"):
         layers_of(arrays_by_name(SHORT.network(key, VARIANTS["local"])), Path())
 
 

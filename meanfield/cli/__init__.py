@@ -1,4 +1,7 @@
-"""Command line: reads options and files, prints and writes results; no mathematics."""
+"""The command line, which reads options and files, and prints and writes results.
+
+It contains no mathematics.
+"""
 
 import atexit
 import contextlib
@@ -36,8 +39,8 @@ from .process._system import (
 from .terminal._console import RunProgress as RunProgress
 from .terminal._help import HELP_ALL, Help, usage
 
-# Allocations between two garbage collections: tracing allocates much and leaves little
-# garbage.
+# Number of allocations between two garbage collections. It is large, because JAX's
+# tracing allocates many objects and leaves little garbage.
 GC_THRESHOLD = 100_000
 
 
@@ -49,7 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     and 143 interrupted.
     """
     tokens = list(sys.argv[1:] if arguments is None else arguments)
-    if arguments is None:  # the process runs this one command and is short-lived
+    if arguments is None:  # the process exits after this one command
         gc.set_threshold(GC_THRESHOLD)
         atexit.register(gc.freeze)  # skips the garbage collection at exit
         if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
@@ -100,7 +103,7 @@ def _run(tokens: list[str], *, debug: bool) -> int:
 def _dispatch(tokens: list[str]) -> None:
     if not tokens or tokens[0] in (*app.help_flags, HELP_ALL):
         for name in COMMANDS:
-            app[name]  # imports the command, whose first line the overview shows
+            app[name]  # imports the command; the overview shows its summary
     if not {*app.help_flags, HELP_ALL}.isdisjoint(tokens):
         from .options._options import RARE_OPTIONS
 
@@ -110,7 +113,7 @@ def _dispatch(tokens: list[str]) -> None:
 
 
 def _flush(code: int) -> int:
-    """Flushes standard output; returns `code`, or another if that fails."""
+    """Flushes standard output; returns `code`, or 4 if writing fails."""
     try:
         sys.stdout.flush()
     except BrokenPipeError:
@@ -145,5 +148,5 @@ def print_internal_error(
 
 
 def _warning(message: Warning | str, *_place: object) -> str:
-    """The message of a warning, without the place in the source code."""
+    """Formats a warning without its location in the source code."""
     return f"meanfield: {message}\n"

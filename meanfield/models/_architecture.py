@@ -35,7 +35,7 @@ class Sizes(NamedTuple):
 
 
 class AbstractArchitecture(abc.ABC):
-    """A network read from a checkpoint, with NumPy only.
+    """Base class of networks that NumPy evaluates from a checkpoint.
 
     Examples:
         >>> from meanfield import models
@@ -55,7 +55,7 @@ class AbstractArchitecture(abc.ABC):
 
     @abc.abstractmethod
     def embedding(self, ids: Int[np.ndarray, " n"]) -> Float[np.ndarray, "n d"]:
-        """The states of tokens that enter the first layer."""
+        """The states with which tokens enter the first layer."""
 
     @abc.abstractmethod
     def parts(self, layer: int, x: Float[np.ndarray, "n d"]) -> Parts:
@@ -94,7 +94,7 @@ def model_type(checkpoint: Checkpoint) -> str:
     if not matches:
         excerpt = str(config_type or class_name)[:EXCERPT_LENGTH]
         raise InputFileError(
-            f"`{checkpoint.folder / CONFIG}` is of the architecture `{excerpt}`, which "
+            f"`{checkpoint.folder / CONFIG}` names the architecture `{excerpt}`, which "
             f"is not supported; {suggestion(excerpt, architectures)}"
         )
     return matches[0]
@@ -130,5 +130,5 @@ def _check_sizes(sizes: Sizes, checkpoint: Checkpoint) -> None:
         raise InputFileError(
             f"`{checkpoint.folder / CONFIG}` states {sizes.n_layers} layers in "
             f"dimension {sizes.dimension}, but the arrays of `{checkpoint.weights}` "
-            "have other shapes; the two do not belong together."
+            "have other shapes; the two files do not belong together."
         )

@@ -3,10 +3,10 @@ r"""The attention of a network as a dynamics, and a text as its tokens.
 The velocity of a token at $x$ is the output of the layer's attention block there,
 before the residual sum. The sum $x + a(x)$ is one explicit Euler step of unit length,
 so a flow over one unit of time per layer is the residual stream of the attention blocks
-in continuous depth, *without* the network's LayerNorms and MLPs. At the network's own
-hidden states (those that enter a layer, after LayerNorm) the field equals the network's
-up to rounding; along a flow the states deviate from them, as LayerNorms and MLPs are
-missing.
+in continuous depth, *without* the network's LayerNorms and MLPs. At the hidden states
+that enter a layer of the network (after LayerNorm), the velocity equals the output of
+its attention block up to rounding. Along a flow the states deviate from these, because
+LayerNorms and MLPs are missing.
 """
 
 import math
@@ -130,9 +130,7 @@ def layers(
     layer_indices = _selection("layer", layers, sizes.n_layers)
     head_indices = _selection("head", heads, sizes.n_heads)
     if len(set(head_indices)) < len(head_indices):
-        raise InvalidInputError(
-            f"`heads` must differ from each other; got {head_indices}."
-        )
+        raise InvalidInputError(f"`heads` must be distinct; got {head_indices}.")
     edges = _edges(times, len(layer_indices)).astype(precision)
     layer_weights = [
         _parts(network.heads(layer).subset(head_indices)) for layer in layer_indices
@@ -202,5 +200,5 @@ def _dtype(dtype: DTypeLike | None) -> np.dtype:
             "`dtype` must be float32 or float64, because scores are exponentiated; got "
             f"{precision}."
         )
-    float_array("dtype", np.zeros(0, precision))  # raises if JAX would round it
+    float_array("dtype", np.zeros(0, precision))  # raises if JAX would round float64
     return precision

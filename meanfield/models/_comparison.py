@@ -1,7 +1,7 @@
 """Comparison of a network's hidden states with the flow of its attention.
 
-Both start at the embedding. The network applies its layers with LayerNorms and MLPs;
-the flow has only the attention blocks, for one unit of time per layer.
+Network and flow start at the embedding. The network has LayerNorms and MLPs; the flow
+has only the attention blocks, for one unit of time per layer.
 """
 
 from collections.abc import Callable, Iterator
@@ -98,8 +98,8 @@ class Comparison:
     Attributes:
         words: the tokens of the text, as strings.
         depths: the comparison at the embedding, and after each layer.
-        shares: the shares of the parts of each layer.
-        endings: the ending of the flow of each layer, up to the first that failed.
+        shares: for each layer, the share of each of its parts.
+        endings: the ending of the flow in each layer, up to the first failed one.
 
     Examples:
         >>> from meanfield import models
@@ -177,12 +177,12 @@ def _flow_layers(
     rtol: float | None,
     report: Callable[[int], None] | None,
 ) -> Iterator[tuple[_States, str]]:
-    """The states after each layer of the flow, and its ending; stops at a failure."""
+    """Yields states and ending of the flow after each layer, until a layer fails."""
     mu = Points.uniform(x)
     for layer in range(read(checkpoint).sizes.n_layers):
         if report is not None:
             report(layer)
-        # One layer at a time: no step crosses an edge, and all share one program.
+        # Separate flows share one compiled program, and no step spans two layers.
         dynamics = layers(checkpoint, layers=layer, dtype=x.dtype)
         run = flow(dynamics, mu, [0.0, 1.0], stepping=adaptive(rtol=rtol))
         if run.status.is_failure:

@@ -13,7 +13,7 @@ from .checkpoint import Checkpoint
 def head_eigenvalues(
     checkpoint: Checkpoint, *, report: Callable[[int], None] | None = None
 ) -> xr.Dataset:
-    r"""The eigenvalues of each head that can be nonzero, by `layer` and `head`.
+    r"""For each `layer` and `head`, the eigenvalues that can be nonzero.
 
     `score` has those of the symmetric part of $A = K^\top Q / \epsilon$, in increasing
     order; `value` those of $V$ and `product` those of $M = VA$, which are complex and

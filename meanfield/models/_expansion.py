@@ -1,6 +1,6 @@
 """Bounds on how much a tokenizer can expand a text, computed before it runs.
 
-`tokenizers` keeps the normalised text in memory and aborts the process if that fails:
+`tokenizers` keeps the normalised text in memory, and a full memory aborts the process:
 forty replacements of `a` by `aa` turn one letter into 10¹².
 """
 
@@ -9,7 +9,7 @@ from typing import Any
 
 _CHILDREN = ("normalizers", "pretokenizers", "processors")
 _STAGES = ("normalizer", "pre_tokenizer", "post_processor")
-_BYTES = 4  # most bytes of a character; each becomes a character
+_BYTES = 4  # a character has at most 4 bytes; each can become a character
 
 
 def expansion(tokenizer: dict[str, Any]) -> float:
@@ -33,7 +33,7 @@ def _stage_expansion(stage: Any) -> float:
 def _replace_expansion(stage: dict[str, Any]) -> float:
     new, pattern = len(str(stage.get("content"))), stage.get("pattern")
     old = len(str(pattern.get("String", ""))) if isinstance(pattern, dict) else 0
-    # A regex may match empty strings, before each character and at the end.
+    # A regex can match the empty string before each character and at the end.
     return max(1.0, new / old) if old else 1.0 + 2 * new
 
 

@@ -15,8 +15,8 @@ from meanfield.errors import InputFileError, InvalidInputError, MeanfieldError
 from ._expansion import expansion
 from .sources import read_content
 
-LONGEST_TEXT = 10_000_000  # characters, before and after expansion by a tokenizer
-CHARACTERS = 100  # most characters per position; words have fewer, on average
+LONGEST_TEXT = 10_000_000  # limit of characters, before and after tokenizer expansion
+CHARACTERS = 100  # limit of characters per position; words have fewer, on average
 
 
 class Encoding(NamedTuple):
@@ -36,8 +36,8 @@ class Encoding(NamedTuple):
 def encode(path: Path, text: str, *, limit: int) -> Encoding:
     """Encodes a text by the `tokenizer.json` at `path`.
 
-    Tokenizers of sentence encoders pad and truncate, that of all-MiniLM-L6-v2 to 128
-    tokens. Both are switched off, because padding would add tokens that are not words.
+    Padding and truncation, to 128 tokens for all-MiniLM-L6-v2 for example, are switched
+    off, because padding would add tokens that are not words.
 
     Raises:
         InputFileError: if the file is missing or not a tokenizer.
@@ -57,7 +57,7 @@ def encode(path: Path, text: str, *, limit: int) -> Encoding:
             f"The text has {n} tokens, special tokens included, but the model has "
             f"{limit} positions; shorten the text or split it."
         )
-    if sum(encoding.special_tokens_mask) == n:  # only [CLS] and [SEP], for example
+    if sum(encoding.special_tokens_mask) == n:  # special tokens only
         raise InvalidInputError("The text has no token; give at least one word.")
     return Encoding(np.asarray(encoding.ids, dtype=np.int64), tuple(encoding.tokens))
 
@@ -75,10 +75,10 @@ def unknown_token(path: Path) -> str | None:
 
 
 def _check_length(text: str, limit: int) -> None:
-    """Checks the length of a text; encoding it takes a hundred times its memory."""
+    """Checks the length of a text, since encoding takes a hundred times its memory."""
     if limit == 0:
         raise InvalidInputError(
-            "The model has no words. Leave out the text, and give `n` or `init`."
+            "This model cannot read text. Leave it out, and give `n` or `init`."
         )
     max_characters = min(CHARACTERS * limit, LONGEST_TEXT)
     if len(text) > max_characters:
@@ -94,8 +94,8 @@ def _tokenizer(path: Path, characters: int) -> Any:
     times = expansion(stages) if isinstance(stages, dict) else 1.0
     if times * characters > LONGEST_TEXT:
         raise InputFileError(
-            f"`{path}` can make {times:.3g} characters or tokens of one character, too "
-            "many for this text. Use another model or a shorter text."
+            f"`{path}` may expand each character to {times:.3g} characters or tokens: "
+            "too many for this text. Use another model or a shorter text."
         )
     return extra("tokenizers", "models").Tokenizer.from_str(json_text)
 
@@ -108,10 +108,10 @@ def _tokenizer_errors(path: Path) -> Iterator[None]:
         yield
     except (MeanfieldError, KeyboardInterrupt, SystemExit, MemoryError):
         raise
-    except BaseException as error:  # `tokenizers` raises nothing narrower, and panics
+    except BaseException as error:  # a Rust panic is not an `Exception`
         raise InputFileError(
-            f"`{path}` is not a tokenizer that `tokenizers` "
-            f"{tokenizers.__version__} can use ({error})."
+            f"`{path}` is not a valid tokenizer for version "
+            f"{tokenizers.__version__} of `tokenizers` ({error})."
         ) from error
 
 

@@ -1,9 +1,9 @@
 r"""BERT-like encoders: full softmax attention, with LayerNorm after each block.
 
-A BERT layer maps states $x$ to $\mathrm{LN}(x + a(x))$ and then through an MLP with
-the same pattern, where $a$ is multi-head attention *at* $x$, without a LayerNorm
-before it. So the weights give $a$ directly. Source: Devlin et al., 2019; Vaswani et
-al., 2017, section 3.2.
+A BERT layer maps states $x$ to $y = \mathrm{LN}(x + a(x))$, and $y$ to
+$\mathrm{LN}(y + m(y))$ with an MLP $m$. Here $a$ is multi-head attention *at* $x$,
+without a LayerNorm before it, so the weights give $a$ directly. Source: Devlin et al.,
+2019; Vaswani et al., 2017, section 3.2.
 """
 
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ from ._architecture import AbstractArchitecture, Sizes, architectures
 from .blocks import ACTIVATIONS, HeadWeights, Parts, attention_output, layer_norm
 from .checkpoint import CONFIG, WEIGHTS, Checkpoint
 
-MOST_LAYERS = 10_000  # bounds the length of lists of layers
+MOST_LAYERS = 10_000  # limits the length of lists of layers
 
 
 @final
@@ -76,7 +76,7 @@ class Bert(AbstractArchitecture):
             first = error.errors()[0]
             field = ".".join(str(part) for part in first["loc"])
             raise InputFileError(
-                f"`{checkpoint.folder / CONFIG}` is not that of a BERT encoder: "
+                f"`{checkpoint.folder / CONFIG}` does not describe a BERT encoder: "
                 f"{field or 'sizes'}: {first['msg']}; only BERT encoders are supported."
             ) from error
         return Bert(checkpoint, config)
@@ -128,7 +128,7 @@ class Bert(AbstractArchitecture):
 
     @override
     def parts(self, layer: int, x: Float[np.ndarray, "n d"]) -> Parts:
-        r"""$a(x)$; $m(y)$ at $y = \mathrm{LN}(x + a(x))$; the change by both norms.
+        r"""Attention $a(x)$, MLP $m(y)$ at $y = \mathrm{LN}(x + a(x))$, and both norms.
 
         Raises:
             InputFileError: if an array is missing or has another shape, or the config
@@ -147,8 +147,8 @@ class Bert(AbstractArchitecture):
         name, (d, inner) = self.config.hidden_act, self._mlp_shape
         if name not in ACTIVATIONS:
             raise InputFileError(
-                f"`{self.checkpoint.folder / CONFIG}` names the activation `{name}`; "
-                f"supported are {', '.join(ACTIVATIONS)}."
+                f"`{self.checkpoint.folder / CONFIG}` names the activation `{name}`, "
+                f"but only {', '.join(ACTIVATIONS)} are supported."
             )
         up, shift = self._dense(f"{root}.intermediate.dense", (inner, d))
         down, bias = self._dense(f"{root}.output.dense", (d, inner))
@@ -198,7 +198,7 @@ class Bert(AbstractArchitecture):
 
     @property
     def _prefix(self) -> str:
-        # Networks with a task head, such as BertForMaskedLM, prefix the encoder.
+        # Networks with a task head, such as BertForMaskedLM, prefix names of arrays.
         inner = "bert.embeddings.word_embeddings.weight" in self.checkpoint.entries
         return "bert." if inner else ""
 
@@ -207,8 +207,8 @@ class Bert(AbstractArchitecture):
     ) -> InputFileError:
         return InputFileError(
             f"`{name}` in `{self.checkpoint.folder / WEIGHTS}` has shape "
-            f"{actual_shape}, but {CONFIG} asks for {expected_shape}; the two do not "
-            "belong together."
+            f"{actual_shape}, but {CONFIG} asks for {expected_shape}; the two "
+            "files do not belong together."
         )
 
 

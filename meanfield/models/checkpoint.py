@@ -113,8 +113,8 @@ class Checkpoint:
         shape = self.entries[name].shape
         if len(shape) != 2 or not all(0 <= i < shape[0] for i in indices):
             raise InputFileError(
-                f"`{name}` in `{self.weights}` has shape {shape}, but row "
-                f"{max(indices)} is needed; do {CONFIG} and {TOKENIZER} belong to it?"
+                f"`{name}` in `{self.weights}` has shape {shape}, but the text needs "
+                f"row {max(indices)}; check that {CONFIG} and {TOKENIZER} fit the file."
             )
         with _open_weights(self.weights) as file:
             matrix = file.get_slice(name)
@@ -142,12 +142,12 @@ class Checkpoint:
         return list(words).count(unknown_token(self.tokenizer) or "")
 
     def _check_tokenizer(self) -> None:
-        """Raises for old folders with only a vocabulary; tells how to convert it."""
+        """Raises for old folders with a vocabulary only, and says what to do."""
         if (self.folder / VOCABULARY).is_file() and not self.tokenizer.is_file():
             raise InputFileError(
                 f"There is no file `{self.tokenizer}`, and {VOCABULARY} alone does not "
-                "tell how words are split. With transformers installed, create it in "
-                f"that folder: `{TOKENIZER_COMMAND}`."
+                "say how words are split into tokens. To create the file, install "
+                f"transformers and run in that folder: `{TOKENIZER_COMMAND}`."
             )
 
     def _require(self, names: Iterable[str]) -> None:
@@ -155,7 +155,7 @@ class Checkpoint:
         if missing:
             raise InputFileError(
                 f"`{self.weights}` has no array `{missing[0]}`, which {CONFIG} "
-                "requires; the two do not belong together."
+                "requires; the two files do not belong together."
             )
         self._check_floating(names)
 
@@ -167,7 +167,7 @@ class Checkpoint:
             raise InputFileError(
                 f"`{codes[0]}` in `{self.weights}` is stored as {dtypes[codes[0]]}, "
                 f"but must be one of {', '.join(FLOATING.values())}. Save quantised "
-                "weights as one of these, with their scales multiplied in."
+                "weights in one of these types, with their scales multiplied in."
             )
 
     def _double(self, name: str, values: np.ndarray) -> Float[np.ndarray, "..."]:
@@ -212,8 +212,8 @@ def _check_format(folder: Path) -> None:
     if (folder / WEIGHTS).exists() or not (folder / PICKLE).is_file():
         return
     raise InputFileError(
-        f"`{folder}` contains {PICKLE} but no {WEIGHTS}. With PyTorch installed, "
-        f"convert it in that folder: `{CONVERSION_COMMAND}`."
+        f"`{folder}` contains {PICKLE} but no {WEIGHTS}. To convert the file, install "
+        f"PyTorch and run in that folder: `{CONVERSION_COMMAND}`."
     )
 
 

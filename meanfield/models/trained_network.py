@@ -19,7 +19,7 @@ from .blocks import HeadWeights, Parts
 from .checkpoint import CONFIG, Checkpoint
 
 NAME = "meanfield"
-ARRAYS = "Q", "K", "value_projection", "output_projection"  # of a layer, heads first
+ARRAYS = "Q", "K", "value_projection", "output_projection"  # arrays of a layer, by head
 OLD_ARRAYS = "Q", "K", "reading", "writing"  # in models exported before version 0.3
 
 
@@ -38,7 +38,7 @@ class TrainedConfig(pydantic.BaseModel):
 @final
 @dataclass(frozen=True)
 class TrainedNetwork(AbstractArchitecture):
-    """The heads of a trained network, in a folder by `meanfield train export`.
+    """The heads of a trained network that `meanfield train export` wrote.
 
     Examples:
         >>> from meanfield import models
@@ -92,7 +92,7 @@ class TrainedNetwork(AbstractArchitecture):
             raise InputFileError(
                 f"The arrays of layer {layer} in `{self.checkpoint.weights}` have the "
                 f"shapes {shapes}, but {CONFIG} states {h} heads of {k} in dimension "
-                f"{d}; the two do not belong together."
+                f"{d}; the two files do not belong together."
             )
         zeros = np.zeros((h, k))
         return HeadWeights(

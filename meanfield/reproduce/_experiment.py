@@ -68,8 +68,8 @@ class Experiment:
             shows it before the caption.
         table: computes, from `Findings.numbers`, the rows of the table below the
             caption; the first row has the headings. `None` if there is no table.
-        variants: for each reading with another claim, its own experiment, which
-            `read_as` returns.
+        variants: experiments for the readings that have another claim; `read_as`
+            returns them.
 
     Examples:
         >>> from meanfield.reproduce import load

@@ -18,7 +18,7 @@ from meanfield.errors import (
 from ._experiment import Experiment, Reading
 
 FOLDER = "experiments"
-# Figures and tables of papers, limits, and checks of hypotheses.
+# File names of experiments: figures and tables of papers, limits, and hypotheses.
 PATTERNS = "*_fig*.py", "*_table*.py", "*_limit.py", "*_hypotheses.py"
 
 
@@ -57,7 +57,7 @@ def _modules(folder: Path) -> dict[str, str]:
 def select_experiments(
     requests: Sequence[str], reading: Reading | None
 ) -> dict[str, Experiment]:
-    """The requested experiments, by name; `all` selects those with the given reading.
+    """A mapping from names to requested experiments; `all` means all with `reading`.
 
     The name of a figure selects all its panels.
 
@@ -88,7 +88,7 @@ def select_experiments(
         )
         raise InvalidInputError(
             f"`{mismatches[0]}` has no reading `{reading}`, only {alternatives}. "
-            "Without --as the first is used."
+            "Choose one of these, or leave out `--as`."
         )
     return {name: e for name, e in experiments.items() if name not in mismatches}
 

@@ -58,13 +58,13 @@ def reproduce(
     """Computes and draws experiments into `NAME.pdf`, `.png` and `.json`.
 
     A reading other than an experiment's first is written as `NAME-READING.*`. Figures
-    with the same computation share it. Computations run in parallel, one per core, and
-    figures are drawn in their order.
+    share equal computations. These run in parallel, one per core, and figures are drawn
+    in their order.
 
     Args:
         figures: experiments by name.
         size: the size of all experiments.
-        reading: the reading of all experiments; the first of each if `None`.
+        reading: the reading of all experiments; their first readings if `None`.
         folder: the folder of the files; created if it does not exist.
         report: called before each figure, with its number from 1, the number of
             figures, and its name.
@@ -186,6 +186,6 @@ def _json(part: Part, findings: Findings) -> str:
         return json.dumps(body, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
     except ValueError as error:
         raise SimulationError(
-            f"`{name}` has a number that is not finite, so its numbers are not valid. "
-            "Please report it."
+            f"The figure `{name}` has a number that is not finite, so it is not valid. "
+            "Please report this as a bug."
         ) from error

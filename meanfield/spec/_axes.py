@@ -21,7 +21,7 @@ GRAMMAR = (
     "write KEY=START:STOP:COUNT, KEY=START:STOP:COUNT:log or KEY=VALUE|VALUE; KEY may "
     "be A[0,1], options.NAME or drift.NAME"
 )
-_MAX_VALUES = 1_000_000  # values on one axis: more can only be a typing error
+_MAX_VALUES = 1_000_000  # largest number of values on an axis; more is a typing error
 _NAME = r"[\w-]+(?:\.\w+)?(?:\[\d{1,9},\d{1,9}\])?"
 _SEPARATOR = re.compile(rf",(?=\s*{_NAME}=)")
 _AXIS = re.compile(
@@ -64,7 +64,7 @@ class Axis:
 
     @property
     def is_whole(self) -> bool:
-        """Whether the whole value of the key varies."""
+        """Whether the whole value of the key varies, not only an entry or an option."""
         return self.entry is None and self.option is None
 
     @property
@@ -165,7 +165,7 @@ def cell_name(values: Sequence[tuple[Axis, Any]]) -> str:
 def _axis(text: str) -> Axis:
     match = _AXIS.fullmatch(text)
     if match is None:
-        raise InvalidInputError(f"`{text}` is no axis; {GRAMMAR}.")
+        raise InvalidInputError(f"`{text}` is not an axis; {GRAMMAR}.")
     key, option, row, column, rest = match.groups()
     entry = None if row is None else (int(row), int(column))
     _check_key(key, entry, option)
@@ -175,7 +175,7 @@ def _axis(text: str) -> Axis:
         return _distinct(Axis(key, values, "list", entry, option))
     parts = rest.split(":")
     if len(parts) not in (3, 4) or (len(parts) == 4 and parts[3].strip() != "log"):
-        raise InvalidInputError(f"`{text}` is no axis; {GRAMMAR}.")
+        raise InvalidInputError(f"`{text}` is not an axis; {GRAMMAR}.")
     start, stop = (_number(part, text) for part in parts[:2])
     count = _count(parts[2], text)
     if start == stop:
@@ -208,13 +208,13 @@ def _check_key(key: str, entry: tuple[int, int] | None, option: str | None) -> N
         raise InvalidInputError(f"`{key}` cannot be an axis: {KEYS[key].no_axis}.")
     if entry is not None and option is None and key not in MATRICES:
         raise InvalidInputError(
-            f"`{key}` is no matrix, so it has no entry to sweep over; sweep over "
+            f"`{key}` is not a matrix, and has no entry to sweep over; sweep over "
             f"`{key}` itself."
         )
     if option is not None and KEYS[key].holds != "options":
         raise InvalidInputError(
-            f"`{key}` has no options to sweep over; an option of an attention is "
-            "`options.NAME`, a part of a drift is `drift.NAME`."
+            f"`{key}` has no options to sweep over; write `options.NAME` for an option "
+            "of the attention, and `drift.NAME` for a part of the drift."
         )
 
 
@@ -241,9 +241,8 @@ def _number(text: str, whole: str) -> float:
 
 
 def _count(text: str, whole: str) -> int:
-    short = text.strip()[
-        : len(str(_MAX_VALUES)) + 1
-    ]  # enough digits to detect that the number is too large
+    # One extra digit is enough to detect that a number is too large.
+    short = text.strip()[: len(str(_MAX_VALUES)) + 1]
     count = int(short) if text.strip().isdecimal() else 0
     if not 2 <= count <= _MAX_VALUES:
         raise InvalidInputError(
@@ -283,7 +282,7 @@ def _replace_entry(matrix: Any, axis: Axis, value: Any) -> list[list[Any]]:
     if not rows or row >= len(matrix) or column >= len(matrix[row]):
         raise InvalidInputError(
             f"To sweep over `{axis.name}`, give `{axis.name.partition('[')[0]}` as a "
-            "matrix that has this entry, a list of rows such as [[1,0],[0,1]]; got "
+            "list of rows that has this entry, such as [[1,0],[0,1]]; got "
             f"{_label(matrix)}."
         )
     new = [list(r) for r in matrix]

@@ -57,7 +57,7 @@ def resolve_paths(values: Mapping[str, Any], folder: Path) -> dict[str, Any]:
 def relative_paths(values: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     """`values` with paths inside `folder` made relative to it; others are unchanged.
 
-    The inverse of `resolve_paths`, for a TOML file in that folder.
+    This is the inverse of `resolve_paths`, for a TOML file in that folder.
 
     Examples:
         >>> from pathlib import Path
@@ -118,7 +118,7 @@ def _rename_value(
 ) -> Any:
     if key in KEYS and KEYS[key].holds == "options" and isinstance(value, dict):
         return replace_files(value, lambda path: f"@{rename(path)}")
-    if isinstance(value, list) and key in KEYS and KEYS[key].files:  # one per head
+    if isinstance(value, list) and key in KEYS and KEYS[key].files:  # a file per head
         name = lambda item: _rename_value(key, item, folder, rename)
         return [name(item) if isinstance(item, str) else item for item in value]
     if not isinstance(value, str):

@@ -49,8 +49,8 @@ class Key:
         no_axis: why a sweep cannot vary it; empty if it can.
         no_page: why a live page does not support it; empty if it does.
         page_help: help text for a live page, if it differs from the description.
-        is_not_inherited: whether a run that starts from another run ignores the value
-            that the other has.
+        is_not_inherited: whether a run that starts from another run ignores the key of
+            that run.
         is_forward_key: whether the forward pass of a network uses it.
         names: argument of `meanfield list` that lists its values, if these are names.
         is_in_title: whether titles show its value.
@@ -101,6 +101,6 @@ def keys_of(model: type[BaseModel]) -> dict[str, Key]:
     for name, info in model.model_fields.items():
         matches = [row for row in info.metadata if isinstance(row, Key)]
         if len(matches) != 1:
-            raise TypeError(f"The key `{name}` needs one `Key`; it has {len(matches)}.")
+            raise TypeError(f"The key `{name}` needs one `Key`; got {len(matches)}.")
         rows[name] = matches[0]
     return rows

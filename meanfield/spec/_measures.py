@@ -70,7 +70,7 @@ measures.register("grid")(MeasureInfo(description="a density, on the cells of a 
 
 
 def check_measure(name: str) -> str:
-    """`name`, if it is a registered measure.
+    """Returns `name` if it is a registered measure.
 
     Raises:
         ValueError: if it is not.

@@ -19,9 +19,9 @@ from ._times import TimesSpec
 from ._toml import as_toml, drop_nulls
 from .attention import AttentionSpec, DriftSpec, EnergySpec, LayerSpec
 
-MOST_DRAWS = 10_000  # each takes a millisecond to create, and needs its own integration
-MOST_LAYERS = 1_000  # each takes a few milliseconds to create
-MOST_TERMS = 100  # each is compiled separately
+MOST_DRAWS = 10_000  # each draw takes a millisecond to create, and is integrated
+MOST_LAYERS = 1_000  # each layer takes a few milliseconds to create
+MOST_TERMS = 100  # each term is compiled separately
 FLUXES = "chooses its time steps by the CFL condition, see `cfl`"
 
 
@@ -222,7 +222,7 @@ class RunSpec(
 
     @property
     def is_masked(self) -> bool:
-        """Whether any of its attentions has a mask."""
+        """Whether any attention of the spec has a mask."""
         parts = (self, *self.layers, *self.terms)
         return any(part.mask is not None for part in parts)
 
@@ -230,7 +230,7 @@ class RunSpec(
     def recorded_energies(self) -> tuple[str, ...]:
         """The energies to record; for a gradient flow, its own energy comes first.
 
-        Under noise it is not added, as its rate of change then has an unknown part.
+        Under noise this energy is not added, as its rate of change is not known.
         """
         names = tuple(self.observe or ())
         if self.flow_of is None or self.noise or "energy" in names:
@@ -255,7 +255,7 @@ class RunSpec(
 
     @property
     def is_family(self) -> bool:
-        """Whether it asks for several flows, by `draws` or `starts`."""
+        """Whether the spec asks for several flows, by `draws` or `starts`."""
         return self.draws is not None or self.starts is not None
 
     @property

@@ -15,7 +15,7 @@ from .attention import AttentionSpec, LayerSpec
 
 Problem = Mapping[str, Any]  # an error of pydantic: its type, loc, input and msg
 
-_MODELS = {"layers": LayerSpec, "terms": AttentionSpec}  # models of the table rows
+_MODELS = {"layers": LayerSpec, "terms": AttentionSpec}  # model of each table's rows
 _MAX_CHARACTERS = 60  # longest excerpt of an invalid value in a message
 
 
@@ -81,9 +81,9 @@ def _check_text(text: str) -> None:
     try:
         text.encode()
     except UnicodeEncodeError:
-        raise ValueError("it contains invalid Unicode: remove that") from None
+        raise ValueError("the value must be valid Unicode") from None
     if r"\u0000" in text.replace(r"\\", ""):
-        raise ValueError("it contains the character NUL: remove that")
+        raise ValueError("the value must not contain the character NUL")
 
 
 def _first(problems: Sequence[Problem]) -> Problem:

@@ -36,7 +36,7 @@ def _check_files(values: Mapping[str, Any], rows: Keys) -> None:
     for name, row in rows.items():
         value = values[name]
         if isinstance(value, str) and _looks_like_file(value, row.files):
-            raise ValueError(f"`{name}` takes a file as `@{value}`; got `{value}`")
+            raise ValueError(f"`{name}` must name a file as `@{value}`; got `{value}`")
 
 
 def _looks_like_file(value: str, endings: tuple[str, ...]) -> bool:
@@ -73,12 +73,12 @@ def _check_requirements(values: Mapping[str, Any]) -> None:
     if ("source" in values) != ("at" in values):
         raise ValueError(
             "`source` (a run) and `at` (the time of its initial frame) must be given "
-            "together: give the run by `--from`"
+            "together: give the run with `--from`"
         )
     if "model" in values and not TOKENS & set(values):
         raise ValueError(
-            "`model` needs `text`, whose tokens are moved; or `n`, `init`, `mean` or "
-            "`cov`, for tokens that are drawn or come from a file"
+            "`model` needs initial tokens: give `text`, to start from its tokens; or "
+            "`n`, `init`, `mean` or `cov`, for random tokens or tokens of a file"
         )
     for key in ("text", "model_layers", "model_heads", "forward"):
         if key in values and "model" not in values:
@@ -97,7 +97,7 @@ def _check_measure(values: Mapping[str, Any], rows: Keys) -> None:
         _check_on_grid(values)
     if values.get("projected") and _is_masked(values):
         raise ValueError(
-            "`projected` excludes `mask`, as a Gaussian has no positions: use "
+            "`projected` excludes `mask`, because a Gaussian has no positions: use "
             "`measure = points`"
         )
 
@@ -152,8 +152,8 @@ def _check_layers(values: Mapping[str, Any]) -> None:
         overrides = [not layer.model_fields_set.isdisjoint(names) for layer in layers]
         if layers and shared_keys and all(overrides):
             raise ValueError(
-                f"all `layers` have their own `{shared_keys[0]}`: leave out that of "
-                "the run"
+                f"all `layers` have their own `{shared_keys[0]}`: leave out the key "
+                "of the run"
             )
 
 

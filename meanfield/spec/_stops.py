@@ -19,7 +19,7 @@ def names_in(value: Any) -> Any:
 
 
 def _check_numbers(names: list[str]) -> list[str]:
-    """`names`, if each is a name and a finite number, as in `rest:1e-6`.
+    """Returns `names` if each is a name and a finite number, as in `rest:1e-6`.
 
     Raises:
         ValueError: naming the first entry that is not.
@@ -37,7 +37,7 @@ def _check_numbers(names: list[str]) -> list[str]:
 
 def check_distinct(names: list[str]) -> list[str]:
     if len(set(names)) < len(names):
-        raise ValueError("contains a name twice: leave one out")
+        raise ValueError("must not contain a name twice")
     return names
 
 

@@ -14,7 +14,7 @@ INTRODUCTION = """\
 #
 # Each line such as `#t = 10.0` holds a key with its default, or with an example if it
 # has none: remove the `#`, and change the value."""
-START = "source"  # has no group: its option `--from` is not derived from it
+START = "source"  # key without a group; its option `--from` is defined separately
 TABLES = """\
 # ---- Tables, which must come last ----
 

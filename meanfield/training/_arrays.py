@@ -39,7 +39,7 @@ def fill_template(template: Tree, arrays: Mapping[str, np.ndarray], where: str) 
         if array is None or (array.shape, array.dtype) != (leaf.shape, leaf.dtype):
             raise StoreError(
                 f"{where} has no array `{name}` of shape {leaf.shape}: it belongs to "
-                "another training run, or to another version."
+                "another training run, or to another version of the network."
             )
         return jax.numpy.asarray(array)
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import optax
 
 EVALUATION_BATCH = 100  # samples of each seed that are evaluated in parallel
-# Roles of a seed's random keys: numbers, so that a new role does not change the others.
+# Numbers of the random streams of a seed; a new stream does not change the others.
 WEIGHTS, ORDER, NOISE = range(3)
 
 
@@ -128,7 +128,7 @@ class Trainer(eqx.Module):
     def draw_networks(
         self, variant: Variant, seeds: Sequence[int]
     ) -> tuple[eqx.Module, eqx.Module]:
-        """New networks with a leading axis of seeds, and the first of them alone.
+        """New networks with a leading axis of seeds, and the first network separately.
 
         Raises:
             UnsupportedError: if the attention does not suit the task.
@@ -136,7 +136,7 @@ class Trainer(eqx.Module):
         keys = role_keys(seeds, WEIGHTS)
         draw = lambda key: self.task.network(key, variant)
         networks = eqx.filter_jit(eqx.filter_vmap(draw))(keys)
-        network = member_of(networks, 0)  # a separate draw would compile again
+        network = member_of(networks, 0)  # drawing it separately would compile again
         self.task.check_network(network, variant)
         return networks, network
 
@@ -164,7 +164,7 @@ class Trainer(eqx.Module):
         def step(
             carry: tuple[Any, Any], batch: tuple[Array, Array]
         ) -> tuple[tuple[Any, Any], Array]:
-            arrays = eqx.if_array(0)  # masks are functions, without an axis of seeds
+            arrays = eqx.if_array(0)  # batches arrays only, as masks are functions
             step_seeds = eqx.filter_vmap(self._step, in_axes=(0, 0, arrays, 0, 0, None))
             new_parameters, moments, losses = step_seeds(
                 *carry, state.static, *batch, learning_rate
@@ -224,7 +224,7 @@ class Trainer(eqx.Module):
 
 
 def role_keys(seeds: Sequence[int], role: int) -> Key[Array, " seeds"]:
-    """Random keys of all seeds for one role."""
+    """Random keys of all seeds for one role: `WEIGHTS`, `ORDER` or `NOISE`."""
     keys = [jax.random.fold_in(jax.random.key(seed), role) for seed in seeds]
     return jnp.stack(keys)
 

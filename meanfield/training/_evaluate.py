@@ -21,15 +21,15 @@ from .networks import Variant
 def evaluate(
     folder: Path, variant: Variant | None = None, *, plugins: Sequence[Path] = ()
 ) -> dict[str, Float[np.ndarray, "seeds items"]]:
-    """Evaluates the networks of a training run: their measures of each test sample.
+    """Evaluates the networks of a training run on each test sample.
 
     Another attention uses the trained arrays, and its own numbers, such as iterations
     or a temperature. In this way, networks trained with soft sorts can be evaluated
-    with hard ones, which have no gradient to train with.
+    with hard ones, which cannot be trained because they have no gradient.
 
     Args:
         folder: folder of the training run.
-        variant: attention to use instead; without a mask it has that of the training
+        variant: attention to use instead; without a mask it uses that of the training
             run. `None` stands for the original attention.
         plugins: plugin files of the training run, and that of the other attention if
             it has one.
@@ -68,7 +68,7 @@ def evaluate(
 def _replace_attention(
     session: Session, record: Record, variant: Variant
 ) -> TrainState:
-    """The trained arrays in networks with another attention.
+    """Networks with another attention and the trained arrays.
 
     Raises:
         StoreError: if a file is damaged, or the samples of the task have changed.

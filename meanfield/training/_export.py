@@ -78,8 +78,8 @@ def layers_of(weights: dict[str, np.ndarray], folder: Path) -> dict[str, np.ndar
     roots = [match[1] for match in map(HEADS.fullmatch, weights) if match]
     if not roots:
         raise UnsupportedError(
-            f"The networks of `{folder}` have no self-attention layers with queries "
-            "and keys, or these are masked, which models do not support."
+            f"The networks of `{folder}` have no unmasked self-attention layer with "
+            "queries and keys, and a model consists of such layers only."
         )
     number = lambda root: [int(n) for n in re.findall(r"\d+", root)]
     names = {

@@ -89,8 +89,8 @@ class TrainFolder:
         """
         if (self.path / RECORD).exists():
             raise InvalidInputError(
-                f"`{self.path}` is taken: resume it with `meanfield train resume "
-                f"{self.path}`, or name another folder."
+                f"`{self.path}` already holds a training run: resume it with "
+                f"`meanfield train resume {self.path}`, or name another folder."
             )
         if not all(map(_LEFTOVERS.fullmatch, names_at(self.path))):
             raise InvalidInputError(
@@ -118,7 +118,7 @@ class TrainFolder:
         missing_digests(digests, plugins, owner=OWNER)
 
     def commit(self, record: Record) -> None:
-        """Commits a record, and deletes the states of earlier ones."""
+        """Commits a record, and deletes the states of earlier records."""
         write_record(self.path, record)
         for file in self.path.iterdir():
             if _STATE.fullmatch(file.name) and file.name != record.state[0]:
@@ -135,7 +135,7 @@ class TrainFolder:
         return sorted(map(epoch_of, self._weights_files(self.record())))
 
     def _weights_files(self, record: Record) -> Mapping[str, str | None]:
-        """Files of weights with their digests, `None` for the oldest files."""
+        """Names of the weights files with their digests, or `None` for old files."""
         if record.has_digests:
             return record.weights
         names = [file.name for file in self.path.iterdir()]
@@ -208,5 +208,5 @@ class TrainFolder:
 
 
 def weights_file(epoch: int) -> str:
-    """Name of the file of weights after an epoch, a power of two, 0 or the last."""
+    """Name of the weights file of an epoch, which is 0, a power of two, or the last."""
     return f"weights-{epoch:04d}.safetensors"

@@ -52,7 +52,7 @@ Weights = Annotated[str, StringConstraints(pattern=r"^weights-\d{4,9}\.safetenso
 Count = Annotated[int, Field(ge=0, lt=2**31)]
 Positive = Annotated[int, Field(gt=0, lt=2**31)]
 Numbers = list[FiniteFloat]
-OfHeads = list[list[FiniteFloat]]  # by layer and head
+OfHeads = list[list[FiniteFloat]]  # numbers by layer and head
 
 
 @with_config(ConfigDict(strict=True, extra="forbid"))
@@ -242,7 +242,7 @@ def read_stored_record(folder: Path) -> StoredRecord:
     except (FileNotFoundError, NotADirectoryError) as error:
         raise InputFileError(
             f"There is no training run at `{folder}`; name the folder that `train "
-            "start --out` wrote, or start one there."
+            "start --out` wrote, or start a training run there."
         ) from error
     is_old = body.get("schema") != SCHEMA
     values = validate_object(_reader(), rename_record(body) if is_old else body, file)

@@ -201,8 +201,8 @@ class Session:
         if not np.isfinite(means).all():
             bad = [s for s, m in zip(seeds, means, strict=True) if not np.isfinite(m)]
             raise SimulationError(
-                f"The loss of seed {bad[0]} is not finite in epoch {epoch}; the epochs "
-                "before it are kept. Use a smaller learning rate."
+                f"The loss of seed {bad[0]} is not finite in epoch {epoch}; earlier "
+                "epochs are kept. Use a smaller learning rate."
             )
         return state, means.tolist()
 
@@ -221,8 +221,8 @@ class Session:
         columns = {} if sums is None else {"columns": summary(np.asarray(sums))}
         if not all(map(math.isfinite, _numbers([means, columns]))):
             raise SimulationError(
-                f"A measure after epoch {epoch} is not finite; the epochs before it "
-                "are kept. Use a smaller learning rate."
+                f"A measure after epoch {epoch} is not finite; earlier epochs are "
+                "kept. Use a smaller learning rate."
             )
         return {"epoch": epoch, "test": means, **columns}
 

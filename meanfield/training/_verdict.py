@@ -53,7 +53,7 @@ def verdict(
     candidate: Float[np.ndarray, " pairs"] | list[float],
     baseline: Float[np.ndarray, " pairs"] | list[float],
 ) -> Verdict:
-    """Tests whether `candidate` is larger, by Student's t of the paired differences.
+    """Tests whether `candidate` has a larger mean than `baseline`: a paired t-test.
 
     Args:
         candidate: values, one for each seed, that are claimed to be larger.

@@ -6,7 +6,7 @@ from cyclopts import App, Group, Parameter
 
 from meanfield.cli.terminal._help import Help
 
-# Command name: MODULE:FUNCTION in this folder, imported when the command is used.
+# Each command maps to MODULE:FUNCTION in this folder, imported on first use.
 COMMANDS = {
     "simulate": "simulate:simulate",
     "compare": "compare:compare",
@@ -48,7 +48,8 @@ app = App(
     help_formatter=Help(),
     version=lambda: metadata.version("meanfield-attention"),
     default_parameter=Parameter(negative=()),
-    group_parameters=Group("Parameters", sort_key=1),  # below the most used keys
+    # In the help, these options come after the most used keys.
+    group_parameters=Group("Parameters", sort_key=1),
     result_action="return_value",
     suppress_keyboard_interrupt=False,
 )

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def movie_names(_: object) -> list[str]:
-    """The names of the movies, imported only when the shell completes them."""
+    """Names of the movies, which are imported only for shell completion."""
     from meanfield.plotting.movies.plays import movies
 
     return list(movies)
@@ -63,9 +63,9 @@ def animate(
             the plane; by default the one that suits the run.
         out: output file, `.gif`, `.mp4` or `.webm`; by default RUN.gif next to the run.
         member: index of the draw or start to show, from 0.
-        tokens: run of tokens to draw over the density.
-        plugin: moved plugin of the run, as Python file; may be repeated. Plugins of the
-            run that were loaded before and have not changed load automatically.
+        tokens: run whose tokens are drawn over the density.
+        plugin: Python file of a plugin of the run, if it was moved; may be repeated.
+            Plugins that were loaded before and have not changed load automatically.
         **options: settings and style of the movie.
     """
     request, film = parse_request(options), film_of(options)
@@ -89,7 +89,7 @@ def animate(
 
 
 def _note_few_frames(data: "xarray.Dataset") -> None:
-    """Notes how to store more frames, if a run has few before its blow-up."""
+    """Prints how to store more frames, if a run has few before its blow-up."""
     spec, ending = plotting.spec_and_ending(data)
     if hint := frames_hint(spec, data.sizes["time"], ending.t_star):
         note(f"frames: {hint}")
@@ -98,7 +98,7 @@ def _note_few_frames(data: "xarray.Dataset") -> None:
 def _select_runs(
     data: "xarray.Dataset", member: int | None, panel: str | None
 ) -> "xarray.Dataset":
-    """One run, or the whole family if the movie shows families."""
+    """The dataset of one flow, or of a whole family if the movie can show families."""
     from meanfield.plotting.movies.plays import default_movie, movies
 
     # Look up the name first: an unknown name is a clearer error than a missing member.
@@ -109,22 +109,22 @@ def _select_runs(
 
 
 def _select_member(data: "xarray.Dataset", member: int | None) -> "xarray.Dataset":
-    """The run itself, or one of its members.
+    """The dataset of one member, or of a run that has one flow only.
 
     Raises:
-        InvalidInputError: if a member must be chosen and is not, or does not exist.
+        InvalidInputError: if `member` is missing, does not exist, or is not needed.
     """
     count = data.sizes.get("run")
     if count is None and member is None:
         return data
     if count is None:
         raise InvalidInputError(
-            "`--member` is for runs with several draws or starts, and this run has "
-            "one: leave it out."
+            "Leave out `--member`: it selects one of several draws or starts, and this "
+            "run has only one."
         )
     if member is None or not 0 <= member < count:
         raise InvalidInputError(
-            f"This movie shows one member, and the run has {count}: choose one by "
-            f"`--member`, from 0 to {count - 1}; `--panel cone` shows all in the plane."
+            f"The run has {count} members, and this movie shows one: choose `--member` "
+            f"from 0 to {count - 1}, or `--panel cone` for Gaussians in the plane."
         )
     return data.isel(run=member)

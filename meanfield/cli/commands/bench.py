@@ -35,7 +35,7 @@ def bench(
         meanfield bench --quick --case gaussians --method 'ours*' --out ours.json
 
     Each row is measured in its own process; packages that are not installed are skipped
-    with a note. With --out each row is saved once it is measured; an interrupt prints
+    with a note. With --out each row is saved when it is measured; an interrupt prints
     the rows so far. The exit code is 6 if a measurement of this library fails.
 
     Args:
@@ -44,8 +44,8 @@ def bench(
             may be repeated.
         quick: small sizes, as a smoke test (flag).
         long: additional flows of a million tokens (flag).
-        out: JSON file for the results; for a full run in benchmarks/results/ of the
-            working folder by default.
+        out: JSON file for the results; by default a full run writes one in
+            benchmarks/results/ of the working folder.
         docs: Markdown file to write from the results.
         results: JSON file of earlier results to show instead of measuring; may be
             repeated.
@@ -110,7 +110,7 @@ def _show(runs: list[dict[str, Any]], *, json: bool) -> None:
 
 
 def _module(name: str) -> ModuleType:
-    """A module of the benchmarks folder.
+    """Imports a module of the benchmarks folder.
 
     Raises:
         InputFileError: if there is no such folder.
@@ -143,7 +143,7 @@ def _read(file: Path) -> dict[str, Any]:
 
 
 def _check_failures(runs: list[dict[str, Any]]) -> None:
-    """Raises if a method of this library failed; failures of peers are in the table.
+    """Raises if a method of this library failed; methods of other libraries may fail.
 
     Raises:
         VerificationError: naming the first failure.

@@ -27,7 +27,7 @@ from meanfield.endings import Status, summarise_endings
 from meanfield.errors import InputFileError, InvalidInputError, UnknownNameError
 
 DIGEST = 12  # printed characters of a SHA-256 digest
-PRESET_COLUMNS = ("name", "description")  # the keys of a preset are too long for a row
+PRESET_COLUMNS = ("name", "description")  # the keys are too long for a table
 
 
 def list_(
@@ -74,7 +74,8 @@ def _write_page(
     """Writes the page of all attentions."""
     if kind != "attentions":
         raise InvalidInputError(
-            "`--docs` is for attentions: `meanfield list attentions --docs FILE`."
+            "`--docs` describes attentions only: use `meanfield list attentions "
+            "--docs FILE`."
         )
     if json:
         raise InvalidInputError("`--docs` writes Markdown: leave out `--json`.")
@@ -102,12 +103,12 @@ def show(
         meanfield show collapse
         meanfield show softmax
 
-    A name that is in several lists, such as `moons`, is shown from all of them.
+    If a name such as `moons` is in several lists, its entries in all lists are shown.
 
     Args:
         name: folder of a run, or name of an attention, cloud, preset, statement, ….
-        json: JSON object on stdout (flag); a name in several lists has an entry for
-            each in `meanings`.
+        json: JSON object on stdout (flag); if the name is in several lists, `meanings`
+            has an entry for each.
         toml: keys of the run alone, as a TOML file for `simulate` (flag).
         check: verification of all files of the run against their digests (flag).
         plugin: Python file that registers extensions, such as the measure of the run;
@@ -154,7 +155,7 @@ def info(*, json: bool = False) -> None:
 
 
 def _print_statements(entries: list[dict[str, Any]]) -> None:
-    """Prints the main columns of the statements, and the numbers of each kind."""
+    """Prints a table of statements, and the number of statements of each kind."""
     columns = ("name", "group", "source", "claim")
     print_entries(
         [{name: to_unicode(row[name]) for name in columns} for row in entries]
@@ -193,7 +194,7 @@ def _show_run(path: Path, *, json: bool, toml: bool, check: bool) -> None:
         if digests:
             heads = [f"{file} ({digest[:DIGEST]}…)" for file, digest in digests]
             summary["files"] = ", ".join(heads)
-        # `words` has an entry for each token, and the reason contains the endings.
+        # Not shown: the words, which are too many, and endings, which the reason has.
         idle = {"words", "endings", *(k for k, v in summary.items() if v is None)}
         facts = {key: value for key, value in summary.items() if key not in idle}
         print_pairs({**facts, **verdict})
@@ -218,7 +219,10 @@ def _run_summary(store: Any) -> dict[str, Any]:
 
 
 def _family(store: Any) -> dict[str, Any]:
-    """Endings of a run with several flows; version 0.2 stored a less severe ending."""
+    """Endings of a run with several flows, and the most severe of them.
+
+    They are computed from the flows, because version 0.2 stored a less severe ending.
+    """
     from meanfield.runs.records._validation import load_members
     from meanfield.storage import RESUMABLE
 

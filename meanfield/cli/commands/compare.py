@@ -27,7 +27,7 @@ from meanfield.cli.terminal._output import finite, note, number, print_json, pri
 from meanfield.errors import InvalidInputError
 from meanfield.spec import KEYS, RunSpec, parse
 
-N_TIMES = 6  # times for each pair in the table
+N_TIMES = 6  # number of times that the table shows for each pair
 MEASURES_HINT = """`compare` runs several measures: name them with `--measures`, as in \
 `--measures points,grid`."""
 
@@ -84,7 +84,7 @@ def compare(
 
 
 def _split_keys(keys: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Keys of every measure, and keys of single measures, such as `cells`.
+    """Splits keys into those of all measures and those of some, such as `cells`.
 
     The latter are passed on to these measures only; `measure` itself is left out.
     """
@@ -106,7 +106,7 @@ def _comparison(
     out: Path | None,
     plugins: Sequence[Path],
 ) -> tuple["runs.Comparison", list[str]]:
-    """The comparison, and a line for each file written to `out`.
+    """The comparison, and a line of text for each file that was written to `out`.
 
     Raises:
         ResourceError: if the folder `out` cannot be created.
@@ -165,7 +165,7 @@ def _print(comparison: "runs.Comparison", assumptions: list[str]) -> None:
 
 
 def _rows(comparison: "runs.Comparison", gap: "runs.Gap") -> list[dict[str, str]]:
-    """Table rows of a pair at `N_TIMES` times; gaps relative to the second's spread."""
+    """Table rows of a pair; gaps are divided by the spread of its second measure."""
     outflow = comparison.outflow_of(gap.pair)
     indices = np.unique(
         np.linspace(0, len(gap.times) - 1, N_TIMES).astype(int)

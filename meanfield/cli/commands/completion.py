@@ -25,9 +25,9 @@ def completion(
 
     Args:
         shell: bash, zsh or fish.
-        install: installation into the shell's completion folder and, for bash and zsh,
-            of a line in ~/.bashrc or ~/.zshrc (flag).
-        force: overwriting of a different file that exists there (flag).
+        install: installation of the completion file and, for bash and zsh, of a line in
+            ~/.bashrc or ~/.zshrc (flag).
+        force: overwriting of an existing file with other content (flag).
 
     Raises:
         InvalidInputError: if a different file exists and `force` is false.

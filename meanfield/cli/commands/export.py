@@ -7,7 +7,7 @@ from meanfield._writing import check_absent
 from meanfield.cli.process._plugins import load_before_keys
 from meanfield.cli.terminal._output import note
 
-LARGE = 100_000_000  # bytes of a table above which its size is noted beforehand
+LARGE = 100_000_000  # bytes; before a larger table is written, its size is printed
 
 
 def export(

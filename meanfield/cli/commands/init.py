@@ -11,7 +11,7 @@ from meanfield.cli.terminal._output import note
 from meanfield.errors import InvalidInputError
 
 RUN = "run"
-NAMELESS = "THIS_FILE.py"  # placeholder of the file name in the template plugins
+NAMELESS = "THIS_FILE.py"  # placeholder for the file name in plugin templates
 
 
 def init(
@@ -63,7 +63,7 @@ def _target(path: Path | None, kind: str) -> Path:
         )
     if kind == RUN and file.suffix == ".py":
         raise InvalidInputError(
-            f"A plugin needs `--kind`; got `{file}` alone. Use `meanfield init --kind "
-            f"attention {file}`, or panel, statement, task; keys go to a .toml file."
+            f"`{file}` is a plugin, whose kind must be given: `meanfield init --kind "
+            f"attention {file}`, or panel, statement, task. Keys need a .toml file."
         )
     return file

@@ -30,10 +30,9 @@ from meanfield.errors import InvalidInputError
 from meanfield.pages import live as pages
 from meanfield.spec import Axis, RunSpec, parse, replace_values
 
-N_TOKENS, N_TOKENS_SINKHORN = (
-    400,
-    100,
-)  # tokens that a browser moves at full frame rate; the second under Sinkhorn attention
+# Default numbers of tokens, which a browser moves at full frame rate: under most
+# attentions, and under Sinkhorn attention.
+N_TOKENS, N_TOKENS_SINKHORN = 400, 100
 
 
 @partial(add_spec_options, meaning=meaning_to_page, unlisted=pages.HIDDEN_KEYS)
@@ -55,11 +54,11 @@ def live(
         meanfield live --measure gaussian --d 2 --A 1 --cov 2 --out blowup.html
         meanfield live first.zarr                        # from its first frame
 
-    The page has sliders for the matrices, bandwidth, noise and heads; tokens and the
-    ellipse can be dragged; its link stores the settings, and it shows the equivalent
-    command. It integrates tokens under softmax, L2, Sinkhorn, linear and sigmoid
-    attention (also masked by `causal`), and Gaussians under the attentions that
-    preserve them. Without `--n` it has 400 tokens, or 100 under Sinkhorn attention.
+    The page has sliders for the matrices, bandwidth, noise and heads. Tokens and the
+    ellipse can be dragged. The link of the page stores the settings, and the page shows
+    the equivalent command. It integrates tokens under softmax, L2, Sinkhorn, linear and
+    sigmoid attention (also with the `causal` mask), and Gaussians under the attentions
+    that preserve them. Without `--n` it has 400 tokens, or 100 for Sinkhorn attention.
 
     Args:
         file: TOML file of keys; or folder of a run, whose first frame is the initial
@@ -77,7 +76,7 @@ def live(
         return
     if member is not None:
         raise InvalidInputError(
-            "`--member` is for a stored run of several flows: leave it out."
+            "Leave out `--member`: it selects one of the flows of a stored run."
         )
     _check_page_options(options)
     keys = merge_keys(file, preset, {}, options)
@@ -96,7 +95,7 @@ def _write_folder_page(
     member: int | None,
     plugins: list[Path],
 ) -> None:
-    """The page of a run, from its first frame, or of a sweep, a slider for each axis.
+    """Writes the page of a run from its first frame, or of a sweep with its sliders.
 
     Raises:
         InvalidInputError: if a run has several flows and none is chosen.
@@ -105,7 +104,7 @@ def _write_folder_page(
     is_sweep = runs.is_sweep(folder)
     if is_sweep and member is not None:
         raise InvalidInputError(
-            "A sweep has no `--member`: leave it out; its axes become sliders."
+            "Leave out `--member`: on the page of a sweep each axis is a slider."
         )
     load_measure_of(folder, plugins)
     all_plugins = load_plugins_of(folder, plugins, "double")
@@ -147,7 +146,7 @@ def _write_spec_page(
     """
     if spec.is_family:
         raise InvalidInputError(
-            "A page integrates one flow: leave out `draws` and `starts`."
+            "A live page integrates one flow: leave out `draws` and `starts`."
         )
     if "n" not in spec.model_fields_set:
         n_tokens = N_TOKENS_SINKHORN if spec.attention == "sinkhorn" else N_TOKENS
@@ -179,13 +178,13 @@ def _check_no_keys(
     names = [*(["preset"] if preset else []), *option_values(options)]
     if names:
         raise InvalidInputError(
-            f"`{folder}` has its own keys: leave out `{flag(names[0])}`, and "
-            "change them on the page."
+            f"`{folder}` sets the keys, which can be changed on the page: leave out "
+            f"`{flag(names[0])}`."
         )
 
 
 def _check_page_options(options: Mapping[str, str | bool | None]) -> None:
-    """Raises for options that a page does not support; keys of a file are ignored.
+    """Raises for options that a page does not support; it ignores such keys of a file.
 
     Raises:
         InvalidInputError: naming the first option, and what a page does instead.

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 PANEL = Parameter(metavar="NAME", completer=names_of("panels"))
-MAX_TOKENS = 256  # tokens above which attention matrices are drawn only when asked for
+MAX_TOKENS = 256  # with more tokens, attention matrices are drawn on request only
 
 
 @add_look_options
@@ -57,11 +57,11 @@ def plot(
         out: output file, with or without extension; by default RUN-PANEL next to the
             run. `--panel all` appends the name of each panel.
         at: times of the attention matrices, for panel `attention`; may be repeated.
-        plugin: plugin as Python file, such as one that registers a panel, or a moved
-            plugin of the run; may be repeated. Plugins of the run that were loaded
+        plugin: Python file of a plugin, such as one that registers a panel, or one of
+            the run that was moved; may be repeated. Plugins of the run that were loaded
             before and have not changed load automatically.
         html: output of panel `cone` as one self-contained HTML file (flag).
-        tokens: run of tokens to draw over the density.
+        tokens: run whose tokens are drawn over the density.
         **options: style of the picture.
     """
     request = parse_request(options)
@@ -90,8 +90,8 @@ def _draw_all(targets: Mapping[str, Path], draw: Callable[[str], "Figure"]) -> N
     """Draws panels to files; notes which panels cannot be drawn, and why.
 
     Raises:
-        InvalidInputError: if no panel can be drawn; the first does not fit an option.
-        InputFileError: if no panel can be drawn; the first lacks a plugin or a model.
+        InvalidInputError: if no panel can be drawn, and the first has a wrong option.
+        InputFileError: if no panel can be drawn, and the first lacks a plugin or model.
     """
     errors: dict[str, InvalidInputError | InputFileError] = {}
     for name, target in targets.items():
@@ -112,7 +112,7 @@ def _check_times(times: list[float] | None, names: list[str]) -> None:
     """Raises if times are given but no panel draws attention matrices."""
     if times is not None and plotting.attention_panels.keys().isdisjoint(names):
         panels = "`, `".join(plotting.attention_panels)
-        raise InvalidInputError(f"`--at` is for the panel `{panels}`: leave it out.")
+        raise InvalidInputError(f"Leave out `--at`: only the panel `{panels}` uses it.")
 
 
 def _write_page(
@@ -120,19 +120,19 @@ def _write_page(
 ) -> None:
     if look.choices:
         raise InvalidInputError(
-            f"`{look.choices[0]}` has no effect with `--html`, whose page has its own "
-            "style: leave it out."
+            f"Leave out `{look.choices[0]}`: it has no effect with `--html`, as the "
+            "page has its own style."
         )
     if names != ["cone"]:
         raise InvalidInputError(
-            "Only the panel `cone` is written as a page: "
+            "`--html` writes an interactive page, which only the panel `cone` has: "
             "use `--panel cone`, or leave out `--html`."
         )
     note(f"wrote {plotting.save_page(data, target)}")
 
 
 def _target(run: Path, name: str, out: Path | None, panel: str | None) -> Path:
-    """Output file of a panel: next to the run, or `out` (with its name for `all`)."""
+    """Output file of a panel: next to the run, or `out`, plus its name for `all`."""
     if out is None:
         return run.parent / f"{stem(run)}-{name}"
     if panel == "all":

@@ -18,11 +18,11 @@ from meanfield.plotting import pages
 if TYPE_CHECKING:
     import xarray
 
-# Largest total number of entries of the attention matrices in memory, largest number of
-# times at which they are kept, and largest number of tokens.
+# Limits of attention matrices in a report: the number of entries in memory, the number
+# of times at which matrices are computed, and the number of tokens.
 MAX_ENTRIES, SNAPSHOTS, MOST_TOKENS = 40_000_000, 12, 1024
-N_MODEL_HEADS = 16  # heads per layer of a model, if `model_heads` is absent
-# Errors of a run without attention matrices: undefined, or a needed file is missing.
+N_MODEL_HEADS = 16  # assumed number of heads per layer, unless `model_heads` is given
+# Errors raised if attention matrices are not defined for a run, or a file is missing.
 _ATTENTION_ERRORS = (InvalidInputError, InputFileError, UnsupportedError)
 
 
@@ -49,16 +49,16 @@ def report(
     shows how the run ended and the command that repeats it.
 
     Args:
-        path: folder of a run, of a sweep or of `compare --out`; or file printed by
-            `verify --json`.
+        path: folder of a run, of a sweep or of `compare --out`; or file with the output
+            of `verify --json`.
         out: output file; by default NAME.html next to `path`.
         title: title of the page; by default a summary of the spec.
         watch: live page of a run or sweep in progress, served on this machine until
             Ctrl-C (flag).
         port: port of the server of --watch; by default any free port.
         host: loopback address of the server of --watch.
-        plugin: moved plugin of a run, as Python file; may be repeated. Plugins of the
-            run that were loaded before and have not changed load automatically.
+        plugin: Python file of a plugin of the run, if it was moved; may be repeated.
+            Plugins that were loaded before and have not changed load automatically.
     """
     subject = reports.subject_of(path)
     if title and subject.kind == "verification":
@@ -69,12 +69,12 @@ def report(
         load_measure_of(store, plugin)
     if watch:
         if out is not None:
-            raise InvalidInputError("`--watch` writes nothing: leave out `--out`.")
+            raise InvalidInputError("`--watch` writes no file: leave out `--out`.")
         _serve(subject, title, host, port)
         return
     if port or host != "127.0.0.1":
         raise InvalidInputError(
-            "`--port` and `--host` are for `--watch`: add it, or leave them out."
+            "`--port` and `--host` need `--watch`: add `--watch`, or leave them out."
         )
     _save(subject, out, title, plugin)
 
@@ -102,12 +102,12 @@ def _serve(subject: "reports.Subject", title: str | None, host: str, port: int) 
     """
     if subject.kind not in ("run", "sweep"):
         raise InvalidInputError(
-            f"`--watch` is for a run or a sweep, and `{subject.path}` is a "
-            f"{subject.kind}: leave it out."
+            f"Leave out `--watch`: it shows a run or a sweep, and `{subject.path}` is "
+            f"a {subject.kind}."
         )
 
     def ignore(*_: object) -> None:
-        """Prints nothing: the page is rebuilt many times."""
+        """Prints no note, because each rebuild of the page would repeat it."""
 
     def read(path: Path) -> "xarray.Dataset":
         return add_word_labels(path, runs.dataset(path), "page", ignore)
@@ -120,10 +120,10 @@ def _serve(subject: "reports.Subject", title: str | None, host: str, port: int) 
 
 
 def _load_run(path: Path, *, plugins: list[Path] | None) -> "xarray.Dataset":
-    """The dataset of a run, with words and attention matrices of its tokens if any.
+    """The dataset of a run, with the words and attention matrices of its tokens.
 
-    Attention matrices are kept at a few times; if there are none, the attribute `lines`
-    says why.
+    Attention matrices are computed at a few times. If they are not available, the
+    attribute `lines` says why.
     """
     dataset = add_word_labels(path, runs.dataset(path), "page")
     reason = ""
@@ -141,9 +141,9 @@ def _load_run(path: Path, *, plugins: list[Path] | None) -> "xarray.Dataset":
 
 
 def _snapshots(dataset: "xarray.Dataset") -> list[float]:
-    """Times at which attention is kept: fewer for more tokens and heads.
+    """Times of the attention matrices; with more tokens and heads there are fewer.
 
-    A model counts the heads in `model_heads`, or 16 if that key is absent.
+    A model has the heads in `model_heads`; without that key, 16 heads are assumed.
     """
     tokens = dataset.sizes.get("token", 0)
     if "x" not in dataset or "run" in dataset.dims or tokens > MOST_TOKENS:

@@ -37,13 +37,13 @@ def reproduce(
         reading: reading of the figure: `text` (the paper's text, solved to tolerance),
             `code` (the published procedure), `corrected` (the text under a hypothesis
             that makes its claim true) or `iid` (all entries of V independent); by
-            default the first of the figure. Others are written as NAME-READING.
+            default the figure's first. Files of others are named NAME-READING.
         out: folder for NAME.pdf, NAME.png and NAME.json. [default: figures/ in the
             working folder, figures/quick/ with --size quick]
         json: JSON on stdout instead of a table (flag).
     """
     if not names:
-        raise InvalidInputError("Name a figure, or `all`; `reproduce list` lists them.")
+        raise InvalidInputError("Name a figure, or `all`; see `reproduce list`.")
     open_session()
     from meanfield.reproduce import reproduce, select_experiments
 

@@ -240,7 +240,7 @@ def _result(
         with bar if _is_first() else nullcontext() as progress:
             return job(report=progress)
     except KeyboardInterrupt as error:
-        if not _is_first():  # only process 0 stores and gives advice
+        if not _is_first():  # only process 0 stores and prints hints
             raise
         is_stored = path is not None and path.exists()
         advice = f"go on with `meanfield resume {path}`."

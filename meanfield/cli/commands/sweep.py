@@ -30,7 +30,7 @@ from meanfield.cli.terminal._console import RunProgress
 from meanfield.errors import InputFileError, InvalidInputError
 from meanfield.spec import Axis, RunSpec, parse, parse_axes
 
-MOST_WORKERS = 1024  # processes
+MOST_WORKERS = 1024  # largest number of worker processes
 
 Options = Mapping[str, str | bool | None]
 
@@ -40,7 +40,7 @@ class Workers(NamedTuple):
 
     Attributes:
         size: number of processes, including this one.
-        precision: floating-point precision of all of them.
+        precision: floating-point precision of all processes.
         plugins: plugin files that each process loads.
     """
 
@@ -71,7 +71,7 @@ def sweep(
         meanfield plot phase --colour t_star
 
     The same command, or `meanfield sweep SWEEP`, resumes an interrupted sweep. Several
-    processes may work on one sweep, on all machines that share the folder.
+    processes can work on one sweep, on all machines that share the folder.
 
     Args:
         file: TOML file of keys, or the folder of a sweep to resume or join.
@@ -103,7 +103,7 @@ def sweep(
 
 
 def _folder(file: Path | None, out: Path | None, plugins: Sequence[Path]) -> Path:
-    """The folder of a sweep that is new or has the same plugins.
+    """The folder of a new sweep, or of a stored sweep with unchanged plugins.
 
     Raises:
         InputFileError: if a plugin of the sweep has changed, or `file` does not exist.
@@ -198,7 +198,7 @@ def _check_positive(**numbers: int | None) -> None:
     workers = numbers.get("workers") or 0
     if workers > MOST_WORKERS:
         raise InvalidInputError(
-            f"`--workers` is at most {MOST_WORKERS} on one machine; got {workers}."
+            f"`--workers` must be at most {MOST_WORKERS}; got {workers}."
         )
     for name, number in numbers.items():
         if number is not None and number < 1:

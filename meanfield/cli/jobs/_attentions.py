@@ -45,7 +45,7 @@ class Variant(NamedTuple):
     Attributes:
         name: registered name.
         description: first paragraph of the docstring of its factory.
-        facts: first paragraphs of the docstrings of its classes, by title.
+        facts: first paragraph of the docstring of each of its classes, by title.
     """
 
     name: str
@@ -54,7 +54,7 @@ class Variant(NamedTuple):
 
 
 def page() -> str:
-    """The page as Markdown."""
+    """The page of all attentions as Markdown."""
     variants = [_variant(name) for name in attentions]
     statement_ids = statements_by_attention(attention_marks())
     rows = [_row(variant, len(statement_ids[variant.name])) for variant in variants]

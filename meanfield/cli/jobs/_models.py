@@ -54,7 +54,7 @@ def open_model(
 def compare(
     model: str, text: str, rtol: float | None, out: Path | None, *, json: bool
 ) -> None:
-    """Compares flow and network for one text, prints, and draws to `out` if given.
+    """Prints a comparison of flow and network for one text, and draws it to `out`.
 
     Raises:
         SimulationError: if the flow failed, after printing the results.
@@ -129,7 +129,7 @@ def _check_endings(rows: Sequence[models.Comparison]) -> None:
         if comparison.endings[-1] != FINISHED:
             raise SimulationError(
                 f"The flow ended as `{comparison.endings[-1]}` in layer "
-                f"{len(comparison.endings) - 1}; later values are empty."
+                f"{len(comparison.endings) - 1}; later layers have no values."
             )
 
 
@@ -191,14 +191,15 @@ def _share_row(row: models.Shares) -> dict[str, object]:
 
 
 def _n_nearer_layers(comparison: models.Comparison) -> int:
-    """Number of first layers after which the flow is nearer than the embedding is."""
-    # Later layers do not count: if the flow is nearer there, it is by coincidence.
+    """Number of layers, from the first, that the flow matches better than its start."""
+    # The count ends at the first layer that the flow matches worse than its start. If
+    # the flow matches later layers better again, that is a coincidence.
     nearer = [row.distance < row.initial_distance for row in comparison.depths[1:]]
     return nearer.index(False) if False in nearer else len(nearer)
 
 
 def _verdict(comparison: models.Comparison) -> str:
-    """Sentence on the layers where the flow is nearer than the embedding."""
+    """Sentence that says for how many layers the flow stays near the network."""
     count, depth = _n_nearer_layers(comparison), len(comparison.shares)
     phrases = {depth: "every layer", 0: "no layer", 1: "the first layer"}
     reach = phrases.get(count, f"the first {count} layers")

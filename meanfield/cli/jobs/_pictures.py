@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import xarray
 
 
-MIN_FRAMES = 12  # with fewer frames before a blow-up, a hint on more is printed
+MIN_FRAMES = 12  # with fewer frames before a blow-up, a hint is printed
 
 
 class Request(NamedTuple):
@@ -82,7 +82,7 @@ def _add_labels(data: "xarray.Dataset", file: Path) -> "xarray.Dataset":
         raise missing_file_error(file) from None
     except (OSError, ValueError, EOFError) as error:
         raise InputFileError(
-            f"`{file}` is no .npy file of labels: {error}; write one with `numpy.save`."
+            f"`{file}` is not a .npy file of labels: {error}. Use `numpy.save`."
         ) from None
     if not isinstance(labels, np.ndarray):
         labels.close()
@@ -91,7 +91,7 @@ def _add_labels(data: "xarray.Dataset", file: Path) -> "xarray.Dataset":
     if labels.shape != (n,):
         reason = "this run has no tokens" if n is None else f"there are {n} tokens"
         raise InvalidInputError(
-            f"`{file}` must hold one label for each token; it has the shape "
+            f"`{file}` must hold one label for each token; the shape of its array is "
             f"{labels.shape}, and {reason}."
         )
     return data.assign_coords(word=("token", np.char.mod("%s", labels)))
@@ -114,7 +114,7 @@ def frames_hint(spec: RunSpec | None, n_stored: int, t_star: float) -> str:
 
     Args:
         spec: spec of the run, if it has one.
-        n_stored: number of stored frames, including the last one at the end.
+        n_stored: number of stored frames, including the one at the final time.
         t_star: time of the blow-up; NaN if there is none.
     """
     if spec is None or spec.times is not None or spec.is_family:

@@ -18,7 +18,7 @@ from ._report_values import as_json, eigenvalues_of
 from ._texts import ASSUMPTION, text_label
 
 EIGENVALUES = 6  # number of eigenvalues printed
-COARSE = 1e-3  # the report warns of relative tolerances from here on
+COARSE = 1e-3  # smallest relative tolerance that the report warns about
 
 
 def print_report(result: Result, timing: Timing) -> None:
@@ -52,7 +52,7 @@ def print_report(result: Result, timing: Timing) -> None:
 
 
 def _frames_hint(result: Result) -> str:
-    """Hint on storing more frames of a stored run that blew up; empty if needless."""
+    """Hint on storing more frames of a stored run that blew up; empty if not needed."""
     if result.store is None:
         return ""
     n_frames = RunStore.open(result.store).frames
@@ -64,13 +64,13 @@ def _describe_ending(result: Result, report: dict[str, Any]) -> str:
     outcomes, name = result.outcomes, report["ending"]
     if len(report.get("endings", {})) == 1:
         name = f"{name} × {len(outcomes)}"
-    if len(report.get("endings", {})) > 1:  # the reason begins with the counts
+    if len(report.get("endings", {})) > 1:  # the reason lists the endings
         return f"{report['reason']}; known up to t = {number(result.outcome.time)}"
     return f"{name} at t = {number(result.outcome.time)}: {report['reason']}"
 
 
 def _describe_t_star(report: dict[str, Any]) -> str:
-    """Time of the blow-up with its error; for a family the first and the last."""
+    """Time of the blow-up with its error; for a family, the first and last time."""
     time, error = (report[key] for key in ("t_star", "t_star_error"))
     if math.isnan(time):
         return ""
@@ -90,7 +90,7 @@ def _member_prefix(result: Result) -> str:
 
 
 def _tolerance_warning(rtol: float | None) -> str:
-    """Warning about a coarse tolerance of steps; empty if it is fine."""
+    """Warning about a coarse tolerance of steps; empty for a fine tolerance."""
     if rtol is None or rtol < COARSE:
         return ""
     return (
@@ -100,7 +100,7 @@ def _tolerance_warning(rtol: float | None) -> str:
 
 
 def _sums(report: dict[str, Any]) -> str:
-    """Evaluation of sums over tokens, and the error of interpolated ones."""
+    """Method that evaluates sums over tokens, with the error of interpolated sums."""
     text = "" if report["reduction"] == "none" else report["reduction"]
     if not text or report["sum_error"] == 0:
         return text
@@ -111,7 +111,7 @@ def _sums(report: dict[str, Any]) -> str:
 
 
 def _describe_motion(result: Result, report: dict[str, Any]) -> str:
-    """The measure, the attention or energy that moves it, and its sizes."""
+    """The measure with its sizes, and the attention or energy that moves it."""
     spec = result.spec
     size = "" if report["n"] is None else count_phrase(report["n"], "token")
     if "cells" in report:
@@ -193,7 +193,7 @@ def _moments(result: Result, n: int | None) -> dict[str, str]:
         return {"covariance": "no longer finite"}
     eigenvalues, prefix = eigenvalues_of(covariance), _member_prefix(result)
     d = len(eigenvalues)
-    # Eigenvalues up to this one are rounding errors of the largest.
+    # Smaller eigenvalues cannot be distinguished from rounding errors of the largest.
     least = d * float(np.finfo(moments[1].dtype).eps) * eigenvalues[0]
     n_negligible = int(np.sum(eigenvalues <= least)) if least > 0 else 0
     count = min(EIGENVALUES, d - n_negligible)

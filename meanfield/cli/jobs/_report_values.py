@@ -87,7 +87,7 @@ def _endings(result: Result) -> dict[str, Any]:
 
 
 def _setting(result: Result) -> dict[str, Any]:
-    """Report entries on the measure, the attention or energy, and what is assumed."""
+    """Report entries on the measure, the attention or energy, and assumptions."""
     spec = result.spec
     representation = representations[spec.measure]
     approximation = APPROXIMATION if spec.projected else representation.approximation

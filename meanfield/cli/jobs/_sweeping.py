@@ -25,7 +25,7 @@ from ._texts import ASSUMPTION
 if TYPE_CHECKING:
     from meanfield.workers import Processes
 
-MAX_ROWS = 12  # up to this number of cells, each has a row in the report
+MAX_ROWS = 12  # with more cells, the report has no row for each cell
 TABLE_COLUMNS = {"t": "stop_time", "t*": "t_star", "effective rank": "effective_rank"}
 
 
@@ -47,7 +47,7 @@ class Pace:
         begin, start = self._first = self._first or (timestamp, step.n_done)
         if step.n_done == start:
             return
-        # Another thread may still compile, so the difference can be negative.
+        # Another thread may still be compiling, so the difference can be negative.
         duration = max(timestamp - begin, 0.0)
         seconds = duration / (step.n_done - start) * (step.n_cells - step.n_done)
         endings = ", ".join(f"{name} {count}" for name, count in step.endings.items())

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 ASSUMPTION = "A = I, by default: `--A`, or `--Q` and `--K`, give others"
 LETTERS = 50  # printed characters of a text
 
-# Errors if the text, the model or its tokenizer is missing or has changed.
+# Errors raised if a text, its model or its tokenizer is missing or has changed.
 _TEXT_ERRORS = (InputFileError, InvalidInputError, UnsupportedError)
 
 

@@ -53,7 +53,7 @@ def run_training(
     """Trains with progress and prints the report.
 
     Raises:
-        KeyboardInterrupt: with advice on resuming, once an epoch is committed.
+        KeyboardInterrupt: with advice on resuming, if an epoch is committed.
     """
     try:
         with RunProgress(f"training {label}") as progress:
@@ -129,7 +129,7 @@ def compare(folder: Path, baseline: Path, *, json: bool) -> None:
     tests = [record.log[-1]["test"] for record in (first, second)]
     if tests[0].keys() != tests[1].keys():
         raise InvalidInputError(
-            f"`{folder}` and `{baseline}` must have the same measures; got "
+            f"`{folder}` and `{baseline}` must record the same measures; got "
             f"{', '.join(tests[0])} and {', '.join(tests[1])}. Compare training runs "
             "of one version of the task."
         )

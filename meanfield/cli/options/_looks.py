@@ -17,12 +17,12 @@ _FILM = options_of(Film)
 
 
 def add_look_options(command: Callable[..., None]) -> Callable[..., None]:
-    """`command` with one documented option per field of `Look`, for its `**options`."""
+    """Replaces `**options` of `command` by a documented option per field of `Look`."""
     return replace_parameters(command, _parameters("Look", OPTIONS))
 
 
 def add_movie_options(command: Callable[..., None]) -> Callable[..., None]:
-    """`command` with the options of `Film`, and those of `Look` that suit movies."""
+    """Replaces `**options` by the options of `Film`, and of `Look` that suit movies."""
     moving = {n: field for n, field in OPTIONS.items() if field.option.movies != ()}
     film = _parameters("Movie", _FILM)
     return replace_parameters(command, [*film, *_parameters("Look", moving)])
@@ -90,7 +90,7 @@ def _values(options: Mapping[str, Any], fields: Mapping[str, Field]) -> dict[str
         if options.get(f"no_{name}"):
             if value is not None:
                 raise InvalidInputError(
-                    f"`--{name}` and `--no-{name}` exclude each other: leave one out."
+                    f"`--{name}` and `--no-{name}` contradict each other: give one."
                 )
             values[name] = field.option.negation_value
         elif value is not None and value is not False:

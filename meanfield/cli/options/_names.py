@@ -52,7 +52,7 @@ def rows(kind: str) -> list[Row]:
         return _summaries(registry)
     if kind not in KINDS:
         raise UnknownNameError(
-            f"Nothing is listed as `{kind}`; {suggestion(kind, KINDS)}"
+            f"There is no list called `{kind}`; {suggestion(kind, KINDS)}"
         )
     return _TABLES[kind]()
 
@@ -63,7 +63,7 @@ def meanings(name: str) -> list[Row]:
     A statement is found by each of its ids. An ending is found only if no other entry
     has its name: `collapse`, for example, finds the preset.
     """
-    # Statements take a second to load, and all their ids contain a colon.
+    # Statements take a second to load: search them only for names with a colon.
     kinds = [kind for kind in KINDS if kind != "statements" or ":" in name]
     kinds.remove("endings")
     return _rows_called(name, kinds) or _rows_called(name, ["endings"])
@@ -119,7 +119,7 @@ def _endings() -> list[Row]:
 
 
 def _masks() -> list[Row]:
-    """The masks without a width, and those with one."""
+    """Rows of the masks without a width, and of the masks with a width."""
     from meanfield.dynamics import masks, patterns
 
     return _summaries(masks) + _summaries(patterns, ":WIDTH")
@@ -190,7 +190,7 @@ def _rows_called(name: str, kinds: list[str]) -> list[Row]:
 def _is_called(kind: str, row: Row, name: str) -> bool:
     if kind in KINDS_WITH_NUMBER:
         return row["name"].split(":")[0] == name.split(":")[0]
-    # A statement and its misprint share aliases, which find the statement only.
+    # An alias finds the statement, not the misprinted version with the same alias.
     is_claim = row["name"] == row.get("id")
     return name == row["name"] or (is_claim and name in row["aliases"])
 

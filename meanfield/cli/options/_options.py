@@ -36,7 +36,7 @@ Values = dict[str, Any]
 _GROUPS = {title: Group(title, sort_key=2 * i) for i, title in enumerate(HEADINGS)}
 MOST_USED = _GROUPS[HEADINGS[0]]
 
-TEXT = ".txt"  # extension of the files of keys that hold a text
+TEXT = ".txt"  # file extension of keys whose value is a text
 
 _NUMBER = r"[-+]?\.?\d[\d.]*(?:[eE][-+]?\d+)?\s*(?:,|$)"
 _POINT_FIRST = re.compile(r"(?<![\d.\w\"])\.(?=\d)")
@@ -49,7 +49,7 @@ def add_spec_options(
     meaning: Callable[[str], str] | None = None,
     unlisted: Collection[str] = (),
 ) -> Callable[..., None]:
-    """`command` with one documented option for each key, in place of its `**options`.
+    """Replaces `**options` of `command` by one documented option for each key.
 
     Keys that are parameters of the command itself are skipped.
 
@@ -69,7 +69,7 @@ def add_spec_options(
 def replace_parameters(
     command: Callable[..., None], more: Sequence[inspect.Parameter]
 ) -> Callable[..., None]:
-    """`command` with the parameters `more` in place of its `**options`."""
+    """Replaces `**options` of `command` by the parameters `more`."""
     signature = inspect.signature(command)
     parameters = signature.parameters.values()
     arguments = [p for p in parameters if p.kind is not p.VAR_KEYWORD]
@@ -113,9 +113,9 @@ def merge_keys(
     options: Mapping[str, str | bool | None],
 ) -> Values:
     """The keys of a command before they are checked; see `gather`."""
-    entries = option_values(
-        options
-    )  # first: an option without a value would take the next word as `file`
+    # Read the options first: if one lacks its value, a later word was taken as the
+    # file, and the error about that file would be misleading.
+    entries = option_values(options)
     values = merge_values(base, presets[preset] if preset else {})
     if file is not None:
         values = merge_values(values, _keys_in(file))
@@ -125,7 +125,7 @@ def merge_keys(
 def _keys_in(file: Path) -> Values:
     if str(file) in presets and not file.exists():
         raise InputFileError(
-            f"There is no file `{file}`; the preset of this name is `--preset {file}`."
+            f"There is no file `{file}`; for the preset, use `--preset {file}`."
         )
     return read_toml(file)
 
@@ -177,7 +177,7 @@ def _json_or_text(text: str) -> Any:
 
 
 def _parts(text: str) -> list[str]:
-    """The entries of a list for heads, split at commas outside brackets."""
+    """Splits a list with an entry for each head, at commas outside brackets."""
     is_outside = lambda place: text.count("[", 0, place) == text.count("]", 0, place)
     cuts = [m.start() for m in _VALUE_AFTER.finditer(text) if is_outside(m.start())]
     return [text[a + 1 : b].strip() for a, b in pairwise([-1, *cuts, len(text)])]
@@ -191,7 +191,7 @@ def _read_options(name: str, text: str) -> Any:
 
 
 def meaning_to_page(name: str) -> str:
-    """Help of a key for a live page, with its default there."""
+    """Help of a key for a live page, with the default of the page."""
     return KEYS[name].page_help or _meaning(name)
 
 
@@ -256,7 +256,7 @@ def _is_text(name: str) -> bool:
 
 
 def _kinds(name: str) -> tuple[Any, ...]:
-    """The types of a key's annotation: the members of a union, with literal values."""
+    """The types that a key accepts, one for each member of a union, and literals."""
     annotation = RunSpec.model_fields[name].annotation
     kinds = typing.get_args(annotation) or (annotation,)
     literals = [typing.get_args(k) for k in kinds if typing.get_origin(k) is Literal]

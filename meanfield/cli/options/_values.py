@@ -14,7 +14,7 @@ from ._names import rows
 Names = Callable[[object], list[str]]
 
 _STDIN = "-"  # stands for standard input
-_MARKS = ("@", "-")  # first characters of values that name a file or an option
+_MARKS = ("@", "-")  # the first character of a file value (@) or an option (-)
 
 
 def names_of(kind: str) -> Names:

@@ -9,15 +9,14 @@ from typing import NamedTuple
 
 from meanfield.errors import InvalidInputError, ResourceError
 
-SUPERVISOR_PIPE = "MEANFIELD_SUPERVISED"  # environment variable: pipe to the parent
+# Environment variable that holds the descriptor of the pipe to the supervisor.
+SUPERVISOR_PIPE = "MEANFIELD_SUPERVISED"
 HEARTBEAT_TIMEOUT = 10  # seconds without a heartbeat after which a process is lost
 START_TIMEOUT = 120  # seconds to wait for all other processes at the start
-SHUTDOWN_TIMEOUT = (
-    1800  # seconds to wait at the end for the remaining work of other processes
-)
+SHUTDOWN_TIMEOUT = 1800  # seconds to wait at the end for all other processes
 LOOPBACK = "127.0.0.1"
-MAX_PROCESSES = 1 << 16  # processes; the runtime counts in 32 bits
-MOST_DEVICES = 1024  # devices of a process: CPU devices are threads, slow to create
+MAX_PROCESSES = 1 << 16  # largest number of processes; the runtime counts in 32 bits
+MOST_DEVICES = 1024  # devices per process; CPU devices are threads, slow to create
 _PORTS = range(1, 1 << 16)
 
 
@@ -68,7 +67,7 @@ def initialize_runtime(devices: int | None, where: Place | None) -> None:
         where: place of this process in a distributed run, if it belongs to one.
 
     Raises:
-        InvalidInputError: if `devices` is no multiple of the number of processes.
+        InvalidInputError: if `devices` is not a multiple of the number of processes.
         ResourceError: if the other processes cannot be reached.
     """
     if devices is None and where is None:
@@ -101,7 +100,7 @@ def devices_per_process(devices: int | None, processes: int) -> int:
     """Number of devices of each process.
 
     Raises:
-        InvalidInputError: if `devices` is no multiple of `processes`, or too large.
+        InvalidInputError: if `devices` is not a multiple of `processes`, or too large.
     """
     if devices is None:
         return 1
@@ -125,7 +124,7 @@ def _tasks() -> int:
     count = os.environ.get("SLURM_NTASKS", "")
     if not count.isdecimal():
         raise InvalidInputError(
-            "`--join slurm` is for processes of `srun`: SLURM_NTASKS is not set."
+            "`--join slurm` works only under `srun`: SLURM_NTASKS is not set."
         )
     return int(count)
 
@@ -175,6 +174,6 @@ def _quiet_runtime() -> None:
 
 
 def _exit_with_parent(pipe: int) -> None:
-    """Ends this process when its supervisor has ended and so closed the pipe."""
+    """Ends this process when its supervisor ends, which closes the pipe."""
     os.read(pipe, 1)
     os._exit(1)

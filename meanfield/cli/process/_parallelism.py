@@ -45,7 +45,7 @@ class Parallelism:
         if self.processes is not None and self.join is not None:
             raise InvalidInputError(
                 "`--processes` starts all processes of a run, and `--join` is for "
-                "processes that are started separately: give one of them."
+                "processes that are started separately: give only one of the two."
             )
         if self.devices is not None and self.devices < 1:
             raise InvalidInputError(
@@ -53,7 +53,7 @@ class Parallelism:
             )
 
     def complete_from(self, store: "RunStore") -> "Parallelism":
-        """The parallelism of a stored run, unless it has ended or options are given."""
+        """The given parallelism; if none is given, that of an unfinished stored run."""
         from meanfield.storage import RESUMABLE
 
         has_ended = store.ending is not None and store.ending.name != RESUMABLE
@@ -69,15 +69,15 @@ class Parallelism:
         With several devices or processes `auto` means `blocked`, which is exact.
 
         Raises:
-            InvalidInputError: if `devices` is no multiple of `processes`.
+            InvalidInputError: if `devices` is not a multiple of `processes`.
         """
         devices_per_process(self.devices, self.processes or 1)
         return "blocked" if self != Parallelism() and reduction == "auto" else reduction
 
     def initialize(self) -> None:
-        """Creates the devices of JAX; must come before its first use."""
+        """Creates the devices of JAX; must be called before JAX is used."""
         if self.processes is not None:
-            return  # the started processes create their own
+            return  # the child processes create the devices
         initialize_runtime(
             self.devices, None if self.join is None else parse_place(self.join)
         )

@@ -33,7 +33,7 @@ FAULTS = (  # exceptions that a plugin may raise while it is run
 
 
 def load_plugins(files: Sequence[Path] | None) -> None:
-    """Runs plugins, each content once per process, and marks them as trusted.
+    """Runs plugins, the same content only once per process; marks them as trusted.
 
     Raises:
         InputFileError: if a plugin is missing or raises.
@@ -53,9 +53,9 @@ def load_before_keys(
     """Runs plugins before keys are checked, since keys may name their extensions.
 
     Args:
-        plugins: given plugins.
-        keys: keys, whose `precision` the session takes.
-        run_path: run or sweep; its plugins of the same names must be unchanged.
+        plugins: files of the given plugins.
+        keys: keys of the command, which include the `precision` of the session.
+        run_path: run or sweep, whose plugins with these names must be unchanged.
 
     Raises:
         InputFileError: if a plugin has changed, is missing, or raises.
@@ -72,7 +72,7 @@ def load_measure_of(path: Path, plugins: Sequence[Path] | None = None) -> None:
     The plugins of the run itself are needed only if its measure is not built in.
 
     Raises:
-        InputFileError: as `load_plugins_of`.
+        InputFileError: for the same reasons as in `load_plugins_of`.
     """
     from meanfield.spec import measures
 
@@ -147,7 +147,7 @@ def _module_name(file: Path, content: bytes) -> str:
 
 
 def _run(file: Path, content: bytes) -> None:
-    """Runs the source that was read, never cached bytecode."""
+    """Runs a plugin from its source, never from cached bytecode."""
     name = _module_name(file, content)
     module = ModuleType(name)
     module.__file__ = str(file.absolute())

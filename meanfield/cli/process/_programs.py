@@ -24,12 +24,12 @@ from meanfield.cli.terminal._output import note
 MAX_BYTES = 1 << 30  # bytes, for about fifty thousand programs
 KEEP_FRACTION = 0.8  # fraction of `MAX_BYTES` that pruning keeps
 PRUNE_INTERVAL = 3600.0  # seconds between two scans of the folder
-SWITCH = "JAX_ENABLE_COMPILATION_CACHE"  # inherited by child processes
+SWITCH = "JAX_ENABLE_COMPILATION_CACHE"  # variable that child processes inherit
 _FALSE_VALUES = ("0", "false", "f", "n", "no", "off")
 _PRUNE_STAMP = ".last-prune"
 _PROGRAM = "-program"
-_ENTRY = re.compile(r".+-(program|cache|atime)")  # older versions wrote the last two
-_DIGEST = 32  # bytes
+_ENTRY = re.compile(r".+-(program|cache|atime)")  # cache and atime: old versions only
+_DIGEST = 32  # length of a digest in bytes
 
 
 class Programs:
@@ -109,7 +109,7 @@ def prune(folder: Path, limit: int = MAX_BYTES) -> None:
     On a file system without access times, the least recently written ones are removed.
     """
     stamp = folder / _PRUNE_STAMP
-    with contextlib.suppress(OSError):  # another process may do the same
+    with contextlib.suppress(OSError):  # another process may be pruning too
         if stamp.exists() and time.time() - stamp.stat().st_mtime < PRUNE_INTERVAL:
             return
         stamp.touch()

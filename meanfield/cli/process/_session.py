@@ -14,7 +14,8 @@ from meanfield.errors import ResourceError
 from ._programs import cache_folder, keep_programs, prune
 
 GC_THRESHOLDS = 100_000, 20, 50  # tracing makes many objects but few cycles
-# The old loop fusion (JAX 0.12 lacks it), and code generation without splitting.
+# These flags choose the old loop fusion, which JAX 0.12 lacks, and code generation that
+# is not split into parallel parts.
 LEGACY_XLA_FLAGS = (
     " --xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1"
 )
@@ -43,7 +44,7 @@ class CompileClock:
         self._intervals.clear()
 
     def listen(self, event: str, duration_secs: float, **_: object) -> None:
-        """Records an event that has just ended; it replaces the events inside it."""
+        """Records an event that has just ended, in place of the events nested in it."""
         if event not in EVENTS:
             return
         end = time.perf_counter()
@@ -85,7 +86,7 @@ def _check_memory_limit() -> None:
         if limit != resource.RLIM_INFINITY and limit < LEAST_MEMORY:
             raise ResourceError(
                 f"JAX needs {LEAST_MEMORY / 1e9:.0f} GB of address space, and the "
-                f"shell allows {limit / 1e9:.1f} GB; set `ulimit {flag} unlimited`."
+                f"shell allows {limit / 1e9:.1f} GB; run `ulimit {flag} unlimited`."
             )
 
 
@@ -93,7 +94,7 @@ def _start_jax() -> ModuleType:
     """Imports JAX and initialises its devices.
 
     Raises:
-        ResourceError: if the device that the environment asks for does not exist.
+        ResourceError: if the device that an environment variable selects is missing.
     """
     try:
         jax = importlib.import_module("jax")
@@ -101,9 +102,9 @@ def _start_jax() -> ModuleType:
     except (AssertionError, RuntimeError, ValueError) as error:  # bad device or flag
         settings = [f"{k}={v}" for k, v in os.environ.items() if k.startswith("JAX_")]
         raise ResourceError(
-            "JAX does not find the device that the environment asks for "
-            f"({', '.join(settings) or 'nothing'}). Unset the variable, or install the "
-            f"package for the device. {error}"
+            "JAX cannot find the device set by environment variables "
+            f"({', '.join(settings) or 'none'}). Unset them, or install JAX's package "
+            f"for the device. {error}"
         ) from error
     return jax
 

@@ -13,12 +13,12 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import NoReturn
 
-GRACE = 1.0  # seconds that Python has to stop by itself
+GRACE = 1.0  # seconds for Python to stop before the process is ended
 RETRY_INTERVAL = 0.01  # seconds until a lost interrupt is sent again
 RESTORE = "\x1b[?25h"  # shows the cursor that a progress bar has hidden
 
-# An exception raised inside these files may leave a lock held or release it twice,
-# except in the functions that wait for another thread.
+# An interrupt inside these files may leave a lock held, or release it twice. Only
+# functions that wait for another thread can be interrupted safely.
 _LOCKING = (threading.__file__, weakref.__file__, "<frozen importlib._bootstrap>")
 _WAITING = ("wait", "wait_for", "join", "_wait_for_tstate_lock")
 
@@ -70,7 +70,7 @@ def handle_signals() -> Iterator[None]:
     except Exception as error:
         if watch.interrupt is None:
             raise
-        # An import wraps an exception raised inside it in an error of its own.
+        # An interrupted import raises an error of its own: raise the interrupt instead.
         raise watch.interrupt from error
     finally:
         watch.is_over = True
@@ -92,8 +92,8 @@ def exit_now(code: int) -> NoReturn:
 class _Watch:
     """Raises the first signal of a command, and sends it again until it takes effect.
 
-    Handler and thread share plain attributes only: the instruction that the handler
-    interrupts might hold a lock that the handler would need.
+    Handler and thread share plain attributes only, because the instruction that the
+    handler interrupts might hold a lock that the handler would need.
     """
 
     def __init__(self, reader: int) -> None:
@@ -103,7 +103,7 @@ class _Watch:
         self.is_over = False
 
     def raise_signal(self, number: int, frame: FrameType | None) -> None:
-        """Signal handler: raises the exception, unless `frame` may hold a lock."""
+        """Handles a signal: raises its exception, unless `frame` may hold a lock."""
         if self._is_raised or self.is_over or _holds_locks(frame):
             return
         interrupt = EXCEPTIONS[signal.Signals(number)]()
@@ -121,7 +121,7 @@ class _Watch:
             sys.__unraisablehook__(args)
 
     def run(self) -> None:
-        """Thread: waits for signals and makes sure that they end the command."""
+        """Waits for signals in a thread, and makes sure that they end the command."""
         while octet := os.read(self._reader, 1):
             number = signal.Signals(octet[0])
             if number in EXCEPTIONS:

@@ -1,7 +1,7 @@
 """Supervision of a command that runs as several processes.
 
 Process 0 provides the output and the exit code. If a process is lost, the supervisor
-names it; the runtime alone would only end the others.
+names it; without a supervisor, JAX would only end the others.
 """
 
 import os
@@ -22,22 +22,17 @@ from ._joining import LOOPBACK, SUPERVISOR_PIPE, devices_per_process
 
 POLL_INTERVAL = 0.05  # seconds between two checks of all processes
 SETTLING_TIME = 1.0  # seconds to wait for processes that end because one was lost
-TERMINATION_TIMEOUT = 0.8  # seconds after SIGTERM; less than `GRACE` of this process
-ABORT_CODE = -signal.SIGABRT  # the runtime aborts a process that has lost another
-FOLLOWER_CODES = (
-    ABORT_CODE,
-    ProcessLostError.exit_code,
-)  # exit codes of processes that have lost another
+TERMINATION_TIMEOUT = 0.8  # seconds from SIGTERM to SIGKILL; must be less than `GRACE`
+ABORT_CODE = -signal.SIGABRT  # the runtime aborts a process if another is lost
+# Exit codes of processes that ended because another process was lost.
+FOLLOWER_CODES = ABORT_CODE, ProcessLostError.exit_code
 FAILURE_CODES = range(2, ProcessLostError.exit_code)  # exit codes of a failed command
-SIGNAL_BASE = 128  # exit codes from here on belong to signals
-MAX_PER_CORE = (
-    16  # processes per core: each needs about 500 MB, and all wait for the slowest
-)
+SIGNAL_BASE = 128  # an exit code of at least 128 stands for a signal
+# Largest number of processes per core: each needs 500 MB, and all wait for the slowest.
+MAX_PER_CORE = 16
 INPUT = "-", "/dev/stdin"
-PARENT_OPTIONS = (
-    "--processes",
-    "--devices",
-)  # options that the parent replaces for its children
+# Options that the parent process replaces for its child processes.
+PARENT_OPTIONS = "--processes", "--devices"
 
 COMMAND_LINE: list[str] = []  # the command, with new names in place of old ones
 
@@ -79,7 +74,7 @@ def supervise(processes: int, devices: int | None, hint: str) -> int:
         )
     if set(INPUT) & set(COMMAND_LINE):
         raise InvalidInputError(
-            "Several processes cannot share standard input. Write it to a file."
+            "Several processes cannot share standard input. Give a file instead."
         )
     devices_per_process(devices, processes)
     begin = time.perf_counter()
@@ -98,8 +93,8 @@ def supervise(processes: int, devices: int | None, hint: str) -> int:
 
 @contextmanager
 def _start_all(count: int, devices: int | None) -> Iterator[list[Member]]:
-    """Starts the processes; they end with the block, or with this process."""
-    with socket.socket() as probe:  # a port that is free
+    """Starts the processes; they end with the `with` block, or with this process."""
+    with socket.socket() as probe:  # finds a free port
         probe.bind((LOOPBACK, 0))
         port = probe.getsockname()[1]
     theirs, ours = os.pipe()
@@ -135,7 +130,7 @@ def _start(
 
 
 def _watch_all(members: Sequence[Member]) -> dict[int, End]:
-    """Waits until all processes have ended, or one has failed; returns their ends."""
+    """Waits until all processes have ended or one has failed; returns exit codes."""
     ends: dict[int, End] = {}
     deadline = float("inf")
     while len(ends) < len(members) and time.monotonic() < deadline:
@@ -208,7 +203,7 @@ def _end_all(members: Sequence[Member]) -> None:
 
 
 def command(tokens: Sequence[str], place: str, devices: int | None) -> list[str]:
-    """Arguments of one process: the command line with its place and devices."""
+    """Command line of one process, with options for its place and its devices."""
     name, rest = tokens[0], iter(tokens[1:])
     arguments = []
     for token in rest:

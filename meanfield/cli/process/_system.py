@@ -14,8 +14,8 @@ NO_OUTPUT_MESSAGE = "Standard output is closed. Redirect it to a file or /dev/nu
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO, errno.EMFILE)
 _TILDE = re.compile(r"(--[\w-]+=)?(@)?(~[\w.-]*(?:/.*)?)", re.DOTALL)
 _TEXT_OPTIONS = ("--text=", "--title=")  # options whose values are not file names
-_LONGEST = 320  # characters of a word that is printed in full; no file name is longer
-_END_LENGTH = 60  # characters printed at either end of a longer word
+_LONGEST = 320  # characters; longer words are cut (no file name is longer)
+_END_LENGTH = 60  # characters that are kept at each end of a cut word
 
 
 def open_streams() -> bool:
@@ -30,7 +30,7 @@ def open_streams() -> bool:
     sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: SIM115, PTH123
     sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115, PTH123
     if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="backslashreplace")  # as for stderr
+        sys.stdout.reconfigure(errors="backslashreplace")  # the default of stderr
     return is_open
 
 
@@ -57,7 +57,7 @@ def check_arguments(tokens: list[str]) -> None:
 
 
 def expand_home(token: str) -> str:
-    """An argument with `~` expanded, even where shells do not: in `--out=~/run`.
+    """Expands `~` in an argument, even where shells do not, as in `--out=~/run`.
 
     Raises:
         InputFileError: if the user after `~` does not exist.
@@ -84,7 +84,7 @@ def describe_os_error(error: OSError) -> tuple[str, int]:
 
 
 def shorten(word: str) -> str:
-    """A word, its middle replaced by … if it is too long to read."""
+    """A word, with … in place of its middle if the word is very long."""
     if len(word) <= _LONGEST:
         return word
     return f"{word[:_END_LENGTH]}…{word[-_END_LENGTH:]}"

@@ -74,7 +74,7 @@ class RunProgress:
             note(f"{self._title}: {self._bar.tasks[0].fields['status']}")
 
     def _time_left(self, share: float) -> str:
-        """Time left, from the speed of the last segment without compilation."""
+        """Time left, from the speed of the last segment; compilation does not count."""
         sample = (time.perf_counter(), CLOCK.seconds, share)
         seconds, compile_seconds, progress = (
             b - a for a, b in zip(self._last, sample, strict=True)
@@ -107,7 +107,7 @@ class FrameProgress:
         sys.stderr.flush()
 
     def _time_left(self, count: int, total: int) -> str:
-        """Time left, from the mean time of the frames after the first."""
+        """Time left, from the mean time per frame; the first frame does not count."""
         if self._first is None or count < 2:
             return ""
         seconds = (time.monotonic() - self._first) / (count - 1)

@@ -26,8 +26,8 @@ class Help(DefaultFormatter):
     """Help of cyclopts with rewrapped paragraphs, and without defaults of flags.
 
     Attributes:
-        rare: heading and name of the options that are not listed, such as `Grid` and
-            `--cfl`; the heading says how many there are.
+        rare: heading and name of each unlisted option, such as `Grid` and `--cfl`;
+            the heading shows the number of its unlisted options.
     """
 
     def __init__(self, rare: frozenset[tuple[str | None, str]] = frozenset()) -> None:
@@ -59,7 +59,7 @@ class Help(DefaultFormatter):
 
 
 def _unwrap(description: Any) -> Any:
-    """A text with one line per paragraph, for rich to wrap."""
+    """Joins the lines of each paragraph, so that `rich` can wrap it."""
     if not isinstance(description, InlineText) or not isinstance(
         description.primary_renderable, Text
     ):

@@ -56,7 +56,7 @@ def to_unicode(text: str) -> str:
 def _formula(tex: str) -> str:
     tokens = deque(_TOKEN.findall(tex))
     line = "".join(_next(tokens) for _ in iter(lambda: bool(tokens), False))
-    line = re.sub(r"(?<=[^\s(^])([-+=/]) ", r" \1 ", line)  # TeX eats spaces
+    line = re.sub(r"(?<=[^\s(^])([-+=/]) ", r" \1 ", line)  # spaces around signs
     return re.sub(r"\s+", " ", re.sub(r"\s*·\s*", "·", line)).strip()
 
 
@@ -85,7 +85,7 @@ def _group(tokens: deque[str]) -> str:
 
 
 def _command(token: str, tokens: deque[str]) -> str:
-    """Renders a command, and removes its arguments from `tokens`."""
+    """Renders a TeX command, and removes its arguments from `tokens`."""
     name = token[1:].rstrip() or " "
     if name in _FRACTIONS:
         numerator, denominator = _next(tokens), _next(tokens)
@@ -98,7 +98,7 @@ def _command(token: str, tokens: deque[str]) -> str:
         return _next(tokens) + " " * _is_operand_next(tokens)
     if name in _ACCENTS:
         return _next(tokens) + _ACCENTS[name]
-    word = name + " " * _is_operand_next(tokens)  # log, max
+    word = name + " " * _is_operand_next(tokens)  # a space, as in log x
     return _SYMBOLS.get(name, word)
 
 

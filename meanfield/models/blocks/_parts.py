@@ -41,14 +41,14 @@ class Parts(NamedTuple):
 
     @property
     def displacement(self) -> Float[np.ndarray, "n d"]:
-        """The sum of the parts: the change of the states by the layer."""
+        """The change of the states by the layer, which is the sum of the parts."""
         return self.attention + self.mlp + self.norm
 
 
 def attention_output(
     weights: HeadWeights, x: Float[np.ndarray, "n d"]
 ) -> Float[np.ndarray, "n d"]:
-    """The output of a layer's heads at the states `x`, computed by thin factors."""
+    """The output of a layer's heads at the states `x`, from low-rank factors."""
     transpose = lambda W: np.swapaxes(W, -1, -2)
     queries = x @ transpose(weights.Q) + weights.query_bias[:, None, :]
     keys = x @ transpose(weights.K) + weights.key_bias[:, None, :]
@@ -66,7 +66,7 @@ def layer_norm(
     *,
     epsilon: float,
 ) -> Float[np.ndarray, "n d"]:
-    """LayerNorm: centres each state, scales it to variance one, weights and shifts."""
+    """LayerNorm: centres a state, scales it to variance one, weights and shifts it."""
     deviations = x - x.mean(axis=-1, keepdims=True)
     variance = np.square(deviations).mean(axis=-1, keepdims=True)
     return weight * deviations / np.sqrt(variance + epsilon) + bias

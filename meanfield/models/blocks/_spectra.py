@@ -1,4 +1,4 @@
-r"""Spectra of the matrices of attention heads, computed by thin factors.
+r"""Spectra of the matrices of attention heads, computed with low-rank factors.
 
 $A = K^\top Q / \epsilon$ has rank $d_k$, so its symmetric and its skew part are
 $U M U^\top$ with $U = (Q^\top\ K^\top)$ and a small $M$. With $U = WR$, $W$
@@ -113,7 +113,7 @@ def _transpose(matrices: Float[np.ndarray, "h m n"]) -> Float[np.ndarray, "h n m
 
 
 class Eigenvalues(NamedTuple):
-    r"""The eigenvalues of each head of a layer that can be nonzero.
+    r"""For each head of a layer, the eigenvalues that can be nonzero.
 
     Attributes:
         score: those of the symmetric part of $A = K^\top Q / \epsilon$, increasing.
@@ -127,12 +127,12 @@ class Eigenvalues(NamedTuple):
 
 
 def eigenvalues(weights: HeadWeights) -> Eigenvalues:
-    """The eigenvalues of each head of a layer that can be nonzero."""
+    """For each head of a layer, the eigenvalues that can be nonzero."""
     Q, K = weights.Q, weights.K
     O, W = weights.output_projection, weights.value_projection
     _, k, d = Q.shape
     symmetric = [halves(q, key)[0] for q, key in zip(Q, K, strict=True)]
-    nonzero = np.stack(symmetric)[:, : min(2 * k, d)]  # the zeros come last
+    nonzero = np.stack(symmetric)[:, : min(2 * k, d)]  # drops the zeros at the end
     # XY and YX have the same nonzero eigenvalues.
     value = np.linalg.eigvals(W @ O)
     product = np.linalg.eigvals((W @ np.swapaxes(K, -1, -2)) @ (Q @ O))

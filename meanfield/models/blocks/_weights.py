@@ -21,7 +21,7 @@ class HeadWeights:
         Q: query matrices $Q_h$.
         K: key matrices $K_h$.
         query_bias: $q_h$.
-        key_bias: $k_h$; it shifts all scores of a query equally: no effect in softmax.
+        key_bias: $k_h$; it shifts all scores of a query equally, so softmax ignores it.
         value_projection: the value projection $W_h$.
         value_bias: $b_h$.
         output_projection: the columns $O_h$ of the output projection.
@@ -57,7 +57,7 @@ class HeadWeights:
 
     @property
     def offset(self) -> Float[np.ndarray, "h d"]:
-        r"""The constants $O_h b_h + o_h$, since the weights $p$ sum to one."""
+        r"""The constant part $O_h b_h + o_h$ of each head, as weights sum to one."""
         constants = np.einsum("hdk,hk->hd", self.output_projection, self.value_bias)
         return constants + self.output_bias
 

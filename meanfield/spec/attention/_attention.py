@@ -18,7 +18,7 @@ from ._context import check_context
 from ._options import Option, check_option_values, options_of
 from ._rules import check_attention
 
-MOST_HALF_STEPS = 1_000_000  # each evaluation of the velocity executes all of them
+MOST_HALF_STEPS = 1_000_000  # each evaluation of the velocity executes all half-steps
 Matrix = float | list[float] | list[list[float]] | str
 HeadMatrix = float | list[list[float]] | str
 Matrices = Matrix | list[HeadMatrix]
@@ -52,7 +52,7 @@ def _rectangular(value: Matrices) -> Matrices:
     if not value or (rows and not rows[0]):
         raise ValueError("is empty: give a number, or a list of rows")
     if len({len(row) for row in rows}) > 1:
-        raise ValueError("has rows of different lengths: fill the shorter ones")
+        raise ValueError("has rows of different lengths: give rows of equal length")
     return value
 
 
@@ -63,7 +63,7 @@ def _each_rectangular(value: Matrices) -> Matrices:
 
 
 def _check_drift(drift: dict[str, Matrix] | None) -> dict[str, Matrix] | None:
-    """`drift`, if it is an affine map or a perceptron.
+    """Returns `drift` if it is an affine map or a perceptron.
 
     Raises:
         ValueError: naming a key that is missing, unknown or of the other kind.
@@ -71,7 +71,7 @@ def _check_drift(drift: dict[str, Matrix] | None) -> dict[str, Matrix] | None:
     names = list(drift or ())
     unknown_names = [name for name in names if name not in (*AFFINE, *PERCEPTRON)]
     if unknown_names:
-        raise ValueError(f"has no `{unknown_names[0]}`: it must be {_DRIFTS}")
+        raise ValueError(f"has no part `{unknown_names[0]}`: it must be {_DRIFTS}")
     perceptron_keys = [name for name in names if name in PERCEPTRON]
     if perceptron_keys and len(perceptron_keys) < len(names):
         raise ValueError(f"must be either {_DRIFTS}, not a mixture of both")
@@ -254,7 +254,7 @@ class AttentionSpec(Strict):
 
 
 class DriftSpec(Strict):
-    """The key of the drift, a velocity of tokens that is added to the attention's."""
+    """The key of the drift, a velocity that is added to that of the attention."""
 
     drift: Annotated[
         dict[str, Numbers] | None,

@@ -8,7 +8,7 @@ MOVING = "moving"
 
 
 class Context(NamedTuple):
-    """A parsed context; without `file` and `run` it is the Gaussian.
+    """A parsed context; without `file` and `run` it is the Gaussian context.
 
     Attributes:
         file: file of tokens.
@@ -50,7 +50,7 @@ def context_of(text: str) -> Context:
 
 
 def check_context(text: str | None) -> str | None:
-    """`text`, if it is a context or `None`.
+    """Returns `text` if it is a context or `None`.
 
     Raises:
         ValueError: if it is neither the Gaussian, nor a file, nor a run.

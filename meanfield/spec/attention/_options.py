@@ -31,12 +31,12 @@ def options_of(value: Any) -> Any:
     matches = [_PAIR.fullmatch(part) for part in _SEPARATOR.split(value)]
     pairs = [(match[1], _value(match[2].strip())) for match in matches if match]
     if len(pairs) < len(matches) or len(dict(pairs)) < len(pairs):
-        raise ValueError(f"{_GRAMMAR}, each name once")
+        raise ValueError(f"{_GRAMMAR}; each name may be given only once")
     return dict(pairs)
 
 
 def check_option_values(options: dict[str, Option] | None) -> dict[str, Option] | None:
-    """`options`, if each has a valid name and a value that can be stored.
+    """Returns `options` if each has a valid name and a value that can be stored.
 
     Raises:
         ValueError: naming the first invalid name or value.
@@ -46,7 +46,7 @@ def check_option_values(options: dict[str, Option] | None) -> dict[str, Option] 
             raise ValueError(f"must have ASCII identifiers as names, not `{name}`")
         if value == "" or not _is_finite(value):
             raise ValueError(
-                f"must have a finite value of `{name}` that is not empty, not {value!r}"
+                f"must have a finite, nonempty value for `{name}`, not {value!r}"
             )
     return options
 

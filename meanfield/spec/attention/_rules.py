@@ -22,5 +22,5 @@ def check_attention(values: Mapping[str, Any]) -> None:
     for name in ("context_mean", "context_cov"):
         if values[name] is not None and values["context"] != LAW:
             raise ValueError(
-                f"`{name}` needs `context = {LAW}`: add that, or leave it out"
+                f"`{name}` needs `context = {LAW}`: give both keys, or neither"
             )

@@ -47,7 +47,8 @@ class Residual(eqx.Module):
     r"""Residual block $x \mapsto a(x + p(b(x)))$ with a part $p$ and norms $b$, $a$.
 
     In a pre-norm block, as in vision transformers, $a$ is the identity; in a post-norm
-    block, as in the first transformers, $b$ is. Without norms it is one Euler step.
+    block, as in the first transformers, $b$ is the identity. A block without norms is
+    one Euler step.
 
     Attributes:
         part: $p$.
@@ -142,8 +143,8 @@ class Encoder(eqx.Module):
     def dynamics(self) -> Layers:
         """The dynamics of the attentions without norms and perceptrons.
 
-        Each acts for one unit of time. A network without norms and perceptrons computes
-        the explicit Euler steps of unit length of this dynamics.
+        Each attention acts for one unit of time. A network without norms and
+        perceptrons takes explicit Euler steps of unit length of this dynamics.
         """
         parts = [block.part for block in self.blocks]
         layers = [part.dynamics() for part in parts if isinstance(part, SelfAttention)]

@@ -24,7 +24,7 @@ def sinusoids(n: int, d: int) -> Float[Array, "n d"]:
 
     The frequencies are $\omega_i = 10^{-4i/(d/2 - 1)}$ for $i < d/2$. Sines are in the
     first half of the coordinates and cosines in the second. Source: Vaswani et al.,
-    2017, section 3.5, where they alternate.
+    2017, section 3.5, where sines and cosines alternate.
 
     Args:
         n: number of positions.

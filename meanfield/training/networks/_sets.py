@@ -80,7 +80,7 @@ class InducedBlock(eqx.Module):
     Attributes:
         points: trained inducing points.
         inward: cross-attention of the inducing points to the set.
-        outward: cross-attention of the set to the result.
+        outward: cross-attention of the set to the updated points.
 
     Examples:
         >>> from meanfield import Points
@@ -111,7 +111,7 @@ class InducedBlock(eqx.Module):
 
 
 class Pooling(eqx.Module):
-    """Pooling of a set by cross-attention of trained points to it (PMA).
+    """Pooling of a set: trained points attend to it by cross-attention (PMA).
 
     Examples:
         >>> from meanfield import Points

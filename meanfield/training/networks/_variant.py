@@ -23,11 +23,11 @@ from meanfield.dynamics import Discontinuous, mask_of
 from meanfield.errors import InvalidInputError, UnsupportedError
 from meanfield.scores import Masked
 
-# Arrays that are never trained; noise is drawn once.
+# Arrays that are never trained; the noise, for example, is drawn only once.
 FROZEN_ARRAYS = "noise", "query_bias", "key_bias"
 # Scalars that are trained; all others, such as temperatures, are fixed.
 TRAINABLE_SCALARS = ("share",)
-# Options of attentions that are drawn like `Q` and `K`.
+# Array options of attentions that are initialised at random, like `Q` and `K`.
 PROJECTIONS = "Q2", "K2"
 
 
@@ -92,8 +92,8 @@ class Variant:
         if type(attention) is not Attention:
             raise UnsupportedError(
                 f"With these options `{self.attention}` attention is "
-                f"`{type(attention).__name__}`, which does more than weight tokens; "
-                "heads support weights only. Leave the option out."
+                f"`{type(attention).__name__}`, which does more than weight tokens. "
+                "Networks do not support this: leave the options out."
             )
         if not self.mask:
             return attention
@@ -136,7 +136,7 @@ class Variant:
                 return False
             names = {getattr(entry, "name", "") for entry in path}
             is_head = "score" in names or "coupling" in names
-            axes = np.ndim(leaf) - is_head  # without the axis of heads
+            axes = np.ndim(leaf) - is_head  # does not count the axis of heads
             return not names & frozen_names and (
                 axes > 0 or bool(names & {*TRAINABLE_SCALARS})
             )

@@ -53,7 +53,7 @@ def verses(edition: str) -> tuple[Verse, ...]:
     except sqlite3.Error as error:
         raise _content_error(path, str(error)) from error
     if len(rows) != VERSES:
-        raise _content_error(path, f"edition `{edition}` has {len(rows)}")
+        raise _content_error(path, f"the verse count of `{edition}` is {len(rows)}")
     return tuple(Verse(book, chapter, text.strip()) for book, chapter, text in rows)
 
 

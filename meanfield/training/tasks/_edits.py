@@ -17,8 +17,8 @@ def edit_distance(
     row is a running minimum, $D_{ij} = j + \min_{k \leq j}(E_{ik} - k)$.
 
     Args:
-        first: symbols; those after its length are ignored.
-        second: likewise.
+        first: symbols of one sequence; those after its length are ignored.
+        second: symbols of the other sequence, likewise.
         lengths: lengths of both sequences.
 
     Examples:

@@ -35,7 +35,7 @@ def digits() -> tuple[Float[np.ndarray, "5000 28 28"], Int[np.ndarray, " 5000"]]
     except (OSError, EOFError, ValueError) as error:
         raise _content_error(path, str(error)) from error
     if table.shape != (COUNT, SIDE**2 + 1):
-        raise _content_error(path, f"it has shape {table.shape}")
+        raise _content_error(path, f"the table in the file has shape {table.shape}")
     images = (table[:, :-1] / 255 - MEAN) / DEVIATION
     return images.reshape(-1, SIDE, SIDE).astype(np.float32), table[:, -1].astype(int)
 

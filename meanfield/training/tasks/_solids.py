@@ -195,6 +195,6 @@ def sample_surface(
     areas = np.linalg.norm(np.cross(b - a, c - a), axis=1) / 2
     indices = rng.choice(len(areas), size=count, p=areas / areas.sum())
     u, v = rng.uniform(size=(2, count, 1))
-    is_outside = u + v > 1  # reflect the other half of the parallelogram
+    is_outside = u + v > 1  # these points are reflected into the triangle
     u, v = np.where(is_outside, 1 - u, u), np.where(is_outside, 1 - v, v)
     return a[indices] + u * (b - a)[indices] + v * (c - a)[indices]

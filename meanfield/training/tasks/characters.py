@@ -38,7 +38,7 @@ from ._bible import KING_JAMES, chapters
 
 D, HIDDEN_WIDTH, HEADS, WIDTH = 128, 512, 4, 32
 TEST_STRIDE, FOLDS = 20, 5  # every 20th chapter is for testing, from one of 5 offsets
-N_TEST = 600  # test windows
+N_TEST = 600  # largest number of test windows
 
 
 class CharacterNetwork(eqx.Module):
@@ -65,7 +65,7 @@ class CharacterNetwork(eqx.Module):
 
     def tokens(self, text: Int[Array, " n"]) -> Points:
         """The tokens before the first block."""
-        # Not `embedding[text]`: on accelerators its gradient sums in random order.
+        # On accelerators the gradient of `embedding[text]` would sum in random order.
         positions = self.position_embedding
         one_hot = jax.nn.one_hot(text, self.embedding.shape[0], dtype=positions.dtype)
         return sequence_measure(one_hot @ self.embedding + positions)
@@ -104,7 +104,7 @@ class Characters(AbstractTask):
 
     @override
     def split(self, seed: int) -> Split:
-        """Test windows are those of whole chapters, in five folds of equal size."""
+        """Splits by chapters: test windows are in the chapters of one of five folds."""
         _, chapter = windows_of(self.context)
         folds = [
             chapter % TEST_STRIDE == TEST_STRIDE // FOLDS * fold
@@ -115,9 +115,9 @@ class Characters(AbstractTask):
         n_train = min(int((~fold).sum()) for fold in folds)
         if self.windows > n_train or n_test == 0:
             raise InvalidInputError(
-                f"`windows` must be at most {n_train}, the training windows of the "
-                f"text; got {self.windows} (and {n_test} test windows of "
-                f"{self.context} characters)."
+                f"`windows` must be at most {n_train}, the number of training windows "
+                f"in the text; got {self.windows}. The text has {n_test} test windows "
+                f"of {self.context} characters."
             )
         rng = np.random.default_rng(seed % FOLDS)
         train, test = (

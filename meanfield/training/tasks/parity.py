@@ -43,7 +43,7 @@ class Parity(AbstractPatchTask):
 
     Attributes:
         count: number of distinct training images, a divisor of 4000; an epoch always
-            has 4000 samples, so that the number of steps does not depend on it.
+            has 4000 samples, so the number of steps does not depend on `count`.
         layers: number of layers, each an attention and a perceptron.
         patch: side of a patch in pixels, a divisor of 28.
 

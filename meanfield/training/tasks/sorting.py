@@ -1,14 +1,14 @@
 """Task `sorting`: a sequence of symbols is sorted by an encoder and a decoder.
 
 Source: tay2020, section 4.1 and Table 1, in a smaller size. The attention under study
-is in the encoder only, while the paper has it on both sides: self-attention of the
-decoder is causal softmax, and its cross-attention softmax, for every variant. So
-variants differ in one place, and variants without a causal form or cross-attention can
-be compared. There is no dropout.
+is in the encoder only, while the paper has it on both sides. In the decoder, for every
+variant, self-attention is causal softmax and cross-attention is softmax. So variants
+differ in one place, and variants without a causal form or cross-attention can be
+compared. There is no dropout.
 
-Test sequences are up to twice as long as training sequences. Networks that sort all
-sequences of training lengths but none that is longer are correct half of the time, more
-than any row of the published table: compare `correct` with `within`.
+Test sequences are up to twice as long as training sequences. A network that sorts all
+sequences up to the training length, but no longer ones, is correct half of the time.
+This is more than any row of the published table: compare `correct` with `within`.
 """
 
 import functools
@@ -122,7 +122,7 @@ class Sorting(AbstractTask):
 
     Attributes:
         length: length of the longest training sequence; test sequences are up to twice
-            as long. There are twice as many symbols, drawn with replacement.
+            as long. There are 2 `length` symbols, drawn with replacement.
         n_train: number of training sequences, a multiple of 4.
         n_test: number of test sequences.
 
@@ -212,7 +212,7 @@ class Sorting(AbstractTask):
     ) -> Mapping[str, Float[Array, ""]]:
         r"""Measures of one sample; each symbol is predicted from the target before it.
 
-        `correct` is 1 if all symbols and the end are right. This holds exactly if
+        `correct` is 1 if all symbols and the end are right. This holds if and only if
         greedy decoding gives the target, since both agree up to the first mistake.
         `within` is 1 if, in addition, the sequence is no longer than training
         sequences. `symbols` is the fraction of positions that are right.
@@ -221,7 +221,7 @@ class Sorting(AbstractTask):
         target, length = sample["target"], sample["length"]
         scores = network(sample["source"], length, target)
         losses = cross_entropy(scores, target)
-        read = jnp.arange(target.shape[0]) <= length  # up to the end symbol
+        read = jnp.arange(target.shape[0]) <= length  # true up to the end symbol
         right = (jnp.argmax(scores, axis=-1) == target).astype(losses.dtype)
         correct = jnp.min(right, where=read, initial=1.0)
         return {
@@ -233,7 +233,7 @@ class Sorting(AbstractTask):
         }
 
     def distance(self, network: eqx.Module, sample: Sample) -> Float[Array, ""]:
-        """Edit distance from greedy decoding to the target, divided by its length.
+        """Edit distance of the decoded sequence to the target, by the target's length.
 
         The decoded sequence ends before the first end symbol, or at the last position.
         """

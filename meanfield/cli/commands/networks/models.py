@@ -46,11 +46,11 @@ def inspect(model: str, /, *, out: Path | None = None, json: bool = False) -> No
         meanfield models inspect minilm
         meanfield models inspect minilm --out spectra.png
 
-    A is KᵀQ divided by the scale of the scores; V is the value matrix times the output
-    projection. The table has their norms; the extreme eigenvalues of the symmetric part
-    of A, and the negative fraction of the sum of their moduli; the norm of its skew
-    part; the spectral radius of V; and the fraction of the eigenvalues of V (without
-    those that are zero by its rank) with positive real part.
+    A is KᵀQ divided by the scale of the scores; V is the output projection times the
+    value matrix. The table has their norms; for the symmetric part of A, its extreme
+    eigenvalues and the share of negative ones in the sum of the moduli; the norm of the
+    skew part of A; the spectral radius of V; and the fraction of eigenvalues of V with
+    positive real part, without those that vanish because of its rank.
 
     Args:
         model: name from `models list`, or folder with model.safetensors.
@@ -113,17 +113,17 @@ def compare(
         meanfield models compare minilm --text @alice.txt --text @bob.txt  # a table
         fortune | meanfield models compare minilm --text -
 
-    Both start at the embedding of the text. The network has layer norms and MLPs; the
-    flow has attention only, one unit of time for each layer. The first table has the
-    distance of the two after each layer and how strongly each clusters; the second has
-    the parts of the network's displacement. For several texts there is one table, with
-    a row for each.
+    Flow and network start at the embedding of the text. The network has layer norms and
+    MLPs; the flow has attention only, for one unit of time per layer. The first table
+    shows their distance and how strongly each clusters, after each layer; the second
+    shows the parts of the network's displacement. For several texts there is one table
+    with a row for each text.
 
     Args:
         model: name from `models list`, or folder with model.safetensors.
         text: text, @FILE, or - for standard input; may be repeated.
         precision: floating-point precision of the flow; the network is computed in
-            double.
+            double precision.
         rtol: relative tolerance of a step of the flow. [default: 7e-5 in single, 4e-10
             in double precision]
         out: picture of the comparison, `.png`, `.pdf` or `.svg`.
@@ -137,6 +137,6 @@ def compare(
         return
     if out is not None:
         raise InvalidInputError(
-            "A picture shows one text: leave out `--out`, or give one `--text`."
+            "`--out` draws only one text: leave it out, or give a single `--text`."
         )
     _models.compare_all(model, text, rtol, json=json)

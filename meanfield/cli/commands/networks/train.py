@@ -77,9 +77,9 @@ def start(  # noqa: PLR0913 (each is an option)
         attention: attention, by name; see `list attentions`.
         options: options of the attention, as NAME=VALUE,…, such as iterations=5; see
             `show NAME`.
-        frozen_arrays: arrays of the attention to freeze, by name with commas between,
-            such as directions.
-        mask: attention mask, such as causal or window:1/8; row-wise attentions only; no
+        frozen_arrays: names of the arrays of the attention to freeze, with commas
+            between, such as directions.
+        mask: attention mask, such as causal or window:1/8, for row-wise attentions; no
             mask if absent.
         task_options: options of the task, as NAME=VALUE,…, such as patch=14; see `train
             list`.
@@ -89,10 +89,10 @@ def start(  # noqa: PLR0913 (each is an option)
         milestones: epochs, counted from 1, at whose beginning the learning rate is
             divided by ten, such as 35,41; none if absent.
         optimiser: optimiser: adam, or sgd with momentum 0.9.
-        annealing: annealing of a number of the attention, as NAME:FACTOR:EPOCH: after
-            EPOCH it is multiplied by FACTOR before each epoch, such as
-            temperature:0.8:30.
-        seeds: seeds of the networks: START:STOP, without STOP, or a list such as 0,3,7.
+        annealing: annealing of a number of the attention, as NAME:FACTOR:EPOCH, such as
+            temperature:0.8:30: before each epoch after EPOCH, the number is multiplied
+            by FACTOR.
+        seeds: seeds of the networks: START:STOP (not STOP), or a list such as 0,3,7.
         validation_split: evaluation on a held-out quarter of the training set instead
             of the test set, to choose learning rates (flag).
         json: JSON object on stdout instead of tables (flag).
