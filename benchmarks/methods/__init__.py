@@ -1,1 +1,1 @@
-"""Jobs of the methods, a module for each package, imported only when measured."""
+"""Jobs of the benchmarked methods; each module is imported when it is measured."""
