@@ -22,7 +22,7 @@ def hard(trial: Trial) -> Job:
 
 
 def soft(trial: Trial) -> Job:
-    """Soft sliced attention with normalised rows of the sorting matrices."""
+    """Soft sliced attention, in which the weights of each token sum to one."""
     options = {name: trial.settings[name] for name in ("slices", "temperature")}
     return _job(trial, "esp-soft", **options)
 
