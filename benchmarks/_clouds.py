@@ -59,6 +59,6 @@ def end_facts(trial: Trial, ends: np.ndarray, evaluations: int) -> dict[str, Any
     shape = (len(indices), trial.n, trial.d)
     error = relative_gap(np.asarray(ends)[indices], np.reshape(exact, shape))
     if trial.settings["attention"] == "sinkhorn":
-        return {"error": error}  # no costs: the number of iterations is unknown
+        return {"error": error}  # no costs, since the number of iterations is unknown
     costs = {key: evaluations * cost for key, cost in pair_costs(trial).items()}
     return {"error": error, **costs}

@@ -1,4 +1,4 @@
-"""Quantities derived from the times: peak rates, floors, ratios and growth."""
+"""Quantities derived from measured times: peak rates, lower bounds, ratios, growth."""
 
 from collections.abc import Mapping, Sequence
 from itertools import groupby

@@ -36,7 +36,7 @@ def sampled(count: int) -> np.ndarray:
 
 
 def dense_sums(x: np.ndarray, queries: np.ndarray, epsilon: float) -> Sums:
-    r"""$\sum_j e^{q \cdot x_j/\epsilon} x_j / Z$ and $\log Z$, by blocks of queries."""
+    r"""Means $\sum_j e^{q \cdot x_j/\epsilon} x_j / Z$ and $\log Z$ for each query."""
     parts = [_sums(x, queries[rows], epsilon) for rows in _rows(len(x), len(queries))]
     return Sums(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
 
@@ -60,7 +60,7 @@ def cost_gradient(
     """
     v, logs = dense_sums(x, x, epsilon)
     offsets = np.sum(u * v, axis=1)
-    P = np.exp(x @ x[at].T / epsilon - logs[:, None])  # columns `at` of the matrix
+    P = np.exp(x @ x[at].T / epsilon - logs[:, None])  # columns of the tokens `at`
     D = P * (u @ x[at].T - offsets[:, None]) / epsilon
     rows = np.exp(x[at] @ x.T / epsilon - logs[at, None])
     slopes = rows * (u[at] @ x.T - offsets[at, None]) / epsilon

@@ -15,7 +15,7 @@ from . import _derived, _machine
 from ._running import ROUNDS, OnTrial, rows
 from ._trial import OURS, Case, Size, Trial
 
-FIRST = "floor"  # the first measured case: the peak rates of the machine
+FIRST = "floor"  # this case is measured first, and gives the peak rates
 
 
 def names() -> list[str]:

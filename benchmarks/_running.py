@@ -81,12 +81,12 @@ def _environment(trial: Trial) -> dict[str, str]:
         k: v for k, v in os.environ.items() if k != "JAX_COMPILATION_CACHE_DIR"
     }
     double = str(int(trial.dtype == "float64"))
-    # JAX appends a notice to filtered tracebacks; without it the error is last.
+    # Filtered tracebacks end with a notice of JAX, unfiltered ones with the error.
     return {**variables, "JAX_ENABLE_X64": double, "JAX_TRACEBACK_FILTERING": "off"}
 
 
 def _error_reason(error: BaseException) -> str:
-    """Last line of an error message, after the type of an error of the trial."""
+    """Last line of an error, with its type unless the worker process was lost."""
     if isinstance(error, WorkerLost):
         return str(error)
     message = traceback.format_exception_only(error)[0]

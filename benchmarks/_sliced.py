@@ -39,7 +39,7 @@ def slice_directions(slices: str, k: int) -> np.ndarray:
 
 
 def sliced_facts(trial: Trial, name: str, values: np.ndarray) -> dict[str, Any]:
-    """The error of the velocities if they use hard sorts; otherwise nothing."""
+    """Error of velocities of hard sliced attention; empty for other attentions."""
     if name != "esp":
         return {}
     x, (Q, K) = tokens(trial).astype(float), (M.astype(float) for M in matrices(trial))

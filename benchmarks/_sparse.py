@@ -64,7 +64,7 @@ def reference_velocities(trial: Trial, name: str, indices: Sequence[int]) -> np.
 
 
 def sparse_facts(trial: Trial, name: str, values: np.ndarray) -> dict[str, Any]:
-    """Error of the velocities and number of operations; nothing for softmax."""
+    """Error and number of operations of the velocities; empty for softmax."""
     if name == "softmax":
         return {}
     blocks = trial.settings["blocks"]

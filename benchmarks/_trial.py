@@ -50,7 +50,7 @@ class Trial:
 
     @property
     def scale(self) -> float:
-        """Factor from the time for the computed queries to that for all `n`."""
+        """Factor by which times are multiplied to account for all `n` queries."""
         return self.n / self.n_queries
 
     @property
@@ -66,7 +66,7 @@ class Trial:
         return f"{self.case}: {', '.join(parts)}"
 
     def as_json(self) -> dict[str, Any]:
-        """The attributes as a dictionary, from which `Trial(**values)` is equal."""
+        """The attributes as a dictionary; `Trial(**values)` gives an equal trial."""
         return asdict(self)
 
 

@@ -13,7 +13,7 @@ from meanfield.measures.reductions.cells import (
 )
 
 TOKENS = 1_000_000
-# Along each axis, the half-width of the queries times that of the keys.
+# Each span is the half-width of the queries times that of the keys along an axis.
 SPANS = (3, 10, 30, 100, 300, 1000)
 TOLERANCES = (1e-3, 1e-6, 1e-9)
 DIMENSIONS = range(1, 6)

@@ -48,7 +48,7 @@ def is_tracing() -> bool:
 def is_known(array: object, ndim: int) -> bool:
     """Whether `array` is a concrete array with `ndim` axes.
 
-    JAX can put any object in place of an array of a module.
+    JAX can put any object in place of an array in a module.
     """
     is_array = isinstance(array, jax.Array | np.ndarray)
     return is_array and is_concrete(array) and np.ndim(array) == ndim
@@ -90,7 +90,7 @@ def real_array(name: str, value: Numbers) -> Array | np.ndarray:
             array = _native(np.asarray(value))
         except ValueError:  # rows of unequal lengths
             array = np.asarray("")
-        except (TypeError, RuntimeError) as error:  # from tensors of other libraries
+        except (TypeError, RuntimeError) as error:  # some tensors cannot be converted
             raise InvalidInputError(
                 f"`{name}` must be an array of real numbers; NumPy cannot convert "
                 f"{_describe(value)}: {error}"
@@ -103,7 +103,7 @@ def check_real(name: str, value: object) -> None:
     """Raises if `value` is an array that is masked or not real.
 
     Objects that are not arrays are accepted, since JAX can put any object in place of
-    an array of a module.
+    an array in a module.
 
     Raises:
         InvalidInputError: if `value` is such an array; the message names the argument.

@@ -22,7 +22,7 @@ def parse_table(table: str) -> dict[str, dict[str, str]]:
 
 
 class _OldMember:
-    """The old name of a member, on a class and on its instances."""
+    """Descriptor by which the old name of a member still works, with a warning."""
 
     def __init__(self, old: str, new: str):
         self.old, self.new = old, new

@@ -20,14 +20,14 @@ R = TypeVar("R")
 
 MAPS = Path("/proc/self/maps")
 MANY_MAPS = 20_000
-FEW_PROGRAMS = 8  # a smaller number of programs is never cleared
+FEW_PROGRAMS = 8  # caches with fewer programs of a function are never cleared
 
 
 def compile_once(fn: Callable[P, R]) -> Callable[P, R]:
-    """Compiles `fn` once per signature; inside another `jit`, it calls `fn` itself.
+    """Wraps `fn` by a `jit` that compiles it once per signature.
 
-    Arguments are pytrees of arrays and of hashable objects. Side effects of `fn` happen
-    only while it is traced.
+    Inside another `jit`, `fn` itself is called. Arguments are pytrees of arrays and of
+    hashable objects. Side effects of `fn` happen only while it is traced.
     """
     program = eqx.filter_jit(fn)
     programs = Programs(program)
@@ -43,7 +43,7 @@ def compile_once(fn: Callable[P, R]) -> Callable[P, R]:
 
 
 class Programs:
-    """The compiled programs of some functions, with the signatures they apply to."""
+    """The compiled programs of some functions, and signatures of their arguments."""
 
     def __init__(self, *functions: Any) -> None:
         """Takes functions that `equinox.filter_jit` returned."""
@@ -59,7 +59,7 @@ class Programs:
         return signature(arguments) in self._signatures
 
     def make_room(self, arguments: object) -> None:
-        """Clears the caches if `arguments` need compiling and memory maps run out."""
+        """Clears the caches if memory maps run out and `arguments` are new."""
         if arguments in self:
             return
         if len(self) >= FEW_PROGRAMS and forget_programs():

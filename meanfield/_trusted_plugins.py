@@ -3,7 +3,7 @@
 A stored run names its plugins by path and digest. Both were written by the creator of
 the run, so neither shows that this user trusts the file. Only this list does:
 `--plugin FILE.py` adds the digest and path of the file, in the format of `sha256sum`. A
-resumed run loads only plugins in this list.
+resumed run loads plugins from this list, never a file that only the run names.
 """
 
 import contextlib
@@ -44,7 +44,7 @@ def trust_plugin(file: Path, digest: str) -> None:
     place, target = os.fsencode(file.resolve()), _list()
     if target is None or b"\n" in place:
         return
-    with contextlib.suppress(OSError, InputFileError):  # then later runs ask again
+    with contextlib.suppress(OSError, InputFileError):  # a missing entry does no harm
         if file.resolve() in trusted_paths(digest):
             return
         make_private(target.parent)

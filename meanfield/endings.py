@@ -20,7 +20,7 @@ class Row:
 
     Attributes:
         code: the number written to stores; it must never change.
-        severity: the ending with the highest severity stands for several flows.
+        severity: several flows are reported by their ending of highest severity.
         reason: why a flow ends in this way, as the end of a sentence.
         exit_code: exit code of a command whose flow ends in this way.
         leaves: whether the state of such a flow can grow beyond any plot.
@@ -28,7 +28,7 @@ class Row:
             one later.
         colour: colour of such flows in plots.
         marker: marker of the last point, which distinguishes endings without colour.
-        hatch: hatching of such cells in a phase diagram.
+        hatch: hatching of such flows in a phase diagram.
 
     Examples:
         >>> from meanfield import Status

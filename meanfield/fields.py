@@ -84,7 +84,7 @@ class AbstractField(eqx.Module):
     @property
     @abc.abstractmethod
     def convergence(self) -> Convergence | None:
-        """Convergence of the iteration that defines the field; `None` if explicit."""
+        """Convergence of the field's iteration; `None` for fields without iteration."""
 
     @property
     def parts(self) -> tuple["AbstractField", CellForces | None]:
@@ -117,7 +117,7 @@ class AbstractAveragedField(AbstractField):
     def averages(
         self, mean: Float[Array, " d"], factor: Float[Array, "d r"]
     ) -> tuple[Float[Array, " d"], Float[Array, "d r"]]:
-        r"""$E\,v(\alpha + Yz)$ and $E[v(\alpha + Yz)\,z^\top]$ for normal $z$.
+        r"""Averages $E\,v(\alpha + Yz)$ and $E[v(\alpha + Yz)\,z^\top]$ for normal $z$.
 
         They are the rates $\alpha'$ and $Y'$ of the Gaussian motion closest to $v$ in
         $L^2$; if $v$ is affine, that motion follows $v$ exactly.
@@ -280,7 +280,7 @@ def worst_of(members: Sequence[Convergence]) -> Convergence:
 def image(
     value: Float[Array, "d d"], offset: Float[Array, " d"], field: AbstractField
 ) -> AbstractField:
-    """The image of `field` under `value`, plus `offset`; affine if `field` is.
+    """The image of `field` under `value`, plus `offset`; affine if `field` is affine.
 
     Examples:
         >>> from meanfield.fields import Affine, image

@@ -87,7 +87,7 @@ def tilt(
     r"""$(\Sigma^{-1} + B)^{-1} u = Y (I + Y^\top B Y)^{-1} Y^\top u$, for any rank.
 
     `B` must be symmetric with $I + Y^\top B Y \succ 0$; otherwise the tilted Gaussian
-    cannot be normalised and the result is NaN, as it is after an overflow. `None`
+    cannot be normalised and the result is NaN. An overflow gives NaN, too. `None`
     stands for $B = 0$.
 
     Examples:

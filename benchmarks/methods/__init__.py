@@ -1,1 +1,1 @@
-"""Jobs of the benchmarked methods; each module is imported when it is measured."""
+"""Jobs of the benchmarked methods; a module is imported when its method is measured."""

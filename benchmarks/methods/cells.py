@@ -23,7 +23,7 @@ from meanfield.tokens import Tokens
 from .ours import attention_of
 
 MAX_FULL = 20_000  # largest number of tokens of which all are compared
-N_COMPARED, N_EXTREME = 4096, 1024  # compared tokens; farthest ones, isolated ones
+N_COMPARED, N_EXTREME = 4096, 1024  # compared tokens; 1024 are far, 1024 isolated
 
 
 def planned_velocity(trial: Trial) -> Job:

@@ -21,7 +21,7 @@ def log_domain(trial: Trial) -> Job:
 
     def run() -> dict[str, Any]:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # the error is measured in any case
+            warnings.simplefilter("ignore")  # non-convergence shows in `error`
             return ot.bregman.sinkhorn_log(
                 w,
                 w,

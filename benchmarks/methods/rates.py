@@ -37,7 +37,7 @@ def polynomial_exp2(trial: Trial) -> Job:
 
 def _exponentials(trial: Trial, exponential: Callable[[Any], Any]) -> Job:
     x, repeats = jnp.asarray(_numbers(trial, (trial.n,))), trial.settings["repeats"]
-    # The argument depends on the total, so XLA must compute each exponential.
+    # Each argument depends on the total, so XLA cannot reuse a computed exponential.
     add_exponential = lambda _, total: total + exponential(x - 1e-30 * total)
     repeated_sum = lambda x: jax.lax.fori_loop(
         0, repeats, add_exponential, jnp.zeros_like(x)

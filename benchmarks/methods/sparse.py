@@ -24,7 +24,7 @@ def hard(trial: Trial) -> Job:
 
 
 def balanced(trial: Trial) -> Job:
-    """Sparse Sinkhorn attention with a balanced matrix of the blocks."""
+    """Sparse Sinkhorn attention with a balanced sorting matrix of the blocks."""
     return _job(trial, "balanced", "sparse-sinkhorn", **_sorting_options(trial))
 
 

@@ -15,7 +15,7 @@ BLOCK = 16  # number of rows of the plan that are computed at once
 
 
 def in_cells(trial: Trial) -> Job:
-    """Sinkhorn potentials between the trial's tokens and as many independent ones."""
+    """Sinkhorn potentials between the trial's tokens and an independent cloud."""
     epsilon = trial.settings["epsilon"]
     x = tokens(trial)
     y = np.random.default_rng(3).standard_normal(x.shape)

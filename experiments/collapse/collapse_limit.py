@@ -40,8 +40,8 @@ from meanfield.reproduce import Case, Experiment, Findings, Rows
 
 SEED = 0
 SMALL = 0.5  # largest $cD^2$ of the clouds to which the power law is fitted
-ROUNDED = 1e-11  # smaller diameters, relative to the first, have rounding errors
-FLOWS = (*CUBIC, "esp")  # with a single slice the flow would separate tokens
+ROUNDED = 1e-11  # diameters below this fraction of the first have rounding errors
+FLOWS = (*CUBIC, "esp")  # without `esp, one slice`, whose flow separates tokens
 EXPECTED = 3.0
 
 
@@ -95,7 +95,7 @@ def _order(collapse: Collapse, draws: Draws) -> dict[str, Any]:
 def _ratios_to_bounds(
     layers: dict[str, Collapse], flows: dict[str, np.ndarray], draws: Draws
 ) -> dict[str, float]:
-    """Largest ratio of diameters to their upper bound, smallest to the lower bound."""
+    """Largest ratio to the upper bound of diameters, smallest to their lower bound."""
     return {
         "ratio_to_layer_bound": max(
             _ratio_to_layer_bound(layers[name], draws) for name in CUBIC
@@ -124,7 +124,7 @@ def _median(rows: np.ndarray) -> float:
 
 
 def _numbers_of_slices(collapse: Collapse) -> dict[str, float]:
-    """Medians for sliced layers: contraction factor of the last layer, thickness."""
+    """Median contraction factor of the last sliced layer, and median thickness."""
     D = collapse.diameters
     return {
         "last_factor": float(np.median(D[:, -1] / D[:, -2])),

@@ -14,7 +14,7 @@ COLOURS = {
     "esp": "#009E73",
     "esp, one slice": "#8a8a8a",
 }
-DASHES = {"sinkhorn": (2, 2)}  # otherwise this line would hide that of softmax
+DASHES = {"sinkhorn": (2, 2)}  # dashed, to show the line of softmax below it
 LABELS = {
     "sinkhorn": "Sinkhorn",
     "esp": "sliced, 8 slices",
@@ -59,14 +59,14 @@ def _curves(axes: Axes, data: xr.Dataset, bound: np.ndarray) -> None:
 
 
 def _visible(shares: np.ndarray) -> np.ndarray:
-    """Values until the first below the rounding error, which is clipped; then NaN."""
+    """Replaces values below the rounding error by NaN, except the first of them."""
     before = np.concatenate([[1.0], shares[:-1]])
     lowest = np.maximum(shares, ROUNDING / 1e3)
     return np.where(np.minimum.accumulate(before) > ROUNDING, lowest, np.nan)
 
 
 def _powers(axes: Axes, data: xr.Dataset, reach: np.ndarray) -> None:
-    r"""Draws $\sqrt cD$ after a layer against that before, and slopes 3 and 1."""
+    r"""Draws the scaled diameters $\sqrt cD$ before and after each layer."""
     for name, rows in zip(data["name"].values, data["D"].values, strict=True):
         u = np.sqrt(reach)[:, None] * rows
         seen = u[:, 1:] > 1e3 * ROUNDING

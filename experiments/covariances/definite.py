@@ -50,8 +50,8 @@ CAPTION = (
 )
 
 DRAWS = 100
-END_TIME = 1e6  # this late, since some of the other draws converge slowly
-MAX_STEPS = 100_000  # this many, since logarithmic time is stiff near rest
+END_TIME = 1e6  # so large because some of the random draws converge slowly
+MAX_STEPS = 100_000  # so large because states at rest are stiff in logarithmic time
 REST_DISTANCE = 1e-3  # distance, relative to the initial size, that counts as rest
 SINGLE_START = {"measure": "gaussian", "cov": 0.5}  # isotropic covariance of trace 1
 FALLING_POWER = -0.5  # traces that decay faster than t to this power go to zero
@@ -195,7 +195,7 @@ def has_rest(values: Mapping[str, Any], heads: int) -> bool:
     r"""Whether some covariance $\Sigma \neq 0$ in the plane is at rest.
 
     It is at rest if $q_h \cdot \Sigma v_h = 0$ for each head $h$. With one head there
-    is none, since $Q$ is invertible. With two heads the symmetric solutions are a line.
+    is none, since $Q$ is invertible. With two heads symmetric solutions form a line.
     """
     if heads == 1:
         return False

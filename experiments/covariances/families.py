@@ -66,9 +66,10 @@ class Solution(NamedTuple):
 
 
 def findings_of(recipe: Recipe, case: Case) -> Findings:
-    """Findings of a family by the text and by the script; `case` chooses the picture.
+    """Findings for the family of the text and for that of the script.
 
-    The family of the text is integrated until the time at which the script would stop.
+    The picture shows the one in `case`. The family of the text is integrated until the
+    time at which the script would stop.
     """
     frames = recipe.frames(case.size)
     text = recipe.text_keys(case.size)

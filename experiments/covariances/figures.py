@@ -123,7 +123,7 @@ def escapes(family: xr.Dataset) -> list[dict[str, Any]]:
 
 
 def table(numbers: Mapping[str, Any]) -> Rows:
-    """Table of endings and times by the text and by the script, and script errors."""
+    """Table of endings and times for the text and the script, and of script errors."""
     code, errors = numbers["code"], numbers["code_against_exact"]
     n_diverged, n_blow_ups = errors["diverged"], errors["diverged_and_blow_up"]
     time_errors = errors["blow_up_time_relative_error"]

@@ -21,7 +21,7 @@ SINGLE_START = {"measure": "gaussian", "cov": 0.5, "t": 10.0}  # isotropic, of t
 
 
 def distance_to_line(findings: Findings, q: np.ndarray) -> Findings:
-    r"""Adds the distance of the final covariances to the closed form of their limits.
+    r"""Measures the distance between final covariances and their limits in closed form.
 
     The closed form is $ww^\top / (w^\top\Sigma_0^{-1}w)$ with $|w| = 1$, $w \perp q$.
     """
@@ -38,9 +38,9 @@ def distance_to_line(findings: Findings, q: np.ndarray) -> Findings:
 
 
 def distance_to_plane(findings: Findings, q: np.ndarray) -> Findings:
-    r"""Adds how flat the set of final covariances is, and its angle to the exact plane.
+    r"""Measures how flat the set of final covariances is, and its angle to a plane.
 
-    The exact plane of limits is $q^\top\Sigma e_1 = 0$.
+    Exact limits form the plane $q^\top\Sigma e_1 = 0$.
     """
     points = cone_coordinates(findings.data["ends"]["text"].values)
     _, sizes, axes = np.linalg.svd(points, full_matrices=False)
@@ -49,7 +49,7 @@ def distance_to_plane(findings: Findings, q: np.ndarray) -> Findings:
         "flatness": float(sizes[-1] / sizes[0]),
         "angle": float(np.arccos(min(1.0, abs(float(axes[-1] @ normal))))),
     }
-    # Each head takes a block of rows of Q and K; of a single row the second gets none.
+    # The heads share the rows of Q and K; if there is one row, the second has none.
     rows = np.array_split(np.atleast_2d(q), 2)[1]
     A = -rows.T @ rows
     second = attentions["softmax"](A, np.eye(2), np.diag([0.0, 1.0]))
@@ -60,7 +60,7 @@ def distance_to_plane(findings: Findings, q: np.ndarray) -> Findings:
 
 
 def compare_l2(findings: Findings) -> Findings:
-    """Adds the distance of the final covariances to those of L2 attention."""
+    """Measures the distance between the final covariances and those of L2."""
     l2 = solve({**findings.spec["text"], "attention": "l2"})
     ends = findings.data["ends"]["text"].values
     distance = value_range(np.linalg.norm(l2.covariances - ends, axis=(1, 2)))
@@ -69,7 +69,7 @@ def compare_l2(findings: Findings) -> Findings:
 
 
 def compare_one_head(findings: Findings) -> Findings:
-    """Adds the difference between one head and softmax, and endings with one head."""
+    """Measures the difference between one head and softmax, and counts endings."""
     spec = findings.spec["text"]
     attention = attentions["softmax"](*(np.array(spec[key]) for key in "QKV"))
     starts = findings.data["ends"]["start"].values

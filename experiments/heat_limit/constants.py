@@ -18,7 +18,7 @@ UNIT_HEAT = Heat(jnp.eye(1), jnp.eye(1))
 HALF_WIDTH = 6.0  # half-width of boxes; the two peaks have a mass of 2e-10 outside
 WIDTH_RATIO = 1.5  # the second mesh is wider by this and has the same number of cells
 FIT_OPTIONS = {"xatol": 1e-10}  # absolute tolerance of the fitted constant
-ROUNDING_ERROR = 1e2 * np.finfo(float).eps  # divided by ε, the rounding error of c
+ROUNDING_ERROR = 1e2 * np.finfo(float).eps  # the rounding error of c is this over ε
 T = 0.2  # until this time, heat with c = ½ increases the variance from 1.6 to 1.8
 
 
@@ -205,7 +205,10 @@ def measure_quantiles(epsilons: Float[np.ndarray, " k"], n: int) -> Constants:
 
 
 def _flow_quantiles(epsilons: np.ndarray, n: int, padded: int) -> np.ndarray:
-    """Constants from variances of quantiles, padded by tokens of weight 0."""
+    """Constants from the growth of the variance of `n` quantiles.
+
+    Tokens of weight 0 pad all flows to one shape.
+    """
     x = np.zeros((padded, 1))
     x[:n] = TWO_PEAKS.quantiles(n)
     mu = Points.weighted(x, np.arange(padded) < n)
@@ -214,7 +217,7 @@ def _flow_quantiles(epsilons: np.ndarray, n: int, padded: int) -> np.ndarray:
 
 
 def measure_gaussian(epsilons: Float[np.ndarray, " k"], d: int, seed: int) -> Constants:
-    r"""Constants $c = \mathrm{tr}\,\Sigma'/2d$ of Gaussians, with $W_Q \neq W_K$."""
+    r"""Closed form $c = \mathrm{tr}\,\Sigma'/2d$ for Gaussians, with $W_Q \neq W_K$."""
     rng = np.random.default_rng([seed, d])
     A, Sigma = (_positive_definite(rng, d) for _ in range(2))
     K = rng.normal(size=(d, d)) + 2 * np.eye(d)

@@ -79,7 +79,7 @@ class Measurements(NamedTuple):
 
     @property
     def constants(self) -> dict[str, Constants]:
-        """Constants by bandwidth, for the methods with one at each bandwidth."""
+        """Constants by bandwidth, for all methods but independent tokens."""
         gaussians = {f"gaussian_{d}": part for d, part in self.gaussians.items()}
         return {
             "fields": self.fields.constants,
@@ -198,7 +198,7 @@ def _numbers_of_meshes(meshes: MeshErrors) -> dict[str, Any]:
 
 
 def _numbers_of_clouds(clouds: CloudConstants) -> dict[str, Any]:
-    """Constant of the largest cloud at the smallest bandwidth, and laws of errors."""
+    """Constant of the largest cloud at the smallest bandwidth, and error power laws."""
     density = clouds.density[:, None]
     return {
         "largest_cloud": {

@@ -32,7 +32,7 @@ class Sizes(NamedTuple):
 
 
 def halving_sequence(largest: float, n: int) -> np.ndarray:
-    """The first `n` numbers of a sequence that starts at `largest` and halves."""
+    """The numbers `largest`, `largest / 2`, `largest / 4` and so on, `n` in total."""
     return largest / 2.0 ** np.arange(n)
 
 

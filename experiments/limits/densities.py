@@ -7,7 +7,7 @@ from jaxtyping import Float
 from scipy.optimize import brentq
 from scipy.special import ndtr
 
-MAX_DEVIATIONS = 12.0  # beyond this number of deviations the mass rounds to zero
+MAX_DEVIATIONS = 12.0  # beyond this many standard deviations, masses round to zero
 
 
 class Mixture(NamedTuple):
@@ -35,7 +35,7 @@ class Mixture(NamedTuple):
         return np.einsum("mk,mkd->md", components, gradients) / sums
 
     def heated(self, variance: float) -> "Mixture":
-        """The convolution with an isotropic Gaussian of this variance per axis."""
+        """The mixture convolved with an isotropic Gaussian of this variance."""
         wider = np.sqrt(self.deviations**2 + variance)
         return self._replace(deviations=wider)
 

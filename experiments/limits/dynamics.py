@@ -86,7 +86,7 @@ def batched_velocities(
     weights: Float[np.ndarray, "cases n"],
     epsilons: Float[np.ndarray, " cases"],
 ) -> Velocities:
-    """Velocities of several clouds of weighted tokens, each at its own tokens."""
+    """Velocities of several clouds of weighted tokens, at the tokens themselves."""
     arrays = map(jnp.asarray, (x, weights, epsilons))
     return _as_velocities(_batched_velocities(family, *arrays))
 

@@ -101,7 +101,7 @@ def exact_flow(name: str) -> AbstractMeasure:
 def measure_errors(name: str, sizes: Sizes, seed: int) -> Errors:
     """Errors of random clouds with respect to their law; all flows form one batch."""
     law = exact_flow(name)
-    rng = np.random.default_rng([seed, zlib.crc32(name.encode())])  # differs by name
+    rng = np.random.default_rng([seed, zlib.crc32(name.encode())])  # a seed per name
     clouds = [rng.normal(size=n) for n in sizes.numbers for _ in range(sizes.draws)]
     trajectories = _flow_clouds(name, A, clouds, np.array([0.0, T]))
     gaps = np.array([_gaps(trajectories, i, len(x), law) for i, x in enumerate(clouds)])

@@ -120,7 +120,10 @@ def _at_start(sizes: Sizes) -> np.ndarray:
 
 
 def _theory_slope(sizes: Sizes) -> float:
-    """Slope in n of the exact initial distance, above -1/2 due to (log log n)^½."""
+    """Slope of the logarithm of the exact initial distance in log n.
+
+    It is above -1/2, due to the factor (log log n)^½.
+    """
     log_n, y = np.log(np.array(sizes.numbers, float)), np.log(_at_start(sizes))
     return float(np.polyfit(log_n, y, 1)[0])
 
@@ -150,7 +153,7 @@ def _growth(growth: dict[str, Growth]) -> xr.Dataset:
 
 
 def table(numbers: Mapping[str, Any]) -> Rows:
-    """Table of slopes of errors and of growth rates over their bound, by attention."""
+    """Table of slopes of errors, and of growth rates relative to their bound."""
     heads = (
         "attention",
         "slope of the mean",

@@ -48,7 +48,7 @@ BATCH_SIZE = 10  # small, so that flows of one batch have similar stiffness
 
 
 class Samples(NamedTuple):
-    """Random matrices of one dimension; the first axis of arrays is that of samples."""
+    """Random matrices for one dimension `d`; their first axis is that of samples."""
 
     Q: np.ndarray
     G: np.ndarray
@@ -161,7 +161,10 @@ def solve(attention: str, samples: Samples, V: np.ndarray) -> Solutions:
 def _linear_parts(
     dynamics: AbstractDynamics, ts: jax.Array, last: tuple[jax.Array, jax.Array]
 ) -> jax.Array:
-    r"""Matrix $L$ of each sample, which gives $(\log\lambda)' = 2 u^\top Lu$."""
+    r"""Final matrix $L$ of each sample.
+
+    The eigenvalue of an eigenvector $u$ satisfies $(\log\lambda)' = 2 u^\top Lu$.
+    """
 
     def linear_part(
         member: AbstractDynamics, t: jax.Array, coordinates: tuple

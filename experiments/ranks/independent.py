@@ -47,7 +47,7 @@ from meanfield.plotting import style
 from meanfield.reproduce import Case, Experiment, Findings, Rows
 
 CONSTANT = 0.1  # an eigenvalue that follows t^p counts as constant if |p| is below this
-VANISHING = -0.5  # exponents below this mean decay to zero, like 1/t or 1/t²
+VANISHING = -0.5  # an eigenvalue that follows t^p goes to zero if p is below this
 
 CAPTION = (
     "Ranks of limits under {name}, {samples} samples each of d = {dimensions}, where "

@@ -1,4 +1,4 @@
-"""Figures of ranks: histograms for exact flows and the script, means by threshold."""
+"""Figures of ranks, from exact flows and the script: histograms and mean ranks."""
 
 from functools import partial
 

@@ -75,7 +75,7 @@ def _means(campaign: Campaign, networks: list[Line]) -> np.ndarray:
 
 
 def _column_errors(networks: list[Line]) -> np.ndarray:
-    """Root mean square of the column sums minus one, for each seed and epoch."""
+    """Root mean square deviation of column sums from one, for each seed and epoch."""
     return np.array([np.mean(line["rms"], axis=(1, 2)) for line in networks])
 
 

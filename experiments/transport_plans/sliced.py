@@ -30,7 +30,7 @@ def _coupling(cloud: Cloud, tau: float) -> HardSlices:
 
 
 def cost_numbers(cloud: Cloud, matrix: Float[np.ndarray, "n n"]) -> dict[str, float]:
-    r"""Numbers of a plan, with the ratio of its cost to the least cost.
+    r"""The result of `plan_numbers`, with the ratio of the cost to the least cost.
 
     The cost of a plan is $\sum_{ij} P_{ij}|Qx_i - Kx_j|^2$.
     """

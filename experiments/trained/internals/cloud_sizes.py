@@ -25,7 +25,7 @@ Clouds = Float[np.ndarray, "solids _ d"]
 
 
 def draw_clouds(n: int, draw: int) -> Clouds:
-    """Draws `n` points on the surface of one fixed solid of each of several kinds.
+    """Draws `n` points on the surfaces of several solids, a fixed one of each kind.
 
     Different values of `draw` give independent points.
     """

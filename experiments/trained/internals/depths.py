@@ -89,7 +89,7 @@ def mean_ranks(x: States) -> Float[np.ndarray, " depths"]:
     y = x - x.mean(axis=2, keepdims=True)
     norm = lambda a: np.linalg.norm(a, axis=(2, 3))
     is_one_point = norm(y) <= ROUNDING * norm(x)
-    grams = y @ np.swapaxes(y, 2, 3)  # with the covariances' nonzero eigenvalues
+    grams = y @ np.swapaxes(y, 2, 3)  # same nonzero eigenvalues as the covariances
     ranks = effective_rank(np.linalg.eigvalsh(grams))
     return np.where(is_one_point, np.nan, ranks).mean(axis=0)
 

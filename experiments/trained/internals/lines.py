@@ -47,7 +47,7 @@ def _lines(
 
 
 def _image_line(folder: Path, record: Record, i: int) -> Line:
-    """Measurements of the network on images of one seed, at each stored epoch."""
+    """Measurements of one seed's network on images, at each stored epoch."""
     seed, epochs = record.spec.seeds[i], TrainFolder(folder).epochs
     test = record.spec.splits()[i].test[:IMAGES]
     images = jnp.asarray(record.spec.build_task().samples()["image"][test])
@@ -73,12 +73,12 @@ def _image_line(folder: Path, record: Record, i: int) -> Line:
 
 
 def _over_heads(rms: Sequence[Sequence[float]]) -> np.ndarray:
-    """Root mean squares over the heads of each layer, from those of the heads."""
+    """Root mean square over the heads of each layer, from that of each head."""
     return np.sqrt(np.mean(np.square(rms), axis=1))
 
 
 def _set_line(folder: Path, record: Record, i: int) -> Line:
-    """Measurements of the network on sets of one seed, before and after training."""
+    """Measurements of one seed's network on sets, before and after training."""
     epochs = [0, record.epoch]
     loaded = [network(folder, seed=record.spec.seeds[i], epoch=e) for e in epochs]
     networks = [part for part in loaded if isinstance(part, SetNetwork)]
