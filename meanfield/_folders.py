@@ -26,7 +26,7 @@ def root_of(folder: str) -> Path:
             return place
     raise InputFileError(
         f"The folder `{folder}/` is missing from this installation of meanfield; "
-        "reinstall meanfield, or run the command in a checkout of it."
+        "install it again, or run the command in a checkout of meanfield."
     )
 
 
