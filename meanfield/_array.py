@@ -92,8 +92,8 @@ def real_array(name: str, value: Numbers) -> Array | np.ndarray:
             array = np.asarray("")
         except (TypeError, RuntimeError) as error:  # some tensors cannot be converted
             raise InvalidInputError(
-                f"`{name}` must be an array of real numbers; NumPy cannot convert "
-                f"{_describe(value)}: {error}"
+                f"`{name}` must be an array of real numbers; got {_describe(value)}, "
+                f"which NumPy cannot convert: {error}"
             ) from None
     _check_real(name, array.dtype)
     return array

@@ -78,6 +78,6 @@ def _homeless(path: Path) -> str:
 
 def _unwritable(path: Path, reason: str) -> ResourceError:
     return ResourceError(
-        f"`{path}` cannot be written: {reason}. What was complete is kept; free space, "
-        "or choose a place that you may write to."
+        f"`{path}` cannot be written: {reason}. Complete output is kept; free space on "
+        "the disk, or choose a folder to which you can write."
     )

@@ -103,8 +103,8 @@ def add_numbers(
     Args:
         findings: the findings so far.
         numbers: the numbers to add.
-        limit: one or two directions, in the coordinates of the cone, that span the
-            limits; shape (k, 3).
+        limit: one or two directions that span the limits, in the coordinates of the
+            cone; shape (k, 3).
     """
     data = dict(findings.data)
     if limit is not None:

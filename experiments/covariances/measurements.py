@@ -69,7 +69,7 @@ def compare_l2(findings: Findings) -> Findings:
 
 
 def compare_one_head(findings: Findings) -> Findings:
-    """Measures the difference between one head and softmax, and counts endings."""
+    """Compares a single head with softmax, and counts the endings of its flows."""
     spec = findings.spec["text"]
     attention = attentions["softmax"](*(np.array(spec[key]) for key in "QKV"))
     starts = findings.data["ends"]["start"].values

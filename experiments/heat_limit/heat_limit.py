@@ -79,7 +79,7 @@ class Measurements(NamedTuple):
 
     @property
     def constants(self) -> dict[str, Constants]:
-        """Constants by bandwidth, for all methods but independent tokens."""
+        """Constants by bandwidth, for all methods except independent tokens."""
         gaussians = {f"gaussian_{d}": part for d, part in self.gaussians.items()}
         return {
             "fields": self.fields.constants,

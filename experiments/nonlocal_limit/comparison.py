@@ -128,7 +128,7 @@ def _compare(
         x,
         w / np.sum(w),
         values,
-        limit=-log_gradient @ np.linalg.solve(K, Q),  # transposed: vectors are rows
+        limit=-log_gradient @ np.linalg.solve(K, Q),  # transposed for row vectors
         printed=-log_gradient @ np.linalg.solve(K.T, Q),
         leading=-x @ Q.T @ Q,
         printed_leading=-x @ K.T @ Q,

@@ -222,7 +222,7 @@ def draw(findings: Findings) -> Figure:
 
 
 def _draw_counts(axes: Axes, data: xr.Dataset, d: int, n: int) -> None:
-    """Draws the fractions of samples with each rank, and without a limit."""
+    """Draws the fraction of samples with each rank, and of samples without a limit."""
     draw_expected_rank(axes, d)
     for name, others, style_, label in (
         ("solved", ("unbounded", "undecided"), SOLVED_STYLE, "solved to tolerance"),

@@ -39,7 +39,7 @@ def scaled_plans(
 
 
 def draw_lines(axes: Axes, panel: xr.Dataset) -> None:
-    """Draws one matrix of `scaled_plans`; areas of tokens show row and column sums."""
+    """Draws one matrix of `scaled_plans`; token areas show its row and column sums."""
     x, y = panel["query_state"].values, panel["key_state"].values
     weights = panel["plan"].values / float(panel["unit"])
     ends = np.stack(np.broadcast_arrays(x[:, None], y[None, :]), axis=2)
