@@ -88,7 +88,7 @@ def real_array(name: str, value: Numbers) -> Array | np.ndarray:
         _check_unmasked(name, value)
         try:
             array = _native(np.asarray(value))
-        except ValueError:  # rows of unequal lengths
+        except ValueError:  # the rows have unequal lengths
             array = np.asarray("")
         except (TypeError, RuntimeError) as error:  # some tensors cannot be converted
             raise InvalidInputError(

@@ -47,7 +47,7 @@ class Registry(Mapping[str, T], Generic[T]):
     """A read-only mapping from names to objects, filled by `register`.
 
     Args:
-        kind: what the objects are, for error messages, such as `"attention"`.
+        kind: name for such an object in error messages, such as `"attention"`.
     """
 
     def __init__(self, kind: str) -> None:

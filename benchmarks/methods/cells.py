@@ -23,7 +23,8 @@ from meanfield.tokens import Tokens
 from .ours import attention_of
 
 MAX_FULL = 20_000  # largest number of tokens of which all are compared
-N_COMPARED, N_EXTREME = 4096, 1024  # compared tokens; 1024 are far, 1024 isolated
+# Of the compared tokens, `N_EXTREME` are the farthest and `N_EXTREME` most isolated.
+N_COMPARED, N_EXTREME = 4096, 1024
 
 
 def planned_velocity(trial: Trial) -> Job:

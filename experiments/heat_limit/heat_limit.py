@@ -169,7 +169,7 @@ def _numbers_of_constants(constants: Constants) -> dict[str, Any]:
 
 
 def _errors(results: Measurements) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-    """Bandwidths with errors: of velocities in L²(μ), and of densities in L¹."""
+    """Errors at each bandwidth: of velocities in L²(μ), and of densities in L¹."""
     smooth, with_edges = results.fields, results.fields_with_edges
     densities = results.densities
     return {

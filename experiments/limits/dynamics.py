@@ -1,4 +1,4 @@
-r"""Attention at small bandwidths, rescaled and minus its leading term."""
+r"""Attention at small bandwidths, rescaled, with its leading term subtracted."""
 
 import functools
 from typing import NamedTuple, TypeVar

@@ -40,7 +40,7 @@ NORMAL = float(stats.norm.ppf((1 + LEVEL) / 2))
 
 
 def compute(case: Case) -> Findings:
-    """Errors by number of tokens, their slopes, and ratios of growth to its bound."""
+    """Errors by number of tokens, their slopes, and growth rates with their bounds."""
     return findings(SIZES[case.size])
 
 

@@ -37,7 +37,7 @@ KINDS = ("[CLS]", "[SEP]", "punctuation", "words")
 NEAR = 2.0  # a column sum within this factor of one counts as near one
 CONVERGED = 1e-9  # the column sums of a converged head have no larger error
 LOWEST = 3e-3  # lower end of the axis; only a few column sums of one head are smaller
-N_TOP = 5  # the findings list this number of most attended tokens
+N_TOP = 5  # number of most attended tokens in the findings
 
 
 class Sums(NamedTuple):

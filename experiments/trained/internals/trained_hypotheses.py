@@ -155,8 +155,8 @@ def _numbers(
 ) -> dict[str, list[float | None]]:
     """Medians of all quantities over seeds and layers, before and after training.
 
-    Over the heads of a layer, quantities are averaged, and column sums are given by
-    root mean squares. Ranks and distances are those after the last layer.
+    Quantities of heads are means over the heads of a layer, and errors of column sums
+    are root mean squares over them. Ranks and distances are those after the last layer.
     """
     networks, sets = (dataset.sel(variant=variant) for dataset in data.values())
     ends = lambda values: [_number(values[..., 0, :]), _number(values[..., -1, :])]
