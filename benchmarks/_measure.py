@@ -9,7 +9,7 @@ from ._trial import Job
 from ._usage import reset_peak
 
 MIN_REPEATS = 3  # smallest number of timed runs, unless they exceed `MAX_SECONDS`
-MIN_SECONDS = 1.0  # runs are repeated until they take this time in total
+MIN_SECONDS = 1.0  # runs are repeated at least until they take this time in total
 MAX_SECONDS = 60.0  # no further run starts after this time
 
 

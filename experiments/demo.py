@@ -48,7 +48,7 @@ PLANE = {
 }
 RUNS = {
     "softmax": PLANE,
-    "softmax-closure": {**PLANE, "measure": "gaussian"},  # starts with tokens' moments
+    "softmax-closure": {**PLANE, "measure": "gaussian"},  # start: the tokens' moments
     "l2": {**PLANE, "attention": "l2"},
     "sinkhorn": {**PLANE, "attention": "sinkhorn"},
     "two-heads": {

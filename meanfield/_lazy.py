@@ -44,7 +44,7 @@ def lazy_exports(package: str) -> LazyExports:
 
 
 def _source_modules(package: str) -> dict[str, str]:
-    """Relative name of the module of each name that a package re-exports."""
+    """Relative name of the module from which each re-exported name is imported."""
     loader = cast(Any, sys.modules[package].__spec__).loader
     imports = ast.walk(ast.parse(loader.get_source(package)))
     return {

@@ -20,7 +20,7 @@ R = TypeVar("R")
 
 MAPS = Path("/proc/self/maps")
 MANY_MAPS = 20_000
-FEW_PROGRAMS = 8  # caches with fewer programs of a function are never cleared
+FEW_PROGRAMS = 8  # a function with fewer programs never clears the caches
 
 
 def compile_once(fn: Callable[P, R]) -> Callable[P, R]:

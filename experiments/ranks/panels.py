@@ -59,7 +59,7 @@ def rank_figure(source: str, recipe: Recipe, iid: Experiment) -> Experiment:
 
 @style()
 def draw(findings: Findings) -> Figure:
-    """Draws exact ranks, or those of the script, as the findings say."""
+    """Draws exact ranks or ranks of the script, depending on the findings."""
     drawers = {"text": _draw_text, "code": _draw_code}
     return drawers[findings.numbers["reading"]](findings)
 
