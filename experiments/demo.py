@@ -1,4 +1,4 @@
-"""The main examples, run in three minutes by `python -m experiments.demo`.
+"""Runs the main examples in three minutes: `python -m experiments.demo`, `make demo`.
 
 (a) 1 000 tokens in the plane under softmax attention with a negative score matrix,
     which collapse to a line, and their Gaussian closure;
