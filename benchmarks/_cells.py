@@ -15,7 +15,7 @@ HEADS += ("ratio", "floor", "notes")
 
 
 def cells(row: Row) -> tuple[str, ...]:
-    """Cells of a row, one for each of `HEADS`."""
+    """Table cells of a result row, one for each column heading in `HEADS`."""
     labels = (row["dtype"], str(row["n"]), str(row["d"]), row["method"])
     if row["status"] != "measured":
         return (*labels, *[""] * (len(HEADS) - len(labels) - 1), reason(row))
@@ -33,7 +33,7 @@ def cells(row: Row) -> tuple[str, ...]:
 
 
 def reason(row: Row) -> str:
-    """Status of a row that was not measured, and its reason."""
+    """Status of a trial that was not measured, such as `skipped`, and the reason."""
     return f"{row['status']}: {row['reason']}"
 
 
@@ -45,18 +45,18 @@ def seconds(value: float | None) -> str:
 
 
 def times_of(ratio: float | None) -> str:
-    """Ratio to the time of the first method; empty for `None`."""
+    """Ratio of the time to that of the first method, as text; empty for `None`."""
     return "" if ratio is None else f"{ratio:.3g}×"
 
 
 def share(row: Row) -> str:
-    """The floor as a percentage of the time; empty if unknown."""
+    """Lower bound of the time as a percentage of the time; empty if unknown."""
     value = row["floor_share"]
     return "" if value is None else f"{100 * value:.0f} %"
 
 
 def notes(row: Row) -> str:
-    """Additional facts of a row, as text."""
+    """Facts of a result row that have no column of their own, as text."""
     extras = [f"{key} {_short(row[key])}" for key in row if key not in KNOWN]
     return ", ".join([*(["scaled"] if row["scaled"] else []), *extras]).replace(
         "_", " "

@@ -11,7 +11,7 @@ from ._trial import Trial
 
 N_COMPARED = 3  # number of clouds whose final states are compared
 REFERENCE_RTOL = 1e-11  # relative tolerance of the reference solutions
-SINKHORN_TOLERANCE = 1e-12  # for the sup of |log marginal|
+SINKHORN_TOLERANCE = 1e-12  # tolerance on the range of the log marginals
 MAX_ITERATIONS = 10_000
 
 
@@ -31,7 +31,7 @@ def velocity(trial: Trial, x: np.ndarray) -> np.ndarray:
 
 
 def _potential(scores: np.ndarray) -> np.ndarray:
-    """Column potential for a symmetric score, by averaged half-steps."""
+    """Sinkhorn's column potential for a symmetric score, by averaged half-steps."""
     g = np.zeros(len(scores))
     for _ in range(MAX_ITERATIONS):
         change = -np.asarray(logsumexp(scores + g, axis=1)) - g
@@ -42,14 +42,14 @@ def _potential(scores: np.ndarray) -> np.ndarray:
 
 
 def solve_with_scipy(trial: Trial, x: np.ndarray, rtol: float, method: str) -> Any:
-    """Solution of one cloud at the end, by SciPy's adaptive steps."""
+    """Integrates one cloud until t = 1 by SciPy's adaptive steps."""
     rate = lambda _, flat: velocity(trial, flat.reshape(x.shape)).ravel()
     ends = 0.0, 1.0
     return solve_ivp(rate, ends, x.ravel(), method=method, rtol=rtol, atol=rtol / 10)
 
 
 def end_facts(trial: Trial, ends: np.ndarray, evaluations: int) -> dict[str, Any]:
-    """Error of the final states, and the operation counts of the evaluations."""
+    """Error of the final states, and operation counts of all velocity evaluations."""
     x = initial_states(trial)
     indices = np.unique(np.linspace(0, len(x) - 1, min(N_COMPARED, len(x))).astype(int))
     exact = [
@@ -59,6 +59,6 @@ def end_facts(trial: Trial, ends: np.ndarray, evaluations: int) -> dict[str, Any
     shape = (len(indices), trial.n, trial.d)
     error = relative_gap(np.asarray(ends)[indices], np.reshape(exact, shape))
     if trial.settings["attention"] == "sinkhorn":
-        return {"error": error}  # the number of Sinkhorn iterations is unknown
+        return {"error": error}  # no costs, since the number of iterations is unknown
     costs = {key: evaluations * cost for key, cost in pair_costs(trial).items()}
     return {"error": error, **costs}

@@ -1,4 +1,4 @@
-"""Quantities derived from the times: peak rates, floors, ratios and growth."""
+"""Quantities derived from measured times: peak rates, lower bounds, ratios, growth."""
 
 from collections.abc import Mapping, Sequence
 from itertools import groupby
@@ -13,10 +13,10 @@ Peaks = dict[str, dict[str, float]]
 
 
 def peaks(rows: Sequence[Row], cores: int) -> Peaks:
-    """Best rates of the case `floor`, per second, by operation and dtype.
+    """Largest measured number of operations per second, by operation and dtype.
 
-    The rate of exponentials is that of one core, by processor time, times the number of
-    cores; it is unknown for an accelerator.
+    The rate of exponentials is measured in processor time on one core, and multiplied
+    by the number of cores. It is unknown for an accelerator.
     """
     rates: Peaks = {"products": {}, "exponentials": {}}
     for row in rows:
@@ -37,14 +37,14 @@ def peaks(rows: Sequence[Row], cores: int) -> Peaks:
 def _seconds_of_one_core(row: Row) -> float:
     """Processor time, or wall time if the processor time is implausibly small.
 
-    Some systems update the processor time of a thread with delay.
+    Some systems update the processor time of a thread with a delay.
     """
     known = row["cpu_seconds"] > row["seconds"] / 2
     return row["cpu_seconds"] if known else row["seconds"]
 
 
 def floor_seconds(row: Row, best: Peaks) -> float | None:
-    """Least time for the operations of a row; `None` if it is unknown."""
+    """Lower bound of the time for the operations of a row; `None` if it is unknown."""
     kinds = [kind for kind in best if row.get(kind)]
     kinds_of_dtype = [kind for kind in kinds if row["dtype"] in best[kind]]
     if row["case"] == "floor" or not kinds or kinds_of_dtype != kinds:
@@ -53,7 +53,7 @@ def floor_seconds(row: Row, best: Peaks) -> float | None:
 
 
 def with_ratios(rows: Sequence[Row], best: Peaks) -> list[dict[str, Any]]:
-    """Rows with `ratio`, to the first method of their problem, and `floor_share`."""
+    """Rows with ratios of times to those of the first method and to the lower bound."""
     entries = []
     for _, group in groupby(rows, problem):
         members = list(group)
@@ -67,12 +67,12 @@ def with_ratios(rows: Sequence[Row], best: Peaks) -> list[dict[str, Any]]:
 
 
 def problem(row: Row) -> tuple[Any, ...]:
-    """Key of the problem of a row; rows with the same key are compared."""
+    """Key of the problem that a row measures; rows of one problem are compared."""
     return tuple(row[key] for key in ("case", "problem", "dtype", "n", "d"))
 
 
 def growth(rows: Sequence[Row]) -> list[dict[str, Any]]:
-    """Slopes of log seconds in log n, for methods measured at several sizes."""
+    """Fitted exponents of n in the time, for methods measured at several sizes."""
     keys = ("case", "problem", "dtype", "d", "method")
     family = lambda row: tuple(row[key] for key in keys)
     timings = [row for row in rows if row.get("seconds") and row["case"] != "floor"]

@@ -24,7 +24,7 @@ def version(package: str) -> str | None:
 
 
 def device() -> str:
-    """Default device of JAX, found in another process so that it is released again."""
+    """Default device of JAX, asked in another process that then releases the device."""
     command = [sys.executable, "-c", DEVICE]
     process = subprocess.run(command, capture_output=True, text=True, check=True)
     return process.stdout.strip().splitlines()[-1]
@@ -43,7 +43,7 @@ def cores() -> int:
 
 
 def describe(where: str) -> dict[str, Any]:
-    """Description of the machine, its present load, and versions, for a report."""
+    """Description of the machine, its present load, and the versions of packages."""
     return {
         "device": where,
         "processor": _processor(),
@@ -58,7 +58,7 @@ def describe(where: str) -> dict[str, Any]:
 
 
 def _processor() -> str:
-    """Name of the processor with family and model, since many share a name."""
+    """Name, family and model of the processor, since several models share a name."""
     file = Path("/proc/cpuinfo")
     if not file.exists():
         return platform.processor() or platform.machine()

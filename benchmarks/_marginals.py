@@ -20,7 +20,7 @@ def half_squares(x: np.ndarray) -> np.ndarray:
 
 
 def facts(trial: Trial, u: np.ndarray, v: np.ndarray) -> dict[str, Any]:
-    r"""Larger sup error of both marginals, relative to the weight $1/n$.
+    r"""Largest error of an entry of either marginal, relative to the weight $1/n$.
 
     The plan is $e^{u_i + v_j - |x_i - x_j|^2/2\epsilon}$; the weights of the tokens are
     included in $u$ and $v$.

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 from ._trial import Job
 from ._usage import reset_peak
 
-MIN_REPEATS = 3  # smallest number of repeats, unless they take too long
-MIN_SECONDS = 1.0  # seconds of repeats after which `MIN_REPEATS` are enough
-MAX_SECONDS = 60.0  # seconds after which no further repeat starts
+MIN_REPEATS = 3  # smallest number of timed runs, unless they exceed `MAX_SECONDS`
+MIN_SECONDS = 1.0  # runs are repeated at least until they take this time in total
+MAX_SECONDS = 60.0  # no further run starts after this time
 
 
 class Duration(NamedTuple):
@@ -21,12 +21,12 @@ class Duration(NamedTuple):
 
 
 def measure_job(job: Job, scale: float = 1.0) -> dict[str, Any]:
-    """Times, memory and facts of a job.
+    """Measures a job: times, memory, and its facts.
 
     Times are medians multiplied by `scale`; `compile_seconds` is the additional time of
     the first run, and `memory` the growth of the peak memory over all runs, in MB.
     """
-    gc.collect()  # memory freed during the job would reduce its peak
+    gc.collect()  # garbage that is freed later would hide growth of the memory
     reset_peak()
     peak_before = job.usage.peak()
     warmups = [_run_once(job)[0] for _ in range(job.warmups)]
@@ -45,7 +45,7 @@ def measure_job(job: Job, scale: float = 1.0) -> dict[str, Any]:
 
 
 def _run_repeatedly(job: Job) -> tuple[list[Duration], Any]:
-    """Times of all runs and the result of the last one; other results are freed."""
+    """Times of all runs, and the result of the last run; earlier results are freed."""
     runs: list[Duration] = []
     result = None
     while _should_repeat([run.wall for run in runs], job.max_repeats):
@@ -56,7 +56,7 @@ def _run_repeatedly(job: Job) -> tuple[list[Duration], Any]:
 
 
 def _should_repeat(times: list[float], limit: int) -> bool:
-    """Whether the run is repeated once more."""
+    """Whether a job that took these times is run once more."""
     if not times:
         return True
     duration, has_enough = sum(times), len(times) >= MIN_REPEATS

@@ -27,7 +27,7 @@ best rates of matrix products and exponentials, as a fraction of the measured ti
 
 
 def page(reports: Sequence[Report]) -> str:
-    """The page of all runs, as Markdown."""
+    """The Markdown page with the results of all benchmark runs."""
     return "\n".join([HEAD, *map(_run, reports)])
 
 
@@ -47,7 +47,7 @@ def machine_line(report: Report) -> str:
 
 
 def peaks_line(best: Mapping[str, Mapping[str, float]]) -> str:
-    """Rates of the floor, on one line."""
+    """Peak rates of matrix products and exponentials, on one line."""
     units = {"products": "GFLOP/s in matrix products", "exponentials": "Gexp/s"}
     rates = [
         f"{best[kind][dtype] / 1e9:.3g} {unit} in {dtype}"
@@ -96,7 +96,7 @@ def _section(report: Report, case: str) -> str:
 
 
 def _summary(rows: Sequence[Row]) -> list[str]:
-    """Table of methods by problem, at the largest sizes; empty for a single problem."""
+    """Table of methods by problem at the largest sizes; empty for a single problem."""
     problems = _largest(rows)
     if len(problems) < 2 or rows[0]["case"] == "floor":
         return []
@@ -110,7 +110,7 @@ def _summary(rows: Sequence[Row]) -> list[str]:
 
 
 def _largest(rows: Sequence[Row]) -> list[tuple[Any, ...]]:
-    """The problems at their largest n."""
+    """Keys of the problems, each only at the largest n that was measured."""
     problems = list(dict.fromkeys(problem(row) for row in rows))
     sizes: dict[tuple[Any, ...], int] = {}
     for *rest, n, d in problems:

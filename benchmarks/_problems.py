@@ -8,11 +8,11 @@ import numpy as np
 from ._trial import Trial
 
 SAMPLE = 256  # number of queries at which velocities are compared
-BLOCK_SCORES = 2**24  # number of scores in a block; it bounds the memory
+BLOCK_SCORES = 2**24  # largest number of scores held in memory at the same time
 
 
 class Sums(NamedTuple):
-    """Softmax velocities and log denominators at some queries."""
+    """Softmax velocities at some queries, and logarithms of their denominators."""
 
     velocities: np.ndarray
     logs: np.ndarray
@@ -25,18 +25,18 @@ def tokens(trial: Trial) -> np.ndarray:
 
 
 def directions(trial: Trial) -> np.ndarray:
-    r"""Directions $u_i$, `(n, d)`, of the cost $\sum_i u_i \cdot v(x_i)$."""
+    r"""Random vectors $u_i$, `(n, d)`, in the cost $\sum_i u_i \cdot v(x_i)$."""
     normals = np.random.default_rng(1).standard_normal((trial.n, trial.d))
     return normals.astype(trial.dtype)
 
 
 def sampled(count: int) -> np.ndarray:
-    """Indices of the compared results: all, or `SAMPLE` evenly spaced ones."""
+    """Indices at which results are compared: all, or `SAMPLE` evenly spaced ones."""
     return np.unique(np.linspace(0, count - 1, min(count, SAMPLE)).astype(int))
 
 
 def dense_sums(x: np.ndarray, queries: np.ndarray, epsilon: float) -> Sums:
-    r"""$\sum_j e^{q \cdot x_j/\epsilon} x_j / Z$ and $\log Z$, in blocks of rows."""
+    r"""Means $\sum_j e^{q \cdot x_j/\epsilon} x_j / Z$ and $\log Z$ for each query."""
     parts = [_sums(x, queries[rows], epsilon) for rows in _rows(len(x), len(queries))]
     return Sums(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
 
@@ -54,13 +54,13 @@ def cost_gradient(
 ) -> np.ndarray:
     r"""The gradient of $\sum_i u_i \cdot v(x_i)$ with respect to the tokens `at`.
 
-    With $P_{ij} = e^{x_i \cdot x_j/\epsilon}/Z_i$, $v_i = \sum_j P_{ij} x_j$ and
-    $D_{ij} = P_{ij}\, u_i \cdot (x_j - v_i)/\epsilon$ it is
-    $\sum_i P_{ik} u_i + \sum_j D_{kj} x_j + \sum_i D_{ik} x_i$ at the token $k$.
+    Let $P_{ij} = e^{x_i \cdot x_j/\epsilon}/Z_i$, $v_i = \sum_j P_{ij} x_j$ and
+    $D_{ij} = P_{ij}\, u_i \cdot (x_j - v_i)/\epsilon$. The gradient at token $k$ is
+    $\sum_i P_{ik} u_i + \sum_j D_{kj} x_j + \sum_i D_{ik} x_i$.
     """
     v, logs = dense_sums(x, x, epsilon)
     offsets = np.sum(u * v, axis=1)
-    P = np.exp(x @ x[at].T / epsilon - logs[:, None])  # columns of the sampled tokens
+    P = np.exp(x @ x[at].T / epsilon - logs[:, None])  # columns of the tokens `at`
     D = P * (u @ x[at].T - offsets[:, None]) / epsilon
     rows = np.exp(x[at] @ x.T / epsilon - logs[at, None])
     slopes = rows * (u[at] @ x.T - offsets[at, None]) / epsilon
@@ -68,7 +68,7 @@ def cost_gradient(
 
 
 def relative_gap(values: np.ndarray, exact: np.ndarray) -> float:
-    """Largest difference, in units of the largest entry."""
+    """Largest difference of two arrays, relative to the largest exact entry."""
     return float(np.max(np.abs(values - exact)) / np.max(np.abs(exact)))
 
 
@@ -98,9 +98,10 @@ def cost_facts(trial: Trial, value: float) -> dict[str, Any]:
 
 
 def pair_costs(trial: Trial) -> dict[str, float]:
-    """Operations in matrix products, and exponentials, for all pairs of tokens.
+    """Numbers of operations in matrix products and of exponentials, for all pairs.
 
-    A score takes $2d$ operations, its term of the mean $2d$, that of the denominator 2.
+    A pair needs $2d$ operations for its score, $2d$ for its term in the sum of values,
+    and 2 for its term in the denominator.
     """
     pairs = trial.n**2
     return {"products": pairs * (4 * trial.d + 2), "exponentials": pairs}

@@ -15,7 +15,7 @@ from . import _derived, _machine
 from ._running import ROUNDS, OnTrial, rows
 from ._trial import OURS, Case, Size, Trial
 
-FIRST = "floor"  # case with which the others are compared
+FIRST = "floor"  # this case is measured first, and gives the peak rates
 
 
 def names() -> list[str]:
@@ -25,26 +25,26 @@ def names() -> list[str]:
 
 
 def load(name: str) -> Case:
-    """The case with a name.
+    """The benchmark case called `name`.
 
     Raises:
         UnknownNameError: if there is no such case.
     """
     if name not in names():
         near = suggestion(name, names())
-        raise UnknownNameError(f"There is no case `{name}`; {near}")
+        raise UnknownNameError(f"There is no benchmark case `{name}`; {near}")
     return importlib.import_module(f"benchmarks.{name}").CASE
 
 
 def select_trials(
     cases: Sequence[str], size: Size, methods: Sequence[str]
 ) -> list[Trial]:
-    """The trials whose methods match a pattern, and all trials of the floor.
+    """The trials whose methods match a pattern, and all trials of the case `floor`.
 
     If `methods` is empty, the trials of all methods are selected.
 
     Raises:
-        UnknownNameError: if there is no such case, or no method matches.
+        UnknownNameError: if a case does not exist, or no method matches.
     """
     candidates = [trial for name in cases for trial in load(name).trials(size)]
     if not methods:
@@ -53,15 +53,17 @@ def select_trials(
     selection = [trial for trial in candidates if trial.case == FIRST or fits(trial)]
     if all(trial.case == FIRST for trial in selection):
         choices = ", ".join(sorted({f"`{trial.method}`" for trial in candidates}))
-        raise UnknownNameError(f"No method matches `{methods[0]}`; use {choices}.")
+        raise UnknownNameError(
+            f"No method matches `{methods[0]}`; the methods are {choices}."
+        )
     return selection
 
 
 def select_cases(cases: Sequence[str], size: Size) -> list[str]:
-    """Cases in the order of measurement; `floor` is always included unless quick.
+    """Cases in the order of measurement; only the quick size can omit `floor`.
 
     Raises:
-        UnknownNameError: if there is no such case.
+        UnknownNameError: if a case does not exist.
     """
     for name in cases:
         load(name)
@@ -78,15 +80,15 @@ def report(
     on_row: Callable[[dict[str, Any]], None],
     on_interrupt: Callable[[dict[str, Any]], None],
 ) -> dict[str, Any]:
-    """Measures cases; returns rows, derived quantities, machine and date.
+    """Measures cases, and returns their rows, derived quantities, machine and date.
 
     Args:
         cases: names of the cases, in order.
         size: problem size.
         methods: patterns of method names, such as `ours*`; all methods if empty.
         on_trial: function that is called before each trial.
-        on_row: function that receives the results so far after each trial.
-        on_interrupt: function that receives the results so far after an interrupt.
+        on_row: function that receives all results so far, after each trial.
+        on_interrupt: function that receives all results so far, after an interrupt.
     """
     selection = select_trials(cases, size, methods)
     where = _machine.device()
@@ -110,7 +112,7 @@ def _make_report(
     cases: Sequence[str],
     size: Size,
 ) -> dict[str, Any]:
-    """The report of the rows measured so far."""
+    """The report of the rows that have been measured so far."""
     best_rates = _derived.peaks(measurements, machine["cores"])
     return {
         "date": dt.datetime.now(dt.UTC).date().isoformat(),
@@ -133,7 +135,7 @@ def ours_failed(findings: dict[str, Any]) -> list[str]:
 
 
 def file_of(findings: dict[str, Any]) -> Path:
-    """File of the results of a full run: benchmarks/results/DATE-DEVICE.json."""
+    """Path of the results of a full run: benchmarks/results/DATE-DEVICE.json."""
     device = findings["machine"]["device"].lower()
     name = re.sub(r"[^a-z0-9]+", "-", device).strip("-")
     return Path("benchmarks", "results", f"{findings['date']}-{name}.json")

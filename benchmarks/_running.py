@@ -16,10 +16,10 @@ from ._worker import measure_trial
 
 ROOT = Path(__file__).resolve().parent.parent
 TIMEOUT = 3600.0  # timeout of a trial in seconds
-ROUNDS = 3  # number of processes per trial
-SHORT_TRIAL = 12.0  # seconds after which no further process starts
-MAX_REASON = 200  # largest number of characters of a reason
-MEMORY_FRACTION = 0.5  # fraction of the memory that the arrays of one trial may take
+ROUNDS = 3  # number of processes that measure the same trial
+SHORT_TRIAL = 12.0  # seconds after which a trial is not repeated in a new process
+MAX_REASON = 200  # largest number of characters of the reason of a failure
+MEMORY_FRACTION = 0.5  # largest fraction of the memory for the arrays of a trial
 
 OnTrial = Callable[[int, int, str], None]
 
@@ -27,7 +27,7 @@ OnTrial = Callable[[int, int, str], None]
 def rows(
     trials: Sequence[Trial], device: str, on_trial: OnTrial, *, rounds: int = ROUNDS
 ) -> Iterator[dict[str, Any]]:
-    """Yields a row per trial: its attributes, and its results or why there are none.
+    """Yields a row per trial: its attributes, and its results or reason of failure.
 
     Args:
         trials: trials, in the order of measurement.
@@ -55,7 +55,7 @@ def outcome(trial: Trial, rounds: int = 1) -> dict[str, Any]:
 
 
 def _median_outcome(trial: Trial, rounds: int) -> dict[str, Any]:
-    """Results of the process with the median time; of two processes, the faster."""
+    """Results of the process with the median time, or of the faster of two."""
     measurements, start = [_measure_in_process(trial)], time.perf_counter()
     while len(measurements) < rounds and time.perf_counter() - start < SHORT_TRIAL:
         measurements.append(_measure_in_process(trial))
@@ -76,17 +76,17 @@ def _measure_in_process(trial: Trial) -> dict[str, Any]:
 
 
 def _environment(trial: Trial) -> dict[str, str]:
-    """The user's environment with the trial's precision and no compilation cache."""
+    """The user's environment, with the trial's precision and no compilation cache."""
     variables = {
         k: v for k, v in os.environ.items() if k != "JAX_COMPILATION_CACHE_DIR"
     }
     double = str(int(trial.dtype == "float64"))
-    # With traceback filtering off, the last line of a failure is the error itself.
+    # Filtered tracebacks end with a notice of JAX, unfiltered ones with the error.
     return {**variables, "JAX_ENABLE_X64": double, "JAX_TRACEBACK_FILTERING": "off"}
 
 
 def _error_reason(error: BaseException) -> str:
-    """Last line of an error, with its type if the trial has raised it."""
+    """Last line of an error, with its type unless the worker process was lost."""
     if isinstance(error, WorkerLost):
         return str(error)
     message = traceback.format_exception_only(error)[0]

@@ -11,7 +11,7 @@ PAPER, MANY, BACK = "as the paper", "random slices", "forward and backward"
 
 
 def matrices(trial: Trial) -> tuple[np.ndarray, np.ndarray]:
-    r"""Random `Q` and `K`, scaled so that queries and keys have entries of size one."""
+    r"""Random `Q` and `K`, scaled so that queries and keys have order-one entries."""
     d = trial.d
     Q, K = np.random.default_rng(2).standard_normal((2, d, d)) / np.sqrt(d)
     return Q.astype(trial.dtype), K.astype(trial.dtype)
@@ -39,7 +39,7 @@ def slice_directions(slices: str, k: int) -> np.ndarray:
 
 
 def sliced_facts(trial: Trial, name: str, values: np.ndarray) -> dict[str, Any]:
-    """The error of velocities by hard sorts; other attentions have no reference."""
+    """Error of velocities of hard sliced attention; empty for other attentions."""
     if name != "esp":
         return {}
     x, (Q, K) = tokens(trial).astype(float), (M.astype(float) for M in matrices(trial))

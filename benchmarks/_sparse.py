@@ -8,11 +8,11 @@ import numpy as np
 from ._problems import relative_gap, tokens
 from ._trial import Trial
 
-SCORE_SCALE = 4  # standard deviation of block scores, times √d
+SCORE_SCALE = 4  # standard deviation of the scores of blocks, multiplied by √d
 
 
 def sorting_weights(trial: Trial) -> np.ndarray:
-    """Matrix of the sorting network, with small entries so that blocks are mixed."""
+    """Weights of the sorting network, so small that it mixes several blocks."""
     blocks = trial.settings["blocks"]
     normals = np.random.default_rng(3).standard_normal((trial.d, blocks))
     return normals * SCORE_SCALE * (blocks / trial.n) ** 0.5 / trial.d
@@ -24,7 +24,7 @@ def block_order(trial: Trial) -> np.ndarray:
 
 
 def balanced_matrix(trial: Trial, blocks: np.ndarray) -> np.ndarray:
-    """The sorting matrix, balanced by columns and then rows."""
+    """The sorting matrix; each pass normalises first its columns, then its rows."""
     S = np.exp(blocks.sum(axis=1) @ sorting_weights(trial))
     for _ in range(trial.settings["passes"]):
         S = S / S.sum(axis=0, keepdims=True)
@@ -38,7 +38,7 @@ def cut_into_blocks(trial: Trial) -> np.ndarray:
 
 
 def block_attention(x: np.ndarray, psi: np.ndarray) -> np.ndarray:
-    """Attention of the tokens `x` of a block to `psi`, the block sorted to it."""
+    """Attention of a block of tokens `x` to the sorted block `psi`."""
     return softmax(x @ (x + psi).T) @ psi
 
 
@@ -49,7 +49,7 @@ def softmax(S: np.ndarray) -> np.ndarray:
 
 
 def reference_velocities(trial: Trial, name: str, indices: Sequence[int]) -> np.ndarray:
-    """The velocities of some blocks, for one of the methods."""
+    """Velocities of the tokens in some blocks, by the method `name`."""
     blocks = cut_into_blocks(trial)
     flat = blocks.reshape(len(blocks), -1)
     if name == "hard":
@@ -64,7 +64,7 @@ def reference_velocities(trial: Trial, name: str, indices: Sequence[int]) -> np.
 
 
 def sparse_facts(trial: Trial, name: str, values: np.ndarray) -> dict[str, Any]:
-    """The error and the number of operations; softmax has no reference."""
+    """Error and number of operations of the velocities; empty for softmax."""
     if name == "softmax":
         return {}
     blocks = trial.settings["blocks"]
@@ -75,7 +75,7 @@ def sparse_facts(trial: Trial, name: str, values: np.ndarray) -> dict[str, Any]:
 
 
 def _costs(trial: Trial, name: str) -> dict[str, float]:
-    """Operations of matrix products, and exponentials."""
+    """Number of operations in matrix products, and number of exponentials."""
     n, d, blocks = trial.n, trial.d, trial.settings["blocks"]
     pairs = n * n // blocks
     mixing = 0 if name == "hard" else 2 * n * d * blocks

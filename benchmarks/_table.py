@@ -10,11 +10,11 @@ from rich.table import Table
 from ._cells import HEADS, cells
 from ._page import growth_line, machine_line, peaks_line
 
-WIDTH = 180  # columns if stdout is not a terminal
+WIDTH = 180  # width of the output in characters if stdout is not a terminal
 
 
 def show(report: Mapping[str, Any]) -> None:
-    """Prints a table for each case and problem, then growth, floor and machine."""
+    """Prints a table for each case and problem, then growth, peak rates and machine."""
     console = Console()
     if not console.is_terminal:
         console.width = WIDTH

@@ -13,13 +13,13 @@ ITEMSIZE = {"float32": 4, "float64": 8}
 
 @dataclass(frozen=True)
 class Trial:
-    """Description of a measurement, as plain names and numbers.
+    """Description of one measurement, as plain names and numbers.
 
     Attributes:
         case: name of its case.
         method: name of the method in the table.
-        maker: function in `benchmarks.methods` that makes its job, as `FILE:NAME`.
-        package: distribution that must be installed.
+        maker: function in `benchmarks.methods` that makes the job, as `FILE:NAME`.
+        package: distribution that the method needs.
         dtype: floating-point type.
         n: number of tokens, of members of a family, or of cells along an axis.
         d: dimension.
@@ -45,17 +45,17 @@ class Trial:
 
     @property
     def n_queries(self) -> int:
-        """Number of queries."""
+        """Number of queries at which velocities are computed."""
         return self.n if self.queries is None else min(self.n, self.queries)
 
     @property
     def scale(self) -> float:
-        """Factor that scales times to all `n` queries."""
+        """Factor by which times are multiplied to account for all `n` queries."""
         return self.n / self.n_queries
 
     @property
     def bytes_needed(self) -> int:
-        """Bytes of its largest arrays."""
+        """Number of bytes of the largest arrays of the trial."""
         return self.buffers * self.n * self.n_queries * ITEMSIZE[self.dtype]
 
     @property
@@ -66,7 +66,7 @@ class Trial:
         return f"{self.case}: {', '.join(parts)}"
 
     def as_json(self) -> dict[str, Any]:
-        """Its attributes; `Trial(**values)` is the same trial."""
+        """The attributes as a dictionary; `Trial(**values)` gives an equal trial."""
         return asdict(self)
 
 
@@ -76,8 +76,8 @@ class Job(NamedTuple):
     Attributes:
         run: function that does the work once, and blocks until it is complete.
         facts: function from the last result to further entries of the row, called after
-            timing: `error`, operations in matrix `products`, `exponentials`, or others.
-        warmups: number of first runs without timing.
+            timing: `error`, numbers of `products` and `exponentials`, or others.
+        warmups: number of first runs that are not timed.
         max_repeats: largest number of timed runs.
         usage: counter of processor time and memory.
     """
@@ -90,11 +90,11 @@ class Job(NamedTuple):
 
 
 class Case(NamedTuple):
-    """Group of trials; those of a problem are compared with the first one.
+    """Group of trials; those of one problem are compared with the first of them.
 
     Attributes:
-        description: description of the measurement and of the error, in Markdown.
-        trials: function from a problem size to the trials.
+        description: Markdown text that explains the measurement and the error.
+        trials: function from the size, such as `quick`, to the trials.
     """
 
     description: str

@@ -8,19 +8,19 @@ from pathlib import Path
 from typing import Protocol
 
 STATUS = Path("/proc/self/status")
-RESET_PEAK = "5"  # written to `clear_refs`, see proc(5)
-MAXRSS_UNIT = 1 if sys.platform == "darwin" else 1024  # bytes
+RESET_PEAK = "5"  # this value in `clear_refs` resets the peak memory, see proc(5)
+MAXRSS_UNIT = 1 if sys.platform == "darwin" else 1024  # unit of `ru_maxrss` in bytes
 
 
 class Usage(Protocol):
     """Counter of processor time and peak memory."""
 
     def cpu(self) -> float:
-        """Processor time so far, in seconds."""
+        """Processor time used so far, in seconds."""
         ...
 
     def peak(self) -> float:
-        """Peak memory so far, in MB (10⁶ bytes)."""
+        """Peak memory since the start or the last reset, in MB (10⁶ bytes)."""
         ...
 
 

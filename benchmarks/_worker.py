@@ -10,10 +10,10 @@ from ._trial import Job, Trial
 
 
 def measure_trial(trial: Trial) -> dict[str, Any]:
-    """Measures a trial; the module of its method imports the packages it needs.
+    """Measures a trial, and imports only the packages that its method needs.
 
     Raises:
-        TypeError: if a result is not valid JSON, such as an integer of NumPy.
+        TypeError: if a result cannot be written as JSON, such as a NumPy integer.
     """
     entries = measure_job(_load_maker(trial)(trial), trial.scale)
     return json.loads(json.dumps(entries))

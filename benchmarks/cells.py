@@ -10,7 +10,7 @@ METHODS = (
 )
 CELLS_ONLY = METHODS[:1]
 MASKED = (("ours, cells, causal", "cells:causal_velocity", OURS),)
-N_QUERIES = 10_000  # queries of methods that sum over all pairs
+N_QUERIES = 10_000  # number of queries for methods that sum over all pairs
 PROBLEMS = (
     (1_000_000, 2, 1e-6, METHODS + MASKED),
     (1_000_000, 3, 1e-6, METHODS[:2] + METHODS[3:] + MASKED),

@@ -8,8 +8,8 @@ METHODS = (
     ("torch SDPA", "torch_sdpa:velocity", "torch"),
 )
 PROBLEMS = ((1_000_000, 1), (1_000_000, 2), (100_000, 2), (100_000, 3))
-N_QUERIES = 10_000  # queries of methods that sum over all pairs, for many tokens
-MAX_FULL = 100_000  # largest number of tokens at which all queries are computed
+N_QUERIES = 10_000  # number of queries of exact sums over more than `MAX_FULL` tokens
+MAX_FULL = 100_000  # largest number of tokens for which exact sums use all queries
 TOLERANCE = 1e-6
 
 

@@ -12,12 +12,12 @@ FIXED = (
     ("NumPy, a loop", "cloud_peers:numpy_loop", "numpy"),
 )
 LAWS = {"softmax": {"A": -1.0, "V": 1.0}, "sinkhorn": {"A": 1.0, "V": -1.0}}
-FULL = (256, 64, (2, 8))  # clouds, tokens in each, dimensions
+FULL = (256, 64, (2, 8))  # number of clouds, tokens in each cloud, dimensions
 QUICK = (4, 8, (2,))
 N_STEPS, RTOL = (
     64,
     1e-6,
-)  # number of fixed steps until t = 1; tolerance of adaptive ones
+)  # N_STEPS fixed steps until t = 1, or adaptive steps with tolerance RTOL
 
 
 def _trials(size: Size) -> list[Trial]:

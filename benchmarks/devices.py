@@ -14,7 +14,7 @@ def _trials(size: Size) -> list[Trial]:
     counts = (1, 2) if size == "quick" else COUNTS
     n = 200 if size == "quick" else 8_000
     strong = [_trial("strong", n, by, k) for by in LAYOUTS for k in counts]
-    # The number of pairs per device is constant.
+    # With √k times as many tokens, each of k devices has the same number of pairs.
     weak = [
         _trial("weak", round(n * math.sqrt(k)), by, k) for by in LAYOUTS for k in counts
     ]

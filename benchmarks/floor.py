@@ -12,7 +12,7 @@ METHODS = (
     (EXPONENTIALS, "NumPy", "numpy_rates:exponentials", "numpy"),
     (EXPONENTIALS, "torch", "torch_rates:exponentials", "torch"),
 )
-SIDE, COUNT = 2048, 2**14  # number of rows of the matrices; number of exponentials
+SIDE, COUNT = 2048, 2**14  # number of rows of a matrix; number of exponentials
 
 
 def _trials(size: Size) -> list[Trial]:

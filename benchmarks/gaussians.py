@@ -1,4 +1,4 @@
-"""Case `gaussians`: families of Gaussians until they blow up, and published steps."""
+"""Case `gaussians`: families of Gaussians that blow up, and published Euler steps."""
 
 from ._trial import OURS, Case, Size, Trial
 

@@ -1,4 +1,4 @@
-"""Case `gradient`: the gradient of a scalar of the velocities, and the scalar alone."""
+"""Case `gradient`: a scalar function of the velocities, and its gradient."""
 
 from ._trial import OURS, Case, Size, Trial
 
@@ -10,7 +10,7 @@ METHODS = (
     ("torch SDPA, forward", "torch_sdpa:cost", "torch", 0),
     ("torch SDPA, gradient", "torch_sdpa:gradient", "torch", 0),
 )
-MANY = 60_000  # size at which memory matters
+MANY = 60_000  # number of tokens at which the memory for dense matrices matters
 
 
 def _trials(size: Size) -> list[Trial]:

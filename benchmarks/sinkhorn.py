@@ -1,4 +1,4 @@
-"""Case `sinkhorn`: potentials of a cloud and itself, to a tolerance on marginals."""
+"""Case `sinkhorn`: Sinkhorn potentials between a cloud and itself, to a tolerance."""
 
 from ._trial import OURS, Case, Size, Trial
 

@@ -1,4 +1,4 @@
-"""Case `slices`: sliced plans and Sinkhorn, like the run times in shahbazi2025."""
+"""Case `slices`: sliced and Sinkhorn attention, as in the timings of shahbazi2025."""
 
 from ._sliced import BACK, MANY, PAPER
 from ._trial import OURS, Case, Size, Trial

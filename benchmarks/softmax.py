@@ -2,7 +2,7 @@
 
 from ._trial import OURS, Case, Size, Trial
 
-METHODS = (  # name, maker, distribution, n × n matrices held at once
+METHODS = (  # name, maker, package, and number of n × n matrices in memory
     ("ours, blocked", "ours:blocked", OURS, 0),
     ("ours, blocked, in jax.jit", "ours:in_jit", OURS, 0),
     ("ours, blocked, in jax.jit with options", "ours:in_jit_with_options", OURS, 0),
@@ -20,7 +20,7 @@ PROBLEMS = tuple(
     for d in (PLANE, WIDE)
     for n in (30_720, 10_000, 1000)
 )
-MANY = 100_000  # size at which the error of single precision matters
+MANY = 100_000  # number of tokens at which rounding errors in float32 matter
 
 
 def _trials(size: Size) -> list[Trial]:

@@ -1,9 +1,9 @@
-"""Case `sparse`: cost of sparse Sinkhorn attention by length of the sequence."""
+"""Case `sparse`: cost of sparse Sinkhorn attention at several sequence lengths."""
 
 from ._trial import OURS, Case, Size, Trial
 
 D, BLOCK, PASSES = 16, 512, 5
-METHODS = (  # name, maker, distribution
+METHODS = (  # name, maker and package of each method
     ("ours, hard order", "sparse:hard", OURS),
     ("ours, balanced", "sparse:balanced", OURS),
     ("ours, SortCut of one block", "sparse:cut", OURS),
@@ -12,7 +12,7 @@ NUMPY = ("NumPy, block by block", "sparse:by_blocks", "numpy")
 SOFTMAX = ("ours, softmax", "sparse:softmax", OURS)
 FIXED, ROOT = "blocks of {} tokens", "as many blocks as tokens in each"
 SIZES = (4096, 16_384, 65_536, 262_144)
-SMALL = 16_384  # largest size for NumPy and for sums over all pairs
+SMALL = 16_384  # largest number of tokens for NumPy and for sums over all pairs
 
 
 def _trials(size: Size) -> list[Trial]:

@@ -3,7 +3,7 @@
 from ._trial import OURS, Case, Size, Trial
 
 BANDWIDTH_RATIO = (
-    0.05  # bandwidth as a fraction of the mean squared distance from the mean
+    0.05  # bandwidth as a fraction of the mean squared distance of tokens from the mean
 )
 TOLERANCE = 1e-6
 

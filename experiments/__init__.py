@@ -1,4 +1,4 @@
-"""Figures of the literature, a folder for each idea, made by `meanfield reproduce`.
+"""Reproductions of published figures by `meanfield reproduce`, a folder for each idea.
 
 Without this file Python would merge the folder with others named `experiments`.
 """

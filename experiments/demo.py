@@ -1,4 +1,4 @@
-"""The main examples in three minutes: `python -m experiments.demo`, or `make demo`.
+"""Runs the main examples in three minutes: `python -m experiments.demo`, `make demo`.
 
 (a) 1 000 tokens in the plane under softmax attention with a negative score matrix,
     which collapse to a line, and their Gaussian closure;
@@ -31,24 +31,24 @@ from meanfield.plotting import (
 )
 from meanfield.spec import parse
 
-LINK = 0.5  # linking radius of clusters, as a fraction of the RMS radius
+LINK = 0.5  # distance at which tokens are linked, as a fraction of the RMS radius
 FOLDER = Path(__file__).resolve().parent.parent / "figures" / "demo"
 
-# Q and K have one row: A = KᵀQ is negative of rank one, and the limit has rank d - 1.
+# Q and K have one row, so A = KᵀQ is negative of rank one, and limits have rank d - 1.
 PLANE = {
     "Q": [[1.0, 0.5]],
     "K": [[-0.8, -0.4]],
     "n": 1000,
-    "init": "antithetic",  # mean exactly 0: a rounding error in it grows like e^t
+    "init": "antithetic",  # the mean is exactly 0; a rounding error would grow as e^t
     "cov": [[1.5, 0.4], [0.4, 1.0]],
     "t": 25.0,
     "frames": 121,
-    "spacing": "both",  # most of the motion is in the first twentieth of the time
+    "spacing": "both",  # tokens move mostly in the first twentieth of the time
     "rtol": 1e-7,
 }
 RUNS = {
     "softmax": PLANE,
-    "softmax-closure": {**PLANE, "measure": "gaussian"},  # moments of the tokens
+    "softmax-closure": {**PLANE, "measure": "gaussian"},  # start: the tokens' moments
     "l2": {**PLANE, "attention": "l2"},
     "sinkhorn": {**PLANE, "attention": "sinkhorn"},
     "two-heads": {
@@ -113,12 +113,12 @@ def run(scratch: Path, name: str, values: dict) -> tuple[runs.Result, xr.Dataset
 
 
 def _moments(tokens: xr.Dataset) -> dict:
-    """Keys with the initial covariance of the tokens; their mean is zero."""
+    """Keys of a Gaussian run that starts with the covariance of the tokens."""
     return {"cov": covariances(tokens)[0].tolist(), "init": "gaussian"}
 
 
 def row(name: str, result: runs.Result, data: xr.Dataset) -> list[str]:
-    """Table row of a run, with values of the first and the last frame."""
+    """Table row of a run, with values at the first and at the last frame."""
     spectra = np.linalg.eigvalsh(covariances(data)[[0, -1]])
     ranks = effective_rank(covariances(data)[[0, -1]])
     clusters = "–"

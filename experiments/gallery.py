@@ -1,8 +1,8 @@
 """Writes `figures/README.md` from the JSON files of the figures.
 
-Usage: `python -m experiments.gallery`. First, captions, claims and tables in the JSON
-files are regenerated from the numbers there, so that an edited text needs no new
-computation.
+Usage: `python -m experiments.gallery`. The command first regenerates the captions,
+claims and tables in the JSON files from the numbers in these files, so that a changed
+text needs no new computation.
 """
 
 import json
@@ -50,7 +50,7 @@ def refresh(folder: Path) -> None:
 
 
 def refreshed(record: dict[str, Any]) -> dict[str, Any]:
-    """The record with the current texts of its experiment."""
+    """The record of a figure with the current texts of its experiment."""
     experiment = load(record["name"]).read_as(record["reading"])
     texts = experiment.texts(record["numbers"])
     heads = {key: record[key] for key in ("name", "size", "reading")}
@@ -59,7 +59,7 @@ def refreshed(record: dict[str, Any]) -> dict[str, Any]:
 
 
 def page(folder: Path) -> str:
-    """The gallery of a folder of figures, as Markdown."""
+    """The Markdown page that shows all figures of a folder."""
     records = [_read(path) for path in sorted(folder.glob("*.json"))]
     texts = [record for record in records if record["reading"] == "text"]
     variants = [r for r in records if r["reading"] not in ("text", "code")]
@@ -84,7 +84,7 @@ def _section(folder: Path, record: dict[str, Any]) -> str:
 
 
 def _variant(record: dict[str, Any]) -> str:
-    """Section of another reading, below the figure as printed."""
+    """Section for another reading of the paper, below the first picture."""
     stem = f"{record['name']}-{record['reading']}"
     return f"### {stem}\n\n{_figure(stem, record)}\n\n{_links(stem)}\n"
 
@@ -104,7 +104,7 @@ def _figure(stem: str, record: dict[str, Any]) -> str:
 
 
 def _table(rows: list[list[str]]) -> str:
-    """A Markdown table, or nothing without rows."""
+    """A Markdown table; empty if there are no rows."""
     escaped = [[cell.replace("|", "\\|") for cell in row] for row in rows]
     lines = [f"| {' | '.join(row)} |" for row in escaped]
     if lines:

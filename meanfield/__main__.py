@@ -6,9 +6,9 @@ import signal
 def main() -> None:
     """Runs the command line.
 
-    Until the command line handles Ctrl-C itself, Ctrl-C ends the process quietly:
-    during the third of a second that imports take, Python would otherwise print a
-    traceback.
+    The imports take a third of a second. Ctrl-C during that time ends the process
+    without the traceback that Python would print; afterwards the command line handles
+    Ctrl-C itself.
     """
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)

@@ -14,7 +14,7 @@ from ._typing import Numbers
 from .errors import InvalidInputError
 
 T = TypeVar("T")
-_MAX_CHARS = 60  # most characters of a wrong value that a message repeats
+_MAX_CHARS = 60  # largest number of characters of a wrong value in a message
 
 
 def stop_gradient(tree: T) -> T:
@@ -24,7 +24,7 @@ def stop_gradient(tree: T) -> T:
 
 
 def member_of(stack: T, index: Array | int) -> T:
-    """Member `index` of a stack of trees: entry `index` of each array."""
+    """Member `index` of a stack of pytrees, made of entry `index` of each array."""
     return jax.tree.map(lambda leaf: leaf[index] if eqx.is_array(leaf) else leaf, stack)
 
 
@@ -48,7 +48,7 @@ def is_tracing() -> bool:
 def is_known(array: object, ndim: int) -> bool:
     """Whether `array` is a concrete array with `ndim` axes.
 
-    A module that is a pytree may hold any object in place of its arrays.
+    JAX can put any object in place of an array in a module.
     """
     is_array = isinstance(array, jax.Array | np.ndarray)
     return is_array and is_concrete(array) and np.ndim(array) == ndim
@@ -58,8 +58,8 @@ def float_array(name: str, value: Numbers) -> Array:
     """`value` as a floating-point array; integers become the default float.
 
     Raises:
-        PrecisionError: if it is in double precision while JAX uses single precision.
-        InvalidInputError: if it is not numeric, not real, in half or extended
+        PrecisionError: if `value` is in double precision and JAX in single precision.
+        InvalidInputError: if `value` is not numeric, not real, in half or extended
             precision, or has entries that are not finite.
     """
     array = real_array(name, value)
@@ -69,8 +69,8 @@ def float_array(name: str, value: Numbers) -> Array:
         array = array.astype(jnp.result_type(float))
     if is_concrete(array) and not np.all(np.isfinite(np.asarray(array))):
         raise InvalidInputError(
-            f"`{name}` has entries that are not finite; leave them out, or replace "
-            "them by numbers."
+            f"`{name}` has entries that are not finite; remove them, or replace "
+            "them with finite numbers."
         )
     return array
 
@@ -79,8 +79,8 @@ def real_array(name: str, value: Numbers) -> Array | np.ndarray:
     """`value` as an array of real numbers: a JAX array as it is, else a NumPy array.
 
     Raises:
-        InvalidInputError: if it is not numeric, not real, in half or extended
-            precision, or masked: NumPy would use the values under the mask.
+        InvalidInputError: if `value` is not numeric, not real, in half or extended
+            precision, or masked, since NumPy would use the masked values.
     """
     if isinstance(value, jax.Array):
         array = value
@@ -88,11 +88,12 @@ def real_array(name: str, value: Numbers) -> Array | np.ndarray:
         _check_unmasked(name, value)
         try:
             array = _native(np.asarray(value))
-        except ValueError:  # rows of unequal lengths
+        except ValueError:  # the rows have unequal lengths
             array = np.asarray("")
-        except (TypeError, RuntimeError) as error:  # a tensor of another library
+        except (TypeError, RuntimeError) as error:  # some tensors cannot be converted
             raise InvalidInputError(
-                f"`{name}` must be real numbers; got {_describe(value)}: {error}"
+                f"`{name}` must be an array of real numbers; got {_describe(value)}, "
+                f"which NumPy cannot convert: {error}"
             ) from None
     _check_real(name, array.dtype)
     return array
@@ -101,41 +102,43 @@ def real_array(name: str, value: Numbers) -> Array | np.ndarray:
 def check_real(name: str, value: object) -> None:
     """Raises if `value` is an array that is masked or not real.
 
-    Other objects pass: a module that is a pytree may hold any object in place of its
-    arrays.
+    Objects that are not arrays are accepted, since JAX can put any object in place of
+    an array in a module.
 
     Raises:
-        InvalidInputError: if it is; the message names the argument.
+        InvalidInputError: if `value` is such an array; the message names the argument.
     """
     if isinstance(value, jax.Array | np.ndarray):
         real_array(name, value)
 
 
 def number(name: str, value: object) -> object:
-    """`value` itself, if it is a real number: a Python or NumPy scalar, or a 0-d array.
+    """Returns `value` if it is a real number: a Python or NumPy scalar, or a 0-d array.
 
     Raises:
         InvalidInputError: if it is not a real number.
     """
     missing = is_concrete(value) and _is_real(value) and np.isnan(np.asarray(value))
     if not _is_real(value) or missing:
-        raise InvalidInputError(f"`{name}` must be one number; got {_describe(value)}.")
+        raise InvalidInputError(
+            f"`{name}` must be a single real number; got {_describe(value)}."
+        )
     array = value if isinstance(value, jax.Array) else _native(np.asarray(value))
     _check_real(name, array.dtype)
     return value
 
 
 def positive(name: str, value: object) -> object:
-    """`value` itself, if it is a positive number.
+    """Returns `value` if it is a positive number.
 
-    Inside `jit`, where no exception can depend on values, other numbers become NaN.
+    Inside `jit` no exception can depend on a value, so any other number becomes NaN.
 
     Raises:
         InvalidInputError: if it is not a positive number.
     """
     if isinstance(value, Tracer):
         return or_nan(value > 0, number(name, value))
-    if _is_real(value) and not np.asarray(value) > 0:  # NaN included
+    if _is_real(value) and not np.asarray(value) > 0:  # also true for NaN
         raise InvalidInputError(f"`{name}` must be positive; got {_describe(value)}.")
     return number(name, value)
 
@@ -143,7 +146,8 @@ def positive(name: str, value: object) -> object:
 def or_nan(holds: Array, value: Any) -> Any:
     """`value` where `holds` is true, NaN elsewhere; usable inside `jit`.
 
-    Derivatives are NaN there too; `jnp.where(holds, value, nan)` would make them zero.
+    Where the value is NaN, so are its derivatives; with `jnp.where(holds, value, nan)`
+    they would be zero.
     """
     return value * jnp.where(holds, 1.0, jnp.nan)
 
@@ -152,7 +156,7 @@ def require(requirement: str, value: object, kind: type | tuple[type, ...]) -> N
     """Raises if `value` is not an instance of `kind`, as when arguments are swapped.
 
     Raises:
-        InvalidInputError: with `requirement` and a description of `value`.
+        InvalidInputError: with a message of `requirement` and a description of `value`.
     """
     if not isinstance(value, kind):
         raise InvalidInputError(f"{requirement}; got {_describe(value)}.")
@@ -182,7 +186,7 @@ def _check_real(name: str, dtype: np.dtype) -> None:
     """Raises unless `dtype` is a real number type; floats must be float32 or float64.
 
     Raises:
-        InvalidInputError: if it is not; the message names the type.
+        InvalidInputError: for any other type, which the message names.
     """
     floats = jnp.issubdtype(dtype, jnp.floating)
     if not (floats or jnp.issubdtype(dtype, jnp.integer) or dtype == np.bool_):
@@ -195,11 +199,11 @@ def _check_real(name: str, dtype: np.dtype) -> None:
 
 def _kind(dtype: np.dtype) -> str:
     numeric = jnp.issubdtype(dtype, jnp.number)
-    return f"{dtype}" if numeric else "no numbers"
+    return f"{dtype}" if numeric else "other entries, or rows of unequal lengths"
 
 
 def _native(array: np.ndarray) -> np.ndarray:
-    """`array` in the native byte order; arrays read from files may have the other."""
+    """`array` in native byte order; an array from a file may have the other order."""
     return array.astype(array.dtype.newbyteorder("="), copy=False)
 
 
@@ -211,13 +215,13 @@ def _check_unmasked(name: str, value: object) -> None:
     if masked_parts:
         raise InvalidInputError(
             f"`{name}` must have no masked entries; got "
-            f"{np.sum(masked_parts[0].mask)}. Leave them out, or replace them by "
-            "numbers with its method `filled`."
+            f"{np.sum(masked_parts[0].mask)}. Remove the masked entries, or replace "
+            "them with numbers by the method `filled` of the array."
         )
 
 
 def _to_device(name: str, host: np.ndarray, value: Numbers) -> Array:
-    if host.dtype.kind != "f":  # integers beyond 32 bits would wrap
+    if host.dtype.kind != "f":  # large integers would wrap around in 32 bits
         host = host.astype(jnp.result_type(float))
     explicit_double = isinstance(value, np.ndarray) and host.dtype == np.float64
     if explicit_double:

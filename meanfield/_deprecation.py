@@ -7,7 +7,7 @@ import warnings
 
 
 def parse_table(table: str) -> dict[str, dict[str, str]]:
-    """For each line that is not indented, the old and new names listed below it."""
+    """Parses a table of old and new names, which are indented below their owner."""
     words: dict[str, list[str]] = {}
     owner = ""
     for line in table.strip().splitlines():
@@ -22,7 +22,7 @@ def parse_table(table: str) -> dict[str, dict[str, str]]:
 
 
 class _OldMember:
-    """The old name of a member, on a class and on its instances."""
+    """Descriptor by which the old name of a member still works, with a warning."""
 
     def __init__(self, old: str, new: str):
         self.old, self.new = old, new
@@ -33,7 +33,7 @@ class _OldMember:
 
 
 def keep_members(cls: type, names: dict[str, str]) -> None:
-    """Lets `cls` be used, and derived from, with the old names of its members."""
+    """Makes the old names of members work on `cls` and in classes derived from it."""
     for old, new in names.items():
         setattr(cls, old, _OldMember(old, new))
 
@@ -48,7 +48,7 @@ def keep_members(cls: type, names: dict[str, str]) -> None:
 
 
 def keep_keywords(owner: object, path: str, names: dict[str, str]) -> None:
-    """Lets the function at `path`, below `owner`, be called with its old keywords.
+    """Makes the function `path` of `owner` accept the old names of its keywords.
 
     A call raises `TypeError` if it gives an old keyword beside its new one.
     """
@@ -69,23 +69,23 @@ def keep_keywords(owner: object, path: str, names: dict[str, str]) -> None:
         return function(*args, **kwargs)
 
     setattr(owner, name, staticmethod(call) if is_static else call)
-    if inspect.ismodule(owner):  # where `pickle` looks for it
+    if inspect.ismodule(owner):  # `pickle` looks for functions in their modules
         setattr(sys.modules[function.__module__], name, call)
 
 
 def warn_renamed(old: str, new: str, stacklevel: int) -> None:
-    """Warns that `old` is called `new`, at the code `stacklevel` frames up."""
+    """Warns the caller `stacklevel` frames up that `old` is now called `new`."""
     frame = inspect.currentframe()
     for _ in range(stacklevel - 1):
         frame = frame and frame.f_back
-    # Equinox looks attributes up, and makes objects, in frames of its own.
+    # Equinox's own frames are skipped: they only look up attributes and make objects.
     while frame and frame.f_globals["__name__"].startswith("equinox"):
         frame, stacklevel = frame.f_back, stacklevel + 1
     warnings.warn(renaming_note(old, new), DeprecationWarning, stacklevel=stacklevel)
 
 
 def renaming_note(old: str, new: str) -> str:
-    """The sentence that says the new name of `old`."""
+    """A sentence that says that `old` is now called `new`."""
     return f"`{old}` is called `{new}` since version 0.3."
 
 

@@ -1,9 +1,9 @@
-"""Functions with custom derivatives that also hold inside loops.
+"""Custom derivatives of functions that also work inside loops.
 
 To differentiate a loop, JAX splits its body into a loop-invariant part and the rest.
-This drops the rule of a `custom_jvp` (and so of a `custom_root`) and keeps the
-function itself. A second derivative is then silently that of the function's body, such
-as an eigendecomposition or a constant. A JAX primitive keeps its rule.
+The split drops the rule of a `custom_jvp` (and so of a `custom_root`) but keeps the
+function itself. A second derivative then silently differentiates the function's body,
+such as an eigendecomposition or a constant. A JAX primitive keeps its rule.
 """
 
 import functools
@@ -20,7 +20,7 @@ Function = Callable[..., Array]
 Rule = Callable[[Array, tuple[Array, ...], tuple[Array | None, ...]], Array]
 
 
-# Attributes that `help` shows; annotations stay on the wrapped function.
+# These attributes are copied so that `help` shows them; annotations are not copied.
 DESCRIPTION = "__module__", "__name__", "__qualname__", "__doc__"
 
 
@@ -28,8 +28,8 @@ def custom_derivative(rule: Rule) -> Callable[[Function], Function]:
     """Decorator that attaches a derivative to a function from arrays to one array.
 
     `rule(value, arguments, tangents)` returns the tangent of the value and must be
-    linear in `tangents`, whose entries are `None` for integer arguments. Derivatives of
-    any order, in forward and reverse mode, and `vmap` follow from this rule.
+    linear in `tangents`, whose entries are `None` for integer arguments. This rule also
+    gives derivatives of any order, in forward and reverse mode, and those under `vmap`.
     """
 
     def decorate(function: Function) -> Function:

@@ -24,6 +24,6 @@ def extra(module: str, name: str) -> ModuleType:
         return importlib.import_module(module)
     except ModuleNotFoundError as error:
         raise UnsupportedError(
-            f"{_PURPOSES[name]} needs the package `{module.partition('.')[0]}`; write "
-            f'`pip install "meanfield-attention[{name}]"`.'
+            f"{_PURPOSES[name]} needs the package `{module.partition('.')[0]}`; "
+            f'install it by `pip install "meanfield-attention[{name}]"`.'
         ) from error

@@ -1,15 +1,15 @@
-"""Location of the folders that ship beside the package.
+"""Paths of the folders that are shipped with the package.
 
 A checkout has `experiments`, `benchmarks` and `docs/extending` beside the package. A
-wheel has them inside it, under `BUNDLE_FOLDER`, so that their names cannot clash with
-other packages of the environment.
+wheel has them inside the package, in `BUNDLE_FOLDER`, so that their names cannot clash
+with those of other packages in the environment.
 """
 
 from pathlib import Path
 
 from .errors import InputFileError
 
-BUNDLE_FOLDER = "_shipped"  # as `pyproject.toml` says
+BUNDLE_FOLDER = "_shipped"  # the name that `pyproject.toml` uses
 _TEMPLATES = "docs/extending"
 _PREFIX = "template_"
 
@@ -25,8 +25,8 @@ def root_of(folder: str) -> Path:
         if (place / folder).is_dir():
             return place
     raise InputFileError(
-        f"`{folder}/` is missing from this installation of meanfield; install it "
-        "again, or run this in a checkout of meanfield."
+        f"The folder `{folder}/` is missing from this installation of meanfield; "
+        "install it again, or run the command in a checkout of meanfield."
     )
 
 

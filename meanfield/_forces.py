@@ -9,9 +9,9 @@ from ._typing import Scalar
 class CellForces(eqx.Module):
     r"""Pressure and potential at the cells of a grid, which drive fluxes of mass.
 
-    Unlike a velocity, a flux through a face stays defined where one of the face's two
-    cells is empty. The flux is $-\nabla p(\rho)$ for diffusion, or has the velocity
-    $-\nabla\phi$ of a potential known at the cells.
+    Unlike a velocity, the flux through a face is defined even if one of its two cells
+    is empty. A pressure drives the flux $-\nabla p(\rho)$, and a potential known at the
+    cells drives a flux with the velocity $-\nabla\phi$.
 
     Attributes:
         cell_pressure: $p(\rho)/\rho$ times the mass of each cell, by layer and axis.

@@ -19,7 +19,7 @@ class LazyExports(NamedTuple):
 
 
 def lazy_exports(package: str) -> LazyExports:
-    """`__getattr__`, `__dir__`, `__all__` of a package that loads names at first use.
+    """The `__getattr__`, `__dir__` and `__all__` that load names at their first use.
 
     The names are those that the package's source imports below `if TYPE_CHECKING`, in
     the form `from ._run import run as run`; type checkers read the same lines. Imports
@@ -44,7 +44,7 @@ def lazy_exports(package: str) -> LazyExports:
 
 
 def _source_modules(package: str) -> dict[str, str]:
-    """Relative module of each name that a package re-exports."""
+    """Relative name of the module from which each re-exported name is imported."""
     loader = cast(Any, sys.modules[package].__spec__).loader
     imports = ast.walk(ast.parse(loader.get_source(package)))
     return {

@@ -1,4 +1,4 @@
-"""POT (Python Optimal Transport), imported without output on standard output.
+"""POT (Python Optimal Transport), imported without printing to standard output.
 
 POT imports KeOps if it is installed, and KeOps prints a warning, which would corrupt
 the JSON that a command prints.

@@ -11,8 +11,8 @@ def set_precision(precision: str) -> None:
     """Sets JAX to compute in `single` or `double` precision.
 
     JAX starts in single precision. Call this before creating arrays: existing arrays
-    keep their dtype. The function sets `jax_enable_x64`, and the highest precision
-    of matrix products, as accelerators round factors to ten bits (TF32) by default.
+    keep their dtype. The function sets `jax_enable_x64`, and the highest precision of
+    matrix products, whose factors accelerators would round to ten bits (TF32).
 
     >>> import meanfield
     >>> meanfield.set_precision("double")
@@ -20,7 +20,7 @@ def set_precision(precision: str) -> None:
     dtype('float64')
 
     Raises:
-        InvalidInputError: if `precision` is neither of them.
+        InvalidInputError: if `precision` is neither `single` nor `double`.
     """
     if precision not in _DOUBLE:
         names = " or ".join(f'"{name}"' for name in _DOUBLE)
@@ -40,6 +40,6 @@ def check_double_precision(subject: str) -> None:
     """
     if not jax.config.read("jax_enable_x64"):
         raise PrecisionError(
-            f"{subject} and JAX is set to single, its default; write "
-            '`meanfield.set_precision("double")` before making any array.'
+            f"{subject}, but JAX computes in single precision, its default; call "
+            '`meanfield.set_precision("double")` before creating any array.'
         )

@@ -1,8 +1,8 @@
 """Caches of compiled programs: one compilation per shape, within a memory limit.
 
 Outside of `jit`, JAX compiles a loop or a branch anew at each call, since its body is a
-new function each time. Its caches hold programs for thousands of shapes, which can
-use up the memory maps of a process; here the caches are cleared before that happens.
+new function each time. JAX caches programs for thousands of shapes, which can use up
+the memory maps of a process; this module clears the caches before that happens.
 """
 
 import functools
@@ -20,14 +20,14 @@ R = TypeVar("R")
 
 MAPS = Path("/proc/self/maps")
 MANY_MAPS = 20_000
-FEW_PROGRAMS = 8  # always kept per function, however many memory maps are in use
+FEW_PROGRAMS = 8  # a function with fewer programs never clears the caches
 
 
 def compile_once(fn: Callable[P, R]) -> Callable[P, R]:
-    """`fn` with `jit`, compiled once per signature; inside another `jit`, `fn` itself.
+    """Wraps `fn` by a `jit` that compiles it once per signature.
 
-    Arguments are pytrees of arrays and of hashable objects. Side effects of `fn` happen
-    only while it is traced.
+    Inside another `jit`, `fn` itself is called. Arguments are pytrees of arrays and of
+    hashable objects. Side effects of `fn` happen only while it is traced.
     """
     program = eqx.filter_jit(fn)
     programs = Programs(program)
@@ -43,10 +43,10 @@ def compile_once(fn: Callable[P, R]) -> Callable[P, R]:
 
 
 class Programs:
-    """The compiled programs of some functions, with the signatures they apply to."""
+    """The compiled programs of some functions, and signatures of their arguments."""
 
     def __init__(self, *functions: Any) -> None:
-        """Takes functions returned by `equinox.filter_jit`."""
+        """Takes functions that `equinox.filter_jit` returned."""
         self._jitted = functions
         self._signatures: set[Hashable] = set()
 
@@ -54,12 +54,12 @@ class Programs:
         return sum(function._cached._cache_size() for function in self._jitted)
 
     def __contains__(self, arguments: object) -> bool:
-        if not len(self):  # JAX has cleared its caches
+        if not len(self):  # the caches of JAX have been cleared
             self._signatures.clear()
         return signature(arguments) in self._signatures
 
     def make_room(self, arguments: object) -> None:
-        """Clears the caches if `arguments` need compiling and memory maps run out."""
+        """Clears the caches if memory maps run out and `arguments` are new."""
         if arguments in self:
             return
         if len(self) >= FEW_PROGRAMS and forget_programs():
@@ -84,10 +84,10 @@ def signature(tree: object) -> Hashable:
 
 
 def forget_programs() -> bool:
-    """Clears JAX's caches once the process uses a third of its memory maps.
+    """Clears JAX's caches if the process uses a third of its memory maps.
 
-    Each loop of a program holds three memory maps. Linux allows 65 530 by default, and
-    the compiler crashes with a segmentation fault beyond that.
+    Each loop of a program holds three memory maps. Linux allows a process 65 530 by
+    default, and the compiler crashes with a segmentation fault beyond that.
 
     Returns:
         Whether the caches were cleared.
@@ -95,7 +95,7 @@ def forget_programs() -> bool:
     try:
         n_maps = MAPS.read_bytes().count(b"\n")
     except OSError:
-        return False  # not Linux: no such table, no such limit
+        return False  # only Linux has this file, and this limit
     if n_maps > MANY_MAPS:
         jax.clear_caches()
     return n_maps > MANY_MAPS

@@ -9,12 +9,12 @@ from typing import Any
 
 from .errors import InputFileError
 
-LONGEST = 64_000_000  # characters of a file of keys or of a report
-DEEPEST = 32  # levels of nested lists and tables
+LONGEST = 64_000_000  # default limit on the number of characters of a file
+DEEPEST = 32  # largest number of levels of nested lists and tables
 LARGEST = int(sys.float_info.max)  # largest integer that fits into a float
 UTF_8 = "utf-8-sig"  # accepts and drops a byte order mark
-OPEN = "check its permissions, or name another."  # end of a message about an OSError
-_MAX_CHARS = 40  # characters of a number that a message repeats
+OPEN = "check its permissions, or name another."  # end of messages about an `OSError`
+_MAX_CHARS = 40  # largest number of digits of an integer in a message
 
 
 def path_of(name: str | os.PathLike[str]) -> Path:
@@ -26,7 +26,7 @@ def path_of(name: str | os.PathLike[str]) -> Path:
     try:
         return Path(name).expanduser()
     except RuntimeError as error:
-        raise InputFileError(f"`{name}` has no place: {error}") from None
+        raise InputFileError(f"`{name}` is not a valid path: {error}") from None
 
 
 def read_text(path: Path, *, longest: int = LONGEST) -> str:
@@ -42,12 +42,12 @@ def read_text(path: Path, *, longest: int = LONGEST) -> str:
         raise missing_file_error(path) from None
     except UnicodeDecodeError:
         raise encoding_error(path) from None
-    except (OSError, ValueError) as error:  # ValueError: a name that contains NUL
+    except (OSError, ValueError) as error:  # a path with a NUL raises ValueError
         reason = getattr(error, "strerror", None) or error
         raise InputFileError(f"`{path}` cannot be read: {reason}; {OPEN}") from None
     if len(text) > longest:
         raise InputFileError(
-            f"`{path}` is longer than the limit of {longest} characters; split it."
+            f"`{path}` exceeds the limit of {longest} characters; split the file."
         )
     return text
 
@@ -58,7 +58,7 @@ def missing_file_error(path: Path) -> InputFileError:
 
 
 def encoding_error(path: Path) -> InputFileError:
-    """The error for a file in another encoding, such as PowerShell's UTF-16."""
+    """The error for a file that is not in UTF-8, such as PowerShell's UTF-16 files."""
     return InputFileError(f"`{path}` is no text in UTF-8; save it in that encoding.")
 
 
@@ -80,8 +80,8 @@ def json_value(text: str | bytes) -> Any:
     """The value of a JSON text.
 
     Raises:
-        ValueError: if it is not JSON, is nested too deeply, or contains an integer
-            beyond the range of floats.
+        ValueError: if the text is not JSON, is nested too deeply, or contains an
+            integer beyond the range of floats.
     """
     try:
         value = json.loads(text, parse_int=_whole)
@@ -91,17 +91,17 @@ def json_value(text: str | bytes) -> Any:
 
 
 def check_bounds(value: Any) -> Any:
-    """`value` itself, if its nesting and its integers are within limits.
+    """Returns `value` if its nesting and its integers are within limits.
 
     Raises:
-        ValueError: if it is nested too deeply, or contains an integer beyond the range
-            of floats.
+        ValueError: if `value` is nested too deeply, or contains an integer beyond the
+            range of floats.
     """
     level = [value]
     for _ in range(DEEPEST):
         for entry in level:
             if isinstance(entry, int) and abs(entry) > LARGEST:
-                raise ValueError("a whole number in it is beyond 1e308")
+                raise ValueError("it contains an integer beyond ±1e308")
         level = [item for entry in level for item in _children(entry)]
         if not level:
             return value
@@ -115,10 +115,12 @@ def _children(value: Any) -> Any:
 
 
 def _whole(digits: str) -> int:
-    if len(digits) > len(str(LARGEST)) + 1:  # Python itself rejects 4300 digits
-        raise ValueError(f"the number {digits[:_MAX_CHARS]}… in it is beyond 1e308")
+    if len(digits) > len(str(LARGEST)) + 1:  # `int` rejects more than 4300 digits
+        raise ValueError(
+            f"it contains the integer {digits[:_MAX_CHARS]}…, which is beyond ±1e308"
+        )
     return int(digits)
 
 
 def _too_deep() -> str:
-    return f"it is nested more than {DEEPEST} deep"
+    return f"it is nested more than {DEEPEST} levels deep"

@@ -1,4 +1,4 @@
-"""Named objects: a registry maps a name to an object and suggests near misses."""
+"""Named objects: a registry maps names to objects and suggests similar names."""
 
 import difflib
 import inspect
@@ -36,7 +36,7 @@ def nearest_name(name: str, names: Mapping[str, object] | list[str]) -> str:
 
 
 def _abbreviates(short: str, name: str) -> bool:
-    """Whether `name` has the first three letters of `short` and the rest in order."""
+    """Whether `name` has the first three letters of `short`, then its rest in order."""
     letters = iter(name)
     begin, whole = short.lstrip("-")[:3], name.lstrip("-")
     is_subsequence = all(letter in letters for letter in short)
@@ -47,7 +47,7 @@ class Registry(Mapping[str, T], Generic[T]):
     """A read-only mapping from names to objects, filled by `register`.
 
     Args:
-        kind: what the objects are, for error messages, such as `"attention"`.
+        kind: name for such an object in error messages, such as `"attention"`.
     """
 
     def __init__(self, kind: str) -> None:

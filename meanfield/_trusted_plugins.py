@@ -1,9 +1,9 @@
 """The list of plugins that this user has run before, kept outside of any run.
 
-A stored run names its plugins by path and digest, both written by whoever made the run.
-So neither shows that this user trusts the file. This list does: `--plugin FILE.py` adds
-the digest and path of the file, in the format of `sha256sum`. A resumed run loads a
-file from this list, never one that only the run names.
+A stored run names its plugins by path and digest. Both were written by the creator of
+the run, so neither shows that this user trusts the file. Only this list does:
+`--plugin FILE.py` adds the digest and path of the file, in the format of `sha256sum`. A
+resumed run loads plugins from this list, never a file that only the run names.
 """
 
 import contextlib
@@ -28,8 +28,9 @@ def trusted_paths(digest: str) -> list[Path]:
         return []
     if (part := find_insecure_part(file)) is not None:
         raise InputFileError(
-            f"Other users can change `{file}`, the list of your plugins, through "
-            f"`{part}`; make it yours alone, or give each plugin by `--plugin`."
+            f"`{file}`, the list of your plugins, cannot be trusted, since other users "
+            f"can change `{part}`; allow only yourself to write to it, or name each "
+            "plugin with `--plugin`."
         )
     lines = [line.partition(b"  ") for line in file.read_bytes().splitlines()]
     places = [
@@ -43,7 +44,7 @@ def trust_plugin(file: Path, digest: str) -> None:
     place, target = os.fsencode(file.resolve()), _list()
     if target is None or b"\n" in place:
         return
-    with contextlib.suppress(OSError, InputFileError):  # the user is asked again later
+    with contextlib.suppress(OSError, InputFileError):  # a missing entry does no harm
         if file.resolve() in trusted_paths(digest):
             return
         make_private(target.parent)

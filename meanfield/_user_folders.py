@@ -34,11 +34,11 @@ def make_private(folder: Path) -> None:
 
 
 def find_insecure_part(path: Path) -> Path | None:
-    """The innermost part of a path that other users can change; `None` without one.
+    """The innermost part of a path that other users can change; `None` if none is.
 
     The rule is that of OpenSSH: the path and all folders above it must belong to the
-    user or to the system and must not be writable by anyone else. Folders above it may
-    be world-writable if they are sticky, like `/tmp`.
+    user or to the system and must not be writable by anyone else. The exception is that
+    folders above the path can be world-writable if they are sticky, like `/tmp`.
 
     Raises:
         OSError: if the path does not exist.

@@ -1,4 +1,4 @@
-"""Access from lower layers to functions of upper layers, which they must not import.
+"""Functions of upper layers that lower layers call without importing them.
 
 A lower module calls such a function by its name in this registry. The functions are
 registered in `meanfield/__init__.py` and import the upper layer when they are called.
@@ -14,5 +14,5 @@ views: Registry[Callable[..., Any]] = Registry("view")
 
 
 def view(name: str, *things: object) -> Any:
-    """View `name` of some objects, such as the dataset of a trajectory."""
+    """Calls the registered function `name`, such as `dataset` of a trajectory."""
     return views[name](*things)

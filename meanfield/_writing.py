@@ -7,12 +7,12 @@ from pathlib import Path
 
 from .errors import InvalidInputError, ResourceError
 
-_HEAD = 1000  # bytes at the start of a page that contain its generator tag
+_HEAD = 1000  # number of first bytes of a page, which contain its generator tag
 
 
 @contextlib.contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """Context manager that reports an `OSError` while writing `path` in one line.
+    """Context manager that turns an `OSError` in writing `path` into a one-line error.
 
     Raises:
         ResourceError: if `path` cannot be written, as when the disk is full.
@@ -51,8 +51,8 @@ def check_page(file: Path, command: str) -> None:
         head = stream.read(_HEAD)
     if head and f'content="meanfield {command}"'.encode() not in head:
         raise InvalidInputError(
-            f"`{file}` is no page of `meanfield {command}`, and is kept: name another "
-            "by `--out`, or remove it."
+            f"`{file}` was not written by `meanfield {command}`, so it is not "
+            "overwritten: name another file with `--out`, or remove this one."
         )
 
 
@@ -67,7 +67,7 @@ def check_writable(file: Path) -> None:
         raise _unwritable(file, "it is a folder")
     if not place.parent.is_dir():
         raise _unwritable(file, _homeless(file))
-    is_replaced = place.is_file() or not place.exists()  # devices are written directly
+    is_replaced = place.is_file() or not place.exists()  # devices are not replaced
     if not os.access(place.parent if is_replaced else place, os.W_OK):
         raise _unwritable(file, "permission denied")
 
@@ -78,6 +78,6 @@ def _homeless(path: Path) -> str:
 
 def _unwritable(path: Path, reason: str) -> ResourceError:
     return ResourceError(
-        f"`{path}` cannot be written: {reason}. What was complete is kept; free space, "
-        "or choose a place that you may write to."
+        f"`{path}` cannot be written: {reason}. Complete output is kept; free space on "
+        "the disk, or choose a folder to which you can write."
     )

@@ -1,7 +1,7 @@
 r"""Cells of a grid: widths, centres, volumes, point masses, entropy.
 
 Measures, distances, runs, files and plots share these formulas. Plots do not import
-JAX, so each function uses the namespace of its arrays, NumPy's or JAX's.
+JAX, so each function computes with the library of its arrays: NumPy or JAX.
 """
 
 import functools
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     A = TypeVar("A", np.ndarray, Array)
 else:
-    A = TypeVar("A")  # naming JAX's arrays here would import JAX
+    A = TypeVar("A")  # a constraint to JAX's arrays would import JAX
 
 
 def widths(edges: A) -> A:
@@ -51,10 +51,10 @@ def align_axis(values: A, axis: int, ndim: int) -> A:
 
 
 def neighbours(values: A, axis: int) -> tuple[A, A]:
-    """The entries along an axis without the last one, and without the first one.
+    """All entries along an axis but the last one, and all but the first one.
 
-    For values at cells: the values on either side of each inner face. For values at
-    faces: the values at the lower and the upper face of each cell.
+    Applied to values at cells, they are the values on either side of each inner face.
+    Applied to values at faces, they are those at the lower and upper face of each cell.
 
     Examples:
         >>> from meanfield.cells import neighbours
@@ -83,7 +83,7 @@ def volumes(edges: Sequence[A], *sizes: A) -> A:
 
 
 def lattice(*places: A) -> A:
-    """Tensor product of coordinates along each axis, `[*n, d]`.
+    """Points of the lattice with given coordinates along each axis, `[*n, d]`.
 
     Examples:
         >>> from meanfield.cells import lattice
@@ -97,7 +97,7 @@ def lattice(*places: A) -> A:
 
 
 def points(origin: A, axes: A, *places: A) -> A:
-    r"""The points $c + D\xi$ for a tensor product of coordinates $\xi$, `[..., *n, d]`.
+    r"""The points $c + D\xi$ for the points $\xi$ of a lattice, `[..., *n, d]`.
 
     `origin` is $c$, `[..., d]`, and `axes` is $D$, `[..., d, d]`.
 
@@ -121,8 +121,8 @@ def point_masses(masses: A, edges: Sequence[A]) -> A:
     The cells are the last axes. The average over a cell exceeds the value at its centre
     by $h^2\rho''/24$. For a smooth density that falls to zero inside a uniform grid,
     sums over point masses are accurate to far more than second order; cell masses would
-    add $h^2/12$ to a variance. Mass moves between neighbours only, and a cell gives at
-    most half of its mass to either side.
+    add $h^2/12$ to a variance. The correction moves mass between neighbouring cells
+    only, at most half of the mass of a cell to either side.
 
     Examples:
         >>> from meanfield.cells import centres, point_masses
@@ -168,7 +168,7 @@ def layer_masses(masses: A, d: int) -> A:
 
 
 def entropy(masses: A, logs: A) -> A:
-    r"""$\int\rho\log\rho\,dx$ from masses and log densities, over the last axis.
+    r"""Entropy $\int\rho\log\rho\,dx$ from masses and log densities on the last axis.
 
     Examples:
         >>> from meanfield.cells import entropy

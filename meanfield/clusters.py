@@ -1,7 +1,7 @@
 r"""Clusters of tokens: exact connected components of tokens linked within a radius.
 
-NumPy and SciPy only, for runs and plots. Frames that are not finite, or exceed
-`LARGEST`, give NaN.
+The module uses NumPy and SciPy only. Frames with entries that are not finite, or larger
+than `LARGEST`, give NaN.
 """
 
 from typing import NamedTuple
@@ -14,22 +14,22 @@ from scipy.spatial.distance import cdist
 
 # Above this dimension a k-d tree prunes little, and matrix products are faster.
 _TREE_DIMENSION = 12
-# A graph with at most this many links, or links per token, is stored; others are
-# searched without being stored.
+# A graph is stored if it has at most `_LINKS` links, or `_DEGREE` links per token;
+# a larger graph is searched without being stored.
 _LINKS, _DEGREE = 500_000, 16
-# Number of tokens compared with all others in one step; bounds the memory.
+# This number of tokens is compared with all others at once; it bounds the memory.
 _BLOCK = 512
-# Default cluster radius as a share of the RMS radius; and, where tokens start farther
-# apart than that, as a share of the median distance to the nearest token.
+# The default cluster radius is the larger of two lengths: a share of the RMS radius,
+# and a share of the median distance from a token to the nearest other token.
 RADIUS_SHARE, _NEAREST_SHARE = 0.05, 0.5
-# Number of tokens whose nearest neighbour is computed.
+# The median distance to the nearest token is estimated from this number of tokens.
 _SAMPLE = 200
-# Frames with larger entries give NaN: squares could overflow.
+# Frames with entries larger than this give NaN, since their squares could overflow.
 LARGEST = 1e100
 
 
 class ClusterCounts(NamedTuple):
-    """Number of clusters, and weight of the heaviest, for each frame.
+    """Number of clusters, and weight of the heaviest cluster, in each frame.
 
     Examples:
         >>> from meanfield.clusters import cluster_counts
@@ -61,8 +61,9 @@ def cluster_radius(
 def cluster_share(x: np.ndarray, weights: np.ndarray) -> float:
     """Default cluster radius of tokens (n, d), as a share of their RMS radius.
 
-    Five per cent, or half of the median distance to the nearest token if that is more:
-    in hundreds of dimensions, a few tokens are all farther apart than the RMS radius.
+    The radius is 5 % of the RMS radius, or half of the median distance to the nearest
+    token if that is larger: in hundreds of dimensions, the distances between a few
+    tokens all exceed the RMS radius.
 
     Examples:
         >>> from meanfield.clusters import cluster_share
@@ -77,15 +78,16 @@ def cluster_share(x: np.ndarray, weights: np.ndarray) -> float:
         np.linspace(0, len(support) - 1, min(len(support), _SAMPLE)).round().astype(int)
     )
     distances = cdist(support[sample], support)
-    nearest = np.partition(distances, 1, axis=1)[:, 1]  # the first is the token itself
+    nearest = np.partition(distances, 1, axis=1)[:, 1]  # the smallest is to itself
     return max(RADIUS_SHARE, float(_NEAREST_SHARE * np.median(nearest) / radius))
 
 
 def cluster_radii(x: np.ndarray, weights: np.ndarray, share: float) -> np.ndarray:
     """Cluster radius in each frame of tokens (time, n, d).
 
-    The radius grows with a cloud that becomes larger than in the first frame. It stays
-    for a cloud that shrinks, so that tokens that all meet become one cluster.
+    The radius is proportional to the RMS radius of the cloud in this frame or in the
+    first one, whichever is larger. It does not shrink with the cloud, so that tokens
+    that all meet become one cluster.
 
     Examples:
         >>> from meanfield.clusters import cluster_radii
@@ -103,7 +105,7 @@ def cluster_counts(
     """Number of clusters of tokens (..., n, d), and weight share of the heaviest.
 
     Clusters are the connected components of the graph that links two tokens at a
-    distance of at most `radius`, which may differ between frames. They are
+    distance of at most `radius`, which may differ between frames. The counts are
     deterministic and do not depend on the order of the tokens. Tokens of weight zero
     are ignored. Frames that are not finite give NaN.
 
@@ -118,7 +120,7 @@ def cluster_counts(
     frames = x[..., has_weight, :].astype(np.float64).reshape(-1, w.size, x.shape[-1])
     radii = np.broadcast_to(radius, x.shape[:-2]).ravel()
     results = np.full((len(frames), 2), np.nan)
-    for index, frame in enumerate(frames):  # a graph algorithm, frame by frame
+    for index, frame in enumerate(frames):  # SciPy takes one graph at a time
         if np.all(np.abs(frame) <= LARGEST):
             masses = np.bincount(component_labels(frame, radii[index]), weights=w)
             results[index] = masses.size, masses.max()
@@ -150,7 +152,7 @@ def component_labels(x: np.ndarray, radius: float) -> np.ndarray:
 
 
 def _tree_links(x: np.ndarray, radius: float, max_links: int) -> np.ndarray | None:
-    """Pairs of linked tokens from a k-d tree; `None` if more than `max_links`."""
+    """Linked pairs of tokens from a k-d tree; `None` for more than `max_links`."""
     tree = KDTree(x)
     if tree.count_neighbors(tree, radius) > 2 * max_links:
         return None
@@ -158,7 +160,7 @@ def _tree_links(x: np.ndarray, radius: float, max_links: int) -> np.ndarray | No
 
 
 def _block_links(x: np.ndarray, radius: float, max_links: int) -> np.ndarray | None:
-    """Pairs of linked tokens, block by block; `None` if more than `max_links`."""
+    """Linked pairs of tokens, found by blocks; `None` for more than `max_links`."""
     pairs, total = [], 0
     for start in range(0, len(x), _BLOCK):
         adjacency = _adjacency(x[start : start + _BLOCK], x[start:], radius)
@@ -170,10 +172,10 @@ def _block_links(x: np.ndarray, radius: float, max_links: int) -> np.ndarray | N
 
 
 def _adjacency(x: np.ndarray, y: np.ndarray, radius: float) -> np.ndarray:
-    r"""Adjacency matrix: whether each token of `x` is within `radius` of each of `y`.
+    r"""Adjacency matrix: which tokens of `x` and `y` are within `radius` of each other.
 
-    Computed from $|x|^2 + |y|^2 - 2 x \cdot y$ if rounding cannot change the result;
-    otherwise from differences.
+    Distances are computed from $|x|^2 + |y|^2 - 2 x \cdot y$ if rounding errors cannot
+    change the result, and otherwise from differences.
     """
     centre = y.mean(axis=0)
     u, v = x - centre, y - centre

@@ -20,15 +20,15 @@ class Row:
 
     Attributes:
         code: the number written to stores; it must never change.
-        severity: of several flows, the ending with the highest severity counts.
+        severity: several flows are reported by their ending of highest severity.
         reason: why a flow ends in this way, as the end of a sentence.
         exit_code: exit code of a command whose flow ends in this way.
         leaves: whether the state of such a flow can grow beyond any plot.
         survives: whether such a flow had no blow-up until its end; it may still have
             one later.
-        colour: colour of its paths and cells in plots.
-        marker: marker of its last point, which tells endings apart without colour.
-        hatch: hatching of its cells in a phase diagram.
+        colour: colour of such flows in plots.
+        marker: marker of the last point, which distinguishes endings without colour.
+        hatch: hatching of such flows in a phase diagram.
 
     Examples:
         >>> from meanfield import Status
@@ -175,7 +175,9 @@ class Status(enum.IntEnum):
             if status.ending == name:
                 return status
         names = ", ".join(status.ending for status in cls)
-        raise InvalidInputError(f"No run ends with `{name}`; known: {names}.")
+        raise InvalidInputError(
+            f"`{name}` is not the ending of any run; known endings: {names}."
+        )
 
     @classmethod
     def most_severe(cls, statuses: Iterable["Status"]) -> "Status":

@@ -65,7 +65,7 @@ class AbstractExplicit(eqx.Module):
 
 
 class AbstractField(eqx.Module):
-    """A velocity field $v$; call it on any tokens.
+    """A velocity field $v$, which can be called on any tokens.
 
     Examples:
         >>> from meanfield import Points, attentions
@@ -84,7 +84,7 @@ class AbstractField(eqx.Module):
     @property
     @abc.abstractmethod
     def convergence(self) -> Convergence | None:
-        """Convergence of the iteration that defines the field; `None` without one."""
+        """Convergence of the field's iteration; `None` for fields without iteration."""
 
     @property
     def parts(self) -> tuple["AbstractField", CellForces | None]:
@@ -117,7 +117,7 @@ class AbstractAveragedField(AbstractField):
     def averages(
         self, mean: Float[Array, " d"], factor: Float[Array, "d r"]
     ) -> tuple[Float[Array, " d"], Float[Array, "d r"]]:
-        r"""$E\,v(\alpha + Yz)$ and $E[v(\alpha + Yz)\,z^\top]$ for normal $z$.
+        r"""Averages $E\,v(\alpha + Yz)$ and $E[v(\alpha + Yz)\,z^\top]$ for normal $z$.
 
         They are the rates $\alpha'$ and $Y'$ of the Gaussian motion closest to $v$ in
         $L^2$; if $v$ is affine, that motion follows $v$ exactly.
@@ -151,7 +151,7 @@ class Affine(AbstractExplicit, AbstractAveragedField):
 
     @override
     def __call__(self, tokens: Tokens) -> Float[Array, "n d"]:
-        require("A field is asked at `Tokens(x)`", tokens, Tokens)
+        require("A field must be called with `Tokens(x)`", tokens, Tokens)
         return (
             jnp.matmul(tokens.x, self.linear.T, precision=HIGHEST)
             + self.offset[None, :]
@@ -170,7 +170,7 @@ class Affine(AbstractExplicit, AbstractAveragedField):
 
 
 class Image(AbstractField):
-    r"""The field $x \mapsto V f(x) + o$.
+    r"""The field $x \mapsto V f(x) + o$, for a matrix $V$ and a field $f$.
 
     Examples:
         >>> from meanfield import Points, Tokens, attentions
@@ -188,7 +188,7 @@ class Image(AbstractField):
 
     @override
     def __call__(self, tokens: Tokens) -> Float[Array, "n d"]:
-        require("A field is asked at `Tokens(x)`", tokens, Tokens)
+        require("A field must be called with `Tokens(x)`", tokens, Tokens)
         velocity = self.field(tokens)
         return (
             jnp.matmul(velocity, self.value.T, precision=HIGHEST) + self.offset[None, :]
@@ -280,7 +280,7 @@ def worst_of(members: Sequence[Convergence]) -> Convergence:
 def image(
     value: Float[Array, "d d"], offset: Float[Array, " d"], field: AbstractField
 ) -> AbstractField:
-    """The image of `field` under `value`, plus `offset`; affine if `field` is.
+    """The image of `field` under `value`, plus `offset`; affine if `field` is affine.
 
     Examples:
         >>> from meanfield.fields import Affine, image

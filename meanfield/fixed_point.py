@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-DEPTH = 5  # number of past iterates mixed; more did not help on Sinkhorn problems
+DEPTH = 5  # number of mixed iterates; more iterates did not help for Sinkhorn
 GROWTH = 2.0  # a residual that grows by more than this factor restarts the history
 
 
@@ -29,11 +29,11 @@ class FixedPoint(NamedTuple):
 class _State(NamedTuple):
     x: Array
     points: Array  # images of past iterates, [DEPTH, n]
-    residuals: Array  # [DEPTH, n]
+    residuals: Array  # residuals of past iterates, [DEPTH, n]
     n_rows: Array  # number of valid rows in the history
     last: Array  # sup norm of the last residual
-    mark: Array  # the residual when it had last fallen tenfold
-    mark_count: Array  # number of evaluations at that time
+    mark: Array  # residual at its last tenfold decrease
+    mark_count: Array  # number of evaluations until the last tenfold decrease
     best: FixedPoint
 
 
@@ -47,9 +47,9 @@ def anderson(
 ) -> FixedPoint:
     """A fixed point of `fn`, to `tolerance` in the sup norm of `fn(x) - x`.
 
-    Type-II Anderson mixing. Returns the best point seen if the tolerance is not
-    reached. The iteration also stops if the residual is NaN, or has not fallen tenfold
-    within `patience` evaluations.
+    The method is type-II Anderson mixing. If it does not reach the tolerance, it
+    returns the best point found. The iteration also stops if the residual is NaN, or
+    has not decreased tenfold within `patience` evaluations.
 
     Examples:
         >>> from meanfield.fixed_point import anderson
@@ -102,12 +102,12 @@ def _step(fn: Callable[[Array], Array], state: _State) -> _State:
 
 
 def _mixing(residuals: Float[Array, "depth n"], n_rows: Int[Array, ""]) -> Array:
-    """Weights with sum one that minimise the mixed residual."""
+    """Weights with sum one that minimise the norm of the mixed residual."""
     depth = residuals.shape[0]
     is_used = jnp.arange(depth) < n_rows
     rows = jnp.where(is_used[:, None], residuals, 0)
     gram = rows @ rows.T
-    # Residuals can be parallel up to rounding; a ridge of that size bounds the weights.
+    # If residuals are parallel up to rounding errors, the ridge bounds the weights.
     ridge = (
         10 * jnp.finfo(gram.dtype).eps * jnp.trace(gram) + jnp.finfo(gram.dtype).tiny
     )

@@ -13,13 +13,13 @@ from meanfield._renamed import old_names
 from ._derivatives import custom_derivative
 
 HIGHEST = jax.lax.Precision.HIGHEST
-MAX_UNROLL_SIZE = 4  # up to this size a LAPACK call costs more than the arithmetic
+MAX_UNROLL_SIZE = 4  # up to this size, calling LAPACK costs more than the arithmetic
 
 
 def solve_positive(
     G: Float[Array, "r r"], rhs: Float[Array, "r ..."]
 ) -> Float[Array, "r ..."]:
-    r"""$G^{-1} u$ for symmetric positive definite $G$; NaN if it is not.
+    r"""$G^{-1} u$ for symmetric positive definite $G$; NaN for any other $G$.
 
     Small systems use unrolled elimination, which XLA fuses with the surrounding code
     and vectorises under `vmap`. Positive definite matrices need no pivoting (Higham,
@@ -49,7 +49,7 @@ def solve_positive(
 
 
 def product(a: Float[Array, "m k"], b: Float[Array, "k ..."]) -> Float[Array, "m ..."]:
-    """`a @ b`, unrolled for small matrices for the same reasons as `solve_positive`.
+    """`a @ b`; small products are unrolled, so that XLA fuses and vectorises them.
 
     Examples:
         >>> from meanfield.linalg import product
@@ -72,7 +72,7 @@ def length(x: Float[Array, "..."]) -> Float[Array, ""]:
         >>> print(length(jnp.array([3e200, 4e200])) / 1e200)  # no square overflows
         5.0
     """
-    # The scale cancels, so it needs no derivative.
+    # The largest modulus cancels in the norm, so its derivative is not needed.
     largest = jax.lax.stop_gradient(jnp.max(jnp.abs(x), initial=0))
     usable = (largest > 0) & jnp.isfinite(largest)
     ratios = x / jnp.where(usable, largest, 1)
@@ -87,7 +87,7 @@ def tilt(
     r"""$(\Sigma^{-1} + B)^{-1} u = Y (I + Y^\top B Y)^{-1} Y^\top u$, for any rank.
 
     `B` must be symmetric with $I + Y^\top B Y \succ 0$; otherwise the tilted Gaussian
-    cannot be normalised and the result is NaN, as it is after an overflow. `None`
+    cannot be normalised and the result is NaN. An overflow gives NaN, too. `None`
     stands for $B = 0$.
 
     Examples:
@@ -168,8 +168,8 @@ def _psd_sqrt_rule(root: Array, _: tuple, tangents: tuple) -> Array:
 def psd_sqrt(S: Float[Array, "d d"]) -> Float[Array, "d d"]:
     r"""Symmetric square root of a positive semidefinite matrix.
 
-    Differentiable at repeated eigenvalues, unlike an eigendecomposition. At a singular
-    `S` the square root has no derivative, and the computed one is not finite.
+    It is differentiable at repeated eigenvalues, unlike an eigendecomposition. At a
+    singular `S` it has no derivative, and the computed derivative is not finite.
 
     Examples:
         >>> from meanfield.linalg import psd_sqrt
@@ -190,9 +190,10 @@ def _sqrt_one_plus_four_rule(root: Array, primals: tuple, tangents: tuple) -> Ar
 def sqrt_one_plus_four(M: Float[Array, "r r"]) -> Float[Array, "r r"]:
     r"""$S^{1/2}$ for $S = I + 4 M M^\top$, accurate relative to its largest entry.
 
-    Computed from the singular values of `M`; for 2 × 2 matrices by Cayley–Hamilton,
-    $(S + \delta I)/\sqrt{\mathrm{tr}\,S + 2\delta}$ with $\delta = \sqrt{\det S}$.
-    Differentiable to any order, also at repeated or zero singular values.
+    It is computed from the singular values of `M`, or for 2 × 2 matrices as
+    $(S + \delta I)/\sqrt{\mathrm{tr}\,S + 2\delta}$ with $\delta = \sqrt{\det S}$
+    (Cayley–Hamilton). It is differentiable to any order, also at repeated or zero
+    singular values.
 
     Examples:
         >>> from meanfield.linalg import sqrt_one_plus_four
@@ -202,7 +203,7 @@ def sqrt_one_plus_four(M: Float[Array, "r r"]) -> Float[Array, "r r"]:
          [0. 3.]]
     """
     if M.shape[0] == 2:
-        scale = jnp.maximum(1, jnp.max(jnp.abs(M)))  # squares overflow before roots
+        scale = jnp.maximum(1, jnp.max(jnp.abs(M)))  # otherwise squares may overflow
         N, unit = M / scale, 1 / scale
         size, det = jnp.sum(N**2), N[0, 0] * N[1, 1] - N[0, 1] * N[1, 0]
         root_det = jnp.hypot(unit * jnp.sqrt(unit**2 + 4 * size), 4 * det)

@@ -47,7 +47,7 @@ def as_tokens(x: Numbers, position: Numbers | None = None) -> Tokens:
     states = float_array("x", x)
     if states.ndim != 2 or 0 in states.shape:
         raise InvalidInputError(
-            "Tokens must be a non-empty matrix, one row for each token; got shape "
+            "The tokens must form a non-empty matrix with one row per token; got shape "
             f"{states.shape}."
         )
     if position is None:

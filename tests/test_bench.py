@@ -374,4 +374,4 @@ def test_bench_outside_a_checkout_is_an_error(
     result = cli("bench")
     assert result.code == 3
     assert result.err.count("\n") == 1
-    assert "run this in a checkout of meanfield" in result.err
+    assert "run the command in a checkout of meanfield" in result.err

@@ -227,7 +227,7 @@ def test_a_tilde_in_a_spec_file_is_expanded(house: Path) -> None:
 def test_a_tilde_of_an_unknown_user_is_rejected(cli: Command, house: Path) -> None:
     result = cli("simulate", "--dry-run", "--out=~nobody-known/run")
     assert (result.code, result.err.count("\n")) == (3, 1)
-    assert "`~nobody-known/run` has no place" in result.err
+    assert "`~nobody-known/run` is not a valid path" in result.err
 
 
 @pytest.mark.parametrize("word", ["--text=~/a b", "--title=~", "--A=-1", "a~/b", "~ 5"])

@@ -186,7 +186,7 @@ def test_array_likes_are_converted(kind: str) -> None:
 @pytest.mark.parametrize("xp", [np, jnp], ids=["numpy", "jax"])
 def test_complex_input_is_rejected(name: str, xp: object) -> None:
     value = getattr(xp, "asarray")(np.full((1, 1), 1 + 1e-3j))  # noqa: B009
-    with pytest.raises((MeanfieldError, TypeError), match=r"real|complex|one number"):
+    with pytest.raises((MeanfieldError, TypeError), match=r"real|complex"):
         COMPLEX[name](value)
 
 

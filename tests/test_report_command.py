@@ -418,9 +418,9 @@ def test_a_page_replaces_only_generated_pages(cli: Command, tmp_path: Path):
     live = Path("run.html").read_bytes()
     result = cli("report", "run")
     assert result.code == 2
-    assert "`run.html` is no page of `meanfield report`, and is kept" in result.err
+    assert "`run.html` was not written by `meanfield report`" in result.err
     assert Path("run.html").read_bytes() == live
     for _ in range(2):
         assert cli("report", "run", "--out", "new.html").code == 0
     result = cli("live", *start, "--out", "new.html")
-    assert "is no page of `meanfield live`" in result.err
+    assert "was not written by `meanfield live`" in result.err

@@ -247,7 +247,7 @@ def test_reproduce_outside_a_checkout_is_an_error(tmp_path: Path):
         check=False,
     )
     assert result.returncode == 3, result.stderr
-    assert "run this in a checkout" in result.stderr
+    assert "run the command in a checkout" in result.stderr
 
 
 def test_the_gallery_holds_every_figure_and_its_caption(tmp_path: Path):

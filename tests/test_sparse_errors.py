@@ -60,7 +60,7 @@ def test_masked_scores_are_rejected(name: str):
         ({"W_B": np.ones((3, 10_001))}, "`blocks` must be .* to 10000; got 10001"),
         ({"passes": -1}, "`passes` must be a number from 0 to 1000000; got -1"),
         ({"temperature": 0.0}, "`temperature` must be positive"),
-        ({"noise": np.nan}, "`noise` must be one number"),
+        ({"noise": np.nan}, "`noise` must be a single real number"),
         ({"W_B": "uniform"}, "got `uniform`"),
         ({"W_B": "normal:x"}, "got `normal:x`"),
         ({"W_B": [[1.0, 2.0]]}, "dimension 3"),

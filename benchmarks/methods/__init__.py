@@ -1,1 +1,1 @@
-"""Jobs of the methods, a module for each package, imported only when measured."""
+"""Jobs of the benchmarked methods; a module is imported when its method is measured."""

@@ -1,4 +1,4 @@
-"""Velocities by sums in cells of `meanfield`, planned as in a flow."""
+"""Velocities by `meanfield` with sums in cells, planned as in a flow."""
 
 import functools
 import time
@@ -22,12 +22,13 @@ from meanfield.tokens import Tokens
 
 from .ours import attention_of
 
-MAX_FULL = 20_000  # largest number of tokens for which all errors are computed
-N_COMPARED, N_EXTREME = 4096, 1024  # compared tokens; farthest, and most isolated
+MAX_FULL = 20_000  # largest number of tokens of which all are compared
+# Of the compared tokens, `N_EXTREME` are the farthest and `N_EXTREME` most isolated.
+N_COMPARED, N_EXTREME = 4096, 1024
 
 
 def planned_velocity(trial: Trial) -> Job:
-    """Velocity compiled as in the flows of the library."""
+    """Velocity compiled in the same way as in flows of the library."""
     return _job(trial, attention_of(trial), compile_function)
 
 
@@ -98,7 +99,7 @@ def _describe_layout(reduction: AbstractReduction) -> str:
 
 
 def _compared_tokens(x: np.ndarray) -> np.ndarray:
-    """Tokens at which errors are computed: farthest, most isolated, and random ones."""
+    """Indices of the compared tokens: the farthest, most isolated, and random ones."""
     if len(x) <= MAX_FULL:
         return np.arange(len(x))
     far = np.argsort(-np.sum(x**2, axis=1))[:N_EXTREME]

@@ -1,4 +1,4 @@
-"""Small clouds under softmax attention, without `meanfield`."""
+"""Flows of small clouds under softmax attention, computed without `meanfield`."""
 
 from collections.abc import Callable
 from typing import Any, TypeVar

@@ -1,4 +1,4 @@
-"""Small clouds by `meanfield`: batched, and one at a time."""
+"""Flows of small clouds by `meanfield`, in batches or one at a time."""
 
 from typing import Any
 
@@ -12,16 +12,16 @@ from meanfield.dynamics import stack_trees
 from meanfield.flows import Trajectory, adaptive, ensemble, fixed
 from meanfield.measures import Points
 
-STAGES = {"tsit5": 6, "heun": 2}  # velocities per step
+STAGES = {"tsit5": 6, "heun": 2}  # number of velocity evaluations per step
 
 
 def batched(trial: Trial) -> Job:
-    """Clouds in batches of the default size of `ensemble`."""
+    """Integrates the clouds in batches of the default size of `ensemble`."""
     return _ensemble_job(trial, None)
 
 
 def one_at_a_time(trial: Trial) -> Job:
-    """Clouds one at a time on each core."""
+    """Integrates the clouds in batches of size one, one batch per core."""
     return _ensemble_job(trial, 1)
 
 

@@ -1,4 +1,4 @@
-"""Whole runs of the command line, each in its own process."""
+"""Complete runs of the command line, each in its own process."""
 
 import json
 import os
@@ -19,7 +19,7 @@ REPORT_KEYS = ("ending", "compile_seconds", "seconds")
 
 
 def warm_cache(trial: Trial) -> Job:
-    """A run with a warm compilation cache."""
+    """A run whose programs are already in the compilation cache."""
     cache = tempfile.TemporaryDirectory()
     run = lambda: _simulate(trial, cache.name)
     return Job(run, _facts, usage=CHILDREN)
@@ -37,7 +37,7 @@ def empty_cache(trial: Trial) -> Job:
 
 
 def stored(trial: Trial) -> Job:
-    """A single run with an empty compilation cache that stores its frames."""
+    """A single run that stores its frames, with an empty compilation cache."""
 
     def run(cache: str) -> dict[str, Any]:
         return _simulate(trial, cache, "--out", str(Path(cache) / "run.zarr"))
@@ -46,7 +46,7 @@ def stored(trial: Trial) -> Job:
 
 
 def imports(trial: Trial) -> Job:
-    """A process that only imports packages: a lower bound for the time of a run."""
+    """A process that only imports packages; its time is a lower bound for any run."""
     del trial
     run = lambda: subprocess.run([sys.executable, "-c", IMPORTS], check=True)
     return Job(run, lambda _: {}, usage=CHILDREN)

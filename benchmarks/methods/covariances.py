@@ -16,7 +16,7 @@ from meanfield.flows import AbstractStop, BlowUp, Trajectory, adaptive, ensemble
 from meanfield.measures import Gaussian
 from meanfield.measures.families import family
 
-END_TIME = 1.5  # in units of the last blow-up time
+END_TIME = 1.5  # last time, in units of the latest blow-up time of a member
 N_BISECTIONS = 60
 
 
@@ -27,7 +27,7 @@ def initial_covariances(trial: Trial) -> np.ndarray:
 
 
 def score_matrix(trial: Trial) -> np.ndarray:
-    """Score matrix $A$, of the figure or random, with positive symmetric part."""
+    """Score matrix $A$ with positive symmetric part, from the figure or random."""
     if trial.d == 2:
         return np.array(P4["K"]).T @ np.array(P4["Q"]) / 2**0.5
     G, H = np.random.default_rng(0).standard_normal((2, trial.d, trial.d))
@@ -35,7 +35,7 @@ def score_matrix(trial: Trial) -> np.ndarray:
 
 
 def to_trace_bound(trial: Trial) -> Job:
-    """An ensemble whose members end at the published bound on the trace."""
+    """An ensemble whose members stop at the published bound on the trace."""
     stop = BlowUp(trial.settings["bound"] ** 0.5)
 
     def facts(trajectory: Trajectory) -> dict[str, Any]:
@@ -48,7 +48,7 @@ def to_trace_bound(trial: Trial) -> Job:
 
 
 def to_blow_up(trial: Trial) -> Job:
-    """An ensemble whose members end at their blow-up."""
+    """An ensemble whose members are integrated until they blow up."""
 
     def facts(trajectory: Trajectory) -> dict[str, Any]:
         return time_facts(
@@ -75,24 +75,27 @@ def _run(trial: Trial, stop: AbstractStop | None) -> Any:
 
 
 def time_facts(trial: Trial, times: np.ndarray, traces: np.ndarray) -> dict[str, Any]:
-    """Largest time shift of a member from the exact solution with the same trace."""
+    """Largest error in time of any member, relative to its blow-up time.
+
+    The exact time is that at which the exact solution has the same trace.
+    """
     Sigma, A = initial_covariances(trial), score_matrix(trial)
     exact, blow_ups = times_of_traces(Sigma, A, traces), blow_up_times(Sigma, A)
     return {"error": float(np.max(np.abs(times - exact) / blow_ups))}
 
 
 def blow_up_times(Sigma: np.ndarray, A: np.ndarray) -> np.ndarray:
-    r"""$1/\lambda_{\max}(\Sigma^{1/2} (A + A^\top) \Sigma^{1/2})$."""
+    r"""Blow-up times $1/\lambda_{\max}(\Sigma^{1/2} (A + A^\top) \Sigma^{1/2})$."""
     return 1 / np.linalg.eigvals(Sigma @ (A + A.T)).real.max(axis=1)
 
 
 def times_of_traces(Sigma: np.ndarray, A: np.ndarray, traces: np.ndarray) -> np.ndarray:
-    """Times at which the exact solution has these traces, by bisection."""
+    """Times at which the exact solution has given traces, found by bisection."""
     inverse, S = np.linalg.inv(Sigma), A + A.T
     low, high = np.zeros(len(Sigma)), blow_up_times(Sigma, A)
     for _ in range(N_BISECTIONS):
         middle = (low + high) / 2
-        # Closer to the blow-up time the covariance has no numerical inverse.
+        # Near the blow-up time, the inverse covariance is numerically singular.
         inverse_at_middle = inverse - middle[:, None, None] * S
         covariance = np.linalg.pinv(inverse_at_middle, rcond=0.0, hermitian=True)
         is_above = np.trace(covariance, axis1=1, axis2=2) > traces

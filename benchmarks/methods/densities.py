@@ -12,11 +12,11 @@ from meanfield.measures import Grid, Nodes
 from meanfield.measures.edges import even_edges
 
 A = np.array([[-1.0, 0.5], [-0.3, -0.6]])
-STAGES, SUMS = 3, 6  # stages per step; operations per query and cell for three sums
+STAGES, SUMS = 3, 6  # stages per step; operations for three sums per query and cell
 
 
 def steps(trial: Trial) -> Job:
-    """Steps of a normal density."""
+    """Time steps of a normal density on a grid in the plane."""
     attention = meanfield.attentions[trial.settings["attention"]](
         A, np.eye(2), np.eye(2)
     )

@@ -1,4 +1,4 @@
-"""The procedure published with castin2025 in NumPy, one member after another."""
+"""The published procedure of castin2025 in NumPy, for one member after another."""
 
 from typing import Any, NamedTuple
 
@@ -8,8 +8,8 @@ from benchmarks._trial import Job, Trial
 
 from .covariances import initial_covariances, score_matrix, time_facts
 
-FLOOR = 1e-14  # eigenvalues are clipped here after every step
-REST = 1e-4  # the norm of the right-hand side that ends a member
+FLOOR = 1e-14  # after each step, smaller eigenvalues are replaced by this
+REST = 1e-4  # a member stops if the norm of its rate of change is below this
 MAX_STEPS = 50_000
 
 
@@ -22,7 +22,7 @@ class Family(NamedTuple):
 
 
 def published_steps(trial: Trial) -> Job:
-    """Explicit Euler steps with clipped eigenvalues, until a bound on the trace."""
+    """Explicit Euler steps with clipped eigenvalues, up to a bound on the trace."""
     Sigma, A, identity = (
         initial_covariances(trial),
         score_matrix(trial),
@@ -48,7 +48,7 @@ def published_steps(trial: Trial) -> Job:
 def _integrate(
     Sigma: np.ndarray, matrices: tuple[np.ndarray, np.ndarray], dt: float, bound: float
 ) -> tuple[int, float]:
-    """Number of steps of a member, and its final trace."""
+    """Integrates one member; returns the number of its steps and its final trace."""
     A, V = matrices
     count = 0
     while count < MAX_STEPS:

@@ -11,7 +11,7 @@ from benchmarks._trial import Job, Trial
 
 
 def tensorized(trial: Trial) -> Job:
-    """Sinkhorn with a fixed schedule of bandwidths, scaling 0.9, without tolerance."""
+    """Sinkhorn without a tolerance: each step of a schedule multiplies √ε by 0.9."""
     x, epsilon = torch.from_numpy(cloud(trial)), trial.settings["epsilon"]
     loss = SamplesLoss(
         "sinkhorn",

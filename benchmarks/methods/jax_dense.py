@@ -20,7 +20,7 @@ HIGHEST = jax.lax.Precision.HIGHEST
 
 
 def dense(trial: Trial) -> Job:
-    """Straightforward dense implementation."""
+    """Softmax velocity in JAX from the dense matrix of scores."""
     return _velocity(trial, _dense_velocity)
 
 
@@ -30,13 +30,13 @@ def dot_product_attention(trial: Trial) -> Job:
 
 
 def cost(trial: Trial) -> Job:
-    """A scalar of the velocities of all tokens."""
+    """A scalar function of the velocities of all tokens, without its gradient."""
     run = _cost_run(trial, _cost)
     return Job(run, lambda scalar: cost_facts(trial, scalar))
 
 
 def gradient(trial: Trial) -> Job:
-    """The scalar of `cost` with its gradient with respect to the tokens."""
+    """The scalar of `cost`, and its gradient with respect to the tokens."""
     run = _cost_run(trial, jax.value_and_grad(_cost))
     return Job(run, lambda result: gradient_facts(trial, result[1]))
 

@@ -8,7 +8,7 @@ from benchmarks._trial import Job, Trial
 
 
 def velocity(trial: Trial) -> Job:
-    """`sumsoftmaxweight` over the keys."""
+    """Softmax velocity by the PyKeOps reduction `sumsoftmaxweight` over the keys."""
     x = tokens(trial)
     queries = np.ascontiguousarray(x[: trial.n_queries] / trial.settings["epsilon"])
     queries = queries.astype(trial.dtype)

@@ -7,7 +7,7 @@ from benchmarks._trial import Job, Trial
 
 
 def velocity(trial: Trial) -> Job:
-    """Straightforward dense implementation."""
+    """Softmax velocity in NumPy from the dense matrix of scores."""
     x, epsilon = tokens(trial), trial.settings["epsilon"]
     queries = x[: trial.n_queries]
 

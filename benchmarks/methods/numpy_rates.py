@@ -6,13 +6,13 @@ from benchmarks._trial import Job, Trial
 
 
 def product(trial: Trial) -> Job:
-    """A matrix product."""
+    """Product of a square matrix with itself by NumPy."""
     a = _numbers(trial, (trial.n, trial.n))
     return Job(lambda: a @ a, lambda _: {"products": 2 * trial.n**3})
 
 
 def exponentials(trial: Trial) -> Job:
-    """Exponentials into one array."""
+    """Repeated exponentials by NumPy, written into the same array."""
     x, repeats = _numbers(trial, (trial.n,)), trial.settings["repeats"]
     out = np.empty_like(x)
 

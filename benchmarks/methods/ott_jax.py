@@ -30,8 +30,8 @@ def momentum(trial: Trial) -> Job:
 
 
 def _job(trial: Trial, **options: Any) -> Job:
-    """Job that stops by the L¹ norm of a marginal error, relative to the mass."""
-    reg = 2 * trial.settings["epsilon"]  # OTT's cost is |x - y|², without the half
+    """Job that iterates until the L¹ norm of a marginal error is below a tolerance."""
+    reg = 2 * trial.settings["epsilon"]  # OTT's cost is |x - y|², not |x - y|²/2
     solver = ott_sinkhorn.Sinkhorn(
         threshold=trial.settings["tolerance"], max_iterations=10_000, **options
     )

@@ -27,7 +27,7 @@ from meanfield.tokens import Tokens
 
 
 def blocked(trial: Trial) -> Job:
-    """Velocity by the default reduction."""
+    """Velocity by the default reduction of the library, exact sums in blocks."""
     return _velocity(trial, Blocked())
 
 
@@ -45,12 +45,12 @@ def in_jit_with_options(trial: Trial) -> Job:
 
 
 def dense(trial: Trial) -> Job:
-    """Velocity by dense scores."""
+    """Velocity from the dense matrix of scores."""
     return _velocity(trial, Dense())
 
 
 def chebyshev(trial: Trial) -> Job:
-    """Velocity by Chebyshev interpolation, planned once, in the first run."""
+    """Velocity by Chebyshev interpolation; the first run chooses the nodes."""
     attention = attention_of(trial)
     reduction = Chebyshev(trial.settings["tolerance"])
     mu = Points.uniform(tokens(trial), reduction=reduction)
@@ -77,7 +77,7 @@ def chebyshev(trial: Trial) -> Job:
 
 
 def attention_of(trial: Trial) -> Attention:
-    """Softmax attention with Q = K = V = I and the bandwidth of a trial."""
+    """Softmax attention with Q = K = V = I and the bandwidth of the trial."""
     identity = np.eye(trial.d, dtype=trial.dtype)
     return meanfield.attentions["softmax"](
         identity, identity, identity, epsilon=trial.settings["epsilon"]
@@ -100,7 +100,7 @@ def _velocity(
 
 
 def cost(trial: Trial) -> Job:
-    """A scalar of the velocities of all tokens."""
+    """A scalar function of the velocities of all tokens, without its gradient."""
     return Job(
         _cost_run(trial, compile_function(_cost)),
         lambda scalar: cost_facts(trial, scalar),
@@ -108,7 +108,7 @@ def cost(trial: Trial) -> Job:
 
 
 def gradient(trial: Trial) -> Job:
-    """The scalar of `cost` with its gradient with respect to the tokens."""
+    """The scalar of `cost`, and its gradient with respect to the tokens."""
     run = _cost_run(trial, compile_function(jax.value_and_grad(_cost)))
     return Job(run, lambda result: gradient_facts(trial, result[1]))
 

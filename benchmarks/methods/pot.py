@@ -13,15 +13,15 @@ from benchmarks._trial import Job, Trial
 
 
 def log_domain(trial: Trial) -> Job:
-    """`sinkhorn_log`, which stops by the L² norm of a marginal error."""
+    """POT's `sinkhorn_log`, which iterates until the L² marginal error is small."""
     C, n = half_squares(cloud(trial)), trial.n
     w = np.full(n, 1 / n)
-    # L² norm of a marginal error whose entries are all ±tolerance/n.
+    # The threshold is the L² norm of a marginal error with entries ±tolerance/n.
     threshold = trial.settings["tolerance"] / np.sqrt(n)
 
     def run() -> dict[str, Any]:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # no convergence: the error is measured
+            warnings.simplefilter("ignore")  # non-convergence shows in `error`
             return ot.bregman.sinkhorn_log(
                 w,
                 w,
@@ -36,7 +36,7 @@ def log_domain(trial: Trial) -> Job:
 
 
 def expected_plan(trial: Trial) -> Job:
-    """Dense expected plan over all slices, times the keys."""
+    """Velocities from POT's expected plan over all slices, as a dense matrix."""
     x, (Q, K) = tokens(trial), matrices(trial)
     theta = slice_directions(trial.settings["slices"], len(Q)).astype(x.dtype)
 

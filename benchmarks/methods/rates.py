@@ -1,4 +1,4 @@
-"""Matrix products and exponentials by XLA, and the exponential of `meanfield`."""
+"""Matrix products and exponentials by XLA, and exponentials by `meanfield`."""
 
 from collections.abc import Callable
 from typing import Any
@@ -12,11 +12,11 @@ from meanfield.measures.reductions.exact import exp2
 
 FULL_VECTORS = {
     "xla_cpu_prefer_vector_width": 512
-}  # vector width in bits, if the processor supports it
+}  # width of vector registers in bits, if the processor has them
 
 
 def product(trial: Trial) -> Job:
-    """A matrix product."""
+    """Product of a square matrix with itself by XLA."""
     a = jnp.asarray(_numbers(trial, (trial.n, trial.n)))
     function_in_jit = jax.jit(
         lambda a: jnp.matmul(a, a, precision=jax.lax.Precision.HIGHEST)
@@ -26,18 +26,18 @@ def product(trial: Trial) -> Job:
 
 
 def library_exp(trial: Trial) -> Job:
-    """The exponential of XLA."""
+    """Repeated exponentials by XLA's own function."""
     return _exponentials(trial, jnp.exp)
 
 
 def polynomial_exp2(trial: Trial) -> Job:
-    """The exponential polynomial used in sums over tokens."""
+    """Repeated exponentials by the polynomial that the library uses in sums."""
     return _exponentials(trial, exp2)
 
 
 def _exponentials(trial: Trial, exponential: Callable[[Any], Any]) -> Job:
     x, repeats = jnp.asarray(_numbers(trial, (trial.n,))), trial.settings["repeats"]
-    # Each argument depends on the total: XLA cannot compute the exponential only once.
+    # Each argument depends on the total, so XLA cannot reuse a computed exponential.
     add_exponential = lambda _, total: total + exponential(x - 1e-30 * total)
     repeated_sum = lambda x: jax.lax.fori_loop(
         0, repeats, add_exponential, jnp.zeros_like(x)

@@ -17,12 +17,12 @@ from meanfield.measures import Points
 
 
 def hard(trial: Trial) -> Job:
-    """Hard sliced attention: matching by ranks."""
+    """Hard sliced attention, which matches queries and keys by their ranks."""
     return _job(trial, "esp", slices=trial.settings["slices"])
 
 
 def soft(trial: Trial) -> Job:
-    """Soft sliced attention, with rows normalised."""
+    """Soft sliced attention, in which the weights of each token sum to one."""
     options = {name: trial.settings[name] for name in ("slices", "temperature")}
     return _job(trial, "esp-soft", **options)
 
@@ -38,7 +38,7 @@ def softmax(trial: Trial) -> Job:
 
 
 def differential(trial: Trial) -> Job:
-    """Differential attention: one softmax minus half of another."""
+    """Differential attention: one softmax minus half of a second softmax."""
     Q, K = matrices(trial)
     second = {"Q2": Q[::-1], "K2": K[::-1], "lambda_": 0.5}
     return _job(trial, "differential", epsilon=trial.d**0.5, **second)

@@ -19,17 +19,17 @@ from meanfield.measures import Points
 
 
 def hard(trial: Trial) -> Job:
-    """Sparse Sinkhorn attention with a hard order of the blocks."""
+    """Sparse Sinkhorn attention with a permutation of the blocks."""
     return _job(trial, "hard", "sparse-sinkhorn", order=block_order(trial))
 
 
 def balanced(trial: Trial) -> Job:
-    """Sparse Sinkhorn attention with a balanced matrix of the blocks."""
+    """Sparse Sinkhorn attention with a balanced sorting matrix of the blocks."""
     return _job(trial, "balanced", "sparse-sinkhorn", **_sorting_options(trial))
 
 
 def cut(trial: Trial) -> Job:
-    """SortCut: only the first of the blocks mixed by a balanced matrix."""
+    """SortCut attention to the first of the blocks mixed by a balanced matrix."""
     return _job(trial, "cut", "sortcut", budget=1, **_sorting_options(trial))
 
 
@@ -39,7 +39,7 @@ def softmax(trial: Trial) -> Job:
 
 
 def by_blocks(trial: Trial) -> Job:
-    """Balanced matrix in NumPy, block by block."""
+    """Sparse attention with a balanced matrix in NumPy, block by block."""
     all_blocks = range(trial.settings["blocks"])
     facts = lambda values: sparse_facts(trial, "balanced", values)
     return Job(

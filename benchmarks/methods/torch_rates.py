@@ -7,17 +7,17 @@ from benchmarks._trial import Job, Trial
 
 
 def product(trial: Trial) -> Job:
-    """A matrix product."""
+    """Product of a square matrix with itself by PyTorch."""
     a = _numbers(trial, (trial.n, trial.n))
 
     def run() -> None:
-        (a @ a).ravel()[0].item()  # waits for the device
+        (a @ a).ravel()[0].item()  # reading an entry waits for the device
 
     return Job(run, lambda _: {"products": 2 * trial.n**3})
 
 
 def exponentials(trial: Trial) -> Job:
-    """Exponentials into one array."""
+    """Repeated exponentials by PyTorch, written into the same array."""
     x, repeats = _numbers(trial, (trial.n,)), trial.settings["repeats"]
     out = torch.empty_like(x)
 

@@ -18,7 +18,7 @@ from benchmarks._trial import Job, Trial
 
 
 def velocity(trial: Trial) -> Job:
-    """One velocity, without recording gradients."""
+    """Softmax velocity by PyTorch, without recording operations for gradients."""
     x = _to_device(trial, tokens(trial))
     queries = x[: trial.n_queries]
 
@@ -30,7 +30,7 @@ def velocity(trial: Trial) -> Job:
 
 
 def cost(trial: Trial) -> Job:
-    """A scalar of the velocities of all tokens."""
+    """A scalar function of the velocities of all tokens, without its gradient."""
     cost_function = _cost(trial)
 
     def run() -> float:
@@ -41,7 +41,7 @@ def cost(trial: Trial) -> Job:
 
 
 def gradient(trial: Trial) -> Job:
-    """The scalar of `cost` with its gradient with respect to the tokens."""
+    """The scalar of `cost`, and its gradient with respect to the tokens."""
     cost_function = _cost(trial)
 
     def run() -> Any:

@@ -10,12 +10,12 @@ from benchmarks._trial import Job, Trial
 from meanfield import sums
 from meanfield.measures import Cells
 
-N_COMPARED = 512  # number of farthest rows or columns, and of random ones
-BLOCK = 16  # rows or columns in a block
+N_COMPARED = 512  # number of farthest tokens, and of random tokens, that are compared
+BLOCK = 16  # number of rows of the plan that are computed at once
 
 
 def in_cells(trial: Trial) -> Job:
-    """Potentials between the tokens of the trial and the same number of others."""
+    """Sinkhorn potentials between the trial's tokens and an independent cloud."""
     epsilon = trial.settings["epsilon"]
     x = tokens(trial)
     y = np.random.default_rng(3).standard_normal(x.shape)
@@ -40,7 +40,7 @@ def in_cells(trial: Trial) -> Job:
 def _errors(
     x: np.ndarray, y: np.ndarray, f: np.ndarray, g: np.ndarray, epsilon: float
 ) -> np.ndarray:
-    """Relative errors of sampled row sums, for weights 1/n."""
+    """Relative errors of the row sums of the plan at sampled rows."""
     far = np.argsort(-np.sum(x**2, axis=1))[:N_COMPARED]
     others = np.random.default_rng(4).choice(len(x), N_COMPARED, replace=False)
     indices = np.concatenate([far, others])

@@ -1,13 +1,15 @@
 r"""Token collapse in depth: doubly exponential without the skip connection.
 
-For weights $P_{ij} = a_ie^{s_{ij}}b_j$ with row sums one, as for softmax and Sinkhorn,
-a layer without skip connection maps a cloud of diameter $D$ to one of diameter at most
-$cD^3$, $c = |A||V|/4\epsilon$; under the flow, which has the skip, the diameter is at
-least $D(0)/\sqrt{1 + 2cD(0)^2t}$ (`verify new:token-collapse`). The doubly exponential
-collapse with a cubic rate is stated in the introduction of Dong, Cordonnier and Loukas,
-*Attention is not all you need* (2021), which sander2022, section 4 quotes. Hard sliced
-attention depends on ranks and not on sizes: each layer shrinks a cloud by a factor,
-which tends to one as the ranks of queries and keys come to agree, as they do on a line.
+Weights $P_{ij} = a_ie^{s_{ij}}b_j$ have row sums one for softmax and Sinkhorn. With
+such weights, a layer without skip connection maps a cloud of diameter $D$ to one of
+diameter at most $cD^3$ with $c = |A||V|/4\epsilon$. Under the flow, which has the skip,
+the diameter is at least $D(0)/\sqrt{1 + 2cD(0)^2t}$ (`verify new:token-collapse`).
+
+The introduction of Dong, Cordonnier and Loukas, *Attention is not all you need* (2021),
+states the doubly exponential collapse with a cubic rate; sander2022, section 4 quotes
+it. Hard sliced attention depends on ranks and not on sizes: each layer shrinks a cloud
+by a factor that tends to one as the ranks of queries and keys come to agree, as they do
+on a line.
 """
 
 from collections.abc import Mapping
@@ -37,14 +39,14 @@ from experiments.limits.fits import LEVEL, fit_powers
 from meanfield.reproduce import Case, Experiment, Findings, Rows
 
 SEED = 0
-SMALL = 0.5  # largest $cD^2$ of clouds in the fit
-ROUNDED = 1e-11  # fraction of the first diameter below which rounding errors matter
-FLOWS = (*CUBIC, "esp")  # without one slice, whose flow separates tokens
+SMALL = 0.5  # largest $cD^2$ of the clouds to which the power law is fitted
+ROUNDED = 1e-11  # diameters below this fraction of the first have rounding errors
+FLOWS = (*CUBIC, "esp")  # without `esp, one slice`, whose flow separates tokens
 EXPECTED = 3.0
 
 
 def compute(case: Case) -> Findings:
-    """Diameters by layer and by time, their orders, and their ratios to the bounds."""
+    """Diameters by layer and by time, fitted orders, and ratios to the bounds."""
     sizes = SIZES[case.size]
     draws = draw_tokens(sizes, SEED)
     layers = {name: layer_diameters(name, draws) for name in NAMES}
@@ -93,7 +95,7 @@ def _order(collapse: Collapse, draws: Draws) -> dict[str, Any]:
 def _ratios_to_bounds(
     layers: dict[str, Collapse], flows: dict[str, np.ndarray], draws: Draws
 ) -> dict[str, float]:
-    """The extreme ratios of diameters to their bounds."""
+    """Largest ratio to the upper bound of diameters, smallest to their lower bound."""
     return {
         "ratio_to_layer_bound": max(
             _ratio_to_layer_bound(layers[name], draws) for name in CUBIC
@@ -103,7 +105,7 @@ def _ratios_to_bounds(
 
 
 def _ratio_to_layer_bound(collapse: Collapse, draws: Draws) -> float:
-    r"""Largest ratio of the diameter after a layer to the bound $\tanh(cD^2)D$."""
+    r"""Largest ratio of the diameter after a layer to its bound $\tanh(cD^2)D$."""
     D = collapse.diameters
     bound = np.tanh(draws.reach[:, None] * D[:, :-1] ** 2) * D[:, :-1]
     is_visible = D[:, 1:] >= ROUNDED * D[:, :1]
@@ -111,18 +113,18 @@ def _ratio_to_layer_bound(collapse: Collapse, draws: Draws) -> float:
 
 
 def _ratio_to_flow_bound(rows: np.ndarray) -> float:
-    """Smallest ratio of the diameter along a flow to its bound, after the start."""
+    """Smallest ratio of the diameter to its lower bound at positive times of a flow."""
     ratios = rows / rows[:, :1] / flow_bound(np.arange(LAYERS + 1.0))
     return float(np.min(ratios[:, 1:]))
 
 
 def _median(rows: np.ndarray) -> float:
-    """Median ratio of the last diameter to the first."""
+    """Ratio of the last diameter to the first, as the median over draws."""
     return float(np.median(rows[:, -1] / rows[:, 0]))
 
 
 def _numbers_of_slices(collapse: Collapse) -> dict[str, float]:
-    """Median contraction factor of the last layer, and median final thickness."""
+    """Median contraction factor of the last sliced layer, and median thickness."""
     D = collapse.diameters
     return {
         "last_factor": float(np.median(D[:, -1] / D[:, -2])),
@@ -143,7 +145,7 @@ def _bounds() -> xr.Dataset:
 
 
 def table(numbers: Mapping[str, Any]) -> Rows:
-    """Medians of the last diameters by attention, relative to the first."""
+    """Median of the last diameter relative to the first, for each attention."""
     labels = {
         "softmax": "softmax",
         "sinkhorn": "Sinkhorn",

@@ -1,4 +1,4 @@
-"""Panels of diameters: by layer, by time, and after a layer against before."""
+"""Panels of cloud diameters: by layer, by time, and before and after one layer."""
 
 import numpy as np
 import xarray as xr
@@ -14,19 +14,19 @@ COLOURS = {
     "esp": "#009E73",
     "esp, one slice": "#8a8a8a",
 }
-DASHES = {"sinkhorn": (2, 2)}  # dashed, since its line coincides with that of softmax
+DASHES = {"sinkhorn": (2, 2)}  # dashed, to show the line of softmax below it
 LABELS = {
     "sinkhorn": "Sinkhorn",
     "esp": "sliced, 8 slices",
     "esp, one slice": "sliced, 1 slice",
 }
-ROUNDING = 1e-14  # rounding error of the mean, in units of the first diameter
+ROUNDING = 1e-14  # rounding error of the mean, relative to the first diameter
 BOUND = {"color": "black", "dashes": (5, 2), "linewidth": 1.3}
 
 
 @style()
 def draw(findings: Findings) -> Figure:
-    """Draws three panels: layers without skip, the flow, and one layer."""
+    """Draws three panels: layers without skip, the flow, and a single layer."""
     figure = Figure(figsize=(12.6, 4.3), layout="constrained")
     layers, flow, power = figure.subplots(1, 3)
     data = findings.data
@@ -44,7 +44,7 @@ def draw(findings: Findings) -> Figure:
 
 
 def _curves(axes: Axes, data: xr.Dataset, bound: np.ndarray) -> None:
-    """Draws the median and all draws of each attention, down to rounding errors."""
+    """Draws each attention's median and single draws, down to rounding errors."""
     k = np.arange(len(bound))
     for name, rows in zip(data["name"].values, data["D"].values, strict=True):
         shares = rows / rows[:, :1]
@@ -59,14 +59,14 @@ def _curves(axes: Axes, data: xr.Dataset, bound: np.ndarray) -> None:
 
 
 def _visible(shares: np.ndarray) -> np.ndarray:
-    """The values up to the first one below rounding, which is clipped; then NaN."""
+    """Replaces values below the rounding error by NaN, except the first of them."""
     before = np.concatenate([[1.0], shares[:-1]])
     lowest = np.maximum(shares, ROUNDING / 1e3)
     return np.where(np.minimum.accumulate(before) > ROUNDING, lowest, np.nan)
 
 
 def _powers(axes: Axes, data: xr.Dataset, reach: np.ndarray) -> None:
-    r"""Draws $\sqrt cD$ after a layer against before, with the slopes 3 and 1."""
+    r"""Draws the scaled diameters $\sqrt cD$ before and after each layer."""
     for name, rows in zip(data["name"].values, data["D"].values, strict=True):
         u = np.sqrt(reach)[:, None] * rows
         seen = u[:, 1:] > 1e3 * ROUNDING

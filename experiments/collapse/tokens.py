@@ -1,10 +1,10 @@
 r"""Tokens under attention layers without skip connection, and under the flow.
 
 A layer without skip is $x_i \leftarrow V\sum_jP_{ij}x_j$ and the flow is $x_i' =
-V\sum_jP_{ij}x_j$; one layer corresponds to one unit of time. With $V = -I$ and $A$
-symmetric and positive definite the softmax flow contracts tokens along all axes.
-Without the skip the sign of $V$ does not change diameters, since scores stay the same
-if all tokens change sign.
+V\sum_jP_{ij}x_j$; one layer corresponds to one unit of time. If $V = -I$ and $A$ is
+symmetric and positive definite, the softmax flow contracts tokens along all axes. In
+layers without skip the sign of $V$ does not matter for diameters, since scores do not
+change if all tokens change sign.
 """
 
 from typing import NamedTuple
@@ -21,9 +21,9 @@ from meanfield.measures import Gaussian, Points
 
 LAYERS = 12
 SLICES = {"esp": "random:8", "esp, one slice": "random:1"}
-CUBIC = ("softmax", "sinkhorn")  # weights are $a_i e^{s_{ij}} b_j$
+CUBIC = ("softmax", "sinkhorn")  # their weights have the form $a_i e^{s_{ij}} b_j$
 NAMES = (*CUBIC, *SLICES)
-START = 2.0  # initial $cD^2$ of every cloud, $c = |A|/4\epsilon$
+START = 2.0  # every cloud starts with this $cD^2$, where $c = |A|/4\epsilon$
 RTOL, DT = 1e-6, 1 / 16
 
 
@@ -39,7 +39,7 @@ SIZES = {"quick": Sizes(24, 3, 4), "paper": Sizes(64, 4, 24)}
 
 
 class Draws(NamedTuple):
-    """Random `Q`, `K` and tokens, with a leading axis of draws."""
+    """Random `Q`, `K` and tokens; the first axis of each array is that of draws."""
 
     Q: Float[np.ndarray, "draws d d"]
     K: Float[np.ndarray, "draws d d"]
@@ -47,12 +47,12 @@ class Draws(NamedTuple):
 
     @property
     def reach(self) -> Float[np.ndarray, " draws"]:
-        r"""$c = |A||V|/4\epsilon$ of each draw."""
+        r"""The constant $c = |A||V|/4\epsilon$ of each draw."""
         return np.linalg.norm(self.K.swapaxes(1, 2) @ self.Q, 2, axis=(1, 2)) / 4
 
 
 def draw_tokens(sizes: Sizes, seed: int) -> Draws:
-    r"""Draws of scaled normal tokens, $Q$, and $K = SQ$ with $S = RR^\top + I/2$."""
+    r"""Draws scaled normal tokens, $Q$, and $K = SQ$ with $S = RR^\top + I/2$."""
     rng = np.random.default_rng(seed)
     Q, root = rng.normal(size=(2, sizes.draws, sizes.d, sizes.d)) / np.sqrt(sizes.d)
     S = root @ root.swapaxes(1, 2) + np.eye(sizes.d) / 2
@@ -64,7 +64,7 @@ def draw_tokens(sizes: Sizes, seed: int) -> Draws:
 
 
 def attention(name: str, Q: Array, K: Array) -> Attention:
-    """The attention of a name, with V = -I."""
+    """The attention called `name`, with V = -I."""
     minus = -jnp.eye(Q.shape[0])
     if name in SLICES:
         return attentions["esp"](Q, K, minus, slices=SLICES[name])
@@ -72,12 +72,12 @@ def attention(name: str, Q: Array, K: Array) -> Attention:
 
 
 def diameter(x: Float[Array, "n d"]) -> Float[Array, ""]:
-    """Largest distance of two tokens."""
+    """Largest distance between two tokens of a cloud."""
     return jnp.sqrt(jnp.max(jnp.sum((x[:, None] - x[None, :]) ** 2, axis=-1)))
 
 
 def thickness(x: Float[Array, "n d"]) -> Float[Array, ""]:
-    """Ratio of the second singular value of the centred tokens to the first."""
+    """Second singular value of the centred tokens, divided by the first."""
     values = jnp.linalg.svd(x - jnp.mean(x, axis=0)[None, :], compute_uv=False)
     return values[1] / values[0]
 
@@ -101,7 +101,7 @@ def _flow(name: str, Q: Array, K: Array, x: Array) -> tuple[Array, Array]:
 
 
 class Collapse(NamedTuple):
-    """Diameters before each layer and after the last, and the final thickness."""
+    """Diameters before each layer and after the last layer, and final thickness."""
 
     diameters: Float[np.ndarray, "draws layers"]
     thickness: Float[np.ndarray, " draws"]
@@ -121,12 +121,15 @@ def flow_diameters(name: str, draws: Draws) -> Float[np.ndarray, "draws times"]:
     """Diameters of all draws along the flow, at the times 0, 1, …, `LAYERS`.
 
     Raises:
-        RuntimeError: if a flow ends early.
+        RuntimeError: if a flow ends before the last time.
     """
     runs = [_flow(name, *map(jnp.asarray, draw)) for draw in zip(*draws, strict=True)]
     codes, rows = zip(*runs, strict=True)
     if any(map(int, codes)):
-        raise RuntimeError(f"A flow of {name} ended early: {[*map(int, codes)]}.")
+        raise RuntimeError(
+            f"A flow under {name} attention ended before its last time; the codes of "
+            f"the endings are {[*map(int, codes)]}."
+        )
     return np.stack(rows)
 
 
@@ -139,16 +142,16 @@ def _widening(name: str, Q: Array, K: Array, x: Array) -> Array:
 
 
 def gaussian_widening(name: str, draws: Draws) -> Float[np.ndarray, " draws"]:
-    """Ratio of the largest standard deviations at the end of the flow and at its start.
+    """Factor by which a Gaussian flow changes the largest standard deviation.
 
-    The flow is that of the Gaussians with the mean and covariance of the clouds.
+    The Gaussians start with the mean and covariance of the clouds.
     """
     members = zip(*draws, strict=True)
     return np.array([_widening(name, *map(jnp.asarray, draw)) for draw in members])
 
 
 def layer_bound(layers: int) -> Float[np.ndarray, " layers"]:
-    r"""The bound of $D_k/D_0$ without skip: $u \leftarrow u\tanh u^2$, $u^2 = cD^2$."""
+    r"""Upper bound of $D_k/D_0$ without skip, from $u_{k+1} = u_k\tanh u_k^2$."""
     u = [np.sqrt(START)]
     for _ in range(layers):
         u.append(u[-1] * np.tanh(u[-1] ** 2))
@@ -156,5 +159,5 @@ def layer_bound(layers: int) -> Float[np.ndarray, " layers"]:
 
 
 def flow_bound(ts: Float[np.ndarray, " times"]) -> Float[np.ndarray, " times"]:
-    r"""Lower bound of $D(t)/D(0)$ under the flow: $(1 + 2cD(0)^2t)^{-1/2}$."""
+    r"""Lower bound $(1 + 2cD(0)^2t)^{-1/2}$ of $D(t)/D(0)$ under the flow."""
     return 1 / np.sqrt(1 + 2 * START * ts)

@@ -1,18 +1,17 @@
 r"""Corrected figures: covariances go to zero if V is symmetric and positive definite.
 
-The paper claims that covariances go to zero if $A + A^\top \prec 0$, for every V, which
-is false (ERRATA C14). If also $V = V^\top \succ 0$ it is true for softmax. Let $f =
-\mathrm{tr}\,V\Sigma$ and let $\lambda$ be the least eigenvalue of $-(A + A^\top)$; then
+The paper claims that covariances go to zero if $A + A^\top \prec 0$, for every V. This
+is false (ERRATA C14), but true for softmax if also $V = V^\top \succ 0$. To see this,
+let $f = \mathrm{tr}\,V\Sigma$ and let $\lambda$ be the least eigenvalue of $-(A +
+A^\top)$. Then $f' = \mathrm{tr}\,V\Sigma(A + A^\top)\Sigma V \leq -\lambda|\Sigma V|^2
+\leq -\lambda f^2/d$, so $1/f$ grows by at least $\lambda t/d$.
 
-$f' = \mathrm{tr}\,V\Sigma(A + A^\top)\Sigma V \leq -\lambda|\Sigma V|^2 \leq -\lambda
-f^2/d$, so that $1/f$ grows by at least $\lambda t/d$.
-
-For $K = -Q$ with invertible Q, as here, the same $f$ falls to zero under L2, at the
-rate $-4\,\mathrm{tr}\,V\Sigma Q^\top(I + 2Q\Sigma Q^\top)^{-1}Q\Sigma V$, and under
+If $K = -Q$ with invertible Q, as here, $f$ also decreases to zero under L2, at the rate
+$-4\,\mathrm{tr}\,V\Sigma Q^\top(I + 2Q\Sigma Q^\top)^{-1}Q\Sigma V$, and under
 Sinkhorn, since $M_\Sigma\Sigma$ is then symmetric and negative. With heads of one row
-each, $f' = -2\sum_h (q_h \cdot \Sigma v_h)^2$: nothing grows, but every $\Sigma$ with
-$q_h \cdot \Sigma v_h = 0$ for all $h$ is at rest. In the plane these $\Sigma$ form a
-line, which for some Q and V lies inside the cone.
+each, $f' = -2\sum_h (q_h \cdot \Sigma v_h)^2$. So no covariance grows, but every
+$\Sigma$ with $q_h \cdot \Sigma v_h = 0$ for all $h$ is at rest. In the plane these
+$\Sigma$ form a line, which lies inside the cone for some Q and V.
 """
 
 from collections import Counter
@@ -51,11 +50,11 @@ CAPTION = (
 )
 
 DRAWS = 100
-END_TIME = 1e6  # for the other draws, some of which are slow
-MAX_STEPS = 100_000  # in logarithmic time, in which states at rest are stiff
-REST_DISTANCE = 1e-3  # remaining distance at rest, relative to the initial size
-SINGLE_START = {"measure": "gaussian", "cov": 0.5}  # isotropic, of trace one
-FALLING_POWER = -0.5  # vanishing traces fall like 1 / t, others converge: t ** 0
+END_TIME = 1e6  # so large because some of the random draws converge slowly
+MAX_STEPS = 100_000  # so large because states at rest are stiff in logarithmic time
+REST_DISTANCE = 1e-3  # distance, relative to the initial size, that counts as rest
+SINGLE_START = {"measure": "gaussian", "cov": 0.5}  # isotropic covariance of trace 1
+FALLING_POWER = -0.5  # traces that decay faster than t to this power go to zero
 
 
 def with_corrected_reading(
@@ -67,11 +66,11 @@ def with_corrected_reading(
     extra: Extra | None = None,
     caption: str = "",
 ) -> Experiment:
-    r"""Experiment with an additional corrected reading, with $VV^\top$ in place of V.
+    r"""The experiment with an additional, corrected picture for $VV^\top$ instead of V.
 
     Args:
         experiment: experiment of the figure as printed.
-        recipe: its parameters.
+        recipe: parameters of this experiment.
         claim: corrected claim.
         description: description of the corrected picture.
         extra: function that adds the measurements that only this figure has.
@@ -90,7 +89,7 @@ def with_corrected_reading(
 
 
 def _compute(recipe: Recipe, extra: Extra | None, case: Case) -> Findings:
-    """Solves the family until the time at which the script would stop."""
+    """Integrates the family until the time at which the script would stop."""
     frames, values = recipe.frames(case.size), definite(recipe.text_keys(case.size))
     t = duration(published_steps(values, recipe.rule, frames), recipe.rule)
     spec = {**values, "t": t, **frame_keys(frames)}
@@ -107,10 +106,10 @@ def _compute(recipe: Recipe, extra: Extra | None, case: Case) -> Findings:
 
 
 def descent(family: xr.Dataset, V: np.ndarray) -> dict[str, Any]:
-    r"""Exponents of a family's decay; largest increase of $\mathrm{tr}\,V\Sigma$.
+    r"""Decay of the traces of a family, and largest increase of $\mathrm{tr}\,V\Sigma$.
 
-    The exponents are those of the powers of time that the traces follow over the second
-    half.
+    The traces follow powers of time, whose exponents are measured over the second half
+    of the time.
     """
     Y, times = family["factor"].values, family["time"].values
     sizes = np.einsum("rtij,ik,rtkj->rt", Y, V, Y)
@@ -125,13 +124,13 @@ def descent(family: xr.Dataset, V: np.ndarray) -> dict[str, Any]:
 
 
 def decay(times: np.ndarray, traces: np.ndarray) -> np.ndarray:
-    """Exponents of the powers of time that the traces follow over the second half."""
+    """Exponents p of traces that follow t^p over the second half of the time."""
     half = int(np.argmin(np.abs(times - times[-1] / 2)))
     return np.log(traces[:, -1] / traces[:, half]) / np.log(times[-1] / times[half])
 
 
 def table(numbers: Mapping[str, Any]) -> Rows:
-    r"""Endings, decay of the traces, and the largest increase of tr VΣ."""
+    r"""Table of endings, decay of the traces, and largest increase of tr VΣ."""
     power = numbers["power"]
     decay_range = f"{power['min']:.3f} to {power['max']:.3f}"
     return [
@@ -146,7 +145,7 @@ def table(numbers: Mapping[str, Any]) -> Rows:
 
 
 def count_definite_draws(findings: Findings) -> Findings:
-    """Counts how many other draws, with $VV^T$, send an isotropic start to zero."""
+    """Counts the draws with $VV^T$ that send an isotropic covariance to zero."""
     spec = findings.spec["corrected"]
     draws = [definite(gaussian_entries(draw)) for draw in range(1, DRAWS + 1)]
     endings, powers = _single_start_endings(spec, draws)
@@ -174,7 +173,7 @@ def count_definite_draws(findings: Findings) -> Findings:
 def _single_start_endings(
     spec: Mapping[str, Any], draws: list[dict[str, Any]]
 ) -> tuple[list[str], np.ndarray]:
-    """Endings of one isotropic start for all draws, and the powers of its trace."""
+    """Endings of flows from one isotropic covariance, and decay of its trace."""
     shared = {key: spec[key] for key in ("attention", "heads") if key in spec}
     keys = {**shared, **SINGLE_START, "t": 1.0}
     members = [runs.member(parse({**keys, **draw})) for draw in draws]
@@ -193,10 +192,10 @@ def _single_start_endings(
 
 
 def has_rest(values: Mapping[str, Any], heads: int) -> bool:
-    r"""Whether some $\Sigma \neq 0$ in the plane has $q_h \cdot \Sigma v_h = 0$.
+    r"""Whether some covariance $\Sigma \neq 0$ in the plane is at rest.
 
-    With one head there is none, since $Q$ is invertible; with two heads the solutions
-    are a line of symmetric matrices.
+    It is at rest if $q_h \cdot \Sigma v_h = 0$ for each head $h$. With one head there
+    is none, since $Q$ is invertible. With two heads symmetric solutions form a line.
     """
     if heads == 1:
         return False

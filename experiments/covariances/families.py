@@ -1,4 +1,4 @@
-"""Families of covariances by the text and by the script, and their differences."""
+"""Families of covariances from the text of a paper and from its script, compared."""
 
 import tempfile
 from collections import Counter
@@ -25,20 +25,20 @@ from meanfield.theorems.covariances.clipped_euler import (
 
 FRAMES = {"paper": 321, "quick": 121}
 RTOL = 1e-10
-MAX_STEPS = 20_000  # enough except for members that outgrow double precision
+MAX_STEPS = 20_000  # only members that overflow double precision need more steps
 Values = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """Parameters of a panel of castin2025, by its text and by its script.
+    """Parameters of a panel of castin2025, in the text and in the published script.
 
     Attributes:
-        text: keys of the spec, by the text.
-        code: keys with other values in the script.
+        text: keys of a spec, with the values in the text.
+        code: keys that have other values in the script.
         rule: step size and thresholds of the script.
-        quick: starts of the quick size.
-        finer: factor on the number of frames, for panels with fast members.
+        quick: initial covariances of the quick size.
+        finer: factor for the number of frames, for panels with fast members.
     """
 
     text: Values
@@ -48,7 +48,7 @@ class Recipe:
     finer: int = 1
 
     def text_keys(self, size: Size) -> dict[str, Any]:
-        """Keys of the spec by the text, for a problem size."""
+        """Keys of a spec with the values in the text, for a problem size."""
         starts = self.quick if size == "quick" else self.text["starts"]
         return {"measure": "gaussian", **self.text, "starts": starts}
 
@@ -58,7 +58,7 @@ class Recipe:
 
 
 class Solution(NamedTuple):
-    """A family solved to tolerance: endings, blow-up times and final covariances."""
+    """Endings, blow-up times and final covariances of an accurately solved family."""
 
     endings: list[str]
     t_star: np.ndarray
@@ -66,9 +66,10 @@ class Solution(NamedTuple):
 
 
 def findings_of(recipe: Recipe, case: Case) -> Findings:
-    """Findings of a family in the reading of `case`, compared with the other reading.
+    """Findings for the family of the text and for that of the script.
 
-    The text is integrated until the time at which the script would stop.
+    The picture shows the one in `case`. The family of the text is integrated until the
+    time at which the script would stop.
     """
     frames = recipe.frames(case.size)
     text = recipe.text_keys(case.size)
@@ -97,7 +98,7 @@ def findings_of(recipe: Recipe, case: Case) -> Findings:
 
 
 def _ends(steps: ClippedEuler, result: Solution, exact: Solution) -> xr.Dataset:
-    """Initial and final covariances; `exact` solves the case of the script."""
+    """Initial and final covariances; `exact` solves the problem of the script."""
     covariances = {"start": steps.covariances[:, 0], "code": steps.final}
     covariances |= {"text": result.covariances, "exact": exact.covariances}
     square = ("run", "row", "column")
@@ -108,30 +109,30 @@ def _ends(steps: ClippedEuler, result: Solution, exact: Solution) -> xr.Dataset:
 
 
 def frame_keys(frames: int) -> dict[str, Any]:
-    """Keys of frames and tolerance, equal for all figures, so they share programs."""
+    """Keys of frames and tolerance; all figures use them, and so compile only once."""
     pace = {"spacing": "both", "frames": frames, "segment": frames}
     return {**pace, "max_steps": MAX_STEPS, "rtol": RTOL}
 
 
 def duration(steps: ClippedEuler, rule: Rule) -> float:
-    """Final time of the longest member of the script."""
+    """Last time that any member reaches in the published script."""
     return rule.dt * float(np.max(steps.n_steps))
 
 
 def published_steps(values: Values, rule: Rule, frames: int) -> ClippedEuler:
-    """The family of a spec, integrated by the Euler steps of the script."""
+    """Integrates the family of a spec by the Euler steps of the published script."""
     members = runs.start(parse({**values, "t": 1.0})).members
     covariances = np.stack([runs.moments_of(m.measure)[1] for m in members])
     return clipped_euler(members[0].dynamics, jnp.asarray(covariances), rule, frames)
 
 
 def solve(values: Values) -> Solution:
-    """The family of a spec, solved to tolerance, without its frames."""
+    """Integrates the family of a spec adaptively; returns only its final states."""
     return _solution(runs.execute(parse(values)))
 
 
 def simulate(values: Values) -> tuple[Solution, xr.Dataset]:
-    """The family of a spec, solved to tolerance, with its frames."""
+    """Integrates the family of a spec adaptively; returns final states and frames."""
     with tempfile.TemporaryDirectory() as folder:
         store = Path(folder) / "family.zarr"
         result = runs.execute(parse(values), out=store)
@@ -149,7 +150,7 @@ def _solution(result: runs.Result) -> Solution:
 def as_dataset(steps: ClippedEuler, dt: float) -> xr.Dataset:
     """Covariances of the script as a dataset of Gaussians, like that of a run.
 
-    The frames end with the longest member; members that stopped earlier are constant.
+    The frames end with the longest member; a member that stops earlier stays constant.
     """
     end = int(np.max(steps.n_steps))
     n_frames = int(np.searchsorted(steps.steps, end)) + 1
@@ -184,7 +185,7 @@ def summary(result: Solution) -> dict[str, Any]:
 
 
 def euler_summary(steps: ClippedEuler, rule: Rule) -> dict[str, Any]:
-    """Endings and numbers of steps of the script."""
+    """Endings of the members of the script, and the total number of its steps."""
     endings = ending_names(steps)
     return {
         "endings": dict(Counter(endings)),
@@ -195,10 +196,10 @@ def euler_summary(steps: ClippedEuler, rule: Rule) -> dict[str, Any]:
 
 
 def script_errors(steps: ClippedEuler, rule: Rule, exact: Solution) -> dict[str, Any]:
-    """Errors of the script against the solution with the same parameters.
+    """Errors of the script, compared with the exact solution for its parameters.
 
-    In the script a trace above a bound counts as divergence, which need not be a
-    blow-up.
+    The script calls a member divergent if its trace exceeds a bound; such a member does
+    not always blow up.
     """
     script_endings, final = ending_names(steps), np.asarray(steps.final)
     pairs = Counter(
@@ -222,7 +223,7 @@ def script_errors(steps: ClippedEuler, rule: Rule, exact: Solution) -> dict[str,
 
 
 def ending_names(steps: ClippedEuler) -> list[str]:
-    """Endings of the members of the script."""
+    """Names of the endings of the members in the published script."""
     return [Status(int(code)).ending for code in np.asarray(steps.code)]
 
 

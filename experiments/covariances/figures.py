@@ -15,7 +15,7 @@ from meanfield.reproduce import Case, Experiment, Findings, Rows
 
 Extra = Callable[[Findings], Findings]
 
-MAX_DIRECTIONS = 10  # largest number of escape directions in the findings
+MAX_DIRECTIONS = 10  # largest number of directions of escape in the findings
 
 CAPTION = (
     "Endings of flows from {starts} covariances of trace one: {endings_in_words} by "
@@ -46,9 +46,9 @@ def covariance_figure(
         panel: `cone` or `disc`.
         source: citation key and number of the figure.
         claim: claim of the figure, as printed or as measured.
-        description: description of the picture of the text.
+        description: description of the picture that follows the text of the paper.
         title: title of the picture.
-        recipe: parameters of both readings.
+        recipe: parameters in the text and in the script.
         extra: function that adds the measurements that only this figure has.
         caption: end of the caption, with fields that `extra` adds.
     """
@@ -67,7 +67,7 @@ def covariance_figure(
 def reprinted(
     experiment: Experiment, source: str, draw: Callable[[Findings], Figure]
 ) -> Experiment:
-    """The experiment of a figure that is printed again under a second number."""
+    """The experiment of a figure that the paper prints again under a second number."""
     reprint = lambda original: replace(original, source=source, draw=draw)
     variants = {name: reprint(part) for name, part in experiment.variants.items()}
     return replace(reprint(experiment), variants=variants)
@@ -98,12 +98,13 @@ def _draw(panel: str, title: str, findings: Findings) -> Figure:
 def add_numbers(
     findings: Findings, numbers: Mapping[str, Any], limit: np.ndarray | None = None
 ) -> Findings:
-    """Findings with additional numbers, and limits to draw.
+    """The findings with additional numbers, and with limits that are drawn.
 
     Args:
-        findings: findings so far.
-        numbers: numbers to add.
-        limit: one or two directions in the coordinates of the cone, shape (k, 3).
+        findings: the findings so far.
+        numbers: the numbers to add.
+        limit: one or two directions that span the limits, in the coordinates of the
+            cone; shape (k, 3).
     """
     data = dict(findings.data)
     if limit is not None:
@@ -113,7 +114,7 @@ def add_numbers(
 
 
 def escapes(family: xr.Dataset) -> list[dict[str, Any]]:
-    """Directions in the disc of trace one in which paths that blow up escape."""
+    """Directions in the disc in which the paths of blow-ups escape."""
     rows = list(zip(*escape_directions(family), strict=True))
     return [
         {"direction": direction.tolist(), "count": int(count), "spread": float(width)}
@@ -122,7 +123,7 @@ def escapes(family: xr.Dataset) -> list[dict[str, Any]]:
 
 
 def table(numbers: Mapping[str, Any]) -> Rows:
-    """Endings and times of the text and of the script, and errors of the script."""
+    """Table of endings and times for the text and the script, and of script errors."""
     code, errors = numbers["code"], numbers["code_against_exact"]
     n_diverged, n_blow_ups = errors["diverged"], errors["diverged_and_blow_up"]
     time_errors = errors["blow_up_time_relative_error"]

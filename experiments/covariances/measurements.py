@@ -1,4 +1,4 @@
-"""Measurements of single figures: limits, and other variants of a family."""
+"""Measurements that single figures add: limits, and variants of a family."""
 
 import jax
 import jax.numpy as jnp
@@ -17,11 +17,14 @@ from meanfield.reproduce import Findings
 from meanfield.spec import parse
 
 DRAWS = 100
-SINGLE_START = {"measure": "gaussian", "cov": 0.5, "t": 10.0}  # isotropic, trace one
+SINGLE_START = {"measure": "gaussian", "cov": 0.5, "t": 10.0}  # isotropic, of trace 1
 
 
 def distance_to_line(findings: Findings, q: np.ndarray) -> Findings:
-    r"""Distance of the ends from $ww^\top / (w^\top\Sigma_0^{-1}w)$, $w \perp q$."""
+    r"""Measures the distance between final covariances and their limits in closed form.
+
+    The closed form is $ww^\top / (w^\top\Sigma_0^{-1}w)$ with $|w| = 1$, $w \perp q$.
+    """
     ends = findings.data["ends"]
     w = np.array([-q[1], q[0]]) / np.linalg.norm(q)
     inverse = np.linalg.inv(ends["start"].values)
@@ -35,7 +38,10 @@ def distance_to_line(findings: Findings, q: np.ndarray) -> Findings:
 
 
 def distance_to_plane(findings: Findings, q: np.ndarray) -> Findings:
-    r"""Flatness of the ends, and their angle to the plane $q^\top\Sigma e_1 = 0$."""
+    r"""Measures how flat the set of final covariances is, and its angle to a plane.
+
+    Exact limits form the plane $q^\top\Sigma e_1 = 0$.
+    """
     points = cone_coordinates(findings.data["ends"]["text"].values)
     _, sizes, axes = np.linalg.svd(points, full_matrices=False)
     normal = np.array([q[0], q[1], q[0]]) / np.linalg.norm([q[0], q[1], q[0]])
@@ -43,7 +49,7 @@ def distance_to_plane(findings: Findings, q: np.ndarray) -> Findings:
         "flatness": float(sizes[-1] / sizes[0]),
         "angle": float(np.arccos(min(1.0, abs(float(axes[-1] @ normal))))),
     }
-    # Each head takes a block of rows of Q and K; with one row the second is empty.
+    # The heads share the rows of Q and K; if there is one row, the second has none.
     rows = np.array_split(np.atleast_2d(q), 2)[1]
     A = -rows.T @ rows
     second = attentions["softmax"](A, np.eye(2), np.diag([0.0, 1.0]))
@@ -54,7 +60,7 @@ def distance_to_plane(findings: Findings, q: np.ndarray) -> Findings:
 
 
 def compare_l2(findings: Findings) -> Findings:
-    """Distance of the ends to those under L2 with the same parameters."""
+    """Measures the distance between the final covariances and those of L2."""
     l2 = solve({**findings.spec["text"], "attention": "l2"})
     ends = findings.data["ends"]["text"].values
     distance = value_range(np.linalg.norm(l2.covariances - ends, axis=(1, 2)))
@@ -63,7 +69,7 @@ def compare_l2(findings: Findings) -> Findings:
 
 
 def compare_one_head(findings: Findings) -> Findings:
-    """Difference between one head and softmax, and the endings with one head."""
+    """Compares a single head with softmax, and counts the endings of its flows."""
     spec = findings.spec["text"]
     attention = attentions["softmax"](*(np.array(spec[key]) for key in "QKV"))
     starts = findings.data["ends"]["start"].values
@@ -75,7 +81,7 @@ def compare_one_head(findings: Findings) -> Findings:
 
 
 def count_random_values(findings: Findings) -> Findings:
-    """Counts how many other draws of Q and V let an isotropic start grow or shrink."""
+    """Counts draws of Q and V under which an isotropic covariance grows or shrinks."""
     spec = findings.spec["text"]
     shared = {key: spec[key] for key in ("attention", "heads") if key in spec}
     members = [
@@ -101,7 +107,7 @@ def count_random_values(findings: Findings) -> Findings:
 
 
 def rates(dynamics: AbstractDynamics, covariances: np.ndarray) -> np.ndarray:
-    r"""Rates $L\Sigma + \Sigma L^\top$ of the covariances of centred Gaussians."""
+    r"""Time derivatives $L\Sigma + \Sigma L^\top$ of the covariances of Gaussians."""
 
     def rate(Sigma: jax.Array) -> jax.Array:
         mu = Gaussian(jnp.zeros(Sigma.shape[0]), psd_sqrt(Sigma))

@@ -45,12 +45,12 @@ IDENTITY = [[1.0, 0.0], [0.0, 1.0]]
 
 
 def negative(matrix: list[list[float]]) -> list[list[float]]:
-    """Minus the matrix."""
+    """Negative of a matrix, as nested lists."""
     return [[-entry for entry in row] for row in matrix]
 
 
 def scaled(matrix: list[list[float]], factor: float) -> list[list[float]]:
-    """The matrix times a number."""
+    """Product of a matrix and a number, as nested lists."""
     return [[factor * entry for entry in row] for row in matrix]
 
 
@@ -62,9 +62,9 @@ P5: dict[str, Any] = {"Q": P3_Q, "K": P3_K, "V": P5_V}
 
 
 def gaussian_entries(index: int = 0) -> dict[str, Any]:
-    """Q, K and V of the text in place of `P1`: Q and V with i.i.d. normal entries.
+    """Random Q, K and V as in the text: Q and V have i.i.d. normal entries, K = -Q.
 
-    The figures show draw 0, which was not selected among several.
+    They replace `P1`. The figures show draw 0, which was not selected among several.
     """
     draw = np.random.default_rng([SEED, index])
     Q, V = draw.standard_normal((2, 2)).tolist(), draw.standard_normal((2, 2)).tolist()
@@ -72,6 +72,6 @@ def gaussian_entries(index: int = 0) -> dict[str, Any]:
 
 
 def definite(values: Mapping[str, Any]) -> dict[str, Any]:
-    r"""Keys of a spec with $VV^\top$ for $V$: symmetric, and positive definite."""
+    r"""Keys of a spec with the positive definite matrix $VV^\top$ in place of $V$."""
     V = np.array(values["V"])
     return {**values, "V": (V @ V.T).tolist()}

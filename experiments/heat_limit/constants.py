@@ -15,11 +15,11 @@ from meanfield.measures import Gaussian, Grid, Points
 from meanfield.measures.edges import even_edges
 
 UNIT_HEAT = Heat(jnp.eye(1), jnp.eye(1))
-HALF_WIDTH = 6.0  # of boxes, outside of which the two peaks have a mass of 2e-10
-WIDTH_RATIO = 1.5  # the second mesh: a box wider by this, with as many cells
-FIT_OPTIONS = {"xatol": 1e-10}  # tolerance of the fitted constant
-ROUNDING_ERROR = 1e2 * np.finfo(float).eps  # of position differences; is divided by ε
-T = 0.2  # heat with c = ½ increases the variance from 1.6 to 1.8
+HALF_WIDTH = 6.0  # half-width of boxes; the two peaks have a mass of 2e-10 outside
+WIDTH_RATIO = 1.5  # the second mesh is wider by this and has the same number of cells
+FIT_OPTIONS = {"xatol": 1e-10}  # absolute tolerance of the fitted constant
+ROUNDING_ERROR = 1e2 * np.finfo(float).eps  # the rounding error of c is this over ε
+T = 0.2  # until this time, heat with c = ½ increases the variance from 1.6 to 1.8
 
 
 class Constants(NamedTuple):
@@ -39,9 +39,9 @@ class Constants(NamedTuple):
     def limit(self) -> Estimate:
         """The constant extrapolated to bandwidth zero.
 
-        The error is the last change of the extrapolation, plus the errors of the
-        values, weighted by the absolute values of the extrapolation's weights so that
-        no errors cancel.
+        The error is the last change of the extrapolation, plus the errors of the values
+        that enter it. These are added with the absolute values of their weights, so
+        that no errors cancel.
         """
         value, change = extrapolate_to_zero(self.values)
         weights = np.abs(neville(np.eye(len(self.values)))[-1])
@@ -64,9 +64,10 @@ class VelocityComparison(NamedTuple):
 
 
 def measure_velocities(epsilons: Float[np.ndarray, " k"], n: int) -> VelocityComparison:
-    """Compares velocities of the two peaks, given as tokens at `n` cell centres.
+    """Compares velocities of the two peaks with their limit.
 
-    A second, coarser mesh gives the errors due to the mesh.
+    The peaks are given by tokens at the centres of `n` cells. A second, coarser mesh
+    gives the errors due to the mesh.
     """
     fine, coarse = (
         _compare_two_peaks(epsilons, n, width)
@@ -79,9 +80,9 @@ def measure_velocities(epsilons: Float[np.ndarray, " k"], n: int) -> VelocityCom
 def measure_velocities_with_edges(
     epsilons: Float[np.ndarray, " k"], n: int
 ) -> VelocityComparison:
-    """Compares velocities of a density with quartic zeros at the ends of its support.
+    """Compares velocities with their limit, for a density that vanishes at two ends.
 
-    The density is given by tokens at the centres of `n` cells.
+    The density has quartic zeros, and is given by tokens at the centres of `n` cells.
     """
     x = cell_centres(1.0, n)
     return _compare_with_limit(epsilons, x, *density_with_edges(x))
@@ -133,7 +134,7 @@ class DensityComparison(NamedTuple):
 def measure_densities(
     epsilons: Float[np.ndarray, " k"], cells: int
 ) -> DensityComparison:
-    """Compares densities of the two peaks; a coarser mesh gives the mesh errors."""
+    """Compares flows of the two peaks with heat; a coarser mesh gives mesh errors."""
     fine, coarse = (
         _compare_densities(epsilons, cells, width)
         for width in (HALF_WIDTH, WIDTH_RATIO * HALF_WIDTH)
@@ -167,7 +168,7 @@ def _compare_densities(
 
 
 def _fit_constant(edges: np.ndarray, masses: np.ndarray) -> float:
-    """The constant of the heat flow closest to the masses in $L^2$."""
+    """The constant of the heat flow that is closest to the masses in $L^2$."""
 
     def squared_distance(c: float) -> float:
         difference = masses - TWO_PEAKS.heated(2 * c * T).masses(edges)
@@ -197,14 +198,17 @@ def _with_mesh_errors(fine: Constants, coarse: Constants) -> Constants:
 
 
 def measure_quantiles(epsilons: Float[np.ndarray, " k"], n: int) -> Constants:
-    r"""Constants of flows of n/4, n/2 and n quantiles, extrapolated in 1/n."""
+    r"""Constants from flows of n/4, n/2 and n quantiles, extrapolated to 1/n = 0."""
     flows = [_flow_quantiles(epsilons, n // k, n) for k in (4, 2, 1)]
     _, linear, quadratic = neville(np.stack(flows))
     return Constants(epsilons, quadratic, linear - quadratic)
 
 
 def _flow_quantiles(epsilons: np.ndarray, n: int, padded: int) -> np.ndarray:
-    """Constants from variances; tokens of weight 0 pad all flows to one shape."""
+    """Constants from the growth of the variance of `n` quantiles.
+
+    Tokens of weight 0 pad all flows to one shape.
+    """
     x = np.zeros((padded, 1))
     x[:n] = TWO_PEAKS.quantiles(n)
     mu = Points.weighted(x, np.arange(padded) < n)
@@ -213,7 +217,7 @@ def _flow_quantiles(epsilons: np.ndarray, n: int, padded: int) -> np.ndarray:
 
 
 def measure_gaussian(epsilons: Float[np.ndarray, " k"], d: int, seed: int) -> Constants:
-    r"""$c = \mathrm{tr}\,\Sigma'/2d$ in closed form, with different $W_Q$ and $W_K$."""
+    r"""Closed form $c = \mathrm{tr}\,\Sigma'/2d$ for Gaussians, with $W_Q \neq W_K$."""
     rng = np.random.default_rng([seed, d])
     A, Sigma = (_positive_definite(rng, d) for _ in range(2))
     K = rng.normal(size=(d, d)) + 2 * np.eye(d)

@@ -1,9 +1,9 @@
 r"""Sinkhorn attention in the limit of vanishing bandwidth: the heat equation.
 
-With $W_V = -W_K^\top W_Q$ and without the leading term, sander2022, Theorem 1 prints
-the velocity $-\nabla\rho/\rho$, so that $\partial_t\rho = \Delta\rho$. The velocity
-is half of that (ERRATA S1). Here the constant is measured in four ways that have
-nothing in common except the attention.
+For $W_V = -W_K^\top W_Q$ and after subtracting the leading term, sander2022, Theorem 1
+prints the limit $-\nabla\rho/\rho$ of the velocity, so $\partial_t\rho = \Delta\rho$.
+The correct limit is half of that (ERRATA S1). Here the constant is measured in four
+ways that have nothing in common except the attention.
 """
 
 from collections.abc import Mapping
@@ -79,7 +79,7 @@ class Measurements(NamedTuple):
 
     @property
     def constants(self) -> dict[str, Constants]:
-        """Constants by bandwidth, for each method that has them."""
+        """Constants by bandwidth, for all methods except independent tokens."""
         gaussians = {f"gaussian_{d}": part for d, part in self.gaussians.items()}
         return {
             "fields": self.fields.constants,
@@ -105,12 +105,12 @@ def measure(sizes: Sizes) -> Measurements:
 
 
 def compute(case: Case) -> Findings:
-    """The constant by four methods, its order, and the required resolution."""
+    """The constant by four methods, orders of convergence, and required resolution."""
     return findings(SIZES[case.size])
 
 
 def findings(sizes: Sizes) -> Findings:
-    """Findings for given sizes; see `compute`."""
+    """Findings of the experiment for given problem sizes."""
     results = measure(sizes)
     constants = {
         name: _numbers_of_constants(part) for name, part in results.constants.items()
@@ -169,7 +169,7 @@ def _numbers_of_constants(constants: Constants) -> dict[str, Any]:
 
 
 def _errors(results: Measurements) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-    """Bandwidths and errors: of velocities in L²(μ), of densities in L¹."""
+    """Errors at each bandwidth: of velocities in L²(μ), and of densities in L¹."""
     smooth, with_edges = results.fields, results.fields_with_edges
     densities = results.densities
     return {
@@ -187,7 +187,7 @@ def _numbers_of_orders(results: Measurements) -> dict[str, Any]:
 
 
 def _numbers_of_meshes(meshes: MeshErrors) -> dict[str, Any]:
-    """The coarsest mesh within the tolerance, and the power of ε that it follows."""
+    """Cell width of the coarsest mesh within the tolerance, and its power law in ε."""
     ratios = meshes.coarsest / np.sqrt(meshes.epsilons)
     return {
         **meshes.law.numbers,
@@ -198,7 +198,7 @@ def _numbers_of_meshes(meshes: MeshErrors) -> dict[str, Any]:
 
 
 def _numbers_of_clouds(clouds: CloudConstants) -> dict[str, Any]:
-    """The largest cloud at the smallest bandwidth, and power laws of the deficits."""
+    """Constant of the largest cloud at the smallest bandwidth, and error power laws."""
     density = clouds.density[:, None]
     return {
         "largest_cloud": {
@@ -214,7 +214,7 @@ def _numbers_of_clouds(clouds: CloudConstants) -> dict[str, Any]:
 
 
 def _curve_datasets(results: Measurements) -> dict[str, xr.Dataset]:
-    """Constants and errors by bandwidth, by name."""
+    """Datasets of constants and errors by bandwidth, for each method."""
     constants = {
         name: xr.Dataset(
             {"constant": ("epsilon", part.values)}, {"epsilon": part.epsilons}
@@ -253,7 +253,7 @@ def _datasets(results: Measurements) -> dict[str, xr.Dataset]:
 
 
 def table(numbers: Mapping[str, Any]) -> Rows:
-    """Estimates of the constant, and orders of convergence."""
+    """Table of the estimates of the constant, and of orders of convergence."""
     constants, orders = numbers["constants"], numbers["orders"]
     estimates = [
         (f"c by {label}", f"{part['value']:.8f}", f"{part['error']:.0e}")

@@ -16,7 +16,7 @@ from experiments.limits.densities import TWO_PEAKS
 from meanfield.plotting import style
 from meanfield.reproduce import Findings
 
-TOLERANCE = 0.005  # half of the width of the band around the constant ½
+TOLERANCE = 0.005  # half-width of the band that is drawn around the constant ½
 NAMES = {
     "fields": "velocities, $L^2(\\mu)$",
     "variance": "grid, variance",
@@ -42,7 +42,7 @@ ERRORS = {
 
 @style()
 def draw(findings: Findings) -> Figure:
-    """Draws constants, their errors and densities; below, orders and resolution."""
+    """Draws constants, errors and densities above, orders and resolution below."""
     figure = Figure(figsize=(12.6, 8.0), layout="constrained")
     axes = figure.subplots(2, 3)
     _draw_constants(axes[0, 0], findings)
@@ -210,7 +210,7 @@ def _draw_clouds(axes: Axes, clouds: xr.Dataset) -> None:
 
 
 def _draw_law_of_clouds(axes: Axes, clouds: xr.Dataset) -> None:
-    """Draws the line of slope -1 through the draws."""
+    """Draws a line of slope -1 through the errors of clouds of random tokens."""
     n, e = np.meshgrid(clouds["n"].values, clouds["epsilon"].values)
     u = n * np.sqrt(e)
     factor = np.mean(u * (clouds["density"].values[:, None] - clouds["draws"].values))

@@ -1,4 +1,4 @@
-r"""Mesh width and number of tokens that a bandwidth requires."""
+r"""Mesh width and number of tokens that Sinkhorn attention at a bandwidth requires."""
 
 from typing import NamedTuple
 
@@ -18,9 +18,9 @@ from experiments.limits.fits import (
 )
 from meanfield.measures import Points
 
-HALF_WIDTH = 8.0  # of a box at whose ends velocities have no weight
-REFERENCE_CELLS = 640  # of the mesh that represents the density: h = 0.025
-TOLERANCE = 1e-2  # relative error of the velocity that a mesh may have
+HALF_WIDTH = 8.0  # half-width of a box at whose ends the density is negligible
+REFERENCE_CELLS = 640  # number of cells of the reference mesh, of width 0.025
+TOLERANCE = 1e-2  # largest relative error of velocities on an acceptable mesh
 WIDTHS = np.geomspace(0.5, 5, 26)  # cell widths in units of √ε
 
 
@@ -31,8 +31,8 @@ class MeshErrors(NamedTuple):
         epsilons: bandwidths.
         widths: cell widths at each bandwidth.
         errors: errors by bandwidth and cell width, against the reference mesh.
-        coarsest: at each bandwidth the cell width with the error `TOLERANCE`.
-        law: the power of the bandwidth that these widths follow.
+        coarsest: cell width at which the error is `TOLERANCE`, at each bandwidth.
+        law: power law of these widths in the bandwidth.
     """
 
     epsilons: Float[np.ndarray, " k"]
@@ -43,10 +43,10 @@ class MeshErrors(NamedTuple):
 
 
 def measure_meshes(epsilons: Float[np.ndarray, " k"]) -> MeshErrors:
-    """Errors for the two peaks as weighted tokens at the centres of cells."""
+    """Errors of velocities if weighted cell centres represent the two peaks."""
     widths = np.sqrt(epsilons)[:, None] * WIDTHS
     n = int(2 * HALF_WIDTH / np.min(widths)) + 1
-    x = widths[..., None] * (np.arange(n) - n // 2 + 1 / 3)  # asymmetric
+    x = widths[..., None] * (np.arange(n) - n // 2 + 1 / 3)  # not symmetric around 0
     w = TWO_PEAKS.density(x.reshape(-1, 1)).reshape(x.shape)
     w /= np.sum(w, axis=-1, keepdims=True)
     bandwidths = np.repeat(epsilons, len(WIDTHS))
@@ -62,7 +62,7 @@ def measure_meshes(epsilons: Float[np.ndarray, " k"]) -> MeshErrors:
 
 
 class CloudConstants(NamedTuple):
-    r"""The constant $c$ of clouds of `n` tokens, by bandwidth and number.
+    r"""The constant $c$ of clouds of tokens, by bandwidth and number of tokens.
 
     Attributes:
         epsilons: bandwidths.
@@ -84,7 +84,7 @@ class CloudConstants(NamedTuple):
     errors: Float[np.ndarray, "k m"]
 
     def law(self, values: Float[np.ndarray, "k m"]) -> PowerLaw:
-        """The powers of number and bandwidth that `values` follow."""
+        """Power law in number of tokens and bandwidth, fitted to `values`."""
         n, e = np.meshgrid(self.numbers, self.epsilons)
         return fit_powers(values.ravel(), n.ravel(), e.ravel())
 
@@ -92,8 +92,8 @@ class CloudConstants(NamedTuple):
     def limit(self) -> Estimate:
         r"""$c$ of independent tokens in the limit $n \to \infty$, $\epsilon \to 0$.
 
-        By a fit of $c + a\epsilon + bu + b'u^2$ with $u = 1/n\sqrt\epsilon$, the order
-        of the weight with which a token attends to itself.
+        It is the constant term of the fit of $c + a\epsilon + bu + b'u^2$. Here $u =
+        1/n\sqrt\epsilon$ is the order of the weight of a token's attention to itself.
         """
         n, e = np.meshgrid(self.numbers, self.epsilons)
         u = 1 / (n * np.sqrt(e))
@@ -109,7 +109,7 @@ def measure_clouds(
     draws: Float[np.ndarray, " m"],
     seed: int,
 ) -> CloudConstants:
-    """Constants of the two peaks as equally weighted tokens.
+    """Constants of the two peaks, if equally weighted tokens represent them.
 
     Args:
         epsilons: bandwidths.
@@ -133,7 +133,7 @@ def measure_clouds(
 
 
 def reference_velocities(epsilons: Float[np.ndarray, " k"]) -> list[CubicSpline]:
-    """Velocities of the density at each bandwidth, as splines."""
+    """Velocities of the two peaks at each bandwidth, as splines on a fine mesh."""
     x = cell_centres(HALF_WIDTH, REFERENCE_CELLS)[:, None]
     mu = Points.weighted(x, TWO_PEAKS.density(x))
     values = velocities(UNIT_HEAT, mu, epsilons, x).values[..., 0]
@@ -147,11 +147,11 @@ def _measure_number(
     rng: np.random.Generator,
     exact: list[CubicSpline],
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Constants of `n` tokens by bandwidth.
+    """Constants of clouds of `n` tokens at each bandwidth.
 
     Returns:
-        $c$ of quantiles, mean $c$ of draws, its standard error, and the relative error
-        of the velocities of draws.
+        $c$ of quantiles, mean $c$ of random tokens, its standard error, and the
+        relative error of the velocities of random tokens.
     """
     k, first = len(epsilons), TWO_PEAKS.quantiles(n)
     rows = [[first, *(TWO_PEAKS.draws(n, rng) for _ in range(draws))] for _ in exact]
@@ -170,6 +170,6 @@ def _measure_number(
 def _relative_errors(
     values: np.ndarray, exact: np.ndarray, w: np.ndarray
 ) -> np.ndarray:
-    """Root mean square of the difference divided by that of the exact values."""
+    """Root mean square of the errors, divided by that of the exact values."""
     square = np.sum(w * (values - exact) ** 2, axis=-1)
     return np.sqrt(square / np.sum(w * exact**2, axis=-1))

@@ -1,4 +1,4 @@
-"""Problem sizes of the heat limit."""
+"""Problem sizes of the experiment on the heat limit."""
 
 from typing import NamedTuple
 
@@ -9,8 +9,8 @@ class Sizes(NamedTuple):
     """Bandwidths, and numbers of tokens, cells and draws.
 
     Attributes:
-        fields: number of bandwidths for velocities.
-        nodes: number of tokens on a line for velocities.
+        fields: number of bandwidths at which velocities are computed.
+        nodes: number of tokens whose velocities are computed.
         flows: bandwidths of flows.
         cells: number of cells of the grid.
         quantiles: number of tokens at quantiles in flows.
@@ -32,7 +32,7 @@ class Sizes(NamedTuple):
 
 
 def halving_sequence(largest: float, n: int) -> np.ndarray:
-    """`n` numbers from `largest` down, each half of the one before."""
+    """The numbers `largest`, `largest / 2`, `largest / 4` and so on, `n` in total."""
     return largest / 2.0 ** np.arange(n)
 
 

@@ -1,4 +1,4 @@
-"""Logarithmic axes with plain numbers, for limits of small bandwidths."""
+"""Logarithmic axes with plain numbers as ticks, for limits of small bandwidths."""
 
 import numpy as np
 from jaxtyping import Float
@@ -9,7 +9,7 @@ GREY = "#8a8a8a"
 
 
 def set_bandwidth_ticks(axes: Axes, epsilons: Float[np.ndarray, " k"]) -> None:
-    """Sets ticks at the bandwidths, or at every other one if there are many."""
+    """Sets ticks at the bandwidths, or at every second one if there are many."""
     values = np.unique(np.round(epsilons, 12))
     ticks = values[:: 2 if len(values) > 6 else 1]
     axes.set_xscale("log")
@@ -35,7 +35,7 @@ def extend_upwards(axes: Axes, factor: float) -> None:
 def draw_power_line(
     axes: Axes, x: Float[np.ndarray, " k"], y: Float[np.ndarray, " k"], label: str
 ) -> None:
-    """Draws a dotted line with a label at its left end."""
+    """Draws a dotted line through the points, with a label at its left end."""
     axes.plot(x, y, color=GREY, ls=":", lw=1)
     axes.annotate(
         label,

@@ -1,4 +1,4 @@
-"""Densities for the limits of small bandwidths: mixtures, and one with edges."""
+"""Densities for limits of small bandwidths: mixtures, and a density on an interval."""
 
 from typing import NamedTuple
 
@@ -7,7 +7,7 @@ from jaxtyping import Float
 from scipy.optimize import brentq
 from scipy.special import ndtr
 
-MAX_DEVIATIONS = 12.0  # the mass further than this from all means rounds to zero
+MAX_DEVIATIONS = 12.0  # beyond this many standard deviations, masses round to zero
 
 
 class Mixture(NamedTuple):
@@ -35,20 +35,20 @@ class Mixture(NamedTuple):
         return np.einsum("mk,mkd->md", components, gradients) / sums
 
     def heated(self, variance: float) -> "Mixture":
-        """The convolution with a Gaussian of this variance in every direction."""
+        """The mixture convolved with an isotropic Gaussian of this variance."""
         wider = np.sqrt(self.deviations**2 + variance)
         return self._replace(deviations=wider)
 
     def masses(self, edges: Float[np.ndarray, " faces"]) -> Float[np.ndarray, " cells"]:
-        """The masses of cells on a line."""
+        """The masses of the cells between `edges`, for a mixture on the line."""
         z = (edges[:, None] - self.means[:, 0]) / self.deviations
-        # Above the mean, upper tails: the difference of numbers near one loses digits.
+        # Above the mean, upper tails are subtracted, since ndtr is close to one there.
         low, high = z[:-1], z[1:]
         cells = np.where(low > 0, ndtr(-low) - ndtr(-high), ndtr(high) - ndtr(low))
         return cells @ self.shares
 
     def quantiles(self, n: int) -> Float[np.ndarray, "n 1"]:
-        """The quantiles at the levels (i - ½)/n, on a line."""
+        """The `n` quantiles at the levels (i - ½)/n of a mixture on the line."""
         z = lambda x: (x - self.means[:, 0]) / self.deviations
         cdf = lambda x: float(self.shares @ ndtr(z(x)))
         half_width = MAX_DEVIATIONS * np.max(self.deviations)
@@ -58,7 +58,7 @@ class Mixture(NamedTuple):
         return np.array([quantile(level) for level in levels])[:, None]
 
     def draws(self, n: int, rng: np.random.Generator) -> Float[np.ndarray, "n d"]:
-        """`n` independent draws."""
+        """Draws `n` independent points from the mixture."""
         k = rng.choice(len(self.shares), size=n, p=self.shares)
         noise = rng.standard_normal((n, self.means.shape[1]))
         return self.means[k] + self.deviations[k, None] * noise

@@ -1,4 +1,4 @@
-r"""Attention at small bandwidths, rescaled and without its leading term."""
+r"""Attention at small bandwidths, rescaled, with its leading term subtracted."""
 
 import functools
 from typing import NamedTuple, TypeVar
@@ -20,10 +20,10 @@ M = TypeVar("M", bound=AbstractMeasure)
 
 
 class Heat(eqx.Module):
-    r"""Sinkhorn: $\bar T^\infty_\epsilon = T^\infty_\epsilon - W_Vx/\epsilon$.
+    r"""Sinkhorn attention minus its leading term, $T^\infty_\epsilon - W_Vx/\epsilon$.
 
-    Here $W_V = -W_K^\top W_Q$, as in sander2022, Theorem 1, with the kernel
-    $e^{c/\epsilon}$.
+    The difference is $\bar T^\infty_\epsilon$ of sander2022, Theorem 1, with $W_V =
+    -W_K^\top W_Q$ and the kernel $e^{c/\epsilon}$.
     """
 
     Q: Float[Array, "k d"]
@@ -37,10 +37,11 @@ class Heat(eqx.Module):
 
 
 class NonlocalHeat(eqx.Module):
-    r"""L2: $\bar T^1_\epsilon = T^1_\epsilon + W_Q^\top W_Qx/\epsilon$.
+    r"""L2 attention minus its leading term, $T^1_\epsilon + W_Q^\top W_Qx/\epsilon$.
 
-    The scores are $-|W_Qx - W_Ky|^2/2\epsilon$ and $W_V = -W_Q^\top W_K$, as in
-    sander2022, Proposition 4, whose leading term is misprinted (ERRATA S3).
+    The difference is $\bar T^1_\epsilon$ of sander2022, Proposition 4, whose leading
+    term is misprinted (ERRATA S3). The scores are $-|W_Qx - W_Ky|^2/2\epsilon$, and
+    $W_V = -W_Q^\top W_K$.
     """
 
     Q: Float[Array, "k d"]
@@ -57,7 +58,7 @@ Family = Heat | NonlocalHeat
 
 
 class Velocities(NamedTuple):
-    """Velocities, and the residual of the iteration behind them.
+    """Velocities, and the residual of the iteration that determines them.
 
     Attributes:
         values: velocities by bandwidth or case, and by token.
@@ -74,7 +75,7 @@ def velocities(
     epsilons: Float[np.ndarray, " k"],
     queries: Float[np.ndarray, "m d"],
 ) -> Velocities:
-    """Velocities of one measure at each bandwidth."""
+    """Velocities of one measure at the given queries, for each bandwidth."""
     arrays = map(jnp.asarray, (epsilons, queries))
     return _as_velocities(_velocities_at_bandwidths(family, mu, *arrays))
 
@@ -85,7 +86,7 @@ def batched_velocities(
     weights: Float[np.ndarray, "cases n"],
     epsilons: Float[np.ndarray, " cases"],
 ) -> Velocities:
-    """Velocities of weighted tokens at their own positions, for a batch of cases."""
+    """Velocities of several clouds of weighted tokens, at the tokens themselves."""
     arrays = map(jnp.asarray, (x, weights, epsilons))
     return _as_velocities(_batched_velocities(family, *arrays))
 
@@ -93,7 +94,7 @@ def batched_velocities(
 def flow_to_time(
     family: Family, mu: M, epsilons: Float[np.ndarray, " k"], t: float
 ) -> list[M]:
-    """The flow of a measure to time `t`, at each bandwidth.
+    """Integrates a measure until time `t`, at each bandwidth.
 
     Raises:
         SimulationError: if a flow ends before `t`.

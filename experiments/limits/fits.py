@@ -6,11 +6,11 @@ import numpy as np
 from jaxtyping import Float
 from scipy import stats
 
-LEVEL = 0.95  # confidence level of the intervals
+LEVEL = 0.95  # confidence level of the intervals of exponents
 
 
 class Estimate(NamedTuple):
-    """A number and its error."""
+    """A number and an estimate of its error."""
 
     value: float
     error: float
@@ -40,10 +40,10 @@ class PowerLaw(NamedTuple):
 
 
 def fit_powers(y: Float[np.ndarray, " m"], *x: Float[np.ndarray, " m"]) -> PowerLaw:
-    """Fits a power law of `x` to `y`, by least squares of logarithms.
+    """Fits `y` by a power law in the variables `x`, by least squares of logarithms.
 
-    The intervals treat the residuals as independent noise; the fit needs more values
-    than unknowns.
+    The intervals assume that the residuals are independent noise. The fit needs more
+    values than unknowns.
     """
     columns = np.stack([np.ones_like(y), *map(np.log, x)], axis=1)
     fitted = least_squares(columns, np.log(y), np.ones_like(y))
@@ -67,7 +67,7 @@ def least_squares(
     y: Float[np.ndarray, " m"],
     errors: Float[np.ndarray, " m"],
 ) -> Fit:
-    """Least squares of data with known standard errors."""
+    """Least-squares fit to data with known standard errors."""
     scaled, target = columns / errors[:, None], y / errors
     values, *_ = np.linalg.lstsq(scaled, target)
     _, R = np.linalg.qr(scaled)
@@ -78,8 +78,8 @@ def least_squares(
 def extrapolate_to_zero(values: Float[np.ndarray, " k"]) -> Estimate:
     """Extrapolates values to the argument zero, by Neville's scheme.
 
-    Arguments halve from each value to the next, and the values must follow a power
-    series in the argument. The error is the last change of the scheme.
+    The argument of each value is half of that before, and the values must follow a
+    power series in the argument. The error is the last change of the scheme.
     """
     rows = neville(values)
     return Estimate(float(rows[-1]), abs(float(rows[-1] - rows[-2])))
@@ -88,7 +88,7 @@ def extrapolate_to_zero(values: Float[np.ndarray, " k"]) -> Estimate:
 def neville(values: Float[np.ndarray, "*k"]) -> Float[np.ndarray, "*k"]:
     """Neville's estimates from the last value, the last two, …, along the first axis.
 
-    Arguments halve from each value to the next.
+    The argument of each value is half of that before.
     """
     rows, estimates = values, [values[-1]]
     for k in range(1, len(values)):
@@ -100,7 +100,7 @@ def neville(values: Float[np.ndarray, "*k"]) -> Float[np.ndarray, "*k"]:
 def crossing_point(
     x: Float[np.ndarray, " m"], y: Float[np.ndarray, " m"], level: float
 ) -> float:
-    """Where `y` first exceeds `level`, by linear interpolation of logarithms."""
+    """The `x` at which `y` first exceeds `level`, by interpolation of logarithms."""
     i = int(np.argmax(y > level))
     fraction = np.log(level / y[i - 1]) / np.log(y[i] / y[i - 1])
     return float(x[i - 1] * (x[i] / x[i - 1]) ** fraction)

@@ -1,4 +1,4 @@
-"""Tokens drawn from a law on the line, and the law itself, under one attention."""
+"""Flows of random tokens on the line, and of the law from which they are drawn."""
 
 import zlib
 from typing import NamedTuple, cast
@@ -17,11 +17,11 @@ from meanfield.measures.edges import averages, even_edges
 from meanfield.theorems.solutions._particles import constants
 from meanfield.tokens import Tokens
 
-A, T = -0.3, 1.0  # score matrix and last time of the draws; V = 1
+A, T = -0.3, 1.0  # score matrix and last time of the flows of tokens; V = 1
 CLOSED_FORMS = tuple(gaussian_variants())
 CELLS, HALF_WIDTH = 400, 8.0
 RTOL = 1e-6
-PAIR_A, PAIR_T, RADIUS = 1.0, 0.25, 0.5  # score, time and radius of pairs of clouds
+PAIR_A, PAIR_T, RADIUS = 1.0, 0.25, 0.5  # for pairs: score matrix, last time, radius
 TIMES = 11
 PAIR_TOKENS = 64  # number of tokens in each cloud of a pair
 BOUNDED = {
@@ -49,9 +49,9 @@ SIZES = {
 class Errors(NamedTuple):
     r"""Root-mean-square errors at the end, by number of tokens.
 
-    Errors of mean and distance are relative to the standard deviation of the law,
-    errors of the covariance to the covariance. `log_errors` are the standard errors of
-    the logarithms of these three.
+    Errors of mean and distance are relative to the standard deviation of the law, those
+    of the covariance to the covariance of the law. `log_errors` are the standard errors
+    of the logarithms of these three errors.
     """
 
     numbers: tuple[int, ...]
@@ -66,8 +66,8 @@ class Growth(NamedTuple):
 
     Attributes:
         times: times of the frames.
-        ratios: largest W₂(t)/W₂(0) over the pairs.
-        rate: largest (1/t) log W₂(t)/W₂(0).
+        ratios: largest W₂(t)/W₂(0) of all pairs.
+        rate: largest (1/t) log W₂(t)/W₂(0) of all pairs and times.
         bound: constant $C_1(R(T)) + C_2R(T)^2$ of castin2025, Theorem 3.1.
     """
 
@@ -78,18 +78,18 @@ class Growth(NamedTuple):
 
     @property
     def ratio_to_bound(self) -> float:
-        """Ratio of the rate to the bound."""
+        """Largest growth rate, divided by the bound on it."""
         return self.rate / self.bound
 
 
 def attention(name: str, score: float) -> Attention:
-    """The registered attention on the line with A = `score` and V = 1."""
+    """The attention called `name` on the line, with A = `score` and V = 1."""
     identity = jnp.ones((1, 1))
     return attentions[name](score * identity, identity, identity)
 
 
 def exact_flow(name: str) -> AbstractMeasure:
-    """The flow of N(0, 1) at the last time, in closed form or on a grid."""
+    """The law N(0, 1) moved until the last time, in closed form or on a grid."""
     start: AbstractMeasure = Gaussian(jnp.zeros(1), jnp.ones((1, 1)))
     if name not in CLOSED_FORMS:
         edges = [even_edges(-HALF_WIDTH, HALF_WIDTH, CELLS)]
@@ -99,9 +99,9 @@ def exact_flow(name: str) -> AbstractMeasure:
 
 
 def measure_errors(name: str, sizes: Sizes, seed: int) -> Errors:
-    """Errors of all draws, compared with the law; all are integrated in one batch."""
+    """Errors of random clouds with respect to their law; all flows form one batch."""
     law = exact_flow(name)
-    rng = np.random.default_rng([seed, zlib.crc32(name.encode())])  # per attention
+    rng = np.random.default_rng([seed, zlib.crc32(name.encode())])  # a seed per name
     clouds = [rng.normal(size=n) for n in sizes.numbers for _ in range(sizes.draws)]
     trajectories = _flow_clouds(name, A, clouds, np.array([0.0, T]))
     gaps = np.array([_gaps(trajectories, i, len(x), law) for i, x in enumerate(clouds)])
@@ -114,7 +114,7 @@ def measure_errors(name: str, sizes: Sizes, seed: int) -> Errors:
 
 
 def measure_growth(name: str, sizes: Sizes, seed: int) -> Growth:
-    """Growth for pairs of uniform clouds; the second is independent or a translate."""
+    """Growth of distances between uniform clouds and independent or shifted clouds."""
     rng = np.random.default_rng(seed)
     draw = lambda: rng.uniform(-RADIUS, RADIUS, PAIR_TOKENS)
     first_clouds = [0.8 * draw() for _ in range(sizes.pairs)]
@@ -123,7 +123,7 @@ def measure_growth(name: str, sizes: Sizes, seed: int) -> Growth:
     ]
     times = np.linspace(0, PAIR_T, TIMES)
     trajectories = _flow_clouds(name, PAIR_A, [*first_clouds, *second_clouds], times)
-    # The tokens of two clouds are matched by their order.
+    # On the line, optimal transport matches tokens in increasing order.
     x = np.sort(np.asarray(trajectories.coordinates)[..., 0], axis=-1)
     distances = np.sqrt(np.mean((x[: sizes.pairs] - x[sizes.pairs :]) ** 2, axis=-1))
     ratios = distances / distances[:, :1]
@@ -136,7 +136,9 @@ def measure_growth(name: str, sizes: Sizes, seed: int) -> Growth:
 
 
 def distance_at_start(n: int) -> float:
-    r"""$(E\,W_2^2)^{1/2}$ of `n` tokens of N(0, 1) to their law, by quadrature.
+    r"""Distance $(E\,W_2^2)^{1/2}$ of `n` random tokens to their law N(0, 1).
+
+    It is computed by quadrature.
 
     $E W_2^2 = 2 - 2\sum_i E X_{(i)} \int_{(i-1)/n}^{i/n} \Phi^{-1}$, where $X_{(i)}$ is
     $\Phi^{-1}$ of a Beta($i$, $n + 1 - i$) variable.
@@ -154,7 +156,7 @@ def distance_at_start(n: int) -> float:
 def _flow_clouds(
     name: str, score: float, clouds: list[np.ndarray], times: np.ndarray
 ) -> Trajectory[Points]:
-    """Flows of clouds, padded with tokens of weight 0 so that all compile once."""
+    """Flows of clouds, padded with tokens of weight 0 to share one compiled program."""
     longest = max(map(len, clouds))
     x = np.stack([np.pad(cloud, (0, longest - len(cloud))) for cloud in clouds])
     is_token = np.arange(longest) < np.array([len(cloud) for cloud in clouds])[:, None]
@@ -171,7 +173,7 @@ def _flow_clouds(
 def _gaps(
     trajectories: Trajectory[Points], index: int, n: int, law: AbstractMeasure
 ) -> tuple[float, float, float]:
-    """Relative errors of a cloud at the end, in mean, variance and W₂."""
+    """Relative errors of one cloud at the last time, in mean, variance and W₂."""
     x = np.asarray(trajectories.coordinates)[index, -1, :n, :]
     assert isinstance(law, Gaussian | Grid)
     mean, variance = float(law.mean[0]), float(law.covariance[0, 0])

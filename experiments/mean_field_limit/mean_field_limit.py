@@ -1,10 +1,10 @@
 r"""The mean-field limit: `n` independent tokens compared with their law.
 
-Every attention with continuous velocities moves `n` independent tokens of a law on the
-line, and the law itself: in closed form if Gaussians stay Gaussian, else on a grid. The
-distances between the two fall like $n^{-1/2}$, up to the factor $(\log\log n)^{1/2}$ of
-$W_2$ to a Gaussian, and two flows diverge no faster than castin2025, Theorem 3.1
-allows.
+For every attention with continuous velocities, two flows on the line are compared: that
+of `n` independent tokens of a law, and that of the law itself, in closed form if
+Gaussians stay Gaussian and otherwise on a grid. The distance between the two decreases
+like $n^{-1/2}$, up to the factor $(\log\log n)^{1/2}$ of $W_2$ to a Gaussian. Two flows
+diverge no faster than castin2025, Theorem 3.1 allows.
 """
 
 from collections.abc import Mapping
@@ -40,7 +40,7 @@ NORMAL = float(stats.norm.ppf((1 + LEVEL) / 2))
 
 
 def compute(case: Case) -> Findings:
-    """Errors by number of tokens, their slopes, and growth rates against the bound."""
+    """Errors by number of tokens, their slopes, and growth rates with their bounds."""
     return findings(SIZES[case.size])
 
 
@@ -51,7 +51,7 @@ def _has_a_limit(name: str) -> bool:
 
 
 def findings(sizes: Sizes) -> Findings:
-    """Findings for given sizes; see `compute`."""
+    """Findings of the experiment for given problem sizes."""
     names, keys = [n for n in attentions if _has_a_limit(n)], sizes._asdict()
     errors = {name: measure_errors(name, sizes, SEED) for name in names}
     growth = {name: measure_growth(name, sizes, SEED) for name in BOUNDED}
@@ -81,7 +81,7 @@ def findings(sizes: Sizes) -> Findings:
 
 
 def _extremes(slopes: dict[str, dict[str, Any]]) -> dict[str, Any]:
-    """Extreme slopes, and the number of intervals that do not contain -1/2."""
+    """Smallest and largest slopes, and number of intervals that do not contain -1/2."""
     lines = [s for part in slopes.values() for s in (part["mean"], part["covariance"])]
     distances = [part["distance"]["slope"] for part in slopes.values()]
     return {
@@ -99,7 +99,7 @@ def _plain(value: Any) -> Any:
 
 
 def _slopes(gaps: Errors) -> dict[str, Any]:
-    """Slopes of the errors in n at the end of the flow, with their intervals."""
+    """Slopes of the final errors as functions of n, with their intervals."""
     log_n = np.log(np.array(gaps.numbers, float))
     columns = np.stack([np.ones_like(log_n), log_n], axis=1)
     slopes = {}
@@ -120,7 +120,10 @@ def _at_start(sizes: Sizes) -> np.ndarray:
 
 
 def _theory_slope(sizes: Sizes) -> float:
-    """Slope of the exact initial distance, flatter than -1/2 by (log log n)^½."""
+    """Slope of the logarithm of the exact initial distance in log n.
+
+    It is above -1/2, due to the factor (log log n)^½.
+    """
     log_n, y = np.log(np.array(sizes.numbers, float)), np.log(_at_start(sizes))
     return float(np.polyfit(log_n, y, 1)[0])
 
@@ -150,7 +153,7 @@ def _growth(growth: dict[str, Growth]) -> xr.Dataset:
 
 
 def table(numbers: Mapping[str, Any]) -> Rows:
-    """Slopes of the errors, and growth rates relative to the bound, by attention."""
+    """Table of slopes of errors, and of growth rates relative to their bound."""
     heads = (
         "attention",
         "slope of the mean",

@@ -1,4 +1,4 @@
-"""Gaps by the number of tokens, and distances of pairs of clouds over time."""
+"""Figure of the mean-field limit: errors by number of tokens, growth of distances."""
 
 import numpy as np
 import xarray as xr
@@ -13,7 +13,7 @@ COLOURS = (
     *("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#222222"),
     "#8a8a8a",
 )
-MARKERS, LINES = ("o", "s"), ("-", "--")  # the second for variants beyond the colours
+MARKERS, LINES = ("o", "s"), ("-", "--")  # squares and dashes mark reused colours
 TITLES = {
     "mean": r"mean: $|\alpha_n - \alpha| / \sigma$",
     "covariance": r"variance: $|\sigma_n^2 - \sigma^2| / \sigma^2$",
@@ -23,7 +23,7 @@ TITLES = {
 
 @style()
 def draw(findings: Findings) -> Figure:
-    """Three gaps of every attention by n, and W₂(t)/W₂(0) against its bound."""
+    """Draws three errors of every attention by n, and W₂(t)/W₂(0) with its bound."""
     figure = Figure(figsize=(11.0, 7.4), layout="constrained")
     figure.suptitle(f"n tokens and their law at t = {findings.spec['t']:g}")
     axes = figure.subplots(2, 2).ravel()

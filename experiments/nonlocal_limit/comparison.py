@@ -16,7 +16,7 @@ from meanfield.measures import FixedBox, Grid
 from meanfield.measures.edges import even_edges
 
 Q_LINE, K_LINE = np.array([[0.91]]), np.array([[1.3]])
-RATIO = 0.7  # Q_LINE / K_LINE: the limit evaluates the density at 0.7 x
+RATIO = 0.7  # this is Q_LINE / K_LINE; the limit evaluates the density at 0.7 x
 Q_PLANE = np.array([[0.7, 0.25], [-0.2, 0.6]])
 K_PLANE = np.array([[1.2, 0.5], [-0.45, 1.0]])
 PLANE_HALF_WIDTH = 4.5
@@ -52,7 +52,7 @@ class LimitComparison(NamedTuple):
 
     @property
     def errors(self) -> Float[np.ndarray, " k"]:
-        """Relative errors in L²(μ)."""
+        """Relative errors of the velocities in L²(μ), at each bandwidth."""
         return self._norm(self.values - self.limit) / self._norm(self.limit)
 
     @property
@@ -62,25 +62,25 @@ class LimitComparison(NamedTuple):
 
     @property
     def leading_errors(self) -> Float[np.ndarray, " k"]:
-        r"""Relative errors in L²(μ) of $\epsilon T^1$ against its limit."""
+        r"""Relative errors in L²(μ) of $\epsilon T^1$ with respect to its limit."""
         rest = self.epsilons[:, None, None] * self.values
         return self._norm(rest) / self._norm(self.leading)
 
     @property
     def printed_leading_errors(self) -> Float[np.ndarray, " k"]:
-        r"""Errors of the printed limit of $\epsilon T^1$, relative to the corrected."""
+        r"""Relative errors in L²(μ) of the printed limit of $\epsilon T^1$."""
         rest = self.epsilons[:, None, None] * self.values
         difference = rest + self.leading - self.printed_leading
         return self._norm(difference) / self._norm(self.leading)
 
     @property
     def factors(self) -> Constants:
-        """The multiple of the limit that is closest to the velocities."""
+        """Factors by which the limit is multiplied to fit the velocities best."""
         values, coarse = self._projected(self.values), self._projected(self.coarse)
         return Constants(self.epsilons, values, coarse - values)
 
     def _projected(self, fields: Array) -> Array:
-        """The coefficients of the orthogonal projections of fields on the limit."""
+        """Coefficients of the orthogonal projections of fields onto the limit."""
         products = np.sum(fields * self.limit, axis=-1)
         return np.sum(self.weights * products, axis=-1) / self._norm(self.limit) ** 2
 
@@ -89,9 +89,9 @@ class LimitComparison(NamedTuple):
 
 
 def compare_on_line(epsilons: Float[np.ndarray, " k"], cells: int) -> LimitComparison:
-    """Compares velocities of a skewed density on two grids.
+    """Compares velocities of a skewed density on the line with their limit.
 
-    The points are the centres of every other cell of the finer grid.
+    There are two grids; the points are centres of every second cell of the finer one.
     """
     meshes = [_edges(HALF_WIDTH * ratio, cells) for ratio in (1, WIDTH_RATIO)]
     grids = [Grid.from_density((e,), SKEWED.masses(e) / np.diff(e)) for e in meshes]
@@ -100,7 +100,7 @@ def compare_on_line(epsilons: Float[np.ndarray, " k"], cells: int) -> LimitCompa
 
 
 def compare_in_plane(epsilons: Float[np.ndarray, " k"], cells: int) -> LimitComparison:
-    """Compares velocities of a mixture on two grids, with W_Q, W_K not symmetric."""
+    """Compares velocities in the plane with their limit, for nonsymmetric W_Q, W_K."""
     meshes = [_edges(PLANE_HALF_WIDTH * ratio, cells) for ratio in (1, WIDTH_RATIO)]
     grids = [Grid.from_function((e, e), PLANE.density) for e in meshes]
     line = np.linspace(-2.5, 2.5, PROBES)
@@ -128,7 +128,7 @@ def _compare(
         x,
         w / np.sum(w),
         values,
-        limit=-log_gradient @ np.linalg.solve(K, Q),  # vectors are rows: transposed
+        limit=-log_gradient @ np.linalg.solve(K, Q),  # transposed for row vectors
         printed=-log_gradient @ np.linalg.solve(K.T, Q),
         leading=-x @ Q.T @ Q,
         printed_leading=-x @ K.T @ Q,
@@ -143,8 +143,8 @@ class FlowComparison(NamedTuple):
         edges: edges of the cells.
         masses: masses of the cells at time `T`, by bandwidth.
         limit: the solution of the limit equation at `T`.
-        distances: distances to this solution in L¹.
-        time_factors: $c$ such that the solution at $cT$ is closest in $L^2$.
+        distances: distances of the densities to this solution in L¹.
+        time_factors: $c$ for which the solution at $cT$ is closest in $L^2$.
         mass_error: largest deviation of mass plus outflow from one.
         limit_mass_error: deviation of the mass of the solution from one.
     """
@@ -159,13 +159,13 @@ class FlowComparison(NamedTuple):
 
     @property
     def extrapolated_distance(self) -> float:
-        """Distance in L¹ of the density extrapolated to bandwidth zero."""
+        """L¹ error of the density that is extrapolated to bandwidth zero."""
         limit = neville(self.masses)[-1]
         return float(np.sum(np.abs(limit - self.limit.masses(self.edges))))
 
 
 def compare_flows(epsilons: Float[np.ndarray, " k"], cells: int) -> FlowComparison:
-    """Compares the flows; a second, wider mesh gives the mesh errors."""
+    """Compares flows of L2 attention with the limit; a wider mesh gives mesh errors."""
     fine, coarse = (_compare_flows(epsilons, cells, r) for r in (1.0, WIDTH_RATIO))
     change = coarse.time_factors.values - fine.time_factors.values
     factors = fine.time_factors._replace(mesh_errors=change)
@@ -173,7 +173,7 @@ def compare_flows(epsilons: Float[np.ndarray, " k"], cells: int) -> FlowComparis
 
 
 def limit_density(t: float) -> LogDensity:
-    """The solution at time `t` of the limit equation from the skewed density."""
+    """Solution of the limit equation at time `t`, starting at the skewed density."""
     start = np.log(SKEWED.density(HALF_WIDTH * nodes()[:, None]))
     return solution(start, RATIO, t)
 

@@ -72,18 +72,18 @@ SIZES = {
 
 
 def compute(case: Case) -> Findings:
-    """Velocities on the line and in the plane, and densities over time on the line."""
+    """Velocities on the line and in the plane, and flows of densities on the line."""
     return findings(SIZES[case.size])
 
 
 def findings(sizes: Sizes) -> Findings:
-    """Findings for given sizes; see `compute`."""
+    """Findings of the experiment for given problem sizes."""
     line = compare_on_line(sizes.line, sizes.line_cells)
     plane = compare_in_plane(sizes.plane, sizes.plane_cells)
     flows = compare_flows(sizes.flows, sizes.cells)
     return Findings(
         spec={
-            "seed": None,  # there are no random numbers
+            "seed": None,  # the experiment uses no random numbers
             "line": {**_mixture(SKEWED), "Q": Q_LINE.tolist(), "K": K_LINE.tolist()},
             "plane": {**_mixture(PLANE), "Q": Q_PLANE.tolist(), "K": K_PLANE.tolist()},
             **{k: np.asarray(v).tolist() for k, v in sizes._asdict().items()},
@@ -121,7 +121,7 @@ def _numbers_of_limits(limits: LimitComparison) -> dict[str, Any]:
 
 
 def _numbers_of_misprints(limits: LimitComparison) -> dict[str, Any]:
-    """Errors of the corrected and the printed limits at the smallest bandwidth."""
+    """Errors of the corrected and of the printed limits at the smallest bandwidth."""
     return {
         "epsilon": float(limits.epsilons[-1]),
         "corrected": float(limits.errors[-1]),
@@ -174,7 +174,7 @@ def _densities(flows: FlowComparison) -> xr.Dataset:
 
 
 def table(numbers: Mapping[str, Any]) -> Rows:
-    """Orders of convergence in the bandwidth, with their intervals."""
+    """Table of orders of convergence in the bandwidth, with their intervals."""
     heads = ("order of convergence in ε", "value", f"± ({numbers['level']:.0%})")
     labels = {
         "line": "velocities on the line, in L²(μ)",

@@ -10,13 +10,13 @@ from meanfield.plotting import style
 from meanfield.reproduce import Findings
 
 BLACK, BLUE, ORANGE = "#222222", "#56B4E9", "#D55E00"
-STRIDE = 2  # every other probe of the plane is drawn along each axis
-MIN_DENSITY = 0.02  # fraction of the largest density; no arrows are drawn below it
+STRIDE = 2  # along each axis of the plane, only every second arrow is drawn
+MIN_DENSITY = 0.02  # arrows need a density above this fraction of the largest one
 
 
 @style()
 def draw(findings: Findings) -> Figure:
-    """Draws velocities and densities on the line; below, orders and the plane."""
+    """Draws velocities and densities on the line above, orders and the plane below."""
     figure = Figure(figsize=(11.0, 8.6), layout="constrained")
     axes = figure.subplots(2, 2)
     _draw_velocities(axes[0, 0], findings)
@@ -145,7 +145,7 @@ def _draw_plane(axes: Axes, findings: Findings) -> None:
 
 
 def _draw_shade(axes: Axes) -> float:
-    """Draws the density of the plane and returns its largest value."""
+    """Shades the plane by its density, and returns the largest density."""
     line = np.linspace(-3.2, 3.2, 132)
     points = np.stack(np.meshgrid(line, line), axis=-1)
     rho = PLANE.density(points.reshape(-1, 2)).reshape(len(line), -1)

@@ -1,4 +1,4 @@
-"""Bars of ranks with intervals, and other elements of the panels of ranks."""
+"""Bars with confidence intervals, and other elements of the panels of ranks."""
 
 from typing import NamedTuple
 
@@ -12,7 +12,7 @@ ERROR_BAR_STYLE = {"elinewidth": 0.9, "capsize": 2, "ecolor": "#4d4d4d"}
 
 
 class BarStyle(NamedTuple):
-    """Style of one of two bars at a position, and its horizontal shift."""
+    """Horizontal shift, colour and hatching of one of two neighbouring bars."""
 
     shift: float
     colour: str
@@ -26,7 +26,7 @@ SCRIPT_STYLE = BarStyle(0.2, "C1", "//")
 def draw_fractions(
     axes: Axes, counts: np.ndarray, n: int, *, style: BarStyle, label: str
 ) -> None:
-    """Draws bars of counts as fractions of `n`, at the positions 0, 1, and so on."""
+    """Draws counts as bars, in fractions of `n`, at the positions 0, 1, and so on."""
     axes.bar(
         *(np.arange(len(counts)) + style.shift, counts / max(n, 1), 0.38),
         yerr=error_bars(counts, n),
@@ -40,7 +40,7 @@ def draw_fractions(
 
 
 def error_bars(counts: np.ndarray, n: int) -> np.ndarray:
-    """Lengths of the intervals below and above the fractions."""
+    """Lengths of the confidence intervals below and above the measured fractions."""
     pairs = [clopper_pearson_interval(int(count), n) for count in counts]
     low, high = np.array(pairs).T
     fractions = counts / max(n, 1)
@@ -48,7 +48,7 @@ def error_bars(counts: np.ndarray, n: int) -> np.ndarray:
 
 
 def draw_expected_rank(axes: Axes, d: int) -> None:
-    """Draws a line at half the dimension, rounded up."""
+    """Draws a line at the expected rank, half of the dimension rounded up."""
     half = -(-d // 2)
     axes.axvline(half, color="C6", ls=":", zorder=0, label=r"$\lceil d/2\rceil$")
 

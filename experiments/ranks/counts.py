@@ -21,8 +21,8 @@ from meanfield.reproduce import Case, Findings, Rows
 from meanfield.workers import threads
 
 SIZES = {"paper": ((3, 4, 5), 100), "quick": ((3,), 20)}
-CONFIDENCE = 0.95  # of the intervals
-THRESHOLDS = np.geomspace(1e-14, 1e-1, 131)  # relative to the largest eigenvalue
+CONFIDENCE = 0.95  # confidence level of the intervals
+THRESHOLDS = np.geomspace(1e-14, 1e-1, 131)  # in units of the largest eigenvalue
 VALUES = ("identity", "random")
 NAMES = {"softmax": "softmax", "l2": "L2"}
 LAWS = {
@@ -34,7 +34,7 @@ Count = Callable[[Panel], Any]
 
 
 def findings_of(recipe: Recipe, case: Case) -> Findings:
-    """Findings of both readings of the same samples; `case` says which is drawn."""
+    """Findings for exact flows and published steps; `case` says which are drawn."""
     dims, n = SIZES[case.size]
     panels = compute_panels(recipe, VALUES, case)
     rows = {
@@ -59,7 +59,7 @@ def findings_of(recipe: Recipe, case: Case) -> Findings:
 
 
 def join_with_and(dims: tuple[int, ...]) -> str:
-    """Dimensions as text: `3, 4 and 5`."""
+    """Numbers as English text, such as `3, 4 and 5`."""
     return " and ".join(", ".join(map(str, dims)).rsplit(", ", 1))
 
 
@@ -69,7 +69,7 @@ def compute_panels(
     """The panels of a figure, by kind of V and dimension."""
     dims, n = SIZES[case.size]
     kinds = [(value, d) for value in reversed(values) for d in reversed(dims)]
-    with threads() as pool:  # the steps of a panel use one core
+    with threads() as pool:  # a single panel would use only one core
         panels = pool.map(
             lambda kind: compute_panel(recipe, kind[0], kind[1], n), kinds
         )
@@ -106,7 +106,7 @@ def summarise(panels: list[Panel]) -> dict[str, Any]:
 
 
 def concatenate(panels: list[Panel], values_of: Count) -> np.ndarray:
-    """The values of all samples of some panels."""
+    """The values of a quantity for all samples of several panels."""
     return np.concatenate([values_of(panel) for panel in panels])
 
 
@@ -116,7 +116,7 @@ def expected_ranks(panel: Panel) -> np.ndarray:
 
 
 def summarise_solutions(panels: list[Panel]) -> dict[str, Any]:
-    """Counts and sizes of the solved flows of some panels."""
+    """Ranks, endings, traces and decay of the exact flows in several panels."""
     join = lambda values_of: concatenate(panels, values_of)
     nonvanishing = lambda p: np.count_nonzero(p.solutions.exponents > -0.5, axis=1)
     expected, ranks = join(expected_ranks), join(lambda p: p.ranks)
@@ -140,13 +140,13 @@ def summarise_solutions(panels: list[Panel]) -> dict[str, Any]:
 
 
 def summarise_script(panels: list[Panel]) -> dict[str, Any]:
-    """Counts of the script in some panels, and the reasons for low ranks."""
+    """Ranks and endings of the script in several panels, and reasons for low ranks."""
     join = lambda values_of: concatenate(panels, values_of)
     n_above = lambda values: np.count_nonzero(values > RANK_THRESHOLD, axis=1)
     expected = join(expected_ranks)
     excess, kept = join(lambda p: p.has_excess_rank), join(lambda p: p.is_kept)
     visible = join(lambda p: n_above(p.eigenvalues))
-    # The eigenvalues of a limit are at least those of the constant part.
+    # The eigenvalues of a limit are at least those of its constant part.
     certain = join(lambda p: n_above(p.constant_eigenvalues))
     below = kept & (join(lambda p: p.script_ranks) < expected)
     endings = join(lambda p: p.script_endings).tolist()
@@ -164,12 +164,12 @@ def summarise_script(panels: list[Panel]) -> dict[str, Any]:
 
 
 def _decay_exponents(panel: Panel) -> np.ndarray:
-    """Exponents of the eigenvalues that vanish in the limit."""
+    """Exponents p of the eigenvalues that go to zero like t^p."""
     return panel.solutions.exponents[:, panel.expected_rank :].ravel()
 
 
 def five_numbers(values: np.ndarray) -> dict[str, float]:
-    """Extremes, quartiles and median of a distribution."""
+    """Minimum, quartiles, median and maximum of a sample."""
     percents = {"min": 0, "lower": 25, "median": 50, "upper": 75, "max": 100}
     return {name: float(np.percentile(values, q)) for name, q in percents.items()}
 
@@ -180,7 +180,7 @@ def largest_traces(panel: Panel) -> np.ndarray:
 
 
 def max_increase(panel: Panel) -> float:
-    r"""The largest increase of $\mathrm{tr}\,V^{-1}\Sigma$, relative to its start.
+    r"""Largest increase of $\mathrm{tr}\,V^{-1}\Sigma$, relative to its initial value.
 
     It is negative if the trace decreases between all frames.
     """
@@ -191,13 +191,13 @@ def max_increase(panel: Panel) -> float:
 
 
 def distance_to_limit(solutions: Solutions) -> float:
-    r"""The largest distance of a last covariance to $GMM^\top G^\top$."""
+    r"""The largest distance of a final covariance to its limit $GMM^\top G^\top$."""
     last = solutions.moving_factors[:, -1]
     return float(np.max(np.linalg.norm(last @ last.swapaxes(1, 2), axis=(1, 2))))
 
 
 def clopper_pearson_interval(count: int, n: int) -> tuple[float, float]:
-    """Clopper and Pearson's interval for a probability."""
+    """Confidence interval of Clopper and Pearson for a probability."""
     if n == 0:
         return 0.0, 1.0
     interval = binomtest(count, n).proportion_ci(CONFIDENCE, method="exact")
@@ -233,7 +233,7 @@ def histograms(
 def curves(
     panels: Mapping[tuple[str, int], Panel], dims: tuple[int, ...]
 ) -> xr.Dataset:
-    """Mean ranks by relative threshold, of solutions and of kept samples."""
+    """Mean rank at each relative threshold, of exact flows and of kept samples."""
 
     def solved(value: str, d: int) -> np.ndarray:
         panel = panels[value, d]
@@ -255,13 +255,13 @@ def curves(
 
 
 def mean_ranks(eigenvalues: np.ndarray) -> np.ndarray:
-    """The mean rank at every relative threshold; eigenvalues must be largest first."""
+    """The mean rank at each relative threshold; eigenvalues must be descending."""
     relative = eigenvalues / eigenvalues[:, :1]
     return np.mean(np.sum(relative[..., None] > THRESHOLDS, axis=1), axis=0)
 
 
 def count_table(numbers: Mapping[str, Any]) -> Rows:
-    """Counts of solutions and of the published steps, by kind of V."""
+    """Table of counts for exact flows and published steps, by kind of V."""
     threshold = f"{numbers['rank_threshold']:g}"
     labels = {
         "samples": "samples",

@@ -1,21 +1,21 @@
 r"""Covariances whose scores are constant on ker Q: samples, solutions, Euler steps.
 
-With $K = -Q$ the field is $Lx$ with $LN = 0$ for a basis $N$ of $\ker Q$, under softmax
-and L2 and for any V. So the flow map fixes $N$, and $N^\top\Sigma^{-1}N$ is conserved:
-$N^\top\Sigma N \succeq (N^\top\Sigma_0^{-1}N)^{-1} \succ 0$ at all times. If $V \succ
-0$ the trace of $V^{-1}\Sigma$ decreases, at the rate $-2|\Sigma Q^\top|^2$ under
-softmax; so nothing blows up, limits satisfy $Q\Sigma_* = 0$, and their rank is
-$\dim\ker Q$.
+If $K = -Q$, the velocity field of softmax and of L2 is $Lx$ with $LN = 0$, for any V
+and a basis $N$ of $\ker Q$. So the flow map fixes $N$, and $N^\top\Sigma^{-1}N$ is
+conserved: $N^\top\Sigma N \succeq (N^\top\Sigma_0^{-1}N)^{-1} \succ 0$ at all times. If
+$V \succ 0$, the trace of $V^{-1}\Sigma$ decreases, at the rate $-2|\Sigma Q^\top|^2$
+under softmax. Then no covariance blows up, limits satisfy $Q\Sigma_* = 0$, and their
+rank is $\dim\ker Q$.
 
-For $V = I$ the inverse moves by $Q^\top C(t)Q$ with $C' = 2I$ under softmax and $C' =
-4(I + 2Q\Sigma Q^\top)^{-1}$ under L2, which is at least its initial value. So $C$
-diverges in all directions and $\Sigma_* = N(N^\top\Sigma_0^{-1}N)^{-1}N^\top =
+If $V = I$, then $\Sigma^{-1} = \Sigma_0^{-1} + Q^\top C(t)Q$. Under softmax $C' = 2I$,
+and under L2 $C' = 4(I + 2Q\Sigma Q^\top)^{-1}$, which is at least its initial value. So
+$C$ diverges in all directions and $\Sigma_* = N(N^\top\Sigma_0^{-1}N)^{-1}N^\top =
 GMM^\top G^\top$ for a basis $M$ of $\ker QG$ (softmax: castin2025, Prop. 4.4).
 
-For any V, $\Sigma(t) - GMM^\top G^\top$ solves the same equation from its own start of
-rank $\mathrm{rk}\,Q$. Only this part is integrated, which keeps the digits of decaying
-eigenvalues. The factor $1/\sqrt d$ of the script multiplies the whole right-hand side,
-so it only rescales time.
+For any V, the remaining part $\Sigma(t) - GMM^\top G^\top$ solves the same equation and
+starts with rank $\mathrm{rk}\,Q$. Only this part is integrated, which keeps the digits
+of decaying eigenvalues. The factor $1/\sqrt d$ of the script multiplies the whole
+right-hand side, so it only rescales time.
 """
 
 from typing import NamedTuple
@@ -41,12 +41,14 @@ END_TIME = 1e4
 FRAMES = 121
 RTOL = 1e-8
 MAX_STEPS = 30_000
-SIZE_BOUND = 1e6  # only growing covariances reach it; at its square L2 loses digits
-BATCH_SIZE = 10  # small, since stiffness differs with the condition number of V
+# Flows end at this √tr Σ, which only unbounded covariances reach. At tr Σ = 1e12, the
+# matrix I + 2QΣQᵀ of L2 is so ill-conditioned that its inverse loses most digits.
+SIZE_BOUND = 1e6
+BATCH_SIZE = 10  # small, so that flows of one batch have similar stiffness
 
 
 class Samples(NamedTuple):
-    """Random matrices of one dimension, with a leading axis of samples."""
+    """Random matrices for one dimension `d`; their first axis is that of samples."""
 
     Q: np.ndarray
     G: np.ndarray
@@ -54,17 +56,17 @@ class Samples(NamedTuple):
 
     @property
     def covariances(self) -> np.ndarray:
-        r"""$\Sigma_0 = GG^\top$."""
+        r"""The initial covariances $\Sigma_0 = GG^\top$."""
         return self.G @ self.G.swapaxes(1, 2)
 
     @property
     def positive_values(self) -> np.ndarray:
-        r"""$V = W^\top W$."""
+        r"""The positive definite value matrices $V = W^\top W$."""
         return self.W.swapaxes(1, 2) @ self.W
 
 
 class Solutions(NamedTuple):
-    r"""Samples solved to tolerance; the second axis of arrays is that of frames.
+    r"""Accurate solutions for all samples; factors have frames on their second axis.
 
     Attributes:
         endings: names of the endings.
@@ -82,7 +84,7 @@ class Solutions(NamedTuple):
 
     @property
     def factors(self) -> np.ndarray:
-        """Factors of the whole covariances, in all frames."""
+        """Factors of the covariances, of both parts together, in all frames."""
         constant = np.broadcast_to(
             self.constant_factor[:, None],
             (*self.moving_factors.shape[:2], *self.constant_factor.shape[1:]),
@@ -96,7 +98,7 @@ class Solutions(NamedTuple):
 
 
 def draw_samples(d: int, n: int) -> Samples:
-    """The first `n` samples of dimension `d`; each kind of matrix has its own seed."""
+    """Draws `n` samples of dimension `d`; each kind of matrix has its own seed."""
     shapes = {"Q": (d // 2, d), "G": (d, d), "W": (d, d)}
     return Samples(*(_normal(d, i, (n, *s)) for i, s in enumerate(shapes.values())))
 
@@ -109,7 +111,7 @@ def _normal(d: int, kind: int, shape: tuple[int, ...]) -> np.ndarray:
 def stack_attentions(
     attention: str, Q: np.ndarray, K: np.ndarray, V: np.ndarray
 ) -> AbstractDynamics:
-    """One attention for each sample, stacked."""
+    """Stack of attentions, one for each sample."""
     make = eqx.filter_vmap(attentions[attention])
     return make(*(jnp.asarray(matrix) for matrix in (Q, K, V)))
 
@@ -122,7 +124,7 @@ def split_factors(samples: Samples) -> tuple[np.ndarray, np.ndarray]:
 
 
 def limit_eigenvalues(samples: Samples) -> np.ndarray:
-    """Eigenvalues of the limits for V = I, largest first, padded with zeros."""
+    """Eigenvalues of the limits for V = I, in descending order, padded with zeros."""
     constant, _ = split_factors(samples)
     values = np.linalg.svd(constant, compute_uv=False) ** 2
     return np.pad(values, ((0, 0), (0, constant.shape[1] - values.shape[1])))
@@ -159,7 +161,10 @@ def solve(attention: str, samples: Samples, V: np.ndarray) -> Solutions:
 def _linear_parts(
     dynamics: AbstractDynamics, ts: jax.Array, last: tuple[jax.Array, jax.Array]
 ) -> jax.Array:
-    r"""$L$ of each sample; for eigenvectors $u$, $(\log\lambda)' = 2 u^\top Lu$."""
+    r"""Final matrix $L$ of each sample.
+
+    The eigenvalue of an eigenvector $u$ satisfies $(\log\lambda)' = 2 u^\top Lu$.
+    """
 
     def linear_part(
         member: AbstractDynamics, t: jax.Array, coordinates: tuple
@@ -174,7 +179,10 @@ def _linear_parts(
 def published_steps(
     attention: str, samples: Samples, V: np.ndarray, rule: Rule
 ) -> ClippedEuler:
-    r"""The script's Euler steps: with $K^\top Q/\sqrt d$, and $K^\top K$ unscaled."""
+    r"""Euler steps of the script, which scales $K^\top Q$ by $1/\sqrt d$.
+
+    It does not scale $K^\top K$.
+    """
     Q = samples.Q / np.sqrt(samples.Q.shape[2])
     dynamics = stack_attentions(attention, Q, -samples.Q, V)
     covariances = jnp.asarray(samples.covariances)

@@ -5,10 +5,10 @@ Scores are constant on $\ker Q$ for every V, and $N^\top\Sigma^{-1}N$ is conserv
 its moving part $YY^\top$ satisfies $VYG = YS$ with $S$ antisymmetric and $G =
 (QY)^\top QY$ (under L2 with the factor $(I + 2QYY^\top Q^\top)^{-1}$ in between). If
 $Y$ has one column or two, $S \neq 0$ requires an invariant plane of V with trace zero,
-which exists for almost no V; and $S = 0$ implies $QY = 0$. So for $d \leq 5$ limits
-have the same rank as for V = I, if they exist: since V is not positive definite, many
-covariances grow without bound, under softmax in finite time, and under L2 at most
-exponentially, since $|L\Sigma| \leq |V||\Sigma|$.
+which exists for almost no V; and $S = 0$ implies $QY = 0$. So for $d \leq 5$ every
+limit has the same rank as for V = I. But V is not positive definite, so many
+covariances have no limit and grow without bound: in finite time under softmax, and at
+most exponentially under L2, since $|L\Sigma| \leq |V||\Sigma|$.
 """
 
 from collections import Counter
@@ -46,8 +46,8 @@ from experiments.ranks.samples import RANK_THRESHOLD, Panel, Recipe
 from meanfield.plotting import style
 from meanfield.reproduce import Case, Experiment, Findings, Rows
 
-CONSTANT = 0.1  # eigenvalues like t^p converge if |p| is below this
-VANISHING = -0.5  # vanishing eigenvalues fall like 1/t or 1/t²
+CONSTANT = 0.1  # an eigenvalue that follows t^p counts as constant if |p| is below this
+VANISHING = -0.5  # an eigenvalue that follows t^p goes to zero if p is below this
 
 CAPTION = (
     "Ranks of limits under {name}, {samples} samples each of d = {dimensions}, where "
@@ -59,7 +59,7 @@ CAPTION = (
 
 
 def independent(source: str, recipe: Recipe, description: str) -> Experiment:
-    """The experiment of a figure of ranks with all entries of V independent."""
+    """The experiment of a figure of ranks, for V with independent entries."""
     return Experiment(
         source=source,
         claim=(
@@ -76,7 +76,7 @@ def independent(source: str, recipe: Recipe, description: str) -> Experiment:
 
 
 def findings_of(recipe: Recipe, case: Case) -> Findings:
-    """Findings of solutions and published steps of the same samples."""
+    """Findings for exact flows and published steps of the same samples."""
     dims, n = SIZES[case.size]
     by_kind = compute_panels(recipe, ("iid",), case)
     panels = {d: panel for (_, d), panel in by_kind.items()}
@@ -97,7 +97,7 @@ def findings_of(recipe: Recipe, case: Case) -> Findings:
 
 
 def is_converged(panel: Panel) -> np.ndarray:
-    """Whether all eigenvalues of a sample converge, by their powers of time."""
+    """Whether all eigenvalues of a sample are constant or go to zero at the end."""
     powers = panel.solutions.exponents
     nonzero = np.where(powers > VANISHING, powers, 0)
     is_finished = np.array(panel.solutions.endings) == "finished"
@@ -105,12 +105,12 @@ def is_converged(panel: Panel) -> np.ndarray:
 
 
 def limit_ranks(panel: Panel) -> np.ndarray:
-    """Numbers of eigenvalues that do not vanish."""
+    """Ranks of the limits, as numbers of eigenvalues that do not go to zero."""
     return np.count_nonzero(panel.solutions.exponents > VANISHING, axis=1)
 
 
 def summarise(panels: list[Panel]) -> dict[str, Any]:
-    """Joint counts of several panels."""
+    """Counts of converged, unbounded and kept samples over several panels."""
     join = lambda values_of: concatenate(panels, values_of)
     endings = [name for panel in panels for name in panel.solutions.endings]
     converged, unbounded = join(is_converged), np.array(endings) == "blow-up"
@@ -136,7 +136,7 @@ def summarise(panels: list[Panel]) -> dict[str, Any]:
 
 
 def count_table(numbers: Mapping[str, Any]) -> Rows:
-    """Counts of solutions and of the published steps, by dimension."""
+    """Table of counts for exact flows and published steps, by dimension."""
     by_dimension = numbers["by_dimension"]
     labels = {
         "samples": "samples",
@@ -159,7 +159,7 @@ def count_table(numbers: Mapping[str, Any]) -> Rows:
 
 
 def histograms(panels: dict[int, Panel], dims: tuple[int, ...]) -> xr.Dataset:
-    """Counts by rank and of samples without a rank; mean ranks by threshold."""
+    """Numbers of samples by rank and without a limit, and mean ranks by threshold."""
     n_ranks = max(dims) + 1
     count = lambda values: np.bincount(values, minlength=n_ranks)
     table = lambda values_of: [values_of(panels[d]) for d in dims]
@@ -195,7 +195,7 @@ def _convergent_mean_ranks(panel: Panel) -> np.ndarray:
 
 
 def _mean_ranks(eigenvalues: np.ndarray) -> np.ndarray:
-    """Mean ranks by threshold; NaN without samples."""
+    """The mean rank at each threshold; NaN if there are no samples."""
     if len(eigenvalues) == 0:
         return np.full(len(THRESHOLDS), np.nan)
     return mean_ranks(eigenvalues)
@@ -222,7 +222,7 @@ def draw(findings: Findings) -> Figure:
 
 
 def _draw_counts(axes: Axes, data: xr.Dataset, d: int, n: int) -> None:
-    """Draws fractions of all samples: by rank, then of samples without a rank."""
+    """Draws the fraction of samples with each rank, and of samples without a limit."""
     draw_expected_rank(axes, d)
     for name, others, style_, label in (
         ("solved", ("unbounded", "undecided"), SOLVED_STYLE, "solved to tolerance"),

@@ -1,4 +1,4 @@
-"""Figures of ranks: histograms of both readings, and mean ranks by threshold."""
+"""Figures of ranks, from exact flows and the script: histograms and mean ranks."""
 
 from functools import partial
 
@@ -35,7 +35,7 @@ CAPTION = (
 
 
 def rank_figure(source: str, recipe: Recipe, iid: Experiment) -> Experiment:
-    """The experiment of a figure of ranks; `iid` is its variant with independent V."""
+    """The experiment of a figure of ranks; in `iid`, V has independent entries."""
     return Experiment(
         source=source,
         claim=(
@@ -59,7 +59,7 @@ def rank_figure(source: str, recipe: Recipe, iid: Experiment) -> Experiment:
 
 @style()
 def draw(findings: Findings) -> Figure:
-    """Draws the reading that the findings name."""
+    """Draws exact ranks or ranks of the script, depending on the findings."""
     drawers = {"text": _draw_text, "code": _draw_code}
     return drawers[findings.numbers["reading"]](findings)
 

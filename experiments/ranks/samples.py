@@ -1,4 +1,4 @@
-"""Samples of covariances, solved and by published steps, for a panel of ranks."""
+"""Samples of covariances for a panel of ranks, by exact flows and published steps."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,9 +17,10 @@ from experiments.ranks.flows import (
 )
 from meanfield.theorems.covariances.clipped_euler import Rule
 
-RANK_THRESHOLD = 0.1  # the script counts the eigenvalues above it
-MAX_TRACE = 1e3  # in the script a larger trace counts as divergence
-REST = {"identity": 1e-4, "random": 5e-5, "iid": 5e-5}  # the script stops below these
+RANK_THRESHOLD = 0.1  # the rank in the script is the number of eigenvalues above this
+MAX_TRACE = 1e3  # the script calls a sample divergent if its trace exceeds this
+# The script stops if the norm of the right-hand side is below the value for this V.
+REST = {"identity": 1e-4, "random": 5e-5, "iid": 5e-5}
 
 
 @dataclass(frozen=True)
@@ -35,9 +36,9 @@ class Recipe:
     steps: Mapping[str, Mapping[int, float]]
 
     def rule(self, value: str, d: int) -> Rule:
-        """The script's rule for a panel.
+        """Step size and thresholds of the script for a panel.
 
-        No script has independent entries of V; the kind `iid` uses the steps of
+        No script has V with independent entries, so the kind `iid` uses the steps of
         `random`.
         """
         steps = self.steps["random" if value == "iid" else value]
@@ -45,7 +46,7 @@ class Recipe:
 
 
 class Panel(NamedTuple):
-    """Samples of one panel, solved and by published steps.
+    """Samples of one panel, with exact flows and published steps.
 
     Attributes:
         eigenvalues: eigenvalues of the exact limits, or of the last covariances if the
@@ -54,7 +55,7 @@ class Panel(NamedTuple):
         solutions: the samples solved to tolerance.
         V: value matrices.
         script_endings: endings of the script.
-        script_eigenvalues: last eigenvalues of the script, largest first.
+        script_eigenvalues: final eigenvalues of the script, largest first.
     """
 
     eigenvalues: np.ndarray
@@ -71,17 +72,17 @@ class Panel(NamedTuple):
 
     @property
     def constant_eigenvalues(self) -> np.ndarray:
-        """Eigenvalues of the constant part of the covariances."""
+        """Eigenvalues of the part of the covariances that stays constant."""
         return np.linalg.svd(self.solutions.constant_factor, compute_uv=False) ** 2
 
     @property
     def diverged(self) -> np.ndarray:
-        """Whether the script reports divergence, by sample."""
+        """Whether the script calls a sample divergent."""
         return np.isin(self.script_endings, ["blow-up", "not-finite"])
 
     @property
     def script_ranks(self) -> np.ndarray:
-        """Ranks as the script counts them."""
+        """Numbers of eigenvalues above the script's threshold."""
         return np.count_nonzero(self.script_eigenvalues > RANK_THRESHOLD, axis=1)
 
     @property
@@ -91,12 +92,12 @@ class Panel(NamedTuple):
 
     @property
     def is_kept(self) -> np.ndarray:
-        """Whether the script counts a sample."""
+        """Whether the script keeps a sample and counts its rank."""
         return ~self.diverged & ~self.has_excess_rank
 
 
 def compute_panel(recipe: Recipe, value: str, d: int, n: int) -> Panel:
-    """The panel of `n` samples of dimension `d`, for a kind of V."""
+    """Computes a panel of `n` samples of dimension `d`, for one kind of V."""
     samples = draw_samples(d, n)
     identity = np.broadcast_to(np.eye(d), (n, d, d))
     kinds = {"identity": identity, "random": samples.positive_values, "iid": samples.W}
@@ -110,7 +111,8 @@ def compute_panel(recipe: Recipe, value: str, d: int, n: int) -> Panel:
     )
     return Panel(
         eigenvalues,
-        np.linalg.matrix_rank(solutions.constant_factor),  # exact, see `flows.py`
+        # The rank of the limit is that of the constant part, as shown in `flows.py`.
+        np.linalg.matrix_rank(solutions.constant_factor),
         solutions,
         V,
         np.array(ending_names(steps)),
@@ -127,7 +129,7 @@ def _sorted_eigenvalues(covariances: np.ndarray) -> np.ndarray:
 
 
 def _kernel_eigenvalues(samples: Samples, solutions: Solutions) -> np.ndarray:
-    """Eigenvalues of the last covariances projected on ker Q, padded with zeros."""
+    """Eigenvalues of the final covariances projected on ker Q, padded with zeros."""
     basis = np.linalg.svd(samples.Q)[2][:, samples.Q.shape[1] :]
     values = np.linalg.svd(basis @ solutions.factors[:, -1], compute_uv=False) ** 2
     return np.pad(values, ((0, 0), (0, samples.Q.shape[2] - values.shape[1])))

@@ -1,10 +1,10 @@
 """Trains networks missing from the records: `python -m experiments.trained [PART…]`.
 
-A part is `CAMPAIGN:VARIANT:CONDITION:SEEDS`, such as `patches:softmax:7:0,1,2`, or its
-first words; an empty word stands for all. Without parts all campaigns are trained,
-which takes hours on two cores; parts with different variants or conditions can be
-trained in parallel. Finished networks are lines in `records/`, and interrupted training
-runs are resumed.
+A part is `CAMPAIGN:VARIANT:CONDITION:SEEDS`, such as `patches:softmax:7:0,1,2`. Later
+words can be left out, and an empty word stands for all. Without parts all campaigns are
+trained, which takes hours on two cores; parts with different variants or conditions can
+be trained in parallel. Each finished network adds a line to `records/`, and interrupted
+training runs are resumed.
 """
 
 import sys
@@ -20,17 +20,17 @@ from meanfield.training import TrainSpec
 
 
 def main(parts: list[str]) -> None:
-    """Trains the given parts, or everything."""
+    """Trains the given parts, or all campaigns if no part is given."""
     for part in parts or list(CAMPAIGNS):
         for campaign, name, spec in _trainings(part):
             campaign.lines(Case(), name, spec)
 
 
 def _trainings(part: str) -> Iterable[tuple[Campaign, str, TrainSpec]]:
-    """The training runs of a part, each after choosing its learning rate.
+    """The training runs of a part; learning rates are chosen before each of them.
 
     Raises:
-        UnknownNameError: if there is no such campaign, variant or condition.
+        UnknownNameError: if a campaign, variant or condition does not exist.
         InvalidInputError: if the part has more than four words or invalid seeds.
     """
     words = part.split(":")
@@ -42,7 +42,8 @@ def _trainings(part: str) -> Iterable[tuple[Campaign, str, TrainSpec]]:
     _check_name("condition", condition or next(iter(conditions)), conditions)
     if len(words) > 4 or not f"0{seeds}".replace(",", "").isdecimal():
         raise InvalidInputError(
-            f"A part is CAMPAIGN:VARIANT:CONDITION:SEEDS, seeds as 0,1,2; got `{part}`."
+            "A part must have the form CAMPAIGN:VARIANT:CONDITION:SEEDS, with seeds "
+            f"such as 0,1,2; got `{part}`."
         )
     numbers = tuple(int(seed) for seed in seeds.split(",") if seed)
     for label in [condition] if condition else conditions:

@@ -1,10 +1,10 @@
-"""Campaigns: one task, several attentions with the same seeds, tuned learning rates.
+"""Campaigns, which compare several attentions on one task, with tuned learning rates.
 
-Each variant is trained at three learning rates, half, once and twice that of the
-recipe, on two seeds, and evaluated on a quarter of their training samples. Then it is
-trained at the best rate on all seeds; a seed has the same fold, initial weights and
-batches for all variants. That quarter contains no test samples of these two seeds, but
-can contain test samples of other seeds.
+For each attention, networks are first trained on two seeds at three learning rates:
+half, once and twice that of the recipe. They are evaluated on a quarter of their
+training samples. Then networks are trained at the best rate on all seeds; a seed has
+the same fold, initial weights and batches for all attentions. The quarter contains no
+test samples of the two seeds, but can contain test samples of other seeds.
 """
 
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ from experiments.trained.records import Archive, Line, archive, scores
 from meanfield.reproduce import Case, Size
 from meanfield.training import Recipe, TrainSpec, Variant
 
-FACTORS = 0.5, 1.0, 2.0  # learning rates of the grid, in units of that of the recipe
+FACTORS = 0.5, 1.0, 2.0  # tried learning rates, relative to that of the recipe
 
 
 class Protocol(NamedTuple):
@@ -25,9 +25,9 @@ class Protocol(NamedTuple):
 
     Attributes:
         conditions: options of the task, by their labels in the figure.
-        recipe: recipe of training; its learning rate is the middle of the grid.
-        tuning_seeds: seeds for choosing learning rates; if empty, the middle of the
-            grid is used.
+        recipe: training recipe; its learning rate is the middle of the three tried.
+        tuning_seeds: seeds for choosing learning rates; if empty, the learning rate of
+            the recipe is used.
         seeds: seeds of the compared networks.
         tuning_recipe: recipe for choosing learning rates; `recipe` if `None`.
     """
@@ -40,7 +40,7 @@ class Protocol(NamedTuple):
 
 
 class Networks(NamedTuple):
-    """Networks by variant and condition.
+    """Trained networks by variant and condition.
 
     Attributes:
         protocol: protocol of the campaign.
@@ -65,10 +65,10 @@ class Campaign:
         protocols: protocol for each problem size.
         samples: description of the training samples.
         published: sentence with the published results.
-        measure: quantity of each sample by which networks are compared.
-        gain: 1 if larger measures are better, and -1 if smaller ones are.
-        tuning_condition: condition at which all learning rates are chosen; if empty,
-            each condition has its own.
+        measure: quantity by which networks are compared on each test sample.
+        gain: 1 if larger values of the measure are better, and -1 if smaller ones are.
+        tuning_condition: condition under which all learning rates are chosen; if
+            empty, they are chosen separately for each condition.
         untuned: variants whose attention was not tuned; verdicts on them are withdrawn.
     """
 
@@ -85,7 +85,7 @@ class Campaign:
     untuned: tuple[str, ...] = ()
 
     def networks(self, case: Case) -> Networks:
-        """All networks, from the records or trained now."""
+        """Records of all networks; networks without a record are trained first."""
         protocol = self.protocols[case.size]
         arms = [(name, c) for c in protocol.conditions for name in self.variants]
         specs = {arm: self.tuned_spec(case, *arm) for arm in arms}
@@ -93,8 +93,8 @@ class Campaign:
         return Networks(protocol, specs, lines)
 
     def lines(self, case: Case, name: str, spec: TrainSpec) -> list[Line]:
-        """Records of the networks of a variant; missing networks are trained."""
-        del name  # the records of all variants have the same form
+        """Records of the networks of a spec; missing networks are trained first."""
+        del name  # only the subclass `SortModes` needs the name
         return archive(self.task, case.size).lines(spec)
 
     def tuned_spec(self, case: Case, name: str, condition: str) -> TrainSpec:
@@ -107,7 +107,7 @@ class Campaign:
         return self._spec(protocol, name, condition, rate)
 
     def is_rate_at_end(self, spec: TrainSpec, size: Size) -> bool:
-        """Whether the learning rate is an endpoint of the grid."""
+        """Whether the best learning rate is the smallest or largest one tried."""
         return spec.recipe.learning_rate != self.protocols[size].recipe.learning_rate
 
     def _spec(
@@ -124,7 +124,7 @@ class Campaign:
     def _best_rate(
         self, records: Archive, protocol: Protocol, name: str, condition: str
     ) -> float:
-        """The best learning rate of the grid; its middle without `tuning_seeds`."""
+        """The best learning rate tried; that of the recipe without `tuning_seeds`."""
         if not protocol.tuning_seeds:
             return protocol.recipe.learning_rate
         grid = [factor * protocol.recipe.learning_rate for factor in FACTORS]

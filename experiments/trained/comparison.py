@@ -1,4 +1,4 @@
-"""Comparison of networks with the same seeds: scores, differences, verdicts."""
+"""Comparison of networks of equal seeds: scores, paired differences, and verdicts."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -11,12 +11,12 @@ from experiments.trained.records import Line, scores
 from meanfield.reproduce import Case, Findings, Rows
 from meanfield.training import verdict
 
-LOSS_RATIO = 3.0  # multiple of the median loss above which a network is unconverged
+LOSS_RATIO = 3.0  # a network with this multiple of the median loss did not converge
 RESAMPLES = 2000
-FOLDS = 5  # folds of the samples of a task; seeds use them in turn
-UNITS = {"correct": 100.0}  # accuracies are given in percent
+FOLDS = 5  # number of folds of the samples of a task, which seeds use in turn
+UNITS = {"correct": 100.0}  # accuracies are reported in percent
 SCORES = {"correct": "accuracy in %", "bits": "bits per character"}
-EARNED = "reproduced", "undecided", "contradicted"  # verdicts that can be withdrawn
+EARNED = "reproduced", "undecided", "contradicted"  # withdrawn if attention is untuned
 WITHDRAWN = "withdrawn: attention not tuned"
 
 
@@ -29,7 +29,7 @@ CAPTION = (
 
 
 def findings(campaign: Campaign, case: Case) -> Findings:
-    """Scores and verdicts of all networks of a campaign."""
+    """Scores of all networks of a campaign, and verdicts on its claims."""
     trained = campaign.networks(case)
     specs = {": ".join(arm): spec.as_json() for arm, spec in trained.specs.items()}
     ends = sum(campaign.is_rate_at_end(s, case.size) for s in trained.specs.values())
@@ -66,7 +66,7 @@ def _dataset(campaign: Campaign, trained: Networks) -> xr.Dataset:
 
 
 def _values(campaign: Campaign, line: Line) -> np.ndarray:
-    """The measure of each test sample; accuracies in percent."""
+    """The compared quantity of each test sample; accuracies are in percent."""
     return UNITS.get(campaign.measure, 1.0) * scores(line, campaign.measure)
 
 
@@ -75,7 +75,7 @@ def _means(campaign: Campaign, networks: list[Line]) -> np.ndarray:
 
 
 def _column_errors(networks: list[Line]) -> np.ndarray:
-    """Root mean square of (column sum − 1), for each seed and epoch."""
+    """Root mean square deviation of column sums from one, for each seed and epoch."""
     return np.array([np.mean(line["rms"], axis=(1, 2)) for line in networks])
 
 
@@ -102,7 +102,7 @@ def _numbers(campaign: Campaign, trained: Networks) -> dict[str, Any]:
 
 
 def _costs(lines: list[Line]) -> dict[str, Any]:
-    """Number of networks and of test samples, training time, and devices."""
+    """Numbers of networks and of test samples, training time, and devices."""
     return {
         "n_networks": len(lines),
         "n_test": lines[0]["n_samples"],
@@ -125,7 +125,7 @@ def _verdicts(
     }
     for (claim, condition), outcome in verdicts.items():
         if condition in campaign.equal:
-            outcome["conclusion"] = ""  # the papers do not claim a difference here
+            outcome["conclusion"] = ""  # the papers claim no difference here
         elif outcome["conclusion"] in EARNED and _is_untuned(campaign, claim):
             outcome["conclusion"] = WITHDRAWN
     return verdicts
@@ -136,7 +136,7 @@ def _is_untuned(campaign: Campaign, claim: str) -> bool:
 
 
 def table(numbers: Mapping[str, Any]) -> Rows:
-    """Median scores, learning rates, and verdicts, by condition."""
+    """Table of median scores, learning rates and verdicts, by condition."""
     rows = [
         (f"{name}: {label}", *(format(value, form) for value in row.values()))
         for key, label, form in (
@@ -157,7 +157,7 @@ def table(numbers: Mapping[str, Any]) -> Rows:
 
 
 def _format_verdict(verdict: Mapping[str, Any]) -> tuple[str, str, str]:
-    """Difference with its interval, conclusion, and detectable difference."""
+    """Texts for a difference with its interval, a verdict, a detectable difference."""
     low, high = verdict["interval"]
     return (
         f"{verdict['mean']:+.2f} ({low:+.2f} to {high:+.2f})",
@@ -167,7 +167,7 @@ def _format_verdict(verdict: Mapping[str, Any]) -> tuple[str, str, str]:
 
 
 def _by_name(values: dict[tuple[str, str], Any]) -> dict[str, Any]:
-    """Nested dictionary such as `{"Sinkhorn": {"7": …}}`."""
+    """Values as a dictionary by variant and condition: `{"Sinkhorn": {"7": …}}`."""
     names = dict.fromkeys(name for name, _ in values)
     return {n: {c: v for (m, c), v in values.items() if m == n} for n in names}
 
@@ -180,7 +180,7 @@ def _count_not_converged(networks: list[Line]) -> int:
 def _compared(
     campaign: Campaign, better: list[Line], worse: list[Line]
 ) -> dict[str, Any]:
-    """The verdict on paired differences, and a bootstrap interval over samples."""
+    """The verdict on the paired differences, with a bootstrap interval over samples."""
     gain = campaign.gain
     folds = [line["seed"] % FOLDS for line in better]
     of_folds = lambda networks: _by_fold(gain * _means(campaign, networks), folds)
@@ -199,13 +199,13 @@ def _compared(
 
 
 def _by_fold(values: np.ndarray, folds: list[int]) -> np.ndarray:
-    """Means over the seeds of each fold, which share their samples."""
+    """Mean over the seeds of each fold; these seeds have the same samples."""
     numbers = np.array(folds)
     return np.array([values[numbers == fold].mean() for fold in np.unique(numbers)])
 
 
 def _bootstrap_interval(differences: np.ndarray, folds: list[int]) -> list[float]:
-    """95 % bootstrap interval over samples, resampled equally for seeds of one fold."""
+    """Bootstrap interval of 95 % over samples; seeds of a fold share the resamples."""
     rng = np.random.default_rng(0)
     m = differences.shape[1]
     seeds = np.arange(len(folds))[:, None]

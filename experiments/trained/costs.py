@@ -1,4 +1,4 @@
-"""Training times: `python -m experiments.trained.costs` writes `README.md`."""
+"""Writes training times to `README.md`: `python -m experiments.trained.costs`."""
 
 from collections import defaultdict
 from pathlib import Path
@@ -28,9 +28,9 @@ HEAD = """\
 
 
 def table(folder: Path) -> str:
-    """A Markdown table with a row for each task, attention and device.
+    """A Markdown table of training times by task, attention and device.
 
-    `s per epoch` is the time of a batch of networks divided by their number.
+    `s per epoch` is the time of a batch of networks, divided by their number.
     """
     kinds: dict[tuple[str, ...], list[Line]] = defaultdict(list)
     for file in sorted(folder.glob("*.jsonl")):

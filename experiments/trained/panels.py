@@ -13,12 +13,12 @@ from meanfield.plotting import style
 from meanfield.reproduce import Findings
 
 PALETTE = "#4477aa", "#cc6677", "#228833", "#ccbb44", "#aa3377", "#66ccee"
-LINEAR_BELOW = 1e-3  # the axis of column errors is linear below this
-SPREAD = 0.66  # total width of the variants of a condition; conditions are 1 apart
+LINEAR_BELOW = 1e-3  # the axis of column errors is linear up to this value
+SPREAD = 0.66  # total width of the points of one condition; conditions are 1 apart
 
 
 class Axis(NamedTuple):
-    """Axis labels of conditions, scores and paired gains."""
+    """Labels of the axes for conditions, scores and paired differences."""
 
     conditions: str
     scores: str
@@ -26,7 +26,7 @@ class Axis(NamedTuple):
 
 
 def colours(names: Any) -> dict[str, str]:
-    """Colours of the variants, the same in all panels."""
+    """Colour of each variant, which is the same in all panels."""
     return dict(zip(names, PALETTE, strict=False))
 
 
@@ -34,7 +34,7 @@ Panel = Callable[[Axes, xr.Dataset, Axis], None]
 
 
 def make_draw(axis: Axis, *panels: Panel) -> Callable[[Findings], Figure]:
-    """Function that draws scores, paired gains and further panels of a campaign."""
+    """Function that draws scores, paired differences and other panels of a campaign."""
 
     @style()
     def draw(findings: Findings) -> Figure:
@@ -68,7 +68,7 @@ def _scores(axes: Axes, data: xr.Dataset, axis: Axis) -> None:
 
 
 def _gains(axes: Axes, verdicts: Mapping[str, Any], axis: Axis) -> None:
-    """Draws the mean gain of each claim with its 95 % interval."""
+    """Draws the mean paired difference of each claim with its 95 % interval."""
     for i, (claim, outcomes) in enumerate(verdicts.items()):
         colour = PALETTE[(i + 1) % len(PALETTE)]
         for position, outcome in enumerate(outcomes.values()):
@@ -92,7 +92,7 @@ def _has_withdrawn(outcomes: Mapping[str, Any]) -> bool:
 
 
 def draw_column_errors(axes: Axes, data: xr.Dataset, axis: Axis) -> None:
-    """Draws column errors in the last condition: median and quartiles over seeds."""
+    """Draws median and quartiles over seeds of column errors at the last condition."""
     last = data["rms"].isel(condition=-1)
     for name, colour in colours(data["variant"].values).items():
         curves = last.sel(variant=name).values
@@ -108,7 +108,7 @@ def draw_column_errors(axes: Axes, data: xr.Dataset, axis: Axis) -> None:
 
 
 def draw_by_length(axes: Axes, data: xr.Dataset, axis: Axis) -> None:
-    """Draws the accuracy at each length, over all seeds."""
+    """Draws the accuracy at each length of the sequence, over all seeds."""
     del axis
     for name, colour in colours(data["variant"].values).items():
         axes.plot(data["length"], data["accuracy"].sel(variant=name), "-", color=colour)
@@ -118,7 +118,7 @@ def draw_by_length(axes: Axes, data: xr.Dataset, axis: Axis) -> None:
 
 
 def _offset(i: int, n: int) -> float:
-    """Horizontal offset of the i-th of `n` variants at a condition."""
+    """Horizontal offset of the i-th of `n` variants from the tick of its condition."""
     return SPREAD * ((i + 0.5) / n - 0.5)
 
 

@@ -1,8 +1,8 @@
 """Records of trained networks: committed JSON lines, one for each seed.
 
-A network that a figure needs but that has no line is trained, in a folder from which an
-interrupted training run is resumed; then its line is added. So a figure is redrawn in
-seconds, and if a line is deleted, its network is trained again.
+If a figure needs a network that has no line yet, the network is trained and its line is
+added. Training uses a folder from which an interrupted run is resumed. So a figure is
+redrawn in seconds, and if a line is deleted, its network is trained again.
 """
 
 import functools
@@ -36,29 +36,29 @@ from meanfield.training import (
 FOLDER = Path(__file__).resolve().parent
 RECORDS, UNFINISHED = FOLDER / "records", FOLDER / "unfinished"
 
-N_FIRST_EPOCHS = 10  # first epochs that are all kept; later only every tenth
-LOCK = threading.Lock()  # figures are computed in parallel threads
-PROGRESS_SECONDS = 30.0  # seconds between two lines of progress
+N_FIRST_EPOCHS = 10  # until this epoch all are recorded, then only every tenth
+LOCK = threading.Lock()  # parallel threads may compute several figures
+PROGRESS_SECONDS = 30.0  # time between two reports of progress, in seconds
 
 Line = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
 class Archive:
-    """File of JSON lines.
+    """File of records, one JSON line for each trained network.
 
     Attributes:
         file: path of the file.
-        lines_of: function from the folder of a finished training run to its lines.
+        lines_of: function from the folder of a finished training run to its records.
     """
 
     file: Path
     lines_of: Callable[[Path], list[Line]]
 
     def lines(self, spec: TrainSpec) -> list[Line]:
-        """The line of each seed of a training run, in order.
+        """The record of each seed of a training run, in order.
 
-        Seeds without a line are trained.
+        Networks of seeds without a record are trained first.
         """
         with LOCK:
             return self._lines(spec)
@@ -79,7 +79,7 @@ class Archive:
         if (folder / RECORD).is_file():
             resume(folder, report=report)
         else:
-            shutil.rmtree(folder, ignore_errors=True)  # killed before its first commit
+            shutil.rmtree(folder, ignore_errors=True)  # remains of a killed process
             train(spec, folder, report=report)
         trained = self.lines_of(folder)
         self.add(trained)
@@ -87,7 +87,7 @@ class Archive:
         return trained
 
     def add(self, new: list[Line]) -> None:
-        """Appends lines in one write, since other processes may append, too."""
+        """Appends records in one write, since other processes may append as well."""
         self.file.parent.mkdir(exist_ok=True)
         lines = [json.dumps(line, separators=(",", ":")) for line in new]
         with self.file.open("ab") as stream:
@@ -95,12 +95,12 @@ class Archive:
             stream.write("".join(f"{line}\n" for line in lines).encode())
 
     def _complete_size(self) -> int:
-        """Number of bytes of the complete lines."""
+        """Number of bytes of the complete lines in the file."""
         return self.file.read_bytes().rfind(b"\n") + 1
 
 
 def read_lines(file: Path) -> list[Line]:
-    """The complete lines of a file; a truncated line has no line break."""
+    """The records in a file, without an incomplete last line."""
     text = file.read_text() if file.is_file() else ""
     return [json.loads(line) for line in text.split("\n")[:-1] if line]
 
@@ -108,9 +108,9 @@ def read_lines(file: Path) -> list[Line]:
 def archive(
     name: str, size: Size, lines_of: Callable[[Path], list[Line]] | None = None
 ) -> Archive:
-    """The committed archive, or a temporary one of this process for the quick size.
+    """The committed archive called `name`, or a temporary one for the quick size.
 
-    The lines contain scores, unless `lines_of` is given.
+    Its records contain scores, unless `lines_of` makes other records.
     """
     folder = RECORDS if size == "paper" else Path(_scratch().name)
     return Archive(folder / f"{name}.jsonl", lines_of or score_lines)
@@ -122,7 +122,7 @@ def _scratch() -> tempfile.TemporaryDirectory:
 
 
 def scores(line: Line, measure: str) -> np.ndarray:
-    """The values of a measure, one for each test sample."""
+    """The values of a quantity in a record, one for each test sample."""
     kept = line[measure]
     if not isinstance(kept, str):
         return np.array(kept, float)
@@ -131,14 +131,14 @@ def scores(line: Line, measure: str) -> np.ndarray:
 
 
 def pack_bits(values: np.ndarray) -> Any:
-    """Values 0 and 1 as hexadecimal bits; other numbers as a list."""
+    """Values that are all 0 or 1 as hexadecimal digits, and other values as a list."""
     if np.isin(values, (0, 1)).all():
         return np.packbits(values > 0.5).tobytes().hex()
     return round_digits(values.astype(float).tolist())
 
 
 class _ProgressPrinter:
-    """Prints the progress of a training run on stderr, every `PROGRESS_SECONDS`."""
+    """Prints the progress of a training run on stderr every `PROGRESS_SECONDS`."""
 
     def __init__(self, spec: TrainSpec) -> None:
         self._name = f"{spec.task} {dict(spec.options)}: {spec.variant.label}"
@@ -156,7 +156,7 @@ class _ProgressPrinter:
 
 
 def score_lines(folder: Path) -> list[Line]:
-    """The lines of a finished training run: scores of the samples, and curves."""
+    """Records of a finished training run: scores of test samples, and curves."""
     record = TrainFolder(folder).record()
     measured = evaluate(folder)
     common = common_entries(folder)
@@ -173,7 +173,7 @@ def score_lines(folder: Path) -> list[Line]:
 
 
 def common_entries(folder: Path) -> dict[str, Any]:
-    """Entries shared by all lines: spec, date, versions, device and seconds."""
+    """Entries that all records share: spec, date, versions, device and seconds."""
     spec = TrainFolder(folder).record().spec
     seconds = sum(json.loads((folder / "seconds.json").read_text()).values())
     return {
@@ -186,7 +186,7 @@ def common_entries(folder: Path) -> dict[str, Any]:
 
 
 def _curves(log: tuple[Mapping[str, Any], ...], i: int) -> dict[str, Any]:
-    """Log of one seed to four digits, at the first epochs and then every tenth."""
+    """Training log of one seed to four digits, at the recorded epochs."""
     last = len(log) - 1
     kept = [
         e
@@ -209,12 +209,12 @@ def _curves(log: tuple[Mapping[str, Any], ...], i: int) -> dict[str, Any]:
 
 
 def round_digits(values: Any) -> Any:
-    """Numbers rounded to four significant digits, in nested lists."""
+    """Rounds the numbers in nested lists to four significant digits."""
     if isinstance(values, list):
         return [round_digits(value) for value in values]
     return float(f"{values:.4g}") if isinstance(values, float) else values
 
 
 def _key(spec: TrainSpec) -> dict[str, Any]:
-    """The spec without its seeds, as JSON values."""
+    """A training spec without its seeds, as JSON values."""
     return {name: value for name, value in spec.as_json().items() if name != "seeds"}

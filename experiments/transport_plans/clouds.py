@@ -1,8 +1,9 @@
 r"""A cloud of tokens in the plane and its attention matrices.
 
-Normalisation: a matrix $K^\ell$ of sander2022 has rows that sum to one for odd
-$\ell$; it is the plan of this library, $\kappa_\mu(x_i, x_j)\,w_j$ with $w_j = 1/n$.
-The kernel of the mean-field limit is $k^\ell = nK^\ell$, but $k^0 = K^0$ (ERRATA S7).
+The rows of the matrix $K^\ell$ of sander2022 sum to one if $\ell$ is odd. Then it is
+the plan of this library, $\kappa_\mu(x_i, x_j)\,w_j$ with $w_j = 1/n$. The kernel of
+the mean-field limit is $k^\ell = nK^\ell$ for $\ell \geq 1$, but $k^0 = K^0$ (ERRATA
+S7).
 """
 
 from typing import NamedTuple
@@ -17,7 +18,7 @@ from meanfield.attention import AbstractCoupling, Attention, plans
 from meanfield.measures import Points
 from meanfield.scores import Dot
 
-LOW_SUM = 0.5  # a column sum below it is low: half of an equal share
+LOW_SUM = 0.5  # column sums below this, half of an equal share, count as low
 
 
 class Cloud(NamedTuple):
@@ -30,21 +31,21 @@ class Cloud(NamedTuple):
 
 
 def gaussian_cloud(seed: int, *, n: int, epsilon: float) -> Cloud:
-    """Standard Gaussian tokens in the plane, and standard Gaussian matrices."""
+    """Draws tokens in the plane, and matrices Q and K, with standard normal entries."""
     rng = np.random.default_rng(seed)
     Q, K = rng.standard_normal((2, 2, 2))
     return Cloud(rng.standard_normal((n, 2)), Q, K, epsilon)
 
 
 def plan(cloud: Cloud, coupling: AbstractCoupling) -> Float[np.ndarray, "n n"]:
-    """The weights of all pairs, a row for each query and a column for each key."""
+    """The plan of a cloud, with a row for each query and a column for each key."""
     return batched_plans(cloud, coupling, cloud.x[None])[0]
 
 
 def batched_plans(
     cloud: Cloud, coupling: AbstractCoupling, states: Float[np.ndarray, "m n d"]
 ) -> Float[np.ndarray, "m n n"]:
-    """The plans of several states of the tokens."""
+    """The plans of several clouds, with the matrices of `cloud`."""
     score = Dot(cloud.Q, cloud.K, cloud.epsilon)
     attention = Attention(score, coupling, np.eye(2))
     plan_at = lambda x: plans(attention, 0.0, Points.uniform(x))[0]
@@ -54,8 +55,8 @@ def batched_plans(
 def plan_numbers(matrix: Float[np.ndarray, "n n"]) -> dict[str, float | int]:
     r"""Sums of rows and columns of a matrix, and its effective number of pairs.
 
-    `n_pairs` is $e^H$ with $H$ the entropy of the matrix divided by its mass: $n^2$ if
-    all weights are equal, $n$ if it is a permutation.
+    The effective number is $e^H$, where $H$ is the entropy of the matrix divided by its
+    mass. It is $n^2$ if all weights are equal, and $n$ for a permutation.
     """
     rows, columns = matrix.sum(axis=1), matrix.sum(axis=0)
     mass = matrix.sum()
@@ -78,7 +79,7 @@ def marginal_error(matrix: Float[np.ndarray, "*m n n"]) -> Float[np.ndarray, "*m
 
 
 def independent_states(seed: int, *, draws: int, n: int) -> Float[np.ndarray, "m n d"]:
-    """Independent clouds from the law of the cloud of `seed`."""
+    """Draws clouds of standard normal tokens, independent of `gaussian_cloud(seed)`."""
     return np.random.default_rng([seed, 1]).standard_normal((draws, n, 2))
 
 

@@ -1,4 +1,4 @@
-"""Panels of column sums of attention matrices: the attention to each token."""
+"""Panels of column sums of attention matrices, each the attention to one token."""
 
 import numpy as np
 import xarray as xr
@@ -8,7 +8,7 @@ _TRAINED, _RANDOM, _SINKHORN, _FIRST = "C0", "#8a8a8a", "C2", "C1"
 
 
 def draw_columns(axes: Axes, sums: xr.Dataset) -> None:
-    """Draws sorted column sums of all heads of a layer; the first token is a dot."""
+    """Draws sorted column sums of each head of a layer; dots mark the first token."""
     rank = np.arange(1, sums.sizes["token"] + 1)
     ordered = {
         name: np.sort(sums[name].values, axis=-1)[:, ::-1]
@@ -60,7 +60,7 @@ def draw_first_token(axes: Axes, sums: xr.Dataset) -> None:
 
 
 def draw_kinds(axes: Axes, kinds: xr.Dataset) -> None:
-    """Draws the attention to each kind of token by layer, and shares of the kinds."""
+    """Draws the attention to each kind of token by layer, and the tokens by kind."""
     fractions = np.vstack([kinds["received"].values, kinds["tokens"].values])
     positions = np.append(np.arange(len(fractions) - 1), len(fractions) - 0.6)
     left = np.zeros(len(fractions))

@@ -1,4 +1,4 @@
-"""Panels of a matrix between two clouds: each entry is the width of a line."""
+"""Panels of a matrix between two clouds, whose entries are the widths of lines."""
 
 from collections.abc import Sequence
 
@@ -12,8 +12,8 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 QUERY, KEY, LINE = "C0", "C1", "#4d4d4d"
-_WIDTH = 6.0  # points, for a weight of one
-_SIZE = 7.0  # points across, for a token of mass one
+_WIDTH = 6.0  # width of a line of weight one, in typographic points
+_SIZE = 7.0  # diameter of a token of mass one, in typographic points
 _SAMPLES = (0.1, 0.5, 1.0)
 
 
@@ -23,9 +23,9 @@ def scaled_plans(
     queries: Float[np.ndarray, "n d"],
     keys: Float[np.ndarray, "n d"],
 ) -> xr.Dataset:
-    """Dataset for `draw_lines`: the matrices, and the means of their row sums.
+    """Dataset for `draw_lines`: several matrices, and the mean row sum of each.
 
-    Weights are drawn in units of this mean, `unit`, so all panels have the same total.
+    Weights are drawn in units of the mean row sum, so all panels have the same total.
     """
     stack = np.stack(matrices)
     return xr.Dataset(
@@ -39,7 +39,7 @@ def scaled_plans(
 
 
 def draw_lines(axes: Axes, panel: xr.Dataset) -> None:
-    """Draws one panel of `scaled_plans`; the area of a token is its mass."""
+    """Draws one matrix of `scaled_plans`; token areas show its row and column sums."""
     x, y = panel["query_state"].values, panel["key_state"].values
     weights = panel["plan"].values / float(panel["unit"])
     ends = np.stack(np.broadcast_arrays(x[:, None], y[None, :]), axis=2)

@@ -1,4 +1,4 @@
-"""The text for trained models: the first paragraph of Alice in Wonderland."""
+"""Text that trained models read: the first paragraph of Alice in Wonderland."""
 
 _LINES = """\
 Alice was beginning to get very tired of sitting by her sister on the bank, and of

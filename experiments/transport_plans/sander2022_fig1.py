@@ -1,9 +1,9 @@
 r"""Figure 1 of Sinkformers: three normalisations of one attention matrix.
 
-$K^0 = e^C$ with $C_{ij} = Qx_i \cdot Kx_j$ is not normalised; the rows of $K^1$, which
-is softmax, sum to one; and rows and columns of $K^\infty$, the limit of Sinkhorn's
-iteration, sum to one. The kernels are $k^0 = K^0$ and $k^\ell = nK^\ell$ for $\ell
-\geq 1$, which corrects section 4 of the paper (ERRATA S7).
+The matrix $K^0 = e^C$ with $C_{ij} = Qx_i \cdot Kx_j$ is not normalised. The rows of
+$K^1$, which is softmax, sum to one. Both rows and columns of $K^\infty$, the limit of
+Sinkhorn's iteration, sum to one. The kernels are $k^0 = K^0$ and $k^\ell = nK^\ell$ for
+$\ell \geq 1$, which corrects section 4 of the paper (ERRATA S7).
 """
 
 from collections.abc import Mapping
@@ -35,7 +35,7 @@ from meanfield.attention import Pointwise, Sinkhorn, Softmax
 from meanfield.plotting import style
 from meanfield.reproduce import Case, Experiment, Findings, Rows
 
-SEED, N, EPSILON = 149, 10, 1.0  # a seed for which tokens do not overlap
+SEED, N, EPSILON = 149, 10, 1.0  # for this seed no tokens overlap in the picture
 DRAWS = {"quick": 100, "paper": 10_000}
 NAMES = ("unnormalised", "softmax", "sinkhorn")
 TITLES = (
@@ -46,7 +46,7 @@ TITLES = (
 
 
 def compute(case: Case) -> Findings:
-    """Three matrices of one cloud, and numbers of low column sums for other clouds."""
+    """Three matrices of one cloud, and counts of low column sums for other clouds."""
     cloud = gaussian_cloud(SEED, n=N, epsilon=EPSILON)
     # The plan contains the weights 1/n of the measure; K⁰ in the paper does not.
     raw = N * plan(cloud, Pointwise(jax.numpy.exp))
@@ -75,7 +75,7 @@ def compute(case: Case) -> Findings:
 
 @style()
 def draw(findings: Findings) -> Figure:
-    """Draws lines above, and the sums of rows and columns below."""
+    """Draws the matrices as lines above, and their row and column sums below."""
     data = findings.data["plans"]
     figure = Figure(figsize=(10.4, 6.0), layout="constrained")
     lines, sums = figure.subplots(2, 3, height_ratios=[2.1, 1])
@@ -105,7 +105,7 @@ def _draw_sums(axes: Axes, data: xr.Dataset) -> None:
 
 
 def table(numbers: Mapping[str, Any]) -> Rows:
-    """Sums and effective numbers of pairs of the three matrices."""
+    """Table of sums and effective numbers of pairs, for the three matrices."""
     matrices = [numbers[name] for name in NAMES]
     rows = [
         (f"{kind} sums", *(_range(matrix, kind) for matrix in matrices))

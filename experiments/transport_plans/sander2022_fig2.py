@@ -1,11 +1,11 @@
 r"""Figure 2 of Sinkformers: column sums of trained attention matrices.
 
-In the paper they approach one during training. Here they are those of a trained
-sentence encoder, MiniLM, at the hidden states of its own forward pass, with LayerNorms
-and MLPs. They are compared with those of random matrices (the softmax of independent
-Gaussian scores that have the standard deviation of each head's own scores), and with
-those of Sinkhorn matrices of the trained scores at the same states. All rows sum to
-one, so an equal share of the attention is a column sum of one.
+In the paper the column sums approach one during training. Here they are computed for a
+trained sentence encoder, MiniLM, at the hidden states of its own forward pass, with
+LayerNorms and MLPs. They are compared with two others: those of random matrices (the
+softmax of independent Gaussian scores with the standard deviation of each head's own
+scores), and those of Sinkhorn matrices of the trained scores at the same states. All
+rows sum to one, so an equal share of the attention is a column sum of one.
 """
 
 from collections.abc import Mapping
@@ -34,10 +34,10 @@ from meanfield.reproduce import Case, Experiment, Findings, Rows
 MODEL, SEED = "minilm", 0
 CHARACTERS = {"quick": 150, "paper": len(PASSAGE)}
 KINDS = ("[CLS]", "[SEP]", "punctuation", "words")
-NEAR = 2.0  # a column sum within this factor of one is near one
-CONVERGED = 1e-9  # largest error of a column sum of a converged head
-LOWEST = 3e-3  # lower end of the axis; a few column sums of one head are smaller
-N_TOP = 5  # number of most attended tokens that the findings list
+NEAR = 2.0  # a column sum within this factor of one counts as near one
+CONVERGED = 1e-9  # the column sums of a converged head have no larger error
+LOWEST = 3e-3  # lower end of the axis; only a few column sums of one head are smaller
+N_TOP = 5  # number of most attended tokens in the findings
 
 
 class Sums(NamedTuple):
@@ -75,7 +75,7 @@ def compute(case: Case) -> Findings:
 
 
 def column_sums(checkpoint: models.Checkpoint, passage: str) -> Sums:
-    """All column sums at the hidden states of the network."""
+    """Column sums of all matrices at the hidden states of the network."""
     states = models.hidden_states(checkpoint, passage)[0][:-1]
     trained = matrices(models.layers(checkpoint), states)
     control = random_like(trained, np.random.default_rng(SEED))
@@ -125,14 +125,15 @@ def random_like(
 ) -> Float[np.ndarray, "l h n n"]:
     """Softmax of Gaussian scores with the standard deviation of each head's scores.
 
-    The logarithm of a row of weights is its row of scores up to a constant.
+    Scores are known from weights: a row of scores is the logarithm of the row of
+    weights, up to a constant.
     """
     spread = np.log(trained).std(axis=-1).mean(axis=-1)[..., None, None]
     return softmax(spread * rng.standard_normal(trained.shape), axis=-1)
 
 
 def summary(sums: Float[np.ndarray, "l h n"]) -> dict[str, Any]:
-    """Deviations of the column sums of all heads from one."""
+    """Statistics of how far the column sums of all heads are from one."""
     is_near = (sums >= 1 / NEAR) & (sums <= NEAR)
     spread, error = sums.std(axis=-1), abs(sums - 1).max(axis=-1)
     return {
@@ -173,7 +174,7 @@ def receivers(
 
 @style()
 def draw(findings: Findings) -> Figure:
-    """Draws sorted column sums by layer; below, attention to [CLS] and by kind."""
+    """Draws sorted column sums by layer above, attention to kinds of tokens below."""
     columns, kinds = findings.data["columns"], findings.data["kinds"]
     figure = Figure(figsize=(10.4, 9.4), layout="constrained")
     grid = figure.add_gridspec(3, 12, height_ratios=[1, 1, 1.15])
@@ -198,7 +199,7 @@ def draw(findings: Findings) -> Figure:
 
 
 def table(numbers: Mapping[str, Any]) -> Rows:
-    """Column sums of the trained, the random and the Sinkhorn matrices."""
+    """Table of column sums for the trained, random and Sinkhorn matrices."""
     near = f"within a factor {numbers['factor']:.0f} of one"
     heads = (near, "in the first layer", "in the last layer", "median", "largest error")
     labels = {

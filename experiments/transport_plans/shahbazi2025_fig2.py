@@ -1,8 +1,8 @@
 r"""Figure 2 of ESPFormer: plans by half-steps of Sinkhorn, and by slices.
 
-Half-steps start from zero potentials and begin with the rows, so the first one gives
-softmax. The last row shows expected sliced plans at several $\tau$. The cloud is that
-of `sander2022-fig1`.
+Sinkhorn starts from zero potentials, and its first half-step normalises rows, so it
+gives softmax. The last row of panels shows expected sliced plans at several $\tau$. The
+cloud is that of `sander2022-fig1`.
 """
 
 from collections.abc import Mapping
@@ -35,7 +35,7 @@ from meanfield.attention import Sinkhorn
 from meanfield.plotting import style
 from meanfield.reproduce import Case, Experiment, Findings, Rows
 
-SEED, N, EPSILON = 149, 10, 1.0  # a seed for which tokens do not overlap
+SEED, N, EPSILON = 149, 10, 1.0  # for this seed no tokens overlap in the picture
 HALF_STEPS = (1, 3, 5, 21)
 MAX_HALF_STEPS = {"quick": 21, "paper": 61}
 DRAWS = {"quick": 50, "paper": 2000}
@@ -88,10 +88,10 @@ def _specification(cloud: Cloud, case: Case) -> dict[str, object]:
 def _curve(
     cloud: Cloud, converged: Float[np.ndarray, "n n"], max_half_steps: int
 ) -> xr.Dataset:
-    """Marginal errors after odd numbers of half-steps, and their rate."""
+    """Marginal errors after odd numbers of half-steps, and their rate of decay."""
     counts = np.arange(1, max_half_steps + 1, 2)
     errors = np.array([marginal_error(plan(cloud, Sinkhorn(int(l)))) for l in counts])
-    # Linearised at the plan P, two half-steps multiply the key potential by PᵀP.
+    # Near the plan P, two half-steps multiply the error of the key potential by PᵀP.
     rate = float(np.linalg.svd(converged, compute_uv=False)[1] ** 2)
     attrs = {
         "rate": rate,
@@ -103,7 +103,7 @@ def _curve(
 
 
 def _median_errors(cloud: Cloud, draws: int) -> list[float]:
-    """Median marginal error over other clouds, by number of half-steps."""
+    """Median over other clouds of the marginal error, by number of half-steps."""
     states = independent_states(SEED, draws=draws, n=N)
     return [
         float(np.median(marginal_error(batched_plans(cloud, Sinkhorn(steps), states))))
@@ -113,7 +113,7 @@ def _median_errors(cloud: Cloud, draws: int) -> list[float]:
 
 @style()
 def draw(findings: Findings) -> Figure:
-    """Draws plans by half-steps and by slices, and errors by half-steps."""
+    """Draws the plans of half-steps and of slices, and errors by half-steps."""
     figure = Figure(figsize=(10.4, 10.8), layout="constrained")
     grid = figure.subplots(3, 3)
     plans = [axes for axes in grid.flat if axes is not grid[1, 2]]
@@ -128,7 +128,7 @@ def draw(findings: Findings) -> Figure:
 
 
 def _titles(findings: Findings) -> list[str]:
-    """Titles: errors of plans by half-steps, and costs of sliced plans."""
+    """Titles of the panels, with errors for half-steps and costs for slices."""
     names = [rf"$\ell = {steps}$" for steps in HALF_STEPS] + ["converged"]
     names[0] += ", softmax"
     errors = findings.data["plans"].error.values
@@ -147,7 +147,7 @@ def _draw_curve(axes: Axes, curve: xr.Dataset) -> None:
     counts, errors = curve["half_steps"].values, curve["error"].values
     rate = curve.attrs["rate"]
     axes.semilogy(counts, errors, ".-", color="C2", label="measured")
-    # The line goes through the last point, since the rate is asymptotic.
+    # The line goes through the last point, since the rate holds only asymptotically.
     line = errors[-1] * rate ** ((counts - counts[-1]) / 2)
     label = r"rate $\sigma_2^2(K^\infty)$ for two half-steps"
     axes.semilogy(counts, line, "--", color="C4", label=label)
@@ -161,7 +161,7 @@ def _draw_curve(axes: Axes, curve: xr.Dataset) -> None:
 
 
 def table(numbers: Mapping[str, Any]) -> Rows:
-    """Errors, effective numbers of pairs and costs of all plans."""
+    """Table of errors, effective numbers of pairs and costs, for all plans."""
     labels = [f"{steps} half-steps" for steps in numbers["half_steps"]]
     labels += ["Sinkhorn, converged", *(f"slices, τ = {tau:g}" for tau in TAUS)]
     plans = [*numbers["truncated"], numbers["converged"], *numbers["sliced"]]
@@ -179,7 +179,7 @@ def table(numbers: Mapping[str, Any]) -> Rows:
 
 
 def _cost(plan: Mapping[str, float]) -> str:
-    """The relative cost; plans with unequal marginals have none."""
+    """The relative cost as text; empty for plans with unequal marginals."""
     cost = plan.get("cost_over_least")
     return "" if cost is None else f"{cost:.3f}"
 

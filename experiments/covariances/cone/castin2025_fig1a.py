@@ -1,4 +1,4 @@
-"""castin2025, Figure 1(a): softmax."""
+"""castin2025, Figure 1(a): softmax covariances, which are claimed to go to zero."""
 
 from experiments.covariances.definite import (
     count_definite_draws,

@@ -1,9 +1,9 @@
 r"""castin2025, Figure 1(c): the limits of two heads, one of them empty, fill a plane.
 
-Q has one row, so the block of rows of the second head is empty, and the figure shows
-one head with value $e_1 e_1^\top$. Then $\Sigma' = -e_1 (q^\top\Sigma e_1)\,
-q^\top\Sigma + (\cdot)^\top$ conserves $\Sigma_{22}$ and vanishes where $q^\top\Sigma
-e_1 = 0$, a plane through the apex of the cone.
+Q has a single row, so the second head has none, and the figure shows one head with the
+value matrix $e_1 e_1^\top$. Its right-hand side $\Sigma' = -e_1 (q^\top\Sigma e_1)\,
+q^\top\Sigma + (\cdot)^\top$ conserves $\Sigma_{22}$, and vanishes on the plane
+$q^\top\Sigma e_1 = 0$ through the apex of the cone.
 """
 
 import numpy as np

@@ -1,4 +1,4 @@
-"""castin2025, Figure 4(a): the same as Figure 1(a)."""
+"""castin2025, Figure 4(a), which repeats Figure 1(a)."""
 
 from experiments.covariances.cone import castin2025_fig1a
 from experiments.covariances.figures import make_draw, reprinted

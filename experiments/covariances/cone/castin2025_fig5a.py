@@ -1,4 +1,4 @@
-"""castin2025, Figure 5(a): the same as Figure 4(b)."""
+"""castin2025, Figure 5(a), which repeats Figure 4(b)."""
 
 from experiments.covariances.cone import castin2025_fig4b
 from experiments.covariances.figures import make_draw, reprinted

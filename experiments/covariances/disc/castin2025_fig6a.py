@@ -1,4 +1,4 @@
-"""castin2025, Figure 6(a): the same as Figure 2(d)."""
+"""castin2025, Figure 6(a), which repeats Figure 2(d)."""
 
 from experiments.covariances.disc import castin2025_fig2d
 from experiments.covariances.figures import make_draw, reprinted

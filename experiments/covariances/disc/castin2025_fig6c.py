@@ -1,4 +1,4 @@
-"""castin2025, Figure 6(c): two heads; the printed panel has one."""
+"""castin2025, Figure 6(c): two heads; the printed panel has only one head."""
 
 from experiments.covariances.families import Recipe
 from experiments.covariances.figures import covariance_figure

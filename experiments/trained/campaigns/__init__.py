@@ -1,4 +1,4 @@
-"""All campaigns by task, and `sorts`, which continues `parity`."""
+"""All campaigns, named by their tasks, and `sorts`, which continues `parity`."""
 
 from experiments.trained.campaigns.characters import CHARACTERS
 from experiments.trained.campaigns.parity import PARITY

@@ -1,7 +1,8 @@
-r"""Next characters of the King James Bible: softmax, local and sparse Sinkhorn.
+r"""Prediction of the next character by softmax, local and sparse Sinkhorn attention.
 
-The source has the characters of LM1B and up to sixteen layers; this campaign has a text
-of four million characters, in windows of 64 characters, two layers and 1 000 steps.
+The paper uses the characters of LM1B and up to sixteen layers. This campaign uses the
+King James Bible, four million characters, in windows of 64 characters, with two layers
+and 1 000 steps.
 """
 
 from experiments.trained.campaign import Campaign, Protocol

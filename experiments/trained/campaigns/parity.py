@@ -1,8 +1,8 @@
-r"""Parity of digits from few or many training images, with four attentions.
+r"""Classification of digits as odd or even, from few or many training images.
 
-The sources classify cats and dogs from 250 to 25 000 pictures, with six layers and 300
-epochs; this campaign has 40 to 4 000 digits, two layers, and the same number of steps
-for each number of digits.
+Four attentions are compared. The papers classify cats and dogs from 250 to 25 000
+pictures, with six layers and 300 epochs. This campaign uses 40 to 4 000 digits, two
+layers, and the same number of steps for each number of digits.
 """
 
 from experiments.trained.campaign import Campaign, Protocol

@@ -1,7 +1,7 @@
-r"""Digits cut into patches, with softmax, Sinkhorn and sliced attention.
+r"""Classification of digits by their patches: softmax, Sinkhorn and sliced attention.
 
-The published runs have 60 000 images and 45 epochs; those of this campaign have 4 000
-images, shifted by up to two pixels, and 200 epochs.
+The papers use 60 000 images and 45 epochs. This campaign uses 4 000 images, shifted by
+up to two pixels, and 200 epochs.
 """
 
 from experiments.trained.campaign import Campaign, Protocol

@@ -1,7 +1,7 @@
-r"""Point clouds on generated solids, with softmax, Sinkhorn and sliced attention.
+r"""Classification of point clouds, by softmax, Sinkhorn and sliced attention.
 
-The sources have forty classes, 1 024 or 5 000 points and 300 epochs; this campaign has
-sixteen classes, 64 points and 30 epochs.
+The papers use forty classes, 1 024 or 5 000 points and 300 epochs. This campaign uses
+generated solids of sixteen classes, 64 points and 30 epochs.
 """
 
 from experiments.trained.campaign import Campaign, Protocol

@@ -1,7 +1,7 @@
-r"""Sorting of sequences, with softmax, local and sparse Sinkhorn attention.
+r"""Sorting of sequences by softmax, local and sparse Sinkhorn attention.
 
-The source has sequences of up to 256 symbols, 200 000 steps and 6 + 6 layers; this
-campaign has up to 8 symbols, 1 000 steps and 2 + 2 layers.
+The paper uses sequences of up to 256 symbols, 200 000 steps and 6 + 6 layers. This
+campaign uses up to 8 symbols, 1 000 steps and 2 + 2 layers.
 """
 
 from experiments.trained.campaign import Campaign, Protocol

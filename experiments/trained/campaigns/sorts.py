@@ -1,12 +1,13 @@
 """Sliced attention whose sorts are sharpened after training, or replaced by hard sorts.
 
-Networks of `parity` are trained further: with a temperature that falls in every epoch,
-and, to separate the effect of sharpening from that of more epochs, with the initial
-temperature. The sharp networks are also evaluated with hard sorts.
+Sliced networks of `parity` are trained further in two ways: with a temperature that
+falls in every epoch, and with the initial temperature, to separate the effect of
+sharpening from that of more epochs. The sharp networks are also evaluated with hard
+sorts.
 
-Sorts this sharp make training chaotic: networks of the same seed that are trained in
-different batches of seeds differ by rounding, and diverge in the first epoch. Only
-networks from equal batches of seeds, as here, start with identical weights.
+With sorts this sharp, training is chaotic: rounding errors depend on the batch of seeds
+in which a network is trained, and make its weights diverge in the first epoch. So all
+variants are trained in equal batches of seeds, to start with identical weights.
 """
 
 from collections.abc import Callable, Mapping
@@ -22,7 +23,7 @@ from meanfield.reproduce import Case, Size
 from meanfield.training import Annealing, Recipe, TrainSpec, Variant, evaluate
 
 HARD = Variant("esp", {"slices": 8, "tau": 0.1})
-FALL = 0.8  # factor on the temperature before each epoch
+FALL = 0.8  # the temperature is multiplied by this before each epoch
 CURVES = "rms", "fraction_near", "quantiles", "rms_first", "test_correct"
 
 
@@ -45,7 +46,7 @@ RECIPES: Mapping[str, Callable[[Recipe, int], Recipe]] = {
 
 @dataclass(frozen=True)
 class SortModes(Campaign):
-    """Sliced networks of `parity`, trained further."""
+    """Campaign that trains the sliced networks of `parity` further."""
 
     @override
     def tuned_spec(self, case: Case, name: str, condition: str) -> TrainSpec:
@@ -67,7 +68,7 @@ class SortModes(Campaign):
 
 
 def column_errors(case: Case) -> list[float]:
-    """Error of the column sums before the sorts sharpen, for each seed."""
+    """Error of the column sums before the sorts are sharpened, for each seed."""
     protocol = SORTS.protocols[case.size]
     (condition,) = protocol.conditions
     spec = SORTS.tuned_spec(case, "longer", condition)
@@ -78,12 +79,12 @@ def column_errors(case: Case) -> list[float]:
 
 
 def _with_hard_sorts(line: Line) -> Line:
-    """The line of a network evaluated with hard sorts."""
+    """The record of a network, with its accuracy under hard sorts as the score."""
     return {**line, "correct": line["hard"], "seconds": 0.0}
 
 
 def _sharp_and_hard(folder: Path) -> list[Line]:
-    """Lines of a training run, with the accuracy of hard sorts in the same networks."""
+    """Records of a training run, with the accuracy of its networks under hard sorts."""
     hard = evaluate(folder, HARD)["correct"]
     return [
         {**line, "hard": pack_bits(hard[i])}
@@ -92,7 +93,7 @@ def _sharp_and_hard(folder: Path) -> list[Line]:
 
 
 def _longer_protocol(size: Size, epochs: int) -> Protocol:
-    """The protocol of `parity` with all images, and with more epochs."""
+    """The protocol of `parity` for the largest number of images, with more epochs."""
     protocol = PARITY.protocols[size]
     name, options = list(protocol.conditions.items())[-1]
     recipe = replace(protocol.recipe, epochs=epochs)

@@ -1,7 +1,7 @@
 """sander2022, Figure 2, for networks trained here: column sums by epoch.
 
-In the paper the column sums of softmax matrices approach one during training. Here they
-are those of the networks of `sander2022_fig6.py` with the smallest patches, at 50 test
+In the paper the column sums of softmax matrices approach one during training. Here the
+networks of `sander2022_fig6.py` with the smallest patches are evaluated at 50 test
 digits: before the first epoch, after each of the first ten, and after every tenth. The
 class token is one of the tokens.
 """
@@ -20,10 +20,10 @@ from experiments.trained.records import Line
 from meanfield.plotting import style
 from meanfield.reproduce import Case, Experiment, Findings, Rows
 
-QUANTILES = (5, 25, 50, 75, 95)  # in percent, as in the records
-MIN_SEEDS = 3  # for a conclusion
+QUANTILES = (5, 25, 50, 75, 95)  # in percent; the records have these quantiles
+MIN_SEEDS = 3  # smallest number of seeds for a conclusion
 LEVEL = 0.05
-LOWEST = 0.03  # lower end of the axis
+LOWEST = 0.03  # lower end of the axis of column sums
 
 
 def compute(case: Case) -> Findings:
@@ -57,7 +57,7 @@ def compute(case: Case) -> Findings:
 
 
 def _summarise(lines: list[Line]) -> dict[str, Any]:
-    """Column sums of a variant before and after training, medians, and a verdict."""
+    """Medians over seeds of a variant's column sums, and a verdict on the claim."""
     rms = np.array([_values_of_head(line, "rms") for line in lines])
     near = np.array([_values_of_head(line, "fraction_near") for line in lines])
     n_decreasing = int(np.sum(rms[:, -1] < rms[:, 0]))
@@ -73,7 +73,7 @@ def _summarise(lines: list[Line]) -> dict[str, Any]:
 
 
 def _conclusion(n_decreasing: int, n: int) -> str:
-    """Conclusion of a sign test: does the distance decrease for most seeds?"""
+    """Conclusion of a sign test of whether the distance decreases for most seeds."""
     if n < MIN_SEEDS:
         return "not enough seeds"
     if stats.binomtest(n_decreasing, n).pvalue >= LEVEL:
@@ -82,7 +82,7 @@ def _conclusion(n_decreasing: int, n: int) -> str:
 
 
 def _values_of_head(line: Line, name: str) -> np.ndarray:
-    """Recorded values of the single head, by epoch."""
+    """Recorded values of the only head of a network, by epoch."""
     return np.array(line[name])[:, 0, 0]
 
 
@@ -116,7 +116,7 @@ def draw(findings: Findings) -> Figure:
 
 
 def table(numbers: Mapping[str, Any]) -> Rows:
-    """Column sums before and after training, by attention."""
+    """Table of column sums before and after training, by attention."""
     names = [name for name in PATCHES.variants if name in numbers]
     labels = {
         "rms_start": ("distance from one before training, rms", ".1g"),

@@ -1,4 +1,4 @@
-"""sander2022, Figure 6, and shahbazi2025, Figure 5: digits by the size of patches."""
+"""sander2022, Figure 6, and shahbazi2025, Figure 5: digits, for several patch sizes."""
 
 import functools
 

@@ -1,4 +1,4 @@
-"""shahbazi2025, Table 1, on digits: sharper sorts and hard sorts."""
+"""shahbazi2025, Table 1, for digits: effect of sharper sorts and of hard sorts."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ from meanfield.reproduce import Case, Experiment, Findings, Rows
 
 
 def compute(case: Case) -> Findings:
-    """Comparison of all networks, and the column errors before the sorts sharpen."""
+    """Comparison of all networks, and column errors before sorts are sharpened."""
     findings_of_all = findings(SORTS, case)
     first = PARITY.protocols[case.size].recipe.epochs
     error = float(np.median(column_errors(case)))
@@ -24,7 +24,7 @@ def compute(case: Case) -> Findings:
 
 
 def sort_table(numbers: Mapping[str, Any]) -> Rows:
-    """The table of the comparison, and the state of the initial networks."""
+    """The table of the comparison, with epochs and errors of the initial networks."""
     return [
         *table(numbers),
         ("initial: epochs", str(numbers["initial_epochs"])),

@@ -1,4 +1,4 @@
-"""tay2020, Table 1: sorting of sequences, by length."""
+"""tay2020, Table 1: accuracy of sorting, by the length of the sequence."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -38,7 +38,7 @@ def compute(case: Case) -> Findings:
 
 
 def _accuracies(lines: list[Line], lengths: np.ndarray) -> np.ndarray:
-    """Accuracy in percent at each length."""
+    """Accuracy in percent at each length of the sequence."""
     length = np.concatenate([scores(line, "length") for line in lines])
     correct = np.concatenate([scores(line, "correct") for line in lines])
     mean = lambda n: correct[length == n].mean() if np.any(length == n) else np.nan

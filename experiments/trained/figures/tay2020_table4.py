@@ -1,4 +1,4 @@
-"""tay2020, Tables 4 and 8, on another text: the next character."""
+"""tay2020, Tables 4 and 8: prediction of the next character, for another text."""
 
 import functools
 

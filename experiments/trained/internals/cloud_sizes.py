@@ -1,10 +1,10 @@
-r"""The same solids as clouds of n and of 4n points, encoded by the same networks.
+r"""Distances between clouds of n and 4n points of a solid, in trained networks.
 
 If a network has a mean-field limit, its output depends on the law of the points only,
-and the outputs of two clouds of this law converge to each other. Clouds of points of
-one surface have a $W_2$ distance of order $n^{-1/2}$, up to a logarithm, and so have
-their images under a Lipschitz map; a pooled vector, which is a smooth function of the
-law, has an error of order $n^{-1/2}$ as well.
+and the outputs of two clouds of this law converge to each other. Two clouds of points
+on one surface have a $W_2$ distance of order $n^{-1/2}$, up to a logarithm. Their
+images under a Lipschitz map have a distance of the same order. A pooled vector is a
+smooth function of the law, and has an error of this order as well.
 """
 
 from collections.abc import Mapping, Sequence
@@ -25,7 +25,7 @@ Clouds = Float[np.ndarray, "solids _ d"]
 
 
 def draw_clouds(n: int, draw: int) -> Clouds:
-    """One fixed solid of each of several kinds, with `n` points of its surface.
+    """Draws `n` points on the surfaces of several solids, a fixed one of each kind.
 
     Different values of `draw` give independent points.
     """
@@ -39,7 +39,7 @@ def draw_clouds(n: int, draw: int) -> Clouds:
 
 
 def relative_distance(x: Clouds, y: Clouds) -> float:
-    r"""The root mean square of $W_2$ over solids, relative to the spread of `y`."""
+    r"""Root mean square of $W_2$ over solids, relative to the spread of `y`."""
     distances = [
         wasserstein(_points(a), _points(b)).value for a, b in zip(x, y, strict=True)
     ]
@@ -89,7 +89,7 @@ def measure_sizes(
 
 
 def _measure_pair(network: SetNetwork, x: Clouds, y: Clouds) -> tuple[float, float]:
-    """Distances of two clouds of the same solids, encoded and pooled."""
+    """Distances between the encoded points, and between the pooled vectors."""
     (x, p), (y, q) = (
         map(np.asarray, encode_and_pool(network, jnp.asarray(z, jnp.float32)))
         for z in (x, y)
@@ -100,5 +100,5 @@ def _measure_pair(network: SetNetwork, x: Clouds, y: Clouds) -> tuple[float, flo
 
 
 def fit_power(sizes: Sequence[int], values: Float[np.ndarray, " n"]) -> float:
-    """The power of n in a power law fitted to the values."""
+    """Exponent of n in a power law that is fitted to the values."""
     return float(np.polyfit(np.log(sizes), np.log(values), 1)[0])

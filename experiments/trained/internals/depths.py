@@ -1,6 +1,6 @@
-"""Tokens by depth: their effective rank, and their distance to a flow.
+"""Effective rank of the tokens after each layer, and their distance to a flow.
 
-Tokens are measured before the first layer and after each layer.
+Tokens are also measured before the first layer.
 """
 
 from collections.abc import Callable, Mapping
@@ -16,20 +16,20 @@ from meanfield.measures import Points
 from meanfield.spectrum import effective_rank
 from meanfield.training import Encoder, Residual, SelfAttention
 
-STEPS = 1, 2, 4  # numbers of Euler steps in a layer, which lasts one unit of time
-ROUNDING = 1e-12  # tokens with a smaller relative spread count as one point
+STEPS = 1, 2, 4  # numbers of Euler steps for one layer, that is, one unit of time
+ROUNDING = 1e-12  # tokens with a smaller relative spread count as a single point
 States = Float[np.ndarray, "images depths n d"]
 Block = Callable[[Points], Points]
 
 
 def block_update(block: Residual, mu: Points) -> Points:
-    """The tokens replaced by the update of a block, without the skip connection."""
+    """Replaces the tokens by the update of a block, without the skip connection."""
     update = block.part(block.part_input(mu))
     return mu.replace_coordinates(jax.vmap(block.post_norm)(update))
 
 
 def attention_blocks(encoder: Encoder) -> list[Residual]:
-    """The attention blocks of a network, without those of perceptrons."""
+    """The attention blocks of a network, without its perceptron blocks."""
     return [b for b in encoder.blocks if isinstance(b.part, SelfAttention)]
 
 
@@ -48,7 +48,7 @@ def ablations(encoder: Encoder) -> dict[str, list[Block]]:
 def states(
     encoder: Encoder, mus: Points
 ) -> dict[str, Float[Array, "images depths n d"]]:
-    """The tokens of each image before and after all layers, for each ablation."""
+    """The tokens of each image before and after every layer, for each ablation."""
     n_layers = len(attention_blocks(encoder))
     states_of = lambda blocks: jax.vmap(
         partial(_states_at_layers, blocks, len(blocks) // n_layers)
@@ -57,7 +57,7 @@ def states(
 
 
 def without_norms(block: Residual) -> Residual:
-    """The block without its norms."""
+    """A copy of the block without its normalisations."""
     return Residual(block.part, eqx.nn.Identity(), eqx.nn.Identity())
 
 
@@ -65,10 +65,10 @@ def without_norms(block: Residual) -> Residual:
 def euler_states(
     blocks: list[Residual], mus: Points, steps: Int[Array, ""]
 ) -> Float[Array, "images depths n d"]:
-    """The tokens before and after layers that consist of several Euler steps each.
+    """The tokens before and after every layer, if a layer takes several Euler steps.
 
     For blocks `without_norms` this is the flow of `Encoder.dynamics` with
-    `fixed(1 / steps)` up to rounding errors, but it is computed much faster.
+    `fixed(1 / steps)`, up to rounding errors, but much faster.
     """
 
     def refine(block: Residual) -> Block:
@@ -83,27 +83,28 @@ def euler_states(
 def mean_ranks(x: States) -> Float[np.ndarray, " depths"]:
     """The effective rank of the covariance of the tokens, averaged over images.
 
-    It is NaN where all tokens are one point up to rounding errors.
+    It is NaN if all tokens coincide up to rounding errors.
     """
     x = np.asarray(x, np.float64)
     y = x - x.mean(axis=2, keepdims=True)
     norm = lambda a: np.linalg.norm(a, axis=(2, 3))
     is_one_point = norm(y) <= ROUNDING * norm(x)
-    grams = y @ np.swapaxes(y, 2, 3)  # nonzero eigenvalues are those of covariances
+    grams = y @ np.swapaxes(y, 2, 3)  # same nonzero eigenvalues as the covariances
     ranks = effective_rank(np.linalg.eigvalsh(grams))
     return np.where(is_one_point, np.nan, ranks).mean(axis=0)
 
 
 def relative_distances(z: States, x: States) -> Float[np.ndarray, " depths"]:
-    r"""$|z - x|/|x|$ over all tokens, the median over images."""
+    r"""Relative distance $|z - x|/|x|$ of all tokens, as the median over images."""
     norm = lambda a: np.linalg.norm(a, axis=(2, 3))
     return np.median(norm(z - x) / norm(x), axis=0)
 
 
 def measure_depths(encoder: Encoder, mus: Points) -> Mapping[str, np.ndarray]:
-    """Ranks for each ablation, and distances of Euler steps to the network.
+    """Ranks for each ablation, and distances between Euler steps and the network.
 
-    Computed in double precision, since without skips all tokens soon almost coincide.
+    They are computed in double precision, since without skip connections all tokens
+    almost coincide after a few layers.
     """
     with jax.enable_x64(True):  # noqa: FBT003
         return _measure_depths(*map(_as_double, (encoder, mus)))

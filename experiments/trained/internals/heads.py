@@ -1,9 +1,9 @@
-r"""Quantities of heads that appear in the hypotheses of theorems.
+r"""Quantities of attention heads that appear in the hypotheses of theorems.
 
 A score is $y \cdot Ax$ with $A = K^\top Q/\sqrt k$, and a value matrix is $V = OW$,
-without the gains of the norms before a head. For a random head with `k` rows in
-dimension `d`, $|A - A^\top| \approx |A + A^\top|$, negative eigenvalues of $A + A^\top$
-have half of the sum of all moduli, and $\mathrm{tr}\,V \approx 0$.
+without the gains of the normalisation before a head. A random head has $|A - A^\top|
+\approx |A + A^\top|$ and $\mathrm{tr}\,V \approx 0$. The negative eigenvalues of $A +
+A^\top$ have about half of the sum of the moduli of all eigenvalues.
 """
 
 from typing import NamedTuple
@@ -23,15 +23,15 @@ class HeadNumbers(NamedTuple):
     Attributes:
         smallest: smallest of the eigenvalues of $A + A^\top$ that can be nonzero.
         largest: largest of these eigenvalues.
-        negative: sum of the moduli of the negative eigenvalues of $A + A^\top$ over
-            that of all; 0 if it is positive semidefinite, 1 if negative semidefinite.
-            The number of negative ones is not informative: if $2k \le d$, half of the
-            nonzero eigenvalues are negative.
+        negative: sum of the moduli of the negative eigenvalues of $A + A^\top$, divided
+            by that of all eigenvalues; 0 if the matrix is positive semidefinite, 1 if
+            it is negative semidefinite. The number of negative eigenvalues would not be
+            informative: if $2k \le d$, it is half of the number of nonzero ones.
         skew: $|A - A^\top| / |A + A^\top|$; 0 if $A$ is symmetric.
-        product: fraction with positive real part of the `k` eigenvalues of $VA$ that
-            can be nonzero.
-        value: fraction with positive real part of the `k` eigenvalues of $V$ that can
-            be nonzero.
+        product: fraction of eigenvalues of $VA$ with positive real part, among the `k`
+            that can be nonzero.
+        value: fraction of eigenvalues of $V$ with positive real part, among the `k`
+            that can be nonzero.
         asymmetry: $|V - V^\top| / |V + V^\top|$; 0 if $V$ is symmetric.
         likeness: $\mathrm{tr}\,V / (\sqrt k\,|V|)$; 1 if $V$ is a positive multiple of
             an orthogonal projection, the matrix of rank `k` closest to the identity.
@@ -72,7 +72,7 @@ def head_numbers(layer: SelfAttention) -> HeadNumbers:
 
 
 def weights_of(layer: SelfAttention) -> HeadWeights:
-    """The matrices of a layer, in double precision; its heads have no biases."""
+    """The matrices of the heads of a layer in double precision; biases are zero."""
     heads, score = layer.heads, layer.heads.score
     assert isinstance(score, Dot)
     matrices = score.Q, score.K, heads.value_projection, heads.output_projection
@@ -83,7 +83,7 @@ def weights_of(layer: SelfAttention) -> HeadWeights:
 
 
 def asymmetry(matrices: Float[np.ndarray, "h d d"]) -> Float[np.ndarray, " h"]:
-    """The norm of the skew part divided by that of the symmetric part."""
+    """The norm of the skew part of a matrix, divided by that of the symmetric part."""
     transposed = np.swapaxes(matrices, 1, 2)
     norm = lambda parts: np.linalg.norm(parts, axis=(1, 2))
     return norm(matrices - transposed) / norm(matrices + transposed)

@@ -1,8 +1,8 @@
-"""Records of the internals of trained networks, a line for each seed.
+"""Records of the internals of trained networks, one for each seed.
 
-For networks on images a line has the numbers of `heads.py`, as means over the heads of
-a layer at each stored epoch and for each head at the last one; errors of column sums;
-and the numbers of `depths.py`. For networks on sets it has those of `cloud_sizes.py`.
+The record of a network on images has errors of column sums, the numbers of `depths.py`,
+and those of `heads.py`: at each stored epoch as means over the heads of a layer, and at
+the last epoch for each head. A network on sets has the numbers of `cloud_sizes.py`.
 """
 
 from collections.abc import Callable, Sequence
@@ -21,17 +21,17 @@ from meanfield.training import Encoder, Record, SelfAttention, TrainFolder, netw
 from meanfield.training.tasks.patches import PatchNetwork
 from meanfield.training.tasks.solids import SetNetwork
 
-IMAGES = 50  # number of test images of each seed
-SIZES = 16, 64, 256  # numbers of points; networks are trained with 64
+IMAGES = 50  # number of test images that are measured for each seed
+SIZES = 16, 64, 256  # numbers of points in a cloud; networks are trained with 64
 
 
 def image_lines(folder: Path) -> list[Line]:
-    """The lines of networks on images."""
+    """Records of networks on images, from a finished training run."""
     return _lines(folder, _image_line)
 
 
 def set_lines(folder: Path) -> list[Line]:
-    """The lines of networks on sets."""
+    """Records of networks on sets, from a finished training run."""
     return _lines(folder, _set_line)
 
 
@@ -47,7 +47,7 @@ def _lines(
 
 
 def _image_line(folder: Path, record: Record, i: int) -> Line:
-    """Measurements of the network of one seed, by epoch."""
+    """Measurements of one seed's network on images, at each stored epoch."""
     seed, epochs = record.spec.seeds[i], TrainFolder(folder).epochs
     test = record.spec.splits()[i].test[:IMAGES]
     images = jnp.asarray(record.spec.build_task().samples()["image"][test])
@@ -73,12 +73,12 @@ def _image_line(folder: Path, record: Record, i: int) -> Line:
 
 
 def _over_heads(rms: Sequence[Sequence[float]]) -> np.ndarray:
-    """Root mean squares by layer, from those by layer and head."""
+    """Root mean square over the heads of each layer, from that of each head."""
     return np.sqrt(np.mean(np.square(rms), axis=1))
 
 
 def _set_line(folder: Path, record: Record, i: int) -> Line:
-    """Measurements of the network of one seed, before and after training."""
+    """Measurements of one seed's network on sets, before and after training."""
     epochs = [0, record.epoch]
     loaded = [network(folder, seed=record.spec.seeds[i], epoch=e) for e in epochs]
     networks = [part for part in loaded if isinstance(part, SetNetwork)]
@@ -94,7 +94,7 @@ def _set_line(folder: Path, record: Record, i: int) -> Line:
 
 
 def numbers_of_heads(encoder: Encoder) -> dict[str, np.ndarray]:
-    """`HeadNumbers` by layer and head."""
+    """The quantities of `HeadNumbers`, as arrays by layer and head."""
     parts = [block.part for block in encoder.blocks]
     numbers = [head_numbers(p) for p in parts if isinstance(p, SelfAttention)]
     return {
@@ -104,7 +104,7 @@ def numbers_of_heads(encoder: Encoder) -> dict[str, np.ndarray]:
 
 
 def as_lists(values: Sequence[Any] | np.ndarray) -> Any:
-    """Nested lists of numbers with four digits; `None` for those not finite."""
+    """Nested lists of numbers with four digits; `None` in place of NaN or infinity."""
     return _without_nan(round_digits(np.asarray(values, np.float64).tolist()))
 
 

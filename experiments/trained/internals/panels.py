@@ -31,7 +31,7 @@ STEPS = 1, 2, 4
 
 @style()
 def draw(findings: Findings) -> Figure:
-    """Draws heads, column sums and ranks; below, distances to flows and by size."""
+    """Draws heads, column sums and ranks above; distances to flows and clouds below."""
     networks, sets = findings.data["networks"], findings.data["sets"]
     figure = Figure(figsize=(12.0, 7.0), layout="constrained")
     (heads, columns, ranks), (distances, tokens, pooled) = figure.subplots(2, 3)
@@ -45,7 +45,7 @@ def draw(findings: Findings) -> Figure:
 
 
 def _draw_heads(axes: Axes, data: xr.Dataset) -> None:
-    """Draws medians over seeds and layers, by epoch."""
+    """Draws quantities of heads by epoch, as medians over seeds and layers."""
     for name, colour in _variants(data):
         own = data.sel(variant=name).median(("seed", "layer"))
         for quantity, (_, line) in HEADS.items():
@@ -61,7 +61,7 @@ def _draw_heads(axes: Axes, data: xr.Dataset) -> None:
 
 
 def _draw_columns(axes: Axes, data: xr.Dataset) -> None:
-    """Draws medians and extremes over seeds and layers, by epoch."""
+    """Draws errors of column sums by epoch, with medians and extremes."""
     for name, colour in _variants(data):
         own = data["columns"].sel(variant=name)
         over = ("seed", "layer")
@@ -76,7 +76,7 @@ def _draw_columns(axes: Axes, data: xr.Dataset) -> None:
 
 
 def _draw_ranks(axes: Axes, data: xr.Dataset) -> None:
-    """Draws ranks by depth, after training in colour and before in grey."""
+    """Draws ranks by depth: after training in colour, before training in grey."""
     depths = np.arange(data.sizes["depth"])
     for ablation, line in ABLATIONS.items():
         start = (
@@ -101,7 +101,7 @@ def _draw_ranks(axes: Axes, data: xr.Dataset) -> None:
 
 
 def _draw_distances(axes: Axes, data: xr.Dataset) -> None:
-    """Draws distances after the last layer, by step size."""
+    """Draws the distances to flows after the last layer, by step size."""
     steps = [1 / m for m in STEPS]
     for kind, (label, line) in FLOWS.items():
         own = [data[f"gap, {kind} {m}"].isel(depth=-1) for m in STEPS]
@@ -124,7 +124,7 @@ def _draw_distances(axes: Axes, data: xr.Dataset) -> None:
 
 
 def _draw_sizes(axes: Axes, data: xr.Dataset, quantity: str) -> None:
-    """Draws distances by size, after training in colour and before in grey."""
+    """Draws distances by number of points: after training in colour, before in grey."""
     sizes = data["size"].values
     start = data[quantity].sel(end="start").median(("variant", "seed")).values
     axes.plot(sizes, start, color=RANDOM, marker=".", label="random network")
@@ -148,7 +148,7 @@ def _variants(data: xr.Dataset) -> list[tuple[str, str]]:
 
 
 def _set_epochs(axes: Axes, epochs: np.ndarray) -> None:
-    """Puts the epochs 0, 1, 2, 4, … at equal distances."""
+    """Scales the x axis so that the epochs 0, 1, 2, 4, … have equal distances."""
     axes.set_xscale("symlog", base=2, linthresh=1)
     axes.set_xlim(-0.1, 1.2 * epochs[-1])
     axes.set_xticks(epochs, [str(epoch) for epoch in epochs])
@@ -157,7 +157,7 @@ def _set_epochs(axes: Axes, epochs: np.ndarray) -> None:
 
 
 def _set_logarithmic(axes: Axes) -> None:
-    """Makes the y axis logarithmic, with plain numbers."""
+    """Makes the y axis logarithmic, with plain numbers as ticks."""
     axes.set_yscale("log")
     axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 3, 5)))
     axes.yaxis.set_minor_locator(NullLocator())

@@ -1,7 +1,7 @@
-"""Hypotheses of theorems about attention, before and after training.
+"""Hypotheses of theorems about attention, checked before and after training.
 
-Networks without a line in `records/hypotheses.jsonl` are trained, and their lines are
-added.
+Networks without a record in `records/hypotheses.jsonl` are trained, and their records
+are added.
 """
 
 from collections.abc import Mapping
@@ -19,13 +19,13 @@ from meanfield.reproduce import Case, Experiment, Findings, Rows
 from meanfield.training import Recipe, TrainSpec
 
 NAME = "hypotheses"
-ENDS = ["start", "end"]  # of training
+ENDS = ["start", "end"]  # before and after training
 HEADS = "negative", "skew", "asymmetry", "likeness", "product", "value", "size"
 VARIANTS = {name: PARITY.variants[name] for name in ("softmax", "Sinkhorn")}
 
 
 class Protocol(NamedTuple):
-    """Networks that are trained.
+    """Training options of the measured networks.
 
     Attributes:
         variants: names of the attentions.
@@ -44,13 +44,13 @@ class Protocol(NamedTuple):
     seeds: tuple[int, ...]
 
     def of_images(self, variant: str) -> TrainSpec:
-        """The training of networks that classify digits as odd or even."""
+        """Training spec of networks that classify digits as odd or even."""
         kind = VARIANTS[variant]
         options = {"layers": self.layers, "patch": 7}
         return TrainSpec("parity", kind, self.images, self.seeds, options)
 
     def of_sets(self, variant: str) -> TrainSpec:
-        """The training of networks that classify point clouds by their solid."""
+        """Training spec of networks that classify point clouds by their solid."""
         kind = VARIANTS[variant]
         options = {"points": self.points}
         return TrainSpec("solids", kind, self.sets, self.seeds, options)
@@ -79,7 +79,7 @@ PROTOCOLS = {
 
 
 def compute(case: Case) -> Findings:
-    """Measurements of all networks, from the records or trained now."""
+    """Measurements of all networks; those without a record are trained first."""
     protocol = PROTOCOLS[case.size]
     of_images = archive(NAME, case.size, image_lines)
     of_sets = archive(NAME, case.size, set_lines)
@@ -106,7 +106,7 @@ def compute(case: Case) -> Findings:
 
 
 def _networks(lines: dict[str, list[Line]]) -> xr.Dataset:
-    """Numbers of heads by epoch and layer, and of states by depth at both ends."""
+    """Quantities of heads by epoch, and of tokens by depth at both ends of training."""
     first = next(iter(lines.values()))[0]
     array = lambda *keys: np.array(
         [[_entry(line, keys) for line in part] for part in lines.values()], float
@@ -128,7 +128,7 @@ def _networks(lines: dict[str, list[Line]]) -> xr.Dataset:
 
 
 def _sets(lines: dict[str, list[Line]]) -> xr.Dataset:
-    """Distances between clouds of n and 4n points, before training and after."""
+    """Distances between clouds of n and 4n points, before and after training."""
     first = next(iter(lines.values()))[0]
     array = lambda key: np.array(
         [[line[key] for line in part] for part in lines.values()]
@@ -155,8 +155,8 @@ def _numbers(
 ) -> dict[str, list[float | None]]:
     """Medians of all quantities over seeds and layers, before and after training.
 
-    Quantities of heads are means over the heads of a layer, those of column sums root
-    mean squares. Ranks and distances are those after the last layer.
+    Quantities of heads are means over the heads of a layer, and errors of column sums
+    are root mean squares over them. Ranks and distances are those after the last layer.
     """
     networks, sets = (dataset.sel(variant=variant) for dataset in data.values())
     ends = lambda values: [_number(values[..., 0, :]), _number(values[..., -1, :])]
@@ -177,13 +177,13 @@ def _numbers(
 
 
 def _number(values: np.ndarray) -> float | None:
-    """The median; non-finite values count as infinite. `None` if it is infinite."""
+    """The median, where NaN counts as infinite; `None` if the median is infinite."""
     median = float(np.median(np.where(np.isfinite(values), values, np.inf)))
     return median if np.isfinite(median) else None
 
 
 def table(numbers: Mapping[str, Any]) -> Rows:
-    """Medians before and after training, by attention."""
+    """Table of medians before and after training, by attention."""
     names = [name for name in VARIANTS if name in numbers]
     labels = {
         "negative": "negative fraction of A + Aᵀ",
