@@ -209,7 +209,7 @@ class _Process:
     def _read_answers(
         self, answers: IO[bytes], messages: SimpleQueue["Message"]
     ) -> None:
-        """Forwards answers, then `None` when the process ends; has its own thread."""
+        """Forwards answers, then `None` at the end; runs in its own thread."""
         with answers, suppress(EOFError, pickle.UnpicklingError):
             while True:
                 messages.put((self, pickle.load(answers)))

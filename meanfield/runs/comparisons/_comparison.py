@@ -100,7 +100,7 @@ def compare(
         spec: the keys that all sides share; its own `measure` is ignored.
         measures: two or three names of measures.
         folder: where the runs are stored, as `MEASURE.zarr`.
-        extra_keys: further keys, such as `cells`; each goes to the measures that know
+        extra_keys: further keys, such as `cells`; each goes to the measures that use
             it.
         report: called with the name of each measure; the function that it returns is
             called with a `Progress` after each segment.

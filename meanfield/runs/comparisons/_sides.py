@@ -86,7 +86,7 @@ def sides(
     Args:
         spec: the keys that all sides share; its own `measure` is ignored.
         measures: two or three names of measures.
-        extra_keys: further keys, such as `cells`; each goes to the measures that know
+        extra_keys: further keys, such as `cells`; each goes to the measures that use
             it.
 
     Raises:

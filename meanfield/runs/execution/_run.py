@@ -104,7 +104,7 @@ class Run:
     def is_batched(self) -> bool:
         """Whether members are integrated in one batch.
 
-        Families of starts always are; draws are if small and of equal structure.
+        Families of starts always are. Draws are if small and of the same structure.
         """
         if self.spec.starts is not None:
             return True
@@ -156,14 +156,14 @@ def start(spec: RunSpec, layout: Layout | None = None) -> Run:
     check_draws(setup, draws)
     check_energy(setup, draws[0].measure)
     static = setup.representation.static(draws[0].measure)
-    # A resumed run starts from stored arrays. A new run must do the same, so that
-    # both agree bit for bit.
+    # A resumed run starts from stored arrays. A new run starts from the arrays that it
+    # will store, so that both agree bit for bit.
     members = [
         Member(draw.dynamics, setup.restore(frame_of(draw.measure), static))
         for draw in draws
     ]
     run = _make_run(setup, members, static, [m.measure for m in members], layout)
-    # If measure and dynamics do not fit together, this raises before any write.
+    # If measure and dynamics do not fit together, `prepare` raises before any write.
     first = run.prepare(0)
     check_observable(run.members[0], run.energies[0])
     sums = sums_of(first[0].mu0, run.members[0].dynamics)

@@ -315,7 +315,7 @@ def representation_in(frame: Iterable[object]) -> AbstractRepresentation[Any]:
     if not candidates:
         raise InvalidInputError(
             f"The variables {', '.join(sorted(map(str, names)))} belong to none of the "
-            f"measures {', '.join(representations)}; load the plugin with `--plugin`."
+            f"measures {', '.join(representations)}; load others with `--plugin`."
         )
     return max(candidates, key=lambda candidate: len(candidate.moving))
 

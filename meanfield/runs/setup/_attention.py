@@ -172,11 +172,11 @@ def _keys(part: AttentionSpec) -> Options:
 
 
 def _options(part: AttentionSpec) -> Options:
-    """The options of a variant, with files read.
+    """The options of a variant, with files replaced by the numbers in them.
 
     Raises:
-        InvalidInputError: if the variant has no such option, or if a switch is not true
-            or false, or if any other option is.
+        InvalidInputError: if the variant has no such option, if a switch is not true or
+            false, or if an option that is no switch is true or false.
         InputFileError: if a file cannot be read.
     """
     parameter_names = variant_options(part.attention)
@@ -245,7 +245,7 @@ def _scale_factor(part: AttentionSpec, Q: Array) -> float:
 
 
 def _apply_mask(part: AttentionSpec, attention: Attention) -> AbstractDynamics:
-    """Applies the mask of an attention: to the scores of softmax, else by `Prefix`."""
+    """Applies a mask to an attention: for softmax to the scores, else by `Prefix`."""
     if part.mask is None:
         return attention
     mask = mask_of(part.mask)
