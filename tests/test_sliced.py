@@ -271,8 +271,8 @@ def test_scores_that_cannot_be_projected_are_rejected(name: str):
     mu = Points.uniform(I, position=np.array([0.0, 1.0]))
     masked, distance_score = Masked(attention.score, causal), SquaredDistance(I, I)
     for score, message in (
-        (masked, "wrap the attention in `Prefix`"),
-        (distance_score, "of a `Dot` score; got `SquaredDistance`"),
+        (masked, "Wrap the attention in `Prefix`"),
+        (distance_score, "needs a `Dot` score; got `SquaredDistance`"),
     ):
         with pytest.raises(UnsupportedError, match=message):
             Attention(score, attention.coupling, I).field(0.0, mu)

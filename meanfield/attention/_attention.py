@@ -134,8 +134,8 @@ class Attention(AbstractDisplayable, AbstractDynamics):
         d = self.value.shape[0]
         if isinstance(mu, AbstractMeasure) and mu.dimension != d:
             raise InvalidInputError(
-                f"The attention acts in dimension {d} and the measure lives in "
-                f"dimension {mu.dimension}; they must agree."
+                f"The attention has dimension {d} and the measure has dimension "
+                f"{mu.dimension}; the two must be equal."
             )
 
 
@@ -179,8 +179,8 @@ class _Barycentre(AbstractReader[AbstractField]):
         if not isinstance(coupling, AbstractGaussianCoupling):
             raise NotClosedError(
                 f"`{_coupling_name(coupling)}` attention does not keep Gaussians "
-                "Gaussian; these do, with their default options: "
-                f"{', '.join(gaussian_variants())}. Use points, or `projected`."
+                "Gaussian; use points, `projected`, or an attention that does (with "
+                f"default options): {', '.join(gaussian_variants())}."
             )
         return ClosedForm(score, coupling)
 
@@ -190,8 +190,8 @@ class _Barycentre(AbstractReader[AbstractField]):
         score, coupling = self.attention.score, self.attention.coupling
         if isinstance(score, Masked):
             raise NotClosedError(
-                "A mask compares positions, and a Gaussian has none, projected or not. "
-                "Use points."
+                "A mask compares positions, and a Gaussian has none, not even inside "
+                "`Projected`. Use points."
             )
         quadratic = isinstance(score, AbstractQuadraticScore)
         # Some couplings raise, as Sinkhorn does after an even number of half-steps;

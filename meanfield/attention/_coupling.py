@@ -48,8 +48,8 @@ class AbstractBarycentre(AbstractField):
         """
         del queries
         raise UnsupportedError(
-            f"`{type(self).__name__}` has no weights for other queries than its own; "
-            "a class provides them by its method `weights_at`."
+            f"`{type(self).__name__}` computes weights for its own tokens only. "
+            "Implement its method `weights_at` to get weights for other queries."
         )
 
 
@@ -272,10 +272,10 @@ class ShapeCheckedField(AbstractField):
         states = self.field(tokens)
         if jnp.shape(states) != tokens.x.shape:
             raise InvalidInputError(
-                f"The barycentre of `{self.coupling_name()}` attention, "
-                f"`{type(self.field).__name__}`, must return a row for each token and "
-                f"a column for each coordinate; at tokens of shape {tokens.x.shape} it "
-                f"returns shape {jnp.shape(states)}."
+                f"The barycentre of `{self.coupling_name()}` attention (a "
+                f"`{type(self.field).__name__}`) must return a row for each token and "
+                f"a column for each coordinate; for tokens of shape {tokens.x.shape} "
+                f"it returned shape {jnp.shape(states)}."
             )
         return states
 
@@ -331,7 +331,7 @@ def require_dot(score: AbstractScore, coupling: str) -> Dot:
     """
     if not isinstance(score, Dot):
         raise UnsupportedError(
-            f"`{coupling}` has a closed form on Gaussians only with a `Dot` score; got "
-            f"`{type(score).__name__}`. Use points."
+            f"`{coupling}` attention has a closed form on Gaussians only for a `Dot` "
+            f"score; got `{type(score).__name__}`. Use points."
         )
     return score

@@ -70,8 +70,8 @@ class AttentionParts(NamedTuple):
         score, coupling = self.score, self.coupling
         if isinstance(score, Masked):
             raise NotClosedError(
-                "A mask compares positions, and a Gaussian has none, projected or not. "
-                "Use points."
+                "A mask compares positions, and a Gaussian has none, not even inside "
+                "`Projected`. Use points."
             )
         if isinstance(coupling, AbstractClosedFormCoupling) and isinstance(score, Dot):
             with contextlib.suppress(NotClosedError):
@@ -116,9 +116,9 @@ class _TokenQueries(AbstractReader[AbstractField]):
     def read_gaussian(self, mu: Gaussian) -> AbstractField:
         if not isinstance(self.parts.coupling, AbstractRowwise):
             raise UnsupportedError(
-                f"`{self.parts.coupling_name()}` attention weighs the laws of queries "
-                "and of keys, and has no closed form for tokens that attend to a "
-                "Gaussian: give the context as tokens, or move a Gaussian."
+                f"The weights of `{self.parts.coupling_name()}` attention depend on "
+                "all queries, so tokens cannot attend to a Gaussian. Give the context "
+                "as tokens, or use a Gaussian for the queries too."
             )
         return self.parts.gaussian_barycentre(mu)
 
@@ -180,8 +180,8 @@ def _copy_nodes(quadrature: Quadrature, mu: Gaussian) -> Quadrature:
     missing = quadrature.z.shape[1] - mu.factor.shape[1]
     if missing < 0:
         raise UnsupportedError(
-            "The projection of a Gaussian of low rank has no nodes for a context of "
-            "higher rank; give the context as tokens."
+            "A projected Gaussian cannot attend to a Gaussian of higher rank, for "
+            "which it has no quadrature nodes. Give the context as tokens."
         )
     factor = jnp.pad(mu.factor, ((0, 0), (0, missing)))
     return Quadrature(Gaussian(mu.mean, factor), quadrature.z, quadrature.weights)

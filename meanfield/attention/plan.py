@@ -100,8 +100,8 @@ def _matrix(attention: Attention, mu: Points) -> Float[Array, "n n"]:
     field = attention.coupling.barycentre(attention.score, mu)
     if not isinstance(field, AbstractBarycentre):
         raise UnsupportedError(
-            f"`{type(field).__name__}` has no attention matrix; an "
-            "`AbstractBarycentre` has."
+            f"`{type(field).__name__}` has no attention matrix. Derive the class from "
+            "`AbstractBarycentre`, and implement `weights`."
         )
     weights = field.weights()
     if not _is_ours(field) and is_concrete(weights):
@@ -129,9 +129,9 @@ def _check_matrix(attention: Attention, mu: Points, weights: np.ndarray) -> None
     gap = np.abs(rows @ x - np.asarray(field(mu.tokens))[has_weight]).max()
     if gap > TOLERANCE * np.max(np.abs(rows) @ np.abs(x)):
         raise InvalidInputError(
-            f"{name} is not the matrix of its barycentre: the matrix times the tokens "
-            f"differs from the field by up to {gap:.3g}. Return the weights that move "
-            "the tokens; attention maps show this matrix."
+            f"{name} does not match the values of its field: the matrix times the "
+            f"tokens differs from them by up to {gap:.3g}. Return the weights that the "
+            "field uses, since attention maps show this matrix."
         )
     if attention.coupling.rows_sum_to_one:
         _check_row_sums(name, rows)
@@ -143,11 +143,11 @@ def _check_row_sums(name: str, rows: np.ndarray) -> None:
     far = sums[np.abs(sums - 1) > TOLERANCE]
     if far.size:
         raise InvalidInputError(
-            f"`rows_sum_to_one` of the coupling is true, but a row of {name} sums to "
-            f"{far[0]:.4g}. Remove that property, or correct the weights."
+            "The property `rows_sum_to_one` of the coupling is true, but a row of "
+            f"{name} sums to {far[0]:.4g}. Remove the property, or correct the weights."
         )
 
 
 def _missing_matrix_error(part: AbstractDynamics) -> UnsupportedError:
     name = type(part).__name__
-    return UnsupportedError(f"`{name}` has no attention matrix; an `Attention` has.")
+    return UnsupportedError(f"`{name}` has no attention matrix. Use an `Attention`.")

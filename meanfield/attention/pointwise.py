@@ -73,7 +73,8 @@ class Pointwise(AbstractClosedFormCoupling, AbstractRowwise):
     def gaussian_barycentre(self, score: Dot, mu: Gaussian) -> AbstractField:
         if self.averages is None:
             raise NotClosedError(
-                "The averages of this link over Gaussians are not known. Use points."
+                "This coupling has no closed form on Gaussians, since the averages of "
+                "its link are not given. Use points, or set `averages`."
             )
         return LinkedGaussianMean(self.averages, score, mu)
 

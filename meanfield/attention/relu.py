@@ -57,8 +57,8 @@ class Relu(AbstractGaussianCoupling, AbstractClosedFormCoupling, AbstractCubic):
         parts = (mu.mean, dot.query_bias, dot.key_bias)
         if any(is_concrete(part) and np.any(np.asarray(part)) for part in parts):
             raise NotClosedError(
-                "ReLU attention keeps Gaussians Gaussian only if the mean is zero "
-                "and the scores have no bias. Use points, `projected`, or mean 0."
+                "ReLU attention keeps a Gaussian Gaussian only if its mean is zero and "
+                "the scores have no bias. Use mean 0, points, or `projected`."
             )
         linear = mu.covariance @ dot.A / 2
         zero = jnp.all(jnp.concatenate(parts) == 0)

@@ -143,5 +143,5 @@ def check_unmasked(score: AbstractScore) -> None:
     if isinstance(score, Masked):
         raise UnsupportedError(
             "Sinkhorn cannot mask its scores (a causal plan with equal marginals "
-            "is the identity); wrap the attention in `Prefix` instead."
+            "is the identity). Wrap the attention in `Prefix` instead."
         )

@@ -74,7 +74,7 @@ class Sinkhorn(AbstractGaussianCoupling):
         if count is not None and not (isinstance(count, int) and count >= 1):
             raise InvalidInputError(
                 f"`iterations` must be an integer of at least 1; got {count!r}. "
-                "Leave it out to iterate to a tolerance."
+                "Leave out `iterations` to iterate to a tolerance."
             )
         limit = self.max_iterations
         if not (isinstance(limit, int) and limit >= 1):
@@ -172,8 +172,8 @@ class Sinkhorn(AbstractGaussianCoupling):
             return Affine(linear, keys.mean - linear @ queries.mean)
         if self.iterations % 2 == 0:
             raise NotClosedError(
-                "Sinkhorn attention keeps Gaussians Gaussian only if converged or "
-                "after an odd number of half-steps; got "
+                "Sinkhorn attention keeps Gaussians Gaussian only if it iterates to "
+                "convergence or takes an odd number of half-steps; got "
                 f"iterations={self.iterations}. Use points, or `projected`."
             )
         return _half_step_affine(score, queries, keys, self.iterations)

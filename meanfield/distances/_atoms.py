@@ -101,8 +101,8 @@ def _tokens(mu: Points, max_atoms: int) -> Atoms:
     x, w = np.asarray(mu.safe_tokens.x, float), np.asarray(mu.probabilities, float)
     if np.count_nonzero(w) > max_atoms:
         raise UnsupportedError(
-            f"{np.count_nonzero(w)} tokens are too many for a linear programme, which "
-            f"takes {max_atoms}; use `sliced_wasserstein`."
+            f"{np.count_nonzero(w)} tokens are too many for a linear programme, whose "
+            f"limit is {max_atoms}. Use `sliced_wasserstein`."
         )
     return Atoms(x[w > 0], w[w > 0] / np.sum(w), 0.0)
 
@@ -119,8 +119,8 @@ def _gaussian(mu: Gaussian, max_atoms: int) -> Atoms:
     rank = max(1, int(np.sum(is_nonzero)))  # 1 for a Dirac, whose atoms coincide
     if rank > LARGEST_RANK:
         raise UnsupportedError(
-            f"A Gaussian of rank {rank} cannot be resolved by {max_atoms} atoms; the "
-            f"largest rank is {LARGEST_RANK}. Use `sliced_wasserstein`."
+            f"A Gaussian of rank {rank} cannot be resolved by {max_atoms} atoms; its "
+            f"rank must be at most {LARGEST_RANK}. Use `sliced_wasserstein`."
         )
     k = max(2, int(max_atoms ** (1 / rank) + 1e-9))
     edges = np.sqrt(3) * ndtri(np.arange(k + 1) / k)
@@ -138,7 +138,7 @@ def _blocks(mu: Grid, max_atoms: int) -> np.ndarray:
     """Index of the block that each cell belongs to; blocks are about square."""
     if mu.position is not None and len(mu.position) > 1:
         raise UnsupportedError(
-            "A density with positions cannot be quantised; use "
+            "A density with layers of positions cannot be replaced by atoms. Use "
             "`conditional_wasserstein`."
         )
     shape = mu.state.masses.shape[1:]

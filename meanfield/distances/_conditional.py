@@ -97,8 +97,9 @@ class _Positions(AbstractReader[np.ndarray]):
     ) -> np.ndarray:
         if position is None:
             raise InvalidInputError(
-                f"A {type(mu).__name__} without positions has no conditional distance; "
-                "use `wasserstein`, or `sliced_wasserstein`."
+                "The conditional distance needs positions; got a "
+                f"{type(mu).__name__} without any. Use `wasserstein`, or "
+                "`sliced_wasserstein`."
             )
         return np.asarray(position, float)
 

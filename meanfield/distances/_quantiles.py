@@ -180,8 +180,8 @@ class _LineReader(AbstractReader[LineMarginals]):
 def missing_atoms_error(mu: AbstractMeasure) -> UnsupportedError:
     """The error for a measure that has quadrature nodes instead of atoms."""
     return UnsupportedError(
-        f"A {type(mu).__name__} is represented by quadrature nodes, which are not "
-        "where its mass is; use `best_distance`, which bounds the distance by moments."
+        f"The quadrature nodes of a {type(mu).__name__} are not atoms of its mass. Use "
+        "`best_distance`, which bounds the distance by moments."
     )
 
 

@@ -84,7 +84,7 @@ def _width(kind: str, text: str) -> float:
         width = math.nan
     if not width > 0:
         raise InvalidInputError(
-            f"The mask `{kind}` must be `{kind}:WIDTH`, with a positive share of the "
-            f"sequence; got `{kind}:{text}`."
+            f"The mask `{kind}` must be written `{kind}:WIDTH`, where WIDTH is a "
+            f"positive share of the sequence; got `{kind}:{text}`."
         )
     return width

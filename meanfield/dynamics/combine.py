@@ -93,12 +93,16 @@ class Heads(AbstractDynamics):
     stack: AbstractDynamics
 
     def __check_init__(self) -> None:
-        require("`Heads` takes `stacked([…])` dynamics", self.stack, AbstractDynamics)
+        require(
+            "`Heads` takes dynamics stacked by `stack_trees`",
+            self.stack,
+            AbstractDynamics,
+        )
         leaves = jax.tree.leaves(eqx.filter(self.stack, eqx.is_array))
         if len({leaf.shape[:1] for leaf in leaves}) > 1:
             raise InvalidInputError(
-                "The arrays of `Heads` lead with one axis of heads: write "
-                "`Heads(stacked([…]))`."
+                "The first axis of every array of `Heads` must run over the heads: "
+                "write `Heads(stack_trees([…]))`."
             )
 
     @property
@@ -214,8 +218,8 @@ def stack_trees(members: Sequence[T]) -> T:
         return jax.tree.map(_stack, *members)
     except (ValueError, TypeError, IndexError) as error:
         raise InvalidInputError(
-            "Only parts of the same type and shape can be stacked; add different "
-            f"dynamics with `Sum`. ({error})"
+            "Only objects of the same type and shape can be stacked. To add different "
+            f"dynamics, use `Sum`. ({error})"
         ) from error
 
 

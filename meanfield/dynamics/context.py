@@ -111,7 +111,7 @@ class MovingContext(AbstractContext):
                 f"{len(frames)} frames and times of shape {ts.shape}."
             )
         if not np.all(np.diff(ts) > 0):
-            raise InvalidInputError("`times` of a context must increase strictly.")
+            raise InvalidInputError("`times` of frames must be strictly increasing.")
         parts = zip(*map(_Coordinates(), frames), strict=True)
         return cls(jnp.asarray(ts), frames[0], tuple(_spline(ts, p) for p in parts))
 
@@ -134,7 +134,7 @@ class MovingContext(AbstractContext):
 class _Coordinates(AbstractReader[tuple[PyTree[Array], ...]]):
     """The arrays of a measure that a spline can interpolate."""
 
-    reads = "A context that moves is one of points or Gaussians"
+    reads = "A context that moves must consist of points or of Gaussians"
 
     @override
     def read_points(self, mu: Points) -> tuple[PyTree[Array], ...]:
@@ -153,8 +153,8 @@ class _Coordinates(AbstractReader[tuple[PyTree[Array], ...]]):
     @override
     def read_grid(self, mu: Grid) -> tuple[PyTree[Array], ...]:
         raise UnsupportedError(
-            f"{self.reads}: densities on grids cannot be interpolated; use a single "
-            "density as a static context."
+            f"{self.reads}, since densities on grids cannot be interpolated. Use a "
+            "single density as a static context."
         )
 
 

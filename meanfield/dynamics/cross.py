@@ -79,6 +79,6 @@ class Cross(AbstractDynamics):
         if keys.dimension != mu.dimension:
             raise InvalidInputError(
                 f"The context has dimension {keys.dimension} and the measure that "
-                f"attends to it has dimension {mu.dimension}; they must agree."
+                f"attends to it has dimension {mu.dimension}; the two must be equal."
             )
         return Facing(mu, keys)

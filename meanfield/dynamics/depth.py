@@ -43,7 +43,7 @@ class Layers(AbstractDynamics):
     def __init__(self, times: Numbers, stack: AbstractDynamics) -> None:
         self.times = _increasing(times)
         self.stack = stack
-        _check_length(stack, self.times.shape[0] - 1, "layers between its edges")
+        _check_length(stack, self.times.shape[0] - 1, "layers, one for each interval")
 
     @property
     @override
@@ -127,21 +127,21 @@ def _increasing(times: Numbers) -> Float[Array, " k"]:
     array = float_array("times", times)
     if array.ndim != 1 or array.shape[0] < 2:
         raise InvalidInputError(
-            f"`times` must be at least two numbers; got shape {array.shape}."
+            f"`times` must hold at least two numbers; got shape {array.shape}."
         )
     if is_concrete(array) and not np.all(np.diff(np.asarray(array)) > 0):
-        raise InvalidInputError("`times` must increase strictly.")
+        raise InvalidInputError("`times` must be strictly increasing.")
     return array
 
 
 def _check_length(stack: AbstractDynamics, length: int, description: str) -> None:
-    require("Depth takes `stacked([…])` dynamics", stack, AbstractDynamics)
+    require("`stack` must be stacked by `stack_trees`", stack, AbstractDynamics)
     lengths = {
         leaf.shape[:1] for leaf in jax.tree.leaves(eqx.filter(stack, eqx.is_array))
     }
     if lengths != {(length,)}:
         sizes = sorted(size[0] if size else 0 for size in lengths)
         raise InvalidInputError(
-            f"`stack` must hold {length} {description}, as `times` requires; got "
-            f"arrays with leading axes of length {sizes}."
+            f"`stack` must hold {length} {description} of `times`; got arrays with "
+            f"leading axes of length {sizes}."
         )

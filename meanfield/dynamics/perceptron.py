@@ -68,7 +68,7 @@ class Perceptron(AbstractDynamics):
         shape = self.inner.shape
         if len(shape) != 2 or self.outer.shape != shape[::-1]:
             raise InvalidInputError(
-                "`inner` and `outer` must be matrices of transposed shapes; got shapes "
+                "`inner` and `outer` must be matrices of shapes (h, d) and (d, h); got "
                 f"{shape} and {self.outer.shape}."
             )
         zeros = (jnp.zeros(size, self.inner.dtype) for size in shape)
@@ -79,8 +79,8 @@ class Perceptron(AbstractDynamics):
         )
         if (*self.bias.shape, *self.offset.shape) != shape:
             raise InvalidInputError(
-                f"`bias` must hold {shape[0]} numbers and `offset` {shape[1]}; got "
-                f"shapes {self.bias.shape} and {self.offset.shape}."
+                f"`bias` must be a vector of {shape[0]} numbers, and `offset` one of "
+                f"{shape[1]}; got shapes {self.bias.shape} and {self.offset.shape}."
             )
 
     @property
@@ -140,8 +140,8 @@ class _PerceptronReader(AbstractReader[AbstractField]):
     @override
     def read_gaussian(self, mu: Gaussian) -> AbstractField:
         raise NotClosedError(
-            "A perceptron does not keep Gaussians Gaussian; an affine drift does. Use "
-            "points, a grid, or `projected`."
+            "A perceptron does not keep Gaussians Gaussian. Use points, a grid, "
+            "`projected`, or an affine drift."
         )
 
     @override

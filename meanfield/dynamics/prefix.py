@@ -130,7 +130,7 @@ class _PositionedTokens(AbstractReader[Points]):
     @override
     def read_gaussian(self, mu: Gaussian) -> Points:
         raise UnsupportedError(
-            "A mask compares positions of tokens; a Gaussian has none. Use points."
+            "A mask compares positions, and a Gaussian has none. Use points."
         )
 
 
@@ -156,7 +156,7 @@ class PrefixField(AbstractField):
     def __call__(self, tokens: Tokens) -> Float[Array, "n d"]:
         if tokens.position is None:
             raise InvalidInputError(
-                "A masked field needs positions at its queries too."
+                "The queries of a masked field must have positions."
             )
         # A bound method of a module holds arrays and is not hashable; a function is.
         velocity = lambda token: self._velocity(*token)

@@ -70,13 +70,13 @@ class Projected(AbstractDynamics):
     def field(self, t: Time, mu: AbstractMeasure) -> AbstractField:
         if isinstance(mu, Facing):
             raise UnsupportedError(
-                "`Projected` cannot be used inside `Cross`: write "
-                "`Projected(Cross(dynamics, context))`, which projects the whole."
+                "`Projected` cannot be used inside `Cross`. Write "
+                "`Projected(Cross(dynamics, context))` instead."
             )
         if not isinstance(mu, Gaussian):
             raise UnsupportedError(
-                f"A projected dynamics moves a Gaussian; got a {type(mu).__name__}, "
-                "which needs no projection. Use the dynamics itself."
+                f"`Projected` moves Gaussians only; got a {type(mu).__name__}. Use the "
+                "dynamics without `Projected`."
             )
         return ProjectedField(self, t, mu)
 

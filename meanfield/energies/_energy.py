@@ -216,8 +216,8 @@ class Combination(AbstractEnergy):
     def __check_init__(self) -> None:
         if not 0 < len(self.factors) == len(self.terms):
             raise InvalidInputError(
-                "`Combination` needs at least one energy and a factor for each; got "
-                f"{len(self.factors)} factors and {len(self.terms)} energies."
+                "`Combination` needs at least one energy, and one factor per energy; "
+                f"got {len(self.factors)} factors and {len(self.terms)} energies."
             )
 
     @override

@@ -74,7 +74,7 @@ def require_converged(
     if is_concrete(residual) and not residual <= limit:
         raise SimulationError(
             f"The log marginals of entropic transport are off by {float(residual):.2g} "
-            f"after {passes} passes: the `epsilon` (`bandwidth`) of a Sinkhorn "
-            "divergence is too small for these tokens; use a larger one."
+            f"after {passes} passes. Use a larger `epsilon` (the option `bandwidth`) "
+            "for the Sinkhorn divergence of these tokens."
         )
     return or_nan(residual <= limit, value)

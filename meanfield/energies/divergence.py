@@ -238,8 +238,8 @@ class _Atoms(AbstractReader[Points]):
     @override
     def read_gaussian(self, mu: Gaussian) -> Points:
         raise UnsupportedError(
-            "The target of tokens and of densities on grids must be tokens; got a "
-            "Gaussian. Give tokens (`--options target=@FILE.npy`)."
+            "For points and grids, the target must be tokens or a density on a grid; "
+            "got a Gaussian. Give tokens (`--options target=@FILE.npy`)."
         )
 
 
@@ -249,8 +249,8 @@ class _Gaussian(AbstractReader[Gaussian]):
     @override
     def read_points(self, mu: Points) -> Gaussian:
         raise NotClosedError(
-            "The target of a Gaussian must be a Gaussian, for a closed form; got "
-            "tokens. Give its moments (`--options mean=…,cov=…`), or move points."
+            "For a Gaussian, the target must be a Gaussian too; got tokens. Give the "
+            "moments of the target (`--options mean=…,cov=…`), or use points."
         )
 
     @override
@@ -283,7 +283,8 @@ def sinkhorn_divergence(
     d = np.shape(V)[-1]
     if target is not None and (mean is not None or cov is not None):
         raise InvalidInputError(
-            "`target` sets the tokens of the target: leave out `mean` and `cov`."
+            "`target` already gives the tokens of the target. Leave out `mean` and "
+            "`cov`."
         )
     nu = _normal(d, mean, cov) if target is None else _tokens(d, target)
     return SinkhornDivergence(nu, bandwidth)
@@ -303,7 +304,7 @@ def _tokens(d: int, target: Any) -> Points:
     x = x[:, None] if x.ndim == 1 else x
     if x.ndim != 2 or x.shape[1] != d:
         raise InvalidInputError(
-            f"The `target` must hold tokens of dimension {d}, a row for each; got "
+            f"`target` must be a matrix with a token of {d} numbers in each row; got "
             f"shape {x.shape}."
         )
     return Points.uniform(x)

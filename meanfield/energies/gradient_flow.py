@@ -166,8 +166,8 @@ class _Twist(AbstractEnergyReader[AbstractField]):
     @override
     def read_gaussian(self, mu: Gaussian) -> AbstractField:
         raise NotClosedError(
-            "The twisted metric has no closed form on a Gaussian. Use points; or, for "
-            "an interaction with symmetric `A`, softmax attention with V = -B A."
+            "The twisted metric has no closed form on a Gaussian. Use points. For an "
+            "interaction with symmetric `A`, softmax attention with V = -B A has one."
         )
 
     def _descent(self, mu: AbstractMeasure, points: Points) -> AbstractField:
@@ -175,7 +175,7 @@ class _Twist(AbstractEnergyReader[AbstractField]):
         if any(isinstance(part, CellVariation) for _, part in parts_of(variation)):
             raise UnsupportedError(
                 "A twisted metric does not support energies of a density, whose "
-                "descent moves mass between cells. Leave it out, or use "
+                "descent moves mass between cells. Use the default metric, "
                 "`Wasserstein()`."
             )
         return TwistedDescent(variation, self.metric.score, self.metric.matrix, points)
@@ -209,8 +209,8 @@ class CellDescent(AbstractField):
     def __call__(self, tokens: Tokens) -> Float[Array, "n d"]:
         raise UnsupportedError(
             "The descent of an energy of a density moves mass between the cells of its "
-            "grid and has no velocity at tokens. Use it alone or in a `Sum`, not in "
-            "other dynamics."
+            "grid, and has no velocity at tokens. Use this gradient flow alone or in a "
+            "`Sum`, not inside other dynamics."
         )
 
     @property
@@ -268,7 +268,7 @@ class GradientFlow(AbstractDynamics):
 
     def __check_init__(self) -> None:
         require("A gradient flow descends an energy", self.energy, AbstractEnergy)
-        require("`metric` is one such as `Wasserstein()`", self.metric, AbstractMetric)
+        require("`metric` must be like `Wasserstein()`", self.metric, AbstractMetric)
 
     @property
     @override
@@ -295,8 +295,8 @@ def _check_spreads(parts: Sequence[tuple[Scalar, CellVariation]]) -> None:
     for factor, part in parts:
         if part.pressure is not None and is_concrete(factor) and factor < 0:
             raise UnsupportedError(
-                "The descent of a negative multiple of an energy of a density is "
-                "backward diffusion, which is ill-posed. Use a positive factor."
+                "An energy of a density must have a positive factor: with a negative "
+                "one, its descent is backward diffusion, which is ill-posed."
             )
 
 

@@ -124,7 +124,7 @@ def internal(
     number = m if isinstance(m, int | float) else np.nan
     if not number > d / (d + 2):
         raise InvalidInputError(
-            f"`m` must be a number above d/(d + 2) = {d / (d + 2):.4g}, for finite "
-            f"second moments; got {m}."
+            f"`m` must be a number above d/(d + 2) = {d / (d + 2):.4g}, so that second "
+            f"moments are finite; got {m}."
         )
     return Entropy() if number == 1 else InternalEnergy(float(number))

@@ -121,8 +121,8 @@ def _minimiser(problem: _Step) -> Float[Array, " p"]:
     )
     if not (result.success and np.isfinite(steepness)):
         raise SimulationError(
-            "The implicit step found no minimum near the start; use a smaller `tau` "
-            f"({result.message.rstrip('.')})."
+            "The implicit step found no minimum near the initial Gaussian "
+            f"({result.message.rstrip('.')}). Use a smaller `tau`."
         )
     newton = np.linalg.solve(curvature(result.x), gradient(result.x))
     return jnp.asarray(result.x - newton, dtype)

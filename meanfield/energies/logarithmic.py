@@ -94,7 +94,7 @@ class LogarithmicAttraction(AbstractEnergy):
     def variation_on_gaussian(self, mu: Gaussian) -> AbstractVariation:
         raise NotClosedError(
             "The logarithmic potential of a Gaussian has no closed form away from its "
-            "mean; only its energy and its flow among Gaussians do. Use a grid."
+            "mean, although its energy and its flow have one. Use a grid."
         )
 
     def _potential(self, mu: Grid) -> Float[Array, "n m"]:
@@ -179,13 +179,13 @@ def _check_grid(mu: Grid) -> None:
     _check_plane(mu.dimension)
     if mu.position is not None:
         raise UnsupportedError(
-            "Logarithmic attraction acts between all cells and does not support layers "
-            "of positions: use a grid without positions."
+            "Logarithmic attraction acts between all cells, so it does not support "
+            "layers of positions. Use a grid without positions."
         )
     upright, even = _is_upright(mu), _are_even(mu)
     if is_concrete(upright) and not upright:
         raise UnsupportedError(
-            "Logarithmic attraction needs a box without shear: use `ScaledBox` or "
+            "Logarithmic attraction needs a box without shear. Use `ScaledBox` or "
             "`FixedBox` (`box = scaled` or `fixed`)."
         )
     if is_concrete(even) and not even:

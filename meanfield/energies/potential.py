@@ -107,7 +107,7 @@ class QuadraticPotential(AbstractEnergy):
         if H.ndim != 2 or H.shape[0] != H.shape[1]:
             raise InvalidInputError(f"`matrix` must be square; got shape {H.shape}.")
         if is_concrete(H) and not _is_symmetric(np.asarray(H)):
-            raise InvalidInputError("`matrix` must be symmetric, like any Hessian.")
+            raise InvalidInputError("`matrix` is a Hessian and must be symmetric.")
         c = (
             jnp.zeros(len(H), H.dtype)
             if centre is None

@@ -88,7 +88,8 @@ def _sides(
     logs = logs_of(log_weights, k)
     if len(v) != len(k):
         raise InvalidInputError(
-            f"`values` must hold one row for each of the {len(k)} keys; got {len(v)}."
+            f"`values` must have one row for each of the {len(k)} keys; got {len(v)} "
+            "rows."
         )
     return Tokens(q), Keys(Tokens(k), logs, v)
 
@@ -100,8 +101,9 @@ def _check_overflow(q: Float[Array, "m k"], k: Float[Array, "n k"]) -> None:
     sizes = [float(np.abs(np.asarray(x)).max()) for x in (q, k)]
     if q.shape[1] * sizes[0] * sizes[1] > float(jnp.finfo(q.dtype).max):
         raise InvalidInputError(
-            f"Inner products of `queries`, of up to {sizes[0]:.3g}, and `keys`, of up "
-            f"to {sizes[1]:.3g}, may exceed the largest {q.dtype}: scale them down."
+            f"`queries` (entries up to {sizes[0]:.3g}) and `keys` (entries up to "
+            f"{sizes[1]:.3g}) are so large that their inner products may exceed the "
+            f"largest {q.dtype}. Scale both down."
         )
 
 
@@ -114,7 +116,8 @@ def vectors(name: str, x: Numbers) -> Float[Array, "n k"]:
     rows = float_array(name, x)
     if rows.ndim != 2 or 0 in rows.shape:
         raise InvalidInputError(
-            f"`{name}` must be rows of numbers, (n, k); got shape {np.shape(x)}."
+            f"`{name}` must be a non-empty matrix with a vector in each row; got shape "
+            f"{np.shape(x)}."
         )
     return rows
 
@@ -136,7 +139,7 @@ def logs_of(log_weights: Numbers | None, keys: Float[Array, "n k"]) -> Array:
         )
     if is_concrete(logs) and not np.all(np.asarray(logs) < np.inf):  # NaN included
         raise InvalidInputError(
-            "`log_weights` must be logarithms of weights, numbers below infinity; got "
+            "Each of the `log_weights` must be a finite number, or minus infinity; got "
             "NaN or infinity."
         )
     return logs

@@ -57,8 +57,8 @@ def plan(
     q, k = vectors("queries", queries), vectors("keys", keys)
     if is_tracing() or not (is_concrete(q) and is_concrete(k)):
         raise InvalidInputError(
-            "`plan` needs concrete values; got traced ones, as inside `jit` or a "
-            "derivative. Call it outside and pass the result as `reduction`."
+            "`plan` needs concrete values; got traced values, as inside `jit` or a "
+            "derivative. Call `plan` outside, and pass its result as `reduction`."
         )
     if not (isinstance(tolerance, Real) and 1e-11 <= tolerance <= 0.1):
         raise InvalidInputError(

@@ -144,9 +144,10 @@ def fall_back_to_exact(problem: TransportProblem) -> TransportProblem:
     seconds = SUMS * problem.pairs / PAIRS
     if seconds > LONG:
         warnings.warn(
-            f"no cells compute these sums to {how.tolerance:g}: exact sums, of"
-            f" {problem.pairs:.0e} pairs each, take about {seconds / 60:.0f} minutes;"
-            " use fewer points, a larger tolerance or a larger bandwidth",
+            f"no cells compute these sums to {how.tolerance:g}, so exact sums over"
+            f" {problem.pairs:.0e} pairs are used, which takes about"
+            f" {seconds / 60:.0f} minutes; use fewer points, a larger tolerance or a"
+            " larger bandwidth",
             stacklevel=3,
         )
     return use_exact_sums(problem)

@@ -170,12 +170,12 @@ def require_dot_score(score: AbstractScore) -> Dot:
     """
     if isinstance(score, Masked):
         raise UnsupportedError(
-            "Sliced transport ranks all tokens and cannot mask its scores; wrap the "
-            "attention in `Prefix` instead."
+            "Sliced transport ranks all tokens, so it does not support masked scores. "
+            "Wrap the attention in `Prefix` instead."
         )
     if not isinstance(score, Dot):
         raise UnsupportedError(
-            "Sliced transport projects the queries and keys of a `Dot` score; got "
-            f"`{type(score).__name__}`."
+            "Sliced transport projects queries and keys, so it needs a `Dot` score; "
+            f"got `{type(score).__name__}`."
         )
     return score

@@ -185,7 +185,7 @@ def _require_square(line_score: AbstractScore) -> LineSquare:
     """
     if not isinstance(line_score, LineSquare):
         raise InvalidInputError(
-            "`line_score` must be a `LineSquare`, whose soft sorts keep Gaussians "
-            f"Gaussian; got `{type(line_score).__name__}`."
+            "`line_score` must be a `LineSquare`, since only its soft sorts keep "
+            f"Gaussians Gaussian; got `{type(line_score).__name__}`."
         )
     return line_score

@@ -118,7 +118,7 @@ def require_quadratic(score: AbstractScore) -> AbstractQuadraticScore:
     plain = require_unmasked(score)
     if not isinstance(plain, AbstractQuadraticScore):
         raise UnsupportedError(
-            "Sparse attention multiplies queries by sorted keys, as a `Dot` or "
-            f"`SquaredDistance` score does; got `{type(score).__name__}`."
+            "Sparse attention needs a quadratic score, such as `Dot` or "
+            f"`SquaredDistance`; got `{type(score).__name__}`."
         )
     return plain

@@ -56,7 +56,7 @@ class Layer(eqx.Module):
         if self.bias.shape != zero.shape:
             raise InvalidInputError(
                 f"`bias` must hold one number for each of the {zero.shape[0]} columns "
-                f"of its matrix; got shape {self.bias.shape}."
+                f"of `matrix`; got shape {self.bias.shape}."
             )
 
     def __call__(self, z: Float[Array, "b d"]) -> Float[Array, "b p"]:
@@ -95,8 +95,8 @@ class SortingNetwork(eqx.Module):
             wide, tall = first.matrix.shape[-1], second.matrix.shape[-2]
             if wide != tall:
                 raise InvalidInputError(
-                    "The sizes of consecutive layers must match; got one with "
-                    f"{wide} outputs before one with {tall} inputs."
+                    "The sizes of consecutive layers must match; got a layer with "
+                    f"{wide} outputs before a layer with {tall} inputs."
                 )
 
     @property

@@ -50,8 +50,8 @@ class SortCut(AbstractSparse):
         is_count = isinstance(count, int) and not isinstance(count, bool)
         if not (is_count and 1 <= count <= n_blocks):
             raise InvalidInputError(
-                f"`budget` must be a number of blocks from 1 to {n_blocks}; got "
-                f"{count}."
+                "`budget` counts the blocks that are kept and must be from 1 to "
+                f"{n_blocks}; got {count}."
             )
 
     @override

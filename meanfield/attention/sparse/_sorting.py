@@ -57,8 +57,8 @@ class FixedSorting(AbstractSorting):
         numbers = np.asarray(order)
         if numbers.ndim != 1 or sorted(numbers.tolist()) != list(range(numbers.size)):
             raise InvalidInputError(
-                "`order` must contain each block once, numbered from 0, such as "
-                f"[2, 0, 1]; got {numbers.tolist()}."
+                "`order` must list the index of each block once, starting from 0, such "
+                f"as [2, 0, 1]; got {numbers.tolist()}."
             )
         self.order = jax.device_put(numbers.astype(int))
 

@@ -62,8 +62,8 @@ class SparseOptions:
         W_B = _matrix("W_B", self.W_B, (d, count or BLOCKS), keys[0]).astype(dtype)
         if count not in (None, W_B.shape[1]):
             raise InvalidInputError(
-                f"`W_B` has {W_B.shape[1]} columns, one for each block, and `blocks` "
-                f"is {count}; leave one out."
+                f"`W_B` has {W_B.shape[1]} columns, one for each block, but `blocks` "
+                f"is {count}. Leave out one of these two options."
             )
         if self.W_P is None:
             return _check_dimension(SortingNetwork((Layer(W_B),)), d)
@@ -85,8 +85,8 @@ class SparseOptions:
         sorting = FixedSorting(order)
         if self._count() not in (None, sorting.n_blocks):
             raise InvalidInputError(
-                f"`order` numbers {sorting.n_blocks} blocks, and `blocks` is "
-                f"{self.blocks}; leave one out."
+                f"`order` lists {sorting.n_blocks} blocks, but `blocks` is "
+                f"{self.blocks}. Leave out one of these two options."
             )
         return sorting
 
@@ -121,8 +121,8 @@ class SparseOptions:
 def _check_dimension(network: SortingNetwork, d: int) -> SortingNetwork:
     if network.dimension != d:
         raise InvalidInputError(
-            f"The sorting network must take pooled tokens of dimension {d}; got a "
-            f"first matrix with {network.dimension} rows."
+            f"The first matrix of the sorting network must have {d} rows, the "
+            f"dimension of the tokens; got {network.dimension}."
         )
     return network
 
@@ -133,16 +133,16 @@ def _matrix(name: str, value: Law, shape: tuple[int, int], key: PRNGKey) -> Arra
         matrix = float_array(name, value)
         if matrix.ndim != 2:
             raise InvalidInputError(
-                f"`{name}` must be rows of numbers, or a law `normal[:SCALE]`; got "
-                f"shape {matrix.shape}."
+                f"`{name}` must be a matrix (rows of numbers) or the law "
+                f"`normal[:SCALE]`; got shape {matrix.shape}."
             )
         return matrix
     kind, _, argument = value.partition(":")
     scale = _scale(argument)
     if kind != "normal" or not math.isfinite(scale):
         raise InvalidInputError(
-            f"`{name}` must be rows of numbers, or a law `normal[:SCALE]`; got "
-            f"`{value}`."
+            f"`{name}` must be a matrix (rows of numbers) or the law "
+            f"`normal[:SCALE]`; got `{value}`."
         )
     return scale * jax.random.normal(key, shape)
 
