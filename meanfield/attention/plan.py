@@ -1,4 +1,4 @@
-r"""Attention matrices: the weights $\kappa_\mu(x_i, x_j)\,w_j$ of tokens."""
+r"""Attention matrices, with the weights $\kappa_\mu(x_i, x_j)\,w_j$ as entries."""
 
 import equinox as eqx
 import jax
@@ -24,17 +24,17 @@ from meanfield.measures import Dense, Points
 from ._attention import Attention
 from ._coupling import AbstractBarycentre
 
-TOLERANCE = (
-    1e-3  # relative to the size of the terms; allows rounding, not a wrong formula
-)
+# The tolerance is relative to the size of the terms. Rounding errors are smaller, and
+# errors of a wrong formula are larger.
+TOLERANCE = 1e-3
 
 
 def plans(dynamics: AbstractDynamics, t: Time, mu: Points) -> Float[Array, "heads n n"]:
     """Attention matrices of the tokens at time `t`, one for each head.
 
-    Row `i` holds the weights that token `i` gives to all tokens; the barycentre is this
-    matrix times the states. Each head and each term of a sum has its own matrix; of
-    several layers, only the one that acts at time `t` counts. Drifts and perceptrons
+    Row `i` holds the weights that token `i` gives to all tokens, so the barycentre is
+    the matrix times the states. Each head and each term of a sum has its own matrix.
+    Among layers, only the one that acts at time `t` is used. Drifts and perceptrons
     have no matrix.
 
     Raises:
@@ -86,14 +86,13 @@ def _matrices(part: AbstractDynamics, t: Time, mu: Points) -> Float[Array, "1 n 
 
 
 def _matrix(attention: Attention, mu: Points) -> Float[Array, "n n"]:
-    """The attention matrix of one attention.
+    """The matrix of one attention, which is checked if a plugin defines it.
 
-    The matrix of a class outside the package is checked if its values are concrete.
-    The package's own matrices are checked by tests; for scores so large that rounding
-    dominates, they may differ from the barycentre.
+    The check needs concrete values. Tests check the package's own matrices; these may
+    differ from the barycentre for scores so large that rounding dominates.
 
     Raises:
-        UnsupportedError: if its barycentre has no matrix.
+        UnsupportedError: if the barycentre of the attention has no matrix.
         InvalidInputError: if the matrix times the tokens is not the barycentre, or its
             rows do not sum to one although `rows_sum_to_one` is true.
     """
@@ -115,8 +114,8 @@ def _is_ours(field: AbstractBarycentre) -> bool:
 
 
 def _check_matrix(attention: Attention, mu: Points, weights: np.ndarray) -> None:
-    """Raises unless the matrix matches its barycentre and `rows_sum_to_one`."""
-    dense = Points(mu.tokens, mu.log_weights, Dense())  # the only exact reduction
+    """Raises if the matrix contradicts the barycentre or `rows_sum_to_one`."""
+    dense = Points(mu.tokens, mu.log_weights, Dense())  # sums without interpolation
     field = attention.coupling.barycentre(attention.score, dense)
     name, n = f"`weights` of `{type(field).__name__}`", mu.tokens.n
     if weights.shape != (n, n):
@@ -138,7 +137,7 @@ def _check_matrix(attention: Attention, mu: Points, weights: np.ndarray) -> None
 
 
 def _check_row_sums(name: str, rows: np.ndarray) -> None:
-    """Raises unless rows sum to one; rows of zeros, which see no keys, are allowed."""
+    """Raises unless each row sums to one, or is zero because the query sees no keys."""
     sums = rows[rows.any(axis=1)].sum(axis=1)
     far = sums[np.abs(sums - 1) > TOLERANCE]
     if far.size:

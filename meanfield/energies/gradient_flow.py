@@ -44,7 +44,7 @@ class AbstractMetric(eqx.Module):
 
     @abc.abstractmethod
     def descent(self, energy: AbstractEnergy, mu: AbstractMeasure) -> AbstractField:
-        """The steepest descent of `energy` at `mu`."""
+        """The velocity field of steepest descent of `energy` at `mu`."""
 
 
 class Wasserstein(AbstractMetric):
@@ -52,10 +52,10 @@ class Wasserstein(AbstractMetric):
 
     On Gaussians $L = -2\partial_\Sigma E$ and $b = -\partial_\alpha E - L\alpha$, so
     that $\alpha' = -\partial_\alpha E$ and $\Sigma' = -2(\partial_\Sigma E\,\Sigma +
-    \Sigma\,\partial_\Sigma E)$: castin2025, eq. (5.9), with its signs and the inverse
-    metric (5.10) corrected (ERRATA C17, C18). If $-\nabla\delta E$ is affine, the two
-    agree; otherwise $v$ is the projection of $-\nabla\delta E$ on affine gradients in
-    $L^2(\mu)$.
+    \Sigma\,\partial_\Sigma E)$. This field is the projection of $-\nabla\delta E$ on
+    affine gradients in $L^2(\mu)$; it equals $-\nabla\delta E$ if that is affine.
+    Source: castin2025, eq. (5.9), with its signs and the inverse metric (5.10)
+    corrected (ERRATA C17, C18).
 
     Examples:
         >>> from meanfield import Points
@@ -75,14 +75,14 @@ class TwistedMetric(AbstractMetric):
     r"""$v(x) = -B\,\nabla\delta E(x) / \int e^{s(x,y)}\,d\mu(y)$, on points and grids.
 
     This is the metric $d_{A,V}$ of castin2025, section 5.4. For `Interaction(score)`
-    with a `Dot` score of symmetric $A$ it gives softmax attention with $V = -BA$, that
-    is, $B = -VA^{-\top}$, eq. (5.14); $A$ must be symmetric (ERRATA C20). The gradient
-    and the integral are divided outside of the log domain: scores above the logarithm
-    of the largest float give NaN.
+    with a `Dot` score and a symmetric $A$, it gives softmax attention with $V = -BA$,
+    that is, $B = -VA^{-\top}$, eq. (5.14); $A$ must be symmetric (ERRATA C20). The
+    gradient is divided by the integral outside of the log domain, so scores above the
+    logarithm of the largest float give NaN.
 
     Attributes:
         score: $s$.
-        matrix: $B$, symmetric positive definite for a metric; not checked.
+        matrix: $B$, which should be symmetric positive definite; this is not checked.
 
     Raises:
         InvalidInputError: if `matrix` is not square.
@@ -118,7 +118,7 @@ class TwistedMetric(AbstractMetric):
 
 @dataclass(frozen=True)
 class _SteepestDescent(AbstractEnergyReader[AbstractField]):
-    """The negative Wasserstein gradient of an energy."""
+    """Reader that returns the negative Wasserstein gradient of an energy."""
 
     energy: AbstractEnergy
 
@@ -150,7 +150,7 @@ class _SteepestDescent(AbstractEnergyReader[AbstractField]):
 
 @dataclass(frozen=True)
 class _Twist(AbstractEnergyReader[AbstractField]):
-    """The negative gradient of an energy in a twisted metric."""
+    """Reader that returns the negative gradient of an energy in a twisted metric."""
 
     metric: TwistedMetric
     energy: AbstractEnergy
@@ -197,9 +197,10 @@ class Descent(AbstractField):
 
 
 class CellDescent(AbstractField):
-    r"""$-\nabla\delta E$ on a grid, with a part that moves mass between cells.
+    r"""The field $-\nabla\delta E$ on a grid, which also moves mass between cells.
 
-    It cannot be evaluated at tokens; `parts` has the velocity and the forces.
+    This field cannot be evaluated at tokens; `parts` returns its velocity and its
+    forces.
     """
 
     velocity: AbstractField
@@ -282,12 +283,12 @@ class GradientFlow(AbstractDynamics):
 
     @override
     def is_linearly_bounded(self, t: Time, mu: AbstractMeasure) -> Bool[Array, ""]:
-        """Never proven, since energies have no bound on their gradients."""
+        """Always false, since no bound on the gradients of energies is known."""
         return jnp.zeros((), bool)
 
 
 def _check_spreads(parts: Sequence[tuple[Scalar, CellVariation]]) -> None:
-    """Raises if a negative factor would run diffusion backwards.
+    """Raises if the flow is backward diffusion, because a factor is negative.
 
     Raises:
         UnsupportedError: if a factor is known to be negative.

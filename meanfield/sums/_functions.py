@@ -1,4 +1,4 @@
-"""Log-sum-exp and softmax-weighted means over keys."""
+"""Log-sum-exp and softmax-weighted means over the keys."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -51,7 +51,7 @@ def tilted_mean(
 ) -> Float[Array, "m p"]:
     r"""$\sum_j w_j e^{q_i\cdot k_j} v_j / \sum_j w_j e^{q_i\cdot k_j}$ for each query.
 
-    This is the output of softmax attention, if the queries include its scale.
+    If the queries include the scale of attention, this is its output.
 
     Args:
         queries: $q$, (m, k).
@@ -95,7 +95,7 @@ def _sides(
 
 
 def _check_overflow(q: Float[Array, "m k"], k: Float[Array, "n k"]) -> None:
-    """Raises if concrete numbers are so large that inner products may overflow."""
+    """Raises if concrete vectors are so large that inner products may overflow."""
     if not (is_concrete(q) and is_concrete(k)):
         return
     sizes = [float(np.abs(np.asarray(x)).max()) for x in (q, k)]
@@ -108,10 +108,10 @@ def _check_overflow(q: Float[Array, "m k"], k: Float[Array, "n k"]) -> None:
 
 
 def vectors(name: str, x: Numbers) -> Float[Array, "n k"]:
-    """The argument `name` as a matrix of vectors in rows.
+    """The argument `name` as a matrix with a vector in each row.
 
     Raises:
-        InvalidInputError: if it is not a non-empty matrix.
+        InvalidInputError: if the argument is not a matrix, or is empty.
     """
     rows = float_array(name, x)
     if rows.ndim != 2 or 0 in rows.shape:
@@ -123,10 +123,10 @@ def vectors(name: str, x: Numbers) -> Float[Array, "n k"]:
 
 
 def logs_of(log_weights: Numbers | None, keys: Float[Array, "n k"]) -> Array:
-    """Log weights, one for each key; zeros by default.
+    """Log weights of the keys, which by default are zero.
 
     Raises:
-        InvalidInputError: if their number differs from that of the keys, or one is NaN
+        InvalidInputError: if there is not one log weight for each key, or if one is NaN
             or plus infinity.
     """
     if log_weights is None:
@@ -137,7 +137,7 @@ def logs_of(log_weights: Numbers | None, keys: Float[Array, "n k"]) -> Array:
             f"`log_weights` must hold one number for each of the {len(keys)} keys; got "
             f"shape {logs.shape}."
         )
-    if is_concrete(logs) and not np.all(np.asarray(logs) < np.inf):  # NaN included
+    if is_concrete(logs) and not np.all(np.asarray(logs) < np.inf):  # true for NaN, too
         raise InvalidInputError(
             "Each of the `log_weights` must be a finite number, or minus infinity; got "
             "NaN or infinity."
@@ -146,5 +146,5 @@ def logs_of(log_weights: Numbers | None, keys: Float[Array, "n k"]) -> Array:
 
 
 def _inner(k: int) -> Dot:
-    """The inner product of vectors of dimension `k`, as a score."""
+    """The score that is the inner product of vectors of dimension `k`."""
     return Dot(jnp.eye(k), jnp.eye(k))

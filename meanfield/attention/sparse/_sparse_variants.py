@@ -27,8 +27,8 @@ def sparse_sinkhorn(
 ) -> Attention:
     r"""Tokens attend to their block and to the block that a network sorts to it.
 
-    The sequence is divided, in the order of positions, into $N_B$ blocks. A network
-    computes scores from the sums of their tokens: $X'W_B$, or
+    The sequence is divided, in the order of positions, into $N_B$ blocks. From the sums
+    $X'$ of the tokens in each block, a network computes scores: $X'W_B$, or
     $\sigma(\sigma(X'W_P)W_B)$. The balanced scores are the matrix that sorts blocks.
     The attention depends on the order of tokens. So it does not commute with
     permutations, and is not defined on Gaussians or grids.
@@ -62,12 +62,12 @@ def sparse_sinkhorn_causal(
     key: PRNGKey | None = None,
     options: SparseOptions,
 ) -> Attention:
-    r"""Causal variant of `sparse-sinkhorn`: no token depends on a later one.
+    r"""Causal variant of `sparse-sinkhorn`, in which no token depends on later tokens.
 
-    The scores of a block are computed from the sum of all tokens up to its first token;
-    a block is sorted to itself and to later ones; sums over columns stop at the row
-    that they divide. With the published balancing, tokens depend on later ones. Source:
-    tay2020, section 3.3; ERRATA T3, T5; new:N5.
+    The scores of a block are computed from the sum of all tokens up to its first token,
+    and a block is sorted only to itself and to later blocks. When a row is balanced,
+    the sums over columns end at this row; with the published balancing, tokens depend
+    on later tokens. Source: tay2020, section 3.3; ERRATA T3, T5; new:N5.
 
     Args:
         Q: query matrix, k × d.
@@ -96,7 +96,7 @@ def sparse_sinkhorn_mixture(
     options: SparseOptions,
     order: Numbers | None = None,
 ) -> Attention:
-    r"""The sum of `sparse-sinkhorn` and of softmax attention over all tokens.
+    r"""The sum of `sparse-sinkhorn` attention and softmax attention over all tokens.
 
     Source: tay2020, section 3.2.3.
 
