@@ -196,8 +196,8 @@ class _Barycentre(AbstractReader[AbstractField]):
                 "`Projected`. Use points."
             )
         quadratic = isinstance(score, AbstractQuadraticScore)
-        # Some couplings have no closed form here, such as Sinkhorn after an even number
-        # of half-steps. If one raises, the quadrature nodes are used instead.
+        # Some couplings raise since they have no closed form here, such as Sinkhorn
+        # after an even number of half-steps. Quadrature nodes are then used instead.
         with contextlib.suppress(NotClosedError, UnsupportedError):
             if isinstance(coupling, AbstractClosedFormCoupling) and isinstance(
                 score, Dot
@@ -241,7 +241,7 @@ def variant(
 def variant_options(name: str) -> dict[str, str]:
     """Names of a variant's own parameters, keyed by their names in a spec.
 
-    A spec drops a trailing underscore: it calls the parameter `lambda_` `lambda`.
+    A spec drops a trailing underscore, so that `lambda_` becomes `lambda`.
 
     Examples:
         >>> from meanfield.attention import variant_options
@@ -292,7 +292,7 @@ def _variant_name(attention: Attention) -> str:
 def _coupling_name(
     coupling: AbstractCoupling, score: type[AbstractScore] = AbstractScore
 ) -> str:
-    """Name of the variant that has this coupling; if there is none, its class name."""
+    """Name of the variant that has this coupling, or else the class of the coupling."""
     couplings = _couplings(score).items()
     matches = [
         name
@@ -302,7 +302,7 @@ def _coupling_name(
     same_type = [
         name for name, candidate in couplings if type(candidate) is type(coupling)
     ]
-    # A variant that alone has this type of coupling matches for all parameter values.
+    # If only one variant has this type of coupling, it matches for any parameters.
     unique_match = same_type if len(same_type) == 1 else []
     return next(iter((*matches, *unique_match)), type(coupling).__name__)
 

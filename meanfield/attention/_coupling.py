@@ -239,7 +239,7 @@ class TiltedMean(AbstractBarycentre):
     @property
     @override
     def condition(self) -> Float[Array, ""] | None:
-        r"""Largest distance $|y_j - c|$ of a key with weight from the centre $c$.
+        r"""Largest distance $|y_j - c|$ from the centre $c$ to a key that has weight.
 
         The centre is that of the smallest box around these keys; `None` if there is a
         potential. Derivation: if weights $p_j$ become $p_j(1 + \eta_j)$ with

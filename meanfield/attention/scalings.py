@@ -135,7 +135,7 @@ def _square(score: AbstractScore, x: Float[Array, "n d"]) -> Float[Array, " n"]:
 
 
 def check_unmasked(score: AbstractScore) -> None:
-    """Raises if `score` is masked, since both marginals cannot then be normalised.
+    """Raises if `score` is masked, since its marginals cannot both be normalised.
 
     Raises:
         UnsupportedError: if the score is masked.

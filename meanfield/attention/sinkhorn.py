@@ -102,7 +102,7 @@ class Sinkhorn(AbstractGaussianCoupling):
         r"""The barycentre of the plan between queries and keys.
 
         Rows of the plan integrate to one over the keys, and columns over the queries.
-        After convergence it is the plan of entropic transport between both measures.
+        After convergence, it is the plan of entropic transport between the measures.
         """
         mu, queries = use_exact_sums(keys), use_exact_sums(queries)
         if self.iterations is not None:
@@ -200,7 +200,7 @@ class Sinkhorn(AbstractGaussianCoupling):
     def is_cross_bounded(
         self, score: AbstractScore, keys: AbstractMeasure
     ) -> Bool[Array, ""]:
-        r"""As for one measure, but with $\int|\bar y|^2d\mu \leq \int|y|^2d\nu$."""
+        r"""The answer for one measure, as $\int|\bar y|^2d\mu \leq \int|y|^2d\nu$."""
         return self.is_linearly_bounded(score, keys)
 
 

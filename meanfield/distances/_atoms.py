@@ -54,8 +54,8 @@ class Atoms(NamedTuple):
 def quantise(mu: AbstractMeasure, max_atoms: int | None = None) -> Atoms:
     """Represents a measure by at most `max_atoms` atoms; tokens are already atoms.
 
-    By default, a measure may have at most 2000 tokens, and other measures become up to
-    1024 atoms.
+    By default, at most 2000 tokens are accepted, and a density or a Gaussian becomes at
+    most 1024 atoms.
 
     Raises:
         UnsupportedError: if there are more tokens, or a Gaussian has a rank above 3.

@@ -46,9 +46,9 @@ class Distance(NamedTuple):
 def wasserstein(mu: AbstractMeasure, nu: AbstractMeasure) -> Distance:
     r"""Wasserstein distance $W_2(\mu, \nu)$; positions and total masses are ignored.
 
-    For two Gaussians a closed form is used, on the line quantile functions, and
-    otherwise POT's linear programme between atoms. In the last case `error` includes
-    the quantisation error of a density or a Gaussian; see `Atoms`.
+    It is computed in closed form for two Gaussians, from quantile functions on the
+    line, and otherwise by POT's linear programme between atoms. In the last case
+    `error` includes the quantisation error of a density or a Gaussian; see `Atoms`.
 
     Raises:
         InvalidInputError: if the dimensions differ.
@@ -137,7 +137,7 @@ def best_distance(mu: AbstractMeasure, nu: AbstractMeasure) -> Distance:
 
 
 def moment_bound(mu: AbstractMeasure, nu: AbstractMeasure) -> Distance:
-    r"""Lower bound of $W_2(\mu, \nu)$, the distance of Gaussians with equal moments.
+    r"""Lower bound of $W_2(\mu, \nu)$, from the Gaussians with the same moments.
 
     Derivation: the cost of a plan depends only on its moments up to second order. The
     Gaussian with the same moments as a plan between $\mu$ and $\nu$ is a plan between

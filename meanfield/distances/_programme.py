@@ -1,11 +1,11 @@
 r"""Optimal plans between atoms by a linear programme, accurate to rounding.
 
 POT's network simplex computes potentials with a rounding error proportional to the
-largest cost, and a single outlier can make that larger than all other costs. So the
-simplex is run again on the reduced costs $c_{ij} - u_i - v_j$, which have the same
-optimal plans and are small where mass moves (iterative refinement: Gleixner, Steffy and
-Wolter 2016). The remaining error is the gap between the cost of the plan and the lower
-bound from the potentials.
+largest cost, which a single outlier can make far larger than all others. So the simplex
+is run again on the reduced costs $c_{ij} - u_i - v_j$, which have the same optimal
+plans and are small where mass moves (iterative refinement: Gleixner, Steffy and Wolter
+2016). The remaining error is the gap between the cost of the plan and the lower bound
+from the potentials.
 """
 
 import math
@@ -27,8 +27,8 @@ from ._scale import (
 
 MOST_PIVOTS = 10_000_000
 ROUNDS = 5  # rounds of refinement; each divides the gap by about a million
-ROOM = 2.0**20  # limit of reduced costs, relative to the largest one that moves mass
-LARGE = 2.0**10  # largest cost passed to the simplex; large against the 1 that it adds
+ROOM = 2.0**20  # limit of reduced costs, relative to the largest one where mass moves
+LARGE = 2.0**10  # largest scaled cost that the simplex gets; it adds 1 to this cost
 UNITS = 2.0**52  # integer units in a mass of one; integer flows add up exactly
 TINY = float(np.finfo(float).tiny)
 WEIGHT_ULPS = 4  # accuracy of weights, in units in the last place
@@ -141,7 +141,7 @@ def _simplex(
 
 
 def _subtract_potentials(costs: Costs, u: np.ndarray, v: np.ndarray) -> Costs:
-    """`costs - u - v`, rounded once: the result is far smaller than its terms."""
+    """`costs - u - v`, rounded once, since the result is far smaller than its terms."""
     less, first = _two_sum(costs, -u[:, None])
     less, second = _two_sum(less, -v[None, :])
     return less + (first + second)

@@ -223,7 +223,7 @@ def _cell_quantiles(mu: Grid, scale: float) -> Quantiles:
 
 
 def _pieces(masses: np.ndarray, starts: np.ndarray, ends: np.ndarray) -> Quantiles:
-    """Pieces with given masses, without masses too small to change the total."""
+    """Pieces with given masses; masses too small to change their sum are left out."""
     cuts = np.concatenate([[0.0], np.cumsum(masses) / np.sum(masses)])
     cuts[-1] = 1.0
     is_nonempty = np.diff(cuts) > 0

@@ -13,7 +13,7 @@ from meanfield.measures import AbstractMeasure
 
 
 class Discontinuous(eqx.Module):
-    """Base class that marks parts of a dynamics with discontinuous velocities.
+    """Marker class for parts of a dynamics that make velocities discontinuous.
 
     An example is a coupling by ranks: velocities jump where two tokens exchange ranks.
 

@@ -228,7 +228,7 @@ def _stack(*leaves: Any) -> Any:
     if not eqx.is_array(leaves[0]):
         return leaves[0]
     # NumPy stacks concrete leaves, since `jnp.stack` would compile for each number of
-    # leaves; `jnp.asarray` would copy the result once more.
+    # leaves. Unlike `jnp.asarray`, `jax.device_put` does not copy the result.
     if all(is_concrete(leaf) for leaf in leaves):
         return jax.device_put(np.stack(leaves))
     return jnp.stack(leaves)

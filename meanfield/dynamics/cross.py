@@ -51,7 +51,7 @@ class Cross(AbstractDynamics):
     ) -> None:
         require("`Cross` wraps a dynamics", dynamics, AbstractDynamics)
         self.dynamics = dynamics
-        # Planned reductions need a measure that attends to itself, so sums are exact.
+        # Sums are exact, since planned reductions need a measure attending to itself.
         self.context = use_exact_sums(as_context(context))
 
     @property
@@ -66,7 +66,7 @@ class Cross(AbstractDynamics):
 
     @override
     def is_linearly_bounded(self, t: Time, mu: AbstractMeasure) -> Bool[Array, ""]:
-        r"""Whether `dynamics` is linearly bounded for the keys that it has near `t`.
+        r"""Whether `dynamics` is linearly bounded for the keys at times near `t`.
 
         The bound is $|v(x)| \leq C(1 + |x|)$. It holds in more cases than for
         self-attention: linear and ReLU attention can blow up as self-attention, but not

@@ -104,7 +104,7 @@ class Interpolated(AbstractDynamics):
 
     @override
     def is_linearly_bounded(self, t: Time, mu: AbstractMeasure) -> Bool[Array, ""]:
-        """Whether a bound is proven both for the parameters at `t` and for zero ones.
+        """Whether a bound is proven for the parameters at `t` and for zero parameters.
 
         Zero parameters exclude bounds that need an injective $K$, since the constants
         of such bounds diverge near a time at which $K$ is singular.

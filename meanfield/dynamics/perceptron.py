@@ -1,4 +1,4 @@
-"""The feed-forward part of a layer, where velocities depend on their own token only."""
+"""The feed-forward part of a layer, where a velocity depends on its own token only."""
 
 from dataclasses import dataclass
 

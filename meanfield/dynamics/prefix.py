@@ -33,7 +33,7 @@ from .cross import Cross
 
 
 class Prefix(AbstractDynamics):
-    r"""Masked dynamics, which move each token by the tokens that it sees.
+    r"""Masked dynamics, in which each token depends only on the tokens that it sees.
 
     A token at position $s$ has the velocity of `dynamics` for the measure $\mu$
     conditioned on the positions that `mask` allows, which are those $\le s$ for

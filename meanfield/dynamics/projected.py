@@ -89,7 +89,7 @@ class Projected(AbstractDynamics):
 
 
 class ProjectedField(AbstractAveragedField):
-    """The field of a dynamics for a Gaussian, which also computes averages over it.
+    """The field of a dynamics for a Gaussian, which also computes Gaussian averages.
 
     Examples:
         >>> from meanfield import Gaussian, attentions

@@ -29,8 +29,8 @@ def leading_order(
     It is $\tfrac14|\Sigma - T|^2/\epsilon^2 + \tfrac1{12}|\Theta -
     \Theta'|^2/\epsilon^3$ with third central moments $\Theta$, which are computed as
     sums of $(x\cdot y)^3$. Derivation: an expansion of the dual problem in scores. The
-    potentials cannot be used here: they are logarithms of integrals near one, which is
-    too inaccurate.
+    potentials are too inaccurate for small scores, since they are logarithms of
+    integrals near one.
     """
     identity = jnp.eye(mu.dimension, dtype=mu.tokens.x.dtype)
     p, q = _centre_points(mu), _centre_points(nu)

@@ -47,7 +47,7 @@ class AbstractVariation(eqx.Module):
     @property
     @abc.abstractmethod
     def convergence(self) -> Convergence | None:
-        """Convergence of the iteration behind the first variation; `None` if none."""
+        """Convergence of the iteration behind the first variation, or `None`."""
 
     def gradient(self, tokens: Tokens) -> Float[Array, "n d"]:
         r"""The gradient $\nabla \delta E(\mu)$ at `tokens`."""
@@ -174,7 +174,7 @@ def face_gradient_square(variation: AbstractVariation, mu: Grid) -> Float[Array,
         line = mu.state.masses / align_axis(widths(edges), axis, n)
         low, high = neighbours(line, axis)
         steps = jnp.diff(values, axis=axis)
-        # If a tail underflows to zero, this is not an edge of the density.
+        # A tail that underflows to zero does not count as an edge of the density.
         counts = jnp.maximum(low, high) > jnp.finfo(line.dtype).eps * jnp.max(line)
         is_inner = ((low > 0) & (high > 0)) | (counts & ~jnp.isnan(steps))
         gaps = align_axis(jnp.diff(centres(edges)), axis, n)

@@ -53,7 +53,7 @@ class SinkhornDivergence(AbstractEnergy):
     \tfrac12\log(1 - \rho^2)$, as for `SinkhornEnergy`. Covariances may have any rank.
 
     If `epsilon` is so small that the marginals of a plan between tokens do not
-    converge, the value raises an error; inside `jit` it is NaN.
+    converge, evaluation raises an error; inside `jit` the value is NaN.
 
     Args:
         target: $\nu$; points or a grid for points and grids, a Gaussian for Gaussians.
@@ -171,7 +171,7 @@ class DivergenceVariation(AbstractVariation):
         return self.mu.mean - self.target.mean
 
     def cross(self, tokens: Tokens) -> Float[Array, " n"]:
-        """The potential of the plan to the target, for the score in `score`."""
+        """The potential of the plan to the target, for the balanced score."""
         return -self.target.log_integral(self.score, tokens, self.g)
 
     @property

@@ -166,8 +166,8 @@ class _Twist(AbstractEnergyReader[AbstractField]):
     @override
     def read_gaussian(self, mu: Gaussian) -> AbstractField:
         raise NotClosedError(
-            "The twisted metric has no closed form on a Gaussian. Use points. For an "
-            "interaction with symmetric `A`, softmax attention with V = -B A has one."
+            "The twisted metric has no closed form on a Gaussian. Use points, or (for "
+            "an interaction with symmetric `A`) softmax attention with V = -B A."
         )
 
     def _descent(self, mu: AbstractMeasure, points: Points) -> AbstractField:
@@ -296,8 +296,8 @@ def _check_spreads(parts: Sequence[tuple[Scalar, CellVariation]]) -> None:
     for factor, part in parts:
         if part.pressure is not None and is_concrete(factor) and factor < 0:
             raise UnsupportedError(
-                "An energy of a density must have a positive factor: with a negative "
-                "one, its descent is backward diffusion, which is ill-posed."
+                "The factor of an energy of a density must be positive: with a factor "
+                "below zero, descent is backward diffusion, which is ill-posed."
             )
 
 

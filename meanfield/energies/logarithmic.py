@@ -98,7 +98,7 @@ class LogarithmicAttraction(AbstractEnergy):
         )
 
     def _potential(self, mu: Grid) -> Float[Array, "n m"]:
-        r"""The potential $-\chi c$ at cell centres; NaN if cells are not congruent."""
+        r"""Potential $-\chi c$ at cell centres; NaN for unequal or sheared cells."""
         _check_grid(mu)
         sizes = [
             jnp.mean(widths(row)) * jnp.linalg.norm(mu.state.axes[:, axis])
@@ -156,7 +156,7 @@ def _convolve(
 
 
 def _are_even(mu: Grid) -> np.bool | Bool[Array, ""]:
-    """Whether cells have equal widths along each axis; a NumPy bool if concrete."""
+    """Whether cells have equal widths along each axis; a NumPy bool for known edges."""
     rows = [np.asarray(row) if is_concrete(row) else row for row in mu.edges]
     sizes = [row[1:] - row[:-1] for row in rows]
     answers = [h.max() - h.min() < WIDTH_TOLERANCE * h.max() for h in sizes]
@@ -164,7 +164,7 @@ def _are_even(mu: Grid) -> np.bool | Bool[Array, ""]:
 
 
 def _is_upright(mu: Grid) -> np.bool | Bool[Array, ""]:
-    """Whether the axes of the box are orthogonal; a NumPy bool if concrete."""
+    """Whether the axes of the box are orthogonal; a NumPy bool for known axes."""
     D = mu.state.axes
     x, y = (np.asarray(D) if is_concrete(D) else D).T
     return (x @ y) ** 2 <= COSINE_TOLERANCE**2 * (x @ x) * (y @ y)

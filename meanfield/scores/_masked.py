@@ -60,7 +60,7 @@ class Masked(AbstractScore):
         return self.mask is causal or getattr(self.mask, "hides_later", False)
 
     def share(self, queries: Tokens, keys: Tokens) -> Int[Array, ""]:
-        """Code for the pairs that the mask allows: none is 0, some are 1, all are 2."""
+        """Code for the pairs that a mask allows: 0 for none, 1 for some, 2 for all."""
         if self.mask is causal:
             query, key = positions(queries), positions(keys)
             has_any = jnp.min(key) <= jnp.max(query)

@@ -264,8 +264,8 @@ def validate_bias(
     vector = float_array(name, bias)
     if vector.shape != matrix.shape[:1]:
         raise InvalidInputError(
-            f"`{name}` must be a vector of {matrix.shape[0]} numbers, as many as `Q` "
-            f"and `K` have rows; got shape {vector.shape}."
+            f"`{name}` must be a vector of {matrix.shape[0]} numbers, one for each row "
+            f"of `Q` and `K`; got shape {vector.shape}."
         )
     return vector
 

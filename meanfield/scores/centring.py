@@ -62,7 +62,7 @@ def balance_score(
     mean: Float[Array, " d"],
     query_mean: Float[Array, " d"] | None = None,
 ) -> BalancedScore:
-    """A `centre_score` written as a squared distance, so that potentials are small."""
+    """The result of `centre_score` as a squared distance, with small potentials."""
     dot = centre_score(score, mean, query_mean)
     origins = mean if query_mean is None else query_mean, mean
     scale = jnp.ones((), mean.dtype)

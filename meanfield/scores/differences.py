@@ -122,7 +122,7 @@ def reference_scores(
     bend: Float[Array, ""] | None,
     expansion: Float[Array, " m"],
 ) -> Float[Array, " m"]:
-    """The scores of the references, which for inner products are `expansion`."""
+    """The scores of references; for inner products, `expansion` without gradients."""
     if bend is None:
         return jax.lax.stop_gradient(expansion)
     return -bend * jnp.sum((query - reference) ** 2, axis=0)

@@ -72,7 +72,7 @@ class Pairs(eqx.Module):
         whole: whether all pairs are one block, so that a mask is always applied.
         queries: the queries.
         keys: the keys.
-        remainder: terms of the query only, not in the scores and not in their `units`.
+        remainder: terms of the query, which scores leave out; not times `units`.
         bend: the attribute `bend` of `Differences`.
     """
 
@@ -111,8 +111,8 @@ class Pairs(eqx.Module):
         else:
             products = _products if self.is_fused else _unfused_products
             inner = products(keys.vectors, queries.vectors)
-        # In this order, subtracting the largest score, which is rounded in the same
-        # way, later gives exactly 0 for that score, whatever its size.
+        # The order of additions matters: the largest score is rounded in the same way,
+        # so subtracting it later gives exactly 0 for that score, whatever its size.
         return (inner + keys.offset[:, None]) + queries.offset[None, :]
 
     def _from_references(

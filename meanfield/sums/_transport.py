@@ -29,7 +29,7 @@ from meanfield.measures.reductions.cells import (
 )
 from meanfield.scores import Dot, transpose
 
-SAMPLE = 2048  # number of vectors on each side of the sample for the first potentials
+SAMPLE = 2048  # number of vectors sampled on each side for the first potentials
 ROWS = 2  # largest number of sums that are computed together
 ROUGH = 1e-3  # error of sums and tolerance of potentials until a layout is found
 SHARE = 0.5  # share of the tolerance that the error of sums may use

@@ -87,7 +87,7 @@ class Steps(NamedTuple):
 def solve_in_stages(
     steps: Steps, guess: Float[Array, " n"], *, tolerance: Float[Array, ""], limit: int
 ) -> FixedPoint:
-    """The potential to `tolerance`, the largest |log marginal|; or the best one found.
+    """The potential whose log marginals are within `tolerance`, or the best one found.
 
     The first method is accelerated alternation. If `steps.symmetric`, it is accelerated
     averaging instead, which contracts at any bandwidth. If the first method stalls,
@@ -97,7 +97,8 @@ def solve_in_stages(
     first = anderson(
         steps.step(jnp.ones_like(tolerance)),
         guess,
-        # An averaged step is about half a log marginal; a factor of 2 is the margin.
+        # An averaged step is about half of the log marginal; another factor of 2 is a
+        # safety margin.
         tolerance=tolerance / 4,
         max_evaluations=limit,
         patience=PATIENCE,

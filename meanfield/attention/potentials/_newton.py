@@ -70,7 +70,7 @@ def newton(
     limit: int | Int[Array, ""],
     queries: Points | None = None,
 ) -> FixedPoint:
-    r"""The potential to `tolerance`, the largest |log column mass|; or the best found.
+    r"""The potential whose log column masses are within `tolerance`, or the best found.
 
     A conjugate gradient iteration and a trial step both need one pass over rows and
     columns, which counts as one evaluation. A step is accepted if it reduces

@@ -34,7 +34,8 @@ from ._steps import full_step, half_step, has_weight, interpolation_error
 # In the worst of 600 plans, the error of velocities was 1.4 times the error of the log
 # marginals. The potentials are therefore solved to an eighth of the tolerance.
 POTENTIALS = 8
-# Log marginals cannot be reduced below 0.3 to 1 rounding errors of the largest score.
+# Log marginals can be reduced to 0.3 to 1 times the rounding error of the largest
+# score.
 ROUNDINGS = 2
 _NO_DERIVATIVE = (
     "The derivative of Sinkhorn potentials did not converge: conjugate gradients "
@@ -67,8 +68,9 @@ def solve_potential(
     long, plain alternation follows. Each pass over rows and columns counts as one of
     `max_iterations`; one further pass may be needed to compute the residual.
 
-    If `queries` are another measure, it must have the same mass. The result is then the
-    potential of the keys for the plan between both, found by alternation for any `A`.
+    If `queries` is another measure, it must have the same mass. The result is then the
+    potential of the keys for the plan between the two measures, which is found by
+    alternation for any `A`.
 
     The iteration starts from `guess`, by default the potential of Gaussians.
     """
@@ -224,7 +226,8 @@ def _add_derivative(
 
 
 def _roots(mu: Points) -> Float[Array, " n"]:
-    # The roots stay differentiable: second derivatives need a symmetric operator.
+    # The roots are differentiable, so that the operator of second derivatives is
+    # symmetric.
     least = jnp.log(jnp.finfo(mu.log_weights.dtype).tiny)  # makes roots safe divisors
     logs = jnp.where(has_weight(mu), jnp.maximum(mu.log_weights, least), 0)
     return jnp.exp(logs / 2)

@@ -48,10 +48,10 @@ def full_step(
 def interpolation_error(
     score: AbstractScore, mu: Points, queries: Points | None, g: Float[Array, " n"]
 ) -> Float[Array, ""]:
-    """The largest |log marginal| from exact sums at tokens where the error is largest.
+    """The largest |log marginal| from exact sums at tokens with large expected errors.
 
-    These tokens are chosen by a heuristic. The result is 0 if all sums are exact, and
-    NaN if sums over cells exceed their error bound.
+    The result is 0 if all sums are exact anyway, and NaN if sums over cells exceed
+    their error bound.
     """
     how = mu.reduction
     if not isinstance(how, AbstractPlannedReduction) or not how.is_planned:
@@ -68,7 +68,7 @@ def interpolation_error(
 def _changes(
     score: AbstractScore, mu: Points, f: Float[Array, " n"], g: Float[Array, " n"]
 ) -> Float[Array, " n"]:
-    """Change of both half-steps with fewer Chebyshev nodes; zero for other sums."""
+    """Change of both half-steps if Chebyshev nodes are fewer; zero for other sums."""
     if not isinstance(mu.reduction, Chebyshev):
         return jnp.zeros_like(g)
     back, coarse = transpose(score), coarsen(mu)

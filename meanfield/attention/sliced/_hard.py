@@ -15,8 +15,8 @@ from meanfield.scores import AbstractQuadraticScore, AbstractScore, Dot, Masked
 
 from ._mean import HardMean, equal_shares, reweight
 
-# A projection has accumulated about this error after a few hundred steps, in units of
-# eps times the size of its terms.
+# This is about the rounding error of a projection after a few hundred steps, in units
+# of eps times the size of its terms.
 ROUNDINGS = 32
 
 
@@ -64,11 +64,11 @@ class HardSlices(AbstractGaussianCoupling, Discontinuous):
 
         Here $s_{Q,l}^2 = \theta_l\cdot Q\Sigma Q^\top\theta_l$, likewise for $K$, and
         $b = \alpha - L\alpha$. This describes the law of $n$ tokens as $n \to \infty$:
-        their covariance moves as under $L$. It does not describe single tokens: a token
-        has one partner on each slice, which scatters about its conditional mean however
-        large $n$ is. If $\theta^\top Q$ is a positive multiple of $\theta^\top K$, as
-        for $Q = K$, each token is its own partner, and the formula does not hold.
-        Source: ERRATA N2.
+        their covariance moves as under $L$. It does not describe single tokens: on each
+        slice a token has one partner, and however large $n$ is, partners scatter about
+        their conditional mean. If $\theta^\top Q$ is a positive multiple of
+        $\theta^\top K$, as for $Q = K$, each token is its own partner, and the formula
+        does not hold. Source: ERRATA N2.
         """
         return self.cross_affine(score, mu, mu)
 
@@ -81,7 +81,7 @@ class HardSlices(AbstractGaussianCoupling, Discontinuous):
         On each slice the plan is the increasing map between two normal laws.
         """
         dot = require_dot_score(score)
-        query = projections(self.directions, dot.Q, queries)  # slices × rank
+        query = projections(self.directions, dot.Q, queries)  # of shape slices × rank
         key = projections(self.directions, dot.K, keys)
         s_query, s_key = (lengths(rows) for rows in (query, key))
         spread = s_query * s_key
@@ -137,7 +137,10 @@ def slice_affine(
     keys: Gaussian,
     rates: Float[Array, " l"],
 ) -> Affine:
-    r"""$\alpha_K + \sum_l r_l\Sigma_KK^\top\theta_l\theta_l\cdot Q(x - \alpha_Q)$."""
+    r"""The affine field of slices with the rates $r_l$.
+
+    It is $\alpha_K + \sum_l r_l\Sigma_KK^\top\theta_l\theta_l\cdot Q(x - \alpha_Q)$.
+    """
     key = directions @ dot.K @ keys.factor
     columns = jnp.matmul(keys.factor, (rates[:, None] * key).T, precision=HIGHEST)
     linear = jnp.matmul(columns, directions @ dot.Q, precision=HIGHEST)
@@ -147,9 +150,10 @@ def slice_affine(
 def projections(
     directions: Float[Array, "l k"], matrix: Float[Array, "k d"], mu: Gaussian
 ) -> Float[Array, "l r"]:
-    r"""Rows $\theta_l^\top QY$ or $\theta_l^\top KY$; rows of mere rounding are zero.
+    r"""The rows $\theta_l^\top QY$ or $\theta_l^\top KY$, one for each slice.
 
-    If such a row were kept, division by its length would make it of order one.
+    A row that consists of rounding errors is set to zero. If it were kept, division by
+    its length would make it of order one.
     """
     rows = directions @ matrix @ mu.factor
     terms = jnp.abs(directions) @ jnp.abs(matrix) @ jnp.abs(mu.factor)

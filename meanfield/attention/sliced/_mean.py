@@ -59,7 +59,7 @@ class AbstractSlicedMean(AbstractExplicit, AbstractBarycentre):
         return self._average(queries, jnp.eye(n, dtype=self.directions.dtype))
 
     def shares_of(self, costs: Float[Array, " l"]) -> Float[Array, " l"]:
-        r"""Weights $\sigma_l \propto e^{-\tau D_l/\epsilon}$; `shares` if no `tau`."""
+        r"""$\sigma_l \propto e^{-\tau D_l/\epsilon}$; `shares` if `tau` is `None`."""
         if self.tau is None:
             return self.shares
         return jax.nn.softmax(-self.tau / self.score.epsilon * costs)
@@ -181,7 +181,7 @@ def equal_shares(directions: Float[Array, "l k"]) -> Float[Array, " l"]:
 
 
 def reweight(field: AbstractSlicedMean) -> AbstractSlicedMean:
-    r"""`field` with shares $\propto e^{-\tau D_l/\epsilon}$; unchanged if no `tau`."""
+    r"""`field` with shares $\propto e^{-\tau D_l/\epsilon}$, unless `tau` is `None`."""
     if field.tau is None:
         return field
     return dataclasses.replace(field, shares=field.shares_of(field.costs()))

@@ -171,7 +171,7 @@ def _quantile_means(keys: Side, a: Float[Array, " m"], y: Float[Array, "n d"]) -
 
 
 def _place(keys: Side) -> tuple[Int[Array, " n"], Int[Array, " n"]]:
-    """For each key, indices of the first key at its position and the first beyond."""
+    """For each key, index of the first key at its position and of the next beyond."""
     low = jnp.searchsorted(keys.places, keys.places, side="left")
     return low, jnp.searchsorted(keys.places, keys.places, side="right")
 

@@ -65,8 +65,8 @@ def esp(
         Q: query matrix, k × d.
         K: key matrix, k × d.
         V: value matrix, d × d.
-        epsilon: divides the costs; ranks do not depend on it.
-        options: of slices.
+        epsilon: bandwidth that divides the costs; ranks do not depend on it.
+        options: options of the slices.
 
     Raises:
         InvalidInputError: if shapes do not match, or `slices` is invalid.
@@ -94,7 +94,7 @@ def esp_soft(
 
     The soft sort on each slice has rows proportional to $e^{-|u - v|^p/t}$. The weights
     of each token are divided by their sum, so that Gaussians stay Gaussian for $p = 2$;
-    the published weights are not (ERRATA H4). As $t \to 0$, this variant becomes `esp`.
+    published weights are not divided (ERRATA H4). As $t \to 0$, this becomes `esp`.
     It commutes with translations only for $\tau = 0$: softly sorted keys have a
     different mean on each slice, which changes the costs $|Qx - Ky|^2$.
 
@@ -102,11 +102,10 @@ def esp_soft(
         Q: query matrix, k × d.
         K: key matrix, k × d.
         V: value matrix, d × d.
-        epsilon: divides the costs; ranks do not depend on it.
-        options: of slices.
-        temperature: $t$ of the soft sorts, positive, in units of queries to the power
-            $p$.
-        power: $p$, 1 or 2.
+        epsilon: bandwidth that divides the costs; ranks do not depend on it.
+        options: options of the slices.
+        temperature: $t$ of the soft sorts, positive, in the units of $|u - v|^p$.
+        power: the exponent $p$, which must be 1 or 2.
 
     Raises:
         InvalidInputError: if shapes do not match, `slices` is invalid, `temperature`
@@ -143,11 +142,10 @@ def esp_soft_published(
         Q: query matrix, k × d.
         K: key matrix, k × d.
         V: value matrix, d × d.
-        epsilon: divides the costs; ranks do not depend on it.
-        options: of slices.
-        temperature: $t$ of the soft sorts, positive, in units of queries to the power
-            $p$.
-        power: $p$, 1 or 2.
+        epsilon: bandwidth that divides the costs; ranks do not depend on it.
+        options: options of the slices.
+        temperature: $t$ of the soft sorts, positive, in the units of $|u - v|^p$.
+        power: the exponent $p$, which must be 1 or 2.
 
     Raises:
         InvalidInputError: if shapes do not match, `slices` is invalid, `temperature`

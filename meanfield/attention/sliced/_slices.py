@@ -35,8 +35,8 @@ def directions(slices: str | int | Numbers, k: int) -> Float[Array, "l k"]:
     lengths = np.linalg.norm(rows, axis=-1, keepdims=True)
     if rows.ndim != 2 or rows.shape[1] != k or not np.all(lengths > 0):
         raise InvalidInputError(
-            f"`slices` must be a matrix of nonzero rows with {k} columns, as many as "
-            f"`Q` and `K` have rows; got shape {rows.shape}."
+            f"`slices` must be a matrix of nonzero rows with {k} columns, one column "
+            f"for each row of `Q` and `K`; got shape {rows.shape}."
         )
     return jax.device_put(rows / lengths)
 

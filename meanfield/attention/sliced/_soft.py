@@ -139,7 +139,7 @@ class GaussianSoftSlices(AbstractSoftSlices, AbstractGaussianCoupling):
             require_dot_score(score),
             _require_square(self.line_score).temperature / 2,
         )
-        query = projections(self.directions, dot.Q, queries)  # slices × rank
+        query = projections(self.directions, dot.Q, queries)  # of shape slices × rank
         key = projections(self.directions, dot.K, keys)
         q2, k2 = (jnp.sum(a**2, axis=1) for a in (query, key))
         beta_query, beta_key = q2 / (q2 + h), k2 / (k2 + h)

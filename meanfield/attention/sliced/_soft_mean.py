@@ -157,7 +157,7 @@ class AbstractSoftMean(AbstractSlicedMean):
         to_query, to_key = direction @ self.score.Q, direction @ self.score.K
         u = project(self.queries.safe_tokens.x, to_query)
         v = project(self.mu.safe_tokens.x, to_key)
-        # Sums on the line are exact, as Chebyshev nodes lie in the space of tokens.
+        # Sums on the line are exact, since Chebyshev nodes are in the space of tokens.
         log_mean = use_exact_sums(self.mu).reduction.log_mean
         key_means, _ = log_mean(
             self.line_score,
@@ -179,7 +179,7 @@ class AbstractSoftMean(AbstractSlicedMean):
 
 
 class SoftMean(AbstractSoftMean):
-    """The mean over keys if rows of the plan are divided by their sums."""
+    """The mean of matched keys, for plans whose rows are divided by their sums."""
 
     @override
     def _scale_rows(

@@ -63,7 +63,7 @@ def _column_sums(logs: Float[Array, "b b"]) -> Float[Array, "1 b"]:
 
 
 def _sums_so_far(logs: Float[Array, "b b"]) -> Float[Array, "b b"]:
-    r"""$\log\sum_{j \leq i} e^{X_{jk}}$ of a triangular matrix; zero in its zero part.
+    r"""$\log\sum_{j \leq i} e^{X_{jk}}$ of a lower triangle; zero above the diagonal.
 
     It is computed row by row with finite numbers, since XLA's cumulative log-sum-exp
     has NaN derivatives for columns that begin with $-\infty$.

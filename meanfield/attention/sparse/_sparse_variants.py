@@ -38,9 +38,10 @@ def sparse_sinkhorn(
         Q: query matrix, k × d.
         K: key matrix, k × d.
         V: value matrix, d × d.
-        epsilon: divides both scores.
-        key: for random matrices and noise; runs derive one per head from their seed.
-        options: of the matrix that sorts blocks.
+        epsilon: bandwidth that divides both scores.
+        key: PRNG key for random matrices and noise; runs derive one for each head from
+            their seed.
+        options: options of the matrix that sorts blocks.
         order: fixed order of blocks, such as `[2, 0, 1]`, instead of a network.
 
     Raises:
@@ -73,9 +74,10 @@ def sparse_sinkhorn_causal(
         Q: query matrix, k × d.
         K: key matrix, k × d.
         V: value matrix, d × d.
-        epsilon: divides both scores.
-        key: for random matrices and noise; runs derive one per head from their seed.
-        options: of the matrix that sorts blocks.
+        epsilon: bandwidth that divides both scores.
+        key: PRNG key for random matrices and noise; runs derive one for each head from
+            their seed.
+        options: options of the matrix that sorts blocks.
 
     Raises:
         InvalidInputError: if shapes do not match, or an option is invalid.
@@ -104,9 +106,10 @@ def sparse_sinkhorn_mixture(
         Q: query matrix, k × d.
         K: key matrix, k × d.
         V: value matrix, d × d.
-        epsilon: divides all scores.
-        key: for random matrices and noise; runs derive one per head from their seed.
-        options: of the matrix that sorts blocks.
+        epsilon: bandwidth that divides all scores.
+        key: PRNG key for random matrices and noise; runs derive one for each head from
+            their seed.
+        options: options of the matrix that sorts blocks.
         order: fixed order of blocks, such as `[2, 0, 1]`, instead of a network.
 
     Raises:
@@ -138,10 +141,11 @@ def sortcut(
         Q: query matrix, k × d.
         K: key matrix, k × d.
         V: value matrix, d × d.
-        epsilon: divides the scores.
-        key: for random matrices and noise; runs derive one per head from their seed.
+        epsilon: bandwidth that divides the scores.
+        key: PRNG key for random matrices and noise; runs derive one for each head from
+            their seed.
         budget: number of blocks that are kept.
-        options: of the matrix that sorts blocks.
+        options: options of the matrix that sorts blocks.
         order: fixed order of blocks, such as `[2, 0, 1]`, instead of a network.
 
     Raises:
