@@ -126,7 +126,7 @@ class _TokenQueries(AbstractReader[AbstractField]):
 
 @dataclass(frozen=True)
 class _GaussianQueries(AbstractReader[AbstractField]):
-    """Reader that returns the affine barycentre of any keys for Gaussian queries."""
+    """Reader that returns the affine barycentre of Gaussian keys; raises for others."""
 
     parts: AttentionParts
     queries: Gaussian

@@ -22,7 +22,7 @@ from meanfield.measures import (
 from ._quantiles import cells, missing_atoms_error
 from ._scale import power_of_two
 
-MOST_ATOMS = 2000  # on each side of a linear programme, which then takes a second
+MOST_ATOMS = 2000  # limit on each side of a linear programme, which then takes 1 s
 FEW_ATOMS = 1024  # number of atoms that represent a density
 LARGEST_RANK = 3  # largest rank of a Gaussian that a product grid of atoms resolves
 

@@ -37,7 +37,7 @@ class LogTime(AbstractDynamics):
     dynamics: AbstractDynamics
 
     def __check_init__(self) -> None:
-        require("`LogTime` wraps a dynamics", self.dynamics, AbstractDynamics)
+        require("`LogTime` must wrap a dynamics", self.dynamics, AbstractDynamics)
 
     @property
     @override

@@ -49,7 +49,7 @@ class Sum(AbstractDynamics):
         if not terms:
             raise InvalidInputError("`Sum` needs at least one dynamics.")
         for term in terms:
-            require("`Sum(*terms)` adds dynamics", term, AbstractDynamics)
+            require("Each term of `Sum` must be a dynamics", term, AbstractDynamics)
         self.terms = terms
 
     @property

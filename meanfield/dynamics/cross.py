@@ -49,7 +49,7 @@ class Cross(AbstractDynamics):
     def __init__(
         self, dynamics: AbstractDynamics, context: AbstractMeasure | AbstractContext
     ) -> None:
-        require("`Cross` wraps a dynamics", dynamics, AbstractDynamics)
+        require("`Cross` must wrap a dynamics", dynamics, AbstractDynamics)
         self.dynamics = dynamics
         # Sums are exact, since planned reductions need a measure attending to itself.
         self.context = use_exact_sums(as_context(context))

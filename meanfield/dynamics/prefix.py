@@ -58,7 +58,7 @@ class Prefix(AbstractDynamics):
     mask: Mask = causal
 
     def __check_init__(self) -> None:
-        require("`Prefix` wraps a dynamics", self.dynamics, AbstractDynamics)
+        require("`Prefix` must wrap a dynamics", self.dynamics, AbstractDynamics)
         if not callable(self.mask):
             raise InvalidInputError(
                 "`mask` must be a predicate on two positions, such as those in "

@@ -61,7 +61,7 @@ class Projected(AbstractDynamics):
     tolerance: float = eqx.field(static=True, default=TOLERANCE)
 
     def __check_init__(self) -> None:
-        require("`Projected` wraps a dynamics", self.dynamics, AbstractDynamics)
+        require("`Projected` must wrap a dynamics", self.dynamics, AbstractDynamics)
 
     @property
     @override

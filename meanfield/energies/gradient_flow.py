@@ -268,8 +268,8 @@ class GradientFlow(AbstractDynamics):
     metric: AbstractMetric = Wasserstein()
 
     def __check_init__(self) -> None:
-        require("A gradient flow descends an energy", self.energy, AbstractEnergy)
-        require("`metric` must be like `Wasserstein()`", self.metric, AbstractMetric)
+        require("`GradientFlow` needs an energy", self.energy, AbstractEnergy)
+        require("`metric` must be an `AbstractMetric`", self.metric, AbstractMetric)
 
     @property
     @override

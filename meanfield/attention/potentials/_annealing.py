@@ -21,7 +21,9 @@ from ._steps import average_step, full_step, half_step
 # The potential is solved for increasing fractions of the score. When it is scaled from
 # one fraction to the next, its error is a few units, which Newton's method can remove.
 FRACTIONS = (1 / 1024, 1 / 256, 1 / 64, 1 / 16, 1 / 4, 1.0)
-ROUGH = 1e-2  # tolerance of log marginals for fractions of the score below one
+# Potentials with smaller log marginals than ROUGH are nearly solved. For fractions of
+# the score below one, this is the tolerance.
+ROUGH = 1e-2
 PATIENCE = 20  # evaluations in which alternation must reduce the residual tenfold
 
 

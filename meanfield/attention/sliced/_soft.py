@@ -159,7 +159,7 @@ class GaussianSoftSlices(AbstractSoftSlices, AbstractGaussianCoupling):
 
 
 class PublishedSoftSlices(AbstractSoftSlices):
-    r"""$\kappa_\mu = \sum_l\sigma_l\kappa_l$, with soft sorts of unnormalised rows.
+    r"""$\kappa_\mu = \sum_l\sigma_l\kappa_l$, with soft sorts and rows of any mass.
 
     Source: shahbazi2025, section 3.1.
 

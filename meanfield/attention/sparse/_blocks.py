@@ -80,7 +80,7 @@ class Blocks(eqx.Module):
 
 
 def block_sums(blocks: Blocks) -> Float[Array, "b d"]:
-    r"""Sums $\sum_{iB \leq j < (i+1)B} x_j$ over blocks, weighted by $n$ times weights.
+    r"""Sums $\sum_{iB \leq j < (i+1)B} x_j$ over blocks; $x_j$ is weighted by $nw_j$.
 
     Source: tay2020, eq. (2), whose upper index counts a token twice (ERRATA T6).
     """
