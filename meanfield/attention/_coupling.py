@@ -241,10 +241,10 @@ class TiltedMean(AbstractBarycentre):
     def condition(self) -> Float[Array, ""] | None:
         r"""Largest distance $|y_j - c|$ from the centre $c$ to a key that has weight.
 
-        The centre is that of the smallest box around these keys; `None` if there is a
-        potential. Derivation: if weights $p_j$ become $p_j(1 + \eta_j)$ with
-        $|\eta_j| \le b$, the mean changes by $\sum_j p_j(\eta_j - \bar\eta)(y_j - c) /
-        (1 + \bar\eta)$, and $\sum_j p_j|\eta_j - \bar\eta| \le b$.
+        Here $c$ is the centre of the smallest box around these keys. The result is
+        `None` if there is a potential. Derivation: if weights $p_j$ become
+        $p_j(1 + \eta_j)$ with $|\eta_j| \le b$, the mean changes by $\sum_j p_j(\eta_j
+        - \bar\eta)(y_j - c) / (1 + \bar\eta)$, and $\sum_j p_j|\eta_j - \bar\eta| \le b$.
         """
         if self.potential is not None:
             return None

@@ -18,8 +18,8 @@ def steepest_rate(energy: AbstractEnergy, mu: AbstractMeasure) -> Float[Array, "
     r"""$dE/dt$ along the gradient flow of an energy, $-\int|\nabla\delta E|^2\,d\mu$.
 
     This is the `dissipation` of the Wasserstein gradient flow; a flow with another
-    dissipation is not the gradient flow. On a Gaussian the gradient is that of
-    Bures--Wasserstein, and the rate is $-|\partial_\alpha E|^2 -
+    dissipation is not the gradient flow. On a Gaussian the metric is the
+    Bures--Wasserstein metric, and the rate is $-|\partial_\alpha E|^2 -
     4\operatorname{tr}(\partial_\Sigma E\,\Sigma\,\partial_\Sigma E)$. If
     $\nabla\delta E$ is not affine, this rate is smaller in size than the integral.
 

@@ -25,7 +25,7 @@ def dissipation(
 
     The rate is negative when the energy decreases, and refers to the time of the field.
     On a Gaussian it is computed by the chain rule from the rates of the moments. On a
-    grid it is that of the `points()`, without the mass that leaves the box; if the
+    grid it is the rate on `points()`, without the mass that leaves the box; if the
     field moves mass between cells, it is computed by the chain rule from the rates of
     the masses. On a measure that is represented by nodes it is computed by the chain
     rule from the rates of the coordinates, which need not follow the field exactly.

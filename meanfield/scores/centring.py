@@ -42,9 +42,9 @@ def centre_score(
 ) -> Dot:
     """The bilinear part of a score, with keys and queries measured from their means.
 
-    The mean of the keys is `mean`; that of the queries is `query_mean`, or by default
-    the same. Doubly normalised couplings depend on this part only, since each other
-    term depends on the query only or on the key only.
+    The mean of the keys is `mean`; the mean of the queries is `query_mean`, which is
+    `mean` by default. Doubly normalised couplings depend on this part only, since each
+    other term depends on the query only or on the key only.
     """
     centre, bilinear = jax.lax.stop_gradient(mean), score.bilinear
     origin = centre if query_mean is None else jax.lax.stop_gradient(query_mean)

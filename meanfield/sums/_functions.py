@@ -51,7 +51,7 @@ def tilted_mean(
 ) -> Float[Array, "m p"]:
     r"""$\sum_j w_j e^{q_i\cdot k_j} v_j / \sum_j w_j e^{q_i\cdot k_j}$ for each query.
 
-    If the queries include the scale of attention, this is its output.
+    If the queries include the scale, this is the output of softmax attention.
 
     Args:
         queries: $q$, (m, k).

@@ -105,7 +105,7 @@ def solve_in_stages(
         max_evaluations=limit,
         patience=PATIENCE,
     )
-    # The residual of averaging is not that of the marginals, which is still unknown.
+    # Averaging has its own residual; the residual of the marginals is still unknown.
     residual = jnp.where(steps.symmetric, jnp.inf, first.residual)
     whole = first._replace(residual=residual)
     longer = jnp.maximum(limit, first.evaluations + 1)

@@ -29,7 +29,7 @@ def half_step(
     query_points = mu if queries is None else queries
     values = -mu.log_integral(score, query_points.safe_tokens, potential)
     if query_points.zero_weights is not None:
-        return values  # also at zero weights, since derivatives need these values
+        return values  # zero weights keep their values, which derivatives need
     # An excluded token has no marginal to match, so any finite value is correct.
     return jnp.where(has_weight(query_points), values, 0)
 

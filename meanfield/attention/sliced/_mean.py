@@ -175,7 +175,7 @@ def _centred_images(mu: Points, matrix: Float[Array, "k d"]) -> Float[Array, "n 
 
 
 def equal_shares(directions: Float[Array, "l k"]) -> Float[Array, " l"]:
-    """Equal weights for all slices, which sum to one."""
+    """Weights of the slices, which are equal and sum to one."""
     count = directions.shape[0]
     return jnp.full(count, 1 / count, directions.dtype)
 
