@@ -242,9 +242,9 @@ class TiltedMean(AbstractBarycentre):
         r"""Largest distance $|y_j - c|$ from the centre $c$ to a key that has weight.
 
         Here $c$ is the centre of the smallest box around these keys. The result is
-        `None` if there is a potential. Derivation: if weights $p_j$ become
-        $p_j(1 + \eta_j)$ with $|\eta_j| \le b$, the mean changes by $\sum_j p_j(\eta_j
-        - \bar\eta)(y_j - c) / (1 + \bar\eta)$, and $\sum_j p_j|\eta_j - \bar\eta| \le b$.
+        `None` if there is a potential. Derivation: for weights $p_j(1 + \eta_j)$ with
+        $|\eta_j| \le b$, the mean changes by $\sum_j p_j(\eta_j - \bar\eta)(y_j - c) /
+        (1 + \bar\eta)$, and $\sum_j p_j|\eta_j - \bar\eta| \le b$.
         """
         if self.potential is not None:
             return None
