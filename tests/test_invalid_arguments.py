@@ -137,7 +137,7 @@ print(json.dumps({call: said for call, said in found.items() if said}))
 OTHER_MESSAGES = {
     "flow(at, Points.uniform(X.astype(np.float32)), ts)": "float32 and its velocities",
     "flow(at, Gaussian(narrow, np.ones((2, 1), np.float32)), ts)": "float32 and its",
-    "Heads(at)": "stack_trees",
+    "Heads(at)": "stacked",
     "ensemble(mu, at, ts)": "axis of members",
 }
 

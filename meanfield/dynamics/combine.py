@@ -101,7 +101,7 @@ class Heads(AbstractDynamics):
         leaves = jax.tree.leaves(eqx.filter(self.stack, eqx.is_array))
         if len({leaf.shape[:1] for leaf in leaves}) > 1:
             raise InvalidInputError(
-                "The first axis of every array of `Heads` must run over the heads: "
+                "Every array of `Heads` must be stacked along a first axis of heads: "
                 "write `Heads(stack_trees([…]))`."
             )
 
