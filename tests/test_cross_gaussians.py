@@ -166,7 +166,7 @@ def test_tokens_attend_to_a_gaussian_context_exactly(
 @pytest.mark.parametrize("name", ["sinkhorn", *SORTING_VARIANTS])
 def test_plans_between_tokens_and_a_gaussian_are_rejected(name: str):
     eye, nu = np.eye(2), Gaussian.from_moments(np.zeros(2), np.eye(2))
-    with pytest.raises(UnsupportedError, match="give the context as tokens"):
+    with pytest.raises(UnsupportedError, match="Give the context as tokens"):
         Cross(attentions[name](eye, eye, eye), nu).field(0.0, Points.uniform(eye))
 
 
@@ -302,7 +302,7 @@ def test_invalid_context_frames_are_rejected():
     mu = Points.uniform(np.eye(2))
     with pytest.raises(InvalidInputError, match="at least two frames"):
         MovingContext.from_frames([0.0], [mu])
-    with pytest.raises(InvalidInputError, match="increase strictly"):
+    with pytest.raises(InvalidInputError, match="strictly increasing"):
         MovingContext.from_frames([0.0, 0.0], [mu, mu])
     edges = [np.linspace(-4, 4, 25)]
     grid = Grid.from_density(edges, np.ones(24))

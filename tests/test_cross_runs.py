@@ -199,7 +199,7 @@ INVALID_SPECS = {
     ),
     "a plan of tokens with a Gaussian": (
         {"context": "gaussian", "attention": "esp"},
-        "`esp` attention weighs the laws",
+        "weights of `esp` attention depend on",
     ),
     "a Gaussian before tokens": (
         {"context": "RUN", "measure": "gaussian"},

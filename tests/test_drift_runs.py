@@ -199,7 +199,7 @@ def test_the_command_line_takes_a_drift(cli: Command, tmp_path: Path):
     assert cli("plot", "run").code == 0
     failure = cli(*base, "--drift", "W1=1,W2=1")
     assert failure.code == 2
-    assert "an affine drift does. Use points, a grid, or `projected`" in failure.err
+    assert "Use points, a grid, `projected`, or an affine drift" in failure.err
     projected_result = cli(*base, "--drift", "W1=1,W2=1", "--projected", "--dry-run")
     assert projected_result.code == 0
     assert cli(*base, "--drift", "W1=1").err.count("\n") == 1

@@ -261,7 +261,7 @@ INVALID_SPECS: dict[str, tuple[dict[str, Any], type[MeanfieldError], str]] = {
             "options": {"target": [[0.0], [1.0]]},
         },
         MeanfieldError,
-        "for a closed form; got tokens",
+        "must be a Gaussian too; got tokens",
     ),
     "two targets": (
         {
@@ -269,7 +269,7 @@ INVALID_SPECS: dict[str, tuple[dict[str, Any], type[MeanfieldError], str]] = {
             "options": {"target": [[0.0], [1.0]], "mean": 1.0},
         },
         InvalidInputError,
-        "leave out `mean`",
+        "Leave out `mean`",
     ),
 }
 

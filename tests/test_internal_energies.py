@@ -256,5 +256,5 @@ def test_energies_without_flux_are_rejected() -> None:
     metric = TwistedMetric(Dot(jnp.eye(1), jnp.eye(1)), jnp.eye(1))
     with pytest.raises(UnsupportedError, match="twisted"):
         GradientFlow(Entropy(), metric).field(0.0, mu)
-    with pytest.raises(UnsupportedError, match="negative multiple"):
+    with pytest.raises(UnsupportedError, match="must be positive"):
         GradientFlow(-Entropy()).field(0.0, mu)

@@ -42,12 +42,12 @@ def test_the_attention_has_the_weights_of_its_formula(rng: np.random.Generator):
 WRONG = {  # replacements for the last line of a method, and the error
     "__call__": {
         "near[:, :1]": r"of `(even|Even)`.*`EvenMean`.*\(7, 2\) .*shape \(7, 1\)",
-        "near[:1]": r"at tokens of shape \(7, 2\) it returns shape \(1, 2\)",
-        "near[0]": r"at tokens of shape \(7, 2\) it returns shape \(2,\)",
+        "near[:1]": r"for tokens of shape \(7, 2\) it returned shape \(1, 2\)",
+        "near[0]": r"for tokens of shape \(7, 2\) it returned shape \(2,\)",
     },
     "weights": {
-        "2 * near": "`weights` of `EvenMean` is not the matrix of its barycentre",
-        "near.T": "`weights` of `EvenMean` is not the matrix of its barycentre",
+        "2 * near": "`weights` of `EvenMean` does not match the values of its field",
+        "near.T": "`weights` of `EvenMean` does not match the values of its field",
         "near[:1]": r"a row and a column for each of the 7 .*got shape \(1, 7\)",
     },
 }

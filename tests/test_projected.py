@@ -303,11 +303,11 @@ def test_masks_and_tokens_are_rejected(rng: np.random.Generator) -> None:
     p, mu = parameters(rng, 2), gaussian(rng, 2)
     sigmoid = make_attention("sigmoid", p)
     masked = Attention(Masked(sigmoid.score, causal), sigmoid.coupling, p.V)
-    with pytest.raises(UnsupportedError, match="positions of tokens"):
+    with pytest.raises(UnsupportedError, match="a Gaussian has none"):
         rates(Projected(Prefix(sigmoid)), mu)
     with pytest.raises(NotClosedError, match="mask compares positions"):
         rates(Projected(masked), mu)
-    with pytest.raises(UnsupportedError, match="Use the dynamics itself"):
+    with pytest.raises(UnsupportedError, match="dynamics without `Projected`"):
         Projected(sigmoid).field(0.0, Points.uniform(np.ones((2, 2))))
     with pytest.raises(InvalidInputError, match="dimension 2"):
         rates(Projected(sigmoid), gaussian(rng, 3))

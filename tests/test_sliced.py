@@ -243,7 +243,7 @@ def test_the_covariance_error_is_of_first_order(rng: np.random.Generator):
         ("random:0", "got `random:0`"),
         ("random:3:4:5", "COUNT"),
         ("random:two", "COUNT"),
-        ([[1.0, 0.0]], "rows of 3 numbers"),
+        ([[1.0, 0.0]], "rows with 3 columns"),
         ([[0.0, 0.0, 0.0]], "nonzero rows"),
         (2.5, "COUNT"),
         ("random:20000", "from 1 to 10000"),
@@ -271,8 +271,8 @@ def test_scores_that_cannot_be_projected_are_rejected(name: str):
     mu = Points.uniform(I, position=np.array([0.0, 1.0]))
     masked, distance_score = Masked(attention.score, causal), SquaredDistance(I, I)
     for score, message in (
-        (masked, "wrap the attention in `Prefix`"),
-        (distance_score, "of a `Dot` score; got `SquaredDistance`"),
+        (masked, "Wrap the attention in `Prefix`"),
+        (distance_score, "needs a `Dot` score; got `SquaredDistance`"),
     ):
         with pytest.raises(UnsupportedError, match=message):
             Attention(score, attention.coupling, I).field(0.0, mu)
@@ -321,7 +321,7 @@ def test_variant_options_are_applied_and_unknown_ones_rejected(cli: Run):
     for options, message in {
         "tau=1,tau=2": "each name may be given only once",
         "temperature=1": "has no option `temperature`",
-        "slices=[[1,0,0]]": "rows of 2 numbers",
+        "slices=[[1,0,0]]": "rows with 2 columns",
         "tau": "takes NAME=VALUE",
     }.items():
         result = cli(*esp, "--options", options)

@@ -63,12 +63,12 @@ def test_masked_scores_are_rejected(name: str):
         ({"noise": np.nan}, "`noise` must be a single real number"),
         ({"W_B": "uniform"}, "got `uniform`"),
         ({"W_B": "normal:x"}, "got `normal:x`"),
-        ({"W_B": [[1.0, 2.0]]}, "dimension 3"),
-        ({"W_B": np.ones((3, 2)), "blocks": 3}, "leave one out"),
+        ({"W_B": [[1.0, 2.0]]}, "must have 3 rows"),
+        ({"W_B": np.ones((3, 2)), "blocks": 3}, "Leave out one"),
         ({"W_B": [1.0, 2.0, 3.0]}, "rows of numbers"),
         ({"W_P": np.ones((3, 2)), "W_B": np.ones((3, 2))}, "must match"),
         ({"order": [0, 0]}, "each block once"),
-        ({"order": [1, 0], "blocks": 3}, "leave one out"),
+        ({"order": [1, 0], "blocks": 3}, "Leave out one"),
     ],
 )
 def test_options_that_do_not_work_are_rejected(options: dict, message: str):

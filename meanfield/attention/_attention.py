@@ -1,4 +1,4 @@
-"""Attention, made of a score, a coupling and a value; the registry of its variants."""
+"""Attention (a score, a coupling and a value), and the registry of its variants."""
 
 import contextlib
 import functools
@@ -48,10 +48,12 @@ class Attention(AbstractDisplayable, AbstractDynamics):
         score: $s(x, y)$, already divided by its bandwidth.
         coupling: the map from scores to $\kappa_\mu$.
         value: the matrix $V$.
-        offset: $o$, zero if `None`; in trained models, the value and output biases.
+        offset: $o$, zero if `None`. In trained models it combines the value and output
+            biases.
 
     Raises:
-        InvalidInputError: if `value` is not square or `offset` does not fit it.
+        InvalidInputError: if `value` is not square, or the shape of `offset` does not
+            match it.
 
     Examples:
         >>> from meanfield import Points
@@ -114,7 +116,7 @@ class Attention(AbstractDisplayable, AbstractDynamics):
 
     @override
     def is_linearly_bounded(self, t: Time, mu: AbstractMeasure) -> Bool[Array, ""]:
-        r"""Whether $\bar y$ is bounded: $|V\bar y + o| \leq |V|\,|\bar y| + |o|$."""
+        r"""True if $\bar y$ is bounded, as $|V\bar y + o| \leq |V|\,|\bar y| + |o|$."""
         if isinstance(mu, Facing):
             return CrossBound(self.score, self.coupling)(mu.keys)
         return self.coupling.is_linearly_bounded(self.score, mu)
@@ -134,8 +136,8 @@ class Attention(AbstractDisplayable, AbstractDynamics):
         d = self.value.shape[0]
         if isinstance(mu, AbstractMeasure) and mu.dimension != d:
             raise InvalidInputError(
-                f"The attention acts in dimension {d} and the measure lives in "
-                f"dimension {mu.dimension}; they must agree."
+                f"The attention has dimension {d} and the measure has dimension "
+                f"{mu.dimension}; the two must be equal."
             )
 
 
@@ -168,7 +170,7 @@ class _Barycentre(AbstractReader[AbstractField]):
         """The score and the coupling, if they map Gaussians to Gaussians.
 
         Raises:
-            NotClosedError: if they do not.
+            NotClosedError: if they do not map Gaussians to Gaussians.
         """
         score, coupling = self.attention.score, self.attention.coupling
         if not isinstance(score, AbstractQuadraticScore):
@@ -179,23 +181,23 @@ class _Barycentre(AbstractReader[AbstractField]):
         if not isinstance(coupling, AbstractGaussianCoupling):
             raise NotClosedError(
                 f"`{_coupling_name(coupling)}` attention does not keep Gaussians "
-                "Gaussian; these do, with their default options: "
-                f"{', '.join(gaussian_variants())}. Use points, or `projected`."
+                "Gaussian; use points, `projected`, or an attention that does (with "
+                f"default options): {', '.join(gaussian_variants())}."
             )
         return ClosedForm(score, coupling)
 
     @override
     def read_quadrature(self, mu: Quadrature) -> AbstractField:
-        """Uses the Gaussian itself if there is a closed form, otherwise the nodes."""
+        """The closed form of the Gaussian if there is one; else the sum over nodes."""
         score, coupling = self.attention.score, self.attention.coupling
         if isinstance(score, Masked):
             raise NotClosedError(
-                "A mask compares positions, and a Gaussian has none, projected or not. "
-                "Use points."
+                "A mask compares positions, and a Gaussian has none, not even inside "
+                "`Projected`. Use points."
             )
         quadratic = isinstance(score, AbstractQuadraticScore)
-        # Some couplings raise, as Sinkhorn does after an even number of half-steps;
-        # then the nodes are used.
+        # Some couplings raise since they have no closed form here, such as Sinkhorn
+        # after an even number of half-steps. Quadrature nodes are then used instead.
         with contextlib.suppress(NotClosedError, UnsupportedError):
             if isinstance(coupling, AbstractClosedFormCoupling) and isinstance(
                 score, Dot
@@ -221,10 +223,10 @@ def variant(
 
     Args:
         name: the name on the command line.
-        *equivariances: the maps that its barycentre commutes with under default
-            options: `permutation` of tokens, `orthogonal` change of basis,
-            `translation`. They are tested for every variant.
-        cost: cost of the velocities of `n` tokens, with mathematics in `$…$`.
+        *equivariances: the maps that commute with its barycentre for default options:
+            `permutation` of tokens, `orthogonal` change of basis, or `translation`.
+            Tests check them for every variant.
+        cost: cost of the velocities of `n` tokens, as text with formulas in `$…$`.
 
     Examples:
         >>> from meanfield.attention import attentions, symmetries
@@ -237,16 +239,16 @@ def variant(
 
 
 def variant_options(name: str) -> dict[str, str]:
-    """The specific parameters of a variant, keyed by their names in specs.
+    """Names of a variant's own parameters, keyed by their names in a spec.
 
-    A spec drops a trailing underscore: the parameter `lambda_` is `lambda` there.
+    A spec drops a trailing underscore, so that `lambda_` becomes `lambda`.
 
     Examples:
         >>> from meanfield.attention import variant_options
         >>> sorted(variant_options("esp"))
         ['slices', 'tau']
     """
-    common = ("epsilon", "iterations", "key")  # set by runs themselves
+    common = ("epsilon", "iterations", "key")  # runs have separate settings for these
     parameters = inspect.signature(attentions[name]).parameters.values()
     options = [p.name for p in parameters if p.kind is p.KEYWORD_ONLY]
     return {option.rstrip("_"): option for option in options if option not in common}
@@ -267,21 +269,21 @@ def gaussian_variants() -> list[str]:
 def _couplings(
     score: type[AbstractScore] = AbstractScore,
 ) -> dict[str, AbstractCoupling]:
-    """The coupling of each registered variant whose score is of the given type."""
+    """The coupling of each registered variant that has the given type of score."""
     variants = _variants(tuple(attentions)).items()
     return {n: v.coupling for n, v in variants if isinstance(v.score, score)}
 
 
 @functools.lru_cache(maxsize=1)
 def _variants(names: tuple[str, ...]) -> dict[str, Attention]:
-    """One attention of each variant, in dimension one."""
+    """An example of each variant: its attention in dimension one with unit matrices."""
     with jax.ensure_compile_time_eval():  # concrete values even inside `jit`
         identity = jnp.ones((1, 1))
         return {name: attentions[name](identity, identity, identity) for name in names}
 
 
 def _variant_name(attention: Attention) -> str:
-    """Name of the variant with the coupling and the type of score of an attention."""
+    """Name of the variant that has the coupling and score type of an attention."""
     score = attention.score
     inner = score.score if isinstance(score, Masked) else score
     return _coupling_name(attention.coupling, type(inner))
@@ -290,7 +292,7 @@ def _variant_name(attention: Attention) -> str:
 def _coupling_name(
     coupling: AbstractCoupling, score: type[AbstractScore] = AbstractScore
 ) -> str:
-    """Name of the variant with this coupling, or the name of the coupling's class."""
+    """Name of the variant that has this coupling, or else the class of the coupling."""
     couplings = _couplings(score).items()
     matches = [
         name
@@ -300,7 +302,8 @@ def _coupling_name(
     same_type = [
         name for name, candidate in couplings if type(candidate) is type(coupling)
     ]
-    unique_match = same_type if len(same_type) == 1 else []  # whatever its parameters
+    # If only one variant has this type of coupling, it matches for any parameters.
+    unique_match = same_type if len(same_type) == 1 else []
     return next(iter((*matches, *unique_match)), type(coupling).__name__)
 
 

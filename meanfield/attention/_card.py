@@ -1,4 +1,4 @@
-"""Summary card of an attention, for its `repr` and its HTML."""
+"""The summary card of an attention, shown by its `repr` and in notebooks."""
 
 import dataclasses
 
@@ -19,11 +19,11 @@ def card_of(
     *,
     variant: str,
 ) -> Card | None:
-    """Card of an attention; `None` for tracers and for stacks of attentions.
+    """The summary card of an attention; `None` for tracers and stacked attentions.
 
     Args:
         score: the score of the attention.
-        coupling: its coupling, whose non-default options are shown.
+        coupling: its coupling; the card shows the options that are not defaults.
         value: its matrix `V`.
         variant: the name of the variant.
     """

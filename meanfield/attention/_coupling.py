@@ -18,7 +18,7 @@ from meanfield.tokens import Tokens
 
 
 class AbstractBarycentre(AbstractField):
-    r"""A barycentre $x \mapsto \int y\, \kappa_\mu(x, y)\, d\mu(y)$ with known weights.
+    r"""A barycentre $\int y\, \kappa_\mu(x, y)\, d\mu(y)$ with an attention matrix.
 
     Examples:
         >>> from meanfield import Points, attentions
@@ -48,13 +48,13 @@ class AbstractBarycentre(AbstractField):
         """
         del queries
         raise UnsupportedError(
-            f"`{type(self).__name__}` has no weights for other queries than its own; "
-            "a class provides them by its method `weights_at`."
+            f"`{type(self).__name__}` computes weights for its own tokens only. "
+            "Implement its method `weights_at` to get weights for other queries."
         )
 
 
 class AbstractCoupling(eqx.Module):
-    r"""A rule that computes $\kappa_\mu(x, y)$ from scores and a measure.
+    r"""A rule that turns scores and a measure into the weights $\kappa_\mu(x, y)$.
 
     Examples:
         >>> from meanfield.attention import AbstractCoupling, Softmax, attentions
@@ -75,33 +75,33 @@ class AbstractCoupling(eqx.Module):
     ) -> AbstractField:
         r"""The field $x \mapsto \int y\, \kappa_{\mu,\nu}(x, y)\, d\nu(y)$.
 
-        Here $\nu$ are the keys and $\mu$ the queries, of which $x$ is one;
-        $\kappa_{\mu,\mu} = \kappa_\mu$.
+        Here $\mu$ are the queries, $x$ is one of them, and $\nu$ are the keys. For
+        equal measures, $\kappa_{\mu,\mu} = \kappa_\mu$.
 
         Raises:
-            UnsupportedError: if the coupling is not defined between two measures. Every
-                `AbstractRowwise` coupling is.
+            UnsupportedError: if the coupling is not defined between two measures. An
+                `AbstractRowwise` coupling is always defined.
         """
         del score, queries, keys
         raise cross_error(self)
 
     @property
     def rows_sum_to_one(self) -> bool:
-        """Whether the weights of each query sum to one; heads of models require it."""
+        """Whether the weights of each query sum to one, as model heads require."""
         return False
 
     @property
     def reads_order(self) -> bool:
         """Whether the coupling depends on the order of the tokens' positions.
 
-        If so, densities and Gaussians, which have no such order, raise an error.
+        If it does, densities and Gaussians raise an error, since they have no order.
         """
         return False
 
     def is_linearly_bounded(
         self, score: AbstractScore, mu: AbstractMeasure
     ) -> Bool[Array, ""]:
-        """Whether the barycentre is linearly bounded; see `AbstractDynamics`."""
+        """Whether the barycentre has a proven linear bound; see `AbstractDynamics`."""
         del score, mu
         return jnp.zeros((), bool)
 
@@ -110,8 +110,8 @@ class AbstractCoupling(eqx.Module):
     ) -> Bool[Array, ""]:
         r"""Whether $|\bar y(x)| \leq C(1 + |x|)$ is proven for fixed keys.
 
-        The bound holds at every $x$, for any queries that include $x$. If the keys are
-        not tokens, it holds in $L^2$ of the queries.
+        If the keys are tokens, the bound holds at every query $x$, whatever the other
+        queries are. For other keys it holds in $L^2$ of the queries.
         """
         del score, keys
         return jnp.zeros((), bool)
@@ -120,8 +120,7 @@ class AbstractCoupling(eqx.Module):
 class AbstractRowwise(AbstractCoupling):
     r"""A coupling whose row $\kappa(x, \cdot)$ depends on $x$ and the keys only.
 
-    Between two measures it is therefore the coupling of the keys, evaluated at the
-    queries.
+    Cross attention therefore uses the coupling of the keys, evaluated at the queries.
 
     Examples:
         >>> from meanfield.attention import AbstractRowwise, Sinkhorn, Softmax
@@ -139,7 +138,7 @@ class AbstractRowwise(AbstractCoupling):
     def is_cross_bounded(
         self, score: AbstractScore, keys: AbstractMeasure
     ) -> Bool[Array, ""]:
-        """As `is_linearly_bounded` for the keys, whose size is fixed."""
+        """True if `is_linearly_bounded` is true for the keys, whose size is fixed."""
         return self.is_linearly_bounded(score, keys)
 
 
@@ -159,12 +158,12 @@ class AbstractGaussianCoupling(AbstractCoupling):
 
     @abc.abstractmethod
     def affine(self, score: AbstractQuadraticScore, mu: Gaussian) -> Affine:
-        """The barycentre of a Gaussian, in closed form."""
+        """The affine barycentre of a Gaussian, in closed form."""
 
     def cross_affine(
         self, score: AbstractQuadraticScore, queries: Gaussian, keys: Gaussian
     ) -> Affine:
-        """The barycentre of keys for queries, both Gaussian, in closed form.
+        """The affine barycentre of Gaussian keys, for Gaussian queries.
 
         Raises:
             UnsupportedError: if the coupling is not defined between two measures; see
@@ -175,7 +174,7 @@ class AbstractGaussianCoupling(AbstractCoupling):
 
 
 class AbstractClosedFormCoupling(AbstractCoupling):
-    """A coupling whose barycentre of a Gaussian has a closed form that is not affine.
+    """A coupling whose barycentre of a Gaussian has a closed form, affine or not.
 
     Examples:
         >>> from meanfield import Gaussian, Tokens, attentions
@@ -190,7 +189,7 @@ class AbstractClosedFormCoupling(AbstractCoupling):
 
     @abc.abstractmethod
     def gaussian_barycentre(self, score: Dot, mu: Gaussian) -> AbstractField:
-        """The barycentre of a Gaussian in closed form, without quadrature of the keys.
+        """The barycentre of a Gaussian from its closed form, without quadrature.
 
         Raises:
             NotClosedError: if this coupling has no closed form.
@@ -203,8 +202,8 @@ class TiltedMean(AbstractBarycentre):
     Attributes:
         score: $s$.
         mu: the keys.
-        potential: $g$ at the keys, in units of the score; `None` is zero.
-        convergence_of_potential: convergence of $g$; `None` if no iteration defines it.
+        potential: $g$ at the keys, in units of the score; `None` means zero.
+        convergence_of_potential: convergence of $g$; `None` without an iteration.
     """
 
     score: AbstractScore
@@ -226,8 +225,10 @@ class TiltedMean(AbstractBarycentre):
         logs, _ = rows_from_references(
             self.score, queries, self.mu.tokens, self.mu.log_weights + g
         )
-        blind = jnp.all(jnp.isneginf(logs), axis=1, keepdims=True)  # no visible keys
-        logs = jnp.where(blind, 0, logs)  # avoids NaN derivatives of such a row
+        # Rows of queries that see no keys are set to zero before and after the softmax,
+        # which prevents NaN derivatives.
+        blind = jnp.all(jnp.isneginf(logs), axis=1, keepdims=True)
+        logs = jnp.where(blind, 0, logs)
         return jnp.where(blind, 0, jax.nn.softmax(logs, axis=1))
 
     @property
@@ -238,11 +239,12 @@ class TiltedMean(AbstractBarycentre):
     @property
     @override
     def condition(self) -> Float[Array, ""] | None:
-        r"""$\max_j|y_j - c|$ over tokens with weight; $c$ is the centre of their box.
+        r"""Largest distance $|y_j - c|$ from the centre $c$ to a key that has weight.
 
-        `None` if there is a potential. Under weights $p_j(1 + \eta_j)$, $|\eta| \le b$,
-        the mean changes by $\sum_j p_j(\eta_j - \bar\eta)(y_j - c) / (1 + \bar\eta)$,
-        and $\sum_j p_j|\eta_j - \bar\eta| \le b$.
+        Here $c$ is the centre of the smallest box around these keys. The result is
+        `None` if there is a potential. Derivation: for weights $p_j(1 + \eta_j)$ with
+        $|\eta_j| \le b$, the mean changes by $\sum_j p_j(\eta_j - \bar\eta)(y_j - c) /
+        (1 + \bar\eta)$, and $\sum_j p_j|\eta_j - \bar\eta| \le b$.
         """
         if self.potential is not None:
             return None
@@ -255,13 +257,13 @@ class TiltedMean(AbstractBarycentre):
 
 
 class ShapeCheckedField(AbstractField):
-    """A barycentre that raises if its shape differs from that of the tokens.
+    """A barycentre that raises if its values do not have the shape of the tokens.
 
-    Otherwise a wrong shape would be broadcast silently.
+    Without this check, values of a wrong shape would be broadcast silently.
 
     Attributes:
         field: the barycentre.
-        coupling_name: returns the name of the attention, for the message.
+        coupling_name: function that returns the attention's name for the message.
     """
 
     field: AbstractField
@@ -272,10 +274,10 @@ class ShapeCheckedField(AbstractField):
         states = self.field(tokens)
         if jnp.shape(states) != tokens.x.shape:
             raise InvalidInputError(
-                f"The barycentre of `{self.coupling_name()}` attention, "
-                f"`{type(self.field).__name__}`, must return a row for each token and "
-                f"a column for each coordinate; at tokens of shape {tokens.x.shape} it "
-                f"returns shape {jnp.shape(states)}."
+                f"The barycentre of `{self.coupling_name()}` attention (a "
+                f"`{type(self.field).__name__}`) must return a row for each token and "
+                f"a column for each coordinate; for tokens of shape {tokens.x.shape} "
+                f"it returned shape {jnp.shape(states)}."
             )
         return states
 
@@ -291,7 +293,7 @@ class ShapeCheckedField(AbstractField):
 
 
 def add_shape_check(field: AbstractField, name: jax.tree_util.Partial) -> AbstractField:
-    """The field with a shape check; an `Affine` field needs none."""
+    """The field with a shape check; an `Affine` field is returned unchanged."""
     return field if isinstance(field, Affine) else ShapeCheckedField(field, name)
 
 
@@ -303,9 +305,9 @@ def tilted_gaussian_mean(
 ) -> Affine:
     r"""The mean of a Gaussian tilted by $e^{y\cdot(Ax + a) - \frac12 y\cdot By}$.
 
-    $L = P A$ and $b = \alpha + P(a - B\alpha)$ with $P = (\Sigma^{-1} + B)^{-1}$, which
-    is computed without inverses for any rank of $\Sigma$, $A$ and $B$. `None` stands
-    for $B = 0$.
+    The mean is $Lx + b$ with $L = P A$, $b = \alpha + P(a - B\alpha)$ and
+    $P = (\Sigma^{-1} + B)^{-1}$. It is computed without inverses, so that $\Sigma$, $A$
+    and $B$ may have any rank. If `B` is `None`, it is zero.
 
     Source: castin2025, Lemmas 4.1 and 4.10; see ERRATA C10 for their consequences.
     """
@@ -315,7 +317,7 @@ def tilted_gaussian_mean(
 
 
 def cross_error(coupling: AbstractCoupling) -> UnsupportedError:
-    """The error of a coupling that is not defined between two measures."""
+    """The error raised if a coupling is not defined between two measures."""
     return UnsupportedError(
         f"`{type(coupling).__name__}` is not defined for tokens that attend to another "
         "measure. Derive a coupling whose rows are independent from "
@@ -324,14 +326,14 @@ def cross_error(coupling: AbstractCoupling) -> UnsupportedError:
 
 
 def require_dot(score: AbstractScore, coupling: str) -> Dot:
-    """`score`, if it is a `Dot`, for which `coupling` has a closed form.
+    """Returns `score` if it is a `Dot`, the only score with a closed form here.
 
     Raises:
         UnsupportedError: unless `score` is a `Dot`.
     """
     if not isinstance(score, Dot):
         raise UnsupportedError(
-            f"`{coupling}` has a closed form on Gaussians only with a `Dot` score; got "
-            f"`{type(score).__name__}`. Use points."
+            f"`{coupling}` attention has a closed form on Gaussians only for a `Dot` "
+            f"score; got `{type(score).__name__}`. Use points."
         )
     return score

@@ -1,4 +1,4 @@
-"""Cross attention: barycentres of one measure at the tokens of another, by type."""
+"""Cross attention: barycentres of keys at queries, for each pair of measure types."""
 
 import contextlib
 from collections.abc import Callable
@@ -38,21 +38,21 @@ class ClosedForm(NamedTuple):
     coupling: AbstractGaussianCoupling
 
     def affine(self, queries: Gaussian, keys: Gaussian) -> Affine:
-        """The barycentre of Gaussian keys for Gaussian queries."""
+        """The affine barycentre of Gaussian keys, for Gaussian queries."""
         if isinstance(self.coupling, AbstractRowwise):
             return self.coupling.affine(self.score, keys)
         return self.coupling.cross_affine(self.score, queries, keys)
 
 
 class AttentionParts(NamedTuple):
-    """The parts of an attention that the readers of this module need.
+    """The parts of an attention that cross attention needs.
 
     Attributes:
         score: $s$.
         coupling: the coupling.
-        closed_form: returns score and coupling if they map Gaussians to Gaussians, else
-            raises `NotClosedError`.
-        coupling_name: returns the name of the coupling.
+        closed_form: function that returns the score and the coupling if they map
+            Gaussians to Gaussians, and raises `NotClosedError` otherwise.
+        coupling_name: function that returns the name of the coupling.
     """
 
     score: AbstractScore
@@ -61,17 +61,18 @@ class AttentionParts(NamedTuple):
     coupling_name: Callable[[], str]
 
     def gaussian_barycentre(self, keys: Gaussian) -> AbstractField:
-        """The barycentre of a Gaussian at any token, independent of other queries.
+        """The barycentre of Gaussian keys at any token, without other queries.
 
         Raises:
-            NotClosedError: if it has no closed form, or depends on other queries.
+            NotClosedError: if the barycentre has no closed form, or depends on the
+                other queries.
             UnsupportedError: if the coupling does not support the score.
         """
         score, coupling = self.score, self.coupling
         if isinstance(score, Masked):
             raise NotClosedError(
-                "A mask compares positions, and a Gaussian has none, projected or not. "
-                "Use points."
+                "A mask compares positions, and a Gaussian has none, not even inside "
+                "`Projected`. Use points."
             )
         if isinstance(coupling, AbstractClosedFormCoupling) and isinstance(score, Dot):
             with contextlib.suppress(NotClosedError):
@@ -81,7 +82,7 @@ class AttentionParts(NamedTuple):
 
 @dataclass(frozen=True)
 class CrossBarycentre(AbstractReader[AbstractField]):
-    """The barycentre of the keys, by the type of the queries."""
+    """Reader that returns the barycentre of the keys for queries of any type."""
 
     parts: AttentionParts
     keys: AbstractMeasure
@@ -102,7 +103,7 @@ class CrossBarycentre(AbstractReader[AbstractField]):
 
 @dataclass(frozen=True)
 class _TokenQueries(AbstractReader[AbstractField]):
-    """The barycentre at tokens, by the type of the keys."""
+    """Reader that returns the barycentre at tokens for keys of any type."""
 
     parts: AttentionParts
     queries: Points
@@ -116,16 +117,16 @@ class _TokenQueries(AbstractReader[AbstractField]):
     def read_gaussian(self, mu: Gaussian) -> AbstractField:
         if not isinstance(self.parts.coupling, AbstractRowwise):
             raise UnsupportedError(
-                f"`{self.parts.coupling_name()}` attention weighs the laws of queries "
-                "and of keys, and has no closed form for tokens that attend to a "
-                "Gaussian: give the context as tokens, or move a Gaussian."
+                f"The weights of `{self.parts.coupling_name()}` attention depend on "
+                "all queries, so tokens cannot attend to a Gaussian. Give the context "
+                "as tokens, or use a Gaussian for the queries too."
             )
         return self.parts.gaussian_barycentre(mu)
 
 
 @dataclass(frozen=True)
 class _GaussianQueries(AbstractReader[AbstractField]):
-    """The barycentre for a Gaussian that must stay Gaussian, by type of the keys."""
+    """Reader that returns the affine barycentre of Gaussian keys; raises for others."""
 
     parts: AttentionParts
     queries: Gaussian
@@ -145,7 +146,7 @@ class _GaussianQueries(AbstractReader[AbstractField]):
 
 @dataclass(frozen=True)
 class _NodeQueries(AbstractReader[AbstractField]):
-    """The barycentre for a projected Gaussian, by the type of the keys."""
+    """Reader that returns the barycentre of any keys for a projected Gaussian."""
 
     parts: AttentionParts
     queries: Quadrature
@@ -159,7 +160,7 @@ class _NodeQueries(AbstractReader[AbstractField]):
 
     @override
     def read_gaussian(self, mu: Gaussian) -> AbstractField:
-        """In closed form if there is one; otherwise from the nodes of both."""
+        """The closed form if there is one; otherwise the sum over quadrature nodes."""
         if isinstance(self.parts.coupling, AbstractRowwise):
             with contextlib.suppress(NotClosedError, UnsupportedError):
                 return self.parts.gaussian_barycentre(mu)
@@ -172,7 +173,7 @@ class _NodeQueries(AbstractReader[AbstractField]):
 def _copy_nodes(quadrature: Quadrature, mu: Gaussian) -> Quadrature:
     """Quadrature of `mu` with the nodes of another quadrature.
 
-    The error estimate of the first quadrature then covers this one, too.
+    Sharing the nodes lets one error estimate cover both quadratures.
 
     Raises:
         UnsupportedError: if the factor of `mu` has more columns than the nodes.
@@ -180,8 +181,8 @@ def _copy_nodes(quadrature: Quadrature, mu: Gaussian) -> Quadrature:
     missing = quadrature.z.shape[1] - mu.factor.shape[1]
     if missing < 0:
         raise UnsupportedError(
-            "The projection of a Gaussian of low rank has no nodes for a context of "
-            "higher rank; give the context as tokens."
+            "A projected Gaussian cannot attend to a Gaussian of higher rank, for "
+            "which it has no quadrature nodes. Give the context as tokens."
         )
     factor = jnp.pad(mu.factor, ((0, 0), (0, missing)))
     return Quadrature(Gaussian(mu.mean, factor), quadrature.z, quadrature.weights)
@@ -201,10 +202,11 @@ class CrossBound(AbstractReader[Bool[Array, ""]]):
 
     @override
     def read_gaussian(self, mu: Gaussian) -> Bool[Array, ""]:
-        """For a rowwise coupling, the same answer as for tokens.
+        """Whether the bound is proven for Gaussian keys.
 
-        The mean of a link over Gaussian keys is bounded, or linear, if the link is; the
-        mean of tilted Gaussian keys is affine.
+        For a rowwise coupling the answer is that for tokens: the mean of a link over
+        Gaussian keys is bounded or linear if the link is, and the mean of tilted
+        Gaussian keys is affine.
         """
         if not isinstance(self.coupling, AbstractRowwise):
             return self.coupling.is_cross_bounded(self.score, mu)

@@ -1,4 +1,4 @@
-"""Options shared by several variants, defined once as the fields of a dataclass."""
+"""Decorator for options that several variants share, defined in one dataclass."""
 
 import dataclasses
 import functools
@@ -13,9 +13,9 @@ _ENTRY = re.compile(r"^    options: .*\n", flags=re.MULTILINE)
 
 
 def expand_options(factory: Callable[..., R]) -> Callable[..., R]:
-    """Decorator that replaces a factory's `options` dataclass by one keyword per field.
+    """Decorator that gives a factory one keyword for each field of its `options`.
 
-    The keywords replace `options` in the signature and in the docstring.
+    The keywords replace the dataclass `options` in the signature and the docstring.
     """
     signature = inspect.signature(factory)
     options = signature.parameters["options"].annotation

@@ -1,4 +1,4 @@
-"""Differential attention: the difference of a softmax and a multiple of another."""
+"""Differential attention: a softmax minus a multiple of another softmax."""
 
 import jax
 import jax.numpy as jnp
@@ -17,7 +17,7 @@ from ._attention import Attention, variant
 from ._coupling import AbstractBarycentre, AbstractGaussianCoupling, AbstractRowwise
 from .softmax import Softmax
 
-FLOOR = 1e-5  # added to the mean square before division, as usual in networks
+FLOOR = 1e-5  # added to the mean square, so that the division is safe
 
 
 class Differential(AbstractGaussianCoupling, AbstractRowwise):
@@ -60,12 +60,12 @@ class Differential(AbstractGaussianCoupling, AbstractRowwise):
     def is_linearly_bounded(
         self, score: AbstractScore, mu: AbstractMeasure
     ) -> Bool[Array, ""]:
-        r"""If both terms are: $|\bar y| \leq |\bar y_1| + |\lambda|\,|\bar y_2|$."""
+        r"""True if both terms are bounded, as $\bar y = \bar y_1 - \lambda\bar y_2$."""
         bounds = [Softmax().is_linearly_bounded(s, mu) for s in self._scores(score)]
         return bounds[0] & bounds[1]
 
     def _scores(self, score: AbstractScore) -> tuple[AbstractScore, AbstractScore]:
-        """Both scores; a mask on the first one also applies to the second."""
+        """The scores of both softmaxes; a mask of `score` applies to both."""
         if isinstance(score, Masked):
             first, second = self._scores(score.score)
             return Masked(first, score.mask), Masked(second, score.mask)
@@ -95,7 +95,7 @@ class Difference(AbstractExplicit, AbstractBarycentre):
     @property
     @override
     def condition(self) -> Float[Array, ""] | None:
-        r"""$c_1 + |\lambda| c_2$."""
+        r"""The condition number $c_1 + |\lambda| c_2$ of the difference."""
         first, second = self.first.condition, self.second.condition
         if first is None or second is None:
             return None
@@ -103,7 +103,9 @@ class Difference(AbstractExplicit, AbstractBarycentre):
 
 
 class RootMeanSquare(AbstractField):
-    r"""A head's velocity over its RMS: $c\,v / (\mathrm{rms}(v)^2 + 10^{-5})^{1/2}$.
+    r"""A head's velocity divided by its root mean square and multiplied by $c$.
+
+    The result is $c\,v / (\mathrm{rms}(v)^2 + 10^{-5})^{1/2}$.
 
     Attributes:
         velocity: $v$.
@@ -129,7 +131,7 @@ class RootMeanSquare(AbstractField):
 
 
 class NormalisedAttention(Attention):
-    """An attention whose velocity is scaled to a fixed RMS at each token."""
+    """An attention whose velocity has a fixed root mean square at each token."""
 
     scale: Float[Array, ""]
 
@@ -144,7 +146,7 @@ class NormalisedAttention(Attention):
 
     @override
     def is_linearly_bounded(self, t: Time, mu: AbstractMeasure) -> Bool[Array, ""]:
-        """Always true: the velocity has at most the norm to which it is scaled."""
+        """Always true, since the velocity is scaled to a fixed size."""
         return jnp.ones((), bool)
 
 
@@ -163,11 +165,10 @@ def differential(  # noqa: PLR0913 (what the literature gives it)
 ) -> Attention:
     r"""A softmax of $Qx \cdot Ky/\epsilon$ minus $\lambda$ times a second softmax.
 
-    The second softmax has the scores $Q_2x \cdot K_2y/\epsilon$. A number stands for a
-    multiple of $I$; the default $Q_2 = 0$ subtracts $\lambda$ times the mean. If
-    `normalised`, each head's velocity is scaled to a root mean square of one. Finally,
-    velocities are multiplied by $1 - \lambda_0$. Rows sum to $1 - \lambda$. Source:
-    DiffAttn in shahbazi2025, appendix B.
+    The second softmax has the scores $Q_2x \cdot K_2y/\epsilon$; with the default
+    $Q_2 = 0$ it is the mean of the tokens. Rows sum to $1 - \lambda$. If `normalised`,
+    each head's velocity is scaled to a root mean square of one. All velocities are then
+    multiplied by $1 - \lambda_0$. Source: DiffAttn in shahbazi2025, appendix B.
 
     Args:
         Q: first query matrix, k × d.
@@ -177,7 +178,7 @@ def differential(  # noqa: PLR0913 (what the literature gives it)
         lambda_: $\lambda$, of any sign.
         Q2: second query matrix, or a multiple of $I$.
         K2: second key matrix, or a multiple of $I$.
-        lambda0: $\lambda_0$.
+        lambda0: $\lambda_0$, where $1 - \lambda_0$ is a factor of all velocities.
         normalised: whether to scale each head's velocity.
 
     Raises:
@@ -200,7 +201,10 @@ def differential(  # noqa: PLR0913 (what the literature gives it)
 
 
 def _matrices(Q2: Numbers | float, K2: Numbers | float, d: int) -> tuple[Array, Array]:
-    """Both as matrices: a number becomes a multiple of $I$ of the other's shape."""
+    """The arguments as matrices; a number becomes a multiple of the identity.
+
+    The multiple of the identity has the shape of the other matrix, or is `d` × `d`.
+    """
     matrices = [float_array(name, M) for name, M in (("Q2", Q2), ("K2", K2))]
     rows, columns = next((M.shape for M in matrices if M.ndim == 2), (d, d))
     Q, K = (M if M.ndim else M * jnp.eye(rows, columns) for M in matrices)

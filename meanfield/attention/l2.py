@@ -14,8 +14,8 @@ def l2(Q: Numbers, K: Numbers, V: Numbers, *, epsilon: Scalar = 1.0) -> Attentio
     r"""Softmax with scores $-|Qx - Ky|^2/\epsilon$; castin2025, section 2.3.
 
     If a command sets only `A`, then $Q = A$ and $K = I$.
-    On Gaussians the covariance follows castin2025, eq. (4.3), whose second term is
-    misprinted: it must be the transpose of the first (ERRATA C10).
+    The covariance of a Gaussian satisfies castin2025, eq. (4.3), with a correction: the
+    second term must be the transpose of the first (ERRATA C10).
 
     Examples:
         >>> from meanfield import Points

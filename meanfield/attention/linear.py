@@ -20,7 +20,7 @@ from .pointwise import AbstractCubic, LinkedMean
 
 
 class Linear(AbstractGaussianCoupling, AbstractCubic):
-    r"""$\kappa_\mu(x, y) = s(x, y)$, without exponential and without normalisation.
+    r"""$\kappa_\mu(x, y) = s(x, y)$, with neither exponential nor normalisation.
 
     Examples:
         >>> from meanfield import Gaussian
@@ -51,7 +51,7 @@ class LinearExpansion(AbstractGaussianCoupling, AbstractCubic):
     r"""$\kappa_\mu(x, y) = 1 + s(x, y) - \int s(x, z)\,d\mu(z)$.
 
     This is softmax to first order in the scores. Pairs that a mask excludes are left
-    out of both integrals, and the remaining weights are renormalised.
+    out of all integrals, and the remaining weights are renormalised.
 
     Examples:
         >>> from meanfield import Points
@@ -78,8 +78,8 @@ class LinearExpansion(AbstractGaussianCoupling, AbstractCubic):
     def affine(self, score: AbstractQuadraticScore, mu: Gaussian) -> Affine:
         r"""$L = \Sigma A$, $b = \alpha + \Sigma a$.
 
-        Source: castin2025, section 2.2, $\Gamma^{\mathrm{lin},\epsilon}$, whose last
-        sum must be of $x_\ell\cdot Ax$ (ERRATA C1).
+        Source: castin2025, section 2.2, $\Gamma^{\mathrm{lin},\epsilon}$, with a
+        correction: its last sum must be over $x_\ell\cdot Ax$ (ERRATA C1).
         """
         dot = require_dot(score, "linear-expansion")
         Sigma = mu.covariance
@@ -87,7 +87,7 @@ class LinearExpansion(AbstractGaussianCoupling, AbstractCubic):
 
 
 class ExpansionField(AbstractExplicit, AbstractBarycentre):
-    r"""$x \mapsto \bar y + \int y\,s\,d\mu - \bar y \int s\,d\mu$ over visible keys."""
+    r"""$\bar y + \int y\,s\,d\mu - \bar y \int s\,d\mu$, all over the visible keys."""
 
     score: AbstractScore
     mu: Points
@@ -95,9 +95,8 @@ class ExpansionField(AbstractExplicit, AbstractBarycentre):
     @override
     def __call__(self, tokens: Tokens) -> Float[Array, "n d"]:
         x = self.mu.safe_tokens.x
-        origin = self.mu.mean[
-            None, :
-        ]  # the result does not depend on the origin, only its rounding does
+        # The choice of the origin affects the rounding of the result only.
+        origin = self.mu.mean[None, :]
         values = jnp.concatenate([jnp.ones_like(x[:, :1]), x - origin], axis=1)
         zeroth = self.mu.integral(Power(0), self.score, tokens, values)
         first = self.mu.integral(Power(1), self.score, tokens, values)
@@ -122,12 +121,13 @@ def linear(Q: Numbers, K: Numbers, V: Numbers, *, epsilon: Scalar = 1.0) -> Atte
 def linear_expansion(
     Q: Numbers, K: Numbers, V: Numbers, *, epsilon: Scalar = 1.0
 ) -> Attention:
-    r"""$\Gamma^{\mathrm{lin},\epsilon}$: scores times $\epsilon$, value $V/\epsilon$.
+    r"""First-order expansion $\Gamma^{\mathrm{lin},\epsilon}$ of softmax attention.
 
-    Softmax with $(\epsilon Q, K, V/\epsilon)$ agrees with it as $\epsilon \to 0$, up to
-    an error of order $\epsilon$ (castin2025, section 2.2, prints $o(\epsilon)$; ERRATA
+    Its scores are multiplied by $\epsilon$, and its value is $V/\epsilon$. As
+    $\epsilon \to 0$, it differs from softmax with $(\epsilon Q, K, V/\epsilon)$ by an
+    error of order $\epsilon$, not $o(\epsilon)$ as in castin2025, section 2.2 (ERRATA
     C1).
     """
-    bandwidth = Dot(Q, K, epsilon).epsilon  # raises unless it is positive
+    bandwidth = Dot(Q, K, epsilon).epsilon  # raises unless `epsilon` is positive
     attention = Attention(Dot(Q, K, 1 / bandwidth), LinearExpansion(), V)
     return Attention(attention.score, attention.coupling, attention.value / bandwidth)

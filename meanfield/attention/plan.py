@@ -1,4 +1,4 @@
-r"""Attention matrices: the weights $\kappa_\mu(x_i, x_j)\,w_j$ of tokens."""
+r"""Attention matrices, with the weights $\kappa_\mu(x_i, x_j)\,w_j$ as entries."""
 
 import equinox as eqx
 import jax
@@ -24,17 +24,17 @@ from meanfield.measures import Dense, Points
 from ._attention import Attention
 from ._coupling import AbstractBarycentre
 
-TOLERANCE = (
-    1e-3  # relative to the size of the terms; allows rounding, not a wrong formula
-)
+# The tolerance is relative to the size of the terms. Rounding errors are smaller, and
+# errors of a wrong formula are larger.
+TOLERANCE = 1e-3
 
 
 def plans(dynamics: AbstractDynamics, t: Time, mu: Points) -> Float[Array, "heads n n"]:
     """Attention matrices of the tokens at time `t`, one for each head.
 
-    Row `i` holds the weights that token `i` gives to all tokens; the barycentre is this
-    matrix times the states. Each head and each term of a sum has its own matrix; of
-    several layers, only the one that acts at time `t` counts. Drifts and perceptrons
+    Row `i` holds the weights that token `i` gives to all tokens, so the barycentre is
+    the matrix times the states. Each head and each term of a sum has its own matrix.
+    Among layers, only the one that acts at time `t` is used. Drifts and perceptrons
     have no matrix.
 
     Raises:
@@ -86,22 +86,21 @@ def _matrices(part: AbstractDynamics, t: Time, mu: Points) -> Float[Array, "1 n 
 
 
 def _matrix(attention: Attention, mu: Points) -> Float[Array, "n n"]:
-    """The attention matrix of one attention.
+    """The matrix of one attention, which is checked if a plugin defines it.
 
-    The matrix of a class outside the package is checked if its values are concrete.
-    The package's own matrices are checked by tests; for scores so large that rounding
-    dominates, they may differ from the barycentre.
+    The check needs concrete values. Tests check the package's own matrices; these may
+    differ from the barycentre for scores so large that rounding dominates.
 
     Raises:
-        UnsupportedError: if its barycentre has no matrix.
+        UnsupportedError: if the barycentre of the attention has no matrix.
         InvalidInputError: if the matrix times the tokens is not the barycentre, or its
             rows do not sum to one although `rows_sum_to_one` is true.
     """
     field = attention.coupling.barycentre(attention.score, mu)
     if not isinstance(field, AbstractBarycentre):
         raise UnsupportedError(
-            f"`{type(field).__name__}` has no attention matrix; an "
-            "`AbstractBarycentre` has."
+            f"`{type(field).__name__}` has no attention matrix. Derive the class from "
+            "`AbstractBarycentre`, and implement `weights`."
         )
     weights = field.weights()
     if not _is_ours(field) and is_concrete(weights):
@@ -115,8 +114,8 @@ def _is_ours(field: AbstractBarycentre) -> bool:
 
 
 def _check_matrix(attention: Attention, mu: Points, weights: np.ndarray) -> None:
-    """Raises unless the matrix matches its barycentre and `rows_sum_to_one`."""
-    dense = Points(mu.tokens, mu.log_weights, Dense())  # the only exact reduction
+    """Raises if the matrix contradicts the barycentre or `rows_sum_to_one`."""
+    dense = Points(mu.tokens, mu.log_weights, Dense())  # sums without interpolation
     field = attention.coupling.barycentre(attention.score, dense)
     name, n = f"`weights` of `{type(field).__name__}`", mu.tokens.n
     if weights.shape != (n, n):
@@ -129,25 +128,25 @@ def _check_matrix(attention: Attention, mu: Points, weights: np.ndarray) -> None
     gap = np.abs(rows @ x - np.asarray(field(mu.tokens))[has_weight]).max()
     if gap > TOLERANCE * np.max(np.abs(rows) @ np.abs(x)):
         raise InvalidInputError(
-            f"{name} is not the matrix of its barycentre: the matrix times the tokens "
-            f"differs from the field by up to {gap:.3g}. Return the weights that move "
-            "the tokens; attention maps show this matrix."
+            f"{name} does not match the values of its field: the matrix times the "
+            f"tokens differs from them by up to {gap:.3g}. Return the weights that the "
+            "field uses, since attention maps show this matrix."
         )
     if attention.coupling.rows_sum_to_one:
         _check_row_sums(name, rows)
 
 
 def _check_row_sums(name: str, rows: np.ndarray) -> None:
-    """Raises unless rows sum to one; rows of zeros, which see no keys, are allowed."""
+    """Raises unless each row sums to one, or is zero because the query sees no keys."""
     sums = rows[rows.any(axis=1)].sum(axis=1)
     far = sums[np.abs(sums - 1) > TOLERANCE]
     if far.size:
         raise InvalidInputError(
-            f"`rows_sum_to_one` of the coupling is true, but a row of {name} sums to "
-            f"{far[0]:.4g}. Remove that property, or correct the weights."
+            "The property `rows_sum_to_one` of the coupling is true, but a row of "
+            f"{name} sums to {far[0]:.4g}. Remove the property, or correct the weights."
         )
 
 
 def _missing_matrix_error(part: AbstractDynamics) -> UnsupportedError:
     name = type(part).__name__
-    return UnsupportedError(f"`{name}` has no attention matrix; an `Attention` has.")
+    return UnsupportedError(f"`{name}` has no attention matrix. Use an `Attention`.")

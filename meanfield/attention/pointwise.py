@@ -1,10 +1,10 @@
-r"""Attention whose weights are a function of each score alone: exp, sigmoid.
+r"""Attention in which each weight is a function of one score, such as exp or sigmoid.
 
 On a Gaussian, the integral reduces to one dimension. For $y \sim N(\alpha, \Sigma)$ and
-a score $s = y\cdot u + c$, linear in the key, the score has the law $N(m, \sigma^2)$,
-$m = \alpha\cdot u + c$, $\sigma^2 = u\cdot \Sigma u$. By Stein's identity
-$E[y\,\varphi(s)] = \alpha\,E\varphi(s) + \Sigma u\,E\varphi'(s)$, for any dimension and
-rank.
+a score $s = y\cdot u + c$ that is linear in the key, the score has the law
+$N(m, \sigma^2)$ with $m = \alpha\cdot u + c$ and $\sigma^2 = u\cdot \Sigma u$.
+Stein's identity $E[y\,\varphi(s)] = \alpha\,E\varphi(s) + \Sigma u\,E\varphi'(s)$ holds
+in any dimension and for any rank.
 """
 
 from collections.abc import Callable
@@ -34,20 +34,22 @@ from ._attention import Attention, variant
 from ._coupling import AbstractBarycentre, AbstractClosedFormCoupling, AbstractRowwise
 
 Averages = Callable[[Array, Array], tuple[Array, Array]]
-"""Maps mean and deviation of a score to the averages of a link and its derivative."""
+"""Maps the mean and deviation of a score to averages of a link and its derivative."""
 
-# The trapezoidal rule on the line has an error exp(-2 pi w / h) for functions analytic
-# in a strip of half-width w: pi for the logistic density, any for the normal one.
+# The trapezoidal rule of step h on the line has an error exp(-2 pi w / h) for functions
+# analytic in a strip of half-width w. Here w is pi for the logistic density, and
+# arbitrarily large for the normal density.
 _STEP = 0.5
-_REACH = 37.0  # beyond it both densities are below rounding
+_REACH = 37.0  # beyond this distance both densities are below the rounding error
 
 
 class Pointwise(AbstractClosedFormCoupling, AbstractRowwise):
-    r"""$\kappa_\mu(x, y) = \varphi(s(x, y))$; in general not closed on Gaussians.
+    r"""$\kappa_\mu(x, y) = \varphi(s(x, y))$; Gaussians need not stay Gaussian.
 
     Attributes:
         link: $\varphi$, applied entrywise.
-        averages: $E\varphi$ and $E\varphi'$ of normal scores; `None` if unknown.
+        averages: function that returns $E\varphi$ and $E\varphi'$ of normal scores;
+            `None` if unknown.
         is_bounded: whether $\varphi$ is known to be bounded.
 
     Examples:
@@ -73,7 +75,8 @@ class Pointwise(AbstractClosedFormCoupling, AbstractRowwise):
     def gaussian_barycentre(self, score: Dot, mu: Gaussian) -> AbstractField:
         if self.averages is None:
             raise NotClosedError(
-                "The averages of this link over Gaussians are not known. Use points."
+                "This coupling has no closed form on Gaussians, since the averages of "
+                "its link are not given. Use points, or set `averages`."
             )
         return LinkedGaussianMean(self.averages, score, mu)
 
@@ -81,25 +84,25 @@ class Pointwise(AbstractClosedFormCoupling, AbstractRowwise):
     def is_linearly_bounded(
         self, score: AbstractScore, mu: AbstractMeasure
     ) -> Bool[Array, ""]:
-        r"""If the link is bounded: $|\bar y| \leq \sup|\varphi|\int|y|\,d\mu$."""
+        r"""True if $\varphi$ is bounded: $|\bar y| \leq \sup|\varphi|\int|y|\,d\mu$."""
         return jnp.asarray(self.is_bounded)
 
 
 class AbstractCubic(AbstractRowwise):
-    """A coupling whose weights grow like the scores, so that velocities are cubic."""
+    """A coupling with weights that grow like scores, so that velocities are cubic."""
 
     @override
     def is_linearly_bounded(
         self, score: AbstractScore, mu: AbstractMeasure
     ) -> Bool[Array, ""]:
-        """Never: the velocity is cubic in the size of the measure."""
+        """Always false, since the velocity is cubic in the size of the measure."""
         return jnp.zeros((), bool)
 
     @override
     def is_cross_bounded(
         self, score: AbstractScore, keys: AbstractMeasure
     ) -> Bool[Array, ""]:
-        """Whether scores are linear in the query: weights grow at most as fast."""
+        """True if scores, and so the weights, grow at most linearly in the query."""
         return jnp.asarray(isinstance(score, Dot))
 
 
@@ -158,24 +161,24 @@ class LinkedGaussianMean(AbstractExplicit, AbstractField):
 
 
 def exp_averages(m: Array, sigma: Array) -> tuple[Array, Array]:
-    r"""$E e^s = e^{m + \sigma^2/2}$, for the function and for its derivative."""
+    r"""Averages $E e^s = e^{m + \sigma^2/2}$ of the exponential and its derivative."""
     average = jnp.exp(m + sigma**2 / 2)
     return average, average
 
 
 def relu_averages(m: Array, sigma: Array) -> tuple[Array, Array]:
-    r"""$E\max(s, 0) = m\Phi(m/\sigma) + \sigma\phi(m/\sigma)$, and $\Phi(m/\sigma)$."""
+    r"""$E\max(s, 0) = m\Phi(m/\sigma) + \sigma\phi(m/\sigma)$ and $P(s > 0)$."""
     ratio = jnp.where(sigma > 0, m / jnp.where(sigma > 0, sigma, 1), 40 * jnp.sign(m))
     share = norm.cdf(ratio)
     return m * share + sigma * norm.pdf(ratio), share
 
 
 def sigmoid_averages(m: Array, sigma: Array) -> tuple[Array, Array]:
-    r"""$E\,S(s)$ and $E\,S'(s)$ for the logistic $S$, to rounding for every $\sigma$.
+    r"""$E\,S(s)$ and $E\,S'(s)$ for the logistic function $S$, accurate to rounding.
 
-    For $\sigma \geq 1$ the sum is over a logistic variable $l$ with density $S'$:
-    $E\,S(s) = E\,\Phi((m - l)/\sigma)$, since $S$ is the distribution function of $l$.
-    For $\sigma < 1$ it is over the normal variable.
+    For $\sigma > 1$ the trapezoidal rule is applied to a logistic variable $l$ with
+    density $S'$: $E\,S(s) = E\,\Phi((m - l)/\sigma)$, since $S$ is the distribution
+    function of $l$. For smaller $\sigma$ it is applied to the normal variable.
     """
     k = jnp.arange(-_REACH, _REACH + _STEP, _STEP, dtype=m.dtype)[None, :]
     m, sigma = m[:, None], sigma[:, None]
@@ -194,6 +197,6 @@ def sigmoid_averages(m: Array, sigma: Array) -> tuple[Array, Array]:
 
 
 def _safe_sqrt(square: Array) -> Array:
-    """Square root with derivative zero at zero."""
+    """Square root whose derivative at zero is set to zero."""
     is_positive = square > 0
     return jnp.where(is_positive, jnp.sqrt(jnp.where(is_positive, square, 1)), 0)

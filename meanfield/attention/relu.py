@@ -1,4 +1,4 @@
-"""ReLU attention: the weights are positive parts of scores."""
+"""ReLU attention, whose weights are the positive parts of scores."""
 
 import jax
 import jax.numpy as jnp
@@ -45,10 +45,10 @@ class Relu(AbstractGaussianCoupling, AbstractClosedFormCoupling, AbstractCubic):
     def affine(self, score: AbstractQuadraticScore, mu: Gaussian) -> Affine:
         r"""$L = \tfrac12 \Sigma A$, for mean zero and no biases.
 
-        By the symmetry $y \to -y$ the positive part is exactly half of the linear
-        kernel, a case that castin2025, section 2.5, overlooks (ERRATA C3, N4). A flow
-        keeps the mean zero, so only the start needs checking. For traced values the
-        result is NaN where the mean or a bias is not zero.
+        By the symmetry $y \to -y$, this is exactly half the barycentre of linear
+        attention; castin2025, section 2.5, overlooks this case (ERRATA C3, N4). A flow
+        keeps the mean zero, so it suffices to check the initial measure. For traced
+        values the result is NaN if the mean or a bias is not zero.
 
         Raises:
             NotClosedError: if the mean or a bias is not zero.
@@ -57,8 +57,8 @@ class Relu(AbstractGaussianCoupling, AbstractClosedFormCoupling, AbstractCubic):
         parts = (mu.mean, dot.query_bias, dot.key_bias)
         if any(is_concrete(part) and np.any(np.asarray(part)) for part in parts):
             raise NotClosedError(
-                "ReLU attention keeps Gaussians Gaussian only if the mean is zero "
-                "and the scores have no bias. Use points, `projected`, or mean 0."
+                "ReLU attention keeps a Gaussian Gaussian only if its mean is zero and "
+                "the scores have no bias. Use mean 0, points, or `projected`."
             )
         linear = mu.covariance @ dot.A / 2
         zero = jnp.all(jnp.concatenate(parts) == 0)

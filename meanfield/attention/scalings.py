@@ -1,4 +1,4 @@
-r"""Both potentials of a Sinkhorn plan $e^{s + f(x) + g(y)}$, evaluated at any token."""
+r"""Both potentials of a Sinkhorn plan $e^{s + f(x) + g(y)}$, as functions of tokens."""
 
 import equinox as eqx
 import jax
@@ -24,18 +24,18 @@ from .potentials import half_step, solve_potential
 class Scalings(eqx.Module):
     r"""Potentials $f$ and $g$ such that both marginals of $e^{s + f + g}$ are $\mu$.
 
-    They are determined up to $(f + \eta, g - \eta)$. For quadratic scores, the problem
-    is solved in deviations from the mean, which reduces rounding; `rows` and `columns`
-    return potentials of the original score.
+    For any constant $\eta$, the pair $(f + \eta, g - \eta)$ is equivalent. For
+    quadratic scores, the problem is solved in deviations from the mean, which reduces
+    rounding errors; `rows` and `columns` return potentials of the original score.
 
     Attributes:
         original: the original score, $s$.
-        score: the score of the problem that is solved; it differs from `original` by a
+        score: the score that is used in the solution; it differs from `original` by a
             function of the query plus a function of the key.
         mu: the measure.
         f: the potential of the queries for `score`, at the tokens, in units of scores.
-        g: the potential of the keys for `score`, likewise.
-        origin: the point from which `score` measures states.
+        g: the potential of the keys for `score`, at the tokens, in units of scores.
+        origin: the origin of the deviations that `score` depends on.
         convergence: convergence of the potentials.
 
     Examples:
@@ -69,7 +69,7 @@ class Scalings(eqx.Module):
         return g - self.key_part(tokens)
 
     def query_part(self, tokens: Tokens) -> Float[Array, " n"]:
-        """The part of `original - score` that depends on the query."""
+        """The part of the difference `original - score` that depends on the query."""
         s, x = self.original, tokens.x
         if not isinstance(s, AbstractQuadraticScore):
             return jnp.zeros(tokens.n, x.dtype)
@@ -78,7 +78,7 @@ class Scalings(eqx.Module):
         return part + _square(self.score, x)
 
     def key_part(self, tokens: Tokens) -> Float[Array, " n"]:
-        """The part of `original - score` that depends on the key."""
+        """The part of the difference `original - score` that depends on the key."""
         s, y = self.original, tokens.x
         if not isinstance(s, AbstractQuadraticScore):
             return jnp.zeros(tokens.n, y.dtype)
@@ -122,20 +122,20 @@ def scalings(
     g, convergence = solve_potential(
         balanced_score, mu, tolerance=tolerance, max_iterations=max_iterations
     )
-    origin = jax.lax.stop_gradient(mu.mean)  # the same as in `balance_score`
+    origin = jax.lax.stop_gradient(mu.mean)  # `balance_score` uses the same origin
     f = half_step(balanced_score, mu, g)
     return Scalings(score, balanced_score, mu, f, g, origin, convergence)
 
 
 def _square(score: AbstractScore, x: Float[Array, "n d"]) -> Float[Array, " n"]:
-    """The squares of queries that a balanced `score` subtracts; zero for others."""
+    """The squared queries that a `BalancedScore` subtracts; zero for other scores."""
     if isinstance(score, BalancedScore):
         return score.square_of_queries(x)
     return jnp.zeros(len(x), x.dtype)
 
 
 def check_unmasked(score: AbstractScore) -> None:
-    """Raises if `score` is masked: then the marginals cannot both be normalised.
+    """Raises if `score` is masked, since its marginals cannot both be normalised.
 
     Raises:
         UnsupportedError: if the score is masked.
@@ -143,5 +143,5 @@ def check_unmasked(score: AbstractScore) -> None:
     if isinstance(score, Masked):
         raise UnsupportedError(
             "Sinkhorn cannot mask its scores (a causal plan with equal marginals "
-            "is the identity); wrap the attention in `Prefix` instead."
+            "is the identity). Wrap the attention in `Prefix` instead."
         )

@@ -38,12 +38,13 @@ T = TypeVar("T")
 class Sinkhorn(AbstractGaussianCoupling):
     r"""$\kappa_\mu = e^{s + f(x) + g(y)}$ with both marginals equal to $\mu$.
 
-    Source: castin2025, eq. (2.4); sander2022, eq. (3), whose `N_R` and `N_C` are
+    Source: castin2025, eq. (2.4); sander2022, eq. (3), where `N_R` and `N_C` must be
     exchanged (ERRATA S5).
 
     Attributes:
-        iterations: number of half-steps from zero, rows first, as in trained
-            Sinkformers (1 is softmax); `None` iterates to `tolerance`.
+        iterations: number of half-steps, as in trained Sinkformers. Rows and columns
+            are normalised in turn, rows first, so that 1 is softmax. `None` continues
+            until `tolerance` is met.
         tolerance: largest accepted sup of |log marginal|; by default it depends on the
             dtype.
         max_iterations: number of passes after which the field counts as unconverged.
@@ -74,7 +75,7 @@ class Sinkhorn(AbstractGaussianCoupling):
         if count is not None and not (isinstance(count, int) and count >= 1):
             raise InvalidInputError(
                 f"`iterations` must be an integer of at least 1; got {count!r}. "
-                "Leave it out to iterate to a tolerance."
+                "Leave out `iterations` to iterate to a tolerance."
             )
         limit = self.max_iterations
         if not (isinstance(limit, int) and limit >= 1):
@@ -85,7 +86,7 @@ class Sinkhorn(AbstractGaussianCoupling):
     @property
     @override
     def rows_sum_to_one(self) -> bool:
-        """True if rows come last: converged, or after an odd number of half-steps."""
+        """True after convergence, and after an odd number of half-steps."""
         return (self.iterations or 1) % 2 == 1
 
     @override
@@ -100,8 +101,8 @@ class Sinkhorn(AbstractGaussianCoupling):
     ) -> AbstractField:
         r"""The barycentre of the plan between queries and keys.
 
-        Rows integrate to one against the keys, columns against the queries. If
-        converged, this is the plan of entropic transport between the two measures.
+        Rows of the plan integrate to one over the keys, and columns over the queries.
+        After convergence, it is the plan of entropic transport between the measures.
         """
         mu, queries = use_exact_sums(keys), use_exact_sums(queries)
         if self.iterations is not None:
@@ -139,10 +140,10 @@ class Sinkhorn(AbstractGaussianCoupling):
     def affine(self, score: AbstractQuadraticScore, mu: Gaussian) -> Affine:
         r"""$L = YU\mathrm{diag}(1/h)U^\top Y^\top A$, $b = \alpha - L\alpha$.
 
-        This is the converged case, with $Y^\top AY = U\mathrm{diag}(\sigma)W^\top$ and
-        $h = (1+\sqrt{1+4\sigma^2})/2$, for any rank: castin2025, Lemma 4.14, without
-        its inverses (ERRATA N1). Prop. 4.15 of the same paper prints $A\Sigma A^\top$
-        for $A^\top\Sigma A$ (ERRATA C12).
+        This holds after convergence, with $Y^\top AY = U\mathrm{diag}(\sigma)W^\top$
+        and $h = (1+\sqrt{1+4\sigma^2})/2$, for any rank. Source: castin2025, Lemma
+        4.14, here without inverses (ERRATA N1). Prop. 4.15 of the same paper prints
+        $A\Sigma A^\top$ instead of $A^\top\Sigma A$ (ERRATA C12).
 
         Raises:
             NotClosedError: for an even number of half-steps, after which the rows are
@@ -156,12 +157,13 @@ class Sinkhorn(AbstractGaussianCoupling):
     ) -> Affine:
         r"""$L = YU\mathrm{diag}(1/h)U^\top Y^\top A$, $b = \alpha_Y - L\alpha_X$.
 
-        For queries $N(\alpha_X, XX^\top)$ and keys $N(\alpha_Y, YY^\top)$, now with
-        $Y^\top AX = U\mathrm{diag}(\sigma)W^\top$. In $x = \alpha_X + XWu$ and $y =
-        \alpha_Y + YUz$ the plan is $e^{\sum_i\sigma_iz_iu_i}$ with normal marginals: a
-        Gaussian whose precision has $h$ on its diagonal and $-\sigma$ beside it. Here
-        $h^2 - \sigma^2 = h$ makes the variances one, so that $E[z_i|u] =
-        (\sigma_i/h_i)u_i$.
+        The queries are $N(\alpha_X, XX^\top)$, the keys $N(\alpha_Y, YY^\top)$, and
+        $Y^\top AX = U\mathrm{diag}(\sigma)W^\top$. In the coordinates $u$ and $z$ of
+        $x = \alpha_X + XWu$ and $y = \alpha_Y + YUz$, the plan is
+        $e^{\sum_i\sigma_iz_iu_i}$ with normal marginals. It is a Gaussian whose
+        precision matrix has $h_i$ on the diagonal and couples $u_i$ to $z_i$ by
+        $-\sigma_i$. As $h^2 - \sigma^2 = h$, the variances are one and
+        $E[z_i|u] = (\sigma_i/h_i)u_i$.
 
         Raises:
             NotClosedError: for an even number of half-steps.
@@ -172,8 +174,8 @@ class Sinkhorn(AbstractGaussianCoupling):
             return Affine(linear, keys.mean - linear @ queries.mean)
         if self.iterations % 2 == 0:
             raise NotClosedError(
-                "Sinkhorn attention keeps Gaussians Gaussian only if converged or "
-                "after an odd number of half-steps; got "
+                "Sinkhorn attention keeps Gaussians Gaussian only if it iterates to "
+                "convergence or takes an odd number of half-steps; got "
                 f"iterations={self.iterations}. Use points, or `projected`."
             )
         return _half_step_affine(score, queries, keys, self.iterations)
@@ -182,12 +184,13 @@ class Sinkhorn(AbstractGaussianCoupling):
     def is_linearly_bounded(
         self, score: AbstractScore, mu: AbstractMeasure
     ) -> Bool[Array, ""]:
-        r"""For all measures if converged; for tokens after an odd number of half-steps.
+        r"""True after convergence; for tokens also after an odd number of half-steps.
 
-        The plan $\pi = \kappa\,\mu\otimes\mu$ has both marginals $\mu$, so by Jensen
-        $\int|\bar y|^2d\mu = \int|E_\pi[y|x]|^2d\mu \leq \int|y|^2d\pi =
-        \int|y|^2d\mu$. Where rows are normalised last, $\bar y$ is a mean of tokens
-        with positive weights, and no larger than the largest token.
+        After convergence both marginals of the plan $\pi = \kappa\,\mu\otimes\mu$ are
+        $\mu$, so Jensen's inequality gives $\int|\bar y|^2d\mu =
+        \int|E_\pi[y|x]|^2d\mu \leq \int|y|^2d\pi = \int|y|^2d\mu$. If the rows are
+        normalised last, $\bar y$ is a mean of tokens with positive weights, and not
+        larger than the largest token.
         """
         rows = self.iterations is None or self.iterations % 2 == 1
         proven = rows if isinstance(mu, Points) else self.iterations is None
@@ -197,20 +200,21 @@ class Sinkhorn(AbstractGaussianCoupling):
     def is_cross_bounded(
         self, score: AbstractScore, keys: AbstractMeasure
     ) -> Bool[Array, ""]:
-        r"""As for one measure: $\int|\bar y|^2d\mu \leq \int|y|^2d\nu$, keys $\nu$."""
+        r"""The answer for one measure, as $\int|\bar y|^2d\mu \leq \int|y|^2d\nu$."""
         return self.is_linearly_bounded(score, keys)
 
 
 def _half_step_affine(
     score: AbstractQuadraticScore, queries: Gaussian, keys: Gaussian, iterations: int
 ) -> Affine:
-    r"""Softmax with the quadratic potential that results from the half-steps.
+    r"""The barycentre of softmax with the quadratic potential of all half-steps.
 
-    With the potentials absorbed, a row step maps the terms $(B, a)$ of the key to the
-    terms $(A^\top PA,\ -A^\top(\alpha + P(a-B\alpha)))$ of the query, with
-    $P = (\Sigma^{-1}+B)^{-1}$. A column step is the same with $A^\top$ in place of $A$.
-    Both follow from the Gaussian integral $\log\int e^{y\cdot u - \frac12 y\cdot By}dN
-    = \tfrac12 u\cdot Pu + u\cdot(\alpha - PB\alpha) + c$ at $u = Ax + a$.
+    The potentials are added to the quadratic score. A row step then maps its terms
+    $(B, a)$ of the key to the terms $(A^\top PA,\ -A^\top(\alpha + P(a-B\alpha)))$ of
+    the query, with $P = (\Sigma^{-1}+B)^{-1}$. A column step uses $A^\top$ in place of
+    $A$. Both follow from the Gaussian integral
+    $\log\int e^{y\cdot u - \frac12 y\cdot By}dN = \tfrac12 u\cdot Pu + u\cdot(\alpha -
+    PB\alpha) + c$ at $u = Ax + a$.
     """
     A = score.A
 
@@ -224,7 +228,7 @@ def _half_step_affine(
 def _pad_factors(
     X: Float[Array, "d r"], Y: Float[Array, "d s"]
 ) -> tuple[Float[Array, "d w"], Float[Array, "d w"]]:
-    """Both factors with the same number of columns, by padding with zeros."""
+    """Both factors, padded with zero columns to the same number of columns."""
     width = max(X.shape[1], Y.shape[1])
     missing = lambda Z: width - Z.shape[1]
     pad = lambda Z: jnp.pad(Z, ((0, 0), (0, missing(Z)))) if missing(Z) else Z
@@ -232,7 +236,7 @@ def _pad_factors(
 
 
 def _repeat(step: Callable[[T], T], start: T, times: int) -> T:
-    """`step` applied `times` times, compiled once and recomputed for derivatives."""
+    """Applies `step` repeatedly. It is compiled once; derivatives recompute it."""
     body = jax.checkpoint(lambda state, _: (step(state), None))
     return jax.lax.scan(body, start, length=times)[0]
 
@@ -245,10 +249,10 @@ def _absorb(
 
 
 class ColumnField(AbstractExplicit, AbstractBarycentre):
-    r"""The barycentre if the last half-step normalised columns, not rows.
+    r"""The barycentre after a half-step that normalises columns, not rows.
 
-    It is $\int y\,e^{s + f + g}d\mu$ with $f = -\log\int e^{s + g_0}d\mu$ from the
-    preceding row step.
+    It is $\int y\,e^{s + f + g}d\mu$, where $f = -\log\int e^{s + g_0}d\mu$ comes from
+    the preceding row step.
     """
 
     score: AbstractScore
@@ -293,7 +297,7 @@ def sinkhorn(
 ) -> Attention:
     r"""Sinkhorn attention with value $V/\epsilon$; castin2025, section 2.4.
 
-    The factor $1/\epsilon$ follows the literature; here it is part of the value.
+    The factor $1/\epsilon$ follows the literature. It is applied to the value matrix.
     """
     coupling = Sinkhorn(iterations, max_iterations=max_iterations)
     attention = Attention(Dot(Q, K, epsilon), coupling, V)

@@ -1,4 +1,4 @@
-"""Softmax attention: exponential weights, normalised over the keys."""
+"""Softmax attention, with exponential weights that are normalised over the keys."""
 
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
@@ -58,16 +58,17 @@ class Softmax(AbstractGaussianCoupling, AbstractRowwise):
     def is_linearly_bounded(
         self, score: AbstractScore, mu: AbstractMeasure
     ) -> Bool[Array, ""]:
-        r"""Always for tokens; for other measures if $B$ is positive definite.
+        r"""True for tokens, and for other measures if $B$ is positive definite.
 
-        A mean of tokens with positive weights is no larger than the largest token. A
-        quadratic score is $-\tfrac12|y - m(x)|_B^2$ plus a function of $x$, with
-        $m(x) = B^{-1}(Ax + a)$. Let $R$ be the size of $\mu$; by Chebyshev at least
-        three quarters of it have $|y| \leq 2R$, and there $|y - m|_B \leq r = |m|_B +
-        2R|B|^{1/2}$. So $\int e^s \geq \tfrac34 e^{-r^2/2}$, keys with $|y - m|_B =
-        \varrho \geq 2r$ weigh at most $\tfrac43 e^{-3\varrho^2/8}$, and $|\bar y -
-        m|_B \leq 2r + \tfrac43\max\varrho e^{-3\varrho^2/8}$: linear in $|x|$ and $R$.
-        For a singular $B$ there are blow-ups (ERRATA C11).
+        Tokens: a mean of tokens with positive weights is no larger than the largest
+        token. Other measures: a quadratic score is $-\tfrac12|y - m(x)|_B^2$ plus a
+        function of $x$, with $m(x) = B^{-1}(Ax + a)$. Let $R$ be the size of $\mu$. By
+        Chebyshev's inequality at least three quarters of the mass have $|y| \leq 2R$,
+        and therefore $|y - m|_B \leq r = |m|_B + 2R|B|^{1/2}$. So $\int e^s \geq
+        \tfrac34 e^{-r^2/2}$, and keys with $|y - m|_B = \varrho \geq 2r$ have weights
+        of at most $\tfrac43 e^{-3\varrho^2/8}$. Hence $|\bar y - m|_B \leq 2r +
+        \tfrac43\max\varrho e^{-3\varrho^2/8}$, which is linear in $|x|$ and $R$. For a
+        singular $B$ blow-ups exist (ERRATA C11).
         """
         if isinstance(mu, Points):
             return jnp.ones((), bool)
@@ -85,11 +86,11 @@ def softmax(Q: Numbers, K: Numbers, V: Numbers, *, epsilon: Scalar = 1.0) -> Att
 
 
 def _centre(score: AbstractScore, mu: Points) -> Float[Array, " d"]:
-    """The origin for the keys: their mean. It affects rounding only.
+    """The origin for the keys, which is their mean unless a mask hides later tokens.
 
-    If a mask hides later tokens, the origin is the first token by position: with the
-    mean of all tokens, the last digits of a token's velocity would depend on later
-    tokens.
+    The origin affects rounding errors only. If a mask hides later tokens, it is the
+    first token by position. With the mean of all tokens, the last digits of a token's
+    velocity would depend on later tokens.
     """
     if not (isinstance(score, Masked) and score.hides_later):
         return mu.mean

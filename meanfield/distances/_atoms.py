@@ -1,4 +1,4 @@
-r"""Quantisation of measures: few atoms, each the mean of the mass it represents."""
+r"""Quantisation of measures by a few atoms, each at the mean of its share of mass."""
 
 import math
 from dataclasses import dataclass
@@ -22,9 +22,9 @@ from meanfield.measures import (
 from ._quantiles import cells, missing_atoms_error
 from ._scale import power_of_two
 
-MOST_ATOMS = 2000  # on each side of a linear programme, which then takes a second
+MOST_ATOMS = 2000  # limit on each side of a linear programme, which then takes 1 s
 FEW_ATOMS = 1024  # number of atoms that represent a density
-LARGEST_RANK = 3  # largest rank of a Gaussian that a product of atoms resolves
+LARGEST_RANK = 3  # largest rank of a Gaussian that a product grid of atoms resolves
 
 
 class Atoms(NamedTuple):
@@ -33,9 +33,10 @@ class Atoms(NamedTuple):
     Attributes:
         x: positions of the atoms.
         w: masses.
-        error: root mean square distance $e$ of the mass from its atoms. Since atoms are
-            means, $W_2(\mu, \cdot)^2 \le W_2(\mathrm{atoms}, \cdot)^2 + e^2$ and
-            $W_2(\mu, \cdot) \ge W_2(\mathrm{atoms}, \cdot) - e$.
+        error: root mean square distance $e$ between the mass and the atoms. Since atoms
+            are means, any measure $\nu$ satisfies $W_2(\mu, \nu)^2 \le
+            W_2(\mathrm{atoms}, \nu)^2 + e^2$ and
+            $W_2(\mu, \nu) \ge W_2(\mathrm{atoms}, \nu) - e$.
 
     Examples:
         >>> from meanfield import Gaussian
@@ -51,9 +52,10 @@ class Atoms(NamedTuple):
 
 
 def quantise(mu: AbstractMeasure, max_atoms: int | None = None) -> Atoms:
-    """Represents a measure by at most `max_atoms` atoms; tokens are atoms already.
+    """Represents a measure by at most `max_atoms` atoms; tokens are already atoms.
 
-    By default at most 2000 tokens are accepted, and a density becomes 1024 atoms.
+    By default, at most 2000 tokens are accepted, and a density or a Gaussian becomes at
+    most 1024 atoms.
 
     Raises:
         UnsupportedError: if there are more tokens, or a Gaussian has a rank above 3.
@@ -70,11 +72,11 @@ def quantise(mu: AbstractMeasure, max_atoms: int | None = None) -> Atoms:
 
 @dataclass(frozen=True)
 class _AtomReader(AbstractReader[Atoms]):
-    """Reader that returns a measure as atoms.
+    """Reader that represents a measure by atoms.
 
     Attributes:
         tokens: the largest number of tokens that are accepted.
-        atoms: the largest number of atoms for a density.
+        atoms: the largest number of atoms for a density or a Gaussian.
     """
 
     tokens: int
@@ -101,26 +103,27 @@ def _tokens(mu: Points, max_atoms: int) -> Atoms:
     x, w = np.asarray(mu.safe_tokens.x, float), np.asarray(mu.probabilities, float)
     if np.count_nonzero(w) > max_atoms:
         raise UnsupportedError(
-            f"{np.count_nonzero(w)} tokens are too many for a linear programme, which "
-            f"takes {max_atoms}; use `sliced_wasserstein`."
+            f"{np.count_nonzero(w)} tokens are too many for a linear programme, whose "
+            f"limit is {max_atoms}. Use `sliced_wasserstein`."
         )
     return Atoms(x[w > 0], w[w > 0] / np.sum(w), 0.0)
 
 
 def _gaussian(mu: Gaussian, max_atoms: int) -> Atoms:
-    r"""Means of products of bins between $\sqrt3\,\Phi^{-1}(i/k)$ along principal axes.
+    r"""Atoms of a Gaussian: the means of products of bins along its principal axes.
 
-    The density of bins is proportional to $\varphi^{1/3}$, which is optimal for many
-    bins (Panter and Dite 1951). The squared error is $\mathrm{tr}\,\Sigma$ times the
-    variance of a standard normal law within its bins.
+    Bins end at $\sqrt3\,\Phi^{-1}(i/k)$ standard deviations. The density of bins is
+    proportional to $\varphi^{1/3}$, which is optimal for many bins (Panter and Dite
+    1951). The squared error is $\mathrm{tr}\,\Sigma$ times the variance of a standard
+    normal law within its bins.
     """
     U, s, _ = np.linalg.svd(np.asarray(mu.factor, float), full_matrices=False)
     is_nonzero = s > len(U) * np.finfo(float).eps * max(s[0], np.finfo(float).tiny)
     rank = max(1, int(np.sum(is_nonzero)))  # 1 for a Dirac, whose atoms coincide
     if rank > LARGEST_RANK:
         raise UnsupportedError(
-            f"A Gaussian of rank {rank} cannot be resolved by {max_atoms} atoms; the "
-            f"largest rank is {LARGEST_RANK}. Use `sliced_wasserstein`."
+            f"A Gaussian of rank {rank} cannot be resolved by {max_atoms} atoms; its "
+            f"rank must be at most {LARGEST_RANK}. Use `sliced_wasserstein`."
         )
     k = max(2, int(max_atoms ** (1 / rank) + 1e-9))
     edges = np.sqrt(3) * ndtri(np.arange(k + 1) / k)
@@ -135,10 +138,10 @@ def _gaussian(mu: Gaussian, max_atoms: int) -> Atoms:
 
 
 def _blocks(mu: Grid, max_atoms: int) -> np.ndarray:
-    """Index of the block that each cell belongs to; blocks are about square."""
+    """Index of the block of each cell; a block has equally many cells on each axis."""
     if mu.position is not None and len(mu.position) > 1:
         raise UnsupportedError(
-            "A density with positions cannot be quantised; use "
+            "A density with layers of positions cannot be replaced by atoms. Use "
             "`conditional_wasserstein`."
         )
     shape = mu.state.masses.shape[1:]
@@ -151,7 +154,7 @@ def _blocks(mu: Grid, max_atoms: int) -> np.ndarray:
 
 
 def _cell_deviations(mu: Grid) -> np.ndarray:
-    r"""Standard deviation within each cell, $(\sum_k |D_k|^2 h_k^2/12)^{1/2}$."""
+    r"""Standard deviation $(\sum_k |D_k|^2 h_k^2/12)^{1/2}$ of the mass of a cell."""
     lengths = np.hypot.reduce(np.asarray(mu.state.axes, float), axis=0)
     parts = [
         length * widths(np.asarray(edges, float)) / math.sqrt(12)
@@ -164,7 +167,7 @@ def _cell_deviations(mu: Grid) -> np.ndarray:
 def _merge_cells(
     x: np.ndarray, w: np.ndarray, deviations: np.ndarray, blocks: np.ndarray
 ) -> Atoms:
-    """Atoms that represent blocks of cells, each at the mean of its block."""
+    """Atoms that represent blocks of cells, with each atom at the mean of its block."""
     masses = np.bincount(blocks, w)
     is_occupied = masses > 0
     sums = np.stack([np.bincount(blocks, w * column) for column in x.T], axis=1)

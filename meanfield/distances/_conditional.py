@@ -1,4 +1,4 @@
-r"""Wasserstein distance over plans that move no mass between positions (for masks)."""
+r"""Wasserstein distance over plans that move no mass between positions."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -20,7 +20,7 @@ from meanfield.measures import (
 from ._distance import Distance, best_distance
 from ._scale import root_mean_square
 
-MAX_LAW_GAP = 0.05  # share of the mass by which the laws of positions may differ
+MAX_LAW_GAP = 0.05  # laws of positions may differ by this share of the mass
 
 
 class Slice(NamedTuple):
@@ -31,11 +31,11 @@ class Slice(NamedTuple):
 
 
 def conditional_wasserstein(mu: AbstractMeasure, nu: AbstractMeasure) -> Distance:
-    r"""$(\int W_2^2(\mu(\cdot|s), \nu(\cdot|s))\,d\theta(s))^{1/2}$.
+    r"""The distance $(\int W_2^2(\mu(\cdot|s), \nu(\cdot|s))\,d\theta(s))^{1/2}$.
 
-    Source: castin2025, Definition 3.2, for measures with the same law $\theta$ of
-    positions. If one measure has fewer positions than the other, such as the layers of
-    a grid, the tokens of the other are assigned to the nearest of them.
+    Both measures must have the same law $\theta$ of positions $s$. If one measure has
+    fewer positions, such as the layers of a grid, tokens of the other measure are
+    assigned to the nearest of these positions. Source: castin2025, Definition 3.2.
 
     Raises:
         InvalidInputError: if a measure has no positions, or the laws of positions
@@ -73,12 +73,12 @@ def _places(mu: AbstractMeasure) -> np.ndarray:
 
 
 def _slices(mu: AbstractMeasure, places: np.ndarray) -> list[Slice]:
-    """The part of a measure nearest to each position."""
+    """Parts of a measure, each with the mass that is nearest to one position."""
     return _Slices((places[1:] + places[:-1]) / 2)(mu)
 
 
 class _Positions(AbstractReader[np.ndarray]):
-    """The positions of a measure, of each token or of each layer."""
+    """Reader that returns the positions of all tokens, or of all layers of a grid."""
 
     @override
     def read_points(self, mu: Points) -> np.ndarray:
@@ -97,15 +97,16 @@ class _Positions(AbstractReader[np.ndarray]):
     ) -> np.ndarray:
         if position is None:
             raise InvalidInputError(
-                f"A {type(mu).__name__} without positions has no conditional distance; "
-                "use `wasserstein`, or `sliced_wasserstein`."
+                "The conditional distance needs positions; got a "
+                f"{type(mu).__name__} without any. Use `wasserstein`, or "
+                "`sliced_wasserstein`."
             )
         return np.asarray(position, float)
 
 
 @dataclass(frozen=True)
 class _Slices(AbstractReader[list[Slice]]):
-    """The parts of a measure between the midpoints of given positions."""
+    """Reader that divides a measure by position, at the midpoints in `middles`."""
 
     middles: np.ndarray
 
@@ -122,7 +123,7 @@ class _Slices(AbstractReader[list[Slice]]):
         return [Slice(1.0, mu) for _ in self._parts(mu)]
 
     def _parts(self, mu: AbstractMeasure) -> list[np.ndarray]:
-        """Masks of the tokens, or layers, of each part."""
+        """For each part, a mask of the tokens or layers that belong to it."""
         belongs = np.searchsorted(self.middles, _Positions()(mu))
         return [belongs == i for i in range(len(self.middles) + 1)]
 

@@ -1,4 +1,4 @@
-r"""Wasserstein distance of two measures in any representation."""
+r"""Wasserstein distances between two measures in any representation."""
 
 import contextlib
 import math
@@ -20,12 +20,12 @@ DIRECTIONS = 64
 
 
 class Distance(NamedTuple):
-    """A distance, its error estimate, and the method.
+    """A distance between two measures, with its error estimate and its method.
 
     Attributes:
         value: the distance, in the units of the space.
-        error: 0 if the value is accurate to ten digits; a standard error for `sliced`;
-            NaN for a bound.
+        error: error estimate, which is 0 if the value is accurate to ten digits, a
+            standard error for `sliced`, and NaN for a bound.
         method: `quantiles`, `closed form`, `linear programme`, `sliced` or `lower bound
             by moments`.
 
@@ -46,9 +46,9 @@ class Distance(NamedTuple):
 def wasserstein(mu: AbstractMeasure, nu: AbstractMeasure) -> Distance:
     r"""Wasserstein distance $W_2(\mu, \nu)$; positions and total masses are ignored.
 
-    It is computed from quantile functions on the line, in closed form for two
-    Gaussians, and otherwise by POT's linear programme between atoms. In the last case
-    `error` includes the quantisation error of a density, see `Atoms`.
+    It is computed in closed form for two Gaussians, from quantile functions on the
+    line, and otherwise by POT's linear programme between atoms. In the last case
+    `error` includes the quantisation error of a density or a Gaussian; see `Atoms`.
 
     Raises:
         InvalidInputError: if the dimensions differ.
@@ -80,15 +80,15 @@ def sliced_wasserstein(
 ) -> Distance:
     r"""Sliced distance $(d\,E_\theta W_2^2(\theta\cdot\mu, \theta\cdot\nu))^{1/2}$.
 
-    It is at most $W_2$, and equal to it for translates. It is exact along each
-    direction for tokens and Gaussians; `error` is the standard error of the mean over
-    directions.
+    The sliced distance is at most $W_2$, and equal to $W_2$ if one measure is a
+    translate of the other. For tokens and Gaussians, the distance along each direction
+    is exact. The `error` is the standard error of the mean over directions.
 
     Args:
         mu: a measure.
         nu: another measure.
-        directions: number of directions, uniform on the sphere.
-        seed: seed of the directions.
+        directions: number of random directions, which are uniform on the sphere.
+        seed: seed of the random directions.
 
     Raises:
         InvalidInputError: if the dimensions differ.
@@ -118,7 +118,7 @@ def sliced_wasserstein(
 
 
 def best_distance(mu: AbstractMeasure, nu: AbstractMeasure) -> Distance:
-    """$W_2$ if available, otherwise the sliced distance or a bound; see `method`.
+    """$W_2$ if it can be computed; otherwise the sliced distance, or a lower bound.
 
     Raises:
         InvalidInputError: if the dimensions differ.
@@ -137,11 +137,11 @@ def best_distance(mu: AbstractMeasure, nu: AbstractMeasure) -> Distance:
 
 
 def moment_bound(mu: AbstractMeasure, nu: AbstractMeasure) -> Distance:
-    r"""Lower bound of $W_2(\mu, \nu)$: distance of the Gaussians with their moments.
+    r"""Lower bound of $W_2(\mu, \nu)$, from the Gaussians with the same moments.
 
-    Derivation: the cost of a plan depends only on its moments up to second order, and
-    the Gaussian with the moments of a plan of $\mu$ and $\nu$ is a plan of the two
-    Gaussians.
+    Derivation: the cost of a plan depends only on its moments up to second order. The
+    Gaussian with the same moments as a plan between $\mu$ and $\nu$ is a plan between
+    the two Gaussians, with the same cost.
 
     Raises:
         InvalidInputError: if the dimensions differ.
@@ -152,12 +152,12 @@ def moment_bound(mu: AbstractMeasure, nu: AbstractMeasure) -> Distance:
 
 
 def _moment_distance(mu: AbstractMeasure, nu: AbstractMeasure) -> float:
-    r"""$(|\alpha - \beta|^2 + \min_R|Y - XR|^2)^{1/2}$ over rotations $R$.
+    r"""Distance of Gaussians, $(|\alpha - \beta|^2 + \min_R|Y - XR|^2)^{1/2}$.
 
-    It is computed from factors, each along its principal axes. Unlike covariances,
-    factors keep the digits of small directions. Along these axes the entries of $X^\top
-    Y$ decrease with its singular values, and small ones have the same relative accuracy
-    as large ones.
+    The minimum is over rotations $R$. It is computed from factors along principal axes.
+    Unlike covariances, factors keep the digits of directions with little variance.
+    Along principal axes, the entries of $X^\top Y$ decrease with its singular values,
+    so that the relative accuracy of small singular values is that of large ones.
     """
     (alpha, Y), (beta, X) = _Moments()(mu), _Moments()(nu)
     scale = power_of_two(alpha - beta, X, Y)
@@ -169,14 +169,14 @@ def _moment_distance(mu: AbstractMeasure, nu: AbstractMeasure) -> float:
 
 
 def _principal(Y: Float[np.ndarray, "d r"]) -> Float[np.ndarray, "d d"]:
-    """A factor of the same covariance along its principal axes, longest first."""
+    """Factor of the same covariance, with a column for each principal axis."""
     d = len(Y)
     U, s, _ = np.linalg.svd(np.hstack([Y, np.zeros((d, d))]), full_matrices=False)
     return U * s
 
 
 class _Moments(AbstractReader[tuple[np.ndarray, np.ndarray]]):
-    """Mean and a factor of the covariance; quadrature nodes have the exact moments."""
+    """Reader that returns the mean and a factor of the covariance of a measure."""
 
     @override
     def read_points(self, mu: Points) -> tuple[np.ndarray, np.ndarray]:

@@ -1,10 +1,11 @@
 r"""Optimal plans between atoms by a linear programme, accurate to rounding.
 
-POT's network simplex computes potentials to the rounding of the largest cost, which one
-outlier can make larger than all other costs. So it is run again on the reduced costs
-$c_{ij} - u_i - v_j$, which have the same optimal plans and are small where mass moves
-(iterative refinement: Gleixner, Steffy and Wolter 2016). The remaining error is the gap
-between the cost of the plan and the lower bound from the potentials.
+POT's network simplex computes potentials with a rounding error proportional to the
+largest cost, which a single outlier can make far larger than all others. So the simplex
+is run again on the reduced costs $c_{ij} - u_i - v_j$, which have the same optimal
+plans and are small where mass moves (iterative refinement: Gleixner, Steffy and Wolter
+2016). The remaining error is the gap between the cost of the plan and the lower bound
+from the potentials.
 """
 
 import math
@@ -25,9 +26,9 @@ from ._scale import (
 )
 
 MOST_PIVOTS = 10_000_000
-ROUNDS = 5  # rounds of refinement; each reduces the gap about a million times
-ROOM = 2.0**20  # reduced costs above this times the largest active one are capped
-LARGE = 2.0**10  # largest cost passed to the simplex, which adds one to it
+ROUNDS = 5  # rounds of refinement; each divides the gap by about a million
+ROOM = 2.0**20  # limit of reduced costs, relative to the largest one where mass moves
+LARGE = 2.0**10  # largest scaled cost that the simplex gets; it adds 1 to this cost
 UNITS = 2.0**52  # integer units in a mass of one; integer flows add up exactly
 TINY = float(np.finfo(float).tiny)
 WEIGHT_ULPS = 4  # accuracy of weights, in units in the last place
@@ -43,7 +44,7 @@ class Plan(NamedTuple):
         u: potentials of the rows; `u[i] + v[j]` is at most the cost of moving a unit.
         v: potentials of the columns.
         cost: cost of the plan.
-        gap: bound on what another plan could save.
+        gap: upper bound on the cost that another plan could save.
     """
 
     shares: Costs
@@ -59,7 +60,7 @@ def programme_distance(
     y: Float[np.ndarray, "m d"],
     q: Float[np.ndarray, " m"],
 ) -> tuple[float, float]:
-    """$W_2$ between atoms `x` of masses `p` and `y` of masses `q`, and its error."""
+    """$W_2$ and its error, between atoms `x` of masses `p` and `y` of masses `q`."""
     scale = power_of_two(x - x[0], y - x[0])
     x, y = x / scale, y / scale
     masses = integer_masses(p, q)
@@ -70,7 +71,7 @@ def programme_distance(
     value = root_mean_square(ways.ravel(), shares)
     rest = _misfit(p, masses[0]) @ plan.u + _misfit(q, masses[1]) @ plan.v
     mass_error = abs(float(rest))
-    underflow = TINY if value > 0 else 0.0  # smaller squares underflow
+    underflow = TINY if value > 0 else 0.0  # squares below `TINY` underflow
     error = root_error(value, plan.gap + mass_error + underflow, mass_error)
     return scale * value, scale * significant_error(error, value)
 
@@ -78,15 +79,14 @@ def programme_distance(
 def optimal_plan(
     costs: Costs, first: Float[np.ndarray, " n"], second: Float[np.ndarray, " m"]
 ) -> Plan:
-    """The best plan of all rounds, between integer masses with the same sum."""
+    """The plan with the smallest gap, between integer masses with equal sums."""
     reduced_costs, u, v = costs, np.zeros(len(first)), np.zeros(len(second))
     cap, plans = math.inf, []
     for _ in range(ROUNDS):
         shares, du, dv = _simplex(np.minimum(reduced_costs, cap), first, second)
         reduced_costs = _subtract_potentials(reduced_costs, du, dv)
-        low = np.minimum(
-            np.min(reduced_costs, axis=0), 0
-        )  # lowers v until no reduced cost is negative
+        # Lowering v by `low` makes all reduced costs non-negative.
+        low = np.minimum(np.min(reduced_costs, axis=0), 0)
         reduced_costs, u, v = reduced_costs - low, u + du, v + dv + low
         support = shares > 0
         gap, cost = (
@@ -102,7 +102,7 @@ def optimal_plan(
 def integer_masses(
     p: Float[np.ndarray, " n"], q: Float[np.ndarray, " m"]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Integer masses with the same sum; equal masses stay equal."""
+    """Integer masses of both measures with equal sums; equal masses stay equal."""
     first, second = _whole(p), _whole(q)
     sums = int(np.sum(first)), int(np.sum(second))
     common = math.gcd(*sums)
@@ -127,7 +127,7 @@ def _summing_to_all(p: np.ndarray) -> np.ndarray:
 
 
 def _misfit(p: np.ndarray, masses: np.ndarray) -> np.ndarray:
-    """Difference of weights and integer masses, zero if it is only rounding."""
+    """Difference of weights and integer masses; zero if it is mere rounding."""
     rest = p - masses / np.sum(masses)
     return np.where(np.abs(rest) > WEIGHT_ULPS * np.spacing(p), rest, 0)
 

@@ -1,9 +1,10 @@
 r"""Laws on the line as quantile functions, and exact $W_2$ between them.
 
-$W_2^2 = \int_0^1 (F^{-1} - G^{-1})^2 du$. The quantile function is piecewise constant
-for atoms, piecewise linear for densities that are constant in cells, and $\alpha +
-\sigma\Phi^{-1}$ for Gaussians. So each one, and any difference of two, is a piecewise
-linear function plus a multiple of $\Phi^{-1}$, whose square has a closed integral.
+The squared distance is $W_2^2 = \int_0^1 (F^{-1} - G^{-1})^2 du$. The quantile function
+is piecewise constant for atoms, piecewise linear for densities that are constant in
+cells, and $\alpha + \sigma\Phi^{-1}$ for Gaussians. So a difference of two quantile
+functions is a piecewise linear function plus a multiple of $\Phi^{-1}$. The integral of
+its square has a closed form.
 """
 
 import math
@@ -29,16 +30,16 @@ from meanfield.measures import (
 from ._scale import power_of_two, root_error
 
 FINE, COARSER = 52, 50  # binary digits of masses, chosen so that sums are exact
-FINER = 8  # interpolated parts of a cell; errors decrease with its square
+FINER = 8  # interpolated parts of each cell; the error decreases like FINER**-2
 
 
 class Quantiles(NamedTuple):
-    r"""Quantile function of a law on the line: a linear part plus $\sigma\Phi^{-1}$.
+    r"""Quantile function of a law: a piecewise linear part plus $\sigma\Phi^{-1}$.
 
     Attributes:
         cuts: the ends of the pieces, from 0 to 1.
         starts: value of the piecewise linear part at the left end of each piece.
-        ends: its value at the right end of each piece.
+        ends: value of the piecewise linear part at the right end of each piece.
         deviation: $\sigma$.
 
     Examples:
@@ -58,7 +59,7 @@ class Quantiles(NamedTuple):
     def piece_ends(
         self, cuts: Float[np.ndarray, " faces"]
     ) -> tuple[np.ndarray, np.ndarray]:
-        """The linear part at both ends of each piece of a finer partition."""
+        """Values of the linear part at both ends of each piece of a finer partition."""
         i = np.searchsorted(self.cuts, cuts[:-1], side="right") - 1
         i = np.clip(i, 0, len(self.starts) - 1)
         low, rise = self.cuts[i], (self.ends - self.starts)[i]
@@ -68,7 +69,7 @@ class Quantiles(NamedTuple):
 
 
 def line_distance(mu: Quantiles, nu: Quantiles) -> tuple[float, float]:
-    """$W_2$ on the line, and its rounding error; see `_squared_distance`."""
+    """$W_2$ between two laws on the line, and its rounding error."""
     cuts = np.union1d(mu.cuts, nu.cuts)
     pairs = zip(mu.piece_ends(cuts), nu.piece_ends(cuts), strict=True)
     left, right = (a - b for a, b in pairs)
@@ -82,10 +83,10 @@ def line_distance(mu: Quantiles, nu: Quantiles) -> tuple[float, float]:
 def _squared_distance(
     cuts: np.ndarray, left: np.ndarray, right: np.ndarray, s: float
 ) -> tuple[float, float]:
-    r"""$\int(\ell + s\Phi^{-1})^2du$ for piecewise linear $\ell$, and its rounding.
+    r"""$\int(\ell + s\Phi^{-1})^2du$ and its error, for a piecewise linear $\ell$.
 
-    Without $s$ it is a sum of squares, accurate to rounding; the terms with $s$ can
-    cancel.
+    If $s = 0$, the integral is a sum of squares, and the error counts as zero.
+    Otherwise its terms may cancel.
     """
     width, middle, rise = np.diff(cuts), (left + right) / 2, right - left
     first, linear = _normal_moments(cuts)
@@ -96,12 +97,13 @@ def _squared_distance(
 
 
 def _normal_moments(cuts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    r"""$\int z\,du$ and $\int \frac{u - \bar u}{\Delta} z\,du$, $z = \Phi^{-1}(u)$.
+    r"""$\int z\,du$ and $\int \frac{u - \bar u}{\Delta} z\,du$ for $z = \Phi^{-1}(u)$.
 
-    Both are integrals over each piece. $z\,du = -d\varphi(z)$ and $\int u z\,du =
-    [\Phi(\sqrt2 z)/(2\sqrt\pi) - u\varphi(z)]$; above the median $u - 1$ is used, which
-    keeps the digits of the tail. The second integral suffers from cancellation on short
-    pieces, so it is clipped to the product of the deviations of its factors.
+    Both integrals are over each piece, which has the centre $\bar u$ and the width
+    $\Delta$. They follow from $z\,du = -d\varphi(z)$ and $\int u z\,du =
+    [\Phi(\sqrt2 z)/(2\sqrt\pi) - u\varphi(z)]$; above the median, $u - 1$ replaces $u$,
+    which keeps the digits of the tail. The second integral suffers from cancellation on
+    short pieces, so it is clipped to the product of the deviations of its factors.
     """
     z, width = ndtri(cuts), np.diff(cuts)
     ends = np.isinf(z)
@@ -124,16 +126,16 @@ LineMarginals = Callable[[Float[np.ndarray, " d"]], Quantiles]
 
 
 def line_marginals(mu: AbstractMeasure, digits: int = FINE) -> LineMarginals:
-    r"""The law of $\theta\cdot x$, $x \sim \mu$, as a function of $\theta$.
+    r"""The law of $\theta\cdot x$ for $x \sim \mu$, as a function of $\theta$.
 
-    Positions are ignored. It is exact for tokens and Gaussians. For densities on a line
-    masses are interpolated monotonically inside the cells; in the plane, cells count as
-    atoms.
+    Positions are ignored. The law is exact for tokens and Gaussians. For a density on
+    the line, masses are interpolated monotonically inside the cells. For a density in
+    the plane, each cell becomes an atom.
 
     Args:
         mu: a measure.
-        digits: binary digits of the masses of atoms, at most 52, so that their sums are
-            exact.
+        digits: number of binary digits to which masses of atoms are rounded, at most
+            52, so that sums of masses are exact.
 
     Raises:
         UnsupportedError: if `mu` is not a measure, or is represented by nodes only.
@@ -151,7 +153,7 @@ def line_marginals(mu: AbstractMeasure, digits: int = FINE) -> LineMarginals:
 
 @dataclass(frozen=True)
 class _LineReader(AbstractReader[LineMarginals]):
-    """The law of a measure along each direction."""
+    """Reader that returns the law of a measure along each direction."""
 
     digits: int
 
@@ -178,15 +180,15 @@ class _LineReader(AbstractReader[LineMarginals]):
 
 
 def missing_atoms_error(mu: AbstractMeasure) -> UnsupportedError:
-    """The error for a measure that has quadrature nodes instead of atoms."""
+    """The error raised for a measure that has quadrature nodes instead of atoms."""
     return UnsupportedError(
-        f"A {type(mu).__name__} is represented by quadrature nodes, which are not "
-        "where its mass is; use `best_distance`, which bounds the distance by moments."
+        f"The quadrature nodes of a {type(mu).__name__} are not atoms of its mass. Use "
+        "`best_distance`, which bounds the distance by moments."
     )
 
 
 def cells(mu: Grid) -> tuple[Float[np.ndarray, "n d"], Float[np.ndarray, " n"]]:
-    """Centres of the cells of a grid, and their shares of the mass."""
+    """Centres of the cells of a grid, and the share of the mass in each cell."""
     x = np.asarray(mu.points().tokens.x, float)
     masses = np.asarray(mu.state.masses, float).reshape(-1)
     return x, masses / np.sum(masses)
@@ -198,7 +200,7 @@ def _normal(mean: float, factor: Float[np.ndarray, " r"]) -> Quantiles:
 
 
 def _atom_quantiles(x: np.ndarray, w: np.ndarray, digits: int) -> Quantiles:
-    """Quantiles of atoms; integer masses make sums independent of their order."""
+    """Quantile function of atoms. With integer masses, sums do not depend on order."""
     support = np.flatnonzero(w > 0)
     order = support[np.argsort(x[support], kind="stable")]
     masses = np.maximum(np.rint(np.ldexp(w[order], digits)), 1)

@@ -1,17 +1,18 @@
-"""Scaling of sums of squares against overflow, and significance of errors."""
+"""Scaling that protects sums of squares from overflow, and significance of errors."""
 
 import math
 
 import numpy as np
 from jaxtyping import Float
 
-SHARP = 1e-10  # relative error below which an error counts as rounding, hence as zero
+SHARP = 1e-10  # relative errors below this are taken for rounding, and set to zero
 
 
 def power_of_two(*arrays: np.ndarray) -> float:
-    """A power of two near the largest entry, by which division is exact.
+    """A power of two near the largest entry, so that division by it is exact.
 
-    Squares of entries above 1e154 or below 1e-162 are outside the range of floats.
+    Division by it is needed for entries above 1e154 or below 1e-162, since floats
+    cannot hold their squares.
     """
     largest = max((float(np.max(np.abs(a), initial=0)) for a in arrays), default=0.0)
     if not 0 < largest < math.inf:
@@ -23,7 +24,7 @@ def power_of_two(*arrays: np.ndarray) -> float:
 def root_mean_square(
     values: Float[np.ndarray, " n"], shares: Float[np.ndarray, " n"]
 ) -> float:
-    """Root mean square of `values`, for shares that sum to one."""
+    """Root mean square of `values`, weighted by `shares` that sum to one."""
     scale = power_of_two(values)
     return scale * math.sqrt(float(shares @ (values / scale) ** 2))
 
@@ -33,8 +34,8 @@ def root_error(root: float, excess: float, deficit: float) -> float:
 
     Args:
         root: the square root.
-        excess: how far the square can be too large.
-        deficit: how far the square can be too small.
+        excess: the amount by which the square may be too large.
+        deficit: the amount by which the square may be too small.
     """
     loss = min(math.sqrt(excess), root)
     low = math.sqrt((root - loss) * (root + loss))
@@ -42,5 +43,5 @@ def root_error(root: float, excess: float, deficit: float) -> float:
 
 
 def significant_error(error: float, value: float) -> float:
-    """`error`, or zero if it is only rounding of the value."""
+    """Returns `error`, or zero if it is no larger than the rounding of `value`."""
     return error if error > SHARP * value else 0.0

@@ -1,4 +1,4 @@
-"""Dynamics: maps from a time and a measure to a velocity field."""
+"""Base class of dynamics, which map a time and a measure to a velocity field."""
 
 import abc
 
@@ -13,7 +13,7 @@ from meanfield.measures import AbstractMeasure
 
 
 class Discontinuous(eqx.Module):
-    """Marks a part of a dynamics that makes velocities discontinuous.
+    """Marker class for parts of a dynamics that make velocities discontinuous.
 
     An example is a coupling by ranks: velocities jump where two tokens exchange ranks.
 
@@ -45,31 +45,31 @@ class AbstractDynamics(eqx.Module):
     @property
     @abc.abstractmethod
     def jumps(self) -> Float[Array, " k"]:
-        """Times at which parameters jump; integration steps end there."""
+        """Times at which parameters jump, so that integration steps end there."""
 
     @abc.abstractmethod
     def field(self, t: Time, mu: AbstractMeasure) -> AbstractField:
-        """The field of `mu` at time `t`, which can be evaluated at any tokens.
+        """The velocity field of `mu` at time `t`, which can be evaluated at any tokens.
 
-        Expensive work, such as a Sinkhorn solve, is done here, once.
+        Expensive work, such as a Sinkhorn solve, is done once, when the field is made.
         """
 
     @property
     def is_continuous(self) -> bool:
-        """Whether velocities of tokens are continuous: no part is `Discontinuous`."""
+        """True if no part is `Discontinuous`, so that velocities are continuous."""
         jumps = lambda part: isinstance(part, Discontinuous)
         return not any(map(jumps, jax.tree.leaves(self, is_leaf=jumps)))
 
     def is_linearly_bounded(self, t: Time, mu: AbstractMeasure) -> Bool[Array, ""]:
         r"""Whether $|v| \leq C(1 + |\mu|)$ is proven for measures of the type of `mu`.
 
-        $C$ must be the same for all of them and for all times near `t`. For tokens
-        $|\mu|$ is the largest $|x_i|$, and $|v(x)| \leq C(1 + |\mu| + |x|)$ at every
-        $x$. For other measures $|\mu|$ is the root of the second moment, and the bound
-        holds in $L^2(\mu)$. Then $|\mu|' \leq 2C(1 + |\mu|)$, so the size grows at most
-        exponentially (Grönwall) and is finite at every time, however fast it grows at
-        first. False, the default, means that no proof is known, not that there is a
-        blow-up.
+        The constant $C$ must be the same for all these measures and for all times near
+        `t`. For tokens, $|\mu|$ is the largest $|x_i|$, and the bound must be
+        $|v(x)| \leq C(1 + |\mu| + |x|)$ at every $x$. For other measures, $|\mu|$ is
+        the root of the second moment, and the bound holds in $L^2(\mu)$. Then
+        $|\mu|' \leq 2C(1 + |\mu|)$, so the size grows at most exponentially (Grönwall),
+        and is finite at every time. The default is false, which means that no proof is
+        known, not that there is a blow-up.
         """
         del t, mu
         return jnp.zeros((), bool)

@@ -1,4 +1,4 @@
-"""Registry of masks, which determine by position which keys a query sees."""
+"""Registry of masks, which select the keys of a query by their positions."""
 
 import math
 from collections.abc import Callable
@@ -13,7 +13,7 @@ from meanfield._registry import Registry, suggestion
 from meanfield.errors import InvalidInputError, UnknownNameError
 from meanfield.scores import BlockCausal, BlockLocal, Fixed, Strided, causal
 
-ROUNDINGS = 2  # error of a difference of two positions, in units of eps
+ROUNDINGS = 2  # rounding error of a difference of two positions, in units of eps
 Mask = Callable[[Array, Array], Bool[Array, "..."]]
 masks: Registry[Mask] = Registry("mask")
 
@@ -22,10 +22,10 @@ masks.register("causal")(causal)
 
 
 class Window(eqx.Module):
-    """Mask: a token sees the tokens at most `width` before it, and none after it.
+    """Mask by which a token sees the tokens at most `width` before it, and none after.
 
     Attributes:
-        width: a length in position; the whole sequence has length 1.
+        width: the width in units of position; the whole sequence has length 1.
 
     Examples:
         >>> from meanfield.dynamics import Window
@@ -43,11 +43,12 @@ class Window(eqx.Module):
         self, query: Float[Array, "..."], key: Float[Array, "..."]
     ) -> Bool[Array, "..."]:
         """Whether `query` sees `key`."""
-        slack = ROUNDINGS * jnp.finfo(query.dtype).eps  # for positions up to 1
+        slack = ROUNDINGS * jnp.finfo(query.dtype).eps  # valid for positions up to 1
         return (key <= query) & (query - key <= self.width + slack)
 
 
-patterns: Registry[Callable[[float], Mask]] = Registry("pattern")  # masks with a width
+# Patterns are masks with a width.
+patterns: Registry[Callable[[float], Mask]] = Registry("pattern")
 patterns.register("window")(Window)
 patterns.register("block-local")(BlockLocal)
 patterns.register("strided")(Strided)
@@ -56,7 +57,7 @@ patterns.register("block-causal")(BlockCausal)
 
 
 def mask_of(name: str) -> Mask:
-    """The mask called `name`, or a pattern with its width, such as `window:1/8`.
+    """The mask with this name, or a pattern with its width, such as `window:1/8`.
 
     Raises:
         UnknownNameError: if no mask or pattern has that name.
@@ -77,14 +78,14 @@ def mask_of(name: str) -> Mask:
 
 
 def _width(kind: str, text: str) -> float:
-    """The width of a pattern from its text: a number, or a fraction such as 2/7."""
+    """The width of a pattern, from a text such as 0.25 or a fraction such as 2/7."""
     try:
         width = float(Fraction(text))
     except (ValueError, ZeroDivisionError, OverflowError):
         width = math.nan
     if not width > 0:
         raise InvalidInputError(
-            f"The mask `{kind}` must be `{kind}:WIDTH`, with a positive share of the "
-            f"sequence; got `{kind}:{text}`."
+            f"The mask `{kind}` must be written `{kind}:WIDTH`, where WIDTH is a "
+            f"positive share of the sequence; got `{kind}:{text}`."
         )
     return width

@@ -15,14 +15,14 @@ from ._dynamics import AbstractDynamics
 
 
 class LogTime(AbstractDynamics):
-    r"""`dynamics` in the time $s = \log(1 + t)$: $e^s\, v_{e^s - 1}[\mu]$.
+    r"""`dynamics` in the logarithmic time $s = \log(1 + t)$: $e^s\, v_{e^s - 1}[\mu]$.
 
-    A power law in $t$ becomes exponential in $s$, where steps keep their length; $t =
-    10^{12}$ is $s = 28$. All times of a flow, its stops and its blow-up time are in
-    $s$.
+    A power law in $t$ becomes exponential in $s$, where steps keep their length;
+    $t = 10^{12}$ is $s = 28$. All times of a flow are values of $s$, including its
+    stops and its blow-up time.
 
     Attributes:
-        dynamics: the dynamics in the time $t \geq 0$.
+        dynamics: the dynamics in the original time $t \geq 0$.
 
     Examples:
         >>> from meanfield import Gaussian, attentions, flow
@@ -37,7 +37,7 @@ class LogTime(AbstractDynamics):
     dynamics: AbstractDynamics
 
     def __check_init__(self) -> None:
-        require("`LogTime` wraps a dynamics", self.dynamics, AbstractDynamics)
+        require("`LogTime` must wrap a dynamics", self.dynamics, AbstractDynamics)
 
     @property
     @override
@@ -53,7 +53,7 @@ class LogTime(AbstractDynamics):
         return self.dynamics.is_linearly_bounded(self._original(t), mu)
 
     def _original(self, s: Time) -> Float[Array, ""]:
-        """The original time $e^s - 1$, protected against rounding across a jump."""
+        """The original time $e^s - 1$, rounded to the correct side of each jump."""
         t, jumps = jnp.expm1(s), self.dynamics.jumps
         is_past = s >= self.jumps
         t = jnp.max(jnp.append(jnp.where(is_past, jumps, t), t))
@@ -62,7 +62,7 @@ class LogTime(AbstractDynamics):
 
 
 class ScaledField(AbstractField):
-    """A field times a number."""
+    """A field multiplied by a number."""
 
     factor: Float[Array, ""]
     field: AbstractField
@@ -86,7 +86,7 @@ class ScaledField(AbstractField):
     @property
     @override
     def condition(self) -> Float[Array, ""] | None:
-        """The condition number of the field times the size of the factor."""
+        """The condition number of the field, times the absolute value of the factor."""
         inner = self.field.condition
         return None if inner is None else jnp.abs(self.factor) * inner
 

@@ -1,4 +1,4 @@
-"""Sums of dynamics, and heads: the sum over a stack of dynamics of one type."""
+"""Sums of different dynamics, and sums over heads, which are dynamics of one type."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
@@ -49,7 +49,7 @@ class Sum(AbstractDynamics):
         if not terms:
             raise InvalidInputError("`Sum` needs at least one dynamics.")
         for term in terms:
-            require("`Sum(*terms)` adds dynamics", term, AbstractDynamics)
+            require("Each term of `Sum` must be a dynamics", term, AbstractDynamics)
         self.terms = terms
 
     @property
@@ -63,7 +63,7 @@ class Sum(AbstractDynamics):
 
     @override
     def is_linearly_bounded(self, t: Time, mu: AbstractMeasure) -> Bool[Array, ""]:
-        """Whether every term is bounded: bounds in the same norm can be added."""
+        """True if every term is bounded, since bounds in the same norm add up."""
         return jnp.all(
             jnp.stack([term.is_linearly_bounded(t, mu) for term in self.terms])
         )
@@ -75,7 +75,7 @@ class Heads(AbstractDynamics):
     Source: castin2025, eq. (2.9).
 
     Attributes:
-        stack: one dynamics whose arrays have a leading axis of heads; see
+        stack: all heads as one dynamics, whose arrays have a leading axis of heads; see
             `stack_trees`.
 
     Examples:
@@ -93,12 +93,16 @@ class Heads(AbstractDynamics):
     stack: AbstractDynamics
 
     def __check_init__(self) -> None:
-        require("`Heads` takes `stacked([…])` dynamics", self.stack, AbstractDynamics)
+        require(
+            "`Heads` takes dynamics stacked by `stack_trees`",
+            self.stack,
+            AbstractDynamics,
+        )
         leaves = jax.tree.leaves(eqx.filter(self.stack, eqx.is_array))
         if len({leaf.shape[:1] for leaf in leaves}) > 1:
             raise InvalidInputError(
-                "The arrays of `Heads` lead with one axis of heads: write "
-                "`Heads(stacked([…]))`."
+                "Every array of `Heads` must be stacked along a first axis of heads: "
+                "write `Heads(stack_trees([…]))`."
             )
 
     @property
@@ -110,7 +114,8 @@ class Heads(AbstractDynamics):
     def field(self, t: Time, mu: AbstractMeasure) -> AbstractField:
         share = max_batch_size(mu) // self.n_heads
         queries = mu.queries if isinstance(mu, Facing) else mu
-        # Large sums are slow when batched, so heads with large sums run one by one.
+        # Large sums are slow when batched, so heads with large sums run one after
+        # another.
         if not (share or isinstance(queries, Gaussian)):
             field_of_head = eqx.Partial(_field, jnp.asarray(t), mu)
             return StackedField(_map_stack(field_of_head, self.stack))
@@ -126,17 +131,17 @@ class Heads(AbstractDynamics):
 
     @override
     def is_linearly_bounded(self, t: Time, mu: AbstractMeasure) -> Bool[Array, ""]:
-        """Whether every head is bounded: bounds in the same norm can be added."""
+        """True if every head is bounded, since bounds in the same norm add up."""
         claim = lambda head: head.is_linearly_bounded(t, mu)
         return jnp.all(eqx.filter_vmap(claim)(self.stack))
 
 
 class StackedField(AbstractField):
-    """The sum of the fields in a stack, evaluated one at a time to bound memory.
+    """The sum of stacked fields, evaluated one after another to limit memory.
 
     Attributes:
-        stack: one field whose arrays have a leading axis of fields.
-        batch_size: largest number of tokens for which all fields are batched.
+        stack: all fields as one, whose arrays have a leading axis of fields.
+        batch_size: largest number of tokens for which the fields are batched instead.
     """
 
     stack: AbstractField
@@ -164,7 +169,7 @@ class StackedField(AbstractField):
     @property
     @override
     def condition(self) -> Float[Array, ""] | None:
-        """Sum of the condition numbers of the fields; `None` if they are unknown."""
+        """Sum of the fields' condition numbers; `None` if they are unknown."""
         conditions = _map_stack(_condition, self.stack)
         return None if conditions is None else jnp.sum(conditions)
 
@@ -183,13 +188,13 @@ def _condition(field: AbstractField) -> Float[Array, ""] | None:
 
 @compile_once
 def _map_stack(fn: Callable[[Any], Any], stack: Any) -> Any:
-    """`fn` of each member of a stack, as a stack."""
+    """Applies `fn` to each member of a stack, and stacks the results."""
     arrays, rest = eqx.partition(stack, eqx.is_array)
     static = []
 
     def apply(member: Any) -> Any:
         result, constants = eqx.partition(fn(eqx.combine(member, rest)), eqx.is_array)
-        static.append(constants)  # the same for all members
+        static.append(constants)  # these parts are the same for all members
         return result
 
     return eqx.combine(jax.lax.map(apply, arrays), static[0])
@@ -214,14 +219,16 @@ def stack_trees(members: Sequence[T]) -> T:
         return jax.tree.map(_stack, *members)
     except (ValueError, TypeError, IndexError) as error:
         raise InvalidInputError(
-            "Only parts of the same type and shape can be stacked; add different "
-            f"dynamics with `Sum`. ({error})"
+            "Only objects of the same type and shape can be stacked. To add different "
+            f"dynamics, use `Sum`. ({error})"
         ) from error
 
 
 def _stack(*leaves: Any) -> Any:
     if not eqx.is_array(leaves[0]):
         return leaves[0]
-    if all(is_concrete(leaf) for leaf in leaves):  # `jnp.stack` compiles for each count
-        return jax.device_put(np.stack(leaves))  # `jnp.asarray` would copy it
+    # NumPy stacks concrete leaves, since `jnp.stack` would compile for each number of
+    # leaves. Unlike `jnp.asarray`, `jax.device_put` does not copy the result.
+    if all(is_concrete(leaf) for leaf in leaves):
+        return jax.device_put(np.stack(leaves))
     return jnp.stack(leaves)

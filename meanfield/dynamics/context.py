@@ -1,4 +1,4 @@
-"""Contexts (keys) of cross attention: a static measure, or one moving along a curve."""
+"""Contexts (keys) of cross attention, which are static or move along a curve."""
 
 import abc
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ from meanfield.measures import AbstractMeasure, AbstractReader, Gaussian, Grid, 
 
 
 class AbstractContext(eqx.Module):
-    """The keys of cross attention: a measure for each time, independent of the queries.
+    """The keys of cross attention, given at each time independently of the queries.
 
     Examples:
         >>> from meanfield import Cross, Gaussian, attentions
@@ -34,16 +34,16 @@ class AbstractContext(eqx.Module):
 
     @abc.abstractmethod
     def measure_at(self, t: Time) -> AbstractMeasure:
-        """The measure at time `t`."""
+        """The measure that the keys have at time `t`."""
 
     @property
     @abc.abstractmethod
     def jumps(self) -> Float[Array, " k"]:
-        """Times between which the context is smooth; integration steps end there."""
+        """Times at which the context is not smooth; integration steps end there."""
 
 
 class StaticContext(AbstractContext):
-    """A context that is the same measure at all times.
+    """A context that does not change with time.
 
     Examples:
         >>> from meanfield import Gaussian
@@ -67,17 +67,18 @@ class StaticContext(AbstractContext):
 
 
 class MovingContext(AbstractContext):
-    r"""A context that moves along a cubic spline through frames, constant outside.
+    r"""A context that moves along a cubic spline through frames.
 
-    Each token, or each $\alpha + Yz$ of a Gaussian, moves smoothly from frame to frame.
-    The curve is exact at the frames; between them its error is of fourth order in their
-    distance in time. Build one with `MovingContext.from_frames`.
+    Each token, or each point $\alpha + Yz$ of a Gaussian, moves smoothly from frame to
+    frame. The curve is exact at the frames. Between frames its error is of fourth order
+    in their distance in time; before the first frame and after the last one it is
+    constant. To build a context, use `MovingContext.from_frames`.
 
     Attributes:
         times: times of the frames, increasing.
-        measure: the first frame, which provides all that does not move.
+        measure: the first frame, from which all arrays that do not move are taken.
         splines: for each array that moves, the coefficients of $s^3, s^2, s, 1$ in each
-            interval, where $s$ is the time since the interval's first frame.
+            interval, where $s$ is the time since the beginning of the interval.
 
     Examples:
         >>> from meanfield import Gaussian, MovingContext
@@ -97,7 +98,9 @@ class MovingContext(AbstractContext):
     def from_frames(
         cls, times: Numbers, frames: Sequence[AbstractMeasure]
     ) -> "MovingContext":
-        """The context that passes through `frames`, of the same structure, at `times`.
+        """The context that passes through `frames` at `times`.
+
+        All frames must have the same type and the same shapes.
 
         Raises:
             InvalidInputError: if there are fewer than two frames, or `times` do not
@@ -111,7 +114,7 @@ class MovingContext(AbstractContext):
                 f"{len(frames)} frames and times of shape {ts.shape}."
             )
         if not np.all(np.diff(ts) > 0):
-            raise InvalidInputError("`times` of a context must increase strictly.")
+            raise InvalidInputError("`times` of frames must be strictly increasing.")
         parts = zip(*map(_Coordinates(), frames), strict=True)
         return cls(jnp.asarray(ts), frames[0], tuple(_spline(ts, p) for p in parts))
 
@@ -132,9 +135,9 @@ class MovingContext(AbstractContext):
 
 @dataclass(frozen=True)
 class _Coordinates(AbstractReader[tuple[PyTree[Array], ...]]):
-    """The arrays of a measure that a spline can interpolate."""
+    """Reader that returns the arrays of a measure that a spline can interpolate."""
 
-    reads = "A context that moves is one of points or Gaussians"
+    reads = "A context that moves must consist of points or of Gaussians"
 
     @override
     def read_points(self, mu: Points) -> tuple[PyTree[Array], ...]:
@@ -153,16 +156,16 @@ class _Coordinates(AbstractReader[tuple[PyTree[Array], ...]]):
     @override
     def read_grid(self, mu: Grid) -> tuple[PyTree[Array], ...]:
         raise UnsupportedError(
-            f"{self.reads}: densities on grids cannot be interpolated; use a single "
-            "density as a static context."
+            f"{self.reads}, since densities on grids cannot be interpolated. Use a "
+            "single density as a static context."
         )
 
 
 def as_context(context: AbstractMeasure | AbstractContext) -> AbstractContext:
-    """The context itself, or the static context of a measure.
+    """Returns a context unchanged, and turns a measure into a static context.
 
     Raises:
-        InvalidInputError: if `context` is neither.
+        InvalidInputError: if `context` is neither a context nor a measure.
     """
     if isinstance(context, AbstractMeasure):
         return StaticContext(context)
@@ -172,7 +175,7 @@ def as_context(context: AbstractMeasure | AbstractContext) -> AbstractContext:
 
 
 def _spline(ts: np.ndarray, frames: Sequence[Array]) -> Float[Array, "4 intervals ..."]:
-    """Not-a-knot cubic spline; a parabola or a line for fewer than four frames."""
+    """Not-a-knot cubic spline; for three frames a parabola, for two frames a line."""
     values = np.stack([np.asarray(frame) for frame in frames])
     curve = scipy.interpolate.CubicSpline(ts, values, axis=0)
     return jnp.asarray(curve.c, values.dtype)

@@ -1,4 +1,4 @@
-"""Cross attention: the queries attend to another measure, the keys."""
+"""Cross attention, in which queries attend to another measure, the keys."""
 
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
@@ -17,16 +17,15 @@ from .context import AbstractContext, as_context
 class Cross(AbstractDynamics):
     r"""The velocity of `dynamics` for queries $\mu$ that attend to keys $\nu_t$.
 
-    $v[\mu, \nu](x) = V\int y\,\kappa_{\mu,\nu}(x, y)\,d\nu(y)$, as in a decoder, or in
-    general attention with $n$ queries and $m$ keys. For couplings with independent rows
-    (softmax, and all that weight keys by scores) this is the field of $\nu$ at the
-    tokens of $\mu$; Sinkhorn and sliced plans have both measures as marginals. With
-    $\nu = \mu$ it is `dynamics`. Use `Sum` to add self-attention, as in a decoder
-    layer.
+    The velocity is $v[\mu, \nu](x) = V\int y\,\kappa_{\mu,\nu}(x, y)\,d\nu(y)$, as in a
+    decoder. For couplings with independent rows, such as softmax, this is the field of
+    $\nu$ at the tokens of $\mu$. Sinkhorn and sliced plans have both measures as
+    marginals. If $\nu = \mu$, the velocity is that of `dynamics`. To add
+    self-attention, as in a decoder layer, use `Sum`.
 
-    Put heads, layers and masks inside `Cross`; a mask compares positions of queries and
-    keys. A `Drift` or a `Perceptron` does not depend on keys, so it can stand inside or
-    outside.
+    Put heads, layers and masks inside `Cross`; a mask compares positions of queries
+    with positions of keys. A `Drift` or a `Perceptron` does not depend on keys, so it
+    may be inside or outside.
 
     Args:
         dynamics: the dynamics of the queries.
@@ -50,9 +49,9 @@ class Cross(AbstractDynamics):
     def __init__(
         self, dynamics: AbstractDynamics, context: AbstractMeasure | AbstractContext
     ) -> None:
-        require("`Cross` wraps a dynamics", dynamics, AbstractDynamics)
+        require("`Cross` must wrap a dynamics", dynamics, AbstractDynamics)
         self.dynamics = dynamics
-        # Planned reductions are only for a measure that attends to itself.
+        # Sums are exact, since planned reductions need a measure attending to itself.
         self.context = use_exact_sums(as_context(context))
 
     @property
@@ -67,10 +66,11 @@ class Cross(AbstractDynamics):
 
     @override
     def is_linearly_bounded(self, t: Time, mu: AbstractMeasure) -> Bool[Array, ""]:
-        r"""Whether `dynamics` is bounded for bounded keys, as the context is near `t`.
+        r"""Whether `dynamics` is linearly bounded for the keys at times near `t`.
 
-        $|v(x)| \leq C(1 + |x|)$ holds in more cases than for self-attention: linear and
-        ReLU attention can blow up as self-attention, but not as cross attention.
+        The bound is $|v(x)| \leq C(1 + |x|)$. It holds in more cases than for
+        self-attention: linear and ReLU attention can blow up as self-attention, but not
+        as cross attention.
         """
         return self.dynamics.is_linearly_bounded(t, self._facing(t, mu))
 
@@ -79,6 +79,6 @@ class Cross(AbstractDynamics):
         if keys.dimension != mu.dimension:
             raise InvalidInputError(
                 f"The context has dimension {keys.dimension} and the measure that "
-                f"attends to it has dimension {mu.dimension}; they must agree."
+                f"attends to it has dimension {mu.dimension}; the two must be equal."
             )
         return Facing(mu, keys)

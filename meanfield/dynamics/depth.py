@@ -1,4 +1,4 @@
-"""Parameters that change with depth: stacked dynamics, indexed by time."""
+"""Dynamics whose parameters change with depth, that is, with time."""
 
 import equinox as eqx
 import jax
@@ -17,14 +17,15 @@ from ._dynamics import AbstractDynamics
 
 
 class Layers(AbstractDynamics):
-    """Layers, piecewise constant in time: layer `l` acts on `[times[l], times[l + 1])`.
+    """Layers, of which layer `l` acts on the interval `[times[l], times[l + 1])`.
 
-    The first layer also acts before `times[0]`, the last one also after `times[-1]`.
+    The first layer also acts before `times[0]`, and the last one after `times[-1]`.
 
     Attributes:
-        times: the edges of the layers, increasing; one more than there are layers.
-        stack: one dynamics whose arrays have a leading axis of layers; see
-            `stack_trees`.
+        times: the times at which layers begin and end, increasing; one more than there
+            are layers.
+        stack: all layers as one dynamics, whose arrays have a leading axis of layers;
+            see `stack_trees`.
 
     Examples:
         >>> from meanfield import Drift, Gaussian, Layers, flow
@@ -43,7 +44,7 @@ class Layers(AbstractDynamics):
     def __init__(self, times: Numbers, stack: AbstractDynamics) -> None:
         self.times = _increasing(times)
         self.stack = stack
-        _check_length(stack, self.times.shape[0] - 1, "layers between its edges")
+        _check_length(stack, self.times.shape[0] - 1, "layers, one for each interval")
 
     @property
     @override
@@ -65,12 +66,14 @@ class Layers(AbstractDynamics):
 
 
 class Interpolated(AbstractDynamics):
-    """Dynamics with parameters that are linear in time between nodes, constant outside.
+    """Dynamics whose parameters are interpolated linearly in time between nodes.
+
+    Before the first node and after the last one, parameters are constant.
 
     Attributes:
-        times: the nodes, increasing, one for each member of the stack.
-        stack: one dynamics whose arrays have a leading axis of nodes; see
-            `stack_trees`.
+        times: times of the nodes, increasing; one for each member of the stack.
+        stack: the dynamics at all nodes as one, whose arrays have a leading axis of
+            nodes; see `stack_trees`.
 
     Examples:
         >>> from meanfield import Drift, Interpolated
@@ -93,7 +96,7 @@ class Interpolated(AbstractDynamics):
     @property
     @override
     def jumps(self) -> Float[Array, " k"]:
-        return self.times  # parameters have kinks there, where steps should end, too
+        return self.times  # parameters have kinks at nodes, so steps should end there
 
     @override
     def field(self, t: Time, mu: AbstractMeasure) -> AbstractField:
@@ -101,10 +104,10 @@ class Interpolated(AbstractDynamics):
 
     @override
     def is_linearly_bounded(self, t: Time, mu: AbstractMeasure) -> Bool[Array, ""]:
-        """Whether a bound is proven for the parameters at `t`, and for zero parameters.
+        """Whether a bound is proven for the parameters at `t` and for zero parameters.
 
-        The second condition excludes bounds that need an injective $K$: near a time
-        when $K$ is singular, their constants are unbounded.
+        Zero parameters exclude bounds that need an injective $K$, since the constants
+        of such bounds diverge near a time at which $K$ is singular.
         """
         member = self.member(t)
         zero = lambda leaf: jnp.zeros_like(leaf) if eqx.is_inexact_array(leaf) else leaf
@@ -113,7 +116,7 @@ class Interpolated(AbstractDynamics):
         return jnp.all(jnp.stack(list(claims)))
 
     def member(self, t: Time) -> AbstractDynamics:
-        """The dynamics with the parameters of time `t`."""
+        """The dynamics with the parameters that are interpolated at time `t`."""
         last = self.times.shape[0] - 2
         left = jnp.clip(jnp.searchsorted(self.times, t, side="right") - 1, 0, last)
         span = self.times[left + 1] - self.times[left]
@@ -127,21 +130,21 @@ def _increasing(times: Numbers) -> Float[Array, " k"]:
     array = float_array("times", times)
     if array.ndim != 1 or array.shape[0] < 2:
         raise InvalidInputError(
-            f"`times` must be at least two numbers; got shape {array.shape}."
+            f"`times` must hold at least two numbers; got shape {array.shape}."
         )
     if is_concrete(array) and not np.all(np.diff(np.asarray(array)) > 0):
-        raise InvalidInputError("`times` must increase strictly.")
+        raise InvalidInputError("`times` must be strictly increasing.")
     return array
 
 
 def _check_length(stack: AbstractDynamics, length: int, description: str) -> None:
-    require("Depth takes `stacked([…])` dynamics", stack, AbstractDynamics)
+    require("`stack` must be stacked by `stack_trees`", stack, AbstractDynamics)
     lengths = {
         leaf.shape[:1] for leaf in jax.tree.leaves(eqx.filter(stack, eqx.is_array))
     }
     if lengths != {(length,)}:
         sizes = sorted(size[0] if size else 0 for size in lengths)
         raise InvalidInputError(
-            f"`stack` must hold {length} {description}, as `times` requires; got "
-            f"arrays with leading axes of length {sizes}."
+            f"`stack` must hold {length} {description} of `times`; got arrays with "
+            f"leading axes of length {sizes}."
         )

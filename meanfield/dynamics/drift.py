@@ -14,7 +14,9 @@ from ._dynamics import AbstractDynamics
 
 
 class Drift(AbstractDynamics):
-    """The velocity $Mx + b$, independent of the measure; add it to others with `Sum`.
+    """The velocity $Mx + b$, which does not depend on the measure.
+
+    To add a drift to other dynamics, use `Sum`.
 
     Attributes:
         matrix: $M$.

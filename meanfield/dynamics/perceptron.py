@@ -1,4 +1,4 @@
-"""The feed-forward part of a layer: each velocity depends on its own token only."""
+"""The feed-forward part of a layer, where a velocity depends on its own token only."""
 
 from dataclasses import dataclass
 
@@ -28,17 +28,17 @@ from ._dynamics import AbstractDynamics
 class Perceptron(AbstractDynamics):
     r"""The velocity $W_2\,\mathrm{relu}(W_1 x + b_1) + b_2$ of a perceptron.
 
-    It does not depend on the measure. Add it to other dynamics with `Sum`. It does not
-    keep Gaussians Gaussian; `Projected` approximates its flow of Gaussians.
+    The velocity does not depend on the measure. To add a perceptron to other dynamics,
+    use `Sum`. Gaussians do not stay Gaussian; `Projected` approximates their flow.
 
     Attributes:
         inner: $W_1$, with a row for each hidden unit.
-        outer: $W_2$.
+        outer: $W_2$, with a column for each hidden unit.
         bias: $b_1$, zero by default.
         offset: $b_2$, zero by default.
 
     Raises:
-        InvalidInputError: if their shapes do not match.
+        InvalidInputError: if the shapes of these arrays do not match.
 
     Examples:
         >>> from meanfield import Perceptron, Points
@@ -68,7 +68,7 @@ class Perceptron(AbstractDynamics):
         shape = self.inner.shape
         if len(shape) != 2 or self.outer.shape != shape[::-1]:
             raise InvalidInputError(
-                "`inner` and `outer` must be matrices of transposed shapes; got shapes "
+                "`inner` and `outer` must be matrices of shapes (h, d) and (d, h); got "
                 f"{shape} and {self.outer.shape}."
             )
         zeros = (jnp.zeros(size, self.inner.dtype) for size in shape)
@@ -79,8 +79,8 @@ class Perceptron(AbstractDynamics):
         )
         if (*self.bias.shape, *self.offset.shape) != shape:
             raise InvalidInputError(
-                f"`bias` must hold {shape[0]} numbers and `offset` {shape[1]}; got "
-                f"shapes {self.bias.shape} and {self.offset.shape}."
+                f"`bias` must be a vector of {shape[0]} numbers, and `offset` one of "
+                f"{shape[1]}; got shapes {self.bias.shape} and {self.offset.shape}."
             )
 
     @property
@@ -118,13 +118,13 @@ class PerceptronField(AbstractExplicit, AbstractField):
     @property
     @override
     def condition(self) -> Float[Array, ""]:
-        """Zero, since the field contains no sum of exponentials."""
+        """Condition number zero, since the field contains no sum of exponentials."""
         return jnp.zeros((), self.perceptron.inner.dtype)
 
 
 @dataclass(frozen=True)
 class _PerceptronReader(AbstractReader[AbstractField]):
-    """The field of a perceptron, for measures that it can move."""
+    """Reader that returns the field of a perceptron, or raises for a plain Gaussian."""
 
     perceptron: Perceptron
     reads = "A perceptron moves points, grids and projected Gaussians"
@@ -140,8 +140,8 @@ class _PerceptronReader(AbstractReader[AbstractField]):
     @override
     def read_gaussian(self, mu: Gaussian) -> AbstractField:
         raise NotClosedError(
-            "A perceptron does not keep Gaussians Gaussian; an affine drift does. Use "
-            "points, a grid, or `projected`."
+            "A perceptron does not keep Gaussians Gaussian. Use points, a grid, "
+            "`projected`, or an affine drift."
         )
 
     @override

@@ -1,4 +1,4 @@
-"""Masking of any dynamics: each token attends to a restricted measure."""
+"""Masks for any dynamics, which restrict the measure that each token attends to."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -33,16 +33,16 @@ from .cross import Cross
 
 
 class Prefix(AbstractDynamics):
-    r"""Masked dynamics: each token moves under `dynamics` of the tokens that it sees.
+    r"""Masked dynamics, in which each token depends only on the tokens that it sees.
 
-    A token at position $s$ has the velocity of `dynamics` for $\mu$ conditioned on the
-    positions that `mask` allows it ($\le s$ for `causal`). This is the masked attention
-    of castin2025, eq. (2.7), for any dynamics. A token that sees nothing does not move.
-    The cost is one field for each token. Inside `Cross`, both the keys and the other
-    queries are conditioned.
+    A token at position $s$ has the velocity of `dynamics` for the measure $\mu$
+    conditioned on the positions that `mask` allows, which are those $\le s$ for
+    `causal`. For any dynamics, this generalises the masked attention of castin2025, eq.
+    (2.7). A token that sees nothing does not move. Each token needs its own field.
+    Inside `Cross`, both the keys and the other queries are conditioned.
 
     Attributes:
-        dynamics: the dynamics to mask; Sinkhorn is solved separately for each prefix.
+        dynamics: the dynamics to mask; Sinkhorn is solved separately for each token.
         mask: a predicate on two positions.
 
     Examples:
@@ -58,7 +58,7 @@ class Prefix(AbstractDynamics):
     mask: Mask = causal
 
     def __check_init__(self) -> None:
-        require("`Prefix` wraps a dynamics", self.dynamics, AbstractDynamics)
+        require("`Prefix` must wrap a dynamics", self.dynamics, AbstractDynamics)
         if not callable(self.mask):
             raise InvalidInputError(
                 "`mask` must be a predicate on two positions, such as those in "
@@ -82,9 +82,10 @@ class Prefix(AbstractDynamics):
 
     @override
     def is_linearly_bounded(self, t: Time, mu: AbstractMeasure) -> Bool[Array, ""]:
-        """Whether `dynamics` is bounded, for tokens: the visible ones are no larger.
+        """True if the keys are tokens, and `dynamics` is linearly bounded.
 
-        The second moment of a restricted density is not bounded by that of the whole.
+        Visible tokens are no larger than the largest token. For a density, however, the
+        second moment of a part is not bounded by that of the whole.
         """
         keys = mu.keys if isinstance(mu, Facing) else mu
         if not isinstance(keys, Points):
@@ -94,7 +95,7 @@ class Prefix(AbstractDynamics):
 
 @dataclass(frozen=True)
 class _Restriction(AbstractReader[AbstractField]):
-    """The field of a masked dynamics for a measure whose tokens have positions."""
+    """Reader that returns the field of a masked dynamics for tokens with positions."""
 
     prefix: Prefix
     t: Time
@@ -116,7 +117,7 @@ class _Restriction(AbstractReader[AbstractField]):
 
 
 class _PositionedTokens(AbstractReader[Points]):
-    """The tokens of a measure, if they have positions."""
+    """Reader that returns the tokens of a measure, or raises if they lack positions."""
 
     @override
     def read_points(self, mu: Points) -> Points:
@@ -130,19 +131,19 @@ class _PositionedTokens(AbstractReader[Points]):
     @override
     def read_gaussian(self, mu: Gaussian) -> Points:
         raise UnsupportedError(
-            "A mask compares positions of tokens; a Gaussian has none. Use points."
+            "A mask compares positions, and a Gaussian has none. Use points."
         )
 
 
 class PrefixField(AbstractField):
-    """The field of a masked dynamics, computed in batches of tokens to bound memory.
+    """The field of a masked dynamics, computed in batches of tokens to limit memory.
 
     Attributes:
         dynamics: the dynamics that is masked.
         mask: a predicate on two positions.
         t: the time.
         mu: the keys.
-        queries: the queries, if they are another measure.
+        queries: the queries, if they are another measure than the keys.
     """
 
     dynamics: AbstractDynamics
@@ -156,9 +157,10 @@ class PrefixField(AbstractField):
     def __call__(self, tokens: Tokens) -> Float[Array, "n d"]:
         if tokens.position is None:
             raise InvalidInputError(
-                "A masked field needs positions at its queries too."
+                "The queries of a masked field must have positions."
             )
-        # A bound method of a module holds arrays and is not hashable; a function is.
+        # A function is used, since a bound method of a module, which holds arrays, is
+        # not hashable.
         velocity = lambda token: self._velocity(*token)
         return self._map_rows(velocity, (tokens.x, tokens.position))
 
@@ -169,7 +171,7 @@ class PrefixField(AbstractField):
         return jnp.where(jnp.any(is_visible), velocity, 0)
 
     def _restrict(self, s: Float[Array, ""]) -> AbstractMeasure:
-        """The keys that a token at `s` sees, with the other queries that it sees."""
+        """The keys and the other queries that a token at position `s` sees."""
         keys = self.mu.restrict(self._is_visible(s, self.mu))
         if self.queries is None:
             return as_batched(keys)
@@ -194,7 +196,7 @@ class PrefixField(AbstractField):
         return worst_of_stack(self._map_rows(prefix, positions))
 
     def _map_rows(self, fn: Callable[[Any], Any], rows: PyTree[Array]) -> Any:
-        """`fn` of each row, batched as far as memory allows."""
+        """Applies `fn` to each row, in batches as large as memory allows."""
         batch_size = max_batch_size(self.mu) if self.queries is None else 0
         if not batch_size:
             return jax.lax.map(jax.checkpoint(fn), rows)

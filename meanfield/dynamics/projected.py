@@ -1,4 +1,4 @@
-r"""Gaussian closure of any dynamics: its flow projected on the Gaussians."""
+r"""Gaussian closure of any dynamics, that is, its flow projected on the Gaussians."""
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -22,27 +22,29 @@ from meanfield.tokens import Tokens
 
 from ._dynamics import AbstractDynamics
 
-TOLERANCE = 0.05  # error of the rates of mean and factor, relative to the speed
+TOLERANCE = 0.05  # error in the rates of the mean and the factor, relative to the speed
 
 
 class Projected(AbstractDynamics):
     r"""Gaussian approximation of a dynamics that does not keep Gaussians Gaussian.
 
-    $\alpha' = E\,v(x)$ and $Y' = E[\nabla v(x)]\,Y$ for $x \sim \mu = N(\alpha,
-    YY^\top)$ and $v = v[\mu]$ the field of that Gaussian. Of all Gaussian motions this
-    is the closest to $v$ in $L^2(\mu)$, the Bures--Wasserstein projection. It is exact
-    if $v$ is affine. Otherwise the true flow leaves the Gaussians at once: its third
-    moments deviate like $t$, and so its mean and covariance deviate from the
+    A Gaussian $\mu = N(\alpha, YY^\top)$ with the field $v = v[\mu]$ moves by
+    $\alpha' = E\,v(x)$ and $Y' = E[\nabla v(x)]\,Y$ for $x \sim \mu$. Of all Gaussian
+    motions this is the closest to $v$ in $L^2(\mu)$, the Bures--Wasserstein projection.
+    It is exact if $v$ is affine. Otherwise the true flow does not stay Gaussian: its
+    third moments deviate like $t$, and so its mean and covariance deviate from the
     approximate ones like $t^2$.
 
-    Derivation: among $\alpha' + Y'z$, $x = \alpha + Yz$, least squares give $\alpha' =
-    E\,v$ and $Y' = E[v z^\top]$; the latter is $E[\nabla v]\,Y$ by Stein's identity.
+    Derivation: points $x = \alpha + Yz$ of a Gaussian move by $\alpha' + Y'z$. Least
+    squares give $\alpha' = E\,v$ and $Y' = E[v z^\top]$, which is $E[\nabla v]\,Y$ by
+    Stein's identity.
 
     Attributes:
         dynamics: any dynamics; its field is computed for a `Quadrature`.
-        rule: quadrature rule of the averages; if `None`, chosen by the factor's rank.
-        tolerance: largest error of the averages; beyond it a flow ends as
-            `unconverged`.
+        rule: quadrature rule of the averages; if `None`, it is chosen by the number of
+            columns of the factor.
+        tolerance: largest accepted error of the averages; if it is exceeded, a flow
+            ends as `unconverged`.
 
     Examples:
         >>> from meanfield import Gaussian, attentions
@@ -59,7 +61,7 @@ class Projected(AbstractDynamics):
     tolerance: float = eqx.field(static=True, default=TOLERANCE)
 
     def __check_init__(self) -> None:
-        require("`Projected` wraps a dynamics", self.dynamics, AbstractDynamics)
+        require("`Projected` must wrap a dynamics", self.dynamics, AbstractDynamics)
 
     @property
     @override
@@ -70,24 +72,24 @@ class Projected(AbstractDynamics):
     def field(self, t: Time, mu: AbstractMeasure) -> AbstractField:
         if isinstance(mu, Facing):
             raise UnsupportedError(
-                "`Projected` cannot be used inside `Cross`: write "
-                "`Projected(Cross(dynamics, context))`, which projects the whole."
+                "`Projected` cannot be used inside `Cross`. Write "
+                "`Projected(Cross(dynamics, context))` instead."
             )
         if not isinstance(mu, Gaussian):
             raise UnsupportedError(
-                f"A projected dynamics moves a Gaussian; got a {type(mu).__name__}, "
-                "which needs no projection. Use the dynamics itself."
+                f"`Projected` moves Gaussians only; got a {type(mu).__name__}. Use the "
+                "dynamics without `Projected`."
             )
         return ProjectedField(self, t, mu)
 
     @override
     def is_linearly_bounded(self, t: Time, mu: AbstractMeasure) -> Bool[Array, ""]:
-        r"""Whether `dynamics` is; projections in $L^2(\mu)$ do not increase norms."""
+        r"""True if `dynamics` is bounded, since projections do not increase norms."""
         return self.dynamics.is_linearly_bounded(t, mu)
 
 
 class ProjectedField(AbstractAveragedField):
-    """The field of a dynamics for a Gaussian, with its averages over Gaussians.
+    """The field of a dynamics for a Gaussian, which also computes Gaussian averages.
 
     Examples:
         >>> from meanfield import Gaussian, attentions
@@ -105,7 +107,7 @@ class ProjectedField(AbstractAveragedField):
 
     @override
     def __call__(self, tokens: Tokens) -> Float[Array, "n d"]:
-        """The velocities before the projection."""
+        """The velocities of tokens before the projection."""
         return self._field(self._rule)(tokens)
 
     @override
@@ -119,9 +121,9 @@ class ProjectedField(AbstractAveragedField):
     def convergence(self) -> Convergence:
         r"""The error of the averages, from a second rule, relative to the speed $E|v|$.
 
-        If an iteration behind the field has converged worse, the convergence of that
-        iteration is returned. The speed $E|v|$ is finite where the averages are; the
-        root of $E|v|^2$ need not be.
+        If the field comes from an iteration that has converged less well, the result is
+        the convergence of that iteration. The speed is $E|v|$, since the root of
+        $E|v|^2$ may be infinite although the averages are finite.
         """
         control, mu = self._rule.control, self.mu
         field = self._field(control)

@@ -31,11 +31,12 @@ R = TypeVar("R")
 
 
 class AbstractEnergy(eqx.Module):
-    r"""A function $E$ of a measure, $+\infty$ where its integrals diverge.
+    r"""A function $E$ of a measure, which is $+\infty$ where its integrals diverge.
 
-    A subclass implements its values on points, on densities and on the moments of a
-    Gaussian (smooth in $\Sigma$ also at singular $\Sigma$, where possible), and its
-    first variation. Energies can be added, and multiplied by numbers.
+    A subclass implements the first variation, and the values on points, on densities
+    and for the moments of a Gaussian. Where possible, the value for a Gaussian is
+    smooth even at a singular $\Sigma$. Energies can be added, and multiplied by
+    numbers.
 
     Examples:
         >>> from meanfield import Gaussian, Points
@@ -54,13 +55,13 @@ class AbstractEnergy(eqx.Module):
 
     @abc.abstractmethod
     def value_on_grid(self, mu: Grid) -> Float[Array, ""]:
-        """The energy of a density; often the energy of its `points()`."""
+        """The energy of a density, which is often the energy of its `points()`."""
 
     @abc.abstractmethod
     def value_on_gaussian(
         self, mean: Float[Array, " d"], covariance: Float[Array, "d d"]
     ) -> Float[Array, ""]:
-        """The energy of the Gaussian with these moments."""
+        """The energy of the Gaussian with this mean and this covariance."""
 
     @abc.abstractmethod
     def variation_on_points(self, mu: Points) -> AbstractVariation:
@@ -77,7 +78,7 @@ class AbstractEnergy(eqx.Module):
     def variation(self, mu: AbstractMeasure) -> AbstractVariation:
         """The first variation at `mu`, a function that can be evaluated at any tokens.
 
-        Expensive work is done here, once.
+        Expensive work is done once, when this function is made.
 
         Raises:
             UnsupportedError: if this energy is not defined on such a measure.
@@ -86,7 +87,7 @@ class AbstractEnergy(eqx.Module):
         return _Variation(self)(mu)
 
     def __call__(self, mu: AbstractMeasure) -> Float[Array, "*batch"]:
-        """The energy of a measure; for a stack, an array of the members' energies.
+        """The energy of a measure; for stacked measures, an array of their energies.
 
         Raises:
             UnsupportedError: if this energy is not defined on such a measure.
@@ -97,11 +98,12 @@ class AbstractEnergy(eqx.Module):
     def first_variation(
         self, mu: AbstractMeasure, tokens: Tokens
     ) -> Float[Array, " n"]:
-        r"""$\delta E(\mu)$ at `tokens`.
+        r"""The first variation $\delta E(\mu)$, evaluated at `tokens`.
 
-        $E(\mu + h\nu) = E(\mu) + h\int \delta E(\mu)\,d\nu + o(h)$ for every $\nu$ of
-        total mass zero. This determines it up to a constant, documented in each class.
-        Source: castin2025, section 5.1, which prints $d\mu$ (ERRATA C15).
+        It satisfies $E(\mu + h\nu) = E(\mu) + h\int \delta E(\mu)\,d\nu + o(h)$ for
+        every $\nu$ of total mass zero. This determines it up to a constant, which the
+        documentation of each class gives. Source: castin2025, section 5.1, which prints
+        $d\mu$ instead of $d\nu$ (ERRATA C15).
         """
         return self.variation(mu)(tokens)
 
@@ -114,9 +116,9 @@ class AbstractEnergy(eqx.Module):
     ) -> tuple[Float[Array, " d"], Float[Array, "d d"]]:
         r"""$\partial_\alpha E$ and the symmetric $\partial_\Sigma E$ of a Gaussian.
 
-        $dE = \partial_\alpha E\cdot d\alpha + \mathrm{tr}(\partial_\Sigma E\,d\Sigma)$,
-        also at a singular $\Sigma$. Both are NaN, not zero, where the energy is not
-        finite and so has no gradient.
+        They satisfy $dE = \partial_\alpha E\cdot d\alpha +
+        \mathrm{tr}(\partial_\Sigma E\,d\Sigma)$, even at a singular $\Sigma$. If the
+        energy is not finite, both gradients are NaN.
         """
         check_unstacked(mu, "Gradients are taken at one measure")
         value, (mean_gradient, covariance_gradient) = jax.value_and_grad(
@@ -150,14 +152,14 @@ class AbstractEnergy(eqx.Module):
 
 
 class AbstractEnergyReader(AbstractReader[R]):
-    """Base of readers that evaluate an energy on a measure."""
+    """Base class of readers that evaluate an energy on a measure of any type."""
 
     reads = "Energies read points, Gaussians and grids"
 
 
 @dataclass(frozen=True)
 class _Value(AbstractEnergyReader[Float[Array, ""]]):
-    """The energy of a measure."""
+    """Reader that returns the energy of a measure of any type."""
 
     energy: AbstractEnergy
 
@@ -176,7 +178,7 @@ class _Value(AbstractEnergyReader[Float[Array, ""]]):
 
 @dataclass(frozen=True)
 class _Variation(AbstractEnergyReader[AbstractVariation]):
-    """The first variation of an energy at a measure."""
+    """Reader that returns the first variation of an energy at a measure."""
 
     energy: AbstractEnergy
 
@@ -196,7 +198,8 @@ class _Variation(AbstractEnergyReader[AbstractVariation]):
 class Combination(AbstractEnergy):
     r"""A linear combination of energies, $\sum_i c_i E_i$.
 
-    The constant of its first variation is the combination of the terms' constants.
+    The constant in its first variation is the same combination of the constants of the
+    terms.
 
     Attributes:
         factors: $c_i$.
@@ -216,8 +219,8 @@ class Combination(AbstractEnergy):
     def __check_init__(self) -> None:
         if not 0 < len(self.factors) == len(self.terms):
             raise InvalidInputError(
-                "`Combination` needs at least one energy and a factor for each; got "
-                f"{len(self.factors)} factors and {len(self.terms)} energies."
+                "`Combination` needs at least one energy, and one factor per energy; "
+                f"got {len(self.factors)} factors and {len(self.terms)} energies."
             )
 
     @override
@@ -265,11 +268,12 @@ measure_energies: Registry[Factory] = Registry("energy of the measure alone")
 def energy_of_attention(name: str, *attentions: str) -> Callable[[Factory], Factory]:
     """Registers a factory `(Q, K, V, *, epsilon) -> AbstractEnergy` under `name`.
 
-    Further keywords are its options (`--options NAME=VALUE`) in runs that descend it.
+    Further keywords of the factory are options of the energy, which a run that descends
+    this energy sets by `--options NAME=VALUE`.
 
     Args:
-        name: its name in `observe`.
-        *attentions: the variants that follow its gradient.
+        name: the name of the energy in `observe`.
+        *attentions: the variants of attention that follow the gradient of the energy.
 
     Examples:
         >>> from meanfield.energies import energies, attention_energies
@@ -284,7 +288,7 @@ def energy_of_attention(name: str, *attentions: str) -> Callable[[Factory], Fact
 
 
 def energy_of_measure(name: str) -> Callable[[Factory], Factory]:
-    """Registers the factory of an energy that depends on `V` only by its dimension.
+    """Registers the factory of an energy that uses only the dimension of `V`.
 
     Examples:
         >>> from meanfield.energies import measure_energies

@@ -1,4 +1,4 @@
-r"""Entropic transport where potentials are inaccurate: small clouds, unsolved plans."""
+r"""Entropic transport if potentials are inaccurate, as for small clouds of tokens."""
 
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
@@ -13,8 +13,8 @@ from meanfield.tokens import Tokens
 def is_small(mu: Points, nu: Points, epsilon: Float[Array, ""]) -> Bool[Array, ""]:
     r"""Whether scores $s$ are below $u^{1/4}$, where $u$ is the unit roundoff.
 
-    At this size the error of `leading_order`, $s^2$, equals that of the potentials,
-    $u/s^2$.
+    For scores of this size, the error $s^2$ of `leading_order` equals the error $u/s^2$
+    of the potentials.
     """
     radii = [jnp.max(jnp.abs(_centre_points(measure).tokens.x)) for measure in (mu, nu)]
     score = mu.dimension * jnp.maximum(*radii) ** 2 / epsilon
@@ -26,10 +26,11 @@ def leading_order(
 ) -> Float[Array, ""]:
     r"""Sinkhorn divergence over $\epsilon$ to leading order in scores, for zero means.
 
-    $\tfrac14|\Sigma - T|^2/\epsilon^2 + \tfrac1{12}|\Theta - \Theta'|^2/\epsilon^3$
-    with third central moments $\Theta$, as sums of $(x\cdot y)^3$. Derivation: the dual
-    expanded in scores. The potentials are logarithms of integrals near one, and too
-    inaccurate here.
+    It is $\tfrac14|\Sigma - T|^2/\epsilon^2 + \tfrac1{12}|\Theta -
+    \Theta'|^2/\epsilon^3$ with third central moments $\Theta$, which are computed as
+    sums of $(x\cdot y)^3$. Derivation: an expansion of the dual problem in scores. The
+    potentials are too inaccurate for small scores, since they are logarithms of
+    integrals near one.
     """
     identity = jnp.eye(mu.dimension, dtype=mu.tokens.x.dtype)
     p, q = _centre_points(mu), _centre_points(nu)
@@ -56,16 +57,16 @@ def _centre_points(mu: Points) -> Points:
 
 
 def mean_over(mu: Points, values: Float[Array, " n"]) -> Float[Array, ""]:
-    """The integral of values at tokens, without excluded tokens."""
+    """The integral of `values` over a measure, without its excluded tokens."""
     return jnp.sum(jnp.where(jnp.isneginf(mu.log_weights), 0, mu.weights * values))
 
 
 def require_converged(
     value: Array, residual: Float[Array, ""], passes: int
 ) -> Float[Array, ""]:
-    r"""`value` if the residual is at most $\sqrt u$; otherwise NaN.
+    r"""Returns `value` if the residual is at most $\sqrt u$, and NaN otherwise.
 
-    The error of the value is the residual times the range of costs.
+    The error of the value is the residual times the range of the costs.
 
     Raises:
         SimulationError: outside `jit`, if the residual is larger.
@@ -74,7 +75,7 @@ def require_converged(
     if is_concrete(residual) and not residual <= limit:
         raise SimulationError(
             f"The log marginals of entropic transport are off by {float(residual):.2g} "
-            f"after {passes} passes: the `epsilon` (`bandwidth`) of a Sinkhorn "
-            "divergence is too small for these tokens; use a larger one."
+            f"after {passes} passes. Use a larger `epsilon` (the option `bandwidth`) "
+            "for the Sinkhorn divergence of these tokens."
         )
     return or_nan(residual <= limit, value)

@@ -1,8 +1,8 @@
-r"""First variations of energies: at tokens, and at the cells of a grid.
+r"""First variations of energies, at tokens and at the cells of a grid.
 
-At a jump of a density, or at the edge of its support, $\nabla\delta E$ is not a
-velocity that can be evaluated at points. There fluxes between cells drive the flow
-(`CellForces`).
+At a jump of a density, or at the edge of its support, $\nabla\delta E$ is no velocity
+that can be evaluated at points. On a grid, forces between cells (`CellForces`) drive
+the flow instead.
 """
 
 import abc
@@ -29,7 +29,7 @@ from meanfield.tokens import Tokens
 
 
 class AbstractVariation(eqx.Module):
-    r"""The first variation $\delta E(\mu)$ at one $\mu$, as a function of tokens.
+    r"""The first variation $\delta E(\mu)$ at a fixed $\mu$, as a function of tokens.
 
     Examples:
         >>> from meanfield import Points
@@ -42,15 +42,15 @@ class AbstractVariation(eqx.Module):
 
     @abc.abstractmethod
     def __call__(self, tokens: Tokens) -> Float[Array, " n"]:
-        """The values at `tokens`."""
+        """The values of the first variation at `tokens`."""
 
     @property
     @abc.abstractmethod
     def convergence(self) -> Convergence | None:
-        """Convergence of the iteration that defines it; `None` without one."""
+        """Convergence of the iteration behind the first variation, or `None`."""
 
     def gradient(self, tokens: Tokens) -> Float[Array, "n d"]:
-        r"""$\nabla \delta E(\mu)$ at `tokens`."""
+        r"""The gradient $\nabla \delta E(\mu)$ at `tokens`."""
         total = lambda x: jnp.sum(self(Tokens(x, tokens.position)))
         return jax.grad(total)(tokens.x)  # each value depends on its own token only
 
@@ -75,7 +75,7 @@ class CombinedVariation(AbstractVariation):
 
 
 class QuadraticVariation(AbstractExplicit, AbstractVariation):
-    r"""$x \mapsto \tfrac12 (x-c)\cdot H(x-c) + \ell\cdot x$.
+    r"""The quadratic function $x \mapsto \tfrac12 (x-c)\cdot H(x-c) + \ell\cdot x$.
 
     Attributes:
         matrix: $H$, symmetric.
@@ -102,16 +102,16 @@ Cells = Float[Array, "layers ..."]
 
 
 class CellVariation(AbstractExplicit, AbstractVariation):
-    r"""$\delta E$ of a density on a grid, by cubic interpolation in each direction.
+    r"""$\delta E$ of a density on a grid, by cubic interpolation along each axis.
 
-    It uses the four nearest cells. It is NaN outside of the grid, and where $\delta E$
-    is not finite at one of those cells. With layers of positions, a token uses the
-    layer nearest to its position.
+    The interpolation uses the four nearest cells. The result is NaN outside of the
+    grid, and where $\delta E$ is not finite at one of these cells. With layers of
+    positions, a token uses the layer nearest to its position.
 
     Attributes:
-        values: values at the centres of cells, by layer and axis.
+        values: values at the centres of cells; the first axis runs over layers.
         mu: the density.
-        forces: the forces between cells that drive its descent.
+        forces: the forces between cells that drive the descent of the energy.
         pressure: $p(\rho)/\rho$ at the centres of cells, for an energy $\int U(\rho)$
             with $p = \rho U' - U$; `None` for other energies.
     """
@@ -137,7 +137,7 @@ class CellVariation(AbstractExplicit, AbstractVariation):
         return values
 
     def _layer(self, tokens: Tokens) -> Array:
-        """Index of each token's layer, shaped to broadcast with the stencils."""
+        """Index of the layer of each token, shaped to broadcast with the stencils."""
         last = (1,) * len(self.mu.edges)
         if self.mu.position is None or tokens.position is None:
             return jnp.zeros((tokens.n, *last), int)
@@ -148,7 +148,7 @@ class CellVariation(AbstractExplicit, AbstractVariation):
 def parts_of(
     variation: AbstractVariation, factor: Scalar = 1.0
 ) -> list[tuple[Scalar, AbstractVariation]]:
-    """The terms of a combined variation, with their factors."""
+    """The terms of a combined variation, each with its total factor."""
     if not isinstance(variation, CombinedVariation):
         return [(factor, variation)]
     pairs = zip(variation.factors, variation.terms, strict=True)
@@ -158,9 +158,9 @@ def parts_of(
 def face_gradient_square(variation: AbstractVariation, mu: Grid) -> Float[Array, ""]:
     r"""$\int|\nabla\delta E|^2\,d\mu$ as a sum over the faces of cells with mass.
 
-    If a density that is not negligible ends abruptly, the result is infinite if $\delta
-    E$ is infinite beyond the edge, and of the order of one over the cell width if
-    $\delta E$ is finite there.
+    If the density drops to zero at an edge, the result depends on $\delta E$ beyond the
+    edge: it is infinite if $\delta E$ is infinite there, and of the order of one over
+    the cell width if $\delta E$ is finite there.
     """
     values = jnp.zeros_like(mu.state.masses)
     for factor, part in parts_of(variation):
@@ -174,7 +174,7 @@ def face_gradient_square(variation: AbstractVariation, mu: Grid) -> Float[Array,
         line = mu.state.masses / align_axis(widths(edges), axis, n)
         low, high = neighbours(line, axis)
         steps = jnp.diff(values, axis=axis)
-        # A tail that underflows to zero is not an edge of the density.
+        # A tail that underflows to zero does not count as an edge of the density.
         counts = jnp.maximum(low, high) > jnp.finfo(line.dtype).eps * jnp.max(line)
         is_inner = ((low > 0) & (high > 0)) | (counts & ~jnp.isnan(steps))
         gaps = align_axis(jnp.diff(centres(edges)), axis, n)
@@ -184,12 +184,12 @@ def face_gradient_square(variation: AbstractVariation, mu: Grid) -> Float[Array,
 
 
 def pressure_forces(mu: Grid, ratio: Cells, steepness: float) -> CellForces:
-    r"""The forces of a pressure $p(\rho)$.
+    r"""The forces between cells that a pressure $p(\rho)$ exerts.
 
     Args:
         mu: the density.
         ratio: $p(\rho)/\rho$ for the average density of each cell.
-        steepness: $\rho p'/p$, a constant.
+        steepness: $\rho p'/p$, which must be constant.
     """
     masses = mu.state.masses
     safe_ratio = jnp.where(masses > 0, ratio, 0)
@@ -199,7 +199,7 @@ def pressure_forces(mu: Grid, ratio: Cells, steepness: float) -> CellForces:
 
 
 def cell_density(mu: Grid) -> Cells:
-    r"""$\rho$ averaged over cells; each layer is normalised as a separate law."""
+    r"""Averages of $\rho$ over cells; each layer is normalised as a separate law."""
     layers = mu.state.masses
     sizes = jnp.abs(jnp.linalg.det(mu.state.axes)) * volumes(mu.edges)
     shares = layer_masses(layers, mu.dimension)
@@ -207,7 +207,7 @@ def cell_density(mu: Grid) -> Cells:
 
 
 def log_density(mu: Grid) -> Cells:
-    r"""$\log\rho$ at centres of cells; each layer is normalised as a separate law."""
+    r"""Values of $\log\rho$ at cell centres; each layer is normalised separately."""
     layers = mu.state.masses
     logs = mu.points().log_weights.reshape(layers.shape)
     sizes = jnp.abs(jnp.linalg.det(mu.state.axes)) * volumes(mu.edges)
@@ -216,7 +216,7 @@ def log_density(mu: Grid) -> Cells:
 
 
 class _Cubic(eqx.Module):
-    """Four cells for each point along an axis, with Lagrange interpolation weights."""
+    """Four cells near each point along an axis, with Lagrange interpolation weights."""
 
     cells: Int[Array, "n 4"]
     weights: Float[Array, "n 4"]
@@ -228,9 +228,8 @@ def _cubic(edges: Float[Array, " faces"], places: Float[Array, " n"]) -> _Cubic:
     cells = first[:, None] + jnp.arange(4)[None, :]
     nodes = middles[cells]
     is_inside = (places >= edges[0]) & (places <= edges[-1])
-    safe_places = places + jnp.where(
-        is_inside, 0, jnp.nan
-    )  # so that gradients are NaN as well
+    # Adding NaN makes the gradients outside of the grid NaN, too.
+    safe_places = places + jnp.where(is_inside, 0, jnp.nan)
     gaps = safe_places[:, None] - nodes
     rows = []
     for k in range(4):
@@ -244,7 +243,7 @@ def _cubic(edges: Float[Array, " faces"], places: Float[Array, " n"]) -> _Cubic:
 
 
 def _stencils(cells: list[Int[Array, "n 4"]]) -> tuple[Array, ...]:
-    """Cell indices along each axis, shaped to broadcast with those of other axes."""
+    """Cell indices along each axis, in shapes that broadcast with each other."""
     d = len(cells)
     return tuple(
         indices.reshape(len(indices), *(4 if k == axis else 1 for k in range(d)))

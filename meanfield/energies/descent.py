@@ -1,4 +1,4 @@
-r"""Rate of steepest descent of an energy: $-\int|\nabla\delta E|^2\,d\mu$."""
+r"""Rate of steepest descent of an energy, $-\int|\nabla\delta E|^2\,d\mu$."""
 
 from dataclasses import dataclass
 
@@ -17,14 +17,14 @@ from .gradient_flow import Wasserstein
 def steepest_rate(energy: AbstractEnergy, mu: AbstractMeasure) -> Float[Array, ""]:
     r"""$dE/dt$ along the gradient flow of an energy, $-\int|\nabla\delta E|^2\,d\mu$.
 
-    The `dissipation` of the Wasserstein gradient flow has this value; a flow with
-    another dissipation is not the gradient flow. On a Gaussian the gradient is the
-    Bures--Wasserstein one, and the rate is $-|\partial_\alpha E|^2 -
-    4\operatorname{tr}(\partial_\Sigma E\,\Sigma\,\partial_\Sigma E)$, smaller in size
-    than the integral if $\nabla\delta E$ is not affine.
+    This is the `dissipation` of the Wasserstein gradient flow; a flow with another
+    dissipation is not the gradient flow. On a Gaussian the metric is the
+    Bures--Wasserstein metric, and the rate is $-|\partial_\alpha E|^2 -
+    4\operatorname{tr}(\partial_\Sigma E\,\Sigma\,\partial_\Sigma E)$. If
+    $\nabla\delta E$ is not affine, this rate is smaller in size than the integral.
 
-    On a grid, for an energy of the density, it is a sum over the faces between cells
-    with mass, of second order in their width.
+    For an energy of the density on a grid, the rate is a sum over the faces between
+    cells with mass, and of second order in the width of cells.
 
     Raises:
         UnsupportedError: if this energy is not defined on such a measure.
@@ -41,7 +41,7 @@ def steepest_rate(energy: AbstractEnergy, mu: AbstractMeasure) -> Float[Array, "
 
 @dataclass(frozen=True)
 class _Square(AbstractEnergyReader[Float[Array, ""]]):
-    r"""$\int|v|^2\,d\mu$ for the descent velocity $v$ of an energy."""
+    r"""Reader that returns $\int|v|^2\,d\mu$ for the descent velocity $v$."""
 
     energy: AbstractEnergy
     field: AbstractField
@@ -59,7 +59,7 @@ class _Square(AbstractEnergyReader[Float[Array, ""]]):
 
     @override
     def read_gaussian(self, mu: Gaussian) -> Float[Array, ""]:
-        assert isinstance(self.field, Affine)  # true for every descent of a Gaussian
+        assert isinstance(self.field, Affine)  # as every descent field of a Gaussian is
         mean_velocity = self.field.linear @ mu.mean + self.field.offset
         return mean_velocity @ mean_velocity + jnp.sum(
             (self.field.linear @ mu.factor) ** 2

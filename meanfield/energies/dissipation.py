@@ -1,4 +1,4 @@
-r"""Rate of change of an energy when a field moves the measure."""
+r"""Rates of change of energies when a velocity field moves the measure."""
 
 from dataclasses import dataclass
 
@@ -23,12 +23,12 @@ def dissipation(
 ) -> Float[Array, ""]:
     r"""$dE/dt = \int\nabla\delta E\cdot v\,d\mu$ when `field` moves the measure.
 
-    It is negative when the energy decreases, and is a rate in the time of the field. On
-    a Gaussian it is computed by the chain rule through the moments. On a grid it is the
-    value on `points()`, without the mass that leaves the box; if the field moves mass
-    between cells, it is computed by the chain rule through their masses. On a measure
-    that is represented by nodes it is computed by the chain rule through the
-    coordinates, which need not follow the field exactly.
+    The rate is negative when the energy decreases, and refers to the time of the field.
+    On a Gaussian it is computed by the chain rule from the rates of the moments. On a
+    grid it is the rate on `points()`, without the mass that leaves the box; if the
+    field moves mass between cells, it is computed by the chain rule from the rates of
+    the masses. On a measure that is represented by nodes it is computed by the chain
+    rule from the rates of the coordinates, which need not follow the field exactly.
 
     Raises:
         UnsupportedError: for a Gaussian and a field that is not affine.
@@ -50,7 +50,7 @@ def dissipation(
 
 @dataclass(frozen=True)
 class _Dissipation(AbstractEnergyReader[Float[Array, ""]]):
-    """The rate of change of an energy when a field moves the measure."""
+    """Reader that returns the rate of an energy when a field moves the measure."""
 
     energy: AbstractEnergy
     field: AbstractField
@@ -82,12 +82,12 @@ class _Dissipation(AbstractEnergyReader[Float[Array, ""]]):
 def _power(
     variation: AbstractVariation, mu: Points, field: AbstractField
 ) -> Float[Array, ""]:
-    r"""$\int\nabla\delta E\cdot v\,d\mu$; for densities $-\int p\nabla\cdot v\,dx$."""
+    r"""$\int\nabla\delta E\cdot v\,d\mu$; for a density $-\int p\nabla\cdot v\,dx$."""
     if isinstance(variation, CombinedVariation):
         powers = [_power(term, mu, field) for term in variation.terms]
         return jnp.asarray(variation.factors) @ jnp.stack(powers)
     if isinstance(variation, CellVariation) and variation.pressure is not None:
-        # Integrated by parts, since a density can have jumps.
+        # The integral is computed by parts, since a density can have jumps.
         power = -variation.pressure.reshape(-1) * divergence(field, mu.tokens)
     else:
         power = jnp.sum(variation.gradient(mu.tokens) * field(mu.tokens), axis=1)
@@ -95,7 +95,7 @@ def _power(
 
 
 def divergence(field: AbstractField, tokens: Tokens) -> Float[Array, " n"]:
-    r"""$\nabla\cdot v$ at `tokens`."""
+    r"""The divergence $\nabla\cdot v$ of a field at `tokens`."""
     velocity = lambda x: field(Tokens(x, tokens.position))
     total = jnp.zeros(tokens.n, tokens.x.dtype)
     for k in range(tokens.x.shape[1]):  # each velocity depends on its own token only

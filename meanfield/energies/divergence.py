@@ -1,4 +1,4 @@
-r"""Sinkhorn divergences: debiased entropic transport to a target."""
+r"""Sinkhorn divergences, which are debiased costs of entropic transport."""
 
 from typing import Any
 
@@ -32,7 +32,7 @@ from ._entropic import is_small, leading_order, mean_over, require_converged
 from ._variation import AbstractVariation, QuadraticVariation
 from .self_transport import SinkhornEnergy
 
-PASSES = 1000  # passes of Sinkhorn's iteration, after which it counts as unconverged
+PASSES = 1000  # limit of Sinkhorn passes, after which the iteration is unconverged
 
 
 class SinkhornDivergence(AbstractEnergy):
@@ -40,20 +40,20 @@ class SinkhornDivergence(AbstractEnergy):
 
     Here $C(\mu, \nu) = \min_\pi \int\tfrac12|x - y|^2d\pi + \epsilon\,\mathrm{KL}(\pi|
     \mu\otimes\nu)$ over the plans $\pi$ between the two measures; plans and measures
-    have mass one. It is zero only at $\mu = \nu$, and its flow moves $\mu$ towards
-    $\nu$, whereas the flow of $C$ alone shrinks $\mu$. The first variation is
-    $f_{\mu\nu} - f_{\mu\mu}$, the difference of the plans' potentials, up to a
-    constant; its gradient is $\bar y_{\mu\mu} - \bar y_{\mu\nu}$, of their barycentres.
+    have mass one. The divergence is zero only at $\mu = \nu$. Its flow moves $\mu$
+    towards $\nu$, whereas the flow of $C$ alone shrinks $\mu$. Up to a constant, the
+    first variation is $f_{\mu\nu} - f_{\mu\mu}$, for the potentials of the two plans.
+    Its gradient is $\bar y_{\mu\mu} - \bar y_{\mu\nu}$, for their barycentres.
 
     Between Gaussians $C = \tfrac12|\alpha - \beta|^2 + \tfrac12\mathrm{tr}(\Sigma + T)
     - \epsilon\sum_i(h_i - 1 - \tfrac12\log h_i)$ with $h = (1 + \sqrt{1 +
-    4\sigma^2})/2$ and $\sigma$ the singular values of $Y^\top X/\epsilon$, where
-    $XX^\top = \Sigma$ and $YY^\top = T$: along each pair of singular directions the
+    4\sigma^2})/2$. Here $\sigma$ are the singular values of $Y^\top X/\epsilon$, where
+    $XX^\top = \Sigma$ and $YY^\top = T$. Along each pair of singular directions, the
     plan has the correlation $\rho = \sigma/h$ that maximises $\sigma\rho +
     \tfrac12\log(1 - \rho^2)$, as for `SinkhornEnergy`. Covariances may have any rank.
 
-    Between tokens it is NaN if the marginals of a plan do not converge because
-    `epsilon` is too small; outside of `jit` it raises instead.
+    If `epsilon` is so small that the marginals of a plan between tokens do not
+    converge, evaluation raises an error; inside `jit` the value is NaN.
 
     Args:
         target: $\nu$; points or a grid for points and grids, a Gaussian for Gaussians.
@@ -144,11 +144,11 @@ class SinkhornDivergence(AbstractEnergy):
 
 
 class DivergenceVariation(AbstractVariation):
-    r"""$f_{\mu\nu} - f_{\mu\mu}$ for the cost $\tfrac12|x - y|^2$.
+    r"""The first variation $f_{\mu\nu} - f_{\mu\mu}$ of a Sinkhorn divergence.
 
-    In deviations from the means $\alpha$ and $\beta$ the cost is $\tfrac12|x'|^2 +
+    In deviations $x'$ and $y'$ from the means, the cost is $\tfrac12|x'|^2 +
     \tfrac12|y'|^2 - x'\cdot y' + (x' - y')\cdot(\alpha - \beta) + \tfrac12|\alpha -
-    \beta|^2$, so both potentials contain the same square of $x'$, which cancels.
+    \beta|^2$. So both potentials contain $\tfrac12|x'|^2$, which cancels.
     """
 
     mu: Points
@@ -167,7 +167,7 @@ class DivergenceVariation(AbstractVariation):
 
     @property
     def shift(self) -> Float[Array, " d"]:
-        r"""$\alpha - \beta$."""
+        r"""The difference $\alpha - \beta$ of the means."""
         return self.mu.mean - self.target.mean
 
     def cross(self, tokens: Tokens) -> Float[Array, " n"]:
@@ -186,7 +186,7 @@ def _solve_self(mu: Points, epsilon: Float[Array, ""]) -> Scalings:
 
 
 def _self_potential(potentials: Scalings, tokens: Tokens) -> Float[Array, " n"]:
-    """The potential of a measure's plan to itself, the mean of both potentials."""
+    """The potential of the plan from a measure to itself, a mean of two potentials."""
     rows = potentials.mu.log_integral(potentials.score, tokens, potentials.g)
     columns = potentials.mu.log_integral(
         transpose(potentials.score), tokens, potentials.f
@@ -202,30 +202,30 @@ def _normalise_mass(mu: Points) -> Points:
 def _gain(covariance: Float[Array, "d d"], M: Float[Array, "d r"]) -> Float[Array, ""]:
     r"""$\sum_i(h_i - 1 - \tfrac12\log h_i)$ for the eigenvalues $\sigma_i^2$ of $N$.
 
-    Here $N = M^\top\Sigma M$. The sum uses the trace and the determinant of $H =
-    \tfrac12(I + (I + 4N)^{1/2})$, which are smooth also at singular covariances.
+    Here $N = M^\top\Sigma M$. The sum is computed from the trace and the determinant of
+    $H = \tfrac12(I + (I + 4N)^{1/2})$, which are smooth even at singular covariances.
     """
     identity = jnp.eye(M.shape[1], dtype=M.dtype)
     N = M.T @ covariance @ M
-    excess = solve_positive(
-        identity + psd_sqrt(identity + 4 * N), 2 * N
-    )  # H - I without cancellation
+    # The excess is H - I, computed without cancellation.
+    excess = solve_positive(identity + psd_sqrt(identity + 4 * N), 2 * N)
     logs = jnp.linalg.slogdet(identity + excess)[1]
     exact = jnp.sum(jnp.log1p(jnp.linalg.eigvalsh(jax.lax.stop_gradient(excess))))
-    logs = logs + jax.lax.stop_gradient(exact - logs)  # derivatives of `slogdet`
+    # The value is `exact`, and the derivatives are those of `slogdet`.
+    logs = logs + jax.lax.stop_gradient(exact - logs)
     return jnp.trace(excess) - logs / 2
 
 
 def _linear(
     mu: Gaussian, nu: Gaussian, epsilon: Float[Array, ""]
 ) -> Float[Array, "d d"]:
-    """The matrix of the barycentre of the plan from one Gaussian to another."""
+    """The matrix of the affine barycentre of the plan between two Gaussians."""
     X, Y = psd_sqrt(mu.covariance), psd_sqrt(nu.covariance)
     return Y @ entropic_shrinkage(Y @ X / epsilon) @ Y / epsilon
 
 
 class _Atoms(AbstractReader[Points]):
-    """The target of tokens and densities, as points."""
+    """Reader that returns the target of tokens and densities as points."""
 
     @override
     def read_points(self, mu: Points) -> Points:
@@ -238,19 +238,19 @@ class _Atoms(AbstractReader[Points]):
     @override
     def read_gaussian(self, mu: Gaussian) -> Points:
         raise UnsupportedError(
-            "The target of tokens and of densities on grids must be tokens; got a "
-            "Gaussian. Give tokens (`--options target=@FILE.npy`)."
+            "For points and grids, the target must be tokens or a density on a grid; "
+            "got a Gaussian. Give tokens (`--options target=@FILE.npy`)."
         )
 
 
 class _Gaussian(AbstractReader[Gaussian]):
-    """The target of Gaussians, which must be Gaussian."""
+    """Reader that returns the target of a Gaussian, which must be a Gaussian, too."""
 
     @override
     def read_points(self, mu: Points) -> Gaussian:
         raise NotClosedError(
-            "The target of a Gaussian must be a Gaussian, for a closed form; got "
-            "tokens. Give its moments (`--options mean=…,cov=…`), or move points."
+            "For a Gaussian, the target must be a Gaussian too; got tokens. Give the "
+            "moments of the target (`--options mean=…,cov=…`), or use points."
         )
 
     @override
@@ -276,14 +276,14 @@ def sinkhorn_divergence(
 ) -> SinkhornDivergence:
     r"""Debiased entropic transport to a target: `bandwidth` ε, cost ½|x − y|².
 
-    For tokens, the option `target` is an array of tokens. For a Gaussian, `mean` and
-    `cov` are the moments of the target, 0 and 1 by default.
+    For tokens, the target is given by an array of tokens in the option `target`. For a
+    Gaussian, its moments are given by `mean` and `cov`, 0 and 1 by default.
     """
     del Q, K, epsilon
     d = np.shape(V)[-1]
     if target is not None and (mean is not None or cov is not None):
         raise InvalidInputError(
-            "`target` sets the tokens of the target: leave out `mean` and `cov`."
+            "`target` already gives the target's tokens. Leave out `mean` and `cov`."
         )
     nu = _normal(d, mean, cov) if target is None else _tokens(d, target)
     return SinkhornDivergence(nu, bandwidth)
@@ -303,7 +303,7 @@ def _tokens(d: int, target: Any) -> Points:
     x = x[:, None] if x.ndim == 1 else x
     if x.ndim != 2 or x.shape[1] != d:
         raise InvalidInputError(
-            f"The `target` must hold tokens of dimension {d}, a row for each; got "
+            f"`target` must be a matrix with a token of {d} numbers in each row; got "
             f"shape {x.shape}."
         )
     return Points.uniform(x)

@@ -20,12 +20,13 @@ from ._variation import AbstractVariation, CellVariation, log_density, pressure_
 class Entropy(AbstractEnergy):
     r"""The entropy $E(\mu) = \int\rho\log\rho\,dx$, whose flow is the heat equation.
 
-    On a Gaussian it is $-\tfrac12\log\det(2\pi e\Sigma)$, and $+\infty$ if $\Sigma$ is
-    singular up to rounding, with a condition number above $1/(d\,\mathrm{eps})$. The
-    first variation is $\log\rho$, without the constant $1$. Points have no density.
+    On a Gaussian it is $-\tfrac12\log\det(2\pi e\Sigma)$. It is $+\infty$ if $\Sigma$
+    is singular up to rounding, that is, if its condition number is above
+    $1/(d\,\mathrm{eps})$. The first variation is $\log\rho$, without the constant $1$.
+    Points have no entropy, since they have no density.
 
-    On a grid with layers of positions $s$ it is the mean entropy of the laws of the
-    state given $s$, which does not depend on the number of layers.
+    On a grid with layers of positions $s$, the laws of the state given $s$ have
+    entropies, and the result is their mean. It does not depend on the number of layers.
 
     Source: castin2025, remark 5.1; uw2023, where its flow is $\rho' = \Delta\rho$.
 
@@ -64,7 +65,7 @@ class Entropy(AbstractEnergy):
 
     @override
     def variation_on_grid(self, mu: Grid) -> AbstractVariation:
-        even = jnp.ones_like(mu.state.masses)  # p = ρ
+        even = jnp.ones_like(mu.state.masses)  # p/ρ is 1, since the pressure is p = ρ
         return CellVariation(log_density(mu), mu, pressure_forces(mu, even, 1.0), even)
 
     @override
@@ -73,7 +74,7 @@ class Entropy(AbstractEnergy):
 
 
 class LogDensity(AbstractExplicit, AbstractVariation):
-    r"""$\log\rho$ of a Gaussian; NaN if it has no density."""
+    r"""The function $\log\rho$ of a Gaussian; NaN if the Gaussian has no density."""
 
     mu: Gaussian
 

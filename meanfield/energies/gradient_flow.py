@@ -44,7 +44,7 @@ class AbstractMetric(eqx.Module):
 
     @abc.abstractmethod
     def descent(self, energy: AbstractEnergy, mu: AbstractMeasure) -> AbstractField:
-        """The steepest descent of `energy` at `mu`."""
+        """The velocity field of steepest descent of `energy` at `mu`."""
 
 
 class Wasserstein(AbstractMetric):
@@ -52,10 +52,10 @@ class Wasserstein(AbstractMetric):
 
     On Gaussians $L = -2\partial_\Sigma E$ and $b = -\partial_\alpha E - L\alpha$, so
     that $\alpha' = -\partial_\alpha E$ and $\Sigma' = -2(\partial_\Sigma E\,\Sigma +
-    \Sigma\,\partial_\Sigma E)$: castin2025, eq. (5.9), with its signs and the inverse
-    metric (5.10) corrected (ERRATA C17, C18). If $-\nabla\delta E$ is affine, the two
-    agree; otherwise $v$ is the projection of $-\nabla\delta E$ on affine gradients in
-    $L^2(\mu)$.
+    \Sigma\,\partial_\Sigma E)$. This field is the projection of $-\nabla\delta E$ on
+    affine gradients in $L^2(\mu)$; it equals $-\nabla\delta E$ if that is affine.
+    Source: castin2025, eq. (5.9), with its signs and the inverse metric (5.10)
+    corrected (ERRATA C17, C18).
 
     Examples:
         >>> from meanfield import Points
@@ -75,14 +75,14 @@ class TwistedMetric(AbstractMetric):
     r"""$v(x) = -B\,\nabla\delta E(x) / \int e^{s(x,y)}\,d\mu(y)$, on points and grids.
 
     This is the metric $d_{A,V}$ of castin2025, section 5.4. For `Interaction(score)`
-    with a `Dot` score of symmetric $A$ it gives softmax attention with $V = -BA$, that
-    is, $B = -VA^{-\top}$, eq. (5.14); $A$ must be symmetric (ERRATA C20). The gradient
-    and the integral are divided outside of the log domain: scores above the logarithm
-    of the largest float give NaN.
+    with a `Dot` score and a symmetric $A$, it gives softmax attention with $V = -BA$,
+    that is, $B = -VA^{-\top}$, eq. (5.14); $A$ must be symmetric (ERRATA C20). The
+    gradient is divided by the integral outside of the log domain, so scores above the
+    logarithm of the largest float give NaN.
 
     Attributes:
         score: $s$.
-        matrix: $B$, symmetric positive definite for a metric; not checked.
+        matrix: $B$, which should be symmetric positive definite; this is not checked.
 
     Raises:
         InvalidInputError: if `matrix` is not square.
@@ -118,7 +118,7 @@ class TwistedMetric(AbstractMetric):
 
 @dataclass(frozen=True)
 class _SteepestDescent(AbstractEnergyReader[AbstractField]):
-    """The negative Wasserstein gradient of an energy."""
+    """Reader that returns the negative Wasserstein gradient of an energy."""
 
     energy: AbstractEnergy
 
@@ -150,7 +150,7 @@ class _SteepestDescent(AbstractEnergyReader[AbstractField]):
 
 @dataclass(frozen=True)
 class _Twist(AbstractEnergyReader[AbstractField]):
-    """The negative gradient of an energy in a twisted metric."""
+    """Reader that returns the negative gradient of an energy in a twisted metric."""
 
     metric: TwistedMetric
     energy: AbstractEnergy
@@ -166,8 +166,8 @@ class _Twist(AbstractEnergyReader[AbstractField]):
     @override
     def read_gaussian(self, mu: Gaussian) -> AbstractField:
         raise NotClosedError(
-            "The twisted metric has no closed form on a Gaussian. Use points; or, for "
-            "an interaction with symmetric `A`, softmax attention with V = -B A."
+            "The twisted metric has no closed form on a Gaussian. Use points, or (for "
+            "an interaction with symmetric `A`) softmax attention with V = -B A."
         )
 
     def _descent(self, mu: AbstractMeasure, points: Points) -> AbstractField:
@@ -175,7 +175,7 @@ class _Twist(AbstractEnergyReader[AbstractField]):
         if any(isinstance(part, CellVariation) for _, part in parts_of(variation)):
             raise UnsupportedError(
                 "A twisted metric does not support energies of a density, whose "
-                "descent moves mass between cells. Leave it out, or use "
+                "descent moves mass between cells. Use the default metric, "
                 "`Wasserstein()`."
             )
         return TwistedDescent(variation, self.metric.score, self.metric.matrix, points)
@@ -197,9 +197,10 @@ class Descent(AbstractField):
 
 
 class CellDescent(AbstractField):
-    r"""$-\nabla\delta E$ on a grid, with a part that moves mass between cells.
+    r"""The field $-\nabla\delta E$ on a grid, which also moves mass between cells.
 
-    It cannot be evaluated at tokens; `parts` has the velocity and the forces.
+    This field cannot be evaluated at tokens; `parts` returns its velocity and its
+    forces.
     """
 
     velocity: AbstractField
@@ -209,8 +210,8 @@ class CellDescent(AbstractField):
     def __call__(self, tokens: Tokens) -> Float[Array, "n d"]:
         raise UnsupportedError(
             "The descent of an energy of a density moves mass between the cells of its "
-            "grid and has no velocity at tokens. Use it alone or in a `Sum`, not in "
-            "other dynamics."
+            "grid, and has no velocity at tokens. Use this gradient flow alone or in a "
+            "`Sum`, not inside other dynamics."
         )
 
     @property
@@ -267,8 +268,8 @@ class GradientFlow(AbstractDynamics):
     metric: AbstractMetric = Wasserstein()
 
     def __check_init__(self) -> None:
-        require("A gradient flow descends an energy", self.energy, AbstractEnergy)
-        require("`metric` is one such as `Wasserstein()`", self.metric, AbstractMetric)
+        require("`GradientFlow` needs an energy", self.energy, AbstractEnergy)
+        require("`metric` must be an `AbstractMetric`", self.metric, AbstractMetric)
 
     @property
     @override
@@ -282,12 +283,12 @@ class GradientFlow(AbstractDynamics):
 
     @override
     def is_linearly_bounded(self, t: Time, mu: AbstractMeasure) -> Bool[Array, ""]:
-        """Never proven, since energies have no bound on their gradients."""
+        """Always false, since no bound on the gradients of energies is known."""
         return jnp.zeros((), bool)
 
 
 def _check_spreads(parts: Sequence[tuple[Scalar, CellVariation]]) -> None:
-    """Raises if a negative factor would run diffusion backwards.
+    """Raises if the flow is backward diffusion, because a factor is negative.
 
     Raises:
         UnsupportedError: if a factor is known to be negative.
@@ -295,8 +296,8 @@ def _check_spreads(parts: Sequence[tuple[Scalar, CellVariation]]) -> None:
     for factor, part in parts:
         if part.pressure is not None and is_concrete(factor) and factor < 0:
             raise UnsupportedError(
-                "The descent of a negative multiple of an energy of a density is "
-                "backward diffusion, which is ill-posed. Use a positive factor."
+                "The factor of an energy of a density must be positive: with a factor "
+                "below zero, descent is backward diffusion, which is ill-posed."
             )
 
 

@@ -30,9 +30,8 @@ class Interaction(AbstractEnergy):
     r"""$E(\mu) = \tfrac12\iint e^{s(x,y)}\,d\mu(x)\,d\mu(y)$, for any score.
 
     The first variation is $\tfrac12\int (e^{s(x,y)} + e^{s(y,x)})\,d\mu(y)$, with no
-    constant added. For a `Dot` score of symmetric $A$ its flow is unnormalised
-    attention with $V = -A$, and its flow in the metric `TwistedMetric` is softmax
-    attention.
+    constant added. For a `Dot` score with symmetric $A$, the gradient flow is
+    unnormalised attention with $V = -A$. In a `TwistedMetric` it is softmax attention.
 
     Source: castin2025, section 5.4; sander2022, section 4, $\mathcal F^0$.
 
@@ -56,7 +55,7 @@ class Interaction(AbstractEnergy):
         value = jnp.exp(jax.nn.logsumexp(rows + mu.log_weights)) / 2
         if mu.zero_weights is None:
             return value
-        largest = jnp.log(jnp.finfo(rows.dtype).max) / 2  # finite, so 0 times it is 0
+        largest = jnp.log(jnp.finfo(rows.dtype).max) / 2  # finite, so that 0·exp is 0
         return value + mu.zero_weights @ jnp.exp(jnp.minimum(rows, largest)) / 2
 
     @override
@@ -67,13 +66,13 @@ class Interaction(AbstractEnergy):
     def value_on_gaussian(
         self, mean: Float[Array, " d"], covariance: Float[Array, "d d"]
     ) -> Float[Array, ""]:
-        r"""In closed form for quadratic scores, $+\infty$ where the integral diverges.
+        r"""The closed form for quadratic scores; $+\infty$ if the integral diverges.
 
-        For a `Dot` score without biases this is $\tfrac12\det(I - A\Sigma A^\top
+        For a `Dot` score without biases it is $\tfrac12\det(I - A\Sigma A^\top
         \Sigma)^{-1/2} \exp(\tfrac12\alpha\cdot[(A + \Sigma^{-1})^\top(\Sigma^{-1} -
-        A\Sigma A^\top)^{-1}(A + \Sigma^{-1}) - \Sigma^{-1}]\alpha)$ of castin2025,
-        section 5.4, finite where $\Sigma^{-1} \succ A\Sigma A^\top$. The printed
-        absolute value of the determinant is left out (ERRATA C21).
+        A\Sigma A^\top)^{-1}(A + \Sigma^{-1}) - \Sigma^{-1}]\alpha)$, and finite where
+        $\Sigma^{-1} \succ A\Sigma A^\top$. Source: castin2025, section 5.4, without the
+        printed absolute value of the determinant (ERRATA C21).
 
         Raises:
             NotClosedError: if the score is not quadratic.
@@ -97,7 +96,7 @@ class Interaction(AbstractEnergy):
 
 
 class PointsVariation(AbstractExplicit, AbstractVariation):
-    """The first variation at weighted tokens."""
+    """The first variation of an interaction energy at weighted tokens."""
 
     score: AbstractScore
     mu: Points
@@ -110,7 +109,7 @@ class PointsVariation(AbstractExplicit, AbstractVariation):
 
 
 class DistanceVariation(AbstractExplicit, AbstractVariation):
-    """The first variation at a Gaussian, for a `SquaredDistance` score."""
+    """The first variation of an interaction at a Gaussian, for `SquaredDistance`."""
 
     score: SquaredDistance
     mu: Gaussian
@@ -125,7 +124,7 @@ class DistanceVariation(AbstractExplicit, AbstractVariation):
 
 
 class GaussianVariation(AbstractExplicit, AbstractVariation):
-    """The first variation at a Gaussian, for a quadratic score."""
+    """The first variation of an interaction at a Gaussian, for a quadratic score."""
 
     score: AbstractQuadraticScore
     mu: Gaussian
@@ -144,9 +143,9 @@ def _log_distance(
 ) -> Float[Array, " n"]:
     r"""$\log\int e^{-|u|^2/\epsilon}\,dN(m, S)(u)$ for each mean $m$.
 
-    $-\tfrac12\log\det G - \tfrac1\epsilon m\cdot G^{-1}m$ with $G = I + 2S/\epsilon$.
-    The general formula computes this from differences of terms of the size of
-    $|S|/\epsilon$, and loses the corresponding digits.
+    It is $-\tfrac12\log\det G - \tfrac1\epsilon m\cdot G^{-1}m$ with
+    $G = I + 2S/\epsilon$. The formula for general scores would lose digits, since its
+    terms are of the size of $|S|/\epsilon$ and cancel.
     """
     G = jnp.eye(spread.shape[0], dtype=spread.dtype) + 2 * spread / score.epsilon
     far = jnp.sum(means * jnp.linalg.solve(G, means.T).T, axis=1)
@@ -158,9 +157,9 @@ def _log_single(
 ) -> Float[Array, " n"]:
     r"""$\log\int e^{y\cdot u - \frac12 y\cdot By}\,d\mu(y)$ for each coefficient $u$.
 
-    With $y = \alpha + Yw$, $G = I + Y^\top BY$ and $p = Y^\top(u - B\alpha)$ it is
+    With $y = \alpha + Yw$, $G = I + Y^\top BY$ and $p = Y^\top(u - B\alpha)$, it is
     $u\cdot\alpha - \tfrac12\alpha\cdot B\alpha - \tfrac12\log\det G +
-    \tfrac12 p\cdot G^{-1}p$, and $+\infty$ unless $G \succ 0$.
+    \tfrac12 p\cdot G^{-1}p$. It is $+\infty$ unless $G \succ 0$.
     """
     alpha, Y = mu.mean, mu.factor
     gram = jnp.eye(Y.shape[1], dtype=Y.dtype) + Y.T @ B @ Y
@@ -178,13 +177,13 @@ def _log_double(
     mean: Float[Array, " d"],
     covariance: Float[Array, "d d"],
 ) -> Float[Array, ""]:
-    r"""$\log\iint e^{s}\,dN\,dN$, smooth in $\Sigma$ also at singular $\Sigma$.
+    r"""$\log\iint e^{s}\,dN\,dN$, which is smooth even at a singular $\Sigma$.
 
-    On pairs $z = (x, y)$ of mean $m = (\alpha, \alpha)$ and covariance $D =
-    \mathrm{diag}(\Sigma, \Sigma)$ the score is $e + p\cdot z - \tfrac12 z\cdot Nz$
-    with $N = ((C, -A^\top), (-A, B))$ and $p = (c, a)$. Its Gaussian integral is
+    Pairs $z = (x, y)$ have the mean $m = (\alpha, \alpha)$ and the covariance $D =
+    \mathrm{diag}(\Sigma, \Sigma)$. Their score is $e + p\cdot z - \tfrac12 z\cdot Nz$
+    with $N = ((C, -A^\top), (-A, B))$ and $p = (c, a)$. The integral is
     $e^{s(m)}\det(I + DN)^{-1/2}\exp(\tfrac12 q\cdot(I + DN)^{-1}Dq)$ with $q = p -
-    Nm$, finite where $I + D^{1/2}ND^{1/2} \succ 0$.
+    Nm$, and finite where $I + D^{1/2}ND^{1/2} \succ 0$.
     """
     N = jnp.block([[score.C, -score.A.T], [-score.A, score.B]])
     D = jax.scipy.linalg.block_diag(covariance, covariance)
@@ -219,7 +218,7 @@ def _require_quadratic(score: AbstractScore) -> AbstractQuadraticScore:
 def interaction(
     Q: Numbers, K: Numbers, V: Numbers, *, epsilon: Scalar = 1.0
 ) -> Interaction:
-    r"""Half the mean of the exponential of $Qx \cdot Ky/\epsilon$ over pairs."""
+    r"""Half the mean of the exponential of $Qx \cdot Ky/\epsilon$ over all pairs."""
     del V
     return Interaction(Dot(Q, K, epsilon))
 
@@ -228,6 +227,6 @@ def interaction(
 def interaction_l2(
     Q: Numbers, K: Numbers, V: Numbers, *, epsilon: Scalar = 1.0
 ) -> Interaction:
-    r"""Half the mean of the exponential of $-|Qx - Ky|^2/\epsilon$ over pairs."""
+    r"""Half the mean of the exponential of $-|Qx - Ky|^2/\epsilon$ over all pairs."""
     del V
     return Interaction(SquaredDistance(Q, K, epsilon))

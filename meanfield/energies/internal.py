@@ -1,4 +1,4 @@
-r"""Internal energies $\int\rho^m/(m-1)$: porous medium and fast diffusion."""
+r"""Internal energies $\int\rho^m/(m-1)$, for porous media and fast diffusion."""
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -28,13 +28,15 @@ class InternalEnergy(AbstractEnergy):
 
     The flow is the porous medium equation for $m > 1$ and fast diffusion for $m < 1$;
     for $m = 1$ use `Entropy`. The first variation is $\frac m{m-1}\rho^{m-1}$, and the
-    pressure $\rho U' - U$ is $\rho^m$. Points have no density. On a Gaussian the energy
-    is $\frac1{m-1}\det(2\pi\Sigma)^{(1-m)/2}m^{-d/2}$. On a grid with layers of
-    positions it is the mean over the laws of the state given the position.
+    pressure $\rho U' - U$ is $\rho^m$. Points have no internal energy, since they have
+    no density. On a Gaussian the energy is
+    $\frac1{m-1}\det(2\pi\Sigma)^{(1-m)/2}m^{-d/2}$. On a grid with layers of positions,
+    it is the mean of the energies of the laws of the state given the position.
 
     Args:
-        exponent: $m$, positive and not one. Below $d/(d+2)$ second moments of the flow
-            are infinite; this is not checked here, since the dimension is unknown.
+        exponent: $m$, positive and not one. It should be above $d/(d+2)$, so that
+            second moments of the flow are finite; this is not checked here, since the
+            dimension is unknown.
 
     Raises:
         InvalidInputError: if `exponent` is not a positive number other than one.
@@ -93,7 +95,7 @@ class InternalEnergy(AbstractEnergy):
 
 
 class PowerOfDensity(AbstractExplicit, AbstractVariation):
-    r"""$\frac m{m-1}\rho^{m-1}$ of a Gaussian; NaN if it has no density."""
+    r"""The function $\frac m{m-1}\rho^{m-1}$ of a Gaussian; NaN without a density."""
 
     logs: LogDensity
     exponent: float = eqx.field(static=True)
@@ -117,14 +119,14 @@ def internal(
 ) -> AbstractEnergy:
     """The integral of ρ^m/(m − 1), for Gaussians and grids; option `m`, 2 by default.
 
-    For m = 1 it is the entropy.
+    For m = 1 the energy is the entropy.
     """
     del Q, K, epsilon
     d = np.shape(V)[-1]
     number = m if isinstance(m, int | float) else np.nan
     if not number > d / (d + 2):
         raise InvalidInputError(
-            f"`m` must be a number above d/(d + 2) = {d / (d + 2):.4g}, for finite "
-            f"second moments; got {m}."
+            f"`m` must be a number above d/(d + 2) = {d / (d + 2):.4g}, so that second "
+            f"moments are finite; got {m}."
         )
     return Entropy() if number == 1 else InternalEnergy(float(number))

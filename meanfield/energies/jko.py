@@ -1,4 +1,4 @@
-"""Minimising movements (JKO): Bures distance, and implicit steps of gradient flows."""
+"""Minimising movements (JKO), the implicit steps of gradient flows on Gaussians."""
 
 import functools
 
@@ -6,7 +6,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-import scipy  # its submodules are loaded lazily
+import scipy  # SciPy loads its submodules lazily
 from jaxtyping import Array, Float
 
 from meanfield._array import float_array
@@ -21,14 +21,15 @@ from ._energy import AbstractEnergy
 def bures_squared(Sigma0: Numbers, Sigma1: Numbers) -> Float[Array, ""]:
     r"""The squared Wasserstein distance of centred Gaussians of any rank.
 
+    It is
     $\mathrm{tr}(\Sigma_0 + \Sigma_1 - 2(\Sigma_0^{1/2}\Sigma_1\Sigma_0^{1/2})^{1/2})$,
-    computed as $\min_R |\Sigma_0^{1/2} - \Sigma_1^{1/2}R|^2$ over rotations, which
-    avoids cancellation for close covariances. It has first derivatives at positive
-    definite covariances, but no second derivatives.
+    computed as $\min_R |\Sigma_0^{1/2} - \Sigma_1^{1/2}R|^2$ over rotations $R$, which
+    avoids cancellation for close covariances. First derivatives are available at
+    positive definite covariances; second derivatives are not.
 
     Raises:
-        InvalidInputError: if they are not square matrices of one shape, or not
-            covariances; in the latter case the result is NaN inside `jit`.
+        InvalidInputError: if the arguments are not square matrices of the same shape,
+            or not covariances. Inside `jit`, the latter gives NaN instead.
 
     Examples:
         >>> from meanfield.energies import bures_squared
@@ -51,14 +52,14 @@ def bures_squared(Sigma0: Numbers, Sigma1: Numbers) -> Float[Array, ""]:
 def jko_step(energy: AbstractEnergy, gaussian: Gaussian, tau: float) -> Gaussian:
     r"""JKO step: $\arg\min_\nu E(\nu) + W_2^2(\mu, \nu)/2\tau$ over Gaussians $\nu$.
 
-    It is one implicit step of the energy's flow, of first order in `tau`; castin2025,
-    eq. (5.1). The search is over means and symmetric maps of $\Sigma$, so the rank of a
-    Gaussian does not grow: a singular Gaussian stays on its support.
+    It is an implicit step of the gradient flow of the energy, of first order in `tau`;
+    castin2025, eq. (5.1). The search is over shifts of the mean and symmetric linear
+    maps of the deviations, so a singular Gaussian stays on its support.
 
     Raises:
         InvalidInputError: if `tau` is not positive.
-        SimulationError: if no minimum is found, as for an energy without lower bound
-            and a large `tau`.
+        SimulationError: if no minimum is found, for example because the energy has no
+            lower bound and `tau` is large.
 
     Examples:
         >>> from meanfield import Gaussian
@@ -78,7 +79,7 @@ def jko_step(energy: AbstractEnergy, gaussian: Gaussian, tau: float) -> Gaussian
 
 
 class _Step(eqx.Module):
-    """The function that an implicit step minimises, times `tau`."""
+    """The function that an implicit step minimises, multiplied by `tau`."""
 
     energy: AbstractEnergy
     start: Gaussian
@@ -91,7 +92,7 @@ class _Step(eqx.Module):
         return self.tau * self.energy(endpoint) + work / 2
 
     def apply(self, change: Float[Array, " p"]) -> Gaussian:
-        """The initial Gaussian, shifted and stretched by `change`."""
+        """The initial Gaussian after a shift and a linear map, given by `change`."""
         shift, stretch = self._split(change)
         factor = self.start.factor + stretch @ self.start.factor
         return Gaussian(self.start.mean + shift, factor)
@@ -104,7 +105,7 @@ class _Step(eqx.Module):
 
 
 def _minimiser(problem: _Step) -> Float[Array, " p"]:
-    """Minimiser by a trust-region method, with a last Newton step on the gradient."""
+    """The minimiser, from a trust-region method and a final Newton step."""
     d, dtype = problem.start.mean.shape[0], problem.start.mean.dtype
     value = lambda x: _value(problem, jnp.asarray(x, dtype))
     gradient = lambda x: np.asarray(_gradient(problem, jnp.asarray(x, dtype)), float)
@@ -121,19 +122,19 @@ def _minimiser(problem: _Step) -> Float[Array, " p"]:
     )
     if not (result.success and np.isfinite(steepness)):
         raise SimulationError(
-            "The implicit step found no minimum near the start; use a smaller `tau` "
-            f"({result.message.rstrip('.')})."
+            "The implicit step found no minimum near the initial Gaussian "
+            f"({result.message.rstrip('.')}). Use a smaller `tau`."
         )
     newton = np.linalg.solve(curvature(result.x), gradient(result.x))
     return jnp.asarray(result.x - newton, dtype)
 
 
-# Compiled once per energy, for all its steps.
+# These functions are compiled once for each energy, and used for all its steps.
 _value = eqx.filter_jit(lambda problem, x: problem(x))
 _gradient = eqx.filter_jit(lambda problem, x: jax.grad(problem)(x))
 _curvature = eqx.filter_jit(lambda problem, x: jax.hessian(problem)(x))
 
 
 def _or_infinite(value: float) -> float:
-    """`value`, or infinity if it is not finite, so that no step accepts it."""
+    """Returns `value`, or infinity if it is not finite, so that no step accepts it."""
     return value if np.isfinite(value) else np.inf

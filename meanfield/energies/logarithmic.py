@@ -17,25 +17,25 @@ from ._energy import AbstractEnergy, energy_of_measure
 from ._variation import AbstractVariation, CellVariation
 from .entropy import Entropy
 
-WIDTH_TOLERANCE = 1e-9  # relative difference of widths that still count as equal
-COSINE_TOLERANCE = 1e-6  # cosine below which an angle counts as a right angle
+WIDTH_TOLERANCE = 1e-9  # widths with smaller relative differences count as equal
+COSINE_TOLERANCE = 1e-6  # an angle with a smaller cosine counts as a right angle
 
 
 class LogarithmicAttraction(AbstractEnergy):
     r"""$E(\mu) = \frac\chi{4\pi}\iint\log|x - y|\,d\mu(x)\,d\mu(y)$ in the plane.
 
     Its first variation is $-\chi c$, where $c = -\frac1{2\pi}\log|\cdot| * \mu$ solves
-    $-\Delta c = \mu$, so that its flow is $\rho' = -\chi\nabla\cdot(\rho\nabla c)$.
-    Together with `Entropy` this is the parabolic-elliptic Keller--Segel model. In this
-    model a law of mass one has $\frac d{dt}\int|x|^2d\mu = 4(1 - \frac\chi{8\pi})$ and
-    collapses in finite time for $\chi > 8\pi$ (Dolbeault and Perthame 2004; Blanchet,
-    Dolbeault and Perthame 2006).
+    $-\Delta c = \mu$. So its flow is $\rho' = -\chi\nabla\cdot(\rho\nabla c)$. With
+    `Entropy` added, it is the parabolic-elliptic Keller--Segel model. In this model a
+    law of mass one satisfies $\frac d{dt}\int|x|^2d\mu = 4(1 - \frac\chi{8\pi})$, and
+    it collapses in finite time for $\chi > 8\pi$ (Dolbeault and Perthame 2004;
+    Blanchet, Dolbeault and Perthame 2006).
 
-    On a grid the logarithm is averaged over each cell in closed form, accurate to
-    second order in the width; cells must have equal widths along each axis. On a
-    Gaussian the energy is $\frac\chi{8\pi}(\log\frac{\mathrm{tr}\,\Sigma +
-    2\sqrt{\det\Sigma}}{2} + \log2 - \gamma)$, with Euler's $\gamma$. Points are not
-    supported, since atoms have an infinite self-energy.
+    On a grid the logarithm is averaged over each cell in closed form, and the energy is
+    accurate to second order in the cell width. Cells must have equal widths along each
+    axis. On a Gaussian the energy is $\frac\chi{8\pi}(\log\frac{\mathrm{tr}\,\Sigma +
+    2\sqrt{\det\Sigma}}{2} + \log2 - \gamma)$, with Euler's constant $\gamma$. Points
+    are not supported, since atoms have an infinite self-energy.
 
     Args:
         chi: $\chi$; positive values attract, negative ones repel.
@@ -72,11 +72,11 @@ class LogarithmicAttraction(AbstractEnergy):
         self, mean: Float[Array, " d"], covariance: Float[Array, "d d"]
     ) -> Float[Array, ""]:
         _check_plane(mean.shape[0])
-        # |z|² of a Gaussian is a χ² with two degrees of freedom, times
-        # a² cos² + b² sin² of a uniform angle, with mean logarithm 2 log((a + b)/2).
-        total = jnp.trace(
-            covariance
-        )  # divided out, since determinants may over- or underflow
+        # A centred Gaussian with deviations a and b has |z|² = χ² (a² cos² φ + b² sin²
+        # φ), where χ² has two degrees of freedom and φ is uniform. The logarithm of the
+        # second factor has the mean 2 log((a + b)/2). The covariance is divided by its
+        # trace, since its determinant may overflow or underflow.
+        total = jnp.trace(covariance)
         area = jnp.sqrt(jnp.linalg.det(covariance / total))
         mean_log = jnp.log(total) + jnp.log(1 + 2 * area) - np.euler_gamma
         return self.chi / (8 * np.pi) * mean_log
@@ -94,11 +94,11 @@ class LogarithmicAttraction(AbstractEnergy):
     def variation_on_gaussian(self, mu: Gaussian) -> AbstractVariation:
         raise NotClosedError(
             "The logarithmic potential of a Gaussian has no closed form away from its "
-            "mean; only its energy and its flow among Gaussians do. Use a grid."
+            "mean, although its energy and its flow have one. Use a grid."
         )
 
     def _potential(self, mu: Grid) -> Float[Array, "n m"]:
-        r"""$-\chi c$ at the centres of cells; NaN for unequal or sheared cells."""
+        r"""Potential $-\chi c$ at cell centres; NaN for unequal or sheared cells."""
         _check_grid(mu)
         sizes = [
             jnp.mean(widths(row)) * jnp.linalg.norm(mu.state.axes[:, axis])
@@ -115,9 +115,9 @@ def _mean_logs(
 ) -> Float[Array, "n m"]:
     r"""The mean of $\log|z|$ over a cell, for each offset of the cell from the origin.
 
-    It is a second difference of $F(x, y) = \frac12[xy(\log|z|^2 - 3) +
-    x^2\arctan\frac yx + y^2\arctan\frac xy]$, with $\partial_x\partial_yF = \log|z|$,
-    at the corners of cells, where neither coordinate is zero.
+    It is a second difference, between the corners of a cell, of $F(x, y) =
+    \frac12[xy(\log|z|^2 - 3) + x^2\arctan\frac yx + y^2\arctan\frac xy]$, for which
+    $\partial_x\partial_yF = \log|z|$. At corners neither coordinate is zero.
     """
     corner = lambda n: jnp.arange(n + 1, dtype=sizes[0].dtype) - 0.5
     x, y = (size * corner(n) for n, size in zip(shape, sizes, strict=True))
@@ -148,7 +148,7 @@ def _convolve(
 ) -> Float[Array, "n m"]:
     """Convolution of masses with an even kernel, by FFT."""
     n, m = masses.shape
-    even = jnp.pad(kernel, ((0, n), (0, m)))  # zero-padded to prevent wrap-around
+    even = jnp.pad(kernel, ((0, n), (0, m)))  # padding prevents wrap-around
     even = even.at[n + 1 :].set(even[n - 1 : 0 : -1])
     even = even.at[:, m + 1 :].set(even[:, m - 1 : 0 : -1])
     waves = jnp.fft.rfft2(masses, s=even.shape) * jnp.fft.rfft2(even)
@@ -164,28 +164,28 @@ def _are_even(mu: Grid) -> np.bool | Bool[Array, ""]:
 
 
 def _is_upright(mu: Grid) -> np.bool | Bool[Array, ""]:
-    """Whether the axes of the box are orthogonal; a NumPy bool if they are known."""
+    """Whether the axes of the box are orthogonal; a NumPy bool for known axes."""
     D = mu.state.axes
     x, y = (np.asarray(D) if is_concrete(D) else D).T
     return (x @ y) ** 2 <= COSINE_TOLERANCE**2 * (x @ x) * (y @ y)
 
 
 def _check_grid(mu: Grid) -> None:
-    """Raises unless the grid is planar, without layers or shear, with equal cells.
+    """Raises unless the grid is planar, has equal cells, and has no layers or shear.
 
     Raises:
-        UnsupportedError: if one of these conditions fails.
+        UnsupportedError: if one of these conditions is violated.
     """
     _check_plane(mu.dimension)
     if mu.position is not None:
         raise UnsupportedError(
-            "Logarithmic attraction acts between all cells and does not support layers "
-            "of positions: use a grid without positions."
+            "Logarithmic attraction acts between all cells, so it does not support "
+            "layers of positions. Use a grid without positions."
         )
     upright, even = _is_upright(mu), _are_even(mu)
     if is_concrete(upright) and not upright:
         raise UnsupportedError(
-            "Logarithmic attraction needs a box without shear: use `ScaledBox` or "
+            "Logarithmic attraction needs a box without shear. Use `ScaledBox` or "
             "`FixedBox` (`box = scaled` or `fixed`)."
         )
     if is_concrete(even) and not even:
@@ -224,7 +224,7 @@ def logarithmic(
 def keller_segel(
     Q: Numbers, K: Numbers, V: Numbers, *, epsilon: Scalar = 1.0, chi: Scalar = 1.0
 ) -> AbstractEnergy:
-    r"""The entropy and logarithmic attraction in the plane; option `chi`, 1 by default.
+    r"""Entropy plus logarithmic attraction in the plane; option `chi`, 1 by default.
 
     A law of mass one collapses for `chi` above 8π.
     """

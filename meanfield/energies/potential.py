@@ -40,7 +40,7 @@ class Potential(AbstractEnergy):
 
     @override
     def value_on_points(self, mu: Points) -> Float[Array, ""]:
-        # Excluded tokens take the state of the heaviest one, where $U$ is finite.
+        # Excluded tokens are moved to the heaviest token, where $U$ is finite.
         heaviest = mu.tokens.x[jnp.argmax(mu.log_weights)]
         is_excluded = jnp.isneginf(mu.log_weights)[:, None]
         x = jnp.where(is_excluded, heaviest[None, :], mu.tokens.x)
@@ -69,7 +69,7 @@ class Potential(AbstractEnergy):
 
 
 class PotentialVariation(AbstractExplicit, AbstractVariation):
-    """$U$ at tokens."""
+    """The potential $U$ itself, evaluated at tokens."""
 
     function: Callable[[Float[Array, " d"]], Float[Array, ""]]
 
@@ -107,7 +107,7 @@ class QuadraticPotential(AbstractEnergy):
         if H.ndim != 2 or H.shape[0] != H.shape[1]:
             raise InvalidInputError(f"`matrix` must be square; got shape {H.shape}.")
         if is_concrete(H) and not _is_symmetric(np.asarray(H)):
-            raise InvalidInputError("`matrix` must be symmetric, like any Hessian.")
+            raise InvalidInputError("`matrix` is a Hessian and must be symmetric.")
         c = (
             jnp.zeros(len(H), H.dtype)
             if centre is None

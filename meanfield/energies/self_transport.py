@@ -1,4 +1,4 @@
-r"""Entropic self-transport, the energy that converged Sinkhorn attention descends."""
+r"""Entropic self-transport, the energy that decreases under Sinkhorn attention."""
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -25,11 +25,11 @@ class SinkhornEnergy(AbstractEnergy):
     r"""$E(\mu) = -\tfrac12\iint\kappa\log(\kappa/\kappa^0)\,d\mu\,d\mu$.
 
     Here $\kappa^0 = e^{Qx\cdot Ky/\epsilon}$, and $\kappa = \kappa^0 e^{f(x) + g(y)}$
-    has both marginals $\mu$. With $\kappa^0 = e^{-|Qx - Ky|^2/2\epsilon}$ instead, the
-    same energy is $-\tfrac12\iint\kappa\log(\kappa/\kappa^0) +
+    has both marginals $\mu$. If $\kappa^0$ is replaced by $e^{-|Qx - Ky|^2/2\epsilon}$,
+    the same energy is $-\tfrac12\iint\kappa\log(\kappa/\kappa^0) +
     \tfrac1{4\epsilon}\int(|Qx|^2 + |Kx|^2)d\mu$ (castin2025, eq. (5.11) and remark
     5.2). The first variation is $-\tfrac12(f + g)$, up to a constant. If $A = A^\top =
-    -V$, Sinkhorn attention is its Wasserstein flow.
+    -V$, the Wasserstein gradient flow of this energy is Sinkhorn attention.
 
     Args:
         Q: query matrix; any number of rows.
@@ -79,7 +79,7 @@ class SinkhornEnergy(AbstractEnergy):
         return self.value_on_points(mu.points())
 
     def dual(self, mu: Points) -> Float[Array, ""]:
-        r"""$-\tfrac12(\int f\,d\mu + \int g\,d\mu)$, minus half the dual maximum.
+        r"""Minus half the dual maximum, $-\tfrac12(\int f\,d\mu + \int g\,d\mu)$.
 
         Its error is of second order in the error of the potentials. Source: castin2025,
         (A.3); sander2022, eq. (8).
@@ -89,10 +89,11 @@ class SinkhornEnergy(AbstractEnergy):
         return -(mu.weights @ total) / 2
 
     def primal(self, mu: Points) -> Float[Array, ""]:
-        r"""$-\tfrac12\iint\kappa\log(\kappa/\kappa^0)\,d\mu\,d\mu$ of the actual plan.
+        r"""$-\tfrac12\iint\kappa\log(\kappa/\kappa^0)\,d\mu\,d\mu$ for the actual plan.
 
-        At convergence it equals `dual`. Its error is of first order in the error of the
-        column marginals, which it uses as computed; the rows are normalised.
+        Rows of this plan are normalised, but columns only up to the tolerance. The
+        error is of first order in the error of the column marginals. After convergence,
+        the result equals `dual`.
         """
         potentials = self.potentials(mu)
         f = potentials.rows(mu.safe_tokens)
@@ -101,7 +102,7 @@ class SinkhornEnergy(AbstractEnergy):
         return -(mu.weights @ f + mu.weights @ (g * column_sums)) / 2
 
     def potentials(self, mu: Points) -> Scalings:
-        """The potentials $f$ and $g$, in units of the score."""
+        """The potentials $f$ and $g$ of the plan, in units of the score."""
         return scalings(
             self.score, mu, tolerance=self.tolerance, max_iterations=self.max_iterations
         )
@@ -112,11 +113,11 @@ class SinkhornEnergy(AbstractEnergy):
     ) -> Float[Array, ""]:
         r"""$\tfrac12\alpha\cdot A\alpha + \tfrac12\sum_i(h_i - 1 - \tfrac12\log h_i)$.
 
-        Here $\sigma$ are the singular values of $Y^\top AY$, $\Sigma = YY^\top$ of any
-        rank, and $h = (1+\sqrt{1+4\sigma^2})/2$. Along each pair of singular directions
-        the plan has the correlation $\rho = \sigma/h$ that maximises $\sigma\rho +
-        \tfrac12\log(1-\rho^2)$. This is the $F_\epsilon$ of castin2025, eq. (5.12),
-        with its mean term corrected (ERRATA C19).
+        Here $\sigma$ are the singular values of $Y^\top AY$, where $\Sigma = YY^\top$
+        may have any rank, and $h = (1+\sqrt{1+4\sigma^2})/2$. Along each pair of
+        singular directions, the plan has the correlation $\rho = \sigma/h$ that
+        maximises $\sigma\rho + \tfrac12\log(1-\rho^2)$. This is $F_\epsilon$ of
+        castin2025, eq. (5.12), with the term of the mean corrected (ERRATA C19).
         """
         A = self.score.A
         return mean @ A @ mean / 2 + _centred_energy(A, covariance)
@@ -133,7 +134,7 @@ class SinkhornEnergy(AbstractEnergy):
 
 
 class PotentialsVariation(AbstractVariation):
-    r"""$-\tfrac12(f + g)$."""
+    r"""The first variation $-\tfrac12(f + g)$ of entropic self-transport."""
 
     potentials: Scalings
 
@@ -158,10 +159,10 @@ def _centred_energy_rule(_: Array, primals: tuple, tangents: tuple) -> Array:
 
 @custom_derivative(_centred_energy_rule)
 def _centred_energy(A: Float[Array, "d d"], covariance: Float[Array, "d d"]) -> Array:
-    """The energy of a centred Gaussian; its derivative exists at every rank."""
+    """The energy of a centred Gaussian, which is differentiable at every rank."""
     Y = psd_sqrt(covariance)
     sigma = jnp.linalg.svd(Y.T @ A @ Y, compute_uv=False)
-    # h - 1, without cancellation and without overflow of squares.
+    # The excess is h - 1, computed without cancellation and without large squares.
     excess = sigma * (2 * sigma / (1 + jnp.hypot(1, 2 * sigma)))
     return jnp.sum(excess - jnp.log1p(excess) / 2) / 2
 
@@ -171,8 +172,8 @@ def _centred_gradient(
 ) -> Float[Array, "d d"]:
     r"""$\partial_\Sigma\psi = \tfrac14(A^\top YSY^\top A + AYS'Y^\top A^\top)$.
 
-    This is minus a quarter of the Hessians of $f$ and $g$, where $S$ and $S'$ are the
-    entropic shrinkages of $Y^\top AY$ and of its transpose.
+    Here $S$ and $S'$ are the entropic shrinkages of $Y^\top AY$ and of its transpose.
+    The gradient is minus a quarter of the sum of the Hessians of $f$ and $g$.
     """
     M = Y.T @ A @ Y
     queries = A.T @ Y @ entropic_shrinkage(M) @ Y.T @ A
@@ -184,6 +185,6 @@ def _centred_gradient(
 def sinkhorn(
     Q: Numbers, K: Numbers, V: Numbers, *, epsilon: Scalar = 1.0
 ) -> SinkhornEnergy:
-    """Minus half of entropic transport of the measure to itself; independent of `V`."""
+    """Minus half the entropic transport of a measure to itself; `V` is not used."""
     del V
     return SinkhornEnergy(Q, K, epsilon)

@@ -1,7 +1,7 @@
-r"""Scores $s(x, y)$ of a query $x$ and a key $y$, the input of couplings.
+r"""Scores $s(x, y)$ of a query $x$ and a key $y$, from which couplings compute weights.
 
-A score is already divided by `epsilon`; couplings never rescale it. A score of
-$-\infty$ means *excluded*, for every coupling.
+A score is already divided by `epsilon`, so couplings never rescale it. In every
+coupling, a score of $-\infty$ excludes the pair.
 """
 
 from meanfield._renamed import old_names

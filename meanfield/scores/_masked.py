@@ -1,4 +1,4 @@
-"""Masked scores, which exclude pairs by their positions."""
+"""Masked scores, which exclude pairs of tokens because of their positions."""
 
 from collections.abc import Callable
 
@@ -13,7 +13,7 @@ from ._score import AbstractScore
 
 
 def causal(query: Float[Array, "..."], key: Float[Array, "..."]) -> Bool[Array, "..."]:
-    """Causal mask: a token sees the tokens at its own position and before.
+    """Causal mask, by which a token sees the tokens at its own position and before.
 
     Examples:
         >>> from meanfield.scores import causal
@@ -29,8 +29,8 @@ def causal(query: Float[Array, "..."], key: Float[Array, "..."]) -> Bool[Array, 
 class Masked(AbstractScore):
     r"""A score that equals `score` where `mask(s_query, s_key)` holds, else $-\infty$.
 
-    The mask is a predicate on positions that broadcasts over its arguments, such as
-    `causal`. Queries and keys must have positions.
+    A mask is a predicate on two positions, such as `causal`, which broadcasts over its
+    arguments. Queries and keys must have positions.
 
     Examples:
         >>> from meanfield import Tokens
@@ -56,11 +56,11 @@ class Masked(AbstractScore):
 
     @property
     def hides_later(self) -> bool:
-        """Whether the mask declares that no token sees a later one."""
+        """Whether the mask declares that no token sees later tokens."""
         return self.mask is causal or getattr(self.mask, "hides_later", False)
 
     def share(self, queries: Tokens, keys: Tokens) -> Int[Array, ""]:
-        """Code for the pairs the mask allows: 0 for none, 1 for some, 2 for all."""
+        """Code for the pairs that a mask allows: 0 for none, 1 for some, 2 for all."""
         if self.mask is causal:
             query, key = positions(queries), positions(keys)
             has_any = jnp.min(key) <= jnp.max(query)

@@ -1,7 +1,7 @@
-"""Masks of sparse attention, by blocks and strides.
+"""Masks of sparse attention that select keys by blocks or by strides.
 
-Widths are shares of the sequence: for $n$ tokens at positions $1/n, 2/n, …, 1$ a width
-of $b/n$ means $b$ tokens.
+Widths are shares of the sequence: if $n$ tokens have positions $1/n, 2/n, …, 1$, a
+width of $b/n$ covers $b$ tokens.
 """
 
 from typing import ClassVar
@@ -10,11 +10,11 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
-ROUNDINGS = 16  # error of a position divided by a width, in units of eps
+ROUNDINGS = 16  # rounding error of a position over a width, in units of eps
 
 
 class BlockLocal(eqx.Module):
-    """Mask: a token sees all tokens of its own block, both earlier and later ones.
+    """Mask by which a token sees all tokens of its own block, earlier and later ones.
 
     Attributes:
         width: the length of a block; the whole sequence has length 1.
@@ -39,7 +39,7 @@ class BlockLocal(eqx.Module):
 
 
 class BlockCausal(eqx.Module):
-    """Mask: a token sees the tokens of its own block up to itself.
+    """Mask by which a token sees the tokens of its own block up to itself.
 
     Attributes:
         width: the length of a block; the whole sequence has length 1.
@@ -66,9 +66,10 @@ class BlockCausal(eqx.Module):
 
 
 class Strided(eqx.Module):
-    """Mask: a token sees tokens less than, or a multiple of, `width` before it.
+    """Mask by which a token sees recent tokens, and earlier tokens at regular strides.
 
-    The strided pattern of sparse transformers, as one mask.
+    Recent tokens are less than `width` before it, and the others a multiple of `width`.
+    This is the strided pattern of sparse transformers, as one mask.
 
     Attributes:
         width: the stride; the whole sequence has length 1.
@@ -97,9 +98,10 @@ class Strided(eqx.Module):
 
 
 class Fixed(eqx.Module):
-    """Mask: a token sees its block up to itself, and the last token of earlier blocks.
+    """Mask by which a token sees its block up to itself, and ends of earlier blocks.
 
-    The fixed pattern of sparse transformers, as one mask.
+    The end of a block is its last token. This is the fixed pattern of sparse
+    transformers, as one mask.
 
     Attributes:
         width: the length of a block; the whole sequence has length 1.
@@ -135,5 +137,5 @@ def _slack(position: Float[Array, "..."], width: float) -> Float[Array, "..."]:
 
 
 def _block(position: Float[Array, "..."], width: float) -> Float[Array, "..."]:
-    """Number of the block that contains a position; blocks include their right end."""
+    """Number of the block that contains a position; a block includes its right end."""
     return jnp.ceil(position / width - _slack(position, width))

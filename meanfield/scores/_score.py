@@ -1,4 +1,4 @@
-"""Base class of scores, quadratic scores, and inner products (`Dot`)."""
+"""Base classes of scores and of quadratic scores, and the inner product `Dot`."""
 
 import abc
 
@@ -21,7 +21,7 @@ from .differences import (
 
 
 class AbstractScore(eqx.Module):
-    """A function of a query and a key; `-inf` excludes the pair.
+    """A function of a query and a key, whose value `-inf` excludes the pair.
 
     Examples:
         >>> from meanfield import Tokens
@@ -38,15 +38,15 @@ class AbstractScore(eqx.Module):
 
     @abc.abstractmethod
     def __call__(self, queries: Tokens, keys: Tokens) -> Float[Array, "m n"]:
-        """The scores of `m` queries and `n` keys."""
+        """The matrix of scores of all queries (rows) and all keys (columns)."""
 
 
 class Factors(eqx.Module):
-    r"""Scores as inner products, $s_{ij} = q_i\cdot k_j + r_i + c_j$.
+    r"""Scores written as inner products, $s_{ij} = q_i\cdot k_j + r_i + c_j$.
 
     Attributes:
-        query: $q$.
-        key: $k$.
+        query: $q$, with a row for each query.
+        key: $k$, with a row for each key.
         query_term: $r$, the terms that depend on the query only.
         key_term: $c$, the terms that depend on the key only.
 
@@ -69,9 +69,9 @@ class Factors(eqx.Module):
 class AbstractQuadraticScore(AbstractScore):
     r"""$s(x,y) = y\cdot(Ax + a) + x\cdot c - \tfrac12(y\cdot By + x\cdot Cx) + e$.
 
-    `B` and `C` are symmetric. Quadratic scores have closed forms on Gaussians. Terms
-    that depend on `x` only (`c`, `C`, `constant`) cancel in every coupling that
-    normalises rows.
+    The matrices `B` and `C` are symmetric. Quadratic scores have closed forms on
+    Gaussians. Terms without the key `y` (`c`, `C`, `constant`) cancel in every coupling
+    that normalises rows.
 
     Examples:
         >>> from meanfield.scores import AbstractQuadraticScore, Dot, SquaredDistance
@@ -85,10 +85,10 @@ class AbstractQuadraticScore(AbstractScore):
 
     @abc.abstractmethod
     def factors(self, queries: Tokens, keys: Tokens) -> Factors:
-        """The scores as inner products, with as little rounding as possible."""
+        """The scores as inner products, with rounding errors as small as possible."""
 
     def differences(self, queries: Tokens, keys: Tokens) -> Differences | None:
-        """Vectors whose differences give differences of scores; `None` by default."""
+        """Vectors from which differences of scores are computed; `None` by default."""
         del queries, keys
 
     @override
@@ -100,7 +100,7 @@ class AbstractQuadraticScore(AbstractScore):
     @property
     @abc.abstractmethod
     def A(self) -> Float[Array, "d d"]:
-        """The matrix of the bilinear part."""
+        r"""The matrix $A$ of the bilinear part $y\cdot Ax$ of the score."""
 
     @property
     @abc.abstractmethod
@@ -115,30 +115,30 @@ class AbstractQuadraticScore(AbstractScore):
     @property
     @abc.abstractmethod
     def a(self) -> Float[Array, " d"]:
-        """The coefficients of the linear part in the key."""
+        r"""The coefficients $a$ of the part $y\cdot a$ that is linear in the key."""
 
     @property
     @abc.abstractmethod
     def c(self) -> Float[Array, " d"]:
-        """The coefficients of the linear part in the query."""
+        r"""The coefficients $c$ of the part $x\cdot c$ that is linear in the query."""
 
     @property
     @abc.abstractmethod
     def constant(self) -> Float[Array, ""]:
-        """The constant $e$."""
+        """The constant $e$ in the score."""
 
     @property
     @abc.abstractmethod
     def bilinear(self) -> "Dot":
-        r"""The score $y\cdot Ax$, which determines doubly normalised couplings."""
+        r"""The score $y\cdot Ax$, on which doubly normalised couplings depend."""
 
     @abc.abstractmethod
     def key_terms(self, y: Float[Array, "n d"]) -> Float[Array, " n"]:
-        r"""The terms that depend on the key only, $y\cdot a - \tfrac12 y\cdot By$."""
+        r"""The terms $y\cdot a - \tfrac12 y\cdot By$, which depend on the key only."""
 
     @abc.abstractmethod
     def query_terms(self, x: Float[Array, "m d"]) -> Float[Array, " m"]:
-        r"""The terms without the key, $x\cdot c - \tfrac12 x\cdot Cx + e$."""
+        r"""The terms $x\cdot c - \tfrac12 x\cdot Cx + e$, which contain no key."""
 
     @property
     @abc.abstractmethod
@@ -150,9 +150,10 @@ class Dot(AbstractQuadraticScore):
     r"""$s(x, y) = (Qx + q)\cdot(Ky + k)/\epsilon$, so $A = K^\top Q/\epsilon$.
 
     Args:
-        Q: query matrix; any number `k` of rows.
+        Q: query matrix, which may have any number of rows.
         K: key matrix, of the same shape.
-        epsilon: the bandwidth, positive; $\sqrt{k}$ is usual in transformers.
+        epsilon: the bandwidth, positive. In transformers it is the square root of the
+            number of rows.
         query_bias: $q$, zero if `None`.
         key_bias: $k$, zero if `None`.
 
@@ -202,8 +203,8 @@ class Dot(AbstractQuadraticScore):
 
     @override
     def differences(self, queries: Tokens, keys: Tokens) -> Differences:
-        # All matrices act on the query, whose rounding is the same for all keys; keys
-        # that are shifted or rotated would each be rounded differently.
+        # All matrices act on the query, since its rounding errors are the same for all
+        # keys. If matrices acted on the keys, each key would be rounded differently.
         q = jnp.matmul(self.factors(queries, keys).query, self.K, precision=HIGHEST)
         return Differences(q, keys.x)
 
@@ -242,8 +243,9 @@ class Dot(AbstractQuadraticScore):
     def bilinear(self) -> "Dot":
         return Dot(self.Q, self.K, self.epsilon)
 
-    # No product with the zeros of `B` and `C`: XLA's CPU compiler (jaxlib 0.10 to 0.12)
-    # fuses `sum(x * (x @ zeros))` into code that reads uninitialised memory.
+    # Products with the zeros of `B` and `C` are left out: XLA's CPU compiler (jaxlib
+    # 0.10 to 0.12) fuses `sum(x * (x @ zeros))` into code that reads uninitialised
+    # memory.
     @override
     def key_terms(self, y: Float[Array, "n d"]) -> Float[Array, " n"]:
         return y @ self.a
@@ -257,13 +259,13 @@ def validate_bias(
     name: str, bias: Numbers | None, matrix: Float[Array, "k d"]
 ) -> Array:
     if bias is None:
-        # `jnp.zeros` would compile a program for every shape.
+        # NumPy creates the zeros, since `jnp.zeros` would compile a program per shape.
         return jax.device_put(np.zeros(matrix.shape[0], matrix.dtype))
     vector = float_array(name, bias)
     if vector.shape != matrix.shape[:1]:
         raise InvalidInputError(
-            f"`{name}` must hold one number for each of the {matrix.shape[0]} rows of "
-            f"its matrix; got shape {vector.shape}."
+            f"`{name}` must be a vector of {matrix.shape[0]} numbers, one for each row "
+            f"of `Q` and `K`; got shape {vector.shape}."
         )
     return vector
 

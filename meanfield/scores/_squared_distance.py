@@ -1,4 +1,4 @@
-"""Negative squared distances as scores."""
+"""Scores that are negative squared distances of queries and keys."""
 
 import jax
 import jax.numpy as jnp
@@ -28,10 +28,10 @@ from .differences import (
 class SquaredDistance(AbstractQuadraticScore):
     r"""$s(x, y) = -|Qx - Ky|^2/\epsilon$.
 
-    So $A = 2K^\top Q/\epsilon$, $B = 2K^\top K/\epsilon$, $C = 2Q^\top Q/\epsilon$.
+    So $A = 2K^\top Q/\epsilon$, $B = 2K^\top K/\epsilon$ and $C = 2Q^\top Q/\epsilon$.
 
     Attributes:
-        origin: subtracted from both $Qx$ and $Ky$; it affects rounding only.
+        origin: vector subtracted from both $Qx$ and $Ky$; it affects rounding only.
 
     Raises:
         InvalidInputError: if shapes do not match or `epsilon` is not positive.
@@ -77,7 +77,7 @@ class SquaredDistance(AbstractQuadraticScore):
         parts = self.factors(queries, keys)
         expansion = parts.key, parts.query.T, parts.key_term
         vectors = jax.lax.stop_gradient(self.differences(queries, keys))
-        q = vectors.query.T  # each query is its own reference, where its score is zero
+        q = vectors.query.T  # each query serves as reference key, whose score is zero
 
         def exact() -> Array:
             S = from_references(expansion, vectors.key, q, q, vectors.bend)

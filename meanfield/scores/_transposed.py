@@ -11,7 +11,7 @@ from .balanced_score import BalancedScore
 
 
 class TransposedScore(AbstractScore):
-    """`score` with queries and keys exchanged.
+    """A score whose queries are the keys of `score`, and vice versa.
 
     Examples:
         >>> from meanfield import Tokens
@@ -30,7 +30,7 @@ class TransposedScore(AbstractScore):
 
 
 def transpose(score: AbstractScore) -> AbstractScore:
-    """`score` with queries and keys exchanged, of the same class where possible.
+    """Exchanges queries and keys of `score`, and keeps its class where possible.
 
     Examples:
         >>> from meanfield.scores import Dot, transpose

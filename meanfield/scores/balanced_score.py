@@ -16,20 +16,20 @@ ASYMMETRY = 10  # asymmetry due to rounding, in units of eps times the dimension
 
 
 class BalancedScore(AbstractQuadraticScore):
-    r"""$-\tfrac12|Mx' - Ny'|^2$, a bilinear score minus functions of one token each.
+    r"""The score $-\tfrac12|Mx' - Ny'|^2$, which is bilinear up to squares of tokens.
 
-    Here $N^\top M = A$ and $x' = x - \alpha_X$, $y' = y - \alpha_Y$. The plan between
-    two marginals is the same as for $y'\cdot Ax'$, and the potentials differ by
-    $\tfrac12|Mx'|^2$ and $\tfrac12|Ny'|^2$. If the potentials contained these large
-    terms, rounding would lose the differences between tokens of the same group.
-    Derivatives treat these terms as constants, one for each token, which the potentials
+    Here $N^\top M = A$, $x' = x - \alpha_X$ and $y' = y - \alpha_Y$. Plans with given
+    marginals are the same as for the score $y'\cdot Ax'$; the potentials differ by the
+    squares $\tfrac12|Mx'|^2$ and $\tfrac12|Ny'|^2$. If the potentials contained these
+    large terms, rounding would lose the differences between tokens of the same group.
+    In derivatives these terms are constants, one for each token, which the potentials
     absorb.
 
     Attributes:
         dot: the score $y'\cdot Ax'$.
         M: matrix that acts on queries; see `factorise`.
         N: matrix that acts on keys.
-        scale: factor of squares and products.
+        scale: factor of the whole score, which `dot` already contains.
         origins: $\alpha_X$ and $\alpha_Y$.
     """
 
@@ -50,17 +50,17 @@ class BalancedScore(AbstractQuadraticScore):
     def differences(self, queries: Tokens, keys: Tokens) -> Differences:
         sides = zip(self.origins, (self.M, self.N), strict=True)
         images = [_images(origin[None], matrix)[0] for origin, matrix in sides]
-        # The gap is zero if both sides are equal; then tokens are not rounded again.
+        # For equal sides the gap is zero, and subtracting it does not round the tokens.
         gap = images[0] - images[1]
         q = _images(queries.x, self.M) - gap[None]
         return Differences(q, _images(keys.x, self.N), self.scale / 2)
 
     def square_of_queries(self, x: Float[Array, "m d"]) -> Float[Array, " m"]:
-        r"""$\tfrac12|Mx'|^2$, with gradients stopped."""
+        r"""The squares $\tfrac12|Mx'|^2$ of queries, without gradients."""
         return self._square(x - self.origins[0][None], self.M)
 
     def square_of_keys(self, y: Float[Array, "n d"]) -> Float[Array, " n"]:
-        r"""$\tfrac12|Ny'|^2$, with gradients stopped."""
+        r"""The squares $\tfrac12|Ny'|^2$ of keys, without gradients."""
         return self._square(y - self.origins[1][None], self.N)
 
     def _square(self, x: Float[Array, "n d"], matrix: Array) -> Float[Array, " n"]:
@@ -68,7 +68,7 @@ class BalancedScore(AbstractQuadraticScore):
         return jax.lax.stop_gradient(square)
 
     def scale_by(self, fraction: Float[Array, ""]) -> "BalancedScore":
-        """`fraction` times the score."""
+        """The score multiplied by `fraction`."""
         values = self.dot.epsilon / fraction, self.scale * fraction
         return eqx.tree_at(lambda s: (s.dot.epsilon, s.scale), self, values)
 
@@ -135,11 +135,12 @@ class BalancedScore(AbstractQuadraticScore):
 
 
 def factorise(dot: Dot) -> tuple[Float[Array, "r d"], Float[Array, "r d"]]:
-    r"""Balanced factors $M$ and $N$ with $N^\top M = A$, with gradients stopped.
+    r"""Factors $M$ and $N$ of equal size with $N^\top M = A$, without gradients.
 
-    For a symmetric $A$ they come from its eigenvectors, with $N = \pm M$ row by row. If
-    $A$ is positive semidefinite, $N = M$, so that tokens of one group have images in
-    one group. For any other $A$, they come from the singular vectors.
+    For a symmetric $A$ the factors come from its eigenvectors, and each row of $N$ is
+    that of $M$ or its negative. If $A$ is positive semidefinite, $N = M$, so that
+    tokens of one group have images in one group. For other $A$, the factors come from
+    the singular vectors.
     """
     A = jax.lax.stop_gradient(dot.A)
     rank = min(dot.Q.shape)

@@ -1,4 +1,4 @@
-"""Centring of scores, which reduces rounding for tokens far from the origin."""
+"""Centring of scores, which reduces rounding errors for tokens far from the origin."""
 
 import jax
 import jax.numpy as jnp
@@ -14,11 +14,11 @@ def recentre(score: AbstractScore, mean: Float[Array, " d"]) -> AbstractScore:
     r"""A score with the same row-normalised weights, computed with less rounding.
 
     Keys are measured from `mean`, which changes the score by a function of the query
-    only. Without centring, a cloud far from the origin has scores of the size of its
-    squared distance, and loses the digits that distinguish its tokens. Scores of other
-    types are returned unchanged.
+    only. Without centring, the scores of a cloud far from the origin are as large as
+    its squared distance, and lose the digits that distinguish its tokens. Scores of
+    other types are returned unchanged.
     """
-    centre = jax.lax.stop_gradient(mean)  # the weights do not depend on it
+    centre = jax.lax.stop_gradient(mean)  # the weights do not depend on the centre
     if isinstance(score, Masked):
         return Masked(recentre(score.score, centre), score.mask)
     if isinstance(score, Dot):
@@ -42,9 +42,9 @@ def centre_score(
 ) -> Dot:
     """The bilinear part of a score, with keys and queries measured from their means.
 
-    The mean of the queries is `query_mean`, or `mean` by default. Doubly normalised
-    couplings depend on this part only: all other terms depend on the query only or on
-    the key only.
+    The mean of the keys is `mean`; the mean of the queries is `query_mean`, which is
+    `mean` by default. Doubly normalised couplings depend on this part only, since each
+    other term depends on the query only or on the key only.
     """
     centre, bilinear = jax.lax.stop_gradient(mean), score.bilinear
     origin = centre if query_mean is None else jax.lax.stop_gradient(query_mean)

@@ -1,13 +1,14 @@
 r"""Scores from differences of keys, which stay accurate far from the origin.
 
-A normalised sum depends only on differences of scores within a row. Relative to a
-reference key $r$, which may depend on the query, and with $u = y - r$,
+A normalised sum depends only on differences of scores within a row. Let $r$ be a
+reference key, which may depend on the query, and let $u = y - r$. Then
 
-$$s(x, y) - s(x, r) = u\cdot(a - b\,u),$$
+$$s(x, y) - s(x, r) = u\cdot(a - b\,u).$$
 
-where $a = Ax$ and $b = 0$ for an inner product, and $a = 2b\,(x - r)$ for $-b$ times a
-squared distance. If $y$ and $r$ lie in one compact group, $u$ is exact and rounding is
-relative to the difference; the rounding of an expanded score is relative to $|x|\,|y|$.
+For an inner product, $a = Ax$ and $b = 0$. For the squared distance times $-b$,
+$a = 2b\,(x - r)$. If $y$ and $r$ lie in one compact group, $u$ is exact, and the
+rounding error is proportional to the difference of scores. The rounding error of an
+expanded score is proportional to $|x|\,|y|$.
 """
 
 from collections.abc import Callable
@@ -22,14 +23,14 @@ from jaxtyping import Array, Bool, Float
 from meanfield._derivatives import custom_derivative
 from meanfield.linalg import HIGHEST
 
-MAX_COLUMNS = 4  # with so few, differences cost no more than a matrix product
+MAX_COLUMNS = 4  # up to this number, differences are as fast as a matrix product
 CHUNK = 8  # number of columns in one pass over a block of pairs
 
 T = TypeVar("T")
 
 
 class Differences(eqx.Module):
-    r"""Vectors whose differences give differences of scores, in units of scores.
+    r"""Vectors from which differences of scores are computed.
 
     Attributes:
         query: $a$ for an inner product; for a distance, the point $x$ in $x - r$.
@@ -46,10 +47,10 @@ def product_tangent(
     factors: tuple[Float[Array, "n k"], Float[Array, "k m"]],
     tangents: tuple[Float[Array, "n k"], Float[Array, "k m"]],
 ) -> Float[Array, "n m"]:
-    """The derivative of a matrix product of keys and queries, in two products."""
+    """The derivative of a matrix product of keys and queries, from two products."""
     (k, q), (dk, dq) = factors, tangents
-    # The barrier keeps the transposed keys as an array; without it, the compiler would
-    # multiply by a strided matrix.
+    # The barrier stores the transposed keys as an array. Without the barrier, the
+    # compiler would multiply by a strided matrix.
     rows = jax.lax.optimization_barrier(k.T)
     query_part = jax.lax.dot_general(
         rows, dq, (((0,), (0,)), ((), ())), precision=HIGHEST
@@ -72,7 +73,7 @@ def _from_references(
     reference: Float[Array, "c m"],
     *bend: Float[Array, ""],
 ) -> Float[Array, "n m"]:
-    del k, q, offset  # used by the derivative only
+    del k, q, offset  # these are used by the derivative only
 
     def term(key: Array, coefficient: Array, reference: Array) -> Array:
         u = key[:, None] - reference[None]
@@ -99,10 +100,10 @@ def from_references(
     reference: Float[Array, "c m"],
     bend: Float[Array, ""] | None,
 ) -> Float[Array, "n m"]:
-    r"""Scores minus the scores of the references, keys by queries.
+    r"""Scores minus the scores of the references, with keys in rows.
 
-    Derivatives are those of the expanded scores, $k\cdot q$ plus an offset for each
-    key. They are linear in the size of tokens, so they need no differences.
+    Derivatives are those of the expanded scores, which are $k\cdot q$ plus an offset
+    for each key. They are linear in the size of tokens, so they need no differences.
     """
     if bend is None:
         return _from_references(*expansion, key, query, reference)
@@ -121,23 +122,23 @@ def reference_scores(
     bend: Float[Array, ""] | None,
     expansion: Float[Array, " m"],
 ) -> Float[Array, " m"]:
-    """The scores of the references; for inner products, `expansion` as a constant."""
+    """The scores of references; for inner products, `expansion` without gradients."""
     if bend is None:
         return jax.lax.stop_gradient(expansion)
     return -bend * jnp.sum((query - reference) ** 2, axis=0)
 
 
 def zero_with_tangent(x: Float[Array, "..."]) -> Float[Array, "..."]:
-    """Zero, with the derivative of `x`."""
+    """Zero as a value, but with the derivative of `x`."""
     return x - jax.lax.stop_gradient(x)
 
 
 def size_of_scores(
     k: Float[Array, "n k"], q: Float[Array, "k m"], offset: Float[Array, " n"]
 ) -> Float[Array, ""]:
-    r"""A bound on the terms of expanded scores: $\max|k|\max|q| + \max|c|$.
+    r"""The bound $\max|k|\max|q| + \max|c|$ on the terms of expanded scores.
 
-    The rounding error of such a score is about eps times this bound.
+    The rounding error of an expanded score is about eps times this bound.
     """
     k, q, offset = jax.lax.stop_gradient((k, q, offset))
     longest = jnp.sqrt(jnp.max(jnp.sum(k**2, axis=1)) * jnp.max(jnp.sum(q**2, axis=0)))
@@ -145,7 +146,7 @@ def size_of_scores(
 
 
 def is_rounded_away(size: Float[Array, ""]) -> Bool[Array, ""]:
-    """Whether rounding changes expanded scores of this size by more than √eps."""
+    """Whether rounding errors of expanded scores of this size exceed √eps."""
     return size * jnp.sqrt(jnp.finfo(size.dtype).eps) > 1
 
 
@@ -155,7 +156,7 @@ def choose_by_rounding(
     exact: Callable[[], T],
     expansion: Callable[[], T],
 ) -> T:
-    """Result of `exact` where differences are cheap or needed, else of `expansion`."""
+    """Calls `exact` if differences are cheap or needed, and `expansion` otherwise."""
     if columns <= MAX_COLUMNS:
         return exact()
     return jax.lax.cond(unvmap_any(is_rounded_away(size)), exact, expansion)

@@ -1,4 +1,4 @@
-"""Scores of pairs of queries and keys, computed block by block."""
+"""Scores of all pairs of queries and keys, which are computed block by block."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -20,17 +20,17 @@ from .rows import promote_dtypes, vectors_of
 
 Link = Callable[[Array], Array]
 
-# Up to this many terms, inner products are cheaper fused into the exponential's loop.
+# Inner products of at most this many terms are faster inside the exponential's loop.
 MAX_FUSED_TERMS = 4
-TIE_ULPS = 4  # units in the last place within which largest scores count as equal
+TIE_ULPS = 4  # scores that differ by so few units in the last place count as equal
 
 
 class QuerySide(eqx.Module):
-    """Queries: vectors $q$ in columns, offsets of their scores, and the tokens.
+    """Queries, with their vectors $q$ in columns and the offsets of their scores.
 
     Attributes:
         vectors: $q$; `None` for scores that are not inner products.
-        difference_vectors: their vectors in `Differences`, in columns.
+        difference_vectors: vectors of the queries in `Differences`, in columns.
         references: vectors of the keys relative to which scores are measured; `None`
             for expanded scores.
     """
@@ -43,11 +43,11 @@ class QuerySide(eqx.Module):
 
 
 class KeySide(eqx.Module):
-    """Keys: vectors $k$ in rows, offsets of their scores, and the tokens.
+    """Keys, with their vectors $k$ in rows and the offsets of their scores.
 
     Attributes:
         vectors: $k$; `None` for scores that are not inner products.
-        difference_vectors: their vectors in `Differences`, in rows.
+        difference_vectors: vectors of the keys in `Differences`, in rows.
         logs: the part of the offset that does not belong to the score.
     """
 
@@ -65,15 +65,15 @@ class Pairs(eqx.Module):
     """The scores of all pairs, computed block by block; `-inf` excludes a pair.
 
     Attributes:
-        score: the score; evaluated if vectors are not sufficient.
+        score: the score, which is evaluated if vectors are not sufficient.
         units: factor of scores, vectors and offsets.
         is_fused: whether XLA may fuse short inner products into other loops, where
             they can be rounded differently each time.
         whole: whether all pairs are one block, so that a mask is always applied.
         queries: the queries.
         keys: the keys.
-        remainder: terms of a query, left out of its scores; not multiplied by `units`.
-        bend: `bend` of `Differences`.
+        remainder: terms of the query, which scores leave out; not times `units`.
+        bend: the attribute `bend` of `Differences`.
     """
 
     score: AbstractScore
@@ -87,23 +87,23 @@ class Pairs(eqx.Module):
 
     @property
     def exact(self) -> bool:
-        """Whether vectors and offsets determine the scores completely."""
+        """Whether scores follow from vectors and offsets alone, without a mask."""
         return self.queries.vectors is not None and not self.masks
 
     @property
     def masks(self) -> bool:
-        """Whether a mask excludes pairs of a score that is given by vectors."""
+        """Whether a score that is given by vectors has a mask that excludes pairs."""
         return isinstance(self.score, Masked) and self.queries.vectors is not None
 
     def offset_by(self, logs: Float[Array, " n"]) -> "Pairs":
-        """The pairs with `logs` added to all scores of each key."""
+        """The pairs after `logs` are added to all scores of each key."""
         keys = replace(
             self.keys, offset=self.keys.offset + logs, logs=stop_gradient(logs)
         )
         return replace(self, keys=keys)
 
     def scores(self, queries: QuerySide, keys: KeySide) -> Float[Array, "keys queries"]:
-        """The scores of a block, keys by queries."""
+        """The scores of a block, with keys in rows and queries in columns."""
         if queries.vectors is None or keys.vectors is None:
             inner = self.units * self.score(queries.tokens, keys.tokens).T
         elif queries.references is not None:
@@ -111,8 +111,8 @@ class Pairs(eqx.Module):
         else:
             products = _products if self.is_fused else _unfused_products
             inner = products(keys.vectors, queries.vectors)
-        # The order matters: subtracting the largest score, which was rounded in the
-        # same way, then gives exactly 0 for that score at any size.
+        # The order of additions matters: the largest score is rounded in the same way,
+        # so subtracting it later gives exactly 0 for that score, whatever its size.
         return (inner + keys.offset[:, None]) + queries.offset[None, :]
 
     def _from_references(
@@ -132,7 +132,7 @@ class Pairs(eqx.Module):
     def link_product(
         self, link: Link, queries: QuerySide, keys: KeySide, values: Array
     ) -> Array:
-        """`values` times `link` of the scores of a block; 0 for excluded pairs."""
+        """The product of `values` and `link` of scores; excluded pairs contribute 0."""
         if self.exact:
             return _product(values, link(self.scores(queries, keys)))
         if not self.masks:
@@ -157,7 +157,7 @@ class Pairs(eqx.Module):
         return self._fold_scores(_top, queries, keys)[0]
 
     def best(self, queries: QuerySide, keys: KeySide) -> Float[Array, "rows queries"]:
-        """The largest score of each query, with `logs` and the vector of its key."""
+        """The largest score of each query, with `logs` and the vector of that key."""
         logs = jnp.zeros_like(keys.offset) if keys.logs is None else keys.logs
         rows = jnp.concatenate(
             [logs[:, None], require_vectors(keys.difference_vectors)], axis=1
@@ -168,7 +168,7 @@ class Pairs(eqx.Module):
     def _fold_scores(
         self, fold: Callable[[Array], Array], queries: QuerySide, keys: KeySide
     ) -> Float[Array, "rows queries"]:
-        """`fold` of the scores of a block, with the mask applied."""
+        """Applies `fold` to the masked scores of a block."""
         scores = lambda: self.scores(queries, keys)
         if not (isinstance(self.score, Masked) and self.masks):
             return fold(scores())
@@ -188,10 +188,10 @@ class Pairs(eqx.Module):
     def _switch_mask(
         self, queries: QuerySide, keys: KeySide, cases: tuple[Callable[[], Array], ...]
     ) -> Array:
-        """The case for a block of which the mask allows no pairs, some, or all.
+        """Calls the case for a block of which the mask allows no, some or all pairs.
 
-        For a single block the general case is used: under `vmap` over many small
-        clouds, a switch would compute all three.
+        A single block always uses the general case, since under `vmap` over many small
+        clouds a switch would compute all three cases.
         """
         if self.whole:
             return cases[1]()
@@ -202,7 +202,7 @@ class Pairs(eqx.Module):
 def pair_scores(
     score: AbstractScore, queries: Tokens, keys: Tokens, units: float = 1.0
 ) -> Pairs:
-    """Scores of pairs without `remainder`, the terms that depend on the query only."""
+    """Scores of all pairs, without the terms that depend on the query only."""
     base = score.score if isinstance(score, Masked) else score
     if isinstance(base, AbstractQuadraticScore):
         sides = base.factors(queries, keys), vectors_of(base, queries, keys)
@@ -245,8 +245,8 @@ def _products_jvp(primals: tuple, tangents: tuple) -> tuple:
 
 
 def _unfused_products(k: Array, q: Array) -> Array:
-    # XLA fuses a one-term product into neighbouring loops and rounds differently; two
-    # terms prevent that.
+    # XLA fuses a one-term product into neighbouring loops, where it rounds differently.
+    # Padding the product to two terms prevents that.
     k = jnp.pad(k, [(0, 0), (0, max(0, 2 - k.shape[1]))])
     q = jnp.pad(q, [(0, max(0, 2 - q.shape[0])), (0, 0)])
     return _product(k, q)
@@ -257,7 +257,7 @@ def _product(a: Array, b: Array) -> Array:
 
 
 def require_vectors(vectors: Array | None) -> Array:
-    """`vectors`, asserted not to be `None`."""
+    """Returns `vectors`, and asserts that they are not `None`."""
     assert vectors is not None
     return vectors
 
@@ -269,10 +269,10 @@ def _top(scores: Array) -> Array:
 def _best(
     scores: Array, rows: Float[Array, "n r"], room: Float[Array, " queries"]
 ) -> Array:
-    """The maximum of each column, and the row of an entry of that size.
+    """The maximum of each column, and the row of an entry that has this value.
 
-    XLA vectorises these two passes, but not `argmax`. They may round differently: if no
-    entry is as large as the maximum, one within `room` of it is used.
+    XLA vectorises two such passes, but not `argmax`. Since the passes may round
+    differently, an entry within `room` of the maximum is used if none equals it.
     """
     top = _top(scores)
     least = top - TIE_ULPS * jnp.finfo(top.dtype).eps * jnp.abs(top)
@@ -284,7 +284,7 @@ def _best(
 
 
 def _rounding(keys: KeySide, queries: QuerySide) -> Float[Array, " queries"]:
-    """Largest difference between two roundings of the same score."""
+    """Bound on the difference between two roundings of the same score."""
     k, q, offset = (
         require_vectors(keys.vectors),
         require_vectors(queries.vectors),
@@ -296,5 +296,5 @@ def _rounding(keys: KeySide, queries: QuerySide) -> Float[Array, " queries"]:
 
 
 def _masked_link(link: Link, scores: Array, mask: Array) -> Array:
-    # The inner `where` prevents NaN derivatives of the link at -inf.
+    # The inner `jnp.where` prevents NaN derivatives of the link at -inf.
     return jnp.where(mask, link(jnp.where(mask, scores, 0)), 0)

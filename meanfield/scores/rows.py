@@ -1,4 +1,4 @@
-"""Matrices of scores, with little rounding even for large tokens."""
+"""Matrices of scores, with small rounding errors even for large tokens."""
 
 from typing import TypeVar
 
@@ -25,10 +25,10 @@ T = TypeVar("T")
 def rows_from_references(
     score: AbstractScore, queries: Tokens, keys: Tokens, logs: Float[Array, " n"]
 ) -> tuple[Float[Array, "m n"], Float[Array, " m"]]:
-    """Scores plus `logs`, minus a reference for each query; and the reference scores.
+    """Scores plus `logs`, relative to a reference in each row, and reference scores.
 
-    For quadratic scores, the reference is the key with the largest score of the row;
-    for other scores the reference score is zero.
+    For quadratic scores, the reference is the key with the largest score in the row.
+    For other scores, the reference score is zero.
     """
     whole = score(queries, keys) + logs[None]
     vectors = vectors_of(score, queries, keys)
@@ -57,7 +57,7 @@ def rows_from_references(
 def vectors_of(
     score: AbstractScore, queries: Tokens, keys: Tokens
 ) -> Differences | None:
-    """The `Differences` of a score, masked or not, with gradients stopped."""
+    """The `Differences` of a score, masked or not, without gradients."""
     base = score.score if isinstance(score, Masked) else score
     if not isinstance(base, AbstractQuadraticScore):
         return None
@@ -65,6 +65,6 @@ def vectors_of(
 
 
 def promote_dtypes(arrays: T) -> T:
-    """The arrays in their widest common dtype, which loops over blocks require."""
+    """Casts arrays to their common dtype, since loops over blocks require one dtype."""
     dtype = jnp.result_type(*jax.tree.leaves(arrays))
     return jax.tree.map(lambda x: x.astype(dtype), arrays)

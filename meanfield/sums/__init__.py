@@ -1,8 +1,9 @@
 r"""Sums over exponentials of inner products, as functions of arrays.
 
-For queries $q_i$ and keys $k_j$ with weights $w_j$: $\log\sum_j w_j e^{q_i\cdot k_j}$,
-means under these weights, and Sinkhorn potentials. All use $O(m + n)$ memory, support
-`jit`, `grad` (both modes) and `vmap`, and take linear time where `plan` finds cells.
+For queries $q_i$ and keys $k_j$ with weights $w_j$, this module computes
+$\log\sum_j w_j e^{q_i\cdot k_j}$, means with the weights $w_j e^{q_i\cdot k_j}$, and
+Sinkhorn potentials. All functions use $O(m + n)$ memory, support `jit`, `vmap` and
+derivatives in both modes, and take linear time if `plan` finds cells.
 """
 
 from ._functions import log_sum_exp as log_sum_exp

@@ -1,4 +1,4 @@
-"""Log-sum-exp and softmax-weighted means over keys."""
+"""Log-sum-exp and softmax-weighted means over the keys."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -51,7 +51,7 @@ def tilted_mean(
 ) -> Float[Array, "m p"]:
     r"""$\sum_j w_j e^{q_i\cdot k_j} v_j / \sum_j w_j e^{q_i\cdot k_j}$ for each query.
 
-    This is the output of softmax attention, if the queries include its scale.
+    If the queries include the scale, this is the output of softmax attention.
 
     Args:
         queries: $q$, (m, k).
@@ -88,42 +88,45 @@ def _sides(
     logs = logs_of(log_weights, k)
     if len(v) != len(k):
         raise InvalidInputError(
-            f"`values` must hold one row for each of the {len(k)} keys; got {len(v)}."
+            f"`values` must have one row for each of the {len(k)} keys; got {len(v)} "
+            "rows."
         )
     return Tokens(q), Keys(Tokens(k), logs, v)
 
 
 def _check_overflow(q: Float[Array, "m k"], k: Float[Array, "n k"]) -> None:
-    """Raises if concrete numbers are so large that inner products may overflow."""
+    """Raises if concrete vectors are so large that inner products may overflow."""
     if not (is_concrete(q) and is_concrete(k)):
         return
     sizes = [float(np.abs(np.asarray(x)).max()) for x in (q, k)]
     if q.shape[1] * sizes[0] * sizes[1] > float(jnp.finfo(q.dtype).max):
         raise InvalidInputError(
-            f"Inner products of `queries`, of up to {sizes[0]:.3g}, and `keys`, of up "
-            f"to {sizes[1]:.3g}, may exceed the largest {q.dtype}: scale them down."
+            f"`queries` (entries up to {sizes[0]:.3g}) and `keys` (entries up to "
+            f"{sizes[1]:.3g}) are so large that their inner products may exceed the "
+            f"largest {q.dtype}. Scale both down."
         )
 
 
 def vectors(name: str, x: Numbers) -> Float[Array, "n k"]:
-    """The argument `name` as a matrix of vectors in rows.
+    """The argument `name` as a matrix with a vector in each row.
 
     Raises:
-        InvalidInputError: if it is not a non-empty matrix.
+        InvalidInputError: if the argument is not a matrix, or is empty.
     """
     rows = float_array(name, x)
     if rows.ndim != 2 or 0 in rows.shape:
         raise InvalidInputError(
-            f"`{name}` must be rows of numbers, (n, k); got shape {np.shape(x)}."
+            f"`{name}` must be a non-empty matrix with a vector in each row; got shape "
+            f"{np.shape(x)}."
         )
     return rows
 
 
 def logs_of(log_weights: Numbers | None, keys: Float[Array, "n k"]) -> Array:
-    """Log weights, one for each key; zeros by default.
+    """Log weights of the keys, which by default are zero.
 
     Raises:
-        InvalidInputError: if their number differs from that of the keys, or one is NaN
+        InvalidInputError: if there is not one log weight for each key, or if one is NaN
             or plus infinity.
     """
     if log_weights is None:
@@ -134,14 +137,14 @@ def logs_of(log_weights: Numbers | None, keys: Float[Array, "n k"]) -> Array:
             f"`log_weights` must hold one number for each of the {len(keys)} keys; got "
             f"shape {logs.shape}."
         )
-    if is_concrete(logs) and not np.all(np.asarray(logs) < np.inf):  # NaN included
+    if is_concrete(logs) and not np.all(np.asarray(logs) < np.inf):  # true for NaN, too
         raise InvalidInputError(
-            "`log_weights` must be logarithms of weights, numbers below infinity; got "
+            "Each of the `log_weights` must be a finite number, or minus infinity; got "
             "NaN or infinity."
         )
     return logs
 
 
 def _inner(k: int) -> Dot:
-    """The inner product of vectors of dimension `k`, as a score."""
+    """The score that is the inner product of vectors of dimension `k`."""
     return Dot(jnp.eye(k), jnp.eye(k))

@@ -1,4 +1,4 @@
-"""Choice of a reduction for sums: cells where they are faster than exact sums."""
+"""Choice of a reduction for sums, which uses cells if these are faster."""
 
 from numbers import Real
 
@@ -21,18 +21,19 @@ from ._functions import vectors
 def plan(
     queries: Numbers, keys: Numbers, *, columns: int = 1, tolerance: float = 1e-6
 ) -> AbstractReduction:
-    r"""A reduction for sums over keys: cells with an error bound, or exact if faster.
+    r"""A reduction for sums over keys: exact sums, or cells if these are faster.
 
     For each query, the total error of all terms $w_je^{q_i\cdot k_j}$ is at most $\tau$
-    times their sum, apart from the rounding of inner products, which exact sums have,
-    too. So the error of the logarithm of a sum is at most $-\log(1 - \tau)$, and
-    that of a mean at most $\tau/(1-\tau)$ times half the diameter of the values. The
-    bound also holds for other queries and keys that reach at most a quarter farther
-    along any axis; beyond that, and in single precision, sums are exact.
+    times their sum, not counting the rounding of inner products, from which exact sums
+    suffer, too. So the error of the logarithm of a sum is at most $-\log(1 - \tau)$,
+    and the error of a mean is at most $\tau/(1-\tau)$ times half the diameter of the
+    values. The bound also holds for other queries and keys that reach at most a quarter
+    farther along any axis. If they reach farther, and in single precision, sums are
+    exact.
 
     Args:
-        queries: $q$, (m, k), concrete values, not traced inside `jit`.
-        keys: $k$, (n, k), likewise.
+        queries: $q$, (m, k); concrete values, not traced inside `jit`.
+        keys: $k$, (n, k); concrete values, not traced inside `jit`.
         columns: number of columns of the values that are averaged.
         tolerance: $\tau$.
 
@@ -57,8 +58,8 @@ def plan(
     q, k = vectors("queries", queries), vectors("keys", keys)
     if is_tracing() or not (is_concrete(q) and is_concrete(k)):
         raise InvalidInputError(
-            "`plan` needs concrete values; got traced ones, as inside `jit` or a "
-            "derivative. Call it outside and pass the result as `reduction`."
+            "`plan` needs concrete values; got traced values, as inside `jit` or a "
+            "derivative. Call `plan` outside, and pass its result as `reduction`."
         )
     if not (isinstance(tolerance, Real) and 1e-11 <= tolerance <= 0.1):
         raise InvalidInputError(

@@ -16,13 +16,13 @@ from ._transport import TransportProblem, fall_back_to_exact, solve_in_cells
 
 
 class Potentials(NamedTuple):
-    r"""Sinkhorn potentials, and their convergence.
+    r"""Sinkhorn potentials with their convergence.
 
     Attributes:
         query_potential: $f$, (m,).
-        key_potential: $g$, (n,); $(f + c, g - c)$ is equivalent for any constant $c$.
-        residual: the largest $|\log|$ of a marginal divided by its weight.
-        tolerance: the tolerance of the residual.
+        key_potential: $g$, (n,); for any constant $c$, $(f + c, g - c)$ is equivalent.
+        residual: the largest $|\log(m/w)|$ of a marginal $m$ and its weight $w$.
+        tolerance: the value below which the residual should be.
 
     Examples:
         >>> from meanfield import sums
@@ -47,22 +47,24 @@ def sinkhorn(
 ) -> Potentials:
     r"""Potentials $f$, $g$ for which $a_i b_j e^{q_i\cdot k_j + f_i + g_j}$ is a plan.
 
-    The rows of the plan sum to the weights $a$, its columns to $b$. For entropic
-    transport with the cost $|x - y|^2/2$ and the bandwidth $\epsilon$, use queries
-    $x/\epsilon$ and keys $y$; the potentials absorb the squares. Derivatives, in both
-    modes, are those of the equation for the potentials, not of the iteration.
+    The rows of the plan sum to the weights $a$, and its columns to the weights $b$. For
+    entropic transport with the cost $|x - y|^2/2$ and the bandwidth $\epsilon$, use
+    queries $x/\epsilon$ and keys $y$; squares in the cost only change the potentials.
+    Derivatives, in both modes, are those of the equation for the potentials, not of the
+    iteration.
 
     Args:
         queries: $q$, (m, k).
         keys: $k$, (n, k).
         log_weights: $\log a$, (m,), and $\log b$, (n,), where the weights
             $a$ and $b$ have the same sum; uniform weights by default.
-        tolerance: for the residual; by default that of the cells, and for exact sums
-            the power 2/3 of the machine epsilon.
+        tolerance: tolerance of the residual; by default that of the cells, or for exact
+            sums the machine epsilon to the power of 2/3.
         max_iterations: largest number of passes over rows and columns.
-        reduction: how sums are computed. For concrete values, `Cells` are laid out from
-            the potentials of a sample of the vectors. If no cells meet the tolerance,
-            sums are exact, with a warning if they take more than a minute.
+        reduction: how sums are computed. For concrete values, the layout of `Cells` is
+            chosen from the potentials of a sample of the vectors. If no cells meet the
+            tolerance, sums are exact, and if these take more than a minute, a warning
+            is issued.
 
     Returns:
         The potentials. They have converged if `residual` is at most `tolerance`.
@@ -81,7 +83,7 @@ def sinkhorn(
     q, k = vectors("queries", queries), vectors("keys", keys)
     a = _as_points(q, log_weights[0], reduction)
     b = _as_points(k, log_weights[1], reduction)
-    # The iteration uses centred vectors; the potentials absorb products with the means.
+    # The iteration uses centred vectors; products with means go into the potentials.
     q_mean, k_mean = a.mean, b.mean
     a, b = (
         a.replace_coordinates(q - q_mean[None]),

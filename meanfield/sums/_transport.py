@@ -1,4 +1,4 @@
-"""Sinkhorn potentials with sums in cells: first for a sample, then with finer cells."""
+"""Sinkhorn potentials with sums over cells, whose layout comes from a sample."""
 
 import warnings
 from itertools import starmap
@@ -29,20 +29,20 @@ from meanfield.measures.reductions.cells import (
 )
 from meanfield.scores import Dot, transpose
 
-SAMPLE = 2048  # vectors of each side in the sample for the first potentials
-ROWS = 2  # largest number of sums computed together
-ROUGH = 1e-3  # error of sums, and tolerance, while a layout is searched for
+SAMPLE = 2048  # number of vectors sampled on each side for the first potentials
+ROWS = 2  # largest number of sums that are computed together
+ROUGH = 1e-3  # error of sums and tolerance of potentials until a layout is found
 SHARE = 0.5  # share of the tolerance that the error of sums may use
 SUMS = 60  # typical number of sums in a solution
-COMPILE_SECONDS = 20.0  # seconds to compile programs for cells
-LONG = 60.0  # seconds of exact sums above which a warning is issued
-TRIES = 4  # layouts to try, each for the latest potentials, before exact sums
+COMPILE_SECONDS = 20.0  # time to compile the programs for cells, in seconds
+LONG = 60.0  # if exact sums take more seconds than this, a warning is issued
+TRIES = 4  # number of layouts to try, each with new potentials, before exact sums
 
 
 class TransportProblem(NamedTuple):
-    r"""A transport problem between the points of `a` and those of `b`.
+    r"""A transport problem between the points `a` and the points `b`.
 
-    The score is their inner product.
+    The score is the inner product of two points.
     """
 
     score: Dot
@@ -51,31 +51,31 @@ class TransportProblem(NamedTuple):
 
     @property
     def needs_layout(self) -> bool:
-        """Whether the sums are cells without a layout, and all values are concrete."""
+        """Whether sums use cells without a layout, and all values are concrete."""
         how = self.b.reduction
         is_known = not is_tracing() and all(map(is_concrete, jax.tree.leaves(self)))
         return isinstance(how, Cells) and not how.is_planned and is_known
 
     def with_sums(self, how: Cells) -> "TransportProblem":
-        """The problem with the reduction `how`."""
+        """The same problem with sums by the cells `how`."""
         return TransportProblem(
             self.score, self.a.replace_reduction(how), self.b.replace_reduction(how)
         )
 
     @property
     def points(self) -> int:
-        """Total number of points of both sides."""
+        """Number of points on both sides together."""
         return self.a.tokens.n + self.b.tokens.n
 
     @property
     def pairs(self) -> int:
-        """Number of pairs, which is the number of terms in the sums of all rows."""
+        """Number of pairs of points, one from each side."""
         return self.a.tokens.n * self.b.tokens.n
 
     def solve(
         self, tolerance: float | None, limit: int, guess: Array | None = None
     ) -> "Solution":
-        """The potentials, to `tolerance`."""
+        """The potentials of both sides, with a residual of at most `tolerance`."""
         g, convergence = solve_potential(
             self.score,
             self.b,
@@ -87,12 +87,12 @@ class TransportProblem(NamedTuple):
         return self.complete(g, convergence)
 
     def complete(self, g: Float[Array, " n"], convergence: Convergence) -> "Solution":
-        """The solution with the potential $g$, and $f$ computed from it."""
+        """The solution with the potential $g$, from which $f$ is computed."""
         return Solution(half_step(self.score, self.b, g, self.a), g, convergence)
 
 
 class Solution(NamedTuple):
-    """The potentials $f$ of `a` and $g$ of `b`, with their convergence."""
+    """The potentials $f$ of the points `a` and $g$ of the points `b`."""
 
     f: Float[Array, " m"]
     g: Float[Array, " n"]
@@ -108,10 +108,10 @@ class Solution(NamedTuple):
 def solve_in_cells(
     problem: TransportProblem, tolerance: float | None, limit: int
 ) -> Solution | None:
-    """Potentials by sums in cells; `None` if cells are slower or miss their bound.
+    """Potentials from sums over cells; `None` if cells are slower or miss their bound.
 
-    The potentials of a sample of the points determine the cells of a rough solution,
-    which determines the cells of the final one.
+    The potentials of a sample of the points determine cells for a rough solution. The
+    rough solution determines the cells for the final solution.
     """
     how = problem.b.reduction
     assert isinstance(how, Cells)
@@ -137,16 +137,17 @@ def solve_in_cells(
 
 
 def fall_back_to_exact(problem: TransportProblem) -> TransportProblem:
-    """The problem with exact sums if cells have no layout; warns if that takes long."""
+    """The problem with exact sums if cells have no layout; warns if these are slow."""
     how = problem.b.reduction
     if not isinstance(how, Cells) or how.is_planned:
         return problem
     seconds = SUMS * problem.pairs / PAIRS
     if seconds > LONG:
         warnings.warn(
-            f"no cells compute these sums to {how.tolerance:g}: exact sums, of"
-            f" {problem.pairs:.0e} pairs each, take about {seconds / 60:.0f} minutes;"
-            " use fewer points, a larger tolerance or a larger bandwidth",
+            f"no cells compute these sums to {how.tolerance:g}, so exact sums over"
+            f" {problem.pairs:.0e} pairs are used, which takes about"
+            f" {seconds / 60:.0f} minutes; use fewer points, a larger tolerance or a"
+            " larger bandwidth",
             stacklevel=3,
         )
     return use_exact_sums(problem)
@@ -166,7 +167,7 @@ def _solve_sample(problem: TransportProblem, limit: int) -> Solution:
 def _sums(
     problem: TransportProblem, solution: Solution
 ) -> list[tuple[Array, Array, Array]]:
-    """Queries, keys and log weights of the sums over rows and over columns."""
+    """Queries, keys and log weights, for the sums over rows and those over columns."""
     _, a, b = problem
     q, k = a.tokens.x, b.tokens.x
     return [(q, k, b.log_weights + solution.g), (k, q, a.log_weights + solution.f)]
@@ -175,7 +176,7 @@ def _sums(
 def _layout(
     problem: TransportProblem, extents: list[Extent], error: float
 ) -> AbstractLayout | None:
-    """A layout of cells for sums with these extents, if it saves time."""
+    """A layout of cells for sums with these extents; `None` if it saves no time."""
     layout = choose_layout(extents, tokens=problem.points, rows=ROWS, error=error)
     return _worthwhile_layout(problem, layout)
 

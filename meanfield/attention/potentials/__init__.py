@@ -1,4 +1,4 @@
-"""Sinkhorn potentials: their fixed-point maps, and solvers."""
+"""Solvers for Sinkhorn potentials, and the maps whose fixed points they are."""
 
 from ._potentials import solve_potential as solve_potential
 from ._steps import full_step as full_step

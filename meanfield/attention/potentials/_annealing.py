@@ -18,11 +18,13 @@ from meanfield.tokens import Tokens
 from ._newton import newton
 from ._steps import average_step, full_step, half_step
 
-# Increasing fractions of the score. The potential for one fraction, scaled up with the
-# score, misses that for the next by a few units, which Newton's method can correct.
+# The potential is solved for increasing fractions of the score. When it is scaled from
+# one fraction to the next, its error is a few units, which Newton's method can remove.
 FRACTIONS = (1 / 1024, 1 / 256, 1 / 64, 1 / 16, 1 / 4, 1.0)
-ROUGH = 1e-2  # sup of |log marginal| for fractions below one; counts as nearly solved
-PATIENCE = 20  # evaluations without a tenfold decrease: alternation counts as stalled
+# Potentials with smaller log marginals than ROUGH are nearly solved. For fractions of
+# the score below one, this is the tolerance.
+ROUGH = 1e-2
+PATIENCE = 20  # evaluations in which alternation must reduce the residual tenfold
 
 
 class ScaledScore(AbstractScore):
@@ -48,18 +50,18 @@ def scale_score(score: AbstractScore, fraction: Float[Array, ""]) -> AbstractSco
 
 class _Stage(NamedTuple):
     number: Int[Array, ""]
-    part: FixedPoint  # start for the present fraction
-    whole: FixedPoint  # best point for the whole score, with all evaluations so far
+    part: FixedPoint  # initial point for the current fraction of the score
+    whole: FixedPoint  # best point for the whole score; counts all evaluations so far
 
 
 class Steps(NamedTuple):
-    """The data of the alternation.
+    """The plan whose potentials are computed by alternating or averaged steps.
 
     Attributes:
         score: the score of queries and keys.
         mu: the keys.
-        symmetric: whether the score is symmetric and positive semidefinite; steps are
-            then averaged.
+        symmetric: whether the score is symmetric and positive semidefinite, so that
+            averaged steps converge.
         queries: the queries, if they are another measure than `mu`.
     """
 
@@ -69,7 +71,7 @@ class Steps(NamedTuple):
     queries: Points | None = None
 
     def step(self, fraction: Float[Array, ""]) -> Callable[[Array], Array]:
-        """The step for a fraction of the score."""
+        """The map that takes one step, for a fraction of the score."""
         score, mu = scale_score(self.score, fraction), self.mu
         if self.queries is not None:  # a plan between two measures is not symmetric
             return lambda g: full_step(score, mu, g, self.queries)
@@ -87,22 +89,23 @@ class Steps(NamedTuple):
 def solve_in_stages(
     steps: Steps, guess: Float[Array, " n"], *, tolerance: Float[Array, ""], limit: int
 ) -> FixedPoint:
-    """The potential, to `tolerance` in the sup of |log marginal|, or the best found.
+    """The potential whose log marginals are within `tolerance`, or the best one found.
 
-    Accelerated alternation comes first, or, for a `symmetric` positive score,
-    accelerated averaging, which contracts at any bandwidth. If that stalls, Newton's
-    method follows: directly if the residual is small, else for increasing fractions of
-    the score.
+    The first method is accelerated alternation. If `steps.symmetric`, it is accelerated
+    averaging instead, which contracts at any bandwidth. If the first method stalls,
+    Newton's method follows: directly if the residual is small, otherwise for increasing
+    fractions of the score.
     """
     first = anderson(
         steps.step(jnp.ones_like(tolerance)),
         guess,
-        # An averaged step is about half of a log marginal; another factor 2 is margin.
+        # An averaged step is about half of the log marginal; another factor of 2 is a
+        # safety margin.
         tolerance=tolerance / 4,
         max_evaluations=limit,
         patience=PATIENCE,
     )
-    # Averaging has its own residual; Newton's first pass finds that of the marginals.
+    # Averaging has its own residual; the residual of the marginals is still unknown.
     residual = jnp.where(steps.symmetric, jnp.inf, first.residual)
     whole = first._replace(residual=residual)
     longer = jnp.maximum(limit, first.evaluations + 1)
@@ -119,7 +122,7 @@ def solve_in_stages(
 def _advance(
     steps: Steps, stage: _Stage, *, tolerance: Float[Array, ""], limit: Array
 ) -> _Stage:
-    """The stage after Newton's method for the present fraction."""
+    """The next stage, after Newton's method for the current fraction."""
     i, last = stage.number, len(FRACTIONS) - 1
     fractions = jnp.asarray(FRACTIONS, stage.part.point.dtype)
     fraction, next_fraction = fractions[i], fractions[jnp.minimum(i + 1, last)]
@@ -128,8 +131,8 @@ def _advance(
         scale_score(steps.score, fraction),
         steps.mu,
         stage.part,
-        # Under `vmap`, a member that has finished continues while others run: an
-        # infinite tolerance ends its Newton iteration at once.
+        # Under `vmap`, a finished member goes on until all members finish. An infinite
+        # tolerance ends its Newton iterations at once.
         tolerance=jnp.where(
             _is_unfinished(stage, tolerance, limit),
             jnp.where(is_whole, tolerance, ROUGH),
@@ -150,7 +153,7 @@ def _advance(
 def _initial_point(
     point: Float[Array, " n"], evaluations: Int[Array, ""]
 ) -> FixedPoint:
-    """A point whose residual is not known yet and is set to infinity."""
+    """A point with an infinite residual, since its residual is not known yet."""
     return FixedPoint(point, jnp.full((), jnp.inf, point.dtype), evaluations)
 
 

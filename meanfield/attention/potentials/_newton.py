@@ -1,16 +1,16 @@
 r"""Newton's method for Sinkhorn potentials, by conjugate gradients, in $O(n)$ memory.
 
-The potential maximises the concave $J(g) = \int f_g\,d\mu + \int g\,d\mu$, whose
-gradient in $L^2(\mu)$ is $1 - m$, with $m$ the column masses of the plan, and whose
-Hessian is $-(\mathrm{diag}(m) - P^*P)$: symmetric, with the constants as null space.
+The potential maximises the concave $J(g) = \int f_g\,d\mu + \int g\,d\mu$. The gradient
+of $J$ in $L^2(\mu)$ is $1 - m$, where $m$ are the column masses of the plan. The
+Hessian is $-(\mathrm{diag}(m) - P^*P)$, symmetric with the constants as null space.
 If the plan is nearly an assignment, alternation is slow, but the Hessian has only a few
-small eigenvalues, which conjugate gradients handle in few iterations.
+small eigenvalues, for which conjugate gradients need few iterations.
 
 If the plan nearly decomposes into parts, and a part has too much mass, $J$ is almost
-linear until the potential of that part has moved by the log of the weights that couple
+linear until the potential of this part has moved by the log of the weights that couple
 it to the rest: by 50 for weights of $e^{-50}$. A full Newton step is then far too long.
-Steps are therefore restricted to a box, which grows while they succeed, and end at its
-edge, as in Steihaug (1983).
+Steps are therefore limited to a box, as in Steihaug (1983). They end at the edge of the
+box, and the box grows while steps succeed.
 """
 
 from typing import NamedTuple
@@ -25,16 +25,19 @@ from meanfield.scores import AbstractScore
 
 from ._steps import full_step, full_step_jvp, has_weight
 
-FORCING = 0.1  # relative tolerance of linear solves; smaller ones save no Newton steps
-LONGEST = 300  # conjugate gradient iterations before the step so far is tried
-RADIUS = 2.0  # radius of the first box, in units of the score
-SHORTEST = 2.0**-20  # least step length; rounding dominates below it
-DECREASE = 1e-4  # constant of the usual sufficient decrease condition for the gap
-LEAST = -40.0  # lower bound of log masses in divisors, so that squares stay finite
+FORCING = 0.1  # relative tolerance of linear solves; a smaller one saves no Newton step
+LONGEST = 300  # largest number of conjugate gradient iterations for one Newton step
+RADIUS = 2.0  # half-width of the initial box, in units of the score
+SHORTEST = 2.0**-20  # smallest step length; below it rounding dominates
+DECREASE = 1e-4  # constant in the condition of sufficient decrease of the gap
+LEAST = -40.0  # lower bound on the log of a divisor, so that squares stay finite
 
 
 class _State(NamedTuple):
-    """State between passes: conjugate gradients at `g`, or trial `g + length step`."""
+    """State between passes: either conjugate gradients at `g`, or a trial step from it.
+
+    The trial point is `g + length * step`.
+    """
 
     g: Array
     gap: Array  # ∫ (1 - m)² / m dμ at g
@@ -52,10 +55,10 @@ class _State(NamedTuple):
 class _Pass(NamedTuple):
     """Results of a pass over rows and columns."""
 
-    point: Array  # at which the pass was made
+    point: Array  # potential at which the pass was made
     log_mass: Array  # log m at the point
-    derivative: Array  # of the image of the point, along the direction
-    is_last: Array  # whether the limit of evaluations allows no further one
+    derivative: Array  # derivative of a full step at the point, along the direction
+    is_last: Array  # whether the limit allows no further evaluation
 
 
 def newton(
@@ -67,13 +70,13 @@ def newton(
     limit: int | Int[Array, ""],
     queries: Points | None = None,
 ) -> FixedPoint:
-    r"""The potential, to `tolerance` in the sup of |log column mass|.
+    r"""The potential whose log column masses are within `tolerance`, or the best found.
 
-    Each pass over rows and columns counts as one evaluation, for a conjugate gradient
-    iteration or for a trial. A step is accepted if it brings $m$ closer to 1, in
-    $\int (1-m)^2/m\,d\mu$ (which decreases along an exact step), or if the concave $J$
-    still rises at its end; otherwise it is shortened. The evaluations of `start` are
-    included, and its residual is taken as correct. Returns the best point seen.
+    A conjugate gradient iteration and a trial step both need one pass over rows and
+    columns, which counts as one evaluation. A step is accepted if it reduces
+    $\int (1-m)^2/m\,d\mu$, as an exact Newton step does, or if the concave $J$ still
+    rises at its end; otherwise it is shortened. The count includes the evaluations of
+    `start`, whose residual is not computed again.
     """
     g, zero = start.point, jnp.zeros_like(start.point)
     unit = jnp.ones((), g.dtype)
@@ -109,8 +112,8 @@ def plain_alternation(
 ) -> FixedPoint:
     """Alternation without acceleration, the last resort if Newton's method fails.
 
-    It can be slow, but it contracts from any start and at any bandwidth: in Hilbert's
-    metric, by Birkhoff's constant.
+    It can be slow, but it converges from any start and at any bandwidth, since it
+    contracts Hilbert's metric by Birkhoff's constant.
     """
 
     def is_unfinished(state: tuple[Array, FixedPoint]) -> Array:
@@ -127,10 +130,10 @@ def plain_alternation(
 
 
 def _next_state(w: Array, state: _State, result: _Pass) -> _State:
-    """The state after a pass: a conjugate gradient iteration or a trial.
+    """The state after a pass for a conjugate gradient iteration or for a trial step.
 
-    The code has no branches and few sums, since compiling them takes longer than
-    running them. An accepted trial starts conjugate gradients, preconditioned by
+    The code has no branches and few sums, since these would take longer to compile than
+    to run. An accepted trial step starts conjugate gradients, preconditioned by
     `1 / m`.
     """
     point, log_mass, derivative, is_last = result
@@ -168,8 +171,9 @@ def _size(
 ) -> tuple[Float[Array, ""], Bool[Array, ""]]:
     """Step size along the direction, and whether the edge of the box limits it.
 
-    `squares` and `curvatures` sum to the squared norm of the direction and to its
-    curvature. If rounding dominates the curvature, the step goes to the edge.
+    The sum of `squares` is the squared norm of the direction, and the sum of
+    `curvatures` is its curvature. If rounding dominates the curvature, the step goes to
+    the edge of the box.
     """
     q = state.direction
     moves = q != 0

@@ -1,7 +1,8 @@
-r"""Sinkhorn potentials: the $g$ that makes both marginals of $\kappa_\mu$ equal $\mu$.
+r"""Sinkhorn potentials, for which both marginals of $\kappa_\mu$ are $\mu$.
 
-With $f(x) = -\log\int e^{s(x,y) + g(y)} d\mu(y)$ the rows are normalised; the potential
-$g$ solves the column equation $g(y) = -\log\int e^{s(x,y) + f(x)} d\mu(x)$.
+The potential $f(x) = -\log\int e^{s(x,y) + g(y)} d\mu(y)$ normalises the rows. The
+potential $g$ solves the equation of the columns,
+$g(y) = -\log\int e^{s(x,y) + f(x)} d\mu(x)$.
 """
 
 from collections.abc import Callable
@@ -30,10 +31,11 @@ from ._annealing import Steps, solve_in_stages
 from ._newton import plain_alternation
 from ._steps import full_step, half_step, has_weight, interpolation_error
 
-# In the worst of 600 plans, an error of log marginals gave a velocity error 1.4 times
-# as large. The potentials are therefore solved to an eighth of the tolerance.
+# In the worst of 600 plans, the error of velocities was 1.4 times the error of the log
+# marginals. The potentials are therefore solved to an eighth of the tolerance.
 POTENTIALS = 8
-# The log marginals can be reduced to 0.3 to 1 roundings of the largest score.
+# Log marginals can be reduced to 0.3 to 1 times the rounding error of the largest
+# score.
 ROUNDINGS = 2
 _NO_DERIVATIVE = (
     "The derivative of Sinkhorn potentials did not converge: conjugate gradients "
@@ -51,23 +53,24 @@ def solve_potential(
     max_iterations: int,
     guess: Float[Array, " n"] | None = None,
 ) -> tuple[Float[Array, " n"], Convergence]:
-    r"""The potential $g$, to `tolerance` in the sup of |log marginal|.
+    r"""The potential $g$, solved until the largest |log marginal| is `tolerance`.
 
-    `None` stands for the largest of three numbers: $\epsilon^{2/3}$ of the dtype, the
-    rounding of the scores (at most $\epsilon^{1/3}$), and the accuracy of interpolated
-    sums. Larger rounding errors are reported as a residual.
+    If `tolerance` is `None`, it is the largest of three numbers: $\epsilon^{2/3}$ of
+    the dtype, the rounding error of the scores (at most $\epsilon^{1/3}$), and the
+    accuracy of interpolated sums. Larger rounding errors are reported as a residual.
 
-    Derivatives use the equation, not the iteration. Quadratic scores must be centred:
-    bilinear in deviations from the mean, since other terms do not matter. If `A` is
-    symmetric positive semidefinite, the averaging map $g \mapsto (g + c(g))/2$ is
-    accelerated, which contracts by one half at any bandwidth; otherwise the alternation
-    is. If that stalls, Newton's method follows, directly if the residual is small, else
-    along an annealed bandwidth; and plain alternation, if all Newton steps are too
-    long. A pass over rows and columns counts as one of `max_iterations`; one more may
-    measure the residual.
+    Derivatives are those of the equation, not of the iteration. Quadratic scores must
+    be centred, that is, bilinear in deviations from the mean. If `A` is symmetric
+    positive semidefinite, the iteration is an accelerated averaging,
+    $g \mapsto (g + c(g))/2$, which contracts by one half at any bandwidth; otherwise it
+    is accelerated alternation. If it stalls, Newton's method follows: directly if the
+    residual is small, otherwise for a decreasing bandwidth. If all Newton steps are too
+    long, plain alternation follows. Each pass over rows and columns counts as one of
+    `max_iterations`; one further pass may be needed to compute the residual.
 
-    If `queries` are another measure, of the same mass, the plan is between the two, and
-    the result is the potential of the keys, found by alternation for any `A`.
+    If `queries` is another measure, it must have the same mass. The result is then the
+    potential of the keys for the plan between the two measures, which is found by
+    alternation for any `A`.
 
     The iteration starts from `guess`, by default the potential of Gaussians.
     """
@@ -124,7 +127,8 @@ def _tolerance(
 ) -> Float[Array, ""]:
     eps = jnp.finfo(guess.dtype).eps
     size = jnp.maximum(jnp.max(jnp.abs(guess)), _largest(score, mu, queries))
-    # Rounding of scores beyond the upper bound is reported instead of tolerated.
+    # A rounding error above the upper bound does not raise the tolerance; instead it is
+    # reported as part of the residual.
     tolerance = jnp.clip(ROUNDINGS * eps * size, eps ** (2 / 3), eps ** (1 / 3))
     how = mu.reduction
     share = (
@@ -136,7 +140,7 @@ def _tolerance(
 def _largest(
     score: AbstractScore, mu: Points, queries: Points | None
 ) -> Float[Array, ""]:
-    """Lower estimate of the largest |score|, from the longest query and key vectors.
+    """Lower bound of the largest |score|, from the longest query and key vectors.
 
     It is 0 if scores are not inner products, or are computed from differences.
     """
@@ -158,9 +162,9 @@ def _largest(
 def _rounding(
     score: AbstractScore, mu: Points, queries: Points | None, g: Float[Array, " n"]
 ) -> Float[Array, ""]:
-    """Rounding error of both potentials, if they are so large that it matters; else 0.
+    """Rounding error of both potentials, or 0 if it is too small to matter.
 
-    The marginals do not show it: they can all be correct for the rounded scores.
+    The marginals do not show this error: they may be exact for rounded scores.
     """
     zero = jnp.zeros((), g.dtype)
     if not isinstance(score, BalancedScore):
@@ -190,10 +194,11 @@ def _add_derivative(
 ) -> Float[Array, " n"]:
     r"""`g` as a differentiable function of the score and the measures.
 
-    At the solution the alternation $T$ has $T'(g) = P^*P$, where $P$ is the conditional
-    expectation under the plan. It is self-adjoint in $L^2(\mu)$ and fixes the
-    constants. In the variable $\sqrt{w} g$, and with the constants pinned by their
-    mean, $I - T'$ is symmetric positive definite, so conjugate gradients apply.
+    At the solution the alternation $T$ has the derivative $T'(g) = P^*P$, where $P$ is
+    the conditional expectation under the plan. This derivative is self-adjoint in
+    $L^2(\mu)$ and fixes the constants. In the variable $\sqrt{w} g$, and with the mean
+    of $g$ prescribed, $I - T'$ is symmetric positive definite, so conjugate gradients
+    apply.
     """
     arrays, rest = eqx.partition((score, mu, queries), eqx.is_array)
     leaves, structure = jax.tree.flatten(arrays)
@@ -221,8 +226,9 @@ def _add_derivative(
 
 
 def _roots(mu: Points) -> Float[Array, " n"]:
-    # Differentiable, since the operator must stay symmetric for second derivatives.
-    least = jnp.log(jnp.finfo(mu.log_weights.dtype).tiny)  # roots are divisors
+    # The roots are differentiable, so that the operator of second derivatives is
+    # symmetric.
+    least = jnp.log(jnp.finfo(mu.log_weights.dtype).tiny)  # makes roots safe divisors
     logs = jnp.where(has_weight(mu), jnp.maximum(mu.log_weights, least), 0)
     return jnp.exp(logs / 2)
 
@@ -245,13 +251,13 @@ def _is_semidefinite(A: Float[Array, "d d"]) -> Array:
 def gaussian_potential(
     score: AbstractQuadraticScore, mu: Points, queries: Points | None = None
 ) -> Float[Array, " n"]:
-    r"""The potential for Gaussians with the moments of the tokens, up to a constant.
+    r"""The potential of Gaussians with the moments of the tokens, up to a constant.
 
-    $g(y) = -y\cdot (A\alpha_X + a) - \tfrac12 z\cdot (1/h) z$ with
-    $z = X^\top A^\top(y-\alpha)$ and $1/h$ the entropic shrinkage of
-    $(Y^\top A X)^\top$. Here $YY^\top$ is the covariance of `mu`, and $\alpha_X$ and
-    $XX^\top$ are the mean and the covariance of the queries. If both measures are
-    quadratures of Gaussians, this is the solution.
+    It is $g(y) = -y\cdot (A\alpha_X + a) - \tfrac12 z\cdot (1/h) z$ with
+    $z = X^\top A^\top(y-\alpha)$, where $1/h$ is the entropic shrinkage of
+    $(Y^\top A X)^\top$. Here $\alpha$ and $YY^\top$ are the mean and the covariance of
+    `mu`, and $\alpha_X$ and $XX^\top$ are those of the queries. If both measures are
+    quadratures of Gaussians, this is the exact potential.
     """
     A, Y = score.A, _root_of_covariance(mu)
     query_points, X = (
@@ -271,9 +277,9 @@ def gaussian_potential(
 def _potential_of_distance(score: BalancedScore, mu: Points) -> Float[Array, " n"]:
     r"""The potential $\tfrac12 u\cdot(H + S)^{-1}u$ of images $u$ with covariance $S$.
 
-    Here $H = \tfrac12(I + (I + 4S^2)^{1/2})$. This is the potential of one Gaussian if
-    $N = M$; computed from the bilinear score, it would suffer from cancellation with
-    the squares. It uses $H^2 - S^2 = H$.
+    Here $H = \tfrac12(I + (I + 4S^2)^{1/2})$, so that $H^2 - S^2 = H$. This is the
+    potential of a Gaussian that attends to itself, if $N = M$. If it were computed from
+    the bilinear score, it would suffer from cancellation with the squares.
     """
     u = jnp.sqrt(score.scale) * (mu.safe_tokens.x - mu.mean[None]) @ score.N.T
     S = score.scale * score.N @ mu.covariance @ score.N.T

@@ -1,4 +1,4 @@
-r"""The maps whose fixed points are the Sinkhorn potentials at the tokens."""
+r"""Steps of the alternation whose fixed points are the Sinkhorn potentials."""
 
 import jax
 import jax.numpy as jnp
@@ -22,14 +22,14 @@ def half_step(
     potential: Float[Array, " n"],
     queries: Points | None = None,
 ) -> Float[Array, " m"]:
-    """Minus the log-integral of `score + potential` over `mu`, at the queries.
+    """Minus the logarithm of the integral of exp(`score + potential`) over `mu`.
 
-    Here and below, the queries default to the tokens of `mu`.
+    The result has a value for each query; by default the queries are those of `mu`.
     """
     query_points = mu if queries is None else queries
     values = -mu.log_integral(score, query_points.safe_tokens, potential)
     if query_points.zero_weights is not None:
-        return values  # the limits for zero weights, needed for their derivatives
+        return values  # zero weights keep their values, which derivatives need
     # An excluded token has no marginal to match, so any finite value is correct.
     return jnp.where(has_weight(query_points), values, 0)
 
@@ -40,7 +40,7 @@ def full_step(
     g: Float[Array, " n"],
     queries: Points | None = None,
 ) -> Float[Array, " n"]:
-    """One step of the alternation: rows, then columns."""
+    """One step of the alternation, which normalises the rows and then the columns."""
     f = half_step(score, mu, g, queries)
     return half_step(transpose(score), mu if queries is None else queries, f, mu)
 
@@ -48,10 +48,10 @@ def full_step(
 def interpolation_error(
     score: AbstractScore, mu: Points, queries: Points | None, g: Float[Array, " n"]
 ) -> Float[Array, ""]:
-    """The largest |log marginal| of rows and columns, at tokens likely to be worst.
+    """The largest |log marginal| from exact sums at tokens with large expected errors.
 
-    At these tokens sums are computed exactly. The result is 0 if all sums are exact
-    anyway, and NaN if sums over cells exceed their error bound.
+    The result is 0 if all sums are exact anyway, and NaN if sums over cells exceed
+    their error bound.
     """
     how = mu.reduction
     if not isinstance(how, AbstractPlannedReduction) or not how.is_planned:
@@ -68,7 +68,7 @@ def interpolation_error(
 def _changes(
     score: AbstractScore, mu: Points, f: Float[Array, " n"], g: Float[Array, " n"]
 ) -> Float[Array, " n"]:
-    """Change of rows and columns with fewer Chebyshev nodes; zero for other sums."""
+    """Change of both half-steps if Chebyshev nodes are fewer; zero for other sums."""
     if not isinstance(mu.reduction, Chebyshev):
         return jnp.zeros_like(g)
     back, coarse = transpose(score), coarsen(mu)
@@ -85,7 +85,7 @@ def _largest_gap(
     half: Float[Array, " m"],
     changes: Float[Array, " m"] | float,
 ) -> Float[Array, ""]:
-    """Largest difference between a half-step and the exact one, at probed tokens."""
+    """Largest error of a half-step at some tokens, where exact sums are computed."""
     probes = worst_tokens(queries.safe_tokens.x, jnp.broadcast_to(changes, half.shape))
     sample = jax.tree.map(lambda leaf: leaf[probes], queries.safe_tokens)
     gaps = jnp.abs(
@@ -97,9 +97,9 @@ def _largest_gap(
 def average_step(
     mu: Points, g: Float[Array, " n"], half: Float[Array, " n"]
 ) -> Float[Array, " n"]:
-    """The mean of `g` and its half-step, for symmetric scores, where `f = g`."""
+    """The mean of `g` and its half-step `half`; for symmetric scores, where `f = g`."""
     change = (half - g) / 2
-    # The constant is a separate mode, which one Newton step removes.
+    # The constant part of the error changes sign, and Anderson mixing removes it.
     return g + jnp.where(has_weight(mu), change + mu.probabilities @ change, 0)
 
 
@@ -110,11 +110,12 @@ def full_step_jvp(
     h: Float[Array, " n"],
     queries: Points | None = None,
 ) -> tuple[Float[Array, " n"], Float[Array, " n"]]:
-    r"""The alternation $T(g)$ and its derivative $T'(g)h$, at the cost of $T(g)$.
+    r"""The full step $T(g)$ and its derivative $T'(g)h$, at the cost of $T(g)$ alone.
 
-    $T'(g) = \frac1m P^*P$ with $(Ph)(x) = \int h\,\kappa(x, \cdot)\,d\mu$, where
-    $\kappa$ has normalised rows and the column masses $m$. $Ph$ and $\frac1m P^*(Ph)$
-    are means under the weights that the two half-steps sum anyway.
+    The derivative is $T'(g) = \frac1m P^*P$ with
+    $(Ph)(x) = \int h\,\kappa(x, \cdot)\,d\mu$, where $\kappa$ has normalised rows and
+    the column masses $m$. Both $Ph$ and $\frac1m P^*(Ph)$ are means under weights that
+    the two half-steps compute anyway.
     """
     query_points = mu if queries is None else queries
     f, Ph = _half_step_jvp(score, mu, g, h, query_points)

@@ -1,4 +1,4 @@
-"""Expected sliced transport attention: tokens are matched by their ranks on slices."""
+"""Expected sliced transport attention, which matches tokens by ranks on slices."""
 
 from ._hard import HardSlices as HardSlices
 from ._sliced_variants import esp as esp

@@ -1,4 +1,4 @@
-r"""Coupling that matches queries and keys by their ranks along slices."""
+r"""The coupling that matches queries and keys by their ranks along slices."""
 
 import jax
 import jax.numpy as jnp
@@ -15,22 +15,23 @@ from meanfield.scores import AbstractQuadraticScore, AbstractScore, Dot, Masked
 
 from ._mean import HardMean, equal_shares, reweight
 
-# Rounding error of a projection after a few hundred steps, in eps of its terms.
+# This is about the rounding error of a projection after a few hundred steps, in units
+# of eps times the size of its terms.
 ROUNDINGS = 32
 
 
 class HardSlices(AbstractGaussianCoupling, Discontinuous):
-    r"""$\kappa_\mu\,\mu\otimes\mu = \sum_l\sigma_l\gamma_l$, plans by ranks on slices.
+    r"""$\kappa_\mu\,\mu\otimes\mu = \sum_l\sigma_l\gamma_l$, a mean of plans on slices.
 
-    $\gamma_l$ is the lifted optimal plan between the projections $\theta_l\cdot Qx$ and
-    $\theta_l\cdot Ky$; both its marginals are $\mu$. The weights are
-    $\sigma_l \propto e^{-\tau D_l/\epsilon}$ with $D_l = \int|Qx - Ky|^2 d\gamma_l$.
-    The sign of $\tau$ is misprinted in shahbazi2025, Algorithm 1 (ERRATA H3).
-    Source: shahbazi2025, eqs. (5), (8)–(10).
+    The plan $\gamma_l$ is the lifted optimal plan between the projections
+    $\theta_l\cdot Qx$ and $\theta_l\cdot Ky$; both its marginals are $\mu$. Its weight
+    is $\sigma_l \propto e^{-\tau D_l/\epsilon}$ with $D_l = \int|Qx - Ky|^2 d\gamma_l$.
+    Source: shahbazi2025, eqs. (5), (8)–(10). The sign of $\tau$ in Algorithm 1 of that
+    paper is a misprint (ERRATA H3).
 
     Attributes:
         directions: $\theta_l$, of length one.
-        tau: $\tau$; `None` is zero and saves a second pass.
+        tau: $\tau$; `None` means zero, and saves the computation of costs.
 
     Examples:
         >>> from meanfield import Points, attentions
@@ -52,7 +53,7 @@ class HardSlices(AbstractGaussianCoupling, Discontinuous):
     def cross_barycentre(
         self, score: AbstractScore, queries: Points, keys: Points
     ) -> AbstractField:
-        r"""The barycentre of the plans between queries and keys, with their costs."""
+        r"""The barycentre of the plans between queries and keys, weighted by cost."""
         dot, even = require_dot_score(score), equal_shares(self.directions)
         mean = HardMean(dot, keys, self.directions, even, queries, self.tau)
         return reweight(mean)
@@ -62,11 +63,12 @@ class HardSlices(AbstractGaussianCoupling, Discontinuous):
         r"""$L = \sum_l\sigma_l\Sigma K^\top\theta_l\theta_l^\top Q/(s_{Q,l}s_{K,l})$.
 
         Here $s_{Q,l}^2 = \theta_l\cdot Q\Sigma Q^\top\theta_l$, likewise for $K$, and
-        $b = \alpha - L\alpha$. It is the limit of the law of tokens in the weak sense:
-        as $n \to \infty$ their covariance moves like this. But a token has one partner
-        on each slice, whose distance from the mean does not tend to zero. If
-        $\theta^\top Q$ is a positive multiple of $\theta^\top K$, as for $Q = K$, each
-        token is its own partner for every $n$, and this is not the limit. ERRATA N2.
+        $b = \alpha - L\alpha$. This describes the law of $n$ tokens as $n \to \infty$:
+        their covariance moves as under $L$. It does not describe single tokens: on each
+        slice a token has one partner, and however large $n$ is, partners scatter about
+        their conditional mean. If $\theta^\top Q$ is a positive multiple of
+        $\theta^\top K$, as for $Q = K$, each token is its own partner, and the formula
+        does not hold. Source: ERRATA N2.
         """
         return self.cross_affine(score, mu, mu)
 
@@ -74,12 +76,12 @@ class HardSlices(AbstractGaussianCoupling, Discontinuous):
     def cross_affine(
         self, score: AbstractQuadraticScore, queries: Gaussian, keys: Gaussian
     ) -> Affine:
-        r"""Like `affine`, with $s_Q$ of the queries and $s_K$, $\Sigma$ of the keys.
+        r"""Like `affine`, with $s_Q$ of the queries and $s_K$ and $\Sigma$ of the keys.
 
         On each slice the plan is the increasing map between two normal laws.
         """
         dot = require_dot_score(score)
-        query = projections(self.directions, dot.Q, queries)  # l × r
+        query = projections(self.directions, dot.Q, queries)  # of shape slices × rank
         key = projections(self.directions, dot.K, keys)
         s_query, s_key = (lengths(rows) for rows in (query, key))
         spread = s_query * s_key
@@ -97,10 +99,11 @@ class HardSlices(AbstractGaussianCoupling, Discontinuous):
         key: Array,
         spread: Array,
     ) -> Float[Array, " l"]:
-        r"""Slice weights from the costs $-2\theta^\top S_QS_K\theta/(s_Qs_K)$.
+        r"""Weights of the slices for the costs $-2\theta^\top S_QS_K\theta/(s_Qs_K)$.
 
-        The terms $|(Q-K)\alpha|^2 + \mathrm{tr}S_Q + \mathrm{tr}S_K$ of $D_l$ are the
-        same for all slices; $S_Q = Q\Sigma Q^\top$. ERRATA N2.
+        Here $S_Q = Q\Sigma Q^\top$, and likewise for $K$. The costs omit the terms
+        $|(Q-K)\alpha|^2 + \mathrm{tr}S_Q + \mathrm{tr}S_K$ of $D_l$, which are equal
+        for all slices. Source: ERRATA N2.
         """
         if self.tau is None:
             return equal_shares(self.directions)
@@ -112,10 +115,10 @@ class HardSlices(AbstractGaussianCoupling, Discontinuous):
     def is_linearly_bounded(
         self, score: AbstractScore, mu: AbstractMeasure
     ) -> Bool[Array, ""]:
-        r"""Always: $\bar y$ is a mean of tokens; for Gaussians, $|\bar y| \leq |\mu|$.
+        r"""Always true for tokens, of which $\bar y$ is a mean, and for Gaussians.
 
-        For a Gaussian each slice gives $E[y\,|\,\theta\cdot Ky]$ at a point that is
-        distributed as $\theta\cdot Ky$.
+        For a Gaussian $|\bar y| \leq |\mu|$, since each slice gives
+        $E[y\,|\,\theta\cdot Ky]$ at a point that is distributed as $\theta\cdot Ky$.
         """
         return jnp.ones((), bool)
 
@@ -134,7 +137,10 @@ def slice_affine(
     keys: Gaussian,
     rates: Float[Array, " l"],
 ) -> Affine:
-    r"""$\alpha_K + \sum_l r_l\Sigma_KK^\top\theta_l\theta_l\cdot Q(x - \alpha_Q)$."""
+    r"""The affine field of slices with the rates $r_l$.
+
+    It is $\alpha_K + \sum_l r_l\Sigma_KK^\top\theta_l\theta_l\cdot Q(x - \alpha_Q)$.
+    """
     key = directions @ dot.K @ keys.factor
     columns = jnp.matmul(keys.factor, (rates[:, None] * key).T, precision=HIGHEST)
     linear = jnp.matmul(columns, directions @ dot.Q, precision=HIGHEST)
@@ -144,9 +150,10 @@ def slice_affine(
 def projections(
     directions: Float[Array, "l k"], matrix: Float[Array, "k d"], mu: Gaussian
 ) -> Float[Array, "l r"]:
-    r"""$\theta_l^\top QY$ or $\theta_l^\top KY$, set to zero if only rounding is left.
+    r"""The rows $\theta_l^\top QY$ or $\theta_l^\top KY$, one for each slice.
 
-    Otherwise, after division by its length, such a row would be of order one.
+    A row that consists of rounding errors is set to zero. If it were kept, division by
+    its length would make it of order one.
     """
     rows = directions @ matrix @ mu.factor
     terms = jnp.abs(directions) @ jnp.abs(matrix) @ jnp.abs(mu.factor)
@@ -156,26 +163,26 @@ def projections(
 
 
 def lengths(rows: Float[Array, "l r"]) -> Float[Array, " l"]:
-    """Lengths of the rows, with derivative zero where they vanish."""
+    """Lengths of the rows; the derivative of a zero length is set to zero."""
     squares = jnp.sum(rows**2, axis=1)
     is_positive = squares > 0
     return jnp.where(is_positive, jnp.sqrt(jnp.where(is_positive, squares, 1)), 0)
 
 
 def require_dot_score(score: AbstractScore) -> Dot:
-    """`score`, if it is a `Dot`, whose queries and keys can be projected.
+    """Returns `score` if it is a `Dot`, whose queries and keys can be projected.
 
     Raises:
         UnsupportedError: unless `score` is a `Dot`.
     """
     if isinstance(score, Masked):
         raise UnsupportedError(
-            "Sliced transport ranks all tokens and cannot mask its scores; wrap the "
-            "attention in `Prefix` instead."
+            "Sliced transport ranks all tokens, so it does not support masked scores. "
+            "Wrap the attention in `Prefix` instead."
         )
     if not isinstance(score, Dot):
         raise UnsupportedError(
-            "Sliced transport projects the queries and keys of a `Dot` score; got "
-            f"`{type(score).__name__}`."
+            "Sliced transport projects queries and keys, so it needs a `Dot` score; "
+            f"got `{type(score).__name__}`."
         )
     return score

@@ -1,7 +1,7 @@
-r"""The plan of a slice as a matrix, without sorting: for many clouds of few tokens.
+r"""The plan of a slice as a matrix, computed without sorting, for small clouds.
 
-Comparisons of all pairs give the total mass of the atoms before each atom. So whole
-stacks of clouds are matched by a few matrix products, which are simple to
+Comparisons of all pairs give the total mass of the atoms before each atom. A few matrix
+products thus match a whole stack of clouds, and these products are simple to
 differentiate.
 """
 
@@ -22,13 +22,13 @@ def soft_plan(
 ) -> tuple[Float[Array, "k n"], Float[Array, " k"]]:
     r"""Rows of $P_t(u)^\top I P_t(v)$, divided by their sums, and logs of the sums.
 
-    $I$ is the plan by ranks. Rows are in units of the query's weight.
+    Here $I$ is the plan by ranks, and each row is divided by the weight of its query.
 
     Args:
         line_score: the score $s$ of the soft sorts.
-        points: the points whose rows are returned; $u$ gives all rows.
-        queries: $u$ and their weights, which sum to one.
-        keys: $v$ and their weights, which sum to one.
+        points: the points whose rows are returned; to get all rows, use $u$.
+        queries: the points $u$ and their weights, which sum to one.
+        keys: the points $v$ and their weights, which sum to one.
     """
     u, p = queries
     scores = line_score(Tokens(u[:, None]), Tokens(u[:, None]))
@@ -47,7 +47,7 @@ def overlap(
     queries: tuple[Float[Array, " m"], Float[Array, " m"]],
     keys: tuple[Float[Array, " n"], Float[Array, " n"]],
 ) -> Float[Array, "m n"]:
-    """The plan by ranks: the mass that each query and each key share.
+    """The plan by ranks, that is, the mass shared by each query and each key.
 
     Atoms at the same point are ordered by their index.
     """
@@ -59,7 +59,7 @@ def overlap(
 
 
 def _interval(places: Float[Array, " n"], p: Float[Array, " n"]) -> tuple[Array, Array]:
-    """Interval of [0, 1] that the mass of each atom occupies."""
+    """The interval of [0, 1] that the mass of each atom occupies."""
     numbers = jnp.arange(places.shape[0])
     is_tied = places[None, :] == places[:, None]
     earlier = numbers[None, :] < numbers[:, None]
@@ -71,7 +71,7 @@ def _interval(places: Float[Array, " n"], p: Float[Array, " n"]) -> tuple[Array,
 def _sort(
     line_score: AbstractScore, side: tuple[Float[Array, " n"], Float[Array, " n"]]
 ) -> Float[Array, "n n"]:
-    """The soft sort, with rows in the order of the atoms instead of ranks."""
+    """The matrix of the soft sort; its rows are ordered like the atoms, not by rank."""
     v, p = side
     S = line_score(Tokens(v[:, None]), Tokens(v[:, None]))
     return jax.nn.softmax(S + _log(p)[None, :], axis=1)

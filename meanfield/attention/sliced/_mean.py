@@ -1,4 +1,4 @@
-"""Means of keys over slices, weighted by the costs of their plans."""
+"""Means of keys over all slices, which are weighted by the costs of their plans."""
 
 import abc
 import dataclasses
@@ -21,12 +21,12 @@ from meanfield.tokens import Tokens
 from ._ranks import Side, project_slices, slice_partner_means, sort_sides
 
 Slices = TypeVar("Slices")
-# Largest number of entries gathered (2 MB), and sorted, in one block.
+# One block gathers and sorts at most these numbers of entries; 2**18 entries are 2 MB.
 GATHER_SIZE, SORT_SIZE = 2**18, 2**17
 
 
 class AbstractSlicedMean(AbstractExplicit, AbstractBarycentre):
-    r"""The mean, over all slices, of the keys that a token is matched with.
+    r"""The mean, over all slices, of the keys that are matched with a token.
 
     Attributes:
         score: the score, whose `Q` and `K` define queries and keys.
@@ -70,19 +70,19 @@ class AbstractSlicedMean(AbstractExplicit, AbstractBarycentre):
 
     @abc.abstractmethod
     def _average(self, tokens: Tokens, y: Float[Array, "n p"]) -> Float[Array, "m p"]:
-        """The mean of `y` over all slices."""
+        """The mean over all slices of the values `y` that are matched with `tokens`."""
 
 
 class HardMean(AbstractSlicedMean):
-    """The mean over the keys matched by ranks."""
+    """The mean of the keys that are matched with a token by ranks."""
 
     @override
     @compile_once
     def costs(self) -> Float[Array, " l"]:
-        r"""$-2\int Qx\cdot Ky\,d(\gamma_l - \gamma_1)$: $D_l$ up to a common constant.
+        r"""$D_l - D_1 = -2\int Qx\cdot Ky\,d(\gamma_l - \gamma_1)$ for each slice $l$.
 
-        The first slice is subtracted before summation. So if all slices match the same
-        distant groups, no large terms cancel.
+        The first slice is subtracted before summation, so that large terms do not
+        cancel if all slices match the same distant groups.
         """
         shares = self.queries.probabilities
         queries = _centred_images(self.queries, self.score.Q)
@@ -117,7 +117,7 @@ class HardMean(AbstractSlicedMean):
     def _project(
         self, directions: Float[Array, "s k"], tokens: Tokens
     ) -> tuple[Side, Side, Float[Array, "s m"]]:
-        """Sorted queries and keys, and projections of tokens, along some slices."""
+        """Sorted queries, sorted keys and projected tokens, along some slices."""
         to_query, to_key = directions @ self.score.Q, directions @ self.score.K
         queries, keys = _sides(self.queries, to_query), _sides(self.mu, to_key)
         return queries, keys, project_slices(tokens.x, to_query)
@@ -125,7 +125,7 @@ class HardMean(AbstractSlicedMean):
     def _slice_mean(
         self, direction: Float[Array, " k"], y: Float[Array, "n p"]
     ) -> Float[Array, "m p"]:
-        """The mean of `y` for all queries, along one slice."""
+        """The mean of the values `y` matched with each query, along one slice."""
         sides = self._project(direction[None], self.queries.safe_tokens)
         return slice_partner_means(*sides, y)[0]
 
@@ -136,13 +136,14 @@ def sum_in_blocks(
     shares: Float[Array, " l"],
     size: int,
 ) -> Float[Array, "m p"]:
-    """The sum over slices, computed in blocks of `size` slices, at least one.
+    """The weighted sum over all slices, computed block by block.
 
     Args:
-        partial_sum: the weighted sum over some slices.
+        partial_sum: function that returns the weighted sum over some slices.
         slices: the slices, stacked along the first axis of each array.
-        shares: their weights.
-        size: slices in a block; memory is proportional to it.
+        shares: weights of the slices.
+        size: number of slices in a block (at least one is used); memory is proportional
+            to it.
     """
     count = shares.shape[0]
     size = min(count, max(size, 1))
@@ -174,7 +175,7 @@ def _centred_images(mu: Points, matrix: Float[Array, "k d"]) -> Float[Array, "n 
 
 
 def equal_shares(directions: Float[Array, "l k"]) -> Float[Array, " l"]:
-    """Equal shares for all slices."""
+    """Weights of the slices, which are equal and sum to one."""
     count = directions.shape[0]
     return jnp.full(count, 1 / count, directions.dtype)
 

@@ -1,9 +1,9 @@
-r"""Argsort of points on the line, by integers where the points are many.
+r"""Argsort of points on the line, which sorts integers if there are many points.
 
-XLA sorts floating-point numbers with a comparison that also orders NaN: 0.25 to 0.3 s
-for a million on an AMD EPYC (family 26). Sorting integers takes 0.05 to 0.07 s. The
-bits of finite numbers, read as integers, have the order of the numbers once the bits of
-negative ones are inverted.
+XLA sorts floats with a comparison that also orders NaN, which takes 0.25 to 0.3 s for a
+million numbers on an AMD EPYC (family 26). Sorting integers takes 0.05 to 0.07 s. If
+the bits of negative numbers are inverted, the bits of finite floats, read as integers,
+have the order of the floats.
 """
 
 import functools
@@ -19,12 +19,12 @@ def argsort_rows(places: Float[Array, "s n"]) -> Int[Array, "s n"]:
     """Indices that sort each row; NaN goes last."""
     if places.shape[1] < MIN_SIZE:
         return jnp.argsort(places, axis=1)
-    # One row at a time, since `vmap` of `cond` would compute both branches.
+    # Rows are sorted one by one, since `vmap` of `cond` would compute both branches.
     return jax.lax.map(_integer_argsort, places)
 
 
 def _integer_argsort(places: Float[Array, " n"]) -> Int[Array, " n"]:
-    """Argsort by ranks if all numbers are distinct, otherwise by comparison."""
+    """Argsort that uses integers if all numbers are distinct, else compares floats."""
     keys = _as_integers(places)
     increasing = jax.lax.sort(keys, is_stable=False)
     distinct = jnp.all(increasing[1:] > increasing[:-1]) & ~jnp.any(jnp.isnan(places))

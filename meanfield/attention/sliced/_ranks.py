@@ -13,9 +13,9 @@ class Side(NamedTuple):
     """Weighted atoms on the line, in increasing order.
 
     Attributes:
-        order: index of the atom with each rank.
+        order: index of the atom of each rank.
         places: positions of the atoms, sorted.
-        edges: the mass below each atom, and the total mass, which is one.
+        edges: the mass below each atom, and finally the total mass, which is one.
         even: whether all masses are equal.
     """
 
@@ -25,7 +25,7 @@ class Side(NamedTuple):
     even: Bool[Array, ""]
 
 
-MAX_TERMS = 64  # most coordinates that are added in one unrolled expression
+MAX_TERMS = 64  # largest number of coordinates added in one unrolled expression
 
 
 def project(x: Float[Array, "n d"], v: Float[Array, " d"]) -> Float[Array, " n"]:
@@ -38,25 +38,25 @@ def project_slices(
 ) -> Float[Array, "s n"]:
     r"""The products $x_i\cdot v$ for several slices, added coordinate by coordinate.
 
-    A token is found among others only if its projection is the same to the last digit,
-    but the rounding of matrix products depends on their shapes.
+    To find a token among others, its projection must be the same to the last digit. A
+    matrix product does not guarantee that, since its rounding depends on the shapes.
     """
     d = x.shape[1]
     term = lambda c: v[:, c, None] * x[None, :, c]
     if d <= MAX_TERMS:
         return sum(map(term, range(1, d)), term(0))
-    x, v = x.T, v.T  # contiguous rows in the loop
+    x, v = x.T, v.T  # so that the loop reads contiguous rows
     add = lambda c, sums: sums + v[c][:, None] * x[c][None, :]
     return jax.lax.fori_loop(0, d, add, jnp.zeros((v.shape[1], x.shape[1]), x.dtype))
 
 
 def sort_side(places: Float[Array, " n"], shares: Float[Array, " n"]) -> Side:
-    """Atoms in increasing order, with masses `shares`; atoms without mass go last."""
+    """Sorts atoms with the masses `shares`; atoms without mass go last."""
     return jax.tree.map(lambda row: row[0], sort_sides(places[None], shares))
 
 
 def sort_sides(places: Float[Array, "s n"], shares: Float[Array, " n"]) -> Side:
-    """Stack of sides: the same atoms, sorted by several sets of positions."""
+    """Sorts the same atoms by several sets of positions; returns a stack of sides."""
     places = jnp.where(shares > 0, places, jnp.inf)
     arrange = jax.vmap(_arrange_side, in_axes=(0, 0, None))
     return arrange(places, argsort_rows(places), shares)
@@ -74,12 +74,12 @@ def _arrange_side(
 def partner_means(
     queries: Side, keys: Side, points: Float[Array, " m"], y: Float[Array, "n d"]
 ) -> Float[Array, "m d"]:
-    r"""The mean of $y$ over the keys that the optimal plan assigns to queries.
+    r"""The mean of $y$ over the keys that the optimal plan assigns to a query.
 
-    Atoms at the same position share their partners, on both sides: the lifted plan of
-    shahbazi2025, eq. (5). Overlaps of masses are exact for any numbers of atoms and any
-    weights (ERRATA H1). At a point without an atom, the result is linear between the
-    keys on both sides of its quantile.
+    This is the lifted plan of shahbazi2025, eq. (5): queries at the same position share
+    their partners, and so do keys. The numbers of atoms and their weights are arbitrary
+    (ERRATA H1). At a point without a query, the result is interpolated linearly between
+    the keys on both sides of the quantile of the point.
 
     Args:
         queries: projected queries.
@@ -95,7 +95,7 @@ def partner_means(
 def _rank_means(
     queries: Side, keys: Side, points: Array, y: Float[Array, "n d"]
 ) -> Array:
-    """The means if each atom has exactly one partner."""
+    """The partner means in the case that each atom has exactly one partner."""
     first, last = _tie_range(queries, points)
     n = y.shape[0]
     low = jnp.where(last > first, first, jnp.maximum(first - 1, 0))
@@ -106,12 +106,12 @@ def _rank_means(
 def _mass_means(
     queries: Side, keys: Side, points: Array, y: Float[Array, "n d"]
 ) -> Array:
-    """The means in the general case, where masses overlap."""
+    """The partner means in the general case, where masses of atoms overlap."""
     return _overlap_means(queries, keys, *_tie_range(queries, points), y[keys.order])
 
 
 def _tie_range(queries: Side, points: Float[Array, " m"]) -> tuple[Array, Array]:
-    """Index of the first query at each point, and of the first one beyond it."""
+    """Index of the first query at each point, and of the first query beyond it."""
     first = jnp.searchsorted(queries.places, points, side="left")
     return first, jnp.searchsorted(queries.places, points, side="right")
 
@@ -119,7 +119,7 @@ def _tie_range(queries: Side, points: Float[Array, " m"]) -> tuple[Array, Array]
 def slice_partner_means(
     queries: Side, keys: Side, points: Float[Array, "s m"], y: Float[Array, "n d"]
 ) -> Float[Array, "s m d"]:
-    """`partner_means` along several slices, for stacks of sides and of points."""
+    """Applies `partner_means` along several slices, to stacks of sides and points."""
     is_equal_case = jnp.all(jax.vmap(_has_equal_atoms)(queries, keys))
     equal_case = lambda: jax.vmap(_rank_means, in_axes=(0, 0, 0, None))(
         queries, keys, points, y
@@ -131,7 +131,7 @@ def slice_partner_means(
 
 
 def _has_equal_atoms(queries: Side, keys: Side) -> Bool[Array, ""]:
-    """Whether both sides have equally many distinct atoms, all of the same mass."""
+    """Whether both sides have n distinct atoms of mass 1/n, for the same n."""
     if queries.places.shape != keys.places.shape:
         return jnp.zeros((), bool)
     distinct = [jnp.all(jnp.diff(side.places) > 0) for side in (queries, keys)]
@@ -141,12 +141,12 @@ def _has_equal_atoms(queries: Side, keys: Side) -> Bool[Array, ""]:
 def _overlap_means(
     queries: Side, keys: Side, first: Array, last: Array, y: Float[Array, "n d"]
 ) -> Float[Array, "m d"]:
-    """The mean of keys over the masses between `first` and `last`."""
+    """The mean of keys over the mass of the queries between `first` and `last`."""
     a, b = queries.edges[first], queries.edges[last]
     starts, ends = keys.edges[:-1], keys.edges[1:]
     y, sums = _share_ties(keys, y)
     low = jnp.searchsorted(ends, a, side="right")  # the key to the right of `a`
-    high = jnp.searchsorted(starts, b, side="left") - 1  # and to the left of `b`
+    high = jnp.searchsorted(starts, b, side="left") - 1  # the key to the left of `b`
     low, high = jnp.minimum(low, _last(keys)), jnp.maximum(high, 0)
     head, tail = ends[low] - a, b - starts[high]
     middle = sums[high] - sums[low + 1]
@@ -158,7 +158,7 @@ def _overlap_means(
 
 
 def _quantile_means(keys: Side, a: Float[Array, " m"], y: Float[Array, "n d"]) -> Array:
-    """Linear interpolation of keys at the quantile `a`, between centres of masses."""
+    """The keys at the quantile `a`, interpolated between the centres of masses."""
     low, high = _place(keys)
     middles = (keys.edges[low] + keys.edges[high]) / 2
     place = jnp.searchsorted(middles, a, side="right")
@@ -171,21 +171,21 @@ def _quantile_means(keys: Side, a: Float[Array, " m"], y: Float[Array, "n d"]) -
 
 
 def _place(keys: Side) -> tuple[Int[Array, " n"], Int[Array, " n"]]:
-    """For each key, index of the first key at its position and of the first beyond."""
+    """For each key, index of the first key at its position and of the next beyond."""
     low = jnp.searchsorted(keys.places, keys.places, side="left")
     return low, jnp.searchsorted(keys.places, keys.places, side="right")
 
 
 def _last(keys: Side) -> Int[Array, ""]:
-    """Index of the last key with mass; by rounding, earlier keys may have none."""
+    """Index of the last key whose mass is positive after rounding."""
     backwards = jnp.flip(jnp.diff(keys.edges) > 0)
     return len(backwards) - 1 - jnp.argmax(backwards)
 
 
 def _share_ties(keys: Side, y: Float[Array, "n d"]) -> tuple[Array, Array]:
-    """Keys averaged over ties, and cumulative sums of mass times key."""
+    """Keys averaged over ties, and the cumulative sums of mass times key."""
     masses = jnp.diff(keys.edges)
-    mean = masses @ y  # centring reduces rounding in the sums
+    mean = masses @ y  # subtracted from `y`, which reduces rounding in the sums
     y = y - mean[None, :]
     low, high = _place(keys)
     sums = _sums_below(masses, y)

@@ -1,4 +1,4 @@
-"""Registered variants of expected sliced transport attention."""
+"""The registered variants of expected sliced transport attention."""
 
 from dataclasses import dataclass
 
@@ -24,14 +24,14 @@ class SlicedOptions:
 
     Attributes:
         slices: `axis`, `random:COUNT[:SEED]`, COUNT alone, or rows of k numbers.
-        tau: the inverse temperature $\tau$ of the slices; zero for equal weights.
+        tau: the inverse temperature $\tau$ of the slices; zero means equal weights.
     """
 
     slices: str | int | Numbers = "axis"
     tau: Scalar = 0.0
 
     def arrays(self, score: Dot) -> tuple[Float[Array, "l k"], Float[Array, ""] | None]:
-        r"""The directions of the slices, and $\tau$, or `None` if it is zero."""
+        r"""The directions of the slices, and $\tau$ (`None` instead of zero)."""
         dtype = score.Q.dtype
         rows = directions(self.slices, score.Q.shape[0]).astype(dtype)
         is_number = isinstance(number("tau", self.tau), int | float)
@@ -53,20 +53,20 @@ def esp(
 ) -> Attention:
     r"""Each token averages the keys that have its ranks along the slices.
 
-    The plans are expected sliced transport plans between queries $Qx$ and keys $Ky$, on
-    the axes of their space or other `slices`, weighted by $e^{-\tau D/\epsilon}$ where
-    $D$ is the cost of a plan. Velocities jump where two tokens exchange ranks, so
-    tokens take fixed steps, and their covariance is accurate to $O(dt)$. Source:
-    shahbazi2025, section 3, whose eq. (12) must read $NVG^\top$ (ERRATA H2). The closed
-    form on Gaussians is the limit of the law of the tokens, not of each velocity, and
-    does not hold for $Q = K$ (ERRATA N2).
+    The plan is an expected sliced transport plan between queries $Qx$ and keys $Ky$: a
+    mean of plans along the coordinate axes or other `slices`, with weights
+    $e^{-\tau D/\epsilon}$, where $D$ is the cost of a plan. Velocities jump where two
+    tokens exchange ranks, so tokens take fixed steps, and their covariance is accurate
+    to $O(dt)$. Source: shahbazi2025, section 3, where eq. (12) must be $NVG^\top$
+    (ERRATA H2). The closed form on Gaussians is the limit of the law of the tokens, not
+    of each velocity, and does not hold for $Q = K$ (ERRATA N2).
 
     Args:
         Q: query matrix, k × d.
         K: key matrix, k × d.
         V: value matrix, d × d.
-        epsilon: divides the costs; ranks do not depend on it.
-        options: of slices.
+        epsilon: bandwidth that divides the costs; ranks do not depend on it.
+        options: options of the slices.
 
     Raises:
         InvalidInputError: if shapes do not match, or `slices` is invalid.
@@ -93,20 +93,19 @@ def esp_soft(
     r"""Variant of `esp` with soft ranks, which make velocities smooth.
 
     The soft sort on each slice has rows proportional to $e^{-|u - v|^p/t}$. The weights
-    of each token are divided by their sum, unlike the published ones (ERRATA H4), so
-    that Gaussians stay Gaussian for $p = 2$. As $t \to 0$ it becomes `esp`. It commutes
-    with translations only for $\tau = 0$: softly sorted keys have a different mean on
-    each slice, which changes the costs $|Qx - Ky|^2$.
+    of each token are divided by their sum, so that Gaussians stay Gaussian for $p = 2$;
+    published weights are not divided (ERRATA H4). As $t \to 0$, this becomes `esp`.
+    It commutes with translations only for $\tau = 0$: softly sorted keys have a
+    different mean on each slice, which changes the costs $|Qx - Ky|^2$.
 
     Args:
         Q: query matrix, k × d.
         K: key matrix, k × d.
         V: value matrix, d × d.
-        epsilon: divides the costs; ranks do not depend on it.
-        options: of slices.
-        temperature: $t$ of the soft sorts, positive, in units of queries to the power
-            $p$.
-        power: $p$, 1 or 2.
+        epsilon: bandwidth that divides the costs; ranks do not depend on it.
+        options: options of the slices.
+        temperature: $t$ of the soft sorts, positive, in the units of $|u - v|^p$.
+        power: the exponent $p$, which must be 1 or 2.
 
     Raises:
         InvalidInputError: if shapes do not match, `slices` is invalid, `temperature`
@@ -134,20 +133,19 @@ def esp_soft_published(
 ) -> Attention:
     r"""Soft ranks as published, where the weights of a token do not sum to one.
 
-    For a Gaussian whose queries have variance one on the slice, and $t = 1$, the sum
-    falls from 1.13 in the centre to 0.64 at two standard deviations, and to zero
-    farther out (ERRATA N2'). So tokens far out move less, and Gaussians do not stay
-    Gaussian. Source: shahbazi2025, section 3.1 and Algorithm 1.
+    If the queries are Gaussian with variance one on the slice, and $t = 1$, the sum of
+    weights falls from 1.13 at the centre to 0.64 at two standard deviations, and tends
+    to zero farther out (ERRATA N2'). So tokens far from the centre move less, and
+    Gaussians do not stay Gaussian. Source: shahbazi2025, section 3.1 and Algorithm 1.
 
     Args:
         Q: query matrix, k × d.
         K: key matrix, k × d.
         V: value matrix, d × d.
-        epsilon: divides the costs; ranks do not depend on it.
-        options: of slices.
-        temperature: $t$ of the soft sorts, positive, in units of queries to the power
-            $p$.
-        power: $p$, 1 or 2.
+        epsilon: bandwidth that divides the costs; ranks do not depend on it.
+        options: options of the slices.
+        temperature: $t$ of the soft sorts, positive, in the units of $|u - v|^p$.
+        power: the exponent $p$, which must be 1 or 2.
 
     Raises:
         InvalidInputError: if shapes do not match, `slices` is invalid, `temperature`
@@ -160,7 +158,7 @@ def esp_soft_published(
 
 
 def _line_score(power: int, temperature: Scalar, score: Dot) -> AbstractScore:
-    """The score on the line that defines the soft sorts."""
+    """The score on the line whose softmax is the soft sort."""
     dtype = score.Q.dtype
     t = jnp.asarray(positive("temperature", temperature), dtype)
     if power not in (1, 2):

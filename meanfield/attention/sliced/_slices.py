@@ -8,11 +8,11 @@ from meanfield._array import float_array
 from meanfield._typing import Numbers
 from meanfield.errors import InvalidInputError
 
-MAX_SLICES = 10_000  # each slice needs a sort of all tokens
+MAX_SLICES = 10_000  # a limit, since each slice sorts all tokens
 
 _GRAMMAR = (
-    "`slices` is `axis`, `random:COUNT[:SEED]` or that COUNT alone, from 1 to "
-    f"{MAX_SLICES}, or rows"
+    "`slices` must be `axis`, `random:COUNT[:SEED]` or COUNT alone, with COUNT from 1 "
+    f"to {MAX_SLICES}, or rows of numbers"
 )
 
 
@@ -20,8 +20,8 @@ def directions(slices: str | int | Numbers, k: int) -> Float[Array, "l k"]:
     """Unit vectors in the space of queries and keys.
 
     Args:
-        slices: `axis` for the coordinate axes, `random:COUNT[:SEED]` (or COUNT alone)
-            for uniform random directions, or a matrix with a direction in each row.
+        slices: `axis` for the coordinate axes, `random:COUNT[:SEED]` or COUNT alone for
+            uniform random directions, or a matrix with a direction in each row.
         k: the dimension of queries and keys.
 
     Raises:
@@ -35,14 +35,14 @@ def directions(slices: str | int | Numbers, k: int) -> Float[Array, "l k"]:
     lengths = np.linalg.norm(rows, axis=-1, keepdims=True)
     if rows.ndim != 2 or rows.shape[1] != k or not np.all(lengths > 0):
         raise InvalidInputError(
-            f"`slices` must be nonzero rows of {k} numbers, one for each row of `Q` "
-            f"and `K`; got shape {rows.shape}."
+            f"`slices` must be a matrix of nonzero rows with {k} columns, one column "
+            f"for each row of `Q` and `K`; got shape {rows.shape}."
         )
     return jax.device_put(rows / lengths)
 
 
 def _random(text: str, k: int) -> np.ndarray:
-    """Uniform directions on the sphere; a larger COUNT extends a smaller one."""
+    """Uniform directions on the sphere; a larger COUNT only appends directions."""
     kind, *numbers = text.split(":")
     try:
         count, *seed = map(int, numbers)

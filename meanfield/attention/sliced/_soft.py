@@ -19,11 +19,11 @@ from ._soft_mean import AbstractSoftMean, LineSquare, PublishedSoftMean, SoftMea
 
 
 class AbstractSoftSlices(AbstractCoupling):
-    r"""$\kappa_\mu = \sum_l\sigma_l\kappa_l$, with soft sorts on each slice.
+    r"""$\kappa_\mu = \sum_l\sigma_l\kappa_l$, with a soft sort on each slice.
 
     Attributes:
         directions: $\theta_l$, of length one.
-        line_score: the score on the line that defines the soft sorts.
+        line_score: the score on the line whose softmax is the soft sort.
         tau: $\tau$, as in `HardSlices`.
 
     Examples:
@@ -40,7 +40,7 @@ class AbstractSoftSlices(AbstractCoupling):
 
     @abc.abstractmethod
     def mean(self, dot: Dot, queries: Points, keys: Points) -> AbstractSoftMean:
-        """The field between two measures, with equal slice weights."""
+        """The barycentre of `keys` for `queries`, with equal weights of all slices."""
 
     @override
     def barycentre(self, score: AbstractScore, mu: Points) -> AbstractField:
@@ -50,18 +50,19 @@ class AbstractSoftSlices(AbstractCoupling):
     def cross_barycentre(
         self, score: AbstractScore, queries: Points, keys: Points
     ) -> AbstractField:
-        """The barycentre of the plans between queries and keys, each sorted softly."""
+        """The barycentre of the plans between softly sorted queries and keys."""
         return reweight(self.mean(require_dot_score(score), queries, keys))
 
     @override
     def is_linearly_bounded(
         self, score: AbstractScore, mu: AbstractMeasure
     ) -> Bool[Array, ""]:
-        r"""Always: each row is a mean of means times its sum, which is at most $n$.
+        r"""Always true: each row is its sum, at most $n$, times a mean of means.
 
-        The sum is one if rows are divided by it. In the published variant, each rank
-        $r$ contributes $w_re^{s(u_r, u)}/\sum_jw_je^{s(u_r, u_j)} \leq 1$ to it. For a
-        Gaussian, the rate $r$ of `GaussianSoftSlices` has $r s_Q s_K \leq 1$.
+        The sum is one in the variants that divide rows by their sums. In the published
+        variant, each rank $r$ adds
+        $w_re^{s(u_r, u)}/\sum_jw_je^{s(u_r, u_j)} \leq 1$ to the sum. For a Gaussian,
+        the rate $r$ of `GaussianSoftSlices` satisfies $r s_Q s_K \leq 1$.
         """
         return jnp.ones((), bool)
 
@@ -76,7 +77,8 @@ class AbstractSoftSlices(AbstractCoupling):
 class SoftSlices(AbstractSoftSlices):
     r"""$\kappa_\mu = \sum_l\sigma_l\kappa_l$, with soft sorts and rows of mass one.
 
-    Source: shahbazi2025, eqs. (7), (9); rows are divided by their sums, see ERRATA N2'.
+    Source: shahbazi2025, eqs. (7) and (9), but with rows divided by their sums (ERRATA
+    N2').
 
     Examples:
         >>> from meanfield import Points, attentions
@@ -100,7 +102,7 @@ class SoftSlices(AbstractSoftSlices):
 class GaussianSoftSlices(AbstractSoftSlices, AbstractGaussianCoupling):
     r"""$\kappa_\mu = \sum_l\sigma_l\kappa_l$, with soft sorts by squared distances.
 
-    Rows have mass one, so that Gaussians stay Gaussian.
+    Each row has mass one, so that Gaussians stay Gaussian.
 
     Examples:
         >>> from meanfield import attentions
@@ -123,7 +125,8 @@ class GaussianSoftSlices(AbstractSoftSlices, AbstractGaussianCoupling):
 
         Here $r = \beta_Q\beta_K/(w s_Qs_K)$ with $\beta = s^2/(s^2 + t/2)$ and $w = 1 -
         \beta_Q + \beta_Q^2$, since each soft sort regresses towards the mean on its
-        slice. The velocity of each token converges to it. ERRATA N2'.
+        slice. As $n \to \infty$, the velocity of each token converges to this map.
+        Source: ERRATA N2'.
         """
         return self.cross_affine(score, mu, mu)
 
@@ -136,7 +139,7 @@ class GaussianSoftSlices(AbstractSoftSlices, AbstractGaussianCoupling):
             require_dot_score(score),
             _require_square(self.line_score).temperature / 2,
         )
-        query = projections(self.directions, dot.Q, queries)  # l × r
+        query = projections(self.directions, dot.Q, queries)  # of shape slices × rank
         key = projections(self.directions, dot.K, keys)
         q2, k2 = (jnp.sum(a**2, axis=1) for a in (query, key))
         beta_query, beta_key = q2 / (q2 + h), k2 / (k2 + h)
@@ -147,7 +150,7 @@ class GaussianSoftSlices(AbstractSoftSlices, AbstractGaussianCoupling):
             S_query = query @ (dot.Q @ queries.factor).T
             S_key = key @ (dot.K @ keys.factor).T
             products = rates * jnp.sum(S_query * S_key, axis=1)
-            # The soft sort changes the variance of the matched keys along the slice.
+            # Soft sorts change the variance of the matched keys along the slice.
             variance = (beta_query / w) ** 2 + (1 - beta_query) / w
             excess = (beta_key * variance - 1) / (k2 + h)
             costs = excess * jnp.sum(S_key**2, axis=1) - 2 * products
@@ -156,7 +159,7 @@ class GaussianSoftSlices(AbstractSoftSlices, AbstractGaussianCoupling):
 
 
 class PublishedSoftSlices(AbstractSoftSlices):
-    r"""$\kappa_\mu = \sum_l\sigma_l\kappa_l$, with soft sorts and the mass of the plan.
+    r"""$\kappa_\mu = \sum_l\sigma_l\kappa_l$, with soft sorts and rows of any mass.
 
     Source: shahbazi2025, section 3.1.
 
@@ -178,14 +181,14 @@ class PublishedSoftSlices(AbstractSoftSlices):
 
 
 def _require_square(line_score: AbstractScore) -> LineSquare:
-    """`line_score`, if it is a `LineSquare`, whose sorts keep Gaussians Gaussian.
+    """Returns `line_score` if it is a `LineSquare`, which keeps Gaussians Gaussian.
 
     Raises:
-        InvalidInputError: if it is not.
+        InvalidInputError: if it is not a `LineSquare`.
     """
     if not isinstance(line_score, LineSquare):
         raise InvalidInputError(
-            "`line_score` must be a `LineSquare`, whose soft sorts keep Gaussians "
-            f"Gaussian; got `{type(line_score).__name__}`."
+            "`line_score` must be a `LineSquare`, since only its soft sorts keep "
+            f"Gaussians Gaussian; got `{type(line_score).__name__}`."
         )
     return line_score

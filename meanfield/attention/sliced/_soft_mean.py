@@ -1,4 +1,4 @@
-r"""Means over keys that are matched by soft sorts, at a temperature."""
+r"""Means over keys that are matched with tokens by soft sorts."""
 
 import abc
 
@@ -18,11 +18,11 @@ from ._matrices import soft_plan
 from ._mean import AbstractSlicedMean, sum_in_blocks
 from ._ranks import partner_means, project, sort_side
 
-MAX_ENTRIES = 2**22  # most entries in the matrices of all slices, 32 MB
+MAX_ENTRIES = 2**22  # largest number of entries (32 MB) in the matrices of all slices
 
 
 class LineDistance(AbstractScore):
-    r"""$s(u, v) = -|u - v|/t$ on the line."""
+    r"""The score $s(u, v) = -|u - v|/t$ on the line."""
 
     temperature: Float[Array, ""]
 
@@ -32,9 +32,9 @@ class LineDistance(AbstractScore):
 
 
 class LineSquare(AbstractScore):
-    r"""$s(u, v) = -(u - v)^2/t$ on the line, computed from differences.
+    r"""The score $s(u, v) = -(u - v)^2/t$ on the line, computed from differences.
 
-    Expanding the square would be faster, but inaccurate at small $t$.
+    Expanding the square would be faster, but inaccurate for small $t$.
     """
 
     temperature: Float[Array, ""]
@@ -45,12 +45,13 @@ class LineSquare(AbstractScore):
 
 
 class AbstractSoftMean(AbstractSlicedMean):
-    r"""The mean of the keys with the ranks of a token, for soft sorts of both sides.
+    r"""The mean of the keys matched with a token by soft sorts of queries and keys.
 
-    Let $P_t(u)_{ri} \propto w_i e^{s(u_{(r)}, u_i)}$ with rows that sum to one, for
-    queries and for keys. The plan of a slice is $P_t(u)^\top I P_t(v)$, where $I$ is
-    the plan by ranks. Its second marginal is not $\mu$; nor is its first, unless rows
-    are divided by their sums (shahbazi2025, section 3.1; ERRATA H4).
+    The soft sort of queries $u$ is $P_t(u)_{ri} \propto w_i e^{s(u_{(r)}, u_i)}$ with
+    rows that sum to one, and likewise for keys $v$. The plan of a slice is
+    $P_t(u)^\top I P_t(v)$, where $I$ is the plan by ranks. Its second marginal is not
+    $\mu$, and its first marginal is $\mu$ only if rows are divided by their sums
+    (shahbazi2025, section 3.1; ERRATA H4).
 
     Attributes:
         line_score: the score $s$ on the line.
@@ -65,12 +66,12 @@ class AbstractSoftMean(AbstractSlicedMean):
         return jnp.tensordot(self.shares, self._plans(queries), 1)
 
     def _are_many(self, queries: Tokens) -> bool:
-        """Whether the matrices, which are much faster for few tokens, are too large."""
+        """Whether there are so many tokens that matrices would take too much memory."""
         n_rows = max(self.queries.tokens.n, queries.n)
         return self.directions.shape[0] * n_rows * self.mu.tokens.n > MAX_ENTRIES
 
     def _plans(self, queries: Tokens) -> Float[Array, "l k n"]:
-        """The rows of `queries` in the plan of each slice."""
+        """The plan of each slice, with a row for each of `queries`."""
         places = lambda tokens, matrix: self.directions @ (tokens.x @ matrix.T).T
         points, u = (
             places(x, self.score.Q) for x in (queries, self.queries.safe_tokens)
@@ -83,7 +84,7 @@ class AbstractSoftMean(AbstractSlicedMean):
         return jax.vmap(plan)(points, u, v)
 
     def _distances(self) -> Float[Array, "m n"]:
-        r"""$|Qx - Ky|^2$."""
+        r"""Squared distances $|Qx - Ky|^2$ of all queries and keys."""
         queries, keys = map(Tokens, self._images())
         identity = jnp.eye(keys.x.shape[1], dtype=keys.x.dtype)
         return -SquaredDistance(identity, identity)(queries, keys)
@@ -91,7 +92,9 @@ class AbstractSoftMean(AbstractSlicedMean):
     @override
     @compile_once
     def costs(self) -> Float[Array, " l"]:
-        r"""$D_l = \int|Qx - Ky|^2\,d\gamma_l$, with the actual marginals of $\gamma_l$.
+        r"""Costs $D_l = \int|Qx - Ky|^2\,d\gamma_l$ of the plans of all slices.
+
+        Marginals of $\gamma_l$ need not be $\mu$; the actual ones are used.
 
         Source: shahbazi2025, eq. (10).
         """
@@ -101,7 +104,7 @@ class AbstractSoftMean(AbstractSlicedMean):
         return jnp.einsum("i,lij,ij->l", p, plans, self._distances())
 
     def _costs_by_sums(self) -> Float[Array, " l"]:
-        """The costs, computed without matrices."""
+        """The costs, computed from sums over tokens instead of matrices."""
         tokens_of_queries, shares = self.queries.safe_tokens, self.queries.probabilities
         queries, keys = self._images()
         squares = jnp.sum(keys**2, axis=1, keepdims=True)
@@ -129,7 +132,7 @@ class AbstractSoftMean(AbstractSlicedMean):
     def _average(self, tokens: Tokens, y: Float[Array, "n p"]) -> Float[Array, "m p"]:
         if not self._are_many(tokens):
             return jnp.matmul(self.weights_at(tokens), y, precision=HIGHEST)
-        # One slice at a time: its sum over all pairs already uses the whole machine.
+        # Slices are computed one by one, since each already uses all cores.
         slice_sum = lambda slices, shares: (
             shares[0] * self._slice_mean(slices[0], tokens, y)
         )
@@ -138,23 +141,23 @@ class AbstractSoftMean(AbstractSlicedMean):
     def _slice_mean(
         self, direction: Float[Array, " k"], tokens: Tokens, y: Float[Array, "n p"]
     ) -> Float[Array, "m p"]:
-        """The plan of one slice applied to `y`, for each token."""
+        """The plan of one slice times the values `y`, for each of `tokens`."""
         return self._scale_rows(*self._soft_means(direction, tokens, y))
 
     @abc.abstractmethod
     def _scale_rows(
         self, means: Float[Array, "m p"], log_sums: Float[Array, " m"]
     ) -> Float[Array, "m p"]:
-        """Rows of the result, from their means and the logs of their sums."""
+        """Rows of the plan times `y`, from normalised rows and logs of their sums."""
 
     def _soft_means(
         self, direction: Float[Array, " k"], tokens: Tokens, y: Float[Array, "n p"]
     ) -> tuple[Float[Array, "m p"], Float[Array, " m"]]:
-        """Means of `y` over rows of the plan, and logs of the sums of the rows."""
+        """Means of `y` over the rows of the plan, and the logs of the sums of rows."""
         to_query, to_key = direction @ self.score.Q, direction @ self.score.K
         u = project(self.queries.safe_tokens.x, to_query)
         v = project(self.mu.safe_tokens.x, to_key)
-        # Chebyshev nodes lie in the space of tokens, not on the line.
+        # Sums on the line are exact, since Chebyshev nodes are in the space of tokens.
         log_mean = use_exact_sums(self.mu).reduction.log_mean
         key_means, _ = log_mean(
             self.line_score,
@@ -176,7 +179,7 @@ class AbstractSoftMean(AbstractSlicedMean):
 
 
 class SoftMean(AbstractSoftMean):
-    """A mean: rows are divided by their sums."""
+    """The mean of matched keys, for plans whose rows are divided by their sums."""
 
     @override
     def _scale_rows(
@@ -187,7 +190,7 @@ class SoftMean(AbstractSoftMean):
 
 
 class PublishedSoftMean(AbstractSoftMean):
-    """The published version: rows do not sum to one, so it is not a mean.
+    """The published sum over keys, whose weights in a row do not sum to one.
 
     Source: shahbazi2025, section 3.1.
     """

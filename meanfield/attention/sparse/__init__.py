@@ -1,4 +1,4 @@
-"""Sparse Sinkhorn attention: tokens attend to blocks that a network sorts to theirs."""
+"""Sparse Sinkhorn attention, in which a network assigns blocks of keys to blocks."""
 
 from meanfield._renamed import old_names
 

@@ -1,4 +1,4 @@
-"""Balancing of a positive matrix: columns and rows are normalised in turn."""
+"""Balancing of a positive matrix, which normalises columns and rows in turn."""
 
 from collections.abc import Callable
 
@@ -12,16 +12,16 @@ Logs = Float[Array, "b b"]
 
 
 def balance_logs(logs: Float[Array, "b b"], passes: int) -> Float[Array, "b b"]:
-    r"""$\log$ of the balanced matrix after `passes` passes over columns, then rows.
+    r"""Logarithm of the balanced matrix, after normalising columns and rows in turn.
 
-    Rows sum to one, and columns to one in the limit. In the log domain a row is divided
-    by its sum as $X - \log((e^X 1)1^\top)$. With no pass at all, only rows are
-    normalised. Source: tay2020, section 3.1.1, where the names of both normalisations
-    are exchanged (ERRATA T1) and the exponential is misplaced (T2).
+    Rows sum to one, and in the limit of many passes columns do too. In the log domain a
+    row is divided by its sum as $X - \log((e^X 1)1^\top)$. If `passes` is zero, only
+    rows are normalised. Source: tay2020, section 3.1.1, where the names of the two
+    normalisations are exchanged (ERRATA T1) and the exponential is misplaced (T2).
 
     Args:
-        logs: logarithms of the entries, finite.
-        passes: $N_k$, the number of passes.
+        logs: logarithms of the entries, which must be finite.
+        passes: $N_k$, the number of passes over columns and rows.
 
     Examples:
         >>> from meanfield.attention.sparse import balance_logs
@@ -35,16 +35,17 @@ def balance_logs(logs: Float[Array, "b b"], passes: int) -> Float[Array, "b b"]:
 def balance_logs_causally(
     logs: Float[Array, "b b"], passes: int
 ) -> Float[Array, "b b"]:
-    r"""Causal balancing of a lower triangle: no row depends on a later one.
+    r"""Causal balancing of a lower triangular matrix, so that no row reads later rows.
 
     In row $i$, a column is divided by its sum over the rows up to $i$; entries above
-    the diagonal are zero. Rows sum to one, columns do not: the only doubly stochastic
-    triangle is the identity. With sums over whole columns, as published, earlier rows
-    depend on later ones (tay2020, section 3.3; ERRATA T3, T4, new:N5).
+    the diagonal are zero. Rows sum to one. Columns do not, since the only doubly
+    stochastic triangular matrix is the identity. The published balancing divides by
+    sums over whole columns, so that earlier rows depend on later ones (tay2020, section
+    3.3; ERRATA T3, T4, new:N5).
 
     Args:
-        logs: logarithms of the entries; those above the diagonal are not read.
-        passes: $N_k$, the number of passes.
+        logs: logarithms of the entries; those above the diagonal are not used.
+        passes: $N_k$, the number of passes over columns and rows.
 
     Examples:
         >>> from meanfield.attention.sparse import balance_logs_causally
@@ -64,8 +65,8 @@ def _column_sums(logs: Float[Array, "b b"]) -> Float[Array, "1 b"]:
 def _sums_so_far(logs: Float[Array, "b b"]) -> Float[Array, "b b"]:
     r"""$\log\sum_{j \leq i} e^{X_{jk}}$ of a lower triangle; zero above the diagonal.
 
-    It is computed row by row with finite numbers: XLA's cumulative log-sum-exp has NaN
-    derivatives for columns that begin with $-\infty$.
+    It is computed row by row with finite numbers, since XLA's cumulative log-sum-exp
+    has NaN derivatives for columns that begin with $-\infty$.
     """
     columns = jnp.arange(logs.shape[0])
 

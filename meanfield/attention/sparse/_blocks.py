@@ -10,17 +10,17 @@ from meanfield.tokens import Tokens
 
 
 class Blocks(eqx.Module):
-    r"""Division of the tokens of a measure into blocks.
+    r"""The tokens of a measure, divided into blocks in the order of their positions.
 
-    The length of a block is $b = \lceil n/N_B \rceil$ for $n$ tokens that are not
-    excluded. The last blocks are padded with weight zero.
+    Each block has $b = \lceil n/N_B \rceil$ slots, where $n$ tokens are not excluded.
+    The last blocks are padded with slots of weight zero.
 
     Attributes:
         mu: the tokens.
         n_blocks: the number of blocks, $N_B$.
-        order: indices of the tokens by position, excluded ones last.
-        places: their positions in that order, infinite where excluded.
-        count: number of tokens that are not excluded.
+        order: indices of the tokens, sorted by position; excluded tokens come last.
+        places: positions of the tokens in this order; infinite for excluded tokens.
+        count: $n$, the number of tokens that are not excluded.
     """
 
     mu: Points
@@ -39,7 +39,7 @@ class Blocks(eqx.Module):
 
     @property
     def width(self) -> int:
-        """Number of slots of a block in memory; $b$ if no token is excluded."""
+        """Number of slots of a block in memory: $b$ if no token is excluded."""
         return -(-self.mu.tokens.n // self.n_blocks)
 
     @property
@@ -49,38 +49,38 @@ class Blocks(eqx.Module):
 
     @property
     def weights(self) -> Float[Array, "b w"]:
-        """Weights times $n$: one if all weights are equal, zero on padding."""
+        """Weights of the slots times $n$: one for equal weights, zero on padding."""
         shares = self.count * self.mu.probabilities
         return self.gather(shares[:, None])[..., 0]
 
     @property
     def states(self) -> Float[Array, "b w d"]:
-        """The states, zero on padding."""
+        """The states of tokens, arranged in blocks; padding has the state zero."""
         return self.gather(self.mu.safe_tokens.x)
 
     def gather(self, values: Float[Array, "n p"]) -> Float[Array, "b w p"]:
-        """Values of the tokens, arranged in blocks; zero on padding."""
+        """The values of tokens, arranged in blocks; padding has the value zero."""
         ranks, is_occupied = self._slots()
         tokens = self.order[jnp.minimum(ranks, self.mu.tokens.n - 1)]
         return jnp.where(is_occupied[..., None], values[tokens], 0)
 
     def ranks(self, tokens: Tokens) -> Int[Array, " m"]:
-        """Rank of the last token of `mu` at or before each of `tokens`.
+        """For each of `tokens`, rank of the last token of `mu` at or before it.
 
-        It is -1 for a token before all others.
+        The rank is -1 if no token of `mu` lies at or before it.
         """
         s = positions(tokens)
         return jnp.searchsorted(self.places, s, side="right").astype(int) - 1
 
     def _slots(self) -> tuple[Int[Array, "b w"], Bool[Array, "b w"]]:
-        """Rank of each slot, and whether a token occupies it."""
+        """Rank of each slot in the sequence, and whether a token occupies the slot."""
         block, place = jnp.arange(self.n_blocks), jnp.arange(self.width)
         ranks = block[:, None] * self.length + place[None, :]
         return ranks, (place[None, :] < self.length) & (ranks < self.count)
 
 
 def block_sums(blocks: Blocks) -> Float[Array, "b d"]:
-    r"""Sums $\sum_{iB \leq j < (i+1)B} x_j$ over blocks, with weights times $n$.
+    r"""Sums $\sum_{iB \leq j < (i+1)B} x_j$ over blocks; $x_j$ is weighted by $nw_j$.
 
     Source: tay2020, eq. (2), whose upper index counts a token twice (ERRATA T6).
     """
@@ -92,7 +92,8 @@ def prefix_sums(blocks: Blocks) -> Float[Array, "b d"]:
 
     Source: tay2020, eq. (5), whose upper index reads one token more (ERRATA T5).
     """
-    # A difference of sums would make the rounding depend on later tokens.
+    # The sums add earlier tokens only. If they were differences of longer sums, their
+    # rounding errors would depend on later tokens.
     earlier = jnp.cumsum(block_sums(blocks)[:-1], axis=0)
     sums = jnp.concatenate([jnp.zeros_like(blocks.states[:1, 0]), earlier])
     return sums + blocks.weights[:, :1] * blocks.states[:, 0]

@@ -1,4 +1,4 @@
-"""Attention within blocks, to the sorted and the unsorted keys of each slot."""
+"""Attention within blocks, with scores for the sorted and unsorted key of each slot."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -19,28 +19,28 @@ from meanfield.tokens import Tokens
 from ._sorted_tokens import AbstractSortedMean, require_unmasked
 
 Sees = Callable[[Array, Array], Bool[Array, "..."]]
-SHARE = 4  # queries are grouped in quarters of a block, so that few groups have gaps
+SHARE = 4  # queries are computed in groups of a quarter block, which limits padding
 
 
 def sees_block(query: Int[Array, "..."], key: Int[Array, "..."]) -> Bool[Array, "..."]:
-    """All true: a query sees every slot of its block."""
+    """Mask that is always true, since a query sees every slot of its block."""
     return jnp.ones(jnp.broadcast_shapes(query.shape, key.shape), bool)
 
 
 def sees_past(query: Int[Array, "..."], key: Int[Array, "..."]) -> Bool[Array, "..."]:
-    """Causal: a query sees the slots of its block up to its own."""
+    """Causal mask, by which a query sees the slots of its block up to its own."""
     return key <= query
 
 
 class Queries(NamedTuple):
-    """Some queries of one block: their score factors, and their slots."""
+    """Some queries of one block, with their score factors and their slots."""
 
     factor: Float[Array, "c k"]
     place: Int[Array, " c"]
 
 
 class BlockKeys(NamedTuple):
-    """The slots of one block: score factors and log weights of keys, and values."""
+    """The slots of one block, with score factors, log weights and values of keys."""
 
     factor: Float[Array, "w k"]
     log: Float[Array, " w"]
@@ -53,7 +53,7 @@ class SparseMean(AbstractSortedMean):
     Attributes:
         sorted_tokens: $\psi_S$.
         score: $s$.
-        sees: mask of the slots that a query sees in its block.
+        sees: mask function of the slots of a block that a query sees.
     """
 
     score: AbstractQuadraticScore
@@ -79,7 +79,7 @@ class SparseMean(AbstractSortedMean):
     def _sides(
         self, tokens: Tokens, values: Float[Array, "n p"]
     ) -> tuple[Float[Array, "m k"], BlockKeys]:
-        """Score factors of the queries, and the keys of the sum of both scores."""
+        """Score factors of queries, and keys whose scores are sums of both scores."""
         blocks, means = self.sorted_tokens.blocks, self.sorted_tokens.means
         shape = (blocks.n_blocks, blocks.width)
         states = (means(blocks.mu.safe_tokens.x), blocks.states)
@@ -94,10 +94,10 @@ class SparseMean(AbstractSortedMean):
 
 
 def _block_means(queries: Queries, keys: BlockKeys, sees: Sees) -> Float[Array, "c p"]:
-    """Means of some queries over the slots that they see; zero if they see none.
+    """Means of values over the slots that each query sees; zero if it sees none.
 
-    Slots that are not seen have the score `-inf`: a score of zero would leave them most
-    of the weight (ERRATA T7).
+    Slots that a query does not see have the score `-inf`. A score of zero, as in the
+    paper, would leave most of the weight to these slots (ERRATA T7).
     """
     S = jnp.matmul(queries.factor, keys.factor.T, precision=HIGHEST) + keys.log[None]
     places = jnp.arange(keys.log.shape[0])
@@ -110,15 +110,15 @@ def _block_means(queries: Queries, keys: BlockKeys, sees: Sees) -> Float[Array, 
 
 
 def require_quadratic(score: AbstractScore) -> AbstractQuadraticScore:
-    """The score, if it is quadratic and so splits into factors of queries and keys.
+    """Returns the score if it is quadratic, so that it has factors of queries and keys.
 
     Raises:
-        UnsupportedError: unless it is quadratic.
+        UnsupportedError: unless the score is quadratic.
     """
     plain = require_unmasked(score)
     if not isinstance(plain, AbstractQuadraticScore):
         raise UnsupportedError(
-            "Sparse attention multiplies queries by sorted keys, as a `Dot` or "
-            f"`SquaredDistance` score does; got `{type(score).__name__}`."
+            "Sparse attention needs a quadratic score, such as `Dot` or "
+            f"`SquaredDistance`; got `{type(score).__name__}`."
         )
     return plain

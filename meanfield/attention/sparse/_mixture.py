@@ -1,4 +1,4 @@
-"""The mixture of sparse Sinkhorn attention and softmax."""
+"""The sum of sparse Sinkhorn attention and softmax attention."""
 
 from jaxtyping import Array, Float
 from typing_extensions import override
@@ -17,10 +17,11 @@ from ._sparse import AbstractSparse, Sparse
 class SparseMixture(AbstractSparse):
     r"""$\kappa_\mu = \kappa^{\mathrm{sparse}}_\mu + \kappa^{\mathrm{softmax}}_\mu$.
 
-    Rows sum to two. Source: tay2020, section 3.2.3, which stores all scores.
+    The weights of each token sum to two. Source: tay2020, section 3.2.3, where the
+    scores of all pairs are stored; here they are computed in parts.
 
     Attributes:
-        sorting: the sorting of the sparse term.
+        sorting: the sorting of blocks in the sparse term.
 
     Examples:
         >>> from meanfield import Points, attentions

@@ -13,7 +13,7 @@ from meanfield.linalg import HIGHEST
 
 
 def identity(scores: Float[Array, "..."]) -> Float[Array, "..."]:
-    """The identity link, which makes a layer affine."""
+    """The identity as a link, for layers that are affine."""
     return scores
 
 
@@ -56,27 +56,28 @@ class Layer(eqx.Module):
         if self.bias.shape != zero.shape:
             raise InvalidInputError(
                 f"`bias` must hold one number for each of the {zero.shape[0]} columns "
-                f"of its matrix; got shape {self.bias.shape}."
+                f"of `matrix`; got shape {self.bias.shape}."
             )
 
     def __call__(self, z: Float[Array, "b d"]) -> Float[Array, "b p"]:
-        """The images of the rows."""
+        """The layer applied to each row of `z`."""
         return self.link(
             jnp.matmul(z, self.matrix, precision=HIGHEST) + self.bias[None]
         )
 
 
 class SortingNetwork(eqx.Module):
-    r"""$P$: from pooled blocks to $R \in \mathbb{R}^{N_B \times N_B}$, row by row.
+    r"""The network $P$, which maps pooled blocks to the scores $R$ that sort them.
 
-    The last matrix is $W_B \in \mathbb{R}^{d \times N_B}$, so the parameters determine
-    the number of blocks. Source: tay2020, eq. (4); ERRATA T8.
+    It acts on each block separately, and $R \in \mathbb{R}^{N_B \times N_B}$. The last
+    matrix is $W_B \in \mathbb{R}^{d \times N_B}$: its shape sets the number of blocks.
+    Source: tay2020, eq. (4), corrected by ERRATA T8.
 
     Attributes:
         layers: the layers, applied in turn.
 
     Raises:
-        InvalidInputError: if there is no layer, or the sizes of two do not match.
+        InvalidInputError: if there is no layer, or the sizes of layers do not match.
 
     Examples:
         >>> from meanfield.attention.sparse import Layer, SortingNetwork
@@ -95,8 +96,8 @@ class SortingNetwork(eqx.Module):
             wide, tall = first.matrix.shape[-1], second.matrix.shape[-2]
             if wide != tall:
                 raise InvalidInputError(
-                    "The sizes of consecutive layers must match; got one with "
-                    f"{wide} outputs before one with {tall} inputs."
+                    "The sizes of consecutive layers must match; got a layer with "
+                    f"{wide} outputs before a layer with {tall} inputs."
                 )
 
     @property
@@ -110,7 +111,7 @@ class SortingNetwork(eqx.Module):
         return self.layers[0].matrix.shape[-2]
 
     def __call__(self, blocks: Float[Array, "b d"]) -> Float[Array, "b b"]:
-        """The scores $R$ of pooled blocks."""
+        """The scores $R$ that sort the blocks, with a row for each pooled block."""
         for layer in self.layers:
             blocks = layer(blocks)
         return blocks

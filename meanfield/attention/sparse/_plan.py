@@ -1,4 +1,4 @@
-"""Plans that sort blocks: a mixing matrix or a permutation."""
+"""Plans that sort blocks, by a mixing matrix or by a permutation."""
 
 import abc
 
@@ -15,11 +15,11 @@ class AbstractPlan(eqx.Module):
 
     @abc.abstractmethod
     def apply(self, values: Float[Array, "b w p"]) -> Float[Array, "b w p"]:
-        r"""$\sum_k R_{ik} v_k$ over blocks $k$, for each slot."""
+        r"""Sorted values $\sum_k R_{ik} v_k$, summed over blocks $k$ in each slot."""
 
 
 class Mixing(AbstractPlan):
-    """A matrix $R$ whose rows sum to one; applying it adds $N_B^2$ blocks."""
+    """A plan given by a matrix $R$ whose rows sum to one; it adds $N_B^2$ blocks."""
 
     matrix: Float[Array, "b b"]
 
@@ -31,7 +31,7 @@ class Mixing(AbstractPlan):
 
 
 class Order(AbstractPlan):
-    """A permutation, which moves each block once."""
+    """A plan given by a permutation, which moves each block once."""
 
     order: Int[Array, " b"]
 

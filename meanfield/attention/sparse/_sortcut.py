@@ -1,4 +1,4 @@
-"""SortCut: all queries attend to the first blocks of the sorted sequence."""
+"""SortCut, where all queries attend to the first blocks of the sorted sequence."""
 
 import equinox as eqx
 import jax
@@ -19,8 +19,8 @@ from ._sparse import AbstractSparse, sort_tokens
 class SortCut(AbstractSparse):
     r"""$\kappa_\mu = \mathrm{softmax}(s(x, \psi))$, the first blocks of $\psi = RX$.
 
-    With a permutation and all blocks it is softmax attention. Source: tay2020, section
-    3.4.
+    If the sorting is a permutation and all blocks are kept, this is softmax attention.
+    Source: tay2020, section 3.4.
 
     Attributes:
         sorting: the sorting, which determines $R$.
@@ -50,8 +50,8 @@ class SortCut(AbstractSparse):
         is_count = isinstance(count, int) and not isinstance(count, bool)
         if not (is_count and 1 <= count <= n_blocks):
             raise InvalidInputError(
-                f"`budget` must be a number of blocks from 1 to {n_blocks}; got "
-                f"{count}."
+                "`budget` counts the blocks that are kept and must be from 1 to "
+                f"{n_blocks}; got {count}."
             )
 
     @override

@@ -19,10 +19,11 @@ from ._plan import AbstractPlan
 
 
 class SortedTokens(eqx.Module):
-    r"""Sorted tokens $\psi_S$: for each slot, the mean of the tokens sorted to it.
+    r"""Sorted tokens $\psi_S$, one for each slot: the mean of the tokens sorted to it.
 
-    For full blocks and equal weights this is $RB(X)$. The mass of a slot is that of the
-    tokens mixed there; padding has no mass, and a slot with padding only is left out.
+    If blocks are full and weights are equal, these are $RB(X)$. The mass of a slot is
+    that of the tokens sorted to it. Padding has no mass, and a slot to which only
+    padding is sorted is left out.
     """
 
     blocks: Blocks
@@ -30,7 +31,7 @@ class SortedTokens(eqx.Module):
 
     @property
     def masses(self) -> Float[Array, "b w"]:
-        """Mass of each slot; one for full blocks of equal weights.
+        """Mass of each slot, which is one for full blocks and equal weights.
 
         Tiny masses are set to zero, since derivatives would divide by them.
         """
@@ -48,11 +49,11 @@ class SortedTokens(eqx.Module):
         )
 
     def means(self, values: Float[Array, "n p"]) -> Float[Array, "b w p"]:
-        """Weighted mean of the values of tokens, for each slot."""
+        """Weighted mean of the values of the tokens that are sorted to each slot."""
         weighted_values = self.blocks.weights[..., None] * self.blocks.gather(values)
         masses = self.masses[..., None]
         divisors = jnp.where(masses > 0, masses, 1)
-        # Rescaled, since the derivative of a quotient squares its denominator.
+        # Both sides are rescaled: the derivative of a quotient squares its denominator.
         units = jax.lax.stop_gradient(divisors)
         return (self.plan.apply(weighted_values) / units) / (divisors / units)
 
@@ -63,10 +64,10 @@ class SortedTokens(eqx.Module):
 
 
 class AbstractSortedMean(AbstractExplicit, AbstractBarycentre):
-    """A mean over sorted tokens.
+    """A barycentre that averages over sorted tokens.
 
     Attributes:
-        sorted_tokens: the sorted tokens.
+        sorted_tokens: the tokens after their blocks are sorted.
     """
 
     sorted_tokens: SortedTokens
@@ -75,7 +76,7 @@ class AbstractSortedMean(AbstractExplicit, AbstractBarycentre):
     def average(
         self, tokens: Tokens, values: Float[Array, "n p"]
     ) -> Float[Array, "m p"]:
-        """Mean of the values of tokens, for each query in `tokens`."""
+        """The mean of the keys' `values`, for each query in `tokens`."""
 
     @override
     def __call__(self, tokens: Tokens) -> Float[Array, "n d"]:
@@ -92,10 +93,10 @@ class AbstractSortedMean(AbstractExplicit, AbstractBarycentre):
 
 
 def require_unmasked(score: AbstractScore) -> AbstractScore:
-    """The score, if it is not masked.
+    """Returns the score if it is not masked.
 
     Raises:
-        UnsupportedError: if it is masked.
+        UnsupportedError: if the score is masked.
     """
     if isinstance(score, Masked):
         raise UnsupportedError(

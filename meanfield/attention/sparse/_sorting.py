@@ -1,4 +1,4 @@
-"""Sortings of blocks: learned, learned and causal, or in a fixed order."""
+"""Sortings of blocks, which are learned, learned and causal, or fixed."""
 
 import abc
 
@@ -33,14 +33,14 @@ class AbstractSorting(eqx.Module):
 
     @abc.abstractmethod
     def plan(self, blocks: Blocks) -> AbstractPlan:
-        """The plan that sorts the blocks."""
+        """The plan that moves or mixes the blocks of a measure."""
 
 
 class FixedSorting(AbstractSorting):
-    """Sorting in a fixed order: a hard permutation, the limit of balancing.
+    """Sorting by a given permutation of the blocks.
 
     Attributes:
-        order: index of the first block, of the second, and so on.
+        order: indices of the blocks in their new order.
 
     Raises:
         InvalidInputError: if `order` is not a permutation of 0, 1, ….
@@ -57,8 +57,8 @@ class FixedSorting(AbstractSorting):
         numbers = np.asarray(order)
         if numbers.ndim != 1 or sorted(numbers.tolist()) != list(range(numbers.size)):
             raise InvalidInputError(
-                "`order` must contain each block once, numbered from 0, such as "
-                f"[2, 0, 1]; got {numbers.tolist()}."
+                "`order` must list the index of each block once, starting from 0, such "
+                f"as [2, 0, 1]; got {numbers.tolist()}."
             )
         self.order = jax.device_put(numbers.astype(int))
 
@@ -74,12 +74,12 @@ class FixedSorting(AbstractSorting):
 
 
 class AbstractLearnedSorting(AbstractSorting):
-    r"""Learned sorting $R = S((P(X') + g)/\tau)$ of pooled blocks $X'$.
+    r"""Sorting by the matrix $R = S((P(X') + g)/\tau)$ of pooled blocks $X'$.
 
     Attributes:
         network: $P$.
         noise: $g$, Gumbel noise drawn once, or zeros.
-        temperature: $\tau$; as $\tau \to 0$ the matrix becomes a permutation.
+        temperature: $\tau$; as $\tau \to 0$, the matrix $R$ becomes a permutation.
         passes: number of passes of the balancing $S$.
     """
 
@@ -94,12 +94,12 @@ class AbstractLearnedSorting(AbstractSorting):
         return self.network.n_blocks
 
     def logits(self, blocks: Float[Array, "b d"]) -> Float[Array, "b b"]:
-        r"""$(P(X') + g)/\tau$."""
+        r"""The logarithms $(P(X') + g)/\tau$ of the matrix before balancing."""
         return (self.network(blocks) + self.noise) / self.temperature
 
 
 class LearnedSorting(AbstractLearnedSorting):
-    """Sorting balanced over rows and columns; tay2020, sections 3.1 and 3.2.1.
+    """Learned sorting, balanced over rows and columns; tay2020, sections 3.1, 3.2.1.
 
     Examples:
         >>> from meanfield.attention.sparse import Layer, LearnedSorting, SortingNetwork
@@ -115,7 +115,7 @@ class LearnedSorting(AbstractLearnedSorting):
 
 
 class CausalLearnedSorting(AbstractLearnedSorting):
-    """Sorting balanced causally, so that no block depends on a later one; new:N5.
+    """Learned sorting in which no block depends on a later one; statement new:N5.
 
     Examples:
         >>> from meanfield.attention.sparse import (

@@ -1,4 +1,4 @@
-r"""Couplings of tokens with the block of keys that is sorted to their block."""
+r"""Couplings of tokens with the block of keys that is assigned to their own block."""
 
 import jax.numpy as jnp
 from jaxtyping import Array, Bool
@@ -26,17 +26,18 @@ class AbstractSparse(AbstractCoupling):
     def is_linearly_bounded(
         self, score: AbstractScore, mu: AbstractMeasure
     ) -> Bool[Array, ""]:
-        r"""Always: $\bar y$ is a mean of means of tokens, or a sum of two of them."""
+        r"""Always true: $\bar y$ averages means of tokens, or adds two averages."""
         return jnp.ones((), bool)
 
 
 class Sparse(AbstractSparse):
     r"""$\kappa_\mu = \mathrm{softmax}(s(x, \psi) + s(x, y))$ in a block, $\psi = RX$.
 
-    A query sees only the slots of its own block. Its score for a slot is the sum of its
-    scores with the key there and with the key that $R$ sorts there; it reads the sorted
-    value. Source: tay2020, section 3.2, with $-\infty$ in place of the zeros outside of
-    the block, which has $b$ tokens (ERRATA T7, T8).
+    A query sees only the slots of its own block. Its score for a slot is the sum of two
+    scores: with the key in the slot, and with the key that $R$ sorts to the slot. The
+    value is that of the sorted key. Source: tay2020, section 3.2, with corrections: the
+    block has $b$ tokens, and scores outside of it are $-\infty$, not zero (ERRATA T7,
+    T8).
 
     Attributes:
         sorting: the sorting, which determines $R$.
@@ -66,13 +67,12 @@ class Sparse(AbstractSparse):
 class CausalSparse(AbstractSparse):
     r"""$\kappa_\mu = \mathrm{softmax}(s(x, \psi) + s(x, y))$ over slots up to $x$'s.
 
-    Like `Sparse`, with a sorting that sorts no later block to an earlier one and rows
-    that do not depend on later rows. The published version leaks information from later
-    tokens (tay2020, section 3.3; ERRATA T3); this one does not depend on later tokens
-    at all (new:N5).
+    It differs from `Sparse` in that no later block is sorted to an earlier one, and
+    that rows do not depend on later rows. So no token depends on later tokens (new:N5).
+    In the published version, tokens do (tay2020, section 3.3; ERRATA T3).
 
     Attributes:
-        sorting: the sorting, which determines $R$, a lower triangle.
+        sorting: the sorting, which determines the lower triangular matrix $R$.
 
     Examples:
         >>> from meanfield import Points, attentions
@@ -93,6 +93,6 @@ class CausalSparse(AbstractSparse):
 
 
 def sort_tokens(sorting: AbstractSorting, mu: Points) -> SortedTokens:
-    """The tokens of a measure after its blocks are sorted."""
+    """Divides a measure into blocks, and returns its tokens in sorted blocks."""
     blocks = Blocks(mu, sorting.n_blocks)
     return SortedTokens(blocks, sorting.plan(blocks))

@@ -1,4 +1,4 @@
-"""Options of sparse Sinkhorn attention, and the sortings that they define."""
+"""Options of sparse Sinkhorn attention, and the sortings of blocks they define."""
 
 import math
 from dataclasses import dataclass
@@ -20,8 +20,8 @@ from ._sorting import (
 )
 
 BLOCKS, PASSES = 4, 5
-MOST_BLOCKS = 10_000  # the matrix has an entry for each pair of blocks
-MOST_PASSES = 1_000_000  # passes are sequential
+MOST_BLOCKS = 10_000  # a limit, since the matrix has an entry for each pair of blocks
+MOST_PASSES = 1_000_000  # a limit, since passes run one after another
 Law = str | Numbers
 
 
@@ -30,13 +30,13 @@ class SparseOptions:
     r"""Options that define the matrix that sorts blocks.
 
     Attributes:
-        blocks: $N_B$; by default the number of columns of `W_B` or of blocks in an
-            order, else four.
+        blocks: $N_B$, the number of blocks; by default that of `W_B` or `order`, else
+            four.
         W_B: rows of $N_B$ numbers, or the law `normal[:SCALE]`.
-        W_P: the matrix of a first layer; no such layer if `None`.
+        W_P: the matrix of a first layer; `None` means that there is no such layer.
         temperature: $\tau$; as it tends to zero, the matrix becomes a permutation.
-        noise: the scale of Gumbel noise, drawn once.
-        passes: $N_k$, passes of the balancing; with 0 only rows are normalised.
+        noise: the scale of Gumbel noise, which is drawn once.
+        passes: $N_k$, the number of balancing passes; with 0, only rows are normalised.
     """
 
     blocks: int | None = None
@@ -51,7 +51,7 @@ class SparseOptions:
 
         Args:
             template: a matrix with a column for each coordinate of tokens.
-            key: PRNG key of the matrices that are drawn from a law.
+            key: PRNG key for matrices that are drawn from a law.
 
         Raises:
             InvalidInputError: if `W_B` or `W_P` is no matrix, or shapes do not match.
@@ -62,8 +62,8 @@ class SparseOptions:
         W_B = _matrix("W_B", self.W_B, (d, count or BLOCKS), keys[0]).astype(dtype)
         if count not in (None, W_B.shape[1]):
             raise InvalidInputError(
-                f"`W_B` has {W_B.shape[1]} columns, one for each block, and `blocks` "
-                f"is {count}; leave one out."
+                f"`W_B` has {W_B.shape[1]} columns, one for each block, but `blocks` "
+                f"is {count}. Leave out one of these two options."
             )
         if self.W_P is None:
             return _check_dimension(SortingNetwork((Layer(W_B),)), d)
@@ -75,7 +75,7 @@ class SparseOptions:
     def sorting(
         self, template: Float[Array, "k d"], key: PRNGKey | None, order: Numbers | None
     ) -> AbstractSorting:
-        """The sorting in the fixed `order`, or a learned one if that is `None`.
+        """The sorting with the fixed `order`; if `order` is `None`, a learned sorting.
 
         Raises:
             InvalidInputError: if an option is invalid, or shapes do not match.
@@ -85,8 +85,8 @@ class SparseOptions:
         sorting = FixedSorting(order)
         if self._count() not in (None, sorting.n_blocks):
             raise InvalidInputError(
-                f"`order` numbers {sorting.n_blocks} blocks, and `blocks` is "
-                f"{self.blocks}; leave one out."
+                f"`order` lists {sorting.n_blocks} blocks, but `blocks` is "
+                f"{self.blocks}. Leave out one of these two options."
             )
         return sorting
 
@@ -112,7 +112,7 @@ class SparseOptions:
         return network, noise, tau, passes
 
     def _count(self) -> int | None:
-        """The option `blocks`, checked; `None` if it is not set."""
+        """The option `blocks` after a check; `None` if it is not set."""
         if self.blocks is None:
             return None
         return _count("blocks", self.blocks, minimum=1, maximum=MOST_BLOCKS)
@@ -121,8 +121,8 @@ class SparseOptions:
 def _check_dimension(network: SortingNetwork, d: int) -> SortingNetwork:
     if network.dimension != d:
         raise InvalidInputError(
-            f"The sorting network must take pooled tokens of dimension {d}; got a "
-            f"first matrix with {network.dimension} rows."
+            f"The first matrix of the sorting network must have {d} rows, the "
+            f"dimension of the tokens; got {network.dimension}."
         )
     return network
 
@@ -133,22 +133,22 @@ def _matrix(name: str, value: Law, shape: tuple[int, int], key: PRNGKey) -> Arra
         matrix = float_array(name, value)
         if matrix.ndim != 2:
             raise InvalidInputError(
-                f"`{name}` must be rows of numbers, or a law `normal[:SCALE]`; got "
-                f"shape {matrix.shape}."
+                f"`{name}` must be a matrix (rows of numbers) or the law "
+                f"`normal[:SCALE]`; got shape {matrix.shape}."
             )
         return matrix
     kind, _, argument = value.partition(":")
     scale = _scale(argument)
     if kind != "normal" or not math.isfinite(scale):
         raise InvalidInputError(
-            f"`{name}` must be rows of numbers, or a law `normal[:SCALE]`; got "
-            f"`{value}`."
+            f"`{name}` must be a matrix (rows of numbers) or the law "
+            f"`normal[:SCALE]`; got `{value}`."
         )
     return scale * jax.random.normal(key, shape)
 
 
 def _scale(argument: str) -> float:
-    """The scale of a law; NaN if the text is not a number."""
+    """The scale of a law as a number; NaN if the text is not a number."""
     try:
         return float(argument or 1)
     except ValueError:

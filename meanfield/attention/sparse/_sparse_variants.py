@@ -27,8 +27,8 @@ def sparse_sinkhorn(
 ) -> Attention:
     r"""Tokens attend to their block and to the block that a network sorts to it.
 
-    The sequence is divided, in the order of positions, into $N_B$ blocks. A network
-    computes scores from the sums of their tokens: $X'W_B$, or
+    The sequence is divided, in the order of positions, into $N_B$ blocks. From the sums
+    $X'$ of the tokens in each block, a network computes scores: $X'W_B$, or
     $\sigma(\sigma(X'W_P)W_B)$. The balanced scores are the matrix that sorts blocks.
     The attention depends on the order of tokens. So it does not commute with
     permutations, and is not defined on Gaussians or grids.
@@ -38,9 +38,10 @@ def sparse_sinkhorn(
         Q: query matrix, k × d.
         K: key matrix, k × d.
         V: value matrix, d × d.
-        epsilon: divides both scores.
-        key: for random matrices and noise; runs derive one per head from their seed.
-        options: of the matrix that sorts blocks.
+        epsilon: bandwidth that divides both scores.
+        key: PRNG key for random matrices and noise; runs derive one for each head from
+            their seed.
+        options: options of the matrix that sorts blocks.
         order: fixed order of blocks, such as `[2, 0, 1]`, instead of a network.
 
     Raises:
@@ -62,20 +63,21 @@ def sparse_sinkhorn_causal(
     key: PRNGKey | None = None,
     options: SparseOptions,
 ) -> Attention:
-    r"""Causal variant of `sparse-sinkhorn`: no token depends on a later one.
+    r"""Causal variant of `sparse-sinkhorn`, in which no token depends on later tokens.
 
-    The scores of a block are computed from the sum of all tokens up to its first token;
-    a block is sorted to itself and to later ones; sums over columns stop at the row
-    that they divide. With the published balancing, tokens depend on later ones. Source:
-    tay2020, section 3.3; ERRATA T3, T5; new:N5.
+    The scores of a block are computed from the sum of all tokens up to its first token,
+    and a block is sorted only to itself and to later blocks. When a row is balanced,
+    the sums over columns end at this row; with the published balancing, tokens depend
+    on later tokens. Source: tay2020, section 3.3; ERRATA T3, T5; new:N5.
 
     Args:
         Q: query matrix, k × d.
         K: key matrix, k × d.
         V: value matrix, d × d.
-        epsilon: divides both scores.
-        key: for random matrices and noise; runs derive one per head from their seed.
-        options: of the matrix that sorts blocks.
+        epsilon: bandwidth that divides both scores.
+        key: PRNG key for random matrices and noise; runs derive one for each head from
+            their seed.
+        options: options of the matrix that sorts blocks.
 
     Raises:
         InvalidInputError: if shapes do not match, or an option is invalid.
@@ -96,7 +98,7 @@ def sparse_sinkhorn_mixture(
     options: SparseOptions,
     order: Numbers | None = None,
 ) -> Attention:
-    r"""The sum of `sparse-sinkhorn` and of softmax attention over all tokens.
+    r"""The sum of `sparse-sinkhorn` attention and softmax attention over all tokens.
 
     Source: tay2020, section 3.2.3.
 
@@ -104,9 +106,10 @@ def sparse_sinkhorn_mixture(
         Q: query matrix, k × d.
         K: key matrix, k × d.
         V: value matrix, d × d.
-        epsilon: divides all scores.
-        key: for random matrices and noise; runs derive one per head from their seed.
-        options: of the matrix that sorts blocks.
+        epsilon: bandwidth that divides all scores.
+        key: PRNG key for random matrices and noise; runs derive one for each head from
+            their seed.
+        options: options of the matrix that sorts blocks.
         order: fixed order of blocks, such as `[2, 0, 1]`, instead of a network.
 
     Raises:
@@ -138,10 +141,11 @@ def sortcut(
         Q: query matrix, k × d.
         K: key matrix, k × d.
         V: value matrix, d × d.
-        epsilon: divides the scores.
-        key: for random matrices and noise; runs derive one per head from their seed.
+        epsilon: bandwidth that divides the scores.
+        key: PRNG key for random matrices and noise; runs derive one for each head from
+            their seed.
         budget: number of blocks that are kept.
-        options: of the matrix that sorts blocks.
+        options: options of the matrix that sorts blocks.
         order: fixed order of blocks, such as `[2, 0, 1]`, instead of a network.
 
     Raises:
