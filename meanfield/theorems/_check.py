@@ -7,7 +7,7 @@ from typing import Any, Literal, NamedTuple
 from meanfield.errors import InvalidInputError
 
 Relation = Literal["<=", ">=", "="]
-MARGIN = 10.0  # a control must miss its bound by this many tolerances
+MARGIN = 10.0  # a negative control must miss its bound by at least this many tolerances
 
 
 class Fit(NamedTuple):

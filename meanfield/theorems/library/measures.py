@@ -20,8 +20,8 @@ from . import attentions as att
 
 WHY_SYLVESTER = "two Sylvester equations of condition below 1e3 each, in float64"
 OUTLIER = 2  # index of the token that has weight zero and lies at infinity
-DRAWS = 4001  # odd, so that an antithetic cloud has one token at the origin
-# The cloud "ball" is left out: JAX draws it, and compiling that takes as long as all
+DRAWS = 4001  # number of tokens; odd, so that antithetic clouds have one at the origin
+# The cloud "ball" is left out, because compiling it takes as long as compiling all
 # others together.
 CLOUDS = ("gaussian", "antithetic", "sphere", "ring", "moons", "mixture")
 
