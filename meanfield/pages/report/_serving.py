@@ -25,7 +25,7 @@ from meanfield.errors import (
 from ._page import Page
 
 LOOPBACK = "127.0.0.1"
-MOST_CLIENTS = 32  # largest number of concurrent clients, with one thread each
+MOST_CLIENTS = 32  # largest number of concurrent clients, each with its own thread
 PATIENCE = 10.0  # timeout in seconds for a request, and for each chunk of an answer
 _PIECE = 1 << 20  # size of a chunk, in bytes
 # Files that change whenever a run or a sweep has made progress.
@@ -104,7 +104,7 @@ class _Newest:
             return
         try:
             self._page = self._make()
-        # These errors occur before the first finite frame and during a commit.
+        # These errors can occur before the first finite frame and during a commit.
         except (StoreError, InputFileError, InvalidInputError):
             return
         self._state = state

@@ -19,7 +19,8 @@ from meanfield.plotting.reading.data import ending
 
 from .paths import ConePath, group_by_ending
 
-# If paths have more points than this in total, vector files contain them as pixels.
+# If paths have more than `RASTER_POINTS` points in total, vector files contain them as
+# pixels.
 RASTER_POINTS = 30_000
 
 

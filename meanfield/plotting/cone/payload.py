@@ -20,7 +20,7 @@ from .paths import (
     ring_heights,
 )
 
-# Coordinates are integers; the height of the picture is this many steps.
+# Coordinates are stored as integers: the height of the picture is `STEPS` units.
 STEPS = 2**15 - 1
 
 

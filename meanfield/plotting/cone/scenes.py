@@ -31,13 +31,13 @@ from .path_animation import PathAnimation
 from .paths import group_by_ending, ring_heights
 from .surface import FRONT_PATHS, HEIGHT, TIPS, draw_limit, draw_surface
 
-_FAINT = 0.6  # opacity of paths over that in panels, so that points stand out
+_FAINT = 0.6  # opacity of paths relative to panels; below 1, so that dots stand out
 # Zoom factors that leave room for the large labels of movies: `_WIDE_ZOOM` if the ratio
 # of width to height exceeds `_WIDE`, otherwise `_ZOOM`.
 _ZOOM, _WIDE_ZOOM, _WIDE = 1.06, 1.12, 1.3
-_TICKS = 2  # largest number of intervals between ticks of the floor
+_TICKS = 2  # largest number of intervals between ticks on the floor of the cone
 MATRIX = "Σ = [[a, c], [c, b]]"
-_SPOT, _SMALL = 30.0, 12.0  # area of a dot per unit of line width, and least area
+_SPOT, _SMALL = 30.0, 12.0  # area of a dot per point of line width, and least area
 
 
 def cone_scene(

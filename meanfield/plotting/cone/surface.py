@@ -11,13 +11,15 @@ from meanfield.plotting._figure.style import GREY, INK, LIMIT_COLOUR, PALE
 
 from .paths import ring_heights
 
-# Drawing order. Tips of paths lie inside the cone, whose front covers them.
+# Parts with larger numbers are drawn later. The tips of paths lie inside the cone, so
+# the front of the cone covers them.
 BACK, BACK_PATHS, AXIS, LIMIT, FRONT_PATHS, TIPS, FRONT = range(1, 8)
 _ELEVATION, _AZIMUTH, HEIGHT = 17.0, -62.0, 0.92
-# Length of a unit of trace relative to a unit of the other coordinates.
+# In the picture, a unit of trace is `_STRETCH` times as long as a unit of the other
+# coordinates.
 _STRETCH = 2 * HEIGHT
-# Numbers of intervals between ticks of the floor: `_FEW_TICKS` for a zoom of at most
-# `_NARROW`, where labels are large.
+# The axes of the floor have at most `_TICKS` intervals between ticks, or `_FEW_TICKS`
+# for a zoom of at most `_NARROW`, where labels are large.
 _TICKS, _FEW_TICKS, _NARROW = 5, 2, 0.9
 _GLASS, _EDGE = "#7d9fc2", "#6d86a1"
 

@@ -11,7 +11,8 @@ _TIGHT = _BARS | {"/"}
 _SIGNS = {"−", "+", "±", "∓"}
 _CLOSING = _BARS | {")", "]", "}", "⟩"}
 _PRIMES = set("′″‴")
-# The tag of a script element after its prime is removed, by number of children and tag.
+# Once its prime is removed, a script element gets the tag that `_SCRIPTS` assigns to
+# its number of children and its old tag.
 _SCRIPTS = {(1, "msup"): "mrow", (2, "msup"): "msup"} | {
     (2, "msubsup"): "msub",
     (3, "msubsup"): "msubsup",
@@ -69,7 +70,7 @@ def _fix_prime(element: Element) -> None:
     if not set(prime.text or "_") <= _PRIMES:
         return
     (element if prime is script else script).remove(prime)
-    if script.tag == "mrow" and not len(script):  # ^{\prime} is empty now
+    if script.tag == "mrow" and not len(script):  # the superscript was only a prime
         element.remove(script)
     prime.tag, prime.attrib = "mo", {"lspace": "0", "rspace": "0"}
     row = Element("mrow")

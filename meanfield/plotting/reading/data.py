@@ -21,7 +21,7 @@ _VARIABLES = {
     "grid": ("mass", "outflow", "origin", "axes", "edges_x"),
 }
 
-# A dataset of another kind with these variables is drawn as a Gaussian.
+# A dataset of an unknown kind that has these variables is drawn as a Gaussian.
 _MOMENTS = ("mean", "factor")
 
 NOTHING = (

@@ -15,10 +15,10 @@ from meanfield.spectrum import effective_rank as spectral_rank
 from .data import LARGEST, Cloud, Swarm, Track, kind, runs, swarm, track
 from .density import density_moments, every_frame
 
-# In single precision, the directions of a cloud that is smaller than this share of its
-# distance from zero are only rounding errors.
+# In single precision, if a cloud's size is less than `_MIN_SPREAD` times its distance
+# from zero, its directions are only rounding errors.
 _MIN_SPREAD = 1e-6
-# Singular values below this multiple of the states' rounding error count as zero.
+# Singular values below `_ROUNDINGS` times the rounding error are treated as zero.
 _ROUNDINGS = 8.0
 
 

@@ -38,8 +38,8 @@ from .cells import (
 )
 
 SEED = "seed"
-_N_NAMES = len(CYCLE)  # largest number of lines with a legend entry each
-_MARK_SHIFT = 0.08  # shift between markers of two lines at one value of a list
+_N_NAMES = len(CYCLE)  # largest number of lines that each have a legend entry
+_MARK_SHIFT = 0.08  # shift between the markers of two lines at the same value
 
 
 class _Lines(NamedTuple):

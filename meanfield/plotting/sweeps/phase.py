@@ -43,7 +43,7 @@ from .cells import (
 from .curve import curve
 
 _PANELS = 9  # largest number of maps in one figure
-_TINT = 0.25  # share of the ending's colour in cells without the quantity
+_TINT = 0.25  # share of the ending's colour in the tint of cells without a value
 
 
 @panels.register("phase")

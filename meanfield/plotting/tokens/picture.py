@@ -26,7 +26,7 @@ from .paths import dots, segments
 from .views import Window, clip_points, outlines, visible_frames, window
 from .words import write_word_labels
 
-_HEAVY = 20_000  # number of steps beyond which paths are rasterised in vector files
+_HEAVY = 20_000  # paths with more steps in total are rasterised in vector files
 _HALO = 3.3  # width in points of the white line below an outline in the plane
 
 

@@ -33,7 +33,7 @@ from .paths import moving_dots
 from .picture import bare_space, frame_plane, look_at, name_axes
 from .views import Projection, Window, robust_windows, view_limits
 
-_AZIMUTH = -52.0  # azimuth of the camera half way, in degrees
+_AZIMUTH = -52.0  # azimuth of the camera half way through a movie, in degrees
 
 View = Callable[[int], Window]
 
@@ -66,7 +66,7 @@ def _room_scene(axes: Axes, image: Projection, film: Film) -> tuple[AbstractScen
         parts, key = _parts(axes, cloud, views=views, film=film)
         if look.xlim is None or look.ylim is None:
             axes.set_box_aspect(None)
-        if look.xlim or look.ylim:  # `note` describes views that are not used
+        if look.xlim or look.ylim:  # `note` describes views that the user replaced
             note = ""
     if cloud.closure is not None:
         parts.append(Outline(axes, cloud.closure, colour=CLOSURE_COLOUR, pattern="--"))

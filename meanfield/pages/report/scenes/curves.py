@@ -14,14 +14,15 @@ from meanfield.spectrum import effective_rank
 
 from .packing import pack
 
-# Only this many eigenvalues are drawn, the largest ones.
+# Only the `_EIGENVALUES` largest eigenvalues are drawn.
 _EIGENVALUES = 6
-# At most this many members of an ensemble are drawn.
+# At most `_MEMBERS` members of an ensemble are drawn.
 _MEMBERS = 100
-# Largest number of token positions, over all frames, for which clusters are counted;
-# counting them takes a few seconds.
+# Clusters are counted for at most `_MAX_POSITIONS` token positions, over all frames;
+# this takes a few seconds.
 _MAX_POSITIONS = 500_000
-# Above this dimension tokens are projected, and clusters are counted by angles too.
+# In more than `_MAX_DIMENSION` dimensions, tokens are projected, and clusters are also
+# counted by angles.
 _MAX_DIMENSION = 3
 
 Panel = dict[str, Any]

@@ -13,7 +13,8 @@ from meanfield.plotting.reading.observables import covariance, moments, principa
 
 from .packing import STEPS, pack, pack_differences, pack_positions
 
-# Above this dimension, a picture shows the projection to the main axes.
+# In more than `_MAX_DIMENSION` dimensions, a picture shows the projection to the main
+# axes.
 _MAX_DIMENSION = 3
 
 Layer = dict[str, Any]
