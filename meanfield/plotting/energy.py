@@ -27,7 +27,7 @@ _GAUSSIAN_FLOW = "gradient flow among Gaussians"
 _DASHES = (0, (4, 2))
 _DOTS = 25  # largest number of difference quotients that are drawn
 _ROUNDING = 1e-9  # rates below this share of the largest rate are left out of ratios
-_RATE_RTOL = 1e-3  # largest difference of equal rates, as a share of the largest rate
+_RATE_RTOL = 1e-3  # rates are taken as equal up to this share of the largest rate
 
 
 @panels.register("energy")

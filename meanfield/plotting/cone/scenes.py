@@ -31,7 +31,9 @@ from .path_animation import PathAnimation
 from .paths import group_by_ending, ring_heights
 from .surface import FRONT_PATHS, HEIGHT, TIPS, draw_limit, draw_surface
 
-_FAINT = 0.6  # opacity of paths relative to panels; below 1, so that dots stand out
+# Paths in movies have `_FAINT` times the opacity of paths in panels, so that dots stand
+# out.
+_FAINT = 0.6
 # Zoom factors that leave room for the large labels of movies: `_WIDE_ZOOM` if the ratio
 # of width to height exceeds `_WIDE`, otherwise `_ZOOM`.
 _ZOOM, _WIDE_ZOOM, _WIDE = 1.06, 1.12, 1.3

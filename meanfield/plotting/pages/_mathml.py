@@ -20,8 +20,8 @@ _ATTRIBUTES = {"accent", "columnalign", "columnlines", "columnspacing", "depth"}
     *("mathvariant", "minsize", "movablelimits", "notation", "rowlines", "rowspacing"),
     *("rspace", "scriptlevel", "separator", "stretchy", "voffset", "width"),
 }
-# `_FORMULA` matches a formula and the punctuation next to it, which must stay on the
-# line of the formula.
+# The pattern `_FORMULA` matches a formula and the punctuation next to it, which must
+# stay on the line of the formula.
 _FORMULA = re.compile(r"([(\[“‘]*)\$([^$]*)\$([.,;:!?)\]’”]*)")
 _CODE = re.compile(r"`([^`]+)`")
 

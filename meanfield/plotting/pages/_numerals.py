@@ -7,7 +7,7 @@ from typing import Any
 from meanfield.plotting._figure.text import power_of_ten
 
 _DIGITS = 4  # default number of significant digits
-_EXACT = 17  # digits that determine any double
+_EXACT = 17  # number of digits that determine any double
 
 
 def finite(value: Any) -> bool:

@@ -104,7 +104,7 @@ def _set_spaces(row: Element, place: int) -> None:
     elif core.text in _BARS and right is not None and _core(right).text in _BARS:
         core.set("rspace", _THIN)  # thin space in |x| |y|
     elif core.text in _SIGNS and left is not None and not _closes(left):
-        core.set("form", "prefix")  # a sign without left operand, as in = −x
+        core.set("form", "prefix")  # a sign without a left operand, as in = −x
     elif left is None and core.tag == "mo" and _is_symbol(core.text or ""):
         core.set("lspace", "0")
 

@@ -21,7 +21,7 @@ _VARIABLES = {
     "grid": ("mass", "outflow", "origin", "axes", "edges_x"),
 }
 
-# A dataset of an unknown kind that has these variables is drawn as a Gaussian.
+# A dataset of an unknown kind is drawn as a Gaussian if it contains `_MOMENTS`.
 _MOMENTS = ("mean", "factor")
 
 NOTHING = (

@@ -18,7 +18,7 @@ from meanfield.spec import (
 
 # Some attentions divide not only the score but also the value by the bandwidth.
 _EPSILON_ATTENTIONS = ("sinkhorn",)
-# Replacements for names of initial clouds that are hard to understand.
+# Names of initial clouds that are hard to understand are replaced by plainer ones.
 _PLAINER = {"antithetic": "antithetic pairs ±x"}
 # A matrix of at most `_ROWS` rows and `_COLUMNS` columns is written out; of a larger
 # one, only the shape is given.

@@ -15,7 +15,7 @@ from .views import Window
 
 _SIZE = 0.75  # font size of words, relative to the default font size
 _WIDE, _HIGH = 0.55, 1.2  # width and height of a letter, relative to its font size
-_VIEW_SHARE = 0.95  # share of the view's half-width within which words can be
+_VIEW_SHARE = 0.95  # words must be within this share of the view's half-width
 _SQUARE = 0.68  # width of the axes, as a share of the width of the figure
 
 

@@ -19,8 +19,8 @@ Mask = Callable[[JaxArray, JaxArray], JaxArray]
 Sees = Callable[[float, float], bool]
 Positions = Callable[[Cloud], Array]
 WIDTH = 0.3
-# `POSITION_ROUNDING` is added because rounding can move a position at the edge of a
-# window out of the window.
+# Rounding can move a position at the edge of a window out of the window, so the
+# constant `POSITION_ROUNDING` is added.
 POSITION_ROUNDING = 1e-12
 
 

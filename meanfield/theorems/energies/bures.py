@@ -227,7 +227,7 @@ def _speeds(x: JaxArray, a: JaxArray, B: JaxArray) -> JaxArray:
         mu = Points.uniform(point[None, None])
         unit = jnp.ones((1, 1))
         score = Dot(a * unit, unit)
-        energy = QuadraticPotential(unit, jnp.full(1, 9.0))  # arbitrary
+        energy = QuadraticPotential(unit, jnp.full(1, 9.0))  # any energy would do
         field = TwistedMetric(score, B * unit).descent(energy, mu)
         length = jnp.sqrt(-dissipation(energy, mu, field))
         return length / jnp.abs(field(mu.tokens)[0, 0])

@@ -157,7 +157,7 @@ def plane(
     The singular values of the coordinates $(a - b, 2c, a + b)$ of the limits are
     checked, and the equations of the plane and of the ray.
     """
-    # The second head's query and key rows are `second` times those of the first head.
+    # The query and key rows of the second head are `second` times those of the first.
     run, q = _plane_flows(case, values, 0.0)
     second_run, _ = _plane_flows(case, values, second)
     final = run.covariances[:, -1]

@@ -201,7 +201,7 @@ def _(case: Case) -> Counterexample:
 
 
 ARCS = 1024
-# Two points exchange their ranks on these numbers of arcs.
+# Two points exchange their ranks on `EXCHANGE_COUNTS` arcs.
 EXCHANGE_COUNTS = np.array([1, 2, 4, 8])
 
 

@@ -141,9 +141,8 @@ def _carry_pairs(case: Case) -> tuple[list[list[frozen.Run]], Array]:
     pairs = []
     for growth, mask_factor in ((0.0, 0.0), (0.0, 1.0), (0.4, 0.0)):
         Q, K, V = _parameters(rng, 0.6)
-        V = V * max(
-            1.0, growth / np.linalg.norm(V, 2)
-        )  # keeps curves in the ball B_R(t)
+        # The size of V keeps the curves in the ball B_R(t).
+        V = V * max(1.0, growth / np.linalg.norm(V, 2))
         x, w, position = _start(rng)
         turn = np.array(0.0 if growth == 0 else 1.0)
         draws = [_curve(rng, rng.uniform(0.3, 1, size=N), growth) for _ in range(2)]

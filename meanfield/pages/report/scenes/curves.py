@@ -145,7 +145,7 @@ class _ClusterCounter:
 
 def _balance(sample: xr.Dataset, report: Report) -> Iterator[Panel]:
     """The curve of the mass that has left the box of a density."""
-    del report  # too fast to need a progress report
+    del report  # this panel is too fast to need a progress report
     rows = [values(run, "outflow", ("time",)) for run in runs(sample)]
     times = values(sample, "time", ("time",))
     yield panel("mass that has left the box", ["mass"], times, np.stack(rows)[:, None])
