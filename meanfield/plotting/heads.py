@@ -51,7 +51,7 @@ _ROWS = (
 
 @style()
 def draw_head_eigenvalues(eigenvalues: xr.Dataset) -> Figure:
-    """The eigenvalues of each head as marks, heads side by side in their layer.
+    """Draw the eigenvalues of each head as marks; a layer's heads are side by side.
 
     Args:
         eigenvalues: as returned by `models.head_eigenvalues`; its attribute `title`, if
@@ -83,7 +83,7 @@ def draw_head_eigenvalues(eigenvalues: xr.Dataset) -> Figure:
 
 
 def _marks(axes: Axes, values: np.ndarray) -> None:
-    """Draw eigenvalues (layer, head, index) at their heads, coloured by sign."""
+    """Draw eigenvalues (layer, head, index) at their head's place, coloured by sign."""
     n_layers, n_heads, _ = values.shape
     offsets = _WIDE * ((np.arange(n_heads) + 0.5) / n_heads - 0.5)
     heads = np.arange(n_layers)[:, None, None] + offsets[None, :, None]

@@ -178,7 +178,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.connection.shutdown(socket.SHUT_RDWR)
 
     def do_GET(self) -> None:
-        """Answer a request; reject other hosts than loopback, to stop DNS rebinding."""
+        """Answer a request; reject hosts other than loopback, to stop DNS rebinding."""
         self._asking.cancel()
         name = (self.headers.get("Host") or "").partition(":")[0]
         if not _is_loopback(name):

@@ -136,7 +136,7 @@ class Film:
         return max(min(n_stored, _MOST_FRAMES), round(_SHORTEST * self.fps))
 
     def pixels(self, target: Path) -> tuple[int, int]:
-        """The size of a file in pixels: `size`, rounded up to even for videos."""
+        """The size of a file in pixels: `size`; for videos, rounded up to be even."""
         width, height = self.size
         if target.suffix.lower() not in VIDEOS:
             return width, height
@@ -169,7 +169,7 @@ class Film:
         if kind in VIDEOS and self.loop == 0:
             raise InvalidInputError(
                 f"`loop 0` (play for ever) works in a `.gif`, but not in a `{kind}`. "
-                "Set `loop` to a number of repetitions, or let the player repeat it."
+                "Set `loop` to a number of repetitions, or repeat it in the player."
             )
         if kind in VIDEOS and shutil.which("ffmpeg") is None:
             raise UnsupportedError(

@@ -1,4 +1,4 @@
-"""PNG images with a palette, about a third of the size without visible difference."""
+"""PNG images with a palette: about a third of the size, with no visible difference."""
 
 from io import BytesIO
 

@@ -25,12 +25,12 @@ RASTER_POINTS = 30_000
 
 
 def width(n_paths: int) -> float:
-    """The line width of one of `n_paths` paths, in points."""
+    """The line width of each of `n_paths` paths, in points."""
     return float(np.clip(5 / np.sqrt(n_paths), 0.4, 1.5))
 
 
 def opacity(n_paths: int) -> float:
-    """The opacity of one of `n_paths` paths, which shows both overlaps and colours."""
+    """The opacity of each of `n_paths` paths, which shows both overlaps and colours."""
     return float(np.clip(8 / np.sqrt(n_paths), 0.3, 0.9))
 
 

@@ -79,7 +79,7 @@ def disc_scene(
 
 
 def _future_endings(animation: PathAnimation) -> list[Artist]:
-    """Legend entries such as `will end: blow-up`; colours show this from the start."""
+    """Legend entries such as `will end: blow-up`, which colours show from the start."""
     handles = ending_marks(animation.paths)
     for handle in handles:
         handle.set_label(f"will end: {handle.get_label()}")

@@ -25,7 +25,7 @@ _GLASS, _EDGE = "#7d9fc2", "#6d86a1"
 
 
 def view_direction() -> np.ndarray:
-    """The vector whose dot product with a point is larger the nearer the point is."""
+    """The vector whose dot product with a point increases towards the viewer."""
     elevation, azimuth = np.radians([_ELEVATION, _AZIMUTH])
     flat = np.cos(elevation) * np.array([np.cos(azimuth), np.sin(azimuth)])
     return np.array([*flat, _STRETCH * np.sin(elevation)])
@@ -114,7 +114,7 @@ def _lines(
 
 
 def _frame(axes: Axes3D, height: float, look: Look) -> None:
-    """Set limits, labels and view; rings take the place of a grid."""
+    """Set limits, labels and view; rings replace the grid."""
     axes.set_proj_type("ortho")
     axes.view_init(elev=_ELEVATION, azim=_AZIMUTH)
     zoom = look.zoom(6.6)

@@ -22,7 +22,7 @@ _ONE_SCALE = 4.0
 
 
 class Extent(NamedTuple):
-    """Lower and upper limits of the coordinates, (frame, d) each."""
+    """Lower and upper limits of the coordinates, each of shape (frame, d)."""
 
     low: np.ndarray
     high: np.ndarray

@@ -73,7 +73,7 @@ class AbstractPage(ABC):
 
     @abstractmethod
     def fill(self, axes: Axes3D, extent: Extent) -> None:
-        """Enlarge 3D axes to the room that the page has, after its layout is fixed.
+        """Enlarge 3D axes to fill the room on the page, after its layout is fixed.
 
         Args:
             axes: the axes, on this page.
@@ -82,7 +82,7 @@ class AbstractPage(ABC):
 
 
 def page_of(dataset: xr.Dataset, size: tuple[float, float]) -> AbstractPage:
-    """A page of the given size, with the layout that leaves most room to the picture.
+    """A page of the given size, with the layout that leaves the picture the most room.
 
     Args:
         dataset: the run, with its title, look and spec.
@@ -131,7 +131,7 @@ class StackedPage(AbstractPage):
 
     @override
     def fill(self, axes: Axes3D, extent: Extent) -> None:
-        """Enlarge the axes to the room between the small print and the text above."""
+        """Enlarge the axes to fill the room between small print and the text above."""
         page, top_legend = self._figure.bbox, axes.get_legend()
         low = [text.get_window_extent().y1 for text in self._small_print()]
         floor = max(low, default=_FLOOR * page.height) + _CLEAR * page.height
@@ -213,7 +213,7 @@ class ColumnPage(AbstractPage):
 
     @override
     def fill(self, axes: Axes3D, extent: Extent) -> None:
-        """Enlarge the axes to the room beside the column."""
+        """Enlarge the axes to fill the room beside the column."""
         page, margin = self._figure.bbox, _MARGIN * self._figure.dpi
         corner = (self._left * page.width - margin, page.height - margin)
         fill(axes, Bbox([(margin, margin), corner]), extent)

@@ -62,7 +62,7 @@ def _fix_weight(element: Element) -> None:
 
 
 def _fix_prime(element: Element) -> None:
-    """Put a prime next to its base, not above: the character is already raised."""
+    """Put a prime beside its base, because the character is already raised."""
     if element.tag not in ("msup", "msubsup"):
         return
     script = element[-1]

@@ -86,7 +86,7 @@ def run_moments(run: xr.Dataset) -> Track:
 def map_runs(
     dataset: xr.Dataset, observable: Callable[[xr.Dataset], np.ndarray]
 ) -> np.ndarray:
-    """`observable` of the run; for an ensemble, of each run, along a new first axis."""
+    """Apply `observable` to a run, or to each run of an ensemble (first axis)."""
     results = [observable(run) for run in runs(dataset)]
     return np.stack(results) if "run" in dataset.dims else results[0]
 

@@ -53,7 +53,7 @@ def snap_places(places: np.ndarray, is_near: np.ndarray) -> np.ndarray:
 def interpolable_steps(cloud: Cloud) -> np.ndarray:
     """Whether each step between frames may be interpolated linearly: (frames - 1).
 
-    A cloud whose spread is rounding error counts as a point.
+    A cloud whose spread is only rounding error is treated as a point.
     """
     mean, factor = moments(cloud.state)
     spread = np.where(is_rounding(mean, factor)[:, None, None], 0.0, factor)

@@ -26,7 +26,7 @@ _FADE = 3  # number of frames in which a word fades in
 
 
 class Labels(NamedTuple):
-    """Lower left corners of words from dots, (frames, words, 2), and opacities."""
+    """Words' lower left corners relative to dots, (frames, words, 2), and opacities."""
 
     offsets: np.ndarray
     opacity: np.ndarray

@@ -123,7 +123,7 @@ def _visible_cloud(cloud: Cloud, sees: Sees, query: int) -> Cloud:
 
 
 def _restricted_velocities(name: str, p: Parameters, cloud: Cloud, sees: Sees) -> Array:
-    """Velocities by (2.7), token by token; tokens that attend to none do not move."""
+    """Velocities by equation (2.7); tokens that attend to no token do not move."""
     rows = np.zeros_like(cloud.x)
     for i, x in enumerate(cloud.x):
         part = _visible_cloud(cloud, sees, i)

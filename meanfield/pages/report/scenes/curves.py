@@ -97,8 +97,8 @@ def _energies(sample: xr.Dataset) -> Iterator[Panel]:
 def _clusters(sample: xr.Dataset, report: Report) -> Iterator[Panel]:
     """Numbers of clusters, and weights of the heaviest one, in evenly chosen frames.
 
-    Above three dimensions clusters are also counted by angles, since tokens with the
-    same direction may be far apart.
+    In more than three dimensions, clusters are also counted by angles, since tokens
+    with the same direction can be far apart.
     """
     sizes = sample.sizes
     ways = list(metrics) if sizes["coord"] > _MAX_DIMENSION else [EUCLIDEAN]
