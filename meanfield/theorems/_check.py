@@ -106,7 +106,7 @@ class Check(NamedTuple):
 
     @property
     def violation_range(self) -> str:
-        """The observations that would count as a violation, in words."""
+        """Text that names the observations that would violate the claim."""
         margin = MARGIN * self.tolerance
         if self.relation == "=":
             return f"{self.bound:.4g} ± {margin:.4g} or farther"

@@ -41,7 +41,7 @@ _CUT = 0.95  # a colour scale is not cut if less than 5 % would be cut off
 _MAX_TOKENS = 32
 _SIDE, _WORD, _PAGE = 1.7, 0.1, 11.0  # widths of map, word and all columns, in inches
 _SMALL, _LINE = "xx-small", 1.1  # font size of words, and line height relative to it
-_MAP = 0.8  # width of the map without its colour bar, as a share of the figure's
+_MAP = 0.8  # share of the figure's width that a map takes without its colour bar
 _BAR = {"shrink": 0.8, "aspect": 30, "pad": 0.05}
 _QUERY_HEADS = 32  # largest number of heads (rows) in the map of a single query
 

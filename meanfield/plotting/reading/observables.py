@@ -150,9 +150,9 @@ def principal_axes(cloud: Cloud, k: int) -> tuple[np.ndarray, np.ndarray]:
 
     They are eigenvectors of the mean over frames of $M(t) / \operatorname{tr} M(t)$,
     with $M(t)$ the second moment about the initial mean: frames have equal weight
-    however much the cloud has shrunk or grown, and drift counts as spread. At most 16
-    evenly spaced frames are used, without those whose spread is rounding error. The
-    largest entry of each axis is positive.
+    however much the cloud has shrunk or grown, and drift contributes to the spread. At
+    most 16 evenly spaced frames are used, without those whose spread is rounding error.
+    The largest entry of each axis is positive.
     """
     sample = cloud.take(even_frames(cloud.times.size, 16))
     mean, factor = moments(sample.state)

@@ -68,8 +68,8 @@ def lines(dataset: xr.Dataset) -> Figure:
     The `colour` of the look names the quantity, as in the panel `phase`, and `x` the
     axis, by default the first that is not the seed. Each value of another axis has its
     own line. A line is the mean over seeds, with a band of its standard error. If some
-    values count as infinite, because a flow has no blow-up time or no finite size, the
-    line is the median, with a band between the quartiles.
+    values are infinite, because a flow has no blow-up time or no finite size, the line
+    is the median, with a band between the quartiles.
 
     Raises:
         InvalidInputError: if the dataset is not a sweep, has too many axes, or has no

@@ -148,5 +148,5 @@ def _opacities(choices: np.ndarray) -> np.ndarray:
         ages = np.where(places == previous, np.minimum(ages + 1, _FADE), 0)
         opacity[frame] = np.where(places >= 0, (1 + ages) / (1 + _FADE), 0.0)
         previous = places
-    opacity[-1] = choices[-1] >= 0  # no faint words in the last frame, which is held
+    opacity[-1] = choices[-1] >= 0  # no word is faint in the last frame, which is held
     return opacity

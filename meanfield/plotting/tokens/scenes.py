@@ -133,7 +133,7 @@ def _parts(
         return [ghosts, ellipse, MeanPath(axes, state.mean)], key
     parts, key = _tokens(axes, cloud, film, name)
     if cloud.words is None or cloud.look.colour == "label":
-        return parts, key  # no words, or the legend explains them
+        return parts, key  # there are no words, or the legend explains them
     labels = WordLabels(
         axes,
         state.x,

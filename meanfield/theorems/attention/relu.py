@@ -45,7 +45,7 @@ def non_closure(case: Case) -> Checks:
     """Measures second differences of the library's field of a Gaussian on the line.
 
     The Gaussian is given by 120 weighted nodes, and SciPy's quad confirms the values. A
-    field counts as curved if its second difference is above 1 % of its size. The
+    field is taken to be curved if its second difference is above 1 % of its size. The
     library must not offer a closed form for any of the three variants.
     """
     line = _line(case, 1.0)

@@ -181,7 +181,7 @@ def l2(case: Case, *, name: str = "l2") -> Checks:
     must give the same velocities. Unnormalised weights, which are exponentials of the
     same squared distances, are compared too.
     """
-    # NumPy evaluates L2 attention for each pair (Q, K); the fields of two must differ.
+    # NumPy evaluates L2 attention for each pair (Q, K); two of the fields must differ.
     rng = case.rng("l2")
     p, cloud = att.random_parameters(rng, 3, 3), att.random_cloud(rng, 8, 3)
     R = np.linalg.qr(rng.normal(size=(3, 3)))[0]

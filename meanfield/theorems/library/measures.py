@@ -199,7 +199,7 @@ def worst_convergence() -> Check:
     """Checks that the worst residual, relative to its tolerance, is reported."""
     residuals, tolerances = jnp.array([[1e-3, 1e-4, 1e-6], [1e-2, 1e-5, 1e-5]])
     last = worst_of_stack(Convergence(residuals, tolerances))
-    expected = [1e-4, 1e-5]  # the second residual, ten times its tolerance
+    expected = [1e-4, 1e-5]  # the second residual is the worst: ten times its tolerance
     return close("error of a sum", [last.residual, last.tolerance], expected)
 
 

@@ -50,7 +50,7 @@ class Run(NamedTuple):
     V: Array
     curve: Curve  # the curve of the atoms
     x: Array  # the tokens
-    w: Array  # weights of the atoms and of the tokens
+    w: Array  # weights, the same for atoms and tokens
     position: Array  # positions of atoms and tokens; all equal if nothing is masked
 
 

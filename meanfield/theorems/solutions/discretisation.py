@@ -94,7 +94,7 @@ def _continuum_checks(
 
 @eqx.filter_jit
 def _final(x: JaxArray, w: JaxArray) -> JaxArray:
-    with jax.ensure_compile_time_eval():  # fixed steps need untraced edges
+    with jax.ensure_compile_time_eval():  # fixed steps need concrete layer edges
         layers = [
             attentions["softmax"]([[q]], [[k]], [[v]], epsilon=EPSILON)
             for q, k, v in zip(Q, K, V, strict=True)
