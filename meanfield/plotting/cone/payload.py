@@ -37,7 +37,7 @@ def payload(
 
     Args:
         named_datasets: datasets of 2 × 2 covariances, by name.
-        max_paths: largest number of paths, evenly chosen; all if None.
+        max_paths: largest number of evenly spaced paths; all if None.
 
     Raises:
         InvalidInputError: if the dimension is not two, or `limit` is invalid.

@@ -30,7 +30,7 @@ Report = Callable[[int, int], None]
 
 
 def panels(dataset: xr.Dataset, report: Report) -> list[Panel]:
-    """Curves of a run, or of evenly chosen members of an ensemble.
+    """Curves of a run, or of evenly spaced members of an ensemble.
 
     Each panel has `values` of shape (member, curve, time), NaN where there are none,
     and `steps` if values, such as counts, are constant between frames.
@@ -95,7 +95,7 @@ def _energies(sample: xr.Dataset) -> Iterator[Panel]:
 
 
 def _clusters(sample: xr.Dataset, report: Report) -> Iterator[Panel]:
-    """Numbers of clusters, and weights of the heaviest one, in evenly chosen frames.
+    """Numbers of clusters, and weights of the heaviest one, in evenly spaced frames.
 
     In more than three dimensions, clusters are also counted by angles, since tokens
     with the same direction can be far apart.
