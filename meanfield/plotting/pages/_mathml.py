@@ -62,9 +62,7 @@ def mathml(latex: str) -> str:
         UnsupportedError: if the extra `formulas` is not installed.
     """
     if any(unicodedata.category(letter) == "Cc" for letter in latex):
-        raise _formula_error(
-            latex, "formulas cannot have control characters; use a raw string"
-        )
+        raise _formula_error(latex, "it contains control characters; use a raw string")
     bare = re.sub(r"\\[{}\\]", "", latex)
     if bare.count("{") != bare.count("}"):
         raise _formula_error(latex, "it has unbalanced braces")
