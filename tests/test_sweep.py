@@ -216,5 +216,5 @@ def test_unplottable_sweeps_are_rejected(sweep_and_program_count: Swept) -> None
         InvalidInputError, match="a sweep; got a dataset of kind 'points'"
     ):
         panels["phase"](data.assign_attrs(kind="points"))
-    with pytest.raises(InvalidInputError, match="without `t`, or select a value"):
+    with pytest.raises(InvalidInputError, match="without `t`, or select one"):
         panels["phase"](data.expand_dims(seed=3))

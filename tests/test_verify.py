@@ -210,7 +210,7 @@ def test_a_control_is_its_statement_with_a_keyword_broken() -> None:
 def test_an_ineffective_control_is_reported() -> None:
     with halving_statement() as statement:
         with pytest.raises(
-            TypeError, match=r"halved` has no keyword `part`; its keywords: share"
+            TypeError, match=r"halved` has no keyword `part`; its keywords are: share"
         ):
             statement.set_control("a part", part=1 / 3)
         statement.set_control("a third", labels=("x", "z"), share=1 / 3)

@@ -15,10 +15,9 @@ from meanfield._counting import count_phrase
 
 WIDTH, HEIGHT, MARGIN = 180, 140, 10
 BLUE, ORANGE = "#0072B2", "#D55E00"
-MAX_TOKENS, MAX_PATHS = (
-    400,
-    60,
-)  # largest numbers of tokens and paths drawn; of more, an even selection is drawn
+# At most `MAX_TOKENS` tokens and `MAX_PATHS` paths are drawn; if there are more, an
+# evenly spaced subset is drawn.
+MAX_TOKENS, MAX_PATHS = 400, 60
 _CIRCLE = np.stack([f(np.linspace(0, 2 * np.pi, 61)) for f in (np.cos, np.sin)])
 
 

@@ -18,13 +18,12 @@ from .reading.observables import covariance, principal_axes, run_moments
 from .tokens.views import ellipses
 
 COLOURS = {"points": INK, "gaussian": CLOSURE_COLOUR, "grid": CYCLE[0]}
-EXTRA_COLOURS = (CYCLE[5], LIMIT_COLOUR, CYCLE[6])  # for representations of plugins
+EXTRA_COLOURS = (CYCLE[5], LIMIT_COLOUR, CYCLE[6])  # for plugins' representations
 BINS = 60
-MASS_SHARES = [
-    0.8647,
-    0.3935,
-]  # masses of a 2D Gaussian within two and one standard deviations
-REACH = 4.0  # a 1D picture shows this many standard deviations on either side
+# The masses of a 2D Gaussian within two standard deviations and within one are
+# `MASS_SHARES`.
+MASS_SHARES = [0.8647, 0.3935]
+REACH = 4.0  # half-width of a 1D picture, in standard deviations
 _MAX_TOKENS = 4000  # largest number of tokens in a scatter plot
 
 

@@ -22,7 +22,7 @@ from .reading.data import NOTHING, kind, runs, swarm, values
 from .reading.metrics import EUCLIDEAN, AbstractMetric, metrics
 from .reading.observables import even_frames, map_runs
 
-# Clusters are counted in at most this many frames, spaced evenly.
+# Clusters are counted in at most `_FRAMES` evenly spaced frames.
 _FRAMES = 200
 
 

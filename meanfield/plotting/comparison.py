@@ -18,12 +18,12 @@ _PANELS = {
     "covariance_gap": r"covariance: $|\Sigma - S| / |S|$",
     "distance_gap": r"distance $/ (\mathrm{tr}\,S)^{1/2}$",
 }
-# Colours and line widths of pairs. The colours differ from those of representations;
-# the widths decrease, so that coinciding curves stay visible.
+# The colours of pairs differ from those of representations. The line widths decrease,
+# so that coinciding curves stay visible.
 _PAIRS = tuple(zip((CYCLE[2], CYCLE[3], CYCLE[4]), (3.2, 2.0, 1.0), strict=True))
 _LIMITS = tuple(name.replace("_gap", "_tolerance") for name in _PANELS)
-_SPAN = 4.0  # least ratio of the limits of a logarithmic axis
-_DECADES = 1e-12  # gaps below this share of the largest are rounding errors
+_SPAN = 4.0  # least ratio of the upper to the lower limit of a logarithmic axis
+_DECADES = 1e-12  # gaps below this share of the largest gap are rounding errors
 
 
 @style()

@@ -25,9 +25,9 @@ from .reading.data import kind, values
 _PREFIX, _RATE, _STEEPEST = "energy", "dissipation", "steepest"
 _GAUSSIAN_FLOW = "gradient flow among Gaussians"
 _DASHES = (0, (4, 2))
-_DOTS = 25  # at most about this many difference quotients are drawn
-_ROUNDING = 1e-9  # rates below this share of the largest are ignored in ratios
-_RATE_RTOL = 1e-3  # rates closer than this share of the largest count as equal
+_DOTS = 25  # largest number of difference quotients that are drawn
+_ROUNDING = 1e-9  # rates below this share of the largest rate are left out of ratios
+_RATE_RTOL = 1e-3  # rates are taken as equal up to this share of the largest rate
 
 
 @panels.register("energy")

@@ -12,12 +12,12 @@ from ._figure.panels import annotate, titled_figure
 from ._figure.style import CYCLE, INK, PALE, style
 
 _SIGNS = {1: CYCLE[0], -1: CYCLE[1]}
-_WIDE = 0.84  # share of a layer's width that its heads fill
+_WIDE = 0.84  # share of a layer's width that the heads of the layer fill
 _LAYER, _MARGIN = 0.85, 1.5  # widths of a layer and of the margins, in inches
-_NARROW, _MAX_LAYERS = 0.62, 12  # width of a layer if there are more than 12 layers
-_LINEAR = 0.02  # share of the largest modulus below which the scale is linear
+_NARROW, _MAX_LAYERS = 0.62, 12  # width of a layer, in inches, beyond 12 layers
+_LINEAR = 0.02  # the scale is linear below this share of the largest modulus
 _ROOM = 5.0  # ratio of axis limit to largest modulus; leaves room for text
-_ROUNDING = 1e-9  # relative size below which an imaginary part is rounding
+_ROUNDING = 1e-9  # relative size below which imaginary parts are rounding errors
 
 
 class _Row(NamedTuple):
@@ -51,7 +51,7 @@ _ROWS = (
 
 @style()
 def draw_head_eigenvalues(eigenvalues: xr.Dataset) -> Figure:
-    """The eigenvalues of each head as marks, heads side by side in their layer.
+    """Draw the eigenvalues of each head as marks; a layer's heads are side by side.
 
     Args:
         eigenvalues: as returned by `models.head_eigenvalues`; its attribute `title`, if
@@ -83,7 +83,7 @@ def draw_head_eigenvalues(eigenvalues: xr.Dataset) -> Figure:
 
 
 def _marks(axes: Axes, values: np.ndarray) -> None:
-    """Draw eigenvalues (layer, head, index) at their heads, coloured by sign."""
+    """Draw eigenvalues (layer, head, index) at their head's place, coloured by sign."""
     n_layers, n_heads, _ = values.shape
     offsets = _WIDE * ((np.arange(n_heads) + 0.5) / n_heads - 0.5)
     heads = np.arange(n_layers)[:, None, None] + offsets[None, :, None]

@@ -9,7 +9,7 @@ from ._figure.panels import titled_figure
 from ._figure.style import CYCLE, GREY, INK, style
 
 _PARTS = {"attention": CYCLE[0], "mlp": CYCLE[4], "norm": GREY}
-_HEADROOM = 0.2  # share of the height for the legend above the bars
+_HEADROOM = 0.2  # room for the legend above the bars, as a share of their height
 _NAMES = {"mlp": "MLP", "norm": "layer norms"}
 
 

@@ -29,12 +29,12 @@ from ._figure.style import CYCLE, INK, number_map
 from .reading.data import NOTHING, Ending, ending, values
 from .reading.observables import map_runs, rounded_spectrum
 
-# Up to this many eigenvalues get a colour and a legend entry each.
+# If there are at most `_N_NAMES` eigenvalues, each has its own colour and legend entry.
 _N_NAMES = len(CYCLE) - 1
-_DOTS = 30  # up to this many frames are marked on a refined curve
-_TICKS = 6  # most ticks of the colour bar of eigenvalue indices
-_N_SUBSTEPS = 40  # points of a refined curve between two frames
-_LAST = 1e-14  # smaller (t* − t) / t* would be rounding error
+_DOTS = 30  # largest number of frames that are marked on a refined curve
+_TICKS = 6  # largest number of ticks on the colour bar of eigenvalue indices
+_N_SUBSTEPS = 40  # number of intervals of a refined curve between two frames
+_LAST = 1e-14  # least (t* − t) / t*; smaller values are rounding errors
 
 
 @panels.register("spectrum")

@@ -7,7 +7,7 @@ from typing import Any, Literal, NamedTuple
 from meanfield.errors import InvalidInputError
 
 Relation = Literal["<=", ">=", "="]
-MARGIN = 10.0  # a control must miss its bound by this many tolerances
+MARGIN = 10.0  # a negative control must miss its bound by at least this many tolerances
 
 
 class Fit(NamedTuple):
@@ -106,7 +106,7 @@ class Check(NamedTuple):
 
     @property
     def violation_range(self) -> str:
-        """The observations that would count as a violation, in words."""
+        """Text that names the observations that would violate the claim."""
         margin = MARGIN * self.tolerance
         if self.relation == "=":
             return f"{self.bound:.4g} ± {margin:.4g} or farther"

@@ -25,12 +25,14 @@ EXACT = (
     "below 20 lose at most 1e3 × 20 × 2e-16 of the largest entry"
 )
 ROUNDING = 4e-12
-ORDER_TOLERANCE = 0.095  # a wrong integer order misses by over ten times this
-STARTS, STEPS = (12, 24), (150, 400)  # numbers of starts and of steps as (quick, full)
+ORDER_TOLERANCE = 0.095  # error allowed in a measured order; integers are 1 apart
+# Each gradient ascent has `STARTS` random starts and `STEPS` steps; the first number is
+# for a quick verification, the second for a full one.
+STARTS, STEPS = (12, 24), (150, 400)
 MOST_STEPS = 1000
 LEARNING_RATE = 0.05  # Adam's step size
-LARGEST_LOG = 700.0  # exp(700) is finite in float64, exp(710) is not
-SIGMAS = 4.5  # standard errors; exceeded by chance once in 150 000 draws
+LARGEST_LOG = 700.0  # largest logarithm that is exponentiated; exp(710) overflows
+SIGMAS = 4.5  # bound in standard errors; chance exceeds it once in 150 000 draws
 
 Parameters = Mapping[str, Any]
 Number = float | int

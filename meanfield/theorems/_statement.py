@@ -145,7 +145,7 @@ class Statement:
             if name not in keywords:
                 raise TypeError(
                     f"The measurement of `{self.id}` has no keyword `{name}`; "
-                    f"its keywords: {', '.join(keywords) or 'none'}."
+                    f"its keywords are: {', '.join(keywords) or 'none'}."
                 )
         measure = lambda case: _select_checks(self(case, **changes), labels)
         self.control = Control(text, measure, changes)

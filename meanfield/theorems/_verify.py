@@ -18,7 +18,8 @@ from ._subjects import attention_marks, statements_by_attention
 Role = Literal["statement", "control", "printed", "corrected"]
 Witnesses = Mapping[str, Mapping[str, Any]]
 
-# A measurement that raises one of these errors counts as failed; `verify` goes on.
+# A measurement has failed if it raises one of these errors; `verify` then continues
+# with the next one.
 MEASUREMENT_ERRORS = (
     ArithmeticError,
     AssertionError,

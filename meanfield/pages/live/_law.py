@@ -16,10 +16,11 @@ from meanfield.errors import InvalidInputError, UnsupportedError
 from meanfield.measures import AbstractMeasure, AbstractReader, Gaussian, Grid, Points
 from meanfield.scores import AbstractScore, Dot, Masked, SquaredDistance
 
-TOKENS = 2_000  # with more tokens, a velocity takes a browser about a second
+# A page has at most `TOKENS` tokens; with more, browsers need a second per velocity.
+TOKENS = 2_000
 _POINT_ATTENTIONS = ("softmax", "l2", "sinkhorn", "linear", "sigmoid")
 _GAUSSIAN_ATTENTIONS = ("softmax", "l2", "sinkhorn", "linear")
-_NORMALISED_ATTENTIONS = ("softmax", "l2")  # rows are renormalised after masking
+_NORMALISED_ATTENTIONS = ("softmax", "l2")  # their rows are renormalised after masking
 _ATTENTIONS = {"points": _POINT_ATTENTIONS, "gaussian": _GAUSSIAN_ATTENTIONS}
 _ADVICE = "Use `meanfield simulate` for such a flow"
 _FEATURES = {  # maps the class of a dynamics to the option that caused it

@@ -25,8 +25,8 @@ class Setting:
         t: the last time.
         noise: the diffusivity.
         rtol: the relative tolerance of a step.
-        steady: a flow counts as at rest if the estimated distance to its limit is below
-            this fraction of the initial size; never if `None`.
+        steady: a flow ends at rest if the estimated distance to its limit is below this
+            fraction of the initial size; never if `None`.
         max_steps: the largest number of steps.
         seed: the seed of the noise.
         steps: the command-line options for `rtol` and `max_steps`, if set.

@@ -1,4 +1,4 @@
-// The axes of a sweep, as sliders: each sets what the cells of the sweep vary.
+// The axes of a sweep as sliders: each sets a quantity that the sweep varies.
 
 import { identity, scaled, withEntry } from "./matrix.js";
 import { element, slider } from "./sliders.js";
@@ -9,15 +9,15 @@ const entryOf = (name, [i, j]) => everyHead(name, (head, value) => withEntry(hea
 
 const whole = (name) => everyHead(name, (head, value) => scaled(identity(head.V.length), value));
 
-/** The Gaussian of the same mean with the covariance `c I`. */
+/** The Gaussian with the same mean and the covariance `c I`. */
 const spread = ({ start }, c) => ({ start: { ...start, factor: scaled(identity(start.mean.length), Math.sqrt(c)) } });
 
-/** The mean variance of a Gaussian: `c`, where its covariance is `c I`. */
+/** The mean variance of a Gaussian: `c` if its covariance is `c I`. */
 const spreadOf = ({ start }) => start.factor.flat().reduce((sum, x) => sum + x * x, 0) / start.mean.length;
 
 const PLAIN = ["epsilon", "noise", "t", "attention"];
 
-/** How an axis changes a law: a function of the law and a value. */
+/** The effect of an axis on a law: a function of the law and a value. */
 export function setter({ key, entry }) {
   if (PLAIN.includes(key)) return (_, value) => ({ [key]: value });
   if (key === "cov") return spread;
@@ -25,7 +25,7 @@ export function setter({ key, entry }) {
   return entry ? entryOf(name, entry) : whole(name);
 }
 
-/** The value of an axis that a law has. */
+/** The value of an axis in a law. */
 export function valueOf({ key, entry }, law) {
   if (PLAIN.includes(key)) return law[key];
   if (key === "cov") return spreadOf(law);
@@ -52,7 +52,7 @@ export function fillAxes(form, initial, current, change) {
 function listed({ name, values }, now, changed) {
   const options = values.map((value, i) => element("option", { value: i }, String(value)));
   const select = element("select", {}, ...options);
-  select.selectedIndex = values.indexOf(now); // nothing, where the law has another value
+  select.selectedIndex = values.indexOf(now); // nothing if the law has another value
   select.addEventListener("change", () => changed(values[Number(select.value)]));
   return element("p", { className: "row" }, element("label", {}, `${name} `, select));
 }

@@ -1,8 +1,8 @@
-// The command line that repeats what is seen.
+// The command line that repeats the flow of the page.
 
 import { multiple, square } from "./matrix.js";
 
-/** A matrix as an option has it: a number `c` for `c I`, else its rows. */
+/** A matrix as the value of an option: a number `c` for `c I`, otherwise its rows. */
 function matrixWord(M) {
   const c = multiple(M);
   return c === null ? JSON.stringify(M) : String(c);
@@ -10,7 +10,7 @@ function matrixWord(M) {
 
 const isIdentity = (M) => matrixWord(M) === "1";
 
-/** The matrices of all heads, one after the other. */
+/** The options for the matrices of all heads. */
 const ofHeads = (heads, name) => heads.map((head) => matrixWord(head[name])).join(",");
 
 function scores(heads) {

@@ -37,7 +37,7 @@ export function attempt(velocity, y, first, h) {
   return { next, error, stages };
 }
 
-/** The five arrays from which a step is interpolated to fourth order, one after the other. */
+/** The five arrays, concatenated, from which a step is interpolated to fourth order. */
 export function interpolant(y, h, { next, stages }) {
   const size = y.length;
   const parts = new Float64Array(5 * size);
@@ -53,7 +53,7 @@ export function interpolant(y, h, { next, stages }) {
   return parts;
 }
 
-/** The state at a share of a step, from two parts (a straight line) or five. */
+/** The state at a fraction of a step, from two arrays (a straight line) or five. */
 export function interpolated(parts, size, share, out) {
   const rest = 1 - share;
   for (let i = 0; i < size; i++) {

@@ -1,14 +1,14 @@
-// The thread that integrates: a flow after the other, in double precision.
+// The thread that integrates one flow after another, in double precision.
 
 import { Flow } from "./flow.js";
 
-const SLICE = 12; // milliseconds of work between two looks at the messages
-const REPORT = 100; // milliseconds between two reports
+const SLICE = 12; // milliseconds of work between two checks for messages
+const REPORT = 100; // milliseconds between two progress reports
 
 /** Listens to `inbox` for laws; sends steps to the painter and reports to the page. */
 export function engine(inbox) {
   const state = { painter: null, flow: null, run: -1, begun: 0, reported: 0, work: 0 };
-  const again = new MessageChannel(); // a message comes back sooner than a timer
+  const again = new MessageChannel(); // a message to itself returns sooner than a timer
   again.port1.onmessage = () => work(state, inbox, again.port2);
   inbox.onmessage = ({ data, ports }) => {
     if (data.kind === "painter") [state.painter] = ports;

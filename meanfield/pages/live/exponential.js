@@ -1,7 +1,7 @@
 // Exponentials of many numbers that are not positive: Math.exp leaves the compiled code for each.
 
-const LOWEST = -708; // below, an exponential is below the smallest normal number
-const PARTS = 32; // tabulated parts of a factor of two
+const LOWEST = -708; // exponentials of smaller numbers are below the smallest normal number
+const PARTS = 32; // number of tabulated fractions of a factor of two
 const STEP_HIGH = 6.93147180369123816490e-1 / PARTS; // ln 2 in two parts, so that its multiples are exact
 const STEP_LOW = 1.90821492927058770002e-10 / PARTS;
 const RATE = PARTS * Math.LOG2E;

@@ -1,4 +1,4 @@
-// A flow, step by step: adaptive, watched for blow-ups and rest, ended with a name.
+// A flow, step by step: adaptive steps, detection of blow-ups and rest, and a named ending.
 
 import { ORDER, attempt, interpolant } from "./dopri.js";
 import { Growth } from "./growth.js";
@@ -10,8 +10,8 @@ import { Steady } from "./steady.js";
 import { shares } from "./sums.js";
 import { tokenVelocity } from "./tokens.js";
 
-const NOISY = 1e-3; // the relative error of a step under noise: beyond, tokens err by their number
-const FINEST = 200; // steps under noise, at least: paths are drawn as lines between them
+const NOISY = 1e-3; // relative error of a step with noise; the finite number of tokens causes larger errors
+const FINEST = 200; // least number of steps with noise, since paths are drawn as lines between them
 
 /** The measure of a law as a state of one array, its velocity, and norms of both. */
 export function moved(law) {
@@ -21,14 +21,14 @@ export function moved(law) {
   }
   const [n, d] = [law.start.x.length, law.start.x[0].length];
   const weights = shares(law.start.weights, n);
-  const halved = weights.map((w) => (w + 1 / n) / 2); // a token of little weight is moved as exactly
+  const halved = weights.map((w) => (w + 1 / n) / 2); // so that tokens of little weight are moved accurately too
   return {
     d, weights, start: Float64Array.from(law.start.x.flat()), velocity: tokenVelocity(law, weights, d),
     norm: weighted(weights, d), errorNorm: weighted(halved, d),
   };
 }
 
-/** The Euclidean norm, which overflows only where an entry does. */
+/** The Euclidean norm, which overflows only if an entry does. */
 function length(y) {
   let largest = 0;
   for (const value of y) largest = Math.max(largest, Math.abs(value));
@@ -40,7 +40,7 @@ function length(y) {
 
 const weighted = (weights, d) => (y) => length(y.map((value, at) => value * Math.sqrt(weights[Math.floor(at / d)])));
 
-/** Whether velocities are proven to grow no faster than their measure, as Python proves it. */
+/** Whether velocities are known to be bounded linearly, by the rules of the Python library. */
 function bounded(law) {
   const isGaussian = law.measure === "gaussian";
   if (law.attention === "linear") return false;
@@ -53,7 +53,7 @@ function bounded(law) {
   });
 }
 
-/** One flow. `step` gives the next step with its interpolant, until `ending` has a name. */
+/** One flow; `step` returns the next step with its interpolant, until `ending` is set. */
 export class Flow {
   constructor(law) {
     Object.assign(this, moved(law), { law, t: law.t0, accepted: 0, rejected: 0, velocities: 0, ending: null });
@@ -76,7 +76,7 @@ export class Flow {
     this.h = this.firstStep();
   }
 
-  /** The next step, as `{t0, t1, parts}`; null where there is none. */
+  /** The next step, as `{t0, t1, parts}`; null if there is none. */
   step() {
     if (this.ending) return null;
     const step = this.isRandom ? this.randomStep() : this.adaptiveStep();
@@ -104,7 +104,7 @@ export class Flow {
     return null;
   }
 
-  /** Steps vanish: by growth, or since a velocity cannot be had, or for no reason known. */
+  /** The ending if steps vanish: by growth, by a velocity that cannot be computed, or for an unknown reason. */
   stuck(trial) {
     const lost = trial && !trial.next.every(Number.isFinite);
     if (this.growth.broke(this.y, true)) this.ending = "blow-up";
@@ -158,7 +158,7 @@ export class Flow {
     return Number.isNaN(size) ? Infinity : size;
   }
 
-  /** The derivative of the log of the size of a state, along its velocity. */
+  /** The derivative of the logarithm of a state's size along its velocity. */
   growthRate(y) {
     const speed = new Float64Array(y.length);
     this.velocity(y, speed);

@@ -5,7 +5,7 @@ import {
   applied, dot, eigen, identity, ofEigenvalues, plus, product, root, scaled, solved, solvedPositive, square, transposed,
 } from "./matrix.js";
 
-/** `(Σ⁻¹ + B)⁻¹ R` for any rank of Σ = YYᵀ; no `B` is zero. */
+/** `(Σ⁻¹ + B)⁻¹ R` for any rank of Σ = YYᵀ; a missing `B` is zero. */
 function tilted(Y, B, R) {
   const inner = product(transposed(Y), R);
   if (!B) return product(Y, inner);
@@ -92,13 +92,13 @@ export function gaussianVelocity(law, d) {
   };
 }
 
-/** The start, its factor made square and of full rank where noise asks for it. */
+/** The start; with noise, its factor is made square and of full rank. */
 export function gaussianStart({ start: { mean, factor }, noise, t, t0 }) {
   const d = mean.length;
   if (!noise) return packed(mean, factor);
   const covariance = square(factor);
   const variance = covariance.reduce((sum, row, i) => sum + row[i], 0) / d + 2 * noise * (t - t0);
-  const least = Number.EPSILON * variance; // below what rounding adds to half of each variance
+  const least = Number.EPSILON * variance; // below the rounding error of half of each variance
   const regular = factor[0].length === d && eigen(covariance).values[0] > least;
   return packed(mean, regular ? factor : root(plus(covariance, scaled(identity(d), least))));
 }

@@ -1,4 +1,4 @@
-// What a hand can take hold of, and the start that it makes of the present state.
+// Parts of a picture that the pointer can drag, and the start that results from dragging.
 
 import { packed, unpacked } from "./gaussians.js";
 import { ends, scales } from "./line.js";
@@ -6,9 +6,9 @@ import { identity, product } from "./matrix.js";
 import { axesOf } from "./moments.js";
 import { handles } from "./plane.js";
 
-const REACH = 22; // pixels from a hand to what it takes
+const REACH = 22; // largest distance in pixels from the pointer to what it drags
 
-/** What lies under a place on the page: `{name}` of a handle, `{token}` of a token, or null. */
+/** The object at a place on the page: `{name}` for a handle, `{token}` for a token, or null. */
 export function grasped(scene, view, px, py) {
   const near = candidates(scene, view).map((one) => ({ ...one, way: Math.hypot(one.place[0] - px, one.place[1] - py) }));
   const best = near.reduce((a, b) => (b.way < a.way ? b : a), { way: REACH });
@@ -28,13 +28,13 @@ function candidates({ cloud, now, state, time, history }, view) {
   });
 }
 
-/** Where a hand points, in the coordinates of states. */
+/** The place of the pointer in the coordinates of states. */
 export function pointed({ cloud, history }, view, px, py) {
   if (cloud.d > 1) return view.point(px, py);
   return [scales({ history, box: view.box, view }).up.value(py)];
 }
 
-/** The present state with what is held at another point. */
+/** The current state with the dragged part at another point. */
 export function dragged({ cloud, state, now }, grip, point) {
   const { d } = cloud;
   if (cloud.measure === "gaussian") return ofGaussian(state, d, now, grip.name, point);
@@ -51,7 +51,7 @@ function ofGaussian(state, d, now, name, point) {
   return packed(mean, turned(factor, d, axesOf(now.covariance), arm, name));
 }
 
-/** The factor after a half axis was brought to `arm`; the other keeps its length, at right angles. */
+/** The factor after a half axis was moved to `arm`; the other keeps its length, at a right angle. */
 function turned(factor, d, [long, short], arm, name) {
   const size = Math.max(Math.hypot(...arm), 1e-9);
   const across = [-arm[1] / size, arm[0] / size];

@@ -1,21 +1,21 @@
-// A finite-time blow-up, told from unbounded growth by its growth law.
+// Detection of finite-time blow-ups, distinguished from unbounded growth by the growth law.
 //
 // Near a blow-up a size grows like u ~ c (t* - t)^-γ: the time to grow by a factor shrinks to zero
 // like u^-κ with κ = 1/γ. The record, its numbers and its verdicts are those of the Python library.
 
-const LENGTH = 16; // points on record,
-const ENOUGH = 12; // so many distinct ones for a verdict
-const SPACING = 0.25; // e-folds of size between them,
-const SHRINKAGE = 0.7; // or this factor of the step, whichever comes first
-const SAME = 0.2; // relative change up to which two exponents are of one law
-const SIZES = 4 * Math.log(10); // e-folds of size through which a law must have held
-const FALL = 3; // e-folds by which the time per e-fold must have fallen meanwhile
-const RESOLUTION = 128; // roundings of the time
-const BLIND = 2 * SIZES; // e-folds before the largest number
-const ESTIMATED = 2; // of what a step may shift the time: its estimated error,
-const CURVED = 2e-3; // what a method of its order may miss,
-const ASKED = 1e-3; // and this share of the tolerance
-const ROUNDINGS = 32; // of the time, at least
+const LENGTH = 16; // number of recorded points
+const ENOUGH = 12; // least number of distinct points for a verdict
+const SPACING = 0.25; // least growth between recorded points, in e-folds of the size
+const SHRINKAGE = 0.7; // a point is also recorded if the step shrinks by this factor
+const SAME = 0.2; // largest relative difference of exponents of the same law
+const SIZES = 4 * Math.log(10); // number of e-folds of the size over which a law must hold
+const FALL = 3; // e-folds by which the time per e-fold must fall meanwhile
+const RESOLUTION = 128; // times left below this many rounding errors of t are not resolved
+const BLIND = 2 * SIZES; // e-folds of size left before overflow, below which nothing can be tested
+const ESTIMATED = 2; // factor of a step's estimated error in its shift of the blow-up time
+const CURVED = 2e-3; // factor of the error that the order of the method allows
+const ASKED = 1e-3; // share of the tolerance in the shift of the blow-up time
+const ROUNDINGS = 32; // least error of the blow-up time, in rounding errors
 
 const MIDDLE = LENGTH / 2;
 
@@ -68,7 +68,7 @@ function soon(record, t0) {
   return timeLeft(halves(record)) <= Number.EPSILON ** 0.4 * (record.ts[LENGTH - 1] - t0);
 }
 
-/** Whether growth accelerates, and later steps would not teach its time. */
+/** Whether growth accelerates while later steps would not improve the estimate of its time. */
 function exhausted(record, t0, error) {
   const left = timeLeft(halves(record));
   const spent = left <= RESOLUTION * Number.EPSILON * Math.abs(record.ts[LENGTH - 1]);
@@ -98,7 +98,7 @@ function threePoints(t, logs) {
   return t[2] + (t[2] - t[1]) / Math.expm1(Math.exp((low + high) / 2) * b);
 }
 
-/** The size at the start over the part of it that was to escape; at least 1. */
+/** The initial size divided by the part of it that blows up; at least 1. */
 function disguise(record, t0, logSize0) {
   const parts = halves(record);
   const left = timeLeft(parts);
@@ -121,7 +121,7 @@ export class Growth {
     this.record = newRecord(t0, this.logSize0);
   }
 
-  /** Whether the flow ends here by its growth. */
+  /** Whether the flow ends here because of its growth. */
   after(step) {
     if (this.bounded) return false;
     this.remember(step);
@@ -130,7 +130,7 @@ export class Growth {
     return this.asked(near, step.y, near || (certain(this.record) && this.room(step.y) <= 2 * BLIND));
   }
 
-  /** Whether growth is why steps vanished, or were lost to overflow, at the state `y`. */
+  /** Whether growth explains that steps vanished or overflowed at the state `y`. */
   broke(y, vanished) {
     if (this.bounded || !this.way) return false;
     const breaks = (vanished && accelerates(this.record)) || certain(this.record);
@@ -179,7 +179,7 @@ export class Growth {
     return Number.isFinite(here.rate) && steady && whole.grown > 0 && !(gained < needed);
   }
 
-  /** When the size is infinite, with its error. */
+  /** The time at which the size becomes infinite, with its error. */
   when() {
     const blur = this.blur * disguise(this.record, this.t0, this.logSize0);
     return blowUpTime(this.record, this.timeError(blur, this.record.ts[LENGTH - 1]));

@@ -1,8 +1,8 @@
-// What was integrated so far: steps with their interpolants, to be asked at any time.
+// The steps integrated so far with their interpolants, which give the state at any time.
 
 import { interpolated } from "./dopri.js";
 
-const ROOM = 160e6; // bytes of interpolants; beyond, the oldest are forgotten
+const ROOM = 160e6; // largest number of bytes of interpolants; the oldest are dropped beyond it
 
 export class History {
   constructor(cloud, room = ROOM) {
@@ -10,12 +10,12 @@ export class History {
     this.size = cloud.first.length;
   }
 
-  /** The last time that is known. */
+  /** The last time that was integrated. */
   get to() {
     return this.steps.length ? this.steps[this.steps.length - 1].t1 : this.cloud.t0;
   }
 
-  /** The last time that a reader is to expect. */
+  /** The last time that a reader can expect. */
   get horizon() {
     return this.end ? this.to : this.cloud.t;
   }
@@ -32,7 +32,7 @@ export class History {
     if (this.steps.length) this.from = this.steps[0].t0;
   }
 
-  /** The index of the step that holds a time. */
+  /** The index of the step that contains a time. */
   index(t) {
     let [low, high] = [0, this.steps.length - 1];
     while (low < high) {
@@ -43,7 +43,7 @@ export class History {
     return low;
   }
 
-  /** The state at a time, the nearest that is known. */
+  /** The state at a time, or at the nearest known time. */
   at(t, out = new Float64Array(this.size)) {
     if (!this.steps.length) {
       out.set(this.cloud.first);

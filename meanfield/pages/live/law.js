@@ -1,11 +1,11 @@
-// What an attention is made of, once its numbers are known: a form for each head.
+// The matrices of an attention for given parameters: scores and value of each head.
 
 import { product, scaled, transposed } from "./matrix.js";
 
-/** The attentions of a page, and what they are called. */
+/** The attentions of a page, and their names. */
 export const NAMES = { softmax: "softmax", l2: "L2", sinkhorn: "Sinkhorn", linear: "linear", sigmoid: "sigmoid" };
 
-/** The attentions that this page integrates: sigmoid moves no Gaussian, Sinkhorn masks nothing. */
+/** The attentions that this page integrates: without sigmoid for Gaussians, and without Sinkhorn for masks. */
 export function known({ measure, causal }) {
   return Object.keys(NAMES).filter((name) => !(measure === "gaussian" && name === "sigmoid") && !(causal && name === "sinkhorn"));
 }

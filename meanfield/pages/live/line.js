@@ -5,8 +5,8 @@ import { clipped, grid, handle, legend, write } from "./pen.js";
 import { momentsOf } from "./moments.js";
 import { shown } from "../../plotting/pages/scales.js";
 
-const COLUMNS = 160; // times at which paths are asked for
-const PATHS = 150; // tokens whose paths are drawn
+const COLUMNS = 160; // number of times at which paths are drawn
+const PATHS = 150; // largest number of tokens whose paths are drawn
 
 /** The scales of a picture: time across, states up. */
 export function scales({ history, box, view }) {
@@ -38,7 +38,7 @@ export function line(pen, palette, view, scene) {
   });
 }
 
-/** The shapes of a picture, in words; what the colours of tokens mean stands above it. */
+/** Legend entries of the shapes in a picture; the colours of tokens are explained above it. */
 function named(palette, { cloud }) {
   const isGaussian = cloud.measure === "gaussian";
   return isGaussian ? [{ words: "mean", stroke: palette.focus }, ...shades(palette)] : [];
@@ -72,7 +72,7 @@ function bands(pen, palette, { across, up }, scene, times, states) {
   }
 }
 
-/** What can be dragged of a Gaussian on a line: its mean, and a deviation from it. */
+/** The handles of a Gaussian on a line: its mean, and one standard deviation from it. */
 export function ends({ mean, covariance }) {
   return [{ name: "mean", value: mean[0] }, { name: "long", value: mean[0] + Math.sqrt(covariance[0][0]) }];
 }
@@ -98,7 +98,7 @@ function paths(pen, palette, { across, up }, scene, times, states) {
   if (chosen >= 0) handle(pen, palette, [across.place(time), up.place(state[chosen])], true);
 }
 
-/** The time of the blow-up, as a line that no state passes. */
+/** Draws the time of the blow-up as a line that no state passes. */
 function star(pen, palette, { across }, { history }, box) {
   if (!history.end?.tStar) return;
   const x = Math.min(across.place(history.end.tStar.time), box.x + box.width - 8);

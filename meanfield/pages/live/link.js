@@ -1,4 +1,4 @@
-// A link that holds what is set: what differs from the page itself, after its `#`.
+// Links to a changed page: the part after `#` contains what differs from the page itself.
 //
 // `#epsilon=0.5&V=-1&A2=1,0.5,0,1` has a matrix of the first head, a number for its multiple of
 // the identity, and one of the second, row by row. `rows=3,7&start=…` are the tokens that moved.
@@ -7,13 +7,13 @@ import { known } from "./law.js";
 import { identity, multiple, scaled } from "./matrix.js";
 import { numbersIn, written } from "./numerals.js";
 
-const LARGEST = 1600; // numbers of a start in a link: longer ones are cut by what passes them on
+const LARGEST = 1600; // largest number of values of a start in a link, since some programs cut longer links
 
 const NUMBERS = ["epsilon", "noise", "t"];
 const MATRICES = ["Q", "K", "V"];
 const isSame = (one, other) => JSON.stringify(one) === JSON.stringify(other);
 
-/** The part of an address behind `#`; the start is in it if it was changed and is short. */
+/** The part of an address after `#`; it contains the start if the start was changed and is short. */
 export function hashOf(law, initial, isEdited) {
   const entries = [];
   const add = (key, value, before, text) => isSame(value, before) || entries.push(`${key}=${text(value)}`);
@@ -31,9 +31,9 @@ export function hashOf(law, initial, isEdited) {
 
 export const holdsStart = (law) => stateOf(law.start).length <= LARGEST;
 
-/** A law with what a hash changes of it, and whether its start is another.
+/** The law with the changes in a hash, and whether its start differs.
  *
- * Raises an error where the hash is none of this page. */
+ * Throws an error if the hash does not belong to this page. */
 export function lawFrom(hash, initial) {
   const entries = new URLSearchParams(hash.replace(/^#/, ""));
   const law = structuredClone(initial);
@@ -48,7 +48,7 @@ export function lawFrom(hash, initial) {
   return { law, isEdited: isMoved || initial.origin === null };
 }
 
-/** What a matrix is called: that of the first head by its letter, others with their number. */
+/** The name of a matrix: its letter, followed by the number of the head from the second head on. */
 const nameOf = (name, h) => `${name}${h ? h + 1 : ""}`;
 
 /** The head of the page that a head is compared with: the last one for heads that were added. */
@@ -87,7 +87,7 @@ function check(law, initial) {
 
 const stateOf = (start) => (start.x ? start.x.flat() : [...start.mean, ...start.factor.flat()]);
 
-/** The numbers of a start; of tokens those alone that are not where the page has them, if these are few. */
+/** The numbers of a start; for tokens, only those that were moved, if they are few. */
 function startEntries(start, before) {
   const whole = written(stateOf(start));
   if (!start.x) return [`start=${whole}`];

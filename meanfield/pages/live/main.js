@@ -1,4 +1,4 @@
-// One script for three threads: the page, and what it starts beside itself.
+// One script for three threads: the page, the painter and the engine.
 
 import { Page } from "./page.js";
 import { play } from "./threads.js";

@@ -13,10 +13,10 @@ export function product(A, B) {
   return A.map((row) => columns.map((column) => dot(row, column)));
 }
 
-/** A matrix with another entry. */
+/** The matrix with one entry replaced. */
 export const withEntry = (A, i, j, x) => A.map((row, k) => row.map((a, l) => (k === i && l === j ? x : a)));
 
-/** The `c` of `c I`; null for other matrices. */
+/** The number `c` if the matrix is `c I`; null otherwise. */
 export function multiple(A) {
   const c = A[0][0];
   return A.length === A[0].length && A.every((row, i) => row.every((a, j) => a === (i === j ? c : 0))) ? c : null;
@@ -69,7 +69,7 @@ function substituted(rows, right) {
   return right;
 }
 
-const SWEEPS = 60; // of Jacobi rotations: ten are enough for any matrix that was tried
+const SWEEPS = 60; // largest number of sweeps of Jacobi rotations; ten were enough in all tests
 
 /** Eigenvalues, not decreasing, and eigenvectors, as rows, of a symmetric matrix. */
 export function eigen(S) {
@@ -80,7 +80,7 @@ export function eigen(S) {
   return { values: order.map((i) => A[i][i]), vectors: order.map((i) => vectors[i]) };
 }
 
-/** One sweep of Jacobi rotations; whether any entry was worth one. */
+/** One sweep of Jacobi rotations; returns whether any rotation was needed. */
 function rotateAll(A, vectors) {
   let turned = false;
   for (let p = 0; p < A.length; p++) {

@@ -1,4 +1,4 @@
-// The page: two threads, sliders, hands and keys.
+// The page: two threads, sliders, pointer and keys.
 
 import { fillAxes } from "./axes.js";
 import { commandOf, tableOf, wordsOf } from "./command.js";
@@ -24,7 +24,7 @@ export class Page {
     if (!matchMedia("(prefers-reduced-motion: reduce)").matches) this.play(true);
   }
 
-  /** Reads what the address holds; where that is none of this page, says so. */
+  /** Reads the state in the address; shows a message if it does not belong to this page. */
   followLink() {
     try {
       Object.assign(this, lawFrom(location.hash, this.initial));
@@ -35,7 +35,7 @@ export class Page {
     this.sliders();
   }
 
-  /** A new flow of the present law: at its start, or at the time that is shown. */
+  /** Starts a flow of the current law, shown from its start or at the current time. */
   start(keep) {
     this.run += 1;
     this.engine.postMessage({ kind: "start", law: this.law, run: this.run, keep });
@@ -43,7 +43,7 @@ export class Page {
     part("summary").textContent = "Integrating.";
     part("law").textContent = lawInWords(this.law);
     const words = wordsOf(this.law, this.isEdited).flatMap((word) => [" ", element("span", {}, word)]);
-    part("command").replaceChildren(...words.slice(1)); // a line ends between two words
+    part("command").replaceChildren(...words.slice(1)); // lines break only between two words
     part("save").hidden = !(this.isEdited && this.law.start.x);
   }
 
@@ -67,7 +67,7 @@ export class Page {
     });
   }
 
-  /** Another law; where its parts are others, so are the sliders. */
+  /** Sets another law, and new sliders if it has other parts. */
   change(law) {
     const shape = ({ attention, causal, heads }) => JSON.stringify([attention, causal, heads.length]);
     const isOther = shape(law) !== shape(this.law);
@@ -86,7 +86,7 @@ export class Page {
     this.tell("play", { playing });
   }
 
-  /** How the integration fares. */
+  /** Shows the progress of the integration. */
   on_report(report) {
     if (report.run !== this.run) return;
     this.report = report;
@@ -114,7 +114,7 @@ export class Page {
     if (stopped) this.announce();
   }
 
-  /** A hand made another start of the present state. */
+  /** The user made the current state, with a change, the start of a new flow. */
   on_moved({ state }) {
     const d = this.law.heads[0].V.length;
     const rows = (flat) => Array.from({ length: flat.length / d }, (_, i) => Array.from(flat.subarray(i * d, (i + 1) * d)));
@@ -124,7 +124,7 @@ export class Page {
     this.start(false);
   }
 
-  /** A thread of the page has failed: that is a mistake of ours, and must be seen. */
+  /** A thread of the page has failed: this is a bug, which must be visible. */
   on_failed({ message }) {
     part("summary").textContent = `This page has failed (${message}); please report it.`;
     console.error(message);
@@ -177,7 +177,7 @@ export class Page {
     for (const form of [part("sliders"), part("axes")]) form.addEventListener("submit", (event) => event.preventDefault());
   }
 
-  /** Keys work wherever no field needs them. */
+  /** Handles keys, except those that a field needs. */
   onKey(event) {
     if (event.target.matches?.("input, select, button, summary, pre") || event.ctrlKey || event.metaKey || event.altKey) return;
     const way = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, 1], ArrowDown: [0, -1] }[event.key];

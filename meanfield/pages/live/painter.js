@@ -1,4 +1,4 @@
-// The thread that draws: it plays what was integrated so far, sixty frames a second.
+// The thread that draws: it plays what was integrated so far, at sixty frames per second.
 
 import { dragged, grasped, pointed } from "./grip.js";
 import { History } from "./history.js";
@@ -10,9 +10,9 @@ import { hues, plane } from "./plane.js";
 import { View } from "./view.js";
 import { ConeCamera, paintCone } from "../../plotting/pages/cone.js";
 
-const PLAYING = 9; // seconds from the start to the end, at speed 1
+const PLAYING = 9; // seconds from the start of a flow to its end, at speed 1
 const PATIENCE = 250; // milliseconds for which an older history is shown while a new one begins
-// Messages of a hand that takes what is drawn.
+// Messages about a pointer that drags something drawn.
 const HANDS = ["down", "move", "up", "seek", "step", "choose", "nudge"];
 const REPORT = 80; // milliseconds between two reports to the page
 
@@ -25,9 +25,9 @@ export class Painter {
     });
   }
 
-  /** What the page asks for. */
+  /** Handles a message from the page. */
   receive(message) {
-    if (!this.history && HANDS.includes(message.kind)) return; // nothing is shown to be taken
+    if (!this.history && HANDS.includes(message.kind)) return; // there is nothing to drag yet
     this[message.kind]?.(message);
     this.ask();
   }
@@ -46,7 +46,7 @@ export class Painter {
     this.palette = palette;
   }
 
-  /** A flow begins: at its start, or, if `keep`, at the time that is shown. */
+  /** A flow begins, shown from its start or, if `keep`, at the current time. */
   begin({ cloud, keep, run }) {
     const history = new History(cloud);
     if (!keep || !this.history) this.show(history, run);
@@ -114,7 +114,7 @@ export class Painter {
     this.fresh = true;
   }
 
-  /** A hand goes down: it takes a handle or a token, or turns the cone. */
+  /** The pointer is pressed: it drags a handle or a token, or turns the cone. */
   down({ x, y }) {
     this.turning = this.path && this.camera.holds(x, y) ? { x, y } : null;
     this.grip = this.turning ? null : grasped(this.scene(), this.view, x, y);
@@ -142,7 +142,7 @@ export class Painter {
     this.send({ kind: "cursor", name: "default" });
   }
 
-  /** Chooses the next token, for the keyboard; of a Gaussian there is the mean alone. */
+  /** Chooses the next token, for the keyboard; for a Gaussian, only the mean can be chosen. */
   choose({ by }) {
     const count = this.history.cloud.weights?.length ?? 0;
     const from = by < 0 ? Math.max(this.chosen, 0) : this.chosen;
@@ -150,7 +150,7 @@ export class Painter {
     this.send({ kind: "chosen", token: this.chosen });
   }
 
-  /** Moves what is chosen by a share of the view, as dragging would. */
+  /** Moves the chosen handle or token by a share of the view, as dragging does. */
   nudge({ right, up }) {
     const scene = this.scene();
     const grip = this.history.cloud.measure === "gaussian" ? { name: "mean" } : { token: this.chosen };
@@ -162,7 +162,7 @@ export class Painter {
     this.grip = null;
   }
 
-  /** The present state, with what is held elsewhere, is the start of a new flow. */
+  /** Starts a new flow from the current state with the dragged part moved. */
   edit(point) {
     const scene = this.scene();
     const state = dragged(scene, this.grip, point);
@@ -172,7 +172,7 @@ export class Painter {
     this.send({ kind: "moved", state });
   }
 
-  /** All that a picture is made of. */
+  /** Everything that the pictures draw. */
   scene() {
     const { history, time, hue, begun, chosen, grip } = this;
     const state = history.at(time, this.state);
@@ -254,7 +254,7 @@ export class Painter {
     clipped(pen, camera.box, () => paintCone(pen, palette, camera, coneOf(path, this.coneHeight), { look }));
   }
 
-  /** Gives the canvas its size: here, since that clears it, and the next line draws. */
+  /** Sets the size of the canvas, which also clears it; the next line draws it again. */
   fit() {
     const [wide, high] = [Math.round(this.width * this.ratio), Math.round(this.height * this.ratio)];
     if (this.surface.width !== wide) this.surface.width = wide;
@@ -263,7 +263,7 @@ export class Painter {
 
   follow({ cloud, now, begun }, seconds) {
     const deviation = spread(now.covariance.slice(0, 2).map((row) => row.slice(0, 2)));
-    if (this.grip) return; // what is held does not slip away
+    if (this.grip) return; // nothing moves while it is dragged
     if (cloud.d > 1) this.view.follow(now.mean.slice(0, 2), deviation, seconds);
     else this.view.follow([0, begun.mean[0]], Math.max(spread(begun.covariance), deviation), seconds);
   }
@@ -283,7 +283,7 @@ export class Painter {
   }
 }
 
-/** Listens to `inbox` for what to draw, and to the port that the engine speaks into. */
+/** Receives messages from the page through `inbox`, and from the engine through its port. */
 export function painter(inbox) {
   const artist = new Painter((message) => inbox.postMessage(message));
   inbox.onmessage = ({ data, ports }) => {

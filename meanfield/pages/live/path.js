@@ -1,11 +1,11 @@
-// The way of a covariance through its cone, as it is integrated.
+// The path of a covariance in the cone, while it is integrated.
 
 import { momentsOf } from "./moments.js";
 import { ticks } from "../../plotting/pages/scales.js";
 
-const INNER = 4; // points of the path within each step
+const INNER = 4; // number of points of the path within each step
 
-/** The points of the cone along a history, kept as it grows. */
+/** The points in the cone along a history, extended as it grows. */
 export class Path {
   constructor(history) {
     Object.assign(this, { history, times: [], points: [], seen: 0 });
@@ -27,7 +27,7 @@ export class Path {
     this.seen = this.history.forgotten + this.history.steps.length;
   }
 
-  /** The points from the start to a time, at which the covariance is known. */
+  /** The points from the start to a time at which the covariance is known. */
   upTo(time, covariance) {
     const until = this.times.findIndex((t) => t > time);
     return [...this.points.slice(0, until < 0 ? undefined : until), coordinates(covariance)];
@@ -45,7 +45,7 @@ export function followed(height, points, seconds) {
   return Math.max(height * (target / height) ** Math.min(1, 6 * seconds), trace);
 }
 
-/** A path in a cone of some height, as the painter takes it. */
+/** A path in a cone of a given height, in the form that the painter needs. */
 export function coneOf(points, height) {
   return {
     points: Float64Array.from(points.flat()), times: Float64Array.from(points, (_, i) => i / points.length),

@@ -1,11 +1,11 @@
-// What all pictures share: colours of the scheme, frames, ticks, words with a halo.
+// Drawing functions that all pictures share: colours, frames, ticks, text with a halo.
 
 import { haloed } from "../../plotting/pages/palette.js";
 import { shown, ticks } from "../../plotting/pages/scales.js";
 
-const SIZE = 12; // pixels of words
+const SIZE = 12; // font size of text, in pixels
 
-/** Opens a box: what is drawn in it stays in it. */
+/** Begins drawing in a box and clips everything to it. */
 export function clipped(pen, box, draw) {
   pen.save();
   pen.beginPath();
@@ -15,14 +15,14 @@ export function clipped(pen, box, draw) {
   pen.restore();
 }
 
-/** Words with a halo, so that they are read over lines. */
+/** Writes text with a halo, legible over lines. */
 export function write(pen, palette, words, x, y, { align = "left", colour = palette.soft, size = SIZE } = {}) {
   pen.font = `${size}px ${palette.font}`;
   pen.textAlign = align;
   haloed(pen, palette, words, [x, y], colour);
 }
 
-/** Round numbers between two, about so many; at least two of them so far from the ends that they are written: a scale. */
+/** About this many round numbers in an interval; at least two are far enough from the ends to be written. */
 export function several(low, high, count) {
   const inner = (x) => x > low + 0.15 * (high - low) && x < high - 0.1 * (high - low);
   const marks = ticks(low, high, Math.max(2, Math.round(count)));
@@ -56,7 +56,7 @@ export function grid(pen, palette, box, across, up) {
   return left;
 }
 
-/** A line along the pixels of the screen. */
+/** Draws a line aligned with the pixels of the screen. */
 function lined(pen, ...points) {
   const [from, to] = points.map((point) => point.map((x) => Math.round(x) + 0.5));
   pen.moveTo(...from);
@@ -97,7 +97,7 @@ export function disc(pen, x, y, radius) {
   pen.arc(x, y, radius, 0, 2 * Math.PI);
 }
 
-/** A handle to be dragged: a ring that is seen on any ground. */
+/** Draws a handle: a ring that is visible on any background. */
 export function handle(pen, palette, [x, y], held) {
   pen.beginPath();
   disc(pen, x, y, held ? 9 : 7);

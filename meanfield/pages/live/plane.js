@@ -5,15 +5,15 @@ import { axesOf } from "./moments.js";
 import { meanOf } from "./sums.js";
 import { shown } from "../../plotting/pages/scales.js";
 
-export const HUES = 8; // colours of tokens, by the direction in which they start
-const TRAIL = 0.1; // of the span of time, over which trails reach back
-const FAR = 50; // half widths of the view
-const MOST = 60_000; // pieces of trails in one picture
-const DEVIATIONS = 2; // of ellipses around tokens and starts, as in all pictures
-const START = [5, 4]; // dashes
-export const BANDS = [{ times: 2, alpha: 0.12 }, { times: 1, alpha: 0.24 }]; // of a Gaussian
+export const HUES = 8; // number of colours of tokens, by the direction of their start
+const TRAIL = 0.1; // length of trails, as a share of the time span
+const FAR = 50; // distance of the view from the origin, in half-widths, from which ticks are relative to the mean
+const MOST = 60_000; // largest number of segments of trails in one picture
+const DEVIATIONS = 2; // size of ellipses around tokens and starts, in standard deviations
+const START = [5, 4]; // dash pattern of the ellipse of the start
+export const BANDS = [{ times: 2, alpha: 0.12 }, { times: 1, alpha: 0.24 }]; // ellipses of a Gaussian: standard deviations and opacity
 
-/** The colour of each token: by its order if causal, on a line by its rank, else by its direction. */
+/** The colour of each token: by its order if causal, by its rank on a line, otherwise by its direction. */
 export function hues({ measure, d, weights, causal, first }, mean) {
   if (measure === "gaussian") return null;
   const order = Uint32Array.from(weights, (_, i) => i);
@@ -27,10 +27,10 @@ export function hues({ measure, d, weights, causal, first }, mean) {
 
 export const colourOf = (hue, dark) => `hsl(${Math.round((360 * hue) / HUES + 20)} 62% ${dark ? 62 : 44}%)`;
 
-/** The area of each dot over that of a mean weight: as the weight, within what is seen and hides few others. */
+/** The area of each dot relative to that of a mean weight: proportional to the weight, within limits. */
 export const areas = (weights) => Float64Array.from(weights, (w) => Math.min(Math.max(w * weights.length, 0.15), 8));
 
-/** Tokens as dots, of a radius for a mean weight, at their places; heavy ones lie below light ones. */
+/** Draws tokens as dots, with this radius for a mean weight; heavy ones lie below light ones. */
 export function dots(pen, palette, { cloud, hue }, radius, place) {
   const paths = Array.from({ length: 2 * HUES }, () => new Path2D());
   areas(cloud.weights).forEach((area, i) => {
@@ -46,7 +46,7 @@ export function plane(pen, palette, view, scene) {
   const { box } = view;
   clipped(pen, box, () => {
     const [[left, top], [right, low]] = [view.point(box.x, box.y), view.point(box.x + box.width, box.y + box.height)];
-    // Far from the origin numbers would all be the same: there they are those of the way from the mean.
+    // Far from the origin all ticks would look the same, so they show the distance from the mean.
     const [x0, y0] = Math.hypot(...view.centre) > FAR * view.half ? view.centre : [0, 0];
     const inner = grid(
       pen, palette, box,
@@ -61,20 +61,20 @@ export function plane(pen, palette, view, scene) {
   });
 }
 
-/** The ellipses of a picture, in words. */
+/** Legend entries of the ellipses in a picture. */
 function named(palette, { cloud }) {
   const start = { words: `${DEVIATIONS}σ at start`, stroke: palette.soft, dash: START };
   if (cloud.measure === "gaussian") return [...shades(palette), start];
   return [{ words: `${DEVIATIONS}σ of the tokens`, stroke: palette.ink }, start];
 }
 
-/** The shades of a Gaussian, in words: the inner one lies over the outer one. */
+/** Legend entries of the shades of a Gaussian; the inner one lies over the outer one. */
 export function shades(palette) {
   const alphas = [1 - (1 - BANDS[0].alpha) * (1 - BANDS[1].alpha), BANDS[0].alpha];
   return alphas.map((alpha, k) => ({ words: `${k + 1}σ`, fill: { colour: palette.focus, alpha } }));
 }
 
-/** The ellipse of one deviation, or several. */
+/** Draws the ellipse of one or several standard deviations. */
 function ellipse(pen, view, { mean, covariance }, { times = 1, fill, stroke, width = 2, dash = [] }) {
   const [long, short] = axesOf(covariance);
   const [x, y] = view.place(mean[0], mean[1]);
@@ -104,7 +104,7 @@ function gaussian(pen, palette, view, scene) {
   for (const { name, point } of handles(scene.now)) handle(pen, palette, view.place(...point), scene.held === name);
 }
 
-/** What can be dragged of a Gaussian: its mean, and the ends of its half axes. */
+/** The handles of a Gaussian: its mean, and the ends of its half axes. */
 export function handles({ mean, covariance }) {
   const end = (axis) => [mean[0] + axis[0], mean[1] + axis[1]];
   const [long, short] = axesOf(covariance);
@@ -126,7 +126,7 @@ function chosen(pen, palette, view, { cloud, state, chosen: i }) {
   write(pen, palette, `token ${i}`, place[0] + 14, place[1], { colour: palette.ink });
 }
 
-/** One path for each colour: where tokens were shortly before, as seen from their mean. */
+/** Draws trails, one path for each colour: the recent positions of tokens relative to their mean. */
 function trails(pen, palette, view, { history, cloud, time, hue, now, sampler }) {
   const n = cloud.weights.length;
   const pieces = Math.min(24, Math.floor(MOST / n));

@@ -11,7 +11,7 @@ export function normals(seed) {
     c = (((c << 21) | (c >>> 11)) + sum) | 0;
     return ((sum >>> 0) + 0.5) / 2 ** 32;
   };
-  for (let k = 0; k < 20; k++) uniform(); // what is near to the seed is not random yet
+  for (let k = 0; k < 20; k++) uniform(); // the first numbers depend too regularly on the seed
   return () => {
     if (spare !== null) {
       const kept = spare;

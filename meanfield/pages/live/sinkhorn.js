@@ -9,11 +9,11 @@ import { shrinkage } from "./gaussians.js";
 import { product, root, transposed } from "./matrix.js";
 import { addImage, columns, images, meanOf, scoresOf, split } from "./sums.js";
 
-const TOLERANCE = 1e-11; // on |log m|: an error of velocities far below that of any step
-const ROUGH = 0.3; // from here on Newton's steps are tried
-const PASSES = 400; // over rows and columns, before the potential is given up
-const FORCING = 0.05; // how far a linear system is solved
-const SHORTEST = 2 ** -10; // of a Newton step
+const TOLERANCE = 1e-11; // tolerance on |log m|; errors of velocities are then far below those of steps
+const ROUGH = 0.3; // largest |log m| at which Newton steps are tried
+const PASSES = 400; // largest number of passes over rows and columns
+const FORCING = 0.05; // relative residual to which linear systems are solved
+const SHORTEST = 2 ** -10; // smallest fraction of a Newton step that is tried
 
 /** The plan of tokens: rows `κ_ij w_j` that sum to one, and column masses. */
 class Plan {
@@ -67,7 +67,7 @@ class Plan {
     return sum;
   }
 
-  /** How far column masses are from one: `∫ (1 - m)²/m dμ`. */
+  /** The distance of the column masses from one: `∫ (1 - m)²/m dμ`. */
   gap() {
     return this.inner(this.mass.map((m) => (1 - m) ** 2 / m), new Float64Array(this.n).fill(1));
   }
@@ -83,7 +83,7 @@ class Plan {
     for (let k = 0; k < 200 && decrement > enough; k++) {
       this.curvature(direction, image);
       const bend = this.inner(direction, image);
-      if (!(bend > 0)) break; // all that is left is rounding
+      if (!(bend > 0)) break; // only rounding errors remain
       const length = decrement / bend;
       for (let j = 0; j < this.n; j++) {
         step[j] += length * direction[j];
@@ -98,7 +98,7 @@ class Plan {
   }
 }
 
-/** Brings the potential `g` to its tolerance, in place; whether that was reached. */
+/** Solves for the potential `g` in place; returns whether the tolerance was reached. */
 function solve(plan, g) {
   let error = plan.fill(g);
   for (let pass = 0; pass < PASSES && !(error <= TOLERANCE); pass++) {
@@ -107,7 +107,7 @@ function solve(plan, g) {
   return error <= TOLERANCE;
 }
 
-/** Columns, then rows: `g - log m`. */
+/** One alternation, over columns and then rows: `g - log m`. */
 function alternated(plan, g) {
   for (let j = 0; j < g.length; j++) g[j] -= Math.log(plan.mass[j]);
   return plan.fill(g);
@@ -144,13 +144,13 @@ export function sinkhornHead({ A, V }, { n, d, weights, iterations }) {
   const [mean, none] = [new Float64Array(d), new Float64Array(d)];
   let potential = null;
   return (x, out) => {
-    const origin = iterations ? none : meanOf(x, weights, d); // potentials from zero know where zero is
+    const origin = iterations ? none : meanOf(x, weights, d); // a potential that starts from zero depends on the origin
     split(x, origin, keys);
     images(A, keys, none, queries);
     score(plan, queries, keys);
     potential = iterations ? new Float64Array(n) : potential ?? gaussianPotential(A, keys, weights);
     const found = iterations ? repeated(plan, potential, (iterations - 1) / 2) : solve(plan, potential);
-    if (!found) potential = null; // the next velocity begins anew
+    if (!found) potential = null; // the next velocity starts from scratch
     plan.rows.forEach((row, i) => {
       for (let k = 0; k < d; k++) {
         mean[k] = origin[k];

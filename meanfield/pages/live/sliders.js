@@ -4,7 +4,7 @@ import { NAMES, known } from "./law.js";
 import { identity, scaled, withEntry } from "./matrix.js";
 import { exact } from "./numerals.js";
 
-const ENTRIES = 3; // dimensions up to which each entry of a matrix has a slider
+const ENTRIES = 3; // largest dimension in which each entry of a matrix has a slider
 const MOST_HEADS = 4;
 
 export function element(tag, attributes = {}, ...children) {
@@ -33,7 +33,7 @@ export function slider(label, { value, low, high, scale = "linear", fits = () =>
   let used = value;
   const show = () => {
     field.value = exact(used);
-    field.style.minWidth = `calc(${field.value.length}ch + 2.2rem)`; // the rest is its edge and its arrows
+    field.style.minWidth = `calc(${field.value.length}ch + 2.2rem)`; // the rest is for the border and the arrows
   };
   const use = (number) => {
     const isUsed = Number.isFinite(there(number)) && fits(number);
@@ -71,7 +71,7 @@ export function fill(form, current, change) {
   );
 }
 
-/** Whether an axis of the sweep sets a number of a law. */
+/** Whether an axis of the sweep sets this number of a law. */
 const isSwept = ({ axes }, key) => axes.some((axis) => axis.key === key);
 
 /** Whether an axis of the sweep sets an entry of the matrix of the only head, and no other. */
@@ -86,7 +86,7 @@ function until({ t, t0 }, change) {
   return { value: t, low: t0 + span / 10, high: t0 + 10 * span, scale: "log", fits: (time) => time > t0, change };
 }
 
-/** Attention and mask. Under Sinkhorn attention a page masks nothing; sigmoid moves no Gaussian. */
+/** Lists for attention and mask. A page has no masked Sinkhorn attention, and no sigmoid for Gaussians. */
 function choice(law, renewed) {
   const isGaussian = law.measure === "gaussian";
   const options = known(law).map((name) => element("option", { value: name, selected: name === law.attention }, NAMES[name]));

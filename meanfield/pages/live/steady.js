@@ -1,9 +1,9 @@
-// Whether the rest of the way is negligible, and stays so, from the decay of the speed.
+// Detection of rest: from the decay of the speed, whether the remaining distance is negligible.
 
-const WINDOW = 8; // accepted steps over which a decay rate is measured
-const E_FOLDS = 2; // by which the speed must fall while the criterion holds
+const WINDOW = 8; // number of accepted steps over which a decay rate is measured
+const E_FOLDS = 2; // number of e-folds by which the speed must fall while the criterion holds
 
-/** Ends where the way left is below a share `rtol` of the initial size, as Python's `Steady`. */
+/** Ends the flow if the remaining distance is below `rtol` times the initial size, as `Steady` does in Python. */
 export class Steady {
   constructor(rtol, t, size, speed, span) {
     Object.assign(this, { rtol, span, scale: size > 0 ? size : 1, held: 1, entered: Infinity });
@@ -26,7 +26,7 @@ export class Steady {
   }
 }
 
-/** The way left over the speed: `τ/(1 - q)` with the decay time `τ` and its rate of change `q`. */
+/** The remaining distance divided by the speed: `τ/(1 - q)` with the decay time `τ` and its rate of change `q`. */
 function timeLeft(ts, logs) {
   const half = WINDOW / 2;
   const parts = [[0, half - 1], [half, WINDOW - 1]].map(([a, b]) => ({

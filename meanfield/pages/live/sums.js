@@ -20,7 +20,7 @@ export function meanOf(x, weights, d) {
 /** Arrays of the coordinates of `n` vectors: loops over one of them are fast. */
 export const columns = (n, d) => Array.from({ length: d }, () => new Float64Array(n));
 
-/** The coordinates of states, less those of an origin. */
+/** The coordinates of states, minus those of an origin. */
 export function split(x, origin, out) {
   const d = out.length;
   for (let k = 0; k < d; k++) {

@@ -1,4 +1,4 @@
-// The threads beside the page, made from the page's own script.
+// Threads that run the page's own script.
 
 import { engine } from "./engine.js";
 import { painter } from "./painter.js";
@@ -6,12 +6,12 @@ import { readPalette } from "../../plotting/pages/palette.js";
 
 const ROLES = { engine, painter };
 
-/** What this script does in a thread of its own, which is named after its role. */
+/** Runs the function of this thread, which is named after its role. */
 export function play(role) {
   ROLES[role](self);
 }
 
-/** A thread with a role; where it fails, the page hears `{kind: "failed"}`. */
+/** Starts a thread with a role; if it fails, the page receives `{kind: "failed"}`. */
 function worker(name, hear) {
   const code = new Blob([document.getElementById("code").textContent], { type: "text/javascript" });
   const thread = new Worker(URL.createObjectURL(code), { name });
@@ -20,7 +20,7 @@ function worker(name, hear) {
   return thread;
 }
 
-/** The same role beside the page's own work, where a browser cannot draw in another thread. */
+/** Runs a role in the thread of the page, for browsers that cannot draw in another thread. */
 function beside(role, hear) {
   const inside = { postMessage: hear };
   const outside = { postMessage: (data, ports) => inside.onmessage({ data, ports }) };

@@ -6,7 +6,7 @@ import { applied, plus, scaled, zeros } from "./matrix.js";
 import { sinkhornHead } from "./sinkhorn.js";
 import { addImage, columns, images, meanOf, scoresOf, split } from "./sums.js";
 
-/** Softmax and L2 attention. Keys are measured from their mean, which changes rounding alone. */
+/** Softmax and L2 attention. Keys are measured from their mean, which affects only rounding errors. */
 function tiltedHead({ A, B, V }, { n, d, weights, causal }) {
   const [keys, queries] = [columns(n, d), columns(n, d)];
   const [ofKey, row, mean] = [new Float64Array(n), new Float64Array(n), new Float64Array(d)];
@@ -28,7 +28,7 @@ function tiltedHead({ A, B, V }, { n, d, weights, causal }) {
   };
 }
 
-/** Adds `-½ z·Bz` of each key. */
+/** Adds `-½ z·Bz` to the score of each key. */
 function addSquares(B, keys, ofKey) {
   for (let j = 0; j < ofKey.length; j++) {
     for (let k = 0; k < keys.length; k++) {
@@ -37,7 +37,7 @@ function addSquares(B, keys, ofKey) {
   }
 }
 
-/** The mean of the first `seen` keys under the softmax of scores; whether any has weight. */
+/** The mean of the first `seen` keys under the softmax of scores; returns whether any key has weight. */
 function softmaxMean(queries, keys, ofKey, row, mean, i, seen) {
   scoresOf(queries, keys, ofKey, row, i, seen);
   let top = -Infinity;

@@ -1,22 +1,22 @@
-// From the plane to the page: a view that follows the mean, with the scale that its spread asks for.
+// The view: a map from the plane to the page that follows the mean and the spread.
 
-const ROOM = 3.4; // deviations from the mean to an edge of the view
-const LOOSE = 2.2; // how much wider the view may be than asked for before it follows
-const HASTE = 6; // per second, of the logarithm of the scale
+const ROOM = 3.4; // distance from the mean to the edges of the view, in standard deviations
+const LOOSE = 2.2; // factor by which the view can be too wide before it follows
+const HASTE = 6; // rate per second at which the logarithm of the scale follows
 
 export class View {
   constructor() {
     Object.assign(this, { centre: [0, 0], half: 0, zoom: 1, box: { x: 0, y: 0, width: 1, height: 1 } });
   }
 
-  /** Moves towards what is to be seen; at once if `seconds` is infinite. */
+  /** Moves towards the target; at once if `seconds` is infinite. */
   follow(centre, deviation, seconds) {
     const wish = Math.max(ROOM * deviation, 1e-12);
     this.centre = centre;
     if (!(this.half > 0) || seconds === Infinity) this.half = wish;
     const target = this.half < wish ? wish : this.half > LOOSE * wish ? LOOSE * wish : this.half;
     this.half *= (target / this.half) ** Math.min(1, HASTE * seconds);
-    if (this.half < wish / 1.5) this.half = wish / 1.5; // growth is never lost from sight
+    if (this.half < wish / 1.5) this.half = wish / 1.5; // a growing cloud stays in view
   }
 
   get scale() {

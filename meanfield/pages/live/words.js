@@ -1,4 +1,4 @@
-// What the page says of a flow, in words.
+// The texts of the page about a flow.
 
 import { NAMES } from "./law.js";
 import { shown } from "../../plotting/pages/scales.js";
@@ -24,13 +24,13 @@ export function lawInWords(law) {
   return `${NAMES[law.attention].replace(/^./, (letter) => letter.toUpperCase())} attention moves ${what} in ${counted(d, "dimension")}${heads}${mask}${noise}${drawn}.${law.start.x ? ` ${dotsInWords(law)}` : ""}`;
 }
 
-/** What the colours of tokens mean, which `hues` of the plane gives, and their sizes. */
+/** The meaning of the colours of tokens, as chosen by `hues`, and of their sizes. */
 function dotsInWords({ causal, heads, start }) {
   const onLine = heads[0].V.length === 1 ? "place on the line at the start" : "direction from the mean at the start";
   return `Colours of tokens: their ${causal ? "order" : onLine}${start.weights ? "; areas: their weights" : ""}.`;
 }
 
-/** How a flow ended, or that it goes on. */
+/** Text on how a flow ended, or that it goes on. */
 export function endingInWords(report, law) {
   if (!report?.ending) return "Integrating.";
   const at = report.tStar
@@ -39,7 +39,7 @@ export function endingInWords(report, law) {
   return `${report.ending} ${at}: ${REASONS[report.ending]}.${noisy}`;
 }
 
-/** The blow-up, counting down. */
+/** Text with the time left until the blow-up. */
 export function starInWords({ end, time }) {
   if (!end?.tStar) return "";
   const { time: tStar, error } = end.tStar;

@@ -1,4 +1,4 @@
-"""Text sections of a report: endings, commands to repeat it, provenance, notes."""
+"""Text sections of a report: how runs ended, commands to repeat them, provenance."""
 
 import html
 from collections import Counter
@@ -15,11 +15,12 @@ from meanfield.plotting.reading.observables import run_moments
 
 from ._recipes import Recipe
 
-# Largest number of members whose blow-up times are listed.
+# Blow-up times are listed for at most `_MEMBERS` members of an ensemble.
 _MEMBERS = 12
-# Largest dimension in which the entries of a direction are printed.
+# The entries of a direction are printed in at most `_LONGEST` dimensions.
 _LONGEST = 6
-# The main axis is undetermined if the relative gap of eigenvalues is below this.
+# The main axis is undetermined if the relative gap between the two largest eigenvalues
+# is below `_MIN_GAP`.
 _MIN_GAP = 0.01
 _ATTENTION_ALONE = (
     "<p>Only the attention of the layers moves the tokens, for one unit of time per "

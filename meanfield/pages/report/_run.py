@@ -21,7 +21,8 @@ from .scenes.layers import Layer, View, layers, view_of
 from .scenes.lines import lines
 from .scenes.packing import pack
 
-# Largest number of paths in the cone; of more paths, an even selection is drawn.
+# At most `_PATHS` paths are drawn in the cone; if there are more, an evenly spaced
+# subset is drawn.
 _PATHS = 400
 
 Scene = dict[str, Any]

@@ -25,7 +25,7 @@ from meanfield.errors import (
 from ._page import Page
 
 LOOPBACK = "127.0.0.1"
-MOST_CLIENTS = 32  # largest number of concurrent clients, with one thread each
+MOST_CLIENTS = 32  # largest number of concurrent clients, each with its own thread
 PATIENCE = 10.0  # timeout in seconds for a request, and for each chunk of an answer
 _PIECE = 1 << 20  # size of a chunk, in bytes
 # Files that change whenever a run or a sweep has made progress.
@@ -104,7 +104,7 @@ class _Newest:
             return
         try:
             self._page = self._make()
-        # These errors occur before the first finite frame and during a commit.
+        # These errors can occur before the first finite frame and during a commit.
         except (StoreError, InputFileError, InvalidInputError):
             return
         self._state = state
@@ -178,7 +178,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.connection.shutdown(socket.SHUT_RDWR)
 
     def do_GET(self) -> None:
-        """Answer a request; reject other hosts than loopback, to stop DNS rebinding."""
+        """Answer a request; reject hosts other than loopback, to stop DNS rebinding."""
         self._asking.cancel()
         name = (self.headers.get("Host") or "").partition(":")[0]
         if not _is_loopback(name):

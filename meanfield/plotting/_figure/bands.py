@@ -16,8 +16,8 @@ from .panels import COLOUR_BAR, annotate, ending_note, mark_blow_up
 from .style import CYCLE, PALE
 
 _DASHES = (0, (4, 4))
-_OVERLAP_RTOL = 0.01  # relative difference below which two curves coincide
-_DOTS = 30  # up to this many frames are marked on step curves
+_OVERLAP_RTOL = 0.01  # curves with a smaller relative difference are taken to coincide
+_DOTS = 30  # largest number of frames that are marked on a step curve
 
 BAND_NOTE = "line: median of the runs still going; band: 10–90 %"
 
@@ -114,7 +114,7 @@ def draw_eigenvalues(axes: Axes, times: np.ndarray, values: np.ndarray) -> list[
 
 
 def marker(times: np.ndarray) -> str:
-    """The marker of curves: a dot if there is a single frame and so no line."""
+    """The marker of curves: a dot if there is only one frame, which makes no line."""
     return "o" if times.size == 1 else ""
 
 

@@ -26,10 +26,10 @@ from .styles import Style, styles
 if TYPE_CHECKING:
     import xarray as xr
 
-_COLUMN = 2.2  # least width in inches of each of several pictures in a row
-_TEXT = 2.5  # height of text in a figure at scale one, in inches
-_SMALLEST, _WIDEST = 1.0, 40.0  # limits of width and height, in inches
-# The upper limit of `link` and its unit, for each metric.
+_COLUMN = 2.2  # least width, in inches, of each picture if a row has several
+_TEXT = 2.5  # height of the text of a figure at scale one, in inches
+_SMALLEST, _WIDEST = 1.0, 40.0  # limits of a figure's width and height, in inches
+# For each metric: the upper limit of the option `link`, and the unit of this limit.
 _LINKS = {"cosine": (2.0, "of 1 - cosine")}
 _CURVES = ("clusters", "spectrum", "energy", "balance", "disc", "phase", "lines")
 _LIMIT_PANELS = ("tokens", "density", *_CURVES)
@@ -231,7 +231,7 @@ class Look:
 
 
 OPTIONS = options_of(Look)
-# The options that every picture takes.
+# `GENERAL` lists the options that every picture takes.
 GENERAL = [name for name, field in OPTIONS.items() if field.option.panels is None]
 
 

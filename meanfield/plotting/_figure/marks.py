@@ -19,11 +19,11 @@ from typing_extensions import override
 
 from .style import CLOSURE_COLOUR, GREY
 
-_MARK, _LETTER = 3.5, 0.45  # widths of a mark and a letter, in units of the font size
-# A legend takes at most this share of the page's width. It is centred over the axes,
-# which a colour bar pushes aside, so it cannot use the full width.
+_MARK, _LETTER = 3.5, 0.45  # widths of mark and letter, as multiples of the font size
+# A legend takes at most the share `_PAGE` of the page's width. It is centred over the
+# axes, which a colour bar pushes aside, so it cannot use the full width.
 _PAGE = 0.88
-# Distance of a legend from the axes, in units of the font size, and the additional
+# Distance of a legend from the axes, as a multiple of the font size, and the additional
 # distance if a common power of ten of the ticks is written above the axes.
 _PAD, _POWER = 0.5, 1.1
 _SHADES = 3  # number of dots that represent a colour scale in a legend

@@ -14,8 +14,8 @@ from meanfield.plotting.reading.description import description
 from .look import Look, look_of
 from .style import PRINT
 
-_LETTERS = 127.5  # (letters per inch of a line) * (font size in points)
-_LINES = 3  # every figure has room for this many lines of small print
+_LETTERS = 127.5  # letters per inch of a line, times the font size in points
+_LINES = 3  # number of lines of small print for which every figure has room
 LEADING = 1.35  # line spacing of small print and of text beside a movie
 _NBSP = "\u00a0"  # no-break space
 _PHRASE = re.compile(r"\S+ = (\[\[.*?\]\]|\S+)( ± \S+)?|(\S+ )?from \S+ to \S+")

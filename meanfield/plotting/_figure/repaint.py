@@ -62,10 +62,11 @@ def _recolour(artist: Artist, inks: Inks) -> None:
         if stand_in is not None:
             artist.set(**{name: stand_in})
     if isinstance(artist, Collection) and artist.get_array() is None:
-        # In 3D the subclass overrides `get_facecolor` to shade colours by the view.
+        # In 3D, subclasses override `get_facecolor` to shade colours according to the
+        # view.
         faces = Collection.get_facecolor(artist)
         edges = Collection.get_edgecolor(artist)
-        if len(faces):  # without faces, matplotlib would raise if lines have opacities
+        if len(faces):  # matplotlib fails for lines with opacities but no faces
             artist.set_facecolor(_inks(faces, inks))
         if len(edges):
             artist.set_edgecolor(_inks(edges, inks))

@@ -10,14 +10,15 @@ from matplotlib.colors import Colormap, ListedColormap, to_rgb
 from .look import Look
 
 INK, GREY, PALE = "#222222", "#8a8a8a", "#d9d9d9"
-PRINT = "#696969"  # colour of the small print on paper; other styles replace it
+PRINT = "#696969"  # colour of small print in the paper style; other styles replace it
 
 # Okabe and Ito (2008): colours that people with colour blindness can distinguish.
 CYCLE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#222222")
 
 LIMIT_COLOUR = "#B08D00"
 CLOSURE_COLOUR = "#D55E00"
-# The first 40 of 256 shades blend from the background to the palest colour.
+# The first 40 of the 256 shades of a colour map blend from the background to the palest
+# colour of the map.
 _N_PALE = 40
 
 

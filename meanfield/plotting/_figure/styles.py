@@ -12,7 +12,7 @@ PAPER = "#ffffff"
 DARK = "#14171a"
 _TEXT, _FRAME, _LINES = "#e8e8e8", "#b4b4b4", "#33393f"
 
-# Settings that scale with the font size of labels; `repaint` scales lines and marks.
+# These settings scale with the font size of labels; `repaint` scales lines and marks.
 _SIZES = (
     "font.size",
     "figure.titlesize",
@@ -67,7 +67,7 @@ class Style:
 
 styles: Registry[Style] = Registry("style")
 styles.register("paper")(Style(11.0))
-# For slides: small print is darker, since it is read from afar.
+# On slides, small print is darker, since it is read from afar.
 _TALK = Style(15.0, narrow=15.0, narrow_to=10.0, inks={"#696969": "#404040"})
 _DARK_STYLE = Style(
     11.0,

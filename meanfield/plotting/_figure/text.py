@@ -3,7 +3,7 @@
 import re
 
 _POWER = re.compile(r"(\d)e([+-]\d+)")
-_PLAIN = (-3, 2)  # exponents of numbers that are written without a power of ten
+_PLAIN = (-3, 2)  # least and largest exponent written without a power of ten
 _SUPERSCRIPTS = str.maketrans("0123456789-−", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁻")
 
 

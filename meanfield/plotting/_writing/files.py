@@ -6,7 +6,7 @@ from pathlib import Path
 from meanfield._writing import writing
 from meanfield.errors import InvalidInputError
 
-GIF_FPS = 50  # browsers slow down a GIF with frames shorter than 20 ms
+GIF_FPS = 50  # largest frame rate of a GIF; browsers slow down faster ones
 
 
 def output_path(path: str | Path) -> Path:
@@ -44,7 +44,7 @@ def write_file(path: Path, content: bytes) -> Path:
         >>> write_file(Path("note.txt"), b"whole, or not at all").read_bytes()
         b'whole, or not at all'
     """
-    from meanfield.storage import replace_file  # lazy: pages need no NumPy
+    from meanfield.storage import replace_file  # imported here: pages need no NumPy
 
     target = Path(os.path.realpath(path)) if path.is_symlink() else path
     if target.is_file() or not target.exists():

@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from PIL import Image
 
 VIDEOS = (".mp4", ".webm")
-TURN = 50.0  # degrees by which the camera turns in 3D
+TURN = 50.0  # degrees by which the camera turns in a 3D movie
 # Without `seconds`, a movie shows at most `_MOST_FRAMES` stored frames and lasts at
 # least `_SHORTEST` seconds. For that, a short run is interpolated or slowed down.
 _MOST_FRAMES, _SHORTEST = 150, 3.0
-_SIZE = (960, 1000)  # default size, in pixels
-_LARGEST = 4096  # largest width or height, in pixels
+_SIZE = (960, 1000)  # default width and height of a movie, in pixels
+_LARGEST = 4096  # largest width or height of a movie, in pixels
 _LONGEST = 3600.0  # longest duration of a movie or of its last frame, in seconds
-_TURNS = 3600.0  # largest turn, in degrees
+_TURNS = 3600.0  # largest turn of the camera, in degrees
 
 
 def size_of(text: str) -> tuple[int, int]:
@@ -136,7 +136,7 @@ class Film:
         return max(min(n_stored, _MOST_FRAMES), round(_SHORTEST * self.fps))
 
     def pixels(self, target: Path) -> tuple[int, int]:
-        """The size of a file in pixels: `size`, rounded up to even for videos."""
+        """The size of a file in pixels: `size`; for videos, rounded up to be even."""
         width, height = self.size
         if target.suffix.lower() not in VIDEOS:
             return width, height
@@ -169,7 +169,7 @@ class Film:
         if kind in VIDEOS and self.loop == 0:
             raise InvalidInputError(
                 f"`loop 0` (play for ever) works in a `.gif`, but not in a `{kind}`. "
-                "Set `loop` to a number of repetitions, or let the player repeat it."
+                "Set `loop` to a number of repetitions, or repeat it in the player."
             )
         if kind in VIDEOS and shutil.which("ffmpeg") is None:
             raise UnsupportedError(

@@ -22,7 +22,7 @@ _CODECS = {
     ".mp4": "-c:v libx264 -crf 18 -pix_fmt yuv420p -movflags +faststart",
     ".webm": "-c:v libvpx-vp9 -crf 24 -b:v 0 -pix_fmt yuv420p",
 }
-_EVEN = "pad=ceil(iw/2)*2:ceil(ih/2)*2"  # video codecs need even sizes
+_EVEN = "pad=ceil(iw/2)*2:ceil(ih/2)*2"  # video codecs need even widths and heights
 _PALETTE_FRAMES = 6  # number of frames from which the palette of a GIF is computed
 
 
@@ -105,7 +105,8 @@ def _video(
         file = Path(folder) / f"movie{kind}"
         quiet = ["ffmpeg", "-y", "-loglevel", "error"]
         command = [*quiet, *raw, "-an", "-vf", _EVEN, *_CODECS[kind].split(), str(file)]
-        # Output goes to a file: a full pipe that nobody reads would block ffmpeg.
+        # Messages go to a file, because a full pipe that nobody reads would block
+        # ffmpeg.
         with (Path(folder) / "said").open("w+b") as log:
             code = _run_encoder(command, frames, log)
             log.seek(0)

@@ -1,4 +1,4 @@
-"""PNG images with a palette, about a third of the size without visible difference."""
+"""PNG images with a palette: about a third of the size, with no visible difference."""
 
 from io import BytesIO
 
@@ -6,13 +6,13 @@ import numpy as np
 from matplotlib.figure import Figure
 from PIL import Image
 
-# A third of the palette is for areas, which keeps colour scales even; a third for the
-# most frequent colours, which keeps gradients smooth; and a third for the others, which
-# keeps the colours of thin lines and small marks.
+# A third of the palette is for the colours of areas, which keeps colour scales even; a
+# third is for the most frequent colours, which keeps gradients smooth; and a third is
+# for the others, which keeps the colours of thin lines and small marks.
 _THIRD = 85
 WHITE = (255, 255, 255)
-_TOLERANCE = 8  # largest error of the colour of an area, on a scale from 0 to 255
-_WIDE = 16  # number of adjacent equal pixels that count as an area
+_TOLERANCE = 8  # largest error of an area's colour, on a scale from 0 to 255
+_WIDE = 16  # number of adjacent equal pixels that form an area
 
 
 def palette_image(figure: Figure) -> Image.Image:
@@ -35,7 +35,7 @@ def palette_image(figure: Figure) -> Image.Image:
     ][: 3 * 256]
     palette.putpalette(colours)
     indices = image.quantize(palette=palette, dither=Image.Dither.NONE)
-    # Pillow's nearest colour is approximate, but white must stay exactly white.
+    # Pillow finds nearest colours only approximately, but white must stay white.
     white = np.all(pixels == WHITE, axis=-1)
     reduced_image = Image.fromarray(
         np.where(white, 0, np.asarray(indices)).astype(np.uint8)

@@ -29,19 +29,21 @@ from meanfield.plotting.reading.observables import even_frames
 
 from .selection import head_indices, query_index, query_name
 
-# Default numbers of snapshots (rows, evenly spaced) and heads (columns) in one figure.
+# By default, a figure shows at most `_SNAPSHOTS` evenly spaced snapshots as rows and at
+# most `_HEADS` heads as columns.
 _SNAPSHOTS, _HEADS = 4, 6
-# If weights are negative, the colour scale ends at this quantile of the moduli, so that
-# one peak does not hide the rest, or at the median of the rows' maxima if larger.
+# If some weights are negative, the colour scale ends at the quantile `_TOP` of the
+# absolute weights, so that one peak does not hide the rest; or, if larger, at the
+# median of the largest absolute weights of the rows.
 _TOP = 0.995
-_CUT = 0.95  # a scale that would cut off less than 5 % is not cut
-# With at most this many tokens, a map shows every word; with more, only some words.
+_CUT = 0.95  # a colour scale is not cut if less than 5 % would be cut off
+# A map of at most `_MAX_TOKENS` tokens shows every word; a larger map shows only some.
 _MAX_TOKENS = 32
-_SIDE, _WORD, _PAGE = 1.7, 0.1, 11.0  # widths in inches: map, word, all columns
-_SMALL, _LINE = "xx-small", 1.1  # font size of words, and their line height
-_MAP = 0.8  # share of the figure's width for the map, without its colour bar
+_SIDE, _WORD, _PAGE = 1.7, 0.1, 11.0  # widths of map, word and all columns, in inches
+_SMALL, _LINE = "xx-small", 1.1  # font size of words, and line height relative to it
+_MAP = 0.8  # share of the figure's width that a map takes without its colour bar
 _BAR = {"shrink": 0.8, "aspect": 30, "pad": 0.05}
-_QUERY_HEADS = 32  # most rows (heads) in the map of a single query
+_QUERY_HEADS = 32  # largest number of heads (rows) in the map of a single query
 
 _DIMS = ("snapshot", "head", "query", "token")
 

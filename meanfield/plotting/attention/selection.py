@@ -22,7 +22,7 @@ def head_indices(numbers: list[int], heads: tuple[int, ...]) -> list[int]:
             last if is_plain and len(numbers) > 1 else ", ".join(map(str, numbers))
         )
         raise InvalidInputError(
-            f"`heads` must be heads of this run, {valid_heads}; got {missing[0]}."
+            f"`heads` must list heads of this run, {valid_heads}; got {missing[0]}."
         )
     if len(heads) > _MAX_HEADS:
         raise InvalidInputError(

@@ -35,10 +35,11 @@ from .paths import (
 )
 from .thinning import thin_paths
 
-# Rings mark common directions of blow-ups if at most four directions cover 90 % of the
-# blow-ups. At least three runs must end within 0.05 of each of these directions.
+# Rings mark common directions of blow-ups if at most four directions account for 90 %
+# of the blow-ups. At least three runs must end within 0.05 of each direction.
 _N_RINGS, _MIN_RUNS, _CLOSE, _MIN_SHARE = 4, 3, 0.05, 0.9
-# Axis limits without rings, and with rings, whose numbers need room at the rim.
+# The axis limit is `_MARGIN` without rings, and `_ROOM` with rings, because the numbers
+# of the rings need room at the rim.
 _MARGIN, _ROOM = 1.16, 1.3
 READING = "centre: isotropic; rim: rank one"
 _RING = Line2D(
@@ -167,11 +168,11 @@ def _ring_note(ends: EscapeDirections, targets: EscapeDirections) -> str:
 
 
 def _ring(axes: Axes, direction: np.ndarray, count: int) -> None:
-    """Draw a ring around a direction, with its count on the side of the rim."""
+    """Draw a ring around a direction, with its number of runs towards the rim."""
     axes.plot(*direction, "o", ms=13, mfc="none", mec=INK, mew=1.2, zorder=5)
     length = np.linalg.norm(direction)
     outward = direction / length if length > 0.1 else np.array([0.0, 1.0])
-    reach = 12 + 2.6 * len(f"{count}")  # half of the ring plus half of the digits
+    reach = 12 + 2.6 * len(f"{count}")  # half the widths of ring and digits, in points
     axes.annotate(
         f"{count}",
         (direction[0], direction[1]),

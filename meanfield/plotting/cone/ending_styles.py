@@ -19,17 +19,18 @@ from meanfield.plotting.reading.data import ending
 
 from .paths import ConePath, group_by_ending
 
-# If paths have more points than this in total, vector files contain them as pixels.
+# If paths have more than `RASTER_POINTS` points in total, vector files contain them as
+# pixels.
 RASTER_POINTS = 30_000
 
 
 def width(n_paths: int) -> float:
-    """The line width of one of `n_paths` paths, in points."""
+    """The line width of each of `n_paths` paths, in points."""
     return float(np.clip(5 / np.sqrt(n_paths), 0.4, 1.5))
 
 
 def opacity(n_paths: int) -> float:
-    """The opacity of one of `n_paths` paths, which shows both overlaps and colours."""
+    """The opacity of each of `n_paths` paths, which shows both overlaps and colours."""
     return float(np.clip(8 / np.sqrt(n_paths), 0.3, 0.9))
 
 

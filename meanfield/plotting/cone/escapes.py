@@ -11,7 +11,7 @@ from meanfield.endings import Status
 
 from .paths import ConePath, cone_paths, shapes_of_trace_one
 
-# Blow-ups closer than this in the disc are linked into one direction.
+# Blow-ups whose points in the disc are closer than `_LINK` are given one direction.
 _LINK = 1e-2
 
 

@@ -6,7 +6,8 @@ import xarray as xr
 from meanfield.errors import InvalidInputError
 from meanfield.plotting.reading.data import values
 
-# Directions outside the cone by at most this share count as being on its surface.
+# A direction whose relative distance from the cone is at most `_ROUNDING` is taken to
+# lie on the surface of the cone.
 _ROUNDING = 1e-6
 
 

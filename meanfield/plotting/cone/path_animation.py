@@ -148,7 +148,7 @@ def _far_steps(
     """Mask of the steps in view that are too large to interpolate."""
     traces = np.maximum.accumulate(sizes_of(mover.factor) ** 2)
     is_far = ~interpolable_factors(mover.factor) & (traces[:-1] <= height)
-    is_far = np.concatenate([[False], is_far, [False]])  # False outside the run
+    is_far = np.concatenate([[False], is_far, [False]])  # False before and after a run
     return is_far[np.searchsorted(mover.times, stored_times[:-1], side="right")]
 
 

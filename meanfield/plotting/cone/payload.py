@@ -20,7 +20,7 @@ from .paths import (
     ring_heights,
 )
 
-# Coordinates are integers; the height of the picture is this many steps.
+# Coordinates are stored as integers: the height of the picture is `STEPS` units.
 STEPS = 2**15 - 1
 
 
@@ -37,7 +37,7 @@ def payload(
 
     Args:
         named_datasets: datasets of 2 × 2 covariances, by name.
-        max_paths: largest number of paths, evenly chosen; all if None.
+        max_paths: largest number of evenly spaced paths; all if None.
 
     Raises:
         InvalidInputError: if the dimension is not two, or `limit` is invalid.
@@ -97,7 +97,7 @@ def _encode_rows(
 
 
 def _facts(path: ConePath, ending: int) -> list[int | float | None]:
-    """Facts on a run: index, ending, initial a, c, b, t*, its error, stopping time."""
+    """Facts about a run: index, ending, initial a, c, b, t*, error of t*, last time."""
     x, y, z = path.points[0]
     _, stop_time, t_star, error = path.ending
     numbers = [(z + x) / 2, y / 2, (z - x) / 2, t_star, error, stop_time]

@@ -31,13 +31,15 @@ from .path_animation import PathAnimation
 from .paths import group_by_ending, ring_heights
 from .surface import FRONT_PATHS, HEIGHT, TIPS, draw_limit, draw_surface
 
-_FAINT = 0.6  # opacity of paths over that in panels, so that points stand out
+# Paths in movies have `_FAINT` times the opacity of paths in panels, so that dots stand
+# out.
+_FAINT = 0.6
 # Zoom factors that leave room for the large labels of movies: `_WIDE_ZOOM` if the ratio
 # of width to height exceeds `_WIDE`, otherwise `_ZOOM`.
 _ZOOM, _WIDE_ZOOM, _WIDE = 1.06, 1.12, 1.3
-_TICKS = 2  # largest number of intervals between ticks of the floor
+_TICKS = 2  # largest number of intervals between ticks on the floor of the cone
 MATRIX = "Σ = [[a, c], [c, b]]"
-_SPOT, _SMALL = 30.0, 12.0  # area of a dot per unit of line width, and least area
+_SPOT, _SMALL = 30.0, 12.0  # area of a dot per point of line width, and least area
 
 
 def cone_scene(
@@ -77,7 +79,7 @@ def disc_scene(
 
 
 def _future_endings(animation: PathAnimation) -> list[Artist]:
-    """Legend entries such as `will end: blow-up`; colours show this from the start."""
+    """Legend entries such as `will end: blow-up`, which colours show from the start."""
     handles = ending_marks(animation.paths)
     for handle in handles:
         handle.set_label(f"will end: {handle.get_label()}")

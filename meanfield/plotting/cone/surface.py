@@ -11,19 +11,21 @@ from meanfield.plotting._figure.style import GREY, INK, LIMIT_COLOUR, PALE
 
 from .paths import ring_heights
 
-# Drawing order. Tips of paths lie inside the cone, whose front covers them.
+# Parts with larger numbers are drawn later. The tips of paths lie inside the cone, so
+# the front of the cone covers them.
 BACK, BACK_PATHS, AXIS, LIMIT, FRONT_PATHS, TIPS, FRONT = range(1, 8)
 _ELEVATION, _AZIMUTH, HEIGHT = 17.0, -62.0, 0.92
-# Length of a unit of trace relative to a unit of the other coordinates.
+# In the picture, a unit of trace is `_STRETCH` times as long as a unit of the other
+# coordinates.
 _STRETCH = 2 * HEIGHT
-# Numbers of intervals between ticks of the floor: `_FEW_TICKS` for a zoom of at most
-# `_NARROW`, where labels are large.
+# The axes of the floor have at most `_TICKS` intervals between ticks, or `_FEW_TICKS`
+# for a zoom of at most `_NARROW`, where labels are large.
 _TICKS, _FEW_TICKS, _NARROW = 5, 2, 0.9
 _GLASS, _EDGE = "#7d9fc2", "#6d86a1"
 
 
 def view_direction() -> np.ndarray:
-    """The vector whose dot product with a point is larger the nearer the point is."""
+    """The vector whose dot product with a point increases towards the viewer."""
     elevation, azimuth = np.radians([_ELEVATION, _AZIMUTH])
     flat = np.cos(elevation) * np.array([np.cos(azimuth), np.sin(azimuth)])
     return np.array([*flat, _STRETCH * np.sin(elevation)])
@@ -112,7 +114,7 @@ def _lines(
 
 
 def _frame(axes: Axes3D, height: float, look: Look) -> None:
-    """Set limits, labels and view; rings take the place of a grid."""
+    """Set limits, labels and view; rings replace the grid."""
     axes.set_proj_type("ortho")
     axes.view_init(elev=_ELEVATION, azim=_AZIMUTH)
     zoom = look.zoom(6.6)

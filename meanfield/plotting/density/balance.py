@@ -32,7 +32,7 @@ from meanfield.plotting.reading.density import (
 )
 from meanfield.plotting.reading.observables import map_runs, spectrum
 
-# Smaller masses are far below rounding error and are not drawn.
+# Masses below `_FLOOR` are far below rounding error and are not drawn.
 _FLOOR = 2e-20
 
 

@@ -49,7 +49,7 @@ def draw_line(figure: Picture, density: Density) -> list[str]:
 
 
 def _mesh(density: Density) -> tuple[np.ndarray, np.ndarray]:
-    """Corners of the mesh: times half way between frames, and cell faces then."""
+    """Corners of the mesh: times midway between frames, and the cell faces then."""
     times = _midpoints(density.times)
     faces = density.origin + density.axes[:, :, 0] * density.edges[0]
     return np.broadcast_to(times[:, None], (len(times), faces.shape[1])), _midpoints(
@@ -59,7 +59,7 @@ def _mesh(density: Density) -> tuple[np.ndarray, np.ndarray]:
 
 def _midpoints(values: np.ndarray) -> np.ndarray:
     """The first row, means of neighbouring rows, and the last row."""
-    if len(values) == 1:  # draw a single frame with a width of one
+    if len(values) == 1:  # a single frame is drawn with a width of one
         return np.concatenate([values, values + (1.0 if values.ndim == 1 else 0.0)])
     return np.concatenate([values[:1], (values[1:] + values[:-1]) / 2, values[-1:]])
 

@@ -20,9 +20,9 @@ from .views import Extent, box_corners, map_view, scale
 
 _TOKENS = 400  # largest number of tokens drawn over a density
 _BOX, _FOLLOW_NOTE = CYCLE[2], "the view follows the density: mind the scale"
-_TICKS = (0.6, 1.0, 1.6, 1.0, 0.6)  # line widths of the marks at the quantiles
+_TICKS = (0.6, 1.0, 1.6, 1.0, 0.6)  # line widths of marks at the quantiles, in points
 _QUANTILES = "quantiles: 2.5, 25, 50 (the median), 75 and 97.5 %"
-_STEADY = 8.0  # largest ratio of peaks for which the vertical axis is fixed
+_STEADY = 8.0  # largest ratio of peak heights for which the vertical axis is fixed
 
 
 def density_scene(axes: Axes, run: Density, look: Look) -> tuple[AbstractScene, Key]:

@@ -67,6 +67,6 @@ def _check(density: xr.Dataset, tokens: xr.Dataset) -> None:
     if missing.size or times[0] > token_times[-1]:
         t = (missing if missing.size else times)[0]
         raise InvalidInputError(
-            f"The density has a frame at t = {t:.6g}, but the tokens have none there. "
-            "Use the same `t`, `frames` and `spacing` for both runs."
+            f"The density has a frame at t = {t:.6g}, but the tokens have none at this "
+            "time. Use the same `t`, `frames` and `spacing` for both runs."
         )

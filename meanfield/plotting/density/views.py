@@ -10,17 +10,19 @@ from meanfield.plotting._figure.look import Look
 from meanfield.plotting._figure.style import density_map
 from meanfield.plotting.reading.density import Density, peaks, quantiles, ratio
 
-# The view spans the quantiles `_TAILS` of each coordinate, plus a margin. It is the
-# whole box if that is at most `_WHOLE` times as wide.
+# The view spans the quantiles `_TAILS` of each coordinate, plus the margin `_MARGIN`.
+# It is the whole box if the box is at most `_WHOLE` times as wide as these quantiles.
 _TAILS, _MARGIN, _WHOLE = (1e-4, 1 - 1e-4), 0.15, 2.2
-# Largest ratio of peaks on a linear colour scale; most decades on a logarithmic one.
+# A colour scale is linear if the peaks of all frames differ by a factor of at most
+# `_LINEAR`; otherwise it is logarithmic and covers at most `_DECADES` decades.
 _LINEAR, _DECADES = 30.0, 4.0
-# Largest ratio of extents for which all frames have the same axis limits.
+# All frames have the same axis limits if their extents differ by a factor of at most
+# `_ONE_SCALE`.
 _ONE_SCALE = 4.0
 
 
 class Extent(NamedTuple):
-    """Lower and upper limits of the coordinates, (frame, d) each."""
+    """Lower and upper limits of the coordinates, each of shape (frame, d)."""
 
     low: np.ndarray
     high: np.ndarray

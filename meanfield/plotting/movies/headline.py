@@ -11,8 +11,8 @@ from meanfield.plotting._figure.text import format_number
 from meanfield.plotting.reading.data import Ending
 from meanfield.plotting.reading.depth import layers_passed
 
-# Times in headlines are rounded to an error of at most `_EXACT` typical time steps, and
-# have at most `_MOST_DIGITS` decimals.
+# Times in headlines have as few decimals as possible, but at most `_MOST_DIGITS`.
+# Rounding errors must not exceed `_EXACT` typical time steps.
 _EXACT, _MOST_DIGITS = 0.1, 9
 
 FrameNotes = Callable[[int], Sequence[str]]
@@ -33,7 +33,7 @@ def headlines(
 def sizes_and_end(sizes: np.ndarray, ending: Ending) -> FrameNotes:
     """Notes with the size of a cloud in each frame, and the ending in the last."""
     parts = [[size_note(float(size))] for size in sizes]
-    if ending.status is Status.FINISHED:  # keep the size beside the ending
+    if ending.status is Status.FINISHED:  # show both the size and the ending
         parts[-1].append(ending_headline(ending))
     else:
         parts[-1] = [ending_headline(ending)]

@@ -1,4 +1,4 @@
-"""Note in a movie on tokens outside the axis limits that the user set."""
+"""A movie's note about tokens outside the axis limits set by the user."""
 
 import numpy as np
 from matplotlib.axes import Axes

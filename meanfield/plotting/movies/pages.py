@@ -31,21 +31,21 @@ from meanfield.plotting._figure.style import PRINT
 
 from .space_room import Extent, fill
 
-_COLUMN = 2.4  # least width of a text column at paper size, in inches
-_SHARE = 0.6  # least share of the width for the picture
-_MARGIN = 0.14  # margin of the text column, in inches
-_LINE = 1.1  # height of the time, in lines of its own font size
-_GAP = 0.7  # gap between parts of the column, in lines
-_LARGE, _MIDDLE = 2.0, 1.25  # font sizes of the time and of other notes, in title sizes
-_NARROW = 1.15  # letters per line, relative to the estimate `letters_in`
+_COLUMN = 2.4  # least width of a text column at scale one, in inches
+_SHARE = 0.6  # least width of the picture, as a share of the page's width
+_MARGIN = 0.14  # margin around the text column, in inches
+_LINE = 1.1  # height reserved for the time, in lines of its own font size
+_GAP = 0.7  # gap between parts of the text column, in lines
+_LARGE, _MIDDLE = 2.0, 1.25  # font sizes of time and notes, relative to the title's
+_NARROW = 1.15  # number of letters per line, relative to the estimate `letters_in`
 _TEXT_WIDTH = 0.84  # share of the page's width that a headline may take
 _ENTRY = 1.15  # height of a legend entry, in lines
-_LEAST = 0.6  # smallest factor by which legends and small print shrink
-_FOOT = 0.16  # share of the height that a legend leaves for small print
-_FLOOR = 0.02  # share of the height for the progress bar
-_LIFT = 14.0  # points between headline and axes, with room for a power of ten
+_LEAST = 0.6  # legends and small print shrink at most by this factor
+_FOOT = 0.16  # share of the page's height that a legend leaves for small print
+_FLOOR = 0.02  # share of the page's height for the progress bar
+_LIFT = 14.0  # points between headline and axes; leaves room for a power of ten
 _SPACE_LIFT = -16.0  # `_LIFT` for 3D axes, whose upper corners are empty
-_CLEAR = 0.01  # share of the height between 3D axes and small print
+_CLEAR = 0.01  # gap between 3D axes and small print, as a share of the page's height
 _SEPARATOR = "     "  # text between the parts of a headline
 
 
@@ -73,7 +73,7 @@ class AbstractPage(ABC):
 
     @abstractmethod
     def fill(self, axes: Axes3D, extent: Extent) -> None:
-        """Enlarge 3D axes to the room that the page has, after its layout is fixed.
+        """Enlarge 3D axes to fill the room on the page, after its layout is fixed.
 
         Args:
             axes: the axes, on this page.
@@ -82,7 +82,7 @@ class AbstractPage(ABC):
 
 
 def page_of(dataset: xr.Dataset, size: tuple[float, float]) -> AbstractPage:
-    """A page of the given size, with the layout that leaves most room to the picture.
+    """A page of the given size, with the layout that leaves the picture the most room.
 
     Args:
         dataset: the run, with its title, look and spec.
@@ -102,7 +102,7 @@ class StackedPage(AbstractPage):
         self._axes: Axes | None = None
         self._lines: list[str] = []
         self._lift, self._headline = 0.0, Text()
-        self._corner = np.array([0.0, 1.0])  # of the headline, in axes coordinates
+        self._corner = np.array([0.0, 1.0])  # headline's corner, in axes coordinates
 
     @property
     @override
@@ -127,11 +127,11 @@ class StackedPage(AbstractPage):
         self._headline = self._axes.set_title(
             self._lines[frame], loc="left", x=x, y=y, pad=self._lift
         )
-        self._headline.set_y(y)  # since 3D axes lower the title
+        self._headline.set_y(y)  # needed because 3D axes lower the title
 
     @override
     def fill(self, axes: Axes3D, extent: Extent) -> None:
-        """Enlarge the axes to the room between the small print and the text above."""
+        """Enlarge the axes to fill the room between small print and the text above."""
         page, top_legend = self._figure.bbox, axes.get_legend()
         low = [text.get_window_extent().y1 for text in self._small_print()]
         floor = max(low, default=_FLOOR * page.height) + _CLEAR * page.height
@@ -213,7 +213,7 @@ class ColumnPage(AbstractPage):
 
     @override
     def fill(self, axes: Axes3D, extent: Extent) -> None:
-        """Enlarge the axes to the room beside the column."""
+        """Enlarge the axes to fill the room beside the column."""
         page, margin = self._figure.bbox, _MARGIN * self._figure.dpi
         corner = (self._left * page.width - margin, page.height - margin)
         fill(axes, Bbox([(margin, margin), corner]), extent)

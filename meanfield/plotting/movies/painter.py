@@ -13,7 +13,7 @@ from PIL import Image
 
 from meanfield.plotting._figure.panels import COLOUR_BAR
 
-_ROUNDING = 1e-9  # added before truncation, so that rounding loses no pixel
+_ROUNDING = 1e-9  # relative increase of the resolution, so that rounding loses no pixel
 
 
 class Painter:

@@ -7,7 +7,7 @@ from matplotlib.collections import Collection, PathCollection
 from matplotlib.transforms import Bbox
 from mpl_toolkits.mplot3d.axes3d import Axes3D
 
-_ROUNDS = 4  # iterations, needed because labels do not grow with the axes
+_ROUNDS = 4  # number of iterations; above 1, since labels do not grow with the axes
 _SAFE = 0.99  # share of the room that the axes fill
 
 Extent = Callable[[], Bbox]

@@ -23,12 +23,13 @@ from .headline import FrameNotes, headlines
 from .pages import page_of
 from .space_room import space_taken
 
-_INCHES = 4.8  # default inches of the shorter side; text is sized relative to it
+_INCHES = 4.8  # default length of the shorter side, in inches; text is sized for it
 # If the picture would take less than `_MIN_SHARE` of the shorter side, text shrinks, at
-# most by the factor `_MAX_SHRINKING`. `_SPARE` compensates for margins of fixed size.
+# most by the factor `_MAX_SHRINKING`. The factor `_SPARE` compensates for margins of
+# fixed size.
 _MIN_SHARE, _MAX_SHRINKING, _SPARE = 0.6, 1.7, 1.05
-# The extent of 3D axes depends on the camera, so it is measured in this many frames.
-# In a whole turn of the camera, these frames are 30 degrees apart.
+# The extent of 3D axes depends on the camera, so it is measured in `_N_MEASURED`
+# frames. In a whole turn of the camera, these frames are 30 degrees apart.
 _N_MEASURED = 13
 
 

@@ -11,7 +11,8 @@ from ._numerals import plain
 Tick = tuple[float, str]  # position on the axis, and label
 
 _MAX_TICKS = 5  # largest number of ticks on an axis
-_STEPS = (1, 2, 5, 10, 20, 50, 100, 200)  # decades per tick; doubles span 633 decades
+# Logarithmic axes have a tick every 1 to 200 decades; doubles span 633 decades.
+_STEPS = (1, 2, 5, 10, 20, 50, 100, 200)
 _NICE = (1.0, 2.0, 2.5, 5.0, 10.0)
 
 

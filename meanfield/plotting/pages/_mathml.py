@@ -20,7 +20,8 @@ _ATTRIBUTES = {"accent", "columnalign", "columnlines", "columnspacing", "depth"}
     *("mathvariant", "minsize", "movablelimits", "notation", "rowlines", "rowspacing"),
     *("rspace", "scriptlevel", "separator", "stretchy", "voffset", "width"),
 }
-# A formula with adjacent punctuation, which must stay on the same line.
+# The pattern `_FORMULA` matches a formula and the punctuation next to it, which must
+# stay on the line of the formula.
 _FORMULA = re.compile(r"([(\[“‘]*)\$([^$]*)\$([.,;:!?)\]’”]*)")
 _CODE = re.compile(r"`([^`]+)`")
 
@@ -61,7 +62,7 @@ def mathml(latex: str) -> str:
         UnsupportedError: if the extra `formulas` is not installed.
     """
     if any(unicodedata.category(letter) == "Cc" for letter in latex):
-        raise _formula_error(latex, "it has a control character; use a raw string")
+        raise _formula_error(latex, "it contains control characters; use a raw string")
     bare = re.sub(r"\\[{}\\]", "", latex)
     if bare.count("{") != bare.count("}"):
         raise _formula_error(latex, "it has unbalanced braces")
@@ -90,12 +91,14 @@ def _check(element: Element, latex: str) -> None:
     if len(text) > 1 and text.startswith("\\"):
         raise _formula_error(latex, f"`{text}` is unknown")
     if element.tag == "mi" and text in ("{", "}", "&", "#"):
-        raise _formula_error(latex, f"it has a stray `{text}`")
+        raise _formula_error(latex, f"formulas cannot have a stray `{text}`")
     strange = set(element.attrib) - _ATTRIBUTES
     if element.tag != "math" and strange:
-        raise _formula_error(latex, f"it sets the attribute `{min(strange)}`")
+        raise _formula_error(
+            latex, f"formulas cannot set the attribute `{min(strange)}`"
+        )
     if len(element) != _CHILDREN.get(element.tag, len(element)):
-        raise _formula_error(latex, "a command lacks an argument")
+        raise _formula_error(latex, "one of its commands lacks an argument")
     element.text = html.unescape(element.text or "")
 
 

@@ -11,7 +11,8 @@ _TIGHT = _BARS | {"/"}
 _SIGNS = {"−", "+", "±", "∓"}
 _CLOSING = _BARS | {")", "]", "}", "⟩"}
 _PRIMES = set("′″‴")
-# The tag of a script element after its prime is removed, by number of children and tag.
+# Once its prime is removed, a script element gets the tag that `_SCRIPTS` assigns to
+# its number of children and its old tag.
 _SCRIPTS = {(1, "msup"): "mrow", (2, "msup"): "msup"} | {
     (2, "msubsup"): "msub",
     (3, "msubsup"): "msubsup",
@@ -61,7 +62,7 @@ def _fix_weight(element: Element) -> None:
 
 
 def _fix_prime(element: Element) -> None:
-    """Put a prime next to its base, not above: the character is already raised."""
+    """Put a prime beside its base, because the character is already raised."""
     if element.tag not in ("msup", "msubsup"):
         return
     script = element[-1]
@@ -69,7 +70,7 @@ def _fix_prime(element: Element) -> None:
     if not set(prime.text or "_") <= _PRIMES:
         return
     (element if prime is script else script).remove(prime)
-    if script.tag == "mrow" and not len(script):  # ^{\prime} is empty now
+    if script.tag == "mrow" and not len(script):  # the superscript was only a prime
         element.remove(script)
     prime.tag, prime.attrib = "mo", {"lspace": "0", "rspace": "0"}
     row = Element("mrow")
@@ -103,7 +104,7 @@ def _set_spaces(row: Element, place: int) -> None:
     elif core.text in _BARS and right is not None and _core(right).text in _BARS:
         core.set("rspace", _THIN)  # thin space in |x| |y|
     elif core.text in _SIGNS and left is not None and not _closes(left):
-        core.set("form", "prefix")  # a sign without left operand, as in = −x
+        core.set("form", "prefix")  # a sign without a left operand, as in = −x
     elif left is None and core.tag == "mo" and _is_symbol(core.text or ""):
         core.set("lspace", "0")
 

@@ -11,9 +11,9 @@ from ._numerals import finite, plain
 
 _WIDTH, _HEIGHT = 244, 150
 _LEFT, _RIGHT, _TOP, _BOTTOM = 42.0, 236.0, 22.0, 116.0
-_MAX_POINTS = 120  # largest number of points of a history
+_MAX_POINTS = 120  # largest number of points in the plot of a history
 _HALF_A_DECADE, _FIVE_PERCENT = 0.5, 0.02
-_FARTHEST = 300.0  # largest modulus of a base-ten logarithm, near the range of doubles
+_FARTHEST = 300.0  # largest |log₁₀| of a number that is drawn; doubles reach about 308
 
 Record = Mapping[str, Any]
 Point = tuple[float, float]

@@ -58,8 +58,7 @@ def statements_page(report: Record) -> str:
     """An HTML document with the statements of a report, their numbers and verdicts.
 
     It contains its style and script, formulas as MathML and plots as SVG, and needs no
-    network. A check with a number that is not finite counts as failed, whatever the
-    report says.
+    network. A check with a number that is not finite fails, whatever the report says.
 
     Args:
         report: the return value of `meanfield.theorems.report`, or its JSON; reports

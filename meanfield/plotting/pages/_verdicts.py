@@ -22,7 +22,7 @@ class Tally(NamedTuple):
 
 
 def check_passed(check: Record, role: str) -> bool:
-    """Whether a check has the required outcome: it holds, or for controls fails."""
+    """Whether a check has the required outcome: it holds, or a control fails."""
     numbers = all(finite(check[name]) for name in _NUMBERS)
     return numbers and bool(check["holds" if role in HOLDING else "is_violated"])
 

@@ -3,14 +3,14 @@
 import { haloed } from "./palette.js";
 import { shown, within } from "./scales.js";
 
-const STRETCH = 1.7; // a unit of trace is drawn this many times as long as the others
-const EYE = 8; // the distance of the eye, in heights
+const STRETCH = 1.7; // length of a unit of trace, relative to a unit of the other coordinates
+const EYE = 8; // distance of the eye, in heights of the cone
 const HOME = { azimuth: -1.08, elevation: 0.3, zoom: 1 };
 
-/** Between two numbers, or at the nearer of them. */
+/** The number clipped to an interval. */
 const clamped = (value, low, high) => Math.min(Math.max(value, low), high);
 
-/** A camera at a finite distance that looks at the middle of a cone, from a box of the page. */
+/** A camera at a finite distance that looks at the middle of a cone and draws in a box of the page. */
 export class ConeCamera {
   constructor() {
     Object.assign(this, HOME, { box: { x: 0, y: 0, width: 1, height: 1 } });
@@ -29,13 +29,13 @@ export class ConeCamera {
     this.zoom = clamped(this.zoom * factor, 0.5, 12);
   }
 
-  /** Whether a place on the page lies in the box. */
+  /** Whether a place on the page is in the box. */
   holds(px, py) {
     const { x, y, width, height } = this.box;
     return px >= x && px < x + width && py >= y && py < y + height;
   }
 
-  /** The vectors of the view, worked out once for each picture. */
+  /** The vectors of the view, computed once for each picture. */
   view() {
     const { azimuth, elevation, box } = this;
     const [ca, sa, ce, se] = [Math.cos(azimuth), Math.sin(azimuth), Math.cos(elevation), Math.sin(elevation)];
@@ -56,9 +56,9 @@ function project(view, x, y, z) {
   return [view.x + scale * (view.ca * y - view.sa * x), view.y - scale * (view.ce * up - view.se * flat), depth];
 }
 
-/** The paths of a page: points (x, y, z), and times in [0, 1]; where each path begins among them.
+/** The paths of a page: points (x, y, z), times in [0, 1], and the index where each path begins.
  *
- * Lengths are multiplied by `unit` to be in heights of the cone. */
+ * Lengths times `unit` are in heights of the cone. */
 export function unpackedCone(source) {
   const bytes = Uint8Array.from(atob(source.rows), (letter) => letter.charCodeAt(0));
   const view = new DataView(bytes.buffer);
@@ -83,7 +83,7 @@ function facing(view) {
   return Math.acos(clamped(above / (STRETCH * EYE * view.ce), -1, 1));
 }
 
-/** The normal of a limit plane, on the side of the eye; null for no plane. */
+/** The normal of a limit plane, on the side of the eye; null without a plane. */
 function wall(view, limit) {
   if (!limit || limit.length < 3) return null;
   const [, [a, b, c], [p, q, r]] = limit;
@@ -127,10 +127,10 @@ function arc(from, to, height) {
   });
 }
 
-/** The colour of the surface, denser where it is seen at a grazing angle: towards its edges. */
+/** The colour of the surface, denser towards its edges, where it is seen at a grazing angle. */
 function glass({ pen, palette, view }, edges) {
   const apex = project(view, 0, 0, 0);
-  const turns = edges.map((edge) => { // from straight up, clockwise
+  const turns = edges.map((edge) => { // clockwise from straight up
     const [x, y] = project(view, ...edge);
     return Math.atan2(x - apex[0], apex[1] - y);
   }).sort((a, b) => a - b);
@@ -142,7 +142,7 @@ function glass({ pen, palette, view }, edges) {
   return fan;
 }
 
-/** Part of the surface with its rings, and its share of the rim. */
+/** Draws part of the surface with its rings and its part of the rim. */
 function surface(brush, from, to, strength) {
   if (to - from < 1e-3) return;
   const { pen, palette, cone } = brush;
@@ -166,14 +166,14 @@ function surface(brush, from, to, strength) {
   pen.globalAlpha = 1;
 }
 
-/** How far a path is at a moment: the last point passed, and the share of the next step. */
+/** The progress of a path at a time: the last point passed, and the fraction of the next step. */
 export function progress({ starts, times }, path, now) {
   const first = starts[path];
   const { low, share } = within(times.subarray(first, starts[path + 1]), now);
   return { last: first + low, share };
 }
 
-/** The visible paths from far to near: how far they are drawn, and on which side of the limit. */
+/** The visible paths from far to near, with their progress and their side of the limit plane. */
 function projected({ view, cone }, now, look) {
   const { points, times, starts, unit } = cone;
   const normal = wall(view, cone.limit);
@@ -228,7 +228,7 @@ function stroke(brush, { first, last, end, head, depth, colour, share = 1, ahead
   pen.globalAlpha = 1;
 }
 
-/** The grey start of a path, and its end, or its head while it moves. */
+/** Draws the grey start of a path, and its end, or its head while it moves. */
 function tips({ pen, palette, cone, hidden }, { first, last, end, head, colour, marker, share = 1 }) {
   const size = share * clamped(30 / Math.sqrt(cone.starts.length - 1), 1.8, 4.5);
   if (!hidden.has("start")) {
@@ -246,7 +246,7 @@ function tips({ pen, palette, cone, hidden }, { first, last, end, head, colour, 
   pen.stroke();
 }
 
-/** The outline of a mark, named as matplotlib names it. */
+/** Draws the outline of a marker, named as in matplotlib. */
 export function mark(pen, name, x, y, size) {
   const corners = {
     s: [[-0.85, -0.85], [0.85, -0.85], [0.85, 0.85], [-0.85, 0.85]],
@@ -301,7 +301,7 @@ function highlight(brush, thread) {
   tips(brush, thread);
 }
 
-/** Coordinates at the rim, and the trace of each ring beside the right edge. */
+/** Writes the coordinates at the rim, and the trace of each ring beside the right edge. */
 function labels(brush, half) {
   const { pen, palette, cone, view, hidden } = brush;
   pen.font = `italic ${view.isSmall ? 14 : 17}px ${palette.font}`;

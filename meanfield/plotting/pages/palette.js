@@ -1,8 +1,8 @@
-// The colours of a page, in the scheme that is in force.
+// The colours of a page in the current colour scheme.
 
 const NAMES = ["paper", "card", "ink", "soft", "line", "focus", "alarm", "glass", "edge", "start"];
 
-/** Colours by their names in the style, whether the page is dark, and its font. */
+/** The colours by their CSS names, whether the page is dark, and its font. */
 export function readPalette() {
   const style = getComputedStyle(document.documentElement);
   const colours = Object.fromEntries(NAMES.map((name) => [name, style.getPropertyValue(`--${name}`).trim()]));
@@ -15,13 +15,13 @@ export const parsed = (hex) => [1, 3, 5].map((i) => parseInt(hex.slice(i, i + 2)
 
 export const css = ([r, g, b], alpha = 1) => `rgb(${Math.round(r)} ${Math.round(g)} ${Math.round(b)} / ${alpha})`;
 
-/** A colour that stands out from a page: mixed with white on a dark one. */
+/** A colour that stands out from the page: on a dark page, it is mixed with white. */
 export function contrasted(colour, dark) {
   const share = !dark ? 0 : Math.max(...colour) < 90 ? 0.75 : 0.3;
   return colour.map((x) => x + share * (255 - x));
 }
 
-/** Words with a halo, so that they are read over lines and dots; gives their place back. */
+/** Writes text with a halo, legible over lines and dots; returns their place. */
 export function haloed(pen, palette, words, place, colour) {
   pen.textBaseline = "middle";
   pen.strokeStyle = palette.paper;

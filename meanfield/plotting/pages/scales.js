@@ -1,4 +1,4 @@
-// Numbers as people read them, and marks on axes.
+// Readable text for numbers, and ticks of axes.
 
 export function shown(value, digits = 4) {
   if (value === null || value === undefined || Number.isNaN(value)) return "–";
@@ -8,7 +8,7 @@ export function shown(value, digits = 4) {
   return text.replace("e+", "e").replace(/-/g, "−");
 }
 
-/** Round numbers within an interval, about `wanted` of them. */
+/** About `wanted` round numbers within an interval. */
 export function ticks(low, high, wanted) {
   const raw = (high - low) / Math.max(wanted, 1);
   if (!(raw > 0) || !Number.isFinite(raw)) return [];
@@ -19,7 +19,7 @@ export function ticks(low, high, wanted) {
   return Array.from({ length: Math.max(last - first + 1, 0) }, (_, i) => Number(((first + i) * step).toPrecision(12)));
 }
 
-/** Powers of ten within an interval, no more than `wanted`. */
+/** Powers of ten within an interval, at most `wanted` of them. */
 export function decades(low, high, wanted) {
   const [first, last] = [Math.ceil(Math.log10(low) - 1e-9), Math.floor(Math.log10(high) + 1e-9)];
   const step = Math.max(1, Math.ceil((last - first + 1) / wanted));
@@ -28,7 +28,7 @@ export function decades(low, high, wanted) {
   return powers;
 }
 
-/** The frame at or before a time, and the share of the way to the next. */
+/** The frame at or before a time, and the fraction of the step to the next frame. */
 export function within(times, t) {
   let low = 0;
   let high = times.length;

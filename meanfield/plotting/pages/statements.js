@@ -1,10 +1,10 @@
-// Filters of the page of statements; without them everything is shown.
+// Filters of the page of statements; without a filter all statements are shown.
 
 const articles = [...document.querySelectorAll("article")];
-const entries = [...document.querySelectorAll("nav li")]; // in the same order
+const entries = [...document.querySelectorAll("nav li")]; // in the order of the articles
 const buttons = [...document.querySelectorAll("#tools button")];
 const words = document.getElementById("words");
-const texts = new Map(); // filled at the first search
+const texts = new Map(); // texts of the articles, filled at the first search
 let kind = "";
 
 function textOf(article) {
@@ -42,7 +42,7 @@ for (const button of buttons) {
 }
 words.addEventListener("input", update);
 
-// A link to what is filtered out shows everything again.
+// Following a link to a hidden statement shows all statements again.
 addEventListener("hashchange", () => {
   const target = document.getElementById(decodeURIComponent(location.hash.slice(1)));
   if (!target || !target.closest("[hidden]")) return;

@@ -1,4 +1,4 @@
-// The page of the cone, and what hands do to it: turn, zoom, point, hide, play.
+// The page of the cone, and its controls: turn, zoom, point, hide, play.
 
 import { ConeCamera, mark, paintCone, progress, unpackedCone } from "./cone.js";
 import { contrasted, css, parsed, readPalette } from "./palette.js";
@@ -16,7 +16,7 @@ const slider = document.getElementById("time");
 const playButton = document.getElementById("play");
 const still = matchMedia("(prefers-reduced-motion: reduce)");
 const motion = { turning: !still.matches, playing: false, before: 0, asked: false };
-const PLAYING_TIME = 7000; // milliseconds from the first frame to the last
+const PLAYING_TIME = 7000; // duration from the first frame to the last, in milliseconds
 const fingers = new Map();
 
 function redraw() {
@@ -46,7 +46,7 @@ function paint() {
   paintCone(pen, palette, camera, cone, { ...state, look: lookOf });
 }
 
-/** How the path of a run looks: as its ending. */
+/** The look of a run's path, by the run's ending. */
 function lookOf(path) {
   const { name, marker } = data.endings[data.runs[path][1]];
   return state.hidden.has(name) ? null : { marker, colour: palette.endings[data.runs[path][1]] };
@@ -106,7 +106,7 @@ for (const name of ["pointerup", "pointercancel"]) {
   });
 }
 canvas.addEventListener("pointerleave", (event) => {
-  if (event.pointerType === "mouse") point(null); // a finger leaves as soon as it is lifted
+  if (event.pointerType === "mouse") point(null); // touch pointers leave as soon as they are lifted
 });
 
 /** The distance between two fingers. */
@@ -151,7 +151,7 @@ function point(event) {
   tip.style.top = `${Math.min(Math.max(y - 20, 4), box.height - tip.offsetHeight - 4)}px`;
 }
 
-/** What is said of a run: its number, its start, its ending. */
+/** Text about a run: its number, start and ending. */
 function told(path) {
   const [run, ending, a, c, b, star, error, stop] = data.runs[path];
   const start = `run ${run}\nstart: a = ${shown(a)}, c = ${shown(c)}, b = ${shown(b)}\n`;
@@ -174,7 +174,7 @@ function nearest(x, y) {
   return best;
 }
 
-/** The squared distance from a place to the piece between two points. */
+/** The squared distance from a place to the segment between two points. */
 function gapTo(x, y, from, to) {
   const { places } = cone;
   const [dx, dy] = [places[to] - places[from], places[to + 1] - places[from + 1]];
@@ -184,7 +184,7 @@ function gapTo(x, y, from, to) {
   return (px - share * dx) ** 2 + (py - share * dy) ** 2;
 }
 
-/** A button that shows or hides what has `name`, with a sample of its look. */
+/** A button that shows or hides the part called `name`, with a sample of its look. */
 function entry(name, count, sample) {
   const button = document.createElement("button");
   button.type = "button";

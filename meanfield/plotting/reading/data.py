@@ -21,7 +21,7 @@ _VARIABLES = {
     "grid": ("mass", "outflow", "origin", "axes", "edges_x"),
 }
 
-# A dataset of another kind with these variables is drawn as a Gaussian.
+# A dataset of an unknown kind is drawn as a Gaussian if it contains `_MOMENTS`.
 _MOMENTS = ("mean", "factor")
 
 NOTHING = (
@@ -115,7 +115,7 @@ class Cloud:
 def kind(dataset: xr.Dataset) -> str:
     """The kind of a dataset: `points`, `gaussian` or `grid`; checks its variables.
 
-    A dataset of another kind that contains `mean` and `factor` counts as `gaussian`.
+    A dataset of another kind that contains `mean` and `factor` is read as `gaussian`.
 
     Raises:
         InvalidInputError: if the kind is none of these, or a variable is missing.
@@ -166,7 +166,7 @@ def runs(dataset: xr.Dataset) -> Iterator[xr.Dataset]:
 
 
 def track(run: xr.Dataset, prefix: str = "") -> Track:
-    """The Gaussian in the variables `mean` and `factor`, whose names have `prefix`."""
+    """The Gaussian in the variables `mean` and `factor`, each name after `prefix`."""
     return Track(
         values(run, f"{prefix}mean", ("time", "coord")),
         values(run, f"{prefix}factor", ("time", "coord", "rank")),
@@ -201,7 +201,7 @@ def _is_ordered(run: xr.Dataset) -> bool:
 
 
 def ending(run: xr.Dataset) -> Ending:
-    """The ending of one run; a dataset without a `status` counts as finished."""
+    """The ending of one run; without a `status`, it is finished."""
 
     def number(name: str) -> float:
         return float(run[name].values) if name in run else np.nan

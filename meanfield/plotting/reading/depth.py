@@ -42,7 +42,7 @@ def _layers(spec: RunSpec, dataset: xr.Dataset) -> list[FlowLayer]:
         numbers = spec.model_layers or range(int(dataset.attrs.get("n_layers", count)))
         return [FlowLayer(float(start), number) for start, number in enumerate(numbers)]
     if spec.depth == "interpolated":
-        return []  # parameters are interpolated between layers, so none is active
+        return []  # parameters are interpolated, so no single layer is active
     return [FlowLayer(layer.t, number) for number, layer in enumerate(spec.layers)]
 
 

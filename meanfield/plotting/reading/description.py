@@ -16,11 +16,12 @@ from meanfield.spec import (
     parse,
 )
 
-# Attentions that divide the value by the bandwidth, not only the score.
+# Some attentions divide not only the score but also the value by the bandwidth.
 _EPSILON_ATTENTIONS = ("sinkhorn",)
-# Replacements for names of initial clouds that are hard to understand.
+# Names of initial clouds that are hard to understand are replaced by plainer ones.
 _PLAINER = {"antithetic": "antithetic pairs ±x"}
-# A matrix of at most this size is written out; a larger one is given by its shape.
+# A matrix of at most `_ROWS` rows and `_COLUMNS` columns is written out; of a larger
+# one, only the shape is given.
 _ROWS, _COLUMNS = 3, 3
 
 

@@ -11,9 +11,9 @@ from meanfield.clusters import cluster_radii, cluster_share
 
 from .data import Swarm
 
-# By default tokens are linked if their cosine is at least 0.9: an angle of 26 degrees.
+# By default, tokens are linked if their cosine is at least 0.9, an angle of 26 degrees.
 COSINE_LINK = 0.1
-_FAR = 3.0  # distance of zero tokens from unit vectors, which are at most 2 apart
+_FAR = 3.0  # distance of tokens at zero from unit vectors, which are at most 2 apart
 
 
 class Embedding(NamedTuple):

@@ -15,10 +15,10 @@ from meanfield.spectrum import effective_rank as spectral_rank
 from .data import LARGEST, Cloud, Swarm, Track, kind, runs, swarm, track
 from .density import density_moments, every_frame
 
-# In single precision, the directions of a cloud that is smaller than this share of its
-# distance from zero are only rounding errors.
+# In single precision, if a cloud's size is less than `_MIN_SPREAD` times its distance
+# from zero, its directions are only rounding errors.
 _MIN_SPREAD = 1e-6
-# Singular values below this multiple of the states' rounding error count as zero.
+# Singular values below `_ROUNDINGS` times the rounding error are treated as zero.
 _ROUNDINGS = 8.0
 
 
@@ -86,7 +86,7 @@ def run_moments(run: xr.Dataset) -> Track:
 def map_runs(
     dataset: xr.Dataset, observable: Callable[[xr.Dataset], np.ndarray]
 ) -> np.ndarray:
-    """`observable` of the run; for an ensemble, of each run, along a new first axis."""
+    """Apply `observable` to a run, or to each run of an ensemble (first axis)."""
     results = [observable(run) for run in runs(dataset)]
     return np.stack(results) if "run" in dataset.dims else results[0]
 
@@ -150,9 +150,9 @@ def principal_axes(cloud: Cloud, k: int) -> tuple[np.ndarray, np.ndarray]:
 
     They are eigenvectors of the mean over frames of $M(t) / \operatorname{tr} M(t)$,
     with $M(t)$ the second moment about the initial mean: frames have equal weight
-    however much the cloud has shrunk or grown, and drift counts as spread. At most 16
-    evenly spaced frames are used, without those whose spread is rounding error. The
-    largest entry of each axis is positive.
+    however much the cloud has shrunk or grown, and drift contributes to the spread. At
+    most 16 evenly spaced frames are used, without those whose spread is rounding error.
+    The largest entry of each axis is positive.
     """
     sample = cloud.take(even_frames(cloud.times.size, 16))
     mean, factor = moments(sample.state)

@@ -53,7 +53,7 @@ def snap_places(places: np.ndarray, is_near: np.ndarray) -> np.ndarray:
 def interpolable_steps(cloud: Cloud) -> np.ndarray:
     """Whether each step between frames may be interpolated linearly: (frames - 1).
 
-    A cloud whose spread is rounding error counts as a point.
+    A cloud whose spread is only rounding error is treated as a point.
     """
     mean, factor = moments(cloud.state)
     spread = np.where(is_rounding(mean, factor)[:, None, None], 0.0, factor)
@@ -78,7 +78,7 @@ def interpolable_factors(factor: np.ndarray) -> np.ndarray:
 
 
 def interpolate_sizes(sizes: np.ndarray, places: np.ndarray) -> np.ndarray:
-    """Sizes at fractional places, interpolated from the sizes of stored frames.
+    """Sizes at fractional frame indices, interpolated from those of stored frames.
 
     Their logarithms are interpolated by a monotone cubic, so that exponential growth is
     exact, and each size lies between its two neighbours.
@@ -115,7 +115,7 @@ def jump_note(n_stored: int, n_frames: int) -> str:
 
 
 def interpolate_run(cloud: Cloud, places: np.ndarray) -> Cloud:
-    """A run at fractional places among its frames, by linear interpolation."""
+    """A run at fractional frame indices, by linear interpolation."""
     state, closure = cloud.state, cloud.closure
     if isinstance(state, Swarm):
         state = state._replace(x=interpolate_rows(state.x, places))
@@ -129,7 +129,7 @@ def interpolate_run(cloud: Cloud, places: np.ndarray) -> Cloud:
 
 
 def interpolate_factors(factor: np.ndarray, places: np.ndarray) -> np.ndarray:
-    """Finite factors (frames, d, r) at fractional places, with interpolated sizes.
+    """Finite factors (frames, d, r) at fractional indices, with interpolated sizes.
 
     Factors are interpolated linearly and then rescaled, since a linear path between
     rotated factors would shrink half way.
@@ -143,9 +143,9 @@ def interpolate_factors(factor: np.ndarray, places: np.ndarray) -> np.ndarray:
 
 
 def interpolate_rows(array: np.ndarray, places: np.ndarray) -> np.ndarray:
-    """Rows at fractional places, by linear interpolation.
+    """Rows at fractional indices, by linear interpolation.
 
-    At integer places a neighbouring row that is not finite has no influence.
+    At integer indices, a neighbouring row that is not finite has no influence.
     """
     left = np.floor(places).astype(np.intp)
     share = (places - left).reshape(-1, *[1] * (array.ndim - 1))

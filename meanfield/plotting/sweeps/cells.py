@@ -19,7 +19,7 @@ from meanfield.errors import InvalidInputError
 from meanfield.plotting._figure.look import look_of
 from meanfield.spec import KEYS
 
-_LABELS = 12  # most ticks on an axis with a list of values
+_LABELS = 12  # largest number of ticks on an axis with a list of values
 _NUMBERS = {
     "t_star": "blow-up time $t^{*}$",
     "t_star_error": "error bar of $t^{*}$",
@@ -32,7 +32,8 @@ _NUMBERS = {
     "error_estimate": "error estimate of the moments",
 }
 LATER = "$\\uparrow$"  # marker of a cell whose value is larger than drawn
-SIZES = ("trace", "largest", "smallest", "mean", "cov")  # infinite at a blow-up
+# Quantities whose names begin with an entry of `SIZES` are infinite at a blow-up.
+SIZES = ("trace", "largest", "smallest", "mean", "cov")
 
 
 class Scale(NamedTuple):

@@ -38,8 +38,8 @@ from .cells import (
 )
 
 SEED = "seed"
-_N_NAMES = len(CYCLE)  # largest number of lines with a legend entry each
-_MARK_SHIFT = 0.08  # shift between markers of two lines at one value of a list
+_N_NAMES = len(CYCLE)  # largest number of lines that each have a legend entry
+_MARK_SHIFT = 0.08  # shift between the markers of two lines at the same value
 
 
 class _Lines(NamedTuple):
@@ -68,8 +68,8 @@ def lines(dataset: xr.Dataset) -> Figure:
     The `colour` of the look names the quantity, as in the panel `phase`, and `x` the
     axis, by default the first that is not the seed. Each value of another axis has its
     own line. A line is the mean over seeds, with a band of its standard error. If some
-    values count as infinite, because a flow has no blow-up time or no finite size, the
-    line is the median, with a band between the quartiles.
+    values are infinite, because a flow has no blow-up time or no finite size, the line
+    is the median, with a band between the quartiles.
 
     Raises:
         InvalidInputError: if the dataset is not a sweep, has too many axes, or has no

@@ -43,7 +43,7 @@ from .cells import (
 from .curve import curve
 
 _PANELS = 9  # largest number of maps in one figure
-_TINT = 0.25  # share of the ending's colour in cells without the quantity
+_TINT = 0.25  # share of the ending's colour in the tint of cells without a value
 
 
 @panels.register("phase")
@@ -96,7 +96,7 @@ def _maps(dataset: xr.Dataset, name: str) -> Figure:
 
 
 def _empty_figure(dataset: xr.Dataset, n_rows: int, n_columns: int) -> Figure:
-    """An empty figure for the maps; above several maps, the legend has the title."""
+    """An empty figure for the maps; the legend of several maps contains the title."""
     if dataset["ending"].ndim == 2:
         return titled_figure(dataset, (6.6, 5.6))
     size = (1.4 + 3 * n_columns, 1.6 + 2.7 * n_rows)
@@ -121,7 +121,7 @@ def _layers(dataset: xr.Dataset) -> Iterator[tuple[str, xr.Dataset]]:
     """The parts of a sweep with two axes, each with a title.
 
     Raises:
-        InvalidInputError: if there are too many axes; the message names one to fix.
+        InvalidInputError: if there are too many axes; the message names one to remove.
     """
     dims = [str(dim) for dim in dataset["ending"].dims]
     if len(dims) == 2:
@@ -132,8 +132,8 @@ def _layers(dataset: xr.Dataset) -> Iterator[tuple[str, xr.Dataset]]:
         sizes = ", ".join(f"{dim}: {dataset.sizes[dim]}" for dim in dims)
         raise InvalidInputError(
             f"The panel `phase` takes 2 axes, or 3 if one has up to {_PANELS} values; "
-            f"got {len(dims)} axes ({sizes}). Sweep without `{shortest}`, or select a "
-            f"value of it by `meanfield.open(SWEEP).isel({{'{shortest}': 0}})`."
+            f"got {len(dims)} axes ({sizes}). Sweep without `{shortest}`, or select "
+            f"one of its values with `meanfield.open(SWEEP).isel({{'{shortest}': 0}})`."
         )
     for index in range(dataset.sizes[shortest]):
         part = dataset.isel({shortest: index})

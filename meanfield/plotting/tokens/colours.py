@@ -16,9 +16,9 @@ from meanfield.plotting._figure.text import verbatim
 from meanfield.plotting.reading.data import Cloud, Swarm
 from meanfield.plotting.reading.metrics import EUCLIDEAN, metrics
 
-# At most six groups have their own colour. By default tokens are coloured by final
-# cluster if several clusters of at least 2 % of the weight together have 90 %.
-# If the six heaviest groups have less than 90 %, only three have their own colour.
+# At most six groups of tokens have colours of their own, or three if the six heaviest
+# groups have less than 90 % of the weight. By default, colours show final clusters if
+# several clusters have at least 2 % of the weight each and 90 % together.
 _N_COLOURS, _HEAVY, _MIN_SHARE, _N_NAMED = 6, 0.02, 0.9, 3
 
 

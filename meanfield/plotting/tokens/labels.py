@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-_GAP, _FAR = 3.0, (15.0, 30.0)  # distances from a dot in points; far ones get a line
+_GAP, _FAR = 3.0, (15.0, 30.0)  # distances of words from dots, in points
 _OFFSETS = (
     (1, 0.5),
     (1, -0.5),
@@ -15,17 +15,18 @@ _OFFSETS = (
     (0, 1),
     (0, -1),
 )
-# Costs of a place: a bonus for keeping the previous place, then the costs of each
-# hidden dot, of a line to the dot, and of each hidden point of a tail or line.
+# A word takes the place of least cost. Keeping the previous place saves `_HABIT`; each
+# hidden dot costs `_COVERS`, a line to the dot costs `_LINE`, and each hidden point of
+# a tail or line costs `_STRUCK`.
 _HABIT, _COVERS, _LINE, _STRUCK = 2.5, 1.0, 1.2, 0.7
-_MAX_HIDDEN = 3  # largest number of hidden dots or points that is counted
+_MAX_HIDDEN = 3  # at most this many hidden dots or points are counted per word
 _LINE_SAMPLES = np.linspace(0.1, 0.9, 7)  # sample points of a line to a dot
-LEADING = 1  # words up to this rank can be far from their dots, joined by a line
+LEADING = 1  # largest rank of words that can be far from their dots
 _FADE = 3  # number of frames in which a word fades in
 
 
 class Labels(NamedTuple):
-    """Lower left corners of words from dots, (frames, words, 2), and opacities."""
+    """Words' lower left corners relative to dots, (frames, words, 2), and opacities."""
 
     offsets: np.ndarray
     opacity: np.ndarray
@@ -147,5 +148,5 @@ def _opacities(choices: np.ndarray) -> np.ndarray:
         ages = np.where(places == previous, np.minimum(ages + 1, _FADE), 0)
         opacity[frame] = np.where(places >= 0, (1 + ages) / (1 + _FADE), 0.0)
         previous = places
-    opacity[-1] = choices[-1] >= 0  # no faint words in the last frame, which is held
+    opacity[-1] = choices[-1] >= 0  # no word is faint in the last frame, which is held
     return opacity

@@ -24,8 +24,8 @@ _BAND = Patch(facecolor=PALE, edgecolor=INK, linewidth=0.6, label="mean ± 2σ")
 _TOKENS = Line2D(
     [], [], color=CYCLE[0], marker="o", markersize=4, linewidth=0.9, label="token"
 )
-_POINT, _REACH = 3.0, 1.6  # sizes in points of dots and bars at breaks of lines
-# Bars are drawn below the line at t*; otherwise they would hide it at the end.
+_POINT, _REACH = 3.0, 1.6  # sizes, in points, of dots and of bars where lines break
+# Bars are drawn below the line at t*; otherwise they would hide that line at the end.
 _BAR_ZORDER = 1.8
 _FRAME = Line2D(
     [],

@@ -19,7 +19,8 @@ from .views import Window, clip_points, ellipses, outlines
 # Default trail lengths in frames: `_SHORT_TRAIL` for more than `_MAX_TOKENS` tokens,
 # otherwise `_TRAIL`.
 _TRAIL, _SHORT_TRAIL, _MAX_TOKENS = 6, 2, 300
-# Number of past ellipses of a Gaussian, frames that they span, and their opacities.
+# A movie of a Gaussian shows `_GHOSTS` past ellipses from the last `_GHOST_TRAIL`
+# frames, with opacities from `_FAINTEST` to `_STRONGEST`.
 _GHOSTS, _GHOST_TRAIL, _FAINTEST, _STRONGEST = 8, 48, 0.12, 0.65
 
 MEAN = Line2D(

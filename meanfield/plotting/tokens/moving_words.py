@@ -19,10 +19,10 @@ from .labels import Labels, labels
 from .moving import AbstractPart, trail_length
 from .views import Window, view_limits
 
-_SIZE = 0.82  # font size of words relative to labels
-_HIGH, _MARGIN = 1.05, 1.5  # height of a word in its font size, margin in points
+_SIZE = 0.82  # font size of words, relative to the default font size
+_HIGH, _MARGIN = 1.05, 1.5  # word height relative to its font size; margin in points
 _MAX_LABELS = 120  # largest number of words that are placed
-_STEP = 2  # frames between the points of a tail that words avoid
+_STEP = 2  # number of frames between the points of a tail that words avoid
 _LEAD_DISTANCE = 8.0  # distance in points beyond which a line joins dot and word
 
 
@@ -59,7 +59,7 @@ class WordLabels(AbstractPart):
         self._room, self._labels = np.zeros(2), None
         shades = [to_rgba(GREY)] * order.size
         self._lines = draw_lines(axes, [], shades, linewidths=0.5, zorder=4)
-        self._lines.set_linestyle((0, (1.5, 2.5)))  # unlike tails, which are solid
+        self._lines.set_linestyle((0, (1.5, 2.5)))  # dashed, because tails are solid
         self._texts = [self._text(word) for word in self._words]
         n = words.size
         self.note = "" if order.size == n else f"words of {order.size} of {n} tokens"

@@ -20,12 +20,15 @@ from .colours import (
     uniform_colour,
 )
 
-# At most this many tokens are drawn, evenly chosen; more paths would look solid.
+# At most `MAX_PATHS` tokens are drawn, at even spacing; more paths would merge into one
+# solid area.
 MAX_PATHS = 2000
-# Least opacity of the paths of tokens, on light and on dark backgrounds.
+# Paths of tokens have at least the opacity `_FAINT` on light backgrounds, and `_LIT` on
+# dark ones.
 _FAINT, _LIT = 0.18, 0.5
 # Areas of dots are proportional to weights, which are clipped to between `_SMALL` and
-# `_LARGE` times the mean weight. Relative differences below `_EQUAL` are rounding.
+# `_LARGE` times the mean weight. Smaller relative differences than `_EQUAL` are
+# rounding errors.
 _SMALL, _LARGE, _EQUAL = 0.15, 8.0, 1e-6
 
 
@@ -91,8 +94,8 @@ def dots(cloud: Cloud, state: Swarm, otherwise: Rule) -> Dots:
 def moving_dots(cloud: Cloud) -> Dots:
     """The tokens of a movie; for a Gaussian, its mean.
 
-    In the plane and in space, tokens are coloured by start by default, so that the eye
-    can follow them.
+    In the plane and in space, the default colours show where tokens start, so that the
+    eye can follow them.
     """
     if isinstance(cloud.state, Swarm):
         otherwise = uniform_colour if cloud.dimension == 1 else colour_by_start

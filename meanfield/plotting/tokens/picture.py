@@ -26,7 +26,7 @@ from .paths import dots, segments
 from .views import Window, clip_points, outlines, visible_frames, window
 from .words import write_word_labels
 
-_HEAVY = 20_000  # number of steps beyond which paths are rasterised in vector files
+_HEAVY = 20_000  # paths with more steps in total are rasterised in vector files
 _HALO = 3.3  # width in points of the white line below an outline in the plane
 
 
@@ -155,7 +155,7 @@ def _tokens(
     ellipses.set(linewidths=widths.outline)
     key = tokens.key([START, end_entry(faces), ellipse_entry(INK)], view.note)
     if cloud.words is None or cloud.look.colour == "label" or widths is _SPACE:
-        return key  # no words, or the legend explains them
+        return key  # there are no words, or the legend explains them
     return key._replace(notes=[*key.notes, write_word_labels(axes, x[-1], cloud, view)])
 
 

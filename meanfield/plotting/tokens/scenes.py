@@ -33,7 +33,7 @@ from .paths import moving_dots
 from .picture import bare_space, frame_plane, look_at, name_axes
 from .views import Projection, Window, robust_windows, view_limits
 
-_AZIMUTH = -52.0  # azimuth of the camera half way, in degrees
+_AZIMUTH = -52.0  # azimuth of the camera half way through a movie, in degrees
 
 View = Callable[[int], Window]
 
@@ -66,7 +66,7 @@ def _room_scene(axes: Axes, image: Projection, film: Film) -> tuple[AbstractScen
         parts, key = _parts(axes, cloud, views=views, film=film)
         if look.xlim is None or look.ylim is None:
             axes.set_box_aspect(None)
-        if look.xlim or look.ylim:  # `note` describes views that are not used
+        if look.xlim or look.ylim:  # `note` describes views that the user replaced
             note = ""
     if cloud.closure is not None:
         parts.append(Outline(axes, cloud.closure, colour=CLOSURE_COLOUR, pattern="--"))
@@ -79,7 +79,7 @@ def _plain_ticks(*axes: Axis) -> None:
 
 
 def _whole_figures(number: float, _: int) -> str:
-    """A full number as tick label; a common power of ten would change over time."""
+    """A tick label without a common power of ten, which would change over time."""
     return f"{number:g}".replace("-", "−")
 
 
@@ -133,7 +133,7 @@ def _parts(
         return [ghosts, ellipse, MeanPath(axes, state.mean)], key
     parts, key = _tokens(axes, cloud, film, name)
     if cloud.words is None or cloud.look.colour == "label":
-        return parts, key  # no words, or the legend explains them
+        return parts, key  # there are no words, or the legend explains them
     labels = WordLabels(
         axes,
         state.x,

@@ -23,7 +23,8 @@ from .line import draw_line
 from .picture import draw_paths
 from .views import projection
 
-# Largest number of runs of an ensemble in a figure, and of runs in one row.
+# A figure shows at most `_MAX_RUNS` runs of an ensemble, at most `_COLUMNS` in each
+# row.
 _MAX_RUNS, _COLUMNS = 6, 3
 
 

@@ -14,19 +14,19 @@ from meanfield.plotting.reading.observables import (
     sizes_of,
 )
 
-# Sizes of views, in initial radii of the cloud. If it blows up, a panel shows it up to
-# `_CROP`, and a movie has a fixed view of size `_MOVIE_CROP`. Otherwise the view of a
-# movie follows a cloud that grows beyond `_CROP`.
+# View sizes are multiples of the cloud's initial radius. If the cloud blows up, a panel
+# shows it up to size `_CROP`, and the fixed view of a movie has size `_MOVIE_CROP`.
+# Otherwise the view of a movie follows a cloud that grows beyond `_CROP`.
 _CROP, _MOVIE_CROP = 30.0, 5.0
 _FOLLOWS = "the view follows the cloud: mind the scale"
 _ROOMY = 1.4  # the view follows words if a fixed view would be larger by this factor
 _OUTLYING = 1.6  # largest factor by which outliers may widen the view
-# A Gaussian closure does not widen the view beyond this many radii of the tokens.
+# A Gaussian closure does not widen the view beyond `_STRAY` radii of the tokens.
 _STRAY = 3.0
-# Paths are clipped at this many half-widths from the centre: far outside, but finite.
+# Paths are clipped at `_CLIP_RADIUS` half-widths from the centre, far outside the view.
 _CLIP_RADIUS = 8.0
-_DRIFTS = 1e-3  # share of the largest radius above which a drift of the mean is noted
-# Least width of a view relative to its distance from zero, to hide rounding errors.
+_DRIFTS = 1e-3  # drifts of the mean above this share of the largest radius are noted
+# Least width of a view relative to its distance from zero; it hides rounding errors.
 _MIN_WIDTH = 1e-12
 # Ellipses are drawn at two standard deviations.
 N_SIGMA = 2.0
@@ -92,7 +92,7 @@ def rms_radii(cloud: Cloud) -> np.ndarray:
 
 
 def visible_frames(cloud: Cloud) -> np.ndarray:
-    """The frames that a panel shows: all; before a blow-up, only moderate sizes."""
+    """The frames that a panel shows: all; for a blow-up, those of moderate size."""
     if cloud.ending.status.row.leaves:
         return _crop_frames(cloud, _CROP)
     return np.arange(cloud.times.size)

@@ -13,10 +13,10 @@ from meanfield.plotting.reading.observables import even_frames
 from .paths import MAX_PATHS
 from .views import Window
 
-_SIZE = 0.75  # font size of words relative to labels
-_WIDE, _HIGH = 0.55, 1.2  # width and height of a letter, in its font size
-_VIEW_SHARE = 0.95  # share of the view that words may take
-_SQUARE = 0.68  # width of the axes over that of the figure
+_SIZE = 0.75  # font size of words, relative to the default font size
+_WIDE, _HIGH = 0.55, 1.2  # width and height of a letter, relative to its font size
+_VIEW_SHARE = 0.95  # words must be within this share of the view's half-width
+_SQUARE = 0.68  # width of the axes, as a share of the width of the figure
 
 
 def write_word_labels(axes: Axes, x: np.ndarray, cloud: Cloud, view: Window) -> str:
@@ -27,7 +27,8 @@ def write_word_labels(axes: Axes, x: np.ndarray, cloud: Cloud, view: Window) -> 
     assert cloud.words is not None
     figure, size = axes.get_figure(root=True), _SIZE * mpl.rcParams["font.size"]
     assert figure is not None
-    unit = 2 * view.half_width / (72 * _SQUARE * figure.get_figwidth())  # one point
+    # The variable `unit` is the length of one point in the coordinates of the tokens.
+    unit = 2 * view.half_width / (72 * _SQUARE * figure.get_figwidth())
     indices = even_frames(cloud.words.size, MAX_PATHS)
     words = [str(word) for word in cloud.words[indices]]
     boxes: list[np.ndarray] = []

@@ -43,7 +43,7 @@ def cross_attention(case: Case, *, iterations: int | None = None) -> Checks:
     The closed forms of Gaussians of rank one (queries) and two (keys) in d = 3 are
     compared with clouds of Gauss–Hermite nodes.
     """
-    # `iterations` limits the half-steps of the library's Sinkhorn.
+    # The control sets `iterations`, the number of half-steps of the library's Sinkhorn.
     p, queries, keys = _draw(case)
     velocities = _query_velocities(p, queries, keys, iterations)
     for name in ROWWISE:

@@ -16,7 +16,7 @@ from meanfield.theorems.library.ensembles import small_draws
 from meanfield.theorems.reference import formulas as ref
 from meanfield.theorems.reference.measures import hermite_nodes
 
-SHAPES = ((1, 1, 1), (2, 3, 3), (3, 2, 1))  # k, d, rank of the covariance
+SHAPES = ((1, 1, 1), (2, 3, 3), (3, 2, 1))  # each: k, d, and the rank of the covariance
 
 
 @statement(
@@ -49,7 +49,8 @@ def linear(case: Case, *, power: float = 0.0, gain: float = 1.0) -> Checks:
             f"Gaussian, {label}", problem.gaussian_velocities(attention), expected
         )
         yield close(f"points, {label}", problem.node_velocities(attention), expected)
-    # This check adds biases and an offset; the control halves the library's query bias.
+    # These scores have biases and an offset; the control halves the library's query
+    # bias.
     problem = _problem(case, SHAPES[1], "biases")
     x, w = problem.nodes
     expected = (
@@ -148,7 +149,7 @@ def _(case: Case) -> Counterexample:
     R = remainder.values / EPSILONS[:, None, None]
     first_level = 2 * R[1:] - R[:-1]
     second_level = (4 * first_level[1:] - first_level[:-1]) / 3
-    # The two extrapolation steps magnify rounding errors by at most five.
+    # The two extrapolation steps magnify rounding errors by at most a factor of five.
     rounding = 5 * remainder.rounding / EPSILONS[-1]
     limit, error = (
         second_level[-1],
@@ -202,7 +203,7 @@ def _remainder(case: Case, origin: float) -> Remainder:
     rng = case.rng("expansion")
     p, cloud = att.random_parameters(rng, 2, 3), att.random_cloud(rng, 6, 3)
     mean = cloud.share @ cloud.x
-    # A mean of length two separates the second moment clearly from the covariance.
+    # With a mean of length two, the second moment clearly differs from the covariance.
     cloud = cloud._replace(x=cloud.x + mean * (2 / np.linalg.norm(mean) - 1))
     mean = cloud.share @ cloud.x
     z, offsets = cloud.x - mean, cloud.x - origin * mean

@@ -19,9 +19,9 @@ Mask = Callable[[JaxArray, JaxArray], JaxArray]
 Sees = Callable[[float, float], bool]
 Positions = Callable[[Cloud], Array]
 WIDTH = 0.3
-POSITION_ROUNDING = (
-    1e-12  # rounding can push a position on the edge of a window outside it
-)
+# Rounding can move a position at the edge of a window out of the window, so the
+# constant `POSITION_ROUNDING` is added.
+POSITION_ROUNDING = 1e-12
 
 
 def is_past(query: float, key: float) -> bool:
@@ -90,12 +90,11 @@ def masked_attention(
     """
     exact = (_sums(case), _future(case, positions), _sinkhorn(case))
     yield from exact
-    # Compare every variant with (2.7), which NumPy evaluates.
+    # Every variant is compared with equation (2.7), which NumPy evaluates.
     rng = case.rng("sequence")
     p, cloud = att.random_parameters(rng, 2, 3), _sequence(rng, N)
-    cloud.w[np.argmin(_positions(cloud))] = (
-        0.0  # a token that sees no mass must not move
-    )
+    # The first token gets weight zero, so that it sees no mass; it must not move.
+    cloud.w[np.argmin(_positions(cloud))] = 0.0
     for label, actual in _library(p, cloud).items():
         predicate = window if "window" in label else sees
         expected = _restricted_velocities(label.split(",")[0], p, cloud, predicate)
@@ -124,7 +123,7 @@ def _visible_cloud(cloud: Cloud, sees: Sees, query: int) -> Cloud:
 
 
 def _restricted_velocities(name: str, p: Parameters, cloud: Cloud, sees: Sees) -> Array:
-    """Velocities by (2.7), token by token; tokens that attend to none do not move."""
+    """Velocities by equation (2.7); tokens that attend to no token do not move."""
     rows = np.zeros_like(cloud.x)
     for i, x in enumerate(cloud.x):
         part = _visible_cloud(cloud, sees, i)
@@ -177,7 +176,7 @@ def _plans(case: Case, sees: Sees) -> Checks:
     rng = case.rng("matrices")
     p, cloud = att.random_parameters(rng, 2, 3), _sequence(rng, 4)
     s = _positions(cloud)
-    cloud.w[np.argmin(s)] = 0.0  # the first token then sees no mass; its row is zero
+    cloud.w[np.argmin(s)] = 0.0  # the first token then sees no mass, so its row is zero
     visibility = np.array([[sees(a, b) for b in s] for a in s])
     kernel = np.exp(sk.scores_of(p, cloud)) * cloud.w * visibility
     expected = kernel / np.maximum(kernel.sum(axis=1, keepdims=True), 1e-300)

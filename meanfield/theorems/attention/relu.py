@@ -23,7 +23,7 @@ LINKS = {
     "relu": lambda s: np.maximum(s, 0),
     "linear": lambda s: s,
 }
-X = np.array([-1.0, 0.5, 2.0])  # the centre is not 0, where sigmoids have no curvature
+X = np.array([-1.0, 0.5, 2.0])  # not centred at 0, where sigmoids have no curvature
 REACH = 12.0
 LEAST_CURVATURE = 0.01
 QUADRATURE = Slack(
@@ -45,7 +45,7 @@ def non_closure(case: Case) -> Checks:
     """Measures second differences of the library's field of a Gaussian on the line.
 
     The Gaussian is given by 120 weighted nodes, and SciPy's quad confirms the values. A
-    field counts as curved if its second difference is above 1 % of its size. The
+    field is taken to be curved if its second difference is above 1 % of its size. The
     library must not offer a closed form for any of the three variants.
     """
     line = _line(case, 1.0)
@@ -57,7 +57,8 @@ def non_closure(case: Case) -> Checks:
         **QUADRATURE,
     )
     yield from _curvature_checks(case, names, 1.0)
-    # Count the variants that have a closed form in the library; there must be none.
+    # The variants that have a closed form in the library are counted; there must be
+    # none.
     line, n_closed_forms = _line(case, 1.0), 0
     mu = att.gaussian(np.array([line.mean]), np.array([[line.deviation]]))
     for name in ("exp", "sigmoid", "relu"):
@@ -184,7 +185,7 @@ def centred_relu(case: Case, *, share: float = 0.0) -> Checks:
         check for shape in SHAPES for check in _closed_form_checks(case, shape)
     ]
     yield from closed_form
-    # The library's field on nodes is checked too; in the control they are not centred.
+    # The library's field on centred nodes is checked too; the control shifts the nodes.
     for shape in SHAPES:
         p, law, probes = _start(case, shape)
         x, w = hermite_nodes(share * law.mean, law.factor, 6)
@@ -193,7 +194,7 @@ def centred_relu(case: Case, *, share: float = 0.0) -> Checks:
         actual = att.velocity(attention, Cloud(x, w), att.uniform_cloud(probes))
         label = f"points, d = {shape[1]}, rank {shape[2]}"
         yield close(label, actual, closed_form)
-    # A compiled program cannot raise for a non-zero mean; it must return NaN instead.
+    # A compiled program cannot raise an error for a non-zero mean; it must return NaN.
     finite = 0
     for shape in SHAPES:
         p, law, probes = _start(case, shape)
@@ -214,7 +215,7 @@ def _start(case: Case, shape: tuple[int, int, int]) -> tuple[Parameters, Law, Ar
     return p, Law(mean, factor), probes
 
 
-SHAPES = ((2, 1, 1), (1, 2, 2), (2, 3, 2))  # k, d, rank of the covariance
+SHAPES = ((2, 1, 1), (1, 2, 2), (2, 3, 2))  # each: k, d, and the rank of the covariance
 
 
 @eqx.filter_jit

@@ -181,7 +181,7 @@ def l2(case: Case, *, name: str = "l2") -> Checks:
     must give the same velocities. Unnormalised weights, which are exponentials of the
     same squared distances, are compared too.
     """
-    # NumPy evaluates L2 attention for each (Q, K); two of the fields must differ.
+    # NumPy evaluates L2 attention for each pair (Q, K); two of the fields must differ.
     rng = case.rng("l2")
     p, cloud = att.random_parameters(rng, 3, 3), att.random_cloud(rng, 8, 3)
     R = np.linalg.qr(rng.normal(size=(3, 3)))[0]
@@ -204,7 +204,7 @@ def _unnormalised_l2(case: Case) -> Checks:
 
     Normalisation would hide factors that depend on the query alone.
     """
-    for d in (3, 6):  # in d = 6 the library expands the squared distances
+    for d in (3, 6):  # for d = 6, the library expands squared distances
         rng = case.rng("l2")
         p, cloud = att.random_parameters(rng, d, d), att.random_cloud(rng, 8, d)
         score = SquaredDistance(p.Q, p.K, float(p.epsilon))

@@ -15,8 +15,8 @@ from meanfield.tokens import Tokens
 
 from . import _limits as limits
 
-FLOOR = 1e-9  # rounding errors of 1e-13 in scores near 1e3, magnified by 1/ε
-# The kernels are wider than √ε/|W_K| = 0.04, so sums over a grid with this step are
+FLOOR = 1e-9  # rounding errors: 1e-13 in scores near 1e3, divided by ε
+# The kernels are wider than √ε/|W_K| = 0.04, so sums over a grid of step `STEP` are
 # exact.
 EXTENT, STEP = 4.5, 0.03
 
@@ -66,7 +66,7 @@ class Mixture(NamedTuple):
     """Mixture of two Gaussians in the plane."""
 
     shares: tuple[float, float]  # masses of the Gaussians
-    parts: tuple[Law, Law]  # the Gaussians
+    parts: tuple[Law, Law]  # laws of the two Gaussians
 
     def densities(self, y: Array) -> Array:
         """Density of each Gaussian times its mass, up to a common factor, `(2, n)`."""
@@ -208,7 +208,7 @@ def _remainder(probes: Probes, *, matrix: Array, y: Array) -> Checks:
     actual = (probes.velocities + leading) / limits.BANDWIDTHS[:, None, None]
     limit = probes.mixture.log_gradient(y) @ matrix.T
     errors = np.linalg.norm(actual - limit, axis=(1, 2))
-    # Division by ε magnifies rounding errors, so the floor is a hundred times larger.
+    # Division by ε magnifies rounding errors, so `FLOOR` is multiplied by a hundred.
     yield limits.limit_gap("limit of T̄¹, mixture", actual, limit, floor=1e2 * FLOOR)
     yield order("order of the error, mixture", limits.BANDWIDTHS, errors, 1.0)
 

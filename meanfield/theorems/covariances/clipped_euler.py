@@ -27,10 +27,10 @@ SMALL = 32  # a batch of up to 32 members runs as fast as one member
 class ClippedEuler(NamedTuple):
     """Result of the published procedure, for all members of a family."""
 
-    # The array `steps` has the step number of each frame; members that ended stay
-    # fixed.
+    # The array `steps` has the step number of each frame. A member that has ended no
+    # longer changes.
     steps: Int[Array, " frames"]
-    covariances: Float[JaxArray, "members frames d d"]  # the frames
+    covariances: Float[JaxArray, "members frames d d"]  # covariances at frames
     final: Float[JaxArray, "members d d"]  # final covariances
     n_steps: Int[JaxArray, " members"]  # numbers of steps taken
     # Each code is a `Status`: `STEADY` if the right-hand side fell below its threshold,
@@ -57,7 +57,7 @@ class _Family(NamedTuple):
     dynamics: AbstractDynamics
     rule: Rule
     floor: Float[JaxArray, ""]
-    axis: int | None  # axis along which `dynamics` is stacked; None if it is shared
+    axis: int | None  # axis along which `dynamics` is stacked; None without a stack
 
 
 def clipped_euler(
@@ -188,7 +188,7 @@ def clip_all(floor: JaxArray, covariances: JaxArray) -> tuple[JaxArray, JaxArray
     eigenvalues that have just been clipped. For large covariances the rounding errors
     exceed `floor`, and Cholesky can fail.
     """
-    if covariances.shape[-1] == 2:  # clipping costs no more than the test
+    if covariances.shape[-1] == 2:  # in 2D, clipping costs no more than the test
         return jax.vmap(partial(_clip, floor))(covariances)
     shift = floor / 2 * jnp.eye(covariances.shape[-1], dtype=covariances.dtype)
     shifted_factors = jnp.linalg.cholesky(covariances - shift[None])

@@ -31,9 +31,9 @@ ROUNDING = Slack(
     r"b, 2c, a + b)$ sends positive semidefinite matrices to $z \geq \sqrt{x^2 + "
     r"y^2}$: $z \mp \sqrt{x^2 + y^2} = 2\lambda_\mp$.",
     hypotheses=r"$d = 2$, off-diagonal entry $c$",
-    # The labels omit two checks that the control may pass. In the order check, the
-    # error of long steps hides a wrong limit. Clipped members end at the same floor
-    # whatever A is.
+    # Two checks are missing from the labels, since the control can pass them. In the
+    # check of the order, the error of long steps hides a wrong limit. Clipped members
+    # end at the same floor whatever A is.
     control=(
         "A is transposed in the references; c is not doubled",
         {"turn": np.transpose, "twice": 1},
@@ -74,7 +74,7 @@ class _Family(NamedTuple):
     V: Array
     covariances: Array
     dt: float
-    counts: Array  # steps up to time `END`, for the members used to measure the order
+    counts: Array  # numbers of steps to time `END`, of the members that test the order
     value: Array  # the value matrix before scaling
 
 
@@ -129,7 +129,7 @@ def _steps(case: Case, *, turn: Unary) -> Checks:
     why = "rounding 1e-16 of entries below one over the floor 1e-14"
     endings_label = "members that end otherwise, or after other steps"
     floor_label = "least eigenvalue of those clipped"
-    # Results with four step sizes are compared with DOP853 to measure the order.
+    # The order is measured by comparison with DOP853, for four step lengths.
     start = np.linalg.cholesky(family.covariances[0])
     times = np.array([0.0, END])
     exact = moments([(family.value, A)], (np.zeros(2), start), times)[1][-1]

@@ -95,7 +95,7 @@ def spread(*, power: float) -> Check:
             force = (masses[1] / np.diff(x)) ** m
             return -np.diff(force, prepend=0, append=0) / masses
 
-        # A stable explicit step must be shorter than the squared width of a cell.
+        # An explicit step is stable only if it is shorter than a squared cell width.
         end = formulas.rk4(rate, start, _age(m), n**2 // 2)
         spreads.append(np.sqrt(masses @ end**2 / (masses @ start**2)))
     error = 2 * abs(spreads[1] / spreads[0] - 1)

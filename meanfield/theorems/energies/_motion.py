@@ -25,7 +25,7 @@ class Motion(NamedTuple):
     r"""Atoms of momenta $p_i = \nabla\psi(x_i)$, $G(x, y) = e^{Ax\cdot y}$, and $B$."""
 
     A: Array  # `(d, d)`
-    B: Array  # symmetric positive definite
+    B: Array  # symmetric positive definite matrix
     w: Array  # weights
     x: Array  # atoms
     H: Array  # the Hessian of $\psi(x) = \frac12(x - c)\cdot H(x - c)$

@@ -76,7 +76,7 @@ def minimising_movement(case: Case, *, step: Step = jko_step) -> Checks:
     Gaussians, and matrix square roots with their derivatives, are checked too.
     """
     yield from _steps(case, step)
-    # A step for the Sinkhorn energy must satisfy its Euler–Lagrange equation.
+    # An implicit step for the Sinkhorn energy must satisfy the Euler–Lagrange equation.
     rng, tau = case.rng("implicit"), 0.3
     Q, K = rng.normal(size=(2, 2, 2)) / 2
     mean, Y = rng.normal(size=2), np.linalg.cholesky(spd(rng, 2))
@@ -168,7 +168,8 @@ def translation(case: Case, *, share: float = 1) -> Checks:
     metric, by Gauss–Legendre quadrature, is compared with SciPy's quadrature of the
     closed form.
     """
-    # Centring the clouds must reduce $D^2$ by the squared distance of their means.
+    # Centring both clouds must reduce $D^2$ by the squared distance between their
+    # means.
     rng = case.rng("clouds")
     x, y = rng.normal(size=(7, 2)), rng.normal(size=(7, 2)) @ spd(rng, 2)
     x, y = x - np.mean(x, 0) + 2, y - np.mean(y, 0) - np.array([0.5, 1.0])
@@ -226,7 +227,7 @@ def _speeds(x: JaxArray, a: JaxArray, B: JaxArray) -> JaxArray:
         mu = Points.uniform(point[None, None])
         unit = jnp.ones((1, 1))
         score = Dot(a * unit, unit)
-        energy = QuadraticPotential(unit, jnp.full(1, 9.0))  # arbitrary
+        energy = QuadraticPotential(unit, jnp.full(1, 9.0))  # any energy would do
         field = TwistedMetric(score, B * unit).descent(energy, mu)
         length = jnp.sqrt(-dissipation(energy, mu, field))
         return length / jnp.abs(field(mu.tokens)[0, 0])

@@ -202,7 +202,7 @@ def bures_metric(case: Case, *, length: Callable[..., float] = _length) -> Check
     cross = np.sum(np.linalg.svd(root @ Y, compute_uv=False))
     expected = np.trace(S) + np.sum(Y * Y) - 2 * cross
     actual = _squares(jnp.asarray(S), jnp.asarray((Y @ Y.T)[None]))[0]
-    # Rounding turns a zero eigenvalue into 1e-16, and its square root into 1e-8.
+    # Rounding turns a zero eigenvalue into 1e-16, whose square root is 1e-8.
     root_rounding = np.sqrt(3 * EPS) * np.linalg.norm(Y, 2)
     error = float(2 * root_rounding * np.sqrt(np.trace(S)) / expected)
     why = "2|Σ^½| times the root of the rounding of an eigenvalue that vanishes"
@@ -250,8 +250,8 @@ def _metric(case: Case, length: Callable[..., float]) -> Checks:
         f"twice the last change {error / 2:.1g} of two Richardson extrapolations; "
         "rounding 1e-16/h = 2e-14, extrapolated"
     )
-    # A one-sided quotient has an error of first order that can vanish; so ±h are
-    # averaged.
+    # The first-order error of a one-sided quotient can vanish by chance, so the
+    # quotients for h and −h are averaged.
     errors = np.abs(even - expected)
     yield gap("limit", second_level[-1], expected, tolerance=error, why=why)
     yield order("mean of ±h", h, errors, 2, names=("h", "error"))

@@ -224,7 +224,7 @@ def heat_flow(
         yield gap(f"log ρ, d = {d}", library.variation, log_rho, **slack)
         yield gap(f"entropy, d = {d}", library.energy, entropy, scale=1.0, **slack)
         yield gap(f"dissipation, d = {d}", library.power, loss, **slack)
-    # A Gaussian of rank one in the plane has no density; its entropy must be infinite.
+    # A Gaussian of rank one in the plane has no density, so its entropy is infinite.
     mean, y = case.rng("singular").normal(size=(2, 2))
     flat = lib.evaluate_on_gaussian(
         Entropy(), mean, np.outer(y, y), probes=np.zeros((4, 2))

@@ -102,7 +102,7 @@ def two_kernels(case: Case, *, quadratic: float = 0.25) -> Checks:
     logs = np.log(rows / s.w[None, :]) - ref.bilinear(s.scaled_A)(s.x, s.x)
     left = np.max(np.abs(np.log(s.w @ rows / s.w)))
     terms = s.w[:, None] * rows * logs / 2
-    size = np.sum(np.abs(terms))  # the scale of the errors, since the terms can cancel
+    size = np.sum(np.abs(terms))  # scale of the errors, as terms can cancel
     slack = Slack(tolerance=1e-12, why="rounding of 36 terms, nothing is iterated")
     yield gap("energy after one pass", primal, -np.sum(terms), scale=size, **slack)
     yield gap("log-marginal reported then", residual, left, scale=1.0, **slack)
@@ -234,7 +234,7 @@ def dual_identity(case: Case, *, prepare: lib.Preparation = impose_symmetry) -> 
     """
     s = prepare(lib.setting(case.rng("tokens")))
     s = s._replace(probes=s.x)
-    # Averaging $f$ and $f^c$ converges to the solution of $f = f^c$.
+    # Repeated averaging of $f$ and $f^c$ converges to the solution of $f = f^c$.
     kernel, f = np.exp(ref.bilinear(s.scaled_A)(s.x, s.x)), np.zeros(len(s.w))
     for _ in range(200):
         f = (f - np.log(kernel @ (s.w * np.exp(f)))) / 2

@@ -160,8 +160,8 @@ def line_flow(case: Case, *, score_weight: float = 1) -> Checks:
     counterexample=r"$d = 1$, $\alpha = 0.9$, random $a$, $v$ and $s$",
 )
 def _(case: Case) -> Counterexample:
-    # The rate of the mean is compared with $-\partial_\alpha F$, with B times it, and
-    # with $v(1 + as)\alpha$.
+    # The rate of the mean is compared with $-\partial_\alpha F$, with
+    # $-B\partial_\alpha F$ and with $v(1 + as)\alpha$.
     line = _line(case, mean=0.9)
     factor = np.array([[np.sqrt(line.s)]])
     nodes = ref.standard_nodes(1, NODES)
@@ -213,7 +213,7 @@ def _metric(line: _Line, *, score_weight: float) -> float:
     replaces the inner integral.
     """
     left = 1 - (line.a * line.s) ** 2
-    wide = 12 * np.sqrt(line.s / left)  # beyond this, the integrand is below 1e-31
+    wide = 12 * np.sqrt(line.s / left)  # the integrand is below 1e-31 beyond this
 
     def density(x: float) -> float:
         inner = score_weight * (line.a * x) ** 2 * line.s / 2

@@ -27,11 +27,11 @@ from meanfield.theorems._protocols import (
 from meanfield.tokens import Tokens
 
 N, D, RANK = 4, 2, 3
-FAR = 40.0  # maps `z` onto the sphere exactly, because tanh(40) rounds to 1
+FAR = 40.0  # size of `z` that gives points on the sphere, as tanh(40) rounds to 1
 LIMIT = 30  # largest number of Sinkhorn iterations; draws that need more are skipped
-LEAST_DISTANCE = (
-    1e-3  # for nearer measures, the solver's errors exceed the change of the field
-)
+# Measures must be at least `LEAST_DISTANCE` apart, because for nearer ones the solver's
+# errors exceed the change of the field.
+LEAST_DISTANCE = 1e-3
 BALL_SUPPORT = r"$\mathrm{Supp}\,\mu \subset B_R$"
 PAIR_SUPPORT = r"$\mathrm{Supp}\,\mu, \mathrm{Supp}\,\nu \subset B_R$"
 BANDWIDTH = (
@@ -48,7 +48,7 @@ class Scene(NamedTuple):
     """The measure, the probes and the norms that the bounds use."""
 
     mu: Points  # a measure in the ball of radius `R`
-    x: Float[JaxArray, " d"]  # a probe anywhere
+    x: Float[JaxArray, " d"]  # a probe at any distance
     ball_probe: Float[JaxArray, " d"]  # a probe in the ball
     second_probe: Float[JaxArray, " d"]  # another probe in the ball
     R: Float[JaxArray, ""]  # the radius
@@ -198,8 +198,10 @@ class EqualityCase(NamedTuple):
     """Matrices with aligned singular vectors, for which the bounds are equalities."""
 
     matrices: dict[str, Array]  # `Q`, `K`, `V`, `log_radius` and `log_epsilon`
-    u: Array  # top left singular vector of `A`, and top right one of `V`
-    v: Array  # top right singular vector of `A`: $A v = \|A\| u$
+    # The vector `u` is the leading left singular vector of `A` and, at the same time,
+    # the leading right singular vector of `V`.
+    u: Array
+    v: Array  # leading right singular vector of `A`: $A v = \|A\| u$
     a: float  # the norm of `A`, divided by the bandwidth
     R: float  # the radius
 

@@ -44,7 +44,7 @@ def _(case: Case) -> Checks:
     triples, _ = _triples(case)
     shear = np.eye(3) + 0.3 * np.diag([1.0, 1.0], 1)
     problems = [problem._replace(V=problem.V @ shear) for problem in triples]
-    ts = np.linspace(0, 0.2, 9)  # long before any blow-up
+    ts = np.linspace(0, 0.2, 9)  # times long before any blow-up
     run = lib.long_paths(case, "triples", problems, ts)
     yield gap("covariance", *lib.resolvent_pairs(run, problems, ts), **lib.FLOW_SLACK)
 
@@ -166,7 +166,8 @@ def joint_basis(case: Case, *, share: float = 1) -> Checks:
 
     The flows run in d = 3 to t = 2, with V a multiple of I and A not symmetric.
     """
-    # The control sets `share` below one, which mixes the basis of `H` with another.
+    # The control sets `share` below one, which mixes the basis of `H` with another
+    # basis.
     rng, problems, bases = case.rng("joint"), [], []
     ts = np.linspace(0, 2, 9)
     for _ in range(case.pick(8, 32)):
@@ -208,7 +209,8 @@ def weyl(
     Gradient ascent over Ω₀ and tH tests the inequality.
     """
     yield _inversion(case, pairs=pairs)
-    # Both sides may be negative, so the exponential of their difference is maximised.
+    # The sides of Weyl's bound can be negative, so exp of their difference is
+    # maximised.
     label = "exp of (Weyl's bound - the eigenvalue) / size"
     yield ascend(case, label, _excess, _pair, args=(base,))
 

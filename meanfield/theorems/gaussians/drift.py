@@ -29,9 +29,9 @@ UNIT = np.linspace(0, 1, 9)
 # `LATE` has as many times as `UNIT`, so that both share one compiled program.
 LATE = np.array([0.0, 1.0, 2.0, 5.0, 10.0, 15.0, 20.0, 30.0, 40.0])
 SCAN = 200  # number of steps in the search for an interval that contains the blow-up
-BLOW_UP_SHARE = (
-    0.9  # share of the blow-up time; later, covariances magnify the errors of steps
-)
+# Flows are compared up to the share `BLOW_UP_SHARE` of the blow-up time; later, large
+# covariances magnify the errors of steps.
+BLOW_UP_SHARE = 0.9
 
 
 class _Problem(NamedTuple):

@@ -17,9 +17,10 @@ from meanfield.theorems.reference.measures import hermite_nodes
 from meanfield.tokens import Tokens
 
 UNIT = np.linspace(0, 1, 9)
-CUT = (np.diag([1.0, 0.0]), np.diag([0.0, 1.0]))  # each head keeps one coordinate
+# The value matrix of each head keeps one coordinate.
+CUT = (np.diag([1.0, 0.0]), np.diag([0.0, 1.0]))
 
-Head = tuple[Array, Array, Array]  # Q, K, V
+Head = tuple[Array, Array, Array]  # the matrices Q, K and V
 
 
 @statement(
@@ -45,7 +46,7 @@ def heads(
     draws = _Draws(case)
     V = values(draws)
     yield from _moments(draws, V)
-    # For the first draw, NumPy sums softmax over both heads on Gauss–Hermite nodes.
+    # NumPy sums the softmax fields of both heads on Gauss–Hermite nodes, for one draw.
     Q, K, mean, Y = draws.Q[0], draws.K[0], draws.mean[0], draws.factor[0]
     stack = jnp.asarray(np.stack([Q, K, draws.value[0]]))
     actual = _velocity(stack, gaussian(mean, Y), jnp.asarray(draws.probes))
@@ -156,7 +157,7 @@ def plane(
     The singular values of the coordinates $(a - b, 2c, a + b)$ of the limits are
     checked, and the equations of the plane and of the ray.
     """
-    # The second head's query and key rows are `second` times those of the first head.
+    # The query and key rows of the second head are `second` times those of the first.
     run, q = _plane_flows(case, values, 0.0)
     second_run, _ = _plane_flows(case, values, second)
     final = run.covariances[:, -1]

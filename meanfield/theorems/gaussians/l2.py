@@ -13,7 +13,7 @@ from meanfield.theorems.reference.energies import distance
 from meanfield.theorems.reference.measures import hermite_nodes
 
 NODES = {1: 20, 2: 16, 3: 16}
-REACH = 0.125  # so that |YᵀAY| and |YᵀBY| are at most 1/4
+REACH = 0.125  # this `reach` keeps |YᵀAY| and |YᵀBY| at most 1/4
 QUADRATURE = (
     "Gauss–Hermite error of tilts with |YᵀAY|, |YᵀBY| ≤ 1/4 at probes within two "
     "deviations, 1e-13 by self-convergence, and rounding"

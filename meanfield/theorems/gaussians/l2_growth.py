@@ -30,8 +30,8 @@ def growth(case: Case) -> Checks:
     with Grönwall's exponential, and no flow may end early.
     """
     ts = np.linspace(0, 5, 6)
-    # Two members have an invertible K, one has Q = K of rank one, and one has the data
-    # of C11 with an invertible K.
+    # In two members K is invertible, in one Q = K has rank one, and one has the data of
+    # erratum C11, with an invertible K.
     ensemble = lib.ensemble(case.rng("flow"), (2, 2, 2), 4)
     Q, K, V, factor = (
         M.copy() for M in (ensemble.Q, ensemble.K, ensemble.V, ensemble.factor)

@@ -12,7 +12,7 @@ DECAY_SLACK = Slack(
     why="parts that decay as 1/t along q decay as β²/t along N if V mixes both: β is "
     "below 1e2 unless V almost commutes with A, and t = 1e8",
 )
-ALIVE = 0.05  # threshold for ranks: the eigenvalues end below 1/72 or above 0.2
+ALIVE = 0.05  # threshold for ranks, since eigenvalues end below 1/72 or above 0.2
 
 
 @statement(

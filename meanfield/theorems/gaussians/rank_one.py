@@ -119,7 +119,8 @@ def cone(case: Case, *, spectrum: Turn = _symmetric_spectrum) -> Checks:
     label = "forms whose signature misjudges the cone"
     why = "a count; 1500 draws miss a cone of 0.1 : 1 with probability e⁻⁶⁰"
     yield compare(label, wrong, "<=", 0, why=why)
-    # The eigenvector of a single zero eigenvalue of a semidefinite form is stationary.
+    # If a semidefinite form has a simple eigenvalue zero, its eigenvector is
+    # stationary.
     rng, data = case.rng("flat"), []
     for _ in range(20):
         lines, W = np.linalg.qr(rng.normal(size=(3, 3)))[0], rng.normal(size=(3, 3))

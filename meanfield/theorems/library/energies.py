@@ -47,7 +47,7 @@ class Setting(NamedTuple):
     V: Array  # `(d, d)`
     epsilon: float  # $\epsilon$
     x: Array  # atoms, `(n, d)`
-    w: Array  # their weights
+    w: Array  # weights of the atoms
     probes: Array  # `(n, d)`
 
     @property

@@ -116,7 +116,7 @@ class Paths(NamedTuple):
 
     mean: Array  # `(n, times, d)`
     covariance: Array  # `(n, times, d, d)`
-    code: Array  # endings, as `Status`
+    code: Array  # endings, as codes of `Status`
     t_star: Array  # blow-up times
     t_star_error: Array  # error estimates of the blow-up times
     steps: Array  # numbers of accepted steps

@@ -20,9 +20,8 @@ TINY = 1e-12  # eigenvalues below this are rounding errors
 WHY_FLOW = "local errors of 4e-10 in at most 200 steps, amplified at most tenfold"
 TOLERANCE = 200 * 10 * STEP
 FLOW_SLACK = Slack(tolerance=TOLERANCE, why=WHY_FLOW)
-# At the last time, parts that decay like 1/(0.2 t) are below TOLERANCE; so is t times
-# the rounding error of A = KᵀQ, which is below 2e-15 if the keys have condition number
-# two.
+# At the last time, parts that decay like 1/(0.2 t) are below `TOLERANCE`. So is t times
+# the rounding error of A = KᵀQ, which is below 2e-15 if K has condition number two.
 LONG = np.array([0.0, 0.1, 0.2, 0.4, 0.8, 1.6, 10.0, 1e4, 1e8])
 
 
@@ -31,8 +30,8 @@ class Paths(NamedTuple):
 
     means: Array  # means at the frames
     covariances: Array  # covariances at the frames
-    n_saved: Array  # numbers of frames that were reached
-    code: Array  # endings, as `Status`
+    n_saved: Array  # number of stored frames of each flow
+    code: Array  # endings, as codes of `Status`
     stop_time: Array  # times at which the flows ended
     t_star: Array  # blow-up times, NaN where there is none
     t_star_error: Array  # error estimates of the blow-up times

@@ -20,8 +20,8 @@ from . import attentions as att
 
 WHY_SYLVESTER = "two Sylvester equations of condition below 1e3 each, in float64"
 OUTLIER = 2  # index of the token that has weight zero and lies at infinity
-DRAWS = 4001  # odd, so that an antithetic cloud has one token at the origin
-# The cloud "ball" is left out: JAX draws it, and compiling that takes as long as all
+DRAWS = 4001  # number of tokens; odd, so that antithetic clouds have one at the origin
+# The cloud "ball" is left out, because compiling it takes as long as compiling all
 # others together.
 CLOUDS = ("gaussian", "antithetic", "sphere", "ring", "moons", "mixture")
 
@@ -199,7 +199,7 @@ def worst_convergence() -> Check:
     """Checks that the worst residual, relative to its tolerance, is reported."""
     residuals, tolerances = jnp.array([[1e-3, 1e-4, 1e-6], [1e-2, 1e-5, 1e-5]])
     last = worst_of_stack(Convergence(residuals, tolerances))
-    expected = [1e-4, 1e-5]  # the second residual, ten times its tolerance
+    expected = [1e-4, 1e-5]  # the second residual is the worst: ten times its tolerance
     return close("error of a sum", [last.residual, last.tolerance], expected)
 
 

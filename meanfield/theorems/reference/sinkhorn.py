@@ -21,9 +21,8 @@ def density(scores: Array, w: Array, count: int, rows: Array) -> Array:
     against $\mu$, whose weights are `w`.
     """
     columns = [v for _, v in islice(scalings(np.exp(scores), w, w), count)]
-    column_scaling = (
-        columns[-1] if count % 2 else columns[-2]
-    )  # the columns that the last half-step on rows used
+    # The last half-step on rows used this scaling of the columns.
+    column_scaling = columns[-1] if count % 2 else columns[-2]
     u = 1 / (np.exp(rows) @ (w * column_scaling))
     return u[:, None] * np.exp(rows) * columns[-1][None, :]
 
@@ -32,10 +31,9 @@ class ConvergedDensity(NamedTuple):
     r"""Converged Sinkhorn density against $\mu\otimes\mu$, with its tolerance."""
 
     kappa: Array  # the density
-    spectral_gap: (
-        float  # the spectral gap of alternation, 1 minus the contraction factor
-    )
-    error: float  # error that the library's tolerance on marginals allows in `kappa`
+    # The spectral gap of the alternation is 1 minus its contraction factor.
+    spectral_gap: float
+    error: float  # error of `kappa` that the library's tolerance on marginals allows
     why: str  # how the error was derived
 
     @property

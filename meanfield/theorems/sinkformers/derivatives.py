@@ -39,7 +39,7 @@ def derivatives(case: Case, *, share: float = 1.0) -> Checks:
     11 half-steps, which is one full step, the distance of the derivative to that of the
     limit must shrink by about λ.
     """
-    # With `share` zero, the control drops the derivative of the column potential.
+    # The control sets `share` to zero: it drops the derivative of the column potential.
     rng = case.rng("tokens")
     p, cloud = att.random_parameters(rng, 2, 3), att.random_cloud(rng, 6, 3)
     spread, tangent = (

@@ -8,11 +8,12 @@ from meanfield.theorems.reference import sinkhorn as sk
 from meanfield.theorems.reference.alternation import nth_state, scalings
 
 N = 16
-DRAWS = 6  # their errors are summed, because one draw's leading term can be small
-SMALL = 0.04 * 0.5 ** np.arange(4)  # standard deviations of the scores, to fit an order
+# The errors of six draws are summed, since the leading term of one can be small.
+DRAWS = 6
+SMALL = 0.04 * 0.5 ** np.arange(4)  # standard deviations of scores for fitting an order
 WHOLE = "orders are integers, and this is a tenth of their spacing"
 LARGE = (0.25, 2.0, 8.0)
-ENOUGH = 0.001  # bound for errors of column sums, which should be one
+ENOUGH = 0.001  # largest error of the column sums, which should be one
 
 
 @statement(
@@ -51,7 +52,7 @@ def _columns(
     case: Case, s: float, counts: tuple[int, int], draw: int = 0
 ) -> tuple[Array, Check]:
     """Errors of column sums after each count, and a check of the last matrix."""
-    # The scores are scaled to the standard deviation `s`.
+    # The scores are scaled to have the standard deviation `s`.
     rng = case.rng(f"tokens {draw}")
     p, cloud = (
         att.random_parameters(rng, 4, 4),

@@ -84,7 +84,7 @@ def dissipation(
     The library's `dissipation` is compared at the same time.
     """
     s = lib.setting(case.rng("tokens"))
-    # Distant tokens would make these steps unstable, so all positions are halved.
+    # All positions are halved, since Runge–Kutta is unstable for distant tokens.
     s = prepare(s._replace(x=s.x / 2))
     scaled_setting = s.with_value(s.V / s.epsilon)
     zero = _loss(

@@ -120,8 +120,8 @@ def symmetric_kernel(
     W_Q$ is symmetric of rank two in d = 3. Like the scores, $W_V$ is divided by the
     bandwidth 0.7. Scores are at most one, so that no entry of the kernel dominates.
     """
-    # The control changes `tie`, which makes the key matrix from S and Q. $W_V$ is minus
-    # the symmetric part of $A/\epsilon$.
+    # The control changes `tie`, which computes the key matrix from S and Q. $W_V$ is
+    # minus the symmetric part of $A/\epsilon$.
     rng = case.rng("assumption")
     p, cloud = att.random_parameters(rng, 2, 3), att.random_cloud(rng, 6, 3)
     p = p._replace(K=tie(rng.normal(size=(2, 2)), p.Q) + 0 * p.K)
@@ -159,7 +159,7 @@ def double_integral(case: Case, *, share: float = 1.0) -> Checks:
     scores. It is quadratic in the masses, so that central differences in NumPy are
     exact.
     """
-    # The control varies only the first slot of `h`: it sets `share` to zero.
+    # The control sets `share` to zero: it varies only the first argument of `h`.
     rng = case.rng("double")
     p, cloud = att.random_parameters(rng, 2, 3), att.random_cloud(rng, 6, 3)
     p = p._replace(Q=p.Q / 2)  # smaller scores, so that no pair dominates

@@ -51,7 +51,8 @@ def alternation(case: Case, *, first: Unary = rows, second: Unary = columns) -> 
     exact = _iterates(C, first, second)
     for count, actual, expected in zip(COUNTS, K, exact, strict=True):
         yield close(f"K after {count} half-steps", actual, expected)
-    # The marginals of iterates and limit are checked, and the convergence rate.
+    # The marginals of the iterates and of the limit are checked, as is the convergence
+    # rate.
     ((limit, _),) = att.half_steps(p, cloud, cloud, (None,))
     solution = sk.solve_density(C, cloud.share)
     odd, even = K[::2], K[1::2]
@@ -194,7 +195,7 @@ def _divergences(case: Case, K: Array) -> tuple[Array, Array]:
     C, w = sk.scores_of(p, cloud), np.ones(7)
     best = sk.solve_density(C, cloud.share).kappa / 7
     competitors = sk.competitors(best, w, case.rng("others"), case.pick(500, 2000))
-    E = np.exp(C - np.max(C))  # avoids overflow; shifts all divergences by one constant
+    E = np.exp(C - np.max(C))  # avoids overflow; shifts all divergences equally
     differences = sk.divergence(competitors, E) - float(sk.divergence(K, E))
     return differences, differences - sk.divergence(competitors, K)
 

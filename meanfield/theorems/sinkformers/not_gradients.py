@@ -101,7 +101,7 @@ def _obstruction(normalise: Unary) -> tuple[Check, Check]:
             for weights in (jnp.array([1 - h, h]), jnp.array([1 - 2 * h, 2 * h]))
         ]
         mass = normalise(start * x)
-        D[:, j] = (4 * sides[0] - sides[1] - 3 * mass) / (2 * h)  # second order in h
+        D[:, j] = (4 * sides[0] - sides[1] - 3 * mass) / (2 * h)  # error of order h²
     actual = sum(D[i, j] - D[j, i] for i, j in ((0, 1), (1, 2), (2, 0)))
     why = "differences of second order with h = 1e-4, rounding 1e-16/h: 1e-7"
     return (

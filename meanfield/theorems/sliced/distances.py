@@ -105,7 +105,7 @@ def lower_bound(case: Case, *, plan: Binary = _mean_plan) -> Checks:
 
 
 AXES = np.repeat(np.eye(2), 4, axis=0)
-SEPARATION = 0.01  # distance, along an axis, of points that exchange ranks
+SEPARATION = 0.01  # distance along an axis between points that exchange ranks
 
 
 @statement(
@@ -167,7 +167,7 @@ def _exchanges(tau: float) -> float:
     """The `_excess` of a triple that exchanges ranks on one axis, then on the other."""
     starts = SEPARATION * np.array([[-1, -1], [1, -1], [1, 1]])
     clouds = [np.vstack([start, [0, 1], [1, 0]]) for start in starts]
-    # The clouds are repeated to reuse a compiled program.
+    # The clouds are repeated 200 times, so that a compiled program can be reused.
     x, y, z = (np.tile(cloud, (200, 1, 1)) for cloud in clouds)
     return float(_excess((x, y, z), AXES, tau, 2)[0])
 
@@ -201,9 +201,8 @@ def _(case: Case) -> Counterexample:
 
 
 ARCS = 1024
-EXCHANGE_COUNTS = np.array(
-    [1, 2, 4, 8]
-)  # numbers of arcs on which two points exchange their ranks
+# Two points exchange their ranks on `EXCHANGE_COUNTS` arcs.
+EXCHANGE_COUNTS = np.array([1, 2, 4, 8])
 
 
 def _upright_slices(count: int) -> Array:

@@ -22,7 +22,7 @@ from meanfield.theorems.library.slices import (
 )
 from meanfield.theorems.reference import slices as ref
 
-COST_TOLERANCE = 1e-6  # slices whose costs differ by less than this count as one plan
+COST_TOLERANCE = 1e-6  # slices with closer costs are taken to have the same plan
 Cost = Callable[[Array, Array, Array], Array]
 
 
@@ -72,7 +72,7 @@ def slice_weights(case: Case, *, cost: Cost = _space_costs) -> Checks:
     q, k, plans = cloud.x @ p.Q.T, cloud.x @ p.K.T, _pot_plans(p, cloud, rows)
     D = np.array([np.sum(cost(q, k, v) * U) for v, U in zip(rows, plans, strict=True)])
     D = D / float(p.epsilon)
-    excess_costs = D - D.min()  # two slices may have the same plan and cost
+    excess_costs = D - D.min()  # two slices can have the same plan and cost
     tau = jnp.asarray(
         60 / np.min(excess_costs[excess_costs > COST_TOLERANCE], initial=1.0)
     )

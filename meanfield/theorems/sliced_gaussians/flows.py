@@ -11,8 +11,8 @@ from meanfield.theorems.reference import formulas as ref
 from . import _ranks as ranks
 
 SLICES, SPAN = 2, np.array([0.0, 1.0])
-STEPS = (4, 8, 16)  # numbers of Euler steps of tokens up to time one
-FINE = np.array([32, 64, 128, 256])  # numbers of steps of the recursion
+STEPS = (4, 8, 16)  # numbers of Euler steps of the tokens from time zero to one
+FINE = np.array([32, 64, 128, 256])  # steps of the recursion of covariances
 WHY_SORTS = (
     "the same sorts and sums in NumPy: rounding, unless two tokens are within it on a "
     "slice"

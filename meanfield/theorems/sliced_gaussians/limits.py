@@ -8,7 +8,7 @@ from meanfield.theorems.library import attentions as att
 
 from . import _ranks as ranks
 
-SHAPES = ((3, 2, 3), (4, 3, 2))  # d, k, and the rank of the covariance
+SHAPES = ((3, 2, 3), (4, 3, 2))  # each: d, k, and the rank of the covariance
 SLICES = 3
 WHY_EXACT = "a token minus itself is exact"
 N_TOKENS = 1000  # number of tokens in the comparison with the library
@@ -41,7 +41,7 @@ def weak_limit(case: Case, *, pair: Change = lambda p: p) -> Checks:
     """
     for shape in SHAPES:
         yield from _weak_limit(case, shape, pair)
-    # In d = 1 with keys in the same order as queries, each token is its own partner.
+    # If d = 1 and keys have the same order as queries, each token is its own partner.
     problem = ranks.draw_problem(case.rng("line"), (1, 1, 1), 1)
     problem = problem._replace(p=problem.p._replace(K=problem.p.Q * 1.7))
     x = ranks.cloud(case.rng("line: tokens"), problem.law, 200)

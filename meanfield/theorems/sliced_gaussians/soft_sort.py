@@ -24,7 +24,7 @@ from meanfield.theorems.library import attentions as att
 from ._ranks import SlicedProblem, affine_velocity, draw_problem, linear_parts
 
 TEMPERATURES = (1.0, 0.3, 0.1)
-SHAPES = ((1, 1, 1), (3, 2, 2))  # d, k, and the rank of the covariance
+SHAPES = ((1, 1, 1), (3, 2, 2))  # each: d, k, and the rank of the covariance
 REACH, CELLS = 8.5, 170  # largest node in standard deviations; number of trapezoids
 TRAPEZOID = Slack(
     tolerance=1e-11,
@@ -67,7 +67,7 @@ def soft_sort_limit(
     for shape in SHAPES:
         for t in TEMPERATURES:
             yield from _node_checks(_unit_problem(case, shape), t, rows)
-    # The library's linear part for three cost-weighted slices is compared at t = 0.7.
+    # For three cost-weighted slices, the library's linear part is compared at t = 0.7.
     problem, t, tau = draw_problem(case.rng("three slices"), (3, 2, 3), 3), 0.7, 0.8
     soft_slices = [
         _SoftSlice(problem._replace(directions=row[None]), t)
@@ -164,8 +164,8 @@ class _SoftSlice(NamedTuple):
         overlap = 2 * pulls[0] @ pulls[1]
         loss = squares[0] * beta_q * (1 - beta_q) + squares[1] * beta_k * (1 - beta_k)
         published_cost = whole - loss - overlap * beta_q * beta_k
-        # This is the variance of z if rows are normalised and queries keep their
-        # variance.
+        # The array `variance` is the variance of z if rows are normalised and queries
+        # keep their variance.
         variance = (beta_q / self.w) ** 2 + (1 - beta_q) / self.w
         gain = squares[1] * (beta_k**2 * variance - beta_k)
         return np.array([published_cost, whole + gain - overlap * self.share])
@@ -194,7 +194,7 @@ class _Plan(NamedTuple):
     share: Array  # masses of the quantiles
     # Each kernel has one row per quantile: the first sorts queries, the second keys.
     kernels: tuple[Array, Array]
-    central: Array  # indices of the tokens within two standard deviations
+    central: Array  # indices of tokens within two standard deviations of the mean
 
     def outputs(self) -> tuple[Array, Array]:
         """Rows of the `central` tokens applied to all tokens, and the rows' sums."""

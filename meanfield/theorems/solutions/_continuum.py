@@ -14,14 +14,15 @@ from meanfield.theorems.reference.energies import bilinear, distance
 
 from ._particles import KINDS, constants
 
-SIDES = np.array([3, 4, 6, 8])  # tokens along each side of a square cloud
-CELLS = 24  # cells of the continuum along each axis
+SIDES = np.array([3, 4, 6, 8])  # numbers of tokens along each side of a square cloud
+CELLS = 24  # number of cells of the continuum along each axis
 TIME, STEPS, NODES = 0.4, 4, 10
 TURN = np.array([[0.0, -1.0], [1.0, 0.0]])
-Q = np.stack([0.3 * np.eye(2) + 0.1 * TURN, np.diag([0.3, -0.3])])  # two heads
+# The arrays Q, K and V contain the matrices of two heads.
+Q = np.stack([0.3 * np.eye(2) + 0.1 * TURN, np.diag([0.3, -0.3])])
 K = np.stack([np.diag([0.4, 0.3]), 0.3 * np.eye(2)])
 V = np.stack([0.9 * np.eye(2) + 0.2 * TURN, 0.3 * np.eye(2)])
-HALF_STEPS = 61  # number of Sinkhorn half-steps; each leaves a tenth of the error
+HALF_STEPS = 61  # number of Sinkhorn half-steps; each divides the error by ten
 
 
 def cells(shares: Array) -> Array:
@@ -40,7 +41,7 @@ def carry_clouds(cut: Unary, offset: float) -> dict[str, list[tuple[Array, Array
     clouds = [cloud(int(n), offset, cut) for n in SIDES]
     n_max = max(map(len, clouds))
     x, w = np.full((len(clouds), n_max, 2), 3.0), np.zeros((len(clouds), n_max))
-    for i, tokens in enumerate(clouds):  # the padding keeps weight zero
+    for i, tokens in enumerate(clouds):  # padded tokens keep weight zero
         x[i, : len(tokens)], w[i, : len(tokens)] = tokens, 1 / len(tokens)
     rate = lambda _, y: np.asarray(_velocities(jnp.asarray(y), jnp.asarray(w)))
     end = ref.rk4(rate, np.stack([x] * len(KINDS)), TIME, STEPS)

@@ -48,9 +48,9 @@ class Run(NamedTuple):
     Q: Array  # query matrix; `K` is the key matrix and `V` the value matrix
     K: Array
     V: Array
-    curve: Curve  # the atoms
+    curve: Curve  # the curve of the atoms
     x: Array  # the tokens
-    w: Array  # weights of the atoms and of the tokens
+    w: Array  # weights, the same for atoms and tokens
     position: Array  # positions of atoms and tokens; all equal if nothing is masked
 
 

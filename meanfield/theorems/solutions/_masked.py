@@ -20,7 +20,7 @@ FRAMES = np.array([0.0, 0.25, 0.5, 0.75, 1.0])
 class Line(NamedTuple):
     """Tokens on a line, sorted by position, and scalar attention parameters."""
 
-    Q: float | Array  # a number, as are `K` and `V`
+    Q: float | Array  # a scalar; `K` and `V` are scalars too
     K: float | Array
     V: float | Array
     x: Array  # the tokens

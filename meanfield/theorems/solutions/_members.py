@@ -10,14 +10,19 @@ from ._particles import Members, random_parameters, trajectories
 N = 6
 SHIFTS = (8e-3, 4e-3, 2e-3, 1e-3)
 SPEED = 0.9
-BASE, NEIGHBOURS = 0, (1, 2, 3, 4)  # generic tokens, and four copies moved by shifts
-SLOW, SLOW_NEIGHBOUR = 5, 6  # generic tokens and one moved copy, with small parameters
-CLUSTER = 7  # all tokens at one point, V a multiple of I: the support bound is reached
-SHEAR = 8  # all tokens at one point, V nilpotent
-TRANSLATION_BASE, TRANSLATION = (
-    9,
-    10,
-)  # a pair with Q = K = 0 and V = 0.9 I, whose distance grows at the rate C_1
+# The run with index `BASE` is generic. The runs `NEIGHBOURS` are copies of it whose
+# tokens are displaced by `SHIFTS`.
+BASE, NEIGHBOURS = 0, (1, 2, 3, 4)
+# The run with index `SLOW` has small parameters. The run `SLOW_NEIGHBOUR` is a copy of
+# it whose tokens are displaced.
+SLOW, SLOW_NEIGHBOUR = 5, 6
+# In the run with index `CLUSTER`, all tokens are at one point and V is a multiple of I,
+# so the bound on the support is reached.
+CLUSTER = 7
+SHEAR = 8  # run with all tokens at one point and a nilpotent V
+# The run `TRANSLATION` is a translate of the run `TRANSLATION_BASE`. In both, Q = K = 0
+# and V = 0.9 I, so that their distance grows at the rate C_1.
+TRANSLATION_BASE, TRANSLATION = 9, 10
 
 
 def member_flows(case: Case) -> tuple[Members, dict[str, Array]]:

@@ -37,7 +37,7 @@ Number = TypeVar("Number", Array, JaxArray)
 class Members(NamedTuple):
     """A batch of runs, each with its own parameters."""
 
-    Q: Array  # `(members, nodes, heads, d, d)`, as are `K` and `V`
+    Q: Array  # shape `(members, nodes, heads, d, d)`, as for `K` and `V`
     K: Array
     V: Array
     x: Array  # tokens, `(members, n, d)`
@@ -49,11 +49,10 @@ class Kind(NamedTuple):
 
     attention: str  # name of the attention in the registry
     heads: int  # number of heads that are summed
-    assemble: Callable[
-        [AbstractDynamics], AbstractDynamics
-    ]  # makes time-dependent dynamics from a stack of constant dynamics
-    # At a jump, the midpoint of a piece tells `value_at` which side is meant.
-    # tells which side is meant.
+    # `assemble` makes time-dependent dynamics from a stack of constant dynamics.
+    assemble: Callable[[AbstractDynamics], AbstractDynamics]
+    # The last argument of `value_at` is the midpoint of a time interval; at a jump, it
+    # decides which side is meant.
     value_at: Callable[[Array, float, float], Array]
     velocity: Callable[..., Array]  # velocities of tokens under one head, in NumPy
     value_scale: float  # factor by which the library's value differs from `V`

@@ -20,9 +20,9 @@ from meanfield.theorems.estimates.attacks import FAR, norm
 from ._particles import KINDS, constants
 
 GROWTH = 0.02
-# A fixed number of Sinkhorn half-steps compiles four times faster than the limit. If
-# ‖A‖ ≤ LARGEST, it differs from the limit by at most tanh(‖A‖)^40, or 1e-11; larger ‖A‖
-# are excluded.
+# Sinkhorn attention with a fixed number of half-steps compiles four times faster than
+# its limit. If ‖A‖ ≤ `LARGEST`, both differ by at most tanh(‖A‖)^40, or about 1e-11;
+# larger ‖A‖ are excluded.
 HALF_STEPS, LARGEST = 41, 0.6
 TABLEAU = np.array([[0.0, 1 / 6], [0.5, 1 / 3], [0.5, 1 / 3], [1.0, 1 / 6]])
 LIGHT = 1e-9  # the weight of the light atom
@@ -36,7 +36,7 @@ def start(key: PRNGKey) -> dict[str, JaxArray]:
     Q, K, V = jax.random.normal(keys[0], (3, 2, 2, 2))
     z, moves = jax.random.normal(keys[1], (2, 4, 2))
     scale = jnp.exp(jax.random.normal(keys[2], ()) - 1.5)
-    V = jnp.eye(2) + V / 2  # so that most clouds expand
+    V = jnp.eye(2) + V / 2  # the identity makes most clouds expand
     measure = {"z": z, "logits": jax.random.normal(keys[3], (4,)), "away": moves}
     return {"Q": scale * Q, "K": scale * K, "V": V} | measure
 

@@ -22,7 +22,7 @@ from meanfield.theorems.library import attentions as att
 from meanfield.theorems.library.ensembles import norm
 
 VARIANTS = ("softmax", "sinkhorn")
-SIZES = np.array([0.05, 0.025, 0.0125, 0.00625])  # scales of clouds before a layer
+SIZES = np.array([0.05, 0.025, 0.0125, 0.00625])  # factors by which clouds are scaled
 WHY_ROUNDING = "rounding of sums over six tokens; Sinkhorn's marginals to 4e-11"
 WHY_FLOW = "the local errors of 4e-10 of all steps, each relative to the distance moved"
 
@@ -73,7 +73,7 @@ def collapse(case: Case, *, skip: float = 0.0) -> Checks:
     D_after = diameter(_layer(p, "softmax", cloud, skip))
     yield close("two tokens on a line: the bound is reached", D_after, _bound(p, D) * D)
     yield from _brute_force(case, skip)
-    # For shrinking clouds, the order of the diameter after a layer is measured.
+    # The order of the diameter after a layer is measured on smaller and smaller clouds.
     p, cloud = _draw_problem(case, "order")
     middle = cloud.share @ cloud.x
     for name in VARIANTS:

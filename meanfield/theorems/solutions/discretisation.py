@@ -27,7 +27,7 @@ from ._particles import KINDS
 EPSILON = 1.3
 EDGES = (0.0, 0.35, 1.0)
 Q, K, V = (0.5, -0.4), (0.3, 0.35), (0.35, -0.4)  # one number for each layer
-Q0, K0, V0 = 0.3, -0.4, 0.05  # a head that is constant in time
+Q0, K0, V0 = 0.3, -0.4, 0.05  # parameters of a head that is constant in time
 DT = 0.1
 LOWER = 0.3  # share of a cell's mass that lies below its token
 HEUN = "the same steps of Heun's method in NumPy, up to rounding"
@@ -94,7 +94,7 @@ def _continuum_checks(
 
 @eqx.filter_jit
 def _final(x: JaxArray, w: JaxArray) -> JaxArray:
-    with jax.ensure_compile_time_eval():  # fixed steps need edges that are not traced
+    with jax.ensure_compile_time_eval():  # fixed steps need concrete layer edges
         layers = [
             attentions["softmax"]([[q]], [[k]], [[v]], epsilon=EPSILON)
             for q, k, v in zip(Q, K, V, strict=True)

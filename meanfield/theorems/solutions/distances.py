@@ -136,7 +136,8 @@ def closed_balls(case: Case, *, inner: float = 1.2) -> Checks:
     Dirac on the sphere with a share of its mass moved out by δ reaches the bound.
     """
     # The control changes `inner`, the radius of the ball that holds the second measure.
-    # The last pair is a Dirac with and without a share of its mass moved out by δ.
+    # In the last pair, the second measure is a Dirac, and the first is this Dirac with
+    # a share of its mass moved outwards by δ.
     rng, R = case.rng("pairs"), 1.2
     ratios = []
     for _ in range(case.pick(200, 1000)):

@@ -135,13 +135,14 @@ def contraction(case: Case, *, unit_term: float = 1.0) -> Checks:
 
 def _carry_pairs(case: Case) -> tuple[list[list[frozen.Run]], Array]:
     """Pairs of runs, and the paths of their tokens in the library's flows."""
-    # Two pairs of curves are constant and one grows; the last is a pair of Diracs with
-    # A = 0 and V = 0.7 I.
+    # In two pairs the curves are constant, in one they grow, and the last is a pair of
+    # Diracs with A = 0 and V = 0.7 I.
     rng = case.rng("pairs")
     pairs = []
     for growth, mask_factor in ((0.0, 0.0), (0.0, 1.0), (0.4, 0.0)):
         Q, K, V = _parameters(rng, 0.6)
-        V = V * max(1.0, growth / np.linalg.norm(V, 2))  # keeps curves inside B_R(t)
+        # The size of V keeps the curves in the ball B_R(t).
+        V = V * max(1.0, growth / np.linalg.norm(V, 2))
         x, w, position = _start(rng)
         turn = np.array(0.0 if growth == 0 else 1.0)
         draws = [_curve(rng, rng.uniform(0.3, 1, size=N), growth) for _ in range(2)]

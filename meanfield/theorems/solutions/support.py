@@ -7,12 +7,9 @@ from meanfield.theorems._protocols import compare, gap
 from . import _particles as particles
 from ._members import BASE, CLUSTER, SHEAR, member_flows
 
-TIGHT_KINDS = (
-    "softmax",
-    "L2",
-    "Sinkhorn",
-    "multi-head",
-)  # without sigmoid, whose weights stay below 1: it cannot reach the bound
+# Sigmoid attention is left out: its weights stay below 1, so that it cannot reach the
+# bound.
+TIGHT_KINDS = ("softmax", "L2", "Sinkhorn", "multi-head")
 
 
 def _spectral_radius(matrices: Array) -> Array:

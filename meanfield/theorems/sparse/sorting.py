@@ -11,7 +11,7 @@ from meanfield.theorems.reference import sparse as ref
 N, BLOCKS, D, PASSES = 16, 4, 3, 5
 B = N // BLOCKS
 ORDER = (2, 0, 3, 1)
-MIN_DISTANCE = 0.01  # a token farther than this from every block is a mixture
+MIN_DISTANCE = 0.01  # a token farther than this from every block is a mixture of blocks
 
 
 def _draw_problem(case: Case) -> tuple[Parameters, Array, Array]:
@@ -95,8 +95,8 @@ def local_attention(
     NumPy uses dense matrices. The weight outside of the block must be zero, and the
     number of scored pairs is counted.
     """
-    # In NumPy, pairs in different blocks score `fill_value`, and blocks have this
-    # `length`.
+    # NumPy gives pairs in different blocks the score `fill_value`; each block has
+    # `length` tokens.
     p, x, W = _draw_problem(case)
     psi = ref.expand_to_tokens(_sorting(x, W), B)
     rows = ref.row_softmax(_scores(p, x, psi, fill_value, length))

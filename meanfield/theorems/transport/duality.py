@@ -63,7 +63,7 @@ def duality(case: Case, *, reference_weights: Unary = lambda w: w) -> Checks:
 class Problem(NamedTuple):
     r"""Two weighted clouds, their scores $-|Qx - Ky|^2/2\epsilon$, and a solution."""
 
-    scores: Array  # minus the cost over ε, one row for each atom of the first cloud
+    scores: Array  # minus the cost, divided by ε; one row per atom of the first cloud
     w: Array  # weights of the first cloud
     v: Array  # weights of the second cloud
     f: Array  # the library's potential f, at every pair of atoms
@@ -98,7 +98,7 @@ def _problem(case: Case) -> Problem:
     wide = np.concatenate([Q, zero], axis=1), np.concatenate([zero, K], axis=1)
     arguments = map(jnp.asarray, (z, joint_weights, *wide, np.array(epsilon)))
     f, g, rows = map(np.asarray, _library_solution(*arguments))
-    # Marginalise the plan between pairs (x, y) and (x', y') to a plan between x and y'.
+    # The plan couples pairs (x, y) and (x', y'); its marginal for (x, y') is computed.
     joint = (rows * joint_weights[:, None]).reshape(5, 6, 5, 6).sum(axis=(1, 2))
     scores = distance_scores(Q, K, x, y) / (2 * epsilon)
     return Problem(scores, w, v, f.reshape(5, 6), g.reshape(5, 6), joint)

@@ -141,7 +141,7 @@ def half_steps(case: Case, *, rule: Rule = _alternating_rule) -> Checks:
     non-zero means, the library's E[y | x] itself is compared with that between nodes.
     """
     yield from _library_checks(case, rule)
-    # Slopes on nodes come from NumPy for a pair, and from the library for one Gaussian.
+    # NumPy computes slopes on nodes for two Gaussians, the library for one Gaussian.
     p, q = members(pairs(case.rng("nodes"), 2, 3, 2, reach=0.25))
     q = q._replace(beta=q.alpha, Omega=q.Sigma)
     factor = np.linalg.cholesky(q.Sigma)

@@ -1,6 +1,6 @@
-// The part of space that a flow takes, at each of its frames and in all.
+// The boxes that contain a flow, in each frame and in all frames together.
 
-/** The part of space that a layer takes at one of its frames. */
+/** The box that contains a layer in one of its frames. */
 function boxOf(layer, frame) {
   if (layer.type === "density") return boxOfDensity(layer, frame);
   const width = layer.mean.shape[1];
@@ -14,7 +14,7 @@ function boxOf(layer, frame) {
   return width === 1 ? tokens : boxAround([tokens, around(2)]);
 }
 
-/** Around the cells that hold more than a thousandth of the peak. */
+/** The box around the cells with more than a thousandth of the peak. */
 function boxOfDensity(layer, frame) {
   const ends = spanOfCells(layer, frame).map(([first, last], k) => [layer.edges[k][first], layer.edges[k][last + 1]]);
   const corners = ends.length === 1 ? ends[0].map((x) => [x]) : ends[0].flatMap((x) => ends[1].map((y) => [x, y]));
@@ -22,7 +22,7 @@ function boxOfDensity(layer, frame) {
   return boxAround(places.map((place) => ({ low: place, high: place })));
 }
 
-/** The first and the last cell along each axis that hold more than a thousandth of the peak. */
+/** The first and the last cell along each axis with more than a thousandth of the peak. */
 function spanOfCells(layer, frame) {
   const [columns, rows] = [layer.cells[0], layer.cells[1] || 1];
   const spans = [[columns - 1, 0], [rows - 1, 0]];
@@ -34,7 +34,7 @@ function spanOfCells(layer, frame) {
   return spans.slice(0, layer.cells.length);
 }
 
-/** The point of the space at coordinates of the cells. */
+/** The point in space that corresponds to coordinates of the cells. */
 function cellPlace(layer, moment, xi) {
   const width = layer.cells.length;
   const origin = between(layer.origin, width, moment);
@@ -42,13 +42,13 @@ function cellPlace(layer, moment, xi) {
   return origin.map((x, i) => x + xi.reduce((sum, z, j) => sum + axes[i * width + j] * z, 0));
 }
 
-/** How far a layer in space reaches from a point at one of its frames: its tokens, and its ellipse from any side. */
+/** The largest distance of a layer in space from a point in one frame, for its tokens and its ellipse from any side. */
 function reachOf(layer, frame, centre) {
   const width = centre.length;
   const moment = { low: frame, next: frame, share: 0 };
   const mean = between(layer.mean, width, moment);
   const squares = between(layer.covariance, width * width, moment).map((x) => x * x);
-  const largest = Math.sqrt(squares.reduce((a, b) => a + b)); // no eigenvalue is above it
+  const largest = Math.sqrt(squares.reduce((a, b) => a + b)); // bounds every eigenvalue
   const ellipse = distance(mean, centre) + 2 * Math.sqrt(largest);
   if (layer.type === "gaussian") return ellipse;
   const count = layer.positions.steps.shape[2];
@@ -60,7 +60,7 @@ function reachOf(layer, frame, centre) {
 
 const distance = (a, b) => Math.hypot(...a.map((x, k) => x - b[k]));
 
-/** All layers of the member at a time: the middle of their box, half its width, and in space how far they reach. */
+/** The box of all layers of the member at a time: centre, half-widths and, in space, the largest distance from the centre. */
 function partAt(t) {
   const layers = member().layers.map((layer) => [layer, within(layer.times.data, t).low]);
   const part = framed(boxAround(layers.map(([layer, frame]) => boxOf(layer, frame))));
@@ -68,7 +68,7 @@ function partAt(t) {
   return { ...part, reach: Math.max(...layers.map(([layer, frame]) => reachOf(layer, frame, part.centre))) };
 }
 
-/** The part of space of a whole flow, from those of its frames. */
+/** The box of a whole flow, from the boxes of its frames. */
 function wholeOf(parts) {
   const ends = (part, sign) => part.centre.map((x, k) => x + sign * part.half[k]);
   const whole = framed(boxAround(parts.map((part) => ({ low: ends(part, -1), high: ends(part, 1) }))));
@@ -76,7 +76,7 @@ function wholeOf(parts) {
   return { ...whole, reach: Math.min(ball, Math.hypot(...whole.half)) };
 }
 
-/** Measures the member in force; says whether a camera that does not follow would show too little of it. */
+/** Measures the current member; returns whether a fixed camera would show it too small. */
 function measureFlow() {
   flow.parts = Array.from(flow.scene.times.data, partAt);
   flow.whole = wholeOf(flow.parts);
@@ -87,13 +87,13 @@ function measureFlow() {
   return explodes || first > 30 * last || first < Math.max(...flow.whole.half) / 5;
 }
 
-/** What the camera looks at now: the whole flow, or the present. */
+/** The box that the camera shows: that of the whole flow, or of the current time. */
 function partNow() {
   if (!camera.follows) return flow.whole;
   const low = Math.min(Math.floor(flow.place), frames() - 1);
   const [a, b] = [flow.parts[low], flow.parts[Math.min(low + 1, frames() - 1)]];
   const share = flow.place - low;
-  const wide = (x, y) => Math.sqrt((1 - share) * x * x + share * y * y); // as ellipses grow between frames
+  const wide = (x, y) => Math.sqrt((1 - share) * x * x + share * y * y); // interpolated as for ellipses between frames
   return {
     centre: a.centre.map((x, k) => (1 - share) * x + share * b.centre[k]),
     half: a.half.map((x, k) => wide(x, b.half[k])),

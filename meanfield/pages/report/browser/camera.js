@@ -1,4 +1,4 @@
-// From space to the stage: a camera infinitely far away, that turns in space and slides in the plane.
+// Projection from space to the stage, by a camera at infinity that turns in 3D and slides in 2D.
 
 const HOME = { azimuth: -0.9, elevation: 0.45, zoom: 1, slide: [0, 0] };
 const camera = { ...HOME, follows: false };
@@ -13,10 +13,10 @@ function directions(dimension) {
 
 const dot = (a, b) => a.reduce((sum, x, i) => sum + x * b[i], 0);
 
-/** The view in force: how a point of the space comes onto a stage of this size. */
+/** The current view, which maps points in space to a stage of this size. */
 function viewOf(box, dimension, width, height) {
   const [right, up, towards] = directions(dimension);
-  const half = dimension < 3 ? box.half : [box.reach, box.reach]; // from any side
+  const half = dimension < 3 ? box.half : [box.reach, box.reach]; // in 3D, seen from any side
   const margin = dimension === 2 ? 44 : 12;
   const room = [Math.max(width - 2 * margin, 40), Math.max(height - 2 * margin, 40)];
   const scale = camera.zoom * Math.min(room[0] / (2 * half[0] || 1), room[1] / (2 * half[1] || 1)) || 1;
@@ -26,7 +26,7 @@ function viewOf(box, dimension, width, height) {
   return { right, up, towards, scale, x, y, width, height, place };
 }
 
-/** The smallest box around several: `{ low, high }` by coordinate. */
+/** The smallest box that contains several boxes: `{ low, high }` for each coordinate. */
 function boxAround(boxes) {
   const width = boxes[0].low.length;
   const range = Array.from({ length: width }, (_, k) => k);

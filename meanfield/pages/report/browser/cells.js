@@ -1,14 +1,14 @@
-// The cells of a sweep: their places, their keys, and the commands that compute one; shared with the tests in Node.
+// The cells of a sweep: their indices, their keys, and the commands that compute one; also used by tests in Node.
 
-/** The place of a cell among all, from its place along each axis. */
+/** The index of a cell in the table, from its indices along the axes. */
 const flatten = (shape, indices) => indices.reduce((flat, index, k) => flat * shape[k] + index, 0);
 
-/** A matrix with another entry. */
+/** The matrix with one entry replaced. */
 function withEntry(matrix, [row, column], value) {
   return matrix.map((line, i) => (i === row ? line.map((x, j) => (j === column ? value : x)) : line));
 }
 
-/** The keys of a cell: those of the sweep, with the value of each axis. */
+/** The keys of a cell: the keys of the sweep, with the value of each axis. */
 function keysOf(scene, indices) {
   const keys = { ...scene.keys };
   scene.axes.forEach((axis, k) => {
@@ -24,7 +24,7 @@ function keysOf(scene, indices) {
   return keys;
 }
 
-/** Keys as a TOML file, tables last. */
+/** The keys as a TOML file, with tables at the end. */
 function tomlOf(keys) {
   const tables = ["layers", "terms"].filter((name) => name in keys);
   const plain = Object.entries(keys).filter(([name]) => !tables.includes(name));
@@ -40,7 +40,7 @@ function tomlValue(value) {
   return JSON.stringify(value).replace(/\x7f/g, "\\u007f");
 }
 
-/** The commands that compute one cell as a run of its own. */
+/** The commands that compute one cell as a separate run. */
 function commandsOf(scene, indices) {
   return `cat > cell.toml <<'END'\n${tomlOf(keysOf(scene, indices))}END\nmeanfield simulate cell.toml --out cell.zarr${scene.plugins}\n`;
 }

@@ -1,8 +1,8 @@
-// What is shown of a flow: members, colours, heads, layers, and what the camera follows.
+// Choices of what is shown of a flow: members, colours, heads, layers, and what the camera follows.
 
 const COLOURS = { start: "where it began", cluster: "cluster at the end", norm: "norm", position: "position", none: "one colour" };
 
-/** A list with a name; nothing where there is no choice. */
+/** A list with a label; empty if there is no choice. */
 function choice(name, words, options, value, act) {
   if (options.length > 1) listOf(words, options, value, act).id = `choose-${name}`;
 }
@@ -37,7 +37,7 @@ function chooseMember(key) {
   repaint();
 }
 
-/** Switches for the layers, where there are several. */
+/** Switches for the layers, if there are several. */
 function readyLayers() {
   const layers = member().layers;
   if (layers.length < 2) return;

@@ -1,4 +1,4 @@
-// The token that was chosen: its way so far, and what it looks at.
+// The chosen token: its path so far, and the tokens that it attends to.
 
 const tokenLayer = () => visible().find((layer) => layer.type === "tokens");
 
@@ -17,7 +17,7 @@ function paintChoice(pen) {
   pen.stroke();
 }
 
-/** The path of the chosen token up to now. */
+/** Draws the path of the chosen token up to the current time. */
 function paintWay(pen, layer) {
   if (flow.scene.axes.length === 1) return;
   const { low, step, steps } = layer.positions;
@@ -35,7 +35,7 @@ function paintWay(pen, layer) {
   pen.stroke();
 }
 
-/** The partners of the chosen token with their weights, at the nearest time that is kept. */
+/** The tokens that the chosen token attends to, with their weights, at the nearest stored time. */
 function looks() {
   const lines = flow.scene.lines;
   if (!lines || stage.token < 0) return null;
@@ -63,7 +63,7 @@ function paintLooks(pen, screen, count) {
   });
 }
 
-/** What is said of the chosen token. */
+/** Text about the chosen token. */
 function choiceWords() {
   const layer = tokenLayer();
   if (!layer || stage.token < 0) return layer ? "Click a token, or press ] to choose one." : "";
@@ -78,7 +78,7 @@ function choiceWords() {
   return `${head} At ${timeWords(look.t)}, the nearest time whose attention is kept, it looks most at ${partners.join(", ")}; the ${look.partners.length} lines hold ${sum} %.`;
 }
 
-/** The token nearest to a place on the stage, if one is near. */
+/** The token nearest to a place on the stage, if it is close enough. */
 function tokenAt(x, y) {
   const layer = tokenLayer();
   if (!layer) return -1;

@@ -10,9 +10,9 @@ const takePalette = () => Object.assign(palette, readPalette());
 /** A colour that stands out from the page. */
 const legible = (colour) => contrasted(colour, palette.dark);
 
-/** A colour of a sequence, for a number from 0 to 1. */
+/** The colour of a sequential map for a number from 0 to 1. */
 function graded(share) {
-  const ends = palette.dark ? [0.15, 1] : [0, 0.9]; // its ends are lost on the page
+  const ends = palette.dark ? [0.15, 1] : [0, 0.9]; // leaves out shades too close to the page's colour
   const place = (ends[0] + (ends[1] - ends[0]) * Math.min(Math.max(share, 0), 1)) * (SEQUENCE.length - 1);
   const low = Math.min(Math.floor(place), SEQUENCE.length - 2);
   return SEQUENCE[low].map((x, i) => x + (place - low) * (SEQUENCE[low + 1][i] - x));
@@ -32,14 +32,14 @@ function category(index) {
   return hued((index * 0.618034) % 1, palette.dark ? 0.7 : 0.4);
 }
 
-/** What can be told by the colours of a layer of tokens, by name. */
+/** The quantities that colours of tokens can show, by name. */
 function colourings(layer) {
   const known = { start: byStart, cluster: byCluster, norm: byNorm };
   if (layer.position) known.position = byPosition;
   return { ...known, none: plainly };
 }
 
-/** By the place at the start: the direction from the middle, or the place on a line. */
+/** Colours by initial position: the direction from the centre, or the position on a line. */
 function byStart(layer) {
   const [, width, count] = layer.positions.steps.shape;
   const first = positionsAt(layer, { low: 0, next: 0, share: 0 }, new Float64Array(width * count));
@@ -53,7 +53,7 @@ function byStart(layer) {
   return (i) => directed((Math.atan2(first[count + i] - y, first[i] - x) / (2 * Math.PI) + 1) % 1);
 }
 
-/** The colour of a direction, in turns from the right. */
+/** The colour of a direction, given in turns from the right. */
 const directed = (turn) => hued(turn, palette.dark ? 0.66 : 0.42);
 
 function plainly() {
@@ -69,13 +69,13 @@ function byPosition(layer) {
   return (i) => graded((places[i] - low) / (high - low || 1));
 }
 
-/** By the length of each token, as a share of the largest now. */
+/** Colours by the norm of each token, as a share of the current largest norm. */
 function byNorm(layer, places) {
   const largest = largestNorm(layer) || 1;
   return (i) => graded(normOf(layer, places, i) / largest);
 }
 
-/** The length of a token at its place. */
+/** The norm of a token at its current position. */
 function normOf(layer, places, i) {
   const count = layer.positions.steps.shape[2];
   let sum = 0;
@@ -83,7 +83,7 @@ function normOf(layer, places, i) {
   return Math.sqrt(sum);
 }
 
-/** The largest length now. */
+/** The current largest norm. */
 function largestNorm(layer) {
   const count = layer.positions.steps.shape[2];
   let largest = 0;

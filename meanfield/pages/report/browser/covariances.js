@@ -1,4 +1,4 @@
-// The cone of covariances of the flow, which turns under the hand.
+// The cone of covariances of the flow, which the pointer can turn.
 
 const cone = { canvas: byId("cone"), camera: new ConeCamera(), paths: null };
 
@@ -8,13 +8,13 @@ function readyCone() {
   cone.paths = data && unpackedCone(data);
 }
 
-/** The time in the span of all paths, from 0 to 1. */
+/** The current time as a fraction of the time span of all paths. */
 function coneMoment({ times }) {
   if (!times) return 1;
   return Math.min(Math.max((timeAt(flow.place) - times[0]) / (times[1] - times[0]), 0), 1);
 }
 
-/** How a path looks: as its representation or else its ending; those of other members are faint. */
+/** The look of a path, by its representation or its ending; paths of other members are faint. */
 function pathLook(path) {
   const { runs, endings, names } = flow.scene.cone;
   const [run, ending] = runs[path];

@@ -1,4 +1,4 @@
-// Curves over time under one cursor; a click or a drag on any of them sets the time.
+// Curves over time with a common cursor; clicking or dragging on any of them sets the time.
 
 const curves = { made: [] };
 const CURVE = { left: 52, right: 10, top: 8, bottom: 22, row: 16 };
@@ -18,7 +18,7 @@ function readyCurves() {
   });
 }
 
-/** The least and the largest number of a panel, and whether its scale is logarithmic; a `linear` one is not. */
+/** The least and largest value of a panel, and whether its scale is logarithmic, unless it is `linear`. */
 function rangeOf(panel) {
   let [low, high, positive] = [Infinity, -Infinity, Infinity];
   for (const value of panel.values.data) {
@@ -89,7 +89,7 @@ function paintGrid(pen, { range, across, upwards, width, first, last, ground }) 
   for (const tick of ticks(first, last, width / 90)) pen.fillText(shown(tick), across(tick), ground + 17);
 }
 
-/** The layers of a model below the axis of time, parted where one ends. */
+/** Draws the layers of a model below the time axis, with a separator where a layer ends. */
 function paintLayers(pen, { across, last, ground }) {
   const { depth } = flow.scene;
   if (!depth.length) return;
@@ -108,7 +108,7 @@ function paintLayers(pen, { across, last, ground }) {
   });
 }
 
-/** A time that is marked; those of other members are faint, and have no name. */
+/** Draws a marked time; the marks of other members are faint and have no label. */
 function paintMark(pen, { t, label, member: number }, across, ground) {
   const own = number === undefined || number === member().number;
   pen.strokeStyle = css(legible([213, 94, 0]), own ? 0.9 : 0.2);
@@ -122,7 +122,7 @@ function paintMark(pen, { t, label, member: number }, across, ground) {
   pen.fillText(label, across(t) - 3, CURVE.top + 10);
 }
 
-/** Colours of curves; a tolerance has that of its pair, dashed. */
+/** Colours of curves; a tolerance is dashed, in the colour of its pair. */
 function curveInk(panel, k) {
   const pair = panel.names.indexOf(panel.names[k].replace(", tolerance", ""));
   return legible(CATEGORIES[pair % CATEGORIES.length]);
@@ -144,7 +144,7 @@ function paintMember(pen, panel, m, across, upwards, range, alpha) {
   pen.setLineDash([]);
 }
 
-/** The points (t, value) of a curve, in a list for each stretch that can be drawn; counts hold from a frame until the next. */
+/** The points (t, value) of a curve, one list for each stretch of finite values; counts are constant between frames. */
 function pieces(panel, values, range) {
   const made = [];
   let resting = true;
@@ -160,7 +160,7 @@ function pieces(panel, values, range) {
   return made;
 }
 
-/** The numbers of a member at a time, between frames; counts are those of the frame before. */
+/** The values of a member at a time between frames; counts are those of the preceding frame. */
 function valuesAt(panel, m, t) {
   const [, names, times] = panel.values.shape;
   const { low, next, share } = within(panel.times.data, t);

@@ -1,6 +1,6 @@
-// From the numbers in the page to typed arrays; the tests read them in Node by the same lines.
+// Decoding of the numbers in the page to typed arrays; tests in Node use this module too.
 
-/** The bytes that a text in base64 holds, inflated. */
+/** The inflated bytes of a text in base64. */
 async function inflated(text) {
   const letters = atob(text);
   const bytes = new Uint8Array(letters.length);
@@ -9,7 +9,7 @@ async function inflated(text) {
   return new Response(stream).arrayBuffer();
 }
 
-/** Numbers of 16 bits from their folded second differences, low bytes before high ones. */
+/** 16-bit integers from their zigzag-encoded second differences, with low bytes before high ones. */
 function summed(planes, frames) {
   const count = planes.length / 2;
   const row = count / frames;
@@ -24,7 +24,7 @@ function summed(planes, frames) {
   return values;
 }
 
-/** A value of JSON in which every packed array is `{ data, shape }`. */
+/** The JSON value in which each packed array is replaced by `{ data, shape }`. */
 async function unpacked(value) {
   if (Array.isArray(value)) return typeof value[0] === "object" ? Promise.all(value.map(unpacked)) : value;
   if (value === null || typeof value !== "object") return value;
@@ -40,12 +40,12 @@ async function unpackedArray({ packed, shape, bytes }) {
   return { data: summed(new Uint8Array(buffer), shape[0]), shape };
 }
 
-/** Row `i` of an array, `width` numbers long, between its frames. */
+/** Row `i` of an array, of `width` numbers, interpolated between frames. */
 function between({ data }, width, { low, next, share }) {
   return Array.from({ length: width }, (_, k) => (1 - share) * data[low * width + k] + share * data[next * width + k]);
 }
 
-/** All positions (coord, token) of a layer of tokens between its frames, into `out`. */
+/** Writes all positions (coord, token) of a layer of tokens, interpolated between frames, to `out`. */
 function positionsAt(layer, moment, out) {
   const { low, step, steps } = layer.positions;
   const [, width, count] = steps.shape;

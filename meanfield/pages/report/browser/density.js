@@ -1,6 +1,6 @@
-// Densities: cells of a box that moves, as an image in the plane and as a graph on the line.
+// Densities on the cells of a moving box: an image in the plane, a graph on the line.
 
-const cellImages = new WeakMap(); // by layer: a canvas, and the cell under each of its pixels
+const cellImages = new WeakMap(); // maps each layer to a canvas and to the cell of each pixel
 
 /** The cell under each of `count` equal parts of an axis. */
 function cellsAlong(edges, count) {
@@ -24,7 +24,7 @@ function cellImage(layer) {
   return cellImages.get(layer);
 }
 
-/** The averages over cells at a moment, between frames, and the largest. */
+/** The averages over cells at a time between frames, and the largest of them. */
 function densityAt(layer, { low, next, share }) {
   const count = layer.shares.data.length / layer.shares.shape[0];
   const factors = [((1 - share) * layer.peaks.data[low]) / 65535, (share * layer.peaks.data[next]) / 65535];
@@ -37,7 +37,7 @@ function densityAt(layer, { low, next, share }) {
   return { values, peak };
 }
 
-/** Paints a density in the plane: what is empty stays as the page. */
+/** Paints a density in the plane; empty cells keep the colour of the page. */
 function paintDensity(pen, layer, moment, view) {
   const { canvas, along, image } = cellImage(layer);
   const { values, peak } = densityAt(layer, moment);
@@ -64,7 +64,7 @@ function paintDensity(pen, layer, moment, view) {
   pen.restore();
 }
 
-/** The graph of a density on the line: places of its edges, and its heights between them. */
+/** The graph of a density on the line: positions of cell edges, and the heights between them. */
 function stairs(layer, moment) {
   const { values, peak } = densityAt(layer, moment);
   const places = layer.edges[0].map((xi) => cellPlace(layer, moment, [xi])[0]);
@@ -76,7 +76,7 @@ function bell(x, mean, variance) {
   return Math.exp(-((x - mean) ** 2) / (2 * variance)) / Math.sqrt(2 * Math.PI * variance);
 }
 
-/** Shares of the weight of tokens on the line, over equal bins. */
+/** Shares of the tokens' weight on the line, in equal bins. */
 function histogram(layer, places, low, high, bins) {
   const heights = new Float64Array(bins);
   const count = places.length;

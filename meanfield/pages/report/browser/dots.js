@@ -1,9 +1,9 @@
 // Tokens as dots, written pixel by pixel: ten thousand take a few milliseconds without a graphics card.
 
-const FINE = 4; // places within a pixel that a dot can have, along each side
-const stamps = new Map(); // coverage of a dot, by radius
+const FINE = 4; // number of positions within a pixel that a dot can have, along each axis
+const stamps = new Map(); // maps radii to the pixels that a dot covers
 
-/** How much of each pixel a dot covers, for each of its places within a pixel. */
+/** The share of each pixel that a dot covers, for each position of the dot within a pixel. */
 function stampOf(radius) {
   const key = radius.toFixed(2);
   if (!stamps.has(key)) {
@@ -28,12 +28,12 @@ function maskOf(radius, reach, right, down) {
   return mask;
 }
 
-/** The radius of the dots of so many tokens, on a stage of this size, in its pixels. */
+/** The radius in pixels of the dots of this many tokens, on a stage of this size. */
 function dotRadius(count, width, height) {
   return Math.min(Math.max(0.11 * Math.sqrt((width * height) / count), 1.1), 5);
 }
 
-/** Lays a dot of a colour over an image; `alpha` is of 255. */
+/** Draws a coloured dot over an image; `alpha` is from 0 to 255. */
 function stampDot(image, stamp, x, y, red, green, blue, alpha) {
   const { data, width, height } = image;
   const [column, row] = [Math.floor(x), Math.floor(y)];
@@ -53,7 +53,7 @@ function stampDot(image, stamp, x, y, red, green, blue, alpha) {
   }
 }
 
-/** Dots at places (x of all, then y of all) on an image; `sizes` are factors, or null. */
+/** Draws dots at places (x of all, then y of all); `sizes` are factors of the radius, or null. */
 function stampDots(image, places, count, colour, radius, sizes) {
   const alpha = count > 3000 ? 190 : 225;
   const plain = stampOf(radius);
@@ -64,7 +64,7 @@ function stampDots(image, places, count, colour, radius, sizes) {
   }
 }
 
-/** Factors of radii, so that areas are as weights; four of them, and none without. */
+/** Factors of radii that make areas proportional to weights, rounded to halves; null without weights. */
 function sizesOf(layer) {
   if (!layer.weights) return null;
   const count = layer.weights.data.length;

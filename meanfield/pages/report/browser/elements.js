@@ -1,4 +1,4 @@
-// Elements of the page, and pens.
+// Elements of the page, and drawing contexts of canvases.
 
 const byId = (id) => document.getElementById(id);
 
@@ -10,7 +10,7 @@ function element(name, attributes = {}, text = "") {
   return made;
 }
 
-/** The pen of a canvas that is as fine as the screen, in units of its own pixels. */
+/** The drawing context of a canvas with the resolution of the screen, in CSS pixels. */
 function penOf(canvas) {
   const ratio = devicePixelRatio || 1;
   const [width, height] = [canvas.clientWidth, canvas.clientHeight];
@@ -24,13 +24,13 @@ function penOf(canvas) {
   return { pen, width, height, ratio };
 }
 
-/** A line through places, to be stroked. */
+/** Adds a line through places to the path of a drawing context. */
 function trail(pen, places) {
   pen.beginPath();
   for (const place of places) pen.lineTo(...place);
 }
 
-/** Offers what a canvas shows as a file. */
+/** Downloads the content of a canvas as a file. */
 function download(canvas, name) {
   canvas.toBlob((blob) => {
     const link = element("a", { href: URL.createObjectURL(blob), download: name });
@@ -39,7 +39,7 @@ function download(canvas, name) {
   });
 }
 
-/** A list to choose from, with a label, at the end of the choices of the page. */
+/** Adds a labelled list to the choices of the page. */
 function listOf(words, options, value, act) {
   const label = element("label", {}, `${words} `);
   const list = element("select");
@@ -51,7 +51,7 @@ function listOf(words, options, value, act) {
   return list;
 }
 
-/** The colours of numbers from 0 to 1, across a box. */
+/** Fills a box with the colours of the numbers from 0 to 1. */
 function gradedBar(pen, width, height, top = 0) {
   for (let x = 0; x < width; x++) {
     pen.fillStyle = css(graded(x / (width - 1)));

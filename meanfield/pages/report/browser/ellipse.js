@@ -1,8 +1,8 @@
-// Gaussians as the ellipses of their deviations, seen from the camera.
+// Gaussians as ellipses of one and two standard deviations, seen from the camera.
 
-const DEVIATIONS = [[1, 2.2], [2, 1.2]]; // and how wide their lines are
+const DEVIATIONS = [[1, 2.2], [2, 1.2]]; // numbers of standard deviations, and line widths
 
-/** The shadow of a covariance on the stage: its semi-axes in units of the space, and its turn. */
+/** The projection of a covariance to the stage: semi-axes in units of the space, and the angle. */
 function shadow(covariance, { right, up }) {
   const width = right.length;
   const form = (a, b) => a.reduce((sum, x, i) => sum + x * b.reduce((row, y, j) => row + covariance[i * width + j] * y, 0), 0);
@@ -13,7 +13,7 @@ function shadow(covariance, { right, up }) {
   return { axes: roots, turn: 0.5 * Math.atan2(2 * c, a - b) };
 }
 
-/** One and two standard deviations around a mean. */
+/** Draws ellipses of one and two standard deviations around a mean. */
 function paintEllipse(pen, layer, moment, view, colour, dashes) {
   const width = layer.mean.shape[1];
   const [x, y] = view.place(between(layer.mean, width, moment));
@@ -29,7 +29,7 @@ function paintEllipse(pen, layer, moment, view, colour, dashes) {
   pen.setLineDash([]);
 }
 
-/** What the two ellipses are, in the upper right corner. */
+/** Writes the legend of the two ellipses in the upper right corner. */
 function nameEllipses(pen, width) {
   pen.textAlign = "left";
   DEVIATIONS.forEach(([deviations, weight], k) => {

@@ -1,6 +1,6 @@
 // Pointers and keys.
 
-/** Calls `act` with a place on a canvas while it is pressed, and with how far it was moved. */
+/** Calls `act` with the pointer's place on a canvas while it is pressed, and with its movement. */
 function draggable(canvas, act) {
   let before = null;
   const at = (event) => {
@@ -36,7 +36,7 @@ function zoomBy(factor) {
   paintStage();
 }
 
-/** Keys of the stage, the cone and the page; what fields take is theirs. */
+/** Handles keys of the stage, the cone and the page, except keys that a field uses itself. */
 function pressed(event) {
   if (event.altKey || event.ctrlKey || event.metaKey) return;
   const target = event.target;

@@ -1,8 +1,8 @@
-// What the colours of tokens mean: a wheel of directions, a scale, or the colours of clusters.
+// The legend of the colours of tokens: a wheel of directions, a scale, or the colours of clusters.
 
-const KEY = { tall: 34, bar: 96, square: 14 }; // pixels
+const KEY = { tall: 34, bar: 96, square: 14 }; // sizes of the legend, in pixels
 
-/** The words of a colouring, and what paints its colours beside them. */
+/** The text of a colouring, and the function that paints its colours beside it. */
 function keyOf(layer, colouring) {
   const isLine = flow.scene.axes.length === 1;
   const [first, second] = flow.scene.axes.map((name) => name.replace(/ \(.*/, ""));
@@ -28,13 +28,13 @@ function paintKey() {
   paint(penOf(byId("key-colours")).pen);
 }
 
-/** The hues of `byStart`, each in its direction. */
+/** Draws the hues of `byStart`, each in its direction. */
 function wheel(pen) {
   const middle = KEY.tall / 2;
   pen.lineWidth = 6;
   pen.lineCap = "butt";
   for (let k = 0; k < 48; k++) {
-    const [from, to] = [k, k + 1.2].map((turn) => (-2 * Math.PI * turn) / 48); // pens turn downwards
+    const [from, to] = [k, k + 1.2].map((turn) => (-2 * Math.PI * turn) / 48); // canvas angles increase clockwise
     pen.strokeStyle = css(directed((k + 0.5) / 48));
     pen.beginPath();
     pen.arc(middle, middle, middle - 5, from, to, true);
@@ -44,7 +44,7 @@ function wheel(pen) {
 
 const numberBar = (pen) => gradedBar(pen, KEY.bar, KEY.square, (KEY.tall - KEY.square) / 2);
 
-/** A square for each cluster, as far as there is room. */
+/** Draws a square for each cluster, as long as there is room. */
 const squares = (layer) => (pen) => {
   const labels = new Set(Array.from(layer.clusters.data).filter((label) => label !== NO_CLUSTER));
   const room = Math.floor(KEY.bar / (KEY.square + 2));

@@ -1,22 +1,22 @@
-// What tokens are called: in sentences by number and word, on the stage by words where they have room.
+// Names of tokens: numbers and words in sentences; on the stage, words where there is room.
 
-const FEW = 80; // tokens all of whose words are tried
-const LONGEST = 18; // letters of a word on the stage
+const FEW = 80; // largest number of tokens for which all words are tried
+const LONGEST = 18; // largest number of letters of a word on the stage
 
-/** A token in a sentence: its number in the run, and its word if it has one. */
+/** The name of a token in a sentence: its number in the run, and its word if it has one. */
 function tokenName(token) {
   const number = flow.scene.tokens ? flow.scene.tokens[token] : token;
   return flow.scene.words ? `${number} “${flow.scene.words[token]}”` : String(number);
 }
 
-/** Tokens in the order in which their words take room: the chosen one, those it looks at, and all if they are few. */
+/** Tokens in the order in which words are placed: the chosen one, those that it attends to, and the others if they are few. */
 function namedFirst(count) {
   const chosen = stage.token < 0 ? [] : [stage.token, ...(looks()?.partners ?? [])];
   const others = count > FEW ? [] : Array.from({ length: count }, (_, i) => i);
   return [...new Set([...chosen, ...others])].filter((token) => token < count);
 }
 
-/** Writes words beside their tokens; one that would cover another, or leave the stage, is left out. */
+/** Writes words beside their tokens, except words that would cover others or leave the stage. */
 function paintWords(pen, width, height) {
   const layer = tokenLayer();
   const { words } = flow.scene;
@@ -35,7 +35,7 @@ function paintWords(pen, width, height) {
   });
 }
 
-/** The first free place of a word around its dot, to the right or the left, above or below; one that covers no dot if there is any. */
+/** The first free place of a word around its dot, to the right, left, above or below; preferably one that covers no dot. */
 function roomFor([x, y], wide, [width, height], dots) {
   const tall = 15;
   const places = [[7, -tall], [-7 - wide, -tall], [7, 0], [-7 - wide, 0]];
@@ -45,7 +45,7 @@ function roomFor([x, y], wide, [width, height], dots) {
   return free.find((box) => !dots.some(([a, b]) => overlap(box, { x: a - 4, y: b - 4, wide: 8, tall: 8 }))) ?? free[0];
 }
 
-/** Whether two boxes overlap, or stand closer than letters do. */
+/** Whether two boxes overlap, or are closer to each other than letters. */
 function overlap(a, b) {
   return a.x < b.x + b.wide + 3 && b.x < a.x + a.wide + 3 && a.y < b.y + b.tall && b.y < a.y + a.tall;
 }

@@ -1,4 +1,4 @@
-// Flows on the line: graphs of densities, and tokens above their place by the share of weight that began to their left.
+// Flows on the line: graphs of densities, and tokens at a height equal to the share of weight that started to their left.
 
 const BINS = 60;
 
@@ -48,7 +48,7 @@ function paintGraph(pen, { places, heights }, across, upwards, colour, dashed) {
   pen.globalAlpha = 1;
 }
 
-/** The height of each token: the share of the weight that began to its left. */
+/** The height of each token: the share of the weight that started to its left. */
 function startShares(layer) {
   const count = layer.positions.steps.shape[2];
   const first = positionsAt(layer, { low: 0, next: 0, share: 0 }, new Float64Array(count));

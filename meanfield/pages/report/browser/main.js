@@ -1,4 +1,4 @@
-// Puts a scene on the page.
+// Entry point: shows a scene on the page and updates it.
 
 /** Shows a scene; a newer one of the same run keeps the time, the view and the choices. */
 async function show(packedScene) {
@@ -19,7 +19,7 @@ async function show(packedScene) {
   performance.mark("first picture");
 }
 
-/** Takes over a newer page. */
+/** Replaces the content by that of a newer page. */
 async function adopt(page) {
   if (!page.scene.members.length) return;
   await show({ ...page.scene, title: page.title });
@@ -47,7 +47,7 @@ stage.above.addEventListener("click", (event) => {
   repaint();
 });
 draggable(cone.canvas, (x, y, across, along) => turnCone(across / 150, along / 150));
-new ResizeObserver(() => flow.scene && stage.above.clientWidth && repaint()).observe(stage.above); // without a width nothing is seen
+new ResizeObserver(() => flow.scene && stage.above.clientWidth && repaint()).observe(stage.above); // a stage without width is hidden
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
   takePalette();
   if (flow.scene) repaint();

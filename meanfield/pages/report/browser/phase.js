@@ -1,9 +1,9 @@
-// A phase diagram: cells in the colours of a number, pale in that of their ending where they have none.
+// A phase diagram: cells are coloured by a quantity, or have a pale colour of their ending without it.
 
 const EDGE = { left: 64, right: 14, top: 12, bottom: 46 };
 const phase = { canvas: byId("phase"), scene: null, number: "ending", cell: [], rows: new Map() };
 
-/** The two axes that are drawn, and where the others stand. */
+/** The two axes that are drawn, and the indices along the others. */
 const drawn = () => (phase.scene.axes.length === 1 ? [0] : [phase.across, phase.along]);
 const countOf = (k) => phase.scene.axes[k].values.length;
 
@@ -15,7 +15,7 @@ function numberOf(name, indices) {
   return name === "ending" ? NaN : phase.scene.numbers[name].data[flatten(phase.scene.shape, indices)];
 }
 
-/** The least and the largest of the shown number over all cells; a logarithm if they are decades apart. */
+/** The least and largest value of the shown quantity over all cells; logarithmic if decades apart. */
 function rangeOfCells() {
   if (phase.number === "ending") return null;
   const finite = Array.from(phase.scene.numbers[phase.number].data).filter(Number.isFinite);
@@ -71,11 +71,11 @@ function paintCell(place, column, row, range) {
   const [x, y] = cornerOf(place, column, row);
   const colour = range && Number.isFinite(value) ? css(graded(shareOf(value, range))) : tintOf(endingOf(indices));
   place.pen.fillStyle = colour;
-  const [left, top] = [Math.round(x), Math.round(y)]; // no seams between cells
+  const [left, top] = [Math.round(x), Math.round(y)]; // whole pixels leave no seams between cells
   place.pen.fillRect(left, top, Math.round(x + place.side[0]) - left, Math.round(y + place.side[1]) - top);
 }
 
-/** Lines between cells that ended in different ways. */
+/** Draws lines between cells with different endings. */
 function paintBorders(place) {
   const { pen, side } = place;
   pen.strokeStyle = palette.ink;
@@ -123,10 +123,10 @@ function paintAxis({ pen, width, height, across, along, side, inner, rows }, whi
 
 const tintOf = (row) => css(legible(parsed(row.colour)), 0.35);
 
-/** Whether a cell, by its place in the table, has a number that a colour stands for. */
+/** Whether the cell with this index in the table has a value that a colour can show. */
 const isGraded = (i) => phase.number !== "ending" && Number.isFinite(phase.scene.numbers[phase.number].data[i]);
 
-/** What the colours mean: the scale of the number, and a tint for each ending of a cell without one. */
+/** Draws the legend: the colour scale of the quantity, and the tint of each ending without a value. */
 function legend(range) {
   byId("scale").hidden = !range;
   if (range) {
@@ -144,10 +144,10 @@ function legend(range) {
   }));
 }
 
-/** What a number is called, as in pictures. */
+/** The name of a quantity, as in figures. */
 const nameOfNumber = (name) => phase.scene.labels[name];
 
-/** What is known of a number of a cell: a value, or why there is none. */
+/** Text of a quantity of a cell: its value, or why there is none. */
 function numberWords(name, indices) {
   const value = numberOf(name, indices);
   if (Number.isFinite(value)) return shown(value, 6);

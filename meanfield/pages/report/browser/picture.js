@@ -1,4 +1,4 @@
-// The present picture as a PNG: the stage, the title, the time and what was run.
+// The current picture as a PNG, with the stage, the title, the time and a description of the run.
 
 function pictureOf() {
   const ratio = stage.above.width / stage.above.clientWidth;

@@ -1,6 +1,6 @@
-// Time: play, pause, speed, steps from frame to frame.
+// Playback: play, pause, speed, steps from frame to frame.
 
-const LONG = 10; // seconds in which a whole flow is played at speed one
+const LONG = 10; // duration of a whole flow at speed one, in seconds
 const player = { playing: false, speed: 1, last: 0 };
 
 function goTo(place) {
@@ -29,13 +29,13 @@ function advance(now) {
   else requestAnimationFrame(advance);
 }
 
-/** To the next frame, or to the one before. */
+/** Moves to the next frame or to the previous one. */
 function step(by) {
   play(false);
   goTo(by > 0 ? Math.floor(flow.place + 1e-9) + 1 : Math.ceil(flow.place - 1e-9) - 1);
 }
 
-/** Draws all that hangs on the time. */
+/** Draws everything that depends on the time. */
 function repaint() {
   paintStage();
   paintKey();
@@ -51,7 +51,7 @@ function repaint() {
   byId("token").textContent = choiceWords();
 }
 
-/** Tells readers of the screen where the flow stands, when it stands still. */
+/** Tells screen readers the time of the flow while it is paused. */
 function say() {
   const rank = curves.made.find(({ panel }) => panel.names[0] === "rank");
   const words = rank ? `, ${rank.canvas.getAttribute("aria-label")}` : "";

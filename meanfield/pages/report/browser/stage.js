@@ -1,4 +1,4 @@
-// The stage: tokens and densities below, lines, ellipses and axes above.
+// The stage: one canvas for tokens and densities, and above it one for lines, ellipses and axes.
 
 const stage = { below: byId("dots"), above: byId("scene"), image: null, colouring: "start", token: -1, head: 0, view: null, screens: new Map(), labels: [] };
 const INKS = { Gaussian: [213, 94, 0], closure: [213, 94, 0], tokens: [0, 114, 178], density: [0, 158, 115] };
@@ -34,7 +34,7 @@ function paintInSpace({ pen, width, height, ratio }, dimension) {
   if (visible().some((layer) => layer.type !== "density")) nameEllipses(pen, width);
 }
 
-/** Lays the dots of all tokens over what is painted; `project` gives their places. */
+/** Draws the dots of all tokens over the painting; `project` returns their places. */
 function paintTokens(ground, ratio, project) {
   const layers = visible().filter((layer) => layer.type === "tokens");
   stage.screens.clear();
@@ -54,7 +54,7 @@ function paintTokens(ground, ratio, project) {
   ground.putImageData(image, 0, 0);
 }
 
-/** The colours of tokens; but for norms they stay while it plays. */
+/** The colours of the tokens, which change during playback only if they show norms. */
 function colourOf(layer, maker) {
   if (maker === byNorm) return byNorm(layer, layer.places);
   const key = `${maker.name}${palette.dark}`;
@@ -66,7 +66,7 @@ function colourOf(layer, maker) {
   return (i) => layer.colours.list[i];
 }
 
-/** Places on the stage of tokens (x of all, then y of all). */
+/** Places of tokens on the stage: x of all tokens, then y of all tokens. */
 function screenOf(layer, places, { right, up, scale, x, y }) {
   const count = layer.positions.steps.shape[2];
   const width = places.length / count;
@@ -80,7 +80,7 @@ function screenOf(layer, places, { right, up, scale, x, y }) {
   return layer.screen;
 }
 
-/** Ticks along the lower edge, so high above it. */
+/** Draws ticks along the lower edge, at this height above it. */
 function lowerTicks(pen, [low, high], across, [width, height, above]) {
   pen.textAlign = "center";
   pen.textBaseline = "alphabetic";
@@ -90,7 +90,7 @@ function lowerTicks(pen, [low, high], across, [width, height, above]) {
   }
 }
 
-/** Ticks along the left and the lower edge. */
+/** Draws ticks along the left and the lower edge. */
 function rulers(pen, { scale, x, y, width, height }) {
   pen.fillStyle = palette.soft;
   pen.strokeStyle = palette.line;
@@ -107,7 +107,7 @@ function rulers(pen, { scale, x, y, width, height }) {
   pen.fillText(flow.scene.axes[1], 6, 16);
 }
 
-/** The directions of space in a corner, by number where their names are long, and a length. */
+/** Draws the coordinate axes in a corner, numbered if their names are long, and a scale bar. */
 function tripod(pen, { right, up, scale, height, width }) {
   const [x, y, size] = width < 500 ? [60, height - 44, 22] : [76, height - 62, 34];
   pen.strokeStyle = palette.soft;

@@ -1,8 +1,8 @@
-// A page that is served while its run goes on asks for newer ones.
+// While a run goes on, its page asks the server for newer pages.
 
-const OFTEN = 2000; // milliseconds between two questions
+const OFTEN = 2000; // milliseconds between two requests
 
-/** What the server answers; nothing once it has gone. */
+/** The server's answer; null if the server has stopped. */
 async function asked(address) {
   try {
     return await (await fetch(address)).json();
@@ -12,7 +12,7 @@ async function asked(address) {
   }
 }
 
-/** Asks whether there is a newer page than that of a state, takes it over, and asks again. */
+/** Asks for a page that is newer than this state, shows it, and asks again. */
 async function watch(state) {
   const newest = await asked("/state");
   const page = newest && newest.state !== state ? await asked(told.address) : null;

@@ -7,12 +7,12 @@ import xarray as xr
 
 from meanfield.plotting.reading.observables import even_frames
 
-# A page has at most this many coordinates or densities, about as many as 10 000 tokens
-# in 3D at 200 times; they take 9 MB in the file and another 9 MB in the browser.
+# A page has at most `MAX_NUMBERS` coordinates or densities, about as many as 10 000
+# tokens in 3D at 200 times; they take 9 MB in the file and another 9 MB in the browser.
 MAX_NUMBERS = 6_500_000
-# At least this many frames are kept; to reduce a run further, tokens are left out.
+# At least `_FRAMES` frames are kept; to reduce a run further, tokens are left out.
 _FRAMES = 100
-# Largest number of members of an ensemble; the reader chooses one from a list.
+# At most `_MEMBERS` members of an ensemble are kept; the reader chooses one in a list.
 _MEMBERS = 50
 _SPACE = ("token", "cell_x", "cell_y", "layer")
 

@@ -14,14 +14,15 @@ from meanfield.spectrum import effective_rank
 
 from .packing import pack
 
-# Only this many eigenvalues are drawn, the largest ones.
+# Only the `_EIGENVALUES` largest eigenvalues are drawn.
 _EIGENVALUES = 6
-# At most this many members of an ensemble are drawn.
+# At most `_MEMBERS` members of an ensemble are drawn.
 _MEMBERS = 100
-# Largest number of token positions, over all frames, for which clusters are counted;
-# counting them takes a few seconds.
+# Clusters are counted for at most `_MAX_POSITIONS` token positions, over all frames;
+# this takes a few seconds.
 _MAX_POSITIONS = 500_000
-# Above this dimension tokens are projected, and clusters are counted by angles too.
+# In more than `_MAX_DIMENSION` dimensions, tokens are projected, and clusters are also
+# counted by angles.
 _MAX_DIMENSION = 3
 
 Panel = dict[str, Any]
@@ -29,7 +30,7 @@ Report = Callable[[int, int], None]
 
 
 def panels(dataset: xr.Dataset, report: Report) -> list[Panel]:
-    """Curves of a run, or of evenly chosen members of an ensemble.
+    """Curves of a run, or of evenly spaced members of an ensemble.
 
     Each panel has `values` of shape (member, curve, time), NaN where there are none,
     and `steps` if values, such as counts, are constant between frames.
@@ -94,10 +95,10 @@ def _energies(sample: xr.Dataset) -> Iterator[Panel]:
 
 
 def _clusters(sample: xr.Dataset, report: Report) -> Iterator[Panel]:
-    """Numbers of clusters, and weights of the heaviest one, in evenly chosen frames.
+    """Numbers of clusters, and weights of the heaviest one, in evenly spaced frames.
 
-    Above three dimensions clusters are also counted by angles, since tokens with the
-    same direction may be far apart.
+    In more than three dimensions, clusters are also counted by angles, since tokens
+    with the same direction can be far apart.
     """
     sizes = sample.sizes
     ways = list(metrics) if sizes["coord"] > _MAX_DIMENSION else [EUCLIDEAN]
@@ -144,7 +145,7 @@ class _ClusterCounter:
 
 def _balance(sample: xr.Dataset, report: Report) -> Iterator[Panel]:
     """The curve of the mass that has left the box of a density."""
-    del report  # too fast to need a progress report
+    del report  # this panel is too fast to need a progress report
     rows = [values(run, "outflow", ("time",)) for run in runs(sample)]
     times = values(sample, "time", ("time",))
     yield panel("mass that has left the box", ["mass"], times, np.stack(rows)[:, None])

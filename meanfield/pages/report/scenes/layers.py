@@ -13,7 +13,8 @@ from meanfield.plotting.reading.observables import covariance, moments, principa
 
 from .packing import STEPS, pack, pack_differences, pack_positions
 
-# Above this dimension, a picture shows the projection to the main axes.
+# In more than `_MAX_DIMENSION` dimensions, a picture shows the projection to the main
+# axes.
 _MAX_DIMENSION = 3
 
 Layer = dict[str, Any]
@@ -131,7 +132,7 @@ def _unless_equal(weights: np.ndarray) -> dict[str, Any] | None:
 
 
 def _final_clusters(whole: Cloud) -> np.ndarray:
-    """Final clusters of tokens, 0 the heaviest; `STEPS` for tokens of zero weight."""
+    """Final cluster of each token, 0 for the heaviest; `STEPS` for zero weight."""
     state = whole.state
     assert isinstance(state, Swarm)
     share = cluster_share(state.x[0], state.weights)

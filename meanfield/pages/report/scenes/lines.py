@@ -9,9 +9,11 @@ from meanfield.plotting.reading.depth import head_numbers
 
 from .packing import STEPS, pack
 
-# For each token and head, only this many partners of largest weight are kept.
+# For each token and head, only the `_PARTNERS` partners with the largest attention
+# weights are kept.
 _PARTNERS = 12
-# Largest total number of attention weights kept, over tokens, heads and frames.
+# At most `_MAX_NUMBERS` attention weights are kept in total, over tokens, heads and
+# frames.
 _MAX_NUMBERS = 1_500_000
 
 Lines = dict[str, Any]

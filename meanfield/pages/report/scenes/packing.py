@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-# Positions are stored as integers: the width of the cloud in a frame is `STEPS`.
+# Positions are stored as integers, in units of the cloud's width divided by `STEPS`.
 STEPS = 2**16 - 1
 # Higher compression levels save only one per cent and take twice as long.
 _LEVEL = 6
