@@ -7,6 +7,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
+from meanfield.linalg import solve
+
 DEPTH = 5  # number of mixed iterates; more iterates did not help for Sinkhorn
 GROWTH = 2.0  # a residual that grows by more than this factor restarts the history
 
@@ -112,5 +114,5 @@ def _mixing(residuals: Float[Array, "depth n"], n_rows: Int[Array, ""]) -> Array
         10 * jnp.finfo(gram.dtype).eps * jnp.trace(gram) + jnp.finfo(gram.dtype).tiny
     )
     gram = gram + jnp.diag(jnp.where(is_used, ridge, 1))
-    weights = jnp.linalg.solve(gram, is_used.astype(gram.dtype))
+    weights = solve(gram, is_used.astype(gram.dtype))
     return weights / jnp.sum(weights)

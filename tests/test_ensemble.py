@@ -1,5 +1,8 @@
 """Batched flows equal single flows."""
 
+import subprocess
+import sys
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -126,3 +129,26 @@ def test_members_must_agree_on_their_number():
         ensemble(two, starts, TS, in_axes=(0, 0))
     with pytest.raises(InvalidInputError, match="axis of members"):
         ensemble(attention, starts, TS, in_axes=(None, None))
+
+
+DIMENSION_8 = """
+import numpy as np, meanfield as mf
+from meanfield.dynamics import stack_trees
+from meanfield.flows import ensemble
+mf.set_precision("double")
+rng = np.random.default_rng(0)
+draw = lambda: mf.Gaussian(rng.normal(size=8), rng.normal(size=(8, 8)) / 3)
+law = mf.attentions["sinkhorn"](rng.normal(size=(8, 8)) / 3, np.eye(8), -np.eye(8))
+flows = ensemble(law, stack_trees([draw() for _ in range(512)]), [0.0, 1.0])
+print(set(flows.code.tolist()))
+"""
+
+
+@pytest.mark.slow
+def test_blocks_in_parallel_do_not_wait_for_each_other():
+    """On two cores, batches of LAPACK calls of two blocks once waited for ever."""
+    command = [sys.executable, "-c", DIMENSION_8]
+    done = subprocess.run(
+        command, check=True, capture_output=True, text=True, timeout=300
+    )
+    assert done.stdout == "{0}\n"

@@ -1,19 +1,29 @@
 """Matrix functions: their definitions, also at singular and repeated values."""
 
+import re
+from collections.abc import Callable
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from helpers import assert_close, orthogonal
+from jax import Array
 from jax.test_util import check_grads
 from scipy.linalg import solve_sylvester
 
 from meanfield.linalg import (
+    MAX_BATCH_FLOPS,
+    eigh,
+    eigvalsh,
     entropic_shrinkage,
     length,
     product,
     psd_sqrt,
+    solve,
+    solve_positive,
     sqrt_one_plus_four,
+    svd,
     sylvester,
     tilt,
 )
@@ -46,6 +56,48 @@ def test_products_match_numpy(shape: tuple[int, int, int], rng: np.random.Genera
     a, b = rng.normal(size=(m, k)), rng.normal(size=(k, n))
     assert_close(product(jnp.asarray(a), jnp.asarray(b)), a @ b)
     assert_close(product(jnp.asarray(a), jnp.asarray(b[:, 0])), a @ b[:, 0])
+
+
+@pytest.mark.parametrize("shape", [(3, 70), (1, 5), (2, 1)])
+def test_batches_in_chunks_match_numpy(
+    shape: tuple[int, int], rng: np.random.Generator
+):
+    """Of two nested batches, with one right-hand side for all matrices."""
+    M, u = rng.normal(size=(*shape, 8, 8)), rng.normal(size=(8, 2))
+    S = M @ M.swapaxes(-1, -2) + np.eye(8)
+    twice = lambda function: jax.jit(jax.vmap(jax.vmap(function)))
+    values, vectors = twice(eigh)(S)
+    assert_close(values, np.linalg.eigvalsh(S), ulps=1000)
+    assert_close(vectors * values[..., None, :] @ vectors.mT, S, ulps=1000)
+    assert_close(twice(eigvalsh)(S), values, ulps=1000)
+    U, sigma, W = twice(svd)(M)
+    assert_close(U * sigma[..., None, :] @ W, M, ulps=1000)
+    for function, matrices in ((solve, M), (solve_positive, S)):
+        x = twice(lambda A, function=function: function(A, jnp.asarray(u)))(matrices)
+        assert_close(matrices @ x, np.broadcast_to(u, x.shape), ulps=1e5)
+
+
+@pytest.mark.parametrize("function", [solve, solve_positive])
+@pytest.mark.parametrize("r", [3, 6])
+def test_solutions_have_two_derivatives(
+    function: Callable[[Array, Array], Array], r: int, rng: np.random.Generator
+):
+    S = jnp.asarray(positive(rng, list(np.linspace(1.0, 2.0, r))))
+    symmetric = lambda G: function(jnp.asarray(G + G.T) / 2, jnp.ones(r))
+    check_grads(symmetric, (S,), **CHECK)
+
+
+def test_no_batch_of_lapack_is_split_among_threads():
+    """Two batches that are split at the same time can wait for each other for ever."""
+    stack = jnp.ones((64, 16, 16))
+    for function in (eigh, eigvalsh, svd, lambda S: solve_positive(S, S[0])):
+        text = jax.jit(jax.vmap(function)).lower(stack).as_text()
+        calls = [line for line in text.splitlines() if "custom_call @lapack" in line]
+        assert calls
+        for line in calls:
+            sizes = re.findall(r"tensor<(\d+)x16x16xf64>", line)
+            assert sizes
+            assert max(map(int, sizes)) * 10 * 16**3 <= MAX_BATCH_FLOPS
 
 
 @pytest.mark.parametrize("r", [1, 2, 3, 5])

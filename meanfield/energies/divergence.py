@@ -18,7 +18,7 @@ from meanfield.errors import (
     UnsupportedError,
 )
 from meanfield.fields import Convergence, worst_of
-from meanfield.linalg import entropic_shrinkage, psd_sqrt, solve_positive
+from meanfield.linalg import eigvalsh, entropic_shrinkage, psd_sqrt, solve_positive
 from meanfield.measures import AbstractMeasure, AbstractReader, Gaussian, Grid, Points
 from meanfield.scores import AbstractScore, Dot, transpose
 from meanfield.scores.centring import balance_score
@@ -210,7 +210,7 @@ def _gain(covariance: Float[Array, "d d"], M: Float[Array, "d r"]) -> Float[Arra
     # The excess is H - I, computed without cancellation.
     excess = solve_positive(identity + psd_sqrt(identity + 4 * N), 2 * N)
     logs = jnp.linalg.slogdet(identity + excess)[1]
-    exact = jnp.sum(jnp.log1p(jnp.linalg.eigvalsh(jax.lax.stop_gradient(excess))))
+    exact = jnp.sum(jnp.log1p(eigvalsh(jax.lax.stop_gradient(excess))))
     # The value is `exact`, and the derivatives are those of `slogdet`.
     logs = logs + jax.lax.stop_gradient(exact - logs)
     return jnp.trace(excess) - logs / 2

@@ -9,7 +9,7 @@ from meanfield._typing import Numbers, Scalar
 from meanfield.cells import entropy as summed
 from meanfield.errors import UnsupportedError
 from meanfield.fields import AbstractExplicit
-from meanfield.linalg import solve_positive
+from meanfield.linalg import eigvalsh, solve_positive
 from meanfield.measures import Gaussian, Grid, Points
 from meanfield.tokens import Tokens
 
@@ -54,7 +54,7 @@ class Entropy(AbstractEnergy):
         self, mean: Float[Array, " d"], covariance: Float[Array, "d d"]
     ) -> Float[Array, ""]:
         d = mean.shape[0]
-        eigenvalues = jnp.linalg.eigvalsh(jax.lax.stop_gradient(covariance))
+        eigenvalues = eigvalsh(jax.lax.stop_gradient(covariance))
         rounding = d * jnp.finfo(covariance.dtype).eps * eigenvalues[-1]
         log_det = d * (1 + jnp.log(2 * jnp.pi)) + jnp.linalg.slogdet(covariance)[1]
         return jnp.where(eigenvalues[0] > rounding, -log_det / 2, jnp.inf)

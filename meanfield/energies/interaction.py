@@ -8,7 +8,7 @@ from typing_extensions import override
 from meanfield._typing import Numbers, Scalar
 from meanfield.errors import NotClosedError
 from meanfield.fields import AbstractExplicit
-from meanfield.linalg import psd_sqrt
+from meanfield.linalg import eigvalsh, psd_sqrt
 from meanfield.measures import Gaussian, Grid, Points
 from meanfield.scores import (
     AbstractQuadraticScore,
@@ -201,7 +201,7 @@ def _is_integrable(N: Float[Array, "p p"], covariance: Float[Array, "d d"]) -> A
     root = psd_sqrt(jax.lax.stop_gradient(covariance))
     roots = jax.scipy.linalg.block_diag(root, root)
     inner = roots @ jax.lax.stop_gradient(N) @ roots
-    return jnp.linalg.eigvalsh(inner)[0] > -1
+    return eigvalsh(inner)[0] > -1
 
 
 def _require_quadratic(score: AbstractScore) -> AbstractQuadraticScore:

@@ -12,7 +12,7 @@ from jaxtyping import Array, Float
 from meanfield._array import float_array
 from meanfield._typing import Numbers
 from meanfield.errors import InvalidInputError, SimulationError
-from meanfield.linalg import HIGHEST
+from meanfield.linalg import HIGHEST, svd
 from meanfield.measures import Gaussian, check_unstacked
 
 from ._energy import AbstractEnergy
@@ -45,7 +45,7 @@ def bures_squared(Sigma0: Numbers, Sigma1: Numbers) -> Float[Array, ""]:
     centre = jnp.zeros(len(S0), S0.dtype)
     Y0, Y1 = (Gaussian.from_moments(centre, S).factor for S in (S0, S1))
     dot = functools.partial(jnp.matmul, precision=HIGHEST)
-    U, _, Wt = jnp.linalg.svd(jax.lax.stop_gradient(dot(Y1.T, Y0)))
+    U, _, Wt = svd(jax.lax.stop_gradient(dot(Y1.T, Y0)))
     return jnp.sum((Y0 - dot(Y1, dot(U, Wt))) ** 2)
 
 

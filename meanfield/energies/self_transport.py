@@ -9,7 +9,7 @@ from meanfield._derivatives import custom_derivative
 from meanfield._typing import Numbers, Scalar
 from meanfield.attention import Scalings, scalings
 from meanfield.fields import Convergence
-from meanfield.linalg import entropic_shrinkage, psd_sqrt
+from meanfield.linalg import entropic_shrinkage, psd_sqrt, svd
 from meanfield.measures import Gaussian, Grid, Points
 from meanfield.scores import Dot
 from meanfield.tokens import Tokens
@@ -161,7 +161,7 @@ def _centred_energy_rule(_: Array, primals: tuple, tangents: tuple) -> Array:
 def _centred_energy(A: Float[Array, "d d"], covariance: Float[Array, "d d"]) -> Array:
     """The energy of a centred Gaussian, which is differentiable at every rank."""
     Y = psd_sqrt(covariance)
-    sigma = jnp.linalg.svd(Y.T @ A @ Y, compute_uv=False)
+    sigma = svd(Y.T @ A @ Y)[1]
     # The excess is h - 1, computed without cancellation and without large squares.
     excess = sigma * (2 * sigma / (1 + jnp.hypot(1, 2 * sigma)))
     return jnp.sum(excess - jnp.log1p(excess) / 2) / 2

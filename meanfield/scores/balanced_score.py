@@ -6,7 +6,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 from typing_extensions import override
 
-from meanfield.linalg import HIGHEST
+from meanfield.linalg import HIGHEST, eigh, svd
 from meanfield.tokens import Tokens
 
 from ._score import AbstractQuadraticScore, Dot, Factors
@@ -146,14 +146,14 @@ def factorise(dot: Dot) -> tuple[Float[Array, "r d"], Float[Array, "r d"]]:
     rank = min(dot.Q.shape)
 
     def symmetric_factors() -> tuple[Array, Array]:
-        values, U = jnp.linalg.eigh((A + A.T) / 2)
+        values, U = eigh((A + A.T) / 2)
         order = jnp.argsort(-jnp.abs(values))[:rank]
         values, rows = values[order], U.T[order]
         M = jnp.sqrt(jnp.abs(values))[:, None] * rows
         return M, jnp.where(values < 0, -1, 1).astype(M.dtype)[:, None] * M
 
     def general_factors() -> tuple[Array, Array]:
-        U, values, W = jnp.linalg.svd(A)
+        U, values, W = svd(A)
         roots = jnp.sqrt(values)[:rank, None]
         return roots * W[:rank], roots * U.T[:rank]
 

@@ -16,7 +16,13 @@ from jaxtyping import Array, Bool, Float
 from meanfield._derivatives import custom_derivative
 from meanfield._programs import compile_once
 from meanfield.fields import Convergence
-from meanfield.linalg import entropic_shrinkage, solve_positive, sqrt_one_plus_four
+from meanfield.linalg import (
+    eigh,
+    eigvalsh,
+    entropic_shrinkage,
+    solve_positive,
+    sqrt_one_plus_four,
+)
 from meanfield.measures import (
     AbstractPlannedReduction,
     Points,
@@ -245,7 +251,8 @@ def _is_semidefinite(A: Float[Array, "d d"]) -> Array:
     scale = jnp.max(jnp.abs(A))
     slack = 10 * A.shape[0] * jnp.finfo(A.dtype).eps * scale
     symmetric = jnp.all(jnp.abs(A - A.T) <= slack)
-    return symmetric & (jnp.linalg.eigvalsh((A + A.T) / 2)[0] >= -slack)
+    smallest = eigvalsh(jax.lax.stop_gradient(A + A.T) / 2)[0]
+    return symmetric & (smallest >= -slack)
 
 
 def gaussian_potential(
@@ -288,5 +295,5 @@ def _potential_of_distance(score: BalancedScore, mu: Points) -> Float[Array, " n
 
 
 def _root_of_covariance(mu: Points) -> Float[Array, "d d"]:
-    values, U = jnp.linalg.eigh(mu.covariance)
+    values, U = eigh(jax.lax.stop_gradient(mu.covariance))
     return U * jnp.sqrt(jnp.maximum(values, 0))[None, :]

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from meanfield.linalg import HIGHEST
+from meanfield.linalg import HIGHEST, eigh
 
 from .cells import angles, to_coefficients
 from .exact import LOG2E, exp2
@@ -39,7 +39,7 @@ class Box(eqx.Module):
         q = jax.lax.stop_gradient(vectors)
         mean = jnp.mean(q, axis=0)
         centred_q = q - mean[None]
-        axes = jnp.linalg.eigh(jnp.matmul(centred_q.T, centred_q))[1][:, ::-1][:, :rank]
+        axes = eigh(jnp.matmul(centred_q.T, centred_q))[1][:, ::-1][:, :rank]
         projections = jnp.matmul(q, axes, precision=HIGHEST)
         low, high = jnp.min(projections, axis=0), jnp.max(projections, axis=0)
         half = (high - low) / 2

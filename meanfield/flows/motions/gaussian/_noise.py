@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from meanfield._array import is_concrete
-from meanfield.linalg import psd_sqrt
+from meanfield.linalg import psd_sqrt, solve
 from meanfield.measures import Gaussian
 
 
@@ -22,9 +22,7 @@ def factor_noise_rate(
     factor: Float[Array, "d d"], kappa: Float[Array, ""]
 ) -> Float[Array, "d d"]:
     r"""The noise rate $\kappa Y^{-\top}$ of a factor of full rank."""
-    return kappa * jnp.linalg.solve(
-        factor.T, jnp.eye(*factor.shape, dtype=factor.dtype)
-    )
+    return kappa * solve(factor.T, jnp.eye(*factor.shape, dtype=factor.dtype))
 
 
 def square_factor(mu: Gaussian, diffusion: Float[Array, ""]) -> Gaussian:

@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from meanfield.linalg import HIGHEST
+from meanfield.linalg import HIGHEST, eigh, svd
 
 _FLAT = 1e-6  # fraction of the largest variance added to all, to limit rounding errors
 
@@ -46,7 +46,7 @@ def axes(
     r"""The $L$ and $L^{-\top}$ that give both sides the same diagonal covariance."""
     (D, sizes), (E, key_sizes) = _root(q), _root(k)
     overlap = jnp.matmul(D.T, E, precision=HIGHEST)
-    U, scales, W = jnp.linalg.svd(sizes[:, None] * overlap * key_sizes[None])
+    U, scales, W = svd(sizes[:, None] * overlap * key_sizes[None])
     root = jnp.sqrt(scales)[:, None]
     whiten = lambda rotation, sizes, directions: jnp.matmul(
         rotation / sizes[None], directions.T, precision=HIGHEST
@@ -76,6 +76,6 @@ def _root(x: Float[Array, "n k"]) -> tuple[Float[Array, "k k"], Float[Array, " k
     """Principal directions, and standard deviations along them, which are positive."""
     centred_x = x - jnp.mean(x, axis=0)[None]
     covariance = jnp.matmul(centred_x.T, centred_x, precision=HIGHEST) / len(x)
-    variances, directions = jnp.linalg.eigh(covariance)
+    variances, directions = eigh(covariance)
     largest = jnp.where(variances[-1] > 0, variances[-1], 1)
     return directions, jnp.sqrt(jnp.maximum(variances, 0) + _FLAT * largest)
