@@ -33,9 +33,16 @@ class _OldMember:
 
 
 def keep_members(cls: type, names: dict[str, str]) -> None:
-    """Makes the old names of members work on `cls` and in classes derived from it."""
+    """Makes the old names of members work on `cls` and in classes derived from it.
+
+    Its constructor accepts old names of fields as keywords.
+    """
     for old, new in names.items():
         setattr(cls, old, _OldMember(old, new))
+    for maker in {"__init__", "__new__"} & vars(cls).keys():
+        fields = inspect.signature(getattr(cls, maker)).parameters
+        keywords = {old: new for old, new in names.items() if new in fields}
+        keep_keywords(cls, maker, keywords)
 
     def __init_subclass__(sub: type, **kwargs: object) -> None:
         super(cls, sub).__init_subclass__(**kwargs)
@@ -90,5 +97,5 @@ def renaming_note(old: str, new: str) -> str:
 
 
 def duplicate_note(old: str, new: str) -> str:
-    """The sentence that refuses an old name given together with its new one."""
+    """The message about an old name that is given together with its new one."""
     return f"`{old}` and `{new}` name the same value; give only `{new}`."

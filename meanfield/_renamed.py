@@ -71,7 +71,8 @@ meanfield.training
     Cooling Annealing, Item Sample, Items Samples, MeetingBlock CrossAttentionBlock,
     after post_norm_block, before pre_norm_block, examined evaluate
 """
-# A class as its module exports it, then each old member before the new one.
+# A class as its module exports it, then each old member before the new one; fields are
+# keywords of its constructor, too.
 _MEMBERS = """
 meanfield.attention.AbstractClosedFormCoupling
     smeared gaussian_barycentre
@@ -213,46 +214,18 @@ meanfield.flows:flow
     due predicted_blow_up, since run_start, until run_end
 meanfield.measures:RotatedSigmaPoints.__init__
     at_least min_nodes
-meanfield.models.blocks:HeadWeights.__init__
-    reading value_projection, reading_bias value_bias, writing output_projection,
-    writing_bias output_bias
 meanfield.runs._maps:add_attention
     at snapshot_times
 meanfield.runs._maps:attention_of
     at snapshot_times
-meanfield.spec:Key.__init__
-    in_pass is_forward_key, left_behind is_not_inherited, never excluded_measures,
-    of_heads is_headwise, on_page page_help, only required_measure, titled is_in_title
 meanfield.spec:MeasureInfo.__init__
     also extra_keys, never excluded_keys, thing title, what description
 meanfield.theorems:Counterexample.__new__
     corrected correction, printed misprint
-meanfield.theorems:Trial.__init__
-    passed has_passed
 meanfield.theorems:Statement.register_misprint
     corrected correction, printed claim
 meanfield.theorems:Statement.set_control
     seen_by labels
-meanfield.training:Annealing.__new__
-    after delay
-meanfield.training:Head.__init__
-    reading value_projection, writing output_projection
-meanfield.training:Recipe.__init__
-    batch batch_size, cooling annealing, drops milestones, rate learning_rate
-meanfield.training:Record.__init__
-    items samples_digest
-meanfield.training:Residual.__init__
-    after post_norm, before pre_norm
-meanfield.training:TrainSpec.__init__
-    rehearsal validation_split
-meanfield.training:Variant.__init__
-    given frozen_arrays
-meanfield.training:Verdict.__init__
-    pairs n_pairs, seen detectable_effect, word conclusion
-meanfield.training.tasks:Patches.__init__
-    reading pooling
-meanfield.training.tasks:Sorting.__init__
-    examined n_test, taught n_train
 """
 
 RENAMED = parse_table(_NAMES)

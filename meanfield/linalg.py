@@ -4,85 +4,19 @@ Covariances are given by factors, $\Sigma = YY^\top$ with $Y$ of any rank. This 
 does not depend on tokens or measures.
 """
 
-import math
-from collections.abc import Callable
-from typing import Any
-
 import jax
 import jax.numpy as jnp
-from jax.custom_batching import custom_vmap
 from jaxtyping import Array, Bool, Float
 
 from meanfield._renamed import old_names
 
+from . import _lapack
 from ._derivatives import custom_derivative
+from ._lapack import eigvalsh as eigvalsh
+from ._lapack import svd as svd
 
 HIGHEST = jax.lax.Precision.HIGHEST
 MAX_UNROLL_SIZE = 4  # up to this size, calling LAPACK costs more than the arithmetic
-# JAX 0.10 and 0.11 split larger batches of LAPACK calls among the threads of XLA.
-MAX_BATCH_FLOPS = 200_000
-
-
-def in_chunks(operation: Callable[..., Any]) -> Callable[..., Any]:
-    """An operation of LAPACK on matrices, whose batches under `vmap` are cut up.
-
-    A thread of XLA that splits a batch waits for the other threads of its pool. If each
-    of them waits for a batch of its own, in the same program or in another, none ever
-    ends; two cores have two such threads. Chunks below `MAX_BATCH_FLOPS` are not split.
-    Reverse-mode differentiation is not supported: stop gradients before the call.
-
-    Args:
-        operation: a function of arrays with at least one axis; the first is square, or
-            nearly so.
-    """
-
-    @custom_vmap
-    def call(*arrays: Array) -> Any:
-        return operation(*arrays)
-
-    @custom_vmap
-    def call_batch(*stacks: Array) -> Any:
-        n, size = len(stacks[0]), max(1, MAX_BATCH_FLOPS // _flops(stacks))
-        if n <= size:
-            return jax.vmap(operation)(*stacks)
-        return jax.lax.map(lambda parts: operation(*parts), stacks, batch_size=size)
-
-    @call.def_vmap
-    def _(n: int, is_batched: list[bool], *arrays: Array) -> tuple[Any, Any]:
-        result = call_batch(*_stack(n, is_batched, arrays))
-        return result, jax.tree.map(lambda _: True, result)
-
-    @call_batch.def_vmap
-    def _(n: int, is_batched: list[bool], *stacks: Array) -> tuple[Any, Any]:
-        stacks_of_stacks = _stack(n, is_batched, stacks)
-        merged = [s.reshape(-1, *s.shape[2:]) for s in stacks_of_stacks]
-        split = lambda leaf: leaf.reshape(n, -1, *leaf.shape[1:])
-        result = jax.tree.map(split, call_batch(*merged))
-        return result, jax.tree.map(lambda _: True, result)
-
-    return call
-
-
-def _stack(n: int, is_batched: list[bool], arrays: tuple[Array, ...]) -> list[Array]:
-    """The arrays with a leading axis of length `n`, which some have already."""
-    pairs = zip(arrays, is_batched, strict=True)
-    return [
-        a if has_axis else jnp.broadcast_to(a, (n, *a.shape)) for a, has_axis in pairs
-    ]
-
-
-def _flops(stacks: tuple[Array, ...]) -> int:
-    """At least the operations that JAX counts for each matrix of a batch."""
-    r = max(1, stacks[0].shape[1])
-    n_columns = max(math.prod(stack.shape[1:]) // r for stack in stacks)
-    return 10 * r**2 * max(r, n_columns)
-
-
-_eigh = in_chunks(lambda S: tuple(jnp.linalg.eigh(S)))
-eigvalsh = in_chunks(jnp.linalg.eigvalsh)
-svd = in_chunks(lambda M: tuple(jnp.linalg.svd(M)))
-_solve = in_chunks(jnp.linalg.solve)
-_solve_positive = in_chunks(lambda G, u: jax.scipy.linalg.solve(G, u, assume_a="pos"))
 
 
 def solve_positive(
@@ -102,11 +36,11 @@ def solve_positive(
     """
     r = G.shape[0]
     if not 0 < r <= MAX_UNROLL_SIZE:
-        frozen = jax.lax.stop_gradient(G)
+        constant = jax.lax.stop_gradient(G)
         return jax.lax.custom_linear_solve(
             lambda u: jnp.matmul(G, u, precision=HIGHEST),
             rhs,
-            lambda _, u: _solve_positive(frozen, u),
+            lambda _, u: _lapack.solve_positive(constant, u),
             symmetric=True,
         )
     rows, right = list(G), list(rhs)
@@ -126,19 +60,19 @@ def solve_positive(
 def solve(M: Float[Array, "r r"], rhs: Float[Array, "r ..."]) -> Float[Array, "r ..."]:
     """$M^{-1} u$ for a square matrix; not finite if the matrix is singular.
 
-    Inside `vmap`, batches are solved in chunks; see `in_chunks`.
+    Inside `vmap`, batches are solved in chunks; see `limit_batches`.
 
     Examples:
         >>> from meanfield.linalg import solve
         >>> print(solve(jnp.array([[0.0, 1.0], [2.0, 0.0]]), jnp.array([3.0, 4.0])))
         [2. 3.]
     """
-    frozen = jax.lax.stop_gradient(M)
+    constant = jax.lax.stop_gradient(M)
     return jax.lax.custom_linear_solve(
         lambda u: jnp.matmul(M, u, precision=HIGHEST),
         rhs,
-        lambda _, u: _solve(frozen, u),
-        lambda _, u: _solve(frozen.T, u),
+        lambda _, u: _lapack.solve(constant, u),
+        lambda _, u: _lapack.solve(constant.T, u),
     )
 
 
@@ -212,7 +146,7 @@ def eigh(S: Float[Array, "r r"]) -> tuple[Float[Array, " r"], Float[Array, "r r"
         [1. 3.]
     """
     if S.shape[0] != 2:
-        return _eigh(S)
+        return _lapack.eigh(S)
     centre, half, offdiag = (S[0, 0] + S[1, 1]) / 2, (S[0, 0] - S[1, 1]) / 2, S[1, 0]
     radius, angle = jnp.hypot(half, offdiag), jnp.arctan2(offdiag, half) / 2
     cos, sin = jnp.cos(angle), jnp.sin(angle)
@@ -245,7 +179,7 @@ def sylvester(R: Float[Array, "r r"], C: Float[Array, "r r"]) -> Float[Array, "r
         >>> print(jnp.allclose(R @ X + X @ R, C))
         True
     """
-    values, U = _eigh(jax.lax.stop_gradient(R))
+    values, U = _lapack.eigh(jax.lax.stop_gradient(R))
 
     def solve(_: object, rhs: Array) -> Array:
         return U @ ((U.T @ rhs @ U) / (values[:, None] + values[None, :])) @ U.T
@@ -271,7 +205,7 @@ def psd_sqrt(S: Float[Array, "d d"]) -> Float[Array, "d d"]:
         [[2. 0.]
          [0. 3.]]
     """
-    values, U = _eigh(S)
+    values, U = _lapack.eigh(S)
     return (U * jnp.sqrt(jnp.maximum(values, 0))[None, :]) @ U.T
 
 

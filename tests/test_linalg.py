@@ -12,8 +12,8 @@ from jax import Array
 from jax.test_util import check_grads
 from scipy.linalg import solve_sylvester
 
+from meanfield._lapack import MAX_BATCH_FLOPS
 from meanfield.linalg import (
-    MAX_BATCH_FLOPS,
     eigh,
     eigvalsh,
     entropic_shrinkage,
@@ -83,8 +83,8 @@ def test_solutions_have_two_derivatives(
     function: Callable[[Array, Array], Array], r: int, rng: np.random.Generator
 ):
     S = jnp.asarray(positive(rng, list(np.linspace(1.0, 2.0, r))))
-    symmetric = lambda G: function(jnp.asarray(G + G.T) / 2, jnp.ones(r))
-    check_grads(symmetric, (S,), **CHECK)
+    solution = lambda G: function(jnp.asarray(G + G.T) / 2, jnp.ones(r))
+    check_grads(solution, (S,), **CHECK)
 
 
 def test_no_batch_of_lapack_is_split_among_threads():

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import jax.numpy as jnp
 import numpy as np
@@ -22,6 +22,7 @@ from meanfield.flows import flow
 from meanfield.measures import AbstractReader, Gaussian, Points
 from meanfield.spec import MeasureInfo
 from meanfield.theorems import Counterexample
+from meanfield.training import Annealing, Recipe
 
 NAMES = [(module, *pair) for module, names in RENAMED.items() for pair in names.items()]
 
@@ -186,3 +187,11 @@ def test_an_old_command_is_replaced_before_its_options():
         "evaluate",
         "examine",
     ]
+
+
+def test_an_old_name_of_a_field_is_a_keyword_of_the_constructor():
+    with pytest.warns(DeprecationWarning, match="`rate=` is called `learning_rate=`"):
+        recipe = cast(Any, Recipe)(epochs=1, batch_size=2, rate=0.5)
+    assert recipe.learning_rate == 0.5
+    with pytest.warns(DeprecationWarning, match="`after=` is called `delay=`"):
+        assert cast(Any, Annealing)("temperature", 0.8, after=3).delay == 3

@@ -167,10 +167,9 @@ class _Family(NamedTuple):
         n_serial = 0 if ready else 1
         turns = [self.devices[k % len(self.devices)] for k in range(len(order))]
         begin, end = slice(n_serial), slice(n_serial, None)
-        # Implicit solvers call LAPACK for whole blocks; see `linalg.in_chunks`.
-        is_implicit = isinstance(
-            self.problem.stepping.solver, diffrax.AbstractImplicitSolver
-        )
+        # Implicit solvers call LAPACK for whole blocks, which must not meet others.
+        solver = self.problem.stepping.solver
+        is_implicit = isinstance(solver, diffrax.AbstractImplicitSolver)
         with threads(1 if is_implicit else None) as cores:
             # The first block runs alone if it has to compile the program.
             serial_blocks = list(map(self.block, order[begin], turns[begin]))

@@ -28,11 +28,8 @@ def attention_marks() -> dict[str, list[str]]:
         >>> attention_marks()["relu"]
         ['relu', 'Relu']
     """
-    unit = jnp.ones((1, 1))
-    classes = {
-        name: type(factory(unit, unit, unit).coupling).__name__
-        for name, factory in attentions.items()
-    }
+    I = jnp.ones((1, 1))
+    classes = {n: type(f(I, I, I).coupling).__name__ for n, f in attentions.items()}
     uses = Counter(classes.values())
     return {name: [name] + [c] * (uses[c] == 1) for name, c in classes.items()}
 

@@ -104,10 +104,11 @@ def select_statements(patterns: Sequence[str] = ()) -> list[Statement]:
 
 def _matching_statements(pattern: str) -> list[Statement]:
     all_statements = list(statements.values())
+    marks = {pattern: attention_marks()[pattern]} if pattern in attentions else {}
+    ids = statements_by_attention(marks).get(pattern, ())
     exact = [e for e in all_statements if pattern in (*_names(e), e.paper)]
-    about = () if exact else _ids_about(pattern)
     matches = exact or [
-        e for e in all_statements if e.id in about or _matches(pattern, e)
+        e for e in all_statements if e.id in ids or _matches(pattern, e)
     ]
     if not matches:
         raise UnknownNameError(
@@ -115,13 +116,6 @@ def _matching_statements(pattern: str) -> list[Statement]:
             "(`meanfield list statements` lists all statements.)"
         )
     return matches
-
-
-def _ids_about(name: str) -> list[str]:
-    """Ids of the statements that use the attention `name`, if there is one."""
-    if name not in attentions:
-        return []
-    return statements_by_attention({name: attention_marks()[name]})[name]
 
 
 def verify_statement(

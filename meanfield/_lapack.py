@@ -1,0 +1,69 @@
+"""Decompositions and solutions by LAPACK, with batches that no threads share.
+
+Since JAX 0.10 a thread of XLA that computes a large batch of LAPACK calls splits it
+among the threads of its pool, and waits for them. If every thread of the pool waits
+like this, for batches of one program or of several, none of them ever ends. A machine
+of two cores has two such threads. JAX splits no batches since version 0.12.
+"""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax.custom_batching import custom_vmap
+from jaxtyping import Array
+
+MAX_BATCH_FLOPS = 200_000  # JAX splits batches of more operations
+
+
+def limit_batches(operation: Callable[..., Any]) -> Callable[..., Any]:
+    """An operation on matrices that computes batches under `vmap` in small chunks.
+
+    Reverse-mode differentiation is not supported: stop gradients before the call.
+
+    Args:
+        operation: a function of arrays with at least one axis; the first is square, or
+            nearly so.
+    """
+
+    @custom_vmap
+    def call_batch(*stacks: Array) -> Any:
+        n, r, *_ = stacks[0].shape
+        n_columns = max(math.prod(stack.shape[2:]) for stack in stacks)
+        # At least the operations that JAX counts for each matrix.
+        size = max(1, MAX_BATCH_FLOPS // max(1, 10 * r**2 * max(r, n_columns)))
+        if n <= size:
+            return jax.vmap(operation)(*stacks)
+        return jax.lax.map(lambda parts: operation(*parts), stacks, batch_size=size)
+
+    @call_batch.def_vmap
+    def _(n: int, has_axis: list[bool], *stacks: Array) -> tuple[Any, Any]:
+        arrays = _stack(n, has_axis, stacks)
+        result = call_batch(*(a.reshape(-1, *a.shape[2:]) for a in arrays))
+        result = jax.tree.map(lambda a: a.reshape(n, -1, *a.shape[1:]), result)
+        return result, jax.tree.map(lambda _: True, result)
+
+    def call(*arrays: Array) -> Any:
+        result = call_batch(*(array[None] for array in arrays))
+        return jax.tree.map(lambda leaf: leaf[0], result)
+
+    return call
+
+
+def _stack(n: int, has_axis: list[bool], arrays: tuple[Array, ...]) -> list[Array]:
+    """The arrays with a leading axis of length `n`, which some have already."""
+    return [
+        array if is_stack else jnp.broadcast_to(array, (n, *array.shape))
+        for array, is_stack in zip(arrays, has_axis, strict=True)
+    ]
+
+
+eigh = limit_batches(lambda S: tuple(jnp.linalg.eigh(S)))
+eigvalsh = limit_batches(jnp.linalg.eigvalsh)
+svd = limit_batches(lambda M: tuple(jnp.linalg.svd(M)))
+solve = limit_batches(jnp.linalg.solve)
+solve_positive = limit_batches(
+    lambda G, u: jax.scipy.linalg.solve(G, u, assume_a="pos")
+)
