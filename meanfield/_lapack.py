@@ -21,6 +21,7 @@ MAX_BATCH_FLOPS = 200_000  # JAX splits batches of more operations
 def limit_batches(operation: Callable[..., Any]) -> Callable[..., Any]:
     """An operation on matrices that computes batches under `vmap` in small chunks.
 
+    On accelerators, which have no such threads, a batch is computed as a whole.
     Reverse-mode differentiation is not supported: stop gradients before the call.
 
     Args:
@@ -34,7 +35,7 @@ def limit_batches(operation: Callable[..., Any]) -> Callable[..., Any]:
         n_columns = max(math.prod(stack.shape[2:]) for stack in stacks)
         # At least the operations that JAX counts for each matrix.
         size = max(1, MAX_BATCH_FLOPS // max(1, 10 * r**2 * max(r, n_columns)))
-        if n <= size:
+        if n <= size or jax.default_backend() != "cpu":
             return jax.vmap(operation)(*stacks)
         return jax.lax.map(lambda parts: operation(*parts), stacks, batch_size=size)
 
