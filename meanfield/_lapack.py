@@ -3,7 +3,7 @@
 Since JAX 0.10 a thread of XLA that computes a large batch of LAPACK calls splits it
 among the threads of its pool, and waits for them. If every thread of the pool waits
 like this, for batches of one program or of several, none of them ever ends. A machine
-of two cores has two such threads. JAX splits no batches since version 0.12.
+of two cores has two such threads. JAX after version 0.11.0 splits no batches.
 """
 
 import math
