@@ -12,8 +12,6 @@ from meanfield._renamed import old_names
 
 from . import _lapack
 from ._derivatives import custom_derivative
-from ._lapack import eigvalsh as eigvalsh
-from ._lapack import svd as svd
 
 HIGHEST = jax.lax.Precision.HIGHEST
 MAX_UNROLL_SIZE = 4  # up to this size, calling LAPACK costs more than the arithmetic
@@ -162,7 +160,7 @@ def is_positive_definite(S: Float[Array, "d d"]) -> Bool[Array, ""]:
         >>> print(*map(is_positive_definite, (jnp.eye(2), jnp.ones((2, 2)))))
         True False
     """
-    values = eigvalsh(jax.lax.stop_gradient(S))
+    values = _lapack.eigvalsh(jax.lax.stop_gradient(S))
     return values[0] > S.shape[0] * jnp.finfo(S.dtype).eps * values[-1]
 
 
@@ -237,7 +235,7 @@ def sqrt_one_plus_four(M: Float[Array, "r r"]) -> Float[Array, "r r"]:
         root_det = jnp.hypot(unit * jnp.sqrt(unit**2 + 4 * size), 4 * det)
         S = jnp.eye(2, dtype=M.dtype) * (unit**2 + root_det) + 4 * N @ N.T
         return scale * (S / jnp.sqrt(2 * unit**2 + 4 * size + 2 * root_det))
-    U, sigma, _ = svd(M)
+    U, sigma, _ = _lapack.svd(M)
     return (U * jnp.hypot(1, 2 * sigma)[None, :]) @ U.T
 
 

@@ -187,7 +187,7 @@ def test_a_too_low_memory_limit_is_reported_at_once(flag: str) -> None:
         timeout=60,
     )
     assert (result.returncode, result.stderr.count("\n")) == (4, 1)
-    assert f"the shell allows 1.5 GB; set `ulimit {flag} unlimited`" in result.stderr
+    assert f"the shell allows 1.5 GB; run `ulimit {flag} unlimited`" in result.stderr
 
 
 def test_a_missing_device_is_reported() -> None:

@@ -288,5 +288,5 @@ def test_mixed_parameters_move_a_measure_that_holds_them() -> None:
     assert_close(
         mixed.field(0.0, mu)(mu.tokens), SOFTMAX(I, I, I).field(0.0, mu)(mu.tokens)
     )
-    with pytest.raises(InvalidInputError, match=r"float32 .* float64"):
+    with pytest.raises(InvalidInputError, match=r"float32, .* float64"):
         flow(mixed, Points.uniform(X.astype(np.float32)), TS)

@@ -10,10 +10,9 @@ from helpers import assert_close, orthogonal
 from jax.test_util import check_grads
 from scipy.linalg import solve_sylvester
 
-from meanfield._lapack import MAX_BATCH_FLOPS
+from meanfield._lapack import MAX_BATCH_FLOPS, eigvalsh, svd
 from meanfield.linalg import (
     eigh,
-    eigvalsh,
     entropic_shrinkage,
     length,
     product,
@@ -21,7 +20,6 @@ from meanfield.linalg import (
     solve,
     solve_positive,
     sqrt_one_plus_four,
-    svd,
     sylvester,
     tilt,
 )

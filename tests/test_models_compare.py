@@ -165,7 +165,7 @@ def test_unplottable_requests_are_rejected_before_the_flow(
 def test_an_unknown_activation_is_rejected_by_name(tmp_path: Path) -> None:
     folder = write(tmp_path / "swish", config={"hidden_act": "swish"})
     with pytest.raises(
-        InputFileError, match=r"activation `swish`; supported are gelu, gelu_new"
+        InputFileError, match=r"activation `swish`, but only gelu, gelu_new"
     ):
         models.hidden_states(models.load(folder), TEXT)
     models.layers(models.load(folder))  # the attention alone needs no activation

@@ -34,7 +34,7 @@ def test_the_command_reports_the_approximation(
     options = ["--attention", "sigmoid", "--measure", "gaussian", "--frames", "2"]
     failure = cli("simulate", *options)
     assert failure.code == 2
-    assert "or `projected`" in failure.err
+    assert "points, `projected`, or" in failure.err
     result = cli("simulate", *options, "--projected", "--t=0.1", "--json", "--out=run")
     report = json.loads(result.out)
     assert report["projected"] is True

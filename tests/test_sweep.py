@@ -133,7 +133,7 @@ def test_the_same_sweep_resumes_and_another_is_rejected(
     second = runs.sweep(parse(BASE), parse_axes(*AXES), out=store)
     assert second.endings == sweep_and_program_count[0].endings
     assert (store / "table.csv").read_bytes() == table
-    with pytest.raises(InvalidInputError, match="another `axes`"):
+    with pytest.raises(InvalidInputError, match="a different `axes`"):
         runs.sweep(parse(BASE), parse_axes("A=1|2"), out=store)
     with pytest.raises(InvalidInputError, match="another `spec`"):
         runs.sweep(parse({**BASE, "d": 2}), parse_axes(*AXES), out=store)

@@ -189,8 +189,8 @@ def test_a_truncated_record_line_is_overwritten(tmp_path: Path):
         ("patchs", "did you mean `patches`"),
         ("patches:sofmax", "did you mean `softmax`"),
         ("patches:softmax:9", "known: 28, 14, 7"),
-        ("patches:softmax:7:first", "seeds as 0,1,2"),
-        ("patches:softmax:7:0:1", "seeds as 0,1,2"),
+        ("patches:softmax:7:first", "seeds such as 0,1,2"),
+        ("patches:softmax:7:0:1", "seeds such as 0,1,2"),
     ],
 )
 def test_untrainable_variants_are_named(part: str, message: str):

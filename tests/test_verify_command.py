@@ -154,7 +154,7 @@ def test_invalid_requests_give_one_line(
         (("verify", "--seed", "-1"), "`--seed` must be from 0 to 2^63", 2),
         (("verify", "--html", "page.pdf"), "use `.html`", 2),
         (("verify", "--html", nowhere), "page.html` cannot be written: there is no", 4),
-        (("verify", "--errata", nowhere), "choose a place", 4),
+        (("verify", "--errata", nowhere), "choose a folder", 4),
         (("verify", "--errata", tmp_path), "it is a folder", 4),
         (("verify", "lemma-4.1", "--replay", damaged_file), "is damaged (KeyError", 3),
         (("verify", "--seed", "4", "--replay", full), "measured with `--seed 3`", 2),

@@ -9,6 +9,7 @@ from jaxtyping import Array, Float
 from typing_extensions import override
 
 from meanfield._array import float_array, positive, real_array
+from meanfield._lapack import eigvalsh
 from meanfield._typing import Numbers, Scalar
 from meanfield.attention import Scalings, scalings
 from meanfield.attention.potentials import solve_potential
@@ -18,7 +19,7 @@ from meanfield.errors import (
     UnsupportedError,
 )
 from meanfield.fields import Convergence, worst_of
-from meanfield.linalg import eigvalsh, entropic_shrinkage, psd_sqrt, solve_positive
+from meanfield.linalg import entropic_shrinkage, psd_sqrt, solve_positive
 from meanfield.measures import AbstractMeasure, AbstractReader, Gaussian, Grid, Points
 from meanfield.scores import AbstractScore, Dot, transpose
 from meanfield.scores.centring import balance_score

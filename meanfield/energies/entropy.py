@@ -5,11 +5,12 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 from typing_extensions import override
 
+from meanfield._lapack import eigvalsh
 from meanfield._typing import Numbers, Scalar
 from meanfield.cells import entropy as summed
 from meanfield.errors import UnsupportedError
 from meanfield.fields import AbstractExplicit
-from meanfield.linalg import eigvalsh, solve_positive
+from meanfield.linalg import solve_positive
 from meanfield.measures import Gaussian, Grid, Points
 from meanfield.tokens import Tokens
 

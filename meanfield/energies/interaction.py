@@ -5,10 +5,11 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 from typing_extensions import override
 
+from meanfield._lapack import eigvalsh
 from meanfield._typing import Numbers, Scalar
 from meanfield.errors import NotClosedError
 from meanfield.fields import AbstractExplicit
-from meanfield.linalg import eigvalsh, psd_sqrt
+from meanfield.linalg import psd_sqrt
 from meanfield.measures import Gaussian, Grid, Points
 from meanfield.scores import (
     AbstractQuadraticScore,

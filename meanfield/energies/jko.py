@@ -10,9 +10,10 @@ import scipy  # SciPy loads its submodules lazily
 from jaxtyping import Array, Float
 
 from meanfield._array import float_array
+from meanfield._lapack import svd
 from meanfield._typing import Numbers
 from meanfield.errors import InvalidInputError, SimulationError
-from meanfield.linalg import HIGHEST, svd
+from meanfield.linalg import HIGHEST
 from meanfield.measures import Gaussian, check_unstacked
 
 from ._energy import AbstractEnergy

@@ -6,10 +6,11 @@ from jaxtyping import Array, Float
 from typing_extensions import override
 
 from meanfield._derivatives import custom_derivative
+from meanfield._lapack import svd
 from meanfield._typing import Numbers, Scalar
 from meanfield.attention import Scalings, scalings
 from meanfield.fields import Convergence
-from meanfield.linalg import entropic_shrinkage, psd_sqrt, svd
+from meanfield.linalg import entropic_shrinkage, psd_sqrt
 from meanfield.measures import Gaussian, Grid, Points
 from meanfield.scores import Dot
 from meanfield.tokens import Tokens

@@ -6,7 +6,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 from typing_extensions import override
 
-from meanfield.linalg import HIGHEST, eigh, svd
+from meanfield._lapack import svd
+from meanfield.linalg import HIGHEST, eigh
 from meanfield.tokens import Tokens
 
 from ._score import AbstractQuadraticScore, Dot, Factors

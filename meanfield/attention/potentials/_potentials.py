@@ -14,11 +14,11 @@ from equinox.internal import unvmap_any
 from jaxtyping import Array, Bool, Float
 
 from meanfield._derivatives import custom_derivative
+from meanfield._lapack import eigvalsh
 from meanfield._programs import compile_once
 from meanfield.fields import Convergence
 from meanfield.linalg import (
     eigh,
-    eigvalsh,
     entropic_shrinkage,
     solve_positive,
     sqrt_one_plus_four,

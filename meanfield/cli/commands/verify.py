@@ -37,7 +37,7 @@ def verify(
     For example:
         meanfield verify lemma-4
         meanfield verify explain castin2025:prop-4.15     # details of one
-        meanfield verify sigmoid                          # all that use one attention
+        meanfield verify sigmoid                      # all that use one attention
         meanfield verify 'uw2023:*' --workers 2 --html slides.html
 
     The exit code is 6 unless every statement holds, every control is violated and every

@@ -12,7 +12,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from meanfield.linalg import HIGHEST, eigh, svd
+from meanfield._lapack import svd
+from meanfield.linalg import HIGHEST, eigh
 
 _FLAT = 1e-6  # fraction of the largest variance added to all, to limit rounding errors
 
