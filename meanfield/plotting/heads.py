@@ -29,7 +29,7 @@ class _Row(NamedTuple):
 
 
 def _share(values: np.ndarray, sign: int) -> str:
-    """Share of the values of sign `sign` in the sum of moduli, in percent."""
+    """The share of values with this `sign` in the sum of all moduli, in percent."""
     moduli = np.abs(values)
     total = float(moduli.sum())
     return (

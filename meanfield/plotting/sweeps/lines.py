@@ -129,7 +129,7 @@ def _split_lines(dataset: xr.Dataset, name: str) -> _Lines:
 
 
 def _extended_numbers(cells: xr.Dataset, name: str) -> np.ndarray:
-    """The quantity, infinite for sizes at blow-ups and if a blow-up time is missing."""
+    """The quantity; infinite where a size blows up or a blow-up time is missing."""
     numbers = numbers_of(cells, name)
     if name == "t_star":
         is_infinite = survivals_of(cells)
