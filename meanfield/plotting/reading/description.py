@@ -105,7 +105,7 @@ def _descent(spec: RunSpec, axes: list[str]) -> str:
 def _attention(part: AttentionSpec, layer: AttentionSpec, axes: list[str]) -> str:
     """One attention with its matrices, as `softmax, 2 heads: Q = …, K = …, V = …`.
 
-    The context belongs to the first layer, `layer`, or else to `part`.
+    The context is read from the first layer, `layer`, or else from `part`.
     """
     names = ("Q", "K", "V") if part.Q is not None or "Q" in axes else ("A", "V")
     numbers = [_matrix_of(part, name, axes) for name in names if name not in axes]
@@ -254,5 +254,5 @@ def _number(value: float) -> str:
 
 
 def _display_name(name: str) -> str:
-    """A name given by the user, or the file name of a path, with `$` escaped."""
+    """The user's name, with `$` escaped; a path `@…` is reduced to its file name."""
     return verbatim(f"@{Path(name[1:]).name}" if name.startswith("@") else name)
