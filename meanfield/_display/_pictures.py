@@ -81,7 +81,7 @@ def curve(x: np.ndarray, y: np.ndarray) -> str:
 
 
 def cells(values: np.ndarray) -> str:
-    """Picture of a density in the plane, dark where high, with $x_1$ to the right."""
+    """Picture of a density in the plane, dark where it is high; $x_1$ points right."""
     corner, size = (0.0, 0.0), (float(WIDTH), float(HEIGHT))
     return _svg(_raster(values.T[::-1], corner, size), "density")
 

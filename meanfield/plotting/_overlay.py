@@ -42,8 +42,8 @@ def draw_states(
     """Draw all representations at the first and at the last common frame.
 
     In one dimension they are drawn as densities; in two with regions that contain 39
-    and 86 % of the mass; in more, projected to the plane of the main axis and of the
-    direction in which the first two covariances differ most.
+    and 86 % of the mass; in more, projected to the plane that is spanned by the main
+    axis and the direction in which the first two covariances differ most.
 
     Returns:
         A note on what is shown.

@@ -60,7 +60,7 @@ def animate(
         path: a file name that ends in `.gif`; or in `.mp4` or `.webm`, which need the
             program ffmpeg.
         panel: `tokens`, `density`, `cone` or `disc`; if None, the default for this run.
-        look: appearance; if None, that of the dataset, or else the paper style.
+        look: appearance; if None, the dataset's look, or else the paper style.
         film: frames per second, length, pixels, trails, camera turn and hold.
         progress: called after each frame with the number of finished frames and the
             total.

@@ -21,7 +21,7 @@ _ROUNDING = 1e-9  # relative size below which imaginary parts are rounding error
 
 
 class _Row(NamedTuple):
-    """A row of the figure: a matrix of each head, its label, and a summary by sign."""
+    """A row of the figure: the name of a matrix, its label, and a summary by sign."""
 
     name: str
     label: str
@@ -29,7 +29,7 @@ class _Row(NamedTuple):
 
 
 def _share(values: np.ndarray, sign: int) -> str:
-    """Share of the values of sign `sign` in the sum of moduli, in percent."""
+    """The share of values with this `sign` in the sum of all moduli, in percent."""
     moduli = np.abs(values)
     total = float(moduli.sum())
     return (

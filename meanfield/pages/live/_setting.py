@@ -50,7 +50,7 @@ def setting_of(spec: RunSpec, law: Law, title: str) -> Setting:
     """The setting of a page that integrates the flow of a spec.
 
     Raises:
-        UnsupportedError: if the spec has fixed steps, a bound or a stop.
+        UnsupportedError: if the spec has fixed steps, or sets `bound` or `stop`.
     """
     if spec.dt is not None:
         raise UnsupportedError(

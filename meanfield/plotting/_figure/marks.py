@@ -48,7 +48,7 @@ START = Line2D(
 
 
 def end_entry(faces: np.ndarray) -> Line2D:
-    """The legend entry of end points, in two of their colours (n, 4) if they differ."""
+    """The legend entry of end points, with two of the colours (n, 4) if they differ."""
     second_face = faces[np.argmax(np.abs(faces - faces[0]).sum(axis=1))]
     face, half = to_hex(faces[0]), to_hex(second_face)
     return Line2D(
@@ -65,7 +65,7 @@ def end_entry(faces: np.ndarray) -> Line2D:
 
 
 def ellipse_entry(colour: str) -> Line2D:
-    """The legend entry of ellipses at several times, in the colour of the last."""
+    """The legend entry of ellipses at several times, in the colour of the last one."""
     return Line2D([], [], color=colour, linewidth=1.2, label="2σ, at several times")
 
 

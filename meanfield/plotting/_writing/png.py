@@ -1,4 +1,4 @@
-"""PNG images with a palette: about a third of the size, with no visible difference."""
+"""PNG images with a palette, which look the same at about a third of the size."""
 
 from io import BytesIO
 
@@ -45,7 +45,7 @@ def palette_image(figure: Figure) -> Image.Image:
 
 
 def _has_visible_error(reduced_image: Image.Image, image: Image.Image) -> bool:
-    """Whether the palette visibly changes the colours of areas, as in a scale."""
+    """Whether the palette visibly changes colours of areas, such as a colour bar."""
     pixels, true = (
         np.asarray(i.convert("RGB"), np.int16) for i in (reduced_image, image)
     )

@@ -47,8 +47,8 @@ class Movie(NamedTuple):
     Attributes:
         play: builds the `Play` of a run.
         subject: what it shows, for error messages.
-        suits: the runs for which this movie is the default: pairs of the kind of a run
-            and whether the run is an ensemble in the plane.
+        suits: the runs that have this movie by default, as pairs: the kind of a run,
+            and whether it is an ensemble in the plane.
         is_for_ensembles: whether it shows all runs of an ensemble.
     """
 
@@ -140,7 +140,7 @@ def _path_play(
 def _setting(
     scene: _Scene, projection: str | None, note: str
 ) -> Callable[[Figure], tuple[Axes, AbstractScene, Key]]:
-    """A function that adds axes with a scene, and `note`, to a figure."""
+    """A function that adds axes with a scene to a figure, and `note` to its key."""
 
     def set_scene(figure: Figure) -> tuple[Axes, AbstractScene, Key]:
         axes = figure.add_subplot(projection=projection)

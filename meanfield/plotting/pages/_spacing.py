@@ -1,4 +1,4 @@
-"""Corrections of MathML towards the spacing of TeX, which browsers do not apply."""
+"""Corrections that give MathML the spacing of TeX, which browsers do not apply."""
 
 import unicodedata
 from xml.etree.ElementTree import Element
@@ -52,7 +52,7 @@ def _fix_symbol(element: Element) -> None:
 
 
 def _fix_weight(element: Element) -> None:
-    """Mark bold by a CSS class: browsers support no `mathvariant` but `normal`."""
+    """Mark bold by a CSS class; of `mathvariant`, browsers support only `normal`."""
     variant = element.get("mathvariant", "")
     if variant in _BOLD:
         del element.attrib["mathvariant"]

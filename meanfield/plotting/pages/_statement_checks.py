@@ -141,7 +141,7 @@ def _observed_numeral(check: Record) -> str:
 
 
 def _verdict_text(check: Record, role: str) -> str:
-    """The verdict on one check: holds or fails; of a control: violated or not."""
+    """The verdict on one check (holds, fails) or on one control (violated or not)."""
     if role in HOLDING:
         return "holds" if check_passed(check, role) else "fails"
     if check_passed(check, role):

@@ -111,7 +111,7 @@ def _group_statements(
 
 
 def _counts(statements: Sequence[Record]) -> str:
-    """The number of passed and of all trials for each role."""
+    """For each role, the number of passed trials and the number of all trials."""
     entries = []
     for role, label in _COUNTS:
         good, total = tally(statements, role)

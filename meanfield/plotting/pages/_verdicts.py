@@ -15,14 +15,14 @@ _NUMBERS = ("observed", "bound", "tolerance")
 
 
 class Tally(NamedTuple):
-    """The numbers of passed and of all trials of a role."""
+    """The number of passed trials of a role, and the number of all its trials."""
 
     n_passed: int
     n_measured: int
 
 
 def check_passed(check: Record, role: str) -> bool:
-    """Whether a check has the required outcome: it holds, or a control fails."""
+    """Whether a check has the required outcome: to hold, or, for a control, to fail."""
     numbers = all(finite(check[name]) for name in _NUMBERS)
     return numbers and bool(check["holds" if role in HOLDING else "is_violated"])
 
@@ -62,6 +62,6 @@ def _claim_checks(statement: Record) -> list[Record]:
 
 
 def _is_inequality(check: Record) -> bool:
-    """Whether a check is an inequality, not an identity (error at most zero)."""
+    """Whether a check is an inequality rather than an identity (error at most zero)."""
     is_ascent = (check["evidence"] or {}).get("kind") == "ascent"
     return is_ascent or (check["relation"] != "=" and check["bound"] != 0)

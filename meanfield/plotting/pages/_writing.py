@@ -41,7 +41,7 @@ def source(*names: str, folder: Path = ASSETS) -> str:
 
 
 def fill_template(template: str, parts: Mapping[str, str]) -> str:
-    """The template with each `{{name}}` replaced by the part of that name.
+    """The template with each `{{name}}` replaced by the part with this name.
 
     Inserted parts are not searched for further fields.
     """

@@ -205,7 +205,7 @@ def quantiles(density: Density, levels: np.ndarray) -> np.ndarray:
 
 
 def holding_levels(density: np.ndarray, mass: np.ndarray, shares: list[float]) -> list:
-    """Levels whose superlevel sets contain the given shares of the mass of a frame."""
+    """Levels whose superlevel sets contain the given shares of a frame's mass."""
     order = np.argsort(density, axis=None)[::-1]
     sums = np.cumsum(mass.ravel()[order])
     return [

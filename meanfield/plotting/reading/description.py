@@ -105,7 +105,7 @@ def _descent(spec: RunSpec, axes: list[str]) -> str:
 def _attention(part: AttentionSpec, layer: AttentionSpec, axes: list[str]) -> str:
     """One attention with its matrices, as `softmax, 2 heads: Q = …, K = …, V = …`.
 
-    The context is that of the first layer, `layer`; if it has none, that of `part`.
+    The context is read from the first layer, `layer`, or else from `part`.
     """
     names = ("Q", "K", "V") if part.Q is not None or "Q" in axes else ("A", "V")
     numbers = [_matrix_of(part, name, axes) for name in names if name not in axes]
@@ -199,7 +199,7 @@ def _start(spec: RunSpec, axes: list[str]) -> Iterator[str]:
 
 
 def _times(spec: RunSpec, dataset: xr.Dataset, axes: list[str]) -> str:
-    """The first and last time of a run; of a sweep, the last time."""
+    """The first and last time of a run, or only the last time of a sweep."""
     if _is_sweep(dataset):
         last = spec.t if spec.times is None else spec.times[-1]
         return "" if "t" in axes else f"t up to {_number(last)}"
@@ -254,5 +254,5 @@ def _number(value: float) -> str:
 
 
 def _display_name(name: str) -> str:
-    """A name given by the user, with `$` escaped; of a path, only the file name."""
+    """The user's name, with `$` escaped; a path `@…` is reduced to its file name."""
     return verbatim(f"@{Path(name[1:]).name}" if name.startswith("@") else name)

@@ -35,7 +35,7 @@ def covariances(dataset: xr.Dataset) -> np.ndarray:
     r"""The covariances $\Sigma(t)$, of shape (time, d, d), or (run, time, d, d).
 
     For points, each is the weighted covariance of the tokens (weights with sum one, no
-    Bessel correction), for a Gaussian $YY^T$, for a grid that of the density.
+    Bessel correction). For a Gaussian it is $YY^T$; for a grid, the density's.
 
     Raises:
         InvalidInputError: if the dataset contains none of these.

@@ -13,7 +13,7 @@ _PAIRS = (("mean", "factor"), ("closure_mean", "closure_factor"), ("origin", "ax
 def relative(dataset: xr.Dataset) -> xr.Dataset:
     r"""The dataset under $x \mapsto (x - m(t)) / \sqrt{\operatorname{tr}\Sigma(t)}$.
 
-    $m$ and $\Sigma$ are those of the run itself; a closure or overlaid tokens in the
+    $m$ and $\Sigma$ are the run's own moments; a closure or overlaid tokens in the
     dataset are transformed by them, too. Frames without spread are only centred.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Averages of a quantity of a sweep over its seeds: a middle and a band."""
+"""Averages over the seeds of a sweep: the middle and the band of a quantity."""
 
 import math
 from typing import NamedTuple

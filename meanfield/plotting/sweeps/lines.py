@@ -129,7 +129,7 @@ def _split_lines(dataset: xr.Dataset, name: str) -> _Lines:
 
 
 def _extended_numbers(cells: xr.Dataset, name: str) -> np.ndarray:
-    """The quantity, infinite for sizes at blow-ups and if a blow-up time is missing."""
+    """The quantity; infinite for a size at a blow-up, or for a missing blow-up time."""
     numbers = numbers_of(cells, name)
     if name == "t_star":
         is_infinite = survivals_of(cells)
@@ -141,7 +141,7 @@ def _extended_numbers(cells: xr.Dataset, name: str) -> np.ndarray:
 
 
 def _ceiling(parts: _Lines, name: str) -> np.ndarray:
-    """Heights at which infinite values are drawn, (line, x); NaN for the top."""
+    """Heights at which infinite values are drawn, (line, x); NaN means the top."""
     if name == "t_star":
         return np.fmax.reduce(parts.stops, axis=-1)
     return np.full(parts.stops.shape[:2], np.nan)

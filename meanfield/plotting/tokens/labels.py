@@ -40,7 +40,7 @@ def labels(
     room: np.ndarray,
     tails: np.ndarray | None = None,
 ) -> Labels:
-    """Places of words in all frames, chosen in the order of their ranks.
+    """Places of words in all frames; words of low rank are placed first.
 
     A word keeps its place relative to its dot where possible. Words do not overlap each
     other or cross lines to other dots, and they hide few dots and tails. Words without

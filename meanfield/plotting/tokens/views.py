@@ -46,7 +46,7 @@ class Projection(NamedTuple):
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """The labels of the axes; those of main axes include their variance share."""
+        """The labels of the axes; for a main axis, with its share of the variance."""
         if not self.shares:
             return self.names
         pairs = zip(self.names, self.shares, strict=True)
@@ -92,7 +92,7 @@ def rms_radii(cloud: Cloud) -> np.ndarray:
 
 
 def visible_frames(cloud: Cloud) -> np.ndarray:
-    """The frames that a panel shows: all; for a blow-up, those of moderate size."""
+    """The frames that a panel shows: all, or, for a blow-up, those of moderate size."""
     if cloud.ending.status.row.leaves:
         return _crop_frames(cloud, _CROP)
     return np.arange(cloud.times.size)
@@ -196,7 +196,7 @@ def view_limits(
 
 
 def ellipses(track: Track) -> np.ndarray:
-    r"""Outlines $m + 2Yu$, $u$ a unit vector, of plane Gaussians: (time, 121, 2)."""
+    r"""Outlines $m + 2Yu$ of plane Gaussians, for unit vectors $u$: (time, 121, 2)."""
     angle = np.linspace(0.0, 2 * np.pi, 121)
     circle = np.stack([np.cos(angle), np.sin(angle)], axis=-1)
     return track.mean[:, None, :] + N_SIGMA * circle @ _root(track.factor)
