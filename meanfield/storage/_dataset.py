@@ -37,7 +37,7 @@ def lazy_dataset(folder: Path, record: Record, derive: Derive) -> xr.Dataset:
 
 
 class _Store(BackendEntrypoint):
-    """The xarray backend of a store; xarray caches variables read as a whole."""
+    """The xarray backend of a store; xarray caches each variable that is read whole."""
 
     open_dataset_parameters = ("filename_or_obj", "drop_variables", "record", "derive")
 

@@ -90,7 +90,7 @@ def _arrays(
 
 
 def _numbers(name: str, array: np.ndarray) -> np.ndarray:
-    """An array in native byte order, after a check of its dtype."""
+    """Checks the dtype of an array, and returns the array in native byte order."""
     if array.dtype.kind not in "fiu" or array.dtype.itemsize > np.dtype("f8").itemsize:
         raise InvalidInputError(
             f"`{name}` must hold floats or integers of at most 64 bits; "

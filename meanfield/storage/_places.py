@@ -10,7 +10,7 @@ from .disk import link_message
 
 
 def static_folder(folder: Path) -> Path:
-    """The folder of those arrays of a store that have no time axis."""
+    """The folder of a store that holds the arrays without a time axis."""
     return folder / "data" / "static"
 
 

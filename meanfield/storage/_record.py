@@ -172,7 +172,7 @@ def _read_body(folder: Path) -> dict[str, Any]:
 
 
 def _rename_old_keys(record: dict[str, Any]) -> dict[str, Any]:
-    """The record with the current names instead of those that version 0.2 stored."""
+    """Replaces the names that version 0.2 stored by the current names."""
     for group, key, kind in (
         ("attrs", "inputs", "inputs"),
         ("state", "members", "outcome"),

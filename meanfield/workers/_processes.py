@@ -141,7 +141,7 @@ class Processes(Generic[T]):
                 yield answer
 
     def _answer(self, process: "_Process", message: bytes | None) -> Answer[T] | None:
-        """The answer in a message; `None` if the process ended between calls."""
+        """The answer held by a message; `None` if the process ended between calls."""
         if process not in self._processes:
             return None
         number, process.call = process.call, None
@@ -216,7 +216,7 @@ class _Process:
         messages.put((self, None))
 
     def loss_error(self) -> WorkerLost:
-        """Error of a lost process: its signal, last line of output or exit code."""
+        """The error of a lost process: its signal, last output line or exit code."""
         code = self._process.wait()
         if code < 0:
             return WorkerLost(f"ended by signal {-code}")

@@ -162,9 +162,9 @@ def gap(first: SideRun, second: SideRun) -> Gap:
 
 
 def _distance_of(first: SideRun, second: SideRun) -> Callable[..., Distance]:
-    """The distance to use; with masks, transport moves no mass between positions.
+    """The distance that compares two sides.
 
-    Such a distance needs positions on both sides.
+    If both have masks and positions, transport moves no mass between positions.
     """
     are_masked = first.side.spec.is_masked and second.side.spec.is_masked
     have_positions = all(
@@ -194,7 +194,7 @@ def _tolerances(
     r"""Allowed gaps in mean and covariance at each time.
 
     The mean of $m$ draws from $N(\beta, S)$ has the root mean square error
-    $(\mathrm{tr}\,S/m)^{1/2}$, and their covariance
+    $(\mathrm{tr}\,S/m)^{1/2}$. The error of their covariance is
     $((\mathrm{tr}^2 S + |S|^2)/m)^{1/2}$ (Wishart).
     """
     m = min(first.sample_size, second.sample_size)
@@ -210,7 +210,7 @@ def _tolerances(
 
 
 def _reasons(first: SideRun, second: SideRun, initial_gap: float) -> tuple[str, ...]:
-    """Why two sides differ or might; `initial_gap` is the gap at the first frame."""
+    """Why two sides differ, or might; `initial_gap` is their gap at the first frame."""
     paths = (first, second)
     reasons = [reason for path in paths for reason in _side_reasons(path, paths)]
     reasons += _sampling_reasons(first, second, initial_gap)

@@ -104,7 +104,7 @@ class Run:
     def is_batched(self) -> bool:
         """Whether members are integrated in one batch.
 
-        Families of starts always are. Draws are if small and of the same structure.
+        Families always are. Draws are if they are small and have the same structure.
         """
         if self.spec.starts is not None:
             return True

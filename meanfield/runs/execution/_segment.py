@@ -234,7 +234,7 @@ def _trajectory(run: Run, index: int) -> Trajectory:
 
 
 def _separate_trajectories(run: Run, indices: Sequence[int]) -> Trajectory:
-    """The trajectories of some members, integrated one by one; starts are left out."""
+    """Integrates some members one by one; the result omits their initial measures."""
     rows = [_replace_start(None, _trajectory(run, i)) for i in indices]
     return jax.tree.map(lambda *leaves: jnp.stack(leaves), *rows)
 

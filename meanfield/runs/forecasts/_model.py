@@ -26,7 +26,7 @@ BLOCKS = 3  # cost of a layer with its MLP, in units of its attention
 
 
 class Network(NamedTuple):
-    """The sizes of a model's layer that set its cost.
+    """The sizes that determine the cost of a model's layer.
 
     Attributes:
         n_heads: the number of heads that act.
@@ -40,7 +40,7 @@ class Network(NamedTuple):
 
     @classmethod
     def from_model(cls, model: str, heads: list[int] | None) -> "Network":
-        """The sizes of a model, where `heads` is `None` for all heads."""
+        """The sizes of a model; `heads` is `None` if all its heads act."""
         sizes = models.read(models.load(model)).sizes
         count = sizes.n_heads if heads is None else len(heads)
         return cls(count, sizes.dimension, sizes.head_dimension)

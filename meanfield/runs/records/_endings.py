@@ -212,7 +212,7 @@ def _or_nan(value: SupportsFloat | None) -> float:
 
 
 def _one_nan(value: SupportsFloat) -> float:
-    """A float whose NaN is `math.nan` itself, so that stored outcomes compare equal."""
+    """Replaces any NaN by `math.nan` itself, so that stored outcomes compare equal."""
     number = float(value)
     return math.nan if math.isnan(number) else number
 
@@ -268,7 +268,7 @@ def ending_of(outcomes: Sequence[Outcome]) -> Ending:
 
 
 def ending_counts(outcomes: Sequence[Outcome]) -> str:
-    """Counts of the endings, to precede a reason; empty if all endings are equal."""
+    """How many flows ended in each way, as text; empty if all ended in the same way."""
     statuses = [_status(outcome) for outcome in outcomes]
     return f"{summarise_endings(statuses)}: " if len(set(statuses)) > 1 else ""
 

@@ -158,7 +158,7 @@ class Discretization:
         b = self.keys.bandwidth or scott(points)
         kernel_centres = centre + (xi - centre) / np.sqrt(1 + b**2)
         blur = b / np.sqrt(1 + b**2) * deviation
-        # Mass of each kernel in each interval; the product over axes is that in a cell.
+        # The mass of a kernel in a cell is the product of its masses in intervals.
         parts = [
             np.diff(
                 scipy.special.ndtr((e[:, None] - kernel_centres[:, k]) / blur[k]),

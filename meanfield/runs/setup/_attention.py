@@ -245,7 +245,7 @@ def _scale_factor(part: AttentionSpec, Q: Array) -> float:
 
 
 def _apply_mask(part: AttentionSpec, attention: Attention) -> AbstractDynamics:
-    """Applies a mask to an attention: for softmax to the scores, else by `Prefix`."""
+    """Masks the scores of a softmax; wraps any other masked attention in `Prefix`."""
     if part.mask is None:
         return attention
     mask = mask_of(part.mask)

@@ -162,7 +162,7 @@ def _check_single(name: str, **several: object) -> None:
 
 @dataclass(frozen=True)
 class _InfinityReader(AbstractReader[bool]):
-    """Whether an energy or its gradient is infinite; false for tokens and grids."""
+    """Tells if an energy or its gradient is infinite; false for tokens and grids."""
 
     energy: AbstractEnergy
 

@@ -99,7 +99,7 @@ def _evaluate(
 
 
 def _steepest(energy: AbstractEnergy, mu: AbstractMeasure) -> Float[Array, ""]:
-    """The rate of an energy along its gradient flow; NaN if that is not defined."""
+    """The rate of change along the gradient flow of an energy; NaN if undefined."""
     try:
         return steepest_rate(energy, mu)
     except UnsupportedError:

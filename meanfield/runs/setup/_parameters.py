@@ -168,7 +168,7 @@ def token_weights(weights: Matrix | None, n: int) -> np.ndarray | Array:
 
 
 def columns(value: Matrix | None) -> int | None:
-    """The number of columns of a matrix; `None` if its value does not fix that."""
+    """The number of columns of a matrix; `None` if its value does not fix a number."""
     if isinstance(value, str) and value.startswith("@"):
         shape = read_array(value[1:]).shape
         return shape[-1] if shape else None
@@ -178,7 +178,7 @@ def columns(value: Matrix | None) -> int | None:
 
 
 def entries(value: Matrix | None) -> int | None:
-    """The number of entries of a vector; `None` if its value does not fix that."""
+    """The number of entries of a vector; `None` if its value does not fix a number."""
     if isinstance(value, str) and value.startswith("@"):
         array = read_array(value[1:])
         return array.size if array.ndim else None

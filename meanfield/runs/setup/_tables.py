@@ -87,7 +87,7 @@ def _are_names(cells: list[str]) -> bool:
 
 
 def _check_names(names: list[str]) -> None:
-    """Raises if a column has a name for weights, rows or frames, not coordinates."""
+    """Raises if the name of a column says that it holds weights, rows or frames."""
     if len(names) == 1:
         return
     for name in names:
@@ -131,7 +131,7 @@ def _check_counts(path: Path, table: np.ndarray) -> None:
 
 
 def _may_count(counts: Sequence[str], rest: Iterable[str], *, is_square: bool) -> bool:
-    """Whether a first line or column could be row or column numbers, given the rest."""
+    """Whether the rest allows a first line or column to be column or row numbers."""
     if not all(cell.isdigit() for cell in counts):
         return False
     return not is_square or not any(cell.lstrip("+-").isdigit() for cell in rest)

@@ -40,7 +40,7 @@ def strip_digest(
     *,
     remedy: str = REMEDY,
 ) -> dict[str, Any]:
-    """Removes the digest from JSON values, after a check of it.
+    """Checks the digest of JSON values, and removes it.
 
     Raises:
         StoreError: if the digest does not match or is missing.
@@ -117,7 +117,7 @@ def validate_object(reader: TypeAdapter, body: Mapping[str, object], file: Path)
 
 
 def alteration_message(path: Path, problem: str = "", *, remedy: str = REMEDY) -> str:
-    """The error message for a file that was altered, with its first problem."""
+    """The error message for an altered file; it states the `problem`, if known."""
     detail = f" The problem: {problem.rstrip('.')}." if problem else ""
     return damage_message(path, "it has changed since it was written", remedy) + detail
 
