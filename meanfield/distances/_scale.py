@@ -5,7 +5,7 @@ import math
 import numpy as np
 from jaxtyping import Float
 
-SHARP = 1e-10  # relative errors below this are taken for rounding, and set to zero
+SHARP = 1e-10  # smaller relative errors are mere rounding; they become 0
 
 
 def power_of_two(*arrays: np.ndarray) -> float:

@@ -59,7 +59,7 @@ class _Square(AbstractEnergyReader[Float[Array, ""]]):
 
     @override
     def read_gaussian(self, mu: Gaussian) -> Float[Array, ""]:
-        assert isinstance(self.field, Affine)  # as every descent field of a Gaussian is
+        assert isinstance(self.field, Affine)  # descent fields of Gaussians are affine
         mean_velocity = self.field.linear @ mu.mean + self.field.offset
         return mean_velocity @ mean_velocity + jnp.sum(
             (self.field.linear @ mu.factor) ** 2
