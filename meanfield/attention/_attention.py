@@ -277,7 +277,7 @@ def _couplings(
 @functools.lru_cache(maxsize=1)
 def _variants(names: tuple[str, ...]) -> dict[str, Attention]:
     """An example of each variant: its attention in dimension one with unit matrices."""
-    with jax.ensure_compile_time_eval():  # concrete values even inside `jit`
+    with jax.ensure_compile_time_eval():  # values stay concrete inside `jit`
         identity = jnp.ones((1, 1))
         return {name: attentions[name](identity, identity, identity) for name in names}
 

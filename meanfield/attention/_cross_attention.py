@@ -204,8 +204,8 @@ class CrossBound(AbstractReader[Bool[Array, ""]]):
     def read_gaussian(self, mu: Gaussian) -> Bool[Array, ""]:
         """Whether the bound is proven for Gaussian keys.
 
-        For a rowwise coupling the answer is that for tokens: the mean of a link over
-        Gaussian keys is bounded or linear if the link is, and the mean of tilted
+        For a rowwise coupling the answer is the same as for tokens: the mean of a link
+        over Gaussian keys is bounded or linear if the link is, and the mean of tilted
         Gaussian keys is affine.
         """
         if not isinstance(self.coupling, AbstractRowwise):

@@ -98,8 +98,7 @@ def scalings(
     Args:
         score: $s$.
         mu: the tokens.
-        tolerance: largest accepted sup of |log marginal|; by default it depends on the
-            dtype.
+        tolerance: largest accepted |log marginal|; by default it depends on the dtype.
         max_iterations: number of passes after which the potentials count as
             unconverged.
 

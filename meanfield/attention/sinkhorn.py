@@ -45,8 +45,7 @@ class Sinkhorn(AbstractGaussianCoupling):
         iterations: number of half-steps, as in trained Sinkformers. Rows and columns
             are normalised in turn, rows first, so that 1 is softmax. `None` continues
             until `tolerance` is met.
-        tolerance: largest accepted sup of |log marginal|; by default it depends on the
-            dtype.
+        tolerance: largest accepted |log marginal|; by default it depends on the dtype.
         max_iterations: number of passes after which the field counts as unconverged.
 
     Examples:
@@ -200,7 +199,7 @@ class Sinkhorn(AbstractGaussianCoupling):
     def is_cross_bounded(
         self, score: AbstractScore, keys: AbstractMeasure
     ) -> Bool[Array, ""]:
-        r"""The answer for one measure, as $\int|\bar y|^2d\mu \leq \int|y|^2d\nu$."""
+        r"""As for one measure, since $\int|\bar y|^2d\mu \leq \int|y|^2d\nu$."""
         return self.is_linearly_bounded(score, keys)
 
 

@@ -1,4 +1,4 @@
-r"""Quantisation of measures by a few atoms, each at the mean of its share of mass."""
+r"""Quantisation of measures by atoms, each at the mean of the mass that it replaces."""
 
 import math
 from dataclasses import dataclass

@@ -20,7 +20,7 @@ from meanfield.measures import (
 from ._distance import Distance, best_distance
 from ._scale import root_mean_square
 
-MAX_LAW_GAP = 0.05  # laws of positions may differ by this share of the mass
+MAX_LAW_GAP = 0.05  # laws of positions may differ by at most this share of the mass
 
 
 class Slice(NamedTuple):

@@ -157,7 +157,7 @@ def _moment_distance(mu: AbstractMeasure, nu: AbstractMeasure) -> float:
     The minimum is over rotations $R$. It is computed from factors along principal axes.
     Unlike covariances, factors keep the digits of directions with little variance.
     Along principal axes, the entries of $X^\top Y$ decrease with its singular values,
-    so that the relative accuracy of small singular values is that of large ones.
+    so small singular values have the same relative accuracy as large ones.
     """
     (alpha, Y), (beta, X) = _Moments()(mu), _Moments()(nu)
     scale = power_of_two(alpha - beta, X, Y)

@@ -60,7 +60,7 @@ def programme_distance(
     y: Float[np.ndarray, "m d"],
     q: Float[np.ndarray, " m"],
 ) -> tuple[float, float]:
-    """$W_2$ and its error, between atoms `x` of masses `p` and `y` of masses `q`."""
+    """$W_2$ of atoms `x` (masses `p`) and `y` (masses `q`), and its error."""
     scale = power_of_two(x - x[0], y - x[0])
     x, y = x / scale, y / scale
     masses = integer_masses(p, q)
@@ -127,7 +127,7 @@ def _summing_to_all(p: np.ndarray) -> np.ndarray:
 
 
 def _misfit(p: np.ndarray, masses: np.ndarray) -> np.ndarray:
-    """Difference of weights and integer masses; zero if it is mere rounding."""
+    """Difference of weights and integer masses; zero if it is only a rounding error."""
     rest = p - masses / np.sum(masses)
     return np.where(np.abs(rest) > WEIGHT_ULPS * np.spacing(p), rest, 0)
 

@@ -86,7 +86,7 @@ def _squared_distance(
     r"""$\int(\ell + s\Phi^{-1})^2du$ and its error, for a piecewise linear $\ell$.
 
     If $s = 0$, the integral is a sum of squares, and the error counts as zero.
-    Otherwise its terms may cancel.
+    Otherwise the terms of the integral can cancel.
     """
     width, middle, rise = np.diff(cuts), (left + right) / 2, right - left
     first, linear = _normal_moments(cuts)

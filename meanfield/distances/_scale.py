@@ -5,14 +5,14 @@ import math
 import numpy as np
 from jaxtyping import Float
 
-SHARP = 1e-10  # relative errors below this are taken for rounding, and set to zero
+SHARP = 1e-10  # smaller relative errors are mere rounding; they become 0
 
 
 def power_of_two(*arrays: np.ndarray) -> float:
     """A power of two near the largest entry, so that division by it is exact.
 
-    Division by it is needed for entries above 1e154 or below 1e-162, since floats
-    cannot hold their squares.
+    This division is needed for entries above 1e154 or below 1e-162, since floats cannot
+    hold their squares.
     """
     largest = max((float(np.max(np.abs(a), initial=0)) for a in arrays), default=0.0)
     if not 0 < largest < math.inf:

@@ -45,7 +45,7 @@ class AbstractDynamics(eqx.Module):
     @property
     @abc.abstractmethod
     def jumps(self) -> Float[Array, " k"]:
-        """Times at which parameters jump, so that integration steps end there."""
+        """Times at which parameters jump; integration steps end there."""
 
     @abc.abstractmethod
     def field(self, t: Time, mu: AbstractMeasure) -> AbstractField:

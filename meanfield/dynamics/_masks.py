@@ -22,7 +22,7 @@ masks.register("causal")(causal)
 
 
 class Window(eqx.Module):
-    """Mask by which a token sees the tokens at most `width` before it, and none after.
+    """Mask by which a token sees tokens at most `width` before it, and no later ones.
 
     Attributes:
         width: the width in units of position; the whole sequence has length 1.

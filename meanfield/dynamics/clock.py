@@ -17,9 +17,9 @@ from ._dynamics import AbstractDynamics
 class LogTime(AbstractDynamics):
     r"""`dynamics` in the logarithmic time $s = \log(1 + t)$: $e^s\, v_{e^s - 1}[\mu]$.
 
-    A power law in $t$ becomes exponential in $s$, where steps keep their length;
-    $t = 10^{12}$ is $s = 28$. All times of a flow are values of $s$, including its
-    stops and its blow-up time.
+    A power law in $t$ becomes exponential in $s$, so steps in $s$ keep their length. At
+    $t = 10^{12}$, $s = 28$. All times of a flow are values of $s$, including its stops
+    and its blow-up time.
 
     Attributes:
         dynamics: the dynamics in the original time $t \geq 0$.

@@ -36,10 +36,10 @@ class Prefix(AbstractDynamics):
     r"""Masked dynamics, in which each token depends only on the tokens that it sees.
 
     A token at position $s$ has the velocity of `dynamics` for the measure $\mu$
-    conditioned on the positions that `mask` allows, which are those $\le s$ for
-    `causal`. For any dynamics, this generalises the masked attention of castin2025, eq.
-    (2.7). A token that sees nothing does not move. Each token needs its own field.
-    Inside `Cross`, both the keys and the other queries are conditioned.
+    conditioned on the positions that `mask` allows; for `causal`, these are the
+    positions $\le s$. For any dynamics, this generalises the masked attention of
+    castin2025, eq. (2.7). A token that sees nothing does not move. Each token needs its
+    own field. Inside `Cross`, both the keys and the other queries are conditioned.
 
     Attributes:
         dynamics: the dynamics to mask; Sinkhorn is solved separately for each token.
@@ -84,8 +84,8 @@ class Prefix(AbstractDynamics):
     def is_linearly_bounded(self, t: Time, mu: AbstractMeasure) -> Bool[Array, ""]:
         """True if the keys are tokens, and `dynamics` is linearly bounded.
 
-        Visible tokens are no larger than the largest token. For a density, however, the
-        second moment of a part is not bounded by that of the whole.
+        Visible tokens are no larger than the largest token. For a density, however, a
+        part can have a larger second moment than the whole.
         """
         keys = mu.keys if isinstance(mu, Facing) else mu
         if not isinstance(keys, Points):

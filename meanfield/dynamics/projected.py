@@ -119,7 +119,7 @@ class ProjectedField(AbstractAveragedField):
     @property
     @override
     def convergence(self) -> Convergence:
-        r"""The error of the averages, from a second rule, relative to the speed $E|v|$.
+        r"""The error of the averages divided by the speed $E|v|$, from a second rule.
 
         If the field comes from an iteration that has converged less well, the result is
         the convergence of that iteration. The speed is $E|v|$, since the root of

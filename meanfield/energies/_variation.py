@@ -52,7 +52,7 @@ class AbstractVariation(eqx.Module):
     def gradient(self, tokens: Tokens) -> Float[Array, "n d"]:
         r"""The gradient $\nabla \delta E(\mu)$ at `tokens`."""
         total = lambda x: jnp.sum(self(Tokens(x, tokens.position)))
-        return jax.grad(total)(tokens.x)  # each value depends on its own token only
+        return jax.grad(total)(tokens.x)  # no value depends on another token
 
 
 class CombinedVariation(AbstractVariation):

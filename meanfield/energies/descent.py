@@ -24,7 +24,7 @@ def steepest_rate(energy: AbstractEnergy, mu: AbstractMeasure) -> Float[Array, "
     $\nabla\delta E$ is not affine, this rate is smaller in size than the integral.
 
     For an energy of the density on a grid, the rate is a sum over the faces between
-    cells with mass, and of second order in the width of cells.
+    cells with mass, and is accurate to second order in the width of cells.
 
     Raises:
         UnsupportedError: if this energy is not defined on such a measure.
@@ -59,7 +59,7 @@ class _Square(AbstractEnergyReader[Float[Array, ""]]):
 
     @override
     def read_gaussian(self, mu: Gaussian) -> Float[Array, ""]:
-        assert isinstance(self.field, Affine)  # as every descent field of a Gaussian is
+        assert isinstance(self.field, Affine)  # descent fields of Gaussians are affine
         mean_velocity = self.field.linear @ mu.mean + self.field.offset
         return mean_velocity @ mean_velocity + jnp.sum(
             (self.field.linear @ mu.factor) ** 2

@@ -187,7 +187,7 @@ def _solve_self(mu: Points, epsilon: Float[Array, ""]) -> Scalings:
 
 
 def _self_potential(potentials: Scalings, tokens: Tokens) -> Float[Array, " n"]:
-    """The potential of the plan from a measure to itself, a mean of two potentials."""
+    """The mean of the two potentials of the plan from a measure to itself."""
     rows = potentials.mu.log_integral(potentials.score, tokens, potentials.g)
     columns = potentials.mu.log_integral(
         transpose(potentials.score), tokens, potentials.f

@@ -30,7 +30,7 @@ def bures_squared(Sigma0: Numbers, Sigma1: Numbers) -> Float[Array, ""]:
 
     Raises:
         InvalidInputError: if the arguments are not square matrices of the same shape,
-            or not covariances. Inside `jit`, the latter gives NaN instead.
+            or not covariances. Inside `jit`, a matrix that is no covariance gives NaN.
 
     Examples:
         >>> from meanfield.energies import bures_squared

@@ -36,8 +36,7 @@ class SinkhornEnergy(AbstractEnergy):
         Q: query matrix; any number of rows.
         K: key matrix, of the same shape.
         epsilon: the bandwidth.
-        tolerance: largest accepted sup of |log marginal|; by default it depends on the
-            dtype.
+        tolerance: largest accepted |log marginal|; by default it depends on the dtype.
         max_iterations: number of passes after which the potentials count as
             unconverged.
 

@@ -68,8 +68,8 @@ class BlockCausal(eqx.Module):
 class Strided(eqx.Module):
     """Mask by which a token sees recent tokens, and earlier tokens at regular strides.
 
-    Recent tokens are less than `width` before it, and the others a multiple of `width`.
-    This is the strided pattern of sparse transformers, as one mask.
+    Recent tokens are less than `width` before it; the others are a multiple of `width`
+    before it. This is the strided pattern of sparse transformers, as one mask.
 
     Attributes:
         width: the stride; the whole sequence has length 1.

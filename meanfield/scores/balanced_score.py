@@ -138,10 +138,10 @@ class BalancedScore(AbstractQuadraticScore):
 def factorise(dot: Dot) -> tuple[Float[Array, "r d"], Float[Array, "r d"]]:
     r"""Factors $M$ and $N$ of equal size with $N^\top M = A$, without gradients.
 
-    For a symmetric $A$ the factors come from its eigenvectors, and each row of $N$ is
-    that of $M$ or its negative. If $A$ is positive semidefinite, $N = M$, so that
-    tokens of one group have images in one group. For other $A$, the factors come from
-    the singular vectors.
+    For a symmetric $A$ the factors come from its eigenvectors, and each row of $N$
+    equals the row of $M$ or its negative. If $A$ is positive semidefinite, $N = M$, so
+    that tokens of one group have images in one group. For other $A$, the factors come
+    from the singular vectors.
     """
     A = jax.lax.stop_gradient(dot.A)
     rank = min(dot.Q.shape)

@@ -47,7 +47,7 @@ def product_tangent(
     factors: tuple[Float[Array, "n k"], Float[Array, "k m"]],
     tangents: tuple[Float[Array, "n k"], Float[Array, "k m"]],
 ) -> Float[Array, "n m"]:
-    """The derivative of a matrix product of keys and queries, from two products."""
+    """The derivative of the product of keys and queries, as a sum of two products."""
     (k, q), (dk, dq) = factors, tangents
     # The barrier stores the transposed keys as an array. Without the barrier, the
     # compiler would multiply by a strided matrix.
@@ -73,7 +73,7 @@ def _from_references(
     reference: Float[Array, "c m"],
     *bend: Float[Array, ""],
 ) -> Float[Array, "n m"]:
-    del k, q, offset  # these are used by the derivative only
+    del k, q, offset  # only the derivative uses them
 
     def term(key: Array, coefficient: Array, reference: Array) -> Array:
         u = key[:, None] - reference[None]

@@ -72,7 +72,7 @@ class Pairs(eqx.Module):
         whole: whether all pairs are one block, so that a mask is always applied.
         queries: the queries.
         keys: the keys.
-        remainder: terms of the query, which scores leave out; not times `units`.
+        remainder: terms of the query only, left out of scores; not times `units`.
         bend: the attribute `bend` of `Differences`.
     """
 

@@ -24,12 +24,12 @@ def plan(
     r"""A reduction for sums over keys: exact sums, or cells if these are faster.
 
     For each query, the total error of all terms $w_je^{q_i\cdot k_j}$ is at most $\tau$
-    times their sum, not counting the rounding of inner products, from which exact sums
-    suffer, too. So the error of the logarithm of a sum is at most $-\log(1 - \tau)$,
-    and the error of a mean is at most $\tau/(1-\tau)$ times half the diameter of the
+    times their sum, apart from rounding errors of inner products, which exact sums
+    have, too. So the error of the logarithm of a sum is at most $-\log(1 - \tau)$, and
+    the error of a mean is at most $\tau/(1-\tau)$ times half the diameter of the
     values. The bound also holds for other queries and keys that reach at most a quarter
-    farther along any axis. If they reach farther, and in single precision, sums are
-    exact.
+    farther along any axis. Sums are exact if they reach farther, or in single
+    precision.
 
     Args:
         queries: $q$, (m, k); concrete values, not traced inside `jit`.

@@ -50,7 +50,7 @@ def sinkhorn(
     The rows of the plan sum to the weights $a$, and its columns to the weights $b$. For
     entropic transport with the cost $|x - y|^2/2$ and the bandwidth $\epsilon$, use
     queries $x/\epsilon$ and keys $y$; squares in the cost only change the potentials.
-    Derivatives, in both modes, are those of the equation for the potentials, not of the
+    Derivatives, in both modes, come from the equation for the potentials, not from the
     iteration.
 
     Args:
@@ -58,8 +58,8 @@ def sinkhorn(
         keys: $k$, (n, k).
         log_weights: $\log a$, (m,), and $\log b$, (n,), where the weights
             $a$ and $b$ have the same sum; uniform weights by default.
-        tolerance: tolerance of the residual; by default that of the cells, or for exact
-            sums the machine epsilon to the power of 2/3.
+        tolerance: tolerance of the residual; by default the tolerance of the cells, or,
+            for exact sums, the machine epsilon to the power of 2/3.
         max_iterations: largest number of passes over rows and columns.
         reduction: how sums are computed. For concrete values, the layout of `Cells` is
             chosen from the potentials of a sample of the vectors. If no cells meet the

@@ -154,7 +154,7 @@ def fall_back_to_exact(problem: TransportProblem) -> TransportProblem:
 
 
 def _solve_sample(problem: TransportProblem, limit: int) -> Solution:
-    """Potentials of all points, extended from those of a sample."""
+    """Potentials of all points, extended from the potentials of a sample."""
     score, a, b = use_exact_sums(problem)
     sample = TransportProblem(score, subsample(a, SAMPLE), subsample(b, SAMPLE))
     coarse = sample.solve(ROUGH, limit)
@@ -167,7 +167,7 @@ def _solve_sample(problem: TransportProblem, limit: int) -> Solution:
 def _sums(
     problem: TransportProblem, solution: Solution
 ) -> list[tuple[Array, Array, Array]]:
-    """Queries, keys and log weights, for the sums over rows and those over columns."""
+    """Queries, keys and log weights, for the sums over rows and over columns."""
     _, a, b = problem
     q, k = a.tokens.x, b.tokens.x
     return [(q, k, b.log_weights + solution.g), (k, q, a.log_weights + solution.f)]

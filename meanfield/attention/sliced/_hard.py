@@ -115,7 +115,7 @@ class HardSlices(AbstractGaussianCoupling, Discontinuous):
     def is_linearly_bounded(
         self, score: AbstractScore, mu: AbstractMeasure
     ) -> Bool[Array, ""]:
-        r"""Always true for tokens, of which $\bar y$ is a mean, and for Gaussians.
+        r"""Always true for Gaussians, and for tokens, as $\bar y$ is a mean of them.
 
         For a Gaussian $|\bar y| \leq |\mu|$, since each slice gives
         $E[y\,|\,\theta\cdot Ky]$ at a point that is distributed as $\theta\cdot Ky$.

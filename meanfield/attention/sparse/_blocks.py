@@ -90,7 +90,7 @@ def block_sums(blocks: Blocks) -> Float[Array, "b d"]:
 def prefix_sums(blocks: Blocks) -> Float[Array, "b d"]:
     r"""Sums $\sum_{j \leq iB} x_j$ of all tokens up to the first one of block $i$.
 
-    Source: tay2020, eq. (5), whose upper index reads one token more (ERRATA T5).
+    Source: tay2020, eq. (5), whose upper index adds a token too many (ERRATA T5).
     """
     # The sums add earlier tokens only. If they were differences of longer sums, their
     # rounding errors would depend on later tokens.

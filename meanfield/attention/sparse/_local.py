@@ -79,7 +79,7 @@ class SparseMean(AbstractSortedMean):
     def _sides(
         self, tokens: Tokens, values: Float[Array, "n p"]
     ) -> tuple[Float[Array, "m k"], BlockKeys]:
-        """Score factors of queries, and keys whose scores are sums of both scores."""
+        """Score factors of queries, and keys that give the sum of both scores."""
         blocks, means = self.sorted_tokens.blocks, self.sorted_tokens.means
         shape = (blocks.n_blocks, blocks.width)
         states = (means(blocks.mu.safe_tokens.x), blocks.states)

@@ -21,9 +21,9 @@ from ._plan import AbstractPlan
 class SortedTokens(eqx.Module):
     r"""Sorted tokens $\psi_S$, one for each slot: the mean of the tokens sorted to it.
 
-    If blocks are full and weights are equal, these are $RB(X)$. The mass of a slot is
-    that of the tokens sorted to it. Padding has no mass, and a slot to which only
-    padding is sorted is left out.
+    If blocks are full and weights are equal, these are $RB(X)$. A slot has the mass of
+    the tokens sorted to it. Padding has no mass, and a slot to which only padding is
+    sorted is left out.
     """
 
     blocks: Blocks

@@ -35,7 +35,7 @@ class Sparse(AbstractSparse):
 
     A query sees only the slots of its own block. Its score for a slot is the sum of two
     scores: with the key in the slot, and with the key that $R$ sorts to the slot. The
-    value is that of the sorted key. Source: tay2020, section 3.2, with corrections: the
+    value comes from the sorted key. Source: tay2020, section 3.2, with corrections: the
     block has $b$ tokens, and scores outside of it are $-\infty$, not zero (ERRATA T7,
     T8).
 
@@ -67,9 +67,9 @@ class Sparse(AbstractSparse):
 class CausalSparse(AbstractSparse):
     r"""$\kappa_\mu = \mathrm{softmax}(s(x, \psi) + s(x, y))$ over slots up to $x$'s.
 
-    It differs from `Sparse` in that no later block is sorted to an earlier one, and
-    that rows do not depend on later rows. So no token depends on later tokens (new:N5).
-    In the published version, tokens do (tay2020, section 3.3; ERRATA T3).
+    Unlike in `Sparse`, no block is sorted to an earlier one, and no row depends on
+    later rows. So no token depends on later tokens (new:N5). In the published version,
+    tokens do (tay2020, section 3.3; ERRATA T3).
 
     Attributes:
         sorting: the sorting, which determines the lower triangular matrix $R$.

@@ -30,7 +30,7 @@ class SparseOptions:
     r"""Options that define the matrix that sorts blocks.
 
     Attributes:
-        blocks: $N_B$, the number of blocks; by default that of `W_B` or `order`, else
+        blocks: $N_B$, the number of blocks; by default as in `W_B` or `order`, else
             four.
         W_B: rows of $N_B$ numbers, or the law `normal[:SCALE]`.
         W_P: the matrix of a first layer; `None` means that there is no such layer.
