@@ -36,13 +36,13 @@ class Encoding(NamedTuple):
 def encode(path: Path, text: str, *, limit: int) -> Encoding:
     """Encodes a text by the `tokenizer.json` at `path`.
 
-    Padding and truncation, to 128 tokens for all-MiniLM-L6-v2 for example, are switched
-    off, because padding would add tokens that are not words.
+    Padding and truncation are switched off, because padding would add tokens that are
+    not words. The file of all-MiniLM-L6-v2, for example, sets both to 128.
 
     Raises:
         InputFileError: if the file is missing or not a tokenizer.
         InvalidInputError: if the text is not valid Unicode, has no token, or has more
-            than `limit`.
+            than `limit` tokens.
         UnsupportedError: if the package `tokenizers` is missing.
     """
     _check_length(text, limit)

@@ -62,11 +62,11 @@ class TrainState(eqx.Module):
         return TrainState(self.parameters, tree.unflatten(new), self.moments)
 
     def check_annealing(self, annealing: Annealing, epochs: int) -> None:
-        """Raises unless `annealing` names a fixed number that does not underflow.
+        """Raises unless the option to anneal is a number that does not underflow.
 
         Raises:
-            InvalidInputError: if the attentions have no such fixed number, or it would
-                underflow in the last epochs.
+            InvalidInputError: if the attentions have no such number, if it is trained,
+                or if it would underflow in the last epochs.
         """
         leaves, _ = jax.tree_util.tree_flatten_with_path(self.static)
         numbers = {_leaf_name(path): leaf for path, leaf in leaves if _is_number(leaf)}

@@ -101,7 +101,7 @@ class AbstractTask(abc.ABC):
         """Raises if the attention of a new network does not suit the task.
 
         Raises:
-            UnsupportedError: with a hint at attentions that do.
+            UnsupportedError: with a hint at attentions that suit it.
         """
         del network, variant
 

@@ -26,7 +26,7 @@ class Verdict:
         mean: mean of the differences.
         interval: 95 % confidence interval of the mean, by Student's t.
         median: median of the differences.
-        deviation: standard deviation of the differences, with n − 1.
+        deviation: standard deviation of the differences, with divisor n − 1.
         detectable_effect: smallest mean that this number of pairs detects with
             probability 0.9.
         n_pairs: number of pairs.

@@ -219,9 +219,9 @@ def _run_summary(store: Any) -> dict[str, Any]:
 
 
 def _family(store: Any) -> dict[str, Any]:
-    """Endings of a run with several flows, and the most severe of them.
+    """How the flows of a run ended, and the most severe of these endings.
 
-    They are computed from the flows, because version 0.2 stored a less severe ending.
+    It is computed from the flows, because version 0.2 stored a less severe ending.
     """
     from meanfield.runs.records._validation import load_members
     from meanfield.storage import RESUMABLE

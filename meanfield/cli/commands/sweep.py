@@ -187,7 +187,7 @@ def _first_values(axes: Sequence[Axis], options: Options) -> dict[str, str]:
 
 
 def _precision(precision: str, axes: Sequence[Axis]) -> str:
-    """The highest precision of any cell: that of the spec unless an axis varies it."""
+    """The highest precision of all cells, taken from an axis or else from the spec."""
     precisions = [
         value for axis in axes if axis.key == "precision" for value in axis.values
     ]

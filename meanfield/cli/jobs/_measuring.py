@@ -35,11 +35,11 @@ class Work(NamedTuple):
 
     @property
     def calls(self) -> list[list[tuple]]:
-        """The arguments of `verify_statement`, a list of calls for each file.
+        """For each file, a list with the arguments of each call of `verify_statement`.
 
         The statements of a file share compiled programs, so one process measures them
-        all. Neighbouring files share some programs, too. Since every fourth file comes
-        first, one neighbour has usually cached these on disk when the other begins.
+        all. Neighbouring files also share some programs. Every fourth file comes first,
+        so a file has usually cached its programs on disk before its neighbour begins.
         """
         calls_by_file: dict[str, list[tuple]] = {}
         for name in self.ids:

@@ -191,7 +191,7 @@ def _share_row(row: models.Shares) -> dict[str, object]:
 
 
 def _n_nearer_layers(comparison: models.Comparison) -> int:
-    """Number of layers, from the first, that the flow matches better than its start."""
+    """Number of layers before the embedding is nearer to the network than the flow."""
     # The count ends at the first layer that the flow matches worse than its start. If
     # the flow matches later layers better again, that is a coincidence.
     nearer = [row.distance < row.initial_distance for row in comparison.depths[1:]]

@@ -114,7 +114,7 @@ def compare(folder: Path, baseline: Path, *, json: bool) -> None:
     """Prints verdicts from the paired differences of all measures of two runs.
 
     Raises:
-        InvalidInputError: if the two do not have the same task, options and seeds.
+        InvalidInputError: if the two runs differ in their task, options or seeds.
     """
     first, second = map(load_record, (folder, baseline))
     for name in ("task", "options", "seeds", "validation_split"):

@@ -63,7 +63,7 @@ def initialize_runtime(devices: int | None, where: Place | None) -> None:
     """Creates the devices of JAX, and connects to the other processes of the run.
 
     Args:
-        devices: total number of devices of all processes; one for each if `None`.
+        devices: total number of devices; one for each process if `None`.
         where: place of this process in a distributed run, if it belongs to one.
 
     Raises:

@@ -73,7 +73,7 @@ class PatchNetwork(eqx.Module):
     Attributes:
         embedding: embedding of the patches.
         class_token: class token that is pooled; empty for pooling by the mean.
-        position_embedding: position embedding.
+        position_embedding: embedding of the positions of the tokens.
         encoder: attention blocks.
         norm: norm before the output layer.
         output_layer: output layer, with a score for each class.
