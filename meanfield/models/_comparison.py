@@ -114,7 +114,7 @@ class Comparison:
     endings: tuple[str, ...]
 
     def dataset(self) -> xr.Dataset:
-        """A dataset of the numbers, along the axes `depth` and `layer`."""
+        """A dataset of the numbers, along the dimensions `depth` and `layer`."""
         columns = {"depth": self.depths, "layer": self.shares}
         return xr.Dataset(
             {

@@ -1,4 +1,4 @@
-"""Experiments, which reproduce figures: a computation, a picture, and a claim."""
+"""Experiments reproduce figures by a computation, a picture, and a claim."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -208,5 +208,5 @@ class TrainFolder:
 
 
 def weights_file(epoch: int) -> str:
-    """Name of the weights file of an epoch, which is 0, a power of two, or the last."""
+    """Name of the weights file of an epoch: 0, a power of two, or the last epoch."""
     return f"weights-{epoch:04d}.safetensors"

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def movie_names(_: object) -> list[str]:
-    """Names of the movies, which are imported only for shell completion."""
+    """Names of all movies, for shell completion; imports the movies when called."""
     from meanfield.plotting.movies.plays import movies
 
     return list(movies)

@@ -194,7 +194,7 @@ def _show_run(path: Path, *, json: bool, toml: bool, check: bool) -> None:
         if digests:
             heads = [f"{file} ({digest[:DIGEST]}…)" for file, digest in digests]
             summary["files"] = ", ".join(heads)
-        # Not shown: the words, which are too many, and endings, which the reason has.
+        # Words are not shown because they are too many; the reason lists the endings.
         idle = {"words", "endings", *(k for k, v in summary.items() if v is None)}
         facts = {key: value for key, value in summary.items() if key not in idle}
         print_pairs({**facts, **verdict})

@@ -84,9 +84,9 @@ def compare(
 
 
 def _split_keys(keys: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Separates keys for all measures from keys for one measure, such as `cells`.
+    """Separates keys for all measures from keys for only some, such as `cells`.
 
-    The latter are passed on to that measure only. The key `measure` is left out.
+    The latter are passed only to measures that use them. `measure` itself is left out.
     """
     measure_keys = {
         k: v

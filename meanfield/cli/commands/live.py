@@ -184,7 +184,7 @@ def _check_no_keys(
 
 
 def _check_page_options(options: Mapping[str, str | bool | None]) -> None:
-    """Raises for options that pages do not support; keys in a file are just ignored.
+    """Raises for options that pages do not support; such keys in a file are ignored.
 
     Raises:
         InvalidInputError: naming the first option, and what a page does instead.

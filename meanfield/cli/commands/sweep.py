@@ -212,7 +212,7 @@ def _run_sweep(
 
     Args:
         folder: folder of the sweep.
-        start: creates the sweep; `None` if it exists.
+        start: function that creates the sweep; `None` if the sweep exists.
         workers: worker processes.
         json: whether to print JSON instead of the report.
 

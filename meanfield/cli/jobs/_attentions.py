@@ -44,8 +44,8 @@ class Variant(NamedTuple):
 
     Attributes:
         name: registered name.
-        description: first paragraph of the docstring of its factory.
-        facts: first paragraph of the docstring of each of its classes, by title.
+        description: first paragraph of its factory's docstring.
+        facts: titles of its classes, and the first paragraph of their docstrings.
     """
 
     name: str

@@ -135,7 +135,7 @@ def _describe_motion(result: Result, report: dict[str, Any]) -> str:
 
 
 def describe_error_estimate(report: dict[str, Any]) -> str:
-    """Error estimate of a density, the largest one of a family; empty if unknown."""
+    """Error estimate of a density, or the largest one of a family; empty if unknown."""
     record = report.get("error_estimate")
     members = record if isinstance(record, list) else [record]
     estimates = [

@@ -174,6 +174,6 @@ def _quiet_runtime() -> None:
 
 
 def _exit_with_parent(pipe: int) -> None:
-    """Ends this process when its supervisor ends, which closes the pipe."""
+    """Ends this process when the pipe closes, because its supervisor has ended."""
     os.read(pipe, 1)
     os._exit(1)

@@ -55,7 +55,7 @@ def load_before_keys(
     Args:
         plugins: files of the given plugins.
         keys: keys of the command, which include the `precision` of the session.
-        run_path: run or sweep; raises if `plugins` differ from those stored in it.
+        run_path: run or sweep; raises if its plugin of the same name has changed.
 
     Raises:
         InputFileError: if a plugin has changed, is missing, or raises.

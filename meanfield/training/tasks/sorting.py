@@ -55,7 +55,7 @@ class SequenceNetwork(eqx.Module):
     """Encoder of a source sequence and decoder of a target sequence.
 
     Attributes:
-        embedding: embedding of the symbols; the last two mark end and beginning.
+        embedding: embedding of the symbols; the last two are end and beginning marks.
         encoder: encoder with the attention under study.
         decoder: decoder with softmax attention.
         norm: norm before the output layer.
@@ -233,7 +233,7 @@ class Sorting(AbstractTask):
         }
 
     def distance(self, network: eqx.Module, sample: Sample) -> Float[Array, ""]:
-        """Edit distance from decoded to target sequence, divided by the target's length.
+        """Edit distance from the decoded sequence to the target, per target symbol.
 
         The decoded sequence ends before the first end symbol, or at the last position.
         """
