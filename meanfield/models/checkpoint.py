@@ -133,7 +133,7 @@ class Checkpoint:
         return encode(self.tokenizer, text, limit=limit)
 
     def count_unknown(self, words: Sequence[str]) -> int:
-        """Number of unknown tokens among those of a text.
+        """How many tokens of a text are the tokenizer's unknown token.
 
         Raises:
             InputFileError: if `tokenizer.json` is missing or damaged.

@@ -29,7 +29,7 @@ WEIGHTS, ORDER, NOISE = range(3)
 
 @contextlib.contextmanager
 def single_precision() -> Iterator[None]:
-    """Context of single precision without TF32, whatever the configuration of JAX."""
+    """Context manager for single precision without TF32, however JAX is configured."""
     with jax.enable_x64(False), jax.default_matmul_precision("highest"):  # noqa: FBT003
         yield
 
@@ -189,7 +189,7 @@ class Trainer(eqx.Module):
         key: PRNGKey,
         learning_rate: Float[Array, ""],
     ) -> tuple[PyTree, PyTree, Float[Array, ""]]:
-        """One step of one seed."""
+        """One optimiser step for one seed."""
         samples = {name: array[batch] for name, array in self.samples.items()}
         keys = jax.random.split(key, batch.shape[0])
 

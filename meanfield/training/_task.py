@@ -1,4 +1,4 @@
-"""Tasks: samples, their split, the network, and its measures."""
+"""Tasks, which define samples, their split, a network, and the network's measures."""
 
 import abc
 import dataclasses

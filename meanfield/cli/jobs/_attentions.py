@@ -98,7 +98,7 @@ def _section(variant: Variant, statement_ids: Sequence[str]) -> str:
 
 
 def _link(name: str) -> str:
-    """Markdown link from the name of a statement to the file that measures it."""
+    """Markdown link from the name of a statement to the file that checks it."""
     module = sys.modules[statements[name].measure.__module__]
     source = Path(inspect.getfile(module)).as_posix()
     relative_path = source[source.rindex("/meanfield/") + len("/meanfield/") :]

@@ -51,7 +51,7 @@ def _rename(tokens: list[str], start: int, names: Mapping[str, str]) -> list[str
 
 @contextlib.contextmanager
 def note_renamings() -> Iterator[None]:
-    """Context that prints warnings about old names as notes.
+    """Context manager that prints warnings about old names as notes.
 
     Python itself does not show them outside of scripts.
     """

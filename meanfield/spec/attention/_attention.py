@@ -254,7 +254,7 @@ class AttentionSpec(Strict):
 
 
 class DriftSpec(Strict):
-    """The key of the drift, a velocity that is added to the attention's."""
+    """The key of the drift, which is added to the velocity of the attention."""
 
     drift: Annotated[
         dict[str, Numbers] | None,

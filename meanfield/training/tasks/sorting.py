@@ -55,7 +55,7 @@ class SequenceNetwork(eqx.Module):
     """Encoder of a source sequence and decoder of a target sequence.
 
     Attributes:
-        embedding: embedding of the symbols; the last two are end and beginning marks.
+        embedding: embedding of the symbols; the last two mark the end and the start.
         encoder: encoder with the attention under study.
         decoder: decoder with softmax attention.
         norm: norm before the output layer.
