@@ -177,7 +177,7 @@ def _flow_layers(
     rtol: float | None,
     report: Callable[[int], None] | None,
 ) -> Iterator[tuple[_States, str]]:
-    """Yields states and ending of the flow after each layer, until a layer fails."""
+    """Yields the flow's states and ending after each layer, until a layer fails."""
     mu = Points.uniform(x)
     for layer in range(read(checkpoint).sizes.n_layers):
         if report is not None:

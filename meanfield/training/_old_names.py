@@ -77,7 +77,7 @@ def _rename(kind: str, values: Any) -> Any:
 
 
 def old_options(task: object, options: Mapping[str, Any]) -> dict[str, str]:
-    """The old names among the options of a task, with the new ones."""
+    """The old names among the options of a task, each with its new name."""
     names = _OPTIONS.get(str(task), {})
     return {old: new for old, new in names.items() if old in options}
 

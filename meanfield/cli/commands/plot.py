@@ -87,7 +87,7 @@ def plot(
 
 
 def _draw_all(targets: Mapping[str, Path], draw: Callable[[str], "Figure"]) -> None:
-    """Draws panels to files; notes which panels cannot be drawn, and why.
+    """Draws panels to files, and prints which panels cannot be drawn, and why.
 
     Raises:
         InvalidInputError: if no panel can be drawn, and the first has a wrong option.

@@ -116,9 +116,9 @@ class Eigenvalues(NamedTuple):
     r"""For each head of a layer, the eigenvalues that can be nonzero.
 
     Attributes:
-        score: for the symmetric part of $A = K^\top Q / \epsilon$, in increasing order.
-        value: for $V = OW$.
-        product: for $VA$.
+        score: eigenvalues of the symmetric part of $K^\top Q / \epsilon$, increasing.
+        value: eigenvalues of $V = OW$.
+        product: eigenvalues of $VA$, where $A = K^\top Q / \epsilon$.
     """
 
     score: Float[np.ndarray, "h m"]

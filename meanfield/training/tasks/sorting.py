@@ -165,7 +165,7 @@ class Sorting(AbstractTask):
 
     @property
     def _pool(self) -> int:
-        """Number of sequences, of which each seed is trained on four fifths."""
+        """Number of training sequences; each seed is trained on four fifths of them."""
         return self.n_train // (FOLDS - 1) * FOLDS
 
     @override
