@@ -59,7 +59,7 @@ class AbstractArchitecture(abc.ABC):
 
     @abc.abstractmethod
     def parts(self, layer: int, x: Float[np.ndarray, "n d"]) -> Parts:
-        """The displacement of each part of a layer, for states that enter it."""
+        """The displacement of states by each part of the layer that they enter."""
 
 
 architectures: Registry[Callable[[Checkpoint], AbstractArchitecture]] = Registry(
@@ -121,8 +121,8 @@ def _check_sizes(sizes: Sizes, checkpoint: Checkpoint) -> None:
     """Checks the sizes in a config against the arrays, before anything is allocated.
 
     Raises:
-        InputFileError: if no array has the dimension, or there are more layers than
-            arrays.
+        InputFileError: if no array has an axis of the stated dimension, or there are
+            fewer arrays than layers.
     """
     entries = checkpoint.entries.values()
     axes = {axis for entry in entries for axis in entry.shape}

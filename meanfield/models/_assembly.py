@@ -103,7 +103,7 @@ def layers(
         layers: index of one layer, or indices in the order in which layers act, counted
             from zero; a layer may be repeated. All if `None`.
         heads: index of one head, or indices of those kept in each layer. All if `None`.
-        times: edges of the layers in time, one more than there are layers;
+        times: the times at which layers begin, and the time at which the last ends;
             $0, 1, 2, \ldots$ if `None`.
         coupling: the rule from scores to weights; the network's own is `Softmax()`.
             Offsets are right only if weights sum to one.

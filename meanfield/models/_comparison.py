@@ -60,7 +60,7 @@ class Depth(NamedTuple):
 
 
 class Shares(NamedTuple):
-    r"""Shares of the parts of one layer in the displacement of the network's states.
+    r"""How much each part of a layer contributes to the displacement of the states.
 
     The share of a part $p$ of the displacement $\Delta$ is
     $\langle p, \Delta \rangle / |\Delta|^2$. Shares sum to one; a part with a
@@ -114,7 +114,7 @@ class Comparison:
     endings: tuple[str, ...]
 
     def dataset(self) -> xr.Dataset:
-        """The numbers as a dataset, by `depth` and by `layer`."""
+        """A dataset of the numbers, along the dimensions `depth` and `layer`."""
         columns = {"depth": self.depths, "layer": self.shares}
         return xr.Dataset(
             {
@@ -177,7 +177,7 @@ def _flow_layers(
     rtol: float | None,
     report: Callable[[int], None] | None,
 ) -> Iterator[tuple[_States, str]]:
-    """Yields states and ending of the flow after each layer, until a layer fails."""
+    """Yields the flow's states and ending after each layer, until a layer fails."""
     mu = Points.uniform(x)
     for layer in range(read(checkpoint).sizes.n_layers):
         if report is not None:

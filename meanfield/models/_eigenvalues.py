@@ -15,11 +15,11 @@ def head_eigenvalues(
 ) -> xr.Dataset:
     r"""For each `layer` and `head`, the eigenvalues that can be nonzero.
 
-    `score` has those of the symmetric part of $A = K^\top Q / \epsilon$, in increasing
-    order; `value` those of $V$ and `product` those of $M = VA$, which are complex and
-    not sorted. One head moves tokens with a standard Gaussian law by $x \mapsto Mx$, up
-    to a constant, so their covariance changes at the rate $M + M^\top$. Since $M$ is
-    not normal, the signs of this rate are not those of $\mathrm{Re}\,\lambda(M)$.
+    `score` holds the eigenvalues of the symmetric part of $A = K^\top Q / \epsilon$, in
+    increasing order. `value` is for $V$ and `product` for $M = VA$; both are complex
+    and not sorted. If tokens have a standard Gaussian law, one head gives them the
+    velocity $Mx$, up to a constant. Their covariance changes at the rate $M + M^\top$,
+    whose signs can differ from those of $\mathrm{Re}\,\lambda(M)$ as $M$ is not normal.
 
     Args:
         checkpoint: the network.

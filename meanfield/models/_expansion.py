@@ -15,7 +15,7 @@ _BYTES = 4  # a character has at most 4 bytes; each can become a character
 def expansion(tokenizer: dict[str, Any]) -> float:
     """Bound on the number of characters, or tokens, that one character can become.
 
-    Unicode normalisation, which makes at most 18 characters of one, is not counted.
+    It does not count Unicode normalisation, which yields at most 18 characters for one.
     """
     return math.prod(_stage_expansion(tokenizer.get(stage)) for stage in _STAGES)
 

@@ -25,8 +25,8 @@ class Summary:
         dtype: dtypes in the weights file, with the number of arrays of each.
         n_parameters: number of floating-point entries in the weights file.
         files: sizes of the existing files, in bytes.
-        score_norms: $\|Q_h^\top K_h\|/\epsilon$ by layer and head, spectral norm.
-        value_norms: $\|V_h\|$ by layer and head, spectral norm.
+        score_norms: spectral norms $\|Q_h^\top K_h\|/\epsilon$, by layer and head.
+        value_norms: spectral norms $\|V_h\|$, by layer and head.
         heads: the spectra of each head, layer after layer.
 
     Examples:

@@ -34,15 +34,15 @@ class Encoding(NamedTuple):
 
 
 def encode(path: Path, text: str, *, limit: int) -> Encoding:
-    """Encodes a text by the `tokenizer.json` at `path`.
+    """Encodes a text with the `tokenizer.json` at `path`.
 
-    Padding and truncation, to 128 tokens for all-MiniLM-L6-v2 for example, are switched
-    off, because padding would add tokens that are not words.
+    Padding and truncation are switched off, because padding would add tokens that are
+    not words. The file of all-MiniLM-L6-v2, for example, sets both to 128.
 
     Raises:
         InputFileError: if the file is missing or not a tokenizer.
         InvalidInputError: if the text is not valid Unicode, has no token, or has more
-            than `limit`.
+            than `limit` tokens.
         UnsupportedError: if the package `tokenizers` is missing.
     """
     _check_length(text, limit)
@@ -102,7 +102,7 @@ def _tokenizer(path: Path, characters: int) -> Any:
 
 @contextmanager
 def _tokenizer_errors(path: Path) -> Iterator[None]:
-    """Turns errors of `tokenizers` about a file into errors of one line."""
+    """Turns errors of `tokenizers` about a file into one-line errors."""
     tokenizers = extra("tokenizers", "models")
     try:
         yield

@@ -91,7 +91,7 @@ class Checkpoint:
         return Card("Checkpoint", facts).text
 
     def arrays(self, names: Sequence[str]) -> tuple[Float[np.ndarray, "..."], ...]:
-        """Reads the named arrays, in double precision, and no others.
+        """Reads only the named arrays, in double precision.
 
         Raises:
             InputFileError: if an array is missing, is not of floating point, or has
@@ -103,7 +103,7 @@ class Checkpoint:
         return tuple(map(self._double, names, tensors))
 
     def rows(self, name: str, indices: Sequence[int]) -> Float[np.ndarray, "n d"]:
-        """Reads some rows of a matrix, in double precision, and no others.
+        """Reads only the given rows of a matrix, in double precision.
 
         Raises:
             InputFileError: if the array is missing, not a matrix or not of floating
@@ -133,7 +133,7 @@ class Checkpoint:
         return encode(self.tokenizer, text, limit=limit)
 
     def count_unknown(self, words: Sequence[str]) -> int:
-        """Number of unknown tokens among those of a text.
+        """How many tokens of a text are the tokenizer's unknown token.
 
         Raises:
             InputFileError: if `tokenizer.json` is missing or damaged.
@@ -142,7 +142,7 @@ class Checkpoint:
         return list(words).count(unknown_token(self.tokenizer) or "")
 
     def _check_tokenizer(self) -> None:
-        """Raises for old folders with a vocabulary only, and says what to do."""
+        """Raises for an old folder that has only a vocabulary, and says what to do."""
         if (self.folder / VOCABULARY).is_file() and not self.tokenizer.is_file():
             raise InputFileError(
                 f"There is no file `{self.tokenizer}`, and {VOCABULARY} alone does not "

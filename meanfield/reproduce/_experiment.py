@@ -1,4 +1,4 @@
-"""Experiments, which reproduce figures: a computation, a picture, and a claim."""
+"""Experiments reproduce figures by a computation, a picture, and a claim."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -63,7 +63,7 @@ class Experiment:
             `Findings.numbers`: `{starts} starts, {endings[steady]} at rest`.
         compute: computes the findings of a case.
         draw: draws the figure of the findings.
-        readings: the readings that differ; the first is the default.
+        readings: the readings to distinguish; the first is the default.
         description: what one sees in the picture, in a sentence or two; the gallery
             shows it before the caption.
         table: computes, from `Findings.numbers`, the rows of the table below the

@@ -1,4 +1,4 @@
-"""Lookup of experiments by name: one file each, in the folder `experiments`."""
+"""Finds experiments by name; each is a file in the folder `experiments`."""
 
 import importlib
 import sys
@@ -57,9 +57,9 @@ def _modules(folder: Path) -> dict[str, str]:
 def select_experiments(
     requests: Sequence[str], reading: Reading | None
 ) -> dict[str, Experiment]:
-    """A mapping from names to requested experiments; `all` means all with `reading`.
+    """A mapping from names to the requested experiments.
 
-    The name of a figure selects all its panels.
+    A figure's name selects all its panels; `all` selects all that have `reading`.
 
     Raises:
         UnknownNameError: if there is no experiment with a requested name.

@@ -31,7 +31,7 @@ class ReproducedFigure:
         name: the name of the experiment.
         files: the files that were written: PDF, PNG and JSON.
         caption: the caption, with its numbers.
-        seconds: seconds of computing, and of drawing.
+        seconds: the seconds of computing, and the seconds of drawing.
 
     Examples:
         >>> from pathlib import Path
@@ -57,9 +57,9 @@ def reproduce(
 ) -> list[ReproducedFigure]:
     """Computes and draws experiments into `NAME.pdf`, `.png` and `.json`.
 
-    A reading other than an experiment's first is written as `NAME-READING.*`. Figures
-    share equal computations. These run in parallel, one per core, and figures are drawn
-    in their order.
+    A reading other than an experiment's first is written as `NAME-READING.*`. A
+    computation that several figures need runs once. Computations run in parallel, one
+    per core, and figures are drawn in the order of `figures`.
 
     Args:
         figures: experiments by name.

@@ -69,7 +69,7 @@ class Axis:
 
     @property
     def pairs(self) -> list[tuple[str, Any]]:
-        """The key with each value, in the form that a spec holds."""
+        """Pairs of the key and each of its values, as a spec stores them."""
         if self.option is None:
             return [(self.key, value) for value in self.values]
         return [(self.key, {self.option: value}) for value in self.values]
@@ -195,7 +195,7 @@ def _axis(text: str) -> Axis:
 
 
 def _normalise_key(text: str) -> str:
-    """The text with its key in the spelling of specs: `half-width=1|2` is accepted."""
+    """The text with underscores in its key: `half-width=1|2` gives `half_width=1|2`."""
     key, sign, values = text.partition("=")
     return key.replace("-", "_") + sign + values
 

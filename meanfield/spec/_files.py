@@ -84,7 +84,7 @@ def relative_name(name: str, folder: Path) -> str:
 def _rename_files(
     values: Mapping[str, Any], folder: Path, rename: Callable[[str], str]
 ) -> dict[str, Any]:
-    """`values` with `rename` applied to all paths; a `model` in `folder` is a path."""
+    """`values` with `rename` applied to all paths, including a `model` in `folder`."""
     new_values = {
         key: _rename_value(key, value, folder, rename) for key, value in values.items()
     }

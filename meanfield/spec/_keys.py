@@ -49,8 +49,8 @@ class Key:
         no_axis: why a sweep cannot vary it; empty if it can.
         no_page: why a live page does not support it; empty if it does.
         page_help: help text for a live page, if it differs from the description.
-        is_not_inherited: whether a run that starts from another run ignores the key of
-            that run.
+        is_not_inherited: whether a run that starts from another run does not take over
+            that run's value of the key.
         is_forward_key: whether the forward pass of a network uses it.
         names: argument of `meanfield list` that lists its values, if these are names.
         is_in_title: whether titles show its value.

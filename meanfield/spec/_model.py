@@ -239,7 +239,7 @@ class RunSpec(
 
     @property
     def mover(self) -> str:
-        """The name of the attention, or of the energies, that move the measure."""
+        """The name of the attention or the energies that move the measure."""
         return self.attention if self.flow_of is None else " + ".join(self.flow_of)
 
     @property

@@ -12,7 +12,7 @@ ENDS = "a sweep stores only the final states of its flows"
 
 
 class TimesSpec(Strict):
-    """The times of the frames."""
+    """The keys of the final time and of the frame times."""
 
     t: Annotated[
         PositiveFloat,

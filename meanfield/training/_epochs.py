@@ -29,7 +29,7 @@ WEIGHTS, ORDER, NOISE = range(3)
 
 @contextlib.contextmanager
 def single_precision() -> Iterator[None]:
-    """Context of single precision without TF32, whatever the configuration of JAX."""
+    """Context manager for single precision without TF32, however JAX is configured."""
     with jax.enable_x64(False), jax.default_matmul_precision("highest"):  # noqa: FBT003
         yield
 
@@ -62,11 +62,11 @@ class TrainState(eqx.Module):
         return TrainState(self.parameters, tree.unflatten(new), self.moments)
 
     def check_annealing(self, annealing: Annealing, epochs: int) -> None:
-        """Raises unless `annealing` names a fixed number that does not underflow.
+        """Raises unless the option to anneal is a number that does not underflow.
 
         Raises:
-            InvalidInputError: if the attentions have no such fixed number, or it would
-                underflow in the last epochs.
+            InvalidInputError: if the attentions have no such number, if it is trained,
+                or if it would underflow in the last epochs.
         """
         leaves, _ = jax.tree_util.tree_flatten_with_path(self.static)
         numbers = {_leaf_name(path): leaf for path, leaf in leaves if _is_number(leaf)}
@@ -189,7 +189,7 @@ class Trainer(eqx.Module):
         key: PRNGKey,
         learning_rate: Float[Array, ""],
     ) -> tuple[PyTree, PyTree, Float[Array, ""]]:
-        """One step of one seed."""
+        """One optimiser step for one seed."""
         samples = {name: array[batch] for name, array in self.samples.items()}
         keys = jax.random.split(key, batch.shape[0])
 

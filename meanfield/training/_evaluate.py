@@ -29,10 +29,10 @@ def evaluate(
 
     Args:
         folder: folder of the training run.
-        variant: attention to use instead; without a mask it uses that of the training
-            run. `None` stands for the original attention.
-        plugins: plugin files of the training run, and that of the other attention if
-            it has one.
+        variant: attention to use instead, or `None` for the original attention. If it
+            has no mask, the mask of the training run is used.
+        plugins: plugin files of the training run, and the plugin file of the other
+            attention, if there is one.
 
     Raises:
         InputFileError: if there is no training run, or a plugin is missing or changed.

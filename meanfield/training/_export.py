@@ -25,7 +25,7 @@ def export(folder: Path, out: Path, *, seed: int, epoch: int | None = None) -> P
         folder: folder of the training run.
         out: new folder for the model.
         seed: seed of the network.
-        epoch: epoch of the weights: 0, 1, 2, 4, …, or the last one; the last if `None`.
+        epoch: epoch of the weights: 0, a power of two, or the last epoch (the default).
 
     Raises:
         InputFileError: if there is no training run, or it needs a plugin.

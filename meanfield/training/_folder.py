@@ -135,7 +135,7 @@ class TrainFolder:
         return sorted(map(epoch_of, self._weights_files(self.record())))
 
     def _weights_files(self, record: Record) -> Mapping[str, str | None]:
-        """Names of the weights files with their digests, or `None` for old files."""
+        """Digests of the weights files, by name; `None` for files without a digest."""
         if record.has_digests:
             return record.weights
         names = [file.name for file in self.path.iterdir()]
@@ -208,5 +208,5 @@ class TrainFolder:
 
 
 def weights_file(epoch: int) -> str:
-    """Name of the weights file of an epoch, which is 0, a power of two, or the last."""
+    """Name of the weights file of an epoch: 0, a power of two, or the last epoch."""
     return f"weights-{epoch:04d}.safetensors"

@@ -23,8 +23,8 @@ def network(
     Args:
         folder: folder of the training run.
         seed: seed of the network.
-        epoch: epoch of the weights: 0 (initial weights), 1, 2, 4, …, or the last one;
-            the last if `None`.
+        epoch: epoch of the weights: 0 (initial weights), a power of two, or the last
+            epoch (the default).
         plugins: plugin files of the training run.
 
     Raises:

@@ -1,7 +1,7 @@
-"""Names before version 0.3 in stored training runs; readers translate them silently.
+"""Names of versions before 0.3 in stored training runs, translated when they are read.
 
-New names are written: an older training run has them from its next epoch on. Its older
-files keep their bytes, and so their digests.
+Only new names are written, so an older training run has new names from its next epoch
+on. Its older files are not rewritten, so their digests stay valid.
 """
 
 import re
@@ -41,7 +41,7 @@ arrays
 
 
 def rename_record(body: dict[str, Any]) -> dict[str, Any]:
-    """The JSON values of a record, whatever their form, with today's names."""
+    """The JSON values of a record, even of an invalid one, with today's names."""
     record = _rename_part(_rename("record", body), "spec", rename_spec)
     log, columns = record.get("log"), partial(_rename, "columns")
     if not isinstance(log, list):
@@ -51,7 +51,7 @@ def rename_record(body: dict[str, Any]) -> dict[str, Any]:
 
 
 def rename_spec(values: Any) -> Any:
-    """The JSON values of a training spec, whatever their form, with today's names.
+    """The JSON values of a training spec, even an invalid one, with today's names.
 
     Examples:
         >>> from meanfield.training._old_names import rename_spec
@@ -77,13 +77,13 @@ def _rename(kind: str, values: Any) -> Any:
 
 
 def old_options(task: object, options: Mapping[str, Any]) -> dict[str, str]:
-    """The old names among the options of a task, with the new ones."""
+    """The old names among the options of a task, each with its new name."""
     names = _OPTIONS.get(str(task), {})
     return {old: new for old, new in names.items() if old in options}
 
 
 def rename_options(task: object, options: Any) -> Any:
-    """The options of a task, whatever their form, with today's names."""
+    """The options of a task, even if they are invalid, with today's names."""
     names = _OPTIONS.get(str(task), {})
     if not isinstance(options, Mapping):
         return options

@@ -130,7 +130,7 @@ class TrainSpec:
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> "TrainSpec":
-        """The spec with the given JSON values, also those of versions before 0.3."""
+        """The spec with the given JSON values, which any version may have written."""
         values = rename_spec(values)
         attention = values["attention"], values["attention_options"]
         frozen, mask = tuple(values["frozen_arrays"]), values.get("mask", "")

@@ -1,4 +1,4 @@
-"""Tasks: samples, their split, the network, and its measures."""
+"""Tasks, which define samples, their split, a network, and the network's measures."""
 
 import abc
 import dataclasses
@@ -101,7 +101,7 @@ class AbstractTask(abc.ABC):
         """Raises if the attention of a new network does not suit the task.
 
         Raises:
-            UnsupportedError: with a hint at attentions that do.
+            UnsupportedError: with a hint at attentions that suit it.
         """
         del network, variant
 

@@ -26,7 +26,7 @@ class Verdict:
         mean: mean of the differences.
         interval: 95 % confidence interval of the mean, by Student's t.
         median: median of the differences.
-        deviation: standard deviation of the differences, with n − 1.
+        deviation: standard deviation of the differences, with divisor n − 1.
         detectable_effect: smallest mean that this number of pairs detects with
             probability 0.9.
         n_pairs: number of pairs.
@@ -53,11 +53,11 @@ def verdict(
     candidate: Float[np.ndarray, " pairs"] | list[float],
     baseline: Float[np.ndarray, " pairs"] | list[float],
 ) -> Verdict:
-    """Tests whether `candidate` has a larger mean than `baseline`: a paired t-test.
+    """Tests by a paired t-test if `candidate` has a larger mean than `baseline`.
 
     Args:
         candidate: values, one for each seed, that are claimed to be larger.
-        baseline: values of the same seeds to compare with.
+        baseline: values for the same seeds, to compare with.
 
     Raises:
         InvalidInputError: if the two are not vectors of equal length.

@@ -48,7 +48,7 @@ app = App(
     help_formatter=Help(),
     version=lambda: metadata.version("meanfield-attention"),
     default_parameter=Parameter(negative=()),
-    # In the help, these options come after the most used keys.
+    # In the help, the group `Parameters` comes after the most used keys.
     group_parameters=Group("Parameters", sort_key=1),
     result_action="return_value",
     suppress_keyboard_interrupt=False,

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def movie_names(_: object) -> list[str]:
-    """Names of the movies, which are imported only for shell completion."""
+    """Names of all movies, for shell completion; imports the movies when called."""
     from meanfield.plotting.movies.plays import movies
 
     return list(movies)
@@ -89,7 +89,7 @@ def animate(
 
 
 def _note_few_frames(data: "xarray.Dataset") -> None:
-    """Prints how to store more frames, if a run has few before its blow-up."""
+    """Prints a hint on storing more frames if few precede the blow-up of a run."""
     spec, ending = plotting.spec_and_ending(data)
     if hint := frames_hint(spec, data.sizes["time"], ending.t_star):
         note(f"frames: {hint}")

@@ -194,7 +194,7 @@ def _show_run(path: Path, *, json: bool, toml: bool, check: bool) -> None:
         if digests:
             heads = [f"{file} ({digest[:DIGEST]}…)" for file, digest in digests]
             summary["files"] = ", ".join(heads)
-        # Not shown: the words, which are too many, and endings, which the reason has.
+        # Words are not shown because they are too many; the reason lists the endings.
         idle = {"words", "endings", *(k for k, v in summary.items() if v is None)}
         facts = {key: value for key, value in summary.items() if key not in idle}
         print_pairs({**facts, **verdict})
@@ -219,9 +219,9 @@ def _run_summary(store: Any) -> dict[str, Any]:
 
 
 def _family(store: Any) -> dict[str, Any]:
-    """Endings of a run with several flows, and the most severe of them.
+    """How the flows of a run ended, and the most severe of these endings.
 
-    They are computed from the flows, because version 0.2 stored a less severe ending.
+    It is computed from the flows, because version 0.2 stored a less severe ending.
     """
     from meanfield.runs.records._validation import load_members
     from meanfield.storage import RESUMABLE

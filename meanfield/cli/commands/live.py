@@ -95,11 +95,11 @@ def _write_folder_page(
     member: int | None,
     plugins: list[Path],
 ) -> None:
-    """Writes the page of a run from its first frame, or of a sweep with its sliders.
+    """Writes a page that starts at a run's first frame, or has sliders for a sweep.
 
     Raises:
         InvalidInputError: if a run has several flows and none is chosen.
-        UnsupportedError: if a page cannot integrate the flow, or vary an axis.
+        UnsupportedError: if a page cannot integrate the flow, or vary a swept key.
     """
     is_sweep = runs.is_sweep(folder)
     if is_sweep and member is not None:
@@ -184,7 +184,7 @@ def _check_no_keys(
 
 
 def _check_page_options(options: Mapping[str, str | bool | None]) -> None:
-    """Raises for options that a page does not support; it ignores such keys of a file.
+    """Raises for options that pages do not support; such keys in a file are ignored.
 
     Raises:
         InvalidInputError: naming the first option, and what a page does instead.

@@ -87,7 +87,7 @@ def plot(
 
 
 def _draw_all(targets: Mapping[str, Path], draw: Callable[[str], "Figure"]) -> None:
-    """Draws panels to files; notes which panels cannot be drawn, and why.
+    """Draws panels to files, and prints which panels cannot be drawn, and why.
 
     Raises:
         InvalidInputError: if no panel can be drawn, and the first has a wrong option.
@@ -132,7 +132,7 @@ def _write_page(
 
 
 def _target(run: Path, name: str, out: Path | None, panel: str | None) -> Path:
-    """Output file of a panel: next to the run, or `out`, plus its name for `all`."""
+    """Output file of a panel: `out`, or a file whose name ends with the panel name."""
     if out is None:
         return run.parent / f"{stem(run)}-{name}"
     if panel == "all":
@@ -141,7 +141,7 @@ def _target(run: Path, name: str, out: Path | None, panel: str | None) -> Path:
 
 
 def _select_panels(panel: str | None, data: "xarray.Dataset") -> list[str]:
-    """The panels to draw: the given one, all that fit, or the default of the data."""
+    """The panels to draw: the given one, all that fit the data, or the default one."""
     if panel not in (None, "all"):
         return [panel]
     if data.attrs.get("kind") == "sweep":

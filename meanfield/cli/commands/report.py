@@ -141,9 +141,9 @@ def _load_run(path: Path, *, plugins: list[Path] | None) -> "xarray.Dataset":
 
 
 def _snapshots(dataset: "xarray.Dataset") -> list[float]:
-    """Times of the attention matrices; with more tokens and heads there are fewer.
+    """Times of attention matrices: the more tokens and heads, the fewer times.
 
-    A model has the heads in `model_heads`; without that key, 16 heads are assumed.
+    For a model without the key `model_heads`, 16 heads are assumed.
     """
     tokens = dataset.sizes.get("token", 0)
     if "x" not in dataset or "run" in dataset.dims or tokens > MOST_TOKENS:

@@ -136,7 +136,7 @@ def resume(
 
 
 def integrate(spec: RunSpec, out: Path | None, *, json: bool, **settings: Any) -> None:
-    """Executes a spec with progress and prints the report; only process 0 stores."""
+    """Runs a spec with progress and prints the report; only process 0 stores files."""
     out = out if _is_first() else None
     if spec.model is not None and spec.text is not None:
         note_unknown(spec.model, spec.text)

@@ -187,7 +187,7 @@ def _first_values(axes: Sequence[Axis], options: Options) -> dict[str, str]:
 
 
 def _precision(precision: str, axes: Sequence[Axis]) -> str:
-    """The highest precision of any cell: that of the spec unless an axis varies it."""
+    """The highest precision of all cells, taken from an axis or else from the spec."""
     precisions = [
         value for axis in axes if axis.key == "precision" for value in axis.values
     ]
@@ -212,7 +212,7 @@ def _run_sweep(
 
     Args:
         folder: folder of the sweep.
-        start: creates the sweep; `None` if it exists.
+        start: function that creates the sweep; `None` if the sweep exists.
         workers: worker processes.
         json: whether to print JSON instead of the report.
 

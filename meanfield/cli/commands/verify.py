@@ -94,7 +94,7 @@ def _work(
     workers: int,
     base: dict[str, Any],
 ) -> "Work":
-    """The statements to measure: those of the patterns, or of a replayed report.
+    """The statements that match the patterns, or all statements of a replayed report.
 
     Raises:
         InvalidInputError: if `explain` is not followed by exactly one name.
@@ -139,10 +139,10 @@ def _check_options(
 
 
 def _agree_on(name: str, value: T | None, base: Mapping[str, Any], default: T) -> T:
-    """The given value, else that of the replayed report, else the default.
+    """The value of an option: as given, as in the replayed report, or the default.
 
     Raises:
-        InvalidInputError: if the first two differ, since the random numbers would too.
+        InvalidInputError: if the given value would change the report's random numbers.
     """
     record = base.get(name, value)
     if value not in (None, record):

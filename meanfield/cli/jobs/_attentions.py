@@ -44,8 +44,8 @@ class Variant(NamedTuple):
 
     Attributes:
         name: registered name.
-        description: first paragraph of the docstring of its factory.
-        facts: first paragraph of the docstring of each of its classes, by title.
+        description: first paragraph of its factory's docstring.
+        facts: titles of its classes, and the first paragraph of their docstrings.
     """
 
     name: str
@@ -98,7 +98,7 @@ def _section(variant: Variant, statement_ids: Sequence[str]) -> str:
 
 
 def _link(name: str) -> str:
-    """Markdown link from the name of a statement to the file that measures it."""
+    """Markdown link from the name of a statement to the file that checks it."""
     module = sys.modules[statements[name].measure.__module__]
     source = Path(inspect.getfile(module)).as_posix()
     relative_path = source[source.rindex("/meanfield/") + len("/meanfield/") :]

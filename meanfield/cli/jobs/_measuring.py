@@ -1,4 +1,4 @@
-"""Measures statements in this process or in several, with progress."""
+"""Checks statements in this process or in several, with progress."""
 
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import closing
@@ -17,7 +17,7 @@ STRIDE = 4  # distance between files that are measured at the same time
 
 
 class Work(NamedTuple):
-    """Statements to measure, and how.
+    """Statements to check, and how to check them.
 
     Attributes:
         ids: ids of the statements.
@@ -35,11 +35,11 @@ class Work(NamedTuple):
 
     @property
     def calls(self) -> list[list[tuple]]:
-        """The arguments of `verify_statement`, a list of calls for each file.
+        """For each file, a list with the arguments of each call of `verify_statement`.
 
-        The statements of a file share compiled programs, so one process measures them
-        all. Neighbouring files share some programs, too. Since every fourth file comes
-        first, one neighbour has usually cached these on disk when the other begins.
+        The statements of a file share compiled programs, so one process checks them
+        all. Neighbouring files also share some programs. Every fourth file comes first,
+        so a file has usually cached its programs on disk before its neighbour begins.
         """
         calls_by_file: dict[str, list[tuple]] = {}
         for name in self.ids:
@@ -52,7 +52,7 @@ class Work(NamedTuple):
 
 
 def outcomes(work: Work, plugins: Sequence[Path]) -> list[Outcome]:
-    """Measures all statements, with progress.
+    """Checks all statements, with progress.
 
     Raises:
         ResourceError: if a worker process dies.

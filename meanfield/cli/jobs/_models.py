@@ -134,7 +134,7 @@ def _check_endings(rows: Sequence[models.Comparison]) -> None:
 
 
 def _summary(text: str, comparison: models.Comparison) -> dict[str, object]:
-    """Table row of one text."""
+    """Table row for one text."""
     start, last = comparison.depths[0], comparison.depths[-1]
     ranks = (start.network_rank, last.network_rank, last.flow_rank)
     similarities = (last.network_similarity, last.flow_similarity)
@@ -191,7 +191,7 @@ def _share_row(row: models.Shares) -> dict[str, object]:
 
 
 def _n_nearer_layers(comparison: models.Comparison) -> int:
-    """Number of layers, from the first, that the flow matches better than its start."""
+    """For how many layers the flow is nearer to the network than the embedding is."""
     # The count ends at the first layer that the flow matches worse than its start. If
     # the flow matches later layers better again, that is a coincidence.
     nearer = [row.distance < row.initial_distance for row in comparison.depths[1:]]

@@ -41,7 +41,7 @@ def parse_request(options: Mapping[str, Any]) -> Request:
 
 
 def check_not_comparison(run: Path) -> None:
-    """Raises if the folder is that of a comparison.
+    """Raises if the folder holds a comparison.
 
     Raises:
         InvalidInputError: with the command that draws a comparison.

@@ -82,7 +82,7 @@ def _describe_t_star(report: dict[str, Any]) -> str:
 
 
 def _member_prefix(result: Result) -> str:
-    """Prefix of numbers of the first member; empty unless the run is a family."""
+    """Text before numbers of a family's first member; empty for a single flow."""
     if not result.spec.is_family:
         return ""
     outcome = result.outcomes[0]
@@ -135,7 +135,7 @@ def _describe_motion(result: Result, report: dict[str, Any]) -> str:
 
 
 def describe_error_estimate(report: dict[str, Any]) -> str:
-    """Error estimate of a density; for a family the largest. Empty if unknown."""
+    """Error estimate of a density, or the largest one of a family; empty if unknown."""
     record = report.get("error_estimate")
     members = record if isinstance(record, list) else [record]
     estimates = [

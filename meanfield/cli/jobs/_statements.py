@@ -125,7 +125,7 @@ def save_errata(report: Mapping[str, Any], file: Path) -> Path:
     """Writes the errata of a report.
 
     Raises:
-        ResourceError: if the file cannot be written; an old one then stays.
+        ResourceError: if the file cannot be written; an old file is then kept.
     """
     return plotting.write_file(file, errata_text(report).encode())
 

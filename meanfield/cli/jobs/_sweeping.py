@@ -47,7 +47,7 @@ class Pace:
         begin, start = self._first = self._first or (timestamp, step.n_done)
         if step.n_done == start:
             return
-        # Another thread may still be compiling, so the difference can be negative.
+        # If another thread is still compiling, this difference can be negative.
         duration = max(timestamp - begin, 0.0)
         seconds = duration / (step.n_done - start) * (step.n_cells - step.n_done)
         endings = ", ".join(f"{name} {count}" for name, count in step.endings.items())

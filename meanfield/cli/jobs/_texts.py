@@ -53,7 +53,7 @@ def text_label(text: str) -> str:
 
 
 def note_unknown(model: str, text: str) -> None:
-    """Notes the number of tokens of a text that a model's tokenizer does not know."""
+    """Prints how many tokens of a text the tokenizer of the model does not know."""
     from meanfield import models
 
     checkpoint = models.load(model)

@@ -79,7 +79,7 @@ def _show(progress: RunProgress, step: Progress) -> None:
 
 
 def load_record(folder: Path) -> Record:
-    """The record of a training run; notes if its files have no digests."""
+    """The record of a training run; prints a note if its files have no digests."""
     record = TrainFolder(folder).record()
     if not record.has_digests:
         note(
@@ -111,10 +111,10 @@ def _means(measures: Mapping[str, np.ndarray]) -> dict[str, list[float]]:
 
 
 def compare(folder: Path, baseline: Path, *, json: bool) -> None:
-    """Prints verdicts from the paired differences of all measures of two runs.
+    """Compares two runs by paired differences; prints a verdict on each measure.
 
     Raises:
-        InvalidInputError: if the two do not have the same task, options and seeds.
+        InvalidInputError: if the two runs differ in their task, options or seeds.
     """
     first, second = map(load_record, (folder, baseline))
     for name in ("task", "options", "seeds", "validation_split"):

@@ -70,7 +70,7 @@ def meanings(name: str) -> list[Row]:
 
 
 def nearest(name: str) -> str:
-    """End of an error message: the most similar name, or a hint at `meanfield list`."""
+    """End of an error message: the most similar name, or advice to list all names."""
     names = [row["name"] for kind in KINDS for row in rows(kind)]
     hint = suggestion(name, names)
     return hint if hint.startswith("did") else "see `meanfield list`."

@@ -256,7 +256,7 @@ def _is_text(name: str) -> bool:
 
 
 def _kinds(name: str) -> tuple[Any, ...]:
-    """The types that a key accepts, one for each member of a union, and literals."""
+    """The types that a key accepts, with unions split, and its literal values."""
     annotation = RunSpec.model_fields[name].annotation
     kinds = typing.get_args(annotation) or (annotation,)
     literals = [typing.get_args(k) for k in kinds if typing.get_origin(k) is Literal]

@@ -35,9 +35,9 @@ def rename_options(tokens: Sequence[str]) -> list[str]:
 
 
 def _rename(tokens: list[str], start: int, names: Mapping[str, str]) -> list[str]:
-    """The tokens with the new names of a command that ends before `start`.
+    """The words of a command line, with old subcommands and options renamed.
 
-    A subcommand stands at `start`; options end at `--`.
+    The name of the command ends before index `start`. Options end at `--`.
     """
     end = tokens.index("--") if "--" in tokens else len(tokens)
     new_tokens = list(tokens)
@@ -51,7 +51,7 @@ def _rename(tokens: list[str], start: int, names: Mapping[str, str]) -> list[str
 
 @contextlib.contextmanager
 def note_renamings() -> Iterator[None]:
-    """Context that prints warnings about old names as notes.
+    """Context manager that prints warnings about old names as notes.
 
     Python itself does not show them outside of scripts.
     """

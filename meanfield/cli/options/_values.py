@@ -18,7 +18,7 @@ _MARKS = ("@", "-")  # the first character of a file value (@) or an option (-)
 
 
 def names_of(kind: str) -> Names:
-    """Completer with the names of a kind of `meanfield list`, loaded lazily."""
+    """Completer that offers the names of one kind; they are loaded when needed."""
 
     def names(_: object) -> list[str]:
         return [row["name"].partition(":")[0] for row in rows(kind)]

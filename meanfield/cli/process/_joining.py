@@ -63,7 +63,7 @@ def initialize_runtime(devices: int | None, where: Place | None) -> None:
     """Creates the devices of JAX, and connects to the other processes of the run.
 
     Args:
-        devices: total number of devices of all processes; one for each if `None`.
+        devices: total number of devices; one for each process if `None`.
         where: place of this process in a distributed run, if it belongs to one.
 
     Raises:
@@ -174,6 +174,6 @@ def _quiet_runtime() -> None:
 
 
 def _exit_with_parent(pipe: int) -> None:
-    """Ends this process when its supervisor ends, which closes the pipe."""
+    """Ends this process when the pipe closes, because its supervisor has ended."""
     os.read(pipe, 1)
     os._exit(1)

@@ -53,7 +53,7 @@ class Parallelism:
             )
 
     def complete_from(self, store: "RunStore") -> "Parallelism":
-        """The given parallelism; if none is given, that of an unfinished stored run."""
+        """The given parallelism; without one, the parallelism of the unfinished run."""
         from meanfield.storage import RESUMABLE
 
         has_ended = store.ending is not None and store.ending.name != RESUMABLE
@@ -64,9 +64,9 @@ class Parallelism:
         return Parallelism(layout.get("devices"), processes if processes > 1 else None)
 
     def sums(self, reduction: str) -> str:
-        """The reduction that a run uses for the key `reduction`.
+        """The reduction to use if the spec asks for `reduction`.
 
-        With several devices or processes `auto` means `blocked`, which is exact.
+        With several devices or processes, `auto` means `blocked`, which is exact.
 
         Raises:
             InvalidInputError: if `devices` is not a multiple of `processes`.
@@ -83,7 +83,7 @@ class Parallelism:
         )
 
     def supervise(self, run: Path | None) -> None:
-        """Runs the command in several processes; if it fails, exits with its exit code.
+        """Runs the command in several processes, and exits with its code if it fails.
 
         Args:
             run: folder of the stored run, if it is stored.

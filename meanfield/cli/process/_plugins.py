@@ -33,7 +33,7 @@ FAULTS = (  # exceptions that a plugin may raise while it is run
 
 
 def load_plugins(files: Sequence[Path] | None) -> None:
-    """Runs plugins, the same content only once per process; marks them as trusted.
+    """Runs each plugin that has not run yet in this process, and marks it as trusted.
 
     Raises:
         InputFileError: if a plugin is missing or raises.
@@ -55,7 +55,7 @@ def load_before_keys(
     Args:
         plugins: files of the given plugins.
         keys: keys of the command, which include the `precision` of the session.
-        run_path: run or sweep, whose plugins with these names must be unchanged.
+        run_path: run or sweep; raises if its plugin of the same name has changed.
 
     Raises:
         InputFileError: if a plugin has changed, is missing, or raises.

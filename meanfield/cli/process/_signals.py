@@ -111,7 +111,7 @@ class _Watch:
         raise interrupt
 
     def handle_unraisable(self, args: "sys.UnraisableHookArgs") -> None:
-        """Notes an interrupt that was lost in a finaliser or garbage collection.
+        """Records that an interrupt was lost in a finaliser or in garbage collection.
 
         Python prints such exceptions and continues; the thread sends the signal again.
         """

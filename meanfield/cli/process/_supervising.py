@@ -144,7 +144,7 @@ def _watch_all(members: Sequence[Member]) -> dict[int, End]:
 
 
 def _end(process: subprocess.Popen[bytes]) -> End | None:
-    """The end of a process; `None` if it is still running."""
+    """How a process ended; `None` if it is still running."""
     pid, status, usage = os.wait4(process.pid, os.WNOHANG)
     if pid == 0:
         return None

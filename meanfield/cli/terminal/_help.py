@@ -26,8 +26,8 @@ class Help(DefaultFormatter):
     """Help of cyclopts with rewrapped paragraphs, and without defaults of flags.
 
     Attributes:
-        rare: heading and name of each unlisted option, such as `Grid` and `--cfl`;
-            the heading shows the number of its unlisted options.
+        rare: heading and name of each unlisted option, such as `Grid` and `--cfl`.
+            A heading shows how many of its options are unlisted.
     """
 
     def __init__(self, rare: frozenset[tuple[str | None, str]] = frozenset()) -> None:
@@ -72,7 +72,7 @@ def _unwrap(description: Any) -> Any:
 
 
 def usage(error: CycloptsError) -> str:
-    """One-line message about a wrong command line, with a similar name if any."""
+    """One-line message about a wrong command line; suggests a similar name if any."""
     if isinstance(error, UnknownOptionError):
         word = str(error.token.keyword or error.token.value)
         names = [n for argument in error.argument_collection for n in argument.names]

@@ -19,7 +19,7 @@ ACTIVATIONS["gelu_pytorch_tanh"] = ACTIVATIONS["gelu_new"]
 
 
 class Parts(NamedTuple):
-    r"""The displacement $x' - x$ by a layer, as a sum of three parts.
+    r"""The displacement $x' - x$ of the states by a layer, as a sum of three parts.
 
     Attributes:
         attention: the output of the attention block at the states that enter the layer.

@@ -1,9 +1,9 @@
 r"""Spectra of the matrices of attention heads, computed with low-rank factors.
 
 $A = K^\top Q / \epsilon$ has rank $d_k$, so its symmetric and its skew part are
-$U M U^\top$ with $U = (Q^\top\ K^\top)$ and a small $M$. With $U = WR$, $W$
-orthonormal, their nonzero eigenvalues are those of $R M R^\top$. The nonzero
-eigenvalues of $V = OW$ are those of $WO$.
+$U M U^\top$ with $U = (Q^\top\ K^\top)$ and a small $M$. If $U = PR$ with orthonormal
+$P$, they have the same nonzero eigenvalues as $R M R^\top$. The matrices $V = OW$ and
+$WO$ also have the same nonzero eigenvalues.
 """
 
 from collections.abc import Iterator
@@ -21,22 +21,22 @@ from ._weights import HeadWeights
 class HeadSpectra:
     r"""Spectra of the scores $y^\top A x$ and of the value $V$ of one head.
 
-    `negative` weighs eigenvalues because a count is not informative: if $2 d_k \leq d$,
-    half of the nonzero ones are negative for any $Q$ and $K$ in general position.
+    `negative` is a ratio of sums because counts are not informative: if
+    $2 d_k \leq d$, half of the nonzero eigenvalues are negative for generic $Q, K$.
 
     Attributes:
         layer: the layer, counted from zero.
         head: the head, counted from zero.
         score_norm: $\|A\|$, with the matrix $A = K^\top Q / \epsilon$ of the scores.
-        largest: the largest eigenvalue of the symmetric part of $A$, zeros included.
+        largest: the largest eigenvalue of the symmetric part of $A$; it may be zero.
         smallest: the smallest eigenvalue of the symmetric part of $A$.
-        negative: the sum of the moduli of its negative eigenvalues, divided by the sum
-            over all eigenvalues.
+        negative: the sum of the moduli of the negative eigenvalues of this part,
+            divided by the sum over all its eigenvalues.
         skew_norm: the norm of the skew part of $A$.
         value_norm: $\|V\|$.
         radius: the spectral radius of $V$.
-        positive: the fraction with a positive real part, among the $d_k$ eigenvalues
-            of $V$ that can be nonzero.
+        positive: among the $d_k$ eigenvalues of $V$ that can be nonzero, the fraction
+            with a positive real part.
 
     Examples:
         >>> from meanfield import models
@@ -116,9 +116,9 @@ class Eigenvalues(NamedTuple):
     r"""For each head of a layer, the eigenvalues that can be nonzero.
 
     Attributes:
-        score: those of the symmetric part of $A = K^\top Q / \epsilon$, increasing.
-        value: those of $V = OW$.
-        product: those of $VA$.
+        score: eigenvalues of the symmetric part of $K^\top Q / \epsilon$, increasing.
+        value: eigenvalues of $V = OW$.
+        product: eigenvalues of $VA$, where $A = K^\top Q / \epsilon$.
     """
 
     score: Float[np.ndarray, "h m"]

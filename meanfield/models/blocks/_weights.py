@@ -52,12 +52,12 @@ class HeadWeights:
 
     @property
     def value(self) -> Float[np.ndarray, "h d d"]:
-        r"""The values $V_h = O_h W_h$, of rank at most $d_k$."""
+        r"""The value matrices $V_h = O_h W_h$, of rank at most $d_k$."""
         return self.output_projection @ self.value_projection
 
     @property
     def offset(self) -> Float[np.ndarray, "h d"]:
-        r"""The constant part $O_h b_h + o_h$ of each head, as weights sum to one."""
+        r"""The constant $O_h b_h + o_h$ that a head adds, as its weights sum to 1."""
         constants = np.einsum("hdk,hk->hd", self.output_projection, self.value_bias)
         return constants + self.output_bias
 

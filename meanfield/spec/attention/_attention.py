@@ -105,7 +105,7 @@ class AttentionSpec(Strict):
 
     For a matrix, a number `c` stands for `c I`; a string is a law, `normal` or
     `normal:SCALE` (i.i.d. entries drawn from the seed), or `@FILE.npy`. A list of such
-    values has one for each head; a list of rows is a single matrix.
+    values gives each head its own matrix. A list of rows is a single matrix.
 
     Examples:
         >>> from meanfield.spec import AttentionSpec
@@ -254,7 +254,7 @@ class AttentionSpec(Strict):
 
 
 class DriftSpec(Strict):
-    """The key of the drift, a velocity that is added to that of the attention."""
+    """The key of the drift, which is added to the velocity of the attention."""
 
     drift: Annotated[
         dict[str, Numbers] | None,

@@ -1,4 +1,4 @@
-"""Keys of energies: those that are recorded, and those whose gradient flow is run."""
+"""Keys that name the energies to record, or the energies whose gradient flow to run."""
 
 from typing import Annotated
 
@@ -17,7 +17,7 @@ Names = Annotated[
 
 
 class EnergySpec(Strict):
-    """The keys of energies: recorded along a flow, or generating a gradient flow."""
+    """The keys that name energies: to record them, or to run their gradient flow."""
 
     flow_of: Annotated[
         Names,

@@ -143,8 +143,8 @@ class Encoder(eqx.Module):
     def dynamics(self) -> Layers:
         """The dynamics of the attentions without norms and perceptrons.
 
-        Each attention acts for one unit of time. A network without norms and
-        perceptrons takes explicit Euler steps of unit length of this dynamics.
+        Each attention acts for one unit of time. Each layer of a network without norms
+        and perceptrons is an explicit Euler step of this dynamics, of length 1.
         """
         parts = [block.part for block in self.blocks]
         layers = [part.dynamics() for part in parts if isinstance(part, SelfAttention)]

@@ -19,12 +19,12 @@ CAUSAL_SOFTMAX, SOFTMAX = Variant("softmax", mask="causal"), Variant("softmax")
 class DecoderBlock(eqx.Module):
     """Block of causal self-attention, cross-attention to a source, and a perceptron.
 
-    It has norms before the parts, and both attentions are softmax, whatever the
-    attention of the encoder.
+    Each part is preceded by a norm. Both attentions are softmax, whatever the attention
+    of the encoder.
 
     Attributes:
         causal_layer: causal self-attention.
-        cross_layer: cross-attention to the source, and the perceptron.
+        cross_layer: the perceptron, and cross-attention to the source.
 
     Examples:
         >>> from meanfield import Points

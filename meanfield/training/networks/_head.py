@@ -31,7 +31,7 @@ class Head(eqx.Module):
 
     Attributes:
         score: score of queries and keys.
-        coupling: coupling, which turns scores into weights.
+        coupling: rule that turns scores into weights.
         value_projection: value projection $W$.
         output_projection: output projection $O$.
 

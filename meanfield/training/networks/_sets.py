@@ -1,7 +1,7 @@
 r"""Blocks of set transformers, with attention to a few trained inducing points.
 
-Source: Lee et al., 2019, section 3 (MAB, ISAB and PMA there); here with norms before
-the parts.
+Source: Lee et al., 2019, section 3, where they are called MAB, ISAB and PMA. Here each
+part is preceded by a norm.
 """
 
 import equinox as eqx
@@ -19,7 +19,7 @@ from ._variant import Variant
 
 
 class CrossAttentionBlock(eqx.Module):
-    r"""Block of cross-attention and a perceptron, both with norms before them.
+    r"""Block of cross-attention and a perceptron, each preceded by norms.
 
     It maps queries $x$ and keys $y$ to $h + p(e(h))$ with $h = x + a(b(x), c(y))$.
 
@@ -27,7 +27,7 @@ class CrossAttentionBlock(eqx.Module):
         attention: cross-attention $a$.
         query_norm: norm $b$.
         key_norm: norm $c$.
-        perceptron: perceptron $p$, of width `width`, or `d` if that is `None`.
+        perceptron: perceptron $p$, of width `width`; of width `d` if `width` is `None`.
         inner_norm: norm $e$.
 
     Examples:
@@ -111,7 +111,7 @@ class InducedBlock(eqx.Module):
 
 
 class Pooling(eqx.Module):
-    """Pooling of a set: trained points attend to it by cross-attention (PMA).
+    """Pooling of a set, by cross-attention of trained points to the set (PMA).
 
     Examples:
         >>> from meanfield import Points

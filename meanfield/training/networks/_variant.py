@@ -74,7 +74,7 @@ class Variant:
         Raises:
             UnknownNameError: if no attention has that name, or no mask.
             InvalidInputError: if an option is unknown or does not fit.
-            UnsupportedError: if the options make it more than a weighting of tokens.
+            UnsupportedError: if the attention is more than a weighting of tokens.
         """
         factory = attentions[self.attention]
         keys = jax.random.split(key, 5)
@@ -167,6 +167,6 @@ def check_differentiable(network: eqx.Module, variant: Variant) -> None:
 
 
 def projection(key: PRNGKey, rows: int, columns: int) -> Float[Array, "rows columns"]:
-    r"""Random matrix, uniform in $\pm 1/\sqrt{\text{columns}}$ like linear layers."""
+    r"""Random weights of a linear layer, uniform in $\pm 1/\sqrt{\text{columns}}$."""
     limit = float(columns) ** -0.5
     return jax.random.uniform(key, (rows, columns), minval=-limit, maxval=limit)

@@ -118,7 +118,7 @@ def box(middle: Lengths, size: Lengths) -> Triangles:
 
 
 def _seat(rng: Generator, height: tuple[float, float]) -> tuple[list[Triangles], float]:
-    """A square board on four legs, and its width."""
+    """The meshes of a square board on four legs, and the width of the board."""
     width, top, thick = rng.uniform(0.8, 1.2), rng.uniform(*height), 0.08
     place = width / 2 - thick
     legs = [

@@ -46,7 +46,7 @@ class CharacterNetwork(eqx.Module):
 
     Attributes:
         embedding: embedding of the characters.
-        position_embedding: position embedding.
+        position_embedding: embedding of the positions.
         encoder: blocks of attention and perceptrons.
         norm: norm before the output layer.
         output_layer: output layer, with a score for each possible next character.
@@ -198,7 +198,7 @@ def symbols() -> str:
 def windows_of(
     context: int,
 ) -> tuple[UInt8[np.ndarray, "windows n"], Int[np.ndarray, " windows"]]:
-    """Codes of all windows, with `context` + 1 characters, and their chapters."""
+    """Codes of all windows of `context` + 1 characters, and the chapter of each."""
     numbers = {symbol: number for number, symbol in enumerate(symbols())}
     windows, owners = [], []
     for i, text in enumerate(chapters(KING_JAMES)):

@@ -47,7 +47,7 @@ def patches_of(
 def shift_image(
     image: Float[Array, "side side"], key: PRNGKey, max_shift: int, black: float
 ) -> Float[Array, "side side"]:
-    """An image shifted by up to `max_shift` pixels in each direction, on black."""
+    """An image moved by up to `max_shift` pixels in each direction; gaps are black."""
     wide = jnp.pad(image, max_shift, constant_values=black)
     start = jax.random.randint(key, (2,), 0, 2 * max_shift + 1)
     return jax.lax.dynamic_slice(wide, (start[0], start[1]), image.shape)
@@ -56,7 +56,7 @@ def shift_image(
 def rotate_image(
     image: Float[Array, "side side"], key: PRNGKey, max_angle: float, black: float
 ) -> Float[Array, "side side"]:
-    """An image rotated about its centre by up to `max_angle` degrees, on black."""
+    """An image turned about its centre by up to `max_angle` degrees; gaps are black."""
     angle = jnp.deg2rad(
         jax.random.uniform(key, (), minval=-max_angle, maxval=max_angle)
     )
@@ -73,7 +73,7 @@ class PatchNetwork(eqx.Module):
     Attributes:
         embedding: embedding of the patches.
         class_token: class token that is pooled; empty for pooling by the mean.
-        position_embedding: position embedding.
+        position_embedding: embedding of the positions of the tokens.
         encoder: attention blocks.
         norm: norm before the output layer.
         output_layer: output layer, with a score for each class.

@@ -139,7 +139,7 @@ def standardise(
 
 
 def stretch_cloud(points: Float[Array, "n 3"], key: PRNGKey) -> Float[Array, "n 3"]:
-    """A cloud with a small random rotation about the vertical, and scaled axes."""
+    """A cloud, rotated slightly about the vertical and scaled along axes, at random."""
     first, second = jax.random.split(key)
     angle = jax.random.uniform(first, (), minval=-TURN, maxval=TURN)
     cosine, sine = jnp.cos(angle), jnp.sin(angle)

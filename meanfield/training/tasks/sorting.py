@@ -8,7 +8,7 @@ compared. There is no dropout.
 
 Test sequences are up to twice as long as training sequences. A network that sorts all
 sequences up to the training length, but no longer ones, is correct half of the time.
-This is more than any row of the published table: compare `correct` with `within`.
+No row of the published table is correct as often: compare `correct` with `within`.
 """
 
 import functools
@@ -55,7 +55,7 @@ class SequenceNetwork(eqx.Module):
     """Encoder of a source sequence and decoder of a target sequence.
 
     Attributes:
-        embedding: embedding of the symbols; the last two mark end and beginning.
+        embedding: embedding of the symbols; the last two mark the end and the start.
         encoder: encoder with the attention under study.
         decoder: decoder with softmax attention.
         norm: norm before the output layer.
@@ -165,7 +165,7 @@ class Sorting(AbstractTask):
 
     @property
     def _pool(self) -> int:
-        """Number of sequences, of which each seed is trained on four fifths."""
+        """Number of training sequences; each seed is trained on four fifths of them."""
         return self.n_train // (FOLDS - 1) * FOLDS
 
     @override
@@ -210,7 +210,7 @@ class Sorting(AbstractTask):
     def measures(
         self, network: eqx.Module, sample: Sample, key: PRNGKey | None
     ) -> Mapping[str, Float[Array, ""]]:
-        r"""Measures of one sample; each symbol is predicted from the target before it.
+        r"""Measures of one sample; symbols are predicted from the true earlier symbols.
 
         `correct` is 1 if all symbols and the end are right. This holds if and only if
         greedy decoding gives the target, since both agree up to the first mistake.
@@ -233,7 +233,7 @@ class Sorting(AbstractTask):
         }
 
     def distance(self, network: eqx.Module, sample: Sample) -> Float[Array, ""]:
-        """Edit distance of the decoded sequence to the target, by the target's length.
+        """Edit distance from the decoded sequence to the target, per target symbol.
 
         The decoded sequence ends before the first end symbol, or at the last position.
         """
