@@ -113,7 +113,7 @@ class ExpansionField(AbstractExplicit, AbstractBarycentre):
 
 @variant("linear", "permutation", "orthogonal", cost="$n d^2$")
 def linear(Q: Numbers, K: Numbers, V: Numbers, *, epsilon: Scalar = 1.0) -> Attention:
-    r"""Linear attention, weights $Qx \cdot Ky/\epsilon$; castin2025, section 2.2."""
+    r"""Linear attention with weights $Qx \cdot Ky/\epsilon$; castin2025, 2.2."""
     return Attention(Dot(Q, K, epsilon), Linear(), V)
 
 

@@ -67,5 +67,5 @@ class Relu(AbstractGaussianCoupling, AbstractClosedFormCoupling, AbstractCubic):
 
 @variant("relu", "permutation", "orthogonal", cost="$n^2$")
 def relu(Q: Numbers, K: Numbers, V: Numbers, *, epsilon: Scalar = 1.0) -> Attention:
-    r"""ReLU attention, weights $\max(Qx\cdot Ky, 0)/\epsilon$; castin2025, 2.5."""
+    r"""ReLU attention with weights $\max(Qx\cdot Ky, 0)/\epsilon$; castin2025, 2.5."""
     return Attention(Dot(Q, K, epsilon), Relu(), V)

@@ -81,7 +81,7 @@ class Softmax(AbstractGaussianCoupling, AbstractRowwise):
     "softmax", "permutation", "orthogonal", cost=r"$n^2$, or $n$ in cells if $d \leq 5$"
 )
 def softmax(Q: Numbers, K: Numbers, V: Numbers, *, epsilon: Scalar = 1.0) -> Attention:
-    r"""Softmax attention, scores $Qx \cdot Ky/\epsilon$; castin2025, eq. (2.2)."""
+    r"""Softmax attention with scores $Qx \cdot Ky/\epsilon$; castin2025, eq. (2.2)."""
     return Attention(Dot(Q, K, epsilon), Softmax(), V)
 
 

@@ -58,7 +58,7 @@ class Adaptive(AbstractStepping):
                 norm=jax.tree_util.Partial(_step_error, mu0),
             )
         )
-        # Steps of Dopri8 end at frames, since its interpolant is far less accurate.
+        # Steps of Dopri8 end at frames, since its interpolant has far larger errors.
         frames = ts if isinstance(self.method, diffrax.Dopri8) else None
         jump_ts = jumps.astype(ts.dtype) if jumps.shape[0] else None
         if frames is None and jump_ts is None:

@@ -36,7 +36,7 @@ class WatchState(NamedTuple):
 
     inner: PyTree[Array]  # memory of the wrapped controller
     growth: PyTree[Array]  # memory of the blow-up detector
-    memories: tuple[PyTree[Array], ...]  # memories of the stops
+    memories: tuple[PyTree[Array], ...]  # what each stop keeps from step to step
     residual: Float[Array, ""]
     sum_error: Float[Array, ""]
     convergence_failure: (

@@ -167,7 +167,9 @@ class MapScene(AbstractScene):
         self._axes.set_ylim(low[-1], high[-1])
         if run.dimension == 2:
             self._axes.set_xlim(low[0], high[0])
-        matrix = np.eye(3)  # identity: a position axis, if any, does not move
+        matrix = np.eye(
+            3
+        )  # the identity leaves a position axis, if there is one, unchanged
         matrix[-1 - run.dimension : -1, -1] = run.origin[frame]
         matrix[-1 - run.dimension : -1, -1 - run.dimension : -1] = run.axes[frame]
         place = Affine2D(matrix)

@@ -31,8 +31,8 @@ def square_factor(mu: Gaussian, diffusion: Float[Array, ""]) -> Gaussian:
     A square factor of full rank is unchanged. Any other factor, such as that of a
     Dirac, becomes $(YY^\top + \eta I)^{1/2}$, because a singular factor would grow like
     $\sqrt{2\kappa t}$, which has no derivative at 0. Here $\eta$ is the rounding unit
-    times the mean variance at the end: that of the start plus twice `diffusion`, which
-    is $\kappa$ times the duration. So the change is below rounding. Factors may have
+    times the final mean variance, which is the initial one plus twice `diffusion`
+    ($\kappa$ times the duration). So the change is below rounding. Factors may have
     the leading axes of an ensemble.
     """
     Y = mu.factor
