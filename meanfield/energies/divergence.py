@@ -206,8 +206,7 @@ def _gain(covariance: Float[Array, "d d"], M: Float[Array, "d r"]) -> Float[Arra
     Here $N = M^\top\Sigma M$. The sum is computed from the trace and the determinant of
     $H = \tfrac12(I + (I + 4N)^{1/2})$, which are smooth even at singular covariances.
     """
-    identity = jnp.eye(M.shape[1], dtype=M.dtype)
-    N = M.T @ covariance @ M
+    identity, N = jnp.eye(M.shape[1], dtype=M.dtype), M.T @ covariance @ M
     # The excess is H - I, computed without cancellation.
     excess = solve_positive(identity + psd_sqrt(identity + 4 * N), 2 * N)
     logs = jnp.linalg.slogdet(identity + excess)[1]

@@ -167,9 +167,8 @@ class MapScene(AbstractScene):
         self._axes.set_ylim(low[-1], high[-1])
         if run.dimension == 2:
             self._axes.set_xlim(low[0], high[0])
-        matrix = np.eye(
-            3
-        )  # the identity leaves a position axis, if there is one, unchanged
+        # The identity leaves a position axis, if there is one, unchanged.
+        matrix = np.eye(3)
         matrix[-1 - run.dimension : -1, -1] = run.origin[frame]
         matrix[-1 - run.dimension : -1, -1 - run.dimension : -1] = run.axes[frame]
         place = Affine2D(matrix)
