@@ -1,4 +1,4 @@
-"""Selects and measures statements, with their controls and misprints."""
+"""Selects statements, and tests their claims, controls and misprinted versions."""
 
 import fnmatch
 import time

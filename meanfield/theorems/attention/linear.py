@@ -33,7 +33,7 @@ SHAPES = ((1, 1, 1), (2, 3, 3), (3, 2, 1))  # each: k, d, and the rank of the co
 def linear(case: Case, *, power: float = 0.0, gain: float = 1.0) -> Checks:
     """Compares the library's linear attention with sums over Gauss–Hermite nodes.
 
-    The library evaluates it for a Gaussian and for the nodes of the Gaussian; three
+    The library evaluates it for a Gaussian and for a cloud of its nodes; three
     nodes for each axis are exact. The cases are d = 1, d = 3, d = 2 with a singular
     covariance, and one with biases and an offset.
     """
@@ -87,7 +87,7 @@ class Problem(NamedTuple):
         return np.asarray(velocities)
 
     def node_velocities(self, attention: Attention) -> Array:
-        """The library's velocities at the probes, for the nodes of the Gaussian."""
+        """The library's velocities at the probes, if nodes replace the Gaussian."""
         return np.asarray(
             att.velocity(attention, Cloud(*self.nodes), att.uniform_cloud(self.probes))
         )
@@ -123,7 +123,7 @@ def _problem(case: Case, shape: tuple[int, int, int], name: str = "") -> Problem
     control=(r"$\int yy^\top d\mu$ in place of the covariance", {"origin": 0.0}),
 )
 def expansion(case: Case, *, origin: float = 1.0) -> Checks:
-    """Measures the order in ε of softmax minus two, and three, terms of its expansion.
+    """Measures the order in ε of softmax minus its first two or three terms.
 
     The library evaluates softmax. NumPy evaluates the third term, which contains the
     third cumulant.
@@ -177,7 +177,7 @@ EPSILONS = np.array([2e-3, 1e-3, 5e-4, 2.5e-4])
 
 @eqx.filter_jit
 def _small_scores(p: Parameters, cloud: Cloud) -> Float[JaxArray, "e n d"]:
-    r"""The library's softmax with $(\epsilon Q, K, V/\epsilon)$, by bandwidth."""
+    r"""The library's softmax with $(\epsilon Q, K, V/\epsilon)$, for each ε."""
 
     def velocities(epsilon: JaxArray) -> JaxArray:
         attention = attentions["softmax"](epsilon * p.Q, p.K, p.V / epsilon)
@@ -217,7 +217,7 @@ def _remainder(case: Case, origin: float) -> Remainder:
 
 
 def _last_factor(case: Case, mean_score: Callable[[Cloud, Array], Array]) -> Check:
-    """Compares the linear expansion with NumPy; `mean_score` gives the last sum."""
+    """Compares the expansion with NumPy's, which has `mean_score` in its last term."""
     rng = case.rng("last factor")
     p, cloud = att.random_parameters(rng, 2, 3), att.random_cloud(rng, 6, 3)
     mean, Ax = cloud.share @ cloud.x, cloud.x @ p.A.T
@@ -270,7 +270,7 @@ def gaussian(case: Case, *, power: float = 1.0) -> Checks:
 
 
 def _as_softmax(case: Case, power: float) -> Check:
-    r"""Compares softmax of a Gaussian, in closed form with biases, with a sum on nodes.
+    r"""Compares softmax with biases, in closed form on a Gaussian, to a sum over nodes.
 
     The scores use $\epsilon A$ and the value is $V/\epsilon$; there are 20² nodes.
     """

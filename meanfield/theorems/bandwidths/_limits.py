@@ -82,7 +82,7 @@ def _token_velocities(
 
 
 def density(n: int) -> tuple[Array, Array, Array]:
-    r"""Grid, weights of $\rho\propto(1-x^2)^4(1+0.6\sin 3x)$, values $\rho'/\rho$."""
+    r"""Grid, its weights for $\rho\propto(1-x^2)^4(1+0.6\sin 3x)$, and $\rho'/\rho$."""
     x = (2 * np.arange(n) + 1) / n - 1
     wave = 1 + 0.6 * np.sin(3 * x)
     w = (1 - x**2) ** 4 * wave

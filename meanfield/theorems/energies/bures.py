@@ -41,7 +41,7 @@ _squared_distance = jax.jit(bures_squared)
 
 
 def _explicit(energy: AbstractEnergy, start: Gaussian, tau: float) -> Gaussian:
-    """Explicit Euler step of the same flow, which is not a minimising movement."""
+    """Explicit Euler step of the flow; such a step is not a minimising movement."""
     mean_rate, factor_rate = _rates(energy, start)
     return Gaussian(start.mean + tau * mean_rate, start.factor + tau * factor_rate)
 

@@ -117,7 +117,7 @@ def _rates(
 
 
 def small(case: Case, name: str) -> tuple[Array, ...]:
-    """Random problem of rank 2, which few nodes resolve; `A` is not symmetric."""
+    """Random problem of rank 2 for which few nodes suffice; `A` is not symmetric."""
     Q, K, mean, Y = _draw(case.rng(name), 2)
     size = np.linalg.norm(Y.T @ K.T @ Q @ Y, 2) / EPSILON
     return Q, K / (4 * size), mean / 2, Y
@@ -165,7 +165,7 @@ def _brute_force(case: Case) -> Checks:
 
 
 def _length(Sigma: Array, H: Array) -> float:
-    r"""Squared length of `H` by $M_\Sigma^{-1}X = 2(X\Sigma + \Sigma X)$."""
+    r"""Squared length of `H` under $M_\Sigma^{-1}X = 2(X\Sigma + \Sigma X)$."""
     return np.sum(solve_continuous_lyapunov(2 * Sigma, H) * H)
 
 

@@ -187,9 +187,9 @@ def _bends(motions: list[Motion]) -> float:
 
 
 def _chord(m: Motion) -> float:
-    """Rise of the library's E at the middle of a geodesic over the mean at its ends.
+    """Library's E at the middle of a geodesic, minus the mean of E at both ends.
 
-    The rise is divided by the squared length in time. The geodesic is so short that all
+    The result is divided by the squared duration. The geodesic is so short that all
     atoms stay near the origin.
     """
     speeds = np.linalg.norm(geodesic(m).velocity[0], axis=1)

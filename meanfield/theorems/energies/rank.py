@@ -27,7 +27,7 @@ def _flow_factors(attention: Attention, mean: Array, factors: Array) -> Array:
 
 
 def _euler_factors(attention: Attention, mean: Array, factors: Array) -> Array:
-    """Factors at t = 1.5 after 15 Euler steps of covariances with library rates."""
+    """Factors at t = 1.5 after 15 Euler steps of covariances at library rates."""
     for _ in range(15):
         rates = _rates(attention, jnp.asarray(mean), jnp.asarray(factors))
         covariances = factors @ np.swapaxes(factors, 1, 2) + 0.1 * np.asarray(rates)
@@ -107,7 +107,7 @@ def _(case: Case) -> Counterexample:
 
 
 def _run(case: Case, carry: Callable[..., Array]) -> tuple[Parameters, Array, Array]:
-    """Parameters, initial factors of rank 3 and 2, and their factors at t = 1.5."""
+    """Parameters, initial factors of rank 3 and 2, and the final factors at t = 1.5."""
     rng = case.rng("flow")
     Q, K = rng.normal(size=(2, 4, 3)) / 2
     V, mean = rng.normal(size=(3, 3)) / 4 - K.T @ Q / 2, rng.normal(size=3)

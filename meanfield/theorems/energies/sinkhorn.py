@@ -111,7 +111,7 @@ def two_kernels(case: Case, *, quadratic: float = 0.25) -> Checks:
 
 @eqx.filter_jit
 def _distance_values(s: lib.Setting, epsilon: JaxArray) -> tuple[JaxArray, JaxArray]:
-    r"""Sinkhorn velocities for scores $-|Qx - Ky|^2/2\epsilon$, and dual energy."""
+    r"""Sinkhorn velocities for scores $-|Qx - Ky|^2/2\epsilon$, and the dual energy."""
     mu = Points.weighted(s.x, s.w)
     score = SquaredDistance(s.Q, s.K, 2 * epsilon)
     field = Attention(score, Sinkhorn(), s.V / epsilon).field(0.0, mu)

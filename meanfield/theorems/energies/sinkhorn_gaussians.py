@@ -58,7 +58,7 @@ def _value(energy: AbstractEnergy, mean: Array, factor: Array) -> float:
 
 
 def _pair(case: Case) -> tuple[Array, ...]:
-    """Parameters, and two Gaussians that few nodes resolve."""
+    """Parameters, and two Gaussians for which few nodes suffice."""
     Q, K, mean, Y = small(case, "first")
     _, _, second_mean, Z = small(case, "second")
     size = np.linalg.norm(Z.T @ K.T @ Q @ Z, 2) / EPSILON

@@ -121,7 +121,7 @@ def log_sizes(
 
 
 def move_first_atom(s: Scene) -> tuple[JaxArray, JaxArray]:
-    """Atoms before and after atom 0 moves to `second_probe`, and log $W_1$."""
+    """Atoms before and after the move of atom 0 to `second_probe`, and log $W_1$."""
     atoms = s.mu.tokens.x
     way = size(s.second_probe - atoms[0])
     log_distance = s.mu.log_weights[0] + jnp.log(way)

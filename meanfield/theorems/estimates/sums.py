@@ -237,7 +237,7 @@ def _(case: Case) -> Counterexample:
 
 
 def parameters(p: attacks.Parameters, index: JaxArray) -> JaxArray:
-    """Log-ratio for the fields of $A_1$ and $A_2$, or of one weight for `index` 1."""
+    """Log-ratio of a distance of fields to its bound; of a weight if `index` is 1."""
     s, epsilon = attacks.scene(p), jnp.exp(p["log_epsilon"])
     attention = lambda Q: attentions["softmax"](Q, p["K"], p["V"], epsilon=epsilon)
     probe = Tokens(s.x[None, :])

@@ -177,7 +177,7 @@ def plane(
 
 
 def _widths(covariances: Array) -> Array:
-    """Singular values of the coordinates $(a - b, 2c, a + b)$, over the largest."""
+    """Singular values of coordinates $(a - b, 2c, a + b)$, divided by the largest."""
     a, b, c = (covariances[:, i, j] for i, j in ((0, 0), (1, 1), (0, 1)))
     sizes = np.linalg.svd(np.stack([a - b, 2 * c, a + b], -1), compute_uv=False)
     return sizes / sizes[0]
@@ -186,7 +186,7 @@ def _widths(covariances: Array) -> Array:
 def _plane_flows(
     case: Case, values: tuple[Array, Array], second: float
 ) -> tuple[lib.Paths, Array]:
-    """Flows of two heads with the rows q and `second` · q, and the row q itself.
+    """Flows of two heads whose rows are q and `second` · q, and the row q.
 
     The flows start at covariances of trace one.
     """

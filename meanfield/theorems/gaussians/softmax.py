@@ -138,7 +138,7 @@ def gaussian_flow(case: Case, *, turn: Unary = lambda A: A) -> Checks:
 
 
 class _Depth(NamedTuple):
-    """Edges and parameters of a head with two layers and of one with three nodes."""
+    """Edges and parameters of two heads: one has two layers, one has three nodes."""
 
     edges: Array
     layers: list[Member]

@@ -185,7 +185,7 @@ def centred_field(attention: Attention, Y: JaxArray) -> Affine:
 
 
 def plane_matrices(keys: PRNGKey) -> dict[str, JaxArray]:
-    """Random 2 × 2 matrices Q, K, V and Y, of log-normal size near e, from 8 keys."""
+    """Random 2 × 2 matrices Q, K, V, Y from 8 JAX keys, of log-normal size near e."""
     sizes = [jnp.exp(1 + jax.random.normal(keys[i], ())) for i in range(4)]
     return {
         name: size * jax.random.normal(keys[i + 4], (2, 2))

@@ -41,7 +41,7 @@ def coupling(attention: Attention, cloud: Cloud) -> Array:
 
 
 def couplings(rows: Array, cloud: Cloud) -> Array:
-    """The library's plan of each slice, from first to second halves of tokens."""
+    """The library's plan of each slice; tokens consist of a query and a key."""
     return np.array(
         [
             coupling(sliced_attention(pair_parameters(2), row[None]), cloud)

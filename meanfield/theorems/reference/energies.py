@@ -58,7 +58,7 @@ def atom_potentials(
 
 
 def sinkhorn(x: Array, w: Array, scores: Scores) -> Array:
-    r"""Sinkhorn energy $-\frac12\int(f + g)d\mu$: −½ of the divergence from $e^s$."""
+    r"""Sinkhorn energy $-\frac12\int(f + g)d\mu$, −½ of the divergence from $e^s$."""
     f, g = atom_potentials(x, w, scores)
     return -(w @ (f + g)) / 2
 
@@ -120,7 +120,7 @@ def gaussian_gradients(mean: Array, Sigma: Array, A: Array) -> tuple[Array, Arra
 
 
 def interaction_gaussian(z: tuple, mean: Array, factor: Array, A: Array) -> Array:
-    r"""$\frac12\iint e^{y\cdot Ax}$, exact in `y` and by standard nodes `z` in `x`."""
+    r"""$\frac12\iint e^{y\cdot Ax}$, exact in `y`, by nodes `z` for the law of `x`."""
     nodes, weights = z
     tilts = (mean + nodes @ factor.T) @ A.T
     spread = tilts @ factor

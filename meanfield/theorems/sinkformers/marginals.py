@@ -171,8 +171,8 @@ def least_divergence(case: Case, *, change: Change = lambda p: p) -> Checks:
     """Compares the divergence of the library's matrix with those of 500 others.
 
     Half of the other matrices are random, and half lie near the minimiser. NumPy
-    computes all divergences. The divergence of each other matrix must exceed that of
-    the library's matrix, by its divergence from the library's matrix.
+    computes all divergences. Each other matrix must have a larger divergence than the
+    library's matrix; the excess must be its divergence from the library's matrix.
     """
     p, cloud = seven_tokens(case, "divergence")
     differences, excess = _divergences(case, _matrix(change(p), cloud))
@@ -187,7 +187,7 @@ def _matrix(p: Parameters, cloud: Cloud) -> Array:
 
 
 def _divergences(case: Case, K: Array) -> tuple[Array, Array]:
-    """Divergences from e^C of 500 matrices, minus that of K.
+    """Divergences of 500 matrices from e^C, minus the divergence of K from e^C.
 
     The second result also subtracts each matrix's divergence from K.
     """

@@ -222,7 +222,7 @@ def _library_velocities(p: Parameters, cloud: Cloud, rows: Array) -> Array:
 
 
 def _order_velocities(p: Parameters, cloud: Cloud, rows: Array) -> Array:
-    """Velocities by ranks; ties of projections are sorted by the index of tokens."""
+    """Velocities by ranks; tokens with equal projections are ranked by their index."""
     G = _algorithm_plan(p, cloud, rows, 0.0)
     return len(cloud.x) * G @ cloud.x @ p.V.T
 

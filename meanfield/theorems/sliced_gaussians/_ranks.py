@@ -117,12 +117,11 @@ def score_of_means(
 ) -> Check:
     """Compares means over independent clouds with their expectation.
 
-    The check is that of the entry furthest from its expectation. Differences are in
-    standard errors, which the scatter over the clouds gives. From each difference a
-    bound of the bias is subtracted. The bound is the change between all tokens
-    (`means`) and a quarter of them (`fewer`), which is three times a bias of order 1/n,
-    plus `bias`, in the unit of the entries. Both arrays have the clouds along their
-    first axis.
+    Only the entry furthest from its expectation counts. A bound on the bias is
+    subtracted from each difference, and the rest is divided by the standard error over
+    the clouds. The bound is `bias`, in the unit of the entries, plus the change between
+    all tokens (`means`) and a quarter of them (`fewer`); this change is three times a
+    bias of order 1/n. Both arrays have the clouds along their first axis.
     """
     count, mean = len(means), np.mean(means, axis=0)
     tolerance = bias + np.abs(np.mean(fewer, axis=0) - mean)

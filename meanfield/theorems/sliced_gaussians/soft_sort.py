@@ -180,7 +180,7 @@ def _nodes(r: int) -> tuple[Array, Array]:
 
 
 def _kernel(places: Array, quantiles: Array, mass: Array, t: float) -> Array:
-    """Rows of a soft sort over tokens of the given masses, one for each quantile."""
+    """Rows of a soft sort, one for each quantile, over tokens of the given masses."""
     logs = -((quantiles[:, None] - places[None, :]) ** 2) / t
     kernel = np.exp(logs) * mass[None, :]
     return kernel / kernel.sum(axis=1, keepdims=True)
@@ -197,7 +197,7 @@ class _Plan(NamedTuple):
     central: Array  # indices of tokens within two standard deviations of the mean
 
     def outputs(self) -> tuple[Array, Array]:
-        """Rows of the `central` tokens applied to all tokens, and the rows' sums."""
+        """Products of the `central` rows with all tokens, and sums of these rows."""
         A, B = self.kernels
         rows = A[:, self.central].T / self.mass[self.central, None]
         return rows @ (self.share[:, None] * (B @ self.x)), rows @ self.share

@@ -26,7 +26,7 @@ LIMIT_SLACK = Slack(
     control=("one pass, which ends on rows", {"passes": 1}, ("column sums", "S")),
 )
 def limit(case: Case, *, passes: int = PASSES) -> Checks:
-    """Compares the library's matrix after 500 passes with NumPy's, and checks its sums.
+    """Compares the library's and NumPy's matrices after 500 passes, and checks sums.
 
     Scores are 8 × 8 and normal. NumPy divides entries, and the library subtracts
     logarithms.

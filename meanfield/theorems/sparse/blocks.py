@@ -76,7 +76,7 @@ def network(case: Case, *, link: Link = _relu, columns: int = BLOCKS) -> Checks:
 
 
 def _scores(case: Case, link: Link, columns: int) -> tuple[Array, Array]:
-    """Matrix R by the library with `link`, and in NumPy with the positive part."""
+    """Matrix R: the library's, with `link`, and NumPy's, with the positive part."""
     rng, pools = case.rng("matrices"), ref.block_sums(_tokens(case), B)
     W_P, W_B = rng.normal(size=(D, D)), rng.normal(size=(D, columns))
     R = np.asarray(seq.network(W_P, W_B, link=link)(jnp.asarray(pools)))
@@ -127,7 +127,7 @@ def _(case: Case) -> Counterexample:
     x, why = _tokens(case), "nothing is added"
 
     def by_second(more: int) -> Checks:
-        """Check of the change of each block's sum as its second token moves."""
+        """Checks how the sum of each block changes when its second token moves."""
         changes = []
         for i in range(BLOCKS):
             y = x + (np.arange(N) == i * B + 1)[:, None]

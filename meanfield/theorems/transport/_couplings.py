@@ -135,7 +135,7 @@ class Nodes(NamedTuple):
 
     @property
     def covariance(self) -> Array:
-        """Joint covariance of x and y under the plan, in blocks."""
+        """Joint covariance of x and y under the plan, as a block matrix."""
         w, v = self.plan.sum(axis=1), self.plan.sum(axis=0)
         x, y = self.x - w @ self.x, self.y - v @ self.y
         cross = x.T @ self.plan @ y
@@ -158,7 +158,7 @@ def node_plan(p: Pair, full_steps: int | None, nodes: int = 16) -> Nodes:
 def solve_potentials(
     states: Iterator[Potentials], full_steps: int | None
 ) -> Potentials:
-    """Potentials after `full_steps` full steps, or converged; `f` is updated last."""
+    """Potentials after `full_steps` steps, or at convergence; `f` is updated last."""
     if full_steps is not None:
         return alternation.nth_state(states, 2 * full_steps + 1)
     change = lambda old, new: np.ptp(new[1] - old[1])

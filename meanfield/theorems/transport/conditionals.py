@@ -107,5 +107,5 @@ def _conditionals(x: Array, rows: Array) -> Conditionals:
 
 
 def _top(F: Array) -> float:
-    """Largest entry of `F`, which scales errors of differences from `F`."""
+    """Largest entry of `F`, the scale of errors after subtraction from `F`."""
     return float(np.max(np.abs(F)))

@@ -73,7 +73,7 @@ def optimal_plan(case: Case, *, view: View = lambda pair: pair) -> Checks:
 
 
 def _small(case: Case) -> couplings.Pair:
-    """Random pair of Gaussians whose plan few nodes resolve."""
+    """Random pair of Gaussians for whose plan few nodes suffice."""
     (pair,) = couplings.members(
         couplings.pairs(case.rng("nodes"), 2, 3, 1, reach=REACH)
     )

@@ -104,12 +104,12 @@ Rule = Callable[[Pair, int], Array]
 
 
 def _alternating_rule(p: Pair, steps: int) -> Array:
-    """Matrix $G_n$ if each line uses the newest value of the other."""
+    """Matrix $G_n$ if F and G are updated in turn, each from the newest other one."""
     return recursion(p, steps)[1]
 
 
 def _wrong_rule(p: Pair, steps: int) -> Array:
-    """Matrix $G_n$ if A and its transpose are exchanged in one line."""
+    """Matrix $G_n$ if A and its transpose are exchanged in the equation of G."""
     A, e = p.A, p.epsilon
     G = e * np.linalg.inv(p.Omega)
     for _ in range(steps):
@@ -188,7 +188,7 @@ def _(case: Case) -> Counterexample:
 
 
 def _simultaneous_rule(p: Pair, steps: int) -> Array:
-    """Matrix $G_n$ if both lines use the old value of the other."""
+    """Matrix $G_n$ if F and G are both updated from their old values."""
     A, e = p.A, p.epsilon
     row, column = e * np.linalg.inv(p.Sigma), e * np.linalg.inv(p.Omega)
     F, G = row, column
