@@ -17,7 +17,7 @@ _TREE_DIMENSION = 12
 # A graph is stored if it has at most `_LINKS` links, or `_DEGREE` links per token;
 # a larger graph is searched without being stored.
 _LINKS, _DEGREE = 500_000, 16
-# This number of tokens is compared with all others at once; it bounds the memory.
+# To bound the memory, this number of tokens at a time is compared with all others.
 _BLOCK = 512
 # The default cluster radius is the larger of two lengths: a share of the RMS radius,
 # and a share of the median distance from a token to the nearest other token.

@@ -45,7 +45,7 @@ class ClosedForm(NamedTuple):
 
 
 class AttentionParts(NamedTuple):
-    """The parts of an attention that cross attention needs.
+    """The parts of an attention that cross-attention needs.
 
     Attributes:
         score: $s$.

@@ -27,7 +27,7 @@ from ._scale import (
 
 MOST_PIVOTS = 10_000_000
 ROUNDS = 5  # rounds of refinement; each divides the gap by about a million
-ROOM = 2.0**20  # limit of reduced costs, relative to the largest one where mass moves
+ROOM = 2.0**20  # limit of reduced costs, in units of the largest one that a plan uses
 LARGE = 2.0**10  # largest scaled cost that the simplex gets; it adds 1 to this cost
 UNITS = 2.0**52  # integer units in a mass of one; integer flows add up exactly
 TINY = float(np.finfo(float).tiny)

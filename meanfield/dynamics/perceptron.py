@@ -1,4 +1,4 @@
-"""The feed-forward part of a layer, where a velocity depends on its own token only."""
+"""The feed-forward part of a layer: each velocity depends on one token only."""
 
 from dataclasses import dataclass
 
@@ -79,8 +79,8 @@ class Perceptron(AbstractDynamics):
         )
         if (*self.bias.shape, *self.offset.shape) != shape:
             raise InvalidInputError(
-                f"`bias` must be a vector of {shape[0]} numbers, and `offset` one of "
-                f"{shape[1]}; got shapes {self.bias.shape} and {self.offset.shape}."
+                f"`bias` must have shape ({shape[0]},) and `offset` ({shape[1]},); got "
+                f"{self.bias.shape} and {self.offset.shape}."
             )
 
     @property

@@ -94,7 +94,7 @@ def select_experiments(
 
 
 def _panels(name: str, figures: Sequence[str]) -> list[str]:
-    """The panels of a figure; any other name is returned as it is."""
+    """The panels of the figure `name`, or `name` itself if it is not a figure."""
     panels = [panel for panel in figures if panel[:-1] == name and panel[-1].isalpha()]
     return panels or [name]
 

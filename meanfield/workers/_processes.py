@@ -21,7 +21,7 @@ from typing import IO, Generic, TypeVar, cast
 T = TypeVar("T")
 MAIN = "import sys; sys.path[:] = {}; from meanfield.workers._serving import serve; {}"
 TIMEOUT = 0.4  # seconds for a process to end, fewer than an interrupted command has
-LAST = 200  # characters shown of a lost process's last line of output
+LAST = 200  # most characters shown of the last output of a lost process
 
 
 def _no_setup() -> None:

@@ -1,4 +1,4 @@
-"""Sortings of blocks, which are learned, learned and causal, or fixed."""
+"""Ways to sort blocks: learned, learned with a causal mask, or fixed."""
 
 import abc
 

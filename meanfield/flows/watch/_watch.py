@@ -42,7 +42,7 @@ class WatchState(NamedTuple):
     convergence_failure: (
         Convergence  # the first residual above its tolerance; zeros if there is none
     )
-    reference: PyTree[Array]  # values of the initial measure that its motion needs
+    reference: PyTree[Array]  # values of the initial measure, for later states
     code: Int[Array, ""]
     is_detected: Bool[Array, ""]  # whether the detector ended the flow
     n_accepted: Int[Array, ""]

@@ -375,7 +375,7 @@ def _moments(mu: Any) -> tuple[Array, Array]:
 
 
 def sums_of(mu: AbstractMeasure, dynamics: AbstractDynamics) -> str:
-    """How sums over tokens or cells are executed, in words; `none` without sums."""
+    """How sums over tokens or cells are computed, or `none` if there are no sums."""
     return describe_sums(representation_of(mu).size(mu).reduction, dynamics)
 
 

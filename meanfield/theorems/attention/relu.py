@@ -215,7 +215,7 @@ def _start(case: Case, shape: tuple[int, int, int]) -> tuple[Parameters, Law, Ar
     return p, Law(mean, factor), probes
 
 
-SHAPES = ((2, 1, 1), (1, 2, 2), (2, 3, 2))  # each: k, d, and the rank of the covariance
+SHAPES = ((2, 1, 1), (1, 2, 2), (2, 3, 2))  # triples (k, d, rank of the covariance)
 
 
 @eqx.filter_jit
