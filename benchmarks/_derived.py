@@ -53,7 +53,11 @@ def floor_seconds(row: Row, best: Peaks) -> float | None:
 
 
 def with_ratios(rows: Sequence[Row], best: Peaks) -> list[dict[str, Any]]:
-    """Rows with ratios of times to those of the first method and to the lower bound."""
+    """Adds two ratios to each row.
+
+    One is the time divided by the first method's time. The other is the lower bound
+    divided by the time.
+    """
     entries = []
     for _, group in groupby(rows, problem):
         members = list(group)

@@ -25,15 +25,15 @@ def limit_batches(operation: Callable[..., Any]) -> Callable[..., Any]:
     Reverse-mode differentiation is not supported: stop gradients before the call.
 
     Args:
-        operation: a function of arrays with at least one axis; the first is square, or
-            nearly so.
+        operation: a function of arrays, each with at least one axis; the first array is
+            a square or nearly square matrix.
     """
 
     @custom_vmap
     def call_batch(*stacks: Array) -> Any:
         n, r, *_ = stacks[0].shape
         n_columns = max(math.prod(stack.shape[2:]) for stack in stacks)
-        # At least the operations that JAX counts for each matrix.
+        # The divisor is no less than the operations that JAX counts for a matrix.
         size = max(1, MAX_BATCH_FLOPS // max(1, 10 * r**2 * max(r, n_columns)))
         if n <= size or jax.default_backend() != "cpu":
             return jax.vmap(operation)(*stacks)

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from ._deprecation import keep_keywords, keep_members, parse_table, warn_renamed
 
-# A module, then each old name before the new one. The tables go with version 0.4.
+# A module, then each old name before the new one. Version 0.4 drops the tables.
 _NAMES = """
 meanfield
     Moving MovingContext
@@ -234,9 +234,9 @@ KEYWORDS = parse_table(_KEYWORDS)
 
 
 def old_names(module: str, *, stacklevel: int = 2) -> Callable[[str], object]:
-    """`__getattr__` of a module, for the old names of what it exports.
+    """`__getattr__` of a module, which finds exported objects by their old names.
 
-    Old names of members of its classes and of keywords of its functions work, too.
+    Old members of its classes and old keywords of its functions work, too.
 
     Args:
         module: its `__name__`.

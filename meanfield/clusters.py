@@ -17,12 +17,12 @@ _TREE_DIMENSION = 12
 # A graph is stored if it has at most `_LINKS` links, or `_DEGREE` links per token;
 # a larger graph is searched without being stored.
 _LINKS, _DEGREE = 500_000, 16
-# This number of tokens is compared with all others at once; it bounds the memory.
+# This many tokens at a time are compared with all others, to bound the memory.
 _BLOCK = 512
 # The default cluster radius is the larger of two lengths: a share of the RMS radius,
 # and a share of the median distance from a token to the nearest other token.
 RADIUS_SHARE, _NEAREST_SHARE = 0.05, 0.5
-# The median distance to the nearest token is estimated from this number of tokens.
+# The median distance to the nearest token is estimated from this many tokens.
 _SAMPLE = 200
 # Frames with entries larger than this give NaN, since their squares could overflow.
 LARGEST = 1e100

@@ -74,7 +74,7 @@ def with_corrected_reading(
         claim: corrected claim.
         description: description of the corrected picture.
         extra: function that adds the measurements that only this figure has.
-        caption: end of the caption, with fields that `extra` adds.
+        caption: end of the caption; `extra` adds the numbers for its placeholders.
     """
     corrected = replace(
         experiment,

@@ -165,7 +165,7 @@ class FlowComparison(NamedTuple):
 
 
 def compare_flows(epsilons: Float[np.ndarray, " k"], cells: int) -> FlowComparison:
-    """Compares flows of L2 attention with the limit; a wider mesh gives mesh errors."""
+    """Compares flows of L2 attention with the limit, and estimates the mesh errors."""
     fine, coarse = (_compare_flows(epsilons, cells, r) for r in (1.0, WIDTH_RATIO))
     change = coarse.time_factors.values - fine.time_factors.values
     factors = fine.time_factors._replace(mesh_errors=change)
