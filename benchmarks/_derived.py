@@ -76,7 +76,7 @@ def problem(row: Row) -> tuple[Any, ...]:
 
 
 def growth(rows: Sequence[Row]) -> list[dict[str, Any]]:
-    """Fitted exponents of n in the time, for methods measured at several sizes."""
+    """Fitted exponents p of times that grow like n^p, for methods with several n."""
     keys = ("case", "problem", "dtype", "d", "method")
     family = lambda row: tuple(row[key] for key in keys)
     timings = [row for row in rows if row.get("seconds") and row["case"] != "floor"]

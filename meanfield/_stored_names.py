@@ -10,7 +10,7 @@ from typing import Any
 
 from meanfield._deprecation import parse_table
 
-# A kind of JSON value, then each old name before the new one.
+# Below each kind of JSON value, old names stand before new ones.
 _NAMES = """
 comparison
     allowed tolerance, covariance_allowed covariance_tolerance, distance_how

@@ -152,7 +152,7 @@ def component_labels(x: np.ndarray, radius: float) -> np.ndarray:
 
 
 def _tree_links(x: np.ndarray, radius: float, max_links: int) -> np.ndarray | None:
-    """Linked pairs of tokens from a k-d tree; `None` for more than `max_links`."""
+    """Linked pairs of tokens, by a k-d tree; `None` if there are over `max_links`."""
     tree = KDTree(x)
     if tree.count_neighbors(tree, radius) > 2 * max_links:
         return None
@@ -160,7 +160,7 @@ def _tree_links(x: np.ndarray, radius: float, max_links: int) -> np.ndarray | No
 
 
 def _block_links(x: np.ndarray, radius: float, max_links: int) -> np.ndarray | None:
-    """Linked pairs of tokens, found by blocks; `None` for more than `max_links`."""
+    """Linked pairs of tokens, block by block; `None` if there are over `max_links`."""
     pairs, total = [], 0
     for start in range(0, len(x), _BLOCK):
         adjacency = _adjacency(x[start : start + _BLOCK], x[start:], radius)

@@ -1,4 +1,4 @@
-"""Families of covariances from the text of a paper and from its script, compared."""
+"""Compares families of covariances: from the text of a paper, and from its script."""
 
 import tempfile
 from collections import Counter

@@ -16,7 +16,7 @@ from meanfield.measures.edges import even_edges
 
 UNIT_HEAT = Heat(jnp.eye(1), jnp.eye(1))
 HALF_WIDTH = 6.0  # half-width of boxes; the two peaks have a mass of 2e-10 outside
-WIDTH_RATIO = 1.5  # the second mesh is wider by this and has the same number of cells
+WIDTH_RATIO = 1.5  # the second mesh is wider by this factor, with as many cells
 FIT_OPTIONS = {"xatol": 1e-10}  # absolute tolerance of the fitted constant
 ROUNDING_ERROR = 1e2 * np.finfo(float).eps  # rounding error of c, multiplied by ε
 T = 0.2  # until this time, heat with c = ½ increases the variance from 1.6 to 1.8

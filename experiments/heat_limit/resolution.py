@@ -32,7 +32,7 @@ class MeshErrors(NamedTuple):
         widths: cell widths at each bandwidth.
         errors: errors by bandwidth and cell width, against the reference mesh.
         coarsest: cell width at which the error is `TOLERANCE`, at each bandwidth.
-        law: power law of these widths in the bandwidth.
+        law: power law that relates these widths to the bandwidth.
     """
 
     epsilons: Float[np.ndarray, " k"]
@@ -84,7 +84,7 @@ class CloudConstants(NamedTuple):
     errors: Float[np.ndarray, "k m"]
 
     def law(self, values: Float[np.ndarray, "k m"]) -> PowerLaw:
-        """Power law in number of tokens and bandwidth, fitted to `values`."""
+        """Power law in the number of tokens and the bandwidth, fitted to `values`."""
         n, e = np.meshgrid(self.numbers, self.epsilons)
         return fit_powers(values.ravel(), n.ravel(), e.ravel())
 
