@@ -1,4 +1,4 @@
-"""Custom derivatives of functions that also work inside loops.
+"""Custom derivatives that JAX also applies to functions inside loops.
 
 To differentiate a loop, JAX splits its body into a loop-invariant part and the rest.
 The split drops the rule of a `custom_jvp` (and so of a `custom_root`) but keeps the

@@ -1,9 +1,9 @@
-"""Decompositions and solutions by LAPACK, with batches that no threads share.
+"""Decompositions and linear solves by LAPACK, in batches that XLA does not split.
 
 Since JAX 0.10 a thread of XLA that computes a large batch of LAPACK calls splits it
-among the threads of its pool, and waits for them. If every thread of the pool waits
-like this, for batches of one program or of several, none of them ever ends. A machine
-of two cores has two such threads. JAX after version 0.11.0 splits no batches.
+among the threads of its pool, and waits for them. If all threads of the pool wait like
+this, for batches of one program or of several, they wait forever. A machine of two
+cores has two such threads. JAX after version 0.11.0 splits no batches.
 """
 
 import math
