@@ -64,7 +64,7 @@ class VelocityComparison(NamedTuple):
 
 
 def measure_velocities(epsilons: Float[np.ndarray, " k"], n: int) -> VelocityComparison:
-    """Compares the velocities of a density of two peaks with their limit.
+    """Compares the velocities of a two-peaked density with their limit.
 
     Tokens at the centres of `n` cells represent the density. A second, coarser mesh
     gives the errors due to the mesh.
@@ -134,7 +134,7 @@ class DensityComparison(NamedTuple):
 def measure_densities(
     epsilons: Float[np.ndarray, " k"], cells: int
 ) -> DensityComparison:
-    """Compares flows of a density of two peaks with heat; estimates mesh errors."""
+    """Compares flows of a two-peaked density with the heat flow, on two meshes."""
     fine, coarse = (
         _compare_densities(epsilons, cells, width)
         for width in (HALF_WIDTH, WIDTH_RATIO * HALF_WIDTH)

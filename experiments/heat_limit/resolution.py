@@ -43,7 +43,7 @@ class MeshErrors(NamedTuple):
 
 
 def measure_meshes(epsilons: Float[np.ndarray, " k"]) -> MeshErrors:
-    """Errors of velocities if weighted cell centres represent the density."""
+    """Errors of velocities if weighted cell centres represent a two-peaked density."""
     widths = np.sqrt(epsilons)[:, None] * WIDTHS
     n = int(2 * HALF_WIDTH / np.min(widths)) + 1
     x = widths[..., None] * (np.arange(n) - n // 2 + 1 / 3)  # not symmetric around 0
@@ -110,7 +110,7 @@ def measure_clouds(
     draws: Float[np.ndarray, " m"],
     seed: int,
 ) -> CloudConstants:
-    """Constants if tokens of equal weights represent a density of two peaks.
+    """Constants if tokens of equal weights represent a two-peaked density.
 
     Args:
         epsilons: bandwidths.
@@ -134,7 +134,7 @@ def measure_clouds(
 
 
 def reference_velocities(epsilons: Float[np.ndarray, " k"]) -> list[CubicSpline]:
-    """Velocities of a density of two peaks, as a spline for each bandwidth."""
+    """Velocities of a two-peaked density, as a spline for each bandwidth."""
     x = cell_centres(HALF_WIDTH, REFERENCE_CELLS)[:, None]
     mu = Points.weighted(x, TWO_PEAKS.density(x))
     values = velocities(UNIT_HEAT, mu, epsilons, x).values[..., 0]
