@@ -143,7 +143,7 @@ class FlowComparison(NamedTuple):
         edges: edges of the cells.
         masses: masses of the cells at time `T`, by bandwidth.
         limit: the solution of the limit equation at `T`.
-        distances: distances of the densities to this solution in L¹.
+        distances: L¹ distances between the densities and this solution.
         time_factors: $c$ for which the solution at $cT$ is closest in $L^2$.
         mass_error: largest deviation of mass plus outflow from one.
         limit_mass_error: deviation of the mass of the solution from one.
