@@ -45,12 +45,12 @@ def seconds(value: float | None) -> str:
 
 
 def times_of(ratio: float | None) -> str:
-    """Ratio of the time to that of the first method, as text; empty for `None`."""
+    """Time relative to the time of the first method, as text; empty for `None`."""
     return "" if ratio is None else f"{ratio:.3g}×"
 
 
 def share(row: Row) -> str:
-    """Lower bound of the time as a percentage of the time; empty if unknown."""
+    """Lower bound of the time, in percent of the measured time; empty if unknown."""
     value = row["floor_share"]
     return "" if value is None else f"{100 * value:.0f} %"
 

@@ -53,7 +53,11 @@ def floor_seconds(row: Row, best: Peaks) -> float | None:
 
 
 def with_ratios(rows: Sequence[Row], best: Peaks) -> list[dict[str, Any]]:
-    """Rows with ratios of times to those of the first method and to the lower bound."""
+    """Adds two ratios to each row.
+
+    One is the time divided by the first method's time. The other is the lower bound
+    divided by the time.
+    """
     entries = []
     for _, group in groupby(rows, problem):
         members = list(group)
@@ -72,7 +76,7 @@ def problem(row: Row) -> tuple[Any, ...]:
 
 
 def growth(rows: Sequence[Row]) -> list[dict[str, Any]]:
-    """Fitted exponents of n in the time, for methods measured at several sizes."""
+    """Fitted exponents p of times that grow like n^p, for methods with several n."""
     keys = ("case", "problem", "dtype", "d", "method")
     family = lambda row: tuple(row[key] for key in keys)
     timings = [row for row in rows if row.get("seconds") and row["case"] != "floor"]

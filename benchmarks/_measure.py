@@ -21,7 +21,7 @@ class Duration(NamedTuple):
 
 
 def measure_job(job: Job, scale: float = 1.0) -> dict[str, Any]:
-    """Measures a job: times, memory, and its facts.
+    """Measures the times and the memory of a job, and collects its facts.
 
     Times are medians multiplied by `scale`; `compile_seconds` is the additional time of
     the first run, and `memory` the growth of the peak memory over all runs, in MB.

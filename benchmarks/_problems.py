@@ -98,7 +98,7 @@ def cost_facts(trial: Trial, value: float) -> dict[str, Any]:
 
 
 def pair_costs(trial: Trial) -> dict[str, float]:
-    """Numbers of operations in matrix products and of exponentials, for all pairs.
+    """Number of matrix-product operations, and number of exponentials, for all pairs.
 
     A pair needs $2d$ operations for its score, $2d$ for its term in the sum of values,
     and 2 for its term in the denominator.

@@ -27,7 +27,7 @@ OnTrial = Callable[[int, int, str], None]
 def rows(
     trials: Sequence[Trial], device: str, on_trial: OnTrial, *, rounds: int = ROUNDS
 ) -> Iterator[dict[str, Any]]:
-    """Yields a row per trial: its attributes, and its results or reason of failure.
+    """Yields a row for each trial: its attributes, and its results or why it failed.
 
     Args:
         trials: trials, in the order of measurement.
@@ -86,7 +86,7 @@ def _environment(trial: Trial) -> dict[str, str]:
 
 
 def _error_reason(error: BaseException) -> str:
-    """Last line of an error, with its type unless the worker process was lost."""
+    """Last line of an error message, with the error's type unless a worker was lost."""
     if isinstance(error, WorkerLost):
         return str(error)
     message = traceback.format_exception_only(error)[0]

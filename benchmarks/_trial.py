@@ -75,8 +75,8 @@ class Job(NamedTuple):
 
     Attributes:
         run: function that does the work once, and blocks until it is complete.
-        facts: function from the last result to further entries of the row, called after
-            timing: `error`, numbers of `products` and `exponentials`, or others.
+        facts: function that is called with the last result after timing. It returns
+            further entries of the row, such as `error`, `products`, `exponentials`.
         warmups: number of first runs that are not timed.
         max_repeats: largest number of timed runs.
         usage: counter of processor time and memory.
@@ -90,7 +90,7 @@ class Job(NamedTuple):
 
 
 class Case(NamedTuple):
-    """Group of trials; those of one problem are compared with the first of them.
+    """Group of trials; all trials of one problem are compared with its first trial.
 
     Attributes:
         description: Markdown text that explains the measurement and the error.

@@ -1,4 +1,4 @@
-"""Case `grid`: steps of densities in the plane, timed against their matrix products."""
+"""Case `grid`: steps of densities in the plane, compared with their matrix products."""
 
 from ._trial import OURS, Case, Size, Trial
 

@@ -1,4 +1,4 @@
-"""Reproductions of published figures by `meanfield reproduce`, a folder for each idea.
+"""Figures that `meanfield reproduce` computes; each folder holds those of one idea.
 
 Without this file Python would merge the folder with others named `experiments`.
 """

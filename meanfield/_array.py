@@ -156,7 +156,7 @@ def require(requirement: str, value: object, kind: type | tuple[type, ...]) -> N
     """Raises if `value` is not an instance of `kind`, as when arguments are swapped.
 
     Raises:
-        InvalidInputError: with a message of `requirement` and a description of `value`.
+        InvalidInputError: its message is `requirement` and a description of `value`.
     """
     if not isinstance(value, kind):
         raise InvalidInputError(f"{requirement}; got {_describe(value)}.")

@@ -35,7 +35,7 @@ class _OldMember:
 def keep_members(cls: type, names: dict[str, str]) -> None:
     """Makes the old names of members work on `cls` and in classes derived from it.
 
-    Its constructor accepts old names of fields as keywords.
+    The constructor of `cls` accepts old names of fields as keywords.
     """
     for old, new in names.items():
         setattr(cls, old, _OldMember(old, new))

@@ -1,4 +1,4 @@
-"""Custom derivatives of functions that also work inside loops.
+"""Custom derivatives that JAX also applies to functions inside loops.
 
 To differentiate a loop, JAX splits its body into a loop-invariant part and the rest.
 The split drops the rule of a `custom_jvp` (and so of a `custom_root`) but keeps the
@@ -28,8 +28,8 @@ def custom_derivative(rule: Rule) -> Callable[[Function], Function]:
     """Decorator that attaches a derivative to a function from arrays to one array.
 
     `rule(value, arguments, tangents)` returns the tangent of the value and must be
-    linear in `tangents`, whose entries are `None` for integer arguments. This rule also
-    gives derivatives of any order, in forward and reverse mode, and those under `vmap`.
+    linear in `tangents`, whose entries are `None` for integer arguments. The rule gives
+    derivatives of any order, in forward and reverse mode, and also inside `vmap`.
     """
 
     def decorate(function: Function) -> Function:

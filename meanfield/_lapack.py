@@ -1,9 +1,9 @@
-"""Decompositions and solutions by LAPACK, with batches that no threads share.
+"""Decompositions and linear solves by LAPACK, in batches that XLA does not split.
 
 Since JAX 0.10 a thread of XLA that computes a large batch of LAPACK calls splits it
-among the threads of its pool, and waits for them. If every thread of the pool waits
-like this, for batches of one program or of several, none of them ever ends. A machine
-of two cores has two such threads. JAX after version 0.11.0 splits no batches.
+among the threads of its pool, and waits for them. If all threads of the pool wait like
+this, for batches of one program or of several, they wait forever. A machine of two
+cores has two such threads. JAX after version 0.11.0 splits no batches.
 """
 
 import math
@@ -25,15 +25,15 @@ def limit_batches(operation: Callable[..., Any]) -> Callable[..., Any]:
     Reverse-mode differentiation is not supported: stop gradients before the call.
 
     Args:
-        operation: a function of arrays with at least one axis; the first is square, or
-            nearly so.
+        operation: a function of arrays, each with at least one axis; the first array is
+            a square or nearly square matrix.
     """
 
     @custom_vmap
     def call_batch(*stacks: Array) -> Any:
         n, r, *_ = stacks[0].shape
         n_columns = max(math.prod(stack.shape[2:]) for stack in stacks)
-        # At least the operations that JAX counts for each matrix.
+        # The divisor is no less than the operations that JAX counts for a matrix.
         size = max(1, MAX_BATCH_FLOPS // max(1, 10 * r**2 * max(r, n_columns)))
         if n <= size or jax.default_backend() != "cpu":
             return jax.vmap(operation)(*stacks)

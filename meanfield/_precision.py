@@ -11,8 +11,8 @@ def set_precision(precision: str) -> None:
     """Sets JAX to compute in `single` or `double` precision.
 
     JAX starts in single precision. Call this before creating arrays: existing arrays
-    keep their dtype. The function sets `jax_enable_x64`, and the highest precision of
-    matrix products, whose factors accelerators would round to ten bits (TF32).
+    keep their dtype. The function sets `jax_enable_x64`. It also selects the highest
+    precision of matrix products; accelerators would round factors to ten bits (TF32).
 
     >>> import meanfield
     >>> meanfield.set_precision("double")

@@ -24,7 +24,7 @@ FEW_PROGRAMS = 8  # a function with fewer programs never clears the caches
 
 
 def compile_once(fn: Callable[P, R]) -> Callable[P, R]:
-    """Wraps `fn` by a `jit` that compiles it once per signature.
+    """Wraps `fn` in a `jit` that compiles it once for each signature.
 
     Inside another `jit`, `fn` itself is called. Arguments are pytrees of arrays and of
     hashable objects. Side effects of `fn` happen only while it is traced.

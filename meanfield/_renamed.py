@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from ._deprecation import keep_keywords, keep_members, parse_table, warn_renamed
 
-# A module, then each old name before the new one. The tables go with version 0.4.
+# Below each module, old names stand before new ones. Version 0.4 drops the tables.
 _NAMES = """
 meanfield
     Moving MovingContext
@@ -71,8 +71,8 @@ meanfield.training
     Cooling Annealing, Item Sample, Items Samples, MeetingBlock CrossAttentionBlock,
     after post_norm_block, before pre_norm_block, examined evaluate
 """
-# A class as its module exports it, then each old member before the new one; fields are
-# keywords of its constructor, too.
+# Below each class, named as its module exports it, old members stand before new ones.
+# Fields are keywords of the constructor, too.
 _MEMBERS = """
 meanfield.attention.AbstractClosedFormCoupling
     smeared gaussian_barycentre
@@ -198,7 +198,7 @@ meanfield.training.tasks.Sorting
     examined n_test, taught n_train
 """
 
-# A module and its function or method, then each old keyword before the new one.
+# Below each function or method, named with its module, old keywords precede new ones.
 _KEYWORDS = """
 meanfield.attention:GaussianSoftSlices.__init__
     near line_score
@@ -234,9 +234,9 @@ KEYWORDS = parse_table(_KEYWORDS)
 
 
 def old_names(module: str, *, stacklevel: int = 2) -> Callable[[str], object]:
-    """`__getattr__` of a module, for the old names of what it exports.
+    """`__getattr__` of a module, which finds exported objects by their old names.
 
-    Old names of members of its classes and of keywords of its functions work, too.
+    Old members of its classes and old keywords of its functions work, too.
 
     Args:
         module: its `__name__`.

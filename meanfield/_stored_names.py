@@ -1,8 +1,8 @@
 """Names in files of version 0.2 that 0.3 renamed; readers translate them silently.
 
-Only readers use this table, and what is written has the new names: an old store that is
-continued has them from its next commit on. The table stays as long as files of version
-0.2 are read.
+Only readers use this table. Whatever is written has the new names, so a continued store
+of version 0.2 has them from its next commit on. The table stays as long as files of
+version 0.2 are read.
 """
 
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ from typing import Any
 
 from meanfield._deprecation import parse_table
 
-# A kind of JSON value, then each old name before the new one.
+# Below each kind of JSON value, old names stand before new ones.
 _NAMES = """
 comparison
     allowed tolerance, covariance_allowed covariance_tolerance, distance_how
@@ -38,7 +38,7 @@ def rename_keys(kind: str, value: Any) -> Any:
     """A JSON value read from a file, with today's names as keys.
 
     Args:
-        kind: the table of names, such as `outcome`, for a list of outcomes.
+        kind: the kind of value, such as `outcome` for a list of outcomes.
         value: the value; one of an unexpected type is returned as it is.
 
     Examples:

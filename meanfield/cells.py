@@ -51,10 +51,10 @@ def align_axis(values: A, axis: int, ndim: int) -> A:
 
 
 def neighbours(values: A, axis: int) -> tuple[A, A]:
-    """All entries along an axis but the last one, and all but the first one.
+    """All entries along an axis except the last, and all entries except the first.
 
-    Applied to values at cells, they are the values on either side of each inner face.
-    Applied to values at faces, they are those at the lower and upper face of each cell.
+    For values at cells, these are the values on either side of each inner face. For
+    values at faces, they are the values at the lower and upper face of each cell.
 
     Examples:
         >>> from meanfield.cells import neighbours
@@ -116,7 +116,7 @@ def points(origin: A, axes: A, *places: A) -> A:
 
 
 def point_masses(masses: A, edges: Sequence[A]) -> A:
-    r"""Densities at cell centres times cell volumes, from cell masses.
+    r"""Densities at cell centres, times cell volumes, computed from cell masses.
 
     The cells are the last axes. The average over a cell exceeds the value at its centre
     by $h^2\rho''/24$. For a smooth density that falls to zero inside a uniform grid,
@@ -155,7 +155,7 @@ def _point_masses(masses: A, axis: int, h: A) -> A:
 
 
 def layer_masses(masses: A, d: int) -> A:
-    """Mass of each layer of cells: the sum over the last `d` axes, kept with length 1.
+    """Mass of each layer of cells: sums over the last `d` axes, which get length 1.
 
     Examples:
         >>> from meanfield.cells import layer_masses

@@ -17,12 +17,12 @@ _TREE_DIMENSION = 12
 # A graph is stored if it has at most `_LINKS` links, or `_DEGREE` links per token;
 # a larger graph is searched without being stored.
 _LINKS, _DEGREE = 500_000, 16
-# To bound the memory, this number of tokens at a time is compared with all others.
+# This many tokens at a time are compared with all others, to bound the memory.
 _BLOCK = 512
 # The default cluster radius is the larger of two lengths: a share of the RMS radius,
 # and a share of the median distance from a token to the nearest other token.
 RADIUS_SHARE, _NEAREST_SHARE = 0.05, 0.5
-# The median distance to the nearest token is estimated from this number of tokens.
+# The median distance to the nearest token is estimated from this many tokens.
 _SAMPLE = 200
 # Frames with entries larger than this give NaN, since their squares could overflow.
 LARGEST = 1e100
@@ -152,7 +152,7 @@ def component_labels(x: np.ndarray, radius: float) -> np.ndarray:
 
 
 def _tree_links(x: np.ndarray, radius: float, max_links: int) -> np.ndarray | None:
-    """Linked pairs of tokens from a k-d tree; `None` for more than `max_links`."""
+    """Linked pairs of tokens, by a k-d tree; `None` if there are over `max_links`."""
     tree = KDTree(x)
     if tree.count_neighbors(tree, radius) > 2 * max_links:
         return None
@@ -160,7 +160,7 @@ def _tree_links(x: np.ndarray, radius: float, max_links: int) -> np.ndarray | No
 
 
 def _block_links(x: np.ndarray, radius: float, max_links: int) -> np.ndarray | None:
-    """Linked pairs of tokens, found by blocks; `None` for more than `max_links`."""
+    """Linked pairs of tokens, block by block; `None` if there are over `max_links`."""
     pairs, total = [], 0
     for start in range(0, len(x), _BLOCK):
         adjacency = _adjacency(x[start : start + _BLOCK], x[start:], radius)

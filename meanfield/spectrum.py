@@ -1,4 +1,4 @@
-"""Effective rank of a covariance; NumPy only, for runs and plots."""
+"""Effective rank of a covariance, computed in NumPy, for runs and plots."""
 
 import numpy as np
 

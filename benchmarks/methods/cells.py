@@ -99,7 +99,7 @@ def _describe_layout(reduction: AbstractReduction) -> str:
 
 
 def _compared_tokens(x: np.ndarray) -> np.ndarray:
-    """Indices of the compared tokens: the farthest, most isolated, and random ones."""
+    """Indices of the tokens to compare: the farthest, the most isolated, and others."""
     if len(x) <= MAX_FULL:
         return np.arange(len(x))
     far = np.argsort(-np.sum(x**2, axis=1))[:N_EXTREME]

@@ -75,9 +75,9 @@ def _run(trial: Trial, stop: AbstractStop | None) -> Any:
 
 
 def time_facts(trial: Trial, times: np.ndarray, traces: np.ndarray) -> dict[str, Any]:
-    """Largest error in time of any member, relative to its blow-up time.
+    """Largest error of the final time of a member, relative to its blow-up time.
 
-    The exact time is that at which the exact solution has the same trace.
+    The exact final time is when the exact solution reaches the member's final trace.
     """
     Sigma, A = initial_covariances(trial), score_matrix(trial)
     exact, blow_ups = times_of_traces(Sigma, A, traces), blow_up_times(Sigma, A)

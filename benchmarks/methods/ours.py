@@ -27,7 +27,7 @@ from meanfield.tokens import Tokens
 
 
 def blocked(trial: Trial) -> Job:
-    """Velocity by the default reduction of the library, exact sums in blocks."""
+    """Velocity by the library's default reduction, which sums exactly, in blocks."""
     return _velocity(trial, Blocked())
 
 

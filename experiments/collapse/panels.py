@@ -44,7 +44,7 @@ def draw(findings: Findings) -> Figure:
 
 
 def _curves(axes: Axes, data: xr.Dataset, bound: np.ndarray) -> None:
-    """Draws each attention's median and single draws, down to rounding errors."""
+    """Draws the median and all samples of each attention, down to rounding errors."""
     k = np.arange(len(bound))
     for name, rows in zip(data["name"].values, data["D"].values, strict=True):
         shares = rows / rows[:, :1]
@@ -59,7 +59,7 @@ def _curves(axes: Axes, data: xr.Dataset, bound: np.ndarray) -> None:
 
 
 def _visible(shares: np.ndarray) -> np.ndarray:
-    """Replaces values below the rounding error by NaN, except the first of them."""
+    """Keeps values until the first one below the rounding error; the others are NaN."""
     before = np.concatenate([[1.0], shares[:-1]])
     lowest = np.maximum(shares, ROUNDING / 1e3)
     return np.where(np.minimum.accumulate(before) > ROUNDING, lowest, np.nan)

@@ -39,7 +39,7 @@ SIZES = {"quick": Sizes(24, 3, 4), "paper": Sizes(64, 4, 24)}
 
 
 class Draws(NamedTuple):
-    """Random `Q`, `K` and tokens; the first axis of each array is that of draws."""
+    """Random `Q`, `K` and tokens; the first axis of each array counts the draws."""
 
     Q: Float[np.ndarray, "draws d d"]
     K: Float[np.ndarray, "draws d d"]

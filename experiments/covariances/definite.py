@@ -74,7 +74,7 @@ def with_corrected_reading(
         claim: corrected claim.
         description: description of the corrected picture.
         extra: function that adds the measurements that only this figure has.
-        caption: end of the caption, with fields that `extra` adds.
+        caption: end of the caption; `extra` adds the numbers for its placeholders.
     """
     corrected = replace(
         experiment,
@@ -194,8 +194,9 @@ def _single_start_endings(
 def has_rest(values: Mapping[str, Any], heads: int) -> bool:
     r"""Whether some covariance $\Sigma \neq 0$ in the plane is at rest.
 
-    It is at rest if $q_h \cdot \Sigma v_h = 0$ for each head $h$. With one head there
-    is none, since $Q$ is invertible. With two heads symmetric solutions form a line.
+    Such a covariance has $q_h \cdot \Sigma v_h = 0$ for each head $h$. With one head
+    there is none, since $Q$ is invertible. With two heads, the symmetric matrices with
+    this property form a line.
     """
     if heads == 1:
         return False

@@ -1,4 +1,4 @@
-"""Families of covariances from the text of a paper and from its script, compared."""
+"""Compares families of covariances: from the text of a paper, and from its script."""
 
 import tempfile
 from collections import Counter
@@ -38,7 +38,7 @@ class Recipe:
         code: keys that have other values in the script.
         rule: step size and thresholds of the script.
         quick: initial covariances of the quick size.
-        finer: factor for the number of frames, for panels with fast members.
+        finer: factor by which panels with fast members have more frames.
     """
 
     text: Values
@@ -66,10 +66,10 @@ class Solution(NamedTuple):
 
 
 def findings_of(recipe: Recipe, case: Case) -> Findings:
-    """Findings for the family of the text and for that of the script.
+    """Findings for two families: one with the text's parameters, one with the script's.
 
-    The picture shows the one in `case`. The family of the text is integrated until the
-    time at which the script would stop.
+    The picture shows the family that `case` selects. The family of the text is
+    integrated until the time at which the script would stop.
     """
     frames = recipe.frames(case.size)
     text = recipe.text_keys(case.size)
@@ -98,7 +98,7 @@ def findings_of(recipe: Recipe, case: Case) -> Findings:
 
 
 def _ends(steps: ClippedEuler, result: Solution, exact: Solution) -> xr.Dataset:
-    """Initial and final covariances; `exact` solves the problem of the script."""
+    """Initial and final covariances; `exact` solves the script's family accurately."""
     covariances = {"start": steps.covariances[:, 0], "code": steps.final}
     covariances |= {"text": result.covariances, "exact": exact.covariances}
     square = ("run", "row", "column")
@@ -109,7 +109,7 @@ def _ends(steps: ClippedEuler, result: Solution, exact: Solution) -> xr.Dataset:
 
 
 def frame_keys(frames: int) -> dict[str, Any]:
-    """Keys of frames and tolerance; all figures use them, and so compile only once."""
+    """Keys for frames and tolerance, which all figures share, to compile only once."""
     pace = {"spacing": "both", "frames": frames, "segment": frames}
     return {**pace, "max_steps": MAX_STEPS, "rtol": RTOL}
 
@@ -148,7 +148,7 @@ def _solution(result: runs.Result) -> Solution:
 
 
 def as_dataset(steps: ClippedEuler, dt: float) -> xr.Dataset:
-    """Covariances of the script as a dataset of Gaussians, like that of a run.
+    """Covariances of the script, as a dataset like that of a run with Gaussians.
 
     The frames end with the longest member; a member that stops earlier stays constant.
     """

@@ -50,7 +50,7 @@ def covariance_figure(
         title: title of the picture.
         recipe: parameters in the text and in the script.
         extra: function that adds the measurements that only this figure has.
-        caption: end of the caption, with fields that `extra` adds.
+        caption: end of the caption; `extra` adds the numbers for its placeholders.
     """
     return Experiment(
         source=source,
@@ -98,7 +98,7 @@ def _draw(panel: str, title: str, findings: Findings) -> Figure:
 def add_numbers(
     findings: Findings, numbers: Mapping[str, Any], limit: np.ndarray | None = None
 ) -> Findings:
-    """The findings with additional numbers, and with limits that are drawn.
+    """A copy of the findings with more numbers, and with limits to draw, if given.
 
     Args:
         findings: the findings so far.
@@ -123,7 +123,7 @@ def escapes(family: xr.Dataset) -> list[dict[str, Any]]:
 
 
 def table(numbers: Mapping[str, Any]) -> Rows:
-    """Table of endings and times for the text and the script, and of script errors."""
+    """Table of endings and times for text and script, and of the script's errors."""
     code, errors = numbers["code"], numbers["code_against_exact"]
     n_diverged, n_blow_ups = errors["diverged"], errors["diverged_and_blow_up"]
     time_errors = errors["blow_up_time_relative_error"]

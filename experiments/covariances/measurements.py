@@ -49,7 +49,7 @@ def distance_to_plane(findings: Findings, q: np.ndarray) -> Findings:
         "flatness": float(sizes[-1] / sizes[0]),
         "angle": float(np.arccos(min(1.0, abs(float(axes[-1] @ normal))))),
     }
-    # The heads share the rows of Q and K; if there is one row, the second has none.
+    # The heads share the rows of Q and K. With one row, the second head has none.
     rows = np.array_split(np.atleast_2d(q), 2)[1]
     A = -rows.T @ rows
     second = attentions["softmax"](A, np.eye(2), np.diag([0.0, 1.0]))
@@ -60,7 +60,7 @@ def distance_to_plane(findings: Findings, q: np.ndarray) -> Findings:
 
 
 def compare_l2(findings: Findings) -> Findings:
-    """Measures the distance between the final covariances and those of L2."""
+    """Measures how far the final covariances are from their counterparts under L2."""
     l2 = solve({**findings.spec["text"], "attention": "l2"})
     ends = findings.data["ends"]["text"].values
     distance = value_range(np.linalg.norm(l2.covariances - ends, axis=(1, 2)))

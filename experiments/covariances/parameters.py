@@ -64,7 +64,8 @@ P5: dict[str, Any] = {"Q": P3_Q, "K": P3_K, "V": P5_V}
 def gaussian_entries(index: int = 0) -> dict[str, Any]:
     """Random Q, K and V as in the text: Q and V have i.i.d. normal entries, K = -Q.
 
-    They replace `P1`. The figures show draw 0, which was not selected among several.
+    The script has fixed matrices instead (`P1`). The figures show draw 0, which was not
+    selected among several.
     """
     draw = np.random.default_rng([SEED, index])
     Q, V = draw.standard_normal((2, 2)).tolist(), draw.standard_normal((2, 2)).tolist()

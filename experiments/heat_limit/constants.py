@@ -16,9 +16,9 @@ from meanfield.measures.edges import even_edges
 
 UNIT_HEAT = Heat(jnp.eye(1), jnp.eye(1))
 HALF_WIDTH = 6.0  # half-width of boxes; the two peaks have a mass of 2e-10 outside
-WIDTH_RATIO = 1.5  # the second mesh is wider by this and has the same number of cells
+WIDTH_RATIO = 1.5  # the second mesh is wider by this factor, with as many cells
 FIT_OPTIONS = {"xatol": 1e-10}  # absolute tolerance of the fitted constant
-ROUNDING_ERROR = 1e2 * np.finfo(float).eps  # the rounding error of c is this over ε
+ROUNDING_ERROR = 1e2 * np.finfo(float).eps  # rounding error of c, multiplied by ε
 T = 0.2  # until this time, heat with c = ½ increases the variance from 1.6 to 1.8
 
 
@@ -64,9 +64,9 @@ class VelocityComparison(NamedTuple):
 
 
 def measure_velocities(epsilons: Float[np.ndarray, " k"], n: int) -> VelocityComparison:
-    """Compares velocities of the two peaks with their limit.
+    """Compares the velocities of a two-peaked density with their limit.
 
-    The peaks are given by tokens at the centres of `n` cells. A second, coarser mesh
+    Tokens at the centres of `n` cells represent the density. A second, coarser mesh
     gives the errors due to the mesh.
     """
     fine, coarse = (
@@ -134,7 +134,7 @@ class DensityComparison(NamedTuple):
 def measure_densities(
     epsilons: Float[np.ndarray, " k"], cells: int
 ) -> DensityComparison:
-    """Compares flows of the two peaks with heat; a coarser mesh gives mesh errors."""
+    """Compares flows of a two-peaked density with the heat flow, on two meshes."""
     fine, coarse = (
         _compare_densities(epsilons, cells, width)
         for width in (HALF_WIDTH, WIDTH_RATIO * HALF_WIDTH)

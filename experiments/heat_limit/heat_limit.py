@@ -60,7 +60,7 @@ class Measurements(NamedTuple):
     """All measurements of the figure.
 
     Attributes:
-        fields: velocities of the two peaks.
+        fields: velocities of a two-peaked density.
         fields_with_edges: velocities of a density that vanishes at two ends.
         densities: densities on a grid.
         quantiles: constants of tokens at quantiles.

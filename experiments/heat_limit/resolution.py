@@ -1,4 +1,4 @@
-r"""Mesh width and number of tokens that Sinkhorn attention at a bandwidth requires."""
+r"""Mesh width and number of tokens that Sinkhorn attention requires, by bandwidth."""
 
 from typing import NamedTuple
 
@@ -32,7 +32,7 @@ class MeshErrors(NamedTuple):
         widths: cell widths at each bandwidth.
         errors: errors by bandwidth and cell width, against the reference mesh.
         coarsest: cell width at which the error is `TOLERANCE`, at each bandwidth.
-        law: power law of these widths in the bandwidth.
+        law: power law that relates these widths to the bandwidth.
     """
 
     epsilons: Float[np.ndarray, " k"]
@@ -43,7 +43,7 @@ class MeshErrors(NamedTuple):
 
 
 def measure_meshes(epsilons: Float[np.ndarray, " k"]) -> MeshErrors:
-    """Errors of velocities if weighted cell centres represent the two peaks."""
+    """Errors of velocities if weighted cell centres represent a two-peaked density."""
     widths = np.sqrt(epsilons)[:, None] * WIDTHS
     n = int(2 * HALF_WIDTH / np.min(widths)) + 1
     x = widths[..., None] * (np.arange(n) - n // 2 + 1 / 3)  # not symmetric around 0
@@ -84,7 +84,7 @@ class CloudConstants(NamedTuple):
     errors: Float[np.ndarray, "k m"]
 
     def law(self, values: Float[np.ndarray, "k m"]) -> PowerLaw:
-        """Power law in number of tokens and bandwidth, fitted to `values`."""
+        """Power law in the number of tokens and the bandwidth, fitted to `values`."""
         n, e = np.meshgrid(self.numbers, self.epsilons)
         return fit_powers(values.ravel(), n.ravel(), e.ravel())
 
@@ -92,8 +92,9 @@ class CloudConstants(NamedTuple):
     def limit(self) -> Estimate:
         r"""$c$ of independent tokens in the limit $n \to \infty$, $\epsilon \to 0$.
 
-        It is the constant term of the fit of $c + a\epsilon + bu + b'u^2$. Here $u =
-        1/n\sqrt\epsilon$ is the order of the weight of a token's attention to itself.
+        It is the constant term in a fit of $c + a\epsilon + bu + b'u^2$. Here $u =
+        1/n\sqrt\epsilon$ is the order of the weight with which tokens attend to
+        themselves.
         """
         n, e = np.meshgrid(self.numbers, self.epsilons)
         u = 1 / (n * np.sqrt(e))
@@ -109,7 +110,7 @@ def measure_clouds(
     draws: Float[np.ndarray, " m"],
     seed: int,
 ) -> CloudConstants:
-    """Constants of the two peaks, if equally weighted tokens represent them.
+    """Constants if tokens of equal weights represent a two-peaked density.
 
     Args:
         epsilons: bandwidths.
@@ -133,7 +134,7 @@ def measure_clouds(
 
 
 def reference_velocities(epsilons: Float[np.ndarray, " k"]) -> list[CubicSpline]:
-    """Velocities of the two peaks at each bandwidth, as splines on a fine mesh."""
+    """Velocities of a two-peaked density, as a spline for each bandwidth."""
     x = cell_centres(HALF_WIDTH, REFERENCE_CELLS)[:, None]
     mu = Points.weighted(x, TWO_PEAKS.density(x))
     values = velocities(UNIT_HEAT, mu, epsilons, x).values[..., 0]

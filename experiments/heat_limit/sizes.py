@@ -11,10 +11,10 @@ class Sizes(NamedTuple):
     Attributes:
         fields: number of bandwidths at which velocities are computed.
         nodes: number of tokens whose velocities are computed.
-        flows: bandwidths of flows.
+        flows: bandwidths at which flows are integrated.
         cells: number of cells of the grid.
         quantiles: number of tokens at quantiles in flows.
-        clouds: bandwidths of clouds of tokens.
+        clouds: bandwidths at which clouds of tokens are measured.
         numbers: numbers of tokens of these clouds.
         draws: number of draws for each number of tokens.
         meshes: bandwidths at which cell widths are compared.

@@ -1,4 +1,4 @@
-"""Logarithmic axes with plain numbers as ticks, for limits of small bandwidths."""
+"""Logarithmic axes with plain numbers as ticks, for figures on small bandwidths."""
 
 import numpy as np
 from jaxtyping import Float

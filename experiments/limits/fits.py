@@ -78,7 +78,7 @@ def least_squares(
 def extrapolate_to_zero(values: Float[np.ndarray, " k"]) -> Estimate:
     """Extrapolates values to the argument zero, by Neville's scheme.
 
-    The argument of each value is half of that before, and the values must follow a
+    The argument is halved from each value to the next, and the values must follow a
     power series in the argument. The error is the last change of the scheme.
     """
     rows = neville(values)
@@ -88,7 +88,7 @@ def extrapolate_to_zero(values: Float[np.ndarray, " k"]) -> Estimate:
 def neville(values: Float[np.ndarray, "*k"]) -> Float[np.ndarray, "*k"]:
     """Neville's estimates from the last value, the last two, …, along the first axis.
 
-    The argument of each value is half of that before.
+    The argument is halved from each value to the next.
     """
     rows, estimates = values, [values[-1]]
     for k in range(1, len(values)):

@@ -33,7 +33,7 @@ BOUNDED = {
 
 
 class Sizes(NamedTuple):
-    """Numbers of tokens, draws per number of tokens, and number of pairs of clouds."""
+    """Numbers of tokens in a cloud, draws for each number, and pairs of clouds."""
 
     numbers: tuple[int, ...]
     draws: int
@@ -49,9 +49,9 @@ SIZES = {
 class Errors(NamedTuple):
     r"""Root-mean-square errors at the end, by number of tokens.
 
-    Errors of mean and distance are relative to the standard deviation of the law, those
-    of the covariance to the covariance of the law. `log_errors` are the standard errors
-    of the logarithms of these three errors.
+    Errors of the mean and the distance are relative to the law's standard deviation.
+    Errors of the covariance are relative to the law's covariance. `log_errors` are the
+    standard errors of the logarithms of these three errors.
     """
 
     numbers: tuple[int, ...]

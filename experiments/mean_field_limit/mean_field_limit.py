@@ -1,10 +1,10 @@
 r"""The mean-field limit: `n` independent tokens compared with their law.
 
-For every attention with continuous velocities, two flows on the line are compared: that
-of `n` independent tokens of a law, and that of the law itself, in closed form if
-Gaussians stay Gaussian and otherwise on a grid. The distance between the two decreases
-like $n^{-1/2}$, up to the factor $(\log\log n)^{1/2}$ of $W_2$ to a Gaussian. Two flows
-diverge no faster than castin2025, Theorem 3.1 allows.
+For every attention with continuous velocities, `n` independent tokens on the line are
+compared with the law from which they are drawn. The law moves in closed form if
+Gaussians stay Gaussian, and otherwise on a grid. The $W_2$ distance between tokens and
+law decreases like $n^{-1/2}$, up to a factor $(\log\log n)^{1/2}$ for Gaussian laws.
+Two flows diverge no faster than castin2025, Theorem 3.1 allows.
 """
 
 from collections.abc import Mapping
@@ -120,7 +120,7 @@ def _at_start(sizes: Sizes) -> np.ndarray:
 
 
 def _theory_slope(sizes: Sizes) -> float:
-    """Slope of the logarithm of the exact initial distance in log n.
+    """Slope of the exact initial distance over n, both on logarithmic scales.
 
     It is above -1/2, due to the factor (log log n)^½.
     """

@@ -143,7 +143,7 @@ class FlowComparison(NamedTuple):
         edges: edges of the cells.
         masses: masses of the cells at time `T`, by bandwidth.
         limit: the solution of the limit equation at `T`.
-        distances: distances of the densities to this solution in L¹.
+        distances: L¹ distances between the densities and this solution.
         time_factors: $c$ for which the solution at $cT$ is closest in $L^2$.
         mass_error: largest deviation of mass plus outflow from one.
         limit_mass_error: deviation of the mass of the solution from one.
@@ -165,7 +165,7 @@ class FlowComparison(NamedTuple):
 
 
 def compare_flows(epsilons: Float[np.ndarray, " k"], cells: int) -> FlowComparison:
-    """Compares flows of L2 attention with the limit; a wider mesh gives mesh errors."""
+    """Compares flows of L2 attention with the limit, and estimates the mesh errors."""
     fine, coarse = (_compare_flows(epsilons, cells, r) for r in (1.0, WIDTH_RATIO))
     change = coarse.time_factors.values - fine.time_factors.values
     factors = fine.time_factors._replace(mesh_errors=change)

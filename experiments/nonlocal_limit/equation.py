@@ -29,7 +29,7 @@ class LogDensity(NamedTuple):
     """The logarithm of a density on an interval around zero.
 
     Attributes:
-        coefficients: coefficients of its Chebyshev series.
+        coefficients: coefficients of the Chebyshev series of the logarithm.
         half_width: half-width of the interval.
     """
 

@@ -233,7 +233,7 @@ def histograms(
 def curves(
     panels: Mapping[tuple[str, int], Panel], dims: tuple[int, ...]
 ) -> xr.Dataset:
-    """Mean rank at each relative threshold, of exact flows and of kept samples."""
+    """Mean rank at each relative threshold, for exact flows and for kept samples."""
 
     def solved(value: str, d: int) -> np.ndarray:
         panel = panels[value, d]

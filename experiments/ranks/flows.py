@@ -66,7 +66,7 @@ class Samples(NamedTuple):
 
 
 class Solutions(NamedTuple):
-    r"""Accurate solutions for all samples; factors have frames on their second axis.
+    r"""Accurate solutions for all samples; the second axis of factors counts frames.
 
     Attributes:
         endings: names of the endings.
@@ -84,7 +84,7 @@ class Solutions(NamedTuple):
 
     @property
     def factors(self) -> np.ndarray:
-        """Factors of the covariances, of both parts together, in all frames."""
+        """Factors of the whole covariances, made of both parts, in all frames."""
         constant = np.broadcast_to(
             self.constant_factor[:, None],
             (*self.moving_factors.shape[:2], *self.constant_factor.shape[1:]),

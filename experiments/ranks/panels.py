@@ -35,7 +35,7 @@ CAPTION = (
 
 
 def rank_figure(source: str, recipe: Recipe, iid: Experiment) -> Experiment:
-    """The experiment of a figure of ranks; in `iid`, V has independent entries."""
+    """The experiment of a figure of ranks; `iid` is its variant with independent V."""
     return Experiment(
         source=source,
         claim=(

@@ -1,4 +1,4 @@
-"""Trains networks missing from the records: `python -m experiments.trained [PART…]`.
+"""Trains networks without a record: `python -m experiments.trained [PART…]`.
 
 A part is `CAMPAIGN:VARIANT:CONDITION:SEEDS`, such as `patches:softmax:7:0,1,2`. Later
 words can be left out, and an empty word stands for all. Without parts all campaigns are

@@ -124,7 +124,7 @@ class Campaign:
     def _best_rate(
         self, records: Archive, protocol: Protocol, name: str, condition: str
     ) -> float:
-        """The best learning rate tried; that of the recipe without `tuning_seeds`."""
+        """The best learning rate tried, or the recipe's rate without `tuning_seeds`."""
         if not protocol.tuning_seeds:
             return protocol.recipe.learning_rate
         grid = [factor * protocol.recipe.learning_rate for factor in FACTORS]

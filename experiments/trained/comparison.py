@@ -11,7 +11,7 @@ from experiments.trained.records import Line, scores
 from meanfield.reproduce import Case, Findings, Rows
 from meanfield.training import verdict
 
-LOSS_RATIO = 3.0  # a network with this multiple of the median loss did not converge
+LOSS_RATIO = 3.0  # above this multiple of the median loss, a network did not converge
 RESAMPLES = 2000
 FOLDS = 5  # number of folds of the samples of a task, which seeds use in turn
 UNITS = {"correct": 100.0}  # accuracies are reported in percent
@@ -157,7 +157,7 @@ def table(numbers: Mapping[str, Any]) -> Rows:
 
 
 def _format_verdict(verdict: Mapping[str, Any]) -> tuple[str, str, str]:
-    """Texts for a difference with its interval, a verdict, a detectable difference."""
+    """Texts: a difference with its interval, a verdict, and a detectable difference."""
     low, high = verdict["interval"]
     return (
         f"{verdict['mean']:+.2f} ({low:+.2f} to {high:+.2f})",

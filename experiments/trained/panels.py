@@ -92,7 +92,7 @@ def _has_withdrawn(outcomes: Mapping[str, Any]) -> bool:
 
 
 def draw_column_errors(axes: Axes, data: xr.Dataset, axis: Axis) -> None:
-    """Draws median and quartiles over seeds of column errors at the last condition."""
+    """Draws column errors under the last condition: median and quartiles over seeds."""
     last = data["rms"].isel(condition=-1)
     for name, colour in colours(data["variant"].values).items():
         curves = last.sel(variant=name).values

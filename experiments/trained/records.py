@@ -49,7 +49,7 @@ class Archive:
 
     Attributes:
         file: path of the file.
-        lines_of: function from the folder of a finished training run to its records.
+        lines_of: function that makes records from the folder of a finished run.
     """
 
     file: Path

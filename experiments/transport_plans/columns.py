@@ -1,4 +1,4 @@
-"""Panels of column sums of attention matrices, each the attention to one token."""
+"""Panels of column sums of attention matrices, which are the attention to a token."""
 
 import numpy as np
 import xarray as xr

@@ -2,10 +2,10 @@ r"""Figure 2 of Sinkformers: column sums of trained attention matrices.
 
 In the paper the column sums approach one during training. Here they are computed for a
 trained sentence encoder, MiniLM, at the hidden states of its own forward pass, with
-LayerNorms and MLPs. They are compared with two others: those of random matrices (the
-softmax of independent Gaussian scores with the standard deviation of each head's own
-scores), and those of Sinkhorn matrices of the trained scores at the same states. All
-rows sum to one, so an equal share of the attention is a column sum of one.
+LayerNorms and MLPs. They are compared with the column sums of random matrices, and of
+Sinkhorn matrices with the trained scores at the same states. A random matrix is the
+softmax of independent Gaussian scores with the standard deviation of a head's scores.
+All rows sum to one, so a column sum of one is an equal share of the attention.
 """
 
 from collections.abc import Mapping

@@ -25,9 +25,9 @@ Clouds = Float[np.ndarray, "solids _ d"]
 
 
 def draw_clouds(n: int, draw: int) -> Clouds:
-    """Draws `n` points on the surfaces of several solids, a fixed one of each kind.
+    """Draws `n` points, with noise, on the surface of one solid of each kind.
 
-    Different values of `draw` give independent points.
+    The solids are always the same. Different values of `draw` give independent points.
     """
     clouds = []
     for number, kind in enumerate(KINDS):
@@ -74,8 +74,8 @@ def measure_sizes(
     """Relative distances between clouds of n and 4n points.
 
     Returns:
-        `before` for the points themselves, by n; `tokens` and `pooled` for the encoded
-        points and pooled vectors, by network and n.
+        `before` has the distances of the points themselves, by n. `tokens` and `pooled`
+        have those of encoded points and pooled vectors, by network and n.
     """
     pairs = [(draw_clouds(n, 0), draw_clouds(4 * n, 1)) for n in sizes]
     measurements = np.array(

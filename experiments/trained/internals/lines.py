@@ -1,8 +1,9 @@
 """Records of the internals of trained networks, one for each seed.
 
-The record of a network on images has errors of column sums, the numbers of `depths.py`,
-and those of `heads.py`: at each stored epoch as means over the heads of a layer, and at
-the last epoch for each head. A network on sets has the numbers of `cloud_sizes.py`.
+The record of a network on images has errors of column sums, the numbers of `depths.py`
+and the numbers of `heads.py`. The latter are means over the heads of a layer at each
+stored epoch, and at the last epoch the record also has them for each head. The record
+of a network on sets has the numbers of `cloud_sizes.py`.
 """
 
 from collections.abc import Callable, Sequence
@@ -73,7 +74,7 @@ def _image_line(folder: Path, record: Record, i: int) -> Line:
 
 
 def _over_heads(rms: Sequence[Sequence[float]]) -> np.ndarray:
-    """Root mean square over the heads of each layer, from that of each head."""
+    """Root mean squares of each layer, from the root mean squares of its heads."""
     return np.sqrt(np.mean(np.square(rms), axis=1))
 
 

@@ -106,7 +106,7 @@ def compute(case: Case) -> Findings:
 
 
 def _networks(lines: dict[str, list[Line]]) -> xr.Dataset:
-    """Quantities of heads by epoch, and of tokens by depth at both ends of training."""
+    """Quantities of heads by epoch; quantities of tokens before and after training."""
     first = next(iter(lines.values()))[0]
     array = lambda *keys: np.array(
         [[_entry(line, keys) for line in part] for part in lines.values()], float
