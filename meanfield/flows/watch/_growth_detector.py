@@ -39,7 +39,7 @@ ESTIMATE_FACTOR = 2.0
 CURVATURE_FACTOR = 2e-3
 # A step has at least this error, relative to the tolerance of implicit stages.
 TOLERANCE_FACTOR = 1e-3
-# In tests, the earlier steps of a run had at most this error over the tolerance.
+# In tests, errors of earlier steps were at most this multiple of the tolerance.
 PRIOR_FACTOR = 8.0
 OVERFLOW_MARGIN = 2 * LAW_E_FOLDS  # e-folds below overflow that extrapolation needs
 

@@ -42,7 +42,7 @@ class WatchState(NamedTuple):
     convergence_failure: (
         Convergence  # the first residual above its tolerance; zeros if there is none
     )
-    reference: PyTree[Array]  # values of the initial measure that its motion needs
+    reference: PyTree[Array]  # initial values that `Motion.ending` needs
     code: Int[Array, ""]
     is_detected: Bool[Array, ""]  # whether the detector ended the flow
     n_accepted: Int[Array, ""]
@@ -144,8 +144,8 @@ class Watch(AbstractWrapper[WatchState]):
         inspection = self._inspect(step.t, step.y)
         observation = inspection.observation
         if self._needs_speed and self._motion.is_split(self.noise):
-            # With operator splitting, each half-step moves even at rest, so the speed
-            # is that of the full step.
+            # With operator splitting, the half-steps move a state even at rest, so the
+            # speed is computed from the full step.
             observation = observation._replace(
                 speed=self.mu0.norm(step.increment) / step.dt
             )
