@@ -210,7 +210,7 @@ def _is_imminent(record: Record, t0: Float[Array, ""]) -> Bool[Array, ""]:
 
 
 def time_to_grow(record: Record, log_growth: Float[Array, ""]) -> Float[Array, ""]:
-    """Time in which the log-size will grow by `log_growth`, by the record's law."""
+    """Time in which the log-size will grow by `log_growth` under the growth law."""
     halves = _halves(record)
     return -_time_left(halves) * jnp.expm1(-halves.kappa * log_growth)
 

@@ -127,7 +127,7 @@ def _limit_offset(offset: Array, steps: Pair, curvatures: Pair) -> Array:
 
 
 def _log_steps(wider: Array) -> Pair:
-    """Steps of the logarithm from the last and to the next cell; NaN if one is empty."""
+    """Logarithmic steps from the last and to the next cell; NaN if a cell is empty."""
     logs = jnp.where(wider > 0, jnp.log(jnp.where(wider > 0, wider, 1)), jnp.nan)
     steps = jnp.diff(logs)
     return steps[..., :-1], steps[..., 1:]
@@ -150,7 +150,7 @@ def _highest(a: Array, b: Array) -> Array:
 
 
 def _weights(h: Float[Array, "... n"]) -> Pair:
-    """Weights of the steps to the next and from the previous cell, at the right face.
+    """Weights of the steps to the next and from the last cell, for the right face.
 
     With these weights the face value lies on the parabola through three averages.
     """

@@ -62,7 +62,7 @@ def stabilise_batched(
 
 
 def absolute(blocks: Blocks, sums: Callable[[Blocks], Array]) -> Array:
-    """Sums of a link of full scores, with squared distances from differences."""
+    """Sums of a link of full scores; differences of vectors give squared distances."""
     pairs = blocks.pairs
     whole = lambda: sums(blocks.subtract_tops(blocks.to_query_blocks(-pairs.remainder)))
     if pairs.bend is None:
