@@ -58,7 +58,7 @@ class MaxBatchSize(AbstractReader[int]):
 
 
 def as_batched(mu: M) -> M:
-    """The measure with a `BlockedBatch` reduction if it is a small cloud, or unchanged.
+    """A small cloud with a `BlockedBatch` reduction; other measures are unchanged.
 
     Examples:
         >>> from meanfield import Points

@@ -34,7 +34,7 @@ def box_remainder(fine_change: float, coarse_change: float) -> float:
 def _remainder(
     fine_change: float, coarse_change: float, widths: tuple[float, float, float]
 ) -> float:
-    """Remaining error at the first of three widths, from the two changes between them."""
+    """Remaining error at the first of three widths, from two changes between them."""
     if fine_change == 0 or not math.isfinite(fine_change):
         return fine_change
     errors = [width**POWERS for width in widths]

@@ -32,8 +32,8 @@ from ._growth import (
 T = TypeVar("T")
 
 # The error of an embedded pair is below its estimate, except where the estimate changes
-# sign and is small by chance. There the error is bounded by the curvature of the growth
-# and the order of the method. The factors were chosen on a thousand blow-ups of known times,
+# sign and is small by chance. There the curvature of the growth gives a bound, given the
+# order of the method. The factors were chosen on a thousand blow-ups of known times,
 # with tsit5, dopri8 and kvaerno5, at tolerances from 1e-3 to 1e-11.
 ESTIMATE_FACTOR = 2.0
 CURVATURE_FACTOR = 2e-3

@@ -23,8 +23,8 @@ def choose_probe(dynamics: AbstractDynamics, mu: Grid, t: Time) -> Grid:
 
     On a line, fields are evaluated at all faces. In the plane they are evaluated at
     Chebyshev nodes if these are fewer. The number of nodes is one entry of `LADDER`
-    above the first for which omitted coefficients are negligible, because fields
-    sharpen with time. Inside `jit` or a derivative, where values are traced, all faces are used.
+    above the first for which omitted coefficients are negligible, because fields become
+    sharper. Inside `jit` or a derivative, where values are traced, all faces are used.
     """
     if mu.probe is not None:
         return mu
@@ -46,6 +46,6 @@ def choose_probe(dynamics: AbstractDynamics, mu: Grid, t: Time) -> Grid:
 def _coefficients(
     dynamics: AbstractDynamics, mu: Grid, t: Time, count: int
 ) -> Float[Array, " count"]:
-    """The largest Chebyshev coefficient of each degree, relative to the velocity."""
+    """The largest Chebyshev coefficient of each degree, divided by the top speed."""
     field, _ = dynamics.field(jnp.asarray(t), mu).parts
     return Nodes(count).coefficients(mu.chart, field)

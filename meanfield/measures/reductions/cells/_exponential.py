@@ -39,8 +39,8 @@ class Layout(AbstractLayout):
     def bound(self) -> float:
         """Bound on the relative error of an interpolated kernel.
 
-        It includes the rounding of the interpolation on both sides. Inner products are
-        also rounded, but so they are in exact sums.
+        It includes the rounding of the interpolation on both sides, not the rounding
+        of inner products, which exact sums have, too.
         """
         error = relative_error(self.nodes, self.reach)
         rounding = ROUNDING * growth(self.nodes, self.reach) ** (2 * len(self.cells))

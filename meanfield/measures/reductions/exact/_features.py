@@ -178,7 +178,7 @@ def _products(a: Float[Array, "n r"], b: Float[Array, "n s"]) -> Float[Array, "n
 def _blocks(
     x: Float[Array, "n ..."], value: float = 0.0
 ) -> Float[Array, "blocks size ..."]:
-    """Splits rows into blocks, and pads the last block with copies of `value`."""
+    """Splits rows into blocks, and pads the last block with `value`."""
     widths = [(0, -len(x) % BLOCK)] + [(0, 0)] * (x.ndim - 1)
     padded_x = jnp.pad(x, widths, constant_values=value)
     return padded_x.reshape(-1, BLOCK, *x.shape[1:])

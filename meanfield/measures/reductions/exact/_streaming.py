@@ -61,7 +61,7 @@ class Blocks(eqx.Module):
 
     @property
     def absolute(self) -> "Blocks":
-        """The blocks with full squared distances, as each query is its own reference."""
+        """The blocks with full squared distances: each query is its own reference."""
         vectors = self.queries.difference_vectors
         offset = self.to_query_blocks(zero_with_tangent(self.pairs.remainder))
         return replace(
