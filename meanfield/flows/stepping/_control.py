@@ -159,7 +159,7 @@ class AbstractRuledControl(AbstractControl[StateT]):
 
 
 class AbstractWrapper(AbstractControl[StateT]):
-    """A controller that wraps another one, and has its tolerances.
+    """A controller that wraps another one and uses the tolerances of that one.
 
     Implicit solvers read these tolerances, too.
     """

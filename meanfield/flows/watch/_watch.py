@@ -228,7 +228,7 @@ def _zero_convergence(scalar: Float[Array, ""]) -> Convergence:
 
 
 def _first_failure(*parts: Convergence) -> Convergence:
-    """The first part with a residual above its tolerance or NaN; zeros if none has."""
+    """The first part whose residual is NaN or above its tolerance; zeros if none is."""
     failure = _zero_convergence(parts[0].residual)
     for part in reversed(parts):
         values = [

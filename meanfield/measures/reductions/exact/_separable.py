@@ -1,7 +1,7 @@
 r"""Sums over the cells of a grid by matrix products.
 
 With keys $y = c + D\eta$ on a tensor grid a quadratic score is $\eta\cdot\zeta(x)$ plus
-a function of $x$ plus one of $y$, so that
+terms that depend on $x$ alone or on $y$ alone, so that
 
 $$\sum_{ij} w_{ij}\, e^{\eta_i\zeta_1 + \eta_j\zeta_2}
   = \sum_i e^{\eta_i\zeta_1} \sum_j w_{ij}\, e^{\eta_j\zeta_2}:$$
