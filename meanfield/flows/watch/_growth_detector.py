@@ -32,7 +32,7 @@ from ._growth import (
 T = TypeVar("T")
 
 # The error of an embedded pair is below its estimate, except where the estimate changes
-# sign and is small by chance. There a bound follows from the curvature of the growth and
+# sign and is small by chance. A bound then follows from the curvature of the growth and
 # the order of the method. The factors were chosen on a thousand blow-ups of known time,
 # with tsit5, dopri8 and kvaerno5, at tolerances from 1e-3 to 1e-11.
 ESTIMATE_FACTOR = 2.0

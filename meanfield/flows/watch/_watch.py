@@ -228,7 +228,7 @@ def _zero_convergence(scalar: Float[Array, ""]) -> Convergence:
 
 
 def _first_failure(*parts: Convergence) -> Convergence:
-    """The first part whose residual is NaN or above its tolerance; zeros if none is."""
+    """The first part whose residual is NaN or above its tolerance, or else zeros."""
     failure = _zero_convergence(parts[0].residual)
     for part in reversed(parts):
         values = [

@@ -35,7 +35,7 @@ def stabilise_sums(
     """Sums of powers relative to a stabiliser, and the stabiliser of each query.
 
     The stabiliser is near the largest score of the query, and 0 without keys. It
-    includes `Pairs.remainder`, and is not scaled by `Pairs.units`. Only the remainder is
+    includes `Pairs.remainder`, and is not scaled by `units`. Only the remainder is
     differentiated: means and logarithms of sums do not depend on the other part.
     """
     if not blocks.pairs.exact or blocks.is_single:
