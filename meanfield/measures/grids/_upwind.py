@@ -127,7 +127,7 @@ def _limit_offset(offset: Array, steps: Pair, curvatures: Pair) -> Array:
 
 
 def _log_steps(wider: Array) -> Pair:
-    """Logarithmic steps from the last and to the next cell; NaN if a cell is empty."""
+    """Changes of the log-density from the last and to the next cell; NaN at zero."""
     logs = jnp.where(wider > 0, jnp.log(jnp.where(wider > 0, wider, 1)), jnp.nan)
     steps = jnp.diff(logs)
     return steps[..., :-1], steps[..., 1:]
