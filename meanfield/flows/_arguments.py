@@ -21,7 +21,7 @@ def check_arguments(dynamics: object, mu0: AbstractMeasure) -> None:
     """Checks that `dynamics` is a dynamics, and `mu0` a single measure.
 
     Raises:
-        InvalidInputError: if not, for example if the two are in the wrong order.
+        InvalidInputError: if they are not, for example if their order is wrong.
     """
     require(f"{_ORDER}, `dynamics` must be a dynamics", dynamics, AbstractDynamics)
     requirement = f"{_ORDER}, `mu0` must be a measure, such as `Points.uniform(x)`"

@@ -124,7 +124,7 @@ def eval_shapes(fn: Callable[P, R]) -> Callable[P, R]:
 
 
 def return_memory() -> None:
-    """Returns the memory that a compilation has freed, about 55 MB, to the system."""
+    """Returns to the system the memory that a compilation has freed, about 55 MB."""
     if sys.platform == "linux":
         with contextlib.suppress(AttributeError):  # only glibc has `malloc_trim`
             ctypes.CDLL(None).malloc_trim(0)

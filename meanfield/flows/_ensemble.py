@@ -72,9 +72,9 @@ def ensemble(  # noqa: PLR0913 (as `flow`)
         ts: non-decreasing times of the frames, the same for all members.
         in_axes: as in `jax.vmap`: for `dynamics` and for `mu0`, 0 if axis 0 of the
             arrays is the axis of members, and `None` if all members share the arrays.
-        batch_size: number of members in a block. By default 64 Gaussians, or more in
-            low dimensions; one large cloud of tokens; or as many small clouds as fill
-            a quarter of the memory for one block of the sums over a large cloud.
+        batch_size: number of members in a block. The default is 64 for Gaussians (more
+            in low dimensions) and 1 for large clouds of tokens. All small clouds of a
+            block take a quarter of the memory for one block of sums over a large one.
         stepping: as in `flow`.
         stop: as in `flow`.
         run_start: as in `flow`.

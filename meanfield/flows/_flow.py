@@ -67,7 +67,7 @@ def flow(  # noqa: PLR0913 (all that defines a flow, and no more)
     The function is pure: `vmap` it over initial measures, or differentiate it, in
     reverse mode (forward mode with `adjoint=diffrax.ForwardMode()`). A finite-time
     blow-up always ends the flow; this is a result, not an error, and its time is
-    `t_star`. A failed integration does not raise either, only its derivatives do: see
+    `t_star`. A failed integration raises no error either; only its derivatives do. See
     `Trajectory.raise_for_status`.
 
     Args:
@@ -78,8 +78,8 @@ def flow(  # noqa: PLR0913 (all that defines a flow, and no more)
             `adaptive()`, or `cfl()` for a `Grid`, or 128 steps of equal length for
             tokens whose velocities jump, as under `esp`.
         run_start: start of the run, if this flow continues one; `ts[0]` if `None`.
-            Growth counts as a blow-up if the time left until then is short compared
-            with the time since `run_start`.
+            Growth counts as a blow-up if the time left until the blow-up is short
+            compared with the time since `run_start`.
         predicted_blow_up: blow-up time of the exact flow, taken from
             `Trajectory.predicted_blow_up` of an earlier part of the run; with `None`, a
             pilot integration finds it. Only fixed steps use it.

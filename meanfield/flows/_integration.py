@@ -216,7 +216,7 @@ def _trajectory(
 def _repeat_last(
     frames: PyTree[Array], last: PyTree[Array], n_saved: Int[Array, ""]
 ) -> PyTree[Array]:
-    """Replaces the frames from index `n_saved` on by the state `last`."""
+    """Replaces all frames from index `n_saved` on with the state `last`."""
 
     def fill(leaf: Array, end: Array) -> Array:
         real = jnp.arange(leaf.shape[0]) < n_saved

@@ -1,8 +1,8 @@
 """Batching of small clouds: how many are integrated in one call.
 
 The clouds of a batch share the overhead of sums over few tokens. But a large batch
-waits for its slowest member and exceeds the cache, so a batch fills at most a quarter
-of the block that sums over large clouds use.
+waits for its slowest member and exceeds the cache. So a batch takes at most a quarter
+of the memory that one block of the sums over a large cloud takes.
 """
 
 from typing import TypeVar
@@ -58,7 +58,7 @@ class MaxBatchSize(AbstractReader[int]):
 
 
 def as_batched(mu: M) -> M:
-    """The measure with a `BlockedBatch` reduction, if it is a small cloud.
+    """A small cloud with a `BlockedBatch` reduction; other measures are unchanged.
 
     Examples:
         >>> from meanfield import Points

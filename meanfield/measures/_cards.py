@@ -99,7 +99,7 @@ def _moments(x: np.ndarray, shares: np.ndarray) -> tuple[np.ndarray, np.ndarray]
 
 
 def _shape(mean: np.ndarray, covariance: np.ndarray, array: Array) -> Mapping[str, str]:
-    """Mean and covariance (in low dimensions), trace and dtype."""
+    """Mean and covariance (in low dimensions), trace of the covariance, and dtype."""
     trace, moments = float(np.trace(covariance)), {}
     if len(mean) <= _display.LARGEST:
         moments["mean"] = _display.matrix(mean, np.sqrt(trace))
@@ -109,7 +109,7 @@ def _shape(mean: np.ndarray, covariance: np.ndarray, array: Array) -> Mapping[st
 
 
 def _weights(weights: np.ndarray, n: int) -> str:
-    """Whether weights are equal, or their effective number; and how many are zero."""
+    """Text: whether weights are equal, their effective number, how many are zero."""
     effective_size = 1 / np.sum(weights**2)
     even = bool(np.ptp(weights) <= 1e-6 * weights.max())
     summary = "equal" if even else f"like {effective_size:.4g} equal ones"

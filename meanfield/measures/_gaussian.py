@@ -56,7 +56,7 @@ class Gaussian(AbstractMeasure):
 
     @classmethod
     def from_moments(cls, mean: Numbers, covariance: Numbers) -> "Gaussian":
-        r"""The Gaussian with a mean and a covariance; the factor is $\Sigma^{1/2}$.
+        r"""The Gaussian with given mean and covariance; its factor is $\Sigma^{1/2}$.
 
         It is differentiable at every positive definite covariance, also at an isotropic
         one. At a singular covariance, differentiate with respect to the factor instead.
@@ -108,7 +108,7 @@ class Gaussian(AbstractMeasure):
 
     @override
     def transport(self, field: AbstractField) -> tuple[Array, Array]:
-        r"""Rates $\alpha'$ and $Y'$: $L\alpha + b$ and $LY$ under a field $Lx + b$.
+        r"""The rates $\alpha' = L\alpha + b$ and $Y' = LY$ under a field $Lx + b$.
 
         Raises:
             UnsupportedError: if the averages of the field over Gaussians are unknown.

@@ -269,7 +269,7 @@ class Grid(AbstractMeasure):
     @override
     @memberwise
     def norm(self, tangent: GridState) -> Float[Array, ""]:
-        r"""The $L^1$ norm of the masses times the size, plus the motion of the box."""
+        r"""The size times the $L^1$ norm of the masses, plus the motion of the box."""
         axes_change = length(jnp.linalg.solve(self.state.axes, tangent.axes))
         box_change = length(tangent.origin) + self.spread * axes_change
         return self.size * jnp.sum(jnp.abs(tangent.masses)) + box_change

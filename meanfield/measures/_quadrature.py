@@ -22,7 +22,7 @@ from .reductions import Blocked
 
 MAX_NODES = 2_000_000
 TARGET_NODES = 4096  # number of nodes that `rule_for` aims at
-LARGEST_TENSOR = 6  # largest rank for tensor grids; four nodes per axis give 4096 nodes
+LARGEST_TENSOR = 6  # largest rank for tensor grids: 4 nodes per axis, 4096 in all
 LARGEST_ORDER = 96  # largest order for which the nodes are known to be accurate
 BLOCK_SIZE = 512  # nodes in a block of a sum
 

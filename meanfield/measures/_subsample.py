@@ -14,7 +14,7 @@ def subsample(mu: Points, count: int, *, far: int = 8) -> Points:
 
     A fraction `1 / far` of them are the tokens farthest from the mean, in standard
     deviations along principal axes, with unchanged weights. The others are taken evenly
-    from the remaining tokens, and reweighted to represent these.
+    from the remaining tokens, and reweighted to represent all of these.
 
     Examples:
         >>> from meanfield import Points

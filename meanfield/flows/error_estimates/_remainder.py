@@ -51,7 +51,7 @@ def _remainder(
 
 
 def time_error(growth: float, *, turn: float, has_noise: bool) -> float:
-    r"""Relative error of the time steps, which no comparison of cells shows.
+    r"""Relative error of the time steps, which finer cells would not reveal.
 
     A step changes the box by at most `turn` e-folds, whatever the width of the cells.
     Steps are of third order, or of second order if noise is added by splitting. Under

@@ -144,7 +144,7 @@ class Motion(Generic[M]):
         return False
 
     def is_split(self, noise: Noise) -> bool:
-        """Whether steps use operator splitting, whose substeps move even at rest."""
+        """Whether steps use operator splitting, whose substeps move a resting state."""
         del noise
         return False
 

@@ -55,7 +55,7 @@ class Trial(NamedTuple):
         y1: the state at its end.
         args: the arguments of the equation.
         error: the error estimate of the solver.
-        order: the order of that estimate.
+        order: the order of the error estimate.
     """
 
     t0: SolverTime
@@ -74,7 +74,7 @@ class Decision(NamedTuple):
         keep: whether the trial is accepted.
         t0: the time at which the next step begins.
         t1: the time at which it should end.
-        jump: whether the field jumps at its beginning.
+        jump: whether the field jumps at the beginning of the next step.
         state: the memory of the controller.
         result: the code of diffrax, which says whether the flow continues.
     """
@@ -159,14 +159,14 @@ class AbstractRuledControl(AbstractControl[StateT]):
 
 
 class AbstractWrapper(AbstractControl[StateT]):
-    """A controller that wraps another one, and has its tolerances.
+    """A controller that wraps another one and uses the tolerances of that one.
 
     Implicit solvers read these tolerances, too.
     """
 
     controller: eqx.AbstractVar[diffrax.AbstractAdaptiveStepSizeController]
 
-    # Tolerances are fields in diffrax. A wrapper passes on those of its controller.
+    # Tolerances are fields in diffrax. A wrapper reads them from its controller.
     @property
     @override
     def rtol(self) -> Scalar:  # pyright: ignore[reportIncompatibleVariableOverride]

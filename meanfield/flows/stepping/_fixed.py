@@ -69,7 +69,7 @@ class Fixed(AbstractStepping):
 
 
 class EdgeSteps(AbstractRuledControl[Array]):
-    """Steps from edge to edge; a step to a jump ends at the last float before it."""
+    """Steps that end at given times, or at the last float before a jump."""
 
     edges: Float[Array, " edges"]
     is_jump: Bool[Array, " edges"]
@@ -90,7 +90,7 @@ class EdgeSteps(AbstractRuledControl[Array]):
 
 
 def fixed(dt: float, solver: str | diffrax.AbstractSolver = "euler") -> Fixed:
-    """Steps of length `dt`, by default of explicit Euler.
+    """Steps of length `dt`, by default with the explicit Euler method.
 
     Args:
         dt: the length of a step.

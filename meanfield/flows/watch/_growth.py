@@ -159,8 +159,8 @@ def _time_left(halves: _Halves) -> Float[Array, ""]:
 def is_accelerating(record: Record) -> Bool[Array, ""]:
     r"""Whether growth accelerates as it does before a blow-up.
 
-    The time per e-fold in the newer half must be below three quarters of that in the
-    older half, which detects exponents $\gamma$ up to 7.
+    The time per e-fold must be lower in the newer half than three quarters of its value
+    in the older half. This detects exponents $\gamma$ up to 7.
     """
     halves = _halves(record)
     (older, newer), (time_older, time_newer) = halves.log_growths, halves.durations
@@ -210,7 +210,7 @@ def _is_imminent(record: Record, t0: Float[Array, ""]) -> Bool[Array, ""]:
 
 
 def time_to_grow(record: Record, log_growth: Float[Array, ""]) -> Float[Array, ""]:
-    """Time in which the log-size will grow by `log_growth`, by the record's law."""
+    """Time in which the log-size will grow by `log_growth` under the growth law."""
     halves = _halves(record)
     return -_time_left(halves) * jnp.expm1(-halves.kappa * log_growth)
 
@@ -251,7 +251,7 @@ def error_amplification(
 
 
 def time_error(time_shift: Float[Array, ""], t: Float[Array, ""]) -> Float[Array, ""]:
-    """Error of a blow-up time near `t`: the shift by steps, and rounding of the time.
+    """Error of a blow-up time near `t`, from errors of steps and rounding of the time.
 
     A relative error of a step shifts the blow-up by at most the same fraction of the
     time per e-fold at that step. The shifts of all steps add up.

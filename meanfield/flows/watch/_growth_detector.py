@@ -32,14 +32,14 @@ from ._growth import (
 T = TypeVar("T")
 
 # The error of an embedded pair is below its estimate, except where the estimate changes
-# sign and is small by chance. There the curvature of the growth bounds the error of a
-# method of that order. The factors were chosen on a thousand blow-ups of known times,
+# sign and is small by chance. A bound then follows from the curvature of the growth and
+# the order of the method. The factors were chosen on a thousand blow-ups of known time,
 # with tsit5, dopri8 and kvaerno5, at tolerances from 1e-3 to 1e-11.
 ESTIMATE_FACTOR = 2.0
 CURVATURE_FACTOR = 2e-3
 # A step has at least this error, relative to the tolerance of implicit stages.
 TOLERANCE_FACTOR = 1e-3
-# In tests, the earlier steps of a run had at most this error over the tolerance.
+# In tests, errors of earlier steps were at most this multiple of the tolerance.
 PRIOR_FACTOR = 8.0
 OVERFLOW_MARGIN = 2 * LAW_E_FOLDS  # e-folds below overflow that extrapolation needs
 
@@ -193,7 +193,7 @@ class GrowthDetector(AbstractDetector[Growth]):
         )
 
     def _is_law_continued(self, growth: Growth, step: Attempt, asks: Array) -> Array:
-        """Whether the field at larger states continues the law and has no linear bound.
+        """Whether the field follows the law at larger states and has no linear bound.
 
         Near overflow no larger state can be represented, and the last answer is kept.
         """

@@ -4,8 +4,8 @@ A fixed step longer than the time left passes a blow-up unnoticed and lands on a
 state beyond it; and a path of coarse steps may approach a blow-up that the exact flow
 does not have. So fixed steps detect no blow-ups themselves: an adaptive pilot
 integration first predicts the blow-up time. If velocities jump, the pilot has a large
-tolerance, and its blow-up time a large error bar. Adaptive steps shrink at every jump,
-more so for a small tolerance, and the velocities of a cloud have many jumps.
+tolerance, so its blow-up time has a large error bar. With a small tolerance, a pilot
+would take too many steps: they shrink at every jump, and a cloud has many jumps.
 """
 
 import jax

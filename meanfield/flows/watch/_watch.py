@@ -42,7 +42,7 @@ class WatchState(NamedTuple):
     convergence_failure: (
         Convergence  # the first residual above its tolerance; zeros if there is none
     )
-    reference: PyTree[Array]  # values of the initial measure, for later states
+    reference: PyTree[Array]  # initial values that `Motion.ending` needs
     code: Int[Array, ""]
     is_detected: Bool[Array, ""]  # whether the detector ended the flow
     n_accepted: Int[Array, ""]
@@ -144,8 +144,8 @@ class Watch(AbstractWrapper[WatchState]):
         inspection = self._inspect(step.t, step.y)
         observation = inspection.observation
         if self._needs_speed and self._motion.is_split(self.noise):
-            # With operator splitting, each half-step moves even at rest, so the speed
-            # is that of the full step.
+            # With operator splitting, the half-steps move a state even at rest, so the
+            # speed is computed from the full step.
             observation = observation._replace(
                 speed=self.mu0.norm(step.increment) / step.dt
             )
@@ -228,7 +228,7 @@ def _zero_convergence(scalar: Float[Array, ""]) -> Convergence:
 
 
 def _first_failure(*parts: Convergence) -> Convergence:
-    """The first part with a residual above its tolerance or NaN; zeros if none has."""
+    """The first part whose residual is NaN or above its tolerance, or else zeros."""
     failure = _zero_convergence(parts[0].residual)
     for part in reversed(parts):
         values = [

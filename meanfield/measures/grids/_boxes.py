@@ -82,7 +82,7 @@ class AbstractBox(eqx.Module):
         velocities: Float[Array, "n d"],
         weights: Float[Array, " n"],
     ) -> tuple[Float[Array, " d"], Float[Array, "d d"]]:
-        r"""The $u_0$ and $R$ for places $\xi$, velocities $u$ and weights of cells."""
+        r"""Computes $u_0$ and $R$ from the $\xi$, $u$ and weights of the cells."""
 
     @property
     def is_open(self) -> bool:

@@ -39,7 +39,7 @@ class ForceFluxes(NamedTuple):
     mean_velocity: Float[Array, "layers ..."]
 
     def add_fluxes(self, fluxes: Fluxes) -> Fluxes:
-        """Adds upwind fluxes, which already include the velocity due to potentials."""
+        """Adds upwind fluxes; these already include the velocity due to potentials."""
         flux, emptying = fluxes
         return Fluxes(flux + self.flux, emptying + self.emptying)
 

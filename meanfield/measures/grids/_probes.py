@@ -148,7 +148,7 @@ class Nodes(AbstractProbe):
         return Velocities(tuple(faces), tail)
 
     def coefficients(self, chart: Chart, field: AbstractField) -> Float[Array, " p"]:
-        """The largest Chebyshev coefficient of each degree, over the largest speed."""
+        """Largest Chebyshev coefficient of each degree, relative to the top speed."""
         v = jnp.matmul(
             self._node_velocities(chart, field), chart.axes.T, precision=HIGHEST
         )

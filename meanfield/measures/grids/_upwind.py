@@ -6,7 +6,7 @@ the average of the cell. Then the mass of a cell stays non-negative, for any vel
 if the flow out of the cell sweeps at most half of it in a step.
 
 Source: van Leer 1979 (MUSCL); Suresh and Huynh 1997 for the bounds that keep both
-monotonicity and accuracy, here around other profiles than their quartic.
+monotonicity and accuracy. Here the profiles are not quartic as in their paper.
 """
 
 from typing import NamedTuple
@@ -19,7 +19,7 @@ from meanfield.cells import align_axis
 from ._boxes import AbstractBox
 
 # A face value differs from the average of its cell by at most STEEPNESS times the
-# difference of this average from that of the cell behind. Steps that move mass by up to
+# difference between this average and the previous one. Steps that move mass by up to
 # 1/(1 + STEEPNESS) of a cell are then monotone, which is a CFL number of 0.8.
 STEEPNESS = 1.5
 ROUNDING = 16  # bound on the rounding error of the mass that leaves a cell, in ulps
@@ -97,7 +97,7 @@ def _profile(density: Array, steps: Pair, logs: Pair, weights: Pair) -> Array:
 
     Args:
         density: averages of the cells.
-        steps: differences to the next cell, across the face, and from the previous.
+        steps: next average minus this one, across the face; this one minus the last.
         logs: the same differences of logarithms; NaN where a logarithm does not exist.
         weights: weights of the two steps.
     """
@@ -109,7 +109,7 @@ def _profile(density: Array, steps: Pair, logs: Pair, weights: Pair) -> Array:
 
 
 def _limit_offset(offset: Array, steps: Pair, curvatures: Pair) -> Array:
-    """Limits an offset to the step to the next cell and to the trend of the last step.
+    """Limits an offset by the step to the next cell and by the trend of the last step.
 
     Both limits are widened by a curvature if neighbours agree on its sign.
 
@@ -127,7 +127,7 @@ def _limit_offset(offset: Array, steps: Pair, curvatures: Pair) -> Array:
 
 
 def _log_steps(wider: Array) -> Pair:
-    """Steps of the logarithm from the previous and to the next cell; NaN at log 0."""
+    """Changes of the log-density from the last and to the next cell; NaN at zero."""
     logs = jnp.where(wider > 0, jnp.log(jnp.where(wider > 0, wider, 1)), jnp.nan)
     steps = jnp.diff(logs)
     return steps[..., :-1], steps[..., 1:]
@@ -150,9 +150,9 @@ def _highest(a: Array, b: Array) -> Array:
 
 
 def _weights(h: Float[Array, "... n"]) -> Pair:
-    """Weights of the steps to the next and from the previous cell, at the right face.
+    """Weights of the steps to the next and from the last cell, for the right face.
 
-    With these weights the face value is that of the parabola through three averages.
+    With these weights the face value lies on the parabola through three averages.
     """
     last = jnp.concatenate([h[..., :1], h[..., :-1]], axis=-1)
     next_ = jnp.concatenate([h[..., 1:], h[..., -1:]], axis=-1)

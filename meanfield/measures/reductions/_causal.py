@@ -38,7 +38,7 @@ class PositionedKeys(NamedTuple):
 
 
 class Partial(NamedTuple):
-    """Sums over some keys, divided by `exp(top)`; zero without keys."""
+    """Sums over some keys, divided by `exp(top)`; zeros if there are no keys."""
 
     sums: Float[Array, "r m"]
     top: Float[Array, " m"]
@@ -124,7 +124,7 @@ def _block_sums(lattice: Lattice, block: ProjectedKeys) -> Float[Array, "r ..."]
 
 
 def _order(position: Float[Array, " n"]) -> Int[Array, " n"]:
-    """The permutation that sorts tokens by position, without a sort if in order."""
+    """The permutation that sorts tokens by position; skips the sort if possible."""
     is_ordered = jnp.all(position[1:] >= position[:-1])
     identity_order = lambda: jnp.arange(position.shape[0])
     return jax.lax.cond(is_ordered, identity_order, lambda: jnp.argsort(position))

@@ -157,7 +157,7 @@ class InterpolationDetector(Chebyshev):
 
 
 def coarsen(tree: PyTree) -> PyTree:
-    """A measure, field or other tree, with fewer nodes in its interpolated sums.
+    """Copies a measure, field or other tree, with fewer nodes in interpolated sums.
 
     Examples:
         >>> from meanfield import Points

@@ -131,7 +131,7 @@ def node_sums(
 def chebyshev_log_mean(
     box: Box, counts: tuple[int, ...], queries: Float[Array, "m k"], keys: ProjectedKeys
 ) -> tuple[Float[Array, "p m"], Float[Array, " m"]]:
-    """Means over all keys, and log-masses, for queries projected on the same axes."""
+    """Means over all keys, and log-masses, for queries projected on the box's axes."""
     lattice = Lattice.from_box(box, keys.projections, counts)
     sums = node_sums(lattice, keys.projections, keys.weighted_rows)
     return interpolate_log_mean(sums, lattice, box.normalise(queries))

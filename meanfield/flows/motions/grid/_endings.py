@@ -50,7 +50,7 @@ def ending(mu: Grid, is_influenced: Bool[Array, ""]) -> Int[Array, ""]:
     is_blurred = mu.state.blur > BLUR_SHARE * mu.spread
     code = jnp.where(is_blurred, int(Status.UNCONVERGED), code)
     limits = jnp.finfo(mu.state.axes.dtype)
-    least = jnp.sqrt(limits.tiny) / limits.eps  # the square of this does not underflow
+    least = jnp.sqrt(limits.tiny) / limits.eps  # a width whose square is not subnormal
     is_too_narrow = width <= jnp.maximum(MIN_ROUNDINGS * limits.eps * mu.size, least)
     has_collapsed = is_too_narrow | (
         roughness(mu.state.masses, mu.edges) > MAX_ROUGHNESS

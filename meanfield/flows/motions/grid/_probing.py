@@ -46,6 +46,6 @@ def choose_probe(dynamics: AbstractDynamics, mu: Grid, t: Time) -> Grid:
 def _coefficients(
     dynamics: AbstractDynamics, mu: Grid, t: Time, count: int
 ) -> Float[Array, " count"]:
-    """The largest Chebyshev coefficient of each degree, over the largest velocity."""
+    """Largest Chebyshev coefficient of each degree, relative to the top speed."""
     field, _ = dynamics.field(jnp.asarray(t), mu).parts
     return Nodes(count).coefficients(mu.chart, field)

@@ -63,7 +63,7 @@ def _share(
 
 
 def rim_masses(mu: Grid) -> Float[Array, " d"]:
-    """The mass in the rim of the box for each axis, at the end that has more of it."""
+    """For each axis, the mass in the rim at the end of the box with the larger mass."""
     masses = []
     for axis, edges in enumerate(mu.edges):
         outer = _outer(edges, RIM)

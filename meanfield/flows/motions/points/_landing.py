@@ -56,7 +56,7 @@ def prepare_landing(
 
 
 class Landing(AbstractStepping):
-    """Wraps an `AbstractStepping` so that steps also end at the given `places`."""
+    """Wraps an `AbstractStepping` so that steps also end at the times `places`."""
 
     inner: AbstractStepping
     places: Float[Array, " places"]
@@ -123,7 +123,7 @@ def _schedule_fixed(
 
 
 def _merge_places(groups: list[np.ndarray], close: float) -> np.ndarray:
-    """Sorts all places, and drops those close to a place of an earlier group."""
+    """Sorts the times of all groups; drops times close to one of an earlier group."""
     places = np.zeros(0)
     for group in groups:
         is_close = np.zeros(group.shape, bool)

@@ -32,7 +32,7 @@ class _Branch(NamedTuple):
         start: the beginning of the interval.
         width: the length of the interval.
         W: the increment over the interval.
-        H: the space-time area: the mean of the path minus that of its chord.
+        H: the space-time area, which is the mean of the path minus its chord.
         start_value: the increment from the beginning of the unit to `start`.
         integral: the integral of the path from the beginning of the unit to `start`.
     """

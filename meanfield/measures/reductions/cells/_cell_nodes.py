@@ -57,14 +57,14 @@ class Vectors(NamedTuple):
 
 
 def sum_nodes(nodes: Float[Array, "r ..."], products: Products) -> Array:
-    """Sums from nodes to nodes along all axes, with wide kernels for the last rows."""
+    """Sums from nodes of keys to nodes of queries; the last rows use wide kernels."""
     n_narrow = len(nodes) - products.last
     nodes = _sum_rows(nodes, products.narrow, 0, n_narrow)
     return _sum_rows(nodes, products.wide, n_narrow, len(nodes))
 
 
 def no_nodes(layout: AbstractLayout, rows: Float[Array, "n r"]) -> Array:
-    """An array of zeros at all nodes, for sums of `rows`."""
+    """An array of zeros at all nodes, to which sums of `rows` are added."""
     return jnp.zeros((rows.shape[1], *layout.counts), rows.dtype)
 
 

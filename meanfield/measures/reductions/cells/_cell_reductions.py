@@ -279,7 +279,7 @@ def _is_empty(
 
 
 def split_mask(score: AbstractScore) -> tuple[AbstractQuadraticScore | None, bool]:
-    """The quadratic score without a causal mask, or `None`; and whether it had one."""
+    """The unmasked score (`None` unless quadratic), and whether its mask was causal."""
     is_masked = isinstance(score, Masked) and score.mask is causal
     base = score.score if isinstance(score, Masked) and is_masked else score
     return (base if isinstance(base, AbstractQuadraticScore) else None), is_masked

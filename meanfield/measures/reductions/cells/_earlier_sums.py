@@ -39,7 +39,7 @@ class PositionedVectors(NamedTuple):
 
 
 def block_size(layout: AbstractLayout, tokens: int, rows: int) -> int:
-    """Number of tokens in a block that makes products along axes as costly as pairs."""
+    """Block size, in tokens, at which products along axes cost as much as pairs."""
     least = 2 * MASKED_PAIRS * _seconds_of_a_block(layout, rows)
     size = max(math.sqrt(least), QUERY_BLOCK)
     return QUERY_BLOCK * math.ceil(min(size, tokens) / QUERY_BLOCK)
@@ -55,7 +55,7 @@ def seconds_in_order(layout: AbstractLayout, tokens: int, rows: int) -> float:
 
 
 def _seconds_of_a_block(layout: AbstractLayout, rows: int) -> float:
-    """Estimated seconds of a block for products along axes and partly filled tiles."""
+    """Estimated seconds for products along axes and partly filled tiles of a block."""
     return layout.seconds(0, rows) + 2 * math.prod(layout.cells) * TILE_SECONDS
 
 

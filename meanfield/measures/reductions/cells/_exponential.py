@@ -39,8 +39,8 @@ class Layout(AbstractLayout):
     def bound(self) -> float:
         """Bound on the relative error of an interpolated kernel.
 
-        It includes the rounding of the interpolation on both sides, but not that of the
-        inner products, which exact sums have, too.
+        It includes the rounding of the interpolation on both sides, not the rounding
+        of inner products, which exact sums have, too.
         """
         error = relative_error(self.nodes, self.reach)
         rounding = ROUNDING * growth(self.nodes, self.reach) ** (2 * len(self.cells))
@@ -94,7 +94,7 @@ class Layout(AbstractLayout):
     ) -> Bool[Array, ""]:
         """Whether scores vary by at most `reach` per cell, and no sum is too small."""
         reaches = q.half * k.half / jnp.asarray(self.cells)
-        # Sums are relative to stabilisers of queries, but underflow to those of cells.
+        # Sums are relative to `tops`, but terms underflow relative to `cell_tops`.
         mass = sums[:, 0] * jnp.exp(-2 * jnp.sum(reaches))
         return jnp.all(reaches <= self.reach) & self.is_full(k, mass)
 

@@ -111,7 +111,7 @@ class GaussLayout(AbstractLayout):
         """Whether cells are narrow enough, and the error of each sum is small."""
         max_half = self.width * jnp.asarray(self.cells)
         is_narrow = jnp.all(q.half <= max_half) & jnp.all(k.half <= max_half)
-        # The wider kernel is interpolated, too; its cells are relatively narrower.
+        # The wider kernel is interpolated, too. Relative to it, cells are narrower.
         closer = error_share(self.nodes, self.width / WIDE_VARIANCE**0.5)
         mass, wide = sums[:, 0], sums[:, 1] + closer * jnp.sum(weights)
         # Errors of weights count twice: in a mean, and in the sum that divides it.
@@ -135,7 +135,7 @@ class Nearness(NamedTuple):
 def frame_by_means(
     queries: Float[Array, "m k"], keys: Float[Array, "n k"], logs: Float[Array, " n"]
 ) -> tuple[Side, Side]:
-    """Queries and keys along axes on which queries are close to their mean keys."""
+    """Queries and keys along axes that put each query close to the mean of its keys."""
     sample, means = jax.lax.stop_gradient(_sample_means(queries, keys, logs))
     L, M = axes(sample, means)
     middles = project(sample, L).mean(axis=0), project(means, M).mean(axis=0)

@@ -20,7 +20,7 @@ DIMENSIONS = 5  # largest dimension; in higher ones there are too many cells
 ROOM = 1.25  # factor by which planned extents exceed the measured ones
 FEWEST = 3  # smallest number of nodes along an axis of a cell
 ROUNDING = 1e-15  # relative rounding error of a number after a few operations
-MORE, FINER = 2.0, 8.0  # factors of extent and accuracy for the plan after a failed one
+MORE, FINER = 2.0, 8.0  # extent and accuracy grow by these factors if a plan fails
 
 
 @dataclasses.dataclass(frozen=True)

@@ -97,7 +97,7 @@ def _(layout: AbstractLayout, primals: tuple, tangents: tuple) -> tuple[Array, A
 def sums_with_checks(
     layout: AbstractLayout, sides: Sides, rows: Float[Array, "n r"]
 ) -> tuple[Float[Array, "m r"], Float[Array, "m c"]]:
-    """The `kernel_sums`, and checks: sums of the last row with the wide kernel.
+    """The `kernel_sums`, and as checks the sums of the last row with the wide kernel.
 
     Checks have no derivative.
     """

@@ -1,4 +1,4 @@
-"""Surveys of the sums that a field takes, to plan cells for them."""
+"""Surveys of the sums that a field evaluates, to plan cells for them."""
 
 import functools
 from collections.abc import Sequence

@@ -1,7 +1,7 @@
 r"""Sums over the cells of a grid by matrix products.
 
 With keys $y = c + D\eta$ on a tensor grid a quadratic score is $\eta\cdot\zeta(x)$ plus
-functions of $x$ and of $y$ alone, so that
+terms that depend on $x$ alone or on $y$ alone, so that
 
 $$\sum_{ij} w_{ij}\, e^{\eta_i\zeta_1 + \eta_j\zeta_2}
   = \sum_i e^{\eta_i\zeta_1} \sum_j w_{ij}\, e^{\eta_j\zeta_2}:$$
@@ -70,7 +70,7 @@ class Separable(AbstractReduction):
         return self.fallback.integral(link, score, queries, keys)
 
     def _table(self, score: AbstractQuadraticScore, keys: Keys) -> "_Table":
-        """The factor of the keys, as a product over rows, columns, and a remainder.
+        """The keys' factor: the product of row factors, column factors and a remainder.
 
         The remainder is at most one, and equal to one for a product density.
         """

@@ -34,9 +34,9 @@ def stabilise_sums(
 ) -> tuple[Float[Array, "p m"], Float[Array, " m"]]:
     """Sums of powers relative to a stabiliser, and the stabiliser of each query.
 
-    The stabiliser is near the largest score of the query, in natural units, including
-    the remainder. It is 0 without keys. Only its remainder is differentiated, because
-    means and logarithms of sums do not depend on the other part.
+    The stabiliser is near the largest score of the query, and 0 without keys. It
+    includes `Pairs.remainder`, and is not scaled by `units`. Only the remainder is
+    differentiated: means and logarithms of sums do not depend on the other part.
     """
     if not blocks.pairs.exact or blocks.is_single:
         return _exact(blocks, sums)
@@ -62,7 +62,7 @@ def stabilise_batched(
 
 
 def absolute(blocks: Blocks, sums: Callable[[Blocks], Array]) -> Array:
-    """Sums of a link of full scores, with squared distances from differences."""
+    """Sums of a link of full scores; differences of vectors give squared distances."""
     pairs = blocks.pairs
     whole = lambda: sums(blocks.subtract_tops(blocks.to_query_blocks(-pairs.remainder)))
     if pairs.bend is None:
@@ -90,7 +90,7 @@ def _sums_from_largest(
 def _sums_from_best(
     blocks: Blocks, sums: Callable[[Blocks], Array]
 ) -> tuple[Array, Array]:
-    """Sums of scores relative to those of the keys with the largest scores."""
+    """Sums with scores relative to the largest score of each query."""
     relative, logs, reference_scores = blocks.from_best()
     top = _top_of_relative(relative, logs)
     numbers = blocks.join_blocks(sums(relative.subtract_tops(top)))

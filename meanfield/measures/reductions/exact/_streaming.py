@@ -61,7 +61,7 @@ class Blocks(eqx.Module):
 
     @property
     def absolute(self) -> "Blocks":
-        """The blocks with full squared distances: a query is its own reference."""
+        """The blocks with full squared distances: each query is its own reference."""
         vectors = self.queries.difference_vectors
         offset = self.to_query_blocks(zero_with_tangent(self.pairs.remainder))
         return replace(
@@ -71,9 +71,9 @@ class Blocks(eqx.Module):
     def from_best(
         self,
     ) -> tuple["Blocks", Float[Array, "bm queries"], Float[Array, "bm queries"]]:
-        """The blocks with scores relative to those of the keys with the largest scores.
+        """The blocks, with scores relative to the score of the best key of each query.
 
-        Also returns these keys' log-weights, and their scores without log-weights.
+        Also returns the log-weights of the best keys, and their scores without these.
         """
         best_rows = best(stop_gradient(self).rounded_blocks)
         top, logs, references = best_rows[:, 0], best_rows[:, 1], best_rows[:, 2:]

@@ -160,7 +160,7 @@ def vary_log_mean(
     queries: Tokens,
     excluded_keys: ExcludedKeys | None,
 ) -> tuple[Float[Array, "m p"], Float[Array, " m"]]:
-    """Means and log-masses, with derivatives in the weights of excluded tokens."""
+    """Means and log-masses, differentiable in the weights of excluded tokens."""
     if excluded_keys is None:
         return sums
     leaves, whole = _flatten((reduction, score, queries, excluded_keys.keys))
@@ -198,7 +198,7 @@ def vary_integral(
     queries: Tokens,
     excluded_keys: ExcludedKeys | None,
 ) -> Float[Array, "m p"]:
-    """A sum with a link, with derivatives in the weights of excluded tokens."""
+    """A sum with a link, differentiable in the weights of excluded tokens."""
     if excluded_keys is None:
         return value
     leaves, whole = _flatten((reduction, score, queries, excluded_keys.keys))

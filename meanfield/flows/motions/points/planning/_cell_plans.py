@@ -42,7 +42,7 @@ from ._planner import SAFETY_FACTOR, Planner, relative_convergence
 WORTH = 0.8  # sums in cells may take at most this fraction of the time of exact sums
 MARGIN = 0.2  # largest ratio of initial error to tolerance; errors grow as tokens move
 N_PROBES = 16  # tokens, besides extreme ones, whose velocities are computed exactly
-GUESS = 1 / 32  # assumed error of exponentials over the tolerance, if no bound is known
+GUESS = 1 / 32  # assumed ratio of error to tolerance of exponentials without a bound
 MIN_ERROR, MAX_ERROR = 1e-12, 0.1  # smallest and largest error bound of exponentials
 SAMPLE = 2048  # number of tokens in the sample whose sums are surveyed
 
@@ -180,7 +180,7 @@ def _survey_field(dynamics: AbstractDynamics, mu: Points, t: Time) -> Findings:
 
 
 def _extremes(mu: Points) -> Int[Array, " probes"]:
-    """Indices of the extreme tokens along each axis, and of some others."""
+    """Indices of the extreme tokens along each axis, and of evenly chosen others."""
     x = mu.tokens.x
     sample = np.linspace(0, len(x) - 1, N_PROBES).astype(int)
     ends = jnp.argmin(x, axis=0), jnp.argmax(x, axis=0)

@@ -97,7 +97,7 @@ class NodePlanner(Planner[Chebyshev]):
         mu: Points,
         field: AbstractField,
     ) -> Convergence:
-        """Error estimate by fewer nodes at all tokens, and by exact sums at the worst.
+        """The error, estimated with fewer nodes and by exact sums at the worst tokens.
 
         The worst tokens are those in each cell whose velocity changes most with fewer
         nodes.
@@ -147,7 +147,7 @@ class _Search(NamedTuple):
         return float(self.trial(self.dynamics, mu, self.t)) / MARGIN
 
     def find_counts(self, counts: tuple[int, ...] | None) -> tuple[int, ...] | None:
-        """The first accurate counts from `counts` on; `None` if none saves time."""
+        """The first accurate numbers of nodes from `counts` on; `None` if too slow."""
         while counts is not None and is_affordable(self.n, counts):
             error = self.error(counts)
             if error <= 1:
@@ -207,7 +207,7 @@ def _factor(error: float, mu: Points) -> float:
 
 
 def _next_counts(counts: tuple[int, ...], factor: float) -> tuple[int, ...] | None:
-    """The next `RUNGS` with about `factor` times as many nodes; `None` at the top."""
+    """Entries of `RUNGS`, larger by about `factor` per axis; `None` beyond the last."""
     next_rungs = [
         next((r for r in RUNGS if r > count and r >= 0.9 * factor * count), None)
         for count in counts
