@@ -28,7 +28,7 @@ _States = Float[np.ndarray, "n d"]
 
 
 class Depth(NamedTuple):
-    r"""The states $x$ of the network and $z$ of the flow after some layers.
+    r"""Compares the states $x$ of the network and $z$ of the flow after some layers.
 
     A number that is not defined is NaN.
 

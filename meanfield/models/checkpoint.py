@@ -160,7 +160,7 @@ class Checkpoint:
         self._check_floating(names)
 
     def _check_floating(self, names: Iterable[str]) -> None:
-        """Raises for integer arrays: quantised weights are useless without scales."""
+        """Raises for integer arrays: quantised weights need their scales."""
         dtypes = {name: self.entries[name].dtype for name in names}
         codes = [name for name, dtype in dtypes.items() if dtype not in FLOATING]
         if codes:

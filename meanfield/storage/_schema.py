@@ -92,7 +92,7 @@ def density(data: "xarray.Dataset") -> Mapping[str, "xarray.DataArray"]:
 
 
 def covariance(data: "xarray.Dataset") -> Mapping[str, "xarray.DataArray"]:
-    r"""The covariance $YY^\top$ of the factor $Y$: rows `coord`, columns `other`."""
+    r"""The covariance $YY^\top$ from its factor $Y$, with axes `coord` and `other`."""
     import xarray
 
     factor = data["factor"]

@@ -77,7 +77,7 @@ class StoredFrames:
         """The part of the array given by an integer, a slice or a vector for each axis.
 
         Raises:
-            StoreError: if a stored array that is read for this is damaged.
+            StoreError: if one of the stored arrays that hold this part is damaged.
         """
         vectors = [vector(part) for part in key]
         frames = self._frames(vectors[self._axis])

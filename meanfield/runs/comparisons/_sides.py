@@ -180,7 +180,7 @@ def _check_extra_keys(
 
 
 def _try_side(side: Side) -> Side:
-    """The side with its start chosen, after a check that its run can start.
+    """Chooses the start of a side, and checks that its run can start.
 
     Raises:
         MeanfieldError: if its measure does not support the spec.
@@ -197,7 +197,7 @@ def _try_side(side: Side) -> Side:
 
 
 def _make_side(setup: Setup, measure: str, extra_keys: Mapping[str, Any]) -> Side:
-    """The side with the keys that apply to its measure, and a note on the others."""
+    """The side with the keys that apply to its measure, and a note on other keys."""
     values = {**setup.spec.as_json(), **extra_keys, "measure": measure}
     if not representations[measure].counts_tokens:
         values.pop("n", None)  # `n` counts tokens, and this side has none
@@ -229,7 +229,7 @@ def _flow_reasons(measure: str, member: Member) -> tuple[str, ...]:
 
 
 def _choose_start(side: Side) -> Side:
-    """The side with its start: the law of the initial tokens, if that is known."""
+    """Makes a side start from the law of the initial tokens, if this is known."""
     spec = side.spec
     has_tokens = spec.model is not None or spec.source is not None
     has_tokens |= spec.init.startswith("@")

@@ -89,7 +89,7 @@ def _observe(run: Run) -> Run:
 
 
 def _energy_change(run: Run, values: Mapping[str, np.ndarray]) -> EnergyChange | None:
-    """The change of the energy of a gradient flow, with these frames added."""
+    """The change of the energy along a gradient flow, updated with these frames."""
     if run.spec.flow_of is None or "energy" not in values:
         return run.energy_change
     if run.energy_change is None:
@@ -167,7 +167,7 @@ def _frames(previous_run: Run, run: Run, pieces: Sequence[Arrays]) -> Arrays:
 
 
 def _append_end(run: Run, frames: Arrays, begin: float) -> Arrays:
-    """The frames up to the end of a flow, where the last is its final state.
+    """The frames before the end of a flow, followed by its final state.
 
     Empty if the flow ended at the start of the segment, since that frame is stored.
     """
@@ -272,7 +272,7 @@ def _batched_trajectories(run: Run, indices: Sequence[int]) -> Trajectory:
 def _batched_dynamics(
     run: Run, indices: Sequence[int]
 ) -> tuple[AbstractDynamics, int | None]:
-    """The dynamics of a batch and its batch axis: 0, or `None` if members share it."""
+    """The dynamics of a batch, and the batch axis: `None` if members share dynamics."""
     first, *rest = (jax.tree.leaves(member.dynamics) for member in run.members)
     is_equal = lambda leaves: all(map(np.array_equal, first, leaves))
     if all(map(is_equal, rest)):

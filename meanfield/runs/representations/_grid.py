@@ -236,7 +236,7 @@ def _covariance_error(start: Start, mu: Grid) -> float:
 
 
 class _DefaultKeys(AbstractReader[dict[str, Any]]):
-    """The default keys of a grid that starts from a given measure."""
+    """The default values of keys for a grid that starts from a given measure."""
 
     def __init__(self, start: Start) -> None:
         self._start = start

@@ -20,7 +20,7 @@ _FIRST = 1e-4  # time of the second frame for `spacing = log`, as a fraction of 
 
 
 def dimension(spec: RunSpec, contexts: Sequence[str | None]) -> int:
-    """The dimension that the keys fix; if none does, 1, or 2 for a grid of starts.
+    """The dimension that keys fix; otherwise 2 for a grid of starts, and else 1.
 
     Args:
         spec: the spec of a run.

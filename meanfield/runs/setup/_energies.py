@@ -150,7 +150,7 @@ def _natural_energy(part: AttentionSpec, *, has_drift: bool) -> str:
 
 
 def _check_single(name: str, **several: object) -> None:
-    """Checks that a run has one constant attention, which energies of scores need."""
+    """Checks that a run has one constant attention; energies with scores need it."""
     key = next((key for key, is_there in several.items() if is_there), None)
     if key is not None:
         raise InvalidInputError(
@@ -181,7 +181,7 @@ class _InfinityReader(AbstractReader[bool]):
 
 
 def check_finite(energy: AbstractEnergy, measure: AbstractMeasure, name: str) -> None:
-    """Checks that the energy of a gradient flow and its gradient are finite at a start.
+    """Checks that an energy and its gradient are finite where its gradient flow starts.
 
     Raises:
         InvalidInputError: if they are not.

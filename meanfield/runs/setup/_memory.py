@@ -23,7 +23,7 @@ class Footprint:
     Attributes:
         d: the dimension.
         item: bytes per float.
-        n_copies: copies of the state of each member.
+        n_copies: the number of copies of each member's state.
         n_draws: the number of draws.
         n_attentions: the number of attentions with their own matrices, over all
             layers, heads and terms.

@@ -72,9 +72,9 @@ class Variant:
             k: dimension of the head.
 
         Raises:
-            UnknownNameError: if no attention has that name, or no mask.
+            UnknownNameError: if no attention or no mask has the given name.
             InvalidInputError: if an option is unknown or does not fit.
-            UnsupportedError: if the attention is more than a weighting of tokens.
+            UnsupportedError: if the attention does more than weight tokens.
         """
         factory = attentions[self.attention]
         keys = jax.random.split(key, 5)
