@@ -1,7 +1,7 @@
 """Checkpoints on disk: a config, a tokenizer, and named arrays that are read lazily.
 
-Reading them takes only NumPy and two small packages, `safetensors` and `tokenizers`; no
-deep learning framework and no internet.
+Reading them takes only NumPy and two small packages, `safetensors` and `tokenizers`. It
+needs no deep learning framework and no internet.
 """
 
 import os

@@ -70,7 +70,7 @@ Derive = Callable[["xarray.Dataset"], Mapping[str, "xarray.DataArray"]]
 
 
 def derive_nothing(data: "xarray.Dataset") -> Mapping[str, "xarray.DataArray"]:
-    """Derives no variables."""
+    """The default of `derive`: adds no variables."""
     del data
     return {}
 

@@ -205,7 +205,7 @@ def vector(part: Part) -> slice | np.ndarray:
 
 
 def outer(numbers: np.ndarray, key: Sequence[Part]) -> np.ndarray:
-    """Outer (orthogonal) indexing, where a single index removes its axis."""
+    """Outer (orthogonal) indexing, where a single number removes its axis."""
     for axis in reversed(range(len(key))):
         numbers = numbers[(*[slice(None)] * axis, key[axis])]
     return numbers

@@ -82,7 +82,7 @@ class AbstractTask(abc.ABC):
     def measures(
         self, network: eqx.Module, sample: Sample, key: PRNGKey | None
     ) -> Mapping[str, Float[Array, ""]]:
-        """Measures of one sample: `loss`, which is minimised, and others.
+        """Quantities for one sample: `loss`, which is minimised, and others.
 
         Args:
             network: network of this task.

@@ -113,7 +113,7 @@ def merge_keys(
     options: Mapping[str, str | bool | None],
 ) -> Values:
     """The keys of a command before they are checked; see `gather`."""
-    # Read the options first: if one lacks its value, a later word was taken as the
+    # Options are read first: if one lacks its value, a later word was taken as the
     # file, and the error about that file would be misleading.
     entries = option_values(options)
     values = merge_values(base, presets[preset] if preset else {})

@@ -24,7 +24,7 @@ _WAITING = ("wait", "wait_for", "join", "_wait_for_tstate_lock")
 
 
 class Termination(KeyboardInterrupt):
-    """SIGTERM, handled like an interrupt: committed frames are kept."""
+    """SIGTERM, handled like an interrupt, so that committed frames are kept."""
 
 
 class HangUp(Termination):

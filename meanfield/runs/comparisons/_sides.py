@@ -91,7 +91,7 @@ def sides(
 
     Raises:
         InvalidInputError: if a measure is unknown, a key of `extra_keys` applies to
-            none of the measures, or fewer than two of them support the spec.
+            none of the measures, or fewer than two measures support the spec.
 
     Examples:
         >>> from meanfield import runs, spec

@@ -169,7 +169,7 @@ def _frames(previous_run: Run, run: Run, pieces: Sequence[Arrays]) -> Arrays:
 def _append_end(run: Run, frames: Arrays, begin: float) -> Arrays:
     """The frames before the end of a flow, followed by its final state.
 
-    Empty if the flow ended at the start of the segment, since that frame is stored.
+    Empty if the flow ended at the start of the segment, as it is already stored.
     """
     end = frames["time"].dtype.type(run.outcomes[0].time)
     if end <= begin:
@@ -272,7 +272,7 @@ def _batched_trajectories(run: Run, indices: Sequence[int]) -> Trajectory:
 def _batched_dynamics(
     run: Run, indices: Sequence[int]
 ) -> tuple[AbstractDynamics, int | None]:
-    """The dynamics of a batch, and the batch axis: `None` if members share dynamics."""
+    """The dynamics of a batch, and their batch axis; `None` if members share them."""
     first, *rest = (jax.tree.leaves(member.dynamics) for member in run.members)
     is_equal = lambda leaves: all(map(np.array_equal, first, leaves))
     if all(map(is_equal, rest)):

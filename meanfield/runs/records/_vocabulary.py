@@ -78,7 +78,7 @@ def add_vocabulary(
 def _layers(
     layers: Sequence[int] | None, times: np.ndarray, depth: object
 ) -> np.ndarray:
-    """The index of the layer that acts at each time; each acts for a unit of time.
+    """The index of the layer that acts at each time; a layer acts for a unit of time.
 
     The end of the run has the index of the layer that acted last.
     """

@@ -228,7 +228,7 @@ class Discretization:
 
 
 def box_in(grid: Grid) -> str:
-    """The value of the key `box` with which a box moves as in this grid."""
+    """The value of the key `box` for which a box moves like the box of `grid`."""
     return next(name for name, box in BOXES.items() if type(box) is type(grid.box))
 
 

@@ -59,7 +59,7 @@ def read_record(
 ) -> dict[str, Any]:
     """The verified JSON values of a record, without their digest.
 
-    Records of the older schema `legacy_schema` may lack a digest; those of
+    Records of the older schema `legacy_schema` may lack a digest; records of
     `older_schemas` must have one.
 
     Raises:

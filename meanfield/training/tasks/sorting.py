@@ -8,7 +8,7 @@ compared. There is no dropout.
 
 Test sequences are up to twice as long as training sequences. A network that sorts all
 sequences up to the training length, but no longer ones, is correct half of the time.
-No row of the published table is correct as often: compare `correct` with `within`.
+No network of the published table is correct as often; see also `within`.
 """
 
 import functools
