@@ -72,7 +72,7 @@ class Shares(NamedTuple):
         attention: the share of the attention block.
         mlp: the share of the MLP.
         norm: the share of the LayerNorms.
-        attention_cosine: the cosine of the attention block's part and $\Delta$.
+        attention_cosine: the cosine of the output of the attention block and $\Delta$.
 
     Examples:
         >>> from meanfield import models

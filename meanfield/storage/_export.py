@@ -164,7 +164,7 @@ def _blocks(dataset: "xarray.Dataset", rows: Rows) -> Iterator[dict[str, np.ndar
 
 
 def _numbers(frames: "xarray.Dataset") -> dict[str, np.ndarray]:
-    """The variables with one number per frame: energies and other diagnostics."""
+    """The variables with one number per frame, such as energies."""
     return {
         str(name): np.atleast_1d(variable.values)
         for name, variable in frames.data_vars.items()

@@ -52,7 +52,7 @@ def print_report(result: Result, timing: Timing) -> None:
 
 
 def _frames_hint(result: Result) -> str:
-    """Hint on storing more frames of a stored run that blew up; empty if not needed."""
+    """Advice to store more frames of a run that blew up; empty if there are enough."""
     if result.store is None:
         return ""
     n_frames = RunStore.open(result.store).frames

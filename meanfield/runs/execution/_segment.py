@@ -146,7 +146,7 @@ def _flow_members(run: Run) -> Run:
 
 
 def _frames(previous_run: Run, run: Run, pieces: Sequence[Arrays]) -> Arrays:
-    """The frames of a segment, without the first if an earlier segment stored it."""
+    """The frames of a segment, except the first if it is already stored."""
     keep = slice(
         0 if previous_run.frame_index == 0 else 1,
         run.frame_index - previous_run.frame_index + 1,

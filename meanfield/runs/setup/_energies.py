@@ -58,7 +58,7 @@ def energies_to_observe(spec: RunSpec, d: int, draw: Draw) -> Energies:
 
     Raises:
         InvalidInputError: if the attention follows no known energy, an energy needs a
-            single constant attention and the run has several, or the run has noise,
+            single constant attention but the run has several, or the run has noise,
             whose contribution to `dE/dt` is unknown.
         UnknownNameError: if a name is not registered.
     """

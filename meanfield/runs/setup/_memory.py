@@ -56,7 +56,7 @@ class Footprint:
         )
 
     def check_tokens(self, n: int, *, keys: int) -> None:
-        """Checks that the matrices and `n` tokens fit into memory.
+        """Checks that `n` tokens and the matrices of the spec fit into memory.
 
         Args:
             n: the number of tokens; may be 0.
@@ -94,7 +94,7 @@ class Footprint:
         """Checks that moving contexts fit into memory, before they are read.
 
         Args:
-            numbers: the total number of floats in their frames.
+            numbers: the total number of floats in the frames of the contexts.
 
         Raises:
             ResourceError: with the memory that is needed and available.
