@@ -14,7 +14,7 @@ from .checkpoint import CONFIG, TOKENIZER, WEIGHTS, Checkpoint
 @final
 @dataclass(frozen=True)
 class Summary:
-    r"""The summary that `models inspect` prints; JSON by `dataclasses.asdict`.
+    r"""The summary that `models inspect` prints; `dataclasses.asdict` gives JSON.
 
     Attributes:
         folder: the folder of the files.

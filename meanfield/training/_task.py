@@ -72,7 +72,7 @@ class AbstractTask(abc.ABC):
 
     @abc.abstractmethod
     def split(self, seed: int) -> Split:
-        """Training and test samples of a seed, determined by the seed."""
+        """The split into training and test samples, which the seed determines."""
 
     @abc.abstractmethod
     def network(self, key: PRNGKey, variant: Variant) -> eqx.Module:

@@ -207,7 +207,7 @@ class Session:
         return state, means.tolist()
 
     def evaluate(self, state: TrainState, epoch: int) -> dict[str, Any]:
-        """The log entry of an epoch: the measures of the networks.
+        """The log entry of an epoch, with the measured quantities of each network.
 
         Raises:
             SimulationError: if a recorded quantity is not finite.

@@ -100,7 +100,7 @@ def _tolerance_warning(rtol: float | None) -> str:
 
 
 def _sums(report: dict[str, Any]) -> str:
-    """Method that evaluates sums over tokens, with the error of interpolated sums."""
+    """How sums over tokens are evaluated, with the error of interpolated sums."""
     text = "" if report["reduction"] == "none" else report["reduction"]
     if not text or report["sum_error"] == 0:
         return text

@@ -159,7 +159,7 @@ def _value(name: str, text: str) -> Any:
 
 
 def _read(text: str) -> Any:
-    """A JSON value, a list of JSON values without brackets, or the text itself."""
+    """Reads a JSON value, or a list of them without brackets; else returns the text."""
     if "," not in text:
         return _json_or_text(text)
     try:

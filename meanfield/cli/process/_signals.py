@@ -28,7 +28,7 @@ class Termination(KeyboardInterrupt):
 
 
 class HangUp(Termination):
-    """SIGHUP, sent when the terminal closes, handled like SIGTERM."""
+    """SIGHUP, sent when the terminal closes; it is handled like SIGTERM."""
 
 
 # The exception of each signal, and the message and exit code of each exception.

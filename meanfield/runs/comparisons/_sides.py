@@ -77,7 +77,7 @@ class Sides:
 def sides(
     spec: RunSpec, measures: Sequence[str], extra_keys: Mapping[str, Any] = NO_KEYS
 ) -> Sides:
-    """The spec in each representation that supports it; at least two must do so.
+    """The spec in each representation that supports it, which must be at least two.
 
     If the attention does not keep Gaussians, the Gaussian flow is projected. All sides
     start from the same law; if its moments have no closed form, the Gaussian starts
@@ -131,7 +131,7 @@ def run_sides(
     report: Report | None = None,
     plugins: Sequence[Path] = (),
 ) -> dict[str, Result]:
-    """Runs each side into `folder/MEASURE.zarr`.
+    """Runs each side and stores it as `folder/MEASURE.zarr`.
 
     Raises:
         InvalidInputError: if one of these folders is not empty.

@@ -247,7 +247,7 @@ def _make_run(
 
 
 def check_layout(setup: Setup, layout: Layout) -> None:
-    """Checks that the spec can use several devices and gives each of them work.
+    """Checks that the spec can use several devices, and that each device has work.
 
     Raises:
         InvalidInputError: if it cannot.

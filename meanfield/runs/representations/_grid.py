@@ -274,7 +274,7 @@ class _Density(AbstractReader[Grid]):
 
     @override
     def read_grid(self, mu: Grid) -> Grid:
-        """The stored density, on its own stored cells.
+        """The stored density, on the cells that were stored with it.
 
         Raises:
             InvalidInputError: if the spec sets keys of the cells, or adds or removes a

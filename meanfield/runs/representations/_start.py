@@ -70,7 +70,7 @@ class Start:
 
     @property
     def law(self) -> Law:
-        """The law of the standard cloud, before the cloud is mapped to `frame`.
+        """The law of the standard cloud, before the map to `frame`.
 
         Raises:
             InvalidInputError: if the density of the law is not known.

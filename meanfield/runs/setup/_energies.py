@@ -112,7 +112,7 @@ def energy_named(
 
 
 def suffix(name: str) -> str:
-    """The suffix of an energy's variables; empty for the run's own energy."""
+    """The suffix of an energy's variable names; empty for the run's own energy."""
     return "" if name == "energy" else f"_{name.replace('-', '_')}"
 
 

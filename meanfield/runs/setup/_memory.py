@@ -27,7 +27,7 @@ class Footprint:
         n_draws: the number of draws.
         n_attentions: the number of attentions with their own matrices, over all
             layers, heads and terms.
-        width: the largest number of units of a perceptron among the drifts.
+        width: the largest number of hidden units of a drift's perceptron.
         is_dense: whether the scores of all pairs are in memory at once.
     """
 

@@ -38,7 +38,7 @@ class Variant:
     Attributes:
         attention: registered name of the attention.
         options: arguments of its factory other than `Q`, `K`, `V` and `epsilon`.
-        frozen_arrays: further frozen arrays, such as `directions` of slices.
+        frozen_arrays: arrays to freeze in addition, such as `directions` of slices.
         mask: name of the mask, such as `causal` or `window:1/8`; no mask if empty.
 
     Examples:
