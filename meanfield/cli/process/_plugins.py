@@ -55,7 +55,7 @@ def load_before_keys(
     Args:
         plugins: files of the given plugins.
         keys: keys of the command, which include the `precision` of the session.
-        run_path: run or sweep, whose plugins of the same names must be unchanged.
+        run_path: run or sweep; plugins that it has recorded must be unchanged.
 
     Raises:
         InputFileError: if a plugin has changed, is missing, or raises.

@@ -77,7 +77,7 @@ class Sides:
 def sides(
     spec: RunSpec, measures: Sequence[str], extra_keys: Mapping[str, Any] = NO_KEYS
 ) -> Sides:
-    """The spec in each representation that supports it, which must be at least two.
+    """The spec in each representation that supports it; there must be two or more.
 
     If the attention does not keep Gaussians, the Gaussian flow is projected. All sides
     start from the same law; if its moments have no closed form, the Gaussian starts

@@ -104,7 +104,7 @@ class Run:
     def is_batched(self) -> bool:
         """Whether members are integrated in one batch.
 
-        Families are always batched. Draws are if they are small and equal in structure.
+        Families are always batched. Draws are batched if small and equal in structure.
         """
         if self.spec.starts is not None:
             return True

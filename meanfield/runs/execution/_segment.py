@@ -169,7 +169,7 @@ def _frames(previous_run: Run, run: Run, pieces: Sequence[Arrays]) -> Arrays:
 def _append_end(run: Run, frames: Arrays, begin: float) -> Arrays:
     """The frames before the end of a flow, followed by its final state.
 
-    Empty if the flow ended at the start of the segment, as it is already stored.
+    Empty if the flow ended at the segment's start, since that frame is stored.
     """
     end = frames["time"].dtype.type(run.outcomes[0].time)
     if end <= begin:

@@ -152,7 +152,7 @@ class AbstractRepresentation(abc.ABC, Generic[M]):
         return dict(zip(self.moving, map(np.asarray, parts), strict=True))
 
     def coordinates(self, mu: M, frames: Frame) -> PyTree[Array]:
-        """Converts stored frames to coordinates of a measure like `mu`."""
+        """Converts stored frames to coordinates like those of `mu`; undoes `frames`."""
         parts = [frames[name] for name in self.moving]
         where = jax.tree.structure(mu.coordinates)
         return jax.tree.unflatten(where, jax.device_put(parts))

@@ -20,7 +20,7 @@ _FIRST = 1e-4  # time of the second frame for `spacing = log`, as a fraction of 
 
 
 def dimension(spec: RunSpec, contexts: Sequence[str | None]) -> int:
-    """The dimension that keys fix; otherwise 2 for a grid of starts, and else 1.
+    """The dimension that keys fix; by default 2 for a grid of starts, else 1.
 
     Args:
         spec: the spec of a run.

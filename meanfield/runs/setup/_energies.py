@@ -150,7 +150,7 @@ def _natural_energy(part: AttentionSpec, *, has_drift: bool) -> str:
 
 
 def _check_single(name: str, **several: object) -> None:
-    """Checks that a run has one constant attention; energies with scores need it."""
+    """Checks that a run has one constant attention; energies with scores need one."""
     key = next((key for key, is_there in several.items() if is_there), None)
     if key is not None:
         raise InvalidInputError(
