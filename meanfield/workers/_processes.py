@@ -128,7 +128,7 @@ class Processes(Generic[T]):
         """The answers to all calls, in the order in which they complete.
 
         Args:
-            timeout: seconds to wait for each answer; after that the iteration ends.
+            timeout: seconds to wait for each answer before the iteration ends.
         """
         while any(process.call is not None for process in self._processes):
             try:

@@ -43,8 +43,8 @@ class Side:
         has_law_start: whether it starts from a law or a sample of that law, rather than
             from the moments or a smoothing of given tokens.
         is_exact: whether this representation can follow the flow exactly. An
-            approximation cannot, nor can a Gaussian that is projected or that replaces
-            a start that is not Gaussian.
+            approximation cannot. A Gaussian cannot if it is projected, or if the
+            start is not Gaussian.
         reasons: further reasons why this side can differ from others, a line each.
     """
 

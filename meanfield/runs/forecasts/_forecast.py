@@ -91,7 +91,7 @@ def forecast(spec: RunSpec) -> Forecast:
 
 
 def _check_first_flow(setup: Setup) -> Member:
-    """Makes the first flow with few tokens, and all checks that a run would make."""
+    """Prepares the first flow with few tokens, after the same checks as in a run."""
     small = dataclasses.replace(setup, spec=_small(setup))
     draws = small.members()
     check_draws(setup, draws)

@@ -145,7 +145,7 @@ class Variant:
 
 
 def _names_of_arrays(network: eqx.Module) -> set[str]:
-    """Names of the arrays of heads, without their paths."""
+    """Names of the arrays in heads, without the paths to them."""
     leaves, _ = jax.tree_util.tree_flatten_with_path(eqx.filter(network, eqx.is_array))
     paths = [[getattr(entry, "name", "") for entry in path] for path, _ in leaves]
     return {path[-1] for path in paths if "coupling" in path or "score" in path}
