@@ -59,7 +59,7 @@ class AbstractArchitecture(abc.ABC):
 
     @abc.abstractmethod
     def parts(self, layer: int, x: Float[np.ndarray, "n d"]) -> Parts:
-        """The displacement of states by each part of the layer that they enter."""
+        """The displacement of the states `x` by each part of a layer."""
 
 
 architectures: Registry[Callable[[Checkpoint], AbstractArchitecture]] = Registry(

@@ -28,7 +28,7 @@ _States = Float[np.ndarray, "n d"]
 
 
 class Depth(NamedTuple):
-    r"""The states $x$ of the network and $z$ of the flow after some layers.
+    r"""Compares the states $x$ of the network and $z$ of the flow after some layers.
 
     A number that is not defined is NaN.
 
@@ -72,7 +72,7 @@ class Shares(NamedTuple):
         attention: the share of the attention block.
         mlp: the share of the MLP.
         norm: the share of the LayerNorms.
-        attention_cosine: the cosine of the attention block's part and $\Delta$.
+        attention_cosine: the cosine of the output of the attention block and $\Delta$.
 
     Examples:
         >>> from meanfield import models

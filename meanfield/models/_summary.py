@@ -14,7 +14,7 @@ from .checkpoint import CONFIG, TOKENIZER, WEIGHTS, Checkpoint
 @final
 @dataclass(frozen=True)
 class Summary:
-    r"""The summary that `models inspect` prints; JSON by `dataclasses.asdict`.
+    r"""The summary that `models inspect` prints; `dataclasses.asdict` gives JSON.
 
     Attributes:
         folder: the folder of the files.
@@ -22,7 +22,7 @@ class Summary:
         architectures: the classes that the config names.
         sizes: the sizes of the network, by the names of `Sizes`.
         epsilon: the scale of the scores, $\sqrt{d_k}$.
-        dtype: dtypes in the weights file, with the number of arrays of each.
+        dtype: number of arrays of each dtype in the weights file.
         n_parameters: number of floating-point entries in the weights file.
         files: sizes of the existing files, in bytes.
         score_norms: spectral norms $\|Q_h^\top K_h\|/\epsilon$, by layer and head.

@@ -16,7 +16,7 @@ from ._expansion import expansion
 from .sources import read_content
 
 LONGEST_TEXT = 10_000_000  # limit of characters, before and after tokenizer expansion
-CHARACTERS = 100  # limit of characters per position; words have fewer, on average
+CHARACTERS = 100  # limit of characters per position; average words have fewer
 
 
 class Encoding(NamedTuple):

@@ -25,7 +25,7 @@ MOST_LAYERS = 10_000  # limits the length of lists of layers
 
 @final
 class BertConfig(pydantic.BaseModel):
-    """The fields of the config that are used; others are ignored."""
+    """The fields of the config that are used; all others are ignored."""
 
     model_config = pydantic.ConfigDict(frozen=True, extra="ignore")
 

@@ -1,7 +1,7 @@
 """Checkpoints on disk: a config, a tokenizer, and named arrays that are read lazily.
 
-Reading them takes only NumPy and two small packages, `safetensors` and `tokenizers`; no
-deep learning framework and no internet.
+Reading them takes only NumPy and two small packages, `safetensors` and `tokenizers`. It
+needs no deep learning framework and no internet.
 """
 
 import os
@@ -160,7 +160,7 @@ class Checkpoint:
         self._check_floating(names)
 
     def _check_floating(self, names: Iterable[str]) -> None:
-        """Raises for integer arrays: quantised weights are useless without scales."""
+        """Raises for integer arrays: quantised weights need their scales."""
         dtypes = {name: self.entries[name].dtype for name in names}
         codes = [name for name, dtype in dtypes.items() if dtype not in FLOATING]
         if codes:

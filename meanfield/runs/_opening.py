@@ -53,7 +53,7 @@ def open(path: str | os.PathLike[str]) -> "xarray.Dataset":  # noqa: A001
 def plugins_of(path: Path, files: Sequence[Path] = ()) -> list[Path]:
     """The plugins to load before a run or a sweep is resumed.
 
-    These are `files`, and for each other recorded plugin a file with the same digest
+    These are `files` and, for each other recorded plugin, a file with its digest
     that this user has loaded before. A file is never run just because a record names
     it.
 

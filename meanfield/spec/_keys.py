@@ -38,7 +38,7 @@ class Key:
             an attention or a drift; or `plain` for everything else.
         is_headwise: whether a list holds one matrix for each head.
         files: extensions of the files that `@FILE` may name.
-        required_measure: the only built-in measure that uses the key, and a reason for
+        required_measure: the only built-in measure that uses the key, and the reason in
             messages, such as `applies only to grids`; a measure of a plugin may use it
             too, see `MeasureInfo.extra_keys`.
         excluded_measures: measures that do not use the key, with what they do instead.
@@ -52,7 +52,7 @@ class Key:
         is_not_inherited: whether a run that starts from another run does not take over
             that run's value of the key.
         is_forward_key: whether the forward pass of a network uses it.
-        names: argument of `meanfield list` that lists its values, if these are names.
+        names: argument with which `meanfield list` lists the values, if they are names.
         is_in_title: whether titles show its value.
         most_used: whether the help lists it under "Most used".
         is_rare: whether only `--help-all` lists it.

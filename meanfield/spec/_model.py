@@ -255,7 +255,7 @@ class RunSpec(
 
     @property
     def is_family(self) -> bool:
-        """Whether the spec asks for several flows, by `draws` or `starts`."""
+        """Whether the spec asks for several flows, with the key `draws` or `starts`."""
         return self.draws is not None or self.starts is not None
 
     @property

@@ -87,7 +87,7 @@ def _check_text(text: str) -> None:
 
 
 def _first(problems: Sequence[Problem]) -> Problem:
-    """The problem to report; unknown keys first, as they may cause other problems."""
+    """The problem to report: an unknown key if any, as it may cause other problems."""
     unknown_keys = [p for p in problems if p["type"] == "extra_forbidden"]
     value_errors = [p for p in problems if p["type"] == "value_error"]
     return (unknown_keys or value_errors or problems)[0]

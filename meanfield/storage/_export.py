@@ -92,7 +92,7 @@ def table_bytes(dataset: "xarray.Dataset") -> int:
         >>> table_bytes(meanfield.open("run.zarr")) > 0
         True
     """
-    frames = dataset.sizes[TIME]  # zeros and ones make rows of the first frame short
+    frames = dataset.sizes[TIME]  # zeros in the first frame can make its rows short
     middle = dataset.isel({TIME: [frames // 2]})
     columns = list(next(_blocks(middle, _rows(middle))).values())
     length = len(columns[0])
@@ -164,7 +164,7 @@ def _blocks(dataset: "xarray.Dataset", rows: Rows) -> Iterator[dict[str, np.ndar
 
 
 def _numbers(frames: "xarray.Dataset") -> dict[str, np.ndarray]:
-    """The variables with one number per frame: energies and other diagnostics."""
+    """The variables with one number per frame, such as energies."""
     return {
         str(name): np.atleast_1d(variable.values)
         for name, variable in frames.data_vars.items()

@@ -65,7 +65,7 @@ class Segment:
 
 @with_config(ConfigDict(extra="allow"))
 class RunAttrs(TypedDict, total=False):
-    """Types of the attributes that readers use; a run can have fewer or more."""
+    """Types of the attributes that readers use; a run can lack some or have others."""
 
     kind: str
     dtype: str

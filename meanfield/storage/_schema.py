@@ -70,7 +70,7 @@ Derive = Callable[["xarray.Dataset"], Mapping[str, "xarray.DataArray"]]
 
 
 def derive_nothing(data: "xarray.Dataset") -> Mapping[str, "xarray.DataArray"]:
-    """Derives no variables."""
+    """The default of `derive`: adds no variables."""
     del data
     return {}
 
@@ -92,7 +92,7 @@ def density(data: "xarray.Dataset") -> Mapping[str, "xarray.DataArray"]:
 
 
 def covariance(data: "xarray.Dataset") -> Mapping[str, "xarray.DataArray"]:
-    r"""The covariance $YY^\top$ of the factor $Y$: rows `coord`, columns `other`."""
+    r"""The covariance $YY^\top$ from its factor $Y$, with axes `coord` and `other`."""
     import xarray
 
     factor = data["factor"]

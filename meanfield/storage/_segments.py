@@ -22,7 +22,7 @@ _CHUNK = 1 << 26  # size of a chunk in bytes, rounded to one or more whole frame
 
 
 def write_hierarchy(folder: Path) -> None:
-    """Writes the groups above the segments, so that zarr itself can walk the tree."""
+    """Writes the groups above the segments, so that zarr can find segments."""
     import zarr  # takes 0.3 s, so runs without a store do not import it
 
     segments = segment_folder(folder, 0).parent

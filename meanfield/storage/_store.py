@@ -38,7 +38,7 @@ class RunStore:
     and later writes never touch its files. (Growing a single zarr array would rewrite
     its shape, and need chunks of equal size.)
 
-    An object shows the record that it opened, plus its own appends. Use `create` or
+    An object shows the record that it opened, and its own appends. Use `create` or
     `open` to make an object. The first append claims the store for this writer,
     until `close`, or until the object or the process ends.
 

@@ -77,7 +77,7 @@ class StoredFrames:
         """The part of the array given by an integer, a slice or a vector for each axis.
 
         Raises:
-            StoreError: if a stored array that is read for this is damaged.
+            StoreError: if one of the stored arrays that hold this part is damaged.
         """
         vectors = [vector(part) for part in key]
         frames = self._frames(vectors[self._axis])
@@ -205,7 +205,7 @@ def vector(part: Part) -> slice | np.ndarray:
 
 
 def outer(numbers: np.ndarray, key: Sequence[Part]) -> np.ndarray:
-    """Outer (orthogonal) indexing, where a single index removes its axis."""
+    """Outer (orthogonal) indexing, where a single number removes its axis."""
     for axis in reversed(range(len(key))):
         numbers = numbers[(*[slice(None)] * axis, key[axis])]
     return numbers

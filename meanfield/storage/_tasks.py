@@ -211,7 +211,7 @@ class TaskFolder:
 def create_tasks(
     path: Path, record: Mapping[str, Any], name: str, n_tasks: int
 ) -> None:
-    """Creates a folder of tasks atomically, where all tasks are still to do.
+    """Creates a folder of tasks atomically; all its tasks are still to do.
 
     Args:
         path: a folder that does not exist or is empty; its parents are created.

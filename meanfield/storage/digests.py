@@ -32,7 +32,7 @@ def digests_by_name(files: Sequence[Path], *, owner: str) -> dict[str, str]:
 
 
 def check_unchanged(name: str, old: str, new: str | None, *, owner: str) -> None:
-    """Checks that a file still has its old digest; `new` is `None` without a file.
+    """Checks that a file has its old digest; `new` is `None` if there is no file.
 
     Raises:
         InputFileError: if the digests differ.
@@ -48,7 +48,7 @@ def check_unchanged(name: str, old: str, new: str | None, *, owner: str) -> None
 def missing_digests(
     digests: Mapping[str, str], files: Sequence[Path], *, owner: str
 ) -> dict[str, str]:
-    """The recorded digests that match none of the files, by name.
+    """The recorded digests, by file name, that match none of the files.
 
     Raises:
         InputFileError: if a file with the name of a missing digest has changed.

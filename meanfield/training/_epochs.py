@@ -62,7 +62,7 @@ class TrainState(eqx.Module):
         return TrainState(self.parameters, tree.unflatten(new), self.moments)
 
     def check_annealing(self, annealing: Annealing, epochs: int) -> None:
-        """Raises unless the option to anneal is a number that does not underflow.
+        """Raises unless the annealed option is a number that does not underflow.
 
         Raises:
             InvalidInputError: if the attentions have no such number, if it is trained,
@@ -211,7 +211,7 @@ class Trainer(eqx.Module):
     def evaluate(
         self, state: TrainState, tests: Int[Array, "seeds items"]
     ) -> dict[str, Float[Array, "seeds items"]]:
-        """The measures of each test sample, for each seed."""
+        """The measured quantities of each test sample, for each seed."""
 
         def evaluate_network(network: eqx.Module, test: Array) -> dict[str, Array]:
             def measure_sample(number: Array) -> dict[str, Array]:

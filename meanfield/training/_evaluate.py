@@ -23,7 +23,7 @@ def evaluate(
 ) -> dict[str, Float[np.ndarray, "seeds items"]]:
     """Evaluates the networks of a training run on each test sample.
 
-    Another attention uses the trained arrays, and its own numbers, such as iterations
+    Another attention uses the trained arrays, but its own numbers, such as iterations
     or a temperature. In this way, networks trained with soft sorts can be evaluated
     with hard ones, which cannot be trained because they have no gradient.
 

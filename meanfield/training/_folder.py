@@ -107,7 +107,7 @@ class TrainFolder:
         return read_record(self.path)
 
     def check_plugins(self, plugins: Sequence[Path]) -> None:
-        """Compares plugins, before they are run, with those of the training run.
+        """Compares plugins, before they are run, with the recorded plugins.
 
         Raises:
             InputFileError: if there is no training run, or a plugin has changed.

@@ -16,7 +16,7 @@ class Annealing(NamedTuple):
     r"""Geometric decay of a numeric option of the attentions in the last epochs.
 
     Attributes:
-        option: option of the attention that is a number, such as `temperature`.
+        option: numeric option of the attention, such as `temperature`.
         factor: factor between 0 and 1 that multiplies the number before each epoch.
         delay: number of epochs before the decay begins; 0 for decay from the first.
 
@@ -43,7 +43,7 @@ class Recipe:
         milestones: epochs, counted from 1, at whose beginning the learning rate is
             divided by ten.
         optimiser: `adam`, or `sgd` with momentum 0.9.
-        annealing: annealing of a numeric option of the attentions, or `None`.
+        annealing: decay of a numeric option of the attentions, or `None`.
 
     Raises:
         InvalidInputError: if a number is not positive, or the annealing has a wrong

@@ -202,7 +202,7 @@ def check_same_code(
 ) -> None:
     """Compares loaded plugins with those of a training run.
 
-    The first training runs have no digests of plugins and are not checked.
+    Training runs of the first versions have no digests of plugins: no check is made.
 
     Args:
         folder: folder of the training run.

@@ -101,7 +101,7 @@ class TrainSpec:
                 )
 
     def splits(self) -> list[Split]:
-        """Training and test samples of each seed."""
+        """The split into training and test samples for each seed."""
         task = self.build_task()
         splits = [task.split(seed) for seed in self.seeds]
         if self.validation_split:

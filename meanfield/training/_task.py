@@ -72,7 +72,7 @@ class AbstractTask(abc.ABC):
 
     @abc.abstractmethod
     def split(self, seed: int) -> Split:
-        """Training and test samples of a seed, determined by the seed."""
+        """The split into training and test samples, which the seed determines."""
 
     @abc.abstractmethod
     def network(self, key: PRNGKey, variant: Variant) -> eqx.Module:
@@ -82,7 +82,7 @@ class AbstractTask(abc.ABC):
     def measures(
         self, network: eqx.Module, sample: Sample, key: PRNGKey | None
     ) -> Mapping[str, Float[Array, ""]]:
-        """Measures of one sample: `loss`, which is minimised, and others.
+        """Quantities for one sample: `loss`, which is minimised, and others.
 
         Args:
             network: network of this task.

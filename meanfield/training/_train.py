@@ -69,7 +69,7 @@ def train(
         InputFileError: if a plugin cannot be read.
         UnsupportedError: if a package is missing, or the attention has no gradient.
         ResourceError: if the folder cannot be written.
-        SimulationError: if a loss, or another measure, is not finite.
+        SimulationError: if a loss or another recorded quantity is not finite.
 
     Examples:
         >>> from pathlib import Path
@@ -207,10 +207,10 @@ class Session:
         return state, means.tolist()
 
     def evaluate(self, state: TrainState, epoch: int) -> dict[str, Any]:
-        """The log entry of an epoch: the measures of the networks.
+        """The log entry of an epoch, with the measured quantities of each network.
 
         Raises:
-            SimulationError: if a measure is not finite.
+            SimulationError: if a recorded quantity is not finite.
         """
         measures = self.trainer.evaluate(state, self.tests)
         means = {

@@ -53,7 +53,7 @@ def verdict(
     candidate: Float[np.ndarray, " pairs"] | list[float],
     baseline: Float[np.ndarray, " pairs"] | list[float],
 ) -> Verdict:
-    """Tests by a paired t-test if `candidate` has a larger mean than `baseline`.
+    """Tests whether `candidate` has a larger mean than `baseline` (paired t-test).
 
     Args:
         candidate: values, one for each seed, that are claimed to be larger.

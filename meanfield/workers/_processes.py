@@ -20,12 +20,12 @@ from typing import IO, Generic, TypeVar, cast
 
 T = TypeVar("T")
 MAIN = "import sys; sys.path[:] = {}; from meanfield.workers._serving import serve; {}"
-TIMEOUT = 0.4  # seconds for a process to end, fewer than an interrupted command has
-LAST = 200  # most characters shown of the last output of a lost process
+TIMEOUT = 0.4  # seconds that a process has to end; an interrupted command has more
+LAST = 200  # number of characters shown from a lost process's last output line
 
 
 def _no_setup() -> None:
-    """The default initializer of a process: does nothing."""
+    """The default initializer of a process, which does nothing."""
 
 
 class WorkerLost(RuntimeError):
@@ -128,7 +128,7 @@ class Processes(Generic[T]):
         """The answers to all calls, in the order in which they complete.
 
         Args:
-            timeout: seconds to wait for each answer; after that the iteration ends.
+            timeout: seconds to wait for each answer before the iteration ends.
         """
         while any(process.call is not None for process in self._processes):
             try:

@@ -45,7 +45,7 @@ class Variant(NamedTuple):
     Attributes:
         name: registered name.
         description: first paragraph of its factory's docstring.
-        facts: titles of its classes, and the first paragraph of their docstrings.
+        facts: titles of its classes, each with the first paragraph of its docstring.
     """
 
     name: str

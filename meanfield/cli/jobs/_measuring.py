@@ -35,7 +35,7 @@ class Work(NamedTuple):
 
     @property
     def calls(self) -> list[list[tuple]]:
-        """For each file, a list with the arguments of each call of `verify_statement`.
+        """The arguments of calls of `verify_statement`, in one list for each file.
 
         The statements of a file share compiled programs, so one process checks them
         all. Neighbouring files also share some programs. Every fourth file comes first,

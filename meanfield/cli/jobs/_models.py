@@ -191,9 +191,9 @@ def _share_row(row: models.Shares) -> dict[str, object]:
 
 
 def _n_nearer_layers(comparison: models.Comparison) -> int:
-    """For how many layers the flow is nearer to the network than the embedding is."""
-    # The count ends at the first layer that the flow matches worse than its start. If
-    # the flow matches later layers better again, that is a coincidence.
+    """Number of first layers whose states are nearer to the flow than to its start."""
+    # The count ends at the first layer whose states are nearer to the start. If later
+    # states are nearer to the flow again, that is a coincidence.
     nearer = [row.distance < row.initial_distance for row in comparison.depths[1:]]
     return nearer.index(False) if False in nearer else len(nearer)
 

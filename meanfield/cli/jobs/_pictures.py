@@ -110,7 +110,7 @@ def stem(run: Path) -> str:
 
 
 def frames_hint(spec: RunSpec | None, n_stored: int, t_star: float) -> str:
-    """Hint on storing more frames before a blow-up; empty if there are enough.
+    """Advice to store more frames before a blow-up; empty if there are enough.
 
     Args:
         spec: spec of the run, if it has one.

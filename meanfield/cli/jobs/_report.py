@@ -52,7 +52,7 @@ def print_report(result: Result, timing: Timing) -> None:
 
 
 def _frames_hint(result: Result) -> str:
-    """Hint on storing more frames of a stored run that blew up; empty if not needed."""
+    """Advice to store more frames of a run that blew up; empty if there are enough."""
     if result.store is None:
         return ""
     n_frames = RunStore.open(result.store).frames
@@ -60,7 +60,7 @@ def _frames_hint(result: Result) -> str:
 
 
 def _describe_ending(result: Result, report: dict[str, Any]) -> str:
-    """Ending of the run; for a family the number of members with each ending."""
+    """Ending of the run; for a family, the number of members with each ending."""
     outcomes, name = result.outcomes, report["ending"]
     if len(report.get("endings", {})) == 1:
         name = f"{name} × {len(outcomes)}"
@@ -100,7 +100,7 @@ def _tolerance_warning(rtol: float | None) -> str:
 
 
 def _sums(report: dict[str, Any]) -> str:
-    """Method that evaluates sums over tokens, with the error of interpolated sums."""
+    """How sums over tokens are evaluated, with the error of interpolated sums."""
     text = "" if report["reduction"] == "none" else report["reduction"]
     if not text or report["sum_error"] == 0:
         return text
@@ -159,7 +159,7 @@ def _share(value: float) -> str:
 
 
 def _mass(report: dict[str, Any]) -> dict[str, str]:
-    """Mass and outflow of a grid; for a family those of the first member."""
+    """Mass and outflow of a grid; for a family, only those of the first member."""
     if "mass" not in report:
         return {}
     mass, outflow = (np.ravel(report[key])[0] for key in ("mass", "outflow"))
@@ -174,7 +174,7 @@ _RATES = {"dissipation": "dE/dt = ", "steepest": "dE/dt of the gradient flow = "
 
 
 def _energies(result: Result) -> dict[str, str]:
-    """Final energies and rates of change; for a family those of the first member."""
+    """Final energies and their rates; for a family, only those of the first member."""
     prefix = _member_prefix(result)
     rates = {
         name: _RATES.get(name.partition("_")[0], "") for name in result.observables
@@ -186,7 +186,7 @@ def _energies(result: Result) -> dict[str, str]:
 
 
 def _moments(result: Result, n: int | None) -> dict[str, str]:
-    """Final mean and spectrum of `n` tokens; for a family those of the first member."""
+    """Final mean and spectrum of `n` tokens; for a family, only of the first member."""
     moments = moments_of(result.measures[0])
     mean, covariance = (part.astype(np.float64) for part in moments)
     if not np.all(np.isfinite(covariance)):

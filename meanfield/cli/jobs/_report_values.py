@@ -26,7 +26,7 @@ APPROXIMATION = (
 
 
 class Timing(NamedTuple):
-    """Seconds of computing, and of tracing and compiling."""
+    """Seconds spent on computing, and on tracing and compiling."""
 
     seconds: float
     compile_seconds: float

@@ -30,7 +30,7 @@ TABLE_COLUMNS = {"t": "stop_time", "t*": "t_star", "effective rank": "effective_
 
 
 class Pace:
-    """Progress of a sweep, with the time left at the speed so far."""
+    """Progress of a sweep, with the time left if the speed so far continues."""
 
     def __init__(self, progress: RunProgress, helpers: "Processes") -> None:
         self._progress = progress

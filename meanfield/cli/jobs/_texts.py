@@ -1,4 +1,4 @@
-"""Texts of a model, and the words of the tokens of a run."""
+"""Texts given to a model, and the words of a run's tokens."""
 
 import textwrap
 from collections.abc import Callable

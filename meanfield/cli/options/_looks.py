@@ -22,7 +22,7 @@ def add_look_options(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def add_movie_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Replaces `**options` by the options of `Film`, and of `Look` that suit movies."""
+    """Replaces `**options` by the options of `Film` and the movie options of `Look`."""
     moving = {n: field for n, field in OPTIONS.items() if field.option.movies != ()}
     film = _parameters("Movie", _FILM)
     return replace_parameters(command, [*film, *_parameters("Look", moving)])

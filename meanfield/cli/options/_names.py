@@ -1,4 +1,4 @@
-"""Tables of `meanfield list` and `show`: the kinds of names and the names of each."""
+"""Tables of `meanfield list` and `show`: kinds of names, and the names of each kind."""
 
 import importlib
 import inspect

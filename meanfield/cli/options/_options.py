@@ -113,7 +113,7 @@ def merge_keys(
     options: Mapping[str, str | bool | None],
 ) -> Values:
     """The keys of a command before they are checked; see `gather`."""
-    # Read the options first: if one lacks its value, a later word was taken as the
+    # Options are read first: if one lacks its value, a later word was taken as the
     # file, and the error about that file would be misleading.
     entries = option_values(options)
     values = merge_values(base, presets[preset] if preset else {})
@@ -159,7 +159,7 @@ def _value(name: str, text: str) -> Any:
 
 
 def _read(text: str) -> Any:
-    """A JSON value, a list of JSON values without brackets, or the text itself."""
+    """Reads a JSON value, or a list of them without brackets; else returns the text."""
     if "," not in text:
         return _json_or_text(text)
     try:

@@ -64,7 +64,7 @@ class Parallelism:
         return Parallelism(layout.get("devices"), processes if processes > 1 else None)
 
     def sums(self, reduction: str) -> str:
-        """The reduction to use if the spec asks for `reduction`.
+        """The way to execute sums if the spec asks for `reduction`.
 
         With several devices or processes, `auto` means `blocked`, which is exact.
 

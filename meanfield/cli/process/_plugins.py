@@ -55,7 +55,7 @@ def load_before_keys(
     Args:
         plugins: files of the given plugins.
         keys: keys of the command, which include the `precision` of the session.
-        run_path: run or sweep; raises if its plugin of the same name has changed.
+        run_path: run or sweep; plugins that it has recorded must be unchanged.
 
     Raises:
         InputFileError: if a plugin has changed, is missing, or raises.
@@ -113,10 +113,10 @@ def load_plugins_of(
     Args:
         run: folder of the run or sweep.
         files: given plugins.
-        precision: precision of the session; that of the run if `None`.
+        precision: precision of the session; the run's precision if `None`.
 
     Returns:
-        The given plugins and those of the run.
+        The given plugins and the plugins of the run.
 
     Raises:
         InputFileError: if a plugin of the run has changed or is not trusted, or a

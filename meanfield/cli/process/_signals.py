@@ -24,11 +24,11 @@ _WAITING = ("wait", "wait_for", "join", "_wait_for_tstate_lock")
 
 
 class Termination(KeyboardInterrupt):
-    """SIGTERM, handled like an interrupt: committed frames are kept."""
+    """SIGTERM, handled like an interrupt, so that committed frames are kept."""
 
 
 class HangUp(Termination):
-    """SIGHUP, sent when the terminal closes, handled like SIGTERM."""
+    """SIGHUP, sent when the terminal closes; it is handled like SIGTERM."""
 
 
 # The exception of each signal, and the message and exit code of each exception.

@@ -57,7 +57,7 @@ def supervise(processes: int, devices: int | None, hint: str) -> int:
     Args:
         processes: number of processes.
         devices: total number of devices, a multiple of `processes`.
-        hint: advice for the case that a process is lost.
+        hint: advice that is shown if a process is lost.
 
     Returns:
         The exit code of process 0.

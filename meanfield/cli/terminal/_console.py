@@ -21,7 +21,7 @@ QUIET_SECONDS = 2.0  # delay of the first output, and shortest time between plai
 
 
 class RunProgress:
-    """Progress of a run, updated after each segment: a bar, or lines elsewhere."""
+    """Progress of a run after each segment: a bar on a terminal, lines elsewhere."""
 
     def __init__(self, title: str, begin: str = "compiling") -> None:
         self._title = title
@@ -84,7 +84,7 @@ class RunProgress:
 
 
 class FrameProgress:
-    """Count of drawn frames: updated in place on a terminal, as lines elsewhere."""
+    """Count of drawn frames, updated in place on a terminal; lines elsewhere."""
 
     def __init__(self, title: str) -> None:
         self._title = title

@@ -47,7 +47,7 @@ def print_wide(content: Table | str) -> None:
 
 
 def print_entries(rows: Sequence[Mapping[str, Any]]) -> None:
-    """Prints each row with its last cell on a new line; prints a table to a file."""
+    """Prints each row with its last cell on a new line; to a file, prints a table."""
     console = Console()
     if not console.is_terminal:
         print_rows(rows)

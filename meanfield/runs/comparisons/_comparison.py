@@ -74,7 +74,7 @@ class Comparison:
         }
 
     def outflow_of(self, pair: tuple[str, str]) -> dict[float, float]:
-        """The mass that has left the grid of a pair, by time; empty without a grid."""
+        """The mass lost from the grid up to each time; empty if no side is a grid."""
         if "grid" not in pair:
             return {}
         path = self.side_runs["grid"]

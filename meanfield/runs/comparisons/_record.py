@@ -25,7 +25,7 @@ _TOLERANCES = ("mean_tolerance", "covariance_tolerance")
 
 
 def is_comparison(path: Path) -> bool:
-    """Whether a folder holds a comparison.
+    """Whether a folder holds a stored comparison.
 
     Examples:
         >>> from pathlib import Path

@@ -43,8 +43,8 @@ class Side:
         has_law_start: whether it starts from a law or a sample of that law, rather than
             from the moments or a smoothing of given tokens.
         is_exact: whether this representation can follow the flow exactly. An
-            approximation cannot, nor can a Gaussian that is projected or that replaces
-            a start that is not Gaussian.
+            approximation cannot. A Gaussian cannot if it is projected, or if the
+            start is not Gaussian.
         reasons: further reasons why this side can differ from others, a line each.
     """
 
@@ -77,7 +77,7 @@ class Sides:
 def sides(
     spec: RunSpec, measures: Sequence[str], extra_keys: Mapping[str, Any] = NO_KEYS
 ) -> Sides:
-    """The spec in each representation that supports it; at least two must do so.
+    """The spec in each representation that supports it; there must be two or more.
 
     If the attention does not keep Gaussians, the Gaussian flow is projected. All sides
     start from the same law; if its moments have no closed form, the Gaussian starts
@@ -91,7 +91,7 @@ def sides(
 
     Raises:
         InvalidInputError: if a measure is unknown, a key of `extra_keys` applies to
-            none of the measures, or fewer than two of them support the spec.
+            none of the measures, or fewer than two measures support the spec.
 
     Examples:
         >>> from meanfield import runs, spec
@@ -131,7 +131,7 @@ def run_sides(
     report: Report | None = None,
     plugins: Sequence[Path] = (),
 ) -> dict[str, Result]:
-    """Runs each side into `folder/MEASURE.zarr`.
+    """Runs each side and stores it as `folder/MEASURE.zarr`.
 
     Raises:
         InvalidInputError: if one of these folders is not empty.
@@ -180,7 +180,7 @@ def _check_extra_keys(
 
 
 def _try_side(side: Side) -> Side:
-    """The side with its start chosen, after a check that its run can start.
+    """Chooses the start of a side, and checks that its run can start.
 
     Raises:
         MeanfieldError: if its measure does not support the spec.
@@ -197,7 +197,7 @@ def _try_side(side: Side) -> Side:
 
 
 def _make_side(setup: Setup, measure: str, extra_keys: Mapping[str, Any]) -> Side:
-    """The side with the keys that apply to its measure, and a note on the others."""
+    """The side with the keys that apply to its measure, and a note on other keys."""
     values = {**setup.spec.as_json(), **extra_keys, "measure": measure}
     if not representations[measure].counts_tokens:
         values.pop("n", None)  # `n` counts tokens, and this side has none
@@ -229,7 +229,7 @@ def _flow_reasons(measure: str, member: Member) -> tuple[str, ...]:
 
 
 def _choose_start(side: Side) -> Side:
-    """The side with its start: the law of the initial tokens, if that is known."""
+    """Makes a side start from the law of the initial tokens, if this is known."""
     spec = side.spec
     has_tokens = spec.model is not None or spec.source is not None
     has_tokens |= spec.init.startswith("@")

@@ -186,7 +186,7 @@ def _progress(run: Run, first: int, span: float, steps: int) -> Progress:
 
 
 def _growth(run: Run) -> tuple[float, ...]:
-    """Growth factor of the size of each member; NaN for a Dirac at the origin."""
+    """The factor by which each member has grown; NaN for a Dirac at the origin."""
     ends = [float(member.measure.size) for member in run.members]
     return tuple(
         end / begin if begin > 0 else math.nan

@@ -76,8 +76,8 @@ class Result(AbstractDisplayable):
         outcomes: how each member ended.
         store: the folder of the frames, or `None`.
         seconds: wall-clock time of the integration, compilation included.
-        observables: the energies and rates at the last frame, by variable, as a number
-            or, for several members, an array.
+        observables: the energies and rates at the last frame, by variable; each is a
+            number, or an array for several members.
         sums: how sums over the tokens of the first member were executed last.
         note: a note on the flow, such as a limitation; empty if there is none.
         energy_change: how the energy changed along its gradient flow; `None` for other

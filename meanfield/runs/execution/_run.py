@@ -104,7 +104,7 @@ class Run:
     def is_batched(self) -> bool:
         """Whether members are integrated in one batch.
 
-        Families always are. Draws are if they are small and have the same structure.
+        Families are always batched. Draws are batched if small and equal in structure.
         """
         if self.spec.starts is not None:
             return True
@@ -247,7 +247,7 @@ def _make_run(
 
 
 def check_layout(setup: Setup, layout: Layout) -> None:
-    """Checks that the spec can use several devices and gives each of them work.
+    """Checks that the spec can use several devices, and that each device has work.
 
     Raises:
         InvalidInputError: if it cannot.

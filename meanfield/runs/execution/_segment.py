@@ -89,7 +89,7 @@ def _observe(run: Run) -> Run:
 
 
 def _energy_change(run: Run, values: Mapping[str, np.ndarray]) -> EnergyChange | None:
-    """The change of the energy of a gradient flow, with these frames added."""
+    """The change of the energy along a gradient flow, updated with these frames."""
     if run.spec.flow_of is None or "energy" not in values:
         return run.energy_change
     if run.energy_change is None:
@@ -146,7 +146,7 @@ def _flow_members(run: Run) -> Run:
 
 
 def _frames(previous_run: Run, run: Run, pieces: Sequence[Arrays]) -> Arrays:
-    """The frames of a segment, without the first if an earlier segment stored it."""
+    """The frames of a segment, except the first if it is already stored."""
     keep = slice(
         0 if previous_run.frame_index == 0 else 1,
         run.frame_index - previous_run.frame_index + 1,
@@ -167,9 +167,9 @@ def _frames(previous_run: Run, run: Run, pieces: Sequence[Arrays]) -> Arrays:
 
 
 def _append_end(run: Run, frames: Arrays, begin: float) -> Arrays:
-    """The frames up to the end of a flow, where the last is its final state.
+    """The frames before the end of a flow, followed by its final state.
 
-    Empty if the flow ended at the start of the segment, since that frame is stored.
+    Empty if the flow ended at the segment's start, since that frame is stored.
     """
     end = frames["time"].dtype.type(run.outcomes[0].time)
     if end <= begin:
@@ -272,7 +272,7 @@ def _batched_trajectories(run: Run, indices: Sequence[int]) -> Trajectory:
 def _batched_dynamics(
     run: Run, indices: Sequence[int]
 ) -> tuple[AbstractDynamics, int | None]:
-    """The dynamics of a batch and its batch axis: 0, or `None` if members share it."""
+    """The dynamics of a batch, and their batch axis; `None` if members share them."""
     first, *rest = (jax.tree.leaves(member.dynamics) for member in run.members)
     is_equal = lambda leaves: all(map(np.array_equal, first, leaves))
     if all(map(is_equal, rest)):

@@ -109,7 +109,7 @@ def duration(
 
     The estimate counts the sums in velocities, but not observed energies, files or
     progress reports. The number of adaptive steps is not known in advance; the estimate
-    assumes one that is typical of clouds that change by a few times their size.
+    assumes a number typical of clouds that change by a few times their size.
 
     Args:
         setup: the resolved run.

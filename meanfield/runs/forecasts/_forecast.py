@@ -46,7 +46,7 @@ class Forecast(NamedTuple):
 
 
 def forecast(spec: RunSpec) -> Forecast:
-    """The forecast of a run of a spec, after all checks that the run would make.
+    """Forecasts a run of a spec, after all checks that the run itself would make.
 
     Nothing is computed with the full number of tokens. The forecast uses a few tokens
     of the same law, or the first tokens of a file.
@@ -91,7 +91,7 @@ def forecast(spec: RunSpec) -> Forecast:
 
 
 def _check_first_flow(setup: Setup) -> Member:
-    """The first flow, with few tokens, after all checks that a run would make."""
+    """Prepares the first flow with few tokens, after the same checks as in a run."""
     small = dataclasses.replace(setup, spec=_small(setup))
     draws = small.members()
     check_draws(setup, draws)

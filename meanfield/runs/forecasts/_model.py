@@ -30,7 +30,7 @@ class Network(NamedTuple):
 
     Attributes:
         n_heads: the number of heads that act.
-        d: the dimension of its tokens.
+        d: the dimension of the tokens.
         k: the dimension of a head.
     """
 
@@ -54,5 +54,5 @@ class Network(NamedTuple):
 
 
 def steps_of_model(layers: int, rtol: float) -> float:
-    """A typical number of steps through this number of layers."""
+    """A typical number of solver steps for the flow through `layers` layers."""
     return LAYER * layers * (REFERENCE_RTOL / rtol) ** RTOL_EXPONENT

@@ -42,8 +42,8 @@ class Plan:
         n: the number of tokens; 0 without tokens.
         cells: the number of cells of a grid; 0 without a grid.
         d: the dimension.
-        reduction: how sums over tokens or cells are executed; `none` for a Gaussian,
-            or if tokens are only sorted.
+        reduction: how sums over tokens or cells are executed; `none` for a Gaussian
+            and for tokens that are only sorted.
         frames: the number of frames.
         segments: the number of segments, integrated and committed one by one.
         members: the number of flows: one, or one for each draw or start.

@@ -108,7 +108,7 @@ def subject(spec: RunSpec) -> str:
 
 
 def _code(member: Mapping[str, Any]) -> int:
-    """The code of an ending; an unfinished flow counts as interrupted."""
+    """The number that encodes an ending; an unfinished flow counts as interrupted."""
     status = member["status"]
     return int(Status.INTERRUPTED) if status is None else status
 

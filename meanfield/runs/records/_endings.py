@@ -218,7 +218,7 @@ def _one_nan(value: SupportsFloat) -> float:
 
 
 def _worst(errors: Sequence[float]) -> float:
-    """The largest error; NaN if one of them is NaN."""
+    """The largest of several errors; NaN if one of them is NaN."""
     return float(np.max(errors))
 
 

@@ -20,7 +20,7 @@ class EnergyChange:
     Attributes:
         first: the energy at the first frame, for each member of a family.
         last: the energy at the last frame.
-        rise: the largest increase between two frames; negative if it always fell.
+        rise: the largest increase from frame to frame; negative if there was none.
 
     Examples:
         >>> from meanfield import runs, spec

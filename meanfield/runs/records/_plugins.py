@@ -50,7 +50,7 @@ def plugins_as_recorded(plugins: Sequence[Path]) -> dict[str, dict[str, str]]:
 
 
 def resolve_plugins(record: object, files: Sequence[Path]) -> list[Path]:
-    """The plugins to load: `files`, and a trusted file for each other recorded one.
+    """The plugins to load: `files`, and a trusted file for each other recorded plugin.
 
     Args:
         record: the `inputs` of a run; `None` if an older version stored it.

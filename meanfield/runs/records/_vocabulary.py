@@ -22,7 +22,7 @@ _LAYER_LONG_NAME = "layer of the model that acts from this time on, or that acte
 def vocabulary(
     model: str | None, text: str | None, source: str | None
 ) -> dict[str, Any]:
-    """Attributes to record for a run of a model, so that it opens without the model.
+    """Attributes to record for a model's run, so that it opens without the model.
 
     They are the number of layers of the model, and the words of the tokens. Words come
     from the text, or from the record of the run that this run starts from.
@@ -78,7 +78,7 @@ def add_vocabulary(
 def _layers(
     layers: Sequence[int] | None, times: np.ndarray, depth: object
 ) -> np.ndarray:
-    """The index of the layer that acts at each time; each acts for a unit of time.
+    """The index of the layer that acts at each time; a layer acts for a unit of time.
 
     The end of the run has the index of the layer that acted last.
     """

@@ -1,4 +1,4 @@
-"""The words of a run's tokens, even unrecorded ones, without importing JAX."""
+"""The words of a run's tokens, even if not recorded, without importing JAX."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING

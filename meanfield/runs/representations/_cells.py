@@ -75,12 +75,12 @@ class Discretization:
 
     @property
     def is_masked(self) -> bool:
-        """Whether some attention has a mask, which depends on positions."""
+        """Whether some attention has a mask and so depends on positions."""
         return bool(self.masks)
 
     @property
     def box(self) -> str:
-        """How the box moves; by default, it is fixed if `domain` is given."""
+        """How the box moves; by default, the box is fixed if `domain` is given."""
         if self.keys.box is not None:
             return self.keys.box
         if self.keys.domain is not None:
@@ -228,7 +228,7 @@ class Discretization:
 
 
 def box_in(grid: Grid) -> str:
-    """The value of the key `box` that gives the motion of this grid's box."""
+    """The value of the key `box` for which a box moves like the box of `grid`."""
     return next(name for name, box in BOXES.items() if type(box) is type(grid.box))
 
 

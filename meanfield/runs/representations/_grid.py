@@ -236,7 +236,7 @@ def _covariance_error(start: Start, mu: Grid) -> float:
 
 
 class _DefaultKeys(AbstractReader[dict[str, Any]]):
-    """The default keys of a grid that starts from a given measure."""
+    """The default values of keys for a grid that starts from a given measure."""
 
     def __init__(self, start: Start) -> None:
         self._start = start
@@ -274,7 +274,7 @@ class _Density(AbstractReader[Grid]):
 
     @override
     def read_grid(self, mu: Grid) -> Grid:
-        """The stored density, on its own stored cells.
+        """The stored density, on the cells that were stored with it.
 
         Raises:
             InvalidInputError: if the spec sets keys of the cells, or adds or removes a

@@ -146,13 +146,13 @@ class AbstractRepresentation(abc.ABC, Generic[M]):
         return {name: frame[name].values for name in names if name in frame}
 
     def frames(self, mu: M, coordinates: PyTree[Array]) -> Arrays:
-        """Coordinates of a measure like `mu`, or a stack of them, as named arrays."""
+        """Converts coordinates of a measure like `mu`, or a stack, to named arrays."""
         del mu
         parts = jax.tree.leaves(coordinates)
         return dict(zip(self.moving, map(np.asarray, parts), strict=True))
 
     def coordinates(self, mu: M, frames: Frame) -> PyTree[Array]:
-        """Coordinates of a measure like `mu`, from stored frames; inverts `frames`."""
+        """Converts stored frames to coordinates like those of `mu`; undoes `frames`."""
         parts = [frames[name] for name in self.moving]
         where = jax.tree.structure(mu.coordinates)
         return jax.tree.unflatten(where, jax.device_put(parts))
@@ -326,7 +326,7 @@ def frame_of(mu: AbstractMeasure) -> Arrays:
 
 
 def constant_frames(mu: AbstractMeasure, n_frames: int) -> Arrays:
-    """The frames of a measure that no longer moves: `n_frames` copies."""
+    """Frames of a measure that no longer moves: `n_frames` equal copies."""
     arrays = frame_of(mu).items()
     return {name: np.broadcast_to(a, (n_frames, *a.shape)) for name, a in arrays}
 

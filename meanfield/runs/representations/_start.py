@@ -40,13 +40,13 @@ class Start:
 
     Attributes:
         keys: the keys of the start.
-        sums: how sums over its tokens are executed.
-        grid: how its density is discretized into cells.
+        sums: how sums over tokens are executed.
+        grid: how the density is discretized into cells.
         counts_tokens: whether `n` alone determines the number of tokens.
         d: the dimension.
-        key: the random key of its cloud.
+        key: the random key of the cloud.
         make_frame: a function that returns `frame`.
-        make_weights: a function that returns the weights of a number of tokens.
+        make_weights: a function that returns weights for a given number of tokens.
     """
 
     keys: StartSpec
@@ -70,7 +70,7 @@ class Start:
 
     @property
     def law(self) -> Law:
-        """The law of the standard cloud, before the cloud is mapped to `frame`.
+        """The law of the standard cloud, before the map to `frame`.
 
         Raises:
             InvalidInputError: if the density of the law is not known.

@@ -176,7 +176,7 @@ def _options(part: AttentionSpec) -> Options:
 
     Raises:
         InvalidInputError: if the variant has no such option, if a switch is not true or
-            false, or if an option that is no switch is true or false.
+            false, or if any other option is true or false.
         InputFileError: if a file cannot be read.
     """
     parameter_names = variant_options(part.attention)

@@ -20,7 +20,7 @@ _FIRST = 1e-4  # time of the second frame for `spacing = log`, as a fraction of 
 
 
 def dimension(spec: RunSpec, contexts: Sequence[str | None]) -> int:
-    """The dimension that the keys fix; if none does, 1, or 2 for a grid of starts.
+    """The dimension that keys fix; by default 2 for a grid of starts, else 1.
 
     Args:
         spec: the spec of a run.
@@ -56,7 +56,7 @@ def dimension(spec: RunSpec, contexts: Sequence[str | None]) -> int:
 
 
 def _size(name: str, value: Any) -> int | None:
-    """The dimension that a value fixes; for a list, the first one that a part fixes."""
+    """The dimension fixed by a value, or by the first part of a list that fixes one."""
     if name.endswith("mean"):
         return entries(value)
     parts = heads_of(value) if name in HEADWISE_KEYS else None

@@ -58,7 +58,7 @@ def energies_to_observe(spec: RunSpec, d: int, draw: Draw) -> Energies:
 
     Raises:
         InvalidInputError: if the attention follows no known energy, an energy needs a
-            single constant attention and the run has several, or the run has noise,
+            single constant attention but the run has several, or the run has noise,
             whose contribution to `dE/dt` is unknown.
         UnknownNameError: if a name is not registered.
     """
@@ -112,7 +112,7 @@ def energy_named(
 
 
 def suffix(name: str) -> str:
-    """The suffix of an energy's variables; empty for the run's own energy."""
+    """The suffix of an energy's variable names; empty for the run's own energy."""
     return "" if name == "energy" else f"_{name.replace('-', '_')}"
 
 
@@ -150,7 +150,7 @@ def _natural_energy(part: AttentionSpec, *, has_drift: bool) -> str:
 
 
 def _check_single(name: str, **several: object) -> None:
-    """Checks that a run has one constant attention, which energies of scores need."""
+    """Checks that a run has one constant attention; energies with scores need one."""
     key = next((key for key, is_there in several.items() if is_there), None)
     if key is not None:
         raise InvalidInputError(
@@ -181,7 +181,7 @@ class _InfinityReader(AbstractReader[bool]):
 
 
 def check_finite(energy: AbstractEnergy, measure: AbstractMeasure, name: str) -> None:
-    """Checks that the energy of a gradient flow and its gradient are finite at a start.
+    """Checks that an energy and its gradient are finite where its gradient flow starts.
 
     Raises:
         InvalidInputError: if they are not.

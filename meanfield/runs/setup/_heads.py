@@ -1,4 +1,4 @@
-"""The matrices of each head, from a list or from blocks of rows of one matrix."""
+"""The matrices of each head, from a list or from the blocks of one matrix."""
 
 from collections.abc import Callable
 from typing import cast

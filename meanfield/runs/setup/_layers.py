@@ -66,7 +66,7 @@ def drifts(
     zero parameters for the one that a layer lacks.
 
     Args:
-        run_drift: the drift of the run, the default of each layer.
+        run_drift: the drift of the run, which is the default for each layer.
         values_of_layers: the layers' own drifts, or `None`.
         depth: the schedule of the layers, if there are any.
         d: the dimension.

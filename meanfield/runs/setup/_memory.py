@@ -23,11 +23,11 @@ class Footprint:
     Attributes:
         d: the dimension.
         item: bytes per float.
-        n_copies: copies of the state of each member.
+        n_copies: the number of copies of each member's state.
         n_draws: the number of draws.
         n_attentions: the number of attentions with their own matrices, over all
             layers, heads and terms.
-        width: the largest number of units of a perceptron among the drifts.
+        width: the largest number of hidden units of a drift's perceptron.
         is_dense: whether the scores of all pairs are in memory at once.
     """
 
@@ -56,7 +56,7 @@ class Footprint:
         )
 
     def check_tokens(self, n: int, *, keys: int) -> None:
-        """Checks that the matrices and `n` tokens fit into memory.
+        """Checks that `n` tokens and the matrices of the spec fit into memory.
 
         Args:
             n: the number of tokens; may be 0.
@@ -94,7 +94,7 @@ class Footprint:
         """Checks that moving contexts fit into memory, before they are read.
 
         Args:
-            numbers: the total number of floats in their frames.
+            numbers: the total number of floats in the frames of the contexts.
 
         Raises:
             ResourceError: with the memory that is needed and available.

@@ -31,7 +31,7 @@ T = TypeVar("T")
 class Draw:
     """The random keys of one draw, by name.
 
-    A name is folded into the seed, so adding a random parameter changes no other.
+    A name is folded into the seed, so adding a random parameter does not change others.
 
     Args:
         seed: the seed of the spec.

@@ -79,7 +79,7 @@ def check_draws(setup: Setup, draws: Sequence[Member]) -> None:
 
 
 def check_energy(setup: Setup, measure: AbstractMeasure) -> None:
-    """Checks that the energy of a gradient flow and its gradient are finite at a start.
+    """Checks that an energy and its gradient are finite where its gradient flow starts.
 
     Raises:
         InvalidInputError: if they are not.

@@ -113,6 +113,6 @@ class SweepCells:
 
 
 def is_array(axis: Axis) -> bool:
-    """Whether moving along an axis changes only the entries of arrays."""
+    """Whether a new value on an axis changes only entries of arrays."""
     arrays = ("start", "dynamics", "draw")
     return KEYS[axis.key].enters in arrays and axis.is_numeric

@@ -95,7 +95,7 @@ def _sample_indices(indices: Sequence[int]) -> list[int]:
 
 
 def _check_field(trial: Member, t: float) -> None:
-    """Traces the field of a cell, which raises if its parameters are invalid."""
+    """Traces the field of a cell; this raises if parameters of the cell are invalid."""
     eqx.filter_eval_shape(lambda: trial.dynamics.field(t, trial.measure))
 
 
@@ -192,7 +192,7 @@ def _label_errors(cells: SweepCells, index: int) -> Iterator[None]:
 
 
 def _numbers(trajectory: Trajectory, starts: Sequence[AbstractMeasure]) -> Rows:
-    """The results, as a list for each column with an entry for each member."""
+    """The results: for each column, a list with an entry for each member."""
     host = jax.tree.map(np.asarray, trajectory)
     ends = [
         mu.replace_coordinates(

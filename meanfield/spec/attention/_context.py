@@ -13,7 +13,7 @@ class Context(NamedTuple):
     Attributes:
         file: file of tokens.
         run: folder of a run.
-        time: time of the frame of the run; its last frame if `None`.
+        time: time of a frame of the run; the last frame if `None`.
         moves: whether the context follows all frames of the run.
 
     Examples:

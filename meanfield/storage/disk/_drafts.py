@@ -116,7 +116,7 @@ def draft_folder(target: Path) -> tuple[Path, Lock]:
 
 
 def clear_drafts(folder: Path) -> None:
-    """Removes the drafts in a folder whose writers were killed, and nothing else."""
+    """Removes the drafts that killed writers left in a folder, and nothing else."""
     _clear_drafts(folder, ".+")
 
 

@@ -59,7 +59,7 @@ def read_record(
 ) -> dict[str, Any]:
     """The verified JSON values of a record, without their digest.
 
-    Records of the older schema `legacy_schema` may lack a digest; those of
+    Records of the older schema `legacy_schema` may lack a digest; records of
     `older_schemas` must have one.
 
     Raises:
@@ -80,7 +80,7 @@ def read_record(
 
 
 def read_object(path: Path, remedy: str = REMEDY) -> dict[str, Any]:
-    """The JSON object in a file; `remedy` says what to do if it is damaged.
+    """The JSON object in a file; `remedy` is the advice if it is damaged.
 
     Raises:
         FileNotFoundError: if there is no such file.

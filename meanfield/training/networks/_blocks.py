@@ -144,7 +144,7 @@ class Encoder(eqx.Module):
         """The dynamics of the attentions without norms and perceptrons.
 
         Each attention acts for one unit of time. Each layer of a network without norms
-        and perceptrons is an explicit Euler step of this dynamics, of length 1.
+        and perceptrons is an explicit Euler step of length 1 for this dynamics.
         """
         parts = [block.part for block in self.blocks]
         layers = [part.dynamics() for part in parts if isinstance(part, SelfAttention)]

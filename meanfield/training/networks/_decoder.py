@@ -24,7 +24,7 @@ class DecoderBlock(eqx.Module):
 
     Attributes:
         causal_layer: causal self-attention.
-        cross_layer: the perceptron, and cross-attention to the source.
+        cross_layer: cross-attention to the source, followed by the perceptron.
 
     Examples:
         >>> from meanfield import Points

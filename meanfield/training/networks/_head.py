@@ -26,7 +26,7 @@ from ._variant import Variant, projection
 class Head(eqx.Module):
     r"""Attention head $x_i \mapsto O\sum_j \kappa_{ij} W x_j$.
 
-    The weights $\kappa_{ij}$ are those of an attention of the library; its value matrix
+    The weights $\kappa_{ij}$ come from an attention of the library, whose value matrix
     is replaced by the trained projections $W$ and $O$.
 
     Attributes:

@@ -27,7 +27,7 @@ class CrossAttentionBlock(eqx.Module):
         attention: cross-attention $a$.
         query_norm: norm $b$.
         key_norm: norm $c$.
-        perceptron: perceptron $p$, of width `width`; of width `d` if `width` is `None`.
+        perceptron: perceptron $p$, of width `width`, or `d` if `width` is `None`.
         inner_norm: norm $e$.
 
     Examples:

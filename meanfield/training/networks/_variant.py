@@ -38,7 +38,7 @@ class Variant:
     Attributes:
         attention: registered name of the attention.
         options: arguments of its factory other than `Q`, `K`, `V` and `epsilon`.
-        frozen_arrays: further frozen arrays, such as `directions` of slices.
+        frozen_arrays: arrays to freeze in addition, such as `directions` of slices.
         mask: name of the mask, such as `causal` or `window:1/8`; no mask if empty.
 
     Examples:
@@ -72,9 +72,9 @@ class Variant:
             k: dimension of the head.
 
         Raises:
-            UnknownNameError: if no attention has that name, or no mask.
+            UnknownNameError: if no attention or no mask has the given name.
             InvalidInputError: if an option is unknown or does not fit.
-            UnsupportedError: if the attention is more than a weighting of tokens.
+            UnsupportedError: if the attention does more than weight tokens.
         """
         factory = attentions[self.attention]
         keys = jax.random.split(key, 5)
@@ -145,7 +145,7 @@ class Variant:
 
 
 def _names_of_arrays(network: eqx.Module) -> set[str]:
-    """Names of the arrays of heads, without their paths."""
+    """Names of the arrays in heads, without the paths to them."""
     leaves, _ = jax.tree_util.tree_flatten_with_path(eqx.filter(network, eqx.is_array))
     paths = [[getattr(entry, "name", "") for entry in path] for path, _ in leaves]
     return {path[-1] for path in paths if "coupling" in path or "score" in path}

@@ -43,7 +43,7 @@ def digits() -> tuple[Float[np.ndarray, "5000 28 28"], Int[np.ndarray, " 5000"]]
 def fold(
     seed: int,
 ) -> tuple[Int[np.ndarray, " train"], Int[np.ndarray, " test"]]:
-    """Indices of the training digits (four fifths) and of the test fold of a seed.
+    """Indices of a seed's training digits (four fifths) and test digits (one fifth).
 
     The file is sorted by label, so the digits are shuffled, always in the same way.
     """

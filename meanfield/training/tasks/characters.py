@@ -172,8 +172,8 @@ tasks.register("characters")(Characters)
 def is_noncausal(network: CharacterNetwork) -> bool:
     """Whether a score depends on a later character, even in the last bit.
 
-    The check changes the last character of a text, its second half, and all but its
-    first character, and compares the earlier scores.
+    The check changes in turn the last character of a text, its second half, and all but
+    its first character, and compares the earlier scores.
     """
     n_symbols, n = network.embedding.shape[0], network.position_embedding.shape[0]
     text = np.arange(n) % n_symbols

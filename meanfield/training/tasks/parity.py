@@ -1,7 +1,7 @@
 """Task `parity`: is a digit odd? A vision transformer with few or many training images.
 
 It replaces the cats and dogs of sander2022, Figure 5, and of shahbazi2025, Tables 1 and
-6. As there, training perturbs images of two classes, and uses all or a part of them.
+6. As in both papers, training perturbs images of two classes, and uses all or some.
 """
 
 from dataclasses import dataclass

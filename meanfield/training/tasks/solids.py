@@ -64,8 +64,8 @@ class Solids(AbstractTask):
 
     Attributes:
         points: number of points in a cloud.
-        noise: standard deviation of the noise of each coordinate; solids are of order
-            one.
+        noise: standard deviation of the noise of each coordinate; lengths of solids
+            are of order one.
 
     Raises:
         InvalidInputError: if a cloud has no points, or the noise is negative.
