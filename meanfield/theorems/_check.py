@@ -79,7 +79,7 @@ class Check(NamedTuple):
 
     @property
     def excess(self) -> float:
-        """Distance by which the bound is missed; negative if satisfied strictly.
+        """Distance by which the bound is missed; negative if the bound holds strictly.
 
         Raises:
             InvalidInputError: if the relation is not `<=`, `>=` or `=`.

@@ -217,7 +217,7 @@ def _run_ascent(
     *,
     log_ratio: Callable[..., Array],
 ) -> tuple[Array, dict[str, Array]]:
-    """Largest log-ratio at each of `count` steps, and the parameters of the largest.
+    """Largest log-ratio found up to each of `count` steps, and where it was found.
 
     The parameters of each start form one vector, which compiles faster than a tree.
     """

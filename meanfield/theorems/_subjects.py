@@ -20,8 +20,8 @@ LIBRARY = "meanfield.theorems.library"
 def attention_marks() -> dict[str, list[str]]:
     """For each registered attention, the names by which code refers to it.
 
-    They are its own name and the class of its coupling, unless several attentions share
-    that class.
+    One is the name of the attention. The other is the class of its coupling, which is
+    left out if several attentions share it.
 
     Examples:
         >>> from meanfield.theorems import attention_marks

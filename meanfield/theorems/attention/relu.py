@@ -42,7 +42,7 @@ QUADRATURE = Slack(
     hypotheses=r"ReLU: $\alpha \neq 0$",
 )
 def non_closure(case: Case) -> Checks:
-    """Measures second differences of the library's field of a Gaussian on the line.
+    """Measures second differences of the library's field for a Gaussian on the line.
 
     The Gaussian is given by 120 weighted nodes, and SciPy's quad confirms the values. A
     field is taken to be curved if its second difference is above 1 % of its size. The
@@ -215,7 +215,7 @@ def _start(case: Case, shape: tuple[int, int, int]) -> tuple[Parameters, Law, Ar
     return p, Law(mean, factor), probes
 
 
-SHAPES = ((2, 1, 1), (1, 2, 2), (2, 3, 2))  # each: k, d, and the rank of the covariance
+SHAPES = ((2, 1, 1), (1, 2, 2), (2, 3, 2))  # triples (k, d, rank of the covariance)
 
 
 @eqx.filter_jit

@@ -16,7 +16,7 @@ WIDER = 2 * BANDWIDTHS  # bandwidths for measures that are given by tokens
 
 
 def limit_gap(label: str, values: Array, expected: Array, *, floor: float) -> Check:
-    """Checks the limit of values at halved bandwidths, by Neville extrapolation.
+    """Checks the limit of values as bandwidths are halved, by Neville extrapolation.
 
     The tolerance is twice the last change of the extrapolation, plus `floor` for
     rounding.

@@ -75,7 +75,7 @@ class Geodesic(NamedTuple):
 
 
 class _Momenta(AbstractVariation):
-    """First variation whose gradient at each atom is its momentum."""
+    """First variation whose gradient at each atom is the momentum of that atom."""
 
     p: JaxArray
 

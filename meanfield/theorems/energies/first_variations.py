@@ -161,7 +161,7 @@ def _second_moment(*, mu_share: float) -> Check:
     ),
 )
 def metric_flow(case: Case, *, key_share: float = 0) -> Checks:
-    """Compares the dissipation of the library's twisted flow with the metric's form.
+    """Compares the dissipation of the library's twisted flow with a quadratic form.
 
     The energy is an interaction with non-symmetric scores. A complex step of NumPy's
     energy along the library's velocities, and the library's `dissipation`, are compared

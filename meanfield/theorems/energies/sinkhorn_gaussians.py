@@ -36,7 +36,7 @@ def _sinkhorn(Q: Array, K: Array) -> AbstractEnergy:
     ),
 )
 def separation(case: Case, *, make: Make = _sinkhorn) -> Checks:
-    """Checks that the library's energy is a function of the mean plus one of Σ.
+    """Checks that the library's energy is a function of the mean plus a function of Σ.
 
     The energy is evaluated at two means and two factors, where its mixed difference
     must vanish. The difference between both means is compared with the quadratic form

@@ -105,7 +105,7 @@ def heads_estimates(case: Case, *, factor: float = 1.0) -> Checks:
 def heads(p: attacks.Parameters, index: JaxArray, factor: JaxArray) -> JaxArray:
     """Log-ratio (i), (ii) or (iii) of Lemma B.4, for two heads with values `W V`.
 
-    The bounds of the heads are summed; if `factor` is zero, the larger one is taken.
+    The bounds of the heads are summed; if `factor` is zero, the larger bound is taken.
     """
     s, epsilon = attacks.scene(_one_head(p)), jnp.exp(p["log_epsilon"])
     values = p["W"] @ p["V"]
@@ -176,7 +176,7 @@ field_estimates.register_misprint("C26", **L2_MISPRINT)(l2_counterexample)
 
 
 HALVES = (0.5, 0.5, 1.0)
-VARIANTS = (  # each: name, log-ratio, the control's bounds, random start
+VARIANTS = (  # tuples (name, log-ratio, the control's bounds, random start)
     ("softmax", softmax, HALVES, attacks.start),
     ("L2", l2, HALVES, attacks.start),
     ("Sinkhorn", sinkhorn, HALVES, attacks.start),

@@ -186,7 +186,7 @@ def _widths(covariances: Array) -> Array:
 def _plane_flows(
     case: Case, values: tuple[Array, Array], second: float
 ) -> tuple[lib.Paths, Array]:
-    """Flows of two heads whose rows are q and `second` · q, and the row q.
+    """Flows of two heads whose rows are q and `second` · q; also returns the row q.
 
     The flows start at covariances of trace one.
     """

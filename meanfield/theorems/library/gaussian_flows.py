@@ -1,4 +1,4 @@
-"""Flows of Gaussians for statements, in batches of few shapes that rarely recompile."""
+"""Flows of Gaussians for statements; the batches have few shapes, to compile rarely."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -74,7 +74,7 @@ def paths(
 
 
 def centred_start(factors: Array) -> tuple[Array, Array]:
-    """Zero means together with the given factors."""
+    """Centred Gaussians with the given factors, as zero means and these factors."""
     return np.zeros(factors.shape[:-1]), factors
 
 

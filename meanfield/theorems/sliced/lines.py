@@ -219,7 +219,7 @@ def _(case: Case) -> Counterexample:
 
 
 def _sums(table: Table) -> Checks:
-    """Checks row and column sums of a table of overlaps, and the identity for N = M."""
+    """Checks sums of tables of overlaps, and that I is the identity matrix if N = M."""
     tall, wide, label = table(6, 4), table(4, 6), "column sums of I over N/M"
     yield close("I and the identity, 5 × 5", table(5, 5), np.eye(5))
     yield close("row sums of I, 6 × 4", tall.sum(axis=1), np.ones(6))

@@ -52,7 +52,7 @@ def cloud(rng: Rng, law: Law, n: int) -> Array:
 
 
 def rank_partners(p: Parameters, direction: Array, x: Array) -> Array:
-    """For each query, the token whose key has the rank of the query, by two sorts."""
+    """For each query, the token whose key has the same rank, found by two sorts."""
     queries, keys = (x @ (direction @ M) for M in (p.Q, p.K))
     return x[ref.partner(queries, keys)]
 

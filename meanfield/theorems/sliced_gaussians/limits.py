@@ -8,7 +8,7 @@ from meanfield.theorems.library import attentions as att
 
 from . import _ranks as ranks
 
-SHAPES = ((3, 2, 3), (4, 3, 2))  # each: d, k, and the rank of the covariance
+SHAPES = ((3, 2, 3), (4, 3, 2))  # triples (d, k, rank of the covariance)
 SLICES = 3
 WHY_EXACT = "a token minus itself is exact"
 N_TOKENS = 1000  # number of tokens in the comparison with the library
