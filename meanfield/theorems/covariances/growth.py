@@ -153,7 +153,7 @@ def _single(Q: Array, K: Array, V: Array) -> list[list[Head]]:
 
 
 def _row_draws(case: Case, sign: float) -> tuple[Array, Array, Array]:
-    """Factors of covariances of trace one, and Q = ±K of one row, as in Figure 5(b)."""
+    """Factors of covariances of trace one, and rows Q = ±K, as in Figure 5(b)."""
     rng = case.rng("figure")
     Sigma = np.stack([lib.covariance(rng, 2) for _ in range(8)])
     Sigma /= np.trace(Sigma, axis1=1, axis2=2)[:, None, None]

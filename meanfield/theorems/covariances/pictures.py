@@ -225,7 +225,7 @@ def _l2_rest(case: Case, problems: list[lib.Problem]) -> Array:
 
 
 def _row_by_row(problem: lib.Problem) -> list[Head]:
-    """A symmetric negative form as −QᵀQ, with an exact kernel in floating point."""
+    """Heads with the symmetric negative form −QᵀQ, whose kernel is exact."""
     values, U = np.linalg.eigh(problem.A)
     Q = np.sqrt(np.maximum(-values, 0))[:, None] * U.T
     Q[np.abs(values) < 1e-12] = 0

@@ -105,7 +105,7 @@ def _library_run(family: _Family) -> ClippedEuler:
 
 
 def _member(V: Array, A: Array, Sigma: Array, dt: float) -> tuple:
-    """One member in NumPy: in each step, the rate, the clipping and both tests."""
+    """Runs a member in NumPy; each step takes the rate, clips and does both tests."""
     for n in range(1, LIMIT + 1):
         rate = V @ Sigma @ A @ Sigma + Sigma @ A.T @ Sigma @ V.T
         values, U = np.linalg.eigh(Sigma + dt * rate)

@@ -139,7 +139,7 @@ def _energy_and_velocity(x: JaxArray, w: JaxArray) -> tuple[JaxArray, JaxArray]:
 
 
 def _second_moment(*, mu_share: float) -> Check:
-    r"""Compares F's derivative 3/2 with $\int\delta F$ over `nu`, or over $\mu$."""
+    r"""Compares F's derivative along `nu` with $\int\delta F$ over `nu` or $\mu$."""
     x, w = np.array([[1.0], [2.0]]), np.array([1.0, 0.0])
     nu = np.array([-1.0, 1.0])
     _, variation, _ = lib.evaluate_potential(np.eye(1), np.zeros(1), x=x, w=w)

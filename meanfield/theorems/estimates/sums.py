@@ -237,7 +237,7 @@ def _(case: Case) -> Counterexample:
 
 
 def parameters(p: attacks.Parameters, index: JaxArray) -> JaxArray:
-    """Log-ratio of a distance of fields to its bound; of a weight if `index` is 1."""
+    """Log-ratio: 0 of a distance of fields to its bound, 1 of a bound to a weight."""
     s, epsilon = attacks.scene(p), jnp.exp(p["log_epsilon"])
     attention = lambda Q: attentions["softmax"](Q, p["K"], p["V"], epsilon=epsilon)
     probe = Tokens(s.x[None, :])

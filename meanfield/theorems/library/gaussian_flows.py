@@ -230,7 +230,7 @@ def blow_up_checks(run: Paths, times: Array, label: str) -> Checks:
 
 
 def scale_to_norm(M: Array, size: float) -> Array:
-    """Scales matrices to the operator norm `size`; small ones let flows reach t = 1."""
+    """Scales matrices to the operator norm `size`; if small, flows reach t = 1."""
     return size * M / np.linalg.norm(M, 2, axis=(-2, -1), keepdims=True)
 
 

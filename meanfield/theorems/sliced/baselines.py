@@ -29,8 +29,8 @@ N, HALF_STEPS = 7, 5
 def sinkhorn(case: Case, *, sign: float = 1.0) -> Checks:
     """Compares the library's matrix after five half-steps with NumPy's updates.
 
-    The first and the last update are of rows. Rows and columns of the library's limit
-    must sum to one.
+    The first and the last update normalise rows. Rows and columns of the library's
+    limit must sum to one.
     """
     p, cloud = _tokens(case, "sinkhorn")
     ((limit, _),) = att.half_steps(p, cloud, cloud, (None,))
