@@ -62,7 +62,7 @@ def gap(
         expected: result of an independent computation.
         tolerance: largest difference allowed, over the largest entry of `expected`.
         why: how the tolerance was derived.
-        scale: replaces the largest entry of `expected`, if that can vanish.
+        scale: replaces the largest entry of `expected`, if that entry can vanish.
 
     Raises:
         ValueError: if the shapes differ.

@@ -186,7 +186,7 @@ def _plans(case: Case, sees: Sees) -> Checks:
 
 
 def _sinkhorn(case: Case) -> Check:
-    """Compares `Prefix` of Sinkhorn attention with a Sinkhorn solve per prefix."""
+    """Compares `Prefix` of Sinkhorn attention with one Sinkhorn solve per prefix."""
     rng = case.rng("sinkhorn")
     p, cloud = att.random_parameters(rng, 2, 3), _sequence(rng, 5)
     actual = att.velocity(Prefix(p.attention("sinkhorn")), cloud, cloud)

@@ -94,8 +94,8 @@ def similarity(case: Case, *, speed: float = 2.0) -> Checks:
     """Compares the library's L2 and softmax flows with the same starts and matrices.
 
     Flows from δΣ₀ with the value matrix V/δ are compared over times of order one. The
-    distance between L2 at t and softmax at 2t is measured, and its order in δ; softmax
-    is compared with DOP853. For the data of the figure, the limits of both flows at t =
+    distance of L2 at t from softmax at 2t, and its order in δ, are measured. Softmax is
+    compared with DOP853. For the data of the figure, the limits of both flows at t =
     1e6 must lie on the ray, and the size of L2 is checked after softmax has blown up.
     """
     for i in range(case.pick(1, 4)):

@@ -237,7 +237,10 @@ def _(case: Case) -> Counterexample:
 
 
 def parameters(p: attacks.Parameters, index: JaxArray) -> JaxArray:
-    """Log-ratio: 0 of a distance of fields to its bound, 1 of a bound to a weight."""
+    """Log-ratio of the distance between two fields to its bound.
+
+    If `index` is 1: log-ratio of a lower bound on a weight to this weight.
+    """
     s, epsilon = attacks.scene(p), jnp.exp(p["log_epsilon"])
     attention = lambda Q: attentions["softmax"](Q, p["K"], p["V"], epsilon=epsilon)
     probe = Tokens(s.x[None, :])

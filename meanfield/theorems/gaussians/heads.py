@@ -155,7 +155,7 @@ def plane(
 
     The flows start from 32 random covariances of trace one, and all must become steady.
     The singular values of the coordinates $(a - b, 2c, a + b)$ of the limits are
-    checked, and the equations of the plane and of the ray.
+    checked, as are the equations of the plane and of the ray.
     """
     # The query and key rows of the second head are `second` times those of the first.
     run, q = _plane_flows(case, values, 0.0)

@@ -123,7 +123,7 @@ def _two_maps(case: Case, name: str) -> tuple[Parameters, Cloud, Array, dict[str
 def normalised_heads(case: Case, *, factor: float = 0.8) -> Checks:
     r"""Compares the library's normalised velocities with NumPy's.
 
-    There are seven weighted tokens, and $\lambda_0 = 0.2$. V writes two of three
+    There are seven weighted tokens, and $\lambda_0 = 0.2$. V writes to two of three
     coordinates. NumPy divides each row of the difference of two softmaxes by its root
     mean square in these two coordinates.
     """
