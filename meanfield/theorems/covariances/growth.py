@@ -96,7 +96,7 @@ def similarity(case: Case, *, speed: float = 2.0) -> Checks:
     Flows from δΣ₀ with the value matrix V/δ are compared over times of order one. The
     distance of L2 at t from softmax at 2t, and its order in δ, are measured. Softmax is
     compared with DOP853. For the data of the figure, the limits of both flows at t =
-    1e6 must lie on the ray, and the size of L2 is checked after softmax has blown up.
+    1e6 must lie on the ray. L2 covariances are checked after softmax has blown up.
     """
     for i in range(case.pick(1, 4)):
         yield from _small(case, i, speed)

@@ -89,7 +89,7 @@ def _atom_derivative(s: lib.Setting) -> Check:
 def two_kernels(case: Case, *, quadratic: float = 0.25) -> Checks:
     """Compares the library's energy with relative entropies to both kernels, in NumPy.
 
-    The library's Sinkhorn attention with both scores is compared with one plan.
+    Under both scores, the library's Sinkhorn attention is compared with one plan.
     Parameters are not symmetric. After one pass of Sinkhorn, the energy of the plan and
     the reported residual are checked too.
     """
