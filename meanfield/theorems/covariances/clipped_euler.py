@@ -75,7 +75,7 @@ def clipped_euler(
     trace with `rule.bound`. The procedure stops after 50 000 steps.
 
     Args:
-        dynamics: dynamics of all members, or a stack of them; must keep Gaussians
+        dynamics: one dynamics for all members, or a stack; must keep Gaussians
             Gaussian and centred.
         covariances: initial covariances.
         rule: step length and thresholds.

@@ -161,7 +161,7 @@ def _action(case: Case) -> Checks:
     ),
 )
 def translation(case: Case, *, share: float = 1) -> Checks:
-    """Compares squared distances with those of centred measures.
+    """Compares squared distances of measures with those of the centred measures.
 
     POT computes W_2 between clouds. The library's Bures distance is compared with the
     cost of the optimal map over nodes. The distance of Diracs in the library's twisted

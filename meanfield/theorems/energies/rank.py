@@ -22,7 +22,7 @@ SOLVER = (
 
 
 def _flow_factors(attention: Attention, mean: Array, factors: Array) -> Array:
-    """Factors at t = 1.5, by the library's flow."""
+    """Factors at t = 1.5 in the library's flow."""
     return np.asarray(_flow(attention, jnp.asarray(mean), jnp.asarray(factors)))
 
 

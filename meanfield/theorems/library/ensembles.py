@@ -173,7 +173,7 @@ def spectrum(M: JaxArray) -> JaxArray:
 
 
 def norm(M: JaxArray) -> JaxArray:
-    """Operator norm of a matrix with two columns, by `spectrum`."""
+    """Operator norm of a matrix with two columns, computed by `spectrum`."""
     return jnp.sqrt(spectrum(M)[1])
 
 

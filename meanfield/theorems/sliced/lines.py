@@ -141,7 +141,7 @@ def permutation_plan(case: Case, *, product: Binary = lambda A, B: A.T @ B) -> C
     """Compares AᵀB/N, in NumPy, with the library's plan and a linear programme.
 
     There are twelve tokens in the plane and three directions. The product AᵀB must pair
-    equal ranks.
+    tokens of equal rank.
     """
     rng = case.rng("ranks")
     cloud, even = uniform_cloud(rng.normal(size=(12, 4))), np.full(12, 1 / 12)

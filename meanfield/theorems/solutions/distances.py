@@ -89,7 +89,7 @@ def _conditionals(x: JaxArray, w: JaxArray) -> tuple[JaxArray, JaxArray]:
 def _squared_distance(
     pair: tuple[Array, Array], w: Array, *, theta: Array | None = None
 ) -> float:
-    r"""Integral $\int W_2(\mu^\tau, \nu^\tau)^2\,d\theta$, by library conditionals.
+    r"""Integral $\int W_2(\mu^\tau, \nu^\tau)^2\,d\theta$ for the library's laws.
 
     By default, `theta` is the library's law of positions.
     """

@@ -136,7 +136,7 @@ def half_steps(case: Case, *, rule: Rule = _alternating_rule) -> Checks:
     """Compares slopes of E[y | x] after 3, 5, … half-steps with G⁻¹A from (A.9).
 
     The slopes come from three sources: the library's closed form of truncated Sinkhorn
-    for two Gaussians, by their product; the library's Sinkhorn on nodes for one
+    for the product of two Gaussians; the library's Sinkhorn on nodes for one
     Gaussian; and log-domain Sinkhorn between Gauss–Hermite nodes in NumPy. With
     non-zero means, the library's E[y | x] itself is compared with NumPy's on nodes.
     """

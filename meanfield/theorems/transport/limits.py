@@ -46,7 +46,7 @@ def limits(case: Case, *, share: float = 1.0) -> Checks:
     "[−.99, 1]], ε = 1, at M = F₀ = QᵀQ + εΣ⁻¹",
 )
 def _(case: Case) -> Counterexample:
-    """Compares a derivative, by differences, and the iterates with both claims."""
+    """Compares the iterates, and a derivative by differences, with both claims."""
     del case
     Q, K, I = np.diag([3, 0.1]), np.diag([1 / 3, 10.0]), np.eye(2)
     Omega = np.linalg.inv(np.array([[1, -0.99], [-0.99, 1]]))
