@@ -90,7 +90,7 @@ def density(n: int) -> tuple[Array, Array, Array]:
 
 
 def density_remainder(weights: Parameters, n: int, *, widening: float = 1.0) -> Array:
-    r"""The library's remainder $\bar T$ of `density(n)` on its grid, for `WIDER`."""
+    r"""The library's remainder $\bar T$ of `density(n)` at the bandwidths `WIDER`."""
     x, w, _ = density(n)
     mu = Points.weighted(x[:, None], w)
     factor = jnp.asarray(widening)

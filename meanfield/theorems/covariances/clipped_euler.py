@@ -80,7 +80,7 @@ def clipped_euler(
         covariances: initial covariances.
         rule: step length and thresholds.
         frames: number of stored covariances, at geometrically spaced steps.
-        axis: 0 if `dynamics` is a stack whose arrays have the members as first axis.
+        axis: 0 if `dynamics` is a stack, with the members along axis 0 of its arrays.
 
     Raises:
         UnsupportedError: if the field of a Gaussian is not affine.

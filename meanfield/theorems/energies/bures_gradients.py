@@ -233,7 +233,7 @@ def _doubled_length(Sigma: Array, H: Array) -> float:
 
 
 def _metric(case: Case, length: Callable[..., float]) -> Checks:
-    """Checks the extrapolated limit of squared distances over h², and the order."""
+    """Checks the limit of squared distances over h², and the order of the error."""
     rng = case.rng("metric")
     Sigma, C = spd(rng, 3), rng.normal(size=(3, 3))
     H = (C + C.T) / 4
