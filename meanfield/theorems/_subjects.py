@@ -35,7 +35,7 @@ def attention_marks() -> dict[str, list[str]]:
 
 
 def statements_by_attention(marks: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
-    """Ids of statements by variant of attention, in the order of registration.
+    """Maps each variant of attention to ids of statements, in order of registration.
 
     Args:
         marks: keywords of each variant. A statement is about a variant if one of these
