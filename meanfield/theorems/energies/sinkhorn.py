@@ -177,7 +177,7 @@ def _two_kernels(case: Case, *, quadratic: float) -> Checks:
     ),
 )
 def semi_dual(case: Case, *, prepare: lib.Preparation = impose_symmetry) -> Checks:
-    """Compares the library's energy and potential with a maximum by SciPy's BFGS.
+    """Compares the library's energy and potential with a maximum from SciPy's BFGS.
 
     NumPy checks that the potential equals its own c-transform, that its plan has the
     right marginals, and that none of 200 perturbations exceeds the maximum.
