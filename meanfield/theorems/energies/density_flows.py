@@ -163,7 +163,7 @@ def _skew_interaction(case: Case, *, share: float) -> Check:
 def wasserstein_gradient(
     case: Case, *, metric: Callable[[], AbstractMetric] = Wasserstein
 ) -> Checks:
-    """Compares the library's flow of a quadratic potential with its gradient in NumPy.
+    """Compares the library's flow of a quadratic potential with the gradient in NumPy.
 
     The flow is compared on points, and for a Gaussian by the moments of the linear
     flow. The Hessian is not the identity and the centre is not zero.

@@ -1,4 +1,4 @@
-"""Flows of Gaussians for statements; the batches have few shapes, to compile rarely."""
+"""Flows of Gaussians for statements; few shapes of batches keep compilations rare."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple

@@ -33,7 +33,7 @@ def _local_pairs(blocks: int) -> int:
     control=("only the pairs of one block are counted", {"blocks": 1}),
 )
 def memory(case: Case, *, blocks: int = BLOCKS) -> Checks:
-    """Compares the number of scores that the library stores with its formula.
+    """Compares the number of scores that the library stores with a formula.
 
     Nonzero entries of the library's matrix are counted, and the entries of the sorting
     matrix are added.
