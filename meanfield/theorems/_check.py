@@ -57,7 +57,7 @@ class Check(NamedTuple):
         label: what was measured, in a few words.
         observed: the measured number.
         relation: the claimed relation between the number and the bound.
-        bound: the claimed number; zero for errors of identities.
+        bound: the claimed number; zero for the error of an identity.
         tolerance: allowance for rounding, quadrature or statistical error.
         why: how the tolerance was derived.
         evidence: data that a plot can show, if there are any.
@@ -79,7 +79,7 @@ class Check(NamedTuple):
 
     @property
     def excess(self) -> float:
-        """Distance by which the bound is missed; negative if satisfied strictly.
+        """Distance by which the bound is missed; negative if the bound holds strictly.
 
         Raises:
             InvalidInputError: if the relation is not `<=`, `>=` or `=`.

@@ -16,7 +16,7 @@ class Identity:
         left: computes an array from a case, often with the library.
         right: computes the same array independently of `left`.
         cases: maps the label of each check to the input of both functions.
-        tolerance: largest difference allowed, over the largest entry of `right`.
+        tolerance: allowed difference, relative to the largest entry of `right`.
         why: how the tolerance was derived.
 
     Examples:

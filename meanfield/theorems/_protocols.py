@@ -60,9 +60,9 @@ def gap(
         label: what is compared.
         actual: result of the library.
         expected: result of an independent computation.
-        tolerance: largest difference allowed, over the largest entry of `expected`.
+        tolerance: allowed difference, relative to the largest entry of `expected`.
         why: how the tolerance was derived.
-        scale: replaces the largest entry of `expected`, if that can vanish.
+        scale: replaces the largest entry of `expected`, if that entry can vanish.
 
     Raises:
         ValueError: if the shapes differ.
@@ -160,7 +160,7 @@ def ascend(
         log_ratio: maps parameters to log(lhs / rhs); non-finite values are skipped.
         start: maps a key to initial parameters, a mapping from names to arrays.
         args: further arguments of `log_ratio`, which are not varied.
-        steps: number of steps, at most 1000; if `None`, 150, or 400 at full size.
+        steps: number of steps, at most 1000; `None` means 150, and 400 at full size.
         bound: claimed upper bound of the ratio.
     """
     if label in case.witnesses:
@@ -217,7 +217,7 @@ def _run_ascent(
     *,
     log_ratio: Callable[..., Array],
 ) -> tuple[Array, dict[str, Array]]:
-    """Largest log-ratio at each of `count` steps, and the parameters of the largest.
+    """Largest log-ratio found up to each of `count` steps, and where it was found.
 
     The parameters of each start form one vector, which compiles faster than a tree.
     """

@@ -16,7 +16,7 @@ from ._statement import Statement, statements
 from ._verify import Outcome, Trial, Witnesses
 
 FORMAT = "meanfield-verification-2"
-OLD_FORMAT = "meanfield-verification-1"  # before version 0.3, with other key names
+OLD_FORMAT = "meanfield-verification-1"  # before version 0.3; its keys have other names
 
 Record = dict[str, Any]
 

@@ -20,8 +20,8 @@ LIBRARY = "meanfield.theorems.library"
 def attention_marks() -> dict[str, list[str]]:
     """For each registered attention, the names by which code refers to it.
 
-    They are its own name and the class of its coupling, unless several attentions share
-    that class.
+    One is the name of the attention. The other is the class of its coupling, which is
+    left out if several attentions share it.
 
     Examples:
         >>> from meanfield.theorems import attention_marks
@@ -35,7 +35,7 @@ def attention_marks() -> dict[str, list[str]]:
 
 
 def statements_by_attention(marks: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
-    """Ids of statements by variant of attention, in the order of registration.
+    """Maps each variant of attention to ids of statements, in order of registration.
 
     Args:
         marks: keywords of each variant. A statement is about a variant if one of these

@@ -99,7 +99,7 @@ def _gaussian_velocities(
 
 
 def _gaussians(case: Case, iterations: int | None) -> Checks:
-    """Compares the closed forms on Gaussians with clouds, at central query nodes."""
+    """Compares closed forms on Gaussians with sums over clouds, at central nodes."""
     rng = case.rng("Gaussians")
     p = att.random_parameters(rng, 2, 3)
     mu = Law(rng.normal(size=3), rng.normal(size=(3, 1)))

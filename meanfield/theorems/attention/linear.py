@@ -16,7 +16,7 @@ from meanfield.theorems.library.ensembles import small_draws
 from meanfield.theorems.reference import formulas as ref
 from meanfield.theorems.reference.measures import hermite_nodes
 
-SHAPES = ((1, 1, 1), (2, 3, 3), (3, 2, 1))  # each: k, d, and the rank of the covariance
+SHAPES = ((1, 1, 1), (2, 3, 3), (3, 2, 1))  # triples (k, d, rank of the covariance)
 
 
 @statement(
@@ -123,7 +123,7 @@ def _problem(case: Case, shape: tuple[int, int, int], name: str = "") -> Problem
     control=(r"$\int yy^\top d\mu$ in place of the covariance", {"origin": 0.0}),
 )
 def expansion(case: Case, *, origin: float = 1.0) -> Checks:
-    """Measures the order in ε of softmax minus its first two or three terms.
+    """Measures the order in ε of softmax minus two or three terms of its expansion.
 
     The library evaluates softmax. NumPy evaluates the third term, which contains the
     third cumulant.
@@ -187,7 +187,7 @@ def _small_scores(p: Parameters, cloud: Cloud) -> Float[JaxArray, "e n d"]:
 
 
 class Remainder(NamedTuple):
-    """Softmax minus its first two terms, at each bandwidth, and the third term.
+    """Error of the first two terms of softmax at each bandwidth, and the third term.
 
     `rounding` is the rounding error of `values`, which are differences of numbers of
     size 1/ε.
@@ -217,7 +217,7 @@ def _remainder(case: Case, origin: float) -> Remainder:
 
 
 def _last_factor(case: Case, mean_score: Callable[[Cloud, Array], Array]) -> Check:
-    """Compares the expansion with NumPy's, which has `mean_score` in its last term."""
+    """Compares the expansion with NumPy's, whose last term contains `mean_score`."""
     rng = case.rng("last factor")
     p, cloud = att.random_parameters(rng, 2, 3), att.random_cloud(rng, 6, 3)
     mean, Ax = cloud.share @ cloud.x, cloud.x @ p.A.T
@@ -270,7 +270,7 @@ def gaussian(case: Case, *, power: float = 1.0) -> Checks:
 
 
 def _as_softmax(case: Case, power: float) -> Check:
-    r"""Compares softmax with biases, in closed form on a Gaussian, to a sum over nodes.
+    r"""For softmax with biases, compares the closed form with a sum over nodes.
 
     The scores use $\epsilon A$ and the value is $V/\epsilon$; there are 20² nodes.
     """

@@ -133,7 +133,7 @@ def _restricted_velocities(name: str, p: Parameters, cloud: Cloud, sees: Sees) -
 
 
 def _mask_attention(attention: Attention, mask: Mask) -> Attention:
-    """Attention with the same coupling and value matrix, and with a masked score."""
+    """The given attention with a mask on its score."""
     return Attention(Masked(attention.score, mask), attention.coupling, attention.value)
 
 
@@ -172,7 +172,7 @@ def _matrices(p: Parameters, cloud: Cloud) -> tuple[JaxArray, JaxArray]:
 
 
 def _plans(case: Case, sees: Sees) -> Checks:
-    """Compares the softmax matrices of `Prefix` and of `Masked` with NumPy."""
+    """Compares the softmax matrices of `Prefix` and of `Masked` with NumPy's."""
     rng = case.rng("matrices")
     p, cloud = att.random_parameters(rng, 2, 3), _sequence(rng, 4)
     s = _positions(cloud)
@@ -186,7 +186,7 @@ def _plans(case: Case, sees: Sees) -> Checks:
 
 
 def _sinkhorn(case: Case) -> Check:
-    """Compares `Prefix` of Sinkhorn attention with a Sinkhorn solve per prefix."""
+    """Compares `Prefix` of Sinkhorn attention with one Sinkhorn solve per prefix."""
     rng = case.rng("sinkhorn")
     p, cloud = att.random_parameters(rng, 2, 3), _sequence(rng, 5)
     actual = att.velocity(Prefix(p.attention("sinkhorn")), cloud, cloud)

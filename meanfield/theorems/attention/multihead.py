@@ -133,7 +133,7 @@ def _matrices(heads: list[Parameters], cloud: Cloud) -> JaxArray:
 
 
 def _plans(case: Case, heads: list[Parameters]) -> Check:
-    """Compares the matrices of all heads and terms with NumPy.
+    """Compares the matrices of all heads and terms with NumPy's.
 
     Time one is an edge between two layers, where the second layer acts.
     """

@@ -42,7 +42,7 @@ QUADRATURE = Slack(
     hypotheses=r"ReLU: $\alpha \neq 0$",
 )
 def non_closure(case: Case) -> Checks:
-    """Measures second differences of the library's field of a Gaussian on the line.
+    """Measures second differences of the library's field for a Gaussian on the line.
 
     The Gaussian is given by 120 weighted nodes, and SciPy's quad confirms the values. A
     field is taken to be curved if its second difference is above 1 % of its size. The

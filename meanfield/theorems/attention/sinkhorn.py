@@ -64,7 +64,7 @@ def iterates(case: Case, *, weigh: Weigh = lambda cloud: cloud.share) -> Checks:
 def _problems(case: Case) -> dict[str, tuple[Parameters, Cloud]]:
     """Parameters and a cloud for each kind of A.
 
-    A is general or symmetric with A ⪰ 0, each at two bandwidths, or has A + Aᵀ ⪰ 0.
+    General A and symmetric A ⪰ 0 have two bandwidths each; A + Aᵀ ⪰ 0 has one.
     """
     rng = case.rng("limits")
     p, cloud = att.random_parameters(rng, 2, 3), att.random_cloud(rng, 7, 3)

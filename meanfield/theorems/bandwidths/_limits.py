@@ -16,7 +16,7 @@ WIDER = 2 * BANDWIDTHS  # bandwidths for measures that are given by tokens
 
 
 def limit_gap(label: str, values: Array, expected: Array, *, floor: float) -> Check:
-    """Checks the limit of values at halved bandwidths, by Neville extrapolation.
+    """Checks the limit of values as bandwidths are halved, by Neville extrapolation.
 
     The tolerance is twice the last change of the extrapolation, plus `floor` for
     rounding.
@@ -90,7 +90,7 @@ def density(n: int) -> tuple[Array, Array, Array]:
 
 
 def density_remainder(weights: Parameters, n: int, *, widening: float = 1.0) -> Array:
-    r"""The library's remainder $\bar T$ of `density(n)` on its grid, for `WIDER`."""
+    r"""The library's remainder $\bar T$ of `density(n)` at the bandwidths `WIDER`."""
     x, w, _ = density(n)
     mu = Points.weighted(x[:, None], w)
     factor = jnp.asarray(widening)

@@ -1,4 +1,4 @@
-"""The procedure published with castin2025: fixed Euler steps of covariances, clipped.
+"""The procedure of castin2025: fixed Euler steps of covariances, clipped after each.
 
 It is kept for comparison only: it stops at thresholds, and its steps have no error
 control. `flow` and `ensemble` solve the same equations to a tolerance. The statement
@@ -75,12 +75,12 @@ def clipped_euler(
     trace with `rule.bound`. The procedure stops after 50 000 steps.
 
     Args:
-        dynamics: must keep Gaussians Gaussian and centred; one for all members, or a
-            stack.
+        dynamics: one dynamics for all members, or a stack; must keep Gaussians
+            Gaussian and centred.
         covariances: initial covariances.
         rule: step length and thresholds.
         frames: number of stored covariances, at geometrically spaced steps.
-        axis: 0 if `dynamics` is a stack whose arrays have the members as first axis.
+        axis: 0 if `dynamics` is a stack, with the members along axis 0 of its arrays.
 
     Raises:
         UnsupportedError: if the field of a Gaussian is not affine.
@@ -111,7 +111,7 @@ def _initial_state(covariances: Float[JaxArray, "members d d"]) -> _State:
 
 
 def _advance(family: _Family, state: _State, begin: int, end: int) -> _State:
-    """Advances the members that have not ended from step `begin` to step `end`.
+    """Advances all members that are still running from step `begin` to step `end`.
 
     These members are gathered into blocks of a few fixed sizes, so that stragglers cost
     little and few programs are compiled.

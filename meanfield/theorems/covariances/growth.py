@@ -94,9 +94,9 @@ def similarity(case: Case, *, speed: float = 2.0) -> Checks:
     """Compares the library's L2 and softmax flows with the same starts and matrices.
 
     Flows from δΣ₀ with the value matrix V/δ are compared over times of order one. The
-    distance between L2 at t and softmax at 2t is measured, and its order in δ; softmax
-    is compared with DOP853. For the data of the figure, the limits of both flows at t =
-    1e6 must lie on the ray, and the size of L2 is checked after softmax has blown up.
+    distance of L2 at t from softmax at 2t, and its order in δ, are measured. Softmax is
+    compared with DOP853. For the data of the figure, the limits of both flows at t =
+    1e6 must lie on the ray. L2 covariances are checked after softmax has blown up.
     """
     for i in range(case.pick(1, 4)):
         yield from _small(case, i, speed)
@@ -153,7 +153,7 @@ def _single(Q: Array, K: Array, V: Array) -> list[list[Head]]:
 
 
 def _row_draws(case: Case, sign: float) -> tuple[Array, Array, Array]:
-    """Factors of covariances of trace one, and Q = ±K of one row, as in Figure 5(b)."""
+    """Factors of covariances of trace one, and rows Q = ±K, as in Figure 5(b)."""
     rng = case.rng("figure")
     Sigma = np.stack([lib.covariance(rng, 2) for _ in range(8)])
     Sigma /= np.trace(Sigma, axis1=1, axis2=2)[:, None, None]

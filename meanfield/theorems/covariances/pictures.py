@@ -32,7 +32,7 @@ def covariance_decay(case: Case) -> Checks:
     """Compares covariances of the library's flows in d = 2 with a bound of order 1/t.
 
     The matrix A is not symmetric. Softmax flows to t = 40 have one head, or two heads
-    whose forms have any sign and sum to A; their sizes must stay below the bound, and
+    whose forms have any sign and sum to A. Covariances must stay below the bound, and
     none may blow up. Under L2 the covariance must vanish by t = 1e6.
     """
     return _all_vanish(case, _sinking(case, EYE))
@@ -225,7 +225,7 @@ def _l2_rest(case: Case, problems: list[lib.Problem]) -> Array:
 
 
 def _row_by_row(problem: lib.Problem) -> list[Head]:
-    """A symmetric negative form as −QᵀQ, with an exact kernel in floating point."""
+    """Heads with the symmetric form −QᵀQ; rounding does not change its kernel."""
     values, U = np.linalg.eigh(problem.A)
     Q = np.sqrt(np.maximum(-values, 0))[:, None] * U.T
     Q[np.abs(values) < 1e-12] = 0

@@ -45,8 +45,8 @@ def euler(case: Case, *, turn: Unary = lambda A: A, twice: float = 2) -> Checks:
 
     For V that does not commute with Σ, the order of the error at t = 0.4 is measured
     against DOP853 as the step is halved. Every ending, number of steps and final
-    covariance is compared with a loop in NumPy, also for clipped members. The heights
-    over the cone of 1000 matrices and of all frames are compared with eigenvalues. The
+    covariance is compared with a loop in NumPy, also for clipped members. For 1000
+    matrices and all frames, heights over the cone are compared with eigenvalues. The
     library's eigenpairs in d = 2 and 3 and its families of covariances are checked too.
     """
     yield from _steps(case, turn=turn)
@@ -105,7 +105,7 @@ def _library_run(family: _Family) -> ClippedEuler:
 
 
 def _member(V: Array, A: Array, Sigma: Array, dt: float) -> tuple:
-    """One member in NumPy: in each step, the rate, the clipping and both tests."""
+    """Runs a member in NumPy; each step takes the rate, clips and does both tests."""
     for n in range(1, LIMIT + 1):
         rate = V @ Sigma @ A @ Sigma + Sigma @ A.T @ Sigma @ V.T
         values, U = np.linalg.eigh(Sigma + dt * rate)

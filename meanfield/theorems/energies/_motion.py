@@ -22,7 +22,7 @@ from meanfield.tokens import Tokens
 
 
 class Motion(NamedTuple):
-    r"""Atoms of momenta $p_i = \nabla\psi(x_i)$, $G(x, y) = e^{Ax\cdot y}$, and $B$."""
+    r"""Atoms, momenta $p_i = \nabla\psi(x_i)$, $G(x, y) = e^{Ax\cdot y}$, and $B$."""
 
     A: Array  # `(d, d)`
     B: Array  # symmetric positive definite matrix
@@ -75,7 +75,7 @@ class Geodesic(NamedTuple):
 
 
 class _Momenta(AbstractVariation):
-    """First variation whose gradient at each atom is its momentum."""
+    """First variation whose gradient at each atom is the momentum of that atom."""
 
     p: JaxArray
 

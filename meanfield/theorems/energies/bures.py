@@ -71,8 +71,8 @@ def minimising_movement(case: Case, *, step: Step = jko_step) -> Checks:
     For a quadratic potential with four rates, a step is compared with the resolvent,
     and the order of the error at time one after $1/\tau$ steps is measured. For the
     Sinkhorn energy, a step must satisfy the Euler–Lagrange equation, with complex-step
-    gradients. The library's squared distance over $\tau$ is compared with the action of
-    the straight path, and with the actions of fifty other paths. Norms of velocities on
+    gradients. The library's squared distance divided by $\tau$ is compared with the
+    actions of the straight path and of fifty other paths. Norms of velocities on
     Gaussians, and matrix square roots with their derivatives, are checked too.
     """
     yield from _steps(case, step)
@@ -161,7 +161,7 @@ def _action(case: Case) -> Checks:
     ),
 )
 def translation(case: Case, *, share: float = 1) -> Checks:
-    """Compares squared distances with those of centred measures.
+    """Compares squared distances of measures with those of the centred measures.
 
     POT computes W_2 between clouds. The library's Bures distance is compared with the
     cost of the optimal map over nodes. The distance of Diracs in the library's twisted

@@ -188,7 +188,7 @@ def _commuting(Sigma: Array, H: Array) -> float:
     ),
 )
 def bures_metric(case: Case, *, length: Callable[..., float] = _length) -> Checks:
-    """Compares the library's squared distances over h², as h → 0, with metric (5.10).
+    """Compares the library's squared distances, divided by h², with metric (5.10).
 
     The quotients are extrapolated to h = 0, and the order of their error is measured.
     The metric comes from SciPy's solution of the Lyapunov equation. The library's
@@ -233,7 +233,7 @@ def _doubled_length(Sigma: Array, H: Array) -> float:
 
 
 def _metric(case: Case, length: Callable[..., float]) -> Checks:
-    """Checks the limit of squared distances over h², extrapolated, and its order."""
+    """Checks the limit of squared distances over h², and the order of the error."""
     rng = case.rng("metric")
     Sigma, C = spd(rng, 3), rng.normal(size=(3, 3))
     H = (C + C.T) / 4

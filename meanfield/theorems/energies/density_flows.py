@@ -44,7 +44,7 @@ def mccann(case: Case, *, odd: float = 0, power: float = 2.5) -> Checks:
     r"""Compares the library's first variations and flows with NumPy and closed forms.
 
     The energy is the sum of the entropy, a quadratic potential and $W = e^{-z^2/0.8}$.
-    For a Gaussian on the line, its first variation, paired with a change of density on
+    For a Gaussian on the line, the first variation, paired with a change of density on
     a grid, is compared with a complex step of the energy on that grid. The library's
     Fokker–Planck velocity in the plane, and the flux of $U = \rho^m/(m-1)$, are
     compared with gradients in NumPy. The library's flows of Gaussians in the plane,
@@ -163,7 +163,7 @@ def _skew_interaction(case: Case, *, share: float) -> Check:
 def wasserstein_gradient(
     case: Case, *, metric: Callable[[], AbstractMetric] = Wasserstein
 ) -> Checks:
-    """Compares the library's flow of a quadratic potential with its gradient in NumPy.
+    """Compares the library's flow of a quadratic potential with the gradient in NumPy.
 
     The flow is compared on points, and for a Gaussian by the moments of the linear
     flow. The Hessian is not the identity and the centre is not zero.

@@ -139,7 +139,7 @@ def _energy_and_velocity(x: JaxArray, w: JaxArray) -> tuple[JaxArray, JaxArray]:
 
 
 def _second_moment(*, mu_share: float) -> Check:
-    r"""Compares F's derivative 3/2 with $\int\delta F$ over `nu`, or over $\mu$."""
+    r"""Compares F's derivative along `nu` with $\int\delta F$ over `nu` or $\mu$."""
     x, w = np.array([[1.0], [2.0]]), np.array([1.0, 0.0])
     nu = np.array([-1.0, 1.0])
     _, variation, _ = lib.evaluate_potential(np.eye(1), np.zeros(1), x=x, w=w)
@@ -161,7 +161,7 @@ def _second_moment(*, mu_share: float) -> Check:
     ),
 )
 def metric_flow(case: Case, *, key_share: float = 0) -> Checks:
-    """Compares the dissipation of the library's twisted flow with the metric's form.
+    """Compares the dissipation of the library's twisted flow with a quadratic form.
 
     The energy is an interaction with non-symmetric scores. A complex step of NumPy's
     energy along the library's velocities, and the library's `dissipation`, are compared

@@ -22,12 +22,12 @@ SOLVER = (
 
 
 def _flow_factors(attention: Attention, mean: Array, factors: Array) -> Array:
-    """Factors at t = 1.5, by the library's flow."""
+    """Factors at t = 1.5 in the library's flow."""
     return np.asarray(_flow(attention, jnp.asarray(mean), jnp.asarray(factors)))
 
 
 def _euler_factors(attention: Attention, mean: Array, factors: Array) -> Array:
-    """Factors at t = 1.5 after 15 Euler steps of covariances at library rates."""
+    """Factors at t = 1.5, after 15 Euler steps of covariances with library rates."""
     for _ in range(15):
         rates = _rates(attention, jnp.asarray(mean), jnp.asarray(factors))
         covariances = factors @ np.swapaxes(factors, 1, 2) + 0.1 * np.asarray(rates)

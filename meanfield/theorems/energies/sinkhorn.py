@@ -89,7 +89,7 @@ def _atom_derivative(s: lib.Setting) -> Check:
 def two_kernels(case: Case, *, quadratic: float = 0.25) -> Checks:
     """Compares the library's energy with relative entropies to both kernels, in NumPy.
 
-    The library's Sinkhorn attention with both scores is compared with one plan.
+    Under both scores, the library's Sinkhorn attention is compared with one plan.
     Parameters are not symmetric. After one pass of Sinkhorn, the energy of the plan and
     the reported residual are checked too.
     """
@@ -177,7 +177,7 @@ def _two_kernels(case: Case, *, quadratic: float) -> Checks:
     ),
 )
 def semi_dual(case: Case, *, prepare: lib.Preparation = impose_symmetry) -> Checks:
-    """Compares the library's energy and potential with a maximum by SciPy's BFGS.
+    """Compares the library's energy and potential with a maximum from SciPy's BFGS.
 
     NumPy checks that the potential equals its own c-transform, that its plan has the
     right marginals, and that none of 200 perturbations exceeds the maximum.

@@ -36,11 +36,11 @@ def _sinkhorn(Q: Array, K: Array) -> AbstractEnergy:
     ),
 )
 def separation(case: Case, *, make: Make = _sinkhorn) -> Checks:
-    """Checks that the library's energy is a function of the mean plus one of Σ.
+    """Checks that the library's energy is a function of the mean plus a function of Σ.
 
     The energy is evaluated at two means and two factors, where its mixed difference
-    must vanish. The difference between both means is compared with the quadratic form
-    in NumPy. Covariances are singular and parameters are not symmetric.
+    must vanish. The difference of its values at the two means is compared with the
+    quadratic form in NumPy. Covariances are singular, parameters are not symmetric.
     """
     Q, K, mean, Y, second_mean, Z = _pair(case)
     energy, A = make(Q, K), K.T @ Q
@@ -91,7 +91,7 @@ def _key_gap(Q: Array, K: Array, means: tuple) -> float:
 def entropic_bures(
     case: Case, *, mean_term: Callable[..., float] = _mean_gap
 ) -> Checks:
-    r"""Compares entropic OT costs for two pairs of means, and one cost with the energy.
+    r"""Compares entropic OT costs of two pairs of means, and a cost with the energy.
 
     NumPy computes costs between Gauss–Hermite nodes by Sinkhorn. For two Gaussians,
     $B_\epsilon^2$ must not depend on the means. The cost of a Gaussian to itself must

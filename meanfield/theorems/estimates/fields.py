@@ -68,7 +68,7 @@ def softmax(p: attacks.Parameters, index: JaxArray, factor: JaxArray) -> JaxArra
 def _three(
     name: str, p: attacks.Parameters, s: attacks.Scene, constants: tuple
 ) -> JaxArray:
-    r"""Log-ratios of three sizes to $|V|R$, $c|V||A|R^2$ and $|V|e^\lambda$."""
+    r"""Log-ratios of the three sizes to $|V|R$, $c|V||A|R^2$ and $|V|e^\lambda$."""
     c, log_spread = constants
     make, epsilon = attentions[name], jnp.exp(p["log_epsilon"])
     dynamics = make(p["Q"], p["K"], p["V"], epsilon=epsilon)

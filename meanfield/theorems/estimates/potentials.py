@@ -77,7 +77,7 @@ def _(case: Case) -> Counterexample:
 
 
 def plan(p: attacks.Parameters, index: JaxArray, factor: JaxArray) -> JaxArray:
-    r"""Log-ratio `index` of Lemmas B.5 (0, 1), A.1 (2, 3, 4) and A.2 (5).
+    r"""Log-ratio `index`: 0 and 1 for Lemma B.5, 2 to 4 for A.1, and 5 for A.2.
 
     The potentials are the library's, and `factor` multiplies exponents. A bound $l \leq
     L$ on a logarithm is compared in the form $e^{l/L} \leq e$.

@@ -105,7 +105,7 @@ def heads_estimates(case: Case, *, factor: float = 1.0) -> Checks:
 def heads(p: attacks.Parameters, index: JaxArray, factor: JaxArray) -> JaxArray:
     """Log-ratio (i), (ii) or (iii) of Lemma B.4, for two heads with values `W V`.
 
-    The bounds of the heads are summed; if `factor` is zero, the larger one is taken.
+    The bounds of the heads are summed; if `factor` is zero, the larger bound is taken.
     """
     s, epsilon = attacks.scene(_one_head(p)), jnp.exp(p["log_epsilon"])
     values = p["W"] @ p["V"]
@@ -176,7 +176,7 @@ field_estimates.register_misprint("C26", **L2_MISPRINT)(l2_counterexample)
 
 
 HALVES = (0.5, 0.5, 1.0)
-VARIANTS = (  # each: name, log-ratio, the control's bounds, random start
+VARIANTS = (  # tuples (name, log-ratio, the control's bounds, random start)
     ("softmax", softmax, HALVES, attacks.start),
     ("L2", l2, HALVES, attacks.start),
     ("Sinkhorn", sinkhorn, HALVES, attacks.start),
@@ -237,7 +237,10 @@ def _(case: Case) -> Counterexample:
 
 
 def parameters(p: attacks.Parameters, index: JaxArray) -> JaxArray:
-    """Log-ratio of a distance of fields to its bound; of a weight if `index` is 1."""
+    """Log-ratio of the distance between two fields to its bound.
+
+    If `index` is 1: log-ratio of a lower bound on a weight to this weight.
+    """
     s, epsilon = attacks.scene(p), jnp.exp(p["log_epsilon"])
     attention = lambda Q: attentions["softmax"](Q, p["K"], p["V"], epsilon=epsilon)
     probe = Tokens(s.x[None, :])

@@ -38,7 +38,7 @@ Head = tuple[Array, Array, Array]  # the matrices Q, K and V
 def heads(
     case: Case, *, values: Callable[["_Draws"], Array] = lambda draws: draws.value
 ) -> Checks:
-    """Compares the library's flows of two heads in d = 2 with DOP853 on α' and Σ'.
+    """Compares the library's flows of two heads in d = 2 with DOP853 on α and Σ.
 
     Means are not zero. The field is compared with NumPy's softmax on Gauss–Hermite
     nodes, summed over the heads.
@@ -155,7 +155,7 @@ def plane(
 
     The flows start from 32 random covariances of trace one, and all must become steady.
     The singular values of the coordinates $(a - b, 2c, a + b)$ of the limits are
-    checked, and the equations of the plane and of the ray.
+    checked, as are the equations of the plane and of the ray.
     """
     # The query and key rows of the second head are `second` times those of the first.
     run, q = _plane_flows(case, values, 0.0)
@@ -186,7 +186,7 @@ def _widths(covariances: Array) -> Array:
 def _plane_flows(
     case: Case, values: tuple[Array, Array], second: float
 ) -> tuple[lib.Paths, Array]:
-    """Flows of two heads whose rows are q and `second` · q, and the row q.
+    """Flows of two heads whose rows are q and `second` · q; also returns the row q.
 
     The flows start at covariances of trace one.
     """

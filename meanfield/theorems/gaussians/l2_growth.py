@@ -167,7 +167,7 @@ _T_STAR = (1 + 2 * _SIGMA[0, 0]) / (2 * _SIGMA[0, 1])
 
 
 def _kappa_members(kappas: list[float]) -> Member:
-    """The data of C11, with K = diag(1, κ) for each κ."""
+    """Members with the data of erratum C11; each κ gives one, with K = diag(1, κ)."""
     mean, factor = np.zeros(2), np.linalg.cholesky(_SIGMA)
     K = [np.diag([1.0, kappa]) for kappa in kappas]
     return Member(*columns((mean, factor, _Q, k, _V, np.array(1.0)) for k in K))

@@ -29,7 +29,7 @@ REST = 1e-2
 def line_variance(case: Case, *, twice: float = 2) -> Checks:
     """Compares the library's flows in d = 1 with the formula of Proposition 4.3.
 
-    The flows have av of both signs and Q, K with two rows, and are compared up to nine
+    The sign of av varies, and Q and K have two rows. Flows are compared up to nine
     tenths of the blow-up time. It is also checked how each flow ends, and where
     decaying flows become steady. Blow-up times must be right within the flow's own
     error estimate, which must be small.

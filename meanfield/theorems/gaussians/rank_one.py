@@ -163,8 +163,8 @@ def maximal_rank(case: Case, *, excess: int = 1) -> Checks:
     """Checks stationary covariances of maximal rank, and lower bounds for higher rank.
 
     In d = 5, for three signatures, the library's Σ' must vanish at constructed
-    covariances whose rank is the bound. For frames of the next rank, the minimum of the
-    library's |Σ'| found by gradient descent is compared with the least value that
+    covariances whose rank is the bound. For frames of the next rank, gradient descent
+    finds the minimum of the library's |Σ'|, which is compared with the least value that
     interlacing allows.
     """
     # Covariances whose rank equals the bound must be stationary.

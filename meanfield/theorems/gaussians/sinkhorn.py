@@ -127,7 +127,7 @@ def _closure(
 def inverse_free(case: Case) -> Checks:
     """Compares formula N1 with the library's closed form and with Sinkhorn on nodes.
 
-    Sinkhorn runs on Gauss–Hermite nodes in NumPy, and by the library on its own nodes.
+    NumPy runs Sinkhorn on Gauss–Hermite nodes, and the library on its own nodes.
     Some cases have k < d or a singular covariance. Means are not zero.
     """
     yield from _closure(case, _inverse_free, transposed_gram, _ANY_RANK)

@@ -24,7 +24,7 @@ QUADRATURE = (
     "0.6³²·16!/32! < 1e-29, so rounding of 256 terms and exponents; 1e-11 is generous"
 )
 BREAKS = np.array([0.0, 0.4, 0.5, 1.0])
-SHAPES = ((1, 2, 1), (2, 1, 2), (3, 2, 2))  # each: d, rows of Q and K, rank of Σ
+SHAPES = ((1, 2, 1), (2, 1, 2), (3, 2, 2))  # triples (d, rows of Q and K, rank of Σ)
 # The control changes a tilt t by t³/3, which exceeds rounding if |YᵀA| ≥ 0.01.
 LEAST_TILT = 0.01
 

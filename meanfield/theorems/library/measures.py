@@ -46,7 +46,7 @@ def _point_measures(
 def point_measures(case: Case) -> list[Check]:
     """Checks moments, norms and a restriction of a cloud of mass 3.
 
-    One token lies at infinity and has weight zero; only the norm of an error counts it.
+    One token lies at infinity and has weight zero; only the error norm counts it.
     """
     rng = case.rng("points")
     cloud, n = att.random_cloud(rng, 7, 3), 7

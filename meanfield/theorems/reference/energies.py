@@ -120,7 +120,7 @@ def gaussian_gradients(mean: Array, Sigma: Array, A: Array) -> tuple[Array, Arra
 
 
 def interaction_gaussian(z: tuple, mean: Array, factor: Array, A: Array) -> Array:
-    r"""$\frac12\iint e^{y\cdot Ax}$, exact in `y`, by nodes `z` for the law of `x`."""
+    r"""Integral $\frac12\iint e^{y\cdot Ax}$, exact in `y`, by nodes in `x`."""
     nodes, weights = z
     tilts = (mean + nodes @ factor.T) @ A.T
     spread = tilts @ factor

@@ -17,8 +17,8 @@ MARGINAL = 4e-11  # the library's default tolerance eps^(2/3) on |log marginal|
 def density(scores: Array, w: Array, count: int, rows: Array) -> Array:
     r"""Density $\kappa^\ell$ after `count` half-steps, at queries with scores `rows`.
 
-    Half-steps start with rows, from $\kappa^0 = e^s$. Each of them divides by integrals
-    against $\mu$, whose weights are `w`.
+    Half-steps start with rows, from $\kappa^0 = e^s$. Each half-step divides by
+    integrals against $\mu$, whose weights are `w`.
     """
     columns = [v for _, v in islice(scalings(np.exp(scores), w, w), count)]
     # The last half-step on rows used this scaling of the columns.

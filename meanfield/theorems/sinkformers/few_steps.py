@@ -51,7 +51,7 @@ def few_iterations(case: Case, *, counts: tuple[int, int] = (3, 5)) -> Checks:
 def _columns(
     case: Case, s: float, counts: tuple[int, int], draw: int = 0
 ) -> tuple[Array, Check]:
-    """Errors of column sums after each number of half-steps; checks the last matrix."""
+    """Errors of column sums after half-steps, and a check of the last matrix."""
     # The scores are scaled to have the standard deviation `s`.
     rng = case.rng(f"tokens {draw}")
     p, cloud = (

@@ -81,7 +81,7 @@ def dissipation(
     """Compares rates of NumPy's energies along the library's fields with −∫|T|² dμ.
 
     The rates at t = 0.2 are difference quotients along the flow, by Runge–Kutta steps.
-    The library's `dissipation` is compared at the same time.
+    The library's `dissipation` at t = 0.2 is compared, too.
     """
     s = lib.setting(case.rng("tokens"))
     # All positions are halved, since Runge–Kutta is unstable for distant tokens.

@@ -71,7 +71,7 @@ def field_checks(
 def gradient_checks(
     s: lib.Setting, evaluation: lib.Evaluation, energy: Energy, slack: Slack
 ) -> Checks:
-    r"""Compares the energy and its Wasserstein gradient with NumPy.
+    r"""Compares the energy and its Wasserstein gradient with NumPy's.
 
     The gradient is $\nabla_{x_i}F/w_i$, which NumPy computes by complex steps.
     """

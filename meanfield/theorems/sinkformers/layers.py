@@ -114,7 +114,7 @@ def row_stochasticity(case: Case, *, count: int = 1) -> Checks:
 def symmetric_kernel(
     case: Case, *, tie: Binary = lambda S, Q: (S + S.T) @ Q / 2
 ) -> Checks:
-    r"""Compares the library's unnormalised kernel and velocities with those from $W_V$.
+    r"""Compares the library's $k^0$ with $e^{-x\cdot W_Vx'}$, and velocities of both.
 
     The key matrix is $W_K = SW_Q$ with a symmetric 2 × 2 matrix $S$, so that $W_K^\top
     W_Q$ is symmetric of rank two in d = 3. Like the scores, $W_V$ is divided by the

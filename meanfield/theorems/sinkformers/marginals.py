@@ -39,7 +39,7 @@ def columns(K: Array) -> Array:
     ),
 )
 def alternation(case: Case, *, first: Unary = rows, second: Unary = columns) -> Checks:
-    """Compares the library's matrices after one to six half-steps with NumPy.
+    """Compares the library's matrices after one to six half-steps with NumPy's.
 
     Row sums of odd iterates, column sums of even iterates and both sums of the limit
     must be one. The rate in Hilbert's metric is compared with the bound of Birkhoff and
@@ -201,7 +201,7 @@ def _divergences(case: Case, K: Array) -> tuple[Array, Array]:
 
 
 def _divergence_slack(p: Parameters, cloud: Cloud) -> Slack:
-    r"""Tolerance: the error in $K$ times $f \oplus g$, for matrices of mass 7."""
+    r"""Tolerance for matrices of mass 7: the error in $K$ times $f \oplus g$."""
     C = sk.scores_of(p, cloud)
     solution = sk.solve_density(C, cloud.share)
     bound = 14 * float(np.max(np.abs(np.log(solution.kappa / 7) - C)))

@@ -29,8 +29,8 @@ N, HALF_STEPS = 7, 5
 def sinkhorn(case: Case, *, sign: float = 1.0) -> Checks:
     """Compares the library's matrix after five half-steps with NumPy's updates.
 
-    The first and the last update are of rows. Rows and columns of the library's limit
-    must sum to one.
+    The first and the last update normalise rows. Rows and columns of the library's
+    limit must sum to one.
     """
     p, cloud = _tokens(case, "sinkhorn")
     ((limit, _),) = att.half_steps(p, cloud, cloud, (None,))
@@ -123,7 +123,7 @@ def _two_maps(case: Case, name: str) -> tuple[Parameters, Cloud, Array, dict[str
 def normalised_heads(case: Case, *, factor: float = 0.8) -> Checks:
     r"""Compares the library's normalised velocities with NumPy's.
 
-    There are seven weighted tokens, and $\lambda_0 = 0.2$. V writes two of three
+    There are seven weighted tokens, and $\lambda_0 = 0.2$. V writes to two of three
     coordinates. NumPy divides each row of the difference of two softmaxes by its root
     mean square in these two coordinates.
     """

@@ -46,8 +46,8 @@ def operations(
 ) -> Checks:
     r"""Compares XLA's counts of operations for 50 and for 1000 tokens.
 
-    Two programs are counted. The first computes the library's velocities along one
-    slice, compiled, with $\tau = 1$, for which the cost of the slice is needed. The
+    Two programs are counted. The first is compiled and computes the library's
+    velocities along one slice; with $\tau = 1$ it also needs the cost of the slice. The
     second applies soft sorts to values, in JAX.
     """
     del case

@@ -141,7 +141,7 @@ def permutation_plan(case: Case, *, product: Binary = lambda A, B: A.T @ B) -> C
     """Compares AᵀB/N, in NumPy, with the library's plan and a linear programme.
 
     There are twelve tokens in the plane and three directions. The product AᵀB must pair
-    equal ranks.
+    tokens of equal rank.
     """
     rng = case.rng("ranks")
     cloud, even = uniform_cloud(rng.normal(size=(12, 4))), np.full(12, 1 / 12)
@@ -219,7 +219,7 @@ def _(case: Case) -> Counterexample:
 
 
 def _sums(table: Table) -> Checks:
-    """Checks sums of a table of overlaps; if N = M, it is the identity matrix."""
+    """Checks sums of tables of overlaps, and that I is the identity matrix if N = M."""
     tall, wide, label = table(6, 4), table(4, 6), "column sums of I over N/M"
     yield close("I and the identity, 5 × 5", table(5, 5), np.eye(5))
     yield close("row sums of I, 6 × 4", tall.sum(axis=1), np.ones(6))

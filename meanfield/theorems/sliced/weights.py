@@ -22,7 +22,7 @@ from meanfield.theorems.library.slices import (
 )
 from meanfield.theorems.reference import slices as ref
 
-COST_TOLERANCE = 1e-6  # slices with closer costs are taken to have the same plan
+COST_TOLERANCE = 1e-6  # if costs differ by less, plans are taken to be equal
 Cost = Callable[[Array, Array, Array], Array]
 
 

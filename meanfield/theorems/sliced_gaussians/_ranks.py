@@ -52,7 +52,7 @@ def cloud(rng: Rng, law: Law, n: int) -> Array:
 
 
 def rank_partners(p: Parameters, direction: Array, x: Array) -> Array:
-    """For each query, the token whose key has the rank of the query, by two sorts."""
+    """For each query, the token whose key has the same rank, found by two sorts."""
     queries, keys = (x @ (direction @ M) for M in (p.Q, p.K))
     return x[ref.partner(queries, keys)]
 
@@ -86,7 +86,7 @@ def residuals(p: Parameters, directions: Array, Sigma: Array) -> Array:
 def costs(
     p: Parameters, directions: Array, law: Law, coefficient: float = 2.0
 ) -> Array:
-    """Costs $D_l$ of each slice, in closed form; `coefficient` is in the last term."""
+    """Closed form of the cost $D_l$ of each slice; `coefficient` scales a term."""
     S_Q, S_K = (M @ law.covariance @ M.T for M in (p.Q, p.K))
     square = lambda S: np.einsum("lk,kj,lj->l", directions, S, directions)
     overlap = square(S_Q @ S_K) / np.sqrt(square(S_Q) * square(S_K))

@@ -57,7 +57,7 @@ def cost(case: Case, *, coefficient: float = 2.0) -> Checks:
 
 
 def _costs(problem: ranks.SlicedProblem, x: Array) -> Array:
-    """Mean of |Qx − Ky|² over the matched pairs of each slice, by two sorts."""
+    """Mean of |Qx − Ky|² over the pairs that two sorts match along each slice."""
     p = problem.p
     differences = [
         x @ p.Q.T - ranks.rank_partners(p, u, x) @ p.K.T for u in problem.directions

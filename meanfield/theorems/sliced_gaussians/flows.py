@@ -59,7 +59,7 @@ def token_flow_limit(case: Case, *, pair: Change = lambda p: p) -> Checks:
 def _token_checks(
     case: Case, problem: ranks.SlicedProblem, coarse: Array, exact: Array
 ) -> Checks:
-    """Compares covariances of clouds with the recursion and, as h → 0, the flow."""
+    """Compares covariances of clouds with a recursion and, as h → 0, with the flow."""
     rng, score = case.rng("flow: clouds"), ranks.score_of_means
     draws = ranks.draw_clouds(rng, problem.law, 8000, case.pick(16, 64))
     covariance = lambda x, count: np.cov(_steps(problem, x, count).T, ddof=0)

@@ -8,7 +8,7 @@ from meanfield.theorems.library import attentions as att
 
 from . import _ranks as ranks
 
-SHAPES = ((3, 2, 3), (4, 3, 2))  # each: d, k, and the rank of the covariance
+SHAPES = ((3, 2, 3), (4, 3, 2))  # triples (d, k, rank of the covariance)
 SLICES = 3
 WHY_EXACT = "a token minus itself is exact"
 N_TOKENS = 1000  # number of tokens in the comparison with the library
@@ -117,7 +117,7 @@ def _stein(problem: ranks.SlicedProblem, a: Array) -> Array:
 def pointwise_limit(case: Case, *, power: int = 2) -> Checks:
     r"""Compares the mean square of $v - \bar v$ over 32 clouds with its limit.
 
-    The library's velocities of 4000 tokens are $v$, and its closed form is $\bar v$.
+    Here $v$ is the library's velocity of 4000 tokens, and $\bar v$ its closed form.
     Differences are in standard errors over the clouds. The limit must be at least a
     hundredth of $\mathrm{tr}\,V\Sigma V^\top$.
     """

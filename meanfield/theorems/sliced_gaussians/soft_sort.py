@@ -95,7 +95,7 @@ def _variant(
 
 
 def _unit_problem(case: Case, shape: tuple[int, int, int]) -> SlicedProblem:
-    """Problem with one slice; queries and keys have deviations near one along it."""
+    """Problem with one slice, along which queries and keys have deviations near one."""
     problem = draw_problem(case.rng(f"{shape}"), shape, 1)
     rng = case.rng(f"{shape}: deviations")
     soft = _SoftSlice(problem, 1.0)

@@ -45,7 +45,7 @@ class Members(NamedTuple):
 
 
 class Kind(NamedTuple):
-    """Kind of field: its attention, its time dependence and its formula in NumPy."""
+    """Attention, time dependence and NumPy formula of one kind of field."""
 
     attention: str  # name of the attention in the registry
     heads: int  # number of heads that are summed

@@ -89,7 +89,7 @@ def _conditionals(x: JaxArray, w: JaxArray) -> tuple[JaxArray, JaxArray]:
 def _squared_distance(
     pair: tuple[Array, Array], w: Array, *, theta: Array | None = None
 ) -> float:
-    r"""Integral $\int W_2(\mu^\tau, \nu^\tau)^2\,d\theta$; the library gives the laws.
+    r"""Integral $\int W_2(\mu^\tau, \nu^\tau)^2\,d\theta$ for the library's laws.
 
     By default, `theta` is the library's law of positions.
     """
@@ -133,7 +133,7 @@ def closed_balls(case: Case, *, inner: float = 1.2) -> Checks:
     """Compares W_p of random pairs with the mass outside of the ball.
 
     Linear programmes give W_p between five and four weighted atoms, for p = 1, 2, 3. A
-    Dirac on the sphere with a share of its mass moved out by δ reaches the bound.
+    Dirac on the sphere reaches the bound if a share of its mass is moved out by δ.
     """
     # The control changes `inner`, the radius of the ball that holds the second measure.
     # In the last pair, the second measure is a Dirac, and the first is this Dirac with

@@ -28,7 +28,7 @@ LAST = 0.3
     ),
 )
 def containment(case: Case, *, radius: float = 1.0) -> Checks:
-    """Compares tokens carried by the library's fields of prescribed curves with R(t).
+    """Compares |x|, for tokens x carried by the fields of prescribed curves, with R(t).
 
     The atoms of the curves turn on spheres of radius R(t), with and without a mask.
     Tokens at t = 1 are compared with SciPy's DOP853. If atoms and tokens lie on one

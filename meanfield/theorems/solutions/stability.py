@@ -122,7 +122,7 @@ def _growth(
 
 
 def _distance_order(name: str, runs: particles.Members, paths: Array) -> Check:
-    """Checks the order of W_2 at t = 1 in W_2 at t = 0, for shrinking shifts."""
+    """Checks the order of W_2(1) in W_2(0), for smaller and smaller shifts."""
     weights, base = (runs.w[members.BASE],) * 2, paths[members.BASE]
     start, end = (
         [wasserstein(base[i], paths[m, i], weights=weights) for m in members.NEIGHBOURS]

@@ -33,7 +33,7 @@ def _local_pairs(blocks: int) -> int:
     control=("only the pairs of one block are counted", {"blocks": 1}),
 )
 def memory(case: Case, *, blocks: int = BLOCKS) -> Checks:
-    """Compares the number of scores that the library stores with its formula.
+    """Compares the number of scores that the library stores with a formula.
 
     Nonzero entries of the library's matrix are counted, and the entries of the sorting
     matrix are added.
@@ -90,7 +90,7 @@ def _order(lengths: tuple[int, ...], blocks: Cut) -> Check:
     ),
 )
 def sortcut(case: Case, *, blocks: Cut = math.isqrt) -> Checks:
-    """Measures the order in ℓ of SortCut's scores, and counts them in the library.
+    """Measures the order in ℓ of the number of SortCut's scores; counts the library's.
 
     The order is measured from 2¹⁰ to 2¹⁶ tokens, with a budget of 64. The count is the
     number of nonzero entries of the library's matrix, for 64 tokens in 8 blocks.

@@ -38,7 +38,7 @@ def _sorting(x: Array, W: Array, tau: float = 1.0) -> Array:
     ),
 )
 def sorting(case: Case, *, order: tuple[int, ...] | None = None) -> Checks:
-    """Compares RX by the library's `sparse-sinkhorn` with permuted or mixed tokens.
+    """Compares RX from the library's `sparse-sinkhorn` with permuted or mixed tokens.
 
     With blocks of one token and zero scores, the velocity of token $i$ is row $i$ of
     $RX$. For a permutation, these rows are the permuted tokens. For a balanced matrix,

@@ -26,9 +26,9 @@ def conditional_laws(case: Case, *, half: float = 0.5) -> Checks:
     """Compares conditional moments of the library's plan on nodes with closed forms.
 
     The plan couples a Gaussian with itself. At nodes within two standard deviations,
-    conditional means are compared with the closed form, by SciPy's root. Conditional
-    covariances, which give G and F, must not depend on x, and third moments must
-    vanish. G must be the limit of the recursion in NumPy.
+    conditional means are compared with the closed form, which uses SciPy's matrix root.
+    Conditional covariances, which give G and F, must not depend on x, and third moments
+    must vanish. G must be the limit of the recursion in NumPy.
     """
     # The control changes `half`, which multiplies ε in the closed form of C.
     p, x, rows, F, G = _conditional_data(case)

@@ -104,7 +104,7 @@ Rule = Callable[[Pair, int], Array]
 
 
 def _alternating_rule(p: Pair, steps: int) -> Array:
-    """Matrix $G_n$ if F and G are updated in turn, each from the newest other one."""
+    """Matrix $G_n$ if F and G are updated in turn, each from the other's new value."""
     return recursion(p, steps)[1]
 
 
@@ -136,9 +136,9 @@ def half_steps(case: Case, *, rule: Rule = _alternating_rule) -> Checks:
     """Compares slopes of E[y | x] after 3, 5, … half-steps with G⁻¹A from (A.9).
 
     The slopes come from three sources: the library's closed form of truncated Sinkhorn
-    for two Gaussians, by their product; the library's Sinkhorn on nodes for one
+    for the product of two Gaussians; the library's Sinkhorn on nodes for one
     Gaussian; and log-domain Sinkhorn between Gauss–Hermite nodes in NumPy. With
-    non-zero means, the library's E[y | x] itself is compared with that between nodes.
+    non-zero means, the library's E[y | x] itself is compared with NumPy's on nodes.
     """
     yield from _library_checks(case, rule)
     # NumPy computes slopes on nodes for two Gaussians, the library for one Gaussian.
@@ -217,7 +217,7 @@ def _library_checks(case: Case, rule: Rule) -> Checks:
 
 
 def _means(case: Case) -> Checks:
-    """Compares the library's E[y | x] after half-steps with that between nodes.
+    """Compares the library's E[y | x] after half-steps with NumPy's on nodes.
 
     The means of the Gaussians are not zero.
     """
