@@ -69,8 +69,8 @@ def animate(
         The file written.
 
     Raises:
-        InvalidInputError: for an ensemble if the movie shows one run, a run of one
-            frame, an unknown suffix, or an option without effect in this movie.
+        InvalidInputError: if a movie of one run is given an ensemble, the run has a
+            single frame, the suffix is unknown, or an option has no effect here.
         ResourceError: if the file cannot be written.
         UnknownNameError: if `panel` is not a registered movie.
         UnsupportedError: if ffmpeg is needed and not installed.

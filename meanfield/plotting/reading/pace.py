@@ -38,7 +38,7 @@ def frames_shown(n_stored: int, film: Film) -> np.ndarray:
 
 
 def snap_places(places: np.ndarray, is_near: np.ndarray) -> np.ndarray:
-    """Round places down to a stored frame in steps that must not be interpolated.
+    """Round indices down to a stored frame in steps that must not be interpolated.
 
     Args:
         places: fractional indices of stored frames.
