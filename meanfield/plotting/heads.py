@@ -106,7 +106,7 @@ def _marks(axes: Axes, values: np.ndarray) -> None:
 def _write_summaries(
     axes: Axes, values: np.ndarray, summary: Callable[[np.ndarray, int], str]
 ) -> None:
-    """Write summaries: of positive values at the top, of negative ones below."""
+    """Write a summary of positive values at the top, of negative ones at the bottom."""
     for layer, layer_values in enumerate(values):
         for sign, colour in _SIGNS.items():
             axes.text(

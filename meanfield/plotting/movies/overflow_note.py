@@ -16,7 +16,7 @@ from meanfield.plotting.tokens.views import (
 def overflow_note(cloud: Cloud, axes: Axes) -> str:
     """A note with the largest number of tokens outside user-set limits in any frame.
 
-    Without such limits it is empty, because the note on the view counts these tokens.
+    Without such limits the note is empty; another note then counts tokens outside.
     """
     if not (cloud.look.xlim or cloud.look.ylim):
         return ""
