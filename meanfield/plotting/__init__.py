@@ -1,4 +1,4 @@
-"""Pictures of runs and report pages: figures or HTML from datasets, without JAX.
+"""Figures, movies and HTML pages that are made from datasets, without JAX.
 
 Names are imported lazily, so importing this package is cheap.
 """

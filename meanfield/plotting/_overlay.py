@@ -41,9 +41,9 @@ def draw_states(
 ) -> str:
     """Draw all representations at the first and at the last common frame.
 
-    In one dimension they are drawn as densities; in two with regions that contain 39
-    and 86 % of the mass; in more, projected to the plane that is spanned by the main
-    axis and the direction in which the first two covariances differ most.
+    In one dimension, they are drawn as densities. In two, they are drawn with regions
+    that contain 39 and 86 % of the mass. In more, they are projected to the plane of
+    the main axis and the direction in which the first two covariances differ most.
 
     Returns:
         A note on what is shown.

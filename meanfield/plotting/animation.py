@@ -62,15 +62,15 @@ def animate(
         panel: `tokens`, `density`, `cone` or `disc`; if None, the default for this run.
         look: appearance; if None, the dataset's look, or else the paper style.
         film: frames per second, length, pixels, trails, camera turn and hold.
-        progress: called after each frame with the number of finished frames and the
-            total.
+        progress: called after each frame with the number of finished frames, and
+            of all frames.
 
     Returns:
         The file written.
 
     Raises:
-        InvalidInputError: for an ensemble if the movie shows one run, a run of one
-            frame, an unknown suffix, or an option without effect in this movie.
+        InvalidInputError: if a movie of one run is given an ensemble, the run has a
+            single frame, the suffix is unknown, or an option has no effect here.
         ResourceError: if the file cannot be written.
         UnknownNameError: if `panel` is not a registered movie.
         UnsupportedError: if ffmpeg is needed and not installed.

@@ -35,11 +35,11 @@ def draw_comparison(
     """Gaps between representations over time, and their states overlaid.
 
     Args:
-        gaps: `mean_gap`, `covariance_gap` and `distance_gap` by pair and time, the
-            first two with their tolerances `…_tolerance`; and, for each pair,
-            `separation`, the time of the first frame whose gap exceeds its tolerance.
+        gaps: `mean_gap`, `covariance_gap` and `distance_gap` by pair and time. The
+            first two have tolerances, named `…_tolerance`. For each pair, `separation`
+            is the time of the first frame in which a gap exceeds its tolerance.
         states: the run of each representation, by name.
-        labels: the text in the legend for each name; the names themselves if `None`.
+        labels: the text in the legend for each name; if `None`, the name itself.
 
     Examples:
         >>> from pathlib import Path

@@ -38,9 +38,9 @@ def energy(dataset: xr.Dataset) -> Figure:
     The rate is drawn in two ways: as recorded in each frame,
     $-\int\nabla\delta E\cdot v\,d\mu$, and as the difference quotient of successive
     frames, at the midpoint in time. The dashed curve, if the run recorded it, is the
-    rate for the gradient flow of the energy, $\int|\nabla\delta E|^2\,d\mu$, or for
-    Gaussians the smaller rate for its gradient flow among Gaussians. An ensemble is
-    drawn by its medians and its 10–90 % bands.
+    rate along the gradient flow of the energy, $\int|\nabla\delta E|^2\,d\mu$. For a
+    Gaussian it is the smaller rate along the gradient flow among Gaussians. An ensemble
+    is drawn by its medians and its 10–90 % bands.
 
     Raises:
         InvalidInputError: if the run observed no energy, or no energy is finite.
@@ -143,9 +143,9 @@ def _steepest(dataset: xr.Dataset, name: str) -> np.ndarray | None:
 class _Names(NamedTuple):
     """Texts about a gradient flow: its name, its loss rate, and a note for other runs.
 
-    Among Gaussians, the loss rate is only the affine part. On a grid the rates of the
-    run and of the gradient flow are sums over cells, accurate only to the resolution,
-    so the note does not deny that the run is the gradient flow.
+    Among Gaussians, only the affine part of the gradient counts in the loss rate. On a
+    grid, both rates are sums over cells, which are accurate only to the resolution, so
+    the note does not deny that the run is the gradient flow.
     """
 
     flow: str

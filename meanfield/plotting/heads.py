@@ -38,7 +38,7 @@ def _share(values: np.ndarray, sign: int) -> str:
 
 
 def _count(values: np.ndarray, sign: int) -> str:
-    """The number of values of sign `sign`."""
+    """The number of values with this `sign`."""
     return str(int((sign * values > 0).sum()))
 
 
@@ -106,7 +106,7 @@ def _marks(axes: Axes, values: np.ndarray) -> None:
 def _write_summaries(
     axes: Axes, values: np.ndarray, summary: Callable[[np.ndarray, int], str]
 ) -> None:
-    """Write the summary of each sign in each layer, at the top and the bottom."""
+    """Write a summary of positive values at the top, of negative ones at the bottom."""
     for layer, layer_values in enumerate(values):
         for sign, colour in _SIGNS.items():
             axes.text(

@@ -45,7 +45,7 @@ def draw_layers(comparison: xr.Dataset) -> Figure:
 
 
 def _distances(axes: Axes, comparison: xr.Dataset) -> None:
-    """Plot the distances of flow and initial tokens from the network's states."""
+    """Plot how far the flow and the initial tokens are from the network's states."""
     states = comparison.isel(depth=slice(1, None))
     depths, label = states["depth"].values, "of the flow"
     axes.plot(

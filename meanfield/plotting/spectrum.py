@@ -164,7 +164,7 @@ def _draw_many(
 
 
 def _rank_limits(ranks: np.ndarray) -> tuple[float, float]:
-    """Axis limits from 1 (0 if the covariance vanishes) to above the largest rank."""
+    """Axis limits that contain 1 (or 0 if the covariance vanishes) and all ranks."""
     low = 1.0 if np.nanmin(ranks) >= 1 else 0.0
     high = max(float(np.nanmax(ranks)), 1.5)
     margin = 0.06 * (high - low)

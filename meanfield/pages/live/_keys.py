@@ -25,11 +25,11 @@ _NUMBERS = frozenset("A V epsilon noise t cov".split())  # noqa: SIM905
 
 
 def check_axes(axes: Sequence[Axis], spec: RunSpec) -> None:
-    """Check that a page can vary the axes of a sweep by sliders.
+    """Check that each axis of a sweep can become a slider of a live page.
 
-    A slider for `cov` needs a Gaussian: it would scale sampled tokens about the mean of
-    their law, which a page does not know. A slider for a matrix needs a single head
-    without scaling: otherwise the heads of the page have other matrices than the spec.
+    A slider for `cov` needs a Gaussian. Sampled tokens would be scaled about the mean
+    of their law, which a page does not know. A slider for a matrix needs a single head
+    without scaling, so that the page and the spec have the same matrix.
 
     Raises:
         UnsupportedError: for the first axis that cannot be a slider.

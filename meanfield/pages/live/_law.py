@@ -38,8 +38,8 @@ class Head:
     r"""One head, with scores $Qx\cdot Ky/\epsilon$ or $-|Qx-Ky|^2/\epsilon$.
 
     Attributes:
-        Q: the query matrix; for dot products $K^\top Q$, which determines the scores.
-        K: the key matrix; the identity for dot products.
+        Q: the query matrix. For dot products it is the matrix $K^\top Q$.
+        K: the key matrix. For dot products it is the identity.
         V: the value matrix, without the factor $1/\epsilon$ of Sinkhorn attention.
     """
 
@@ -73,7 +73,7 @@ class Law:
 
 
 def law_of(dynamics: AbstractDynamics, mu: AbstractMeasure) -> Law:
-    """The flow of a dynamics from `mu`, as data for a page.
+    """The flow of a dynamics that starts at `mu`, as data for a page.
 
     Raises:
         UnsupportedError: if a page cannot integrate the flow, because of another
@@ -160,8 +160,8 @@ def _attention_of(dynamics: AbstractDynamics) -> Law:
     """The law of a dynamics, without an initial measure.
 
     Raises:
-        UnsupportedError: unless the dynamics is one attention. It may have heads and a
-            causal mask.
+        UnsupportedError: unless the dynamics is a single attention, possibly with
+            heads and a causal mask.
     """
     if isinstance(dynamics, Heads):
         heads = [

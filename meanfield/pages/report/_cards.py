@@ -71,10 +71,10 @@ def endings_card(dataset: xr.Dataset) -> str:
 
 
 def escape_sentence(run: xr.Dataset) -> str:
-    """A sentence on the direction of a blow-up and its share of the trace.
+    """Names the direction of a blow-up, and the share of the trace along it.
 
     The direction is the main axis of the last finite covariance, signed so that its
-    largest entry is positive. Empty in one dimension and above `_LONGEST` dimensions.
+    largest entry is positive. The text is empty in one dimension and above `_LONGEST`.
     """
     factors = run_moments(run).factor
     d = factors.shape[-2]

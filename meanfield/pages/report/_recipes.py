@@ -60,7 +60,7 @@ def axis_text(axis: Axis) -> str:
 
 
 def plugins_in(attrs: Mapping[str, Any], folder: Path) -> list[str]:
-    """The paths of the plugins in a record; relative if they are inside `folder`."""
+    """The paths of the plugins in a record; those inside `folder` are relative."""
     inputs = attrs.get("inputs")
     paths = inputs.get("plugin_paths") if isinstance(inputs, Mapping) else None
     names = paths.values() if isinstance(paths, Mapping) else ()

@@ -33,9 +33,9 @@ _SMALL = str.maketrans("0123456789aimnx", "₀₁₂₃₄₅₆₇₈₉ₐᵢ�
 def sweep_scene(dataset: xr.Dataset, store: SweepStore, folder: Path) -> dict[str, Any]:
     """The scene of a sweep: the data that a page draws, in values for JSON.
 
-    Quantities are NaN in cells that lack them: a blow-up time if the flow does not blow
-    up before the last time, a size if it is infinite at a blow-up. Paths in commands
-    are relative to `folder`.
+    Missing quantities are NaN. A blow-up time is missing if the flow does not blow up
+    before the last time, and a size is missing if it is infinite at a blow-up. Paths in
+    commands are relative to `folder`.
     """
     names = ["ending", *(str(n) for n in dataset.data_vars if n != "ending")]
     axes = [axis.as_json() for axis in store.cells.axes]

@@ -34,7 +34,7 @@ def band_note(dataset: xr.Dataset) -> str:
 
 
 def annotate_ending(figure: Figure, dataset: xr.Dataset, *notes: str) -> None:
-    """Add notes and the ending of the run, or an explanation of the ensemble's band.
+    """Add small print: notes, and the ending of a run or the band of an ensemble.
 
     For a single run the time of a blow-up, if any, is marked on all axes.
     """
@@ -51,7 +51,7 @@ def annotate_ending(figure: Figure, dataset: xr.Dataset, *notes: str) -> None:
 def quantiles(values: np.ndarray) -> np.ndarray:
     """The 10, 50 and 90 % quantiles of the finite values over runs (first axis).
 
-    NaN where no run is finite.
+    They are NaN where no run is finite.
     """
     flat = values.reshape(len(values), -1)
     result = np.full((3, flat.shape[1]), np.nan)

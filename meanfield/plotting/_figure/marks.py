@@ -48,7 +48,7 @@ START = Line2D(
 
 
 def end_entry(faces: np.ndarray) -> Line2D:
-    """The legend entry of end points, with two of the colours (n, 4) if they differ."""
+    """The legend entry of end points, with one or two of the given colours (n, 4)."""
     second_face = faces[np.argmax(np.abs(faces - faces[0]).sum(axis=1))]
     face, half = to_hex(faces[0]), to_hex(second_face)
     return Line2D(

@@ -58,7 +58,7 @@ class Panel:
     """A function that draws a dataset in a given look.
 
     Args:
-        draw: draws a dataset; the attribute `look` of the dataset is the look.
+        draw: draws a dataset in the look that is stored as its attribute `look`.
         options: the options of `Look` that the panel takes in addition to those that
             all panels take, such as `style`, `width` and `title`.
 
@@ -75,7 +75,7 @@ class Panel:
         functools.update_wrapper(self, draw)
 
     def __call__(self, dataset: xr.Dataset, look: Look | None = None) -> Figure:
-        """The figure of `dataset` in `look`; if None, in the look of the dataset.
+        """The figure of `dataset` in `look`, or in its own look if `look` is None.
 
         Raises:
             InvalidInputError: if the look sets an option that this panel does not take.

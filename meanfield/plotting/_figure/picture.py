@@ -22,14 +22,14 @@ _PHRASE = re.compile(r"\S+ = (\[\[.*?\]\]|\S+)( ± \S+)?|(\S+ )?from \S+ to \S+"
 
 
 class Picture(Figure):
-    """A figure with a look, which also applies when a notebook displays it.
+    """A figure with a look; the look also applies when a notebook displays the figure.
 
     Notebooks display it whether or not pyplot was imported.
 
     Args:
         look: its look.
         width: default width in inches, if the look sets none.
-        height: height in inches at the default width; scales with the width.
+        height: height in inches at the default width; it scales with the width.
     """
 
     def __init__(self, look: Look, width: float, height: float) -> None:

@@ -24,7 +24,7 @@ _N_PALE = 40
 
 @contextmanager
 def style() -> Iterator[None]:
-    """Context manager or decorator for the paper style, over matplotlib's defaults.
+    """Context manager or decorator that sets matplotlib's defaults and the paper style.
 
     The user's settings are restored afterwards.
 

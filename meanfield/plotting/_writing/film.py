@@ -128,7 +128,7 @@ class Film:
         return [f.name for f in fields(self) if getattr(self, f.name) != f.default]
 
     def count(self, n_stored: int) -> int:
-        """The number of frames of a movie of a run with `n_stored` stored frames."""
+        """The number of frames in the movie of a run that stores `n_stored` frames."""
         if n_stored == 1:  # a single frame cannot move
             return 1
         if self.seconds is not None:
@@ -136,14 +136,14 @@ class Film:
         return max(min(n_stored, _MOST_FRAMES), round(_SHORTEST * self.fps))
 
     def pixels(self, target: Path) -> tuple[int, int]:
-        """The size of a file in pixels: `size`; for videos, rounded up to be even."""
+        """The size of the movie in pixels; for videos, rounded up to even numbers."""
         width, height = self.size
         if target.suffix.lower() not in VIDEOS:
             return width, height
         return width + width % 2, height + height % 2
 
     def movie(self, frames: "Sequence[Image.Image]", kind: str) -> bytes:
-        """The content of a file of this kind, `.gif`, `.mp4` or `.webm`.
+        """The content of a movie file with the suffix `.gif`, `.mp4` or `.webm`.
 
         Raises:
             ResourceError: if ffmpeg fails, with the last line of its output.

@@ -68,9 +68,9 @@ class _Maps(NamedTuple):
 def attention(dataset: xr.Dataset) -> Figure:
     """Attention matrices with queries as rows and tokens as columns, on one scale.
 
-    Up to four snapshots are shown, with the first six heads or the `heads` of the look;
-    of an ensemble, the first run. If the look has a `query`, each snapshot has one map,
-    whose rows are the weights of this token in each head. If some weights are
+    Up to four snapshots are shown, with the first six heads or the `heads` of the look.
+    Of an ensemble, the first run is shown. If the look has a `query`, each snapshot has
+    one map, whose rows are the weights of this token in each head. If some weights are
     negative, the colour scale is symmetric about zero.
 
     Raises:

@@ -142,7 +142,7 @@ def _paths(axes: Axes, paths: Sequence[ConePath]) -> None:
 
 
 def draw_chord(axes: Axes, outline: np.ndarray) -> Artist:
-    """Draw the point where a limit ray meets the disc, or the chord of a plane."""
+    """Draw the point or the chord in which a limit ray or plane meets the disc."""
     marker, line = ("D", "none") if len(outline) == 2 else ("none", "-")
     (mark,) = axes.plot(*outline[1:, :2].T, marker=marker, linestyle=line, zorder=2)
     mark.set(color=LIMIT_COLOUR, linewidth=2.4, label="limits")

@@ -106,7 +106,7 @@ def ending_marks(paths: Sequence[ConePath]) -> list[Artist]:
 
 
 def early_note(paths: Sequence[ConePath]) -> str:
-    """A note on paths that end before their blow-up, which is between two frames."""
+    """A note on how long before their blow-ups some paths stop, at their last frame."""
     ends = [
         (p.rows[-1, -1], p.ending) for p in paths if p.ending.status is Status.BLOW_UP
     ]
@@ -120,7 +120,7 @@ def early_note(paths: Sequence[ConePath]) -> str:
 
 
 def retitle_covariance(dataset: xr.Dataset) -> xr.Dataset:
-    """The dataset; if it has tokens, its title also says `covariance of tokens`."""
+    """The dataset; if it has tokens, `covariance of tokens` is added to its title."""
     is_of_tokens = str(dataset.attrs.get("title") or "").endswith(": tokens")
     return add_subject(dataset, "covariance of tokens") if is_of_tokens else dataset
 

@@ -60,7 +60,7 @@ def escape_directions(dataset: xr.Dataset) -> EscapeDirections:
 
 
 def escapes(shapes: Sequence[ConePath]) -> EscapeDirections:
-    """The directions of blow-up, from shapes of trace one; other runs are ignored."""
+    """Directions in which runs blow up, from the paths of their shapes of trace one."""
     ends = [
         shape.points[-1] for shape in shapes if shape.ending.status is Status.BLOW_UP
     ]

@@ -1,4 +1,4 @@
-"""The data of the cone's page as compact JSON, with invisible rounding."""
+"""The data of the cone's page as compact JSON, rounded to less than a pixel."""
 
 from base64 import b64encode
 from collections.abc import Mapping, Sequence

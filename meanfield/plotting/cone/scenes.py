@@ -1,4 +1,4 @@
-"""Scenes of movies in the cone or the disc: points with their paths, by ending."""
+"""Scenes of movies in the cone or the disc: points and paths, coloured by ending."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -79,7 +79,7 @@ def disc_scene(
 
 
 def _future_endings(animation: PathAnimation) -> list[Artist]:
-    """Legend entries such as `will end: blow-up`, which colours show from the start."""
+    """Legend entries such as `will end: blow-up`, since colours show future endings."""
     handles = ending_marks(animation.paths)
     for handle in handles:
         handle.set_label(f"will end: {handle.get_label()}")
@@ -145,7 +145,7 @@ class PathScene(AbstractScene):
 def _points(
     axes: Axes, animation: PathAnimation, **how: Any
 ) -> Iterator[tuple[np.ndarray, PathCollection]]:
-    """Draw points with a marker for each ending; also yield masks of the paths."""
+    """For each ending, draw the points of its paths; yield their mask and the dots."""
     n, shades = len(animation.paths), _shades(animation, 1.0)
     endings = [path.ending.status for path in animation.paths]
     for status in group_by_ending(animation.paths):

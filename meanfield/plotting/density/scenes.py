@@ -180,7 +180,7 @@ class MapScene(AbstractScene):
 
 
 def _places(tokens: Swarm, dimension: int, frame: int) -> np.ndarray:
-    """Coordinates (2, n) of some tokens on a map; with layers, (position, state)."""
+    """Places (2, n) of some tokens on a map: two coordinates, or position and state."""
     indices = even_frames(tokens.x.shape[1], _TOKENS)
     x = tokens.x[frame, indices].T
     if dimension == 2:

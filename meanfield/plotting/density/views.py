@@ -55,7 +55,7 @@ def _norm(density: np.ndarray) -> Normalize:
 
 
 def bulk(density: Density) -> Extent:
-    """The extent of nearly all mass, or of the whole box if it is not much larger."""
+    """The extent of nearly all mass, or of the box if the box is not much larger."""
     corners = [box_corners(density, i) for i in range(len(density.times))]
     outer = np.stack([(c.min(axis=0), c.max(axis=0)) for c in corners])
     low, high = np.swapaxes(_tails(density), 0, 1)

@@ -31,7 +31,7 @@ def headlines(
 
 
 def sizes_and_end(sizes: np.ndarray, ending: Ending) -> FrameNotes:
-    """Notes with the size of a cloud in each frame, and the ending in the last."""
+    """The size of a cloud in each frame, as notes; the last frame names the ending."""
     parts = [[size_note(float(size))] for size in sizes]
     if ending.status is Status.FINISHED:  # show both the size and the ending
         parts[-1].append(ending_headline(ending))

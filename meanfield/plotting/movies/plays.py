@@ -47,8 +47,8 @@ class Movie(NamedTuple):
     Attributes:
         play: builds the `Play` of a run.
         subject: what it shows, for error messages.
-        suits: the runs that have this movie by default, as pairs: the kind of a run,
-            and whether it is an ensemble in the plane.
+        suits: the runs that have this movie by default, as pairs of the kind of
+            a run and whether it is an ensemble in the plane.
         is_for_ensembles: whether it shows all runs of an ensemble.
     """
 
@@ -151,7 +151,7 @@ def _setting(
 
 
 def _sizes(radii: np.ndarray, look: Look) -> np.ndarray:
-    """The radii in the headline; NaN (not printed) if the style scales them to 1."""
+    """The radii in the headline; NaN (not printed) if the look scales all to 1."""
     return np.full_like(radii, np.nan) if look.relative else radii
 
 

@@ -56,7 +56,7 @@ def _typeset(text: str) -> str:
 
 
 def _parts(text: str) -> tuple[str, str]:
-    """Mantissa and power of ten (no power from 1e-3 to 1e4), with true minus signs."""
+    """Mantissa and power of ten, with true minus signs; no power from 1e-3 to 1e4."""
     value = float(text)
     if value and not 1e-3 <= abs(value) < 1e4:
         digits = len(text.split("e")[0].replace("-", "").replace(".", "").strip("0"))

@@ -52,7 +52,7 @@ def _fix_symbol(element: Element) -> None:
 
 
 def _fix_weight(element: Element) -> None:
-    """Mark bold by a CSS class; of `mathvariant`, browsers support only `normal`."""
+    """Mark bold symbols by a CSS class, since browsers ignore `mathvariant="bold"`."""
     variant = element.get("mathvariant", "")
     if variant in _BOLD:
         del element.attrib["mathvariant"]

@@ -141,7 +141,7 @@ def _options(report: Record) -> str:
 
 
 def _failures(statements: Sequence[Record]) -> str:
-    """The summary at the top: a list of failed statements, or that all passed."""
+    """The summary at the top: it lists failed statements, or says that all passed."""
     failures = [record["id"] for record in statements if not statement_passed(record)]
     if not statements:
         mark = verdict_mark(good=False, text="Nothing was measured.")

@@ -92,7 +92,7 @@ def _attentions(spec: RunSpec, axes: list[str]) -> Iterator[str]:
 
 
 def _descent(spec: RunSpec, axes: list[str]) -> str:
-    """A gradient flow with the keys that were set, as `gradient flow of …`."""
+    """The text `gradient flow of …`, followed by the keys that the user set."""
     names = [name for name in HEADWISE_KEYS if name in spec.model_fields_set]
     numbers = [_matrix_of(spec, name, axes) for name in names if name not in axes]
     if "epsilon" in spec.model_fields_set and "epsilon" not in axes:
@@ -105,7 +105,7 @@ def _descent(spec: RunSpec, axes: list[str]) -> str:
 def _attention(part: AttentionSpec, layer: AttentionSpec, axes: list[str]) -> str:
     """One attention with its matrices, as `softmax, 2 heads: Q = …, K = …, V = …`.
 
-    The context is read from the first layer, `layer`, or else from `part`.
+    If `layer`, the first layer, has a context, that is named; else that of `part`.
     """
     names = ("Q", "K", "V") if part.Q is not None or "Q" in axes else ("A", "V")
     numbers = [_matrix_of(part, name, axes) for name in names if name not in axes]

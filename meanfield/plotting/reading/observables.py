@@ -35,7 +35,7 @@ def covariances(dataset: xr.Dataset) -> np.ndarray:
     r"""The covariances $\Sigma(t)$, of shape (time, d, d), or (run, time, d, d).
 
     For points, each is the weighted covariance of the tokens (weights with sum one, no
-    Bessel correction). For a Gaussian it is $YY^T$; for a grid, the density's.
+    Bessel correction); for a Gaussian, $YY^T$; for a grid, the covariance of the law.
 
     Raises:
         InvalidInputError: if the dataset contains none of these.
@@ -116,7 +116,7 @@ def rounded_spectrum(run: xr.Dataset) -> np.ndarray:
 
 
 def rounding(run: xr.Dataset) -> np.ndarray:
-    """The rounding error of the states of one run, (time,), in their units.
+    """The rounding error of the states of one run, (time,), in units of the states.
 
     A run that was rescaled later stores this error in the variable `rounding`.
     """

@@ -38,7 +38,7 @@ def frames_shown(n_stored: int, film: Film) -> np.ndarray:
 
 
 def snap_places(places: np.ndarray, is_near: np.ndarray) -> np.ndarray:
-    """Round places down to a stored frame in steps that must not be interpolated.
+    """Round indices down to a stored frame in steps that must not be interpolated.
 
     Args:
         places: fractional indices of stored frames.
@@ -78,7 +78,7 @@ def interpolable_factors(factor: np.ndarray) -> np.ndarray:
 
 
 def interpolate_sizes(sizes: np.ndarray, places: np.ndarray) -> np.ndarray:
-    """Sizes at fractional frame indices, interpolated from those of stored frames.
+    """Sizes at fractional frame indices, interpolated from sizes of stored frames.
 
     Their logarithms are interpolated by a monotone cubic, so that exponential growth is
     exact, and each size lies between its two neighbours.

@@ -11,7 +11,7 @@ _QUARTILES = (0.25, 0.5, 0.75)
 class Average(NamedTuple):
     """Averages over seeds, with a description; NaN where there are no values.
 
-    If some values are infinite, each of the three arrays can have infinite entries.
+    If some values are infinite, `middle`, `low` and `high` can be infinite, too.
     """
 
     middle: np.ndarray
@@ -23,7 +23,7 @@ class Average(NamedTuple):
 def average(numbers: np.ndarray) -> Average:
     """The mean over seeds (the last axis), with a band of its standard error.
 
-    If some values are infinite: the median, with a band between the quartiles.
+    If some values are infinite, it is the median, with a band between the quartiles.
     NaNs are ignored.
     """
     seeds = numbers.shape[-1]
@@ -63,7 +63,7 @@ def _quartiles(numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
 def _quantile(sorted_values: np.ndarray, share: float) -> float:
-    """A quantile by linear interpolation; infinite if the upper value is infinite."""
+    """A quantile, interpolated between two values; infinite if the upper one is."""
     rank = share * (sorted_values.size - 1)
     lower, upper = sorted_values[math.floor(rank)], sorted_values[math.ceil(rank)]
     if np.isposinf(upper):

@@ -65,11 +65,11 @@ class _Look(NamedTuple):
 def lines(dataset: xr.Dataset) -> Figure:
     """A quantity along one axis of a sweep, averaged over seeds.
 
-    The `colour` of the look names the quantity, as in the panel `phase`, and `x` the
-    axis, by default the first that is not the seed. Each value of another axis has its
-    own line. A line is the mean over seeds, with a band of its standard error. If some
-    values are infinite, because a flow has no blow-up time or no finite size, the line
-    is the median, with a band between the quartiles.
+    The `colour` of the look names the quantity, as in the panel `phase`. Its `x` names
+    the axis, by default the first other than the seed. Each value of another axis has
+    its own line. A line is the mean over seeds, with a band of its standard error. If
+    some values are infinite, because a flow has no blow-up time or no finite size, the
+    line is the median, with a band between the quartiles.
 
     Raises:
         InvalidInputError: if the dataset is not a sweep, has too many axes, or has no
@@ -141,7 +141,7 @@ def _extended_numbers(cells: xr.Dataset, name: str) -> np.ndarray:
 
 
 def _ceiling(parts: _Lines, name: str) -> np.ndarray:
-    """Heights at which infinite values are drawn, (line, x); NaN means the top."""
+    """Heights at which infinite values are drawn, (line, x); NaN is the upper edge."""
     if name == "t_star":
         return np.fmax.reduce(parts.stops, axis=-1)
     return np.full(parts.stops.shape[:2], np.nan)
@@ -174,7 +174,7 @@ def _line(axes: Axes, x: Scale, band: Average, look: _Look) -> None:
 
 
 def _line_colours(axes: Axes, parts: _Lines) -> list[str]:
-    """A colour for each line, with a legend, or a colour bar for many lines.
+    """A colour for each line, with a legend, or with a colour bar if there are many.
 
     Raises:
         InvalidInputError: if there are too many unordered lines for a legend.

@@ -26,7 +26,7 @@ _FADE = 3  # number of frames in which a word fades in
 
 
 class Labels(NamedTuple):
-    """Words' lower left corners relative to dots, (frames, words, 2), and opacities."""
+    """Lower left corners of words relative to dots, (frames, words, 2); opacities."""
 
     offsets: np.ndarray
     opacity: np.ndarray

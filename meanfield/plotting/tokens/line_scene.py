@@ -113,7 +113,7 @@ class LineScene(AbstractScene):
             self._closure.show(frame)
 
     def _breaks_between(self, first: int, last: int) -> np.ndarray:
-        """The frames after `first`, up to `last`, before which lines are broken."""
+        """The frames in (`first`, `last`] at which lines begin anew after a gap."""
         return self._breaks[(self._breaks > first) & (self._breaks <= last)]
 
 

@@ -118,7 +118,7 @@ def _marker_sizes(weights: np.ndarray) -> np.ndarray:
 
 
 def _areas_note(weights: np.ndarray) -> str:
-    """A note that areas show weights, if weights differ; it names clipping limits."""
+    """A note that areas show weights, within limits; empty if weights are equal."""
     shares = weights * weights.size / weights.sum()
     if np.ptp(shares) <= _EQUAL:
         return ""

@@ -79,7 +79,7 @@ def _plain_ticks(*axes: Axis) -> None:
 
 
 def _whole_figures(number: float, _: int) -> str:
-    """A tick label without a common power of ten, which would change over time."""
+    """A tick label in full, since a common power of ten would change over time."""
     return f"{number:g}".replace("-", "−")
 
 

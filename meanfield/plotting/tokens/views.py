@@ -92,7 +92,7 @@ def rms_radii(cloud: Cloud) -> np.ndarray:
 
 
 def visible_frames(cloud: Cloud) -> np.ndarray:
-    """The frames that a panel shows: all, or, for a blow-up, those of moderate size."""
+    """The frames that a panel shows; of an escaping cloud, those of moderate size."""
     if cloud.ending.status.row.leaves:
         return _crop_frames(cloud, _CROP)
     return np.arange(cloud.times.size)
@@ -158,7 +158,7 @@ def _extent(cloud: Cloud) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _visible_tracks(cloud: Cloud) -> list[Track]:
-    """The Gaussians that the view should contain; a closure only while near tokens."""
+    """The Gaussians that the view should contain; a closure far from tokens is NaN."""
     track = moments(cloud.state)
     if cloud.closure is None:
         return [track]
@@ -229,7 +229,7 @@ def outlines(track: Track) -> np.ndarray:
 
 
 def _root(factor: np.ndarray) -> np.ndarray:
-    r"""Rows $\sqrt{\lambda_k} u_k^T$, the half axes of $YY^T$, also if singular."""
+    r"""Rows $\sqrt{\lambda_k} u_k^T$, the half axes of $YY^T$, possibly singular."""
     d, r = factor.shape[-2:]
     wide = np.concatenate([factor, np.zeros((*factor.shape[:-1], max(d - r, 0)))], -1)
     whole = finite(factor)[..., None, None]

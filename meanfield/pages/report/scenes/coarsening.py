@@ -1,4 +1,4 @@
-"""Reduction of members, frames or tokens if a page would be too large, with notes."""
+"""Reduction of members, frames or tokens of a run, to bound the size of a page."""
 
 from dataclasses import dataclass, field
 

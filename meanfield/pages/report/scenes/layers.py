@@ -132,7 +132,7 @@ def _unless_equal(weights: np.ndarray) -> dict[str, Any] | None:
 
 
 def _final_clusters(whole: Cloud) -> np.ndarray:
-    """Final cluster of each token, 0 for the heaviest; `STEPS` for zero weight."""
+    """The final cluster of each token: 0 is the heaviest, `STEPS` means no weight."""
     state = whole.state
     assert isinstance(state, Swarm)
     share = cluster_share(state.x[0], state.weights)
