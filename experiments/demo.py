@@ -34,7 +34,7 @@ from meanfield.spec import parse
 LINK = 0.5  # distance at which tokens are linked, as a fraction of the RMS radius
 FOLDER = Path(__file__).resolve().parent.parent / "figures" / "demo"
 
-# Q and K have one row, so A = KᵀQ is negative of rank one, and limits have rank d - 1.
+# Q and K have one row: A = KᵀQ is nonpositive of rank one; limits have rank d - 1.
 PLANE = {
     "Q": [[1.0, 0.5]],
     "K": [[-0.8, -0.4]],

@@ -152,7 +152,7 @@ class Grid(AbstractMeasure):
     @property
     @memberwise
     def masses(self) -> Float[Array, "..."]:
-        """The masses of the cells; with positions, layers are along the first axis."""
+        """The masses of the cells; if there are positions, they are the first axis."""
         return self.state.masses if self.position is not None else self.state.masses[0]
 
     @property

@@ -43,7 +43,7 @@ def tips(paths: Sequence[ConePath]) -> tuple[np.ndarray, np.ndarray]:
 def draw_path_lines(
     axes: Axes, lines: Sequence[np.ndarray], paths: Sequence[ConePath], n: int
 ) -> LineCollection:
-    """Draw lines in the colours of their paths' endings; more paths are thinner."""
+    """Draws each path in the colour of its ending; lines of many paths are thin."""
     colours = [to_rgba(path.ending.status.row.colour, opacity(n)) for path in paths]
     return draw_lines(axes, lines, colours, linewidths=width(n))
 

@@ -12,7 +12,7 @@ from meanfield.plotting.reading.data import Ending
 from meanfield.plotting.reading.depth import layers_passed
 
 # Times in headlines have as few decimals as possible, but at most `_MOST_DIGITS`.
-# Rounding errors must not exceed `_EXACT` typical time steps.
+# Rounding errors must not exceed `_EXACT` times a typical step.
 _EXACT, _MOST_DIGITS = 0.1, 9
 
 FrameNotes = Callable[[int], Sequence[str]]

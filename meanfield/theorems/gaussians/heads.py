@@ -17,7 +17,7 @@ from meanfield.theorems.reference.measures import hermite_nodes
 from meanfield.tokens import Tokens
 
 UNIT = np.linspace(0, 1, 9)
-# The value matrix of each head keeps one coordinate.
+# The value matrix of each head projects onto one coordinate.
 CUT = (np.diag([1.0, 0.0]), np.diag([0.0, 1.0]))
 
 Head = tuple[Array, Array, Array]  # the matrices Q, K and V

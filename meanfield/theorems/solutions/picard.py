@@ -28,11 +28,11 @@ LAST = 0.3
     ),
 )
 def containment(case: Case, *, radius: float = 1.0) -> Checks:
-    """Compares |x|, for tokens x carried by the fields of prescribed curves, with R(t).
+    """Compares |x| with R(t), for tokens x in the fields of prescribed measures.
 
-    The atoms of the curves turn on spheres of radius R(t), with and without a mask.
-    Tokens at t = 1 are compared with SciPy's DOP853. If atoms and tokens lie on one
-    line and V = 0.7 I, the bound must be reached.
+    The atoms of these measures rotate on spheres of radius R(t), and attention has a
+    mask or none. Tokens at t = 1 are compared with SciPy's DOP853. If atoms and tokens
+    lie on one line and V = 0.7 I, the bound must be reached.
     """
     runs = _spheres(case, radius=radius)
     paths = frozen.carry_runs(runs)
