@@ -135,7 +135,7 @@ def test_the_same_sweep_resumes_and_another_is_rejected(
     assert (store / "table.csv").read_bytes() == table
     with pytest.raises(InvalidInputError, match="a different `axes`"):
         runs.sweep(parse(BASE), parse_axes("A=1|2"), out=store)
-    with pytest.raises(InvalidInputError, match="another `spec`"):
+    with pytest.raises(InvalidInputError, match="a different `spec`"):
         runs.sweep(parse({**BASE, "d": 2}), parse_axes(*AXES), out=store)
     with pytest.raises(InvalidInputError, match="another `chunk`"):
         runs.sweep(parse(BASE), parse_axes(*AXES), out=store, chunk=3)
