@@ -134,7 +134,7 @@ def test_repr_of_a_registry_lists_its_names():
     assert "softmax, differential, l2" in repr(attentions)
     table = card_of(attentions)
     assert table.count("<tr>") == len(attentions)
-    assert "Attention with weights" in table
+    assert "Unnormalised attention" in table
 
 
 PRINT_SCRIPT = """

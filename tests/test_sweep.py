@@ -137,7 +137,7 @@ def test_the_same_sweep_resumes_and_another_is_rejected(
         runs.sweep(parse(BASE), parse_axes("A=1|2"), out=store)
     with pytest.raises(InvalidInputError, match="a different `spec`"):
         runs.sweep(parse({**BASE, "d": 2}), parse_axes(*AXES), out=store)
-    with pytest.raises(InvalidInputError, match="another `chunk`"):
+    with pytest.raises(InvalidInputError, match="a different `chunk`"):
         runs.sweep(parse(BASE), parse_axes(*AXES), out=store, chunk=3)
 
 

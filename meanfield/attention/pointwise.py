@@ -129,7 +129,7 @@ def _sigmoid(scores: Array) -> Array:
 
 @variant("exp", "permutation", "orthogonal", cost="$n^2$")
 def exp(Q: Numbers, K: Numbers, V: Numbers, *, epsilon: Scalar = 1.0) -> Attention:
-    r"""Attention with weights $e^{Qx\cdot Ky/\epsilon}$; castin2025, 2.5."""
+    r"""Unnormalised attention, weights $e^{Qx\cdot Ky/\epsilon}$; castin2025, 2.5."""
     return Attention(Dot(Q, K, epsilon), Pointwise(exponential, exp_averages), V)
 
 
