@@ -41,8 +41,8 @@ def keep_members(cls: type, names: dict[str, str]) -> None:
         setattr(cls, old, _OldMember(old, new))
     for maker in {"__init__", "__new__"} & vars(cls).keys():
         fields = inspect.signature(getattr(cls, maker)).parameters
-        keywords = {old: new for old, new in names.items() if new in fields}
-        keep_keywords(cls, maker, keywords)
+        if keywords := {old: new for old, new in names.items() if new in fields}:
+            keep_keywords(cls, maker, keywords)
 
     def __init_subclass__(sub: type, **kwargs: object) -> None:
         super(cls, sub).__init_subclass__(**kwargs)

@@ -8,17 +8,18 @@ cores has two such threads. JAX after version 0.11.0 splits no batches.
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import TypeVar
 
 import jax
 import jax.numpy as jnp
 from jax.custom_batching import custom_vmap
-from jaxtyping import Array
+from jaxtyping import Array, PyTree
 
+R = TypeVar("R", bound=PyTree[Array])
 MAX_BATCH_FLOPS = 200_000  # JAX splits batches of more operations
 
 
-def limit_batches(operation: Callable[..., Any]) -> Callable[..., Any]:
+def limit_batches(operation: Callable[..., R]) -> Callable[..., R]:
     """An operation on matrices that computes batches under `vmap` in small chunks.
 
     On accelerators, which have no such threads, a batch is computed as a whole.
@@ -30,7 +31,7 @@ def limit_batches(operation: Callable[..., Any]) -> Callable[..., Any]:
     """
 
     @custom_vmap
-    def call_batch(*stacks: Array) -> Any:
+    def call_batch(*stacks: Array) -> R:
         n, r, *_ = stacks[0].shape
         n_columns = max(math.prod(stack.shape[2:]) for stack in stacks)
         # The divisor is no less than the operations that JAX counts for a matrix.
@@ -40,13 +41,13 @@ def limit_batches(operation: Callable[..., Any]) -> Callable[..., Any]:
         return jax.lax.map(lambda parts: operation(*parts), stacks, batch_size=size)
 
     @call_batch.def_vmap
-    def _(n: int, has_axis: list[bool], *stacks: Array) -> tuple[Any, Any]:
+    def _(n: int, has_axis: list[bool], *stacks: Array) -> tuple[R, PyTree[bool]]:
         arrays = _stack(n, has_axis, stacks)
         result = call_batch(*(a.reshape(-1, *a.shape[2:]) for a in arrays))
         result = jax.tree.map(lambda a: a.reshape(n, -1, *a.shape[1:]), result)
         return result, jax.tree.map(lambda _: True, result)
 
-    def call(*arrays: Array) -> Any:
+    def call(*arrays: Array) -> R:
         result = call_batch(*(array[None] for array in arrays))
         return jax.tree.map(lambda leaf: leaf[0], result)
 
