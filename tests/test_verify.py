@@ -266,3 +266,5 @@ def test_patterns_choose_by_id_part_alias_paper_and_wildcard() -> None:
     )
     with pytest.raises(UnknownNameError, match="did you mean"):
         select_statements(["castin2025:lemna-4.1"])
+    with pytest.raises(UnknownNameError, match="did you mean `sinkhorn`"):
+        select_statements(["sinkhron"])

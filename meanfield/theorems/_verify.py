@@ -190,5 +190,5 @@ def _matches(pattern: str, entry: Statement) -> bool:
 
 def _hint(pattern: str) -> str:
     papers = list(dict.fromkeys(entry.paper for entry in statements.values()))
-    hint = suggestion(pattern, [*papers, *statements])
+    hint = suggestion(pattern, [*papers, *attentions, *statements])
     return hint if hint.startswith("did") else f"papers: {', '.join(papers)}."

@@ -87,8 +87,7 @@ def _summary(report: Mapping[str, Any]) -> str:
     )
     return (
         f"{n_passed} of {len(statements)} statements hold and their controls fail; "
-        f"{repeat_note}"
-        f"{len(misprints)} are false as printed, with a counterexample each; "
+        f"{repeat_note}{len(misprints)} false as printed, with a counterexample each; "
         f"size {report['size']}, seed {report['seed']}, {report['dtype']}"
     )
 
