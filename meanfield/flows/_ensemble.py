@@ -73,8 +73,8 @@ def ensemble(  # noqa: PLR0913 (as `flow`)
         in_axes: as in `jax.vmap`: for `dynamics` and for `mu0`, 0 if axis 0 of the
             arrays is the axis of members, and `None` if all members share the arrays.
         batch_size: number of members in a block. The default is 64 for Gaussians (more
-            in low dimensions) and 1 for large clouds of tokens. All small clouds of a
-            block take a quarter of the memory for one block of sums over a large one.
+            in low dimensions), 1 for grids and large clouds of tokens, and for small
+            clouds the number whose sums fit into 1 MB on a CPU, and more on a GPU.
         stepping: as in `flow`.
         stop: as in `flow`.
         run_start: as in `flow`.

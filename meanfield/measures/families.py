@@ -13,7 +13,7 @@ from meanfield._typing import PRNGKey
 from meanfield.errors import InvalidInputError
 
 MAX_MEMBERS = 100_000
-_WIDEST = 1e100  # largest width whose square does not overflow
+_WIDEST = 1e100  # bound on widths, so that squares do not overflow
 _ROUNDING = 1e-12  # points this close to the rim of the disc count as outside
 
 

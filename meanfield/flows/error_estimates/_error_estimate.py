@@ -30,7 +30,7 @@ from ._remainder import box_remainder, cell_remainder, time_error
 from ._walls import WalledSolver, clear_outside, wall_mask
 
 CUTS = 1 / 4, 1 / 2  # fractions of the space between means and walls that are cut off
-RUNAWAY = 10.0  # a flow on a coarser grid stops at this multiple of the original size
+RUNAWAY = 10.0  # size, relative to the flow, at which flows on other grids stop
 ROUNDING_UNITS = 1e3  # smallest error of a position, in units of eps times the spread
 
 

@@ -253,8 +253,7 @@ def error_amplification(
 def time_error(time_shift: Float[Array, ""], t: Float[Array, ""]) -> Float[Array, ""]:
     """Error of a blow-up time near `t`, from errors of steps and rounding of the time.
 
-    A relative error of a step shifts the blow-up by at most the same fraction of the
-    time per e-fold at that step. The shifts of all steps add up.
+    `time_shift` is the largest shift of the blow-up time by errors of all steps.
     """
     return time_shift + ROUNDINGS * jnp.finfo(t.dtype).eps * jnp.abs(t)
 

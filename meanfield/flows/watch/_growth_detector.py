@@ -37,7 +37,7 @@ T = TypeVar("T")
 # with tsit5, dopri8 and kvaerno5, at tolerances from 1e-3 to 1e-11.
 ESTIMATE_FACTOR = 2.0
 CURVATURE_FACTOR = 2e-3
-# A step has at least this error, relative to the tolerance of implicit stages.
+# Smallest error of a step, relative to `rtol`: implicit stages are not exact either.
 TOLERANCE_FACTOR = 1e-3
 # In tests, errors of earlier steps were at most this multiple of the tolerance.
 PRIOR_FACTOR = 8.0

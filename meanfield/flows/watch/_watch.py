@@ -42,7 +42,7 @@ class WatchState(NamedTuple):
     convergence_failure: (
         Convergence  # the first residual above its tolerance; zeros if there is none
     )
-    reference: PyTree[Array]  # initial values that `Motion.ending` needs
+    reference: PyTree[Array]  # initial values; see `Motion.reference`
     code: Int[Array, ""]
     is_detected: Bool[Array, ""]  # whether the detector ended the flow
     n_accepted: Int[Array, ""]

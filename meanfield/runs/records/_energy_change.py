@@ -20,7 +20,7 @@ class EnergyChange:
     Attributes:
         first: the energy at the first frame, for each member of a family.
         last: the energy at the last frame.
-        rise: the largest increase from frame to frame; negative if there was none.
+        rise: the largest increase from frame to frame; negative if it always fell.
 
     Examples:
         >>> from meanfield import runs, spec

@@ -27,7 +27,7 @@ from meanfield.spectrum import effective_rank
 from ._cells import SweepCells, is_array
 
 LARGEST_SHOWN = 4  # largest dimension in which the entries of moments are reported
-MAX_CHUNK = 64  # largest number of cells in a chunk
+MAX_CHUNK = 64  # largest default number of cells in a chunk
 MAX_TRIALS = 200  # largest number of values per axis that are checked in advance
 NUMBERS = 2**16  # largest total number of covariance entries in a chunk
 CHUNKS = 8  # fewest chunks of a small sweep, so that several workers can share it

@@ -31,7 +31,7 @@ def square_factor(mu: Gaussian, diffusion: Float[Array, ""]) -> Gaussian:
     A square factor of full rank is unchanged. Any other factor, such as that of a
     Dirac, becomes $(YY^\top + \eta I)^{1/2}$, because a singular factor would grow like
     $\sqrt{2\kappa t}$, which has no derivative at 0. Here $\eta$ is the rounding unit
-    times the final mean variance, which is the initial one plus twice `diffusion`
+    times the initial mean variance plus what the noise adds, twice `diffusion`
     ($\kappa$ times the duration). So the change is below rounding. Factors may have
     the leading axes of an ensemble.
     """

@@ -42,7 +42,7 @@ from ._planner import SAFETY_FACTOR, Planner, relative_convergence
 WORTH = 0.8  # sums in cells may take at most this fraction of the time of exact sums
 MARGIN = 0.2  # largest ratio of initial error to tolerance; errors grow as tokens move
 N_PROBES = 16  # tokens, besides extreme ones, whose velocities are computed exactly
-GUESS = 1 / 32  # assumed ratio of error to tolerance of exponentials without a bound
+GUESS = 1 / 32  # error of exponentials over tolerance, for fields without `condition`
 MIN_ERROR, MAX_ERROR = 1e-12, 0.1  # smallest and largest error bound of exponentials
 SAMPLE = 2048  # number of tokens in the sample whose sums are surveyed
 
