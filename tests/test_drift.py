@@ -257,7 +257,10 @@ def test_a_perceptron_moves_a_gaussian_only_by_its_projection(rng: Generator):
         (lambda: Drift(np.ones((2, 3))), "`matrix` must be square"),
         (lambda: Drift(np.eye(2), [1.0]), "`offset` must be a vector of 2"),
         (lambda: Perceptron(np.ones((3, 2)), np.ones((3, 2))), "must be matrices"),
-        (lambda: Perceptron(np.ones((3, 2)), np.ones((2, 3)), bias=[1.0]), "3 numbers"),
+        (
+            lambda: Perceptron(np.ones((3, 2)), np.ones((2, 3)), bias=[1.0]),
+            r"shape \(3,\).* got \(1,\)",
+        ),
     ],
 )
 def test_drifts_of_the_wrong_shape_are_rejected(make: Callable, words: str):
