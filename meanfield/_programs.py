@@ -47,11 +47,14 @@ class Programs:
 
     def __init__(self, *functions: Any) -> None:
         """Takes functions that `equinox.filter_jit` returned."""
-        self._jitted = functions
+        # Equinox shares one cache between functions with the same options.
+        self._caches = {
+            id(function._cached): function._cached for function in functions
+        }
         self._signatures: set[Hashable] = set()
 
     def __len__(self) -> int:
-        return sum(function._cached._cache_size() for function in self._jitted)
+        return sum(cache._cache_size() for cache in self._caches.values())
 
     def __contains__(self, arguments: object) -> bool:
         if not len(self):  # the caches of JAX have been cleared

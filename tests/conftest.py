@@ -6,20 +6,13 @@ import resource
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-# Compilation takes most of the time here: a quarter of that is LLVM's optimiser, and a
-# third the newer emitters of fused loops; JAX 0.10 can be asked for the older ones.
-# Two workers keep both cores busy, so compiling in parallel parts only costs more.
-os.environ.setdefault(
-    "XLA_FLAGS",
-    "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false"
-    " --xla_cpu_parallel_codegen_split_count=1"
-    if version("jax").startswith("0.10.")
-    else "--xla_backend_optimization_level=0",
-)
+from meanfield._compiler_flags import as_text, quick_flags
+
+# Compilation takes most of the time here. A quarter of it is LLVM's optimiser.
+os.environ.setdefault("XLA_FLAGS", as_text(quick_flags()))
 
 import jax
 import numpy as np

@@ -4,7 +4,9 @@ import jax
 import jax.numpy as jnp
 import pytest
 
+from meanfield._compiler_flags import as_text, quick_flags
 from meanfield.flows import compile_function
+from meanfield.flows._compilation import optimisation_level
 
 
 def test_memory_is_returned_after_each_new_program(monkeypatch: pytest.MonkeyPatch):
@@ -34,3 +36,25 @@ def test_products_in_single_precision_keep_their_digits():
     product = compile_function(lambda a: a @ a)
     text = product.lower(jnp.ones((3, 3), jnp.float32)).as_text()
     assert "precision = [HIGHEST, HIGHEST]" in text
+
+
+def test_small_programs_are_optimised_less():
+    levels = [optimisation_level({"x": jnp.zeros(n)}) for n in (4, 64, 65, 4096, 4097)]
+    assert levels == [0, 0, 1, 1, None]
+    assert [optimisation_level(jnp.zeros((99, d))) for d in (4, 5)] == [1, None]
+    assert optimisation_level("no arrays") == 0
+
+
+def test_programs_of_all_levels_count_as_one_cache():
+    double = compile_function(lambda x: 2 * x)
+    sizes = [4, 400, 40_000]
+    assert [float(double(jnp.ones(n))[-1]) for n in sizes] == [2.0] * 3
+    assert double.programs == 3
+    assert all(double.has_program(jnp.zeros(n)) for n in sizes)
+
+
+def test_flags_of_the_user_are_kept(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("XLA_FLAGS", "--xla_backend_optimization_level=2")
+    assert "xla_backend_optimization_level" not in quick_flags(1)
+    monkeypatch.delenv("XLA_FLAGS")
+    assert as_text(quick_flags(1)).startswith("--xla_backend_optimization_level=1")

@@ -1,4 +1,4 @@
-"""Compilation of whole programs with 512-bit vectors on CPUs."""
+"""Compilation of whole programs, with options that suit their work."""
 
 import contextlib
 import ctypes
@@ -11,15 +11,22 @@ import equinox as eqx
 import jax
 
 from meanfield._array import is_concrete, is_tracing
+from meanfield._compiler_flags import quick_flags
 from meanfield._programs import Programs
 
 P = ParamSpec("P")
 R = TypeVar("R")
+Level = Callable[..., int | None]
 
 # Loops over exponentials run up to 1.7 times as fast with 512-bit vectors as with the
 # default of 256 bits. A processor without 512-bit vectors splits each into two halves
 # and loses no time.
 _WIDE = {"xla_cpu_prefer_vector_width": 512}
+# Small programs run for milliseconds and compile for seconds, so they are compiled with
+# less optimisation: at these levels, up to these numbers of entries of an array.
+_LEVELS = {0: 64, 1: 4096}
+# With the older loop fusion, products of longer vectors take twice as long.
+_LONGEST_VECTOR = 4
 
 
 def compiler_options() -> dict[str, Any]:
@@ -46,11 +53,16 @@ def compiler_options() -> dict[str, Any]:
 class CompiledFunction(Generic[P, R]):
     """A compiled function of arrays and static arguments; see `compile_function`."""
 
-    def __init__(self, fn: Callable[P, R]) -> None:
+    def __init__(self, fn: Callable[P, R], level: Level) -> None:
         compiler: Any = eqx.filter_jit
+        self._level = level
         self._part = compiler(fn)
         self._whole = compiler(fn, compiler_options=_WIDE)
-        self._programs = Programs(self._part, self._whole)
+        self._quick = {
+            level: compiler(fn, compiler_options=_WIDE | quick_flags(level))
+            for level in _LEVELS
+        }
+        self._programs = Programs(self._part, self._whole, *self._quick.values())
         functools.update_wrapper(self, fn)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -80,9 +92,26 @@ class CompiledFunction(Generic[P, R]):
         """Number of programs compiled so far."""
         return len(self._programs)
 
-    def _select_program(self, arguments: object) -> Any:
-        is_whole = jax.default_backend() == "cpu" and not _is_traced(arguments)
-        return self._whole if is_whole else self._part
+    def _select_program(self, arguments: tuple[tuple, dict[str, Any]]) -> Any:
+        if jax.default_backend() != "cpu" or _is_traced(arguments):
+            return self._part
+        args, kwargs = arguments
+        level = self._level(*args, **kwargs)
+        return self._whole if level is None else self._quick[level]
+
+
+def optimisation_level(*args: object, **kwargs: object) -> int | None:
+    """The level at which a program of these arguments is compiled; `None` for XLA's.
+
+    A velocity of `n` entries takes up to `n**2` operations. With few entries a program
+    compiles for longer than it runs, even if it is not optimised.
+    """
+    leaves = [leaf for leaf in jax.tree.leaves((args, kwargs)) if eqx.is_array(leaf)]
+    size = max((leaf.size for leaf in leaves), default=0)
+    longest = max((leaf.shape[-1] for leaf in leaves if leaf.ndim > 1), default=0)
+    if size <= _LEVELS[0]:
+        return 0
+    return 1 if size <= _LEVELS[1] and longest <= _LONGEST_VECTOR else None
 
 
 def full_precision() -> contextlib.AbstractContextManager[None]:
@@ -90,11 +119,18 @@ def full_precision() -> contextlib.AbstractContextManager[None]:
     return jax.default_matmul_precision("highest")
 
 
-def compile_function(fn: Callable[P, R]) -> CompiledFunction[P, R]:
+def compile_function(
+    fn: Callable[P, R], level: Level = optimisation_level
+) -> CompiledFunction[P, R]:
     """Compiles `fn` like `equinox.filter_jit`, with compiler options for this machine.
 
     Compiler options apply to whole programs: inside another `jit`, a derivative or a
     `vmap`, `fn` is part of a larger program, which is compiled without them.
+
+    Args:
+        fn: the function.
+        level: gives for arguments the optimisation level of XLA, 0 or 1; `None` for
+            full optimisation.
 
     Examples:
         >>> from meanfield.flows import compile_function
@@ -102,7 +138,7 @@ def compile_function(fn: Callable[P, R]) -> CompiledFunction[P, R]:
         >>> print(square(jnp.array(3.0)), square(jnp.array(4.0)), square.programs)
         9.0 16.0 1
     """
-    return CompiledFunction(fn)
+    return CompiledFunction(fn, level)
 
 
 def eval_shapes(fn: Callable[P, R]) -> Callable[P, R]:

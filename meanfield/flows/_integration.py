@@ -15,7 +15,7 @@ from meanfield.dynamics import AbstractDynamics
 from meanfield.endings import Status
 from meanfield.measures import AbstractMeasure
 
-from ._compilation import compile_function
+from ._compilation import compile_function, optimisation_level
 from ._trajectory import Trajectory
 from .motions import Noise, cast_noise, motion_of
 from .stepping import AbstractStepping
@@ -158,7 +158,17 @@ def _detector(problem: Problem, ts: Float[Array, " times"]) -> AbstractDetector[
     return GrowthDetector(law, frozen_mu0, problem.run_start)
 
 
-integrate = compile_function(integrate_in_jit)
+def _level(problem: Problem, *args: object) -> int | None:
+    """The optimisation level of a program; see `optimisation_level`.
+
+    Iterations of potentials make long programs. The older loop fusion computes some
+    values in them again and again, and takes longer to compile.
+    """
+    level = optimisation_level(problem, *args)
+    return None if problem.is_iterative and level else level
+
+
+integrate = compile_function(integrate_in_jit, _level)
 
 
 class _Ending(NamedTuple):

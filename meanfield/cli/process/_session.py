@@ -6,19 +6,14 @@ import importlib
 import os
 import resource
 import time
-from importlib.metadata import version
 from types import ModuleType
 
+from meanfield._compiler_flags import as_text, quick_flags
 from meanfield.errors import ResourceError
 
 from ._programs import cache_folder, keep_programs, prune
 
 GC_THRESHOLDS = 100_000, 20, 50  # tracing makes many objects but few cycles
-# These flags choose the old loop fusion, which JAX 0.12 lacks, and code generation that
-# is not split into parallel parts.
-LEGACY_XLA_FLAGS = (
-    " --xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1"
-)
 LEAST_MEMORY = 3 * 10**9  # bytes of address space; a tiny run takes 1.9e9 on two cores
 
 EVENTS = (
@@ -114,8 +109,7 @@ def compile_fast() -> None:
 
     Child processes inherit the flags; `XLA_FLAGS` of the user take precedence.
     """
-    older = LEGACY_XLA_FLAGS if version("jax").startswith("0.10.") else ""
-    os.environ.setdefault("XLA_FLAGS", f"--xla_backend_optimization_level=0{older}")
+    os.environ.setdefault("XLA_FLAGS", as_text(quick_flags()))
 
 
 @functools.cache
