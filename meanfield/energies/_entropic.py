@@ -1,4 +1,4 @@
-r"""Entropic transport if potentials are inaccurate, as for small clouds of tokens."""
+r"""Entropic transport in cases of inaccurate potentials, such as small clouds."""
 
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
