@@ -21,7 +21,7 @@ def path_of(name: str | os.PathLike[str]) -> Path:
     """The path `name` with `~` expanded to a home directory, as in shells.
 
     Raises:
-        InputFileError: if there is no such user.
+        InputFileError: if `~NAME` names an unknown user.
     """
     try:
         return Path(name).expanduser()

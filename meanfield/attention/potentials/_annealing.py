@@ -93,8 +93,8 @@ def solve_in_stages(
 
     The first method is accelerated alternation. If `steps.symmetric`, it is accelerated
     averaging instead, which contracts at any bandwidth. If the first method stalls,
-    Newton's method follows: directly if the residual is small, otherwise for increasing
-    fractions of the score.
+    Newton's method follows: directly if the residual is small or steps were averaged,
+    otherwise for increasing fractions of the score.
     """
     first = anderson(
         steps.step(jnp.ones_like(tolerance)),

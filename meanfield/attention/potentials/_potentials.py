@@ -69,10 +69,11 @@ def solve_potential(
     scores must be centred, that is, bilinear in deviations from the mean. If `A` is
     symmetric positive semidefinite, the iteration is accelerated averaging,
     $g \mapsto (g + c(g))/2$, which contracts by one half at any bandwidth; otherwise it
-    is accelerated alternation. If it stalls, Newton's method follows: directly if the
-    residual is small, otherwise for a decreasing bandwidth. If all Newton steps are too
-    long, plain alternation follows. Each pass over rows and columns counts as one of
-    `max_iterations`; one further pass may be needed to compute the residual.
+    is accelerated alternation. If the iteration stalls, Newton's method follows:
+    directly after averaging or if the residual is small, otherwise for a decreasing
+    bandwidth. If all Newton steps are too long, plain alternation follows. Each pass
+    over rows and columns counts as one of `max_iterations`; one further pass may be
+    needed to compute the residual.
 
     If `queries` is another measure, it must have the same mass. The result is then the
     potential of the keys for the plan between the two measures, which is found by
