@@ -24,7 +24,7 @@ def stop_gradient(tree: T) -> T:
 
 
 def member_of(stack: T, index: Array | int) -> T:
-    """Member `index` of a stack of pytrees, made of entry `index` of each array."""
+    """Member `index` of a stack of pytrees, with entry `index` of each array."""
     return jax.tree.map(lambda leaf: leaf[index] if eqx.is_array(leaf) else leaf, stack)
 
 
@@ -48,7 +48,7 @@ def is_tracing() -> bool:
 def is_known(array: object, ndim: int) -> bool:
     """Whether `array` is a concrete array with `ndim` axes.
 
-    JAX can put any object in place of an array in a module.
+    A module may hold other objects, since JAX can replace its arrays.
     """
     is_array = isinstance(array, jax.Array | np.ndarray)
     return is_array and is_concrete(array) and np.ndim(array) == ndim
@@ -102,8 +102,8 @@ def real_array(name: str, value: Numbers) -> Array | np.ndarray:
 def check_real(name: str, value: object) -> None:
     """Raises if `value` is an array that is masked or not real.
 
-    Objects that are not arrays are accepted, since JAX can put any object in place of
-    an array in a module.
+    Objects that are not arrays are accepted, since JAX can replace the arrays of a
+    module by any object.
 
     Raises:
         InvalidInputError: if `value` is such an array; the message names the argument.
@@ -191,7 +191,7 @@ def _check_real(name: str, dtype: np.dtype) -> None:
     floats = jnp.issubdtype(dtype, jnp.floating)
     if not (floats or jnp.issubdtype(dtype, jnp.integer) or dtype == np.bool_):
         raise InvalidInputError(
-            f"`{name}` must be real numbers in a regular array; got {_kind(dtype)}."
+            f"`{name}` must be a regular array of real numbers; got {_kind(dtype)}."
         )
     if floats and dtype not in (np.float32, np.float64):
         raise InvalidInputError(f"`{name}` must be float32 or float64; got {dtype}.")

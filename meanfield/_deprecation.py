@@ -57,7 +57,7 @@ def keep_members(cls: type, names: dict[str, str]) -> None:
 def keep_keywords(owner: object, path: str, names: dict[str, str]) -> None:
     """Makes the function `path` of `owner` accept the old names of its keywords.
 
-    A call raises `TypeError` if it gives an old keyword beside its new one.
+    A call that gives both an old keyword and its new name raises `TypeError`.
     """
     *owners, name = path.split(".")
     for part in owners:

@@ -2,7 +2,7 @@
 
 A checkout has `experiments`, `benchmarks` and `docs/extending` beside the package. A
 wheel has them inside the package, in `BUNDLE_FOLDER`, so that their names cannot clash
-with those of other packages in the environment.
+with the names of other packages in the environment.
 """
 
 from pathlib import Path

@@ -14,7 +14,8 @@ class CellForces(eqx.Module):
     cells drives a flux with the velocity $-\nabla\phi$.
 
     Attributes:
-        cell_pressure: $p(\rho)/\rho$ times the mass of each cell, by layer and axis.
+        cell_pressure: $p(\rho)/\rho$ times the mass of each cell; the first axis runs
+            over layers.
         stiffness: the larger of $p(\rho)/\rho$ and $p'(\rho)$ in each cell.
         potential: $\phi$ at the middle of each cell, for the velocity $-\nabla\phi$.
 

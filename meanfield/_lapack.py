@@ -1,9 +1,9 @@
 """Decompositions and linear solves by LAPACK, in batches that XLA does not split.
 
 Since JAX 0.10 a thread of XLA that computes a large batch of LAPACK calls splits it
-among the threads of its pool, and waits for them. If all threads of the pool wait like
-this, for batches of one program or of several, they wait forever. A machine of two
-cores has two such threads. JAX after version 0.11.0 splits no batches.
+among the threads of its pool, and waits for them. If all threads of the pool wait in
+this way, in one program or in several, they wait forever. A machine with two cores has
+two such threads. JAX after version 0.11.0 splits no batches.
 """
 
 import math
@@ -16,14 +16,15 @@ from jax.custom_batching import custom_vmap
 from jaxtyping import Array, PyTree
 
 R = TypeVar("R", bound=PyTree[Array])
-MAX_BATCH_FLOPS = 200_000  # JAX splits batches of more operations
+MAX_BATCH_FLOPS = 200_000  # JAX splits batches that need more operations
 
 
 def limit_batches(operation: Callable[..., R]) -> Callable[..., R]:
     """An operation on matrices that computes batches under `vmap` in small chunks.
 
-    On accelerators, which have no such threads, a batch is computed as a whole.
-    Reverse-mode differentiation is not supported: stop gradients before the call.
+    On accelerators, where XLA does not split batches among threads, a batch is computed
+    as a whole. Reverse-mode differentiation is not supported: stop gradients before the
+    call.
 
     Args:
         operation: a function of arrays, each with at least one axis; the first array is
@@ -34,7 +35,7 @@ def limit_batches(operation: Callable[..., R]) -> Callable[..., R]:
     def call_batch(*stacks: Array) -> R:
         n, r, *_ = stacks[0].shape
         n_columns = max(math.prod(stack.shape[2:]) for stack in stacks)
-        # The divisor is no less than the operations that JAX counts for a matrix.
+        # The divisor is at least the number of operations that JAX counts per matrix.
         size = max(1, MAX_BATCH_FLOPS // max(1, 10 * r**2 * max(r, n_columns)))
         if n <= size or jax.default_backend() != "cpu":
             return jax.vmap(operation)(*stacks)
@@ -55,7 +56,7 @@ def limit_batches(operation: Callable[..., R]) -> Callable[..., R]:
 
 
 def _stack(n: int, has_axis: list[bool], arrays: tuple[Array, ...]) -> list[Array]:
-    """The arrays with a leading axis of length `n`, which some have already."""
+    """Gives each array a leading axis of length `n`, unless it already has one."""
     return [
         array if is_stack else jnp.broadcast_to(array, (n, *array.shape))
         for array, is_stack in zip(arrays, has_axis, strict=True)

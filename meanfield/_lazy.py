@@ -19,7 +19,7 @@ class LazyExports(NamedTuple):
 
 
 def lazy_exports(package: str) -> LazyExports:
-    """The `__getattr__`, `__dir__` and `__all__` that load names at their first use.
+    """`__getattr__`, `__dir__` and `__all__` that load a package's names at first use.
 
     The names are those that the package's source imports below `if TYPE_CHECKING`, in
     the form `from ._run import run as run`; type checkers read the same lines. Imports

@@ -98,7 +98,7 @@ def forget_programs() -> bool:
     try:
         n_maps = MAPS.read_bytes().count(b"\n")
     except OSError:
-        return False  # only Linux has this file, and this limit
+        return False  # this file and the limit exist on Linux only
     if n_maps > MANY_MAPS:
         jax.clear_caches()
     return n_maps > MANY_MAPS

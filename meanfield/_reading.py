@@ -21,7 +21,7 @@ def path_of(name: str | os.PathLike[str]) -> Path:
     """The path `name` with `~` expanded to a home directory, as in shells.
 
     Raises:
-        InputFileError: if there is no such user.
+        InputFileError: if `~NAME` names an unknown user.
     """
     try:
         return Path(name).expanduser()
@@ -59,7 +59,7 @@ def missing_file_error(path: Path) -> InputFileError:
 
 def encoding_error(path: Path) -> InputFileError:
     """The error for a file that is not in UTF-8, such as PowerShell's UTF-16 files."""
-    return InputFileError(f"`{path}` is no text in UTF-8; save it in that encoding.")
+    return InputFileError(f"`{path}` is not UTF-8 text; save the file as UTF-8.")
 
 
 def similar_name(path: Path) -> str:

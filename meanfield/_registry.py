@@ -36,7 +36,7 @@ def nearest_name(name: str, names: Mapping[str, object] | list[str]) -> str:
 
 
 def _abbreviates(short: str, name: str) -> bool:
-    """Whether `name` has the first three letters of `short`, then its rest in order."""
+    """Whether `name` has the first three letters of `short`, and the rest in order."""
     letters = iter(name)
     begin, whole = short.lstrip("-")[:3], name.lstrip("-")
     is_subsequence = all(letter in letters for letter in short)

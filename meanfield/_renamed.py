@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from ._deprecation import keep_keywords, keep_members, parse_table, warn_renamed
 
-# Below each module, old names stand before new ones. Version 0.4 drops the tables.
+# Pairs of an old and a new name, below their module. Version 0.4 drops the tables.
 _NAMES = """
 meanfield
     Moving MovingContext
@@ -71,8 +71,8 @@ meanfield.training
     Cooling Annealing, Item Sample, Items Samples, MeetingBlock CrossAttentionBlock,
     after post_norm_block, before pre_norm_block, examined evaluate
 """
-# Below each class, named as its module exports it, old members stand before new ones.
-# Fields are keywords of the constructor, too.
+# Pairs of an old and a new member, below their class as its module exports it. Fields
+# are keywords of the constructor, too.
 _MEMBERS = """
 meanfield.attention.AbstractClosedFormCoupling
     smeared gaussian_barycentre
@@ -198,7 +198,7 @@ meanfield.training.tasks.Sorting
     examined n_test, taught n_train
 """
 
-# Below each function or method, named with its module, old keywords precede new ones.
+# Pairs of an old and a new keyword, below their function or method.
 _KEYWORDS = """
 meanfield.attention:GaussianSoftSlices.__init__
     near line_score

@@ -10,7 +10,7 @@ from typing import Any
 
 from meanfield._deprecation import parse_table
 
-# Below each kind of JSON value, old names stand before new ones.
+# Pairs of an old and a new key, below the kind of JSON value that has them.
 _NAMES = """
 comparison
     allowed tolerance, covariance_allowed covariance_tolerance, distance_how

@@ -34,7 +34,7 @@ def make_private(folder: Path) -> None:
 
 
 def find_insecure_part(path: Path) -> Path | None:
-    """The innermost part of a path that other users can change; `None` if none is.
+    """The innermost part of a path that other users can change; `None` if all are safe.
 
     The rule is that of OpenSSH: the path and all folders above it must belong to the
     user or to the system and must not be writable by anyone else. The exception is that

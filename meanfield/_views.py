@@ -14,5 +14,5 @@ views: Registry[Callable[..., Any]] = Registry("view")
 
 
 def view(name: str, *things: object) -> Any:
-    """Calls the registered function `name`, such as `dataset` of a trajectory."""
+    """Calls the registered function `name`, such as `dataset` for a trajectory."""
     return views[name](*things)

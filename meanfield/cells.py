@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     A = TypeVar("A", np.ndarray, Array)
 else:
-    A = TypeVar("A")  # a constraint to JAX's arrays would import JAX
+    A = TypeVar("A")  # naming JAX's array type would import JAX
 
 
 def widths(edges: A) -> A:

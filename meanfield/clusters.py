@@ -1,4 +1,4 @@
-r"""Clusters of tokens: exact connected components of tokens linked within a radius.
+r"""Clusters of tokens, the exact connected components of a graph of close tokens.
 
 The module uses NumPy and SciPy only. Frames with entries that are not finite, or larger
 than `LARGEST`, give NaN.
@@ -78,7 +78,7 @@ def cluster_share(x: np.ndarray, weights: np.ndarray) -> float:
         np.linspace(0, len(support) - 1, min(len(support), _SAMPLE)).round().astype(int)
     )
     distances = cdist(support[sample], support)
-    nearest = np.partition(distances, 1, axis=1)[:, 1]  # the smallest is to itself
+    nearest = np.partition(distances, 1, axis=1)[:, 1]  # index 0 is the token itself
     return max(RADIUS_SHARE, float(_NEAREST_SHARE * np.median(nearest) / radius))
 
 

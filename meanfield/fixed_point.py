@@ -14,7 +14,7 @@ GROWTH = 2.0  # a residual that grows by more than this factor restarts the hist
 
 
 class FixedPoint(NamedTuple):
-    """The resulting point, its sup-norm residual, and the number of evaluations.
+    """Result of an iteration: the point, its residual, and the number of evaluations.
 
     Examples:
         >>> from meanfield.fixed_point import anderson

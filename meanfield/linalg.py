@@ -56,7 +56,7 @@ def solve_positive(
 
 
 def solve(M: Float[Array, "r r"], rhs: Float[Array, "r ..."]) -> Float[Array, "r ..."]:
-    """$M^{-1} u$ for a square matrix; not finite if the matrix is singular.
+    """$M^{-1} u$ for a square matrix $M$; entries are not finite if $M$ is singular.
 
     Inside `vmap`, batches are solved in chunks; see `limit_batches`.
 

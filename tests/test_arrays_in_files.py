@@ -86,7 +86,7 @@ def test_a_malformed_table_is_rejected_with_its_line(
 def test_a_table_in_utf_16_is_rejected_by_name(tmp_path: Path) -> None:
     """`>` in Windows PowerShell writes UTF-16."""
     (tmp_path / "t.csv").write_text("1,2\n", encoding="utf-16")
-    with pytest.raises(InputFileError, match=r"t.csv` is no text in UTF-8; save it"):
+    with pytest.raises(InputFileError, match=r"t.csv` is not UTF-8 text; save the"):
         read_array(tmp_path / "t.csv")
 
 

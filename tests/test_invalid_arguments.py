@@ -170,7 +170,7 @@ FOREIGN = {
 def test_array_likes_are_converted(kind: str) -> None:
     x = FOREIGN[kind](X)
     if kind.startswith("objects"):
-        with pytest.raises(InvalidInputError, match="`x` must be real numbers"):
+        with pytest.raises(InvalidInputError, match="`x` must be a regular array"):
             Points.uniform(x)
         return
     assert_close(Points.uniform(x).tokens.x, X)

@@ -224,7 +224,7 @@ def test_byte_order_marks_are_ignored_in_models_and_texts(folder: Path) -> None:
     text = models.resolve_text(f"@{folder / 'cat.txt'}")
     assert models.load(folder).encode(text, limit=16).words == plain.words
     (folder / "cat.txt").write_text("the cat", encoding="utf-16")
-    with pytest.raises(InputFileError, match=r"cat.txt` is no text in UTF-8; save it"):
+    with pytest.raises(InputFileError, match=r"cat.txt` is not UTF-8 text; save the"):
         models.resolve_text(f"@{folder / 'cat.txt'}")
 
 

@@ -158,7 +158,7 @@ def test_a_byte_order_mark_is_ignored(tmp_path: Path) -> None:
     (tmp_path / "run.toml").write_bytes(text.encode("utf-8-sig"))
     assert read_toml(tmp_path / "run.toml") == {"measure": "gaussian", "A": -1.0}
     (tmp_path / "run.toml").write_bytes(text.encode("utf-16"))
-    with pytest.raises(InputFileError, match=r"run.toml` is no text in UTF-8; save"):
+    with pytest.raises(InputFileError, match=r"run.toml` is not UTF-8 text; save"):
         read_toml(tmp_path / "run.toml")
 
 

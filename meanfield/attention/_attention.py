@@ -116,7 +116,7 @@ class Attention(AbstractDisplayable, AbstractDynamics):
 
     @override
     def is_linearly_bounded(self, t: Time, mu: AbstractMeasure) -> Bool[Array, ""]:
-        r"""True if $\bar y$ is bounded, as $|V\bar y + o| \leq |V|\,|\bar y| + |o|$."""
+        r"""True if $\bar y$ is bounded: $|V\bar y + o| \leq |V|\,|\bar y| + |o|$."""
         if isinstance(mu, Facing):
             return CrossBound(self.score, self.coupling)(mu.keys)
         return self.coupling.is_linearly_bounded(self.score, mu)
@@ -239,7 +239,7 @@ def variant(
 
 
 def variant_options(name: str) -> dict[str, str]:
-    """Names of a variant's own parameters, keyed by their names in a spec.
+    """Maps names of options in a spec to the names of a variant's own parameters.
 
     A spec drops a trailing underscore, so that `lambda_` becomes `lambda`.
 
@@ -292,7 +292,7 @@ def _variant_name(attention: Attention) -> str:
 def _coupling_name(
     coupling: AbstractCoupling, score: type[AbstractScore] = AbstractScore
 ) -> str:
-    """Name of the variant that has this coupling, or else the class of the coupling."""
+    """Name of the variant that has this coupling, or else of the coupling's class."""
     couplings = _couplings(score).items()
     matches = [
         name

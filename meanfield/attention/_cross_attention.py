@@ -61,7 +61,7 @@ class AttentionParts(NamedTuple):
     coupling_name: Callable[[], str]
 
     def gaussian_barycentre(self, keys: Gaussian) -> AbstractField:
-        """The barycentre of Gaussian keys at any token, without other queries.
+        """The barycentre of Gaussian keys at any token, independent of other queries.
 
         Raises:
             NotClosedError: if the barycentre has no closed form, or depends on the

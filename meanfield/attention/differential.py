@@ -60,7 +60,7 @@ class Differential(AbstractGaussianCoupling, AbstractRowwise):
     def is_linearly_bounded(
         self, score: AbstractScore, mu: AbstractMeasure
     ) -> Bool[Array, ""]:
-        r"""True if both terms are bounded, as $\bar y = \bar y_1 - \lambda\bar y_2$."""
+        r"""True if both terms of $\bar y = \bar y_1 - \lambda\bar y_2$ are bounded."""
         bounds = [Softmax().is_linearly_bounded(s, mu) for s in self._scores(score)]
         return bounds[0] & bounds[1]
 
@@ -146,7 +146,7 @@ class NormalisedAttention(Attention):
 
     @override
     def is_linearly_bounded(self, t: Time, mu: AbstractMeasure) -> Bool[Array, ""]:
-        """Always true, since the velocity is scaled to a fixed size."""
+        """Always true, since the scaled velocity has at most a fixed size."""
         return jnp.ones((), bool)
 
 
@@ -167,7 +167,7 @@ def differential(  # noqa: PLR0913 (what the literature gives it)
 
     The second softmax has the scores $Q_2x \cdot K_2y/\epsilon$; with the default
     $Q_2 = 0$ it is the mean of the tokens. Rows sum to $1 - \lambda$. If `normalised`,
-    each head's velocity is scaled to a root mean square of one. All velocities are then
+    each head's velocity is scaled to a root mean square of one. Velocities are always
     multiplied by $1 - \lambda_0$. Source: DiffAttn in shahbazi2025, appendix B.
 
     Args:

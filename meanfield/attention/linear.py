@@ -87,7 +87,7 @@ class LinearExpansion(AbstractGaussianCoupling, AbstractCubic):
 
 
 class ExpansionField(AbstractExplicit, AbstractBarycentre):
-    r"""$\bar y + \int y\,s\,d\mu - \bar y \int s\,d\mu$, all over the visible keys."""
+    r"""$\bar y + \int y\,s\,d\mu - \bar y \int s\,d\mu$, over all visible keys."""
 
     score: AbstractScore
     mu: Points
@@ -123,7 +123,7 @@ def linear_expansion(
 ) -> Attention:
     r"""First-order expansion $\Gamma^{\mathrm{lin},\epsilon}$ of softmax attention.
 
-    Its scores are multiplied by $\epsilon$, and its value is $V/\epsilon$. As
+    The scores are $\epsilon\,Qx \cdot Ky$, and the value matrix is $V/\epsilon$. As
     $\epsilon \to 0$, it differs from softmax with $(\epsilon Q, K, V/\epsilon)$ by an
     error of order $\epsilon$, not $o(\epsilon)$ as in castin2025, section 2.2 (ERRATA
     C1).

@@ -35,7 +35,7 @@ class Scalings(eqx.Module):
         mu: the measure.
         f: the potential of the queries for `score`, at the tokens, in units of scores.
         g: the potential of the keys for `score`, at the tokens, in units of scores.
-        origin: the origin of the deviations that `score` depends on.
+        origin: the point from which deviations in `score` are measured.
         convergence: convergence of the potentials.
 
     Examples:

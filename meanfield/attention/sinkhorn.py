@@ -235,7 +235,7 @@ def _pad_factors(
 
 
 def _repeat(step: Callable[[T], T], start: T, times: int) -> T:
-    """Applies `step` repeatedly. It is compiled once; derivatives recompute it."""
+    """Applies `step` repeatedly, in a loop; derivatives recompute each step."""
     body = jax.checkpoint(lambda state, _: (step(state), None))
     return jax.lax.scan(body, start, length=times)[0]
 
@@ -296,7 +296,7 @@ def sinkhorn(
 ) -> Attention:
     r"""Sinkhorn attention with value $V/\epsilon$; castin2025, section 2.4.
 
-    The factor $1/\epsilon$ follows the literature. It is applied to the value matrix.
+    The factor $1/\epsilon$, as in the literature, is part of the value matrix.
     """
     coupling = Sinkhorn(iterations, max_iterations=max_iterations)
     attention = Attention(Dot(Q, K, epsilon), coupling, V)

@@ -22,7 +22,7 @@ from meanfield.measures import (
 from ._quantiles import cells, missing_atoms_error
 from ._scale import power_of_two
 
-MOST_ATOMS = 2000  # limit on each side of a linear programme, which then takes 1 s
+MOST_ATOMS = 2000  # number of atoms per side for which a linear programme takes 1 s
 FEW_ATOMS = 1024  # number of atoms that represent a density
 LARGEST_RANK = 3  # largest rank of a Gaussian that a product grid of atoms resolves
 
@@ -154,7 +154,7 @@ def _blocks(mu: Grid, max_atoms: int) -> np.ndarray:
 
 
 def _cell_deviations(mu: Grid) -> np.ndarray:
-    r"""Standard deviation $(\sum_k |D_k|^2 h_k^2/12)^{1/2}$ of the mass of a cell."""
+    r"""Standard deviation $(\sum_k |D_k|^2 h_k^2/12)^{1/2}$ of points in each cell."""
     lengths = np.hypot.reduce(np.asarray(mu.state.axes, float), axis=0)
     parts = [
         length * widths(np.asarray(edges, float)) / math.sqrt(12)

@@ -27,8 +27,11 @@ from ._scale import (
 
 MOST_PIVOTS = 10_000_000
 ROUNDS = 5  # rounds of refinement; each divides the gap by about a million
-ROOM = 2.0**20  # limit of reduced costs, in units of the largest one that a plan uses
-LARGE = 2.0**10  # largest scaled cost that the simplex gets; it adds 1 to this cost
+# Reduced costs are capped at ROOM times the largest reduced cost of a pair of atoms
+# between which mass moves.
+ROOM = 2.0**20
+# Costs are scaled so that the largest is about LARGE. The simplex adds 1 to this cost.
+LARGE = 2.0**10
 UNITS = 2.0**52  # integer units in a mass of one; integer flows add up exactly
 TINY = float(np.finfo(float).tiny)
 WEIGHT_ULPS = 4  # accuracy of weights, in units in the last place

@@ -141,7 +141,8 @@ class StackedField(AbstractField):
 
     Attributes:
         stack: all fields as one, whose arrays have a leading axis of fields.
-        batch_size: fields of at most this number of tokens are evaluated in one batch.
+        batch_size: largest number of tokens at which all fields are evaluated in one
+            batch.
     """
 
     stack: AbstractField

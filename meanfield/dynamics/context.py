@@ -34,7 +34,7 @@ class AbstractContext(eqx.Module):
 
     @abc.abstractmethod
     def measure_at(self, t: Time) -> AbstractMeasure:
-        """The measure that the keys have at time `t`."""
+        """The measure of the keys at time `t`."""
 
     @property
     @abc.abstractmethod

@@ -106,8 +106,8 @@ class Interpolated(AbstractDynamics):
     def is_linearly_bounded(self, t: Time, mu: AbstractMeasure) -> Bool[Array, ""]:
         """Whether a bound is proven for the parameters at `t` and for zero parameters.
 
-        Zero parameters exclude bounds that need an injective $K$, since the constants
-        of such bounds diverge near a time at which $K$ is singular.
+        The condition on zero parameters excludes bounds that need an injective $K$,
+        since their constants diverge near a time at which $K$ is singular.
         """
         member = self.member(t)
         zero = lambda leaf: jnp.zeros_like(leaf) if eqx.is_inexact_array(leaf) else leaf

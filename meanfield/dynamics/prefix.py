@@ -37,9 +37,9 @@ class Prefix(AbstractDynamics):
 
     A token at position $s$ has the velocity of `dynamics` for the measure $\mu$
     conditioned on the positions that `mask` allows; for `causal`, these are the
-    positions $\le s$. For any dynamics, this generalises the masked attention of
-    castin2025, eq. (2.7). A token that sees nothing does not move. Each token needs its
-    own field. Inside `Cross`, both the keys and the other queries are conditioned.
+    positions $\le s$. This extends the masked attention of castin2025, eq. (2.7), to
+    any dynamics. A token that sees nothing does not move. Each token needs its own
+    field. Inside `Cross`, both the keys and the other queries are conditioned.
 
     Attributes:
         dynamics: the dynamics to mask; Sinkhorn is solved separately for each token.

@@ -22,7 +22,7 @@ from meanfield.tokens import Tokens
 
 from ._dynamics import AbstractDynamics
 
-TOLERANCE = 0.05  # error in the rates of the mean and the factor, relative to the speed
+TOLERANCE = 0.05  # largest accepted error of the averages, divided by the speed
 
 
 class Projected(AbstractDynamics):

@@ -1,4 +1,4 @@
-r"""Entropic transport if potentials are inaccurate, as for small clouds of tokens."""
+r"""Entropic transport in cases of inaccurate potentials, such as small clouds."""
 
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
@@ -24,7 +24,7 @@ def is_small(mu: Points, nu: Points, epsilon: Float[Array, ""]) -> Bool[Array, "
 def leading_order(
     mu: Points, nu: Points, epsilon: Float[Array, ""]
 ) -> Float[Array, ""]:
-    r"""Sinkhorn divergence over $\epsilon$ to leading order in scores, for zero means.
+    r"""Sinkhorn divergence divided by $\epsilon$, to leading order, for zero means.
 
     It is $\tfrac14|\Sigma - T|^2/\epsilon^2 + \tfrac1{12}|\Theta -
     \Theta'|^2/\epsilon^3$ with third central moments $\Theta$, which are computed as

@@ -87,7 +87,7 @@ def _power(
         powers = [_power(term, mu, field) for term in variation.terms]
         return jnp.asarray(variation.factors) @ jnp.stack(powers)
     if isinstance(variation, CellVariation) and variation.pressure is not None:
-        # The integral is computed by parts, since a density can have jumps.
+        # Integration by parts avoids the gradient, since a density can have jumps.
         power = -variation.pressure.reshape(-1) * divergence(field, mu.tokens)
     else:
         power = jnp.sum(variation.gradient(mu.tokens) * field(mu.tokens), axis=1)

@@ -33,7 +33,7 @@ from ._entropic import is_small, leading_order, mean_over, require_converged
 from ._variation import AbstractVariation, QuadraticVariation
 from .self_transport import SinkhornEnergy
 
-PASSES = 1000  # limit of Sinkhorn passes, after which the iteration is unconverged
+PASSES = 1000  # limit of Sinkhorn passes; beyond it the iteration counts as unconverged
 
 
 class SinkhornDivergence(AbstractEnergy):
@@ -43,8 +43,8 @@ class SinkhornDivergence(AbstractEnergy):
     \mu\otimes\nu)$ over the plans $\pi$ between the two measures; plans and measures
     have mass one. The divergence is zero only at $\mu = \nu$. Its flow moves $\mu$
     towards $\nu$, whereas the flow of $C$ alone shrinks $\mu$. Up to a constant, the
-    first variation is $f_{\mu\nu} - f_{\mu\mu}$, for the potentials of the two plans.
-    Its gradient is $\bar y_{\mu\mu} - \bar y_{\mu\nu}$, for their barycentres.
+    first variation is $f_{\mu\nu} - f_{\mu\mu}$, a difference of potentials. Its
+    gradient is $\bar y_{\mu\mu} - \bar y_{\mu\nu}$, a difference of barycentres.
 
     Between Gaussians $C = \tfrac12|\alpha - \beta|^2 + \tfrac12\mathrm{tr}(\Sigma + T)
     - \epsilon\sum_i(h_i - 1 - \tfrac12\log h_i)$ with $h = (1 + \sqrt{1 +

@@ -26,8 +26,8 @@ class Entropy(AbstractEnergy):
     $1/(d\,\mathrm{eps})$. The first variation is $\log\rho$, without the constant $1$.
     Points have no entropy, since they have no density.
 
-    On a grid with layers of positions $s$, the laws of the state given $s$ have
-    entropies, and the result is their mean. It does not depend on the number of layers.
+    On a grid with layers of positions $s$, the result is the mean entropy of the state
+    given $s$. It does not depend on the number of layers.
 
     Source: castin2025, remark 5.1; uw2023, where its flow is $\rho' = \Delta\rho$.
 

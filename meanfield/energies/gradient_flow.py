@@ -48,7 +48,7 @@ class AbstractMetric(eqx.Module):
 
 
 class Wasserstein(AbstractMetric):
-    r"""The Wasserstein metric, $v = -\nabla\delta E$; on Gaussians Bures--Wasserstein.
+    r"""The Wasserstein metric, $v = -\nabla\delta E$ (Bures--Wasserstein on Gaussians).
 
     On Gaussians $L = -2\partial_\Sigma E$ and $b = -\partial_\alpha E - L\alpha$, so
     that $\alpha' = -\partial_\alpha E$ and $\Sigma' = -2(\partial_\Sigma E\,\Sigma +

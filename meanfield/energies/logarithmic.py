@@ -26,10 +26,10 @@ class LogarithmicAttraction(AbstractEnergy):
 
     Its first variation is $-\chi c$, where $c = -\frac1{2\pi}\log|\cdot| * \mu$ solves
     $-\Delta c = \mu$. So its flow is $\rho' = -\chi\nabla\cdot(\rho\nabla c)$. With
-    `Entropy` added, it is the parabolic-elliptic Keller--Segel model. In this model a
-    law of mass one satisfies $\frac d{dt}\int|x|^2d\mu = 4(1 - \frac\chi{8\pi})$, and
-    it collapses in finite time for $\chi > 8\pi$ (Dolbeault and Perthame 2004;
-    Blanchet, Dolbeault and Perthame 2006).
+    `Entropy` added, the flow is the parabolic-elliptic Keller--Segel model. In this
+    model, a law of mass one satisfies $\frac d{dt}\int|x|^2d\mu = 4(1 -
+    \frac\chi{8\pi})$, and it collapses in finite time for $\chi > 8\pi$ (Dolbeault and
+    Perthame 2004; Blanchet, Dolbeault and Perthame 2006).
 
     On a grid the logarithm is averaged over each cell in closed form, and the energy is
     accurate to second order in the cell width. Cells must have equal widths along each

@@ -1,4 +1,4 @@
-r"""Entropic self-transport, the energy that decreases under Sinkhorn attention."""
+r"""Entropic self-transport; its flow is Sinkhorn attention with V = -A if A = Aᵀ."""
 
 import equinox as eqx
 import jax.numpy as jnp

@@ -10,7 +10,7 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
-ROUNDINGS = 16  # rounding error of a position over a width, in units of eps
+ROUNDINGS = 16  # rounding error of a position divided by a width, in eps
 
 
 class BlockLocal(eqx.Module):
@@ -68,8 +68,8 @@ class BlockCausal(eqx.Module):
 class Strided(eqx.Module):
     """Mask by which a token sees recent tokens, and earlier tokens at regular strides.
 
-    Recent tokens are less than `width` before it; the others are a multiple of `width`
-    before it. This is the strided pattern of sparse transformers, as one mask.
+    Recent tokens lie less than `width` before the query, the others a multiple of
+    `width` before it. This is the strided pattern of sparse transformers, as one mask.
 
     Attributes:
         width: the stride; the whole sequence has length 1.

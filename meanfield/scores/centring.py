@@ -15,8 +15,8 @@ def recentre(score: AbstractScore, mean: Float[Array, " d"]) -> AbstractScore:
 
     Keys are measured from `mean`, which changes the score by a function of the query
     only. Without centring, the scores of a cloud far from the origin are as large as
-    its squared distance, and lose the digits that distinguish its tokens. Scores of
-    other types are returned unchanged.
+    its squared distance, and lose the digits that distinguish its tokens. Scores other
+    than `Dot` and `SquaredDistance` are returned unchanged.
     """
     centre = jax.lax.stop_gradient(mean)  # the weights do not depend on the centre
     if isinstance(score, Masked):

@@ -22,7 +22,7 @@ Link = Callable[[Array], Array]
 
 # Inner products of at most this many terms are faster inside the exponential's loop.
 MAX_FUSED_TERMS = 4
-TIE_ULPS = 4  # scores that differ by so few units in the last place count as equal
+TIE_ULPS = 4  # scores within this many units in the last place count as equal
 
 
 class QuerySide(eqx.Module):
@@ -72,7 +72,7 @@ class Pairs(eqx.Module):
         whole: whether all pairs are one block, so that a mask is always applied.
         queries: the queries.
         keys: the keys.
-        remainder: terms of the query only, left out of scores; not times `units`.
+        remainder: query terms that scores leave out, not multiplied by `units`.
         bend: the attribute `bend` of `Differences`.
     """
 
@@ -157,7 +157,7 @@ class Pairs(eqx.Module):
         return self._fold_scores(_top, queries, keys)[0]
 
     def best(self, queries: QuerySide, keys: KeySide) -> Float[Array, "rows queries"]:
-        """The largest score of each query, with `logs` and the vector of that key."""
+        """The largest score of each query, and `logs` and vector of its best key."""
         logs = jnp.zeros_like(keys.offset) if keys.logs is None else keys.logs
         rows = jnp.concatenate(
             [logs[:, None], require_vectors(keys.difference_vectors)], axis=1
@@ -188,7 +188,7 @@ class Pairs(eqx.Module):
     def _switch_mask(
         self, queries: QuerySide, keys: KeySide, cases: tuple[Callable[[], Array], ...]
     ) -> Array:
-        """Calls the case for a block of which the mask allows no, some or all pairs.
+        """Calls the case for a mask that allows no, some or all pairs of a block.
 
         A single block always uses the general case, since under `vmap` over many small
         clouds a switch would compute all three cases.

@@ -25,7 +25,7 @@ T = TypeVar("T")
 def rows_from_references(
     score: AbstractScore, queries: Tokens, keys: Tokens, logs: Float[Array, " n"]
 ) -> tuple[Float[Array, "m n"], Float[Array, " m"]]:
-    """Scores plus `logs`, relative to a reference in each row, and reference scores.
+    """Scores plus `logs` minus a reference score per row, and the reference scores.
 
     For quadratic scores, the reference is the key with the largest score in the row.
     For other scores, the reference score is zero.

@@ -59,7 +59,7 @@ def sinkhorn(
         log_weights: $\log a$, (m,), and $\log b$, (n,), where the weights
             $a$ and $b$ have the same sum; uniform weights by default.
         tolerance: tolerance of the residual; by default the tolerance of the cells, or,
-            for exact sums, the machine epsilon to the power of 2/3.
+            for exact sums, at least the machine epsilon to the power of 2/3.
         max_iterations: largest number of passes over rows and columns.
         reduction: how sums are computed. For concrete values, the layout of `Cells` is
             chosen from the potentials of a sample of the vectors. If no cells meet the

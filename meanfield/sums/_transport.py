@@ -57,7 +57,7 @@ class TransportProblem(NamedTuple):
         return isinstance(how, Cells) and not how.is_planned and is_known
 
     def with_sums(self, how: Cells) -> "TransportProblem":
-        """The same problem with sums by the cells `how`."""
+        """The same problem, whose sums use the cells `how`."""
         return TransportProblem(
             self.score, self.a.replace_reduction(how), self.b.replace_reduction(how)
         )

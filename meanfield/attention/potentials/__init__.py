@@ -1,4 +1,4 @@
-"""Solvers for Sinkhorn potentials, and the maps whose fixed points they are."""
+"""Solver for Sinkhorn potentials, and the steps of the alternation."""
 
 from ._potentials import solve_potential as solve_potential
 from ._steps import full_step as full_step

@@ -93,8 +93,8 @@ def solve_in_stages(
 
     The first method is accelerated alternation. If `steps.symmetric`, it is accelerated
     averaging instead, which contracts at any bandwidth. If the first method stalls,
-    Newton's method follows: directly if the residual is small, otherwise for increasing
-    fractions of the score.
+    Newton's method follows: directly if the residual is small or steps were averaged,
+    otherwise for increasing fractions of the score.
     """
     first = anderson(
         steps.step(jnp.ones_like(tolerance)),
@@ -122,7 +122,7 @@ def solve_in_stages(
 def _advance(
     steps: Steps, stage: _Stage, *, tolerance: Float[Array, ""], limit: Array
 ) -> _Stage:
-    """The next stage, once Newton's method has ended at the current fraction."""
+    """Runs Newton's method at the current fraction, and returns the next stage."""
     i, last = stage.number, len(FRACTIONS) - 1
     fractions = jnp.asarray(FRACTIONS, stage.part.point.dtype)
     fraction, next_fraction = fractions[i], fractions[jnp.minimum(i + 1, last)]

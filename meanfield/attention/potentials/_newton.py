@@ -34,7 +34,7 @@ LEAST = -40.0  # lower bound on the log of a divisor, so that squares stay finit
 
 
 class _State(NamedTuple):
-    """State between passes: either conjugate gradients at `g`, or a trial step from it.
+    """State between passes: conjugate gradients at `g`, or a trial step from `g`.
 
     The trial point is `g + length * step`.
     """
@@ -75,8 +75,8 @@ def newton(
     A conjugate gradient iteration and a trial step both need one pass over rows and
     columns, which counts as one evaluation. A step is accepted if it reduces
     $\int (1-m)^2/m\,d\mu$, as an exact Newton step does, or if the concave $J$ still
-    rises at its end; otherwise it is shortened. The count includes the evaluations of
-    `start`, whose residual is not computed again.
+    rises at its end; otherwise it is shortened. The count includes all evaluations of
+    `start`. If the residual of `start` is within `tolerance`, `start` is returned.
     """
     g, zero = start.point, jnp.zeros_like(start.point)
     unit = jnp.ones((), g.dtype)

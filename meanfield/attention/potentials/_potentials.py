@@ -59,20 +59,21 @@ def solve_potential(
     max_iterations: int,
     guess: Float[Array, " n"] | None = None,
 ) -> tuple[Float[Array, " n"], Convergence]:
-    r"""The potential $g$, solved until the largest |log marginal| is `tolerance`.
+    r"""The potential $g$, for which each |log marginal| is at most `tolerance`.
 
     If `tolerance` is `None`, it is the largest of three numbers: $\epsilon^{2/3}$ of
     the dtype, the rounding error of the scores (at most $\epsilon^{1/3}$), and the
     accuracy of interpolated sums. Larger rounding errors are reported as a residual.
 
-    Derivatives are those of the equation, not of the iteration. Quadratic scores must
-    be centred, that is, bilinear in deviations from the mean. If `A` is symmetric
-    positive semidefinite, the iteration is an accelerated averaging,
+    Derivatives follow from the equation for $g$, not from the iteration. Quadratic
+    scores must be centred, that is, bilinear in deviations from the mean. If `A` is
+    symmetric positive semidefinite, the iteration is accelerated averaging,
     $g \mapsto (g + c(g))/2$, which contracts by one half at any bandwidth; otherwise it
-    is accelerated alternation. If it stalls, Newton's method follows: directly if the
-    residual is small, otherwise for a decreasing bandwidth. If all Newton steps are too
-    long, plain alternation follows. Each pass over rows and columns counts as one of
-    `max_iterations`; one further pass may be needed to compute the residual.
+    is accelerated alternation. If the iteration stalls, Newton's method follows:
+    directly after averaging or if the residual is small, otherwise for a decreasing
+    bandwidth. If all Newton steps are too long, plain alternation follows. Each pass
+    over rows and columns counts as one of `max_iterations`; one further pass may be
+    needed to compute the residual.
 
     If `queries` is another measure, it must have the same mass. The result is then the
     potential of the keys for the plan between the two measures, which is found by
@@ -146,9 +147,9 @@ def _tolerance(
 def _largest(
     score: AbstractScore, mu: Points, queries: Points | None
 ) -> Float[Array, ""]:
-    """Lower bound of the largest |score|, from the longest query and key vectors.
+    """Largest absolute inner product with the longest query or key vector.
 
-    It is 0 if scores are not inner products, or are computed from differences.
+    The result is 0 if scores are not inner products, or are computed from differences.
     """
     if not isinstance(score, AbstractQuadraticScore):
         return jnp.zeros((), mu.log_weights.dtype)

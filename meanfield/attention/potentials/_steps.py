@@ -24,12 +24,13 @@ def half_step(
 ) -> Float[Array, " m"]:
     """Minus the logarithm of the integral of exp(`score + potential`) over `mu`.
 
-    The result has a value for each query; by default the queries are those of `mu`.
+    The result has a value for each query; by default the queries are the tokens of
+    `mu`.
     """
     query_points = mu if queries is None else queries
     values = -mu.log_integral(score, query_points.safe_tokens, potential)
     if query_points.zero_weights is not None:
-        return values  # zero weights keep their values, which derivatives need
+        return values  # derivatives need the values at tokens of weight zero
     # An excluded token has no marginal to match, so any finite value is correct.
     return jnp.where(has_weight(query_points), values, 0)
 
@@ -48,7 +49,7 @@ def full_step(
 def interpolation_error(
     score: AbstractScore, mu: Points, queries: Points | None, g: Float[Array, " n"]
 ) -> Float[Array, ""]:
-    """The largest |log marginal| from exact sums at tokens with large expected errors.
+    """The largest |log marginal|, from exact sums at tokens where errors may be large.
 
     The result is 0 if all sums are exact anyway, and NaN if sums over cells exceed
     their error bound.
@@ -68,7 +69,7 @@ def interpolation_error(
 def _changes(
     score: AbstractScore, mu: Points, f: Float[Array, " n"], g: Float[Array, " n"]
 ) -> Float[Array, " n"]:
-    """Change of both half-steps if Chebyshev nodes are fewer; zero for other sums."""
+    """Change of both half-steps with fewer Chebyshev nodes; zero for other sums."""
     if not isinstance(mu.reduction, Chebyshev):
         return jnp.zeros_like(g)
     back, coarse = transpose(score), coarsen(mu)

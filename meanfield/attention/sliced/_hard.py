@@ -15,8 +15,8 @@ from meanfield.scores import AbstractQuadraticScore, AbstractScore, Dot, Masked
 
 from ._mean import HardMean, equal_shares, reweight
 
-# This is about the rounding error of a projection after a few hundred steps, in units
-# of eps times the size of its terms.
+# Approximate rounding error of a projection after a few hundred steps, in units of eps
+# times the size of its terms.
 ROUNDINGS = 32
 
 
@@ -115,7 +115,7 @@ class HardSlices(AbstractGaussianCoupling, Discontinuous):
     def is_linearly_bounded(
         self, score: AbstractScore, mu: AbstractMeasure
     ) -> Bool[Array, ""]:
-        r"""Always true for Gaussians, and for tokens, as $\bar y$ is a mean of them.
+        r"""Always true; for tokens, because $\bar y$ is a mean of tokens.
 
         For a Gaussian $|\bar y| \leq |\mu|$, since each slice gives
         $E[y\,|\,\theta\cdot Ky]$ at a point that is distributed as $\theta\cdot Ky$.

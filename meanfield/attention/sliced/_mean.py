@@ -81,8 +81,8 @@ class HardMean(AbstractSlicedMean):
     def costs(self) -> Float[Array, " l"]:
         r"""$D_l - D_1 = -2\int Qx\cdot Ky\,d(\gamma_l - \gamma_1)$ for each slice $l$.
 
-        The first slice is subtracted before summation, so that large terms do not
-        cancel if all slices match the same distant groups.
+        The first slice is subtracted before summation. This avoids the cancellation of
+        large terms if all slices match the same distant groups.
         """
         shares = self.queries.probabilities
         queries = _centred_images(self.queries, self.score.Q)

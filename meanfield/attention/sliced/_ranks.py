@@ -158,7 +158,7 @@ def _overlap_means(
 
 
 def _quantile_means(keys: Side, a: Float[Array, " m"], y: Float[Array, "n d"]) -> Array:
-    """The keys at the quantile `a`, interpolated between the centres of masses."""
+    """The keys at the quantile `a`, interpolated between centres of mass intervals."""
     low, high = _place(keys)
     middles = (keys.edges[low] + keys.edges[high]) / 2
     place = jnp.searchsorted(middles, a, side="right")
@@ -171,7 +171,7 @@ def _quantile_means(keys: Side, a: Float[Array, " m"], y: Float[Array, "n d"]) -
 
 
 def _place(keys: Side) -> tuple[Int[Array, " n"], Int[Array, " n"]]:
-    """For each key, index of the first key at its position and of the next beyond."""
+    """For each key, the range of indices of all keys at its position."""
     low = jnp.searchsorted(keys.places, keys.places, side="left")
     return low, jnp.searchsorted(keys.places, keys.places, side="right")
 

@@ -57,7 +57,7 @@ class AbstractSoftSlices(AbstractCoupling):
     def is_linearly_bounded(
         self, score: AbstractScore, mu: AbstractMeasure
     ) -> Bool[Array, ""]:
-        r"""Always true: $\bar y$ is a mean of means times its row sum, at most $n$.
+        r"""Always true: $\bar y$ is a mean of means, times a row sum of at most $n$.
 
         The sum is one in the variants that divide rows by their sums. In the published
         variant, each rank $r$ adds

@@ -94,7 +94,7 @@ class AbstractSoftMean(AbstractSlicedMean):
     def costs(self) -> Float[Array, " l"]:
         r"""Costs $D_l = \int|Qx - Ky|^2\,d\gamma_l$ of the plans of all slices.
 
-        Marginals of $\gamma_l$ need not be $\mu$; the actual ones are used.
+        The marginals of $\gamma_l$ need not be $\mu$; costs use the actual marginals.
 
         Source: shahbazi2025, eq. (10).
         """

@@ -1,4 +1,4 @@
-"""Sparse Sinkhorn attention, in which a network assigns blocks of keys to blocks."""
+"""Sparse Sinkhorn attention, in which a network sorts the blocks of keys."""
 
 from meanfield._renamed import old_names
 

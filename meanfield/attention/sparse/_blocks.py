@@ -12,7 +12,7 @@ from meanfield.tokens import Tokens
 class Blocks(eqx.Module):
     r"""The tokens of a measure, divided into blocks in the order of their positions.
 
-    Each block has $b = \lceil n/N_B \rceil$ slots, where $n$ tokens are not excluded.
+    Blocks have the length $b = \lceil n/N_B \rceil$, where $n$ tokens are not excluded.
     The last blocks are padded with slots of weight zero.
 
     Attributes:
@@ -88,7 +88,7 @@ def block_sums(blocks: Blocks) -> Float[Array, "b d"]:
 
 
 def prefix_sums(blocks: Blocks) -> Float[Array, "b d"]:
-    r"""Sums $\sum_{j \leq iB} x_j$ of all tokens up to the first one of block $i$.
+    r"""Sums $\sum_{j \leq iB} x_j$ of all tokens up to the first of block $i$.
 
     Source: tay2020, eq. (5), whose upper index adds a token too many (ERRATA T5).
     """

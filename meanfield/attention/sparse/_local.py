@@ -53,7 +53,7 @@ class SparseMean(AbstractSortedMean):
     Attributes:
         sorted_tokens: $\psi_S$.
         score: $s$.
-        sees: mask function of the slots of a block that a query sees.
+        sees: predicate that is true for the slots that a query sees in its block.
     """
 
     score: AbstractQuadraticScore

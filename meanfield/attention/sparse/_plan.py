@@ -19,7 +19,7 @@ class AbstractPlan(eqx.Module):
 
 
 class Mixing(AbstractPlan):
-    """A plan given by a matrix $R$ whose rows sum to one; it adds $N_B^2$ blocks."""
+    """A plan by a matrix $R$ whose rows sum to one; applying it adds $N_B^2$ blocks."""
 
     matrix: Float[Array, "b b"]
 

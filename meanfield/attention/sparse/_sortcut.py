@@ -17,7 +17,7 @@ from ._sparse import AbstractSparse, sort_tokens
 
 
 class SortCut(AbstractSparse):
-    r"""$\kappa_\mu = \mathrm{softmax}(s(x, \psi))$, the first blocks of $\psi = RX$.
+    r"""$\kappa_\mu = \mathrm{softmax}(s(x, \psi))$ on the first blocks of $\psi = RX$.
 
     If the sorting is a permutation and all blocks are kept, this is softmax attention.
     Source: tay2020, section 3.4.

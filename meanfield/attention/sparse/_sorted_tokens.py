@@ -19,7 +19,7 @@ from ._plan import AbstractPlan
 
 
 class SortedTokens(eqx.Module):
-    r"""Sorted tokens $\psi_S$, one for each slot: the mean of the tokens sorted to it.
+    r"""Sorted tokens $\psi_S$; each slot holds the mean of the tokens sorted to it.
 
     If blocks are full and weights are equal, these are $RB(X)$. A slot has the mass of
     the tokens sorted to it. Padding has no mass, and a slot to which only padding is
@@ -53,7 +53,7 @@ class SortedTokens(eqx.Module):
         weighted_values = self.blocks.weights[..., None] * self.blocks.gather(values)
         masses = self.masses[..., None]
         divisors = jnp.where(masses > 0, masses, 1)
-        # Both sides are rescaled: the derivative of a quotient squares its denominator.
+        # Masses are rescaled, since the derivative of a quotient squares the divisor.
         units = jax.lax.stop_gradient(divisors)
         return (self.plan.apply(weighted_values) / units) / (divisors / units)
 
