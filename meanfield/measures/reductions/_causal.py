@@ -124,7 +124,7 @@ def _block_sums(lattice: Lattice, block: ProjectedKeys) -> Float[Array, "r ..."]
 
 
 def _order(position: Float[Array, " n"]) -> Int[Array, " n"]:
-    """The permutation that sorts tokens by position; skips the sort if possible."""
+    """The permutation that sorts tokens by position; the identity for sorted ones."""
     is_ordered = jnp.all(position[1:] >= position[:-1])
     identity_order = lambda: jnp.arange(position.shape[0])
     return jax.lax.cond(is_ordered, identity_order, lambda: jnp.argsort(position))
