@@ -3,8 +3,8 @@ r"""Sums of products of one-dimensional kernels, interpolated on both sides.
 With $e^{q\cdot k} = \prod_a e^{q_a k_a}$ interpolated in the cells of keys and of
 queries, a sum over keys has three steps: keys are spread to the nodes of their cells,
 sums from nodes of keys to nodes of queries are taken one axis at a time, and the result
-is interpolated at the queries. Kernels and their interpolants are positive, so the
-error of a sum of positive terms is relative to the sum, however small the sum is.
+is interpolated at the queries. Kernels and their interpolants are positive, so a sum of
+positive terms has a small relative error, however small the sum is.
 """
 
 import functools

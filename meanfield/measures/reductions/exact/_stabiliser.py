@@ -62,7 +62,7 @@ def stabilise_batched(
 
 
 def absolute(blocks: Blocks, sums: Callable[[Blocks], Array]) -> Array:
-    """Sums of a link of full scores; differences of vectors give squared distances."""
+    """Sums of a link of full scores, with squared distances from vector differences."""
     pairs = blocks.pairs
     whole = lambda: sums(blocks.subtract_tops(blocks.to_query_blocks(-pairs.remainder)))
     if pairs.bend is None:
@@ -100,7 +100,7 @@ def _sums_from_best(
 
 
 def _top_of_relative(blocks: Blocks, logs: Float[Array, "bm queries"]) -> Array:
-    """The largest relative scores, or log-weights of reference keys if these are close.
+    """The largest relative scores, or log-weights of reference keys if close enough.
 
     Reference keys are those with the largest expanded scores, which have rounding
     errors. If these errors may be large, a second pass finds the largest scores. For a

@@ -55,7 +55,7 @@ def check_log_weights(logs: Float[Array, "*batch n"], tokens: Tokens) -> None:
     host = np.asarray(logs) if is_addressable(logs) else np.zeros(0)
     if np.any(np.isnan(host) | (host == np.inf)):
         raise InvalidInputError(
-            "`log_weights` must be logarithms of weights, which are numbers below "
+            "`log_weights` must hold the logarithms of finite weights; got NaN or "
             "infinity. To give weights, use `Points.weighted(x, weights)`."
         )
 
@@ -174,12 +174,12 @@ def vary_log_mean(
             terms = Keys(keys.tokens, keys.log_weights, weights[:, None] * rows)
             return reduction.log_mean(score, queries, terms)
 
-        # `jvp` separates tangents from ones: JAX cannot transpose a product of both.
+        # Reductions append ones to the values. `jvp` keeps tangents and ones apart, as
+        # JAX cannot transpose a matrix product with both.
         (_, logs), (part, _) = jax.jvp(weighted_log_mean, (args[1],), (tangents[1],))
         means, mass = value[:, :-1], value[:, -1]
-        max_log = (
-            jnp.log(jnp.finfo(logs.dtype).max) / 2
-        )  # for larger ratios no derivative is finite
+        # For larger ratios no derivative is finite.
+        max_log = jnp.log(jnp.finfo(logs.dtype).max) / 2
         ratio = jnp.minimum(logs - jnp.where(jnp.isneginf(mass), 0, mass), max_log)
         part = part * jnp.exp(ratio)[:, None]
         change = part.at[:, :-1].add(-means * part[:, -1:])
