@@ -49,7 +49,7 @@ _PATTERNS = {
 
 
 class TaskFolder:
-    """Tasks `0, 1, …`, each to do, claimed by a worker, or done.
+    """Numbered tasks, of which each is waiting, claimed by a worker, or done.
 
     A task changes its state by a rename, which only one worker can do, so that two
     workers do not take the same task. If two still do, because one was wrongly
@@ -158,7 +158,7 @@ class TaskFolder:
                 with contextlib.suppress(FileNotFoundError):
                     if self._is_lost(claim.name, disk_time - claim.lstat().st_mtime):
                         self._unclaim(claim)
-            # Reading folders in the order in which tasks move misses no moving task.
+            # Folders are read in the order in which tasks move, to miss no moving task.
             tasks_on_disk = (
                 self._tasks_in(_TODO_DIR)
                 | self._tasks_in(_CLAIMED_DIR)
@@ -247,7 +247,7 @@ def create_tasks(
         try:
             place_folder(target, fill).release()
         except OSError:
-            if not (target / name).exists():  # otherwise another process made it
+            if not (target / name).exists():  # if it exists, another process created it
                 raise
 
 
@@ -311,7 +311,7 @@ def _name(task: int) -> str:
 
 
 def _is_alive(process: int) -> bool:
-    if process == 0:  # `os.kill` takes 0 for our own process group
+    if process == 0:  # for `os.kill`, 0 means our own process group
         return False
     try:
         os.kill(process, 0)
