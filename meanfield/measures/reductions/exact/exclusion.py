@@ -55,8 +55,8 @@ def check_log_weights(logs: Float[Array, "*batch n"], tokens: Tokens) -> None:
     host = np.asarray(logs) if is_addressable(logs) else np.zeros(0)
     if np.any(np.isnan(host) | (host == np.inf)):
         raise InvalidInputError(
-            "`log_weights` must hold the logarithms of finite weights; got NaN or "
-            "infinity. To give weights, use `Points.weighted(x, weights)`."
+            "`log_weights`, the logarithms of weights, must be numbers below infinity. "
+            "To give weights, use `Points.weighted(x, weights)`."
         )
 
 
