@@ -16,7 +16,7 @@ from meanfield.linalg import HIGHEST, length, psd_sqrt
 
 from ._measure import AbstractMeasure, check_unstacked, memberwise
 
-ROUGH = 100  # accepted error per dimension, in units of eps times the largest entry
+ROUGH = 100  # accepted rounding error of a covariance, over d * eps * largest entry
 ROUNDINGS = 4  # eigenvalues of a correlation matrix below ROUNDINGS * d * eps are zero
 
 
@@ -47,7 +47,7 @@ class Gaussian(AbstractMeasure):
         check_real("mean", self.mean)
         check_real("factor", self.factor)
         mean, factor = np.shape(self.mean), np.shape(self.factor)
-        if not mean or factor[:-1] != mean:  # both have the leading axes of a stack
+        if not mean or factor[:-1] != mean:  # a stack has leading axes
             raise InvalidInputError(
                 "`factor` must have one row for each entry of `mean`; got shapes "
                 f"{factor} and {mean}. To give a covariance instead, use "

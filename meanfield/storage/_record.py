@@ -57,7 +57,7 @@ class Variable:
 
 @dataclass(frozen=True)
 class Segment:
-    """The number of frames in a segment, and the digests of their arrays."""
+    """The number of frames in a segment, and the digest of each array."""
 
     frames: Annotated[Count, Field(gt=0)]
     checksums: dict[Name, Digest]

@@ -35,9 +35,7 @@ from .disk import (
 )
 
 OLD_SCHEMA, RENAMED_SCHEMA = 1, 2  # the schemas that versions 0.1 and 0.2 wrote
-HEARTBEAT_TIMEOUT = (
-    600.0  # seconds without a heartbeat after which a worker counts as lost
-)
+HEARTBEAT_TIMEOUT = 600.0  # seconds without a heartbeat after which a worker is lost
 _REMEDY = "Delete it to compute it again, or restore it from a copy"
 _TODO_DIR, _CLAIMED_DIR, _DONE_DIR = "todo", "claimed", "done"
 # Files with other names come from editors, file systems or cloud clients.
@@ -49,7 +47,7 @@ _PATTERNS = {
 
 
 class TaskFolder:
-    """Numbered tasks, of which each is waiting, claimed by a worker, or done.
+    """Numbered tasks; each is waiting, claimed by a worker, or done.
 
     A task changes its state by a rename, which only one worker can do, so that two
     workers do not take the same task. If two still do, because one was wrongly

@@ -44,7 +44,7 @@ class Chart(NamedTuple):
         return 1 if self.position is None else self.position.shape[0]
 
     def tokens(self, *places: Float[Array, "..."]) -> Tokens:
-        """Tokens on the tensor grid with these places on its axes, for each layer."""
+        """Tokens on the tensor grid of coordinates `places`, for each layer."""
         xi = lattice(*places).reshape(-1, len(places))
         x = self.origin[None, :] + jnp.matmul(xi, self.axes.T, precision=HIGHEST)
         if self.position is None:
@@ -55,7 +55,7 @@ class Chart(NamedTuple):
     def relative(
         self, field: AbstractField, places: tuple[Float[Array, "..."], ...]
     ) -> Float[Array, "layers *places d"]:
-        r"""The velocity $u = D^{-1}v$ on the tensor grid with these places on axes."""
+        r"""The velocity $u = D^{-1}v$ on the tensor grid of coordinates `places`."""
         v = field(self.tokens(*places))
         u = jnp.linalg.solve(self.axes, v.T).T
         return u.reshape(self.layers, *(p.shape[0] for p in places), len(places))

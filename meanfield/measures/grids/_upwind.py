@@ -67,7 +67,7 @@ def _face_values(
     """Inner limits of the density at the left and the right face of each cell.
 
     Args:
-        wider: the density, with two more cells at both ends.
+        wider: the density, with two more cells at each end.
         h: the widths of the cells.
     """
     density, steps = wider[..., 2:-2], jnp.diff(wider)

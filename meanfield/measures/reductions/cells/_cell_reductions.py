@@ -77,12 +77,12 @@ class Cells(AbstractPlannedReduction):
 
     @property
     def unchecked_copy(self) -> "Cells":
-        """The reduction for iterations whose final result is checked: `self` here."""
+        """A copy without checks of the bound, for iterations; for `Cells`, `self`."""
         return self
 
     @property
     def fallback_copy(self) -> "Cells":
-        """The reduction with exact sums where the bound does not hold: `self` here."""
+        """A copy with exact sums where the bound fails; for `Cells`, this is `self`."""
         return self
 
     def holds(self, score: AbstractScore, queries: Tokens, keys: Keys) -> bool:

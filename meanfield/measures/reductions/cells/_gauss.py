@@ -36,7 +36,7 @@ from ._layout import (
 from ._tiles import places_of_nodes
 
 MAX_GAUSS_NODES = 16  # largest number of nodes along an axis of a cell
-SAMPLE_SIZE = 64  # number of queries whose means determine the axes
+SAMPLE_SIZE = 64  # number of sampled queries, which determine the axes
 MAX_SCORES = 2**20  # up to this many scores sums are dense, as these compile faster
 
 

@@ -61,7 +61,7 @@ def check_log_weights(logs: Float[Array, "*batch n"], tokens: Tokens) -> None:
 
 
 def log_shares(w: np.ndarray) -> np.ndarray:
-    """Logarithms of weights divided by their sum, even if the sum overflows.
+    """Logarithms of normalised weights, even if the sum of the weights overflows.
 
     Raises:
         InvalidInputError: if a weight is negative or not a number, or all are 0.
@@ -80,9 +80,9 @@ def log_shares(w: np.ndarray) -> np.ndarray:
 def split_shares(
     w: Float[Array, " n"],
 ) -> tuple[Float[Array, " n"], Float[Array, " n"]]:
-    """Logarithms of weights divided by their sum, and the weights that are zero.
+    """Logarithms of normalised weights, and the weights that are zero.
 
-    The sum may overflow. All derivatives are finite.
+    The sum of the weights may overflow. All derivatives are finite.
     """
     w = or_nan(jnp.all(w >= 0) & jnp.any(w > 0), w)
     counts = w > 0
