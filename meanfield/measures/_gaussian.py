@@ -16,7 +16,7 @@ from meanfield.linalg import HIGHEST, length, psd_sqrt
 
 from ._measure import AbstractMeasure, check_unstacked, memberwise
 
-ROUGH = 100  # accepted rounding error of a covariance, over d * eps * largest entry
+ROUGH = 100  # accepted error of a covariance, in units of d * eps * its largest entry
 ROUNDINGS = 4  # eigenvalues of a correlation matrix below ROUNDINGS * d * eps are zero
 
 

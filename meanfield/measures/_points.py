@@ -232,7 +232,7 @@ class Points(AbstractMeasure):
 
     @memberwise
     def total(self, values: Float[Array, " n"]) -> Float[Array, ""]:
-        r"""The integral $\int v\,d\mu$ of values at the tokens; excluded ones add 0."""
+        r"""The integral $\int v\,d\mu$ of values at tokens; excluded tokens add 0."""
         return jnp.sum(self.weights * self._zero_excluded(values[:, None])[:, 0])
 
     @memberwise

@@ -14,7 +14,7 @@ from meanfield.errors import InvalidInputError
 
 MAX_MEMBERS = 100_000
 _WIDEST = 1e100  # bound on widths, so that squares do not overflow
-_ROUNDING = 1e-12  # covariances with four times the determinant below this are singular
+_ROUNDING = 1e-12  # a covariance with four times the determinant below this is singular
 
 
 @dataclass(frozen=True)

@@ -63,7 +63,7 @@ def real_frames(arrays: Arrays, ending: Ending | None) -> Arrays:
     if ending is None or ending.code == Status.FINISHED:
         return arrays
     time = arrays.values[TIME]
-    # The comparison must be in the precision of `time`.
+    # The stop time is rounded to the dtype of `time`, like the stored times.
     is_repeated = time > time.dtype.type(ending.stop_time)
     n_frames = int(np.count_nonzero(~is_repeated))
     values = {

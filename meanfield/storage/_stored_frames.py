@@ -135,7 +135,7 @@ class StoredFrames:
                 yield _Block(part, local[mask], places[mask])
 
     def _check_chunk(self, index: int, chunk: int) -> None:
-        """Checks that a chunk is still there; zarr reads a missing one as zeros.
+        """Checks that a chunk is still there; zarr reads missing chunks as zeros.
 
         Raises:
             StoreError: if its file is missing, or the segment's folder was replaced.

@@ -18,7 +18,8 @@ from ._nodes import Box, Lattice, ProjectedKeys, interpolate_log_mean
 from .exact import LOG2E, exp2
 
 BLOCK = 512  # tokens in a block, of queries or keys
-# Sums over fewer blocks are not interpolated, as means of few tokens are not smooth.
+# Fewer than 8 blocks are summed without interpolation, as means of few tokens are not
+# smooth.
 MIN_BLOCKS = 8
 
 

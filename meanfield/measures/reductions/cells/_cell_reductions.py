@@ -77,12 +77,12 @@ class Cells(AbstractPlannedReduction):
 
     @property
     def unchecked_copy(self) -> "Cells":
-        """A copy without checks of the bound, for iterations; for `Cells`, `self`."""
+        """The reduction for iterations with a checked final result; here, `self`."""
         return self
 
     @property
     def fallback_copy(self) -> "Cells":
-        """A copy with exact sums where the bound fails; for `Cells`, this is `self`."""
+        """The reduction with exact sums where the bound does not hold; here, `self`."""
         return self
 
     def holds(self, score: AbstractScore, queries: Tokens, keys: Keys) -> bool:

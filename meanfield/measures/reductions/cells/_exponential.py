@@ -105,8 +105,8 @@ def cheapest_layout(
     """The cheapest layout; `None` if none fits into memory, or for too many axes.
 
     Args:
-        spans: largest deviation of the scores from their centre, along each axis, which
-            is the product of the half-widths of queries and of keys.
+        spans: largest deviation of the scores from their centre along each axis: the
+            product of the half-widths of queries and of keys.
         tokens: number of queries plus number of keys.
         rows: number of sums for each query.
         error: largest relative error of a kernel.

@@ -15,7 +15,8 @@ from jaxtyping import Array, Float
 from meanfield._lapack import svd
 from meanfield.linalg import HIGHEST, eigh
 
-_FLAT = 1e-6  # this share of the largest variance is added to all, to limit rounding
+# This share of the largest variance is added to all, to limit rounding errors.
+_FLAT = 1e-6
 
 
 class Side(NamedTuple):

@@ -37,7 +37,7 @@ from ._tiles import places_of_nodes
 
 MAX_GAUSS_NODES = 16  # largest number of nodes along an axis of a cell
 SAMPLE_SIZE = 64  # number of sampled queries, which determine the axes
-MAX_SCORES = 2**20  # up to this many scores sums are dense, as these compile faster
+MAX_SCORES = 2**20  # up to this number of scores, sums are dense: they compile faster
 
 
 @dataclasses.dataclass(frozen=True)
@@ -179,7 +179,7 @@ def cheapest_gauss_layout(
     ):
         return None
     share = error / (2 * nearness.wide_ratio)
-    axis_share = math.expm1(math.log1p(0.9 * share) / d)  # 0.1 is kept for rounding
+    axis_share = math.expm1(math.log1p(0.9 * share) / d)  # a tenth is kept for rounding
     layouts = [
         layout
         for nodes in range(FEWEST, MAX_GAUSS_NODES + 1)

@@ -33,8 +33,8 @@ class Sides(NamedTuple):
     """Queries and keys along the axes of the cells, and the boxes that hold them.
 
     Attributes:
-        queries: queries in a box around the origin with the first of `halves`.
-        keys: keys in a box around the origin with the second of `halves`.
+        queries: queries, in the box around the origin with half-widths `halves[0]`.
+        keys: keys, in the box around the origin with half-widths `halves[1]`.
         halves: half-widths of the boxes, which derivatives treat as constants.
         positions: positions under a causal mask; `None` without a mask.
     """
@@ -133,7 +133,7 @@ def _transpose_sums(*arrays: Array, layout: AbstractLayout, wide: int) -> Array:
 def _apply_products(
     sides: Sides, vectors: tuple[Vectors, Vectors], products: Products, rows: Array
 ) -> Float[Array, "m r"]:
-    """Sums over all keys, or by `earlier_sums` under a causal mask."""
+    """Sums over all keys; under a causal mask, over keys up to the query's position."""
     queries, keys = vectors
     if sides.positions is None:
         nodes = spread(products, keys, rows, no_nodes(products.layout, rows))

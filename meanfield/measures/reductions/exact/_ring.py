@@ -31,8 +31,8 @@ Sums = TypeVar("Sums")
 class Ring(AbstractReduction):
     """Sums over tokens that are distributed over a mesh of devices.
 
-    The number of tokens need not be a multiple of the number of devices, as tokens are
-    padded with weight zero.
+    The number of tokens need not be a multiple of the number of devices, as tokens of
+    weight zero are added.
 
     Attributes:
         mesh: the devices, along one axis, `tokens`.

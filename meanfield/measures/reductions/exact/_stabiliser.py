@@ -22,8 +22,8 @@ from meanfield.scores.pairs import TIE_ULPS, Pairs, require_vectors
 
 from ._streaming import Blocks, largest
 
-# Bounds of the largest score may differ by this many powers of 2. The exponent range
-# then has room for sums, and for terms that are small compared with the largest.
+# The two bounds of a largest score may differ by this many powers of 2. The exponent
+# range then has room for sums, and for terms that are small compared with the largest.
 SINGLE, DOUBLE = 100.0, 900.0
 
 Bounds = tuple[Float[Array, " m"], Float[Array, " m"]]
@@ -102,8 +102,8 @@ def _sums_from_best(
 def _top_of_relative(blocks: Blocks, logs: Float[Array, "bm queries"]) -> Array:
     """The largest relative scores, or log-weights of reference keys if close enough.
 
-    Reference keys are those with the largest expanded scores, which have rounding
-    errors. If these errors may be large, a second pass finds the largest scores. For a
+    Reference keys are the keys with the largest expanded scores, which have rounding
+    errors. If the errors may be large, a second pass finds the largest scores. For a
     single block this pass is always made: it is cheaper than compiling a `cond`.
     """
     largest_again = lambda: _finite(largest(stop_gradient(blocks)))

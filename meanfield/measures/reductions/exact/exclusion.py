@@ -178,7 +178,7 @@ def vary_log_mean(
         # JAX cannot transpose a matrix product with both.
         (_, logs), (part, _) = jax.jvp(weighted_log_mean, (args[1],), (tangents[1],))
         means, mass = value[:, :-1], value[:, -1]
-        # For larger ratios no derivative is finite.
+        # If the ratio of the sums is larger, no derivative is finite.
         max_log = jnp.log(jnp.finfo(logs.dtype).max) / 2
         ratio = jnp.minimum(logs - jnp.where(jnp.isneginf(mass), 0, mass), max_log)
         part = part * jnp.exp(ratio)[:, None]
