@@ -163,7 +163,7 @@ def _read_body(folder: Path) -> dict[str, Any]:
                 f"{folder}`. Its results are in `{folder / 'table.csv'}`."
             ) from error
         raise StoreError(
-            f"`{folder}` is not a run: it has no `{RECORD}`; {FOLDER_ADVICE}"
+            f"`{folder}` is not a run, as it has no `{RECORD}`; {FOLDER_ADVICE}"
         ) from error
     except NotADirectoryError as error:
         raise InputFileError(

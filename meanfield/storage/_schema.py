@@ -19,7 +19,7 @@ SCHEMA = 2
 """Version of the folder layout of runs; in version 1, outcomes had other names."""
 
 OLDER_SCHEMAS = (1,)
-"""Older layouts of runs that can still be read; see `_stored_names.py`."""
+"""Older versions of the layout that can still be read; see `_stored_names.py`."""
 
 SWEEP_SCHEMA = 3
 """Version of the folder layout of sweeps; 1 had no digests, and 2 had other names."""
