@@ -266,8 +266,8 @@ def read_tasks(path: Path, name: str) -> tuple[dict[str, Any], str]:
     """
     if not (path / name).exists():
         raise InputFileError(
-            f"There is no sweep at `{path}`, as it has no `{name}`. "
-            "Name the folder that `sweep --out` wrote."
+            f"There is no sweep at `{path}`, as it has no `{name}`; "
+            "name the folder that `sweep --out` wrote."
         )
     _check_folders(path)
     record = read_record(path / name, SWEEP_SCHEMA, OLD_SCHEMA, (RENAMED_SCHEMA,))
