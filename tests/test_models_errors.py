@@ -199,7 +199,7 @@ def test_unknown_layers_and_heads_are_rejected(folder: Path) -> None:
         ({"layers": []}, "at least one layer"),
         ({"heads": 3}, "no head 3"),
         ({"heads": [0, 0]}, "distinct"),
-        ({"times": [0, 1]}, "3 edges for 2 layers"),
+        ({"times": [0, 1]}, "3 numbers for 2 layers"),
         ({"dtype": "float16"}, "float32 or float64"),
     )
     for choice, message in choices:

@@ -19,11 +19,13 @@ from .reductions import AbstractReduction, Blocked, BlockedBatch, Dense
 
 M = TypeVar("M", bound=AbstractMeasure)
 
-SHARE = 4  # batches per block; on a CPU each has 1 MB, or 16 to 32 clouds of 64 tokens
+# A batch takes 1 / SHARE of the memory of a block: 1 MB on a CPU, which is enough for
+# 16 to 32 clouds of 64 tokens.
+SHARE = 4
 
 
 class MaxBatchSize(AbstractReader[int]):
-    """Number of clouds in a batch, given one of these clouds, or a stack of them.
+    """The number of clouds in a batch, given one of the clouds or a stack of them.
 
     The number is zero for large, interpolated or already batched clouds, and for other
     measures.
@@ -31,7 +33,7 @@ class MaxBatchSize(AbstractReader[int]):
 
     @override
     def check(self, mu: AbstractMeasure) -> None:
-        del mu  # stacks are allowed
+        del mu  # no check, as stacks are allowed
 
     @override
     def read_points(self, mu: Points) -> int:

@@ -109,7 +109,7 @@ def _shape(mean: np.ndarray, covariance: np.ndarray, array: Array) -> Mapping[st
 
 
 def _weights(weights: np.ndarray, n: int) -> str:
-    """Text: whether weights are equal, their effective number, how many are zero."""
+    """Describes weights: whether they are equal, their effective number, and zeros."""
     effective_size = 1 / np.sum(weights**2)
     even = bool(np.ptp(weights) <= 1e-6 * weights.max())
     summary = "equal" if even else f"like {effective_size:.4g} equal ones"

@@ -16,8 +16,8 @@ from meanfield.linalg import HIGHEST, length, psd_sqrt
 
 from ._measure import AbstractMeasure, check_unstacked, memberwise
 
-ROUGH = 100  # accepted error per dimension, in units of eps times the largest entry
-ROUNDINGS = 4  # eigenvalues of correlations up to this times `d eps` count as zero
+ROUGH = 100  # accepted error of a covariance, in units of d * eps * its largest entry
+ROUNDINGS = 4  # eigenvalues of a correlation matrix below ROUNDINGS * d * eps are zero
 
 
 class Gaussian(AbstractMeasure):
@@ -47,7 +47,7 @@ class Gaussian(AbstractMeasure):
         check_real("mean", self.mean)
         check_real("factor", self.factor)
         mean, factor = np.shape(self.mean), np.shape(self.factor)
-        if not mean or factor[:-1] != mean:  # both have the leading axes of a stack
+        if not mean or factor[:-1] != mean:  # a stack has leading axes
             raise InvalidInputError(
                 "`factor` must have one row for each entry of `mean`; got shapes "
                 f"{factor} and {mean}. To give a covariance instead, use "
@@ -70,7 +70,7 @@ class Gaussian(AbstractMeasure):
         Sigma = float_array("covariance", covariance).astype(alpha.dtype)
         if alpha.ndim != 1 or not alpha.size or Sigma.shape != (alpha.shape[0],) * 2:
             raise InvalidInputError(
-                "`mean` must be a vector and `covariance` a square matrix of its size; "
+                "`mean` must have shape (d,), and `covariance` must have shape (d, d); "
                 f"got shapes {alpha.shape} and {Sigma.shape}."
             )
         if is_concrete(Sigma):  # NumPy needs no compiled program
@@ -124,7 +124,7 @@ class Gaussian(AbstractMeasure):
     @override
     @memberwise
     def norm(self, tangent: tuple[Array, Array]) -> Float[Array, ""]:
-        """The Frobenius norm over mean and factor."""
+        """The Frobenius norm of a tangent vector, over mean and factor together."""
         return length(jnp.stack([length(part) for part in tangent]))
 
     @property
@@ -136,7 +136,7 @@ class Gaussian(AbstractMeasure):
     @override
     @memberwise
     def error_norm(self, error: tuple[Array, Array]) -> Float[Array, ""]:
-        """The norm of an error is `norm`, which bounds every coordinate."""
+        """The norm of an integration error: `norm`, which bounds every coordinate."""
         return self.norm(error)
 
 
@@ -175,9 +175,9 @@ def _root_or_raise(Sigma: np.ndarray) -> np.ndarray:
 
 
 def _rank(Sigma: np.ndarray) -> int:
-    """The rank of a covariance, up to rounding of its correlations.
+    """The rank of a covariance, up to rounding errors in its correlation matrix.
 
-    Correlations are used, because variances may differ by many orders of magnitude.
+    Correlations are used because variances can differ by many orders of magnitude.
     """
     spread = np.sqrt(np.maximum(np.diag(Sigma), 0))
     unit = np.where(spread > 0, spread, 1)

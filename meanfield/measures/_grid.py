@@ -152,13 +152,13 @@ class Grid(AbstractMeasure):
     @property
     @memberwise
     def masses(self) -> Float[Array, "..."]:
-        """The masses of the cells; if there are positions, they are the first axis."""
+        """The masses of the cells; with positions, the first axis runs over layers."""
         return self.state.masses if self.position is not None else self.state.masses[0]
 
     @property
     @memberwise
     def density(self) -> Float[Array, "..."]:
-        """Averages of the density over the cells, with respect to $x$."""
+        """The average density in each cell: its mass divided by its volume in $x$."""
         masses, size = self.masses, jnp.abs(jnp.linalg.det(self.state.axes))
         return masses / jnp.broadcast_to(volumes(self.edges, size), masses.shape)
 
@@ -241,7 +241,7 @@ class Grid(AbstractMeasure):
             outflow = outflow + jnp.sum(jnp.abs(ends))
             shares = shares + emptying
         origin_change = axes @ drift
-        # Step sizes are not differentiated, as lengths have no derivative at zero.
+        # Step sizes are not differentiated, as norms have no derivative at zero.
         stop_gradient = jax.lax.stop_gradient
         turn = length(stop_gradient(R))
         shift = length(stop_gradient(origin_change)) / stop_gradient(self.size)
@@ -269,7 +269,7 @@ class Grid(AbstractMeasure):
     @override
     @memberwise
     def norm(self, tangent: GridState) -> Float[Array, ""]:
-        r"""The size times the $L^1$ norm of the masses, plus the motion of the box."""
+        r"""The $L^1$ norm of the masses times `size`, plus the motion of the box."""
         axes_change = length(jnp.linalg.solve(self.state.axes, tangent.axes))
         box_change = length(tangent.origin) + self.spread * axes_change
         return self.size * jnp.sum(jnp.abs(tangent.masses)) + box_change
@@ -277,7 +277,7 @@ class Grid(AbstractMeasure):
     @override
     @memberwise
     def error_norm(self, error: GridState) -> Float[Array, ""]:
-        """The norm of an error is `norm`, which bounds every coordinate."""
+        """The norm of an integration error: `norm`, which bounds every coordinate."""
         return self.norm(error)
 
     @property

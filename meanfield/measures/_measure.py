@@ -49,7 +49,7 @@ class AbstractMeasure(AbstractDisplayable, eqx.Module):
     def batch_shape(self) -> tuple[int, ...]:
         """The shape of a stack of measures; `()` for one measure.
 
-        A hook: by default a measure is never a stack.
+        By default, a measure is not a stack; classes that can be stacked override this.
         """
         return ()
 
@@ -81,7 +81,7 @@ class AbstractMeasure(AbstractDisplayable, eqx.Module):
 
     @abc.abstractmethod
     def accept(self, reader: Any) -> Any:
-        """The result of the reader's method for this measure, such as `read_grid`.
+        """Calls the reader's method for this kind of measure, such as `read_grid`.
 
         Args:
             reader: an `AbstractReader`, with a method for each kind of measure.

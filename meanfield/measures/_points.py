@@ -35,8 +35,8 @@ class Points(AbstractMeasure):
         tokens: the atoms.
         log_weights: $\log w_j$.
         reduction: how sums over the tokens are evaluated.
-        zero_weights: the weights of excluded tokens, zeros that make a derivative with
-            respect to them possible; `None` if the weights are concrete.
+        zero_weights: zeros, the weights of excluded tokens, with respect to which one
+            can differentiate; `None` if the weights are concrete.
 
     Raises:
         InvalidInputError: if `tokens` is an array, or `log_weights` does not hold one
@@ -232,7 +232,7 @@ class Points(AbstractMeasure):
 
     @memberwise
     def total(self, values: Float[Array, " n"]) -> Float[Array, ""]:
-        r"""The integral $\int v\,d\mu$ of a value per token; excluded tokens add 0."""
+        r"""The integral $\int v\,d\mu$ of values at tokens; excluded tokens add 0."""
         return jnp.sum(self.weights * self._zero_excluded(values[:, None])[:, 0])
 
     @memberwise

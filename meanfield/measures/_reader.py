@@ -17,9 +17,9 @@ R = TypeVar("R")
 class AbstractReader(abc.ABC, Generic[R]):
     """A function of measures, such as a velocity, an energy or a distance.
 
-    A call dispatches to the method for the kind of the measure. The `accept` of a
-    measure defined elsewhere chooses one of these methods, for example `read_nodes`,
-    and passes it quadrature nodes for integrals.
+    A call dispatches to the method for the kind of the measure. A class of
+    measures defined elsewhere chooses one of these methods in its `accept`; for
+    example, it calls `read_nodes` with quadrature nodes for integrals.
 
     Examples:
         >>> from meanfield import Gaussian, Points
@@ -38,7 +38,7 @@ class AbstractReader(abc.ABC, Generic[R]):
     """
 
     reads: ClassVar[str] = "Points, Gaussians and grids are read"
-    """Beginning of the message about an unsupported measure: what is supported."""
+    """Beginning of the message about an unsupported measure; says what is supported."""
 
     def __call__(self, mu: AbstractMeasure) -> R:
         """The value for a measure.
@@ -52,7 +52,7 @@ class AbstractReader(abc.ABC, Generic[R]):
         return mu.accept(self)
 
     def check(self, mu: AbstractMeasure) -> None:
-        """Raises if `mu` is a stack; a hook that readers of stacks override.
+        """Raises if `mu` is a stack; readers that support stacks override this method.
 
         Raises:
             WrongKindError: by default if `mu` is a stack.
@@ -64,16 +64,16 @@ class AbstractReader(abc.ABC, Generic[R]):
         """The value for weighted tokens."""
 
     def read_nodes(self, mu: AbstractMeasure, nodes: Points) -> R:
-        """The value for any other measure, which comes with quadrature nodes.
+        """The value for any other measure, given quadrature nodes for its integrals.
 
-        By default this is the value for the nodes. A reader that needs the atoms of a
-        measure raises instead.
+        By default, the nodes are read as weighted tokens. A reader that needs the atoms
+        of a measure raises instead.
         """
         del mu
         return self.read_points(nodes)
 
     def read_grid(self, mu: Grid) -> R:
-        """The value for a density; by default the value for tokens at its cells."""
+        """The value for a density; by default its cells are read as weighted tokens."""
         return self.read_points(mu.points())
 
     @abc.abstractmethod
@@ -81,15 +81,15 @@ class AbstractReader(abc.ABC, Generic[R]):
         """The value for a Gaussian."""
 
     def read_facing(self, mu: Facing) -> R:
-        """The value for queries and keys of two measures; by default unsupported.
+        """The value for queries that attend to keys of another measure.
 
         Raises:
-            UnsupportedError: if the reader takes one measure only.
+            UnsupportedError: unless a reader of two measures overrides this method.
         """
         raise unsupported_measure(self, mu)
 
     def read_quadrature(self, mu: Quadrature) -> R:
-        """The value for a Gaussian with nodes; by default that of `read_gaussian`."""
+        """The value for a Gaussian with nodes, which are ignored by default."""
         return self.read_gaussian(mu.gaussian)
 
 

@@ -16,7 +16,8 @@ from ._points import Points
 from ._reader import AbstractReader
 from .grids import AffineBox
 
-SHEAR_TOLERANCE = 1e-12  # largest inner product of axes, relative to squared entries
+# Axes are orthogonal up to this inner product, relative to the largest squared entry.
+SHEAR_TOLERANCE = 1e-12
 
 
 @dataclass(frozen=True)

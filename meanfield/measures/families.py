@@ -14,7 +14,7 @@ from meanfield.errors import InvalidInputError
 
 MAX_MEMBERS = 100_000
 _WIDEST = 1e100  # bound on widths, so that squares do not overflow
-_ROUNDING = 1e-12  # points this close to the rim of the disc count as outside
+_ROUNDING = 1e-12  # a covariance with four times the determinant below this is singular
 
 
 @dataclass(frozen=True)
@@ -70,8 +70,8 @@ def grid(sizes: Sizes, d: int, *, key: PRNGKey) -> Float[Array, "members d d"]:
     r"""Covariances of trace one in the plane, on a square grid.
 
     For $\Sigma = \begin{pmatrix} a & c \\ c & b \end{pmatrix}$, the grid has `count`
-    values of $a - b$ and of $2c$ from `-width` to `width`, of which only the matrices
-    $\Sigma \succ 0$ are kept. They are the starts of covariance cones in castin2025.
+    values of $a - b$ and of $2c$ from `-width` to `width`. Only positive definite
+    matrices are kept. In castin2025, flows in the covariance cone start from them.
 
     Raises:
         InvalidInputError: if `d` is not two, or no covariance is positive definite.
@@ -91,7 +91,7 @@ def grid(sizes: Sizes, d: int, *, key: PRNGKey) -> Float[Array, "members d d"]:
     _check_count(sizes.count)
     line = np.linspace(-sizes.width, sizes.width, sizes.count)
     line = line[np.abs(line) < 1]
-    # Points of a square inside the disc already show whether a family is too large.
+    # A family is too large if a square inside the disc already has too many points.
     _check_count(int(np.count_nonzero(np.abs(line) < 0.7)) ** 2)
     x, y = (axis.ravel() for axis in np.meshgrid(line, line, indexing="ij"))
     is_inside = x**2 + y**2 < 1 - _ROUNDING

@@ -15,9 +15,9 @@ from meanfield.errors import InvalidInputError
 from .sampling import BLUR_MOONS, BLUR_RING, DEVIATION, clouds, mixture_centres
 
 Values = Float[np.ndarray, " m"]
-FAR = 12.0  # half-width for d = 1, in deviations, since softmax amplifies small tails
+FAR = 12.0  # half-width for d = 1, in standard deviations; softmax amplifies tails
 TAILS = 8.0  # standard deviations beyond which a Gaussian has a mass of 1e-15
-ARC = 96  # nodes along a half circle, whose blurred density has an error of 1e-13
+ARC = 96  # nodes along a half circle; the error of the blurred density is then 1e-13
 
 
 class Law(NamedTuple):
@@ -27,8 +27,8 @@ class Law(NamedTuple):
         density: function from points (m, d) to m values.
         mean: mean of the density.
         covariance: covariance of the density.
-        half_width: half-width of a box about the mean, in standard deviations along an
-            axis, that contains the density with room to change its shape.
+        half_width: half-width of a box around the mean, in standard deviations along
+            each axis. The density has room to change its shape inside the box.
 
     Examples:
         >>> from meanfield.measures.laws import normal

@@ -102,7 +102,8 @@ def layers(
         checkpoint: the network.
         layers: index of one layer, or indices in the order in which layers act, counted
             from zero; a layer may be repeated. All if `None`.
-        heads: index of one head, or indices of those kept in each layer. All if `None`.
+        heads: index of one head, or indices of the heads to keep in each layer. All if
+            `None`.
         times: the times at which layers begin, and the time at which the last ends;
             $0, 1, 2, \ldots$ if `None`.
         coupling: the rule from scores to weights; the network's own is `Softmax()`.
@@ -150,8 +151,8 @@ def _edges(
     edges = list(range(n_layers + 1)) if times is None else list(times)
     if len(edges) != n_layers + 1:
         raise InvalidInputError(
-            f"`times` must hold {n_layers + 1} edges for {n_layers} layers; got "
-            f"{len(edges)}."
+            f"`times` must hold {n_layers + 1} numbers for {n_layers} layers, as it "
+            f"includes the end of the last layer; got {len(edges)}."
         )
     return float_array("times", edges)
 

@@ -99,7 +99,7 @@ class Comparison:
         words: the tokens of the text, as strings.
         depths: the comparison at the embedding, and after each layer.
         shares: for each layer, the share of each of its parts.
-        endings: the ending of the flow in each layer, up to the first failed one.
+        endings: the ending of the flow in each layer, up to the first layer that fails.
 
     Examples:
         >>> from meanfield import models
@@ -182,7 +182,8 @@ def _flow_layers(
     for layer in range(read(checkpoint).sizes.n_layers):
         if report is not None:
             report(layer)
-        # Separate flows share one compiled program, and no step spans two layers.
+        # Each layer has its own flow. All flows share one compiled program, and no step
+        # spans two layers.
         dynamics = layers(checkpoint, layers=layer, dtype=x.dtype)
         run = flow(dynamics, mu, [0.0, 1.0], stepping=adaptive(rtol=rtol))
         if run.status.is_failure:

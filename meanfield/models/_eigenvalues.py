@@ -18,8 +18,9 @@ def head_eigenvalues(
     `score` holds the eigenvalues of the symmetric part of $A = K^\top Q / \epsilon$, in
     increasing order. `value` is for $V$ and `product` for $M = VA$; both are complex
     and not sorted. If tokens have a standard Gaussian law, one head gives them the
-    velocity $Mx$, up to a constant. Their covariance changes at the rate $M + M^\top$,
-    whose signs can differ from those of $\mathrm{Re}\,\lambda(M)$ as $M$ is not normal.
+    velocity $Mx$, up to a constant. Their covariance changes at the rate $M + M^\top$.
+    As $M$ is not normal, the eigenvalues of this rate can differ in sign from
+    $\mathrm{Re}\,\lambda(M)$.
 
     Args:
         checkpoint: the network.

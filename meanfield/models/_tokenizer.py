@@ -15,8 +15,8 @@ from meanfield.errors import InputFileError, InvalidInputError, MeanfieldError
 from ._expansion import expansion
 from .sources import read_content
 
-LONGEST_TEXT = 10_000_000  # limit of characters, before and after tokenizer expansion
-CHARACTERS = 100  # limit of characters per position; average words have fewer
+LONGEST_TEXT = 10_000_000  # most characters, before and after tokenizer expansion
+CHARACTERS = 100  # most characters per position; average words have fewer
 
 
 class Encoding(NamedTuple):
@@ -78,7 +78,7 @@ def _check_length(text: str, limit: int) -> None:
     """Checks the length of a text, since encoding takes a hundred times its memory."""
     if limit == 0:
         raise InvalidInputError(
-            "This model cannot read text. Leave it out, and give `n` or `init`."
+            "This model cannot read text. Leave out the text, and give `n` or `init`."
         )
     max_characters = min(CHARACTERS * limit, LONGEST_TEXT)
     if len(text) > max_characters:

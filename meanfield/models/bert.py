@@ -76,8 +76,9 @@ class Bert(AbstractArchitecture):
             first = error.errors()[0]
             field = ".".join(str(part) for part in first["loc"])
             raise InputFileError(
-                f"`{checkpoint.folder / CONFIG}` does not describe a BERT encoder: "
-                f"{field or 'sizes'}: {first['msg']}; only BERT encoders are supported."
+                f"`{checkpoint.folder / CONFIG}` does not describe a BERT encoder "
+                f"({field or 'sizes'}: {first['msg']}). Only BERT encoders are "
+                "supported."
             ) from error
         return Bert(checkpoint, config)
 
@@ -198,7 +199,7 @@ class Bert(AbstractArchitecture):
 
     @property
     def _prefix(self) -> str:
-        # Networks with a task head, such as BertForMaskedLM, prefix names of arrays.
+        # In networks with a task head, such as BertForMaskedLM, names have a prefix.
         inner = "bert.embeddings.word_embeddings.weight" in self.checkpoint.entries
         return "bert." if inner else ""
 

@@ -133,7 +133,7 @@ class Checkpoint:
         return encode(self.tokenizer, text, limit=limit)
 
     def count_unknown(self, words: Sequence[str]) -> int:
-        """How many tokens of a text are the tokenizer's unknown token.
+        """The number of tokens of a text that are the tokenizer's unknown token.
 
         Raises:
             InputFileError: if `tokenizer.json` is missing or damaged.
@@ -175,8 +175,8 @@ class Checkpoint:
         if not np.isfinite(array).all():
             raise InputFileError(
                 f"`{name}` in `{self.weights}` has entries that are not finite; "
-                "download the file again or, if you trained it, check where training "
-                "diverged."
+                "download the file again or, if you trained the network, check where "
+                "training diverged."
             )
         return array
 

@@ -62,7 +62,7 @@ class TrainedNetwork(AbstractArchitecture):
             first = error.errors()[0]
             raise InputFileError(
                 f"`{checkpoint.folder / CONFIG}` was not written by `meanfield train "
-                f"export`: {first['loc']}: {first['msg']}; export it again."
+                f"export` ({first['loc']}: {first['msg']}). Export the network again."
             ) from error
         return TrainedNetwork(checkpoint, config)
 
@@ -91,8 +91,8 @@ class TrainedNetwork(AbstractArchitecture):
         if shapes != [(h, k, d)] * 3 + [(h, d, k)]:
             raise InputFileError(
                 f"The arrays of layer {layer} in `{self.checkpoint.weights}` have the "
-                f"shapes {shapes}, but {CONFIG} states {h} heads of {k} in dimension "
-                f"{d}; the two files do not belong together."
+                f"shapes {shapes}, but {CONFIG} states {h} heads of dimension {k} in "
+                f"dimension {d}; the two files do not belong together."
             )
         zeros = np.zeros((h, k))
         return HeadWeights(

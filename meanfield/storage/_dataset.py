@@ -30,14 +30,14 @@ def lazy_dataset(folder: Path, record: Record, derive: Derive) -> xr.Dataset:
 
     Args:
         folder: the folder of the store.
-        record: its commit record.
+        record: the commit record of the store.
         derive: computes further variables from the frames; see `Kind`.
     """
     return xr.open_dataset(folder, engine=_Store, record=record, derive=derive)
 
 
 class _Store(BackendEntrypoint):
-    """The xarray backend of a store; xarray caches each variable that is read whole."""
+    """The xarray backend of a store; xarray caches variables that are read in full."""
 
     open_dataset_parameters = ("filename_or_obj", "drop_variables", "record", "derive")
 

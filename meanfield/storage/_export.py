@@ -20,7 +20,7 @@ from .disk import replace_file
 if TYPE_CHECKING:
     import xarray
 
-_DIGITS = "%.17g"  # enough to read a float64 back exactly
+_DIGITS = "%.17g"  # from 17 digits a float64 can be read back exactly
 _SAMPLE = 1000  # number of rows from which the length of all rows is estimated
 _ONE_DIGIT = 10  # in more dimensions, `cov111` would be ambiguous
 _LOAD_LIMIT = 2**26  # size in bytes up to which a dataset is read as a whole
@@ -92,7 +92,8 @@ def table_bytes(dataset: "xarray.Dataset") -> int:
         >>> table_bytes(meanfield.open("run.zarr")) > 0
         True
     """
-    frames = dataset.sizes[TIME]  # zeros in the first frame can make its rows short
+    frames = dataset.sizes[TIME]
+    # The first frame would not be typical, as its rows are short if it has zeros.
     middle = dataset.isel({TIME: [frames // 2]})
     columns = list(next(_blocks(middle, _rows(middle))).values())
     length = len(columns[0])
@@ -233,7 +234,7 @@ def _table(columns: Sequence[np.ndarray]) -> bytes:
 
 
 def _cells(values: np.ndarray) -> np.ndarray:
-    """The entries of a column as text, where floats have all their digits."""
+    """The entries of a column as text, with all digits of floats."""
     column = np.asarray(values)
     if column.dtype.kind in "OUS":
         return column.astype(str)

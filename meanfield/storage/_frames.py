@@ -32,8 +32,8 @@ def static_arrays(raw_arrays: Mapping[str, np.ndarray], extra: Dims) -> Arrays:
     for name, dims in arrays.dims.items():
         if TIME in dims:
             raise InvalidInputError(
-                f"`{name}` has a `{TIME}` axis, so it belongs to the frames; "
-                "if it does not depend on time, give its dimensions in `dims`."
+                f"`{name}` has a `{TIME}` axis, but a static array has none. If the "
+                "array does not depend on time, give its dimensions in `dims`."
             )
     return arrays
 
@@ -63,7 +63,8 @@ def real_frames(arrays: Arrays, ending: Ending | None) -> Arrays:
     if ending is None or ending.code == Status.FINISHED:
         return arrays
     time = arrays.values[TIME]
-    is_repeated = time > time.dtype.type(ending.stop_time)  # in the precision of `time`
+    # The stop time is rounded to the dtype of `time`, like the stored times.
+    is_repeated = time > time.dtype.type(ending.stop_time)
     n_frames = int(np.count_nonzero(~is_repeated))
     values = {
         name: np.moveaxis(np.moveaxis(array, axis, 0)[:n_frames], 0, axis)

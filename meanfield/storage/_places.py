@@ -10,7 +10,7 @@ from .disk import link_message
 
 
 def static_folder(folder: Path) -> Path:
-    """The folder, in a store, of the arrays without a time axis."""
+    """The folder of a store that holds the arrays without a time axis."""
     return folder / "data" / "static"
 
 

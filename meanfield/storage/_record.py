@@ -57,7 +57,7 @@ class Variable:
 
 @dataclass(frozen=True)
 class Segment:
-    """The number of frames in a segment, and the digests of their arrays."""
+    """The number of frames in a segment, and the digest of each array."""
 
     frames: Annotated[Count, Field(gt=0)]
     checksums: dict[Name, Digest]
@@ -159,11 +159,11 @@ def _read_body(folder: Path) -> dict[str, Any]:
             ) from error
         if (folder / SWEEP).exists():
             raise InputFileError(
-                f"`{folder}` is a sweep, not one run: draw it with `meanfield plot "
-                f"{folder}`; its results are in `{folder / 'table.csv'}`."
+                f"`{folder}` is a sweep, not one run. Draw it with `meanfield plot "
+                f"{folder}`. Its results are in `{folder / 'table.csv'}`."
             ) from error
         raise StoreError(
-            f"`{folder}` is not a run: it has no `{RECORD}`; {FOLDER_ADVICE}"
+            f"`{folder}` is not a run, as it has no `{RECORD}`; {FOLDER_ADVICE}"
         ) from error
     except NotADirectoryError as error:
         raise InputFileError(
@@ -172,7 +172,7 @@ def _read_body(folder: Path) -> dict[str, Any]:
 
 
 def _rename_old_keys(record: dict[str, Any]) -> dict[str, Any]:
-    """Replaces the names that version 0.2 stored by the current names."""
+    """Changes the names in records of version 0.2 to the current names."""
     for group, key, kind in (
         ("attrs", "inputs", "inputs"),
         ("state", "members", "outcome"),

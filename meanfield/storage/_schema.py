@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     import xarray
 
 SCHEMA = 2
-"""The version of the layout of a run; version 1 had other names of outcomes."""
+"""Version of the folder layout of runs; in version 1, outcomes had other names."""
 
 OLDER_SCHEMAS = (1,)
-"""Older versions of the layout of a run that are read; see `_stored_names.py`."""
+"""Older versions of the layout that can still be read; see `_stored_names.py`."""
 
 SWEEP_SCHEMA = 3
-"""The version of the layout of a sweep; version 1 had no digests, 2 other names."""
+"""Version of the folder layout of sweeps; 1 had no digests, and 2 had other names."""
 
 ENDING_FLAGS = MappingProxyType(
     {
@@ -33,7 +33,7 @@ ENDING_FLAGS = MappingProxyType(
 """CF attributes of a variable that holds codes of endings."""
 
 RESUMABLE = Status.INTERRUPTED.ending
-"""The only ending after which a run can continue; also stands for a missing one."""
+"""The only ending after which a run can continue; also used if no ending is stored."""
 
 TIME, RUN = "time", "run"
 
@@ -63,7 +63,7 @@ DIMS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "steepest": (TIME,),
     }
 )
-"""Dimensions of known variables; all but `time` may have a leading `run`."""
+"""Dimensions of known variables; all but `time` may have a first axis `run`."""
 
 
 Derive = Callable[["xarray.Dataset"], Mapping[str, "xarray.DataArray"]]

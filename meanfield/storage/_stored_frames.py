@@ -39,7 +39,7 @@ class StoredFrames:
 
     Attributes:
         folder: the folder of the store.
-        record: its commit record.
+        record: the commit record of the store.
         name: the name of the variable.
     """
 
@@ -87,7 +87,8 @@ class StoredFrames:
             piece = self._piece(block, vectors)
             rows[block.places] = np.moveaxis(piece, self._axis, 0)
         places = (0 if is_number(part) else slice(None) for part in key)
-        return numbers[(*places, ...)]  # the ellipsis keeps a 0-d result an array
+        # Without the ellipsis, a result without axes would not be an array.
+        return numbers[(*places, ...)]
 
     @property
     def _axis(self) -> int:
@@ -134,7 +135,7 @@ class StoredFrames:
                 yield _Block(part, local[mask], places[mask])
 
     def _check_chunk(self, index: int, chunk: int) -> None:
-        """Checks that a chunk is still there; zarr reads a missing one as zeros.
+        """Checks that a chunk is still there; zarr reads missing chunks as zeros.
 
         Raises:
             StoreError: if its file is missing, or the segment's folder was replaced.

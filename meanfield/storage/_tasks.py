@@ -35,9 +35,7 @@ from .disk import (
 )
 
 OLD_SCHEMA, RENAMED_SCHEMA = 1, 2  # the schemas that versions 0.1 and 0.2 wrote
-HEARTBEAT_TIMEOUT = (
-    600.0  # seconds without a heartbeat after which a worker counts as lost
-)
+HEARTBEAT_TIMEOUT = 600.0  # seconds without a heartbeat after which a worker is lost
 _REMEDY = "Delete it to compute it again, or restore it from a copy"
 _TODO_DIR, _CLAIMED_DIR, _DONE_DIR = "todo", "claimed", "done"
 # Files with other names come from editors, file systems or cloud clients.
@@ -49,7 +47,7 @@ _PATTERNS = {
 
 
 class TaskFolder:
-    """Tasks `0, 1, …`, each to do, claimed by a worker, or done.
+    """Numbered tasks; each is waiting, claimed by a worker, or done.
 
     A task changes its state by a rename, which only one worker can do, so that two
     workers do not take the same task. If two still do, because one was wrongly
@@ -158,7 +156,7 @@ class TaskFolder:
                 with contextlib.suppress(FileNotFoundError):
                     if self._is_lost(claim.name, disk_time - claim.lstat().st_mtime):
                         self._unclaim(claim)
-            # Reading folders in the order in which tasks move misses no moving task.
+            # Folders are read in the order in which tasks move, to miss no moving task.
             tasks_on_disk = (
                 self._tasks_in(_TODO_DIR)
                 | self._tasks_in(_CLAIMED_DIR)
@@ -247,7 +245,7 @@ def create_tasks(
         try:
             place_folder(target, fill).release()
         except OSError:
-            if not (target / name).exists():  # otherwise another process made it
+            if not (target / name).exists():  # if it exists, another process created it
                 raise
 
 
@@ -268,7 +266,7 @@ def read_tasks(path: Path, name: str) -> tuple[dict[str, Any], str]:
     """
     if not (path / name).exists():
         raise InputFileError(
-            f"There is no sweep at `{path}`: it has no `{name}`; "
+            f"There is no sweep at `{path}`, as it has no `{name}`; "
             "name the folder that `sweep --out` wrote."
         )
     _check_folders(path)
@@ -311,7 +309,7 @@ def _name(task: int) -> str:
 
 
 def _is_alive(process: int) -> bool:
-    if process == 0:  # `os.kill` takes 0 for our own process group
+    if process == 0:  # for `os.kill`, 0 means our own process group
         return False
     try:
         os.kill(process, 0)

@@ -40,7 +40,7 @@ def check_unchanged(name: str, old: str, new: str | None, *, owner: str) -> None
     if old != new:
         raise InputFileError(
             f"`{name}` has changed since the {owner} began: its SHA-256 was "
-            f"{old[:_N_DIGITS]}… and is now {(new or 'none')[:_N_DIGITS]}…; restore "
+            f"{old[:_N_DIGITS]}… and is now {(new or 'none')[:_N_DIGITS]}…. Restore "
             "the file, or start again."
         )
 

@@ -82,7 +82,7 @@ class AbstractBox(eqx.Module):
         velocities: Float[Array, "n d"],
         weights: Float[Array, " n"],
     ) -> tuple[Float[Array, " d"], Float[Array, "d d"]]:
-        r"""Computes $u_0$ and $R$ from the $\xi$, $u$ and weights of the cells."""
+        r"""Computes $u_0$ and $R$ from positions $\xi$, velocities $u$ and weights."""
 
     @property
     def is_open(self) -> bool:
@@ -99,7 +99,7 @@ class AbstractBox(eqx.Module):
     def extend_density(
         self, density: Float[Array, "*cells"], count: int
     ) -> Float[Array, "*wider"]:
-        """The density with `count` more cells at both ends of its last axis."""
+        """The density with `count` more cells at each end of its last axis."""
         return jnp.pad(density, [(0, 0)] * (density.ndim - 1) + [(count, count)])
 
 

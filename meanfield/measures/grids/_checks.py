@@ -60,7 +60,7 @@ def check_edges(edges: tuple[Array, ...]) -> None:
 
 
 def check_density(density: Array, shape: tuple[int, ...]) -> None:
-    """Raises unless `density` is a density on an array of cells of shape `shape`.
+    """Raises unless `density` has shape `shape`, is non-negative, and is not all zero.
 
     Raises:
         InvalidInputError: if its shape differs, an entry is negative, or all are zero.
@@ -119,8 +119,9 @@ def roughness(
 ) -> Float[Array, ""]:
     r"""Roughness of a density: half the sum of jumps times widths, divided by the mass.
 
-    It is the largest value along any axis. A Gaussian with a standard deviation of
-    $\sigma$ cells has $1/(\sigma\sqrt{2\pi})$, and a density of isolated cells has 1.
+    Of the values along the axes, the largest is taken. The roughness of a Gaussian with
+    a standard deviation of $\sigma$ cells is $1/(\sigma\sqrt{2\pi})$. A density of
+    isolated cells has roughness 1.
 
     Examples:
         >>> from meanfield.measures import roughness

@@ -28,7 +28,7 @@ class ForceFluxes(NamedTuple):
         flux: mass per time that pressures drive through each face.
         emptying: bound on the rate at which pressures empty each cell, as a fraction of
             its mass per time.
-        velocity: velocity due to the potential at each face, relative to the axis.
+        velocity: velocity at each face due to the potential, in coordinates of the box.
         mean_velocity: mean velocity of the mass in each cell, from pressures and
             potentials.
     """
@@ -52,7 +52,7 @@ def force_fluxes(
     axes: Float[Array, "d d"],
     box: AbstractBox,
 ) -> tuple[ForceFluxes, ...]:
-    """Fluxes and velocities that forces cause along each axis, without outer pressure.
+    """Fluxes and velocities due to forces along each axis, with zero pressure outside.
 
     Args:
         forces: forces on the cells.

@@ -44,7 +44,7 @@ class Chart(NamedTuple):
         return 1 if self.position is None else self.position.shape[0]
 
     def tokens(self, *places: Float[Array, "..."]) -> Tokens:
-        """Tokens on the tensor grid of places on the axes, for each layer."""
+        """Tokens on the tensor grid of coordinates `places`, for each layer."""
         xi = lattice(*places).reshape(-1, len(places))
         x = self.origin[None, :] + jnp.matmul(xi, self.axes.T, precision=HIGHEST)
         if self.position is None:
@@ -55,7 +55,7 @@ class Chart(NamedTuple):
     def relative(
         self, field: AbstractField, places: tuple[Float[Array, "..."], ...]
     ) -> Float[Array, "layers *places d"]:
-        r"""The velocity $u = D^{-1}v$ on the tensor grid of places on the axes."""
+        r"""The velocity $u = D^{-1}v$ on the tensor grid of coordinates `places`."""
         v = field(self.tokens(*places))
         u = jnp.linalg.solve(self.axes, v.T).T
         return u.reshape(self.layers, *(p.shape[0] for p in places), len(places))
@@ -164,7 +164,7 @@ class Nodes(AbstractProbe):
     def _sizes(
         self, v: Float[Array, "layers *nodes d"], rows: Float[Array, "k p"]
     ) -> Float[Array, " k"]:
-        """The largest coefficient along any axis, for each row of `rows`."""
+        """The largest coefficient along any axis, for each degree in `rows`."""
         largest = []
         for axis in range(1, v.ndim - 1):
             coefficients = jnp.tensordot(rows, v, axes=(1, axis), precision=HIGHEST)
@@ -175,12 +175,12 @@ class Nodes(AbstractProbe):
 
 
 def _faces(edges: Edges, axis: int) -> Edges:
-    """Centres of the faces across an axis: edges on it, cell centres on other axes."""
+    """Places of faces across an axis: its edges, and cell centres on the other axes."""
     return tuple(e if k == axis else centres(e) for k, e in enumerate(edges))
 
 
 def _apply_along_axes(u: Array, rows: list[Array]) -> Array:
-    """Applies one of the matrices `rows` along each axis, except the first axis."""
+    """Applies each matrix of `rows` along its own axis; the first axis has none."""
     for axis, matrix in enumerate(rows, start=1):
         product = jnp.tensordot(matrix, u, axes=(1, axis), precision=HIGHEST)
         u = jnp.moveaxis(product, 0, axis)

@@ -67,7 +67,7 @@ def _face_values(
     """Inner limits of the density at the left and the right face of each cell.
 
     Args:
-        wider: the density, with two more cells at both ends.
+        wider: the density, with two more cells at each end.
         h: the widths of the cells.
     """
     density, steps = wider[..., 2:-2], jnp.diff(wider)
@@ -97,8 +97,8 @@ def _profile(density: Array, steps: Pair, logs: Pair, weights: Pair) -> Array:
 
     Args:
         density: averages of the cells.
-        steps: next average minus this one, across the face; this one minus the last.
-        logs: the same differences of logarithms; NaN where a logarithm does not exist.
+        steps: differences of averages, first to the next cell, then from the last cell.
+        logs: these differences for logarithms; NaN where a logarithm does not exist.
         weights: weights of the two steps.
     """
     flat = weights[0] * steps[0] + weights[1] * steps[1]

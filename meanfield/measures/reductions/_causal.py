@@ -2,8 +2,8 @@ r"""Causal sums by Chebyshev interpolation, with prefix sums instead of pairs.
 
 Tokens are sorted by position and processed block by block. The nodes hold the sums over
 the keys of all earlier blocks, to which each block is added in turn. Keys in the block
-of a query, or at its position, are summed pair by pair. The cost is that of the sums
-without a mask, plus one block of pairs for each query.
+of a query, or at its position, are summed pair by pair. The cost exceeds the cost of
+the sums without a mask by one block of pairs for each query.
 """
 
 from typing import NamedTuple
@@ -18,9 +18,9 @@ from ._nodes import Box, Lattice, ProjectedKeys, interpolate_log_mean
 from .exact import LOG2E, exp2
 
 BLOCK = 512  # tokens in a block, of queries or keys
-MIN_BLOCKS = (
-    8  # fewest blocks that are interpolated, because means of few tokens are not smooth
-)
+# Fewer than 8 blocks are summed without interpolation, as means of few tokens are not
+# smooth.
+MIN_BLOCKS = 8
 
 
 class PositionedQueries(NamedTuple):
@@ -124,7 +124,7 @@ def _block_sums(lattice: Lattice, block: ProjectedKeys) -> Float[Array, "r ..."]
 
 
 def _order(position: Float[Array, " n"]) -> Int[Array, " n"]:
-    """The permutation that sorts tokens by position; skips the sort if possible."""
+    """The permutation that sorts tokens by position; the identity for sorted tokens."""
     is_ordered = jnp.all(position[1:] >= position[:-1])
     identity_order = lambda: jnp.arange(position.shape[0])
     return jax.lax.cond(is_ordered, identity_order, lambda: jnp.argsort(position))

@@ -80,7 +80,7 @@ class Chebyshev(AbstractPlannedReduction):
     def interpolated_score(
         self, score: AbstractScore, queries: Tokens
     ) -> AbstractQuadraticScore | None:
-        """The score whose exponentials are interpolated; `None` for the fallback."""
+        """The unmasked score of an interpolated sum; `None` if the fallback is used."""
         if isinstance(score, Masked) and score.mask is causal:
             score = score.score
         enough = self.counts and queries.n >= math.prod(self.counts)

@@ -43,7 +43,7 @@ class Box(eqx.Module):
         projections = jnp.matmul(q, axes, precision=HIGHEST)
         low, high = jnp.min(projections, axis=0), jnp.max(projections, axis=0)
         half = (high - low) / 2
-        # If all vectors agree along an axis, any positive half-width is valid.
+        # If all vectors coincide along an axis, any positive half-width is valid.
         half = jnp.where(half > 0, half, 1)
         return cls(axes, (low + high) / 2, half, mean - axes @ (axes.T @ mean))
 
@@ -99,7 +99,7 @@ class Lattice(NamedTuple):
 
     @property
     def exponents(self) -> Float[Array, "..."]:
-        """The logarithms of the numbers that divide the sums at the nodes."""
+        """The logarithms of the numbers by which the sums at the nodes are divided."""
         total = self.tops[0]
         for part in self.tops[1:]:
             total = total[..., None] + part.reshape(*[1] * total.ndim, -1)

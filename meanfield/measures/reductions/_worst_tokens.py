@@ -8,7 +8,7 @@ from jaxtyping import Array, Float, Int
 from ._nodes import Box
 
 CELLS = 144  # maximum number of cells; each costs an exact sum
-FINER = 4  # finer cells per cell along each axis, which make up for empty cells
+FINER = 4  # finer cells per cell and axis; they supply tokens in place of empty cells
 
 
 def worst_tokens(

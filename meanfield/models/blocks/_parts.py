@@ -24,7 +24,7 @@ class Parts(NamedTuple):
     Attributes:
         attention: the output of the attention block at the states that enter the layer.
         mlp: the output of the MLP, at the states that enter it.
-        norm: the change by all LayerNorms of the layer.
+        norm: the change of the states by all LayerNorms of the layer.
 
     Examples:
         >>> from meanfield import models

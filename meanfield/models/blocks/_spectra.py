@@ -30,8 +30,8 @@ class HeadSpectra:
         score_norm: $\|A\|$, with the matrix $A = K^\top Q / \epsilon$ of the scores.
         largest: the largest eigenvalue of the symmetric part of $A$; it may be zero.
         smallest: the smallest eigenvalue of the symmetric part of $A$.
-        negative: for this part, the sum of $|\lambda|$ over negative eigenvalues,
-            divided by the sum over all eigenvalues.
+        negative: the sum of $|\lambda|$ over the negative eigenvalues of the symmetric
+            part of $A$, divided by the sum over all its eigenvalues.
         skew_norm: the norm of the skew part of $A$.
         value_norm: $\|V\|$.
         radius: the spectral radius of $V$.

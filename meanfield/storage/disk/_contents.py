@@ -16,7 +16,7 @@ class Contents(NamedTuple):
 
 DRAFT = r"\.meanfield-draft-[0-9a-f]{16}"  # the end of the name of a draft
 
-_PARTIAL = r"\.[0-9a-f]{32}\.partial"  # end of the name of a file zarr is writing
+_PARTIAL = r"\.[0-9a-f]{32}\.partial"  # end of the name of a file that zarr is writing
 _ZARR = rf"zarr(\.json|{_PARTIAL})"
 _ARRAY_FILES = rf"(\w+/)?{_ZARR}|\w+/c(/\d+)*({_PARTIAL})?"
 _ARRAY_FOLDERS = r"\w+(/c(/\d+)*)?"

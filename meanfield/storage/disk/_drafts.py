@@ -108,7 +108,8 @@ def draft_folder(target: Path) -> tuple[Path, Lock]:
             continue  # another process is removing the draft as abandoned
         except ResourceError:
             return draft, lock
-        except BaseException:  # such as a signal; no other process removes a new draft
+        except BaseException:
+            # After a signal, a draft without a lock file would remain for an hour.
             shutil.rmtree(draft, ignore_errors=True)
             raise
         if lock.is_in_place:

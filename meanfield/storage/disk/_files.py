@@ -16,7 +16,7 @@ _BLOCK = 1 << 20  # number of bytes that are read at a time
 
 
 def touch(path: Path) -> float:
-    """Creates or touches a file, and returns its new time, by the disk's clock.
+    """Creates or touches a file; returns its modification time by the disk's clock.
 
     Raises:
         StoreError: if it is a link.

@@ -16,7 +16,7 @@ _READ_FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW
 
 
 class Lock:
-    """A lock on a file that stays consistent if a signal interrupts any instruction.
+    """A lock on a file; a signal at any instruction does not make it inconsistent.
 
     The object owns the opened file before it is locked, and closing a file twice does
     nothing. So `release` cleans up after any interrupted `acquire` or `release`.

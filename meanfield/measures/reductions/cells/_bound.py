@@ -24,10 +24,8 @@ from jaxtyping import Float
 MAX_CELL_NODES = 24  # largest number of nodes along an axis of a cell
 _WIDEST = 16.0  # upper end of the bisection for the reach
 _HALVINGS = 26  # number of steps of the bisection for the reach
-_N_POINTS, _N_EXPONENTS = (
-    401,
-    9,
-)  # points and exponents at which the Lebesgue function is evaluated
+# Numbers of points and of exponents at which the Lebesgue function is evaluated.
+_N_POINTS, _N_EXPONENTS = 401, 9
 
 
 def angles(count: int) -> Float[np.ndarray, " count"]:

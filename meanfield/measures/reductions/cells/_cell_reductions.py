@@ -77,12 +77,12 @@ class Cells(AbstractPlannedReduction):
 
     @property
     def unchecked_copy(self) -> "Cells":
-        """The reduction for iterations whose final result is checked; here `self`."""
+        """The reduction for iterations with a checked final result; here, `self`."""
         return self
 
     @property
     def fallback_copy(self) -> "Cells":
-        """Cells with exact sums where the bound does not hold; here `self`."""
+        """The reduction with exact sums where the bound does not hold; here, `self`."""
         return self
 
     def holds(self, score: AbstractScore, queries: Tokens, keys: Keys) -> bool:

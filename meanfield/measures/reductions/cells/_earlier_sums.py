@@ -2,8 +2,8 @@ r"""Causal sums in cells, with prefix sums instead of pairs.
 
 Queries and keys are sorted by position and processed block by block. The nodes hold the
 sums over the keys of whole earlier blocks, to which each block is added in turn. Other
-keys are summed pair by pair. The cost is that of products along the axes for each block
-and of one block of pairs for each query: less than all pairs if there are many blocks.
+keys are summed pair by pair. Each block costs products along the axes, and each query
+one block of pairs. With many blocks, this is less than the cost of all pairs.
 """
 
 import math

@@ -105,15 +105,15 @@ def cheapest_layout(
     """The cheapest layout; `None` if none fits into memory, or for too many axes.
 
     Args:
-        spans: along each axis, the half-width of the queries times that of the keys:
-            the largest deviation of scores from their centre.
+        spans: largest deviation of the scores from their centre along each axis: the
+            product of the half-widths of queries and of keys.
         tokens: number of queries plus number of keys.
         rows: number of sums for each query.
         error: largest relative error of a kernel.
     """
     if len(spans) > DIMENSIONS:
         return None
-    # A tenth of the error is left for rounding.
+    # A tenth of the allowed error is reserved for rounding.
     axis_error = math.expm1(math.log1p(0.9 * error) / len(spans))
     layouts = [
         layout

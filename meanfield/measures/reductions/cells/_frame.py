@@ -1,9 +1,9 @@
 r"""The axes along which queries and keys are divided into cells.
 
 An inner product is $q\cdot k = (Lq)\cdot(L^{-\top}k)$ for every invertible $L$. One
-choice of $L$ gives queries and keys the same diagonal covariance: its axes are those of
-their canonical correlations, or the singular vectors of a bilinear score for isotropic
-tokens. The choice is symmetric in queries and keys.
+choice of $L$ gives queries and keys the same diagonal covariance, like the balancing of
+a control system. For isotropic tokens, the axes are then the singular vectors of the
+bilinear score. The choice is symmetric in queries and keys.
 """
 
 from typing import NamedTuple
@@ -15,7 +15,8 @@ from jaxtyping import Array, Float
 from meanfield._lapack import svd
 from meanfield.linalg import HIGHEST, eigh
 
-_FLAT = 1e-6  # fraction of the largest variance added to all, to limit rounding errors
+# This share of the largest variance is added to all, to limit rounding errors.
+_FLAT = 1e-6
 
 
 class Side(NamedTuple):
@@ -64,7 +65,7 @@ def make_side(x: Float[Array, "n k"], middle: Float[Array, " k"]) -> Side:
     """The vectors relative to `middle`, with a box around `middle` that holds them."""
     offsets = x - middle[None]
     half = jnp.max(jnp.abs(jax.lax.stop_gradient(offsets)), axis=0)
-    # If all vectors agree along an axis, any positive half-width is valid.
+    # If all vectors coincide along an axis, any positive half-width is valid.
     return Side(offsets, middle, jnp.where(half > 0, half, 1))
 
 

@@ -3,9 +3,9 @@ r"""Layouts for exponentials as a Gauss transform, with cells as wide as the ker
 An inner product is $q\cdot k = \frac12|q|^2 + \frac12|k|^2 - \frac12|q-k|^2$. With the
 squares in the weights, a sum of exponentials is a sum of Gaussians of width one, so
 that the number of cells along an axis grows with the radius of a cloud and not with the
-squared radius. This saves time if queries are near the keys that they attend to. Axes,
-scales and centres are therefore chosen to put each query close to the mean of the keys
-that it attends to.
+squared radius. This saves time if queries are near the keys that they attend to.
+Therefore queries and keys are first rotated, scaled and shifted such that each query is
+close to the mean of the keys that it attends to.
 """
 
 import dataclasses
@@ -36,8 +36,8 @@ from ._layout import (
 from ._tiles import places_of_nodes
 
 MAX_GAUSS_NODES = 16  # largest number of nodes along an axis of a cell
-SAMPLE_SIZE = 64  # number of queries whose means determine the axes
-MAX_SCORES = 2**20  # most scores for which sums are dense, which compiles faster
+SAMPLE_SIZE = 64  # number of sampled queries, which determine the axes
+MAX_SCORES = 2**20  # up to this number of scores, sums are dense: they compile faster
 
 
 @dataclasses.dataclass(frozen=True)
@@ -111,10 +111,10 @@ class GaussLayout(AbstractLayout):
         """Whether cells are narrow enough, and the error of each sum is small."""
         max_half = self.width * jnp.asarray(self.cells)
         is_narrow = jnp.all(q.half <= max_half) & jnp.all(k.half <= max_half)
-        # The wider kernel is interpolated, too. Relative to it, cells are narrower.
+        # The wider kernel is interpolated, too; cells are narrower relative to it.
         closer = error_share(self.nodes, self.width / WIDE_VARIANCE**0.5)
         mass, wide = sums[:, 0], sums[:, 1] + closer * jnp.sum(weights)
-        # Errors of weights count twice: in a mean, and in the sum that divides it.
+        # Errors of weights enter both the numerator and the denominator of a mean.
         is_near = jnp.all(2 * self.share * wide <= self.limit * mass)
         return is_narrow & is_near & self.is_full(k, mass)
 
@@ -135,7 +135,7 @@ class Nearness(NamedTuple):
 def frame_by_means(
     queries: Float[Array, "m k"], keys: Float[Array, "n k"], logs: Float[Array, " n"]
 ) -> tuple[Side, Side]:
-    """Queries and keys along axes that put each query close to the mean of its keys."""
+    """Queries and keys, with axes such that each query is near the mean of its keys."""
     sample, means = jax.lax.stop_gradient(_sample_means(queries, keys, logs))
     L, M = axes(sample, means)
     middles = project(sample, L).mean(axis=0), project(means, M).mean(axis=0)
@@ -179,7 +179,7 @@ def cheapest_gauss_layout(
     ):
         return None
     share = error / (2 * nearness.wide_ratio)
-    axis_share = math.expm1(math.log1p(0.9 * share) / d)  # a tenth is left for rounding
+    axis_share = math.expm1(math.log1p(0.9 * share) / d)  # a tenth is kept for rounding
     layouts = [
         layout
         for nodes in range(FEWEST, MAX_GAUSS_NODES + 1)

@@ -20,7 +20,7 @@ from jaxtyping import Float
 
 from ._bound import angles, lagrange
 
-WIDE_VARIANCE = 3.0  # variance of the wider kernel, relative to that of the kernel
+WIDE_VARIANCE = 3.0  # variance of the wider kernel; the variance of the kernel is 1
 WIDEST = 1.25  # largest half-width of a cell
 _NARROWEST = 0.02
 _STEPS = 256  # number of half-widths in the search, in geometric progression

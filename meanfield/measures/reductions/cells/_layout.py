@@ -9,7 +9,7 @@ from jaxtyping import Array, Bool, Float
 
 from ._frame import Side
 
-# Two cores do this many operations per second in matrix products, within tiles and
+# Operations per second of two cores in matrix products, first within tiles and then
 # along axes.
 TILES, AXES = 3e10, 6e10
 SORT_SECONDS = 3e-7  # seconds to sort a token into its cell and to read it from there
@@ -101,8 +101,8 @@ class AbstractLayout(abc.ABC):
     ) -> list[Float[Array, " cells"]]:
         """Stabilisers of `kernels` for each cell of the queries, along each axis.
 
-        They take the place of `tops`. The list is empty if `kernels` use the `tops` of
-        nodes.
+        They replace `tops` for whole cells. The list is empty if `kernels` instead
+        subtract the `tops` at each node.
         """
         del halves
         return []
@@ -111,7 +111,7 @@ class AbstractLayout(abc.ABC):
     def kernels(
         self, halves: tuple[Float[Array, " k"], Float[Array, " k"]], *, wide: bool
     ) -> list[Float[Array, "nodes nodes"]]:
-        """Kernels between nodes along each axis, divided by `exp` of `cell_tops`.
+        """Kernels between nodes along each axis, divided by the `exp` of `cell_tops`.
 
         Args:
             halves: half-widths of the boxes of queries and of keys.

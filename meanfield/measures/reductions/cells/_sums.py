@@ -3,8 +3,8 @@ r"""Sums of products of one-dimensional kernels, interpolated on both sides.
 With $e^{q\cdot k} = \prod_a e^{q_a k_a}$ interpolated in the cells of keys and of
 queries, a sum over keys has three steps: keys are spread to the nodes of their cells,
 sums from nodes of keys to nodes of queries are taken one axis at a time, and the result
-is interpolated at the queries. Kernels and their interpolants are positive, so the
-error of a sum of positive terms is relative to the sum, however small the sum is.
+is interpolated at the queries. Kernels and their interpolants are positive, so a sum of
+positive terms has a small relative error, however small the sum is.
 """
 
 import functools
@@ -33,8 +33,8 @@ class Sides(NamedTuple):
     """Queries and keys along the axes of the cells, and the boxes that hold them.
 
     Attributes:
-        queries: queries in a box around the origin with the first of `halves`.
-        keys: keys in a box around the origin with the second of `halves`.
+        queries: queries, in the box around the origin with half-widths `halves[0]`.
+        keys: keys, in the box around the origin with half-widths `halves[1]`.
         halves: half-widths of the boxes, which derivatives treat as constants.
         positions: positions under a causal mask; `None` without a mask.
     """
@@ -133,7 +133,7 @@ def _transpose_sums(*arrays: Array, layout: AbstractLayout, wide: int) -> Array:
 def _apply_products(
     sides: Sides, vectors: tuple[Vectors, Vectors], products: Products, rows: Array
 ) -> Float[Array, "m r"]:
-    """Sums over all keys, or by `earlier_sums` under a causal mask."""
+    """Sums over all keys; under a causal mask, over keys up to the query's position."""
     queries, keys = vectors
     if sides.positions is None:
         nodes = spread(products, keys, rows, no_nodes(products.layout, rows))

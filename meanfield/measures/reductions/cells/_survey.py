@@ -79,7 +79,7 @@ class Survey(Cells):
 
     @override
     def log_mean(self, score: AbstractScore, queries: Tokens, keys: Keys) -> Sums:
-        # A sum for a single query, as under a general mask, gains nothing from cells.
+        # Sums for a single query, as in `Prefix`, gain nothing from cells.
         is_held = queries.n > 1 and self.holds(score, queries, keys)
         number = len(self.findings.held)
         self.findings.held.append(is_held)

@@ -14,7 +14,7 @@ CHUNK = 32  # number of tiles in a chunk, which share the overhead of an iterati
 
 
 class Chunk(NamedTuple):
-    """A chunk of tiles.
+    """Several tiles, which are processed in one iteration.
 
     Attributes:
         corner: index of each tile's cell along each axis.

@@ -1,4 +1,4 @@
-r"""The power $2^x$ by a polynomial, on which sums over tokens spend most of their time.
+r"""The power $2^x$ by a polynomial, which takes most of the time of sums over tokens.
 
 With $x = k + f$, $k$ an integer and $|f| \le \tfrac12$, a polynomial gives $2^f$, and
 $2^k$ is built from exponent bits. The code has no branches, so the compiler vectorises

@@ -13,7 +13,7 @@ from ._reduction import AbstractReduction, Blocked
 
 
 class AbstractPlannedReduction(AbstractReduction):
-    """A reduction that interpolates sums to a tolerance, once it has a plan.
+    """A reduction that interpolates sums to a tolerance, as soon as it has a plan.
 
     Attributes:
         tolerance: largest error of a velocity, relative to the largest velocity.

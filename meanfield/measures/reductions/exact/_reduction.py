@@ -108,7 +108,7 @@ class Dense(AbstractReduction):
     ) -> Float[Array, "m p"]:
         S = score(queries, keys.tokens)
         is_excluded = jnp.isneginf(S) | jnp.isneginf(keys.log_weights)[None, :]
-        # The inner `where` prevents NaN from derivatives of the link at -inf.
+        # The inner `where` is needed as derivatives of the link may be NaN at -inf.
         links = jnp.where(is_excluded, 0, link(jnp.where(is_excluded, 0, S)))
         terms = jnp.exp(keys.log_weights)[:, None] * keys.values
         return jnp.matmul(links, terms, precision=HIGHEST)
@@ -163,7 +163,7 @@ class Blocked(AbstractReduction):
         queries: Tokens,
         keys: Keys,
     ) -> tuple[Float[Array, "m p"], Float[Array, " m"]]:
-        """The result of `log_mean`, from sums that `stabiliser` keeps from overflow.
+        """Computes `log_mean`, where `stabiliser` prevents an overflow of the sums.
 
         Args:
             stabiliser: a function such as `stabilise_sums`.

@@ -31,8 +31,8 @@ Sums = TypeVar("Sums")
 class Ring(AbstractReduction):
     """Sums over tokens that are distributed over a mesh of devices.
 
-    The number of tokens need not be a multiple of the number of devices, as tokens are
-    padded with weight zero.
+    The number of tokens need not be a multiple of the number of devices, as tokens of
+    weight zero are added.
 
     Attributes:
         mesh: the devices, along one axis, `tokens`.
@@ -111,7 +111,7 @@ def _combine_means(
     """Means and log-masses over the union of two sets of keys."""
     (means, logs), (other_means, other_logs) = first, second
     top = jax.lax.stop_gradient(jnp.maximum(logs, other_logs))
-    top = jnp.where(jnp.isneginf(top), 0, top)  # -inf if all keys are excluded
+    top = jnp.where(jnp.isneginf(top), 0, top)  # it is -inf if all keys are excluded
     mass, more = jnp.exp(logs - top), jnp.exp(other_logs - top)
     is_empty = mass + more == 0
     total = jnp.where(is_empty, 1, mass + more)

@@ -22,8 +22,8 @@ from meanfield.scores.pairs import TIE_ULPS, Pairs, require_vectors
 
 from ._streaming import Blocks, largest
 
-# Bounds of the largest score may differ by this many powers of 2. The exponent range
-# then has room for sums, and for terms that are small compared with the largest.
+# The two bounds of a largest score may differ by this many powers of 2. The exponent
+# range then has room for sums, and for terms that are small compared with the largest.
 SINGLE, DOUBLE = 100.0, 900.0
 
 Bounds = tuple[Float[Array, " m"], Float[Array, " m"]]
@@ -62,7 +62,7 @@ def stabilise_batched(
 
 
 def absolute(blocks: Blocks, sums: Callable[[Blocks], Array]) -> Array:
-    """Sums of a link of full scores; differences of vectors give squared distances."""
+    """Sums of a link of full scores, with squared distances from vector differences."""
     pairs = blocks.pairs
     whole = lambda: sums(blocks.subtract_tops(blocks.to_query_blocks(-pairs.remainder)))
     if pairs.bend is None:
@@ -100,10 +100,10 @@ def _sums_from_best(
 
 
 def _top_of_relative(blocks: Blocks, logs: Float[Array, "bm queries"]) -> Array:
-    """The largest relative scores, or log-weights of reference keys if these are close.
+    """The largest relative scores, or log-weights of reference keys if close enough.
 
-    Reference keys are those with the largest expanded scores, which have rounding
-    errors. If these errors may be large, a second pass finds the largest scores. For a
+    Reference keys are the keys with the largest expanded scores, which have rounding
+    errors. If the errors may be large, a second pass finds the largest scores. For a
     single block this pass is always made: it is cheaper than compiling a `cond`.
     """
     largest_again = lambda: _finite(largest(stop_gradient(blocks)))

@@ -73,7 +73,7 @@ class Blocks(eqx.Module):
     ) -> tuple["Blocks", Float[Array, "bm queries"], Float[Array, "bm queries"]]:
         """The blocks, with scores relative to the score of the best key of each query.
 
-        Also returns the log-weights of the best keys, and their scores without these.
+        Also returns log-weights of the best keys, and their scores without log-weights.
         """
         best_rows = best(stop_gradient(self).rounded_blocks)
         top, logs, references = best_rows[:, 0], best_rows[:, 1], best_rows[:, 2:]

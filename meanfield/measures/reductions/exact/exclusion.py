@@ -55,13 +55,13 @@ def check_log_weights(logs: Float[Array, "*batch n"], tokens: Tokens) -> None:
     host = np.asarray(logs) if is_addressable(logs) else np.zeros(0)
     if np.any(np.isnan(host) | (host == np.inf)):
         raise InvalidInputError(
-            "`log_weights` must be logarithms of weights, which are numbers below "
-            "infinity. To give weights, use `Points.weighted(x, weights)`."
+            "`log_weights`, the logarithms of weights, must be numbers below infinity. "
+            "To give weights, use `Points.weighted(x, weights)`."
         )
 
 
 def log_shares(w: np.ndarray) -> np.ndarray:
-    """Logarithms of weights divided by their sum, even if the sum overflows.
+    """Logarithms of normalised weights, even if the sum of the weights overflows.
 
     Raises:
         InvalidInputError: if a weight is negative or not a number, or all are 0.
@@ -80,9 +80,9 @@ def log_shares(w: np.ndarray) -> np.ndarray:
 def split_shares(
     w: Float[Array, " n"],
 ) -> tuple[Float[Array, " n"], Float[Array, " n"]]:
-    """Logarithms of weights divided by their sum, and the weights that are zero.
+    """Logarithms of normalised weights, and the weights that are zero.
 
-    The sum may overflow. All derivatives are finite.
+    The sum of the weights may overflow. All derivatives are finite.
     """
     w = or_nan(jnp.all(w >= 0) & jnp.any(w > 0), w)
     counts = w > 0
@@ -174,12 +174,12 @@ def vary_log_mean(
             terms = Keys(keys.tokens, keys.log_weights, weights[:, None] * rows)
             return reduction.log_mean(score, queries, terms)
 
-        # `jvp` separates tangents from ones: JAX cannot transpose a product of both.
+        # Reductions append ones to the values. `jvp` keeps tangents and ones apart, as
+        # JAX cannot transpose a matrix product with both.
         (_, logs), (part, _) = jax.jvp(weighted_log_mean, (args[1],), (tangents[1],))
         means, mass = value[:, :-1], value[:, -1]
-        max_log = (
-            jnp.log(jnp.finfo(logs.dtype).max) / 2
-        )  # for larger ratios no derivative is finite
+        # If the ratio of the sums is larger, no derivative is finite.
+        max_log = jnp.log(jnp.finfo(logs.dtype).max) / 2
         ratio = jnp.minimum(logs - jnp.where(jnp.isneginf(mass), 0, mass), max_log)
         part = part * jnp.exp(ratio)[:, None]
         change = part.at[:, :-1].add(-means * part[:, -1:])
