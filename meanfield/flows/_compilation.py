@@ -17,8 +17,8 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 # Loops over exponentials run up to 1.7 times as fast with 512-bit vectors as with the
-# default of 256 bits. A processor without 512-bit vectors splits each into two halves
-# and loses no time.
+# default of 256 bits. A processor without 512-bit vectors splits each vector into two
+# halves and loses no time.
 _WIDE = {"xla_cpu_prefer_vector_width": 512}
 
 

@@ -147,7 +147,7 @@ class _Search(NamedTuple):
         return float(self.trial(self.dynamics, mu, self.t)) / MARGIN
 
     def find_counts(self, counts: tuple[int, ...] | None) -> tuple[int, ...] | None:
-        """The first accurate numbers of nodes from `counts` on; `None` if too slow."""
+        """The first counts from `counts` on that are accurate; `None` if too slow."""
         while counts is not None and is_affordable(self.n, counts):
             error = self.error(counts)
             if error <= 1:
