@@ -310,6 +310,6 @@ def _n_members(trees: tuple[PyTree, ...], in_axes: Axes) -> int:
     if len(lengths) != 1 or 0 in lengths:
         raise InvalidInputError(
             "All arrays of `mu0` and `dynamics` that `in_axes` maps must have the same "
-            f"leading axis of members; now this axis has lengths {sorted(lengths)}."
+            f"leading axis of members; the lengths of this axis are {sorted(lengths)}."
         )
     return lengths.pop()

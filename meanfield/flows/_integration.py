@@ -37,7 +37,7 @@ class VectorField(eqx.Module):
     """The time derivative of a measure's coordinates.
 
     If parameters jump at the last time, as between layers, this flow uses their values
-    before the jump. The flow that continues this one uses the values after it.
+    before the jump. The flow that continues this one uses the values after the jump.
     """
 
     dynamics: AbstractDynamics
