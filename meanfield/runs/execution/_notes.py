@@ -156,7 +156,7 @@ def _depth_note(setup: Setup) -> str:
 
 
 def limit_note(member: Member) -> str:
-    """A note if flows of ever more tokens do not tend to this Gaussian; else empty.
+    """A note if flows of n tokens do not tend to this flow as n grows; else empty.
 
     This happens in more than one dimension, if sliced transport has a slice on which
     queries and keys have the same ranking. See `HardSlices.affine`.

@@ -358,7 +358,7 @@ def largest_eigenvalue(mu: AbstractMeasure) -> float:
 
 
 class _Size(AbstractReader[Size]):
-    """Computes the size of a measure; a Gaussian has no tokens."""
+    """Computes the size of a measure, with zero tokens for a Gaussian."""
 
     @override
     def read_points(self, mu: Points) -> Size:

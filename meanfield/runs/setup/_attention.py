@@ -143,7 +143,7 @@ def _variant(
     parameter_names = variant_options(part.attention) | {KEY: KEY}
     query_factor = (
         _scale_factor(part, Q) ** 2
-    )  # only options for queries are scaled, since those for keys may be absent
+    )  # only options for queries are scaled, since options for keys may be absent
     keywords = {
         parameter_names[name]: value * query_factor
         if name[0] == "Q" and query_factor != 1
