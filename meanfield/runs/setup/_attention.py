@@ -35,7 +35,7 @@ from ._layers import Depth, drifts
 from ._parameters import Draw
 
 Options = dict[str, Any]
-KEY = "key"  # the parameter of a variant that takes a random key
+KEY = "key"  # name of a variant's parameter for a random key
 
 _CONTEXT = [name for name in AttentionSpec.model_fields if name.startswith("context")]
 # All layers of a run must have equal values of these keys.
