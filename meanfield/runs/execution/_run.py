@@ -116,7 +116,7 @@ class Run:
     def shares_members(self) -> bool:
         """Whether processes share the members, rather than the tokens of each member.
 
-        Members are shared in a batch, and among draws of a measure without tokens.
+        Processes share the members of a batch, and draws of a measure without tokens.
         """
         has_tokens = self.setup.representation.shares_tokens
         return self.is_batched or (len(self.members) > 1 and not has_tokens)

@@ -240,7 +240,7 @@ def _work(setup: Setup, size: Size) -> float:
 
 
 def _sums(size: Size, keys: int | None, rates: Rates) -> float:
-    """Core seconds for sums over `keys` keys; `None` is all tokens, cells or nodes."""
+    """Core seconds for sums over `keys` keys; `None` stands for all keys."""
     d = size.d
     pair = (4 * d + 2) / rates.products + 1 / rates.exponentials
     n = float(size.n or size.cells or PROJECTION_NODES)

@@ -75,8 +75,8 @@ class SweepResult:
 
     Attributes:
         endings: the number of cells with each ending.
-        compilations: the number of programs that a worker compiles or finds cached, one
-            for each structure among the cells.
+        compilations: the number of programs that a worker compiles or finds cached;
+            cells with the same structure share a program.
         seconds: wall-clock time of this call.
 
     Examples:
