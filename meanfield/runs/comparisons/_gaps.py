@@ -26,7 +26,7 @@ SIGMAS = 3.0  # largest allowed gap between tokens and their law, in standard er
 MOMENT_TOLERANCE = 1e-2  # allowed relative gap if one side starts from given tokens
 GRID_TOLERANCE = 1e-3  # allowed relative gap if neither side has a sampling error
 NORMALITY_LEVEL = 0.01  # smallest p-value at which tokens count as Gaussian draws
-OUTFLOW_THRESHOLD = 1e-6  # verdicts mention a loss of mass from a grid above this
+OUTFLOW_THRESHOLD = 1e-6  # verdicts mention losses of a grid's mass above this fraction
 
 Series = Float[np.ndarray, " times"]
 

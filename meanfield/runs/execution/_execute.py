@@ -113,7 +113,7 @@ def resume(
             raise_damaged(path, reason)
     else:
         run = start(spec, layout)
-    writer = store.claim() if jax.process_index() == 0 else None  # process 0 writes
+    writer = store.claim() if jax.process_index() == 0 else None  # one process writes
     return _advance_to_end(run, writer, report)
 
 

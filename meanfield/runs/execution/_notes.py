@@ -84,7 +84,7 @@ def _advice(result: Result) -> str:
 def _has_exhausted_steps(result: Result) -> bool:
     """Whether a flow with status `MAX_STEPS` can have used all steps of a segment.
 
-    If not, it stopped because its step size fell below the rounding of the time.
+    If not, the flow stopped because its step size fell below the rounding of the time.
     """
     failures = [o for o in result.outcomes if o.status is Status.MAX_STEPS]
     return any(o.n_accepted + o.n_rejected >= result.spec.max_steps for o in failures)

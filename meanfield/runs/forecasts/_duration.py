@@ -268,7 +268,7 @@ def _matching(setup: Setup, dynamics: AbstractDynamics, size: Size) -> float:
     n = size.n or size.cells or PROJECTION_NODES
     hard = _slices(HardSlices, dynamics, size.n or 1)
     soft = _slices(AbstractSoftSlices, dynamics, size.n or 1)
-    # Sums of soft slices are never interpolated: they are over all pairs.
+    # Sums of soft slices run over all pairs and are never interpolated.
     pairs = _sums(
         size, max(n, max_context_keys(setup.contexts)), RATES[setup.dtype.name]
     )

@@ -146,7 +146,7 @@ class AbstractRepresentation(abc.ABC, Generic[M]):
         return {name: frame[name].values for name in names if name in frame}
 
     def frames(self, mu: M, coordinates: PyTree[Array]) -> Arrays:
-        """Converts coordinates of a measure like `mu`, or a stack, to named arrays."""
+        """Converts the coordinates of measures like `mu` to named arrays."""
         del mu
         parts = jax.tree.leaves(coordinates)
         return dict(zip(self.moving, map(np.asarray, parts), strict=True))
