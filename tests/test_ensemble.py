@@ -125,7 +125,7 @@ def test_members_must_agree_on_their_number():
     attention = attentions["softmax"](np.eye(2), np.eye(2), np.eye(2))
     two = stack_trees([attention, attention])
     starts, _ = _starts(3)
-    with pytest.raises(InvalidInputError, match=r"first sizes are \[2, 3\]"):
+    with pytest.raises(InvalidInputError, match=r"this axis are \[2, 3\]"):
         ensemble(two, starts, TS, in_axes=(0, 0))
     with pytest.raises(InvalidInputError, match="axis of members"):
         ensemble(attention, starts, TS, in_axes=(None, None))

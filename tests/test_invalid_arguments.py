@@ -135,8 +135,8 @@ for call in CALLS.replace("\\n", ";").split(";"):
 print(json.dumps({call: said for call, said in found.items() if said}))
 """
 OTHER_MESSAGES = {
-    "flow(at, Points.uniform(X.astype(np.float32)), ts)": "float32, but that of its",
-    "flow(at, Gaussian(narrow, np.ones((2, 1), np.float32)), ts)": "float32, but that",
+    "flow(at, Points.uniform(X.astype(np.float32)), ts)": "float32, but its",
+    "flow(at, Gaussian(narrow, np.ones((2, 1), np.float32)), ts)": "float32, but its",
     "Heads(at)": "stacked",
     "ensemble(mu, at, ts)": "axis of members",
 }

@@ -21,7 +21,7 @@ def check_arguments(dynamics: object, mu0: AbstractMeasure) -> None:
     """Checks that `dynamics` is a dynamics, and `mu0` a single measure.
 
     Raises:
-        InvalidInputError: if they are not, for example if their order is wrong.
+        InvalidInputError: if either is not, for example if the two are swapped.
     """
     require(f"{_ORDER}, `dynamics` must be a dynamics", dynamics, AbstractDynamics)
     requirement = f"{_ORDER}, `mu0` must be a measure, such as `Points.uniform(x)`"
@@ -81,6 +81,6 @@ def check_precision(mu0: AbstractMeasure, rates: PyTree) -> None:
     rate = jnp.result_type(*jax.tree.leaves(rates))
     if jnp.promote_types(state, rate) != state:
         raise InvalidInputError(
-            f"The dtype of the measure is {state}, but that of its velocities is "
+            f"The measure has dtype {state}, but its velocities have dtype "
             f"{rate}. Use one dtype for the measure and the parameters of its dynamics."
         )

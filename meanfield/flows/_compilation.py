@@ -19,8 +19,8 @@ R = TypeVar("R")
 Level = Callable[..., int | None]
 
 # Loops over exponentials run up to 1.7 times as fast with 512-bit vectors as with the
-# default of 256 bits. A processor without 512-bit vectors splits each into two halves
-# and loses no time.
+# default of 256 bits. A processor without 512-bit vectors splits each vector into two
+# halves and loses no time.
 _WIDE = {"xla_cpu_prefer_vector_width": 512}
 # Small programs run for milliseconds and compile for seconds, so they are compiled with
 # less optimisation: at these levels, up to these numbers of entries of an array.

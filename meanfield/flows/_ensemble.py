@@ -68,13 +68,13 @@ def ensemble(  # noqa: PLR0913 (as `flow`)
 
     Args:
         dynamics: one dynamics for all members, or a stack; see `dynamics.stack_trees`.
-        mu0: the stacked initial measures: axis 0 of every array is the axis of members.
+        mu0: the stacked initial measures; axis 0 of every array is the axis of members.
         ts: non-decreasing times of the frames, the same for all members.
-        in_axes: as in `jax.vmap`: for `dynamics` and for `mu0`, 0 if axis 0 of the
-            arrays is the axis of members, and `None` if all members share the arrays.
+        in_axes: one entry for `dynamics` and one for `mu0`, as in `jax.vmap`: 0 if axis
+            0 of the arrays is the axis of members, `None` if members share the arrays.
         batch_size: number of members in a block. The default is 64 for Gaussians (more
-            in low dimensions), 1 for grids and large clouds of tokens, and for small
-            clouds the number whose sums fit into 1 MB on a CPU, and more on a GPU.
+            in low dimensions) and 1 for grids and large clouds of tokens. For small
+            clouds it is the number whose sums fit into 1 MB on a CPU; on a GPU, more.
         stepping: as in `flow`.
         stop: as in `flow`.
         run_start: as in `flow`.
@@ -167,7 +167,7 @@ class _Family(NamedTuple):
         n_serial = 0 if ready else 1
         turns = [self.devices[k % len(self.devices)] for k in range(len(order))]
         begin, end = slice(n_serial), slice(n_serial, None)
-        # Implicit solvers call LAPACK for whole blocks, which must not meet others.
+        # LAPACK calls of implicit solvers for two blocks at once could deadlock.
         solver = self.problem.stepping.solver
         is_implicit = isinstance(solver, diffrax.AbstractImplicitSolver)
         with threads(1 if is_implicit else None) as cores:
@@ -310,6 +310,6 @@ def _n_members(trees: tuple[PyTree, ...], in_axes: Axes) -> int:
     if len(lengths) != 1 or 0 in lengths:
         raise InvalidInputError(
             "All arrays of `mu0` and `dynamics` that `in_axes` maps must have the same "
-            f"leading axis of members; their first sizes are {sorted(lengths)}."
+            f"leading axis of members; the lengths of this axis are {sorted(lengths)}."
         )
     return lengths.pop()

@@ -67,8 +67,8 @@ def flow(  # noqa: PLR0913 (all that defines a flow, and no more)
     The function is pure: `vmap` it over initial measures, or differentiate it, in
     reverse mode (forward mode with `adjoint=diffrax.ForwardMode()`). A finite-time
     blow-up always ends the flow; this is a result, not an error, and its time is
-    `t_star`. A failed integration raises no error either; only its derivatives do. See
-    `Trajectory.raise_for_status`.
+    `t_star`. A failed integration raises no error either, except if it is
+    differentiated. See `Trajectory.raise_for_status`.
 
     Args:
         dynamics: the dynamics, which gives the velocity field of a measure.

@@ -37,7 +37,7 @@ class VectorField(eqx.Module):
     """The time derivative of a measure's coordinates.
 
     If parameters jump at the last time, as between layers, this flow uses their values
-    before the jump. The flow that continues this one uses the values after it.
+    before the jump. The flow that continues this one uses the values after the jump.
     """
 
     dynamics: AbstractDynamics
@@ -136,7 +136,7 @@ def _watch(problem: Problem, ts: Float[Array, " times"], noise: Noise) -> Watch:
         stop_gradient(mu0),
         stop_gradient(noise),
     )
-    # Type checkers take the abstract fields of diffrax for required arguments.
+    # Type checkers mistake the abstract fields of diffrax for required arguments.
     return Watch(  # pyright: ignore[reportCallIssue]
         controller=problem.stepping.controller(mu0, ts, jumps),
         dynamics=law,

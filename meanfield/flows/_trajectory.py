@@ -53,8 +53,9 @@ class Trajectory(AbstractDisplayable, eqx.Module, Generic[M]):
         code: the `Status`, as an integer.
         stop_time: the time at which the flow ended.
         n_saved: number of frames that were reached.
-        convergence_failure: why a flow is `unconverged`: the residual, its tolerance,
-            and the iterations, or 0 for inaccurate sums; zeros for other flows.
+        convergence_failure: residual, tolerance and number of iterations of a flow that
+            ended as `unconverged`. With inaccurate sums the number is 0. For any other
+            flow all three are 0.
         blow_up: `t_star` and its error in the form used inside `jit`: infinite if no
             blow-up was found.
         n_accepted: number of accepted steps.
@@ -173,7 +174,7 @@ class Trajectory(AbstractDisplayable, eqx.Module, Generic[M]):
     def __getitem__(
         self, index: slice | SupportsIndex | Int[Array, ""]
     ) -> "Trajectory[M] | M":
-        """The frame at an integer, as `frame` gives it, or a slice of the trajectory.
+        """The frame with an integer index, as from `frame`, or a slice of frames.
 
         A slice keeps the `final` state and the `status` of the whole flow.
 

@@ -75,8 +75,8 @@ def add_attention(
 def _layer_times(times: np.ndarray) -> np.ndarray:
     """The frame times; the last one is moved just inside the run.
 
-    A layer that starts at the end of a run never acts, so the matrices of the last
-    frame are those of the layer before it.
+    A layer that starts at the end of a run never acts, so the last frame has the
+    matrices of the layer before.
     """
     return np.append(times[:-1], np.nextafter(times[-1], times[0]))
 

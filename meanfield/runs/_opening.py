@@ -24,8 +24,9 @@ def open(path: str | os.PathLike[str]) -> "xarray.Dataset":  # noqa: A001
     A sweep gives its cells. A comparison gives the gaps by pair and time; its runs lie
     in the same folder and can be opened one by one.
 
-    `xarray.open_zarr` cannot read a store, which is not a single zarr group: frames are
-    committed segment by segment, and readers must not see an unfinished commit.
+    `xarray.open_zarr` cannot read a store, because it is not a single zarr group.
+    Frames are committed segment by segment, and readers must not see an unfinished
+    commit.
 
     Args:
         path: a folder written by a command's option `--out`.
@@ -53,9 +54,9 @@ def open(path: str | os.PathLike[str]) -> "xarray.Dataset":  # noqa: A001
 def plugins_of(path: Path, files: Sequence[Path] = ()) -> list[Path]:
     """The plugins to load before a run or a sweep is resumed.
 
-    These are `files` and, for each other recorded plugin, a file with its digest
-    that this user has loaded before. A file is never run just because a record names
-    it.
+    These are `files` and, for each other recorded plugin, a file with the recorded
+    digest that this user has loaded before. A file is never run just because a record
+    names it.
 
     Args:
         path: the folder of the run or of the sweep.

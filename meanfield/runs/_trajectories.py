@@ -24,7 +24,8 @@ def trajectory_dataset(run: Trajectory[Any]) -> "xarray.Dataset":
 
     If the flow ended early, the last frame is the state at its end. Members of an
     ensemble (leading dimension `run`) keep all frames, as in a store; frames after an
-    early end repeat the last state. Tokens without positions have no `position`.
+    early end repeat the last state. The dataset has a variable `position` only if
+    tokens have positions.
 
     Raises:
         InvalidInputError: inside `jit`, where the arrays have no values yet.

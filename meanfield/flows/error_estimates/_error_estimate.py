@@ -29,8 +29,8 @@ from meanfield.measures import MAX_TURN, AbstractMeasure, Grid, GridState
 from ._remainder import box_remainder, cell_remainder, time_error
 from ._walls import WalledSolver, clear_outside, wall_mask
 
-CUTS = 1 / 4, 1 / 2  # fractions of the space between means and walls that are cut off
-RUNAWAY = 10.0  # size, relative to the flow, at which flows on other grids stop
+CUTS = 1 / 4, 1 / 2  # cut-off fractions of the space between means and ends of the box
+RUNAWAY = 10.0  # flows on other grids stop at this multiple of the given flow's size
 ROUNDING_UNITS = 1e3  # smallest error of a position, in units of eps times the spread
 
 
@@ -83,8 +83,8 @@ def error_estimate(
         span: the times of the beginning and the end.
         noise: the noise of the flow.
         stepping: the stepping of the flow; `cfl()` if `None`.
-        start_error: relative difference of the covariance of `start` from that of the
-            initial measure that it represents.
+        start_error: relative difference between the covariances of `start` and of the
+            initial measure that `start` represents.
 
     Examples:
         >>> from meanfield import Grid, attentions, flow

@@ -11,7 +11,7 @@ import math
 
 import numpy as np
 
-SAFETY = 2.0  # this factor covers the errors of all 322 tested flows: docs/numerics.md
+SAFETY = 2.0  # covers the errors of all 322 tested flows; see docs/numerics.md
 MIN_FACTOR = 1 / 2  # smallest ratio of the remaining error to the last change
 MAX_FACTOR = 30.0  # largest ratio of the remaining error to the last change
 ACCIDENT = 1 / 16  # smallest ratio of the remaining error to the change before the last

@@ -1,7 +1,7 @@
 r"""Isotropic diffusion: $\partial_t\mu + \nabla\cdot(\mu\, v[\mu]) = \kappa\Delta\mu$.
 
-Each representation implements this noise without further approximation in space or
-law: tokens follow Brownian paths, the factor of a Gaussian has a noise rate, and a
+Apart from the representation itself, nothing is approximated in space or in law:
+tokens follow Brownian paths, the factor of a Gaussian has a noise rate, and a
 density on a grid takes half a step of the heat flow before and after each step.
 """
 

@@ -177,7 +177,7 @@ class Motion(Generic[M]):
         reference: PyTree[Array],
         count: Int[Array, ""],
     ) -> Int[Array, ""]:
-        """The code of an ending specific to the measure; `finished` to go on.
+        """The code of an ending specific to the measure; `finished` if there is none.
 
         Args:
             dynamics: the dynamics.

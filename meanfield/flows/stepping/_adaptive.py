@@ -50,7 +50,7 @@ class Adaptive(AbstractStepping):
         rtol = self.relative_error(ts.dtype)
         size = jax.lax.stop_gradient(mu0.norm(mu0.coordinates))
         scale = jnp.where(size > 0, size, 1)  # a Dirac at 0 has size 0
-        # Type checkers take the abstract fields of diffrax for required arguments.
+        # Type checkers mistake the abstract fields of diffrax for required arguments.
         inner = PredictiveSteps(  # pyright: ignore[reportCallIssue]
             controller=diffrax.PIDController(
                 rtol=rtol,

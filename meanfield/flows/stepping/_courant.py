@@ -36,7 +36,7 @@ class Courant(AbstractStepping):
 
     @override
     def relative_error(self, dtype: jnp.dtype) -> float:
-        # The error, relative to the box, is that of a third-order step for exp(-t).
+        # This is the error, relative to the box, of a third-order step for exp(-t).
         return (self.share * MAX_TURN) ** 4 / 24
 
     @override
@@ -46,7 +46,7 @@ class Courant(AbstractStepping):
         ts: Float[Array, " times"],
         jumps: Float[Array, " k"],
     ) -> diffrax.AbstractAdaptiveStepSizeController:
-        # Type checkers take the abstract fields of diffrax for required arguments.
+        # Type checkers mistake the abstract fields of diffrax for required arguments.
         inner = CourantSteps(share=self.share)  # pyright: ignore[reportCallIssue]
         jump_ts = jumps.astype(ts.dtype) if jumps.shape[0] else None
         return diffrax.ClipStepSizeController(inner, ts, jump_ts)

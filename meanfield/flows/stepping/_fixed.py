@@ -64,7 +64,7 @@ class Fixed(AbstractStepping):
             raise InvalidInputError(
                 "Fixed steps must be prepared by `prepare(ts, jumps)` first."
             )
-        # Type checkers take the abstract fields of diffrax for required arguments.
+        # Type checkers mistake the abstract fields of diffrax for required arguments.
         return EdgeSteps(edges=self.edges, is_jump=self.is_jump)  # pyright: ignore[reportCallIssue]
 
 
@@ -115,7 +115,7 @@ def fixed(dt: float, solver: str | diffrax.AbstractSolver = "euler") -> Fixed:
     method = method_of(solver)
     if isinstance(method, diffrax.AbstractImplicitSolver):
         raise InvalidInputError(
-            "`solver` must be explicit if steps are fixed; got "
+            "`solver` must be an explicit method if steps are fixed; got "
             f"{type(method).__name__}. Use `adaptive` for implicit solvers."
         )
     return Fixed(method, float(dt))

@@ -27,7 +27,7 @@ class PredictiveState(NamedTuple):
 
     inner: PyTree[Array]
     dt: Float[Array, ""]
-    stretch: Float[Array, ""]  # $e_n^{-\gamma/k}$ for the error $e_n$; 0 without error
+    stretch: Float[Array, ""]  # $e_n^{-\gamma/k}$; 0 if there is no error $e_n$
 
 
 class PredictiveSteps(AbstractWrapper[PredictiveState]):
@@ -67,7 +67,7 @@ class PredictiveSteps(AbstractWrapper[PredictiveState]):
 def _longest(
     previous_state: PredictiveState, state: PredictiveState
 ) -> Float[Array, ""]:
-    """The longest next step that the trend of errors allows; infinite without one."""
+    """The longest step that the trend of errors allows; infinite without a trend."""
     has_trend = (previous_state.stretch > 0) & (state.stretch > 0)
     trend = state.dt / previous_state.dt * state.stretch**2
     factor = SAFETY * trend / jnp.where(has_trend, previous_state.stretch, 1)

@@ -65,7 +65,7 @@ class _Jump(NamedTuple):
 
     speed_before: Float[Array, ""]  # speed of the state just before the jump
     speed_after: Float[Array, ""]
-    is_continuous: Bool[Array, ""]  # whether velocities are continuous there (a kink)
+    is_continuous: Bool[Array, ""]  # whether velocities are continuous at the jump
     is_after: Bool[Array, ""]  # whether the jump is later than t_star plus its error
     is_within: Bool[Array, ""]  # whether the jump is within the error bar of t_star
 

@@ -122,7 +122,7 @@ class _SteadyMemory(NamedTuple):
     ts: Array
     log_speeds: Array
     n_points: Array
-    entry_log_speed: Array  # log-speed when the criterion began to hold; else infinite
+    entry_log_speed: Array  # log-speed when the criterion began to hold, or infinity
 
 
 class Steady(AbstractStop):

@@ -96,7 +96,7 @@ class Watch(AbstractWrapper[WatchState]):
     def decide(self, trial: Trial, state: WatchState) -> Decision:
         keep, t0, t1, jump, inner, result = self.decide_inner(trial, state.inner)
         y1 = jax.lax.stop_gradient(trial.y1)
-        # Second moments must be finite, too: a field divided by infinity is zero.
+        # Second moments must be finite, too: a field divided by an infinite one is 0.
         is_finite = _all_finite(y1) & jnp.isfinite(
             self.mu0.replace_coordinates(y1).size ** 2
         )
@@ -173,7 +173,7 @@ class Watch(AbstractWrapper[WatchState]):
     def _apply_stops(
         self, state: WatchState, observation: Observation
     ) -> tuple[tuple[PyTree[Array], ...], Int[Array, ""]]:
-        """New memories of the stops, and the status if one of them ends the flow."""
+        """The updated memory of each stop, and the status if a stop ends the flow."""
         code, memories = jnp.asarray(int(Status.FINISHED)), []
         for stop, memory in zip(self.stops, state.memories, strict=True):
             memory, ends = stop.update(memory, observation)
@@ -228,7 +228,7 @@ def _zero_convergence(scalar: Float[Array, ""]) -> Convergence:
 
 
 def _first_failure(*parts: Convergence) -> Convergence:
-    """The first part whose residual is NaN or above its tolerance, or else zeros."""
+    """The first `Convergence` whose residual is NaN or too large, or else zeros."""
     failure = _zero_convergence(parts[0].residual)
     for part in reversed(parts):
         values = [

@@ -26,7 +26,7 @@ SIGMAS = 3.0  # largest allowed gap between tokens and their law, in standard er
 MOMENT_TOLERANCE = 1e-2  # allowed relative gap if one side starts from given tokens
 GRID_TOLERANCE = 1e-3  # allowed relative gap if neither side has a sampling error
 NORMALITY_LEVEL = 0.01  # smallest p-value at which tokens count as Gaussian draws
-OUTFLOW_THRESHOLD = 1e-6  # smallest mass lost from a grid that a verdict mentions
+OUTFLOW_THRESHOLD = 1e-6  # verdicts mention losses of a grid's mass above this fraction
 
 Series = Float[np.ndarray, " times"]
 
@@ -81,7 +81,7 @@ class Gap:
         times: the times at which both have a frame.
         mean: $|\alpha - \beta| / (\mathrm{tr}\,S)^{1/2}$.
         covariance: $|\Sigma - S| / |S|$, in the Frobenius norm.
-        distance: the distance of the measures, divided by $(\mathrm{tr}\,S)^{1/2}$.
+        distance: distance between the measures, divided by $(\mathrm{tr}\,S)^{1/2}$.
         distance_error: error estimate of `distance`.
         distance_method: how the distance was computed.
         tolerances: allowed gaps in mean and covariance, of shape (2, times).
@@ -139,7 +139,7 @@ class Gap:
 
 
 def gap(first: SideRun, second: SideRun) -> Gap:
-    """The gaps between two sides at the times that both have a frame."""
+    """The gaps between two sides at the times at which both have a frame."""
     times, i, j = np.intersect1d(first.times, second.times, return_indices=True)
     pairs = [(first.measures[a], second.measures[b]) for a, b in zip(i, j, strict=True)]
     moments = [(*moments_of(mu), *moments_of(nu)) for mu, nu in pairs]
@@ -176,7 +176,7 @@ def _distance_of(first: SideRun, second: SideRun) -> Callable[..., Distance]:
 def _relative(
     alpha: np.ndarray, Sigma: np.ndarray, beta: np.ndarray, S: np.ndarray
 ) -> tuple[float, float]:
-    """Relative gaps in mean and covariance, infinite if only `S` is zero."""
+    """Relative gaps in mean and covariance; infinite if they differ and `S` is zero."""
     spread = math.sqrt(max(float(np.trace(S)), 0.0))
     mean = _ratio(float(np.linalg.norm(alpha - beta)), spread)
     gap = _ratio(float(np.linalg.norm(Sigma - S)), float(np.linalg.norm(S)))
@@ -210,7 +210,7 @@ def _tolerances(
 
 
 def _reasons(first: SideRun, second: SideRun, initial_gap: float) -> tuple[str, ...]:
-    """Why two sides differ, or might; `initial_gap` is their gap at the first frame."""
+    """Reasons why two sides can differ; `initial_gap` is the gap at the first frame."""
     paths = (first, second)
     reasons = [reason for path in paths for reason in _side_reasons(path, paths)]
     reasons += _sampling_reasons(first, second, initial_gap)

@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Float
 from scipy.special import erfc, gammaincc
 
-MIN_TOKENS = 8  # tokens per dimension that the limit laws need to be accurate
+MIN_TOKENS = 8  # tokens per dimension; with fewer, the limit laws are inaccurate
 MAX_DIMENSIONS = 30  # limits the d³ entries of the tensor of third moments
 
 

@@ -20,7 +20,7 @@ from meanfield.spec import KEYS, RunSpec, has_key, parse
 
 FRAMES = 21  # default of `frames`
 RTOL = 1e-6  # default of `rtol`, far below the gaps that a comparison resolves
-RTOL_OF_MODELS = 1e-3  # larger, since a step in hundreds of dimensions takes a second
+RTOL_OF_MODELS = 1e-3  # default for models, where one step takes about a second
 NO_KEYS: Mapping[str, Any] = MappingProxyType({})
 CONFLICTING_KEYS = {
     "starts": "follows one flow",
@@ -40,11 +40,11 @@ class Side:
         measure: the name of the representation, such as `points`.
         spec: the spec that is run.
         notes: what was changed in the spec for this measure, a line each.
-        has_law_start: whether it starts from a law or a sample of that law, rather than
-            from the moments or a smoothing of given tokens.
-        is_exact: whether this representation can follow the flow exactly. An
-            approximation cannot. A Gaussian cannot if it is projected, or if the
-            start is not Gaussian.
+        has_law_start: whether the side starts from a law or a sample of that law,
+            rather than from the moments or a smoothing of given tokens.
+        is_exact: whether this representation can follow the flow exactly. This is false
+            for approximations, for projected Gaussian flows, and for Gaussians that
+            replace another initial law.
         reasons: further reasons why this side can differ from others, a line each.
     """
 
@@ -68,7 +68,7 @@ class Side:
 
 @dataclass(frozen=True)
 class Sides:
-    """The representations that support a spec, and a line on each omitted one."""
+    """The representations that support a spec, and a line about each omitted one."""
 
     members: tuple[Side, ...]
     omitted: tuple[str, ...]

@@ -113,7 +113,7 @@ def resume(
             raise_damaged(path, reason)
     else:
         run = start(spec, layout)
-    writer = store.claim() if jax.process_index() == 0 else None  # process 0 writes
+    writer = store.claim() if jax.process_index() == 0 else None  # one process writes
     return _advance_to_end(run, writer, report)
 
 
@@ -161,7 +161,7 @@ def _advance_to_end(run: Run, store: RunStore | None, report: Report | None) -> 
 
 def _record_interruption(store: RunStore) -> None:
     """Records that the run was interrupted; the unfinished segment is lost."""
-    # `store` may not know of a commit just before the interrupt, so it is read again.
+    # A commit just before the interrupt can be missing in `store`: read it again.
     store.reread()
     if store.ending is not None or not store.frames:
         return

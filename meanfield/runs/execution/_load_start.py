@@ -50,7 +50,7 @@ def load_start(
     if count is not None:
         if member is None or not 0 <= member < count:
             raise InvalidInputError(
-                f"A page integrates one flow, but `{path}` holds {count} flows: choose "
+                f"A live page integrates one flow, but `{path}` holds {count}: choose "
                 f"one with `--member`, from 0 to {count - 1}."
             )
         frame = frame.isel(run=member)

@@ -84,7 +84,7 @@ def _advice(result: Result) -> str:
 def _has_exhausted_steps(result: Result) -> bool:
     """Whether a flow with status `MAX_STEPS` can have used all steps of a segment.
 
-    If not, it stopped because its step size fell below the rounding of the time.
+    If not, the flow stopped because its step size fell below the rounding of the time.
     """
     failures = [o for o in result.outcomes if o.status is Status.MAX_STEPS]
     return any(o.n_accepted + o.n_rejected >= result.spec.max_steps for o in failures)
@@ -156,7 +156,7 @@ def _depth_note(setup: Setup) -> str:
 
 
 def limit_note(member: Member) -> str:
-    """A note if flows of ever more tokens do not tend to this Gaussian; else empty.
+    """A note if flows of n tokens do not tend to this flow as n grows; else empty.
 
     This happens in more than one dimension, if sliced transport has a slice on which
     queries and keys have the same ranking. See `HardSlices.affine`.

@@ -30,7 +30,7 @@ class Run:
         setup: the spec as arrays and objects.
         members: the dynamics and the current measure of each flow.
         static: the arrays of the measures that are constant in time.
-        outcomes: how far each member has come, and how it ended if it did.
+        outcomes: how far each member has come, and how it ended if it has ended.
         stepping: the steps of all members.
         energies: the energies observed for each member.
         layout: the devices that share tokens or members; one device if `None`.
@@ -116,7 +116,7 @@ class Run:
     def shares_members(self) -> bool:
         """Whether processes share the members, rather than the tokens of each member.
 
-        Members are shared in a batch, and among draws of a measure without tokens.
+        Processes share the members of a batch, and draws of a measure without tokens.
         """
         has_tokens = self.setup.representation.shares_tokens
         return self.is_batched or (len(self.members) > 1 and not has_tokens)
@@ -250,7 +250,7 @@ def check_layout(setup: Setup, layout: Layout) -> None:
     """Checks that the spec can use several devices, and that each device has work.
 
     Raises:
-        InvalidInputError: if it cannot.
+        InvalidInputError: if either check fails.
     """
     spec = setup.spec
     if spec.reduction.partition(":")[0] in ("cells", "chebyshev"):

@@ -41,7 +41,7 @@ Move = Callable[[Run, Sequence[int]], Trajectory]
 def advance(run: Run) -> Run:
     """The run after one more segment, with its frames and their energies.
 
-    The spec fixes where segments begin and end, so that a resumed run repeats them.
+    The spec fixes where segments begin and end, so a resumed run has the same segments.
     After an early end, the last frame is the final state.
     """
     run = forward_pass(run) if run.spec.forward else _flow_members(run)
@@ -188,8 +188,8 @@ def _end_of_segment(
     """The frames of a member, and its measure at the end of the segment."""
     representation = representation_of(mu)
     frames = representation.frames(mu, trajectory.coordinates)
-    # The next segment uses the stored frame, but no plans for interpolated sums that
-    # the flow has made. A resumed run then agrees bit for bit.
+    # The next segment starts from the stored frame, without the plans for interpolated
+    # sums that this flow has made. A resumed run then agrees bit for bit.
     final = {name: array[count] for name, array in frames.items()}
     end = (
         representation.coordinates(mu, final) if outcome.is_running else trajectory.last

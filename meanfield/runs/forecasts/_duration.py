@@ -38,7 +38,7 @@ class Rates(NamedTuple):
 
 # These rates are for an AMD EPYC with 512-bit vectors; see also `docs/speed.md`.
 RATES = {"float64": Rates(9.5e10, 1.9e9), "float32": Rates(2.3e11, 7e9)}
-COMPILE_SECONDS = 10.0  # typical of a first run; about 1 s if the program is cached
+COMPILE_SECONDS = 10.0  # in a first run; about 1 s if the program is cached
 PASSES = 4  # typical number of Sinkhorn iterations to compute a velocity
 NODES = 48  # typical number of interpolation nodes along an axis
 PROJECTION_NODES = 4096  # number of quadrature nodes for a projected Gaussian
@@ -220,7 +220,7 @@ def _work(setup: Setup, size: Size) -> float:
         heads[0] = _network(setup).n_heads
         rates = rates._replace(products=PRODUCTS[name])
     if size.reduction is None and not spec.projected:
-        solution = 40 * d**3 / rates.products  # for roots and systems of size d
+        solution = 40 * d**3 / rates.products  # matrix roots and linear systems
         return sum(heads) * solution
     work = 8 * size.n * d**2 / rates.products
     if spec.model is not None:
@@ -240,7 +240,7 @@ def _work(setup: Setup, size: Size) -> float:
 
 
 def _sums(size: Size, keys: int | None, rates: Rates) -> float:
-    """Core seconds for sums over `keys` keys; `None` is all tokens, cells or nodes."""
+    """Core seconds for sums over `keys` keys; `None` stands for all keys."""
     d = size.d
     pair = (4 * d + 2) / rates.products + 1 / rates.exponentials
     n = float(size.n or size.cells or PROJECTION_NODES)
@@ -268,7 +268,7 @@ def _matching(setup: Setup, dynamics: AbstractDynamics, size: Size) -> float:
     n = size.n or size.cells or PROJECTION_NODES
     hard = _slices(HardSlices, dynamics, size.n or 1)
     soft = _slices(AbstractSoftSlices, dynamics, size.n or 1)
-    # Sums of soft slices are never interpolated: they are over all pairs.
+    # Sums of soft slices run over all pairs and are never interpolated.
     pairs = _sums(
         size, max(n, max_context_keys(setup.contexts)), RATES[setup.dtype.name]
     )

@@ -93,7 +93,7 @@ class Outcome:
             if estimate is None
             else ErrorEstimate(*map(_or_infinite, estimate)),
             convergence_failure=_convergence(*failure) if failure else None,
-            sum_error=_or_nan(values.get("sum_error", 0.0)),  # old stores may lack it
+            sum_error=_or_nan(values.get("sum_error", 0.0)),  # absent from old stores
             is_sum_error_bound=values.get("is_sum_error_bound", False),
             n_accepted=values["n_accepted"],
             n_rejected=values["n_rejected"],

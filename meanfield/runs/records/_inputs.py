@@ -65,7 +65,7 @@ class Inputs:
 
         Args:
             record: the recorded digests.
-            is_started: whether the first frame is stored, so its files are not needed.
+            is_started: whether the first frame is stored and its files are not needed.
         """
         self.check_flow(record)
         if not is_started:

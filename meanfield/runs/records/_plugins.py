@@ -81,7 +81,7 @@ def check_no_new_plugins(record: object, plugins: Sequence[Path]) -> None:
     """Checks that all plugins are recorded.
 
     Raises:
-        InputFileError: if one is not.
+        InputFileError: if a plugin is not recorded.
         StoreError: if the record is damaged.
     """
     check_all_recorded(read_digests(record, _DIGESTS), plugins, owner=OWNER)

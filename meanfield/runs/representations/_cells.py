@@ -176,7 +176,7 @@ class Discretization:
         covariance: Float[np.ndarray, "d d"],
         half_width: float,
     ) -> Frame:
-        """Cells over `domain`, or `half_width` standard deviations about the mean."""
+        """Cells in `domain`, or within `half_width` standard deviations of the mean."""
         d = len(mean)
         counts, (low, high) = self.counts(d), self._intervals(half_width, d)
         axes = zip(low, high, counts, strict=True)

@@ -223,9 +223,9 @@ class GridRuns(AbstractRepresentation[Grid]):
 
 
 def _covariance_error(start: Start, mu: Grid) -> float:
-    """The relative error of an initial grid's covariance, compared with its law.
+    """The relative error of an initial grid's covariance, compared with its exact law.
 
-    It is zero for a start from tokens or a run, where the grid defines the density.
+    The error is zero for a start from tokens or a run, where the grid defines the law.
     """
     if start.keys.source is not None or start.init not in laws:
         return 0.0
@@ -291,8 +291,8 @@ class _Density(AbstractReader[Grid]):
         if grid.is_masked != (mu.position is not None):
             has = "without" if mu.position is None else "with"
             raise InvalidInputError(
-                f"`{source}` was run {has} a mask; a run that starts from it must "
-                "be, too."
+                f"`{source}` was run {has} a mask; the same must hold for a "
+                "run that starts from it."
             )
         return mu
 

@@ -58,13 +58,13 @@ class TokenRuns(AbstractRepresentation[Points]):
 
     @override
     def moments(self, mu: Points) -> tuple[np.ndarray, np.ndarray]:
-        # NumPy computes this for millions of tokens faster than JAX compiles the
+        # Even for millions of tokens NumPy computes moments faster than JAX compiles a
         # program.
         logs = np.asarray(mu.log_weights, np.float64)
         has_weight = ~np.isneginf(logs)
         weights = np.exp(logs - np.max(logs))[has_weight]
         x = np.asarray(mu.tokens.x)[has_weight]
-        with np.errstate(over="ignore", invalid="ignore"):  # tokens may blow up
+        with np.errstate(over="ignore", invalid="ignore"):  # large tokens may overflow
             mean = np.average(x, axis=0, weights=weights).astype(x.dtype)
             covariance = np.cov(x.T, aweights=weights, ddof=0)
             return mean, np.atleast_2d(covariance).astype(x.dtype)

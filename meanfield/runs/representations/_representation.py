@@ -50,25 +50,25 @@ class AbstractRepresentation(abc.ABC, Generic[M]):
     """
 
     name: ClassVar[str]
-    """Its name in specs and stores."""
+    """The name of the representation in specs and stores."""
 
     kind: ClassVar[type[AbstractMeasure]]
-    """The class of its measures."""
+    """The class of the represented measures."""
 
     noun: ClassVar[str]
-    """Its name in messages, without an article."""
+    """The name of the representation in messages, without an article."""
 
     space_variable: ClassVar[str]
     """A stored variable whose last axis has the dimension of the space."""
 
     counts_tokens: ClassVar[bool] = True
-    """Whether the key `n` is its number of tokens."""
+    """Whether the key `n` is the number of tokens of a measure."""
 
     shares_tokens: ClassVar[bool] = False
-    """Whether several devices can share its tokens."""
+    """Whether several devices can share the tokens of a measure."""
 
     start_type: ClassVar[Literal["tokens", "moments", "law"]] = "law"
-    """What it uses of a start in comparisons: tokens, their moments, or their law."""
+    """Part of a start that comparisons use: tokens, their moments, or their law."""
 
     needs_start: ClassVar[bool] = False
     """Whether the error bars computed at the end (`estimate_errors`) need the start."""
@@ -77,7 +77,7 @@ class AbstractRepresentation(abc.ABC, Generic[M]):
     """The stored variables that do not move, including optional ones."""
 
     approximation: ClassVar[str] = ""
-    """Why it only approximates the flow of the law; empty if it does not."""
+    """Why the representation approximates the flow of the law; empty if it is exact."""
 
     is_drawn: ClassVar[bool] = True
     """Whether draws of one law differ even if nothing else is random."""
@@ -146,7 +146,7 @@ class AbstractRepresentation(abc.ABC, Generic[M]):
         return {name: frame[name].values for name in names if name in frame}
 
     def frames(self, mu: M, coordinates: PyTree[Array]) -> Arrays:
-        """Converts coordinates of a measure like `mu`, or a stack, to named arrays."""
+        """Converts the coordinates of measures like `mu` to named arrays."""
         del mu
         parts = jax.tree.leaves(coordinates)
         return dict(zip(self.moving, map(np.asarray, parts), strict=True))
@@ -260,7 +260,7 @@ class AbstractRepresentation(abc.ABC, Generic[M]):
         return math.inf
 
     tokens_note: ClassVar[str] = "starts as the tokens"
-    """The note of a comparison on how this kind starts from given tokens."""
+    """A comparison's note on how this representation starts from given tokens."""
 
     def outflow(self, mu: M) -> float:
         """The mass that has left the grid; zero for other kinds."""
@@ -358,7 +358,7 @@ def largest_eigenvalue(mu: AbstractMeasure) -> float:
 
 
 class _Size(AbstractReader[Size]):
-    """Computes the size of a measure; a Gaussian has no tokens."""
+    """Computes the size of a measure, with zero tokens for a Gaussian."""
 
     @override
     def read_points(self, mu: Points) -> Size:

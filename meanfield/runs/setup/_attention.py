@@ -35,7 +35,7 @@ from ._layers import Depth, drifts
 from ._parameters import Draw
 
 Options = dict[str, Any]
-KEY = "key"  # the parameter of a variant that takes a random key
+KEY = "key"  # name of a variant's parameter for a random key
 
 _CONTEXT = [name for name in AttentionSpec.model_fields if name.startswith("context")]
 # All layers of a run must have equal values of these keys.
@@ -143,7 +143,7 @@ def _variant(
     parameter_names = variant_options(part.attention) | {KEY: KEY}
     query_factor = (
         _scale_factor(part, Q) ** 2
-    )  # only options for queries are scaled, since those for keys may be absent
+    )  # only options for queries are scaled, since options for keys may be absent
     keywords = {
         parameter_names[name]: value * query_factor
         if name[0] == "Q" and query_factor != 1

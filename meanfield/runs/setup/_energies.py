@@ -67,7 +67,7 @@ def energies_to_observe(spec: RunSpec, d: int, draw: Draw) -> Energies:
             "`observe` records the rate of an energy along the velocities, which does "
             "not include the effect of `noise`: leave out `observe` or `noise`."
         )
-    options = None if spec.flow_of is None else spec.options  # skips attention options
+    options = None if spec.flow_of is None else spec.options  # energies' options only
     parts: Energies = {}
     for name in spec.recorded_energies:
         if name == "energy" and spec.flow_of is not None:
@@ -221,7 +221,7 @@ def _check_used(part: AttentionSpec, names: Sequence[str]) -> None:
     for key in () if _have_scores(names) else score_keys:
         if key in part.model_fields_set and getattr(part, key) is not None:
             raise InvalidInputError(
-                f"`{key}` is for scores, but `{mover}` has none: leave it out."
+                f"`{key}` is for scores, but `{mover}` has none: leave out this key."
             )
     options = [option for name in names for option in _option_names(name)]
     for option in part.options or {}:

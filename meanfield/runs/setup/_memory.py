@@ -9,7 +9,7 @@ from meanfield.spec import RunSpec
 SHARE = 0.8  # the fraction of the machine's memory that a run may use
 SCORE_BUFFERS = 4  # scores, exponentials, and their copies in a step
 MATRICES = 6  # number of d × d matrices that an attention keeps or allocates
-FACES = 12  # memory for velocities and fluxes of a grid, in copies of its masses
+FACES = 12  # memory for velocities and fluxes of a grid, relative to its masses
 PERCEPTRON_ARRAYS = 2  # intermediate arrays of a perceptron, with a row per token
 CONTEXT_COPIES = 10  # peak number of copies of the frames of a moving context
 SPLINE_COPIES = 4  # copies of a context's frames kept as spline coefficients

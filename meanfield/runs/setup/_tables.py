@@ -9,7 +9,7 @@ import numpy as np
 
 from meanfield._reading import UTF_8, encoding_error
 
-# Columns with these names are not coordinates; `FRAMES` has those of our exports.
+# Columns with these names are not coordinates. `FRAMES` has the names in our exports.
 WEIGHTS = frozenset({"weight", "weights", "mass"})
 ROWS = frozenset({"index", "unnamed: 0", "level_0", "rownames", "row_names", "id"})
 FRAMES = frozenset({"run", "time", "layer", "token", "position", "density"})
@@ -100,7 +100,9 @@ def _check_names(names: list[str]) -> None:
         if plain in ROWS:
             raise ValueError(f"{where}; {_INDEX_ADVICE}")
         if plain in FRAMES:
-            raise ValueError(f"{where}; omit or, if it is a coordinate, rename it")
+            raise ValueError(
+                f"{where}; if it is a coordinate, rename the column, otherwise omit it"
+            )
 
 
 def _check_counts(path: Path, table: np.ndarray) -> None:
@@ -131,7 +133,7 @@ def _check_counts(path: Path, table: np.ndarray) -> None:
 
 
 def _may_count(counts: Sequence[str], rest: Iterable[str], *, is_square: bool) -> bool:
-    """Whether the cells `counts` can be column or row numbers, given the rest."""
+    """Whether the cells `counts` can be column or row numbers, given the others."""
     if not all(cell.isdigit() for cell in counts):
         return False
     return not is_square or not any(cell.lstrip("+-").isdigit() for cell in rest)

@@ -111,7 +111,7 @@ class SweepStore:
 
     @functools.cached_property
     def tasks(self) -> TaskFolder:
-        """The chunks as tasks, each of which is to do, claimed or done."""
+        """The chunks as tasks, which are unclaimed, claimed or done."""
         return TaskFolder(self.path, len(self.chunks), self.record_digest)
 
     def part(self, task: int) -> dict[str, list[Any]]:

@@ -75,8 +75,8 @@ class SweepResult:
 
     Attributes:
         endings: the number of cells with each ending.
-        compilations: the number of programs that a worker compiles or finds cached, one
-            for each structure among the cells.
+        compilations: the number of programs that a worker compiles or finds cached;
+            cells with the same structure share a program.
         seconds: wall-clock time of this call.
 
     Examples:
@@ -121,8 +121,8 @@ def sweep(
         plugins: files that the flows depend on; the sweep records their digests.
 
     Raises:
-        MeanfieldError: or a subclass, if a cell is invalid, before anything is written,
-            or if `out` holds something else.
+        MeanfieldError: or a subclass, if `out` holds something other than this sweep,
+            or if a cell is invalid. A sample of cells is checked before writing.
 
     Examples:
         >>> from pathlib import Path

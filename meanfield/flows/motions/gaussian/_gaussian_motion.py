@@ -22,7 +22,7 @@ from ._noise import factor_noise_rate, square_factor
 # A batch has enough Gaussians to hide the overhead of a step, and few enough not to
 # wait long for the slowest. The best measured sizes are 256 for d = 2 and 64 for d = 8.
 BATCH_SIZE = 64
-BATCH_ENTRIES = 1024  # entries of all factors in a batch larger than `BATCH_SIZE`
+BATCH_ENTRIES = 1024  # number of factor entries in a batch of small Gaussians
 # If a variance falls to zero linearly in time, rounding of the time leaves a spread of
 # order eps^(1/2). The spread that counts as a collapse has to be larger.
 COLLAPSE_EXPONENT = 1 / 3
@@ -86,8 +86,8 @@ class GaussianMotion(Motion[Gaussian]):
     ) -> None:
         """Evaluates the field where the flow failed, and one step further.
 
-        A closed form that reads concrete values raises where it does not hold. Inside
-        `grad` or `vmap` values are not concrete, and nothing is done.
+        Closed forms of fields can check concrete values, and then raise if they do not
+        hold. Inside `grad` or `vmap` values are not concrete, and nothing is done.
         """
         if not all(map(is_concrete, jax.tree.leaves((dynamics, mu, t)))):
             return

@@ -31,9 +31,9 @@ def square_factor(mu: Gaussian, diffusion: Float[Array, ""]) -> Gaussian:
     A square factor of full rank is unchanged. Any other factor, such as that of a
     Dirac, becomes $(YY^\top + \eta I)^{1/2}$, because a singular factor would grow like
     $\sqrt{2\kappa t}$, which has no derivative at 0. Here $\eta$ is the rounding unit
-    times the initial mean variance plus what the noise adds, twice `diffusion`
-    ($\kappa$ times the duration). So the change is below rounding. Factors may have
-    the leading axes of an ensemble.
+    times $\mathrm{tr}(\Sigma)/d + 2\,\mathtt{diffusion}$, where `diffusion` is $\kappa$
+    times the duration. So the change is below rounding. Factors may have the leading
+    axes of an ensemble.
     """
     Y = mu.factor
     is_square = Y.shape[-1] == Y.shape[-2]

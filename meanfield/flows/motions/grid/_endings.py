@@ -13,7 +13,7 @@ from ._rim import rim_influence
 ESCAPE_SHARE = 1e-3  # largest fraction of mass or second moment that may leave the box
 RIM_SHARE = 5e-4  # largest relative change of velocities if the rim is removed
 CHECK_INTERVAL = 8  # number of accepted steps between two checks of the rim
-BLUR_SHARE = 1e-3  # largest error of positions by interpolation, relative to the spread
+BLUR_SHARE = 1e-3  # largest interpolation error of positions, relative to the spread
 MIN_ROUNDINGS = 1e3  # smallest width of a box, in rounding errors of a position
 
 

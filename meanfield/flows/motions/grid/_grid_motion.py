@@ -22,7 +22,7 @@ from ._rim import rim_masses
 
 
 class GridMotion(Motion[Grid]):
-    """Moves a density by steps that keep masses positive, and adds endings of grids."""
+    """Moves densities by steps that keep masses positive; adds endings for grids."""
 
     @override
     def stepping(

@@ -106,7 +106,7 @@ def add_box_spreading(mu: Grid, kappa: Float[Array, ""]) -> Grid:
 
 
 def noise_step_rate(mu: Grid, kappa: Float[Array, ""]) -> Float[Array, ""]:
-    """The inverse of the longest step in which noise widens the density little.
+    """The inverse of the longest step in which noise hardly widens the density.
 
     The field is frozen during the heat flow, so the density may widen by at most a
     fraction `MAX_TURN` in a step.

@@ -96,7 +96,7 @@ def _coarse(
     controller: diffrax.AbstractAdaptiveStepSizeController,
 ) -> diffrax.AbstractAdaptiveStepSizeController:
     """The controller, with steps cut to a few digits unless they end at given times."""
-    # Type checkers take the abstract fields of diffrax for required arguments.
+    # Type checkers mistake the abstract fields of diffrax for required arguments.
     if not isinstance(controller, diffrax.ClipStepSizeController):
         return CoarseSteps(controller=controller)  # pyright: ignore[reportCallIssue]
     inner = _coarse(controller.controller)

@@ -42,7 +42,7 @@ from ._planner import SAFETY_FACTOR, Planner, relative_convergence
 WORTH = 0.8  # sums in cells may take at most this fraction of the time of exact sums
 MARGIN = 0.2  # largest ratio of initial error to tolerance; errors grow as tokens move
 N_PROBES = 16  # tokens, besides extreme ones, whose velocities are computed exactly
-GUESS = 1 / 32  # error of exponentials over tolerance, for fields without `condition`
+GUESS = 1 / 32  # without `condition`, error of exponentials relative to tolerance
 MIN_ERROR, MAX_ERROR = 1e-12, 0.1  # smallest and largest error bound of exponentials
 SAMPLE = 2048  # number of tokens in the sample whose sums are surveyed
 
@@ -158,7 +158,8 @@ def _scales(
 ) -> tuple[Float[Array, ""] | None, Float[Array, ""]]:
     """The condition of a field, and its largest velocity."""
     arrays, static = eqx.partition((dynamics, mu), eqx.is_array)
-    # JAX caches the structure of arguments: a list keeps `findings` of `mu` out of it.
+    # JAX caches the structure of arguments, which for `mu` would include `findings`;
+    # a list of leaves has none.
     leaves, structure = jax.tree.flatten(arrays)
 
     @jax.jit

@@ -44,7 +44,7 @@ MARGIN = 0.5  # largest ratio of initial error to tolerance; errors grow as toke
 
 
 class NodePlanner(Planner[Chebyshev]):
-    """Plans nodes in one box around all tokens: on a sample, and then on all tokens."""
+    """Plans nodes in one box around all tokens, first for a sample and then for all."""
 
     @override
     def is_applicable(self, dynamics: AbstractDynamics, mu: Points, t: Time) -> bool:
@@ -130,7 +130,7 @@ def is_affordable(n: int, counts: tuple[int, ...]) -> bool:
 
 
 class _Search(NamedTuple):
-    """A search on the measure `mu` for the numbers of nodes of a flow of `n` tokens.
+    """A search on the measure `mu` for the nodes that a flow of `n` tokens needs.
 
     `trial` gives the error of a plan, relative to its tolerance.
     """
@@ -147,7 +147,7 @@ class _Search(NamedTuple):
         return float(self.trial(self.dynamics, mu, self.t)) / MARGIN
 
     def find_counts(self, counts: tuple[int, ...] | None) -> tuple[int, ...] | None:
-        """The first accurate numbers of nodes from `counts` on; `None` if too slow."""
+        """The first counts from `counts` on that are accurate; `None` if too slow."""
         while counts is not None and is_affordable(self.n, counts):
             error = self.error(counts)
             if error <= 1:
