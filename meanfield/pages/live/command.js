@@ -10,7 +10,7 @@ function matrixWord(M) {
 
 const isIdentity = (M) => matrixWord(M) === "1";
 
-/** The options for the matrices of all heads. */
+/** The value of an option for the matrices of all heads, with commas between. */
 const ofHeads = (heads, name) => heads.map((head) => matrixWord(head[name])).join(",");
 
 function scores(heads) {

@@ -59,7 +59,7 @@ def sweep_scene(dataset: xr.Dataset, store: SweepStore, folder: Path) -> dict[st
 
 
 def sweep_cards(dataset: xr.Dataset, store: SweepStore, folder: Path) -> str:
-    """Sections of the page: how cells ended, commands to repeat the sweep, origin."""
+    """Sections: how the cells ended, commands to repeat the sweep, provenance."""
     counts = counts_of(endings_of(dataset))
     rows = {
         ending_label(dataset, name): f"{count} cells: {Status.from_name(name).reason}"

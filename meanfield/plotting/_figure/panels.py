@@ -75,7 +75,7 @@ class Panel:
         functools.update_wrapper(self, draw)
 
     def __call__(self, dataset: xr.Dataset, look: Look | None = None) -> Figure:
-        """The figure of `dataset` in `look`, or in its own look if `look` is None.
+        """The figure of `dataset` in `look`; if None, in the look stored in `dataset`.
 
         Raises:
             InvalidInputError: if the look sets an option that this panel does not take.

@@ -46,7 +46,7 @@ from .surface import (
 
 AXIS = Line2D([], [], color=INK, linestyle="--", linewidth=0.9, label="isotropic")
 
-_LIFT = 0.06  # additional padding, in inches, around labels of double size
+_LIFT = 0.06  # additional padding above and below labels of double size, in inches
 
 
 @panels.register("cone")

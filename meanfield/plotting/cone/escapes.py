@@ -11,7 +11,7 @@ from meanfield.endings import Status
 
 from .paths import ConePath, cone_paths, shapes_of_trace_one
 
-# Blow-ups whose points in the disc are closer than `_LINK` are given one direction.
+# Blow-ups at most `_LINK` apart in the disc are linked; linked ones share a direction.
 _LINK = 1e-2
 
 

@@ -153,7 +153,7 @@ def _far_steps(
 
 
 def _cone_points(mover: CovarianceRun, times: np.ndarray) -> np.ndarray:
-    """Points of a run in the cone, (times, 3), not interpolated in large steps."""
+    """Points of a run in the cone, (times, 3); large steps hold the earlier frame."""
     frames = np.arange(mover.times.size, dtype=np.float64)
     places = snap_places(
         np.interp(times, mover.times, frames), interpolable_factors(mover.factor)

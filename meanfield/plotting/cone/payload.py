@@ -97,7 +97,7 @@ def _encode_rows(
 
 
 def _facts(path: ConePath, ending: int) -> list[int | float | None]:
-    """Facts about a run: index, ending, initial a, c, b, t*, error of t*, last time."""
+    """Facts about a run: index, ending, initial a, c, b, t*, error, stopping time."""
     x, y, z = path.points[0]
     _, stop_time, t_star, error = path.ending
     numbers = [(z + x) / 2, y / 2, (z - x) / 2, t_star, error, stop_time]

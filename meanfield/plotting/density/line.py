@@ -89,7 +89,7 @@ def _tokens(axes: Axes, density: Density, tokens: Swarm) -> list[Line2D]:
 
 
 def _box_note(ends: np.ndarray, low: float, high: float) -> str:
-    """A note on the ends (time, 2) of the box, if they are outside the picture."""
+    """A note on the ends (time, 2) of the box, if all are outside the picture."""
     if np.any((ends >= low) & (ends <= high)):
         return ""
     (a, b), (c, d) = ends[0], ends[-1]

@@ -133,7 +133,7 @@ def _relation_sign(check: Record) -> str:
 
 
 def _observed_numeral(check: Record) -> str:
-    """The observed value, in enough digits to show that it differs from the bound."""
+    """The observed value, in enough digits to show a difference from the bound."""
     value, bound, tolerance = (check[n] for n in ("observed", "bound", "tolerance"))
     is_finite = all(map(finite, (value, bound, tolerance)))
     is_distinct = is_finite and abs(value - bound) > tolerance
@@ -141,7 +141,7 @@ def _observed_numeral(check: Record) -> str:
 
 
 def _verdict_text(check: Record, role: str) -> str:
-    """The verdict on one check (holds, fails) or on one control (violated or not)."""
+    """The verdict on one check (holds or fails) or one control (violated or not)."""
     if role in HOLDING:
         return "holds" if check_passed(check, role) else "fails"
     if check_passed(check, role):

@@ -33,7 +33,7 @@ class Colouring(NamedTuple):
 
     @property
     def note(self) -> str:
-        """A note on the meaning of the colours, if no colour scale explains them."""
+        """A note on the meaning of the colours, for colours without a colour scale."""
         return f"colours: {self.label}" if self.label else ""
 
 

@@ -78,7 +78,7 @@ class Dots(NamedTuple):
 
 
 def dots(cloud: Cloud, state: Swarm, otherwise: Rule) -> Dots:
-    """The tokens to draw, coloured by `colouring`; a note counts those left out."""
+    """The tokens to draw, coloured by `colouring`; a note says if some are left out."""
     n = state.weights.size
     indices = even_frames(n, MAX_PATHS)
     colours = colouring(cloud, state, otherwise)

@@ -54,7 +54,7 @@ class Projection(NamedTuple):
 
 
 class Window(NamedTuple):
-    """A square or cubic view: centre, half-width, and a note on tokens outside it."""
+    """A square or cubic view: centre, half-width, and a note on what is outside it."""
 
     centre: np.ndarray
     half_width: float
