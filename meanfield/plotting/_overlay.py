@@ -20,8 +20,7 @@ from .tokens.views import ellipses
 COLOURS = {"points": INK, "gaussian": CLOSURE_COLOUR, "grid": CYCLE[0]}
 EXTRA_COLOURS = (CYCLE[5], LIMIT_COLOUR, CYCLE[6])  # for plugins' representations
 BINS = 60
-# `MASS_SHARES` are the masses of a 2D Gaussian within two standard deviations and
-# within one.
+# Masses of a 2D Gaussian within two standard deviations, and within one.
 MASS_SHARES = [0.8647, 0.3935]
 REACH = 4.0  # half-width of a 1D picture, in standard deviations
 _MAX_TOKENS = 4000  # largest number of tokens in a scatter plot

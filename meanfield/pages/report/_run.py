@@ -30,7 +30,7 @@ Report = Callable[[int, int], None]
 
 
 def run_scene(dataset: xr.Dataset, report: Report) -> Scene:
-    """The scene of a run: the data that a page draws, in values for JSON.
+    """The scene of a run: the data that a page draws, ready for JSON.
 
     Args:
         dataset: a run, with attention matrices if these are to be drawn, or else with

@@ -170,7 +170,7 @@ class Look:
         return [f.name for f in fields(self) if getattr(self, f.name) != f.default]
 
     def attach_to(self, dataset: "xr.Dataset") -> "xr.Dataset":
-        """The dataset with this look, and with the look's title if that is set."""
+        """The dataset with this look, and with the title of the look if it has one."""
         title = {} if self.title is None else {"title": self.title}
         return dataset.assign_attrs(look=self, **title)
 
@@ -223,7 +223,7 @@ class Look:
         return min(self.width / width / self.scale, 1.0) ** 0.5
 
     def rc_context(self) -> AbstractContextManager[None]:
-        """A context with the settings of this look over matplotlib's defaults.
+        """Context manager that sets matplotlib's defaults and the style of this look.
 
         The user's settings are restored afterwards.
         """

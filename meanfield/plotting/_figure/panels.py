@@ -221,7 +221,7 @@ def ending_headline(ending: Ending) -> str:
 
 
 def mark_blow_up(axes: Axes, ending: Ending) -> None:
-    """Draw a dotted line at the blow-up time of a run, if it is on or near the axis."""
+    """Draw a dotted line at the blow-up time, if it is in or near the axis limits."""
     low, high = axes.get_xlim()
     if low <= ending.t_star <= high + (high - low) / 2:
         axes.set_xlim(low, max(high, ending.t_star + 0.03 * (high - low)))

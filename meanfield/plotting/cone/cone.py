@@ -70,7 +70,7 @@ def cone(dataset: xr.Dataset) -> Figure:
 
 
 def _lift_labels(figure: Figure, scale: float) -> None:
-    """Add padding for large labels of 3D axes; the layout engine ignores them."""
+    """Add padding for large labels of 3D axes; the layout engine ignores labels."""
     engine = figure.get_layout_engine()
     if isinstance(engine, ConstrainedLayoutEngine) and scale > 1:
         engine.set(h_pad=engine.get()["h_pad"] + _LIFT * (scale - 1))

@@ -168,7 +168,7 @@ def _ring_note(ends: EscapeDirections, targets: EscapeDirections) -> str:
 
 
 def _ring(axes: Axes, direction: np.ndarray, count: int) -> None:
-    """Draw a ring around a direction, and the number of its runs on the outer side."""
+    """Draw a ring around a direction, and beside the ring the number of runs."""
     axes.plot(*direction, "o", ms=13, mfc="none", mec=INK, mew=1.2, zorder=5)
     length = np.linalg.norm(direction)
     outward = direction / length if length > 0.1 else np.array([0.0, 1.0])

@@ -106,7 +106,7 @@ def ending_marks(paths: Sequence[ConePath]) -> list[Artist]:
 
 
 def early_note(paths: Sequence[ConePath]) -> str:
-    """A note on how long before their blow-ups some paths stop, at their last frame."""
+    """A note that paths stop at their last frame, and how long before the blow-up."""
     ends = [
         (p.rows[-1, -1], p.ending) for p in paths if p.ending.status is Status.BLOW_UP
     ]

@@ -20,7 +20,7 @@ class EscapeDirections(NamedTuple):
 
     `counts` is the number of runs in each direction, the most frequent first. `spreads`
     is the largest distance of these runs from the direction: small for a common
-    direction, large for a continuum.
+    direction, large for a continuum of directions.
 
     Examples:
         >>> from meanfield.plotting import EscapeDirections

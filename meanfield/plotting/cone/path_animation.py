@@ -54,7 +54,7 @@ class PathAnimation:
     note: str
 
     def count(self, frame: int) -> list[str]:
-        """Headline notes: how many runs have ended so far, or how one run ended."""
+        """Headline notes: how many runs have ended, or how the only run ended."""
         t, total, last = self.times[frame], len(self.paths), self.times.size - 1
         if total == 1:
             return [ending_headline(self.paths[0].ending)] if frame == last else []

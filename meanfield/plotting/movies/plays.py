@@ -140,7 +140,7 @@ def _path_play(
 def _setting(
     scene: _Scene, projection: str | None, note: str
 ) -> Callable[[Figure], tuple[Axes, AbstractScene, Key]]:
-    """A function that adds axes with a scene to a figure, and `note` to its key."""
+    """A function that adds axes with a scene to a figure; its key ends with `note`."""
 
     def set_scene(figure: Figure) -> tuple[Axes, AbstractScene, Key]:
         axes = figure.add_subplot(projection=projection)

@@ -126,7 +126,7 @@ def _row(check: Record, role: str, notes: Mapping[str, str]) -> str:
 
 
 def _relation_sign(check: Record) -> str:
-    """The sign between the observed value and its bound, up to the tolerance."""
+    """The sign between the observed value and its bound, within the tolerance."""
     signs = _RELATION_SIGNS if check_passed(check, "statement") else _NEGATED_SIGNS
     relation = str(check["relation"])
     return signs.get(relation, html.escape(relation))

@@ -22,7 +22,7 @@ class Tally(NamedTuple):
 
 
 def check_passed(check: Record, role: str) -> bool:
-    """Whether a check has the outcome that its role requires: holding or violation."""
+    """Whether a check holds or is violated, as its role requires."""
     numbers = all(finite(check[name]) for name in _NUMBERS)
     return numbers and bool(check["holds" if role in HOLDING else "is_violated"])
 

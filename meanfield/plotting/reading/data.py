@@ -166,7 +166,7 @@ def runs(dataset: xr.Dataset) -> Iterator[xr.Dataset]:
 
 
 def track(run: xr.Dataset, prefix: str = "") -> Track:
-    """The Gaussian in the variables `mean` and `factor`, with `prefix` before them."""
+    """The Gaussian in the variables `mean` and `factor`, named with this prefix."""
     return Track(
         values(run, f"{prefix}mean", ("time", "coord")),
         values(run, f"{prefix}factor", ("time", "coord", "rank")),
@@ -241,7 +241,7 @@ def cloud(run: xr.Dataset) -> Cloud:
     """One run of tokens or of a Gaussian, without frames that are not finite.
 
     Raises:
-        InvalidInputError: if no frame is finite, or the run is one of a density.
+        InvalidInputError: if no frame is finite, or the dataset contains a density.
     """
     if kind(run) == "grid":
         raise InvalidInputError(

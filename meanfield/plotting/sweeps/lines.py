@@ -129,7 +129,7 @@ def _split_lines(dataset: xr.Dataset, name: str) -> _Lines:
 
 
 def _extended_numbers(cells: xr.Dataset, name: str) -> np.ndarray:
-    """The quantity; infinite for sizes at a blow-up, and for t* without a blow-up."""
+    """The quantity; sizes at a blow-up and blow-up times not reached are infinite."""
     numbers = numbers_of(cells, name)
     if name == "t_star":
         is_infinite = survivals_of(cells)
