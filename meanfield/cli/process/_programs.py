@@ -42,7 +42,7 @@ class Programs:
     """
 
     def __init__(self, folder: Path) -> None:
-        self._path = folder  # JAX reads the attribute of this name
+        self._path = folder  # JAX reads this attribute, under this name
 
     def get(self, key: str) -> bytes | None:
         """The program stored under a key; `None` if it is missing or damaged."""

@@ -14,8 +14,8 @@ from meanfield.errors import ResourceError
 from ._programs import cache_folder, keep_programs, prune
 
 GC_THRESHOLDS = 100_000, 20, 50  # tracing makes many objects but few cycles
-# These flags choose the old loop fusion, which JAX 0.12 lacks, and code generation that
-# is not split into parallel parts.
+# Flags for JAX 0.10: they choose the old loop fusion, which JAX 0.12 no longer has, and
+# code generation that is not split into parallel parts.
 LEGACY_XLA_FLAGS = (
     " --xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1"
 )
