@@ -28,7 +28,7 @@ SWITCH = "JAX_ENABLE_COMPILATION_CACHE"  # variable that child processes inherit
 _FALSE_VALUES = ("0", "false", "f", "n", "no", "off")
 _PRUNE_STAMP = ".last-prune"
 _PROGRAM = "-program"
-_ENTRY = re.compile(r".+-(program|cache|atime)")  # old versions wrote cache, atime
+_ENTRY = re.compile(r".+-(program|cache|atime)")  # cache and atime: old versions
 _DIGEST = 32  # length of a digest in bytes
 
 

@@ -164,7 +164,7 @@ def _headline_lines(headlines: Sequence[Sequence[str]], letters: float) -> list[
 
 
 def _lift(axes: Axes) -> float:
-    """The distance in points from the axes to the headline, which is above a legend."""
+    """The distance in points from the axes to the headline, above a legend if any."""
     axes_legend, figure = axes.get_legend(), axes.get_figure(root=True)
     if axes_legend is None or figure is None:
         return _SPACE_LIFT if isinstance(axes, Axes3D) else _LIFT

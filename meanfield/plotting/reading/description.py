@@ -229,7 +229,7 @@ def _size(spec: RunSpec, dataset: xr.Dataset, measure: str) -> str:
 
 
 def _matrix(value: Matrices) -> str:
-    """Text for a number, a name, a matrix (its shape if large), or one of each head."""
+    """Text for a number, a name, a matrix (its shape if large), or a list by head."""
     if isinstance(value, str):
         return _display_name(value)
     if not isinstance(value, list):
