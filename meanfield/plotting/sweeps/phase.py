@@ -141,7 +141,7 @@ def _layers(dataset: xr.Dataset) -> Iterator[tuple[str, xr.Dataset]]:
 
 
 def _hatch_names(dataset: xr.Dataset, name: str) -> set[str]:
-    """The endings of cells that have the quantity; empty if all endings are the same."""
+    """The endings of cells that have the quantity; empty if all endings agree."""
     names = endings_of(dataset)[np.isfinite(numbers_of(dataset, name))]
     endings = set(names.tolist())
     return endings if len(endings) > 1 else set()
