@@ -18,7 +18,7 @@ function scores(heads) {
   return bare ? [["A", ofHeads(heads, "Q")]] : [["Q", ofHeads(heads, "Q")], ["K", ofHeads(heads, "K")]];
 }
 
-/** The options of the start: those it was made with, or, under a hand or of many, its numbers. */
+/** The options of the start: the original ones or, if it was dragged or is one of a family, its numbers. */
 function start(law, isEdited) {
   if (!isEdited) return law.origin;
   if (law.measure === "gaussian") {
