@@ -26,7 +26,7 @@ from meanfield.cli.terminal._output import (
 from meanfield.endings import Status, summarise_endings
 from meanfield.errors import InputFileError, InvalidInputError, UnknownNameError
 
-DIGEST = 12  # printed characters of a SHA-256 digest
+DIGEST = 12  # number of characters that are printed of a SHA-256 digest
 PRESET_COLUMNS = ("name", "description")  # the keys are too long for a table
 
 
