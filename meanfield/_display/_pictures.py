@@ -1,4 +1,4 @@
-"""Short texts of numbers, and small SVG pictures without a plotting library.
+"""Short texts for numbers, and small SVG pictures made without a plotting library.
 
 The pictures use the colour of the surrounding text, to suit light and dark themes.
 """

@@ -48,8 +48,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Runs the command line and exits with an exit code.
 
     Codes: 0 success, 1 internal error, 2 usage, 3 input file, 4 resources, 5 numerical
-    failure, 6 failed verification, 7 damaged or removed store, 8 lost process, 129, 130
-    and 143 interrupted.
+    failure, 6 failed verification, 7 damaged or removed store, 8 lost process. The
+    codes 129, 130 and 143 stand for an interrupt.
     """
     tokens = list(sys.argv[1:] if arguments is None else arguments)
     if arguments is None:  # the process exits after this one command
@@ -103,7 +103,7 @@ def _run(tokens: list[str], *, debug: bool) -> int:
 def _dispatch(tokens: list[str]) -> None:
     if not tokens or tokens[0] in (*app.help_flags, HELP_ALL):
         for name in COMMANDS:
-            app[name]  # imports the command; the overview shows its summary
+            app[name]  # imports the command, whose summary the overview shows
     if not {*app.help_flags, HELP_ALL}.isdisjoint(tokens):
         from .options._options import RARE_OPTIONS
 

@@ -20,8 +20,7 @@ from .tokens.views import ellipses
 COLOURS = {"points": INK, "gaussian": CLOSURE_COLOUR, "grid": CYCLE[0]}
 EXTRA_COLOURS = (CYCLE[5], LIMIT_COLOUR, CYCLE[6])  # for plugins' representations
 BINS = 60
-# The masses of a 2D Gaussian within two standard deviations and within one are
-# `MASS_SHARES`.
+# Masses of a 2D Gaussian within two standard deviations, and within one.
 MASS_SHARES = [0.8647, 0.3935]
 REACH = 4.0  # half-width of a 1D picture, in standard deviations
 _MAX_TOKENS = 4000  # largest number of tokens in a scatter plot
@@ -43,7 +42,8 @@ def draw_states(
 
     In one dimension, they are drawn as densities. In two, they are drawn with regions
     that contain 39 and 86 % of the mass. In more, they are projected to the plane of
-    the main axis and the direction in which the first two covariances differ most.
+    the first run's main axis and the direction in which the first two covariances
+    differ most at the end.
 
     Returns:
         A note on what is shown.

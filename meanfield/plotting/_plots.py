@@ -22,7 +22,8 @@ class Plots:
     """Every registered panel, including those of plugins, as a method.
 
     The methods take the fields of a `Look` as keywords, such as `style`, `width` or
-    `colour`. Panels of attention matrices also take `at`, times of a stored run.
+    `colour`. Panels of attention matrices also take `at`: the times of the matrices,
+    for a stored run.
 
     Args:
         dataset: the data to draw, as returned by `meanfield.open` or `to_xarray`.

@@ -62,8 +62,8 @@ def animate(
         panel: `tokens`, `density`, `cone` or `disc`; if None, the default for this run.
         look: appearance; if None, the dataset's look, or else the paper style.
         film: frames per second, length, pixels, trails, camera turn and hold.
-        progress: called after each frame with the number of finished frames, and
-            of all frames.
+        progress: called after each frame with the numbers of finished frames and of
+            all frames.
 
     Returns:
         The file written.

@@ -89,7 +89,7 @@ def animate(
 
 
 def _note_few_frames(data: "xarray.Dataset") -> None:
-    """Prints a hint on storing more frames if few precede the blow-up of a run."""
+    """Prints a hint to store more frames, if a run has few frames before a blow-up."""
     spec, ending = plotting.spec_and_ending(data)
     if hint := frames_hint(spec, data.sizes["time"], ending.t_star):
         note(f"frames: {hint}")

@@ -53,7 +53,7 @@ def bench(
     """
     if results and any([case, method, quick, long, out]):
         raise InvalidInputError(
-            "`--results` shows what was measured before: leave out `--case`, "
+            "`--results` only shows earlier results: leave out `--case`, "
             "`--method`, `--quick`, `--long` and `--out`."
         )
     if quick and long:

@@ -26,7 +26,7 @@ from meanfield.cli.terminal._output import (
 from meanfield.endings import Status, summarise_endings
 from meanfield.errors import InputFileError, InvalidInputError, UnknownNameError
 
-DIGEST = 12  # printed characters of a SHA-256 digest
+DIGEST = 12  # number of characters that are printed of a SHA-256 digest
 PRESET_COLUMNS = ("name", "description")  # the keys are too long for a table
 
 
@@ -109,7 +109,7 @@ def show(
         name: folder of a run, or name of an attention, cloud, preset, statement, ….
         json: JSON object on stdout (flag); if the name is in several lists, `meanings`
             has an entry for each.
-        toml: keys of the run alone, as a TOML file for `simulate` (flag).
+        toml: only the keys of the run, as a TOML file for `simulate` (flag).
         check: verification of all files of the run against their digests (flag).
         plugin: Python file that registers extensions, such as the measure of the run;
             may be repeated.
@@ -194,7 +194,7 @@ def _show_run(path: Path, *, json: bool, toml: bool, check: bool) -> None:
         if digests:
             heads = [f"{file} ({digest[:DIGEST]}…)" for file, digest in digests]
             summary["files"] = ", ".join(heads)
-        # Words are not shown because they are too many; the reason lists the endings.
+        # A text has too many words to show. The entry `reason` lists the endings.
         idle = {"words", "endings", *(k for k, v in summary.items() if v is None)}
         facts = {key: value for key, value in summary.items() if key not in idle}
         print_pairs({**facts, **verdict})

@@ -86,7 +86,7 @@ def compare(
 def _split_keys(keys: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """Separates keys for all measures from keys for only some, such as `cells`.
 
-    The latter are passed only to measures that use them. `measure` itself is left out.
+    The latter are passed only to measures that use them. The key `measure` is dropped.
     """
     measure_keys = {
         k: v
@@ -165,7 +165,7 @@ def _print(comparison: "runs.Comparison", assumptions: list[str]) -> None:
 
 
 def _rows(comparison: "runs.Comparison", gap: "runs.Gap") -> list[dict[str, str]]:
-    """Table rows of the gaps of a pair, divided by the spread of the second measure."""
+    """Table rows with the gaps of a pair, in units of the second measure's spread."""
     outflow = comparison.outflow_of(gap.pair)
     indices = np.unique(
         np.linspace(0, len(gap.times) - 1, N_TIMES).astype(int)

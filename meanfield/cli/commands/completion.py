@@ -27,7 +27,7 @@ def completion(
         shell: bash, zsh or fish.
         install: installation of the completion file and, for bash and zsh, of a line in
             ~/.bashrc or ~/.zshrc (flag).
-        force: overwriting of an existing file with other content (flag).
+        force: overwriting of an existing file whose content differs (flag).
 
     Raises:
         InvalidInputError: if a different file exists and `force` is false.

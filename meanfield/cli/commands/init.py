@@ -63,7 +63,8 @@ def _target(path: Path | None, kind: str) -> Path:
         )
     if kind == RUN and file.suffix == ".py":
         raise InvalidInputError(
-            f"`{file}` is a plugin, whose kind must be given: `meanfield init --kind "
-            f"attention {file}`, or panel, statement, task. Keys need a .toml file."
+            f"`{file}` is a plugin: choose its kind, as in `meanfield init --kind "
+            f"attention {file}`. The other kinds are panel, statement and task. Files "
+            "of keys have the extension .toml."
         )
     return file

@@ -30,8 +30,8 @@ from meanfield.errors import InvalidInputError
 from meanfield.pages import live as pages
 from meanfield.spec import Axis, RunSpec, parse, replace_values
 
-# Default numbers of tokens, which a browser moves at full frame rate: under most
-# attentions, and under Sinkhorn attention.
+# By default, a page has as many tokens as a browser moves at full frame rate: fewer
+# under Sinkhorn attention than under other attentions.
 N_TOKENS, N_TOKENS_SINKHORN = 400, 100
 
 

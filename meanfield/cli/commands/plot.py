@@ -57,9 +57,9 @@ def plot(
         out: output file, with or without extension; by default RUN-PANEL next to the
             run. `--panel all` appends the name of each panel.
         at: times of the attention matrices, for panel `attention`; may be repeated.
-        plugin: Python file of a plugin, such as one that registers a panel, or one of
-            the run that was moved; may be repeated. Plugins of the run that were loaded
-            before and have not changed load automatically.
+        plugin: Python file of a plugin, for example of one that registers a panel; may
+            be repeated. Plugins of the run load automatically, unless they were moved,
+            have changed or were never loaded before.
         html: output of panel `cone` as one self-contained HTML file (flag).
         tokens: run whose tokens are drawn over the density.
         **options: style of the picture.
@@ -120,8 +120,8 @@ def _write_page(
 ) -> None:
     if look.choices:
         raise InvalidInputError(
-            f"Leave out `{look.choices[0]}`: it has no effect with `--html`, as the "
-            "page has its own style."
+            f"Leave out `{look.choices[0]}`: it has no effect with `--html`, because "
+            "the page has its own style."
         )
     if names != ["cone"]:
         raise InvalidInputError(

@@ -37,7 +37,7 @@ def reproduce(
         reading: reading of the figure: `text` (the paper's text, solved to tolerance),
             `code` (the published procedure), `corrected` (the text under a hypothesis
             that makes its claim true) or `iid` (all entries of V independent); by
-            default the figure's first. Files of others are named NAME-READING.
+            default the figure's first reading. Other readings write NAME-READING files.
         out: folder for NAME.pdf, NAME.png and NAME.json. [default: figures/ in the
             working folder, figures/quick/ with --size quick]
         json: JSON on stdout instead of a table (flag).

@@ -45,7 +45,8 @@ class Variant(NamedTuple):
     Attributes:
         name: registered name.
         description: first paragraph of its factory's docstring.
-        facts: titles of its classes, each with the first paragraph of its docstring.
+        facts: maps titles of the attention's classes to the first paragraphs of their
+            docstrings.
     """
 
     name: str

@@ -87,7 +87,7 @@ def compare_all(
     for text in texts:
         models.resolve_text(
             text
-        )  # raises for an unreadable text before the first flow starts
+        )  # an unreadable text raises here, before the first flow starts
     count = len(texts)
     rows = []
     for place, text in enumerate(texts, start=1):

@@ -64,7 +64,7 @@ def _describe_ending(result: Result, report: dict[str, Any]) -> str:
     outcomes, name = result.outcomes, report["ending"]
     if len(report.get("endings", {})) == 1:
         name = f"{name} × {len(outcomes)}"
-    if len(report.get("endings", {})) > 1:  # the reason lists the endings
+    if len(report.get("endings", {})) > 1:  # the reason names all these endings
         return f"{report['reason']}; known up to t = {number(result.outcome.time)}"
     return f"{name} at t = {number(result.outcome.time)}: {report['reason']}"
 

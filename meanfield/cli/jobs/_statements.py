@@ -48,7 +48,7 @@ def _row(statement: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _decisive_check(trial: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """The tightest inequality or largest error; of the failed checks if any failed."""
+    """The tightest inequality or the largest error; if checks failed, among these."""
     right = "holds" if trial["role"] == "statement" else "is_violated"
     wrong = [check for check in trial["checks"] if not check[right]]
     checks = wrong or trial["checks"]

@@ -42,12 +42,12 @@ class Pace:
             if answer.error is not None:
                 reason = f"a worker ended early ({answer.error})"
                 note(f"{reason}; its cells go to the others")
-        # Compilation does not count towards the speed.
+        # The speed is computed without the time that compilation takes.
         timestamp = time.perf_counter() - CLOCK.seconds
         begin, start = self._first = self._first or (timestamp, step.n_done)
         if step.n_done == start:
             return
-        # If another thread is still compiling, this difference can be negative.
+        # While another thread compiles, the time without compilation can be negative.
         duration = max(timestamp - begin, 0.0)
         seconds = duration / (step.n_done - start) * (step.n_cells - step.n_done)
         endings = ", ".join(f"{name} {count}" for name, count in step.endings.items())

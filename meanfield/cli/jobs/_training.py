@@ -92,7 +92,7 @@ def load_record(folder: Path) -> Record:
 def print_evaluation(
     folder: Path, variant: Variant, plugins: Sequence[Path], *, json: bool
 ) -> None:
-    """Prints the mean measures with another attention, and with the original one."""
+    """Prints mean test results with another attention, and with the original one."""
     seeds = load_record(folder).spec.seeds
     original_means = _means(evaluate(folder, plugins=plugins))
     variant_means = _means(evaluate(folder, variant, plugins=plugins))
@@ -158,7 +158,7 @@ def _row(result: Verdict) -> dict[str, str]:
 
 
 def report(record: Record, folder: Path, *, json: bool) -> None:
-    """Prints the measures after the last epoch, as text or JSON."""
+    """Prints the results after the last epoch, as text or JSON."""
     if json:
         last = dict(record.log[-1])
         spec = record.spec.as_json()

@@ -35,7 +35,7 @@ REGISTRIES = {  # modules of the registries, each named like its kind; imported 
     "stops": "meanfield.flows",
     "tasks": "meanfield.training",
 }
-KINDS_WITH_NUMBER = ("families", "masks")  # names with a number, as in `window:0.5`
+KINDS_WITH_NUMBER = ("families", "masks")  # kinds of names such as `window:0.5`
 SINGULAR = {"energies": "energy", "families": "family"}
 
 Row = dict[str, Any]

@@ -102,7 +102,7 @@ def gather(
 
 
 def key_source(file: Path | None, options: Mapping[str, str | bool | None]) -> str:
-    """Source of the keys of a command, for error messages."""
+    """The file or the options from which keys come, as named in error messages."""
     return f"`{file}`" if file and not option_values(options) else "the options"
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from meanfield._deprecation import parse_table, renaming_note
 from meanfield.cli.terminal._output import note
 
-# Commands, separated by commas, and below them pairs of an old and a new name of a
+# Each block begins with commands, and lists pairs of the old and the new name of a
 # subcommand or an option. The table will be removed in version 0.4.
 RENAMED_OPTIONS = parse_table("""
 train

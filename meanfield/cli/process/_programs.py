@@ -28,7 +28,7 @@ SWITCH = "JAX_ENABLE_COMPILATION_CACHE"  # variable that child processes inherit
 _FALSE_VALUES = ("0", "false", "f", "n", "no", "off")
 _PRUNE_STAMP = ".last-prune"
 _PROGRAM = "-program"
-_ENTRY = re.compile(r".+-(program|cache|atime)")  # old versions wrote cache, atime
+_ENTRY = re.compile(r".+-(program|cache|atime)")  # cache and atime: old versions
 _DIGEST = 32  # length of a digest in bytes
 
 
@@ -42,7 +42,7 @@ class Programs:
     """
 
     def __init__(self, folder: Path) -> None:
-        self._path = folder  # JAX reads the attribute of this name
+        self._path = folder  # JAX reads this attribute, under this name
 
     def get(self, key: str) -> bytes | None:
         """The program stored under a key; `None` if it is missing or damaged."""

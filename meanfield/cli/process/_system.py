@@ -14,7 +14,7 @@ NO_OUTPUT_MESSAGE = "Standard output is closed. Redirect it to a file or /dev/nu
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO, errno.EMFILE)
 _TILDE = re.compile(r"(--[\w-]+=)?(@)?(~[\w.-]*(?:/.*)?)", re.DOTALL)
 _TEXT_OPTIONS = ("--text=", "--title=")  # options whose values are not file names
-_LONGEST = 320  # characters; longer words are cut (no file name is longer)
+_LONGEST = 320  # largest number of characters of a word; longer words are cut
 _END_LENGTH = 60  # characters that are kept at each end of a cut word
 
 

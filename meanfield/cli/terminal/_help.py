@@ -72,7 +72,7 @@ def _unwrap(description: Any) -> Any:
 
 
 def usage(error: CycloptsError) -> str:
-    """One-line message about a wrong command line; suggests a similar name if any."""
+    """One-line message about a wrong command line; suggests a similar name, if any."""
     if isinstance(error, UnknownOptionError):
         word = str(error.token.keyword or error.token.value)
         names = [n for argument in error.argument_collection for n in argument.names]

@@ -81,7 +81,7 @@ def setting_of(spec: RunSpec, law: Law, title: str) -> Setting:
 
 
 def _origin(values: dict[str, Any], law: Law) -> list[str]:
-    """The command-line options for the initial measure, with bare file names."""
+    """The command-line options for the initial measure; file names have no folders."""
     if "source" in values:
         return ["--from", Path(values["source"]).name, "--at", f"{values['at']}"]
     init = values.get("init", "gaussian")

@@ -10,7 +10,7 @@ function matrixWord(M) {
 
 const isIdentity = (M) => matrixWord(M) === "1";
 
-/** The options for the matrices of all heads. */
+/** The value of an option for the matrices of all heads, with commas between. */
 const ofHeads = (heads, name) => heads.map((head) => matrixWord(head[name])).join(",");
 
 function scores(heads) {
@@ -18,7 +18,7 @@ function scores(heads) {
   return bare ? [["A", ofHeads(heads, "Q")]] : [["Q", ofHeads(heads, "Q")], ["K", ofHeads(heads, "K")]];
 }
 
-/** The options of the start: those it was made with, or, under a hand or of many, its numbers. */
+/** The options of the start: the original ones or, if it was dragged or is one of a family, its numbers. */
 function start(law, isEdited) {
   if (!isEdited) return law.origin;
   if (law.measure === "gaussian") {

@@ -18,8 +18,8 @@ export const ORDER = 5;
 
 /** Tries a step of length `h` from `y`, where the velocity is `first`.
  *
- * Gives the new state, the estimated error, and the stages, of which the last is the velocity at
- * the new state; false where a velocity could not be had. */
+ * Returns the new state, the estimated error, and the stages, of which the last is the velocity at
+ * the new state; false if a velocity could not be computed. */
 export function attempt(velocity, y, first, h) {
   const stages = [first];
   const next = new Float64Array(y.length);

@@ -104,7 +104,7 @@ export class Flow {
     return null;
   }
 
-  /** The ending if steps vanish: by growth, by a velocity that cannot be computed, or for an unknown reason. */
+  /** Sets the ending if steps vanish: by growth, by a velocity that cannot be computed, or for an unknown reason. */
   stuck(trial) {
     const lost = trial && !trial.next.every(Number.isFinite);
     if (this.growth.broke(this.y, true)) this.ending = "blow-up";

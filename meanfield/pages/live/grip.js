@@ -6,7 +6,7 @@ import { identity, product } from "./matrix.js";
 import { axesOf } from "./moments.js";
 import { handles } from "./plane.js";
 
-const REACH = 22; // largest distance in pixels from the pointer to what it drags
+const REACH = 22; // largest distance in pixels from the pointer to the handle or token that it drags
 
 /** The object at a place on the page: `{name}` for a handle, `{token}` for a token, or null. */
 export function grasped(scene, view, px, py) {

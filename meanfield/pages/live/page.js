@@ -93,7 +93,7 @@ export class Page {
     if (report.ending) this.announce();
   }
 
-  /** Says in the live region how the flow ended and, where it stands still, what is shown. */
+  /** Says in the live region how the flow ended and, while playback is paused, what is shown. */
   announce() {
     const moments = this.shown && !this.shown.playing ? ` ${momentsInWords(this.shown)}` : "";
     part("summary").textContent = `${this.message}${endingInWords(this.report, this.law)}${moments}`;

@@ -36,7 +36,7 @@ export class Path {
 
 export const coordinates = (S) => [S[0][0] - S[1][1], 2 * S[0][1], S[0][0] + S[1][1]];
 
-/** The height of the cone, which holds all points of a path, some seconds after another; at once if they are infinite. */
+/** The height of the cone after some seconds: it follows the highest point of a path, at once if `seconds` is infinite. */
 export function followed(height, points, seconds) {
   const trace = points.reduce((most, [, , z]) => Math.max(most, z), 1e-300);
   const wish = 1.25 * trace;

@@ -63,7 +63,7 @@ function lined(pen, ...points) {
   pen.lineTo(...to);
 }
 
-/** What the shapes of a picture mean, in rows from a place at its upper edge: `{ words, fill }` of a colour and its share, or `{ words, stroke, dash }`.
+/** Draws the legend of a picture in rows from its upper edge; entries are `{ words, fill }`, with a colour and its opacity, or `{ words, stroke, dash }`.
  *
  * Gives the height of the next row. */
 export function legend(pen, palette, { box, left }, entries) {

@@ -54,7 +54,7 @@ const rounded = (value) => Number(value.toPrecision(4));
 
 /** Fills a form with the sliders of the law that is `current()`; each calls `change` with a new law.
  *
- * What an axis of a sweep sets has its slider there, and none here. */
+ * Numbers that an axis of a sweep sets have their sliders among the axes, and none here. */
 export function fill(form, current, change) {
   const law = current();
   const renewed = (part) => change({ ...current(), ...part });
@@ -118,7 +118,7 @@ function headSliders(current, h, renewed) {
 
 /** A slider for each entry of a small matrix that is free; one for the size of a large one.
  *
- * `set` is called with a function that gives the new matrix for the present one. */
+ * `set` is called with a function from the current matrix to the new one. */
 function entries(name, M, isFree, set) {
   const reach = Math.max(2, ...M.flat().map((x) => 2 * Math.abs(x)));
   if (M.length > ENTRIES || M[0].length > ENTRIES) {

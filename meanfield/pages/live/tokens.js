@@ -53,9 +53,9 @@ function softmaxMean(queries, keys, ofKey, row, mean, i, seen) {
   return true;
 }
 
-/** Attention whose weights are a function of each score, the key's own weight beside it.
+/** Attention whose weights are a function of each score, times the weight of the key.
  *
- * Under a mask the measure is that of the tokens seen, brought to the mass of all. */
+ * Under a mask, the weights of the tokens seen so far are divided by their sum. */
 const linkedHead = (link) => ({ A, V }, { n, d, weights, causal }) => {
   const [keys, queries] = [columns(n, d), columns(n, d)];
   const [row, mean, zero] = [new Float64Array(n), new Float64Array(d), new Float64Array(d)];
@@ -115,7 +115,7 @@ const HEADS = {
 
 /** The velocities of all tokens, one after the other in one array.
  *
- * The function gives back false where an iteration behind them missed its tolerance. */
+ * The function returns false if an iteration did not reach its tolerance. */
 export function tokenVelocity(law, weights, d) {
   const cloud = { n: weights.length, d, weights, causal: law.causal, iterations: law.iterations };
   const heads = forms(law).map((form) => HEADS[law.attention](form, cloud));

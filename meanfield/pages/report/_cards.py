@@ -74,7 +74,8 @@ def escape_sentence(run: xr.Dataset) -> str:
     """Names the direction of a blow-up, and the share of the trace along it.
 
     The direction is the main axis of the last finite covariance, signed so that its
-    largest entry is positive. The text is empty in one dimension and above `_LONGEST`.
+    largest entry is positive. The text is empty in one dimension, and in more than
+    `_LONGEST` dimensions.
     """
     factors = run_moments(run).factor
     d = factors.shape[-2]

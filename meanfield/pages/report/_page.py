@@ -125,7 +125,7 @@ def page_of(
 
     Args:
         subject: a run, sweep or comparison; a verification has a page of its own.
-        report: called with the number of finished frames, and of all frames.
+        report: called with the numbers of finished frames and of all frames.
         read: returns the dataset of a run, with attention matrices if wanted.
         folder: where the page's commands are run; the subject's folder if `None`.
 

@@ -30,13 +30,13 @@ Report = Callable[[int, int], None]
 
 
 def run_scene(dataset: xr.Dataset, report: Report) -> Scene:
-    """The scene of a run: the data that a page draws, in values for JSON.
+    """The scene of a run: the data that a page draws, ready for JSON.
 
     Args:
         dataset: a run, with attention matrices if these are to be drawn, or else with
             an attribute `lines` that says why not. The coordinate `word` names the
             tokens; if it is missing, the attribute `wordless` may say why.
-        report: called with the number of finished frames, and of all frames.
+        report: called with the numbers of finished frames and of all frames.
 
     Raises:
         InvalidInputError: if no frame is finite, or the kind of the run is unknown.

@@ -40,7 +40,7 @@ Make = Callable[[], Page]
 
 
 def serve(make: Make, folder: Path, *, host: str, port: int) -> "Server":
-    """A server for the page of a folder; a change of the folder updates the page.
+    """A server for a folder's page, which is rebuilt on request if the folder changed.
 
     Args:
         make: builds the page.

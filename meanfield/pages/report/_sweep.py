@@ -25,13 +25,13 @@ from ._cards import card, origin_card, repeat_card, table
 from ._recipes import plugin_options, plugins_in, sweep_recipe
 from .scenes.packing import pack
 
-# Plain text for formulas in labels, since a canvas cannot typeset mathematics.
+# Formulas in labels become plain text, since a canvas cannot typeset mathematics.
 _LETTERS = {"alpha": "α", "Sigma": "Σ", "lambda": "λ", "varepsilon": "ε"}
 _SMALL = str.maketrans("0123456789aimnx", "₀₁₂₃₄₅₆₇₈₉ₐᵢₘₙₓ")
 
 
 def sweep_scene(dataset: xr.Dataset, store: SweepStore, folder: Path) -> dict[str, Any]:
-    """The scene of a sweep: the data that a page draws, in values for JSON.
+    """The scene of a sweep: the data that a page draws, ready for JSON.
 
     Missing quantities are NaN. A blow-up time is missing if the flow does not blow up
     before the last time, and a size is missing if it is infinite at a blow-up. Paths in
@@ -59,7 +59,7 @@ def sweep_scene(dataset: xr.Dataset, store: SweepStore, folder: Path) -> dict[st
 
 
 def sweep_cards(dataset: xr.Dataset, store: SweepStore, folder: Path) -> str:
-    """Sections of the page: how cells ended, commands to repeat the sweep, origin."""
+    """Sections: how the cells ended, commands to repeat the sweep, provenance."""
     counts = counts_of(endings_of(dataset))
     rows = {
         ending_label(dataset, name): f"{count} cells: {Status.from_name(name).reason}"
@@ -76,7 +76,7 @@ def sweep_cards(dataset: xr.Dataset, store: SweepStore, folder: Path) -> str:
 
 
 def _ending_row(dataset: xr.Dataset, status: Status) -> dict[str, Any]:
-    """The legend entry of an ending; `censored` says that a blow-up could follow."""
+    """The legend entry of an ending; `censored`: whether a blow-up could follow."""
     return {
         "code": int(status),
         "name": status.ending,

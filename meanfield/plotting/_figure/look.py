@@ -26,7 +26,7 @@ from .styles import Style, styles
 if TYPE_CHECKING:
     import xarray as xr
 
-_COLUMN = 2.2  # least width, in inches, of each picture if a row has several
+_COLUMN = 2.2  # least width at scale one, in inches, of pictures that share a row
 _TEXT = 2.5  # height of the text of a figure at scale one, in inches
 _SMALLEST, _WIDEST = 1.0, 40.0  # limits of a figure's width and height, in inches
 # For each metric: the upper limit of the option `link`, and the unit of this limit.
@@ -170,7 +170,7 @@ class Look:
         return [f.name for f in fields(self) if getattr(self, f.name) != f.default]
 
     def attach_to(self, dataset: "xr.Dataset") -> "xr.Dataset":
-        """The dataset with this look, and with the look's title if that is set."""
+        """The dataset with this look, and with the title of the look if it has one."""
         title = {} if self.title is None else {"title": self.title}
         return dataset.assign_attrs(look=self, **title)
 
@@ -223,7 +223,7 @@ class Look:
         return min(self.width / width / self.scale, 1.0) ** 0.5
 
     def rc_context(self) -> AbstractContextManager[None]:
-        """A context with the settings of this look over matplotlib's defaults.
+        """Context manager that sets matplotlib's defaults and the style of this look.
 
         The user's settings are restored afterwards.
         """

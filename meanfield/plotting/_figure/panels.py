@@ -75,7 +75,7 @@ class Panel:
         functools.update_wrapper(self, draw)
 
     def __call__(self, dataset: xr.Dataset, look: Look | None = None) -> Figure:
-        """The figure of `dataset` in `look`, or in its own look if `look` is None.
+        """The figure of `dataset` in `look`; if None, in the look stored in `dataset`.
 
         Raises:
             InvalidInputError: if the look sets an option that this panel does not take.
@@ -221,7 +221,7 @@ def ending_headline(ending: Ending) -> str:
 
 
 def mark_blow_up(axes: Axes, ending: Ending) -> None:
-    """Draw a dotted line at the blow-up time of a run, if it is on or near the axis."""
+    """Draw a dotted line at the blow-up time, if it is in or near the axis limits."""
     low, high = axes.get_xlim()
     if low <= ending.t_star <= high + (high - low) / 2:
         axes.set_xlim(low, max(high, ending.t_star + 0.03 * (high - low)))

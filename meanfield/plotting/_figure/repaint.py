@@ -46,7 +46,7 @@ def repaint(figure: Figure, inks: Inks, scale: float) -> None:
 
 
 def _artists(figure: Figure) -> Iterator[Artist]:
-    """All artists of the figure except axis lines, ticks and tick labels."""
+    """All artists of the figure except each axis with its ticks and labels."""
     ticks = {
         id(part)
         for axes in figure.findobj(Axes)
@@ -62,11 +62,11 @@ def _recolour(artist: Artist, inks: Inks) -> None:
         if stand_in is not None:
             artist.set(**{name: stand_in})
     if isinstance(artist, Collection) and artist.get_array() is None:
-        # In 3D, subclasses override `get_facecolor` to shade colours according to the
+        # In 3D, subclasses override `get_facecolor`, and its result depends on the
         # view.
         faces = Collection.get_facecolor(artist)
         edges = Collection.get_edgecolor(artist)
-        if len(faces):  # matplotlib fails for lines with opacities but no faces
+        if len(faces):  # without faces, matplotlib fails if each line has an opacity
             artist.set_facecolor(_inks(faces, inks))
         if len(edges):
             artist.set_edgecolor(_inks(edges, inks))

@@ -60,7 +60,7 @@ def number_map(look: Look) -> Colormap:
 
 
 def density_map(look: Look) -> Colormap:
-    """The nearly uniform colour map of densities; zero has the background colour."""
+    """The colour map of densities; by default, zero has the background colour."""
     blank = (*paper(), 1.0)
     if look.cmap is not None:
         return mpl.colormaps[look.cmap].with_extremes(bad=blank)

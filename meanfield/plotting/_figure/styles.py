@@ -51,7 +51,7 @@ class Style:
 
     @contextmanager
     def rc_context(self, scale: float) -> Iterator[None]:
-        """A context with this style over matplotlib's defaults.
+        """Context manager that sets matplotlib's defaults and this style.
 
         Args:
             scale: size of text and ticks relative to the paper style.

@@ -1,4 +1,4 @@
-"""Conversion of matplotlib's warnings while drawing to messages for users."""
+"""Messages for users, in place of the warnings that matplotlib gives while drawing."""
 
 import re
 import warnings
@@ -15,7 +15,7 @@ _NO_ROOM = "constrained_layout not applied"
 
 @contextmanager
 def translate_warnings(figure: Figure) -> Iterator[None]:
-    """Context manager that warns once of all characters that no font contains.
+    """Context manager with one warning for all characters that no font contains.
 
     Raises:
         InvalidInputError: if the figure has no room for its axes.

@@ -23,7 +23,7 @@ def save(figure: Figure, path: str | Path) -> tuple[Path, ...]:
 
     Returns:
         The files written. Vector files contain no date, so equal figures give equal
-        bytes. A PNG has at most 256 colours where that makes no visible difference.
+        bytes. A PNG has at most 256 colours if that makes no visible difference.
 
     Raises:
         InvalidInputError: if the suffix is not one of .pdf, .png and .svg, `path` has

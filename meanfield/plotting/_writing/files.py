@@ -44,7 +44,7 @@ def write_file(path: Path, content: bytes) -> Path:
         >>> write_file(Path("note.txt"), b"whole, or not at all").read_bytes()
         b'whole, or not at all'
     """
-    from meanfield.storage import replace_file  # imported here: pages need no NumPy
+    from meanfield.storage import replace_file  # here, since pages need no NumPy
 
     target = Path(os.path.realpath(path)) if path.is_symlink() else path
     if target.is_file() or not target.exists():

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 VIDEOS = (".mp4", ".webm")
 TURN = 50.0  # degrees by which the camera turns in a 3D movie
-# Without `seconds`, a movie shows at most `_MOST_FRAMES` stored frames and lasts at
-# least `_SHORTEST` seconds. For that, a short run is interpolated or slowed down.
+# Without `seconds`, a movie has one frame for each stored frame, up to `_MOST_FRAMES`,
+# but lasts at least `_SHORTEST` seconds: short runs are interpolated or slowed down.
 _MOST_FRAMES, _SHORTEST = 150, 3.0
 _SIZE = (960, 1000)  # default width and height of a movie, in pixels
 _LARGEST = 4096  # largest width or height of a movie, in pixels

@@ -16,7 +16,7 @@ _WIDE = 16  # number of adjacent equal pixels that form an area
 
 
 def palette_image(figure: Figure) -> Image.Image:
-    """The figure with a palette; in full colour if a palette would visibly differ."""
+    """The figure as an image with a palette, or in full colour if that looks better."""
     buffer = BytesIO()
     figure.savefig(buffer, format="png", pil_kwargs={"compress_level": 0})
     image = Image.open(buffer).convert("RGB")
@@ -54,7 +54,7 @@ def _has_visible_error(reduced_image: Image.Image, image: Image.Image) -> bool:
 
 
 def _areas(pixels: np.ndarray) -> np.ndarray:
-    """Mask of the pixels that begin `_WIDE` equal pixels in their row."""
+    """Mask of the pixels that are the first of `_WIDE` equal pixels in their row."""
     numbers = _numbers(pixels)
     goes_on = numbers[:, 1:] == numbers[:, :-1]
     counts = np.cumsum(np.pad(goes_on, [(0, 0), (1, 0)]), axis=1, dtype=np.int32)

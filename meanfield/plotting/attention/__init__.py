@@ -1,1 +1,1 @@
-"""The panel `attention`: attention matrices of some heads, or their rows."""
+"""The panel `attention`: attention matrices of some heads, or one row of each."""

@@ -37,7 +37,7 @@ _SNAPSHOTS, _HEADS = 4, 6
 # median of the largest absolute weights of the rows.
 _TOP = 0.995
 _CUT = 0.95  # a colour scale is not cut if less than 5 % would be cut off
-# A map of at most `_MAX_TOKENS` tokens shows every word; a larger map shows only some.
+# Maps are enlarged for up to `_MAX_TOKENS` words; with more, only some are written.
 _MAX_TOKENS = 32
 _SIDE, _WORD, _PAGE = 1.7, 0.1, 11.0  # widths of map, word and all columns, in inches
 _SMALL, _LINE = "xx-small", 1.1  # font size of words, and line height relative to it

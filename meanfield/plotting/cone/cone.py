@@ -46,7 +46,7 @@ from .surface import (
 
 AXIS = Line2D([], [], color=INK, linestyle="--", linewidth=0.9, label="isotropic")
 
-_LIFT = 0.06  # additional padding, in inches, around labels of double size
+_LIFT = 0.06  # additional padding above and below labels of double size, in inches
 
 
 @panels.register("cone")
@@ -70,7 +70,7 @@ def cone(dataset: xr.Dataset) -> Figure:
 
 
 def _lift_labels(figure: Figure, scale: float) -> None:
-    """Add padding for large labels of 3D axes; the layout engine ignores them."""
+    """Add padding for large labels of 3D axes; the layout engine ignores labels."""
     engine = figure.get_layout_engine()
     if isinstance(engine, ConstrainedLayoutEngine) and scale > 1:
         engine.set(h_pad=engine.get()["h_pad"] + _LIFT * (scale - 1))

@@ -36,7 +36,7 @@ from .paths import (
 from .thinning import thin_paths
 
 # Rings mark common directions of blow-ups if at most four directions account for 90 %
-# of the blow-ups. At least three runs must end within 0.05 of each direction.
+# of the blow-ups. Each needs at least three runs, which all end within 0.05 of it.
 _N_RINGS, _MIN_RUNS, _CLOSE, _MIN_SHARE = 4, 3, 0.05, 0.9
 # The axis limit is `_MARGIN` without rings, and `_ROOM` with rings, because the numbers
 # of the rings need room at the rim.
@@ -168,7 +168,7 @@ def _ring_note(ends: EscapeDirections, targets: EscapeDirections) -> str:
 
 
 def _ring(axes: Axes, direction: np.ndarray, count: int) -> None:
-    """Draw a ring around a direction, and the number of its runs on the outer side."""
+    """Draw a ring around a direction, and beside the ring the number of runs."""
     axes.plot(*direction, "o", ms=13, mfc="none", mec=INK, mew=1.2, zorder=5)
     length = np.linalg.norm(direction)
     outward = direction / length if length > 0.1 else np.array([0.0, 1.0])

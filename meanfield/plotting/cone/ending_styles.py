@@ -43,7 +43,7 @@ def tips(paths: Sequence[ConePath]) -> tuple[np.ndarray, np.ndarray]:
 def draw_path_lines(
     axes: Axes, lines: Sequence[np.ndarray], paths: Sequence[ConePath], n: int
 ) -> LineCollection:
-    """Draws each path in the colour of its ending; lines of many paths are thin."""
+    """Draw each path in the colour of its ending; lines of many paths are thin."""
     colours = [to_rgba(path.ending.status.row.colour, opacity(n)) for path in paths]
     return draw_lines(axes, lines, colours, linewidths=width(n))
 
@@ -106,7 +106,7 @@ def ending_marks(paths: Sequence[ConePath]) -> list[Artist]:
 
 
 def early_note(paths: Sequence[ConePath]) -> str:
-    """A note on how long before their blow-ups some paths stop, at their last frame."""
+    """A note that paths stop at their last frame, and how long before the blow-up."""
     ends = [
         (p.rows[-1, -1], p.ending) for p in paths if p.ending.status is Status.BLOW_UP
     ]
@@ -120,7 +120,7 @@ def early_note(paths: Sequence[ConePath]) -> str:
 
 
 def retitle_covariance(dataset: xr.Dataset) -> xr.Dataset:
-    """The dataset; if it has tokens, `covariance of tokens` is added to its title."""
+    """The dataset, with `covariance of tokens` for `tokens` at the end of its title."""
     is_of_tokens = str(dataset.attrs.get("title") or "").endswith(": tokens")
     return add_subject(dataset, "covariance of tokens") if is_of_tokens else dataset
 

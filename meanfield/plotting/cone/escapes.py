@@ -11,7 +11,7 @@ from meanfield.endings import Status
 
 from .paths import ConePath, cone_paths, shapes_of_trace_one
 
-# Blow-ups whose points in the disc are closer than `_LINK` are given one direction.
+# Blow-ups at most `_LINK` apart in the disc are linked; linked ones share a direction.
 _LINK = 1e-2
 
 
@@ -20,7 +20,7 @@ class EscapeDirections(NamedTuple):
 
     `counts` is the number of runs in each direction, the most frequent first. `spreads`
     is the largest distance of these runs from the direction: small for a common
-    direction, large for a continuum.
+    direction, large for a continuum of directions.
 
     Examples:
         >>> from meanfield.plotting import EscapeDirections

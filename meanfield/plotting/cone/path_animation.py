@@ -54,7 +54,7 @@ class PathAnimation:
     note: str
 
     def count(self, frame: int) -> list[str]:
-        """Headline notes: how many runs have ended so far, or how one run ended."""
+        """Headline notes: how many runs have ended, or how the only run ended."""
         t, total, last = self.times[frame], len(self.paths), self.times.size - 1
         if total == 1:
             return [ending_headline(self.paths[0].ending)] if frame == last else []
@@ -153,7 +153,7 @@ def _far_steps(
 
 
 def _cone_points(mover: CovarianceRun, times: np.ndarray) -> np.ndarray:
-    """Points of a run in the cone, (times, 3), not interpolated in large steps."""
+    """Points of a run in the cone, (times, 3); large steps hold the earlier frame."""
     frames = np.arange(mover.times.size, dtype=np.float64)
     places = snap_places(
         np.interp(times, mover.times, frames), interpolable_factors(mover.factor)

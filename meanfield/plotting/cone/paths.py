@@ -18,7 +18,8 @@ from .thinning import thin_paths
 # trace, or, if larger, the quantile `_CALM_SHARE` of the largest traces of the other
 # paths. The quantile is ignored if it exceeds `_CROP` times the largest initial trace.
 _CROP_ESCAPE, _CALM_SHARE, _CROP = 4.0, 0.95, 50.0
-# Largest error of thinned paths, as a share of the picture's height: half a pixel.
+# Largest error of thinned paths, as a share of the picture's height. It is less than
+# half a pixel.
 DETAIL = 1e-3
 # Where paths leave the picture, arrows have the length `_ARROW` times its height.
 _ARROW = 0.1

@@ -30,7 +30,7 @@ def payload(
     """The paths of named datasets with their legend, as data for JSON.
 
     `rows` is base64 of little-endian int16, four per point: x, y, z in steps of
-    `height / STEPS`, and the time in steps of the span of `times` over `STEPS`.
+    `height / STEPS`, and the time in steps of 1/`STEPS` of the span of `times`.
     `lengths` has the number of points of each path. `runs` has, for each path, its
     index, its ending and the numbers of its tooltip, null where there are none. `names`
     has the name of the dataset of each path.
@@ -97,7 +97,7 @@ def _encode_rows(
 
 
 def _facts(path: ConePath, ending: int) -> list[int | float | None]:
-    """Facts about a run: index, ending, initial a, c, b, t*, error of t*, last time."""
+    """Facts about a run: index, ending, initial a, c, b, t*, error, stopping time."""
     x, y, z = path.points[0]
     _, stop_time, t_star, error = path.ending
     numbers = [(z + x) / 2, y / 2, (z - x) / 2, t_star, error, stop_time]

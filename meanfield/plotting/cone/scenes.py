@@ -145,7 +145,7 @@ class PathScene(AbstractScene):
 def _points(
     axes: Axes, animation: PathAnimation, **how: Any
 ) -> Iterator[tuple[np.ndarray, PathCollection]]:
-    """For each ending, draw the points of its paths; yield their mask and the dots."""
+    """For each ending, draw a dot for each of its paths; yield a mask and the dots."""
     n, shades = len(animation.paths), _shades(animation, 1.0)
     endings = [path.ending.status for path in animation.paths]
     for status in group_by_ending(animation.paths):

@@ -125,7 +125,7 @@ def _frame(axes: Axes3D, height: float, look: Look) -> None:
     axes.grid(visible=False)
     floor = height * np.array([[-1, -1, 0], [-1, 1, 0], [1, 1, 0]])
     axes.plot(*floor.T, color=PALE, linewidth=0.8, zorder=0)
-    for axis in (axes.xaxis, axes.yaxis, axes.zaxis):  # type stubs declare 2D axes
+    for axis in (axes.xaxis, axes.yaxis, axes.zaxis):  # the stubs declare 2D axes
         axis.pane.set_visible(False)  # pyright: ignore[reportAttributeAccessIssue]
         axis.line.set_color(GREY)  # pyright: ignore[reportAttributeAccessIssue]
     axes.computed_zorder = False

@@ -65,7 +65,7 @@ def _grid(figure: Figure, run: Density, max_columns: int) -> np.ndarray:
 
 
 def _overlay(axes: Axes, run: Density, frame: int) -> None:
-    """Draw contours that contain most of the mass, or quantiles, over a map."""
+    """Draw contours around most of the mass, or quantiles of each layer, on a map."""
     if run.dimension == 1:
         _quantiles(axes, run, frame)
         return

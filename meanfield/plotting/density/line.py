@@ -49,7 +49,7 @@ def draw_line(figure: Picture, density: Density) -> list[str]:
 
 
 def _mesh(density: Density) -> tuple[np.ndarray, np.ndarray]:
-    """Corners of the mesh: times midway between frames, and the cell faces at them."""
+    """Corners of the mesh: times midway between frames, and the cell faces then."""
     times = _midpoints(density.times)
     faces = density.origin + density.axes[:, :, 0] * density.edges[0]
     return np.broadcast_to(times[:, None], (len(times), faces.shape[1])), _midpoints(
@@ -89,7 +89,7 @@ def _tokens(axes: Axes, density: Density, tokens: Swarm) -> list[Line2D]:
 
 
 def _box_note(ends: np.ndarray, low: float, high: float) -> str:
-    """A note on the ends (time, 2) of the box, if they are outside the picture."""
+    """A note on the ends (time, 2) of the box, if all are outside the picture."""
     if np.any((ends >= low) & (ends <= high)):
         return ""
     (a, b), (c, d) = ends[0], ends[-1]

@@ -49,7 +49,7 @@ def height_label(run: Density) -> str:
 
 
 def layer_edges(position: np.ndarray) -> np.ndarray:
-    """The edges of the columns of the positions, within [0, 1]."""
+    """The edges of the columns of a map, one for each position, from 0 to 1."""
     middles = (position[1:] + position[:-1]) / 2
     return np.concatenate([[0.0], middles, [1.0]])
 
@@ -138,7 +138,7 @@ class MapScene(AbstractScene):
 
     Args:
         axes: where to draw.
-        run: a density in two dimensions without layers, or in one with layers.
+        run: a density in two dimensions without layers, or in one dimension with them.
         views: axis limits in each frame.
         shades: the colour scale.
     """

@@ -11,8 +11,8 @@ from meanfield.plotting._figure.text import format_number
 from meanfield.plotting.reading.data import Ending
 from meanfield.plotting.reading.depth import layers_passed
 
-# Times in headlines have as few decimals as possible, but at most `_MOST_DIGITS`.
-# Rounding errors must not exceed `_EXACT` times a typical step.
+# Times in headlines have as few decimals as possible, and at most `_MOST_DIGITS`. Their
+# rounding errors must not exceed `_EXACT` times the typical time step.
 _EXACT, _MOST_DIGITS = 0.1, 9
 
 FrameNotes = Callable[[int], Sequence[str]]

@@ -16,7 +16,7 @@ from meanfield.plotting.tokens.views import (
 def overflow_note(cloud: Cloud, axes: Axes) -> str:
     """A note with the largest number of tokens outside user-set limits in any frame.
 
-    Without such limits the note is empty; another note then counts tokens outside.
+    Without such limits it is empty: the note on the view then mentions such tokens.
     """
     if not (cloud.look.xlim or cloud.look.ylim):
         return ""

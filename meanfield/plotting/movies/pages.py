@@ -36,7 +36,7 @@ _SHARE = 0.6  # least width of the picture, as a share of the page's width
 _MARGIN = 0.14  # margin around the text column, in inches
 _LINE = 1.1  # height reserved for the time, in lines of its own font size
 _GAP = 0.7  # gap between parts of the text column, in lines
-_LARGE, _MIDDLE = 2.0, 1.25  # font sizes of time and notes, relative to the title's
+_LARGE, _MIDDLE = 2.0, 1.25  # sizes of time and notes, as multiples of `axes.titlesize`
 _NARROW = 1.15  # number of letters per line, relative to the estimate `letters_in`
 _TEXT_WIDTH = 0.84  # share of the page's width that a headline may take
 _ENTRY = 1.15  # height of a legend entry, in lines
@@ -164,7 +164,7 @@ def _headline_lines(headlines: Sequence[Sequence[str]], letters: float) -> list[
 
 
 def _lift(axes: Axes) -> float:
-    """The distance in points from the axes to the headline, which is above a legend."""
+    """The distance in points from the axes to the headline, above a legend if any."""
     axes_legend, figure = axes.get_legend(), axes.get_figure(root=True)
     if axes_legend is None or figure is None:
         return _SPACE_LIFT if isinstance(axes, Axes3D) else _LIFT

@@ -140,7 +140,7 @@ def _path_play(
 def _setting(
     scene: _Scene, projection: str | None, note: str
 ) -> Callable[[Figure], tuple[Axes, AbstractScene, Key]]:
-    """A function that adds axes with a scene, and the text `note`, to a figure."""
+    """A function that adds axes with a scene to a figure; its key ends with `note`."""
 
     def set_scene(figure: Figure) -> tuple[Axes, AbstractScene, Key]:
         axes = figure.add_subplot(projection=projection)
@@ -156,7 +156,7 @@ def _sizes(radii: np.ndarray, look: Look) -> np.ndarray:
 
 
 def _no_note(_: Axes) -> str:
-    """An empty note, for movies without tokens that could be outside the view."""
+    """An empty note, for movies that do not report tokens outside the view."""
     return ""
 
 

@@ -11,9 +11,9 @@ _EXPORT = re.compile(r"^export ((?:const|class|function) (\w+))", re.MULTILINE)
 def bundle(*entries: Path) -> str:
     """The modules and all their imports, as one script in strict mode.
 
-    Each module becomes a function that returns its exports, so names of modules do not
-    clash; imported modules come first. Modules must import and export by name, in
-    statements at the beginning of a line, and have distinct file names.
+    Each module becomes a function that returns its exports, so that names in different
+    modules do not clash. Imported modules come first. Modules must import and export by
+    name, in statements at the beginning of a line, and have distinct file names.
 
     Raises:
         ValueError: if there is a circular import.

@@ -86,7 +86,7 @@ def _conversion_errors() -> tuple[type[Exception], ...]:
 
 
 def _check(element: Element, latex: str) -> None:
-    """Check a converted element for errors that the library ignores; fix entities."""
+    """Check a converted element for errors the library ignores; decode its entities."""
     text = (element.text or "").strip()
     if len(text) > 1 and text.startswith("\\"):
         raise _formula_error(latex, f"`{text}` is unknown")

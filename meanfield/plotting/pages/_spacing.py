@@ -102,7 +102,7 @@ def _set_spaces(row: Element, place: int) -> None:
         core.set("lspace", _THIN if left is not None and _closes(left) else "0")
         core.set("rspace", _THIN if right is not None and not _is_sign(right) else "0")
     elif core.text in _BARS and right is not None and _core(right).text in _BARS:
-        core.set("rspace", _THIN)  # thin space in |x| |y|
+        core.set("rspace", _THIN)  # a thin space between |x| and |y|
     elif core.text in _SIGNS and left is not None and not _closes(left):
         core.set("form", "prefix")  # a sign without a left operand, as in = −x
     elif left is None and core.tag == "mo" and _is_symbol(core.text or ""):

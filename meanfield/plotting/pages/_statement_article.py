@@ -56,7 +56,7 @@ def overall_verdict(statement: Record) -> str:
 
 
 def errata_label(statement: Record) -> str:
-    """The errata of a statement, as `erratum C12`; empty if there are none."""
+    """The errata of a statement, such as `erratum C12`; empty if there are none."""
     if not statement["printed"]:
         return ""
     numbers = ", ".join(statement["errata"])

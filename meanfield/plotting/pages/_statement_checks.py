@@ -126,14 +126,14 @@ def _row(check: Record, role: str, notes: Mapping[str, str]) -> str:
 
 
 def _relation_sign(check: Record) -> str:
-    """The sign between the observed value and its bound, up to the tolerance."""
+    """The sign between the observed value and its bound, within the tolerance."""
     signs = _RELATION_SIGNS if check_passed(check, "statement") else _NEGATED_SIGNS
     relation = str(check["relation"])
     return signs.get(relation, html.escape(relation))
 
 
 def _observed_numeral(check: Record) -> str:
-    """The observed value, in enough digits to show that it differs from the bound."""
+    """The observed value, in enough digits to show a difference from the bound."""
     value, bound, tolerance = (check[n] for n in ("observed", "bound", "tolerance"))
     is_finite = all(map(finite, (value, bound, tolerance)))
     is_distinct = is_finite and abs(value - bound) > tolerance
@@ -141,7 +141,7 @@ def _observed_numeral(check: Record) -> str:
 
 
 def _verdict_text(check: Record, role: str) -> str:
-    """The verdict on one check (holds, fails) or on one control (violated or not)."""
+    """The verdict on one check (holds or fails) or one control (violated or not)."""
     if role in HOLDING:
         return "holds" if check_passed(check, role) else "fails"
     if check_passed(check, role):

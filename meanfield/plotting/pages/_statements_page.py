@@ -36,7 +36,7 @@ _COUNTS = (
 
 
 def save_statements_page(report: Record, path: str | Path) -> Path:
-    """Write `statements_page(report)` to `path`, by default with the suffix `.html`.
+    """Write `statements_page(report)` to `path`; `.html` is added if it has no suffix.
 
     Raises:
         InvalidInputError: if `path` has another suffix, or as raised by

@@ -10,7 +10,7 @@ from ._numerals import finite
 
 Record = Mapping[str, Any]
 
-HOLDING = ("statement", "corrected")  # roles whose claims must hold; others must fail
+HOLDING = ("statement", "corrected")  # these must hold; other roles must be violated
 _NUMBERS = ("observed", "bound", "tolerance")
 
 
@@ -22,7 +22,7 @@ class Tally(NamedTuple):
 
 
 def check_passed(check: Record, role: str) -> bool:
-    """Whether a check has the required outcome: to hold, or, for a control, to fail."""
+    """Whether a check holds or is violated, as its role requires."""
     numbers = all(finite(check[name]) for name in _NUMBERS)
     return numbers and bool(check["holds" if role in HOLDING else "is_violated"])
 

@@ -53,8 +53,8 @@ class Track(NamedTuple):
 class Swarm(NamedTuple):
     """Moving tokens: states (time, n, d), weights with sum one, positions or None.
 
-    `position` is None if the order of tokens does not matter to the run, even if the
-    dataset contains positions.
+    `position` is None for unordered tokens, which have neither a mask nor a text, even
+    if the dataset contains positions.
     """
 
     x: np.ndarray
@@ -166,7 +166,7 @@ def runs(dataset: xr.Dataset) -> Iterator[xr.Dataset]:
 
 
 def track(run: xr.Dataset, prefix: str = "") -> Track:
-    """The Gaussian in the variables `mean` and `factor`, with `prefix` before them."""
+    """The Gaussian in the variables `mean` and `factor`, named with this prefix."""
     return Track(
         values(run, f"{prefix}mean", ("time", "coord")),
         values(run, f"{prefix}factor", ("time", "coord", "rank")),
@@ -201,7 +201,7 @@ def _is_ordered(run: xr.Dataset) -> bool:
 
 
 def ending(run: xr.Dataset) -> Ending:
-    """The ending of one run; without a `status`, it is finished."""
+    """The ending of one run; a run without a `status` is taken as finished."""
 
     def number(name: str) -> float:
         return float(run[name].values) if name in run else np.nan
@@ -241,7 +241,7 @@ def cloud(run: xr.Dataset) -> Cloud:
     """One run of tokens or of a Gaussian, without frames that are not finite.
 
     Raises:
-        InvalidInputError: if no frame is finite, or the run is a density.
+        InvalidInputError: if no frame is finite, or the dataset contains a density.
     """
     if kind(run) == "grid":
         raise InvalidInputError(

@@ -189,7 +189,7 @@ def _finite_moments(density: Density) -> Track:
 
 
 def entropies(density: Density) -> np.ndarray:
-    r"""$\int\rho\log\rho\,dx$ of each frame; with layers, the mean over layers."""
+    r"""$\int\rho\log\rho\,dx$ of each frame; the mean over layers if there are any."""
     masses = point_masses(density.mass, density.edges)
     laws = replace(density, mass=masses).laws
     logs, rows = np.log(np.where(laws > 0, laws, 1)), (len(masses), -1)

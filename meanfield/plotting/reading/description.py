@@ -105,7 +105,8 @@ def _descent(spec: RunSpec, axes: list[str]) -> str:
 def _attention(part: AttentionSpec, layer: AttentionSpec, axes: list[str]) -> str:
     """One attention with its matrices, as `softmax, 2 heads: Q = …, K = …, V = …`.
 
-    If `layer`, the first layer, has a context, that is named; else that of `part`.
+    `layer` is the first layer; if it has a context, the text names that instead of
+    the context of `part`.
     """
     names = ("Q", "K", "V") if part.Q is not None or "Q" in axes else ("A", "V")
     numbers = [_matrix_of(part, name, axes) for name in names if name not in axes]
@@ -228,7 +229,7 @@ def _size(spec: RunSpec, dataset: xr.Dataset, measure: str) -> str:
 
 
 def _matrix(value: Matrices) -> str:
-    """Text for a number, a name, a matrix (its shape if large), or a list for heads."""
+    """Text for a number, a name, a matrix (its shape if large), or a list by head."""
     if isinstance(value, str):
         return _display_name(value)
     if not isinstance(value, list):
@@ -254,5 +255,5 @@ def _number(value: float) -> str:
 
 
 def _display_name(name: str) -> str:
-    """The user's name, with `$` escaped; a path `@…` is reduced to its file name."""
+    """A name set by the user, with `$` escaped; of a path `@…`, only the file name."""
     return verbatim(f"@{Path(name[1:]).name}" if name.startswith("@") else name)

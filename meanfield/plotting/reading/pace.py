@@ -30,7 +30,7 @@ def moments_shown(n_stored: int, film: Film) -> np.ndarray:
 
 
 def frames_shown(n_stored: int, film: Film) -> np.ndarray:
-    """Indices of stored frames for a movie; if there are too few, each is repeated."""
+    """Indices of stored frames for a movie; if there are too few, they are repeated."""
     count = film.count(n_stored)
     if count <= n_stored:
         return even_frames(n_stored, count)

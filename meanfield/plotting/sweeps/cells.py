@@ -122,7 +122,7 @@ def endings_of(dataset: xr.Dataset) -> np.ndarray:
 
 
 def survivals_of(dataset: xr.Dataset) -> np.ndarray:
-    """Mask of the cells whose flow ended without a blow-up."""
+    """Mask of the cells whose flow reached its end without a blow-up or a failure."""
     names = [status.ending for status in Status if status.row.survives]
     return np.isin(endings_of(dataset), names)
 

@@ -129,7 +129,7 @@ def _split_lines(dataset: xr.Dataset, name: str) -> _Lines:
 
 
 def _extended_numbers(cells: xr.Dataset, name: str) -> np.ndarray:
-    """The quantity; infinite for a size at a blow-up, or for a missing blow-up time."""
+    """The quantity; sizes at a blow-up and blow-up times not reached are infinite."""
     numbers = numbers_of(cells, name)
     if name == "t_star":
         is_infinite = survivals_of(cells)

@@ -54,8 +54,8 @@ def phase(dataset: xr.Dataset) -> Figure:
     The `colour` of the look names the quantity; by default it is the blow-up time if
     there is one, else the effective rank, else the trace. With `ending`, only endings
     are drawn. Cells without the quantity have a pale shade and the hatching of their
-    ending; cells with it are hatched only if their endings differ. A third
-    axis with up to nine values gives a map for each value; a single axis gives a curve.
+    ending; the other cells are hatched only if their endings differ. A third axis with
+    up to nine values gives a map for each value; a single axis gives a curve.
 
     Raises:
         InvalidInputError: if the dataset is not a sweep, has too many axes, or has no
@@ -141,7 +141,7 @@ def _layers(dataset: xr.Dataset) -> Iterator[tuple[str, xr.Dataset]]:
 
 
 def _hatch_names(dataset: xr.Dataset, name: str) -> set[str]:
-    """The endings of cells that have the quantity; empty if all end alike."""
+    """The endings of cells that have the quantity; empty if all endings agree."""
     names = endings_of(dataset)[np.isfinite(numbers_of(dataset, name))]
     endings = set(names.tolist())
     return endings if len(endings) > 1 else set()

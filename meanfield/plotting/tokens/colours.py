@@ -33,7 +33,7 @@ class Colouring(NamedTuple):
 
     @property
     def note(self) -> str:
-        """A note on the meaning of the colours, if no colour scale explains them."""
+        """A note on the meaning of the colours, for colours without a colour scale."""
         return f"colours: {self.label}" if self.label else ""
 
 
@@ -185,7 +185,8 @@ def _colour_by_group(
 ) -> Colouring:
     """A colour for each of the heaviest groups, and grey for the others.
 
-    If the coloured groups would have little of the weight, only three get a colour.
+    If the coloured groups would have less than 90 % of the weight, only three groups
+    get a colour.
     """
     order = np.argsort(-masses, kind="stable")[:_N_COLOURS]
     order = order[(masses[order] >= _HEAVY) | (masses.size <= _N_COLOURS)]

@@ -26,7 +26,10 @@ _FADE = 3  # number of frames in which a word fades in
 
 
 class Labels(NamedTuple):
-    """Lower left corners of words relative to dots, (frames, words, 2); opacities."""
+    """Lower left corners of words, relative to the dots of the words, and opacities.
+
+    The corners have shape (frames, words, 2), the opacities (frames, words).
+    """
 
     offsets: np.ndarray
     opacity: np.ndarray

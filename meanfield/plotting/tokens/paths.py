@@ -26,9 +26,9 @@ MAX_PATHS = 2000
 # Paths of tokens have at least the opacity `_FAINT` on light backgrounds, and `_LIT` on
 # dark ones.
 _FAINT, _LIT = 0.18, 0.5
-# Areas of dots are proportional to weights, which are clipped to between `_SMALL` and
-# `_LARGE` times the mean weight. Smaller relative differences than `_EQUAL` are
-# rounding errors.
+# Areas of dots are proportional to weights. Weights below `_SMALL` or above `_LARGE`
+# times the mean weight are clipped to these limits. Relative differences below `_EQUAL`
+# are rounding errors.
 _SMALL, _LARGE, _EQUAL = 0.15, 8.0, 1e-6
 
 
@@ -78,7 +78,7 @@ class Dots(NamedTuple):
 
 
 def dots(cloud: Cloud, state: Swarm, otherwise: Rule) -> Dots:
-    """The tokens to draw, coloured by `colouring`; a note counts those left out."""
+    """The tokens to draw, coloured by `colouring`; a note says if some are left out."""
     n = state.weights.size
     indices = even_frames(n, MAX_PATHS)
     colours = colouring(cloud, state, otherwise)

@@ -155,7 +155,7 @@ def _tokens(
     ellipses.set(linewidths=widths.outline)
     key = tokens.key([START, end_entry(faces), ellipse_entry(INK)], view.note)
     if cloud.words is None or cloud.look.colour == "label" or widths is _SPACE:
-        return key  # there are no words, or the legend explains them
+        return key  # no words, or a legend explains them, or the axes are in 3D
     return key._replace(notes=[*key.notes, write_word_labels(axes, x[-1], cloud, view)])
 
 

@@ -54,7 +54,7 @@ class Projection(NamedTuple):
 
 
 class Window(NamedTuple):
-    """A square or cubic view: centre, half-width, and a note on tokens outside it."""
+    """A square or cubic view: centre, half-width, and a note on what is outside it."""
 
     centre: np.ndarray
     half_width: float
@@ -92,7 +92,7 @@ def rms_radii(cloud: Cloud) -> np.ndarray:
 
 
 def visible_frames(cloud: Cloud) -> np.ndarray:
-    """The frames that a panel shows; of an escaping cloud, those of moderate size."""
+    """The frames of a panel: all; for a cloud that escapes, those within `_CROP`."""
     if cloud.ending.status.row.leaves:
         return _crop_frames(cloud, _CROP)
     return np.arange(cloud.times.size)
@@ -229,7 +229,7 @@ def outlines(track: Track) -> np.ndarray:
 
 
 def _root(factor: np.ndarray) -> np.ndarray:
-    r"""Rows $\sqrt{\lambda_k} u_k^T$, the half axes of $YY^T$, possibly singular."""
+    r"""Rows $\sqrt{\lambda_k} u_k^T$: half axes of $YY^T$, which may be singular."""
     d, r = factor.shape[-2:]
     wide = np.concatenate([factor, np.zeros((*factor.shape[:-1], max(d - r, 0)))], -1)
     whole = finite(factor)[..., None, None]

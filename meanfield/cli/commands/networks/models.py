@@ -137,6 +137,6 @@ def compare(
         return
     if out is not None:
         raise InvalidInputError(
-            "`--out` draws only one text: leave it out, or give a single `--text`."
+            "`--out` is for a single text: leave it out, or give only one `--text`."
         )
     _models.compare_all(model, text, rtol, json=json)

@@ -77,8 +77,8 @@ def start(  # noqa: PLR0913 (each is an option)
         attention: attention, by name; see `list attentions`.
         options: options of the attention, as NAME=VALUE,…, such as iterations=5; see
             `show NAME`.
-        frozen_arrays: names of the arrays of the attention to freeze, with commas
-            between, such as directions.
+        frozen_arrays: arrays of the attention that are not trained: their names, with
+            commas between, such as directions.
         mask: attention mask, such as causal or window:1/8, for row-wise attentions; no
             mask if absent.
         task_options: options of the task, as NAME=VALUE,…, such as patch=14; see `train

@@ -1,9 +1,9 @@
-// A phase diagram: cells are coloured by a quantity, or have a pale colour of their ending without it.
+// A phase diagram: cells are coloured by a quantity; cells without it have a pale colour of their ending.
 
 const EDGE = { left: 64, right: 14, top: 12, bottom: 46 };
 const phase = { canvas: byId("phase"), scene: null, number: "ending", cell: [], rows: new Map() };
 
-/** The two axes that are drawn, and the indices along the others. */
+/** The indices of the axes that are drawn: two of them, or the only one. */
 const drawn = () => (phase.scene.axes.length === 1 ? [0] : [phase.across, phase.along]);
 const countOf = (k) => phase.scene.axes[k].values.length;
 

@@ -37,7 +37,7 @@ def panels(dataset: xr.Dataset, report: Report) -> list[Panel]:
 
     Args:
         dataset: a run, or an ensemble.
-        report: called with the number of frames counted so far, and of all frames.
+        report: called with the numbers of frames counted so far and of all frames.
     """
     members = even_frames(dataset.sizes.get("run", 1), _MEMBERS)
     sample = dataset.isel(run=members) if "run" in dataset.dims else dataset

@@ -1,4 +1,4 @@
-"""Lines of attention: the tokens with the largest weights for each token."""
+"""Lines of attention: for each token, the tokens that it attends to most."""
 
 from typing import Any
 
@@ -20,7 +20,7 @@ Lines = dict[str, Any]
 
 
 def lines(dataset: xr.Dataset) -> Lines | None:
-    """For every token, its partners with the largest attention weights.
+    """For every token, its partners: the tokens that it attends to most.
 
     None if the dataset has no attention, or if some tokens were left out.
 

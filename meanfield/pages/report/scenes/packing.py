@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-# Positions are stored as integers, in units of the cloud's width divided by `STEPS`.
+# Positions are stored as integers, in units of 1/`STEPS` of the cloud's width.
 STEPS = 2**16 - 1
 # Higher compression levels save only one per cent and take twice as long.
 _LEVEL = 6
