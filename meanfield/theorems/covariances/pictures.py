@@ -70,7 +70,7 @@ def _(case: Case) -> Counterexample:
 
 
 def l2_paths(parameters: tuple[Array, ...], factor: Array, ts: Array) -> lib.Paths:
-    """The library's L2 flows in the plane, which stop at a thousandfold size."""
+    """The library's L2 flows in the plane; they stop when their size exceeds 1000."""
     dynamics = LogTime(stack_trees(list(map(attentions["l2"], *parameters))))
     return lib.paths(
         dynamics, lib.centred_start(factor), np.log1p(ts), stop=BlowUp(1e3)

@@ -67,7 +67,7 @@ def euler(case: Case, *, turn: Unary = lambda A: A, twice: float = 2) -> Checks:
 
 
 class _Family(NamedTuple):
-    """Members with one step length; a larger value matrix acts like a longer step."""
+    """Members with equal step length; a larger value matrix acts like a longer step."""
 
     Q: Array
     K: Array
@@ -105,7 +105,7 @@ def _library_run(family: _Family) -> ClippedEuler:
 
 
 def _member(V: Array, A: Array, Sigma: Array, dt: float) -> tuple:
-    """Runs a member in NumPy; each step takes the rate, clips and does both tests."""
+    """Runs a member in NumPy; a step adds the rate, clips and tests both thresholds."""
     for n in range(1, LIMIT + 1):
         rate = V @ Sigma @ A @ Sigma + Sigma @ A.T @ Sigma @ V.T
         values, U = np.linalg.eigh(Sigma + dt * rate)

@@ -188,7 +188,7 @@ def _commuting(Sigma: Array, H: Array) -> float:
     ),
 )
 def bures_metric(case: Case, *, length: Callable[..., float] = _length) -> Checks:
-    """Compares the library's squared distances, divided by h², with metric (5.10).
+    """Compares the library's squared distances, divided by h², with the metric (5.10).
 
     The quotients are extrapolated to h = 0, and the order of their error is measured.
     The metric comes from SciPy's solution of the Lyapunov equation. The library's

@@ -27,7 +27,7 @@ def _flow_factors(attention: Attention, mean: Array, factors: Array) -> Array:
 
 
 def _euler_factors(attention: Attention, mean: Array, factors: Array) -> Array:
-    """Factors at t = 1.5, after 15 Euler steps of covariances with library rates."""
+    """Factors at t = 1.5, after 15 Euler steps with the library's covariance rates."""
     for _ in range(15):
         rates = _rates(attention, jnp.asarray(mean), jnp.asarray(factors))
         covariances = factors @ np.swapaxes(factors, 1, 2) + 0.1 * np.asarray(rates)

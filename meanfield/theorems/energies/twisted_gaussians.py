@@ -207,7 +207,7 @@ def _line(case: Case, *, mean: float) -> _Line:
 
 
 def _metric(line: _Line, *, score_weight: float) -> float:
-    r"""$\int v^2\int e^{axy}d\mu(y)\,d\mu(x)/B$ for the velocity $v$ with $s' = 1$.
+    r"""Metric $\int v^2\int e^{axy}d\mu(y)d\mu(x)/B$ for a velocity $v$ with $s' = 1$.
 
     The integral is computed by quadrature. If `score_weight` is 0, the number 1
     replaces the inner integral.

@@ -156,7 +156,7 @@ def _log_stability(s: attacks.Scene, factor: JaxArray) -> JaxArray:
 def _opposite(case: Case, ratio: float) -> dict[str, Array]:
     r"""Parameters of the Dirac at $-Rw$, with the probes at $Rw$.
 
-    The vector $w$ is the top right singular vector of both $Q$ and $K$; $\|K\|$ is
+    The vector $w$ is the leading right singular vector of both $Q$ and $K$; $\|K\|$ is
     `ratio` times $\|Q\|$.
     """
     data = attacks.equality_case(case.rng("opposite"))

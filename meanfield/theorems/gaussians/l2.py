@@ -67,7 +67,7 @@ def closure(case: Case, *, curvature: float = 2.0) -> Checks:
 
 
 def _tilt(m: Member, covariance: Array, curvature: float) -> Array:
-    r"""$P_\Sigma = (\Sigma^{-1} + 2K^\top K/\epsilon)^{-1}$; its 2 is `curvature`."""
+    r"""$P_\Sigma = (\Sigma^{-1} + 2K^\top K/\epsilon)^{-1}$; `curvature` replaces 2."""
     gram = curvature * m.K.T @ m.K / m.epsilon
     return np.linalg.solve(np.eye(len(gram)) + covariance @ gram, covariance)
 

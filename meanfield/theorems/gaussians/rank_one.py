@@ -171,7 +171,7 @@ def maximal_rank(case: Case, *, excess: int = 1) -> Checks:
     worst, rng = 0.0, case.rng("attained")
     for signs in SIGNS:
         A = _signed_matrix(rng, signs)
-        # The form vanishes on the columns of `B`, whose number is the rank bound.
+        # The form vanishes on the columns of `B`; their number equals the rank bound.
         values, U = np.linalg.eigh(A)
         vectors = U / np.sqrt(np.where(np.abs(values) > 1e-9, np.abs(values), 1))
         low, high = vectors[:, values < -1e-9], vectors[:, values > 1e-9]

@@ -74,7 +74,7 @@ def gaussian(m: Member) -> Gaussian:
 
 
 def attention(name: str, m: Member, **options: int | None) -> Attention:
-    """The library's attention of this name with the member's parameters."""
+    """The library's attention called `name`, with the parameters of a member."""
     return attentions[name](m.Q, m.K, m.V, epsilon=m.epsilon, **options)
 
 

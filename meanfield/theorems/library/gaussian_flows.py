@@ -1,4 +1,4 @@
-"""Flows of Gaussians for statements; few shapes of batches keep compilations rare."""
+"""Flows of Gaussians for statements, in batches of few shapes to compile rarely."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -74,7 +74,7 @@ def paths(
 
 
 def centred_start(factors: Array) -> tuple[Array, Array]:
-    """Centred Gaussians with the given factors, as zero means and these factors."""
+    """Zero means and the given factors, which represent centred Gaussians."""
     return np.zeros(factors.shape[:-1]), factors
 
 
@@ -230,7 +230,7 @@ def blow_up_checks(run: Paths, times: Array, label: str) -> Checks:
 
 
 def scale_to_norm(M: Array, size: float) -> Array:
-    """Scales matrices to the operator norm `size`; if small, flows reach t = 1."""
+    """Scales matrices to operator norm `size`; for small norms, flows reach t = 1."""
     return size * M / np.linalg.norm(M, 2, axis=(-2, -1), keepdims=True)
 
 

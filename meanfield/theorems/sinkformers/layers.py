@@ -91,7 +91,7 @@ def _network(p: Parameters, cloud: Cloud, value: Array) -> Array:
 def row_stochasticity(case: Case, *, count: int = 1) -> Checks:
     """Compares the library's Sinkhorn after one half-step with NumPy's softmax.
 
-    The row sums of both must be one.
+    The row sums of the library's matrix must be one.
     """
     rng = case.rng("rows")
     p, cloud = att.random_parameters(rng, 3, 2), att.random_cloud(rng, 6, 2)

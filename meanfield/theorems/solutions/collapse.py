@@ -88,7 +88,7 @@ def collapse(case: Case, *, skip: float = 0.0) -> Checks:
 
 
 def _log_ratio(parameters: dict[str, JaxArray], skip: JaxArray) -> JaxArray:
-    """Log-ratio of the diameter after a softmax layer to the bound for it."""
+    """Log-ratio of the diameter after a softmax layer to its bound."""
     mu = ball_measure(parameters["z"], parameters["w"], 1.0)
     attention = attentions["softmax"](parameters["Q"], parameters["K"], jnp.eye(2))
     x = mu.tokens.x
