@@ -40,7 +40,7 @@ from meanfield.reproduce import Case, Experiment, Findings, Rows
 
 SEED = 0
 SMALL = 0.5  # largest $cD^2$ of the clouds to which the power law is fitted
-ROUNDED = 1e-11  # diameters below this fraction of the first have rounding errors
+ROUNDED = 1e-11  # below this fraction of the first diameter, rounding errors dominate
 FLOWS = (*CUBIC, "esp")  # without `esp, one slice`, whose flow separates tokens
 EXPECTED = 3.0
 

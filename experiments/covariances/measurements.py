@@ -1,4 +1,4 @@
-"""Measurements that single figures add: limits, and variants of a family."""
+"""Measurements for single figures: limits, and variants of a family."""
 
 import jax
 import jax.numpy as jnp

@@ -111,7 +111,7 @@ def compute_panel(recipe: Recipe, value: str, d: int, n: int) -> Panel:
     )
     return Panel(
         eigenvalues,
-        # The rank of the limit is that of the constant part, as shown in `flows.py`.
+        # The limit has the same rank as the constant part, as shown in `flows.py`.
         np.linalg.matrix_rank(solutions.constant_factor),
         solutions,
         V,

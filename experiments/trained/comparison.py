@@ -157,7 +157,7 @@ def table(numbers: Mapping[str, Any]) -> Rows:
 
 
 def _format_verdict(verdict: Mapping[str, Any]) -> tuple[str, str, str]:
-    """Texts: a difference with its interval, a verdict, and a detectable difference."""
+    """Formats a difference with its interval, the verdict and the detectable effect."""
     low, high = verdict["interval"]
     return (
         f"{verdict['mean']:+.2f} ({low:+.2f} to {high:+.2f})",

@@ -2,8 +2,8 @@ r"""Quantities of attention heads that appear in the hypotheses of theorems.
 
 A score is $y \cdot Ax$ with $A = K^\top Q/\sqrt k$, and a value matrix is $V = OW$,
 without the gains of the normalisation before a head. A random head has $|A - A^\top|
-\approx |A + A^\top|$ and $\mathrm{tr}\,V \approx 0$. The negative eigenvalues of $A +
-A^\top$ have about half of the sum of the moduli of all eigenvalues.
+\approx |A + A^\top|$ and $\mathrm{tr}\,V \approx 0$. The moduli of the negative
+eigenvalues of $A + A^\top$ make up about half of the sum of all moduli.
 """
 
 from typing import NamedTuple

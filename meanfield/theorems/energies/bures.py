@@ -236,7 +236,7 @@ def _speeds(x: JaxArray, a: JaxArray, B: JaxArray) -> JaxArray:
 
 
 def _twisted_distance(p: float, q: float, *, a: float = 0.6, B: float = 1.0) -> float:
-    r"""$d_{A,V}(\delta_p, \delta_q)$: the segment's length in the library's metric."""
+    r"""Distance $d_{A,V}(\delta_p, \delta_q)$: a length in the library's metric."""
     nodes, weights = np.polynomial.legendre.leggauss(24)
     x = (p + q) / 2 + (q - p) / 2 * nodes
     speeds = _speeds(jnp.asarray(x), jnp.asarray(a), jnp.asarray(B))

@@ -81,7 +81,7 @@ def _attention(
 
 
 def _symmetric(Q: Array, K: Array) -> Array:
-    r"""Keys $MQ$ with symmetric $M$, so that $K^\top Q$ is symmetric."""
+    r"""Key matrix $MQ$ with symmetric $M$, so that $K^\top Q$ is symmetric."""
     return (K @ K.T - np.eye(len(K)) / 2) @ Q
 
 

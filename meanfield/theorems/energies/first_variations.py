@@ -66,7 +66,7 @@ def first_variation(case: Case, *, keys: float = 0.5) -> Checks:
 
 
 def _weight_derivative(function: Callable, x: Array, w: Array, nu: Array) -> float:
-    """Derivative of an energy in the direction `nu` of the weights, in NumPy."""
+    """Derivative of an energy with respect to the weights, along `nu`, in NumPy."""
     return float(
         ref.directional_derivative(lambda weights: function(x, weights), w, nu)
     )

@@ -105,7 +105,7 @@ def l2_estimates(
 
 
 def l2_counterexample(case: Case) -> Counterexample:
-    """Compares ‖DΓ‖ at the midpoint of two atoms with both bounds in (ii)."""
+    """Compares ‖DΓ‖ midway between two atoms with the printed and corrected bounds."""
     p = attacks.unit([(1, 0), (-1, 0), (1, 0), (-1, 0)])
     derivative = 2 * np.exp(log_ratio_at(case, l2, p, args=(1, 1.0)))
     return attacks.counterexample("‖DΓ‖", derivative, "<=", (1.0, 2.0), ROUNDING)

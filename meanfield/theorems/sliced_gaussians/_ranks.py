@@ -44,7 +44,7 @@ def draw_problem(rng: Rng, shape: tuple[int, int, int], slices: int) -> SlicedPr
 
 
 def cloud(rng: Rng, law: Law, n: int) -> Array:
-    """Tokens whose sample mean and covariance are exactly those of the law."""
+    """Tokens whose sample mean and covariance equal the moments of the law exactly."""
     z = rng.normal(size=(n, law.factor.shape[1]))
     z -= z.mean(axis=0)
     root = np.linalg.cholesky(z.T @ z / n)
