@@ -95,7 +95,7 @@ def _order(collapse: Collapse, draws: Draws) -> dict[str, Any]:
 def _ratios_to_bounds(
     layers: dict[str, Collapse], flows: dict[str, np.ndarray], draws: Draws
 ) -> dict[str, float]:
-    """Largest ratio of diameters to their upper bound, and smallest to their lower."""
+    """Largest ratio of diameters to upper bounds, smallest ratio to lower bounds."""
     return {
         "ratio_to_layer_bound": max(
             _ratio_to_layer_bound(layers[name], draws) for name in CUBIC

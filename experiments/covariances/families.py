@@ -185,7 +185,7 @@ def summary(result: Solution) -> dict[str, Any]:
 
 
 def euler_summary(steps: ClippedEuler, rule: Rule) -> dict[str, Any]:
-    """Endings of the members of the script, and the total number of its steps."""
+    """Endings of the members in the script, and the script's total number of steps."""
     endings = ending_names(steps)
     return {
         "endings": dict(Counter(endings)),

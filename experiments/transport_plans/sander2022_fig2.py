@@ -133,7 +133,7 @@ def random_like(
 
 
 def summary(sums: Float[np.ndarray, "l h n"]) -> dict[str, Any]:
-    """Statistics of how far the column sums of all heads are from one."""
+    """Statistics of the deviations of column sums from one, over all heads."""
     is_near = (sums >= 1 / NEAR) & (sums <= NEAR)
     spread, error = sums.std(axis=-1), abs(sums - 1).max(axis=-1)
     return {

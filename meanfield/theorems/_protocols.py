@@ -245,7 +245,7 @@ def _run_ascent(
 
 
 def ball_atoms(z: Float[Array, "n d"], radius: Float[Array, ""] | float) -> Array:
-    """Maps unconstrained vectors `z` to atoms in the ball of this radius."""
+    """Maps unconstrained vectors `z` to atoms in the ball of radius `radius`."""
     size = jnp.sqrt(jnp.sum(z**2, axis=-1, keepdims=True) + 1e-30)
     return radius * jnp.tanh(size) * z / size
 

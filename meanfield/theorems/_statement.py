@@ -179,7 +179,7 @@ class Statement:
 def _select_checks(
     checks: tuple[Check, ...], labels: tuple[str, ...]
 ) -> tuple[Check, ...]:
-    """Checks with one of these labels; all checks if there are no labels.
+    """Checks whose label is among `labels`; all checks if there are no labels.
 
     Raises:
         LookupError: if a label matches no check.

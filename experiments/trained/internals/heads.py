@@ -24,8 +24,8 @@ class HeadNumbers(NamedTuple):
         smallest: smallest of the eigenvalues of $A + A^\top$ that can be nonzero.
         largest: largest of these eigenvalues.
         negative: sum of the moduli of the negative eigenvalues of $A + A^\top$, divided
-            by that of all eigenvalues; 0 if the matrix is positive semidefinite, 1 if
-            it is negative semidefinite. The number of negative eigenvalues would not be
+            by the sum of all moduli; 0 if the matrix is positive semidefinite, 1 if it
+            is negative semidefinite. The number of negative eigenvalues would not be
             informative: if $2k \le d$, it is half of the number of nonzero ones.
         skew: $|A - A^\top| / |A + A^\top|$; 0 if $A$ is symmetric.
         product: fraction of eigenvalues of $VA$ with positive real part, among the `k`
@@ -83,7 +83,7 @@ def weights_of(layer: SelfAttention) -> HeadWeights:
 
 
 def asymmetry(matrices: Float[np.ndarray, "h d d"]) -> Float[np.ndarray, " h"]:
-    """The norm of the skew part of a matrix, divided by that of the symmetric part."""
+    """Ratio of the norms of the skew part and of the symmetric part of a matrix."""
     transposed = np.swapaxes(matrices, 1, 2)
     norm = lambda parts: np.linalg.norm(parts, axis=(1, 2))
     return norm(matrices - transposed) / norm(matrices + transposed)

@@ -185,8 +185,8 @@ def _singular(case: Case, *, second: float) -> Check:
 def general_limit(case: Case) -> Checks:
     """Compares the library's T̄, extrapolated to ε = 0, with its limit for any $W_V$.
 
-    The measures are those of Theorem 1. For the Gaussian, $W_V$ is unrelated to $W_Q$
-    and $W_K$; on the line, $W_V = 0.6 W_Q W_K$.
+    The measures are the same as for Theorem 1. For the Gaussian, $W_V$ is unrelated to
+    $W_Q$ and $W_K$; on the line, $W_V = 0.6 W_Q W_K$.
     """
     yield from _gaussian_limit(case, _weights(case, antisymmetric=0.0), half=0.5)
     yield from _density_limit(case, v=-0.6, half=0.5)

@@ -161,7 +161,7 @@ def _action(case: Case) -> Checks:
     ),
 )
 def translation(case: Case, *, share: float = 1) -> Checks:
-    """Compares squared distances of measures with those of the centred measures.
+    """Compares squared distances of measures before and after centring.
 
     POT computes W_2 between clouds. The library's Bures distance is compared with the
     cost of the optimal map over nodes. The distance of Diracs in the library's twisted
@@ -236,7 +236,7 @@ def _speeds(x: JaxArray, a: JaxArray, B: JaxArray) -> JaxArray:
 
 
 def _twisted_distance(p: float, q: float, *, a: float = 0.6, B: float = 1.0) -> float:
-    r"""Distance $d_{A,V}(\delta_p, \delta_q)$: a length in the library's metric."""
+    r"""Distance $d_{A,V}(\delta_p, \delta_q)$: a segment's length in the metric."""
     nodes, weights = np.polynomial.legendre.leggauss(24)
     x = (p + q) / 2 + (q - p) / 2 * nodes
     speeds = _speeds(jnp.asarray(x), jnp.asarray(a), jnp.asarray(B))

@@ -90,7 +90,7 @@ def _rates(
 ) -> tuple[tuple[Check, ...], Checks]:
     """Compares rates, the energy and its first variation with NumPy's gradients.
 
-    The rates are those of Sinkhorn attention and of the library's gradient flow.
+    Rates under Sinkhorn attention and under the library's gradient flow are compared.
     """
     Q, K, mean, Y = _draw(case.rng("closed"), 3)
     K = keys(Q, K)

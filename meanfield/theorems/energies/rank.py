@@ -120,7 +120,7 @@ def _run(case: Case, carry: Callable[..., Array]) -> tuple[Parameters, Array, Ar
 def _integral_of_trace(p: Parameters, Y: Array) -> float:
     r"""Time integral of the trace of $L = VM_\Sigma/\epsilon$ on the support, by SciPy.
 
-    The matrix $M_\Sigma$ is that of the paper, with symmetric roots.
+    The matrix $M_\Sigma$ has the form given in the paper, with symmetric roots.
     """
     A, half = p.A, np.eye(3) * EPSILON / 2
 

@@ -213,7 +213,7 @@ def _metric(line: _Line, *, score_weight: float) -> float:
     replaces the inner integral.
     """
     left = 1 - (line.a * line.s) ** 2
-    wide = 12 * np.sqrt(line.s / left)  # the integrand is below 1e-31 beyond this
+    wide = 12 * np.sqrt(line.s / left)  # the integrand is below 1e-31 farther out
 
     def density(x: float) -> float:
         inner = score_weight * (line.a * x) ** 2 * line.s / 2

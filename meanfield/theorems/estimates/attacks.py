@@ -73,7 +73,7 @@ def start(key: PRNGKey) -> dict[str, JaxArray]:
 
 
 def scene(p: Parameters) -> Scene:
-    """Measure, probes and norms for these parameters."""
+    """Measure, probes and norms for the parameters `p`."""
     R, epsilon = jnp.exp(p["log_radius"]), jnp.exp(p["log_epsilon"])
     root = jnp.sqrt(epsilon)
     ball_probe, second_probe = ball_atoms(jnp.stack([p["x"], p["y"]]), R)

@@ -117,7 +117,7 @@ def _sample_potential(
 ) -> tuple[JaxArray, JaxArray]:
     """Values of a potential for both measures and probes, and its gradients.
 
-    The gradients are those for the first measure.
+    The gradients are taken for the first measure only.
     """
 
     def evaluate(x: JaxArray) -> tuple[JaxArray, JaxArray]:

@@ -101,7 +101,7 @@ def _node_velocity(m: Member, probes: Array) -> Array:
     control=("the factor 2 is dropped before KᵀK", {"curvature": 1.0}),
 )
 def moments(case: Case, *, curvature: float = 2.0) -> Checks:
-    """Compares rates of Proposition 4.11 with those of the library and of particles.
+    """Compares rates of Proposition 4.11 with the library's and with particles.
 
     The particles are Gauss–Hermite nodes in NumPy. The library's flow is compared with
     DOP853 on the equations of the moments.

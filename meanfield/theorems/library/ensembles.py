@@ -105,7 +105,7 @@ def _rates(name: str, stack: Member, probes: JaxArray, options: dict) -> Rates:
 def rates(
     name: str, stack: Member, probes: Array | None = None, **options: int | None
 ) -> Rates:
-    """The library's `Rates` of each member of a stack; `probes` has shape `(n, m, d)`."""
+    """The library's `Rates` of each member of a stack; `probes` are `(n, m, d)`."""
     x = stack.mean[:, None, :] if probes is None else probes
     values = _rates(name, to_jax(stack), jnp.asarray(x), options)
     return jax.tree.map(np.asarray, values)

@@ -229,7 +229,7 @@ def massless_tilts(case: Case) -> Check:
 
 @jax.jit
 def _roots(S: JaxArray, M: JaxArray, direction: JaxArray) -> tuple[JaxArray, JaxArray]:
-    """Both matrix roots and two derivatives of them, along a line of matrices."""
+    """Both matrix roots with two derivatives, along a line of matrices."""
 
     def jet(f: Callable[[JaxArray], JaxArray]) -> JaxArray:
         first = jax.jacfwd(f)

@@ -72,7 +72,7 @@ def _rate(p: Parameters, x: Array) -> Array:
 def _network(p: Parameters, cloud: Cloud, value: Array) -> Array:
     """Tokens after each of 64 Euler steps of length one.
 
-    Each of them uses three Sinkhorn half-steps.
+    Each step uses three Sinkhorn half-steps.
     """
     attention = Attention(Dot(p.Q, p.K, float(p.epsilon)), Sinkhorn(3), value)
     ts, steps = np.arange(DEPTHS[-1] + 1.0), fixed(1.0)

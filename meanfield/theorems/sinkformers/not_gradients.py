@@ -137,7 +137,8 @@ def control_gradients(case: Case) -> Checks:
 def proposition_3_of_slides(case: Case) -> Checks:
     r"""Measures the asymmetry of $w_i\partial v_i/\partial x_j$ for three attentions.
 
-    The measurement is that of sander2022:prop-3, with other tokens and parameters.
+    The measurement is the same as for sander2022:prop-3, with other tokens and
+    parameters.
     """
     return not_a_gradient(case)
 

@@ -135,7 +135,7 @@ class _SoftSlice(NamedTuple):
 
     @property
     def share(self) -> float:
-        """Ratio of the soft sort's linear part to that of the hard sort."""
+        """Quotient of the linear parts under the soft and under the hard sort."""
         return float(np.prod(self.beta)) / self.w
 
     def sums(self, x: Array) -> Array:
