@@ -227,8 +227,8 @@ def equivalence(case: Case, *, slices: Callable[[int], Array] = _half_circle) ->
     r"""Compares $D_2$ of the library's plan of 1024 slices, and $W_2$, with formulas.
 
     Ranks are exchanged on 1, 2, 4 or 8 of the slices; for the corresponding
-    $\varepsilon$, the mean over slices equals that over all directions. POT computes
-    $W_2$.
+    $\varepsilon$, the mean over slices equals the mean over all directions. POT
+    computes $W_2$.
     """
     del case
     epsilon, D, W = _turned_distances(slices(ARCS))

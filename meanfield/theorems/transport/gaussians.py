@@ -37,9 +37,9 @@ def optimal_plan(case: Case, *, view: View = lambda pair: pair) -> Checks:
     The formula uses SciPy's matrix root. The library couples the product of the two
     Gaussians with itself, with queries of the first factor and keys of the second, and
     the slope of E[y | x] is compared. NumPy computes plans between Gauss–Hermite nodes
-    by log-domain Sinkhorn, and all covariances of these plans are compared. So is an
+    by log-domain Sinkhorn, and all covariances of these plans are compared. An
     exponential moment, which distinguishes a Gaussian from other plans with the same
-    covariances.
+    covariances, is compared too.
     """
     # The formula is evaluated for `view(p)`, which differs from `p` in the control.
     cross = lambda p: couplings.closed_form_C(view(p), 0.5) @ np.linalg.inv(p.A).T
