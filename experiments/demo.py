@@ -34,8 +34,8 @@ from meanfield.spec import parse
 LINK = 0.5  # distance at which tokens are linked, as a fraction of the RMS radius
 FOLDER = Path(__file__).resolve().parent.parent / "figures" / "demo"
 
-# Q and K have one row, so A = KᵀQ has rank one and limits have rank d - 1. The form A
-# is negative semidefinite.
+# Q and K have one row, and A = KᵀQ is negative semidefinite of rank one, so that limits
+# have rank d - 1.
 PLANE = {
     "Q": [[1.0, 0.5]],
     "K": [[-0.8, -0.4]],

@@ -23,7 +23,7 @@ T = 0.2  # final time; the heat flow with c = ½ raises the variance from 1.6 to
 
 
 class Constants(NamedTuple):
-    """The constant at each bandwidth, measured in one way.
+    """The constant at each bandwidth, measured by one method.
 
     Attributes:
         epsilons: bandwidths, each half of the one before.

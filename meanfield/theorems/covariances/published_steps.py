@@ -74,7 +74,7 @@ class _Family(NamedTuple):
     V: Array
     covariances: Array
     dt: float
-    counts: Array  # numbers of steps to time `END`, of the members that test the order
+    counts: Array  # numbers of steps to time `END` for the members that test the order
     value: Array  # the value matrix before scaling
 
 

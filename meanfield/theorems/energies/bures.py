@@ -133,7 +133,7 @@ def _steps(case: Case, step: Step) -> Checks:
 
 
 def _action(case: Case) -> Checks:
-    r"""Compares $D^2/\tau$ with the action of the straight path and of 50 others."""
+    r"""Compares $D^2/\tau$ with actions of the straight path and of 50 other paths."""
     rng, tau = case.rng("action"), 0.3
     S0, S1 = spd(rng, 3), spd(rng, 3)
     T, minimum = _map(S0, S1), _bures(S0, S1) / tau
@@ -236,7 +236,7 @@ def _speeds(x: JaxArray, a: JaxArray, B: JaxArray) -> JaxArray:
 
 
 def _twisted_distance(p: float, q: float, *, a: float = 0.6, B: float = 1.0) -> float:
-    r"""Distance $d_{A,V}(\delta_p, \delta_q)$: a segment's length in the metric."""
+    r"""Distance $d_{A,V}(\delta_p, \delta_q)$ in the library's metric by quadrature."""
     nodes, weights = np.polynomial.legendre.leggauss(24)
     x = (p + q) / 2 + (q - p) / 2 * nodes
     speeds = _speeds(jnp.asarray(x), jnp.asarray(a), jnp.asarray(B))

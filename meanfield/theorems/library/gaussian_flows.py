@@ -20,8 +20,9 @@ TINY = 1e-12  # eigenvalues below this are rounding errors
 WHY_FLOW = "local errors of 4e-10 in at most 200 steps, amplified at most tenfold"
 TOLERANCE = 200 * 10 * STEP
 FLOW_SLACK = Slack(tolerance=TOLERANCE, why=WHY_FLOW)
-# At the last time, parts that decay like 1/(0.2 t) are below `TOLERANCE`. So is t times
-# the rounding error of A = KᵀQ, which is below 2e-15 if K has condition number two.
+# At the last time, parts that decay like 1/(0.2 t) are below `TOLERANCE`. The rounding
+# error of A = KᵀQ, multiplied by t, is below it too: this error is below 2e-15 if K has
+# condition number two.
 LONG = np.array([0.0, 0.1, 0.2, 0.4, 0.8, 1.6, 10.0, 1e4, 1e8])
 
 

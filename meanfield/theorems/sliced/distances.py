@@ -158,7 +158,7 @@ def _sides(triple: Triple, rows: Array, tau: float, p: int) -> Array:
 
 
 def _excess(triple: Triple, rows: Array, tau: float, p: int) -> Array:
-    """Ratio of the side from first to third cloud to the sum of the other sides."""
+    """Ratio of the side between clouds 1 and 3 to the sum of the other sides."""
     first, second, third = _sides(triple, rows, tau, p)
     return third / (first + second)
 

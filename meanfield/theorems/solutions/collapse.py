@@ -111,7 +111,7 @@ def _start(key: PRNGKey) -> dict[str, JaxArray]:
 
 
 def _layer(p: Parameters, name: str, cloud: Cloud, skip: float) -> Array:
-    """Tokens after one layer, without the library's division by ε under Sinkhorn."""
+    """Tokens after one layer; the library's division by ε under Sinkhorn is undone."""
     scale = float(p.epsilon) if name == "sinkhorn" else 1.0
     velocity = att.variants((name,), p, cloud)[name]
     return skip * cloud.x + scale * np.asarray(velocity)

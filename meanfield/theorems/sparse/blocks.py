@@ -77,7 +77,7 @@ def network(case: Case, *, link: Link = _relu, columns: int = BLOCKS) -> Checks:
 
 
 def _scores(case: Case, link: Link, columns: int) -> tuple[Array, Array]:
-    """Matrix R from the library, with `link`, and from NumPy, with positive parts."""
+    """Matrix R of the library, which uses `link`, and of NumPy, which uses ReLU."""
     rng, pools = case.rng("matrices"), ref.block_sums(_tokens(case), B)
     W_P, W_B = rng.normal(size=(D, D)), rng.normal(size=(D, columns))
     R = np.asarray(seq.network(W_P, W_B, link=link)(jnp.asarray(pools)))
