@@ -100,7 +100,7 @@ def similarity(case: Case, *, speed: float = 2.0) -> Checks:
     """
     for i in range(case.pick(1, 4)):
         yield from _small(case, i, speed)
-    # The limits of flows of softmax and of L2 must agree with the formula for softmax.
+    # Limits of softmax flows and of L2 flows must agree with the formula for softmax.
     factor, Q, K = _row_draws(case, -1.0)
     V, start = np.stack([EYE] * 8), lib.centred_start(factor)
     slow = two_heads(_single(Q, K, V), start, pictures.LONG).covariances[:, -1]

@@ -54,7 +54,7 @@ def layers(case: Case, *, gain: float = 1.0) -> Checks:
 
 
 def _tokens(case: Case, name: str, k: int) -> tuple[Parameters, Cloud]:
-    """Small parameters, so that tokens stay bounded, and six tokens."""
+    """Six tokens, and parameters so small that the tokens stay bounded."""
     rng = case.rng(name)
     p = att.random_parameters(rng, k, 2)
     half = p.V / (2 * np.linalg.norm(p.V, 2))

@@ -206,7 +206,7 @@ EXCHANGE_COUNTS = np.array([1, 2, 4, 8])
 
 
 def _upright_slices(count: int) -> Array:
-    """The second axis as direction of all `count` slices."""
+    """The second axis, as the direction of all `count` slices."""
     return np.tile(np.array([0.0, 1.0]), (count, 1))
 
 
