@@ -1,4 +1,4 @@
-"""Figures that `meanfield reproduce` computes; each folder holds those of one idea.
+"""Figures that `meanfield reproduce` computes, with one folder for each idea.
 
 Without this file Python would merge the folder with others named `experiments`.
 """

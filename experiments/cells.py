@@ -13,7 +13,8 @@ from meanfield.measures.reductions.cells import (
 )
 
 TOKENS = 1_000_000
-# Each span is the half-width of the queries times that of the keys along an axis.
+# Each span is the half-width of the queries times the half-width of the keys, along one
+# axis.
 SPANS = (3, 10, 30, 100, 300, 1000)
 TOLERANCES = (1e-3, 1e-6, 1e-9)
 DIMENSIONS = range(1, 6)
@@ -32,7 +33,7 @@ def table() -> str:
 
 
 def _seconds(d: int, span: float, error: float) -> str:
-    """Estimated time, if queries are as near to their keys as in a normal cloud."""
+    """Estimated time, if queries are as near to their keys as in a Gaussian cloud."""
     near = Nearness(np.full(d, span**0.5), WIDE_VARIANCE ** (d / 2))
     extent = Extent(np.full(d, float(span)), near)
     layout = choose_layout([extent], tokens=2 * TOKENS, rows=d + 1, error=error)

@@ -34,12 +34,13 @@ from meanfield.spec import parse
 LINK = 0.5  # distance at which tokens are linked, as a fraction of the RMS radius
 FOLDER = Path(__file__).resolve().parent.parent / "figures" / "demo"
 
-# Q and K have one row: A = KᵀQ is nonpositive of rank one; limits have rank d - 1.
+# Q and K have one row, and A = KᵀQ is negative semidefinite of rank one, so that limits
+# have rank d - 1.
 PLANE = {
     "Q": [[1.0, 0.5]],
     "K": [[-0.8, -0.4]],
     "n": 1000,
-    "init": "antithetic",  # the mean is exactly 0; a rounding error would grow as e^t
+    "init": "antithetic",  # the mean is exactly 0; a rounding error would grow like e^t
     "cov": [[1.5, 0.4], [0.4, 1.0]],
     "t": 25.0,
     "frames": 121,

@@ -40,7 +40,7 @@ from meanfield.reproduce import Case, Experiment, Findings, Rows
 
 SEED = 0
 SMALL = 0.5  # largest $cD^2$ of the clouds to which the power law is fitted
-ROUNDED = 1e-11  # diameters below this fraction of the first have rounding errors
+ROUNDED = 1e-11  # below this fraction of the first diameter, rounding errors dominate
 FLOWS = (*CUBIC, "esp")  # without `esp, one slice`, whose flow separates tokens
 EXPECTED = 3.0
 
@@ -95,7 +95,7 @@ def _order(collapse: Collapse, draws: Draws) -> dict[str, Any]:
 def _ratios_to_bounds(
     layers: dict[str, Collapse], flows: dict[str, np.ndarray], draws: Draws
 ) -> dict[str, float]:
-    """Largest ratio of diameters to their upper bound, and smallest to their lower."""
+    """Largest ratio of diameters to upper bounds, smallest ratio to lower bounds."""
     return {
         "ratio_to_layer_bound": max(
             _ratio_to_layer_bound(layers[name], draws) for name in CUBIC

@@ -44,7 +44,7 @@ def draw(findings: Findings) -> Figure:
 
 
 def _curves(axes: Axes, data: xr.Dataset, bound: np.ndarray) -> None:
-    """Draws the median and all samples of each attention, down to rounding errors."""
+    """Draws samples and their median for each attention, down to the rounding error."""
     k = np.arange(len(bound))
     for name, rows in zip(data["name"].values, data["D"].values, strict=True):
         shares = rows / rows[:, :1]

@@ -52,7 +52,7 @@ CAPTION = (
 DRAWS = 100
 END_TIME = 1e6  # so large because some of the random draws converge slowly
 MAX_STEPS = 100_000  # so large because states at rest are stiff in logarithmic time
-REST_DISTANCE = 1e-3  # distance, relative to the initial size, that counts as rest
+REST_DISTANCE = 1e-3  # tolerance of `Steady`, relative to the initial size
 SINGLE_START = {"measure": "gaussian", "cov": 0.5}  # isotropic covariance of trace 1
 FALLING_POWER = -0.5  # traces that decay faster than t to this power go to zero
 
@@ -145,7 +145,7 @@ def table(numbers: Mapping[str, Any]) -> Rows:
 
 
 def count_definite_draws(findings: Findings) -> Findings:
-    """Counts the draws with $VV^T$ that send an isotropic covariance to zero."""
+    """Counts the draws of V for which $VV^T$ sends an isotropic covariance to zero."""
     spec = findings.spec["corrected"]
     draws = [definite(gaussian_entries(draw)) for draw in range(1, DRAWS + 1)]
     endings, powers = _single_start_endings(spec, draws)

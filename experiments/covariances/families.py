@@ -1,4 +1,4 @@
-"""Compares families of covariances: from the text of a paper, and from its script."""
+"""Compares covariances for the parameters of a paper's text and of its script."""
 
 import tempfile
 from collections import Counter
@@ -127,12 +127,12 @@ def published_steps(values: Values, rule: Rule, frames: int) -> ClippedEuler:
 
 
 def solve(values: Values) -> Solution:
-    """Integrates the family of a spec adaptively; returns only its final states."""
+    """Integrates a spec's family in adaptive steps; returns only the final states."""
     return _solution(runs.execute(parse(values)))
 
 
 def simulate(values: Values) -> tuple[Solution, xr.Dataset]:
-    """Integrates the family of a spec adaptively; returns final states and frames."""
+    """Integrates a spec's family in adaptive steps; returns final states and frames."""
     with tempfile.TemporaryDirectory() as folder:
         store = Path(folder) / "family.zarr"
         result = runs.execute(parse(values), out=store)
@@ -148,7 +148,7 @@ def _solution(result: runs.Result) -> Solution:
 
 
 def as_dataset(steps: ClippedEuler, dt: float) -> xr.Dataset:
-    """Covariances of the script, as a dataset like that of a run with Gaussians.
+    """Covariances of the script, as a dataset in the form of a run with Gaussians.
 
     The frames end with the longest member; a member that stops earlier stays constant.
     """
@@ -185,7 +185,7 @@ def summary(result: Solution) -> dict[str, Any]:
 
 
 def euler_summary(steps: ClippedEuler, rule: Rule) -> dict[str, Any]:
-    """Endings of the members of the script, and the total number of its steps."""
+    """Endings of the members in the script, and the script's total number of steps."""
     endings = ending_names(steps)
     return {
         "endings": dict(Counter(endings)),

@@ -1,4 +1,4 @@
-"""Measurements that single figures add: limits, and variants of a family."""
+"""Measurements for single figures: limits, and variants of a family."""
 
 import jax
 import jax.numpy as jnp
@@ -17,7 +17,7 @@ from meanfield.reproduce import Findings
 from meanfield.spec import parse
 
 DRAWS = 100
-SINGLE_START = {"measure": "gaussian", "cov": 0.5, "t": 10.0}  # isotropic, of trace 1
+SINGLE_START = {"measure": "gaussian", "cov": 0.5, "t": 10.0}  # isotropic with trace 1
 
 
 def distance_to_line(findings: Findings, q: np.ndarray) -> Findings:

@@ -16,14 +16,14 @@ from meanfield.measures.edges import even_edges
 
 UNIT_HEAT = Heat(jnp.eye(1), jnp.eye(1))
 HALF_WIDTH = 6.0  # half-width of boxes; the two peaks have a mass of 2e-10 outside
-WIDTH_RATIO = 1.5  # the second mesh is wider by this factor, with as many cells
+WIDTH_RATIO = 1.5  # the second mesh is wider by this factor and has as many cells
 FIT_OPTIONS = {"xatol": 1e-10}  # absolute tolerance of the fitted constant
 ROUNDING_ERROR = 1e2 * np.finfo(float).eps  # rounding error of c, multiplied by ε
-T = 0.2  # until this time, heat with c = ½ increases the variance from 1.6 to 1.8
+T = 0.2  # final time; the heat flow with c = ½ raises the variance from 1.6 to 1.8
 
 
 class Constants(NamedTuple):
-    """The constant at each bandwidth, measured in one way.
+    """The constant at each bandwidth, measured by one method.
 
     Attributes:
         epsilons: bandwidths, each half of the one before.
@@ -40,8 +40,8 @@ class Constants(NamedTuple):
         """The constant extrapolated to bandwidth zero.
 
         The error is the last change of the extrapolation, plus the errors of the values
-        that enter it. These are added with the absolute values of their weights, so
-        that no errors cancel.
+        that enter it. These errors are added with the absolute values of their weights,
+        so that none of them cancel.
         """
         value, change = extrapolate_to_zero(self.values)
         weights = np.abs(neville(np.eye(len(self.values)))[-1])

@@ -198,7 +198,7 @@ def _numbers_of_meshes(meshes: MeshErrors) -> dict[str, Any]:
 
 
 def _numbers_of_clouds(clouds: CloudConstants) -> dict[str, Any]:
-    """Constant of the largest cloud at the smallest bandwidth, and error power laws."""
+    """Constant of the largest cloud at the smallest bandwidth, and laws of errors."""
     density = clouds.density[:, None]
     return {
         "largest_cloud": {

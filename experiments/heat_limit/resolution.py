@@ -171,6 +171,6 @@ def _measure_number(
 def _relative_errors(
     values: np.ndarray, exact: np.ndarray, w: np.ndarray
 ) -> np.ndarray:
-    """Root mean square of the errors, divided by that of the exact values."""
+    """Root mean square of the errors, divided by the root mean square of the values."""
     square = np.sum(w * (values - exact) ** 2, axis=-1)
     return np.sqrt(square / np.sum(w * exact**2, axis=-1))

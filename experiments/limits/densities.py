@@ -35,7 +35,7 @@ class Mixture(NamedTuple):
         return np.einsum("mk,mkd->md", components, gradients) / sums
 
     def heated(self, variance: float) -> "Mixture":
-        """The mixture convolved with an isotropic Gaussian of this variance."""
+        """The mixture convolved with an isotropic Gaussian of variance `variance`."""
         wider = np.sqrt(self.deviations**2 + variance)
         return self._replace(deviations=wider)
 

@@ -56,7 +56,7 @@ def fit_powers(y: Float[np.ndarray, " m"], *x: Float[np.ndarray, " m"]) -> Power
 
 
 class Fit(NamedTuple):
-    """Fitted coefficients, and their standard errors derived from those of the data."""
+    """Fitted coefficients, with standard errors derived from the errors of the data."""
 
     values: Float[np.ndarray, " k"]
     errors: Float[np.ndarray, " k"]

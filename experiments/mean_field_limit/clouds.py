@@ -21,7 +21,7 @@ A, T = -0.3, 1.0  # score matrix and last time of the flows of tokens; V = 1
 CLOSED_FORMS = tuple(gaussian_variants())
 CELLS, HALF_WIDTH = 400, 8.0
 RTOL = 1e-6
-PAIR_A, PAIR_T, RADIUS = 1.0, 0.25, 0.5  # for pairs: score matrix, last time, radius
+PAIR_A, PAIR_T, RADIUS = 1.0, 0.25, 0.5  # score matrix, last time and radius of pairs
 TIMES = 11
 PAIR_TOKENS = 64  # number of tokens in each cloud of a pair
 BOUNDED = {
@@ -78,7 +78,7 @@ class Growth(NamedTuple):
 
     @property
     def ratio_to_bound(self) -> float:
-        """Largest growth rate, divided by the bound on it."""
+        """Largest growth rate, divided by its bound."""
         return self.rate / self.bound
 
 
@@ -101,7 +101,7 @@ def exact_flow(name: str) -> AbstractMeasure:
 def measure_errors(name: str, sizes: Sizes, seed: int) -> Errors:
     """Errors of random clouds with respect to their law; all flows form one batch."""
     law = exact_flow(name)
-    rng = np.random.default_rng([seed, zlib.crc32(name.encode())])  # a seed per name
+    rng = np.random.default_rng([seed, zlib.crc32(name.encode())])  # one seed per name
     clouds = [rng.normal(size=n) for n in sizes.numbers for _ in range(sizes.draws)]
     trajectories = _flow_clouds(name, A, clouds, np.array([0.0, T]))
     gaps = np.array([_gaps(trajectories, i, len(x), law) for i, x in enumerate(clouds)])

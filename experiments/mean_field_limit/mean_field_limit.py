@@ -120,7 +120,7 @@ def _at_start(sizes: Sizes) -> np.ndarray:
 
 
 def _theory_slope(sizes: Sizes) -> float:
-    """Slope of the exact initial distance over n, both on logarithmic scales.
+    """Slope of the exact initial distance as a function of n, on logarithmic axes.
 
     It is above -1/2, due to the factor (log log n)^½.
     """

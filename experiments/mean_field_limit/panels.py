@@ -23,7 +23,7 @@ TITLES = {
 
 @style()
 def draw(findings: Findings) -> Figure:
-    """Draws three errors of every attention by n, and W₂(t)/W₂(0) with its bound."""
+    """Draws errors of every attention against n, and W₂(t)/W₂(0) with its bound."""
     figure = Figure(figsize=(11.0, 7.4), layout="constrained")
     figure.suptitle(f"n tokens and their law at t = {findings.spec['t']:g}")
     axes = figure.subplots(2, 2).ravel()

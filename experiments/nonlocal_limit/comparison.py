@@ -91,7 +91,8 @@ class LimitComparison(NamedTuple):
 def compare_on_line(epsilons: Float[np.ndarray, " k"], cells: int) -> LimitComparison:
     """Compares velocities of a skewed density on the line with their limit.
 
-    There are two grids; the points are centres of every second cell of the finer one.
+    There are two grids; the points are the centres of every second cell of the finer
+    grid.
     """
     meshes = [_edges(HALF_WIDTH * ratio, cells) for ratio in (1, WIDTH_RATIO)]
     grids = [Grid.from_density((e,), SKEWED.masses(e) / np.diff(e)) for e in meshes]

@@ -34,7 +34,7 @@ Count = Callable[[Panel], Any]
 
 
 def findings_of(recipe: Recipe, case: Case) -> Findings:
-    """Findings for exact flows and published steps; `case` says which are drawn."""
+    """Findings for exact flows and published steps; `case` selects which are drawn."""
     dims, n = SIZES[case.size]
     panels = compute_panels(recipe, VALUES, case)
     rows = {
@@ -146,7 +146,8 @@ def summarise_script(panels: list[Panel]) -> dict[str, Any]:
     expected = join(expected_ranks)
     excess, kept = join(lambda p: p.has_excess_rank), join(lambda p: p.is_kept)
     visible = join(lambda p: n_above(p.eigenvalues))
-    # The eigenvalues of a limit are at least those of its constant part.
+    # No eigenvalue of a limit is below the corresponding eigenvalue of its constant
+    # part.
     certain = join(lambda p: n_above(p.constant_eigenvalues))
     below = kept & (join(lambda p: p.script_ranks) < expected)
     endings = join(lambda p: p.script_endings).tolist()

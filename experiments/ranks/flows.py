@@ -48,7 +48,7 @@ BATCH_SIZE = 10  # small, so that flows of one batch have similar stiffness
 
 
 class Samples(NamedTuple):
-    """Random matrices for one dimension `d`; their first axis is that of samples."""
+    """Random matrices for one dimension `d`; their first axis counts the samples."""
 
     Q: np.ndarray
     G: np.ndarray

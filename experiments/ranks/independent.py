@@ -1,7 +1,7 @@
 r"""Ranks of limits where all entries of V are independent, as in the text.
 
 Scores are constant on $\ker Q$ for every V, and $N^\top\Sigma^{-1}N$ is conserved there
-(`flows.py`), so a limit has rank $\lceil d/2\rceil$ at least. A limit is at rest, so
+(`flows.py`), so a limit has rank at least $\lceil d/2\rceil$. A limit is at rest, so
 its moving part $YY^\top$ satisfies $VYG = YS$ with $S$ antisymmetric and $G =
 (QY)^\top QY$ (under L2 with the factor $(I + 2QYY^\top Q^\top)^{-1}$ in between). If
 $Y$ has one column or two, $S \neq 0$ requires an invariant plane of V with trace zero,

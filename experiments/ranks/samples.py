@@ -19,7 +19,8 @@ from meanfield.theorems.covariances.clipped_euler import Rule
 
 RANK_THRESHOLD = 0.1  # the rank in the script is the number of eigenvalues above this
 MAX_TRACE = 1e3  # the script calls a sample divergent if its trace exceeds this
-# The script stops if the norm of the right-hand side is below the value for this V.
+# The script stops if the norm of the right-hand side is below the value for the kind of
+# V.
 REST = {"identity": 1e-4, "random": 5e-5, "iid": 5e-5}
 
 
@@ -111,7 +112,7 @@ def compute_panel(recipe: Recipe, value: str, d: int, n: int) -> Panel:
     )
     return Panel(
         eigenvalues,
-        # The rank of the limit is that of the constant part, as shown in `flows.py`.
+        # The limit has the same rank as the constant part, as shown in `flows.py`.
         np.linalg.matrix_rank(solutions.constant_factor),
         solutions,
         V,

@@ -1,7 +1,7 @@
 """Campaigns, which compare several attentions on one task, with tuned learning rates.
 
 For each attention, networks are first trained on two seeds at three learning rates:
-half, once and twice that of the recipe. They are evaluated on a quarter of their
+half, once and twice the rate of the recipe. They are evaluated on a quarter of their
 training samples. Then networks are trained at the best rate on all seeds; a seed has
 the same fold, initial weights and batches for all attentions. The quarter contains no
 test samples of the two seeds, but can contain test samples of other seeds.
@@ -17,7 +17,7 @@ from experiments.trained.records import Archive, Line, archive, scores
 from meanfield.reproduce import Case, Size
 from meanfield.training import Recipe, TrainSpec, Variant
 
-FACTORS = 0.5, 1.0, 2.0  # tried learning rates, relative to that of the recipe
+FACTORS = 0.5, 1.0, 2.0  # tried learning rates, relative to the rate of the recipe
 
 
 class Protocol(NamedTuple):

@@ -13,7 +13,7 @@ from meanfield.training import verdict
 
 LOSS_RATIO = 3.0  # above this multiple of the median loss, a network did not converge
 RESAMPLES = 2000
-FOLDS = 5  # number of folds of the samples of a task, which seeds use in turn
+FOLDS = 5  # number of folds of a task's samples, which the seeds use in turn
 UNITS = {"correct": 100.0}  # accuracies are reported in percent
 SCORES = {"correct": "accuracy in %", "bits": "bits per character"}
 EARNED = "reproduced", "undecided", "contradicted"  # withdrawn if attention is untuned
@@ -157,7 +157,7 @@ def table(numbers: Mapping[str, Any]) -> Rows:
 
 
 def _format_verdict(verdict: Mapping[str, Any]) -> tuple[str, str, str]:
-    """Texts: a difference with its interval, a verdict, and a detectable difference."""
+    """Formats a difference with its interval, the verdict and the detectable effect."""
     low, high = verdict["interval"]
     return (
         f"{verdict['mean']:+.2f} ({low:+.2f} to {high:+.2f})",

@@ -36,7 +36,7 @@ from meanfield.training import (
 FOLDER = Path(__file__).resolve().parent
 RECORDS, UNFINISHED = FOLDER / "records", FOLDER / "unfinished"
 
-N_FIRST_EPOCHS = 10  # until this epoch all are recorded, then only every tenth
+N_FIRST_EPOCHS = 10  # all epochs up to this one are recorded, then every tenth
 LOCK = threading.Lock()  # parallel threads may compute several figures
 PROGRESS_SECONDS = 30.0  # time between two reports of progress, in seconds
 
@@ -79,7 +79,7 @@ class Archive:
         if (folder / RECORD).is_file():
             resume(folder, report=report)
         else:
-            shutil.rmtree(folder, ignore_errors=True)  # remains of a killed process
+            shutil.rmtree(folder, ignore_errors=True)  # left over from a killed process
             train(spec, folder, report=report)
         trained = self.lines_of(folder)
         self.add(trained)

@@ -1,4 +1,4 @@
-"""Panels of a matrix between two clouds, whose entries are the widths of lines."""
+"""Panels of a matrix between two clouds; the widths of lines are its entries."""
 
 from collections.abc import Sequence
 

@@ -75,7 +75,7 @@ def compute(case: Case) -> Findings:
 
 @style()
 def draw(findings: Findings) -> Figure:
-    """Draws matrices in the upper row, and their row and column sums in the lower."""
+    """Draws matrices in the upper row, their row and column sums in the lower row."""
     data = findings.data["plans"]
     figure = Figure(figsize=(10.4, 6.0), layout="constrained")
     lines, sums = figure.subplots(2, 3, height_ratios=[2.1, 1])

@@ -35,7 +35,7 @@ MODEL, SEED = "minilm", 0
 CHARACTERS = {"quick": 150, "paper": len(PASSAGE)}
 KINDS = ("[CLS]", "[SEP]", "punctuation", "words")
 NEAR = 2.0  # a column sum within this factor of one counts as near one
-CONVERGED = 1e-9  # the column sums of a converged head have no larger error
+CONVERGED = 1e-9  # largest error of the column sums of a converged head
 LOWEST = 3e-3  # lower end of the axis; only a few column sums of one head are smaller
 N_TOP = 5  # number of most attended tokens in the findings
 
@@ -133,7 +133,7 @@ def random_like(
 
 
 def summary(sums: Float[np.ndarray, "l h n"]) -> dict[str, Any]:
-    """Statistics of how far the column sums of all heads are from one."""
+    """Statistics of the deviations of column sums from one, over all heads."""
     is_near = (sums >= 1 / NEAR) & (sums <= NEAR)
     spread, error = sums.std(axis=-1), abs(sums - 1).max(axis=-1)
     return {

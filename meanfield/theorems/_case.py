@@ -23,7 +23,7 @@ class Case:
 
     Attributes:
         statement: id of the statement.
-        size: `quick` takes seconds; `full` is the same with more draws and steps.
+        size: `quick` takes seconds; `full` uses more draws and steps.
         seed: seed of all random draws.
         witnesses: maps the label of a check to the point at which the check is
             evaluated, instead of a search for the worst case.

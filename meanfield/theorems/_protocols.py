@@ -25,7 +25,7 @@ EXACT = (
     "below 20 lose at most 1e3 × 20 × 2e-16 of the largest entry"
 )
 ROUNDING = 4e-12
-ORDER_TOLERANCE = 0.095  # error allowed in a measured order; integers are 1 apart
+ORDER_TOLERANCE = 0.095  # so that ten tolerances are less than one order
 # Each gradient ascent has `STARTS` random starts and `STEPS` steps; the first number is
 # for a quick verification, the second for a full one.
 STARTS, STEPS = (12, 24), (150, 400)
@@ -160,7 +160,8 @@ def ascend(
         log_ratio: maps parameters to log(lhs / rhs); non-finite values are skipped.
         start: maps a key to initial parameters, a mapping from names to arrays.
         args: further arguments of `log_ratio`, which are not varied.
-        steps: number of steps, at most 1000; `None` means 150, and 400 at full size.
+        steps: number of steps, at most 1000; `None` means 150 steps, or 400 at full
+            size.
         bound: claimed upper bound of the ratio.
     """
     if label in case.witnesses:
@@ -244,7 +245,7 @@ def _run_ascent(
 
 
 def ball_atoms(z: Float[Array, "n d"], radius: Float[Array, ""] | float) -> Array:
-    """Maps unconstrained vectors `z` to atoms in the ball of this radius."""
+    """Maps unconstrained vectors `z` to atoms in the ball of radius `radius`."""
     size = jnp.sqrt(jnp.sum(z**2, axis=-1, keepdims=True) + 1e-30)
     return radius * jnp.tanh(size) * z / size
 

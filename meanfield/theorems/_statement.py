@@ -79,8 +79,9 @@ class Statement:
         source: place in the paper, such as `Lemma 4.1, §4.1`.
         claim: a sentence with mathematics in `$…$`.
         hypotheses: assumptions of the claim, in the same form.
-        measure: function that returns the checks; its docstring is the protocol. The
-            defaults of its keywords are the claim; controls and misprints change them.
+        measure: function that returns the checks; its docstring is the protocol. With
+            the defaults of its keywords it tests the claim; controls and misprints
+            change the keywords.
         aliases: further ids of the same claim.
         remark: a note for the reader, such as an erratum of the proof.
         repeats: the id of the same claim in another source, measured in the same way
@@ -178,7 +179,7 @@ class Statement:
 def _select_checks(
     checks: tuple[Check, ...], labels: tuple[str, ...]
 ) -> tuple[Check, ...]:
-    """Checks with one of these labels; all checks if there are no labels.
+    """Checks whose label is among `labels`; all checks if there are no labels.
 
     Raises:
         LookupError: if a label matches no check.

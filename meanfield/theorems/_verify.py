@@ -19,7 +19,7 @@ Role = Literal["statement", "control", "printed", "corrected"]
 Witnesses = Mapping[str, Mapping[str, Any]]
 
 # A measurement has failed if it raises one of these errors; `verify` then continues
-# with the next one.
+# with the next measurement.
 MEASUREMENT_ERRORS = (
     ArithmeticError,
     AssertionError,

@@ -24,7 +24,7 @@ class Parameters(NamedTuple):
         return self.K.T @ self.Q
 
     def attention(self, name: str, **options: Any) -> Attention:
-        """The library's attention of this name, with these parameters."""
+        """The library's attention called `name`, with these parameters."""
         epsilon = jnp.asarray(self.epsilon)
         return attentions[name](self.Q, self.K, self.V, epsilon=epsilon, **options)
 

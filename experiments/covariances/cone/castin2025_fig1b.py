@@ -1,9 +1,10 @@
 r"""castin2025, Figure 1(b): softmax limits of rank one, on a line.
 
 With $A = -qq^\top$ and $V = I$ the inverse moves on a line, $\Sigma(t)^{-1} =
-\Sigma_0^{-1} + 2tqq^\top$ (Prop. 4.4; the scale of the script only slows down time). So
-the limit is $\Sigma_* = ww^\top / (w^\top\Sigma_0^{-1}w)$ for a unit vector $w\perp q$.
-The text of the paper has a random V, its caption V = I; both pictures here use V = I.
+\Sigma_0^{-1} + 2tqq^\top$ (Prop. 4.4; the bandwidth of the script only slows down
+time). So the limit is $\Sigma_* = ww^\top / (w^\top\Sigma_0^{-1}w)$ for a unit vector
+$w\perp q$. In the paper, the text has a random V and the caption has V = I; both
+pictures here use V = I.
 """
 
 import numpy as np

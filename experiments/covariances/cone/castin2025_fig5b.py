@@ -2,8 +2,8 @@ r"""castin2025, Figure 5(b): L2 limits of rank one, on the same line.
 
 With $A = -2qq^\top$, $B = 2qq^\top$ and $V = I$, the factor $(I + \Sigma B)^{-1}$ only
 divides $\Sigma q$ by $1 + 2q^\top\Sigma q$. So L2 covariances follow the same paths as
-those of softmax, only slower: $\Sigma^{-1}$ also moves by multiples of $qq^\top$, and
-the limits are the same.
+softmax covariances, only more slowly: $\Sigma^{-1}$ also moves by multiples of
+$qq^\top$, and the limits are the same.
 """
 
 import numpy as np

@@ -2,8 +2,8 @@
 
 Sliced networks of `parity` are trained further in two ways: with a temperature that
 falls in every epoch, and with the initial temperature, to separate the effect of
-sharpening from that of more epochs. The sharp networks are also evaluated with hard
-sorts.
+sharpening from the effect of more epochs. The sharp networks are also evaluated with
+hard sorts.
 
 With sorts this sharp, training is chaotic: rounding errors depend on the batch of seeds
 in which a network is trained, and make its weights diverge in the first epoch. So all

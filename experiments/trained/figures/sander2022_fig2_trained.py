@@ -73,7 +73,7 @@ def _summarise(lines: list[Line]) -> dict[str, Any]:
 
 
 def _conclusion(n_decreasing: int, n: int) -> str:
-    """Conclusion of a sign test of whether the distance decreases for most seeds."""
+    """Conclusion from a sign test on whether the distance decreases for most seeds."""
     if n < MIN_SEEDS:
         return "not enough seeds"
     if stats.binomtest(n_decreasing, n).pvalue >= LEVEL:

@@ -75,7 +75,7 @@ def measure_sizes(
 
     Returns:
         `before` has the distances of the points themselves, by n. `tokens` and `pooled`
-        have those of encoded points and pooled vectors, by network and n.
+        have the distances of encoded points and of pooled vectors, by network and n.
     """
     pairs = [(draw_clouds(n, 0), draw_clouds(4 * n, 1)) for n in sizes]
     measurements = np.array(

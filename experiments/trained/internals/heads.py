@@ -2,8 +2,8 @@ r"""Quantities of attention heads that appear in the hypotheses of theorems.
 
 A score is $y \cdot Ax$ with $A = K^\top Q/\sqrt k$, and a value matrix is $V = OW$,
 without the gains of the normalisation before a head. A random head has $|A - A^\top|
-\approx |A + A^\top|$ and $\mathrm{tr}\,V \approx 0$. The negative eigenvalues of $A +
-A^\top$ have about half of the sum of the moduli of all eigenvalues.
+\approx |A + A^\top|$ and $\mathrm{tr}\,V \approx 0$. The moduli of the negative
+eigenvalues of $A + A^\top$ make up about half of the sum of all moduli.
 """
 
 from typing import NamedTuple
@@ -24,8 +24,8 @@ class HeadNumbers(NamedTuple):
         smallest: smallest of the eigenvalues of $A + A^\top$ that can be nonzero.
         largest: largest of these eigenvalues.
         negative: sum of the moduli of the negative eigenvalues of $A + A^\top$, divided
-            by that of all eigenvalues; 0 if the matrix is positive semidefinite, 1 if
-            it is negative semidefinite. The number of negative eigenvalues would not be
+            by the sum of all moduli; 0 if the matrix is positive semidefinite, 1 if it
+            is negative semidefinite. The number of negative eigenvalues would not be
             informative: if $2k \le d$, it is half of the number of nonzero ones.
         skew: $|A - A^\top| / |A + A^\top|$; 0 if $A$ is symmetric.
         product: fraction of eigenvalues of $VA$ with positive real part, among the `k`
@@ -83,7 +83,7 @@ def weights_of(layer: SelfAttention) -> HeadWeights:
 
 
 def asymmetry(matrices: Float[np.ndarray, "h d d"]) -> Float[np.ndarray, " h"]:
-    """The norm of the skew part of a matrix, divided by that of the symmetric part."""
+    """Ratio of the norms of the skew part and of the symmetric part of a matrix."""
     transposed = np.swapaxes(matrices, 1, 2)
     norm = lambda parts: np.linalg.norm(parts, axis=(1, 2))
     return norm(matrices - transposed) / norm(matrices + transposed)

@@ -156,7 +156,8 @@ def _numbers(
     """Medians of all quantities over seeds and layers, before and after training.
 
     Quantities of heads are means over the heads of a layer, and errors of column sums
-    are root mean squares over them. Ranks and distances are those after the last layer.
+    are root mean squares over the heads. Ranks and distances are measured after the
+    last layer.
     """
     networks, sets = (dataset.sel(variant=variant) for dataset in data.values())
     ends = lambda values: [_number(values[..., 0, :]), _number(values[..., -1, :])]

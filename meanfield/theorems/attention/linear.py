@@ -33,9 +33,9 @@ SHAPES = ((1, 1, 1), (2, 3, 3), (3, 2, 1))  # triples (k, d, rank of the covaria
 def linear(case: Case, *, power: float = 0.0, gain: float = 1.0) -> Checks:
     """Compares the library's linear attention with sums over Gauss–Hermite nodes.
 
-    The library evaluates it for a Gaussian and for a cloud of its nodes; three
-    nodes for each axis are exact. The cases are d = 1, d = 3, d = 2 with a singular
-    covariance, and one with biases and an offset.
+    The library evaluates linear attention on a Gaussian and on a cloud of nodes; with
+    three nodes for each axis both agree exactly. The cases are d = 1, d = 3, d = 2 with
+    a singular covariance, and one with biases and an offset.
     """
     # The control changes `power`: second moments are taken about `power` times the
     # mean.
@@ -49,8 +49,8 @@ def linear(case: Case, *, power: float = 0.0, gain: float = 1.0) -> Checks:
             f"Gaussian, {label}", problem.gaussian_velocities(attention), expected
         )
         yield close(f"points, {label}", problem.node_velocities(attention), expected)
-    # These scores have biases and an offset; the control halves the library's query
-    # bias.
+    # Here the scores have biases, and the attention has an offset; the control halves
+    # the library's query bias.
     problem = _problem(case, SHAPES[1], "biases")
     x, w = problem.nodes
     expected = (
@@ -187,7 +187,7 @@ def _small_scores(p: Parameters, cloud: Cloud) -> Float[JaxArray, "e n d"]:
 
 
 class Remainder(NamedTuple):
-    """Error of the first two terms of softmax at each bandwidth, and the third term.
+    """Softmax minus two terms of its expansion at each bandwidth, and the third term.
 
     `rounding` is the rounding error of `values`, which are differences of numbers of
     size 1/ε.

@@ -84,9 +84,9 @@ def masked_attention(
     """Compares the library's `Prefix` and `Masked` with loops over visible tokens.
 
     The variants are softmax, L2, the linear expansion, sigmoid and Sinkhorn. Weights
-    are unequal, and positions are unsorted with a tie. Sums in blocks, attention
-    matrices and a window of positions are compared too. When the last ten of 30 ordered
-    tokens move, the velocities of the first 20 must not change.
+    are unequal. Positions are not sorted, and two of them are equal. Sums in blocks,
+    attention matrices and a window of positions are compared too. When the last ten of
+    30 ordered tokens move, the velocities of the first 20 must not change.
     """
     exact = (_sums(case), _future(case, positions), _sinkhorn(case))
     yield from exact

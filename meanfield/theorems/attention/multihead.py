@@ -49,7 +49,7 @@ def _(case: Case) -> Checks:
 
 
 def _slice_heads(rng: Rng) -> tuple[Parameters, list[Parameters]]:
-    """Parameters with square Q and K, and H heads that each take D/H of their rows."""
+    """Parameters with square Q and K, and H heads with D/H rows of Q and K each."""
     whole = att.random_parameters(rng, D, D)
     V = 0.6 * rng.normal(size=(H, D, D))
     size = D // H

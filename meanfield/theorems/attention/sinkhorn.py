@@ -122,7 +122,7 @@ def _rate(scores: Array, w: Array, odd: Sequence[Array]) -> Check:
     ),
 )
 def minimiser(case: Case, *, change: Change = lambda p: p) -> Checks:
-    """Compares the cost of the library's plan with those of 500 other couplings.
+    """Compares the cost of the library's plan with the costs of 500 other couplings.
 
     Half of the other couplings are random, and half lie near the minimiser. NumPy
     computes all costs. No coupling may cost less than the plan, each must cost more by

@@ -7,7 +7,7 @@ from meanfield.theorems._vocabulary import Law, Parameters
 
 from . import _limits as limits
 
-FLOOR = 1e-10  # rounding error of extrapolated values, which sum terms of size 10/ε
+FLOOR = 1e-10  # rounding error of values extrapolated from terms of size 10/ε
 INNER = 0.6
 
 
@@ -27,10 +27,10 @@ INNER = 0.6
 def leading_term(case: Case, *, antisymmetric: float = 0.0) -> Checks:
     """Compares the library's ε T, extrapolated to ε = 0, with $W_Vx$.
 
-    For a Gaussian in d = 3, in closed form at four halved bandwidths, the limit and the
-    order of the error in L²(μ) are checked; $W_V$ is unrelated to $W_Q$ and $W_K$. For
-    (1 - x²)⁴(1 + 0.6 sin 3x), represented by weighted tokens on a grid, the order of
-    the largest error for |x| < 0.6 is checked.
+    For a Gaussian in d = 3, the closed form is evaluated at four bandwidths, each half
+    of the one before, and the limit and the order of the error in L²(μ) are checked;
+    $W_V$ is unrelated to $W_Q$ and $W_K$. For (1 - x²)⁴(1 + 0.6 sin 3x), represented by
+    weighted tokens on a grid, the order of the largest error for |x| < 0.6 is checked.
     """
     x, _, _ = limits.density(240)
     mask = np.abs(x) < INNER
@@ -185,8 +185,8 @@ def _singular(case: Case, *, second: float) -> Check:
 def general_limit(case: Case) -> Checks:
     """Compares the library's T̄, extrapolated to ε = 0, with its limit for any $W_V$.
 
-    The measures are those of Theorem 1. For the Gaussian, $W_V$ is unrelated to $W_Q$
-    and $W_K$; on the line, $W_V = 0.6 W_Q W_K$.
+    The measures are the same as for Theorem 1. For the Gaussian, $W_V$ is unrelated to
+    $W_Q$ and $W_K$; on the line, $W_V = 0.6 W_Q W_K$.
     """
     yield from _gaussian_limit(case, _weights(case, antisymmetric=0.0), half=0.5)
     yield from _density_limit(case, v=-0.6, half=0.5)

@@ -15,7 +15,7 @@ from meanfield.tokens import Tokens
 
 from . import _limits as limits
 
-FLOOR = 1e-9  # rounding errors: 1e-13 in scores near 1e3, divided by ε
+FLOOR = 1e-9  # rounding errors of 1e-13 in scores near 1e3, divided by ε
 # The kernels are wider than √ε/|W_K| = 0.04, so sums over a grid of step `STEP` are
 # exact.
 EXTENT, STEP = 4.5, 0.03

@@ -24,10 +24,10 @@ from . import _limits as limits
 def variance(case: Case, *, widening: float = 1.0) -> Checks:
     """Compares the variance gained by the library's flow of a Gaussian with its limit.
 
-    The flow under Sinkhorn attention with a linear drift runs to t = 1, at halved
-    bandwidths. The gained variance is extrapolated, and the order of its error is
-    measured. For (1 - x²)⁴(1 + 0.6 sin 3x), represented by weighted tokens on a grid,
-    the order of the error of the variance's rate is measured.
+    The flow under Sinkhorn attention with a linear drift runs to t = 1, at bandwidths
+    that are halved repeatedly. The gained variance is extrapolated, and the order of
+    its error is measured. For (1 - x²)⁴(1 + 0.6 sin 3x), represented by weighted tokens
+    on a grid, the order of the error of the variance's rate is measured.
     """
     # The variance of the density grows at the rate $2\int(x - m)\bar T\,d\mu$.
     x, w, _ = limits.density(240)

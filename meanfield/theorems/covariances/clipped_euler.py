@@ -1,4 +1,4 @@
-"""The procedure of castin2025: fixed Euler steps of covariances, clipped after each.
+"""The procedure of castin2025: clipped Euler steps of fixed length for covariances.
 
 It is kept for comparison only: it stops at thresholds, and its steps have no error
 control. `flow` and `ensemble` solve the same equations to a tolerance. The statement

@@ -100,7 +100,7 @@ def similarity(case: Case, *, speed: float = 2.0) -> Checks:
     """
     for i in range(case.pick(1, 4)):
         yield from _small(case, i, speed)
-    # The limits of flows of softmax and of L2 must agree with the formula for softmax.
+    # Limits of softmax flows and of L2 flows must agree with the formula for softmax.
     factor, Q, K = _row_draws(case, -1.0)
     V, start = np.stack([EYE] * 8), lib.centred_start(factor)
     slow = two_heads(_single(Q, K, V), start, pictures.LONG).covariances[:, -1]
@@ -111,7 +111,7 @@ def similarity(case: Case, *, speed: float = 2.0) -> Checks:
     decay_slack = Slack(tolerance=2e-4, why=why)
     yield gap("limits of softmax", slow, rests, **decay_slack)
     yield gap("limits of L2", fast, rests, **decay_slack)
-    # If Q = K, flows of softmax blow up; those of L2 grow at a rate of at most 2|V|.
+    # If Q = K, softmax flows blow up, and L2 flows grow at a rate of at most 2|V|.
     factor, Q, K = _row_draws(case, 1.0)
     slow = two_heads(_single(Q, K, V), lib.centred_start(factor), RISE)
     fast = pictures.l2_paths((Q, K, V), factor, RISE)

@@ -70,7 +70,7 @@ def _(case: Case) -> Counterexample:
 
 
 def l2_paths(parameters: tuple[Array, ...], factor: Array, ts: Array) -> lib.Paths:
-    """The library's L2 flows in the plane, which stop at a thousandfold size."""
+    """The library's L2 flows in the plane; they stop when their size exceeds 1000."""
     dynamics = LogTime(stack_trees(list(map(attentions["l2"], *parameters))))
     return lib.paths(
         dynamics, lib.centred_start(factor), np.log1p(ts), stop=BlowUp(1e3)
@@ -208,9 +208,9 @@ def _thin(case: Case, sizes: tuple[float, float], *, skew: float) -> list[lib.Pr
 
 
 def _l2_rest(case: Case, problems: list[lib.Problem]) -> Array:
-    """Covariances at t = 1e6 of L2 flows with the forms of these problems.
+    """Covariances at t = 1e6 of L2 flows with the bilinear forms of the problems.
 
-    The queries are those of `_row_by_row`. One more row makes K invertible; that row is
+    `_row_by_row` gives the queries. One more row makes K invertible; that row is
     zero in Q and short in K, so that the limit is approached fast.
     """
     rng, matrices = case.rng("L2 keys"), []

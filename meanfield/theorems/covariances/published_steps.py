@@ -67,14 +67,14 @@ def euler(case: Case, *, turn: Unary = lambda A: A, twice: float = 2) -> Checks:
 
 
 class _Family(NamedTuple):
-    """Members with one step length; a larger value matrix acts like a longer step."""
+    """Members with equal step length; a larger value matrix acts like a longer step."""
 
     Q: Array
     K: Array
     V: Array
     covariances: Array
     dt: float
-    counts: Array  # numbers of steps to time `END`, of the members that test the order
+    counts: Array  # numbers of steps to time `END` for the members that test the order
     value: Array  # the value matrix before scaling
 
 
@@ -105,7 +105,7 @@ def _library_run(family: _Family) -> ClippedEuler:
 
 
 def _member(V: Array, A: Array, Sigma: Array, dt: float) -> tuple:
-    """Runs a member in NumPy; each step takes the rate, clips and does both tests."""
+    """Runs a member in NumPy; a step adds the rate, clips and tests both thresholds."""
     for n in range(1, LIMIT + 1):
         rate = V @ Sigma @ A @ Sigma + Sigma @ A.T @ Sigma @ V.T
         values, U = np.linalg.eigh(Sigma + dt * rate)

@@ -133,7 +133,7 @@ def _steps(case: Case, step: Step) -> Checks:
 
 
 def _action(case: Case) -> Checks:
-    r"""Compares $D^2/\tau$ with the action of the straight path and of 50 others."""
+    r"""Compares $D^2/\tau$ with actions of the straight path and of 50 other paths."""
     rng, tau = case.rng("action"), 0.3
     S0, S1 = spd(rng, 3), spd(rng, 3)
     T, minimum = _map(S0, S1), _bures(S0, S1) / tau
@@ -161,7 +161,7 @@ def _action(case: Case) -> Checks:
     ),
 )
 def translation(case: Case, *, share: float = 1) -> Checks:
-    """Compares squared distances of measures with those of the centred measures.
+    """Compares squared distances of measures before and after centring.
 
     POT computes W_2 between clouds. The library's Bures distance is compared with the
     cost of the optimal map over nodes. The distance of Diracs in the library's twisted
@@ -236,7 +236,7 @@ def _speeds(x: JaxArray, a: JaxArray, B: JaxArray) -> JaxArray:
 
 
 def _twisted_distance(p: float, q: float, *, a: float = 0.6, B: float = 1.0) -> float:
-    r"""$d_{A,V}(\delta_p, \delta_q)$: the segment's length in the library's metric."""
+    r"""Distance $d_{A,V}(\delta_p, \delta_q)$ in the library's metric by quadrature."""
     nodes, weights = np.polynomial.legendre.leggauss(24)
     x = (p + q) / 2 + (q - p) / 2 * nodes
     speeds = _speeds(jnp.asarray(x), jnp.asarray(a), jnp.asarray(B))

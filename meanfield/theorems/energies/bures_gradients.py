@@ -81,7 +81,7 @@ def _attention(
 
 
 def _symmetric(Q: Array, K: Array) -> Array:
-    r"""Keys $MQ$ with symmetric $M$, so that $K^\top Q$ is symmetric."""
+    r"""Key matrix $MQ$ with symmetric $M$, so that $K^\top Q$ is symmetric."""
     return (K @ K.T - np.eye(len(K)) / 2) @ Q
 
 
@@ -90,7 +90,7 @@ def _rates(
 ) -> tuple[tuple[Check, ...], Checks]:
     """Compares rates, the energy and its first variation with NumPy's gradients.
 
-    The rates are those of Sinkhorn attention and of the library's gradient flow.
+    Rates under Sinkhorn attention and under the library's gradient flow are compared.
     """
     Q, K, mean, Y = _draw(case.rng("closed"), 3)
     K = keys(Q, K)
@@ -188,7 +188,7 @@ def _commuting(Sigma: Array, H: Array) -> float:
     ),
 )
 def bures_metric(case: Case, *, length: Callable[..., float] = _length) -> Checks:
-    """Compares the library's squared distances, divided by h², with metric (5.10).
+    """Compares the library's squared distances, divided by h², with the metric (5.10).
 
     The quotients are extrapolated to h = 0, and the order of their error is measured.
     The metric comes from SciPy's solution of the Lyapunov equation. The library's

@@ -40,7 +40,7 @@ def first_variation(case: Case, *, keys: float = 0.5) -> Checks:
     For an interaction with non-symmetric scores, the Sinkhorn energy and a quadratic
     potential, the variation is paired with a change of weights and compared with a
     complex step in the weights. Interactions of a Gaussian, with L2 scores and with
-    biases, are compared with those of a cloud of Gauss–Hermite nodes.
+    biases, are compared with interactions of a cloud of Gauss–Hermite nodes.
     """
     yield from _variations(case, keys=keys)
     rng = case.rng("potential")
@@ -50,8 +50,8 @@ def first_variation(case: Case, *, keys: float = 0.5) -> Checks:
     expected = _weight_derivative(lambda x, w: w @ ref.quadratic(x, H, c), s.x, s.w, nu)
     yield gap("potential", nu @ np.asarray(variation), expected, **lib.ROUNDING_SLACK)
     yield from _any_potential(case)
-    # The interaction of a Gaussian must agree with that of a cloud, for the scores
-    # $-|Qx - Ky|^2/\epsilon$ and $(Qx + q)\cdot(Ky + k)/\epsilon$.
+    # The interaction of a Gaussian must agree with the interaction of a cloud, for the
+    # scores $-|Qx - Ky|^2/\epsilon$ and $(Qx + q)\cdot(Ky + k)/\epsilon$.
     rng = case.rng("Gaussian")
     mean, Y = rng.normal(size=2) / 2, np.linalg.cholesky(lib.spd(rng, 2))
     Q, K = rng.normal(size=(2, 3, 2))
@@ -66,7 +66,7 @@ def first_variation(case: Case, *, keys: float = 0.5) -> Checks:
 
 
 def _weight_derivative(function: Callable, x: Array, w: Array, nu: Array) -> float:
-    """Derivative of an energy in the direction `nu` of the weights, in NumPy."""
+    """Derivative of an energy with respect to the weights, along `nu`, in NumPy."""
     return float(
         ref.directional_derivative(lambda weights: function(x, weights), w, nu)
     )

@@ -34,8 +34,8 @@ WAY = 0.1  # largest displacement along a chord; beyond about 0.3, E can be conv
 def second_variation(case: Case, *, prepare: Prepare = lambda m: m.symmetric) -> Checks:
     """Compares six integrals over weighted atoms with a second derivative of E.
 
-    The integrals use the library's softmax attention. The second derivative is that of
-    the library's energy along geodesics of the library's metric. The first and second
+    The integrals use the library's softmax attention. The library's energy is
+    differentiated along geodesics of the library's metric. The first and second
     derivatives of the energy are also compared with complex steps along the geodesic
     equations.
     """

@@ -27,7 +27,7 @@ def _flow_factors(attention: Attention, mean: Array, factors: Array) -> Array:
 
 
 def _euler_factors(attention: Attention, mean: Array, factors: Array) -> Array:
-    """Factors at t = 1.5, after 15 Euler steps of covariances with library rates."""
+    """Factors at t = 1.5, after 15 Euler steps with the library's covariance rates."""
     for _ in range(15):
         rates = _rates(attention, jnp.asarray(mean), jnp.asarray(factors))
         covariances = factors @ np.swapaxes(factors, 1, 2) + 0.1 * np.asarray(rates)
@@ -120,7 +120,7 @@ def _run(case: Case, carry: Callable[..., Array]) -> tuple[Parameters, Array, Ar
 def _integral_of_trace(p: Parameters, Y: Array) -> float:
     r"""Time integral of the trace of $L = VM_\Sigma/\epsilon$ on the support, by SciPy.
 
-    The matrix $M_\Sigma$ is that of the paper, with symmetric roots.
+    The matrix $M_\Sigma$ has the form given in the paper, with symmetric roots.
     """
     A, half = p.A, np.eye(3) * EPSILON / 2
 

@@ -56,7 +56,7 @@ def sinkformer(case: Case, *, prepare: lib.Preparation = impose_symmetry) -> Che
 
 
 def _atom_derivative(s: lib.Setting) -> Check:
-    """Compares the derivative of the field as the atoms move along `s.probes`.
+    """Checks the derivative of the field as the atoms move along `s.probes`.
 
     The library's derivative is compared with a complex step in NumPy.
     """

@@ -207,13 +207,13 @@ def _line(case: Case, *, mean: float) -> _Line:
 
 
 def _metric(line: _Line, *, score_weight: float) -> float:
-    r"""$\int v^2\int e^{axy}d\mu(y)\,d\mu(x)/B$ for the velocity $v$ with $s' = 1$.
+    r"""Metric $\int v^2\int e^{axy}d\mu(y)d\mu(x)/B$ for a velocity $v$ with $s' = 1$.
 
     The integral is computed by quadrature. If `score_weight` is 0, the number 1
     replaces the inner integral.
     """
     left = 1 - (line.a * line.s) ** 2
-    wide = 12 * np.sqrt(line.s / left)  # the integrand is below 1e-31 beyond this
+    wide = 12 * np.sqrt(line.s / left)  # the integrand is below 1e-31 farther out
 
     def density(x: float) -> float:
         inner = score_weight * (line.a * x) ** 2 * line.s / 2

@@ -27,7 +27,7 @@ from meanfield.theorems._protocols import (
 from meanfield.tokens import Tokens
 
 N, D, RANK = 4, 2, 3
-FAR = 40.0  # size of `z` that gives points on the sphere, as tanh(40) rounds to 1
+FAR = 40.0  # size of `z` for points on the sphere, because tanh(40) rounds to 1
 LIMIT = 30  # largest number of Sinkhorn iterations; draws that need more are skipped
 # Measures must be at least `LEAST_DISTANCE` apart, because for nearer ones the solver's
 # errors exceed the change of the field.
@@ -73,7 +73,7 @@ def start(key: PRNGKey) -> dict[str, JaxArray]:
 
 
 def scene(p: Parameters) -> Scene:
-    """Measure, probes and norms for these parameters."""
+    """Measure, probes and norms for the parameters `p`."""
     R, epsilon = jnp.exp(p["log_radius"]), jnp.exp(p["log_epsilon"])
     root = jnp.sqrt(epsilon)
     ball_probe, second_probe = ball_atoms(jnp.stack([p["x"], p["y"]]), R)

@@ -96,8 +96,8 @@ def l2_estimates(
 ) -> Checks:
     """Searches for violations of the bounds of Lemma B.3 by gradient ascent.
 
-    The ascent is that of Lemma B.2. A Dirac must reach bound (i), and equal masses at
-    opposite points must reach bound (ii).
+    The ascent varies the same quantities as for Lemma B.2. A Dirac must reach bound
+    (i), and equal masses at opposite points must reach bound (ii).
     """
     data = attacks.equality_case(case.rng("equality"))
     yield from attacks.estimates(case, l2, labels=THREE, bounds=bounds, factor=factor)
@@ -105,7 +105,7 @@ def l2_estimates(
 
 
 def l2_counterexample(case: Case) -> Counterexample:
-    """Compares ‖DΓ‖ at the midpoint of two atoms with both bounds in (ii)."""
+    """Compares ‖DΓ‖ midway between two atoms with the printed and corrected bounds."""
     p = attacks.unit([(1, 0), (-1, 0), (1, 0), (-1, 0)])
     derivative = 2 * np.exp(log_ratio_at(case, l2, p, args=(1, 1.0)))
     return attacks.counterexample("‖DΓ‖", derivative, "<=", (1.0, 2.0), ROUNDING)
@@ -151,9 +151,9 @@ def sigmoid_estimates(
 ) -> Checks:
     """Searches for violations of the bounds of Lemma B.7 by gradient ascent.
 
-    The ascents are those of Lemma B.2. A Dirac must reach bound (i) at a distant probe
-    of score 40, where the sigmoid rounds to one, and bound (ii) at a probe of score
-    zero.
+    The ascent varies the same quantities as for Lemma B.2. A Dirac must reach bound (i)
+    at a distant probe of score 40, where the sigmoid rounds to one, and bound (ii) at a
+    probe of score zero.
     """
     data = attacks.equality_case(case.rng("equality"))
     far = 40 / (data.a * data.R) * data.v

@@ -117,7 +117,7 @@ def _sample_potential(
 ) -> tuple[JaxArray, JaxArray]:
     """Values of a potential for both measures and probes, and its gradients.
 
-    The gradients are those for the first measure.
+    The gradients are taken for the first measure only.
     """
 
     def evaluate(x: JaxArray) -> tuple[JaxArray, JaxArray]:
@@ -156,7 +156,7 @@ def _log_stability(s: attacks.Scene, factor: JaxArray) -> JaxArray:
 def _opposite(case: Case, ratio: float) -> dict[str, Array]:
     r"""Parameters of the Dirac at $-Rw$, with the probes at $Rw$.
 
-    The vector $w$ is the top right singular vector of both $Q$ and $K$; $\|K\|$ is
+    The vector $w$ is the leading right singular vector of both $Q$ and $K$; $\|K\|$ is
     `ratio` times $\|Q\|$.
     """
     data = attacks.equality_case(case.rng("opposite"))

@@ -37,8 +37,8 @@ def unnormalised_sizes(
 
     The ascent varies the measure, the probe in the ball, the matrices and the
     bandwidth. Each bound must be reached by a Dirac and a probe on the sphere. The
-    Dirac is at the top left singular vector of A, which V stretches most, and the probe
-    is at the right one.
+    Dirac is at the leading left singular vector of A, which V stretches most, and the
+    probe at the leading right one.
     """
     data = attacks.equality_case(case.rng("equality"))
     p = data.dirac(x=40 * data.v)
@@ -153,8 +153,8 @@ def start_heads(key: PRNGKey) -> dict[str, JaxArray]:
 def field_estimates(case: Case) -> Checks:
     """Searches for violations of the bounds of Theorem 3.1 by gradient ascent.
 
-    The ascents go through the library's fields. They are those of Lemmas B.2 to B.7,
-    from new random starts.
+    The ascents go through the library's fields. They are the same as for Lemmas B.2 to
+    B.7, but from new random starts.
     """
     for name, log_ratio, _, begin in VARIANTS:
         labels = tuple(f"{name} {label}" for label in THREE)

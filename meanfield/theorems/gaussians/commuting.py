@@ -209,8 +209,8 @@ def weyl(
     Gradient ascent over Ω₀ and tH tests the inequality.
     """
     yield _inversion(case, pairs=pairs)
-    # The sides of Weyl's bound can be negative, so exp of their difference is
-    # maximised.
+    # The sides of Weyl's bound can be negative, so the exponential of their difference
+    # is maximised.
     label = "exp of (Weyl's bound - the eigenvalue) / size"
     yield ascend(case, label, _excess, _pair, args=(base,))
 

@@ -115,9 +115,9 @@ def _path_gap(label: str, flown: Array, expected: tuple[Array, ...]) -> Check:
 def limits(case: Case, *, start_scale: float = 1.0, scale: float = 1.0) -> Checks:
     """Compares limits and endings of the library's flows in d = 3 with closed forms.
 
-    The flows run to t = 40. For (ii), the starts lie a tenth below and above the
-    threshold. SciPy's Lyapunov solver gives P and J, and a root search gives the
-    blow-up times.
+    The flows run to t = 40. For part (ii) of the claim, the starts lie a tenth below
+    and above the threshold. SciPy's Lyapunov solver gives P and J, and a root search
+    gives the blow-up times.
     """
     outward = _side_problems(case, 1.0)
     outward_run = lib.paths(_drift_dynamics(outward), lib.starts(outward), LATE)
@@ -187,7 +187,7 @@ def _side_problems(case: Case, sign: float) -> list[_Problem]:
 
 
 def _share(p: _Problem) -> float:
-    r"""$\lambda_{\max}(Y^\top J_\infty Y)$, which is above one if there is blow-up."""
+    r"""$\lambda_{\max}(Y^\top J_\infty Y)$, which exceeds one if there is a blow-up."""
     return _top(p.factor, _late_J(p))
 
 

@@ -30,7 +30,7 @@ ROUNDING = Slack(
     ),
 )
 def rank_one(case: Case, *, value: Unary = lambda V: V) -> Checks:
-    """Compares the library's flows of rank one in d = 4 with DOP853 on u.
+    """Compares the library's flows of rank one in d = 4 with u computed by DOP853.
 
     The factors are square matrices of rank one, and their rank must stay one.
     """

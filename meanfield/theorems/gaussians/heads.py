@@ -157,7 +157,7 @@ def plane(
     The singular values of the coordinates $(a - b, 2c, a + b)$ of the limits are
     checked, as are the equations of the plane and of the ray.
     """
-    # The query and key rows of the second head are `second` times those of the first.
+    # The rows of Q and K in the second head are `second` times the rows in the first.
     run, q = _plane_flows(case, values, 0.0)
     second_run, _ = _plane_flows(case, values, second)
     final = run.covariances[:, -1]

@@ -67,7 +67,7 @@ def closure(case: Case, *, curvature: float = 2.0) -> Checks:
 
 
 def _tilt(m: Member, covariance: Array, curvature: float) -> Array:
-    r"""$P_\Sigma = (\Sigma^{-1} + 2K^\top K/\epsilon)^{-1}$; its 2 is `curvature`."""
+    r"""$P_\Sigma = (\Sigma^{-1} + 2K^\top K/\epsilon)^{-1}$; `curvature` replaces 2."""
     gram = curvature * m.K.T @ m.K / m.epsilon
     return np.linalg.solve(np.eye(len(gram)) + covariance @ gram, covariance)
 
@@ -101,7 +101,7 @@ def _node_velocity(m: Member, probes: Array) -> Array:
     control=("the factor 2 is dropped before KᵀK", {"curvature": 1.0}),
 )
 def moments(case: Case, *, curvature: float = 2.0) -> Checks:
-    """Compares rates of Proposition 4.11 with those of the library and of particles.
+    """Compares rates of Proposition 4.11 with the library's and with particles.
 
     The particles are Gauss–Hermite nodes in NumPy. The library's flow is compared with
     DOP853 on the equations of the moments.

@@ -63,7 +63,7 @@ def _(case: Case) -> Counterexample:
 
 
 def _sinking(rng: Rng, d: int, rank: int) -> lib.Problem:
-    """Problem with `V = I` and symmetric, negative semidefinite `A` of this rank."""
+    """Problem with `V = I` and symmetric, negative semidefinite `A` of rank `rank`."""
     U, sizes = lib.rotation(rng, d)[:, :rank], rng.uniform(0.6, 1.5, size=rank)
     factor = np.linalg.cholesky(lib.covariance(rng, d))
     return lib.Problem(np.eye(d), -(U * sizes) @ U.T, factor)

@@ -30,9 +30,9 @@ def line_variance(case: Case, *, twice: float = 2) -> Checks:
     """Compares the library's flows in d = 1 with the formula of Proposition 4.3.
 
     The sign of av varies, and Q and K have two rows. Flows are compared up to nine
-    tenths of the blow-up time. It is also checked how each flow ends, and where
-    decaying flows become steady. Blow-up times must be right within the flow's own
-    error estimate, which must be small.
+    tenths of the blow-up time. The ending of each flow is checked too, and the point at
+    which decaying flows become steady. Blow-up times must be right within the flow's
+    own error estimate, which must be small.
     """
     # Seven members leave the library's last batch incomplete.
     rng = case.rng("line")

@@ -171,7 +171,7 @@ def maximal_rank(case: Case, *, excess: int = 1) -> Checks:
     worst, rng = 0.0, case.rng("attained")
     for signs in SIGNS:
         A = _signed_matrix(rng, signs)
-        # The form vanishes on the columns of `B`, whose number is the rank bound.
+        # The form vanishes on the columns of `B`; their number equals the rank bound.
         values, U = np.linalg.eigh(A)
         vectors = U / np.sqrt(np.where(np.abs(values) > 1e-9, np.abs(values), 1))
         low, high = vectors[:, values < -1e-9], vectors[:, values > 1e-9]
@@ -208,7 +208,7 @@ SIGNS = ((2, 2, 1), (3, 1, 1), (1, 3, 1))
 
 
 def _frame_descent(case: Case, *, excess: int) -> Check:
-    """Checks the least |Σ'| over frames with `excess` columns above the rank bound."""
+    """Checks the least |Σ'| over frames with `excess` more columns than the bound."""
     A = _signed_matrix(case.rng("moved"), (2, 2, 1))
     # For orthonormal `B` with `r` columns, the eigenvalues of $B^\top AB$ can be any
     # numbers between $\lambda_{i+d-r}(A)$ and $\lambda_i(A)$; this gives the least

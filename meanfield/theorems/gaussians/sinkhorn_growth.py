@@ -29,7 +29,7 @@ from meanfield.theorems.library.ensembles import tokens
 def mean(case: Case, *, iterations: int | None = None) -> Checks:
     """Compares the library's mean velocities with Vα/ε, and means with exp(tV/ε)α₀.
 
-    The mean velocities are those of Gaussians of rank two in d = 3 and of 30 weighted
+    Mean velocities are compared for Gaussians of rank two in d = 3 and for 30 weighted
     points. Flows of four Gaussians in the plane, two of them with the same mean, are
     compared with SciPy's matrix exponential.
     """

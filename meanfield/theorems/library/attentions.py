@@ -76,7 +76,7 @@ def gaussian_velocity(
 
 
 def uniform(cloud: Cloud) -> Points:
-    """The library's measure for a cloud with its weights replaced by equal ones."""
+    """The library's measure for a cloud, with equal weights for all tokens."""
     return Points.uniform(cloud.x)
 
 

@@ -74,7 +74,7 @@ def gaussian(m: Member) -> Gaussian:
 
 
 def attention(name: str, m: Member, **options: int | None) -> Attention:
-    """The library's attention of this name with the member's parameters."""
+    """The library's attention called `name`, with the parameters of a member."""
     return attentions[name](m.Q, m.K, m.V, epsilon=m.epsilon, **options)
 
 
@@ -105,7 +105,7 @@ def _rates(name: str, stack: Member, probes: JaxArray, options: dict) -> Rates:
 def rates(
     name: str, stack: Member, probes: Array | None = None, **options: int | None
 ) -> Rates:
-    """The library's `Rates` of each member of a stack; `probes` is `(n, m, d)`."""
+    """The library's `Rates` of each member of a stack; `probes` are `(n, m, d)`."""
     x = stack.mean[:, None, :] if probes is None else probes
     values = _rates(name, to_jax(stack), jnp.asarray(x), options)
     return jax.tree.map(np.asarray, values)

@@ -1,4 +1,4 @@
-"""Flows of Gaussians for statements; few shapes of batches keep compilations rare."""
+"""Flows of Gaussians for statements, in batches of few shapes to compile rarely."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -20,8 +20,9 @@ TINY = 1e-12  # eigenvalues below this are rounding errors
 WHY_FLOW = "local errors of 4e-10 in at most 200 steps, amplified at most tenfold"
 TOLERANCE = 200 * 10 * STEP
 FLOW_SLACK = Slack(tolerance=TOLERANCE, why=WHY_FLOW)
-# At the last time, parts that decay like 1/(0.2 t) are below `TOLERANCE`. So is t times
-# the rounding error of A = KᵀQ, which is below 2e-15 if K has condition number two.
+# At the last time, parts that decay like 1/(0.2 t) are below `TOLERANCE`. The rounding
+# error of A = KᵀQ, multiplied by t, is below it too: this error is below 2e-15 if K has
+# condition number two.
 LONG = np.array([0.0, 0.1, 0.2, 0.4, 0.8, 1.6, 10.0, 1e4, 1e8])
 
 
@@ -74,7 +75,7 @@ def paths(
 
 
 def centred_start(factors: Array) -> tuple[Array, Array]:
-    """Centred Gaussians with the given factors, as zero means and these factors."""
+    """Zero means and the given factors, which represent centred Gaussians."""
     return np.zeros(factors.shape[:-1]), factors
 
 
@@ -230,7 +231,7 @@ def blow_up_checks(run: Paths, times: Array, label: str) -> Checks:
 
 
 def scale_to_norm(M: Array, size: float) -> Array:
-    """Scales matrices to the operator norm `size`; if small, flows reach t = 1."""
+    """Scales matrices to operator norm `size`; for small norms, flows reach t = 1."""
     return size * M / np.linalg.norm(M, 2, axis=(-2, -1), keepdims=True)
 
 

@@ -212,7 +212,7 @@ def massless_tilts(case: Case) -> Check:
     r"""Checks that the library gives no number for tilts that make the mass infinite.
 
     For these tilts, $I + Y^\top BY = LDL^\top$ is indefinite; `D` has one negative
-    entry, in each position in turn. In one case numbers overflow.
+    entry, in each position in turn. In one more case numbers overflow.
     """
     rng, finite = case.rng("without mass"), 0
     for r in (3, 5):
@@ -229,7 +229,7 @@ def massless_tilts(case: Case) -> Check:
 
 @jax.jit
 def _roots(S: JaxArray, M: JaxArray, direction: JaxArray) -> tuple[JaxArray, JaxArray]:
-    """Both matrix roots and two derivatives of them, along a line of matrices."""
+    """Both matrix roots with two derivatives, along a line of matrices."""
 
     def jet(f: Callable[[JaxArray], JaxArray]) -> JaxArray:
         first = jax.jacfwd(f)

@@ -49,7 +49,7 @@ def sums(x: Array, n_blocks: int) -> Array:
 
 
 def sums_so_far(x: Array, n_blocks: int) -> Array:
-    """The library's sums of all tokens up to the first token of each block."""
+    """The library's sums of tokens, up to and including the first one of each block."""
     return np.asarray(prefix_sums(Blocks(points(sequence(x)), n_blocks)))
 
 

@@ -36,7 +36,7 @@ def sliced_attention(
 
 
 def coupling(attention: Attention, cloud: Cloud) -> Array:
-    r"""The library's plan $\gamma$: its matrix times the weights of the queries."""
+    r"""The library's plan $\gamma$: its attention matrix times the queries' weights."""
     return cloud.share[:, None] * np.asarray(matrices(attention, cloud)[0])
 
 

@@ -52,7 +52,7 @@ def converged_state(
     tolerance: float,
     max_steps: int = 4000,
 ) -> State:
-    """First state that a full step changes by less than `tolerance`.
+    """Iterates until a full step changes the state by less than `tolerance`.
 
     At most `max_steps` full steps are taken.
     """

@@ -34,7 +34,7 @@ def distance(Q: Array, K: Array, bandwidth: float | Array) -> Scores:
 
 
 def interaction(x: Array, w: Array, scores: Scores) -> Array:
-    r"""$\frac12\sum_{ij}w_iw_je^{s(x_i,x_j)}$."""
+    r"""Interaction energy $\frac12\sum_{ij}w_iw_je^{s(x_i,x_j)}$."""
     return w @ np.exp(scores(x, x)) @ w / 2
 
 
@@ -58,7 +58,7 @@ def atom_potentials(
 
 
 def sinkhorn(x: Array, w: Array, scores: Scores) -> Array:
-    r"""Sinkhorn energy $-\frac12\int(f + g)d\mu$, −½ of the divergence from $e^s$."""
+    r"""Sinkhorn energy $-\frac12\int(f+g)d\mu$: −½ times the divergence from $e^s$."""
     f, g = atom_potentials(x, w, scores)
     return -(w @ (f + g)) / 2
 
@@ -154,7 +154,7 @@ def symmetric_gradient(function: Callable[[Array], Array], Sigma: Array) -> Arra
 
 
 def interaction_variation(probes: Array, x: Array, w: Array, scores: Scores) -> Array:
-    r"""$\frac12\sum_jw_j(e^{s(p,x_j)} + e^{s(x_j,p)})$."""
+    r"""First variation $\frac12\sum_jw_j(e^{s(p,x_j)} + e^{s(x_j,p)})$."""
     kernel = np.exp(scores(probes, x)) + np.exp(scores(x, probes)).T
     return kernel @ w / 2
 
@@ -165,6 +165,6 @@ def sinkhorn_variation(probes: Array, x: Array, w: Array, scores: Scores) -> Arr
 
 
 def quadratic(x: Array, H: Array, c: Array) -> Array:
-    r"""$\frac12(x - c)\cdot H(x - c)$ of each row."""
+    r"""Quadratic form $\frac12(x - c)\cdot H(x - c)$ of each row of `x`."""
     z = x - c
     return np.sum((z @ H) * z, axis=1) / 2

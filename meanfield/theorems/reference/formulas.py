@@ -16,12 +16,12 @@ Array = np.ndarray
 
 
 def dot_scores(Q: Array, K: Array, probes: Array, x: Array) -> Array:
-    r"""$Qx_i\cdot Ky_j$, one pair at a time."""
+    r"""Scores $Qx_i\cdot Ky_j$, computed for one pair at a time."""
     return np.array([[(Q @ p) @ (K @ y) for y in x] for p in probes])
 
 
 def distance_scores(Q: Array, K: Array, probes: Array, x: Array) -> Array:
-    """$-|Qx_i - Ky_j|^2$, one pair at a time."""
+    """Scores $-|Qx_i - Ky_j|^2$, computed for one pair at a time."""
     return np.array([[-np.sum((Q @ p - K @ y) ** 2) for y in x] for p in probes])
 
 

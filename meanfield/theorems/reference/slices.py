@@ -37,7 +37,7 @@ def lifted_plan(a: Array, b: Array, w: Array, v: Array) -> Array:
 
 
 def quantile_cost(a: Array, b: Array, w: Array, p: int) -> float:
-    r"""Cost $\int_0^1 |F_1^{-1} - F_2^{-1}|^p$ of atoms `a` and `b` of weights `w`."""
+    r"""Cost $\int_0^1 |F_1^{-1} - F_2^{-1}|^p$ of atoms `a`, `b` with weights `w`."""
     sides = [(x[np.argsort(x)], np.cumsum(w[np.argsort(x)])) for x in (a, b)]
     cuts = np.unique(np.concatenate([[0.0], sides[0][1], sides[1][1]]))
     middle = (cuts[1:] + cuts[:-1]) / 2

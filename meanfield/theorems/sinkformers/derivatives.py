@@ -36,8 +36,8 @@ def derivatives(case: Case, *, share: float = 1.0) -> Checks:
 
     Weighted atoms move in one direction. The library differentiates through 9 and
     through 11 half-steps, in forward mode, and it differentiates the limit. From 9 to
-    11 half-steps, which is one full step, the distance of the derivative to that of the
-    limit must shrink by a factor of about λ.
+    11 half-steps, which is one full step, the distance between the derivative and the
+    derivative of the limit must shrink by a factor of about λ.
     """
     # The control sets `share` to zero: it drops the derivative of the column potential.
     rng = case.rng("tokens")

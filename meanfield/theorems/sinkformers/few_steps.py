@@ -10,10 +10,10 @@ from meanfield.theorems.reference.alternation import nth_state, scalings
 N = 16
 # The errors of six draws are summed, since the leading term of one can be small.
 DRAWS = 6
-SMALL = 0.04 * 0.5 ** np.arange(4)  # standard deviations of scores for fitting an order
+SMALL = 0.04 * 0.5 ** np.arange(4)  # standard deviations of scores, to fit an order
 WHOLE = "orders are integers, and this is a tenth of their spacing"
 LARGE = (0.25, 2.0, 8.0)
-ENOUGH = 0.001  # largest error of the column sums, which should be one
+ENOUGH = 0.001  # largest acceptable deviation of a column sum from one
 
 
 @statement(

@@ -54,7 +54,7 @@ def layers(case: Case, *, gain: float = 1.0) -> Checks:
 
 
 def _tokens(case: Case, name: str, k: int) -> tuple[Parameters, Cloud]:
-    """Small parameters, so that tokens stay bounded, and six tokens."""
+    """Six tokens, and parameters so small that the tokens stay bounded."""
     rng = case.rng(name)
     p = att.random_parameters(rng, k, 2)
     half = p.V / (2 * np.linalg.norm(p.V, 2))
@@ -72,7 +72,7 @@ def _rate(p: Parameters, x: Array) -> Array:
 def _network(p: Parameters, cloud: Cloud, value: Array) -> Array:
     """Tokens after each of 64 Euler steps of length one.
 
-    Each of them uses three Sinkhorn half-steps.
+    Each step uses three Sinkhorn half-steps.
     """
     attention = Attention(Dot(p.Q, p.K, float(p.epsilon)), Sinkhorn(3), value)
     ts, steps = np.arange(DEPTHS[-1] + 1.0), fixed(1.0)
@@ -91,7 +91,7 @@ def _network(p: Parameters, cloud: Cloud, value: Array) -> Array:
 def row_stochasticity(case: Case, *, count: int = 1) -> Checks:
     """Compares the library's Sinkhorn after one half-step with NumPy's softmax.
 
-    The row sums of both must be one.
+    The row sums of the library's matrix must be one.
     """
     rng = case.rng("rows")
     p, cloud = att.random_parameters(rng, 3, 2), att.random_cloud(rng, 6, 2)

@@ -14,12 +14,12 @@ COUNTS = (1, 2, 3, 4, 5, 6)
 
 
 def rows(K: Array) -> Array:
-    """$N_R$: each row divided by its sum."""
+    """Operator $N_R$, which divides each row by its sum."""
     return np.array([row / row.sum() for row in K])
 
 
 def columns(K: Array) -> Array:
-    """$N_C$: each column divided by its sum."""
+    """Operator $N_C$, which divides each column by its sum."""
     return rows(K.T).T
 
 
@@ -149,7 +149,7 @@ def _shift_identity(case: Case, name: str, count: int | None) -> Checks:
 def shifts_of_slides(case: Case, *, count: int | None = None) -> Checks:
     """Compares the library's plans for two shifted scores with NumPy's unshifted plan.
 
-    The comparison is that of sander2022, Proposition 1, with other tokens and
+    The comparison is the same as for sander2022, Proposition 1, with other tokens and
     parameters.
     """
     return _shift_identity(case, "slides", count)
@@ -168,7 +168,7 @@ def shifts_of_slides(case: Case, *, count: int | None = None) -> Checks:
     ),
 )
 def least_divergence(case: Case, *, change: Change = lambda p: p) -> Checks:
-    """Compares the divergence of the library's matrix with those of 500 others.
+    """Compares the divergence of the library's matrix with 500 other divergences.
 
     Half of the other matrices are random, and half lie near the minimiser. NumPy
     computes all divergences. Each other matrix must have a larger divergence than the

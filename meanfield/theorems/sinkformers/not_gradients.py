@@ -121,7 +121,7 @@ def not_a_gradient(case: Case) -> Checks:
 
 
 def control_gradients(case: Case) -> Checks:
-    """Checks that must fail, as Sinkhorn and unnormalised attention are gradients."""
+    """Checks that must fail: Sinkhorn and unnormalised attention are gradients."""
     sizes, _ = _asymmetries(case)
     yield compare("asymmetry of T∞", sizes["sinkhorn"], ">=", 1e-2)
     yield _obstruction(np.exp)[0]
@@ -137,7 +137,8 @@ def control_gradients(case: Case) -> Checks:
 def proposition_3_of_slides(case: Case) -> Checks:
     r"""Measures the asymmetry of $w_i\partial v_i/\partial x_j$ for three attentions.
 
-    The measurement is that of sander2022:prop-3, with other tokens and parameters.
+    The measurement is the same as for sander2022:prop-3, with other tokens and
+    parameters.
     """
     return not_a_gradient(case)
 

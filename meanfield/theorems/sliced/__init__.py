@@ -1,1 +1,1 @@
-"""Statements on ESPFormer: transport along slices, sorting, the attention of both."""
+"""Statements on ESPFormer: transport along slices, sorting, and sliced attention."""

@@ -46,7 +46,7 @@ def _tokens(case: Case, name: str) -> tuple[Parameters, Cloud]:
 
 
 def _alternation_checks(case: Case, sign: float, target: float) -> Checks:
-    r"""Compares $e^{\pm C}$, after five updates to sums `target`, with the library.
+    r"""Compares $e^{\pm C}$, after five updates to sums of `target`, with the library.
 
     The row sums are checked too.
     """

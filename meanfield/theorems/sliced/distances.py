@@ -158,7 +158,7 @@ def _sides(triple: Triple, rows: Array, tau: float, p: int) -> Array:
 
 
 def _excess(triple: Triple, rows: Array, tau: float, p: int) -> Array:
-    """Ratio of the side from first to third cloud to the sum of the other sides."""
+    """Ratio of the side between clouds 1 and 3 to the sum of the other sides."""
     first, second, third = _sides(triple, rows, tau, p)
     return third / (first + second)
 
@@ -206,7 +206,7 @@ EXCHANGE_COUNTS = np.array([1, 2, 4, 8])
 
 
 def _upright_slices(count: int) -> Array:
-    """The second axis as direction of all `count` slices."""
+    """The second axis, as the direction of all `count` slices."""
     return np.tile(np.array([0.0, 1.0]), (count, 1))
 
 
@@ -227,8 +227,8 @@ def equivalence(case: Case, *, slices: Callable[[int], Array] = _half_circle) ->
     r"""Compares $D_2$ of the library's plan of 1024 slices, and $W_2$, with formulas.
 
     Ranks are exchanged on 1, 2, 4 or 8 of the slices; for the corresponding
-    $\varepsilon$, the mean over slices equals that over all directions. POT computes
-    $W_2$.
+    $\varepsilon$, the mean over slices equals the mean over all directions. POT
+    computes $W_2$.
     """
     del case
     epsilon, D, W = _turned_distances(slices(ARCS))

@@ -67,8 +67,8 @@ def transport_on_the_line(case: Case, *, sign: float = 1.0) -> Checks:
 def lifted_plan(case: Case, *, shift: float = 0.0) -> Checks:
     """Compares the library's plans with POT's, lifted from distinct projections.
 
-    Clouds have integer coordinates and random weights, so that many of their
-    projections to both axes and to a diagonal coincide. Marginals are checked too.
+    Weights are random. Coordinates are integers, so that many projections to both axes
+    and to a diagonal coincide. Marginals are checked too.
     """
     # The control changes `shift`, the size of a random displacement of the library's
     # tokens.

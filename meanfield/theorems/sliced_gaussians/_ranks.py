@@ -44,7 +44,7 @@ def draw_problem(rng: Rng, shape: tuple[int, int, int], slices: int) -> SlicedPr
 
 
 def cloud(rng: Rng, law: Law, n: int) -> Array:
-    """Tokens whose sample mean and covariance are exactly those of the law."""
+    """Tokens whose sample mean and covariance equal the moments of the law exactly."""
     z = rng.normal(size=(n, law.factor.shape[1]))
     z -= z.mean(axis=0)
     root = np.linalg.cholesky(z.T @ z / n)
@@ -86,7 +86,7 @@ def residuals(p: Parameters, directions: Array, Sigma: Array) -> Array:
 def costs(
     p: Parameters, directions: Array, law: Law, coefficient: float = 2.0
 ) -> Array:
-    """Closed form of the cost $D_l$ of each slice; `coefficient` scales a term."""
+    """Closed form of the cost $D_l$ of each slice; `coefficient` is 2 in the claim."""
     S_Q, S_K = (M @ law.covariance @ M.T for M in (p.Q, p.K))
     square = lambda S: np.einsum("lk,kj,lj->l", directions, S, directions)
     overlap = square(S_Q @ S_K) / np.sqrt(square(S_Q) * square(S_K))

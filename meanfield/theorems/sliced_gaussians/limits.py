@@ -94,7 +94,7 @@ def _covariances(problem: ranks.SlicedProblem, x: Array, a: Array) -> Array:
 
 
 def _stein(problem: ranks.SlicedProblem, a: Array) -> Array:
-    r"""Expectations $E\nabla\varphi$ of the functions in `_covariances`, as rows."""
+    r"""Mean gradients $E\nabla\varphi$ of the functions in `_covariances`, as rows."""
     alpha, Sigma = problem.law.mean, problem.law.covariance
     fading = np.exp(-a @ Sigma @ a / 2)
     waves = [fading * np.cos(a @ alpha) * a, -fading * np.sin(a @ alpha) * a]

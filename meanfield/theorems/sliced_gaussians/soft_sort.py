@@ -24,7 +24,7 @@ from meanfield.theorems.library import attentions as att
 from ._ranks import SlicedProblem, affine_velocity, draw_problem, linear_parts
 
 TEMPERATURES = (1.0, 0.3, 0.1)
-SHAPES = ((1, 1, 1), (3, 2, 2))  # each: d, k, and the rank of the covariance
+SHAPES = ((1, 1, 1), (3, 2, 2))  # triples (d, k, rank of the covariance)
 REACH, CELLS = 8.5, 170  # largest node in standard deviations; number of trapezoids
 TRAPEZOID = Slack(
     tolerance=1e-11,
@@ -135,7 +135,7 @@ class _SoftSlice(NamedTuple):
 
     @property
     def share(self) -> float:
-        """Ratio of the soft sort's linear part to that of the hard sort."""
+        """Quotient of the linear parts under the soft and under the hard sort."""
         return float(np.prod(self.beta)) / self.w
 
     def sums(self, x: Array) -> Array:
@@ -164,7 +164,7 @@ class _SoftSlice(NamedTuple):
         overlap = 2 * pulls[0] @ pulls[1]
         loss = squares[0] * beta_q * (1 - beta_q) + squares[1] * beta_k * (1 - beta_k)
         published_cost = whole - loss - overlap * beta_q * beta_k
-        # The array `variance` is the variance of z if rows are normalised and queries
+        # The number `variance` is the variance of z if rows are normalised and queries
         # keep their variance.
         variance = (beta_q / self.w) ** 2 + (1 - beta_q) / self.w
         gain = squares[1] * (beta_k**2 * variance - beta_k)

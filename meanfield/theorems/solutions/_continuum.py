@@ -94,7 +94,7 @@ def continuum(name: str) -> tuple[Array, Array]:
 def carry_tokens(name: str, x: Array, w: Array) -> Array:
     """Tokens `x` carried to `TIME` in NumPy.
 
-    The first `len(w)` tokens are the weighted atoms that make the field.
+    The first `len(w)` tokens are the weighted atoms that generate the field.
     """
     n = KINDS[name].heads
 

@@ -24,8 +24,8 @@ class Line(NamedTuple):
     K: float | Array
     V: float | Array
     x: Array  # the tokens
-    w: Array  # their weights
-    s: Array  # their positions
+    w: Array  # weights of the tokens
+    s: Array  # positions of the tokens
 
 
 def _masked_attention(line: Line) -> AbstractDynamics:

@@ -88,7 +88,7 @@ def collapse(case: Case, *, skip: float = 0.0) -> Checks:
 
 
 def _log_ratio(parameters: dict[str, JaxArray], skip: JaxArray) -> JaxArray:
-    """Log-ratio of the diameter after a softmax layer to the bound for it."""
+    """Log-ratio of the diameter after a softmax layer to its bound."""
     mu = ball_measure(parameters["z"], parameters["w"], 1.0)
     attention = attentions["softmax"](parameters["Q"], parameters["K"], jnp.eye(2))
     x = mu.tokens.x
@@ -111,7 +111,7 @@ def _start(key: PRNGKey) -> dict[str, JaxArray]:
 
 
 def _layer(p: Parameters, name: str, cloud: Cloud, skip: float) -> Array:
-    """Tokens after one layer, without the library's division by ε under Sinkhorn."""
+    """Tokens after one layer; the library's division by ε under Sinkhorn is undone."""
     scale = float(p.epsilon) if name == "sinkhorn" else 1.0
     velocity = att.variants((name,), p, cloud)[name]
     return skip * cloud.x + scale * np.asarray(velocity)

@@ -177,7 +177,7 @@ def _rates(run: frozen.Run, T: float, *, unit_term: float) -> tuple[float, float
 
 
 def _factor(run: frozen.Run, T: float, *, unit_term: float) -> float:
-    r"""Factor $f = \frac{C_1}{C_2R^2}(e^{C_2R^2T} - 1)$ at $R(T)$; twice if masked."""
+    r"""Factor $f = \frac{C_1}{C_2R^2}(e^{C_2R^2T} - 1)$ at $R(T)$; double if masked."""
     first, second = _rates(run, T, unit_term=unit_term)
     hardy = 1 if np.ptp(run.position) == 0 else 2
     return hardy * first * (np.expm1(second * T) / second if second else T)

@@ -27,7 +27,8 @@ def _tokens(case: Case) -> Array:
 def pooling(case: Case, *, more: int = 0) -> Checks:
     """Compares the library's sums of 6 blocks of 4 tokens with slices in NumPy.
 
-    The total of the sums must be that of the tokens, and no token may be counted twice.
+    The total of the sums must equal the sum of all tokens, and no token may be counted
+    twice.
     """
     # The control changes `more`, which is added to the upper index of NumPy's sums.
     x = _tokens(case)
@@ -76,7 +77,7 @@ def network(case: Case, *, link: Link = _relu, columns: int = BLOCKS) -> Checks:
 
 
 def _scores(case: Case, link: Link, columns: int) -> tuple[Array, Array]:
-    """Matrix R: the library's, with `link`, and NumPy's, with the positive part."""
+    """Matrix R of the library, which uses `link`, and of NumPy, which uses ReLU."""
     rng, pools = case.rng("matrices"), ref.block_sums(_tokens(case), B)
     W_P, W_B = rng.normal(size=(D, D)), rng.normal(size=(D, columns))
     R = np.asarray(seq.network(W_P, W_B, link=link)(jnp.asarray(pools)))

@@ -90,7 +90,7 @@ def _order(lengths: tuple[int, ...], blocks: Cut) -> Check:
     ),
 )
 def sortcut(case: Case, *, blocks: Cut = math.isqrt) -> Checks:
-    """Measures the order in ℓ of the number of SortCut's scores; counts the library's.
+    """Measures the growth of SortCut's scores in ℓ, and counts the library's scores.
 
     The order is measured from 2¹⁰ to 2¹⁶ tokens, with a budget of 64. The count is the
     number of nonzero entries of the library's matrix, for 64 tokens in 8 blocks.

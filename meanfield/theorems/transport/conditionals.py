@@ -107,5 +107,5 @@ def _conditionals(x: Array, rows: Array) -> Conditionals:
 
 
 def _top(F: Array) -> float:
-    """Largest entry of `F`, the scale of errors after subtraction from `F`."""
+    """Largest entry of `F`; differences from `F` have errors of this scale."""
     return float(np.max(np.abs(F)))

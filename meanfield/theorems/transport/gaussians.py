@@ -37,9 +37,9 @@ def optimal_plan(case: Case, *, view: View = lambda pair: pair) -> Checks:
     The formula uses SciPy's matrix root. The library couples the product of the two
     Gaussians with itself, with queries of the first factor and keys of the second, and
     the slope of E[y | x] is compared. NumPy computes plans between Gauss–Hermite nodes
-    by log-domain Sinkhorn, and all covariances of these plans are compared. So is an
+    by log-domain Sinkhorn, and all covariances of these plans are compared. An
     exponential moment, which distinguishes a Gaussian from other plans with the same
-    covariances.
+    covariances, is compared too.
     """
     # The formula is evaluated for `view(p)`, which differs from `p` in the control.
     cross = lambda p: couplings.closed_form_C(view(p), 0.5) @ np.linalg.inv(p.A).T
@@ -89,7 +89,7 @@ def _small(case: Case) -> couplings.Pair:
     control=("the off-diagonal blocks lose their sign", {"sign": 1.0}),
 )
 def plan_covariance(case: Case, *, sign: float = -1.0) -> Checks:
-    """Compares the covariance of Lemma A.6 with those of three plans.
+    """Compares the covariance of Lemma A.6 with the covariances of three plans.
 
     F and G come from the recursion in NumPy. The first plan is the library's for two
     Gaussians in d = 3, with A of rank two; its cross-covariance is compared. The second
@@ -133,9 +133,9 @@ def plan_covariance(case: Case, *, sign: float = -1.0) -> Checks:
 def closed_forms(case: Case, *, half: float = 0.5) -> Checks:
     """Compares $C_F$ and $C_G$ from the library's slopes with their closed forms.
 
-    The slopes are those of E[x | y] and E[y | x], and the closed forms use SciPy's
-    root. The quadratic equations are tested, and $C_F$ from the recursion in NumPy is
-    compared too.
+    The library gives the slopes of E[x | y] and E[y | x]. The closed forms use SciPy's
+    matrix root. The quadratic equations are tested, and $C_F$ from the recursion in
+    NumPy is compared too.
     """
     # The control changes `half`, the multiple of ε in the closed forms.
     stack = couplings.pairs(case.rng("pairs"), 3, 4, case.pick(4, 20))

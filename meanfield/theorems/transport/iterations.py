@@ -207,7 +207,7 @@ def _point_means(m: Member, probes: JaxArray, iterations: int) -> JaxArray:
 
 
 def _library_checks(case: Case, rule: Rule) -> Checks:
-    """Compares the library's slopes after half-steps with those of a rule."""
+    """Compares the library's slopes after half-steps with the slopes of a rule."""
     stack = pairs(case.rng("pairs"), 2, 3, case.pick(4, 20))
     for n in case.pick((1, 2), (1, 2, 3)):
         actual = regression_matrices(stack, iterations=2 * n + 1)

@@ -26,7 +26,7 @@ def limits(case: Case, *, share: float = 1.0) -> Checks:
     """Compares the library's slopes of E[y | x] and E[x | y] with G⁻¹A and F⁻¹Aᵀ.
 
     F and G come from 3000 steps of the recursion in NumPy. The Thompson distance from
-    the library's G to the limit must decrease after 1, 3 and 7 half-steps.
+    the library's G to the limit must decrease from 1 to 3 to 7 half-steps.
     """
     tame = pairs(case.rng("approach"), 2, 2, case.pick(4, 20))
     ratio = _approach(tame._replace(epsilon=tame.epsilon / 2))
