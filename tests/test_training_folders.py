@@ -319,7 +319,7 @@ def test_a_missing_task_names_its_plugin(place: Path, cli: CLI):
 def test_a_non_finite_metric_stops_a_training(tmp_path: Path):
     """The one step of an epoch has a finite loss, but ruins the weights."""
     recipe = Recipe(epochs=1, batch_size=160, learning_rate=1e38)
-    with pytest.raises(SimulationError, match="measure after epoch 1 is not finite"):
+    with pytest.raises(SimulationError, match="quantity is not finite after epoch 1"):
         train(spec(recipe=recipe), tmp_path / "a")
     assert TrainFolder(tmp_path / "a").record().epoch == 0
 

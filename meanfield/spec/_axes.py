@@ -21,7 +21,7 @@ GRAMMAR = (
     "write KEY=START:STOP:COUNT, KEY=START:STOP:COUNT:log or KEY=VALUE|VALUE; KEY may "
     "be A[0,1], options.NAME or drift.NAME"
 )
-_MAX_VALUES = 1_000_000  # largest number of values on an axis; more is a typing error
+_MAX_VALUES = 1_000_000  # most values on an axis; more are taken for a typing error
 _NAME = r"[\w-]+(?:\.\w+)?(?:\[\d{1,9},\d{1,9}\])?"
 _SEPARATOR = re.compile(rf",(?=\s*{_NAME}=)")
 _AXIS = re.compile(
@@ -126,7 +126,7 @@ def parse_axes(*texts: str) -> tuple[Axis, ...]:
 
 
 def _overlap(name: str, other_name: str) -> bool:
-    """Whether two names are equal, or one is a part of the other."""
+    """Whether two names are equal, or one names a part of the other."""
     is_part = lambda part, whole: part.startswith((f"{whole}[", f"{whole}."))
     return name == other_name or is_part(name, other_name) or is_part(other_name, name)
 

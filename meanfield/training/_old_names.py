@@ -104,6 +104,6 @@ def rename_array(name: str) -> str:
 
 
 def rename_arrays(arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Named arrays with today's names, where these are not yet in use."""
+    """Named arrays with today's names; if a new name is taken, the old one stays."""
     names = {name: rename_array(name) for name in arrays}
     return {n if names[n] in arrays else names[n]: a for n, a in arrays.items()}

@@ -202,7 +202,7 @@ def check_same_code(
 ) -> None:
     """Compares loaded plugins with those of a training run.
 
-    Training runs of the first versions have no digests of plugins: no check is made.
+    The first versions recorded no digests of plugins; any plugins match their records.
 
     Args:
         folder: folder of the training run.

@@ -58,7 +58,7 @@ def verses(edition: str) -> tuple[Verse, ...]:
 
 
 def chapters(edition: str) -> tuple[str, ...]:
-    """The text of each chapter, its verses joined by spaces, in order.
+    """The texts of all chapters, in order; verses are joined by spaces.
 
     Raises:
         UnsupportedError: if the package is not installed.
