@@ -17,7 +17,7 @@ from ._worker import measure_trial
 ROOT = Path(__file__).resolve().parent.parent
 TIMEOUT = 3600.0  # timeout of a trial in seconds
 ROUNDS = 3  # number of processes that measure the same trial
-SHORT_TRIAL = 12.0  # repeats begin within this time, in seconds, after the first process
+SHORT_TRIAL = 12.0  # repeats begin within this time (in s) after the first process
 MAX_REASON = 200  # largest number of characters shown of an error message
 MEMORY_FRACTION = 0.5  # trials whose arrays need more of the memory are skipped
 
