@@ -39,8 +39,8 @@ class Axis:
         values: distinct JSON values.
         scale: `linear` or `log` for values evenly spaced on that scale; else `list`.
         entry: row and column, if only one entry of a matrix varies.
-        option: name of the option of an attention, or of the part of a drift, that
-            varies; `None` otherwise.
+        option: the option of the attention, or the part of the drift, that varies;
+            `None` if there is none.
 
     Examples:
         >>> from meanfield.spec import parse_axes
@@ -69,7 +69,7 @@ class Axis:
 
     @property
     def pairs(self) -> list[tuple[str, Any]]:
-        """Pairs of the key and each of its values, as a spec stores them."""
+        """Pairs (key, value), one for each value, as a spec stores them."""
         if self.option is None:
             return [(self.key, value) for value in self.values]
         return [(self.key, {self.option: value}) for value in self.values]

@@ -42,8 +42,8 @@ def read_toml(path: Path) -> dict[str, Any]:
 def resolve_paths(values: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     """`values` with absolute paths; relative ones are resolved against `folder`.
 
-    Paths are the values `@FILE` of matrices, of `init` and of `text`, the run `source`,
-    a run that is the `context`, and a `model` that is a path, not a name.
+    Each `@FILE` is a path, as are the run `source`, a `context` that is a run, and a
+    `model` that is not a registered name.
 
     Examples:
         >>> from pathlib import Path

@@ -13,7 +13,7 @@ import numpy as np
 
 from meanfield._deprecation import parse_table
 
-# The name of each group of JSON values, and below it pairs of an old and a new key.
+# Each title names a group of JSON values; below it are pairs of an old and a new key.
 _KEYS = parse_table("""
 columns
     near fraction_near
@@ -23,7 +23,7 @@ spec
     batch batch_size, cooling annealing, drops milestones, given frozen_arrays, rate
     learning_rate, rehearsal validation_split
 """)
-# The name of each task, and below it pairs of an old and a new option.
+# Each title names a task; below it are pairs of an old and a new option.
 _OPTIONS = parse_table("""
 patches
     reading pooling

@@ -67,7 +67,7 @@ class StoredColumns(TypedDict):
 
 @with_config(ConfigDict(strict=True, extra="forbid"))
 class StoredEntry(TypedDict):
-    """JSON values of a log entry: the measures after an epoch, for each seed."""
+    """JSON values of a log entry: the measured quantities after an epoch."""
 
     epoch: Count
     test: dict[str, Numbers]
@@ -290,7 +290,7 @@ def _shape_problems(log: list[StoredEntry], n_seeds: int) -> Iterator[str]:
 
 
 def _shapes(entry: StoredEntry) -> dict[str, tuple[int, ...]]:
-    """Shapes of the measures of a log entry.
+    """Shapes of the measured quantities of a log entry.
 
     Raises:
         ValueError: if nested lists have unequal lengths.

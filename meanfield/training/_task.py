@@ -1,4 +1,4 @@
-"""Tasks, which define samples, their split, a network, and the network's measures."""
+"""Tasks, which define samples, their split, a network, and quantities to measure."""
 
 import abc
 import dataclasses

@@ -13,8 +13,8 @@ from jaxtyping import Float
 Triangles = Float[np.ndarray, "triangles 3 3"]
 Generator = np.random.Generator
 Lengths = tuple[float | int, float | int, float | int]
-N_ANGLES = 48  # sides of the polygons that approximate circles
-STEPS = 4  # steps of the stairs
+N_ANGLES = 48  # number of sides of polygons that approximate circles
+STEPS = 4  # number of steps of the stairs
 
 
 def surface(grid: Float[np.ndarray, "m n 3"]) -> Triangles:

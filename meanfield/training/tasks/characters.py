@@ -37,7 +37,7 @@ from meanfield.training.networks._sequence import sequence_measure
 from ._bible import KING_JAMES, chapters
 
 D, HIDDEN_WIDTH, HEADS, WIDTH = 128, 512, 4, 32
-TEST_STRIDE, FOLDS = 20, 5  # every 20th chapter is for testing, from one of 5 offsets
+TEST_STRIDE, FOLDS = 20, 5  # a fold tests every 20th chapter, from its own offset
 N_TEST = 600  # largest number of test windows
 
 

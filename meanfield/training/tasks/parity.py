@@ -35,7 +35,7 @@ from .patches import (
 
 D, WIDTH, HEADS = 64, 16, 4
 SHIFT, TURN = 3, 15.0  # largest shift in pixels, and largest rotation in degrees
-EPOCH_SIZE = 4000  # samples in an epoch, whatever the number of distinct images
+EPOCH_SIZE = 4000  # number of samples in an epoch, for any number of distinct images
 
 
 @dataclass(frozen=True)

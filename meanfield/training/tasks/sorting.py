@@ -8,7 +8,7 @@ compared. There is no dropout.
 
 Test sequences are up to twice as long as training sequences. A network that sorts every
 sequence up to the training length, but none above it, is correct on half of the test
-sequences, more than any published network. The measure `within` counts only sequences
+sequences, more than any published network. The quantity `within` counts only sequences
 up to the training length.
 """
 
@@ -211,7 +211,7 @@ class Sorting(AbstractTask):
     def measures(
         self, network: eqx.Module, sample: Sample, key: PRNGKey | None
     ) -> Mapping[str, Float[Array, ""]]:
-        r"""Measures of one sample; symbols are predicted from the true earlier symbols.
+        r"""Quantities of one sample; symbols are predicted from the true earlier symbols.
 
         `correct` is 1 if all symbols and the end are right. This holds if and only if
         greedy decoding gives the target, since both agree up to the first mistake.
