@@ -211,7 +211,7 @@ class Sorting(AbstractTask):
     def measures(
         self, network: eqx.Module, sample: Sample, key: PRNGKey | None
     ) -> Mapping[str, Float[Array, ""]]:
-        r"""Quantities of one sample; symbols are predicted from the true earlier symbols.
+        r"""Quantities of one sample; symbols are predicted from true earlier ones.
 
         `correct` is 1 if all symbols and the end are right. This holds if and only if
         greedy decoding gives the target, since both agree up to the first mistake.
