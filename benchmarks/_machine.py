@@ -24,7 +24,7 @@ def version(package: str) -> str | None:
 
 
 def device() -> str:
-    """Default device of JAX, asked in another process that then releases the device."""
+    """Default device of JAX, queried in another process, which then releases it."""
     command = [sys.executable, "-c", DEVICE]
     process = subprocess.run(command, capture_output=True, text=True, check=True)
     return process.stdout.strip().splitlines()[-1]

@@ -17,9 +17,9 @@ from ._worker import measure_trial
 ROOT = Path(__file__).resolve().parent.parent
 TIMEOUT = 3600.0  # timeout of a trial in seconds
 ROUNDS = 3  # number of processes that measure the same trial
-SHORT_TRIAL = 12.0  # seconds after which a trial is not repeated in a new process
-MAX_REASON = 200  # largest number of characters of the reason of a failure
-MEMORY_FRACTION = 0.5  # largest fraction of the memory for the arrays of a trial
+SHORT_TRIAL = 12.0  # repeats begin within this time (in s) after the first process
+MAX_REASON = 200  # largest number of characters shown of an error message
+MEMORY_FRACTION = 0.5  # trials whose arrays need more of the memory are skipped
 
 OnTrial = Callable[[int, int, str], None]
 
@@ -55,7 +55,7 @@ def outcome(trial: Trial, rounds: int = 1) -> dict[str, Any]:
 
 
 def _median_outcome(trial: Trial, rounds: int) -> dict[str, Any]:
-    """Results of the process with the median time, or of the faster of two."""
+    """Results of the process with the median time, or of the faster one of two."""
     measurements, start = [_measure_in_process(trial)], time.perf_counter()
     while len(measurements) < rounds and time.perf_counter() - start < SHORT_TRIAL:
         measurements.append(_measure_in_process(trial))

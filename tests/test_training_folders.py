@@ -132,16 +132,16 @@ def test_an_edited_record_is_damaged(place: Path, change: Callable[..., object])
         (lambda body: body.update(epoch=10**30), "`epoch`: "),
         (lambda body: body.update(epoch="1"), "`epoch`: "),
         (lambda body: body.update(samples_digest="x"), "`samples_digest`: "),
-        (lambda body: body.update(state=["../a", "0" * 64]), "not that of epoch 1"),
+        (lambda body: body.update(state=["../a", "0" * 64]), "state after epoch 1"),
         (lambda body: body.update(weights={"../../a": "0" * 64}), "`weights"),
         (lambda body: body.update(more=1), "`more`: "),
         (
             lambda body: body.pop("plugins"),
-            "digests of only one of weights and plugins",
+            "digests of weights or of plugins, but not of both",
         ),
         (lambda body: body["log"][1].pop("train_loss"), "`train_loss` must have 2"),
-        (lambda body: body["log"][1]["test"].pop("loss"), "different measures"),
-        (lambda body: body["log"][1]["test"].update(loss=[1.0]), "different measures"),
+        (lambda body: body["log"][1]["test"].pop("loss"), "different quantities"),
+        (lambda body: body["log"][1]["test"].update(loss=[1.0]), "or shapes"),
         (lambda body: body["log"][1].update(train_loss=[]), "one for each seed"),
         (lambda body: body["log"][1]["columns"].update(rms=[[[1], []], 1]), "rms"),
         (lambda body: body["log"][1]["test"].update(loss=[[], 1]), "loss"),
@@ -319,7 +319,7 @@ def test_a_missing_task_names_its_plugin(place: Path, cli: CLI):
 def test_a_non_finite_metric_stops_a_training(tmp_path: Path):
     """The one step of an epoch has a finite loss, but ruins the weights."""
     recipe = Recipe(epochs=1, batch_size=160, learning_rate=1e38)
-    with pytest.raises(SimulationError, match="measure after epoch 1 is not finite"):
+    with pytest.raises(SimulationError, match="quantity is not finite after epoch 1"):
         train(spec(recipe=recipe), tmp_path / "a")
     assert TrainFolder(tmp_path / "a").record().epoch == 0
 

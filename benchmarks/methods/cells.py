@@ -22,8 +22,8 @@ from meanfield.tokens import Tokens
 
 from .ours import attention_of
 
-MAX_FULL = 20_000  # largest number of tokens of which all are compared
-# Of the compared tokens, `N_EXTREME` are the farthest and `N_EXTREME` most isolated.
+MAX_FULL = 20_000  # up to this number of tokens, all are compared
+# Among the compared tokens are the `N_EXTREME` farthest and as many most isolated.
 N_COMPARED, N_EXTREME = 4096, 1024
 
 

@@ -25,7 +25,7 @@ def dense(trial: Trial) -> Job:
 
 
 def dot_product_attention(trial: Trial) -> Job:
-    """`jax.nn.dot_product_attention`."""
+    """Softmax velocity by `jax.nn.dot_product_attention`."""
     return _velocity(trial, _library)
 
 

@@ -12,7 +12,7 @@ from meanfield.measures.reductions.exact import exp2
 
 FULL_VECTORS = {
     "xla_cpu_prefer_vector_width": 512
-}  # width of vector registers in bits, if the processor has them
+}  # bits of a vector register, on processors that have such registers
 
 
 def product(trial: Trial) -> Job:

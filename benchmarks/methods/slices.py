@@ -28,7 +28,7 @@ def soft(trial: Trial) -> Job:
 
 
 def sinkhorn(trial: Trial) -> Job:
-    """Sinkhorn attention after a number of half-steps."""
+    """Sinkhorn attention after a fixed number of half-steps."""
     return _job(trial, "sinkhorn", iterations=trial.settings["l"])
 
 

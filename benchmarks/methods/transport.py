@@ -10,7 +10,7 @@ from benchmarks._trial import Job, Trial
 from meanfield import sums
 from meanfield.measures import Cells
 
-N_COMPARED = 512  # tokens that are compared: this many of the farthest, and random ones
+N_COMPARED = 512  # number of farthest tokens, and of random tokens, that are compared
 BLOCK = 16  # number of rows of the plan that are computed at once
 
 

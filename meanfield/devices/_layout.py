@@ -215,8 +215,8 @@ def spread(mu: Points, devices: int) -> Points:
 
     Each device holds `n / devices` tokens, and the keys of one other device at a time;
     sums are exact. If `devices` does not divide `n`, every device holds all tokens and
-    computes a part of the sums. Flows, fields and derivatives are those of `mu`, up to
-    the order of summation.
+    computes a part of the sums. Flows, fields and derivatives agree with those
+    of `mu` up to rounding, since terms are summed in another order.
 
     Args:
         mu: tokens with weights.

@@ -17,7 +17,7 @@ class Case:
     """The size and the reading in which an experiment is run.
 
     Attributes:
-        size: `paper` as published, or `quick`, the same with smaller numbers.
+        size: `paper` as published, or `quick`, with smaller numbers.
         reading: `text`, the text of the paper, solved to tolerance; `code`, the
             published code; `corrected`, the text under a hypothesis that makes its
             claim true; or `iid`, the text with all entries of V independent.
@@ -37,7 +37,7 @@ class Findings:
     """The results of an experiment.
 
     Attributes:
-        spec: JSON values that define the experiment, with its seed, to repeat it.
+        spec: JSON values that define the experiment, including its seed.
         numbers: measured JSON values; the only numbers in captions and tables.
         data: the datasets to draw, by name.
 

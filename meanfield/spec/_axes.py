@@ -21,7 +21,7 @@ GRAMMAR = (
     "write KEY=START:STOP:COUNT, KEY=START:STOP:COUNT:log or KEY=VALUE|VALUE; KEY may "
     "be A[0,1], options.NAME or drift.NAME"
 )
-_MAX_VALUES = 1_000_000  # largest number of values on an axis; more is a typing error
+_MAX_VALUES = 1_000_000  # most values on an axis; more are taken for a typing error
 _NAME = r"[\w-]+(?:\.\w+)?(?:\[\d{1,9},\d{1,9}\])?"
 _SEPARATOR = re.compile(rf",(?=\s*{_NAME}=)")
 _AXIS = re.compile(
@@ -39,8 +39,8 @@ class Axis:
         values: distinct JSON values.
         scale: `linear` or `log` for values evenly spaced on that scale; else `list`.
         entry: row and column, if only one entry of a matrix varies.
-        option: name of the option of an attention, or of the part of a drift, that
-            varies; `None` otherwise.
+        option: the option of the attention, or the part of the drift, that varies;
+            `None` if there is none.
 
     Examples:
         >>> from meanfield.spec import parse_axes
@@ -69,7 +69,7 @@ class Axis:
 
     @property
     def pairs(self) -> list[tuple[str, Any]]:
-        """Pairs of the key and each of its values, as a spec stores them."""
+        """Pairs (key, value), one for each value, as a spec stores them."""
         if self.option is None:
             return [(self.key, value) for value in self.values]
         return [(self.key, {self.option: value}) for value in self.values]
@@ -126,7 +126,7 @@ def parse_axes(*texts: str) -> tuple[Axis, ...]:
 
 
 def _overlap(name: str, other_name: str) -> bool:
-    """Whether two names are equal, or one is a part of the other."""
+    """Whether two names are equal, or one names a part of the other."""
     is_part = lambda part, whole: part.startswith((f"{whole}[", f"{whole}."))
     return name == other_name or is_part(name, other_name) or is_part(other_name, name)
 

@@ -42,8 +42,8 @@ def read_toml(path: Path) -> dict[str, Any]:
 def resolve_paths(values: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     """`values` with absolute paths; relative ones are resolved against `folder`.
 
-    Paths are the values `@FILE` of matrices, of `init` and of `text`, the run `source`,
-    a run that is the `context`, and a `model` that is a path, not a name.
+    Each `@FILE` is a path, as are the run `source`, a `context` that is a run, and a
+    `model` that is not a registered name.
 
     Examples:
         >>> from pathlib import Path
@@ -98,7 +98,7 @@ def _rename_files(
 
 
 def paths_in(key: str, value: Any) -> list[str]:
-    """Paths of the files that a value of a key names as `@FILE`.
+    """Paths of the files that the value of a key names, as `@FILE`.
 
     Examples:
         >>> from meanfield.spec import paths_in
@@ -118,7 +118,7 @@ def _rename_value(
 ) -> Any:
     if key in KEYS and KEYS[key].holds == "options" and isinstance(value, dict):
         return replace_files(value, lambda path: f"@{rename(path)}")
-    if isinstance(value, list) and key in KEYS and KEYS[key].files:  # a file per head
+    if isinstance(value, list) and key in KEYS and KEYS[key].files:  # one file per head
         name = lambda item: _rename_value(key, item, folder, rename)
         return [name(item) if isinstance(item, str) else item for item in value]
     if not isinstance(value, str):

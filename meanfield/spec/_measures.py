@@ -39,7 +39,7 @@ class MeasureInfo:
         return self.title or self.description.partition(",")[0]
 
     def conflict(self, name: str, key: str, row: Key) -> str:
-        """Why a key does not apply to this measure, and what to do; empty if it does.
+        """Reason why a key does not apply to this measure; empty if the key applies.
 
         Args:
             name: name of this measure.

@@ -87,7 +87,7 @@ def _check_text(text: str) -> None:
 
 
 def _first(problems: Sequence[Problem]) -> Problem:
-    """The problem to report: an unknown key if any, as it may cause other problems."""
+    """The problem to report: an unknown key, if any, since it can cause the others."""
     unknown_keys = [p for p in problems if p["type"] == "extra_forbidden"]
     value_errors = [p for p in problems if p["type"] == "value_error"]
     return (unknown_keys or value_errors or problems)[0]
@@ -130,6 +130,6 @@ def _format_input(problem: Problem) -> str:
 
 
 def _plain(message: str) -> str:
-    """The message of pydantic, as the end of a sentence."""
+    """A message of pydantic, reworded as the end of a sentence."""
     text = message.partition(", unable to parse")[0].removeprefix("Input should be ")
     return f"it must be {text}" if text != message else message.lower()

@@ -7,7 +7,7 @@ from pydantic import Field, PositiveFloat
 from ._grid import Strict
 from ._keys import Key
 
-MOST_FRAMES = 10_000_000  # the times of this number of frames take 80 MB
+MOST_FRAMES = 10_000_000  # largest number of frames; their times take 80 MB
 ENDS = "a sweep stores only the final states of its flows"
 
 

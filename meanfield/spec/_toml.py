@@ -25,7 +25,7 @@ def _table(values: dict[str, Any]) -> str:
 
 
 def _toml(value: Any) -> str:
-    """A value in TOML; strings are written as in JSON, but U+007F is escaped."""
+    """A value as TOML; strings are written as in JSON, but U+007F is escaped."""
     if isinstance(value, list):
         return f"[{', '.join(map(_toml, value))}]"
     if isinstance(value, dict):

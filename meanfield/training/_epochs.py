@@ -164,7 +164,7 @@ class Trainer(eqx.Module):
         def step(
             carry: tuple[Any, Any], batch: tuple[Array, Array]
         ) -> tuple[tuple[Any, Any], Array]:
-            arrays = eqx.if_array(0)  # batches arrays only, as masks are functions
+            arrays = eqx.if_array(0)  # only arrays have a batch axis, functions do not
             step_seeds = eqx.filter_vmap(self._step, in_axes=(0, 0, arrays, 0, 0, None))
             new_parameters, moments, losses = step_seeds(
                 *carry, state.static, *batch, learning_rate

@@ -14,7 +14,7 @@ from meanfield.storage.disk import damage_message, replace_text
 
 from ._folder import TrainFolder
 
-HEADS = re.compile(r"(.*\.part\.heads)\.score\.Q")  # only self-attention has a `part`
+HEADS = re.compile(r"(.*\.part\.heads)\.score\.Q")  # no path of cross-attention matches
 PLACES = dict(zip(ARRAYS, ("score.Q", "score.K", *ARRAYS[2:]), strict=True))
 
 

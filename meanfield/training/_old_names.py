@@ -13,7 +13,7 @@ import numpy as np
 
 from meanfield._deprecation import parse_table
 
-# The name of each group of JSON values, and below it pairs of an old and a new key.
+# Each title names a group of JSON values; below it are pairs of an old and a new key.
 _KEYS = parse_table("""
 columns
     near fraction_near
@@ -23,7 +23,7 @@ spec
     batch batch_size, cooling annealing, drops milestones, given frozen_arrays, rate
     learning_rate, rehearsal validation_split
 """)
-# The name of each task, and below it pairs of an old and a new option.
+# Each title names a task; below it are pairs of an old and a new option.
 _OPTIONS = parse_table("""
 patches
     reading pooling
@@ -104,6 +104,6 @@ def rename_array(name: str) -> str:
 
 
 def rename_arrays(arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Named arrays with today's names, where these are not yet in use."""
+    """Named arrays with today's names; if a new name is taken, the old one stays."""
     names = {name: rename_array(name) for name in arrays}
     return {n if names[n] in arrays else names[n]: a for n, a in arrays.items()}

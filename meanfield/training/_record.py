@@ -67,7 +67,7 @@ class StoredColumns(TypedDict):
 
 @with_config(ConfigDict(strict=True, extra="forbid"))
 class StoredEntry(TypedDict):
-    """JSON values of a log entry: the measures after an epoch, for each seed."""
+    """JSON values of a log entry: the measured quantities after an epoch."""
 
     epoch: Count
     test: dict[str, Numbers]
@@ -202,7 +202,7 @@ def check_same_code(
 ) -> None:
     """Compares loaded plugins with those of a training run.
 
-    Training runs of the first versions have no digests of plugins: no check is made.
+    The first versions recorded no digests of plugins; any plugins match their records.
 
     Args:
         folder: folder of the training run.
@@ -264,9 +264,9 @@ def _contradictions(values: StoredRecord) -> Iterator[str]:
     if [entry["epoch"] for entry in log] != list(range(epoch + 1)):
         yield f"`log` lacks an entry for one of the epochs 0 to {epoch}, or has others"
     if values["state"][0] != f"state-{epoch:04d}.safetensors":
-        yield f"`state` is not that of epoch {epoch}"
+        yield f"`state` does not name the state after epoch {epoch}"
     if ("weights" in values) != ("plugins" in values):
-        yield "it has digests of only one of weights and plugins"
+        yield "it has digests of weights or of plugins, but not of both"
     if any(epoch_of(name) > epoch for name in values.get("weights", {})):
         yield f"`weights` has files of epochs after {epoch}"
     yield from _shape_problems(log, len(spec["seeds"]))
@@ -281,7 +281,7 @@ def _shape_problems(log: list[StoredEntry], n_seeds: int) -> Iterator[str]:
         yield "`log` has lists of unequal lengths"
         return
     if any(entry_shapes != shapes[0] for entry_shapes in shapes):
-        yield "the entries of `log` have different measures"
+        yield "the entries of `log` have different quantities or shapes"
     if not losses <= {(n_seeds,)}:
         yield f"`train_loss` must have {n_seeds} numbers, one for each seed"
     for name, shape in shapes[0].items():
@@ -290,7 +290,7 @@ def _shape_problems(log: list[StoredEntry], n_seeds: int) -> Iterator[str]:
 
 
 def _shapes(entry: StoredEntry) -> dict[str, tuple[int, ...]]:
-    """Shapes of the measures of a log entry.
+    """Shapes of the measured quantities of a log entry.
 
     Raises:
         ValueError: if nested lists have unequal lengths.

@@ -1,4 +1,4 @@
-"""Tasks, which define samples, their split, a network, and the network's measures."""
+"""Tasks, which define samples, their split, a network, and quantities to measure."""
 
 import abc
 import dataclasses
@@ -36,8 +36,8 @@ class Split(NamedTuple):
     def validation_split(self) -> "Split":
         """The split of the training samples, whose last quarter becomes the test set.
 
-        It serves to choose learning rates without the test set. A repeated training
-        sample is on one side only.
+        It serves to choose learning rates without the test set. All copies of a
+        repeated training sample are on the same side.
 
         Raises:
             InvalidInputError: if there are fewer than four distinct training samples.
@@ -101,7 +101,7 @@ class AbstractTask(abc.ABC):
         """Raises if the attention of a new network does not suit the task.
 
         Raises:
-            UnsupportedError: with a hint at attentions that suit it.
+            UnsupportedError: if it does not; names attentions that suit the task.
         """
         del network, variant
 

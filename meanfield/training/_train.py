@@ -221,8 +221,8 @@ class Session:
         columns = {} if sums is None else {"columns": summary(np.asarray(sums))}
         if not all(map(math.isfinite, _numbers([means, columns]))):
             raise SimulationError(
-                f"A measure after epoch {epoch} is not finite; earlier epochs are "
-                "kept. Use a smaller learning rate."
+                f"A measured quantity is not finite after epoch {epoch}; earlier "
+                "epochs are kept. Use a smaller learning rate."
             )
         return {"epoch": epoch, "test": means, **columns}
 

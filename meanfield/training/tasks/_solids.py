@@ -13,8 +13,8 @@ from jaxtyping import Float
 Triangles = Float[np.ndarray, "triangles 3 3"]
 Generator = np.random.Generator
 Lengths = tuple[float | int, float | int, float | int]
-N_ANGLES = 48  # sides of the polygons that approximate circles
-STEPS = 4  # steps of the stairs
+N_ANGLES = 48  # number of sides of polygons that approximate circles
+STEPS = 4  # number of steps of the stairs
 
 
 def surface(grid: Float[np.ndarray, "m n 3"]) -> Triangles:
@@ -27,7 +27,7 @@ def surface(grid: Float[np.ndarray, "m n 3"]) -> Triangles:
 def _loft(
     sides: int, lower_radius: float, upper_radius: float, height: float
 ) -> Triangles:
-    """Frustum between two regular polygons, with its top and bottom."""
+    """Frustum between two regular polygons; the two polygons are included."""
     angles = 2 * np.pi * np.arange(sides + 1) / sides
     ring = lambda r, z: np.stack(
         [r * np.cos(angles), r * np.sin(angles), np.full_like(angles, z)], axis=1

@@ -37,7 +37,7 @@ from meanfield.training.networks._sequence import sequence_measure
 from ._bible import KING_JAMES, chapters
 
 D, HIDDEN_WIDTH, HEADS, WIDTH = 128, 512, 4, 32
-TEST_STRIDE, FOLDS = 20, 5  # every 20th chapter is for testing, from one of 5 offsets
+TEST_STRIDE, FOLDS = 20, 5  # a fold tests every 20th chapter, from its own offset
 N_TEST = 600  # largest number of test windows
 
 
@@ -170,10 +170,10 @@ tasks.register("characters")(Characters)
 
 
 def is_noncausal(network: CharacterNetwork) -> bool:
-    """Whether a score depends on a later character, even in the last bit.
+    """Whether a score depends on a later character, even if only in its last bit.
 
-    The check changes in turn the last character of a text, its second half, and all but
-    its first character, and compares the earlier scores.
+    The check changes first the last character of a text, then its second half, then all
+    but its first character. Each time it compares the scores before the change.
     """
     n_symbols, n = network.embedding.shape[0], network.position_embedding.shape[0]
     text = np.arange(n) % n_symbols

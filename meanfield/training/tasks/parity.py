@@ -1,7 +1,8 @@
 """Task `parity`: is a digit odd? A vision transformer with few or many training images.
 
 It replaces the cats and dogs of sander2022, Figure 5, and of shahbazi2025, Tables 1 and
-6. As in both papers, training perturbs images of two classes, and uses all or some.
+6. As in both papers, there are two classes, and all or some of the training images are
+used, randomly perturbed.
 """
 
 from dataclasses import dataclass
@@ -34,7 +35,7 @@ from .patches import (
 
 D, WIDTH, HEADS = 64, 16, 4
 SHIFT, TURN = 3, 15.0  # largest shift in pixels, and largest rotation in degrees
-EPOCH_SIZE = 4000  # samples in an epoch, whatever the number of distinct images
+EPOCH_SIZE = 4000  # number of samples in an epoch, for any number of distinct images
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """Task `solids`: classification of point clouds on solids, by a set transformer.
 
 It replaces ModelNet40 in sander2022, Figure 3 and Table 1, and in shahbazi2025, Table
-2; its solids are generated.
+2. The solids are generated, with random proportions.
 """
 
 import functools
@@ -139,7 +139,7 @@ def standardise(
 
 
 def stretch_cloud(points: Float[Array, "n 3"], key: PRNGKey) -> Float[Array, "n 3"]:
-    """A cloud, rotated slightly about the vertical and scaled along axes, at random."""
+    """A cloud after a small random rotation about z and random scalings of its axes."""
     first, second = jax.random.split(key)
     angle = jax.random.uniform(first, (), minval=-TURN, maxval=TURN)
     cosine, sine = jnp.cos(angle), jnp.sin(angle)

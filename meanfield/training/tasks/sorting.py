@@ -6,9 +6,10 @@ variant, self-attention is causal softmax and cross-attention is softmax. So var
 differ in one place, and variants without a causal form or cross-attention can be
 compared. There is no dropout.
 
-Test sequences are up to twice as long as training sequences. A network that sorts all
-sequences up to the training length, but no longer ones, is correct half of the time,
-more often than any published one. The measure `within` counts short sequences only.
+Test sequences are up to twice as long as training sequences. A network that sorts every
+sequence up to the training length, but none above it, is correct on half of the test
+sequences, more than any published network. The quantity `within` counts only sequences
+up to the training length.
 """
 
 import functools
@@ -210,7 +211,7 @@ class Sorting(AbstractTask):
     def measures(
         self, network: eqx.Module, sample: Sample, key: PRNGKey | None
     ) -> Mapping[str, Float[Array, ""]]:
-        r"""Measures of one sample; symbols are predicted from the true earlier symbols.
+        r"""Quantities of one sample; symbols are predicted from true earlier ones.
 
         `correct` is 1 if all symbols and the end are right. This holds if and only if
         greedy decoding gives the target, since both agree up to the first mistake.
