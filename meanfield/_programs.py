@@ -1,4 +1,4 @@
-"""Caches of compiled programs: one compilation per shape, within a memory limit.
+"""Compiled programs: fast compilation, once per shape, within a memory limit.
 
 Outside of `jit`, JAX compiles a loop or a branch anew at each call, since its body is a
 new function each time. JAX caches programs for thousands of shapes, which can use up
@@ -6,7 +6,9 @@ the memory maps of a process; this module clears the caches before that happens.
 """
 
 import functools
+import os
 from collections.abc import Callable, Hashable
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
@@ -20,7 +22,32 @@ R = TypeVar("R")
 
 MAPS = Path("/proc/self/maps")
 MANY_MAPS = 20_000
+# Programs compile faster with the older loop fusion of JAX 0.10, which later versions
+# lack, and if their code is generated in one part.
+_LEGACY_FLAGS = {
+    "xla_cpu_use_fusion_emitters": False,
+    "xla_cpu_parallel_codegen_split_count": 1,
+}
 FEW_PROGRAMS = 8  # a function with fewer programs never clears the caches
+
+
+def quick_flags(level: int = 0) -> dict[str, int | bool]:
+    """Flags of XLA, by name, with which programs compile faster and may run slower.
+
+    `level` is the optimisation level, from 0 to 3. Flags that the user has set in
+    `XLA_FLAGS` are left out.
+    """
+    legacy = _LEGACY_FLAGS if version("jax").startswith("0.10.") else {}
+    flags = {"xla_backend_optimization_level": level} | legacy
+    users_flags = os.environ.get("XLA_FLAGS", "")
+    return {name: flag for name, flag in flags.items() if name not in users_flags}
+
+
+def fast_compilation() -> str:
+    """A value of `XLA_FLAGS` that reduces the optimisation of all programs."""
+    return " ".join(
+        f"--{key}={str(flag).lower()}" for key, flag in quick_flags().items()
+    )
 
 
 def compile_once(fn: Callable[P, R]) -> Callable[P, R]:

@@ -9,10 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from meanfield._compiler_flags import as_text, quick_flags
+from meanfield._programs import fast_compilation
 
-# Compilation takes most of the time here. A quarter of it is LLVM's optimiser.
-os.environ.setdefault("XLA_FLAGS", as_text(quick_flags()))
+os.environ.setdefault("XLA_FLAGS", fast_compilation())  # most time is compilation
 
 import jax
 import numpy as np

@@ -7,14 +7,15 @@ does all of it, so that a statement compiles once for several seeds.
 """
 
 import json
+import os
 import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from meanfield._programs import forget_programs
-from meanfield.cli.process._session import compile_fast, open_session
+from meanfield._programs import fast_compilation, forget_programs
+from meanfield.cli.process._session import open_session
 
 BLOCK = 8  # seeds of one statement before the next statement
 
@@ -50,7 +51,7 @@ def measurement(name: str, seed: int) -> Row:
 
 def main(seeds: str, results: str, *patterns: str) -> int:
     """Measures, writes results, and prints the number of failures."""
-    compile_fast()
+    os.environ.setdefault("XLA_FLAGS", fast_compilation())
     open_session()
     from meanfield.theorems import select_statements
 

@@ -11,8 +11,7 @@ import equinox as eqx
 import jax
 
 from meanfield._array import is_concrete, is_tracing
-from meanfield._compiler_flags import quick_flags
-from meanfield._programs import Programs
+from meanfield._programs import Programs, quick_flags
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -67,7 +66,7 @@ class CompiledFunction(Generic[P, R]):
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Calls the function, compiling it first for arguments of a new shape."""
-        if _is_traced((args, kwargs)):
+        if is_traced((args, kwargs)):
             with full_precision():
                 return self._part(*args, **kwargs)
         self._programs.make_room((args, kwargs))
@@ -93,7 +92,7 @@ class CompiledFunction(Generic[P, R]):
         return len(self._programs)
 
     def _select_program(self, arguments: tuple[tuple, dict[str, Any]]) -> Any:
-        if jax.default_backend() != "cpu" or _is_traced(arguments):
+        if jax.default_backend() != "cpu" or is_traced(arguments):
             return self._part
         args, kwargs = arguments
         level = self._level(*args, **kwargs)
@@ -166,6 +165,7 @@ def return_memory() -> None:
             ctypes.CDLL(None).malloc_trim(0)
 
 
-def _is_traced(tree: object) -> bool:
+def is_traced(tree: object) -> bool:
+    """Whether any array in a tree is traced, or the caller is."""
     leaves = (leaf for leaf in jax.tree.leaves(tree) if isinstance(leaf, jax.Array))
     return not all(map(is_concrete, leaves)) or is_tracing()

@@ -1,13 +1,14 @@
 """Integration of one prepared flow by diffrax, and its ending."""
 
 import functools
+from dataclasses import replace
 from typing import Any, NamedTuple, cast
 
 import diffrax
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int, PyTree
+from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from meanfield._array import stop_gradient
 from meanfield._typing import PRNGKey, SolverTime
@@ -15,15 +16,19 @@ from meanfield.dynamics import AbstractDynamics
 from meanfield.endings import Status
 from meanfield.measures import AbstractMeasure
 
-from ._compilation import compile_function, optimisation_level
+from ._compilation import compile_function, is_traced, optimisation_level
 from ._trajectory import Trajectory
 from .motions import Noise, cast_noise, motion_of
 from .stepping import AbstractStepping
 from .watch import (
+    UNJUDGED,
     AbstractDetector,
+    AbstractGrowthDetector,
     AbstractStop,
     BlowUpTime,
+    Growth,
     GrowthDetector,
+    GrowthMonitor,
     PredictedBlowUp,
     Watch,
     WatchState,
@@ -102,6 +107,38 @@ def integrate_in_jit(
     meter: diffrax.AbstractProgressMeter = diffrax.NoProgressMeter(),
 ) -> Trajectory:
     """The trajectory of a prepared flow; call it inside `jit`."""
+    detector = _detector(problem, ts, GrowthDetector)
+    return _solve(problem, ts, adjoint, meter, detector)[0]
+
+
+def _monitor_in_jit(
+    problem: Problem,
+    ts: Float[Array, " times"],
+    adjoint: diffrax.AbstractAdjoint,
+    meter: diffrax.AbstractProgressMeter,
+) -> tuple[Trajectory, PyTree]:
+    """The trajectory up to a possible blow-up, and the memory of the detector there."""
+    detector = _detector(problem, ts, GrowthMonitor)
+    return _solve(problem, ts, adjoint, meter, detector)
+
+
+def _is_confirmed_in_jit(
+    problem: Problem, trajectory: Trajectory, growth: Growth
+) -> Bool[Array, ""]:
+    """Whether the field confirms the blow-up that growth alone showed."""
+    detector = GrowthDetector(problem.dynamics, problem.mu0, problem.run_start)
+    y, t = trajectory.last, trajectory.stop_time
+    return growth.is_near & detector.is_law_continued(growth, y, t, growth.is_near)
+
+
+def _solve(
+    problem: Problem,
+    ts: Float[Array, " times"],
+    adjoint: diffrax.AbstractAdjoint,
+    meter: diffrax.AbstractProgressMeter,
+    detector: AbstractDetector,
+) -> tuple[Trajectory, PyTree]:
+    """The trajectory of a prepared flow, and the last memory of its detector."""
     dynamics, mu0, stepping = problem.dynamics, problem.mu0, problem.stepping
     noise = cast_noise(problem.noise, ts.dtype)
     moving = diffrax.ODETerm(VectorField(dynamics, mu0, ts[-1], noise))
@@ -109,7 +146,7 @@ def integrate_in_jit(
         mu0, moving, stepping.solver, noise, problem.key
     )
     frames, end = diffrax.SubSaveAt(ts=ts), diffrax.SubSaveAt(t1=True)
-    watch = _watch(problem, ts, noise)
+    watch = _watch(problem, ts, noise, detector)
     solution = diffrax.diffeqsolve(
         terms,
         solver,
@@ -124,10 +161,16 @@ def integrate_in_jit(
         throw=False,
         progress_meter=meter,
     )
-    return _trajectory(problem, ts, solution, _ending(solution, watch.detector))
+    ending = _ending(solution, detector)
+    return _trajectory(problem, ts, solution, ending), ending.watch_state.growth
 
 
-def _watch(problem: Problem, ts: Float[Array, " times"], noise: Noise) -> Watch:
+def _watch(
+    problem: Problem,
+    ts: Float[Array, " times"],
+    noise: Noise,
+    detector: AbstractDetector,
+) -> Watch:
     """The controller that chooses the steps and ends the flow."""
     dynamics, mu0 = problem.dynamics, problem.mu0
     jumps = jax.lax.stop_gradient(dynamics.jumps)
@@ -142,20 +185,24 @@ def _watch(problem: Problem, ts: Float[Array, " times"], noise: Noise) -> Watch:
         dynamics=law,
         mu0=frozen_mu0,
         noise=frozen_noise,
-        detector=_detector(problem, ts),
+        detector=detector,
         stops=problem.stops,
         is_iterative=problem.is_iterative,
     )
 
 
-def _detector(problem: Problem, ts: Float[Array, " times"]) -> AbstractDetector[Any]:
+def _detector(
+    problem: Problem,
+    ts: Float[Array, " times"],
+    kind: type[AbstractGrowthDetector],
+) -> AbstractDetector[Any]:
     """The blow-up detector, which detects nothing if a blow-up is ruled out."""
     if needs_pilot(problem.stepping, problem.mu0, problem.noise):
         return PredictedBlowUp(problem.predicted_blow_up)
     law, frozen_mu0 = stop_gradient(problem.dynamics), stop_gradient(problem.mu0)
     if is_bounded_by_kind(law, frozen_mu0, ts):
         return PredictedBlowUp(no_blow_up(ts.dtype))
-    return GrowthDetector(law, frozen_mu0, problem.run_start)
+    return kind(law, frozen_mu0, problem.run_start)
 
 
 def _level(problem: Problem, *args: object) -> int | None:
@@ -168,7 +215,33 @@ def _level(problem: Problem, *args: object) -> int | None:
     return None if problem.is_iterative and level else level
 
 
-integrate = compile_function(integrate_in_jit, _level)
+_integrate = compile_function(integrate_in_jit, _level)
+_monitor = compile_function(_monitor_in_jit, _level)
+_is_confirmed = compile_function(_is_confirmed_in_jit, _level)
+
+
+def integrate(
+    problem: Problem,
+    ts: Float[Array, " times"],
+    adjoint: diffrax.AbstractAdjoint,
+    meter: diffrax.AbstractProgressMeter = diffrax.NoProgressMeter(),
+) -> Trajectory:
+    """The trajectory of a prepared flow, by programs that compile fast.
+
+    The first program has no field far ahead in it. If growth shows a blow-up, a second,
+    short program asks that field. If it does not confirm the blow-up, the flow is
+    repeated by a program that asks it after every step. Parameters that jump, and
+    values that are traced, need this program at once.
+    """
+    arguments = problem, ts, adjoint, meter
+    if problem.dynamics.jumps.shape[0] or is_traced(arguments):
+        return _integrate(*arguments)
+    trajectory, growth = _monitor(*arguments)
+    if int(trajectory.code) != UNJUDGED:
+        return trajectory
+    if not _is_confirmed(problem, trajectory, growth):
+        return _integrate(*arguments)
+    return replace(trajectory, code=jnp.asarray(int(Status.BLOW_UP)))
 
 
 class _Ending(NamedTuple):
@@ -188,7 +261,7 @@ def _ending(solution: diffrax.Solution, detector: AbstractDetector) -> _Ending:
     is_complete = (code == int(Status.FINISHED)) | (code == int(Status.STEADY))
     is_unsure = is_complete & detector.is_unsure(watch_state.growth)
     code = jnp.where(is_unsure, int(Status.UNRESOLVED), code)
-    has_t_star = watch_state.is_detected & (code == int(Status.BLOW_UP))
+    has_t_star = watch_state.is_detected & (code == detector.ending)
     blow_up = detector.estimate_blow_up(watch_state.growth)
     blow_up = jax.tree.map(
         functools.partial(jnp.where, has_t_star), blow_up, no_blow_up(blow_up[0].dtype)

@@ -1,5 +1,6 @@
 """`meanfield verify`: numerical checks of the statements of the papers."""
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from shlex import quote
@@ -8,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from meanfield._extras import extra
 from meanfield._writing import check_writable
 from meanfield.cli.process._plugins import load_plugins
-from meanfield.cli.process._session import compile_fast, open_session
+from meanfield.cli.process._session import open_session
 from meanfield.cli.terminal._output import note, print_json
 from meanfield.errors import InvalidInputError, UnknownNameError, VerificationError
 from meanfield.plotting import pages
@@ -78,7 +79,9 @@ def verify(
 
 def _begin(plugins: list[Path]) -> tuple[str, ...]:
     """Loads plugins and returns the ids of the statements they register."""
-    compile_fast()
+    from meanfield._programs import fast_compilation
+
+    os.environ.setdefault("XLA_FLAGS", fast_compilation())  # also for child processes
     open_session()
     from meanfield.theorems import statements
 

@@ -8,7 +8,6 @@ import resource
 import time
 from types import ModuleType
 
-from meanfield._compiler_flags import as_text, quick_flags
 from meanfield.errors import ResourceError
 
 from ._programs import cache_folder, keep_programs, prune
@@ -102,14 +101,6 @@ def _start_jax() -> ModuleType:
             f"for the device. {error}"
         ) from error
     return jax
-
-
-def compile_fast() -> None:
-    """Reduces compiler optimisation, for commands that compile more than they run.
-
-    Child processes inherit the flags; `XLA_FLAGS` of the user take precedence.
-    """
-    os.environ.setdefault("XLA_FLAGS", as_text(quick_flags()))
 
 
 @functools.cache

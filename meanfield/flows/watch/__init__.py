@@ -1,6 +1,10 @@
+from ._detector import UNJUDGED as UNJUDGED
 from ._detector import AbstractDetector as AbstractDetector
 from ._growth import BlowUpTime as BlowUpTime
 from ._growth_detector import GrowthDetector as GrowthDetector
+from ._growth_monitor import AbstractGrowthDetector as AbstractGrowthDetector
+from ._growth_monitor import Growth as Growth
+from ._growth_monitor import GrowthMonitor as GrowthMonitor
 from ._pilot import PredictedBlowUp as PredictedBlowUp
 from ._pilot import is_bounded as is_bounded
 from ._pilot import is_bounded_by_kind as is_bounded_by_kind

@@ -4,13 +4,18 @@ import abc
 from typing import Generic, NamedTuple, TypeVar
 
 import equinox as eqx
+import jax
+import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, PyTree
 
 from meanfield._typing import SolverTime
+from meanfield.endings import Status
 
 from ._growth import BlowUpTime
 
 MemoryT = TypeVar("MemoryT")
+T = TypeVar("T")
+UNJUDGED = -1  # code of a flow whose possible blow-up is still to be confirmed
 
 
 class Attempt(NamedTuple):
@@ -31,6 +36,11 @@ class Attempt(NamedTuple):
 
 class AbstractDetector(eqx.Module, Generic[MemoryT]):
     """Decides after each step of a flow whether the flow blows up in finite time."""
+
+    @property
+    def ending(self) -> int:
+        """The code of a flow that this detector ends."""
+        return int(Status.BLOW_UP)
 
     @abc.abstractmethod
     def start(self, t0: Array, y0: PyTree[Array], rtol: Array) -> MemoryT:
@@ -55,3 +65,8 @@ class AbstractDetector(eqx.Module, Generic[MemoryT]):
     @abc.abstractmethod
     def estimate_blow_up(self, memory: MemoryT) -> BlowUpTime:
         """The blow-up time of a flow that was found to blow up."""
+
+
+def where(condition: Array, yes: T, no: T) -> T:
+    """`yes` where the condition holds, else `no`, for trees of one structure."""
+    return jax.tree.map(lambda a, b: jnp.where(condition, a, b), yes, no)

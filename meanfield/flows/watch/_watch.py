@@ -111,7 +111,7 @@ class Watch(AbstractWrapper[WatchState]):
         step = _attempt(trial, y1, keep=is_accepted, jump=jump, ends=ends)
         state = self._update_state(step, state)._replace(inner=inner)
         state = self._apply_detector(step, state, is_finite)
-        state = _mark_blow_up(state, is_late)
+        state = self._mark_blow_up(state, is_late)
         # If the plan of the sums is too small, the flow ends and gets a larger plan.
         code = jnp.where(is_outside, int(Status.UNCONVERGED), state.code)
         state = state._replace(code=code)
@@ -137,7 +137,12 @@ class Watch(AbstractWrapper[WatchState]):
             step.is_too_short | step.is_not_finite, failure_code, state.code
         )
         is_detected &= code != int(Status.UNCONVERGED)
-        return _mark_blow_up(state._replace(code=code, growth=growth), is_detected)
+        return self._mark_blow_up(state._replace(code=code, growth=growth), is_detected)
+
+    def _mark_blow_up(self, state: WatchState, ends: Array) -> WatchState:
+        """The state, with the detector's code where `ends` holds."""
+        code = jnp.where(ends, self.detector.ending, state.code)
+        return state._replace(code=code, is_detected=state.is_detected | ends)
 
     def _update_state(self, step: Attempt, state: WatchState) -> WatchState:
         """The state after an attempted step; a rejected step is only counted."""
@@ -262,12 +267,6 @@ def _attempt(
         jump,
         *ends,
     )
-
-
-def _mark_blow_up(state: WatchState, ends: Array) -> WatchState:
-    """The state, with the status of a blow-up where `ends` holds."""
-    code = jnp.where(ends, int(Status.BLOW_UP), state.code)
-    return state._replace(code=code, is_detected=state.is_detected | ends)
 
 
 def _state_error(y: PyTree[Array], error: PyTree | None) -> PyTree | None:
