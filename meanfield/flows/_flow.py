@@ -25,9 +25,9 @@ from ._arguments import (
     check_precision,
     check_progress,
 )
-from ._compilation import eval_shapes
+from ._compilation import eval_shapes, full_precision
 from ._guard import guard_derivatives
-from ._integration import Problem, integrate
+from ._integration import Problem, evaluate_field, integrate
 from ._trajectory import M, Trajectory
 from .motions import Noise, active_noise, motion_of
 from .stepping import AbstractStepping
@@ -272,11 +272,10 @@ def _errors(
     dynamics: AbstractDynamics, mu: AbstractMeasure, t: Time, noise: Noise
 ) -> tuple[Convergence | None, Convergence | None, PyTree]:
     """Shapes of the field's residual, of the error in its sums, and of the drift."""
+    with full_precision():  # as in the program of the flow, which reuses this trace
+        rates, convergence = evaluate_field(dynamics, mu, t, noise)
     freeze = functools.partial(dynamics.field, t)
-    field = freeze(mu)
-    motion = motion_of(mu)
-    rates = motion.drift(mu, field, noise)
-    return field.convergence, motion.sum_convergence(freeze, mu, field), rates
+    return convergence, motion_of(mu).sum_convergence(freeze, mu, freeze(mu)), rates
 
 
 def _check_times(ts: Numbers) -> Float[Array, " times"]:

@@ -11,9 +11,10 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from meanfield._array import stop_gradient
-from meanfield._typing import PRNGKey, SolverTime
+from meanfield._typing import PRNGKey, SolverTime, Time
 from meanfield.dynamics import AbstractDynamics
 from meanfield.endings import Status
+from meanfield.fields import Convergence
 from meanfield.measures import AbstractMeasure
 
 from ._compilation import compile_function, is_traced, optimisation_level
@@ -56,14 +57,23 @@ class VectorField(eqx.Module):
         del args
         mu = self.mu0.replace_coordinates(y)
         latest = jax.lax.stop_gradient(self._latest_time())
-        field = self.dynamics.field(jnp.where(t > latest, latest, t), mu)
-        return motion_of(mu).drift(mu, field, self.noise)
+        t = jnp.where(t > latest, latest, t)
+        return evaluate_field(self.dynamics, mu, t, self.noise)[0]
 
     def _latest_time(self) -> Float[Array, ""]:
         """The last time, or the float just before it if parameters jump there."""
         jumps = self.dynamics.jumps.astype(self.last.dtype)
         previous_time = jnp.nextafter(jax.lax.stop_gradient(self.last), -jnp.inf)
         return jnp.where(jnp.any(jumps == self.last), previous_time, self.last)
+
+
+@eqx.filter_jit  # traced once, before the flow is compiled
+def evaluate_field(
+    dynamics: AbstractDynamics, mu: AbstractMeasure, t: Time, noise: Noise
+) -> tuple[PyTree, Convergence | None]:
+    """The rates of the coordinates of a measure, and the residual of its field."""
+    field = dynamics.field(t, mu)
+    return motion_of(mu).drift(mu, field, noise), field.convergence
 
 
 class Problem(eqx.Module):
