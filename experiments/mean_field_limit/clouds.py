@@ -89,7 +89,7 @@ def attention(name: str, score: float) -> Attention:
 
 
 def exact_flow(name: str) -> AbstractMeasure:
-    """The law N(0, 1) moved until the last time, in closed form or on a grid."""
+    """The law N(0, 1) transported to the final time, as a Gaussian or on a grid."""
     start: AbstractMeasure = Gaussian(jnp.zeros(1), jnp.ones((1, 1)))
     if name not in CLOSED_FORMS:
         edges = [even_edges(-HALF_WIDTH, HALF_WIDTH, CELLS)]
