@@ -17,7 +17,8 @@ from ._worker import measure_trial
 ROOT = Path(__file__).resolve().parent.parent
 TIMEOUT = 3600.0  # timeout of a trial in seconds
 ROUNDS = 3  # largest number of processes that measure the same trial
-SHORT_TRIAL = 12.0  # no repeat starts later than this (in s) after the first process
+# A trial is repeated only within this time, in seconds, after its first process ends.
+SHORT_TRIAL = 12.0
 MAX_REASON = 200  # largest number of characters shown of an error message
 MEMORY_FRACTION = 0.5  # trials whose arrays exceed this fraction of memory are skipped
 

@@ -55,8 +55,8 @@ class Panel(NamedTuple):
         ranks: ranks of the exact limits.
         solutions: the samples solved to tolerance.
         V: value matrices.
-        script_endings: endings of the script.
-        script_eigenvalues: final eigenvalues of the script, largest first.
+        script_endings: names of the endings of the samples in the script.
+        script_eigenvalues: final eigenvalues in the script, largest first.
     """
 
     eigenvalues: np.ndarray
