@@ -50,7 +50,7 @@ def times_of(ratio: float | None) -> str:
 
 
 def share(row: Row) -> str:
-    """Lower bound of the time, in percent of the measured time; empty if unknown."""
+    """Lower bound on the time, in percent of the measured time; empty if unknown."""
     value = row["floor_share"]
     return "" if value is None else f"{100 * value:.0f} %"
 

@@ -42,7 +42,7 @@ def _potential(scores: np.ndarray) -> np.ndarray:
 
 
 def solve_with_scipy(trial: Trial, x: np.ndarray, rtol: float, method: str) -> Any:
-    """Integrates one cloud until t = 1 by SciPy's adaptive steps."""
+    """Integrates one cloud to t = 1 with SciPy's adaptive steps."""
     rate = lambda _, flat: velocity(trial, flat.reshape(x.shape)).ravel()
     ends = 0.0, 1.0
     return solve_ivp(rate, ends, x.ravel(), method=method, rtol=rtol, atol=rtol / 10)

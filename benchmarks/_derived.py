@@ -44,7 +44,7 @@ def _seconds_of_one_core(row: Row) -> float:
 
 
 def floor_seconds(row: Row, best: Peaks) -> float | None:
-    """Lower bound of the time for the operations of a row; `None` if it is unknown."""
+    """Lower bound on the time of the operations counted in a row; `None` if unknown."""
     kinds = [kind for kind in best if row.get(kind)]
     kinds_of_dtype = [kind for kind in kinds if row["dtype"] in best[kind]]
     if row["case"] == "floor" or not kinds or kinds_of_dtype != kinds:
@@ -71,7 +71,7 @@ def with_ratios(rows: Sequence[Row], best: Peaks) -> list[dict[str, Any]]:
 
 
 def problem(row: Row) -> tuple[Any, ...]:
-    """Key of the problem that a row measures; rows of one problem are compared."""
+    """Key of the problem to which a row belongs; rows with equal keys are compared."""
     return tuple(row[key] for key in ("case", "problem", "dtype", "n", "d"))
 
 

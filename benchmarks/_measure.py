@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 from ._trial import Job
 from ._usage import reset_peak
 
-MIN_REPEATS = 3  # smallest number of timed runs, unless they exceed `MAX_SECONDS`
-MIN_SECONDS = 1.0  # runs are repeated at least until they take this time in total
-MAX_SECONDS = 60.0  # no further run starts after this time
+MIN_REPEATS = 3  # minimum number of timed runs, unless MAX_SECONDS is reached first
+MIN_SECONDS = 1.0  # runs are repeated at least until their total time reaches this
+MAX_SECONDS = 60.0  # no further run starts once the total time reaches this
 
 
 class Duration(NamedTuple):
@@ -26,7 +26,8 @@ def measure_job(job: Job, scale: float = 1.0) -> dict[str, Any]:
     Times are medians multiplied by `scale`; `compile_seconds` is the additional time of
     the first run, and `memory` the growth of the peak memory over all runs, in MB.
     """
-    gc.collect()  # garbage that is freed later would hide growth of the memory
+    # The job could reuse the memory of old garbage, which would hide memory growth.
+    gc.collect()
     reset_peak()
     peak_before = job.usage.peak()
     warmups = [_run_once(job)[0] for _ in range(job.warmups)]
@@ -56,7 +57,7 @@ def _run_repeatedly(job: Job) -> tuple[list[Duration], Any]:
 
 
 def _should_repeat(times: list[float], limit: int) -> bool:
-    """Whether a job that took these times is run once more."""
+    """Whether to run a job once more, given the times of its runs so far."""
     if not times:
         return True
     duration, has_enough = sum(times), len(times) >= MIN_REPEATS

@@ -110,7 +110,7 @@ def _summary(rows: Sequence[Row]) -> list[str]:
 
 
 def _largest(rows: Sequence[Row]) -> list[tuple[Any, ...]]:
-    """Keys of the problems, each only at the largest n that was measured."""
+    """Keys of the problems, without those that are also measured at a larger n."""
     problems = list(dict.fromkeys(problem(row) for row in rows))
     sizes: dict[tuple[Any, ...], int] = {}
     for *rest, n, d in problems:

@@ -16,10 +16,11 @@ from ._worker import measure_trial
 
 ROOT = Path(__file__).resolve().parent.parent
 TIMEOUT = 3600.0  # timeout of a trial in seconds
-ROUNDS = 3  # number of processes that measure the same trial
-SHORT_TRIAL = 12.0  # repeats begin within this time (in s) after the first process
+ROUNDS = 3  # largest number of processes that measure the same trial
+# A trial is repeated only within this time, in seconds, after its first process ends.
+SHORT_TRIAL = 12.0
 MAX_REASON = 200  # largest number of characters shown of an error message
-MEMORY_FRACTION = 0.5  # trials whose arrays need more of the memory are skipped
+MEMORY_FRACTION = 0.5  # trials whose arrays exceed this fraction of memory are skipped
 
 OnTrial = Callable[[int, int, str], None]
 
@@ -27,15 +28,15 @@ OnTrial = Callable[[int, int, str], None]
 def rows(
     trials: Sequence[Trial], device: str, on_trial: OnTrial, *, rounds: int = ROUNDS
 ) -> Iterator[dict[str, Any]]:
-    """Yields a row for each trial: its attributes, and its results or why it failed.
+    """Yields a row for each trial: its attributes, and results or a reason for failure.
 
     Args:
         trials: trials, in the order of measurement.
         device: device of the arrays.
         on_trial: function that is called before each trial with its number, the number
             of trials, and its description.
-        rounds: number of processes that measure a short trial. Their median is used,
-            since on shared machines one process in ten runs at half speed.
+        rounds: number of processes that measure a short trial. The process with the
+            median time is used, since on shared machines one in ten has half speed.
     """
     for number, trial in enumerate(trials, start=1):
         on_trial(number, len(trials), trial.label)
@@ -55,7 +56,7 @@ def outcome(trial: Trial, rounds: int = 1) -> dict[str, Any]:
 
 
 def _median_outcome(trial: Trial, rounds: int) -> dict[str, Any]:
-    """Results of the process with the median time, or of the faster one of two."""
+    """Results of the process with the median time; of two processes, the faster one."""
     measurements, start = [_measure_in_process(trial)], time.perf_counter()
     while len(measurements) < rounds and time.perf_counter() - start < SHORT_TRIAL:
         measurements.append(_measure_in_process(trial))
@@ -81,12 +82,12 @@ def _environment(trial: Trial) -> dict[str, str]:
         k: v for k, v in os.environ.items() if k != "JAX_COMPILATION_CACHE_DIR"
     }
     double = str(int(trial.dtype == "float64"))
-    # Filtered tracebacks end with a notice of JAX, unfiltered ones with the error.
+    # Filtered tracebacks end with a notice from JAX instead of the error.
     return {**variables, "JAX_ENABLE_X64": double, "JAX_TRACEBACK_FILTERING": "off"}
 
 
 def _error_reason(error: BaseException) -> str:
-    """Last line of an error message, with the error's type unless a worker was lost."""
+    """Last line of an error's type and message; if a worker died, only the message."""
     if isinstance(error, WorkerLost):
         return str(error)
     message = traceback.format_exception_only(error)[0]

@@ -20,7 +20,7 @@ def matrices(trial: Trial) -> tuple[np.ndarray, np.ndarray]:
 def match_by_ranks(
     x: np.ndarray, Q: np.ndarray, K: np.ndarray, slices: str
 ) -> np.ndarray:
-    """For each query, the mean over slices of the token whose key has the same rank."""
+    """For each query, the token whose key has the same rank, averaged over slices."""
     theta = slice_directions(slices, len(Q)).astype(x.dtype)
     queries, keys = x @ (theta @ Q).T, x @ (theta @ K).T
     sums = np.zeros_like(x)

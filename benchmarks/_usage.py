@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Protocol
 
 STATUS = Path("/proc/self/status")
-RESET_PEAK = "5"  # this value in `clear_refs` resets the peak memory, see proc(5)
+RESET_PEAK = "5"  # written to `clear_refs`, it resets the peak memory (see proc(5))
 MAXRSS_UNIT = 1 if sys.platform == "darwin" else 1024  # unit of `ru_maxrss` in bytes
 
 

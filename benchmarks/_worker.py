@@ -1,4 +1,4 @@
-"""Measurement of one trial, in the process of a worker."""
+"""Measurement of one trial, inside a worker process."""
 
 import importlib
 import json
@@ -10,7 +10,7 @@ from ._trial import Job, Trial
 
 
 def measure_trial(trial: Trial) -> dict[str, Any]:
-    """Measures a trial, and imports only the packages that its method needs.
+    """Measures a trial after importing only the packages that its method needs.
 
     Raises:
         TypeError: if a result cannot be written as JSON, such as a NumPy integer.

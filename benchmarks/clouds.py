@@ -17,7 +17,7 @@ QUICK = (4, 8, (2,))
 N_STEPS, RTOL = (
     64,
     1e-6,
-)  # N_STEPS fixed steps until t = 1, or adaptive steps with tolerance RTOL
+)  # N_STEPS fixed steps to t = 1, or adaptive steps with tolerance RTOL
 
 
 def _trials(size: Size) -> list[Trial]:

@@ -1,4 +1,4 @@
-"""Case `gaussians`: families of Gaussians that blow up, and published Euler steps."""
+"""Case `gaussians`: blow-ups of Gaussians, by adaptive and by published Euler steps."""
 
 from ._trial import OURS, Case, Size, Trial
 

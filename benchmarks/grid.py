@@ -1,4 +1,4 @@
-"""Case `grid`: steps of densities in the plane, compared with their matrix products."""
+"""Case `grid`: flows of densities in the plane; the floor counts matrix products."""
 
 from ._trial import OURS, Case, Size, Trial
 

@@ -1,4 +1,4 @@
-"""Case `sinkhorn`: Sinkhorn potentials between a cloud and itself, to a tolerance."""
+"""Case `sinkhorn`: Sinkhorn potentials between a cloud and itself, by each library."""
 
 from ._trial import OURS, Case, Size, Trial
 

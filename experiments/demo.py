@@ -49,7 +49,8 @@ PLANE = {
 }
 RUNS = {
     "softmax": PLANE,
-    "softmax-closure": {**PLANE, "measure": "gaussian"},  # start: the tokens' moments
+    # The closure starts with the mean and the covariance of the tokens of `softmax`.
+    "softmax-closure": {**PLANE, "measure": "gaussian"},
     "l2": {**PLANE, "attention": "l2"},
     "sinkhorn": {**PLANE, "attention": "sinkhorn"},
     "two-heads": {

@@ -126,7 +126,7 @@ def test_heads_apply_the_attention_matrix_of_the_library(
 
 def test_attention_without_weights_is_rejected_as_a_head():
     variant = Variant("differential", {"normalised": True})
-    with pytest.raises(UnsupportedError, match="does more than weight tokens"):
+    with pytest.raises(UnsupportedError, match="more than add up weighted values"):
         variant.build_attention(jax.random.key(0), d=D, k=WIDTH)
 
 

@@ -1,4 +1,4 @@
-"""Velocities by `meanfield` with sums in cells, planned as in a flow."""
+"""Velocities by `meanfield` with sums in cells, which are chosen as in flows."""
 
 import functools
 import time
@@ -23,7 +23,8 @@ from meanfield.tokens import Tokens
 from .ours import attention_of
 
 MAX_FULL = 20_000  # up to this number of tokens, all are compared
-# Among the compared tokens are the `N_EXTREME` farthest and as many most isolated.
+# Otherwise the `N_EXTREME` farthest, the `N_EXTREME` most isolated and some random
+# tokens are compared, at most `N_COMPARED` in total.
 N_COMPARED, N_EXTREME = 4096, 1024
 
 

@@ -16,7 +16,7 @@ from meanfield.flows import AbstractStop, BlowUp, Trajectory, adaptive, ensemble
 from meanfield.measures import Gaussian
 from meanfield.measures.families import family
 
-END_TIME = 1.5  # last time, in units of the latest blow-up time of a member
+END_TIME = 1.5  # final time, in units of the latest blow-up time of all members
 N_BISECTIONS = 60
 
 
@@ -27,7 +27,10 @@ def initial_covariances(trial: Trial) -> np.ndarray:
 
 
 def score_matrix(trial: Trial) -> np.ndarray:
-    """Score matrix $A$ with positive symmetric part, from the figure or random."""
+    r"""Score matrix $A$ of castin2025, Figure 2(a), or a random one.
+
+    In both cases $A + A^\top$ is positive definite.
+    """
     if trial.d == 2:
         return np.array(P4["K"]).T @ np.array(P4["Q"]) / 2**0.5
     G, H = np.random.default_rng(0).standard_normal((2, trial.d, trial.d))
@@ -75,9 +78,10 @@ def _run(trial: Trial, stop: AbstractStop | None) -> Any:
 
 
 def time_facts(trial: Trial, times: np.ndarray, traces: np.ndarray) -> dict[str, Any]:
-    """Largest error of the final time of a member, relative to its blow-up time.
+    """Largest error in a member's final time, relative to the member's blow-up time.
 
-    The exact final time is when the exact solution reaches the member's final trace.
+    The exact final time is the time at which the exact solution reaches the member's
+    final trace.
     """
     Sigma, A = initial_covariances(trial), score_matrix(trial)
     exact, blow_ups = times_of_traces(Sigma, A, traces), blow_up_times(Sigma, A)

@@ -125,7 +125,7 @@ def _cost_run(trial: Trial, cost_function: Callable[..., Any]) -> Callable[[], A
 
 
 def sinkhorn(trial: Trial) -> Job:
-    """Sinkhorn potentials to a tolerance on the marginals."""
+    """Sinkhorn potentials, iterated until the marginals meet a tolerance."""
     identity, epsilon = np.eye(trial.d), trial.settings["epsilon"]
     score, mu = Dot(identity, identity, epsilon), Points.uniform(tokens(trial))
     scalings_of = compile_function(

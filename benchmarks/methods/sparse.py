@@ -29,7 +29,7 @@ def balanced(trial: Trial) -> Job:
 
 
 def cut(trial: Trial) -> Job:
-    """SortCut attention to the first of the blocks that a balanced matrix has mixed."""
+    """SortCut attention to one block, the first of those mixed by a balanced matrix."""
     return _job(trial, "cut", "sortcut", budget=1, **_sorting_options(trial))
 
 

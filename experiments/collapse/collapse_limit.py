@@ -2,8 +2,9 @@ r"""Token collapse in depth: doubly exponential without the skip connection.
 
 Weights $P_{ij} = a_ie^{s_{ij}}b_j$ have row sums one for softmax and Sinkhorn. With
 such weights, a layer without skip connection maps a cloud of diameter $D$ to one of
-diameter at most $cD^3$ with $c = |A||V|/4\epsilon$. Under the flow, which has the skip,
-the diameter is at least $D(0)/\sqrt{1 + 2cD(0)^2t}$ (`verify new:token-collapse`).
+diameter at most $cD^3$ with $c = |A||V|/4\epsilon$. Under the flow, which has a skip
+connection, the diameter is at least $D(0)/\sqrt{1 + 2cD(0)^2t}$ (`verify
+new:token-collapse`).
 
 The introduction of Dong, Cordonnier and Loukas, *Attention is not all you need* (2021),
 states the doubly exponential collapse with a cubic rate; sander2022, section 4 quotes
@@ -41,7 +42,7 @@ from meanfield.reproduce import Case, Experiment, Findings, Rows
 SEED = 0
 SMALL = 0.5  # largest $cD^2$ of the clouds to which the power law is fitted
 ROUNDED = 1e-11  # below this fraction of the first diameter, rounding errors dominate
-FLOWS = (*CUBIC, "esp")  # without `esp, one slice`, whose flow separates tokens
+FLOWS = (*CUBIC, "esp")  # omits `esp, one slice`, since its flow separates tokens
 EXPECTED = 3.0
 
 

@@ -26,7 +26,7 @@ BOUND = {"color": "black", "dashes": (5, 2), "linewidth": 1.3}
 
 @style()
 def draw(findings: Findings) -> Figure:
-    """Draws three panels: layers without skip, the flow, and a single layer."""
+    """Draws three panels: layers without skip connections, the flow, and one layer."""
     figure = Figure(figsize=(12.6, 4.3), layout="constrained")
     layers, flow, power = figure.subplots(1, 3)
     data = findings.data
@@ -44,7 +44,7 @@ def draw(findings: Findings) -> Figure:
 
 
 def _curves(axes: Axes, data: xr.Dataset, bound: np.ndarray) -> None:
-    """Draws samples and their median for each attention, down to the rounding error."""
+    """Plots each draw and the median for each attention, down to the rounding error."""
     k = np.arange(len(bound))
     for name, rows in zip(data["name"].values, data["D"].values, strict=True):
         shares = rows / rows[:, :1]

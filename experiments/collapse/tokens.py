@@ -1,10 +1,10 @@
-r"""Tokens under attention layers without skip connection, and under the flow.
+r"""Tokens under attention layers without skip connections, and under the flow.
 
-A layer without skip is $x_i \leftarrow V\sum_jP_{ij}x_j$ and the flow is $x_i' =
-V\sum_jP_{ij}x_j$; one layer corresponds to one unit of time. If $V = -I$ and $A$ is
-symmetric and positive definite, the softmax flow contracts tokens along all axes. In
-layers without skip the sign of $V$ does not matter for diameters, since scores do not
-change if all tokens change sign.
+A layer without skip connection is $x_i \leftarrow V\sum_jP_{ij}x_j$ and the flow is
+$x_i' = V\sum_jP_{ij}x_j$; one layer corresponds to one unit of time. If $V = -I$ and
+$A$ is symmetric and positive definite, the softmax flow contracts tokens along all
+axes. In layers without skip connections the sign of $V$ does not matter for diameters,
+since scores do not change if all tokens change sign.
 """
 
 from typing import NamedTuple
@@ -39,7 +39,7 @@ SIZES = {"quick": Sizes(24, 3, 4), "paper": Sizes(64, 4, 24)}
 
 
 class Draws(NamedTuple):
-    """Random `Q`, `K` and tokens; the first axis of each array counts the draws."""
+    """Random `Q`, `K` and tokens; the first axis of each array indexes the draws."""
 
     Q: Float[np.ndarray, "draws d d"]
     K: Float[np.ndarray, "draws d d"]
@@ -108,7 +108,7 @@ class Collapse(NamedTuple):
 
 
 def layer_diameters(name: str, draws: Draws) -> Collapse:
-    """Diameters of all draws under layers without skip."""
+    """Diameters of all draws in layers without skip connections."""
     runs = [
         _layer_diameters(name, *map(jnp.asarray, draw))
         for draw in zip(*draws, strict=True)
@@ -121,14 +121,14 @@ def flow_diameters(name: str, draws: Draws) -> Float[np.ndarray, "draws times"]:
     """Diameters of all draws along the flow, at the times 0, 1, …, `LAYERS`.
 
     Raises:
-        RuntimeError: if a flow ends before the last time.
+        RuntimeError: if a flow ends before its final time.
     """
     runs = [_flow(name, *map(jnp.asarray, draw)) for draw in zip(*draws, strict=True)]
     codes, rows = zip(*runs, strict=True)
     if any(map(int, codes)):
         raise RuntimeError(
-            f"A flow under {name} attention ended before its last time; the codes of "
-            f"the endings are {[*map(int, codes)]}."
+            f"A flow under {name} attention ended before its final time; the status "
+            f"codes of all draws are {[*map(int, codes)]}."
         )
     return np.stack(rows)
 
@@ -151,7 +151,10 @@ def gaussian_widening(name: str, draws: Draws) -> Float[np.ndarray, " draws"]:
 
 
 def layer_bound(layers: int) -> Float[np.ndarray, " layers"]:
-    r"""Upper bound of $D_k/D_0$ without skip, from $u_{k+1} = u_k\tanh u_k^2$."""
+    r"""Upper bound on $D_k/D_0$ in layers without skip connections.
+
+    It is $u_k/u_0$ for the recursion $u_{k+1} = u_k\tanh u_k^2$.
+    """
     u = [np.sqrt(START)]
     for _ in range(layers):
         u.append(u[-1] * np.tanh(u[-1] ** 2))
@@ -159,5 +162,5 @@ def layer_bound(layers: int) -> Float[np.ndarray, " layers"]:
 
 
 def flow_bound(ts: Float[np.ndarray, " times"]) -> Float[np.ndarray, " times"]:
-    r"""Lower bound $(1 + 2cD(0)^2t)^{-1/2}$ of $D(t)/D(0)$ under the flow."""
+    r"""Lower bound $(1 + 2cD(0)^2t)^{-1/2}$ on $D(t)/D(0)$ under the flow."""
     return 1 / np.sqrt(1 + 2 * START * ts)

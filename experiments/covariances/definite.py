@@ -54,7 +54,7 @@ END_TIME = 1e6  # so large because some of the random draws converge slowly
 MAX_STEPS = 100_000  # so large because states at rest are stiff in logarithmic time
 REST_DISTANCE = 1e-3  # tolerance of `Steady`, relative to the initial size
 SINGLE_START = {"measure": "gaussian", "cov": 0.5}  # isotropic covariance of trace 1
-FALLING_POWER = -0.5  # traces that decay faster than t to this power go to zero
+FALLING_POWER = -0.5  # a trace that follows t^p goes to zero if p is below this
 
 
 def with_corrected_reading(

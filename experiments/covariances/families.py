@@ -38,7 +38,7 @@ class Recipe:
         code: keys that have other values in the script.
         rule: step size and thresholds of the script.
         quick: initial covariances of the quick size.
-        finer: factor by which panels with fast members have more frames.
+        finer: factor on the number of frames; above one for panels with fast members.
     """
 
     text: Values
@@ -109,7 +109,7 @@ def _ends(steps: ClippedEuler, result: Solution, exact: Solution) -> xr.Dataset:
 
 
 def frame_keys(frames: int) -> dict[str, Any]:
-    """Keys for frames and tolerance, which all figures share, to compile only once."""
+    """Keys for frames and tolerance; figures share them, so flows compile only once."""
     pace = {"spacing": "both", "frames": frames, "segment": frames}
     return {**pace, "max_steps": MAX_STEPS, "rtol": RTOL}
 
@@ -148,9 +148,10 @@ def _solution(result: runs.Result) -> Solution:
 
 
 def as_dataset(steps: ClippedEuler, dt: float) -> xr.Dataset:
-    """Covariances of the script, as a dataset in the form of a run with Gaussians.
+    """Covariances of the script, as a dataset in the format of a Gaussian run.
 
-    The frames end with the longest member; a member that stops earlier stays constant.
+    The last frame is at the end of the longest-running member. A member that stops
+    earlier stays constant.
     """
     end = int(np.max(steps.n_steps))
     n_frames = int(np.searchsorted(steps.steps, end)) + 1

@@ -15,7 +15,7 @@ from meanfield.reproduce import Case, Experiment, Findings, Rows
 
 Extra = Callable[[Findings], Findings]
 
-MAX_DIRECTIONS = 10  # largest number of directions of escape in the findings
+MAX_DIRECTIONS = 10  # largest number of escape directions in the findings
 
 CAPTION = (
     "Endings of flows from {starts} covariances of trace one: {endings_in_words} by "
@@ -114,7 +114,7 @@ def add_numbers(
 
 
 def escapes(family: xr.Dataset) -> list[dict[str, Any]]:
-    """Directions in the disc in which the paths of blow-ups escape."""
+    """Directions in the disc in which members blow up, with counts and spreads."""
     rows = list(zip(*escape_directions(family), strict=True))
     return [
         {"direction": direction.tolist(), "count": int(count), "spread": float(width)}

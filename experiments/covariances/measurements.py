@@ -49,7 +49,7 @@ def distance_to_plane(findings: Findings, q: np.ndarray) -> Findings:
         "flatness": float(sizes[-1] / sizes[0]),
         "angle": float(np.arccos(min(1.0, abs(float(axes[-1] @ normal))))),
     }
-    # The heads share the rows of Q and K. With one row, the second head has none.
+    # The rows of Q and K are divided among two heads; a single row goes to the first.
     rows = np.array_split(np.atleast_2d(q), 2)[1]
     A = -rows.T @ rows
     second = attentions["softmax"](A, np.eye(2), np.diag([0.0, 1.0]))

@@ -16,7 +16,7 @@ from meanfield.measures.edges import even_edges
 
 UNIT_HEAT = Heat(jnp.eye(1), jnp.eye(1))
 HALF_WIDTH = 6.0  # half-width of boxes; the two peaks have a mass of 2e-10 outside
-WIDTH_RATIO = 1.5  # the second mesh is wider by this factor and has as many cells
+WIDTH_RATIO = 1.5  # ratio of the widths of two meshes with the same number of cells
 FIT_OPTIONS = {"xatol": 1e-10}  # absolute tolerance of the fitted constant
 ROUNDING_ERROR = 1e2 * np.finfo(float).eps  # rounding error of c, multiplied by ε
 T = 0.2  # final time; the heat flow with c = ½ raises the variance from 1.6 to 1.8

@@ -1,9 +1,9 @@
 r"""Sinkhorn attention in the limit of vanishing bandwidth: the heat equation.
 
-For $W_V = -W_K^\top W_Q$ and after subtracting the leading term, sander2022, Theorem 1
-prints the limit $-\nabla\rho/\rho$ of the velocity, so $\partial_t\rho = \Delta\rho$.
-The correct limit is half of that (ERRATA S1). Here the constant is measured in four
-ways that have nothing in common except the attention.
+Let $W_V = -W_K^\top W_Q$, and subtract the leading term of the velocity. According to
+sander2022, Theorem 1, the rest tends to $-\nabla\rho/\rho$, so $\partial_t\rho =
+\Delta\rho$. The correct limit is half of that (ERRATA S1). Here the constant is
+measured in four ways that have nothing in common except the attention.
 """
 
 from collections.abc import Mapping
@@ -198,7 +198,10 @@ def _numbers_of_meshes(meshes: MeshErrors) -> dict[str, Any]:
 
 
 def _numbers_of_clouds(clouds: CloudConstants) -> dict[str, Any]:
-    """Constant of the largest cloud at the smallest bandwidth, and laws of errors."""
+    """Constant of the largest cloud, and power laws fitted to errors of all clouds.
+
+    The constant is measured at the smallest bandwidth.
+    """
     density = clouds.density[:, None]
     return {
         "largest_cloud": {

@@ -42,7 +42,10 @@ ERRORS = {
 
 @style()
 def draw(findings: Findings) -> Figure:
-    """Draws constants, errors and densities above, orders and resolution below."""
+    """Draws the six panels of the figure.
+
+    Upper row: constants, errors and densities. Lower row: orders and resolution.
+    """
     figure = Figure(figsize=(12.6, 8.0), layout="constrained")
     axes = figure.subplots(2, 3)
     _draw_constants(axes[0, 0], findings)

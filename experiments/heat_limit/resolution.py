@@ -43,7 +43,7 @@ class MeshErrors(NamedTuple):
 
 
 def measure_meshes(epsilons: Float[np.ndarray, " k"]) -> MeshErrors:
-    """Errors of velocities if weighted cell centres represent a two-peaked density."""
+    """Errors of velocities for a two-peaked density represented by weighted points."""
     widths = np.sqrt(epsilons)[:, None] * WIDTHS
     n = int(2 * HALF_WIDTH / np.min(widths)) + 1
     x = widths[..., None] * (np.arange(n) - n // 2 + 1 / 3)  # not symmetric around 0
@@ -110,7 +110,7 @@ def measure_clouds(
     draws: Float[np.ndarray, " m"],
     seed: int,
 ) -> CloudConstants:
-    """Constants if tokens of equal weights represent a two-peaked density.
+    """Constants for a two-peaked density represented by tokens of equal weight.
 
     Args:
         epsilons: bandwidths.

@@ -83,6 +83,6 @@ PLANE = Mixture(
 def density_with_edges(
     x: Float[np.ndarray, " m"],
 ) -> tuple[Float[np.ndarray, " m"], Float[np.ndarray, " m"]]:
-    r"""The density $\rho \propto (1-x^2)^4(1+0.6\sin 3x)$ and $\rho'/\rho$, |x| < 1."""
+    r"""Density $\rho \propto (1-x^2)^4(1+0.6\sin 3x)$ on (-1, 1), and $\rho'/\rho$."""
     wave = 1 + 0.6 * np.sin(3 * x)
     return (1 - x**2) ** 4 * wave, -8 * x / (1 - x**2) + 1.8 * np.cos(3 * x) / wave

@@ -17,11 +17,12 @@ from meanfield.measures.edges import averages, even_edges
 from meanfield.theorems.solutions._particles import constants
 from meanfield.tokens import Tokens
 
-A, T = -0.3, 1.0  # score matrix and last time of the flows of tokens; V = 1
+A, T = -0.3, 1.0  # score matrix and final time of the flows of tokens; V = 1
 CLOSED_FORMS = tuple(gaussian_variants())
 CELLS, HALF_WIDTH = 400, 8.0
 RTOL = 1e-6
-PAIR_A, PAIR_T, RADIUS = 1.0, 0.25, 0.5  # score matrix, last time and radius of pairs
+# Score matrix, final time and initial radius of the pairs of clouds.
+PAIR_A, PAIR_T, RADIUS = 1.0, 0.25, 0.5
 TIMES = 11
 PAIR_TOKENS = 64  # number of tokens in each cloud of a pair
 BOUNDED = {
@@ -89,7 +90,7 @@ def attention(name: str, score: float) -> Attention:
 
 
 def exact_flow(name: str) -> AbstractMeasure:
-    """The law N(0, 1) moved until the last time, in closed form or on a grid."""
+    """The law N(0, 1) transported to the final time, as a Gaussian or on a grid."""
     start: AbstractMeasure = Gaussian(jnp.zeros(1), jnp.ones((1, 1)))
     if name not in CLOSED_FORMS:
         edges = [even_edges(-HALF_WIDTH, HALF_WIDTH, CELLS)]
@@ -173,7 +174,7 @@ def _flow_clouds(
 def _gaps(
     trajectories: Trajectory[Points], index: int, n: int, law: AbstractMeasure
 ) -> tuple[float, float, float]:
-    """Relative errors of one cloud at the last time, in mean, variance and W₂."""
+    """Relative errors of one cloud at the final time, in mean, variance and W₂."""
     x = np.asarray(trajectories.coordinates)[index, -1, :n, :]
     assert isinstance(law, Gaussian | Grid)
     mean, variance = float(law.mean[0]), float(law.covariance[0, 0])

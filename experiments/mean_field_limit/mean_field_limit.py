@@ -1,7 +1,7 @@
 r"""The mean-field limit: `n` independent tokens compared with their law.
 
 For every attention with continuous velocities, `n` independent tokens on the line are
-compared with the law from which they are drawn. The law moves in closed form if
+compared with the law from which they are drawn. The law is integrated as a Gaussian if
 Gaussians stay Gaussian, and otherwise on a grid. The $W_2$ distance between tokens and
 law decreases like $n^{-1/2}$, up to a factor $(\log\log n)^{1/2}$ for Gaussian laws.
 Two flows diverge no faster than castin2025, Theorem 3.1 allows.

@@ -13,7 +13,8 @@ COLOURS = (
     *("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#222222"),
     "#8a8a8a",
 )
-MARKERS, LINES = ("o", "s"), ("-", "--")  # squares and dashes mark reused colours
+# If a colour is used twice, its second curve has squares and dashes.
+MARKERS, LINES = ("o", "s"), ("-", "--")
 TITLES = {
     "mean": r"mean: $|\alpha_n - \alpha| / \sigma$",
     "covariance": r"variance: $|\sigma_n^2 - \sigma^2| / \sigma^2$",

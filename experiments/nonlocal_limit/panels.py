@@ -11,12 +11,16 @@ from meanfield.reproduce import Findings
 
 BLACK, BLUE, ORANGE = "#222222", "#56B4E9", "#D55E00"
 STRIDE = 2  # along each axis of the plane, only every second arrow is drawn
-MIN_DENSITY = 0.02  # arrows need a density above this fraction of the largest one
+# Arrows are drawn where the density exceeds this fraction of its maximum.
+MIN_DENSITY = 0.02
 
 
 @style()
 def draw(findings: Findings) -> Figure:
-    """Draws velocities and densities on the line above, orders and the plane below."""
+    """Draws the four panels of the figure.
+
+    Upper row: velocities and densities on the line. Lower row: orders and the plane.
+    """
     figure = Figure(figsize=(11.0, 8.6), layout="constrained")
     axes = figure.subplots(2, 2)
     _draw_velocities(axes[0, 0], findings)

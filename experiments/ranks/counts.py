@@ -140,7 +140,7 @@ def summarise_solutions(panels: list[Panel]) -> dict[str, Any]:
 
 
 def summarise_script(panels: list[Panel]) -> dict[str, Any]:
-    """Ranks and endings of the script in several panels, and reasons for low ranks."""
+    """Ranks and endings in the script over several panels, and causes of low ranks."""
     join = lambda values_of: concatenate(panels, values_of)
     n_above = lambda values: np.count_nonzero(values > RANK_THRESHOLD, axis=1)
     expected = join(expected_ranks)
@@ -183,7 +183,7 @@ def largest_traces(panel: Panel) -> np.ndarray:
 def max_increase(panel: Panel) -> float:
     r"""Largest increase of $\mathrm{tr}\,V^{-1}\Sigma$, relative to its initial value.
 
-    It is negative if the trace decreases between all frames.
+    It is negative if the trace decreases from every frame to the next.
     """
     lower = np.linalg.cholesky(panel.V)[:, None]
     factors = np.linalg.solve(lower, panel.solutions.factors)
@@ -234,7 +234,10 @@ def histograms(
 def curves(
     panels: Mapping[tuple[str, int], Panel], dims: tuple[int, ...]
 ) -> xr.Dataset:
-    """Mean rank at each relative threshold, for exact flows and for kept samples."""
+    """Mean rank at each relative threshold.
+
+    There is one curve for exact flows, and one for the samples that the script keeps.
+    """
 
     def solved(value: str, d: int) -> np.ndarray:
         panel = panels[value, d]

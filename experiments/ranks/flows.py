@@ -48,7 +48,7 @@ BATCH_SIZE = 10  # small, so that flows of one batch have similar stiffness
 
 
 class Samples(NamedTuple):
-    """Random matrices for one dimension `d`; their first axis counts the samples."""
+    """Random matrices for one dimension `d`; their first axis indexes the samples."""
 
     Q: np.ndarray
     G: np.ndarray
@@ -66,12 +66,12 @@ class Samples(NamedTuple):
 
 
 class Solutions(NamedTuple):
-    r"""Accurate solutions for all samples; the second axis of factors counts frames.
+    r"""Accurate solutions; the first axis of each array indexes the samples.
 
     Attributes:
         endings: names of the endings.
         constant_factor: factor $GM$ of the constant part of the covariances.
-        moving_factors: factors of the remaining part, in all frames.
+        moving_factors: factors of the remaining part; the second axis indexes frames.
         exponents: $d\log\lambda_i/d\log t$ at the end, largest eigenvalue first.
         t_star: predicted blow-up times; NaN without a blow-up.
     """

@@ -3,12 +3,12 @@ r"""Ranks of limits where all entries of V are independent, as in the text.
 Scores are constant on $\ker Q$ for every V, and $N^\top\Sigma^{-1}N$ is conserved there
 (`flows.py`), so a limit has rank at least $\lceil d/2\rceil$. A limit is at rest, so
 its moving part $YY^\top$ satisfies $VYG = YS$ with $S$ antisymmetric and $G =
-(QY)^\top QY$ (under L2 with the factor $(I + 2QYY^\top Q^\top)^{-1}$ in between). If
-$Y$ has one column or two, $S \neq 0$ requires an invariant plane of V with trace zero,
-which exists for almost no V; and $S = 0$ implies $QY = 0$. So for $d \leq 5$ every
-limit has the same rank as for V = I. But V is not positive definite, so many
-covariances have no limit and grow without bound: in finite time under softmax, and at
-most exponentially under L2, since $|L\Sigma| \leq |V||\Sigma|$.
+(QY)^\top QY$ (under L2, $G = (QY)^\top(I + 2QYY^\top Q^\top)^{-1}QY$). If $Y$ has one
+column or two, $S \neq 0$ requires an invariant plane of V with trace zero, which exists
+for almost no V; and $S = 0$ implies $QY = 0$. So for $d \leq 5$ every limit has the
+same rank as for V = I. But V is not positive definite, so many covariances have no
+limit and grow without bound: in finite time under softmax, and at most exponentially
+under L2, since $|L\Sigma| \leq |V||\Sigma|$.
 """
 
 from collections import Counter
@@ -159,7 +159,7 @@ def count_table(numbers: Mapping[str, Any]) -> Rows:
 
 
 def histograms(panels: dict[int, Panel], dims: tuple[int, ...]) -> xr.Dataset:
-    """Numbers of samples by rank and without a limit, and mean ranks by threshold."""
+    """Counts of samples by rank, counts of all others, and mean ranks by threshold."""
     n_ranks = max(dims) + 1
     count = lambda values: np.bincount(values, minlength=n_ranks)
     table = lambda values_of: [values_of(panels[d]) for d in dims]
@@ -203,7 +203,7 @@ def _mean_ranks(eigenvalues: np.ndarray) -> np.ndarray:
 
 @style()
 def draw(findings: Findings) -> Figure:
-    """Draws counts of samples above, and mean ranks by threshold below."""
+    """Draws fractions of samples by rank (top) and mean ranks by threshold (bottom)."""
     data, n = findings.data["ranks"], findings.numbers["samples"]
     columns = data.sizes["d"]
     figure = Figure(figsize=(max(3.5 * columns, 5.4), 6.3), layout="constrained")

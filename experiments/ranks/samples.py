@@ -19,8 +19,8 @@ from meanfield.theorems.covariances.clipped_euler import Rule
 
 RANK_THRESHOLD = 0.1  # the rank in the script is the number of eigenvalues above this
 MAX_TRACE = 1e3  # the script calls a sample divergent if its trace exceeds this
-# The script stops if the norm of the right-hand side is below the value for the kind of
-# V.
+# The script stops once the norm of the right-hand side is below this threshold, which
+# depends on the kind of V.
 REST = {"identity": 1e-4, "random": 5e-5, "iid": 5e-5}
 
 
@@ -55,8 +55,8 @@ class Panel(NamedTuple):
         ranks: ranks of the exact limits.
         solutions: the samples solved to tolerance.
         V: value matrices.
-        script_endings: endings of the script.
-        script_eigenvalues: final eigenvalues of the script, largest first.
+        script_endings: names of the endings of the samples in the script.
+        script_eigenvalues: final eigenvalues in the script, largest first.
     """
 
     eigenvalues: np.ndarray

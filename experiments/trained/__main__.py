@@ -1,7 +1,7 @@
-"""Trains networks without a record: `python -m experiments.trained [PART…]`.
+"""Trains the networks that lack a record: `python -m experiments.trained [PART…]`.
 
 A part is `CAMPAIGN:VARIANT:CONDITION:SEEDS`, such as `patches:softmax:7:0,1,2`. Words
-at the end can be left out, and an empty word stands for all values. Without parts all
+at the end can be omitted, and an empty word stands for all values. Without parts all
 campaigns are trained, which takes hours on two cores; parts with different variants or
 conditions can be trained in parallel. Each finished network adds a line to `records/`,
 and interrupted training runs are resumed.

@@ -1,10 +1,10 @@
 """Campaigns, which compare several attentions on one task, with tuned learning rates.
 
 For each attention, networks are first trained on two seeds at three learning rates:
-half, once and twice the rate of the recipe. They are evaluated on a quarter of their
-training samples. Then networks are trained at the best rate on all seeds; a seed has
-the same fold, initial weights and batches for all attentions. The quarter contains no
-test samples of the two seeds, but can contain test samples of other seeds.
+the rate of the recipe, half of it and twice it. They are evaluated on a held-out
+quarter of their training samples. Then networks are trained at the best rate on all
+seeds; a seed has the same fold, initial weights and batches for all attentions. The
+quarter contains no test samples of the two seeds, but can contain those of other seeds.
 """
 
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ from experiments.trained.records import Archive, Line, archive, scores
 from meanfield.reproduce import Case, Size
 from meanfield.training import Recipe, TrainSpec, Variant
 
-FACTORS = 0.5, 1.0, 2.0  # tried learning rates, relative to the rate of the recipe
+FACTORS = 0.5, 1.0, 2.0  # learning rates to try, as multiples of the rate in the recipe
 
 
 class Protocol(NamedTuple):
@@ -124,7 +124,7 @@ class Campaign:
     def _best_rate(
         self, records: Archive, protocol: Protocol, name: str, condition: str
     ) -> float:
-        """The best learning rate tried, or the recipe's rate without `tuning_seeds`."""
+        """The best learning rate tried; without `tuning_seeds`, the recipe's rate."""
         if not protocol.tuning_seeds:
             return protocol.recipe.learning_rate
         grid = [factor * protocol.recipe.learning_rate for factor in FACTORS]

@@ -1,4 +1,4 @@
-"""Comparison of networks of equal seeds: scores, paired differences, and verdicts."""
+"""Comparison of networks with equal seeds: scores, paired differences, and verdicts."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -16,7 +16,8 @@ RESAMPLES = 2000
 FOLDS = 5  # number of folds of a task's samples, which the seeds use in turn
 UNITS = {"correct": 100.0}  # accuracies are reported in percent
 SCORES = {"correct": "accuracy in %", "bits": "bits per character"}
-EARNED = "reproduced", "undecided", "contradicted"  # withdrawn if attention is untuned
+# These verdicts are withdrawn if one of the two attentions was not tuned.
+EARNED = "reproduced", "undecided", "contradicted"
 WITHDRAWN = "withdrawn: attention not tuned"
 
 
@@ -205,7 +206,7 @@ def _by_fold(values: np.ndarray, folds: list[int]) -> np.ndarray:
 
 
 def _bootstrap_interval(differences: np.ndarray, folds: list[int]) -> list[float]:
-    """Bootstrap interval of 95 % over samples; seeds of a fold share the resamples."""
+    """95 % bootstrap interval over samples; seeds of a fold use the same resamples."""
     rng = np.random.default_rng(0)
     m = differences.shape[1]
     seeds = np.arange(len(folds))[:, None]

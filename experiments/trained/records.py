@@ -100,7 +100,7 @@ class Archive:
 
 
 def read_lines(file: Path) -> list[Line]:
-    """The records in a file, without an incomplete last line."""
+    """The records in a file; an incomplete last line is ignored."""
     text = file.read_text() if file.is_file() else ""
     return [json.loads(line) for line in text.split("\n")[:-1] if line]
 
@@ -186,7 +186,7 @@ def common_entries(folder: Path) -> dict[str, Any]:
 
 
 def _curves(log: tuple[Mapping[str, Any], ...], i: int) -> dict[str, Any]:
-    """Training log of one seed to four digits, at the recorded epochs."""
+    """Training log of one seed at the recorded epochs, rounded to four digits."""
     last = len(log) - 1
     kept = [
         e

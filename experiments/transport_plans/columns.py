@@ -1,4 +1,4 @@
-"""Panels of column sums of attention matrices, which are the attention to a token."""
+"""Panels of column sums of attention matrices: the total attention to each token."""
 
 import numpy as np
 import xarray as xr
@@ -60,7 +60,7 @@ def draw_first_token(axes: Axes, sums: xr.Dataset) -> None:
 
 
 def draw_kinds(axes: Axes, kinds: xr.Dataset) -> None:
-    """Draws the attention to each kind of token by layer, and the tokens by kind."""
+    """Draws attention to each kind of token by layer, and the fraction of each kind."""
     fractions = np.vstack([kinds["received"].values, kinds["tokens"].values])
     positions = np.append(np.arange(len(fractions) - 1), len(fractions) - 0.6)
     left = np.zeros(len(fractions))

@@ -1,4 +1,7 @@
-"""Panels of a matrix between two clouds; the widths of lines are its entries."""
+"""Panels that draw a matrix as lines between two clouds.
+
+The width of the line from a query to a key is proportional to the entry of the pair.
+"""
 
 from collections.abc import Sequence
 

@@ -37,7 +37,7 @@ KINDS = ("[CLS]", "[SEP]", "punctuation", "words")
 NEAR = 2.0  # a column sum within this factor of one counts as near one
 CONVERGED = 1e-9  # largest error of the column sums of a converged head
 LOWEST = 3e-3  # lower end of the axis; only a few column sums of one head are smaller
-N_TOP = 5  # number of most attended tokens in the findings
+N_TOP = 5  # number of tokens in the findings, those that receive the most attention
 
 
 class Sums(NamedTuple):
@@ -174,7 +174,7 @@ def receivers(
 
 @style()
 def draw(findings: Findings) -> Figure:
-    """Draws sorted column sums by layer above, attention to kinds of tokens below."""
+    """Draws the column sums, and the attention to the first token and to each kind."""
     columns, kinds = findings.data["columns"], findings.data["kinds"]
     figure = Figure(figsize=(10.4, 9.4), layout="constrained")
     grid = figure.add_gridspec(3, 12, height_ratios=[1, 1, 1.15])

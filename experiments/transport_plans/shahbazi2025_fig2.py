@@ -113,7 +113,7 @@ def _median_errors(cloud: Cloud, draws: int) -> list[float]:
 
 @style()
 def draw(findings: Findings) -> Figure:
-    """Draws the plans of half-steps and of slices, and errors by half-steps."""
+    """Draws the plans, and the errors against the number of half-steps."""
     figure = Figure(figsize=(10.4, 10.8), layout="constrained")
     grid = figure.subplots(3, 3)
     plans = [axes for axes in grid.flat if axes is not grid[1, 2]]

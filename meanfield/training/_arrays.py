@@ -25,7 +25,7 @@ def fill_template(template: Tree, arrays: Mapping[str, np.ndarray], where: str) 
     """The template with its arrays replaced by the named ones.
 
     The template may have `jax.ShapeDtypeStruct`s in place of arrays. The networks of a
-    plugin may use names of versions before 0.3, which `rename_arrays` replaces.
+    plugin may use array names from before version 0.3; `rename_array` translates them.
 
     Raises:
         StoreError: if an array is missing, or has another shape or dtype.

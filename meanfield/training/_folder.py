@@ -174,7 +174,7 @@ class TrainFolder:
         return name, hashlib.sha256(data).hexdigest()
 
     def read(self, name: str, digest: str | None = None) -> dict[str, np.ndarray]:
-        """The arrays in a file, under today's names.
+        """The arrays in a file, under their current names.
 
         Raises:
             StoreError: if the file is missing, damaged or altered.

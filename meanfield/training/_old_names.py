@@ -41,7 +41,7 @@ arrays
 
 
 def rename_record(body: dict[str, Any]) -> dict[str, Any]:
-    """The JSON values of a record, even of an invalid one, with today's names."""
+    """The JSON values of a record under current names; the record may be invalid."""
     record = _rename_part(_rename("record", body), "spec", rename_spec)
     log, columns = record.get("log"), partial(_rename, "columns")
     if not isinstance(log, list):
@@ -51,7 +51,7 @@ def rename_record(body: dict[str, Any]) -> dict[str, Any]:
 
 
 def rename_spec(values: Any) -> Any:
-    """The JSON values of a training spec, even an invalid one, with today's names.
+    """The JSON values of a training spec under current names; the spec may be invalid.
 
     Examples:
         >>> from meanfield.training._old_names import rename_spec
@@ -83,7 +83,7 @@ def old_options(task: object, options: Mapping[str, Any]) -> dict[str, str]:
 
 
 def rename_options(task: object, options: Any) -> Any:
-    """The options of a task, even if they are invalid, with today's names."""
+    """The options of a task under current names; the options may be invalid."""
     names = _OPTIONS.get(str(task), {})
     if not isinstance(options, Mapping):
         return options
@@ -91,7 +91,7 @@ def rename_options(task: object, options: Any) -> Any:
 
 
 def rename_array(name: str) -> str:
-    """The name of an array, with its parts replaced by today's names.
+    """The current name of an array; each part of the dotted name is replaced.
 
     Examples:
         >>> from meanfield.training._old_names import rename_array
@@ -104,6 +104,6 @@ def rename_array(name: str) -> str:
 
 
 def rename_arrays(arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Named arrays with today's names; if a new name is taken, the old one stays."""
+    """The arrays under current names; an old name stays if the new one is taken."""
     names = {name: rename_array(name) for name in arrays}
     return {n if names[n] in arrays else names[n]: a for n, a in arrays.items()}

@@ -33,7 +33,7 @@ class TrainSpec:
     Raises:
         UnknownNameError: if there is no such task.
         InvalidInputError: if there is no seed, if one is repeated, negative or 2³² or
-            larger, or if an option is given by its old and its new name.
+            larger, or if an option is given under both its old and its new name.
 
     Examples:
         >>> from meanfield.training import Recipe, TrainSpec, Variant
@@ -85,7 +85,7 @@ class TrainSpec:
         """Compares the types of options with those of their defaults.
 
         Raises:
-            InvalidInputError: naming the option of a wrong type.
+            InvalidInputError: if an option has a wrong type; the message names it.
         """
         for option in dataclasses.fields(tasks[self.task]):  # type: ignore[arg-type]
             default, value = option.default, self.options.get(option.name)
@@ -130,7 +130,7 @@ class TrainSpec:
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> "TrainSpec":
-        """The spec with the given JSON values, which any version may have written."""
+        """The spec with the given JSON values, which may come from an older version."""
         values = rename_spec(values)
         attention = values["attention"], values["attention_options"]
         frozen, mask = tuple(values["frozen_arrays"]), values.get("mask", "")

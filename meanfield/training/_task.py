@@ -101,7 +101,7 @@ class AbstractTask(abc.ABC):
         """Raises if the attention of a new network does not suit the task.
 
         Raises:
-            UnsupportedError: if it does not; names attentions that suit the task.
+            UnsupportedError: if it does not; the message names attentions that do.
         """
         del network, variant
 

@@ -89,7 +89,7 @@ def train(
         if spec.recipe.annealing is not None:
             state.check_annealing(spec.recipe.annealing, spec.recipe.epochs)
         with train_folder.lock():
-            train_folder.check_available()  # another process may have written meanwhile
+            train_folder.check_available()  # another process may have used the folder
             entry = session.evaluate(state, 0)
             empty_record = Record(
                 spec, session.digest, 0, (), ("", ""), plugins=digests
@@ -101,7 +101,7 @@ def train(
 def resume(
     folder: Path, *, plugins: Sequence[Path] = (), report: Report | None = None
 ) -> Record:
-    """Resumes a training run; the result is identical to an uninterrupted run.
+    """Resumes a training run; the result is identical to that of an uninterrupted run.
 
     Args:
         folder: folder of the training run.

@@ -1,4 +1,4 @@
-"""shahbazi2025, Table 1, and sander2022, Figure 5, for digits that are odd or even."""
+"""shahbazi2025, Table 1, and sander2022, Figure 5, for the parity of digits."""
 
 import functools
 

@@ -65,7 +65,7 @@ def without_norms(block: Residual) -> Residual:
 def euler_states(
     blocks: list[Residual], mus: Points, steps: Int[Array, ""]
 ) -> Float[Array, "images depths n d"]:
-    """The tokens before and after every layer, if a layer takes several Euler steps.
+    """The tokens before and after every layer, with each layer split into Euler steps.
 
     For blocks `without_norms` this is the flow of `Encoder.dynamics` with
     `fixed(1 / steps)`, up to rounding errors, but much faster.

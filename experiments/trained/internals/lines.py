@@ -1,9 +1,10 @@
 """Records of the internals of trained networks, one for each seed.
 
-The record of a network on images has errors of column sums, the numbers of `depths.py`
-and the numbers of `heads.py`. The numbers of heads are means over the heads of a layer
-at each stored epoch, and at the last epoch the record also has them for each head. The
-record of a network on sets has the numbers of `cloud_sizes.py`.
+The record of a network on images contains errors of column sums, and the quantities
+measured in `depths.py` and `heads.py`. Quantities of heads are averaged over the heads
+of a layer at each stored epoch; for the last epoch the record also contains them for
+each head. The record of a network on sets contains the quantities measured in
+`cloud_sizes.py`.
 """
 
 from collections.abc import Callable, Sequence

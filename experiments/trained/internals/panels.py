@@ -31,7 +31,10 @@ STEPS = 1, 2, 4
 
 @style()
 def draw(findings: Findings) -> Figure:
-    """Draws heads, column sums and ranks above, and two panels of distances below."""
+    """Draws the six panels of the figure.
+
+    Upper row: heads, column sums and ranks. Lower row: distances.
+    """
     networks, sets = findings.data["networks"], findings.data["sets"]
     figure = Figure(figsize=(12.0, 7.0), layout="constrained")
     (heads, columns, ranks), (distances, tokens, pooled) = figure.subplots(2, 3)

@@ -74,7 +74,7 @@ class Variant:
         Raises:
             UnknownNameError: if no attention or no mask has the given name.
             InvalidInputError: if an option is unknown or does not fit.
-            UnsupportedError: if the attention does more than weight tokens.
+            UnsupportedError: if the attention does more than add up weighted values.
         """
         factory = attentions[self.attention]
         keys = jax.random.split(key, 5)
@@ -92,8 +92,8 @@ class Variant:
         if type(attention) is not Attention:
             raise UnsupportedError(
                 f"With these options `{self.attention}` attention is "
-                f"`{type(attention).__name__}`, which does more than weight tokens. "
-                "Networks do not support this: leave the options out."
+                f"`{type(attention).__name__}`, which does more than add up weighted "
+                "values. Networks do not support this; omit the options."
             )
         if not self.mask:
             return attention

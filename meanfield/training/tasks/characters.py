@@ -37,7 +37,7 @@ from meanfield.training.networks._sequence import sequence_measure
 from ._bible import KING_JAMES, chapters
 
 D, HIDDEN_WIDTH, HEADS, WIDTH = 128, 512, 4, 32
-TEST_STRIDE, FOLDS = 20, 5  # a fold tests every 20th chapter, from its own offset
+TEST_STRIDE, FOLDS = 20, 5  # test chapters of a fold: every 20th, from its own offset
 N_TEST = 600  # largest number of test windows
 
 
@@ -84,7 +84,7 @@ class Characters(AbstractTask):
 
     Raises:
         InvalidInputError: if a window has fewer than two characters, another number is
-            not positive, or the text has fewer windows.
+            not positive, or the text has too few windows to train and to test.
     """
 
     context: int = 256
@@ -170,10 +170,11 @@ tasks.register("characters")(Characters)
 
 
 def is_noncausal(network: CharacterNetwork) -> bool:
-    """Whether a score depends on a later character, even if only in its last bit.
+    """Whether a score changes, even in its last bit, if a later character changes.
 
-    The check changes first the last character of a text, then its second half, then all
-    but its first character. Each time it compares the scores before the change.
+    The check changes the last character of a text, then its second half, and then
+    everything after its first character. Each time it compares the scores at the
+    positions before the change.
     """
     n_symbols, n = network.embedding.shape[0], network.position_embedding.shape[0]
     text = np.arange(n) % n_symbols

@@ -1,10 +1,10 @@
 """Task `sorting`: a sequence of symbols is sorted by an encoder and a decoder.
 
-Source: tay2020, section 4.1 and Table 1, in a smaller size. The attention under study
-is in the encoder only, while the paper has it on both sides. In the decoder, for every
-variant, self-attention is causal softmax and cross-attention is softmax. So variants
-differ in one place, and variants without a causal form or cross-attention can be
-compared. There is no dropout.
+Source: tay2020, section 4.1 and Table 1, on a smaller scale. The attention under study
+is in the encoder only, whereas the paper uses it in both encoder and decoder. In the
+decoder, for every variant, self-attention is causal softmax and cross-attention is
+softmax. So variants differ in one place, and variants without a causal form or
+cross-attention can be compared. There is no dropout.
 
 Test sequences are up to twice as long as training sequences. A network that sorts every
 sequence up to the training length, but none above it, is correct on half of the test
@@ -123,8 +123,8 @@ class Sorting(AbstractTask):
 
     Attributes:
         length: length of the longest training sequence; test sequences are up to twice
-            as long. There are 2 `length` symbols, drawn with replacement.
-        n_train: number of training sequences, a multiple of 4.
+            as long. Symbols are drawn with replacement from `2 * length` symbols.
+        n_train: number of training sequences of each network, a multiple of 4.
         n_test: number of test sequences.
 
     Raises:
@@ -166,7 +166,7 @@ class Sorting(AbstractTask):
 
     @property
     def _pool(self) -> int:
-        """Number of training sequences; each seed is trained on four fifths of them."""
+        """Number of sequences for training; each network uses four fifths of them."""
         return self.n_train // (FOLDS - 1) * FOLDS
 
     @override
@@ -211,8 +211,9 @@ class Sorting(AbstractTask):
     def measures(
         self, network: eqx.Module, sample: Sample, key: PRNGKey | None
     ) -> Mapping[str, Float[Array, ""]]:
-        r"""Quantities of one sample; symbols are predicted from true earlier ones.
+        r"""Quantities of one sample.
 
+        Each symbol is predicted from the correct symbols before it (teacher forcing).
         `correct` is 1 if all symbols and the end are right. This holds if and only if
         greedy decoding gives the target, since both agree up to the first mistake.
         `within` is 1 if, in addition, the sequence is no longer than training
