@@ -14,7 +14,7 @@ from ._typing import Numbers
 from .errors import InvalidInputError
 
 T = TypeVar("T")
-_MAX_CHARS = 60  # largest number of characters of a wrong value in a message
+_MAX_CHARS = 60  # a message shows at most this many characters of a wrong value
 
 
 def stop_gradient(tree: T) -> T:
@@ -215,8 +215,8 @@ def _check_unmasked(name: str, value: object) -> None:
     if masked_parts:
         raise InvalidInputError(
             f"`{name}` must have no masked entries; got "
-            f"{np.sum(masked_parts[0].mask)}. Remove the masked entries, or replace "
-            "them with numbers by the method `filled` of the array."
+            f"{np.sum(masked_parts[0].mask)}. Remove the masked entries, or use the "
+            "array's method `filled` to replace them with numbers."
         )
 
 

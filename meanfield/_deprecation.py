@@ -22,7 +22,7 @@ def parse_table(table: str) -> dict[str, dict[str, str]]:
 
 
 class _OldMember:
-    """Descriptor by which the old name of a member still works, with a warning."""
+    """Descriptor that keeps the old name of a member working, with a warning."""
 
     def __init__(self, old: str, new: str):
         self.old, self.new = old, new
@@ -33,9 +33,9 @@ class _OldMember:
 
 
 def keep_members(cls: type, names: dict[str, str]) -> None:
-    """Makes the old names of members work on `cls` and in classes derived from it.
+    """Makes the old names of members work in `cls` and its subclasses.
 
-    The constructor of `cls` accepts old names of fields as keywords.
+    The constructor of `cls` then also accepts the old names of fields as keywords.
     """
     for old, new in names.items():
         setattr(cls, old, _OldMember(old, new))

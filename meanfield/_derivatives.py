@@ -2,8 +2,9 @@
 
 To differentiate a loop, JAX splits its body into a loop-invariant part and the rest.
 The split drops the rule of a `custom_jvp` (and so of a `custom_root`) but keeps the
-function itself. A second derivative then silently differentiates the function's body,
-such as an eigendecomposition or a constant. A JAX primitive keeps its rule.
+function itself. A second derivative then silently differentiates the function's own
+code. That gives zero for an argument that the code ignores, and no finite value for an
+eigendecomposition with a repeated eigenvalue. A JAX primitive keeps its rule.
 """
 
 import functools

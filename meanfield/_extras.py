@@ -25,5 +25,5 @@ def extra(module: str, name: str) -> ModuleType:
     except ModuleNotFoundError as error:
         raise UnsupportedError(
             f"{_PURPOSES[name]} needs the package `{module.partition('.')[0]}`; "
-            f'install it by `pip install "meanfield-attention[{name}]"`.'
+            f'install it with `pip install "meanfield-attention[{name}]"`.'
         ) from error

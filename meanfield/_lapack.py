@@ -1,6 +1,6 @@
 """Decompositions and linear solves by LAPACK, in batches that XLA does not split.
 
-Since JAX 0.10 a thread of XLA that computes a large batch of LAPACK calls splits it
+Since JAX 0.10, an XLA thread that gets a large batch of LAPACK calls splits the batch
 among the threads of its pool, and waits for them. If all threads of the pool wait in
 this way, in one program or in several, they wait forever. A machine with two cores has
 two such threads. JAX after version 0.11.0 splits no batches.
@@ -20,7 +20,7 @@ MAX_BATCH_FLOPS = 200_000  # JAX splits batches that need more operations
 
 
 def limit_batches(operation: Callable[..., R]) -> Callable[..., R]:
-    """An operation on matrices that computes batches under `vmap` in small chunks.
+    """Wraps a matrix operation so that `vmap` computes its batches in small chunks.
 
     On accelerators, where XLA does not split batches among threads, a batch is computed
     as a whole. Reverse-mode differentiation is not supported: stop gradients before the

@@ -12,7 +12,8 @@ def set_precision(precision: str) -> None:
 
     JAX starts in single precision. Call this before creating arrays: existing arrays
     keep their dtype. The function sets `jax_enable_x64`. It also selects the highest
-    precision of matrix products; accelerators would round factors to ten bits (TF32).
+    precision of matrix products; by default, accelerators round their factors, for
+    example to ten bits (TF32).
 
     >>> import meanfield
     >>> meanfield.set_precision("double")

@@ -14,7 +14,7 @@ DEEPEST = 32  # largest number of levels of nested lists and tables
 LARGEST = int(sys.float_info.max)  # largest integer that fits into a float
 UTF_8 = "utf-8-sig"  # accepts and drops a byte order mark
 OPEN = "check its permissions, or name another."  # end of messages about an `OSError`
-_MAX_CHARS = 40  # largest number of digits of an integer in a message
+_MAX_CHARS = 40  # a message shows at most this many digits of an integer
 
 
 def path_of(name: str | os.PathLike[str]) -> Path:

@@ -36,7 +36,11 @@ def nearest_name(name: str, names: Mapping[str, object] | list[str]) -> str:
 
 
 def _abbreviates(short: str, name: str) -> bool:
-    """Whether `name` has the first three letters of `short`, and the rest in order."""
+    """Whether `short` abbreviates `name`, as `--attn` abbreviates `--attention`.
+
+    Both must begin with the same three letters, and `name` must contain the other
+    letters of `short` in the same order.
+    """
     letters = iter(name)
     begin, whole = short.lstrip("-")[:3], name.lstrip("-")
     is_subsequence = all(letter in letters for letter in short)

@@ -71,8 +71,8 @@ meanfield.training
     Cooling Annealing, Item Sample, Items Samples, MeetingBlock CrossAttentionBlock,
     after post_norm_block, before pre_norm_block, examined evaluate
 """
-# Pairs of an old and a new member, below their class as its module exports it. Fields
-# are keywords of the constructor, too.
+# Pairs of an old and a new member, below the path MODULE.CLASS of their class. The old
+# name of a field also works as a keyword of the constructor.
 _MEMBERS = """
 meanfield.attention.AbstractClosedFormCoupling
     smeared gaussian_barycentre

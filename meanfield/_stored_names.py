@@ -27,7 +27,8 @@ sweep
 verification
     passed has_passed, violated is_violated
 """
-# Depth to which keys are renamed; deeper keys are file names or chosen by users.
+# Keys are renamed down to this depth. Deeper keys are names of files, or names that
+# users chose.
 _DEPTHS = {"comparison": 4, "inputs": 1, "outcome": 2, "sweep": 1, "verification": 7}
 _USER_KEYS = ("evidence", "spec")
 

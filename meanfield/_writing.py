@@ -1,4 +1,4 @@
-"""Checks for output files, with error messages of one line."""
+"""Checks for output files, with one-line error messages."""
 
 import contextlib
 import os
@@ -7,7 +7,7 @@ from pathlib import Path
 
 from .errors import InvalidInputError, ResourceError
 
-_HEAD = 1000  # number of first bytes of a page, which contain its generator tag
+_HEAD = 1000  # the generator tag of a page lies within this many bytes of its start
 
 
 @contextlib.contextmanager

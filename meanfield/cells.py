@@ -118,11 +118,12 @@ def points(origin: A, axes: A, *places: A) -> A:
 def point_masses(masses: A, edges: Sequence[A]) -> A:
     r"""Densities at cell centres, times cell volumes, computed from cell masses.
 
-    The cells are the last axes. The average over a cell exceeds the value at its centre
-    by $h^2\rho''/24$. For a smooth density that falls to zero inside a uniform grid,
-    sums over point masses are accurate to far more than second order; cell masses would
-    add $h^2/12$ to a variance. The correction moves mass between neighbouring cells
-    only, at most half of the mass of a cell to either side.
+    The last axes of `masses` run over the cells. The average of a density over a cell
+    exceeds its value at the centre by about $h^2\rho''/24$. For a smooth density that
+    falls to zero inside a uniform grid, sums over point masses are accurate to far more
+    than second order; cell masses would add $h^2/12$ to a variance. The correction
+    moves mass between neighbouring cells only, at most half of the mass of a cell to
+    either side.
 
     Examples:
         >>> from meanfield.cells import centres, point_masses

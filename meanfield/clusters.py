@@ -86,8 +86,8 @@ def cluster_radii(x: np.ndarray, weights: np.ndarray, share: float) -> np.ndarra
     """Cluster radius in each frame of tokens (time, n, d).
 
     The radius is proportional to the RMS radius of the cloud in this frame or in the
-    first one, whichever is larger. It does not shrink with the cloud, so that tokens
-    that all meet become one cluster.
+    first one, whichever is larger. The radius does not shrink with the cloud, so if all
+    tokens meet, they become one cluster.
 
     Examples:
         >>> from meanfield.clusters import cluster_radii

@@ -20,7 +20,7 @@ class Row:
 
     Attributes:
         code: the number written to stores; it must never change.
-        severity: the most severe ending of several flows is reported for all of them.
+        severity: rank of the ending; for several flows, the most severe is reported.
         reason: why a flow ends in this way, as the end of a sentence.
         exit_code: exit code of a command whose flow ends in this way.
         leaves: whether the state of such a flow can grow beyond any plot.

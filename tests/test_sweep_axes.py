@@ -103,7 +103,7 @@ def test_a_single_entry_of_a_matrix_can_be_swept() -> None:
     assert replace_values(spec, [(axis, 1)]).A == [[1, 1], [3, 4]]
     assert spec.A == [[1, 2], [3, 4]]
     for A in (1.0, [1.0, 2.0], [[1.0]]):
-        with pytest.raises(InvalidInputError, match="list of rows that has this entry"):
+        with pytest.raises(InvalidInputError, match="rows large enough for this entry"):
             replace_values(parse({"A": A}), [(axis, 1)])
 
 

@@ -124,7 +124,7 @@ class Layout:
         )
 
     def share(self, members: Sequence[int]) -> list[int]:
-        """The members that this process computes, padded by copies of the last one.
+        """The members that this process computes, padded with copies of the last one.
 
         Padding gives every process the same number of members.
         """

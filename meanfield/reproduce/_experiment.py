@@ -1,4 +1,4 @@
-"""Experiments reproduce figures by a computation, a picture, and a claim."""
+"""Experiments: each reproduces a figure, with a computation, a picture and a claim."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,10 +14,10 @@ Rows = Sequence[Sequence[str]]
 
 @dataclass(frozen=True)
 class Case:
-    """The size and the reading in which an experiment is run.
+    """The problem size of an experiment, and the reading of the paper that it follows.
 
     Attributes:
-        size: `paper` as published, or `quick`, with smaller numbers.
+        size: problem size: `paper` as published, or `quick`, which is smaller.
         reading: `text`, the text of the paper, solved to tolerance; `code`, the
             published code; `corrected`, the text under a hypothesis that makes its
             claim true; or `iid`, the text with all entries of V independent.
@@ -54,7 +54,7 @@ class Findings:
 
 @dataclass(frozen=True)
 class Experiment:
-    """The reproduction of a figure of the literature.
+    """The reproduction of a figure from the literature.
 
     Attributes:
         source: key and number of the figure: `castin2025, Figure 1(a)`.
@@ -62,14 +62,14 @@ class Experiment:
         caption: a template for `str.format`, whose fields are entries of
             `Findings.numbers`: `{starts} starts, {endings[steady]} at rest`.
         compute: computes the findings of a case.
-        draw: draws the figure of the findings.
-        readings: the readings to distinguish; the first is the default.
+        draw: draws the figure from the findings.
+        readings: the possible readings of the paper; the first is the default.
         description: what one sees in the picture, in a sentence or two; the gallery
             shows it before the caption.
         table: computes, from `Findings.numbers`, the rows of the table below the
             caption; the first row has the headings. `None` if there is no table.
-        variants: experiments for the readings that have another claim; `read_as`
-            returns them.
+        variants: experiments for readings under which the figure has a different
+            claim; `read_as` returns them.
 
     Examples:
         >>> from meanfield.reproduce import load

@@ -1,4 +1,4 @@
-"""Running of experiments: figures, and a JSON record with the same numbers."""
+"""Runs experiments: writes figures, and a JSON record with the same numbers."""
 
 import json
 import tempfile
@@ -55,7 +55,7 @@ def reproduce(
     *,
     report: Report | None = None,
 ) -> list[ReproducedFigure]:
-    """Computes and draws experiments into `NAME.pdf`, `.png` and `.json`.
+    """Runs experiments, and writes `NAME.pdf`, `.png` and `.json` for each.
 
     A reading other than an experiment's first is written as `NAME-READING.*`. A
     computation that several figures need runs once. Computations run in parallel, one

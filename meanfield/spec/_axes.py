@@ -21,7 +21,7 @@ GRAMMAR = (
     "write KEY=START:STOP:COUNT, KEY=START:STOP:COUNT:log or KEY=VALUE|VALUE; KEY may "
     "be A[0,1], options.NAME or drift.NAME"
 )
-_MAX_VALUES = 1_000_000  # most values on an axis; more are taken for a typing error
+_MAX_VALUES = 1_000_000  # largest COUNT of an axis; a larger one is taken for a typo
 _NAME = r"[\w-]+(?:\.\w+)?(?:\[\d{1,9},\d{1,9}\])?"
 _SEPARATOR = re.compile(rf",(?=\s*{_NAME}=)")
 _AXIS = re.compile(
@@ -282,7 +282,7 @@ def _replace_entry(matrix: Any, axis: Axis, value: Any) -> list[list[Any]]:
     if not rows or row >= len(matrix) or column >= len(matrix[row]):
         raise InvalidInputError(
             f"To sweep over `{axis.name}`, give `{axis.name.partition('[')[0]}` as a "
-            "list of rows that has this entry, such as [[1,0],[0,1]]; got "
+            "list of rows large enough for this entry, such as [[1,0],[0,1]]; got "
             f"{_label(matrix)}."
         )
     new = [list(r) for r in matrix]

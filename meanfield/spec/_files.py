@@ -15,7 +15,7 @@ BEGIN = "`meanfield init` writes a file to begin with."
 
 
 def read_toml(path: Path) -> dict[str, Any]:
-    """The unchecked values of a TOML file, with paths relative to its folder resolved.
+    """The unchecked values of a TOML file, with paths resolved against its folder.
 
     Raises:
         InputFileError: if the file is missing, unreadable or not TOML.
@@ -98,7 +98,7 @@ def _rename_files(
 
 
 def paths_in(key: str, value: Any) -> list[str]:
-    """Paths of the files that the value of a key names, as `@FILE`.
+    """Paths of the files that are named, as `@FILE`, in the value of a key.
 
     Examples:
         >>> from meanfield.spec import paths_in

@@ -29,7 +29,7 @@ Part = Literal["start", "dynamics", "draw", "times", "program"]
 
 @dataclass(frozen=True, kw_only=True)
 class Key:
-    """Metadata of one key: every list of keys is derived from it.
+    """Metadata of one key, from which every list of keys is derived.
 
     Attributes:
         group: group in the help; `None` if the key is not a command-line option.
@@ -42,15 +42,16 @@ class Key:
             messages, such as `applies only to grids`; a measure of a plugin may use it
             too, see `MeasureInfo.extra_keys`.
         excluded_measures: measures that do not use the key, with what they do instead.
-        brings: what the key sets, and the keys that then have no effect.
+        brings: what the key sets, such as `fixed steps`, and the keys that must then be
+            left out, because they would have no effect.
         replaces: keys that are dropped when this one is given later.
         enters: the part of a flow that takes the key's value as an array; a key that
             enters the `program` changes what is compiled.
         no_axis: why a sweep cannot vary it; empty if it can.
         no_page: why a live page does not support it; empty if it does.
         page_help: help text for a live page, if it differs from the description.
-        is_not_inherited: whether a run that starts from another run does not take over
-            that run's value of the key.
+        is_not_inherited: whether a run that starts from another run ignores that run's
+            value of the key.
         is_forward_key: whether the forward pass of a network uses it.
         names: argument with which `meanfield list` lists the values, if they are names.
         is_in_title: whether titles show its value.

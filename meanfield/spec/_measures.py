@@ -1,4 +1,4 @@
-"""Registry of the measures, and which keys of a spec apply to each."""
+"""Registry of the measures, and of the keys of a spec that apply to each."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -13,7 +13,7 @@ from meanfield.errors import InvalidInputError
 from ._model import KEYS, MATRICES, RunSpec
 from .attention import AttentionSpec, LayerSpec
 
-Problem = Mapping[str, Any]  # an error of pydantic: its type, loc, input and msg
+Problem = Mapping[str, Any]  # a pydantic error, with its type, loc, input and msg
 
 _MODELS = {"layers": LayerSpec, "terms": AttentionSpec}  # model of each table's rows
 _MAX_CHARACTERS = 60  # longest excerpt of an invalid value in a message
@@ -130,6 +130,6 @@ def _format_input(problem: Problem) -> str:
 
 
 def _plain(message: str) -> str:
-    """A message of pydantic, reworded as the end of a sentence."""
+    """A pydantic message, reworded as the end of a sentence."""
     text = message.partition(", unable to parse")[0].removeprefix("Input should be ")
     return f"it must be {text}" if text != message else message.lower()

@@ -77,8 +77,8 @@ def _check_requirements(values: Mapping[str, Any]) -> None:
         )
     if "model" in values and not TOKENS & set(values):
         raise ValueError(
-            "`model` needs initial tokens: give `text`, to start from its tokens; or "
-            "`n`, `init`, `mean` or `cov`, for random tokens or tokens of a file"
+            "`model` needs initial tokens: give `text` for the tokens of a text, or "
+            "`n`, `init`, `mean` or `cov` for tokens that are random or from a file"
         )
     for key in ("text", "model_layers", "model_heads", "forward"):
         if key in values and "model" not in values:

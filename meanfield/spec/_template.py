@@ -35,10 +35,10 @@ _WIDTH = 88
 
 
 def template() -> str:
-    """A TOML file of all keys, commented out, each under its heading.
+    """The text of a TOML file with all keys, commented out, each under its heading.
 
-    Each line is prose, `# …`, or a key, `#key = value`. Without its `#` each key is
-    valid, together with the keys that it needs.
+    Each line is either prose (`# …`) or a key (`#key = value`). A key becomes valid
+    when the `#` is removed from it and from the keys that it needs.
 
     Examples:
         >>> from meanfield import spec

@@ -66,12 +66,12 @@ class Answer(Generic[T]):
 
 
 class Processes(Generic[T]):
-    """A pool of fresh interpreters, each of which makes one call at a time.
+    """A pool of fresh interpreters, each of which executes one call at a time.
 
-    The processes end with the `with` block: by SIGTERM, so that `finally` clauses run,
-    or after a short time by SIGKILL. If this process is killed, they end immediately.
-    If a process is lost, its call is answered by a `WorkerLost`, and the next call gets
-    a new process.
+    When the `with` block ends, the processes get SIGTERM, so that `finally` clauses
+    run; those that still run after a short time get SIGKILL. If this process is killed,
+    they end immediately. If a worker process is lost, its call is answered with a
+    `WorkerLost` error, and the next call gets a new process.
 
     Args:
         count: the largest number of processes.
@@ -231,7 +231,7 @@ class _Process:
             os.killpg(self._process.pid, number)
 
     def end(self, deadline: float) -> None:
-        """Waits until the process has ended, and kills it at the deadline."""
+        """Waits until the process ends; kills it if it still runs at the deadline."""
         try:
             self._process.wait(max(0.0, deadline - time.monotonic()))
         except subprocess.TimeoutExpired:
@@ -248,10 +248,11 @@ Message = tuple[_Process, bytes | None]  # an answer, or `None` after the proces
 
 @contextmanager
 def threads(count: int | None = None) -> Iterator[ThreadPoolExecutor]:
-    """A pool of threads, by default as many as there are cores.
+    """Context manager for a pool of threads, by default one for each core.
 
-    The end of the block does not wait for threads, so an interrupt ends the command at
-    once. Calls that have not begun are cancelled; wait inside the block for results.
+    Leaving the `with` block does not wait for the threads, so an interrupt ends the
+    command at once. Calls that have not begun are cancelled: wait for results inside
+    the block.
 
     Examples:
         >>> from meanfield.workers import threads

@@ -54,8 +54,9 @@ def animate(
         meanfield animate first.zarr --size 1280x720 --style talk --out lecture.mp4
         meanfield animate first.zarr --panel cone         # a Gaussian in the plane
 
-    The movie of a text labels tokens by their words and shows the current layer. A
-    family of Gaussians in the plane is drawn in the cone of covariances.
+    In the movie of a text, the tokens are labelled with their words, and the current
+    layer is shown. A family of Gaussians in the plane is drawn in the cone of
+    covariances.
 
     Args:
         run: folder of the run.

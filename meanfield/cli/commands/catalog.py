@@ -26,7 +26,7 @@ from meanfield.cli.terminal._output import (
 from meanfield.endings import Status, summarise_endings
 from meanfield.errors import InputFileError, InvalidInputError, UnknownNameError
 
-DIGEST = 12  # number of characters that are printed of a SHA-256 digest
+DIGEST = 12  # number of characters of a SHA-256 digest that are printed
 PRESET_COLUMNS = ("name", "description")  # the keys are too long for a table
 
 
@@ -95,7 +95,7 @@ def show(
     check: bool = False,
     plugin: list[Path] | None = None,
 ) -> None:
-    """Show a run, or the entry of a name.
+    """Show a stored run, or describe a name from `meanfield list`.
 
     For example:
         meanfield show first.zarr --check

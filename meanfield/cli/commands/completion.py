@@ -25,9 +25,9 @@ def completion(
 
     Args:
         shell: bash, zsh or fish.
-        install: installation of the completion file and, for bash and zsh, of a line in
+        install: whether to write the completion file and, for bash and zsh, a line in
             ~/.bashrc or ~/.zshrc (flag).
-        force: overwriting of an existing file whose content differs (flag).
+        force: whether to overwrite an existing file whose content differs (flag).
 
     Raises:
         InvalidInputError: if a different file exists and `force` is false.

@@ -28,7 +28,7 @@ def export(
         run: folder of the run.
         file: output file; the format follows its extension: .npz (all arrays), .nc
             (netCDF) or .csv (long table).
-        force: overwriting of an existing `file` (flag).
+        force: whether to overwrite an existing `file` (flag).
         plugin: Python file that registers the measure of the run; may be repeated.
 
     Raises:

@@ -32,7 +32,7 @@ def init(
         path: file to write; run.toml by default.
         kind: kind of file: `run` (TOML with all keys and defaults), or a working plugin
             with an `attention`, `panel`, `statement` or `task`.
-        force: overwriting of an existing file (flag).
+        force: whether to overwrite an existing file (flag).
     """
     file = _target(path, kind)
     if not force:
@@ -64,7 +64,7 @@ def _target(path: Path | None, kind: str) -> Path:
     if kind == RUN and file.suffix == ".py":
         raise InvalidInputError(
             f"`{file}` is a plugin: choose its kind, as in `meanfield init --kind "
-            f"attention {file}`. The other kinds are panel, statement and task. Files "
-            "of keys have the extension .toml."
+            f"attention {file}`. The other kinds are panel, statement and task. For "
+            "a TOML file with all keys, use the extension .toml."
         )
     return file

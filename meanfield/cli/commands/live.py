@@ -30,8 +30,8 @@ from meanfield.errors import InvalidInputError
 from meanfield.pages import live as pages
 from meanfield.spec import Axis, RunSpec, parse, replace_values
 
-# By default, a page has as many tokens as a browser moves at full frame rate: fewer
-# under Sinkhorn attention than under other attentions.
+# Default numbers of tokens on a page, which a browser can animate at full frame rate:
+# fewer with Sinkhorn attention than with the other attentions.
 N_TOKENS, N_TOKENS_SINKHORN = 400, 100
 
 
@@ -55,10 +55,11 @@ def live(
         meanfield live first.zarr                        # from its first frame
 
     The page has sliders for the matrices, bandwidth, noise and heads. Tokens and the
-    ellipse can be dragged. The link of the page stores the settings, and the page shows
-    the equivalent command. It integrates tokens under softmax, L2, Sinkhorn, linear and
-    sigmoid attention (also with the `causal` mask), and Gaussians under the attentions
-    that preserve them. Without `--n` it has 400 tokens, or 100 for Sinkhorn attention.
+    ellipse can be dragged. The page can copy a link that stores its settings, and it
+    shows the equivalent command. It integrates tokens under softmax, L2, Sinkhorn,
+    linear and sigmoid attention (also with the `causal` mask), and Gaussians under the
+    attentions that preserve them. Without `--n` it has 400 tokens, or 100 for Sinkhorn
+    attention.
 
     Args:
         file: TOML file of keys; or folder of a run, whose first frame is the initial

@@ -51,9 +51,10 @@ def plot(
 
     Args:
         run: folder of a run or of a sweep.
-        panel: panel to draw, by name (see `list panels`), or `all` that fit; by default
-            tokens, cone for a Gaussian in the plane, density for a grid, phase or lines
-            for a sweep.
+        panel: panel to draw, by name (see `list panels`), or `all` for every panel that
+            fits. The default is phase or lines for a sweep, density for a grid, cone
+            for Gaussians in the plane, spectrum for other runs with several draws or
+            starts, and tokens for any other run.
         out: output file, with or without extension; by default RUN-PANEL next to the
             run. `--panel all` appends the name of each panel.
         at: times of the attention matrices, for panel `attention`; may be repeated.

@@ -1,4 +1,4 @@
-"""`meanfield reproduce`: recomputes figures of the literature."""
+"""`meanfield reproduce`: recomputes figures from the literature."""
 
 import time
 from pathlib import Path
@@ -23,7 +23,7 @@ def reproduce(
     out: Path | None = None,
     json: bool = False,
 ) -> None:
-    """Recompute figures of the literature, each with its numbers.
+    """Recompute figures from the literature, each with its numbers.
 
     For example:
         meanfield reproduce list
@@ -34,7 +34,7 @@ def reproduce(
     Args:
         names: names of figures, `all`, or `list`, which prints the names.
         size: problem size: `paper` (as published) or `quick` (reduced).
-        reading: reading of the figure: `text` (the paper's text, solved to tolerance),
+        reading: reading of the paper to use: `text` (its text, solved to tolerance),
             `code` (the published procedure), `corrected` (the text under a hypothesis
             that makes its claim true) or `iid` (all entries of V independent); by
             default the figure's first reading. Other readings write NAME-READING files.

@@ -107,7 +107,7 @@ def resume(
     plugin: list[Path] | None = None,
     parallelism: ParallelismOptions = SERIAL,
 ) -> None:
-    """Resume an interrupted run to a byte-identical result.
+    """Resume an interrupted run; the result is identical, byte for byte.
 
     For example:
         meanfield resume first.zarr
@@ -119,7 +119,7 @@ def resume(
     Args:
         run: folder of the run.
         json: JSON object on stdout instead of the report (flag).
-        plugin: plugin of the run, as Python file; may be repeated. Plugins that were
+        plugin: Python file of a plugin of the run; may be repeated. Plugins that were
             loaded before and have not changed load automatically.
         parallelism: devices and processes of the rest of the run.
     """
@@ -136,7 +136,10 @@ def resume(
 
 
 def integrate(spec: RunSpec, out: Path | None, *, json: bool, **settings: Any) -> None:
-    """Runs a spec with progress and prints the report; only process 0 stores files."""
+    """Runs a spec with a progress bar, and prints the report.
+
+    Only process 0 stores files.
+    """
     out = out if _is_first() else None
     if spec.model is not None and spec.text is not None:
         note_unknown(spec.model, spec.text)
@@ -199,7 +202,7 @@ def _run_job(
     *,
     json: bool,
 ) -> None:
-    """Runs a job with progress and prints its result; raises if the flow failed.
+    """Runs a job with a progress bar, prints its result, and raises if the flow failed.
 
     Args:
         job: function that executes or resumes a run.

@@ -77,7 +77,7 @@ def sweep(
         file: TOML file of keys, or the folder of a sweep to resume or join.
         over: axis of the sweep: KEY=START:STOP:COUNT, KEY=START:STOP:COUNT:log or
             KEY=V1|V2, where KEY may be A[0,1], options.NAME, drift.NAME or
-            drift.M[0,1]; several axes with commas between, or by repeating --over.
+            drift.M[0,1]; separate several axes by commas, or repeat --over.
         out: folder of the sweep, whose table.csv has a row for each cell.
         preset: named set of keys; see `list presets`.
         workers: number of worker processes on this machine.
@@ -187,7 +187,7 @@ def _first_values(axes: Sequence[Axis], options: Options) -> dict[str, str]:
 
 
 def _precision(precision: str, axes: Sequence[Axis]) -> str:
-    """The highest precision of all cells, taken from an axis or else from the spec."""
+    """Highest precision among the cells: of the axis `precision`, or of the spec."""
     precisions = [
         value for axis in axes if axis.key == "precision" for value in axis.values
     ]

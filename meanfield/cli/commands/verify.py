@@ -126,7 +126,7 @@ def _work(
 def _check_options(
     seed: int | None, workers: int, html: Path | None, errata: Path | None
 ) -> Path | None:
-    """Checks the options before any work starts; returns the file of the page."""
+    """Checks the options before any work starts; returns the path of the HTML page."""
     if workers < 1:
         raise InvalidInputError(f"`--workers` must be at least 1; got {workers}.")
     if seed is not None and not 0 <= seed < SEEDS:

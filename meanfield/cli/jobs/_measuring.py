@@ -1,4 +1,4 @@
-"""Checks statements in this process or in several, with progress."""
+"""Checks statements in this process or in several, with a progress bar."""
 
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import closing
@@ -13,7 +13,7 @@ from meanfield.errors import ResourceError
 from meanfield.theorems import Outcome, Size, statements, verify_statement
 from meanfield.workers import Processes, WorkerLost
 
-STRIDE = 4  # distance between files that are measured at the same time
+STRIDE = 4  # step from one file to the next in the order of measurement
 
 
 class Work(NamedTuple):
@@ -35,11 +35,12 @@ class Work(NamedTuple):
 
     @property
     def calls(self) -> list[list[tuple]]:
-        """The arguments of calls of `verify_statement`, in one list for each file.
+        """The arguments of all calls of `verify_statement`, in one list for each file.
 
         The statements of a file share compiled programs, so one process checks them
-        all. Neighbouring files also share some programs. Every fourth file comes first,
-        so a file has usually cached its programs on disk before its neighbour begins.
+        all. Neighbouring files also share some programs. The order of the files is 0,
+        4, 8, …, then 1, 5, 9, …, and so on: a file has usually cached its programs on
+        disk before its neighbour begins.
         """
         calls_by_file: dict[str, list[tuple]] = {}
         for name in self.ids:
@@ -52,7 +53,7 @@ class Work(NamedTuple):
 
 
 def outcomes(work: Work, plugins: Sequence[Path]) -> list[Outcome]:
-    """Checks all statements, with progress.
+    """Checks all statements, with a progress bar.
 
     Raises:
         ResourceError: if a worker process dies.

@@ -28,7 +28,7 @@ one below zero works against it. cosine: of what attention adds and the displace
 SUMMARY = """\
 flow: how it ended. rank: effective rank of the covariance. similarity: mean cosine of
 two tokens. distance: |flow − network| / |network|; initial distance: that of the
-embedding. nearer: number of first layers after which the flow is nearer than it."""
+embedding. nearer: number of leading layers with distance < initial distance."""
 REMARK = "the flow has the network's attention, without its layer norms and MLPs"
 
 
@@ -112,7 +112,7 @@ def compare_all(
 def _compare(
     model: str, text: str, rtol: float | None, title: str
 ) -> models.Comparison:
-    """The comparison for one text, with progress."""
+    """Compares flow and network for one text, with a progress bar."""
     note_unknown(model, text)
     with open_model(model, title) as (checkpoint, show):
         content = models.resolve_text(text)
@@ -191,7 +191,7 @@ def _share_row(row: models.Shares) -> dict[str, object]:
 
 
 def _n_nearer_layers(comparison: models.Comparison) -> int:
-    """Number of first layers whose states are nearer to the flow than to its start."""
+    """Number of leading layers with states nearer to the flow than to its start."""
     # The count ends at the first layer whose states are nearer to the start. If later
     # states are nearer to the flow again, that is a coincidence.
     nearer = [row.distance < row.initial_distance for row in comparison.depths[1:]]

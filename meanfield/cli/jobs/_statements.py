@@ -48,7 +48,10 @@ def _row(statement: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _decisive_check(trial: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """The tightest inequality or the largest error; if checks failed, among these."""
+    """The check with the tightest inequality; without inequalities, the largest error.
+
+    If any checks have the wrong outcome, only these are considered.
+    """
     right = "holds" if trial["role"] == "statement" else "is_violated"
     wrong = [check for check in trial["checks"] if not check[right]]
     checks = wrong or trial["checks"]

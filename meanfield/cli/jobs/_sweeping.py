@@ -47,7 +47,8 @@ class Pace:
         begin, start = self._first = self._first or (timestamp, step.n_done)
         if step.n_done == start:
             return
-        # While another thread compiles, the time without compilation can be negative.
+        # The clock counts a compilation when it ends, so a compilation in another
+        # thread can make this difference negative.
         duration = max(timestamp - begin, 0.0)
         seconds = duration / (step.n_done - start) * (step.n_cells - step.n_done)
         endings = ", ".join(f"{name} {count}" for name, count in step.endings.items())

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import xarray
 
 ASSUMPTION = "A = I, by default: `--A`, or `--Q` and `--K`, give others"
-LETTERS = 50  # largest number of characters that are printed of a text
+LETTERS = 50  # at most this many characters of a text are printed
 
 # Errors raised if a text, its model or its tokenizer is missing or has changed.
 _TEXT_ERRORS = (InputFileError, InvalidInputError, UnsupportedError)

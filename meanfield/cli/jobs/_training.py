@@ -50,10 +50,10 @@ def tasks_and_options() -> list[dict[str, Any]]:
 def run_training(
     job: Callable[..., Record], label: str, folder: Path, *, json: bool
 ) -> None:
-    """Trains with progress and prints the report.
+    """Runs a training job with a progress bar, and prints the report.
 
     Raises:
-        KeyboardInterrupt: with advice on resuming, if an epoch is committed.
+        KeyboardInterrupt: with advice on resuming, if an epoch has been committed.
     """
     try:
         with RunProgress(f"training {label}") as progress:
@@ -190,7 +190,7 @@ def report(record: Record, folder: Path, *, json: bool) -> None:
 def _seed_rows(
     seeds: Sequence[int], columns: Mapping[str, list[float]]
 ) -> list[dict[str, str]]:
-    """Table rows of the seeds, and of their median."""
+    """Table rows: one for each seed, and one with the medians over the seeds."""
     names = [*map(str, seeds), "median"]
     values = {name: [*v, float(np.median(v))] for name, v in columns.items()}
     return [

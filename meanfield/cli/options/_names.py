@@ -82,7 +82,7 @@ def first_paragraph(target: object) -> str:
 
 
 def summary(target: object) -> str:
-    """The first paragraph of a docstring, its formulas in Unicode."""
+    """The first paragraph of a docstring, with its formulas in Unicode."""
     return to_unicode(first_paragraph(target))
 
 
@@ -196,7 +196,7 @@ def _is_called(kind: str, row: Row, name: str) -> bool:
 
 
 def _full_row(kind: str, row: Row) -> Row:
-    """A row with all details, its formulas in Unicode."""
+    """A row with all details, and with its formulas in Unicode."""
     if kind == "attentions":
         return {**row, **_formulas(row["name"])}
     if kind != "statements":

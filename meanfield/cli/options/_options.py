@@ -36,7 +36,7 @@ Values = dict[str, Any]
 _GROUPS = {title: Group(title, sort_key=2 * i) for i, title in enumerate(HEADINGS)}
 MOST_USED = _GROUPS[HEADINGS[0]]
 
-TEXT = ".txt"  # file extension of keys whose value is a text
+TEXT = ".txt"  # a key whose value is a text also accepts files with this extension
 
 _NUMBER = r"[-+]?\.?\d[\d.]*(?:[eE][-+]?\d+)?\s*(?:,|$)"
 _POINT_FIRST = re.compile(r"(?<![\d.\w\"])\.(?=\d)")
@@ -113,8 +113,8 @@ def merge_keys(
     options: Mapping[str, str | bool | None],
 ) -> Values:
     """The keys of a command before they are checked; see `gather`."""
-    # Options are read first: if one lacks its value, a later word was taken as the
-    # file, and the error about that file would be misleading.
+    # Options are read before the file: if an option lacks its value, a later word has
+    # been taken for the file, and an error about that file would mislead.
     entries = option_values(options)
     values = merge_values(base, presets[preset] if preset else {})
     if file is not None:
@@ -191,7 +191,7 @@ def _read_options(name: str, text: str) -> Any:
 
 
 def meaning_to_page(name: str) -> str:
-    """Help of a key for a live page, with the default of the page."""
+    """Help text of a key for `meanfield live`: its own, or else the one for runs."""
     return KEYS[name].page_help or _meaning(name)
 
 

@@ -16,7 +16,7 @@ START_TIMEOUT = 120  # seconds to wait for all other processes at the start
 SHUTDOWN_TIMEOUT = 1800  # seconds to wait at the end for all other processes
 LOOPBACK = "127.0.0.1"
 MAX_PROCESSES = 1 << 16  # largest number of processes; the runtime counts in 32 bits
-MOST_DEVICES = 1024  # largest number per process; creating CPU devices takes long
+MOST_DEVICES = 1024  # limit on the devices of a process; creating CPU devices is slow
 _PORTS = range(1, 1 << 16)
 
 

@@ -64,7 +64,7 @@ class Parallelism:
         return Parallelism(layout.get("devices"), processes if processes > 1 else None)
 
     def sums(self, reduction: str) -> str:
-        """The way to execute sums if the spec asks for `reduction`.
+        """Name of the reduction that computes sums, given the spec's key `reduction`.
 
         With several devices or processes, `auto` means `blocked`, which is exact.
 

@@ -85,7 +85,7 @@ def load_measure_of(path: Path, plugins: Sequence[Path] | None = None) -> None:
 
 
 def _keys_of(path: Path) -> Mapping[str, Any]:
-    """The keys of a run, or of a sweep with the highest precision of its cells."""
+    """Keys of a run or sweep; for a sweep, with the highest precision of its cells."""
     from meanfield.storage import RunStore
 
     if not runs.is_sweep(path):

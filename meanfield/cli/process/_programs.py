@@ -28,7 +28,8 @@ SWITCH = "JAX_ENABLE_COMPILATION_CACHE"  # variable that child processes inherit
 _FALSE_VALUES = ("0", "false", "f", "n", "no", "off")
 _PRUNE_STAMP = ".last-prune"
 _PROGRAM = "-program"
-_ENTRY = re.compile(r".+-(program|cache|atime)")  # cache and atime: old versions
+# Older versions wrote entries whose names end in `-cache` and `-atime`.
+_ENTRY = re.compile(r".+-(program|cache|atime)")
 _DIGEST = 32  # length of a digest in bytes
 
 

@@ -90,9 +90,9 @@ def exit_now(code: int) -> NoReturn:
 
 
 class _Watch:
-    """Raises the first signal of a command, and sends it again until it takes effect.
+    """Raises an exception for the first signal; a thread sends lost signals again.
 
-    Handler and thread share plain attributes only, because the instruction that the
+    The handler and the thread share only plain attributes, because the code that the
     handler interrupts might hold a lock that the handler would need.
     """
 

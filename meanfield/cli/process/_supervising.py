@@ -189,7 +189,7 @@ def find_lost_process(ends: Mapping[int, End], count: int) -> int | None:
 
 
 def _end_all(members: Sequence[Member]) -> None:
-    """Ends the running processes: first by SIGTERM, then by SIGKILL."""
+    """Ends the running processes: first with SIGTERM, then with SIGKILL."""
     for process, _ in members:
         if process.returncode is None:
             process.terminate()

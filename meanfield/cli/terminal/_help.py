@@ -23,7 +23,7 @@ HELP_ALL = "--help-all"
 
 
 class Help(DefaultFormatter):
-    """Help of cyclopts with rewrapped paragraphs, and without defaults of flags.
+    """Help formatter of cyclopts, with rewrapped paragraphs and no defaults for flags.
 
     Attributes:
         rare: heading and name of each unlisted option, such as `Grid` and `--cfl`.

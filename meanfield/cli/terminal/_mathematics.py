@@ -46,7 +46,10 @@ _SUPERSCRIPTS = str.maketrans("0123456789+-T", "⁰¹²³⁴⁵⁶⁷⁸⁹⁺�
 
 
 def to_unicode(text: str) -> str:
-    """A text with its formulas, which stand between dollar signs, in Unicode."""
+    """Converts the formulas of a text, which stand between dollar signs, to Unicode.
+
+    Outside formulas, backticks are removed, and `--` becomes a dash.
+    """
     pieces = text.split("$")
     pieces[1::2] = map(_formula, pieces[1::2])
     pieces[::2] = [prose.replace("`", "").replace("--", "–") for prose in pieces[::2]]

@@ -47,7 +47,10 @@ def print_wide(content: Table | str) -> None:
 
 
 def print_entries(rows: Sequence[Mapping[str, Any]]) -> None:
-    """Prints each row with its last cell on a new line; to a file, prints a table."""
+    """Prints each row with its last cell on a line of its own.
+
+    If stdout is not a terminal, the rows are printed as a table instead.
+    """
     console = Console()
     if not console.is_terminal:
         print_rows(rows)

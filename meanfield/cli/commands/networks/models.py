@@ -47,10 +47,11 @@ def inspect(model: str, /, *, out: Path | None = None, json: bool = False) -> No
         meanfield models inspect minilm --out spectra.png
 
     A is KᵀQ divided by the scale of the scores; V is the output projection times the
-    value matrix. The table has their norms; for the symmetric part of A, its extreme
-    eigenvalues and the share of negative ones in the sum of the moduli; the norm of the
-    skew part of A; the spectral radius of V; and the fraction of eigenvalues of V with
-    positive real part, without those that vanish because of its rank.
+    value matrix. The table has the norms of A and V; the extreme eigenvalues λ of
+    the symmetric part of A, and the fraction of Σ|λ| that its negative eigenvalues
+    contribute; the norm of the skew part of A; the spectral radius of V; and the
+    fraction of eigenvalues of V with positive real part, without those that vanish
+    because of its rank.
 
     Args:
         model: name from `models list`, or folder with model.safetensors.
@@ -115,9 +116,9 @@ def compare(
 
     Flow and network start at the embedding of the text. The network has layer norms and
     MLPs; the flow has attention only, for one unit of time per layer. The first table
-    shows their distance and how strongly each clusters, after each layer; the second
-    shows the parts of the network's displacement. For several texts there is one table
-    with a row for each text.
+    shows, after each layer, the distance between flow and network, and how strongly the
+    tokens of each are clustered. The second table shows the parts of the network's
+    displacement. For several texts there is one table with a row for each text.
 
     Args:
         model: name from `models list`, or folder with model.safetensors.

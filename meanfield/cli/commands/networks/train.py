@@ -77,8 +77,8 @@ def start(  # noqa: PLR0913 (each is an option)
         attention: attention, by name; see `list attentions`.
         options: options of the attention, as NAME=VALUE,…, such as iterations=5; see
             `show NAME`.
-        frozen_arrays: arrays of the attention that are not trained: their names, with
-            commas between, such as directions.
+        frozen_arrays: comma-separated names of the arrays of the attention that are not
+            trained, such as directions.
         mask: attention mask, such as causal or window:1/8, for row-wise attentions; no
             mask if absent.
         task_options: options of the task, as NAME=VALUE,…, such as patch=14; see `train
@@ -86,12 +86,12 @@ def start(  # noqa: PLR0913 (each is an option)
         epochs: number of epochs.
         batch_size: batch size, in samples.
         learning_rate: learning rate of the optimiser.
-        milestones: epochs, counted from 1, at whose beginning the learning rate is
-            divided by ten, such as 35,41; none if absent.
+        milestones: comma-separated epochs, counted from 1, such as 35,41; the learning
+            rate is divided by ten at the beginning of each; none if absent.
         optimiser: optimiser: adam, or sgd with momentum 0.9.
-        annealing: annealing of a number of the attention, as NAME:FACTOR:EPOCH, such as
-            temperature:0.8:30: before each epoch after EPOCH, the number is multiplied
-            by FACTOR.
+        annealing: decay of a numeric option of the attention. NAME:FACTOR:EPOCH, such
+            as temperature:0.8:30, multiplies the option NAME by FACTOR before each
+            epoch after EPOCH.
         seeds: seeds of the networks: START:STOP (not STOP), or a list such as 0,3,7.
         validation_split: evaluation on a held-out quarter of the training set instead
             of the test set, to choose learning rates (flag).
@@ -264,7 +264,7 @@ def _numbers(option: str, text: str | None) -> list[int]:
         return [int(word) for word in _split_list(text)]
     except ValueError:
         raise InvalidInputError(
-            f"`--{option}` must be integers with commas between; got `{text}`."
+            f"`--{option}` must be comma-separated integers; got `{text}`."
         ) from None
 
 
