@@ -203,8 +203,7 @@ class TiltedMean(AbstractBarycentre):
         score: $s$.
         mu: the keys.
         potential: $g$ at the keys, in units of the score; `None` means zero.
-        convergence_of_potential: convergence of $g$, or `None` if $g$ is not iterated
-            to a tolerance.
+        convergence_of_potential: convergence of $g$, if it is solved to a tolerance.
     """
 
     score: AbstractScore

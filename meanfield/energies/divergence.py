@@ -57,8 +57,7 @@ class SinkhornDivergence(AbstractEnergy):
     converge, evaluation raises an error; inside `jit` the value is NaN.
 
     Args:
-        target: $\nu$; tokens or a density on a grid if $\mu$ is one of these, and a
-            Gaussian if $\mu$ is a Gaussian.
+        target: $\nu$; a Gaussian if $\mu$ is Gaussian, otherwise tokens or a density.
         epsilon: the bandwidth, in units of squared length.
 
     Raises:
@@ -277,9 +276,8 @@ def sinkhorn_divergence(
 ) -> SinkhornDivergence:
     r"""Debiased entropic transport to a target: cost ½|x − y|², with ε = `bandwidth`.
 
-    For tokens, the target is given by an array of tokens in the option `target`. For a
-    Gaussian, the moments of the target are given by `mean` and `cov`, which are 0 and 1
-    by default.
+    For tokens, the target is an array of tokens, given by the option `target`. For a
+    Gaussian, it is the Gaussian with the moments `mean` and `cov`, 0 and 1 by default.
     """
     del Q, K, epsilon
     d = np.shape(V)[-1]

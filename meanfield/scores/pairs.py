@@ -111,8 +111,8 @@ class Pairs(eqx.Module):
         else:
             products = _products if self.is_fused else _unfused_products
             inner = products(keys.vectors, queries.vectors)
-        # The offset of the query comes last, since the largest score is subtracted by
-        # it. The largest score is rounded like this sum, so their difference is 0.
+        # The query offset comes last: it subtracts the largest score, which is rounded
+        # like the sum in brackets. The result for that score is therefore exactly 0.
         return (inner + keys.offset[:, None]) + queries.offset[None, :]
 
     def _from_references(

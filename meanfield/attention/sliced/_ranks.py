@@ -159,7 +159,7 @@ def _overlap_means(
 
 
 def _quantile_means(keys: Side, a: Float[Array, " m"], y: Float[Array, "n d"]) -> Array:
-    """The keys at the quantiles `a`, interpolated between midpoints of their masses."""
+    """The keys at quantiles `a`, interpolated between midpoints of mass intervals."""
     low, high = _place(keys)
     middles = (keys.edges[low] + keys.edges[high]) / 2
     place = jnp.searchsorted(middles, a, side="right")
