@@ -233,7 +233,7 @@ def _add_derivative(
 
 
 def _roots(mu: Points) -> Float[Array, " n"]:
-    # Derivatives are taken through these square roots of the weights, too, so that the
+    # Derivatives are also taken through these square roots of the weights, so that the
     # linear operator for second derivatives is symmetric.
     least = jnp.log(jnp.finfo(mu.log_weights.dtype).tiny)  # makes roots safe divisors
     logs = jnp.where(has_weight(mu), jnp.maximum(mu.log_weights, least), 0)
