@@ -181,14 +181,14 @@ class _Barycentre(AbstractReader[AbstractField]):
         if not isinstance(coupling, AbstractGaussianCoupling):
             raise NotClosedError(
                 f"`{_coupling_name(coupling)}` attention does not keep Gaussians "
-                "Gaussian; use points, `projected`, or an attention that does (with "
-                f"default options): {', '.join(gaussian_variants())}."
+                "Gaussian; use points, `projected`, or one of these attentions, which "
+                f"do with default options: {', '.join(gaussian_variants())}."
             )
         return ClosedForm(score, coupling)
 
     @override
     def read_quadrature(self, mu: Quadrature) -> AbstractField:
-        """The closed form of the Gaussian if there is one; else the sum over nodes."""
+        """The closed form if there is one; otherwise the sum over quadrature nodes."""
         score, coupling = self.attention.score, self.attention.coupling
         if isinstance(score, Masked):
             raise NotClosedError(
@@ -292,7 +292,7 @@ def _variant_name(attention: Attention) -> str:
 def _coupling_name(
     coupling: AbstractCoupling, score: type[AbstractScore] = AbstractScore
 ) -> str:
-    """Name of the variant that has this coupling, or else of the coupling's class."""
+    """Name of the variant that has this coupling; if none has it, name of the class."""
     couplings = _couplings(score).items()
     matches = [
         name
@@ -302,7 +302,7 @@ def _coupling_name(
     same_type = [
         name for name, candidate in couplings if type(candidate) is type(coupling)
     ]
-    # If only one variant has this type of coupling, it matches for any parameters.
+    # If only one variant has this type of coupling, the parameters need not match.
     unique_match = same_type if len(same_type) == 1 else []
     return next(iter((*matches, *unique_match)), type(coupling).__name__)
 

@@ -111,7 +111,7 @@ class AbstractCoupling(eqx.Module):
         r"""Whether $|\bar y(x)| \leq C(1 + |x|)$ is proven for fixed keys.
 
         If the keys are tokens, the bound holds at every query $x$, whatever the other
-        queries are. For other keys it holds in $L^2$ of the queries.
+        queries are. For other keys it holds for the $L^2$ norms over the queries.
         """
         del score, keys
         return jnp.zeros((), bool)
@@ -120,7 +120,7 @@ class AbstractCoupling(eqx.Module):
 class AbstractRowwise(AbstractCoupling):
     r"""A coupling whose row $\kappa(x, \cdot)$ depends on $x$ and the keys only.
 
-    Cross attention therefore uses the coupling of the keys, evaluated at the queries.
+    Cross attention therefore uses the barycentre of the keys, evaluated at the queries.
 
     Examples:
         >>> from meanfield.attention import AbstractRowwise, Sinkhorn, Softmax
@@ -138,7 +138,7 @@ class AbstractRowwise(AbstractCoupling):
     def is_cross_bounded(
         self, score: AbstractScore, keys: AbstractMeasure
     ) -> Bool[Array, ""]:
-        """True if `is_linearly_bounded` is true for the keys, whose size is fixed."""
+        """True if `is_linearly_bounded` is: the size of fixed keys is a constant."""
         return self.is_linearly_bounded(score, keys)
 
 
@@ -203,7 +203,7 @@ class TiltedMean(AbstractBarycentre):
         score: $s$.
         mu: the keys.
         potential: $g$ at the keys, in units of the score; `None` means zero.
-        convergence_of_potential: convergence of $g$; `None` without an iteration.
+        convergence_of_potential: convergence of $g$, if it is solved to a tolerance.
     """
 
     score: AbstractScore
@@ -239,7 +239,7 @@ class TiltedMean(AbstractBarycentre):
     @property
     @override
     def condition(self) -> Float[Array, ""] | None:
-        r"""Largest distance $|y_j - c|$ from the centre $c$ to a key that has weight.
+        r"""Largest distance $|y_j - c|$ from a centre $c$ to a key of positive weight.
 
         Here $c$ is the centre of the smallest box around these keys. The result is
         `None` if there is a potential. Derivation: for weights $p_j(1 + \eta_j)$ with

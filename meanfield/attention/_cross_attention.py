@@ -126,7 +126,7 @@ class _TokenQueries(AbstractReader[AbstractField]):
 
 @dataclass(frozen=True)
 class _GaussianQueries(AbstractReader[AbstractField]):
-    """Reader that returns the affine barycentre of Gaussian keys; raises for others."""
+    """Reader that returns the affine barycentre of the keys, which must be Gaussian."""
 
     parts: AttentionParts
     queries: Gaussian
@@ -204,9 +204,9 @@ class CrossBound(AbstractReader[Bool[Array, ""]]):
     def read_gaussian(self, mu: Gaussian) -> Bool[Array, ""]:
         """Whether the bound is proven for Gaussian keys.
 
-        For a rowwise coupling the answer is the same as for tokens: the mean of a link
-        over Gaussian keys is bounded or linear if the link is, and the mean of tilted
-        Gaussian keys is affine.
+        For a rowwise coupling the answer is the same as for tokens. The mean of a link
+        over Gaussian keys is bounded if the link is bounded, and grows at most linearly
+        if the link does. The mean of tilted Gaussian keys is affine in the query.
         """
         if not isinstance(self.coupling, AbstractRowwise):
             return self.coupling.is_cross_bounded(self.score, mu)

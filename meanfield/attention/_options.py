@@ -1,4 +1,4 @@
-"""Decorator for options that several variants share, defined in one dataclass."""
+"""Decorator for options that one dataclass defines for several variants."""
 
 import dataclasses
 import functools

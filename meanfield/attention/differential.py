@@ -49,7 +49,7 @@ class Differential(AbstractGaussianCoupling, AbstractRowwise):
 
     @override
     def affine(self, score: AbstractQuadraticScore, mu: Gaussian) -> Affine:
-        r"""$L = \Sigma(A_1 - \lambda A_2)$; without biases $b = (1-\lambda)\alpha$."""
+        r"""$L = \Sigma(A_1-\lambda A_2)$; $b = (1-\lambda)\alpha$ without biases."""
         first, second = (Softmax().affine(s, mu) for s in (score, self.second))
         return Affine(
             first.linear - self.share * second.linear,
@@ -146,7 +146,7 @@ class NormalisedAttention(Attention):
 
     @override
     def is_linearly_bounded(self, t: Time, mu: AbstractMeasure) -> Bool[Array, ""]:
-        """Always true, since the scaled velocity has at most a fixed size."""
+        """Always true, since the norm of the scaled velocity has a constant bound."""
         return jnp.ones((), bool)
 
 
@@ -163,12 +163,13 @@ def differential(  # noqa: PLR0913 (what the literature gives it)
     lambda0: Scalar = 0.0,
     normalised: bool = False,
 ) -> Attention:
-    r"""A softmax of $Qx \cdot Ky/\epsilon$ minus $\lambda$ times a second softmax.
+    r"""Difference of a softmax of $Qx \cdot Ky/\epsilon$ and a multiple of another.
 
-    The second softmax has the scores $Q_2x \cdot K_2y/\epsilon$; with the default
-    $Q_2 = 0$ it is the mean of the tokens. Rows sum to $1 - \lambda$. If `normalised`,
-    each head's velocity is scaled to a root mean square of one. Velocities are always
-    multiplied by $1 - \lambda_0$. Source: DiffAttn in shahbazi2025, appendix B.
+    The second softmax has the scores $Q_2x \cdot K_2y/\epsilon$ and the factor
+    $\lambda$; with the default $Q_2 = 0$ it is the mean of the tokens. Rows sum to
+    $1 - \lambda$. If `normalised`, each head's velocity is scaled to a root mean square
+    of one. Velocities are always multiplied by $1 - \lambda_0$. Source: DiffAttn in
+    shahbazi2025, appendix B.
 
     Args:
         Q: first query matrix, k × d.

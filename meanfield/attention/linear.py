@@ -95,7 +95,7 @@ class ExpansionField(AbstractExplicit, AbstractBarycentre):
     @override
     def __call__(self, tokens: Tokens) -> Float[Array, "n d"]:
         x = self.mu.safe_tokens.x
-        # The choice of the origin affects the rounding of the result only.
+        # The choice of the origin affects only the rounding of the result.
         origin = self.mu.mean[None, :]
         values = jnp.concatenate([jnp.ones_like(x[:, :1]), x - origin], axis=1)
         zeroth = self.mu.integral(Power(0), self.score, tokens, values)

@@ -88,8 +88,8 @@ def _matrices(part: AbstractDynamics, t: Time, mu: Points) -> Float[Array, "1 n 
 def _matrix(attention: Attention, mu: Points) -> Float[Array, "n n"]:
     """The matrix of one attention, which is checked if a plugin defines it.
 
-    The check needs concrete values. Tests check the package's own matrices; these may
-    differ from the barycentre for scores so large that rounding dominates.
+    The check needs concrete values. The package's own matrices are not checked here but
+    by tests: if scores are very large, rounding makes them differ from the barycentre.
 
     Raises:
         UnsupportedError: if the barycentre of the attention has no matrix.

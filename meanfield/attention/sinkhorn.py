@@ -208,10 +208,10 @@ def _half_step_affine(
 ) -> Affine:
     r"""The barycentre of softmax with the quadratic potential of all half-steps.
 
-    The potentials are added to the quadratic score. A row step then maps its terms
-    $(B, a)$ of the key to the terms $(A^\top PA,\ -A^\top(\alpha + P(a-B\alpha)))$ of
-    the query, with $P = (\Sigma^{-1}+B)^{-1}$. A column step uses $A^\top$ in place of
-    $A$. Both follow from the Gaussian integral
+    The potentials are added to the quadratic score. If the score has the coefficients
+    $(B, a)$ in the key, a row step gives it $(A^\top PA,\ -A^\top(\alpha +
+    P(a-B\alpha)))$ in the query, with $P = (\Sigma^{-1}+B)^{-1}$. A column step uses
+    $A^\top$ in place of $A$. Both follow from the Gaussian integral
     $\log\int e^{y\cdot u - \frac12 y\cdot By}dN = \tfrac12 u\cdot Pu + u\cdot(\alpha -
     PB\alpha) + c$ at $u = Ax + a$.
     """

@@ -138,7 +138,10 @@ def _gaussian(mu: Gaussian, max_atoms: int) -> Atoms:
 
 
 def _blocks(mu: Grid, max_atoms: int) -> np.ndarray:
-    """Index of the block of each cell; a block has equally many cells on each axis."""
+    """Index of the block that contains each cell.
+
+    Along every axis a block has the same number of cells, or fewer at the upper end.
+    """
     if mu.position is not None and len(mu.position) > 1:
         raise UnsupportedError(
             "A density with layers of positions cannot be replaced by atoms. Use "

@@ -155,9 +155,10 @@ def _moment_distance(mu: AbstractMeasure, nu: AbstractMeasure) -> float:
     r"""Distance of Gaussians, $(|\alpha - \beta|^2 + \min_R|Y - XR|^2)^{1/2}$.
 
     The minimum is over rotations $R$. It is computed from factors along principal axes.
-    Unlike covariances, factors keep the digits of directions with little variance.
-    Along principal axes, the entries of $X^\top Y$ decrease with its singular values,
-    so small singular values have the same relative accuracy as large ones.
+    Unlike covariances, factors resolve directions with little variance. Along principal
+    axes, the entries of $X^\top Y$ decrease along rows and columns about as fast as its
+    singular values, so small singular values are as accurate, relative to their size,
+    as large ones.
     """
     (alpha, Y), (beta, X) = _Moments()(mu), _Moments()(nu)
     scale = power_of_two(alpha - beta, X, Y)

@@ -30,7 +30,8 @@ ROUNDS = 5  # rounds of refinement; each divides the gap by about a million
 # Reduced costs are capped at ROOM times the largest reduced cost of a pair of atoms
 # between which mass moves.
 ROOM = 2.0**20
-# Costs are scaled so that the largest is about LARGE. The simplex adds 1 to this cost.
+# Costs are scaled so that the largest is about LARGE. POT's network simplex adds 1 to
+# the largest cost.
 LARGE = 2.0**10
 UNITS = 2.0**52  # integer units in a mass of one; integer flows add up exactly
 TINY = float(np.finfo(float).tiny)

@@ -78,7 +78,7 @@ def mask_of(name: str) -> Mask:
 
 
 def _width(kind: str, text: str) -> float:
-    """The width of a pattern, from a text such as 0.25 or a fraction such as 2/7."""
+    """The width of a pattern, read from a string such as `0.25` or `2/7`."""
     try:
         width = float(Fraction(text))
     except (ValueError, ZeroDivisionError, OverflowError):

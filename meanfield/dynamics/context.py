@@ -71,7 +71,7 @@ class MovingContext(AbstractContext):
 
     Each token, or each point $\alpha + Yz$ of a Gaussian, moves smoothly from frame to
     frame. The curve is exact at the frames. Between frames its error is of fourth order
-    in the time from frame to frame. The context is constant before the first frame and
+    in the spacing of the frames. The context is constant before the first frame and
     after the last one. To build a context, use `MovingContext.from_frames`.
 
     Attributes:

@@ -51,7 +51,8 @@ class Cross(AbstractDynamics):
     ) -> None:
         require("`Cross` must wrap a dynamics", dynamics, AbstractDynamics)
         self.dynamics = dynamics
-        # Sums are exact, since planned reductions need a measure attending to itself.
+        # Sums are exact, since approximate sums are planned only for a measure that
+        # attends to itself.
         self.context = use_exact_sums(as_context(context))
 
     @property

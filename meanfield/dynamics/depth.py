@@ -17,7 +17,7 @@ from ._dynamics import AbstractDynamics
 
 
 class Layers(AbstractDynamics):
-    """Layers, of which layer `l` acts on the interval `[times[l], times[l + 1])`.
+    """Sequence of layers; layer `l` acts on the interval `[times[l], times[l + 1])`.
 
     The first layer also acts before `times[0]`, and the last one after `times[-1]`.
 

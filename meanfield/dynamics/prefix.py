@@ -143,7 +143,7 @@ class PrefixField(AbstractField):
         mask: a predicate on two positions.
         t: the time.
         mu: the keys.
-        queries: the queries, if they are another measure than the keys.
+        queries: the queries, if they are a different measure from the keys.
     """
 
     dynamics: AbstractDynamics
@@ -159,8 +159,8 @@ class PrefixField(AbstractField):
             raise InvalidInputError(
                 "The queries of a masked field must have positions."
             )
-        # A function is used, since a bound method of a module, which holds arrays, is
-        # not hashable.
+        # `_map_rows` needs a hashable function. A lambda is hashable, but a method
+        # bound to a module that holds arrays is not.
         velocity = lambda token: self._velocity(*token)
         return self._map_rows(velocity, (tokens.x, tokens.position))
 

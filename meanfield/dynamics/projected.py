@@ -1,4 +1,4 @@
-r"""Gaussian closure of any dynamics, that is, its flow projected on the Gaussians."""
+r"""Gaussian closure of any dynamics, that is, its flow projected onto Gaussians."""
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -121,9 +121,10 @@ class ProjectedField(AbstractAveragedField):
     def convergence(self) -> Convergence:
         r"""The error of the averages divided by the speed $E|v|$, from a second rule.
 
-        If the field comes from an iteration that has converged less well, the result is
-        the convergence of that iteration. The speed is $E|v|$, since the root of
-        $E|v|^2$ may be infinite although the averages are finite.
+        If the field comes from an iteration whose residual is a larger multiple of its
+        own tolerance, the result is the convergence of that iteration. The speed is
+        $E|v|$, since the root of $E|v|^2$ may be infinite although the averages are
+        finite.
         """
         control, mu = self._rule.control, self.mu
         field = self._field(control)

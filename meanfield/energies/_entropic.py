@@ -1,4 +1,4 @@
-r"""Entropic transport in cases of inaccurate potentials, such as small clouds."""
+r"""Entropic transport where potentials are inaccurate, for example for small clouds."""
 
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float

@@ -1,8 +1,8 @@
 r"""First variations of energies, at tokens and at the cells of a grid.
 
-At a jump of a density, or at the edge of its support, $\nabla\delta E$ is no velocity
-that can be evaluated at points. On a grid, forces between cells (`CellForces`) drive
-the flow instead.
+At a jump of a density, or at the edge of its support, $\nabla\delta E$ is not a
+velocity that can be evaluated at points. On a grid, forces between cells (`CellForces`)
+drive the flow instead.
 """
 
 import abc

@@ -50,7 +50,7 @@ def dissipation(
 
 @dataclass(frozen=True)
 class _Dissipation(AbstractEnergyReader[Float[Array, ""]]):
-    """Reader that returns the rate of an energy when a field moves the measure."""
+    """Reader that returns the rate of change of an energy when a field moves `mu`."""
 
     energy: AbstractEnergy
     field: AbstractField

@@ -57,7 +57,7 @@ class SinkhornDivergence(AbstractEnergy):
     converge, evaluation raises an error; inside `jit` the value is NaN.
 
     Args:
-        target: $\nu$; points or a grid for points and grids, a Gaussian for Gaussians.
+        target: $\nu$; a Gaussian if $\mu$ is Gaussian, otherwise tokens or a density.
         epsilon: the bandwidth, in units of squared length.
 
     Raises:
@@ -225,7 +225,7 @@ def _linear(
 
 
 class _Atoms(AbstractReader[Points]):
-    """Reader that returns the target of tokens and densities as points."""
+    """Reader that returns the target as points, and raises if it is a Gaussian."""
 
     @override
     def read_points(self, mu: Points) -> Points:
@@ -244,7 +244,7 @@ class _Atoms(AbstractReader[Points]):
 
 
 class _Gaussian(AbstractReader[Gaussian]):
-    """Reader that returns the target of a Gaussian, which must be a Gaussian, too."""
+    """Reader that returns the target if it is a Gaussian, and raises otherwise."""
 
     @override
     def read_points(self, mu: Points) -> Gaussian:
@@ -274,10 +274,10 @@ def sinkhorn_divergence(
     mean: Numbers | None = None,
     cov: Numbers | None = None,
 ) -> SinkhornDivergence:
-    r"""Debiased entropic transport to a target: `bandwidth` ε, cost ½|x − y|².
+    r"""Debiased entropic transport to a target: cost ½|x − y|², with ε = `bandwidth`.
 
-    For tokens, the target is given by an array of tokens in the option `target`. For a
-    Gaussian, its moments are given by `mean` and `cov`, 0 and 1 by default.
+    For tokens, the target is an array of tokens, given by the option `target`. For a
+    Gaussian, it is the Gaussian with the moments `mean` and `cov`, 0 and 1 by default.
     """
     del Q, K, epsilon
     d = np.shape(V)[-1]

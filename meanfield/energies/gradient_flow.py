@@ -52,7 +52,7 @@ class Wasserstein(AbstractMetric):
 
     On Gaussians $L = -2\partial_\Sigma E$ and $b = -\partial_\alpha E - L\alpha$, so
     that $\alpha' = -\partial_\alpha E$ and $\Sigma' = -2(\partial_\Sigma E\,\Sigma +
-    \Sigma\,\partial_\Sigma E)$. This field is the projection of $-\nabla\delta E$ on
+    \Sigma\,\partial_\Sigma E)$. This field is the projection of $-\nabla\delta E$ onto
     affine gradients in $L^2(\mu)$; it equals $-\nabla\delta E$ if that is affine.
     Source: castin2025, eq. (5.9), with its signs and the inverse metric (5.10)
     corrected (ERRATA C17, C18).
@@ -288,7 +288,7 @@ class GradientFlow(AbstractDynamics):
 
 
 def _check_spreads(parts: Sequence[tuple[Scalar, CellVariation]]) -> None:
-    """Raises if the flow is backward diffusion, because a factor is negative.
+    """Raises if a negative factor makes the flow backward diffusion.
 
     Raises:
         UnsupportedError: if a factor is known to be negative.

@@ -30,8 +30,8 @@ class InternalEnergy(AbstractEnergy):
     for $m = 1$ use `Entropy`. The first variation is $\frac m{m-1}\rho^{m-1}$, and the
     pressure $\rho U' - U$ is $\rho^m$. Points have no internal energy, since they have
     no density. On a Gaussian the energy is
-    $\frac1{m-1}\det(2\pi\Sigma)^{(1-m)/2}m^{-d/2}$. On a grid with layers of positions,
-    it is the mean of the energies of the laws of the state given the position.
+    $\frac1{m-1}\det(2\pi\Sigma)^{(1-m)/2}m^{-d/2}$. On a grid with layers of positions
+    $s$, it is the mean energy of the state given $s$.
 
     Args:
         exponent: $m$, positive and not one. It should be above $d/(d+2)$, so that
@@ -95,7 +95,7 @@ class InternalEnergy(AbstractEnergy):
 
 
 class PowerOfDensity(AbstractExplicit, AbstractVariation):
-    r"""The function $\frac m{m-1}\rho^{m-1}$ of a Gaussian; NaN without a density."""
+    r"""The function $\frac m{m-1}\rho^{m-1}$ of a Gaussian; NaN if it is singular."""
 
     logs: LogDensity
     exponent: float = eqx.field(static=True)

@@ -30,7 +30,8 @@ def bures_squared(Sigma0: Numbers, Sigma1: Numbers) -> Float[Array, ""]:
 
     Raises:
         InvalidInputError: if the arguments are not square matrices of the same shape,
-            or not covariances. Inside `jit`, a matrix that is no covariance gives NaN.
+            or are not covariances. Inside `jit`, a matrix that is not a covariance
+            gives NaN.
 
     Examples:
         >>> from meanfield.energies import bures_squared

@@ -1,4 +1,4 @@
-"""Masked scores, which exclude pairs of tokens because of their positions."""
+"""Masked scores, which exclude pairs of tokens according to their positions."""
 
 from collections.abc import Callable
 
@@ -60,7 +60,7 @@ class Masked(AbstractScore):
         return self.mask is causal or getattr(self.mask, "hides_later", False)
 
     def share(self, queries: Tokens, keys: Tokens) -> Int[Array, ""]:
-        """Code for the pairs that a mask allows: 0 for none, 1 for some, 2 for all."""
+        """Whether the mask allows no pairs (0), some of the pairs (1) or all (2)."""
         if self.mask is causal:
             query, key = positions(queries), positions(keys)
             has_any = jnp.min(key) <= jnp.max(query)

@@ -98,7 +98,7 @@ class Strided(eqx.Module):
 
 
 class Fixed(eqx.Module):
-    """Mask by which a token sees its block up to itself, and ends of earlier blocks.
+    """Mask by which a token sees its block up to itself, and each earlier block's end.
 
     The end of a block is its last token. This is the fixed pattern of sparse
     transformers, as one mask.

@@ -77,7 +77,7 @@ class SquaredDistance(AbstractQuadraticScore):
         parts = self.factors(queries, keys)
         expansion = parts.key, parts.query.T, parts.key_term
         vectors = jax.lax.stop_gradient(self.differences(queries, keys))
-        q = vectors.query.T  # each query serves as reference key, whose score is zero
+        q = vectors.query.T  # each query is its own reference, with score zero
 
         def exact() -> Array:
             S = from_references(expansion, vectors.key, q, q, vectors.bend)

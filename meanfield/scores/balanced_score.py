@@ -51,7 +51,8 @@ class BalancedScore(AbstractQuadraticScore):
     def differences(self, queries: Tokens, keys: Tokens) -> Differences:
         sides = zip(self.origins, (self.M, self.N), strict=True)
         images = [_images(origin[None], matrix)[0] for origin, matrix in sides]
-        # For equal sides the gap is zero, and subtracting it does not round the tokens.
+        # If the means are equal and `M` equals `N`, the gap is exactly zero, so that
+        # subtracting it rounds nothing.
         gap = images[0] - images[1]
         q = _images(queries.x, self.M) - gap[None]
         return Differences(q, _images(keys.x, self.N), self.scale / 2)
@@ -139,9 +140,9 @@ def factorise(dot: Dot) -> tuple[Float[Array, "r d"], Float[Array, "r d"]]:
     r"""Factors $M$ and $N$ of equal size with $N^\top M = A$, without gradients.
 
     For a symmetric $A$ the factors come from its eigenvectors, and each row of $N$
-    equals the row of $M$ or its negative. If $A$ is positive semidefinite, $N = M$, so
-    that tokens of one group have images in one group. For other $A$, the factors come
-    from the singular vectors.
+    equals the corresponding row of $M$ or its negative. If $A$ is positive
+    semidefinite, $N = M$, so that a token has the same image as a query and as a key.
+    For other $A$, the factors come from the singular vectors.
     """
     A = jax.lax.stop_gradient(dot.A)
     rank = min(dot.Q.shape)

@@ -11,12 +11,12 @@ from .balanced_score import BalancedScore, factorise
 
 
 def recentre(score: AbstractScore, mean: Float[Array, " d"]) -> AbstractScore:
-    r"""A score with the same row-normalised weights, computed with less rounding.
+    r"""A score with the same row-normalised weights and smaller rounding errors.
 
     Keys are measured from `mean`, which changes the score by a function of the query
     only. Without centring, the scores of a cloud far from the origin are as large as
-    its squared distance, and lose the digits that distinguish its tokens. Scores other
-    than `Dot` and `SquaredDistance` are returned unchanged.
+    the square of its distance to the origin, and lose the digits that distinguish its
+    tokens. Scores other than `Dot` and `SquaredDistance` are returned unchanged.
     """
     centre = jax.lax.stop_gradient(mean)  # the weights do not depend on the centre
     if isinstance(score, Masked):

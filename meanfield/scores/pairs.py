@@ -96,7 +96,7 @@ class Pairs(eqx.Module):
         return isinstance(self.score, Masked) and self.queries.vectors is not None
 
     def offset_by(self, logs: Float[Array, " n"]) -> "Pairs":
-        """The pairs after `logs` are added to all scores of each key."""
+        """Pairs with `logs` added to the scores of each key."""
         keys = replace(
             self.keys, offset=self.keys.offset + logs, logs=stop_gradient(logs)
         )
@@ -111,8 +111,8 @@ class Pairs(eqx.Module):
         else:
             products = _products if self.is_fused else _unfused_products
             inner = products(keys.vectors, queries.vectors)
-        # The order of additions matters: the largest score is rounded in the same way,
-        # so subtracting it later gives exactly 0 for that score, whatever its size.
+        # The query offset comes last: it subtracts the largest score, which is rounded
+        # like the sum in brackets. The result for that score is therefore exactly 0.
         return (inner + keys.offset[:, None]) + queries.offset[None, :]
 
     def _from_references(
@@ -188,7 +188,7 @@ class Pairs(eqx.Module):
     def _switch_mask(
         self, queries: QuerySide, keys: KeySide, cases: tuple[Callable[[], Array], ...]
     ) -> Array:
-        """Calls the case for a mask that allows no, some or all pairs of a block.
+        """Calls one of three `cases`: a mask allows no, some or all pairs of a block.
 
         A single block always uses the general case, since under `vmap` over many small
         clouds a switch would compute all three cases.

@@ -25,10 +25,11 @@ T = TypeVar("T")
 def rows_from_references(
     score: AbstractScore, queries: Tokens, keys: Tokens, logs: Float[Array, " n"]
 ) -> tuple[Float[Array, "m n"], Float[Array, " m"]]:
-    """Scores plus `logs` minus a reference score per row, and the reference scores.
+    """Scores plus `logs`, relative to a reference score in each row.
 
-    For quadratic scores, the reference is the key with the largest score in the row.
-    For other scores, the reference score is zero.
+    The reference scores are also returned. For quadratic scores, the reference is the
+    key with the largest score in the row. For other scores, the reference score is
+    zero.
     """
     whole = score(queries, keys) + logs[None]
     vectors = vectors_of(score, queries, keys)

@@ -57,7 +57,7 @@ class TransportProblem(NamedTuple):
         return isinstance(how, Cells) and not how.is_planned and is_known
 
     def with_sums(self, how: Cells) -> "TransportProblem":
-        """The same problem, whose sums use the cells `how`."""
+        """The problem with its sums computed over the cells `how`."""
         return TransportProblem(
             self.score, self.a.replace_reduction(how), self.b.replace_reduction(how)
         )
@@ -137,7 +137,7 @@ def solve_in_cells(
 
 
 def fall_back_to_exact(problem: TransportProblem) -> TransportProblem:
-    """The problem with exact sums if cells have no layout; warns if these are slow."""
+    """Replaces cells without a layout by exact sums; warns if exact sums are slow."""
     how = problem.b.reduction
     if not isinstance(how, Cells) or how.is_planned:
         return problem

@@ -18,11 +18,12 @@ from meanfield.tokens import Tokens
 from ._newton import newton
 from ._steps import average_step, full_step, half_step
 
-# The potential is solved for increasing fractions of the score. When it is scaled from
-# one fraction to the next, its error is a few units, which Newton's method can remove.
+# The equation for the potential is solved with increasing fractions of the score. When
+# a potential is scaled from one fraction to the next, its error is a few units, which
+# Newton's method can remove.
 FRACTIONS = (1 / 1024, 1 / 256, 1 / 64, 1 / 16, 1 / 4, 1.0)
-# Potentials with smaller log marginals than ROUGH are nearly solved. For fractions of
-# the score below one, this is the tolerance.
+# A potential is nearly solved if its |log marginals| are at most ROUGH. ROUGH is also
+# the tolerance for every fraction of the score except the last, which is one.
 ROUGH = 1e-2
 PATIENCE = 20  # evaluations in which alternation must reduce the residual tenfold
 
@@ -62,7 +63,7 @@ class Steps(NamedTuple):
         mu: the keys.
         symmetric: whether the score is symmetric and positive semidefinite, so that
             averaged steps converge.
-        queries: the queries, if they are another measure than `mu`.
+        queries: the queries, if they are a different measure from `mu`.
     """
 
     score: AbstractScore
@@ -93,8 +94,8 @@ def solve_in_stages(
 
     The first method is accelerated alternation. If `steps.symmetric`, it is accelerated
     averaging instead, which contracts at any bandwidth. If the first method stalls,
-    Newton's method follows: directly if the residual is small or steps were averaged,
-    otherwise for increasing fractions of the score.
+    Newton's method follows: for the full score if the residual is small or steps were
+    averaged, otherwise for increasing fractions of the score.
     """
     first = anderson(
         steps.step(jnp.ones_like(tolerance)),
@@ -105,7 +106,7 @@ def solve_in_stages(
         max_evaluations=limit,
         patience=PATIENCE,
     )
-    # Averaging has its own residual; the residual of the marginals is still unknown.
+    # The residual of averaging is not that of the marginals, which is still unknown.
     residual = jnp.where(steps.symmetric, jnp.inf, first.residual)
     whole = first._replace(residual=residual)
     longer = jnp.maximum(limit, first.evaluations + 1)

@@ -2,9 +2,9 @@ r"""Newton's method for Sinkhorn potentials, by conjugate gradients, in $O(n)$ m
 
 The potential maximises the concave $J(g) = \int f_g\,d\mu + \int g\,d\mu$. The gradient
 of $J$ in $L^2(\mu)$ is $1 - m$, where $m$ are the column masses of the plan. The
-Hessian is $-(\mathrm{diag}(m) - P^*P)$, symmetric with the constants as null space.
-If the plan is nearly an assignment, alternation is slow, but the Hessian has only a few
-small eigenvalues, for which conjugate gradients need few iterations.
+Hessian is $-(\mathrm{diag}(m) - P^*P)$. It is symmetric, and the constants are its null
+space. If the plan is nearly an assignment, alternation is slow, but the Hessian has
+only a few small eigenvalues, for which conjugate gradients need few iterations.
 
 If the plan nearly decomposes into parts, and a part has too much mass, $J$ is almost
 linear until the potential of this part has moved by the log of the weights that couple
@@ -43,7 +43,7 @@ class _State(NamedTuple):
     gap: Array  # ∫ (1 - m)² / m dμ at g
     step: Array
     length: Array
-    radius: Array  # half-width of the box that holds a step
+    radius: Array  # half-width of the box to which a step is limited
     solving: Bool[Array, ""]
     residual: Array  # residual r of the linear system
     direction: Array
@@ -58,7 +58,7 @@ class _Pass(NamedTuple):
     point: Array  # potential at which the pass was made
     log_mass: Array  # log m at the point
     derivative: Array  # derivative of a full step at the point, along the direction
-    is_last: Array  # whether the limit allows no further evaluation
+    is_last: Array  # whether at most one more evaluation is allowed after this one
 
 
 def newton(
@@ -75,8 +75,9 @@ def newton(
     A conjugate gradient iteration and a trial step both need one pass over rows and
     columns, which counts as one evaluation. A step is accepted if it reduces
     $\int (1-m)^2/m\,d\mu$, as an exact Newton step does, or if the concave $J$ still
-    rises at its end; otherwise it is shortened. The count includes all evaluations of
-    `start`. If the residual of `start` is within `tolerance`, `start` is returned.
+    rises at the end of the step; otherwise it is shortened. Evaluations are added to
+    the number in `start`. If the residual of `start` is within `tolerance`, `start` is
+    returned.
     """
     g, zero = start.point, jnp.zeros_like(start.point)
     unit = jnp.ones((), g.dtype)
@@ -133,8 +134,8 @@ def _next_state(w: Array, state: _State, result: _Pass) -> _State:
     """The state after a pass for a conjugate gradient iteration or for a trial step.
 
     The code has no branches and few sums, since these would take longer to compile than
-    to run. An accepted trial step starts conjugate gradients, preconditioned by
-    `1 / m`.
+    to run. After a trial step is accepted, conjugate gradients begin at the new point,
+    preconditioned by `1 / m`.
     """
     point, log_mass, derivative, is_last = result
     m, q = jnp.exp(log_mass), state.direction

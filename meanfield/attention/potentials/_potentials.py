@@ -40,8 +40,8 @@ from ._steps import full_step, half_step, has_weight, interpolation_error
 # In the worst of 600 plans, the error of velocities was 1.4 times the error of the log
 # marginals. The potentials are therefore solved to an eighth of the tolerance.
 POTENTIALS = 8
-# Log marginals can be reduced to 0.3 to 1 times the rounding error of the largest
-# score.
+# The smallest log marginals that can be reached are between 0.3 and 1 times the
+# rounding error of the largest score.
 ROUNDINGS = 2
 _NO_DERIVATIVE = (
     "The derivative of Sinkhorn potentials did not converge: conjugate gradients "
@@ -69,15 +69,15 @@ def solve_potential(
     scores must be centred, that is, bilinear in deviations from the mean. If `A` is
     symmetric positive semidefinite, the iteration is accelerated averaging,
     $g \mapsto (g + c(g))/2$, which contracts by one half at any bandwidth; otherwise it
-    is accelerated alternation. If the iteration stalls, Newton's method follows:
-    directly after averaging or if the residual is small, otherwise for a decreasing
-    bandwidth. If all Newton steps are too long, plain alternation follows. Each pass
-    over rows and columns counts as one of `max_iterations`; one further pass may be
-    needed to compute the residual.
+    is accelerated alternation. If the iteration stalls, Newton's method follows: for
+    the full score if steps were averaged or the residual is small, otherwise for a
+    decreasing bandwidth. If all Newton steps are too long, plain alternation follows.
+    Each pass over rows and columns counts as one of `max_iterations`; one further pass
+    may be needed to compute the residual.
 
-    If `queries` is another measure, it must have the same mass. The result is then the
-    potential of the keys for the plan between the two measures, which is found by
-    alternation for any `A`.
+    If `queries` is a measure other than `mu`, it must have the same mass. The result is
+    then the potential of the keys for the plan between the two measures, which is found
+    by alternation for any `A`.
 
     The iteration starts from `guess`, by default the potential of Gaussians.
     """
@@ -233,8 +233,8 @@ def _add_derivative(
 
 
 def _roots(mu: Points) -> Float[Array, " n"]:
-    # The roots are differentiable, so that the operator of second derivatives is
-    # symmetric.
+    # Derivatives are also taken through these square roots of the weights, so that the
+    # linear operator for second derivatives is symmetric.
     least = jnp.log(jnp.finfo(mu.log_weights.dtype).tiny)  # makes roots safe divisors
     logs = jnp.where(has_weight(mu), jnp.maximum(mu.log_weights, least), 0)
     return jnp.exp(logs / 2)

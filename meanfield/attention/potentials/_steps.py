@@ -69,7 +69,7 @@ def interpolation_error(
 def _changes(
     score: AbstractScore, mu: Points, f: Float[Array, " n"], g: Float[Array, " n"]
 ) -> Float[Array, " n"]:
-    """Change of both half-steps with fewer Chebyshev nodes; zero for other sums."""
+    """How much both half-steps change with fewer Chebyshev nodes; 0 for other sums."""
     if not isinstance(mu.reduction, Chebyshev):
         return jnp.zeros_like(g)
     back, coarse = transpose(score), coarsen(mu)
@@ -98,7 +98,10 @@ def _largest_gap(
 def average_step(
     mu: Points, g: Float[Array, " n"], half: Float[Array, " n"]
 ) -> Float[Array, " n"]:
-    """The mean of `g` and its half-step `half`; for symmetric scores, where `f = g`."""
+    """The mean of `g` and its half-step `half`, plus a constant.
+
+    It is used for symmetric scores only, for which the solution has `f = g`.
+    """
     change = (half - g) / 2
     # The constant part of the error changes sign, and Anderson mixing removes it.
     return g + jnp.where(has_weight(mu), change + mu.probabilities @ change, 0)

@@ -64,11 +64,11 @@ class HardSlices(AbstractGaussianCoupling, Discontinuous):
 
         Here $s_{Q,l}^2 = \theta_l\cdot Q\Sigma Q^\top\theta_l$, likewise for $K$, and
         $b = \alpha - L\alpha$. This describes the law of $n$ tokens as $n \to \infty$:
-        their covariance moves as under $L$. It does not describe single tokens: on each
-        slice a token has one partner, and however large $n$ is, partners scatter about
-        their conditional mean. If $\theta^\top Q$ is a positive multiple of
-        $\theta^\top K$, as for $Q = K$, each token is its own partner, and the formula
-        does not hold. Source: ERRATA N2.
+        their covariance evolves as if $\bar y(x) = Lx + b$. It does not describe single
+        tokens: on each slice a token has one partner, and however large $n$ is,
+        partners scatter about their conditional mean. If $\theta^\top Q$ is a positive
+        multiple of $\theta^\top K$, as for $Q = K$, each token is its own partner, and
+        the formula does not hold. Source: ERRATA N2.
         """
         return self.cross_affine(score, mu, mu)
 
@@ -76,7 +76,7 @@ class HardSlices(AbstractGaussianCoupling, Discontinuous):
     def cross_affine(
         self, score: AbstractQuadraticScore, queries: Gaussian, keys: Gaussian
     ) -> Affine:
-        r"""Like `affine`, with $s_Q$ of the queries and $s_K$ and $\Sigma$ of the keys.
+        r"""Like `affine`, with $s_Q$ from queries, and $s_K$ and $\Sigma$ from keys.
 
         On each slice the plan is the increasing map between two normal laws.
         """
@@ -115,10 +115,11 @@ class HardSlices(AbstractGaussianCoupling, Discontinuous):
     def is_linearly_bounded(
         self, score: AbstractScore, mu: AbstractMeasure
     ) -> Bool[Array, ""]:
-        r"""Always true; for tokens, because $\bar y$ is a mean of tokens.
+        r"""Always true: $\bar y$ is a mean of tokens, or of conditional means.
 
-        For a Gaussian $|\bar y| \leq |\mu|$, since each slice gives
-        $E[y\,|\,\theta\cdot Ky]$ at a point that is distributed as $\theta\cdot Ky$.
+        For a Gaussian $|\bar y| \leq |\mu|$ in $L^2(\mu)$: each slice contributes
+        $E[y\,|\,\theta\cdot Ky = t]$, and if $x$ has the law $\mu$, then $t$ has the
+        law of $\theta\cdot Ky$.
         """
         return jnp.ones((), bool)
 

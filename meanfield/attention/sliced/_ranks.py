@@ -38,8 +38,9 @@ def project_slices(
 ) -> Float[Array, "s n"]:
     r"""The products $x_i\cdot v$ for several slices, added coordinate by coordinate.
 
-    To find a token among others, its projection must be the same to the last digit. A
-    matrix product does not guarantee that, since its rounding depends on the shapes.
+    A token can be found among others only if its projection is the same to the last
+    digit each time it is computed. A matrix product does not guarantee that, since its
+    rounding depends on the shapes.
     """
     d = x.shape[1]
     term = lambda c: v[:, c, None] * x[None, :, c]
@@ -79,7 +80,7 @@ def partner_means(
     This is the lifted plan of shahbazi2025, eq. (5): queries at the same position share
     their partners, and so do keys. The numbers of atoms and their weights are arbitrary
     (ERRATA H1). At a point without a query, the result is interpolated linearly between
-    the keys on both sides of the quantile of the point.
+    the two keys whose quantiles are next to that of the point.
 
     Args:
         queries: projected queries.
@@ -95,7 +96,7 @@ def partner_means(
 def _rank_means(
     queries: Side, keys: Side, points: Array, y: Float[Array, "n d"]
 ) -> Array:
-    """The partner means in the case that each atom has exactly one partner."""
+    """The partner means if each atom has exactly one partner."""
     first, last = _tie_range(queries, points)
     n = y.shape[0]
     low = jnp.where(last > first, first, jnp.maximum(first - 1, 0))
@@ -106,7 +107,7 @@ def _rank_means(
 def _mass_means(
     queries: Side, keys: Side, points: Array, y: Float[Array, "n d"]
 ) -> Array:
-    """The partner means in the general case, where masses of atoms overlap."""
+    """The partner means in general, from the overlaps of the masses of atoms."""
     return _overlap_means(queries, keys, *_tie_range(queries, points), y[keys.order])
 
 
@@ -141,7 +142,7 @@ def _has_equal_atoms(queries: Side, keys: Side) -> Bool[Array, ""]:
 def _overlap_means(
     queries: Side, keys: Side, first: Array, last: Array, y: Float[Array, "n d"]
 ) -> Float[Array, "m d"]:
-    """The mean of keys over the mass of the queries between `first` and `last`."""
+    """The mean of the keys matched with the mass of queries `first` to `last - 1`."""
     a, b = queries.edges[first], queries.edges[last]
     starts, ends = keys.edges[:-1], keys.edges[1:]
     y, sums = _share_ties(keys, y)
@@ -158,7 +159,7 @@ def _overlap_means(
 
 
 def _quantile_means(keys: Side, a: Float[Array, " m"], y: Float[Array, "n d"]) -> Array:
-    """The keys at the quantile `a`, interpolated between centres of mass intervals."""
+    """The keys at quantiles `a`, interpolated between midpoints of mass intervals."""
     low, high = _place(keys)
     middles = (keys.edges[low] + keys.edges[high]) / 2
     place = jnp.searchsorted(middles, a, side="right")

@@ -94,8 +94,8 @@ def esp_soft(
 
     The soft sort on each slice has rows proportional to $e^{-|u - v|^p/t}$. The weights
     of each token are divided by their sum, so that Gaussians stay Gaussian for $p = 2$;
-    published weights are not divided (ERRATA H4). As $t \to 0$, this becomes `esp`.
-    It commutes with translations only for $\tau = 0$: softly sorted keys have a
+    the published variant does not divide them (ERRATA H4). As $t \to 0$, this becomes
+    `esp`. It commutes with translations only for $\tau = 0$: softly sorted keys have a
     different mean on each slice, which changes the costs $|Qx - Ky|^2$.
 
     Args:

@@ -134,7 +134,7 @@ class GaussianSoftSlices(AbstractSoftSlices, AbstractGaussianCoupling):
     def cross_affine(
         self, score: AbstractQuadraticScore, queries: Gaussian, keys: Gaussian
     ) -> Affine:
-        r"""Like `affine`, with $s_Q$ of the queries and $s_K$, $\Sigma$ of the keys."""
+        r"""Like `affine`, with $s_Q$ from queries, and $s_K$ and $\Sigma$ from keys."""
         dot, h = (
             require_dot_score(score),
             _require_square(self.line_score).temperature / 2,

@@ -148,16 +148,16 @@ class AbstractSoftMean(AbstractSlicedMean):
     def _scale_rows(
         self, means: Float[Array, "m p"], log_sums: Float[Array, " m"]
     ) -> Float[Array, "m p"]:
-        """Rows of the plan times `y`, from normalised rows and logs of their sums."""
+        """The plan times `y`, from `means` of `y` over rows and `log_sums` of rows."""
 
     def _soft_means(
         self, direction: Float[Array, " k"], tokens: Tokens, y: Float[Array, "n p"]
     ) -> tuple[Float[Array, "m p"], Float[Array, " m"]]:
-        """Means of `y` over the rows of the plan, and the logs of the sums of rows."""
+        """Means of `y` under each row of the plan, and the logs of the row sums."""
         to_query, to_key = direction @ self.score.Q, direction @ self.score.K
         u = project(self.queries.safe_tokens.x, to_query)
         v = project(self.mu.safe_tokens.x, to_key)
-        # Sums on the line are exact, since Chebyshev nodes are in the space of tokens.
+        # Chebyshev nodes lie in the space of tokens, so sums on the line are exact.
         log_mean = use_exact_sums(self.mu).reduction.log_mean
         key_means, _ = log_mean(
             self.line_score,
@@ -190,7 +190,7 @@ class SoftMean(AbstractSoftMean):
 
 
 class PublishedSoftMean(AbstractSoftMean):
-    """The published sum over keys, whose weights in a row do not sum to one.
+    """The published sum over matched keys, for rows that are not divided by their sums.
 
     Source: shahbazi2025, section 3.1.
     """

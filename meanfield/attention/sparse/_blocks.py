@@ -12,8 +12,8 @@ from meanfield.tokens import Tokens
 class Blocks(eqx.Module):
     r"""The tokens of a measure, divided into blocks in the order of their positions.
 
-    Blocks have the length $b = \lceil n/N_B \rceil$, where $n$ tokens are not excluded.
-    The last blocks are padded with slots of weight zero.
+    Blocks have the length $b = \lceil n/N_B \rceil$, where $n$ is the number of tokens
+    that are not excluded. The last blocks are padded with slots of weight zero.
 
     Attributes:
         mu: the tokens.
@@ -90,7 +90,7 @@ def block_sums(blocks: Blocks) -> Float[Array, "b d"]:
 def prefix_sums(blocks: Blocks) -> Float[Array, "b d"]:
     r"""Sums $\sum_{j \leq iB} x_j$ of all tokens up to the first of block $i$.
 
-    Source: tay2020, eq. (5), whose upper index adds a token too many (ERRATA T5).
+    Source: tay2020, eq. (5), whose upper index adds one token too many (ERRATA T5).
     """
     # The sums add earlier tokens only. If they were differences of longer sums, their
     # rounding errors would depend on later tokens.

@@ -79,7 +79,11 @@ class SparseMean(AbstractSortedMean):
     def _sides(
         self, tokens: Tokens, values: Float[Array, "n p"]
     ) -> tuple[Float[Array, "m k"], BlockKeys]:
-        """Score factors of queries, and keys that give the sum of both scores."""
+        """Score factors of the queries, and the slots of all blocks.
+
+        The key factor of a slot is the sum of the factors of its two keys, so that the
+        score of a slot is the sum of their scores.
+        """
         blocks, means = self.sorted_tokens.blocks, self.sorted_tokens.means
         shape = (blocks.n_blocks, blocks.width)
         states = (means(blocks.mu.safe_tokens.x), blocks.states)

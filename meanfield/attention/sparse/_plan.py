@@ -15,11 +15,14 @@ class AbstractPlan(eqx.Module):
 
     @abc.abstractmethod
     def apply(self, values: Float[Array, "b w p"]) -> Float[Array, "b w p"]:
-        r"""Sorted values $\sum_k R_{ik} v_k$, summed over blocks $k$ in each slot."""
+        r"""Sorted values $\sum_k R_{ik} v_k$; the sum of a slot is over all blocks."""
 
 
 class Mixing(AbstractPlan):
-    """A plan by a matrix $R$ whose rows sum to one; applying it adds $N_B^2$ blocks."""
+    """A plan given by a matrix $R$ whose rows sum to one.
+
+    It computes each of the $N_B$ sorted blocks as a sum of $N_B$ blocks.
+    """
 
     matrix: Float[Array, "b b"]
 

@@ -59,7 +59,7 @@ class SortedTokens(eqx.Module):
 
     @property
     def is_occupied(self) -> Bool[Array, "b w"]:
-        """Whether a token occupies each slot before blocks are sorted."""
+        """For each slot, whether it holds a token before blocks are sorted."""
         return self.blocks.weights > 0
 
 

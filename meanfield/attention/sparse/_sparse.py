@@ -1,4 +1,4 @@
-r"""Couplings of tokens with the block of keys that is assigned to their own block."""
+r"""Couplings in which a token attends to the keys that are sorted to its own block."""
 
 import jax.numpy as jnp
 from jaxtyping import Array, Bool
@@ -65,7 +65,7 @@ class Sparse(AbstractSparse):
 
 
 class CausalSparse(AbstractSparse):
-    r"""$\kappa_\mu = \mathrm{softmax}(s(x, \psi) + s(x, y))$ over slots up to $x$'s.
+    r"""$\kappa_\mu = \mathrm{softmax}(s(x, \psi) + s(x, y))$ up to the slot of $x$.
 
     Unlike in `Sparse`, no block is sorted to an earlier one, and no row depends on
     later rows. So no token depends on later tokens (new:N5). In the published version,

@@ -30,8 +30,8 @@ class SparseOptions:
     r"""Options that define the matrix that sorts blocks.
 
     Attributes:
-        blocks: $N_B$, the number of blocks; by default as in `W_B` or `order`, else
-            four.
+        blocks: $N_B$, the number of blocks; by default the number that `W_B` or `order`
+            implies, or four if neither does.
         W_B: rows of $N_B$ numbers, or the law `normal[:SCALE]`.
         W_P: the matrix of a first layer; `None` means that there is no such layer.
         temperature: $\tau$; as it tends to zero, the matrix becomes a permutation.
@@ -54,7 +54,8 @@ class SparseOptions:
             key: PRNG key for matrices that are drawn from a law.
 
         Raises:
-            InvalidInputError: if `W_B` or `W_P` is no matrix, or shapes do not match.
+            InvalidInputError: if `W_B` or `W_P` is not a matrix, or if shapes do not
+                match.
         """
         d, dtype = template.shape[1], template.dtype
         keys = jax.random.split(key)
@@ -112,7 +113,7 @@ class SparseOptions:
         return network, noise, tau, passes
 
     def _count(self) -> int | None:
-        """The option `blocks` after a check; `None` if it is not set."""
+        """The option `blocks`, which must be valid; `None` if it is not set."""
         if self.blocks is None:
             return None
         return _count("blocks", self.blocks, minimum=1, maximum=MOST_BLOCKS)
