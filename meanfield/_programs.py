@@ -8,7 +8,6 @@ the memory maps of a process; this module clears the caches before that happens.
 import functools
 import os
 from collections.abc import Callable, Hashable
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
@@ -37,7 +36,7 @@ def quick_flags(level: int = 0) -> dict[str, int | bool]:
     `level` is the optimisation level, from 0 to 3. Flags that the user has set in
     `XLA_FLAGS` are left out.
     """
-    legacy = _LEGACY_FLAGS if version("jax").startswith("0.10.") else {}
+    legacy = _LEGACY_FLAGS if jax.__version__.startswith("0.10.") else {}
     flags = {"xla_backend_optimization_level": level} | legacy
     users_flags = os.environ.get("XLA_FLAGS", "")
     return {name: flag for name, flag in flags.items() if name not in users_flags}

@@ -7,10 +7,7 @@ than `LARGEST`, give NaN.
 from typing import NamedTuple
 
 import numpy as np
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
-from scipy.spatial import KDTree
-from scipy.spatial.distance import cdist
+import scipy  # SciPy loads its submodules lazily
 
 # Above this dimension a k-d tree prunes little, and matrix products are faster.
 _TREE_DIMENSION = 12
@@ -77,7 +74,7 @@ def cluster_share(x: np.ndarray, weights: np.ndarray) -> float:
     sample = (
         np.linspace(0, len(support) - 1, min(len(support), _SAMPLE)).round().astype(int)
     )
-    distances = cdist(support[sample], support)
+    distances = scipy.spatial.distance.cdist(support[sample], support)
     nearest = np.partition(distances, 1, axis=1)[:, 1]  # index 0 is the token itself
     return max(RADIUS_SHARE, float(_NEAREST_SHARE * np.median(nearest) / radius))
 
@@ -147,13 +144,15 @@ def component_labels(x: np.ndarray, radius: float) -> np.ndarray:
     )
     if links is None:
         return _sweep_labels(x, radius)
-    graph = coo_array((np.ones(len(links), dtype=bool), tuple(links.T)), shape=(n, n))
-    return connected_components(graph, directed=False)[1]
+    graph = scipy.sparse.coo_array(
+        (np.ones(len(links), dtype=bool), tuple(links.T)), shape=(n, n)
+    )
+    return scipy.sparse.csgraph.connected_components(graph, directed=False)[1]
 
 
 def _tree_links(x: np.ndarray, radius: float, max_links: int) -> np.ndarray | None:
     """Linked pairs of tokens, by a k-d tree; `None` if there are over `max_links`."""
-    tree = KDTree(x)
+    tree = scipy.spatial.KDTree(x)
     if tree.count_neighbors(tree, radius) > 2 * max_links:
         return None
     return tree.query_pairs(radius, output_type="ndarray")
@@ -184,7 +183,7 @@ def _adjacency(x: np.ndarray, y: np.ndarray, radius: float) -> np.ndarray:
     rounding = 4 * (4 + x.shape[1]) * np.finfo(x.dtype).eps * v2.max()
     if np.all(np.abs(gap) > rounding):
         return gap < 0
-    return cdist(x, y) <= radius
+    return scipy.spatial.distance.cdist(x, y) <= radius
 
 
 def _sweep_labels(x: np.ndarray, radius: float) -> np.ndarray:
@@ -207,6 +206,8 @@ def _is_near(x: np.ndarray, frontier: np.ndarray, radius: float) -> np.ndarray:
     is_near = np.zeros(len(x), dtype=bool)
     for start in range(0, len(frontier), _BLOCK):
         far = np.flatnonzero(~is_near)
-        distances = cdist(x[far], frontier[start : start + _BLOCK])
+        distances = scipy.spatial.distance.cdist(
+            x[far], frontier[start : start + _BLOCK]
+        )
         is_near[far] = (distances <= radius).any(axis=1)
     return is_near

@@ -3,13 +3,13 @@
 from typing import NamedTuple
 
 import numpy as np
+import scipy  # SciPy loads its submodules lazily
 from jaxtyping import Float
-from scipy.special import ndtr, softmax
 
 from ._weights import HeadWeights
 
 ACTIVATIONS = {
-    "gelu": lambda z: z * ndtr(z),
+    "gelu": lambda z: z * scipy.special.ndtr(z),
     "gelu_new": lambda z: (
         z * (1 + np.tanh(np.sqrt(2 / np.pi) * (z + 0.044715 * z**3))) / 2
     ),
@@ -54,7 +54,7 @@ def attention_output(
     keys = x @ transpose(weights.K) + weights.key_bias[:, None, :]
     W, O = weights.value_projection, weights.output_projection
     values = x @ transpose(W) + weights.value_bias[:, None, :]
-    p = softmax(queries @ transpose(keys) / weights.epsilon, axis=-1)
+    p = scipy.special.softmax(queries @ transpose(keys) / weights.epsilon, axis=-1)
     heads = (p @ values) @ transpose(O) + weights.output_bias[:, None, :]
     return heads.sum(axis=0)
 
