@@ -188,7 +188,7 @@ def _convergence(
 
 
 def _convergence_reason(residual: float, tolerance: float, iterations: int) -> str:
-    """The part of a field that missed its tolerance, by how much, and the remedy."""
+    """Why a flow is `unconverged`: what missed its tolerance, and by how much."""
     detail = f"{residual:.2g} where {tolerance:.2g} was asked"
     if iterations:
         return (

@@ -46,7 +46,7 @@ class SweepProgress:
 
     Attributes:
         n_done: the number of cells whose flow has ended.
-        n_cells: the number of all cells.
+        n_cells: the total number of cells.
         endings: the number of cells with each ending so far.
 
     Examples:
@@ -181,7 +181,8 @@ def begin_sweep(
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
     }
     create_tasks(out, record, SWEEP, len(cells.chunks(size)))
-    _check_same(SweepStore.open(out), identity, chunk)  # others may create the sweep
+    # Another process may have created the folder in the meantime.
+    _check_same(SweepStore.open(out), identity, chunk)
 
 
 def join_sweep(
@@ -250,7 +251,7 @@ class _ProgressMonitor:
         }
 
     def maybe_poll(self) -> None:
-        """Polls the folder, unless the last poll is very recent."""
+        """Polls the folder if the last poll was at least `HEARTBEAT` seconds ago."""
         if time.monotonic() - self._looked >= HEARTBEAT:
             self.poll()
 
