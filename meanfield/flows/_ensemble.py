@@ -190,7 +190,7 @@ class _Family(NamedTuple):
     def predict_blow_up(
         self, span: Float[Array, " times"], batch_size: int | None
     ) -> BlowUpTime:
-        """Blow-up times of the exact flows, by adaptive pilot integrations."""
+        """Blow-up times of the exact flows, from adaptive pilot integrations."""
         dynamics, mu0s, *_ = self.members
         axes = tuple(None if a is None else eqx.if_array(a) for a in self.axes[:2])
         bounds = lambda law, mu: is_bounded(law, mu, span)

@@ -68,7 +68,7 @@ class Side:
 
 @dataclass(frozen=True)
 class Sides:
-    """The representations that support a spec, and a line about each omitted one."""
+    """The representations that support a spec, and one line on each omitted one."""
 
     members: tuple[Side, ...]
     omitted: tuple[str, ...]

@@ -67,7 +67,7 @@ def energies_to_observe(spec: RunSpec, d: int, draw: Draw) -> Energies:
             "`observe` records the rate of an energy along the velocities, which does "
             "not include the effect of `noise`: leave out `observe` or `noise`."
         )
-    # Only in a gradient flow the options of the spec belong to energies.
+    # The options of a spec belong to its energies only in a gradient flow.
     options = None if spec.flow_of is None else spec.options
     parts: Energies = {}
     for name in spec.recorded_energies:

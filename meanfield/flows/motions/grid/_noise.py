@@ -100,7 +100,7 @@ class SpreadingBox(AbstractBox):
 
 
 def add_box_spreading(mu: Grid, kappa: Float[Array, ""]) -> Grid:
-    """The density in a box that, if it moves, also follows the spreading by noise."""
+    """Lets a box that moves with a density also follow the spreading due to noise."""
     box = SpreadingBox(mu.box, kappa / _lengths(mu.state.axes) ** 2)
     return Grid(mu.state, mu.edges, mu.position, box, mu.probe)
 
@@ -187,7 +187,7 @@ def _exponential(
 
 
 def _conserve_mass(new: Float[Array, "*cells"], old: Float[Array, "*cells"]) -> Array:
-    """Scales `new` to the mass of `old` in each layer, to undo drift by rounding."""
+    """Scales `new` to the mass of `old` in each layer, which undoes rounding errors."""
     axes = tuple(range(1, new.ndim))
     old_mass, new_mass = (jnp.sum(u, axis=axes, keepdims=True) for u in (old, new))
     return new * jnp.where(
