@@ -272,8 +272,7 @@ def _work(
 ) -> None:
     """Computes a claimed task, and gives up the claim if the computation fails.
 
-    The computation runs in another thread, so that this thread can receive an interrupt
-    and send heartbeats.
+    Another thread computes, so this one can receive interrupts and send heartbeats.
     """
     with threads(1) as pool:
         try:
