@@ -78,7 +78,7 @@ def test_a_slice_is_the_trajectory_of_its_frames(
 
 @pytest.mark.parametrize("frames", [slice(None, None, -1), slice(0.5), slice("a", 2)])
 def test_a_slice_of_other_kinds_is_rejected(run: Trajectory[Gaussian], frames: slice):
-    with pytest.raises(WrongKindError, match="whole numbers and a positive step"):
+    with pytest.raises(WrongKindError, match="whole numbers, with a positive step"):
         run[frames]
 
 

@@ -74,7 +74,7 @@ def ensemble(  # noqa: PLR0913 (as `flow`)
             0 of the arrays is the axis of members, `None` if members share the arrays.
         batch_size: number of members in a block. The default is 64 for Gaussians (more
             in low dimensions) and 1 for grids and large clouds of tokens. For small
-            clouds it is the number whose sums fit into 1 MB on a CPU; on a GPU, more.
+            clouds it is the number whose sums fit into 1 MB on a CPU, or more on a GPU.
         stepping: as in `flow`.
         stop: as in `flow`.
         run_start: as in `flow`.
@@ -190,7 +190,7 @@ class _Family(NamedTuple):
     def predict_blow_up(
         self, span: Float[Array, " times"], batch_size: int | None
     ) -> BlowUpTime:
-        """Blow-up times of the exact flows, by adaptive pilot integrations."""
+        """Blow-up times of the exact flows, from adaptive pilot integrations."""
         dynamics, mu0s, *_ = self.members
         axes = tuple(None if a is None else eqx.if_array(a) for a in self.axes[:2])
         bounds = lambda law, mu: is_bounded(law, mu, span)
@@ -272,9 +272,9 @@ def _block(
 
 
 def _select_members(trees: Members, in_axes: Axes, index: np.ndarray) -> Members:
-    """The members `index` of the stacked trees; shared trees are unchanged."""
+    """The members at `index` in the stacked trees; shared trees are unchanged."""
 
-    # NumPy selects members without a compiled program, unlike JAX.
+    # Unlike JAX, NumPy needs no compiled program to select members.
     def take(leaf: Array) -> Array:
         if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
             return leaf[index]  # NumPy cannot hold PRNG keys

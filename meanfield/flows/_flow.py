@@ -176,7 +176,7 @@ def flow_problem(
 def _predict_blow_up(
     problem: Problem, ts: Float[Array, " times"], run_end: float | None
 ) -> BlowUpTime:
-    """Blow-up time of the exact flow, from an adaptive pilot if steps are fixed."""
+    """Blow-up time of the exact flow, from a pilot integration if steps are fixed."""
     if not needs_pilot(problem.stepping, problem.mu0, problem.noise):
         return problem.predicted_blow_up
     span = pilot_span(ts, run_end)

@@ -25,7 +25,8 @@ def guard_derivatives(trajectory: Trajectory) -> Trajectory:
 
     A failed flow ends before the requested time or at a state whose velocity is
     inaccurate, so its derivatives are not the requested ones. The error names the
-    ending if it is known. Inside `jit` only programs of derivatives call the host.
+    ending if it is known. Inside `jit`, only a program that computes derivatives calls
+    back to the host.
 
     Raises:
         SimulationError: if the flow failed and is being differentiated now.

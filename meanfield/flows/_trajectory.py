@@ -104,17 +104,19 @@ class Trajectory(AbstractDisplayable, eqx.Module, Generic[M]):
     def t_star_error(self) -> Float[Array, "..."]:
         """Error estimate of `t_star`; NaN if no blow-up was found.
 
-        It includes the shift of the time by errors of the steps, but not how much an
-        unstable blow-up amplifies these errors. If two eigenvalues blow up together
-        while `V` rotates one into the other, check the time with half the tolerance.
+        It includes the shift of `t_star` due to errors of the steps, but not the
+        amplification of these errors by an unstable blow-up. If two eigenvalues blow up
+        together while `V` rotates one into the other, check the time with half the
+        tolerance.
         """
         return self.blow_up.nan_form.error
 
     @property
     def predicted_blow_up(self) -> BlowUpTime:
-        """Blow-up time of the exact flow, from the pilot integration of fixed steps.
+        """Blow-up time of the exact flow, predicted before a flow with fixed steps.
 
-        It is NaN without a blow-up or without fixed steps. Pass it to the next flow.
+        A pilot integration with adaptive steps predicts it. It is NaN if there is no
+        blow-up, or if steps are not fixed. Pass it to the next flow.
         """
         return self.prediction.nan_form
 
@@ -201,8 +203,8 @@ class Trajectory(AbstractDisplayable, eqx.Module, Generic[M]):
             forward = False
         if not forward:
             raise WrongKindError(
-                "A slice of frames must have whole numbers and a positive step, such "
-                f"as `run[2:5]` or `run[::10]`; got {frames}."
+                "A slice of frames must consist of whole numbers, with a positive step,"
+                f" as in `run[2:5]` or `run[::10]`; got {frames}."
             )
         return replace(
             self,

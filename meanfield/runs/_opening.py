@@ -29,7 +29,7 @@ def open(path: str | os.PathLike[str]) -> "xarray.Dataset":  # noqa: A001
     commit.
 
     Args:
-        path: a folder written by a command's option `--out`.
+        path: the folder that a command got as `--out`, or a function as `out`.
 
     Raises:
         InputFileError: if `path` holds neither a run, a sweep nor a comparison.
@@ -54,9 +54,9 @@ def open(path: str | os.PathLike[str]) -> "xarray.Dataset":  # noqa: A001
 def plugins_of(path: Path, files: Sequence[Path] = ()) -> list[Path]:
     """The plugins to load before a run or a sweep is resumed.
 
-    These are `files` and, for each other recorded plugin, a file with the recorded
-    digest that this user has loaded before. A file is never run just because a record
-    names it.
+    These are `files` and, for each other recorded plugin, a file that this user has
+    loaded before and that has the recorded digest. A file is never run just because a
+    record names it.
 
     Args:
         path: the folder of the run or of the sweep.

@@ -25,7 +25,7 @@ def simulate(
     report: Report | None = None,
     **keys: Any,
 ) -> Result:
-    """Integrates the flow that `keys` describe; `meanfield simulate --help` lists keys.
+    """Integrates the flow that `keys` describe; `meanfield simulate --help` lists them.
 
     Args:
         preset: a name from `meanfield list presets`; `keys` override the preset.

@@ -29,8 +29,10 @@ from meanfield.measures import MAX_TURN, AbstractMeasure, Grid, GridState
 from ._remainder import box_remainder, cell_remainder, time_error
 from ._walls import WalledSolver, clear_outside, wall_mask
 
-CUTS = 1 / 4, 1 / 2  # cut-off fractions of the space between means and ends of the box
-RUNAWAY = 10.0  # flows on other grids stop at this multiple of the given flow's size
+# These fractions of the space between the means and the ends of the box are cut off.
+CUTS = 1 / 4, 1 / 2
+# Flows on other grids stop when their size exceeds the given flow's by this factor.
+RUNAWAY = 10.0
 ROUNDING_UNITS = 1e3  # smallest error of a position, in units of eps times the spread
 
 
@@ -56,7 +58,7 @@ class ErrorEstimate(NamedTuple):
 
     @property
     def worst(self) -> float:
-        """The larger error, of the mean or of the covariance; NaN if either is NaN."""
+        """The larger of the errors of mean and covariance; NaN if either is NaN."""
         return float(np.maximum(self.covariance, self.mean))
 
 
@@ -127,11 +129,12 @@ def moment_changes(
     noise: Isotropic | None,
     stepping: Courant,
 ) -> Float[np.ndarray, "2 4"]:
-    """Changes of covariance and mean by coarsening, in units of the final spread.
+    """Changes in covariance and mean due to coarser cells or a smaller box.
 
-    The rows are the covariance and the mean. The columns are four changes: from all
-    cells to half of them, from half to a quarter, and then, with half of the cells,
-    from the whole box to three quarters of it and from there to half of it.
+    The rows are the covariance, in units of its final trace, and the mean, in units of
+    the root of that trace. The columns are four changes: from all cells to half
+    of them, from half to a quarter, and then, with half of the cells, from the whole
+    box to three quarters of it and from there to half of it.
     """
     bound = RUNAWAY * jnp.maximum(start.size, end.size)
     ts = np.array(span, end.state.axes.dtype)
@@ -148,7 +151,7 @@ def moment_changes(
 
 
 class _Moments(NamedTuple):
-    """The moments of a grid whose errors are estimated."""
+    """The mean and covariance of a grid, for which errors are estimated."""
 
     mean: Float[np.ndarray, " d"]
     covariance: Float[np.ndarray, "d d"]
@@ -171,7 +174,7 @@ class _Moments(NamedTuple):
 
 
 class _Flow(NamedTuple):
-    """A flow that stops at a given size, as a function of its initial grid."""
+    """A flow that stops when its size exceeds `bound`, as a function of its start."""
 
     dynamics: AbstractDynamics
     span: Float[np.ndarray, "2"]
@@ -198,7 +201,7 @@ class _Flow(NamedTuple):
 
 
 def _outflow_error(end: Grid) -> float:
-    """Relative second moment of the outflow, as if it stayed at the ends of the box."""
+    """Relative second moment that the outflow would have at the ends of the box."""
     width = float(end.reference_width * jnp.linalg.norm(end.state.axes, 2))
     return float(end.outflow) * (1 + (width / 2 / float(end.spread)) ** 2)
 

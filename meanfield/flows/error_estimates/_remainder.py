@@ -55,8 +55,9 @@ def time_error(growth: float, *, turn: float, has_noise: bool) -> float:
 
     A step changes the box by at most `turn` e-folds, whatever the width of the cells.
     Steps are of third order, or of second order if noise is added by splitting. Under
-    self-amplifying growth, such as $\dot s = 2As^2$, a step has an error of
-    $(2\,\mathtt{turn})^4$ times the variance, and this error grows like the variance.
+    self-amplifying growth, such as $\dot s = 2As^2$, a step has a relative error of the
+    order of $(2\,\mathtt{turn})^4$. If the variance later grows by a factor, this
+    relative error grows by the same factor.
 
     Args:
         growth: the factor by which the variance grows.

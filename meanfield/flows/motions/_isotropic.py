@@ -49,7 +49,7 @@ class Isotropic(eqx.Module):
 
     @property
     def is_zero(self) -> bool:
-        """Whether `kappa` is known to be zero; such a flow has no noise."""
+        """Whether `kappa` is known to be zero, so that the flow has no noise."""
         return is_concrete(self.kappa) and float(self.kappa) == 0
 
 

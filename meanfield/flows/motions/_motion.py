@@ -72,7 +72,7 @@ class Motion(Generic[M]):
             noise: the noise of the flow.
             dynamics: the dynamics.
             key: the PRNG key of the noise.
-            needs_rest: whether a stop waits for a steady state.
+            needs_rest: whether a stopping criterion waits for the flow to come to rest.
 
         Raises:
             InvalidInputError: if steps or stops do not fit the measure or its noise.
@@ -144,7 +144,7 @@ class Motion(Generic[M]):
         return False
 
     def is_split(self, noise: Noise) -> bool:
-        """Whether steps use operator splitting, whose substeps move a resting state."""
+        """Whether steps use operator splitting, so that substeps move even at rest."""
         del noise
         return False
 

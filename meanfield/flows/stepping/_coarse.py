@@ -1,4 +1,4 @@
-"""Step lengths cut to a few binary digits, so that rounding errors do not change them.
+"""Step lengths with few binary digits, so that rounding errors do not change them.
 
 A Brownian path varies like the square root of time: if a time is off by one part in
 1e16, the path is off by one part in 1e8. The next length follows from the error of a
@@ -13,13 +13,13 @@ from typing_extensions import override
 
 from ._control import AbstractWrapper, Decision, Start, Trial
 
-# Steps keep this many binary digits, by the number of bytes of their dtype. They become
-# at most 0.05 % shorter in double precision, and 6 % in single precision.
+# Number of binary digits that a step keeps, for each size of its dtype in bytes. Steps
+# become at most 0.05 % shorter in double precision, and 6 % in single precision.
 DIGITS = {8: 12, 4: 5}
 
 
 class CoarseSteps(AbstractWrapper[PyTree]):
-    """A wrapper that cuts the steps of a controller to a few binary digits.
+    """A wrapper that rounds the steps of a controller down to a few binary digits.
 
     Attributes:
         controller: the controller that chooses the steps.

@@ -32,7 +32,7 @@ class Start(NamedTuple):
         dt0: the length of the first step, if it was given.
         args: the arguments of the equation.
         func: gives the derivative of `terms` at a time and a state.
-        order: the order of the error estimate; `None` without one.
+        order: the order of the error estimate; `None` if there is no estimate.
     """
 
     terms: PyTree[diffrax.AbstractTerm]

@@ -85,7 +85,7 @@ def cfl(share: float = SAFETY, *, max_steps: int = MAX_STEPS) -> Courant:
             `max-steps`.
 
     Raises:
-        InvalidInputError: if `share` is not above 0 and at most 1.
+        InvalidInputError: if `share` is not in (0, 1].
 
     Examples:
         >>> from meanfield import cfl

@@ -15,7 +15,7 @@ from typing_extensions import override
 from ._control import AbstractWrapper, Decision, Start, Trial, step_length
 
 SAFETY = 0.9
-SHRINKAGE = 0.2  # smallest ratio of the next step to an accepted one
+SHRINKAGE = 0.2  # smallest ratio of a step to the accepted step before it
 # GAIN is the exponent γ of `PredictiveSteps`. It is below 1, because errors fall faster
 # than the order of the method predicts if a step is as long as half of the time left to
 # a blow-up. It was measured with tsit5 at tolerances of 1e-6 and 4e-10.

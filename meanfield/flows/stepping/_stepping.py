@@ -1,4 +1,4 @@
-"""The solver of a flow with a rule for its steps, and the registry of solvers."""
+"""The interface of solvers with a rule for their steps, and the solvers by name."""
 
 import abc
 from collections.abc import Callable

@@ -60,7 +60,7 @@ class AbstractDetector(eqx.Module, Generic[MemoryT]):
 
     @abc.abstractmethod
     def is_unsure(self, memory: MemoryT) -> Bool[Array, ""]:
-        """Whether a flow that reached its end may have blown up before it."""
+        """Whether a flow that reached its end time may have blown up earlier."""
 
     @abc.abstractmethod
     def estimate_blow_up(self, memory: MemoryT) -> BlowUpTime:

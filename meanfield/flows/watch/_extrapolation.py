@@ -27,8 +27,8 @@ def extrapolate_state(
 ) -> PyTree[Array]:
     """The state extrapolated along the `increment` of the last step.
 
-    With `share = 1` the size grows by the four decades that confirm a growth law; a
-    smaller share reduces these e-folds of growth in proportion.
+    With `share = 1` the size grows by the four decades that confirm a growth law; with
+    a smaller `share`, the log-size grows proportionally less.
     """
     size, length = mu0.replace_coordinates(y).size, mu0.norm(increment)
     stretch = jnp.exp(share * LAW_E_FOLDS) * size / jnp.where(length > 0, length, 1)

@@ -253,7 +253,7 @@ def error_amplification(
 def time_error(time_shift: Float[Array, ""], t: Float[Array, ""]) -> Float[Array, ""]:
     """Error of a blow-up time near `t`, from errors of steps and rounding of the time.
 
-    `time_shift` is the largest shift of the blow-up time by errors of all steps.
+    `time_shift` is the largest shift of the time that errors of all steps can cause.
     """
     return time_shift + ROUNDINGS * jnp.finfo(t.dtype).eps * jnp.abs(t)
 
@@ -261,9 +261,9 @@ def time_error(time_shift: Float[Array, ""], t: Float[Array, ""]) -> Float[Array
 def blow_up_time(record: Record, drift: Float[Array, ""]) -> BlowUpTime:
     r"""Blow-up time $t_*$ from the growth law of the record, with an error estimate.
 
-    $t_*$ follows from three points of the newer half. Its error is the difference from
-    the time that three points of the whole record give, plus `drift`, the possible
-    shift of the time by integration errors.
+    $t_*$ follows from three points of the newer half. Its error estimate is
+    the difference from a second value, which follows from three points of the whole
+    record, plus `drift`, the possible shift of $t_*$ due to integration errors.
     """
     middle, newest = LENGTH // 2, LENGTH - 1
     indices = jnp.array([[0, middle, newest], [middle, (3 * LENGTH) // 4, newest]])

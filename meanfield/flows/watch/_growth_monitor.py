@@ -32,7 +32,8 @@ from ._growth import (
 # with tsit5, dopri8 and kvaerno5, at tolerances from 1e-3 to 1e-11.
 ESTIMATE_FACTOR = 2.0
 CURVATURE_FACTOR = 2e-3
-# Smallest error of a step, relative to `rtol`: implicit stages are not exact either.
+# Smallest error that is assumed for a step, relative to `rtol`. Implicit stages are
+# solved only approximately.
 TOLERANCE_FACTOR = 1e-3
 # In tests, errors of earlier steps were at most this multiple of the tolerance.
 PRIOR_FACTOR = 8.0
@@ -48,7 +49,7 @@ class Growth(NamedTuple):
     record: Record
     rtol: Float[Array, ""]
     log_speed: Float[Array, ""]  # log of speed over size in the last step
-    time_shift: Float[Array, ""]  # largest shift of the blow-up time by errors of steps
+    time_shift: Float[Array, ""]  # largest shift of t_star due to errors of steps
     error: Float[Array, ""]  # sum of the errors of all steps, relative to the size
     increment: PyTree[Array]  # change of the state in the last step
     is_near: Bool[Array, ""]  # whether growth alone shows a blow-up after the last step

@@ -63,7 +63,7 @@ class PredictedBlowUp(AbstractDetector[BlowUpTime]):
 
 
 def no_blow_up(dtype: jnp.dtype) -> BlowUpTime:
-    """An infinite time, for no blow-up; a NaN would raise under `jax_debug_nans`."""
+    """An infinite time, meaning no blow-up; NaN would raise under `jax_debug_nans`."""
     return BlowUpTime(jnp.full((), jnp.inf, dtype), jnp.zeros((), dtype))
 
 
@@ -105,7 +105,7 @@ def is_bounded(
 def is_bounded_by_kind(
     dynamics: AbstractDynamics, mu0: AbstractMeasure, ts: Float[Array, " times"]
 ) -> bool:
-    """Whether `is_bounded` is known to hold while a flow is traced, for any values.
+    """Whether `is_bounded` is known to hold for a traced flow, whatever its values.
 
     It is known for tokens under softmax attention, for example, but not where the bound
     requires an injective $K$.

@@ -70,8 +70,9 @@ stops: Registry[Callable[[float], AbstractStop]] = Registry("stop")
 class BlowUp(AbstractStop):
     """Ends a flow when its size (root of the second moment) exceeds `bound`.
 
-    Finite-time blow-ups are detected without it, by their growth law. A bound also ends
-    growth that is merely fast, as published scripts do; then `t_star` is NaN.
+    Finite-time blow-ups are detected without it, by their growth law. Like the
+    bounds in published scripts, it also ends growth that is merely fast; then `t_star`
+    is NaN.
 
     Attributes:
         bound: the bound on the size, in the units of the coordinates.

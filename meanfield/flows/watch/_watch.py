@@ -96,7 +96,8 @@ class Watch(AbstractWrapper[WatchState]):
     def decide(self, trial: Trial, state: WatchState) -> Decision:
         keep, t0, t1, jump, inner, result = self.decide_inner(trial, state.inner)
         y1 = jax.lax.stop_gradient(trial.y1)
-        # Second moments must be finite, too: a field divided by an infinite one is 0.
+        # Second moments must be finite, too: a field that is divided by an infinite
+        # second moment is 0.
         is_finite = _all_finite(y1) & jnp.isfinite(
             self.mu0.replace_coordinates(y1).size ** 2
         )
@@ -149,7 +150,7 @@ class Watch(AbstractWrapper[WatchState]):
         inspection = self._inspect(step.t, step.y)
         observation = inspection.observation
         if self._needs_speed and self._motion.is_split(self.noise):
-            # With operator splitting, the half-steps move a state even at rest, so the
+            # With operator splitting, half-steps move even a state at rest. So the
             # speed is computed from the full step.
             observation = observation._replace(
                 speed=self.mu0.norm(step.increment) / step.dt

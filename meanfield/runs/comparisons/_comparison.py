@@ -26,7 +26,7 @@ class Comparison:
     """Runs of one flow in several representations, and the gap of each pair.
 
     Attributes:
-        sides: the spec in each representation, and a line about each omitted measure.
+        sides: the spec in each representation, and one line on each omitted measure.
         side_runs: the run in each representation, by measure.
         gaps: the gap of each pair of runs.
         seconds: wall-clock time of each run, by measure.

@@ -26,7 +26,7 @@ SIGMAS = 3.0  # largest allowed gap between tokens and their law, in standard er
 MOMENT_TOLERANCE = 1e-2  # allowed relative gap if one side starts from given tokens
 GRID_TOLERANCE = 1e-3  # allowed relative gap if neither side has a sampling error
 NORMALITY_LEVEL = 0.01  # smallest p-value at which tokens count as Gaussian draws
-OUTFLOW_THRESHOLD = 1e-6  # verdicts mention losses of a grid's mass above this fraction
+OUTFLOW_THRESHOLD = 1e-6  # verdicts mention a grid that has lost more mass than this
 
 Series = Float[np.ndarray, " times"]
 
@@ -230,7 +230,8 @@ def _side_reasons(path: SideRun, paths: Sequence[SideRun]) -> list[str]:
         reasons.append(f"{side.measure}: {approximation}")
     elif side.spec.projected:
         reasons.append(
-            "the attention does not keep Gaussians, so the closure is an approximation"
+            "the attention does not keep Gaussians Gaussian, so the closure is an "
+            "approximation"
         )
     elif not side.is_exact:
         reasons.append(_start_reason(side, paths))

@@ -15,7 +15,7 @@ MAX_DIMENSIONS = 30  # limits the d³ entries of the tensor of third moments
 
 
 def normality(x: Float[np.ndarray, "n d"]) -> float:
-    r"""A p-value of the hypothesis that `x` are draws from a Gaussian.
+    r"""A p-value for the hypothesis that the tokens `x` are draws from a Gaussian.
 
     Let $z$ be the whitened tokens. For the skewness
     $b = |n^{-1} \sum z^{\otimes 3}|^2$, $n b/6$ tends to $\chi^2$ with

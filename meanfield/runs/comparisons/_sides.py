@@ -39,13 +39,13 @@ class Side:
     Attributes:
         measure: the name of the representation, such as `points`.
         spec: the spec that is run.
-        notes: what was changed in the spec for this measure, a line each.
+        notes: what was changed in the spec for this measure, one line per change.
         has_law_start: whether the side starts from a law or a sample of that law,
             rather than from the moments or a smoothing of given tokens.
         is_exact: whether this representation can follow the flow exactly. This is false
             for approximations, for projected Gaussian flows, and for Gaussians that
             replace another initial law.
-        reasons: further reasons why this side can differ from others, a line each.
+        reasons: further reasons why this side can differ from others, one line each.
     """
 
     measure: str
@@ -68,7 +68,7 @@ class Side:
 
 @dataclass(frozen=True)
 class Sides:
-    """The representations that support a spec, and a line about each omitted one."""
+    """The representations that support a spec, and one line on each omitted one."""
 
     members: tuple[Side, ...]
     omitted: tuple[str, ...]
@@ -79,9 +79,9 @@ def sides(
 ) -> Sides:
     """The spec in each representation that supports it; there must be two or more.
 
-    If the attention does not keep Gaussians, the Gaussian flow is projected. All sides
-    start from the same law; if its moments have no closed form, the Gaussian starts
-    with the moments of the tokens.
+    If the attention does not keep Gaussians Gaussian, the Gaussian flow is projected.
+    All sides start from the same law; if its moments have no closed form, the Gaussian
+    starts with the moments of the tokens.
 
     Args:
         spec: the keys that all sides share; its own `measure` is ignored.
@@ -191,7 +191,10 @@ def _try_side(side: Side) -> Side:
     except NotClosedError:
         closure = parse({**side.spec.as_json(), "projected": True})
         start(closure)
-        note = "the attention does not keep Gaussians: the projected flow is used"
+        note = (
+            "the attention does not keep Gaussians Gaussian, so the projected flow is "
+            "used"
+        )
         return replace(side, spec=closure, notes=(*side.notes, note), is_exact=False)
     return replace(side, reasons=_flow_reasons(side.measure, run.members[0]))
 

@@ -71,7 +71,7 @@ def resume(
     plugins: Sequence[Path] = (),
     layout: Layout | None = None,
 ) -> Result:
-    """Continues an interrupted run; the result is identical to an uninterrupted run.
+    """Continues an interrupted run; the result is that of an uninterrupted run.
 
     A run that has already ended is returned unchanged. If several processes make this
     call, only the first writes.
@@ -161,7 +161,7 @@ def _advance_to_end(run: Run, store: RunStore | None, report: Report | None) -> 
 
 def _record_interruption(store: RunStore) -> None:
     """Records that the run was interrupted; the unfinished segment is lost."""
-    # A commit just before the interrupt can be missing in `store`: read it again.
+    # `store` may not yet show a commit that was made just before the interrupt.
     store.reread()
     if store.ending is not None or not store.frames:
         return

@@ -82,7 +82,7 @@ def _advice(result: Result) -> str:
 
 
 def _has_exhausted_steps(result: Result) -> bool:
-    """Whether a flow with status `MAX_STEPS` can have used all steps of a segment.
+    """Whether a flow with status `MAX_STEPS` may have used all steps of a segment.
 
     If not, the flow stopped because its step size fell below the rounding of the time.
     """
@@ -119,7 +119,7 @@ def flow_note(setup: Setup, member: Member) -> str:
 
 
 def growth_note(outcomes: Sequence[Outcome], growth: Sequence[float]) -> str:
-    """A note if a measure has grown very large at the end of its flow; else empty.
+    """A note if a measure has grown very large by the end of its flow; else empty.
 
     A blow-up needs no such note.
     """

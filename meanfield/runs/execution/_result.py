@@ -108,7 +108,7 @@ class Result(AbstractDisplayable):
 
     @property
     def outcome(self) -> Outcome:
-        """The most severe ending of all members, and their earliest t*."""
+        """The combined outcome, with the most severe ending and the earliest t*."""
         return combine_outcomes(self.outcomes)
 
     @property

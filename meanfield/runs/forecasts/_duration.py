@@ -52,8 +52,8 @@ STAGES = {
 }
 USUAL_STAGES = 6  # velocities per step of a fifth-order Runge–Kutta method
 GRID_STAGES = 3
-# Core seconds per token and slice to match ranks. 100 000 tokens in dimension 8 took
-# 0.3 s on 8 slices, and a million took 4.2 s.
+# Core seconds that it takes to match ranks, per token and slice. 100 000 tokens in
+# dimension 8 took 0.3 s on 8 slices, and a million took 4.2 s.
 SORT_SECONDS = 5e-7
 SOFT_SUMS = 3  # sums over pairs per soft slice, for two soft sorts and their plan
 OVERHEAD = 2e-5  # seconds that a velocity takes in addition to its sums

@@ -78,7 +78,7 @@ class Plan:
 def plan(
     spec: RunSpec, size: Size, frames: int, members: int, *, keys: int = 0
 ) -> Plan:
-    """The plan of a run with a number of `members`, each of the given size.
+    """The plan of a run with `members` members, each of the given size.
 
     Args:
         spec: the spec of the run.
@@ -138,7 +138,7 @@ def check_disk_space(plan: Plan, path: Path) -> None:
     """Checks that the disk can hold the frames of a run.
 
     Raises:
-        ResourceError: if it cannot; the message says what is needed and available.
+        ResourceError: if it cannot; the message says how much space is needed and free.
 
     Examples:
         >>> from pathlib import Path

@@ -25,11 +25,12 @@ class Outcome:
     Attributes:
         status: the ending; `None` while the flow is unfinished.
         time: the time that the flow has reached.
-        t_star: the time of a finite-time blow-up; NaN without one.
+        t_star: the time of a finite-time blow-up; NaN if there is none.
         t_star_error: the half-width of its error bar.
         n_accepted: the number of accepted steps.
         n_rejected: the number of rejected steps.
-        residual: the largest residual of an iteration in the field; 0 without one.
+        residual: the largest residual of an iteration in the field; 0 if the field does
+            not iterate.
         sum_error: the largest error of velocities from interpolated sums, relative to
             the largest velocity; 0 if sums are exact.
         is_sum_error_bound: whether `sum_error` is a bound, rather than the largest
@@ -188,7 +189,7 @@ def _convergence(
 
 
 def _convergence_reason(residual: float, tolerance: float, iterations: int) -> str:
-    """The part of a field that missed its tolerance, by how much, and the remedy."""
+    """Why a flow is `unconverged`: what missed its tolerance, and by how much."""
     detail = f"{residual:.2g} where {tolerance:.2g} was asked"
     if iterations:
         return (

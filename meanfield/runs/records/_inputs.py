@@ -1,4 +1,4 @@
-"""The input files of a run, and checks that they have not changed since."""
+"""The input files of a run, and checks that none has changed since the run began."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -65,7 +65,8 @@ class Inputs:
 
         Args:
             record: the recorded digests.
-            is_started: whether the first frame is stored and its files are not needed.
+            is_started: whether the first frame is already stored, so that the files for
+                it are no longer needed.
         """
         self.check_flow(record)
         if not is_started:

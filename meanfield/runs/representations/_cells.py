@@ -145,8 +145,8 @@ class Discretization:
     def tokens(self, points: Points) -> Grid:
         r"""A kernel density estimate of tokens, with their mean and variances.
 
-        The kernels are products along the axes of the box, $b$ standard deviations
-        wide. Their centres are the tokens, shrunk towards the mean by
+        The kernels, $b$ standard deviations wide, are products along the axes of the
+        box. Their centres are the tokens, shrunk towards the mean by
         $(1 + b^2)^{-1/2}$ to keep the variance along each axis.
         """
         shares = np.asarray(points.probabilities, float)

@@ -58,8 +58,8 @@ class TokenRuns(AbstractRepresentation[Points]):
 
     @override
     def moments(self, mu: Points) -> tuple[np.ndarray, np.ndarray]:
-        # Even for millions of tokens NumPy computes moments faster than JAX compiles a
-        # program.
+        # Even for millions of tokens, NumPy computes the moments in less time than JAX
+        # needs to compile a program.
         logs = np.asarray(mu.log_weights, np.float64)
         has_weight = ~np.isneginf(logs)
         weights = np.exp(logs - np.max(logs))[has_weight]

@@ -1,4 +1,4 @@
-"""A class for each kind of measure, with all that runs need to know about it."""
+"""A class for each kind of measure, with everything that a run must know about it."""
 
 import abc
 import math
@@ -100,10 +100,11 @@ class AbstractRepresentation(abc.ABC, Generic[M]):
         """
 
     def from_frame(self, start: Start, mu: AbstractMeasure) -> M:
-        """The initial measure for a frame of another run; by default, of the same kind.
+        """The initial measure of a run that starts from a frame of another run.
 
         Raises:
-            InvalidInputError: if this kind cannot start from such a frame.
+            InvalidInputError: if this kind cannot start from such a frame; by default,
+                if the frame holds another kind of measure.
         """
         if representation_of(mu) is not self:
             raise other_kind_error(start, mu)

@@ -31,7 +31,7 @@ from meanfield.spec import RunSpec, StartSpec
 from ._cells import Discretization
 from ._sums import Sums
 
-MAX_FIXED_STEPS = 10_000_000  # in a segment, whose step times fill one array
+MAX_FIXED_STEPS = 10_000_000  # per segment, because one array holds all step times
 
 
 @dataclass(frozen=True, eq=False)

@@ -54,7 +54,7 @@ def build_dynamics(
         contexts: the contexts of the spec, shared by all draws.
 
     Raises:
-        InvalidInputError: if the shape of a parameter is wrong.
+        InvalidInputError: if a parameter has the wrong shape.
         UnknownNameError: if a name is not registered.
     """
     layers = [_inherit(spec, layer) for layer in spec.layers]

@@ -111,7 +111,7 @@ class Frames:
         return self._dataset["time"].values
 
     def rounding(self, t: float) -> float:
-        """The largest rounding error between a printed and a stored time."""
+        """Largest difference that rounding causes between printed and stored times."""
         return _ROUNDINGS * float(np.finfo(self.times.dtype).eps) * max(1.0, abs(t))
 
     def index(self, t: float | None) -> int:

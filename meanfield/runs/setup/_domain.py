@@ -56,7 +56,7 @@ def dimension(spec: RunSpec, contexts: Sequence[str | None]) -> int:
 
 
 def _size(name: str, value: Any) -> int | None:
-    """The dimension fixed by a value, or by the first part of a list that fixes one."""
+    """The dimension that a value fixes; for several heads, the first that one fixes."""
     if name.endswith("mean"):
         return entries(value)
     parts = heads_of(value) if name in HEADWISE_KEYS else None

@@ -40,8 +40,8 @@ def flow_energy(
         draw: the random keys of the draw, for random matrices.
 
     Raises:
-        InvalidInputError: if the shape of a parameter is wrong, or none of the energies
-            uses the parameter.
+        InvalidInputError: if a parameter has the wrong shape, or is set but used
+            by none of the energies.
         UnknownNameError: if a name is not registered.
     """
     for name in names:
@@ -67,7 +67,8 @@ def energies_to_observe(spec: RunSpec, d: int, draw: Draw) -> Energies:
             "`observe` records the rate of an energy along the velocities, which does "
             "not include the effect of `noise`: leave out `observe` or `noise`."
         )
-    options = None if spec.flow_of is None else spec.options  # energies' options only
+    # The options of a spec belong to its energies only in a gradient flow.
+    options = None if spec.flow_of is None else spec.options
     parts: Energies = {}
     for name in spec.recorded_energies:
         if name == "energy" and spec.flow_of is not None:
@@ -95,7 +96,7 @@ def energy_named(
     """An energy with its parameters, in double precision.
 
     Raises:
-        InvalidInputError: if the shape of a parameter is wrong.
+        InvalidInputError: if a parameter has the wrong shape.
         UnknownNameError: if the name is not registered.
     """
     make = energies[name]

@@ -41,7 +41,7 @@ class Footprint:
 
     @classmethod
     def from_spec(cls, spec: RunSpec, d: int, frames: int) -> "Footprint":
-        """The footprint of a spec in dimension `d`, with a number of `frames`."""
+        """The footprint of a spec in dimension `d`, with `frames` frames."""
         drifts = (spec.drift, *(layer.drift for layer in spec.layers))
         inner = [drift["W1"] for drift in drifts if drift and "W1" in drift]
         widths = [len(W) if isinstance(W, list) else d for W in inner]
@@ -63,7 +63,8 @@ class Footprint:
             keys: the number of tokens or cells in the largest context.
 
         Raises:
-            ResourceError: with the memory that is needed and available, and what fits.
+            ResourceError: if they do not; the message says how much memory they need,
+                how much there is, and what helps.
         """
         room = int(SHARE * physical_memory())
         matrix_bytes = (
@@ -97,7 +98,8 @@ class Footprint:
             numbers: the total number of floats in the frames of the contexts.
 
         Raises:
-            ResourceError: with the memory that is needed and available.
+            ResourceError: if they do not; the message says how much memory they need
+                and how much there is.
         """
         size = (
             (CONTEXT_COPIES + SPLINE_COPIES * (self.n_draws - 1)) * numbers * self.item
@@ -113,7 +115,8 @@ class Footprint:
         """Checks that a grid fits into memory.
 
         Raises:
-            ResourceError: with the memory that is needed and available, and what fits.
+            ResourceError: if it does not; the message says how much memory it needs,
+                how much there is, and how many cells fit.
         """
         cell_bytes = (self.n_copies + FACES) * self.item * self.n_draws
         room = int(SHARE * physical_memory())

@@ -114,7 +114,8 @@ class Setup:
     def contexts(self) -> tuple[str | None, ...]:
         """The context of the attention and of each term, by name, or `None`."""
         spec = self.spec
-        context = spec.context  # default of the one context that all layers share
+        # All layers must have the same context, by default that of the spec.
+        context = spec.context
         if spec.layers and spec.layers[0].context is not None:
             context = spec.layers[0].context
         return (context, *(term.context for term in spec.terms))

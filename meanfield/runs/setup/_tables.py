@@ -70,7 +70,7 @@ def _numbers(path: Path, *, n_skipped: int, width: int) -> np.ndarray:
 
 
 def _rows(path: Path) -> Iterator[tuple[int, list[str]]]:
-    """The line number and cells of each line that is not empty or a comment."""
+    """The line number and cells of each line that is neither empty nor a comment."""
     with path.open(encoding=UTF_8) as file:
         for number, line in enumerate(file, 1):
             text = line.partition("#")[0].strip()
@@ -133,7 +133,7 @@ def _check_counts(path: Path, table: np.ndarray) -> None:
 
 
 def _may_count(counts: Sequence[str], rest: Iterable[str], *, is_square: bool) -> bool:
-    """Whether the cells `counts` can be column or row numbers, given the others."""
+    """Whether the cells `counts` may be column or row numbers, judging by `rest`."""
     if not all(cell.isdigit() for cell in counts):
         return False
     return not is_square or not any(cell.lstrip("+-").isdigit() for cell in rest)

@@ -46,7 +46,7 @@ class SweepProgress:
 
     Attributes:
         n_done: the number of cells whose flow has ended.
-        n_cells: the number of all cells.
+        n_cells: the total number of cells.
         endings: the number of cells with each ending so far.
 
     Examples:
@@ -181,7 +181,8 @@ def begin_sweep(
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
     }
     create_tasks(out, record, SWEEP, len(cells.chunks(size)))
-    _check_same(SweepStore.open(out), identity, chunk)  # others may create the sweep
+    # Another process may have created the folder in the meantime.
+    _check_same(SweepStore.open(out), identity, chunk)
 
 
 def join_sweep(
@@ -250,7 +251,7 @@ class _ProgressMonitor:
         }
 
     def maybe_poll(self) -> None:
-        """Polls the folder, unless the last poll is very recent."""
+        """Polls the folder if the last poll was at least `HEARTBEAT` seconds ago."""
         if time.monotonic() - self._looked >= HEARTBEAT:
             self.poll()
 
@@ -271,8 +272,7 @@ def _work(
 ) -> None:
     """Computes a claimed task, and gives up the claim if the computation fails.
 
-    The computation runs in another thread, so that this thread can receive an interrupt
-    and send heartbeats.
+    Another thread computes, so this one can receive interrupts and send heartbeats.
     """
     with threads(1) as pool:
         try:

@@ -19,8 +19,8 @@ from meanfield.measures import Gaussian
 
 from ._noise import factor_noise_rate, square_factor
 
-# A batch has enough Gaussians to hide the overhead of a step, and few enough not to
-# wait long for the slowest. The best measured sizes are 256 for d = 2 and 64 for d = 8.
+# A batch has enough Gaussians to hide the overhead of a step, but so few that none
+# waits long for the slowest. Measured best: 256 Gaussians for d = 2, and 64 for d = 8.
 BATCH_SIZE = 64
 BATCH_ENTRIES = 1024  # number of factor entries in a batch of small Gaussians
 # If a variance falls to zero linearly in time, rounding of the time leaves a spread of

@@ -1,6 +1,6 @@
 r"""Noise on a Gaussian: an exact rate of change of its factor.
 
-With $Y' = LY + \kappa Y^{-\top}$ the covariance $\Sigma = YY^\top$ moves by
+With $Y' = LY + \kappa Y^{-\top}$ the covariance $\Sigma = YY^\top$ changes at the rate
 $Y'Y^\top + YY'^\top = L\Sigma + \Sigma L^\top + \kappa(Y^{-\top}Y^\top + YY^{-1})$,
 which is $L\Sigma + \Sigma L^\top + 2\kappa I$. No covariance is computed, so none can
 lose its positivity. Noise pushes singular values away from zero,

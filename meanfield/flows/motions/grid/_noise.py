@@ -57,7 +57,7 @@ class Strang(AbstractGridSolver):
 
 
 class SpreadingBox(AbstractBox):
-    r"""A box that also follows the spread of the density by noise.
+    r"""A box that also follows the density as noise spreads it.
 
     For the moments that a box follows, noise acts like the velocity
     $\kappa\,\mathrm{Var}(\xi_k)^{-1}(\xi_k - \bar\xi_k)$ along each axis.
@@ -100,7 +100,7 @@ class SpreadingBox(AbstractBox):
 
 
 def add_box_spreading(mu: Grid, kappa: Float[Array, ""]) -> Grid:
-    """The density in a box that also follows the spread by noise, if the box moves."""
+    """Lets a box that moves with a density also follow the spreading due to noise."""
     box = SpreadingBox(mu.box, kappa / _lengths(mu.state.axes) ** 2)
     return Grid(mu.state, mu.edges, mu.position, box, mu.probe)
 
@@ -117,7 +117,7 @@ def noise_step_rate(mu: Grid, kappa: Float[Array, ""]) -> Float[Array, ""]:
 def apply_heat_flow(
     y: GridState, edges: Edges, area: Float[Array, ""], box: AbstractBox
 ) -> GridState:
-    r"""The heat flow of $\Delta$ in a fixed box, for a time `area` $= \kappa t$."""
+    r"""The heat flow of $\Delta$ in a fixed box, up to the time `area` $= \kappa t$."""
     masses, outflow = y.masses, y.outflow
     for axis, axis_edges in enumerate(edges):
         stencil = _stencil(axis_edges, box)
@@ -187,7 +187,7 @@ def _exponential(
 
 
 def _conserve_mass(new: Float[Array, "*cells"], old: Float[Array, "*cells"]) -> Array:
-    """Scales `new` to the mass of `old` in each layer, to undo drift by rounding."""
+    """Scales `new` to the mass of `old` in each layer, which undoes rounding errors."""
     axes = tuple(range(1, new.ndim))
     old_mass, new_mass = (jnp.sum(u, axis=axes, keepdims=True) for u in (old, new))
     return new * jnp.where(

@@ -22,10 +22,10 @@ def choose_probe(dynamics: AbstractDynamics, mu: Grid, t: Time) -> Grid:
     """Adds a probe, which says where to evaluate a field, to a grid that has none yet.
 
     On a line, fields are evaluated at all faces. In the plane they are evaluated at
-    Chebyshev nodes if these are fewer. Their number is the entry of `LADDER` after
-    the first one for which omitted coefficients are negligible, since fields become
-    sharper in time. Inside `jit` or a derivative values are traced, and all faces are
-    used.
+    Chebyshev nodes if these are fewer. The first entry of `LADDER` for which omitted
+    coefficients are negligible would do for the given field. The next entry is used,
+    since fields become sharper over time. Inside `jit` or a derivative values are
+    traced, and all faces are used.
     """
     if mu.probe is not None:
         return mu

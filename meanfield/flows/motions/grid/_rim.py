@@ -63,7 +63,7 @@ def _share(
 
 
 def rim_masses(mu: Grid) -> Float[Array, " d"]:
-    """For each axis, the mass in the rim at the end of the box with the larger mass."""
+    """For each axis, the larger of the masses in the rims at both ends of the box."""
     masses = []
     for axis, edges in enumerate(mu.edges):
         outer = _outer(edges, RIM)

@@ -95,7 +95,7 @@ class Landing(AbstractStepping):
 def _coarse(
     controller: diffrax.AbstractAdaptiveStepSizeController,
 ) -> diffrax.AbstractAdaptiveStepSizeController:
-    """The controller, with steps cut to a few digits unless they end at given times."""
+    """Rounds steps of a controller down to few digits, except at given end times."""
     # Type checkers mistake the abstract fields of diffrax for required arguments.
     if not isinstance(controller, diffrax.ClipStepSizeController):
         return CoarseSteps(controller=controller)  # pyright: ignore[reportCallIssue]

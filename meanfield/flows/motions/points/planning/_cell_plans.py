@@ -1,4 +1,4 @@
-"""Plans of cells for the sums of a flow, by a bound on their errors.
+"""Plans of cells for the sums of a flow, chosen from a bound on the error.
 
 The layout of the cells bounds the relative error of each exponential. The `condition`
 of the field turns this into a bound on the error of velocities, relative to the largest
@@ -42,13 +42,14 @@ from ._planner import SAFETY_FACTOR, Planner, relative_convergence
 WORTH = 0.8  # sums in cells may take at most this fraction of the time of exact sums
 MARGIN = 0.2  # largest ratio of initial error to tolerance; errors grow as tokens move
 N_PROBES = 16  # tokens, besides extreme ones, whose velocities are computed exactly
-GUESS = 1 / 32  # without `condition`, error of exponentials relative to tolerance
+# Error of exponentials, relative to the tolerance, if a field has no `condition`.
+GUESS = 1 / 32
 MIN_ERROR, MAX_ERROR = 1e-12, 0.1  # smallest and largest error bound of exponentials
 SAMPLE = 2048  # number of tokens in the sample whose sums are surveyed
 
 
 class CellPlanner(Planner[Cells]):
-    """Plans cells for all sums of a field, by the widest range of its scores."""
+    """Plans cells for all sums of a field, fine enough for the widest score range."""
 
     @override
     def is_applicable(self, dynamics: AbstractDynamics, mu: Points, t: Time) -> bool:
@@ -92,7 +93,7 @@ class CellPlanner(Planner[Cells]):
         mu: Points,
         field: AbstractField,
     ) -> Convergence:
-        """Error bound by the `condition` of the field; a measured error without one."""
+        """Error bound by the field's `condition`; if it has none, a measured error."""
         assert reduction.layout is not None
         condition, bound = field.condition, reduction.layout.bound
         if condition is not None:
@@ -158,8 +159,8 @@ def _scales(
 ) -> tuple[Float[Array, ""] | None, Float[Array, ""]]:
     """The condition of a field, and its largest velocity."""
     arrays, static = eqx.partition((dynamics, mu), eqx.is_array)
-    # JAX caches the structure of arguments, which for `mu` would include `findings`;
-    # a list of leaves has none.
+    # JAX caches the structure of arguments. That of `mu` would include `findings`, but
+    # that of a list of leaves does not.
     leaves, structure = jax.tree.flatten(arrays)
 
     @jax.jit
@@ -172,7 +173,7 @@ def _scales(
 
 
 def _survey_field(dynamics: AbstractDynamics, mu: Points, t: Time) -> Findings:
-    """A survey of the sums that a field needs, from shapes and without values."""
+    """A survey of the sums that a field needs, made from shapes alone."""
     findings = Findings()
     attach_survey = lambda mu: mu.replace_reduction(Survey(findings=findings))
     field = lambda mu: dynamics.field(jnp.asarray(t), attach_survey(mu))
@@ -181,7 +182,7 @@ def _survey_field(dynamics: AbstractDynamics, mu: Points, t: Time) -> Findings:
 
 
 def _extremes(mu: Points) -> Int[Array, " probes"]:
-    """Indices of the extreme tokens along each axis, and of evenly chosen others."""
+    """Indices of the extreme tokens along each axis, and of others, evenly spaced."""
     x = mu.tokens.x
     sample = np.linspace(0, len(x) - 1, N_PROBES).astype(int)
     ends = jnp.argmin(x, axis=0), jnp.argmax(x, axis=0)

@@ -1,9 +1,10 @@
 """Plans of Chebyshev nodes for the sums of a flow, and their errors.
 
-The error of a plan is estimated by the change of all velocities with an eighth fewer
-nodes, and by exact sums at one token per cell, where this change is largest. Chebyshev
-coefficients are not used. A plan depends only on the initial state, so a run that
-continues from a stored frame has the same plan as an uninterrupted one.
+The error of a plan is estimated in two ways, and the larger estimate counts. One is how
+much velocities change with an eighth fewer nodes. The other uses exact sums at one
+token per cell, where this change is largest. Chebyshev coefficients are not used. A
+plan depends only on the initial state, so a run that continues from a stored frame has
+the same plan as an uninterrupted one.
 """
 
 import functools
@@ -99,7 +100,7 @@ class NodePlanner(Planner[Chebyshev]):
     ) -> Convergence:
         """The error, estimated with fewer nodes and by exact sums at the worst tokens.
 
-        The worst tokens are those in each cell whose velocity changes most with fewer
+        The worst token of a cell is the one whose velocity changes most with fewer
         nodes.
         """
         velocities = field(mu.tokens)
@@ -147,7 +148,7 @@ class _Search(NamedTuple):
         return float(self.trial(self.dynamics, mu, self.t)) / MARGIN
 
     def find_counts(self, counts: tuple[int, ...] | None) -> tuple[int, ...] | None:
-        """The first counts from `counts` on that are accurate; `None` if too slow."""
+        """The first accurate counts from `counts` on; `None` if they save no time."""
         while counts is not None and is_affordable(self.n, counts):
             error = self.error(counts)
             if error <= 1:
@@ -207,7 +208,10 @@ def _factor(error: float, mu: Points) -> float:
 
 
 def _next_counts(counts: tuple[int, ...], factor: float) -> tuple[int, ...] | None:
-    """Entries of `RUNGS`, larger by about `factor` per axis; `None` beyond the last."""
+    """The next entries of `RUNGS`, larger by about `factor` on each axis.
+
+    The result is `None` if there is no such entry for some axis.
+    """
     next_rungs = [
         next((r for r in RUNGS if r > count and r >= 0.9 * factor * count), None)
         for count in counts

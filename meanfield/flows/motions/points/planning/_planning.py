@@ -66,7 +66,7 @@ def plan_sums(dynamics: AbstractDynamics, mu: Points, t: Time) -> Points:
 def interpolations(
     dynamics: AbstractDynamics, mu: Points, t: Time
 ) -> tuple[AbstractPlannedReduction, ...]:
-    """The reductions of tokens that can save time for a field, judged by its shapes.
+    """The reductions that can save time for a field of tokens, judged by its shapes.
 
     Args:
         dynamics: the dynamics, which gives the field.
