@@ -156,8 +156,8 @@ def rule_for(r: int) -> AbstractRule:
 class Quadrature(AbstractMeasure):
     r"""A Gaussian with quadrature nodes $x_i = \alpha + Yz_i$.
 
-    The field of an attention is evaluated by its closed form for Gaussians if it has
-    one, and by sums over the nodes otherwise.
+    An attention field is evaluated by its closed form for Gaussians if there is one,
+    and by sums over the nodes otherwise.
 
     Attributes:
         gaussian: $N(\alpha, YY^\top)$.
@@ -217,9 +217,9 @@ class Quadrature(AbstractMeasure):
     def transport(self, field: AbstractField) -> tuple[Array, Array]:
         r"""The projected flow $\alpha' = E\,v(x)$, $Y' = E[v(x) z^\top]$.
 
-        By Stein's identity $Y' = E[\nabla v]\,Y$, so that $\Sigma' = E[\nabla
-        v]\,\Sigma + \Sigma\,E[\nabla v]^\top$, the projection of the flow on Gaussians.
-        This form needs no derivative of $v$, and allows a $Y$ of any rank.
+        By Stein's identity $Y' = E[\nabla v]\,Y$. So $\Sigma' = E[\nabla v]\,\Sigma +
+        \Sigma\,E[\nabla v]^\top$, which is the projection of the flow onto Gaussians.
+        The form with $z$ needs no derivative of $v$, and $Y$ may have any rank.
         """
         check_unstacked(self, "`transport` is a method of one measure")
         weighted_velocity = self.weights[:, None] * field(self.points.tokens)
