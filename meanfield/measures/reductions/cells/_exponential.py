@@ -102,7 +102,7 @@ class Layout(AbstractLayout):
 def cheapest_layout(
     spans: Sequence[float], tokens: int, rows: int, *, error: float
 ) -> Layout | None:
-    """The cheapest layout; `None` if none fits into memory, or for too many axes.
+    """The cheapest layout; `None` if none fits into memory or there are too many axes.
 
     Args:
         spans: largest deviation of the scores from their centre along each axis: the
