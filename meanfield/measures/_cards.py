@@ -119,7 +119,7 @@ def _weights(weights: np.ndarray, n: int) -> str:
 def _draw_density(
     masses: np.ndarray, edges: list[np.ndarray], origin: np.ndarray, axes: np.ndarray
 ) -> str:
-    """Draws a density; a density in two dimensions in the coordinates of its box."""
+    """Draws a density; in two dimensions, it is drawn in the coordinates of its box."""
     if masses.ndim == _PLANE:
         return _display.cells(masses / np.multiply.outer(*map(np.diff, edges)))
     x = origin[0] + axes[0, 0] * centres(edges[0])

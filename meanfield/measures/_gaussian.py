@@ -16,7 +16,9 @@ from meanfield.linalg import HIGHEST, length, psd_sqrt
 
 from ._measure import AbstractMeasure, check_unstacked, memberwise
 
-ROUGH = 100  # accepted error of a covariance, in units of d * eps * its largest entry
+# Tolerated asymmetry or negative eigenvalue of a covariance, and tolerated error of the
+# square of its root, in units of d * eps * its largest entry.
+ROUGH = 100
 ROUNDINGS = 4  # eigenvalues of a correlation matrix below ROUNDINGS * d * eps are zero
 
 

@@ -121,7 +121,7 @@ def check_unstacked(mu: "AbstractMeasure", requirement: str) -> None:
 
     Args:
         mu: a measure, or a stack of them.
-        requirement: beginning of the message, which says what must hold.
+        requirement: what must hold; the message begins with it.
 
     Raises:
         WrongKindError: if `mu` is a stack.

@@ -100,10 +100,11 @@ class RotatedSigmaPoints(AbstractRule):
     r"""Sigma points $\pm\varrho_k Qe_i$ with random rotations $Q$.
 
     The two radii are the nodes of Gauss–Laguerre quadrature in $\varrho^2/2$, whose law
-    is Gamma($r/2$): all moments of the radius up to $\varrho^6$ are exact, and all
-    polynomials of degree 3. The usual sigma points lie only on the axes, where
-    quadratic forms take extreme values; rotations sample typical directions. A random
-    error remains, which a comparison with `control` estimates.
+    is Gamma($r/2$). So all even moments of the radius up to $\varrho^6$, and all
+    polynomials of degree up to 3, are integrated exactly. The usual sigma points lie
+    only on the axes, where quadratic forms take extreme values; rotations sample
+    typical directions. A random error remains; a comparison with `control` estimates
+    it.
 
     Attributes:
         min_nodes: minimum number of nodes, rounded up to a multiple of $4r$.

@@ -65,7 +65,7 @@ class SequenceCheck(AbstractReader[None]):
     def read_facing(self, mu: Facing) -> None:
         raise UnsupportedError(
             f"`{self.attention_name()}` attention sorts the blocks of one sequence, "
-            "and has no form for cross-attention. Leave `context` out."
+            "and is not defined for cross-attention. Leave `context` out."
         )
 
     def _sequence_error(self, kind: str) -> UnsupportedError:

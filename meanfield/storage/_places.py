@@ -1,4 +1,4 @@
-"""The paths of the parts of a store, which must not contain links."""
+"""The paths of the parts of a store, and checks that these paths contain no links."""
 
 import os
 from collections.abc import Iterable

@@ -34,7 +34,8 @@ def clear(folder: Path, index: int) -> None:
     """Removes the uncommitted segment `index` of a killed writer.
 
     Raises:
-        StoreError: if the segment is a link, or has a file that is not part of one.
+        StoreError: if the segment is a link, or contains a file that does not belong to
+            a segment.
     """
     place = segment_folder(folder, index)
     check_no_links(folder, place)

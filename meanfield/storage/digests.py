@@ -1,4 +1,4 @@
-"""Digests of the input files of a run or a training, and checks against them.
+"""Digests of the input files of a run or a training run, and checks against them.
 
 In messages, `owner` names what the files belong to: `run`, or ``training `folder` ``.
 """
