@@ -38,7 +38,7 @@ class AbstractReader(abc.ABC, Generic[R]):
     """
 
     reads: ClassVar[str] = "Points, Gaussians and grids are read"
-    """Beginning of the message about an unsupported measure; says what is supported."""
+    """The supported measures, in words; messages about other measures begin with it."""
 
     def __call__(self, mu: AbstractMeasure) -> R:
         """The value for a measure.

@@ -17,7 +17,7 @@ def read_static(folder: Path, record: Record) -> dict[str, np.ndarray]:
     """The arrays of a store that have no time axis.
 
     Raises:
-        StoreError: if one is damaged.
+        StoreError: if an array is damaged.
     """
     group = static_folder(folder)
     return {

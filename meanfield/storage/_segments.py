@@ -82,7 +82,7 @@ def open_array(store: Path, group: Path, name: str, digest: str) -> "zarr.Array"
     """An array of a group, opened for reading after a check of its digest.
 
     Raises:
-        StoreError: if it is damaged.
+        StoreError: if the array is damaged.
     """
     import zarr
 

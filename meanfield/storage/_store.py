@@ -146,7 +146,7 @@ class RunStore:
         """The stored arrays that have no time axis.
 
         Raises:
-            StoreError: if one is damaged.
+            StoreError: if an array is damaged.
         """
         return read_static(self.path, self._record)
 

@@ -68,7 +68,7 @@ def check_all_recorded(
     """Checks that the digests of all plugins were recorded.
 
     Raises:
-        InputFileError: if one was not.
+        InputFileError: if the digest of a plugin was not recorded.
     """
     for path in plugins:
         if sha256(path) not in digests.values():

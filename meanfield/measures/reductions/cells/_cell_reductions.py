@@ -274,7 +274,7 @@ def _token_positions(queries: Tokens, keys: Tokens) -> Positions:
 def _is_empty(
     token_positions: Positions, is_excluded: Bool[Array, " n"]
 ) -> Bool[Array, " m"]:
-    """Whether all keys that a query sees are excluded, so that its sum is exactly 0."""
+    """Whether all keys that a query sees are excluded; its sum is then exactly 0."""
     return token_positions.queries < jnp.min(
         jnp.where(is_excluded, jnp.inf, token_positions.keys)
     )

@@ -26,7 +26,7 @@ class Side(NamedTuple):
     Attributes:
         x: the vectors minus `middle`.
         middle: centre of the box.
-        half: half-widths of the box, which derivatives treat as constants.
+        half: half-widths of the box; derivatives treat them as constants.
     """
 
     x: Float[Array, "n k"]

@@ -35,7 +35,7 @@ class Sides(NamedTuple):
     Attributes:
         queries: queries, in the box around the origin with half-widths `halves[0]`.
         keys: keys, in the box around the origin with half-widths `halves[1]`.
-        halves: half-widths of the boxes, which derivatives treat as constants.
+        halves: half-widths of the boxes; derivatives treat them as constants.
         positions: positions under a causal mask; `None` without a mask.
     """
 
