@@ -306,7 +306,7 @@ def test_a_text_without_a_word_is_rejected(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "empty.txt").write_bytes(b"")
     folder = write(tmp_path / "tiny")
-    error_info = r"no token; give at least one word|`empty\.txt` contains no text"
+    error_info = r"no tokens; enter at least one word|`empty\.txt` contains no text"
     with pytest.raises((InvalidInputError, InputFileError), match=error_info):
         models.embed(models.load(folder), models.resolve_text(text))
 

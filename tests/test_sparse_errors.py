@@ -28,7 +28,7 @@ def test_measures_without_a_sequence_are_rejected_by_name(name: str):
         (
             lambda: Cross(attention, points).field(0.0, points),
             UnsupportedError,
-            "no form for cross-attention",
+            "not defined for cross-attention",
         ),
     ):
         with pytest.raises(error, match=message) as error_info:

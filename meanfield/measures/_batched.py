@@ -1,8 +1,8 @@
 """Batching of small clouds: how many are integrated in one call.
 
-The clouds of a batch share the overhead of sums over few tokens. But a large batch
-waits for its slowest member and exceeds the cache. So a batch takes at most a quarter
-of the memory that one block of the sums over a large cloud takes.
+Sums over few tokens have an overhead that the clouds of a batch share. But a large
+batch waits for its slowest member and exceeds the cache. So a batch takes at most a
+quarter of the memory of one block of scores of a large cloud.
 """
 
 from typing import TypeVar

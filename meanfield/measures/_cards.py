@@ -109,7 +109,7 @@ def _shape(mean: np.ndarray, covariance: np.ndarray, array: Array) -> Mapping[st
 
 
 def _weights(weights: np.ndarray, n: int) -> str:
-    """Describes weights: whether they are equal, their effective number, and zeros."""
+    """Describes weights as equal or by their effective number, and counts the zeros."""
     effective_size = 1 / np.sum(weights**2)
     even = bool(np.ptp(weights) <= 1e-6 * weights.max())
     summary = "equal" if even else f"like {effective_size:.4g} equal ones"
@@ -119,7 +119,7 @@ def _weights(weights: np.ndarray, n: int) -> str:
 def _draw_density(
     masses: np.ndarray, edges: list[np.ndarray], origin: np.ndarray, axes: np.ndarray
 ) -> str:
-    """Picture of a density; a plane density is drawn in the coordinates of its box."""
+    """Draws a density; in two dimensions, it is drawn in the coordinates of its box."""
     if masses.ndim == _PLANE:
         return _display.cells(masses / np.multiply.outer(*map(np.diff, edges)))
     x = origin[0] + axes[0, 0] * centres(edges[0])

@@ -16,7 +16,9 @@ from meanfield.linalg import HIGHEST, length, psd_sqrt
 
 from ._measure import AbstractMeasure, check_unstacked, memberwise
 
-ROUGH = 100  # accepted error of a covariance, in units of d * eps * its largest entry
+# Tolerated asymmetry or negative eigenvalue of a covariance, and tolerated error of the
+# square of its root, in units of d * eps * its largest entry.
+ROUGH = 100
 ROUNDINGS = 4  # eigenvalues of a correlation matrix below ROUNDINGS * d * eps are zero
 
 
@@ -58,8 +60,9 @@ class Gaussian(AbstractMeasure):
     def from_moments(cls, mean: Numbers, covariance: Numbers) -> "Gaussian":
         r"""The Gaussian with given mean and covariance; its factor is $\Sigma^{1/2}$.
 
-        It is differentiable at every positive definite covariance, also at an isotropic
-        one. At a singular covariance, differentiate with respect to the factor instead.
+        The factor is differentiable at every positive definite covariance, even an
+        isotropic one. At a singular covariance, differentiate with respect to the
+        factor instead.
 
         Raises:
             InvalidInputError: if shapes do not fit, or `covariance` is not symmetric
@@ -136,7 +139,7 @@ class Gaussian(AbstractMeasure):
     @override
     @memberwise
     def error_norm(self, error: tuple[Array, Array]) -> Float[Array, ""]:
-        """The norm of an integration error: `norm`, which bounds every coordinate."""
+        """The norm of an integration error is `norm`, as it bounds every coordinate."""
         return self.norm(error)
 
 

@@ -58,8 +58,8 @@ class Grid(AbstractMeasure):
         position: position of each layer of cells, which never changes; `None` if
             tokens have no positions.
         box: motion of the box.
-        probe: places where velocities are evaluated; `None` means every face, or
-            the places that a flow chooses.
+        probe: places where velocities are evaluated. If `None`, a flow chooses them;
+            without a flow, they are all faces.
 
     Examples:
         >>> from meanfield import Grid
@@ -183,8 +183,8 @@ class Grid(AbstractMeasure):
     def points(self) -> Points:
         """Weighted tokens at the centres of the cells.
 
-        The weights integrate smooth densities to fourth order, so the covariance has no
-        error of $h^2/12$ from the width $h$ of the cells.
+        The weights integrate smooth densities to fourth order. So the covariance is
+        free of the error $h^2/12$ that cells of width $h$ would otherwise cause.
         """
         weights = point_masses(self.state.masses, self.edges)
         tokens = self.chart.tokens(*map(centres, self.edges))
@@ -269,7 +269,7 @@ class Grid(AbstractMeasure):
     @override
     @memberwise
     def norm(self, tangent: GridState) -> Float[Array, ""]:
-        r"""The $L^1$ norm of the masses times `size`, plus the motion of the box."""
+        r"""`size` times the $L^1$ norm of the masses, plus a norm of the box motion."""
         axes_change = length(jnp.linalg.solve(self.state.axes, tangent.axes))
         box_change = length(tangent.origin) + self.spread * axes_change
         return self.size * jnp.sum(jnp.abs(tangent.masses)) + box_change
@@ -277,7 +277,7 @@ class Grid(AbstractMeasure):
     @override
     @memberwise
     def error_norm(self, error: GridState) -> Float[Array, ""]:
-        """The norm of an integration error: `norm`, which bounds every coordinate."""
+        """The norm of an integration error is `norm`, as it bounds every coordinate."""
         return self.norm(error)
 
     @property

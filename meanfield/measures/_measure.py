@@ -77,7 +77,7 @@ class AbstractMeasure(AbstractDisplayable, eqx.Module):
 
     @abc.abstractmethod
     def error_norm(self, error: PyTree[Array]) -> Float[Array, ""]:
-        """The norm of an integration error, which must bound every coordinate."""
+        """The norm of an integration error; it must bound every coordinate."""
 
     @abc.abstractmethod
     def accept(self, reader: Any) -> Any:
@@ -89,7 +89,7 @@ class AbstractMeasure(AbstractDisplayable, eqx.Module):
 
 
 def memberwise(function: Callable[P, R]) -> Callable[P, R]:
-    """Decorates a method of one measure, to map it over the members of a stack.
+    """Decorator that maps a method of one measure over the members of a stack.
 
     All arrays in the arguments need the same leading axes as the measure, and the
     arrays in the results have these axes, too.
@@ -121,7 +121,7 @@ def check_unstacked(mu: "AbstractMeasure", requirement: str) -> None:
 
     Args:
         mu: a measure, or a stack of them.
-        requirement: beginning of the message, which says what must hold.
+        requirement: what must hold; the message begins with it.
 
     Raises:
         WrongKindError: if `mu` is a stack.

@@ -35,8 +35,8 @@ class Points(AbstractMeasure):
         tokens: the atoms.
         log_weights: $\log w_j$.
         reduction: how sums over the tokens are evaluated.
-        zero_weights: zeros, the weights of excluded tokens, with respect to which one
-            can differentiate; `None` if the weights are concrete.
+        zero_weights: the weights of the excluded tokens, all zero, kept for derivatives
+            with respect to them; `None` if the weights are concrete.
 
     Raises:
         InvalidInputError: if `tokens` is an array, or `log_weights` does not hold one

@@ -100,10 +100,11 @@ class RotatedSigmaPoints(AbstractRule):
     r"""Sigma points $\pm\varrho_k Qe_i$ with random rotations $Q$.
 
     The two radii are the nodes of Gauss–Laguerre quadrature in $\varrho^2/2$, whose law
-    is Gamma($r/2$): all moments of the radius up to $\varrho^6$ are exact, and all
-    polynomials of degree 3. The usual sigma points lie only on the axes, where
-    quadratic forms take extreme values; rotations sample typical directions. A random
-    error remains, which a comparison with `control` estimates.
+    is Gamma($r/2$). So all even moments of the radius up to $\varrho^6$, and all
+    polynomials of degree up to 3, are integrated exactly. The usual sigma points lie
+    only on the axes, where quadratic forms take extreme values; rotations sample
+    typical directions. A random error remains; a comparison with `control` estimates
+    it.
 
     Attributes:
         min_nodes: minimum number of nodes, rounded up to a multiple of $4r$.
@@ -156,8 +157,8 @@ def rule_for(r: int) -> AbstractRule:
 class Quadrature(AbstractMeasure):
     r"""A Gaussian with quadrature nodes $x_i = \alpha + Yz_i$.
 
-    The field of an attention is evaluated by its closed form for Gaussians if it has
-    one, and by sums over the nodes otherwise.
+    An attention field is evaluated by its closed form for Gaussians if there is one,
+    and by sums over the nodes otherwise.
 
     Attributes:
         gaussian: $N(\alpha, YY^\top)$.
@@ -217,9 +218,9 @@ class Quadrature(AbstractMeasure):
     def transport(self, field: AbstractField) -> tuple[Array, Array]:
         r"""The projected flow $\alpha' = E\,v(x)$, $Y' = E[v(x) z^\top]$.
 
-        By Stein's identity $Y' = E[\nabla v]\,Y$, so that $\Sigma' = E[\nabla
-        v]\,\Sigma + \Sigma\,E[\nabla v]^\top$, the projection of the flow on Gaussians.
-        This form needs no derivative of $v$, and allows a $Y$ of any rank.
+        By Stein's identity $Y' = E[\nabla v]\,Y$. So $\Sigma' = E[\nabla v]\,\Sigma +
+        \Sigma\,E[\nabla v]^\top$, which is the projection of the flow onto Gaussians.
+        The form with $z$ needs no derivative of $v$, and $Y$ may have any rank.
         """
         check_unstacked(self, "`transport` is a method of one measure")
         weighted_velocity = self.weights[:, None] * field(self.points.tokens)

@@ -17,9 +17,9 @@ R = TypeVar("R")
 class AbstractReader(abc.ABC, Generic[R]):
     """A function of measures, such as a velocity, an energy or a distance.
 
-    A call dispatches to the method for the kind of the measure. A class of
-    measures defined elsewhere chooses one of these methods in its `accept`; for
-    example, it calls `read_nodes` with quadrature nodes for integrals.
+    A call dispatches to the method for the kind of the measure. If a class of measures
+    is defined elsewhere, its `accept` calls one of these methods, for example
+    `read_nodes`, with quadrature nodes for integrals over the measure.
 
     Examples:
         >>> from meanfield import Gaussian, Points
@@ -38,7 +38,7 @@ class AbstractReader(abc.ABC, Generic[R]):
     """
 
     reads: ClassVar[str] = "Points, Gaussians and grids are read"
-    """Beginning of the message about an unsupported measure; says what is supported."""
+    """The supported measures, in words; messages about other measures begin with it."""
 
     def __call__(self, mu: AbstractMeasure) -> R:
         """The value for a measure.

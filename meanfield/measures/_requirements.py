@@ -16,7 +16,8 @@ from ._points import Points
 from ._reader import AbstractReader
 from .grids import AffineBox
 
-# Axes are orthogonal up to this inner product, relative to the largest squared entry.
+# Axes count as orthogonal if the absolute value of their inner product is at most this
+# multiple of their largest squared entry.
 SHEAR_TOLERANCE = 1e-12
 
 
@@ -64,7 +65,7 @@ class SequenceCheck(AbstractReader[None]):
     def read_facing(self, mu: Facing) -> None:
         raise UnsupportedError(
             f"`{self.attention_name()}` attention sorts the blocks of one sequence, "
-            "and has no form for cross-attention. Leave `context` out."
+            "and is not defined for cross-attention. Leave `context` out."
         )
 
     def _sequence_error(self, kind: str) -> UnsupportedError:
@@ -95,6 +96,6 @@ def check_no_shear(mu: Grid) -> None:
         shears = bool(np.max(gram) > SHEAR_TOLERANCE * np.max(D**2))
     if shears:
         raise UnsupportedError(
-            "Diffusion on a plane grid needs a box that does not shear. Use "
+            "Diffusion on a two-dimensional grid needs a box that does not shear. Use "
             "`ScaledBox` or `FixedBox` (in a spec, `box = scaled` or `box = fixed`)."
         )

@@ -12,9 +12,10 @@ from ._points import Points
 def subsample(mu: Points, count: int, *, far: int = 8) -> Points:
     """About `count` tokens that approximate the measure, in their original order.
 
-    A fraction `1 / far` of them are the tokens farthest from the mean, in standard
-    deviations along principal axes, with unchanged weights. The others are taken evenly
-    from the remaining tokens, and reweighted to represent all of these.
+    A fraction `1 / far` of them are the tokens farthest from the mean, which keep their
+    weights. Distances are in standard deviations along the principal axes. The others
+    are spaced evenly by index among the remaining tokens. They are reweighted to
+    represent all remaining tokens.
 
     Examples:
         >>> from meanfield import Points

@@ -14,7 +14,7 @@ from meanfield.errors import InvalidInputError
 
 MAX_MEMBERS = 100_000
 _WIDEST = 1e100  # bound on widths, so that squares do not overflow
-_ROUNDING = 1e-12  # a covariance with four times the determinant below this is singular
+_ROUNDING = 1e-12  # a covariance Σ counts as singular if 4 det Σ is at most this
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ def grid(sizes: Sizes, d: int, *, key: PRNGKey) -> Float[Array, "members d d"]:
 
     For $\Sigma = \begin{pmatrix} a & c \\ c & b \end{pmatrix}$, the grid has `count`
     values of $a - b$ and of $2c$ from `-width` to `width`. Only positive definite
-    matrices are kept. In castin2025, flows in the covariance cone start from them.
+    matrices are kept. In castin2025, they are initial values of flows of covariances.
 
     Raises:
         InvalidInputError: if `d` is not two, or no covariance is positive definite.
@@ -87,7 +87,8 @@ def grid(sizes: Sizes, d: int, *, key: PRNGKey) -> Float[Array, "members d d"]:
         raise InvalidInputError(
             f"The family `grid` needs dimension 2; got {d}. Use `random:COUNT` instead."
         )
-    # NumPy, in double precision, gives the same members in every precision of JAX.
+    # NumPy computes in double precision, whatever the precision of JAX. So the members
+    # do not depend on the precision of JAX.
     _check_count(sizes.count)
     line = np.linspace(-sizes.width, sizes.width, sizes.count)
     line = line[np.abs(line) < 1]
@@ -136,5 +137,5 @@ def random(sizes: Sizes, d: int, *, key: PRNGKey) -> Float[Array, "members d d"]
 def _check_count(count: int) -> None:
     if count > MAX_MEMBERS:
         raise InvalidInputError(
-            f"A family must have at most {MAX_MEMBERS} starts; got {count}."
+            f"A family must have at most {MAX_MEMBERS} members; got {count}."
         )

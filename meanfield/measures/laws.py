@@ -150,7 +150,7 @@ def normal(d: int) -> Law:
 
 
 def law(name: str, d: int, *, key: PRNGKey) -> Law:
-    """The density from which the cloud `name` is drawn with the same key.
+    """The density from which the cloud `name` is drawn if it is given this key.
 
     Raises:
         InvalidInputError: if the cloud has no density.

@@ -127,7 +127,9 @@ def sphere(n: int, d: int, *, key: PRNGKey) -> Float[Array, "n d"]:
 
 @clouds.register("ring")
 def ring(n: int, d: int, *, key: PRNGKey) -> Float[Array, "n d"]:
-    """Tokens on a unit circle in the first two axes, with noise of deviation 0.05.
+    """Tokens on a unit circle in the first two axes, plus noise.
+
+    The standard deviation of the noise is 0.05 along each axis.
 
     Examples:
         >>> from meanfield.measures.sampling import ring
@@ -145,7 +147,9 @@ def ring(n: int, d: int, *, key: PRNGKey) -> Float[Array, "n d"]:
 
 @clouds.register("moons")
 def moons(n: int, d: int, *, key: PRNGKey) -> Float[Array, "n d"]:
-    """Two interleaved half circles in the first two axes, with noise of deviation 0.08.
+    """Tokens on two interleaved half circles in the first two axes, plus noise.
+
+    The standard deviation of the noise is 0.08 along each axis.
 
     Examples:
         >>> from meanfield.measures.sampling import moons
@@ -166,7 +170,7 @@ def moons(n: int, d: int, *, key: PRNGKey) -> Float[Array, "n d"]:
 def mixture(
     n: int, d: int, *, key: PRNGKey, components: int = 4
 ) -> Float[Array, "n d"]:
-    """A mixture of Gaussians of deviation 0.25 with standard normal centres.
+    """A mixture of Gaussians of standard deviation 0.25, with standard normal centres.
 
     Examples:
         >>> from meanfield.measures.sampling import mixture

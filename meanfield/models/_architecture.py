@@ -35,7 +35,7 @@ class Sizes(NamedTuple):
 
 
 class AbstractArchitecture(abc.ABC):
-    """Base class of networks that NumPy evaluates from a checkpoint.
+    """Base class of networks that are read from a checkpoint and evaluated by NumPy.
 
     Examples:
         >>> from meanfield import models

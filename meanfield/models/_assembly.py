@@ -1,4 +1,4 @@
-r"""The attention of a network as a dynamics, and a text as its tokens.
+r"""The attention of a network as a dynamical system, and the tokens of a text.
 
 The velocity of a token at $x$ is the output of the layer's attention block there,
 before the residual sum. The sum $x + a(x)$ is one explicit Euler step of unit length,

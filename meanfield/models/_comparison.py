@@ -39,8 +39,8 @@ class Depth(NamedTuple):
         cosine: the cosine of $z - x_0$ and $x - x_0$, over all tokens and coordinates.
         network_rank: the effective rank of the covariance of $x$.
         flow_rank: the effective rank of the covariance of $z$.
-        network_similarity: the mean cosine of two different tokens of $x$.
-        flow_similarity: the mean cosine of two different tokens of $z$.
+        network_similarity: the mean cosine over all pairs of distinct tokens of $x$.
+        flow_similarity: the mean cosine over all pairs of distinct tokens of $z$.
 
     Examples:
         >>> from meanfield import models
@@ -98,8 +98,8 @@ class Comparison:
     Attributes:
         words: the tokens of the text, as strings.
         depths: the comparison at the embedding, and after each layer.
-        shares: for each layer, the share of each of its parts.
-        endings: the ending of the flow in each layer, up to the first layer that fails.
+        shares: for each layer, how much each of its parts contributes.
+        endings: how the flow ended in each layer, up to the first failure.
 
     Examples:
         >>> from meanfield import models
@@ -114,7 +114,10 @@ class Comparison:
     endings: tuple[str, ...]
 
     def dataset(self) -> xr.Dataset:
-        """A dataset of the numbers, along the dimensions `depth` and `layer`."""
+        """A dataset with the numbers in `depths` and `shares`.
+
+        Its dimensions are `depth` and `layer`.
+        """
         columns = {"depth": self.depths, "layer": self.shares}
         return xr.Dataset(
             {
@@ -235,7 +238,7 @@ def _rank(x: _States) -> float:
 
 
 def _similarity(x: _States) -> float:
-    """The mean cosine of two different tokens; NaN for a single token."""
+    """The mean cosine over all pairs of distinct tokens; NaN for a single token."""
     n = len(x)
     if n == 1:
         return np.nan

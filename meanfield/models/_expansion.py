@@ -1,7 +1,7 @@
 """Bounds on how much a tokenizer can expand a text, computed before it runs.
 
-`tokenizers` keeps the normalised text in memory, and a full memory aborts the process:
-forty replacements of `a` by `aa` turn one letter into 10¹².
+`tokenizers` keeps the normalised text in memory, and the process is aborted when memory
+runs out. For example, forty replacements of `a` by `aa` turn one letter into 10¹².
 """
 
 import math

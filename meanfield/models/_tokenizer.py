@@ -15,8 +15,9 @@ from meanfield.errors import InputFileError, InvalidInputError, MeanfieldError
 from ._expansion import expansion
 from .sources import read_content
 
-LONGEST_TEXT = 10_000_000  # most characters, before and after tokenizer expansion
-CHARACTERS = 100  # most characters per position; average words have fewer
+# Maximum number of characters in a text, before and after the tokenizer expands it.
+LONGEST_TEXT = 10_000_000
+CHARACTERS = 100  # maximum number of characters per position; average words have fewer
 
 
 class Encoding(NamedTuple):
@@ -41,7 +42,7 @@ def encode(path: Path, text: str, *, limit: int) -> Encoding:
 
     Raises:
         InputFileError: if the file is missing or not a tokenizer.
-        InvalidInputError: if the text is not valid Unicode, has no token, or has more
+        InvalidInputError: if the text is not valid Unicode, has no tokens, or has more
             than `limit` tokens.
         UnsupportedError: if the package `tokenizers` is missing.
     """
@@ -58,7 +59,7 @@ def encode(path: Path, text: str, *, limit: int) -> Encoding:
             f"{limit} positions; shorten the text or split it."
         )
     if sum(encoding.special_tokens_mask) == n:  # special tokens only
-        raise InvalidInputError("The text has no token; give at least one word.")
+        raise InvalidInputError("The text has no tokens; enter at least one word.")
     return Encoding(np.asarray(encoding.ids, dtype=np.int64), tuple(encoding.tokens))
 
 
@@ -120,7 +121,8 @@ def _check_unicode(text: str) -> str:
         text.encode("utf-8")
     except UnicodeEncodeError as error:
         raise InvalidInputError(
-            f"The text is not valid Unicode at character {error.start}; give UTF-8."
+            f"The text is not valid Unicode at character {error.start}; encode it "
+            "as UTF-8."
         ) from error
     return text
 

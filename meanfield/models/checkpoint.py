@@ -94,8 +94,8 @@ class Checkpoint:
         """Reads only the named arrays, in double precision.
 
         Raises:
-            InputFileError: if an array is missing, is not of floating point, or has
-                entries that are not finite.
+            InputFileError: if an array is missing, does not hold floating-point
+                numbers, or has entries that are not finite.
         """
         self._require(names)
         with _open_weights(self.weights) as file:
@@ -106,8 +106,8 @@ class Checkpoint:
         """Reads only the given rows of a matrix, in double precision.
 
         Raises:
-            InputFileError: if the array is missing, not a matrix or not of floating
-                point, or a row is missing or not finite.
+            InputFileError: if the array is missing, is not a matrix or does not hold
+                floating-point numbers, or if a row is missing or not finite.
         """
         self._require([name])
         shape = self.entries[name].shape

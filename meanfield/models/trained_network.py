@@ -1,7 +1,7 @@
 """Checkpoints with the attention heads of networks trained by `meanfield train`.
 
-The blocks of such networks also have normalisations and perceptrons; the checkpoint
-holds only their heads, for spectra and for the flow of the attention.
+The blocks of such networks also have normalisations and MLPs. The checkpoint holds only
+their heads, which suffice for spectra and for the flow of the attention.
 """
 
 from dataclasses import dataclass
@@ -105,7 +105,7 @@ class TrainedNetwork(AbstractArchitecture):
 
     @override
     def parts(self, layer: int, x: Float[np.ndarray, "n d"]) -> Parts:
-        raise self._unsupported_error("norms and perceptrons")
+        raise self._unsupported_error("norms and MLPs")
 
     def _unsupported_error(self, part: str) -> UnsupportedError:
         return UnsupportedError(

@@ -33,8 +33,9 @@ def export(dataset: "xarray.Dataset", path: str | os.PathLike[str]) -> None:
     """Writes a dataset to a file, in the format given by the suffix of `path`.
 
     `.npz` holds all variables. Its entry `attrs` is JSON text with the attributes of
-    the dataset, and under `variables` the dimensions and attributes of each variable.
-    For a grid, it also holds the centres of the cells, as `centre`.
+    the dataset. In this text, the key `variables` gives the dimensions and attributes
+    of each variable. For a grid, `.npz` also holds the centres of the cells, as
+    `centre`.
 
     `.nc` is netCDF, which xarray opens. Attributes that netCDF cannot hold, such as the
     spec, are JSON text.
@@ -52,7 +53,8 @@ def export(dataset: "xarray.Dataset", path: str | os.PathLike[str]) -> None:
     Raises:
         InvalidInputError: if the suffix is unknown, or the dataset does not fit into a
             table.
-        ResourceError: if the file cannot be written; an existing file then stays.
+        ResourceError: if the file cannot be written; an existing file is then left
+            unchanged.
 
     Examples:
         >>> from pathlib import Path

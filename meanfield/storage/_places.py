@@ -1,4 +1,4 @@
-"""The paths of the parts of a store, which must not contain links."""
+"""The paths of the parts of a store, and checks that these paths contain no links."""
 
 import os
 from collections.abc import Iterable
@@ -23,7 +23,7 @@ def check_no_links(folder: Path, place: Path) -> None:
     """Checks that a path in a store contains no link.
 
     Raises:
-        StoreError: if it contains one; the message names the link.
+        StoreError: if it contains a link; the message names the link.
     """
     part = folder
     for name in place.relative_to(folder).parts:

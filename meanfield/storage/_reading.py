@@ -17,7 +17,7 @@ def read_static(folder: Path, record: Record) -> dict[str, np.ndarray]:
     """The arrays of a store that have no time axis.
 
     Raises:
-        StoreError: if one is damaged.
+        StoreError: if an array is damaged.
     """
     group = static_folder(folder)
     return {
@@ -27,7 +27,7 @@ def read_static(folder: Path, record: Record) -> dict[str, np.ndarray]:
 
 
 def read_frame(folder: Path, record: Record, place: int) -> dict[str, np.ndarray]:
-    """The frame at index `place` of all variables, without a time axis; -1 is the last.
+    """All variables at the frame `place` (-1 for the last one), without a time axis.
 
     Raises:
         StoreError: if there is no frame, or an array is damaged.

@@ -122,7 +122,7 @@ def write_record(folder: Path, record: Record) -> None:
     """Commits a record: replaces the old one atomically.
 
     Raises:
-        ResourceError: if it cannot be written; the last commit then stays.
+        ResourceError: if it cannot be written; the last commit is then left unchanged.
     """
     body = {"schema": SCHEMA, "frames": record.frames, **asdict(record)}
     replace_text(folder / RECORD, json.dumps(add_digest(body), indent=1))
@@ -188,7 +188,7 @@ def _check(record: Record, frames: object) -> None:
     """Checks that the parts of a record are consistent.
 
     Raises:
-        ValueError: if they are not; the message says which.
+        ValueError: if they are not; the message says which parts disagree.
     """
     if frames != record.frames:
         raise ValueError(

@@ -34,7 +34,8 @@ def clear(folder: Path, index: int) -> None:
     """Removes the uncommitted segment `index` of a killed writer.
 
     Raises:
-        StoreError: if the segment is a link, or has a file that is not part of one.
+        StoreError: if the segment is a link, or contains a file that does not belong to
+            a segment.
     """
     place = segment_folder(folder, index)
     check_no_links(folder, place)
@@ -81,7 +82,7 @@ def open_array(store: Path, group: Path, name: str, digest: str) -> "zarr.Array"
     """An array of a group, opened for reading after a check of its digest.
 
     Raises:
-        StoreError: if it is damaged.
+        StoreError: if the array is damaged.
     """
     import zarr
 

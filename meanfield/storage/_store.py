@@ -35,12 +35,12 @@ class RunStore:
     hierarchy (format 3) with the groups `static`, `segments/00000`, `segments/00001`,
     …. A segment is written once, flushed, and then named in the record, which is
     replaced atomically. A writer killed at any moment leaves the last commit intact,
-    and later writes never touch its files. (Growing a single zarr array would rewrite
-    its shape, and need chunks of equal size.)
+    and later writes never touch its files. (A single growing zarr array would not do:
+    its shape would be rewritten, and its chunks would need equal sizes.)
 
-    An object shows the record that it opened, and its own appends. Use `create` or
-    `open` to make an object. The first append claims the store for this writer,
-    until `close`, or until the object or the process ends.
+    An object shows the record as it was when opened, and its own appends. Use `create`
+    or `open` to make an object. The first append claims the store for this writer,
+    until `close` is called, the object is deleted or the process ends.
 
     Examples:
         >>> from pathlib import Path
@@ -146,7 +146,7 @@ class RunStore:
         """The stored arrays that have no time axis.
 
         Raises:
-            StoreError: if one is damaged.
+            StoreError: if an array is damaged.
         """
         return read_static(self.path, self._record)
 
@@ -154,7 +154,7 @@ class RunStore:
         """The last committed frame, without its time axis: the state of the flow.
 
         Raises:
-            StoreError: if no frame was committed yet, or an array is damaged.
+            StoreError: if no frame has been committed yet, or an array is damaged.
         """
         return read_frame(self.path, self._record, -1)
 
@@ -162,7 +162,7 @@ class RunStore:
         """The first committed frame, without its time axis: the start of the run.
 
         Raises:
-            StoreError: if no frame was committed yet, or an array is damaged.
+            StoreError: if no frame has been committed yet, or an array is damaged.
         """
         return read_frame(self.path, self._record, 0)
 

@@ -142,7 +142,7 @@ class TaskFolder:
         return lambda result: json_digest({**place, "result": result})
 
     def recover(self) -> None:
-        """Puts back the tasks that lost workers claimed, and tasks that were deleted.
+        """Puts back tasks whose workers are lost, and tasks that were deleted.
 
         A worker on this machine is lost if its process has ended. Any worker is lost
         after ten minutes without a heartbeat, by the clock of the disk.
@@ -156,7 +156,8 @@ class TaskFolder:
                 with contextlib.suppress(FileNotFoundError):
                     if self._is_lost(claim.name, disk_time - claim.lstat().st_mtime):
                         self._unclaim(claim)
-            # Folders are read in the order in which tasks move, to miss no moving task.
+            # Folders are read in the order in which tasks move, so that no moving task
+            # is missed.
             tasks_on_disk = (
                 self._tasks_in(_TODO_DIR)
                 | self._tasks_in(_CLAIMED_DIR)
@@ -201,7 +202,8 @@ class TaskFolder:
         host, _, process = owner.rpartition(".")
         if host != self._host or silence > HEARTBEAT_TIMEOUT:
             return silence > HEARTBEAT_TIMEOUT
-        # If a claim has this process's number but another `life`, its worker has ended.
+        # If a claim has the ID of this process but another `life`, the worker that made
+        # it has ended.
         is_reused = int(process) == os.getpid() and life != self._life
         return is_reused or not _is_alive(int(process))
 
@@ -266,7 +268,7 @@ def read_tasks(path: Path, name: str) -> tuple[dict[str, Any], str]:
     """
     if not (path / name).exists():
         raise InputFileError(
-            f"There is no sweep at `{path}`, as it has no `{name}`; "
+            f"There is no sweep at `{path}`: no file `{name}` was found there; "
             "name the folder that `sweep --out` wrote."
         )
     _check_folders(path)

@@ -1,4 +1,4 @@
-"""Digests of the input files of a run or a training, and checks against them.
+"""Digests of the input files of a run or a training run, and checks against them.
 
 In messages, `owner` names what the files belong to: `run`, or ``training `folder` ``.
 """
@@ -68,7 +68,7 @@ def check_all_recorded(
     """Checks that the digests of all plugins were recorded.
 
     Raises:
-        InputFileError: if one was not.
+        InputFileError: if the digest of a plugin was not recorded.
     """
     for path in plugins:
         if sha256(path) not in digests.values():

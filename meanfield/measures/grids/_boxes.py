@@ -22,7 +22,7 @@ class GridState(NamedTuple):
     r"""The coordinates of a density on a grid.
 
     Attributes:
-        masses: masses of the cells, by layer and axis.
+        masses: masses of the cells; the first array axis runs over layers.
         outflow: mass that has left through the faces of the box.
         origin: $c$ in $x = c + D\xi$.
         axes: $D$.
@@ -86,7 +86,7 @@ class AbstractBox(eqx.Module):
 
     @property
     def is_open(self) -> bool:
-        """Whether mass can leave the box, so that the flow may depend on the box."""
+        """Whether mass can leave the box; if it can, the flow may depend on the box."""
         return True
 
     def apply_walls(
@@ -181,9 +181,9 @@ class ScaledBox(AbstractBox):
 class AffineBox(AbstractBox):
     r"""A box that follows the mean and the covariance.
 
-    $R$ is the best fit of $u$ in $L^2(\mu)$, so that mean and covariance are constant
-    in $\xi$. Under an affine field the relative velocity vanishes, and a Gaussian moves
-    without any error of the grid.
+    $R$ is the linear part of the best affine fit to $u$ in $L^2(\mu)$, so mean and
+    covariance are constant in $\xi$. Under an affine field the relative velocity
+    vanishes, and a Gaussian moves without any error from the discretisation in space.
 
     Examples:
         >>> from meanfield.measures import AffineBox
@@ -209,7 +209,7 @@ class AffineBox(AbstractBox):
 def linear_velocity(
     row: Float[Array, " d"], axis: int, edges: tuple[Float[Array, "..."], ...]
 ) -> Float[Array, "..."]:
-    r"""The component of $R\xi$ for one row of $R$, at the faces across an axis."""
+    r"""The product of a row of $R$ and $\xi$, at the faces perpendicular to an axis."""
     d = len(edges)
     parts = jnp.zeros((1,) * (d + 1), row.dtype)
     for k, axis_edges in enumerate(edges):

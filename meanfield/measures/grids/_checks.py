@@ -119,9 +119,9 @@ def roughness(
 ) -> Float[Array, ""]:
     r"""Roughness of a density: half the sum of jumps times widths, divided by the mass.
 
-    Of the values along the axes, the largest is taken. The roughness of a Gaussian with
-    a standard deviation of $\sigma$ cells is $1/(\sigma\sqrt{2\pi})$. A density of
-    isolated cells has roughness 1.
+    The roughness is the largest of the values along the axes. For a Gaussian with a
+    standard deviation of $\sigma$ cells it is $1/(\sigma\sqrt{2\pi})$, and for a
+    density of isolated cells it is 1.
 
     Examples:
         >>> from meanfield.measures import roughness

@@ -1,11 +1,11 @@
-r"""Fluxes between cells that are driven by pressures and potentials.
+r"""Fluxes between cells, driven by pressures and potentials.
 
 A pressure $p(\rho)$ drives the flux $-\nabla p$ through a face: the difference of the
-pressures in its two cells, divided by the distance of their centres. This flux is of
-second order, and monotone for steps within the bound that the stiffness sets, even next
-to empty cells. For $p = \rho U' - U$ the flux is $-\theta\nabla U'$, where
-$\theta = \Delta p/\Delta U'$ is a mean of the two densities, so that the dissipation
-of $\int U(\rho)$ is a sum of squares on the grid, too. A potential with known values in
+pressures in its two cells, divided by the distance between their centres. This flux is
+of second order, and monotone for steps within the bound that the stiffness sets, even
+next to empty cells. For $p = \rho U' - U$ the flux is $-\theta\nabla U'$, where
+$\theta = \Delta p/\Delta U'$ is a mean of the two densities. So the dissipation of
+$\int U(\rho)$ is a sum of squares, also on the grid. A potential with known values in
 the cells gives the velocity $-\nabla\phi$ at the face between two of them.
 """
 
@@ -22,7 +22,7 @@ from ._upwind import Fluxes
 
 
 class ForceFluxes(NamedTuple):
-    """Fluxes and velocities that forces cause across one axis.
+    """Fluxes and velocities that forces cause along one axis.
 
     Attributes:
         flux: mass per time that pressures drive through each face.
@@ -52,7 +52,9 @@ def force_fluxes(
     axes: Float[Array, "d d"],
     box: AbstractBox,
 ) -> tuple[ForceFluxes, ...]:
-    """Fluxes and velocities due to forces along each axis, with zero pressure outside.
+    """Fluxes and velocities that forces cause along each axis.
+
+    The pressure outside the box is zero.
 
     Args:
         forces: forces on the cells.
@@ -77,7 +79,7 @@ def _axis_fluxes(
     edges: Float[Array, " faces"],
     conductances: Float[Array, " faces"],
 ) -> ForceFluxes:
-    """Fluxes and velocities across one axis, from the conductances of its faces."""
+    """Fluxes and velocities along one axis, from the conductances of its faces."""
     n = masses.ndim
     conductances, h = (
         align_axis(conductances, axis, n),

@@ -1,7 +1,7 @@
 r"""Evaluation of the velocity on a grid: at every face, or at Chebyshev nodes.
 
-The field of an attention is smooth for every measure, because tilted means are analytic
-in the query. On a plane grid the field is evaluated at a few thousand nodes, and
+An attention field is smooth for every measure, because tilted means are analytic in the
+query. On a two-dimensional grid the field is evaluated at a few thousand nodes, and
 interpolated to the faces by two small matrix products. The last coefficients of the
 Chebyshev series estimate the error.
 """
@@ -65,7 +65,8 @@ class Velocities(NamedTuple):
     """Velocities relative to the axes of a chart.
 
     Attributes:
-        faces: for each axis, all components at the centres of the faces across it.
+        faces: for each axis, all components at the centres of the faces perpendicular
+            to it.
         error: interpolation error, in the units of the velocity $v$; 0 without
             interpolation.
     """
@@ -175,7 +176,10 @@ class Nodes(AbstractProbe):
 
 
 def _faces(edges: Edges, axis: int) -> Edges:
-    """Places of faces across an axis: its edges, and cell centres on the other axes."""
+    """Coordinates of the faces perpendicular to `axis`.
+
+    They are the edges along `axis`, and the cell centres along every other axis.
+    """
     return tuple(e if k == axis else centres(e) for k, e in enumerate(edges))
 
 

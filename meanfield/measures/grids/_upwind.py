@@ -1,12 +1,13 @@
 r"""Positivity-preserving upwind fluxes of third order through the faces of cells.
 
 This is MUSCL with profiles through three cell averages. Face values are limited by
-bounds that admit smooth extrema but clip oscillations, and to the range from 0 to twice
-the average of the cell. Then the mass of a cell stays non-negative, for any velocities,
-if the flow out of the cell sweeps at most half of it in a step.
+bounds that admit smooth extrema but clip oscillations. They are also clipped to the
+range from 0 to twice the average of the cell. Then the mass of a cell stays
+non-negative, for any velocities, if the flow out of the cell sweeps at most half of it
+in a step.
 
 Source: van Leer 1979 (MUSCL); Suresh and Huynh 1997 for the bounds that keep both
-monotonicity and accuracy. Here the profiles are not quartic as in their paper.
+monotonicity and accuracy. Unlike in the latter paper, the profiles are not quartic.
 """
 
 from typing import NamedTuple
@@ -19,8 +20,9 @@ from meanfield.cells import align_axis
 from ._boxes import AbstractBox
 
 # A face value differs from the average of its cell by at most STEEPNESS times the
-# difference between this average and the previous one. Steps that move mass by up to
-# 1/(1 + STEEPNESS) of a cell are then monotone, which is a CFL number of 0.8.
+# difference between this average and that of the previous cell. Steps that move mass by
+# at most 1/(1 + STEEPNESS) = 0.4 of a cell are then monotone. The largest stable step
+# moves it by half a cell, so monotone steps have CFL numbers up to 0.8.
 STEEPNESS = 1.5
 ROUNDING = 16  # bound on the rounding error of the mass that leaves a cell, in ulps
 
@@ -29,7 +31,7 @@ Pair = tuple[Array, Array]
 
 
 class Fluxes(NamedTuple):
-    """Fluxes through the faces across one axis.
+    """Fluxes through the faces perpendicular to one axis.
 
     Attributes:
         flux: mass per time through each face, towards larger coordinates.
@@ -90,16 +92,16 @@ def _profile(density: Array, steps: Pair, logs: Pair, weights: Pair) -> Array:
     r"""Face value of a profile through three averages, minus the average of the cell.
 
     If all averages are positive, the face value is $\bar\rho\,\delta/(1 - e^{-\delta})$
-    with $\delta$ from steps of logarithms. It is exact for exponentials and of third
-    order otherwise, so that tails, which $e^{xy}$ amplifies, keep their relative
-    accuracy. If an average is not positive, the profile is a parabola,
-    also of third order.
+    where $\delta$ is twice the weighted sum of `logs`. It is exact for exponentials and
+    of third order otherwise. So tails, which $e^{xy}$ amplifies, keep their relative
+    accuracy. If an average is not positive, the profile is a parabola, which is also of
+    third order.
 
     Args:
         density: averages of the cells.
-        steps: differences of averages, first to the next cell, then from the last cell.
-        logs: these differences for logarithms; NaN where a logarithm does not exist.
-        weights: weights of the two steps.
+        steps: differences of averages: to the next cell, then from the previous cell.
+        logs: the same differences of log-averages; NaN if an average is not positive.
+        weights: weights of the two differences.
     """
     flat = weights[0] * steps[0] + weights[1] * steps[1]
     delta = 2 * (weights[0] * logs[0] + weights[1] * logs[1])
@@ -109,14 +111,15 @@ def _profile(density: Array, steps: Pair, logs: Pair, weights: Pair) -> Array:
 
 
 def _limit_offset(offset: Array, steps: Pair, curvatures: Pair) -> Array:
-    """Limits an offset by the step to the next cell and by the trend of the last step.
+    """Limits an offset by the next step and by `STEEPNESS` times the previous step.
 
     Both limits are widened by a curvature if neighbours agree on its sign.
 
     Args:
         offset: face value minus the average of its cell.
-        steps: steps to the next cell, across the face, and from the previous one.
-        curvatures: curvatures at this face, and at the opposite one.
+        steps: differences of averages: to the next cell, which lies across the face,
+            then from the previous cell.
+        curvatures: curvatures at this face, and at the opposite face of the cell.
     """
     next_step, last_step = steps
     middle, trend = (next_step - curvatures[0]) / 2, STEEPNESS * last_step
@@ -127,7 +130,10 @@ def _limit_offset(offset: Array, steps: Pair, curvatures: Pair) -> Array:
 
 
 def _log_steps(wider: Array) -> Pair:
-    """Changes of the log-density from the last and to the next cell; NaN at zero."""
+    """Differences of the log-density, from the previous cell and to the next cell.
+
+    They are NaN where a density is not positive.
+    """
     logs = jnp.where(wider > 0, jnp.log(jnp.where(wider > 0, wider, 1)), jnp.nan)
     steps = jnp.diff(logs)
     return steps[..., :-1], steps[..., 1:]
@@ -150,7 +156,7 @@ def _highest(a: Array, b: Array) -> Array:
 
 
 def _weights(h: Float[Array, "... n"]) -> Pair:
-    """Weights of the steps to the next and from the last cell, for the right face.
+    """Weights of the steps to the next cell and from the previous one, at right faces.
 
     With these weights the face value lies on the parabola through three averages.
     """

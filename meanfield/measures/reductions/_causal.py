@@ -1,9 +1,9 @@
 r"""Causal sums by Chebyshev interpolation, with prefix sums instead of pairs.
 
 Tokens are sorted by position and processed block by block. The nodes hold the sums over
-the keys of all earlier blocks, to which each block is added in turn. Keys in the block
-of a query, or at its position, are summed pair by pair. The cost exceeds the cost of
-the sums without a mask by one block of pairs for each query.
+the keys of all earlier blocks; each block is added when later blocks need it. Keys in
+the block of a query, or at its position, are summed pair by pair. Compared with sums
+without a mask, the extra cost is one block of pairs for each query.
 """
 
 from typing import NamedTuple
@@ -24,7 +24,7 @@ MIN_BLOCKS = 8
 
 
 class PositionedQueries(NamedTuple):
-    """Queries, projected on the axes of a box, and their positions."""
+    """Queries, projected onto the axes of a box, and their positions."""
 
     projections: Float[Array, "m k"]
     position: Float[Array, " m"]

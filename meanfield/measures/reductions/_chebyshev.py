@@ -35,17 +35,17 @@ from .exact import AbstractPlannedReduction, Keys, Link
 class Chebyshev(AbstractPlannedReduction):
     """Chebyshev interpolation between `counts` nodes along each axis.
 
-    The axes are the principal axes of the queries, the widest first, and the box
-    contains all queries of the call. The class does not estimate the interpolation
-    error: `meanfield.flows.plan_sums` chooses `counts` for the tolerance.
+    The nodes lie in a box that contains all queries of the call. Its axes are the
+    principal axes of the queries, the widest first. The class does not estimate the
+    interpolation error: `meanfield.flows.plan_sums` chooses `counts` for the tolerance.
 
     Attributes:
         tolerance: largest error of a velocity, relative to the largest velocity.
         counts: number of nodes along each axis; `None` before planning, when the
             fallback is used.
-        fallback: reduction for sums that are not interpolated: before planning, with a
-            link, with a score that is not quadratic or a mask that is not causal, and
-            with fewer queries than nodes.
+        fallback: reduction for sums that are not interpolated. These are all sums
+            before planning, sums with a link, a score that is not quadratic or a mask
+            that is not causal, and sums with fewer queries than nodes.
 
     Examples:
         >>> from meanfield import Dense, Points, attentions

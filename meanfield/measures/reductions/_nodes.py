@@ -14,8 +14,9 @@ from meanfield.linalg import HIGHEST, eigh
 from .cells import angles, to_coefficients
 from .exact import LOG2E, exp2
 
-MAX_TOKENS, MAX_BLOCK_NUMBERS = 2048, 2**20  # most tokens and most numbers in a block
-MIN_TOKENS = 128  # smallest number of tokens in a block
+# Maximum number of tokens in a block, and of the numbers that it holds for its tokens.
+MAX_TOKENS, MAX_BLOCK_NUMBERS = 2048, 2**20
+MIN_TOKENS = 128  # number of tokens that a block may always have
 
 
 class Box(eqx.Module):
@@ -25,7 +26,7 @@ class Box(eqx.Module):
         axes: the directions, as columns.
         middle: centre of the box, along the axes.
         half: half-widths of the box.
-        orthogonal_mean: mean of the vectors, minus its projection on the axes.
+        orthogonal_mean: mean of the vectors, minus its projection onto the axes.
     """
 
     axes: Float[Array, "k r"]
@@ -35,7 +36,7 @@ class Box(eqx.Module):
 
     @classmethod
     def from_vectors(cls, vectors: Float[Array, "m k"], rank: int) -> "Box":
-        """The smallest box around `vectors`, which derivatives treat as a constant."""
+        """The smallest box around `vectors`; derivatives treat it as a constant."""
         q = jax.lax.stop_gradient(vectors)
         mean = jnp.mean(q, axis=0)
         centred_q = q - mean[None]
@@ -52,7 +53,7 @@ class Box(eqx.Module):
         return self.normalise(jnp.matmul(vectors, self.axes, precision=HIGHEST))
 
     def normalise(self, projections: Float[Array, "m r"]) -> Float[Array, "r m"]:
-        """Coordinates of projections on the axes, in [-1, 1]."""
+        """Coordinates of projections onto the axes, in [-1, 1]."""
         return ((projections - self.middle[None]) / self.half[None]).T
 
     def nodes(self, axis: int, count: int) -> Float[Array, " count"]:
@@ -62,7 +63,7 @@ class Box(eqx.Module):
 
 
 class ProjectedKeys(NamedTuple):
-    """Keys, projected on the axes of a box, with log-weights and values."""
+    """Keys, projected onto the axes of a box, with log-weights and values."""
 
     projections: Float[Array, "n k"]
     logs: Float[Array, " n"]
@@ -90,7 +91,7 @@ class Lattice(NamedTuple):
     def from_box(
         cls, box: Box, keys: Float[Array, "n k"], counts: tuple[int, ...]
     ) -> "Lattice":
-        """The nodes of a box, for keys projected on its axes."""
+        """The nodes of a box, for keys projected onto its axes."""
         nodes = [box.nodes(axis, count) for axis, count in enumerate(counts)]
         ends = jnp.min(keys, axis=0), jnp.max(keys, axis=0)
         low, high = jax.lax.stop_gradient(ends)
@@ -108,7 +109,7 @@ class Lattice(NamedTuple):
     def sums(
         self, keys: Float[Array, "n k"], rows: Float[Array, "r n"]
     ) -> Float[Array, "r ..."]:
-        """Sums of rows over the keys of one block, with the kernel at all nodes."""
+        """Sums at all nodes of `rows` times the kernel, over the keys of one block."""
         powers = [
             exp2(LOG2E * (x[:, None] * keys[None, :, i] - top[:, None]))
             for i, (x, top) in enumerate(zip(self.nodes, self.tops, strict=True))
@@ -131,7 +132,7 @@ def node_sums(
 def chebyshev_log_mean(
     box: Box, counts: tuple[int, ...], queries: Float[Array, "m k"], keys: ProjectedKeys
 ) -> tuple[Float[Array, "p m"], Float[Array, " m"]]:
-    """Means over all keys, and log-masses, for queries projected on the box's axes."""
+    """Means over all keys, and log-masses, for queries projected onto the box axes."""
     lattice = Lattice.from_box(box, keys.projections, counts)
     sums = node_sums(lattice, keys.projections, keys.weighted_rows)
     return interpolate_log_mean(sums, lattice, box.normalise(queries))

@@ -8,7 +8,9 @@ from jaxtyping import Array, Float, Int
 from ._nodes import Box
 
 CELLS = 144  # maximum number of cells; each costs an exact sum
-FINER = 4  # finer cells per cell and axis; they supply tokens in place of empty cells
+# Each cell is divided into this number of finer cells along each axis. For each empty
+# cell, a token from a finer cell is selected instead.
+FINER = 4
 
 
 def worst_tokens(

@@ -1,4 +1,4 @@
-"""Atomic writes through drafts, and removal of the drafts of killed writers.
+"""Atomic writes through drafts, and removal of drafts left behind by killed writers.
 
 A writer holds a lock on its draft (on a file in it, if the draft is a folder) for as
 long as the draft exists. A draft whose lock is free has therefore lost its writer.
@@ -27,12 +27,12 @@ _OLD = 3600.0  # seconds after which a draft folder without a lock counts as aba
 
 
 def replace_file(path: Path, write: Callable[[IO[bytes]], object]) -> None:
-    """Replaces the file `path` atomically by the bytes that `write` writes.
+    """Atomically replaces the contents of `path` with the bytes that `write` writes.
 
-    Drafts that killed writers of the same file left behind are removed.
+    Drafts of this file that were left behind by killed writers are removed.
 
     Raises:
-        ResourceError: if it cannot be written; the old file then stays.
+        ResourceError: if it cannot be written; the old file is then left unchanged.
 
     Examples:
         >>> from pathlib import Path
@@ -49,12 +49,12 @@ def replace_file(path: Path, write: Callable[[IO[bytes]], object]) -> None:
 
 
 def place_file(path: Path, write: Callable[[IO[bytes]], object]) -> None:
-    """Replaces the file `path` atomically, without removing old drafts in its folder.
+    """Atomically replaces the file `path`, without removing old drafts in its folder.
 
     This is faster than `replace_file` in a folder with many files.
 
     Raises:
-        ResourceError: if it cannot be written; the old file then stays.
+        ResourceError: if it cannot be written; the old file is then left unchanged.
     """
     with writing(path):
         stream = _draft_file(path)
@@ -117,7 +117,7 @@ def draft_folder(target: Path) -> tuple[Path, Lock]:
 
 
 def clear_drafts(folder: Path) -> None:
-    """Removes the drafts that killed writers left in a folder, and nothing else."""
+    """Removes the drafts left in a folder by killed writers, and nothing else."""
     _clear_drafts(folder, ".+")
 
 

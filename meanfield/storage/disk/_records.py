@@ -1,7 +1,7 @@
-"""Records: JSON files with a digest, which say what their folder contains.
+"""Records: JSON files that say what their folder contains, sealed by a digest.
 
-Runs, sweeps, trainings, comparisons and figures write, read and verify their records
-with these functions.
+The functions here write, read and verify the records of runs, sweeps, training runs,
+comparisons and figures.
 """
 
 import json
@@ -22,7 +22,7 @@ Digest = Callable[[Mapping[str, object]], str]
 
 
 def replace_text(path: Path, text: str) -> None:
-    """Replaces a file atomically by a text in UTF-8; see `replace_file`."""
+    """Atomically replaces a file with a text in UTF-8; see `replace_file`."""
     replace_file(path, lambda stream: stream.write(text.encode()))
 
 
@@ -105,7 +105,8 @@ def validate_object(reader: TypeAdapter, body: Mapping[str, object], file: Path)
     """The JSON values of a record, validated strictly by a pydantic adapter.
 
     Raises:
-        StoreError: if a value has a wrong type or range; the message names it.
+        StoreError: if a value has the wrong type or is out of range; the message names
+            it.
     """
     try:
         return reader.validate_json(json.dumps(body), strict=True)

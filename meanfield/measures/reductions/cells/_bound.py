@@ -1,4 +1,4 @@
-r"""Error bound of the interpolation of $e^{\sigma uw}$ between Chebyshev nodes.
+r"""A bound on the error of interpolating $e^{\sigma uw}$ between Chebyshev nodes.
 
 With $u$ in a cell of half-width $h$ around $a$ and $|w| \le R$ the kernel is
 $e^{\sigma aw} e^{zt}$ with $u = a + ht$ and $|z| \le \zeta = \sigma hR$. The error of
@@ -8,12 +8,12 @@ $2^{1-p}\,T_p(t)\,e^{zt} g(t)$ with the divided difference
 $$g(t) = e^{-zt} [t_1, \dots, t_p, t]\,e^{z\cdot}
        = z^p \int e^{z\sum_i \lambda_i (t_i - t)}\,d\lambda,$$
 
-an integral over a simplex that decreases in $zt$ (Hermite and Genocchi). As
-$|T_p| \le 1 = |T_p(\pm 1)|$, the relative error is largest at an end of the cell, where
-it is computed. The error of the interpolation in $w$ is interpolated in $u$, so that
-both errors together are at most $\varepsilon_u + \Lambda_u\varepsilon_w$. In the
-Lebesgue constant $\Lambda_u$, the weight of a node is the ratio of the kernel at the
-node to the kernel at $t$.
+which is an integral over a simplex (Hermite and Genocchi). This integral decreases in
+$zt$. As $|T_p| \le 1 = |T_p(\pm 1)|$, the relative error is largest at an end of the
+cell, where it is computed. The error of the interpolation in $w$ is interpolated in
+$u$, so both errors together are at most $\varepsilon_u + \Lambda_u\varepsilon_w$. In
+the Lebesgue constant $\Lambda_u$, the weight of a node is the ratio of the kernel at
+the node to the kernel at $t$.
 """
 
 import functools

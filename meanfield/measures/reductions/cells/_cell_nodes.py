@@ -1,7 +1,9 @@
 r"""Sums on the nodes of cells: spreading from keys, sums along axes, interpolation.
 
-The vectors of a cell are spread and read in tiles, by products of polynomials along
-its axes; sums from nodes of keys to nodes of queries are taken one axis at a time.
+Keys are spread to the nodes of their cells, and values at nodes are interpolated at the
+queries, by products of polynomials along the axes. Both steps process the vectors of a
+cell in tiles. Sums from nodes of keys to nodes of queries are computed one axis at a
+time.
 """
 
 from typing import NamedTuple
@@ -25,8 +27,8 @@ class Products(NamedTuple):
         narrow: kernels along each axis, for all rows but the checks.
         wide: kernels along each axis for the checks, which are the last rows.
         last: number of checks.
-        read_tops: `cell_tops` of the side that is read.
-        spread_tops: `cell_tops` of the side that is spread.
+        read_tops: `cell_tops` of the vectors at which sums are interpolated.
+        spread_tops: `cell_tops` of the vectors that are spread to the nodes.
     """
 
     layout: AbstractLayout

@@ -35,18 +35,20 @@ class Cells(AbstractPlannedReduction):
     r"""Sums by interpolation in cells of queries and of keys, with an error bound.
 
     The weights $e^{s_{ij}}$ have a relative error of at most $b$, the `bound` of the
-    layout: each weight alone, or all weights of a query in $L^1$. A mean over keys then
-    has an error of at most $b/(1-b)$ times half the diameter of the values, and the
-    logarithm of a sum has an error of at most $-\log(1-b)$. If the bound does not hold,
-    because scores vary too much or sums underflow, sums are exact.
+    layout. In a `Layout` this holds for each weight; in a `GaussLayout` it holds in
+    $L^1$ over all weights of a query. A mean over keys then has an error of at most
+    $b/(1-b)$ times half the diameter of the values, and the logarithm of a sum has an
+    error of at most $-\log(1-b)$. If the bound does not hold, because scores vary too
+    much or sums underflow, sums are exact.
 
     Attributes:
         tolerance: largest error of a velocity, relative to the largest velocity, for
             which a flow plans cells; see `meanfield.flows.plan_sums`.
         layout: the cells; see `cheapest_layout`. `None` before planning.
-        fallback: reduction for sums that cells do not evaluate: before planning, in
-            single precision, in another dimension than the layout's, or with a score,
-            mask or link that is not quadratic, causal or exponential, respectively.
+        fallback: reduction for sums that cells do not evaluate. These are all sums
+            before planning, and sums in single precision, in a dimension other than the
+            layout's, with a score that is not quadratic, with a mask that is not
+            causal, or with a link that is not `exponential`.
 
     Examples:
         >>> import meanfield
@@ -272,7 +274,7 @@ def _token_positions(queries: Tokens, keys: Tokens) -> Positions:
 def _is_empty(
     token_positions: Positions, is_excluded: Bool[Array, " n"]
 ) -> Bool[Array, " m"]:
-    """Whether all keys that a query sees are excluded, so that its sum is exactly 0."""
+    """Whether all keys that a query sees are excluded; its sum is then exactly 0."""
     return token_positions.queries < jnp.min(
         jnp.where(is_excluded, jnp.inf, token_positions.keys)
     )

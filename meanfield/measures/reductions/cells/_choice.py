@@ -36,7 +36,7 @@ def choose_layout(
     rows: int,
     error: float,
 ) -> AbstractLayout | None:
-    """The cheapest layout for several sums, with a margin; `None` if there is none.
+    """The cheapest layout that covers several sums with a margin; `None` if none does.
 
     Args:
         extents: extent of each sum.

@@ -1,9 +1,10 @@
 r"""Causal sums in cells, with prefix sums instead of pairs.
 
 Queries and keys are sorted by position and processed block by block. The nodes hold the
-sums over the keys of whole earlier blocks, to which each block is added in turn. Other
-keys are summed pair by pair. Each block costs products along the axes, and each query
-one block of pairs. With many blocks, this is less than the cost of all pairs.
+sums over the keys of whole earlier blocks; each block is added when later blocks need
+it. Other keys are summed pair by pair. Each block requires products along the axes, and
+each query requires the sum over one block of pairs. With many blocks, this costs less
+than the sums over all pairs.
 """
 
 import math
@@ -55,7 +56,7 @@ def seconds_in_order(layout: AbstractLayout, tokens: int, rows: int) -> float:
 
 
 def _seconds_of_a_block(layout: AbstractLayout, rows: int) -> float:
-    """Estimated seconds for products along axes and partly filled tiles of a block."""
+    """Estimated seconds for one block: products along axes, and partly filled tiles."""
     return layout.seconds(0, rows) + 2 * math.prod(layout.cells) * TILE_SECONDS
 
 

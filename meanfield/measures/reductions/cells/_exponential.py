@@ -39,8 +39,8 @@ class Layout(AbstractLayout):
     def bound(self) -> float:
         """Bound on the relative error of an interpolated kernel.
 
-        It includes the rounding of the interpolation on both sides, not the rounding
-        of inner products, which exact sums have, too.
+        It includes the rounding errors of the interpolation on both sides. It leaves
+        out those of inner products, which exact sums also have.
         """
         error = relative_error(self.nodes, self.reach)
         rounding = ROUNDING * growth(self.nodes, self.reach) ** (2 * len(self.cells))
@@ -70,7 +70,7 @@ class Layout(AbstractLayout):
     def cell_tops(
         self, halves: tuple[Float[Array, " k"], Float[Array, " k"]]
     ) -> list[Float[Array, " cells"]]:
-        """The largest `tops` of each cell, so that no kernel exceeds one."""
+        """The largest `tops` of each cell; with these, no kernel exceeds one."""
         spans = halves[0] * halves[1]
         return [
             span * jnp.asarray(far_ends(count))
@@ -102,7 +102,7 @@ class Layout(AbstractLayout):
 def cheapest_layout(
     spans: Sequence[float], tokens: int, rows: int, *, error: float
 ) -> Layout | None:
-    """The cheapest layout; `None` if none fits into memory, or for too many axes.
+    """The cheapest layout; `None` if none fits into memory or there are too many axes.
 
     Args:
         spans: largest deviation of the scores from their centre along each axis: the

@@ -15,7 +15,8 @@ from jaxtyping import Array, Float
 from meanfield._lapack import svd
 from meanfield.linalg import HIGHEST, eigh
 
-# This share of the largest variance is added to all, to limit rounding errors.
+# This share of the largest variance is added to every variance, which limits rounding
+# errors.
 _FLAT = 1e-6
 
 
@@ -25,7 +26,7 @@ class Side(NamedTuple):
     Attributes:
         x: the vectors minus `middle`.
         middle: centre of the box.
-        half: half-widths of the box, which derivatives treat as constants.
+        half: half-widths of the box; derivatives treat them as constants.
     """
 
     x: Float[Array, "n k"]
@@ -57,7 +58,7 @@ def axes(
 
 
 def project(x: Float[Array, "n k"], matrix: Float[Array, "k k"]) -> Float[Array, "n k"]:
-    """Projects vectors on the axes."""
+    """Projects vectors onto the axes."""
     return jnp.matmul(x, matrix.T, precision=HIGHEST)
 
 

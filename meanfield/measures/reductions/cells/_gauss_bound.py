@@ -1,4 +1,4 @@
-r"""Error bound of the interpolation of a Gaussian between Chebyshev nodes.
+r"""A bound on the error of interpolating a Gaussian between Chebyshev nodes.
 
 Between cells of half-width $h$ the kernel $g(\delta) = e^{-\delta^2/2}$ is interpolated
 on both sides, by nodes $t_i$ and Lagrange polynomials $\ell_i$. The error of one side
@@ -61,7 +61,7 @@ def largest_width(nodes: int, share: float) -> float:
 
 
 class _Line:
-    """Functions of the distance of two points, tabulated from 0 to `_FAR`."""
+    """Functions of the distance between two points, tabulated from 0 to `_FAR`."""
 
     def __init__(self, nodes: int, width: float) -> None:
         t = np.cos(np.linspace(0.0, np.pi, 4 * nodes + 1))

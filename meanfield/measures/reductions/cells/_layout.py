@@ -1,4 +1,4 @@
-"""Layouts of cells with nodes in each: the interface of all kinds, and their cost."""
+"""The interface of all layouts, which are cells with nodes, and the cost of layouts."""
 
 import abc
 import dataclasses
@@ -15,7 +15,7 @@ TILES, AXES = 3e10, 6e10
 SORT_SECONDS = 3e-7  # seconds to sort a token into its cell and to read it from there
 PAIRS = 2.6e9  # pairs per second of exact sums, in double precision
 KERNELS = 1e9  # exponentials per second
-LARGEST = 2**28  # most numbers in memory at a time, which take 2 GB
+LARGEST = 2**28  # largest count of numbers in memory at once; they take 2 GB
 DIMENSIONS = 5  # largest dimension; in higher ones there are too many cells
 ROOM = 1.25  # factor by which planned extents exceed the measured ones
 FEWEST = 3  # smallest number of nodes along an axis of a cell
@@ -76,7 +76,7 @@ class AbstractLayout(abc.ABC):
 
     @abc.abstractmethod
     def enlarge(self, tokens: int, rows: int) -> "AbstractLayout | None":
-        """A layout for tokens farther out and a smaller bound; `None` if none fits."""
+        """A layout of larger extent and with a smaller bound; `None` if none fits."""
 
     @abc.abstractmethod
     def sides(
@@ -91,9 +91,9 @@ class AbstractLayout(abc.ABC):
     def tops(self, q: Side, k: Side) -> tuple[Float[Array, " m"], Float[Array, " n"]]:
         r"""Stabilisers of queries and of keys, which are subtracted from scores.
 
-        They are computed both inside and outside of the linear map of the sums, and
-        must be continuous, so that rounding changes them little. They are constants for
-        derivatives.
+        They are computed twice, inside and outside the linear map from rows to sums. So
+        they must be continuous: rounding then changes them little. Derivatives treat
+        them as constants.
         """
 
     def cell_tops(

@@ -2,7 +2,7 @@ r"""Sums of products of one-dimensional kernels, interpolated on both sides.
 
 With $e^{q\cdot k} = \prod_a e^{q_a k_a}$ interpolated in the cells of keys and of
 queries, a sum over keys has three steps: keys are spread to the nodes of their cells,
-sums from nodes of keys to nodes of queries are taken one axis at a time, and the result
+sums from nodes of keys to nodes of queries are computed axis by axis, and the result
 is interpolated at the queries. Kernels and their interpolants are positive, so a sum of
 positive terms has a small relative error, however small the sum is.
 """
@@ -35,7 +35,7 @@ class Sides(NamedTuple):
     Attributes:
         queries: queries, in the box around the origin with half-widths `halves[0]`.
         keys: keys, in the box around the origin with half-widths `halves[1]`.
-        halves: half-widths of the boxes, which derivatives treat as constants.
+        halves: half-widths of the boxes; derivatives treat them as constants.
         positions: positions under a causal mask; `None` without a mask.
     """
 
@@ -72,7 +72,7 @@ def kernel_sums(
 
 @kernel_sums.defjvp
 def _(layout: AbstractLayout, primals: tuple, tangents: tuple) -> tuple[Array, Array]:
-    r"""The derivative of `kernel_sums`, by sums of more rows.
+    r"""The derivative of `kernel_sums`, computed as such sums with additional rows.
 
     It follows from $d e^{q\cdot k} = e^{q\cdot k}(dq\cdot k + q\cdot dk)$.
     """
@@ -97,9 +97,9 @@ def _(layout: AbstractLayout, primals: tuple, tangents: tuple) -> tuple[Array, A
 def sums_with_checks(
     layout: AbstractLayout, sides: Sides, rows: Float[Array, "n r"]
 ) -> tuple[Float[Array, "m r"], Float[Array, "m c"]]:
-    """The `kernel_sums`, and as checks the sums of the last row with the wide kernel.
+    """The `kernel_sums`, and the checks: sums of the last row with the wide kernel.
 
-    Checks have no derivative.
+    Derivatives treat the checks as constants.
     """
     checks = layout.checks
     more = [rows, *[rows[:, -1:]] * checks]

@@ -32,8 +32,9 @@ class Findings:
 
     Attributes:
         held: for each sum, whether cells can evaluate it.
-        sides: queries, keys and log-weights of each sum that cells can evaluate, at its
-            last evaluation, when iterations for potentials have converged.
+        sides: queries, keys and log-weights of each sum that cells can evaluate. They
+            are taken from its last evaluation, because iterations for potentials have
+            converged by then.
         is_masked: whether some sum has a causal mask.
 
     Examples:

@@ -1,8 +1,9 @@
-r"""The power $2^x$ by a polynomial, which takes most of the time of sums over tokens.
+r"""The power $2^x$, computed by a polynomial.
 
-With $x = k + f$, $k$ an integer and $|f| \le \tfrac12$, a polynomial gives $2^f$, and
-$2^k$ is built from exponent bits. The code has no branches, so the compiler vectorises
-it fully, and it is faster than XLA's `exp` on a CPU.
+Sums over tokens spend most of their time in this function. With $x = k + f$, $k$ an
+integer and $|f| \le \tfrac12$, a polynomial gives $2^f$, and $2^k$ is built from
+exponent bits. The code has no branches, so the compiler vectorises it fully, and it is
+faster than XLA's `exp` on a CPU.
 """
 
 from typing import Any

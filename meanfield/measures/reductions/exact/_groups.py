@@ -1,4 +1,4 @@
-"""Queries grouped by block, so that each block of keys is read few times."""
+"""Queries grouped by block, so that each block of keys is read only a few times."""
 
 from collections.abc import Callable
 from typing import Any
@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PyTree
 
-MAX_NUMBERS = 2**18  # most numbers in memory at a time, which take 2 MB
+MAX_NUMBERS = 2**18  # largest count of numbers in memory at once; they take 2 MB
 
 
 class Groups(eqx.Module):

@@ -117,12 +117,12 @@ class Dense(AbstractReduction):
 class Blocked(AbstractReduction):
     """Sums block by block, with memory proportional to the number of tokens.
 
-    Derivatives in both modes recompute the blocks, within the same memory. Small sums
-    are a single block.
+    This also holds for derivatives in both modes, as they recompute the blocks. Small
+    sums are a single block.
 
     Attributes:
-        size: number of queries and of keys in a block; by default the fastest for the
-            dtype and the platform.
+        size: number of queries and of keys in a block. By default, the block has the
+            size that is fastest for the dtype and the platform.
 
     Examples:
         >>> from meanfield import Blocked, Dense, Points, attentions
@@ -163,7 +163,7 @@ class Blocked(AbstractReduction):
         queries: Tokens,
         keys: Keys,
     ) -> tuple[Float[Array, "m p"], Float[Array, " m"]]:
-        """Computes `log_mean`, where `stabiliser` prevents an overflow of the sums.
+        """Computes `log_mean`, using `stabiliser` to keep the sums from overflowing.
 
         Args:
             stabiliser: a function such as `stabilise_sums`.

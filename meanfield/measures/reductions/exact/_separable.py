@@ -28,7 +28,7 @@ QUERIES = 2048  # queries in a block, to bound the memory
 
 
 class Separable(AbstractReduction):
-    """Sums over a plane grid of keys, for quadratic scores.
+    """Sums over a two-dimensional grid of keys, for quadratic scores.
 
     Attributes:
         origin: $c$.

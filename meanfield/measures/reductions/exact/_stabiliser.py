@@ -62,7 +62,11 @@ def stabilise_batched(
 
 
 def absolute(blocks: Blocks, sums: Callable[[Blocks], Array]) -> Array:
-    """Sums of a link of full scores, with squared distances from vector differences."""
+    """Sums of a link of the scores themselves, not of scores relative to stabilisers.
+
+    Squared distances are computed from vector differences if this is cheap, or if
+    rounding errors would otherwise be too large.
+    """
     pairs = blocks.pairs
     whole = lambda: sums(blocks.subtract_tops(blocks.to_query_blocks(-pairs.remainder)))
     if pairs.bend is None:
@@ -100,10 +104,11 @@ def _sums_from_best(
 
 
 def _top_of_relative(blocks: Blocks, logs: Float[Array, "bm queries"]) -> Array:
-    """The largest relative scores, or log-weights of reference keys if close enough.
+    """Stabilisers of the scores relative to the score of each query's reference key.
 
-    Reference keys are the keys with the largest expanded scores, which have rounding
-    errors. If the errors may be large, a second pass finds the largest scores. For a
+    The reference key has the largest expanded score, which has rounding errors. If the
+    errors are small, its relative score, which is its log-weight, is close enough to
+    the largest one. Otherwise a second pass finds the largest relative score. For a
     single block this pass is always made: it is cheaper than compiling a `cond`.
     """
     largest_again = lambda: _finite(largest(stop_gradient(blocks)))

@@ -5,7 +5,7 @@ $$N_{pi} = \sum_j v_{pj}\, \varphi(s_{ij})$$
 for queries $i$, with $O(m + n)$ memory. Blocks have keys along rows and queries along
 columns, so that the long axis is contiguous. A sum over keys is then a matrix product
 with rows of values, and the normaliser of a mean is one more row. Derivatives, of any
-order and in both modes, recompute the blocks, within the same memory.
+order and in both modes, recompute the blocks, so their memory is also $O(m + n)$.
 """
 
 import math
@@ -61,7 +61,10 @@ class Blocks(eqx.Module):
 
     @property
     def absolute(self) -> "Blocks":
-        """The blocks with full squared distances: each query is its own reference."""
+        """The blocks with squared distances from the queries, not relative to a key.
+
+        Each query takes the place of its reference key.
+        """
         vectors = self.queries.difference_vectors
         offset = self.to_query_blocks(zero_with_tangent(self.pairs.remainder))
         return replace(

@@ -1,4 +1,4 @@
-r"""Derivatives with respect to weights of zero, at which logarithms have none.
+r"""Derivatives with respect to zero weights, where logarithms have no derivative.
 
 A token of weight 0 is excluded from every sum. Sums still have one-sided derivatives
 with respect to its weight: for $Z = \sum_j w_je^{s_j}$ and the mean
@@ -31,9 +31,10 @@ class ExcludedKeys(NamedTuple):
     """The tokens of weight zero, as keys of a sum.
 
     Attributes:
-        keys: all tokens. The log-weight is minus infinity for tokens of positive
-            weight, and for others the potential that is added to their scores.
-        weights: zeros, with respect to which one can differentiate.
+        keys: all tokens. The log-weight of a token of positive weight is minus
+            infinity. That of an excluded token is the potential added to its score.
+        weights: the weights of the excluded tokens, all zero, kept for derivatives with
+            respect to them.
     """
 
     keys: Keys
