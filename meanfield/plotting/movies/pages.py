@@ -31,8 +31,8 @@ from meanfield.plotting._figure.style import PRINT
 
 from .space_room import Extent, fill
 
-_COLUMN = 2.4  # least width of a text column at scale one, in inches
-_SHARE = 0.6  # least width of the picture, as a share of the page's width
+_COLUMN = 2.4  # minimum width of a text column at scale one, in inches
+_SHARE = 0.6  # minimum width of the picture, as a share of the page's width
 _MARGIN = 0.14  # margin around the text column, in inches
 _LINE = 1.1  # height reserved for the time, in lines of its own font size
 _GAP = 0.7  # gap between parts of the text column, in lines

@@ -103,7 +103,7 @@ class Density:
         )
 
     def state_marginal(self) -> "Density":
-        """The marginal law of the state: the sum over positions."""
+        """The marginal law of the state: the sum over the positions of tokens."""
         return replace(self, mass=self.mass.sum(axis=1, keepdims=True), position=None)
 
 

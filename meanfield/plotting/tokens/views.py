@@ -26,7 +26,7 @@ _STRAY = 3.0
 # Paths are clipped at `_CLIP_RADIUS` half-widths from the centre, far outside the view.
 _CLIP_RADIUS = 8.0
 _DRIFTS = 1e-3  # drifts of the mean above this share of the largest radius are noted
-# Least width of a view relative to its distance from zero; it hides rounding errors.
+# Minimum width of a view relative to its distance from zero; it hides rounding errors.
 _MIN_WIDTH = 1e-12
 # Ellipses are drawn at two standard deviations.
 N_SIGMA = 2.0
@@ -241,9 +241,9 @@ def robust_windows(cloud: Cloud) -> tuple[list[Window], str]:
     """The view of each frame of a movie, and a note.
 
     The view is fixed, unless the cloud grows too much, or consists of words and drifts;
-    then it follows. It contains the ellipses and all tokens, without the outermost 1 %
-    at either end of each axis if these would need more than `_OUTLYING` times the
-    room. A cloud that blows up leaves the view.
+    then it follows. It contains the ellipses and all tokens, except the outermost 1 %
+    at either end of each axis if these would make the view more than `_OUTLYING` times
+    as wide. A cloud that blows up leaves the view.
     """
     low, high, outliers = _robust_extents(cloud)
     count, moves = cloud.times.size, ""
