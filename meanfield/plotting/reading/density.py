@@ -64,7 +64,7 @@ class Density:
 
     @property
     def middles(self) -> tuple[np.ndarray, ...]:
-        r"""The middles of the cells along each axis of $\xi$."""
+        r"""The midpoints of the cells along each axis of $\xi$."""
         return tuple(map(centres, self.edges))
 
     @property

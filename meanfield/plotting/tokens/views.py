@@ -1,4 +1,4 @@
-"""Projection of a cloud to a picture, axis limits, and outlines of ellipses."""
+"""Projection of a cloud onto a picture, axis limits, and outlines of ellipses."""
 
 from typing import NamedTuple
 
@@ -62,7 +62,7 @@ class Window(NamedTuple):
 
 
 def projection(cloud: Cloud, k: int) -> Projection:
-    """The cloud itself if $d <= k$, else its projection to its `k` main axes."""
+    """The cloud itself if $d <= k$, otherwise its projection onto `k` main axes."""
     d = cloud.dimension
     if d <= k:
         names = tuple(f"$x_{{{i + 1}}}$" for i in range(d)) if d > 1 else ("$x$",)
@@ -92,7 +92,7 @@ def rms_radii(cloud: Cloud) -> np.ndarray:
 
 
 def visible_frames(cloud: Cloud) -> np.ndarray:
-    """The frames of a panel: all; for a cloud that escapes, those within `_CROP`."""
+    """The frames that a panel shows; if the cloud escapes, those within `_CROP`."""
     if cloud.ending.status.row.leaves:
         return _crop_frames(cloud, _CROP)
     return np.arange(cloud.times.size)
@@ -182,8 +182,8 @@ def view_limits(
 ) -> tuple[np.ndarray, np.ndarray]:
     """The lower and upper limits of axes of size `room`.
 
-    They are the view, widened to the shape of the axes, or the limits of the look. If
-    the look sets only one of them, the other axis has the same scale.
+    If the look sets no limits, they are those of the view, widened to the shape of the
+    axes. If the look sets the limits of one axis, the other axis has the same scale.
     """
     choices = {k: np.array(v) for k, v in enumerate((look.xlim, look.ylim)) if v}
     unit = view.half_width / room.min()
