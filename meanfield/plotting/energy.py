@@ -41,7 +41,7 @@ def energy(dataset: xr.Dataset) -> Figure:
     frames, at the midpoint in time. The dashed curve, if the run recorded it, is the
     rate along the gradient flow of the energy, $\int|\nabla\delta E|^2\,d\mu$. For a
     Gaussian it is the smaller rate along the gradient flow among Gaussians. An ensemble
-    is drawn by its medians and its 10–90 % bands.
+    is drawn as its medians and its 10–90 % bands.
 
     Raises:
         InvalidInputError: if the run observed no energy, or no energy is finite.

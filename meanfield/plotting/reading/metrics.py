@@ -70,7 +70,7 @@ class _Euclidean(AbstractMetric):
 
 
 class _Cosine(AbstractMetric):
-    r"""Cosine metric, by Euclidean distances $\sqrt{2(1-\cos\theta)}$ of unit vectors.
+    r"""Cosine metric, as Euclidean distances $\sqrt{2(1-\cos\theta)}$ of unit vectors.
 
     Tokens at zero have no direction; they are embedded in one point far from the rest.
     """
