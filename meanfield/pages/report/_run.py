@@ -119,6 +119,6 @@ def _view_notes(dataset: xr.Dataset, view: View) -> list[str]:
 
 
 def _absences(dataset: xr.Dataset) -> list[str]:
-    """Notes on why words or attention lines are missing, if the dataset has reasons."""
+    """Notes on why words or attention lines are missing, if the dataset says why."""
     reasons = (str(dataset.attrs.get(name, "")) for name in ("wordless", "lines"))
     return [reason[0].upper() + reason[1:] for reason in reasons if reason]

@@ -16,7 +16,7 @@ def finite(value: Any) -> bool:
 
 
 def numeral(value: Any, reference: Any = None, digits: int = _DIGITS) -> str:
-    """A number as HTML, with `digits` digits, or enough to differ from `reference`."""
+    """A number as HTML with `digits` digits, or more to tell it from `reference`."""
     if not finite(value):
         return f'<span class="bad">not finite{_kind(value)}</span>'
     text = _distinguish(float(value), reference, digits)

@@ -193,7 +193,7 @@ def swarm(run: xr.Dataset) -> Swarm:
 
 
 def _is_ordered(run: xr.Dataset) -> bool:
-    """Whether positions are used, since the run has a mask, a text, or no spec."""
+    """Whether positions are used; true if the run has a mask, a text, or no spec."""
     if "position" not in run:
         return False
     spec = spec_of(run)

@@ -92,7 +92,7 @@ def rms_radii(cloud: Cloud) -> np.ndarray:
 
 
 def visible_frames(cloud: Cloud) -> np.ndarray:
-    """The frames that a panel shows; if the cloud escapes, those within `_CROP`."""
+    """The frames that a panel shows; if a cloud escapes, only those within `_CROP`."""
     if cloud.ending.status.row.leaves:
         return _crop_frames(cloud, _CROP)
     return np.arange(cloud.times.size)
@@ -182,8 +182,8 @@ def view_limits(
 ) -> tuple[np.ndarray, np.ndarray]:
     """The lower and upper limits of axes of size `room`.
 
-    If the look sets no limits, they are those of the view, widened to the shape of the
-    axes. If the look sets the limits of one axis, the other axis has the same scale.
+    Limits in the look take precedence; without them, the view is widened to the shape
+    of the axes. If the look sets one axis only, the other axis has the same scale.
     """
     choices = {k: np.array(v) for k, v in enumerate((look.xlim, look.ylim)) if v}
     unit = view.half_width / room.min()
