@@ -99,7 +99,7 @@ def test_an_animation_of_a_thousand_tokens_is_modest(
         ({"loop": 1001}, "`loop` must be from 0 to 1000"),
         ({"hold": -1.0}, "`hold` must be from 0 to 3600 seconds; got -1"),
         ({"seconds": 0.0}, "`seconds` must be above 0 and at most 3600; got 0"),
-        ({"turn": 1e5}, "`turn` must be from -3600 to 3600 degrees; got 100000"),
+        ({"turn": 1e5}, "`turn` must be from -3600° to 3600°; got 100000"),
     ],
 )
 def test_movie_options_are_validated(film: dict, message: str) -> None:

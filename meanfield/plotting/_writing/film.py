@@ -120,8 +120,7 @@ class Film:
             )
         if self.turn is not None and not abs(self.turn) <= _TURNS:
             raise InvalidInputError(
-                f"`turn` must be from -{_TURNS:g} to {_TURNS:g} degrees; got "
-                f"{self.turn:g}."
+                f"`turn` must be from -{_TURNS:g}° to {_TURNS:g}°; got {self.turn:g}."
             )
 
     @property
