@@ -292,7 +292,7 @@ def test_attention_panel_of_chosen_heads_or_one_query(rng: Generator) -> None:
         Look(
             query="the"
         ): "`the` is the word of the tokens 0, 2. Use one of these indices",
-        Look(query="dog"): "a word of the text, or the index of a token, 0 to 3",
+        Look(query="dog"): "a word of the text, or the index of a token, from 0 to 3",
     }.items():
         with pytest.raises(InvalidInputError, match=expected):
             panels["attention"](dataset, look)

@@ -95,11 +95,11 @@ def test_an_animation_of_a_thousand_tokens_is_modest(
             "`size` must be from 100 to 4096 pixels in width and height; got 99x",
         ),
         ({"size": (200, 5000)}, "200x5000"),
-        ({"trails": -1}, "`trails` must be 0 to 1000; got -1"),
-        ({"loop": 1001}, "`loop` must be 0 to 1000"),
+        ({"trails": -1}, "`trails` must be from 0 to 1000; got -1"),
+        ({"loop": 1001}, "`loop` must be from 0 to 1000"),
         ({"hold": -1.0}, "`hold` must be from 0 to 3600 seconds; got -1"),
         ({"seconds": 0.0}, "`seconds` must be above 0 and at most 3600; got 0"),
-        ({"turn": 1e5}, "`turn` must be -3600 to 3600 degrees; got 100000"),
+        ({"turn": 1e5}, "`turn` must be from -3600° to 3600°; got 100000"),
     ],
 )
 def test_movie_options_are_validated(film: dict, message: str) -> None:

@@ -33,7 +33,7 @@ def cloud(x: np.ndarray, mean: np.ndarray, covariance: np.ndarray) -> str:
 def paths(x: np.ndarray) -> str:
     """Picture of the paths of tokens (frames, n, d), with dots at their ends.
 
-    Two coordinates are drawn; for d = 1 the frame is the horizontal axis.
+    Two coordinates are drawn; for d = 1, the frame index is on the horizontal axis.
     """
     indices = np.unique(np.linspace(0, x.shape[1] - 1, MAX_PATHS).astype(int))
     ways, is_line = np.swapaxes(x[:, indices, :2], 0, 1), x.shape[2] == 1
@@ -49,8 +49,8 @@ def paths(x: np.ndarray) -> str:
 def ellipses(means: np.ndarray, covariances: np.ndarray) -> str:
     """Picture of the ellipses of k successive Gaussians, from pale to opaque.
 
-    The ellipses have one standard deviation and show the first two coordinates. `means`
-    has shape (k, d) and `covariances` has shape (k, d, d).
+    The ellipses lie one standard deviation from the means, in the first two
+    coordinates. `means` has shape (k, d) and `covariances` has shape (k, d, d).
     """
     outlines = list(map(_outline, means, covariances))
     place = _pixel_map(np.concatenate(outlines))
@@ -112,7 +112,7 @@ def _plane(x: np.ndarray) -> np.ndarray:
 
 
 def _outline(mean: np.ndarray, covariance: np.ndarray) -> np.ndarray:
-    """Ellipse of one standard deviation in the first two coordinates."""
+    """The ellipse at one standard deviation, in the first two coordinates."""
     values, vectors = np.linalg.eigh(covariance[:2, :2])
     root = vectors * np.sqrt(np.maximum(values, 0))
     return _plane((mean[:2, None] + root @ _CIRCLE[: len(values)]).T)

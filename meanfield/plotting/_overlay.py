@@ -27,7 +27,7 @@ _MAX_TOKENS = 4000  # largest number of tokens in a scatter plot
 
 
 class View(NamedTuple):
-    """Projection of states to a picture, `(x - origin) @ axes`, with axis labels."""
+    """Projection of states onto a picture, `(x - origin) @ axes`, with axis labels."""
 
     origin: np.ndarray
     axes: np.ndarray
@@ -41,7 +41,7 @@ def draw_states(
     """Draw all representations at the first and at the last common frame.
 
     In one dimension, they are drawn as densities. In two, they are drawn with regions
-    that contain 39 and 86 % of the mass. In more, they are projected to the plane of
+    that contain 39 and 86 % of the mass. In more, they are projected onto the plane of
     the first run's main axis and the direction in which the first two covariances
     differ most at the end.
 
@@ -115,7 +115,7 @@ def _gaussian(frame: xr.Dataset, view: View) -> Track:
 
 
 def _state(frame: xr.Dataset) -> Density:
-    """The density of a frame, summed over positions."""
+    """The density of the state in a frame: the sum over the positions of tokens."""
     return density_run(frame).state_marginal()
 
 

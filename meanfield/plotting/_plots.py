@@ -22,8 +22,8 @@ class Plots:
     """Every registered panel, including those of plugins, as a method.
 
     The methods take the fields of a `Look` as keywords, such as `style`, `width` or
-    `colour`. Panels of attention matrices also take `at`: the times of the matrices,
-    for a stored run.
+    `colour`. For a stored run, panels of attention matrices also take `at`, the times
+    of the matrices.
 
     Args:
         dataset: the data to draw, as returned by `meanfield.open` or `to_xarray`.

@@ -37,10 +37,10 @@ def animate(
     In one dimension paths grow with time; in three the camera turns; above three the
     plane of the two main axes is shown. Words, if the tokens have them, are drawn
     beside the tokens, and the headline names the current layer. The view contains all
-    tokens at all times, except the outermost 1 % at either end of an axis if they would
-    need more than 1.6 times the room. The view follows a cloud that grows beyond thirty
-    initial radii, or that consists of words and drifts; a cloud that blows up leaves
-    the view. The small print notes each of these cases.
+    tokens at all times, except the outermost 1 % at either end of an axis if these
+    would make the view more than 1.6 times as wide. The view follows a cloud that grows
+    beyond thirty initial radii, or that consists of words and drifts; a cloud that
+    blows up leaves the view. The small print notes each of these cases.
 
     A Gaussian is drawn with its past ellipses, and an ensemble of Gaussians as paths in
     the cone of covariances. A density is drawn as a curve with marks at its quantiles,
@@ -69,8 +69,9 @@ def animate(
         The file written.
 
     Raises:
-        InvalidInputError: if a movie of one run is given an ensemble, the run has a
-            single frame, the suffix is unknown, or an option has no effect here.
+        InvalidInputError: if the movie shows one run but the dataset is an ensemble,
+            the run has a single frame, the suffix is unknown, or an option has no
+            effect here.
         ResourceError: if the file cannot be written.
         UnknownNameError: if `panel` is not a registered movie.
         UnsupportedError: if ffmpeg is needed and not installed.

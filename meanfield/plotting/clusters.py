@@ -1,4 +1,4 @@
-"""The panel `clusters`: number of clusters over time, weight of the heaviest."""
+"""The panel `clusters`: number of clusters, and weight of the heaviest, over time."""
 
 import numpy as np
 import xarray as xr

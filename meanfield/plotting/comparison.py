@@ -22,7 +22,7 @@ _PANELS = {
 # so that coinciding curves stay visible.
 _PAIRS = tuple(zip((CYCLE[2], CYCLE[3], CYCLE[4]), (3.2, 2.0, 1.0), strict=True))
 _LIMITS = tuple(name.replace("_gap", "_tolerance") for name in _PANELS)
-_SPAN = 4.0  # least ratio of the upper to the lower limit of a logarithmic axis
+_SPAN = 4.0  # minimum ratio of the upper to the lower limit of a logarithmic axis
 _DECADES = 1e-12  # gaps below this share of the largest gap are rounding errors
 
 

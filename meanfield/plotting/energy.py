@@ -27,7 +27,8 @@ _GAUSSIAN_FLOW = "gradient flow among Gaussians"
 _DASHES = (0, (4, 2))
 _DOTS = 25  # largest number of difference quotients that are drawn
 _ROUNDING = 1e-9  # rates below this share of the largest rate are left out of ratios
-_RATE_RTOL = 1e-3  # rates are taken as equal up to this share of the largest rate
+# Two rates count as equal if they differ by at most this share of the largest rate.
+_RATE_RTOL = 1e-3
 
 
 @panels.register("energy")
@@ -40,7 +41,7 @@ def energy(dataset: xr.Dataset) -> Figure:
     frames, at the midpoint in time. The dashed curve, if the run recorded it, is the
     rate along the gradient flow of the energy, $\int|\nabla\delta E|^2\,d\mu$. For a
     Gaussian it is the smaller rate along the gradient flow among Gaussians. An ensemble
-    is drawn by its medians and its 10–90 % bands.
+    is drawn as its medians and its 10–90 % bands.
 
     Raises:
         InvalidInputError: if the run observed no energy, or no energy is finite.
@@ -141,11 +142,12 @@ def _steepest(dataset: xr.Dataset, name: str) -> np.ndarray | None:
 
 
 class _Names(NamedTuple):
-    """Texts about a gradient flow: its name, its loss rate, and a note for other runs.
+    """Texts about a gradient flow: its name, its loss rate, and a note for other rates.
 
     Among Gaussians, only the affine part of the gradient counts in the loss rate. On a
-    grid, both rates are sums over cells, which are accurate only to the resolution, so
-    the note does not deny that the run is the gradient flow.
+    grid, the loss rates of the run and of the gradient flow are sums over cells, which
+    are accurate only to the resolution. The note then compares these rates, and does
+    not conclude that the run is another flow.
     """
 
     flow: str

@@ -14,7 +14,8 @@ from ._figure.style import CYCLE, INK, PALE, style
 _SIGNS = {1: CYCLE[0], -1: CYCLE[1]}
 _WIDE = 0.84  # share of a layer's width that the heads of the layer fill
 _LAYER, _MARGIN = 0.85, 1.5  # widths of a layer and of the margins, in inches
-_NARROW, _MAX_LAYERS = 0.62, 12  # width of a layer, in inches, beyond 12 layers
+# If there are more than `_MAX_LAYERS` layers, each is only `_NARROW` inches wide.
+_NARROW, _MAX_LAYERS = 0.62, 12
 _LINEAR = 0.02  # the scale is linear below this share of the largest modulus
 _ROOM = 5.0  # ratio of axis limit to largest modulus; leaves room for text
 _ROUNDING = 1e-9  # relative size below which imaginary parts are rounding errors

@@ -73,7 +73,7 @@ def _bars(axes: Axes, comparison: xr.Dataset) -> None:
         label = _NAMES.get(part, part)
         axes.bar(left, 100 * comparison[part].values, width, color=colour, label=label)
     axes.axhline(0.0, color=INK, linewidth=0.8)
-    ticks = layers[:: 1 + len(layers) // 13]  # at most about 13 labels
+    ticks = layers[:: 1 + len(layers) // 13]  # at most 13 labels
     axes.set(xlabel="layer", ylabel="%", xticks=ticks)
     axes.set_title("shares of the network's displacement", fontsize=10)
     low, high = axes.get_ylim()

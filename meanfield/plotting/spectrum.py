@@ -1,4 +1,4 @@
-"""The panel `spectrum`: eigenvalues of the covariance over time, effective rank."""
+"""The panel `spectrum`: eigenvalues and effective rank of the covariance over time."""
 
 import numpy as np
 import xarray as xr
@@ -34,7 +34,7 @@ _N_NAMES = len(CYCLE) - 1
 _DOTS = 30  # largest number of frames that are marked on a refined curve
 _TICKS = 6  # largest number of ticks on the colour bar of eigenvalue indices
 _N_SUBSTEPS = 40  # number of intervals of a refined curve between two frames
-_LAST = 1e-14  # least (t* − t) / t*; smaller values are rounding errors
+_LAST = 1e-14  # minimum of (t* − t) / t*; smaller values are rounding errors
 
 
 @panels.register("spectrum")

@@ -20,16 +20,16 @@ HIDDEN_KEYS = frozenset({*UNSUPPORTED_KEYS, "precision", "options"})
 """The keys that the help of a page leaves out: a page always computes in double
 precision, and only attentions of plugins have options."""
 
-SAMPLED_MEASURES = ("points",)  # kinds of measures whose start is drawn at random
+SAMPLED_MEASURES = ("points",)  # kinds of measures with a random initial state
 _NUMBERS = frozenset("A V epsilon noise t cov".split())  # noqa: SIM905
 
 
 def check_axes(axes: Sequence[Axis], spec: RunSpec) -> None:
     """Check that each axis of a sweep can become a slider of a live page.
 
-    A slider for `cov` needs a Gaussian. Sampled tokens would be scaled about the mean
-    of their law, which a page does not know. A slider for a matrix needs a single head
-    without scaling, so that the page and the spec have the same matrix.
+    A slider for `cov` needs a Gaussian: sampled tokens would be scaled about the mean
+    of their law, and a page does not know this mean. A slider for a matrix needs a
+    single head without scaling, so that the page and the spec have the same matrix.
 
     Raises:
         UnsupportedError: for the first axis that cannot be a slider.
@@ -47,7 +47,7 @@ def check_axes(axes: Sequence[Axis], spec: RunSpec) -> None:
         if axis.key != "attention" and (not number or is_unscalable_cov or is_per_head):
             names = ", ".join(f"`{name}`" for name in KEYS if name in _NUMBERS)
             raise UnsupportedError(
-                f"A page has sliders only for `attention` and for {names} if the value "
-                "is a number; `A` and `V` need a single unscaled head, and `cov` a "
+                "A page has sliders only for `attention` and for numeric values of "
+                f"{names}. `A` and `V` need a single unscaled head, and `cov` needs a "
                 f"Gaussian. Leave the axis `{axis.name}` out of the sweep."
             )

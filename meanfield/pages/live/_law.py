@@ -16,14 +16,16 @@ from meanfield.errors import InvalidInputError, UnsupportedError
 from meanfield.measures import AbstractMeasure, AbstractReader, Gaussian, Grid, Points
 from meanfield.scores import AbstractScore, Dot, Masked, SquaredDistance
 
-# A page has at most `TOKENS` tokens; with more, browsers need a second per velocity.
+# A page has at most `TOKENS` tokens. With more tokens, a browser needs about a second
+# for each evaluation of the velocity.
 TOKENS = 2_000
 _POINT_ATTENTIONS = ("softmax", "l2", "sinkhorn", "linear", "sigmoid")
 _GAUSSIAN_ATTENTIONS = ("softmax", "l2", "sinkhorn", "linear")
 _NORMALISED_ATTENTIONS = ("softmax", "l2")  # their rows are renormalised after masking
 _ATTENTIONS = {"points": _POINT_ATTENTIONS, "gaussian": _GAUSSIAN_ATTENTIONS}
 _ADVICE = "Use `meanfield simulate` for such a flow"
-_FEATURES = {  # maps the class of a dynamics to the option that caused it
+# Maps each unsupported class of dynamics to the option that leads to it.
+_FEATURES = {
     "Cross": "a `context`",
     "Layers": "layers, from a model or `[[layers]]`",
     "Projected": "`projected`",
@@ -76,8 +78,8 @@ def law_of(dynamics: AbstractDynamics, mu: AbstractMeasure) -> Law:
     """The flow of a dynamics that starts at `mu`, as data for a page.
 
     Raises:
-        UnsupportedError: if a page cannot integrate the flow, because of another
-            attention, further terms or a density.
+        UnsupportedError: if a page cannot integrate the flow, for example because its
+            attention is not supported, it has further terms, or `mu` is a density.
         InvalidInputError: if there are too many tokens.
     """
     law = _Start(_attention_of(dynamics))(mu)
@@ -96,7 +98,7 @@ def law_of(dynamics: AbstractDynamics, mu: AbstractMeasure) -> Law:
 
 
 class _Start(AbstractReader[Law]):
-    """Reader that adds the initial measure to the law of a flow."""
+    """Function of the initial measure, which adds the measure to the law of a flow."""
 
     def __init__(self, law: Law) -> None:
         self._law = law
@@ -143,8 +145,8 @@ def _other_measure(mu: AbstractMeasure) -> UnsupportedError:
 def _check_order(position: Array | None) -> None:
     if position is None or np.any(np.diff(np.asarray(position)) <= 0):
         raise UnsupportedError(
-            "On a page, tokens with a mask must be listed by increasing position. "
-            "Leave out `mask`."
+            "With a mask, a page needs tokens in order of increasing position. Leave "
+            "out `mask`."
         )
 
 

@@ -11,7 +11,7 @@ from meanfield.spec import KEYS, RunSpec
 from ._law import Law
 
 TOLERANCES = {"points": 1e-7, "gaussian": 1e-9}
-"""Default tolerances of a step by measure, for errors of flows below 1e-6."""
+"""Default tolerances of a step, by measure; errors of flows are then below 1e-6."""
 FINEST = 1e-12  # smallest tolerance; below it rounding dominates
 
 
@@ -25,8 +25,8 @@ class Setting:
         t: the last time.
         noise: the diffusivity.
         rtol: the relative tolerance of a step.
-        steady: a flow ends at rest if the estimated distance to its limit is below this
-            fraction of the initial size; never if `None`.
+        steady: the flow stops at rest once the estimated distance to its limit is below
+            this fraction of the initial size. If `None`, a flow at rest goes on.
         max_steps: the largest number of steps.
         seed: the seed of the noise.
         steps: the command-line options for `rtol` and `max_steps`, if set.
@@ -81,7 +81,7 @@ def setting_of(spec: RunSpec, law: Law, title: str) -> Setting:
 
 
 def _origin(values: dict[str, Any], law: Law) -> list[str]:
-    """The command-line options for the initial measure; file names have no folders."""
+    """The command-line options for the initial measure, with file names, not paths."""
     if "source" in values:
         return ["--from", Path(values["source"]).name, "--at", f"{values['at']}"]
     init = values.get("init", "gaussian")

@@ -68,7 +68,7 @@ def plugins_in(attrs: Mapping[str, Any], folder: Path) -> list[str]:
 
 
 def plugin_options(plugins: Sequence[str]) -> str:
-    """The options of a command line that name the plugins, with a leading space."""
+    """The command-line options that name the plugins, with a leading space."""
     options = "".join(f" --plugin {shlex.quote(plugin)}" for plugin in plugins)
     return _sanitise(options)
 

@@ -33,9 +33,9 @@ def run_scene(dataset: xr.Dataset, report: Report) -> Scene:
     """The scene of a run: the data that a page draws, ready for JSON.
 
     Args:
-        dataset: a run, with attention matrices if these are to be drawn, or else with
-            an attribute `lines` that says why not. The coordinate `word` names the
-            tokens; if it is missing, the attribute `wordless` may say why.
+        dataset: a run, with attention matrices if these are to be drawn. If there are
+            no matrices, the attribute `lines` may say why. The coordinate `word` names
+            the tokens; if it is missing, the attribute `wordless` may say why.
         report: called with the numbers of finished frames and of all frames.
 
     Raises:
@@ -119,6 +119,6 @@ def _view_notes(dataset: xr.Dataset, view: View) -> list[str]:
 
 
 def _absences(dataset: xr.Dataset) -> list[str]:
-    """Notes on why words or lines of attention are missing, if the dataset says why."""
+    """Notes on why words or attention lines are missing, if the dataset says why."""
     reasons = (str(dataset.attrs.get(name, "")) for name in ("wordless", "lines"))
     return [reason[0].upper() + reason[1:] for reason in reasons if reason]

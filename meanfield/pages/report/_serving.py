@@ -1,4 +1,4 @@
-"""A local HTTP server of a report that is updated while a run goes on."""
+"""A local HTTP server for a report, which is updated while the run goes on."""
 
 import contextlib
 import errno
@@ -160,7 +160,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     @override
     def setup(self) -> None:
-        """Start a timeout for the whole request, however slowly its bytes arrive."""
+        """Start a timeout for the whole request, which a slow client cannot extend."""
         self._asking = Timer(PATIENCE, self._cut)
         self._asking.daemon = True
         self._asking.start()

@@ -76,7 +76,7 @@ def sweep_cards(dataset: xr.Dataset, store: SweepStore, folder: Path) -> str:
 
 
 def _ending_row(dataset: xr.Dataset, status: Status) -> dict[str, Any]:
-    """The legend entry of an ending; `censored`: whether a blow-up could follow."""
+    """The legend entry of an ending; `censored` says if a blow-up may still follow."""
     return {
         "code": int(status),
         "name": status.ending,

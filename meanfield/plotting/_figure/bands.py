@@ -114,7 +114,7 @@ def draw_eigenvalues(axes: Axes, times: np.ndarray, values: np.ndarray) -> list[
 
 
 def marker(times: np.ndarray) -> str:
-    """The marker of curves: a dot if there is only one frame, which makes no line."""
+    """The marker of curves: a dot if there is only one frame, and otherwise none."""
     return "o" if times.size == 1 else ""
 
 

@@ -26,7 +26,7 @@ from .styles import Style, styles
 if TYPE_CHECKING:
     import xarray as xr
 
-_COLUMN = 2.2  # least width at scale one, in inches, of pictures that share a row
+_COLUMN = 2.2  # minimum width in inches, at scale one, of pictures that share a row
 _TEXT = 2.5  # height of the text of a figure at scale one, in inches
 _SMALLEST, _WIDEST = 1.0, 40.0  # limits of a figure's width and height, in inches
 # For each metric: the upper limit of the option `link`, and the unit of this limit.

@@ -19,12 +19,13 @@ from typing_extensions import override
 
 from .style import CLOSURE_COLOUR, GREY
 
-_MARK, _LETTER = 3.5, 0.45  # widths of mark and letter, as multiples of the font size
-# A legend takes at most the share `_PAGE` of the page's width. It is centred over the
-# axes, which a colour bar pushes aside, so it cannot use the full width.
+# Widths of a mark and of a letter, as multiples of the font size.
+_MARK, _LETTER = 3.5, 0.45
+# A legend is at most `_PAGE` times as wide as the page. It is centred over the axes,
+# which a colour bar pushes aside, so it cannot use the full width.
 _PAGE = 0.88
 # Distance of a legend from the axes, as a multiple of the font size, and the additional
-# distance if a common power of ten of the ticks is written above the axes.
+# distance if the tick labels share a power of ten, which is written above the axes.
 _PAD, _POWER = 0.5, 1.1
 _SHADES = 3  # number of dots that represent a colour scale in a legend
 
@@ -70,7 +71,7 @@ def ellipse_entry(colour: str) -> Line2D:
 
 
 def line_entry(label: str, colour: str, pattern: LineStyleType = "-") -> Line2D:
-    """The legend entry of an ellipse or another line that moves."""
+    """The legend entry of a curve in a movie, such as an ellipse."""
     return Line2D([], [], color=colour, linewidth=1.4, linestyle=pattern, label=label)
 
 
@@ -138,7 +139,7 @@ def legend(axes: Axes, handles: Sequence[Artist], columns: int) -> None:
 
 
 def _has_power(axes: Axes) -> bool:
-    """Whether a common power of ten of the ticks is written above the vertical axis."""
+    """Whether the ticks share a power of ten, written above the vertical axis."""
     formatter = axes.yaxis.get_major_formatter()
     formatter.set_locs(list(axes.yaxis.get_majorticklocs()))
     return bool(formatter.get_offset())

@@ -1,7 +1,8 @@
 """Options of pictures and movies as data: help, parser, and scope of each option.
 
 Each field of a dataclass of options, `Look` or `Film`, has an `Option` in its metadata.
-The command line, its help and the docstring of the class are generated from them.
+The command line, its help and the docstring of the class are generated from these
+options.
 """
 
 import math
@@ -68,7 +69,7 @@ class Field(NamedTuple):
 
 
 def options_of(options: type) -> dict[str, Field]:
-    """The options of a dataclass, by the names of its fields."""
+    """Mapping from the field names of a dataclass to its options."""
     hints, rows = get_type_hints(options), {}
     for part in fields(options):
         value, row = hints[part.name], part.metadata["option"]

@@ -14,7 +14,7 @@ from meanfield.plotting.reading.description import description
 from .look import Look, look_of
 from .style import PRINT
 
-_LETTERS = 127.5  # letters per inch of a line, times the font size in points
+_LETTERS = 127.5  # number of letters per inch, multiplied by the font size in points
 _LINES = 3  # number of lines of small print for which every figure has room
 LEADING = 1.35  # line spacing of small print and of text beside a movie
 _NBSP = "\u00a0"  # no-break space
@@ -98,7 +98,7 @@ def letters_in(width: float, size: float) -> int:
 
 
 def points_of(size: float | str) -> float:
-    """A font size in points, from a number or a name of matplotlib such as `large`."""
+    """A font size in points, from a number or a matplotlib size such as `large`."""
     return FontProperties(size=size).get_size_in_points()
 
 

@@ -46,7 +46,7 @@ def repaint(figure: Figure, inks: Inks, scale: float) -> None:
 
 
 def _artists(figure: Figure) -> Iterator[Artist]:
-    """All artists of the figure except each axis with its ticks and labels."""
+    """All artists of the figure except `Axis` objects, with their ticks and labels."""
     ticks = {
         id(part)
         for axes in figure.findobj(Axes)

@@ -38,7 +38,8 @@ class Style:
     Attributes:
         fontsize: font size of labels; other text, lines and marks scale with it.
         narrow: font size of labels if the look sets a width.
-        narrow_to: width in inches beyond which the font size grows from `narrow`.
+        narrow_to: width in inches up to which labels have the font size `narrow`; in
+            wider pictures, the font size grows in proportion to the width.
         settings: matplotlib settings that override `meanfield.mplstyle`.
         inks: maps colours of the paper style to those of this style, as `#rrggbb`.
     """
@@ -87,7 +88,8 @@ _DARK_STYLE = Style(
         "#d9d9d9": "#454b51",
         "#0072b2": "#4aa3e0",
         "#009e73": "#2fc49b",
-        "#56b4e9": "#f0e442",  # yellow: a light blue would resemble the blue above
+        # This is yellow, since a light blue would resemble the blue above.
+        "#56b4e9": "#f0e442",
         "#d55e00": "#f2803a",
         "#5e3c99": "#a890dc",
         "#8c510a": "#c98d45",

@@ -3,7 +3,7 @@
 import re
 
 _POWER = re.compile(r"(\d)e([+-]\d+)")
-_PLAIN = (-3, 2)  # least and largest exponent written without a power of ten
+_PLAIN = (-3, 2)  # smallest and largest exponent written without a power of ten
 _SUPERSCRIPTS = str.maketrans("0123456789-−", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁻")
 
 
@@ -13,7 +13,7 @@ def verbatim(text: object) -> str:
 
 
 def format_number(number: float, digits: int = 3) -> str:
-    """A positive number in `digits` significant digits, such as 9.88 or 1.44·10⁴."""
+    """A positive number to `digits` significant digits, such as 9.88 or 1.44·10⁴."""
     text = f"{number:.{digits - 1}e}"
     power = int(text.partition("e")[2])
     if _PLAIN[0] <= power <= _PLAIN[1]:

@@ -15,7 +15,7 @@ _NO_ROOM = "constrained_layout not applied"
 
 @contextmanager
 def translate_warnings(figure: Figure) -> Iterator[None]:
-    """Context manager with one warning for all characters that no font contains.
+    """Context manager that gives one warning for all characters that no font contains.
 
     Raises:
         InvalidInputError: if the figure has no room for its axes.

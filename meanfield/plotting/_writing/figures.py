@@ -67,7 +67,7 @@ def figure_files(path: str | Path) -> tuple[Path, ...]:
 
 
 def _bytes(figure: Figure, kind: str) -> bytes:
-    """The content of a `pdf`, `png` or `svg` file of the figure, without a date."""
+    """The figure as the bytes of a `pdf`, `png` or `svg` file that contains no date."""
     content = BytesIO()
     if kind == "png":
         palette_image(figure).save(content, format="png", optimize=True)

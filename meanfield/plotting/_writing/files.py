@@ -44,7 +44,8 @@ def write_file(path: Path, content: bytes) -> Path:
         >>> write_file(Path("note.txt"), b"whole, or not at all").read_bytes()
         b'whole, or not at all'
     """
-    from meanfield.storage import replace_file  # here, since pages need no NumPy
+    # Imported here, so that importing this module does not load NumPy.
+    from meanfield.storage import replace_file
 
     target = Path(os.path.realpath(path)) if path.is_symlink() else path
     if target.is_file() or not target.exists():

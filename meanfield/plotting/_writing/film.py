@@ -106,12 +106,13 @@ class Film:
         for name in ("trails", "loop"):
             count = getattr(self, name)
             if count is not None and not 0 <= count <= 1000:
-                raise InvalidInputError(f"`{name}` must be 0 to 1000; got {count}.")
+                raise InvalidInputError(
+                    f"`{name}` must be from 0 to 1000; got {count}."
+                )
         if not 0 <= self.hold <= _LONGEST:
             raise InvalidInputError(
                 f"`hold` must be from 0 to {_LONGEST:g} seconds; got {self.hold:g}."
             )
-
         if self.seconds is not None and not 0 < self.seconds <= _LONGEST:
             raise InvalidInputError(
                 f"`seconds` must be above 0 and at most {_LONGEST:g}; got "
@@ -119,7 +120,7 @@ class Film:
             )
         if self.turn is not None and not abs(self.turn) <= _TURNS:
             raise InvalidInputError(
-                f"`turn` must be -{_TURNS:g} to {_TURNS:g} degrees; got {self.turn:g}."
+                f"`turn` must be from -{_TURNS:g}° to {_TURNS:g}°; got {self.turn:g}."
             )
 
     @property
@@ -146,7 +147,7 @@ class Film:
         """The content of a movie file with the suffix `.gif`, `.mp4` or `.webm`.
 
         Raises:
-            ResourceError: if ffmpeg fails, with the last line of its output.
+            ResourceError: if ffmpeg fails; the message has the last line of its output.
         """
         from .movie import movie_bytes  # imported here to keep `--help` fast
 

@@ -68,7 +68,7 @@ def _numbers(pixels: np.ndarray) -> np.ndarray:
 
 
 def _colours(numbers: np.ndarray) -> np.ndarray:
-    """The distinct colours, each encoded as an integer, as an image of one row."""
+    """An image of one row, with a pixel for each distinct colour in `numbers`."""
     shifts = np.array([16, 8, 0], np.uint32)
     return ((np.unique(numbers)[None, :, None] >> shifts) & 255).astype(np.uint8)
 

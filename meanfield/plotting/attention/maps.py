@@ -32,14 +32,16 @@ from .selection import head_indices, query_index, query_name
 # By default, a figure shows at most `_SNAPSHOTS` evenly spaced snapshots as rows and at
 # most `_HEADS` heads as columns.
 _SNAPSHOTS, _HEADS = 4, 6
-# If some weights are negative, the colour scale ends at the quantile `_TOP` of the
-# absolute weights, so that one peak does not hide the rest; or, if larger, at the
-# median of the largest absolute weights of the rows.
+# If some weights are negative, the colour scale ends at the larger of two numbers: the
+# quantile `_TOP` of the absolute weights, and the median over rows of the largest
+# absolute weight. One peak then does not hide the rest.
 _TOP = 0.995
 _CUT = 0.95  # a colour scale is not cut if less than 5 % would be cut off
-# Maps are enlarged for up to `_MAX_TOKENS` words; with more, only some are written.
+# Maps of at most `_MAX_TOKENS` tokens are enlarged to show all words; larger maps show
+# only some of the words.
 _MAX_TOKENS = 32
-_SIDE, _WORD, _PAGE = 1.7, 0.1, 11.0  # widths of map, word and all columns, in inches
+# Widths in inches: of a map, of a word, and of all columns together.
+_SIDE, _WORD, _PAGE = 1.7, 0.1, 11.0
 _SMALL, _LINE = "xx-small", 1.1  # font size of words, and line height relative to it
 _MAP = 0.8  # share of the figure's width that a map takes without its colour bar
 _BAR = {"shrink": 0.8, "aspect": 30, "pad": 0.05}

@@ -52,7 +52,8 @@ def query_index(run: xr.Dataset, query: str) -> int:
         return int(query)
     hint = "a word of the text, or " if words else ""
     raise InvalidInputError(
-        f"`query` must be {hint}the index of a token, 0 to {count - 1}; got `{query}`."
+        f"`query` must be {hint}the index of a token, from 0 to {count - 1}; got "
+        f"`{query}`."
     )
 
 

@@ -46,7 +46,9 @@ from .surface import (
 
 AXIS = Line2D([], [], color=INK, linestyle="--", linewidth=0.9, label="isotropic")
 
-_LIFT = 0.06  # additional padding above and below labels of double size, in inches
+# Padding in inches that is added above and below the axes for labels twice as large as
+# usual. It is proportional to the additional size.
+_LIFT = 0.06
 
 
 @panels.register("cone")

@@ -36,7 +36,8 @@ from .paths import (
 from .thinning import thin_paths
 
 # Rings mark common directions of blow-ups if at most four directions account for 90 %
-# of the blow-ups. Each needs at least three runs, which all end within 0.05 of it.
+# of the blow-ups. Each of these directions needs at least three runs, all of which end
+# within 0.05 of it.
 _N_RINGS, _MIN_RUNS, _CLOSE, _MIN_SHARE = 4, 3, 0.05, 0.9
 # The axis limit is `_MARGIN` without rings, and `_ROOM` with rings, because the numbers
 # of the rings need room at the rim.
@@ -172,7 +173,8 @@ def _ring(axes: Axes, direction: np.ndarray, count: int) -> None:
     axes.plot(*direction, "o", ms=13, mfc="none", mec=INK, mew=1.2, zorder=5)
     length = np.linalg.norm(direction)
     outward = direction / length if length > 0.1 else np.array([0.0, 1.0])
-    reach = 12 + 2.6 * len(f"{count}")  # half the widths of ring and digits, in points
+    # In points: 12 for half of the ring and a gap, and 2.6 for half of each digit.
+    reach = 12 + 2.6 * len(f"{count}")
     axes.annotate(
         f"{count}",
         (direction[0], direction[1]),

@@ -1,4 +1,4 @@
-"""Styles of paths by ending in the cone and the disc, with legends and notes."""
+"""Styles that show how paths in the cone and the disc end, with legends and notes."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -106,7 +106,7 @@ def ending_marks(paths: Sequence[ConePath]) -> list[Artist]:
 
 
 def early_note(paths: Sequence[ConePath]) -> str:
-    """A note that paths stop at their last frame, and how long before the blow-up."""
+    """A note on paths whose last frame precedes their blow-up, and by how much."""
     ends = [
         (p.rows[-1, -1], p.ending) for p in paths if p.ending.status is Status.BLOW_UP
     ]

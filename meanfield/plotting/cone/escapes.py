@@ -60,7 +60,7 @@ def escape_directions(dataset: xr.Dataset) -> EscapeDirections:
 
 
 def escapes(shapes: Sequence[ConePath]) -> EscapeDirections:
-    """Directions in which runs blow up, from the paths of their shapes of trace one."""
+    """Directions in which runs blow up, from their paths in the disc of trace one."""
     ends = [
         shape.points[-1] for shape in shapes if shape.ending.status is Status.BLOW_UP
     ]

@@ -90,7 +90,7 @@ def animate_paths(dataset: xr.Dataset, film: Film, panel: str) -> PathAnimation:
     """The paths of a dataset at the times of a movie, interpolated between frames.
 
     A step in which a visible path moves too far is not interpolated: all paths then
-    hold the earlier frame.
+    stay at the earlier frame.
 
     Raises:
         InvalidInputError: as raised by the panels `cone` and `disc`.
@@ -153,7 +153,7 @@ def _far_steps(
 
 
 def _cone_points(mover: CovarianceRun, times: np.ndarray) -> np.ndarray:
-    """Points of a run in the cone, (times, 3); large steps hold the earlier frame."""
+    """Points of a run in the cone, (times, 3); large steps are not interpolated."""
     frames = np.arange(mover.times.size, dtype=np.float64)
     places = snap_places(
         np.interp(times, mover.times, frames), interpolable_factors(mover.factor)

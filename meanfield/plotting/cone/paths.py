@@ -125,7 +125,7 @@ def cone_height(paths: Sequence[ConePath]) -> float:
 
 
 def ring_heights(height: float) -> list[float]:
-    """Round values of the trace for rings on the surface, none close to its rim."""
+    """The traces of the rings on the surface: round numbers, none close to the rim."""
     ticks = MaxNLocator(4).tick_values(0, height)
     return [float(z) for z in ticks if 0 < z < 0.93 * height]
 

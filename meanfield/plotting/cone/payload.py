@@ -32,8 +32,8 @@ def payload(
     `rows` is base64 of little-endian int16, four per point: x, y, z in steps of
     `height / STEPS`, and the time in steps of 1/`STEPS` of the span of `times`.
     `lengths` has the number of points of each path. `runs` has, for each path, its
-    index, its ending and the numbers of its tooltip, null where there are none. `names`
-    has the name of the dataset of each path.
+    index, its ending and the numbers of its tooltip, with null for missing numbers.
+    `names` has the name of the dataset of each path.
 
     Args:
         named_datasets: datasets of 2 × 2 covariances, by name.

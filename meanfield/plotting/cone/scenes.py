@@ -39,7 +39,7 @@ _FAINT = 0.6
 _ZOOM, _WIDE_ZOOM, _WIDE = 1.06, 1.12, 1.3
 _TICKS = 2  # largest number of intervals between ticks on the floor of the cone
 MATRIX = "Σ = [[a, c], [c, b]]"
-_SPOT, _SMALL = 30.0, 12.0  # area of a dot per point of line width, and least area
+_SPOT, _SMALL = 30.0, 12.0  # dot area per point of line width, and minimum dot area
 
 
 def cone_scene(

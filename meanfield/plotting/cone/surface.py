@@ -19,7 +19,7 @@ _ELEVATION, _AZIMUTH, HEIGHT = 17.0, -62.0, 0.92
 # coordinates.
 _STRETCH = 2 * HEIGHT
 # The axes of the floor have at most `_TICKS` intervals between ticks, or `_FEW_TICKS`
-# for a zoom of at most `_NARROW`, where labels are large.
+# if the zoom is at most `_NARROW`, because labels are then large.
 _TICKS, _FEW_TICKS, _NARROW = 5, 2, 0.9
 _GLASS, _EDGE = "#7d9fc2", "#6d86a1"
 
@@ -87,8 +87,8 @@ def _circle(angles: np.ndarray) -> np.ndarray:
 def _glass(axes: Axes3D, angles: np.ndarray, height: float, layer: int) -> None:
     """Draw part of the surface, denser towards its edges, where it is seen edge-on.
 
-    Nested translucent sheets give a gradient without seams. There are few of them,
-    since fainter ones would be lost to the rounding of colours.
+    Nested translucent sheets give a gradient without seams. More sheets would have to
+    be fainter, and would then be lost to the rounding of colours.
     """
     first, last = angles[0], angles[-1]
     edges = (last - first) / 2 * np.geomspace(0.02, 0.9, 10)

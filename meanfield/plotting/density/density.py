@@ -1,4 +1,4 @@
-"""The panel `density`: over time in one dimension, at several times in two."""
+"""The panel `density`: a density over time, or in two dimensions at several times."""
 
 from itertools import islice
 

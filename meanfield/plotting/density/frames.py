@@ -1,4 +1,4 @@
-"""Densities at several times: in the plane, or of position and state."""
+"""Maps of densities at several times, in the plane or over (position, state)."""
 
 from dataclasses import replace
 

@@ -49,7 +49,7 @@ def draw_line(figure: Picture, density: Density) -> list[str]:
 
 
 def _mesh(density: Density) -> tuple[np.ndarray, np.ndarray]:
-    """Corners of the mesh: times midway between frames, and the cell faces then."""
+    """Corners of the mesh: times and cell faces, both midway between frames."""
     times = _midpoints(density.times)
     faces = density.origin + density.axes[:, :, 0] * density.edges[0]
     return np.broadcast_to(times[:, None], (len(times), faces.shape[1])), _midpoints(

@@ -131,7 +131,7 @@ class CurveScene(AbstractScene):
 
 
 class MapScene(AbstractScene):
-    """A density on a moving mesh: in the plane, or of state over position.
+    """A map of a density on a moving mesh, in the plane or over (position, state).
 
     The box of the grid and the tokens are drawn too. The mesh is rasterised in vector
     files.
@@ -167,7 +167,7 @@ class MapScene(AbstractScene):
         self._axes.set_ylim(low[-1], high[-1])
         if run.dimension == 2:
             self._axes.set_xlim(low[0], high[0])
-        # The identity leaves a position axis, if there is one, unchanged.
+        # A position axis, if there is one, keeps its row of the identity.
         matrix = np.eye(3)
         matrix[-1 - run.dimension : -1, -1] = run.origin[frame]
         matrix[-1 - run.dimension : -1, -1 - run.dimension : -1] = run.axes[frame]

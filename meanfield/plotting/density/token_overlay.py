@@ -8,7 +8,7 @@ from meanfield.plotting.reading.data import kind
 
 
 def with_tokens(density: xr.Dataset, tokens: xr.Dataset) -> xr.Dataset:
-    """The run of a density with tokens added, which panels and movies draw over it.
+    """A run of a density with added tokens; panels and movies draw these on top.
 
     Args:
         density: one run of a density.

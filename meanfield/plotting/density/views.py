@@ -103,7 +103,7 @@ def map_view(run: Density, scale_note: str) -> tuple[Density, Extent, list[str]]
     """The run to draw, its axis limits in each frame, and notes.
 
     Args:
-        run: the run; in two dimensions it is summed over positions.
+        run: the run; in two dimensions, it is summed over the positions of tokens.
         scale_note: the note to use if axis limits differ between frames.
     """
     notes = []

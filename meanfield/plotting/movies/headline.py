@@ -64,7 +64,7 @@ def layers_shown(dataset: xr.Dataset, times: np.ndarray) -> list[str]:
 
 
 def size_note(size: float) -> str:
-    """A note with the RMS radius in three digits; empty if it is not finite."""
+    """A note with the RMS radius to three digits; empty if it is not finite."""
     if size == 0:
         return "RMS radius 0"
     return f"RMS radius {format_number(size)}" if np.isfinite(size) else ""

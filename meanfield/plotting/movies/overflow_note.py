@@ -16,7 +16,8 @@ from meanfield.plotting.tokens.views import (
 def overflow_note(cloud: Cloud, axes: Axes) -> str:
     """A note with the largest number of tokens outside user-set limits in any frame.
 
-    Without such limits it is empty: the note on the view then mentions such tokens.
+    The note is empty if the user set no limits. Tokens outside the default view are
+    mentioned in the note on the view.
     """
     if not (cloud.look.xlim or cloud.look.ylim):
         return ""

@@ -31,12 +31,13 @@ from meanfield.plotting._figure.style import PRINT
 
 from .space_room import Extent, fill
 
-_COLUMN = 2.4  # least width of a text column at scale one, in inches
-_SHARE = 0.6  # least width of the picture, as a share of the page's width
+_COLUMN = 2.4  # minimum width of a text column at scale one, in inches
+_SHARE = 0.6  # minimum width of the picture, as a share of the page's width
 _MARGIN = 0.14  # margin around the text column, in inches
 _LINE = 1.1  # height reserved for the time, in lines of its own font size
 _GAP = 0.7  # gap between parts of the text column, in lines
-_LARGE, _MIDDLE = 2.0, 1.25  # sizes of time and notes, as multiples of `axes.titlesize`
+# Font sizes of the time and of the other notes, as multiples of `axes.titlesize`.
+_LARGE, _MIDDLE = 2.0, 1.25
 _NARROW = 1.15  # number of letters per line, relative to the estimate `letters_in`
 _TEXT_WIDTH = 0.84  # share of the page's width that a headline may take
 _ENTRY = 1.15  # height of a legend entry, in lines

@@ -55,7 +55,7 @@ class Painter:
 
 
 def _movers(figure: Figure) -> Iterator[Artist]:
-    """The artists that may change: all except frames of axes, legends, small print."""
+    """The artists that may change, unlike axes frames, legends and small print."""
     yield from figure.artists
     for axes in figure.axes:
         if axes.get_label() != COLOUR_BAR:

@@ -47,8 +47,8 @@ class Movie(NamedTuple):
     Attributes:
         play: builds the `Play` of a run.
         subject: what it shows, for error messages.
-        suits: the runs that have this movie by default, as pairs of the kind of
-            a run and whether it is an ensemble in the plane.
+        suits: the runs for which this movie is the default, as pairs: the kind of the
+            run, and whether it is an ensemble in the plane.
         is_for_ensembles: whether it shows all runs of an ensemble.
     """
 
@@ -140,7 +140,7 @@ def _path_play(
 def _setting(
     scene: _Scene, projection: str | None, note: str
 ) -> Callable[[Figure], tuple[Axes, AbstractScene, Key]]:
-    """A function that adds axes with a scene to a figure; its key ends with `note`."""
+    """A function that adds axes with a scene to a figure, and `note` to the key."""
 
     def set_scene(figure: Figure) -> tuple[Axes, AbstractScene, Key]:
         axes = figure.add_subplot(projection=projection)
@@ -151,7 +151,7 @@ def _setting(
 
 
 def _sizes(radii: np.ndarray, look: Look) -> np.ndarray:
-    """The radii in the headline; NaN (not printed) if the look scales all to 1."""
+    """The radii in the headline; NaN, not printed, if the look scales each to 1."""
     return np.full_like(radii, np.nan) if look.relative else radii
 
 

@@ -7,7 +7,7 @@ from matplotlib.collections import Collection, PathCollection
 from matplotlib.transforms import Bbox
 from mpl_toolkits.mplot3d.axes3d import Axes3D
 
-_ROUNDS = 4  # number of iterations; above 1, since labels do not grow with the axes
+_ROUNDS = 4  # iterations; one is not enough, since labels do not grow with the axes
 _SAFE = 0.99  # share of the room that the axes fill
 
 Extent = Callable[[], Bbox]
@@ -52,7 +52,7 @@ def _pixels(part: Collection) -> np.ndarray:
 
 
 def _zoom(axes: Axes3D, factor: float) -> None:
-    """Multiply the zoom of 3D axes, which matplotlib stores as the aspect's length."""
+    """Multiply the zoom of 3D axes; it is stored as the length of the box aspect."""
     aspect = np.asarray(axes.get_box_aspect())
     axes.set_box_aspect(tuple(aspect))
     unit_length = np.linalg.norm(np.asarray(axes.get_box_aspect()))

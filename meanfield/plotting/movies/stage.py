@@ -38,9 +38,9 @@ class Play(NamedTuple):
 
     Attributes:
         times: the times of the frames.
-        frame_notes: the notes in the headline of a frame.
+        frame_notes: returns the notes in the headline of a frame.
         set_scene: adds axes with the scene to a figure; returns axes, scene and key.
-        overflow_note: a note on tokens outside the axes in some frame, or empty.
+        overflow_note: returns a note on tokens outside the axes; empty if all fit.
     """
 
     times: np.ndarray

@@ -91,7 +91,7 @@ def _check(element: Element, latex: str) -> None:
     if len(text) > 1 and text.startswith("\\"):
         raise _formula_error(latex, f"`{text}` is unknown")
     if element.tag == "mi" and text in ("{", "}", "&", "#"):
-        raise _formula_error(latex, f"formulas cannot have a stray `{text}`")
+        raise _formula_error(latex, f"formulas cannot contain a stray `{text}`")
     strange = set(element.attrib) - _ATTRIBUTES
     if element.tag != "math" and strange:
         raise _formula_error(

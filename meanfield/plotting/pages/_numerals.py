@@ -1,4 +1,4 @@
-"""Numbers as HTML or text in few digits, with all digits in a tooltip."""
+"""Numbers as HTML or text, rounded to a few digits, with all digits in a tooltip."""
 
 import html
 import math
@@ -16,7 +16,7 @@ def finite(value: Any) -> bool:
 
 
 def numeral(value: Any, reference: Any = None, digits: int = _DIGITS) -> str:
-    """A number as HTML with `digits` digits, or more to differ from `reference`."""
+    """A number as HTML with `digits` digits, or more to tell it from `reference`."""
     if not finite(value):
         return f'<span class="bad">not finite{_kind(value)}</span>'
     text = _distinguish(float(value), reference, digits)

@@ -126,14 +126,14 @@ def _row(check: Record, role: str, notes: Mapping[str, str]) -> str:
 
 
 def _relation_sign(check: Record) -> str:
-    """The sign between the observed value and its bound, within the tolerance."""
+    """The relation of the observed value to its bound as a sign, such as ≤ or ≰."""
     signs = _RELATION_SIGNS if check_passed(check, "statement") else _NEGATED_SIGNS
     relation = str(check["relation"])
     return signs.get(relation, html.escape(relation))
 
 
 def _observed_numeral(check: Record) -> str:
-    """The observed value, in enough digits to show a difference from the bound."""
+    """The observed value, with enough digits to show a difference from the bound."""
     value, bound, tolerance = (check[n] for n in ("observed", "bound", "tolerance"))
     is_finite = all(map(finite, (value, bound, tolerance)))
     is_distinct = is_finite and abs(value - bound) > tolerance

@@ -62,6 +62,6 @@ def _claim_checks(statement: Record) -> list[Record]:
 
 
 def _is_inequality(check: Record) -> bool:
-    """Whether a check is an inequality rather than an identity (error at most zero)."""
+    """Whether a check is an inequality; an identity has the sign = or the bound 0."""
     is_ascent = (check["evidence"] or {}).get("kind") == "ascent"
     return is_ascent or (check["relation"] != "=" and check["bound"] != 0)

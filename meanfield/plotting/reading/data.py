@@ -71,7 +71,7 @@ class Cloud:
     """One run of tokens or of a Gaussian, at the times when its state is finite.
 
     `closure`, if any, is the Gaussian that solves the closed equation, at these times;
-    `whole` is the run before projection to some coordinates; `words` are the labels of
+    `whole` is the run before projection onto some axes; `words` are the labels of
     the tokens; `look` is the look of the picture.
     """
 
@@ -113,7 +113,7 @@ class Cloud:
 
 
 def kind(dataset: xr.Dataset) -> str:
-    """The kind of a dataset: `points`, `gaussian` or `grid`; checks its variables.
+    """Check the variables of a dataset; return its kind: points, gaussian or grid.
 
     A dataset of another kind that contains `mean` and `factor` is read as `gaussian`.
 
@@ -166,7 +166,7 @@ def runs(dataset: xr.Dataset) -> Iterator[xr.Dataset]:
 
 
 def track(run: xr.Dataset, prefix: str = "") -> Track:
-    """The Gaussian in the variables `mean` and `factor`, named with this prefix."""
+    """The Gaussian of one run, in the variables `{prefix}mean` and `{prefix}factor`."""
     return Track(
         values(run, f"{prefix}mean", ("time", "coord")),
         values(run, f"{prefix}factor", ("time", "coord", "rank")),
@@ -193,7 +193,7 @@ def swarm(run: xr.Dataset) -> Swarm:
 
 
 def _is_ordered(run: xr.Dataset) -> bool:
-    """Whether positions are used: the run has a mask, a text, or no spec."""
+    """Whether positions are used; true if the run has a mask, a text, or no spec."""
     if "position" not in run:
         return False
     spec = spec_of(run)

@@ -64,7 +64,7 @@ class Density:
 
     @property
     def middles(self) -> tuple[np.ndarray, ...]:
-        r"""The middles of the cells along each axis of $\xi$."""
+        r"""The midpoints of the cells along each axis of $\xi$."""
         return tuple(map(centres, self.edges))
 
     @property
@@ -103,7 +103,7 @@ class Density:
         )
 
     def state_marginal(self) -> "Density":
-        """The marginal law of the state: the sum over positions."""
+        """The marginal law of the state: the sum over the positions of tokens."""
         return replace(self, mass=self.mass.sum(axis=1, keepdims=True), position=None)
 
 

@@ -105,8 +105,8 @@ def _descent(spec: RunSpec, axes: list[str]) -> str:
 def _attention(part: AttentionSpec, layer: AttentionSpec, axes: list[str]) -> str:
     """One attention with its matrices, as `softmax, 2 heads: Q = …, K = …, V = …`.
 
-    `layer` is the first layer; if it has a context, the text names that instead of
-    the context of `part`.
+    `layer` is the first layer, or `part` itself. If `layer` has a context, the text
+    names it, and otherwise the context of `part`.
     """
     names = ("Q", "K", "V") if part.Q is not None or "Q" in axes else ("A", "V")
     numbers = [_matrix_of(part, name, axes) for name in names if name not in axes]
@@ -163,7 +163,7 @@ def _matrix_of(part: AttentionSpec, name: str, axes: list[str]) -> str:
 
 
 def _exception_note(name: str, axes: list[str]) -> str:
-    """A note on the entries of a matrix that a sweep varies."""
+    """A note on those entries of a matrix that a sweep varies."""
     entries = [axis for axis in axes if axis.startswith(f"{name}[")]
     return f" but for {', '.join(entries)}" if entries else ""
 
@@ -255,5 +255,5 @@ def _number(value: float) -> str:
 
 
 def _display_name(name: str) -> str:
-    """A name set by the user, with `$` escaped; of a path `@…`, only the file name."""
+    """A name set by the user, with `$` escaped; a path `@…` becomes its file name."""
     return verbatim(f"@{Path(name[1:]).name}" if name.startswith("@") else name)

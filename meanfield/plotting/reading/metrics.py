@@ -11,9 +11,12 @@ from meanfield.clusters import cluster_radii, cluster_share
 
 from .data import Swarm
 
-# By default, tokens are linked if their cosine is at least 0.9, an angle of 26 degrees.
+# By default, tokens are linked if the cosine of the angle between them is at least 0.9,
+# that is, if the angle is at most 26 degrees.
 COSINE_LINK = 0.1
-_FAR = 3.0  # distance of tokens at zero from unit vectors, which are at most 2 apart
+# Coordinate of tokens at zero along an additional axis. They are then farther from all
+# unit vectors than two unit vectors can be from each other.
+_FAR = 3.0
 
 
 class Embedding(NamedTuple):
@@ -67,7 +70,7 @@ class _Euclidean(AbstractMetric):
 
 
 class _Cosine(AbstractMetric):
-    r"""Cosine metric, by Euclidean distances $\sqrt{2(1-\cos\theta)}$ of unit vectors.
+    r"""Cosine metric, as Euclidean distances $\sqrt{2(1-\cos\theta)}$ of unit vectors.
 
     Tokens at zero have no direction; they are embedded in one point far from the rest.
     """

@@ -118,7 +118,7 @@ def rounded_spectrum(run: xr.Dataset) -> np.ndarray:
 def rounding(run: xr.Dataset) -> np.ndarray:
     """The rounding error of the states of one run, (time,), in units of the states.
 
-    A run that was rescaled later stores this error in the variable `rounding`.
+    If the states were rescaled afterwards, the variable `rounding` contains this error.
     """
     if "rounding" in run:
         return run["rounding"].values

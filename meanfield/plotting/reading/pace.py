@@ -10,11 +10,12 @@ from meanfield.plotting._writing.film import Film
 from .data import Cloud, Swarm, Track
 from .observables import even_frames, is_rounding, moments, sizes_of
 
-# States are interpolated linearly between two stored frames if their sizes differ by
-# less than the factor `_MAX_RATIO`, and the size half way is within the factor
-# `_MAX_BEND` of their geometric mean (no large rotation). An interpolated cloud
-# is then too small by at most 3 %, which is invisible. Sizes of Gaussians and sizes in
-# headlines are interpolated from the stored sizes instead.
+# States are interpolated linearly between two stored frames under two conditions. The
+# ratio of their sizes is at most `_MAX_RATIO`. The size of the interpolated state half
+# way differs from the geometric mean of their sizes by at most the factor `_MAX_BEND`,
+# which rules out large rotations. An interpolated cloud is then too small by at most
+# 3 %, which is invisible. Sizes of Gaussians and sizes in headlines are interpolated
+# from the stored sizes instead.
 _MAX_RATIO, _MAX_BEND = 1.25, 1.03
 
 
@@ -38,7 +39,7 @@ def frames_shown(n_stored: int, film: Film) -> np.ndarray:
 
 
 def snap_places(places: np.ndarray, is_near: np.ndarray) -> np.ndarray:
-    """Round indices down to a stored frame in steps that must not be interpolated.
+    """Round indices down to a stored frame if their step must not be interpolated.
 
     Args:
         places: fractional indices of stored frames.

@@ -166,7 +166,7 @@ def scale_of(dataset: xr.Dataset, name: str) -> Scale:
 
 
 def set_axis(axes: Axes, axis_name: str, scale: Scale) -> None:
-    """Sets the label, limits and ticks of the `x` or `y` axis of a picture."""
+    """Set the label, limits and ticks of the `x` or `y` axis of a picture."""
     axis = axes.xaxis if axis_name == "x" else axes.yaxis
     if scale.kind == "log":
         axes.set(**{f"{axis_name}scale": "log"})

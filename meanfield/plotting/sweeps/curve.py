@@ -1,4 +1,4 @@
-"""A quantity of a sweep with one axis, as a curve with markers by ending."""
+"""A quantity of a sweep with one axis, as a curve whose markers show the endings."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -33,7 +33,7 @@ _ARROW = {"marker": LATER, "markersize": 9}
 
 
 def curve(dataset: xr.Dataset, name: str) -> Figure:
-    """Draw a quantity along the only axis of a sweep, with markers by ending."""
+    """Draw a quantity along the only axis of a sweep; markers show the endings."""
     name = "stop_time" if name == "ending" else name
     figure = titled_figure(dataset, (6.6, 4.4))
     axes = figure.add_subplot()

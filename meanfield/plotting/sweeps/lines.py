@@ -141,7 +141,7 @@ def _extended_numbers(cells: xr.Dataset, name: str) -> np.ndarray:
 
 
 def _ceiling(parts: _Lines, name: str) -> np.ndarray:
-    """Heights at which infinite values are drawn, (line, x); NaN is the upper edge."""
+    """Heights at which infinite values are drawn, (line, x); NaN for the upper edge."""
     if name == "t_star":
         return np.fmax.reduce(parts.stops, axis=-1)
     return np.full(parts.stops.shape[:2], np.nan)

@@ -118,7 +118,7 @@ def _explain(figure: Figure, dataset: xr.Dataset, handles: list[Artist]) -> None
 
 
 def _layers(dataset: xr.Dataset) -> Iterator[tuple[str, xr.Dataset]]:
-    """The parts of a sweep with two axes, each with a title.
+    """Pairs of a title and a two-dimensional slice of a sweep.
 
     Raises:
         InvalidInputError: if there are too many axes; the message names one to remove.

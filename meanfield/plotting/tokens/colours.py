@@ -45,8 +45,8 @@ def colouring(cloud: Cloud, state: Swarm, otherwise: Rule) -> Colouring:
     """The colouring that the look names; if it names none, a default.
 
     If the look sets `link` or `metric`, the default is by cluster. Otherwise it is by
-    position if tokens have positions, by final cluster if two to six clusters have
-    nearly all the weight, and else the colouring `otherwise`.
+    position if tokens have positions. Without positions, it is by final cluster if two
+    to six clusters have nearly all the weight. In all other cases it is `otherwise`.
 
     Raises:
         InvalidInputError: if the tokens lack what the colouring needs, or the look has
@@ -143,7 +143,7 @@ def colour_by_label(cloud: Cloud, state: Swarm) -> Colouring:
 
 
 def _whole(cloud: Cloud, state: Swarm) -> Swarm:
-    """The tokens in all coordinates, before projection to the picture."""
+    """The tokens in all coordinates, before projection onto the picture."""
     whole = state if cloud.whole is None else cloud.whole.state
     assert isinstance(whole, Swarm)
     return whole

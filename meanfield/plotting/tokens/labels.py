@@ -143,7 +143,7 @@ def _overlaps(boxes: np.ndarray, obstacles: np.ndarray) -> np.ndarray:
 
 
 def _opacities(choices: np.ndarray) -> np.ndarray:
-    """Opacities (frames, words): words fade in after a move, and vanish at once."""
+    """Opacities (frames, words): words fade in after a move, and vanish abruptly."""
     previous = choices[0]
     ages = np.full(previous.shape, _FADE)
     opacity = np.empty(choices.shape)

@@ -41,7 +41,7 @@ def draw_line(axes: Axes, cloud: Cloud, labels: tuple[str, ...]) -> Key:
 
 
 def frame_line(axes: Axes, cloud: Cloud, view: Window) -> None:
-    """Set the axis limits: all times, and the view of the coordinate."""
+    """Set the axis limits to all times and to the view of the coordinate."""
     axes.set_xlabel("time $t$")
     axes.set_ylim(view.centre[0] - view.half_width, view.centre[0] + view.half_width)
     if cloud.times.size > 1:

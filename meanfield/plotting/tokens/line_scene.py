@@ -140,7 +140,7 @@ class Band:
         self._bar.set_zorder(_BAR_ZORDER)
 
     def show(self, frame: int, breaks: np.ndarray) -> None:
-        """Show the frames up to `frame`; lines break before the frames `breaks`."""
+        """Show the frames up to `frame`; lines have gaps before those in `breaks`."""
         span = slice(0, frame + 1)
         times = np.insert(self._times[span], breaks, np.nan)
         edges = np.insert(self._edges[:, span], breaks, np.nan, axis=1)

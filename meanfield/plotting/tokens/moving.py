@@ -78,7 +78,7 @@ class Tokens(AbstractPart):
 
 
 class Outline(AbstractPart):
-    """The outline of two standard deviations of a moving Gaussian."""
+    """The outline of a moving Gaussian at two standard deviations."""
 
     def __init__(self, axes: Axes, track: Track, *, colour: str, pattern: str) -> None:
         self._outlines = outlines(track)

@@ -97,7 +97,7 @@ class WordLabels(AbstractPart):
     def _lead(
         self, points: np.ndarray, offsets: np.ndarray, opacity: np.ndarray
     ) -> None:
-        """Draw lines from dots to the nearest points of words that are far away."""
+        """Draw a line from the dot to the nearest point of every word far from it."""
         reach = np.clip(0.0, offsets, offsets + self._extents)
         is_far = np.linalg.norm(reach, axis=1) > _LEAD_DISTANCE
         unit = np.diff(np.reshape(self._axes.viewLim.get_points(), (2, 2)), axis=0)[0]

@@ -20,7 +20,7 @@ from .colours import (
     uniform_colour,
 )
 
-# At most `MAX_PATHS` tokens are drawn, at even spacing; more paths would merge into one
+# At most `MAX_PATHS` tokens, evenly spaced, are drawn; more paths would merge into one
 # solid area.
 MAX_PATHS = 2000
 # Paths of tokens have at least the opacity `_FAINT` on light backgrounds, and `_LIT` on

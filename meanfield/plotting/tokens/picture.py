@@ -89,7 +89,7 @@ def frame_plane(axes: Axes, view: Window) -> None:
 
 
 def bare_space(axes: Axes3D, look: Look) -> None:
-    """Set equal 3D axes with few ticks, seen from slightly above."""
+    """Set up 3D axes with equal scales and few ticks, seen from slightly above."""
     axes.view_init(elev=20, azim=-58)
     axes.set_box_aspect((1, 1, 1), zoom=1.1 * look.zoom(6.6))  # pyright: ignore[reportArgumentType]
     axes.locator_params(nbins=6)
@@ -125,7 +125,7 @@ def _fading_colours(colour: str, count: int) -> np.ndarray:
 def _outlines(
     axes: Axes, track: Track, frames: np.ndarray, view: Window, shades: np.ndarray
 ) -> LineCollection:
-    """Draw the outlines of some frames, in one colour each."""
+    """Draw the outlines of some frames, with one colour for each frame."""
     curves = outlines(track.take(frames))
     lines = clip_points(curves, view).reshape(-1, *curves.shape[2:])
     colours = np.repeat(shades, curves.shape[1], axis=0)

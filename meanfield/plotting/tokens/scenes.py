@@ -39,7 +39,7 @@ View = Callable[[int], Window]
 
 
 def cloud_scene(axes: Axes, image: Projection, film: Film) -> tuple[AbstractScene, Key]:
-    """The scene of a run on axes of its dimension (up to three), and its `Key`."""
+    """The scene of a run in up to three dimensions, and the `Key` that explains it."""
     cloud = image.cloud
     scene = line_scene if cloud.dimension == 1 else _room_scene
     artists, key = scene(axes, image, film)

@@ -1,4 +1,4 @@
-"""Projection of a cloud to a picture, axis limits, and outlines of ellipses."""
+"""Projection of a cloud onto a picture, axis limits, and outlines of ellipses."""
 
 from typing import NamedTuple
 
@@ -26,7 +26,7 @@ _STRAY = 3.0
 # Paths are clipped at `_CLIP_RADIUS` half-widths from the centre, far outside the view.
 _CLIP_RADIUS = 8.0
 _DRIFTS = 1e-3  # drifts of the mean above this share of the largest radius are noted
-# Least width of a view relative to its distance from zero; it hides rounding errors.
+# Minimum width of a view relative to its distance from zero; it hides rounding errors.
 _MIN_WIDTH = 1e-12
 # Ellipses are drawn at two standard deviations.
 N_SIGMA = 2.0
@@ -62,7 +62,7 @@ class Window(NamedTuple):
 
 
 def projection(cloud: Cloud, k: int) -> Projection:
-    """The cloud itself if $d <= k$, else its projection to its `k` main axes."""
+    """The cloud itself if $d <= k$, otherwise its projection onto `k` main axes."""
     d = cloud.dimension
     if d <= k:
         names = tuple(f"$x_{{{i + 1}}}$" for i in range(d)) if d > 1 else ("$x$",)
@@ -92,7 +92,7 @@ def rms_radii(cloud: Cloud) -> np.ndarray:
 
 
 def visible_frames(cloud: Cloud) -> np.ndarray:
-    """The frames of a panel: all; for a cloud that escapes, those within `_CROP`."""
+    """The frames that a panel shows; if a cloud escapes, only those within `_CROP`."""
     if cloud.ending.status.row.leaves:
         return _crop_frames(cloud, _CROP)
     return np.arange(cloud.times.size)
@@ -182,8 +182,8 @@ def view_limits(
 ) -> tuple[np.ndarray, np.ndarray]:
     """The lower and upper limits of axes of size `room`.
 
-    They are the view, widened to the shape of the axes, or the limits of the look. If
-    the look sets only one of them, the other axis has the same scale.
+    Limits in the look take precedence; without them, the view is widened to the shape
+    of the axes. If the look sets one axis only, the other axis has the same scale.
     """
     choices = {k: np.array(v) for k, v in enumerate((look.xlim, look.ylim)) if v}
     unit = view.half_width / room.min()
@@ -241,9 +241,9 @@ def robust_windows(cloud: Cloud) -> tuple[list[Window], str]:
     """The view of each frame of a movie, and a note.
 
     The view is fixed, unless the cloud grows too much, or consists of words and drifts;
-    then it follows. It contains the ellipses and all tokens, without the outermost 1 %
-    at either end of each axis if these would need more than `_OUTLYING` times the
-    room. A cloud that blows up leaves the view.
+    then it follows. It contains the ellipses and all tokens, except the outermost 1 %
+    at either end of each axis if these would make the view more than `_OUTLYING` times
+    as wide. A cloud that blows up leaves the view.
     """
     low, high, outliers = _robust_extents(cloud)
     count, moves = cloud.times.size, ""

@@ -7,8 +7,8 @@ import xarray as xr
 
 from meanfield.plotting.reading.observables import even_frames
 
-# A page has at most `MAX_NUMBERS` coordinates or densities, about as many as 10 000
-# tokens in 3D at 200 times; they take 9 MB in the file and another 9 MB in the browser.
+# A page has at most `MAX_NUMBERS` coordinates or cell values, enough for 200 frames of
+# 10 000 tokens in 3D. They take 9 MB in the file and another 9 MB in the browser.
 MAX_NUMBERS = 6_500_000
 # At least `_FRAMES` frames are kept; to reduce a run further, tokens are left out.
 _FRAMES = 100
@@ -37,8 +37,8 @@ class Subset:
 def coarsen(dataset: xr.Dataset, limit: int = MAX_NUMBERS) -> Subset:
     """Reduce members, then frames, then tokens evenly, to at most `limit` numbers.
 
-    Only coordinates of tokens and cells of densities are counted, since Gaussians are
-    small.
+    These numbers are the coordinates of tokens, or the cell values of a density.
+    Gaussians are small and are not counted.
     """
     sizes = {str(name): size for name, size in dataset.sizes.items()}
     cells = int(np.prod([sizes.get(name, 1) for name in _SPACE]))

@@ -32,8 +32,9 @@ Report = Callable[[int, int], None]
 def panels(dataset: xr.Dataset, report: Report) -> list[Panel]:
     """Curves of a run, or of evenly spaced members of an ensemble.
 
-    Each panel has `values` of shape (member, curve, time), NaN where there are none,
-    and `steps` if values, such as counts, are constant between frames.
+    Each panel has the key `values`, an array (member, curve, time) with NaN for missing
+    values. It also has the key `steps` if these values, such as counts, are constant
+    between frames.
 
     Args:
         dataset: a run, or an ensemble.

@@ -13,7 +13,7 @@ from meanfield.plotting.reading.observables import covariance, moments, principa
 
 from .packing import STEPS, pack, pack_differences, pack_positions
 
-# In more than `_MAX_DIMENSION` dimensions, a picture shows the projection to the main
+# In more than `_MAX_DIMENSION` dimensions, a picture shows the projection onto the main
 # axes.
 _MAX_DIMENSION = 3
 

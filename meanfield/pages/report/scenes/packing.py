@@ -43,7 +43,8 @@ def pack_positions(x: np.ndarray) -> PackedArray:
 
     A step is $1/(2^{16} - 1)$ of the width of the cloud in its frame and coordinate, so
     that clouds which shrink or grow by decades have the same relative resolution. `low`
-    and `step` have shape (time, coord), `steps` has shape (time, coord, token).
+    and `step` have shape (time, coord). `steps` are the positions above `low` in units
+    of `step`, with shape (time, coord, token).
     """
     low, high = x.min(axis=1), x.max(axis=1)
     step = (high - low) / STEPS
