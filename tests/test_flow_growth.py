@@ -32,6 +32,7 @@ from meanfield.endings import Status
 from meanfield.fields import AbstractField, Affine
 from meanfield.flows import Isotropic, Trajectory, adaptive, fixed, flow
 from meanfield.flows import ensemble as members
+from meanfield.flows._integration import _integrate, _is_confirmed
 from meanfield.flows.watch._extrapolation import log_rate
 from meanfield.linalg import length
 from meanfield.measures import AbstractMeasure, Gaussian, Points
@@ -233,6 +234,45 @@ def test_a_turn_that_single_precision_cannot_time_is_no_blow_up():
 
     ends = ensemble(fate, x0, 1 / (2 * x0**4))
     assert not np.any(ends.code == int(Status.BLOW_UP))
+
+
+@pytest.mark.parametrize(
+    ("law", "x0", "rtol"),
+    [(0, 3e-4, 1e-3), pytest.param(3, 1e-4, None, marks=pytest.mark.slow)],
+)
+def test_a_refuted_blow_up_leaves_the_flow_unchanged(
+    law: int, x0: float, rtol: float | None
+):
+    """Outside `jit` the field is asked in a second program, inside it at every step."""
+    token, times = Points.uniform(np.full((1, 1), x0)), jnp.array([0.0, 1 / x0**2])
+    run = lambda: flow(Stretch(law), token, times, stepping=adaptive(rtol=rtol))
+    asked = _integrate.programs
+    eager, traced = run(), eqx.filter_jit(run)()
+    assert _integrate.programs == asked + 1
+    assert eager.status is traced.status is not Status.BLOW_UP
+    assert int(eager.n_accepted) == int(traced.n_accepted)
+    np.testing.assert_allclose(eager.last, traced.last, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("value", "s0", "status"),
+    [(1.0, 2.0, Status.BLOW_UP), (-1.0, 2.0, Status.FINISHED)],
+)
+def test_flows_ask_the_field_far_ahead_only_near_a_blow_up(
+    value: float, s0: float, status: Status
+):
+    """The short programs find what the long one finds inside `jit`."""
+    times, long, confirmed = [0.0, 1.0], _integrate.programs, _is_confirmed.programs
+    dynamics, start = scalar_attention(1.0, value), centred_gaussian(s0)
+    eager, traced = (
+        flow(dynamics, start, times),
+        eqx.filter_jit(flow)(dynamics, start, jnp.asarray(times)),
+    )
+    assert eager.status is traced.status is status
+    assert _integrate.programs == long
+    assert _is_confirmed.programs - confirmed <= (status is Status.BLOW_UP)
+    np.testing.assert_allclose(eager.t_star, traced.t_star, rtol=1e-10)
+    np.testing.assert_allclose(eager.t_star_error, traced.t_star_error, rtol=1e-3)
 
 
 def test_blow_up_detection_does_not_depend_on_segments():
