@@ -19,8 +19,8 @@ Mask = Callable[[JaxArray, JaxArray], JaxArray]
 Sees = Callable[[float, float], bool]
 Positions = Callable[[Cloud], Array]
 WIDTH = 0.3
-# Rounding can move a position at the edge of a window out of the window, so the
-# constant `POSITION_ROUNDING` is added.
+# Rounding can move a position at the edge of a window out of the window, so
+# `POSITION_ROUNDING` is added to the width of the window.
 POSITION_ROUNDING = 1e-12
 
 
