@@ -153,7 +153,10 @@ def _inverse_free(m: Member, S: Array, gram: Binary) -> Array:
 
 @eqx.filter_jit
 def _point_velocities(m: Member, order: int) -> tuple[JaxArray, JaxArray]:
-    """The library's Sinkhorn velocities at nodes after one solver pass, and the nodes."""
+    """The library's Sinkhorn velocities at nodes, after one solver pass, and the nodes.
+
+    The pass starts from the potential of the Gaussian.
+    """
     mu, attention = (
         gauss_hermite(lib.gaussian(m), order=order),
         lib.attention("sinkhorn", m),

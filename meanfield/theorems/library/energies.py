@@ -159,13 +159,13 @@ def to_jax(s: Setting) -> Setting:
 
 
 def evaluate_interaction(s: Setting) -> tuple[Evaluation, Array]:
-    """Results for the interaction energy and attention `exp`, and the softmax field."""
+    """Results for the interaction energy with attention `exp`, then the softmax field."""
     *values, softmax = _interaction_values(to_jax(s), jnp.asarray(s.epsilon))
     return Evaluation(*map(np.asarray, values)), np.asarray(softmax)
 
 
 def evaluate_sinkhorn(s: Setting) -> Evaluation:
-    """Results for the Sinkhorn energy and Sinkhorn attention."""
+    """Results for the Sinkhorn energy with Sinkhorn attention."""
     *values, _ = _sinkhorn_values(to_jax(s), jnp.asarray(s.epsilon))
     return Evaluation(*map(np.asarray, values))
 
