@@ -159,7 +159,10 @@ def to_jax(s: Setting) -> Setting:
 
 
 def evaluate_interaction(s: Setting) -> tuple[Evaluation, Array]:
-    """Results for the interaction energy with attention `exp`, then the softmax field."""
+    """Results for the interaction energy with the attention `exp`.
+
+    The field of softmax attention is the second result.
+    """
     *values, softmax = _interaction_values(to_jax(s), jnp.asarray(s.epsilon))
     return Evaluation(*map(np.asarray, values)), np.asarray(softmax)
 

@@ -98,7 +98,10 @@ def dissipation(
 def _advance_tokens(
     s: lib.Setting, evaluate: Callable[[lib.Setting], lib.Evaluation], shift: float
 ) -> Array:
-    """Tokens advanced by the time `shift` in the library's field, by Runge–Kutta steps."""
+    """Tokens advanced by the time `shift`, by Runge–Kutta steps.
+
+    The library gives the velocities.
+    """
     rate = lambda _, x: evaluate(s._replace(x=x, probes=x)).field
     return formulas.rk4(rate, s.x, shift, 8)
 

@@ -154,7 +154,7 @@ def pointwise_limit(case: Case, *, power: int = 2) -> Checks:
     ),
 )
 def parallel_keys(case: Case, *, turn: float = 0.0) -> Checks:
-    r"""Compares the library's matrix and velocities for $Q = K$ with $I$ and $Vx$.
+    r"""Compares the library's matrix with $I$, and velocities with $Vx$, for $Q = K$.
 
     There are 50 tokens, and $V = I$. The trace of the library's closed form must be
     one, and the closed form of $D_l$ must be at least $2(\mathrm{tr}\,S - |S|)$.
