@@ -83,8 +83,8 @@ def masked_attention(
 ) -> Checks:
     """Compares the library's `Prefix` and `Masked` with loops over visible tokens.
 
-    The variants are softmax, L2, the linear expansion, sigmoid and Sinkhorn. Weights
-    are unequal. Positions are not sorted, and two of them are equal. Sums in blocks,
+    The variants are softmax, L2, the linear expansion, sigmoid and Sinkhorn attention.
+    Weights are unequal. Positions are not sorted, and two are equal. Sums in blocks,
     attention matrices and a window of positions are compared too. When the last ten of
     30 ordered tokens move, the velocities of the first 20 must not change.
     """

@@ -26,7 +26,7 @@ H, D = 3, 6
     hypotheses=r"heads of any variant; also Gaussians, whose fields add up",
 )
 def heads(case: Case) -> Checks:
-    """Compares the library's heads and sums of attentions with NumPy, head by head.
+    """Compares the library's heads and sums of attentions with sums in NumPy.
 
     The three heads take slices of the rows of square Q and K, and tokens have weights.
     Five more things are compared: sums of different variants, and sums of heads and

@@ -70,7 +70,7 @@ def softmax(case: Case, *, change: Change = identity) -> Checks:
 
 
 def _bias_check(case: Case, change: Change) -> Check:
-    """Compares softmax with biases and an offset, as in real models, with NumPy."""
+    """Compares softmax in the library and in NumPy, for biases and an offset."""
     rng = case.rng("biases")
     p, cloud = att.random_parameters(rng, 2, 3), att.random_cloud(rng, 8, 3)
     q, k, o = (rng.normal(size=size) for size in (2, 2, 3))

@@ -44,14 +44,14 @@ def mccann(case: Case, *, odd: float = 0, power: float = 2.5) -> Checks:
     r"""Compares the library's first variations and flows with NumPy and closed forms.
 
     The energy is the sum of the entropy and the energies of a quadratic potential and
-    of the interaction $W = e^{-z^2/0.8}$.
-    For a Gaussian on the line, the first variation, paired with a change of density on
-    a grid, is compared with a complex step of the energy on that grid. The library's
-    Fokker–Planck velocity in the plane, and the flux of $U = \rho^m/(m-1)$, are
-    compared with gradients in NumPy. The library's flows of Gaussians in the plane,
-    with and without a potential, are compared with matrix exponentials. NumPy moves
-    quantiles on the line by the flow of $\int U$. Their spread is compared with the
-    self-similar solution of the porous medium equation.
+    of the interaction $W = e^{-z^2/0.8}$. For a Gaussian on the line, the first
+    variation, paired with a change of density on a grid, is compared with a complex
+    step of the energy on that grid. The library's Fokker–Planck velocity in the plane,
+    and the flux of $U = \rho^m/(m-1)$, are compared with gradients in NumPy. The
+    library's flows of Gaussians in the plane, with and without a potential, are
+    compared with matrix exponentials. NumPy moves quantiles on the line by the flow of
+    $\int U$. Their spread is compared with the self-similar solution of the porous
+    medium equation.
     """
     yield from _mccann(case, odd=odd)
     # NumPy checks that $\rho\nabla U'(\rho) = \nabla\rho^m$ for $U = \rho^m/(m-1)$.

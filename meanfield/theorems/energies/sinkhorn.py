@@ -232,7 +232,7 @@ def _dual(f: Array, s: lib.Setting) -> Array:
     ),
 )
 def dual_identity(case: Case, *, prepare: lib.Preparation = impose_symmetry) -> Checks:
-    """Compares the library's energy, its dual and its first variation with NumPy.
+    """Compares the library's energy, its dual and its first variation with NumPy's.
 
     NumPy finds the potential by averaging $f$ and $f^c$ 200 times.
     """

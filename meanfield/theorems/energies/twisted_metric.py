@@ -25,7 +25,7 @@ def twisted_flow(
     r"""Compares the library's twisted flow and softmax attention with softmax in NumPy.
 
     The value matrix is $V = -BA^\top$, $\epsilon \neq 1$, and the probes are not atoms.
-    The energy, its first variation and its gradient are compared with NumPy too.
+    The energy, its first variation and its gradient are compared with NumPy's too.
     """
     s, B = _draw_setting(case)
     s = prepare(s)

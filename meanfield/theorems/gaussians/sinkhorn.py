@@ -232,7 +232,7 @@ def moments(case: Case, *, power: float = 1.0) -> Checks:
     counterexample="A = [[.6, −.5], [.2, .4]], Σ = [[1, .3], [.3, .5]], ε = 1, V = I",
 )
 def _(case: Case) -> Counterexample:
-    """Compares both forms of C with the library, and with NumPy on nodes."""
+    """Compares both forms of C with the library's rates, and with rates of nodes."""
     del case
     A, S = np.array([[0.6, -0.5], [0.2, 0.4]]), np.array([[1.0, 0.3], [0.3, 0.5]])
     I = np.eye(2)

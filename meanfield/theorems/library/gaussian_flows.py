@@ -106,7 +106,10 @@ def moments_rate(
 def moments(
     heads: Sequence[tuple[Array, Array]], start: tuple[Array, Array], ts: Array
 ) -> tuple[Array, Array]:
-    """Means and covariances at `ts`, by DOP853, from an initial mean and factor."""
+    """Means and covariances at the times `ts`, from an initial mean and factor.
+
+    SciPy's DOP853 integrates the equations of the moments.
+    """
     mean, factor = start
     y = np.column_stack([mean, factor @ factor.T])
     solution = ref.integrate(moments_rate(heads), y, ts)

@@ -137,7 +137,7 @@ def _loss(
 def unnormalised_gradient(
     case: Case, *, prepare: lib.Preparation = gradients.impose_symmetry
 ) -> Checks:
-    r"""Compares the library's variation, gradient flow and attention with NumPy.
+    r"""Compares the library's variation, gradient flow and attention with NumPy's.
 
     At probes that are not atoms, NumPy computes $\int k^0d\mu$, and its gradient by
     complex steps.
@@ -181,7 +181,7 @@ def log_mass_gradient(
     ),
 )
 def sinkhorn_gradient(case: Case, *, share: float = 1) -> Checks:
-    """Compares the library's potential, gradient flow and attention with NumPy.
+    """Compares the library's potential, gradient flow and attention with NumPy's.
 
     At probes that are not atoms, NumPy averages over the plan and takes gradients by
     complex steps.

@@ -72,7 +72,8 @@ def slice_weights(case: Case, *, cost: Cost = _space_costs) -> Checks:
     q, k, plans = cloud.x @ p.Q.T, cloud.x @ p.K.T, _pot_plans(p, cloud, rows)
     D = np.array([np.sum(cost(q, k, v) * U) for v, U in zip(rows, plans, strict=True)])
     D = D / float(p.epsilon)
-    excess_costs = D - D.min()  # about 0 for all cheapest slices: they can share a plan
+    # Slices can share a plan and hence a cost, so several excess costs can be about 0.
+    excess_costs = D - D.min()
     tau = jnp.asarray(
         60 / np.min(excess_costs[excess_costs > COST_TOLERANCE], initial=1.0)
     )

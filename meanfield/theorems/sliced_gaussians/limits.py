@@ -37,7 +37,7 @@ def weak_limit(case: Case, *, pair: Change = lambda p: p) -> Checks:
     $x$, $\sin(a\cdot x)$, $\cos(a\cdot x)$ and $|x|^2$ are compared with their
     expectations by Stein's lemma, in standard errors over the clouds. One case has a
     covariance of rank two in d = 4. The library's closed form and its velocities of
-    1000 tokens are compared with NumPy.
+    1000 tokens are compared with results from NumPy.
     """
     for shape in SHAPES:
         yield from _weak_limit(case, shape, pair)

@@ -102,7 +102,7 @@ def _sigmoid_velocity(Q: Array, K: Array, V: Array, x: Array, w: Array) -> Array
 def _sinkhorn_velocity(Q: Array, K: Array, V: Array, x: Array, w: Array) -> Array:
     """Sinkhorn attention in NumPy, by alternating scalings of the kernel.
 
-    The scores must be of order one.
+    The scores must not be much larger than one.
     """
     kernel = np.exp(ref.dot_scores(Q, K, x, x) / EPSILON)
     change = lambda old, new: np.max(np.abs(new[0] / old[0] - 1))
