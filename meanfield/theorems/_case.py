@@ -25,8 +25,8 @@ class Case:
         statement: id of the statement.
         size: `quick` takes seconds; `full` uses more draws and steps.
         seed: seed of all random draws.
-        witnesses: maps the label of a check to the point at which the check is
-            evaluated, instead of a search for the worst case.
+        witnesses: maps the label of a check to a point. The check is evaluated there,
+            and no worst case is searched for.
 
     Examples:
         >>> from meanfield.theorems import Case

@@ -25,14 +25,16 @@ EXACT = (
     "below 20 lose at most 1e3 × 20 × 2e-16 of the largest entry"
 )
 ROUNDING = 4e-12
-ORDER_TOLERANCE = 0.095  # so that ten tolerances are less than one order
-# Each gradient ascent has `STARTS` random starts and `STEPS` steps; the first number is
-# for a quick verification, the second for a full one.
+# Ten tolerances are less than one, so that a slope that is wrong by one is a violation.
+ORDER_TOLERANCE = 0.095
+# Numbers of random starts and of steps of a gradient ascent. Each constant is a pair:
+# the number for a quick verification, then the number for a full one.
 STARTS, STEPS = (12, 24), (150, 400)
 MOST_STEPS = 1000
 LEARNING_RATE = 0.05  # Adam's step size
 LARGEST_LOG = 700.0  # largest logarithm that is exponentiated; exp(710) overflows
-SIGMAS = 4.5  # bound in standard errors; chance exceeds it once in 150 000 draws
+# Bound in standard errors. A correct mean exceeds it by chance once in 150 000 draws.
+SIGMAS = 4.5
 
 Parameters = Mapping[str, Any]
 Number = float | int

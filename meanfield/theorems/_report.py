@@ -16,7 +16,8 @@ from ._statement import Statement, statements
 from ._verify import Outcome, Trial, Witnesses
 
 FORMAT = "meanfield-verification-2"
-OLD_FORMAT = "meanfield-verification-1"  # before version 0.3; its keys have other names
+# Format of reports from before version 0.3, in which some keys have other names.
+OLD_FORMAT = "meanfield-verification-1"
 
 Record = dict[str, Any]
 

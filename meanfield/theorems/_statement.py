@@ -84,8 +84,8 @@ class Statement:
             change the keywords.
         aliases: further ids of the same claim.
         remark: a note for the reader, such as an erratum of the proof.
-        repeats: the id of the same claim in another source, measured in the same way
-            on other random draws.
+        repeats: id of a statement that makes the same claim in another source. It is
+            measured in the same way, on other random draws.
         control: a broken version of the measurement, which must fail.
         misprint: the claim as printed, if that is false.
 
@@ -134,8 +134,9 @@ class Statement:
 
         Args:
             text: what is dropped or changed, in a sentence.
-            labels: labels of the checks that must fail; a label that ends in `…`
-                stands for all labels with that beginning. If empty, all must fail.
+            labels: labels of the checks that must fail. A label that ends in `…`
+                stands for all labels that begin so. Without labels, every check must
+                fail.
             changes: new values of the keywords.
 
         Raises:

@@ -60,10 +60,11 @@ def _module(id: str) -> ModuleType:  # noqa: A002
 
 @functools.cache
 def _identifiers(module: ModuleType) -> frozenset[str]:
-    """Strings in a module and its helpers, and names from this package that they use.
+    """All strings in the code of a module, and all names of this package in it.
 
-    Names from elsewhere do not count, because local variables and SciPy functions can
-    be called `softmax` too.
+    The code includes the shared helper functions that the module uses. Names from
+    elsewhere do not count, because local variables and SciPy functions can be called
+    `softmax` too.
     """
     prefixes = (f"{LIBRARY}.", f"{module.__package__}._")
     identifiers, sources = set[str](), [module]

@@ -73,7 +73,10 @@ class Cloud(NamedTuple):
 
 
 class Member(NamedTuple):
-    r"""Gaussian $N(\alpha, YY^\top)$ with attention parameters, or a stack of both."""
+    r"""A Gaussian $N(\alpha, YY^\top)$ with attention parameters, or a stack of them.
+
+    In a stack, each array has one more axis, the first.
+    """
 
     mean: np.ndarray
     factor: np.ndarray

@@ -1,1 +1,1 @@
-"""Statements on attention: its variants on points, masks and heads."""
+"""Statements about attention: its variants on points, its masks and its heads."""

@@ -37,13 +37,13 @@ SOLVER_SLACK = Slack(
     ),
 )
 def cross_attention(case: Case, *, iterations: int | None = None) -> Checks:
-    """Compares the library's velocities of 5 weighted queries and 7 keys with NumPy.
+    """Compares the library's velocities of 5 weighted queries with NumPy's velocities.
 
-    NumPy's Sinkhorn plan comes from alternating normalisation of a rectangular matrix.
-    The closed forms of Gaussians of rank one (queries) and two (keys) in d = 3 are
-    compared with clouds of Gauss–Hermite nodes.
+    The queries attend to 7 weighted keys. NumPy's Sinkhorn plan comes from alternating
+    normalisation of a rectangular matrix. The closed forms for Gaussians of rank one
+    (queries) and two (keys) in d = 3 are compared with clouds of Gauss–Hermite nodes.
     """
-    # The control sets `iterations`, the number of half-steps of the library's Sinkhorn.
+    # The control sets `iterations`, the number of half-steps of Sinkhorn attention.
     p, queries, keys = _draw(case)
     velocities = _query_velocities(p, queries, keys, iterations)
     for name in ROWWISE:
@@ -99,7 +99,7 @@ def _gaussian_velocities(
 
 
 def _gaussians(case: Case, iterations: int | None) -> Checks:
-    """Compares closed forms on Gaussians with sums over clouds, at central nodes."""
+    """At central nodes, compares closed forms for Gaussians with sums over clouds."""
     rng = case.rng("Gaussians")
     p = att.random_parameters(rng, 2, 3)
     mu = Law(rng.normal(size=3), rng.normal(size=(3, 1)))

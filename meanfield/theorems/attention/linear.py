@@ -87,7 +87,7 @@ class Problem(NamedTuple):
         return np.asarray(velocities)
 
     def node_velocities(self, attention: Attention) -> Array:
-        """The library's velocities at the probes, if nodes replace the Gaussian."""
+        """The library's velocities at the probes, for the nodes."""
         return np.asarray(
             att.velocity(attention, Cloud(*self.nodes), att.uniform_cloud(self.probes))
         )
@@ -187,10 +187,11 @@ def _small_scores(p: Parameters, cloud: Cloud) -> Float[JaxArray, "e n d"]:
 
 
 class Remainder(NamedTuple):
-    """Softmax minus two terms of its expansion at each bandwidth, and the third term.
+    """Softmax minus the first two terms of its expansion, and the third term.
 
-    `rounding` is the rounding error of `values`, which are differences of numbers of
-    size 1/ε.
+    The differences are `values`, at each bandwidth; the third term is ε times
+    `leading`. `rounding` is the rounding error of `values`, as differences of numbers
+    of size 1/ε.
     """
 
     values: Array

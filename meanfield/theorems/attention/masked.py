@@ -19,8 +19,8 @@ Mask = Callable[[JaxArray, JaxArray], JaxArray]
 Sees = Callable[[float, float], bool]
 Positions = Callable[[Cloud], Array]
 WIDTH = 0.3
-# Rounding can move a position at the edge of a window out of the window, so the
-# constant `POSITION_ROUNDING` is added.
+# Rounding can move a position at the edge of a window out of the window, so
+# `POSITION_ROUNDING` is added to the width of the window.
 POSITION_ROUNDING = 1e-12
 
 
@@ -83,8 +83,8 @@ def masked_attention(
 ) -> Checks:
     """Compares the library's `Prefix` and `Masked` with loops over visible tokens.
 
-    The variants are softmax, L2, the linear expansion, sigmoid and Sinkhorn. Weights
-    are unequal. Positions are not sorted, and two of them are equal. Sums in blocks,
+    The variants are softmax, L2, the linear expansion, sigmoid and Sinkhorn attention.
+    Weights are unequal. Positions are not sorted, and two are equal. Sums in blocks,
     attention matrices and a window of positions are compared too. When the last ten of
     30 ordered tokens move, the velocities of the first 20 must not change.
     """

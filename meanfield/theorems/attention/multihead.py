@@ -26,13 +26,13 @@ H, D = 3, 6
     hypotheses=r"heads of any variant; also Gaussians, whose fields add up",
 )
 def heads(case: Case) -> Checks:
-    """Compares the library's heads and sums of attentions with NumPy, head by head.
+    """Compares the library's heads and sums of attentions with sums in NumPy.
 
     The three heads take slices of the rows of square Q and K, and tokens have weights.
-    Five more things are compared: sums of different variants, and of heads with another
-    term; attention matrices of heads, layers and interpolated parameters; layers in
-    logarithmic time; the closed form on a Gaussian; and the error that a sum reports
-    for several solvers.
+    Five more things are compared: sums of different variants, and sums of heads and
+    another term; attention matrices of heads, layers and interpolated parameters;
+    layers and interpolated parameters in logarithmic time; the closed form on a
+    Gaussian; and the residual that a sum reports if several of its terms have solvers.
     """
     _, right = _slice_heads(case.rng("points"))
     yield from _points(case, right)
@@ -119,7 +119,7 @@ def _points(case: Case, heads: list[Parameters]) -> list[Check]:
 
 @eqx.filter_jit
 def _matrices(heads: list[Parameters], cloud: Cloud) -> JaxArray:
-    """The library's attention matrices of all heads and five more terms at time one."""
+    """The library's attention matrices at time one, for all heads and five terms."""
     several = Heads(stack_trees([p.attention("softmax") for p in heads]))
     sigmoids = [p.attention("sigmoid") for p in heads[:2]]
     terms = (
@@ -135,7 +135,7 @@ def _matrices(heads: list[Parameters], cloud: Cloud) -> JaxArray:
 def _plans(case: Case, heads: list[Parameters]) -> Check:
     """Compares the matrices of all heads and terms with NumPy's.
 
-    Time one is an edge between two layers, where the second layer acts.
+    Time one is the boundary between two layers; there, the second layer already acts.
     """
     rng = case.rng("points")
     _, right = _slice_heads(rng)

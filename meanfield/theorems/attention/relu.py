@@ -135,7 +135,7 @@ def _nodes(line: Line) -> Cloud:
 
 
 def _field(line: Line, name: str) -> Array:
-    """The library's velocities at the probes, if nodes replace the Gaussian."""
+    """The library's velocities at the probes, for nodes in place of the Gaussian."""
     attention, probes = line.p.attention(name), att.uniform_cloud(X[:, None])
     return np.asarray(att.velocity(attention, _nodes(line), probes))[:, 0]
 

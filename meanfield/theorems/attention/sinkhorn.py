@@ -33,12 +33,12 @@ Weigh = Callable[[Cloud], Array]
     ),
 )
 def iterates(case: Case, *, weigh: Weigh = lambda cloud: cloud.share) -> Checks:
-    """Compares the library's half-steps with NumPy, and its limit with Newton's method.
+    """Compares the library's Sinkhorn half-steps, and their limit, with NumPy.
 
     After one to five half-steps, matrices at the tokens and velocities at other points
-    are compared. The limit is compared for general and for symmetric A, also at small
-    bandwidths. Weights are unequal. The convergence rate in Hilbert's metric is
-    compared with Birkhoff's bound.
+    are compared with alternating normalisation. The limit is compared with Newton's
+    solution, for general and for symmetric A, also at small bandwidths. Weights are
+    unequal. The convergence rate in Hilbert's metric is compared with Birkhoff's bound.
     """
     rng = case.rng("iterates")
     p, cloud = att.random_parameters(rng, 2, 3), att.random_cloud(rng, 7, 3)
@@ -81,7 +81,7 @@ def _problems(case: Case) -> dict[str, tuple[Parameters, Cloud]]:
 
 
 def _limits(case: Case, weigh: Weigh) -> Checks:
-    """Compares the library's limit with Newton's method, and checks its marginals."""
+    """Compares the library's limit with Newton's solution, and checks the marginals."""
     for label, (p, cloud) in _problems(case).items():
         w = weigh(cloud)
         scores = sk.scores_of(p, cloud)

@@ -70,7 +70,7 @@ def softmax(case: Case, *, change: Change = identity) -> Checks:
 
 
 def _bias_check(case: Case, change: Change) -> Check:
-    """Compares softmax with biases and an offset, as in real models, with NumPy."""
+    """Compares softmax in the library and in NumPy, for biases and an offset."""
     rng = case.rng("biases")
     p, cloud = att.random_parameters(rng, 2, 3), att.random_cloud(rng, 8, 3)
     q, k, o = (rng.normal(size=size) for size in (2, 2, 3))
@@ -181,7 +181,6 @@ def l2(case: Case, *, name: str = "l2") -> Checks:
     must give the same velocities. Unnormalised weights, which are exponentials of the
     same squared distances, are compared too.
     """
-    # NumPy evaluates L2 attention for each pair (Q, K); two of the fields must differ.
     rng = case.rng("l2")
     p, cloud = att.random_parameters(rng, 3, 3), att.random_cloud(rng, 8, 3)
     R = np.linalg.qr(rng.normal(size=(3, 3)))[0]
@@ -200,7 +199,7 @@ def l2(case: Case, *, name: str = "l2") -> Checks:
 
 
 def _unnormalised_l2(case: Case) -> Checks:
-    """Compares L2 attention without normalisation with NumPy.
+    """Compares the library's unnormalised L2 attention with sums in NumPy.
 
     Normalisation would hide factors that depend on the query alone.
     """

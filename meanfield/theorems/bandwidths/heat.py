@@ -7,7 +7,9 @@ from meanfield.theorems._vocabulary import Law, Parameters
 
 from . import _limits as limits
 
-FLOOR = 1e-10  # rounding error of values extrapolated from terms of size 10/ε
+# Rounding error of extrapolated limits, whose values are differences of terms of size
+# 10/ε.
+FLOOR = 1e-10
 INNER = 0.6
 
 

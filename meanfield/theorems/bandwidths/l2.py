@@ -69,7 +69,10 @@ class Mixture(NamedTuple):
     parts: tuple[Law, Law]  # laws of the two Gaussians
 
     def densities(self, y: Array) -> Array:
-        """Density of each Gaussian times its mass, up to a common factor, `(2, n)`."""
+        """Density of each Gaussian times its mass, up to a factor common to both.
+
+        The array has the shape `(2, n)`.
+        """
         rows = []
         for share, part in zip(self.shares, self.parts, strict=True):
             z = np.linalg.solve(part.factor, (y - part.mean).T)
@@ -119,8 +122,8 @@ class Probes(NamedTuple):
 
     weights: Parameters  # $W_Q$, $W_K$ and $W_V$
     mixture: Mixture  # the measure of the tokens
-    x: Array  # the queries
-    y: Array  # the points $W_K^{-1}W_Qx$ whose keys equal the queries
+    x: Array  # the probes
+    y: Array  # the points $W_K^{-1}W_Qx$, whose keys equal the queries of the probes
     velocities: Array  # $\epsilon T^1_\epsilon(x)$ at each bandwidth
 
 

@@ -74,6 +74,6 @@ def _growth(case: Case, *, widening: float) -> Array:
 def _limit(case: Case, *, widening: float, gain: float) -> Check:
     values = _growth(case, widening=widening)
     label = "limit of the variance gained by t = 1"
-    # The floor of 1e-7 allows for errors of 4e-10 in 40 adaptive steps, magnified
-    # sixfold.
+    # The floor of 1e-7 allows for an error of 4e-10 in each of 40 adaptive steps, which
+    # the extrapolation magnifies sixfold.
     return limits.limit_gap(label, values, np.array(gain), floor=1e-7)

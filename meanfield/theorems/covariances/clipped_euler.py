@@ -27,7 +27,7 @@ SMALL = 32  # a batch of up to 32 members runs as fast as one member
 class ClippedEuler(NamedTuple):
     """Result of the published procedure, for all members of a family."""
 
-    # The array `steps` has the step number of each frame. A member that has ended no
+    # The array `steps` holds the step number of each frame. A member that has ended no
     # longer changes.
     steps: Int[Array, " frames"]
     covariances: Float[JaxArray, "members frames d d"]  # covariances at frames
@@ -57,7 +57,7 @@ class _Family(NamedTuple):
     dynamics: AbstractDynamics
     rule: Rule
     floor: Float[JaxArray, ""]
-    axis: int | None  # axis along which `dynamics` is stacked; None without a stack
+    axis: int | None  # axis along which `dynamics` is stacked; None if it is no stack
 
 
 def clipped_euler(

@@ -25,8 +25,9 @@ def divergence(case: Case, *, sign: float = 1.0) -> Checks:
     """Checks endings, blow-up times and growth of the library's flows in d = 2.
 
     The matrix A is not symmetric. Softmax with one head and with two heads must blow up
-    at the times of the formula. Under L2, covariances must reach a large size, no
-    finite blow-up time may be found, and the growth rate must be below its bound.
+    at the times that a closed form predicts. Under L2, covariances must reach a large
+    size, no finite blow-up time may be found, and the growth rate must be below its
+    bound.
     """
     # Both heads have V = I, and the sum of their bilinear forms is definite.
     rng, problems, heads = case.rng("rising"), [], []
@@ -93,10 +94,11 @@ def _l2_rising(case: Case) -> Checks:
 def similarity(case: Case, *, speed: float = 2.0) -> Checks:
     """Compares the library's L2 and softmax flows with the same starts and matrices.
 
-    Flows from δΣ₀ with the value matrix V/δ are compared over times of order one. The
-    distance of L2 at t from softmax at 2t, and its order in δ, are measured. Softmax is
-    compared with DOP853. For the data of the figure, the limits of both flows at t =
-    1e6 must lie on the ray. L2 covariances are checked after softmax has blown up.
+    Flows start at δΣ₀ and have the value matrix V/δ, for decreasing δ. The distance
+    between the L2 flow at t ≤ 0.6 and the softmax flow at 2t must be of order δ.
+    Softmax is compared with DOP853. For Q = −K, as in Figure 5(b), both flows at t =
+    1e6 must agree with the formula for the limit of softmax. For Q = K, softmax must
+    blow up, and L2 covariances must stay below their bound.
     """
     for i in range(case.pick(1, 4)):
         yield from _small(case, i, speed)

@@ -91,7 +91,7 @@ def negative_form(rng: Rng) -> Array:
 
 
 def _sinking(case: Case, value: Array) -> list[lib.Problem]:
-    """Problems with A + Aᵀ ≺ 0, which are drawn for V = I and then get V = `value`."""
+    """Problems with A + Aᵀ ≺ 0, drawn with V = I, which `value` then replaces."""
     rng, problems = case.rng("sinking"), []
     for _ in range(case.pick(8, 16)):
         problem = lib.random_problem(
@@ -210,8 +210,8 @@ def _thin(case: Case, sizes: tuple[float, float], *, skew: float) -> list[lib.Pr
 def _l2_rest(case: Case, problems: list[lib.Problem]) -> Array:
     """Covariances at t = 1e6 of L2 flows with the bilinear forms of the problems.
 
-    `_row_by_row` gives the queries. One more row makes K invertible; that row is
-    zero in Q and short in K, so that the limit is approached fast.
+    `_row_by_row` gives the queries. One more row makes K invertible. That row is
+    zero in Q and has small entries in K, so that the limit is approached fast.
     """
     rng, matrices = case.rng("L2 keys"), []
     for p in problems:

@@ -105,7 +105,11 @@ def _library_run(family: _Family) -> ClippedEuler:
 
 
 def _member(V: Array, A: Array, Sigma: Array, dt: float) -> tuple:
-    """Runs a member in NumPy; a step adds the rate, clips and tests both thresholds."""
+    """Runs a member in NumPy.
+
+    Each step adds the rate times `dt`, clips the eigenvalues from below, and then tests
+    both thresholds.
+    """
     for n in range(1, LIMIT + 1):
         rate = V @ Sigma @ A @ Sigma + Sigma @ A.T @ Sigma @ V.T
         values, U = np.linalg.eigh(Sigma + dt * rate)

@@ -68,7 +68,7 @@ class Geodesic(NamedTuple):
     """The library's quantities along the geodesic through atoms and momenta."""
 
     velocity: Array  # velocities of atoms and of momenta, stacked
-    length: Array  # the Hamiltonian, a quarter of the squared length
+    length: Array  # a quarter of the squared length, which is the Hamiltonian
     energy: Array  # the interaction energy of the atoms
     derivative: Array  # the derivative of the energy along the geodesic
     second: Array  # the second derivative of the energy

@@ -68,12 +68,14 @@ def _explicit(energy: AbstractEnergy, start: Gaussian, tau: float) -> Gaussian:
 def minimising_movement(case: Case, *, step: Step = jko_step) -> Checks:
     r"""Compares the library's implicit (JKO) steps with closed forms in NumPy.
 
-    For a quadratic potential with four rates, a step is compared with the resolvent,
-    and the order of the error at time one after $1/\tau$ steps is measured. For the
-    Sinkhorn energy, a step must satisfy the Euler–Lagrange equation, with complex-step
-    gradients. The library's squared distance divided by $\tau$ is compared with the
-    actions of the straight path and of fifty other paths. Norms of velocities on
-    Gaussians, and matrix square roots with their derivatives, are checked too.
+    For a quadratic potential with four rates, a step is compared with the resolvent. In
+    the direction of rate $r$, $1/(\tau r)$ such steps must shrink the mean by a factor
+    that differs from $1/e$ by a term of first order in $\tau r$. For the Sinkhorn
+    energy, a step must satisfy the Euler–Lagrange equation, in which NumPy computes the
+    gradients by complex steps. The library's squared distance divided by $\tau$ is
+    compared with the actions of the straight path and of fifty other paths. Norms of
+    velocities on Gaussians, and matrix square roots with their derivatives, are checked
+    too.
     """
     yield from _steps(case, step)
     # An implicit step for the Sinkhorn energy must satisfy the Euler–Lagrange equation.
@@ -164,9 +166,9 @@ def translation(case: Case, *, share: float = 1) -> Checks:
     """Compares squared distances of measures before and after centring.
 
     POT computes W_2 between clouds. The library's Bures distance is compared with the
-    cost of the optimal map over nodes. The distance of Diracs in the library's twisted
-    metric, by Gauss–Legendre quadrature, is compared with SciPy's quadrature of the
-    closed form.
+    cost of the optimal map over nodes. Gauss–Legendre quadrature gives the distance of
+    two Diracs in the library's twisted metric. It is compared with SciPy's quadrature
+    of the closed form.
     """
     # Centring both clouds must reduce $D^2$ by the squared distance between their
     # means.

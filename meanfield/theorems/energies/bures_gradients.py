@@ -40,7 +40,7 @@ def gaussian_flow(case: Case) -> Checks:
 
     NumPy computes the gradients of the energy in d = 3 by complex steps. On a Gaussian
     of full rank it uses the closed form. On a Gaussian of rank two with non-symmetric
-    $A$ it uses the energy of Gauss–Hermite nodes, solved by Sinkhorn iterations.
+    $A$ it uses the energy of Gauss–Hermite nodes, with a plan from Sinkhorn iterations.
     """
     rate_checks, value_checks = _rates(case)
     return (*rate_checks, *value_checks, *_brute_force(case))
@@ -63,7 +63,7 @@ def _(case: Case) -> Counterexample:
 
 
 def _draw(rng: Rng, rank: int) -> tuple[Array, ...]:
-    """Q and K with four rows, a mean and a factor of rank `rank`, in d = 3."""
+    """Q and K, which have four rows, then a mean and a factor of rank `rank`; d = 3."""
     Q, K = rng.normal(size=(2, 4, 3)) / 2
     mean, Y = rng.normal(size=3), rng.normal(size=(3, rank)) / 2
     return Q, K, mean, Y + np.eye(3, rank) / 2
@@ -233,7 +233,7 @@ def _doubled_length(Sigma: Array, H: Array) -> float:
 
 
 def _metric(case: Case, length: Callable[..., float]) -> Checks:
-    """Checks the limit of squared distances over h², and the order of the error."""
+    """Checks the limit of squared distances divided by h², and the error's order."""
     rng = case.rng("metric")
     Sigma, C = spd(rng, 3), rng.normal(size=(3, 3))
     H = (C + C.T) / 4

@@ -43,14 +43,15 @@ GRID = Slack(
 def mccann(case: Case, *, odd: float = 0, power: float = 2.5) -> Checks:
     r"""Compares the library's first variations and flows with NumPy and closed forms.
 
-    The energy is the sum of the entropy, a quadratic potential and $W = e^{-z^2/0.8}$.
-    For a Gaussian on the line, the first variation, paired with a change of density on
-    a grid, is compared with a complex step of the energy on that grid. The library's
-    Fokker–Planck velocity in the plane, and the flux of $U = \rho^m/(m-1)$, are
-    compared with gradients in NumPy. The library's flows of Gaussians in the plane,
-    with and without a potential, are compared with matrix exponentials. Quantiles on
-    the line under the flow of $\int U$, in NumPy, are compared with the self-similar
-    solution of the porous medium equation.
+    The energy is the sum of the entropy and the energies of a quadratic potential and
+    of the interaction $W = e^{-z^2/0.8}$. For a Gaussian on the line, the first
+    variation, paired with a change of density on a grid, is compared with a complex
+    step of the energy on that grid. The library's Fokker–Planck velocity in the plane,
+    and the flux of $U = \rho^m/(m-1)$, are compared with gradients in NumPy. The
+    library's flows of Gaussians in the plane, with and without a potential, are
+    compared with matrix exponentials. NumPy moves quantiles on the line by the flow of
+    $\int U$. Their spread is compared with the self-similar solution of the porous
+    medium equation.
     """
     yield from _mccann(case, odd=odd)
     # NumPy checks that $\rho\nabla U'(\rho) = \nabla\rho^m$ for $U = \rho^m/(m-1)$.
@@ -165,8 +166,8 @@ def wasserstein_gradient(
 ) -> Checks:
     """Compares the library's flow of a quadratic potential with the gradient in NumPy.
 
-    The flow is compared on points, and for a Gaussian by the moments of the linear
-    flow. The Hessian is not the identity and the centre is not zero.
+    On points, velocities are compared. For a Gaussian, the rates of the mean and of the
+    covariance are compared. The Hessian is not the identity and the centre is not zero.
     """
     rng = case.rng("potential")
     s, H, c = lib.setting(rng), lib.spd(rng, 2), rng.normal(size=2)

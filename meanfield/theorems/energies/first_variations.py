@@ -37,10 +37,11 @@ DATA = r"$F(\mu) = \frac12\int x^2 d\mu$, $\mu = \delta_1$, $\nu = \delta_2 - \d
 def first_variation(case: Case, *, keys: float = 0.5) -> Checks:
     """Compares the library's first variations with derivatives of NumPy's energies.
 
-    For an interaction with non-symmetric scores, the Sinkhorn energy and a quadratic
-    potential, the variation is paired with a change of weights and compared with a
-    complex step in the weights. Interactions of a Gaussian, with L2 scores and with
-    biases, are compared with interactions of a cloud of Gauss–Hermite nodes.
+    There are three energies: an interaction with non-symmetric scores, the Sinkhorn
+    energy, and the energy of a quadratic potential. The first variation of each is
+    paired with a change of weights, and compared with a complex step in the weights.
+    The interaction energies of a Gaussian, with L2 scores and with biases, are compared
+    with the interaction energies of a cloud of Gauss–Hermite nodes.
     """
     yield from _variations(case, keys=keys)
     rng = case.rng("potential")

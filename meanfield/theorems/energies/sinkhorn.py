@@ -89,9 +89,10 @@ def _atom_derivative(s: lib.Setting) -> Check:
 def two_kernels(case: Case, *, quadratic: float = 0.25) -> Checks:
     """Compares the library's energy with relative entropies to both kernels, in NumPy.
 
-    Under both scores, the library's Sinkhorn attention is compared with one plan.
-    Parameters are not symmetric. After one pass of Sinkhorn, the energy of the plan and
-    the reported residual are checked too.
+    The kernels are exponentials of dot products and of squared distances. For both, the
+    library's Sinkhorn attention must agree with the same plan in NumPy. Parameters are
+    not symmetric. After one pass of the Sinkhorn solver, the energy of the plan and the
+    reported residual are checked too.
     """
     yield from _two_kernels(case, quadratic=quadratic)
     # For a plan that has not converged, the energy is
@@ -121,7 +122,10 @@ def _distance_values(s: lib.Setting, epsilon: JaxArray) -> tuple[JaxArray, JaxAr
 
 @eqx.filter_jit
 def _one_pass(s: lib.Setting, epsilon: JaxArray) -> tuple[JaxArray, ...]:
-    """Plan, reported log-marginal and primal energy after one pass of Sinkhorn."""
+    """Plan, reported residual and primal energy after one pass of the Sinkhorn solver.
+
+    The residual is the largest absolute log-marginal.
+    """
     mu = Points.weighted(s.x, s.w)
     attention = Attention(Dot(s.Q, s.K, epsilon), Sinkhorn(max_iterations=1), s.V)
     energy = SinkhornEnergy(s.Q, s.K, epsilon, max_iterations=1)
@@ -228,7 +232,7 @@ def _dual(f: Array, s: lib.Setting) -> Array:
     ),
 )
 def dual_identity(case: Case, *, prepare: lib.Preparation = impose_symmetry) -> Checks:
-    """Compares the library's energy, its dual and its first variation with NumPy.
+    """Compares the library's energy, its dual and its first variation with NumPy's.
 
     NumPy finds the potential by averaging $f$ and $f^c$ 200 times.
     """

@@ -40,7 +40,7 @@ def separation(case: Case, *, make: Make = _sinkhorn) -> Checks:
 
     The energy is evaluated at two means and two factors, where its mixed difference
     must vanish. The difference of its values at the two means is compared with the
-    quadratic form in NumPy. Covariances are singular, parameters are not symmetric.
+    quadratic form in NumPy. Covariances are singular. Parameters are not symmetric.
     """
     Q, K, mean, Y, second_mean, Z = _pair(case)
     energy, A = make(Q, K), K.T @ Q
@@ -91,11 +91,11 @@ def _key_gap(Q: Array, K: Array, means: tuple) -> float:
 def entropic_bures(
     case: Case, *, mean_term: Callable[..., float] = _mean_gap
 ) -> Checks:
-    r"""Compares entropic OT costs of two pairs of means, and a cost with the energy.
+    r"""Compares entropic OT costs for different means, and one cost with the energy.
 
-    NumPy computes costs between Gauss–Hermite nodes by Sinkhorn. For two Gaussians,
-    $B_\epsilon^2$ must not depend on the means. The cost of a Gaussian to itself must
-    give the library's energy. Covariances are singular, and $Q \neq K$.
+    NumPy computes costs between Gauss–Hermite nodes by Sinkhorn iterations. For two
+    Gaussians, $B_\epsilon^2$ must not depend on the means. The cost of a Gaussian to
+    itself must give the library's energy. Covariances are singular, and $Q \neq K$.
     """
     Q, K, mean, Y, second, Z = _pair(case)
     equal_means, unequal_means = (mean, mean), (mean, second)

@@ -38,8 +38,8 @@ QUADRATURE = (
 def interaction_of_gaussian(case: Case, *, half: float = 0.5) -> Checks:
     """Compares the closed form of E, and the library's energy and flow, with integrals.
 
-    The integrals are exact in one variable and use Gauss–Hermite nodes in the other,
-    with complex-step gradients. The library's first variation is compared too.
+    The integrals are exact in one variable and use Gauss–Hermite nodes in the other.
+    Their gradients are complex steps. The library's first variation is compared too.
     Parameters are not symmetric, and means are not zero.
     """
     for d in (1, 2):

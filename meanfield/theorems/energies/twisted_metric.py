@@ -25,7 +25,7 @@ def twisted_flow(
     r"""Compares the library's twisted flow and softmax attention with softmax in NumPy.
 
     The value matrix is $V = -BA^\top$, $\epsilon \neq 1$, and the probes are not atoms.
-    The energy, its first variation and its gradient are compared with NumPy too.
+    The energy, its first variation and its gradient are compared with NumPy's too.
     """
     s, B = _draw_setting(case)
     s = prepare(s)
@@ -59,7 +59,10 @@ def _(case: Case) -> Counterexample:
 
 
 def _flow_checks(s: lib.Setting, B: Array) -> Checks:
-    r"""Compares the twisted flow and softmax, $V = -BA^\top/\epsilon$, with NumPy."""
+    r"""Compares the twisted flow, and softmax with $V = -BA^\top/\epsilon$, with sums.
+
+    NumPy computes the sums over the tokens.
+    """
     V = -B @ s.scaled_A.T
     library = lib.evaluate_twisted(s.with_value(V), B)
     plan = np.exp(ref.bilinear(s.scaled_A)(s.probes, s.x)) * s.w[None, :]

@@ -1,7 +1,7 @@
 """Parameters of gradient ascents through attention, and the norms in the bounds.
 
-The parameters are four atoms in a ball with free weights, probes, and matrices with
-`k = 3`, `d = 2`. Cases of equality use the same parameters and the same program.
+The parameters are four atoms in a ball, the weights of the atoms, probes, and matrices
+with `k = 3`, `d = 2`. Cases of equality use the same parameters and the same program.
 """
 
 from collections.abc import Callable, Mapping

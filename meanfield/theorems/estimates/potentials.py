@@ -77,10 +77,11 @@ def _(case: Case) -> Counterexample:
 
 
 def plan(p: attacks.Parameters, index: JaxArray, factor: JaxArray) -> JaxArray:
-    r"""Log-ratio `index`: 0 and 1 for Lemma B.5, 2 to 4 for A.1, and 5 for A.2.
+    r"""The log-ratio whose number is `index`.
 
-    The potentials are the library's, and `factor` multiplies exponents. A bound $l \leq
-    L$ on a logarithm is compared in the form $e^{l/L} \leq e$.
+    Numbers 0 and 1 belong to Lemma B.5, 2 to 4 to Lemma A.1, and 5 to Lemma A.2. The
+    potentials are the library's, and `factor` multiplies exponents. A bound $l \leq L$
+    on a logarithm is compared in the form $e^{l/L} \leq e$.
     """
     s, epsilon = attacks.scene(p), jnp.exp(p["log_epsilon"])
     score = SquaredDistance(p["Q"], p["K"], 2 * epsilon)
@@ -115,9 +116,9 @@ def _sample_potential(
     s: attacks.Scene,
     potential: Callable[[Scalings, Tokens], JaxArray],
 ) -> tuple[JaxArray, JaxArray]:
-    """Values of a potential for both measures and probes, and its gradients.
+    """Values of a potential of each measure at each probe, and gradients.
 
-    The gradients are taken for the first measure only.
+    The gradients are taken at both probes, for the potential of the first measure only.
     """
 
     def evaluate(x: JaxArray) -> tuple[JaxArray, JaxArray]:

@@ -3,7 +3,8 @@ r"""Estimates of fields: Sinkhorn attention.
 The Lipschitz constant of Lemma B.6 (iii) is our own. Let $a = \|A\|$. In the ball of
 radius $R$, moving the measure by $W_1$ changes half the oscillation of the potential
 $g$ by at most $\delta/(1 - \tanh(aR^2))$, where $\delta = 2aRe^{4aR^2}W_1$ (see the
-estimates of potentials). The move changes the field by a covariance with $dg$ plus
+estimates of potentials). Moving an atom $y_0$ of weight $w_0$ by $h$ changes the field
+by the covariance of $y$ and $dg(y)$ under the law $\kappa\mu$, of mean $m$, plus
 $w_0(\kappa h + (y_0 - m) D_y\kappa\cdot h)$. Here $\log\kappa \leq r = 2aR(|x| + R)$,
 $|D_y\log\kappa| \leq a(|x| + R)$ and $|y_0 - m| \leq 2R$.
 """

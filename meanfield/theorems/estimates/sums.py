@@ -153,8 +153,8 @@ def start_heads(key: PRNGKey) -> dict[str, JaxArray]:
 def field_estimates(case: Case) -> Checks:
     """Searches for violations of the bounds of Theorem 3.1 by gradient ascent.
 
-    The ascents go through the library's fields. They are the same as for Lemmas B.2 to
-    B.7, but from new random starts.
+    The ascents go through the library's fields. They are the ascents for Lemmas B.2 to
+    B.7, but begin at new random starts.
     """
     for name, log_ratio, _, begin in VARIANTS:
         labels = tuple(f"{name} {label}" for label in THREE)

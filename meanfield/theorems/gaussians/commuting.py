@@ -97,11 +97,12 @@ def _generic(rng: Rng, plane: Array, last: float) -> lib.Problem:
 
 
 def _turning(rng: Rng, h: float, last: float) -> lib.Problem:
-    """Problem in which `V` turns and scales a plane, with Σ₀ and H multiples of I.
+    """Problem in d = 3 in which `V` rotates and scales a plane.
 
-    On this plane H is `h`; in the third direction it is `last`. A blow-up in the plane
-    would be unstable, so that no solver could follow the formula up to it; therefore
-    `last` > `h` in all problems that blow up.
+    On this plane Σ₀ is a multiple of I, and H is `h` times I. In the third direction,
+    H has the eigenvalue `last`. A blow-up in the plane would be unstable, so that no
+    solver could follow the formula up to it; therefore `last` > `h` in all problems
+    that blow up.
     """
     U, angle = lib.rotation(rng, 3), rng.uniform(0.3, 1.2)
     v, w, s, r = rng.uniform(0.5, 1.5, size=4)

@@ -2,8 +2,9 @@ r"""Gaussians under softmax attention with an affine drift.
 
 The abstract of Alcalde, Ji and Zuazua, *Reachability and asymptotics of Gaussian
 Transformer dynamics*, arXiv:2606.07600 (2026), announces that attention with an affine
-feed-forward part keeps Gaussians Gaussian by Riccati equations, and that the covariance
-may converge or blow up. Only that abstract was read; the formulas here are our own.
+feed-forward part keeps Gaussians Gaussian, with covariances that solve Riccati
+equations, and that the covariance may converge or blow up. Only that abstract was read;
+the formulas here are our own.
 Under softmax with $V = I$ the field is $x \mapsto \alpha +
 \Sigma A x/\epsilon + Mx + b$, so that $\Sigma' = \Sigma S\Sigma + M\Sigma + \Sigma
 M^\top$ with $S = (A + A^\top)/\epsilon$. Hence $P = \Sigma^{-1}$ has $P' = -P\Sigma'P
@@ -29,8 +30,8 @@ UNIT = np.linspace(0, 1, 9)
 # `LATE` has as many times as `UNIT`, so that both share one compiled program.
 LATE = np.array([0.0, 1.0, 2.0, 5.0, 10.0, 15.0, 20.0, 30.0, 40.0])
 SCAN = 200  # number of steps in the search for an interval that contains the blow-up
-# Flows are compared up to the share `BLOW_UP_SHARE` of the blow-up time; later, large
-# covariances magnify the errors of steps.
+# Flows are compared up to the share `BLOW_UP_SHARE` of the blow-up time. Closer to the
+# blow-up, covariances are so large that they magnify the errors of steps.
 BLOW_UP_SHARE = 0.9
 
 
@@ -72,7 +73,7 @@ def precision(case: Case, *, turn: Unary = lambda M: M, share: float = 1.0) -> C
 
     The flows in d = 3, and at full size also in d = 1, run to t = 1 or to a blow-up. J
     comes from van Loan's matrix exponential, blow-up times from the root of λ_max(YᵀJY)
-    = 1, and means from DOP853 on the equations of α and Σ.
+    = 1, and means from DOP853, which solves the equations of α and Σ.
     """
     for d in case.pick((3,), (1, 3)):
         problems = _draws(case, d)
@@ -115,9 +116,9 @@ def _path_gap(label: str, flown: Array, expected: tuple[Array, ...]) -> Check:
 def limits(case: Case, *, start_scale: float = 1.0, scale: float = 1.0) -> Checks:
     """Compares limits and endings of the library's flows in d = 3 with closed forms.
 
-    The flows run to t = 40. For part (ii) of the claim, the starts lie a tenth below
-    and above the threshold. SciPy's Lyapunov solver gives P and J, and a root search
-    gives the blow-up times.
+    The flows run to t = 40. For part (ii) of the claim, half of the starts lie a tenth
+    below the threshold and half a tenth above it. SciPy's Lyapunov solver gives P and
+    J, and a root search gives the blow-up times.
     """
     outward = _side_problems(case, 1.0)
     outward_run = lib.paths(_drift_dynamics(outward), lib.starts(outward), LATE)

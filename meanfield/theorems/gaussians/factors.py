@@ -79,10 +79,11 @@ def _tail_ratio(covariances: Array, rank: int) -> float:
     ),
 )
 def factors(case: Case, *, turn: Unary = lambda A: A, two: float = 2) -> Checks:
-    """Compares the library's flows of rank two in d = 4 with DOP853 on α and Σ.
+    """Compares the library's flows of rank two in d = 4 with SciPy's DOP853.
 
-    Under softmax the factors are square, and their rank must stay two. Under L2, Q and
-    K have three rows, and ε ≠ 1. Means are not zero.
+    DOP853 solves the equations of α and Σ. Under softmax the factors are square, and
+    their rank must stay two. Under L2, Q and K have three rows, and ε ≠ 1. Means are
+    not zero.
     """
     yield from _softmax_factor(case, turn=turn)
     rng, n, epsilon = case.rng("L2"), case.pick(6, 24), 0.8

@@ -38,10 +38,10 @@ Head = tuple[Array, Array, Array]  # the matrices Q, K and V
 def heads(
     case: Case, *, values: Callable[["_Draws"], Array] = lambda draws: draws.value
 ) -> Checks:
-    """Compares the library's flows of two heads in d = 2 with DOP853 on α and Σ.
+    """Compares the library's flows of two heads in d = 2 with SciPy's DOP853.
 
-    Means are not zero. The field is compared with NumPy's softmax on Gauss–Hermite
-    nodes, summed over the heads.
+    DOP853 solves the equations of α and Σ. Means are not zero. The field is compared
+    with NumPy's softmax on Gauss–Hermite nodes, summed over the heads.
     """
     draws = _Draws(case)
     V = values(draws)

@@ -1,4 +1,4 @@
-"""Limits of Gaussians under softmax attention whose value is the identity."""
+"""Limits of Gaussians under softmax attention with value matrix I."""
 
 from meanfield.endings import Status
 from meanfield.theorems._arrays import Array, Rng, np
@@ -12,7 +12,9 @@ DECAY_SLACK = Slack(
     why="parts that decay as 1/t along q decay as β²/t along N if V mixes both: β is "
     "below 1e2 unless V almost commutes with A, and t = 1e8",
 )
-ALIVE = 0.05  # threshold for ranks, since eigenvalues end below 1/72 or above 0.2
+# Eigenvalues above this value count towards the rank. At the last time of a flow, each
+# eigenvalue is below 1/72 or above 0.2.
+ALIVE = 0.05
 
 
 @statement(

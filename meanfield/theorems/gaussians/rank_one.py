@@ -208,7 +208,7 @@ SIGNS = ((2, 2, 1), (3, 1, 1), (1, 3, 1))
 
 
 def _frame_descent(case: Case, *, excess: int) -> Check:
-    """Checks the least |Σ'| over frames with `excess` more columns than the bound."""
+    """Checks the least |Σ'| over frames whose rank exceeds the bound by `excess`."""
     A = _signed_matrix(case.rng("moved"), (2, 2, 1))
     # For orthonormal `B` with `r` columns, the eigenvalues of $B^\top AB$ can be any
     # numbers between $\lambda_{i+d-r}(A)$ and $\lambda_i(A)$; this gives the least

@@ -53,11 +53,11 @@ def plain_gram(A: Array, S: Array) -> Array:
     ),
 )
 def closure(case: Case, *, gram: Binary = transposed_gram) -> Checks:
-    """Compares Lemma 4.14 with the library's closed form and with Sinkhorn on nodes.
+    """Compares Lemma 4.14 with the library's closed form and with sums over nodes.
 
-    The formula uses SciPy's matrix root. Sinkhorn runs in NumPy, in the log domain,
-    over Gauss–Hermite nodes. Means are not zero, A is not symmetric, bandwidths differ,
-    and k ≥ d.
+    The formula uses SciPy's matrix root. NumPy computes Sinkhorn attention on
+    Gauss–Hermite nodes, by log-domain iterations. Means are not zero, A is not
+    symmetric, bandwidths differ, and k ≥ d.
     """
     return _closure(case, _inverse_form, gram, [(1, 2, 1), (2, 2, 2), (3, 4, 3)])
 
@@ -77,7 +77,10 @@ def _velocity(m: Member, M: Array, x: Array) -> Array:
 
 
 def _node_velocities(m: Member) -> tuple[Array, Array, Array]:
-    """Gauss–Hermite nodes, their weights and Sinkhorn velocities, in NumPy."""
+    """Gauss–Hermite nodes, their weights and velocities under Sinkhorn attention.
+
+    NumPy computes all of them.
+    """
     x, w = hermite_nodes(m.mean, m.factor, NODES)
     scores = (x @ m.Q.T) @ (x @ m.K.T).T / m.epsilon
     return x, w, ref.sinkhorn_velocity(scores, w, m.V, x, float(m.epsilon))
@@ -125,9 +128,9 @@ def _closure(
     hypotheses=r"any rank of $A$ and $\Sigma$; any number of rows of Q and K",
 )
 def inverse_free(case: Case) -> Checks:
-    """Compares formula N1 with the library's closed form and with Sinkhorn on nodes.
+    """Compares formula N1 with the library's closed form and with sums over nodes.
 
-    NumPy runs Sinkhorn on Gauss–Hermite nodes, and the library on its own nodes.
+    Sinkhorn attention on Gauss–Hermite nodes is computed by NumPy and by the library.
     Some cases have k < d or a singular covariance. Means are not zero.
     """
     yield from _closure(case, _inverse_free, transposed_gram, _ANY_RANK)
@@ -150,7 +153,10 @@ def _inverse_free(m: Member, S: Array, gram: Binary) -> Array:
 
 @eqx.filter_jit
 def _point_velocities(m: Member, order: int) -> tuple[JaxArray, JaxArray]:
-    """The library's Sinkhorn velocities at nodes after one pass, and these nodes."""
+    """The library's Sinkhorn velocities at nodes, after one solver pass, and the nodes.
+
+    The pass starts from the potential of the Gaussian.
+    """
     mu, attention = (
         gauss_hermite(lib.gaussian(m), order=order),
         lib.attention("sinkhorn", m),
@@ -160,9 +166,9 @@ def _point_velocities(m: Member, order: int) -> tuple[JaxArray, JaxArray]:
 
 
 def _node_check(case: Case, gram: Binary) -> Check:
-    """Compares the library's Sinkhorn on nodes with the inverse-free formula.
+    """Compares the library's Sinkhorn attention on nodes with the inverse-free formula.
 
-    One pass of Sinkhorn is enough: its initial guess is the potential of the Gaussian
+    One pass of the solver is enough: its initial guess is the potential of the Gaussian
     with these moments.
     """
     stack = lib.ensemble(case.rng("points"), (3, 2, 2), 1, reach=REACH)
@@ -191,7 +197,7 @@ def moments(case: Case, *, power: float = 1.0) -> Checks:
 
     The library computes the rate from the field, and from the factor. The formula is
     also compared with the rate of Gauss–Hermite nodes that follow Sinkhorn attention in
-    NumPy. The library's flow is compared with DOP853 on the formula.
+    NumPy. The library's flow is compared with DOP853, which integrates the formula.
     """
 
     # The control changes `power`: the covariance's rate is divided by ε to this power.
@@ -226,7 +232,7 @@ def moments(case: Case, *, power: float = 1.0) -> Checks:
     counterexample="A = [[.6, −.5], [.2, .4]], Σ = [[1, .3], [.3, .5]], ε = 1, V = I",
 )
 def _(case: Case) -> Counterexample:
-    """Compares the library, and Sinkhorn on nodes in NumPy, with both forms of C."""
+    """Compares both forms of C with the library's rates, and with rates of nodes."""
     del case
     A, S = np.array([[0.6, -0.5], [0.2, 0.4]]), np.array([[1.0, 0.3], [0.3, 0.5]])
     I = np.eye(2)

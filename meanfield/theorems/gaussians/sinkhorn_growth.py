@@ -49,7 +49,7 @@ def mean(case: Case, *, iterations: int | None = None) -> Checks:
 def _point_rate(
     x: JaxArray, w: JaxArray, m: Member, iterations: int | None
 ) -> JaxArray:
-    r"""Mean velocity $\int v\,d\mu$ of the library's Sinkhorn on weighted points."""
+    r"""Mean velocity $\int v\,d\mu$ of weighted points under Sinkhorn attention."""
     mu = Points.weighted(x, w)
     field = lib.attention("sinkhorn", m, iterations=iterations).field(0.0, mu)
     return mu.weights @ field(mu.tokens)

@@ -103,11 +103,12 @@ def _velocities(
     control=("The equations have the transpose of A", {"turn": lambda A: A.T}),
 )
 def gaussian_flow(case: Case, *, turn: Unary = lambda A: A) -> Checks:
-    """Compares the library's flow in d = 2 with DOP853 on the equations (4.1).
+    """Compares the library's flow in d = 2 with DOP853, which solves equations (4.1).
 
-    The flow has two heads: one is piecewise constant in two layers, and one is
-    interpolated between three nodes. The equations are also compared with 256 weighted
-    Gauss–Hermite tokens that move under softmax by RK4 in NumPy.
+    The flow has two heads. The parameters of the first are constant in each of two
+    layers; the parameters of the second are interpolated between three nodes. The
+    equations are also compared with 256 weighted Gauss–Hermite tokens that move under
+    softmax by RK4 in NumPy.
     """
     rng = case.rng("depth")
     draws = [_small(rng, 2, 1, 2) for _ in range(5)]

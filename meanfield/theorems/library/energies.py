@@ -86,7 +86,10 @@ def setting(rng: Rng, n: int = 6, d: int = 2) -> Setting:
 
 
 def _moderate(Q: Array, K: Array, epsilon: float) -> Array:
-    r"""Scales the key matrix to $\|A\|/\epsilon = 0.6$, for which Sinkhorn is fast."""
+    r"""Scales the key matrix to $\|A\|/\epsilon = 0.6$.
+
+    At this size, Sinkhorn iterations converge fast.
+    """
     return K * (0.6 * epsilon / np.linalg.norm(K.T @ Q, 2))
 
 
@@ -159,13 +162,16 @@ def to_jax(s: Setting) -> Setting:
 
 
 def evaluate_interaction(s: Setting) -> tuple[Evaluation, Array]:
-    """Results for the interaction energy and attention `exp`, and the softmax field."""
+    """Results for the interaction energy with the attention `exp`.
+
+    The field of softmax attention is the second result.
+    """
     *values, softmax = _interaction_values(to_jax(s), jnp.asarray(s.epsilon))
     return Evaluation(*map(np.asarray, values)), np.asarray(softmax)
 
 
 def evaluate_sinkhorn(s: Setting) -> Evaluation:
-    """Results for the Sinkhorn energy and Sinkhorn attention."""
+    """Results for the Sinkhorn energy with Sinkhorn attention."""
     *values, _ = _sinkhorn_values(to_jax(s), jnp.asarray(s.epsilon))
     return Evaluation(*map(np.asarray, values))
 

@@ -149,7 +149,10 @@ Moments = tuple[Array, Array]
 def solve_moments(
     rate: Callable[[Member, Moments], Moments], stack: Member, ts: Array
 ) -> tuple[Array, ...]:
-    """Means and covariances of each member at the times `ts`, by DOP853 on `rate`."""
+    """Means and covariances of each member at the times `ts`.
+
+    SciPy's DOP853 integrates `rate`.
+    """
 
     def solve_member(m: Member) -> Moments:
         def derivative(_: float, y: Array) -> Array:
@@ -185,7 +188,7 @@ def centred_field(attention: Attention, Y: JaxArray) -> Affine:
 
 
 def plane_matrices(keys: PRNGKey) -> dict[str, JaxArray]:
-    """Random 2 × 2 matrices Q, K, V, Y from 8 JAX keys, of log-normal size near e."""
+    """Random 2 × 2 matrices Q, K, V, Y of log-normal sizes near e, from 8 JAX keys."""
     sizes = [jnp.exp(1 + jax.random.normal(keys[i], ())) for i in range(4)]
     return {
         name: size * jax.random.normal(keys[i + 4], (2, 2))
@@ -233,7 +236,7 @@ def line_time(elapsed_times: Array, run: Paths) -> Check:
 
 
 def late_growth(law: str, s: Array, limit: Array, **slack: Any) -> Check:
-    """Compares the growth rate of log s over the last half with its limit."""
+    """Compares the slope of log s over the second half of the times with its limit."""
     speed = np.diff(np.log(s[:, -2:]), axis=1) / np.diff(LINE_TIMES[-2:])
     label = f"growth rate over the last half, {law}"
     return gap(label, speed / limit, np.ones_like(speed), **slack)

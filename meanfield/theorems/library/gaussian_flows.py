@@ -1,4 +1,4 @@
-"""Flows of Gaussians for statements, in batches of few shapes to compile rarely."""
+"""Flows of Gaussians for statements, in batches that share compiled programs."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -106,7 +106,10 @@ def moments_rate(
 def moments(
     heads: Sequence[tuple[Array, Array]], start: tuple[Array, Array], ts: Array
 ) -> tuple[Array, Array]:
-    """Means and covariances at `ts`, by DOP853, from an initial mean and factor."""
+    """Means and covariances at the times `ts`, from an initial mean and factor.
+
+    SciPy's DOP853 integrates the equations of the moments.
+    """
     mean, factor = start
     y = np.column_stack([mean, factor @ factor.T])
     solution = ref.integrate(moments_rate(heads), y, ts)
@@ -120,7 +123,7 @@ def resolvent(factor: Array, H: Array, t: float) -> Array:
 
 
 def escape_time(factor: Array, H: Array) -> float:
-    r"""Blow-up time $1/\lambda_{\max}(Y^\top HY)$, or infinity without blow-up.
+    r"""Blow-up time $1/\lambda_{\max}(Y^\top HY)$.
 
     It is infinite if $Y^\top HY$ has no positive eigenvalue.
     """
@@ -208,11 +211,11 @@ def resolvent_pairs(
 
 
 def blow_up_checks(run: Paths, times: Array, label: str) -> Checks:
-    """Checks how flows end; `times` are their blow-up times, infinite without blow-up.
+    """Checks how flows end; `times` are the expected blow-up times.
 
-    Flows with a finite time, and no others, must end in a blow-up at that time, within
-    their own error estimate. The estimates must be no larger than the accumulated local
-    errors, and all frames must be finite.
+    A time is infinite if the flow does not blow up. Exactly the flows with a finite
+    time must blow up, at that time up to their own error estimate. The estimates must
+    be no larger than the accumulated local errors, and all frames must be finite.
     """
     finite = np.isfinite(times)
     wrong = np.sum((run.code == int(Status.BLOW_UP)) != finite)

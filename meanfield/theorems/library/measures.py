@@ -123,7 +123,7 @@ def _laws(mean: Array, covariance: Array) -> dict[str, _Law]:
 
 
 def _scores(name: str, law: _Law, x: Array) -> Check:
-    """Checks the moment that is furthest from its law, in standard errors."""
+    """Checks the sample moment furthest from its expectation, in standard errors."""
     expected = np.concatenate(law)
     values = np.concatenate([x, x**2], axis=1)
     deviations = np.mean(values, axis=0) - expected

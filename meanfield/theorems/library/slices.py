@@ -1,4 +1,4 @@
-"""Plans of sliced transport by the library: for one cloud, two clouds, many pairs."""
+"""The library's plans of sliced transport, for one cloud, two clouds or many pairs."""
 
 from jaxtyping import Float
 

@@ -87,9 +87,9 @@ def plan(x: Array, w: Array, scores: Scores) -> Array:
 def sinkhorn_gaussian(mean: Array, Sigma: Array, A: Array) -> Array:
     r"""Sinkhorn energy of $N(\alpha,\Sigma)$, where `A` is already divided by ε.
 
-    The plan is Gaussian. In the singular directions of $\Sigma^{1/2}A\Sigma^{1/2}$ it
-    has correlations $t$ that maximise $\sigma t + \frac12\log(1 - t^2)$, where $\sigma$
-    are the singular values. The squares of $\sigma$ are the eigenvalues of
+    The plan is Gaussian. Along the singular vectors of $\Sigma^{1/2}A\Sigma^{1/2}$, its
+    correlations $t$ maximise $\sigma t + \frac12\log(1 - t^2)$, where $\sigma$ are the
+    singular values. The squares of $\sigma$ are the eigenvalues of
     $A^\top\Sigma A\Sigma$.
     """
     N, identity = A.T @ Sigma @ A @ Sigma, np.eye(len(A))
@@ -120,7 +120,10 @@ def gaussian_gradients(mean: Array, Sigma: Array, A: Array) -> tuple[Array, Arra
 
 
 def interaction_gaussian(z: tuple, mean: Array, factor: Array, A: Array) -> Array:
-    r"""Integral $\frac12\iint e^{y\cdot Ax}$, exact in `y`, by nodes in `x`."""
+    r"""Integral $\frac12\iint e^{y\cdot Ax}$, in closed form over y, by nodes over x.
+
+    The standard Gauss–Hermite nodes and their weights are `z`.
+    """
     nodes, weights = z
     tilts = (mean + nodes @ factor.T) @ A.T
     spread = tilts @ factor

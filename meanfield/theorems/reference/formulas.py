@@ -1,7 +1,8 @@
 """Formulas of the papers in plain NumPy, with loops where the papers have sums.
 
-Nothing here uses the library, which is compared with these formulas. All take tokens
-`x` of shape `(n, d)` with weights `w` that sum to one, and probes of shape `(m, d)`.
+Nothing here uses the library, which is compared with these formulas. In all functions,
+tokens `x` have the shape `(n, d)`, their weights `w` sum to one, and probes have the
+shape `(m, d)`.
 """
 
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Gauss–Hermite nodes of Gaussians from NumPy, exact transport of clouds from POT."""
+"""Gauss–Hermite nodes of Gaussians, by NumPy, and transport of clouds, by POT."""
 
 from typing import Any
 

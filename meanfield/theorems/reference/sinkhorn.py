@@ -122,7 +122,7 @@ def competitors(best: Array, w: Array, rng: Rng, count: int) -> Array:
 
 
 def divergence(P: Array, R: Array) -> Array:
-    r"""Divergence $\sum P\log(P/R) - P + R$ of each matrix of a stack from `R`."""
+    r"""Divergence $\sum P\log(P/R) - P + R$ from `R`, for a stack `P` of matrices."""
     return np.asarray(np.sum(P * np.log(P / R) - P + R, axis=(-2, -1)))
 
 

@@ -48,7 +48,7 @@ def quantile_cost(a: Array, b: Array, w: Array, p: int) -> float:
 
 
 def partner(a: Array, b: Array) -> Array:
-    """Indices of the entries of `b` that have the ranks of the entries of `a`."""
+    """For each entry of `a`, the index of the entry of `b` with the same rank."""
     partners = np.empty(len(a), int)
     partners[np.argsort(a)] = np.argsort(b)
     return partners

@@ -31,8 +31,9 @@ def few_iterations(case: Case, *, counts: tuple[int, int] = (3, 5)) -> Checks:
     """Measures column sums of the library's matrices after 3 and 5 half-steps.
 
     For small standard deviations of the scores, the errors of six draws are summed, and
-    the order of this sum in the deviation is measured. For larger deviations, the error
-    of one draw is measured, and its matrix is compared with NumPy's alternation.
+    the power of the standard deviation with which this sum decreases is measured. For
+    larger ones, the error of one draw is measured, and its matrix is compared with
+    NumPy's alternation.
     """
     errors = lambda s, k: np.linalg.norm(_columns(case, s, counts, k)[0], axis=1)
     small = [sum(errors(s, k) for k in range(DRAWS)) for s in SMALL]

@@ -80,8 +80,8 @@ def dissipation(
 ) -> Checks:
     """Compares rates of NumPy's energies along the library's fields with −∫|T|² dμ.
 
-    The rates at t = 0.2 are difference quotients along the flow, by Runge–Kutta steps.
-    The library's `dissipation` at t = 0.2 is compared, too.
+    The rates at t = 0.2 are difference quotients along the flow, which Runge–Kutta
+    steps compute. The library's `dissipation` at t = 0.2 is compared too.
     """
     s = lib.setting(case.rng("tokens"))
     # All positions are halved, since Runge–Kutta is unstable for distant tokens.
@@ -98,7 +98,10 @@ def dissipation(
 def _advance_tokens(
     s: lib.Setting, evaluate: Callable[[lib.Setting], lib.Evaluation], shift: float
 ) -> Array:
-    """Tokens after the time `shift`, by Runge–Kutta steps of the library's field."""
+    """Tokens advanced by the time `shift`, by Runge–Kutta steps.
+
+    The library gives the velocities.
+    """
     rate = lambda _, x: evaluate(s._replace(x=x, probes=x)).field
     return formulas.rk4(rate, s.x, shift, 8)
 
@@ -106,7 +109,7 @@ def _advance_tokens(
 def _loss(
     s: lib.Setting, evaluate: Callable[[lib.Setting], lib.Evaluation], energy: Callable
 ) -> Checks:
-    r"""Compares $dF/dt$ along the attention, at `TIME`, with $-\int|T|^2d\mu$."""
+    r"""Compares $dF/dt$ along the flow, at the time `TIME`, with $-\int|T|^2d\mu$."""
     x = _advance_tokens(s, evaluate, TIME)
     s = s._replace(x=x, probes=x)
     scores = ref.bilinear(s.scaled_A)
@@ -134,7 +137,7 @@ def _loss(
 def unnormalised_gradient(
     case: Case, *, prepare: lib.Preparation = gradients.impose_symmetry
 ) -> Checks:
-    r"""Compares the library's variation, gradient flow and attention with NumPy.
+    r"""Compares the library's variation, gradient flow and attention with NumPy's.
 
     At probes that are not atoms, NumPy computes $\int k^0d\mu$, and its gradient by
     complex steps.
@@ -178,7 +181,7 @@ def log_mass_gradient(
     ),
 )
 def sinkhorn_gradient(case: Case, *, share: float = 1) -> Checks:
-    """Compares the library's potential, gradient flow and attention with NumPy.
+    """Compares the library's potential, gradient flow and attention with NumPy's.
 
     At probes that are not atoms, NumPy averages over the plan and takes gradients by
     complex steps.

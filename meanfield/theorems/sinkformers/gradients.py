@@ -83,7 +83,7 @@ def gradient_checks(
 
 
 def unnormalised_checks(s: lib.Setting) -> tuple[Checks, Checks]:
-    """Checks for $F^0$: first of the fields, then of the energy and its gradient."""
+    """Checks of the fields of $F^0$, and of this energy and its gradient."""
     s = s.with_value(s.V / s.epsilon)
     evaluation, _ = lib.evaluate_interaction(s)
     fields = field_checks(s, evaluation, ref.interaction_variation, lib.ROUNDING_SLACK)
@@ -91,7 +91,7 @@ def unnormalised_checks(s: lib.Setting) -> tuple[Checks, Checks]:
 
 
 def doubly_normalised_checks(s: lib.Setting) -> tuple[Checks, Checks]:
-    r"""Checks for $F^\infty$: of the fields, and of the energy and its gradient."""
+    r"""Checks of the fields of $F^\infty$, and of this energy and its gradient."""
     evaluation = lib.evaluate_sinkhorn(s)
     fields = field_checks(s, evaluation, ref.sinkhorn_variation, lib.POTENTIAL_SLACK)
     return fields, gradient_checks(s, evaluation, ref.sinkhorn, lib.POTENTIAL_SLACK)

@@ -20,7 +20,10 @@ COUNTS = (1, 2, 3, 4)
 
 
 def _alternating_updates(C: Array, target: float, count: int) -> Array:
-    """Matrix with sums `target`, after alternating log-domain updates of f and g."""
+    """Matrix after `count` alternating log-domain updates of f and g.
+
+    Its rows sum to `target` if `count` is odd, its columns if `count` is even.
+    """
     ones = np.ones(len(C))
     f, g = nth_state(potentials(C, ones, ones), count)
     return target * np.exp(C + f[:, None] + g[None, :])

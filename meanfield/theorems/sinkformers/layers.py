@@ -35,8 +35,8 @@ def layers(case: Case, *, gain: float = 1.0) -> Checks:
     """Compares the library's Euler steps of length one with layers in NumPy.
 
     Tokens are compared after each of 64 layers with the value matrix $W_V/16$. For 8 to
-    64 layers, with $W_V$ divided by the number of layers, the distance at time one to
-    SciPy's solution must be of order one in the step.
+    64 layers, with $W_V$ divided by the number of layers, the error at time one must be
+    of first order in the step. It is the distance from SciPy's solution.
     """
     # The control changes `gain`, which multiplies the library's value matrix.
     p, cloud = _tokens(case, "layers", 1)
@@ -89,7 +89,7 @@ def _network(p: Parameters, cloud: Cloud, value: Array) -> Array:
     control=("one more half-step, which normalises columns", {"count": 2}),
 )
 def row_stochasticity(case: Case, *, count: int = 1) -> Checks:
-    """Compares the library's Sinkhorn after one half-step with NumPy's softmax.
+    """Compares the library's Sinkhorn matrix after one half-step with NumPy's softmax.
 
     The row sums of the library's matrix must be one.
     """
@@ -114,14 +114,14 @@ def row_stochasticity(case: Case, *, count: int = 1) -> Checks:
 def symmetric_kernel(
     case: Case, *, tie: Binary = lambda S, Q: (S + S.T) @ Q / 2
 ) -> Checks:
-    r"""Compares the library's $k^0$ with $e^{-x\cdot W_Vx'}$, and velocities of both.
+    r"""Compares the library's $k^0$, and its velocities, with $e^{-x\cdot W_Vx'}$.
 
     The key matrix is $W_K = SW_Q$ with a symmetric 2 × 2 matrix $S$, so that $W_K^\top
     W_Q$ is symmetric of rank two in d = 3. Like the scores, $W_V$ is divided by the
     bandwidth 0.7. Scores are at most one, so that no entry of the kernel dominates.
     """
-    # The control changes `tie`, which computes the key matrix from S and Q. $W_V$ is
-    # minus the symmetric part of $A/\epsilon$.
+    # The control replaces the function `tie`, which computes the key matrix from S and
+    # Q. $W_V$ is minus the symmetric part of $A/\epsilon$.
     rng = case.rng("assumption")
     p, cloud = att.random_parameters(rng, 2, 3), att.random_cloud(rng, 6, 3)
     p = p._replace(K=tie(rng.normal(size=(2, 2)), p.Q) + 0 * p.K)

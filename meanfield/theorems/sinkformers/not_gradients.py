@@ -121,7 +121,10 @@ def not_a_gradient(case: Case) -> Checks:
 
 
 def control_gradients(case: Case) -> Checks:
-    """Checks that must fail: Sinkhorn and unnormalised attention are gradients."""
+    """Checks that must fail, because Sinkhorn and unnormalised attention are gradients.
+
+    The checks claim that these two attentions are not gradients.
+    """
     sizes, _ = _asymmetries(case)
     yield compare("asymmetry of T∞", sizes["sinkhorn"], ">=", 1e-2)
     yield _obstruction(np.exp)[0]

@@ -1,4 +1,4 @@
-"""Sliced transport: baselines of the paper, Sinkhorn and differential attention."""
+"""Sliced transport: the paper's two baselines, Sinkhorn and differential attention."""
 
 from typing import Any
 
@@ -46,8 +46,9 @@ def _tokens(case: Case, name: str) -> tuple[Parameters, Cloud]:
 
 
 def _alternation_checks(case: Case, sign: float, target: float) -> Checks:
-    r"""Compares $e^{\pm C}$, after five updates to sums of `target`, with the library.
+    r"""Compares normalised $e^{\pm C}$ with the library's matrix.
 
+    Five updates normalise rows and columns alternately, so that they sum to `target`.
     The row sums are checked too.
     """
     p, cloud = _tokens(case, "sinkhorn")

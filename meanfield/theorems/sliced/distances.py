@@ -122,9 +122,9 @@ SEPARATION = 0.01  # distance along an axis between points that exchange ranks
 def metric(case: Case, *, tau: float = 0.0) -> Checks:
     """Tests the triangle inequality on the library's plans of eight slices.
 
-    There are 200 triples of clouds of three tokens. The middle cloud moves randomly,
-    and keeps the moves that bring the triangle nearer to equality. In one more triple,
-    ranks are exchanged on one axis between the first two clouds, and on the other axis
+    There are 200 triples of clouds of three tokens. Random moves of the middle cloud
+    are kept if they bring the triangle nearer to equality. In one more triple, ranks
+    are exchanged on one axis between the first two clouds, and on the other axis
     between the last two. Symmetry and definiteness are checked too.
     """
     rng = case.rng("triples")
@@ -150,7 +150,7 @@ Triple = tuple[Array, Array, Array]
 
 
 def _sides(triple: Triple, rows: Array, tau: float, p: int) -> Array:
-    """Sides of triangles: $D$ of clouds 1 and 2, 2 and 3, 1 and 3."""
+    """Sides of triangles: $D$ between clouds 1 and 2, between 2 and 3, and 1 and 3."""
     x, y, z = triple
     starts, ends = np.concatenate([x, y, x]), np.concatenate([y, z, z])
     plans = lib.pair_plans(starts, ends, rows, jnp.asarray(tau))
@@ -164,7 +164,7 @@ def _excess(triple: Triple, rows: Array, tau: float, p: int) -> Array:
 
 
 def _exchanges(tau: float) -> float:
-    """The `_excess` of a triple that exchanges ranks on one axis, then on the other."""
+    """The `_excess` of three clouds; ranks change on one axis, then on the other."""
     starts = SEPARATION * np.array([[-1, -1], [1, -1], [1, 1]])
     clouds = [np.vstack([start, [0, 1], [1, 0]]) for start in starts]
     # The clouds are repeated 200 times, so that a compiled program can be reused.

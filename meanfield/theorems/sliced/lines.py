@@ -25,7 +25,7 @@ PROGRAMME = Slack(
     control=("keys are matched in decreasing order", {"sign": -1.0}),
 )
 def transport_on_the_line(case: Case, *, sign: float = 1.0) -> Checks:
-    """Compares the library's plan between two clouds of nine tokens on the line.
+    """Checks the library's plan between two clouds of nine tokens on the line.
 
     With unequal weights, the costs of the plan for p = 1, 2, 3 are compared with a
     linear programme and with quantiles in NumPy. With equal weights, the map of the

@@ -178,10 +178,10 @@ def _(case: Case) -> Counterexample:
     control=("one diagonal above may be used, which allows cycles", {"n_diagonals": 1}),
 )
 def triangular_matrices(case: Case, *, n_diagonals: int = 0) -> Checks:
-    """Maximises mass and entries off the diagonal by linear programmes; all must be 0.
+    """Maximises the mass off the diagonal, and each entry there, by linear programmes.
 
-    The matrices have six rows, and zeros beyond `n_diagonals` diagonals above the main
-    one.
+    All maxima must be 0. The matrices have six rows, and zeros beyond `n_diagonals`
+    diagonals above the main one.
     """
     del case
     n = 6

@@ -72,7 +72,8 @@ def slice_weights(case: Case, *, cost: Cost = _space_costs) -> Checks:
     q, k, plans = cloud.x @ p.Q.T, cloud.x @ p.K.T, _pot_plans(p, cloud, rows)
     D = np.array([np.sum(cost(q, k, v) * U) for v, U in zip(rows, plans, strict=True)])
     D = D / float(p.epsilon)
-    excess_costs = D - D.min()  # two slices can have the same plan and cost
+    # Slices can share a plan and hence a cost, so several excess costs can be about 0.
+    excess_costs = D - D.min()
     tau = jnp.asarray(
         60 / np.min(excess_costs[excess_costs > COST_TOLERANCE], initial=1.0)
     )
@@ -239,7 +240,7 @@ def _order_velocities(p: Parameters, cloud: Cloud, rows: Array) -> Array:
     ),
 )
 def equivariance(case: Case, *, rule: Velocities = _library_velocities) -> Checks:
-    """Compares the library's velocities of twelve tokens in four orders.
+    """Compares the library's velocities of the same twelve tokens in four orders.
 
     One cloud has weighted normal tokens. Another has normal queries, and keys with
     integer coordinates, several of which coincide along the axes.

@@ -119,9 +119,10 @@ def score_of_means(
 
     Only the entry furthest from its expectation counts. A bound on the bias is
     subtracted from each difference, and the rest is divided by the standard error over
-    the clouds. The bound is `bias`, in the unit of the entries, plus the change between
-    all tokens (`means`) and a quarter of them (`fewer`); this change is three times a
-    bias of order 1/n. Both arrays have the clouds along their first axis.
+    the clouds. The bound is `bias`, in the unit of the entries, plus the difference of
+    the averages of `means` (from all tokens) and `fewer` (from a quarter of them). This
+    difference is three times a bias of order 1/n. Both arrays have the clouds along
+    their first axis.
     """
     count, mean = len(means), np.mean(means, axis=0)
     tolerance = bias + np.abs(np.mean(fewer, axis=0) - mean)

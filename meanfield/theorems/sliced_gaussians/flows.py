@@ -42,10 +42,10 @@ def token_flow_limit(case: Case, *, pair: Change = lambda p: p) -> Checks:
 
     NumPy carries 16 clouds of 8000 tokens, with two sorts for each slice and step.
     Differences are in standard errors over the clouds. Neville's scheme extrapolates
-    the covariances in $h$, and the result is compared with the flow of the Gaussian by
-    DOP853. The library's flow of the Gaussian is compared with DOP853 too. The order in
-    $h$ of the recursion is measured, and the library's Euler steps of 1000 tokens are
-    compared with NumPy.
+    the covariances in $h$. The result, and the library's flow of the Gaussian, are
+    compared with the flow of the Gaussian that DOP853 computes. The order in $h$ of the
+    recursion is measured, and the library's Euler steps of 1000 tokens are compared
+    with steps in NumPy.
     """
     problem = ranks.draw_problem(case.rng("flow"), (2, 2, 2), SLICES)
     exact, actual = _flow_covariance(problem, pair), _library(problem)
@@ -108,7 +108,7 @@ def _recursion(problem: ranks.SlicedProblem, count: int, pair: Change) -> Array:
 
 
 def _flow_covariance(problem: ranks.SlicedProblem, pair: Change) -> Array:
-    """Covariance of the flow of the Gaussian at time one, by DOP853."""
+    """Covariance of the Gaussian at time one, from a flow that DOP853 computes."""
 
     def rate(_: float, Sigma: Array) -> Array:
         half = _linear_part(problem, Sigma, pair) @ Sigma

@@ -37,7 +37,7 @@ def weak_limit(case: Case, *, pair: Change = lambda p: p) -> Checks:
     $x$, $\sin(a\cdot x)$, $\cos(a\cdot x)$ and $|x|^2$ are compared with their
     expectations by Stein's lemma, in standard errors over the clouds. One case has a
     covariance of rank two in d = 4. The library's closed form and its velocities of
-    1000 tokens are compared with NumPy.
+    1000 tokens are compared with results from NumPy.
     """
     for shape in SHAPES:
         yield from _weak_limit(case, shape, pair)
@@ -154,7 +154,7 @@ def pointwise_limit(case: Case, *, power: int = 2) -> Checks:
     ),
 )
 def parallel_keys(case: Case, *, turn: float = 0.0) -> Checks:
-    r"""Compares the library's matrix and velocities for $Q = K$ with $I$ and $Vx$.
+    r"""Compares the library's matrix with $I$, and velocities with $Vx$, for $Q = K$.
 
     There are 50 tokens, and $V = I$. The trace of the library's closed form must be
     one, and the closed form of $D_l$ must be at least $2(\mathrm{tr}\,S - |S|)$.

@@ -58,11 +58,11 @@ def soft_sort_limit(
 ) -> Checks:
     """Compares closed forms of the soft sort with the definition of its plan.
 
-    Trapezoids evaluate the definition. The cases are d = 1, and rank two in d = 3, at t
-    = 1, 0.3 and 0.1. Velocities and mean costs $|Qx - Ky|^2$, before and after
-    normalising rows, and the sums of rows are compared. The library's closed form is
-    compared in these cases, and for three slices weighted by their costs. On the line,
-    published velocities of 1000 shuffled quantiles are compared too.
+    The trapezoidal rule evaluates the definition. The cases are d = 1, and rank two in
+    d = 3, at t = 1, 0.3 and 0.1. Velocities and mean costs $|Qx - Ky|^2$, before and
+    after normalising rows, and the sums of rows are compared. The library's closed form
+    is compared in these cases, and for three slices weighted by their costs. On the
+    line, published velocities of 1000 shuffled quantiles are compared too.
     """
     for shape in SHAPES:
         for t in TEMPERATURES:
@@ -187,7 +187,7 @@ def _kernel(places: Array, quantiles: Array, mass: Array, t: float) -> Array:
 
 
 class _Plan(NamedTuple):
-    """Published plan of a Gaussian, computed from its definition by trapezoids."""
+    """Published plan of a Gaussian, from its definition by the trapezoidal rule."""
 
     x: Array  # tokens
     mass: Array  # masses of the tokens
@@ -275,7 +275,10 @@ def _quantile_checks(case: Case) -> Checks:
 
 
 def _published_velocities(exact: _SoftSlice, z: Array, probes: Array) -> Array:
-    """Published velocities at probes: a sort, and softmax of squared distances."""
+    """Velocities at probes by the published rule: sorts, then softmax of distances.
+
+    The distances are squared.
+    """
     p, law, _ = exact.problem
     x = law.mean + z[:, None] * law.factor.T
     even = np.full(len(x), 1 / len(x))

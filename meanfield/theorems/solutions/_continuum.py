@@ -41,7 +41,7 @@ def carry_clouds(cut: Unary, offset: float) -> dict[str, list[tuple[Array, Array
     clouds = [cloud(int(n), offset, cut) for n in SIDES]
     n_max = max(map(len, clouds))
     x, w = np.full((len(clouds), n_max, 2), 3.0), np.zeros((len(clouds), n_max))
-    for i, tokens in enumerate(clouds):  # padded tokens keep weight zero
+    for i, tokens in enumerate(clouds):  # the padding keeps weight zero
         x[i, : len(tokens)], w[i, : len(tokens)] = tokens, 1 / len(tokens)
     rate = lambda _, y: np.asarray(_velocities(jnp.asarray(y), jnp.asarray(w)))
     end = ref.rk4(rate, np.stack([x] * len(KINDS)), TIME, STEPS)

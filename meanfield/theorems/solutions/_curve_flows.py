@@ -74,7 +74,10 @@ class CurveDynamics(AbstractDynamics):
 
     @override
     def is_linearly_bounded(self, t: Time, mu: AbstractMeasure) -> Bool[JaxArray, ""]:
-        """Whether `dynamics` is linearly bounded; the curve stays in bounded sets."""
+        """Whether the field is linearly bounded: it is if `dynamics` is.
+
+        The curve stays in a bounded set.
+        """
         return self.dynamics.is_linearly_bounded(t, mu)
 
 
@@ -101,7 +104,7 @@ def carry_runs(runs: list[Run]) -> Array:
 
 
 def reference(run: Run) -> Array:
-    """Tokens at t = 1, by DOP853 on sums over the pairs that are not masked."""
+    """Tokens at t = 1; DOP853 integrates sums over the pairs that are not masked."""
 
     def rate(t: float, x: Array) -> Array:
         y = run.curve.atoms(t)

@@ -78,7 +78,7 @@ def velocities(lines: list[Line], x: float, s: float) -> Array:
 
 
 def reference(line: Line) -> Array:
-    """Tokens at t = 1, by DOP853 on sums over the tokens that are not masked."""
+    """Tokens at t = 1; DOP853 integrates sums over the pairs that are not masked."""
     mask = line.s[None, :] <= line.s[:, None]
 
     def rate(_: float, x: Array) -> Array:

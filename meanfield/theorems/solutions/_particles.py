@@ -102,7 +102,7 @@ def _sigmoid_velocity(Q: Array, K: Array, V: Array, x: Array, w: Array) -> Array
 def _sinkhorn_velocity(Q: Array, K: Array, V: Array, x: Array, w: Array) -> Array:
     """Sinkhorn attention in NumPy, by alternating scalings of the kernel.
 
-    The scores must be of order one.
+    The scores must not be much larger than one.
     """
     kernel = np.exp(ref.dot_scores(Q, K, x, x) / EPSILON)
     change = lambda old, new: np.max(np.abs(new[0] / old[0] - 1))
@@ -257,9 +257,9 @@ def constants(
     r"""$C_1(R)$ and $C_2R^2$ of one head of softmax, L2, Sinkhorn or sigmoid.
 
     The constants come from castin2025, Lemmas B.2, B.3, B.6 and B.7, corrected by
-    ERRATA C26 and C27. For Sinkhorn the constant is our own, where $2a/(1 - \tanh a) =
-    a(1 + e^{2a})$. The arguments are $v = \|V\|$, $a = \|A\|R^2$, $q = \|Q\|R$ and $k =
-    \|K\|R$, for $\epsilon = 1$.
+    ERRATA C26 and C27. For Sinkhorn attention the constant is our own; it uses that
+    $2a/(1 - \tanh a) = a(1 + e^{2a})$. The arguments are $v = \|V\|$, $a = \|A\|R^2$,
+    $q = \|Q\|R$ and $k = \|K\|R$, for $\epsilon = 1$.
     """
     e = lambda s: np.e**s
     return {

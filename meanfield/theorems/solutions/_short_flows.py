@@ -3,7 +3,7 @@
 The displacements are infinitesimal, so that each atom is matched with itself and $W_1$
 is the mean displacement. The flow takes one step of the classical Runge–Kutta method,
 over the time in which the bound allows a growth by $e$ to the power `GROWTH`. The error
-of this step is `GROWTH`⁴/120 of the growth, or 1e-9.
+of this step, relative to the growth, is `GROWTH`⁴/120, that is about 1e-9.
 """
 
 from collections.abc import Callable, Mapping
@@ -20,9 +20,9 @@ from meanfield.theorems.estimates.attacks import FAR, norm
 from ._particles import KINDS, constants
 
 GROWTH = 0.02
-# Sinkhorn attention with a fixed number of half-steps compiles four times faster than
-# its limit. If ‖A‖ ≤ `LARGEST`, both differ by at most tanh(‖A‖)^40, or about 1e-11;
-# larger ‖A‖ are excluded.
+# With a fixed number of half-steps, Sinkhorn attention compiles four times faster than
+# with a loop to convergence. If ‖A‖ ≤ `LARGEST`, the two results differ by at most
+# tanh(‖A‖)^40, that is about 1e-11. Larger ‖A‖ are excluded.
 HALF_STEPS, LARGEST = 41, 0.6
 TABLEAU = np.array([[0.0, 1 / 6], [0.5, 1 / 3], [0.5, 1 / 3], [1.0, 1 / 6]])
 LIGHT = 1e-9  # the weight of the light atom

@@ -56,12 +56,13 @@ def diameter(x: Array) -> float:
 def collapse(case: Case, *, skip: float = 0.0) -> Checks:
     r"""Compares diameters of tokens before and after the library's layers.
 
-    For three tokens in the plane under softmax, gradient ascent maximises the ratio to
-    the tanh bound. Two tokens on a line must reach this bound. For 20 clouds of six
-    weighted tokens in d = 3, under softmax and Sinkhorn, diameters are compared with
-    $\delta D$, and the maximum $\delta$ over all pairs of rows is compared with the
-    tanh. The diameter after a layer must be of order three in the diameter before it.
-    Three layers of softmax are compared with NumPy.
+    For three tokens in the plane under softmax, gradient ascent maximises the ratio of
+    the diameter after a layer to the tanh bound. Two tokens on a line must reach this
+    bound. For 20 clouds of six weighted tokens in d = 3, under softmax and Sinkhorn
+    attention, diameters are compared with $\delta D$, and the maximum $\delta$ over all
+    pairs of rows is compared with $\tanh(|A|D^2/4\epsilon)$. The diameter after a layer
+    must scale as the cube of the diameter before it. Three layers of softmax are
+    compared with layers in NumPy.
     """
     # The control changes `skip`: a layer adds `skip` times the tokens.
     label = "D after over |V| tanh(|A|D²/4ε) D"
@@ -111,7 +112,10 @@ def _start(key: PRNGKey) -> dict[str, JaxArray]:
 
 
 def _layer(p: Parameters, name: str, cloud: Cloud, skip: float) -> Array:
-    """Tokens after one layer; the library's division by ε under Sinkhorn is undone."""
+    """Tokens after one layer; Sinkhorn attention is multiplied by ε.
+
+    The product undoes the library's division by ε.
+    """
     scale = float(p.epsilon) if name == "sinkhorn" else 1.0
     velocity = att.variants((name,), p, cloud)[name]
     return skip * cloud.x + scale * np.asarray(velocity)
@@ -176,8 +180,8 @@ def skip_connection(case: Case, *, drift: float = 0.0) -> Checks:
 
     There are eight clouds of six weighted tokens in d = 3, with values of either sign.
     Up to t = 4, the smallest ratio of the diameter to the bound must be at least one.
-    For two tokens on a line with $V = -1$, the distance up to t = 10 000 must be of
-    order −1/2 in t.
+    For two tokens on a line with $V = -1$, the distance must decay as $t^{-1/2}$ from t
+    = 10 to t = 10 000.
     """
     # The control changes `drift`: the velocity gains the term `drift` times x.
     ratios, ts = [], np.linspace(0, 4, 9)

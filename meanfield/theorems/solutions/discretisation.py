@@ -53,11 +53,11 @@ def limit(case: Case, *, cut: Unary = cells) -> Checks:
     In the plane, a cloud has one token in each cell of equal mass, either at a lower
     quantile or in the middle. NumPy carries the continuum by Gauss–Jacobi nodes. Linear
     programmes give W_1 from the lower clouds to the continuum, and W_1 between both
-    kinds of clouds, before and after the flow. On the line, the library's fixed steps
-    over two layers are compared with NumPy. Moments of the library's random clouds are
-    tested, too.
+    kinds of clouds, before and after the flow. On the line, the library's fixed-step
+    flow over two layers is compared with NumPy's. Moments of the library's random
+    clouds are tested too.
     """
-    # NumPy must reproduce the library's fixed steps of 25 tokens over two layers.
+    # NumPy must reproduce the library's fixed-step flow of 25 tokens over two layers.
     tokens = np.tanh(np.linspace(-1.5, 1.5, 25))
     final = np.asarray(_final(jnp.asarray(tokens), jnp.ones(25)))
     expected = _reference(tokens, tokens, np.full(25, 1 / 25))

@@ -132,8 +132,9 @@ def _clouds(case: Case, spread: float) -> tuple[tuple[Array, Array], Array]:
 def closed_balls(case: Case, *, inner: float = 1.2) -> Checks:
     """Compares W_p of random pairs with the mass outside of the ball.
 
-    Linear programmes give W_p between five and four weighted atoms, for p = 1, 2, 3. A
-    Dirac on the sphere reaches the bound if a share of its mass is moved out by δ.
+    Linear programmes give W_p between a measure of five weighted atoms and one of four,
+    for p = 1, 2, 3. A Dirac on the sphere reaches the bound if a share of its mass is
+    moved out by δ.
     """
     # The control changes `inner`, the radius of the ball that holds the second measure.
     # In the last pair, the second measure is a Dirac, and the first is this Dirac with

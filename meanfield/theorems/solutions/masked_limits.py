@@ -22,8 +22,9 @@ def discontinuity(case: Case, *, s: float = 0.5) -> Checks:
     """Compares the jump of the library's masked field at s = ½ with its closed form.
 
     The measures have two atoms. The second atom is at position ½ + 1/n, which tends to
-    ½. Linear programmes give W_2 to the limit, which must be of order 1/n. The printed
-    sequence, which has mass 1/n at x = n², visible or masked, is measured too.
+    ½. The distance W_2 to the limit, from linear programmes, must be of order 1/n. The
+    printed sequence has an atom of mass 1/n at x = n². The jump of the field between
+    two measures, one with this atom visible and one with it masked, is measured too.
     """
     gaps = []
     for n in (10, 100, 1000):

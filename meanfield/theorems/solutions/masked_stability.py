@@ -132,7 +132,7 @@ def existence(case: Case) -> Checks:
     Weights are unequal, and the first token is displaced. The library's flows are
     compared with SciPy's DOP853, with R(t) and with the growth bound of d, which has a
     closed form here. Gradient ascent over parameters, atoms, weights and displacements
-    tests the estimate at a position.
+    tests the bound on the change of the field at each position.
     """
     # All pairs have A ≠ 0 and unequal weights; one run has V < 0, and one starts at a
     # single point.

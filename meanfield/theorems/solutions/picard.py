@@ -30,9 +30,9 @@ LAST = 0.3
 def containment(case: Case, *, radius: float = 1.0) -> Checks:
     """Compares |x| with R(t), for tokens x in the fields of prescribed measures.
 
-    The atoms of these measures rotate on spheres of radius R(t), and attention has a
-    mask or none. Tokens at t = 1 are compared with SciPy's DOP853. If atoms and tokens
-    lie on one line and V = 0.7 I, the bound must be reached.
+    The atoms of these measures rotate on spheres of radius R(t). Attention is masked in
+    some runs and not in others. Tokens at t = 1 are compared with SciPy's DOP853. If
+    atoms and tokens lie on one line and V = 0.7 I, the bound must be reached.
     """
     runs = _spheres(case, radius=radius)
     paths = frozen.carry_runs(runs)
@@ -67,7 +67,10 @@ def _start(rng: Rng) -> tuple[Array, Array, Array]:
 
 
 def _spheres(case: Case, *, radius: float) -> list[frozen.Run]:
-    """Runs of curves on growing spheres, with and without a mask; one is on a line."""
+    """Runs with curves on growing spheres, with and without a mask.
+
+    The last run is on a line.
+    """
     rng = case.rng("spheres")
     runs = []
     for _ in range(2):

@@ -54,9 +54,9 @@ def stability(case: Case, *, first: float = 1.0) -> Checks:
     Gradient ascent over short flows of each attention varies parameters, atoms, weights
     and displacements. A moving light atom that pulls heavy ones must come near the
     bound of softmax at ‖A‖R² = 0.6, with one head and with two. For pairs of flows to t
-    = 1 with time-dependent parameters, linear programmes give W_1 and W_2 at six times,
-    and W_2(1) must be of order one in W_2(0). For a translated cloud with A = 0 and V =
-    0.9 I, the growth rate must equal C_1.
+    = 1 with time-dependent parameters, linear programmes give W_1 and W_2 at six times.
+    For smaller and smaller shifts, W_2(1) must be proportional to W_2(0). For a
+    translated cloud with A = 0 and V = 0.9 I, the growth rate must equal C_1.
     """
     runs, paths = members.member_flows(case)
     # One compiled program serves the ascents of all attentions.

@@ -33,8 +33,9 @@ def support(case: Case, *, size: Unary = particles.operator_norm) -> Checks:
     """Compares the library's flows of weighted tokens under five fields with R(t).
 
     Parameters are piecewise linear or piecewise constant in time, and R(t) is computed
-    by quadrature. Final tokens are compared with SciPy's DOP853 on sums over pairs. If
-    all tokens are at one point and V is a multiple of I, the bound must be reached.
+    by quadrature. Final tokens are compared with SciPy's DOP853, which integrates sums
+    over pairs. If all tokens are at one point and V is a multiple of I, the bound must
+    be reached.
     """
     runs, paths = member_flows(case)
     adaptive, indices = particles.ADAPTIVE, (BASE, SHEAR)

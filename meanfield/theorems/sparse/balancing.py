@@ -64,9 +64,10 @@ def _unsupported_matrix(rng: Rng) -> Array:
     ),
 )
 def support(case: Case, *, matrix: Callable[[Rng], Array] = _triangle) -> Checks:
-    """Compares the library's balanced 4 × 4 triangle with the identity.
+    """Compares a triangular matrix, balanced by the library, with the identity.
 
-    The triangle is lower and positive. After 20 000 passes its columns must sum to one.
+    The matrix is 4 × 4 and lower triangular, with positive entries. After 20 000 passes
+    its columns must sum to one.
     """
     X = matrix(case.rng("triangle"))
     with np.errstate(divide="ignore"):
@@ -214,9 +215,10 @@ SHARES = (1.0, 0.3, 0.1, 0.03)
 def gumbel(case: Case, *, noise: float = 1.0) -> Checks:
     r"""Compares the library's $S$ with the best assignment as $\tau$ decreases.
 
-    The scores have equal rows plus Gumbel noise. There are 3000 passes. The values of
-    $\tau$ are 1, 0.3, 0.1 and 0.03 times the gap between the best and the second-best
-    assignment. SciPy finds the best assignment, and a search over all 24 gives the gap.
+    The scores are a matrix with equal rows, plus Gumbel noise. The library balances
+    them in 3000 passes. The values of $\tau$ are 1, 0.3, 0.1 and 0.03 times the gap
+    between the best and the second-best assignment. SciPy finds the best assignment,
+    and a search over all 24 gives the gap.
     """
     rng = case.rng("noise")
     scores = np.tile(rng.normal(size=4), (4, 1)) + noise * rng.gumbel(size=(4, 4))

@@ -93,9 +93,10 @@ def _(case: Case) -> Counterexample:
     control=("no entry is masked", {"mask": lambda X: X}),
 )
 def degeneracy(case: Case, *, mask: Unary = np.tril) -> Checks:
-    """Measures the order in 1/k of the library's balanced matrix minus the identity.
+    """Measures how fast the library's balanced matrix tends to the identity.
 
-    The matrix is masked and 5 × 5. The number k of passes ranges from 500 to 4000.
+    A mask makes the 5 × 5 matrix lower triangular. The distance of the balanced matrix
+    from the identity must be of order 1/k after k passes, for k from 500 to 4000.
     """
     counts = (500, 1000, 2000, 4000)
     errors = [_from_identity(case, mask, count) for count in counts]

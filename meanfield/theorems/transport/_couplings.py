@@ -24,7 +24,10 @@ Potentials = tuple[Array, Array]
 
 
 class Pair(NamedTuple):
-    r"""$N(\alpha, \Sigma)$ and $N(\beta, \Omega)$ with parameters, or a stack."""
+    r"""Two Gaussians with attention parameters, or a stack of such pairs.
+
+    The Gaussians are $N(\alpha, \Sigma)$ and $N(\beta, \Omega)$.
+    """
 
     alpha: Array
     beta: Array
@@ -144,9 +147,10 @@ class Nodes(NamedTuple):
 
 
 def node_plan(p: Pair, full_steps: int | None, nodes: int = 16) -> Nodes:
-    """Sinkhorn's plan between nodes, in NumPy; it starts from g = 0 and ends on rows.
+    """Sinkhorn's plan between nodes, in NumPy.
 
-    `full_steps` is the number of full steps; `None` runs to convergence.
+    The iteration starts from g = 0, and its last half-step normalises rows. It takes
+    `full_steps` full steps before that; if this is `None`, it runs to convergence.
     """
     x, w = hermite_nodes(p.alpha, np.linalg.cholesky(p.Sigma), nodes)
     y, v = hermite_nodes(p.beta, np.linalg.cholesky(p.Omega), nodes)

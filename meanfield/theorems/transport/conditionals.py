@@ -53,8 +53,9 @@ def conditional_laws(case: Case, *, half: float = 0.5) -> Checks:
 
 
 def _conditional_data(case: Case) -> tuple[Pair, Array, "Conditionals", Array, Array]:
-    """A Gaussian paired with itself, its central nodes, their conditionals, F and G.
+    """Data of a Gaussian coupled with itself: pair, nodes, conditional laws, F and G.
 
+    The nodes are central, and each has a conditional law.
     F and G come from the conditional covariances of the library's plan.
     """
     nodes, p, central = library_plan(case.rng("self"))

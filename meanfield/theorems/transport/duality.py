@@ -35,7 +35,7 @@ SOLVER_SLACK = Slack(tolerance=1e-9, why="the library solves log-marginals to 4e
     ),
 )
 def duality(case: Case, *, reference_weights: Unary = lambda w: w) -> Checks:
-    """Compares the library's potentials and plan of two weighted clouds with NumPy.
+    """Compares the library's potentials and plan of two weighted clouds with NumPy's.
 
     The potentials are compared with (A.2). SciPy's BFGS, which does not alternate,
     finds the maximum of the dual. The value from the potentials, and the cost plus

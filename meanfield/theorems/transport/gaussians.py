@@ -35,9 +35,9 @@ def optimal_plan(case: Case, *, view: View = lambda pair: pair) -> Checks:
     """Compares the formula of Theorem A.3 with the library and with plans on nodes.
 
     The formula uses SciPy's matrix root. The library couples the product of the two
-    Gaussians with itself, with queries of the first factor and keys of the second, and
-    the slope of E[y | x] is compared. NumPy computes plans between Gauss–Hermite nodes
-    by log-domain Sinkhorn, and all covariances of these plans are compared. An
+    Gaussians with itself; queries depend on the first factor, keys on the second. The
+    slope of E[y | x] is compared. NumPy computes a plan between Gauss–Hermite nodes by
+    Sinkhorn iterations in the log domain, and its covariance is compared. An
     exponential moment, which distinguishes a Gaussian from other plans with the same
     covariances, is compared too.
     """
@@ -93,8 +93,8 @@ def plan_covariance(case: Case, *, sign: float = -1.0) -> Checks:
 
     F and G come from the recursion in NumPy. The first plan is the library's for two
     Gaussians in d = 3, with A of rank two; its cross-covariance is compared. The second
-    is a plan between nodes, by Sinkhorn in NumPy. The third is the library's plan of a
-    Gaussian with itself, on nodes.
+    is a plan between nodes, from Sinkhorn iterations in NumPy. The third is the
+    library's plan of a Gaussian with itself, on nodes.
     """
 
     # The control changes `sign`, which multiplies the off-diagonal blocks.

@@ -73,7 +73,10 @@ def quadratic_potentials(case: Case, *, square: float = 1.0) -> Checks:
 def _transforms(
     m: Member, X: JaxArray, linear: JaxArray, probes: JaxArray
 ) -> tuple[JaxArray, JaxArray]:
-    """The library's transforms $T$ of a quadratic on nodes, to keys and to queries."""
+    """The library's transforms $T$ of a quadratic on nodes, at the probes.
+
+    The probes are keys in the first transform, and queries in the second.
+    """
     mu = gauss_hermite(lib.gaussian(m), order=ORDER)
     x = mu.tokens.x
     potential = -((x @ X) * x).sum(axis=1) / 2 + x @ linear
@@ -83,8 +86,9 @@ def _transforms(
 
 
 def _exact_transform(m: Member, X: Array, linear: Array, square: float) -> Unary:
-    r"""Transform $T$ of the quadratic, with its constant, by completing the square.
+    r"""Transform $T$ of a quadratic, with its constant term, by completing the square.
 
+    `X` and `linear` are the coefficients of the quadratic.
     `square` multiplies $Q^\top Q$ and $K^\top K$ in $X'$ and $Y$ of the lemma.
     """
     A, precision = m.K.T @ m.Q, np.linalg.inv(m.covariance)
@@ -135,10 +139,11 @@ def _wrong_rule(p: Pair, steps: int) -> Array:
 def half_steps(case: Case, *, rule: Rule = _alternating_rule) -> Checks:
     """Compares slopes of E[y | x] after 3, 5, … half-steps with G⁻¹A from (A.9).
 
-    The slopes come from three sources: the library's closed form of truncated Sinkhorn
-    for the product of two Gaussians; the library's Sinkhorn on nodes for one
-    Gaussian; and log-domain Sinkhorn between Gauss–Hermite nodes in NumPy. With
-    non-zero means, the library's E[y | x] itself is compared with NumPy's on nodes.
+    The slopes come from three sources: the library's closed form for finitely many
+    half-steps, on the product of two Gaussians; the library's Sinkhorn attention on
+    nodes, for one Gaussian; and Sinkhorn iterations between Gauss–Hermite nodes, in the
+    log domain in NumPy. With non-zero means, the library's E[y | x] itself is compared
+    with NumPy's on nodes.
     """
     yield from _library_checks(case, rule)
     # NumPy computes slopes on nodes for two Gaussians, the library for one Gaussian.

@@ -26,7 +26,8 @@ def limits(case: Case, *, share: float = 1.0) -> Checks:
     """Compares the library's slopes of E[y | x] and E[x | y] with G⁻¹A and F⁻¹Aᵀ.
 
     F and G come from 3000 steps of the recursion in NumPy. The Thompson distance from
-    the library's G to the limit must decrease from 1 to 3 to 7 half-steps.
+    the library's G to the limit must be less after 3 half-steps than after 1, and less
+    after 7 than after 3.
     """
     tame = pairs(case.rng("approach"), 2, 2, case.pick(4, 20))
     ratio = _approach(tame._replace(epsilon=tame.epsilon / 2))
@@ -46,7 +47,7 @@ def limits(case: Case, *, share: float = 1.0) -> Checks:
     "[−.99, 1]], ε = 1, at M = F₀ = QᵀQ + εΣ⁻¹",
 )
 def _(case: Case) -> Counterexample:
-    """Compares the iterates, and a derivative by differences, with both claims."""
+    """Compares the iterates, and a numerical derivative, with both claims."""
     del case
     Q, K, I = np.diag([3, 0.1]), np.diag([1 / 3, 10.0]), np.eye(2)
     Omega = np.linalg.inv(np.array([[1, -0.99], [-0.99, 1]]))
