@@ -15,6 +15,7 @@ import equinox as eqx
 import jax
 
 from ._array import is_tracing
+from ._executables import count_executables, forget_executables
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -56,7 +57,7 @@ def compile_once(fn: Callable[P, R]) -> Callable[P, R]:
     hashable objects. Side effects of `fn` happen only while it is traced.
     """
     program = eqx.filter_jit(fn)
-    programs = Programs(program)
+    programs = Programs(fn, program)
 
     @functools.wraps(fn)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -69,10 +70,15 @@ def compile_once(fn: Callable[P, R]) -> Callable[P, R]:
 
 
 class Programs:
-    """The compiled programs of some functions, and signatures of their arguments."""
+    """The compiled programs of a function, and signatures of their arguments.
 
-    def __init__(self, *functions: Any) -> None:
-        """Takes functions that `equinox.filter_jit` returned."""
+    Args:
+        fn: the function.
+        functions: what `equinox.filter_jit` returned for it, with various options.
+    """
+
+    def __init__(self, fn: Callable[..., Any], *functions: Any) -> None:
+        self._fn = fn
         # Equinox shares one cache between functions with the same options.
         self._caches = {
             id(function._cached): function._cached for function in functions
@@ -80,7 +86,8 @@ class Programs:
         self._signatures: set[Hashable] = set()
 
     def __len__(self) -> int:
-        return sum(cache._cache_size() for cache in self._caches.values())
+        n_jitted = sum(cache._cache_size() for cache in self._caches.values())
+        return n_jitted + count_executables(self._fn)
 
     def __contains__(self, arguments: object) -> bool:
         if not len(self):  # the caches of JAX have been cleared
@@ -127,4 +134,5 @@ def forget_programs() -> bool:
         return False  # this file and the limit exist on Linux only
     if n_maps > MANY_MAPS:
         jax.clear_caches()
+        forget_executables()
     return n_maps > MANY_MAPS

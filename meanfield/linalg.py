@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
+from meanfield._programs import compile_once
 from meanfield._renamed import old_names
 
 from . import _lapack
@@ -90,6 +91,7 @@ def product(a: Float[Array, "m k"], b: Float[Array, "k ..."]) -> Float[Array, "m
     return sum(terms[1:], terms[0])
 
 
+@compile_once
 def length(x: Float[Array, "..."]) -> Float[Array, ""]:
     """Euclidean norm over all entries, without overflow of the squares.
 

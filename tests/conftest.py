@@ -19,6 +19,7 @@ import pytest
 from jaxtyping import Array, Key
 from storage_run import write
 
+from meanfield import _executables
 from meanfield.attention import attentions, symmetries
 from meanfield.cli import main
 from meanfield.cli.process._programs import cache_folder, keep_programs
@@ -44,6 +45,8 @@ LONGEST = {
     "test_chebyshev_flows.py",
     "test_cli_usability.py",
 }
+# A test may replace a part of the library, and a stored executable would not notice.
+_executables.keep_executables = lambda store: None
 # Compiled programs are dropped after each module; other modules and workers read them
 # from this folder on disk. The commands keep it small.
 if (PROGRAMS := cache_folder()) is not None:

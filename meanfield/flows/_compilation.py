@@ -11,6 +11,7 @@ import equinox as eqx
 import jax
 
 from meanfield._array import is_concrete, is_tracing
+from meanfield._executables import run_stored
 from meanfield._programs import Programs, quick_flags
 
 P = ParamSpec("P")
@@ -54,14 +55,13 @@ class CompiledFunction(Generic[P, R]):
 
     def __init__(self, fn: Callable[P, R], level: Level) -> None:
         compiler: Any = eqx.filter_jit
-        self._level = level
+        self._fn, self._level = fn, level
         self._part = compiler(fn)
         self._whole = compiler(fn, compiler_options=_WIDE)
         self._quick = {
-            level: compiler(fn, compiler_options=_WIDE | quick_flags(level))
-            for level in _LEVELS
+            level: compiler(fn, compiler_options=_options(level)) for level in _LEVELS
         }
-        self._programs = Programs(self._part, self._whole, *self._quick.values())
+        self._programs = Programs(fn, self._part, self._whole, *self._quick.values())
         functools.update_wrapper(self, fn)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -72,7 +72,10 @@ class CompiledFunction(Generic[P, R]):
         self._programs.make_room((args, kwargs))
         n_programs = self.programs
         with full_precision():
-            result = self._select_program((args, kwargs))(*args, **kwargs)
+            options = _options(self._level(*args, **kwargs))
+            is_stored, result = run_stored(self._fn, (args, kwargs), options)
+            if not is_stored:
+                result = self._select_program((args, kwargs))(*args, **kwargs)
         if self.programs > n_programs:
             return_memory()
         return result
@@ -97,6 +100,11 @@ class CompiledFunction(Generic[P, R]):
         args, kwargs = arguments
         level = self._level(*args, **kwargs)
         return self._whole if level is None else self._quick[level]
+
+
+def _options(level: int | None) -> dict[str, Any]:
+    """The options of a whole program on a CPU."""
+    return _WIDE if level is None else _WIDE | quick_flags(level)
 
 
 def optimisation_level(*args: object, **kwargs: object) -> int | None:

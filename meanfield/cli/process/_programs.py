@@ -16,7 +16,9 @@ import os
 import re
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
+from typing import ClassVar
 
 from meanfield._user_folders import find_insecure_part, make_private, user_folder
 from meanfield.cli.terminal._output import note
@@ -42,11 +44,15 @@ class Programs:
         folder: folder of the entries.
     """
 
+    is_paused: ClassVar = False  # whether all stores look empty and keep nothing
+
     def __init__(self, folder: Path) -> None:
         self._path = folder  # JAX reads this attribute, under this name
 
     def get(self, key: str) -> bytes | None:
         """The program stored under a key; `None` if it is missing or damaged."""
+        if self.is_paused:
+            return None
         entry = self._path / f"{key}{_PROGRAM}"
         try:
             content = entry.read_bytes() if entry.is_file() else b""
@@ -57,6 +63,8 @@ class Programs:
 
     def put(self, key: str, value: bytes) -> None:
         """Stores a program atomically."""
+        if self.is_paused:
+            return
         with contextlib.suppress(OSError):
             draft = tempfile.NamedTemporaryFile(  # noqa: SIM115 - it becomes the entry
                 dir=self._path, suffix=_PROGRAM, delete=False
@@ -67,6 +75,15 @@ class Programs:
                 Path(draft.name).replace(self._path / f"{key}{_PROGRAM}")
             finally:
                 Path(draft.name).unlink(missing_ok=True)
+
+    @contextlib.contextmanager
+    def pause(self) -> Iterator[None]:
+        """Context in which all stores look empty and keep nothing."""
+        Programs.is_paused = True
+        try:
+            yield
+        finally:
+            Programs.is_paused = False
 
 
 def keep_programs(folder: Path) -> None:

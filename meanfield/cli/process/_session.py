@@ -10,7 +10,7 @@ from types import ModuleType
 
 from meanfield.errors import ResourceError
 
-from ._programs import cache_folder, keep_programs, prune
+from ._programs import Programs, cache_folder, keep_programs, prune
 
 GC_THRESHOLDS = 100_000, 20, 50  # tracing makes many objects but few cycles
 LEAST_MEMORY = 3 * 10**9  # bytes of address space; a tiny run takes 1.9e9 on two cores
@@ -68,6 +68,8 @@ def open_session(precision: str = "double") -> None:
     folder = cache_folder()
     if folder is not None:
         keep_programs(folder)
+        executables = importlib.import_module("meanfield._executables")
+        executables.keep_executables(Programs(folder))
         prune(folder)
     _start_clock()
     CLOCK.restart()

@@ -1,0 +1,217 @@
+"""Executables on disk, which later processes load instead of tracing a function again.
+
+JAX's own cache is keyed by the lowered program, so each process traces and lowers the
+function first, which takes longer than its run. Here the key is what determines the
+program: the function, the static arguments, shapes, versions and settings.
+"""
+
+import contextlib
+import functools
+import hashlib
+import io
+import os
+import pickle
+import platform
+from collections.abc import Callable
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple, Protocol, cast, runtime_checkable
+
+import equinox as eqx
+import jax
+from jax.experimental import serialize_executable
+from typing_extensions import override
+
+_PACKAGES = ("jax", "jaxlib", "equinox", "diffrax", "lineax", "optimistix", "numpy")
+# Modules whose code the key covers: by the versions above, or by the digest of sources.
+_KNOWN_ROOTS = {*_PACKAGES, "meanfield", "builtins", "collections", "functools"}
+# What pickling raises for local functions, and JAX for programs that call back.
+_UNPICKLABLE = (
+    pickle.PicklingError,
+    AttributeError,
+    TypeError,
+    ValueError,
+    NotImplementedError,
+)
+_NOT_STORABLE = b""  # entry of a program that only JAX's own cache can store
+_VARIABLES = ("XLA_FLAGS", "EQX_ON_ERROR")
+# Settings of JAX with these words in their names do not change programs.
+_HARMLESS = ("cache", "log_", "logging", "traceback", "dump", "color")
+
+
+@runtime_checkable
+class Store(Protocol):
+    """Where executables are kept, by key."""
+
+    def get(self, key: str) -> bytes | None:
+        """The bytes stored under a key; `None` if there are none."""
+
+    def put(self, key: str, value: bytes) -> None:
+        """Stores bytes under a key."""
+
+    def pause(self) -> contextlib.AbstractContextManager[None]:
+        """Context in which all stores, also JAX's own cache, look empty."""
+        ...
+
+
+class _Executables:
+    """The store of this process, if it has one, and what was loaded from it."""
+
+    store: Store | None = None
+    loaded: ClassVar[dict[Callable, dict[str, Callable[[list], Any]]]] = {}
+
+
+def keep_executables(store: Store) -> None:
+    """Makes this process load executables from a store, and add those it compiles."""
+    _Executables.store = store
+
+
+def forget_executables() -> None:
+    """Drops all executables that this process has loaded."""
+    _Executables.loaded.clear()
+
+
+def count_executables(fn: Callable[..., Any]) -> int:
+    """Number of executables of a function that this process has loaded."""
+    return len(_Executables.loaded.get(fn, ()))
+
+
+def run_stored(
+    fn: Callable[..., Any], arguments: Any, options: dict[str, Any]
+) -> tuple[bool, Any]:
+    """Whether `fn` was run by a stored executable, and its result.
+
+    Args:
+        fn: a function of this package, called by `fn(*args, **kwargs)`. Others are not
+            run: the key does not cover their code.
+        arguments: the pair of `args` and `kwargs`.
+        options: compiler options.
+    """
+    store, is_plain = _Executables.store, jax.device_count() == 1
+    if store is None or not is_plain or jax.default_backend() != "cpu":
+        return False, None
+    leaves, form = _take_apart(arguments)
+    try:
+        key = _key(fn, leaves, form, options)
+    except _UNPICKLABLE:  # a local function, say
+        return False, None
+    loaded = _Executables.loaded.setdefault(fn, {})
+    if key not in loaded:
+        entry = store.get(key)
+        if entry == _NOT_STORABLE:
+            return False, None
+        program = _load(entry) or _compile(key, fn, (leaves, form), options)
+        loaded[key] = program
+    return True, loaded[key](leaves)
+
+
+class _Form(NamedTuple):
+    """A tree without its arrays."""
+
+    indices: Any  # the tree, with the number of each array in its place
+    rest: Any  # the tree, with `None` in place of arrays
+
+    def fill(self, leaves: list) -> Any:
+        """The tree with its arrays."""
+        return eqx.combine(jax.tree.map(leaves.__getitem__, self.indices), self.rest)
+
+
+def _take_apart(tree: Any) -> tuple[list, _Form]:
+    """The arrays of a tree, and all that remains."""
+    arrays, rest = eqx.partition(tree, eqx.is_array)
+    leaves, structure = jax.tree.flatten(arrays)
+    return leaves, _Form(jax.tree.unflatten(structure, range(len(leaves))), rest)
+
+
+def _compile(
+    key: str,
+    fn: Callable[..., Any],
+    arguments: tuple[list, _Form],
+    options: dict[str, Any],
+) -> Callable[[list], Any]:
+    """Compiles a program, and stores it if it does not call back to this process."""
+    leaves, form = arguments
+    results: list[_Form] = []
+
+    def flat(leaves: list) -> list:
+        args, kwargs = form.fill(leaves)
+        results_leaves, results_form = _take_apart(fn(*args, **kwargs))
+        results.append(results_form)
+        return results_leaves
+
+    store = cast(Store, _Executables.store)
+    lowered = jax.jit(flat, compiler_options=options).lower(leaves)
+    with store.pause():  # an executable from JAX's cache cannot be stored again
+        compiled = lowered.compile()
+    entry = _NOT_STORABLE
+    with contextlib.suppress(*_UNPICKLABLE):
+        program = serialize_executable.serialize(compiled)[0]
+        entry = pickle.dumps((program, len(leaves), results[0]))
+    store.put(key, entry)
+    return lambda leaves: results[0].fill(compiled(leaves))
+
+
+def _load(entry: bytes | None) -> Callable[[list], Any] | None:
+    """The program of an entry; `None` if it is missing or cannot be loaded."""
+    if entry is None:
+        return None
+    try:
+        program, n_leaves, form = pickle.loads(entry)
+        shape = jax.tree.structure((([0] * n_leaves,), {}))
+        results = jax.tree.structure(jax.tree.leaves(form.indices))
+        loaded = serialize_executable.deserialize_and_load(program, shape, results)
+    except Exception:  # noqa: BLE001 - whatever the damage is, it is compiled again
+        return None
+    return lambda leaves: form.fill(loaded(leaves))
+
+
+class _KnownPickler(pickle.Pickler):
+    """A pickler that refuses objects whose code the key does not cover."""
+
+    @override
+    def reducer_override(self, obj: Any) -> Any:
+        module = getattr(obj, "__module__", None)
+        if isinstance(module, str) and module.partition(".")[0] not in _KNOWN_ROOTS:
+            raise pickle.PicklingError(f"`{module}` is not covered by the key.")
+        return NotImplemented
+
+
+def _key(
+    fn: Callable[..., Any], leaves: list, static: Any, options: dict[str, Any]
+) -> str:
+    """Digest of everything that determines a program."""
+    name = fn.__module__, fn.__qualname__
+    if not fn.__module__.startswith("meanfield.") or "<" in fn.__qualname__:
+        raise pickle.PicklingError(f"The key does not cover the code of `{name}`.")
+    avals = [repr(jax.typeof(leaf)) for leaf in leaves]
+    file = io.BytesIO()
+    settings = [
+        (key, repr(value))
+        for key, value in sorted(jax.config.values.items())
+        if not any(word in key for word in _HARMLESS)
+    ]
+    parts = name, avals, sorted(options.items()), settings, static
+    _KnownPickler(file).dump((*parts, [os.environ.get(key) for key in _VARIABLES]))
+    return hashlib.sha256(_installation() + file.getvalue()).hexdigest()
+
+
+@functools.cache
+def _installation() -> bytes:
+    """Digest of this package's code, the versions of others, and the processor."""
+    package = Path(__file__).parent
+    digest = hashlib.sha256()
+    for path in sorted(package.rglob("*.py")):
+        digest.update(f"{path.relative_to(package).as_posix()}\0".encode())
+        digest.update(path.read_bytes())
+    processor = [platform.python_version(), platform.machine(), _instructions()]
+    digest.update(repr([*map(version, _PACKAGES), *processor]).encode())
+    return digest.digest()
+
+
+def _instructions() -> str:
+    """The instruction sets of the processor, where Linux lists them."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor()
+    return next((line for line in lines if line.startswith(("flags", "Feat"))), "")
