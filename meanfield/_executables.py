@@ -15,7 +15,7 @@ import platform
 from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple, Protocol, cast, runtime_checkable
+from typing import Any, ClassVar, NamedTuple
 
 import equinox as eqx
 import jax
@@ -39,41 +39,44 @@ _VARIABLES = ("XLA_FLAGS", "EQX_ON_ERROR")
 _HARMLESS = ("cache", "log_", "logging", "traceback", "dump", "color")
 
 
-@runtime_checkable
-class Store(Protocol):
+class _Folder(NamedTuple):
     """Where executables are kept, by key."""
 
-    def get(self, key: str) -> bytes | None:
-        """The bytes stored under a key; `None` if there are none."""
-
-    def put(self, key: str, value: bytes) -> None:
-        """Stores bytes under a key."""
-
-    def pause(self) -> contextlib.AbstractContextManager[None]:
-        """Context in which all stores, also JAX's own cache, look empty."""
-        ...
+    read: Callable[[str], bytes | None]
+    write: Callable[[str, bytes], None]
+    pause: Callable[[], contextlib.AbstractContextManager[None]]
 
 
-class _Executables:
-    """The store of this process, if it has one, and what was loaded from it."""
+class _Process:
+    """The folder of this process, if it has one, and the programs it has loaded."""
 
-    store: Store | None = None
-    loaded: ClassVar[dict[Callable, dict[str, Callable[[list], Any]]]] = {}
+    folder: _Folder | None = None
+    programs: ClassVar[dict[Callable, dict[str, Callable[[list], Any]]]] = {}
 
 
-def keep_executables(store: Store) -> None:
-    """Makes this process load executables from a store, and add those it compiles."""
-    _Executables.store = store
+def keep_executables(
+    read: Callable[[str], bytes | None],
+    write: Callable[[str, bytes], None],
+    pause: Callable[[], contextlib.AbstractContextManager[None]],
+) -> None:
+    """Makes this process load executables by `read`, and `write` those it compiles.
+
+    Args:
+        read: gives the bytes under a key; `None` if there are none.
+        write: stores bytes under a key.
+        pause: context in which nothing is read or written, also by JAX's own cache.
+    """
+    _Process.folder = _Folder(read, write, pause)
 
 
 def forget_executables() -> None:
     """Drops all executables that this process has loaded."""
-    _Executables.loaded.clear()
+    _Process.programs.clear()
 
 
 def count_executables(fn: Callable[..., Any]) -> int:
     """Number of executables of a function that this process has loaded."""
-    return len(_Executables.loaded.get(fn, ()))
+    return len(_Process.programs.get(fn, ()))
 
 
 def run_stored(
@@ -87,22 +90,22 @@ def run_stored(
         arguments: the pair of `args` and `kwargs`.
         options: compiler options.
     """
-    store, is_plain = _Executables.store, jax.device_count() == 1
-    if store is None or not is_plain or jax.default_backend() != "cpu":
+    folder, is_plain = _Process.folder, jax.device_count() == 1
+    if folder is None or not is_plain or jax.default_backend() != "cpu":
         return False, None
     leaves, form = _take_apart(arguments)
     try:
         key = _key(fn, leaves, form, options)
     except _UNPICKLABLE:  # a local function, say
         return False, None
-    loaded = _Executables.loaded.setdefault(fn, {})
-    if key not in loaded:
-        entry = store.get(key)
+    programs = _Process.programs.setdefault(fn, {})
+    if key not in programs:
+        entry = folder.read(key)
         if entry == _NOT_STORABLE:
             return False, None
-        program = _load(entry) or _compile(key, fn, (leaves, form), options)
-        loaded[key] = program
-    return True, loaded[key](leaves)
+        program = _load(entry) or _compile(folder, key, (fn, leaves, form), options)
+        programs[key] = program
+    return True, programs[key](leaves)
 
 
 class _Form(NamedTuple):
@@ -124,31 +127,30 @@ def _take_apart(tree: Any) -> tuple[list, _Form]:
 
 
 def _compile(
+    folder: _Folder,
     key: str,
-    fn: Callable[..., Any],
-    arguments: tuple[list, _Form],
+    call: tuple[Callable[..., Any], list, _Form],
     options: dict[str, Any],
 ) -> Callable[[list], Any]:
     """Compiles a program, and stores it if it does not call back to this process."""
-    leaves, form = arguments
-    results: list[_Form] = []
+    fn, leaves, form = call
+    forms: list[_Form] = []
 
     def flat(leaves: list) -> list:
         args, kwargs = form.fill(leaves)
-        results_leaves, results_form = _take_apart(fn(*args, **kwargs))
-        results.append(results_form)
-        return results_leaves
+        results, result_form = _take_apart(fn(*args, **kwargs))
+        forms.append(result_form)
+        return results
 
-    store = cast(Store, _Executables.store)
-    lowered = jax.jit(flat, compiler_options=options).lower(leaves)
-    with store.pause():  # an executable from JAX's cache cannot be stored again
-        compiled = lowered.compile()
+    program = jax.jit(flat, compiler_options=options).lower(leaves)
+    with folder.pause():  # an executable from JAX's cache cannot be stored again
+        executable = program.compile()
     entry = _NOT_STORABLE
     with contextlib.suppress(*_UNPICKLABLE):
-        program = serialize_executable.serialize(compiled)[0]
-        entry = pickle.dumps((program, len(leaves), results[0]))
-    store.put(key, entry)
-    return lambda leaves: results[0].fill(compiled(leaves))
+        code = serialize_executable.serialize(executable)[0]
+        entry = pickle.dumps((code, len(leaves), forms[0]))
+    folder.write(key, entry)
+    return lambda leaves: forms[0].fill(executable(leaves))
 
 
 def _load(entry: bytes | None) -> Callable[[list], Any] | None:
@@ -156,17 +158,17 @@ def _load(entry: bytes | None) -> Callable[[list], Any] | None:
     if entry is None:
         return None
     try:
-        program, n_leaves, form = pickle.loads(entry)
-        shape = jax.tree.structure((([0] * n_leaves,), {}))
+        code, n_leaves, form = pickle.loads(entry)
+        arguments = jax.tree.structure((([0] * n_leaves,), {}))
         results = jax.tree.structure(jax.tree.leaves(form.indices))
-        loaded = serialize_executable.deserialize_and_load(program, shape, results)
+        executable = serialize_executable.deserialize_and_load(code, arguments, results)
     except Exception:  # noqa: BLE001 - whatever the damage is, it is compiled again
         return None
-    return lambda leaves: form.fill(loaded(leaves))
+    return lambda leaves: form.fill(executable(leaves))
 
 
 class _KnownPickler(pickle.Pickler):
-    """A pickler that refuses objects whose code the key does not cover."""
+    """A pickler that rejects objects whose code the key does not cover."""
 
     @override
     def reducer_override(self, obj: Any) -> Any:

@@ -46,7 +46,7 @@ LONGEST = {
     "test_cli_usability.py",
 }
 # A test may replace a part of the library, and a stored executable would not notice.
-_executables.keep_executables = lambda store: None
+_executables.keep_executables = lambda *_: None
 # Compiled programs are dropped after each module; other modules and workers read them
 # from this folder on disk. The commands keep it small.
 if (PROGRAMS := cache_folder()) is not None:

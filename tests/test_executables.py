@@ -32,10 +32,12 @@ THREE = ((jnp.ones(3),), {})
 def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Programs]:
     """A store that only this test uses, for programs without calls to the host."""
     monkeypatch.setattr(eqx._errors, "EQX_ON_ERROR", "off")
-    monkeypatch.setattr(_executables._Executables, "store", Programs(tmp_path))
+    programs = Programs(tmp_path)
+    folder = _executables._Folder(programs.get, programs.put, programs.pause)
+    monkeypatch.setattr(_executables._Process, "folder", folder)
     forget_executables()
     jax.clear_caches()
-    yield Programs(tmp_path)
+    yield programs
     forget_executables()
     jax.clear_caches()
 
@@ -67,7 +69,7 @@ def test_flows_are_the_same_with_and_without_the_store(store: Programs):
     assert count_executables(_monitor_in_jit) == 1
     forget_executables()
     second = blow_up()
-    _executables._Executables.store = None
+    _executables._Process.folder = None
     third = blow_up()
     assert jax.tree.structure(first) == jax.tree.structure(third)
     for loaded, compiled, jitted in zip(

@@ -156,7 +156,6 @@ def _solve(
         mu0, moving, stepping.solver, noise, problem.key
     )
     frames, end = diffrax.SubSaveAt(ts=ts), diffrax.SubSaveAt(t1=True)
-    watch = _watch(problem, ts, noise, detector)
     solution = diffrax.diffeqsolve(
         terms,
         solver,
@@ -165,7 +164,7 @@ def _solve(
         dt0=None,
         y0=mu0.coordinates,
         saveat=diffrax.SaveAt(subs=[frames, end], controller_state=True),
-        stepsize_controller=watch,
+        stepsize_controller=_watch(problem, ts, noise, detector),
         adjoint=adjoint,
         max_steps=stepping.max_steps,
         throw=False,

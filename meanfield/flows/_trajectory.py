@@ -53,9 +53,8 @@ class Trajectory(AbstractDisplayable, eqx.Module, Generic[M]):
         code: the `Status`, as an integer.
         stop_time: the time at which the flow ended.
         n_saved: number of frames that were reached.
-        convergence_failure: residual, tolerance and number of iterations of a flow that
-            ended as `unconverged`. With inaccurate sums the number is 0. For any other
-            flow all three are 0.
+        convergence_failure: residual, tolerance and number of iterations (0 for
+            inaccurate sums) of a flow that ended as `unconverged`; zeros otherwise.
         blow_up: `t_star` and its error in the form used inside `jit`: infinite if no
             blow-up was found.
         n_accepted: number of accepted steps.
@@ -69,11 +68,8 @@ class Trajectory(AbstractDisplayable, eqx.Module, Generic[M]):
     Examples:
         >>> from meanfield import Gaussian, attentions, flow
         >>> one = jnp.eye(1)
-        >>> softmax, start = (
-        ...     attentions["softmax"](-one, one, one),
-        ...     Gaussian(jnp.zeros(1), one),
-        ... )
-        >>> run = flow(softmax, start, [0.0, 0.5, 1.0])
+        >>> softmax = attentions["softmax"](-one, one, one)
+        >>> run = flow(softmax, Gaussian(jnp.zeros(1), one), [0.0, 0.5, 1.0])
         >>> print(run.ts, run.map(lambda mu: mu.covariance[0, 0]))  # 1/(1 + 2t)
         [0.  0.5 1. ] [1.     0.5    0.3333]
         >>> print(run.frame(-1).covariance, run.status)
@@ -104,10 +100,9 @@ class Trajectory(AbstractDisplayable, eqx.Module, Generic[M]):
     def t_star_error(self) -> Float[Array, "..."]:
         """Error estimate of `t_star`; NaN if no blow-up was found.
 
-        It includes the shift of `t_star` due to errors of the steps, but not the
-        amplification of these errors by an unstable blow-up. If two eigenvalues blow up
-        together while `V` rotates one into the other, check the time with half the
-        tolerance.
+        It includes errors of the steps, but not their amplification by an unstable
+        blow-up: if two eigenvalues blow up together while `V` rotates one into the
+        other, check the time with half the tolerance.
         """
         return self.blow_up.nan_form.error
 
@@ -115,8 +110,7 @@ class Trajectory(AbstractDisplayable, eqx.Module, Generic[M]):
     def predicted_blow_up(self) -> BlowUpTime:
         """Blow-up time of the exact flow, predicted before a flow with fixed steps.
 
-        A pilot integration with adaptive steps predicts it. It is NaN if there is no
-        blow-up, or if steps are not fixed. Pass it to the next flow.
+        It is NaN without a blow-up or fixed steps. Pass it to the next flow.
         """
         return self.prediction.nan_form
 

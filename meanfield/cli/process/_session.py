@@ -69,7 +69,8 @@ def open_session(precision: str = "double") -> None:
     if folder is not None:
         keep_programs(folder)
         executables = importlib.import_module("meanfield._executables")
-        executables.keep_executables(Programs(folder))
+        programs = Programs(folder)
+        executables.keep_executables(programs.get, programs.put, programs.pause)
         prune(folder)
     _start_clock()
     CLOCK.restart()
