@@ -22,8 +22,8 @@ R = TypeVar("R")
 
 MAPS = Path("/proc/self/maps")
 MANY_MAPS = 20_000
-# Programs compile faster with the older loop fusion of JAX 0.10, which later versions
-# lack, and if their code is generated in one part.
+# Programs compile faster if their code is generated in one part, and with the older
+# loop fusion of JAX 0.10, which later versions lack.
 _LEGACY_FLAGS = {
     "xla_cpu_use_fusion_emitters": False,
     "xla_cpu_parallel_codegen_split_count": 1,
@@ -32,7 +32,7 @@ FEW_PROGRAMS = 8  # a function with fewer programs never clears the caches
 
 
 def quick_flags(level: int = 0) -> dict[str, int | bool]:
-    """Flags of XLA, by name, with which programs compile faster and may run slower.
+    """XLA flags, by name, that make programs compile faster but perhaps run slower.
 
     `level` is the optimisation level, from 0 to 3. Flags that the user has set in
     `XLA_FLAGS` are left out.
@@ -74,7 +74,7 @@ class Programs:
 
     Args:
         fn: the function.
-        functions: what `equinox.filter_jit` returned for it, with various options.
+        functions: results of `equinox.filter_jit(fn)`, with various compiler options.
     """
 
     def __init__(self, fn: Callable[..., Any], *functions: Any) -> None:
@@ -95,7 +95,7 @@ class Programs:
         return signature(arguments) in self._signatures
 
     def make_room(self, arguments: object) -> None:
-        """Clears the caches if memory maps run out and `arguments` are new."""
+        """Clears the caches if `arguments` are new and memory maps are running low."""
         if arguments in self:
             return
         if len(self) >= FEW_PROGRAMS and forget_programs():

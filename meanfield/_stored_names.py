@@ -36,7 +36,7 @@ STORED = parse_table(_NAMES)
 
 
 def rename_keys(kind: str, value: Any) -> Any:
-    """A JSON value read from a file, with today's names as keys.
+    """Renames the keys of a JSON value read from a file to those of this version.
 
     Args:
         kind: the kind of value, such as `outcome` for a list of outcomes.

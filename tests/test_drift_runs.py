@@ -97,7 +97,7 @@ def test_layers_share_the_drift_of_the_run():
 @pytest.mark.parametrize(
     ("drift", "words"),
     [
-        ({"N": 1}, "`drift` has no part `N`: it must be Mx + b (`M`, `b`) or W2 relu"),
+        ({"N": 1}, "`drift` has the unknown key `N`: give Mx + b (`M`, `b`) or W2"),
         ({"W1": 1}, "`drift` is a perceptron, which needs `W2`"),
         ({"W2": 1, "b1": 0}, "`drift` is a perceptron, which needs `W1`"),
         ({"M": 1, "W1": 1, "W2": 1}, "`drift` must be either Mx + b"),

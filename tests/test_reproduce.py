@@ -176,7 +176,7 @@ def test_unknown_names_and_readings_are_explained():
         select_experiments(["castin2025-figure3"], None)
     with pytest.raises(UnknownNameError, match="no figure `nosuch`"):
         select_experiments(["all", "nosuch"], None)
-    with pytest.raises(InvalidInputError, match="has no reading `code`, only `text`"):
+    with pytest.raises(InvalidInputError, match="reproduced as `code`, only as `text`"):
         select_experiments(["sander2022-fig1"], "code")
     with pytest.raises(InvalidInputError, match=r"only `text`, `code`\. Choose"):
         select_experiments(["castin2025-fig1b"], "corrected")
@@ -226,7 +226,7 @@ def test_reproduce_makes_the_figure_of_a_file(
     [
         ([], "Name a figure, or `all`"),
         (["nosuch"], "There is no figure `nosuch`"),
-        (["sander2022-fig1", "--as", "code"], "has no reading `code`"),
+        (["sander2022-fig1", "--as", "code"], "cannot be reproduced as `code`"),
     ],
 )
 def test_reproduce_explains_a_figure(arguments: list[str], line: str, cli: Callable):

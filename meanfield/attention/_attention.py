@@ -181,8 +181,8 @@ class _Barycentre(AbstractReader[AbstractField]):
         if not isinstance(coupling, AbstractGaussianCoupling):
             raise NotClosedError(
                 f"`{_coupling_name(coupling)}` attention does not keep Gaussians "
-                "Gaussian; use points, `projected`, or one of these attentions, which "
-                f"do with default options: {', '.join(gaussian_variants())}."
+                "Gaussian. Use points, `projected`, or an attention that keeps them "
+                f"Gaussian by default: {', '.join(gaussian_variants())}."
             )
         return ClosedForm(score, coupling)
 
@@ -248,7 +248,8 @@ def variant_options(name: str) -> dict[str, str]:
         >>> sorted(variant_options("esp"))
         ['slices', 'tau']
     """
-    common = ("epsilon", "iterations", "key")  # runs have separate settings for these
+    # A spec has keys of its own for these, outside `options`.
+    common = ("epsilon", "iterations", "key")
     parameters = inspect.signature(attentions[name]).parameters.values()
     options = [p.name for p in parameters if p.kind is p.KEYWORD_ONLY]
     return {option.rstrip("_"): option for option in options if option not in common}

@@ -68,7 +68,7 @@ class AbstractEnergy(eqx.Module):
         """The first variation at weighted tokens."""
 
     def variation_on_grid(self, mu: Grid) -> AbstractVariation:
-        """The first variation at a density; by default at its `points()`."""
+        """The first variation at a density; by default, that at `mu.points()`."""
         return self.variation_on_points(mu.points())
 
     @abc.abstractmethod

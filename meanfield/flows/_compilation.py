@@ -22,10 +22,10 @@ Level = Callable[..., int | None]
 # default of 256 bits. A processor without 512-bit vectors splits each vector into two
 # halves and loses no time.
 _WIDE = {"xla_cpu_prefer_vector_width": 512}
-# Small programs run for milliseconds and compile for seconds, so they are compiled with
-# less optimisation: at these levels, up to these numbers of entries of an array.
+# Small programs run in milliseconds but take seconds to compile, so they are compiled
+# with less optimisation. For each level: the largest array size (number of entries).
 _LEVELS = {0: 64, 1: 4096}
-# With the older loop fusion, products of longer vectors take twice as long.
+# The older loop fusion doubles the time of products of vectors longer than this.
 _LONGEST_VECTOR = 4
 
 
@@ -103,15 +103,15 @@ class CompiledFunction(Generic[P, R]):
 
 
 def _options(level: int | None) -> dict[str, Any]:
-    """The options of a whole program on a CPU."""
+    """Compiler options on a CPU, for a program that is not part of another one."""
     return _WIDE if level is None else _WIDE | quick_flags(level)
 
 
 def optimisation_level(*args: object, **kwargs: object) -> int | None:
-    """The level at which a program of these arguments is compiled; `None` for XLA's.
+    """The optimisation level for these arguments; `None` for the default of XLA.
 
-    A velocity of `n` entries takes up to `n**2` operations. With few entries a program
-    compiles for longer than it runs, even if it is not optimised.
+    A velocity of `n` entries takes up to `n**2` operations. With few entries, compiling
+    a program takes longer than running it, even if it is not optimised.
     """
     leaves = [leaf for leaf in jax.tree.leaves((args, kwargs)) if eqx.is_array(leaf)]
     size = max((leaf.size for leaf in leaves), default=0)
@@ -136,8 +136,8 @@ def compile_function(
 
     Args:
         fn: the function.
-        level: gives for arguments the optimisation level of XLA, 0 or 1; `None` for
-            full optimisation.
+        level: function that maps the arguments to XLA's optimisation level, 0 or 1,
+            or to `None` for full optimisation.
 
     Examples:
         >>> from meanfield.flows import compile_function

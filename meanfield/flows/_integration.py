@@ -217,8 +217,8 @@ def _detector(
 def _level(problem: Problem, *args: object) -> int | None:
     """The optimisation level of a program; see `optimisation_level`.
 
-    Iterations of potentials make long programs. The older loop fusion computes some
-    values in them again and again, and takes longer to compile.
+    A field that iterates for its potentials makes a long program. In such a program the
+    older loop fusion computes some values many times, and compiles more slowly.
     """
     level = optimisation_level(problem, *args)
     return None if problem.is_iterative and level else level
@@ -237,10 +237,10 @@ def integrate(
 ) -> Trajectory:
     """The trajectory of a prepared flow, by programs that compile fast.
 
-    The first program has no field far ahead in it. If growth shows a blow-up, a second,
-    short program asks that field. If it does not confirm the blow-up, the flow is
-    repeated by a program that asks it after every step. Parameters that jump, and
-    values that are traced, need this program at once.
+    The first program detects a possible blow-up by growth alone. A short second program
+    then evaluates the field at larger states. If they do not confirm the blow-up, a
+    third program repeats the flow and evaluates such states after every step. The third
+    program is used from the start for parameters that jump and for traced values.
     """
     arguments = problem, ts, adjoint, meter
     if problem.dynamics.jumps.shape[0] or is_traced(arguments):

@@ -87,7 +87,8 @@ def select_experiments(
             f"`{alternative}`" for alternative in experiments[mismatches[0]].readings
         )
         raise InvalidInputError(
-            f"`{mismatches[0]}` has no reading `{reading}`, only {alternatives}. "
+            f"`{mismatches[0]}` cannot be reproduced as `{reading}`, "
+            f"only as {alternatives}. "
             "Choose one of these, or leave out `--as`."
         )
     return {name: e for name, e in experiments.items() if name not in mismatches}

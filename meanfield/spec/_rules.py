@@ -73,7 +73,7 @@ def _check_requirements(values: Mapping[str, Any]) -> None:
     if ("source" in values) != ("at" in values):
         raise ValueError(
             "`source` (a run) and `at` (the time of its initial frame) must be given "
-            "together: give the run with `--from`"
+            "together; the option `--from` sets `source`"
         )
     if "model" in values and not TOKENS & set(values):
         raise ValueError(

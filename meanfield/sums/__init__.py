@@ -1,4 +1,4 @@
-r"""Sums over exponentials of inner products, as functions of arrays.
+r"""Functions of arrays that compute sums of exponentials of inner products.
 
 For queries $q_i$ and keys $k_j$ with weights $w_j$, this module computes
 $\log\sum_j w_j e^{q_i\cdot k_j}$, means with the weights $w_j e^{q_i\cdot k_j}$, and

@@ -96,7 +96,7 @@ def partner_means(
 def _rank_means(
     queries: Side, keys: Side, points: Array, y: Float[Array, "n d"]
 ) -> Array:
-    """The partner means if each atom has exactly one partner."""
+    """`partner_means` by ranks, if both sides have n distinct atoms of mass 1/n."""
     first, last = _tie_range(queries, points)
     n = y.shape[0]
     low = jnp.where(last > first, first, jnp.maximum(first - 1, 0))
@@ -107,7 +107,7 @@ def _rank_means(
 def _mass_means(
     queries: Side, keys: Side, points: Array, y: Float[Array, "n d"]
 ) -> Array:
-    """The partner means in general, from the overlaps of the masses of atoms."""
+    """`partner_means` in general: means over the keys that share mass with a query."""
     return _overlap_means(queries, keys, *_tie_range(queries, points), y[keys.order])
 
 

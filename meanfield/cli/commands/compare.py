@@ -27,7 +27,7 @@ from meanfield.cli.terminal._output import finite, note, number, print_json, pri
 from meanfield.errors import InvalidInputError
 from meanfield.spec import KEYS, RunSpec, parse
 
-N_TIMES = 6  # number of times that the table shows for each pair
+N_TIMES = 6  # number of time points in the table, for each pair of measures
 MEASURES_HINT = """`compare` runs several measures: name them with `--measures`, as in \
 `--measures points,grid`."""
 

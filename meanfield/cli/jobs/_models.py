@@ -128,7 +128,7 @@ def _check_endings(rows: Sequence[models.Comparison]) -> None:
     for comparison in rows:
         if comparison.endings[-1] != FINISHED:
             raise SimulationError(
-                f"The flow ended as `{comparison.endings[-1]}` in layer "
+                f"The flow ended with status `{comparison.endings[-1]}` in layer "
                 f"{len(comparison.endings) - 1}; later layers have no values."
             )
 

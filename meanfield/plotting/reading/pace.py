@@ -10,12 +10,12 @@ from meanfield.plotting._writing.film import Film
 from .data import Cloud, Swarm, Track
 from .observables import even_frames, is_rounding, moments, sizes_of
 
-# States are interpolated linearly between two stored frames under two conditions. The
-# ratio of their sizes is at most `_MAX_RATIO`. The size of the interpolated state half
-# way differs from the geometric mean of their sizes by at most the factor `_MAX_BEND`,
-# which rules out large rotations. An interpolated cloud is then too small by at most
-# 3 %, which is invisible. Sizes of Gaussians and sizes in headlines are interpolated
-# from the stored sizes instead.
+# States are interpolated linearly between two stored frames if (1) the sizes of the two
+# frames have a ratio of at most `_MAX_RATIO`, and (2) the size halfway between them is
+# within a factor `_MAX_BEND` of the geometric mean of the two sizes, which rules out
+# large rotations. An interpolated cloud is then too small by at most 3 %, which is
+# invisible. Sizes of Gaussians and sizes in headlines are interpolated from the stored
+# sizes instead.
 _MAX_RATIO, _MAX_BEND = 1.25, 1.03
 
 
@@ -39,7 +39,7 @@ def frames_shown(n_stored: int, film: Film) -> np.ndarray:
 
 
 def snap_places(places: np.ndarray, is_near: np.ndarray) -> np.ndarray:
-    """Round indices down to a stored frame if their step must not be interpolated.
+    """Rounds indices down to a stored frame in steps that must not be interpolated.
 
     Args:
         places: fractional indices of stored frames.
@@ -69,7 +69,7 @@ def interpolable_steps(cloud: Cloud) -> np.ndarray:
 
 
 def interpolable_factors(factor: np.ndarray) -> np.ndarray:
-    """Whether each step of covariance factors (frames, d, r) may be interpolated."""
+    """Like `interpolable_steps`, for covariance factors of shape (frames, d, r)."""
     sizes = sizes_of(factor)
     middles = sizes_of((factor[:-1] + factor[1:]) / 2)
     low, high = np.minimum(sizes[:-1], sizes[1:]), np.maximum(sizes[:-1], sizes[1:])
@@ -133,7 +133,7 @@ def interpolate_factors(factor: np.ndarray, places: np.ndarray) -> np.ndarray:
     """Finite factors (frames, d, r) at fractional indices, with interpolated sizes.
 
     Factors are interpolated linearly and then rescaled, since a linear path between
-    rotated factors would shrink half way.
+    rotated factors would shrink halfway.
     """
     straight, sizes = (
         interpolate_rows(factor, places),

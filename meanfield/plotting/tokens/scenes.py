@@ -33,7 +33,7 @@ from .paths import moving_dots
 from .picture import bare_space, frame_plane, look_at, name_axes
 from .views import Projection, Window, robust_windows, view_limits
 
-_AZIMUTH = -52.0  # azimuth of the camera half way through a movie, in degrees
+_AZIMUTH = -52.0  # azimuth of the camera halfway through a movie, in degrees
 
 View = Callable[[int], Window]
 

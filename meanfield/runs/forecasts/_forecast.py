@@ -22,7 +22,8 @@ from meanfield.spec import RunSpec
 from ._duration import Duration, duration
 from ._plan import Plan, plan
 
-MATRIX_COPIES = 2  # matrices are in memory twice: for each head, and stacked
+# Each matrix is in memory twice: in its head, and in the stack of all heads.
+MATRIX_COPIES = 2
 
 
 class Forecast(NamedTuple):

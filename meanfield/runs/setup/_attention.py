@@ -89,9 +89,9 @@ def model_coupling(part: AttentionSpec) -> AbstractCoupling:
     if not _fits_a_model(attention):
         raise InvalidInputError(
             "A model needs scores Qx·Ky and, because its values have biases, weights "
-            f"that sum to one. `{part.attention}` does not declare both (see "
-            "`rows_sum_to_one` of its coupling). Use one of "
-            f"{', '.join(names)} (Sinkhorn with an odd number of half-steps)."
+            f"that sum to one (`rows_sum_to_one` of the coupling). `{part.attention}` "
+            f"lacks at least one of the two. Use one of {', '.join(names)}; Sinkhorn "
+            "needs an odd number of half-steps."
         )
     return attention.coupling
 

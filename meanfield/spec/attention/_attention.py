@@ -71,7 +71,7 @@ def _check_drift(drift: dict[str, Matrix] | None) -> dict[str, Matrix] | None:
     names = list(drift or ())
     unknown_names = [name for name in names if name not in (*AFFINE, *PERCEPTRON)]
     if unknown_names:
-        raise ValueError(f"has no part `{unknown_names[0]}`: it must be {_DRIFTS}")
+        raise ValueError(f"has the unknown key `{unknown_names[0]}`: give {_DRIFTS}")
     perceptron_keys = [name for name in names if name in PERCEPTRON]
     if perceptron_keys and len(perceptron_keys) < len(names):
         raise ValueError(f"must be either {_DRIFTS}, not a mixture of both")

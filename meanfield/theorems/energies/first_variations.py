@@ -35,7 +35,7 @@ DATA = r"$F(\mu) = \frac12\int x^2 d\mu$, $\mu = \delta_1$, $\nu = \delta_2 - \d
     ),
 )
 def first_variation(case: Case, *, keys: float = 0.5) -> Checks:
-    """Compares the library's first variations with derivatives of NumPy's energies.
+    """Compares first variations with derivatives of energies computed in NumPy.
 
     There are three energies: an interaction with non-symmetric scores, the Sinkhorn
     energy, and the energy of a quadratic potential. The first variation of each is

@@ -1,1 +1,1 @@
-"""Statements on Sinkformers: both marginals, layers, kernels and gradients."""
+"""Statements on Sinkformers: their marginals, layers, kernels and gradients."""

@@ -45,7 +45,7 @@ N_PROBES = 16  # tokens, besides extreme ones, whose velocities are computed exa
 # Error of exponentials, relative to the tolerance, if a field has no `condition`.
 GUESS = 1 / 32
 MIN_ERROR, MAX_ERROR = 1e-12, 0.1  # smallest and largest error bound of exponentials
-SAMPLE = 2048  # number of tokens in the sample whose sums are surveyed
+SAMPLE = 2048  # number of sampled tokens that measure how far scores spread
 
 
 class CellPlanner(Planner[Cells]):
@@ -173,7 +173,7 @@ def _scales(
 
 
 def _survey_field(dynamics: AbstractDynamics, mu: Points, t: Time) -> Findings:
-    """A survey of the sums that a field needs, made from shapes alone."""
+    """Records which sums a field needs; only shapes are computed."""
     findings = Findings()
     attach_survey = lambda mu: mu.replace_reduction(Survey(findings=findings))
     field = lambda mu: dynamics.field(jnp.asarray(t), attach_survey(mu))
