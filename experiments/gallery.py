@@ -1,8 +1,8 @@
 """Writes `figures/README.md` from the JSON files of the figures.
 
 Usage: `python -m experiments.gallery`. The command first regenerates the captions,
-claims and tables in the JSON files from the numbers in these files, so that a changed
-text needs no new computation.
+claims and tables in the JSON files from the numbers in these files, so that a change of
+wording needs no new computation.
 """
 
 import json

@@ -59,12 +59,12 @@ def keep_executables(
     write: Callable[[str, bytes], None],
     pause: Callable[[], contextlib.AbstractContextManager[None]],
 ) -> None:
-    """Makes this process load executables by `read`, and `write` those it compiles.
+    """Makes this process load executables by `read`, and store others by `write`.
 
     Args:
-        read: gives the bytes under a key; `None` if there are none.
-        write: stores bytes under a key.
-        pause: context in which nothing is read or written, also by JAX's own cache.
+        read: function that returns the bytes under a key; `None` if there are none.
+        write: function that stores bytes under a key.
+        pause: context in which no cache is read or written, not even JAX's own.
     """
     _Process.folder = _Folder(read, write, pause)
 
@@ -82,11 +82,11 @@ def count_executables(fn: Callable[..., Any]) -> int:
 def run_stored(
     fn: Callable[..., Any], arguments: Any, options: dict[str, Any]
 ) -> tuple[bool, Any]:
-    """Whether `fn` was run by a stored executable, and its result.
+    """Runs `fn` by a stored executable: whether this was possible, and the result.
 
     Args:
-        fn: a function of this package, called by `fn(*args, **kwargs)`. Others are not
-            run: the key does not cover their code.
+        fn: a function of this package, called by `fn(*args, **kwargs)`. Functions of
+            others are not run, since the key does not cover their code.
         arguments: the pair of `args` and `kwargs`.
         options: compiler options.
     """
@@ -120,7 +120,7 @@ class _Form(NamedTuple):
 
 
 def _take_apart(tree: Any) -> tuple[list, _Form]:
-    """The arrays of a tree, and all that remains."""
+    """Splits a tree into its arrays and everything else."""
     arrays, rest = eqx.partition(tree, eqx.is_array)
     leaves, structure = jax.tree.flatten(arrays)
     return leaves, _Form(jax.tree.unflatten(structure, range(len(leaves))), rest)
@@ -162,7 +162,7 @@ def _load(entry: bytes | None) -> Callable[[list], Any] | None:
         arguments = jax.tree.structure((([0] * n_leaves,), {}))
         results = jax.tree.structure(jax.tree.leaves(form.indices))
         executable = serialize_executable.deserialize_and_load(code, arguments, results)
-    except Exception:  # noqa: BLE001 - whatever the damage is, it is compiled again
+    except Exception:  # noqa: BLE001 - a damaged entry is compiled again
         return None
     return lambda leaves: form.fill(executable(leaves))
 

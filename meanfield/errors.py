@@ -166,7 +166,7 @@ class ProcessLostError(MeanfieldError, RuntimeError):
 
 
 class SimulationError(MeanfieldError, RuntimeError):
-    """A flow that failed: it ended as `max-steps`, `not-finite` or `unconverged`.
+    """A flow that failed, with status `max-steps`, `not-finite` or `unconverged`.
 
     Examples:
         >>> from meanfield import Gaussian, adaptive, attentions, flow
@@ -179,7 +179,7 @@ class SimulationError(MeanfieldError, RuntimeError):
         >>> run.raise_for_status().final
         Traceback (most recent call last):
             ...
-        meanfield.errors.SimulationError: The flow ended as `max-steps` at t = 0...
+        meanfield.errors.SimulationError: The flow ended with status `max-steps` at...
     """
 
     exit_code = 5

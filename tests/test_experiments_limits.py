@@ -299,7 +299,7 @@ def test_a_flow_that_ends_early_is_one_line() -> None:
         (edges,), SKEWED.masses(edges) / np.diff(edges), box=FixedBox()
     )
     family = NonlocalHeat(jnp.asarray(Q_LINE), jnp.asarray(K_LINE))
-    with pytest.raises(SimulationError, match="ended as `escape` at t = "):
+    with pytest.raises(SimulationError, match="ended with status `escape` at t = "):
         flow_to_time(family, start, np.array([0.1]), 0.2)
 
 

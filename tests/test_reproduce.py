@@ -178,7 +178,7 @@ def test_unknown_names_and_readings_are_explained():
         select_experiments(["all", "nosuch"], None)
     with pytest.raises(InvalidInputError, match="reproduced as `code`, only as `text`"):
         select_experiments(["sander2022-fig1"], "code")
-    with pytest.raises(InvalidInputError, match=r"only `text`, `code`\. Choose"):
+    with pytest.raises(InvalidInputError, match=r"only as `text`, `code`\. Choose"):
         select_experiments(["castin2025-fig1b"], "corrected")
     assert "sander2022-fig1" not in select_experiments(["all"], "code")
     panels = [f"castin2025-fig1{panel}" for panel in "abcd"]

@@ -105,7 +105,7 @@ def flow_to_time(
         trajectory = flow(family.at(jnp.asarray(epsilon)), mu, times)
         if trajectory.status != Status.FINISHED:
             raise SimulationError(
-                f"The flow at bandwidth {epsilon:g} ended as "
+                f"The flow at bandwidth {epsilon:g} ended with status "
                 f"`{trajectory.status.ending}` at t = {float(trajectory.stop_time):g}, "
                 f"before t = {t:g}."
             )

@@ -14,7 +14,7 @@ from meanfield.endings import Status
 from ._trajectory import Trajectory
 
 _MESSAGE = (
-    "A derivative was taken of a flow that failed: it ended as `max-steps`, "
+    "A derivative was taken of a flow that failed, with status `max-steps`, "
     "`not-finite` or `unconverged`. Run the flow without the derivative, and read "
     "`raise_for_status()`."
 )

@@ -293,7 +293,7 @@ class Trajectory(AbstractDisplayable, eqx.Module, Generic[M]):
         status = self.status
         if status.is_failure:
             raise SimulationError(
-                f"The flow ended as `{status.ending}` at t = "
+                f"The flow ended with status `{status.ending}` at t = "
                 f"{float(self.stop_time):g}: {status.reason}"
                 f"{self.convergence_failure.text}. The last good state is in `.final`."
             )

@@ -68,7 +68,7 @@ def simulate(
 
 
 def _plain(key: str, value: Any) -> Any:
-    """Converts an array of any library to nested lists, as in a TOML file."""
+    """Converts an array from any library to nested lists, like those of a TOML file."""
     if value is None or isinstance(
         value, str | int | float | Sequence | Mapping | Path
     ):

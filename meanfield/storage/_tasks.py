@@ -35,7 +35,7 @@ from .disk import (
 )
 
 OLD_SCHEMA, RENAMED_SCHEMA = 1, 2  # the schemas that versions 0.1 and 0.2 wrote
-HEARTBEAT_TIMEOUT = 600.0  # seconds without a heartbeat after which a worker is lost
+HEARTBEAT_TIMEOUT = 600.0  # seconds of silence after which a worker counts as lost
 _REMEDY = "Delete it to compute it again, or restore it from a copy"
 _TODO_DIR, _CLAIMED_DIR, _DONE_DIR = "todo", "claimed", "done"
 # Files with other names come from editors, file systems or cloud clients.

@@ -290,6 +290,6 @@ def _check_ending(result: "runs.Result") -> None:
         "" if result.store is None else f" The frames until then are in {result.store}."
     )
     raise SimulationError(
-        f"The flow ended as `{outcome.name}` at t = {outcome.time:g}: "
+        f"The flow ended with status `{outcome.name}` at t = {outcome.time:g}: "
         f"{runs.reason(result)}.{place}"
     )

@@ -11,7 +11,7 @@ from meanfield.errors import InvalidInputError, ResourceError
 
 # Environment variable that holds the descriptor of the pipe to the supervisor.
 SUPERVISOR_PIPE = "MEANFIELD_SUPERVISED"
-HEARTBEAT_TIMEOUT = 10  # seconds without a heartbeat after which a process is lost
+HEARTBEAT_TIMEOUT = 10  # seconds of silence after which a process counts as lost
 START_TIMEOUT = 120  # seconds to wait for all other processes at the start
 SHUTDOWN_TIMEOUT = 1800  # seconds to wait at the end for all other processes
 LOOPBACK = "127.0.0.1"

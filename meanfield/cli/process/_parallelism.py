@@ -92,7 +92,7 @@ class Parallelism:
         hint = (
             "nothing is stored."
             if run is None
-            else f"go on with `meanfield resume {run} --processes M`, on any number M."
+            else f"go on with `meanfield resume {run} --processes M`, for any M."
         )
         code = supervise(self.processes, self.devices, hint)
         if code:

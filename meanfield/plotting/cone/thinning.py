@@ -31,7 +31,7 @@ def thin_paths(paths: Sequence[np.ndarray], tolerance: float) -> list[np.ndarray
 
 
 def _gaps(rows: np.ndarray, nodes: np.ndarray) -> np.ndarray:
-    """Distances of rows to the linear interpolation between `nodes`."""
+    """Distances from rows to the linear interpolation between `nodes`."""
     positions = np.searchsorted(nodes, np.arange(len(rows)))
     right = nodes[positions]
     left = np.where(right == np.arange(len(rows)), right, nodes[positions - 1])

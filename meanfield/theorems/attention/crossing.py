@@ -37,11 +37,12 @@ SOLVER_SLACK = Slack(
     ),
 )
 def cross_attention(case: Case, *, iterations: int | None = None) -> Checks:
-    """Compares the library's velocities of 5 weighted queries with NumPy's velocities.
+    """Compares the library's velocities of 5 weighted queries with a NumPy computation.
 
-    The queries attend to 7 weighted keys. NumPy's Sinkhorn plan comes from alternating
-    normalisation of a rectangular matrix. The closed forms for Gaussians of rank one
-    (queries) and two (keys) in d = 3 are compared with clouds of Gauss–Hermite nodes.
+    The queries attend to 7 weighted keys. NumPy computes the Sinkhorn plan by
+    alternating normalisation of a rectangular matrix. The closed forms for Gaussians of
+    rank one (queries) and two (keys) in d = 3 are compared with clouds of Gauss–Hermite
+    nodes.
     """
     # The control sets `iterations`, the number of half-steps of Sinkhorn attention.
     p, queries, keys = _draw(case)
@@ -78,7 +79,7 @@ def _query_velocities(
 
 
 def _plan(p: Parameters, queries: Cloud, keys: Cloud) -> Array:
-    """Sinkhorn weights in NumPy: one row for each query, one column for each key."""
+    """Computes Sinkhorn weights in NumPy, of shape (queries, keys)."""
     scores = att.scores_of(p, keys.x, queries.x)
     change = lambda old, new: np.max(np.abs(new[1] - old[1]))
     states = potentials(scores, queries.share, keys.share)

@@ -99,7 +99,7 @@ class Problem(NamedTuple):
         return Dot(self.p.Q, self.p.K, float(self.p.epsilon), **biases)
 
     def scores(self, x: Array) -> Array:
-        """Scores of the probes and of keys `x`, in NumPy."""
+        """Scores of the probes and the keys `x`, computed in NumPy."""
         q = self.probes @ self.p.Q.T + self.query_bias
         return q @ (x @ self.p.K.T + self.key_bias).T / self.p.epsilon
 
@@ -218,7 +218,10 @@ def _remainder(case: Case, origin: float) -> Remainder:
 
 
 def _last_factor(case: Case, mean_score: Callable[[Cloud, Array], Array]) -> Check:
-    """Compares the expansion with NumPy's, whose last term contains `mean_score`."""
+    """Compares the library's expansion with its terms, computed in NumPy.
+
+    The last term contains `mean_score`.
+    """
     rng = case.rng("last factor")
     p, cloud = att.random_parameters(rng, 2, 3), att.random_cloud(rng, 6, 3)
     mean, Ax = cloud.share @ cloud.x, cloud.x @ p.A.T

@@ -172,7 +172,7 @@ def _matrices(p: Parameters, cloud: Cloud) -> tuple[JaxArray, JaxArray]:
 
 
 def _plans(case: Case, sees: Sees) -> Checks:
-    """Compares the softmax matrices of `Prefix` and of `Masked` with NumPy's."""
+    """Compares the softmax matrices of `Prefix` and of `Masked` with NumPy."""
     rng = case.rng("matrices")
     p, cloud = att.random_parameters(rng, 2, 3), _sequence(rng, 4)
     s = _positions(cloud)

@@ -26,7 +26,7 @@ H, D = 3, 6
     hypotheses=r"heads of any variant; also Gaussians, whose fields add up",
 )
 def heads(case: Case) -> Checks:
-    """Compares the library's heads and sums of attentions with sums in NumPy.
+    """Compares the library's heads and sums of attentions with sums computed in NumPy.
 
     The three heads take slices of the rows of square Q and K, and tokens have weights.
     Five more things are compared: sums of different variants, and sums of heads and
@@ -91,7 +91,7 @@ def _interpolate(first: Parameters, second: Parameters, share: float) -> Paramet
 
 
 def _reference_velocities(heads: list[Parameters], cloud: Cloud) -> dict[str, Array]:
-    """Velocities at the tokens, summed head by head, in NumPy."""
+    """Velocities at the tokens, summed over heads in NumPy."""
     total = lambda name: sum(FORMULAS[name](p, cloud, cloud.x) for p in heads)
     l2, sigmoid = FORMULAS["l2"], FORMULAS["sigmoid"]
     first, second, third = heads
@@ -109,7 +109,7 @@ def _reference_velocities(heads: list[Parameters], cloud: Cloud) -> dict[str, Ar
 
 
 def _points(case: Case, heads: list[Parameters]) -> list[Check]:
-    """Compares the library's sums of heads with NumPy's sums over `heads`."""
+    """Compares the library's sums of heads with sums over `heads` in NumPy."""
     rng = case.rng("points")
     _, right = _slice_heads(rng)
     cloud = att.random_cloud(rng, 7, D)
@@ -133,7 +133,7 @@ def _matrices(heads: list[Parameters], cloud: Cloud) -> JaxArray:
 
 
 def _plans(case: Case, heads: list[Parameters]) -> Check:
-    """Compares the matrices of all heads and terms with NumPy's.
+    """Compares the matrices of all heads and terms with NumPy computations.
 
     Time one is the boundary between two layers; there, the second layer already acts.
     """

@@ -227,7 +227,7 @@ def _rate(p: Parameters, mu: Gaussian) -> Float[JaxArray, "d d"]:
 
 
 def _closed_form_checks(case: Case, shape: tuple[int, int, int]) -> Checks:
-    """Compares the library's closed form with NumPy's sums over symmetric nodes."""
+    """Compares the library's closed form with NumPy sums over symmetric nodes."""
     (p, law, probes), label = _start(case, shape), f"d = {shape[1]}, rank {shape[2]}"
     law = law._replace(mean=np.zeros(shape[1]))
     x, w = hermite_nodes(*law, 6)

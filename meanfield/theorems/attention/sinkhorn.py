@@ -44,7 +44,7 @@ def iterates(case: Case, *, weigh: Weigh = lambda cloud: cloud.share) -> Checks:
     p, cloud = att.random_parameters(rng, 2, 3), att.random_cloud(rng, 7, 3)
     probes = att.uniform_cloud(rng.normal(size=(7, 3)))
     half_steps = att.half_steps(p, cloud, probes, COUNTS)
-    # The library's half-steps must agree with alternating normalisation in NumPy.
+    # Half-steps of the library must agree with alternating normalisation by NumPy.
     w, scores = weigh(cloud), sk.scores_of(p, cloud)
     rows = att.scores_of(p, cloud.x, probes.x)
     for count, (matrix, velocity) in zip(COUNTS, half_steps, strict=True):
@@ -160,9 +160,9 @@ def minimiser(case: Case, *, change: Change = lambda p: p) -> Checks:
     ),
 )
 def invariance(case: Case, *, count: int | None = None) -> Checks:
-    """Compares the library's plans for three scores that share A with NumPy's plan.
+    """Compares the library's plans for three scores that share A with a NumPy plan.
 
-    NumPy's plan comes from Newton's method.
+    The NumPy plan is computed by Newton's method.
     """
     rng = case.rng("invariance")
     p, cloud = att.random_parameters(rng, 2, 3), att.random_cloud(rng, 7, 3)

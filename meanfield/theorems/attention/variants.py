@@ -70,7 +70,7 @@ def softmax(case: Case, *, change: Change = identity) -> Checks:
 
 
 def _bias_check(case: Case, change: Change) -> Check:
-    """Compares softmax in the library and in NumPy, for biases and an offset."""
+    """Compares the library's softmax with NumPy, for biases and an offset."""
     rng = case.rng("biases")
     p, cloud = att.random_parameters(rng, 2, 3), att.random_cloud(rng, 8, 3)
     q, k, o = (rng.normal(size=size) for size in (2, 2, 3))
@@ -199,7 +199,7 @@ def l2(case: Case, *, name: str = "l2") -> Checks:
 
 
 def _unnormalised_l2(case: Case) -> Checks:
-    """Compares the library's unnormalised L2 attention with sums in NumPy.
+    """Compares the library's unnormalised L2 attention with sums computed by NumPy.
 
     Normalisation would hide factors that depend on the query alone.
     """

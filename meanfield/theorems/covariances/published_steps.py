@@ -45,7 +45,7 @@ def euler(case: Case, *, turn: Unary = lambda A: A, twice: float = 2) -> Checks:
 
     For V that does not commute with Σ, the order of the error at t = 0.4 is measured
     against DOP853 as the step is halved. Every ending, number of steps and final
-    covariance is compared with a loop in NumPy, also for clipped members. For 1000
+    covariance is compared with a NumPy loop, also for clipped members. For 1000
     matrices and all frames, heights over the cone are compared with eigenvalues. The
     library's eigenpairs in d = 2 and 3 and its families of covariances are checked too.
     """
@@ -105,7 +105,7 @@ def _library_run(family: _Family) -> ClippedEuler:
 
 
 def _member(V: Array, A: Array, Sigma: Array, dt: float) -> tuple:
-    """Runs a member in NumPy.
+    """Computes the flow of a member in NumPy.
 
     Each step adds the rate times `dt`, clips the eigenvalues from below, and then tests
     both thresholds.

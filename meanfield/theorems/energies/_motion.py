@@ -48,12 +48,12 @@ class Motion(NamedTuple):
 
     @property
     def masses(self) -> Array:
-        r"""$(G * \rho)(x_i)$, in NumPy."""
+        r"""$(G * \rho)(x_i)$, computed in NumPy."""
         return mass(self, self.x)
 
 
 def mass(m: Motion, x: Array) -> Array:
-    r"""$(G * \rho)(x_i)$ for atoms `x` with the weights of the motion, in NumPy."""
+    r"""$(G * \rho)(x_i)$ for atoms `x` with the weights of the motion, by NumPy."""
     return np.exp(ref.bilinear(m.A)(x, x)) @ m.w
 
 

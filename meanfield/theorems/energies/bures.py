@@ -66,7 +66,7 @@ def _explicit(energy: AbstractEnergy, start: Gaussian, tau: float) -> Gaussian:
     ),
 )
 def minimising_movement(case: Case, *, step: Step = jko_step) -> Checks:
-    r"""Compares the library's implicit (JKO) steps with closed forms in NumPy.
+    r"""Compares the library's implicit (JKO) steps with closed forms.
 
     For a quadratic potential with four rates, a step is compared with the resolvent. In
     the direction of rate $r$, $1/(\tau r)$ such steps must shrink the mean by a factor
@@ -109,7 +109,7 @@ def _bures(S0: Array, S1: Array) -> float:
 
 
 def _map(S0: Array, S1: Array) -> Array:
-    """Optimal map between centred Gaussians, in NumPy."""
+    """Optimal map between centred Gaussians, computed in NumPy."""
     root = sqrtm_psd(S0)
     inverse = np.linalg.inv(root)
     return inverse @ sqrtm_psd(root @ S1 @ root) @ inverse

@@ -88,7 +88,7 @@ def _symmetric(Q: Array, K: Array) -> Array:
 def _rates(
     case: Case, *, sign: float = 1, inverse: float = 2, keys: Binary = _symmetric
 ) -> tuple[tuple[Check, ...], Checks]:
-    """Compares rates, the energy and its first variation with NumPy's gradients.
+    """Compares rates, the energy and its first variation with gradients from NumPy.
 
     Rates under Sinkhorn attention and under the library's gradient flow are compared.
     """
@@ -124,7 +124,7 @@ def small(case: Case, name: str) -> tuple[Array, ...]:
 
 
 def _cloud_energy(mean: Array, Y: Array, A: Array) -> Array:
-    """Sinkhorn energy of the Gauss–Hermite nodes of a Gaussian, in NumPy."""
+    """Computes the Sinkhorn energy of a Gaussian on Gauss–Hermite nodes, in NumPy."""
     z, w = ref.standard_nodes(Y.shape[1], NODES)
     f, g = ref.atom_potentials(mean + z @ Y.T, w, ref.bilinear(A), SWEEPS)
     return -(w @ (f + g)) / 2
@@ -192,7 +192,7 @@ def bures_metric(case: Case, *, length: Callable[..., float] = _length) -> Check
 
     The quotients are extrapolated to h = 0, and the order of their error is measured.
     The metric comes from SciPy's solution of the Lyapunov equation. The library's
-    distance to a singular covariance is compared with the closed form in NumPy.
+    distance to a singular covariance is compared with the closed form.
     """
     yield from _metric(case, length)
     # For a singular covariance, the library's distance must agree with the closed form.

@@ -47,7 +47,7 @@ def mccann(case: Case, *, odd: float = 0, power: float = 2.5) -> Checks:
     of the interaction $W = e^{-z^2/0.8}$. For a Gaussian on the line, the first
     variation, paired with a change of density on a grid, is compared with a complex
     step of the energy on that grid. The library's Fokker–Planck velocity in the plane,
-    and the flux of $U = \rho^m/(m-1)$, are compared with gradients in NumPy. The
+    and the flux of $U = \rho^m/(m-1)$, are compared with NumPy gradients. The
     library's flows of Gaussians in the plane, with and without a potential, are
     compared with matrix exponentials. NumPy moves quantiles on the line by the flow of
     $\int U$. Their spread is compared with the self-similar solution of the porous
@@ -164,7 +164,7 @@ def _skew_interaction(case: Case, *, share: float) -> Check:
 def wasserstein_gradient(
     case: Case, *, metric: Callable[[], AbstractMetric] = Wasserstein
 ) -> Checks:
-    """Compares the library's flow of a quadratic potential with the gradient in NumPy.
+    """Compares the library's flow of a quadratic potential with a NumPy gradient.
 
     On points, velocities are compared. For a Gaussian, the rates of the mean and of the
     covariance are compared. The Hessian is not the identity and the centre is not zero.

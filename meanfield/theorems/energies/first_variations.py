@@ -67,7 +67,7 @@ def first_variation(case: Case, *, keys: float = 0.5) -> Checks:
 
 
 def _weight_derivative(function: Callable, x: Array, w: Array, nu: Array) -> float:
-    """Derivative of an energy with respect to the weights, along `nu`, in NumPy."""
+    """Computes, in NumPy, the derivative of an energy with respect to weights."""
     return float(
         ref.directional_derivative(lambda weights: function(x, weights), w, nu)
     )
@@ -164,9 +164,9 @@ def _second_moment(*, mu_share: float) -> Check:
 def metric_flow(case: Case, *, key_share: float = 0) -> Checks:
     """Compares the dissipation of the library's twisted flow with a quadratic form.
 
-    The energy is an interaction with non-symmetric scores. A complex step of NumPy's
-    energy along the library's velocities, and the library's `dissipation`, are compared
-    with the quadratic form of the metric in NumPy.
+    The energy is an interaction with non-symmetric scores. The quadratic form of
+    the metric is computed in NumPy. It is compared with the library's `dissipation`,
+    and with a complex step of the energy along the library's velocities.
     """
     # The control changes `key_share`: it sums the kernel over queries instead of keys.
     rng = case.rng("tokens")

@@ -30,10 +30,10 @@ def geodesics(case: Case, *, nonlocal_term: float = 1) -> Checks:
     """Compares the equations of Lemma 5.3 for atoms with the library's geodesics.
 
     Geodesics of the library's metric are the Hamiltonian flow of its squared length,
-    which JAX differentiates. The equations in NumPy must give the same velocities, and
-    SciPy's solution of these equations must conserve the Hamiltonian. Along the
-    library's geodesic, NumPy's action must be stationary under sine perturbations and
-    have a positive second variation.
+    which JAX differentiates. The equations, evaluated by NumPy, must give the same
+    velocities, and their solution by SciPy must conserve the Hamiltonian. Along the
+    library's geodesic, the action must be stationary under sine perturbations and have
+    a positive second variation.
     """
     m = motion(case.rng("motion"))
     # The lemma's equations must give the velocities of the library's Hamiltonian flow.

@@ -72,7 +72,7 @@ def constant_rank(case: Case, *, carry: Callable[..., Array] = _flow_factors) ->
 
     The flow starts at covariances of rank 3 and 2. Products of the singular values of
     the factor are compared with the trace of $VM_\Sigma$, which SciPy integrates along
-    a flow in NumPy.
+    a flow computed in NumPy.
     """
     p, starts, ends = _run(case, carry)
     for Y, end, rank in zip(starts, ends, (3, 2), strict=True):

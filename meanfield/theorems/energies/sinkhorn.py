@@ -58,7 +58,7 @@ def sinkformer(case: Case, *, prepare: lib.Preparation = impose_symmetry) -> Che
 def _atom_derivative(s: lib.Setting) -> Check:
     """Checks the derivative of the field as the atoms move along `s.probes`.
 
-    The library's derivative is compared with a complex step in NumPy.
+    The library's derivative is compared with a complex step through NumPy formulas.
     """
     scores = ref.bilinear(s.scaled_A)
 
@@ -87,12 +87,12 @@ def _atom_derivative(s: lib.Setting) -> Check:
     ),
 )
 def two_kernels(case: Case, *, quadratic: float = 0.25) -> Checks:
-    """Compares the library's energy with relative entropies to both kernels, in NumPy.
+    """Compares the library's energy with relative entropies to both kernels.
 
     The kernels are exponentials of dot products and of squared distances. For both, the
-    library's Sinkhorn attention must agree with the same plan in NumPy. Parameters are
-    not symmetric. After one pass of the Sinkhorn solver, the energy of the plan and the
-    reported residual are checked too.
+    library's Sinkhorn attention must agree with the plan that NumPy computes.
+    Parameters are not symmetric. After one pass of the Sinkhorn solver, the energy of
+    the plan and the reported residual are checked too.
     """
     yield from _two_kernels(case, quadratic=quadratic)
     # For a plan that has not converged, the energy is
@@ -232,9 +232,9 @@ def _dual(f: Array, s: lib.Setting) -> Array:
     ),
 )
 def dual_identity(case: Case, *, prepare: lib.Preparation = impose_symmetry) -> Checks:
-    """Compares the library's energy, its dual and its first variation with NumPy's.
+    """Compares the library's energy, its dual and its first variation with NumPy.
 
-    NumPy finds the potential by averaging $f$ and $f^c$ 200 times.
+    NumPy computes the potential by averaging $f$ and $f^c$ 200 times.
     """
     s = prepare(lib.setting(case.rng("tokens")))
     s = s._replace(probes=s.x)

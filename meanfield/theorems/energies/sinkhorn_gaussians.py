@@ -40,7 +40,7 @@ def separation(case: Case, *, make: Make = _sinkhorn) -> Checks:
 
     The energy is evaluated at two means and two factors, where its mixed difference
     must vanish. The difference of its values at the two means is compared with the
-    quadratic form in NumPy. Covariances are singular. Parameters are not symmetric.
+    quadratic form. Covariances are singular. Parameters are not symmetric.
     """
     Q, K, mean, Y, second_mean, Z = _pair(case)
     energy, A = make(Q, K), K.T @ Q

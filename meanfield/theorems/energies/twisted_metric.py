@@ -22,10 +22,10 @@ from meanfield.theorems.reference import energies as ref
 def twisted_flow(
     case: Case, *, prepare: lib.Preparation = lib.Setting.with_symmetry
 ) -> Checks:
-    r"""Compares the library's twisted flow and softmax attention with softmax in NumPy.
+    r"""Compares the library's twisted flow and softmax attention with a NumPy softmax.
 
     The value matrix is $V = -BA^\top$, $\epsilon \neq 1$, and the probes are not atoms.
-    The energy, its first variation and its gradient are compared with NumPy's too.
+    The energy, its first variation and its gradient are compared with NumPy too.
     """
     s, B = _draw_setting(case)
     s = prepare(s)

@@ -199,7 +199,7 @@ def variance_in_a_ball(case: Case, *, bound: float = 1.0) -> Checks:
 
     The ascent varies weights and atoms. Two equal masses at opposite points must reach
     the bound. The library's moments, norms and restrictions of a weighted cloud are
-    also compared with sums in NumPy.
+    also compared with NumPy sums.
     """
     data = attacks.equality_case(case.rng("equality"))
     ratio = np.exp(log_ratio_at(case, variance, data.pair()))

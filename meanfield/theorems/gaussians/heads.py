@@ -41,7 +41,7 @@ def heads(
     """Compares the library's flows of two heads in d = 2 with SciPy's DOP853.
 
     DOP853 solves the equations of α and Σ. Means are not zero. The field is compared
-    with NumPy's softmax on Gauss–Hermite nodes, summed over the heads.
+    with a NumPy softmax on Gauss–Hermite nodes, summed over the heads.
     """
     draws = _Draws(case)
     V = values(draws)

@@ -103,8 +103,8 @@ def _node_velocity(m: Member, probes: Array) -> Array:
 def moments(case: Case, *, curvature: float = 2.0) -> Checks:
     """Compares rates of Proposition 4.11 with the library's and with particles.
 
-    The particles are Gauss–Hermite nodes in NumPy. The library's flow is compared with
-    DOP853, which solves the equations of the moments.
+    The particles are Gauss–Hermite nodes, whose rates NumPy computes. The library's
+    flow is compared with DOP853, which solves the equations of the moments.
     """
     small = lib.ensemble(case.rng("rates"), (2, 3, 2), case.pick(8, 50), reach=REACH)
     states = [(m, (m.mean, m.covariance)) for m in lib.members(small)]

@@ -107,8 +107,8 @@ def gaussian_flow(case: Case, *, turn: Unary = lambda A: A) -> Checks:
 
     The flow has two heads. The parameters of the first are constant in each of two
     layers; the parameters of the second are interpolated between three nodes. The
-    equations are also compared with 256 weighted Gauss–Hermite tokens that move under
-    softmax by RK4 in NumPy.
+    equations are also compared with 256 weighted Gauss–Hermite tokens that NumPy moves
+    under softmax by RK4.
     """
     rng = case.rng("depth")
     draws = [_small(rng, 2, 1, 2) for _ in range(5)]

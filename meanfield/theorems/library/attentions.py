@@ -117,32 +117,32 @@ Formula = Callable[[Parameters, Cloud, Array], Array]
 
 
 def scores_of(p: Parameters, x: Array, probes: Array) -> Array:
-    r"""Scores $Qx\cdot Ky/\epsilon$ of probes and tokens, in NumPy."""
+    r"""Scores $Qx\cdot Ky/\epsilon$ of probes and tokens, computed in NumPy."""
     return ref.dot_scores(p.Q, p.K, probes, x) / p.epsilon
 
 
 def softmax(p: Parameters, cloud: Cloud, probes: Array) -> Array:
-    """Velocities of softmax attention at probes, in NumPy."""
+    """Velocities of softmax attention at probes, computed in NumPy."""
     return ref.normalised_velocity(
         scores_of(p, cloud.x, probes), cloud.share, p.V, cloud.x
     )
 
 
 def l2(p: Parameters, cloud: Cloud, probes: Array) -> Array:
-    """Velocities of L2 attention at probes, in NumPy."""
+    """Velocities of L2 attention at probes, computed in NumPy."""
     scores = ref.distance_scores(p.Q, p.K, probes, cloud.x) / p.epsilon
     return ref.normalised_velocity(scores, cloud.share, p.V, cloud.x)
 
 
 def sinkhorn(p: Parameters, cloud: Cloud, probes: Array) -> Array:
-    """Velocities of converged Sinkhorn attention at probes, in NumPy."""
+    """Velocities of converged Sinkhorn attention at probes, computed in NumPy."""
     _, g = ref.sinkhorn_potentials(scores_of(p, cloud.x, cloud.x), cloud.share)
     scores = scores_of(p, cloud.x, probes) + g[None, :]
     return ref.normalised_velocity(scores, cloud.share, p.V / p.epsilon, cloud.x)
 
 
 def expansion(p: Parameters, cloud: Cloud, probes: Array) -> Array:
-    r"""Velocities $\frac1\epsilon V\bar x + V\mathrm{Cov}Ax$ at probes, in NumPy."""
+    r"""Velocities $\frac1\epsilon V\bar x + V\mathrm{Cov}Ax$ at probes, by NumPy."""
     mean = cloud.share @ cloud.x
     deviations = cloud.x - mean
     spread = (deviations.T * cloud.share) @ deviations

@@ -117,7 +117,7 @@ def moments(
 
 
 def resolvent(factor: Array, H: Array, t: float) -> Array:
-    r"""$(\Sigma_0^{-1} - tH)^{-1} = Y(I - tY^\top HY)^{-1}Y^\top$, in NumPy."""
+    r"""$(\Sigma_0^{-1} - tH)^{-1} = Y(I - tY^\top HY)^{-1}Y^\top$, by NumPy."""
     inner = np.eye(factor.shape[1]) - t * factor.T @ H @ factor
     return factor @ np.linalg.solve(inner, factor.T)
 

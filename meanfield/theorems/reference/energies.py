@@ -44,7 +44,7 @@ def log_scalings(kernel: Array, w: Array, v: Array, iterations: int) -> tuple:
     left = np.max(np.abs(columns * (kernel.T @ (w * rows)) - 1))
     if left > MARGINAL_TOLERANCE:
         raise ArithmeticError(
-            "NumPy's Sinkhorn iterations did not converge; the relative error of a "
+            "Sinkhorn iterations in NumPy did not converge; the relative error of a "
             f"marginal is {left:.1g}."
         )
     return np.log(rows), np.log(columns)

@@ -82,7 +82,7 @@ def _library_derivatives(
 def _complex_step(
     p: Parameters, cloud: Cloud, tangent: Array, count: int, share: float
 ) -> Array:
-    """Derivative in NumPy, by a complex step through `count` half-steps."""
+    """The derivative by a complex step through `count` half-steps in NumPy."""
 
     def velocity(x: Array) -> Array:
         kernel = np.exp((x @ p.Q.T) @ (x @ p.K.T).T / p.epsilon)

@@ -33,7 +33,7 @@ def few_iterations(case: Case, *, counts: tuple[int, int] = (3, 5)) -> Checks:
     For small standard deviations of the scores, the errors of six draws are summed, and
     the power of the standard deviation with which this sum decreases is measured. For
     larger ones, the error of one draw is measured, and its matrix is compared with
-    NumPy's alternation.
+    alternating normalisation in NumPy.
     """
     errors = lambda s, k: np.linalg.norm(_columns(case, s, counts, k)[0], axis=1)
     small = [sum(errors(s, k) for k in range(DRAWS)) for s in SMALL]

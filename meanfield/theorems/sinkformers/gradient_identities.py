@@ -28,7 +28,7 @@ DIFFERENCE = Slack(
     control=("softmax's plan in place of Sinkhorn's", {"share": 0}, ("∇f",)),
 )
 def potential_gradient(case: Case, *, share: float = 1) -> Checks:
-    """Compares the library's gradients at probes with averages over the plan in NumPy.
+    """Compares the library's gradients at probes with averages over a NumPy plan.
 
     The probes are not atoms. NumPy extends the plan to the probes and averages the
     gradients of the scores over it.
@@ -78,10 +78,11 @@ def _potential_checks(case: Case, *, sign: float, share: float) -> tuple:
 def dissipation(
     case: Case, *, prepare: lib.Preparation = gradients.impose_symmetry
 ) -> Checks:
-    """Compares rates of NumPy's energies along the library's fields with −∫|T|² dμ.
+    """Compares rates of energies along the library's fields with −∫|T|² dμ.
 
-    The rates at t = 0.2 are difference quotients along the flow, which Runge–Kutta
-    steps compute. The library's `dissipation` at t = 0.2 is compared too.
+    NumPy computes the energies. The rates at t = 0.2 are difference quotients along the
+    flow, which Runge–Kutta steps compute. The library's `dissipation` at t = 0.2 is
+    compared too.
     """
     s = lib.setting(case.rng("tokens"))
     # All positions are halved, since Runge–Kutta is unstable for distant tokens.
@@ -137,7 +138,7 @@ def _loss(
 def unnormalised_gradient(
     case: Case, *, prepare: lib.Preparation = gradients.impose_symmetry
 ) -> Checks:
-    r"""Compares the library's variation, gradient flow and attention with NumPy's.
+    r"""Compares the library's variation, gradient flow and attention with NumPy.
 
     At probes that are not atoms, NumPy computes $\int k^0d\mu$, and its gradient by
     complex steps.
@@ -181,7 +182,7 @@ def log_mass_gradient(
     ),
 )
 def sinkhorn_gradient(case: Case, *, share: float = 1) -> Checks:
-    """Compares the library's potential, gradient flow and attention with NumPy's.
+    """Compares the library's potential, gradient flow and attention with NumPy.
 
     At probes that are not atoms, NumPy averages over the plan and takes gradients by
     complex steps.

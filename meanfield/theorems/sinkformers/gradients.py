@@ -38,12 +38,12 @@ def drop_symmetry(s: lib.Setting) -> lib.Setting:
     ),
 )
 def proposition_2(case: Case, *, prepare: lib.Preparation = impose_symmetry) -> Checks:
-    r"""Compares three of the library's attentions with gradients in NumPy.
+    r"""Compares three of the library's attentions with gradients computed in NumPy.
 
     At probes that are not atoms, the fields of the attentions and of two gradient flows
     are compared with minus the complex-step gradients of the first variations. The
-    library's energies and their gradients at the atoms are compared with NumPy's
-    energies and $\nabla_{x_i}F/w_i$.
+    library's energies and their gradients at the atoms are compared with
+    the energies and $\nabla_{x_i}F/w_i$ that NumPy computes.
     """
     s = prepare(lib.setting(case.rng("tokens")))
     zero, infinite = unnormalised_checks(s), doubly_normalised_checks(s)
@@ -53,7 +53,7 @@ def proposition_2(case: Case, *, prepare: lib.Preparation = impose_symmetry) -> 
 
 
 def gradient(variation: Variation, s: lib.Setting) -> Array:
-    r"""$\nabla\delta F$ at the probes, in NumPy."""
+    r"""$\nabla\delta F$ at the probes, computed in NumPy."""
     scores = ref.bilinear(s.scaled_A)
     total = lambda p: np.sum(variation(p, s.x, s.w, scores))
     return ref.gradient(total, s.probes)
@@ -71,7 +71,7 @@ def field_checks(
 def gradient_checks(
     s: lib.Setting, evaluation: lib.Evaluation, energy: Energy, slack: Slack
 ) -> Checks:
-    r"""Compares the energy and its Wasserstein gradient with NumPy's.
+    r"""Compares the library's energy and its Wasserstein gradient with NumPy.
 
     The gradient is $\nabla_{x_i}F/w_i$, which NumPy computes by complex steps.
     """

@@ -56,10 +56,10 @@ def _simultaneous_updates(C: Array, target: float, count: int) -> Array:
     ),
 )
 def log_domain(case: Case, *, updates: Updates = _alternating_updates) -> Checks:
-    """Compares the library's matrices after one to four updates with NumPy's.
+    """Compares the library's matrices after one to four updates with NumPy.
 
     The library's converged potentials, for a biased score and unequal weights, are
-    compared with NumPy's at the tokens and at other points.
+    compared with potentials from NumPy at the tokens and at other points.
     """
     yield from _log_domain(case, updates, 1.0)
     # The library's converged potentials are compared at tokens and probes, with biases
@@ -124,7 +124,7 @@ def _potentials(score: Dot, cloud: Cloud, probes: Cloud) -> tuple[JaxArray, ...]
 def discrete_kernels(
     case: Case, *, zeroth: float = 1 / 7, later: float = 1.0
 ) -> Checks:
-    """Compares the library's kernels and velocities with NumPy's, for ℓ from 0 to 4.
+    """Compares the library's kernels and velocities, for ℓ from 0 to 4, with NumPy.
 
     The number of half-steps is ℓ; for ℓ = 0 the kernel is $e^s$.
     """

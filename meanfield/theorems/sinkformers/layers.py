@@ -32,7 +32,7 @@ DEPTHS = np.array([8, 16, 32, 64])  # numbers of layers between time zero and ti
     ),
 )
 def layers(case: Case, *, gain: float = 1.0) -> Checks:
-    """Compares the library's Euler steps of length one with layers in NumPy.
+    """Compares the library's Euler steps of length one with layers computed in NumPy.
 
     Tokens are compared after each of 64 layers with the value matrix $W_V/16$. For 8 to
     64 layers, with $W_V$ divided by the number of layers, the error at time one must be
@@ -62,7 +62,7 @@ def _tokens(case: Case, name: str, k: int) -> tuple[Parameters, Cloud]:
 
 
 def _rate(p: Parameters, x: Array) -> Array:
-    r"""Velocities $T_\mu(x_i) = \sum_j K^3_{ij}W_Vx_j$, in NumPy."""
+    r"""Velocities $T_\mu(x_i) = \sum_j K^3_{ij}W_Vx_j$, computed in NumPy."""
     logs = (x @ p.Q.T) @ (x @ p.K.T).T / p.epsilon
     for axis in (1, 0, 1):
         logs = logs - np.asarray(logsumexp(logs, axis=axis, keepdims=True))
@@ -89,7 +89,7 @@ def _network(p: Parameters, cloud: Cloud, value: Array) -> Array:
     control=("one more half-step, which normalises columns", {"count": 2}),
 )
 def row_stochasticity(case: Case, *, count: int = 1) -> Checks:
-    """Compares the library's Sinkhorn matrix after one half-step with NumPy's softmax.
+    """Compares the library's Sinkhorn matrix after one half-step with a NumPy softmax.
 
     The row sums of the library's matrix must be one.
     """
@@ -156,8 +156,7 @@ def double_integral(case: Case, *, share: float = 1.0) -> Checks:
     """Compares the library's variation of the interaction energy with differences.
 
     The energy is half the double integral of $h = e^s$, with biased, non-symmetric
-    scores. It is quadratic in the masses, so that central differences in NumPy are
-    exact.
+    scores. It is quadratic in the masses, so that central differences are exact.
     """
     # The control sets `share` to zero: it varies only the first argument of `h`.
     rng = case.rng("double")

@@ -39,7 +39,7 @@ def columns(K: Array) -> Array:
     ),
 )
 def alternation(case: Case, *, first: Unary = rows, second: Unary = columns) -> Checks:
-    """Compares the library's matrices after one to six half-steps with NumPy's.
+    """Compares the library's matrices after one to six half-steps with NumPy.
 
     Row sums of odd iterates, column sums of even iterates and both sums of the limit
     must be one. The rate in Hilbert's metric is compared with the bound of Birkhoff and

@@ -27,7 +27,7 @@ N, HALF_STEPS = 7, 5
     ),
 )
 def sinkhorn(case: Case, *, sign: float = 1.0) -> Checks:
-    """Compares the library's matrix after five half-steps with NumPy's updates.
+    """Compares the library's matrix after five half-steps with updates in NumPy.
 
     The first and the last update normalise rows. Rows and columns of the library's
     limit must sum to one.
@@ -81,7 +81,7 @@ def _(case: Case) -> Counterexample:
     control=(r"the second map is added", {"share": -1.0}),
 )
 def differential(case: Case, *, share: float = 1.0) -> Checks:
-    r"""Compares the library's matrix with NumPy's difference of two softmaxes.
+    r"""Compares the library's matrix with a NumPy difference of two softmaxes.
 
     There are seven weighted tokens, and $\lambda = 0.3$. Each softmax has its own
     queries and keys. Rows must sum to $1 - \lambda$.
@@ -96,7 +96,7 @@ def differential(case: Case, *, share: float = 1.0) -> Checks:
 
 
 def _two_maps(case: Case, name: str) -> tuple[Parameters, Cloud, Array, dict[str, Any]]:
-    """Parameters, weighted tokens, $P_1 - 0.3P_2$ in NumPy, and library options."""
+    """Parameters, weighted tokens, the matrix $P_1 - 0.3P_2$, and library options."""
     p, cloud = _tokens(case, name)
     rng = case.rng("second map")
     cloud = cloud._replace(w=rng.uniform(0.3, 2.7, size=N))
@@ -122,7 +122,7 @@ def _two_maps(case: Case, name: str) -> tuple[Parameters, Cloud, Array, dict[str
     ),
 )
 def normalised_heads(case: Case, *, factor: float = 0.8) -> Checks:
-    r"""Compares the library's normalised velocities with NumPy's.
+    r"""Compares the library's normalised velocities with a NumPy computation.
 
     There are seven weighted tokens, and $\lambda_0 = 0.2$. V writes to two of three
     coordinates. NumPy divides each row of the difference of two softmaxes by its root

@@ -28,7 +28,7 @@ def transport_on_the_line(case: Case, *, sign: float = 1.0) -> Checks:
     """Checks the library's plan between two clouds of nine tokens on the line.
 
     With unequal weights, the costs of the plan for p = 1, 2, 3 are compared with a
-    linear programme and with quantiles in NumPy. With equal weights, the map of the
+    linear programme and with NumPy quantiles. With equal weights, the map of the
     plan is compared with sorting.
     """
     # The control changes `sign`, which multiplies the library's keys.
@@ -138,7 +138,7 @@ def expected_plan(
     control=(r"$AB^\top$ in place of $A^\top B$", {"product": lambda A, B: A @ B.T}),
 )
 def permutation_plan(case: Case, *, product: Binary = lambda A, B: A.T @ B) -> Checks:
-    """Compares AᵀB/N, in NumPy, with the library's plan and a linear programme.
+    """Compares AᵀB/N with the library's plan and with a linear programme.
 
     There are twelve tokens in the plane and three directions. The product AᵀB must pair
     tokens of equal rank.

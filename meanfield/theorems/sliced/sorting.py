@@ -53,7 +53,7 @@ def _tied_entries(rng: Rng) -> Array:
 def soft_sort(
     case: Case, *, entries: Callable[[Rng], Array] = _spaced_entries
 ) -> Checks:
-    """Compares soft sorts of twelve numbers, in NumPy, with the sorting permutation.
+    """Compares NumPy soft sorts of twelve numbers with the sorting permutation.
 
     The temperatures are t = 0.1, 0.05 and 0.025, and the powers p = 1 and 2. The
     product of two soft sorts is compared with the library's plan of a slice.
@@ -139,9 +139,9 @@ def _soft_plan(case: Case, t: float) -> tuple[Array, Array]:
     ),
 )
 def soft_marginals(case: Case, *, t: float = 0.5) -> Checks:
-    """Checks sums of AᵀB, in NumPy, for soft sorts of twelve queries and keys, t = 1/2.
+    """Checks sums of AᵀB for soft sorts of twelve queries and keys, with t = 1/2.
 
-    The matrices A and B are the soft sorts.
+    The matrices A and B are the soft sorts, computed in NumPy.
     """
     plan, A = _soft_plan(case, t)
     rows, columns = plan.sum(axis=1), plan.sum(axis=0)

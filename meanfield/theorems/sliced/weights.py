@@ -166,7 +166,7 @@ def _(case: Case) -> Counterexample:
     ),
 )
 def algorithm(case: Case, *, sign: float = -1.0) -> Checks:
-    r"""Compares Algorithm 1, line by line in NumPy, with the library's velocities.
+    r"""Compares the library's velocities with Algorithm 1, written out in NumPy.
 
     There are twelve tokens and four slices, and $\tau = 0.7$. The cost of $G$ must
     decrease as $\tau$ grows.

@@ -32,7 +32,7 @@ def cost(case: Case, *, coefficient: float = 2.0) -> Checks:
     NumPy computes the costs by two sorts for each slice. Differences are in standard
     errors over the clouds. With $\tau = 0.8$ and ε = 0.7, the library's closed form is
     compared with linear parts weighted by the formula. The library's velocities of 1000
-    tokens are compared with velocities weighted by the costs from NumPy's sorts.
+    tokens are compared with velocities weighted by the costs from these sorts.
     """
     problem = ranks.draw_problem(case.rng("costs"), (3, 2, 3), SLICES)
     rng, epsilon = case.rng("costs: clouds"), float(problem.p.epsilon)

@@ -45,7 +45,7 @@ def token_flow_limit(case: Case, *, pair: Change = lambda p: p) -> Checks:
     the covariances in $h$. The result, and the library's flow of the Gaussian, are
     compared with the flow of the Gaussian that DOP853 computes. The order in $h$ of the
     recursion is measured, and the library's Euler steps of 1000 tokens are compared
-    with steps in NumPy.
+    with NumPy steps.
     """
     problem = ranks.draw_problem(case.rng("flow"), (2, 2, 2), SLICES)
     exact, actual = _flow_covariance(problem, pair), _library(problem)

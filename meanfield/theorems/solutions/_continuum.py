@@ -92,7 +92,7 @@ def continuum(name: str) -> tuple[Array, Array]:
 
 
 def carry_tokens(name: str, x: Array, w: Array) -> Array:
-    """Tokens `x` carried to `TIME` in NumPy.
+    """Moves the tokens `x` to time `TIME` in NumPy.
 
     The first `len(w)` tokens are the weighted atoms that generate the field.
     """
@@ -109,7 +109,7 @@ def carry_tokens(name: str, x: Array, w: Array) -> Array:
 
 
 def _velocity(name: str, head: tuple, x: Array, y: Array, w: Array) -> Array:
-    """Velocity of the tokens `x` under one head, with weighted keys `y`, in NumPy."""
+    """Velocity of the tokens `x` under one head, with weighted keys `y`, by NumPy."""
     q, k, v = head
     if name == "L2":
         return ref.normalised_velocity(distance(q, k, 1.0)(x, y), w, v, y)
@@ -123,7 +123,7 @@ def _velocity(name: str, head: tuple, x: Array, y: Array, w: Array) -> Array:
 
 
 def growth_bound(name: str) -> float:
-    """Growth bound $C(t, R_0)$ of the theorem, from norms in NumPy."""
+    """Growth bound $C(t, R_0)$ of the theorem, from norms that NumPy computes."""
     n = KINDS[name].heads
     size = lambda M: np.linalg.norm(M[:n], 2, axis=(1, 2))
     v, a = size(V), size(np.swapaxes(K, 1, 2) @ Q)

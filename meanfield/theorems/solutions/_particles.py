@@ -54,7 +54,7 @@ class Kind(NamedTuple):
     # The last argument of `value_at` is the midpoint of a time interval; at a jump, it
     # decides which side is meant.
     value_at: Callable[[Array, float, float], Array]
-    velocity: Callable[..., Array]  # velocities of tokens under one head, in NumPy
+    velocity: Callable[..., Array]  # velocities under one head, in NumPy
     value_scale: float  # factor by which the library's value differs from `V`
 
     @property
@@ -85,7 +85,7 @@ def _constant_value(values: Array, t: float, middle: float) -> Array:
 
 
 def softmax_velocity(Q: Array, K: Array, V: Array, x: Array, w: Array) -> Array:
-    """Softmax attention of the tokens to themselves, by sums over pairs in NumPy."""
+    """Softmax self-attention of the tokens, by NumPy sums over pairs."""
     return ref.normalised_velocity(ref.dot_scores(Q, K, x, x) / EPSILON, w, V, x)
 
 
@@ -100,7 +100,7 @@ def _sigmoid_velocity(Q: Array, K: Array, V: Array, x: Array, w: Array) -> Array
 
 
 def _sinkhorn_velocity(Q: Array, K: Array, V: Array, x: Array, w: Array) -> Array:
-    """Sinkhorn attention in NumPy, by alternating scalings of the kernel.
+    """Computes Sinkhorn attention in NumPy, by alternating scalings of the kernel.
 
     The scores must not be much larger than one.
     """
@@ -195,7 +195,7 @@ def trajectories(members: Members) -> dict[str, Array]:
 
 
 def reference(name: str, members: Members, m: int) -> Array:
-    """Tokens of run `m` at the last frame, in NumPy."""
+    """Tokens of run `m` at the last frame, computed in NumPy."""
     kind = KINDS[name]
     parts = [getattr(members, part)[m] for part in "QKV"]
     w, y = members.w[m], members.x[m]

@@ -62,7 +62,7 @@ def collapse(case: Case, *, skip: float = 0.0) -> Checks:
     attention, diameters are compared with $\delta D$, and the maximum $\delta$ over all
     pairs of rows is compared with $\tanh(|A|D^2/4\epsilon)$. The diameter after a layer
     must scale as the cube of the diameter before it. Three layers of softmax are
-    compared with layers in NumPy.
+    compared with NumPy layers.
     """
     # The control changes `skip`: a layer adds `skip` times the tokens.
     label = "D after over |V| tanh(|A|D²/4ε) D"

@@ -51,10 +51,10 @@ def limit(case: Case, *, cut: Unary = cells) -> Checks:
     """Compares clouds of 9 to 64 tokens with the continuum, under five attentions.
 
     In the plane, a cloud has one token in each cell of equal mass, either at a lower
-    quantile or in the middle. NumPy carries the continuum by Gauss–Jacobi nodes. Linear
+    quantile or in the middle. NumPy moves the continuum by Gauss–Jacobi nodes. Linear
     programmes give W_1 from the lower clouds to the continuum, and W_1 between both
     kinds of clouds, before and after the flow. On the line, the library's fixed-step
-    flow over two layers is compared with NumPy's. Moments of the library's random
+    flow over two layers is compared with a NumPy flow. Moments of the library's random
     clouds are tested too.
     """
     # NumPy must reproduce the library's fixed-step flow of 25 tokens over two layers.
@@ -106,7 +106,7 @@ def _final(x: JaxArray, w: JaxArray) -> JaxArray:
 
 
 def _reference(x: Array, y: Array, w: Array) -> Array:
-    """Tokens `x` at t = 1 in the flow of the atoms `y`, by Heun's method in NumPy."""
+    """Tokens `x` at t = 1 in the flow of the atoms `y`, by Heun steps in NumPy."""
 
     def rate(layer: int, state: Array) -> Array:
         products, total = (

@@ -26,7 +26,7 @@ LIMIT_SLACK = Slack(
     control=("one pass, which ends on rows", {"passes": 1}, ("column sums", "S")),
 )
 def limit(case: Case, *, passes: int = PASSES) -> Checks:
-    """Compares the library's and NumPy's matrices after 500 passes, and checks sums.
+    """Compares matrices of the library and of NumPy after 500 passes, and checks sums.
 
     Scores are 8 × 8 and normal. NumPy divides entries, and the library subtracts
     logarithms.
@@ -93,7 +93,7 @@ def normalisations(
     rows: Unary = ref.normalise_rows,
     columns: Unary = ref.normalise_columns,
 ) -> Checks:
-    """Checks sums of both normalisations in NumPy, and compares the library's pass.
+    """Checks sums of two NumPy normalisations, and compares the library's pass.
 
     The matrices are 8 × 8, and a pass normalises columns and then rows.
     """

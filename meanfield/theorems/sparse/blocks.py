@@ -25,7 +25,7 @@ def _tokens(case: Case) -> Array:
     control=("the upper index is one more", {"more": 1}),
 )
 def pooling(case: Case, *, more: int = 0) -> Checks:
-    """Compares the library's sums of 6 blocks of 4 tokens with slices in NumPy.
+    """Compares the library's sums of 6 blocks of 4 tokens with sums of NumPy slices.
 
     The total of the sums must equal the sum of all tokens, and no token may be counted
     twice.
@@ -69,7 +69,7 @@ def _relu(z: jax.Array) -> jax.Array:
     ),
 )
 def network(case: Case, *, link: Link = _relu, columns: int = BLOCKS) -> Checks:
-    """Compares the library's network on 6 pooled blocks with products in NumPy."""
+    """Compares the library's network on 6 pooled blocks with NumPy products."""
     R, expected = _scores(case, link, columns)
     yield compare("columns of R over rows", R.shape[1] / len(R), "=", 1, why="a count")
     yield zero_count("negative entries", np.sum(R < 0))
@@ -104,7 +104,7 @@ def _(case: Case) -> Counterexample:
     control=("the upper index is one more", {"more": 1}),
 )
 def causal_pooling(case: Case, *, more: int = 0) -> Checks:
-    """Compares the library's causal sums of 6 blocks of 4 tokens with slices in NumPy.
+    """Compares the library's causal sums of 6 blocks of 4 tokens with NumPy sums.
 
     No token after the first token of a block may be in the sum for this block.
     """

@@ -19,7 +19,7 @@ def _draw_sequence(case: Case) -> tuple[Array, Array]:
 
 
 def _sort_tokens(x: Array, W: Array, balancing: ref.Balancing, passes: int) -> Array:
-    """Tokens after their blocks have been sorted, in NumPy."""
+    """Sorts blocks of tokens in NumPy, by a sorting network with the matrix `W`."""
     R = balancing(np.exp(ref.sums_before(x, B) @ W), passes)
     return ref.expand_to_tokens(R, B) @ x
 
@@ -52,7 +52,7 @@ def causal_sort(
     """Measures how sorted blocks change when one later block is moved.
 
     NumPy sorts 15 tokens in 5 blocks; no block may depend on later blocks. The
-    library's balanced matrix is compared with NumPy's.
+    library's balanced matrix is compared with that of NumPy.
     """
     x, W = _draw_sequence(case)
     logs = ref.sums_before(x, B) @ W

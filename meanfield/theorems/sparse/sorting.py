@@ -22,7 +22,7 @@ def _draw_problem(case: Case) -> tuple[Parameters, Array, Array]:
 
 
 def _sorting(x: Array, W: Array, tau: float = 1.0) -> Array:
-    """The matrix that sorts the blocks of `x`, in NumPy."""
+    """The matrix that sorts the blocks of `x`, computed in NumPy."""
     return ref.balance(np.exp(ref.block_sums(x, B) @ W / tau), PASSES)
 
 
@@ -42,7 +42,7 @@ def sorting(case: Case, *, order: tuple[int, ...] | None = None) -> Checks:
 
     With blocks of one token and zero scores, the velocity of token $i$ is row $i$ of
     $RX$. For a permutation, these rows are the permuted tokens. For a balanced matrix,
-    they are NumPy's mixture, which equals none of the tokens.
+    they are the mixture that NumPy computes, which equals none of the tokens.
     """
     # If `order` is given, this permutation replaces the balanced matrix.
     x, p = case.rng("blocks").normal(size=(BLOCKS, D)), seq.zero_scores(D)
@@ -90,7 +90,7 @@ def _(case: Case) -> Counterexample:
 def local_attention(
     case: Case, *, fill_value: float = -np.inf, length: int = B
 ) -> Checks:
-    """Compares the library's matrix of 16 tokens in blocks of 4 with NumPy's.
+    """Compares the library's matrix of 16 tokens in blocks of 4 with NumPy.
 
     NumPy uses dense matrices. The weight outside of the block must be zero, and the
     number of scored pairs is counted.
@@ -144,8 +144,8 @@ def _(case: Case) -> Counterexample:
     control=("softmax is left out", {"share": 0.0}),
 )
 def mixture(case: Case, *, share: float = 1.0) -> Checks:
-    """Compares the library's matrix of 16 tokens with NumPy's sum, and counts zeros."""
-    # The control changes `share`, which multiplies the second term in NumPy.
+    """Compares the library's matrix of 16 tokens with a NumPy sum, and counts zeros."""
+    # The control changes `share`, which multiplies the second term of the NumPy sum.
     p, x, W = _draw_problem(case)
     psi = ref.expand_to_tokens(_sorting(x, W), B)
     sparse = ref.row_softmax(_scores(p, x, psi, -np.inf, B)) @ psi
@@ -166,7 +166,7 @@ def mixture(case: Case, *, share: float = 1.0) -> Checks:
     control=("one block is cut off", {"budget": BLOCKS - 1}),
 )
 def sortcut(case: Case, *, budget: int = BLOCKS) -> Checks:
-    """Compares the library's `sortcut` of 16 tokens with NumPy's softmax.
+    """Compares the library's `sortcut` of 16 tokens with a NumPy softmax.
 
     The blocks are permuted. Both the matrix and the velocities are compared.
     """

@@ -147,7 +147,7 @@ class Nodes(NamedTuple):
 
 
 def node_plan(p: Pair, full_steps: int | None, nodes: int = 16) -> Nodes:
-    """Sinkhorn's plan between nodes, in NumPy.
+    """Computes Sinkhorn's plan between nodes in NumPy.
 
     The iteration starts from g = 0, and its last half-step normalises rows. It takes
     `full_steps` full steps before that; if this is `None`, it runs to convergence.

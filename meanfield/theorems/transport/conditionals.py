@@ -28,7 +28,7 @@ def conditional_laws(case: Case, *, half: float = 0.5) -> Checks:
     The plan couples a Gaussian with itself. At nodes within two standard deviations,
     conditional means are compared with the closed form, which uses SciPy's matrix root.
     Conditional covariances, which give G and F, must not depend on x, and third moments
-    must vanish. G must be the limit of the recursion in NumPy.
+    must vanish. G must be the limit of the recursion that NumPy computes.
     """
     # The control changes `half`, which multiplies ε in the closed form of C.
     p, x, rows, F, G = _conditional_data(case)

@@ -35,13 +35,13 @@ SOLVER_SLACK = Slack(tolerance=1e-9, why="the library solves log-marginals to 4e
     ),
 )
 def duality(case: Case, *, reference_weights: Unary = lambda w: w) -> Checks:
-    """Compares the library's potentials and plan of two weighted clouds with NumPy's.
+    """Compares the library's potentials and plan of two weighted clouds with NumPy.
 
     The potentials are compared with (A.2). SciPy's BFGS, which does not alternate,
     finds the maximum of the dual. The value from the potentials, and the cost plus
     divergence of the plan, are compared with this maximum.
     """
-    # The control changes `reference_weights`, which alters the weights in NumPy.
+    # The control changes `reference_weights`, which alters the weights that NumPy uses.
     p = _problem(case)
     q = p._replace(w=reference_weights(p.w), v=reference_weights(p.v))
     value, gradient = _dual(q)
@@ -134,7 +134,7 @@ def _dual(p: Problem) -> tuple[Callable, Callable]:
     ),
 )
 def uniqueness(case: Case, *, full_steps: int | None = None) -> Checks:
-    """Compares the library's potentials with NumPy's from random starts.
+    """Compares the library's potentials with Sinkhorn iterations from random starts.
 
     The potentials may differ only by one constant, which is added to f and subtracted
     from g. The linearisation of (A.2) at the library's solution must have exactly one

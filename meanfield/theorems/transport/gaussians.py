@@ -91,9 +91,9 @@ def _small(case: Case) -> couplings.Pair:
 def plan_covariance(case: Case, *, sign: float = -1.0) -> Checks:
     """Compares the covariance of Lemma A.6 with the covariances of three plans.
 
-    F and G come from the recursion in NumPy. The first plan is the library's for two
+    NumPy computes F and G by the recursion. The first plan is the library's for two
     Gaussians in d = 3, with A of rank two; its cross-covariance is compared. The second
-    is a plan between nodes, from Sinkhorn iterations in NumPy. The third is the
+    is a plan between nodes, from Sinkhorn iterations by NumPy. The third is the
     library's plan of a Gaussian with itself, on nodes.
     """
 

@@ -141,9 +141,9 @@ def half_steps(case: Case, *, rule: Rule = _alternating_rule) -> Checks:
 
     The slopes come from three sources: the library's closed form for finitely many
     half-steps, on the product of two Gaussians; the library's Sinkhorn attention on
-    nodes, for one Gaussian; and Sinkhorn iterations between Gauss–Hermite nodes, in the
-    log domain in NumPy. With non-zero means, the library's E[y | x] itself is compared
-    with NumPy's on nodes.
+    nodes, for one Gaussian; and Sinkhorn iterations between Gauss–Hermite nodes, by
+    NumPy in the log domain. With non-zero means, the library's E[y | x] itself is
+    compared with the E[y | x] that NumPy computes on nodes.
     """
     yield from _library_checks(case, rule)
     # NumPy computes slopes on nodes for two Gaussians, the library for one Gaussian.
@@ -222,7 +222,7 @@ def _library_checks(case: Case, rule: Rule) -> Checks:
 
 
 def _means(case: Case) -> Checks:
-    """Compares the library's E[y | x] after half-steps with NumPy's on nodes.
+    """Compares the library's E[y | x] after half-steps with NumPy on nodes.
 
     The means of the Gaussians are not zero.
     """

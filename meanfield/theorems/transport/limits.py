@@ -25,7 +25,7 @@ EXACT = Slack(tolerance=1e-10, why="inverses of matrices of condition below 1e5"
 def limits(case: Case, *, share: float = 1.0) -> Checks:
     """Compares the library's slopes of E[y | x] and E[x | y] with G⁻¹A and F⁻¹Aᵀ.
 
-    F and G come from 3000 steps of the recursion in NumPy. The Thompson distance from
+    NumPy computes F and G by 3000 steps of the recursion. The Thompson distance from
     the library's G to the limit must be less after 3 half-steps than after 1, and less
     after 7 than after 3.
     """
