@@ -9,7 +9,7 @@ from typing import Any
 
 _CHILDREN = ("normalizers", "pretokenizers", "processors")
 _STAGES = ("normalizer", "pre_tokenizer", "post_processor")
-_BYTES = 4  # a character has at most 4 bytes; each can become a character
+_BYTES = 4  # a character has at most 4 bytes, each of which can become a character
 
 
 def expansion(tokenizer: dict[str, Any]) -> float:

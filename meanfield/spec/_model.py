@@ -19,7 +19,7 @@ from ._times import TimesSpec
 from ._toml import as_toml, drop_nulls
 from .attention import AttentionSpec, DriftSpec, EnergySpec, LayerSpec
 
-MOST_DRAWS = 10_000  # creating a draw takes a millisecond; then it is integrated
+MOST_DRAWS = 10_000  # limited, since creating a draw takes a millisecond
 MOST_LAYERS = 1_000  # each layer takes a few milliseconds to create
 MOST_TERMS = 100  # each term is compiled separately
 FLUXES = "chooses its time steps by the CFL condition, see `cfl`"

@@ -19,7 +19,7 @@ SLOW, SLOW_NEIGHBOUR = 5, 6
 # In the run with index `CLUSTER`, all tokens are at one point and V is a multiple of I,
 # so the bound on the support is reached.
 CLUSTER = 7
-SHEAR = 8  # run with all tokens at one point and a nilpotent V
+SHEAR = 8  # index of the run with all tokens at one point and a nilpotent V
 # The run `TRANSLATION` is a translate of the run `TRANSLATION_BASE`. In both, Q = K = 0
 # and V = 0.9 I, so that their distance grows at the rate C_1.
 TRANSLATION_BASE, TRANSLATION = 9, 10
