@@ -248,8 +248,7 @@ def variant_options(name: str) -> dict[str, str]:
         >>> sorted(variant_options("esp"))
         ['slices', 'tau']
     """
-    # A spec has keys of its own for these, outside `options`.
-    common = ("epsilon", "iterations", "key")
+    common = ("epsilon", "iterations", "key")  # in a spec, these are outside `options`
     parameters = inspect.signature(attentions[name]).parameters.values()
     options = [p.name for p in parameters if p.kind is p.KEYWORD_ONLY]
     return {option.rstrip("_"): option for option in options if option not in common}
