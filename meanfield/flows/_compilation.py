@@ -25,7 +25,7 @@ _WIDE = {"xla_cpu_prefer_vector_width": 512}
 # Small programs run for milliseconds and compile for seconds, so they are compiled with
 # less optimisation: at these levels, up to these numbers of entries of an array.
 _LEVELS = {0: 128, 1: 4096}
-# With the older loop fusion, products of longer vectors take twice as long, which matters
+# With the older loop fusion, products of longer vectors take twice as long. This counts
 # in arrays of more than `_FEW` entries.
 _LONGEST_VECTOR, _FEW = 4, 512
 
