@@ -6,9 +6,9 @@ from typing import Any
 Row = Mapping[str, Any]
 KNOWN = {
     *("case", "method", "maker", "package", "dtype", "n", "d", "problem", "queries"),
-    *("buffers", "settings", "device", "scaled", "status", "reason", "seconds"),
-    *("best_seconds", "cpu_seconds", "compile_seconds", "repeats", "memory", "error"),
-    *("ratio", "floor_share", "products", "exponentials"),
+    *("buffers", "settings", "device", "clock", "scaled", "status", "reason"),
+    *("seconds", "best_seconds", "cpu_seconds", "compile_seconds", "repeats"),
+    *("memory", "error", "ratio", "floor_share", "products", "exponentials"),
 }
 HEADS = ("dtype", "n", "d", "method", "s", "CPU s", "first s", "MB", "error")
 HEADS += ("ratio", "floor", "notes")

@@ -55,19 +55,28 @@ def floor_seconds(row: Row, best: Peaks) -> float | None:
 def with_ratios(rows: Sequence[Row], best: Peaks) -> list[dict[str, Any]]:
     """Adds two ratios to each row.
 
-    One is the time divided by the first method's time. The other is the lower bound
-    divided by the time.
+    One is the time, by the trial's clock, divided by the first method's. The other is
+    the lower bound divided by the wall time.
     """
     entries = []
     for _, group in groupby(rows, problem):
         members = list(group)
-        first = members[0].get("seconds")
+        first = compared_seconds(members[0])
         for row in members:
+            compared = compared_seconds(row)
+            ratio = compared / first if compared and first else None
             seconds, least = row.get("seconds"), floor_seconds(row, best)
-            ratio = seconds / first if seconds and first else None
             share = least / seconds if seconds and least else None
             entries.append({**row, "ratio": ratio, "floor_share": share})
     return entries
+
+
+def compared_seconds(row: Row) -> float | None:
+    """Time by which a row is compared with others; `None` if it was not measured.
+
+    It is the wall time in results that do not name a clock.
+    """
+    return row.get(row.get("clock", "seconds"))
 
 
 def problem(row: Row) -> tuple[Any, ...]:

@@ -5,7 +5,7 @@ from itertools import groupby
 from typing import Any
 
 from ._cells import HEADS, cells, seconds, share, times_of
-from ._derived import problem
+from ._derived import compared_seconds, problem
 
 Report = Mapping[str, Any]
 Row = Mapping[str, Any]
@@ -20,8 +20,9 @@ Each row is measured in its own process. *s* is the median wall time of repeated
 *CPU s* the median processor time of all cores, *first s* the additional time of the
 first run (mostly compilation), and *MB* the growth of the peak memory of the process
 over all runs, including compilation. *ratio* is the time divided by that of the first
-method of the same problem. *floor* is the time for the same operations at the machine's
-best rates of matrix products and exponentials, as a fraction of the measured time.
+method of the same problem (the processor time, for `latency`). *floor* is the time for
+the same operations at the machine's best rates of matrix products and exponentials, as
+a fraction of the measured time.
 *scaled*: timed at 10 000 queries, and multiplied.
 """
 
@@ -128,7 +129,8 @@ def _brief(row: Row | None) -> str:
         return "–"
     also = [word for word in (times_of(row["ratio"]), share(row)) if word]
     remark = ", scaled" if row["scaled"] else ""
-    return f"{seconds(row['seconds'])} s ({', '.join(also)}{remark})"
+    unit = "CPU s" if row.get("clock") == "cpu_seconds" else "s"
+    return f"{seconds(compared_seconds(row))} {unit} ({', '.join(also)}{remark})"
 
 
 def _details(rows: Sequence[Row]) -> list[str]:

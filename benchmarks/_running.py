@@ -61,7 +61,7 @@ def _median_outcome(trial: Trial, rounds: int) -> dict[str, Any]:
     while len(measurements) < rounds and time.perf_counter() - start < SHORT_TRIAL:
         measurements.append(_measure_in_process(trial))
     failures = [row for row in measurements if row["status"] != "measured"]
-    by_time = sorted(measurements, key=lambda row: row.get("seconds", 0.0))
+    by_time = sorted(measurements, key=lambda row: row.get(trial.clock, 0.0))
     return failures[0] if failures else by_time[(len(measurements) - 1) // 2]
 
 

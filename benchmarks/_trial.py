@@ -8,6 +8,7 @@ from ._usage import OWN, Usage
 
 Size = Literal["quick", "full", "long"]
 OURS = "meanfield-attention"
+Clock = Literal["seconds", "cpu_seconds"]
 ITEMSIZE = {"float32": 4, "float64": 8}
 
 
@@ -28,6 +29,7 @@ class Trial:
         buffers: number of `n × n` matrices in memory at the same time.
         settings: further parameters for the maker.
         device: device of the arrays: `cpu`, or the kind of an accelerator.
+        clock: time by which processes and methods are compared, an entry of the row.
     """
 
     case: str
@@ -42,6 +44,7 @@ class Trial:
     buffers: int = 0
     settings: Mapping[str, Any] = field(default_factory=dict)
     device: str = "cpu"
+    clock: Clock = "seconds"
 
     @property
     def n_queries(self) -> int:

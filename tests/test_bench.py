@@ -22,16 +22,19 @@ from scipy.optimize import approx_fprime
 from scipy.special import softmax as scipy_softmax
 
 from benchmarks import _clouds, _derived, _marginals, _problems, _running, _worker
+from benchmarks._latency import first_run
 from benchmarks._measure import measure_job
 from benchmarks._page import page
 from benchmarks._report import load, names, report
 from benchmarks._trial import Job, Trial
 from benchmarks._worker import measure_trial
+from benchmarks.methods import latency, plain_diffrax
 from benchmarks.methods.covariances import blow_up_times, times_of_traces
 from meanfield import _folders
 
 METHODS = Path(_running.ROOT) / "benchmarks" / "methods"
 CLI = Callable[..., CommandResult]
+ULPS_OF_STEPS = 1e7  # the tolerance of one of a few steps is 2e6 rounding units
 TRIAL = Trial("softmax", "m", "numpy_dense:velocity", "numpy", "float64", 30, 2)
 TRIAL = replace(TRIAL, settings={"epsilon": 0.7})
 SLEEPERS = """
@@ -185,6 +188,49 @@ def test_covariance_traces_follow_the_equation(rng: np.random.Generator):
     last = solve_ivp(rate, (0, t), Sigma.ravel(), rtol=1e-11, atol=1e-13).y[:, -1]
     actual = times_of_traces(Sigma[None], A, np.array([last[0] + last[3]]))
     assert actual[0] == pytest.approx(t, rel=1e-8)
+
+
+def test_plain_diffrax_integrates_the_same_gaussian():
+    trial = Trial("latency", "m", "m", "p", "float64", 1, 2)
+    mean, Y = plain_diffrax.gaussian(trial).run()[0]
+    run = latency.gaussian(trial).run()
+    assert_close(run.map(lambda mu: mu.mean), mean, ulps=ULPS_OF_STEPS)
+    covariance = run.map(lambda mu: mu.covariance)
+    assert_close(covariance, Y @ Y.transpose(0, 2, 1), ulps=ULPS_OF_STEPS)
+
+
+def test_plain_diffrax_integrates_the_same_tokens():
+    trial = Trial("latency", "m", "m", "p", "float64", 20, 2)
+    x = plain_diffrax.cloud(trial).run()[0]
+    run = latency.cloud(trial).run()
+    assert_close(run.coordinates, x, ulps=ULPS_OF_STEPS)
+
+
+@pytest.mark.parametrize("maker", ["two_heads", "noisy_cloud", "layers", "density"])
+def test_first_flows_of_every_kind_finish(maker: str):
+    n, d = (40, 1) if maker == "density" else (20, 2)
+    trial = Trial("latency", "m", "m", "p", "float64", n, d)
+    job = getattr(latency, maker)(trial)
+    assert job.facts(job.run())["steps"] > 0
+
+
+def test_an_earlier_dimension_is_not_timed():
+    trial = Trial("latency", "m", "m", "p", "float64", 1, 3, settings={"earlier": [2]})
+    dimensions: list[int] = []
+    job = first_run(trial, lambda trial: dimensions.append(trial.d), lambda _: {})
+    assert dimensions == [2]
+    assert measure_job(job)["repeats"] == 1
+    assert dimensions == [2, 3]
+
+
+def test_latency_is_compared_by_processor_time(cli: CLI):
+    result = cli("bench", "--quick", "--case", "latency", "--json")
+    assert result.code == 0, result.err
+    report = json.loads(result.out)
+    plain, ours, *_ = report["rows"]
+    assert [row["status"] for row in report["rows"]] == ["measured"] * 4
+    assert ours["ratio"] == ours["cpu_seconds"] / plain["cpu_seconds"]
+    assert f"| {plain['cpu_seconds']:.3g} CPU s (1×) |" in page([report])
 
 
 def row(**values: Any) -> dict[str, Any]:

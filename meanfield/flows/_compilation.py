@@ -24,9 +24,10 @@ Level = Callable[..., int | None]
 _WIDE = {"xla_cpu_prefer_vector_width": 512}
 # Small programs run in milliseconds but take seconds to compile, so they are compiled
 # with less optimisation. For each level: the largest array size (number of entries).
-_LEVELS = {0: 64, 1: 4096}
-# The older loop fusion doubles the time of products of vectors longer than this.
-_LONGEST_VECTOR = 4
+_LEVELS = {0: 128, 1: 4096}
+# The older loop fusion doubles the time of products of vectors longer than this, which
+# matters only in arrays of more than `_FEW` entries.
+_LONGEST_VECTOR, _FEW = 4, 512
 
 
 def compiler_options() -> dict[str, Any]:
@@ -118,7 +119,8 @@ def optimisation_level(*args: object, **kwargs: object) -> int | None:
     longest = max((leaf.shape[-1] for leaf in leaves if leaf.ndim > 1), default=0)
     if size <= _LEVELS[0]:
         return 0
-    return 1 if size <= _LEVELS[1] and longest <= _LONGEST_VECTOR else None
+    limit = _LEVELS[1] if longest <= _LONGEST_VECTOR else _FEW
+    return 1 if size <= limit else None
 
 
 def full_precision() -> contextlib.AbstractContextManager[None]:

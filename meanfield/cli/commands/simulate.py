@@ -107,7 +107,7 @@ def resume(
     plugin: list[Path] | None = None,
     parallelism: ParallelismOptions = SERIAL,
 ) -> None:
-    """Resume an interrupted run; the result is identical, byte for byte.
+    """Resume an interrupted run; its result has the same bytes.
 
     For example:
         meanfield resume first.zarr

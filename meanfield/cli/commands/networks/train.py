@@ -116,7 +116,7 @@ def start(  # noqa: PLR0913 (each is an option)
 def resume(
     folder: Path, /, *, json: bool = False, plugin: list[Path] | None = None
 ) -> None:
-    """Resume an interrupted training run; the result is identical, byte for byte.
+    """Resume an interrupted training run; its result has the same bytes.
 
     For example:
         meanfield train resume digits
