@@ -17,17 +17,18 @@ from meanfield._programs import Programs, quick_flags
 P = ParamSpec("P")
 R = TypeVar("R")
 Level = Callable[..., int | None]
+Arguments = tuple[tuple[Any, ...], dict[str, Any]]
 
 # Loops over exponentials run up to 1.7 times as fast with 512-bit vectors as with the
 # default of 256 bits. A processor without 512-bit vectors splits each vector into two
 # halves and loses no time.
 _WIDE = {"xla_cpu_prefer_vector_width": 512}
 # Small programs run in milliseconds but take seconds to compile, so they are compiled
-# with less optimisation. For each level: the largest array size (number of entries).
-_LEVELS = {0: 128, 1: 4096}
-# The older loop fusion doubles the time of products of vectors longer than this, which
-# matters only in arrays of more than `_FEW` entries.
-_LONGEST_VECTOR, _FEW = 4, 512
+# with less optimisation: at level 0 if no array has more entries than `_TINY`.
+_TINY = 32
+# At level 1 if no array has more entries than the limit for its longest vector; products
+# of vectors of more than four entries then take twice as long.
+_LIMITS = {4: 4096, 32: 512}
 
 
 def compiler_options() -> dict[str, Any]:
@@ -60,7 +61,7 @@ class CompiledFunction(Generic[P, R]):
         self._part = compiler(fn)
         self._whole = compiler(fn, compiler_options=_WIDE)
         self._quick = {
-            level: compiler(fn, compiler_options=_options(level)) for level in _LEVELS
+            level: compiler(fn, compiler_options=_options(level)) for level in (0, 1)
         }
         self._programs = Programs(fn, self._part, self._whole, *self._quick.values())
         functools.update_wrapper(self, fn)
@@ -73,10 +74,7 @@ class CompiledFunction(Generic[P, R]):
         self._programs.make_room((args, kwargs))
         n_programs = self.programs
         with full_precision():
-            options = _options(self._level(*args, **kwargs))
-            is_stored, result = run_stored(self._fn, (args, kwargs), options)
-            if not is_stored:
-                result = self._select_program((args, kwargs))(*args, **kwargs)
+            result = self._run((args, kwargs))
         if self.programs > n_programs:
             return_memory()
         return result
@@ -88,19 +86,27 @@ class CompiledFunction(Generic[P, R]):
     def lower(self, *args: P.args, **kwargs: P.kwargs) -> Any:
         """The program for arguments of these shapes, lowered but not compiled."""
         with full_precision():
-            return self._select_program((args, kwargs)).lower(*args, **kwargs)
+            return self._select_program((args, kwargs))[0].lower(*args, **kwargs)
 
     @property
     def programs(self) -> int:
         """Number of programs compiled so far."""
         return len(self._programs)
 
-    def _select_program(self, arguments: tuple[tuple, dict[str, Any]]) -> Any:
+    def _run(self, arguments: Arguments) -> R:
+        program, options = self._select_program(arguments)
+        is_stored, result = run_stored(self._fn, arguments, options)
+        args, kwargs = arguments
+        return result if is_stored else program(*args, **kwargs)
+
+    def _select_program(self, arguments: Arguments) -> tuple[Any, dict[str, Any]]:
+        """The compiled function for these arguments, and its compiler options."""
         if jax.default_backend() != "cpu" or is_traced(arguments):
-            return self._part
+            return self._part, {}
         args, kwargs = arguments
         level = self._level(*args, **kwargs)
-        return self._whole if level is None else self._quick[level]
+        program = self._whole if level is None else self._quick[level]
+        return program, _options(level)
 
 
 def _options(level: int | None) -> dict[str, Any]:
@@ -117,10 +123,10 @@ def optimisation_level(*args: object, **kwargs: object) -> int | None:
     leaves = [leaf for leaf in jax.tree.leaves((args, kwargs)) if eqx.is_array(leaf)]
     size = max((leaf.size for leaf in leaves), default=0)
     longest = max((leaf.shape[-1] for leaf in leaves if leaf.ndim > 1), default=0)
-    if size <= _LEVELS[0]:
+    if size <= _TINY:
         return 0
-    limit = _LEVELS[1] if longest <= _LONGEST_VECTOR else _FEW
-    return 1 if size <= limit else None
+    limits = (limit for vector, limit in _LIMITS.items() if longest <= vector)
+    return 1 if size <= next(limits, 0) else None
 
 
 def full_precision() -> contextlib.AbstractContextManager[None]:
