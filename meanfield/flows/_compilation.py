@@ -26,8 +26,8 @@ _WIDE = {"xla_cpu_prefer_vector_width": 512}
 # Small programs run in milliseconds but take seconds to compile, so they are compiled
 # with less optimisation: at level 0 if no array has more entries than `_TINY`.
 _TINY = 32
-# At level 1 if no array has more entries than the limit for its longest vector; products
-# of vectors of more than four entries then take twice as long.
+# At level 1 if no array has more entries than the limit for its longest vector.
+# Products of vectors of more than four entries take twice as long then.
 _LIMITS = {4: 4096, 32: 512}
 
 
