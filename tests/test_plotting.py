@@ -298,6 +298,17 @@ def test_attention_panel_of_chosen_heads_or_one_query(rng: Generator) -> None:
             panels["attention"](dataset, look)
 
 
+def test_the_map_of_a_query_has_a_row_for_each_of_sixteen_heads(rng: Generator):
+    maps = rng.dirichlet(np.ones(4), size=(1, 16, 4))
+    dims = ("snapshot", "head", "query", "token")
+    dataset = xr.Dataset({"attention": (dims, maps)}, {"snapshot": [0.0]})
+    axes = panels["attention"](dataset, Look(query="2")).axes
+    (image,) = [image for a in axes for image in a.get_images()]
+    np.testing.assert_array_equal(np.asarray(image.get_array()), maps[0, :, 2])
+    with pytest.raises(InvalidInputError, match="at most 12 heads; got 13"):
+        panels["attention"](dataset, Look(heads=tuple(range(13))))
+
+
 @pytest.mark.parametrize(("n", "query"), [(36, None), (36, "17"), (200, None)])
 def test_a_long_text_labels_its_maps_as_space_allows(
     rng: Generator, n: int, query: str | None

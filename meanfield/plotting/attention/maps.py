@@ -45,6 +45,7 @@ _SIDE, _WORD, _PAGE = 1.7, 0.1, 11.0
 _SMALL, _LINE = "xx-small", 1.1  # font size of words, and line height relative to it
 _MAP = 0.8  # share of the figure's width that a map takes without its colour bar
 _BAR = {"shrink": 0.8, "aspect": 30, "pad": 0.05}
+_MAX_HEADS = 12  # largest number of heads, each with a map
 _QUERY_HEADS = 32  # largest number of heads (rows) in the map of a single query
 
 _DIMS = ("snapshot", "head", "query", "token")
@@ -111,7 +112,8 @@ def _select_maps(
     frames = even_frames(len(maps), _SNAPSHOTS)
     times = values(run, "snapshot", ("snapshot",))[frames]
     numbers = head_numbers(dataset, maps.shape[1])
-    heads = head_indices(numbers, look.heads or tuple(numbers[:max_heads]))
+    largest = _MAX_HEADS if look.query is None else _QUERY_HEADS
+    heads = head_indices(numbers, look.heads or tuple(numbers[:max_heads]), largest)
     weights = maps[frames][:, heads]
     moments = [
         "\n".join(filter(None, [f"$t$ = {time:.3g}", layer_at(dataset, float(time))]))

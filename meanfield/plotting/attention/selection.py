@@ -5,10 +5,10 @@ import xarray as xr
 
 from meanfield.errors import InvalidInputError
 
-_MAX_HEADS = 12  # largest number of heads in one figure
 
-
-def head_indices(numbers: list[int], heads: tuple[int, ...]) -> list[int]:
+def head_indices(
+    numbers: list[int], heads: tuple[int, ...], max_heads: int
+) -> list[int]:
     """The indices of the heads with the given numbers.
 
     Raises:
@@ -24,9 +24,9 @@ def head_indices(numbers: list[int], heads: tuple[int, ...]) -> list[int]:
         raise InvalidInputError(
             f"`heads` must list heads of this run, {valid_heads}; got {missing[0]}."
         )
-    if len(heads) > _MAX_HEADS:
+    if len(heads) > max_heads:
         raise InvalidInputError(
-            f"`heads` must list at most {_MAX_HEADS} heads; got {len(heads)}."
+            f"`heads` must list at most {max_heads} heads; got {len(heads)}."
         )
     return [numbers.index(head) for head in heads]
 
