@@ -188,7 +188,7 @@ def test_a_known_model_is_not_a_path(tmp_path: Path) -> None:
     [
         ("none.toml", None, "no file"),
         ("bad.toml", b"n = = 3", "not valid TOML"),
-        ("binary.toml", b"\xff\xfe\x00", "no text"),
+        ("binary.toml", b"\xff\xfe\x00", "is not UTF-8 text"),
     ],
 )
 def test_an_invalid_spec_file_is_an_input_error(
