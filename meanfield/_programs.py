@@ -1,6 +1,6 @@
 """Compiled programs: fast compilation, once per shape, within a memory limit.
 
-Outside of `jit`, JAX compiles a loop or a branch anew at each call, since its body is a
+Outside `jit`, JAX compiles a loop or a branch anew at each call, since its body is a
 new function each time. JAX caches programs for thousands of shapes, which can use up
 the memory maps of a process; this module clears the caches before that happens.
 """

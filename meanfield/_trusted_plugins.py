@@ -1,4 +1,4 @@
-"""The list of plugins that this user has run before, kept outside of any run.
+"""The list of plugins that this user has run before, kept outside any run.
 
 A stored run names its plugins by path and digest. Both were written by the creator of
 the run, so neither shows that this user trusts the file. Only this list does:

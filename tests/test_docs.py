@@ -19,7 +19,7 @@ SOURCE = "\n".join(f.read_text(encoding="utf-8") for f in PACKAGE.rglob("*.py"))
 
 
 def spans(page: Path) -> list[str]:
-    """The code spans of a page, outside of code blocks."""
+    """The code spans of a page, outside code blocks."""
     text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
     return re.findall(r"`([^`]+)`", text)
 

@@ -289,9 +289,7 @@ def test_attention_panel_of_chosen_heads_or_one_query(rng: Generator) -> None:
         np.testing.assert_array_equal(drawn_map, maps[:, [0, 8], index])
     for look, expected in {
         Look(heads=(3, 9)): "`heads` must list heads of this run, 0 to 8; got 9",
-        Look(
-            query="the"
-        ): "`the` is the word of the tokens 0, 2. Use one of these indices",
+        Look(query="the"): "`the` occurs at the tokens 0, 2. Use one of these indices",
         Look(query="dog"): "a word of the text, or the index of a token, from 0 to 3",
     }.items():
         with pytest.raises(InvalidInputError, match=expected):

@@ -100,7 +100,7 @@ def test_inapplicable_keys_are_not_suggested() -> None:
         ({"cov": []}, ["`cov`", "empty"]),
         ({"terms": [{"Q": [[1.0], []], "K": 1.0}]}, ["`terms.0.Q`", "different"]),
         ({"A": 1, "Q": 1, "K": 1}, ["either `A`, or `Q` and `K`"]),
-        ({"Q": 1}, ["`Q` and `K` must both be given"]),
+        ({"Q": 1}, ["`Q` and `K` must be given together"]),
         ({"times": [0.0, 2.0, 1.0]}, ["`times`", "increasing"]),
         ({"times": [0.0]}, ["`times`", "two"]),
         ({"layers": [{"t": 1.0}, {"t": 1.0}]}, ["`layers`", "increase"]),
@@ -188,7 +188,7 @@ def test_a_known_model_is_not_a_path(tmp_path: Path) -> None:
     [
         ("none.toml", None, "no file"),
         ("bad.toml", b"n = = 3", "not valid TOML"),
-        ("binary.toml", b"\xff\xfe\x00", "no text"),
+        ("binary.toml", b"\xff\xfe\x00", "is not UTF-8 text"),
     ],
 )
 def test_an_invalid_spec_file_is_an_input_error(

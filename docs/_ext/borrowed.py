@@ -1,4 +1,4 @@
-"""Pages of the checkout that stand outside of docs/, and links that lead to them."""
+"""Pages of the checkout that stand outside docs/, and links that lead to them."""
 
 import posixpath
 import re

@@ -104,7 +104,7 @@ Cells = Float[Array, "layers ..."]
 class CellVariation(AbstractExplicit, AbstractVariation):
     r"""$\delta E$ of a density on a grid, by cubic interpolation along each axis.
 
-    The interpolation uses the four nearest cells. The result is NaN outside of the
+    The interpolation uses the four nearest cells. The result is NaN outside the
     grid, and where $\delta E$ is not finite at one of these cells. With layers of
     positions, a token uses the layer nearest to its position.
 
@@ -228,7 +228,7 @@ def _cubic(edges: Float[Array, " faces"], places: Float[Array, " n"]) -> _Cubic:
     cells = first[:, None] + jnp.arange(4)[None, :]
     nodes = middles[cells]
     is_inside = (places >= edges[0]) & (places <= edges[-1])
-    # Adding NaN makes the gradients outside of the grid NaN, too.
+    # Adding NaN makes the gradients outside the grid NaN, too.
     safe_places = places + jnp.where(is_inside, 0, jnp.nan)
     gaps = safe_places[:, None] - nodes
     rows = []

@@ -77,7 +77,7 @@ class TwistedMetric(AbstractMetric):
     This is the metric $d_{A,V}$ of castin2025, section 5.4. For `Interaction(score)`
     with a `Dot` score and a symmetric $A$, it gives softmax attention with $V = -BA$,
     that is, $B = -VA^{-\top}$, eq. (5.14); $A$ must be symmetric (ERRATA C20). The
-    gradient is divided by the integral outside of the log domain, so scores above the
+    gradient is divided by the integral outside the log domain, so scores above the
     logarithm of the largest float give NaN.
 
     Attributes:

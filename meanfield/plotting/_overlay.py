@@ -41,9 +41,9 @@ def draw_states(
     """Draw all representations at the first and at the last common frame.
 
     In one dimension, they are drawn as densities. In two, they are drawn with regions
-    that contain 39 and 86 % of the mass. In more, they are projected onto the plane of
-    the first run's main axis and the direction in which the first two covariances
-    differ most at the end.
+    that contain 39 and 86 % of the mass. In more, they are projected onto a plane. The
+    plane is spanned by the main axis of the first run, and by the direction in which
+    the final covariances of the first two runs differ most.
 
     Returns:
         A note on what is shown.
@@ -87,7 +87,7 @@ def _view(states: Mapping[str, xr.Dataset]) -> View:
 
 
 def _parting_axis(states: Mapping[str, xr.Dataset]) -> np.ndarray:
-    """The direction in which the first two covariances differ most at the end."""
+    """Direction in which the final covariances of the first two runs differ most."""
     t = _common(states)[-1]
     moments = [
         run_moments(_nearest_frame(run, t)) for run in islice(states.values(), 2)

@@ -1,4 +1,4 @@
-"""The panel `energy`: energies over time, and their rates of loss."""
+"""The panel `energy`: energies over time, and the rates at which they decrease."""
 
 from typing import NamedTuple
 
@@ -34,7 +34,7 @@ _RATE_RTOL = 1e-3
 @panels.register("energy")
 @panel(*options_for("energy"))
 def energy(dataset: xr.Dataset) -> Figure:
-    r"""Observed energies $E(t)$ (top) and their rates of loss $-dE/dt$ (bottom).
+    r"""Observed energies $E(t)$ (top) and the rates of decrease $-dE/dt$ (bottom).
 
     The rate is drawn in two ways: as recorded in each frame,
     $-\int\nabla\delta E\cdot v\,d\mu$, and as the difference quotient of successive
@@ -134,7 +134,7 @@ def _median(values: np.ndarray) -> np.ndarray:
 
 
 def _steepest(dataset: xr.Dataset, name: str) -> np.ndarray | None:
-    """The loss rate of the gradient flow; None if not recorded or nowhere finite."""
+    """Rate of decrease along the gradient flow; None if not recorded or not finite."""
     if f"{_STEEPEST}{name}" not in dataset:
         return None
     rates = -_read(dataset, _STEEPEST, name)
@@ -142,12 +142,12 @@ def _steepest(dataset: xr.Dataset, name: str) -> np.ndarray | None:
 
 
 class _Names(NamedTuple):
-    """Texts about a gradient flow: its name, its loss rate, and a note for other rates.
+    """Texts about a gradient flow: its name, its rate, and a note for other rates.
 
-    Among Gaussians, only the affine part of the gradient counts in the loss rate. On a
-    grid, the loss rates of the run and of the gradient flow are sums over cells, which
-    are accurate only to the resolution. The note then compares these rates, and does
-    not conclude that the run is another flow.
+    The rate is that at which the energy decreases. Among Gaussians, it contains only
+    the affine part of the gradient. On a grid, the rates of the run and of the gradient
+    flow are sums over cells, which are accurate only to the resolution. The note then
+    compares these rates, and does not conclude that the run is another flow.
     """
 
     flow: str
@@ -168,7 +168,7 @@ def _names(dataset: xr.Dataset) -> _Names:
 
 
 def _verdict(dataset: xr.Dataset, name: str) -> str:
-    """A note on whether the energy is lost at the rate of its gradient flow."""
+    """A note on whether the energy decreases at the rate of its gradient flow."""
     steepest = _steepest(dataset, name)
     if steepest is None:
         return ""

@@ -120,6 +120,9 @@ def read_report(file: Path) -> Record:
 def witnesses(report: Record) -> Mapping[str, Mapping[str, Witnesses]]:
     """Witnesses of the ascents in a report, by statement, role and label.
 
+    The role is what a trial measures, such as `statement` or `control`. The label is
+    that of a check.
+
     Examples:
         >>> from meanfield.theorems import report, verify_statement, witnesses
         >>> no_ascents = report([verify_statement("castin2025:eq-2.2")], "quick", 0)

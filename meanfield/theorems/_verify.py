@@ -34,11 +34,11 @@ MEASUREMENT_ERRORS = (
 
 @dataclass(frozen=True)
 class Trial:
-    """Result of measuring a statement in one role.
+    """Result of measuring a claim, its control, its misprint or its correction.
 
     Attributes:
-        role: the claim itself, its control, the printed claim, or its correction on
-            the same data.
+        role: what was measured: the claim (`statement`), its `control`, or, on the
+            same data, the `printed` claim and the `corrected` one.
         checks: the checks that were measured.
         has_passed: whether the result is the required one: claims and corrections must
             hold, controls and printed claims must fail.
@@ -59,11 +59,12 @@ class Trial:
 
 @dataclass(frozen=True)
 class Outcome:
-    """Result of measuring a statement in all its roles.
+    """Results of measuring a statement, its control and, if it has one, its misprint.
 
     Attributes:
         id: id of the statement.
-        trials: one trial for each role.
+        trials: one of the claim and one of its control; if the printed claim is false,
+            also one of the printed claim and one of its correction.
         seconds: total time, compilation included.
 
     Examples:

@@ -224,7 +224,7 @@ class Trainer(eqx.Module):
 
 
 def role_keys(seeds: Sequence[int], role: int) -> Key[Array, " seeds"]:
-    """Random keys of all seeds for one role: `WEIGHTS`, `ORDER` or `NOISE`."""
+    """Random keys of all seeds for one purpose: `WEIGHTS`, `ORDER` or `NOISE`."""
     keys = [jax.random.fold_in(jax.random.key(seed), role) for seed in seeds]
     return jnp.stack(keys)
 

@@ -18,18 +18,18 @@ from meanfield.tokens import Tokens
 from ._newton import newton
 from ._steps import average_step, full_step, half_step
 
-# The equation for the potential is solved with increasing fractions of the score. When
-# a potential is scaled from one fraction to the next, its error is a few units, which
-# Newton's method can remove.
+# The score is multiplied by each of these factors in turn, and the equation for the
+# potential is solved each time. When a potential is scaled from one factor to the next,
+# its error is a few units, which Newton's method can remove.
 FRACTIONS = (1 / 1024, 1 / 256, 1 / 64, 1 / 16, 1 / 4, 1.0)
 # A potential is nearly solved if its |log marginals| are at most ROUGH. ROUGH is also
-# the tolerance for every fraction of the score except the last, which is one.
+# the tolerance of the solves with every factor except the last, which is one.
 ROUGH = 1e-2
 PATIENCE = 20  # evaluations in which alternation must reduce the residual tenfold
 
 
 class ScaledScore(AbstractScore):
-    """A fraction of a score."""
+    """A score multiplied by `fraction`."""
 
     score: AbstractScore
     fraction: Float[Array, ""]
@@ -50,9 +50,11 @@ def scale_score(score: AbstractScore, fraction: Float[Array, ""]) -> AbstractSco
 
 
 class _Stage(NamedTuple):
-    number: Int[Array, ""]
-    part: FixedPoint  # initial point for the current fraction of the score
-    whole: FixedPoint  # best point for the whole score; counts all evaluations so far
+    number: Int[Array, ""]  # index of the current factor in `FRACTIONS`
+    # Initial point of Newton's method for the score multiplied by the current factor.
+    part: FixedPoint
+    # Best point for the score itself, with the number of all evaluations so far.
+    whole: FixedPoint
 
 
 class Steps(NamedTuple):
@@ -72,7 +74,7 @@ class Steps(NamedTuple):
     queries: Points | None = None
 
     def step(self, fraction: Float[Array, ""]) -> Callable[[Array], Array]:
-        """The map that takes one step, for a fraction of the score."""
+        """The map that takes one step, for `fraction` times the score."""
         score, mu = scale_score(self.score, fraction), self.mu
         if self.queries is not None:  # a plan between two measures is not symmetric
             return lambda g: full_step(score, mu, g, self.queries)
@@ -95,7 +97,7 @@ def solve_in_stages(
     The first method is accelerated alternation. If `steps.symmetric`, it is accelerated
     averaging instead, which contracts at any bandwidth. If the first method stalls,
     Newton's method follows: for the full score if the residual is small or steps were
-    averaged, otherwise for increasing fractions of the score.
+    averaged, otherwise for the score times each of the factors `FRACTIONS`.
     """
     first = anderson(
         steps.step(jnp.ones_like(tolerance)),
@@ -123,7 +125,7 @@ def solve_in_stages(
 def _advance(
     steps: Steps, stage: _Stage, *, tolerance: Float[Array, ""], limit: Array
 ) -> _Stage:
-    """Runs Newton's method at the current fraction, and returns the next stage."""
+    """Runs Newton's method with the current factor, and returns the next stage."""
     i, last = stage.number, len(FRACTIONS) - 1
     fractions = jnp.asarray(FRACTIONS, stage.part.point.dtype)
     fraction, next_fraction = fractions[i], fractions[jnp.minimum(i + 1, last)]

@@ -181,14 +181,14 @@ class PublishedSoftSlices(AbstractSoftSlices):
 
 
 def _require_square(line_score: AbstractScore) -> LineSquare:
-    """Returns `line_score` if it is a `LineSquare`, which keeps Gaussians Gaussian.
+    """Returns `line_score` if it is a `LineSquare`: then Gaussians stay Gaussian.
 
     Raises:
         InvalidInputError: if it is not a `LineSquare`.
     """
     if not isinstance(line_score, LineSquare):
         raise InvalidInputError(
-            "`line_score` must be a `LineSquare`, since only its soft sorts keep "
-            f"Gaussians Gaussian; got `{type(line_score).__name__}`."
+            "`line_score` must be a `LineSquare`, since soft sorting maps Gaussians to "
+            f"Gaussians only with this score; got `{type(line_score).__name__}`."
         )
     return line_score

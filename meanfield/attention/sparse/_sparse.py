@@ -36,7 +36,7 @@ class Sparse(AbstractSparse):
     A query sees only the slots of its own block. Its score for a slot is the sum of two
     scores: with the key in the slot, and with the key that $R$ sorts to the slot. The
     value comes from the sorted key. Source: tay2020, section 3.2, with corrections: the
-    block has $b$ tokens, and scores outside of it are $-\infty$, not zero (ERRATA T7,
+    block has $b$ tokens, and scores outside it are $-\infty$, not zero (ERRATA T7,
     T8).
 
     Attributes:

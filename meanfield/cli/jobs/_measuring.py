@@ -24,7 +24,7 @@ class Work(NamedTuple):
         size: problem size of each measurement.
         seed: seed of all random numbers.
         jobs: number of worker processes.
-        witnesses: witnesses of a replayed report, by statement and role.
+        witnesses: witnesses of a replayed report, by statement and role of the trial.
     """
 
     ids: tuple[str, ...]

@@ -53,7 +53,7 @@ def _rename(tokens: list[str], start: int, names: Mapping[str, str]) -> list[str
 def note_renamings() -> Iterator[None]:
     """Context manager that prints warnings about old names as notes.
 
-    Python itself does not show them outside of scripts.
+    Python itself does not show them outside scripts.
     """
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", DeprecationWarning)

@@ -43,7 +43,7 @@ def query_index(run: xr.Dataset, query: str) -> int:
     if places.size > 1:
         numbers = ", ".join(str(place) for place in places)
         raise InvalidInputError(
-            f"`query` must name one token; `{query}` is the word of the tokens "
+            f"`query` must name one token; `{query}` occurs at the tokens "
             f"{numbers}. Use one of these indices."
         )
     if places.size == 1:

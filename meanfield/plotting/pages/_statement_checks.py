@@ -1,4 +1,4 @@
-"""The measurements of a statement: a table for each role, notes on tolerances."""
+"""The measurements of a statement: a table for each trial, notes on tolerances."""
 
 import html
 from collections.abc import Mapping, Sequence

@@ -111,7 +111,7 @@ def _group_statements(
 
 
 def _counts(statements: Sequence[Record]) -> str:
-    """For each role, the number of passed trials and the number of all trials."""
+    """The numbers of passed and of all trials: of claims, of controls, of misprints."""
     entries = []
     for role, label in _COUNTS:
         good, total = tally(statements, role)

@@ -10,19 +10,20 @@ from ._numerals import finite
 
 Record = Mapping[str, Any]
 
-HOLDING = ("statement", "corrected")  # these must hold; other roles must be violated
+# The checks of these trials must hold; those of other trials must be violated.
+HOLDING = ("statement", "corrected")
 _NUMBERS = ("observed", "bound", "tolerance")
 
 
 class Tally(NamedTuple):
-    """The number of passed trials of a role, and the number of all its trials."""
+    """The numbers of passed trials and of all trials of one kind, such as controls."""
 
     n_passed: int
     n_measured: int
 
 
 def check_passed(check: Record, role: str) -> bool:
-    """Whether a check holds or is violated, as its role requires."""
+    """Whether a check holds or, in a control or a misprint, whether it is violated."""
     numbers = all(finite(check[name]) for name in _NUMBERS)
     return numbers and bool(check["holds" if role in HOLDING else "is_violated"])
 
@@ -41,7 +42,7 @@ def statement_passed(statement: Record) -> bool:
 
 
 def tally(statements: Sequence[Record], role: str) -> Tally:
-    """The tally over all trials of a role."""
+    """The tally over all trials with one role, such as `control`."""
     trials = [t for record in statements for t in record["trials"] if t["role"] == role]
     return Tally(sum(map(trial_passed, trials)), len(trials))
 

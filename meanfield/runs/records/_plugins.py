@@ -88,10 +88,10 @@ def check_no_new_plugins(record: object, plugins: Sequence[Path]) -> None:
 
 
 def _trusted_file(name: str, digest: str) -> Path:
-    """A file that the user has loaded before, with the digest of a recorded plugin.
+    """A file that the user has loaded before and that has the digest `digest`.
 
     Raises:
-        InputFileError: if there is none, or it has changed.
+        InputFileError: if the user has loaded no such file, or it has changed.
     """
     digests = {p: sha256(p) for p in trusted_paths(digest) if p.is_file()}
     for path, actual in digests.items():

@@ -62,7 +62,7 @@ def plan_cell_sums(
 ) -> AbstractMeasure:
     """The measure of a member, with sums interpolated in cells if its flow uses cells.
 
-    Frames outside of the cells use exact sums.
+    Frames outside the cells use exact sums.
     """
     motion = motion_of(member.measure)
     first = member.measure.replace_coordinates(coordinates)

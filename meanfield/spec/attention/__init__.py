@@ -1,4 +1,4 @@
-"""Keys of an attention, its context, a drift and energies."""
+"""Configuration keys for an attention, its context, a drift and energies."""
 
 from ._attention import AttentionSpec as AttentionSpec
 from ._attention import DriftSpec as DriftSpec

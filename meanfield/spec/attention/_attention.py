@@ -1,4 +1,4 @@
-"""Keys of the velocity: an attention, its context, and a drift."""
+"""Configuration keys of the velocity: an attention, its context, and a drift."""
 
 from dataclasses import replace
 from typing import Annotated, Literal, cast

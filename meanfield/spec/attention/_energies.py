@@ -1,4 +1,4 @@
-"""Keys that name energies: those to record, and those that define a gradient flow."""
+"""Configuration keys that name energies, to record them or to follow gradient flows."""
 
 from typing import Annotated
 

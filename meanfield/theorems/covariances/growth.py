@@ -92,13 +92,14 @@ def _l2_rising(case: Case) -> Checks:
     control=("Both are compared at the same times", {"speed": 1.0}, ("draw…",)),
 )
 def similarity(case: Case, *, speed: float = 2.0) -> Checks:
-    """Compares the library's L2 and softmax flows with the same starts and matrices.
+    """Compares the library's L2 flow with its softmax flow, for equal matrices and Σ₀.
 
-    Flows start at δΣ₀ and have the value matrix V/δ, for decreasing δ. The distance
-    between the L2 flow at t ≤ 0.6 and the softmax flow at 2t must be of order δ.
-    Softmax is compared with DOP853. For Q = −K, as in Figure 5(b), both flows at t =
-    1e6 must agree with the formula for the limit of softmax. For Q = K, softmax must
-    blow up, and L2 covariances must stay below their bound.
+    First, both flows start at δΣ₀ and have the value matrix V/δ, for decreasing δ. The
+    distance between the L2 flow at t ≤ 0.6 and the softmax flow at 2t must be of order
+    δ. The softmax flow is checked against a solution by DOP853. For Q = −K, as in
+    Figure 5(b), both flows at t = 1e6 must agree with the formula for the limit of
+    softmax. For Q = K, the softmax flow must blow up, and the covariances of the L2
+    flow must stay below their bound.
     """
     for i in range(case.pick(1, 4)):
         yield from _small(case, i, speed)
@@ -126,9 +127,10 @@ def similarity(case: Case, *, speed: float = 2.0) -> Checks:
 
 
 def _small(case: Case, draw: int, speed: float) -> Checks:
-    """Compares L2 at time t with softmax at time `speed` · t, for small covariances.
+    """Compares the L2 flow at time t with the softmax flow at time `speed` · t.
 
-    The flows start at δΣ₀ and have the value matrix V/δ, for decreasing δ.
+    The covariances are small: the flows start at δΣ₀ and have the value matrix V/δ, for
+    decreasing δ.
     """
     rng, T = case.rng(f"similar {draw}"), np.linspace(0, 0.6, 9)
     deltas = 0.02 * 0.5 ** np.arange(8)

@@ -37,7 +37,7 @@ def softmax_estimates(
 ) -> Checks:
     """Searches for violations of the bounds of Lemma B.2 by gradient ascent.
 
-    The ascent goes through the library's field and its derivatives. It varies the
+    The ascent differentiates the library's field and its derivatives. It varies the
     measure, the probe, the matrices, the radius and the bandwidth. For bound (iii) one
     atom moves, so that W_1 is its weight times its displacement. Bound (i) must be
     reached by a Dirac, bound (ii) by equal masses at opposite points, and bound (iii)

@@ -37,7 +37,7 @@ THREE = ("(i) size", "(ii) derivative in x", "(iii) Lipschitz in μ")
 def sinkhorn_estimates(case: Case, *, bounds: tuple[float, ...] = (1, 1, 1)) -> Checks:
     """Searches for violations of the bounds of Lemma B.6 by gradient ascent.
 
-    The ascent goes through the library's converged field. For bound (iii) it compares
+    The ascent differentiates the library's converged field. For bound (iii) it compares
     two measures that differ in one atom, so that W_1 is its weight times its
     displacement. Bound (i) must be reached by a Dirac, and bound (ii) by two equal
     masses at opposite points.

@@ -82,8 +82,8 @@ def unnormalised_ratios(
 def heads_estimates(case: Case, *, factor: float = 1.0) -> Checks:
     """Searches for violations of the bounds of Lemma B.4 by gradient ascent.
 
-    The ascent goes through the library's sum of two heads and varies all matrices. Two
-    heads that are multiples of one another must reach bounds (i) and (ii).
+    The ascent differentiates the library's sum of two heads, and varies all matrices.
+    Two heads that are multiples of one another must reach bounds (i) and (ii).
     """
     data = attacks.equality_case(case.rng("equality"))
     scale = np.array([1.0, 2.5])[:, None, None]
@@ -206,7 +206,7 @@ def continuity_in_parameters(
 ) -> Checks:
     """Searches for violations of both bounds of Appendix B.4 by gradient ascent.
 
-    The ascent goes through the library's fields. It varies the measure, the probe and
+    The ascent differentiates the library's fields. It varies the measure, the probe and
     both matrices. The weight in the second bound is the exponential of the library's
     score; this bound must be reached where the score is most negative.
     """

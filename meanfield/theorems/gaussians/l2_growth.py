@@ -25,9 +25,9 @@ from meanfield.theorems.library import ensembles as lib
 def growth(case: Case) -> Checks:
     """Searches for violations of both bounds of Lemma 4.12 by gradient ascent.
 
-    The ascent goes through the library's affine field in the plane, from random
-    matrices of sizes near e. Covariances of four of the library's flows are compared
-    with Grönwall's exponential, and no flow may end early.
+    The ascent differentiates the library's affine field in the plane. It starts from
+    random matrices with entries of order e. Covariances of four of the library's flows
+    are compared with Grönwall's exponential, and no flow may end early.
     """
     ts = np.linspace(0, 5, 6)
     # In two members K is invertible, in one Q = K has rank one, and one has the data of
@@ -134,7 +134,7 @@ def _value_ratio(p: dict[str, JaxArray]) -> JaxArray:
 def _start(**rows: int) -> Callable[[PRNGKey], dict[str, JaxArray]]:
     """Makes a function that draws matrices with the given numbers of rows.
 
-    The sizes of the matrices are near e.
+    The entries of the matrices are of order e.
     """
 
     def draw(key: PRNGKey) -> dict[str, JaxArray]:

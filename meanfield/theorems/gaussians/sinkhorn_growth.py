@@ -127,9 +127,10 @@ def scalars(case: Case, *, four: float = 4.0) -> Checks:
 def bound(case: Case) -> Checks:
     """Searches for violations of the bound on |Σ'| by gradient ascent.
 
-    The ascent goes through the library's affine field in the plane, from matrices of
-    sizes near e and bandwidths down to 0.01. Covariances of four of the library's flows
-    to time three are compared with Grönwall's exponential, and no flow may end early.
+    The ascent differentiates the library's affine field in the plane. It starts from
+    matrices with entries of order e, and from bandwidths down to 0.01. Covariances of
+    four of the library's flows to time three are compared with Grönwall's exponential,
+    and no flow may end early.
     """
     stack, ts = lib.ensemble(case.rng("flow"), (2, 2, 2), 4), np.linspace(0, 3, 6)
     run = lib.paths("sinkhorn", stack._replace(Q=3 * stack.Q), ts)
@@ -159,7 +160,7 @@ def _log_ratio(p: dict[str, JaxArray], iterations: int | None) -> JaxArray:
 
 
 def _start(key: PRNGKey) -> dict[str, JaxArray]:
-    """Random matrices of log-normal size near e, and a bandwidth from 1e-2 to e."""
+    """Random matrices with entries of order e, and a bandwidth from 1e-2 to e."""
     keys = jax.random.split(key, 9)
     log_epsilon = jax.random.uniform(keys[8], (1,), minval=-4.6)
     return lib.plane_matrices(keys) | {"log_epsilon": log_epsilon}

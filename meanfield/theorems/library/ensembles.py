@@ -188,7 +188,7 @@ def centred_field(attention: Attention, Y: JaxArray) -> Affine:
 
 
 def plane_matrices(keys: PRNGKey) -> dict[str, JaxArray]:
-    """Random 2 × 2 matrices Q, K, V, Y of log-normal sizes near e, from 8 JAX keys."""
+    """Random 2 × 2 matrices Q, K, V, Y with entries of order e, from 8 JAX keys."""
     sizes = [jnp.exp(1 + jax.random.normal(keys[i], ())) for i in range(4)]
     return {
         name: size * jax.random.normal(keys[i + 4], (2, 2))

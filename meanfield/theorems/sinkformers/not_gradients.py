@@ -90,8 +90,9 @@ def _obstruction(normalise: Unary) -> tuple[Check, Check]:
     x = np.array([0.0, 0.7, -0.4])
     S = np.exp(np.outer(x, x) - 0.9 * x[:, None])
     exact = sum(S[i, j] - S[j, i] for i, j in ((0, 1), (1, 2), (2, 0)))
-    # Let $D_{xy}$ be the derivative of the first variation at `x` as mass moves to `y`.
-    # The sum of $D_{xy} - D_{yx}$ around a triangle is zero for every energy.
+    # Let $D_{xy}$ be the derivative of the first variation at `x` as mass moves from
+    # the point `start` to `y`. For every energy, the sum of $D_{xy} - D_{yx}$ around a
+    # triangle is zero.
     x, start, h = np.array([0.0, 0.7, -0.4]), 0.9, 1e-4
     D = np.empty((3, 3))
     for j in range(3):

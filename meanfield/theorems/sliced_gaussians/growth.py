@@ -27,10 +27,10 @@ SLICES, TAU = 3, 0.8
 def bound(case: Case) -> Checks:
     """Searches for violations of the bound on |Σ'| by gradient ascent.
 
-    The ascent goes through the library's affine field in the plane, with the two axes
-    as slices, from matrices of sizes near e. A flow by the library in d = 3, with τ =
-    0.8, must reach time three. The flow's velocity at the mean is compared with Vα, and
-    its covariances are compared with Grönwall's exponential.
+    The ascent differentiates the library's affine field in the plane, with the two axes
+    as slices. It starts from matrices with entries of order e. A flow by the library in
+    d = 3, with τ = 0.8, must reach time three. The flow's velocity at the mean is
+    compared with Vα, and its covariances with Grönwall's exponential.
     """
     problem = draw_problem(case.rng("flow"), (3, 2, 2), SLICES)
     _, middle = closed_form(problem, TAU)

@@ -32,7 +32,7 @@ def member_flows(case: Case) -> tuple[Members, dict[str, Array]]:
 
 @functools.lru_cache(maxsize=1)
 def _member_flows(statement: str, seed: int) -> tuple[Members, dict[str, Array]]:
-    """Runs and trajectories, computed once for all roles of a statement."""
+    """Runs and trajectories, computed once for a statement and its controls."""
     runs = members(Case(statement, seed=seed))
     return runs, trajectories(runs)
 

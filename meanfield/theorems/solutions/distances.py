@@ -130,11 +130,11 @@ def _clouds(case: Case, spread: float) -> tuple[tuple[Array, Array], Array]:
     ),
 )
 def closed_balls(case: Case, *, inner: float = 1.2) -> Checks:
-    """Compares W_p of random pairs with the mass outside of the ball.
+    """Compares W_p(μ, ν)^p with δ^p μ(|x| ≥ R + δ), for measures ν in the ball B_R.
 
-    Linear programmes give W_p between a measure of five weighted atoms and one of four,
-    for p = 1, 2, 3. A Dirac on the sphere reaches the bound if a share of its mass is
-    moved out by δ.
+    W_p^p must be at least as large. In random pairs, μ has five weighted atoms and ν
+    four; linear programmes give W_p for p = 1, 2, 3. Both sides are equal if ν is a
+    Dirac on the sphere, and μ is ν with a share of its mass moved outwards by δ.
     """
     # The control changes `inner`, the radius of the ball that holds the second measure.
     # In the last pair, the second measure is a Dirac, and the first is this Dirac with

@@ -147,8 +147,8 @@ def _distance_order(name: str, runs: particles.Members, paths: Array) -> Check:
 def growth(case: Case, *, first: float = 1.0) -> Checks:
     """Searches for violations of the growth bound on W_1 over a short time.
 
-    Gradient ascent through the library's field varies parameters, atoms, weights and
-    displacements, as for Theorem 3.1.
+    The ascent differentiates the library's field. It varies parameters, atoms, weights
+    and displacements, as for Theorem 3.1.
     """
     arguments = (list(particles.KINDS).index("softmax"), first)
     yield ascend(case, ASCENT_LABEL, log_ratio, start, args=arguments, steps=100)

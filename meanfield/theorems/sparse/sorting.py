@@ -92,7 +92,7 @@ def local_attention(
 ) -> Checks:
     """Compares the library's matrix of 16 tokens in blocks of 4 with NumPy.
 
-    NumPy uses dense matrices. The weight outside of the block must be zero, and the
+    NumPy uses dense matrices. The weight outside the block must be zero, and the
     number of scored pairs is counted.
     """
     # NumPy gives pairs in different blocks the score `fill_value`; each block has

@@ -12,7 +12,8 @@ from meanfield.plotting.reading.observables import even_frames
 MAX_NUMBERS = 6_500_000
 # At least `_FRAMES` frames are kept; to reduce a run further, tokens are left out.
 _FRAMES = 100
-# At most `_MEMBERS` members of an ensemble are kept; a list selects the one shown.
+# At most `_MEMBERS` members of an ensemble are kept. The page has a drop-down list in
+# which the reader chooses the member that is shown.
 _MEMBERS = 50
 _SPACE = ("token", "cell_x", "cell_y", "layer")
 
