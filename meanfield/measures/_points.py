@@ -78,8 +78,8 @@ class Points(AbstractMeasure):
         """
         require(_HOW, reduction, AbstractReduction)
         tokens = as_tokens(x, position)
-        log_n = -jnp.log(jnp.asarray(tokens.n, tokens.x.dtype))
-        return cls(tokens, jnp.full(tokens.n, log_n), reduction)
+        log_weights = jnp.full(tokens.n, -np.log(tokens.n), tokens.x.dtype)
+        return cls(tokens, log_weights, reduction)
 
     @classmethod
     def weighted(
