@@ -282,8 +282,8 @@ def test_single_precision_stays_single():
 
 
 @pytest.mark.slow
-def test_a_gaussian_flow_that_fails_has_a_derivative():
-    """At its stopping point, s = 1 / (1/s₀ - 2t), so ds/ds₀ = s²/s₀²."""
+def test_a_gaussian_flow_that_fails_has_values_but_no_derivative():
+    """At its stopping point, s = 1 / (1/s₀ - 2t)."""
 
     def end(s0: jax.Array) -> tuple[jax.Array, jax.Array]:
         limited = adaptive(max_steps=4)
@@ -295,6 +295,7 @@ def test_a_gaussian_flow_that_fails_has_a_derivative():
         )
         return actual.final.covariance[0, 0], actual.stop_time
 
-    (s, t), slope = jax.value_and_grad(end, has_aux=True)(jnp.asarray(2.0))
+    s, t = end(jnp.asarray(2.0))
     assert abs(s * (0.5 - 2 * t) - 1) < 1e-6
-    assert abs(slope / (s**2 / 4) - 1) < 1e-4
+    with pytest.raises(SimulationError, match="max-steps"):
+        jax.grad(end, has_aux=True)(jnp.asarray(2.0))
