@@ -12,6 +12,8 @@ import io
 import os
 import pickle
 import platform
+import threading
+import time
 from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
@@ -34,6 +36,7 @@ _UNPICKLABLE = (
     NotImplementedError,
 )
 _NOT_STORABLE = b""  # entry of a program that only JAX's own cache can store
+_LOCK = threading.Lock()  # one thread at a time pauses JAX's cache
 _VARIABLES = ("XLA_FLAGS", "EQX_ON_ERROR")
 # Settings of JAX with these words in their names do not change programs.
 _HARMLESS = ("cache", "log_", "logging", "traceback", "dump", "color")
@@ -51,6 +54,8 @@ class _Process:
     """The folder of this process, if it has one, and the programs it has loaded."""
 
     folder: _Folder | None = None
+    is_changed = False  # whether a plugin may have changed what programs compute
+    start = time.time()
     programs: ClassVar[dict[Callable, dict[str, Callable[[list], Any]]]] = {}
 
 
@@ -67,6 +72,11 @@ def keep_executables(
         pause: context in which no cache is read or written, not even JAX's own.
     """
     _Process.folder = _Folder(read, write, pause)
+
+
+def distrust_executables() -> None:
+    """Leaves all programs to JAX from now on, as a plugin may change any of them."""
+    _Process.is_changed = True
 
 
 def forget_executables() -> None:
@@ -90,8 +100,9 @@ def run_stored(
         arguments: the pair of `args` and `kwargs`.
         options: compiler options.
     """
-    folder, is_plain = _Process.folder, jax.device_count() == 1
-    if folder is None or not is_plain or jax.default_backend() != "cpu":
+    folder, is_cpu = _Process.folder, jax.default_backend() == "cpu"
+    is_plain = is_cpu and jax.device_count() == 1 and not _Process.is_changed
+    if folder is None or not is_plain:
         return False, None
     leaves, form = _take_apart(arguments)
     try:
@@ -143,7 +154,7 @@ def _compile(
         return results
 
     program = jax.jit(flat, compiler_options=options).lower(leaves)
-    with folder.pause():  # an executable from JAX's cache cannot be stored again
+    with _LOCK, folder.pause():  # what JAX's cache returns cannot be stored again
         executable = program.compile()
     entry = _NOT_STORABLE
     with contextlib.suppress(*_UNPICKLABLE):
@@ -199,10 +210,17 @@ def _key(
 
 @functools.cache
 def _installation() -> bytes:
-    """Digest of this package's code, the versions of others, and the processor."""
+    """Digest of this package's code, the versions of others, and the processor.
+
+    Raises:
+        PicklingError: if a file has changed since the process started, which may run
+            the older code.
+    """
     package = Path(__file__).parent
     digest = hashlib.sha256()
     for path in sorted(package.rglob("*.py")):
+        if path.stat().st_mtime > _Process.start:
+            raise pickle.PicklingError(f"`{path}` has changed.")
         digest.update(f"{path.relative_to(package).as_posix()}\0".encode())
         digest.update(path.read_bytes())
     processor = [platform.python_version(), platform.machine(), _instructions()]

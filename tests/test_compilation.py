@@ -2,11 +2,16 @@
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
 
 from meanfield._programs import fast_compilation, quick_flags
-from meanfield.flows import compile_function
+from meanfield.attention import attentions
+from meanfield.dynamics import Projected
+from meanfield.flows import compile_function, prepare_problem
 from meanfield.flows._compilation import optimisation_level
+from meanfield.flows._judged import _level
+from meanfield.measures import Gaussian
 
 
 def test_memory_is_returned_after_each_new_program(monkeypatch: pytest.MonkeyPatch):
@@ -62,3 +67,16 @@ def test_flags_of_the_user_are_kept(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.delenv("XLA_FLAGS")
     assert quick_flags(1)["xla_backend_optimization_level"] == 1
     assert fast_compilation().startswith("--xla_backend_optimization_level=0")
+
+
+def test_projected_flows_are_optimised_in_full():
+    """Their quadratures take far more work than their few numbers suggest."""
+    one, times = np.eye(2), jnp.linspace(0, 0.1, 2)
+    start = Gaussian.from_moments(np.zeros(2), one)
+    softmax = attentions["softmax"](one, one, one)
+    levels = []
+    for dynamics in (softmax, Projected(softmax)):
+        steps = {"stepping": None, "stop": None, "run_start": None}
+        problem, _ = prepare_problem(dynamics, start, times, **steps)
+        levels.append(_level(problem, times))
+    assert levels == [0, None]

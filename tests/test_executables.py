@@ -21,7 +21,7 @@ from meanfield._executables import (
 )
 from meanfield.cli.process._programs import Programs
 from meanfield.flows import compile_function
-from meanfield.flows._integration import _monitor_in_jit
+from meanfield.flows._judged import _monitor_in_jit
 from meanfield.linalg import length
 
 ONE = np.eye(1)
@@ -145,6 +145,60 @@ def test_functions_that_the_key_does_not_cover_are_not_stored(store: Programs):
     functions = compile_function(lambda x: 2 * x), compile_function(lambda x: 3 * x)
     assert [float(function(jnp.ones(()))) for function in functions] == [2.0, 3.0]
     assert stored_files(store) == []
+
+
+def test_sources_that_changed_since_the_start_store_nothing(
+    store: Programs, monkeypatch: pytest.MonkeyPatch
+):
+    """The process may still run the older code."""
+    with monkeypatch.context() as patch:
+        patch.setattr(_executables._Process, "start", 0.0)
+        _executables._installation.cache_clear()
+        assert run_stored(length, THREE, {}) == (False, None)
+    assert stored_files(store) == []
+    assert run_stored(length, THREE, {})[0]
+
+
+PLUGIN = """
+import jax
+from meanfield import Gaussian
+from meanfield.flows.motions import GaussianMotion, motions
+
+
+class Twice(GaussianMotion):
+    def drift(self, mu, field, noise):
+        return jax.tree.map(lambda rate: 2 * rate, super().drift(mu, field, noise))
+
+
+motions[Gaussian] = Twice()
+"""
+
+
+def test_what_a_plugin_changes_is_neither_stored_nor_hidden(tmp_path: Path):
+    r"""The covariance is $1/(1 + 2t)$, and with the plugin $1/(1 + 4t)$."""
+    (tmp_path / "plugin.py").write_text(PLUGIN)
+    plain = [
+        "simulate",
+        "--measure",
+        "gaussian",
+        "--A",
+        "1",
+        "--V",
+        "-1",
+        "--t",
+        "0.1",
+        "--json",
+    ]
+    plugged = [*plain, "--plugin", "plugin.py"]
+    environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path / "cache")}
+    variances = []
+    for arguments in (plugged, plain, plugged):
+        command = [sys.executable, "-m", "meanfield", *arguments]
+        output = subprocess.run(
+            command, env=environment, capture_output=True, check=True, cwd=tmp_path
+        )
+        variances.append(np.ravel(json.loads(output.stdout)["covariance"])[0])
+    np.testing.assert_allclose(variances, [1 / 1.4, 1 / 1.2, 1 / 1.4], rtol=1e-8)
 
 
 def test_objects_of_plugins_are_not_stored(store: Programs):

@@ -163,5 +163,7 @@ def test_a_flow_without_nan_runs_under_debug_nans():
         run = flow(softmax, mu, [0.0, 1.0])
         members = ensemble(softmax, stack_trees([mu, mu]), [0.0, 1.0])
         blow_up = members.t_star, run.t_star, run.t_star_error, *run.predicted_blow_up
+        point = flow(softmax, Gaussian(jnp.zeros(1), jnp.zeros((1, 1))), [0.0, 1.0])
     assert all(np.all(np.isnan(part)) for part in blow_up)
     assert_close(run.final.covariance, jnp.eye(1) / 3, ulps=1e7)
+    assert str(point.status) == "finished"

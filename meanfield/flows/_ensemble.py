@@ -1,5 +1,6 @@
 """Many flows in one call, each with its own steps and its own ending."""
 
+import functools
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
@@ -158,8 +159,7 @@ class _Family(NamedTuple):
         """The trajectories of all members, integrated in blocks on all cores."""
         mu0s, n = self.members[1], self.size
         size = batch_size or min(n, motion_of(mu0s).batch_size(mu0s))
-        # Copies of the last member fill up the last block, so that all blocks have one
-        # shape and share one compiled program.
+        # Copies of the last member fill the last block: one shape needs one program.
         order = np.minimum(np.arange(-(-n // size) * size), n - 1)
         order = order.reshape(-1, size)
         first = _select_members(self.members, self.axes, order[0])
@@ -239,7 +239,7 @@ def _family(
     return _Family(problem, planned_members, axes, times, size)
 
 
-@compile_function
+@functools.partial(compile_function, level=lambda *_: None)  # members take long
 def _block(
     problem: Problem,
     members: Members,

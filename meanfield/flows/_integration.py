@@ -1,14 +1,13 @@
 """Integration of one prepared flow by diffrax, and its ending."""
 
 import functools
-from dataclasses import replace
 from typing import Any, NamedTuple, cast
 
 import diffrax
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int, PyTree
+from jaxtyping import Array, Float, Int, PyTree
 
 from meanfield._array import stop_gradient
 from meanfield._typing import PRNGKey, SolverTime, Time
@@ -17,19 +16,15 @@ from meanfield.endings import Status
 from meanfield.fields import Convergence
 from meanfield.measures import AbstractMeasure
 
-from ._compilation import compile_function, is_traced, optimisation_level
 from ._trajectory import Trajectory
 from .motions import Noise, cast_noise, motion_of
 from .stepping import AbstractStepping
 from .watch import (
-    UNJUDGED,
     AbstractDetector,
     AbstractGrowthDetector,
     AbstractStop,
     BlowUpTime,
-    Growth,
     GrowthDetector,
-    GrowthMonitor,
     PredictedBlowUp,
     Watch,
     WatchState,
@@ -117,31 +112,11 @@ def integrate_in_jit(
     meter: diffrax.AbstractProgressMeter = diffrax.NoProgressMeter(),
 ) -> Trajectory:
     """The trajectory of a prepared flow; call it inside `jit`."""
-    detector = _detector(problem, ts, GrowthDetector)
-    return _solve(problem, ts, adjoint, meter, detector)[0]
+    detector = detector_of(problem, ts, GrowthDetector)
+    return solve(problem, ts, adjoint, meter, detector)[0]
 
 
-def _monitor_in_jit(
-    problem: Problem,
-    ts: Float[Array, " times"],
-    adjoint: diffrax.AbstractAdjoint,
-    meter: diffrax.AbstractProgressMeter,
-) -> tuple[Trajectory, PyTree]:
-    """The trajectory up to a possible blow-up, and the memory of the detector there."""
-    detector = _detector(problem, ts, GrowthMonitor)
-    return _solve(problem, ts, adjoint, meter, detector)
-
-
-def _is_confirmed_in_jit(
-    problem: Problem, trajectory: Trajectory, growth: Growth
-) -> Bool[Array, ""]:
-    """Whether the field confirms the blow-up that growth alone showed."""
-    detector = GrowthDetector(problem.dynamics, problem.mu0, problem.run_start)
-    y, t = trajectory.last, trajectory.stop_time
-    return growth.is_near & detector.is_law_continued(growth, y, t, growth.is_near)
-
-
-def _solve(
+def solve(
     problem: Problem,
     ts: Float[Array, " times"],
     adjoint: diffrax.AbstractAdjoint,
@@ -200,7 +175,7 @@ def _watch(
     )
 
 
-def _detector(
+def detector_of(
     problem: Problem,
     ts: Float[Array, " times"],
     kind: type[AbstractGrowthDetector],
@@ -212,45 +187,6 @@ def _detector(
     if is_bounded_by_kind(law, frozen_mu0, ts):
         return PredictedBlowUp(no_blow_up(ts.dtype))
     return kind(law, frozen_mu0, problem.run_start)
-
-
-def _level(problem: Problem, *args: object) -> int | None:
-    """The optimisation level of a program; see `optimisation_level`.
-
-    A field that iterates for its potentials makes a long program. In such a program the
-    older loop fusion computes some values many times, and compiles more slowly.
-    """
-    level = optimisation_level(problem, *args)
-    return None if problem.is_iterative and level else level
-
-
-_integrate = compile_function(integrate_in_jit, _level)
-_monitor = compile_function(_monitor_in_jit, _level)
-_is_confirmed = compile_function(_is_confirmed_in_jit, _level)
-
-
-def integrate(
-    problem: Problem,
-    ts: Float[Array, " times"],
-    adjoint: diffrax.AbstractAdjoint,
-    meter: diffrax.AbstractProgressMeter = diffrax.NoProgressMeter(),
-) -> Trajectory:
-    """The trajectory of a prepared flow, by programs that compile fast.
-
-    The first program detects a possible blow-up by growth alone. A short second program
-    then evaluates the field at larger states. If they do not confirm the blow-up, a
-    third program repeats the flow and evaluates such states after every step. The third
-    program is used from the start for parameters that jump and for traced values.
-    """
-    arguments = problem, ts, adjoint, meter
-    if problem.dynamics.jumps.shape[0] or is_traced(arguments):
-        return _integrate(*arguments)
-    trajectory, growth = _monitor(*arguments)
-    if int(trajectory.code) != UNJUDGED:
-        return trajectory
-    if not _is_confirmed(problem, trajectory, growth):
-        return _integrate(*arguments)
-    return replace(trajectory, code=jnp.asarray(int(Status.BLOW_UP)))
 
 
 class _Ending(NamedTuple):

@@ -50,7 +50,8 @@ def walk(root: Path) -> Walk:
         report = subprocess.run(
             [sys.executable, __file__, str(root)],
             cwd=folder,
-            env={**os.environ, "PYTHONPATH": str(root)},
+            # A program from the cache would run without calling its functions.
+            env={**os.environ, "PYTHONPATH": str(root), "XDG_CACHE_HOME": folder},
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             text=True,

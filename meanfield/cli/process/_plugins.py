@@ -1,6 +1,7 @@
 """Plugins: the user's own Python files, which are run and register extensions."""
 
 import hashlib
+import importlib
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -152,6 +153,7 @@ def _run(file: Path, content: bytes) -> None:
     module = ModuleType(name)
     module.__file__ = str(file.absolute())
     sys.modules[name] = module
+    importlib.import_module("meanfield._executables").distrust_executables()
     try:
         exec(compile(content, file, "exec", dont_inherit=True), vars(module))
     except FAULTS as error:

@@ -1,5 +1,6 @@
 from ._detector import UNJUDGED as UNJUDGED
 from ._detector import AbstractDetector as AbstractDetector
+from ._detector import where as where
 from ._growth import BlowUpTime as BlowUpTime
 from ._growth_detector import GrowthDetector as GrowthDetector
 from ._growth_monitor import AbstractGrowthDetector as AbstractGrowthDetector
