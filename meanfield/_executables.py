@@ -35,14 +35,14 @@ _UNPICKLABLE = (
     ValueError,
     NotImplementedError,
 )
-_NOT_STORABLE = b""  # entry of a program that only JAX's own cache can store
+_NOT_STORABLE = b""  # entry of a program that is left to JAX's own cache
 _LOCK = threading.Lock()  # one thread at a time pauses JAX's cache
 _VARIABLES = ("XLA_FLAGS", "EQX_ON_ERROR")
 # Settings of JAX with these words in their names do not change programs.
 _HARMLESS = ("cache", "log_", "logging", "traceback", "dump", "color")
 
 
-class _Folder(NamedTuple):
+class Folder(NamedTuple):
     """Where executables are kept, by key."""
 
     read: Callable[[str], bytes | None]
@@ -50,10 +50,10 @@ class _Folder(NamedTuple):
     pause: Callable[[], contextlib.AbstractContextManager[None]]
 
 
-class _Process:
+class Process:
     """The folder of this process, if it has one, and the programs it has loaded."""
 
-    folder: _Folder | None = None
+    folder: Folder | None = None
     is_changed = False  # whether a plugin may have changed what programs compute
     start = time.time()
     programs: ClassVar[dict[Callable, dict[str, Callable[[list], Any]]]] = {}
@@ -71,22 +71,22 @@ def keep_executables(
         write: function that stores bytes under a key.
         pause: context in which no cache is read or written, not even JAX's own.
     """
-    _Process.folder = _Folder(read, write, pause)
+    Process.folder = Folder(read, write, pause)
 
 
 def distrust_executables() -> None:
     """Leaves all programs to JAX from now on, as a plugin may change any of them."""
-    _Process.is_changed = True
+    Process.is_changed = True
 
 
 def forget_executables() -> None:
     """Drops all executables that this process has loaded."""
-    _Process.programs.clear()
+    Process.programs.clear()
 
 
 def count_executables(fn: Callable[..., Any]) -> int:
     """Number of executables of a function that this process has loaded."""
-    return len(_Process.programs.get(fn, ()))
+    return len(Process.programs.get(fn, ()))
 
 
 def run_stored(
@@ -100,8 +100,8 @@ def run_stored(
         arguments: the pair of `args` and `kwargs`.
         options: compiler options.
     """
-    folder, is_cpu = _Process.folder, jax.default_backend() == "cpu"
-    is_plain = is_cpu and jax.device_count() == 1 and not _Process.is_changed
+    folder, is_cpu = Process.folder, jax.default_backend() == "cpu"
+    is_plain = is_cpu and jax.device_count() == 1 and not Process.is_changed
     if folder is None or not is_plain:
         return False, None
     leaves, form = _take_apart(arguments)
@@ -109,7 +109,7 @@ def run_stored(
         key = _key(fn, leaves, form, options)
     except _UNPICKLABLE:  # a local function, say
         return False, None
-    programs = _Process.programs.setdefault(fn, {})
+    programs = Process.programs.setdefault(fn, {})
     if key not in programs:
         entry = folder.read(key)
         if entry == _NOT_STORABLE:
@@ -138,12 +138,12 @@ def _take_apart(tree: Any) -> tuple[list, _Form]:
 
 
 def _compile(
-    folder: _Folder,
+    folder: Folder,
     key: str,
     call: tuple[Callable[..., Any], list, _Form],
     options: dict[str, Any],
 ) -> Callable[[list], Any]:
-    """Compiles a program, and stores it if it does not call back to this process."""
+    """Compiles a program, and stores it if it calls nothing outside of itself."""
     fn, leaves, form = call
     forms: list[_Form] = []
 
@@ -157,9 +157,12 @@ def _compile(
     with _LOCK, folder.pause():  # what JAX's cache returns cannot be stored again
         executable = program.compile()
     entry = _NOT_STORABLE
-    with contextlib.suppress(*_UNPICKLABLE):
-        code = serialize_executable.serialize(executable)[0]
-        entry = pickle.dumps((code, len(leaves), forms[0]))
+    # JAX prepares libraries such as LAPACK while it lowers a program that calls them.
+    # Without that, a loaded program would end the process with a segmentation fault.
+    if "custom_call" not in program.as_text():
+        with contextlib.suppress(*_UNPICKLABLE):
+            code = serialize_executable.serialize(executable)[0]
+            entry = pickle.dumps((code, len(leaves), forms[0]))
     folder.write(key, entry)
     return lambda leaves: forms[0].fill(executable(leaves))
 
@@ -205,11 +208,11 @@ def _key(
     ]
     parts = name, avals, sorted(options.items()), settings, static
     _KnownPickler(file).dump((*parts, [os.environ.get(key) for key in _VARIABLES]))
-    return hashlib.sha256(_installation() + file.getvalue()).hexdigest()
+    return hashlib.sha256(installation_digest() + file.getvalue()).hexdigest()
 
 
 @functools.cache
-def _installation() -> bytes:
+def installation_digest() -> bytes:
     """Digest of this package's code, the versions of others, and the processor.
 
     Raises:
@@ -219,7 +222,7 @@ def _installation() -> bytes:
     package = Path(__file__).parent
     digest = hashlib.sha256()
     for path in sorted(package.rglob("*.py")):
-        if path.stat().st_mtime > _Process.start:
+        if path.stat().st_mtime > Process.start:
             raise pickle.PicklingError(f"`{path}` has changed.")
         digest.update(f"{path.relative_to(package).as_posix()}\0".encode())
         digest.update(path.read_bytes())

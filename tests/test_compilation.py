@@ -10,7 +10,7 @@ from meanfield.attention import attentions
 from meanfield.dynamics import Projected
 from meanfield.flows import compile_function, prepare_problem
 from meanfield.flows._compilation import optimisation_level
-from meanfield.flows._judged import _level
+from meanfield.flows._judged import level_of
 from meanfield.measures import Gaussian
 
 
@@ -78,5 +78,5 @@ def test_projected_flows_are_optimised_in_full():
     for dynamics in (softmax, Projected(softmax)):
         steps = {"stepping": None, "stop": None, "run_start": None}
         problem, _ = prepare_problem(dynamics, start, times, **steps)
-        levels.append(_level(problem, times))
+        levels.append(level_of(problem, times))
     assert levels == [0, None]

@@ -32,7 +32,7 @@ from meanfield.endings import Status
 from meanfield.fields import AbstractField, Affine
 from meanfield.flows import Isotropic, Trajectory, adaptive, fixed, flow
 from meanfield.flows import ensemble as members
-from meanfield.flows._judged import _integrate, _is_confirmed
+from meanfield.flows._judged import integrate_fully, is_confirmed
 from meanfield.flows.watch._extrapolation import log_rate
 from meanfield.linalg import length
 from meanfield.measures import AbstractMeasure, Gaussian, Points
@@ -246,9 +246,9 @@ def test_a_refuted_blow_up_leaves_the_flow_unchanged(
     """Outside `jit` the field is asked in a second program, inside it at every step."""
     token, times = Points.uniform(np.full((1, 1), x0)), jnp.array([0.0, 1 / x0**2])
     run = lambda: flow(Stretch(law), token, times, stepping=adaptive(rtol=rtol))
-    asked = _integrate.programs
+    asked = integrate_fully.programs
     eager, traced = run(), eqx.filter_jit(run)()
-    assert _integrate.programs == asked + 1
+    assert integrate_fully.programs == asked + 1
     assert eager.status is traced.status is not Status.BLOW_UP
     assert int(eager.n_accepted) == int(traced.n_accepted)
     np.testing.assert_allclose(eager.last, traced.last, rtol=1e-6)
@@ -262,15 +262,15 @@ def test_flows_ask_the_field_far_ahead_only_near_a_blow_up(
     value: float, s0: float, status: Status
 ):
     """The short programs find what the long one finds inside `jit`."""
-    times, long, confirmed = [0.0, 1.0], _integrate.programs, _is_confirmed.programs
+    times, long, confirmed = [0.0, 1.0], integrate_fully.programs, is_confirmed.programs
     dynamics, start = scalar_attention(1.0, value), centred_gaussian(s0)
     eager, traced = (
         flow(dynamics, start, times),
         eqx.filter_jit(flow)(dynamics, start, jnp.asarray(times)),
     )
     assert eager.status is traced.status is status
-    assert _integrate.programs == long
-    assert _is_confirmed.programs - confirmed <= (status is Status.BLOW_UP)
+    assert integrate_fully.programs == long
+    assert is_confirmed.programs - confirmed <= (status is Status.BLOW_UP)
     np.testing.assert_allclose(eager.t_star, traced.t_star, rtol=1e-10)
     np.testing.assert_allclose(eager.t_star_error, traced.t_star_error, rtol=1e-3)
 

@@ -16,7 +16,7 @@ from ._trajectory import Trajectory
 from .watch import UNJUDGED, Growth, GrowthDetector, GrowthMonitor, where
 
 
-def _monitor_in_jit(
+def monitor_in_jit(
     problem: Problem,
     ts: Float[Array, " times"],
     adjoint: diffrax.AbstractAdjoint,
@@ -41,7 +41,7 @@ def _is_confirmed_in_jit(
     return growth.is_near & detector.is_law_continued(growth, y, t, growth.is_near)
 
 
-def _level(problem: Problem, *args: object) -> int | None:
+def level_of(problem: Problem, *args: object) -> int | None:
     """The optimisation level of a flow; see `optimisation_level`.
 
     Two kinds of flows work longer than their arguments suggest: iterations for
@@ -55,9 +55,9 @@ def _level(problem: Problem, *args: object) -> int | None:
     return optimisation_level(problem, *args)
 
 
-_integrate = compile_function(integrate_in_jit, _level)
-_monitor = compile_function(_monitor_in_jit, _level)
-_is_confirmed = compile_function(_is_confirmed_in_jit, _level)
+integrate_fully = compile_function(integrate_in_jit, level_of)
+monitor = compile_function(monitor_in_jit, level_of)
+is_confirmed = compile_function(_is_confirmed_in_jit, level_of)
 
 
 def integrate(
@@ -75,10 +75,10 @@ def integrate(
     """
     arguments = problem, ts, adjoint, meter
     if problem.dynamics.jumps.shape[0] or is_traced(arguments):
-        return _integrate(*arguments)
-    trajectory, growth = _monitor(*arguments)
+        return integrate_fully(*arguments)
+    trajectory, growth = monitor(*arguments)
     if int(trajectory.code) != UNJUDGED:
         return trajectory
-    if not _is_confirmed(problem, trajectory.last, trajectory.stop_time, growth):
-        return _integrate(problem, ts, adjoint)  # progress was shown already
+    if not is_confirmed(problem, trajectory.last, trajectory.stop_time, growth):
+        return integrate_fully(problem, ts, adjoint)  # progress was shown already
     return replace(trajectory, code=jnp.asarray(int(Status.BLOW_UP)))
