@@ -42,7 +42,7 @@ _VARIABLES = ("XLA_FLAGS", "EQX_ON_ERROR")
 _HARMLESS = ("cache", "log_", "logging", "traceback", "dump", "color")
 
 
-class Folder(NamedTuple):
+class CacheAccess(NamedTuple):
     """Where executables are kept, by key."""
 
     read: Callable[[str], bytes | None]
@@ -51,9 +51,9 @@ class Folder(NamedTuple):
 
 
 class Process:
-    """The folder of this process, if it has one, and the programs it has loaded."""
+    """The cache of this process, if it has one, and the programs it has loaded."""
 
-    folder: Folder | None = None
+    cache: CacheAccess | None = None
     is_changed = False  # whether a plugin may have changed what programs compute
     start = time.time()
     programs: ClassVar[dict[Callable, dict[str, Callable[[list], Any]]]] = {}
@@ -71,7 +71,7 @@ def keep_executables(
         write: function that stores bytes under a key.
         pause: context in which no cache is read or written, not even JAX's own.
     """
-    Process.folder = Folder(read, write, pause)
+    Process.cache = CacheAccess(read, write, pause)
 
 
 def distrust_executables() -> None:
@@ -100,9 +100,9 @@ def run_stored(
         arguments: the pair of `args` and `kwargs`.
         options: compiler options.
     """
-    folder, is_cpu = Process.folder, jax.default_backend() == "cpu"
+    cache, is_cpu = Process.cache, jax.default_backend() == "cpu"
     is_plain = is_cpu and jax.device_count() == 1 and not Process.is_changed
-    if folder is None or not is_plain:
+    if cache is None or not is_plain:
         return False, None
     leaves, form = _take_apart(arguments)
     try:
@@ -111,10 +111,10 @@ def run_stored(
         return False, None
     programs = Process.programs.setdefault(fn, {})
     if key not in programs:
-        entry = folder.read(key)
+        entry = cache.read(key)
         if entry == _NOT_STORABLE:
             return False, None
-        program = _load(entry) or _compile(folder, key, (fn, leaves, form), options)
+        program = _load(entry) or _compile(cache, key, (fn, leaves, form), options)
         programs[key] = program
     return True, programs[key](leaves)
 
@@ -138,7 +138,7 @@ def _take_apart(tree: Any) -> tuple[list, _Form]:
 
 
 def _compile(
-    folder: Folder,
+    cache: CacheAccess,
     key: str,
     call: tuple[Callable[..., Any], list, _Form],
     options: dict[str, Any],
@@ -154,7 +154,7 @@ def _compile(
         return results
 
     program = jax.jit(flat, compiler_options=options).lower(leaves)
-    with _LOCK, folder.pause():  # what JAX's cache returns cannot be stored again
+    with _LOCK, cache.pause():  # what JAX's cache returns cannot be stored again
         executable = program.compile()
     entry = _NOT_STORABLE
     # JAX prepares libraries such as LAPACK while it lowers a program that calls them.
@@ -163,7 +163,7 @@ def _compile(
         with contextlib.suppress(*_UNPICKLABLE):
             code = serialize_executable.serialize(executable)[0]
             entry = pickle.dumps((code, len(leaves), forms[0]))
-    folder.write(key, entry)
+    cache.write(key, entry)
     return lambda leaves: forms[0].fill(executable(leaves))
 
 

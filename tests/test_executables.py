@@ -33,8 +33,8 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Programs]
     """A store that only this test uses, for programs without calls to the host."""
     monkeypatch.setattr("equinox._errors.EQX_ON_ERROR", "off")
     programs = Programs(tmp_path)
-    folder = _executables.Folder(programs.get, programs.put, programs.pause)
-    monkeypatch.setattr(_executables.Process, "folder", folder)
+    cache = _executables.CacheAccess(programs.get, programs.put, programs.pause)
+    monkeypatch.setattr(_executables.Process, "cache", cache)
     forget_executables()
     jax.clear_caches()
     yield programs
@@ -69,7 +69,7 @@ def test_flows_are_the_same_with_and_without_the_store(store: Programs):
     assert count_executables(monitor_in_jit) == 1
     forget_executables()
     second = blow_up()
-    _executables.Process.folder = None
+    _executables.Process.cache = None
     third = blow_up()
     assert jax.tree.structure(first) == jax.tree.structure(third)
     for loaded, compiled, jitted in zip(
