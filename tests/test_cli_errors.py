@@ -46,7 +46,7 @@ USAGE = {
     "unknown name": (("show", "softmx"), ["`softmax`"]),
     "no closed form": (
         ("simulate", "--measure", "gaussian", "--attention", "exp"),
-        ["`exp` attention", "softmax", "sinkhorn", "linear-expansion", "use points"],
+        ["`exp` attention", "softmax", "sinkhorn", "linear-expansion", "Use points"],
     ),
     "tokens of a density": (("simulate", "--measure=grid", "--n=50"), ["`n` counts"]),
     "relu off centre": (

@@ -35,6 +35,7 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Programs]
     programs = Programs(tmp_path)
     cache = _executables.CacheAccess(programs.get, programs.put, programs.pause)
     monkeypatch.setattr(_executables.Process, "cache", cache)
+    monkeypatch.setattr(_executables.Process, "is_changed", False)
     forget_executables()
     jax.clear_caches()
     yield programs
