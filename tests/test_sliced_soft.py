@@ -250,5 +250,5 @@ def test_invalid_temperatures_and_missing_closed_forms_are_rejected():
             attention.field(0.0, gaussian)
     coupling = SOFT(I, I, I, power=1).coupling
     assert isinstance(coupling, SoftSlices)
-    with pytest.raises(InvalidInputError, match="Gaussian; got `LineDistance`"):
+    with pytest.raises(InvalidInputError, match="this score; got `LineDistance`"):
         GaussianSoftSlices(coupling.directions, coupling.line_score)
