@@ -35,7 +35,6 @@ _UNPICKLABLE = (
     ValueError,
     NotImplementedError,
 )
-_NOT_STORABLE = b""  # entry of a program that is left to JAX's own cache
 _LOCK = threading.Lock()  # one thread at a time pauses JAX's cache
 _VARIABLES = ("XLA_FLAGS", "EQX_ON_ERROR")
 # Settings of JAX with these words in their names do not change programs.
@@ -92,7 +91,7 @@ def count_executables(fn: Callable[..., Any]) -> int:
 def run_stored(
     fn: Callable[..., Any], arguments: Any, options: dict[str, Any]
 ) -> tuple[bool, Any]:
-    """Runs `fn` by a stored executable: whether this was possible, and the result.
+    """Runs `fn` by an executable, stored if possible: whether it ran, and the result.
 
     Args:
         fn: a function of this package, called by `fn(*args, **kwargs)`. Functions of
@@ -111,11 +110,8 @@ def run_stored(
         return False, None
     programs = Process.programs.setdefault(fn, {})
     if key not in programs:
-        entry = cache.read(key)
-        if entry == _NOT_STORABLE:
-            return False, None
-        program = _load(entry) or _compile(cache, key, (fn, leaves, form), options)
-        programs[key] = program
+        program = _load(cache.read(key))
+        programs[key] = program or _compile(cache, key, (fn, leaves, form), options)
     return True, programs[key](leaves)
 
 
@@ -154,16 +150,16 @@ def _compile(
         return results
 
     program = jax.jit(flat, compiler_options=options).lower(leaves)
-    with _LOCK, cache.pause():  # what JAX's cache returns cannot be stored again
-        executable = program.compile()
-    entry = _NOT_STORABLE
     # JAX prepares libraries such as LAPACK while it lowers a program that calls them.
     # Without that, a loaded program would end the process with a segmentation fault.
-    if "custom_call" not in program.as_text():
+    if "custom_call" in program.as_text():
+        executable = program.compile()  # by JAX's own cache
+    else:
+        with _LOCK, cache.pause():  # what JAX's cache returns cannot be stored again
+            executable = program.compile()
         with contextlib.suppress(*_UNPICKLABLE):
             code = serialize_executable.serialize(executable)[0]
-            entry = pickle.dumps((code, len(leaves), forms[0]))
-    cache.write(key, entry)
+            cache.write(key, pickle.dumps((code, len(leaves), forms[0])))
     return lambda leaves: forms[0].fill(executable(leaves))
 
 

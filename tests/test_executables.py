@@ -22,7 +22,7 @@ from meanfield._executables import (
 from meanfield.cli.process._programs import Programs
 from meanfield.flows import compile_function
 from meanfield.flows._judged import monitor_in_jit
-from meanfield.linalg import length
+from meanfield.linalg import length, solve
 
 ONE = np.eye(1)
 THREE = ((jnp.ones(3),), {})
@@ -214,16 +214,36 @@ def test_programs_that_call_the_host_are_left_to_jax(
 ):
     monkeypatch.setattr("equinox._errors.EQX_ON_ERROR", "raise")
     first = blow_up()
-    assert count_executables(monitor_in_jit) == 1
-    forget_executables()
+    n = len(stored_files(store))
+    forget_executables()  # as in a new process
     assert float(blow_up().t_star) == float(first.t_star)
-    assert count_executables(monitor_in_jit) == 0
+    assert count_executables(monitor_in_jit) == 1
+    assert len(stored_files(store)) == n == 1  # the judge, which calls nothing
 
 
-def test_a_repeated_command_traces_no_flow(tmp_path: Path):
-    command = ["simulate", "--measure", "gaussian", "--A", "1", "--t", "0.1", "--json"]
+def test_programs_that_call_lapack_are_left_to_jax(store: Programs):
+    """A process that loads one has not prepared LAPACK, and would crash."""
+    matrix, rhs = jnp.eye(6) + 0.1, jnp.ones(6)
+    is_run, solution = run_stored(solve, ((matrix, rhs), {}), {})
+    assert is_run
+    np.testing.assert_allclose(solution, np.linalg.solve(matrix, rhs))
+    assert stored_files(store) == []
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        ["--measure", "gaussian"],
+        ["--measure", "gaussian", "--attention", "l2", "--d", "8"],
+        ["--attention", "sinkhorn", "--A=-1", "--n", "20"],
+    ],
+)
+def test_a_repeated_command_has_the_same_result(tmp_path: Path, keys: list[str]):
+    """The second process loads what the first one stored, or leaves it to JAX."""
+    command = ["simulate", *keys, "--t", "0.1", "--json"]
     environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path)}
-    reports, sizes = [], []
+    reports: list[dict] = []
+    sizes: list[int] = []
     for _ in range(2):
         run = [sys.executable, "-m", "meanfield", *command]
         output = subprocess.run(run, env=environment, capture_output=True, check=True)
