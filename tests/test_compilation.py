@@ -10,7 +10,7 @@ from meanfield.attention import attentions
 from meanfield.dynamics import Projected
 from meanfield.flows import compile_function, prepare_problem
 from meanfield.flows._compilation import optimisation_level
-from meanfield.flows._judged import level_of
+from meanfield.flows._short_programs import level_of
 from meanfield.measures import Gaussian
 
 

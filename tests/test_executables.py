@@ -21,7 +21,7 @@ from meanfield._executables import (
 )
 from meanfield.cli.process._programs import Programs
 from meanfield.flows import compile_function
-from meanfield.flows._judged import monitor_in_jit
+from meanfield.flows._short_programs import monitor_in_jit
 from meanfield.linalg import length, solve
 
 ONE = np.eye(1)

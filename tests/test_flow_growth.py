@@ -32,7 +32,7 @@ from meanfield.endings import Status
 from meanfield.fields import AbstractField, Affine
 from meanfield.flows import Isotropic, Trajectory, adaptive, fixed, flow
 from meanfield.flows import ensemble as members
-from meanfield.flows._judged import integrate_fully, is_confirmed
+from meanfield.flows._short_programs import integrate_fully, is_confirmed
 from meanfield.flows.watch._extrapolation import log_rate
 from meanfield.linalg import length
 from meanfield.measures import AbstractMeasure, Gaussian, Points

@@ -28,7 +28,7 @@ from ._arguments import (
 from ._compilation import eval_shapes, full_precision
 from ._guard import guard_derivatives
 from ._integration import Problem, evaluate_field
-from ._judged import integrate
+from ._short_programs import integrate
 from ._trajectory import M, Trajectory
 from .motions import Noise, active_noise, motion_of
 from .stepping import AbstractStepping
