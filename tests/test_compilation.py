@@ -4,14 +4,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from diffrax import NoProgressMeter, RecursiveCheckpointAdjoint
 
 from meanfield._programs import fast_compilation, quick_flags
 from meanfield.attention import attentions
 from meanfield.dynamics import Projected
 from meanfield.flows import compile_function, prepare_problem
 from meanfield.flows._compilation import optimisation_level
-from meanfield.flows._short_programs import level_of
-from meanfield.measures import Gaussian
+from meanfield.flows._short_programs import level_of, monitor
+from meanfield.measures import Gaussian, Points
 
 
 def test_memory_is_returned_after_each_new_program(monkeypatch: pytest.MonkeyPatch):
@@ -80,3 +81,14 @@ def test_projected_flows_are_optimised_in_full():
         problem, _ = prepare_problem(dynamics, start, times, **steps)
         levels.append(level_of(problem, times))
     assert levels == [0, None]
+
+
+def test_the_potentials_of_a_flow_are_solved_at_two_places_of_its_program():
+    """In the stages of a step, and in one loop that inspects its ends."""
+    one, x = np.eye(2), np.linspace(-1.0, 1.0, 8).reshape(4, 2)
+    sinkhorn, times = attentions["sinkhorn"](one, one, one), jnp.linspace(0, 0.1, 2)
+    steps = {"stepping": None, "stop": None, "run_start": None}
+    problem, _ = prepare_problem(sinkhorn, Points.uniform(x), times, **steps)
+    adjoint, meter = RecursiveCheckpointAdjoint(), NoProgressMeter()
+    text = monitor.lower(problem, times, adjoint, meter).as_text()
+    assert text.count("call @field_at") == 2

@@ -30,7 +30,7 @@ from ._guard import guard_derivatives
 from ._integration import Problem, evaluate_field
 from ._short_programs import integrate
 from ._trajectory import M, Trajectory
-from .motions import Noise, active_noise, motion_of
+from .motions import Noise, active_noise, field_at, motion_of
 from .stepping import AbstractStepping
 from .watch import (
     AbstractStop,
@@ -275,7 +275,7 @@ def _errors(
     """Shapes of the field's residual, of the error in its sums, and of the drift."""
     with full_precision():  # as in the program of the flow, which reuses this trace
         rates, convergence = evaluate_field(dynamics, mu, t, noise)
-    freeze = functools.partial(dynamics.field, t)
+    freeze = functools.partial(field_at, dynamics, t)
     return convergence, motion_of(mu).sum_convergence(freeze, mu, freeze(mu)), rates
 
 

@@ -17,7 +17,7 @@ from meanfield.fields import Convergence
 from meanfield.measures import AbstractMeasure
 
 from ._trajectory import Trajectory
-from .motions import Noise, cast_noise, motion_of
+from .motions import Noise, cast_noise, field_at, motion_of
 from .stepping import AbstractStepping
 from .watch import (
     AbstractDetector,
@@ -67,7 +67,7 @@ def evaluate_field(
     dynamics: AbstractDynamics, mu: AbstractMeasure, t: Time, noise: Noise
 ) -> tuple[PyTree, Convergence | None]:
     """The rates of the coordinates of a measure, and the residual of its field."""
-    field = dynamics.field(t, mu)
+    field = field_at(dynamics, t, mu)
     return motion_of(mu).drift(mu, field, noise), field.convergence
 
 
@@ -171,6 +171,7 @@ def _watch(
         noise=frozen_noise,
         detector=detector,
         stops=problem.stops,
+        span=jax.lax.stop_gradient(ts[-1] - ts[0]),
         is_iterative=problem.is_iterative,
     )
 

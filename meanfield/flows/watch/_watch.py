@@ -17,7 +17,7 @@ from typing_extensions import override
 from meanfield.dynamics import AbstractDynamics
 from meanfield.endings import Status
 from meanfield.fields import Convergence
-from meanfield.flows.motions import Motion, Noise, motion_of
+from meanfield.flows.motions import Motion, Noise, field_at, motion_of
 from meanfield.flows.stepping import (
     AbstractWrapper,
     Decision,
@@ -27,7 +27,7 @@ from meanfield.flows.stepping import (
 )
 from meanfield.measures import AbstractMeasure
 
-from ._detector import AbstractDetector, Attempt
+from ._detector import AbstractDetector, Attempt, where
 from ._stop import AbstractStop, Observation
 
 
@@ -68,33 +68,33 @@ class Watch(AbstractWrapper[WatchState]):
     noise: Noise
     detector: AbstractDetector
     stops: tuple[AbstractStop, ...]
+    span: Float[Array, ""]
     is_iterative: bool = eqx.field(static=True)
 
     @override
     def begin(self, start: Start) -> tuple[Array, WatchState]:
         t0 = jnp.asarray(start.t0)
-        span = jnp.asarray(start.t1) - t0
         end, inner = self.begin_inner(start)
-        inspection = self._inspect(t0, jax.lax.stop_gradient(start.y0))
-        zero = jnp.asarray(0)
-        running_code, failure_code = int(Status.FINISHED), int(Status.UNCONVERGED)
+        observation = self._observe(t0, jax.lax.stop_gradient(start.y0))
+        count, zero = jnp.asarray(0), jnp.zeros_like(observation.size)
         return end, WatchState(
             inner,
             self.detector.start(t0, start.y0, jnp.asarray(self.rtol)),
-            tuple(stop.start(inspection.observation, span) for stop in self.stops),
-            inspection.residual,
-            inspection.sum_error,
-            inspection.convergence_failure,
+            self._start_stops(observation),
+            zero,
+            zero,
+            _zero_convergence(zero),
             self._motion.reference(self.mu0),
-            jnp.where(inspection.is_converged, running_code, failure_code),
+            jnp.asarray(int(Status.FINISHED)),
             jnp.zeros((), bool),
-            zero,
-            zero,
+            count,
+            count,
         )
 
     @override
     def decide(self, trial: Trial, state: WatchState) -> Decision:
         keep, t0, t1, jump, inner, result = self.decide_inner(trial, state.inner)
+        state, inspection = self._inspect_trial(trial, state)
         y1 = jax.lax.stop_gradient(trial.y1)
         # Second moments must be finite, too: a field that is divided by an infinite
         # second moment is 0.
@@ -110,7 +110,7 @@ class Watch(AbstractWrapper[WatchState]):
         is_too_short = ~keep & ~(t1 - t0 > _shortest(t0))
         ends = is_too_short, keep & ~is_finite
         step = _attempt(trial, y1, keep=is_accepted, jump=jump, ends=ends)
-        state = self._update_state(step, state)._replace(inner=inner)
+        state = self._update_state(step, inspection, state)._replace(inner=inner)
         state = self._apply_detector(step, state, is_finite)
         state = self._mark_blow_up(state, is_late)
         # If the plan of the sums is too small, the flow ends and gets a larger plan.
@@ -145,9 +145,10 @@ class Watch(AbstractWrapper[WatchState]):
         code = jnp.where(ends, self.detector.ending, state.code)
         return state._replace(code=code, is_detected=state.is_detected | ends)
 
-    def _update_state(self, step: Attempt, state: WatchState) -> WatchState:
+    def _update_state(
+        self, step: Attempt, inspection: _Inspection, state: WatchState
+    ) -> WatchState:
         """The state after an attempted step; a rejected step is only counted."""
-        inspection = self._inspect(step.t, step.y)
         observation = inspection.observation
         if self._needs_speed and self._motion.is_split(self.noise):
             # With operator splitting, half-steps move even a state at rest. So the
@@ -187,24 +188,71 @@ class Watch(AbstractWrapper[WatchState]):
             code = jnp.where(ends, int(stop.status), code)
         return tuple(memories), code
 
-    def _inspect(self, t: Array, y: PyTree[Array]) -> "_Inspection":
-        """The size of a state, and quantities of its field if they are needed."""
-        size = self.mu0.replace_coordinates(y).size
-        zero = jnp.zeros_like(size)
-        observation = Observation(t, jnp.any(self.dynamics.jumps > t), size, zero)
+    def _inspect_trial(
+        self, trial: Trial, state: WatchState
+    ) -> tuple[WatchState, _Inspection]:
+        """Inspects the end of a trial, and before the first one also its start.
+
+        A loop inspects both, so that the field stands only once in the program.
+        """
+        t0, y0, t1, y1 = jax.lax.stop_gradient(
+            (jnp.asarray(trial.t0), trial.y0, jnp.asarray(trial.t1), trial.y1)
+        )
+        unread = self._inspect_size(t1, y1)
         if not (self.is_iterative or self._needs_speed):
-            return _Inspection(
-                observation, zero, zero, _zero_convergence(size), jnp.ones((), bool)
-            )
+            return state, unread
+        is_first = state.n_accepted + state.n_rejected == 0
+        start, end = jax.lax.fori_loop(
+            jnp.where(is_first, 0, 1),
+            2,
+            lambda i, ends: (
+                ends[1],
+                self._inspect(*where(i == 0, (t0, y0), (t1, y1))),
+            ),
+            (unread, unread),
+        )
+        return where(is_first, self._apply_start(state, start), state), end
+
+    def _apply_start(self, state: WatchState, start: _Inspection) -> WatchState:
+        """The state before the first step, after the start has been inspected."""
+        running, failed = int(Status.FINISHED), int(Status.UNCONVERGED)
+        return state._replace(
+            memories=self._start_stops(start.observation),
+            residual=start.residual,
+            sum_error=start.sum_error,
+            convergence_failure=start.convergence_failure,
+            code=jnp.where(start.is_converged, running, failed),
+        )
+
+    def _start_stops(self, observation: Observation) -> tuple[PyTree[Array], ...]:
+        return tuple(stop.start(observation, self.span) for stop in self.stops)
+
+    def _observe(self, t: Array, y: PyTree[Array]) -> Observation:
+        """What stops can read of a state without its field."""
+        size = self.mu0.replace_coordinates(y).size
+        is_changing = jnp.any(self.dynamics.jumps > t)
+        return Observation(t, is_changing, size, jnp.zeros_like(size))
+
+    def _inspect_size(self, t: Array, y: PyTree[Array]) -> _Inspection:
+        """The size of a state, whose field is not evaluated."""
+        observation = self._observe(t, y)
+        zero = jnp.zeros_like(observation.size)
+        is_converged = jnp.ones((), bool)
+        return _Inspection(
+            observation, zero, zero, _zero_convergence(zero), is_converged
+        )
+
+    def _inspect(self, t: Array, y: PyTree[Array]) -> _Inspection:
+        """The size of a state, and the convergence and the speed of its field."""
+        observation = self._observe(t, y)
         mu = self.mu0.replace_coordinates(y)
-        freeze = functools.partial(self.dynamics.field, t)
-        field, speed = freeze(mu), zero
+        freeze = functools.partial(field_at, self.dynamics, t)
+        field, speed = freeze(mu), observation.speed
         if self._needs_speed:
             speed = self.mu0.norm(self._motion.drift(mu, field, self.noise))
-        convergence = field.convergence or _zero_convergence(size)
-        sum_convergence = self._motion.sum_convergence(
-            freeze, mu, field
-        ) or _zero_convergence(size)
+        zero = _zero_convergence(speed)
+        convergence = field.convergence or zero
+        sum_convergence = self._motion.sum_convergence(freeze, mu, field) or zero
         failure = _first_failure(convergence, sum_convergence)
         is_converged = (convergence.residual <= convergence.tolerance) & (
             sum_convergence.residual <= sum_convergence.tolerance
