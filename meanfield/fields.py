@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Bool, Float, Int
 from typing_extensions import override
 
 from ._array import require
@@ -29,7 +29,7 @@ class Convergence(NamedTuple):
         >>> mu = Points.uniform([[0.0], [1.0]])
         >>> field = attentions["sinkhorn"](one, one, one).field(0.0, mu)
         >>> solved = field.convergence
-        >>> bool(solved.residual <= solved.tolerance)
+        >>> bool(solved.is_met)
         True
         >>> attentions["softmax"](one, one, one).field(0.0, mu).convergence is None
         True
@@ -38,6 +38,17 @@ class Convergence(NamedTuple):
     residual: Float[Array, ""]
     tolerance: Float[Array, ""]
     iterations: Int[Array, ""] | int = 0
+
+    @classmethod
+    def zero(cls, like: Float[Array, ""]) -> "Convergence":
+        """The `Convergence` of a field without iteration, in the dtype of `like`."""
+        zero = jnp.zeros_like(like)
+        return cls(zero, zero, jnp.zeros((), jnp.int32))
+
+    @property
+    def is_met(self) -> Bool[Array, ""]:
+        """Whether the residual is within the tolerance, which NaN is not."""
+        return self.residual <= self.tolerance
 
     @property
     def text(self) -> str:

@@ -19,7 +19,7 @@ from meanfield.measures import (
     Gaussian,
     Points,
 )
-from meanfield.reproduce import Experiment, Findings, caption_of
+from meanfield.reproduce import Experiment, Findings
 from meanfield.tokens import Tokens
 
 # The reduction of tests that accept any: `make test-reductions` runs all of them.
@@ -183,5 +183,5 @@ def assert_reportable(experiment: Experiment, findings: Findings) -> None:
     assert json.loads(json.dumps(findings.numbers)) == findings.numbers
     assert json.loads(json.dumps(findings.spec)) == findings.spec
     assert "seed" in findings.spec
-    assert "nan" not in caption_of(experiment, findings)
+    assert "nan" not in experiment.texts(findings.numbers)["caption"]
     assert "nan" not in str(experiment.texts(findings.numbers)["table"])

@@ -13,6 +13,10 @@ import jax
 from meanfield._array import is_concrete, is_tracing
 from meanfield._executables import run_stored
 from meanfield._programs import Programs, quick_flags
+from meanfield._typing import Time
+from meanfield.dynamics import AbstractDynamics
+from meanfield.fields import AbstractField
+from meanfield.measures import AbstractMeasure
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -154,6 +158,12 @@ def compile_function(
         9.0 16.0 1
     """
     return CompiledFunction(fn, level)
+
+
+@eqx.filter_jit  # a program contains several copies of a field, but traces only one
+def field_at(dynamics: AbstractDynamics, t: Time, mu: AbstractMeasure) -> AbstractField:
+    """The field of `mu` at time `t`."""
+    return dynamics.field(t, mu)
 
 
 def eval_shapes(fn: Callable[P, R]) -> Callable[P, R]:

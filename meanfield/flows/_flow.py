@@ -25,12 +25,12 @@ from ._arguments import (
     check_precision,
     check_progress,
 )
-from ._compilation import eval_shapes, full_precision
+from ._compilation import eval_shapes, field_at, full_precision
 from ._guard import guard_derivatives
 from ._integration import Problem, evaluate_field
 from ._short_programs import integrate
 from ._trajectory import M, Trajectory
-from .motions import Noise, active_noise, field_at, motion_of
+from .motions import Noise, active_noise, motion_of
 from .stepping import AbstractStepping
 from .watch import (
     AbstractStop,

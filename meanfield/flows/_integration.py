@@ -16,8 +16,9 @@ from meanfield.endings import Status
 from meanfield.fields import Convergence
 from meanfield.measures import AbstractMeasure
 
+from ._compilation import field_at
 from ._trajectory import Trajectory
-from .motions import Noise, cast_noise, field_at, motion_of
+from .motions import Noise, cast_noise, motion_of
 from .stepping import AbstractStepping
 from .watch import (
     AbstractDetector,

@@ -11,7 +11,6 @@ from ._files import names as names
 from ._files import root as root
 from ._files import select_experiments as select_experiments
 from ._run import ReproducedFigure as ReproducedFigure
-from ._run import caption_of as caption_of
 from ._run import reproduce as reproduce
 
 __getattr__ = old_names(__name__)

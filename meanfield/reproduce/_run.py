@@ -134,7 +134,7 @@ def _draw(part: Part, result: TimedFindings, folder: Path) -> ReproducedFigure:
     record = folder / f"{part.stem}.json"
     replace_text(record, text)
     drawing = time.perf_counter() - begin
-    caption = caption_of(part.experiment, result.findings)
+    caption = part.experiment.texts(result.findings.numbers)["caption"]
     seconds = (result.seconds, drawing)
     return ReproducedFigure(part.name, (*pictures, record), caption, seconds)
 
@@ -149,24 +149,6 @@ def prepare_folder(folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
             pass
-
-
-def caption_of(experiment: Experiment, findings: Findings) -> str:
-    """The caption of an experiment, with the numbers of its findings.
-
-    Examples:
-        >>> from meanfield.reproduce import Experiment, Findings, caption_of
-        >>> experiment = Experiment(
-        ...     "here",
-        ...     "It falls.",
-        ...     "to {gap:.1e}",
-        ...     lambda case: None,
-        ...     lambda findings: None,
-        ... )
-        >>> caption_of(experiment, Findings(spec={}, numbers={"gap": 1e-6}, data={}))
-        'to 1.0e-06'
-    """
-    return experiment.caption.format_map(findings.numbers)
 
 
 def _json(part: Part, findings: Findings) -> str:

@@ -42,8 +42,8 @@ arrays
 
 def rename_record(body: dict[str, Any]) -> dict[str, Any]:
     """The JSON values of a record under current names; the record may be invalid."""
-    record = _rename_part(_rename("record", body), "spec", rename_spec)
-    log, columns = record.get("log"), partial(_rename, "columns")
+    record = _rename_part(_rename(_KEYS["record"], body), "spec", rename_spec)
+    log, columns = record.get("log"), partial(_rename, _KEYS["columns"])
     if not isinstance(log, list):
         return record
     entries = [_rename_part(entry, "columns", columns) for entry in log]
@@ -61,7 +61,7 @@ def rename_spec(values: Any) -> Any:
     if not isinstance(values, Mapping):
         return values
     rename = partial(rename_options, values.get("task"))
-    return _rename_part(_rename("spec", values), "options", rename)
+    return _rename_part(_rename(_KEYS["spec"], values), "options", rename)
 
 
 def _rename_part(values: Any, key: str, rename: Callable[[Any], Any]) -> Any:
@@ -70,10 +70,10 @@ def _rename_part(values: Any, key: str, rename: Callable[[Any], Any]) -> Any:
     return {**values, key: rename(values[key])}
 
 
-def _rename(kind: str, values: Any) -> Any:
+def _rename(names: Mapping[str, str], values: Any) -> Any:
     if not isinstance(values, Mapping):
         return values
-    return {_KEYS[kind].get(key, key): value for key, value in values.items()}
+    return {names.get(key, key): value for key, value in values.items()}
 
 
 def old_options(task: object, options: Mapping[str, Any]) -> dict[str, str]:
@@ -84,10 +84,7 @@ def old_options(task: object, options: Mapping[str, Any]) -> dict[str, str]:
 
 def rename_options(task: object, options: Any) -> Any:
     """The options of a task under current names; the options may be invalid."""
-    names = _OPTIONS.get(str(task), {})
-    if not isinstance(options, Mapping):
-        return options
-    return {names.get(name, name): value for name, value in options.items()}
+    return _rename(_OPTIONS.get(str(task), {}), options)
 
 
 def rename_array(name: str) -> str:

@@ -5,7 +5,6 @@ from ._isotropic import Noise as Noise
 from ._isotropic import active_noise as active_noise
 from ._isotropic import cast_noise as cast_noise
 from ._motion import Motion as Motion
-from ._motion import field_at as field_at
 from ._motion import motion_of as motion_of
 from ._motion import motions as motions
 from .gaussian import GaussianMotion as GaussianMotion

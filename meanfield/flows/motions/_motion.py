@@ -8,7 +8,6 @@ from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
 import diffrax
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PyTree
@@ -25,12 +24,6 @@ from ._isotropic import Noise
 
 M = TypeVar("M", bound=AbstractMeasure)
 Terms = tuple[diffrax.AbstractTerm, diffrax.AbstractSolver]
-
-
-@eqx.filter_jit  # a program has several copies of a field, but traces it only once
-def field_at(dynamics: AbstractDynamics, t: Time, mu: AbstractMeasure) -> AbstractField:
-    """The field of `mu` at time `t`."""
-    return dynamics.field(t, mu)
 
 
 class Motion(Generic[M]):

@@ -10,6 +10,7 @@ from jaxtyping import Array, Bool, Float, PyTree
 
 from meanfield._typing import SolverTime
 from meanfield.endings import Status
+from meanfield.flows.stepping import Trial, step_length
 
 from ._growth import BlowUpTime
 
@@ -70,3 +71,32 @@ class AbstractDetector(eqx.Module, Generic[MemoryT]):
 def where(condition: Array, yes: T, no: T) -> T:
     """`yes` where the condition holds, else `no`, for trees of one structure."""
     return jax.tree.map(lambda a, b: jnp.where(condition, a, b), yes, no)
+
+
+def attempt_of(
+    trial: Trial,
+    y: PyTree[Array],
+    *,
+    keep: Array,
+    jump: Array,
+    ends: tuple[Array, Array],
+) -> Attempt:
+    """The `Attempt` of a trial; `ends` holds `is_too_short` and `is_not_finite`."""
+    y0 = jax.lax.stop_gradient(trial.y0)
+    return Attempt(
+        jnp.asarray(trial.t1),
+        step_length(trial),
+        y0,
+        y,
+        jax.tree.map(jnp.subtract, y, y0),
+        jax.lax.stop_gradient(_state_error(y, trial.error)),
+        trial.order,
+        keep,
+        jump,
+        *ends,
+    )
+
+
+def _state_error(y: PyTree[Array], error: PyTree | None) -> PyTree | None:
+    """The solver's error; `None` for solvers of grids, which report a rate instead."""
+    return error if jax.tree.structure(error) == jax.tree.structure(y) else None

@@ -17,17 +17,17 @@ from typing_extensions import override
 from meanfield.dynamics import AbstractDynamics
 from meanfield.endings import Status
 from meanfield.fields import Convergence
-from meanfield.flows.motions import Motion, Noise, field_at, motion_of
+from meanfield.flows._compilation import field_at
+from meanfield.flows.motions import Motion, Noise, motion_of
 from meanfield.flows.stepping import (
     AbstractWrapper,
     Decision,
     Start,
     Trial,
-    step_length,
 )
 from meanfield.measures import AbstractMeasure
 
-from ._detector import AbstractDetector, Attempt, where
+from ._detector import AbstractDetector, Attempt, attempt_of, where
 from ._stop import AbstractStop, Observation
 
 
@@ -49,14 +49,27 @@ class WatchState(NamedTuple):
     n_rejected: Int[Array, ""]
 
 
-class _Inspection(NamedTuple):
-    """Quantities of a state, and of its field if the field is evaluated."""
+class Inspection(NamedTuple):
+    """What stops read of a state, and the convergence of its field and its sums.
+
+    The convergence is all zeros without an iteration, and if it was not inspected.
+    """
 
     observation: Observation
-    residual: Float[Array, ""]
-    sum_error: Float[Array, ""]
-    convergence_failure: Convergence
-    is_converged: Bool[Array, ""]
+    field: Convergence
+    sums: Convergence
+
+    @property
+    def is_converged(self) -> Bool[Array, ""]:
+        """Whether both residuals are within their tolerances, which NaN is not."""
+        return self.field.is_met & self.sums.is_met
+
+    @property
+    def failure(self) -> Convergence:
+        """The first `Convergence` whose residual is NaN or too large, or else zeros."""
+        zero = Convergence.zero(self.sums.residual)
+        later_failure = where(self.sums.is_met, zero, self.sums)
+        return where(self.field.is_met, later_failure, self.field)
 
 
 class Watch(AbstractWrapper[WatchState]):
@@ -75,15 +88,15 @@ class Watch(AbstractWrapper[WatchState]):
     def begin(self, start: Start) -> tuple[Array, WatchState]:
         t0 = jnp.asarray(start.t0)
         end, inner = self.begin_inner(start)
-        observation = self._observe(t0, jax.lax.stop_gradient(start.y0))
-        count, zero = jnp.asarray(0), jnp.zeros_like(observation.size)
+        sizes = self._inspect_size(t0, jax.lax.stop_gradient(start.y0))
+        count, zero = jnp.asarray(0), sizes.field.residual
         return end, WatchState(
             inner,
             self.detector.start(t0, start.y0, jnp.asarray(self.rtol)),
-            self._start_stops(observation),
+            self._start_stops(sizes.observation),
             zero,
             zero,
-            _zero_convergence(zero),
+            sizes.failure,
             self._motion.reference(self.mu0),
             jnp.asarray(int(Status.FINISHED)),
             jnp.zeros((), bool),
@@ -109,7 +122,7 @@ class Watch(AbstractWrapper[WatchState]):
         is_accepted = keep & is_finite & ~is_late & (state.code == int(Status.FINISHED))
         is_too_short = ~keep & ~(t1 - t0 > _shortest(t0))
         ends = is_too_short, keep & ~is_finite
-        step = _attempt(trial, y1, keep=is_accepted, jump=jump, ends=ends)
+        step = attempt_of(trial, y1, keep=is_accepted, jump=jump, ends=ends)
         state = self._update_state(step, inspection, state)._replace(inner=inner)
         state = self._apply_detector(step, state, is_finite)
         state = self._mark_blow_up(state, is_late)
@@ -146,7 +159,7 @@ class Watch(AbstractWrapper[WatchState]):
         return state._replace(code=code, is_detected=state.is_detected | ends)
 
     def _update_state(
-        self, step: Attempt, inspection: _Inspection, state: WatchState
+        self, step: Attempt, inspection: Inspection, state: WatchState
     ) -> WatchState:
         """The state after an attempted step; a rejected step is only counted."""
         observation = inspection.observation
@@ -166,9 +179,9 @@ class Watch(AbstractWrapper[WatchState]):
         code = jnp.where(inspection.is_converged, code, int(Status.UNCONVERGED))
         accepted_state = state._replace(
             memories=memories,
-            residual=jnp.maximum(state.residual, inspection.residual),
-            sum_error=jnp.maximum(state.sum_error, inspection.sum_error),
-            convergence_failure=inspection.convergence_failure,
+            residual=jnp.maximum(state.residual, inspection.field.residual),
+            sum_error=jnp.maximum(state.sum_error, inspection.sums.residual),
+            convergence_failure=inspection.failure,
             code=code,
             n_accepted=state.n_accepted + 1,
         )
@@ -190,7 +203,7 @@ class Watch(AbstractWrapper[WatchState]):
 
     def _inspect_trial(
         self, trial: Trial, state: WatchState
-    ) -> tuple[WatchState, _Inspection]:
+    ) -> tuple[WatchState, Inspection]:
         """Inspects the end of a trial, and before the first one also its start.
 
         A loop inspects both, so that the field stands only once in the program.
@@ -198,73 +211,54 @@ class Watch(AbstractWrapper[WatchState]):
         t0, y0, t1, y1 = jax.lax.stop_gradient(
             (jnp.asarray(trial.t0), trial.y0, jnp.asarray(trial.t1), trial.y1)
         )
-        unread = self._inspect_size(t1, y1)
+        sizes = self._inspect_size(t1, y1)
         if not (self.is_iterative or self._needs_speed):
-            return state, unread
+            return state, sizes
         is_first = state.n_accepted + state.n_rejected == 0
-        start, end = jax.lax.fori_loop(
-            jnp.where(is_first, 0, 1),
-            2,
-            lambda i, ends: (
-                ends[1],
-                self._inspect(*where(i == 0, (t0, y0), (t1, y1))),
-            ),
-            (unread, unread),
-        )
+
+        def inspect_next(i: Array, ends: tuple) -> tuple:
+            return ends[1], self._inspect(*where(i == 0, (t0, y0), (t1, y1)))
+
+        count = jnp.where(is_first, 0, 1)
+        start, end = jax.lax.fori_loop(count, 2, inspect_next, (sizes, sizes))
         return where(is_first, self._apply_start(state, start), state), end
 
-    def _apply_start(self, state: WatchState, start: _Inspection) -> WatchState:
+    def _apply_start(self, state: WatchState, start: Inspection) -> WatchState:
         """The state before the first step, after the start has been inspected."""
-        running, failed = int(Status.FINISHED), int(Status.UNCONVERGED)
+        running_code, failure_code = int(Status.FINISHED), int(Status.UNCONVERGED)
         return state._replace(
             memories=self._start_stops(start.observation),
-            residual=start.residual,
-            sum_error=start.sum_error,
-            convergence_failure=start.convergence_failure,
-            code=jnp.where(start.is_converged, running, failed),
+            residual=start.field.residual,
+            sum_error=start.sums.residual,
+            convergence_failure=start.failure,
+            code=jnp.where(start.is_converged, running_code, failure_code),
         )
 
     def _start_stops(self, observation: Observation) -> tuple[PyTree[Array], ...]:
         return tuple(stop.start(observation, self.span) for stop in self.stops)
 
-    def _observe(self, t: Array, y: PyTree[Array]) -> Observation:
-        """What stops can read of a state without its field."""
+    def _inspect_size(self, t: Array, y: PyTree[Array]) -> Inspection:
+        """The size of a state, whose field is not evaluated."""
         size = self.mu0.replace_coordinates(y).size
         is_changing = jnp.any(self.dynamics.jumps > t)
-        return Observation(t, is_changing, size, jnp.zeros_like(size))
+        observation = Observation(t, is_changing, size, jnp.zeros_like(size))
+        zero = Convergence.zero(size)
+        return Inspection(observation, zero, zero)
 
-    def _inspect_size(self, t: Array, y: PyTree[Array]) -> _Inspection:
-        """The size of a state, whose field is not evaluated."""
-        observation = self._observe(t, y)
-        zero = jnp.zeros_like(observation.size)
-        is_converged = jnp.ones((), bool)
-        return _Inspection(
-            observation, zero, zero, _zero_convergence(zero), is_converged
-        )
-
-    def _inspect(self, t: Array, y: PyTree[Array]) -> _Inspection:
+    def _inspect(self, t: Array, y: PyTree[Array]) -> Inspection:
         """The size of a state, and the convergence and the speed of its field."""
-        observation = self._observe(t, y)
+        observation, zero, _ = self._inspect_size(t, y)
         mu = self.mu0.replace_coordinates(y)
         freeze = functools.partial(field_at, self.dynamics, t)
-        field, speed = freeze(mu), observation.speed
+        field = freeze(mu)
         if self._needs_speed:
             speed = self.mu0.norm(self._motion.drift(mu, field, self.noise))
-        zero = _zero_convergence(speed)
-        convergence = field.convergence or zero
-        sum_convergence = self._motion.sum_convergence(freeze, mu, field) or zero
-        failure = _first_failure(convergence, sum_convergence)
-        is_converged = (convergence.residual <= convergence.tolerance) & (
-            sum_convergence.residual <= sum_convergence.tolerance
-        )
-        observation = observation._replace(speed=speed)
-        return _Inspection(
-            observation,
-            convergence.residual,
-            sum_convergence.residual,
-            failure,
-            is_converged,
-        )
+            observation = observation._replace(speed=speed)
+        parts = field.convergence, self._motion.sum_convergence(freeze, mu, field)
+        parts = [part or zero for part in parts]
+        # A loop keeps the dtypes of its variables.
+        cast = functools.partial(jax.tree.map, lambda a, b: jnp.asarray(a, b.dtype))
+        return Inspection(observation, *(cast(part, zero) for part in parts))
 
     @property
     def _motion(self) -> Motion:
@@ -273,54 +267,6 @@ class Watch(AbstractWrapper[WatchState]):
     @property
     def _needs_speed(self) -> bool:
         return any(stop.needs_speed for stop in self.stops)
-
-
-def _zero_convergence(scalar: Float[Array, ""]) -> Convergence:
-    """The `Convergence` of a field without iteration: all zeros."""
-    zero = jnp.zeros_like(scalar)
-    return Convergence(zero, zero, jnp.zeros((), jnp.int32))
-
-
-def _first_failure(*parts: Convergence) -> Convergence:
-    """The first `Convergence` whose residual is NaN or too large, or else zeros."""
-    failure = _zero_convergence(parts[0].residual)
-    for part in reversed(parts):
-        values = [
-            jnp.asarray(b, jnp.result_type(a))
-            for a, b in zip(failure, part, strict=True)
-        ]
-        fits = part.residual <= part.tolerance
-        failure = Convergence(*map(functools.partial(jnp.where, fits), failure, values))
-    return failure
-
-
-def _attempt(
-    trial: Trial,
-    y: PyTree[Array],
-    *,
-    keep: Array,
-    jump: Array,
-    ends: tuple[Array, Array],
-) -> Attempt:
-    """The `Attempt` of a trial; `ends` holds `is_too_short` and `is_not_finite`."""
-    y0 = jax.lax.stop_gradient(trial.y0)
-    return Attempt(
-        jnp.asarray(trial.t1),
-        step_length(trial),
-        y0,
-        y,
-        jax.tree.map(jnp.subtract, y, y0),
-        jax.lax.stop_gradient(_state_error(y, trial.error)),
-        trial.order,
-        keep,
-        jump,
-        *ends,
-    )
-
-
-def _state_error(y: PyTree[Array], error: PyTree | None) -> PyTree | None:
-    """The solver's error; `None` for solvers of grids, which report a rate instead."""
-    return error if jax.tree.structure(error) == jax.tree.structure(y) else None
 
 
 def _shortest(t: Float[Array, ""]) -> Float[Array, ""]:

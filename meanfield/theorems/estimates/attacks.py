@@ -134,7 +134,7 @@ def convergence_penalty(convergence: Convergence | None) -> JaxArray:
     """Zero if every Sinkhorn solve has converged, NaN otherwise."""
     if convergence is None:
         raise ValueError("`convergence` must be a `Convergence` record; got `None`.")
-    good = jnp.all(convergence.residual <= convergence.tolerance)
+    good = jnp.all(convergence.is_met)
     return jnp.where(good, 0.0, jnp.nan)
 
 

@@ -189,7 +189,7 @@ def _field_error(dynamics: AbstractDynamics, mu: Points, t: Time) -> Float[Array
     assert isinstance(mu.reduction, Chebyshev)
     worst = _error_ratio(NodePlanner().sum_convergence(mu.reduction, freeze, mu, field))
     if field.convergence is not None:
-        is_unconverged = field.convergence.residual > field.convergence.tolerance
+        is_unconverged = ~field.convergence.is_met
         worst = jnp.where(is_unconverged, jnp.inf, worst)
     return worst
 
