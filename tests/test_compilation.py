@@ -51,6 +51,9 @@ def test_small_programs_are_optimised_less():
     shapes = (512, 4), (512, 5), (64, 8), (65, 8), (1, 400)
     levels = [optimisation_level(jnp.zeros(shape)) for shape in shapes]
     assert levels == [1, None, 1, None, None]
+    shapes = (10, 10), (11, 11), (22, 2), (23, 2), (2, 8, 8), (3, 8, 8)
+    levels = [optimisation_level(jnp.zeros(shape)) for shape in shapes]
+    assert levels == [0, 1, 0, 1, 0, 1]
     assert optimisation_level("no arrays") == 0
 
 

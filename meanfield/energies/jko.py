@@ -115,7 +115,8 @@ def _minimiser(problem: _Step) -> Float[Array, " p"]:
     origin = np.zeros(d + d * (d + 1) // 2)
     steepness = np.linalg.norm(gradient(origin))
     result = scipy.optimize.minimize(
-        lambda x: _or_infinite(float(value(x))),
+        # No step accepts infinity.
+        lambda x: v if np.isfinite(v := float(value(x))) else np.inf,
         origin,
         jac=gradient,
         hess=curvature,
@@ -135,8 +136,3 @@ def _minimiser(problem: _Step) -> Float[Array, " p"]:
 _value = eqx.filter_jit(lambda problem, x: problem(x))
 _gradient = eqx.filter_jit(lambda problem, x: jax.grad(problem)(x))
 _curvature = eqx.filter_jit(lambda problem, x: jax.hessian(problem)(x))
-
-
-def _or_infinite(value: float) -> float:
-    """Returns `value`, or infinity if it is not finite, so that no step accepts it."""
-    return value if np.isfinite(value) else np.inf

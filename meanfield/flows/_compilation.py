@@ -28,8 +28,8 @@ Arguments = tuple[tuple[Any, ...], dict[str, Any]]
 # halves and loses no time.
 _WIDE = {"xla_cpu_prefer_vector_width": 512}
 # Small programs run in milliseconds but take seconds to compile, so they are compiled
-# with less optimisation: at level 0 if no array has more entries than `_TINY`.
-_TINY = 32
+# with less optimisation: at level 0 if no array has more work than `_TINY` operations.
+_TINY = 1024
 # At level 1 if no array has more entries than the limit for its longest vector.
 # Products of vectors of more than four entries take twice as long then.
 _LIMITS = {4: 4096, 32: 512}
@@ -121,14 +121,15 @@ def _options(level: int | None) -> dict[str, Any]:
 def optimisation_level(*args: object, **kwargs: object) -> int | None:
     """The optimisation level for these arguments; `None` for the default of XLA.
 
-    A velocity of `n` entries takes up to `n**2` operations. With few entries, compiling
-    a program takes longer than running it, even if it is not optimised.
+    With little work, a program compiles for longer than it runs.
     """
     leaves = [leaf for leaf in jax.tree.leaves((args, kwargs)) if eqx.is_array(leaf)]
-    size = max((leaf.size for leaf in leaves), default=0)
-    longest = max((leaf.shape[-1] for leaf in leaves if leaf.ndim > 1), default=0)
-    if size <= _TINY:
+    # Operations of one velocity of tokens, or of one product of matrices.
+    work = (leaf.size * max(leaf.shape[-2:], default=1) for leaf in leaves)
+    if max(work, default=0) <= _TINY:
         return 0
+    size = max(leaf.size for leaf in leaves)
+    longest = max((leaf.shape[-1] for leaf in leaves if leaf.ndim > 1), default=0)
     limits = (limit for vector, limit in _LIMITS.items() if longest <= vector)
     return 1 if size <= next(limits, 0) else None
 
