@@ -220,6 +220,15 @@ def test_a_flow_that_misses_the_tolerance_ends_unconverged(rng: np.random.Genera
     assert_close(trajectory.last, c.x, ulps=0)
 
 
+def test_a_flow_of_length_zero_checks_no_convergence(rng: np.random.Generator):
+    """It takes no step, so its end is its start whatever the field is."""
+    c = case(rng, n=9)
+    attention = Attention(Dot(c.p.Q, c.p.K, 0.1), Sinkhorn(max_iterations=2), c.p.V)
+    trajectory = flow(attention, c.points(), [0.0, 0.0])
+    assert trajectory.status == Status.FINISHED
+    assert_close(trajectory.last, c.x, ulps=0)
+
+
 @pytest.mark.slow
 def test_a_flow_reports_a_tolerance_lost_later(rng: np.random.Generator):
     """Tokens that spread make harder plans: ten evaluations suffice only at first."""

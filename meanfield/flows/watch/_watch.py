@@ -52,24 +52,24 @@ class WatchState(NamedTuple):
 class Inspection(NamedTuple):
     """What stops read of a state, and the convergence of its field and its sums.
 
-    The convergence is all zeros without an iteration, and if it was not inspected.
+    A convergence is all zeros without an iteration, and if the field was not evaluated.
     """
 
     observation: Observation
-    field: Convergence
-    sums: Convergence
+    field_convergence: Convergence
+    sum_convergence: Convergence
 
     @property
     def is_converged(self) -> Bool[Array, ""]:
         """Whether both residuals are within their tolerances, which NaN is not."""
-        return self.field.is_met & self.sums.is_met
+        return self.field_convergence.is_met & self.sum_convergence.is_met
 
     @property
     def failure(self) -> Convergence:
         """The first `Convergence` whose residual is NaN or too large, or else zeros."""
-        zero = Convergence.zero(self.sums.residual)
-        later_failure = where(self.sums.is_met, zero, self.sums)
-        return where(self.field.is_met, later_failure, self.field)
+        first, second = self.field_convergence, self.sum_convergence
+        zero = Convergence.zero(second.residual)
+        return where(first.is_met, where(second.is_met, zero, second), first)
 
 
 class Watch(AbstractWrapper[WatchState]):
@@ -89,7 +89,7 @@ class Watch(AbstractWrapper[WatchState]):
         t0 = jnp.asarray(start.t0)
         end, inner = self.begin_inner(start)
         sizes = self._inspect_size(t0, jax.lax.stop_gradient(start.y0))
-        count, zero = jnp.asarray(0), sizes.field.residual
+        count, zero = jnp.asarray(0), sizes.field_convergence.residual
         return end, WatchState(
             inner,
             self.detector.start(t0, start.y0, jnp.asarray(self.rtol)),
@@ -179,8 +179,8 @@ class Watch(AbstractWrapper[WatchState]):
         code = jnp.where(inspection.is_converged, code, int(Status.UNCONVERGED))
         accepted_state = state._replace(
             memories=memories,
-            residual=jnp.maximum(state.residual, inspection.field.residual),
-            sum_error=jnp.maximum(state.sum_error, inspection.sums.residual),
+            residual=jnp.maximum(state.residual, inspection.field_convergence.residual),
+            sum_error=jnp.maximum(state.sum_error, inspection.sum_convergence.residual),
             convergence_failure=inspection.failure,
             code=code,
             n_accepted=state.n_accepted + 1,
@@ -228,8 +228,8 @@ class Watch(AbstractWrapper[WatchState]):
         running_code, failure_code = int(Status.FINISHED), int(Status.UNCONVERGED)
         return state._replace(
             memories=self._start_stops(start.observation),
-            residual=start.field.residual,
-            sum_error=start.sums.residual,
+            residual=start.field_convergence.residual,
+            sum_error=start.sum_convergence.residual,
             convergence_failure=start.failure,
             code=jnp.where(start.is_converged, running_code, failure_code),
         )
