@@ -34,8 +34,9 @@ def leading_order(
     """
     identity = jnp.eye(mu.dimension, dtype=mu.tokens.x.dtype)
     p, q = _centre_points(mu), _centre_points(nu)
+    score = Dot(identity, identity, epsilon)
     cubes = lambda a, b: mean_over(
-        a, b.integral(_cube, Dot(identity, identity, epsilon), a.tokens, _ones(b))[:, 0]
+        a, b.integral(_cube, score, a.tokens, jnp.ones_like(b.tokens.x[:, :1]))[:, 0]
     )
     third = cubes(p, p) - 2 * cubes(p, q) + cubes(q, q)
     second = jnp.sum(((mu.covariance - nu.covariance) / epsilon) ** 2)
@@ -44,10 +45,6 @@ def leading_order(
 
 def _cube(score: Array) -> Array:
     return score**3
-
-
-def _ones(mu: Points) -> Float[Array, "n 1"]:
-    return jnp.ones((mu.tokens.n, 1), mu.tokens.x.dtype)
 
 
 def _centre_points(mu: Points) -> Points:

@@ -5,13 +5,13 @@ from typing import Literal
 
 import numpy as np
 from jaxtyping import Float
-from scipy import stats
+from scipy import special, stats
 
 from meanfield.errors import InvalidInputError
 
 LEVEL = 0.95  # level of confidence intervals
 MIN_PAIRS = 3  # smallest number of pairs for a conclusion
-POWER_FACTOR = 10.5  # (z of 97.5 % + z of 90 %)², for a power of 90 %
+POWER = 0.9  # probability with which the detectable effect is detected
 
 Conclusion = Literal["reproduced", "contradicted", "undecided", "not enough seeds"]
 
@@ -26,9 +26,9 @@ class Verdict:
         mean: mean of the differences.
         interval: 95 % confidence interval of the mean, by Student's t.
         median: median of the differences.
-        deviation: standard deviation of the differences, with divisor n − 1.
+        deviation: standard deviation of the differences; NaN for a single pair.
         detectable_effect: smallest mean that this number of pairs detects with
-            probability 0.9.
+            probability 0.9, for normal differences; infinite for fewer than three.
         n_pairs: number of pairs.
 
     Examples:
@@ -77,19 +77,27 @@ def verdict(
         )
     gaps = first - second
     n, mean = gaps.size, float(gaps.mean())
-    deviation = float(gaps.std(ddof=1)) if n > 1 else 0.0
-    error = deviation / np.sqrt(n)
+    deviation = float(gaps.std(ddof=1)) if n > 1 else np.nan
+    error = deviation / n**0.5
     reach = float(stats.t.ppf((1 + LEVEL) / 2, n - 1) * error) if n > 1 else np.inf
-    interval = mean - reach, mean + reach
     return Verdict(
-        conclusion=_conclusion(n, *interval),
+        conclusion=_conclusion(n, mean - reach, mean + reach),
         mean=mean,
-        interval=interval,
+        interval=(mean - reach, mean + reach),
         median=float(np.median(gaps)),
         deviation=deviation,
-        detectable_effect=float(np.sqrt(POWER_FACTOR) * error),
+        detectable_effect=_detectable_ratio(n) * error if n >= MIN_PAIRS else np.inf,
         n_pairs=n,
     )
+
+
+def _detectable_ratio(n: int) -> float:
+    """The detectable effect divided by the standard error of the mean.
+
+    It is the noncentrality of the t statistic; normal quantiles give half for 3 pairs.
+    """
+    t = stats.t.ppf((1 + LEVEL) / 2, n - 1)
+    return float(special.nctdtrinc(n - 1, 1 - POWER, t))
 
 
 def _conclusion(n: int, low: float, high: float) -> Conclusion:
