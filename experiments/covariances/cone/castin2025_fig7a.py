@@ -20,8 +20,8 @@ PRINTED = covariance_figure(
     ),
     title="Figure 7(a), Sinkhorn",
     claim=(
-        "Where A + Aᵀ is negative definite, Sinkhorn covariances go to zero, whatever "
-        "V. As printed; false for V with Gaussian entries."
+        "Where A + Aᵀ is negative definite, covariances need not go to zero under "
+        "Sinkhorn attention (section 4.5, item 1)."
     ),
     recipe=RECIPE,
 )
