@@ -2,19 +2,57 @@
 
 from collections.abc import Callable
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array
+from jaxtyping import Array, Float
+from typing_extensions import override
 
-from meanfield._typing import Numbers
+from meanfield._typing import Numbers, Time
 from meanfield.attention import Attention, attentions
+from meanfield.dynamics import AbstractDynamics
+from meanfield.fields import AbstractField, Affine
 from meanfield.flows import Trajectory
-from meanfield.measures import Gaussian
+from meanfield.measures import AbstractMeasure, Gaussian, Points
 
 RTOL = (
     np.finfo(np.float64).eps ** 0.6
 )  # default tolerance of a step in double precision
+
+SETTLING = (  # Q, K and V of castin2025, Figure 2(d)
+    [[0.6764, 1.5211], [-0.5119, 1.1502]],
+    [[-0.5907, -0.7688], [-0.335, 0.093]],
+    [[1.8318, -0.3769], [0.3481, -0.1163]],
+)
+STARTS = np.array([[[3, 2.5], [2.5, 26]], [[4, 5.5], [5.5, 25]]]) / 29
+
+
+class Stretch(AbstractDynamics):
+    """The velocity x f(|x|) of one token."""
+
+    law: int = eqx.field(static=True)
+
+    @property
+    @override
+    def jumps(self) -> Float[Array, " k"]:
+        return jnp.zeros(0)
+
+    @override
+    def field(self, t: Time, mu: AbstractMeasure) -> AbstractField:
+        assert isinstance(mu, Points)
+        r = jnp.linalg.norm(mu.tokens.x)
+        slow = jnp.log1p(r)
+        rate = (r / (1 + r)) ** 4
+        laws = (
+            r**2 / (1 + r**2),
+            slow,
+            slow * jnp.log1p(slow),
+            r**2 * (1 - r**2),
+            rate,
+        )
+        d = mu.tokens.x.shape[1]
+        return Affine(laws[self.law] * jnp.eye(d, dtype=r.dtype), jnp.zeros(d, r.dtype))
 
 
 def ensemble(fn: Callable, *batches: Numbers) -> Trajectory:
