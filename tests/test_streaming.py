@@ -11,7 +11,7 @@ from jaxtyping import Array
 
 from meanfield.dynamics import Window, causal
 from meanfield.measures import Blocked, Link, Points
-from meanfield.measures.reductions.exact import exp2
+from meanfield.measures.reductions.kernels import exp2
 from meanfield.scores import AbstractScore, Dot, Masked, SquaredDistance
 from meanfield.tokens import Tokens
 

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from benchmarks._trial import Job, Trial
-from meanfield.measures.reductions.exact import exp2
+from meanfield.measures.reductions.kernels import exp2
 
 FULL_VECTORS = {
     "xla_cpu_prefer_vector_width": 512

@@ -57,6 +57,12 @@ class KeySide(eqx.Module):
     difference_vectors: Float[Array, "*blocks n c"] | None = None
     logs: Float[Array, "*blocks n"] | None = None
 
+    @property
+    def rows(self) -> Float[Array, "n columns"]:
+        """The vector in `Differences` of each key, after its `logs`."""
+        logs = jnp.zeros_like(self.offset) if self.logs is None else self.logs
+        return jnp.column_stack([logs, require_vectors(self.difference_vectors)])
+
 
 Side = TypeVar("Side", QuerySide, KeySide)
 
@@ -158,12 +164,8 @@ class Pairs(eqx.Module):
 
     def best(self, queries: QuerySide, keys: KeySide) -> Float[Array, "rows queries"]:
         """The largest score of each query, and `logs` and vector of its best key."""
-        logs = jnp.zeros_like(keys.offset) if keys.logs is None else keys.logs
-        rows = jnp.concatenate(
-            [logs[:, None], require_vectors(keys.difference_vectors)], axis=1
-        )
         room = _rounding(keys, queries)
-        return self._fold_scores(lambda S: _best(S, rows, room), queries, keys)
+        return self._fold_scores(lambda S: _best(S, keys.rows, room), queries, keys)
 
     def _fold_scores(
         self, fold: Callable[[Array], Array], queries: QuerySide, keys: KeySide
@@ -285,11 +287,8 @@ def _best(
 
 def _rounding(keys: KeySide, queries: QuerySide) -> Float[Array, " queries"]:
     """Bound on the difference between two roundings of the same score."""
-    k, q, offset = (
-        require_vectors(keys.vectors),
-        require_vectors(queries.vectors),
-        keys.offset,
-    )
+    k, q = require_vectors(keys.vectors), require_vectors(queries.vectors)
+    offset = keys.offset
     longest = jnp.sqrt(jnp.max(jnp.sum(k**2, axis=1)) * jnp.sum(q**2, axis=0))
     size = longest + jnp.max(jnp.where(jnp.isneginf(offset), 0, jnp.abs(offset)))
     return TIE_ULPS * jnp.finfo(size.dtype).eps * size

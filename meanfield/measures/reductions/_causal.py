@@ -15,7 +15,7 @@ from jaxtyping import Array, Float, Int, PyTree
 from meanfield.linalg import HIGHEST
 
 from ._nodes import Box, Lattice, ProjectedKeys, interpolate_log_mean
-from .exact import LOG2E, exp2
+from .kernels import LOG2E, exp2
 
 BLOCK = 512  # tokens in a block, of queries or keys
 # Fewer than 8 blocks are summed without interpolation, as means of few tokens are not

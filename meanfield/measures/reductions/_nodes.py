@@ -12,7 +12,7 @@ from jaxtyping import Array, Float
 from meanfield.linalg import HIGHEST, eigh
 
 from .cells import angles, to_coefficients
-from .exact import LOG2E, exp2
+from .kernels import LOG2E, exp2
 
 # Maximum number of tokens in a block, and of the numbers that it holds for its tokens.
 MAX_TOKENS, MAX_BLOCK_NUMBERS = 2048, 2**20

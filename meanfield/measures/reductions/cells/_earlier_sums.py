@@ -15,7 +15,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PyTree
 
 from meanfield.linalg import HIGHEST
-from meanfield.measures.reductions.exact import LOG2E, exp2
+from meanfield.measures.reductions.kernels import LOG2E, exp2
 
 from ._cell_nodes import Products, Vectors, no_nodes, read, spread, sum_nodes
 from ._layout import AbstractLayout

@@ -1,7 +1,5 @@
 """Sums over all pairs, without interpolation: dense, blocked, or by features."""
 
-from ._exp2 import LOG2E as LOG2E
-from ._exp2 import exp2 as exp2
 from ._features import AbstractFeatureLink as AbstractFeatureLink
 from ._features import Power as Power
 from ._groups import Groups as Groups

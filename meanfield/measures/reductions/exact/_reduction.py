@@ -18,15 +18,16 @@ from typing_extensions import override
 from meanfield._programs import compile_once
 from meanfield.errors import InvalidInputError
 from meanfield.linalg import HIGHEST
+from meanfield.measures.reductions.kernels import LOG2E, exp2
 from meanfield.scores import AbstractScore
-from meanfield.scores.pairs import Link, pair_scores
+from meanfield.scores.pairs import Link, Pairs, pair_scores
 from meanfield.scores.rows import rows_from_references
 from meanfield.tokens import Tokens
 
-from ._exp2 import LOG2E, exp2
 from ._features import AbstractFeatureLink, feature_sums
+from ._passes import block_shape, divide, total
 from ._stabiliser import absolute, stabilise_batched, stabilise_sums
-from ._streaming import Shape, cut, total
+from ._streaming import Blocks, Shape, cut
 
 
 class Keys(eqx.Module):
@@ -122,7 +123,8 @@ class Blocked(AbstractReduction):
 
     Attributes:
         size: number of queries and of keys in a block. By default, the block has the
-            size that is fastest for the dtype and the platform.
+            size that is fastest for the dtype and the platform, and a single CUDA
+            device computes the sums by kernels instead.
 
     Examples:
         >>> from meanfield import Blocked, Dense, Points, attentions
@@ -149,6 +151,11 @@ class Blocked(AbstractReduction):
             return Shape(self.size, self.size)
         return block_shape(jax.default_backend(), jnp.dtype(dtype).itemsize)
 
+    def _divide(self, pairs: Pairs, link: Link) -> Blocks:
+        """The pairs in blocks of this reduction."""
+        shape = self.shape(pairs.remainder.dtype)
+        return divide(pairs, shape, link) if self.size is None else cut(pairs, shape)
+
     @override
     @compile_once
     def log_mean(
@@ -173,7 +180,7 @@ class Blocked(AbstractReduction):
         """
         pairs = pair_scores(score, queries, keys.tokens, LOG2E)
         pairs = pairs.offset_by(LOG2E * keys.log_weights)
-        blocks = cut(pairs, self.shape(pairs.remainder.dtype))
+        blocks = self._divide(pairs, exp2)
         ones = jnp.ones((1, keys.tokens.n), pairs.remainder.dtype)
         # `exp2` is never zero, so the values of excluded keys are set to zero.
         rows = _zero_excluded(keys, jnp.concatenate([keys.values.T, ones]))
@@ -197,7 +204,7 @@ class Blocked(AbstractReduction):
             if sums is not None:
                 return sums
         pairs = pair_scores(score, *sides)
-        blocks = cut(pairs, self.shape(pairs.remainder.dtype))
+        blocks = self._divide(pairs, link)
         terms = blocks.to_key_blocks(
             _zero_excluded(keys, weights[None] * keys.values.T)
         )
@@ -237,13 +244,6 @@ def exponential(scores: Array) -> Array:
         [1.]
     """
     return jnp.exp(scores)
-
-
-def block_shape(platform: str, itemsize: int) -> Shape:
-    """The fastest measured block size: 4 MB on a CPU, and more on a GPU."""
-    if platform == "cpu":
-        return Shape(512, 8192 // itemsize)
-    return Shape(4096, 65536 // itemsize)
 
 
 def _zero_excluded(keys: Keys, rows: Float[Array, "p n"]) -> Float[Array, "p n"]:

@@ -6,6 +6,7 @@ all keys an upper bound. If the bounds are close, the largest score is not compu
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import jax
 import jax.numpy as jnp
@@ -16,11 +17,14 @@ from meanfield._array import stop_gradient
 from meanfield.scores.differences import (
     choose_by_rounding,
     is_rounded_away,
+    reference_scores,
     size_of_scores,
+    zero_with_tangent,
 )
 from meanfield.scores.pairs import TIE_ULPS, Pairs, require_vectors
 
-from ._streaming import Blocks, largest
+from ._passes import best, largest
+from ._streaming import Blocks
 
 # The two bounds of a largest score may differ by this many powers of 2. The exponent
 # range then has room for sums, and for terms that are small compared with the largest.
@@ -95,12 +99,34 @@ def _sums_from_best(
     blocks: Blocks, sums: Callable[[Blocks], Array]
 ) -> tuple[Array, Array]:
     """Sums with scores relative to the largest score of each query."""
-    relative, logs, reference_scores = blocks.from_best()
+    relative, logs, reference_scores = _relative_to_best(blocks)
     top = _top_of_relative(relative, logs)
     numbers = blocks.join_blocks(sums(relative.subtract_tops(top)))
     return numbers, blocks.join_blocks(
         (reference_scores + top / blocks.pairs.units)[:, None]
     )[0]
+
+
+def _relative_to_best(
+    blocks: Blocks,
+) -> tuple[Blocks, Float[Array, "bm queries"], Float[Array, "bm queries"]]:
+    """The blocks, with scores relative to the score of the best key of each query.
+
+    Also returns log-weights of the best keys, and their scores without log-weights.
+    """
+    best_rows = best(stop_gradient(blocks).rounded_blocks)
+    top, logs, references = best_rows[:, 0], best_rows[:, 1], best_rows[:, 2:]
+    blind = jnp.isneginf(top)
+    top, logs = jnp.where(blind, 0, top), jnp.where(blind, 0, logs)
+    pairs, queries = blocks.pairs, blocks.queries
+    remainder = blocks.to_query_blocks(pairs.remainder)
+    expanded_scores = (top - logs) / pairs.units + remainder
+    score_at = lambda q, r, score: reference_scores(q, r, pairs.bend, score)
+    reference_values = jax.vmap(score_at)(
+        queries.difference_vectors, references, expanded_scores
+    )
+    relative = replace(blocks, queries=replace(queries, references=references))
+    return relative, logs, reference_values + zero_with_tangent(remainder)
 
 
 def _top_of_relative(blocks: Blocks, logs: Float[Array, "bm queries"]) -> Array:

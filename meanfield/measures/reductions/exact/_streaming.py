@@ -18,8 +18,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from meanfield._array import stop_gradient
-from meanfield.scores.differences import reference_scores, zero_with_tangent
+from meanfield.measures.reductions.kernels import Method
+from meanfield.scores.differences import zero_with_tangent
 from meanfield.scores.pairs import (
     KeySide,
     Link,
@@ -48,16 +48,18 @@ class Blocks(eqx.Module):
             last one.
         keys: the keys, blocked and padded likewise. Copies do not change the largest
             score, and have the value 0 in sums.
+        method: method of kernels, for which there is one block of each side.
     """
 
     pairs: Pairs
     queries: QuerySide
     keys: KeySide
+    method: Method | None = eqx.field(static=True, default=None)
 
     @property
     def is_single(self) -> bool:
-        """Whether all pairs are in one block."""
-        return self.queries.offset.shape[0] == self.keys.offset.shape[0] == 1
+        """Whether all pairs fit into one block."""
+        return self.pairs.whole
 
     @property
     def absolute(self) -> "Blocks":
@@ -69,31 +71,6 @@ class Blocks(eqx.Module):
         offset = self.to_query_blocks(zero_with_tangent(self.pairs.remainder))
         return replace(
             self, queries=replace(self.queries, references=vectors, offset=offset)
-        )
-
-    def from_best(
-        self,
-    ) -> tuple["Blocks", Float[Array, "bm queries"], Float[Array, "bm queries"]]:
-        """The blocks, with scores relative to the score of the best key of each query.
-
-        Also returns log-weights of the best keys, and their scores without log-weights.
-        """
-        best_rows = best(stop_gradient(self).rounded_blocks)
-        top, logs, references = best_rows[:, 0], best_rows[:, 1], best_rows[:, 2:]
-        blind = jnp.isneginf(top)
-        top, logs = jnp.where(blind, 0, top), jnp.where(blind, 0, logs)
-        units, queries = self.pairs.units, self.queries
-        remainder = self.to_query_blocks(self.pairs.remainder)
-        expanded_scores = (top - logs) / units + remainder
-        score_at = lambda q, r, score: reference_scores(q, r, self.pairs.bend, score)
-        reference_values = jax.vmap(score_at)(
-            queries.difference_vectors, references, expanded_scores
-        )
-        query_side = replace(queries, references=references)
-        return (
-            replace(self, queries=query_side),
-            logs,
-            reference_values + zero_with_tangent(remainder),
         )
 
     @property
@@ -123,16 +100,20 @@ class Blocks(eqx.Module):
         return jnp.moveaxis(numbers, 0, 1).reshape(p, blocks * queries)[:, :m]
 
 
-def cut(pairs: Pairs, shape: Shape) -> Blocks:
-    """Divides pairs into blocks no larger than `shape`."""
+def cut(pairs: Pairs, shape: Shape, method: Method | None = None) -> Blocks:
+    """Divides pairs into blocks no larger than `shape`, or one block for kernels."""
     m, n = pairs.queries.offset.shape[0], pairs.keys.offset.shape[0]
+    whole = m <= shape.queries and n <= shape.keys
+    pairs = replace(pairs, whole=whole)
+    if method is not None:
+        sides = jax.tree.map(lambda x: x[None], (pairs.queries, pairs.keys))
+        return Blocks(pairs, sides[0], sides[1], method)
     query_side = _split(pairs.queries, _size(m, shape.queries), vectors=1)
     key_side = _split(pairs.keys, _size(n, shape.keys), vectors=0)
-    whole = m <= shape.queries and n <= shape.keys
-    return Blocks(replace(pairs, whole=whole), query_side, key_side)
+    return Blocks(pairs, query_side, key_side)
 
 
-def total(
+def stream_total(
     blocks: Blocks, link: Link, values: Float[Array, "bn p keys"]
 ) -> Float[Array, "bm p queries"]:
     """Sums over all keys of `values` times `link` of the scores, for all queries."""
@@ -146,7 +127,7 @@ def total(
     return _fold_blocks(blocks, values, start, add)
 
 
-def largest(blocks: Blocks) -> Float[Array, "bm queries"]:
+def stream_largest(blocks: Blocks) -> Float[Array, "bm queries"]:
     """The largest score of each query; `-inf` if all keys are excluded."""
     pairs, offset = blocks.pairs, blocks.queries.offset
     bn, keys = blocks.keys.offset.shape
@@ -158,7 +139,7 @@ def largest(blocks: Blocks) -> Float[Array, "bm queries"]:
     return _fold_blocks(blocks, values, start, fold)[:, 0]
 
 
-def best(blocks: Blocks) -> Float[Array, "bm rows queries"]:
+def stream_best(blocks: Blocks) -> Float[Array, "bm rows queries"]:
     """The largest score of each query, with the log-weight and vector of its key."""
     pairs, offset = blocks.pairs, blocks.queries.offset
     bn, keys, columns = require_vectors(blocks.keys.difference_vectors).shape
@@ -201,9 +182,12 @@ def _size(count: int, limit: int) -> int:
 
 def _split(side: Side, size: int, *, vectors: int) -> Side:
     """Splits queries or keys into blocks, along a new leading axis."""
-    columns = side.vectors, side.difference_vectors
-    axis = lambda x: vectors if any(x is column for column in columns) else 0
-    return jax.tree.map(lambda x: _blocks(x, size, axis(x), mode="edge"), side)
+
+    def split(x: Array) -> Array:
+        axis = 0 if x.ndim == 1 or x is side.tokens.x else vectors
+        return _blocks(x, size, axis, mode="edge")
+
+    return jax.tree.map(split, side)
 
 
 def _blocks(x: Array, size: int, axis: int, mode: str = "constant") -> Array:

@@ -1,0 +1,243 @@
+"""Kernels of CUDA devices: interpreted on the processor, and lowered for a device."""
+
+from collections.abc import Callable
+from functools import partial
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from meanfield import Blocked, Dense, Points, Tokens, attentions
+from meanfield.measures import Keys
+from meanfield.measures.reductions.exact import _passes
+from meanfield.measures.reductions.kernels import (
+    Method,
+    Side,
+    Terms,
+    best_keys,
+    exp2,
+    is_entrywise,
+    linked_sums,
+)
+from meanfield.scores import BlockLocal, Dot, Masked, causal
+
+INTERPRETED = Method(is_interpreted=True)
+TOLERANCES = {np.float64: 1e-13, np.float32: 1e-6}
+# Numbers of queries, keys, components and values: no multiples of a tile, one of each,
+# several parts of the keys, and rows that are multiplied as matrices.
+SHAPES = (
+    *(
+        (100, 90, 2, 3),
+        (1, 1, 1, 1),
+        (40, 2100, 3, 4),
+        (70, 33, 8, 9),
+        (33, 40, 15, 17),
+    ),
+    *((65, 40, 64, 65), (33, 70, 100, 5)),
+)
+LINKS = exp2, jnp.exp, jax.nn.sigmoid, jax.nn.relu
+dtypes = pytest.mark.parametrize("dtype", [np.float64, np.float32])
+
+
+def sides(shape: tuple[int, ...], dtype: type) -> tuple[Side, Side, jax.Array]:
+    """Queries, keys and values, with positions in [0, 1]."""
+    m, n, k, p = shape
+    rng = np.random.default_rng(0)
+    normal = lambda *s: jnp.asarray(rng.normal(size=s).astype(dtype))
+    queries = Side(normal(k, m) / k**0.5, normal(1, m))
+    keys = Side(normal(k, n), normal(1, n))
+    return place(queries, rng), place(keys, rng), normal(p, n)
+
+
+def place(side: Side, rng: np.random.Generator) -> Side:
+    """A side with positions."""
+    places = rng.random(side.offset.shape).astype(side.offset.dtype)
+    return side._replace(position=jnp.asarray(places))
+
+
+def scores(queries: Side, keys: Side, mask: Callable | None = None) -> jax.Array:
+    """Scores with keys in rows, as a matrix."""
+    S = jnp.matmul(keys.vectors.T, queries.vectors, precision="highest")
+    S = S + keys.offset.T + queries.offset
+    if mask is None or keys.position is None:
+        return S
+    return jnp.where(mask(queries.position, keys.position.T), S, -jnp.inf)
+
+
+def sums(link: Callable, queries: Side, keys: Side, values: jax.Array) -> jax.Array:
+    return jnp.matmul(values, link(scores(queries, keys)), precision="highest")
+
+
+def assert_equal(ours: jax.Array, reference: jax.Array, dtype: type) -> None:
+    scale = np.abs(reference).max() + np.finfo(dtype).tiny
+    assert ours.dtype == dtype
+    assert np.abs(np.asarray(ours) - reference).max() <= TOLERANCES[dtype] * scale
+
+
+@dtypes
+@pytest.mark.parametrize("shape", SHAPES)
+def test_sums_of_kernels_equal_matrix_products(shape: tuple, dtype: type):
+    queries, keys, values = sides(shape, dtype)
+    ours = linked_sums(INTERPRETED, queries, keys, Terms(values))
+    assert_equal(ours, sums(jnp.exp2, queries, keys, values), dtype)
+
+
+@dtypes
+@pytest.mark.parametrize("link", LINKS[1:])
+def test_links_of_kernels(link: Callable, dtype: type):
+    assert is_entrywise(link)
+    queries, keys, values = sides((40, 50, 2, 3), dtype)
+    ours = linked_sums(INTERPRETED._replace(link=link), queries, keys, Terms(values))
+    assert_equal(ours, sums(link, queries, keys, values), dtype)
+
+
+@pytest.mark.parametrize("mask", [None, causal, BlockLocal(0.3)])
+@pytest.mark.parametrize("k", [2, 20])
+def test_best_keys_have_the_largest_scores(k: int, mask: Callable | None):
+    queries, keys, _ = sides((40, 90, k, 1), np.float64)
+    method = INTERPRETED._replace(mask=mask)
+    top, number = best_keys(method, queries, keys)
+    reference = np.asarray(scores(queries, keys, mask))
+    np.testing.assert_allclose(top, reference.max(axis=0), rtol=1e-13)
+    seen = np.isfinite(top)
+    np.testing.assert_array_equal(number[seen], reference.argmax(axis=0)[seen])
+
+
+def use(monkeypatch: pytest.MonkeyPatch, method: Method | None) -> None:
+    monkeypatch.setattr(_passes, "kernel_method", lambda: method)
+
+
+def cloud(n: int, d: int) -> tuple[jax.Array, jax.Array]:
+    """Tokens and log-weights; the fourth token has no weight."""
+    rng = np.random.default_rng(1)
+    logs = jnp.log(jnp.asarray(rng.random(n)).at[min(3, n - 1)].set(float(n == 1)))
+    return jnp.asarray(rng.normal(size=(n, d))), logs
+
+
+def velocities(name: str, x: jax.Array, logs: jax.Array) -> jax.Array:
+    identity = jnp.eye(x.shape[1])
+    mu = Points(Tokens(x, jnp.linspace(0, 1, len(x))), logs)
+    attention = attentions[name](
+        identity, identity, identity, epsilon=x.shape[1] ** 0.5
+    )
+    if name == "sigmoid":
+        mask = Masked(attention.score, causal)
+        attention = eqx.tree_at(lambda a: a.score, attention, mask)
+    return attention.field(0.0, mu)(mu.tokens)
+
+
+def derivatives(function: Callable, x: jax.Array, logs: jax.Array) -> list:
+    """Values, a gradient, a derivative along a direction, and one of second order."""
+
+    # A common shift of all tokens changes no difference between them.
+    def wave(x: jax.Array, logs: jax.Array) -> jax.Array:
+        return jnp.sum(jnp.sin(function(x, logs) - x))
+
+    gradient = jax.grad(wave, (0, 1))
+    step = jnp.ones_like(x), jnp.zeros_like(logs)
+    pairs = [jax.jvp(f, (x, logs), step) for f in (function, gradient)]
+    return jax.tree.leaves(pairs)
+
+
+# Far from the origin, scores are relative to the best keys.
+@pytest.mark.parametrize(
+    ("n", "d", "shift"), [(70, 2, 0), (1, 1, 0), (50, 3, 1e3), (40, 20, 0)]
+)
+@pytest.mark.parametrize("name", ["softmax", "l2", "sigmoid"])
+def test_velocities_of_kernels_and_their_derivatives(
+    monkeypatch: pytest.MonkeyPatch, name: str, n: int, d: int, shift: float
+):
+    x, logs = cloud(n, d)
+    x = x + shift if name == "l2" or not shift else 30 * x
+    results = []
+    for method in (INTERPRETED, None):
+        use(monkeypatch, method)
+        program = jax.jit(
+            lambda x, logs: derivatives(partial(velocities, name), x, logs)
+        )
+        results.append(program(x, logs))
+    for ours, reference in zip(*results, strict=True):
+        scale = max(np.abs(reference).max(), 1)
+        assert np.abs(ours - reference).max() <= 1e-10 * scale
+
+
+def energy(name: str, x: jax.Array, logs: jax.Array) -> jax.Array:
+    return jnp.sum(velocities(name, x, logs) ** 2)
+
+
+def test_batches_of_small_clouds(monkeypatch: pytest.MonkeyPatch):
+    x, logs = cloud(120, 8)
+    x, logs = x.reshape(2, 2, 30, 8), logs.reshape(2, 2, 30)
+    results = []
+    for method in (INTERPRETED, None):
+        use(monkeypatch, method)
+        program = jax.value_and_grad(partial(energy, "softmax"))
+        results.append(jax.jit(jax.vmap(jax.vmap(program)))(x, logs))
+    for ours, reference in zip(*map(jax.tree.leaves, results), strict=True):
+        np.testing.assert_allclose(ours, reference, rtol=1e-11)
+
+
+ONE = jnp.ones((1, 1))
+
+
+@pytest.mark.parametrize("link", [jnp.cumsum, jnp.sort, lambda s: s + ONE])
+def test_functions_that_need_other_numbers_are_not_entrywise(link: Callable):
+    assert not is_entrywise(link)
+
+
+class Near(eqx.Module):
+    """Mask by which a token sees the tokens within a learnable radius."""
+
+    radius: jax.Array
+
+    def __call__(self, query: jax.Array, key: jax.Array) -> jax.Array:
+        return jnp.abs(query - key) < self.radius
+
+
+def test_masks_with_arrays_are_streamed(monkeypatch: pytest.MonkeyPatch):
+    """A kernel could not capture the array."""
+    use(monkeypatch, INTERPRETED)
+    x, logs = cloud(20, 2)
+    tokens = Tokens(x, jnp.linspace(0, 1, 20))
+    score = Masked(Dot(jnp.eye(2), jnp.eye(2)), Near(jnp.asarray(0.3)))
+    means = [
+        how.log_mean(score, tokens, Keys(tokens, logs, x))[0]
+        for how in (Blocked(), Dense())
+    ]
+    np.testing.assert_allclose(*means, rtol=1e-12)
+
+
+TRITON = "__gpu$xla.gpu.triton"
+
+
+@dtypes
+@pytest.mark.parametrize("name", ["softmax", "sigmoid"])
+@pytest.mark.parametrize(("n", "d"), [(3000, 2), (300, 64)])
+def test_kernels_are_lowered_for_cuda_devices(
+    monkeypatch: pytest.MonkeyPatch, name: str, n: int, d: int, dtype: type
+):
+    use(monkeypatch, Method())
+    arrays = jax.ShapeDtypeStruct((n, d), dtype), jax.ShapeDtypeStruct((n,), dtype)
+    traced = jax.jit(jax.grad(partial(energy, name), (0, 1))).trace(*arrays)
+    text = traced.lower(lowering_platforms=("cuda",)).as_text()
+    # Best keys, for softmax; sums; and the gradients for queries and for keys.
+    assert text.count(TRITON) >= 3
+    assert TRITON not in traced.lower(lowering_platforms=("cpu",)).as_text()
+
+
+def test_nested_batches_are_one_launch(monkeypatch: pytest.MonkeyPatch):
+    """A device has three axes of programs, and kernels may be mapped more often."""
+    use(monkeypatch, Method())
+    program = partial(velocities, "softmax")
+    for _ in range(4):
+        program = jax.vmap(program)
+    arrays = jnp.zeros((2, 3, 2, 2, 20, 8)), jnp.zeros((2, 3, 2, 2, 20))
+    text = jax.jit(program).trace(*arrays).lower(lowering_platforms=("cuda",)).as_text()
+    assert "grid_x = 24 : i32, grid_y = 1 : i32, grid_z = 1 : i32" in text
+
+
+def test_kernels_are_off_without_a_cuda_device():
+    if jax.default_backend() == "cpu":
+        assert _passes.kernel_method() is None
