@@ -72,7 +72,7 @@ def _measure_in_process(trial: Trial) -> dict[str, Any]:
     if answer is None:
         return _unmeasured("failed", f"took more than {TIMEOUT:.0f} s")
     if answer.error is not None:
-        return _unmeasured("failed", _error_reason(answer.error))
+        return _unmeasured("failed", error_reason(answer.error))
     return {"status": "measured", **answer.result}
 
 
@@ -86,7 +86,7 @@ def _environment(trial: Trial) -> dict[str, str]:
     return {**variables, "JAX_ENABLE_X64": double, "JAX_TRACEBACK_FILTERING": "off"}
 
 
-def _error_reason(error: BaseException) -> str:
+def error_reason(error: BaseException) -> str:
     """Last line of an error's type and message; if a worker died, only the message."""
     if isinstance(error, WorkerLost):
         return str(error)

@@ -11,6 +11,7 @@ import pytest
 
 from meanfield import Blocked, Dense, Points, Tokens, attentions
 from meanfield.measures import Keys
+from meanfield.measures.reductions import kernels
 from meanfield.measures.reductions.exact import _passes
 from meanfield.measures.reductions.kernels import (
     Method,
@@ -21,6 +22,7 @@ from meanfield.measures.reductions.kernels import (
     is_entrywise,
     linked_sums,
 )
+from meanfield.runs.representations import reduction_name
 from meanfield.scores import BlockLocal, Dot, Masked, causal
 
 INTERPRETED = Method(is_interpreted=True)
@@ -210,8 +212,14 @@ def test_masks_with_arrays_are_streamed(monkeypatch: pytest.MonkeyPatch):
 
 
 TRITON = "__gpu$xla.gpu.triton"
+# Later versions of JAX lower kernels for the device that they find only.
+lowers_without_device = pytest.mark.skipif(
+    not jax.__version__.startswith("0.10.") and jax.default_backend() == "cpu",
+    reason="JAX lowers kernels on a machine with a CUDA device",
+)
 
 
+@lowers_without_device
 @dtypes
 @pytest.mark.parametrize("name", ["softmax", "sigmoid"])
 @pytest.mark.parametrize(("n", "d"), [(3000, 2), (300, 64)])
@@ -227,6 +235,7 @@ def test_kernels_are_lowered_for_cuda_devices(
     assert TRITON not in traced.lower(lowering_platforms=("cpu",)).as_text()
 
 
+@lowers_without_device
 def test_nested_batches_are_one_launch(monkeypatch: pytest.MonkeyPatch):
     """A device has three axes of programs, and kernels may be mapped more often."""
     use(monkeypatch, Method())
@@ -238,6 +247,31 @@ def test_nested_batches_are_one_launch(monkeypatch: pytest.MonkeyPatch):
     assert "grid_x = 24 : i32, grid_y = 1 : i32, grid_z = 1 : i32" in text
 
 
+def test_reports_say_that_kernels_compute_the_sums(monkeypatch: pytest.MonkeyPatch):
+    assert reduction_name(Blocked()) == "blocked"
+    use(monkeypatch, Method())
+    assert reduction_name(Blocked()) == "blocked, by kernels of the device"
+    assert reduction_name(Blocked(64)) == "blocked:64"
+
+
+@pytest.mark.skipif(jax.default_backend() != "cpu", reason="there is a device")
 def test_kernels_are_off_without_a_cuda_device():
-    if jax.default_backend() == "cpu":
-        assert _passes.kernel_method() is None
+    assert _passes.kernel_method() is None
+
+
+@pytest.mark.parametrize(
+    ("error", "text"), [(RuntimeError("no card"), "no card"), (None, "sums are wrong")]
+)
+def test_kernels_that_fail_are_replaced_with_a_warning(
+    monkeypatch: pytest.MonkeyPatch, error: Exception | None, text: str
+):
+    """As on a device that Triton does not know, or whose first kernel goes wrong."""
+
+    def fail(*_: object) -> jax.Array:
+        if error is not None:
+            raise error
+        return jnp.zeros((3, 64))
+
+    monkeypatch.setattr(f"{kernels.__name__}._first_kernel.linked_sums", fail)
+    with pytest.warns(UserWarning, match=text):
+        assert kernels.tested_method() is None

@@ -17,7 +17,7 @@ from meanfield.measures import (
     Chebyshev,
     Dense,
 )
-from meanfield.measures.reductions import Ring
+from meanfield.measures.reductions import Ring, Separable
 from meanfield.measures.reductions.cells import DIMENSIONS
 
 INTERPOLATIONS = {"cells": Cells, "chebyshev": Chebyshev}
@@ -87,8 +87,6 @@ class Size(NamedTuple):
 
 def reduction_name(reduction: AbstractReduction | None) -> str:
     """A short name for a way to execute sums."""
-    if reduction is None:
-        return "none"
     if isinstance(reduction, Cells) and reduction.layout is not None:
         counts = " × ".join(map(str, reduction.layout.cells))
         return f"cells, {counts} of {reduction.layout.nodes} nodes an axis"
@@ -101,12 +99,11 @@ def reduction_name(reduction: AbstractReduction | None) -> str:
             f"{reduction_name(reduction.local_reduction)}, in a ring of "
             f"{reduction.mesh.size}"
         )
-    size = reduction.size if isinstance(reduction, Blocked) else None
-    names = {Blocked: "blocked", Dense: "dense"}
-    name = next(
-        (n for kind, n in names.items() if isinstance(reduction, kind)), "separable"
-    )
-    return name if size is None else f"{name}:{size}"
+    if isinstance(reduction, Blocked):
+        size = "" if reduction.size is None else f":{reduction.size}"
+        return f"blocked{size}" + ", by kernels of the device" * reduction.has_kernels
+    names = {Dense: "dense", Separable: "separable", type(None): "none"}
+    return names[type(reduction)]
 
 
 def describe_sums(

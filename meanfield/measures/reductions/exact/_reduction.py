@@ -24,6 +24,7 @@ from meanfield.scores.pairs import Link, Pairs, pair_scores
 from meanfield.scores.rows import rows_from_references
 from meanfield.tokens import Tokens
 
+from . import _passes
 from ._features import AbstractFeatureLink, feature_sums
 from ._passes import block_shape, divide, total
 from ._stabiliser import absolute, stabilise_batched, stabilise_sums
@@ -150,6 +151,11 @@ class Blocked(AbstractReduction):
         if self.size is not None:
             return Shape(self.size, self.size)
         return block_shape(jax.default_backend(), jnp.dtype(dtype).itemsize)
+
+    @property
+    def has_kernels(self) -> bool:
+        """Whether kernels compute these sums on the default device."""
+        return self.size is None and _passes.kernel_method() is not None
 
     def _divide(self, pairs: Pairs, link: Link) -> Blocks:
         """The pairs in blocks of this reduction."""

@@ -20,7 +20,8 @@ def tested_method() -> Method | None:
             dtypes = {np.float32, jnp.zeros(1).dtype.type}
             is_right = all(map(_is_right, dtypes))
         problem = "" if is_right else "their sums are wrong"
-    except (jax.errors.JaxRuntimeError, NotImplementedError) as error:
+    # JAX raises any of these if it, or Triton in it, does not support the device.
+    except (RuntimeError, ValueError, NotImplementedError) as error:
         problem = str(error).splitlines()[0]
     if not problem:
         return Method()
