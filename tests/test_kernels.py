@@ -1,7 +1,10 @@
 """Kernels of CUDA devices: interpreted on the processor, and lowered for a device."""
 
+import operator
+import re
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -14,6 +17,7 @@ from meanfield.measures import Keys
 from meanfield.measures.reductions import kernels
 from meanfield.measures.reductions.exact import _passes
 from meanfield.measures.reductions.kernels import (
+    EXP2,
     Method,
     Side,
     Terms,
@@ -189,6 +193,17 @@ def test_functions_that_need_other_numbers_are_not_entrywise(link: Callable):
     assert not is_entrywise(link)
 
 
+def test_values_with_many_components_are_streamed(monkeypatch: pytest.MonkeyPatch):
+    """Their kernel would need more registers than a thread has."""
+    use(monkeypatch, INTERPRETED)
+    x, logs = cloud(12, 2)
+    values = jnp.asarray(np.random.default_rng(3).normal(size=(12, 200)))
+    keys = Keys(Tokens(x), logs, values)
+    score = Dot(jnp.eye(2), jnp.eye(2))
+    means = [how.log_mean(score, Tokens(x), keys)[0] for how in (Blocked(), Dense())]
+    np.testing.assert_allclose(*means, rtol=1e-12)
+
+
 class Near(eqx.Module):
     """Mask by which a token sees the tokens within a learnable radius."""
 
@@ -275,3 +290,46 @@ def test_kernels_that_fail_are_replaced_with_a_warning(
     monkeypatch.setattr(f"{kernels.__name__}._first_kernel.linked_sums", fail)
     with pytest.warns(UserWarning, match=text):
         assert kernels.tested_method() is None
+
+
+LOW = 0xFFFFFFFF  # the lower half of 64 bits
+INSTRUCTIONS: dict[str, Callable[..., Any]] = {
+    "setp.lt.f64": operator.lt,
+    "selp.f64": lambda a, b, condition: a if condition else b,
+    "add.rn.f64": operator.add,
+    "sub.rn.f64": operator.sub,
+    "fma.rn.f64": lambda a, b, c: a * b + c,
+    "mov.f64": lambda a: a,
+    "shl.b32": lambda a, b: a << b & LOW,
+    "add.s32": lambda a, b: a + b & LOW,
+    "mov.b64": lambda low, high: np.uint64(high << 32 | low).view(np.float64),
+}
+
+
+def run_ptx(assembly: str, x: float) -> float:
+    """Executes the instructions of `exp2` in double precision, one after another."""
+    values: dict[str, Any] = {"$1": np.float64(x)}
+
+    def read(name: str) -> Any:
+        if name.startswith("0d"):
+            return np.uint64(int(name[2:], 16)).view(np.float64)
+        return values[name] if name in values else int(name)
+
+    for line in assembly.strip("{} ").split(";"):
+        operation, *names = re.split(r"[\s,{}]+", line.strip().rstrip("}"))
+        if operation == "mov.b64" and names[-1] in ("w", "p"):
+            bits = int(read(names[-1]).view(np.uint64))
+            values[names[-3]], values[names[-2]] = bits & LOW, bits >> 32
+        elif operation in INSTRUCTIONS:
+            arguments = [read(name) for name in names[1:] if name]
+            values[names[0]] = INSTRUCTIONS[operation](*arguments)
+    return float(values["$0"])
+
+
+def test_the_instructions_of_powers_of_two_are_right():
+    """A card has never run them here, so the text itself is executed."""
+    x = np.concatenate([np.linspace(-1021, 1023, 2000), np.arange(-3.0, 4.0)])
+    powers = np.array([run_ptx(EXP2[8], value) for value in x])
+    np.testing.assert_allclose(powers, np.exp2(x), rtol=4 * np.finfo(float).eps)
+    assert 0 < run_ptx(EXP2[8], -np.inf) <= np.finfo(float).tiny
+    assert np.isnan(run_ptx(EXP2[8], np.nan))

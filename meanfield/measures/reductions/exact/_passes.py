@@ -42,7 +42,7 @@ from ._streaming import (
 
 T = TypeVar("T")
 
-MAX_VECTOR = 256  # components of a vector in a kernel
+MAX_ROWS = 128  # components of a vector, or of a value, in a kernel
 
 
 def block_shape(platform: str, itemsize: int) -> Shape:
@@ -59,7 +59,7 @@ def divide(pairs: Pairs, shape: Shape, link: Link) -> Blocks:
     if (
         method is None
         or vectors is None
-        or vectors.shape[0] > MAX_VECTOR
+        or vectors.shape[0] > MAX_ROWS
         or not kernels.is_entrywise(link)
         or not (mask is None or kernels.is_entrywise(mask, 2))
     ):
@@ -81,7 +81,8 @@ def total(
     """Sums over all keys of `values` times `link` of the scores, for all queries."""
     if blocks.method is None:
         return stream_total(blocks, link, values)
-    if not fits_kernel(blocks):
+    # A mean has one more row of values, for the mass.
+    if not fits_kernel(blocks) or values.shape[1] > MAX_ROWS + 1:
         return _cut_total(blocks, link, values)
     return _total_with_gradient(blocks, link, values)
 

@@ -23,7 +23,7 @@ def multiply_add(method: Method, a: Array, b: Array, c: Array) -> Array:
 def link_value(method: Method, scores: Array) -> Array:
     """The link of scores."""
     if method.link is exp2 and not method.is_interpreted:
-        return _instruct(_EXP2[scores.dtype.itemsize], scores)
+        return _instruct(EXP2[scores.dtype.itemsize], scores)
     return method.link(scores)
 
 
@@ -94,7 +94,7 @@ def _bits(x: float) -> str:
     return f"0d{struct.pack('>d', x).hex().upper()}"
 
 
-_EXP2 = {4: "ex2.approx.ftz.f32 $0, $1;", 8: _exp2_of_doubles()}
+EXP2 = {4: "ex2.approx.ftz.f32 $0, $1;", 8: _exp2_of_doubles()}
 _ENTRYWISE = frozenset(
     (
         *(
