@@ -32,7 +32,7 @@ MAX_RESIDENT, MAX_STREAM = 64, 32  # tokens in a tile of matrix products
 MAX_UNROLLED = 16  # tokens of the stream in other tiles
 REGISTERS = 192  # for the arrays of a thread, which can have 255
 N_PROGRAMS = 1024  # programs that keep all multiprocessors of a large device busy
-PART = 1024  # tokens of the stream that are worth a program of their own
+PART = 64  # tokens of the stream that keep a program busy
 
 Arrays = tuple[Side, Side, Terms]
 Tree = TypeVar("Tree")
