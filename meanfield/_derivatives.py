@@ -98,7 +98,8 @@ def _transpose(cotangent: Array, *args: Any, function: Function, rule: Rule) -> 
 
     results: list = [None] * len(args)
     zeros = [arrays[i] for i in places]
-    cotangents = jax.linear_transpose(change, *zeros)(cotangent)
+    change_back = jax.linear_transpose(change, *zeros)
+    cotangents = change_back(ad.instantiate_zeros(cotangent))
     for i, x in zip(places, cotangents, strict=True):
         results[i] = x
     return results

@@ -29,7 +29,8 @@ from meanfield.measures.reductions.kernels import (
 from meanfield.runs.representations import reduction_name
 from meanfield.scores import BlockLocal, Dot, Masked, causal
 
-INTERPRETED = Method(is_interpreted=True)
+# On a card the same tests run the kernels themselves.
+METHOD = Method(is_interpreted=jax.default_backend() == "cpu")
 TOLERANCES = {np.float64: 1e-13, np.float32: 1e-6}
 # Numbers of queries, keys, components and values: no multiples of a tile, one of each,
 # several parts of the keys, and rows that are multiplied as matrices.
@@ -86,7 +87,7 @@ def assert_equal(ours: jax.Array, reference: jax.Array, dtype: type) -> None:
 @pytest.mark.parametrize("shape", SHAPES)
 def test_sums_of_kernels_equal_matrix_products(shape: tuple, dtype: type):
     queries, keys, values = sides(shape, dtype)
-    ours = linked_sums(INTERPRETED, queries, keys, Terms(values))
+    ours = linked_sums(METHOD, queries, keys, Terms(values))
     assert_equal(ours, sums(jnp.exp2, queries, keys, values), dtype)
 
 
@@ -95,7 +96,7 @@ def test_sums_of_kernels_equal_matrix_products(shape: tuple, dtype: type):
 def test_links_of_kernels(link: Callable, dtype: type):
     assert is_entrywise(link)
     queries, keys, values = sides((40, 50, 2, 3), dtype)
-    ours = linked_sums(INTERPRETED._replace(link=link), queries, keys, Terms(values))
+    ours = linked_sums(METHOD._replace(link=link), queries, keys, Terms(values))
     assert_equal(ours, sums(link, queries, keys, values), dtype)
 
 
@@ -103,7 +104,7 @@ def test_links_of_kernels(link: Callable, dtype: type):
 @pytest.mark.parametrize("k", [2, 20])
 def test_best_keys_have_the_largest_scores(k: int, mask: Callable | None):
     queries, keys, _ = sides((40, 90, k, 1), np.float64)
-    method = INTERPRETED._replace(mask=mask)
+    method = METHOD._replace(mask=mask)
     top, number = best_keys(method, queries, keys)
     reference = np.asarray(scores(queries, keys, mask))
     np.testing.assert_allclose(top, reference.max(axis=0), rtol=1e-13)
@@ -125,10 +126,9 @@ def cloud(n: int, d: int) -> tuple[jax.Array, jax.Array]:
 def velocities(name: str, x: jax.Array, logs: jax.Array) -> jax.Array:
     identity = jnp.eye(x.shape[1])
     mu = Points(Tokens(x, jnp.linspace(0, 1, len(x))), logs)
-    attention = attentions[name](
-        identity, identity, identity, epsilon=x.shape[1] ** 0.5
-    )
-    if name == "sigmoid":
+    base, epsilon = name.removeprefix("causal "), x.shape[1] ** 0.5
+    attention = attentions[base](identity, identity, identity, epsilon=epsilon)
+    if name != base:
         mask = Masked(attention.score, causal)
         attention = eqx.tree_at(lambda a: a.score, attention, mask)
     return attention.field(0.0, mu)(mu.tokens)
@@ -151,14 +151,14 @@ def derivatives(function: Callable, x: jax.Array, logs: jax.Array) -> list:
 @pytest.mark.parametrize(
     ("n", "d", "shift"), [(70, 2, 0), (1, 1, 0), (50, 3, 1e3), (40, 20, 0)]
 )
-@pytest.mark.parametrize("name", ["softmax", "l2", "sigmoid"])
+@pytest.mark.parametrize("name", ["softmax", "l2", "causal softmax", "causal sigmoid"])
 def test_velocities_of_kernels_and_their_derivatives(
     monkeypatch: pytest.MonkeyPatch, name: str, n: int, d: int, shift: float
 ):
     x, logs = cloud(n, d)
     x = x + shift if name == "l2" or not shift else 30 * x
     results = []
-    for method in (INTERPRETED, None):
+    for method in (METHOD, None):
         use(monkeypatch, method)
         program = jax.jit(
             lambda x, logs: derivatives(partial(velocities, name), x, logs)
@@ -177,7 +177,7 @@ def test_batches_of_small_clouds(monkeypatch: pytest.MonkeyPatch):
     x, logs = cloud(120, 8)
     x, logs = x.reshape(2, 2, 30, 8), logs.reshape(2, 2, 30)
     results = []
-    for method in (INTERPRETED, None):
+    for method in (METHOD, None):
         use(monkeypatch, method)
         program = jax.value_and_grad(partial(energy, "softmax"))
         results.append(jax.jit(jax.vmap(jax.vmap(program)))(x, logs))
@@ -185,17 +185,35 @@ def test_batches_of_small_clouds(monkeypatch: pytest.MonkeyPatch):
         np.testing.assert_allclose(ours, reference, rtol=1e-11)
 
 
+@pytest.mark.parametrize("x_dtype", [np.float32, np.float64])
+def test_mixed_precisions(monkeypatch: pytest.MonkeyPatch, x_dtype: type):
+    """Tokens in one precision and log-weights in the other."""
+    x, logs = cloud(30, 2)
+    weights_dtype = np.float64 if x_dtype is np.float32 else np.float32
+    x, logs = 30 * x.astype(x_dtype), logs.astype(weights_dtype)
+    keys = Keys(Tokens(x), logs, x)
+    score = Dot(jnp.eye(2, dtype=x_dtype), jnp.eye(2, dtype=x_dtype))
+    results = []
+    for method in (METHOD, None):
+        use(monkeypatch, method)
+        program = jax.jit(lambda keys: Blocked().log_mean(score, keys.tokens, keys))
+        results.append(program(keys))
+    for ours, reference in zip(*results, strict=True):
+        assert ours.dtype == reference.dtype
+        np.testing.assert_allclose(ours, reference, rtol=1e-4)
+
+
 ONE = jnp.ones((1, 1))
 
 
-@pytest.mark.parametrize("link", [jnp.cumsum, jnp.sort, lambda s: s + ONE])
+@pytest.mark.parametrize("link", [jnp.cumsum, jnp.sort, jnp.copy, lambda s: s + ONE])
 def test_functions_that_need_other_numbers_are_not_entrywise(link: Callable):
     assert not is_entrywise(link)
 
 
 def test_values_with_many_components_are_streamed(monkeypatch: pytest.MonkeyPatch):
     """Their kernel would need more registers than a thread has."""
-    use(monkeypatch, INTERPRETED)
+    use(monkeypatch, METHOD)
     x, logs = cloud(12, 2)
     values = jnp.asarray(np.random.default_rng(3).normal(size=(12, 200)))
     keys = Keys(Tokens(x), logs, values)
@@ -215,7 +233,7 @@ class Near(eqx.Module):
 
 def test_masks_with_arrays_are_streamed(monkeypatch: pytest.MonkeyPatch):
     """A kernel could not capture the array."""
-    use(monkeypatch, INTERPRETED)
+    use(monkeypatch, METHOD)
     x, logs = cloud(20, 2)
     tokens = Tokens(x, jnp.linspace(0, 1, 20))
     score = Masked(Dot(jnp.eye(2), jnp.eye(2)), Near(jnp.asarray(0.3)))
@@ -236,7 +254,7 @@ lowers_without_device = pytest.mark.skipif(
 
 @lowers_without_device
 @dtypes
-@pytest.mark.parametrize("name", ["softmax", "sigmoid"])
+@pytest.mark.parametrize("name", ["softmax", "causal softmax", "causal sigmoid"])
 @pytest.mark.parametrize(("n", "d"), [(3000, 2), (300, 64)])
 def test_kernels_are_lowered_for_cuda_devices(
     monkeypatch: pytest.MonkeyPatch, name: str, n: int, d: int, dtype: type
@@ -265,13 +283,26 @@ def test_nested_batches_are_one_launch(monkeypatch: pytest.MonkeyPatch):
 def test_reports_say_that_kernels_compute_the_sums(monkeypatch: pytest.MonkeyPatch):
     assert reduction_name(Blocked()) == "blocked"
     use(monkeypatch, Method())
-    assert reduction_name(Blocked()) == "blocked, by kernels of the device"
+    assert reduction_name(Blocked()) == "blocked, by kernels where possible"
     assert reduction_name(Blocked(64)) == "blocked:64"
 
 
 @pytest.mark.skipif(jax.default_backend() != "cpu", reason="there is a device")
 def test_kernels_are_off_without_a_cuda_device():
     assert _passes.kernel_method() is None
+
+
+def test_the_first_kernels_run_while_a_program_is_traced():
+    """A run calls them inside `jit`; they must not become a part of its program."""
+    methods = []
+
+    @jax.jit
+    def program(x: jax.Array) -> jax.Array:
+        methods.append(kernels.checked_method(METHOD))
+        return x
+
+    jax.vmap(program)(jnp.ones(3))
+    assert methods == [METHOD]
 
 
 @pytest.mark.parametrize(
@@ -289,7 +320,7 @@ def test_kernels_that_fail_are_replaced_with_a_warning(
 
     monkeypatch.setattr(f"{kernels.__name__}._first_kernel.linked_sums", fail)
     with pytest.warns(UserWarning, match=text):
-        assert kernels.tested_method() is None
+        assert kernels.checked_method(METHOD) is None
 
 
 LOW = 0xFFFFFFFF  # the lower half of 64 bits

@@ -36,15 +36,17 @@ def velocity(trial: Trial) -> Job:
     field_of = compile_function(functools.partial(_velocity, attention_of(trial)))
     x, reduction = jnp.asarray(tokens(trial)), Blocked(trial.settings.get("block"))
     run = lambda: jax.block_until_ready(field_of(x, reduction))
-    return Job(run, lambda v: velocity_facts(trial, np.asarray(v)))
+    sums = {"has_kernels": reduction.has_kernels}
+    return Job(run, lambda v: velocity_facts(trial, np.asarray(v)) | sums)
 
 
 def gradient(trial: Trial) -> Job:
     """A scalar function of softmax velocities, and its gradient."""
     u, attention = jnp.asarray(directions(trial)), attention_of(trial)
     cost = lambda x: jnp.sum(u * _velocity(attention, x, Blocked()))
-    value_and_grad, x = compile_function(jax.value_and_grad(cost)), tokens(trial)
-    run = lambda: jax.block_until_ready(value_and_grad(jnp.asarray(x)))
+    value_and_grad = compile_function(jax.value_and_grad(cost))
+    x = jnp.asarray(tokens(trial))
+    run = lambda: jax.block_until_ready(value_and_grad(x))
     return Job(run, lambda result: gradient_facts(trial, np.asarray(result[1])))
 
 
@@ -109,8 +111,9 @@ def gaussians(trial: Trial) -> Job:
 
 def flow(trial: Trial) -> Job:
     """A flow of tokens with adaptive steps, on the device of the trial."""
-    attention, mu = attention_of(trial), Points.uniform(tokens(trial))
-    run = lambda: _on(trial, lambda: meanfield.flow(attention, mu, [0.0, 1.0]).last)
+    attention, x = attention_of(trial), tokens(trial)
+    ends = lambda: meanfield.flow(attention, Points.uniform(x), [0.0, 1.0]).last
+    run = lambda: _on(trial, ends)
     return Job(run, lambda ends: {"largest": float(np.abs(np.asarray(ends)).max())})
 
 

@@ -101,9 +101,9 @@ def reduction_name(reduction: AbstractReduction | None) -> str:
         )
     if isinstance(reduction, Blocked):
         size = "" if reduction.size is None else f":{reduction.size}"
-        return f"blocked{size}" + ", by kernels of the device" * reduction.has_kernels
+        return f"blocked{size}" + ", by kernels where possible" * reduction.has_kernels
     names = {Dense: "dense", Separable: "separable", type(None): "none"}
-    return names[type(reduction)]
+    return names.get(type(reduction), type(reduction).__name__.lower())
 
 
 def describe_sums(

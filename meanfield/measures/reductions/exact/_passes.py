@@ -1,7 +1,7 @@
 """Passes over all pairs: by kernels on a CUDA device, otherwise by programs of XLA.
 
 Kernels are used for scores that are inner products, with links and masks that act on
-single numbers, if JAX has one device and its first kernel gives the right sums. All
+single numbers, if JAX has one device and its first kernels give the right numbers. All
 other passes stream blocks. Sums and their first derivatives in reverse mode are
 kernels; other derivatives are those of streamed sums.
 """
@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from meanfield._array import stop_gradient
@@ -22,6 +23,7 @@ from meanfield.measures.reductions import kernels
 from meanfield.measures.reductions.kernels import Method
 from meanfield.scores import Masked
 from meanfield.scores.pairs import Link, Pairs, require_vectors
+from meanfield.scores.rows import promote_dtypes
 
 from ._block_kernels import (
     drop_axis,
@@ -42,7 +44,7 @@ from ._streaming import (
 
 T = TypeVar("T")
 
-MAX_ROWS = 128  # components of a vector, or of a value, in a kernel
+MAX_COMPONENTS = 128  # of a vector, or of a value, in a kernel
 
 
 def block_shape(platform: str, itemsize: int) -> Shape:
@@ -59,20 +61,28 @@ def divide(pairs: Pairs, shape: Shape, link: Link) -> Blocks:
     if (
         method is None
         or vectors is None
-        or vectors.shape[0] > MAX_ROWS
+        or vectors.shape[0] > MAX_COMPONENTS
         or not kernels.is_entrywise(link)
         or not (mask is None or kernels.is_entrywise(mask, 2))
     ):
         return cut(pairs, shape)
+    parts = promote_dtypes((pairs.queries, pairs.keys, pairs.remainder))
+    queries, keys, remainder = parts
+    pairs = replace(pairs, queries=queries, keys=keys, remainder=remainder)
     return cut(pairs, shape, method._replace(mask=mask))
 
 
-@functools.cache
 def kernel_method() -> Method | None:
     """The default method of kernels; `None` without a CUDA device where they work."""
+    return _method_of_precision(jax.dtypes.canonicalize_dtype(float))
+
+
+@functools.cache
+def _method_of_precision(_: np.dtype) -> Method | None:
+    """The method for the precision of the process, which may change once."""
     devices = jax.devices()
     is_cuda = "cuda" in devices[0].client.platform_version
-    return kernels.tested_method() if is_cuda and len(devices) == 1 else None
+    return kernels.checked_method(Method()) if is_cuda and len(devices) == 1 else None
 
 
 def total(
@@ -82,7 +92,7 @@ def total(
     if blocks.method is None:
         return stream_total(blocks, link, values)
     # A mean has one more row of values, for the mass.
-    if not fits_kernel(blocks) or values.shape[1] > MAX_ROWS + 1:
+    if not fits_kernel(blocks) or values.shape[1] > MAX_COMPONENTS + 1:
         return _cut_total(blocks, link, values)
     return _total_with_gradient(blocks, link, values)
 
@@ -109,7 +119,15 @@ def _choose(
         return fallback(*args)
     if blocks.method is not None and blocks.method.is_interpreted:
         return kernel(*args)
-    return jax.lax.platform_dependent(*args, cuda=kernel, default=fallback)
+    # A mask is part of the scores, but no array.
+    arrays, static = eqx.partition(args, eqx.is_array)
+
+    def combine(function: Callable[..., T]) -> Callable[..., T]:
+        return lambda arrays: function(*eqx.combine(arrays, static))
+
+    return jax.lax.platform_dependent(
+        arrays, cuda=combine(kernel), default=combine(fallback)
+    )
 
 
 def _total_with_gradient(blocks: Blocks, link: Link, values: Array) -> Array:

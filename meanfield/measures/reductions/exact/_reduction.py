@@ -154,7 +154,7 @@ class Blocked(AbstractReduction):
 
     @property
     def has_kernels(self) -> bool:
-        """Whether kernels compute these sums on the default device."""
+        """Whether kernels compute these sums where score, link and mask allow it."""
         return self.size is None and _passes.kernel_method() is not None
 
     def _divide(self, pairs: Pairs, link: Link) -> Blocks:

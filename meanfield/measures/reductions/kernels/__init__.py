@@ -7,7 +7,7 @@ from meanfield._lazy import lazy_exports
 if TYPE_CHECKING:
     from ._exp2 import LOG2E as LOG2E
     from ._exp2 import exp2 as exp2
-    from ._first_kernel import tested_method as tested_method
+    from ._first_kernel import checked_method as checked_method
     from ._instructions import EXP2 as EXP2
     from ._instructions import is_entrywise as is_entrywise
     from ._method import Mask as Mask

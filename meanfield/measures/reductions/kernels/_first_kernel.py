@@ -1,50 +1,54 @@
-"""The first kernel on a device, which shows whether kernels work there."""
+"""The first kernels on a device, which show whether kernels work there."""
 
 import warnings
+from collections.abc import Callable
+from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array
 
 from ._method import Method, Side, Terms
-from ._programs import linked_sums
+from ._programs import best_keys, linked_sums
 
-FEW = 64  # tokens
+N_TOKENS = 64
 
 
-def tested_method() -> Method | None:
-    """The default method of kernels, or `None`, with a warning, if one fails."""
+def checked_method(method: Method) -> Method | None:
+    """The method of kernels; `None`, after a warning, if the first kernels fail."""
+    device = jax.devices()[0]
+    dtypes = {np.float32, jax.dtypes.canonicalize_dtype(float).type}
     try:
-        with jax.ensure_compile_time_eval():
-            dtypes = {np.float32, jnp.zeros(1).dtype.type}
-            is_right = all(map(_is_right, dtypes))
+        with jax.default_device(device):
+            is_right = all(_is_right(dtype, method) for dtype in dtypes)
         problem = "" if is_right else "their sums are wrong"
     # JAX raises any of these if it, or Triton in it, does not support the device.
     except (RuntimeError, ValueError, NotImplementedError) as error:
-        problem = str(error).splitlines()[0]
+        problem = next(iter(str(error).splitlines()), "") or type(error).__name__
     if not problem:
-        return Method()
+        return method
     warnings.warn(
-        f"Kernels for sums over tokens do not work on {jax.devices()[0].device_kind}: "
-        f"{problem}. XLA computes these sums instead, more slowly.",
+        f"Kernels for sums over tokens do not work on {device.device_kind}: {problem}. "
+        "XLA computes these sums instead, more slowly.",
         stacklevel=2,
     )
     return None
 
 
-def _is_right(dtype: type) -> bool:
-    """Whether a kernel gives the right sums for a few tokens."""
+def _is_right(dtype: type, method: Method) -> bool:
+    """Whether kernels give the right sums and best keys for a few tokens."""
     rng = np.random.default_rng(0)
-    q, k, values = (rng.normal(size=(rows, FEW)).astype(dtype) for rows in (2, 2, 3))
-    sums = jax.jit(linked_sums, static_argnums=0)(
-        Method(), _side(q), _side(k), Terms(jnp.asarray(values))
-    )
-    powers = np.exp2(k.T @ q)
-    error = np.abs(np.asarray(sums) - values @ powers)
-    return bool(np.all(error <= FEW * np.finfo(dtype).eps * (np.abs(values) @ powers)))
+    numbers: Any = rng.normal(size=(7, N_TOKENS)).astype(dtype)
+    q, k, values = numbers[:2], numbers[2:4], numbers[4:]
+    sides = Side(q, np.zeros_like(q[:1])), Side(k, np.zeros_like(k[:1]))
+    scores = k.T @ q
+    sums = _run(linked_sums, method, *sides, Terms(values))
+    _, best = _run(best_keys, method, *sides)
+    bound = N_TOKENS * np.finfo(dtype).eps * (np.abs(values) @ np.exp2(scores))
+    has_sums = np.all(np.abs(sums - values @ np.exp2(scores)) <= bound)
+    return bool(has_sums and np.all(best == scores.argmax(axis=0)))
 
 
-def _side(vectors: np.ndarray) -> Side:
-    x: Array = jnp.asarray(vectors)
-    return Side(x, jnp.zeros_like(x[:1]))
+def _run(function: Callable[..., Any], method: Method, *arrays: Any) -> Any:
+    """Results of a compiled program, which runs even while another one is traced."""
+    program = jax.jit(function, static_argnums=0).lower(method, *arrays).compile()
+    return jax.tree.map(np.asarray, program(*arrays))

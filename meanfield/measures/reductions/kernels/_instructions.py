@@ -6,6 +6,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.experimental.pallas import triton
 from jaxtyping import Array
 
@@ -35,9 +36,16 @@ def link_slope(method: Method, scores: Array, value: Array) -> Array:
 
 
 def is_entrywise(link: Callable[..., Array], n_arguments: int = 1) -> bool:
-    """Whether a kernel can evaluate a link, or a mask, which has two arguments."""
-    numbers = [jax.ShapeDtypeStruct((1, 1), jnp.float32)] * n_arguments
-    return link is exp2 or _has_entrywise_steps(jax.make_jaxpr(link)(*numbers).jaxpr)
+    """Whether a kernel can evaluate a link and its slope, or a mask of two numbers."""
+    if link is exp2:
+        return True
+    if any(isinstance(x, jax.Array | np.ndarray) for x in jax.tree.leaves(link)):
+        return False
+    number = jax.ShapeDtypeStruct((1, 1), jnp.float32)
+    if n_arguments == 2:
+        return _has_entrywise_steps(jax.make_jaxpr(link)(number, number).jaxpr)
+    slope = lambda x: jax.jvp(link, (x,), (x,))
+    return _has_entrywise_steps(jax.make_jaxpr(slope)(number).jaxpr)
 
 
 def _has_entrywise_steps(program: Any) -> bool:
@@ -112,6 +120,6 @@ _ENTRYWISE = frozenset(
         *("exp", "exp2", "log", "log1p", "tanh", "logistic", "sqrt", "sign", "ceil"),
         *("floor", "eq", "ne", "lt", "le", "gt", "ge", "and", "or", "not", "select_n"),
         *("convert_element_type", "broadcast_in_dim", "jit", "pjit", "custom_jvp_call"),
-        *("stop_gradient", "copy"),
+        *("stop_gradient", "add_any"),
     )
 )

@@ -46,21 +46,27 @@ class Plan(NamedTuple):
         tile: the tile of a program.
         multiplies_matrices: whether rows are multiplied as matrices.
         is_relative: whether scores are relative to references.
-        n_parts: number of parts of the stream.
-        n_tiles: number of tiles in a part.
+        n_tiles: number of tiles of the stream.
+        n_parts: number of parts of the stream, one for each program.
     """
 
     method: Method
     tile: Tile
     multiplies_matrices: bool
     is_relative: bool
-    n_parts: int
     n_tiles: int
+    n_parts: int = 1
 
     @property
     def shape(self) -> tuple[int, int]:
         """Shape of a tile, with the tokens of the stream in rows."""
         return self.tile.stream, self.tile.resident
+
+    def divide(self, n_blocks: int) -> "Plan":
+        """The plan with enough parts of the stream to keep a device busy."""
+        most_parts = math.ceil(self.n_tiles * self.tile.stream / PART)
+        n_parts = min(math.ceil(N_PROGRAMS / n_blocks), most_parts)
+        return self._replace(n_parts=n_parts)
 
     def rows(self, ref: Any, tile: tuple[Array, ...]) -> list[Array]:
         """Rows of the tokens of a tile, as in `single_rows`; or matrices of rows."""
@@ -106,12 +112,9 @@ def plan_programs(
         pad_side = _pad_factors if is_relative else _pad_products
         arrays = pad_side(resident), pad_side(stream), _pad(terms, MAX_ROWS, 0)
     tile = method.tile or _tile(arrays, multiplies_matrices=is_long)
-    m, n = resident.offset.shape[1], stream.offset.shape[1]
-    n_blocks = math.ceil(m / tile.resident)
-    n_parts = min(math.ceil(N_PROGRAMS / n_blocks), math.ceil(n / PART))
-    n_tiles = math.ceil(n / (tile.stream * n_parts))
-    plan = Plan(method, tile, is_long, is_relative, n_parts, n_tiles)
-    size = n_parts * n_tiles * tile.stream
+    n = stream.offset.shape[1]
+    plan = Plan(method, tile, is_long, is_relative, math.ceil(n / tile.stream))
+    size = tile.stream
     stream, terms = _pad(arrays[1], size, 1, "edge"), _pad(arrays[2], size, 1)
     # The rows of a tile are contiguous, so that one address is enough for all of them.
     tiles = jax.tree.map(functools.partial(_split_tiles, tile.stream), (stream, terms))
@@ -123,16 +126,19 @@ def call(
     plan: Plan,
     arrays: Arrays,
     results: list[tuple[int, Any]],
+    *,
+    join_parts: Callable[..., tuple[Array, ...]],
 ) -> tuple[Array, ...]:
     """Runs `program` for each block of resident tokens and each part of the stream.
 
-    `results` are pairs of a number of rows and a dtype. Under `vmap`, however nested,
-    one launch has the programs of all members: Triton has no more than three axes.
+    `results` are pairs of a number of rows and a dtype, and `join_parts` joins those of
+    all parts, along the second axis. Under `vmap`, however nested, one launch has the
+    programs of all members: Triton has no more than three axes.
     """
 
     @jax.custom_batching.custom_vmap
     def run(arrays: Arrays) -> tuple[Array, ...]:
-        return _launch(program, plan, arrays, results)
+        return join_parts(*_launch(program, plan, arrays, results))
 
     @run.def_vmap
     def run_batch(size: int, is_batched: list, arrays: Arrays) -> tuple[Any, Any]:
@@ -154,12 +160,11 @@ def _launch(
     results: list[tuple[int, Any]],
 ) -> tuple[Array, ...]:
     """One launch for all members of a batch, along the first axis."""
-    size, n_parts = plan.tile.resident, plan.n_parts
-    n_members, _, m = arrays[0].offset.shape
-    n_programs = m // size * n_parts
+    size, (n_members, _, m) = plan.tile.resident, arrays[0].offset.shape
+    plan = plan.divide(n_members * m // size)
+    n_parts, n_programs = plan.n_parts, m // size * plan.n_parts
 
-    def place(i: Any) -> tuple[Any, ...]:
-        """Member, part and block of a program, with the only place of rows."""
+    def place(i: Any) -> tuple[Any, ...]:  # member, part, all rows, block
         return i // n_programs, i % n_parts, 0, i % n_programs // n_parts
 
     def block(x: Array) -> pl.BlockSpec:
@@ -167,14 +172,14 @@ def _launch(
         return pl.BlockSpec(shape, lambda i: (place(i)[0], 0, place(i)[3]))
 
     def whole(x: Array) -> pl.BlockSpec:
-        return pl.BlockSpec((None, *x.shape[1:]), lambda i: (place(i)[0], 0, 0, 0))
+        return pl.BlockSpec((None, *x.shape[1:]), lambda i: (i // n_programs, 0, 0, 0))
 
     def sums(x: jax.ShapeDtypeStruct) -> pl.BlockSpec:
         return pl.BlockSpec((None, None, x.shape[2], size), place)
 
-    shapes = [(n_members, n_parts, rows, m) for rows, _ in results]
-    pairs = zip(shapes, results, strict=True)
-    outputs = tuple(jax.ShapeDtypeStruct(shape, dtype) for shape, (_, dtype) in pairs)
+    outputs = tuple(
+        jax.ShapeDtypeStruct((n_members, n_parts, k, m), dtype) for k, dtype in results
+    )
     return pl.pallas_call(
         functools.partial(program, plan),
         grid=(n_members * n_programs,),

@@ -30,8 +30,9 @@ def linked_sums(
     counts = [rows.shape[0] for rows in terms if rows is not None]
     plan, arrays = plan_programs(method, resident, stream, terms)
     all_counts = [rows.shape[1] for rows in arrays[2] if rows is not None]
-    (parts,) = call(_sum_terms, plan, arrays, [(sum(all_counts), dtype)])
-    groups = jnp.split(jnp.sum(parts, axis=0), all_counts[:1])
+    results = [(sum(all_counts), dtype)]
+    (sums,) = call(_sum_terms, plan, arrays, results, join_parts=_add_parts)
+    groups = jnp.split(sums, all_counts[:1])
     pairs = zip(groups[: len(counts)], counts, strict=True)
     return jnp.concatenate([group[:count, :m] for group, count in pairs])
 
@@ -43,10 +44,21 @@ def best_keys(
     m, n = queries.offset.shape[1], keys.offset.shape[1]
     plan, arrays = plan_programs(method, queries, keys, Terms())
     results = [(1, queries.offset.dtype), (1, jnp.int32)]
-    tops, numbers = call(_find_best, plan, arrays, results)
-    part = jnp.argmax(tops, axis=0, keepdims=True)
-    top, number = (jnp.take_along_axis(x, part, axis=0)[0, 0] for x in (tops, numbers))
-    return top[:m], jnp.minimum(number[:m], n - 1)
+    top, number = call(_find_best, plan, arrays, results, join_parts=_best_part)
+    return top[0, :m], jnp.minimum(number[0, :m], n - 1)
+
+
+def _add_parts(sums: Float[Array, "b parts k m"]) -> tuple[Float[Array, "b k m"]]:
+    return (jnp.sum(sums, axis=1),)
+
+
+def _best_part(
+    tops: Float[Array, "b parts 1 m"], numbers: Int[Array, "b parts 1 m"]
+) -> tuple[Float[Array, "b 1 m"], Int[Array, "b 1 m"]]:
+    """The largest score of all parts, and its number."""
+    part = jnp.argmax(tops, axis=1, keepdims=True)
+    pick = functools.partial(jnp.take_along_axis, indices=part, axis=1)
+    return pick(tops)[:, 0], pick(numbers)[:, 0]
 
 
 def _sum_terms(
@@ -98,8 +110,11 @@ def _fold_tiles(
     plan: Plan, fold: Callable[[Array, list[Array]], list[Array]], start: list[Array]
 ) -> list[Array]:
     """Folds over the tiles of this program's part of the stream."""
-    first = pl.program_id(0) % plan.n_parts * plan.n_tiles
-    return jax.lax.fori_loop(first, first + plan.n_tiles, fold, start)
+    size = -(-plan.n_tiles // plan.n_parts)
+    first = pl.program_id(0) % plan.n_parts * size
+    return jax.lax.fori_loop(
+        first, jnp.minimum(first + size, plan.n_tiles), fold, start
+    )
 
 
 def _load(plan: Plan, side: Side, *tile: Array) -> Any:
@@ -141,7 +156,7 @@ def _scores(plan: Plan, resident: Any, stream: Any) -> Array:
         scores = jnp.broadcast_to(stream.offset[0], plan.shape)
         for pair in zip(stream.vectors, resident.vectors, strict=True):
             scores = plan.add_inner(*pair, scores)
-    # As in `Pairs.scores`, the offset of the query comes last.
+    # For resident queries their offset comes last, as in `Pairs.scores`.
     scores = scores + resident.offset[0]
     if plan.method.mask is None:
         return scores
