@@ -206,7 +206,9 @@ def test_mixed_precisions(monkeypatch: pytest.MonkeyPatch, x_dtype: type):
 ONE = jnp.ones((1, 1))
 
 
-@pytest.mark.parametrize("link", [jnp.cumsum, jnp.sort, jnp.copy, lambda s: s + ONE])
+@pytest.mark.parametrize(
+    "link", [jnp.cumsum, jnp.sort, jnp.copy, jnp.signbit, lambda s: s + ONE]
+)
 def test_functions_that_need_other_numbers_are_not_entrywise(link: Callable):
     assert not is_entrywise(link)
 

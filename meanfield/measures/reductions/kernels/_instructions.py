@@ -44,6 +44,8 @@ def is_entrywise(link: Callable[..., Array], n_arguments: int = 1) -> bool:
     number = jax.ShapeDtypeStruct((1, 1), jnp.float32)
     if n_arguments == 2:
         return _has_entrywise_steps(jax.make_jaxpr(link)(number, number).jaxpr)
+    if jax.eval_shape(link, number).dtype != number.dtype:
+        return False  # such as a step function of integers
     slope = lambda x: jax.jvp(link, (x,), (x,))
     return _has_entrywise_steps(jax.make_jaxpr(slope)(number).jaxpr)
 
