@@ -48,15 +48,13 @@ def custom_derivative(rule: Rule) -> Callable[[Function], Function]:
 _derivative_primitive = Primitive("ruled")
 
 
-def _value(*args: Array, function: Function, rule: Rule) -> Array:
-    del rule
+def _value(*args: Array, function: Function, **_: object) -> Array:
     # Compilation may happen after the caller's own precision context has ended.
     with jax.default_matmul_precision("highest"):
         return function(*args)
 
 
-def _abstract(*args: ShapedArray, function: Function, rule: Rule) -> ShapedArray:
-    del rule
+def _abstract(*args: ShapedArray, function: Function, **_: object) -> ShapedArray:
     value = jax.eval_shape(function, *args)
     return ShapedArray(value.shape, value.dtype)
 
@@ -124,43 +122,35 @@ def linear_map(
     the cotangents of the linear arguments, and need not be computed like `forward`.
     """
     return functools.partial(
-        _linear_primitive.bind, forward=forward, transpose=transpose, n_fixed=n_fixed
+        _linear_primitive.bind, function=forward, transpose=transpose, n_fixed=n_fixed
     )
 
 
 _linear_primitive = Primitive("linear_map")
 
 
-def _linear_value(*args: Array, forward: Function, **_: object) -> Array:
-    return _value(*args, function=forward, rule=lambda value, *_: value)
-
-
-def _linear_abstract(*args: ShapedArray, forward: Function, **_: object) -> ShapedArray:
-    return _abstract(*args, function=forward, rule=lambda value, *_: value)
-
-
 def _linear_tangent(
-    primals: tuple, tangents: tuple, *, forward: Function, **options: Any
+    primals: tuple, tangents: tuple, *, function: Function, **options: Any
 ) -> tuple[Array, Array]:
     n_fixed = options["n_fixed"]
-    bind = functools.partial(_linear_primitive.bind, forward=forward, **options)
+    bind = functools.partial(_linear_primitive.bind, function=function, **options)
     changes = tuple(map(ad.instantiate_zeros, tangents))
     tangent = bind(*primals[:n_fixed], *changes[n_fixed:])
     if any(type(change) is not ad.Zero for change in tangents[:n_fixed]):
         no_change = map(jnp.zeros_like, changes[n_fixed:])
         fixed_changes = *changes[:n_fixed], *no_change
-        tangent = tangent + jax.jvp(forward, primals, fixed_changes)[1]
+        tangent = tangent + jax.jvp(function, primals, fixed_changes)[1]
     return bind(*primals), tangent
 
 
 def _linear_transpose(
     cotangent: Array,
     *args: Any,
-    forward: Function,
+    function: Function,
     transpose: Callable[..., tuple[Array, ...]],
     n_fixed: int,
 ) -> list:
-    del forward
+    del function
     cotangents = transpose(*args[:n_fixed], ad.instantiate_zeros(cotangent))
     pairs = zip(args[n_fixed:], cotangents, strict=True)
     results = [c if ad.is_undefined_primal(x) else None for x, c in pairs]
@@ -171,7 +161,7 @@ def _batch_linear(
     args: tuple,
     axes: tuple,
     *,
-    forward: Function,
+    function: Function,
     transpose: Callable[..., tuple[Array, ...]],
     n_fixed: int,
 ) -> tuple[Array, int]:
@@ -181,30 +171,27 @@ def _batch_linear(
     linear = [batching.bdim_at_front(x, axis, size) for x, axis in pairs]
     batched_axes = (*fixed_axes, *[0] * len(linear))
     batched_map = linear_map(
-        jax.vmap(forward, in_axes=batched_axes),
+        jax.vmap(function, in_axes=batched_axes),
         jax.vmap(transpose, in_axes=(*fixed_axes, 0)),
         n_fixed,
     )
     return batched_map(*args[:n_fixed], *linear), 0
 
 
-_linear_primitive.def_impl(_linear_value)
-_linear_primitive.def_abstract_eval(_linear_abstract)
-mlir.register_lowering(
-    _linear_primitive, mlir.lower_fun(_linear_value, multiple_results=False)
-)
-ad.primitive_jvps[_linear_primitive] = _linear_tangent
-ad.primitive_transposes[_linear_primitive] = _linear_transpose
-batching.primitive_batchers[_linear_primitive] = _batch_linear
+def _register(
+    primitive: Primitive, tangent: Callable, transpose: Callable, batch: Callable
+) -> None:
+    """Registers the rules of a primitive whose value is that of `function`."""
+    primitive.def_impl(_value)
+    primitive.def_abstract_eval(_abstract)
+    mlir.register_lowering(primitive, mlir.lower_fun(_value, multiple_results=False))
+    ad.primitive_jvps[primitive] = tangent
+    ad.primitive_transposes[primitive] = transpose
+    batching.primitive_batchers[primitive] = batch
 
-_derivative_primitive.def_impl(_value)
-_derivative_primitive.def_abstract_eval(_abstract)
-mlir.register_lowering(
-    _derivative_primitive, mlir.lower_fun(_value, multiple_results=False)
-)
-ad.primitive_jvps[_derivative_primitive] = _tangent
-ad.primitive_transposes[_derivative_primitive] = _transpose
-batching.primitive_batchers[_derivative_primitive] = _batch_rule
+
+_register(_derivative_primitive, _tangent, _transpose, _batch_rule)
+_register(_linear_primitive, _linear_tangent, _linear_transpose, _batch_linear)
 
 
 @dataclass(frozen=True)

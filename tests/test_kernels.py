@@ -94,7 +94,7 @@ def test_sums_of_kernels_equal_matrix_products(shape: tuple, dtype: type):
 @dtypes
 @pytest.mark.parametrize("link", LINKS[1:])
 def test_links_of_kernels(link: Callable, dtype: type):
-    assert is_entrywise(link)
+    assert is_entrywise(link, np.dtype(dtype))
     queries, keys, values = sides((40, 50, 2, 3), dtype)
     ours = linked_sums(METHOD._replace(link=link), queries, keys, Terms(values))
     assert_equal(ours, sums(link, queries, keys, values), dtype)
@@ -185,32 +185,49 @@ def test_batches_of_small_clouds(monkeypatch: pytest.MonkeyPatch):
         np.testing.assert_allclose(ours, reference, rtol=1e-11)
 
 
-@pytest.mark.parametrize("x_dtype", [np.float32, np.float64])
-def test_mixed_precisions(monkeypatch: pytest.MonkeyPatch, x_dtype: type):
-    """Tokens in one precision and log-weights in the other."""
-    x, logs = cloud(30, 2)
-    weights_dtype = np.float64 if x_dtype is np.float32 else np.float32
-    x, logs = 30 * x.astype(x_dtype), logs.astype(weights_dtype)
-    keys = Keys(Tokens(x), logs, x)
-    score = Dot(jnp.eye(2, dtype=x_dtype), jnp.eye(2, dtype=x_dtype))
+@pytest.mark.parametrize("method", [METHOD, None])
+@pytest.mark.parametrize("d", [2, 6])
+def test_log_weights_may_be_more_precise_than_tokens(
+    monkeypatch: pytest.MonkeyPatch, d: int, method: Method | None
+):
+    """Also under a mask, far from the origin, where scores are relative to keys."""
+    use(monkeypatch, method)
+    x, logs = cloud(30, d)
+    tokens = Tokens(30 * x.astype(np.float32), jnp.linspace(0, 1, 30))
+    identity = jnp.eye(d, dtype=np.float32)
+    score, keys = Masked(Dot(identity, identity), causal), Keys(tokens, logs, x)
+    means, _ = jax.jit(lambda keys: Blocked().log_mean(score, keys.tokens, keys))(keys)
+    assert means.dtype == np.float64
+    np.testing.assert_allclose(
+        means, Dense().log_mean(score, tokens, keys)[0], rtol=1e-4
+    )
+
+
+@pytest.mark.parametrize("name", ["softmax", "causal softmax", "causal sigmoid"])
+def test_programs_for_any_device_run_on_a_processor(
+    monkeypatch: pytest.MonkeyPatch, name: str
+):
+    """Where JAX chooses between kernels and blocks, as on a machine with a card."""
+    x, logs = cloud(40, 2)
     results = []
-    for method in (METHOD, None):
+    for method in (Method(), None):
         use(monkeypatch, method)
-        program = jax.jit(lambda keys: Blocked().log_mean(score, keys.tokens, keys))
-        results.append(program(keys))
-    for ours, reference in zip(*results, strict=True):
-        assert ours.dtype == reference.dtype
-        np.testing.assert_allclose(ours, reference, rtol=1e-4)
+        program = jax.jit(jax.value_and_grad(partial(energy, name), (0, 1)))
+        with jax.default_device(jax.devices("cpu")[0]):
+            results.append(program(x, logs))
+    for ours, reference in zip(*map(jax.tree.leaves, results), strict=True):
+        np.testing.assert_allclose(ours, reference, rtol=1e-12, atol=1e-14)
 
 
 ONE = jnp.ones((1, 1))
 
 
 @pytest.mark.parametrize(
-    "link", [jnp.cumsum, jnp.sort, jnp.copy, jnp.signbit, lambda s: s + ONE]
+    "link",
+    [jnp.cumsum, jnp.sort, jnp.copy, jnp.signbit, jnp.float32, lambda s: s + ONE],
 )
 def test_functions_that_need_other_numbers_are_not_entrywise(link: Callable):
-    assert not is_entrywise(link)
+    assert not is_entrywise(link, np.dtype(np.float64))
 
 
 def test_values_with_many_components_are_streamed(monkeypatch: pytest.MonkeyPatch):

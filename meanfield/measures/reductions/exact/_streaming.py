@@ -28,6 +28,7 @@ from meanfield.scores.pairs import (
     Side,
     require_vectors,
 )
+from meanfield.scores.rows import promote_dtypes
 
 LANES = 16  # block sizes are multiples of this, the length of a SIMD vector
 
@@ -102,6 +103,10 @@ class Blocks(eqx.Module):
 
 def cut(pairs: Pairs, shape: Shape, method: Method | None = None) -> Blocks:
     """Divides pairs into blocks no larger than `shape`, or one block for kernels."""
+    # Log-weights may be more precise than tokens.
+    parts = promote_dtypes((pairs.queries, pairs.keys, pairs.remainder))
+    queries, keys, remainder = parts
+    pairs = replace(pairs, queries=queries, keys=keys, remainder=remainder)
     m, n = pairs.queries.offset.shape[0], pairs.keys.offset.shape[0]
     whole = m <= shape.queries and n <= shape.keys
     pairs = replace(pairs, whole=whole)

@@ -35,17 +35,19 @@ def link_slope(method: Method, scores: Array, value: Array) -> Array:
     return jax.jvp(method.link, (scores,), (jnp.ones_like(scores),))[1]
 
 
-def is_entrywise(link: Callable[..., Array], n_arguments: int = 1) -> bool:
+def is_entrywise(
+    link: Callable[..., Array], dtype: jnp.dtype, n_arguments: int = 1
+) -> bool:
     """Whether a kernel can evaluate a link and its slope, or a mask of two numbers."""
     if link is exp2:
         return True
     if any(isinstance(x, jax.Array | np.ndarray) for x in jax.tree.leaves(link)):
         return False
-    number = jax.ShapeDtypeStruct((1, 1), jnp.float32)
+    number = jax.ShapeDtypeStruct((1, 1), dtype)
     if n_arguments == 2:
         return _has_entrywise_steps(jax.make_jaxpr(link)(number, number).jaxpr)
     if jax.eval_shape(link, number).dtype != number.dtype:
-        return False  # such as a step function of integers
+        return False  # such as a step function with integer values
     slope = lambda x: jax.jvp(link, (x,), (x,))
     return _has_entrywise_steps(jax.make_jaxpr(slope)(number).jaxpr)
 
@@ -85,19 +87,18 @@ def _exp2_of_doubles() -> str:
     shift = 1.5 * 2.0**52  # adding it rounds to whole numbers, in the lowest bits
     *lower, top = DOUBLE
     steps = [f"fma.rn.f64 p, p, f, {_bits(c)};" for c in reversed(lower)]
-    return " ".join(
-        [
-            "{ .reg .pred small; .reg .f64 x, w, f, p; .reg .b32 low, high, k;",
-            f"setp.lt.f64 small, $1, {_bits(-1022.0)};",
-            f"selp.f64 x, {_bits(-1022.0)}, $1, small;",
-            f"add.rn.f64 w, x, {_bits(shift)};",
-            f"mov.b64 {{k, high}}, w; sub.rn.f64 w, w, {_bits(shift)};",
-            f"sub.rn.f64 f, x, w; mov.f64 p, {_bits(top)};",
-            *steps,
-            "shl.b32 k, k, 20; mov.b64 {low, high}, p; add.s32 high, high, k;",
-            "mov.b64 $0, {low, high}; }",
-        ]
+    lines = (
+        "{ .reg .pred small; .reg .f64 x, w, f, p; .reg .b32 low, high, k;",
+        f"setp.lt.f64 small, $1, {_bits(-1022.0)};",
+        f"selp.f64 x, {_bits(-1022.0)}, $1, small;",
+        f"add.rn.f64 w, x, {_bits(shift)};",
+        f"mov.b64 {{k, high}}, w; sub.rn.f64 w, w, {_bits(shift)};",
+        f"sub.rn.f64 f, x, w; mov.f64 p, {_bits(top)};",
+        *steps,
+        "shl.b32 k, k, 20; mov.b64 {low, high}, p; add.s32 high, high, k;",
+        "mov.b64 $0, {low, high}; }",
     )
+    return " ".join(lines)
 
 
 def _bits(x: float) -> str:
@@ -105,23 +106,10 @@ def _bits(x: float) -> str:
 
 
 EXP2 = {4: "ex2.approx.ftz.f32 $0, $1;", 8: _exp2_of_doubles()}
-_ENTRYWISE = frozenset(
-    (
-        *(
-            "add",
-            "sub",
-            "mul",
-            "div",
-            "neg",
-            "abs",
-            "max",
-            "min",
-            "integer_pow",
-            "square",
-        ),
-        *("exp", "exp2", "log", "log1p", "tanh", "logistic", "sqrt", "sign", "ceil"),
-        *("floor", "eq", "ne", "lt", "le", "gt", "ge", "and", "or", "not", "select_n"),
-        *("convert_element_type", "broadcast_in_dim", "jit", "pjit", "custom_jvp_call"),
-        *("stop_gradient", "add_any"),
-    )
-)
+_ENTRYWISE = frozenset((
+    "add", "sub", "mul", "div", "neg", "abs", "max", "min", "integer_pow", "square",
+    "exp", "exp2", "log", "log1p", "tanh", "logistic", "sqrt", "sign", "ceil", "floor",
+    "eq", "ne", "lt", "le", "gt", "ge", "and", "or", "not", "select_n", "add_any",
+    "convert_element_type", "broadcast_in_dim", "jit", "pjit", "custom_jvp_call",
+    "stop_gradient",
+))  # fmt: skip
