@@ -38,7 +38,7 @@ OTHER_TILES = {  # resident tokens, tokens of the stream, warps; by dimension
 # Multiply-adds in each cycle of a multiprocessor in single and double precision, by
 # compute capability. There are 16 powers of two in single precision; one in double
 # precision takes 15 operations.
-LANES = {"8.0": (64, 32), "9.0": (128, 64), "10.0": (128, 64)}
+MULTIPLY_ADDS = {"8.0": (64, 32), "9.0": (128, 64), "10.0": (128, 64)}
 STEPS_OF_EXP2 = 15
 
 
@@ -173,12 +173,14 @@ def _peaks(where: str) -> _derived.Peaks:
     )
     capability, clock = answer.stdout.splitlines()[0].split(", ")
     cycles = 1e6 * float(clock) * jax.devices()[0].core_count
-    lanes = dict(
-        zip(("float32", "float64"), LANES.get(capability, (128, 2)), strict=True)
+    rates = dict(
+        zip(
+            ("float32", "float64"), MULTIPLY_ADDS.get(capability, (128, 2)), strict=True
+        )
     )
-    powers = {"float32": 16, "float64": lanes["float64"] / STEPS_OF_EXP2}
+    powers = {"float32": 16, "float64": rates["float64"] / STEPS_OF_EXP2}
     return {
-        "products": {dtype: 2 * cycles * n for dtype, n in lanes.items()},
+        "products": {dtype: 2 * cycles * n for dtype, n in rates.items()},
         "exponentials": {dtype: cycles * n for dtype, n in powers.items()},
     }
 

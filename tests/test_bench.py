@@ -21,16 +21,7 @@ from scipy.integrate import solve_ivp
 from scipy.optimize import approx_fprime
 from scipy.special import softmax as scipy_softmax
 
-from benchmarks import (
-    _clouds,
-    _derived,
-    _marginals,
-    _measure,
-    _problems,
-    _running,
-    _worker,
-    on_device,
-)
+from benchmarks import _clouds, _derived, _marginals, _problems, _running, _worker
 from benchmarks._latency import first_run
 from benchmarks._measure import measure_job
 from benchmarks._page import page
@@ -430,23 +421,3 @@ def test_bench_outside_a_checkout_is_an_error(
     assert result.code == 3
     assert result.err.count("\n") == 1
     assert "run the command in a checkout of meanfield" in result.err
-
-
-def test_the_script_for_a_device_measures_every_row_without_one(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-):
-    """At tiny sizes, with interpreted kernels, so that it cannot fail for a typo."""
-    monkeypatch.setattr(_measure, "MIN_REPEATS", 1)
-    monkeypatch.setattr(_measure, "MIN_SECONDS", 0.0)
-    out = on_device.main(["--quick", "--out", str(tmp_path / "rows.json")])
-    findings = json.loads(out.read_text())
-    rows = [row for row in findings["rows"] if row["package"] != "torch"]
-    assert [row["reason"] for row in rows if row["status"] != "measured"] == []
-    assert max(row.get("error", 0) for row in rows) < 1e-5  # the tolerance of flows
-    assert "on_device" in page([findings])
-
-
-def test_rows_for_which_no_time_is_left_say_so(tmp_path: Path):
-    arguments = ["--quick", "--minutes", "0", "--out", str(tmp_path / "rows.json")]
-    rows = json.loads(on_device.main(arguments).read_text())["rows"]
-    assert {row["reason"] for row in rows} == {"no time left"}

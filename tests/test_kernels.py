@@ -18,8 +18,8 @@ from meanfield.measures.reductions import kernels
 from meanfield.measures.reductions.exact import _passes
 from meanfield.measures.reductions.kernels import (
     EXP2,
+    KernelSide,
     Method,
-    Side,
     Terms,
     best_keys,
     exp2,
@@ -48,23 +48,27 @@ LINKS = exp2, jnp.exp, jax.nn.sigmoid, jax.nn.relu
 dtypes = pytest.mark.parametrize("dtype", [np.float64, np.float32])
 
 
-def sides(shape: tuple[int, ...], dtype: type) -> tuple[Side, Side, jax.Array]:
+def sides(
+    shape: tuple[int, ...], dtype: type
+) -> tuple[KernelSide, KernelSide, jax.Array]:
     """Queries, keys and values, with positions in [0, 1]."""
     m, n, k, p = shape
     rng = np.random.default_rng(0)
     normal = lambda *s: jnp.asarray(rng.normal(size=s).astype(dtype))
-    queries = Side(normal(k, m) / k**0.5, normal(1, m))
-    keys = Side(normal(k, n), normal(1, n))
+    queries = KernelSide(normal(k, m) / k**0.5, normal(1, m))
+    keys = KernelSide(normal(k, n), normal(1, n))
     return place(queries, rng), place(keys, rng), normal(p, n)
 
 
-def place(side: Side, rng: np.random.Generator) -> Side:
+def place(side: KernelSide, rng: np.random.Generator) -> KernelSide:
     """A side with positions."""
     places = rng.random(side.offset.shape).astype(side.offset.dtype)
     return side._replace(position=jnp.asarray(places))
 
 
-def scores(queries: Side, keys: Side, mask: Callable | None = None) -> jax.Array:
+def scores(
+    queries: KernelSide, keys: KernelSide, mask: Callable | None = None
+) -> jax.Array:
     """Scores with keys in rows, as a matrix."""
     S = jnp.matmul(keys.vectors.T, queries.vectors, precision="highest")
     S = S + keys.offset.T + queries.offset
@@ -73,7 +77,9 @@ def scores(queries: Side, keys: Side, mask: Callable | None = None) -> jax.Array
     return jnp.where(mask(queries.position, keys.position.T), S, -jnp.inf)
 
 
-def sums(link: Callable, queries: Side, keys: Side, values: jax.Array) -> jax.Array:
+def sums(
+    link: Callable, queries: KernelSide, keys: KernelSide, values: jax.Array
+) -> jax.Array:
     return jnp.matmul(values, link(scores(queries, keys)), precision="highest")
 
 
@@ -108,8 +114,8 @@ def test_best_keys_have_the_largest_scores(k: int, mask: Callable | None):
     top, number = best_keys(method, queries, keys)
     reference = np.asarray(scores(queries, keys, mask))
     np.testing.assert_allclose(top, reference.max(axis=0), rtol=1e-13)
-    seen = np.isfinite(top)
-    np.testing.assert_array_equal(number[seen], reference.argmax(axis=0)[seen])
+    has_keys = np.isfinite(top)
+    np.testing.assert_array_equal(number[has_keys], reference.argmax(axis=0)[has_keys])
 
 
 def use(monkeypatch: pytest.MonkeyPatch, method: Method | None) -> None:

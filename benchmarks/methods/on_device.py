@@ -62,7 +62,7 @@ def tile(trial: Trial) -> Job:
     )
     sums = jax.jit(functools.partial(kernels.linked_sums, method))
     values = kernels.Terms(jnp.concatenate([x, ones]))
-    sides = kernels.Side(scale * x, zeros), kernels.Side(x, zeros), values
+    sides = kernels.KernelSide(scale * x, zeros), kernels.KernelSide(x, zeros), values
     run = lambda: jax.block_until_ready(sums(*sides))
     return Job(
         run, lambda rows: velocity_facts(trial, np.asarray(rows[:-1] / rows[-1:]).T)
@@ -89,11 +89,11 @@ def sinkhorn(trial: Trial) -> Job:
     """A number of half-steps for Sinkhorn potentials of the score `x·y/ε`."""
     identity = jnp.eye(trial.d, dtype=trial.dtype)
     score = Dot(identity, identity, trial.settings["epsilon"])
-    tokens_ = Tokens(jnp.asarray(tokens(trial)))
+    cloud = Tokens(jnp.asarray(tokens(trial)))
     no_values = jnp.zeros((trial.n, 0), trial.dtype)
 
     def half_step(_: object, g: jax.Array) -> jax.Array:
-        return -Blocked().log_mean(score, tokens_, Keys(tokens_, g, no_values))[1]
+        return -Blocked().log_mean(score, cloud, Keys(cloud, g, no_values))[1]
 
     potentials = jax.jit(
         lambda g: jax.lax.fori_loop(0, trial.settings["half_steps"], half_step, g)

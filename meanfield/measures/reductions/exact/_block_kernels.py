@@ -5,10 +5,9 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from meanfield.measures.reductions import kernels
-from meanfield.measures.reductions.kernels import Method, Side, Terms
+from meanfield.measures.reductions.kernels import KernelSide, Method, Terms
 from meanfield.scores import positions
-from meanfield.scores.pairs import Link, require_vectors
-from meanfield.scores.pairs import Side as BlockSide
+from meanfield.scores.pairs import Link, Side, require_vectors
 
 from ._streaming import Blocks
 
@@ -44,7 +43,7 @@ def kernel_gradient(
     of_queries = kernels.linked_sums(
         method, queries, keys, Terms(None, _append_ones(k))
     )
-    method = method._replace(holds_keys=True)
+    method = method._replace(has_resident_keys=True)
     of_keys = kernels.linked_sums(
         method, keys, queries, Terms(cotangent[0], _append_ones(q))
     )
@@ -71,7 +70,7 @@ def kernel_best(blocks: Blocks) -> Float[Array, "1 rows m"]:
     return jnp.concatenate([top[None], rows.T])[None]
 
 
-def drop_axis(side: BlockSide) -> BlockSide:
+def drop_axis(side: Side) -> Side:
     """The only block of a side."""
     return jax.tree.map(lambda x: x[0], side)
 
@@ -81,7 +80,7 @@ def _method(blocks: Blocks) -> Method:
     return blocks.method
 
 
-def _sides(blocks: Blocks) -> tuple[Side, Side]:
+def _sides(blocks: Blocks) -> tuple[KernelSide, KernelSide]:
     """Queries and keys of a kernel, all but positions in the dtype of the offsets."""
     queries, keys = drop_axis(blocks.queries), drop_axis(blocks.keys)
     has_mask = _method(blocks).mask is not None
@@ -91,16 +90,18 @@ def _sides(blocks: Blocks) -> tuple[Side, Side]:
     offset = queries.offset[None]
     if queries.references is None:
         q, k = require_vectors(queries.vectors), require_vectors(keys.vectors)
-        return Side(q, offset, q_position), Side(k.T, keys.offset[None], k_position)
+        return KernelSide(q, offset, q_position), KernelSide(
+            k.T, keys.offset[None], k_position
+        )
     dtype = offset.dtype
     rows, references = keys.rows.T.astype(dtype), queries.references.astype(dtype)
-    key_side = Side(rows[1:], rows[:1], k_position)
+    key_side = KernelSide(rows[1:], rows[:1], k_position)
     vectors = require_vectors(queries.difference_vectors).astype(dtype)
     bend = blocks.pairs.bend
     if bend is not None:
         bend = blocks.pairs.units * jnp.full_like(offset, bend)
         vectors = 2 * bend * (vectors - references)
-    return Side(vectors, offset, q_position, references, bend), key_side
+    return KernelSide(vectors, offset, q_position, references, bend), key_side
 
 
 def _append_ones(rows: Float[Array, "k n"]) -> Float[Array, "k1 n"]:

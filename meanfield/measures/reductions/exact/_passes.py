@@ -93,7 +93,7 @@ def total(
     if blocks.method is None:
         return stream_total(blocks, link, values)
     # A mean has one more row of values, for the mass.
-    if not fits_kernel(blocks) or values.shape[1] > MAX_COMPONENTS + 1:
+    if values.shape[1] > MAX_COMPONENTS + 1:
         return _cut_total(blocks, link, values)
     return _total_with_gradient(blocks, link, values)
 

@@ -10,13 +10,13 @@ if TYPE_CHECKING:
     from ._first_kernel import checked_method as checked_method
     from ._instructions import EXP2 as EXP2
     from ._instructions import is_entrywise as is_entrywise
+    from ._launch import MAX_ROWS as MAX_ROWS
+    from ._method import KernelSide as KernelSide
     from ._method import Mask as Mask
     from ._method import Method as Method
-    from ._method import Side as Side
     from ._method import Terms as Terms
     from ._method import Tile as Tile
-    from ._plan import MAX_ROWS as MAX_ROWS
-    from ._programs import best_keys as best_keys
-    from ._programs import linked_sums as linked_sums
+    from ._pair_sums import best_keys as best_keys
+    from ._pair_sums import linked_sums as linked_sums
 
 __getattr__, __dir__, __all__ = lazy_exports(__name__)

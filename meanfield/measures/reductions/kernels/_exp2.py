@@ -18,11 +18,11 @@ LN2 = 0.6931471805599453
 
 # Chebyshev series of 2^f on [-1/2, 1/2], truncated at degrees 6 and 11, have relative
 # errors of 3e-9 and 4e-18.
-_SINGLE = (
+SINGLE_COEFFICIENTS = (
     0.9999999999595482, 0.6931472067106199, 0.2402265121359523, 0.05550327214209201,
     0.009618025602955837, 0.0013400432165385696, 0.00015469731977475548,
 )  # fmt: skip
-DOUBLE = (
+DOUBLE_COEFFICIENTS = (
     1.0, 0.6931471805599453, 0.24022650695910158, 0.0555041086648217,
     0.009618129107587253, 0.001333355814639035, 0.00015403530463727982,
     1.5252733856295574e-05, 1.3215432534254118e-06, 1.0178051192117847e-07,
@@ -45,7 +45,7 @@ def exp2(x: Float[Array, "..."]) -> Float[Array, "..."]:
     # Adding and subtracting 1.5 * 2^nmant also rounds, but compilers may drop both.
     whole = jnp.round(x)
     f = x - whole
-    *lower, top = _SINGLE if single else DOUBLE
+    *lower, top = SINGLE_COEFFICIENTS if single else DOUBLE_COEFFICIENTS
     power = jnp.full_like(f, top)
     for coefficient in reversed(lower):
         power = power * f + jnp.asarray(coefficient, x.dtype)

@@ -7,8 +7,8 @@ from typing import Any
 import jax
 import numpy as np
 
-from ._method import Method, Side, Terms
-from ._programs import best_keys, linked_sums
+from ._method import KernelSide, Method, Terms
+from ._pair_sums import best_keys, linked_sums
 
 N_TOKENS = 64
 
@@ -39,7 +39,7 @@ def _is_right(dtype: type, method: Method) -> bool:
     rng = np.random.default_rng(0)
     numbers: Any = rng.normal(size=(7, N_TOKENS)).astype(dtype)
     q, k, values = numbers[:2], numbers[2:4], numbers[4:]
-    sides = Side(q, np.zeros_like(q[:1])), Side(k, np.zeros_like(k[:1]))
+    sides = KernelSide(q, np.zeros_like(q[:1])), KernelSide(k, np.zeros_like(k[:1]))
     scores = k.T @ q
     sums = _run(linked_sums, method, *sides, Terms(values))
     _, best = _run(best_keys, method, *sides)

@@ -10,7 +10,7 @@ import numpy as np
 from jax.experimental.pallas import triton
 from jaxtyping import Array
 
-from ._exp2 import DOUBLE, LN2, exp2
+from ._exp2 import DOUBLE_COEFFICIENTS, LN2, exp2
 from ._method import Method
 
 
@@ -85,7 +85,7 @@ def _instruct(assembly: str, *numbers: Array) -> Array:
 def _exp2_of_doubles() -> str:
     """PTX instructions of `exp2`: the polynomial, and an exponent added as bits."""
     shift = 1.5 * 2.0**52  # adding it rounds to whole numbers, in the lowest bits
-    *lower, top = DOUBLE
+    *lower, top = DOUBLE_COEFFICIENTS
     steps = [f"fma.rn.f64 p, p, f, {_bits(c)};" for c in reversed(lower)]
     lines = (
         "{ .reg .pred small; .reg .f64 x, w, f, p; .reg .b32 low, high, k;",

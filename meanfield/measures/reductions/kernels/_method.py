@@ -21,7 +21,7 @@ class Tile(NamedTuple):
     n_warps: int
 
 
-class Side(NamedTuple):
+class KernelSide(NamedTuple):
     r"""Queries or keys, with tokens along the last axis.
 
     Scores are inner products of `vectors`; or, with `references` $r$, sums over rows of
@@ -57,17 +57,17 @@ class Method(NamedTuple):
     Attributes:
         link: the link; `is_entrywise` holds.
         mask: predicate on the positions of a query and a key.
-        holds_keys: whether keys are resident, and queries are the stream.
+        has_resident_keys: whether keys are resident, and queries are the stream.
         is_interpreted: whether Pallas interprets the kernel, for tests on a processor.
         tile: the tile; by default, it depends on the numbers of rows.
     """
 
     link: Link = exp2
     mask: Mask | None = None
-    holds_keys: bool = False
+    has_resident_keys: bool = False
     is_interpreted: bool = False
     tile: Tile | None = None
 
     def order(self, resident: T, stream: T) -> tuple[T, T]:
         """The queries and the keys."""
-        return (stream, resident) if self.holds_keys else (resident, stream)
+        return (stream, resident) if self.has_resident_keys else (resident, stream)

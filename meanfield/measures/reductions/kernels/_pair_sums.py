@@ -14,12 +14,12 @@ from jax.experimental import pallas as pl
 from jaxtyping import Array, Float, Int
 
 from ._instructions import link_slope, link_value, multiply_add
-from ._method import Method, Side, Terms
-from ._plan import Plan, call, plan_programs, single_rows
+from ._launch import Plan, launch_programs, plan_programs, single_rows
+from ._method import KernelSide, Method, Terms
 
 
 def linked_sums(
-    method: Method, resident: Side, stream: Side, terms: Terms
+    method: Method, resident: KernelSide, stream: KernelSide, terms: Terms
 ) -> Float[Array, "rows m"]:
     r"""Sums over the stream of `terms` times values or slopes of the link.
 
@@ -31,20 +31,22 @@ def linked_sums(
     plan, arrays = plan_programs(method, resident, stream, terms)
     all_counts = [rows.shape[1] for rows in arrays[2] if rows is not None]
     results = [(sum(all_counts), dtype)]
-    (sums,) = call(_sum_terms, plan, arrays, results, join_parts=_add_parts)
+    (sums,) = launch_programs(_sum_terms, plan, arrays, results, join_parts=_add_parts)
     groups = jnp.split(sums, all_counts[:1])
     pairs = zip(groups[: len(counts)], counts, strict=True)
     return jnp.concatenate([group[:count, :m] for group, count in pairs])
 
 
 def best_keys(
-    method: Method, queries: Side, keys: Side
+    method: Method, queries: KernelSide, keys: KernelSide
 ) -> tuple[Float[Array, " m"], Int[Array, " m"]]:
     """The largest score of each query, and the number of a key with this score."""
     m, n = queries.offset.shape[1], keys.offset.shape[1]
     plan, arrays = plan_programs(method, queries, keys, Terms())
     results = [(1, queries.offset.dtype), (1, jnp.int32)]
-    top, number = call(_find_best, plan, arrays, results, join_parts=_best_part)
+    top, number = launch_programs(
+        _find_best, plan, arrays, results, join_parts=_best_part
+    )
     return top[0, :m], jnp.minimum(number[0, :m], n - 1)
 
 
@@ -62,7 +64,7 @@ def _best_part(
 
 
 def _sum_terms(
-    plan: Plan, resident: Side, stream: Side, terms: Terms, out: Any
+    plan: Plan, resident: KernelSide, stream: KernelSide, terms: Terms, out: Any
 ) -> None:
     """The program of `linked_sums`."""
     side, dtype = _load(plan, resident), resident.offset.dtype
@@ -86,7 +88,12 @@ def _sum_terms(
 
 
 def _find_best(
-    plan: Plan, resident: Side, stream: Side, _: Terms, top: Any, number: Any
+    plan: Plan,
+    resident: KernelSide,
+    stream: KernelSide,
+    _: Terms,
+    top: Any,
+    number: Any,
 ) -> None:
     """The program of `best_keys`."""
     side, dtype = _load(plan, resident), resident.offset.dtype
@@ -117,7 +124,7 @@ def _fold_tiles(
     )
 
 
-def _load(plan: Plan, side: Side, *tile: Array) -> Any:
+def _load(plan: Plan, side: KernelSide, *tile: Array) -> Any:
     """The rows of a side, as lists of arrays."""
 
     def rows(ref: Any) -> list[Array] | None:

@@ -19,7 +19,7 @@ from jaxtyping import Array, Float
 from meanfield.linalg import HIGHEST
 
 from ._instructions import multiply_add
-from ._method import Method, Side, Terms, Tile
+from ._method import KernelSide, Method, Terms, Tile
 
 # More rows than this are multiplied as matrices, this number at a time: longer products
 # need more registers than a thread has.
@@ -32,9 +32,9 @@ MAX_RESIDENT, MAX_STREAM = 64, 32  # tokens in a tile of matrix products
 MAX_UNROLLED = 16  # tokens of the stream in other tiles
 REGISTERS = 192  # for the arrays of a thread, which can have 255
 N_PROGRAMS = 1024  # programs that keep all multiprocessors of a large device busy
-PART = 64  # tokens of the stream that keep a program busy
+MIN_PART = 64  # tokens of the stream that keep a program busy
 
-Arrays = tuple[Side, Side, Terms]
+Arrays = tuple[KernelSide, KernelSide, Terms]
 Tree = TypeVar("Tree")
 
 
@@ -44,7 +44,7 @@ class Plan(NamedTuple):
     Attributes:
         method: the method.
         tile: the tile of a program.
-        multiplies_matrices: whether rows are multiplied as matrices.
+        needs_matrices: whether rows are multiplied as matrices.
         is_relative: whether scores are relative to references.
         n_tiles: number of tiles of the stream.
         n_parts: number of parts of the stream, one for each program.
@@ -52,7 +52,7 @@ class Plan(NamedTuple):
 
     method: Method
     tile: Tile
-    multiplies_matrices: bool
+    needs_matrices: bool
     is_relative: bool
     n_tiles: int
     n_parts: int = 1
@@ -64,56 +64,56 @@ class Plan(NamedTuple):
 
     def divide(self, n_blocks: int) -> "Plan":
         """The plan with enough parts of the stream to keep a device busy."""
-        most_parts = math.ceil(self.n_tiles * self.tile.stream / PART)
+        most_parts = math.ceil(self.n_tiles * self.tile.stream / MIN_PART)
         n_parts = min(math.ceil(N_PROGRAMS / n_blocks), most_parts)
         return self._replace(n_parts=n_parts)
 
     def rows(self, ref: Any, tile: tuple[Array, ...]) -> list[Array]:
         """Rows of the tokens of a tile, as in `single_rows`; or matrices of rows."""
-        if not self.multiplies_matrices:
+        if not self.needs_matrices:
             return single_rows(ref, tile)
         starts = range(0, ref.shape[-2], MAX_ROWS)
         return [ref[(*tile, pl.ds(start, MAX_ROWS), slice(None))] for start in starts]
 
     def add_inner(self, stream: Array, resident: Array, numbers: Array) -> Array:
         """Adds products of two rows, or of two matrices, to numbers of all pairs."""
-        if self.multiplies_matrices:
+        if self.needs_matrices:
             return numbers + _product(stream.T, resident)
         return multiply_add(self.method, stream, resident, numbers)
 
     def add_outer(self, rows: Array, weights: Array, sums: Array) -> Array:
         """Adds rows times the weights of all pairs to their sums."""
-        if self.multiplies_matrices:
+        if self.needs_matrices:
             return sums + _product(rows, weights)
         return multiply_add(self.method, rows, weights, sums)
 
     def zeros(self, n_rows: int, dtype: jnp.dtype) -> list[Array]:
         """The first sums of `n_rows` rows."""
-        if not self.multiplies_matrices:
+        if not self.needs_matrices:
             return [jnp.zeros(self.shape, dtype)] * n_rows
         zeros = jnp.zeros((MAX_ROWS, self.tile.resident), dtype)
         return [zeros] * (n_rows // MAX_ROWS)
 
     def finish(self, sums: list[Array]) -> list[Array]:
         """Sums over all tokens of the stream, in matrices of one or several rows."""
-        if self.multiplies_matrices:
+        if self.needs_matrices:
             return sums
         return [jnp.sum(x, axis=0, keepdims=True) for x in sums]
 
 
 def plan_programs(
-    method: Method, resident: Side, stream: Side, terms: Terms
+    method: Method, resident: KernelSide, stream: KernelSide, terms: Terms
 ) -> tuple[Plan, Arrays]:
     """A plan, and the padded arrays; those of the stream are divided into tiles."""
     arrays = resident, stream, terms
     is_relative = method.order(resident, stream)[0].references is not None
-    is_long = max(x.shape[0] for x in jax.tree.leaves(arrays)) > MAX_ROWS
-    if is_long:
+    needs_matrices = max(x.shape[0] for x in jax.tree.leaves(arrays)) > MAX_ROWS
+    if needs_matrices:
         pad_side = _pad_factors if is_relative else _pad_products
         arrays = pad_side(resident), pad_side(stream), _pad(terms, MAX_ROWS, 0)
-    tile = method.tile or _tile(arrays, multiplies_matrices=is_long)
+    tile = method.tile or _tile(arrays, needs_matrices=needs_matrices)
     n = stream.offset.shape[1]
-    plan = Plan(method, tile, is_long, is_relative, math.ceil(n / tile.stream))
+    plan = Plan(method, tile, needs_matrices, is_relative, math.ceil(n / tile.stream))
     size = tile.stream
     stream, terms = _pad(arrays[1], size, 1, "edge"), _pad(arrays[2], size, 1)
     # The rows of a tile are contiguous, so that one address is enough for all of them.
@@ -121,7 +121,7 @@ def plan_programs(
     return plan, (_pad(arrays[0], tile.resident, 1, "edge"), *tiles)
 
 
-def call(
+def launch_programs(
     program: Callable[..., None],
     plan: Plan,
     arrays: Arrays,
@@ -200,13 +200,13 @@ def single_rows(ref: Any, tile: tuple[Array, ...]) -> list[Array]:
     return [jnp.expand_dims(row, len(tile)) for row in rows]
 
 
-def _tile(arrays: Arrays, *, multiplies_matrices: bool) -> Tile:
+def _tile(arrays: Arrays, *, needs_matrices: bool) -> Tile:
     """A tile whose numbers fit into the registers of a thread."""
     resident, _, terms = arrays
     m, itemsize = resident.offset.shape[1], resident.offset.dtype.itemsize
     n_sums = sum(x.shape[0] for x in jax.tree.leaves(terms))
     n_held = sum(x.shape[0] for x in jax.tree.leaves(resident))
-    if multiplies_matrices:
+    if needs_matrices:
         size = _power_of_two(SHARED_BYTES // (itemsize * n_held))
         return Tile(min(MAX_RESIDENT, size), min(MAX_STREAM, size), N_WARPS)
     n_warps = _power_of_two(max(1, min(N_WARPS, m // WARP)))
@@ -227,12 +227,12 @@ def _power_of_two(limit: int) -> int:
     return 2 ** (limit.bit_length() - 1)
 
 
-def _pad_factors(side: Side) -> Side:
+def _pad_factors(side: KernelSide) -> KernelSide:
     """A side whose factors have enough rows for matrix products."""
     return side._replace(factors=_pad(side.factors, MAX_ROWS, 0))
 
 
-def _pad_products(side: Side) -> Side:
+def _pad_products(side: KernelSide) -> KernelSide:
     """A side whose vectors and factors have enough rows for matrix products."""
     return _pad_factors(side)._replace(vectors=_pad(side.vectors, MAX_ROWS, 0))
 
