@@ -190,11 +190,11 @@ def test_the_log_has_the_columns_of_the_matrices(tmp_path: Path):
     with jax.enable_x64(False):
         network = task.network(jax.random.fold_in(jax.random.key(2), 0), run.variant)
     items, test = task.samples(), task.split(2).test[:50]
-    sums, plans = [], eqx.filter_jit(task.plans)
+    matrices, plans = [], eqx.filter_jit(task.plans)
     for i in test:
         item = {name: jnp.asarray(array[i]) for name, array in items.items()}
-        sums.append(np.asarray(plans(network, item)).sum(axis=2)[0])
-    sums = np.stack(sums)  # samples, heads, columns
+        matrices.append(np.asarray(plans(network, item)))
+    sums = np.stack(matrices).sum(axis=3)[:, 0]  # samples, heads, columns
     rms = np.sqrt(((sums - 1) ** 2).mean(axis=(0, 2)))
     np.testing.assert_allclose(entry["rms"][0][0], rms, rtol=1e-4)
     near = ((sums >= 0.5) & (sums <= 2)).mean(axis=(0, 2))
@@ -202,6 +202,10 @@ def test_the_log_has_the_columns_of_the_matrices(tmp_path: Path):
     median = np.quantile(sums, 0.5, axis=(0, 2))
     quantiles = np.asarray(entry["quantiles"])[0, 0]
     np.testing.assert_allclose(quantiles[:, 2], median, rtol=1e-4)
+    rows = np.stack(matrices)[:, 0]  # samples, heads, queries, keys
+    perplexity = np.exp(stats.entropy(rows, axis=-1)) / rows.shape[-1]
+    expected = perplexity.mean(axis=(0, 2))
+    np.testing.assert_allclose(entry["keys_in_use"][0][0], expected, rtol=1e-4)
 
 
 def test_the_validation_split_never_uses_the_test_set():
@@ -210,6 +214,26 @@ def test_the_validation_split_never_uses_the_test_set():
     assert not set(validation.train) & set(validation.test)
     assert {*validation.train, *validation.test} == set(split.train)
     assert len(validation.test) == 23
+
+
+def test_few_samples_are_repeated_to_fill_an_epoch():
+    run = dataclasses.replace(spec(), distinct_samples=7)
+    assert TrainSpec.from_json(run.as_json()) == run
+    (few, *_), (all_samples, *_) = run.splits(), spec().splits()
+    assert few.train.shape == all_samples.train.shape
+    np.testing.assert_array_equal(few.test, all_samples.test)
+    assert set(few.train) == set(all_samples.train[:7])
+    counts = np.bincount(few.train)
+    assert np.ptp(counts[counts > 0]) <= 1
+    with pytest.raises(InvalidInputError, match="`distinct_samples` must be from 1"):
+        dataclasses.replace(run, distinct_samples=10**6).splits()
+
+
+def test_a_network_overfits_few_samples(tmp_path: Path):
+    recipe = dataclasses.replace(RECIPE, epochs=30, learning_rate=1e-2)
+    run = dataclasses.replace(spec(recipe=recipe, seeds=(1,)), distinct_samples=4)
+    log = train(run, tmp_path / "a").log
+    assert log[-1]["train_loss"][0] < 0.1 * log[1]["train_loss"][0]
 
 
 def test_a_non_finite_loss_stops_and_keeps_the_last_epoch(tmp_path: Path):

@@ -1,6 +1,6 @@
-"""Column sums of attention matrices, and their distance from 1."""
+"""Statistics of attention matrices: column sums, and entropies of rows."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -15,30 +15,58 @@ QUANTILES = 0.05, 0.25, 0.5, 0.75, 0.95
 HALF, TWICE = 0.5, 2.0
 
 
-@eqx.filter_jit
-def column_sums(
-    trainer: Trainer, state: TrainState, numbers: Int[Array, "seeds items"]
-) -> Float[Array, "seeds items layers heads n"] | None:
-    """Column sums of the attention matrices; 1 for transport plans."""
+class Sums(NamedTuple):
+    """Sums over attention matrices, with the axes of seeds, samples, layers and heads.
 
-    def network_sums(network: eqx.Module, numbers: Array) -> Array | None:
-        def sample_sums(number: Array) -> Array | None:
+    Attributes:
+        columns: sum of each column; 1 for transport plans.
+        keys_in_use: exponential of the entropy of a row, divided by the number of keys;
+            1 for uniform weights. Mean over rows.
+    """
+
+    columns: Float[Array, "seeds items layers heads n"]
+    keys_in_use: Float[Array, "seeds items layers heads"]
+
+
+@eqx.filter_jit
+def attention_sums(
+    trainer: Trainer, state: TrainState, numbers: Int[Array, "seeds items"]
+) -> Sums | None:
+    """Sums over the attention matrices of some samples, if the task has matrices."""
+
+    def network_sums(network: eqx.Module, numbers: Array) -> Sums | None:
+        def sample_sums(number: Array) -> Sums | None:
             sample = {name: array[number] for name, array in trainer.samples.items()}
             plans = trainer.task.plans(network, sample)
-            return None if plans is None else jnp.sum(plans, axis=-2)
+            if plans is None:
+                return None
+            return Sums(jnp.sum(plans, axis=-2), _keys_in_use(plans))
 
         return jax.vmap(sample_sums)(numbers)
 
     return eqx.filter_vmap(network_sums)(state.networks, numbers)
 
 
-def summary(sums: Float[np.ndarray, "seeds items layers heads n"]) -> dict[str, Any]:
-    """Statistics of the column sums for each seed, layer and head.
+def _keys_in_use(plans: Float[Array, "*heads n m"]) -> Float[Array, "*heads"]:
+    """Mean over rows of the exponential of their entropy, over the number of keys.
 
-    `rms` is the root mean square of (sum − 1), and `fraction_near` the fraction of sums
-    in [½, 2], over samples and columns; `rms_first` is the `rms` of the first column.
+    Rows are the absolute values of the weights, divided by their sum.
     """
-    axes = (1, 4)
+    sizes = jnp.abs(plans)
+    totals = jnp.sum(sizes, axis=-1, keepdims=True)
+    rows = sizes / jnp.where(totals == 0, 1, totals)
+    perplexity = jnp.exp(jnp.sum(jax.scipy.special.entr(rows), axis=-1))
+    return jnp.mean(perplexity, axis=-1) / plans.shape[-1]
+
+
+def summary(all_sums: Sums) -> dict[str, Any]:
+    """Statistics of attention matrices for each seed, layer and head.
+
+    `rms` is the root mean square of (column sum − 1), and `fraction_near` the fraction
+    of column sums in [½, 2], over samples and columns; `rms_first` is the `rms` of the
+    first column. `keys_in_use` is the mean over samples.
+    """
+    sums, axes = np.asarray(all_sums.columns), (1, 4)
     return {
         "rms": np.sqrt(np.mean((sums - 1) ** 2, axis=axes)).tolist(),
         "fraction_near": np.mean((sums >= HALF) & (sums <= TWICE), axis=axes).tolist(),
@@ -46,4 +74,5 @@ def summary(sums: Float[np.ndarray, "seeds items layers heads n"]) -> dict[str, 
             np.quantile(sums, QUANTILES, axis=axes), 0, -1
         ).tolist(),
         "rms_first": np.sqrt(np.mean((sums[..., 0] - 1) ** 2, axis=1)).tolist(),
+        "keys_in_use": np.mean(all_sums.keys_in_use, axis=1).tolist(),
     }

@@ -63,6 +63,7 @@ class StoredColumns(TypedDict):
     fraction_near: list[OfHeads]
     quantiles: list[list[list[Numbers]]]
     rms_first: list[OfHeads]
+    keys_in_use: NotRequired[list[OfHeads]]
 
 
 @with_config(ConfigDict(strict=True, extra="forbid"))
@@ -93,6 +94,7 @@ class StoredSpec(TypedDict):
     seeds: Annotated[list[Annotated[int, Field(ge=0)]], Field(min_length=1)]
     validation_split: bool
     annealing: NotRequired[tuple[str, FiniteFloat, Count]]
+    distinct_samples: NotRequired[Positive]
 
 
 @with_config(ConfigDict(strict=True, extra="forbid"))

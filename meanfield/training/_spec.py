@@ -29,6 +29,9 @@ class TrainSpec:
         options: options of the task.
         validation_split: whether networks are evaluated on a held-out quarter of the
             training set instead of the test set, to choose learning rates.
+        distinct_samples: number of training samples that are used, repeated to fill
+            each epoch; all of them if `None`. With few, networks should reach a loss of
+            almost 0.
 
     Raises:
         UnknownNameError: if there is no such task.
@@ -51,6 +54,7 @@ class TrainSpec:
     seeds: tuple[int, ...]
     options: Mapping[str, Any] = field(default_factory=dict)
     validation_split: bool = False
+    distinct_samples: int | None = None
 
     def __post_init__(self) -> None:
         tasks[self.task]
@@ -105,12 +109,15 @@ class TrainSpec:
         task = self.build_task()
         splits = [task.split(seed) for seed in self.seeds]
         if self.validation_split:
-            return [split.validation_split() for split in splits]
-        return splits
+            splits = [split.validation_split() for split in splits]
+        if self.distinct_samples is None:
+            return splits
+        return [split.repeat_samples(self.distinct_samples) for split in splits]
 
     def as_json(self) -> dict[str, Any]:
         """JSON values, from which `from_json` restores the spec."""
         variant, recipe, annealing = self.variant, self.recipe, self.recipe.annealing
+        counts = {"distinct_samples": self.distinct_samples}
         return {
             "task": self.task,
             "options": dict(self.options),
@@ -126,6 +133,7 @@ class TrainSpec:
             "seeds": list(self.seeds),
             "validation_split": self.validation_split,
             **({} if annealing is None else {"annealing": list(annealing)}),
+            **({} if self.distinct_samples is None else counts),
         }
 
     @classmethod
@@ -148,4 +156,5 @@ class TrainSpec:
             seeds=tuple(values["seeds"]),
             options=values["options"],
             validation_split=values["validation_split"],
+            distinct_samples=values.get("distinct_samples"),
         )

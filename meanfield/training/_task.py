@@ -52,6 +52,28 @@ class Split(NamedTuple):
         validation = different[len(different) - len(different) // 4 :]
         return Split(self.train[~np.isin(self.train, validation)], validation)
 
+    def repeat_samples(self, count: int) -> "Split":
+        """The split whose training set is its first `count` samples, repeated.
+
+        The number of samples in an epoch does not change.
+
+        Raises:
+            InvalidInputError: if there are fewer distinct training samples.
+
+        Examples:
+            >>> from meanfield.training import Split
+            >>> Split(np.arange(5), np.arange(5, 6)).repeat_samples(2)
+            Split(train=array([0, 1, 0, 1, 0]), test=array([5]))
+        """
+        _, first = np.unique(self.train, return_index=True)
+        if not 1 <= count <= len(first):
+            raise InvalidInputError(
+                f"`distinct_samples` must be from 1 to {len(first)}, the number of "
+                f"distinct training samples; got {count}."
+            )
+        kept = self.train[np.sort(first)[:count]]
+        return Split(np.resize(kept, self.train.shape), self.test)
+
 
 class AbstractTask(abc.ABC):
     """Base class of tasks: frozen dataclasses whose fields are the task's options.

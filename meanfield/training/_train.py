@@ -15,7 +15,7 @@ from meanfield.errors import InvalidInputError, SimulationError, StoreError
 from meanfield.storage.digests import digests_by_name
 
 from ._arrays import arrays_by_name, digest_of, fill_template
-from ._columns import N_SAMPLES, column_sums, summary
+from ._columns import N_SAMPLES, attention_sums, summary
 from ._epochs import NOISE, Trainer, TrainState, orders, role_keys, single_precision
 from ._folder import TrainFolder, weights_file
 from ._record import OWNER, Record, check_same_code
@@ -217,8 +217,8 @@ class Session:
             name: np.mean(np.asarray(values, np.float64), axis=1).tolist()
             for name, values in measures.items()
         }
-        sums = column_sums(self.trainer, state, self.tests[:, :N_SAMPLES])
-        columns = {} if sums is None else {"columns": summary(np.asarray(sums))}
+        sums = attention_sums(self.trainer, state, self.tests[:, :N_SAMPLES])
+        columns = {} if sums is None else {"columns": summary(sums)}
         if not all(map(math.isfinite, _numbers([means, columns]))):
             raise SimulationError(
                 f"A measured quantity is not finite after epoch {epoch}; earlier "

@@ -117,7 +117,7 @@ def compare(folder: Path, baseline: Path, *, json: bool) -> None:
         InvalidInputError: if the two runs differ in their task, options or seeds.
     """
     first, second = map(load_record, (folder, baseline))
-    for name in ("task", "options", "seeds", "validation_split"):
+    for name in ("task", "options", "seeds", "validation_split", "distinct_samples"):
         value, baseline_value = (
             getattr(record.spec, name) for record in (first, second)
         )

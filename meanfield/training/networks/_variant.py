@@ -37,7 +37,8 @@ class Variant:
 
     Attributes:
         attention: registered name of the attention.
-        options: arguments of its factory other than `Q`, `K`, `V` and `epsilon`.
+        options: arguments of its factory other than `Q`, `K` and `V`, such as
+            `epsilon`, which is $\sqrt k$ by default.
         frozen_arrays: arrays to freeze in addition, such as `directions` of slices.
         mask: name of the mask, such as `causal` or `window:1/8`; no mask if empty.
 
@@ -61,7 +62,7 @@ class Variant:
         return ", ".join([self.attention, *options, *frozen_labels, *masks])
 
     def build_attention(self, key: PRNGKey, *, d: int, k: int) -> Attention:
-        r"""The attention of a new head of dimension `k`, with $\epsilon = \sqrt k$.
+        """The attention of a new head of dimension `k`.
 
         `Q` and `K` are drawn like the weights of linear layers; `V` is the identity,
         since `Head` has its own projections.
@@ -86,9 +87,8 @@ class Variant:
         defaults = {
             name: value for name, value in random_options.items() if name in parameters
         }
-        options = {**defaults, **user_options}
-        V = jnp.eye(d, dtype=Q.dtype)
-        attention = factory(Q, K, V, epsilon=float(k) ** 0.5, **options)
+        options = {"epsilon": float(k) ** 0.5, **defaults, **user_options}
+        attention = factory(Q, K, jnp.eye(d, dtype=Q.dtype), **options)
         if type(attention) is not Attention:
             raise UnsupportedError(
                 f"With these options `{self.attention}` attention is "
@@ -103,8 +103,8 @@ class Variant:
     def _factory_options(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
         """The options under the names of the factory's parameters."""
         aliases = variant_options(self.attention)
-        if "iterations" in parameters:
-            aliases["iterations"] = "iterations"
+        for name in {"epsilon", "iterations"} & parameters.keys():
+            aliases[name] = name
         for name in self.options:
             if name not in {*aliases, *aliases.values()}:
                 raise InvalidInputError(

@@ -59,6 +59,7 @@ def start(  # noqa: PLR0913 (each is an option)
     annealing: str | None = None,
     seeds: str = "0:3",
     validation_split: bool = False,
+    distinct_samples: int | None = None,
     json: bool = False,
     plugin: list[Path] | None = None,
 ) -> None:
@@ -95,6 +96,8 @@ def start(  # noqa: PLR0913 (each is an option)
         seeds: seeds of the networks: START:STOP (not STOP), or a list such as 0,3,7.
         validation_split: evaluation on a held-out quarter of the training set instead
             of the test set, to choose learning rates (flag).
+        distinct_samples: number of training samples that are used, repeated to fill
+            each epoch, to see whether networks can fit them; all if absent.
         json: JSON object on stdout instead of tables (flag).
         plugin: Python file that registers a task or an attention; may be repeated.
     """
@@ -107,7 +110,7 @@ def start(  # noqa: PLR0913 (each is an option)
     variant = Variant(attention, _options_of(options), _split_list(frozen_arrays), mask)
     settings = tuple(_seeds(seeds)), _options_of(task_options), validation_split
     with note_renamings():
-        spec = TrainSpec(task, variant, recipe, *settings)
+        spec = TrainSpec(task, variant, recipe, *settings, distinct_samples)
     job = partial(train, spec, out, plugins=plugin or [])
     _training.run_training(job, variant.label, out, json=json)
 
