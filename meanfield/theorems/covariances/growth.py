@@ -62,7 +62,7 @@ def _l2_rising(case: Case) -> Checks:
     Sigma = np.stack([lib.covariance(rng, 2) for _ in range(n)])
     Q = np.linalg.solve(np.swapaxes(K, 1, 2), A)
     factor, ts = np.linalg.cholesky(Sigma), np.linspace(0, 1e3, 9)
-    run = pictures.l2_paths((Q, K, np.stack([EYE] * n)), factor, ts)
+    run = pictures.plane_paths("l2", (Q, K, np.stack([EYE] * n)), factor, ts)
     norm = lambda M, kind=2: np.linalg.norm(M, kind, axis=(1, 2))
     size = norm(run.covariances[:, -1])
     bound = 2 * norm(A) / norm(K, -2) ** 2
@@ -107,7 +107,9 @@ def similarity(case: Case, *, speed: float = 2.0) -> Checks:
     factor, Q, K = _row_draws(case, -1.0)
     V, start = np.stack([EYE] * 8), lib.centred_start(factor)
     slow = two_heads(_single(Q, K, V), start, pictures.LONG).covariances[:, -1]
-    fast = pictures.l2_paths((Q, K, V), factor, pictures.LONG).covariances[:, -1]
+    fast = pictures.plane_paths("l2", (Q, K, V), factor, pictures.LONG).covariances[
+        :, -1
+    ]
     normals = np.stack([-K[:, 0, 1], K[:, 0, 0]], axis=-1)[:, :, None]
     rests = [lib.limit_covariance(Y, n) for Y, n in zip(factor, normals, strict=True)]
     why = "decaying parts 1/(2|q|²t) < 1e-5 at t = 1e6, over limits of at least 0.05"
@@ -117,7 +119,7 @@ def similarity(case: Case, *, speed: float = 2.0) -> Checks:
     # If Q = K, softmax flows blow up, and L2 flows grow at a rate of at most 2|V|.
     factor, Q, K = _row_draws(case, 1.0)
     slow = two_heads(_single(Q, K, V), lib.centred_start(factor), RISE)
-    fast = pictures.l2_paths((Q, K, V), factor, RISE)
+    fast = pictures.plane_paths("l2", (Q, K, V), factor, RISE)
     size = np.linalg.norm(fast.covariances, 2, axis=(2, 3))
     ratio = size / (size[:, :1] * np.exp(2 * RISE))
     missing = slow.n_other_endings(Status.BLOW_UP)
@@ -140,7 +142,7 @@ def _small(case: Case, draw: int, speed: float) -> Checks:
     scales, rows = deltas[:, None, None], np.stack([[Q, K]] * 8, 1)
     starts, parameters = np.sqrt(scales) * Y, (rows[0], rows[1], V / scales)
     slow = two_heads(_single(*parameters), lib.centred_start(starts), speed * T)
-    fast = pictures.l2_paths(parameters, starts, T)
+    fast = pictures.plane_paths("l2", parameters, starts, T)
     _, expected = lib.moments([(V, K.T @ Q)], (np.zeros(2), Y), speed * T)
     softmax, l2 = (run.covariances / scales[:, None] for run in (slow, fast))
     distances = np.abs(l2 - softmax).max(axis=(1, 2, 3)) / np.max(np.abs(expected))

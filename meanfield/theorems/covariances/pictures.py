@@ -25,7 +25,7 @@ EYE = np.eye(2)
     source="§4.5, item 1, and Figure 4",
     claim=r"If $A + A^\top \prec 0$ and $V = I$ the covariance goes to zero under "
     r"softmax of one head and of several, $\|\Sigma(t)\| \leq (1/\|\Sigma_0\| + "
-    r"t\lambda_{\min}(-A - A^\top))^{-1}$, and under L2.",
+    r"t\lambda_{\min}(-A - A^\top))^{-1}$, and under L2 and Sinkhorn.",
     hypotheses=r"$V = I$, of each head, and then $A = \sum_h A^{(h)}$",
 )
 def covariance_decay(case: Case) -> Checks:
@@ -33,7 +33,7 @@ def covariance_decay(case: Case) -> Checks:
 
     The matrix A is not symmetric. Softmax flows to t = 40 have one head, or two heads
     whose forms have any sign and sum to A. Covariances must stay below the bound, and
-    none may blow up. Under L2 the covariance must vanish by t = 1e6.
+    none may blow up. Under L2 and Sinkhorn the covariance must vanish by t = 1e6.
     """
     return _all_vanish(case, _sinking(case, EYE))
 
@@ -48,19 +48,23 @@ def _(case: Case) -> Checks:
 
 @covariance_decay.register_misprint(
     "C14",
-    claim=r"$A + A^\top \prec 0$ implies $\Sigma \to 0$ independently of $V$.",
-    correction=r"For $V = I$.",
+    claim=r"$A + A^\top \prec 0$ implies $\Sigma \to 0$ independently of $V$ under "
+    "softmax and L2, but not under Sinkhorn.",
+    correction=r"For $V = I$, and also under Sinkhorn.",
     counterexample="d = 1, a = v = −1, s₀ = 1: s = 1/(1 − 2t); d = 2 and V = −I",
 )
 def _(case: Case) -> Counterexample:
     unit = np.ones((8, 2, 1)) / np.sqrt(2)
     line = line_paths(unit, -unit, -np.ones((8, 1, 1)), np.ones(8))
     plane = softmax_paths(case, _sinking(case, -EYE), TURNING)
+    forms = [problem.A for problem in _sinking(case, EYE)[:8]]
+    n_sinkhorn = _n_not_vanishing(case, "sinkhorn", forms)
     n_blow_ups = [int(np.sum(run.code == int(Status.BLOW_UP))) for run in (line, plane)]
     return Counterexample(
         misprint=(
             zero_count("runs that blow up, d = 1, a = v = −1", n_blow_ups[0]),
             zero_count("runs that blow up, d = 2, V = −I", n_blow_ups[1]),
+            zero_count("Sinkhorn runs that vanish, V = I", 8 - n_sinkhorn),
         ),
         correction=(
             *_all_vanish(case, _sinking(case, EYE)),
@@ -69,9 +73,11 @@ def _(case: Case) -> Counterexample:
     )
 
 
-def l2_paths(parameters: tuple[Array, ...], factor: Array, ts: Array) -> lib.Paths:
-    """The library's L2 flows in the plane; they stop when their size exceeds 1000."""
-    dynamics = LogTime(stack_trees(list(map(attentions["l2"], *parameters))))
+def plane_paths(
+    name: str, parameters: tuple[Array, ...], factor: Array, ts: Array
+) -> lib.Paths:
+    """The library's flows in the plane; they stop when their size exceeds 1000."""
+    dynamics = LogTime(stack_trees(list(map(attentions[name], *parameters))))
     return lib.paths(
         dynamics, lib.centred_start(factor), np.log1p(ts), stop=BlowUp(1e3)
     )
@@ -122,15 +128,15 @@ def _vanishing(run: lib.Paths, problems: list[lib.Problem], name: str) -> Check:
     return compare(label, np.max(ratios), "<=", 1, **lib.FLOW_SLACK)
 
 
-def _l2_left(case: Case, A: list[Array]) -> Check:
-    """Checks that L2 flows with the forms `A` vanish by t = 1e6."""
+def _n_not_vanishing(case: Case, name: str, A: list[Array]) -> int:
+    """Number of flows with the forms `A` that do not vanish by t = 1e6."""
     rng, n = case.rng("L2"), len(A)
     K = rng.normal(size=(n, 2, 2)) / 2 + 1.5 * EYE
     Q = np.linalg.solve(np.swapaxes(K, 1, 2), np.stack(A))
     factor = np.linalg.cholesky(np.stack([lib.covariance(rng, 2) for _ in range(n)]))
-    run = l2_paths((Q, K, np.stack([EYE] * n)), factor, LONG)
-    left = np.max(np.abs(run.covariances[:, -1]), axis=(1, 2)) > 1e-4
-    return zero_count("L2 runs that do not vanish", np.sum(left))
+    run = plane_paths(name, (Q, K, np.stack([EYE] * n)), factor, LONG)
+    sizes = np.max(np.abs(run.covariances[:, -1]), axis=(1, 2))
+    return int(np.sum(sizes > 1e-4))
 
 
 def _blow_up_count(run: lib.Paths, name: str) -> Check:
@@ -143,7 +149,9 @@ def _all_vanish(case: Case, problems: list[lib.Problem]) -> Checks:
         "one head": softmax_paths(case, problems, TURNING),
         "two heads": _split_paths(case, problems),
     }
-    yield _l2_left(case, [p.A for p in problems])
+    for label, name in (("L2", "l2"), ("Sinkhorn", "sinkhorn")):
+        count = _n_not_vanishing(case, name, [p.A for p in problems])
+        yield zero_count(f"{label} runs that do not vanish", count)
     yield from (_blow_up_count(run, name) for name, run in runs.items())
     yield from (_vanishing(run, problems, name) for name, run in runs.items())
 
@@ -220,7 +228,7 @@ def _l2_rest(case: Case, problems: list[lib.Problem]) -> Array:
         matrices.append(
             (Q, K + blind[:, None] * rng.uniform(-0.25, 0.25, size=(2, 2)), V)
         )
-    run = l2_paths(columns(matrices), lib.starts(problems)[1], LONG)
+    run = plane_paths("l2", columns(matrices), lib.starts(problems)[1], LONG)
     return run.covariances[:, -1]
 
 
