@@ -5,21 +5,14 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from experiments.attention_styles import attention_style
 from meanfield.plotting import style
 from meanfield.reproduce import Findings
 
-COLOURS = {
-    "softmax": "#0072B2",
-    "sinkhorn": "#D55E00",
-    "esp": "#009E73",
-    "esp, one slice": "#8a8a8a",
-}
-DASHES = {"sinkhorn": (2, 2)}  # dashed, to show the line of softmax below it
-LABELS = {
-    "sinkhorn": "Sinkhorn",
-    "esp": "sliced, 8 slices",
-    "esp, one slice": "sliced, 1 slice",
-}
+ONE_SLICE = "esp, one slice"
+# Dashed, to show the line of softmax below, and to tell the numbers of slices apart.
+DASHES = {"sinkhorn": (2, 2), ONE_SLICE: (5, 1)}
+LABELS = {"esp": "sliced, 8 slices", ONE_SLICE: "sliced, 1 slice"}
 ROUNDING = 1e-14  # rounding error of the mean, relative to the first diameter
 BOUND = {"color": "black", "dashes": (5, 2), "linewidth": 1.3}
 
@@ -49,7 +42,8 @@ def _curves(axes: Axes, data: xr.Dataset, bound: np.ndarray) -> None:
     for name, rows in zip(data["name"].values, data["D"].values, strict=True):
         shares = rows / rows[:, :1]
         median = np.median(shares, axis=0)
-        colour, label = COLOURS[str(name)], LABELS.get(str(name), str(name))
+        look = attention_style(str(name))
+        colour, label = look.colour, LABELS.get(str(name), look.label)
         for share in shares:
             axes.semilogy(k, _visible(share), color=colour, linewidth=0.5, alpha=0.3)
         dashes = DASHES.get(str(name), ())
@@ -71,7 +65,8 @@ def _powers(axes: Axes, data: xr.Dataset, reach: np.ndarray) -> None:
         u = np.sqrt(reach)[:, None] * rows
         seen = u[:, 1:] > 1e3 * ROUNDING
         pairs = u[:, :-1][seen], u[:, 1:][seen]
-        axes.loglog(*pairs, ".", markersize=4, color=COLOURS[str(name)])
+        look = attention_style(str(name))
+        axes.loglog(*pairs, look.marker, markersize=3, color=look.colour)
     line = np.logspace(-3.2, 0.15, 50)
     axes.loglog(line, line * np.tanh(line**2), **BOUND)
     axes.annotate("bound: slope 3", (1.2e-3, 2e-6), fontsize=9)

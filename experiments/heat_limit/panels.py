@@ -5,6 +5,7 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from experiments.attention_styles import attention_style
 from experiments.limits.axes import (
     GREY,
     draw_power_line,
@@ -114,6 +115,7 @@ def _draw_errors_of_constants(axes: Axes, findings: Findings) -> None:
 
 
 def _draw_densities(axes: Axes, findings: Findings) -> None:
+    sinkhorn = attention_style("Sinkhorn")
     flow, T = findings.data["flow"].isel(epsilon=-1), findings.numbers["T"]
     edges = flow["edges"].values
     x = np.linspace(-3.6, 4.2, 400)
@@ -121,12 +123,12 @@ def _draw_densities(axes: Axes, findings: Findings) -> None:
     axes.fill_between(x, heated_density(0), color="#dddddd", lw=0, label=r"$\rho_0$")
     half, printed = heated_density(0.5), heated_density(1)
     axes.plot(x, half, color="#222222", lw=1.2, label=r"$\frac{1}{2}\Delta$")
-    axes.plot(x, printed, color="C1", ls="--", label=r"$\Delta$, as printed")
+    axes.plot(x, printed, color="C4", ls="--", label=r"$\Delta$, as printed")
     axes.plot(
         ((edges[1:] + edges[:-1]) / 2)[::4],
         flow["density"][::4],
-        "o",
-        color="C0",
+        sinkhorn.marker,
+        color=sinkhorn.colour,
         ms=3.5,
         label=rf"Sinkhorn, $\varepsilon = {float(flow['epsilon']):g}$",
     )

@@ -6,15 +6,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogFormatterSciNotation, NullLocator
 
+from experiments.attention_styles import attention_style
 from meanfield.plotting import style
 from meanfield.reproduce import Findings
 
-COLOURS = (
-    *("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#222222"),
-    "#8a8a8a",
-)
-# If a colour is used twice, its second curve has squares and dashes.
-MARKERS, LINES = ("o", "s"), ("-", "--")
 TITLES = {
     "mean": r"mean: $|\alpha_n - \alpha| / \sigma$",
     "covariance": r"variance: $|\sigma_n^2 - \sigma^2| / \sigma^2$",
@@ -43,12 +38,10 @@ def draw(findings: Findings) -> Figure:
 def _gaps(axes: Axes, errors: xr.Dataset, name: str) -> None:
     n = errors["n"].values
     rows = errors[name].values
-    for i, (row, variant) in enumerate(
-        zip(rows, errors["variant"].values, strict=True)
-    ):
-        turn, place = divmod(i, len(COLOURS))
-        how = {"color": COLOURS[place], "marker": MARKERS[turn], "markersize": 3}
-        axes.loglog(n, row, linestyle=LINES[turn], label=str(variant), **how)
+    for row, variant in zip(rows, errors["variant"].values, strict=True):
+        look = attention_style(str(variant))
+        points = {**look.points, "linestyle": "-", "markersize": 4}
+        axes.loglog(n, row, label=look.label, **points)
     top = 1.3 * rows[:, 0].max()
     axes.loglog(n, top * np.sqrt(n[0] / n), color="#8a8a8a", linestyle=":")
     axes.annotate(
@@ -66,9 +59,11 @@ def _gaps(axes: Axes, errors: xr.Dataset, name: str) -> None:
 def _growth(axes: Axes, growth: xr.Dataset) -> None:
     t = growth["time"].values
     for i, name in enumerate(growth["variant"].values):
-        axes.semilogy(t, growth["ratio"].values[i], color=COLOURS[i], label=str(name))
+        look = attention_style(str(name))
+        ratios = growth["ratio"].values[i]
+        axes.semilogy(t, ratios, color=look.colour, label=look.label)
         bound = np.exp(growth["bound"].values[i] * t)
-        axes.semilogy(t, bound, color=COLOURS[i], dashes=(4, 2), linewidth=1)
+        axes.semilogy(t, bound, color=look.colour, dashes=(4, 2), linewidth=1)
     axes.plot([], [], color="#8a8a8a", dashes=(4, 2), label="bound $e^{Ct}$")
     axes.set_title("two clouds: largest $W_2(t)/W_2(0)$", fontsize=10)
     axes.set_xlabel("time $t$")

@@ -4,12 +4,15 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from experiments.attention_styles import attention_style
 from experiments.limits.axes import GREY, extend_upwards, set_bandwidth_ticks
 from experiments.limits.densities import PLANE, SKEWED
 from meanfield.plotting import style
 from meanfield.reproduce import Findings
 
-BLACK, BLUE, ORANGE = "#222222", "#56B4E9", "#D55E00"
+BLACK, BLUE, ORANGE = "#222222", "#56B4E9", "#E69F00"
+L2 = attention_style("L2")
+FILL_STYLES = "none", "full"  # of the large and the small bandwidth
 STRIDE = 2  # along each axis of the plane, only every second arrow is drawn
 # Arrows are drawn where the density exceeds this fraction of its maximum.
 MIN_DENSITY = 0.02
@@ -40,8 +43,7 @@ def _draw_velocities(axes: Axes, findings: Findings) -> None:
         axes.plot(
             x[inside][part],
             fields["velocity"].values[inside, 0][part],
-            "s^"[k],
-            color=f"C{k}",
+            **{**L2.points, "fillstyle": FILL_STYLES[k]},
             ms=4,
             label=rf"$\varepsilon = {float(fields['epsilon']):g}$",
         )
@@ -74,7 +76,8 @@ def _draw_densities(axes: Axes, findings: Findings) -> None:
         change = flow["masses"].values[inside] / h - initial_density
         part = slice(3 * k, None, max(1, len(x) // 30))
         label = rf"L2, $\varepsilon = {float(flow['epsilon']):g}$"
-        axes.plot(x[part], change[part], "s^"[k], color=f"C{k}", ms=4, label=label)
+        points = {**L2.points, "fillstyle": FILL_STYLES[k], "markersize": 4}
+        axes.plot(x[part], change[part], label=label, **points)
     axes.set(
         xlabel="$x$",
         ylabel=rf"$\rho_t - \rho_0$, $t = {T:g}$",
@@ -130,7 +133,7 @@ def _draw_plane(axes: Axes, findings: Findings) -> None:
     arrows = {"angles": "xy", "scale_units": "xy", "scale": longest / spacing / 1.4}
     for field, colour, width, label in zip(
         fields,
-        (ORANGE, BLUE, BLACK),
+        (ORANGE, BLUE, L2.colour),
         (0.004, 0.012, 0.0035),
         ("as printed", "limit, corrected", _label_of(plane["epsilon"].values[-1])),
         strict=True,

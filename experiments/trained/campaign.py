@@ -1,10 +1,8 @@
-"""Campaigns, which compare several attentions on one task, with tuned learning rates.
+"""Campaigns, which compare several attentions on one task by the protocol.
 
-For each attention, networks are first trained on two seeds at three learning rates:
-the rate of the recipe, half of it and twice it. They are evaluated on a held-out
-quarter of their training samples. Then networks are trained at the best rate on all
-seeds; a seed has the same fold, initial weights and batches for all attentions. The
-quarter contains no test samples of the two seeds, but can contain those of other seeds.
+`protocol.py` has the rules. A seed has the same fold, initial weights and batches for
+all attentions. The validation samples contain no test samples of the tuning seeds, but
+can contain those of other seeds.
 """
 
 from collections.abc import Mapping
@@ -13,11 +11,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from experiments.trained.records import Archive, Line, archive, scores
+from experiments.trained.protocol import (
+    GATE_LOSS,
+    GATE_SAMPLES,
+    LEARNING_RATE,
+    TUNING_SEEDS,
+    Candidate,
+    Search,
+)
+from experiments.trained.records import Line, archive, short_lines
+from experiments.trained.tuning import search_ladders
 from meanfield.reproduce import Case, Size
-from meanfield.training import Recipe, TrainSpec, Variant
-
-FACTORS = 0.5, 1.0, 2.0  # learning rates to try, as multiples of the rate in the recipe
+from meanfield.training import Recipe, TrainSpec
 
 
 class Protocol(NamedTuple):
@@ -25,32 +30,39 @@ class Protocol(NamedTuple):
 
     Attributes:
         conditions: options of the task, by their labels in the figure.
-        recipe: training recipe; its learning rate is the middle of the three tried.
-        tuning_seeds: seeds for choosing learning rates; if empty, the learning rate of
-            the recipe is used.
+        recipe: training recipe; learning rates are multiples of its rate.
         seeds: seeds of the compared networks.
-        tuning_recipe: recipe for choosing learning rates; `recipe` if `None`.
+        tuning: recipe for tuning; without one, nothing is tuned.
+        gate: recipe for the few samples of the gate; without one, there is no gate.
     """
 
     conditions: Mapping[str, Mapping[str, Any]]
     recipe: Recipe
-    tuning_seeds: tuple[int, ...]
     seeds: tuple[int, ...]
-    tuning_recipe: Recipe | None = None
+    tuning: Recipe | None = None
+    gate: Recipe | None = None
 
 
-class Networks(NamedTuple):
-    """Trained networks by variant and condition.
+class Arm(NamedTuple):
+    """Trained networks of one attention under one condition.
 
     Attributes:
-        protocol: protocol of the campaign.
-        specs: training spec by variant and condition.
-        lines: records of all seeds, by variant and condition.
+        spec: training spec of the compared networks.
+        lines: records of all seeds.
+        search: search of hyperparameters; `None` if nothing was tuned.
+        gate_loss: loss on the few samples of the gate after training, divided by the
+            loss before training; `None` if there is no gate.
     """
 
-    protocol: Protocol
-    specs: dict[tuple[str, str], TrainSpec]
-    lines: dict[tuple[str, str], list[Line]]
+    spec: TrainSpec
+    lines: list[Line]
+    search: Search | None
+    gate_loss: float | None
+
+    @property
+    def is_trained(self) -> bool:
+        """Whether the attention passes the gate; true if there is no gate."""
+        return self.gate_loss is None or self.gate_loss <= GATE_LOSS
 
 
 @dataclass(frozen=True)
@@ -59,38 +71,50 @@ class Campaign:
 
     Attributes:
         task: name of the task, and of the file of records.
-        variants: attentions, by their labels in the figure.
-        claims: pairs of variants of which the first is claimed to be better.
-        equal: conditions under which all variants are claimed to be equally good.
+        candidates: attentions, by their labels in the figure.
+        claims: pairs of attentions of which the first is claimed to be better.
+        equal: conditions under which all attentions are claimed to be equally good.
         protocols: protocol for each problem size.
         samples: description of the training samples.
         published: sentence with the published results.
+        fixed: sentence on options that are not tuned, and on the rest of the network.
+        control: label of the control among the candidates; empty if there is none.
         measure: quantity by which networks are compared on each test sample.
         gain: 1 if larger values of the measure are better, and -1 if smaller ones are.
-        tuning_condition: condition under which all learning rates are chosen; if
-            empty, they are chosen separately for each condition.
-        untuned: variants whose attention was not tuned; verdicts on them are withdrawn.
+        tuning_condition: condition under which all attentions are tuned; if empty, they
+            are tuned separately for each condition.
     """
 
     task: str
-    variants: Mapping[str, Variant]
+    candidates: Mapping[str, Candidate]
     claims: tuple[tuple[str, str], ...]
     protocols: Mapping[Size, Protocol]
     samples: str
     published: str
+    fixed: str = ""
     equal: tuple[str, ...] = ()
+    control: str = ""
     measure: str = "correct"
     gain: int = 1
     tuning_condition: str = ""
-    untuned: tuple[str, ...] = ()
 
-    def networks(self, case: Case) -> Networks:
-        """Records of all networks; networks without a record are trained first."""
-        protocol = self.protocols[case.size]
-        arms = [(name, c) for c in protocol.conditions for name in self.variants]
-        specs = {arm: self.tuned_spec(case, *arm) for arm in arms}
-        lines = {a: self.lines(case, a[0], spec) for a, spec in specs.items()}
-        return Networks(protocol, specs, lines)
+    @property
+    def untuned(self) -> list[str]:
+        """Attentions that are not tuned, so that verdicts on them are withdrawn."""
+        return [n for n, part in self.candidates.items() if part.tuned is None]
+
+    def arms(self, case: Case) -> dict[tuple[str, str], Arm]:
+        """Networks by attention and condition; missing networks are trained first."""
+        conditions = self.protocols[case.size].conditions
+        names = [(name, c) for c in conditions for name in self.candidates]
+        return {name: self.arm(case, *name) for name in names}
+
+    def arm(self, case: Case, name: str, condition: str) -> Arm:
+        """Networks of an attention; missing networks are trained first."""
+        search = self.search(case, name, condition)
+        spec = self.tuned_spec(case, name, condition)
+        gate_loss = self._gate_loss(case, spec, self.tuning_condition or condition)
+        return Arm(spec, self.lines(case, name, spec), search, gate_loss)
 
     def lines(self, case: Case, name: str, spec: TrainSpec) -> list[Line]:
         """Records of the networks of a spec; missing networks are trained first."""
@@ -98,44 +122,59 @@ class Campaign:
         return archive(self.task, case.size).lines(spec)
 
     def tuned_spec(self, case: Case, name: str, condition: str) -> TrainSpec:
-        """Training spec of a variant under a condition, at its best learning rate."""
-        protocol = self.protocols[case.size]
-        records = archive(self.task, case.size)
-        rate = self._best_rate(
-            records, protocol, name, self.tuning_condition or condition
-        )
-        return self._spec(protocol, name, condition, rate)
-
-    def is_rate_at_end(self, spec: TrainSpec, size: Size) -> bool:
-        """Whether the best learning rate is the smallest or largest one tried."""
-        return spec.recipe.learning_rate != self.protocols[size].recipe.learning_rate
-
-    def _spec(
-        self, protocol: Protocol, name: str, condition: str, rate: float
-    ) -> TrainSpec:
+        """Training spec of an attention under a condition, with its best setting."""
+        protocol, candidate = self.protocols[case.size], self.candidates[name]
+        search = self.search(case, name, condition)
+        setting = candidate.start if search is None else search.best
+        options = dict(protocol.conditions[condition])
+        recipe, variant = protocol.recipe, candidate.variant_at(setting)
         return TrainSpec(
-            self.task,
-            self.variants[name],
-            replace(protocol.recipe, learning_rate=rate),
-            protocol.seeds,
-            dict(protocol.conditions[condition]),
+            self.task, variant, _scale(recipe, setting), protocol.seeds, options
         )
 
-    def _best_rate(
-        self, records: Archive, protocol: Protocol, name: str, condition: str
-    ) -> float:
-        """The best learning rate tried; without `tuning_seeds`, the recipe's rate."""
-        if not protocol.tuning_seeds:
-            return protocol.recipe.learning_rate
-        grid = [factor * protocol.recipe.learning_rate for factor in FACTORS]
-        recipe, means = protocol.tuning_recipe or protocol.recipe, []
-        for rate in grid:
-            spec = replace(
-                self._spec(protocol, name, condition, rate),
-                recipe=replace(recipe, learning_rate=rate),
-                seeds=protocol.tuning_seeds,
+    def search(self, case: Case, name: str, condition: str) -> Search | None:
+        """Search of the hyperparameters; networks without a record are trained."""
+        protocol, candidate = self.protocols[case.size], self.candidates[name]
+        recipe = protocol.tuning
+        if recipe is None or candidate.tuned is None:
+            return None
+        options = dict(protocol.conditions[self.tuning_condition or condition])
+
+        def score(setting: dict[str, Any]) -> float:
+            spec = TrainSpec(
+                self.task,
+                candidate.variant_at(setting),
+                _scale(recipe, setting),
+                TUNING_SEEDS,
+                options,
                 validation_split=True,
             )
-            lines = records.lines(spec)
-            means.append(np.mean([scores(line, self.measure) for line in lines]))
-        return grid[int(np.argmax(self.gain * np.array(means)))]
+            lines = archive(f"{self.task}-tuning", case.size, short_lines).lines(spec)
+            means = [line["means"][self.measure] for line in lines]
+            return self.gain * float(np.mean(means))
+
+        return search_ladders(score, candidate.start)
+
+    def _gate_loss(self, case: Case, spec: TrainSpec, condition: str) -> float | None:
+        """Loss on a few samples after training, as a fraction of the loss before."""
+        protocol = self.protocols[case.size]
+        gate = protocol.gate
+        if gate is None:
+            return None
+        rate = spec.recipe.learning_rate
+        few = replace(
+            spec,
+            recipe=replace(gate, learning_rate=rate),
+            seeds=TUNING_SEEDS,
+            options=dict(protocol.conditions[condition]),
+            distinct_samples=GATE_SAMPLES,
+        )
+        lines = archive(f"{self.task}-tuning", case.size, short_lines).lines(few)
+        return float(
+            np.mean([line["train_loss"] / line["first_loss"] for line in lines])
+        )
+
+
+def _scale(recipe: Recipe, setting: Mapping[str, Any]) -> Recipe:
+    rate = setting[LEARNING_RATE] * recipe.learning_rate
+    return replace(recipe, learning_rate=rate)

@@ -1,4 +1,4 @@
-"""Comparison of networks with equal seeds: scores, paired differences, and verdicts."""
+"""Comparison of networks with equal seeds: scores, tuned settings, and verdicts."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -6,59 +6,65 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from experiments.trained.campaign import Campaign, Networks
-from experiments.trained.records import Line, scores
+from experiments.trained.campaign import Arm, Campaign
+from experiments.trained.protocol import BUDGET, LEARNING_RATE
+from experiments.trained.records import Line
+from experiments.trained.verdicts import (
+    FOLDS,
+    Arms,
+    control_verdicts,
+    has_converged,
+    mean_scores,
+    verdicts,
+)
 from meanfield.reproduce import Case, Findings, Rows
-from meanfield.training import verdict
 
-LOSS_RATIO = 3.0  # above this multiple of the median loss, a network did not converge
-RESAMPLES = 2000
-FOLDS = 5  # number of folds of a task's samples, which the seeds use in turn
-UNITS = {"correct": 100.0}  # accuracies are reported in percent
 SCORES = {"correct": "accuracy in %", "bits": "bits per character"}
-# These verdicts are withdrawn if one of the two attentions was not tuned.
-EARNED = "reproduced", "undecided", "contradicted"
-WITHDRAWN = "withdrawn: attention not tuned"
-
 
 CAPTION = (
     "{seeds} networks of each kind in {folds} folds, trained for {epochs} epochs on "
-    "{samples} and tested on {n_test} others. Learning rates are the best of three on "
-    "two seeds with a validation split, {n_rates_at_end} of {n_arms} at an end of the "
-    "grid; {n_not_converged} of {n_networks} networks did not converge. {published}"
+    "{samples} and tested on {n_test} others; {n_not_converged} of {n_networks} did "
+    "not converge. {tuned} {fixed}{published}"
+)
+TUNED = (
+    "Tuned on a validation split, with at most {budget} settings of each attention: "
+    "{names}; {n_incomplete} of {n_arms} searches are incomplete, and {n_at_end} ended "
+    "at an end of a ladder."
 )
 
 
 def findings(campaign: Campaign, case: Case) -> Findings:
     """Scores of all networks of a campaign, and verdicts on its claims."""
-    trained = campaign.networks(case)
-    specs = {": ".join(arm): spec.as_json() for arm, spec in trained.specs.items()}
-    ends = sum(campaign.is_rate_at_end(s, case.size) for s in trained.specs.values())
+    arms = campaign.arms(case)
+    seeds = list(campaign.protocols[case.size].seeds)
+    specs = {": ".join(name): arm.spec.as_json() for name, arm in arms.items()}
     return Findings(
-        spec={"seed": list(trained.protocol.seeds), **specs},
-        numbers={**_numbers(campaign, trained), "n_rates_at_end": ends},
-        data={"networks": _dataset(campaign, trained)},
+        spec={"seed": seeds, **specs},
+        numbers=_numbers(campaign, arms, case),
+        data={"networks": _dataset(campaign, arms, case)},
     )
 
 
-def _dataset(campaign: Campaign, trained: Networks) -> xr.Dataset:
-    protocol, lines = trained.protocol, trained.lines
+def _dataset(campaign: Campaign, arms: Arms, case: Case) -> xr.Dataset:
+    protocol = campaign.protocols[case.size]
     table_of = lambda measure: np.array(
         [
-            [measure(lines[name, condition]) for condition in protocol.conditions]
-            for name in campaign.variants
+            [measure(arms[name, condition].lines) for condition in protocol.conditions]
+            for name in campaign.candidates
         ]
     )
     dims = ("variant", "condition", "seed")
-    first = next(iter(lines.values()))[0]
-    means = table_of(lambda networks: _means(campaign, networks))
+    first = next(iter(arms.values())).lines[0]
+    means = table_of(lambda networks: mean_scores(campaign, networks))
     variables: dict[str, Any] = {"score": (dims, means)}
-    if "rms" in first:
-        variables["rms"] = ((*dims, "epoch"), table_of(_column_errors))
+    for name in ("rms", "keys_in_use"):
+        if name in first:
+            curves = table_of(lambda networks, name=name: _over_heads(networks, name))
+            variables[name] = ((*dims, "epoch"), curves)
     return xr.Dataset(
         variables,
         {
-            "variant": list(campaign.variants),
+            "variant": list(campaign.candidates),
             "condition": list(protocol.conditions),
             "seed": list(protocol.seeds),
             "epoch": first["epochs"],
@@ -66,25 +72,15 @@ def _dataset(campaign: Campaign, trained: Networks) -> xr.Dataset:
     )
 
 
-def _values(campaign: Campaign, line: Line) -> np.ndarray:
-    """The compared quantity of each test sample; accuracies are in percent."""
-    return UNITS.get(campaign.measure, 1.0) * scores(line, campaign.measure)
+def _over_heads(networks: list[Line], name: str) -> np.ndarray:
+    """Mean of a statistic of attention matrices over heads, by seed and epoch."""
+    return np.array([np.mean(line[name], axis=(1, 2)) for line in networks])
 
 
-def _means(campaign: Campaign, networks: list[Line]) -> np.ndarray:
-    return np.array([_values(campaign, line).mean() for line in networks])
-
-
-def _column_errors(networks: list[Line]) -> np.ndarray:
-    """Root mean square deviation of column sums from one, for each seed and epoch."""
-    return np.array([np.mean(line["rms"], axis=(1, 2)) for line in networks])
-
-
-def _numbers(campaign: Campaign, trained: Networks) -> dict[str, Any]:
-    protocol, specs, networks = trained
-    verdicts = _verdicts(campaign, trained)
-    medians = {a: float(np.median(_means(campaign, n))) for a, n in networks.items()}
-    rates = {arm: spec.recipe.learning_rate for arm, spec in specs.items()}
+def _numbers(campaign: Campaign, arms: Arms, case: Case) -> dict[str, Any]:
+    protocol = campaign.protocols[case.size]
+    lines = [line for arm in arms.values() for line in arm.lines]
+    converged = [has_converged(arm.lines) for arm in arms.values()]
     return {
         "conditions": list(protocol.conditions),
         "seeds": len(protocol.seeds),
@@ -93,12 +89,57 @@ def _numbers(campaign: Campaign, trained: Networks) -> dict[str, Any]:
         "samples": campaign.samples,
         "score": SCORES[campaign.measure],
         "published": campaign.published,
-        "n_arms": len(specs),
-        "learning_rates": _by_name(rates),
-        "medians": _by_name(medians),
-        "n_not_converged": sum(map(_count_not_converged, networks.values())),
-        "verdicts": _by_name(verdicts),
-        **_costs([line for lines in networks.values() for line in lines]),
+        "fixed": f"{campaign.fixed} " if campaign.fixed else "",
+        "tuned": _describe_tuning(campaign, arms),
+        "arms": _by_name({n: _arm_numbers(campaign, a) for n, a in arms.items()}),
+        "n_not_converged": int(np.sum(~np.concatenate(converged))),
+        "verdicts": verdicts(campaign, arms),
+        "controls": control_verdicts(campaign, arms),
+        **_costs(lines),
+    }
+
+
+def _describe_tuning(campaign: Campaign, arms: Arms) -> str:
+    """Sentence on the hyperparameters that were tuned, and on incomplete searches."""
+    searches = [arm.search for arm in arms.values() if arm.search is not None]
+    if not searches:
+        return "Attentions were not tuned."
+    names = {
+        name: ", ".join((LEARNING_RATE, *(candidate.tuned or ())))
+        for name, candidate in campaign.candidates.items()
+        if candidate.tuned is not None
+    }
+    return TUNED.format(
+        budget=BUDGET,
+        names="; ".join(f"{name} ({options})" for name, options in names.items()),
+        n_incomplete=sum(not search.is_complete for search in searches),
+        n_at_end=sum(bool(search.at_end) for search in searches),
+        n_arms=len(searches),
+    )
+
+
+def _arm_numbers(campaign: Campaign, arm: Arm) -> dict[str, Any]:
+    """Scores, losses and the tuned setting of an attention under one condition."""
+    last = lambda name: float(np.median([line[name][-1] for line in arm.lines]))
+    search = arm.search
+    numbers: dict[str, Any] = {
+        "median": float(np.median(mean_scores(campaign, arm.lines))),
+        "learning_rate": arm.spec.recipe.learning_rate,
+        "options": dict(arm.spec.variant.options),
+        "train_loss": last("train_loss"),
+        "test_loss": last("test_loss"),
+        "gate_loss": arm.gate_loss,
+    }
+    if "keys_in_use" in arm.lines[0]:
+        ends = [np.mean(line["keys_in_use"][-1]) for line in arm.lines]
+        numbers["keys_in_use"] = float(np.median(ends))
+    if search is None:
+        return numbers
+    tuning = {"is_complete": search.is_complete, "at_end": search.at_end}
+    scores = [[*setting.values(), score] for setting, score in search.scores]
+    return {
+        **numbers,
+        "search": {**tuning, "names": list(search.best), "scores": scores},
     }
 
 
@@ -112,106 +153,71 @@ def _costs(lines: list[Line]) -> dict[str, Any]:
     }
 
 
-def _verdicts(
-    campaign: Campaign, trained: Networks
-) -> dict[tuple[str, str], dict[str, Any]]:
-    """The verdict on each claim under each condition."""
-    networks = trained.lines
-    verdicts = {
-        (f"{better} over {worse}", condition): _compared(
-            campaign, networks[better, condition], networks[worse, condition]
-        )
-        for better, worse in campaign.claims
-        for condition in trained.protocol.conditions
-    }
-    for (claim, condition), outcome in verdicts.items():
-        if condition in campaign.equal:
-            outcome["conclusion"] = ""  # the papers claim no difference here
-        elif outcome["conclusion"] in EARNED and _is_untuned(campaign, claim):
-            outcome["conclusion"] = WITHDRAWN
-    return verdicts
-
-
-def _is_untuned(campaign: Campaign, claim: str) -> bool:
-    return not set(claim.split(" over ")).isdisjoint(campaign.untuned)
-
-
 def table(numbers: Mapping[str, Any]) -> Rows:
-    """Table of median scores, learning rates and verdicts, by condition."""
-    rows = [
-        (f"{name}: {label}", *(format(value, form) for value in row.values()))
-        for key, label, form in (
-            ("medians", f"median {numbers['score']}", ".2f"),
-            ("learning_rates", "learning rate", "g"),
-        )
-        for name, row in numbers[key].items()
-    ]
-    for claim, verdicts in numbers["verdicts"].items():
-        cells = [_format_verdict(verdict) for verdict in verdicts.values()]
-        labels = "difference (95 % interval)", "conclusion", "detectable difference"
-        columns = zip(*cells, strict=True)
-        rows += [
-            (f"{claim}: {label}", *column)
-            for label, column in zip(labels, columns, strict=True)
-        ]
+    """Table of scores, settings, losses and verdicts, by condition."""
+    rows = []
+    for label, cell_of in CELLS.items():
+        label = label.format(**numbers)
+        for name, row in numbers["arms"].items():
+            cells = [cell_of(arm) for arm in row.values()]
+            if any(cells):
+                rows.append((f"{name}: {label}", *cells))
+    for claim, row in (*numbers["verdicts"].items(), *numbers["controls"].items()):
+        for label, cell_of in VERDICT_CELLS.items():
+            cells = [cell_of(outcome) for outcome in row.values()]
+            rows.append((f"{claim}: {label}", *cells))
     return [("condition", *numbers["conditions"]), *rows]
 
 
-def _format_verdict(verdict: Mapping[str, Any]) -> tuple[str, str, str]:
-    """Formats a difference with its interval, the verdict and the detectable effect."""
-    low, high = verdict["interval"]
-    return (
-        f"{verdict['mean']:+.2f} ({low:+.2f} to {high:+.2f})",
-        verdict["conclusion"] or "no claim",
-        f"{verdict['detectable_effect']:.2f}",
-    )
+def _format_setting(arm: Mapping[str, Any]) -> str:
+    options = {"rate": arm["learning_rate"], **arm["options"]}
+    values = {
+        name: f"{value:.3g}" if isinstance(value, float) else value
+        for name, value in options.items()
+    }
+    return ", ".join(f"{name} {value}" for name, value in values.items())
+
+
+def _format_number(name: str, form: str) -> Any:
+    def format_arm(arm: Mapping[str, Any]) -> str:
+        value = arm.get(name)
+        return "" if value is None else format(value, form)
+
+    return format_arm
+
+
+def _format_difference(outcome: Mapping[str, Any]) -> str:
+    low, high = outcome["interval"]
+    return f"{outcome['mean']:+.2f} ({low:+.2f} to {high:+.2f})"
+
+
+def _format_converged(outcome: Mapping[str, Any]) -> str:
+    """The verdict without networks that did not converge, if there are any."""
+    part = outcome["converged"]
+    if part["n_seeds"] == outcome["n_seeds"]:
+        return "the same"
+    if part["n_seeds"] == 0:
+        return "no network converged"
+    return f"{_format_difference(part)}, {part['conclusion'] or 'no claim'}"
+
+
+CELLS = {
+    "median {score}": _format_number("median", ".2f"),
+    "setting": _format_setting,
+    "training loss": _format_number("train_loss", ".3g"),
+    "test loss": _format_number("test_loss", ".3g"),
+    "loss on 40 samples, fraction of the first": _format_number("gate_loss", ".2g"),
+    "fraction of keys in use": _format_number("keys_in_use", ".2f"),
+}
+VERDICT_CELLS = {
+    "difference (95 % interval)": _format_difference,
+    "conclusion": lambda outcome: outcome["conclusion"] or "no claim",
+    "detectable difference": lambda outcome: f"{outcome['detectable_effect']:.2f}",
+    "without networks that did not converge": _format_converged,
+}
 
 
 def _by_name(values: dict[tuple[str, str], Any]) -> dict[str, Any]:
-    """Values as a dictionary by variant and condition: `{"Sinkhorn": {"7": …}}`."""
+    """Values as a dictionary by attention and condition: `{"Sinkhorn": {"7": …}}`."""
     names = dict.fromkeys(name for name, _ in values)
     return {n: {c: v for (m, c), v in values.items() if m == n} for n in names}
-
-
-def _count_not_converged(networks: list[Line]) -> int:
-    losses = np.array([line["train_loss"][-1] for line in networks])
-    return int(np.sum(losses > LOSS_RATIO * np.median(losses)))
-
-
-def _compared(
-    campaign: Campaign, better: list[Line], worse: list[Line]
-) -> dict[str, Any]:
-    """The verdict on the paired differences, with a bootstrap interval over samples."""
-    gain = campaign.gain
-    folds = [line["seed"] % FOLDS for line in better]
-    of_folds = lambda networks: _by_fold(gain * _means(campaign, networks), folds)
-    outcome = verdict(of_folds(better), of_folds(worse))
-    differences = np.array(
-        [
-            gain * (_values(campaign, a) - _values(campaign, b))
-            for a, b in zip(better, worse, strict=True)
-        ]
-    )
-    return {
-        **outcome.__dict__,
-        "interval": list(outcome.interval),
-        "bootstrap": _bootstrap_interval(differences, folds),
-    }
-
-
-def _by_fold(values: np.ndarray, folds: list[int]) -> np.ndarray:
-    """Mean over the seeds of each fold; these seeds have the same samples."""
-    numbers = np.array(folds)
-    return np.array([values[numbers == fold].mean() for fold in np.unique(numbers)])
-
-
-def _bootstrap_interval(differences: np.ndarray, folds: list[int]) -> list[float]:
-    """95 % bootstrap interval over samples; seeds of a fold use the same resamples."""
-    rng = np.random.default_rng(0)
-    m = differences.shape[1]
-    seeds = np.arange(len(folds))[:, None]
-    means = [
-        differences[seeds, rng.integers(0, m, (FOLDS, m))[folds]].mean()
-        for _ in range(RESAMPLES)
-    ]
-    return np.quantile(means, (0.025, 0.975)).tolist()

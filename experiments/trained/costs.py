@@ -15,9 +15,8 @@ TITLE = """\
 seconds are those of one epoch of one network. Networks were trained in batches, on two
 cores that often ran other programs, or on an accelerator shared by nine programs.
 
-Verdicts on sliced attention (`esp-soft`) in sander2022-fig6, sander2022-table1,
-shahbazi2025-table1 and shahbazi2025-table1-sorts, and all verdicts of tay2020-table1,
-are withdrawn, because the attention was not tuned. The records still contain these
+All verdicts on trained networks are withdrawn until their attentions have been tuned
+by the protocol (`protocol.py`), which is under way. The records still contain earlier
 measurements; [figures](../../figures/README.md) explains why they give no verdict.
 
 """

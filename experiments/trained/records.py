@@ -58,7 +58,8 @@ class Archive:
     def lines(self, spec: TrainSpec) -> list[Line]:
         """The record of each seed of a training run, in order.
 
-        Networks of seeds without a record are trained first.
+        Networks of seeds without a record are trained first, one at a time, since
+        rounding errors depend on the number of networks in a batch.
         """
         with LOCK:
             return self._lines(spec)
@@ -66,10 +67,9 @@ class Archive:
     def _lines(self, spec: TrainSpec) -> list[Line]:
         same = [line for line in read_lines(self.file) if line["spec"] == _key(spec)]
         by_seed = {line["seed"]: line for line in same}
-        missing = tuple(seed for seed in spec.seeds if seed not in by_seed)
-        if missing:
-            trained = self._trained(replace(spec, seeds=missing))
-            by_seed |= {line["seed"]: line for line in trained}
+        for seed in spec.seeds:
+            if seed not in by_seed:
+                (by_seed[seed],) = self._trained(replace(spec, seeds=(seed,)))
         return [by_seed[seed] for seed in spec.seeds]
 
     def _trained(self, spec: TrainSpec) -> list[Line]:
@@ -110,7 +110,8 @@ def archive(
 ) -> Archive:
     """The committed archive called `name`, or a temporary one for the quick size.
 
-    Its records contain scores, unless `lines_of` makes other records.
+    Its records contain scores, unless `lines_of` makes other records, such as
+    `short_lines`.
     """
     folder = RECORDS if size == "paper" else Path(_scratch().name)
     return Archive(folder / f"{name}.jsonl", lines_of or score_lines)
@@ -172,6 +173,23 @@ def score_lines(folder: Path) -> list[Line]:
     ]
 
 
+def short_lines(folder: Path) -> list[Line]:
+    """Records of a training run for tuning or for the gate: means and losses only."""
+    record = TrainFolder(folder).record()
+    common = common_entries(folder)
+    first, last = record.log[0]["test"], record.log[-1]
+    return [
+        {
+            "seed": seed,
+            **common,
+            "means": {name: round_digits(m[i]) for name, m in last["test"].items()},
+            "train_loss": round_digits(last["train_loss"][i]),
+            "first_loss": round_digits(first["loss"][i]),
+        }
+        for i, seed in enumerate(record.spec.seeds)
+    ]
+
+
 def common_entries(folder: Path) -> dict[str, Any]:
     """Entries that all records share: spec, date, versions, device and seconds."""
     spec = TrainFolder(folder).record().spec
@@ -203,7 +221,7 @@ def _curves(log: tuple[Mapping[str, Any], ...], i: int) -> dict[str, Any]:
         },
     }
     if "columns" in log[0]:
-        for name in ("rms", "fraction_near", "quantiles", "rms_first"):
+        for name in ("rms", "fraction_near", "quantiles", "rms_first", "keys_in_use"):
             curves[name] = [entry["columns"][name][i] for entry in entries]
     return {name: round_digits(values) for name, values in curves.items()}
 

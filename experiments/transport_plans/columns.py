@@ -4,7 +4,10 @@ import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
 
-_TRAINED, _RANDOM, _SINKHORN, _FIRST = "C0", "#8a8a8a", "C2", "C1"
+from experiments.attention_styles import attention_style
+
+_SINKHORN, _TRAINED = (attention_style(n).colour for n in ("Sinkhorn", "softmax"))
+_RANDOM, _FIRST = "#8a8a8a", "#222222"
 
 
 def draw_columns(axes: Axes, sums: xr.Dataset) -> None:

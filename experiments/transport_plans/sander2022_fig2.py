@@ -236,7 +236,7 @@ EXPERIMENT = Experiment(
     table=table,
     description=(
         "Each line shows the column sums of a head of MiniLM in descending order: "
-        "close to the flat green line of Sinkhorn in layer 1, steep in later layers, "
+        "close to the flat line of Sinkhorn in layer 1, steep in later layers, "
         "where the dot on top is [CLS]. Below are the attention to [CLS] in each head, "
         "and to each kind of token in each layer."
     ),

@@ -14,6 +14,7 @@ from jaxtyping import Float
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from experiments.attention_styles import attention_style
 from experiments.transport_plans.clouds import (
     Cloud,
     batched_plans,
@@ -146,7 +147,9 @@ def _titles(findings: Findings) -> list[str]:
 def _draw_curve(axes: Axes, curve: xr.Dataset) -> None:
     counts, errors = curve["half_steps"].values, curve["error"].values
     rate = curve.attrs["rate"]
-    axes.semilogy(counts, errors, ".-", color="C2", label="measured")
+    axes.semilogy(
+        counts, errors, ".-", color=attention_style("Sinkhorn").colour, label="measured"
+    )
     # The line goes through the last point, since the rate holds only asymptotically.
     line = errors[-1] * rate ** ((counts - counts[-1]) / 2)
     label = r"rate $\sigma_2^2(K^\infty)$ for two half-steps"

@@ -116,8 +116,9 @@ class TrainSpec:
 
     def as_json(self) -> dict[str, Any]:
         """JSON values, from which `from_json` restores the spec."""
-        variant, recipe, annealing = self.variant, self.recipe, self.recipe.annealing
-        counts = {"distinct_samples": self.distinct_samples}
+        variant, recipe = self.variant, self.recipe
+        annealing = None if recipe.annealing is None else list(recipe.annealing)
+        optional = {"annealing": annealing, "distinct_samples": self.distinct_samples}
         return {
             "task": self.task,
             "options": dict(self.options),
@@ -132,8 +133,7 @@ class TrainSpec:
             "optimiser": recipe.optimiser,
             "seeds": list(self.seeds),
             "validation_split": self.validation_split,
-            **({} if annealing is None else {"annealing": list(annealing)}),
-            **({} if self.distinct_samples is None else counts),
+            **{name: value for name, value in optional.items() if value is not None},
         }
 
     @classmethod

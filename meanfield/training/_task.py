@@ -71,8 +71,8 @@ class Split(NamedTuple):
                 f"`distinct_samples` must be from 1 to {len(first)}, the number of "
                 f"distinct training samples; got {count}."
             )
-        kept = self.train[np.sort(first)[:count]]
-        return Split(np.resize(kept, self.train.shape), self.test)
+        samples = self.train[np.sort(first)[:count]]
+        return Split(np.resize(samples, self.train.shape), self.test)
 
 
 class AbstractTask(abc.ABC):

@@ -21,5 +21,6 @@ EXPERIMENT = covariance_figure(
         text={**P5, "starts": "grid:30"},
         rule=Rule(dt=0.003, rest=0.0001, bound=1000.0),
         code={"epsilon": 2**0.5},
+        finer=16,
     ),
 )

@@ -21,6 +21,6 @@ EXPERIMENT = covariance_figure(
         text={**P5, "starts": "grid:30", "attention": "l2"},
         rule=Rule(dt=0.002, rest=0.0001, bound=1000.0),
         code={"Q": scaled(P3_Q, 2**-0.5)},
-        finer=4,
+        finer=16,
     ),
 )

@@ -6,6 +6,7 @@ and 1 000 steps.
 """
 
 from experiments.trained.campaign import Campaign, Protocol
+from experiments.trained.protocol import Candidate
 from meanfield.training import Recipe, Variant
 
 SPARSE = "sparse-sinkhorn-causal"
@@ -14,25 +15,22 @@ WINDOWS = {"context": 64, "layers": 2, "windows": 4000}
 
 CHARACTERS = Campaign(
     task="characters",
-    variants={
-        "softmax": Variant("softmax", mask="causal"),
-        "local": Variant("softmax", mask="block-causal:1/8"),
-        "sparse": Variant(SPARSE, SORTED),
-        "unbalanced": Variant(SPARSE, {**SORTED, "passes": 0}),
+    candidates={
+        "softmax": Candidate(Variant("softmax", mask="causal"), None, 2),
+        "local": Candidate(Variant("softmax", mask="block-causal:1/8"), None, 2),
+        "sparse": Candidate(Variant(SPARSE, SORTED), None, 2),
+        "unbalanced": Candidate(Variant(SPARSE, {**SORTED, "passes": 0}), None, 2),
     },
     claims=(("softmax", "local"), ("sparse", "local"), ("sparse", "unbalanced")),
     protocols={
         "paper": Protocol(
             {"64": WINDOWS},
             Recipe(epochs=8, batch_size=32, learning_rate=1e-3, milestones=(7,)),
-            tuning_seeds=(0, 1),
             seeds=(0, 1, 2),
-            tuning_recipe=Recipe(epochs=2, batch_size=32, learning_rate=1e-3),
         ),
         "quick": Protocol(
             {"32": {"context": 32, "layers": 1, "windows": 320}},
             Recipe(epochs=1, batch_size=32, learning_rate=1e-3),
-            tuning_seeds=(),
             seeds=(0, 1),
         ),
     },

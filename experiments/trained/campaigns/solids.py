@@ -5,18 +5,22 @@ generated solids of sixteen classes, 64 points and 30 epochs.
 """
 
 from experiments.trained.campaign import Campaign, Protocol
+from experiments.trained.protocol import Candidate
 from meanfield.training import Recipe, Variant
 
 CONDITIONS = {"64": {"points": 64}}
 
 SOLIDS = Campaign(
     task="solids",
-    variants={
-        "softmax": Variant("softmax"),
-        "Sinkhorn 3": Variant("sinkhorn", {"iterations": 3}),
-        "Sinkhorn 21": Variant("sinkhorn", {"iterations": 21}),
-        "sliced": Variant(
-            "esp-soft", {"slices": 4, "temperature": 1e-3, "tau": 0.1, "power": 1}
+    candidates={
+        "softmax": Candidate(Variant("softmax"), None),
+        "Sinkhorn 3": Candidate(Variant("sinkhorn", {"iterations": 3}), None),
+        "Sinkhorn 21": Candidate(Variant("sinkhorn", {"iterations": 21}), None),
+        "sliced": Candidate(
+            Variant(
+                "esp-soft", {"slices": 4, "temperature": 1e-3, "tau": 0.1, "power": 1}
+            ),
+            None,
         ),
     },
     claims=(
@@ -29,14 +33,11 @@ SOLIDS = Campaign(
         "paper": Protocol(
             CONDITIONS,
             Recipe(epochs=30, batch_size=64, learning_rate=1e-3, milestones=(20,)),
-            tuning_seeds=(0, 1),
             seeds=tuple(range(5)),
-            tuning_recipe=Recipe(epochs=8, batch_size=64, learning_rate=1e-3),
         ),
         "quick": Protocol(
             {"32": {"points": 32}},
             Recipe(epochs=1, batch_size=64, learning_rate=1e-3),
-            tuning_seeds=(),
             seeds=(0, 1),
         ),
     },
@@ -45,5 +46,4 @@ SOLIDS = Campaign(
         "Published medians on ModelNet40 and 5 000 points: softmax 86.3, Sinkhorn with "
         "21 half-steps 88.4, sliced 89.5."
     ),
-    untuned=("sliced",),
 )

@@ -5,28 +5,28 @@ campaign uses up to 8 symbols, 1 000 steps and 2 + 2 layers.
 """
 
 from experiments.trained.campaign import Campaign, Protocol
+from experiments.trained.protocol import Candidate
 from meanfield.training import Recipe, Variant
 
 SORTING = Campaign(
     task="sorting",
-    variants={
-        "softmax": Variant("softmax"),
-        "local": Variant("softmax", mask="block-local:1/4"),
-        "sparse": Variant("sparse-sinkhorn", {"blocks": 4, "W_B": "normal:0.125"}),
+    candidates={
+        "softmax": Candidate(Variant("softmax"), None, 1 / 2),
+        "local": Candidate(Variant("softmax", mask="block-local:1/4"), None, 1 / 2),
+        "sparse": Candidate(
+            Variant("sparse-sinkhorn", {"blocks": 4, "W_B": "normal:0.125"}), None
+        ),
     },
     claims=(("sparse", "local"), ("sparse", "softmax"), ("softmax", "local")),
     protocols={
         "paper": Protocol(
             {"8": {"length": 8, "n_train": 12800}},
             Recipe(epochs=10, batch_size=128, learning_rate=1e-3, milestones=(9,)),
-            tuning_seeds=(0, 1),
             seeds=tuple(range(5)),
-            tuning_recipe=Recipe(epochs=3, batch_size=128, learning_rate=1e-3),
         ),
         "quick": Protocol(
             {"4": {"length": 4, "n_train": 1280, "n_test": 100}},
             Recipe(epochs=2, batch_size=128, learning_rate=1e-3),
-            tuning_seeds=(),
             seeds=(0, 1),
         ),
     },
@@ -35,5 +35,4 @@ SORTING = Campaign(
         "Published in Table 1, for up to 256 symbols: dense 45.69; local, blocks of "
         "32, 21.12; sparse, of 8, 16 and 32, 43.65, 48.23, 49.24."
     ),
-    untuned=("softmax", "local", "sparse"),
 )

@@ -2,9 +2,13 @@
 
 import functools
 
-from experiments.trained.campaigns.patches import PATCHES
+from experiments.trained.campaigns.earlier import EARLIER_PATCHES
 from experiments.trained.comparison import CAPTION, findings, table
-from experiments.trained.panels import Axis, draw_column_errors, make_draw
+from experiments.trained.panels import (
+    Axis,
+    draw_column_errors,
+    make_draw,
+)
 from meanfield.reproduce import Experiment
 
 EXPERIMENT = Experiment(
@@ -16,14 +20,19 @@ EXPERIMENT = Experiment(
     caption=CAPTION,
     table=table,
     description=(
-        "Left, the score of each network, with a bar at the median. Middle, paired "
-        "differences: their mean and its interval; hollow points have a withdrawn "
-        "verdict. Right, the error of the column sums of attention matrices during "
+        "Left, the score of each network, with a bar at the median. Second, paired "
+        "differences: their mean and its interval; hollow points have no "
+        "verdict. Third, the error of the column sums of attention matrices during "
         "training."
     ),
-    compute=functools.partial(findings, PATCHES),
+    compute=functools.partial(findings, EARLIER_PATCHES),
     draw=make_draw(
-        Axis("side of a patch, pixels", "test accuracy, %", "difference in points"),
+        Axis(
+            "Digits in patches, one attention block",
+            "side of a patch, pixels",
+            "test accuracy, %",
+            "difference in points",
+        ),
         draw_column_errors,
     ),
 )

@@ -19,13 +19,18 @@ EXPERIMENT = Experiment(
     table=table,
     description=(
         "Left, the score of each network, with a bar at the median. Right, paired "
-        "differences: their mean and its interval; hollow points have a withdrawn "
+        "differences: their mean and its interval; hollow points have no "
         "verdict. Clouds are pooled by attention of one trained query: this is the "
         "mean under Sinkhorn and sliced attention, whose marginals are uniform, but "
         "not under softmax."
     ),
     compute=functools.partial(findings, SOLIDS),
     draw=make_draw(
-        Axis("points of a cloud", "test accuracy, %", "difference in points")
+        Axis(
+            "Solids, set transformers",
+            "points of a cloud",
+            "test accuracy, %",
+            "difference in points",
+        )
     ),
 )

@@ -2,9 +2,13 @@
 
 import functools
 
-from experiments.trained.campaigns.parity import PARITY
+from experiments.trained.campaigns.earlier import EARLIER_PARITY
 from experiments.trained.comparison import CAPTION, findings, table
-from experiments.trained.panels import Axis, draw_column_errors, make_draw
+from experiments.trained.panels import (
+    Axis,
+    draw_column_errors,
+    make_draw,
+)
 from meanfield.reproduce import Experiment
 
 EXPERIMENT = Experiment(
@@ -17,15 +21,20 @@ EXPERIMENT = Experiment(
     caption=CAPTION,
     table=table,
     description=(
-        "Left, the score of each network, with a bar at the median. Middle, paired "
-        "differences: their mean and its interval; hollow points have a withdrawn "
-        "verdict. Right, the error of the column sums of attention matrices, over "
+        "Left, the score of each network, with a bar at the median. Second, paired "
+        "differences: their mean and its interval; hollow points have no "
+        "verdict. Third, the error of the column sums of attention matrices, over "
         "layers and heads. The λ of differential attention is trained from ½, and its "
         "heads are not normalised."
     ),
-    compute=functools.partial(findings, PARITY),
+    compute=functools.partial(findings, EARLIER_PARITY),
     draw=make_draw(
-        Axis("training images", "test accuracy, %", "difference in points"),
+        Axis(
+            "Odd and even digits, vision transformers of two layers",
+            "training images",
+            "test accuracy, %",
+            "difference in points",
+        ),
         draw_column_errors,
     ),
 )

@@ -16,10 +16,11 @@ from meanfield.reproduce import Case, Experiment, Findings, Rows
 def compute(case: Case) -> Findings:
     """Comparison of all networks, and their accuracy at each length."""
     comparison = findings(SORTING, case)
-    trained = SORTING.networks(case)
-    (condition,) = trained.protocol.conditions
-    longest = trained.protocol.conditions[condition]["length"]
-    lines = {name: trained.lines[name, condition] for name in SORTING.variants}
+    conditions = SORTING.protocols[case.size].conditions
+    (condition,) = conditions
+    longest = conditions[condition]["length"]
+    names = SORTING.candidates
+    lines = {name: SORTING.arm(case, name, condition).lines for name in names}
     lengths = np.arange(1, 2 * longest + 1)
     accuracies = np.array([_accuracies(part, lengths) for part in lines.values()])
     by_length = xr.DataArray(
@@ -47,7 +48,7 @@ def _accuracies(lines: list[Line], lengths: np.ndarray) -> np.ndarray:
 
 def _mean_by_name(accuracies: xr.DataArray) -> dict[str, float]:
     means = accuracies.values.mean(axis=1)
-    return dict(zip(SORTING.variants, means.tolist(), strict=True))
+    return dict(zip(SORTING.candidates, means.tolist(), strict=True))
 
 
 def length_table(numbers: Mapping[str, Any]) -> Rows:
@@ -73,13 +74,18 @@ EXPERIMENT = Experiment(
     table=length_table,
     description=(
         "Left, the score of each network, with a bar at the median. Middle, paired "
-        "differences: their mean and its interval; hollow points have a withdrawn "
+        "differences: their mean and its interval; hollow points have no "
         "verdict. Right, the accuracy at each length; a network that sorts only the "
         "training lengths is correct half of the time."
     ),
     compute=compute,
     draw=make_draw(
-        Axis("longest training length", "exact match, %", "difference in points"),
+        Axis(
+            "Sorted sequences, encoder and decoder of two layers",
+            "longest training length",
+            "exact match, %",
+            "difference in points",
+        ),
         draw_by_length,
     ),
 )

@@ -21,6 +21,11 @@ EXPERIMENT = Experiment(
     ),
     compute=functools.partial(findings, CHARACTERS),
     draw=make_draw(
-        Axis("characters of a window", "bits per character", "decrease in bits")
+        Axis(
+            "Characters of King James, two layers",
+            "characters of a window",
+            "bits per character",
+            "decrease in bits",
+        )
     ),
 )

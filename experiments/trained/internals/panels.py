@@ -6,12 +6,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
-from experiments.trained.campaigns.parity import PARITY
-from experiments.trained.panels import colours
+from experiments.attention_styles import attention_style
 from meanfield.plotting import style
 from meanfield.reproduce import Findings
-
-COLOURS = colours(PARITY.variants)
 
 RANDOM = "0.55"
 HEADS = {
@@ -36,7 +33,8 @@ def draw(findings: Findings) -> Figure:
     Upper row: heads, column sums and ranks. Lower row: distances.
     """
     networks, sets = findings.data["networks"], findings.data["sets"]
-    figure = Figure(figsize=(12.0, 7.0), layout="constrained")
+    figure = Figure(figsize=(12.0, 7.4), layout="constrained")
+    figure.suptitle("Heads, tokens and flows of networks before and after training")
     (heads, columns, ranks), (distances, tokens, pooled) = figure.subplots(2, 3)
     _draw_heads(heads, networks)
     _draw_columns(columns, networks)
@@ -147,7 +145,8 @@ def _draw_sizes(axes: Axes, data: xr.Dataset, quantity: str) -> None:
 
 
 def _variants(data: xr.Dataset) -> list[tuple[str, str]]:
-    return [(str(name), COLOURS[str(name)]) for name in data["variant"].values]
+    names = map(str, data["variant"].values)
+    return [(name, attention_style(name).colour) for name in names]
 
 
 def _set_epochs(axes: Axes, epochs: np.ndarray) -> None:
@@ -162,6 +161,9 @@ def _set_epochs(axes: Axes, epochs: np.ndarray) -> None:
 def _set_logarithmic(axes: Axes) -> None:
     """Makes the y axis logarithmic, with plain numbers as ticks."""
     axes.set_yscale("log")
-    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 3, 5)))
+    low, high = axes.get_ylim()
+    subs = (1, 2, 3, 5) if high < 100 * low else (1,)
+    axes.yaxis.set_major_locator(LogLocator(subs=subs))
     axes.yaxis.set_minor_locator(NullLocator())
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    if subs != (1,):
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))

@@ -10,18 +10,20 @@ from typing import Any, NamedTuple
 import numpy as np
 import xarray as xr
 
-from experiments.trained.campaigns.parity import PARITY
 from experiments.trained.internals.cloud_sizes import fit_power
 from experiments.trained.internals.lines import image_lines, set_lines
 from experiments.trained.internals.panels import draw
 from experiments.trained.records import Line, archive
 from meanfield.reproduce import Case, Experiment, Findings, Rows
-from meanfield.training import Recipe, TrainSpec
+from meanfield.training import Recipe, TrainSpec, Variant
 
 NAME = "hypotheses"
 ENDS = ["start", "end"]  # before and after training
 HEADS = "negative", "skew", "asymmetry", "likeness", "product", "value", "size"
-VARIANTS = {name: PARITY.variants[name] for name in ("softmax", "Sinkhorn")}
+VARIANTS = {
+    "softmax": Variant("softmax"),
+    "Sinkhorn": Variant("sinkhorn", {"iterations": 5}),
+}
 
 
 class Protocol(NamedTuple):

@@ -187,10 +187,10 @@ def _arrows(
     cut = [
         p for p, whole in zip(clipped_paths, paths, strict=True) if _is_cut(p, whole)
     ]
-    for status, group in group_by_ending(cut).items():
+    for mark, group in group_by_ending(cut).items():
         feet, ways = departures(group, height)
         arrows = axes.quiver(
-            *feet.T, *ways.T, color=status.row.colour, arrow_length_ratio=0.45
+            *feet.T, *ways.T, color=mark.colour, arrow_length_ratio=0.45
         )
         arrows.set(linewidth=1.3 * thin, zorder=TIPS, label="arrows")
 

@@ -44,7 +44,7 @@ def draw_path_lines(
     axes: Axes, lines: Sequence[np.ndarray], paths: Sequence[ConePath], n: int
 ) -> LineCollection:
     """Draw each path in the colour of its ending; lines of many paths are thin."""
-    colours = [to_rgba(path.ending.status.row.colour, opacity(n)) for path in paths]
+    colours = [to_rgba(path.mark.colour, opacity(n)) for path in paths]
     return draw_lines(axes, lines, colours, linewidths=width(n))
 
 
@@ -67,13 +67,13 @@ def draw_tips(
     """
     thin = width(len(paths))
     draw_dots(axes, tips(paths)[0], areas[0] * thin, c=GREY, linewidths=0, **how)
-    for status, group in group_by_ending(stays).items():
+    for mark, group in group_by_ending(stays).items():
         ends = draw_dots(
             axes,
             tips(group)[1],
             areas[1] * thin,
-            c=status.row.colour,
-            marker=status.row.marker,
+            c=mark.colour,
+            marker=mark.marker,
             **how,
         )
         ends.set(edgecolors="white", linewidths=0.3 * thin)
@@ -96,12 +96,12 @@ def ending_marks(paths: Sequence[ConePath]) -> list[Artist]:
         Line2D(
             [],
             [],
-            color=status.row.colour,
-            marker=status.row.marker,
+            color=mark.colour,
+            marker=mark.marker,
             markersize=5.5,
-            label=str(status),
+            label=mark.name,
         )
-        for status in group_by_ending(paths)
+        for mark in group_by_ending(paths)
     ]
 
 

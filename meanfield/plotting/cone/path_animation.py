@@ -59,9 +59,9 @@ class PathAnimation:
         if total == 1:
             return [ending_headline(self.paths[0].ending)] if frame == last else []
         return [
-            f"{status}: {sum(p.ending.stop_time <= t for p in group)} of {total}"
-            for status, group in group_by_ending(self.paths).items()
-            if status.row.leaves or frame == last
+            f"{mark.name}: {sum(p.ending.stop_time <= t for p in group)} of {total}"
+            for mark, group in group_by_ending(self.paths).items()
+            if group[0].ending.status.row.leaves or frame == last
         ]
 
     def arrows(self) -> np.ndarray:

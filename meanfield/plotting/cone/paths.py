@@ -1,7 +1,9 @@
 """Paths of 2 × 2 covariances as points of the cone, with the endings of their runs."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 import xarray as xr
@@ -23,6 +25,18 @@ _CROP_ESCAPE, _CALM_SHARE, _CROP = 4.0, 0.95, 50.0
 DETAIL = 1e-3
 # Where paths leave the picture, arrows have the length `_ARROW` times its height.
 _ARROW = 0.1
+# A flow that reached its last time is still growing if its last trace is its largest,
+# and `_GROWTH` times the first one.
+_GROWTH = 100.0
+_GROWTH_COLOUR = "#882255"
+
+
+class EndingMark(NamedTuple):
+    """Name and style of an ending in a picture of paths."""
+
+    name: str
+    colour: str
+    marker: str
 
 
 @dataclass(frozen=True)
@@ -42,6 +56,17 @@ class ConePath:
     rows: np.ndarray
     ending: Ending
     run: int
+    is_growing: bool = False
+
+    @property
+    def mark(self) -> EndingMark:
+        """Mark of the ending; growth without a confirmed blow-up has its own marks."""
+        status = self.ending.status
+        if status is Status.BLOW_UP and math.isnan(self.ending.t_star):
+            return EndingMark("passed the bound", _GROWTH_COLOUR, status.row.marker)
+        if status is Status.FINISHED and self.is_growing:
+            return EndingMark("finished, growing", _GROWTH_COLOUR, "p")
+        return EndingMark(status.ending, status.row.colour, status.row.marker)
 
     @property
     def points(self) -> np.ndarray:
@@ -102,8 +127,9 @@ def cone_paths(dataset: xr.Dataset, panel: str) -> list[ConePath]:
 def path_of(mover: CovarianceRun) -> ConePath:
     """The path of one run."""
     points = cone_coordinates(covariance(mover.factor))
-    rows = np.column_stack([points, mover.times])
-    return ConePath(rows, mover.ending, mover.run)
+    rows, traces = np.column_stack([points, mover.times]), points[:, 2]
+    is_growing = traces[-1] == np.max(traces) and traces[-1] > _GROWTH * traces[0]
+    return ConePath(rows, mover.ending, mover.run, bool(is_growing))
 
 
 def _times(run: xr.Dataset, frames: int) -> np.ndarray:
@@ -181,10 +207,9 @@ def _shapes(rows: np.ndarray) -> np.ndarray:
     return np.column_stack([x / z, y / z, t])
 
 
-def group_by_ending(paths: Sequence[ConePath]) -> dict[Status, list[ConePath]]:
-    """The paths grouped by ending, in the order of `Status`."""
-    groups = {
-        status: [path for path in paths if path.ending.status is status]
-        for status in Status
-    }
-    return {status: group for status, group in groups.items() if group}
+def group_by_ending(paths: Sequence[ConePath]) -> dict[EndingMark, list[ConePath]]:
+    """The paths grouped by the mark of their ending, in the order of `Status`."""
+    groups: dict[EndingMark, list[ConePath]] = {}
+    for path in sorted(paths, key=lambda path: int(path.ending.status)):
+        groups.setdefault(path.mark, []).append(path)
+    return groups

@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import xarray as xr
 
-from meanfield.endings import Status
 from meanfield.plotting._figure.style import LIMIT_COLOUR
 from meanfield.plotting.reading.observables import even_frames
 
 from .limits import limit_outline
 from .paths import (
     ConePath,
+    EndingMark,
     clip_paths,
     cone_height,
     cone_paths,
@@ -54,7 +54,7 @@ def payload(
     last = float(max(path.rows[:, 3].max() for path in paths))
     has_times = all("time" in data.variables for data in datasets) and last > first
     groups = group_by_ending(paths)
-    codes = list(groups)
+    marks = list(groups)
     return {
         "height": height,
         "steps": STEPS,
@@ -66,21 +66,23 @@ def payload(
         "endings": _entries(groups),
         "lengths": [len(path.rows) for path in clipped_paths],
         "rows": _encode_rows(clipped_paths, height, (first, last)),
-        "runs": [_facts(path, codes.index(path.ending.status)) for _, path in sample],
+        "runs": [_facts(path, marks.index(path.mark)) for _, path in sample],
         "names": [name for name, _ in sample],
     }
 
 
-def _entries(groups: Mapping[Status, Sequence[ConePath]]) -> list[dict[str, object]]:
+def _entries(
+    groups: Mapping[EndingMark, Sequence[ConePath]],
+) -> list[dict[str, object]]:
     """The name, number of paths, colour and marker of each ending."""
     return [
         {
-            "name": status.ending,
+            "name": mark.name,
             "count": len(group),
-            "colour": status.row.colour,
-            "marker": status.row.marker,
+            "colour": mark.colour,
+            "marker": mark.marker,
         }
-        for status, group in groups.items()
+        for mark, group in groups.items()
     ]
 
 

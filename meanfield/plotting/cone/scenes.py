@@ -88,9 +88,7 @@ def _future_endings(animation: PathAnimation) -> list[Artist]:
 
 def _shades(animation: PathAnimation, share: float) -> np.ndarray:
     """For each path, the colour of its ending, with opacity `share`."""
-    return np.array(
-        [to_rgba(p.ending.status.row.colour, share) for p in animation.paths]
-    )
+    return np.array([to_rgba(path.mark.colour, share) for path in animation.paths])
 
 
 def _area(n: int) -> float:
@@ -147,9 +145,9 @@ def _points(
 ) -> Iterator[tuple[np.ndarray, PathCollection]]:
     """For each ending, draw a dot for each of its paths; yield a mask and the dots."""
     n, shades = len(animation.paths), _shades(animation, 1.0)
-    endings = [path.ending.status for path in animation.paths]
-    for status in group_by_ending(animation.paths):
-        runs = np.array([ending is status for ending in endings])
+    marks = [path.mark for path in animation.paths]
+    for mark in group_by_ending(animation.paths):
+        runs = np.array([path_mark == mark for path_mark in marks])
         edge = {"edgecolors": "white", "linewidths": 0.3 * width(n)}
-        look = {"c": shades[runs], "marker": status.row.marker, **edge, **how}
+        look = {"c": shades[runs], "marker": mark.marker, **edge, **how}
         yield runs, draw_dots(axes, animation.places[0, runs], _area(n), **look)
