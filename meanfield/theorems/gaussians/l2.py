@@ -8,6 +8,7 @@ from meanfield.theorems._protocols import Slack, compare, gap
 from meanfield.theorems._vocabulary import Member
 from meanfield.theorems.library import ensembles as lib
 from meanfield.theorems.library.measures import massless_tilts
+from meanfield.theorems.library.moving_parameters import moving_ensemble, moving_flows
 from meanfield.theorems.reference import formulas as ref
 from meanfield.theorems.reference.energies import distance
 from meanfield.theorems.reference.measures import hermite_nodes
@@ -95,7 +96,8 @@ def _node_velocity(m: Member, probes: Array) -> Array:
     "castin2025:prop-4.11",
     source="Proposition 4.11, eq. (4.3), §4.3",
     claim=r"$\Sigma' = L\Sigma + \Sigma L^\top$ with $L = 2VP_\Sigma A$, and "
-    r"$\alpha' = VP_\Sigma(\Sigma^{-1} + 2A)\alpha$; Gaussians stay Gaussian.",
+    r"$\alpha' = VP_\Sigma(\Sigma^{-1} + 2A)\alpha$, for parameters that vary in time "
+    "too; Gaussians stay Gaussian.",
     hypotheses=r"$\Sigma \succ 0$ (C32); $A = K^\top Q$",
     aliases=("castin2025:eq-4.3",),
     control=("the factor 2 is dropped before KᵀK", {"curvature": 1.0}),
@@ -104,7 +106,8 @@ def moments(case: Case, *, curvature: float = 2.0) -> Checks:
     """Compares rates of Proposition 4.11 with the library's and with particles.
 
     The particles are Gauss–Hermite nodes, whose rates NumPy computes. The library's
-    flow is compared with DOP853, which solves the equations of the moments.
+    flows are compared with DOP853, which solves the equations of the moments. In d = 2
+    the parameters are constant; in d = 3 they are linear in time in each of two layers.
     """
     small = lib.ensemble(case.rng("rates"), (2, 3, 2), case.pick(8, 50), reach=REACH)
     states = [(m, (m.mean, m.covariance)) for m in lib.members(small)]
@@ -130,6 +133,9 @@ def moments(case: Case, *, curvature: float = 2.0) -> Checks:
     yield gap("α', nodes", node_means, mean[:n_members], **nodes)
     yield gap("Σ(t), library", run.covariance, Sigmas, **loose)
     yield gap("α(t), library", run.mean, alphas, **loose)
+    # Q and K have two rows, so that A(t) is singular.
+    moving = moving_ensemble(case.rng("moving"), (3, 2, 3), 4)
+    yield from moving_flows("l2", moving, rate)
 
 
 @moments.register_misprint(
