@@ -11,6 +11,7 @@ from meanfield.theorems._prelude import Case, Check, Checks, Counterexample, sta
 from meanfield.theorems._protocols import Slack, gap
 from meanfield.theorems._vocabulary import Member
 from meanfield.theorems.library import ensembles as lib
+from meanfield.theorems.library.moving_parameters import moving_ensemble, moving_flows
 from meanfield.theorems.reference import formulas as ref
 from meanfield.theorems.reference.measures import hermite_nodes
 
@@ -187,25 +188,27 @@ _ANY_RANK = [(1, 1, 1), (2, 1, 2), (3, 2, 2), (5, 3, 4), (4, 2, 4)]
     source="Proposition 4.15, §4.4",
     claim=r"$\Sigma' = \frac{1}{\epsilon}(VM_\Sigma\Sigma + \Sigma M_\Sigma^\top "
     r"V^\top)$ with $M_\Sigma = A^{-\top}\Sigma^{-1}C$ and $A^\top\Sigma A$ in $C$; "
-    r"$\alpha' = \frac{1}{\epsilon}V\alpha$.",
+    r"$\alpha' = \frac{1}{\epsilon}V\alpha$, for parameters that vary in time too.",
     hypotheses=r"$A$ and $\Sigma$ invertible, or $M_\Sigma$ in its inverse-free form "
     r"(C32, N1)",
-    control=("the factor 1/ε is dropped from the rate", {"power": 0.0}),
+    control=("the factor 1/ε is dropped from the rates", {"power": 0.0}),
 )
 def moments(case: Case, *, power: float = 1.0) -> Checks:
     """Compares the covariance rate of Proposition 4.15 with the library's.
 
     The library computes the rate from the field, and from the factor. The formula is
     also compared with the rate of Gauss–Hermite nodes that follow Sinkhorn attention in
-    NumPy. The library's flow is compared with DOP853, which integrates the formula.
+    NumPy. The library's flows are compared with DOP853, which integrates the formula.
+    In d = 2 the parameters are constant; in d = 3 they are linear in time in each of
+    two layers.
     """
 
-    # The control changes `power`: the covariance's rate is divided by ε to this power.
+    # The control changes `power`: the rates are divided by ε to this power.
     def rate(m: Member, state: lib.Moments) -> lib.Moments:
         mean, S = state
-        M = _inverse_free(m, S, transposed_gram)
-        half = float(m.epsilon) ** -power * m.V @ M @ S
-        return m.V @ mean / m.epsilon, half + half.T
+        scaled_V = float(m.epsilon) ** -power * m.V
+        half = scaled_V @ _inverse_free(m, S, transposed_gram) @ S
+        return scaled_V @ mean, half + half.T
 
     small = lib.ensemble(case.rng("rates"), (2, 3, 2), 4, reach=REACH)
     covariance = [rate(m, (m.mean, m.covariance))[1] for m in lib.members(small)]
@@ -222,6 +225,9 @@ def moments(case: Case, *, power: float = 1.0) -> Checks:
     yield gap("(YYᵀ)', library", library.factor_covariance, covariance, **exact)
     yield gap("Σ', nodes", half + half.T, covariance[0], **QUADRATURE)
     yield gap("Σ(t), library", run.covariance, Sigmas, **loose)
+    # Q and K have two rows, and Σ has rank two, so that A(t) and Σ(t) are singular.
+    moving = moving_ensemble(case.rng("moving"), (3, 2, 2), 4)
+    yield from moving_flows("sinkhorn", moving, rate)
 
 
 @moments.register_misprint(
