@@ -12,6 +12,13 @@ from meanfield.theorems._prelude import Case, Checks, Counterexample, statement
 from meanfield.theorems._protocols import Slack, compare, gap, zero_count
 from meanfield.theorems.library import gaussian_flows as lib
 from meanfield.theorems.library.attentions import gaussian
+from meanfield.theorems.library.moving_parameters import (
+    PATH,
+    TIMES,
+    integrate_layers,
+    moving_attention,
+    value_at,
+)
 from meanfield.theorems.reference import formulas as ref
 from meanfield.theorems.reference.measures import hermite_nodes
 from meanfield.tokens import Tokens
@@ -28,7 +35,7 @@ Head = tuple[Array, Array, Array]  # the matrices Q, K and V
     source="Proposition 4.9, §4.3",
     claim=r"With heads, $\Sigma' = \sum_h (V^{(h)}\Sigma A^{(h)}\Sigma + \Sigma "
     r"A^{(h)\top}\Sigma V^{(h)\top})$ and $\alpha' = \sum_h V^{(h)}(I + \Sigma "
-    r"A^{(h)})\alpha$.",
+    r"A^{(h)})\alpha$, for parameters that vary in time too.",
     hypotheses=r"$\Sigma_0 \succeq 0$; $V^{(h)}$ has absorbed $W^{(h)}$",
     control=(
         "The values of the two heads are exchanged",
@@ -40,12 +47,15 @@ def heads(
 ) -> Checks:
     """Compares the library's flows of two heads in d = 2 with SciPy's DOP853.
 
-    DOP853 solves the equations of α and Σ. Means are not zero. The field is compared
-    with a NumPy softmax on Gauss–Hermite nodes, summed over the heads.
+    DOP853 solves the equations of α and Σ. Parameters are constant, or linear in time
+    in each of two layers. Means are not zero. The field is compared with a NumPy
+    softmax on Gauss–Hermite nodes, summed over the heads.
     """
-    draws = _Draws(case)
+    draws = _Draws(case.rng("heads"), case.pick(8, 24))
     V = values(draws)
     yield from _moments(draws, V)
+    moving = _Draws(case.rng("moving"), 4, path=PATH)
+    yield from _moving_moments(moving, values(moving))
     # NumPy sums the softmax fields of both heads on Gauss–Hermite nodes, for one draw.
     Q, K, mean, Y = draws.Q[0], draws.K[0], draws.mean[0], draws.factor[0]
     stack = jnp.asarray(np.stack([Q, K, draws.value[0]]))
@@ -69,7 +79,7 @@ def heads(
     counterexample="two random heads in d = 2: one V for both; W applied a second time",
 )
 def _(case: Case) -> Counterexample:
-    draws = _Draws(case)
+    draws = _Draws(case.rng("heads"), case.pick(8, 24))
     common_values = draws.W @ draws.V[:, :1]
     return Counterexample(
         misprint=(
@@ -81,11 +91,13 @@ def _(case: Case) -> Counterexample:
 
 
 class _Draws:
-    """Random pairs of heads with outer values W, and random Gaussians."""
+    """Random pairs of heads with outer values W, and random Gaussians.
 
-    def __init__(self, case: Case) -> None:
-        rng, n = case.rng("heads"), case.pick(8, 24)
-        heads = rng.normal(size=(4, n, 2, 2, 2))
+    `path` holds the axes of parameters that move in time.
+    """
+
+    def __init__(self, rng: Rng, n: int, *, path: tuple[int, ...] = ()) -> None:
+        heads = rng.normal(size=(4, n, 2, *path, 2, 2))
         self.Q, self.K, self.V, self.W = lib.scale_to_norm(heads, 0.8)
         self.mean = rng.normal(size=(n, 2)) / 2
         self.factor = lib.scale_to_norm(rng.normal(size=(n, 2, 2)), 0.7)
@@ -123,6 +135,38 @@ def _moments(draws: _Draws, values: Array) -> Checks:
     means, covariances = draws.equations(values)
     yield gap("mean", run.means, means, **lib.FLOW_SLACK)
     yield gap("covariance", run.covariances, covariances, **lib.FLOW_SLACK)
+
+
+def _moving_moments(draws: _Draws, values: Array) -> Checks:
+    """Compares the library's flows of two moving heads with the equations."""
+    Q, K, V = map(jnp.asarray, (draws.Q, draws.K, draws.value))
+    run = lib.paths(_moving_heads(Q, K, V), (draws.mean, draws.factor), np.log1p(TIMES))
+    states = []
+    for q, k, v, m, Y in zip(
+        draws.Q, draws.K, values, draws.mean, draws.factor, strict=True
+    ):
+
+        def rate_in(layer: int, q: Array = q, k: Array = k, v: Array = v) -> Callable:
+            def rate(t: float, y: Array) -> Array:
+                at_time = lambda paths: [value_at(path, t, layer) for path in paths]
+                rows = zip(at_time(q), at_time(k), at_time(v), strict=True)
+                return lib.moments_rate([(V, K.T @ Q) for Q, K, V in rows])(t, y)
+
+            return rate
+
+        states.append(integrate_layers(rate_in, np.column_stack([m, Y @ Y.T])))
+    expected = np.stack(states)
+    yield gap("mean, moving", run.means, expected[..., 0], **lib.FLOW_SLACK)
+    label = "covariance, moving"
+    yield gap(label, run.covariances, expected[..., 1:], **lib.FLOW_SLACK)
+
+
+@eqx.filter_jit
+@eqx.filter_vmap
+def _moving_heads(Q: JaxArray, K: JaxArray, V: JaxArray) -> LogTime:
+    """The library's sum of moving heads, for each member of a batch."""
+    head = lambda *paths: moving_attention("softmax", *paths)
+    return LogTime(Heads(eqx.filter_vmap(head)(Q, K, V)))
 
 
 @eqx.filter_jit
