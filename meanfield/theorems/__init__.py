@@ -94,6 +94,7 @@ import meanfield.theorems.sliced.lines
 import meanfield.theorems.sliced.sorting
 import meanfield.theorems.sliced.distances
 import meanfield.theorems.sliced.weights
+import meanfield.theorems.sliced.algorithm
 import meanfield.theorems.sliced.counts
 import meanfield.theorems.sliced.schedule
 import meanfield.theorems.sliced.baselines

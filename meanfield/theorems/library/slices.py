@@ -1,8 +1,15 @@
 """The library's plans of sliced transport, for one cloud, two clouds or many pairs."""
 
+import dataclasses
+
 from jaxtyping import Float
 
-from meanfield.attention import AbstractBarycentre, Attention, plans
+from meanfield.attention import (
+    AbstractBarycentre,
+    AbstractSoftSlices,
+    Attention,
+    plans,
+)
 from meanfield.measures import Points
 from meanfield.theorems._arrays import Array, JaxArray, Rng, eqx, jax, jnp, np
 from meanfield.theorems._vocabulary import Cloud, Parameters
@@ -85,3 +92,28 @@ def pair_plans(
     attention = sliced_attention(pair_parameters(x.shape[-1]), slices, tau)
     pairs = jnp.asarray(np.concatenate([x, y], axis=2))
     return np.asarray(_pair_plans(attention, pairs))
+
+
+@eqx.filter_jit
+def soft_velocities(
+    attention: Attention,
+    slices: Float[JaxArray, "l k"],
+    cloud: Cloud,
+    weights: Float[JaxArray, "n d"],
+) -> tuple[Float[JaxArray, "n d"], Float[JaxArray, "l k"]]:
+    """The library's velocities for trained slices, and a gradient in the slices.
+
+    As in training, slices of any length are divided by their lengths. The gradient is
+    that of the sum of all velocities times `weights`.
+    """
+    coupling, mu = attention.coupling, points(cloud)
+    assert isinstance(coupling, AbstractSoftSlices)
+
+    def velocities(slices: Float[JaxArray, "l k"]) -> Float[JaxArray, "n d"]:
+        units = slices / jnp.linalg.norm(slices, axis=1, keepdims=True)
+        unit_coupling = dataclasses.replace(coupling, directions=units)
+        trained = Attention(attention.score, unit_coupling, attention.value)
+        return trained.field(0.0, mu)(mu.tokens)
+
+    actual, pull_back = jax.vjp(velocities, slices)
+    return actual, pull_back(weights)[0]

@@ -1,11 +1,11 @@
 """Transport along slices, by linear programmes, ranks and sorts in SciPy and POT."""
 
+from collections.abc import Callable
 from itertools import permutations
 from typing import Any
 
 import numpy as np
 from scipy.optimize import linprog
-from scipy.special import softmax
 
 from meanfield._pot import ot
 
@@ -60,9 +60,49 @@ def permutation(v: Array) -> Array:
 
 
 def soft_permutation(v: Array, t: float, p: int = 1) -> Array:
-    r"""SoftSort matrix $\mathrm{softmax}_j(-|\mathrm{sort}(v)_i - v_j|^p/t)$."""
-    gaps = np.abs(np.sort(v)[:, None] - v[None, :])
-    return np.asarray(softmax(-(gaps**p) / t, axis=1))
+    r"""SoftSort matrix $\mathrm{softmax}_j(-|\mathrm{sort}(v)_i - v_j|^p/t)$.
+
+    Complex steps in `v` are allowed. The largest exponent of each row is zero.
+    """
+    gaps = np.sort(v)[:, None] - v[None, :]
+    kernel = np.exp(-((gaps * np.sign(np.real(gaps))) ** p) / t)
+    return kernel / kernel.sum(axis=1, keepdims=True)
+
+
+def hard_plan(u: Array, v: Array) -> Array:
+    r"""Plan $\frac1NA^\top B$ of the permutations that sort `u` and `v`."""
+    return permutation(u).T @ permutation(v) / len(u)
+
+
+def soft_plan(u: Array, v: Array, t: float, p: int = 1) -> Array:
+    r"""Plan $\frac1NA^\top B$ of the soft sorts of `u` and `v`, as published."""
+    return soft_permutation(u, t, p).T @ soft_permutation(v, t, p) / len(u)
+
+
+def divided_soft_plan(u: Array, v: Array, t: float, p: int = 1) -> Array:
+    """Plan of soft sorts whose rows are divided by their sums."""
+    plan = soft_plan(u, v, t, p)
+    return plan / plan.sum(axis=1, keepdims=True) / len(u)
+
+
+def sliced_plan(
+    q: Array,
+    k: Array,
+    directions: Array,
+    *,
+    slice_plan: Callable[[Array, Array], Array],
+    rate: float,
+) -> Array:
+    r"""Plan $G = \sum_l\sigma_lU_l$ of Algorithm 1, $\sigma$ = softmax(`rate` · costs).
+
+    Directions are divided by their lengths, and complex steps in them are allowed.
+    `slice_plan` maps the projections of queries and of keys to $U_l$.
+    """
+    units = directions / np.sqrt(np.sum(directions**2, axis=1, keepdims=True))
+    plans = np.array([slice_plan(q @ v, k @ v) for v in units])
+    logs = rate * np.sum(powers(q, k, 2) * plans, axis=(1, 2))
+    shares = np.exp(logs - np.max(np.real(logs)))
+    return np.tensordot(shares / shares.sum(), plans, 1)
 
 
 def overlap(n: int, m: int) -> Array:

@@ -6,7 +6,7 @@ from scipy.special import softmax
 
 from meanfield.theorems._arrays import Array, Binary, jnp, np
 from meanfield.theorems._prelude import Case, Checks, Counterexample, statement
-from meanfield.theorems._protocols import Slack, close, compare
+from meanfield.theorems._protocols import close
 from meanfield.theorems._vocabulary import Cloud, Parameters
 from meanfield.theorems.library.attentions import (
     random_cloud,
@@ -152,69 +152,6 @@ def _(case: Case) -> Counterexample:
     return Counterexample(*(_invariance(case, rule) for rule in rules))
 
 
-@statement(
-    "shahbazi2025:alg-1",
-    source="Algorithm 1",
-    claim=r"Queries and keys, sorted along each slice, $U_l = \frac1NA_l^\top B_l$, "
-    r"their costs $D_l$, $\sigma = \mathrm{softmax}(-\tau D)$, $G = \sum\sigma_lU_l$ "
-    r"and $NVG^\top$: cheap slices count more, and $G$ costs less as $\tau$ grows.",
-    hypotheses="hard sorting, equal weights",
-    control=(
-        r"shares are $\mathrm{softmax}(+\tau D)$",
-        {"sign": 1.0},
-        ("library's velocities", "cost at τ = 0.7…"),
-    ),
-)
-def algorithm(case: Case, *, sign: float = -1.0) -> Checks:
-    r"""Compares the library's velocities with Algorithm 1, written out in NumPy.
-
-    There are twelve tokens and four slices, and $\tau = 0.7$. The cost of $G$ must
-    decrease as $\tau$ grows.
-    """
-    p, cloud, rows = _tokens(case)
-    G = _algorithm_plan(p, cloud, rows, sign * 0.7)
-    actual = velocity(sliced_attention(p, rows, jnp.asarray(0.7)), cloud, cloud)
-    yield close("library's velocities", 12 * G @ cloud.x @ p.V.T, actual)
-    yield from _cost_checks(case, sign)
-
-
-def _tokens(case: Case) -> tuple[Parameters, Cloud, Array]:
-    rng = case.rng("tokens")
-    p = random_parameters(rng, 2, 4)._replace(epsilon=np.asarray(1.0))
-    return p, uniform_cloud(2 * rng.normal(size=(12, 4))), directions(rng, 4)
-
-
-def _algorithm_plan(p: Parameters, cloud: Cloud, rows: Array, rate: float) -> Array:
-    """The plan $G$, whose slices have shares softmax(`rate` · costs)."""
-    q, k = cloud.x @ p.Q.T, cloud.x @ p.K.T
-    sides = [(ref.permutation(q @ v), ref.permutation(k @ v)) for v in rows]
-    plans = np.array([A.T @ B / len(q) for A, B in sides])
-    costs = np.sum(ref.powers(q, k, 2) * plans, axis=(1, 2))
-    return np.tensordot(softmax(rate * costs), plans, 1)
-
-
-def _cost_checks(case: Case, sign: float) -> Checks:
-    """Checks that the cost of the plan G decreases as τ grows."""
-    p, cloud, rows = _tokens(case)
-    table = ref.powers(cloud.x @ p.Q.T, cloud.x @ p.K.T, 2)
-    cost = lambda tau: np.sum(table * _algorithm_plan(p, cloud, rows, sign * tau))
-    slack = Slack(tolerance=1e-12, why="rounding of sums of 144 products")
-    for tau, smaller_tau in ((0.7, 0), (1.4, 0.7)):
-        label = f"cost at τ = {tau:g} over τ = {smaller_tau:g}"
-        yield compare(label, cost(tau) / cost(smaller_tau), "<=", 1, **slack)
-
-
-@algorithm.register_misprint(
-    "H3",
-    claim=r"Line 7: $\sigma = \mathrm{softmax}(D; \tau)$.",
-    correction=r"$\sigma = \mathrm{softmax}(-\tau D)$.",
-    counterexample="twelve tokens, four slices, τ = 0.7: costly slices count more",
-)
-def _(case: Case) -> Counterexample:
-    dearer, _ = _cost_checks(case, 1.0)
-    return Counterexample((dearer,), _cost_checks(case, -1.0))
-
-
 Velocities = Callable[[Parameters, Cloud, Array], Array]
 
 
@@ -224,7 +161,8 @@ def _library_velocities(p: Parameters, cloud: Cloud, rows: Array) -> Array:
 
 def _order_velocities(p: Parameters, cloud: Cloud, rows: Array) -> Array:
     """Velocities by ranks; tokens with equal projections are ranked by their index."""
-    G = _algorithm_plan(p, cloud, rows, 0.0)
+    q, k = cloud.x @ p.Q.T, cloud.x @ p.K.T
+    G = ref.sliced_plan(q, k, rows, slice_plan=ref.hard_plan, rate=0.0)
     return len(cloud.x) * G @ cloud.x @ p.V.T
 
 
