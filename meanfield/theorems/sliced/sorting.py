@@ -5,10 +5,10 @@ from collections.abc import Callable
 from scipy.optimize import linprog
 
 from meanfield.attention import Attention
-from meanfield.theorems._arrays import Array, Rng, np
+from meanfield.theorems._arrays import Array, Rng, jnp, np
 from meanfield.theorems._prelude import Case, Checks, Counterexample, statement
 from meanfield.theorems._protocols import Slack, close, compare
-from meanfield.theorems._vocabulary import Parameters
+from meanfield.theorems._vocabulary import Cloud, Parameters
 from meanfield.theorems.library.attentions import random_parameters, uniform_cloud
 from meanfield.theorems.library.slices import (
     coupling,
@@ -118,11 +118,20 @@ def doubly_stochastic(
     yield compare("entries that are not zero", np.count_nonzero(plan), "<=", 4 * N)
 
 
-def _soft_plan(case: Case, t: float) -> tuple[Array, Array]:
-    r"""$A^\top B$ and $A$ for soft sorts of twelve random queries and keys, p = 1."""
-    a, b = case.rng("soft").normal(size=(2, N))
-    A, B = (ref.soft_permutation(v, t) for v in (a, b))
-    return A.T @ B, A
+def _soft_tokens(case: Case) -> tuple[Cloud, Array]:
+    """Twelve random pairs of a query and a key in the plane, and a slice."""
+    rng = case.rng("soft")
+    return uniform_cloud(rng.normal(size=(N, 4))), directions(rng, 1)
+
+
+def _soft_matrix(case: Case, name: str, t: float, power: int = 1) -> Array:
+    r"""The library's attention matrix; the temperature is $t^p$."""
+    cloud, rows = _soft_tokens(case)
+    temperature = jnp.asarray(t**power)
+    attention = pair_parameters(2).attention(
+        name, slices=rows, temperature=temperature, power=power
+    )
+    return N * coupling(attention, cloud)
 
 
 @statement(
@@ -131,37 +140,54 @@ def _soft_plan(case: Case, t: float) -> tuple[Array, Array]:
     claim=r"With soft sorting $\frac1NA^\top B$ has mass one, but $A^\top B$ is not "
     r"doubly stochastic: its row sums are the column sums of $A$. Nor is it with rows "
     r"divided by their sums.",
-    hypotheses=r"$t > 0$, generic entries",
+    hypotheses=r"$t > 0$, generic entries, $p = 1$ or $2$",
     control=(
         r"$t = 10^{-6}$, where sorting is hard",
         {"t": 1e-6},
-        ("largest |row sum − 1|", "largest |column sum − 1|"),
+        ("largest |row sum − 1|…", "largest |column sum − 1|…", "the same, rows…"),
     ),
 )
 def soft_marginals(case: Case, *, t: float = 0.5) -> Checks:
-    """Checks sums of AᵀB for soft sorts of twelve queries and keys, with t = 1/2.
+    """Checks sums of the library's attention matrices for twelve queries and keys.
 
-    The matrices A and B are the soft sorts, computed in NumPy.
+    Row sums of `esp-soft-published` are compared with column sums of the soft sort A,
+    which NumPy computes. The matrix of `esp-soft` must be this matrix with rows divided
+    by their sums. The powers are p = 1 and 2, and the temperatures $1/2^p$.
     """
-    plan, A = _soft_plan(case, t)
-    rows, columns = plan.sum(axis=1), plan.sum(axis=0)
-    quotients = (plan / rows[:, None]).sum(axis=0)
+    for power in (1, 2):
+        yield from _soft_sums(case, t, power)
+
+
+def _soft_sums(case: Case, t: float, power: int) -> Checks:
+    cloud, rows = _soft_tokens(case)
+    plan, divided_plan = (
+        _soft_matrix(case, name, t, power)
+        for name in ("esp-soft-published", "esp-soft")
+    )
+    A = ref.soft_permutation(cloud.x[:, :2] @ rows[0], t**power, power)
+    row_sums, label = plan.sum(axis=1), f"p = {power}"
+    quotient = plan / row_sums[:, None]
     deviation = lambda sums: np.max(np.abs(sums - 1))
-    yield close("mass", plan.sum() / N, 1.0)
-    yield close("row sums and column sums of A", rows, A.sum(axis=0))
-    yield compare("largest |row sum − 1|", deviation(rows), ">=", 0.01)
-    yield compare("largest |column sum − 1|", deviation(columns), ">=", 0.01)
-    yield compare("the same, rows divided", deviation(quotients), ">=", 0.01)
+    deviations = {
+        "largest |row sum − 1|": deviation(row_sums),
+        "largest |column sum − 1|": deviation(plan.sum(axis=0)),
+        "the same, rows divided": deviation(divided_plan.sum(axis=0)),
+    }
+    yield close(f"mass, {label}", plan.sum() / N, 1.0)
+    yield close(f"row sums and column sums of A, {label}", row_sums, A.sum(axis=0))
+    yield close(f"rows divided by their sums, {label}", divided_plan, quotient)
+    for name, value in deviations.items():
+        yield compare(f"{name}, {label}", value, ">=", 0.01)
 
 
 @soft_marginals.register_misprint(
     "H4",
     claim=r"$A^\top B$ is doubly stochastic, with soft sorting too.",
     correction=r"Its entries sum to $N$; it is doubly stochastic as $t \to 0$.",
-    counterexample="twelve normal queries and keys on a line, t = 1/2",
+    counterexample="twelve normal queries and keys in the plane, one slice, t = 1/2",
 )
 def _(case: Case) -> Counterexample:
-    soft, hard = _soft_plan(case, 0.5)[0], _soft_plan(case, 1e-6)[0]
+    soft, hard = (_soft_matrix(case, "esp-soft-published", t) for t in (0.5, 1e-6))
     sums = lambda plan, label: (
         close(f"row sums, {label}", plan.sum(axis=1), np.ones(N)),
         close(f"column sums, {label}", plan.sum(axis=0), np.ones(N)),
