@@ -59,6 +59,7 @@ import meanfield.theorems.covariances.pictures
 import meanfield.theorems.covariances.growth
 import meanfield.theorems.covariances.published_steps
 import meanfield.theorems.energies.first_variations
+import meanfield.theorems.energies.optimality
 import meanfield.theorems.energies.density_flows
 import meanfield.theorems.energies.bures
 import meanfield.theorems.energies.bures_gradients

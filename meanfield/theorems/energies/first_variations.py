@@ -151,11 +151,11 @@ def _second_moment(*, mu_share: float) -> Check:
 
 @statement(
     "castin2025:eq-5.4",
-    source="eqs. (5.4)–(5.7), §5.1",
+    source="eqs. (5.4), (5.7), §5.1",
     claim=r"The flow of $F$ in the metric $G$ has velocity $-G(\nabla\delta F)$, and "
     r"$\frac{d}{dt} F = -\int G(\nabla\delta F) \cdot \nabla\delta F \, d\mu$.",
     hypotheses=r"$G(v) = Bv / \int e^{s(x, y)} d\mu(y)$, $B \succ 0$",
-    aliases=("castin2025:eq-5.5", "castin2025:eq-5.6", "castin2025:eq-5.7"),
+    aliases=("castin2025:eq-5.7",),
     control=(
         "the mass of the metric is that of the transposed scores",
         {"key_share": 1},
