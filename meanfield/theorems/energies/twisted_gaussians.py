@@ -9,7 +9,7 @@ from meanfield.attention import attentions
 from meanfield.energies import Interaction
 from meanfield.measures import Gaussian
 from meanfield.scores import Dot
-from meanfield.theorems._arrays import Array, JaxArray, eqx, jnp, np
+from meanfield.theorems._arrays import Array, JaxArray, eqx, jax, jnp, np
 from meanfield.theorems._prelude import Case, Checks, Counterexample, statement
 from meanfield.theorems._protocols import Slack, compare, gap
 from meanfield.theorems.library.energies import ROUNDING, evaluate_on_gaussian, spd
@@ -113,22 +113,40 @@ def _truncated_integral(product: float, radius: float) -> float:
 @statement(
     "castin2025:sec-5.4-gaussian-flow",
     source="§5.4",
-    claim=r"For centred Gaussians of the line, $s' = -M_s^{-1} F'(s) = 2avs^2$, $M_s"
-    r" = \frac{1}{4sB} (1 - a^2 s^2)^{-3/2}$; with a mean, $\alpha'$ is not "
+    claim=r"For centred Gaussians $M_\Sigma\Sigma' = -\nabla_\Sigma F$: the metric "
+    r"pairs $\Sigma' = V\Sigma A\Sigma + \Sigma A\Sigma V^\top$ with every direction "
+    r"$H$ to $-dF(H)$. On the line, $s' = -M_s^{-1} F'(s) = 2avs^2$, $M_s = "
+    r"\frac{1}{4sB} (1 - a^2 s^2)^{-3/2}$; with a mean, $\alpha'$ is not "
     r"$-\nabla_\alpha F$.",
-    hypotheses=r"$B = -v/a > 0$, $a^2 s^2 < 1$",
+    hypotheses=r"$A$ symmetric, $B = -VA^{-1} \succ 0$, $\Sigma^{-1} \succ A\Sigma A$; "
+    r"for $d > 1$ it fails if $A$ is not symmetric (C20)",
     control=(
         "the metric lacks the integral of the scores",
         {"score_weight": 0},
-        ("M_s", "−M⁻¹F'(s)"),
+        ("M_s", "−M⁻¹F'(s)", "MΣ' = −∇F…"),
     ),
 )
-def line_flow(case: Case, *, score_weight: float = 1) -> Checks:
-    """Compares −M⁻¹F'(s) with the rate of the variance under the library's softmax.
+def gaussian_flow(case: Case, *, score_weight: float = 1) -> Checks:
+    r"""Compares MΣ' with −∇F, for the library's softmax attention and energy.
 
-    SciPy's quadrature gives the twisted metric M, which is also compared with its
-    closed form. F' comes from differences of the library's energy.
+    In d = 2 and 3 matrices do not commute. Gauss–Hermite nodes give the metric's
+    product of the velocity of softmax with each linear field $x \mapsto Lx$, also with
+    those that leave the Gaussian as it is. It must be minus the derivative of F along
+    $L$. With $A$ not symmetric the two must differ. On the line, SciPy's quadrature
+    gives the twisted metric M, which is also compared with its closed form, and F'
+    comes from differences of the library's energy.
     """
+    yield from _line_checks(case, score_weight)
+    for d in (2, 3):
+        A, B, Y = _space(case, d)
+        yield from _space_checks(_symmetric(A), B, Y, score_weight=score_weight)
+    A, B, Y = _space(case, 2)
+    product, descent = _metric_product(A, B, Y, score_weight=score_weight)
+    error = np.max(np.abs(product - descent)) / np.max(np.abs(descent))
+    yield compare("error of MΣ' = −∇F, A not symmetric", error, ">=", 0.01)
+
+
+def _line_checks(case: Case, score_weight: float) -> Checks:
     line = _line(case, mean=0.0)
     unit, zero, h = np.eye(1), np.zeros((4, 1)), 1e-4
     F = Interaction(Dot(line.a * unit, unit))
@@ -152,7 +170,7 @@ def line_flow(case: Case, *, score_weight: float = 1) -> Checks:
     yield gap("2avs²", line.variance_rate, expected, tolerance=1e-13, why=ROUNDING)
 
 
-@line_flow.register_misprint(
+@gaussian_flow.register_misprint(
     "C22",
     claim=r"Softmax attention on Gaussians is (5.9) for $F$, $d_{A,V}$: $\alpha' = "
     r"-\nabla_\alpha F$.",
@@ -178,6 +196,54 @@ def _(case: Case) -> Counterexample:
     )
 
 
+def _space(case: Case, d: int) -> tuple[Array, Array, Array]:
+    r"""A matrix `A`, a metric `B` and a factor `Y` with $\|Y^\top AY\| = 1/2$."""
+    rng = case.rng(f"d = {d}")
+    A, Y = rng.normal(size=(d, d)), np.linalg.cholesky(spd(rng, d))
+    return A / (2 * np.linalg.norm(Y.T @ A @ Y, 2)), spd(rng, d), Y
+
+
+def _symmetric(A: Array) -> Array:
+    return (A + A.T) / 2
+
+
+def _space_checks(A: Array, B: Array, Y: Array, *, score_weight: float) -> Checks:
+    d, V, Sigma = len(A), -B @ A, Y @ Y.T
+    product, descent = _metric_product(A, B, Y, score_weight=score_weight)
+    _, factor_rate = _rates(A, V, np.zeros(d), Y)
+    half, expected = factor_rate @ Y.T, V @ Sigma @ A @ Sigma
+    slack = Slack(tolerance=1e-9, why=QUADRATURE)
+    rounding = Slack(tolerance=1e-13, why=ROUNDING)
+    yield gap(f"MΣ' = −∇F, d = {d}", product, descent, **slack)
+    yield gap(f"Σ', d = {d}", half + half.T, expected + expected.T, **rounding)
+
+
+def _metric_product(
+    A: Array, B: Array, Y: Array, *, score_weight: float
+) -> tuple[Array, Array]:
+    r"""Products of softmax with the linear fields, and minus the derivatives of F.
+
+    Both are matrices, whose entry (i, j) is for the field $x \mapsto x_je_i$. The
+    product of $v$ and $w$ is $\int v\cdot B^{-1}w\int e^{y\cdot Ax}d\mu(y)d\mu(x)$.
+    """
+    V, mean = -B @ A.T, np.zeros(len(A))
+    _, factor_rate = _rates(A, V, mean, Y)
+    nodes, weights = ref.standard_nodes(len(A), NODES)
+    x, tilts = nodes @ Y.T, nodes @ Y.T @ A.T @ Y
+    masses = np.exp(score_weight * np.sum(tilts**2, axis=1) / 2)
+    v = nodes @ factor_rate.T
+    product = np.linalg.solve(B, (v.T * (weights * masses)) @ x)
+    return product, -np.asarray(_energy_gradient(A, Y)) @ Y.T
+
+
+@eqx.filter_jit
+def _energy_gradient(A: Array, factor: Array) -> JaxArray:
+    """Gradient of the library's energy of a centred Gaussian in its factor."""
+    mean = jnp.zeros(len(A))
+    F = Interaction(Dot(A, jnp.eye(len(A))))
+    return jax.grad(lambda Y: F(Gaussian(mean, Y)))(jnp.asarray(factor))
+
+
 class _Line(NamedTuple):
     """Scalars $a, v, s$, a mean $m$, and the library's rates at $N(m, s)$."""
 
@@ -191,18 +257,24 @@ class _Line(NamedTuple):
 
 @eqx.filter_jit
 def _moment_rates(
-    a: JaxArray, v: JaxArray, mean: JaxArray, factor: JaxArray
+    A: JaxArray, V: JaxArray, mean: JaxArray, factor: JaxArray
 ) -> tuple[JaxArray, JaxArray]:
     mu = Gaussian(mean, factor)
-    attention = attentions["softmax"](a, jnp.ones((1, 1)), v)
+    attention = attentions["softmax"](A, jnp.eye(len(mean)), V)
     return mu.transport(attention.field(0.0, mu))
+
+
+def _rates(A: Array, V: Array, mean: Array, factor: Array) -> tuple[Array, Array]:
+    """The library's rates of the mean and of the factor under softmax attention."""
+    mean_rate, factor_rate = _moment_rates(*map(jnp.asarray, (A, V, mean, factor)))
+    return np.asarray(mean_rate), np.asarray(factor_rate)
 
 
 def _line(case: Case, *, mean: float) -> _Line:
     rng = case.rng("line")
     a, v, s = rng.uniform(0.4, 0.8), -rng.uniform(0.3, 0.8), rng.uniform(0.5, 1)
     parts = ([[a]], [[v]], [mean], [[np.sqrt(s)]])
-    rate, factor = _moment_rates(*(jnp.asarray(np.array(part)) for part in parts))
+    rate, factor = _rates(*(np.array(part) for part in parts))
     return _Line(a, v, s, mean, float(rate[0]), float(2 * factor[0, 0] * np.sqrt(s)))
 
 
