@@ -12,7 +12,8 @@ from meanfield.theorems.reference import formulas as ref
 from meanfield.theorems.reference.alternation import nth_state, scalings
 from meanfield.theorems.reference.energies import bilinear, distance
 
-from ._particles import KINDS, constants
+from ._bounds import constants
+from ._particles import KINDS
 
 SIDES = np.array([3, 4, 6, 8])  # numbers of tokens along each side of a square cloud
 CELLS = 24  # number of cells of the continuum along each axis

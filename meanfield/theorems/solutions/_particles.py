@@ -2,13 +2,19 @@
 
 import itertools
 from collections.abc import Callable
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 from meanfield.attention import attentions
-from meanfield.dynamics import AbstractDynamics, Heads, Interpolated, Layers, Sum
+from meanfield.dynamics import (
+    AbstractDynamics,
+    Heads,
+    Interpolated,
+    Layers,
+    Sum,
+)
 from meanfield.flows import flow
 from meanfield.measures import Points
-from meanfield.theorems._arrays import Array, JaxArray, Rng, Unary, eqx, jax, jnp, np
+from meanfield.theorems._arrays import Array, JaxArray, Rng, eqx, jax, jnp, np
 from meanfield.theorems._protocols import Slack
 from meanfield.theorems.reference import formulas as ref
 from meanfield.theorems.reference.alternation import converged_state, scalings
@@ -31,9 +37,6 @@ SINKHORN = Slack(
 )
 
 
-Number = TypeVar("Number", Array, JaxArray)
-
-
 class Members(NamedTuple):
     """A batch of runs, each with its own parameters."""
 
@@ -42,6 +45,7 @@ class Members(NamedTuple):
     V: Array
     x: Array  # tokens, `(members, n, d)`
     w: Array  # weights of the tokens, `(members, n)`
+    s: Array | None = None  # positions, `(members, n)`; `None` if nothing is masked
 
 
 class Kind(NamedTuple):
@@ -132,8 +136,11 @@ KINDS = {
 }
 
 
-def _term(kind: Kind, Q: JaxArray, K: JaxArray, V: JaxArray) -> AbstractDynamics:
-    make = lambda *head: attentions[kind.attention](*head, epsilon=EPSILON)
+def term(
+    kind: Kind, Q: JaxArray, K: JaxArray, V: JaxArray, **options: int
+) -> AbstractDynamics:
+    """The library's time-dependent dynamics, from parameters `(nodes, heads, d, d)`."""
+    make = lambda *head: attentions[kind.attention](*head, epsilon=EPSILON, **options)
     if kind.heads == 1:
         stack = eqx.filter_vmap(make)(Q[:, 0], K[:, 0], V[:, 0])
         return kind.assemble(stack)
@@ -145,7 +152,7 @@ def _term(kind: Kind, Q: JaxArray, K: JaxArray, V: JaxArray) -> AbstractDynamics
 def _flows(members: Members, masks: JaxArray) -> tuple[JaxArray, JaxArray]:
     def member_flow(run: Members, mask: JaxArray) -> tuple:
         terms = [
-            _term(KINDS[name], *(share * part for part in (run.Q, run.K, run.V)))
+            term(KINDS[name], *(share * part for part in (run.Q, run.K, run.V)))
             for name, share in zip(FLOW_KINDS, mask, strict=True)
         ]
         path = flow(Sum(*terms), Points.weighted(run.x, run.w), np.array(FRAMES))
@@ -162,7 +169,7 @@ def _sinkhorn(t: JaxArray, members: Members) -> JaxArray:
     def member_velocity(run: Members) -> JaxArray:
         mu = Points.weighted(run.x, run.w)
         parts = (jnp.asarray(part) for part in (run.Q, run.K, run.V))
-        return _term(KINDS["Sinkhorn"], *parts).field(t, mu)(mu.tokens)
+        return term(KINDS["Sinkhorn"], *parts).field(t, mu)(mu.tokens)
 
     return eqx.filter_vmap(member_velocity)(members)
 
@@ -198,48 +205,31 @@ def reference(name: str, members: Members, m: int) -> Array:
     """Tokens of run `m` at the last frame, computed in NumPy."""
     kind = KINDS[name]
     parts = [getattr(members, part)[m] for part in "QKV"]
-    w, y = members.w[m], members.x[m]
+    s = np.zeros(len(members.w[m])) if members.s is None else members.s[m]
+    y = members.x[m]
     for start, end in itertools.pairwise(kind.kinks):
         middle = (start + end) / 2
 
         def rate(t: float, x: Array, middle: float = middle) -> Array:
             Q, K, V = (kind.value_at(part, t, middle) for part in parts)
-            velocities = [kind.velocity(*M, x, w) for M in zip(Q, K, V, strict=True)]
-            return np.sum(velocities[: kind.heads], axis=0)
+            heads = list(zip(Q, K, V, strict=True))[: kind.heads]
+            cloud = x, members.w[m], s
+            return np.sum([_visible_velocity(kind, M, *cloud) for M in heads], axis=0)
 
         y = ref.integrate(rate, y, np.array([start, end]))[-1]
     return y
 
 
-def sample_parameter(name: str, values: Array, ts: Array) -> Array:
-    """Values of one run's parameter, `(nodes, heads, d, d)`, at the times `ts`."""
-    kind = KINDS[name]
-    middles = np.clip(ts, 1e-9, 1 - 1e-9)
-    samples = [kind.value_at(values, t, s) for t, s in zip(ts, middles, strict=True)]
-    return np.stack(samples)[:, : kind.heads]
-
-
-def operator_norm(matrices: Array) -> Array:
-    """Largest singular value of each matrix of a stack."""
-    return np.linalg.norm(matrices, 2, axis=(-2, -1))
-
-
-def radii(name: str, members: Members, m: int, size: Unary = operator_norm) -> Array:
-    r"""$R(t) = R_0\exp\int_0^t\sum_h|V^{(h)}|$ at the frames; `size` gives $|V|$.
-
-    The integral uses 12 Gauss–Legendre nodes on each piece between frames and kinks.
-    """
-    kind = KINDS[name]
-    cuts = np.union1d(FRAMES, kind.kinks)
-    nodes, weights = np.polynomial.legendre.leggauss(12)
-    integral, integrals = 0.0, [0.0]
-    for a, b in itertools.pairwise(cuts):
-        V = sample_parameter(name, members.V[m], (a + b) / 2 + (b - a) / 2 * nodes)
-        sizes = np.sum(size(kind.value_scale * V), axis=1)
-        integral += float(weights @ sizes) * (b - a) / 2
-        integrals += [integral] if b in FRAMES else []
-    start = np.max(np.linalg.norm(members.x[m], axis=1))
-    return start * np.exp(np.array(integrals))
+def _visible_velocity(
+    kind: Kind, head: tuple[Array, Array, Array], x: Array, w: Array, s: Array
+) -> Array:
+    """Velocities under one head; each token sees the positions up to its own."""
+    velocities = np.zeros_like(x)
+    for place in np.unique(s):
+        part = s <= place
+        visible = kind.velocity(*head, x[part], w[part] / w[part].sum())
+        velocities[s == place] = visible[s[part] == place]
+    return velocities
 
 
 def random_parameters(rng: Rng, heads: int = 2) -> tuple[Array, Array, Array]:
@@ -249,22 +239,3 @@ def random_parameters(rng: Rng, heads: int = 2) -> tuple[Array, Array, Array]:
     pairs = rng.normal(size=(3, 2, heads, 2, 2)) * sizes
     Q, K, V = (np.cos(angles) * a + np.sin(angles) * b for a, b in pairs)
     return Q, K, V
-
-
-def constants(
-    name: str, v: Number, a: Number, q: Number, k: Number
-) -> tuple[Number, Number]:
-    r"""$C_1(R)$ and $C_2R^2$ of one head of softmax, L2, Sinkhorn or sigmoid.
-
-    The constants come from castin2025, Lemmas B.2, B.3, B.6 and B.7, corrected by
-    ERRATA C26 and C27. For Sinkhorn attention the constant is our own; it uses that
-    $2a/(1 - \tanh a) = a(1 + e^{2a})$. The arguments are $v = \|V\|$, $a = \|A\|R^2$,
-    $q = \|Q\|R$ and $k = \|K\|R$, for $\epsilon = 1$.
-    """
-    e = lambda s: np.e**s
-    return {
-        "softmax": (v * (1 + 2 * a) * e(2 * a), v * a),
-        "L2": (v * (1 + 4 * (a + k**2)) * e((q + k) ** 2), 2 * v * a),
-        "Sinkhorn": (v * (1 + 4 * a + a * (1 + e(2 * a))) * e(4 * a), v * a),
-        "sigmoid": (v * (1 + a / 4), v * a / 4),
-    }[name]

@@ -1,18 +1,16 @@
 """Distances between solutions grow at a bounded rate."""
 
-from typing import Any
-
 from meanfield.theorems._arrays import Array, np
 from meanfield.theorems._prelude import Case, Check, Checks, statement
 from meanfield.theorems._protocols import Slack, ascend, compare, log_ratio_at, order
 from meanfield.theorems.estimates.attacks import BANDWIDTH
 from meanfield.theorems.reference.measures import wasserstein
 
+from . import _bounds as bounds
 from . import _members as members
 from . import _particles as particles
 from ._short_flows import light_atom, log_ratio, start
 
-TIMES = np.linspace(0, 1, 41)
 PAIRS = (
     (members.SLOW, members.SLOW_NEIGHBOUR),
     (members.TRANSLATION_BASE, members.TRANSLATION),
@@ -51,8 +49,9 @@ EQUALITY_SHARE = 0.85  # share of the bound that C_1 alone accounts for at ‖A�
 def stability(case: Case, *, first: float = 1.0) -> Checks:
     """Compares growth rates of distances between the library's flows with a bound.
 
-    Gradient ascent over short flows of each attention varies parameters, atoms, weights
-    and displacements. A moving light atom that pulls heavy ones must come near the
+    Gradient ascent over short flows of each attention varies parameters with ‖A‖R² ≥
+    0.2, atoms, weights and displacements: with A = 0, translations alone would reach
+    the bound of softmax. A moving light atom that pulls heavy ones must come near the
     bound of softmax at ‖A‖R² = 0.6, with one head and with two. For pairs of flows to t
     = 1 with time-dependent parameters, linear programmes give W_1 and W_2 at six times.
     For smaller and smaller shifts, W_2(1) must be proportional to W_2(0). For a
@@ -87,18 +86,6 @@ def _light_atom_shares(case: Case) -> Checks:
         )
 
 
-def _rates(name: str, runs: particles.Members, m: int, R: float) -> tuple[Any, Any]:
-    """Largest $C_1(R)$ and $C_2R^2$ of a run up to t = 1, summed over heads."""
-    Q, K, V = (particles.sample_parameter(name, part[m], TIMES) for part in runs[:3])
-    size, epsilon = particles.operator_norm, particles.EPSILON
-    v = size(particles.KINDS[name].value_scale * V)
-    a = size(np.swapaxes(K, -1, -2) @ Q) / epsilon * R**2
-    q, k = (size(part) * R / np.sqrt(epsilon) for part in (Q, K))
-    law = "softmax" if name == "multi-head" else name
-    first, second = particles.constants(law, v, a, q, k)
-    return np.max(first.sum(1)), np.max(second.sum(1))
-
-
 def _log_growth(paths: Array, runs: particles.Members, pair: tuple, p: float) -> float:
     """Largest value of (1/t) log W_p(t)/W_p(0) over the frames after the first."""
     weights = tuple(runs.w[m] for m in pair)
@@ -114,8 +101,8 @@ def _growth(
     why = f"{particles.WHY}, over a distance of 1e-3, over t = 0.2"
     slack = Slack(tolerance=1e-6 / members.SHIFTS[-1], why=why)
     for label, pair in zip(("generic", "translated"), PAIRS, strict=True):
-        R = max(particles.radii(name, runs, m)[-1] for m in pair)
-        C1, C2 = _rates(name, runs, pair[0], R)
+        R = max(bounds.radii(name, runs, m)[-1] for m in pair)
+        C1, C2 = bounds.rates(name, runs, pair[0], R)
         label = f"largest (1/t) log W_{p:g}(t)/W_{p:g}(0), {name}, {label}"
         rate = _log_growth(paths, runs, pair, p)
         yield compare(label, rate, "<=", first * C1 + C2, **slack)
@@ -147,8 +134,8 @@ def _distance_order(name: str, runs: particles.Members, paths: Array) -> Check:
 def growth(case: Case, *, first: float = 1.0) -> Checks:
     """Searches for violations of the growth bound on W_1 over a short time.
 
-    The ascent differentiates the library's field. It varies parameters, atoms, weights
-    and displacements, as for Theorem 3.1.
+    The ascent differentiates the library's field. It varies parameters with ‖A‖R² ≥
+    0.2, atoms, weights and displacements, as for Theorem 3.1.
     """
     arguments = (list(particles.KINDS).index("softmax"), first)
     yield ascend(case, ASCENT_LABEL, log_ratio, start, args=arguments, steps=100)

@@ -4,6 +4,7 @@ from meanfield.theorems._arrays import Array, Unary, np
 from meanfield.theorems._prelude import Case, Checks, Counterexample, statement
 from meanfield.theorems._protocols import compare, gap
 
+from . import _bounds as bounds
 from . import _particles as particles
 from ._members import BASE, CLUSTER, SHEAR, member_flows
 
@@ -29,7 +30,7 @@ def _spectral_radius(matrices: Array) -> Array:
         ("largest |x|/R(t)…",),
     ),
 )
-def support(case: Case, *, size: Unary = particles.operator_norm) -> Checks:
+def support(case: Case, *, size: Unary = bounds.operator_norm) -> Checks:
     """Compares the library's flows of weighted tokens under five fields with R(t).
 
     Parameters are piecewise linear or piecewise constant in time, and R(t) is computed
@@ -41,7 +42,7 @@ def support(case: Case, *, size: Unary = particles.operator_norm) -> Checks:
     adaptive, indices = particles.ADAPTIVE, (BASE, SHEAR)
     for name in particles.KINDS:
         sizes = np.linalg.norm(paths[name], axis=-1).max(axis=-1)
-        R = [particles.radii(name, runs, m, size) for m in range(len(runs.x))]
+        R = [bounds.radii(name, runs, m, size) for m in range(len(runs.x))]
         share = np.max((sizes / R)[:, 1:])
         yield compare(f"largest |x|/R(t), {name}", share, "<=", 1.0, **adaptive)
     for name in particles.KINDS:
@@ -51,7 +52,7 @@ def support(case: Case, *, size: Unary = particles.operator_norm) -> Checks:
         yield gap(f"tokens at t = 1, {name}", actual, expected, **slack)
     for name in TIGHT_KINDS:
         last = np.linalg.norm(paths[name][CLUSTER, -1], axis=-1).max()
-        share = last / particles.radii(name, runs, CLUSTER)[-1]
+        share = last / bounds.radii(name, runs, CLUSTER)[-1]
         label = f"|x|/R at t = 1 of tokens at one point, {name}"
         yield compare(label, share, "=", 1.0, **adaptive)
 
@@ -67,7 +68,7 @@ def _(case: Case) -> Counterexample:
     runs, paths = member_flows(case)
     final = np.linalg.norm(paths["multi-head"][CLUSTER, -1], axis=1)
     kinds = ("softmax", "multi-head")
-    R = [particles.radii(name, runs, CLUSTER)[-1] for name in kinds]
+    R = [bounds.radii(name, runs, CLUSTER)[-1] for name in kinds]
     head_ratio, sum_ratio = final.max() / np.array(R)
     adaptive = particles.ADAPTIVE
     return Counterexample(
