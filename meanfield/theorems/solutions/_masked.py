@@ -1,4 +1,4 @@
-"""Masked softmax attention on the line, by the library and in NumPy."""
+"""Masked softmax attention, by the library and in NumPy."""
 
 from typing import NamedTuple
 
@@ -17,81 +17,97 @@ EPSILON = 1.3
 FRAMES = np.array([0.0, 0.25, 0.5, 0.75, 1.0])
 
 
-class Line(NamedTuple):
-    """Tokens on a line, sorted by position, and scalar attention parameters."""
+class Sequence(NamedTuple):
+    """Tokens sorted by position, and constant attention parameters."""
 
-    Q: float | Array  # a scalar; `K` and `V` are scalars too
-    K: float | Array
-    V: float | Array
-    x: Array  # the tokens
+    Q: Array  # shape `(d, d)`, as for `K` and `V`
+    K: Array
+    V: Array
+    x: Array  # the tokens, `(n, d)`
     w: Array  # weights of the tokens
     s: Array  # positions of the tokens
 
 
-def _masked_attention(line: Line) -> AbstractDynamics:
-    Q, K, V = (jnp.asarray(number)[None, None] for number in line[:3])
+def on_line(
+    matrices: tuple[float, float, float], x: Array, w: Array, s: Array
+) -> Sequence:
+    """Tokens on a line; `matrices` are the numbers Q, K and V."""
+    Q, K, V = (np.array([[number]], float) for number in matrices)
+    return Sequence(Q, K, V, x[:, None], w, s)
+
+
+def _masked_attention(sequence: Sequence) -> AbstractDynamics:
+    Q, K, V = (jnp.asarray(matrix) for matrix in sequence[:3])
     return Attention(Masked(Dot(Q, K, EPSILON), causal), Softmax(), V)
 
 
-def _points(line: Line) -> Points:
-    return Points.weighted(line.x[:, None], line.w, position=line.s)
+def _points(sequence: Sequence) -> Points:
+    return Points.weighted(sequence.x, sequence.w, position=sequence.s)
 
 
 @eqx.filter_jit
-def _carry_lines(lines: Line) -> JaxArray:
-    run = lambda line: flow(_masked_attention(line), _points(line), FRAMES).coordinates
-    return eqx.filter_vmap(run)(lines)[..., 0]
+def _carry(sequences: Sequence) -> JaxArray:
+    run = lambda sequence: (
+        flow(_masked_attention(sequence), _points(sequence), FRAMES).coordinates
+    )
+    return eqx.filter_vmap(run)(sequences)
 
 
 @eqx.filter_jit
-def _velocities(lines: Line, x: JaxArray, s: JaxArray) -> JaxArray:
-    def line_velocity(line: Line, state: JaxArray, place: JaxArray) -> JaxArray:
+def _velocities(sequences: Sequence, x: JaxArray, s: JaxArray) -> JaxArray:
+    def velocity(sequence: Sequence, state: JaxArray, place: JaxArray) -> JaxArray:
         query = Tokens(state[None, None], place[None])
-        return _masked_attention(line).field(0.0, _points(line))(query)[0, 0]
+        return _masked_attention(sequence).field(0.0, _points(sequence))(query)[0, 0]
 
-    return eqx.filter_vmap(line_velocity)(lines, x, s)
+    return eqx.filter_vmap(velocity)(sequences, x, s)
 
 
-def _stack_lines(lines: list[Line]) -> Line:
-    """Stacks lines, padded to one length with tokens of weight zero."""
-    n = max(len(line.x) for line in lines)
-    fill = lambda part, value: np.append(part, np.full(n - len(part), value))
-    padded_lines = [
-        line._replace(x=fill(line.x, 2.0), w=fill(line.w, 0.0), s=fill(line.s, 0.0))
-        for line in lines
+def _stack(sequences: list[Sequence]) -> Sequence:
+    """Stacks sequences, padded to one length with tokens of weight zero."""
+    n = max(len(sequence.x) for sequence in sequences)
+
+    def pad(part: Array, value: float) -> Array:
+        widths = [(0, n - len(part))] + [(0, 0)] * (part.ndim - 1)
+        return np.pad(part, widths, constant_values=value)
+
+    padded = [
+        sequence._replace(
+            x=pad(sequence.x, 2.0), w=pad(sequence.w, 0.0), s=pad(sequence.s, 0.0)
+        )
+        for sequence in sequences
     ]
-    return Line(*columns(padded_lines))
+    return Sequence(*columns(padded))
 
 
-def carry_lines(lines: list[Line]) -> list[Array]:
-    """The library's tokens at the frames, `(frames, n)` for each line."""
-    paths = np.asarray(_carry_lines(_stack_lines(lines)))
-    counts = [len(line.x) for line in lines]
+def carry(sequences: list[Sequence]) -> list[Array]:
+    """The library's tokens at the frames, `(frames, n, d)` for each sequence."""
+    paths = np.asarray(_carry(_stack(sequences)))
+    counts = [len(sequence.x) for sequence in sequences]
     return [path[:, :n] for path, n in zip(paths, counts, strict=True)]
 
 
-def velocities(lines: list[Line], x: float, s: float) -> Array:
-    """The library's field of each line, at one state and one position."""
-    count = len(lines)
+def velocities(sequences: list[Sequence], x: float, s: float) -> Array:
+    """The library's field on a line, of each sequence, at one state and position."""
+    count = len(sequences)
     states, place = jnp.full(count, x), jnp.full(count, s)
-    return np.asarray(_velocities(_stack_lines(lines), states, place))
+    return np.asarray(_velocities(_stack(sequences), states, place))
 
 
-def reference(line: Line) -> Array:
+def reference(sequence: Sequence) -> Array:
     """Tokens at t = 1; DOP853 integrates sums over the pairs that are not masked."""
-    mask = line.s[None, :] <= line.s[:, None]
+    mask = sequence.s[None, :] <= sequence.s[:, None]
 
     def rate(_: float, x: Array) -> Array:
-        scores = line.Q * line.K * np.outer(x, x) / EPSILON
-        weights = np.where(mask, np.exp(scores), 0) * line.w[None, :]
-        return line.V * (weights @ x) / weights.sum(axis=1)
+        scores = ref.dot_scores(sequence.Q, sequence.K, x, x) / EPSILON
+        weights = np.where(mask, np.exp(scores), 0) * sequence.w[None, :]
+        return weights @ x @ sequence.V.T / weights.sum(axis=1, keepdims=True)
 
-    return ref.integrate(rate, line.x, np.array([0.0, 1.0]))[-1]
+    return ref.integrate(rate, sequence.x, np.array([0.0, 1.0]))[-1]
 
 
 def distance(x: Array, y: Array, w: Array, p: float) -> float:
     r"""Distance $d_p = (\sum_iw_i|x_i-y_i|^p)^{1/p}$ for one token per position."""
-    return float(w @ np.abs(x - y) ** p) ** (1 / p)
+    return float(w @ np.linalg.norm(x - y, axis=1) ** p) ** (1 / p)
 
 
 def start(key: PRNGKey) -> dict[str, JaxArray]:

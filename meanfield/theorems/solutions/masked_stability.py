@@ -4,12 +4,15 @@ from collections.abc import Callable
 
 from scipy.linalg import expm
 
-from meanfield.theorems._arrays import Array, columns, np
+from meanfield.theorems._arrays import Array, Rng, columns, np
 from meanfield.theorems._prelude import Case, Checks, Counterexample, statement
 from meanfield.theorems._protocols import Slack, ascend, compare, gap, order
 from meanfield.theorems.estimates.attacks import BANDWIDTH
 
+from . import _bounds as bounds
 from . import _masked as masked
+from . import _masked_members as members
+from . import _particles as particles
 
 COUNTS = (10, 30, 90)
 POWERS = (1.5, 2.0, 3.0)
@@ -29,7 +32,7 @@ STEPS = Slack(tolerance=1e-6, why=WHY)
     r"rate, with Hardy's $\frac{p}{p-1}$: $d_p(t) \le e^{\frac{p}{p-1}\|V\|t} d_p(0)$ "
     "for $A = 0$.",
     hypotheses=r"$d_p(\mu,\nu)^p = \int W_p(\mu^\tau,\nu^\tau)^p\,d\theta(\tau)$, the "
-    r"same $\theta$, $p > 1$; measured with one atom for each position",
+    r"same $\theta$, $p > 1$; measured with one atom for each position, in the plane",
     control=(
         "the constant without Hardy's factor, exp(|V|t) for every p",
         {"factor": lambda _: 1.0},
@@ -41,19 +44,23 @@ def powers(
 ) -> Checks:
     """Compares the growth of d_p between masked flows with Hardy's constant.
 
-    The library's flows have 10, 30 and 90 tokens, A = 0 and V = 1. The flow of 90
-    tokens is compared with the exponential of the matrix of averages. The ratio
-    d_p(1)/d_p(0) is measured for p = 1.5, 2, 3. Either one token is displaced, or all
-    are, along the singular vector for which d_2 grows most.
+    The library's flows in the plane have 10, 30 and 90 tokens, A = 0 and |V| = 1. The
+    flows of 90 tokens are compared with the exponential of the averages times V. The
+    ratio d_p(1)/d_p(0) is measured for p = 1.5, 2, 3. Either one token is displaced,
+    along an eigenvector of V, or all are, along the singular vector for which d_2 grows
+    most; V is then not symmetric.
     """
-    lines = _means(case)
-    paths = masked.carry_lines(lines)
-    expected = expm(_averages(COUNTS[-1])) @ lines[5].x
-    yield gap("90 tokens at t = 1", paths[5][-1], expected, **STEPS)
+    sequences = _means(case)
+    paths = masked.carry(sequences)
+    ends, expected = columns(
+        (paths[i][-1], _exponential(sequences[i]) @ sequences[i].x.ravel())
+        for i in (5, 7)
+    )
+    yield gap("90 tokens at t = 1", ends.reshape(2, -1), expected, **STEPS)
     why = f"{WHY}, over a distance of 90 to the power of -2/3 at least"
     for p in POWERS:
         label = f"largest d_p(1)/d_p(0), p = {p:g}, over exp of Hardy's constant"
-        share = np.max(_ratios(lines, paths, p)) / np.exp(factor(p))
+        share = np.max(_ratios(sequences, paths, p)) / np.exp(factor(p))
         yield compare(label, share, "<=", 1.0, tolerance=2e-5, why=why)
 
 
@@ -61,14 +68,15 @@ def powers(
     "C5",
     claim=r"The theory adapts to $d_p$ for all $p \ge 1$, with the same constants.",
     correction=r"$p > 1$, and the constant carries $\frac{p}{p-1}$.",
-    counterexample="n tokens of equal weight, A = 0, V = 1, the first one moved: by t "
-    "= 1 token i moves by 1/i at least, and d_1 grows by more than log n: beyond e², "
-    "Hardy's factor for p = 2, and beyond every constant",
+    counterexample="n tokens of equal weight, A = 0, |V| = 1, the first one moved "
+    "along an eigenvector of V to the eigenvalue 1: by t = 1 token i moves by 1/i at "
+    "least, and d_1 grows by more than log n: beyond e², Hardy's factor for p = 2, and "
+    "beyond every constant",
 )
 def _(case: Case) -> Counterexample:
-    lines = _means(case)
-    paths = masked.carry_lines(lines)
-    first, second = (_ratios(lines, paths, p)[:3] for p in (1.0, 2.0))
+    sequences = _means(case)
+    paths = masked.carry(sequences)
+    first, second = (_ratios(sequences, paths, p)[:3] for p in (1.0, 2.0))
     harmonic = [1 + np.sum(1 / np.arange(1, n + 1)) for n in COUNTS]
     least = np.min(first / harmonic)
     return Counterexample(
@@ -80,33 +88,50 @@ def _(case: Case) -> Counterexample:
     )
 
 
-def _averages(n: int) -> Array:
-    """Matrix that maps each token to the mean of the tokens up to it."""
-    return np.tril(np.ones((n, n))) / np.arange(1, n + 1)[:, None]
+def _exponential(sequence: masked.Sequence) -> Array:
+    """Matrix that maps all coordinates at time 0 to those at t = 1, for A = 0.
 
-
-def _means(case: Case) -> list[masked.Line]:
-    """Pairs of lines with A = 0, V = 1 and equal weights.
-
-    In all pairs but the last, the first token of the second line is moved by 1. In the
-    last pair all tokens of the second line are moved, along the direction in which
-    $d_2$ grows most.
+    Each token moves by V times the mean of the tokens up to it.
     """
-    lines = []
-    worst = np.linalg.svd(expm(_averages(COUNTS[-1])))[2][0]
-    moves = [(n, np.eye(n)[0]) for n in COUNTS] + [(COUNTS[-1], worst)]
-    for n, direction in moves:
-        x = case.rng(f"n={n}").uniform(-1, 1, size=n)
-        w, s = np.full(n, 1 / n), np.arange(1, n + 1) / n
-        lines += [masked.Line(0.0, 0.0, 1.0, y, w, s) for y in (x, x + direction)]
-    return lines
+    n = len(sequence.x)
+    averages = np.tril(np.ones((n, n))) / np.arange(1, n + 1)[:, None]
+    return np.asarray(expm(np.kron(averages, sequence.V)))
 
 
-def _ratios(lines: list[masked.Line], paths: list[Array], p: float) -> Array:
+def _means(case: Case) -> list[masked.Sequence]:
+    """Pairs of sequences with A = 0, norm 1 of V, and equal weights.
+
+    In all pairs but the last, V is symmetric, with eigenvalues 1 and -½, and the first
+    token of the second sequence is moved by 1, along the eigenvector to 1. In the last
+    pair V is not normal, and all tokens are moved, along the direction in which $d_2$
+    grows most.
+    """
+    pairs = []
+    for n in COUNTS:
+        rng = case.rng(f"n={n}")
+        turn = np.linalg.qr(rng.normal(size=(2, 2)))[0]
+        V = turn @ np.diag([1.0, -0.5]) @ turn.T
+        pairs.append((_uniform(rng, n, V), np.outer(np.eye(n)[0], turn[:, 0])))
+    rng = case.rng("not normal")
+    V = rng.normal(size=(2, 2))
+    last = _uniform(rng, COUNTS[-1], V / np.linalg.norm(V, 2))
+    worst = np.linalg.svd(_exponential(last))[2][0].reshape(-1, 2)
+    pairs.append((last, worst))
+    return [y for x, move in pairs for y in (x, x._replace(x=x.x + move))]
+
+
+def _uniform(rng: Rng, n: int, V: Array) -> masked.Sequence:
+    """Tokens of equal weight, uniform in a square, with A = 0."""
+    zero, x = np.zeros((2, 2)), rng.uniform(-1, 1, size=(n, 2))
+    return masked.Sequence(zero, zero, V, x, np.full(n, 1 / n), np.arange(1, n + 1) / n)
+
+
+def _ratios(sequences: list[masked.Sequence], paths: list[Array], p: float) -> Array:
     """Growth factors $d_p(1)/d_p(0)$ of all pairs."""
     ratios = []
-    for line, x, y in zip(lines[::2], paths[::2], paths[1::2], strict=True):
-        first, last = (masked.distance(x[t], y[t], line.w, p) for t in (0, -1))
+    pairs = zip(sequences[::2], paths[::2], paths[1::2], strict=True)
+    for sequence, x, y in pairs:
+        first, last = (masked.distance(x[t], y[t], sequence.w, p) for t in (0, -1))
         ratios.append(last / first)
     return np.array(ratios)
 
@@ -114,57 +139,105 @@ def _ratios(lines: list[masked.Line], paths: list[Array], p: float) -> Array:
 @statement(
     "castin2025:thm-3.4",
     source="Theorem 3.4, §3.2",
-    claim=r"Masked solutions stay in $B_{R(t)}$, $R(t) = R_0e^{\|V\|t}$, and "
+    claim=r"Masked solutions stay in $B_{R(t)}$, $R(t) = R_0\exp\int_0^t\|V\|$, and "
     r"$d(\mu(t),\nu(t)) \le e^{(2C_1 + C_2R(t)^2)t} d(\mu_0,\nu_0)$; at a position, "
     r"$\|\Gamma_\mu(s,x) - \Gamma_\nu(s,x)\| \le c(x,R)\,\theta([0,s])^{-\frac12} "
     r"d(\mu,\nu)$.",
     hypotheses=(
-        r"$d$ of Definition 3.2, the same $\theta$, supports in $B_{R_0}$, softmax; "
-        r"$c = \|V\|(1 + 2\|A\|R\|x\|)e^{2\|A\|R\|x\|}$, $C_1$ is $c$ at "
-        r"$\|x\| = R = R(t)$, $C_2 = \|V\|\|A\|$" + BANDWIDTH
+        r"$d$ of Definition 3.2, the same $\theta$, supports in $B_{R_0}$; softmax: $c "
+        r"= \|V\|(1 + 2\|A\|R\|x\|)e^{2\|A\|R\|x\|}$, $C_1$ is $c$ at $\|x\| = R = "
+        r"R(t)$, $C_2 = \|V\|\|A\|$; for the other variants $C_1$ and $C_2$ are those "
+        r"of Theorem 3.1; norms are largest values over time, sums over heads"
+        + BANDWIDTH
     ),
     remark="The factor 2 comes from Hardy's inequality for averages over earlier "
     "positions in $L^2$.",
 )
 def existence(case: Case) -> Checks:
-    """Compares masked flows of 10, 30 and 90 tokens with the bounds of Theorem 3.4.
+    """Compares masked flows in the plane with the bounds of Theorem 3.4.
 
-    Weights are unequal, and the first token is displaced. The library's flows are
-    compared with SciPy's DOP853, with R(t) and with the growth bound of d, which has a
-    closed form here. Gradient ascent over parameters, atoms, weights and displacements
-    tests the bound on the change of the field at each position.
+    Softmax attention with constant parameters moves 10, 30 and 90 tokens, whose weights
+    are unequal. Softmax, L2, Sinkhorn, sigmoid and two-head attention with moving
+    parameters move six tokens, two of them at one position. The first token is
+    displaced. The library's flows are compared with SciPy's DOP853, with R(t) and with
+    the growth bound of d. Gradient ascent over parameters, atoms, weights and
+    displacements tests the bound on the change of softmax at each position.
     """
-    # All pairs have A ≠ 0 and unequal weights; one run has V < 0, and one starts at a
-    # single point.
-    lines = []
-    for n in COUNTS:
-        rng = case.rng(f"n={n}")
-        x, w = rng.uniform(-1, 1, size=n), rng.uniform(0.2, 1.8, size=n)
-        s, h = np.sort(rng.uniform(size=n)), 0.05 * np.eye(n)[0]
-        x = np.clip(x, -0.9, 0.9)
-        lines += [masked.Line(0.6, -0.5, 0.7, y, w / w.sum(), s) for y in (x, x + h)]
-    rng = case.rng("V < 0")
-    x, s = rng.uniform(-1, 1, size=10), np.sort(rng.uniform(size=10))
-    lines.append(masked.Line(0.8, masked.EPSILON, -1.3, x, np.full(10, 0.1), s))
-    lines = [*lines, lines[-1]._replace(V=1.3, x=np.ones(10))]
-    paths = masked.carry_lines(lines)
+    sequences = _sequences(case)
+    paths = masked.carry(sequences)
     label = "|dΓ(s, x)| θ([0, s])^½ / (c d)"
-    ends, expected = columns((paths[i][-1], masked.reference(lines[i])) for i in (1, 6))
+    ends, expected = columns(
+        (paths[i][-1], masked.reference(sequences[i])) for i in (1, 6)
+    )
     yield gap("10 tokens at t = 1", ends, expected, **STEPS)
     shares = []
-    for line, path in zip(lines, paths, strict=True):
-        R = np.abs(path[0]).max() * np.exp(abs(line.V) * masked.FRAMES[1:])
-        shares.append(np.abs(path[1:]).max(axis=1) / R)
+    for sequence, path in zip(sequences, paths, strict=True):
+        lengths = np.linalg.norm(path, axis=2)
+        R = lengths[0].max() * np.exp(_norm(sequence.V) * masked.FRAMES[1:])
+        shares.append(lengths[1:].max(axis=1) / R)
     slack = Slack(tolerance=1e-6, why=f"{WHY}; tokens at one point reach it")
     yield compare("largest |x|/R(t), all runs", np.max(shares), "<=", 1.0, **slack)
-    yield from _growth(lines, paths, hardy=2.0)
+    yield from _growth(sequences, paths, hardy=2.0)
+    yield from _moving_parameters(case)
     yield ascend(case, label, masked.log_pointwise, masked.start, steps=80)
+
+
+def _sequences(case: Case) -> list[masked.Sequence]:
+    """Pairs of 10, 30 and 90 tokens with A ≠ 0, and two runs of 10 tokens.
+
+    One of these runs has V < 0, and one starts at a single point.
+    """
+    sequences = []
+    for n in COUNTS:
+        rng = case.rng(f"n={n}")
+        Q, K, V = 0.4 * rng.normal(size=(3, 2, 2))
+        x, w = 0.5 * rng.uniform(-1, 1, size=(n, 2)), rng.uniform(0.2, 1.8, size=n)
+        s, h = np.sort(rng.uniform(size=n)), 0.05 * np.outer(np.eye(n)[0], [0.6, 0.8])
+        sequence = masked.Sequence(Q, K, V, x, w / w.sum(), s)
+        sequences += [sequence, sequence._replace(x=x + h)]
+    rng = case.rng("V < 0")
+    Q, K, _ = 0.6 * rng.normal(size=(3, 2, 2))
+    x, s = rng.uniform(-1, 1, size=(10, 2)), np.sort(rng.uniform(size=10))
+    last = masked.Sequence(Q, K, -1.3 * np.eye(2), x, np.full(10, 0.1), s)
+    point = np.broadcast_to([0.6, 0.8], x.shape)
+    return [*sequences, last, last._replace(V=1.3 * np.eye(2), x=point)]
+
+
+def _norm(matrix: Array) -> float:
+    return float(np.linalg.norm(matrix, 2))
+
+
+def _moving_parameters(case: Case) -> Checks:
+    """Checks tokens, R(t) and the growth of d for five attentions."""
+    pair = [members.BASE, members.NEIGHBOUR]
+    runs, paths = members.masked_flows(case)
+    far = f"{members.WHY}, over a distance of 0.03, over t = 0.2"
+    for name in particles.KINDS:
+        expected = particles.reference(name, runs, members.BASE)
+        yield gap(
+            f"tokens at t = 1, {name}",
+            paths[name][members.BASE, -1],
+            expected,
+            **members.STEPS,
+        )
+        lengths = np.linalg.norm(paths[name], axis=-1).max(axis=-1)
+        R = np.stack([bounds.radii(name, runs, m) for m in range(len(runs.x))])
+        share = np.max((lengths / R)[:, 1:])
+        yield compare(f"largest |x|/R(t), {name}", share, "<=", 1.0, **members.STEPS)
+        ends, w = paths[name][pair], runs.w[pair[0]]
+        d = np.array(
+            [members.conditional_distance(*xy, w) for xy in zip(*ends, strict=True)]
+        )
+        rate = np.max(np.log(d[1:] / d[0]) / np.array(particles.FRAMES[1:]))
+        C1, C2 = bounds.rates(name, runs, members.BASE, np.max(R[pair, -1]))
+        label = f"largest (1/t) log d(t)/d(0), {name}"
+        yield compare(label, rate, "<=", 2 * C1 + C2, tolerance=1e-4, why=far)
 
 
 @existence.register_control("without Hardy's factor 2, for A = 0 and 90 tokens")
 def _(case: Case) -> Checks:
-    lines = _means(case)
-    return list(_growth(lines, masked.carry_lines(lines), hardy=1.0))[2:]
+    sequences = _means(case)
+    return list(_growth(sequences, masked.carry(sequences), hardy=1.0))[2:]
 
 
 @existence.register_misprint(
@@ -182,12 +255,13 @@ def _(case: Case) -> Counterexample:
     Q, K = 0.4 * rng.uniform(0.5, 1, size=2)
     V, R, x, h = 1.2, 1.0, 0.5, 0.3
     later, s = rng.uniform(-1, 1), np.array([0.0, 1.0, 1.0])
-    lines = []
+    sequences = []
     for eta in SHARES:
         w = np.array([eta, 1 - eta, 0.0])
         places = [np.array([y, later, 0.0]) for y in (0.2, 0.2 + h)]
-        lines += [masked.Line(Q, K, V, z, w, s) for z in places]
-    distances = np.abs(np.diff(masked.velocities(lines, x, 0.0).reshape(-1, 2))[:, 0])
+        sequences += [masked.on_line((Q, K, V), z, w, s) for z in places]
+    fields = masked.velocities(sequences, x, 0.0).reshape(-1, 2)
+    distances = np.abs(np.diff(fields)[:, 0])
     a = Q * K * R * x / masked.EPSILON
     ratios, c = distances / (np.sqrt(SHARES) * h), V * (1 + 2 * a) * np.exp(2 * a)
     largest = np.max(ratios * np.sqrt(SHARES)) / c
@@ -201,18 +275,22 @@ def _(case: Case) -> Counterexample:
     )
 
 
-def _growth(lines: list[masked.Line], paths: list[Array], *, hardy: float) -> Checks:
+def _growth(
+    sequences: list[masked.Sequence], paths: list[Array], *, hardy: float
+) -> Checks:
     r"""Compares $\frac1t\log\frac{d(t)}{d(0)}$ with `hardy` · $C_1 + C_2R^2$."""
     why = f"{WHY}, over a distance of 0.05/√900 at least, over t = 1/4"
     for i in range(0, 6, 2):
-        line, pair = lines[i], (paths[i], paths[i + 1])
+        sequence, pair = sequences[i], (paths[i], paths[i + 1])
         frames = zip(*pair, strict=True)
-        d = np.array([masked.distance(x, y, line.w, 2.0) for x, y in frames])
-        R = max(np.abs(path[0]).max() for path in pair) * np.exp(line.V)
-        a = abs(line.Q * line.K) / masked.EPSILON * R**2
+        d = np.array([masked.distance(x, y, sequence.w, 2.0) for x, y in frames])
+        v, starts = _norm(sequence.V), [path[0] for path in pair]
+        R = np.max(np.linalg.norm(starts, axis=-1)) * np.exp(v)
+        a = _norm(sequence.K.T @ sequence.Q) / masked.EPSILON * R**2
         rate = np.max(np.log(d[1:] / d[0]) / masked.FRAMES[1:])
-        bound = line.V * (hardy * (1 + 2 * a) * np.exp(2 * a) + a)
-        label = f"largest (1/t) log d(t)/d(0), n = {len(line.x)}, A = {a / R**2:.2g}"
+        bound = v * (hardy * (1 + 2 * a) * np.exp(2 * a) + a)
+        label = f"largest (1/t) log d(t)/d(0), n = {len(sequence.x)}, "
+        label += f"A = {a / R**2:.2g}"
         yield compare(label, rate, "<=", bound, tolerance=1e-2, why=why)
 
 
