@@ -26,21 +26,30 @@ def operator_norm(matrices: Array) -> Array:
 
 
 def radii(name: str, members: Members, m: int, size: Unary = operator_norm) -> Array:
-    r"""$R(t) = R_0\exp\int_0^t\sum_h|V^{(h)}|$ at the frames; `size` gives $|V|$.
-
-    The integral uses 12 Gauss–Legendre nodes on each piece between frames and kinks.
-    """
+    r"""$R(t) = R_0\exp\int_0^t\sum_h|V^{(h)}|$ at the frames; `size` gives $|V|$."""
     kind = KINDS[name]
     cuts = np.union1d(FRAMES, kind.kinks)
-    nodes, weights = np.polynomial.legendre.leggauss(12)
-    integral, integrals = 0.0, [0.0]
-    for a, b in itertools.pairwise(cuts):
-        V = sample_parameter(name, members.V[m], (a + b) / 2 + (b - a) / 2 * nodes)
-        sizes = np.sum(size(kind.value_scale * V), axis=1)
-        integral += float(weights @ sizes) * (b - a) / 2
-        integrals += [integral] if b in FRAMES else []
+
+    def total_size(ts: Array) -> Array:
+        V = sample_parameter(name, members.V[m], ts)
+        return np.sum(size(kind.value_scale * V), axis=1)
+
+    integrals = cumulative_integral(total_size, cuts)[np.isin(cuts, FRAMES)]
     start = np.max(np.linalg.norm(members.x[m], axis=1))
-    return start * np.exp(np.array(integrals))
+    return start * np.exp(integrals)
+
+
+def cumulative_integral(integrand: Unary, cuts: Array) -> Array:
+    """Integrals from the first cut to each cut of a function that is smooth between.
+
+    The rule has 12 Gauss–Legendre nodes on each piece.
+    """
+    nodes, weights = np.polynomial.legendre.leggauss(12)
+    integrals = [0.0]
+    for a, b in itertools.pairwise(cuts):
+        values = integrand((a + b) / 2 + (b - a) / 2 * nodes)
+        integrals.append(integrals[-1] + float(weights @ values) * (b - a) / 2)
+    return np.array(integrals)
 
 
 def rates(name: str, members: Members, m: int, R: float) -> tuple[float, float]:

@@ -1,12 +1,12 @@
 """Tokens carried by the fields of prescribed curves of measures."""
 
+import itertools
 from typing import Any, NamedTuple
 
 from jaxtyping import Bool, Float
 from typing_extensions import override
 
 from meanfield._typing import Time
-from meanfield.attention import attentions
 from meanfield.dynamics import AbstractDynamics, Prefix
 from meanfield.fields import AbstractField
 from meanfield.flows import flow
@@ -15,8 +15,11 @@ from meanfield.theorems._arrays import Array, JaxArray, eqx, jax, jnp, np
 from meanfield.theorems._protocols import Slack
 from meanfield.theorems.reference import formulas as ref
 
-EPSILON = 1.3
-FRAMES = np.array([0.0, 0.025, 0.05, 0.1, 0.2, 0.3, 0.6, 1.0])
+from ._bounds import cumulative_integral, operator_norm
+from ._particles import EPSILON, KINDS, NODES, linear_value, term
+
+SHORT_TIMES = (0.0125, 0.00625, 0.003125, 0.0015625)
+FRAMES = np.array([0.0, *SHORT_TIMES[::-1], 0.025, 0.2, 0.3, 0.6, 1.0])
 WHY = (
     "local errors of 4e-10 in at most 40 steps, amplified by e at most, from a root "
     "mean square over 8 coordinates to their maximum: 2e-7"
@@ -27,25 +30,34 @@ TWICE = Slack(
 )
 
 
+Parameters = tuple[Array, Array, Array]  # Q, K and V at the times `NODES`
+
+
 class Curve(NamedTuple):
-    r"""Atoms $r_je^{gt}(\cos(\varphi_j + \omega_jt), \sin(\varphi_j + \omega_jt))$."""
+    r"""Atoms $r_je^{G(t)}(\cos(\varphi_j + \omega_jt), \sin(\varphi_j + \omega_jt))$.
+
+    Here $G(t) = \int_0^tg$.
+    """
 
     radius: Array  # $r_j$
-    growth: Array  # $g$
+    growth: Array  # values of $g$ at the times `NODES`; it is linear between them
     phase: Array  # $\varphi_j$
     turn: Array  # $\omega_j$
 
     def atoms(self, t: Time, xp: Any = np) -> Any:
         """The atoms at time `t`, `(n, 2)`, by NumPy or by JAX."""
         angle = self.phase + self.turn * t
-        size = self.radius * xp.exp(self.growth * t)
+        left, spans = self.growth[:-1], np.diff(NODES)
+        elapsed = xp.clip(t - np.array(NODES[:-1]), 0, spans)
+        slopes = (self.growth[1:] - left) / spans
+        size = self.radius * xp.exp(xp.sum(left * elapsed + slopes * elapsed**2 / 2))
         return size[:, None] * xp.stack([xp.cos(angle), xp.sin(angle)], axis=1)
 
 
 class Run(NamedTuple):
     """A curve of measures, attention parameters, and tokens that are carried."""
 
-    Q: Array  # query matrix; `K` is the key matrix and `V` the value matrix
+    Q: Array  # query matrices at the times `NODES`, as for `K` and `V`
     K: Array
     V: Array
     curve: Curve  # the curve of the atoms
@@ -85,7 +97,8 @@ class CurveDynamics(AbstractDynamics):
 def _carry_runs(runs: Run) -> JaxArray:
     def carry_run(run: Run) -> JaxArray:
         mu = Points.weighted(run.x, run.w, position=run.position)
-        softmax = attentions["softmax"](run.Q, run.K, run.V, epsilon=EPSILON)
+        parts = (jnp.asarray(part)[:, None] for part in (run.Q, run.K, run.V))
+        softmax = term(KINDS["softmax"], *parts)
         curve, w = jax.tree.map(jnp.asarray, run.curve), jnp.exp(mu.log_weights)
         dynamics = CurveDynamics(Prefix(softmax), curve, w, jnp.asarray(run.position))
         return flow(dynamics, mu, FRAMES).coordinates
@@ -105,19 +118,45 @@ def carry_runs(runs: list[Run]) -> Array:
 
 def reference(run: Run) -> Array:
     """Tokens at t = 1; DOP853 integrates sums over the pairs that are not masked."""
+    mask, tokens = run.position[None, :] <= run.position[:, None], run.x
+    for start, end in itertools.pairwise(NODES):
+        middle = (start + end) / 2
 
-    def rate(t: float, x: Array) -> Array:
-        y = run.curve.atoms(t)
-        scores = ref.dot_scores(run.Q, run.K, x, y) / EPSILON
-        mask = run.position[None, :] <= run.position[:, None]
-        weights = np.where(mask, np.exp(scores), 0) * run.w[None, :]
-        return weights @ y @ run.V.T / weights.sum(axis=1, keepdims=True)
+        def rate(t: float, x: Array, middle: float = middle) -> Array:
+            Q, K, V = (linear_value(part, t, middle) for part in run[:3])
+            y = run.curve.atoms(t)
+            scores = ref.dot_scores(Q, K, x, y) / EPSILON
+            weights = np.where(mask, np.exp(scores), 0) * run.w[None, :]
+            return weights @ y @ V.T / weights.sum(axis=1, keepdims=True)
 
-    return ref.integrate(rate, run.x, np.array([0.0, 1.0]))[-1]
+        tokens = ref.integrate(rate, tokens, np.array([start, end]))[-1]
+    return tokens
 
 
-def constants(run: Run, R: float) -> tuple[float, float]:
-    r"""$C_1(R) = \|V\|(1 + 2\|A\|R^2)e^{2\|A\|R^2}$ and $C_2R^2 = \|V\|\|A\|R^2$."""
-    v = float(np.linalg.norm(run.V, 2))
-    a = float(np.linalg.norm(run.K.T @ run.Q, 2)) / EPSILON * R**2
-    return v * (1 + 2 * a) * np.exp(2 * a), v * a
+def norms(parameters: Parameters, ts: Array) -> tuple[Array, Array]:
+    r"""Norms of $V(t)$ and of $A(t)$, which is divided by the bandwidth."""
+    middles = np.clip(ts, 1e-9, 1 - 1e-9)
+    Q, K, V = (
+        np.stack([linear_value(part, t, s) for t, s in zip(ts, middles, strict=True)])
+        for part in parameters
+    )
+    return operator_norm(V), operator_norm(np.swapaxes(K, 1, 2) @ Q) / EPSILON
+
+
+def radii(run: Run) -> Array:
+    r"""$R(t) = \exp\int_0^t\|V\|$ at the frames."""
+    cuts = np.union1d(FRAMES, NODES)
+    integrals = cumulative_integral(lambda ts: norms(run[:3], ts)[0], cuts)
+    return np.exp(integrals[np.isin(cuts, FRAMES)])
+
+
+def constants(run: Run, T: float) -> tuple[float, float, float]:
+    r"""Largest $\|V\|$, $C_1(R)$ and $C_2R^2$ up to `T`, at $R = R(T)$.
+
+    $C_1 = \|V\|(1 + 2\|A\|R^2)e^{2\|A\|R^2}$ and $C_2R^2 = \|V\|\|A\|R^2$; `T` is a
+    frame.
+    """
+    R = radii(run)[int(np.flatnonzero(FRAMES == T)[0])]
+    v, a = map(np.max, norms(run[:3], np.linspace(0, T, 41)))
+    v, a = float(v), float(a) * R**2
+    return v, v * (1 + 2 * a) * np.exp(2 * a), v * a

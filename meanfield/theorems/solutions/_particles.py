@@ -64,10 +64,10 @@ class Kind(NamedTuple):
     @property
     def kinks(self) -> tuple[float, ...]:
         """Times between which the parameters of this kind are smooth."""
-        return NODES if self.value_at is _linear_value else EDGES
+        return NODES if self.value_at is linear_value else EDGES
 
 
-def _make_interpolated(stack: AbstractDynamics) -> AbstractDynamics:
+def make_interpolated(stack: AbstractDynamics) -> AbstractDynamics:
     with jax.ensure_compile_time_eval():
         return Interpolated(jnp.asarray(NODES), stack)
 
@@ -77,7 +77,7 @@ def _make_layers(stack: AbstractDynamics) -> AbstractDynamics:
         return Layers(jnp.asarray(EDGES), stack)
 
 
-def _linear_value(values: Array, t: float, middle: float) -> Array:
+def linear_value(values: Array, t: float, middle: float) -> Array:
     left = min(int(np.searchsorted(NODES, middle)) - 1, len(NODES) - 2)
     share = (t - NODES[left]) / (NODES[left + 1] - NODES[left])
     return (1 - share) * values[left] + share * values[left + 1]
@@ -116,14 +116,14 @@ def _sinkhorn_velocity(Q: Array, K: Array, V: Array, x: Array, w: Array) -> Arra
 
 KINDS = {
     "softmax": Kind(
-        "softmax", 1, _make_interpolated, _linear_value, softmax_velocity, 1.0
+        "softmax", 1, make_interpolated, linear_value, softmax_velocity, 1.0
     ),
     "L2": Kind("l2", 1, _make_layers, _constant_value, _l2_velocity, 1.0),
     "Sinkhorn": Kind(
         "sinkhorn",
         1,
-        _make_interpolated,
-        _linear_value,
+        make_interpolated,
+        linear_value,
         _sinkhorn_velocity,
         1 / EPSILON,
     ),
@@ -131,7 +131,7 @@ KINDS = {
         "sigmoid", 1, _make_layers, _constant_value, _sigmoid_velocity, 1.0
     ),
     "multi-head": Kind(
-        "softmax", 2, _make_interpolated, _linear_value, softmax_velocity, 1.0
+        "softmax", 2, make_interpolated, linear_value, softmax_velocity, 1.0
     ),
 }
 
