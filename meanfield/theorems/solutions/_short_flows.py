@@ -36,13 +36,18 @@ Parameters = Mapping[str, JaxArray]
 
 
 def start(key: PRNGKey) -> dict[str, JaxArray]:
-    """Random parameters: four atoms with weights and displacements, and two heads."""
-    keys = jax.random.split(key, 4)
+    """Random parameters: four atoms with weights and displacements, and two heads.
+
+    Weights and displacements differ by orders of magnitude, since the bound is nearly
+    reached when light atoms move most.
+    """
+    keys = jax.random.split(key, 5)
     Q, K, V = jax.random.normal(keys[0], (3, 2, 2, 2))
     z, moves = jax.random.normal(keys[1], (2, 4, 2))
     scale = jnp.exp(jax.random.normal(keys[2], ()) - 1.5)
     V = jnp.eye(2) + V / 2  # the identity makes most clouds expand
-    measure = {"z": z, "logits": jax.random.normal(keys[3], (4,)), "away": moves}
+    moves = jnp.exp(2 * jax.random.normal(keys[4], (4, 1))) * moves
+    measure = {"z": z, "logits": 3 * jax.random.normal(keys[3], (4,)), "away": moves}
     return {"Q": scale * Q, "K": scale * K, "V": V} | measure
 
 

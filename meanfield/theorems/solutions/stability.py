@@ -60,7 +60,7 @@ def stability(case: Case, *, first: float = 1.0) -> Checks:
     runs, paths = members.member_flows(case)
     # One compiled program serves the ascents of all attentions.
     for index, name in enumerate(particles.KINDS):
-        arguments, steps = (index, first), case.pick(60, 400)
+        arguments, steps = (index, first), case.pick(400, 800)
         label = f"{ASCENT_LABEL}, {name}"
         yield ascend(case, label, log_ratio, start, args=arguments, steps=steps)
     yield from _light_atom_shares(case)
@@ -138,4 +138,4 @@ def growth(case: Case, *, first: float = 1.0) -> Checks:
     0.2, atoms, weights and displacements, as for Theorem 3.1.
     """
     arguments = (list(particles.KINDS).index("softmax"), first)
-    yield ascend(case, ASCENT_LABEL, log_ratio, start, args=arguments, steps=100)
+    yield ascend(case, ASCENT_LABEL, log_ratio, start, args=arguments, steps=400)
