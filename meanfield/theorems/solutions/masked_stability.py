@@ -17,8 +17,8 @@ from . import _particles as particles
 COUNTS = (10, 30, 90)
 POWERS = (1.5, 2.0, 3.0)
 WHY = (
-    "local errors of 4e-10 in at most 40 steps, amplified by e² at most, from a root "
-    "mean square over 90 tokens to their maximum: 1e-6"
+    "local errors of 4e-10 in at most 40 steps, amplified by 4 at most, from a root "
+    "mean square over 180 coordinates to their maximum: 9e-7"
 )
 
 
@@ -225,9 +225,8 @@ def _moving_parameters(case: Case) -> Checks:
         share = np.max((lengths / R)[:, 1:])
         yield compare(f"largest |x|/R(t), {name}", share, "<=", 1.0, **members.STEPS)
         ends, w = paths[name][pair], runs.w[pair[0]]
-        d = np.array(
-            [members.conditional_distance(*xy, w) for xy in zip(*ends, strict=True)]
-        )
+        frames = zip(*ends, strict=True)
+        d = np.array([members.conditional_distance(x, y, w) for x, y in frames])
         rate = np.max(np.log(d[1:] / d[0]) / np.array(particles.FRAMES[1:]))
         C1, C2 = bounds.rates(name, runs, members.BASE, np.max(R[pair, -1]))
         label = f"largest (1/t) log d(t)/d(0), {name}"
