@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
-from scipy.special import logsumexp, ndtr, softmax
+from reference import Parameters, Sides, half_steps_across
+from scipy.special import ndtr, softmax
 
 Arrays = Mapping[str, np.ndarray]
 # From the arrays of one head, queries and keys to the attention matrix.
@@ -18,18 +19,13 @@ def softmax_matrix(head: Arrays, q: np.ndarray, k: np.ndarray) -> np.ndarray:
     return softmax(q @ k.T / head["score.epsilon"], axis=1)
 
 
-def sinkhorn_matrix(iterations: int) -> Matrix:
-    """Half-steps that normalise rows, then columns, and so on; the last one rows."""
-
-    def matrix(head: Arrays, q: np.ndarray, k: np.ndarray) -> np.ndarray:
-        logs = q @ k.T / head["score.epsilon"]
-        for step in range(iterations):
-            logs = logs - logsumexp(logs, axis=1 - step % 2, keepdims=True)
-            if step % 2:  # columns sum to the number of queries over that of keys
-                logs += np.log(len(q) / len(k))
-        return np.exp(logs)
-
-    return matrix
+def sinkhorn_matrix(head: Arrays, q: np.ndarray, k: np.ndarray) -> np.ndarray:
+    """Five half-steps, from rows to rows; columns have the weights of the keys."""
+    one, (m, n) = np.eye(q.shape[1]), (len(q), len(k))
+    parameters = Parameters(one, one, one, float(head["score.epsilon"]))
+    sides = Sides(q, np.full(m, 1 / m), k, np.full(n, 1 / n))
+    kernel = half_steps_across(parameters, q, sides, iterations=5)
+    return parameters.epsilon * kernel / n
 
 
 def differential_matrix(head: Arrays, x: np.ndarray, y: np.ndarray) -> np.ndarray:
@@ -64,7 +60,7 @@ def _soft_sort(u: np.ndarray, t: float) -> np.ndarray:
 MATRICES: Mapping[str, Matrix] = {
     "softmax": softmax_matrix,
     "esp-soft": sliced_matrix,
-    "sinkhorn": sinkhorn_matrix(5),
+    "sinkhorn": sinkhorn_matrix,
     "differential": differential_matrix,
 }
 

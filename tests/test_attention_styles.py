@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from matplotlib.lines import Line2D
 
 from experiments.attention_styles import (
     NAMES,
@@ -67,6 +68,7 @@ def test_pictures_of_networks_follow_the_table(name: str):
     scores, gains, *_ = experiment.draw(experiment.compute(Case())).axes
     handles, labels = scores.get_legend_handles_labels()
     for handle, label in zip(handles, labels, strict=True):
+        assert isinstance(handle, Line2D)
         style = attention_style(label)
         assert (handle.get_color(), handle.get_marker()) == (style.colour, style.marker)
     colours = {style.colour for style in STYLES.values()}

@@ -14,7 +14,7 @@ from meanfield.distances import wasserstein
 from meanfield.flows import Trajectory, adaptive, ensemble, flow
 from meanfield.measures import AbstractMeasure, Gaussian, Grid, Points
 from meanfield.measures.edges import averages, even_edges
-from meanfield.theorems.solutions._particles import constants
+from meanfield.theorems.library.bounds import constants
 from meanfield.tokens import Tokens
 
 A, T = -0.3, 1.0  # score matrix and final time of the flows of tokens; V = 1

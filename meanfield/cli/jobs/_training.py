@@ -50,11 +50,11 @@ def tasks_and_options() -> list[dict[str, Any]]:
 
 
 def start_training(
-    spec: TrainSpec, folder: Path, plugins: Sequence[Path], *, json: bool
+    settings: TrainSpec, folder: Path, plugins: Sequence[Path], *, json: bool
 ) -> None:
     """Trains the networks of a spec in a new folder, and prints the report."""
-    job = partial(train, spec, folder, plugins=plugins)
-    run_training(job, spec.variant.label, folder, json=json)
+    job = partial(train, settings, folder, plugins=plugins)
+    run_training(job, settings.variant.label, folder, json=json)
 
 
 def run_training(

@@ -52,8 +52,8 @@ def drift(case: Case) -> Check:
     precision = np.linalg.inv(Y @ Y.T)
     down = lambda z: np.sum(ref.quadratic(z, -precision, mean) + ref.quadratic(z, H, c))
     why = ROUNDING + ", times the condition of Σ, at most 1e3"
-    label, expected = "Fokker–Planck velocity", -ref.gradient(down, x)
-    return gap(label, velocity, expected, tolerance=1e-9, why=why)
+    label, reference = "Fokker–Planck velocity", -ref.gradient(down, x)
+    return gap(label, velocity, reference, tolerance=1e-9, why=why)
 
 
 def _ornstein_uhlenbeck(case: Case) -> tuple[Array, ...]:
@@ -77,14 +77,14 @@ def gaussian_flows(case: Case) -> Checks:
         covariances = factors @ np.swapaxes(factors, 1, 2)
         rates, U = np.linalg.eigh(matrix)
         safe = np.where(rates > 0, rates, 1)
-        centres, expected = [], []
+        centres, reference = [], []
         for t in TIMES:
             E = (U * np.exp(-rates * t)) @ U.T
             noise = np.where(rates > 0, -np.expm1(-2 * safe * t) / safe, 2 * t)
             centres.append(c + E @ (mean - c))
-            expected.append(E @ Y @ Y.T @ E + (U * noise) @ U.T)
+            reference.append(E @ Y @ Y.T @ E + (U * noise) @ U.T)
         yield gap(f"{label} flow, mean", means, centres, **FLOW_SLACK)
-        yield gap(f"{label} flow, covariance", covariances, expected, **FLOW_SLACK)
+        yield gap(f"{label} flow, covariance", covariances, reference, **FLOW_SLACK)
 
 
 def flux(case: Case, *, power: float) -> Check:
@@ -99,9 +99,9 @@ def flux(case: Case, *, power: float) -> Check:
     rho = lambda z: np.exp(-square(z) / 2) / width
     slopes = _pressure_slopes(gaussian(mean, Y), jnp.asarray(x))
     actual = rho(x)[:, None] * np.asarray(slopes)
-    expected = ref.gradient(lambda z: np.sum(rho(z) ** power), x)
+    reference = ref.gradient(lambda z: np.sum(rho(z) ** power), x)
     why = ROUNDING + ", times the condition of Σ, at most 1e3"
-    return gap("porous medium flux", actual, expected, tolerance=1e-9, why=why)
+    return gap("porous medium flux", actual, reference, tolerance=1e-9, why=why)
 
 
 @eqx.filter_jit
@@ -131,8 +131,8 @@ def grid_flows(case: Case, *, power: float) -> Checks:
     """
     for run in (_porous_medium(power), *_mixtures(case)):
         fine, coarse = (_cell_masses(run, scale * run.half) for scale in (1, 2))
-        merged, quarter = fine.reshape(-1, 2).sum(axis=1), N_CELLS // 4
-        change = np.sum(np.abs(merged - coarse[quarter:-quarter]))
+        sums, quarter = fine.reshape(-1, 2).sum(axis=1), N_CELLS // 4
+        change = np.sum(np.abs(sums - coarse[quarter:-quarter]))
         exact = np.diff(run.end(_edges(run.half)))
         distance = np.sum(np.abs(fine - exact))
         why = "the change from cells twice as wide: thrice the error, of second order"

@@ -99,7 +99,7 @@ class _Line:
         F = lambda rho: self.energy(kernel, rho)
         return float(ref.directional_derivative(F, rho, self.nu))
 
-    def skewed(self, x: Array) -> Array:
+    def skew_density(self, x: Array) -> Array:
         """A density at points, which is not Gaussian."""
         u = (x - self.mean) / self.deviation
         size = (1 + 0.7 * np.sin(2 * u)) / np.sqrt(2 * np.pi) / self.deviation
@@ -129,7 +129,7 @@ def _mccann(case: Case, *, odd: float) -> Checks:
     cells = Slack(tolerance=abs(coarse / fine - 1), why=why)
     for label, pairing, rho, slack in (
         ("derivative of F", line.step * line.nu @ variation, line.rho, GRID),
-        ("derivative of F on a grid", fine, line.skewed(line.x), cells),
+        ("derivative of F on a grid", fine, line.skew_density(line.x), cells),
     ):
         formula = pairing + line.step**2 * line.nu @ odd_part(z) @ rho
         expected = line.derivative(lambda z: even(z) + odd_part(z), rho)
@@ -149,9 +149,9 @@ def _energies(line: _Line) -> tuple[AbstractEnergy, ...]:
 
 
 def _grid_pairing(line: _Line, energy: AbstractEnergy) -> float:
-    """The library's first variation of `line.skewed` on a grid, paired with `nu`."""
+    """The library's first variation of a skew density on a grid, paired with `nu`."""
     edges = np.append(line.x - line.step / 2, line.x[-1] + line.step / 2)
-    density = lambda x: line.skewed(x[:, 0])
+    density = lambda x: line.skew_density(x[:, 0])
     mu = Grid.from_function([edges], density, box=FixedBox())
     return float(line.step * line.nu @ np.asarray(_cell_variation(energy, mu)))
 

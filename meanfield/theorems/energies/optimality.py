@@ -57,8 +57,8 @@ def end_condition(case: Case, *, factor: float = 2.0) -> Checks:
     squares = np.sum((z @ (np.eye(d) - M)) * z, axis=1)
     psi = (squares + 2 * z @ (alpha - mean)) / tau
     level = np.asarray(_variation(energy, end, jnp.asarray(alpha + z)))
-    centred = lambda values: values - np.mean(values)
-    yield gap("ψ = −2δF", -factor * centred(level), centred(psi), **NEWTON)
+    fluctuation = lambda values: values - np.mean(values)
+    yield gap("ψ = −2δF", -factor * fluctuation(level), fluctuation(psi), **NEWTON)
 
 
 _variation = eqx.filter_jit(

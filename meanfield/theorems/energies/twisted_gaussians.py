@@ -88,7 +88,7 @@ def _dimension_checks(case: Case, d: int, *, half: float) -> Checks:
     K, mean = K / (2 * size), rng.uniform(0.4, 0.9, size=d)
     A, nodes = K.T @ Q / 0.7, ref.standard_nodes(d, NODES)
     F = lambda m, factor: ref.interaction_gaussian(nodes, m, factor, A)
-    expected = F(mean, Y)
+    reference = F(mean, Y)
     mean_gradient = ref.gradient(lambda m: F(m, Y), mean)
     turn = ref.gradient(lambda factor: F(mean, factor), Y) @ Y.T
     probes = case.rng("probes").normal(size=(4, d))
@@ -97,8 +97,8 @@ def _dimension_checks(case: Case, d: int, *, half: float) -> Checks:
     library = evaluate_on_gaussian(Interaction(Dot(Q, K, 0.7)), mean, Y, probes=probes)
     formula = _paper_energy(mean, Y @ Y.T, A, half=half)
     slack = Slack(tolerance=1e-9, why=QUADRATURE)
-    yield gap(f"formula, d = {d}", formula, expected, **slack)
-    yield gap(f"energy, d = {d}", library.energy, expected, **slack)
+    yield gap(f"formula, d = {d}", formula, reference, **slack)
+    yield gap(f"energy, d = {d}", library.energy, reference, **slack)
     yield gap(f"α', d = {d}", library.mean_rate, -mean_gradient, **slack)
     yield gap(f"Σ', d = {d}", library.covariance_rate, -(turn + turn.T), **slack)
     yield gap(f"δF, d = {d}", library.variation, level, **slack)
@@ -139,7 +139,7 @@ def gaussian_flow(case: Case, *, score_weight: float = 1) -> Checks:
     yield from _line_checks(case, score_weight)
     for d in (2, 3):
         A, B, Y = _space(case, d)
-        yield from _space_checks(_symmetric(A), B, Y, score_weight=score_weight)
+        yield from _space_checks((A + A.T) / 2, B, Y, score_weight=score_weight)
     A, B, Y = _space(case, 2)
     product, descent = _metric_product(A, B, Y, score_weight=score_weight)
     error = np.max(np.abs(product - descent)) / np.max(np.abs(descent))
@@ -162,12 +162,12 @@ def _line_checks(case: Case, score_weight: float) -> Checks:
     M = _metric(line, score_weight=score_weight)
     B, left = -line.v / line.a, 1 - (line.a * line.s) ** 2
     closed_form = line.s * left**-1.5 / (4 * line.s**2 * B)
-    expected = 2 * line.a * line.v * line.s**2
+    reference = 2 * line.a * line.v * line.s**2
     why = "a difference of fourth order, h = 1e-4: h⁴ and rounding 1e-16/h; quadrature"
     slack = Slack(tolerance=1e-9, why=why + " to 1e-12")
     yield gap("−M⁻¹F'(s)", -derivative / M, line.variance_rate, **slack)
     yield gap("M_s", M, closed_form, **slack)
-    yield gap("2avs²", line.variance_rate, expected, tolerance=1e-13, why=ROUNDING)
+    yield gap("2avs²", line.variance_rate, reference, tolerance=1e-13, why=ROUNDING)
 
 
 @gaussian_flow.register_misprint(
@@ -185,14 +185,14 @@ def _(case: Case) -> Counterexample:
     nodes = ref.standard_nodes(1, NODES)
     F = lambda m: ref.interaction_gaussian(nodes, m, factor, line.a * np.eye(1))
     (gradient,) = ref.gradient(F, np.array([line.mean]))
-    expected = line.v * (1 + line.a * line.s) * line.mean
+    reference = line.v * (1 + line.a * line.s) * line.mean
     slack = Slack(tolerance=1e-9, why=QUADRATURE)
     return Counterexample(
         (
             gap("α' = −∂F/∂α", line.mean_rate, -gradient, **slack),
             gap("α' = −B ∂F/∂α", line.mean_rate, line.v / line.a * gradient, **slack),
         ),
-        (gap("α' = v(1 + as)α", line.mean_rate, expected, **slack),),
+        (gap("α' = v(1 + as)α", line.mean_rate, reference, **slack),),
     )
 
 
@@ -203,19 +203,15 @@ def _space(case: Case, d: int) -> tuple[Array, Array, Array]:
     return A / (2 * np.linalg.norm(Y.T @ A @ Y, 2)), spd(rng, d), Y
 
 
-def _symmetric(A: Array) -> Array:
-    return (A + A.T) / 2
-
-
 def _space_checks(A: Array, B: Array, Y: Array, *, score_weight: float) -> Checks:
     d, V, Sigma = len(A), -B @ A, Y @ Y.T
     product, descent = _metric_product(A, B, Y, score_weight=score_weight)
     _, factor_rate = _rates(A, V, np.zeros(d), Y)
-    half, expected = factor_rate @ Y.T, V @ Sigma @ A @ Sigma
+    half, reference = factor_rate @ Y.T, V @ Sigma @ A @ Sigma
     slack = Slack(tolerance=1e-9, why=QUADRATURE)
     rounding = Slack(tolerance=1e-13, why=ROUNDING)
     yield gap(f"MΣ' = −∇F, d = {d}", product, descent, **slack)
-    yield gap(f"Σ', d = {d}", half + half.T, expected + expected.T, **rounding)
+    yield gap(f"Σ', d = {d}", half + half.T, reference + reference.T, **rounding)
 
 
 def _metric_product(

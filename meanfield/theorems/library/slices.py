@@ -112,8 +112,8 @@ def soft_velocities(
     def velocities(slices: Float[JaxArray, "l k"]) -> Float[JaxArray, "n d"]:
         units = slices / jnp.linalg.norm(slices, axis=1, keepdims=True)
         unit_coupling = dataclasses.replace(coupling, directions=units)
-        trained = Attention(attention.score, unit_coupling, attention.value)
-        return trained.field(0.0, mu)(mu.tokens)
+        unit_attention = Attention(attention.score, unit_coupling, attention.value)
+        return unit_attention.field(0.0, mu)(mu.tokens)
 
     actual, pull_back = jax.vjp(velocities, slices)
     return actual, pull_back(weights)[0]

@@ -54,8 +54,8 @@ def algorithm(case: Case, *, sign: float = -1.0) -> Checks:
     """
     p, cloud, rows = _tokens(case)
     attention = sliced_attention(p, rows, jnp.asarray(TAU))
-    expected = _output(p, cloud, rows, sign * TAU, ref.hard_plan)
-    yield close("library's velocities", velocity(attention, cloud, cloud), expected)
+    reference = _output(p, cloud, rows, sign * TAU, ref.hard_plan)
+    yield close("library's velocities", velocity(attention, cloud, cloud), reference)
     yield from _cost_checks(case, sign)
     for t in TEMPERATURES:
         yield from _soft_checks(case, t, sign)
@@ -83,21 +83,21 @@ def _soft_checks(case: Case, t: float, sign: float) -> Checks:
     rows = units * rng.uniform(0.3, 3, size=(4, 1))
     weights = rng.normal(size=cloud.x.shape)
     options = {"temperature": jnp.asarray(t), "power": 1}
-    attention, published = (
+    attention, printed_attention = (
         p.attention(name, slices=rows, tau=jnp.asarray(TRAINED_TAU), **options)
         for name in ("esp-soft", "esp-soft-published")
     )
     rate = sign * TRAINED_TAU / float(p.epsilon)
-    divided = partial(ref.divided_soft_plan, t=t)
-    output = lambda rows: _output(p, cloud, rows, rate, divided)
+    row_plan = partial(ref.divided_soft_plan, t=t)
+    output = lambda rows: _output(p, cloud, rows, rate, row_plan)
     slope = gradient(lambda rows: weights.ravel() @ output(rows).ravel(), rows)
     actual, actual_slope = soft_velocities(
         attention, jnp.asarray(rows), cloud, jnp.asarray(weights)
     )
-    expected = _output(p, cloud, rows, rate, partial(ref.soft_plan, t=t))
-    published_velocity = velocity(published, cloud, cloud)
+    reference = _output(p, cloud, rows, rate, partial(ref.soft_plan, t=t))
+    published_velocity = velocity(printed_attention, cloud, cloud)
     yield close(f"esp-soft, t = {t:g}", actual, output(rows))
-    yield close(f"esp-soft-published, t = {t:g}", published_velocity, expected)
+    yield close(f"esp-soft-published, t = {t:g}", published_velocity, reference)
     yield gap(f"gradient in slices, t = {t:g}", actual_slope, slope, **SLOPE)
 
 

@@ -8,12 +8,11 @@ from meanfield.attention import attentions
 from meanfield.dynamics import AbstractDynamics, Heads, stack_trees
 from meanfield.measures import Points
 from meanfield.theorems._arrays import Array, JaxArray, Unary, eqx, jnp, np
+from meanfield.theorems.library.bounds import constants
+from meanfield.theorems.library.particles import KINDS
 from meanfield.theorems.reference import formulas as ref
 from meanfield.theorems.reference.alternation import nth_state, scalings
 from meanfield.theorems.reference.energies import bilinear, distance
-
-from ._bounds import constants
-from ._particles import KINDS
 
 SIDES = np.array([3, 4, 6, 8])  # numbers of tokens along each side of a square cloud
 CELLS = 24  # number of cells of the continuum along each axis

@@ -13,10 +13,15 @@ from meanfield.flows import flow
 from meanfield.measures import AbstractMeasure, Points
 from meanfield.theorems._arrays import Array, JaxArray, eqx, jax, jnp, np
 from meanfield.theorems._protocols import Slack
+from meanfield.theorems.library.bounds import cumulative_integral, operator_norm
+from meanfield.theorems.library.particles import (
+    EPSILON,
+    KINDS,
+    NODES,
+    linear_value,
+    term,
+)
 from meanfield.theorems.reference import formulas as ref
-
-from ._bounds import cumulative_integral, operator_norm
-from ._particles import EPSILON, KINDS, NODES, linear_value, term
 
 SHORT_TIMES = (0.0125, 0.00625, 0.003125, 0.0015625)
 FRAMES = np.array([0.0, *SHORT_TIMES[::-1], 0.025, 0.2, 0.3, 0.6, 1.0])
@@ -48,9 +53,11 @@ class Curve(NamedTuple):
         """The atoms at time `t`, `(n, 2)`, by NumPy or by JAX."""
         angle = self.phase + self.turn * t
         left, spans = self.growth[:-1], np.diff(NODES)
-        elapsed = xp.clip(t - np.array(NODES[:-1]), 0, spans)
+        durations = xp.clip(t - np.array(NODES[:-1]), 0, spans)
         slopes = (self.growth[1:] - left) / spans
-        size = self.radius * xp.exp(xp.sum(left * elapsed + slopes * elapsed**2 / 2))
+        size = self.radius * xp.exp(
+            xp.sum(left * durations + slopes * durations**2 / 2)
+        )
         return size[:, None] * xp.stack([xp.cos(angle), xp.sin(angle)], axis=1)
 
 

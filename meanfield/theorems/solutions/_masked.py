@@ -28,7 +28,7 @@ class Sequence(NamedTuple):
     s: Array  # positions of the tokens
 
 
-def on_line(
+def line_sequence(
     matrices: tuple[float, float, float], x: Array, w: Array, s: Array
 ) -> Sequence:
     """Tokens on a line; `matrices` are the numbers Q, K and V."""
@@ -70,13 +70,13 @@ def _stack(sequences: list[Sequence]) -> Sequence:
         widths = [(0, n - len(part))] + [(0, 0)] * (part.ndim - 1)
         return np.pad(part, widths, constant_values=value)
 
-    padded = [
+    sequences = [
         sequence._replace(
             x=pad(sequence.x, 2.0), w=pad(sequence.w, 0.0), s=pad(sequence.s, 0.0)
         )
         for sequence in sequences
     ]
-    return Sequence(*columns(padded))
+    return Sequence(*columns(sequences))
 
 
 def carry(sequences: list[Sequence]) -> list[Array]:

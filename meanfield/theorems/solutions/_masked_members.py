@@ -8,10 +8,16 @@ from meanfield.measures import Points
 from meanfield.theorems._arrays import Array, JaxArray, columns, eqx, jnp, np
 from meanfield.theorems._prelude import Case
 from meanfield.theorems._protocols import Slack
+from meanfield.theorems.library.particles import (
+    EDGES,
+    FRAMES,
+    KINDS,
+    Members,
+    random_parameters,
+    term,
+)
 from meanfield.theorems.reference import formulas as ref
 from meanfield.theorems.reference.measures import wasserstein
-
-from ._particles import EDGES, FRAMES, KINDS, Members, random_parameters, term
 
 PLACES = np.array([0.5, 0.1, 0.9, 0.3, 0.8, 0.3])  # two tokens share a position
 MOVE = np.array([0.2, -0.1])

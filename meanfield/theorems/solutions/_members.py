@@ -4,8 +4,11 @@ import functools
 
 from meanfield.theorems._arrays import Array, Rng, columns, np
 from meanfield.theorems._prelude import Case
-
-from ._particles import Members, random_parameters, trajectories
+from meanfield.theorems.library.particles import (
+    Members,
+    random_parameters,
+    trajectories,
+)
 
 N = 6
 SHIFTS = (8e-3, 4e-3, 2e-3, 1e-3)

@@ -16,9 +16,8 @@ from meanfield.measures import Points
 from meanfield.theorems._arrays import Array, JaxArray, eqx, jax, jnp, np
 from meanfield.theorems._protocols import ball_measure
 from meanfield.theorems.estimates.attacks import FAR, norm
-
-from ._bounds import constants
-from ._particles import KINDS
+from meanfield.theorems.library.bounds import constants
+from meanfield.theorems.library.particles import KINDS
 
 GROWTH = 0.02
 # With a fixed number of half-steps, Sinkhorn attention compiles four times faster than

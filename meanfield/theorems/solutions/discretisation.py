@@ -10,6 +10,7 @@ from meanfield.theorems._arrays import Array, JaxArray, Unary, eqx, jax, jnp, np
 from meanfield.theorems._prelude import Case, Checks, statement
 from meanfield.theorems._protocols import Slack, compare, gap
 from meanfield.theorems.library.measures import starts
+from meanfield.theorems.library.particles import KINDS
 from meanfield.theorems.reference.measures import wasserstein
 
 from ._continuum import (
@@ -22,7 +23,6 @@ from ._continuum import (
     continuum,
     growth_bound,
 )
-from ._particles import KINDS
 
 EPSILON = 1.3
 EDGES = (0.0, 0.35, 1.0)

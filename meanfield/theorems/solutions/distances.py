@@ -153,8 +153,8 @@ def closed_balls(case: Case, *, inner: float = 1.2) -> Checks:
         _ball_pair(rng, d, inner) for d in (1, 2, 3) for _ in range(case.pick(20, 200))
     ]
     actual = np.array([_library_wasserstein(*pair) for pair in pairs])
-    expected = [transport_cost(x, y, (v, w)) for (x, v), (y, w) in pairs]
-    yield gap("W_2² in dimensions 1, 2, 3", actual**2, expected, **HIGHS_SLACK)
+    reference = [transport_cost(x, y, (v, w)) for (x, v), (y, w) in pairs]
+    yield gap("W_2² in dimensions 1, 2, 3", actual**2, reference, **HIGHS_SLACK)
     for p in (1, 2, 3):
         shares = []
         for (mu, nu), W in zip(pairs, actual, strict=True):

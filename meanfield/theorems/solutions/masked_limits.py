@@ -5,7 +5,7 @@ from meanfield.theorems._prelude import Case, Checks, statement
 from meanfield.theorems._protocols import compare, gap, order
 from meanfield.theorems.reference.measures import wasserstein
 
-from ._masked import EPSILON, on_line, velocities
+from ._masked import EPSILON, line_sequence, velocities
 
 
 @statement(
@@ -29,7 +29,7 @@ def discontinuity(case: Case, *, s: float = 0.5) -> Checks:
     gaps = []
     for n in (10, 100, 1000):
         w, x = np.array([0.75 - 1 / n, 1 / n, 0.25]), np.array([0.0, n**2, 0.0])
-        visible_line = on_line((0, 0, 1.3), x, w, np.array([0.25, 0.5, 0.9]))
+        visible_line = line_sequence((0, 0, 1.3), x, w, np.array([0.25, 0.5, 0.9]))
         w, positions = np.array([0.75, 1 / n, 0.25 - 1 / n]), np.array([0.25, 1.0, 0.9])
         hidden_line = visible_line._replace(w=w, s=positions)
         gaps.append(
@@ -48,7 +48,7 @@ def _jump(case: Case, *, s: float) -> Checks:
     Q, K, V = rng.uniform(0.5, 1.5, size=3)
     x = np.array([rng.uniform(-0.5, 0), rng.uniform(0.5, 1)])
     half, counts = np.full(2, 0.5), (10, 100, 1000)
-    limit = on_line((Q, K, V), x, half, np.array([0.0, 0.5]))
+    limit = line_sequence((Q, K, V), x, half, np.array([0.0, 0.5]))
     lines = [limit._replace(s=np.array([0.0, 0.5 + 1 / n])) for n in counts]
     fields = velocities([*lines, limit], 0.3, s)
     share = 1 / (1 + np.exp(Q * K * 0.3 * (x[0] - x[1]) / EPSILON))

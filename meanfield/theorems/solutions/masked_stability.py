@@ -8,11 +8,10 @@ from meanfield.theorems._arrays import Array, Rng, columns, np
 from meanfield.theorems._prelude import Case, Checks, Counterexample, statement
 from meanfield.theorems._protocols import Slack, ascend, compare, gap, order
 from meanfield.theorems.estimates.attacks import BANDWIDTH
+from meanfield.theorems.library import bounds, particles
 
-from . import _bounds as bounds
 from . import _masked as masked
 from . import _masked_members as members
-from . import _particles as particles
 
 COUNTS = (10, 30, 90)
 POWERS = (1.5, 2.0, 3.0)
@@ -52,11 +51,11 @@ def powers(
     """
     sequences = _means(case)
     paths = masked.carry(sequences)
-    ends, expected = columns(
+    ends, reference = columns(
         (paths[i][-1], _exponential(sequences[i]) @ sequences[i].x.ravel())
         for i in (5, 7)
     )
-    yield gap("90 tokens at t = 1", ends.reshape(2, -1), expected, **STEPS)
+    yield gap("90 tokens at t = 1", ends.reshape(2, -1), reference, **STEPS)
     why = f"{WHY}, over a distance of 90 to the power of -2/3 at least"
     for p in POWERS:
         label = f"largest d_p(1)/d_p(0), p = {p:g}, over exp of Hardy's constant"
@@ -166,10 +165,10 @@ def existence(case: Case) -> Checks:
     sequences = _sequences(case)
     paths = masked.carry(sequences)
     label = "|dΓ(s, x)| θ([0, s])^½ / (c d)"
-    ends, expected = columns(
+    ends, reference = columns(
         (paths[i][-1], masked.reference(sequences[i])) for i in (1, 6)
     )
-    yield gap("10 tokens at t = 1", ends, expected, **STEPS)
+    yield gap("10 tokens at t = 1", ends, reference, **STEPS)
     shares = []
     for sequence, path in zip(sequences, paths, strict=True):
         lengths = np.linalg.norm(path, axis=2)
@@ -213,11 +212,11 @@ def _moving_parameters(case: Case) -> Checks:
     runs, paths = members.masked_flows(case)
     far = f"{members.WHY}, over a distance of 0.03, over t = 0.2"
     for name in particles.KINDS:
-        expected = particles.reference(name, runs, members.BASE)
+        reference = particles.reference(name, runs, members.BASE)
         yield gap(
             f"tokens at t = 1, {name}",
             paths[name][members.BASE, -1],
-            expected,
+            reference,
             **members.STEPS,
         )
         lengths = np.linalg.norm(paths[name], axis=-1).max(axis=-1)
@@ -258,7 +257,7 @@ def _(case: Case) -> Counterexample:
     for eta in SHARES:
         w = np.array([eta, 1 - eta, 0.0])
         places = [np.array([y, later, 0.0]) for y in (0.2, 0.2 + h)]
-        sequences += [masked.on_line((Q, K, V), z, w, s) for z in places]
+        sequences += [masked.line_sequence((Q, K, V), z, w, s) for z in places]
     fields = masked.velocities(sequences, x, 0.0).reshape(-1, 2)
     distances = np.abs(np.diff(fields)[:, 0])
     a = Q * K * R * x / masked.EPSILON

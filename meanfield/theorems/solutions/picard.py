@@ -3,10 +3,10 @@
 from meanfield.theorems._arrays import Array, Rng, np
 from meanfield.theorems._prelude import Case, Checks, statement
 from meanfield.theorems._protocols import Slack, compare, gap, order
+from meanfield.theorems.library.particles import random_parameters
 from meanfield.theorems.reference.measures import wasserstein
 
 from . import _curve_flows as frozen
-from ._particles import random_parameters
 
 N = 4
 ZEROS = np.zeros(N)

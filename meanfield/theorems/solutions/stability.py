@@ -4,11 +4,10 @@ from meanfield.theorems._arrays import Array, np
 from meanfield.theorems._prelude import Case, Check, Checks, statement
 from meanfield.theorems._protocols import Slack, ascend, compare, log_ratio_at, order
 from meanfield.theorems.estimates.attacks import BANDWIDTH
+from meanfield.theorems.library import bounds, particles
 from meanfield.theorems.reference.measures import wasserstein
 
-from . import _bounds as bounds
 from . import _members as members
-from . import _particles as particles
 from ._short_flows import light_atom, log_ratio, start
 
 PAIRS = (

@@ -3,9 +3,8 @@
 from meanfield.theorems._arrays import Array, Unary, np
 from meanfield.theorems._prelude import Case, Checks, Counterexample, statement
 from meanfield.theorems._protocols import compare, gap
+from meanfield.theorems.library import bounds, particles
 
-from . import _bounds as bounds
-from . import _particles as particles
 from ._members import BASE, CLUSTER, SHEAR, member_flows
 
 # Sigmoid attention is left out: its weights stay below 1, so that it cannot reach the

@@ -68,6 +68,7 @@ class Kind(NamedTuple):
 
 
 def make_interpolated(stack: AbstractDynamics) -> AbstractDynamics:
+    """Dynamics whose parameters are interpolated between the nodes."""
     with jax.ensure_compile_time_eval():
         return Interpolated(jnp.asarray(NODES), stack)
 
@@ -78,6 +79,7 @@ def _make_layers(stack: AbstractDynamics) -> AbstractDynamics:
 
 
 def linear_value(values: Array, t: float, middle: float) -> Array:
+    """The parameters at time `t`, in the piece of time that contains `middle`."""
     left = min(int(np.searchsorted(NODES, middle)) - 1, len(NODES) - 2)
     share = (t - NODES[left]) / (NODES[left + 1] - NODES[left])
     return (1 - share) * values[left] + share * values[left + 1]

@@ -5,7 +5,7 @@ from typing import TypeVar
 
 from meanfield.theorems._arrays import Array, JaxArray, Unary, np
 
-from ._particles import EPSILON, FRAMES, KINDS, Members
+from .particles import EPSILON, FRAMES, KINDS, Members
 
 TIMES = np.linspace(0, 1, 41)
 
