@@ -66,10 +66,6 @@ LONG = (
     "castin2025:prop-4.11",
     "castin2025:prop-4.15",
     "castin2025:thm-3.4",
-    "castin2025:eq-5.5",
-    "castin2025:sec-5.4-gaussian-flow",
-    "shahbazi2025:alg-1",
-    "shahbazi2025:soft-not-ds",
 )
 SHORT = tuple(name for name in statements if name not in LONG)
 
