@@ -1,19 +1,26 @@
 """Protocol of the comparisons of trained networks: search, limits, control."""
 
+import dataclasses
+from pathlib import Path
+
 import jax.numpy as jnp
 import numpy as np
+import pytest
+from training_cases import RECIPE, spec
 
+from experiments.trained import records
 from experiments.trained.protocol import CONTROL, Candidate, Search
-from experiments.trained.tuning import search_ladders
+from experiments.trained.tuning import search_grids
 from meanfield._typing import PRNGKey
+from meanfield.errors import SimulationError
 from meanfield.training import Variant
 from meanfield.training.tasks import Patches
 
 
 def test_a_search_ends_where_no_neighbour_is_better():
-    ladders = {"a": tuple(range(10)), "b": tuple(range(10))}
+    grids = {"a": tuple(range(10)), "b": tuple(range(10))}
     score = lambda at: -((at["a"] - 7) ** 2) - (at["b"] - 2) ** 2
-    search = search_ladders(score, {"a": 1, "b": 5}, ladders)
+    search = search_grids(score, {"a": 1, "b": 5}, grids)
     assert search.best == {"a": 7, "b": 2}
     assert search.is_complete
     tried = [tuple(setting.values()) for setting, _ in search.scores]
@@ -22,14 +29,14 @@ def test_a_search_ends_where_no_neighbour_is_better():
 
 
 def test_a_search_stops_after_its_budget():
-    ladders = {"a": tuple(range(100))}
-    search = search_ladders(lambda at: at["a"], {"a": 0}, ladders, budget=9)
+    grids = {"a": tuple(range(100))}
+    search = search_grids(lambda at: at["a"], {"a": 0}, grids, budget=9)
     assert search.best == {"a": 8}
     assert len(search.scores) == 9
     assert not search.is_complete
 
 
-def test_ends_of_ladders_are_reported_unless_they_are_limits():
+def test_ends_of_grids_are_reported_unless_they_are_limits():
     best = {"temperature": 1e-5, "slices": "axis", "iterations": 41, "tau": 0.1}
     assert Search(best, [], is_complete=True).at_end == ["temperature", "iterations"]
 
@@ -49,3 +56,33 @@ def test_the_bandwidth_is_tuned_as_a_multiple():
     assert candidate.variant_at(start) == sinkhorn
     sharper = candidate.variant_at({**start, "epsilon": 1 / 4, "iterations": 11})
     assert sharper.options == {"epsilon": 1.0, "iterations": 11}
+
+
+def test_a_setting_that_diverges_is_recorded_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """Tuning goes on with other settings; compared networks must not diverge."""
+    monkeypatch.setattr(records, "UNFINISHED", tmp_path / "unfinished")
+    diverging = dataclasses.replace(RECIPE, learning_rate=1e30)
+    run = spec(recipe=diverging, seeds=(0,))
+    for_tuning = dataclasses.replace(
+        records.tuning_archive("pairs", "quick"), file=tmp_path / "tuning.jsonl"
+    )
+    (line,) = for_tuning.lines(run)
+    assert (line["means"], line["train_loss"]) == (None, None)
+    assert line["first_loss"] > 0
+    with monkeypatch.context() as patch:
+        patch.setattr(records, "train", lambda *_, **__: pytest.fail("trained again"))
+        assert for_tuning.lines(run) == [line]
+    compared = dataclasses.replace(
+        records.archive("pairs", "quick"), file=tmp_path / "compared.jsonl"
+    )
+    with pytest.raises(SimulationError, match="not finite"):
+        compared.lines(run)
+
+
+def test_a_search_leaves_settings_that_diverge():
+    score = lambda at: -np.inf if at["a"] > 2 else at["a"]
+    search = search_grids(score, {"a": 4}, {"a": tuple(range(6))})
+    assert search.best == {"a": 4}  # all its neighbours diverge too
+    assert search_grids(score, {"a": 1}, {"a": tuple(range(6))}).best == {"a": 2}

@@ -1,6 +1,7 @@
 """Training: epochs, folders, parameters, the command."""
 
 import dataclasses
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -205,7 +206,7 @@ def test_the_log_has_the_columns_of_the_matrices(tmp_path: Path):
     rows = np.stack(matrices)[:, 0]  # samples, heads, queries, keys
     perplexity = np.exp(stats.entropy(rows, axis=-1)) / rows.shape[-1]
     expected = perplexity.mean(axis=(0, 2))
-    np.testing.assert_allclose(entry["keys_in_use"][0][0], expected, rtol=1e-4)
+    np.testing.assert_allclose(entry["relative_perplexity"][0][0], expected, rtol=1e-4)
 
 
 def test_the_validation_split_never_uses_the_test_set():
@@ -346,6 +347,10 @@ def test_train_runs_resumes_and_compares(cli: CLI, tmp_path: Path):
     assert second.code == 0, second.err
     output = cli("train", "show", "first", "second", "--plugin", plugin)
     assert "undecided" in output.out
+    few = cli(*start, "0:3", *options, "--distinct-samples", "4", "--out", "few")
+    assert re.search(r"distinct samples +4\n", few.out)
+    failure = cli("train", "show", "first", "few", "--plugin", plugin)
+    assert "must have the same `distinct_samples`; got None and 4" in failure.err
     third = cli(*start, "0,5,6", *options, "--out", "third")
     assert third.code == 0
     failure = cli("train", "show", "first", "third", "--plugin", plugin)

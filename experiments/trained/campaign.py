@@ -19,8 +19,8 @@ from experiments.trained.protocol import (
     Candidate,
     Search,
 )
-from experiments.trained.records import Line, archive, short_lines
-from experiments.trained.tuning import search_ladders
+from experiments.trained.records import Line, archive, tuning_archive
+from experiments.trained.tuning import search_grids
 from meanfield.reproduce import Case, Size
 from meanfield.training import Recipe, TrainSpec
 
@@ -149,11 +149,13 @@ class Campaign:
                 options,
                 validation_split=True,
             )
-            lines = archive(f"{self.task}-tuning", case.size, short_lines).lines(spec)
+            lines = tuning_archive(self.task, case.size).lines(spec)
+            if any(line["means"] is None for line in lines):
+                return -np.inf  # the learning rate is too large
             means = [line["means"][self.measure] for line in lines]
             return self.gain * float(np.mean(means))
 
-        return search_ladders(score, candidate.start)
+        return search_grids(score, candidate.start)
 
     def _gate_loss(self, case: Case, spec: TrainSpec, condition: str) -> float | None:
         """Loss on a few samples after training, as a fraction of the loss before."""
@@ -169,7 +171,9 @@ class Campaign:
             options=dict(protocol.conditions[condition]),
             distinct_samples=GATE_SAMPLES,
         )
-        lines = archive(f"{self.task}-tuning", case.size, short_lines).lines(few)
+        lines = tuning_archive(self.task, case.size).lines(few)
+        if any(line["means"] is None for line in lines):
+            return np.inf
         return float(
             np.mean([line["train_loss"] / line["first_loss"] for line in lines])
         )

@@ -29,7 +29,7 @@ CAPTION = (
 TUNED = (
     "Tuned on a validation split, with at most {budget} settings of each attention: "
     "{names}; {n_incomplete} of {n_arms} searches are incomplete, and {n_at_end} ended "
-    "at an end of a ladder."
+    "at an end of a grid."
 )
 
 
@@ -57,7 +57,7 @@ def _dataset(campaign: Campaign, arms: Arms, case: Case) -> xr.Dataset:
     first = next(iter(arms.values())).lines[0]
     means = table_of(lambda networks: mean_scores(campaign, networks))
     variables: dict[str, Any] = {"score": (dims, means)}
-    for name in ("rms", "keys_in_use"):
+    for name in ("rms", "relative_perplexity"):
         if name in first:
             curves = table_of(lambda networks, name=name: _over_heads(networks, name))
             variables[name] = ((*dims, "epoch"), curves)
@@ -130,9 +130,9 @@ def _arm_numbers(campaign: Campaign, arm: Arm) -> dict[str, Any]:
         "test_loss": last("test_loss"),
         "gate_loss": arm.gate_loss,
     }
-    if "keys_in_use" in arm.lines[0]:
-        ends = [np.mean(line["keys_in_use"][-1]) for line in arm.lines]
-        numbers["keys_in_use"] = float(np.median(ends))
+    if "relative_perplexity" in arm.lines[0]:
+        ends = [np.mean(line["relative_perplexity"][-1]) for line in arm.lines]
+        numbers["relative_perplexity"] = float(np.median(ends))
     if search is None:
         return numbers
     tuning = {"is_complete": search.is_complete, "at_end": search.at_end}
@@ -207,7 +207,9 @@ CELLS = {
     "training loss": _format_number("train_loss", ".3g"),
     "test loss": _format_number("test_loss", ".3g"),
     "loss on 40 samples, fraction of the first": _format_number("gate_loss", ".2g"),
-    "fraction of keys in use": _format_number("keys_in_use", ".2f"),
+    "relative perplexity of rows (1: uniform)": _format_number(
+        "relative_perplexity", ".2f"
+    ),
 }
 VERDICT_CELLS = {
     "difference (95 % interval)": _format_difference,

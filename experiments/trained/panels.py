@@ -104,20 +104,6 @@ def draw_column_errors(axes: Axes, data: xr.Dataset, axis: Axis) -> None:
     axes.set_ylabel("rms of column sums - 1")
 
 
-def draw_keys_in_use(axes: Axes, data: xr.Dataset, axis: Axis) -> None:
-    """Draws scores under the last condition against the keys in use after training."""
-    last = data.isel(condition=-1)
-    for name, look in attention_styles(map(str, data["variant"].values)).items():
-        keys = last["keys_in_use"].sel(variant=name).isel(epoch=-1)
-        scores = last["score"].sel(variant=name)
-        axes.plot(keys, scores, markersize=4, alpha=0.7, **look.points)
-    condition = str(data["condition"].values[-1])
-    axes.set_title(f"{axis.conditions}: {condition}", size="medium")
-    axes.set_xlim(0, 1.05)
-    axes.set_xlabel("fraction of keys in use (1: uniform weights)")
-    axes.set_ylabel(axis.scores)
-
-
 def draw_by_length(axes: Axes, data: xr.Dataset, axis: Axis) -> None:
     """Draws the accuracy at each length of the sequence, over all seeds."""
     del axis

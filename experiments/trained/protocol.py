@@ -4,10 +4,11 @@
    same budget. Its hyperparameters are the learning rate and the options listed in
    `experiments.trained.campaigns`; the search starts at published values where there
    are some. It changes one hyperparameter at a time, to the next or the previous value
-   of its ladder, for as long as the validation score improves. It ends if no such
-   change improves the score, or after `BUDGET` settings. The score is the mean over
+   of its grid, for as long as the validation score improves. It ends if no such
+   change improves the score, or after `BUDGET` settings. A setting with which training
+   diverges has the score −∞. The score is the mean over
    `TUNING_SEEDS`, on a held-out quarter of the training samples. If the best value is
-   at an end of its ladder, and there are values beyond, the ladder must be extended;
+   at an end of its grid, and there are values beyond, the grid must be extended;
    captions count the settings for which this has not been done.
 2. *Control.* `CONTROL` is uniform attention, tuned like the others. Where an attention
    is not better than uniform weights, the task does not need attention.
@@ -41,7 +42,7 @@ LOSS_FRACTION = 0.25
 LEARNING_RATE = "learning rate"  # as a multiple of the rate in the recipe
 BANDWIDTH = "epsilon"  # as a multiple of the option of the variant
 # Values of each hyperparameter, in order.
-LADDERS: Mapping[str, tuple[Any, ...]] = {
+GRIDS: Mapping[str, tuple[Any, ...]] = {
     LEARNING_RATE: (1 / 16, 1 / 8, 1 / 4, 1 / 2, 1, 2, 4, 8, 16),
     BANDWIDTH: (1 / 256, 1 / 64, 1 / 16, 1 / 4, 1, 4, 16, 64, 256),
     "iterations": (1, 3, 5, 11, 21, 41),
@@ -50,7 +51,7 @@ LADDERS: Mapping[str, tuple[Any, ...]] = {
     "slices": (1, 2, 4, 8, 16, "axis"),
     "tau": (0.0, 0.1, 1.0, 10.0, 100.0),
 }
-# Ends of ladders beyond which a hyperparameter has no values.
+# Ends of grids beyond which a hyperparameter has no values.
 LIMITS: Mapping[str, tuple[Any, ...]] = {
     "iterations": (1,),
     "lambda_": (0.0,),
@@ -97,7 +98,7 @@ CONTROL = Candidate(Variant("softmax", {"epsilon": 1e30}))
 
 
 class Search(NamedTuple):
-    """Result of a search along ladders.
+    """Result of a search on grids of values.
 
     Attributes:
         best: setting with the largest score.
@@ -112,7 +113,7 @@ class Search(NamedTuple):
     @property
     def at_end(self) -> list[str]:
         """Hyperparameters whose best value is at an end that can be extended."""
-        ends = {name: (LADDERS[name][0], LADDERS[name][-1]) for name in self.best}
+        ends = {name: (GRIDS[name][0], GRIDS[name][-1]) for name in self.best}
         return [
             name
             for name, value in self.best.items()

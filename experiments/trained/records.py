@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from meanfield import runs
+from meanfield.errors import SimulationError
 from meanfield.reproduce import Size
 from meanfield.training import (
     RECORD,
@@ -49,11 +50,14 @@ class Archive:
 
     Attributes:
         file: path of the file.
-        lines_of: function that makes records from the folder of a finished run.
+        lines_of: function that makes records from the folder of a run.
+        has_diverged_runs: whether runs that end with a loss that is not finite are
+            recorded; otherwise they raise.
     """
 
     file: Path
     lines_of: Callable[[Path], list[Line]]
+    has_diverged_runs: bool = False
 
     def lines(self, spec: TrainSpec) -> list[Line]:
         """The record of each seed of a training run, in order.
@@ -76,11 +80,15 @@ class Archive:
         digest = hashlib.sha256(json.dumps(spec.as_json()).encode()).hexdigest()[:16]
         folder = UNFINISHED / digest
         report = _ProgressPrinter(spec)
-        if (folder / RECORD).is_file():
-            resume(folder, report=report)
-        else:
-            shutil.rmtree(folder, ignore_errors=True)  # left over from a killed process
-            train(spec, folder, report=report)
+        try:
+            if (folder / RECORD).is_file():
+                resume(folder, report=report)
+            else:
+                shutil.rmtree(folder, ignore_errors=True)  # from a killed process
+                train(spec, folder, report=report)
+        except SimulationError:
+            if not self.has_diverged_runs:
+                raise
         trained = self.lines_of(folder)
         self.add(trained)
         shutil.rmtree(folder)
@@ -110,11 +118,19 @@ def archive(
 ) -> Archive:
     """The committed archive called `name`, or a temporary one for the quick size.
 
-    Its records contain scores, unless `lines_of` makes other records, such as
-    `short_lines`.
+    Its records contain scores, unless `lines_of` makes other records.
     """
-    folder = RECORDS if size == "paper" else Path(_scratch().name)
-    return Archive(folder / f"{name}.jsonl", lines_of or score_lines)
+    return Archive(_folder(size) / f"{name}.jsonl", lines_of or score_lines)
+
+
+def tuning_archive(name: str, size: Size) -> Archive:
+    """Archive of runs for tuning and for the gate, some of which may diverge."""
+    file = _folder(size) / f"{name}-tuning.jsonl"
+    return Archive(file, _short_lines, has_diverged_runs=True)
+
+
+def _folder(size: Size) -> Path:
+    return RECORDS if size == "paper" else Path(_scratch().name)
 
 
 @functools.cache
@@ -173,27 +189,29 @@ def score_lines(folder: Path) -> list[Line]:
     ]
 
 
-def short_lines(folder: Path) -> list[Line]:
-    """Records of a training run for tuning or for the gate: means and losses only."""
+def _short_lines(folder: Path) -> list[Line]:
+    """Records with means and losses only; `None` if the run diverged."""
     record = TrainFolder(folder).record()
     common = common_entries(folder)
     first, last = record.log[0]["test"], record.log[-1]
-    return [
-        {
-            "seed": seed,
-            **common,
-            "means": {name: round_digits(m[i]) for name, m in last["test"].items()},
-            "train_loss": round_digits(last["train_loss"][i]),
-            "first_loss": round_digits(first["loss"][i]),
-        }
-        for i, seed in enumerate(record.spec.seeds)
-    ]
+    lines = []
+    for i, seed in enumerate(record.spec.seeds):
+        means = {name: round_digits(m[i]) for name, m in last["test"].items()}
+        entries = {"means": None, "train_loss": None}
+        if record.is_done:
+            loss = round_digits(last["train_loss"][i])
+            entries = {"means": means, "train_loss": loss}
+        first_loss = round_digits(first["loss"][i])
+        lines.append({"seed": seed, **common, **entries, "first_loss": first_loss})
+    return lines
 
 
 def common_entries(folder: Path) -> dict[str, Any]:
     """Entries that all records share: spec, date, versions, device and seconds."""
     spec = TrainFolder(folder).record().spec
-    seconds = sum(json.loads((folder / "seconds.json").read_text()).values())
+    file = folder / "seconds.json"  # which a run that diverged at once does not have
+    times = json.loads(file.read_text()) if file.is_file() else {}
+    seconds = sum(times.values())
     return {
         "spec": _key(spec),
         "date": datetime.now(UTC).date().isoformat(),
@@ -221,7 +239,13 @@ def _curves(log: tuple[Mapping[str, Any], ...], i: int) -> dict[str, Any]:
         },
     }
     if "columns" in log[0]:
-        for name in ("rms", "fraction_near", "quantiles", "rms_first", "keys_in_use"):
+        for name in (
+            "rms",
+            "fraction_near",
+            "quantiles",
+            "rms_first",
+            "relative_perplexity",
+        ):
             curves[name] = [entry["columns"][name][i] for entry in entries]
     return {name: round_digits(values) for name, values in curves.items()}
 

@@ -1,9 +1,9 @@
-"""Search of hyperparameters along ladders, one at a time."""
+"""Search of hyperparameters along grids, one at a time."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from experiments.trained.protocol import BUDGET, LADDERS, Search
+from experiments.trained.protocol import BUDGET, GRIDS, Search
 
 Setting = dict[str, Any]
 
@@ -33,10 +33,10 @@ class _Scores:
         return self.tried[key][1]
 
 
-def search_ladders(
+def search_grids(
     score: Callable[[Setting], float],
     start: Mapping[str, Any],
-    ladders: Mapping[str, tuple[Any, ...]] = LADDERS,
+    grids: Mapping[str, tuple[Any, ...]] = GRIDS,
     budget: int = BUDGET,
 ) -> Search:
     """Searches the setting with the largest score, from `start`.
@@ -44,7 +44,7 @@ def search_ladders(
     Args:
         score: score of a setting; larger is better.
         start: first setting; its names are searched in this order.
-        ladders: values of each name, in order.
+        grids: values of each name, in order.
         budget: largest number of settings to try.
     """
     scores, best, is_complete = _Scores(score, budget), dict(start), False
@@ -52,7 +52,7 @@ def search_ladders(
         while not is_complete:
             first = best
             for name in start:
-                best = _climb(scores, best, name, ladders[name])
+                best = _climb(scores, best, name, grids[name])
             is_complete = best == first
     except _BudgetError:
         best, _ = max(scores.tried.values(), key=lambda pair: pair[1])
@@ -62,7 +62,7 @@ def search_ladders(
 def _climb(
     scores: _Scores, best: Setting, name: str, values: tuple[Any, ...]
 ) -> Setting:
-    """The best setting after moves along one ladder, upwards or else downwards."""
+    """The best setting after moves along one grid, upwards or else downwards."""
     for step in (1, -1):
         first = best
         place = values.index(best[name]) + step

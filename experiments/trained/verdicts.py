@@ -73,13 +73,16 @@ def _compare_arms(
             part["conclusion"] = ""  # the papers claim no difference here
         elif part["conclusion"] in EARNED:
             part["conclusion"] = (
-                _earned(campaign, pair, (better, worse)) or part["conclusion"]
+                _reason_for_no_verdict(campaign, pair, (better, worse))
+                or part["conclusion"]
             )
     kept = "mean", "interval", "conclusion", "n_pairs", "n_seeds"
     return {**outcome, "converged": {name: converged[name] for name in kept}}
 
 
-def _earned(campaign: Campaign, pair: tuple[Arm, Arm], names: tuple[str, str]) -> str:
+def _reason_for_no_verdict(
+    campaign: Campaign, pair: tuple[Arm, Arm], names: tuple[str, str]
+) -> str:
     """The reason why there is no verdict; empty if there is one."""
     if not set(names).isdisjoint(campaign.untuned):
         return WITHDRAWN

@@ -20,12 +20,12 @@ class Sums(NamedTuple):
 
     Attributes:
         columns: sum of each column; 1 for transport plans.
-        keys_in_use: exponential of the entropy of a row, divided by the number of keys;
-            1 for uniform weights. Mean over rows.
+        relative_perplexity: exponential of the entropy of a row, divided by the number
+            of keys; 1 for uniform weights. Mean over rows.
     """
 
     columns: Float[Array, "seeds items layers heads n"]
-    keys_in_use: Float[Array, "seeds items layers heads"]
+    relative_perplexity: Float[Array, "seeds items layers heads"]
 
 
 @eqx.filter_jit
@@ -40,14 +40,14 @@ def attention_sums(
             plans = trainer.task.plans(network, sample)
             if plans is None:
                 return None
-            return Sums(jnp.sum(plans, axis=-2), _keys_in_use(plans))
+            return Sums(jnp.sum(plans, axis=-2), _relative_perplexity(plans))
 
         return jax.vmap(sample_sums)(numbers)
 
     return eqx.filter_vmap(network_sums)(state.networks, numbers)
 
 
-def _keys_in_use(plans: Float[Array, "*heads n m"]) -> Float[Array, "*heads"]:
+def _relative_perplexity(plans: Float[Array, "*heads n m"]) -> Float[Array, "*heads"]:
     """Mean over rows of the exponential of their entropy, over the number of keys.
 
     Rows are the absolute values of the weights, divided by their sum.
@@ -64,7 +64,7 @@ def summary(all_sums: Sums) -> dict[str, Any]:
 
     `rms` is the root mean square of (column sum − 1), and `fraction_near` the fraction
     of column sums in [½, 2], over samples and columns; `rms_first` is the `rms` of the
-    first column. `keys_in_use` is the mean over samples.
+    first column. `relative_perplexity` is the mean over samples.
     """
     sums, axes = np.asarray(all_sums.columns), (1, 4)
     return {
@@ -74,5 +74,5 @@ def summary(all_sums: Sums) -> dict[str, Any]:
             np.quantile(sums, QUANTILES, axis=axes), 0, -1
         ).tolist(),
         "rms_first": np.sqrt(np.mean((sums[..., 0] - 1) ** 2, axis=1)).tolist(),
-        "keys_in_use": np.mean(all_sums.keys_in_use, axis=1).tolist(),
+        "relative_perplexity": np.mean(all_sums.relative_perplexity, axis=1).tolist(),
     }

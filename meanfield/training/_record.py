@@ -63,7 +63,7 @@ class StoredColumns(TypedDict):
     fraction_near: list[OfHeads]
     quantiles: list[list[list[Numbers]]]
     rms_first: list[OfHeads]
-    keys_in_use: NotRequired[list[OfHeads]]
+    relative_perplexity: NotRequired[list[OfHeads]]
 
 
 @with_config(ConfigDict(strict=True, extra="forbid"))

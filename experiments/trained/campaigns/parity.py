@@ -7,31 +7,22 @@ digits is too few for a validation split.
 """
 
 from experiments.trained.campaign import Campaign, Protocol
-from experiments.trained.protocol import CONTROL, Candidate
+from experiments.trained.campaigns.candidates import image_candidates
+from experiments.trained.protocol import Candidate
 from meanfield.training import Recipe, Variant
 
 CONDITIONS = {
     str(count): {"count": count, "layers": 2, "patch": 7} for count in (40, 400, 4000)
 }
-EPSILON = 4.0  # square root of the dimension of a head
-SLICED = {"slices": 8, "temperature": 1e-3, "power": 1, "tau": 0.1, "epsilon": EPSILON}
 
 PARITY = Campaign(
     task="parity",
     candidates={
-        "softmax": Candidate(Variant("softmax", {"epsilon": EPSILON}), ("epsilon",)),
+        **image_candidates(16, tau=0.1),
         "differential": Candidate(
-            Variant("differential", {"epsilon": EPSILON, "lambda_": 0.5}),
+            Variant("differential", {"epsilon": 4.0, "lambda_": 0.5}),
             ("epsilon", "lambda_"),
         ),
-        "Sinkhorn": Candidate(
-            Variant("sinkhorn", {"epsilon": EPSILON, "iterations": 5}),
-            ("epsilon", "iterations"),
-        ),
-        "sliced": Candidate(
-            Variant("esp-soft", SLICED), ("temperature", "slices", "tau")
-        ),
-        "uniform": CONTROL,
     },
     claims=(
         ("Sinkhorn", "softmax"),

@@ -5,26 +5,14 @@ up to two pixels, and 100 epochs.
 """
 
 from experiments.trained.campaign import Campaign, Protocol
-from experiments.trained.protocol import CONTROL, Candidate
-from meanfield.training import Recipe, Variant
+from experiments.trained.campaigns.candidates import image_candidates
+from meanfield.training import Recipe
 
 CONDITIONS = {str(patch): {"patch": patch, "shift": 2} for patch in (28, 14, 7)}
-EPSILON = 8.0  # square root of the dimension of the head
-SLICED = {"slices": 8, "temperature": 1e-3, "power": 1, "tau": 0.0, "epsilon": EPSILON}
 
 PATCHES = Campaign(
     task="patches",
-    candidates={
-        "softmax": Candidate(Variant("softmax", {"epsilon": EPSILON}), ("epsilon",)),
-        "Sinkhorn": Candidate(
-            Variant("sinkhorn", {"epsilon": EPSILON, "iterations": 5}),
-            ("epsilon", "iterations"),
-        ),
-        "sliced": Candidate(
-            Variant("esp-soft", SLICED), ("temperature", "slices", "tau")
-        ),
-        "uniform": CONTROL,
-    },
+    candidates=image_candidates(64, tau=0.0),
     claims=(("Sinkhorn", "softmax"), ("sliced", "softmax")),
     protocols={
         "paper": Protocol(

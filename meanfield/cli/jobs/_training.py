@@ -180,6 +180,7 @@ def report(record: Record, folder: Path, *, json: bool) -> None:
             "task": spec.task,
             "options": spec.options or None,
             "attention": spec.variant.label,
+            "distinct samples": spec.distinct_samples or "all",
             "epochs": f"{record.epoch} of {spec.recipe.epochs}",
             "evaluated on": "a validation split"
             if spec.validation_split

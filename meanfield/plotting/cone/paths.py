@@ -128,7 +128,7 @@ def path_of(mover: CovarianceRun) -> ConePath:
     """The path of one run."""
     points = cone_coordinates(covariance(mover.factor))
     rows, traces = np.column_stack([points, mover.times]), points[:, 2]
-    is_growing = traces[-1] == np.max(traces) and traces[-1] > _GROWTH * traces[0]
+    is_growing = traces[-1] == np.max(traces) > _GROWTH * traces[0] > 0
     return ConePath(rows, mover.ending, mover.run, bool(is_growing))
 
 

@@ -249,10 +249,10 @@ def _(case: Case) -> Counterexample:
     half = (v * w[:, None]).T @ x
     why = "24 nodes an axis: 16 and 30 agree to 1e-14; inverses as above"
 
-    def against(gram: Binary) -> Checks:
+    def rate_checks(gram: Binary) -> Checks:
         rate = _inverse_form(m, S, gram) @ S
         rate = rate + rate.T
         yield gap("library", library, rate, tolerance=1e-10, why=ROUNDING)
         yield gap("nodes", half + half.T, rate, tolerance=1e-10, why=why)
 
-    return Counterexample(against(plain_gram), against(transposed_gram))
+    return Counterexample(rate_checks(plain_gram), rate_checks(transposed_gram))
