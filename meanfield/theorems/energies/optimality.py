@@ -18,8 +18,8 @@ from meanfield.theorems.reference import energies as ref
 from meanfield.tokens import Tokens
 
 READING = (
-    "STATEMENTS.md lists the conditions of eqs. (5.4)–(5.7) in this order; the numbers "
-    "of the single equations are read from that list."
+    "Eqs. (5.4)–(5.7) are taken as the optimality conditions of a minimising movement, "
+    "in this order: its end, then the velocity."
 )
 NEWTON = Slack(
     tolerance=1e-9,
@@ -53,7 +53,7 @@ def end_condition(case: Case, *, factor: float = 2.0) -> Checks:
     alpha, Sigma = np.asarray(end.mean), np.asarray(end.covariance)
     z = rng.normal(size=(12, d))
     # The map back to the start is $M$, where $M\Sigma M$ is the covariance there.
-    M = ref.matrix_root(Y @ Y.T @ Sigma) @ np.linalg.inv(Sigma)
+    M = np.linalg.solve(Sigma, ref.matrix_root(Y @ Y.T @ Sigma).T).T
     squares = np.sum((z @ (np.eye(d) - M)) * z, axis=1)
     psi = (squares + 2 * z @ (alpha - mean)) / tau
     level = np.asarray(_variation(energy, end, jnp.asarray(alpha + z)))
@@ -91,16 +91,16 @@ def optimal_velocity(case: Case, *, factor: float = 0.5) -> Checks:
     score = Dot(jnp.asarray(s.Q), jnp.asarray(s.K), jnp.asarray(s.epsilon))
     metrics: dict[str, tuple[AbstractMetric, Array, Array]] = {
         "W₂": (Wasserstein(), np.eye(2), np.ones(len(s.w))),
-        "twisted": (TwistedMetric(score, jnp.asarray(B)), np.linalg.inv(B), mass),
+        "twisted": (TwistedMetric(score, jnp.asarray(B)), B, mass),
     }
     momenta = (s.x - c) @ H
-    for name, (metric, inverse, masses) in metrics.items():
+    for name, (metric, matrix, masses) in metrics.items():
         down = lib.evaluate_potential(-factor * H, c, x=s.x, w=s.w, metric=metric)[2]
 
         def lagrangian(
-            v: Array, inverse: Array = inverse, masses: Array = masses
+            v: Array, matrix: Array = matrix, masses: Array = masses
         ) -> Array:
-            costs = masses * np.sum((v @ inverse) * v, axis=1)
+            costs = masses * np.sum(np.linalg.solve(matrix, v.T).T * v, axis=1)
             return s.w @ (costs - np.sum(momenta * v, axis=1))
 
         slope = ref.gradient(lagrangian, down) / s.w[:, None]

@@ -20,8 +20,8 @@ from meanfield.theorems.reference import slices as ref
 from meanfield.theorems.reference.energies import gradient
 
 TAU = 0.7
-TRAINED_TAU = 0.1  # as in the networks of this project
-TEMPERATURES = (0.5, 1e-3)  # the second is that of trained networks
+TRAINED_TAU = 0.1  # published for trained networks, as is the second temperature
+TEMPERATURES = (0.5, 1e-3)
 SLOPE = Slack(
     tolerance=1e-10,
     why="projections below 20, rounded at 4e-15, over t = 1e-3, in exponents and in "
@@ -48,9 +48,9 @@ def algorithm(case: Case, *, sign: float = -1.0) -> Checks:
     r"""Compares the library's velocities with Algorithm 1, written out in NumPy.
 
     There are twelve tokens and four slices. With hard sorting $\tau = 0.7$; the cost of
-    $G$ must decrease as $\tau$ grows. With soft sorting parameters are those of trained
-    networks: $p = 1$, $\tau = 0.1$, $\epsilon = \sqrt k$ and slices of any length, at
-    $t = 1/2$ and $10^{-3}$. The gradient in the slices is compared with complex steps.
+    $G$ must decrease as $\tau$ grows. With soft sorting, parameters are those of
+    networks: $p = 1$, $\tau = 0.1$, $\epsilon = \sqrt k$ and slices of any length, at $t
+    = 1/2$ and $10^{-3}$. The gradient in the slices is compared with complex steps.
     """
     p, cloud, rows = _tokens(case)
     attention = sliced_attention(p, rows, jnp.asarray(TAU))
