@@ -49,8 +49,8 @@ def algorithm(case: Case, *, sign: float = -1.0) -> Checks:
 
     There are twelve tokens and four slices. With hard sorting $\tau = 0.7$; the cost of
     $G$ must decrease as $\tau$ grows. With soft sorting, parameters are those of
-    networks: $p = 1$, $\tau = 0.1$, $\epsilon = \sqrt k$ and slices of any length, at $t
-    = 1/2$ and $10^{-3}$. The gradient in the slices is compared with complex steps.
+    networks: $p = 1$, $\tau = 0.1$, $\epsilon = \sqrt k$ and slices of any length, at
+    $t = 1/2$ and $10^{-3}$. Complex steps give the gradient in the slices.
     """
     p, cloud, rows = _tokens(case)
     attention = sliced_attention(p, rows, jnp.asarray(TAU))
