@@ -39,7 +39,7 @@ def differential_matrix(head: Arrays, x: np.ndarray, y: np.ndarray) -> np.ndarra
 
 def sliced_matrix(head: Arrays, q: np.ndarray, k: np.ndarray) -> np.ndarray:
     """Algorithm 1 of shahbazi2025 with its errata, and rows divided by their sums."""
-    t, tau = head["coupling.line_score.temperature"], head["coupling.tau"]
+    t, tau = float(head["coupling.line_score.temperature"]), head["coupling.tau"]
     plans, costs = [], []
     for direction in head["coupling.directions"]:
         axis = direction / np.linalg.norm(direction)
