@@ -82,7 +82,7 @@ def euler_steps(
         if np.linalg.norm(slope) < euler["rest"]:
             return S, n, "steady"
         if np.trace(S) > euler["bound"]:
-            return S, n, "blow-up"
+            return S, n, "passed the bound"
     return S, max_steps, "max-steps"
 
 
@@ -113,6 +113,6 @@ def euler_steps_of_inverse(
         if result.any():
             ends[going[result]] = S[result]
             for i, is_at_rest in zip(going[result], small[result], strict=True):
-                endings[i] = "steady" if is_at_rest else "blow-up"
+                endings[i] = "steady" if is_at_rest else "passed the bound"
             going, S = going[~result], S[~result]
     return ends, n_steps, endings

@@ -77,6 +77,7 @@ def ensemble(rng: Generator, kind: str, n_runs: int = 3, d: int = 2):
     runs: list[xr.Dataset] = [make(rng, d=d) for _ in range(n_runs)]
     dataset = xr.concat(runs, "run", data_vars="all")
     dataset["status"] = ("run", np.array([0, 2, 1], dtype=np.int8), FLAGS)
+    dataset["t_star"] = "run", [np.nan, 1.25, np.nan]
     if kind == "points":
         dataset["weight"] = runs[0]["weight"]
     for name in {"points": ["x"], "gaussian": ["mean", "factor"]}[kind]:

@@ -175,7 +175,7 @@ def test_members_of_figure_6b_end_as_in_a_loop_without_factors():
     starts = np.stack([runs.moments_of(members[i].measure)[1] for i in sampled_members])
     steps = clipped_euler(members[0].dynamics, jnp.asarray(starts), rule)
     ends, n_steps, endings = inverse_script(starts)
-    assert endings == ["blow-up"] * 3 + ["steady"] * 2
+    assert endings == ["passed the bound"] * 3 + ["steady"] * 2
     assert ending_names(steps) == endings
     np.testing.assert_array_equal(steps.n_steps, n_steps)
     # Rounding of 3e4 steps, grown with what grows.
@@ -199,7 +199,7 @@ def test_figure_6b_ends_as_a_loop_without_factors():
     _, n_steps, endings = inverse_script(ends["start"].values)
     np.testing.assert_array_equal(ends["code_steps"], n_steps)
     assert ends["code_ending"].values.tolist() == endings
-    assert findings.numbers["code"]["endings"] == {"steady": 642, "blow-up": 6}
+    assert findings.numbers["code"]["endings"] == {"steady": 642, "passed the bound": 6}
     assert findings.numbers["code"]["steps"] == 3_977_499
 
 

@@ -153,6 +153,15 @@ def test_cone_and_disc_name_their_axes_and_count_endings(
 
 
 @pytest.mark.parametrize("panel", ["cone", "disc"])
+def test_a_passed_bound_without_a_blow_up_time_has_its_own_name(
+    rng: Generator, panel: str
+) -> None:
+    dataset = ensemble(rng, "gaussian").drop_vars("t_star")
+    entries = legend_of(draw(panels[panel](dataset)).axes[0])
+    assert {"finished (1)", "steady (1)", "passed the bound (1)"} <= set(entries)
+
+
+@pytest.mark.parametrize("panel", ["cone", "disc"])
 def test_cone_and_disc_reject_other_dimensions(rng: Generator, panel: str) -> None:
     with pytest.raises(InvalidInputError, match=r"dimension 3\. Use .* `spectrum`"):
         panels[panel](shrinking(rng, d=3))

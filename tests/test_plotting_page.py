@@ -127,7 +127,7 @@ def test_every_run_has_its_ending_and_its_start(rng: Generator) -> None:
         "steady",
     ]
     assert [run[0] for run in payload["runs"]] == [0, 1, 2]
-    assert all(value is None for run in payload["runs"] for value in run[5:7])
+    assert [run[5] for run in payload["runs"]] == [None, 1.25, None]
 
 
 def test_limits_reach_the_page(rng: Generator) -> None:

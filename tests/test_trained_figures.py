@@ -215,7 +215,9 @@ def test_the_gate_withholds_verdicts_and_keeps_differences(
             return lines(rng, spec, [0.8 - shift - 0.01 * s for s in spec.seeds])
         assert spec.distinct_samples == 40
         last = 1.0 if spec.variant == softmax else 0.01
-        return [{"train_loss": last, "first_loss": 2.0} for _ in spec.seeds]
+        return [
+            {"means": {}, "train_loss": last, "first_loss": 2.0} for _ in spec.seeds
+        ]
 
     monkeypatch.setattr(Archive, "lines", lines_of)
     verdicts = findings(campaign, Case()).numbers["verdicts"]

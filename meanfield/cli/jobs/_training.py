@@ -182,9 +182,7 @@ def report(record: Record, folder: Path, *, json: bool) -> None:
             "attention": spec.variant.label,
             "distinct samples": spec.distinct_samples or "all",
             "epochs": f"{record.epoch} of {spec.recipe.epochs}",
-            "evaluated on": "a validation split"
-            if spec.validation_split
-            else "the test set",
+            "evaluated on": "validation set" if spec.validation_split else "test set",
         }
     )
     sys.stdout.write("\n")
@@ -202,9 +200,8 @@ def _seed_rows(
     seeds: Sequence[int], columns: Mapping[str, list[float]]
 ) -> list[dict[str, str]]:
     """Table rows: one for each seed, and one with the medians over the seeds."""
-    names = [*map(str, seeds), "median"]
     values = {name: [*v, float(np.median(v))] for name, v in columns.items()}
     return [
         {"seed": seed, **{name: number(v[i], 4) for name, v in values.items()}}
-        for i, seed in enumerate(names)
+        for i, seed in enumerate([*map(str, seeds), "median"])
     ]
