@@ -80,7 +80,11 @@ def cut_weights(p: Parameters, sequence: Sequence, R: Matrix, budget: int) -> Ma
     return (e / e.sum(axis=1, keepdims=True) @ mix)[:, :n]
 
 
-def softmax_weights(p: Parameters, x: Matrix, w: Vector) -> Matrix:
+def softmax_weights(
+    p: Parameters, x: Matrix, w: Vector, *, causal: bool = False
+) -> Matrix:
     S = x @ p.Q.T @ (x @ p.K.T).T / p.epsilon
+    if causal:
+        S = np.where(np.tri(len(x), dtype=bool), S, -np.inf)
     e = w * np.exp(S - S.max(axis=1, keepdims=True))
     return e / e.sum(axis=1, keepdims=True)

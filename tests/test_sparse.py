@@ -44,6 +44,7 @@ every_size = pytest.mark.parametrize(
     [pytest.param(*s, marks=pytest.mark.slow) if s == (9, 2) else s for s in SIZES],
 )
 CAUSAL = "sparse-sinkhorn-causal"
+MIXTURE = "sparse-sinkhorn-causal-mixture"
 
 
 def assert_same(actual: Numbers, expected: Numbers) -> None:
@@ -65,9 +66,12 @@ def expected_weights(
 ) -> np.ndarray:
     """Expected weights by dense matrices, three passes and a budget of one block."""
     sequence = Sequence(c.x, c.w, blocks)
-    if name == CAUSAL:
+    if name in (CAUSAL, MIXTURE):
         logits = scores_of(options, sequence.pooled_before(), tau)
-        return local_weights(c.p, sequence, balance_causally(np.exp(logits), 3), True)
+        R = balance_causally(np.exp(logits), 3)
+        local = local_weights(c.p, sequence, R, True)
+        is_mixture = name == MIXTURE
+        return local + is_mixture * softmax_weights(c.p, c.x, c.w, causal=True)
     R = balanced_in_numpy(np.exp(scores_of(options, sequence.pooled(), tau)), 3)
     if name == "sortcut":
         return cut_weights(c.p, sequence, R, 1)
@@ -160,8 +164,8 @@ def test_sparse_sinkhorn_declares_no_symmetry(name: str, rng: np.random.Generato
         ) > 0.01 * np.max(np.abs(v))
 
 
-def causal_velocities(c: Case) -> Callable[[jax.Array], jax.Array]:
-    attention, mu = c.attention(CAUSAL, blocks=3, passes=4), c.points()
+def causal_velocities(c: Case, name: str) -> Callable[[jax.Array], jax.Array]:
+    attention, mu = c.attention(name, blocks=3, passes=4), c.points()
     return jax.jit(
         lambda x: attention.field(0.0, mu.replace_coordinates(x))(
             mu.replace_coordinates(x).tokens
@@ -169,14 +173,14 @@ def causal_velocities(c: Case) -> Callable[[jax.Array], jax.Array]:
     )
 
 
-@pytest.mark.parametrize("n", [9, 8])
-def test_causality_by_differences(n: int, rng: np.random.Generator):
+@pytest.mark.parametrize(("name", "n"), [(CAUSAL, 9), (CAUSAL, 8), (MIXTURE, 8)])
+def test_causality_by_differences(name: str, n: int, rng: np.random.Generator):
     """Its velocity keeps every bit, whichever later token is moved, however far.
 
     Also for tokens of its own block.
     """
     c = case(rng, n=n)
-    velocity, x = causal_velocities(c), jnp.asarray(c.x)
+    velocity, x = causal_velocities(c, name), jnp.asarray(c.x)
     v = np.asarray(velocity(x))
     for j in range(n):
         w = np.asarray(velocity(x.at[j].add(100.0 * rng.normal(size=3))))
@@ -186,7 +190,7 @@ def test_causality_by_differences(n: int, rng: np.random.Generator):
 
 def test_causality_by_derivatives(rng: np.random.Generator):
     c = case(rng, n=8)
-    J = np.asarray(jax.jit(jax.jacrev(causal_velocities(c)))(jnp.asarray(c.x)))
+    J = np.asarray(jax.jit(jax.jacrev(causal_velocities(c, CAUSAL)))(jnp.asarray(c.x)))
     assert np.all(np.isfinite(J))
     for i in range(8):
         assert not np.any(J[i, :, i + 1 :])

@@ -66,6 +66,10 @@ LONG = (
     "castin2025:prop-4.11",
     "castin2025:prop-4.15",
     "castin2025:thm-3.4",
+    "sander2022:prop-3",
+    "castin2025:lemma-A.2",
+    "castin2025:fig-5",
+    "castin2025:app-B.3",
 )
 SHORT = tuple(name for name in statements if name not in LONG)
 

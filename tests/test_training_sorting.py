@@ -79,9 +79,23 @@ def test_the_encoder_layers_are_exported(
         layers_of(arrays_by_name(SHORT.network(key, VARIANTS["local"])), Path())
 
 
-def test_later_symbols_do_not_change_scores(key: PRNGKey):
-    task = Sorting(length=4)
-    network = to_single(task.network(key, VARIANTS["softmax"]))
+def test_a_decoder_of_another_attention_is_rejected(key: PRNGKey):
+    with pytest.raises(InvalidInputError, match="`softmax` or `same`; got `causal`"):
+        Sorting(decoder="causal")
+    for variant in (Variant("sinkhorn"), Variant("softmax", mask="strided:1/2")):
+        with pytest.raises(UnsupportedError, match=r"no causal form .* `softmax`, `sp"):
+            Sorting(length=2, decoder="same").network(key, variant)
+
+
+@pytest.mark.slow_cases("same-local")
+@pytest.mark.parametrize(
+    ("decoder", "name"),
+    [("softmax", "softmax"), ("same", "local"), ("same", "sparse")],
+    ids=lambda value: value,
+)
+def test_later_symbols_do_not_change_scores(decoder: str, name: str, key: PRNGKey):
+    task = Sorting(length=4, decoder=decoder)
+    network = to_single(task.network(key, VARIANTS[name]))
     source, target = jnp.array([3, 1, 7, 1, 5, 0, 8, 8]), jnp.array([0, 1, 1, 3, 5, 7])
     scores = eqx.filter_jit(lambda target: network(source, jnp.array(6), target))
     for t in range(len(target) - 1):

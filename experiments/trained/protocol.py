@@ -51,8 +51,10 @@ GRIDS: Mapping[str, tuple[Any, ...]] = {
     "slices": (1, 2, 4, 8, 16, "axis"),
     "tau": (0.0, 0.1, 1.0, 10.0, 100.0),
 }
-# Ends of grids beyond which a hyperparameter has no values.
+# Ends of grids that need no extension: beyond them a hyperparameter has no values. At
+# the largest bandwidth, weights are uniform to about a percent, as in the control.
 LIMITS: Mapping[str, tuple[Any, ...]] = {
+    BANDWIDTH: (256,),
     "iterations": (1,),
     "lambda_": (0.0,),
     "slices": (1, "axis"),

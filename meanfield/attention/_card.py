@@ -13,11 +13,7 @@ from ._coupling import AbstractCoupling
 
 
 def card_of(
-    score: AbstractScore,
-    coupling: AbstractCoupling,
-    value: object,
-    *,
-    variant: str,
+    score: AbstractScore, coupling: AbstractCoupling, value: object, *, variant: str
 ) -> Card | None:
     """The summary card of an attention; `None` for tracers and stacked attentions.
 

@@ -11,11 +11,7 @@ from meanfield.scores import AbstractQuadraticScore, AbstractScore, Dot
 from meanfield.tokens import Tokens
 
 from ._attention import Attention, variant
-from ._coupling import (
-    AbstractBarycentre,
-    AbstractGaussianCoupling,
-    require_dot,
-)
+from ._coupling import AbstractBarycentre, AbstractGaussianCoupling, require_dot
 from .pointwise import AbstractCubic, LinkedMean
 
 

@@ -20,13 +20,7 @@ from meanfield._typing import Numbers, Scalar
 from meanfield.errors import NotClosedError
 from meanfield.fields import AbstractExplicit, AbstractField
 from meanfield.linalg import HIGHEST
-from meanfield.measures import (
-    AbstractMeasure,
-    Gaussian,
-    Link,
-    Points,
-    exponential,
-)
+from meanfield.measures import AbstractMeasure, Gaussian, Link, Points, exponential
 from meanfield.scores import AbstractScore, Dot
 from meanfield.tokens import Tokens
 

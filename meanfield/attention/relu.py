@@ -13,11 +13,7 @@ from meanfield.measures import Gaussian, Points
 from meanfield.scores import AbstractQuadraticScore, AbstractScore, Dot
 
 from ._attention import Attention, variant
-from ._coupling import (
-    AbstractClosedFormCoupling,
-    AbstractGaussianCoupling,
-    require_dot,
-)
+from ._coupling import AbstractClosedFormCoupling, AbstractGaussianCoupling, require_dot
 from .pointwise import AbstractCubic, LinkedGaussianMean, LinkedMean, relu_averages
 
 

@@ -8,12 +8,7 @@ from jaxtyping import Array, Float
 from meanfield.errors import UnsupportedError
 from meanfield.fields import Convergence
 from meanfield.measures import Points
-from meanfield.scores import (
-    AbstractQuadraticScore,
-    AbstractScore,
-    Masked,
-    transpose,
-)
+from meanfield.scores import AbstractQuadraticScore, AbstractScore, Masked, transpose
 from meanfield.scores.balanced_score import BalancedScore
 from meanfield.scores.centring import balance_score
 from meanfield.tokens import Tokens

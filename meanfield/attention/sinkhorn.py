@@ -14,11 +14,7 @@ from meanfield.errors import InvalidInputError, NotClosedError
 from meanfield.fields import AbstractExplicit, AbstractField, Affine
 from meanfield.linalg import entropic_shrinkage, tilt
 from meanfield.measures import AbstractMeasure, Gaussian, Points, use_exact_sums
-from meanfield.scores import (
-    AbstractQuadraticScore,
-    AbstractScore,
-    Dot,
-)
+from meanfield.scores import AbstractQuadraticScore, AbstractScore, Dot
 from meanfield.scores.centring import balance_score
 from meanfield.tokens import Tokens
 

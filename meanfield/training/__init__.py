@@ -38,6 +38,7 @@ from .networks import Variant as Variant
 from .networks import cross_attention as cross_attention
 from .networks import post_norm_block as post_norm_block
 from .networks import pre_norm_block as pre_norm_block
+from .networks import pre_norm_encoder as pre_norm_encoder
 from .networks import self_attention as self_attention
 from .networks import sinusoids as sinusoids
 

@@ -12,11 +12,7 @@ from ._record import check_same_code
 
 
 def network(
-    folder: Path,
-    *,
-    seed: int,
-    epoch: int | None = None,
-    plugins: Sequence[Path] = (),
+    folder: Path, *, seed: int, epoch: int | None = None, plugins: Sequence[Path] = ()
 ) -> eqx.Module:
     """One network of a training run, as its task builds it, in single precision.
 

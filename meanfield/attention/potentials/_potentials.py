@@ -194,10 +194,7 @@ def _rounding(
 
 
 def _add_derivative(
-    score: AbstractScore,
-    mu: Points,
-    g: Float[Array, " n"],
-    queries: Points | None,
+    score: AbstractScore, mu: Points, g: Float[Array, " n"], queries: Points | None
 ) -> Float[Array, " n"]:
     r"""`g` as a differentiable function of the score and the measures.
 

@@ -44,12 +44,7 @@ class SlicedOptions:
 )
 @expand_options
 def esp(
-    Q: Numbers,
-    K: Numbers,
-    V: Numbers,
-    *,
-    epsilon: Scalar = 1.0,
-    options: SlicedOptions,
+    Q: Numbers, K: Numbers, V: Numbers, *, epsilon: Scalar = 1.0, options: SlicedOptions
 ) -> Attention:
     r"""Each token averages the keys that have its ranks along the slices.
 

@@ -5,7 +5,7 @@ from meanfield.attention._attention import Attention, variant
 from meanfield.attention._options import expand_options
 from meanfield.scores import Dot
 
-from ._mixture import SparseMixture
+from ._mixture import CausalSparseMixture, SparseMixture
 from ._sortcut import SortCut
 from ._sparse import CausalSparse, Sparse
 from ._sparse_options import SparseOptions
@@ -118,6 +118,37 @@ def sparse_sinkhorn_mixture(
     score = Dot(Q, K, epsilon)
     sorting = options.sorting(score.Q, key, order)
     return Attention(score, SparseMixture(sorting), V)
+
+
+@variant("sparse-sinkhorn-causal-mixture", cost=f"that of `softmax`, and {COST}")
+@expand_options
+def sparse_sinkhorn_causal_mixture(
+    Q: Numbers,
+    K: Numbers,
+    V: Numbers,
+    *,
+    epsilon: Scalar = 1.0,
+    key: PRNGKey | None = None,
+    options: SparseOptions,
+) -> Attention:
+    r"""The sum of `sparse-sinkhorn-causal` attention and causal softmax attention.
+
+    Source: tay2020, sections 3.2.3 and 3.3.
+
+    Args:
+        Q: query matrix, k × d.
+        K: key matrix, k × d.
+        V: value matrix, d × d.
+        epsilon: bandwidth that divides all scores.
+        key: PRNG key for random matrices and noise; runs derive one for each head from
+            their seed.
+        options: options of the matrix that sorts blocks.
+
+    Raises:
+        InvalidInputError: if shapes do not match, or an option is invalid.
+    """
+    score = Dot(Q, K, epsilon)
+    return Attention(score, CausalSparseMixture(options.causal(score.Q, key)), V)
 
 
 @variant("sortcut", cost=r"$nbc + n^2/b + N_k(n/b)^2$ for a budget of $c$ blocks")

@@ -5,13 +5,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from meanfield.attention import attentions
-from meanfield.dynamics import (
-    AbstractDynamics,
-    Heads,
-    Interpolated,
-    Layers,
-    Sum,
-)
+from meanfield.dynamics import AbstractDynamics, Heads, Interpolated, Layers, Sum
 from meanfield.flows import flow
 from meanfield.measures import Points
 from meanfield.theorems._arrays import Array, JaxArray, Rng, eqx, jax, jnp, np
@@ -122,12 +116,7 @@ KINDS = {
     ),
     "L2": Kind("l2", 1, _make_layers, _constant_value, _l2_velocity, 1.0),
     "Sinkhorn": Kind(
-        "sinkhorn",
-        1,
-        make_interpolated,
-        linear_value,
-        _sinkhorn_velocity,
-        1 / EPSILON,
+        "sinkhorn", 1, make_interpolated, linear_value, _sinkhorn_velocity, 1 / EPSILON
     ),
     "sigmoid": Kind(
         "sigmoid", 1, _make_layers, _constant_value, _sigmoid_velocity, 1.0

@@ -4,12 +4,7 @@ import dataclasses
 
 from jaxtyping import Float
 
-from meanfield.attention import (
-    AbstractBarycentre,
-    AbstractSoftSlices,
-    Attention,
-    plans,
-)
+from meanfield.attention import AbstractBarycentre, AbstractSoftSlices, Attention, plans
 from meanfield.measures import Points
 from meanfield.theorems._arrays import Array, JaxArray, Rng, eqx, jax, jnp, np
 from meanfield.theorems._vocabulary import Cloud, Parameters

@@ -144,18 +144,27 @@ def _(case: Case) -> Counterexample:
     control=("softmax is left out", {"share": 0.0}),
 )
 def mixture(case: Case, *, share: float = 1.0) -> Checks:
-    """Compares the library's matrix of 16 tokens with a NumPy sum, and counts zeros."""
+    """Compares the library's matrix of 16 tokens with a NumPy sum, and counts zeros.
+
+    The causal mixture is compared with its sparse term plus a causal softmax of NumPy.
+    """
     # The control changes `share`, which multiplies the second term of the NumPy sum.
     p, x, W = _draw_problem(case)
     psi = ref.expand_to_tokens(_sorting(x, W), B)
     sparse = ref.row_softmax(_scores(p, x, psi, -np.inf, B)) @ psi
-    full = ref.row_softmax(x @ p.Q.T @ (x @ p.K.T).T / p.epsilon)
+    scores = x @ p.Q.T @ (x @ p.K.T).T / p.epsilon
+    full = ref.row_softmax(scores)
     expected = sparse + share * full
-    weights = seq.weights("sparse-sinkhorn-mixture", p, x, W_B=W, passes=PASSES)
+    options = {"W_B": W, "passes": PASSES}
+    weights = seq.weights("sparse-sinkhorn-mixture", p, x, **options)
     hard = seq.weights("sparse-sinkhorn", p, x, order=ORDER) + share * full
     yield close("matrix", weights, expected)
     yield close("row sums", expected.sum(axis=1), np.full(N, 2.0))
     yield zero_count("pairs without a score", np.sum(hard == 0))
+    causal = ref.row_softmax(np.where(np.tri(N, dtype=bool), scores, -np.inf))
+    both = seq.weights("sparse-sinkhorn-causal", p, x, **options) + share * causal
+    weights = seq.weights("sparse-sinkhorn-causal-mixture", p, x, **options)
+    yield close("causal matrix", weights, both)
 
 
 @statement(

@@ -6,6 +6,7 @@ from ._blocks import Perceptron as Perceptron
 from ._blocks import Residual as Residual
 from ._blocks import post_norm_block as post_norm_block
 from ._blocks import pre_norm_block as pre_norm_block
+from ._blocks import pre_norm_encoder as pre_norm_encoder
 from ._decoder import Decoder as Decoder
 from ._decoder import DecoderBlock as DecoderBlock
 from ._head import CrossAttention as CrossAttention

@@ -6,13 +6,14 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Key
 
 from meanfield._typing import PRNGKey
 from meanfield.dynamics import Layers, stack_trees
 from meanfield.measures import Points
 
-from ._head import SelfAttention
+from ._head import SelfAttention, self_attention
+from ._variant import Variant
 
 Norm = eqx.nn.LayerNorm | eqx.nn.Identity
 Part = Callable[[Points], Float[Array, "n d"]]
@@ -158,3 +159,38 @@ class Encoder(eqx.Module):
                 matrices.append(block.part.plans(block.part_input(mu)))
             mu = block(mu)
         return jnp.stack(matrices)
+
+
+def pre_norm_encoder(
+    keys: Key[Array, " parts"],
+    variant: Variant,
+    *,
+    d: int,
+    k: int,
+    n_heads: int,
+    width: int,
+) -> Encoder:
+    """New encoder of pre-norm blocks, alternately self-attention and a perceptron.
+
+    Args:
+        keys: random keys, two for each layer.
+        variant: attention of all heads.
+        d: dimension of the tokens.
+        k: dimension of a head.
+        n_heads: number of heads.
+        width: width of the perceptrons.
+
+    Examples:
+        >>> from meanfield.training import Variant, pre_norm_encoder
+        >>> sizes = {"d": 4, "k": 2, "n_heads": 2, "width": 8}
+        >>> keys = jax.random.split(jax.random.key(0), 2 * 3)
+        >>> len(pre_norm_encoder(keys, Variant("softmax"), **sizes).blocks)
+        6
+    """
+    parts = []
+    for attention_key, perceptron_key in keys.reshape(-1, 2):
+        parts += [
+            self_attention(attention_key, variant, d=d, k=k, n_heads=n_heads),
+            Perceptron(perceptron_key, d=d, width=width),
+        ]
+    return Encoder(tuple(pre_norm_block(part, d) for part in parts))

@@ -19,11 +19,10 @@ CAUSAL_SOFTMAX, SOFTMAX = Variant("softmax", mask="causal"), Variant("softmax")
 class DecoderBlock(eqx.Module):
     """Block of causal self-attention, cross-attention to a source, and a perceptron.
 
-    Each part is preceded by a norm. Both attentions are softmax, whatever the attention
-    of the encoder.
+    Each part is preceded by a norm. Cross-attention is softmax.
 
     Attributes:
-        causal_layer: causal self-attention.
+        causal_layer: causal self-attention, softmax by default.
         cross_layer: cross-attention to the source, followed by the perceptron.
 
     Examples:
@@ -40,11 +39,18 @@ class DecoderBlock(eqx.Module):
     cross_layer: CrossAttentionBlock
 
     def __init__(
-        self, key: PRNGKey, *, d: int, k: int, n_heads: int, width: int
+        self,
+        key: PRNGKey,
+        variant: Variant = CAUSAL_SOFTMAX,
+        *,
+        d: int,
+        k: int,
+        n_heads: int,
+        width: int,
     ) -> None:
         first, second = jax.random.split(key)
         sizes = {"d": d, "k": k, "n_heads": n_heads}
-        attention = self_attention(first, CAUSAL_SOFTMAX, **sizes)
+        attention = self_attention(first, variant, **sizes)
         self.causal_layer = pre_norm_block(attention, d)
         self.cross_layer = CrossAttentionBlock(second, SOFTMAX, width=width, **sizes)
 

@@ -2,7 +2,7 @@
 
 import inspect
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import equinox as eqx
@@ -13,12 +13,7 @@ from jaxtyping import Array, Float, PyTree
 
 from meanfield._registry import suggestion
 from meanfield._typing import PRNGKey
-from meanfield.attention import (
-    AbstractCoupling,
-    Attention,
-    attentions,
-    variant_options,
-)
+from meanfield.attention import AbstractCoupling, Attention, attentions, variant_options
 from meanfield.dynamics import Discontinuous, mask_of
 from meanfield.errors import InvalidInputError, UnsupportedError
 from meanfield.scores import Masked
@@ -29,6 +24,13 @@ FROZEN_ARRAYS = "noise", "query_bias", "key_bias"
 TRAINABLE_SCALARS = ("share",)
 # Array options of attentions that are initialised at random, like `Q` and `K`.
 PROJECTIONS = "Q2", "K2"
+# Attentions and masks, with those of their causal forms.
+CAUSAL_FORMS = {
+    ("softmax", ""): ("softmax", "causal"),
+    ("softmax", "block-local"): ("softmax", "block-causal"),
+    ("sparse-sinkhorn", ""): ("sparse-sinkhorn-causal", ""),
+    ("sparse-sinkhorn-mixture", ""): ("sparse-sinkhorn-causal-mixture", ""),
+}
 
 
 @dataclass(frozen=True)
@@ -60,6 +62,28 @@ class Variant:
         frozen_labels = [f"{name} frozen" for name in self.frozen_arrays]
         masks = [f"mask {self.mask}"] if self.mask else []
         return ", ".join([self.attention, *options, *frozen_labels, *masks])
+
+    def causal_form(self) -> "Variant":
+        """The form of this attention in which no token depends on later tokens.
+
+        Raises:
+            UnsupportedError: if `CAUSAL_FORMS` has none.
+
+        Examples:
+            >>> from meanfield.training import Variant
+            >>> Variant("softmax", mask="block-local:1/8").causal_form().mask
+            'block-causal:1/8'
+        """
+        pattern, colon, width = self.mask.partition(":")
+        form = CAUSAL_FORMS.get((self.attention, pattern))
+        if form is None:
+            names = dict.fromkeys(f"`{name}`" for name, _ in CAUSAL_FORMS)
+            raise UnsupportedError(
+                f"`{self.label}` has no causal form for a decoder; these attentions "
+                f"have one: {', '.join(names)}."
+            )
+        attention, mask = form
+        return replace(self, attention=attention, mask=mask + colon + width)
 
     def build_attention(self, key: PRNGKey, *, d: int, k: int) -> Attention:
         """The attention of a new head of dimension `k`.

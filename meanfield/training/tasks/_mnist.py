@@ -40,9 +40,7 @@ def digits() -> tuple[Float[np.ndarray, "5000 28 28"], Int[np.ndarray, " 5000"]]
     return images.reshape(-1, SIDE, SIDE).astype(np.float32), table[:, -1].astype(int)
 
 
-def fold(
-    seed: int,
-) -> tuple[Int[np.ndarray, " train"], Int[np.ndarray, " test"]]:
+def fold(seed: int) -> tuple[Int[np.ndarray, " train"], Int[np.ndarray, " test"]]:
     """Indices of a seed's training digits (four fifths) and test digits (one fifth).
 
     The file is sorted by label, so the digits are shuffled, always in the same way.

@@ -25,13 +25,7 @@ from meanfield.training._task import (
     cross_entropy,
     tasks,
 )
-from meanfield.training.networks import (
-    Encoder,
-    Perceptron,
-    Variant,
-    pre_norm_block,
-    self_attention,
-)
+from meanfield.training.networks import Encoder, Variant, pre_norm_encoder
 from meanfield.training.networks._sequence import sequence_measure
 
 from ._bible import KING_JAMES, chapters
@@ -129,16 +123,11 @@ class Characters(AbstractTask):
     def network(self, key: PRNGKey, variant: Variant) -> CharacterNetwork:
         keys = jax.random.split(key, 3 + 2 * self.layers)
         n_symbols = len(symbols())
-        parts = []
-        for attention_key, perceptron_key in keys[3:].reshape(self.layers, 2):
-            parts += [
-                self_attention(attention_key, variant, d=D, k=WIDTH, n_heads=HEADS),
-                Perceptron(perceptron_key, d=D, width=HIDDEN_WIDTH),
-            ]
+        sizes = {"d": D, "k": WIDTH, "n_heads": HEADS, "width": HIDDEN_WIDTH}
         return CharacterNetwork(
             embedding=jax.random.normal(keys[0], (n_symbols, D)),
             position_embedding=jax.random.normal(keys[1], (self.context, D)),
-            encoder=Encoder(tuple(pre_norm_block(part, D) for part in parts)),
+            encoder=pre_norm_encoder(keys[3:], variant, **sizes),
             norm=eqx.nn.LayerNorm(D),
             output_layer=eqx.nn.Linear(D, n_symbols, key=keys[2]),
         )

@@ -16,13 +16,7 @@ from typing_extensions import override
 from meanfield._typing import PRNGKey
 from meanfield.errors import InvalidInputError
 from meanfield.training._task import Samples, Split, tasks
-from meanfield.training.networks import (
-    Encoder,
-    Perceptron,
-    Variant,
-    pre_norm_block,
-    self_attention,
-)
+from meanfield.training.networks import Variant, pre_norm_encoder
 
 from ._mnist import BLACK, SIDE, digits, fold
 from .patches import (
@@ -78,18 +72,13 @@ class Parity(AbstractPatchTask):
     @override
     def network(self, key: PRNGKey, variant: Variant) -> PatchNetwork:
         keys = jax.random.split(key, 4 + 2 * self.layers)
-        parts = []
-        for attention_key, perceptron_key in keys[4:].reshape(self.layers, 2):
-            parts += [
-                self_attention(attention_key, variant, d=D, k=WIDTH, n_heads=HEADS),
-                Perceptron(perceptron_key, d=D, width=D),
-            ]
+        sizes = {"d": D, "k": WIDTH, "n_heads": HEADS, "width": D}
         n = (SIDE // self.patch) ** 2 + 1
         return PatchNetwork(
             embedding=eqx.nn.Linear(self.patch**2, D, key=keys[0]),
             class_token=jax.random.normal(keys[1], (1, D)),
             position_embedding=jax.random.normal(keys[2], (n, D)),
-            encoder=Encoder(tuple(pre_norm_block(part, D) for part in parts)),
+            encoder=pre_norm_encoder(keys[4:], variant, **sizes),
             norm=eqx.nn.LayerNorm(D),
             output_layer=eqx.nn.Linear(D, 2, key=keys[3]),
         )

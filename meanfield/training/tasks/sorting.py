@@ -1,10 +1,9 @@
 """Task `sorting`: a sequence of symbols is sorted by an encoder and a decoder.
 
-Source: tay2020, section 4.1 and Table 1, on a smaller scale. The attention under study
-is in the encoder only, whereas the paper uses it in both encoder and decoder. In the
-decoder, for every variant, self-attention is causal softmax and cross-attention is
-softmax. So variants differ in one place, and variants without a causal form or
-cross-attention can be compared. There is no dropout.
+Source: tay2020, section 4.1 and Table 1, on a smaller scale. As in the paper, the
+decoder can have the causal form of the attention under study. By default its
+self-attention is causal softmax for every variant, so that variants without a causal
+form can be compared. Cross-attention is softmax. There is no dropout.
 
 Test sequences are up to twice as long as training sequences. A network that sorts every
 sequence up to the training length, but none above it, is correct on half of the test
@@ -39,12 +38,11 @@ from meanfield.training.networks import (
     Decoder,
     DecoderBlock,
     Encoder,
-    Perceptron,
     Variant,
-    pre_norm_block,
-    self_attention,
+    pre_norm_encoder,
     sinusoids,
 )
+from meanfield.training.networks._decoder import CAUSAL_SOFTMAX
 
 from ._edits import edit_distance
 
@@ -58,7 +56,7 @@ class SequenceNetwork(eqx.Module):
     Attributes:
         embedding: embedding of the symbols; the last two mark the end and the start.
         encoder: encoder with the attention under study.
-        decoder: decoder with softmax attention.
+        decoder: decoder with causal attention.
         norm: norm before the output layer.
         output_layer: output layer, with a score for each next symbol, including the
             end.
@@ -71,10 +69,7 @@ class SequenceNetwork(eqx.Module):
     output_layer: eqx.nn.Linear
 
     def __call__(
-        self,
-        source: Int[Array, " n"],
-        length: Int[Array, ""],
-        target: Int[Array, " m"],
+        self, source: Int[Array, " n"], length: Int[Array, ""], target: Int[Array, " m"]
     ) -> Float[Array, "m symbols"]:
         """The scores of each symbol of the target, given the symbols before it."""
         return self.scores(self.encoder(self.tokens(source, length)), target)
@@ -126,14 +121,18 @@ class Sorting(AbstractTask):
             as long. Symbols are drawn with replacement from `2 * length` symbols.
         n_train: number of training sequences of each network, a multiple of 4.
         n_test: number of test sequences.
+        decoder: self-attention of the decoder: `softmax`, or `same` for the causal form
+            of the attention of the encoder.
 
     Raises:
-        InvalidInputError: if a number is not positive, or 4 does not divide `n_train`.
+        InvalidInputError: if a number is not positive, 4 does not divide `n_train`, or
+            there is no such decoder.
     """
 
     length: int = 32
     n_train: int = 25600
     n_test: int = 1000
+    decoder: str = "softmax"
 
     def __post_init__(self) -> None:
         if self.length < 1 or self.n_test < 1:
@@ -145,6 +144,10 @@ class Sorting(AbstractTask):
             raise InvalidInputError(
                 f"`n_train` must be a positive multiple of {FOLDS - 1}, since each "
                 f"seed omits one of {FOLDS} folds; got {self.n_train}."
+            )
+        if self.decoder not in ("softmax", "same"):
+            raise InvalidInputError(
+                f"`decoder` must be `softmax` or `same`; got `{self.decoder}`."
             )
 
     @property
@@ -176,6 +179,7 @@ class Sorting(AbstractTask):
         Raises:
             InvalidInputError: if the variant has more blocks than a source has
                 positions.
+            UnsupportedError: if it has no causal form for the decoder.
         """
         blocks = variant.options.get("blocks", 0)
         if blocks > self.n_places:
@@ -184,24 +188,16 @@ class Sorting(AbstractTask):
                 f"{blocks}."
             )
         keys = jax.random.split(key, 2 + 3 * LAYERS)
-        sizes = {"d": D, "k": WIDTH, "n_heads": HEADS}
-        parts = []
-        for attention_key, perceptron_key in keys[2 : 2 + 2 * LAYERS].reshape(
-            LAYERS, 2
-        ):
-            parts += [
-                self_attention(attention_key, variant, **sizes),
-                Perceptron(perceptron_key, d=D, width=MLP_RATIO * D),
-            ]
-        last = keys[2 + 2 * LAYERS :]
+        sizes = {"d": D, "k": WIDTH, "n_heads": HEADS, "width": MLP_RATIO * D}
+        encoder_keys, decoder_keys = jnp.split(keys[2:], [2 * LAYERS])
+        causal = CAUSAL_SOFTMAX if self.decoder == "softmax" else variant.causal_form()
         layers = tuple(
-            DecoderBlock(attention_key, width=MLP_RATIO * D, **sizes)
-            for attention_key in last
+            DecoderBlock(block_key, causal, **sizes) for block_key in decoder_keys
         )
         symbols = self.n_places + 2
         return SequenceNetwork(
             embedding=jax.random.normal(keys[0], (symbols, D)),
-            encoder=Encoder(tuple(pre_norm_block(part, D) for part in parts)),
+            encoder=pre_norm_encoder(encoder_keys, variant, **sizes),
             decoder=Decoder(layers),
             norm=eqx.nn.LayerNorm(D),
             output_layer=eqx.nn.Linear(D, symbols - 1, key=keys[1]),
