@@ -3,6 +3,7 @@
 import functools
 import itertools
 from pathlib import Path
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -60,7 +61,7 @@ def test_five_folds_leave_out_a_fifth_each_and_share_no_test():
 @pytest.mark.parametrize(
     "options", [{"length": 0}, {"n_test": 0}, {"n_train": 0}, {"n_train": 401}]
 )
-def test_invalid_sorting_options_are_rejected(options: dict[str, int]):
+def test_invalid_sorting_options_are_rejected(options: dict[str, Any]):
     with pytest.raises(InvalidInputError, match="got"):
         Sorting(**options)
 

@@ -294,7 +294,7 @@ def _shape_problems(log: list[StoredEntry], n_seeds: int) -> Iterator[str]:
 def _shapes(entry: StoredEntry) -> dict[str, tuple[int, ...]]:
     """Shapes of the measured quantities; `ValueError` if lists have unequal lengths."""
     # Old entries lack the relative perplexity, which has the shape of `rms`.
-    measures: dict[str, list] = dict(entry["test"])
+    measures: dict[str, Any] = dict(entry["test"])
     if columns := entry.get("columns"):
         measures |= {"relative_perplexity": columns["rms"], **columns}
     return {name: np.shape(values) for name, values in measures.items()}
