@@ -1,6 +1,7 @@
 """Networks of the training tasks in plain NumPy, written from the papers.
 
-They use no code of the library: only the named arrays of a trained network.
+They use the named arrays of a trained network. Sparse attention uses the NumPy
+reference of the statements; nothing else is code of the library.
 """
 
 from collections.abc import Callable, Mapping

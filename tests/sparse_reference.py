@@ -1,8 +1,8 @@
 """Sparse Sinkhorn attention in NumPy, with dense matrices of all tokens.
 
-Written from the mathematics alone. A sequence is padded to blocks of one length, the
-matrix that sorts blocks acts on all tokens as a Kronecker product, and scores that a
-query does not see are minus infinity.
+A sequence is padded to blocks of one length, the matrix that sorts blocks acts on all
+tokens as a Kronecker product, and scores that a query does not see are minus infinity.
+Sums over blocks are those of the statements, which are computed by NumPy too.
 """
 
 from dataclasses import dataclass

@@ -55,7 +55,7 @@ OPTIONS = {
     "patches": {"patch": 14, "shift": 2},
     "parity": {"patch": 14, "layers": 2, "count": 40},
     "solids": {"points": 16},
-    "sorting": {"length": 4, "n_train": 800, "n_test": 60, "decoder": "same"},
+    "sorting": {"length": 4, "n_train": 800, "n_test": 60, "decoder": "as-encoder"},
     "characters": {"context": 16, "layers": 1, "windows": 800},
 }
 CELLS = [
@@ -122,6 +122,8 @@ def test_scores_of_trained_networks(task: str, variant: Variant, tmp_path: Path)
     try:
         samples = spec.build_task().samples()
     except UnsupportedError as error:  # `make texts` installs the texts
+        if task != "characters":
+            raise
         pytest.skip(str(error))
     record = train(spec, tmp_path / "run")
     last = max(record.weights)

@@ -12,7 +12,7 @@ from experiments.trained import records
 from experiments.trained.protocol import CONTROL, Candidate, Search
 from experiments.trained.tuning import search_grids
 from meanfield._typing import PRNGKey
-from meanfield.errors import SimulationError
+from meanfield.errors import InvalidInputError, SimulationError
 from meanfield.training import Variant
 from meanfield.training.tasks import Patches
 
@@ -81,8 +81,21 @@ def test_a_setting_that_diverges_is_recorded_once(
         compared.lines(run)
 
 
-def test_a_search_leaves_settings_that_diverge():
-    score = lambda at: -np.inf if at["a"] > 2 else at["a"]
-    search = search_grids(score, {"a": 4}, {"a": tuple(range(6))})
-    assert search.best == {"a": 4}  # all its neighbours diverge too
-    assert search_grids(score, {"a": 1}, {"a": tuple(range(6))}).best == {"a": 2}
+@pytest.mark.parametrize("bad", [-np.inf, np.nan])
+def test_a_search_avoids_settings_that_diverge(bad: float):
+    grid = {"a": tuple(range(6))}
+    score = lambda at: bad if at["a"] > 2 else float(at["a"])
+    assert search_grids(score, {"a": 1}, grid).best == {"a": 2}
+
+
+def test_a_search_does_not_start_where_training_diverges():
+    with pytest.raises(InvalidInputError, match="diverges with the first setting"):
+        search_grids(lambda _: -np.inf, {"a": 1}, {"a": (0, 1, 2)})
+
+
+def test_finalists_are_the_best_settings_and_the_first():
+    score = lambda at: -abs(at["a"] - 3.0)
+    search = search_grids(score, {"a": 0}, {"a": tuple(range(6))})
+    assert search.finalists == [{"a": 0}, {"a": 3}, {"a": 2}]
+    single_search = search_grids(score, {"a": 3}, {"a": (3,)})
+    assert single_search.finalists == [{"a": 3}]

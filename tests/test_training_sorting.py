@@ -81,17 +81,21 @@ def test_the_encoder_layers_are_exported(
 
 
 def test_a_decoder_of_another_attention_is_rejected(key: PRNGKey):
-    with pytest.raises(InvalidInputError, match="`softmax` or `same`; got `causal`"):
+    with pytest.raises(
+        InvalidInputError, match="`softmax` or `as-encoder`; got `causal`"
+    ):
         Sorting(decoder="causal")
     for variant in (Variant("sinkhorn"), Variant("softmax", mask="strided:1/2")):
-        with pytest.raises(UnsupportedError, match=r"no causal form .* `softmax`, `sp"):
-            Sorting(length=2, decoder="same").network(key, variant)
+        with pytest.raises(
+            UnsupportedError, match=r"no causal form .* `softmax, mask block-local`"
+        ):
+            Sorting(length=2, decoder="as-encoder").network(key, variant)
 
 
-@pytest.mark.slow_cases("same-local")
+@pytest.mark.slow_cases("as-encoder-local")
 @pytest.mark.parametrize(
     ("decoder", "name"),
-    [("softmax", "softmax"), ("same", "local"), ("same", "sparse")],
+    [("softmax", "softmax"), ("as-encoder", "local"), ("as-encoder", "sparse")],
     ids=lambda value: value,
 )
 def test_later_symbols_do_not_change_scores(decoder: str, name: str, key: PRNGKey):

@@ -20,6 +20,19 @@ def test_verdict_intervals_match_scipy(rng: np.random.Generator):
     assert actual.median == np.median(first - second)
 
 
+def test_intervals_cover_for_training_sets_that_overlap(rng: np.random.Generator):
+    """Five equally correlated values, as if a quarter of what varies is in the test."""
+    ratio = 1 / 4
+    correlation = ratio / (1 + ratio)
+    samples = rng.normal(size=(4000, 5)) * np.sqrt(1 - correlation)
+    samples += rng.normal(size=(4000, 1)) * np.sqrt(correlation)
+    intervals = np.array(
+        [verdict(row, np.zeros(5), test_ratio=ratio).interval for row in samples]
+    )
+    covered = (intervals[:, 0] < 0) & (intervals[:, 1] > 0)
+    assert np.mean(covered) == pytest.approx(0.95, abs=0.012)
+
+
 @pytest.mark.parametrize("n", [3, 5, 40])
 def test_verdicts_have_the_stated_power(n: int, rng: np.random.Generator):
     """Of normal samples with the detectable mean, nine in ten are reproduced."""

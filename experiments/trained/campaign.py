@@ -1,8 +1,8 @@
 """Campaigns, which compare several attentions on one task by the protocol.
 
 `protocol.py` has the rules. A seed has the same fold, initial weights and batches for
-all attentions. The validation samples contain no test samples of the tuning seeds, but
-can contain those of other seeds.
+all attentions. The validation samples of the tuning seeds are the test samples of the
+last fold, whose seeds are not compared.
 """
 
 from collections.abc import Mapping
@@ -50,14 +50,21 @@ class Arm(NamedTuple):
         spec: training spec of the compared networks.
         lines: records of all seeds.
         search: search of hyperparameters; `None` if nothing was tuned.
-        gate_loss: loss on the few samples of the gate after training, divided by the
-            loss before training; `None` if there is no gate.
+        gate_loss: training loss on the few samples of the gate after training, divided
+            by the test loss before training; infinite if training diverges; `None` if
+            there is no gate.
     """
 
     spec: TrainSpec
     lines: list[Line]
     search: Search | None
     gate_loss: float | None
+
+    @property
+    def is_fully_tuned(self) -> bool:
+        """Whether the search is complete, with its best setting inside the grids."""
+        search = self.search
+        return search is None or (search.is_complete and not search.at_end)
 
     @property
     def is_trained(self) -> bool:
@@ -140,7 +147,7 @@ class Campaign:
             return None
         options = dict(protocol.conditions[self.tuning_condition or condition])
 
-        def score(setting: dict[str, Any]) -> float:
+        def score(setting: dict[str, Any], recipe: Recipe = recipe) -> float:
             spec = TrainSpec(
                 self.task,
                 candidate.variant_at(setting),
@@ -155,10 +162,13 @@ class Campaign:
             means = [line["means"][self.measure] for line in lines]
             return self.gain * float(np.mean(means))
 
-        return search_grids(score, candidate.start)
+        search = search_grids(score, candidate.start)
+        finals = tuple((s, score(s, protocol.recipe)) for s in search.finalists)
+        best, _ = max(finals, key=lambda pair: pair[1])
+        return search._replace(best=best, finals=finals)
 
     def _gate_loss(self, case: Case, spec: TrainSpec, condition: str) -> float | None:
-        """Loss on a few samples after training, as a fraction of the loss before."""
+        """Training loss on a few samples, as a fraction of the test loss before."""
         protocol = self.protocols[case.size]
         gate = protocol.gate
         if gate is None:

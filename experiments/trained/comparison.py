@@ -7,10 +7,9 @@ import numpy as np
 import xarray as xr
 
 from experiments.trained.campaign import Arm, Campaign
-from experiments.trained.protocol import BUDGET, LEARNING_RATE
+from experiments.trained.protocol import BUDGET, FOLDS, LEARNING_RATE
 from experiments.trained.records import Line
 from experiments.trained.verdicts import (
-    FOLDS,
     Arms,
     control_verdicts,
     has_converged,
@@ -24,12 +23,13 @@ SCORES = {"correct": "accuracy in %", "bits": "bits per character"}
 CAPTION = (
     "{seeds} networks of each kind in {folds} folds, trained for {epochs} epochs on "
     "{samples} and tested on {n_test} others; {n_not_converged} of {n_networks} did "
-    "not converge. {tuned} {fixed}{published}"
+    "not converge. The {n_claims} verdicts are not corrected for their number. {tuned} "
+    "{fixed}{published}"
 )
 TUNED = (
     "Tuned on a validation split, with at most {budget} settings of each attention: "
-    "{names}; {n_incomplete} of {n_arms} searches are incomplete, and {n_at_end} ended "
-    "at an end of a grid."
+    "{names}; {n_incomplete} of {n_searches} searches are incomplete, and {n_at_end} "
+    "ended at an end of a grid."
 )
 
 
@@ -84,14 +84,15 @@ def _numbers(campaign: Campaign, arms: Arms, case: Case) -> dict[str, Any]:
     return {
         "conditions": list(protocol.conditions),
         "seeds": len(protocol.seeds),
-        "folds": min(FOLDS, len(protocol.seeds)),
+        "folds": len({seed % FOLDS for seed in protocol.seeds}),
         "epochs": protocol.recipe.epochs,
+        "n_claims": len(campaign.claims) * len(protocol.conditions),
         "samples": campaign.samples,
         "score": SCORES[campaign.measure],
         "published": campaign.published,
         "fixed": f"{campaign.fixed} " if campaign.fixed else "",
         "tuned": _describe_tuning(campaign, arms),
-        "arms": _by_name({n: _arm_numbers(campaign, a) for n, a in arms.items()}),
+        "arms": _by_name({n: arm_numbers(campaign, a) for n, a in arms.items()}),
         "n_not_converged": int(np.sum(~np.concatenate(converged))),
         "verdicts": verdicts(campaign, arms),
         "controls": control_verdicts(campaign, arms),
@@ -104,6 +105,7 @@ def _describe_tuning(campaign: Campaign, arms: Arms) -> str:
     searches = [arm.search for arm in arms.values() if arm.search is not None]
     if not searches:
         return "Attentions were not tuned."
+    searches = [s for i, s in enumerate(searches) if s not in searches[:i]]
     names = {
         name: ", ".join((LEARNING_RATE, *(candidate.tuned or ())))
         for name, candidate in campaign.candidates.items()
@@ -114,11 +116,11 @@ def _describe_tuning(campaign: Campaign, arms: Arms) -> str:
         names="; ".join(f"{name} ({options})" for name, options in names.items()),
         n_incomplete=sum(not search.is_complete for search in searches),
         n_at_end=sum(bool(search.at_end) for search in searches),
-        n_arms=len(searches),
+        n_searches=len(searches),
     )
 
 
-def _arm_numbers(campaign: Campaign, arm: Arm) -> dict[str, Any]:
+def arm_numbers(campaign: Campaign, arm: Arm) -> dict[str, Any]:
     """Scores, losses and the tuned setting of an attention under one condition."""
     last = lambda name: float(np.median([line[name][-1] for line in arm.lines]))
     search = arm.search
@@ -128,19 +130,27 @@ def _arm_numbers(campaign: Campaign, arm: Arm) -> dict[str, Any]:
         "options": dict(arm.spec.variant.options),
         "train_loss": last("train_loss"),
         "test_loss": last("test_loss"),
-        "gate_loss": arm.gate_loss,
+        "gate_loss": _finite(arm.gate_loss),
     }
     if "relative_perplexity" in arm.lines[0]:
         ends = [np.mean(line["relative_perplexity"][-1]) for line in arm.lines]
         numbers["relative_perplexity"] = float(np.median(ends))
     if search is None:
         return numbers
-    tuning = {"is_complete": search.is_complete, "at_end": search.at_end}
-    scores = [[*setting.values(), score] for setting, score in search.scores]
-    return {
-        **numbers,
-        "search": {**tuning, "names": list(search.best), "scores": scores},
+    rows_of = lambda pairs: [[*at.values(), _finite(score)] for at, score in pairs]
+    tuning = {
+        "is_complete": search.is_complete,
+        "at_end": search.at_end,
+        "names": list(search.best),
+        "scores": rows_of(search.scores),
+        "finals": rows_of(search.finals),
     }
+    return {**numbers, "search": tuning}
+
+
+def _finite(value: float | None) -> float | None:
+    """The value, or `None` in place of an infinity, for which JSON has no number."""
+    return value if value is not None and np.isfinite(value) else None
 
 
 def _costs(lines: list[Line]) -> dict[str, Any]:

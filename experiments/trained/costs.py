@@ -15,7 +15,7 @@ TITLE = """\
 seconds are those of one epoch of one network. Networks were trained in batches, on two
 cores that often ran other programs, or on an accelerator shared by nine programs.
 
-All verdicts on trained networks are withdrawn until their attentions have been tuned
+All comparisons of attentions are withdrawn until the attentions have been tuned
 by the protocol (`protocol.py`), which is under way. The records still contain earlier
 measurements; [figures](../../figures/README.md) explains why they give no verdict.
 

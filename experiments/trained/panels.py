@@ -104,24 +104,6 @@ def draw_column_errors(axes: Axes, data: xr.Dataset, axis: Axis) -> None:
     axes.set_ylabel("rms of column sums - 1")
 
 
-def draw_relative_perplexities(axes: Axes, data: xr.Dataset, axis: Axis) -> None:
-    """Draws scores against the relative perplexity of rows, under the last condition.
-
-    At 1, weights are uniform.
-    """
-    last = data.isel(condition=-1)
-    for name, look in attention_styles(map(str, data["variant"].values)).items():
-        networks = last.sel(variant=name)
-        perplexities = networks["relative_perplexity"].isel(epoch=-1).values
-        scores = networks["score"].values
-        axes.plot(perplexities, scores, markersize=4, alpha=0.6, **look.points)
-    axes.set_xlim(0, 1.05)
-    condition = str(last["condition"].values)
-    axes.set_title(f"{axis.conditions}: {condition}", size="medium")
-    axes.set_xlabel("relative perplexity of rows (1: uniform)")
-    axes.set_ylabel(axis.scores)
-
-
 def draw_by_length(axes: Axes, data: xr.Dataset, axis: Axis) -> None:
     """Draws the accuracy at each length of the sequence, over all seeds."""
     del axis

@@ -5,6 +5,7 @@ added. Training uses a folder from which an interrupted run is resumed. So a fig
 redrawn in seconds, and if a line is deleted, its network is trained again.
 """
 
+import fcntl
 import functools
 import hashlib
 import json
@@ -95,10 +96,11 @@ class Archive:
         return trained
 
     def add(self, new: list[Line]) -> None:
-        """Appends records in one write, since other processes may append as well."""
+        """Appends records; the file is locked, since other processes append as well."""
         self.file.parent.mkdir(exist_ok=True)
         lines = [json.dumps(line, separators=(",", ":")) for line in new]
         with self.file.open("ab") as stream:
+            fcntl.flock(stream, fcntl.LOCK_EX)
             stream.truncate(self._complete_size())
             stream.write("".join(f"{line}\n" for line in lines).encode())
 

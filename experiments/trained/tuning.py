@@ -1,9 +1,11 @@
 """Search of hyperparameters along grids, one at a time."""
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from experiments.trained.protocol import BUDGET, GRIDS, Search
+from meanfield.errors import InvalidInputError
 
 Setting = dict[str, Any]
 
@@ -42,12 +44,20 @@ def search_grids(
     """Searches the setting with the largest score, from `start`.
 
     Args:
-        score: score of a setting; larger is better.
+        score: score of a setting; larger is better, and −∞ if training diverges.
         start: first setting; its names are searched in this order.
         grids: values of each name, in order.
         budget: largest number of settings to try.
+
+    Raises:
+        InvalidInputError: if training diverges with the first setting.
     """
     scores, best, is_complete = _Scores(score, budget), dict(start), False
+    if scores(best) == -math.inf:
+        raise InvalidInputError(
+            f"Training diverges with the first setting, {best}; start the search at a "
+            "smaller learning rate."
+        )
     try:
         while not is_complete:
             first = best
@@ -68,7 +78,7 @@ def _climb(
         place = values.index(best[name]) + step
         while 0 <= place < len(values):
             setting = {**best, name: values[place]}
-            if scores(setting) <= scores(best):
+            if not scores(setting) > scores(best):
                 break
             best, place = setting, place + step
         if best != first:

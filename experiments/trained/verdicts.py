@@ -6,17 +6,15 @@ from typing import Any
 import numpy as np
 
 from experiments.trained.campaign import Arm, Campaign
-from experiments.trained.protocol import LOSS_FRACTION, LOSS_RATIO
+from experiments.trained.protocol import FOLDS, LOSS_FRACTION, LOSS_RATIO
 from experiments.trained.records import Line, scores
 from meanfield.training import verdict
 
-RESAMPLES = 2000
-FOLDS = 5  # number of folds of a task's samples, which the seeds use in turn
 UNITS = {"correct": 100.0}  # accuracies are reported in percent
 # These conclusions require that both attentions were tuned, and pass the gate.
 EARNED = "reproduced", "undecided", "contradicted"
 WITHDRAWN = "withdrawn: attention not tuned"
-NOT_TRAINED = "not trained"
+NOT_TRAINED, NOT_TUNED = "not trained", "not fully tuned"
 COMPARISONS = {"reproduced": "better", "contradicted": "worse"}
 
 Arms = Mapping[tuple[str, str], Arm]
@@ -24,13 +22,18 @@ Arms = Mapping[tuple[str, str], Arm]
 
 def verdicts(campaign: Campaign, arms: Arms) -> dict[str, dict[str, dict[str, Any]]]:
     """The verdict on each claim, by condition."""
-    return {
+    outcomes = {
         f"{better} over {worse}": {
             condition: _compare_arms(campaign, arms, better, worse, condition)
             for condition in conditions_of(arms)
         }
         for better, worse in campaign.claims
     }
+    equal = [row[c] for row in outcomes.values() for c in row if c in campaign.equal]
+    for part in (*equal, *(outcome["converged"] for outcome in equal)):
+        if part["conclusion"] == "reproduced":  # there is a difference
+            part["conclusion"] = "contradicted"
+    return outcomes
 
 
 def control_verdicts(
@@ -69,32 +72,34 @@ def _compare_arms(
         *([line for line, k in zip(arm.lines, keep, strict=True) if k] for arm in pair),
     )
     for part in (outcome, converged):
-        if condition in campaign.equal:
-            part["conclusion"] = ""  # the papers claim no difference here
-        elif part["conclusion"] in EARNED:
-            part["conclusion"] = (
-                _reason_for_no_verdict(campaign, pair, (better, worse))
-                or part["conclusion"]
+        if part["conclusion"] in EARNED:
+            reason = _reason_for_no_verdict(
+                campaign, pair, (better, worse), part["conclusion"]
             )
+            part["conclusion"] = reason or part["conclusion"]
     kept = "mean", "interval", "conclusion", "n_pairs", "n_seeds"
     return {**outcome, "converged": {name: converged[name] for name in kept}}
 
 
 def _reason_for_no_verdict(
-    campaign: Campaign, pair: tuple[Arm, Arm], names: tuple[str, str]
+    campaign: Campaign, pair: tuple[Arm, Arm], names: tuple[str, str], conclusion: str
 ) -> str:
     """The reason why there is no verdict; empty if there is one."""
     if not set(names).isdisjoint(campaign.untuned):
         return WITHDRAWN
-    return "" if all(arm.is_trained for arm in pair) else NOT_TRAINED
+    if not all(arm.is_trained for arm in pair):
+        return NOT_TRAINED
+    losers = {"reproduced": [pair[1]], "contradicted": [pair[0]]}.get(conclusion, [])
+    return "" if all(arm.is_fully_tuned for arm in losers) else NOT_TUNED
 
 
 def has_converged(networks: list[Line]) -> np.ndarray:
     """Whether the training loss of each network is small, by rule 5 of the protocol."""
     losses = np.array([line["train_loss"][-1] for line in networks])
     first = np.array([line["test_loss"][0] for line in networks])
-    is_large = losses > LOSS_RATIO * np.median(losses)
-    return ~(is_large & (losses > LOSS_FRACTION * first))
+    median = np.median(losses)
+    limits = np.minimum(LOSS_RATIO * median, (median + first) / 2)
+    return ~((losses > limits) & (losses > LOSS_FRACTION * first))
 
 
 def mean_scores(campaign: Campaign, networks: list[Line]) -> np.ndarray:
@@ -110,25 +115,18 @@ def _values(campaign: Campaign, line: Line) -> np.ndarray:
 def _compare_lines(
     campaign: Campaign, better: list[Line], worse: list[Line]
 ) -> dict[str, Any]:
-    """The verdict on the paired differences, with a bootstrap interval over samples."""
+    """The verdict on the paired differences."""
     if not better:
         nothing = {"mean": None, "interval": [None, None], "n_pairs": 0, "n_seeds": 0}
         return {**nothing, "conclusion": "not enough seeds"}
     gain = campaign.gain
     folds = [line["seed"] % FOLDS for line in better]
     of_folds = lambda networks: _by_fold(gain * mean_scores(campaign, networks), folds)
-    outcome = verdict(of_folds(better), of_folds(worse))
-    differences = np.array(
-        [
-            gain * (_values(campaign, a) - _values(campaign, b))
-            for a, b in zip(better, worse, strict=True)
-        ]
-    )
+    outcome = verdict(of_folds(better), of_folds(worse), test_ratio=1 / (FOLDS - 1))
     return {
         **outcome.__dict__,
         "n_seeds": len(better),
         "interval": list(outcome.interval),
-        "bootstrap": _bootstrap_interval(differences, folds),
     }
 
 
@@ -136,15 +134,3 @@ def _by_fold(values: np.ndarray, folds: list[int]) -> np.ndarray:
     """Mean over the seeds of each fold; these seeds have the same samples."""
     numbers = np.array(folds)
     return np.array([values[numbers == fold].mean() for fold in np.unique(numbers)])
-
-
-def _bootstrap_interval(differences: np.ndarray, folds: list[int]) -> list[float]:
-    """95 % bootstrap interval over samples; seeds of a fold use the same resamples."""
-    rng = np.random.default_rng(0)
-    m = differences.shape[1]
-    seeds = np.arange(len(folds))[:, None]
-    means = [
-        differences[seeds, rng.integers(0, m, (FOLDS, m))[folds]].mean()
-        for _ in range(RESAMPLES)
-    ]
-    return np.quantile(means, (0.025, 0.975)).tolist()

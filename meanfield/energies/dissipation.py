@@ -11,10 +11,7 @@ from meanfield.fields import AbstractField
 from meanfield.measures import AbstractMeasure, Gaussian, Grid, Points
 from meanfield.tokens import Tokens
 
-from ._energy import (
-    AbstractEnergy,
-    AbstractEnergyReader,
-)
+from ._energy import AbstractEnergy, AbstractEnergyReader
 from ._variation import AbstractVariation, CellVariation, CombinedVariation
 
 

@@ -13,11 +13,7 @@ from meanfield._lapack import eigvalsh
 from meanfield._typing import Numbers, Scalar
 from meanfield.attention import Scalings, scalings
 from meanfield.attention.potentials import solve_potential
-from meanfield.errors import (
-    InvalidInputError,
-    NotClosedError,
-    UnsupportedError,
-)
+from meanfield.errors import InvalidInputError, NotClosedError, UnsupportedError
 from meanfield.fields import Convergence, worst_of
 from meanfield.linalg import entropic_shrinkage, psd_sqrt, solve_positive
 from meanfield.measures import AbstractMeasure, AbstractReader, Gaussian, Grid, Points
@@ -25,10 +21,7 @@ from meanfield.scores import AbstractScore, Dot, transpose
 from meanfield.scores.centring import balance_score
 from meanfield.tokens import Tokens
 
-from ._energy import (
-    AbstractEnergy,
-    energy_of_measure,
-)
+from ._energy import AbstractEnergy, energy_of_measure
 from ._entropic import is_small, leading_order, mean_over, require_converged
 from ._variation import AbstractVariation, QuadraticVariation
 from .self_transport import SinkhornEnergy

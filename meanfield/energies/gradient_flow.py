@@ -16,20 +16,11 @@ from meanfield.dynamics import AbstractDynamics
 from meanfield.errors import InvalidInputError, NotClosedError, UnsupportedError
 from meanfield.fields import AbstractField, Affine, Convergence, Total
 from meanfield.linalg import HIGHEST
-from meanfield.measures import (
-    AbstractMeasure,
-    Gaussian,
-    Grid,
-    Points,
-    check_no_shear,
-)
+from meanfield.measures import AbstractMeasure, Gaussian, Grid, Points, check_no_shear
 from meanfield.scores import AbstractScore
 from meanfield.tokens import Tokens
 
-from ._energy import (
-    AbstractEnergy,
-    AbstractEnergyReader,
-)
+from ._energy import AbstractEnergy, AbstractEnergyReader
 from ._variation import AbstractVariation, CellVariation, CombinedVariation, parts_of
 
 

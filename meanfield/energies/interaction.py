@@ -20,10 +20,7 @@ from meanfield.scores import (
 )
 from meanfield.tokens import Tokens
 
-from ._energy import (
-    AbstractEnergy,
-    energy_of_attention,
-)
+from ._energy import AbstractEnergy, energy_of_attention
 from ._variation import AbstractVariation
 
 

@@ -15,10 +15,7 @@ from meanfield.fields import AbstractExplicit
 from meanfield.measures import Gaussian, Grid, Points
 from meanfield.tokens import Tokens
 
-from ._energy import (
-    AbstractEnergy,
-    energy_of_measure,
-)
+from ._energy import AbstractEnergy, energy_of_measure
 from ._variation import AbstractVariation, QuadraticVariation
 
 

@@ -15,10 +15,7 @@ from meanfield.measures import Gaussian, Grid, Points
 from meanfield.scores import Dot
 from meanfield.tokens import Tokens
 
-from ._energy import (
-    AbstractEnergy,
-    energy_of_attention,
-)
+from ._energy import AbstractEnergy, energy_of_attention
 from ._variation import AbstractVariation, QuadraticVariation
 
 

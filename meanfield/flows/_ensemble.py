@@ -241,10 +241,7 @@ def _family(
 
 @functools.partial(compile_function, level=lambda *_: None)  # members take long
 def _block(
-    problem: Problem,
-    members: Members,
-    in_axes: Axes,
-    ts: Float[Array, " times"],
+    problem: Problem, members: Members, in_axes: Axes, ts: Float[Array, " times"]
 ) -> Trajectory:
     """Integrates a batch of `members`; everything else is as in `problem`."""
     adjoint = diffrax.RecursiveCheckpointAdjoint()

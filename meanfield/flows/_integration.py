@@ -178,9 +178,7 @@ def _watch(
 
 
 def detector_of(
-    problem: Problem,
-    ts: Float[Array, " times"],
-    kind: type[AbstractGrowthDetector],
+    problem: Problem, ts: Float[Array, " times"], kind: type[AbstractGrowthDetector]
 ) -> AbstractDetector[Any]:
     """The blow-up detector, which detects nothing if a blow-up is ruled out."""
     if needs_pilot(problem.stepping, problem.mu0, problem.noise):

@@ -2,12 +2,7 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import (
-    BeforeValidator,
-    Field,
-    PositiveFloat,
-    model_validator,
-)
+from pydantic import BeforeValidator, Field, PositiveFloat, model_validator
 
 from ._grid import Count, GridSpec
 from ._keys import PARAMETERS, Key, keys_of

@@ -56,11 +56,7 @@ class StopSpec(Strict):
     ] = None
     bound: Annotated[
         PositiveFloat | None,
-        Key(
-            is_rare=True,
-            group="Time",
-            no_page=ENDS_OF_PAGE,
-        ),
+        Key(is_rare=True, group="Time", no_page=ENDS_OF_PAGE),
         Field(
             examples=[1e6],
             description="size of the measure above which the flow stops, such as 1e6",
@@ -70,12 +66,7 @@ class StopSpec(Strict):
         list[str] | None,
         BeforeValidator(names_in),
         AfterValidator(lambda names: names and _check_numbers(check_distinct(names))),
-        Key(
-            is_rare=True,
-            names="stops",
-            group="Time",
-            no_page=ENDS_OF_PAGE,
-        ),
+        Key(is_rare=True, names="stops", group="Time", no_page=ENDS_OF_PAGE),
         Field(
             examples=[["rest:1e-6"]],
             min_length=1,

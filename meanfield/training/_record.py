@@ -47,6 +47,8 @@ OWNER = "training"
 SCHEMA = "meanfield-training-3"
 OLD_SCHEMAS = "meanfield-training-1", "meanfield-training-2"  # before version 0.3
 
+ADDED = {"relative_perplexity"}  # measures that old entries of the log lack
+
 Digest = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 Weights = Annotated[str, StringConstraints(pattern=r"^weights-\d{4,9}\.safetensors$")]
 Count = Annotated[int, Field(ge=0, lt=2**31)]
@@ -277,7 +279,10 @@ def _contradictions(values: StoredRecord) -> Iterator[str]:
 def _shape_problems(log: list[StoredEntry], n_seeds: int) -> Iterator[str]:
     """Problems with the shapes of log entries, which must agree for all epochs."""
     try:
-        shapes = [_shapes(entry) for entry in log]
+        shapes = [
+            {name: np.shape(measures[name]) for name in measures.keys() - ADDED}
+            for measures in [{**e["test"], **e.get("columns", {})} for e in log]
+        ]
         losses = {np.shape(entry.get("train_loss", [])) for entry in log[1:]}
     except ValueError:
         yield "`log` has lists of unequal lengths"
@@ -289,15 +294,6 @@ def _shape_problems(log: list[StoredEntry], n_seeds: int) -> Iterator[str]:
     for name, shape in shapes[0].items():
         if shape[0] != n_seeds or 0 in shape:
             yield f"`{name}` in `log` must have {n_seeds} values, one for each seed"
-
-
-def _shapes(entry: StoredEntry) -> dict[str, tuple[int, ...]]:
-    """Shapes of the measured quantities; `ValueError` if lists have unequal lengths."""
-    # Old entries lack the relative perplexity, which has the shape of `rms`.
-    measures: dict[str, Any] = dict(entry["test"])
-    if columns := entry.get("columns"):
-        measures |= {"relative_perplexity": columns["rms"], **columns}
-    return {name: np.shape(values) for name, values in measures.items()}
 
 
 def epoch_of(name: str) -> int:

@@ -24,11 +24,13 @@ class Verdict:
         conclusion: `reproduced` if the interval lies above 0, `contradicted` if it lies
             below 0, else `undecided`; `not enough seeds` for fewer than three pairs.
         mean: mean of the differences.
-        interval: 95 % confidence interval of the mean, by Student's t.
+        interval: 95 % confidence interval of the mean, by Student's t, corrected for
+            training samples that pairs share.
         median: median of the differences.
         deviation: standard deviation of the differences; NaN for a single pair.
         detectable_effect: smallest mean that this number of pairs detects with
-            probability 0.9, for normal differences; infinite for fewer than three.
+            probability 0.9, for normal differences of the measured deviation; infinite
+            for fewer than three.
         n_pairs: number of pairs.
 
     Examples:
@@ -52,12 +54,21 @@ class Verdict:
 def verdict(
     candidate: Float[np.ndarray, " pairs"] | list[float],
     baseline: Float[np.ndarray, " pairs"] | list[float],
+    *,
+    test_ratio: float = 0.0,
 ) -> Verdict:
-    """Tests whether `candidate` has a larger mean than `baseline` (paired t-test).
+    r"""Tests whether `candidate` has a larger mean than `baseline` (paired t-test).
+
+    Networks whose training sets overlap have correlated values. Then the variance of
+    the mean of n differences is estimated as $(1/n + r)$ times their variance, where
+    $r$ is the number of test samples divided by the number of training samples; Nadeau
+    and Bengio, 2003, *Inference for the generalization error*, section 3.
 
     Args:
         candidate: values, one for each seed, that are claimed to be larger.
         baseline: values for the same seeds, to compare with.
+        test_ratio: $r$; 0 if training sets are independent, or equal for all seeds and
+            conclusions are about these samples only.
 
     Raises:
         InvalidInputError: if the two are not vectors of equal length.
@@ -78,7 +89,7 @@ def verdict(
     gaps = first - second
     n, mean = gaps.size, float(gaps.mean())
     deviation = float(gaps.std(ddof=1)) if n > 1 else np.nan
-    error = deviation / n**0.5
+    error = deviation * (1 / n + test_ratio) ** 0.5
     reach = float(stats.t.ppf((1 + LEVEL) / 2, n - 1) * error) if n > 1 else np.inf
     return Verdict(
         conclusion=_conclusion(n, mean - reach, mean + reach),

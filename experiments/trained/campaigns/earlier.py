@@ -43,11 +43,12 @@ def _earlier(
     campaign: Campaign,
     candidates: Mapping[str, Candidate],
     recipe: Recipe,
+    seeds: int,
     rates: Mapping[tuple[str, str], float],
 ) -> EarlierCampaign:
     """The campaign with attentions that are not tuned, without control and gate."""
-    protocol = campaign.protocols["paper"]
-    paper = Protocol(protocol.conditions, recipe, protocol.seeds)
+    conditions = campaign.protocols["paper"].conditions
+    paper = Protocol(conditions, recipe, tuple(range(seeds)))
     return EarlierCampaign(
         task=campaign.task,
         candidates=candidates,
@@ -68,6 +69,7 @@ EARLIER_PATCHES = _earlier(
         "sliced": Candidate(Variant("esp-soft", {**SLICED, "power": 1}), None),
     },
     Recipe(epochs=200, batch_size=100, learning_rate=1e-3, milestones=(156, 183)),
+    10,
     {
         ("softmax", "14"): 2e-3,
         ("Sinkhorn", "28"): 2e-3,
@@ -89,6 +91,7 @@ EARLIER_PARITY = _earlier(
         ),
     },
     PARITY.protocols["paper"].recipe,
+    5,
     {
         (name, condition): 2e-3
         for name in ("softmax", "differential", "sliced")

@@ -27,7 +27,14 @@ from meanfield.training import (
 )
 
 FALL = 0.8  # the temperature is multiplied by this before each epoch
-CURVES = "rms", "fraction_near", "quantiles", "rms_first", "test_correct"
+CURVES = (
+    "rms",
+    "fraction_near",
+    "quantiles",
+    "rms_first",
+    "relative_perplexity",
+    "test_correct",
+)
 
 
 def _longer_recipe(recipe: Recipe, epochs: int) -> Recipe:

@@ -42,7 +42,7 @@ class SparseMixture(AbstractSparse):
 
 
 class CausalSparseMixture(AbstractSparse):
-    r"""$\kappa_\mu = \kappa^{\mathrm{causal}}_\mu + \kappa^{\mathrm{softmax}}_\mu$.
+    r"""$\kappa_\mu = \kappa^{(1)}_\mu + \kappa^{(2)}_\mu$, causal sparse and softmax.
 
     Both terms vanish on later tokens; the weights of each token sum to two. Source:
     tay2020, sections 3.2.3 and 3.3.

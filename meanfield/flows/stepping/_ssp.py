@@ -42,12 +42,7 @@ class AbstractGridSolver(diffrax.AbstractSolver[None]):
 
     @override
     def init(
-        self,
-        terms: PyTree,
-        t0: SolverTime,
-        t1: SolverTime,
-        y0: PyTree,
-        args: PyTree,
+        self, terms: PyTree, t0: SolverTime, t1: SolverTime, y0: PyTree, args: PyTree
     ) -> None:
         return None
 

@@ -19,12 +19,7 @@ from meanfield.endings import Status
 from meanfield.fields import Convergence
 from meanfield.flows._compilation import field_at
 from meanfield.flows.motions import Motion, Noise, motion_of
-from meanfield.flows.stepping import (
-    AbstractWrapper,
-    Decision,
-    Start,
-    Trial,
-)
+from meanfield.flows.stepping import AbstractWrapper, Decision, Start, Trial
 from meanfield.measures import AbstractMeasure
 
 from ._detector import AbstractDetector, Attempt, attempt_of, where

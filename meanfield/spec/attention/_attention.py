@@ -91,11 +91,7 @@ HeadNumbers = Annotated[Matrices, AfterValidator(_each_rectangular)]
 
 SELF = "it has self-attention only"  # "it" is a live page
 MATRIX = Key(
-    group="Attention",
-    holds="matrix",
-    is_headwise=True,
-    files=ARRAYS,
-    enters="dynamics",
+    group="Attention", holds="matrix", is_headwise=True, files=ARRAYS, enters="dynamics"
 )
 CONTEXT_MOMENT = replace(MATRIX, is_headwise=False, is_rare=True, no_page=SELF)
 

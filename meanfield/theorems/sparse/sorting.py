@@ -162,9 +162,9 @@ def mixture(case: Case, *, share: float = 1.0) -> Checks:
     yield close("row sums", expected.sum(axis=1), np.full(N, 2.0))
     yield zero_count("pairs without a score", np.sum(hard == 0))
     causal = ref.row_softmax(np.where(np.tri(N, dtype=bool), scores, -np.inf))
-    both = seq.weights("sparse-sinkhorn-causal", p, x, **options) + share * causal
+    sums = seq.weights("sparse-sinkhorn-causal", p, x, **options) + share * causal
     weights = seq.weights("sparse-sinkhorn-causal-mixture", p, x, **options)
-    yield close("causal matrix", weights, both)
+    yield close("causal matrix", weights, sums)
 
 
 @statement(

@@ -173,7 +173,7 @@ def pre_norm_encoder(
     """New encoder of pre-norm blocks, alternately self-attention and a perceptron.
 
     Args:
-        keys: random keys, two for each layer.
+        keys: random keys, two for each pair of blocks.
         variant: attention of all heads.
         d: dimension of the tokens.
         k: dimension of a head.

@@ -13,17 +13,21 @@ from ._sequence import sequence_measure
 from ._sets import CrossAttentionBlock
 from ._variant import Variant
 
-CAUSAL_SOFTMAX, SOFTMAX = Variant("softmax", mask="causal"), Variant("softmax")
+SOFTMAX = Variant("softmax")
 
 
 class DecoderBlock(eqx.Module):
     """Block of causal self-attention, cross-attention to a source, and a perceptron.
 
-    Each part is preceded by a norm. Cross-attention is softmax.
+    Each part is preceded by a norm. Self-attention is the causal form of an attention,
+    softmax by default; cross-attention is softmax.
 
     Attributes:
-        causal_layer: causal self-attention, softmax by default.
+        causal_layer: causal self-attention.
         cross_layer: cross-attention to the source, followed by the perceptron.
+
+    Raises:
+        UnsupportedError: if the attention has no causal form.
 
     Examples:
         >>> from meanfield import Points
@@ -41,7 +45,7 @@ class DecoderBlock(eqx.Module):
     def __init__(
         self,
         key: PRNGKey,
-        variant: Variant = CAUSAL_SOFTMAX,
+        variant: Variant = SOFTMAX,
         *,
         d: int,
         k: int,
@@ -50,7 +54,7 @@ class DecoderBlock(eqx.Module):
     ) -> None:
         first, second = jax.random.split(key)
         sizes = {"d": d, "k": k, "n_heads": n_heads}
-        attention = self_attention(first, variant, **sizes)
+        attention = self_attention(first, variant.causal_form(), **sizes)
         self.causal_layer = pre_norm_block(attention, d)
         self.cross_layer = CrossAttentionBlock(second, SOFTMAX, width=width, **sizes)
 

@@ -27,8 +27,11 @@ PROJECTIONS = "Q2", "K2"
 # Attentions and masks, with those of their causal forms.
 CAUSAL_FORMS = {
     ("softmax", ""): ("softmax", "causal"),
+    ("softmax", "causal"): ("softmax", "causal"),
     ("softmax", "block-local"): ("softmax", "block-causal"),
+    ("softmax", "block-causal"): ("softmax", "block-causal"),
     ("sparse-sinkhorn", ""): ("sparse-sinkhorn-causal", ""),
+    ("sparse-sinkhorn-causal", ""): ("sparse-sinkhorn-causal", ""),
     ("sparse-sinkhorn-mixture", ""): ("sparse-sinkhorn-causal-mixture", ""),
 }
 
@@ -66,6 +69,8 @@ class Variant:
     def causal_form(self) -> "Variant":
         """The form of this attention in which no token depends on later tokens.
 
+        Options are kept; whether they fit is checked when the attention is built.
+
         Raises:
             UnsupportedError: if `CAUSAL_FORMS` has none.
 
@@ -77,10 +82,11 @@ class Variant:
         pattern, colon, width = self.mask.partition(":")
         form = CAUSAL_FORMS.get((self.attention, pattern))
         if form is None:
-            names = dict.fromkeys(f"`{name}`" for name, _ in CAUSAL_FORMS)
+            forms = [Variant(name, mask=mask).label for name, mask in CAUSAL_FORMS]
+            names = [f"`{label}`" for label in forms]
             raise UnsupportedError(
-                f"`{self.label}` has no causal form for a decoder; these attentions "
-                f"have one: {', '.join(names)}."
+                f"`{self.label}` has no causal form for a decoder; these have one: "
+                f"{', '.join(names)}."
             )
         attention, mask = form
         return replace(self, attention=attention, mask=mask + colon + width)

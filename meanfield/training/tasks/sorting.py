@@ -42,12 +42,14 @@ from meanfield.training.networks import (
     pre_norm_encoder,
     sinusoids,
 )
-from meanfield.training.networks._decoder import CAUSAL_SOFTMAX
 
 from ._edits import edit_distance
 
 D, WIDTH, HEADS, LAYERS, MLP_RATIO = 64, 16, 4, 2, 4
 FOLDS = 5
+# From the attention of the encoder to the attention of which the decoder has the
+# causal form.
+DECODERS = {"softmax": lambda _: Variant("softmax"), "as-encoder": lambda v: v}
 
 
 class SequenceNetwork(eqx.Module):
@@ -121,8 +123,8 @@ class Sorting(AbstractTask):
             as long. Symbols are drawn with replacement from `2 * length` symbols.
         n_train: number of training sequences of each network, a multiple of 4.
         n_test: number of test sequences.
-        decoder: self-attention of the decoder: `softmax`, or `same` for the causal form
-            of the attention of the encoder.
+        decoder: self-attention of the decoder: `softmax`, or `as-encoder` for the
+            causal form of the attention of the encoder.
 
     Raises:
         InvalidInputError: if a number is not positive, 4 does not divide `n_train`, or
@@ -145,9 +147,9 @@ class Sorting(AbstractTask):
                 f"`n_train` must be a positive multiple of {FOLDS - 1}, since each "
                 f"seed omits one of {FOLDS} folds; got {self.n_train}."
             )
-        if self.decoder not in ("softmax", "same"):
+        if self.decoder not in DECODERS:
             raise InvalidInputError(
-                f"`decoder` must be `softmax` or `same`; got `{self.decoder}`."
+                f"`decoder` must be `softmax` or `as-encoder`; got `{self.decoder}`."
             )
 
     @property
@@ -190,9 +192,10 @@ class Sorting(AbstractTask):
         keys = jax.random.split(key, 2 + 3 * LAYERS)
         sizes = {"d": D, "k": WIDTH, "n_heads": HEADS, "width": MLP_RATIO * D}
         encoder_keys, decoder_keys = jnp.split(keys[2:], [2 * LAYERS])
-        causal = CAUSAL_SOFTMAX if self.decoder == "softmax" else variant.causal_form()
+        decoder_variant = DECODERS[self.decoder](variant)
         layers = tuple(
-            DecoderBlock(block_key, causal, **sizes) for block_key in decoder_keys
+            DecoderBlock(decoder_key, decoder_variant, **sizes)
+            for decoder_key in decoder_keys
         )
         symbols = self.n_places + 2
         return SequenceNetwork(

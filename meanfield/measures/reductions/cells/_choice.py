@@ -30,11 +30,7 @@ class Extent(NamedTuple):
 
 
 def choose_layout(
-    extents: Sequence[Extent],
-    *,
-    tokens: int,
-    rows: int,
-    error: float,
+    extents: Sequence[Extent], *, tokens: int, rows: int, error: float
 ) -> AbstractLayout | None:
     """The cheapest layout that covers several sums with a margin; `None` if none does.
 

@@ -24,15 +24,7 @@ from meanfield.tokens import Tokens
 
 from ._frame import Side, axes, make_side, project
 from ._gauss_bound import WIDE_VARIANCE, error_share, largest_width, rounding_growth
-from ._layout import (
-    DIMENSIONS,
-    FEWEST,
-    FINER,
-    MORE,
-    ROUNDING,
-    AbstractLayout,
-    fits,
-)
+from ._layout import DIMENSIONS, FEWEST, FINER, MORE, ROUNDING, AbstractLayout, fits
 from ._tiles import places_of_nodes
 
 MAX_GAUSS_NODES = 16  # largest number of nodes along an axis of a cell

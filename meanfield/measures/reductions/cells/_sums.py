@@ -8,19 +8,17 @@ positive terms has a small relative error, however small the sum is.
 """
 
 import functools
-from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from meanfield._derivatives import linear_map
-
 from ._cell_nodes import Products, Vectors, no_nodes, read, spread, sum_nodes
 from ._earlier_sums import PositionedVectors, earlier_sums
 from ._frame import Side
 from ._layout import AbstractLayout
+from ._linear import define_linear_map
 from ._tiles import places
 
 
@@ -69,7 +67,7 @@ def kernel_sums(
 
     They are divided by the exponentials of the layout's `tops`.
     """
-    return _to_queries(layout, 0)(*jax.tree.leaves(sides), rows)
+    return _to_queries(*jax.tree.leaves(sides), rows, layout=layout, wide=0)
 
 
 @kernel_sums.defjvp
@@ -106,7 +104,7 @@ def sums_with_checks(
     checks = layout.checks
     more = [rows, *[rows[:, -1:]] * checks]
     arrays = *jax.tree.leaves(sides), jnp.concatenate(more, axis=1)
-    sums = _to_queries(layout, checks)(*arrays)
+    sums = _to_queries(*arrays, layout=layout, wide=checks)
     return sums[:, : rows.shape[1]], sums[:, rows.shape[1] :]
 
 
@@ -118,31 +116,18 @@ def _(layout: AbstractLayout, primals: tuple, tangents: tuple) -> tuple[tuple, t
     return (sums, checks), (tangent, jnp.zeros_like(checks))
 
 
-@functools.lru_cache
-def _to_queries(layout: AbstractLayout, wide: int) -> Callable[..., Array]:
-    """The sums as a function that is linear in its last array, the rows.
-
-    JAX would transpose a loop that reads parts of a large array into a loop that adds
-    arrays of the full size. Batches are computed one member after another.
-    """
-    by_turns = jax.custom_batching.sequential_vmap
-    forward = by_turns(functools.partial(_forward_sums, layout, wide))
-    transpose = by_turns(functools.partial(_transpose_sums, layout, wide))
-    return lambda *arrays: linear_map(forward, transpose, len(arrays) - 1)(*arrays)
-
-
-def _forward_sums(layout: AbstractLayout, wide: int, *arrays: Array) -> Array:
+def _forward_sums(*arrays: Array, layout: AbstractLayout, wide: int) -> Array:
     sides, rows = _unpack(arrays)
     return _apply_products(
         sides, _vectors(layout, sides), _products(layout, sides, wide), rows
     )
 
 
-def _transpose_sums(layout: AbstractLayout, wide: int, *arrays: Array) -> tuple[Array]:
+def _transpose_sums(*arrays: Array, layout: AbstractLayout, wide: int) -> Array:
     sides, rows = _unpack(arrays)
     queries, keys = _vectors(layout, sides)
     products = _products(layout, sides, wide).transpose
-    return (_apply_products(sides.transpose, (keys, queries), products, rows),)
+    return _apply_products(sides.transpose, (keys, queries), products, rows)
 
 
 def _apply_products(
@@ -158,6 +143,11 @@ def _apply_products(
     )
     positioned_keys = PositionedVectors(sides.keys, sides.positions.keys, keys)
     return earlier_sums(positioned_queries, positioned_keys, rows, products)
+
+
+_to_queries = define_linear_map(
+    "kernel_sums", _forward_sums, _transpose_sums, "layout", "wide"
+)
 
 
 def _unpack(arrays: tuple[Array, ...]) -> tuple[Sides, Array]:

@@ -32,14 +32,7 @@ from ._block_kernels import (
     kernel_largest,
     kernel_total,
 )
-from ._streaming import (
-    Blocks,
-    Shape,
-    cut,
-    stream_best,
-    stream_largest,
-    stream_total,
-)
+from ._streaming import Blocks, Shape, cut, stream_best, stream_largest, stream_total
 
 T = TypeVar("T")
 
