@@ -161,6 +161,23 @@ def test_a_passed_bound_without_a_blow_up_time_has_its_own_name(
     assert {"finished (1)", "steady (1)", "passed the bound (1)"} <= set(entries)
 
 
+@pytest.mark.parametrize(
+    ("traces", "name"),
+    [
+        ((1.0, 10.0, 101.0), "finished, growing (1)"),
+        ((1.0, 10.0, 99.0), "finished (1)"),
+        ((1.0, 300.0, 200.0), "finished (1)"),
+        ((0.0, 1.0, 200.0), "finished (1)"),
+    ],
+)
+def test_a_path_that_finishes_while_it_grows_has_its_own_name(
+    traces: tuple[float, ...], name: str
+) -> None:
+    factor = np.sqrt(np.array(traces) / 2)[:, None, None] * np.eye(2)
+    axes = draw(panels["cone"](gaussian(np.zeros((3, 2)), factor))).axes[0]
+    assert name in legend_of(axes)
+
+
 @pytest.mark.parametrize("panel", ["cone", "disc"])
 def test_cone_and_disc_reject_other_dimensions(rng: Generator, panel: str) -> None:
     with pytest.raises(InvalidInputError, match=r"dimension 3\. Use .* `spectrum`"):

@@ -26,7 +26,7 @@ DETAIL = 1e-3
 # Where paths leave the picture, arrows have the length `_ARROW` times its height.
 _ARROW = 0.1
 # A flow that reached its last time is still growing if its last trace is its largest,
-# and `_GROWTH` times the first one.
+# and more than `_GROWTH` times the first one, which is not zero.
 _GROWTH = 100.0
 _GROWTH_COLOUR = "#882255"
 
@@ -128,7 +128,7 @@ def path_of(mover: CovarianceRun) -> ConePath:
     """The path of one run."""
     points = cone_coordinates(covariance(mover.factor))
     rows, traces = np.column_stack([points, mover.times]), points[:, 2]
-    is_growing = traces[-1] == np.max(traces) > _GROWTH * traces[0] > 0
+    is_growing = traces[-1] == traces.max() and 0 < _GROWTH * traces[0] < traces[-1]
     return ConePath(rows, mover.ending, mover.run, bool(is_growing))
 
 
