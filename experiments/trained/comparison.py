@@ -23,8 +23,8 @@ SCORES = {"correct": "accuracy in %", "bits": "bits per character"}
 CAPTION = (
     "{seeds} networks of each kind in {folds} folds, trained for {epochs} epochs on "
     "{samples} and tested on {n_test} others; {n_not_converged} of {n_networks} did "
-    "not converge. The {n_claims} verdicts are not corrected for their number. {tuned} "
-    "{fixed}{published}"
+    "not converge, and the {n_claims} verdicts are not corrected for their number. "
+    "{tuned} {fixed}{published}"
 )
 TUNED = (
     "Tuned on a validation split, with at most {budget} settings of each attention: "
