@@ -9,11 +9,12 @@ import pytest
 from training_cases import RECIPE, spec
 
 from experiments.trained import records
-from experiments.trained.protocol import CONTROL, Candidate, Search
+from experiments.trained.campaigns import CAMPAIGNS
+from experiments.trained.protocol import CONTROL, TUNING_SEEDS, Candidate, Search
 from experiments.trained.tuning import search_grids
 from meanfield._typing import PRNGKey
 from meanfield.errors import InvalidInputError, SimulationError
-from meanfield.training import Variant
+from meanfield.training import TrainSpec, Variant
 from meanfield.training.tasks import Patches
 
 
@@ -91,6 +92,24 @@ def test_a_search_avoids_settings_that_diverge(bad: float):
 def test_a_search_does_not_start_where_training_diverges():
     with pytest.raises(InvalidInputError, match="diverges with the first setting"):
         search_grids(lambda _: -np.inf, {"a": 1}, {"a": (0, 1, 2)})
+
+
+@pytest.mark.parametrize("name", ["patches", "parity"])
+def test_no_compared_network_is_tested_on_validation_samples(name: str):
+    campaign = CAMPAIGNS[name]
+    protocol = campaign.protocols["paper"]
+    variant = campaign.candidates["softmax"].variant
+    for condition, options in protocol.conditions.items():
+        of_seeds = TrainSpec(name, variant, protocol.recipe, protocol.seeds, options)
+        tests = np.concatenate([split.test for split in of_seeds.splits()])
+        tuned = dataclasses.replace(
+            of_seeds,
+            seeds=TUNING_SEEDS,
+            options=protocol.conditions[campaign.tuning_condition or condition],
+            validation_split=True,
+        )
+        for split in tuned.splits():
+            assert not np.isin(split.test, tests).any()
 
 
 def test_finalists_are_the_best_settings_and_the_first():

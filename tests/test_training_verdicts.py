@@ -57,3 +57,12 @@ def test_verdicts_state_the_direction():
     assert verdict([1.0, 1.1], [0.0] * 2).conclusion == "not enough seeds"
     with pytest.raises(InvalidInputError, match="vectors of equal length"):
         verdict([1.0], [1.0, 2.0])
+
+
+@pytest.mark.parametrize(
+    ("values", "test_ratio"),
+    [([1.0, np.nan, 1.0], 0.0), ([1.0, np.inf, 1.0], 0.0), ([1.0] * 3, -0.5)],
+)
+def test_a_verdict_is_never_made_of_nan(values: list[float], test_ratio: float):
+    with pytest.raises(InvalidInputError, match="must be finite"):
+        verdict(values, [0.0] * 3, test_ratio=test_ratio)

@@ -13,7 +13,8 @@ TITLE = """\
 
 `python -m experiments.trained.costs` writes this page from the lines in `records/`. The
 seconds are those of one epoch of one network. Networks were trained in batches, on two
-cores that often ran other programs, or on an accelerator shared by nine programs.
+cores that often ran other programs or were paused, or on an accelerator shared by nine
+programs.
 
 All comparisons of attentions are withdrawn until the attentions have been tuned
 by the protocol (`protocol.py`), which is under way. The records still contain earlier

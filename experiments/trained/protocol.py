@@ -21,7 +21,8 @@ Amendments are dated in the decision `2026-11-29-comparisons-of-networks`.
    ratios over `TUNING_SEEDS` is more than `GATE_LOSS`, the verdict on every claim about
    this attention is `not trained`.
 4. *Comparison.* Each seed fixes fold, initial weights and batches for all attentions.
-   Seeds whose test samples are the validation samples of the tuning seeds are left out.
+   Seeds whose test samples are the validation samples of the tuning seeds are left out;
+   the tuning seeds themselves are compared.
    Verdicts follow from 95 % intervals of paired differences, averaged over the seeds of
    each fold: Student's t, with the correction of Nadeau and Bengio for training sets
    that overlap. All networks count, also those that did not converge; if a loss is not

@@ -71,7 +71,8 @@ def verdict(
             conclusions are about these samples only.
 
     Raises:
-        InvalidInputError: if the two are not vectors of equal length.
+        InvalidInputError: if the two are not vectors of equal length, a value is not
+            finite, or `test_ratio` is negative.
 
     Examples:
         >>> from meanfield.training import verdict
@@ -87,6 +88,11 @@ def verdict(
             f"{first.shape} and {second.shape}."
         )
     gaps = first - second
+    if not (np.isfinite(gaps).all() and 0 <= test_ratio < np.inf):
+        raise InvalidInputError(
+            "Values must be finite, and `test_ratio` finite and at least 0; got "
+            f"{first}, {second} and {test_ratio}."
+        )
     n, mean = gaps.size, float(gaps.mean())
     deviation = float(gaps.std(ddof=1)) if n > 1 else np.nan
     error = deviation * (1 / n + test_ratio) ** 0.5
