@@ -12,13 +12,7 @@ import numpy as np
 from meanfield import models
 from meanfield.dynamics import AbstractDynamics, stack_trees
 from meanfield.endings import Status
-from meanfield.flows import (
-    BlowUpTime,
-    Trajectory,
-    ensemble,
-    flow_problem,
-    motion_of,
-)
+from meanfield.flows import BlowUpTime, Trajectory, ensemble, flow_problem, motion_of
 from meanfield.measures import AbstractMeasure
 from meanfield.runs.records._endings import Outcome
 from meanfield.runs.records._energy_change import EnergyChange

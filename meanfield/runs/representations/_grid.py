@@ -133,10 +133,7 @@ class GridRuns(AbstractRepresentation[Grid]):
 
     @override
     def stepping(
-        self,
-        steps: Steps,
-        ts: Float[np.ndarray, " times"],
-        dynamics: AbstractDynamics,
+        self, steps: Steps, ts: Float[np.ndarray, " times"], dynamics: AbstractDynamics
     ) -> AbstractStepping:
         return steps.courant_stepping()
 

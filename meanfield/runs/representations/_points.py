@@ -11,21 +11,12 @@ from typing_extensions import override
 from meanfield.clusters import cluster_counts, cluster_radii, cluster_share
 from meanfield.dynamics import AbstractDynamics
 from meanfield.flows import AbstractStepping, steps_over_jumps
-from meanfield.measures import (
-    AbstractMeasure,
-    Blocked,
-    Points,
-)
+from meanfield.measures import AbstractMeasure, Blocked, Points
 from meanfield.runs.records._endings import Outcome
 from meanfield.spec import GridSpec
 from meanfield.tokens import Tokens
 
-from ._representation import (
-    AbstractRepresentation,
-    Arrays,
-    Frame,
-    representations,
-)
+from ._representation import AbstractRepresentation, Arrays, Frame, representations
 from ._start import Start, Steps
 from ._sums import Size
 
@@ -71,10 +62,7 @@ class TokenRuns(AbstractRepresentation[Points]):
 
     @override
     def stepping(
-        self,
-        steps: Steps,
-        ts: Float[np.ndarray, " times"],
-        dynamics: AbstractDynamics,
+        self, steps: Steps, ts: Float[np.ndarray, " times"], dynamics: AbstractDynamics
     ) -> AbstractStepping:
         fixed_solver = "shark" if steps.noise else "euler"
         is_asked = steps.is_named or not (steps.rtol is None and steps.dt is None)

@@ -15,13 +15,7 @@ from meanfield._registry import Registry
 from meanfield.dynamics import AbstractDynamics
 from meanfield.errors import InvalidInputError, UnsupportedError
 from meanfield.flows import AbstractStepping, has_bound
-from meanfield.measures import (
-    AbstractMeasure,
-    AbstractReader,
-    Cells,
-    Gaussian,
-    Points,
-)
+from meanfield.measures import AbstractMeasure, AbstractReader, Cells, Gaussian, Points
 from meanfield.runs.records._endings import Outcome
 from meanfield.spec import GridSpec, StartSpec
 from meanfield.storage import kinds
@@ -178,10 +172,7 @@ class AbstractRepresentation(abc.ABC, Generic[M]):
         return np.asarray(mean), np.asarray(covariance)
 
     def stepping(
-        self,
-        steps: Steps,
-        ts: Float[np.ndarray, " times"],
-        dynamics: AbstractDynamics,
+        self, steps: Steps, ts: Float[np.ndarray, " times"], dynamics: AbstractDynamics
     ) -> AbstractStepping:
         """The steps of a flow with frames at `ts`; see `Steps.solver_stepping`."""
         del dynamics

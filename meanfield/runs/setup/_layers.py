@@ -16,14 +16,7 @@ from meanfield.dynamics import (
 from meanfield.errors import InvalidInputError
 from meanfield.spec import Matrix
 
-from ._parameters import (
-    Draw,
-    columns,
-    entries,
-    matrix,
-    square,
-    vector,
-)
+from ._parameters import Draw, columns, entries, matrix, square, vector
 
 Values = Mapping[str, Matrix]
 OfLayers = Sequence[Drift | Perceptron | None]

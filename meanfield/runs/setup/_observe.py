@@ -37,10 +37,7 @@ def check_observable(member: Member, parts: Energies) -> None:
 
 
 def observables(
-    member: Member,
-    parts: Energies,
-    frames: Mapping[str, np.ndarray],
-    length: int,
+    member: Member, parts: Energies, frames: Mapping[str, np.ndarray], length: int
 ) -> Arrays:
     """The energies of one member and their rates, at each of its frames.
 

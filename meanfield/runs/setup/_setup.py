@@ -12,11 +12,7 @@ from jaxtyping import Array, Float, Key
 from meanfield import models
 from meanfield.dynamics import AbstractDynamics, Projected
 from meanfield.energies import AbstractEnergy, GradientFlow
-from meanfield.flows import (
-    AbstractStepping,
-    Problem,
-    prepare_problem,
-)
+from meanfield.flows import AbstractStepping, Problem, prepare_problem
 from meanfield.linalg import psd_sqrt
 from meanfield.measures import AbstractMeasure, Gaussian
 from meanfield.measures.families import family

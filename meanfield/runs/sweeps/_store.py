@@ -16,12 +16,7 @@ from meanfield.errors import StoreError
 from meanfield.runs.records._dataset import title
 from meanfield.runs.records._validation import raise_damaged
 from meanfield.spec import KEYS, Axis, parse
-from meanfield.storage import (
-    ENDING_FLAGS,
-    SWEEP,
-    TaskFolder,
-    read_tasks,
-)
+from meanfield.storage import ENDING_FLAGS, SWEEP, TaskFolder, read_tasks
 from meanfield.storage.disk import replace_text
 
 from ._cells import MAX_CELLS, SweepCells

@@ -16,12 +16,7 @@ from meanfield.runs.records._provenance import provenance
 from meanfield.runs.setup._parameters import dtype_of, inline_matrix_files
 from meanfield.runs.setup._resolve import check_one_flow
 from meanfield.spec import Axis, RunSpec
-from meanfield.storage import (
-    SWEEP,
-    SWEEP_SCHEMA,
-    check_task_folder,
-    create_tasks,
-)
+from meanfield.storage import SWEEP, SWEEP_SCHEMA, check_task_folder, create_tasks
 from meanfield.workers import threads
 
 from ._cells import SweepCells
