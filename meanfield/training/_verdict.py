@@ -81,17 +81,11 @@ def verdict(
         >>> verdict([1.0, 1.1], [0.0, 0.0]).conclusion
         'not enough seeds'
     """
-    first, second = np.asarray(candidate, float), np.asarray(baseline, float)
-    if first.shape != second.shape or first.ndim != 1 or not first.size:
-        raise InvalidInputError(
-            "`candidate` and `baseline` must be vectors of equal length; got shapes "
-            f"{first.shape} and {second.shape}."
-        )
-    gaps = first - second
+    gaps = _differences(candidate, baseline)
     if not (np.isfinite(gaps).all() and 0 <= test_ratio < np.inf):
         raise InvalidInputError(
             "Values must be finite, and `test_ratio` finite and at least 0; got "
-            f"{first}, {second} and {test_ratio}."
+            f"{candidate}, {baseline} and {test_ratio}."
         )
     n, mean = gaps.size, float(gaps.mean())
     deviation = float(gaps.std(ddof=1)) if n > 1 else np.nan
@@ -106,6 +100,19 @@ def verdict(
         detectable_effect=_detectable_ratio(n) * error if n >= MIN_PAIRS else np.inf,
         n_pairs=n,
     )
+
+
+def _differences(
+    candidate: Float[np.ndarray, " pairs"] | list[float],
+    baseline: Float[np.ndarray, " pairs"] | list[float],
+) -> Float[np.ndarray, " pairs"]:
+    first, second = np.asarray(candidate, float), np.asarray(baseline, float)
+    if first.shape != second.shape or first.ndim != 1 or not first.size:
+        raise InvalidInputError(
+            "`candidate` and `baseline` must be vectors of equal length; got shapes "
+            f"{first.shape} and {second.shape}."
+        )
+    return first - second
 
 
 def _detectable_ratio(n: int) -> float:
