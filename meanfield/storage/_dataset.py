@@ -147,10 +147,7 @@ def _lazy_variable(
 def _ending(record: Record, last: float) -> dict[str, xr.Variable]:
     """How a run ended; a run without a recorded ending is running or was killed."""
     ending = record.ending or Ending(RESUMABLE, "No ending was recorded.", last)
-    attrs = {
-        **ENDING_FLAGS,
-        "reason": ending.reason,
-    }
+    attrs = {**ENDING_FLAGS, "reason": ending.reason}
     return {
         "status": xr.Variable((), np.int8(ending.code), attrs),
         "stop_time": xr.Variable((), ending.stop_time),

@@ -7,13 +7,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import (
-    ConfigDict,
-    Field,
-    StringConstraints,
-    TypeAdapter,
-    with_config,
-)
+from pydantic import ConfigDict, Field, StringConstraints, TypeAdapter, with_config
 from typing_extensions import TypedDict
 
 from meanfield._reading import similar_name

@@ -50,9 +50,7 @@ def clear(folder: Path, index: int) -> None:
 
 
 def write_arrays(
-    folder: Path,
-    arrays: Mapping[str, np.ndarray],
-    dims: Mapping[str, tuple[str, ...]],
+    folder: Path, arrays: Mapping[str, np.ndarray], dims: Mapping[str, tuple[str, ...]]
 ) -> dict[str, str]:
     """Writes a new group, flushes it to disk, and returns the digest of each array.
 

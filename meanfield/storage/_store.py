@@ -13,12 +13,7 @@ from meanfield._reading import path_of
 from meanfield.errors import ResourceError, StoreError
 
 from ._places import check_arrays, check_segments
-from ._reading import (
-    array_folders,
-    read_frame,
-    read_static,
-    verify_all,
-)
+from ._reading import array_folders, read_frame, read_static, verify_all
 from ._record import Record, fingerprint, plain_json, read_record, write_record
 from ._schema import RESUMABLE, Derive, Ending, derive_nothing
 from ._writing import append_segment, create_store

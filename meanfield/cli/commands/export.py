@@ -11,12 +11,7 @@ LARGE = 100_000_000  # bytes; before a larger table is written, its size is prin
 
 
 def export(
-    run: Path,
-    file: Path,
-    /,
-    *,
-    force: bool = False,
-    plugin: list[Path] | None = None,
+    run: Path, file: Path, /, *, force: bool = False, plugin: list[Path] | None = None
 ) -> None:
     """Write the frames of a run as .npz, .nc or .csv.
 

@@ -11,13 +11,7 @@ from meanfield.runs import Result, assumes_identity, moments_of, reason
 from meanfield.runs.representations import representations
 from meanfield.spectrum import effective_rank
 
-COUNTS = (
-    "n_accepted",
-    "n_rejected",
-    "residual",
-    "sum_error",
-    "is_sum_error_bound",
-)
+COUNTS = ("n_accepted", "n_rejected", "residual", "sum_error", "is_sum_error_bound")
 LARGEST_PRINTED = 16  # largest dimension for which moments are printed
 APPROXIMATION = (
     "the flow is projected on Gaussians at every instant; if it is not affine, mean "

@@ -19,10 +19,7 @@ _TEXT_ERRORS = (InputFileError, InvalidInputError, UnsupportedError)
 
 
 def add_word_labels(
-    run: Path,
-    data: "xarray.Dataset",
-    medium: str,
-    notify: Callable[[str], None] = note,
+    run: Path, data: "xarray.Dataset", medium: str, notify: Callable[[str], None] = note
 ) -> "xarray.Dataset":
     """The dataset of a run with the words of its tokens, if they can be found.
 

@@ -25,11 +25,7 @@ def print_json(values: Mapping[str, Any] | Sequence[Any]) -> None:
 def print_rows(rows: Sequence[Mapping[str, Any]], title: str | None = None) -> None:
     """Prints a table with a column for each key of the first row."""
     table = Table(
-        title=title,
-        title_justify="left",
-        header_style="bold",
-        box=None,
-        pad_edge=False,
+        title=title, title_justify="left", header_style="bold", box=None, pad_edge=False
     )
     for header in rows[0]:
         table.add_column(header.replace("_", " "), overflow="fold")
