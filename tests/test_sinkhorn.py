@@ -19,7 +19,7 @@ from meanfield.endings import Status
 from meanfield.errors import InvalidInputError
 from meanfield.fields import Convergence
 from meanfield.flows import flow
-from meanfield.measures import Blocked, Points
+from meanfield.measures import AbstractReduction, Blocked, Dense, Points
 from meanfield.scores import AbstractScore, Dot
 from meanfield.tokens import Tokens
 
@@ -246,6 +246,30 @@ def test_a_flow_reports_a_tolerance_lost_later(rng: np.random.Generator):
 def test_half_steps_are_counted_from_one(iterations: int):
     with pytest.raises(InvalidInputError, match="at least 1"):
         attentions["sinkhorn"](np.eye(2), np.eye(2), np.eye(2), iterations=iterations)
+
+
+def test_dense_half_steps_match_others(rng: np.random.Generator):
+    """For values and gradients, with a token of weight zero, far from the origin."""
+    x, queries = rng.normal(size=(8, 6)) + 30, rng.normal(size=(5, 6)) + 30
+    log_w = jnp.log(jnp.array([1.0, 2, 0, 3, 1, 1, 1, 1]) / 10)
+    score = Dot(rng.normal(size=(6, 6)), np.eye(6), 2.0)
+    coupling = Sinkhorn(iterations=4)
+
+    def means(x: Array, how: AbstractReduction) -> Array:
+        keys = Points(Tokens(x), log_w, how)
+        others = Points.uniform(queries, reduction=how)
+        own = coupling.barycentre(score, keys)(keys.tokens)
+        cross = coupling.cross_barycentre(score, others, keys)(others.tokens)
+        return jnp.concatenate([own, cross])
+
+    def means_and_gradient(x: Array, how: AbstractReduction) -> tuple[Array, Array]:
+        return means(x, how), jax.grad(lambda x: jnp.sum(jnp.sin(means(x, how))))(x)
+
+    dense = jax.jit(lambda x: means_and_gradient(x, Dense()))(x)
+    others = jax.jit(lambda x: means_and_gradient(x, Blocked()))(x)
+    for first, second in zip(dense, others, strict=True):
+        scale = float(jnp.max(jnp.abs(second)))
+        np.testing.assert_allclose(first, second, rtol=0, atol=1e-9 * scale)
 
 
 # Derivatives: through the equation, against finite differences of the solution

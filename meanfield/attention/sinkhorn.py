@@ -25,7 +25,7 @@ from ._coupling import (
     TiltedMean,
     tilted_gaussian_mean,
 )
-from .potentials import full_step, solve_potential
+from .potentials import alternation, solve_potential
 from .scalings import check_unmasked, scalings
 
 T = TypeVar("T")
@@ -119,7 +119,7 @@ class Sinkhorn(AbstractGaussianCoupling):
     ) -> AbstractField:
         check_unmasked(score)
         assert self.iterations is not None
-        step = lambda g: full_step(score, mu, g, queries)
+        step = alternation(score, mu, queries)
         g = _repeat(step, jnp.zeros_like(mu.log_weights), (self.iterations - 1) // 2)
         if self.iterations % 2 == 1:
             return TiltedMean(score, mu, g)

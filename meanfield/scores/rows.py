@@ -2,6 +2,7 @@
 
 from typing import TypeVar
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
@@ -32,17 +33,20 @@ def rows_from_references(
     zero.
     """
     whole = score(queries, keys) + logs[None]
-    vectors = vectors_of(score, queries, keys)
-    if vectors is None:
+    # Only shapes, since vectors of many components are rarely needed.
+    shapes = eqx.filter_eval_shape(vectors_of, score, queries, keys)
+    if shapes is None:
         return whole, jnp.zeros_like(whole[:, 0])
     base = score.score if isinstance(score, Masked) else score
     assert isinstance(base, AbstractQuadraticScore)
-    sides = base.factors(queries, keys), vectors, whole
-    parts, vectors, whole = promote_dtypes(sides)
+    parts, whole = promote_dtypes((base.factors(queries, keys), whole))
     expansion = parts.key, parts.query.T, parts.key_term
     best = jnp.argmax(jax.lax.stop_gradient(whole), axis=1)
 
     def exact() -> tuple[Array, Array]:
+        vectors = vectors_of(score, queries, keys)
+        assert vectors is not None
+        vectors, _ = promote_dtypes((vectors, whole))
         q, r, bend = vectors.query.T, vectors.key[best].T, vectors.bend
         S = from_references(expansion, vectors.key, q, r, bend).T
         products = jnp.sum(parts.query * parts.key[best], axis=1) + parts.key_term[best]
@@ -50,7 +54,7 @@ def rows_from_references(
         logs_in = jnp.where(jnp.isneginf(whole), -jnp.inf, logs[None])
         return S + logs_in, reference_score + zero_with_tangent(parts.query_term)
 
-    size, columns = size_of_scores(*expansion), vectors.key.shape[1]
+    size, columns = size_of_scores(*expansion), shapes.key.shape[1]
     zeros = jnp.zeros_like(whole[:, 0])
     return choose_by_rounding(size, columns, exact, lambda: (whole, zeros))
 

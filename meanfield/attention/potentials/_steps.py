@@ -1,12 +1,16 @@
 r"""Steps of the alternation whose fixed points are the Sinkhorn potentials."""
 
+from collections.abc import Callable
+
 import jax
 import jax.numpy as jnp
+from jax.scipy.special import logsumexp
 from jaxtyping import Array, Bool, Float
 
 from meanfield.measures import (
     AbstractPlannedReduction,
     Chebyshev,
+    Dense,
     Keys,
     Points,
     coarsen,
@@ -14,6 +18,7 @@ from meanfield.measures import (
     worst_tokens,
 )
 from meanfield.scores import AbstractScore, transpose
+from meanfield.scores.rows import rows_from_references
 
 
 def half_step(
@@ -44,6 +49,26 @@ def full_step(
     """One step of the alternation, which normalises the rows and then the columns."""
     f = half_step(score, mu, g, queries)
     return half_step(transpose(score), mu if queries is None else queries, f, mu)
+
+
+def alternation(
+    score: AbstractScore, mu: Points, queries: Points | None = None
+) -> Callable[[Float[Array, " n"]], Float[Array, " n"]]:
+    """The full step as a function of `g`; dense sums keep all scores in memory."""
+    query_points = mu if queries is None else queries
+    if not isinstance(mu.reduction, Dense):
+        return lambda g: full_step(score, mu, g, queries)
+    rows, columns = query_points.log_weights, mu.log_weights
+    # The references of the rows would only change f.
+    S, _ = rows_from_references(
+        score, query_points.safe_tokens, mu.safe_tokens, jnp.zeros_like(columns)
+    )
+
+    def step(g: Float[Array, " n"]) -> Float[Array, " n"]:
+        f = -logsumexp(S + (columns + g)[None], axis=1)
+        return -logsumexp(S + (rows + f)[:, None], axis=0)
+
+    return step
 
 
 def interpolation_error(
