@@ -141,6 +141,7 @@ def test_each_fold_tests_on_other_whole_chapters(letters: list[str]):
         assert {*(owner[split.test] % 20)} == {4 * seed}
         assert not np.any(owner[split.train] % 20 == 4 * seed)
         assert len(split.train) == 8
+        assert not np.any(owner[split.validation_split().test] % 20 % 4 == 0)
         assert len(np.unique(split.test)) == len(splits[0].test) > 10
     np.testing.assert_array_equal(splits[5].train, splits[0].train)
     np.testing.assert_array_equal(splits[5].test, splits[0].test)

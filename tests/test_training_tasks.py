@@ -156,6 +156,13 @@ def test_solids_have_a_surface_and_proportions_of_their_own(
     assert not np.allclose(first, second)
 
 
+def test_folds_of_clouds_are_disjoint():
+    splits = [Solids().split(seed) for seed in range(5)]
+    assert sorted(np.concatenate([split.test for split in splits])) == [*range(2500)]
+    for split in splits:
+        assert sorted(np.concatenate(split)) == [*range(2500)]
+
+
 def test_clouds_are_centred_and_of_variance_one():
     task = Solids(points=64)
     items = task.samples()

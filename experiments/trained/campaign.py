@@ -1,8 +1,9 @@
 """Campaigns, which compare several attentions on one task by the protocol.
 
 `protocol.py` has the rules. A seed has the same fold, initial weights and batches for
-all attentions. In `patches` and `parity` the validation samples of the tuning seeds are
-the test samples of the last fold, whose seeds are not compared.
+all attentions. In `patches`, `parity` and `solids` the validation samples of the tuning
+seeds are the test samples of the last fold, whose seeds are not compared. In
+`characters` they are in no fold.
 """
 
 from collections.abc import Mapping

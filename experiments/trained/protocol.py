@@ -12,9 +12,8 @@ Amendments are dated in the decision `2026-11-29-comparisons-of-networks`.
    −∞. These networks are trained for fewer epochs than the compared ones. So the
    `FINALISTS` best settings and the first one are then trained by the recipe of the
    comparison, and the best of them is used. Scores are means over `TUNING_SEEDS`, on a
-   quarter of the training samples, which is the same for these seeds. If a value of the
-   best setting is at an end of its grid, and there are values beyond, the grid must be
-   extended.
+   quarter of the training samples. If a value of the best setting is at an end of its
+   grid, and there are values beyond, the grid must be extended.
 2. *Control.* `CONTROL` is uniform attention, tuned like the others.
 3. *Gate.* Tuned networks are trained on `GATE_SAMPLES` samples, and their training loss
    in the last epoch is divided by the test loss before training. If the mean of these

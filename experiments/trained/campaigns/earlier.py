@@ -1,7 +1,6 @@
 """Earlier campaigns, in which only learning rates were chosen: verdicts are withdrawn.
 
-Figures show them until the networks of `patches`, `parity` and `sorts` are trained
-again by the protocol.
+Figures show them until the networks of a campaign are trained again by the protocol.
 """
 
 from collections.abc import Mapping
@@ -10,8 +9,10 @@ from dataclasses import dataclass, replace
 from typing_extensions import override
 
 from experiments.trained.campaign import Campaign, Protocol
+from experiments.trained.campaigns.characters import CHARACTERS, SORTED, SPARSE
 from experiments.trained.campaigns.parity import PARITY
 from experiments.trained.campaigns.patches import PATCHES
+from experiments.trained.campaigns.solids import SOLIDS
 from experiments.trained.campaigns.sorts import sort_modes
 from experiments.trained.protocol import Candidate
 from meanfield.reproduce import Case
@@ -99,3 +100,49 @@ EARLIER_PARITY = _earlier(
     },
 )
 EARLIER_SORTS = sort_modes(EARLIER_PARITY)
+EARLIER_SOLIDS = replace(
+    SOLIDS,
+    candidates={
+        "softmax": SOFTMAX,
+        "Sinkhorn 3": Candidate(Variant("sinkhorn", {"iterations": 3}), None),
+        "Sinkhorn 21": Candidate(Variant("sinkhorn", {"iterations": 21}), None),
+        "sliced": Candidate(
+            Variant(
+                "esp-soft", {"slices": 4, "temperature": 1e-3, "tau": 0.1, "power": 1}
+            ),
+            None,
+        ),
+    },
+    protocols={
+        **SOLIDS.protocols,
+        "paper": Protocol(
+            {"64": {"points": 64}},
+            Recipe(epochs=30, batch_size=64, learning_rate=1e-3, milestones=(20,)),
+            seeds=tuple(range(5)),
+        ),
+    },
+    control="",
+    fixed="",
+)
+WINDOWS = {"context": 64, "layers": 2, "windows": 4000}
+EARLIER_CHARACTERS = replace(
+    CHARACTERS,
+    candidates={
+        "softmax": Candidate(Variant("softmax", mask="causal"), None, 2),
+        "local": Candidate(Variant("softmax", mask="block-causal:1/8"), None, 2),
+        "sparse": Candidate(Variant(SPARSE, SORTED), None, 2),
+        "unbalanced": Candidate(Variant(SPARSE, {**SORTED, "passes": 0}), None, 2),
+    },
+    claims=(("softmax", "local"), ("sparse", "local"), ("sparse", "unbalanced")),
+    protocols={
+        **CHARACTERS.protocols,
+        "paper": Protocol(
+            {"64": WINDOWS},
+            Recipe(epochs=8, batch_size=32, learning_rate=1e-3, milestones=(7,)),
+            seeds=(0, 1, 2),
+        ),
+    },
+    samples="4 000 windows of 64 characters in blocks of 8",
+    control="",
+    fixed="",
+)

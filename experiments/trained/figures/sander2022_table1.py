@@ -2,7 +2,7 @@
 
 import functools
 
-from experiments.trained.campaigns.solids import SOLIDS
+from experiments.trained.campaigns.earlier import EARLIER_SOLIDS
 from experiments.trained.comparison import CAPTION, findings, table
 from experiments.trained.panels import Axis, make_draw
 from meanfield.reproduce import Experiment
@@ -24,7 +24,7 @@ EXPERIMENT = Experiment(
         "mean under Sinkhorn and sliced attention, whose marginals are uniform, but "
         "not under softmax."
     ),
-    compute=functools.partial(findings, SOLIDS),
+    compute=functools.partial(findings, EARLIER_SOLIDS),
     draw=make_draw(
         Axis(
             "Solids, set transformers",

@@ -2,7 +2,7 @@
 
 import functools
 
-from experiments.trained.campaigns.characters import CHARACTERS
+from experiments.trained.campaigns.earlier import EARLIER_CHARACTERS
 from experiments.trained.comparison import CAPTION, findings, table
 from experiments.trained.panels import Axis, make_draw
 from meanfield.reproduce import Experiment
@@ -19,7 +19,7 @@ EXPERIMENT = Experiment(
         "Left, the score of each network, with a bar at the median. Right, paired "
         "differences in bits per character: their mean and its interval."
     ),
-    compute=functools.partial(findings, CHARACTERS),
+    compute=functools.partial(findings, EARLIER_CHARACTERS),
     draw=make_draw(
         Axis(
             "Characters of King James, two layers",

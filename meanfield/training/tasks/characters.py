@@ -98,7 +98,11 @@ class Characters(AbstractTask):
 
     @override
     def split(self, seed: int) -> Split:
-        """Splits by chapters: test windows are in the chapters of one of five folds."""
+        """Splits by chapters: test windows are in the chapters of one of five folds.
+
+        The last training windows, of which validation splits consist, are in chapters
+        that belong to no fold, since these are most chapters.
+        """
         _, chapter = windows_of(self.context)
         folds = [
             chapter % TEST_STRIDE == TEST_STRIDE // FOLDS * fold
@@ -117,7 +121,9 @@ class Characters(AbstractTask):
         train, test = (
             rng.permutation(np.flatnonzero(part)) for part in (~is_test, is_test)
         )
-        return Split(train[: self.windows], test[:n_test])
+        train = train[: self.windows]
+        is_in_fold = np.any(folds, axis=0)[train]
+        return Split(train[np.argsort(~is_in_fold, kind="stable")], test[:n_test])
 
     @override
     def network(self, key: PRNGKey, variant: Variant) -> CharacterNetwork:
