@@ -14,6 +14,7 @@ from experiments.gallery import FOLDER
 from experiments.trained.__main__ import main as train_parts
 from experiments.trained.campaign import Arm, Campaign
 from experiments.trained.campaigns import CAMPAIGNS
+from experiments.trained.campaigns.earlier import EARLIER_CHARACTERS, EARLIER_SOLIDS
 from experiments.trained.comparison import arm_numbers, findings
 from experiments.trained.comparison import table as comparison_table
 from experiments.trained.costs import HEAD, PAGE, TITLE, table
@@ -83,9 +84,11 @@ def test_the_quick_size_gives_no_verdict(name: str):
     assert load(name).draw(actual).axes
 
 
-@pytest.mark.parametrize("name", ["solids", "sorting", "characters"])
-def test_verdicts_on_untuned_attention_are_withheld(name: str):
-    numbers = findings(CAMPAIGNS[name], Case()).numbers
+@pytest.mark.parametrize(
+    "campaign", [EARLIER_SOLIDS, EARLIER_CHARACTERS], ids=["solids", "characters"]
+)
+def test_verdicts_on_untuned_attention_are_withheld(campaign: Campaign):
+    numbers = findings(campaign, Case()).numbers
     for claim, outcomes in numbers["verdicts"].items():
         for outcome in outcomes.values():
             assert outcome["conclusion"] == "withdrawn: attention not tuned", claim
@@ -123,7 +126,7 @@ def test_verdicts_compare_equal_seeds(
     rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
 ):
     """Seeds differ by far more than variants, but paired differences resolve them."""
-    solids = CAMPAIGNS["solids"]
+    solids = EARLIER_SOLIDS
     eight = solids.protocols["paper"]._replace(seeds=tuple(range(8)))
     tuned = {
         name: dataclasses.replace(candidate, tuned=())
@@ -202,7 +205,7 @@ def test_the_gate_withholds_verdicts_and_keeps_differences(
     rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
 ):
     """Sinkhorn attention fits the few samples, softmax does not."""
-    solids = CAMPAIGNS["solids"]
+    solids = EARLIER_SOLIDS
     recipe = solids.protocols["paper"].recipe
     protocol = solids.protocols["paper"]._replace(gate=recipe)
     tuned = {

@@ -143,6 +143,11 @@ EARLIER_CHARACTERS = replace(
         ),
     },
     samples="4 000 windows of 64 characters in blocks of 8",
+    published=(
+        "Published on LM1B, in Table 4 for smaller networks: local 2.559, dense 1.283, "
+        "sparse 1.295; in Table 8, in perplexities of words: balanced 41.29 to 41.70, "
+        "without passes 52.40."
+    ),
     control="",
     fixed="",
 )
