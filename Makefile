@@ -41,10 +41,10 @@ figures: texts
 	$(BIN)/python -m experiments.gallery
 
 test: setup
-	$(BIN)/python -m pytest $(BESIDE) --durations=10
+	$(BIN)/python -m pytest $(BESIDE) --durations=60
 
 test-slow: texts
-	$(BIN)/python -m pytest -m slow $(BESIDE) --durations=10
+	$(BIN)/python -m pytest -m slow $(BESIDE) --durations=60
 
 # What does not depend on how sums are executed, for every way to execute them, with the
 # optimiser that users have.
