@@ -15,6 +15,7 @@ from experiments.trained.__main__ import main as train_parts
 from experiments.trained.campaign import Arm, Campaign
 from experiments.trained.campaigns import CAMPAIGNS
 from experiments.trained.campaigns.earlier import EARLIER_CHARACTERS, EARLIER_SOLIDS
+from experiments.trained.campaigns.sorts import CURVES
 from experiments.trained.comparison import arm_numbers, findings
 from experiments.trained.comparison import table as comparison_table
 from experiments.trained.costs import HEAD, PAGE, TITLE, table
@@ -143,6 +144,38 @@ def test_verdicts_compare_equal_seeds(
         verdict_at_64["n_pairs"] == 5
     )  # of eight seeds, three share a fold with another
     assert verdicts["Sinkhorn 21 over Sinkhorn 3"]["64"]["mean"] == 0
+
+
+def test_sharper_and_hard_sorts_are_compared_with_the_tuned_networks(
+    rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+):
+    def lines_of(self: Archive, spec: TrainSpec) -> list[Line]:
+        if spec.validation_split or spec.distinct_samples:
+            short = {"means": {"correct": 0.5}, "train_loss": 0.01, "first_loss": 2.0}
+            return [short for _ in spec.seeds]
+        is_sharp = spec.recipe.annealing is not None
+        networks = lines(rng, spec, [0.85 if is_sharp else 0.8] * len(spec.seeds))
+        hard = lines(rng, spec, [0.9] * len(spec.seeds))
+        curves = {name: [[[0.5]], [[0.5]]] for name in CURVES}
+        return [
+            {**line, **curves, "hard": other["correct"]}
+            for line, other in zip(networks, hard, strict=True)
+        ]
+
+    monkeypatch.setattr(Archive, "lines", lines_of)
+    comparison = findings(CAMPAIGNS["sorts"], Case("paper"))
+    assert comparison.numbers["epochs"] == 50
+    outcomes = comparison.numbers["verdicts"]
+    means = {claim: outcome["4000"]["mean"] for claim, outcome in outcomes.items()}
+    assert means == pytest.approx(
+        {
+            "sharp over initial": 5,
+            "hard over initial": 10,
+            "sharp over longer": 5,
+            "hard over longer": 10,
+        }
+    )
+    assert {*comparison.data["networks"]} == {"score"}  # its networks have no curves
 
 
 @pytest.mark.parametrize(("gain", "rate"), [(1, 8e-3), (-1, 2.5e-4)])
