@@ -14,7 +14,11 @@ from experiments.gallery import FOLDER
 from experiments.trained.__main__ import main as train_parts
 from experiments.trained.campaign import Arm, Campaign
 from experiments.trained.campaigns import CAMPAIGNS
-from experiments.trained.campaigns.earlier import EARLIER_CHARACTERS, EARLIER_SOLIDS
+from experiments.trained.campaigns.earlier import (
+    EARLIER_CHARACTERS,
+    EARLIER_SOLIDS,
+    EARLIER_SORTING,
+)
 from experiments.trained.campaigns.sorts import CURVES
 from experiments.trained.comparison import arm_numbers, findings
 from experiments.trained.comparison import table as comparison_table
@@ -86,7 +90,9 @@ def test_the_quick_size_gives_no_verdict(name: str):
 
 
 @pytest.mark.parametrize(
-    "campaign", [EARLIER_SOLIDS, EARLIER_CHARACTERS], ids=["solids", "characters"]
+    "campaign",
+    [EARLIER_SOLIDS, EARLIER_SORTING, EARLIER_CHARACTERS],
+    ids=["solids", "sorting", "characters"],
 )
 def test_verdicts_on_untuned_attention_are_withheld(campaign: Campaign):
     numbers = findings(campaign, Case()).numbers

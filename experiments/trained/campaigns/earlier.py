@@ -13,6 +13,7 @@ from experiments.trained.campaigns.characters import CHARACTERS, SORTED, SPARSE
 from experiments.trained.campaigns.parity import PARITY
 from experiments.trained.campaigns.patches import PATCHES
 from experiments.trained.campaigns.solids import SOLIDS
+from experiments.trained.campaigns.sorting import SORTING
 from experiments.trained.campaigns.sorts import sort_modes
 from experiments.trained.protocol import Candidate
 from meanfield.reproduce import Case
@@ -118,6 +119,26 @@ EARLIER_SOLIDS = replace(
         "paper": Protocol(
             {"64": {"points": 64}},
             Recipe(epochs=30, batch_size=64, learning_rate=1e-3, milestones=(20,)),
+            seeds=tuple(range(5)),
+        ),
+    },
+    control="",
+    fixed="",
+)
+EARLIER_SORTING = replace(
+    SORTING,
+    candidates={
+        "softmax": Candidate(Variant("softmax"), None, 1 / 2),
+        "local": Candidate(Variant("softmax", mask="block-local:1/4"), None, 1 / 2),
+        "sparse": Candidate(
+            Variant("sparse-sinkhorn", {"blocks": 4, "W_B": "normal:0.125"}), None
+        ),
+    },
+    protocols={
+        **SORTING.protocols,
+        "paper": Protocol(
+            {"8": {"length": 8, "n_train": 12800}},
+            Recipe(epochs=10, batch_size=128, learning_rate=1e-3, milestones=(9,)),
             seeds=tuple(range(5)),
         ),
     },

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from experiments.trained.campaigns.sorting import SORTING
+from experiments.trained.campaigns.earlier import EARLIER_SORTING
 from experiments.trained.comparison import CAPTION, findings, table
 from experiments.trained.panels import Axis, draw_by_length, make_draw
 from experiments.trained.records import Line, scores
@@ -15,12 +15,12 @@ from meanfield.reproduce import Case, Experiment, Findings, Rows
 
 def compute(case: Case) -> Findings:
     """Comparison of all networks, and their accuracy at each length."""
-    comparison = findings(SORTING, case)
-    conditions = SORTING.protocols[case.size].conditions
+    comparison = findings(EARLIER_SORTING, case)
+    conditions = EARLIER_SORTING.protocols[case.size].conditions
     (condition,) = conditions
     longest = conditions[condition]["length"]
-    names = SORTING.candidates
-    lines = {name: SORTING.arm(case, name, condition).lines for name in names}
+    names = EARLIER_SORTING.candidates
+    lines = {name: EARLIER_SORTING.arm(case, name, condition).lines for name in names}
     lengths = np.arange(1, 2 * longest + 1)
     accuracies = np.array([_accuracies(part, lengths) for part in lines.values()])
     by_length = xr.DataArray(
@@ -48,7 +48,7 @@ def _accuracies(lines: list[Line], lengths: np.ndarray) -> np.ndarray:
 
 def _mean_by_name(accuracies: xr.DataArray) -> dict[str, float]:
     means = accuracies.values.mean(axis=1)
-    return dict(zip(SORTING.candidates, means.tolist(), strict=True))
+    return dict(zip(EARLIER_SORTING.candidates, means.tolist(), strict=True))
 
 
 def length_table(numbers: Mapping[str, Any]) -> Rows:
