@@ -10,11 +10,11 @@ import pytest
 from helpers import assert_close, gaussian
 from jaxtyping import Array
 
-from meanfield.attention import attentions
+from meanfield.attention import Sinkhorn, attentions
 from meanfield.energies import Interaction, bures_squared
 from meanfield.errors import InvalidInputError, UnknownNameError, UnsupportedError
 from meanfield.fields import Affine, Image
-from meanfield.measures import Blocked, Gaussian, Grid, Points
+from meanfield.measures import Blocked, Dense, Gaussian, Grid, Points
 from meanfield.measures.sampling import clouds, gauss_hermite, gaussian_draw
 from meanfield.scores import Dot
 from meanfield.tokens import Tokens
@@ -309,6 +309,12 @@ WEIGHTED_SUMS: dict[str, Callable[[Points], Array]] = {
         )
         for name in ("softmax", "sinkhorn", "sigmoid", "linear")
     },
+    "two half-steps": lambda mu: jnp.sum(
+        Sinkhorn(iterations=2).barycentre(
+            Dot(jnp.eye(2), -jnp.eye(2)), mu.replace_reduction(Dense())
+        )(mu.tokens)[1:]
+        ** 2
+    ),
 }
 
 

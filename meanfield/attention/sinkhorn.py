@@ -25,7 +25,7 @@ from ._coupling import (
     TiltedMean,
     tilted_gaussian_mean,
 )
-from .potentials import alternation, solve_potential
+from .potentials import full_step, solve_potential, store_scores
 from .scalings import check_unmasked, scalings
 
 T = TypeVar("T")
@@ -119,7 +119,8 @@ class Sinkhorn(AbstractGaussianCoupling):
     ) -> AbstractField:
         check_unmasked(score)
         assert self.iterations is not None
-        step = alternation(score, mu, queries)
+        stored = score if self.iterations == 1 else store_scores(score, mu, queries)
+        step = lambda g: full_step(stored, mu, g, queries)
         g = _repeat(step, jnp.zeros_like(mu.log_weights), (self.iterations - 1) // 2)
         if self.iterations % 2 == 1:
             return TiltedMean(score, mu, g)
@@ -258,9 +259,8 @@ class ColumnField(AbstractExplicit, AbstractBarycentre):
     @override
     def __call__(self, tokens: Tokens) -> Float[Array, "n d"]:
         mean = self.mu.tilted_mean(self.score, tokens, self.potential)
-        rows = self.mu.log_integral(self.score, tokens, self.potential)
-        earlier_rows = self.mu.log_integral(self.score, tokens, self.earlier)
-        return mean * jnp.exp(rows - earlier_rows)[:, None]
+        change = self._rows(tokens, self.potential) - self._rows(tokens, self.earlier)
+        return mean * jnp.exp(change)[:, None]
 
     @override
     def weights(self) -> Float[Array, "n n"]:
@@ -268,10 +268,15 @@ class ColumnField(AbstractExplicit, AbstractBarycentre):
 
     @override
     def weights_at(self, queries: Tokens) -> Float[Array, "m n"]:
-        rows = self.mu.log_integral(self.score, queries, self.earlier)
+        rows = self._rows(queries, self.earlier)
         columns = self.potential + self.mu.log_weights
         S = self.score(queries, self.mu.tokens)
         return jnp.exp(S + columns[None, :] - rows[:, None])
+
+    def _rows(self, tokens: Tokens, g: Float[Array, " n"]) -> Float[Array, " m"]:
+        """Logarithms of row sums; 0 if all keys are excluded."""
+        rows = self.mu.log_integral(self.score, tokens, g)
+        return jnp.where(jnp.isneginf(rows), 0, rows)
 
 
 @variant(

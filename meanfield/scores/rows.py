@@ -33,13 +33,14 @@ def rows_from_references(
     zero.
     """
     whole = score(queries, keys) + logs[None]
-    # Only shapes, since vectors of many components are rarely needed.
+    # Long vectors are rarely needed, so only their shapes are computed here.
     shapes = eqx.filter_eval_shape(vectors_of, score, queries, keys)
     if shapes is None:
         return whole, jnp.zeros_like(whole[:, 0])
     base = score.score if isinstance(score, Masked) else score
     assert isinstance(base, AbstractQuadraticScore)
-    parts, whole = promote_dtypes((base.factors(queries, keys), whole))
+    zero = jnp.zeros((), jnp.result_type(*(x.dtype for x in jax.tree.leaves(shapes))))
+    parts, whole, _ = promote_dtypes((base.factors(queries, keys), whole, zero))
     expansion = parts.key, parts.query.T, parts.key_term
     best = jnp.argmax(jax.lax.stop_gradient(whole), axis=1)
 

@@ -1,11 +1,9 @@
 r"""Steps of the alternation whose fixed points are the Sinkhorn potentials."""
 
-from collections.abc import Callable
-
 import jax
 import jax.numpy as jnp
-from jax.scipy.special import logsumexp
 from jaxtyping import Array, Bool, Float
+from typing_extensions import override
 
 from meanfield.measures import (
     AbstractPlannedReduction,
@@ -19,6 +17,7 @@ from meanfield.measures import (
 )
 from meanfield.scores import AbstractScore, transpose
 from meanfield.scores.rows import rows_from_references
+from meanfield.tokens import Tokens
 
 
 def half_step(
@@ -51,24 +50,31 @@ def full_step(
     return half_step(transpose(score), mu if queries is None else queries, f, mu)
 
 
-def alternation(
+class StoredScores(AbstractScore):
+    """The scores of two sets of tokens, in memory; no other tokens can be given."""
+
+    matrix: Float[Array, "m n"]
+
+    @override
+    def __call__(self, queries: Tokens, keys: Tokens) -> Float[Array, "m n"]:
+        return self.matrix
+
+
+def store_scores(
     score: AbstractScore, mu: Points, queries: Points | None = None
-) -> Callable[[Float[Array, " n"]], Float[Array, " n"]]:
-    """The full step as a function of `g`; dense sums keep all scores in memory."""
+) -> AbstractScore:
+    """The scores of all pairs, computed once; `score` itself if sums are not dense.
+
+    A constant is subtracted from each row, which does not change `g`.
+    """
     query_points = mu if queries is None else queries
-    if not isinstance(mu.reduction, Dense):
-        return lambda g: full_step(score, mu, g, queries)
-    rows, columns = query_points.log_weights, mu.log_weights
-    # The references of the rows would only change f.
-    S, _ = rows_from_references(
-        score, query_points.safe_tokens, mu.safe_tokens, jnp.zeros_like(columns)
-    )
-
-    def step(g: Float[Array, " n"]) -> Float[Array, " n"]:
-        f = -logsumexp(S + (columns + g)[None], axis=1)
-        return -logsumexp(S + (rows + f)[:, None], axis=0)
-
-    return step
+    for points in (mu, query_points):
+        # Derivatives at weights of zero need the scores that are left out below.
+        if not isinstance(points.reduction, Dense) or points.zero_weights is not None:
+            return score
+    excluded = jnp.where(has_weight(mu), 0, -jnp.inf)
+    sides = query_points.safe_tokens, mu.safe_tokens
+    return StoredScores(rows_from_references(score, *sides, excluded)[0])
 
 
 def interpolation_error(
