@@ -94,7 +94,7 @@ def test_a_search_does_not_start_where_training_diverges():
         search_grids(lambda _: -np.inf, {"a": 1}, {"a": (0, 1, 2)})
 
 
-@pytest.mark.parametrize("name", ["patches", "parity", "solids"])
+@pytest.mark.parametrize("name", ["patches", "parity", "solids", "sorting"])
 def test_no_compared_network_is_tested_on_validation_samples(name: str):
     campaign = CAMPAIGNS[name]
     protocol = campaign.protocols["paper"]

@@ -22,6 +22,8 @@ CAUSAL = {
     "local": Variant("softmax", mask="block-causal:1/4"),
     "sparse": Variant("sparse-sinkhorn-causal", {"blocks": 4, "W_B": "normal:0.1"}),
     "no passes": Variant("sparse-sinkhorn-causal", {"blocks": 4, "passes": 0}),
+    "strided": Variant("softmax", mask="strided:1/4"),
+    "mixture": Variant("sparse-sinkhorn-causal-mixture", {"blocks": 4}),
 }
 LEAKING = {
     "softmax": Variant("softmax"),

@@ -2,8 +2,8 @@
 
 `protocol.py` has the rules. A seed has the same fold, initial weights and batches for
 all attentions. In `patches`, `parity` and `solids` the validation samples of the tuning
-seeds are the test samples of the last fold, whose seeds are not compared. In
-`characters` they are in no fold.
+seeds are the test samples of the last fold, whose seeds are not compared. In `sorting`
+and `characters` no seed is tested on them.
 """
 
 from collections.abc import Mapping

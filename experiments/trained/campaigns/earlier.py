@@ -1,6 +1,9 @@
 """Earlier campaigns, in which only learning rates were chosen: verdicts are withdrawn.
 
 Figures show them until the networks of a campaign are trained again by the protocol.
+The records of `solids` and `characters` have earlier splits, in which test samples of
+one seed were training samples of another; if a line is lost, these networks cannot be
+trained again with the same samples.
 """
 
 from collections.abc import Mapping

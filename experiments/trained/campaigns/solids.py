@@ -2,7 +2,9 @@ r"""Classification of point clouds, by softmax, Sinkhorn and sliced attention.
 
 The papers use forty classes, 1 024 or 5 000 points and 300 epochs. This campaign uses
 generated solids of sixteen classes, 64 points and 40 epochs. Claims compare numbers of
-half-steps, so these are not tuned.
+half-steps, so these are not tuned. The noise is smaller than that of the task. It was
+chosen by one softmax network, which was 88 % accurate on 500 other clouds after 25
+epochs; with the noise 0.15 the median of five networks is 73 %.
 """
 
 from experiments.trained.campaign import Campaign, Protocol
