@@ -119,8 +119,8 @@ class Sinkhorn(AbstractGaussianCoupling):
     ) -> AbstractField:
         check_unmasked(score)
         assert self.iterations is not None
-        stored = score if self.iterations == 1 else store_scores(score, mu, queries)
-        step = lambda g: full_step(stored, mu, g, queries)
+        pair_score = score if self.iterations == 1 else store_scores(score, mu, queries)
+        step = lambda g: full_step(pair_score, mu, g, queries)
         g = _repeat(step, jnp.zeros_like(mu.log_weights), (self.iterations - 1) // 2)
         if self.iterations % 2 == 1:
             return TiltedMean(score, mu, g)

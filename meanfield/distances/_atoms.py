@@ -11,13 +11,7 @@ from typing_extensions import override
 
 from meanfield.cells import lattice, widths
 from meanfield.errors import UnsupportedError
-from meanfield.measures import (
-    AbstractMeasure,
-    AbstractReader,
-    Gaussian,
-    Grid,
-    Points,
-)
+from meanfield.measures import AbstractMeasure, AbstractReader, Gaussian, Grid, Points
 
 from ._quantiles import cells, missing_atoms_error
 from ._scale import power_of_two

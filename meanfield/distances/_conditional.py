@@ -9,13 +9,7 @@ from jaxtyping import Array
 from typing_extensions import override
 
 from meanfield.errors import InvalidInputError
-from meanfield.measures import (
-    AbstractMeasure,
-    AbstractReader,
-    Gaussian,
-    Grid,
-    Points,
-)
+from meanfield.measures import AbstractMeasure, AbstractReader, Gaussian, Grid, Points
 
 from ._distance import Distance, best_distance
 from ._scale import root_mean_square

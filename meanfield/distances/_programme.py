@@ -17,13 +17,7 @@ from scipy.spatial.distance import cdist
 
 from meanfield._pot import ot
 
-from ._scale import (
-    SHARP,
-    power_of_two,
-    root_error,
-    root_mean_square,
-    significant_error,
-)
+from ._scale import SHARP, power_of_two, root_error, root_mean_square, significant_error
 
 MOST_PIVOTS = 10_000_000
 ROUNDS = 5  # rounds of refinement; each divides the gap by about a million
@@ -111,10 +105,7 @@ def integer_masses(
     sums = int(np.sum(first)), int(np.sum(second))
     common = math.gcd(*sums)
     if sums[0] // common * sums[1] < UNITS:
-        return (
-            first * float(sums[1] // common),
-            second * float(sums[0] // common),
-        )
+        return (first * float(sums[1] // common), second * float(sums[0] // common))
     return _summing_to_all(p), _summing_to_all(q)
 
 

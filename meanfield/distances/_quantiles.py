@@ -19,13 +19,7 @@ from scipy.special import ndtr, ndtri
 from typing_extensions import override
 
 from meanfield.errors import UnsupportedError
-from meanfield.measures import (
-    AbstractMeasure,
-    AbstractReader,
-    Gaussian,
-    Grid,
-    Points,
-)
+from meanfield.measures import AbstractMeasure, AbstractReader, Gaussian, Grid, Points
 
 from ._scale import power_of_two, root_error
 

@@ -8,12 +8,7 @@ from meanfield._array import is_concrete, is_tracing
 from meanfield._typing import Numbers
 from meanfield.errors import InvalidInputError
 from meanfield.measures.reductions import AbstractReduction, Blocked
-from meanfield.measures.reductions.cells import (
-    PAIRS,
-    Cells,
-    choose_layout,
-    extent,
-)
+from meanfield.measures.reductions.cells import PAIRS, Cells, choose_layout, extent
 
 from ._functions import vectors
 

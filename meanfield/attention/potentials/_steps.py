@@ -72,9 +72,9 @@ def store_scores(
         # Derivatives at weights of zero need the scores that are left out below.
         if not isinstance(points.reduction, Dense) or points.zero_weights is not None:
             return score
-    excluded = jnp.where(has_weight(mu), 0, -jnp.inf)
     sides = query_points.safe_tokens, mu.safe_tokens
-    return StoredScores(rows_from_references(score, *sides, excluded)[0])
+    logs = jnp.where(has_weight(mu), 0, -jnp.inf)
+    return StoredScores(rows_from_references(score, *sides, logs)[0])
 
 
 def interpolation_error(

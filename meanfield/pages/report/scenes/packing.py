@@ -50,11 +50,7 @@ def pack_positions(x: np.ndarray) -> PackedArray:
     step = (high - low) / STEPS
     shares = (x - low[:, None]) / np.where(step > 0, step, 1.0)[:, None]
     steps = np.clip(np.rint(shares), 0, STEPS).swapaxes(1, 2)
-    return {
-        "low": pack(low),
-        "step": pack(step),
-        "steps": pack_differences(steps),
-    }
+    return {"low": pack(low), "step": pack(step), "steps": pack_differences(steps)}
 
 
 def _text(data: bytes) -> str:
