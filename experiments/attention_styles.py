@@ -60,6 +60,8 @@ NAMES = {
     "linear-expansion": "linear expansion",
     "relu": "ReLU",
     "unbalanced": "sparse",
+    "mixture": "sparse",
+    "strided": "local",
     "initial": "sliced",
     "longer": "sliced",
     "sharp": "sliced",
