@@ -11,6 +11,7 @@ import pytest
 from helpers import assert_close, case
 from jaxtyping import Array
 from reference import log_sum, plan_potentials
+from scipy.special import logsumexp
 from typing_extensions import override
 
 from meanfield.attention import Attention, Sinkhorn, attentions, plans
@@ -249,27 +250,61 @@ def test_half_steps_are_counted_from_one(iterations: int):
         attentions["sinkhorn"](np.eye(2), np.eye(2), np.eye(2), iterations=iterations)
 
 
-def test_dense_half_steps_match_those_in_blocks(rng: np.random.Generator):
-    """For values and gradients, with a token of weight zero, and another mass."""
-    x, queries = rng.normal(size=(8, 6)), rng.normal(size=(5, 6))
-    log_w = jnp.log(jnp.array([1.0, 2, 0, 3, 1, 1, 1, 1]) / 4)
-    score = Dot(rng.normal(size=(6, 6)), np.eye(6), 2.0)
-    coupling = Sinkhorn(iterations=4)
+def half_step_means(
+    S: np.ndarray, log_p: np.ndarray, log_q: np.ndarray, y: np.ndarray, count: int
+) -> np.ndarray:
+    """Sums of `y` under the plan after `count` half-steps, rows first, with SciPy.
 
-    def means(x: Array, how: AbstractReduction) -> Array:
-        keys = Points(Tokens(x), log_w, how)
-        query_points = Points.uniform(queries, reduction=how)
-        means_at_keys = coupling.barycentre(score, keys)(keys.tokens)
-        cross = coupling.cross_barycentre(score, query_points, keys)
-        return jnp.concatenate([means_at_keys, cross(query_points.tokens)])
+    `log_p` are log-weights of the rows, and `log_q` those of the columns.
+    """
+    f, g = np.zeros(len(S)), np.zeros(len(y))
+    for i in range(count):
+        if i % 2 == 0:
+            f = -logsumexp(S + log_q + g, axis=1)
+        else:
+            g = -logsumexp(S + (log_p + f)[:, None], axis=0)
+    return np.exp(S + f[:, None] + g + log_q) @ y
 
-    def means_and_gradient(x: Array, how: AbstractReduction) -> tuple[Array, Array]:
-        return means(x, how), jax.grad(lambda x: jnp.sum(jnp.sin(means(x, how))))(x)
 
-    dense = jax.jit(lambda x: means_and_gradient(x, Dense()))(x)
-    blocked = jax.jit(lambda x: means_and_gradient(x, Blocked()))(x)
-    for first, second in zip(dense, blocked, strict=True):
-        np.testing.assert_allclose(first, second, rtol=1e-10, atol=1e-10)
+@pytest.mark.parametrize("d", [1, 6])
+@pytest.mark.parametrize("iterations", [1, 2, 3, 6])
+def test_dense_half_steps_match_scipy(
+    d: int, iterations: int, rng: np.random.Generator
+):
+    """With a token of weight zero and a mass of 2.5, at the keys and elsewhere."""
+    y, x = rng.normal(size=(8, d)), rng.normal(size=(5, d))
+    w = np.array([1.0, 2, 0, 3, 1, 1, 1, 1]) / 4
+    A, coupling = rng.normal(size=(d, d)), Sinkhorn(iterations=iterations)
+    keys = Points(Tokens(jnp.asarray(y)), jnp.log(w), Dense())
+    queries = Points.uniform(x, reduction=Dense())
+    score = Dot(A, np.eye(d), 2.0)
+    means = jax.jit(lambda: coupling.barycentre(score, keys)(keys.tokens))()
+    cross_field = lambda: coupling.cross_barycentre(score, queries, keys)
+    cross_means = jax.jit(lambda: cross_field()(queries.tokens))()
+    kept = w > 0
+    log_w, y_kept = np.log(w[kept]), y[kept]
+    S = y_kept @ A.T @ y_kept.T / 2
+    expected = half_step_means(S, log_w, log_w, y_kept, iterations)
+    np.testing.assert_allclose(means[kept], expected, rtol=1e-11, atol=1e-11)
+    S = x @ A.T @ y_kept.T / 2
+    expected = half_step_means(S, np.full(5, -np.log(5)), log_w, y_kept, iterations)
+    np.testing.assert_allclose(cross_means, expected, rtol=1e-11, atol=1e-11)
+
+
+def test_gradients_of_dense_half_steps_match_those_in_blocks(rng: np.random.Generator):
+    """Blocks compute the scores again in each half-step."""
+    x, log_w = rng.normal(size=(8, 6)), jnp.log(jnp.array([1.0, 2, 0, 3, 1, 1, 1, 1]))
+    score, coupling = Dot(rng.normal(size=(6, 6)), np.eye(6), 2.0), Sinkhorn(4)
+
+    def gradient(how: AbstractReduction) -> Callable[[Array], Array]:
+        def objective(x: Array) -> Array:
+            mu = Points(Tokens(x), log_w, how)
+            return jnp.sum(jnp.sin(coupling.barycentre(score, mu)(mu.tokens)))
+
+        return jax.jit(jax.grad(objective))
+
+    dense, blocked = gradient(Dense())(x), gradient(Blocked())(x)
+    np.testing.assert_allclose(dense, blocked, rtol=1e-10, atol=1e-10)
 
 
 @pytest.mark.parametrize("iterations", [2, 3])

@@ -3,6 +3,11 @@
 from experiments.trained.protocol import CONTROL, Candidate
 from meanfield.training import Variant
 
+SLICES = (
+    "Slices are trained from random directions, and distances along them have the "
+    "power 1."
+)
+
 
 def image_candidates(k: int, *, tau: float) -> dict[str, Candidate]:
     """Softmax, Sinkhorn, sliced and uniform attention with heads of dimension `k`.

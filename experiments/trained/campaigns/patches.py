@@ -5,7 +5,7 @@ up to two pixels, and 100 epochs.
 """
 
 from experiments.trained.campaign import Campaign, Protocol
-from experiments.trained.campaigns.candidates import image_candidates
+from experiments.trained.campaigns.candidates import SLICES, image_candidates
 from meanfield.training import Recipe
 
 CONDITIONS = {str(patch): {"patch": patch, "shift": 2} for patch in (28, 14, 7)}
@@ -33,9 +33,6 @@ PATCHES = Campaign(
     samples="4 000 digits (shifted by up to 2 pixels, in patches of side 28, 14 or 7)",
     equal=("28",),
     control="uniform",
-    fixed=(
-        "Slices are trained from random directions, and distances along them have the "
-        "power 1."
-    ),
+    fixed=SLICES,
     published="The papers print curves and no numbers.",
 )

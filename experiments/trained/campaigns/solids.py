@@ -8,6 +8,7 @@ epochs; with the noise 0.15 the median of five networks is 73 %.
 """
 
 from experiments.trained.campaign import Campaign, Protocol
+from experiments.trained.campaigns.candidates import SLICES
 from experiments.trained.protocol import CONTROL, Candidate
 from meanfield.training import Recipe, Variant
 
@@ -58,8 +59,5 @@ SOLIDS = Campaign(
         "21 half-steps 88.4, sliced 89.5."
     ),
     control="uniform",
-    fixed=(
-        "Slices are trained from random directions, and distances along them have the "
-        "power 1."
-    ),
+    fixed=SLICES,
 )
