@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jaxtyping import Array
-from scipy.special import logsumexp
+from reference import Parameters, Sides, half_steps_across
 
 from meanfield.attention import Attention, Sinkhorn, attentions, plans
 from meanfield.dynamics import Prefix
@@ -23,45 +23,27 @@ def test_half_steps_are_counted_from_one(iterations: int):
         attentions["sinkhorn"](np.eye(2), np.eye(2), np.eye(2), iterations=iterations)
 
 
-def half_step_means(
-    S: np.ndarray, log_p: np.ndarray, log_q: np.ndarray, y: np.ndarray, count: int
-) -> np.ndarray:
-    """Sums of `y` under the plan after `count` half-steps, rows first, with SciPy.
-
-    `log_p` are log-weights of the rows, and `log_q` those of the columns.
-    """
-    f, g = np.zeros(len(S)), np.zeros(len(y))
-    for i in range(count):
-        if i % 2 == 0:
-            f = -np.asarray(logsumexp(S + log_q + g, axis=1))
-        else:
-            g = -np.asarray(logsumexp(S + (log_p + f)[:, None], axis=0))
-    return np.exp(S + f[:, None] + g + log_q) @ y
-
-
 @pytest.mark.parametrize("d", [1, 6])
 @pytest.mark.parametrize("iterations", [1, 2, 3, 6])
-def test_dense_half_steps_match_scipy(
+def test_dense_half_steps_match_the_reference(
     d: int, iterations: int, rng: np.random.Generator
 ):
     """With a token of weight zero and a mass of 2.5, at the keys and elsewhere."""
     y, x = rng.normal(size=(8, d)), rng.normal(size=(5, d))
     w = np.array([1.0, 2, 0, 3, 1, 1, 1, 1]) / 4
-    A, coupling = rng.normal(size=(d, d)), Sinkhorn(iterations=iterations)
+    p = Parameters(rng.normal(size=(d, d)), np.eye(d), np.eye(d), epsilon=2.0)
+    score, coupling = Dot(p.Q, p.K, p.epsilon), Sinkhorn(iterations=iterations)
     keys = Points(Tokens(jnp.asarray(y)), jnp.log(jnp.asarray(w)), Dense())
     queries = Points.uniform(x, reduction=Dense())
-    score = Dot(A, np.eye(d), 2.0)
-    means = jax.jit(lambda: coupling.barycentre(score, keys)(keys.tokens))()
     cross_field = lambda: coupling.cross_barycentre(score, queries, keys)
+    means = jax.jit(lambda: coupling.barycentre(score, keys)(keys.tokens))()
     cross_means = jax.jit(lambda: cross_field()(queries.tokens))()
     kept = w > 0
-    log_w, y_kept = np.log(w[kept]), y[kept]
-    S = y_kept @ A.T @ y_kept.T / 2
-    expected = half_step_means(S, log_w, log_w, y_kept, iterations)
-    np.testing.assert_allclose(means[kept], expected, rtol=1e-11, atol=1e-11)
-    S = x @ A.T @ y_kept.T / 2
-    expected = half_step_means(S, np.full(5, -np.log(5)), log_w, y_kept, iterations)
-    np.testing.assert_allclose(cross_means, expected, rtol=1e-11, atol=1e-11)
+    y, w = y[kept], w[kept]
+    for actual, z, u in ((means[kept], y, w), (cross_means, x, np.full(5, 0.2))):
+        kernel = half_steps_across(p, z, Sides(z, u, y, w), iterations=iterations)
+        expected = p.epsilon * kernel @ (w[:, None] * y)
+        np.testing.assert_allclose(actual, expected, rtol=1e-11, atol=1e-11)
 
 
 def test_gradients_of_dense_half_steps_match_those_in_blocks(rng: np.random.Generator):
