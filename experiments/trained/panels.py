@@ -99,9 +99,24 @@ def draw_column_errors(axes: Axes, data: xr.Dataset, axis: Axis) -> None:
     axes.set_yscale("symlog", linthresh=LINEAR_BELOW)
     axes.set_ylim(0, None)
     axes.set_xlabel("epoch")
-    condition = str(data["condition"].values[-1])
-    axes.set_title(f"{axis.conditions}: {condition}", size="medium")
     axes.set_ylabel("rms of column sums - 1")
+    _set_condition_title(axes, data, axis)
+
+
+def draw_perplexities(axes: Axes, data: xr.Dataset, axis: Axis) -> None:
+    """Draws scores under the last condition by the perplexity of rows after training.
+
+    The perplexity is divided by the number of keys.
+    """
+    last = data.isel(condition=-1)
+    ends = last["relative_perplexity"].isel(epoch=-1)
+    for name, look in attention_styles(map(str, data["variant"].values)).items():
+        scores = last["score"].sel(variant=name)
+        axes.plot(ends.sel(variant=name), scores, markersize=4, **look.points)
+    axes.set_xlim(0, 1.05)
+    axes.set_xlabel("relative perplexity of rows (1: uniform)")
+    axes.set_ylabel(axis.scores)
+    _set_condition_title(axes, data, axis)
 
 
 def draw_by_length(axes: Axes, data: xr.Dataset, axis: Axis) -> None:
@@ -114,6 +129,11 @@ def draw_by_length(axes: Axes, data: xr.Dataset, axis: Axis) -> None:
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.set_xlabel("length of the sequence")
     axes.set_ylabel("exact match, %")
+
+
+def _set_condition_title(axes: Axes, data: xr.Dataset, axis: Axis) -> None:
+    condition = str(data["condition"].values[-1])
+    axes.set_title(f"{axis.conditions}: {condition}", size="medium")
 
 
 def _offset(i: int, n: int) -> float:
