@@ -51,6 +51,7 @@ def test_panels_are_registered_and_suggested_by_name() -> None:
         "energy",
         "lines",
         "phase",
+        "rank",
         "spectrum",
         "tokens",
     }
@@ -364,7 +365,9 @@ def test_attention_panel_needs_attention_matrices(rng: Generator) -> None:
         panels["attention"](shrinking(rng))
 
 
-@pytest.mark.parametrize("panel", ["tokens", "cone", "disc", "spectrum", "clusters"])
+@pytest.mark.parametrize(
+    "panel", ["tokens", "cone", "disc", "rank", "spectrum", "clusters"]
+)
 @pytest.mark.parametrize(
     "dataset", [pytest.param(data, id=name) for name, data in edge_cases()]
 )
@@ -380,10 +383,12 @@ def test_edge_cases_are_drawn_or_rejected_in_one_line(
         else:
             error_info = ""
     assert "\n" not in error_info
-    assert error_info == "" or panel in {"disc", "clusters"}
+    assert error_info == "" or panel in {"disc", "rank", "clusters"}
 
 
-@pytest.mark.parametrize("panel", ["tokens", "cone", "disc", "spectrum", "clusters"])
+@pytest.mark.parametrize(
+    "panel", ["tokens", "cone", "disc", "rank", "spectrum", "clusters"]
+)
 def test_broken_datasets_are_rejected_in_one_line(rng: Generator, panel: str) -> None:
     whole = shrinking(rng)
     invalid = {

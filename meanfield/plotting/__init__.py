@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from .cone.paths import cone_coordinates as cone_coordinates
     from .density.token_overlay import with_tokens as with_tokens
     from .gallery import attention_panels as attention_panels
+    from .gallery import joint_panels as joint_panels
     from .gallery import panels as panels
     from .heads import draw_head_eigenvalues as draw_head_eigenvalues
     from .layers import draw_layers as draw_layers
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
     from .pages import statements_page as statements_page
     from .pages import typeset as typeset
     from .reading.data import spec_and_ending as spec_and_ending
+    from .reading.labels import label_runs as label_runs
     from .reading.observables import covariances as covariances
     from .reading.observables import effective_rank as effective_rank
     from .reading.relative import relative as relative

@@ -1,5 +1,7 @@
 """The panel `clusters`: number of clusters, and weight of the heaviest, over time."""
 
+from typing import NamedTuple
+
 import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
@@ -10,20 +12,18 @@ from meanfield.clusters import cluster_counts
 from meanfield.errors import InvalidInputError
 
 from ._figure.bands import annotate_ending, draw_steps, name_time, spans_decades
+from ._figure.joint import Row, Runs, draw_rows, joint_panel
 from ._figure.look import look_of, options_for
-from ._figure.panels import (
-    add_subject,
-    panel,
-    panels,
-    titled_figure,
-)
+from ._figure.panels import add_subject, panel, panels, titled_figure
 from ._figure.style import CYCLE, INK
-from .reading.data import NOTHING, kind, runs, swarm, values
+from .reading.data import NOTHING, kind, swarm, values
+from .reading.data import runs as members
 from .reading.metrics import EUCLIDEAN, AbstractMetric, metrics
 from .reading.observables import even_frames, map_runs
 
 # Clusters are counted in at most `_FRAMES` evenly spaced frames.
 _FRAMES = 200
+_SHARE = "weight of\nthe heaviest"
 
 
 @panels.register("clusters")
@@ -42,19 +42,9 @@ def clusters(dataset: xr.Dataset) -> Figure:
     Raises:
         InvalidInputError: if the dataset contains no tokens.
     """
-    if kind(dataset) != "points":
-        raise InvalidInputError(
-            "The panel `clusters` needs tokens, not a Gaussian or a density. Use the "
-            "panel `spectrum` or `density`."
-        )
-    look = look_of(dataset)
-    metric = metrics[look.metric or EUCLIDEAN]
-    first = swarm(next(runs(dataset)))
-    link = look.link or metric.default_link(first.x[0], first.weights)
-    frames = even_frames(dataset.sizes["time"], _FRAMES)
-    sample = dataset.isel(time=frames)
-    results = map_runs(sample, lambda run: _run_counts(run, metric, link))
-    counts, bulk = results[..., 0, :], results[..., 1, :]
+    link = _link(dataset)
+    sample = _sample(dataset)
+    counts, bulk = _counts(sample, link)
     if not np.isfinite(counts).any():
         raise InvalidInputError(NOTHING)
     times = values(sample, "time", ("time",))
@@ -63,20 +53,76 @@ def clusters(dataset: xr.Dataset) -> Figure:
     draw_steps(top, times, counts, CYCLE[0])
     _count_scale(top, counts)
     draw_steps(bottom, times, bulk, INK)
-    bottom.set(ylim=(-0.04, 1.04), ylabel="weight of\nthe heaviest")
+    _frame_share(bottom, bulk)
+    bottom.set_ylabel(_SHARE)
     name_time(bottom, dataset)
     top.set_ylabel("clusters")
     for axes in (top, bottom):
         axes.grid(visible=True, axis="y")
-    annotate_ending(figure, dataset, metric.note(link))
+    annotate_ending(figure, dataset, link.note)
     return figure
 
 
-def _run_counts(run: xr.Dataset, metric: AbstractMetric, link: float) -> np.ndarray:
-    """Cluster counts and weight of the heaviest cluster of one run: (2, time)."""
-    state = swarm(run)
-    x, radii = metric.embed(state, link)
-    return np.stack(cluster_counts(x, state.weights, radii))
+@joint_panel("clusters", "xlim", "ylim", "link", "metric", "relative")
+def joint_clusters(runs: Runs) -> Figure:
+    """Number of clusters of the tokens of several runs, and weight of the heaviest.
+
+    The default of `link` is that of the first run.
+    """
+    link = _link(next(iter(runs.values())))
+    samples = {label: _sample(run) for label, run in runs.items()}
+    counts = [_counts(run, link) for run in samples.values()]
+    rows = (
+        Row("clusters", [pair[:1] for pair in counts], _count_scale, draw_steps),
+        Row(_SHARE, [pair[1:] for pair in counts], _frame_share, draw_steps),
+    )
+    return draw_rows(samples, "clusters", *rows, note=link.note)
+
+
+class _Link(NamedTuple):
+    """A metric, and the distance in it within which tokens are linked."""
+
+    metric: AbstractMetric
+    distance: float
+
+    @property
+    def note(self) -> str:
+        """A note on which tokens are linked."""
+        return self.metric.note(self.distance)
+
+
+def _link(dataset: xr.Dataset) -> _Link:
+    """The link of the look; by default, that of the first frame of the first run."""
+    _check_kind(dataset)
+    look = look_of(dataset)
+    metric = metrics[look.metric or EUCLIDEAN]
+    first = swarm(next(members(dataset)))
+    return _Link(metric, look.link or metric.default_link(first.x[0], first.weights))
+
+
+def _check_kind(dataset: xr.Dataset) -> None:
+    if kind(dataset) != "points":
+        raise InvalidInputError(
+            "The panel `clusters` needs tokens, not a Gaussian or a density. Use the "
+            "panel `spectrum` or `density`."
+        )
+
+
+def _sample(dataset: xr.Dataset) -> xr.Dataset:
+    frames = even_frames(dataset.sizes["time"], _FRAMES)
+    return dataset.isel(time=frames)
+
+
+def _counts(dataset: xr.Dataset, link: _Link) -> np.ndarray:
+    """Cluster counts and weight of the heaviest cluster, of shape (2, …, time)."""
+    _check_kind(dataset)
+
+    def count(run: xr.Dataset) -> np.ndarray:
+        state = swarm(run)
+        x, radii = link.metric.embed(state, link.distance)
+        return np.stack(cluster_counts(x, state.weights, radii))
+
+    return np.moveaxis(map_runs(dataset, count), -2, 0)
 
 
 def _count_scale(axes: Axes, counts: np.ndarray) -> None:
@@ -87,3 +133,8 @@ def _count_scale(axes: Axes, counts: np.ndarray) -> None:
     else:
         axes.set_ylim(0, 1.08 * np.nanmax(counts))
         axes.yaxis.set_major_locator(MaxNLocator(nbins=6, integer=True))
+
+
+def _frame_share(axes: Axes, shares: np.ndarray) -> None:
+    del shares  # shares are between 0 and 1
+    axes.set_ylim(-0.04, 1.04)

@@ -11,14 +11,10 @@ from matplotlib.lines import Line2D
 from meanfield.errors import InvalidInputError
 
 from ._figure.bands import annotate_ending, draw, marker, spans_decades
+from ._figure.joint import Row, Runs, draw_rows, joint_panel
 from ._figure.look import options_for
 from ._figure.marks import legend
-from ._figure.panels import (
-    annotate,
-    panel,
-    panels,
-    titled_figure,
-)
+from ._figure.panels import annotate, panel, panels, titled_figure
 from ._figure.style import CYCLE
 from .reading.data import kind, values
 
@@ -61,6 +57,35 @@ def energy(dataset: xr.Dataset) -> Figure:
         )
     annotate_ending(figure, dataset)
     return figure
+
+
+@joint_panel("energy", "xlim", "ylim")
+def joint_energy(runs: Runs) -> Figure:
+    """Energies $E(t)$ of several runs, with a row for each energy that all observed.
+
+    Raises:
+        InvalidInputError: if there is no such energy.
+    """
+    suffixes = [_energy_suffixes(run) for run in runs.values()]
+    common = [name for name in suffixes[0] if all(name in row for row in suffixes)]
+    if not common:
+        raise InvalidInputError(
+            "These runs have no observed energy in common. Simulate each of them with "
+            "the same `--observe`."
+        )
+    rows = [
+        Row(
+            f"{_label(name)} $E$",
+            [_read(run, _PREFIX, name)[None] for run in runs.values()],
+            _keep_frame,
+        )
+        for name in common
+    ]
+    return draw_rows(runs, "energy", *rows)
+
+
+def _keep_frame(axes: Axes, energies: np.ndarray) -> None:
+    """Keeps matplotlib's linear axis, since energies may have both signs."""
 
 
 def _energy_suffixes(dataset: xr.Dataset) -> list[str]:

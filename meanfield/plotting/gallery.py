@@ -2,7 +2,9 @@
 
 from . import clusters as clusters
 from . import energy as energy
+from . import rank as rank
 from . import spectrum as spectrum
+from ._figure.joint import joint_panels as joint_panels
 from ._figure.panels import attention_panels as attention_panels
 from ._figure.panels import panels as panels
 from .attention import maps as maps

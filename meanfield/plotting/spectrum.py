@@ -10,22 +10,14 @@ from matplotlib.figure import Figure
 from meanfield.errors import InvalidInputError
 from meanfield.spectrum import effective_rank
 
-from ._figure.bands import (
-    annotate_ending,
-    draw,
-    draw_eigenvalues,
-    name_time,
-    spans_decades,
-)
+from ._figure.bands import annotate_ending, draw_eigenvalues, name_time, spans_decades
+from ._figure.joint import Row, Runs, draw_rows, joint_panel
 from ._figure.look import options_for
 from ._figure.marks import colour_bar, legend
-from ._figure.panels import (
-    panel,
-    panels,
-    titled_figure,
-)
+from ._figure.panels import panel, panels, titled_figure
 from ._figure.picture import Picture
 from ._figure.style import CYCLE, INK, number_map
+from .rank import draw_ranks
 from .reading.data import NOTHING, Ending, ending, values
 from .reading.observables import map_runs, rounded_spectrum
 
@@ -62,7 +54,7 @@ def spectrum(dataset: xr.Dataset) -> Figure:
         figure = titled_figure(dataset, (6.6, 6.4))
         rows = list(figure.subplots(2, 1, sharex=True, height_ratios=[1.7, 1]))
         rows[0].set_ylabel(r"eigenvalues of $\Sigma$")
-        _ranks(rows[1], times, effective_rank(spectra))
+        draw_ranks(rows[1], times, effective_rank(spectra))
     end = None if "run" in dataset.dims else ending(dataset)
     notes = _spectra(figure, rows[0], times, spectra, end)
     name_time(rows[-1], dataset)
@@ -70,10 +62,22 @@ def spectrum(dataset: xr.Dataset) -> Figure:
     return figure
 
 
-def _ranks(axes: Axes, times: np.ndarray, ranks: np.ndarray) -> None:
-    draw(axes, times, ranks, INK)
-    axes.set(ylabel="effective rank", ylim=_rank_limits(ranks))
-    axes.grid(visible=True, axis="y")
+@joint_panel("spectrum", "xlim", "ylim", "relative")
+def joint_spectrum(runs: Runs) -> Figure:
+    r"""Largest and smallest eigenvalue of $\Sigma(t)$ of several runs.
+
+    The smallest eigenvalues are dashed. Zeros are left out on a logarithmic scale.
+    """
+    spectra = [map_runs(run, rounded_spectrum) for run in runs.values()]
+    ends = [0, -1] if all(spectrum.shape[-1] > 1 for spectrum in spectra) else [0]
+    curves = [np.moveaxis(spectrum[..., ends], -1, 0) for spectrum in spectra]
+    row = Row("eigenvalues of $\\Sigma$", curves, _frame_eigenvalues)
+    return draw_rows(runs, "spectrum", row, note="solid: largest, dashed: smallest")
+
+
+def _frame_eigenvalues(axes: Axes, eigenvalues: np.ndarray) -> None:
+    if spans_decades(eigenvalues):
+        axes.set_yscale("log")
 
 
 def _spectra(
@@ -161,11 +165,3 @@ def _draw_many(
     axes.autoscale_view()
     bar = colour_bar(figure.axes[:2], lines, "index $k$, from the largest", aspect=40)
     bar.set_ticks(np.unique(np.linspace(1, d, min(d, _TICKS)).round()).tolist())
-
-
-def _rank_limits(ranks: np.ndarray) -> tuple[float, float]:
-    """Axis limits that contain 1 (or 0 if the covariance vanishes) and all ranks."""
-    low = 1.0 if np.nanmin(ranks) >= 1 else 0.0
-    high = max(float(np.nanmax(ranks)), 1.5)
-    margin = 0.06 * (high - low)
-    return low - margin, high + margin

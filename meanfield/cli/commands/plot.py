@@ -1,4 +1,4 @@
-"""`meanfield plot`: pictures of a run."""
+"""`meanfield plot`: pictures of a run, or of several runs."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 from meanfield import plotting, runs
+from meanfield.cli.jobs._joint_pictures import expand, joint_name, open_runs
 from meanfield.cli.jobs._pictures import (
+    Request,
     add_tokens,
-    check_not_comparison,
     open_dataset,
     parse_request,
     stem,
@@ -30,9 +31,7 @@ MAX_TOKENS = 256  # with more tokens, attention matrices are drawn on request on
 
 @add_look_options
 def plot(
-    run: Path,
-    /,
-    *,
+    *folders: Annotated[Path, Parameter(name="RUN")],
     panel: Annotated[str | None, PANEL] = None,
     out: Path | None = None,
     at: list[float] | None = None,
@@ -41,20 +40,23 @@ def plot(
     tokens: Path | None = None,
     **options: Any,
 ) -> None:
-    """Draw a run as PDF and PNG, or as an interactive HTML page.
+    """Draw a run or several runs as PDF and PNG, or one run as an HTML page.
 
     For example:
         meanfield plot first.zarr
         meanfield plot first.zarr --panel all
         meanfield plot first.zarr --panel cone --html     # rotates in a browser
-        meanfield plot first.zarr --panel spectrum --out ranks.pdf
+        meanfield plot first.zarr --panel rank --out rank.pdf
+        meanfield plot softmax.zarr l2.zarr --panel rank  # in one picture
 
     Args:
-        run: folder of a run or of a sweep.
+        folders: folder of a run or of a sweep; several runs, or the folder of a
+            comparison, are drawn in one picture.
         panel: panel to draw, by name (see `list panels`), or `all` for every panel that
             fits. The default is phase or lines for a sweep, density for a grid, cone
             for Gaussians in the plane, spectrum for other runs with several draws or
-            starts, and tokens for any other run.
+            starts, and tokens for any other run. Several runs are drawn by the panels
+            rank (the default), spectrum, energy, clusters or tokens.
         out: output file, with or without extension; by default RUN-PANEL next to the
             run. `--panel all` appends the name of each panel.
         at: times of the attention matrices, for panel `attention`; may be repeated.
@@ -66,7 +68,10 @@ def plot(
         **options: style of the picture.
     """
     request = parse_request(options)
-    check_not_comparison(run)
+    run, *more_runs = expand(folders)
+    if more_runs:
+        _check_alone({"at": at, "html": html or None, "tokens": tokens})
+        return _plot_joint([run, *more_runs], panel, out, request, plugin)
     load_measure_of(run, plugin)
     dataset = add_tokens(open_dataset(run, request), tokens)
     names = _select_panels(panel, dataset)
@@ -74,9 +79,8 @@ def plot(
         load_plugins_of(run, plugin)
     _check_times(at, names)
     if html:
-        target = out or run.parent / f"{stem(run)}-cone.html"
-        _write_page(dataset, names, request.look, target)
-        return
+        target = out or _target(run, "cone.html")
+        return _write_page(dataset, names, request.look, target)
 
     def draw(name: str) -> "Figure":
         data = dataset
@@ -84,7 +88,43 @@ def plot(
             data = _add_attention(run, dataset, at, plugin)
         return plotting.draw_panel(name, data, request.look)
 
-    _draw_all({name: _target(run, name, out, panel) for name in names}, draw)
+    return _draw_all({name: _target(run, name, out, panel) for name in names}, draw)
+
+
+def _plot_joint(
+    paths: list[Path],
+    panel: str | None,
+    out: Path | None,
+    request: Request,
+    plugins: list[Path] | None,
+) -> None:
+    """Draws several runs in one picture."""
+    datasets = open_runs(paths, request, plugins)
+    names = _joint_panels(panel, datasets)
+    first = paths[0].parent / joint_name(paths)
+    _draw_all(
+        {name: _target(first, name, out, panel) for name in names},
+        lambda name: plotting.joint_panels[name](datasets, request.look),
+    )
+
+
+def _joint_panels(
+    panel: str | None, datasets: Mapping[str, "xarray.Dataset"]
+) -> list[str]:
+    """The panels of several runs to draw: the given one, all, or the default one."""
+    if panel == "all":
+        return list(plotting.joint_panels)
+    is_line = any(data.sizes["coord"] == 1 for data in datasets.values())
+    return [panel or ("spectrum" if is_line else "rank")]
+
+
+def _check_alone(options: Mapping[str, object]) -> None:
+    """Raises if an option for one run is given with several runs."""
+    for name, value in options.items():
+        if value is not None:
+            raise InvalidInputError(
+                f"Leave out `--{name}`, which is for one run; several runs were given."
+            )
 
 
 def _draw_all(targets: Mapping[str, Path], draw: Callable[[str], "Figure"]) -> None:
@@ -132,7 +172,9 @@ def _write_page(
     note(f"wrote {plotting.save_page(data, target)}")
 
 
-def _target(run: Path, name: str, out: Path | None, panel: str | None) -> Path:
+def _target(
+    run: Path, name: str, out: Path | None = None, panel: str | None = None
+) -> Path:
     """Output file of a panel: `out`, or a file whose name ends with the panel name."""
     if out is None:
         return run.parent / f"{stem(run)}-{name}"

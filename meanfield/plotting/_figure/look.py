@@ -31,7 +31,16 @@ _TEXT = 2.5  # height of the text of a figure at scale one, in inches
 _SMALLEST, _WIDEST = 1.0, 40.0  # limits of a figure's width and height, in inches
 # For each metric: the upper limit of the option `link`, and the unit of this limit.
 _LINKS = {"cosine": (2.0, "of 1 - cosine")}
-_CURVES = ("clusters", "spectrum", "energy", "balance", "disc", "phase", "lines")
+_CURVES = (
+    "clusters",
+    "rank",
+    "spectrum",
+    "energy",
+    "balance",
+    "disc",
+    "phase",
+    "lines",
+)
 _LIMIT_PANELS = ("tokens", "density", *_CURVES)
 _NO_MOVIES = ()
 

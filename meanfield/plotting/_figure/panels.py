@@ -81,13 +81,16 @@ class Panel:
             InvalidInputError: if the look sets an option that this panel does not take.
         """
         look = look_of(dataset) if look is None else look
-        name = self._draw.__name__
-        _check_options(look, self.takes, name)
-        data = relative(dataset) if look.relative else dataset
+        check_options(look, self.takes, self._draw.__name__)
         with look.rc_context():
-            figure = self._draw(look.attach_to(data))
+            figure = self._draw(prepare(dataset, look))
             finish(figure, look)
         return figure
+
+
+def prepare(dataset: xr.Dataset, look: Look) -> xr.Dataset:
+    """The dataset with the look attached, relative to its mean if the look says so."""
+    return look.attach_to(relative(dataset) if look.relative else dataset)
 
 
 def panel(*options: str) -> Callable[[Callable[[xr.Dataset], Figure]], Panel]:
@@ -135,8 +138,12 @@ def draw_panel(name: str, dataset: xr.Dataset, look: Look) -> Figure:
     return draw(dataset)
 
 
-def _check_options(look: Look, options: tuple[str, ...], panel: str) -> None:
-    """Raises if the look sets an option that the panel does not take."""
+def check_options(look: Look, options: tuple[str, ...], panel: str) -> None:
+    """Raises if the look sets an option that the panel does not take.
+
+    Raises:
+        InvalidInputError: naming the panels that take it.
+    """
     for idle in look.choices:
         if idle in (*options, *GENERAL):
             continue

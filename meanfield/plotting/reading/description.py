@@ -133,14 +133,14 @@ def _context(part: AttentionSpec, axes: list[str]) -> Iterator[str]:
     for word in ("mean", "cov"):
         value = getattr(part, f"context_{word}")
         if value is not None and f"context_{word}" not in axes:
-            yield f"{word} {_matrix(value)}"
+            yield f"{word} {matrix_text(value)}"
 
 
 def _options(part: AttentionSpec, axes: list[str]) -> Iterator[str]:
     for name, value in (part.options or {}).items():
         if f"options.{name}" not in axes and "options" not in axes:
             entry = value if isinstance(value, list | str) else float(value)
-            yield f"{name} = {_matrix(entry) if value is not True else 'yes'}"
+            yield f"{name} = {matrix_text(entry) if value is not True else 'yes'}"
 
 
 def _drift(spec: RunSpec, axes: list[str]) -> Iterator[str]:
@@ -148,7 +148,7 @@ def _drift(spec: RunSpec, axes: list[str]) -> Iterator[str]:
     if spec.drift is not None and "drift" not in axes:
         values = {k: v for k, v in spec.drift.items() if f"drift.{k}" not in axes}
         numbers = [
-            f"{name} = {_matrix(value)}{_exception_note(f'drift.{name}', axes)}"
+            f"{name} = {matrix_text(value)}{_exception_note(f'drift.{name}', axes)}"
             for name, value in values.items()
         ]
         yield f"+ drift: {', '.join(numbers)}" if numbers else "+ drift"
@@ -158,7 +158,7 @@ def _drift(spec: RunSpec, axes: list[str]) -> Iterator[str]:
 
 def _matrix_of(part: AttentionSpec, name: str, axes: list[str]) -> str:
     value = getattr(part, name)
-    text = _matrix(1.0 if value is None else value)
+    text = matrix_text(1.0 if value is None else value)
     return f"{name} = {text}{_exception_note(name, axes)}"
 
 
@@ -193,10 +193,10 @@ def _start(spec: RunSpec, axes: list[str]) -> Iterator[str]:
     if spec.starts is not None:
         yield f"starts {_display_name(spec.starts)}"
     if spec.weights is not None:
-        yield f"weights {_matrix(spec.weights)}"
+        yield f"weights {matrix_text(spec.weights)}"
     for name, symbol in (("mean", "α₀"), ("cov", "Σ₀")):
         if name in spec.model_fields_set and name not in axes:
-            yield f"{symbol} = {_matrix(getattr(spec, name))}"
+            yield f"{symbol} = {matrix_text(getattr(spec, name))}"
 
 
 def _times(spec: RunSpec, dataset: xr.Dataset, axes: list[str]) -> str:
@@ -228,7 +228,7 @@ def _size(spec: RunSpec, dataset: xr.Dataset, measure: str) -> str:
     return count_phrase(spec.n, "token") if is_known and "n" not in sizes else ""
 
 
-def _matrix(value: Matrices) -> str:
+def matrix_text(value: Matrices) -> str:
     """Text for a number, a name, a matrix (its shape if large), or a list by head."""
     if isinstance(value, str):
         return _display_name(value)
@@ -236,7 +236,7 @@ def _matrix(value: Matrices) -> str:
         return _number(value)
     parts = heads_of(value)
     if parts is not None and not all(isinstance(part, float | int) for part in parts):
-        return f"[{', '.join(map(_matrix, parts))}]"
+        return f"[{', '.join(map(matrix_text, parts))}]"
     inner = value[0] if isinstance(value[0], list) else []
     if len(value) > _ROWS or len(inner) > _COLUMNS:
         return f"{len(value)} × {len(inner)}" if inner else f"{len(value)} numbers"

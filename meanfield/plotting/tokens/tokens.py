@@ -1,5 +1,6 @@
 """The panel `tokens`: paths of tokens or of a Gaussian, in any dimension."""
 
+from collections.abc import Mapping
 from itertools import islice
 
 import xarray as xr
@@ -7,6 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.gridspec import SubplotSpec
 
+from meanfield.plotting._figure.joint import Runs, common_run, joint_panel
 from meanfield.plotting._figure.look import look_of, options_for
 from meanfield.plotting._figure.marks import Key, colour_scale, legend, legend_columns
 from meanfield.plotting._figure.panels import (
@@ -50,26 +52,45 @@ def tokens(dataset: xr.Dataset) -> Figure:
     return figure
 
 
+@joint_panel("tokens", *options_for("tokens"))
+def joint_tokens(labelled_runs: Runs) -> Figure:
+    """Paths of the tokens of several runs, in a grid; of an ensemble, the first run."""
+    clouds = {
+        f"{label}: {member.ending.status}": member
+        for label, run in labelled_runs.items()
+        for member in [cloud(next(runs(run)))]
+    }
+    return _draw_grid(common_run(labelled_runs, "tokens"), clouds)
+
+
 def _draw_runs(dataset: xr.Dataset, clouds: list[Cloud]) -> Figure:
-    """Draw runs in a grid, each with its number and ending, with one legend on top."""
+    """Draw runs of an ensemble in a grid, each with its number and ending."""
+    total = dataset.sizes["run"]
+    runs_note = f"first {len(clouds)} of {total} runs" if total > len(clouds) else ""
+    titles = [f"run {i}: {member.ending.status}" for i, member in enumerate(clouds)]
+    return _draw_grid(dataset, dict(zip(titles, clouds, strict=True)), runs_note)
+
+
+def _draw_grid(
+    dataset: xr.Dataset, clouds: Mapping[str, Cloud], note: str = ""
+) -> Figure:
+    """Draw runs in a grid, each with its title, with one legend on top."""
     columns = min(len(clouds), look_of(dataset).columns(_COLUMNS))
     rows = -(-len(clouds) // columns)
     figure = titled_figure(dataset, (4.0 * columns, 3.7 * rows + 0.9))
     grid = figure.add_gridspec(rows + 1, columns, height_ratios=[0.08] + rows * [1.0])
     notes: list[str] = []
-    for index, member in enumerate(clouds):
+    for index, (title, member) in enumerate(clouds.items()):
         cell = grid[1 + index // columns, index % columns]
         axes, key = _draw(figure, cell, member)
-        axes.set_title(f"run {index}: {member.ending.status}", fontsize="small")
+        axes.set_title(title, fontsize="small")
         notes += [note for note in key.notes if note not in notes]
         if index == 0:
             top = figure.add_subplot(grid[0, :])
             top.axis("off")
             entries = legend_columns(top, key.handles, len(key.handles))
             top.legend(handles=key.handles, loc="center", ncols=entries)
-    total = dataset.sizes["run"]
-    runs_note = f"first {len(clouds)} of {total} runs" if total > len(clouds) else ""
-    annotate(figure, runs_note, *notes)
+    annotate(figure, note, *notes)
     return figure
 
 
