@@ -21,9 +21,7 @@ def score_matrix(d: int, seed: int = 0) -> np.ndarray:
 
 
 def first_run(
-    trial: Trial,
-    run: Callable[[Trial], Any],
-    facts: Callable[[Any], Mapping[str, Any]],
+    trial: Trial, run: Callable[[Trial], Any], facts: Callable[[Any], Mapping[str, Any]]
 ) -> Job:
     """A job that runs only once, after runs in the `earlier` dimensions, if any.
 

@@ -80,7 +80,4 @@ def _costs(trial: Trial, name: str) -> dict[str, float]:
     pairs = n * n // blocks
     mixing = 0 if name == "hard" else 2 * n * d * blocks
     balancing = 0 if name == "hard" else 2 * trial.settings["passes"] * blocks**2
-    return {
-        "products": pairs * (4 * d + 2) + mixing,
-        "exponentials": pairs + balancing,
-    }
+    return {"products": pairs * (4 * d + 2) + mixing, "exponentials": pairs + balancing}

@@ -222,12 +222,7 @@ def _affine(
 
 
 def gaussian_moments(
-    attention: str,
-    A: np.ndarray,
-    V: np.ndarray,
-    kappa: float,
-    start: Moments,
-    t: float,
+    attention: str, A: np.ndarray, V: np.ndarray, kappa: float, start: Moments, t: float
 ) -> Moments:
     """Mean and covariance at time t of a Gaussian, or of any law under `linear`."""
     d = len(start[0])

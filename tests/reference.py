@@ -261,11 +261,7 @@ def velocity(name: str, p: Parameters, x: Matrix, y: Matrix, w: Vector) -> Matri
 
 
 def masked_velocity(
-    name: str,
-    p: Parameters,
-    y: Matrix,
-    w: Vector,
-    sees: Matrix,
+    name: str, p: Parameters, y: Matrix, w: Vector, sees: Matrix
 ) -> Matrix:
     """Velocities under the measure restricted to visible tokens, renormalised."""
     rows = []

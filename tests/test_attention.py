@@ -13,19 +13,11 @@ from attention_cases import (
     unordered_variants,
     velocities,
 )
-from helpers import (
-    CASES,
-    Case,
-    assert_close,
-    case,
-    orthogonal,
-)
+from helpers import CASES, Case, assert_close, case, orthogonal
 from reference import Parameters, half_steps, velocity
 from reference import dot as dot_score
 
-from meanfield.attention import (
-    symmetries,
-)
+from meanfield.attention import symmetries
 from meanfield.measures import Blocked, Points
 from meanfield.scores import Dot
 from meanfield.tokens import Tokens
@@ -135,10 +127,7 @@ def test_declared_properties_hold_for_default_options(
 @pytest.mark.parametrize("garbage", [0.0, np.nan, np.inf])
 @pytest.mark.parametrize("reduction", [None, Blocked(3)])
 def test_excluded_tokens_have_no_influence(
-    name: str,
-    garbage: float,
-    reduction: Blocked | None,
-    rng: np.random.Generator,
+    name: str, garbage: float, reduction: Blocked | None, rng: np.random.Generator
 ):
     c = case(rng)
     attention = c.attention(name)

@@ -5,11 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from attention_cases import every_variant, unordered_variants
-from helpers import (
-    assert_close,
-    case,
-    gaussian,
-)
+from helpers import assert_close, case, gaussian
 from jaxtyping import Array, Float
 from typing_extensions import override
 

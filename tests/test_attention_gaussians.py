@@ -11,22 +11,10 @@ from attention_cases import (
     every_variant_exact_at_nodes,
     velocities,
 )
-from helpers import (
-    assert_close,
-    case,
-    gaussian,
-    parameters,
-    small_scores,
-)
+from helpers import assert_close, case, gaussian, parameters, small_scores
 from reference import Parameters, gaussian_linear, velocity
 
-from meanfield.attention import (
-    Attention,
-    Linear,
-    Sinkhorn,
-    Softmax,
-    attentions,
-)
+from meanfield.attention import Attention, Linear, Sinkhorn, Softmax, attentions
 from meanfield.dynamics import Heads, Layers, stack_trees
 from meanfield.fields import Affine
 from meanfield.measures import Gaussian

@@ -345,9 +345,7 @@ def test_an_interrupt_keeps_finished_measurements(monkeypatch: pytest.MonkeyPatc
     assert page([written[0]])
 
 
-def test_a_non_finite_measurement_is_rejected(
-    monkeypatch: pytest.MonkeyPatch,
-):
+def test_a_non_finite_measurement_is_rejected(monkeypatch: pytest.MonkeyPatch):
     """Rejected at its trial, so that other measurements are not lost at the end."""
     facts = Job(
         lambda: None, lambda _: {"steps": np.int64(3)}, warmups=0, max_repeats=1

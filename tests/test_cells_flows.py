@@ -155,9 +155,7 @@ def test_scores_of_many_dimensions_are_summed_exactly(rng: np.random.Generator) 
 
 
 @pytest.mark.slow
-def test_sums_inside_jit_are_exact(
-    rng: np.random.Generator,
-) -> None:
+def test_sums_inside_jit_are_exact(rng: np.random.Generator) -> None:
     x, identity = rng.normal(size=(3000, 1)), np.eye(1)
     softmax = attentions["softmax"](-identity, identity, identity)
 

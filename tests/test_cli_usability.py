@@ -104,10 +104,7 @@ def complete(script: str, *words: str) -> set[str]:
     line = f"COMP_WORDS=({shlex.join(words)}); COMP_CWORD={len(words) - 1}"
     call = f'{line}; _meanfield; printf "%s\\n" "${{COMPREPLY[@]}}"'
     result = subprocess.run(
-        ["bash", "-c", f"{script}\n{call}"],
-        capture_output=True,
-        text=True,
-        check=True,
+        ["bash", "-c", f"{script}\n{call}"], capture_output=True, text=True, check=True
     )
     return set(result.stdout.split())
 

@@ -218,9 +218,7 @@ def test_prefixes_of_a_cloud_that_fills_no_whole_blocks(
 
 
 @pytest.mark.slow
-def test_batched_sinkhorn_heads_match_single_ones(
-    rng: np.random.Generator,
-) -> None:
+def test_batched_sinkhorn_heads_match_single_ones(rng: np.random.Generator) -> None:
     cases = [case(rng, n=10, d=3) for _ in range(4)]
     heads, c = heads_of(cases, "sinkhorn"), cases[0]
     batched_velocities, single_velocities = (

@@ -8,12 +8,7 @@ import pytest
 from attention_cases import every_variant, ulps, unordered_variants, velocities
 from helpers import Case, assert_close, case, parameters, tokens
 from jaxtyping import Array
-from reference import (
-    Parameters,
-    Sides,
-    half_steps_across,
-    velocity_across,
-)
+from reference import Parameters, Sides, half_steps_across, velocity_across
 from typing_extensions import override
 
 from meanfield.attention import (
@@ -123,9 +118,7 @@ def test_half_steps_alternate_between_both_measures(
     assert_close(v, (kappa * s.w) @ s.y @ p.V.T, ulps=1000)
 
 
-def test_a_cross_plan_has_both_marginals_for_hard_scores(
-    rng: np.random.Generator,
-):
+def test_a_cross_plan_has_both_marginals_for_hard_scores(rng: np.random.Generator):
     """Nearly an assignment, where alternation stalls and Newton's steps converge."""
     s, eye = sides(rng, 30, 40), np.eye(3)
     attention = attentions["sinkhorn"](eye, eye, eye, epsilon=0.01)
@@ -249,9 +242,7 @@ def test_masked_heads_are_as_converged_as_the_worst(rng: np.random.Generator):
     assert_close(residual(Heads(stack_trees(heads))), max(parts))
 
 
-def test_terms_without_attention_commute_with_a_context(
-    rng: np.random.Generator,
-):
+def test_terms_without_attention_commute_with_a_context(rng: np.random.Generator):
     s, p = sides(rng), parameters(rng, 3)
     mu, attention = points_of_queries(s), make_attention("softmax", p)
     for term in (Drift(p.Q), Perceptron(p.Q, p.K, bias=np.ones(3))):

@@ -185,9 +185,7 @@ def test_a_gaussian_attending_to_tokens_is_projected(rng: np.random.Generator):
     assert_close(factor, (u[:, None] * v).T @ z, ulps=1000)
 
 
-def test_even_half_steps_between_gaussians_use_nodes_of_both(
-    rng: np.random.Generator,
-):
+def test_even_half_steps_between_gaussians_use_nodes_of_both(rng: np.random.Generator):
     p, mu, nu = gentle(rng), gaussian(rng, 2), gaussian(rng, 2, 1)
     law = attentions["sinkhorn"](p.Q, p.K, p.V, epsilon=p.epsilon, iterations=2)
     mean, _ = mu.transport(Projected(Cross(law, nu), Tensor(10)).field(0.0, mu))

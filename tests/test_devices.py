@@ -167,9 +167,7 @@ def test_what_processes_share_are_all_members(monkeypatch: pytest.MonkeyPatch):
             assert Layout.from_count(1).share(members) == share
 
 
-def test_idle_devices_are_rejected(
-    monkeypatch: pytest.MonkeyPatch,
-):
+def test_idle_devices_are_rejected(monkeypatch: pytest.MonkeyPatch):
     layout = Layout.from_count(1)
     monkeypatch.setattr(Layout, "size", 4)
     spec = RunSpec(measure="gaussian", draws=3, A="normal")
@@ -313,9 +311,7 @@ def test_a_sum_over_processes_that_fails_is_no_internal_error(
 
 @pytest.mark.parametrize(("index", "message"), [(0, "nothing is stored"), (1, "")])
 def test_only_the_first_process_reports_the_store(
-    index: int,
-    message: str,
-    monkeypatch: pytest.MonkeyPatch,
+    index: int, message: str, monkeypatch: pytest.MonkeyPatch
 ):
     def stop(*_: object, **__: object):
         raise KeyboardInterrupt
@@ -371,9 +367,7 @@ def test_the_coordinator_address_is_read_or_rejected():
         devices_per_process(6, 4)
 
 
-def test_one_machine_listens_on_loopback_only(
-    monkeypatch: pytest.MonkeyPatch,
-):
+def test_one_machine_listens_on_loopback_only(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("NCCL_SOCKET_IFNAME", "lo")
     monkeypatch.setattr("jaxlib._jax.make_gloo_tcp_collectives", dict)
     listen_on_loopback()

@@ -105,10 +105,7 @@ def test_a_gaussian_and_tokens_on_the_line(rng: np.random.Generator) -> None:
 )
 def test_normal_laws_on_the_line(left: str, right: str) -> None:
     """|α - β|² + (σ - τ)², to the accuracy of 200 cells."""
-    make = {
-        "gaussian": lambda m, s: gaussian(m, s**2),
-        "grid": lambda m, s: grid(m, s),
-    }
+    make = {"gaussian": lambda m, s: gaussian(m, s**2), "grid": lambda m, s: grid(m, s)}
     actual = wasserstein(make[left](0.2, 1.1), make[right](-0.1, 0.6))
     assert actual.value == pytest.approx(np.hypot(0.3, 0.5), rel=2e-5)
 
@@ -159,9 +156,7 @@ def plane(mean: np.ndarray, cells: int) -> Grid:
 
 
 @pytest.mark.parametrize("kind", ["gaussian", "grid"])
-def test_distance_of_a_plane_density_to_translated_tokens(
-    kind: str,
-) -> None:
+def test_distance_of_a_plane_density_to_translated_tokens(kind: str) -> None:
     """The distance to a translate is |a|, within the reported error."""
     zero, shift = np.zeros(2), np.array([0.9, -0.7])
     measures = {

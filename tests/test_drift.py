@@ -211,9 +211,7 @@ def test_a_density_is_carried_by_a_perceptron():
     np.testing.assert_allclose(end.covariance, [[w @ (images - mean) ** 2]], rtol=3e-3)
 
 
-def test_growth_with_a_drift_is_bounded_if_the_attention_is(
-    rng: Generator,
-):
+def test_growth_with_a_drift_is_bounded_if_the_attention_is(rng: Generator):
     p, eye = parts(rng, 2, 3), np.eye(2)
     drifts = Drift(p["M"], p["b"]), Perceptron(p["W1"], p["W2"])
     tokens = Points.uniform(np.ones((2, 2)))

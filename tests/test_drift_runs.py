@@ -125,10 +125,7 @@ def test_invalid_drifts_are_rejected_in_one_line(drift: dict, words: str):
     ("values", "words"),
     [
         ({"terms": [{"drift": {"M": 1}}]}, "there is no key `terms.0.drift`"),
-        (
-            {"model": "minilm", "text": "a", "drift": {"M": 1}},
-            "leave out `drift`",
-        ),
+        ({"model": "minilm", "text": "a", "drift": {"M": 1}}, "leave out `drift`"),
         (
             {"drift": {"M": 1}, "layers": [{"t": 0.0, "drift": {"M": 2}}]},
             "all `layers` have their own `drift`",

@@ -77,9 +77,7 @@ def test_fixed_steps_are_counted(cli: Command) -> None:
     assert estimate["stages"] == 1  # of Euler's method
 
 
-def test_dry_run_counts_sorted_slices_and_their_steps(
-    cli: Command,
-) -> None:
+def test_dry_run_counts_sorted_slices_and_their_steps(cli: Command) -> None:
     """Linear in `n`: 0.3 to 0.4 s of a core for 100 000 tokens, 8 slices."""
     slices = "--options=slices=random:8"
     one_slice = dry(cli, "--attention=esp", "--n=100000", "--d=8", slices)["duration"]

@@ -60,9 +60,7 @@ def test_energies_of_points_are_sums_over_pairs(
     assert_close(value(energy, add_excluded_token(c)[0]), expected, ulps=200, scale=1.0)
 
 
-def test_the_sinkhorn_energy_matches_the_plan_of_pot(
-    rng: np.random.Generator,
-) -> None:
+def test_the_sinkhorn_energy_matches_the_plan_of_pot(rng: np.random.Generator) -> None:
     """Castin2025, eq. (5.11) and remark 5.2: two kernels, one number."""
     c = case(rng, n=6, d=2, k=3)
     energy, mu = SinkhornEnergy(c.p.Q, c.p.K, c.p.epsilon), c.points()

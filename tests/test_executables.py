@@ -14,11 +14,7 @@ import numpy as np
 import pytest
 
 from meanfield import Gaussian, Trajectory, _executables, attentions, fixed, flow
-from meanfield._executables import (
-    count_executables,
-    forget_executables,
-    run_stored,
-)
+from meanfield._executables import count_executables, forget_executables, run_stored
 from meanfield.cli.process._programs import Programs
 from meanfield.flows import compile_function
 from meanfield.flows._short_programs import monitor_in_jit

@@ -15,8 +15,7 @@ from tests.covariance_reference import integrate_covariances, linear_of
 
 LATE = ("fig1a", "fig4b", "fig7a")  # left to the slow run
 panels = pytest.mark.parametrize(
-    "panel",
-    ["fig4c", *(pytest.param(name, marks=pytest.mark.slow) for name in LATE)],
+    "panel", ["fig4c", *(pytest.param(name, marks=pytest.mark.slow) for name in LATE)]
 )
 
 

@@ -15,10 +15,7 @@ from experiments.ranks import counts, flows, independent, samples
 from meanfield.reproduce import Case, Experiment, Findings, load
 
 N = 20
-FIGURES = [
-    "castin2025-fig3",
-    pytest.param("castin2025-fig8", marks=pytest.mark.slow),
-]
+FIGURES = ["castin2025-fig3", pytest.param("castin2025-fig8", marks=pytest.mark.slow)]
 
 
 class Orbit(NamedTuple):

@@ -67,9 +67,7 @@ def test_softmax_plan_matches_scipy(cloud: clouds.Cloud) -> None:
     assert_close(plan, softmax(scores(cloud), axis=1))
 
 
-def test_unnormalised_plan_is_the_exponential_over_n(
-    cloud: clouds.Cloud,
-) -> None:
+def test_unnormalised_plan_is_the_exponential_over_n(cloud: clouds.Cloud) -> None:
     plan = clouds.plan(cloud, Pointwise(jnp.exp))
     assert_close(plan, np.exp(scores(cloud)) / len(cloud.x))
 

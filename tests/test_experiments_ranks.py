@@ -153,10 +153,7 @@ def test_draws_are_prefixes_and_independent():
 
 @pytest.fixture(
     scope="module",
-    params=[
-        "castin2025-fig3",
-        pytest.param("castin2025-fig8", marks=pytest.mark.slow),
-    ],
+    params=["castin2025-fig3", pytest.param("castin2025-fig8", marks=pytest.mark.slow)],
 )
 def experiment_and_findings(
     request: pytest.FixtureRequest,
@@ -193,9 +190,7 @@ def test_histograms_count_every_sample(
     assert np.all(counts == ranks["samples"])
 
 
-def test_findings_are_json(
-    experiment_and_findings: tuple[Experiment, Findings],
-):
+def test_findings_are_json(experiment_and_findings: tuple[Experiment, Findings]):
     experiment, findings = experiment_and_findings
     assert_reportable(experiment, findings)
 

@@ -13,14 +13,7 @@ from meanfield.attention import Attention, Softmax, attentions
 from meanfield.dynamics import Drift, Layers, stack_trees
 from meanfield.endings import Status
 from meanfield.errors import SimulationError
-from meanfield.flows import (
-    AbstractStepping,
-    BlowUp,
-    Steady,
-    adaptive,
-    fixed,
-    flow,
-)
+from meanfield.flows import AbstractStepping, BlowUp, Steady, adaptive, fixed, flow
 from meanfield.measures import Gaussian, Points
 from meanfield.scores import Dot
 
@@ -207,10 +200,7 @@ def test_frames_are_states_at_their_times(rng: np.random.Generator):
 )
 def test_a_single_time_returns_the_start(stepping: AbstractStepping):
     trajectory = flow(
-        scalar_attention(-1.0, 1.0),
-        centred_gaussian(2.0),
-        [1.5],
-        stepping=stepping,
+        scalar_attention(-1.0, 1.0), centred_gaussian(2.0), [1.5], stepping=stepping
     )
     assert trajectory.status == Status.FINISHED
     assert int(trajectory.n_saved) == 1

@@ -185,11 +185,7 @@ def test_a_gaussian_relaxes_to_the_minimum_of_its_free_energy() -> None:
 INVALID_SPECS: dict[str, tuple[dict[str, Any], type[MeanfieldError], str]] = {
     "entropy": ({"flow_of": "entropy"}, UnsupportedError, "no entropy"),
     "internal": ({"flow_of": "internal"}, UnsupportedError, "no internal energy"),
-    "target": (
-        {"flow_of": "sinkhorn-divergence"},
-        UnsupportedError,
-        "got a Gaussian",
-    ),
+    "target": ({"flow_of": "sinkhorn-divergence"}, UnsupportedError, "got a Gaussian"),
     "value": ({"flow_of": "interaction", "V": 2.0}, InvalidInputError, "out `V`"),
     "attention": (
         {"flow_of": "interaction", "attention": "l2"},

@@ -13,14 +13,7 @@ import meanfield
 from meanfield.dynamics import Layers, stack_trees
 from meanfield.endings import Status
 from meanfield.errors import InvalidInputError
-from meanfield.flows import (
-    AbstractStepping,
-    Trajectory,
-    adaptive,
-    cfl,
-    fixed,
-    flow,
-)
+from meanfield.flows import AbstractStepping, Trajectory, adaptive, cfl, fixed, flow
 from meanfield.measures import AbstractMeasure, FixedBox, Grid, Points
 from meanfield.measures.edges import averages, even_edges, graded_edges
 from meanfield.measures.grids._upwind import fluxes

@@ -106,17 +106,7 @@ def data_of(page: str) -> dict[str, Any]:
 
 @pytest.mark.slow
 def test_a_stored_run_starts_at_its_first_frame(cli: Command):
-    keys = [
-        "--d",
-        "2",
-        "--n",
-        "9",
-        "--A",
-        "normal",
-        "--V=-1",
-        "--t",
-        "0.1",
-    ]
+    keys = ["--d", "2", "--n", "9", "--A", "normal", "--V=-1", "--t", "0.1"]
     assert cli("simulate", *keys, "--seed", "3", "--out", "run.zarr").code == 0
     assert cli("live", "run.zarr").code == 0
     assert cli("live", *keys, "--seed", "3", "--out", "spec.html").code == 0

@@ -291,9 +291,7 @@ def test_a_page_fits_its_window(open_page: Callable[..., Browser], width: int):
         window.size(1280, 900)
 
 
-def test_a_phone_shows_whole_words_and_a_long_slider(
-    open_page: Callable[..., Browser],
-):
+def test_a_phone_shows_whole_words_and_a_long_slider(open_page: Callable[..., Browser]):
     window = open_page("tokens")
     window.size(400, 900)
     try:

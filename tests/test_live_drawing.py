@@ -222,8 +222,7 @@ def test_no_line_of_a_scale_touches_a_number():
 
 @needs_node
 @pytest.mark.parametrize(
-    ("d", "entry", "swept"),
-    [(1, None, [[0, 0]]), (2, [0, 1], [[0, 1]]), (2, None, [])],
+    ("d", "entry", "swept"), [(1, None, [[0, 0]]), (2, [0, 1], [[0, 1]]), (2, None, [])]
 )
 def test_matrix_entries_swept_alone_have_one_slider(
     d: int, entry: list[int] | None, swept: list[list[int]]

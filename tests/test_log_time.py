@@ -61,9 +61,7 @@ def test_convergence_matches_the_field(rng: np.random.Generator):
     assert_close(outer.residual, inner.residual)
 
 
-def test_jumps_are_at_their_logarithms_and_right_continuous(
-    rng: np.random.Generator,
-):
+def test_jumps_are_at_their_logarithms_and_right_continuous(rng: np.random.Generator):
     """Whatever the rounding, a layer ends just before its jump."""
     edges = np.concatenate([[0.0], np.sort(rng.uniform(0.0, 50.0, 40)), [60.0]])
     values = np.arange(1.0, 42.0)

@@ -75,9 +75,7 @@ def test_the_field_is_the_attention_of_the_network(
         assert relative_gap(actual, reference.attention(layer, x)) < gap
 
 
-def test_scores_match_the_network_with_both_biases(
-    checkpoint: Checkpoint,
-) -> None:
+def test_scores_match_the_network_with_both_biases(checkpoint: Checkpoint) -> None:
     tokens = models.embed(checkpoint, TEXT).tokens
     heads = models.layers(checkpoint).stack
     assert isinstance(heads, Heads)

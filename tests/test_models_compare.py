@@ -67,9 +67,7 @@ def test_the_parts_of_a_layer_are_the_networks_and_add_up(folder: Path) -> None:
         np.testing.assert_allclose(x + part.displacement, output, atol=1e-12)
 
 
-def test_the_numbers_match_the_network_and_of_its_attention(
-    folder: Path,
-) -> None:
+def test_the_numbers_match_the_network_and_of_its_attention(folder: Path) -> None:
     comparison = models.compare(models.load(folder), TEXT, rtol=1e-10)
     assert comparison.endings == ("finished", "finished")
     data = comparison.dataset()  # which has a column for each number of both tables

@@ -32,9 +32,7 @@ from meanfield.plotting.movies.painter import Painter
 from meanfield.plotting.movies.plays import default_movie, movies
 from meanfield.plotting.movies.space_room import space_taken
 from meanfield.plotting.movies.stage import stage
-from meanfield.plotting.reading.pace import (
-    frames_shown,
-)
+from meanfield.plotting.reading.pace import frames_shown
 
 
 @pytest.fixture

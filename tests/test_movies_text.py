@@ -35,9 +35,7 @@ def pair() -> xr.Dataset:
     return pair_with_blow_up()
 
 
-def test_the_legend_shows_endings_with_their_marks(
-    pair: xr.Dataset,
-) -> None:
+def test_the_legend_shows_endings_with_their_marks(pair: xr.Dataset) -> None:
     look, film = Look(), Film(size=WIDE)
     data = look.attach_to(pair)
     with look.rc_context():

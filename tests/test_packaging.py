@@ -81,10 +81,7 @@ def test_dependencies_are_few():
     ],
 )
 def test_a_missing_extra_is_named(
-    name: str,
-    package: str,
-    call: Callable[[], object],
-    monkeypatch: pytest.MonkeyPatch,
+    name: str, package: str, call: Callable[[], object], monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(UnsupportedError, match=rf"meanfield-attention\[{name}\]"):

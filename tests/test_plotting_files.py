@@ -114,12 +114,7 @@ def test_movie_options_are_validated(film: dict, message: str) -> None:
         ("a.mp4", {}, {"loop": 0}, "works in a `.gif`, but not in a `.mp4`"),
         ("a.gif", {"width": 3.0}, {}, "`width` is for pictures; use `size` for a"),
         ("a.gif", {"height": 3.0}, {}, "`height` is for pictures; use `size`"),
-        (
-            "a.gif",
-            {},
-            {"turn": 90.0},
-            "`turn` is for movies of tokens or a",
-        ),
+        ("a.gif", {}, {"turn": 90.0}, "`turn` is for movies of tokens or a"),
     ],
 )
 def test_animation_arguments_are_validated(

@@ -77,9 +77,7 @@ def test_clusters_do_not_depend_on_the_size_to_which_a_cloud_grows(
     np.testing.assert_array_equal(counts_of(panels["clusters"](points(states))), 5)
 
 
-def test_clusters_of_a_growing_cloud_are_visible(
-    rng: Generator,
-) -> None:
+def test_clusters_of_a_growing_cloud_are_visible(rng: Generator) -> None:
     """As in a transformer: far apart at first, then four clusters, 20 times as far."""
     heap = np.repeat(rng.normal(size=(4, 300)), 10, axis=0)
     x = np.stack([rng.normal(size=(40, 300)), 20 * (heap + 0.05 * rng.normal())])

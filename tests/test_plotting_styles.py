@@ -17,12 +17,7 @@ from matplotlib.text import Text
 from numpy.random import Generator
 from PIL import Image
 from plotting_data import SPEC, ensemble, moving_gaussian, points, shrinking, sweep
-from test_plotting_accuracy import (
-    DENSITY_WITH_OUTFLOW,
-    add_closure,
-    add_energy,
-    heaps,
-)
+from test_plotting_accuracy import DENSITY_WITH_OUTFLOW, add_closure, add_energy, heaps
 
 from meanfield.errors import InvalidInputError, UnknownNameError
 from meanfield.plotting import (
@@ -218,9 +213,7 @@ def test_text_grows_with_a_width_beyond_that_of_a_page() -> None:
     assert points_of("dark-talk", 13.0) == points_of("talk", 13.0)
 
 
-def test_dark_talk_combines_dark_colours_and_talk_sizes(
-    rng: Generator,
-) -> None:
+def test_dark_talk_combines_dark_colours_and_talk_sizes(rng: Generator) -> None:
     run = shrinking(rng)
     dark, talk, dark_talk = (
         panels["tokens"](run, Look(style=style))

@@ -79,9 +79,7 @@ def test_errors_in_a_plugin_name_it(rng: np.random.Generator, place: str, line: 
     assert "\n" not in str(error_info.value)
 
 
-def test_rows_not_summing_to_one_are_rejected_if_promised(
-    rng: np.random.Generator,
-):
+def test_rows_not_summing_to_one_are_rejected_if_promised(rng: np.random.Generator):
     doubled_weights = modified_template(__call__="2 * near", weights="2 * near")
     with pytest.raises(InvalidInputError, match=r"rows_sum_to_one.* sums to 2\."):
         plans(doubled_weights, 0.0, cloud(rng))

@@ -28,9 +28,7 @@ def test_specs_without_projection_are_rejected_with_a_reason(
     assert "\n" not in str(error_info.value)
 
 
-def test_the_command_reports_the_approximation(
-    cli: Callable[..., Any],
-) -> None:
+def test_the_command_reports_the_approximation(cli: Callable[..., Any]) -> None:
     options = ["--attention", "sigmoid", "--measure", "gaussian", "--frames", "2"]
     failure = cli("simulate", *options)
     assert failure.code == 2

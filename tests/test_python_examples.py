@@ -8,10 +8,7 @@ import meanfield
 from meanfield import _folders
 from meanfield.errors import InvalidInputError
 
-DOCUMENTED = {
-    "set_precision": meanfield.set_precision,
-    "templates": _folders.templates,
-}
+DOCUMENTED = {"set_precision": meanfield.set_precision, "templates": _folders.templates}
 
 
 @pytest.mark.parametrize("name", DOCUMENTED)

@@ -109,9 +109,7 @@ def test_effective_sample_size_counts_weighted_tokens() -> None:
     assert representation_of(mu).sample_size(mu) == pytest.approx(1 / np.sum(w**2))
 
 
-def test_a_flow_ending_at_a_segment_edge_stores_no_frame_twice(
-    tmp_path: Path,
-) -> None:
+def test_a_flow_ending_at_a_segment_edge_stores_no_frame_twice(tmp_path: Path) -> None:
     """x' = 1e61 x in Euler steps of 0.1: the third overflows, at a segment edge."""
     keys = {"n": 1, "d": 1, "mean": 1.0, "cov": 0.0, "A": 0.0, "V": 1e61}
     steps = {"dt": 0.1, "t": 1.0, "frames": 11, "segment": 2}
@@ -143,9 +141,7 @@ def test_an_observed_energy_uses_bandwidth_and_scale(name: str) -> None:
     np.testing.assert_allclose(result.observables["energy"], expected, rtol=1e-11)
 
 
-def test_attention_matrices_match_the_layer_at_their_time(
-    tmp_path: Path,
-) -> None:
+def test_attention_matrices_match_the_layer_at_their_time(tmp_path: Path) -> None:
     """Tokens at rest, with scores of A, then of -2 A."""
     A = np.array([[1.0, 0.5], [0.0, -1.0]])
     layers = [{"t": 0.0, "A": A.tolist()}, {"t": 0.5, "A": (-2 * A).tolist()}]

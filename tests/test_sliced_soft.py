@@ -74,9 +74,7 @@ def test_rows_sum_to_one_after_division(rng: np.random.Generator):
     assert np.ptp(soft.sum(axis=0)) > 0.1
 
 
-def test_a_shift_moves_the_weights_of_slices_but_not_slices(
-    rng: np.random.Generator,
-):
+def test_a_shift_moves_the_weights_of_slices_but_not_slices(rng: np.random.Generator):
     Q, K, V = rng.normal(size=(3, 2, 2))
     x, shift = rng.normal(size=(20, 2)), np.array([3.0, -2.0])
     gaps = []

@@ -11,12 +11,7 @@ from conftest import CommandResult
 from helpers import Case, assert_close, case, orthogonal
 from numpy.testing import assert_allclose
 from reference import Parameters
-from sparse_reference import (
-    Sequence,
-    cut_weights,
-    local_weights,
-    softmax_weights,
-)
+from sparse_reference import Sequence, cut_weights, local_weights, softmax_weights
 
 from meanfield._typing import Numbers
 from meanfield.attention import AbstractBarycentre, Attention, plans, symmetries

@@ -10,11 +10,7 @@ from conftest import CommandResult
 
 from meanfield import runs
 from meanfield.attention import Attention, attentions, variant_options
-from meanfield.attention.sparse import (
-    FixedSorting,
-    LearnedSorting,
-    Sparse,
-)
+from meanfield.attention.sparse import FixedSorting, LearnedSorting, Sparse
 from meanfield.dynamics import Heads, Projected
 from meanfield.errors import InvalidInputError, NotClosedError, UnsupportedError
 from meanfield.measures import Gaussian, Points

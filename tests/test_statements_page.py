@@ -184,9 +184,7 @@ def test_any_history_has_a_plot_or_a_reason(history: list[float]) -> None:
 
 
 @pytest.mark.parametrize("value", [None, math.nan, math.inf, -math.inf])
-def test_a_non_finite_number_always_fails(
-    value: float | None,
-) -> None:
+def test_a_non_finite_number_always_fails(value: float | None) -> None:
     record = made.identity()
     spoilt = copy.deepcopy(record)
     spoilt["trials"][0]["checks"][1] |= {"observed": value}

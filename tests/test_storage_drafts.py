@@ -7,13 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from storage_run import (
-    FINISHED_ENDING,
-    initial_frame,
-    new_store,
-    segment_after,
-    writer,
-)
+from storage_run import FINISHED_ENDING, initial_frame, new_store, segment_after, writer
 
 import meanfield.storage.disk._locks as locks
 from meanfield.errors import InvalidInputError, StoreError

@@ -112,9 +112,7 @@ def test_an_interrupted_sweep_goes_on_by_many_workers(
 
 
 @pytest.mark.slow
-def test_a_killed_worker_is_named_and_its_cells_recomputed(
-    folder: Path,
-) -> None:
+def test_a_killed_worker_is_named_and_its_cells_recomputed(folder: Path) -> None:
     process, sweep = (
         begin(folder, "helped", *LONG_AXIS, "--workers", "2"),
         folder / "helped",

@@ -144,10 +144,7 @@ def _verify(folder: Path, names: tuple[str, ...]) -> int:
         (folder / "messages").open("w") as err,
     ):
         process = subprocess.run(
-            [sys.executable, "-c", MAIN, *command],
-            stdout=out,
-            stderr=err,
-            check=False,
+            [sys.executable, "-c", MAIN, *command], stdout=out, stderr=err, check=False
         )
     return process.returncode
 
@@ -187,9 +184,7 @@ def test_misprints_are_violated_and_corrections_hold(report: Report, name: str) 
 
 
 @pytest.mark.parametrize("statement", statements.values(), ids=list(statements))
-def test_statement_texts_are_complete_and_can_be_typeset(
-    statement: Statement,
-) -> None:
+def test_statement_texts_are_complete_and_can_be_typeset(statement: Statement) -> None:
     assert statement.paper in PAPERS
     assert statement.source
     assert statement.protocol

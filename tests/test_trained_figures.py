@@ -228,10 +228,7 @@ def arm(losses: list[float], gate_loss: float | None = None) -> Arm:
         ([0.1, 0.1, 0.1, 1.5], [True, True, True, False]),
         ([0.001, 0.001, 0.01], [True, True, True]),  # all losses are small
         ([1.5, 1.5, 1.5], [True, True, True]),  # which the gate is for
-        (
-            [1.3, 1.3, 1.3, 1.9],
-            [True, True, True, False],
-        ),  # three medians are too many
+        ([1.3, 1.3, 1.3, 1.9], [True, True, True, False]),  # three medians are too many
     ],
 )
 def test_networks_that_did_not_converge(losses: list[float], expected: list[bool]):
@@ -302,10 +299,7 @@ def arms_of_patches(
     ],
 )
 def test_an_attention_loses_only_if_its_search_is_complete(
-    condition: str,
-    searches: dict[str, bool],
-    expected: str,
-    rng: np.random.Generator,
+    condition: str, searches: dict[str, bool], expected: str, rng: np.random.Generator
 ):
     middle = {"learning rate": 1}
     arms = arms_of_patches(

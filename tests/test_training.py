@@ -15,14 +15,7 @@ from conftest import CommandResult
 from extending_page import CLI
 from jaxtyping import Array
 from scipy import special, stats
-from training_cases import (
-    PROJECTIONS,
-    RECIPE,
-    VARIANTS,
-    Weights,
-    make_pairs_task,
-    spec,
-)
+from training_cases import PROJECTIONS, RECIPE, VARIANTS, Weights, make_pairs_task, spec
 
 from meanfield import models
 from meanfield._folders import templates

@@ -32,9 +32,7 @@ def test_causal_masks_hide_later_tokens_bit_for_bit(
         assert not np.array_equal(changed_output[t:], logits[t:])
 
 
-def test_far_from_the_origin_masked_weights_keep_their_digits(
-    rng: np.random.Generator,
-):
+def test_far_from_the_origin_masked_weights_keep_their_digits(rng: np.random.Generator):
     """Raw squares at a distance of 1e6 are 1e12, with rounding errors of 1e-4."""
     score = Masked(SquaredDistance(np.eye(D), np.eye(D)), BlockLocal(0.5))
     mu = points(rng)

@@ -71,9 +71,7 @@ def test_more_blocks_than_places_are_rejected(key: PRNGKey):
         SHORT.network(key, Variant("sparse-sinkhorn", {"blocks": 5}))
 
 
-def test_the_encoder_layers_are_exported(
-    key: PRNGKey,
-):
+def test_the_encoder_layers_are_exported(key: PRNGKey):
     arrays = arrays_by_name(SHORT.network(key, VARIANTS["softmax"]))
     assert len(layers_of(arrays, Path())) == 2 * 4  # layers, arrays of each
     with pytest.raises(UnsupportedError, match="no unmasked self-attention layer"):

@@ -11,11 +11,7 @@ from scipy import ndimage, stats
 from training_cases import VARIANTS, to_single
 
 from meanfield._typing import PRNGKey
-from meanfield.errors import (
-    InputFileError,
-    InvalidInputError,
-    UnsupportedError,
-)
+from meanfield.errors import InputFileError, InvalidInputError, UnsupportedError
 from meanfield.training.tasks import Parity, Patches, Solids, _mnist
 from meanfield.training.tasks._solids import SOLIDS, box, sample_surface, surface
 from meanfield.training.tasks.patches import patches_of, rotate_image, shift_image

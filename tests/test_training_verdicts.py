@@ -4,12 +4,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from meanfield.errors import (
-    InvalidInputError,
-)
-from meanfield.training import (
-    verdict,
-)
+from meanfield.errors import InvalidInputError
+from meanfield.training import verdict
 
 
 def test_verdict_intervals_match_scipy(rng: np.random.Generator):

@@ -84,9 +84,7 @@ def test_an_order_is_fitted_despite_the_next_order(power: float) -> None:
     assert order("x", eps, errors, power - 1).is_violated
 
 
-def test_z_scores_separate_fair_and_biased_samples(
-    rng: np.random.Generator,
-) -> None:
+def test_z_scores_separate_fair_and_biased_samples(rng: np.random.Generator) -> None:
     sample = rng.normal(size=10_000)
     error = float(sample.std() / 100)
     assert z_score("x", float(sample.mean()), 0.0, error).holds

@@ -112,9 +112,7 @@ def test_the_exit_code_is_6_unless_everything_is_as_expected(
 
 
 @pytest.mark.parametrize("relation", ["<=", ">=", "="])
-def test_violation_range_starts_where_a_check_is_violated(
-    relation: Relation,
-):
+def test_violation_range_starts_where_a_check_is_violated(relation: Relation):
     """The number in the text is parsed."""
     example = Check("a number", 0.0, relation, 1.0, 0.25, "chosen")
     words = example.violation_range.split()

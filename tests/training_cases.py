@@ -14,11 +14,7 @@ from jaxtyping import Array
 
 from meanfield._folders import templates
 from meanfield.measures import Dense, Points
-from meanfield.training import (
-    Recipe,
-    TrainSpec,
-    Variant,
-)
+from meanfield.training import Recipe, TrainSpec, Variant
 
 D, WIDTH, N = 6, 4, 8
 Weights = dict[str, Array]

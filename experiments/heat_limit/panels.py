@@ -106,10 +106,7 @@ def _draw_errors_of_constants(axes: Axes, findings: Findings) -> None:
     ends = np.array([np.max(epsilons), np.min(epsilons)])
     lowest = min(float(np.min(abs(curve["constant"] - 0.5))) for curve in curves)
     draw_power_line(axes, ends[::-1], 0.4 * lowest * ends[::-1] / ends[1], "ε")
-    axes.set(
-        ylabel=r"$|c(\varepsilon) - \frac{1}{2}|$",
-        title="error of the constant",
-    )
+    axes.set(ylabel=r"$|c(\varepsilon) - \frac{1}{2}|$", title="error of the constant")
     axes.legend(fontsize=8.5, loc="upper left", labelspacing=0.25)
     extend_upwards(axes, 40)
 

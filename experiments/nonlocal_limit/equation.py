@@ -68,12 +68,7 @@ def solution(
         return ratio**2 * (scaled[1] @ u) + ratio * (scaled[0] @ u) * (derivative @ u)
 
     trajectory = solve_ivp(
-        rate,
-        (0, t),
-        log_density,
-        method="DOP853",
-        rtol=TOLERANCE,
-        atol=TOLERANCE,
+        rate, (0, t), log_density, method="DOP853", rtol=TOLERANCE, atol=TOLERANCE
     )
     return LogDensity(to_series @ trajectory.y[:, -1], HALF_WIDTH)
 

@@ -12,10 +12,7 @@ from experiments.ranks.samples import Recipe
 SOURCE = "castin2025, Figure 3"
 RECIPE = Recipe(
     "softmax",
-    {
-        "identity": {3: 0.09, 4: 0.05, 5: 0.02},
-        "random": {3: 0.09, 4: 0.06, 5: 0.02},
-    },
+    {"identity": {3: 0.09, 4: 0.05, 5: 0.02}, "random": {3: 0.09, 4: 0.06, 5: 0.02}},
 )
 DESCRIPTION = (
     "Bars count the ranks of limits, and the samples without a limit. For d = 3 more "

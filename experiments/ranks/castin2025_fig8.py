@@ -12,10 +12,7 @@ from experiments.ranks.samples import Recipe
 SOURCE = "castin2025, Figure 8"
 RECIPE = Recipe(
     "l2",
-    {
-        "identity": {3: 0.09, 4: 0.06, 5: 0.02},
-        "random": {3: 0.15, 4: 0.15, 5: 0.15},
-    },
+    {"identity": {3: 0.09, 4: 0.06, 5: 0.02}, "random": {3: 0.15, 4: 0.15, 5: 0.15}},
 )
 DESCRIPTION = (
     "Bars count the ranks of limits, and the samples without a limit. For d = 3 more "

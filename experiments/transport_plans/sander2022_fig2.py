@@ -202,11 +202,7 @@ def table(numbers: Mapping[str, Any]) -> Rows:
     """Table of column sums for the trained, random and Sinkhorn matrices."""
     near = f"within a factor {numbers['factor']:.0f} of one"
     heads = (near, "in the first layer", "in the last layer", "median", "largest error")
-    labels = {
-        "trained": "trained",
-        "random": "random scores",
-        "sinkhorn": "Sinkhorn",
-    }
+    labels = {"trained": "trained", "random": "random scores", "sinkhorn": "Sinkhorn"}
     rows = []
     for name, label in labels.items():
         part = numbers[name]

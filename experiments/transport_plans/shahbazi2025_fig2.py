@@ -26,12 +26,7 @@ from experiments.transport_plans.clouds import (
     plan_numbers,
 )
 from experiments.transport_plans.lines import draw_line_legend, draw_lines, scaled_plans
-from experiments.transport_plans.sliced import (
-    SLICES,
-    TAUS,
-    cost_numbers,
-    sliced_plans,
-)
+from experiments.transport_plans.sliced import SLICES, TAUS, cost_numbers, sliced_plans
 from meanfield.attention import Sinkhorn
 from meanfield.plotting import style
 from meanfield.reproduce import Case, Experiment, Findings, Rows

@@ -4,11 +4,7 @@ import functools
 
 from experiments.trained.campaigns.earlier import EARLIER_PARITY
 from experiments.trained.comparison import CAPTION, findings, table
-from experiments.trained.panels import (
-    Axis,
-    draw_column_errors,
-    make_draw,
-)
+from experiments.trained.panels import Axis, draw_column_errors, make_draw
 from meanfield.reproduce import Experiment
 
 EXPERIMENT = Experiment(

@@ -63,9 +63,7 @@ class Film:
     """
 
     fps: int = option(
-        f"frames per second; a GIF shows at most {GIF_FPS}",
-        "NUMBER",
-        default=20,
+        f"frames per second; a GIF shows at most {GIF_FPS}", "NUMBER", default=20
     )
     seconds: float | None = option(
         "duration in seconds, without the hold [default: one frame for each stored "

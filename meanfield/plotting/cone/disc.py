@@ -27,12 +27,7 @@ from .ending_styles import (
 )
 from .escapes import EscapeDirections, escapes
 from .limits import limit_outline
-from .paths import (
-    DETAIL,
-    ConePath,
-    cone_paths,
-    shapes_of_trace_one,
-)
+from .paths import DETAIL, ConePath, cone_paths, shapes_of_trace_one
 from .thinning import thin_paths
 
 # Rings mark common directions of blow-ups if at most four directions account for 90 %

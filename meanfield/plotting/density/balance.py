@@ -17,11 +17,7 @@ from meanfield.plotting._figure.bands import (
 )
 from meanfield.plotting._figure.look import options_for
 from meanfield.plotting._figure.marks import legend
-from meanfield.plotting._figure.panels import (
-    panel,
-    panels,
-    titled_figure,
-)
+from meanfield.plotting._figure.panels import panel, panels, titled_figure
 from meanfield.plotting._figure.style import CYCLE, INK
 from meanfield.plotting.reading.data import NOTHING, values
 from meanfield.plotting.reading.density import (

@@ -93,9 +93,7 @@ def token_play(dataset: xr.Dataset, film: Film) -> Play:
         run.times,
         sizes_and_end(_sizes(sizes, run.look), run.ending),
         _setting(
-            partial(cloud_scene, image=image, film=film),
-            "3d" if is_3d else None,
-            note,
+            partial(cloud_scene, image=image, film=film), "3d" if is_3d else None, note
         ),
         partial(overflow_note, image.cloud),
     )
@@ -186,11 +184,7 @@ def _check_single_run(dataset: xr.Dataset) -> None:
 
 movies.register("tokens")(Movie(token_play, subject="tokens or a Gaussian"))
 movies.register("density")(
-    Movie(
-        density_play,
-        subject="a density",
-        suits=(("grid", False), ("grid", True)),
-    )
+    Movie(density_play, subject="a density", suits=(("grid", False), ("grid", True)))
 )
 movies.register("cone")(
     Movie(
@@ -200,10 +194,4 @@ movies.register("cone")(
         is_for_ensembles=True,
     )
 )
-movies.register("disc")(
-    Movie(
-        disc_play,
-        subject="covariances",
-        is_for_ensembles=True,
-    )
-)
+movies.register("disc")(Movie(disc_play, subject="covariances", is_for_ensembles=True))

@@ -17,16 +17,7 @@ from meanfield.cells import (
 )
 from meanfield.errors import InvalidInputError
 
-from .data import (
-    NOTHING,
-    Ending,
-    Swarm,
-    Track,
-    ending,
-    kind,
-    swarm,
-    values,
-)
+from .data import NOTHING, Ending, Swarm, Track, ending, kind, swarm, values
 
 _CELLS, _EDGES = ("cell_x", "cell_y"), ("edges_x", "edges_y")
 

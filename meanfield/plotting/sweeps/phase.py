@@ -20,11 +20,7 @@ from meanfield.plotting._figure.bands import spans_decades
 from meanfield.plotting._figure.look import look_of, options_for
 from meanfield.plotting._figure.marks import colour_bar, legend, legend_columns
 from meanfield.plotting._figure.panels import annotate, panel, panels, titled_figure
-from meanfield.plotting._figure.style import (
-    INK,
-    number_map,
-    paper,
-)
+from meanfield.plotting._figure.style import INK, number_map, paper
 
 from .cells import (
     SIZES,

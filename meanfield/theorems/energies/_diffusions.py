@@ -5,12 +5,7 @@ from typing import NamedTuple
 
 from scipy.special import beta, betainc, ndtr
 
-from meanfield.energies import (
-    Entropy,
-    GradientFlow,
-    InternalEnergy,
-    QuadraticPotential,
-)
+from meanfield.energies import Entropy, GradientFlow, InternalEnergy, QuadraticPotential
 from meanfield.flows import flow
 from meanfield.measures import FixedBox, Gaussian, Grid
 from meanfield.theorems._arrays import Array, JaxArray, Unary, eqx, jnp, np

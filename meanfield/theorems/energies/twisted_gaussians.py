@@ -29,11 +29,7 @@ QUADRATURE = (
     r"\exp(\frac12 \alpha^\top [(A + \Sigma^{-1})^\top (\Sigma^{-1} - A\Sigma "
     r"A^\top)^{-1} (A + \Sigma^{-1}) - \Sigma^{-1}] \alpha)$.",
     hypotheses=r"$\Sigma^{-1} \succ A\Sigma A^\top$; else $F = +\infty$",
-    control=(
-        "the exponent lacks its factor 1/2",
-        {"half": 1.0},
-        ("formula, d =…",),
-    ),
+    control=("the exponent lacks its factor 1/2", {"half": 1.0}, ("formula, d =…",)),
 )
 def interaction_of_gaussian(case: Case, *, half: float = 0.5) -> Checks:
     """Compares the closed form of E, and the library's energy and flow, with integrals.

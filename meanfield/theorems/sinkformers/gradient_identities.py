@@ -175,11 +175,7 @@ def log_mass_gradient(
     claim=r"$\nabla f = \int k^\infty W_V x' d\mu(x')$ and $T^\infty = -\nabla_W "
     r"F^\infty$.",
     hypotheses=gradients.SYMMETRIC,
-    control=(
-        "softmax's plan in place of Sinkhorn's",
-        {"share": 0},
-        ("∇f", "−∇_W F∞"),
-    ),
+    control=("softmax's plan in place of Sinkhorn's", {"share": 0}, ("∇f", "−∇_W F∞")),
 )
 def sinkhorn_gradient(case: Case, *, share: float = 1) -> Checks:
     """Compares the library's potential, gradient flow and attention with NumPy.
