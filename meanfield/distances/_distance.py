@@ -141,10 +141,18 @@ def moment_bound(mu: AbstractMeasure, nu: AbstractMeasure) -> Distance:
 
     Derivation: the cost of a plan depends only on its moments up to second order. The
     Gaussian with the same moments as a plan between $\mu$ and $\nu$ is a plan between
-    the two Gaussians, with the same cost.
+    the two Gaussians, with the same cost. For covariances alone, it is known as the
+    Bures distance.
 
     Raises:
         InvalidInputError: if the dimensions differ.
+
+    Examples:
+        >>> from meanfield import Gaussian, Points
+        >>> from meanfield.distances import moment_bound
+        >>> two = Points.uniform([[-1.0], [1.0]])
+        >>> print(moment_bound(two, Gaussian(jnp.zeros(1), 3 * jnp.eye(1))).value)
+        2.0
     """
     _common_dimension(mu, nu)
     value = _moment_distance(mu, nu)

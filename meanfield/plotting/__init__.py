@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from .cone.page import save_page as save_page
     from .cone.paths import cone_coordinates as cone_coordinates
     from .density.token_overlay import with_tokens as with_tokens
+    from .distances import draw_distances as draw_distances
     from .gallery import attention_panels as attention_panels
     from .gallery import joint_panels as joint_panels
     from .gallery import panels as panels

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from ._trajectories import trajectory_dataset as trajectory_dataset
     from .comparisons._comparison import Comparison as Comparison
     from .comparisons._comparison import compare as compare
+    from .comparisons._distances import distances as distances
     from .comparisons._gaps import Gap as Gap
     from .comparisons._record import is_comparison as is_comparison
     from .comparisons._sides import sides as sides

@@ -8,7 +8,12 @@ from typing import TYPE_CHECKING
 from meanfield._reading import path_of
 from meanfield.storage import RunStore
 
-from .comparisons._record import comparison_dataset, is_comparison
+from .comparisons._record import (
+    DISTANCES,
+    comparison_dataset,
+    distances_dataset,
+    is_comparison,
+)
 from .records._dataset import dataset
 from .records._plugins import missing_plugins, resolve_plugins
 from .sweeps._store import SweepStore, is_sweep, sweep_dataset
@@ -22,7 +27,8 @@ def open(path: str | os.PathLike[str]) -> "xarray.Dataset":  # noqa: A001
 
     A run gives its frames, read from disk lazily: `data["x"].isel(time=-1)` reads one.
     A sweep gives its cells. A comparison gives the gaps by pair and time; its runs lie
-    in the same folder and can be opened one by one.
+    in the same folder and can be opened one by one. The folder of `meanfield compare`
+    with stored runs gives their distances by pair and time.
 
     `xarray.open_zarr` cannot read a store, because it is not a single zarr group.
     Frames are committed segment by segment, and readers must not see an unfinished
@@ -48,6 +54,8 @@ def open(path: str | os.PathLike[str]) -> "xarray.Dataset":  # noqa: A001
     folder = path_of(path)
     if is_comparison(folder):
         return comparison_dataset(folder)
+    if (folder / DISTANCES).exists():
+        return distances_dataset(folder)
     return sweep_dataset(folder) if is_sweep(folder) else dataset(folder)
 
 

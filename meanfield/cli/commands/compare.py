@@ -1,4 +1,4 @@
-"""`meanfield compare`: one spec in several representations, and their distances."""
+"""`meanfield compare`: distances of one spec in several representations, or of runs."""
 
 import sys
 from collections.abc import Mapping, Sequence
@@ -12,6 +12,7 @@ from cyclopts import Parameter
 
 from meanfield import plotting, runs
 from meanfield._writing import writing
+from meanfield.cli.jobs._distances import are_runs, compare_runs
 from meanfield.cli.jobs._texts import ASSUMPTION
 from meanfield.cli.options._options import (
     MOST_USED,
@@ -27,6 +28,8 @@ from meanfield.cli.terminal._output import finite, note, number, print_json, pri
 from meanfield.errors import InvalidInputError
 from meanfield.spec import KEYS, RunSpec, parse
 
+MEASURES = "points,gaussian,grid"
+OUT_HINT = "add --out FOLDER for the picture, the numbers and the runs"
 N_TIMES = 6  # number of time points in the table, for each pair of measures
 MEASURES_HINT = """`compare` runs several measures: name them with `--measures`, as in \
 `--measures points,grid`."""
@@ -34,10 +37,8 @@ MEASURES_HINT = """`compare` runs several measures: name them with `--measures`,
 
 @add_spec_options
 def compare(
-    file: Path | None = None,
-    /,
-    *,
-    measures: Annotated[str, Parameter(metavar="LIST")] = "points,gaussian,grid",
+    *files: Annotated[Path, Parameter(name="FILE|RUN")],
+    measures: Annotated[str | None, Parameter(metavar="LIST")] = None,
     out: Annotated[Path | None, Parameter(group=MOST_USED)] = None,
     preset: Preset = None,
     json: bool = False,
@@ -45,18 +46,21 @@ def compare(
     measure: Annotated[str | None, Parameter(show=False)] = None,
     **options: str | bool | None,
 ) -> None:
-    """Compare tokens, Gaussian and density: when and why they differ.
+    """Compare tokens, Gaussian and density, or stored runs: how they differ over time.
 
     For example:
         meanfield compare --A=-1 --V 1 --t 1
         meanfield compare --attention sigmoid --A=-1 --t 0.5 --out sigmoid
         meanfield compare --d 2 --A=-1 --t 1 --measures points,gaussian
+        meanfield compare softmax.zarr l2.zarr sinkhorn.zarr --out distances
 
     Args:
-        file: TOML file of keys.
-        measures: two or three of points, gaussian, grid; see `list measures`.
-        out: folder for the runs, `comparison.json` and the picture; nothing is written
-            if absent.
+        files: TOML file of keys, or the folders of stored runs, whose distances are
+            computed: Wasserstein, sliced, of the moments, and Sinkhorn divergence.
+        measures: two or three measures; see `list measures` [default:
+            points,gaussian,grid].
+        out: folder for the picture, the numbers and the new runs; nothing is written if
+            absent.
         preset: named set of keys; see `list presets`.
         json: JSON object on stdout instead of tables (flag).
         plugin: Python file that registers extensions; may be repeated.
@@ -66,8 +70,13 @@ def compare(
     Raises:
         InvalidInputError: if `measure` is given.
     """
+    if are_runs(files):
+        keys = {"measure": measure, "measures": measures, "preset": preset, **options}
+        compare_runs(files, keys, out=out, json=json, plugins=plugin)
+        return
     if measure is not None:
         raise InvalidInputError(MEASURES_HINT)
+    file = files[0] if files else None
     keys = merge_keys(file, preset, {}, options)
     load_before_keys(plugin, keys)
     common_keys, measure_keys = _split_keys(keys)
@@ -78,8 +87,7 @@ def compare(
         print_json({"out": None if out is None else str(out), **comparison.as_json()})
     else:
         _print(comparison, [f"scores: {ASSUMPTION}"] if spec.assumes_identity else [])
-        lines = lines or ["add --out FOLDER for the picture, the numbers and the runs"]
-    for line in lines:
+    for line in lines or ([] if json else [OUT_HINT]):
         note(line)
 
 
@@ -101,7 +109,7 @@ def _split_keys(keys: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]
 
 def _comparison(
     spec: RunSpec,
-    measures: str,
+    measures: str | None,
     measure_keys: Mapping[str, Any],
     out: Path | None,
     plugins: Sequence[Path],
@@ -123,7 +131,7 @@ def _comparison(
             bars.close()
             return bars.enter_context(RunProgress(measure))
 
-        names = [name.strip() for name in measures.split(",")]
+        names = [name.strip() for name in (measures or MEASURES).split(",")]
         comparison = runs.compare(
             spec,
             names,

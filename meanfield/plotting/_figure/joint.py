@@ -170,19 +170,16 @@ def _draw_row(axes: Axes, row: Row, runs: Runs, colours: Mapping[str, str]) -> N
     axes.set_ylabel(row.label)
     axes.grid(visible=True, axis="y")
     row.frame(axes, numbers)
-    keep = _positive if axes.get_yscale() == "log" else np.asarray
+    floor = 0.0 if axes.get_yscale() == "log" else -np.inf
     widths = np.linspace(_WIDEST, _THINNEST, len(runs))
     for (label, run), curves, width in zip(
         runs.items(), row.curves, widths, strict=True
     ):
         times = values(run, "time", ("time",))
         for curve, pattern in zip(curves, PATTERNS, strict=False):
-            row.draw(axes, times, keep(curve), colours[label])
+            visible = np.where(curve > floor, curve, np.nan)
+            row.draw(axes, times, visible, colours[label])
             axes.lines[-1].set(linestyle=pattern, linewidth=width)
-
-
-def _positive(curve: np.ndarray) -> np.ndarray:
-    return np.where(curve > 0, curve, np.nan)
 
 
 def _mark_blow_ups(axes: Axes, runs: Runs, colours: Mapping[str, str]) -> None:

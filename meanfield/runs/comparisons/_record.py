@@ -1,4 +1,4 @@
-"""The record of a comparison and its gaps as a dataset, without importing JAX."""
+"""Records of comparisons and distances, and their datasets, without importing JAX."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     import xarray
 
 RECORD = "comparison.json"
+DISTANCES = "distances.json"
 _GAPS = ("mean_gap", "covariance_gap", "distance", "distance_error")
 _TOLERANCES = ("mean_tolerance", "covariance_tolerance")
 
@@ -96,3 +97,37 @@ def gaps_dataset(pairs: Sequence[Mapping[str, Any]]) -> "xarray.Dataset":
     }
     variables["separation"] = ("pair", np.array(first_times, float))
     return xarray.Dataset(variables, coordinates, attrs)
+
+
+def write_distances(folder: Path, data: "xarray.Dataset") -> Path:
+    """Writes the dataset of `runs.distances` into a folder and returns the file.
+
+    Raises:
+        ResourceError: if it cannot be written.
+    """
+    numbers = {name: data[name].values.tolist() for name in data.data_vars}
+    axes = {name: data[name].values.tolist() for name in data.coords}
+    content = {"attrs": data.attrs, "axes": axes, "values": numbers}
+    text = json.dumps(content, indent=1, ensure_ascii=False)
+    replace_text(folder / DISTANCES, f"{text}\n")
+    return folder / DISTANCES
+
+
+def distances_dataset(folder: Path) -> "xarray.Dataset":
+    """The distances of stored runs, from their record.
+
+    Raises:
+        StoreError: if the record is damaged.
+    """
+    import xarray
+
+    record = folder / DISTANCES
+    try:
+        content = read_object(record)
+        values = {
+            name: (("pair", "time"), np.array(rows, float))
+            for name, rows in content["values"].items()
+        }
+        return xarray.Dataset(values, content["axes"], content["attrs"])
+    except (ValueError, LookupError, TypeError, AttributeError) as error:
+        raise StoreError(alteration_message(record)) from error

@@ -1,0 +1,102 @@
+"""Distances of stored runs: their table, record and picture."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from meanfield import plotting, runs
+from meanfield._writing import writing
+from meanfield.cli.process._session import open_session
+from meanfield.cli.terminal._console import RunProgress
+from meanfield.cli.terminal._output import note, number, print_json, print_rows
+from meanfield.errors import InvalidInputError
+
+from ._joint_pictures import expand, open_runs
+from ._pictures import Request
+
+if TYPE_CHECKING:
+    import xarray
+
+N_TIMES = 6  # number of times in the table, for each pair of runs
+
+
+def are_runs(files: Sequence[Path]) -> bool:
+    """Whether the arguments of `compare` are stored runs, and not a file of keys."""
+    return len(files) > 1 or any(file.is_dir() for file in files)
+
+
+def compare_runs(
+    folders: Sequence[Path],
+    options: Mapping[str, Any],
+    *,
+    out: Path | None,
+    json: bool,
+    plugins: list[Path] | None,
+) -> None:
+    """Prints the distances of stored runs, and writes them to the folder `out`.
+
+    Raises:
+        InvalidInputError: if a key of the spec is given, since the runs have theirs.
+    """
+    for name, value in options.items():
+        if value not in (None, False):
+            raise InvalidInputError(
+                f"Leave out `--{name.replace('_', '-')}`: stored runs have their own "
+                "keys."
+            )
+    paths = expand(folders)
+    open_session("double")
+    labels = open_runs(paths, Request(plotting.Look(), None), plugins)
+    with RunProgress("distances", "reading") as bar:
+        data = runs.distances(dict(zip(labels, paths, strict=True)), bar.show)
+    if json:
+        print_json({"out": None if out is None else str(out), **data.to_dict()})
+    else:
+        _print(data)
+    if out is None:
+        note("add --out FOLDER for the picture and the numbers")
+    else:
+        _write(data, out)
+
+
+def _write(data: "xarray.Dataset", folder: Path) -> None:
+    from meanfield.runs.comparisons._record import write_distances
+
+    with writing(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+    picture = plotting.save(plotting.draw_distances(data), folder / "distances")
+    for file in (write_distances(folder, data), *picture):
+        note(f"wrote {file}")
+
+
+def _print(data: "xarray.Dataset") -> None:
+    times = np.linspace(0, data.sizes["time"] - 1, N_TIMES).astype(int)
+    frames = data.isel(time=np.unique(times))
+    print_rows(
+        [
+            {
+                "pair": str(pair),
+                "t": number(float(t), 4),
+                "W₂": _number_and_error(frames.sel(pair=pair, time=t), "wasserstein"),
+                "sliced W₂": _number_and_error(frames.sel(pair=pair, time=t), "sliced"),
+                "moments (Bures)": number(
+                    float(frames["bures"].sel(pair=pair, time=t)), 3
+                ),
+                "Sinkhorn divergence": number(
+                    float(frames["sinkhorn_divergence"].sel(pair=pair, time=t)), 3
+                ),
+            }
+            for pair in frames["pair"].values
+            for t in frames["time"].values
+        ]
+    )
+    methods = ", ".join(dict.fromkeys(data.attrs["methods"]))
+    note(f"W₂: {methods}; Sinkhorn divergence: ε = {data.attrs['epsilon']:.3g}")
+
+
+def _number_and_error(row: "xarray.Dataset", name: str) -> str:
+    error = float(row[f"{name}_error"])
+    value = number(float(row[name]), 3)
+    return f"{value} ± {number(error, 1)}" if error > 0 else value

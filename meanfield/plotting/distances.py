@@ -1,0 +1,99 @@
+"""Distances between stored runs over time."""
+
+from collections.abc import Mapping
+
+import numpy as np
+import xarray as xr
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from ._figure.bands import marker, spans_decades
+from ._figure.look import Look
+from ._figure.marks import legend
+from ._figure.panels import annotate, finish, titled_figure
+from ._figure.style import CYCLE, GREY
+
+# Pairs take the colours from the end of the cycle, since runs take them from the start.
+_COLOURS = CYCLE[::-1]
+_ROUNDING = 1e-12  # distances below this share of the largest one are rounding errors
+_PATTERNS = {
+    "wasserstein": ("-", "$W_2$"),
+    "sliced": ((0, (4, 2)), "sliced $W_2$"),
+    "bures": (":", "of the moments (Bures)"),
+}
+
+
+def draw_distances(distances: xr.Dataset, look: Look | None = None) -> Figure:
+    r"""Distances of each pair of runs (top), and Sinkhorn divergences (bottom).
+
+    Args:
+        distances: the dataset that `meanfield.runs.distances` returns.
+        look: style of the picture.
+
+    Examples:
+        >>> import xarray as xr
+        >>> from meanfield.plotting import draw_distances
+        >>> names = "wasserstein", "sliced", "bures", "sinkhorn_divergence"
+        >>> curve = ("pair", "time"), [[0.0, 1.0]]
+        >>> axes = {"pair": ["softmax – l2"], "time": [0.0, 1.0]}
+        >>> attrs = {"epsilon": 0.1, "methods": ["linear programme"]}
+        >>> data = xr.Dataset(dict.fromkeys(names, curve), axes, attrs)
+        >>> len(draw_distances(data).axes)
+        2
+    """
+    look = look or Look()
+    with look.rc_context():
+        figure = titled_figure(
+            look.attach_to(distances.assign_attrs(title="distances of runs")),
+            (6.6, 6.4),
+        )
+        top, bottom = figure.subplots(2, 1, sharex=True, height_ratios=[1.5, 1])
+        _draw_pairs(top, distances, {name: p for name, (p, _) in _PATTERNS.items()})
+        _draw_pairs(bottom, distances, {"sinkhorn_divergence": "-"})
+        top.set_ylabel("distance")
+        bottom.set(xlabel="time $t$", ylabel="Sinkhorn divergence")
+        legend(top, _entries(distances), 3)
+        methods = ", ".join(dict.fromkeys(distances.attrs["methods"]))
+        epsilon = f"ε = {distances.attrs['epsilon']:.3g} in the divergence"
+        annotate(figure, f"$W_2$: {methods}; {epsilon}")
+        finish(figure, look)
+    return figure
+
+
+def _draw_pairs(
+    axes: Axes, distances: xr.Dataset, patterns: Mapping[str, object]
+) -> None:
+    """Draw variables, each with its line pattern, in the colours of the pairs.
+
+    On a logarithmic scale, rounding errors are left out.
+    """
+    times = distances["time"].values
+    rows = {n: distances[n].transpose("pair", "time").values for n in patterns}
+    numbers = np.stack([*rows.values()])
+    floor = _ROUNDING * np.nanmax(numbers, initial=0.0)
+    if spans_decades(numbers[numbers > floor]):
+        axes.set_yscale("log")
+        rows = {n: np.where(row > floor, row, np.nan) for n, row in rows.items()}
+    for name, pattern in patterns.items():
+        colours = _colours(len(rows[name]))
+        for row, colour in zip(rows[name], colours, strict=True):
+            (line,) = axes.plot(times, row, color=colour, marker=marker(times))
+            line.set(linestyle=pattern)
+    axes.grid(visible=True, axis="y")
+
+
+def _colours(count: int) -> list[str]:
+    return [_COLOURS[i % len(_COLOURS)] for i in range(count)]
+
+
+def _entries(distances: xr.Dataset) -> list[Line2D]:
+    pairs = [str(pair) for pair in distances["pair"].values]
+    colours = zip(pairs, _colours(len(pairs)), strict=True)
+    return [
+        *(Line2D([], [], color=colour, label=pair) for pair, colour in colours),
+        *(
+            Line2D([], [], color=GREY, linestyle=pattern, label=label)
+            for pattern, label in _PATTERNS.values()
+        ),
+    ]
