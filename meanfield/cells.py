@@ -155,6 +155,39 @@ def _point_masses(masses: A, axis: int, h: A) -> A:
     return masses - xp.diff(xp.pad(flux, ends), axis=axis)
 
 
+def moments(masses: A, edges: Sequence[A], origin: A, axes: A) -> tuple[A, A]:
+    r"""Mean and covariance factor of densities on boxes $x = c + D\xi$.
+
+    The factor is $DR$, with $RR^\top$ the covariance of $\xi$.
+
+    Args:
+        masses: masses of the cells, `[time, *cells]`.
+        edges: edges of the cells along each axis.
+        origin: $c$, `[time, d]`.
+        axes: $D$, `[time, d, d]`.
+
+    Returns:
+        The mean `[time, d]` and the factor `[time, d, d]`.
+
+    Examples:
+        >>> from meanfield.cells import moments
+        >>> masses = np.array([[0.5, 0.0, 0.5]])
+        >>> box = np.zeros((1, 1)), np.eye(1)[None]
+        >>> mean, factor = moments(masses, [np.array([0.0, 1.0, 2.0, 3.0])], *box)
+        >>> print(mean)
+        [[1.5]]
+    """
+    xp, d = masses.__array_namespace__(), len(edges)
+    weights = point_masses(masses, edges).reshape(masses.shape[0], -1)
+    weights = weights / xp.sum(weights, axis=1, keepdims=True)
+    xi = lattice(*map(centres, edges)).reshape(-1, d)
+    mean = weights @ xi
+    deviations = xp.sqrt(weights)[..., None] * (xi - mean[:, None])
+    R = xp.linalg.qr(deviations, mode="r")
+    shift = xp.einsum("tij,tj->ti", axes, mean)
+    return origin + shift, axes @ xp.swapaxes(R, -1, -2)
+
+
 def layer_masses(masses: A, d: int) -> A:
     """Mass of each layer of cells: sums over the last `d` axes, which get length 1.
 

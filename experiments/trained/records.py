@@ -20,6 +20,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import jax
 import numpy as np
 
 from meanfield import runs
@@ -93,6 +94,7 @@ class Archive:
         trained = self.lines_of(folder)
         self.add(trained)
         shutil.rmtree(folder)
+        jax.clear_caches()  # a process can hold the programs of some 200 trainings only
         return trained
 
     def add(self, new: list[Line]) -> None:

@@ -15,6 +15,7 @@ from .comparisons._record import (
     is_comparison,
 )
 from .records._dataset import dataset
+from .records._numbers import add_numbers
 from .records._plugins import missing_plugins, resolve_plugins
 from .sweeps._store import SweepStore, is_sweep, sweep_dataset
 
@@ -26,6 +27,9 @@ def open(path: str | os.PathLike[str]) -> "xarray.Dataset":  # noqa: A001
     """A stored run, sweep or comparison as an `xarray.Dataset`.
 
     A run gives its frames, read from disk lazily: `data["x"].isel(time=-1)` reads one.
+    Further variables have one number per frame, computed when they are read:
+    `effective_rank`, `largest_eigenvalue` and `smallest_eigenvalue` of the covariance,
+    `clusters` of tokens as in the panel of this name, and what `observe` recorded.
     A sweep gives its cells. A comparison gives the gaps by pair and time; its runs lie
     in the same folder and can be opened one by one. The folder of `meanfield compare`
     with stored runs gives their distances by pair and time.
@@ -56,7 +60,7 @@ def open(path: str | os.PathLike[str]) -> "xarray.Dataset":  # noqa: A001
         return comparison_dataset(folder)
     if (folder / DISTANCES).exists():
         return distances_dataset(folder)
-    return sweep_dataset(folder) if is_sweep(folder) else dataset(folder)
+    return sweep_dataset(folder) if is_sweep(folder) else add_numbers(dataset(folder))
 
 
 def plugins_of(path: Path, files: Sequence[Path] = ()) -> list[Path]:

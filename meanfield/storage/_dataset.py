@@ -2,7 +2,7 @@
 
 import copy
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,16 @@ from meanfield.errors import StoreError
 
 from ._reading import read_static
 from ._record import Record
-from ._schema import ENDING_FLAGS, RESUMABLE, SCHEMA, TIME, Derive, Ending, dims_of
+from ._schema import (
+    ENDING_FLAGS,
+    RESUMABLE,
+    RUN,
+    SCHEMA,
+    TIME,
+    Derive,
+    Ending,
+    dims_of,
+)
 from ._stored_frames import Key, StoredFrames, is_number, outer, vector
 
 
@@ -102,6 +111,28 @@ def _derive_variables(data: xr.Dataset, derive: Derive) -> dict[str, xr.Variable
         else first.variable
         for name, first in first_frame.items()
     }
+
+
+def lazy_numbers(
+    data: xr.Dataset, numbers: Mapping[str, Callable[[xr.Dataset], np.ndarray]]
+) -> dict[str, xr.Variable]:
+    """Variables with one number per frame, computed lazily for the requested frames.
+
+    Args:
+        data: the dataset of a store.
+        numbers: functions from frames of `data` to an array `[time]`, or `[run, time]`.
+    """
+    dims = [dim for dim in (RUN, TIME) if dim in data.dims]
+    shape = [1 if dim == TIME else data.sizes[dim] for dim in dims]
+    template = xr.DataArray(np.empty(shape), dims=dims)
+
+    def lazy(name: str) -> xr.Variable:
+        def derive(part: xr.Dataset) -> dict[str, xr.DataArray]:
+            return {name: xr.DataArray(numbers[name](part), dims=dims)}
+
+        return _lazy_variable(dims, _DerivedFrames(data, derive, name, template))
+
+    return {name: lazy(name) for name in numbers}
 
 
 class _DerivedFrames:

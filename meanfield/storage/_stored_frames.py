@@ -209,7 +209,7 @@ def outer(numbers: np.ndarray, key: Sequence[Part]) -> np.ndarray:
     """Outer (orthogonal) indexing, where a single number removes its axis."""
     for axis in reversed(range(len(key))):
         numbers = numbers[(*[slice(None)] * axis, key[axis])]
-    return numbers
+    return np.asarray(numbers)  # numbers for all axes give a NumPy scalar
 
 
 def _length(size: int, key: slice | np.ndarray) -> int:

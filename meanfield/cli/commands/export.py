@@ -35,7 +35,7 @@ def export(
     from meanfield.storage import table_bytes
 
     load_before_keys(plugin, {}, run)
-    dataset = runs.dataset(run)
+    dataset = runs.open(run)
     if file.suffix.lower() == ".csv" and (size := table_bytes(dataset)) > LARGE:
         note(f"`{file}` will hold about {runs.format_bytes(size)}; an .npz is smaller")
     write(dataset, file)

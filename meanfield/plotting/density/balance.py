@@ -26,7 +26,8 @@ from meanfield.plotting.reading.density import (
     entropies,
     every_frame,
 )
-from meanfield.plotting.reading.observables import map_runs, spectrum
+from meanfield.plotting.reading.observables import map_runs
+from meanfield.spectrum import spectrum
 
 # Masses below `_FLOOR` are far below rounding error and are not drawn.
 _FLOOR = 2e-20

@@ -9,8 +9,8 @@ import xarray as xr
 from meanfield.cells import (
     centres,
     entropy,
-    lattice,
     layer_masses,
+    moments,
     point_masses,
     points,
     volumes,
@@ -163,20 +163,11 @@ def density_moments(density: Density) -> Track:
     n, d = density.origin.shape
     mean, factor = np.full((n, d), np.nan), np.full((n, d, d), np.nan)
     if indices.size:
-        mean[indices], factor[indices] = _finite_moments(density.take(indices))
+        law = density.take(indices).state_marginal()
+        mean[indices], factor[indices] = moments(
+            law.mass[:, 0], law.edges, law.origin, law.axes
+        )
     return Track(mean, factor)
-
-
-def _finite_moments(density: Density) -> Track:
-    law = density.state_marginal()
-    weights = point_masses(law.mass, law.edges).reshape(len(law.times), -1)
-    weights = weights / weights.sum(axis=1, keepdims=True)
-    xi = lattice(*law.middles).reshape(-1, law.dimension)
-    mean = weights @ xi
-    deviations = np.sqrt(weights)[..., None] * (xi - mean[:, None])
-    R = np.linalg.qr(deviations, mode="r")
-    shift = np.einsum("tij,tj->ti", law.axes, mean)
-    return Track(law.origin + shift, law.axes @ np.swapaxes(R, -1, -2))
 
 
 def entropies(density: Density) -> np.ndarray:

@@ -11,6 +11,7 @@ import scipy.linalg
 import xarray as xr
 
 from meanfield.spectrum import effective_rank as spectral_rank
+from meanfield.spectrum import spectrum, token_moments
 
 from .data import LARGEST, Cloud, Swarm, Track, kind, runs, swarm, track
 from .density import density_moments, every_frame
@@ -18,7 +19,7 @@ from .density import density_moments, every_frame
 # In single precision, if a cloud's size is less than `_MIN_SPREAD` times its distance
 # from zero, its directions are only rounding errors.
 _MIN_SPREAD = 1e-6
-# Singular values below `_ROUNDINGS` times the rounding error are treated as zero.
+# A spread below `_ROUNDINGS` times the rounding error of the mean is rounding itself.
 _ROUNDINGS = 8.0
 
 
@@ -26,9 +27,7 @@ def moments(state: Swarm | Track) -> Track:
     r"""Mean and covariance factor; $Y_{\cdot i} = \sqrt{w_i}(x_i - m)$ for tokens."""
     if isinstance(state, Track):
         return state
-    mean = state.weights @ state.x
-    factor = np.sqrt(state.weights)[:, None] * (state.x - mean[:, None, :])
-    return Track(mean, np.swapaxes(factor, -1, -2))
+    return Track(*token_moments(state.x, state.weights))
 
 
 def covariances(dataset: xr.Dataset) -> np.ndarray:
@@ -91,28 +90,10 @@ def map_runs(
     return np.stack(results) if "run" in dataset.dims else results[0]
 
 
-def spectrum(factor: np.ndarray) -> np.ndarray:
-    r"""The $d$ eigenvalues of $YY^T$ in decreasing order, as squared singular values.
-
-    Their error is about $\epsilon^2$ relative to the largest, whereas an eigenvalue
-    solver on $\Sigma$ would have an error of about $\epsilon$.
-    """
-    d, r = factor.shape[-2:]
-    whole = finite(factor)
-    singular = np.linalg.svd(
-        np.where(whole[..., None, None], factor, 0.0), compute_uv=False
-    )
-    eigenvalues = singular**2
-    missing = np.zeros((*eigenvalues.shape[:-1], max(d - r, 0)))
-    eigenvalues = np.concatenate([eigenvalues, missing], axis=-1)
-    return np.where(whole[..., None], eigenvalues, np.nan)
-
-
 def rounded_spectrum(run: xr.Dataset) -> np.ndarray:
     """The spectra of one run, (time, d); eigenvalues at rounding level are set to 0."""
-    floor = _ROUNDINGS * np.minimum(rounding(run), LARGEST)
-    eigenvalues = spectrum(run_moments(run).factor)
-    return np.where(eigenvalues <= floor[:, None] ** 2, 0.0, eigenvalues)
+    floor = np.minimum(rounding(run), LARGEST)
+    return spectrum(run_moments(run).factor, floor)
 
 
 def rounding(run: xr.Dataset) -> np.ndarray:

@@ -1,0 +1,92 @@
+"""Numbers of each frame of a stored run: covariance, rank and clusters."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import xarray as xr
+
+import meanfield
+from meanfield import runs
+from meanfield.plotting import panels
+from meanfield.spec import parse
+from meanfield.storage import export
+
+KEYS = {"A": -1.0, "t": 0.4, "frames": 3, "d": 2}
+CASES = {
+    "tokens": {"n": 9, "weights": [0.2, *([0.1] * 8)]},
+    "single": {"n": 9, "precision": "single"},
+    "draws": {"n": 9, "draws": 2},
+    "gaussian": {"measure": "gaussian", "cov": [[2.0, 0.5], [0.5, 1.0]]},
+    "family": {"measure": "gaussian", "starts": "grid:3"},
+    "grid": {"measure": "grid", "cells": 24},
+}
+
+
+@pytest.fixture(scope="module")
+def stored(tmp_path_factory: pytest.TempPathFactory) -> dict[str, xr.Dataset]:
+    folder = tmp_path_factory.mktemp("stored")
+    for name, keys in CASES.items():
+        runs.execute(parse({**KEYS, **keys}), out=folder / name)
+    return {name: meanfield.open(folder / name) for name in CASES}
+
+
+def covariances(data: xr.Dataset) -> np.ndarray:
+    """The covariances of tokens or Gaussians, from their definition, (…, d, d)."""
+    if "x" not in data:
+        Y = data["factor"].transpose(..., "coord", "rank").values
+        return Y @ np.swapaxes(Y, -1, -2)
+    x, w = data["x"].transpose(..., "token", "coord").values, data["weight"].values
+    clouds = x.reshape(-1, *x.shape[-2:]).astype(float)
+    Sigmas = [np.cov(cloud.T, aweights=w, ddof=0) for cloud in clouds]
+    return np.reshape(Sigmas, (*x.shape[:-2], 2, 2))
+
+
+@pytest.mark.parametrize("name", ["tokens", "single", "draws", "gaussian", "family"])
+def test_numbers_describe_the_covariance(
+    stored: dict[str, xr.Dataset], name: str
+) -> None:
+    data = stored[name]
+    eigenvalues = np.linalg.eigvalsh(covariances(data))
+    p = eigenvalues / eigenvalues.sum(axis=-1, keepdims=True)
+    tolerance = 1e-5 if name == "single" else 1e-9
+    for variable, expected in {
+        "smallest_eigenvalue": eigenvalues[..., 0],
+        "largest_eigenvalue": eigenvalues[..., -1],
+        "effective_rank": np.exp(-np.sum(p * np.log(p), axis=-1)),
+    }.items():
+        actual = data[variable].transpose(..., "time").values
+        np.testing.assert_allclose(actual, expected, rtol=tolerance)
+
+
+def test_numbers_of_a_grid_are_those_of_its_law(stored: dict[str, xr.Dataset]) -> None:
+    """A linear flow of a Gaussian: its covariance is that of the Gaussian run."""
+    data = stored["grid"]
+    np.testing.assert_allclose(data["largest_eigenvalue"][0], 1, rtol=1e-3)
+    np.testing.assert_allclose(data["effective_rank"], 2, rtol=1e-6)
+
+
+def test_clusters_are_those_of_the_panel(stored: dict[str, xr.Dataset]) -> None:
+    for name in ("tokens", "draws"):
+        data = stored[name]
+        counts = data["clusters"].values
+        drawn = panels["clusters"](data).axes[0].lines[-1].get_ydata()
+        np.testing.assert_array_equal(
+            counts if counts.ndim == 1 else np.median(counts, axis=0), drawn
+        )
+
+
+def test_one_frame_is_read_alone(stored: dict[str, xr.Dataset]) -> None:
+    for data in stored.values():
+        whole = data["effective_rank"].values
+        last = data.isel(time=-1)["effective_rank"].values
+        np.testing.assert_array_equal(last, whole[..., -1])
+
+
+def test_numbers_are_columns_of_a_table(
+    stored: dict[str, xr.Dataset], tmp_path: Path
+) -> None:
+    export(stored["family"], tmp_path / "table.csv")
+    table = np.genfromtxt(tmp_path / "table.csv", delimiter=",", names=True)
+    ranks = stored["family"]["effective_rank"].transpose("run", "time").values
+    np.testing.assert_array_equal(table["effective_rank"], ranks.ravel())
