@@ -1,12 +1,15 @@
 """Tables of numbers from files: what is read, and what is rejected in one line."""
 
+import re
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from meanfield.errors import InputFileError
+from meanfield import runs
+from meanfield.errors import InputFileError, InvalidInputError
 from meanfield.runs.setup._files import read_array
+from meanfield.spec import parse
 
 
 @pytest.mark.parametrize(
@@ -98,3 +101,46 @@ def test_a_table_exported_from_a_run_is_rejected_as_a_cloud(tmp_path: Path) -> N
             read_array(tmp_path / "t.csv")
         (tmp_path / "t.csv").write_text(f"{name}\n0.5\n")
         assert read_array(tmp_path / "t.csv") == 0.5
+
+
+@pytest.mark.parametrize(
+    ("name", "command"),
+    [
+        ("cloud.npz", 'numpy.save("cloud.npy", numpy.load("cloud.npz")["states"])'),
+        ("cloud.txt", 'numpy.save("cloud.npy", numpy.loadtxt("cloud.txt"))'),
+        ("absent.npz", 'numpy.load("absent.npz")["NAME"]'),
+        ("broken.npz", 'numpy.load("broken.npz")["NAME"]'),
+    ],
+)
+def test_other_files_of_numpy_are_rejected_with_the_way_to_convert_them(
+    name: str, command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    x = np.arange(6.0).reshape(3, 2)
+    np.savez(tmp_path / "cloud.npz", states=x, weights=x[:, 0])
+    np.savetxt(tmp_path / "cloud.txt", x)
+    (tmp_path / "broken.npz").write_bytes(b"nothing")
+    with pytest.raises(InputFileError, match=re.escape(command)):
+        read_array(tmp_path / name)
+    if name.startswith("cloud"):  # the advice works
+        monkeypatch.chdir(tmp_path)
+        exec(command, {"numpy": np})
+        np.testing.assert_array_equal(read_array("cloud.npy"), x)
+
+
+def test_a_transposed_cloud_is_noted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    np.save("wide.npy", np.arange(6.0).reshape(2, 3))
+    np.save("long.npy", np.arange(6.0).reshape(3, 2))
+    keys = {"A": -1.0, "t": 0.01, "frames": 2}
+    notes = {
+        name: runs.execute(parse({**keys, "init": f"@{name}"})).note
+        for name in ("wide.npy", "long.npy")
+    }
+    assert (
+        "2 tokens in dimension 3: each row of wide.npy is a token" in notes["wide.npy"]
+    )
+    assert notes["long.npy"] == ""
+    with pytest.raises(InvalidInputError, match=r"row for each token: transpose it"):
+        runs.execute(parse({**keys, "init": "@wide.npy", "d": 2}))

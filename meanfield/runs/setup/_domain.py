@@ -38,8 +38,9 @@ def dimension(spec: RunSpec, contexts: Sequence[str | None]) -> int:
     if spec.model is not None:
         network = models.read(models.load(spec.model))
         sizes[f"the model {spec.model}"] = network.sizes.dimension
-    if spec.init.startswith("@"):
-        sizes["init"] = read_states(spec.init[1:]).shape[1]
+    n_rows, init = None, spec.init
+    if init.startswith("@"):
+        n_rows, sizes["init"] = read_states(init[1:]).shape
     if spec.source is not None:
         sizes["the run to start from"] = source_dimension(spec.source)
     for context in filter(None, contexts):
@@ -47,9 +48,11 @@ def dimension(spec: RunSpec, contexts: Sequence[str | None]) -> int:
     dimensions = {name: size for name, size in sizes.items() if size is not None}
     if len(set(dimensions.values())) > 1:
         text = ", ".join(f"{name}: {size}" for name, size in dimensions.items())
+        advice = "make them agree, or leave one of the keys out"
+        if n_rows in dimensions.values():
+            advice = f"`{init[1:]}` must have a row for each token: transpose it"
         raise InvalidInputError(
-            f"The keys imply different dimensions ({text}); make them agree, or leave "
-            "one of the keys out."
+            f"The keys imply different dimensions ({text}); {advice}."
         )
     plane = spec.starts is not None and spec.starts.startswith("grid")
     return next(iter(dimensions.values()), 2 if plane else 1)

@@ -1,5 +1,6 @@
 """Reading arrays of numbers from `.npy` and `.csv` files."""
 
+import contextlib
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,11 @@ from meanfield.errors import InputFileError
 from ._tables import read_table
 
 SAVE_ADVICE = "Write one with `numpy.save`, or a table of numbers as .csv."
+CONVERSIONS = {  # how to convert other files that NumPy writes
+    ".npz": 'numpy.save("NEW.npy", numpy.load("OLD")["NAME"])',
+    ".txt": 'numpy.save("NEW.npy", numpy.loadtxt("OLD"))',
+    ".dat": 'numpy.save("NEW.npy", numpy.loadtxt("OLD"))',
+}
 
 
 def read_array(path: str | Path) -> np.ndarray:
@@ -24,7 +30,9 @@ def read_array(path: str | Path) -> np.ndarray:
     path = path_of(path)
     readers = {".npy": _npy, ".csv": read_table}
     if path.suffix not in readers:
-        raise InputFileError(f"The file name `{path}` must end in .npy or .csv.")
+        raise InputFileError(
+            f"The file name `{path}` must end in .npy or .csv.{_conversion(path)}"
+        )
     try:
         array = readers[path.suffix](path)
     except FileNotFoundError:
@@ -45,6 +53,18 @@ def read_array(path: str | Path) -> np.ndarray:
             "is not finite."
         )
     return array
+
+
+def _conversion(path: Path) -> str:
+    """Advice on how to convert a file; empty if its suffix is not known."""
+    command = CONVERSIONS.get(path.suffix)
+    if command is None:
+        return ""
+    command = command.replace("OLD", path.name).replace("NEW", path.stem)
+    if path.suffix == ".npz" and path.is_file():
+        with contextlib.suppress(OSError, ValueError), np.load(path) as archive:
+            command = command.replace("NAME", next(iter(archive), "NAME"))
+    return f" Convert it in Python: `{command}`."
 
 
 def _npy(path: Path) -> np.ndarray:
