@@ -121,6 +121,17 @@ def lazy_numbers(
     Args:
         data: the dataset of a store.
         numbers: functions from frames of `data` to an array `[time]`, or `[run, time]`.
+
+    Examples:
+        >>> from pathlib import Path
+        >>> from meanfield import runs, spec
+        >>> from meanfield.storage import lazy_numbers
+        >>> keys = {"n": 5, "A": -1.0, "t": 0.1, "frames": 2}
+        >>> _ = runs.execute(spec.parse(keys), out=Path("run.zarr"))
+        >>> data = runs.dataset(Path("run.zarr"))
+        >>> largest = lambda frames: frames["x"].max(("token", "coord")).values
+        >>> data.assign(lazy_numbers(data, {"largest": largest}))["largest"].shape
+        (2,)
     """
     dims = [dim for dim in (RUN, TIME) if dim in data.dims]
     shape = [1 if dim == TIME else data.sizes[dim] for dim in dims]
