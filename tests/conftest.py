@@ -28,7 +28,7 @@ from meanfield.flows import stops
 from meanfield.flows.motions import motions
 from meanfield.measures.laws import laws
 from meanfield.measures.sampling import clouds
-from meanfield.plotting import attention_panels, panels
+from meanfield.plotting import attention_panels, joint_panels, panels
 from meanfield.runs.representations import representations
 from meanfield.spec import measures
 from meanfield.storage import kinds
@@ -142,6 +142,7 @@ def restore_registries(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         measure_energies,
         laws,
         attention_energies,
+        joint_panels,
         panels,
         statements,
     )

@@ -1,5 +1,6 @@
 """Tables of numbers from files: what is read, and what is rejected in one line."""
 
+import contextlib
 import re
 from pathlib import Path
 
@@ -144,3 +145,17 @@ def test_a_transposed_cloud_is_noted(
     assert notes["long.npy"] == ""
     with pytest.raises(InvalidInputError, match=r"row for each token: transpose it"):
         runs.execute(parse({**keys, "init": "@wide.npy", "d": 2}))
+
+
+def test_a_run_is_resumed_without_its_cloud(tmp_path: Path) -> None:
+    np.save(tmp_path / "cloud.npy", np.arange(6.0).reshape(3, 2))
+    keys = {"A": -1.0, "t": 0.2, "frames": 5, "segment": 1}
+    spec = parse({**keys, "init": f"@{tmp_path / 'cloud.npy'}"})
+
+    def stop(progress: runs.Progress) -> None:
+        raise KeyboardInterrupt
+
+    with contextlib.suppress(KeyboardInterrupt):
+        runs.execute(spec, out=tmp_path / "run", report=stop)
+    (tmp_path / "cloud.npy").unlink()
+    assert runs.resume(tmp_path / "run").outcome.name == "finished"

@@ -98,7 +98,7 @@ def test_export_announces_the_size_of_a_large_table(
 ) -> None:
     spec = ("--measure", measure, "--d=1", "--A=-1", "--t=0.1", "--frames=21")
     assert cli("simulate", *spec, "--n=1500", "--out=run").code == 0
-    expected = table_bytes(runs.dataset(tmp_path / "run"))
+    expected = table_bytes(runs.open(tmp_path / "run"))
     assert cli("export", "run", "run.csv").err == "wrote run.csv\n"
     assert expected == pytest.approx((tmp_path / "run.csv").stat().st_size, rel=0.1)
     monkeypatch.setattr("meanfield.cli.commands.export.LARGE", expected - 1)

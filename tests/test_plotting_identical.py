@@ -61,6 +61,8 @@ def refusal_of(panel: str, run: xr.Dataset) -> str:
         return "draws a sweep"
     if panel in DENSITY_PANELS:
         return "needs a density"
+    if panel == "rank" and run.sizes["coord"] == 1:
+        return "In one dimension"
     if panel in ("cone", "disc") and run.sizes["coord"] != 2:
         return "of dimension 2"
     return "All covariances are zero" if panel == "disc" else ""

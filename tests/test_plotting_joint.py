@@ -96,6 +96,28 @@ def test_many_runs_have_different_colours(rng: Generator) -> None:
     assert len({line.get_color() for line in figure.axes[0].lines}) == 12
 
 
+def test_a_blow_up_after_the_last_frame_is_marked(rng: Generator) -> None:
+    run = set_ending(shrinking(rng), Status.BLOW_UP, 2.5)  # its last frame is at 2
+    (axes,) = joint_panels["rank"]({"a": run, "b": shrinking(rng)}).axes
+    assert axes.get_xlim()[1] > 2.5
+    np.testing.assert_array_equal(np.asarray(axes.lines[-1].get_xdata()), [2.5, 2.5])
+
+
+def test_spectra_of_different_dimensions_share_axes(rng: Generator) -> None:
+    runs = {"line": shrinking(rng, d=1), "plane": shrinking(rng, d=2)}
+    (axes,) = joint_panels["spectrum"](runs).axes
+    assert len(axes.lines) == 3
+
+
+def test_names_that_matplotlib_would_drop_are_in_the_legend(rng: Generator) -> None:
+    labels = label_runs({"_first": shrinking(rng), "a$b": shrinking(rng)})
+    (axes,) = joint_panels["rank"](labels).axes
+    legend = axes.get_legend()
+    assert legend is not None
+    names = [text.get_text() for text in legend.get_texts()]
+    assert names == [" _first", r"a\$b"]
+
+
 @pytest.mark.parametrize(
     ("panel", "look", "message"),
     [

@@ -12,6 +12,7 @@ from conftest import CommandResult
 import meanfield
 from meanfield import plotting, runs
 from meanfield.errors import InvalidInputError, StoreError
+from meanfield.runs.comparisons import _distances
 from meanfield.spec import parse
 
 KEYS = {"A": -1.0, "V": 0.5, "t": 0.4, "frames": 5}
@@ -61,10 +62,38 @@ def test_gaussians_have_closed_forms(write: Write) -> None:
     assert gaps.attrs["methods"] == ["closed form"]
 
 
-def test_the_divergence_of_tokens_from_a_gaussian_is_nan(write: Write) -> None:
-    gaps = runs.distances(write(a=CLOUD, b={**KEYS, "d": 2, "measure": "gaussian"}))
-    assert np.isnan(gaps["sinkhorn_divergence"]).all()
-    assert np.isfinite(gaps["wasserstein"]).all()
+def test_missing_divergences_have_a_reason(
+    write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gaussian = {**KEYS, "d": 2, "measure": "gaussian"}
+    paths = write(a=CLOUD, b={**CLOUD, "attention": "l2"}, c=gaussian)
+    tokens = {name: paths[name] for name in "ab"}
+    mixed = runs.distances({name: paths[name] for name in "ac"})
+    assert runs.distances(tokens).attrs["notes"] == []
+    monkeypatch.setattr(_distances, "MAX_ATOMS", 11)
+    many = runs.distances(tokens)
+    monkeypatch.setattr(_distances, "MAX_ATOMS", 12)
+    monkeypatch.setattr(_distances, "_divergence", lambda *_: np.nan)
+    endless = runs.distances(tokens)
+    words = "a Gaussian and tokens", "more than 11 atoms", "does not converge"
+    for gaps, text in zip((mixed, many, endless), words, strict=True):
+        assert np.isnan(gaps["sinkhorn_divergence"]).all()
+        assert np.isfinite(gaps["wasserstein"]).all()
+        assert text in gaps.attrs["notes"][0]
+        figure = plotting.draw_distances(gaps)
+        assert len(figure.axes) == 1
+        assert text in " ".join(figure.get_supxlabel().split())
+
+
+def test_single_precision_is_compared_with_double(write: Write) -> None:
+    """Times differ by rounding, and so do the tokens."""
+    start = {"A": -1.0, "V": 0.5, "times": [0.1, 0.3], "measure": "gaussian"}
+    gaps = runs.distances(write(a=start, b={**start, "precision": "single"}))
+    assert gaps.sizes["time"] == 2
+    assert np.all(abs(gaps["sinkhorn_divergence"]) < 1e-6)
+    cloud = {"A": -1.0, "V": 0.0, "n": 6, "times": [0.1, 0.3], "precision": "single"}
+    moved = runs.distances(write(c=cloud, d={**cloud, "precision": "double"}))
+    assert np.isfinite(moved["sinkhorn_divergence"]).all()
 
 
 def test_only_common_times_are_compared(write: Write) -> None:
@@ -135,8 +164,11 @@ def test_keys_of_stored_runs_cannot_be_changed(
 
 def test_a_picture_leaves_out_rounding(write: Write) -> None:
     gaps = runs.distances(write(a=CLOUD, b={**CLOUD, "attention": "l2"}))
-    tiny = gaps.assign(bures=gaps["bures"].where(gaps["time"] > 0, 1e-17))
-    top, bottom = plotting.draw_distances(tiny).axes
-    for axes in (top, bottom):
-        heights = np.concatenate([np.asarray(line.get_ydata()) for line in axes.lines])
-        assert axes.get_yscale() == "linear" or np.nanmin(heights) > 1e-12
+    growth = np.geomspace(1e-4, 1, gaps.sizes["time"])
+    growing = gaps.assign(wasserstein=(("pair", "time"), growth[None]))
+    rounded = growing.assign(bures=growing["bures"].where(gaps["time"] > 0, 1e-17))
+    top = plotting.draw_distances(rounded).axes[0]
+    heights = np.concatenate([np.asarray(line.get_ydata()) for line in top.lines])
+    assert top.get_yscale() == "log"
+    assert np.nanmin(heights) > 1e-12
+    assert np.isnan(heights).sum() == 2  # sliced and of the moments, at the start

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from meanfield.clusters import cluster_counts as cluster_counts
     from meanfield.clusters import cluster_radius as cluster_radius
 
+    from ._figure.joint import joint_panel as joint_panel
     from ._figure.look import Look as Look
     from ._figure.options import heads_of as heads_of
     from ._figure.options import height_of as height_of

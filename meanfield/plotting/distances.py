@@ -10,7 +10,7 @@ from matplotlib.lines import Line2D
 
 from ._figure.bands import marker, spans_decades
 from ._figure.look import Look
-from ._figure.marks import legend
+from ._figure.marks import legend, named_entry
 from ._figure.panels import annotate, finish, titled_figure
 from ._figure.style import CYCLE, GREY
 
@@ -37,7 +37,7 @@ def draw_distances(distances: xr.Dataset, look: Look | None = None) -> Figure:
         >>> names = "wasserstein", "sliced", "bures", "sinkhorn_divergence"
         >>> curve = ("pair", "time"), [[0.0, 1.0]]
         >>> axes = {"pair": ["softmax – l2"], "time": [0.0, 1.0]}
-        >>> attrs = {"epsilon": 0.1, "methods": ["linear programme"]}
+        >>> attrs = {"epsilon": 0.1, "methods": ["linear programme"], "notes": []}
         >>> data = xr.Dataset(dict.fromkeys(names, curve), axes, attrs)
         >>> len(draw_distances(data).axes)
         2
@@ -48,15 +48,22 @@ def draw_distances(distances: xr.Dataset, look: Look | None = None) -> Figure:
             look.attach_to(distances.assign_attrs(title="distances of runs")),
             (6.6, 6.4),
         )
-        top, bottom = figure.subplots(2, 1, sharex=True, height_ratios=[1.5, 1])
+        has_divergence = bool(distances["sinkhorn_divergence"].notnull().any())
+        heights = [1.5, 1] if has_divergence else [1]
+        parts = figure.subplots(
+            len(heights), 1, sharex=True, squeeze=False, height_ratios=heights
+        )[:, 0]
+        top, bottom = parts[0], parts[-1]
         _draw_pairs(top, distances, {name: p for name, (p, _) in _PATTERNS.items()})
-        _draw_pairs(bottom, distances, {"sinkhorn_divergence": "-"})
         top.set_ylabel("distance")
-        bottom.set(xlabel="time $t$", ylabel="Sinkhorn divergence")
+        bottom.set_xlabel("time $t$")
+        if has_divergence:
+            _draw_pairs(bottom, distances, {"sinkhorn_divergence": "-"})
+            bottom.set_ylabel("Sinkhorn divergence")
         legend(top, _entries(distances), 3)
         methods = ", ".join(dict.fromkeys(distances.attrs["methods"]))
         epsilon = f"ε = {distances.attrs['epsilon']:.3g} in the divergence"
-        annotate(figure, f"$W_2$: {methods}; {epsilon}")
+        annotate(figure, f"$W_2$: {methods}; {epsilon}", *distances.attrs["notes"])
         finish(figure, look)
     return figure
 
@@ -91,7 +98,7 @@ def _entries(distances: xr.Dataset) -> list[Line2D]:
     pairs = [str(pair) for pair in distances["pair"].values]
     colours = zip(pairs, _colours(len(pairs)), strict=True)
     return [
-        *(Line2D([], [], color=colour, label=pair) for pair, colour in colours),
+        *(named_entry(pair, colour) for pair, colour in colours),
         *(
             Line2D([], [], color=GREY, linestyle=pattern, label=label)
             for pattern, label in _PATTERNS.values()

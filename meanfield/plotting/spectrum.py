@@ -69,10 +69,14 @@ def joint_spectrum(runs: Runs) -> Figure:
     The smallest eigenvalues are dashed. Zeros are left out on a logarithmic scale.
     """
     spectra = [map_runs(run, rounded_spectrum) for run in runs.values()]
-    ends = [0, -1] if all(spectrum.shape[-1] > 1 for spectrum in spectra) else [0]
-    curves = [np.moveaxis(spectrum[..., ends], -1, 0) for spectrum in spectra]
+    ends = [[0, -1] if spectrum.shape[-1] > 1 else [0] for spectrum in spectra]
+    curves = [
+        np.moveaxis(spectrum[..., indices], -1, 0)
+        for spectrum, indices in zip(spectra, ends, strict=True)
+    ]
     row = Row("eigenvalues of $\\Sigma$", curves, _frame_eigenvalues)
-    return draw_rows(runs, "spectrum", row, note="solid: largest, dashed: smallest")
+    note = "solid: largest, dashed: smallest" if [0, -1] in ends else ""
+    return draw_rows(runs, "spectrum", row, note=note)
 
 
 def _frame_eigenvalues(axes: Axes, eigenvalues: np.ndarray) -> None:

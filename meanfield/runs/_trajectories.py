@@ -12,6 +12,7 @@ from meanfield.errors import InvalidInputError
 from meanfield.flows import Trajectory
 from meanfield.storage import ENDING_FLAGS, RUN, dims_of, kinds
 
+from .records._numbers import add_numbers
 from .records._provenance import provenance
 from .representations import representation_of
 
@@ -25,7 +26,8 @@ def trajectory_dataset(run: Trajectory[Any]) -> "xarray.Dataset":
     If the flow ended early, the last frame is the state at its end. Members of an
     ensemble (leading dimension `run`) keep all frames, as in a store; frames after an
     early end repeat the last state. The dataset has a variable `position` only if
-    tokens have positions.
+    tokens have positions. Numbers of each frame are computed when they are read, as in
+    `meanfield.open`.
 
     Raises:
         InvalidInputError: inside `jit`, where the arrays have no values yet.
@@ -56,7 +58,7 @@ def trajectory_dataset(run: Trajectory[Any]) -> "xarray.Dataset":
     variables = {n: (dims_of(n, a.ndim, dims), a) for n, a in arrays.items()}
     attrs = {"kind": representation.name, "dtype": times.dtype.name, **provenance()}
     data = xarray.Dataset({**variables, **_ending(run)}, attrs=attrs)
-    return data.assign(kinds[representation.name].derive(data))
+    return add_numbers(data.assign(kinds[representation.name].derive(data)))
 
 
 def _frames_to_end(run: Trajectory[Any]) -> tuple[np.ndarray, PyTree[Array]]:

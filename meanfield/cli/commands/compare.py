@@ -46,7 +46,7 @@ def compare(
     measure: Annotated[str | None, Parameter(show=False)] = None,
     **options: str | bool | None,
 ) -> None:
-    """Compare tokens, Gaussian and density, or stored runs: how they differ over time.
+    """Compare tokens, Gaussian and density over time, or stored runs.
 
     For example:
         meanfield compare --A=-1 --V 1 --t 1

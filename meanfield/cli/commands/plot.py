@@ -40,7 +40,7 @@ def plot(
     tokens: Path | None = None,
     **options: Any,
 ) -> None:
-    """Draw a run or several runs as PDF and PNG, or one run as an HTML page.
+    """Draw runs as PDF and PNG, or one run as an HTML page.
 
     For example:
         meanfield plot first.zarr
@@ -68,7 +68,7 @@ def plot(
         **options: style of the picture.
     """
     request = parse_request(options)
-    run, *more_runs = expand(folders)
+    run, *more_runs = expand(folders, "plot")
     if more_runs:
         _check_alone({"at": at, "html": html or None, "tokens": tokens})
         return _plot_joint([run, *more_runs], panel, out, request, plugin)

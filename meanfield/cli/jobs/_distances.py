@@ -46,7 +46,7 @@ def compare_runs(
                 f"Leave out `--{name.replace('_', '-')}`: stored runs have their own "
                 "keys."
             )
-    paths = expand(folders)
+    paths = expand(folders, "compare")
     open_session("double")
     labels = open_runs(paths, Request(plotting.Look(), None), plugins)
     with RunProgress("distances", "reading") as bar:
@@ -94,6 +94,8 @@ def _print(data: "xarray.Dataset") -> None:
     )
     methods = ", ".join(dict.fromkeys(data.attrs["methods"]))
     note(f"W₂: {methods}; Sinkhorn divergence: ε = {data.attrs['epsilon']:.3g}")
+    for text in data.attrs["notes"]:
+        note(text)
 
 
 def _number_and_error(row: "xarray.Dataset", name: str) -> str:

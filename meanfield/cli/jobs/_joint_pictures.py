@@ -17,8 +17,12 @@ if TYPE_CHECKING:
 MAX_STEMS = 3  # largest number of names of runs in the name of a picture
 
 
-def expand(folders: Sequence[Path]) -> list[Path]:
+def expand(folders: Sequence[Path], command: str) -> list[Path]:
     """The folders of runs and sweeps, with the runs of a comparison in its place.
+
+    Args:
+        folders: the folders that `command` was given.
+        command: name of the command, for messages.
 
     Raises:
         InvalidInputError: if there is none, one is given twice, or one of several is a
@@ -29,14 +33,15 @@ def expand(folders: Sequence[Path]) -> list[Path]:
         is_comparison = runs.is_comparison(folder)
         paths += sorted(folder.glob("*.zarr")) if is_comparison else [folder]
     if not paths:
-        raise InvalidInputError("`plot` needs the folder of a run, such as first.zarr.")
+        raise InvalidInputError(f"`{command}` needs a run, such as first.zarr.")
     duplicates = [path for path, count in Counter(paths).items() if count > 1]
     if duplicates:
         raise InvalidInputError(f"Give each run once; got `{duplicates[0]}` twice.")
     sweeps = [path for path in paths if runs.is_sweep(path)]
     if sweeps and len(paths) > 1:
         raise InvalidInputError(
-            f"`{sweeps[0]}` is a sweep, which has a picture of its own: draw it alone."
+            f"`{command}` takes several runs, but `{sweeps[0]}` is a sweep: leave it "
+            "out, or draw it alone."
         )
     return paths
 

@@ -8,7 +8,6 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 
 from meanfield._registry import Registry
 from meanfield.endings import Status, summarise_endings
@@ -19,13 +18,14 @@ from meanfield.plotting.reading.labels import common_keys
 
 from .bands import BAND_NOTE, draw
 from .look import Look, look_of
-from .marks import legend
+from .marks import legend, named_entry
 from .panels import (
     add_subject,
     annotate,
     check_options,
     ending_summary,
     finish,
+    mark_blow_up,
     prepare,
     titled_figure,
 )
@@ -121,9 +121,10 @@ def draw_rows(runs: Runs, subject: str, *rows: Row, note: str = "") -> Figure:
     colours = run_colours(runs)
     for axes, row in zip(parts[:, 0], rows, strict=True):
         _draw_row(axes, row, runs, colours)
-        _mark_blow_ups(axes, runs, colours)
+        for label in (label for label in runs if "run" not in runs[label].dims):
+            mark_blow_up(axes, ending(runs[label]), colours[label], "")
     parts[-1, 0].set_xlabel("time $t$")
-    handles = [Line2D([], [], color=c, label=label) for label, c in colours.items()]
+    handles = [named_entry(label, colour) for label, colour in colours.items()]
     legend(parts[0, 0], handles, len(handles))
     annotate(figure, note, endings_note(runs))
     return figure
@@ -180,12 +181,3 @@ def _draw_row(axes: Axes, row: Row, runs: Runs, colours: Mapping[str, str]) -> N
             visible = np.where(curve > floor, curve, np.nan)
             row.draw(axes, times, visible, colours[label])
             axes.lines[-1].set(linestyle=pattern, linewidth=width)
-
-
-def _mark_blow_ups(axes: Axes, runs: Runs, colours: Mapping[str, str]) -> None:
-    """Draw a dotted line at the blow-up time of each run, in the colour of the run."""
-    low, high = axes.get_xlim()
-    for label, run in runs.items():
-        t_star = np.nan if "run" in run.dims else ending(run).t_star
-        if low <= t_star <= high:
-            axes.axvline(t_star, color=colours[label], linestyle=":", linewidth=1.2)

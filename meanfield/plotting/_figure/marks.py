@@ -75,6 +75,16 @@ def line_entry(label: str, colour: str, pattern: LineStyleType = "-") -> Line2D:
     return Line2D([], [], color=colour, linewidth=1.4, linestyle=pattern, label=label)
 
 
+def named_entry(label: str, colour: str) -> Line2D:
+    """The legend entry of a curve that users named.
+
+    matplotlib leaves out labels that begin with an underscore.
+    """
+    return Line2D(
+        [], [], color=colour, label=f" {label}" if label[:1] == "_" else label
+    )
+
+
 class Shades(Line2D):
     """The legend entry of a colour scale: dots of colours from low to high."""
 

@@ -227,15 +227,19 @@ def ending_headline(ending: Ending) -> str:
     return superscript_powers(ending_summary(ending))
 
 
-def mark_blow_up(axes: Axes, ending: Ending) -> None:
+def mark_blow_up(
+    axes: Axes,
+    ending: Ending,
+    colour: str = Status.BLOW_UP.row.colour,
+    label: str = "$t^{*}$",
+) -> None:
     """Draw a dotted line at the blow-up time, if it is in or near the axis limits."""
     low, high = axes.get_xlim()
     if low <= ending.t_star <= high + (high - low) / 2:
         axes.set_xlim(low, max(high, ending.t_star + 0.03 * (high - low)))
-        colour = Status.BLOW_UP.row.colour
         axes.axvline(ending.t_star, color=colour, linestyle=":", linewidth=1.2)
         axes.annotate(
-            "$t^{*}$",
+            label,
             (ending.t_star, 1.0),
             xycoords=("data", "axes fraction"),
             xytext=(-3, -2),

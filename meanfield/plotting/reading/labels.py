@@ -5,6 +5,7 @@ from typing import Any
 
 import xarray as xr
 
+from meanfield.plotting._figure.text import verbatim
 from meanfield.spec import KEYS
 
 from .description import matrix_text, spec_of
@@ -43,7 +44,7 @@ def label_runs(runs: Mapping[str, xr.Dataset]) -> dict[str, xr.Dataset]:
         labels = [", ".join(parts) for parts in zip(*columns, strict=True)]
         if len(set(labels)) == len(labels):
             return dict(zip(labels, runs.values(), strict=True))
-    return dict(runs)
+    return {verbatim(name): run for name, run in runs.items()}
 
 
 def common_keys(datasets: Sequence[xr.Dataset]) -> xr.Dataset:

@@ -7,15 +7,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import equinox as eqx
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
+from typing_extensions import override
 
 from meanfield.distances import best_distance, moment_bound, sliced_wasserstein
 from meanfield.energies import SinkhornDivergence
 from meanfield.errors import InvalidInputError, NotClosedError, UnsupportedError
-from meanfield.measures import AbstractMeasure
+from meanfield.measures import AbstractMeasure, AbstractReader, Gaussian, Grid, Points
 from meanfield.runs.records._validation import load_spec
 from meanfield.runs.representations import moments_of
+from meanfield.runs.setup._parameters import cast_floats
 from meanfield.runs.setup._setup import Setup
 from meanfield.storage import RunStore
 
@@ -23,8 +26,10 @@ if TYPE_CHECKING:
     import xarray
 
 MAX_TIMES = 21  # at most so many common frames are compared, evenly spaced
-ROUNDING = 1e-9  # times that differ by less, relative to the run, are equal
+ROUNDING = 1e-6  # times that differ by less, relative to the run, are equal
+MAX_ATOMS = 2000  # with more atoms, Sinkhorn divergences would take minutes
 BANDWIDTH = 0.1  # of the Sinkhorn divergence, over the variance of the first frame
+NOT_CONVERGED = "no Sinkhorn divergence where it does not converge for this ε"
 NAMES = (
     "wasserstein",
     "wasserstein_error",
@@ -74,7 +79,7 @@ class StoredFrames:
 
         def measure(index: int) -> AbstractMeasure:
             arrays = setup.representation.arrays(data.isel(time=index).load())
-            return setup.restore(arrays, static)
+            return cast_floats(setup.restore(arrays, static), jnp.dtype(float))
 
         return StoredFrames(np.asarray(data["time"].values, float), measure)
 
@@ -89,8 +94,8 @@ def distances(
     error estimates; `bures`, the distance of the Gaussians with the same moments, in
     closed form; and `sinkhorn_divergence` with cost $\tfrac12|x - y|^2$, whose
     bandwidth `epsilon` is a tenth of the mean variance per coordinate in the first
-    common frame. It is NaN between a Gaussian and tokens, and where it does not
-    converge.
+    common frame. It is NaN between a Gaussian and tokens, between more than 2000 atoms,
+    and where it does not converge; the attribute `notes` says so.
 
     Args:
         paths: the folders of at least two runs, by their labels.
@@ -128,11 +133,17 @@ def distances(
         mu, nu = (runs[label].measure_at(t) for label in pairs[pair])
         rows.append(_distances(mu, nu, epsilon))
     methods = [row.method for row in rows[:: len(times)]]
+    notes = dict.fromkeys(filter(None, (row.note for row in rows)))
     table = np.array([row.values for row in rows]).T.reshape(-1, len(pairs), len(times))
     return xarray.Dataset(
         {n: (("pair", "time"), part) for n, part in zip(NAMES, table, strict=True)},
         {"time": times, "pair": list(pairs)},
-        {"kind": "distances", "epsilon": epsilon, "methods": methods},
+        {
+            "kind": "distances",
+            "epsilon": epsilon,
+            "methods": methods,
+            "notes": [*notes],
+        },
     )
 
 
@@ -163,24 +174,48 @@ def _bandwidth(measures: Sequence[AbstractMeasure]) -> float:
 
 
 class _Row(NamedTuple):
-    """Distances of two measures, in the order of `NAMES`, and the method of the first.
+    """Distances of two measures, in the order of `NAMES`.
 
-    The Sinkhorn divergence is NaN if it is not defined between the two measures.
+    Attributes:
+        values: the distances.
+        method: the method of the first distance.
+        note: why the Sinkhorn divergence is NaN; empty if it is not.
     """
 
     values: tuple[float, ...]
     method: str
+    note: str
+
+
+class _AtomCount(AbstractReader[int]):
+    """Reader that returns the number of atoms of a measure; zero for a Gaussian."""
+
+    @override
+    def read_points(self, mu: Points) -> int:
+        return mu.tokens.n
+
+    @override
+    def read_gaussian(self, mu: Gaussian) -> int:
+        return 0
+
+    @override
+    def read_grid(self, mu: Grid) -> int:
+        return mu.points().tokens.n
 
 
 def _distances(mu: AbstractMeasure, nu: AbstractMeasure, epsilon: float) -> _Row:
     first, second = best_distance(mu, nu), sliced_wasserstein(mu, nu)
+    divergence, note = np.nan, ""
     try:
-        divergence = float(_divergence(mu, nu, epsilon))
+        if max(map(_AtomCount(), (mu, nu))) > MAX_ATOMS:
+            note = f"no Sinkhorn divergence between more than {MAX_ATOMS} atoms"
+        else:
+            divergence = float(_divergence(mu, nu, epsilon))
+            note = "" if np.isfinite(divergence) else NOT_CONVERGED
     except (NotClosedError, UnsupportedError):
-        divergence = np.nan
+        note = "the Sinkhorn divergence between a Gaussian and tokens is not defined"
     moments = moment_bound(mu, nu).value
-    values = (*first[:2], *second[:2], moments, divergence)
-    return _Row(values, first.method)
+    return _Row((*first[:2], *second[:2], moments, divergence), first.method, note)
 
 
 @eqx.filter_jit

@@ -105,10 +105,13 @@ def write_distances(folder: Path, data: "xarray.Dataset") -> Path:
     Raises:
         ResourceError: if it cannot be written.
     """
-    numbers = {name: data[name].values.tolist() for name in data.data_vars}
+    numbers = {
+        name: np.where(np.isfinite(data[name]), data[name], None).tolist()
+        for name in data.data_vars
+    }
     axes = {name: data[name].values.tolist() for name in data.coords}
     content = {"attrs": data.attrs, "axes": axes, "values": numbers}
-    text = json.dumps(content, indent=1, ensure_ascii=False)
+    text = json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False)
     replace_text(folder / DISTANCES, f"{text}\n")
     return folder / DISTANCES
 

@@ -8,6 +8,7 @@ Its average over $z$ is finite if and only if $|Y^\top AY| < 1$.
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -26,7 +27,6 @@ from meanfield.runs.representations import (
 )
 from meanfield.runs.setup._attention import apply_scale
 from meanfield.runs.setup._domain import depth_of_model
-from meanfield.runs.setup._files import read_states
 from meanfield.runs.setup._heads import parameters
 from meanfield.runs.setup._parameters import Draw
 from meanfield.runs.setup._setup import Member, Setup
@@ -114,7 +114,7 @@ def _norm(result: Result) -> float:
 def flow_note(setup: Setup, member: Member) -> str:
     """The note on a flow in its report; empty if there is nothing to note."""
     spec, representation = setup.spec, setup.representation
-    notes = [_shape_note(spec.init), _depth_note(setup), limit_note(member)]
+    notes = [_shape_note(spec.init, member), _depth_note(setup), limit_note(member)]
     if spec.flow_of is not None and representation.start_type == "moments":
         notes.append(PROJECTION_NOTE)
     return "; ".join(filter(None, notes))
@@ -142,15 +142,15 @@ def growth_note(outcomes: Sequence[Outcome], growth: Sequence[float]) -> str:
     )
 
 
-def _shape_note(init: str) -> str:
-    """A note if a file has fewer rows than columns, as if it were transposed."""
-    n, d = read_states(init[1:]).shape if init.startswith("@") else (1, 1)
-    if n >= d:
+def _shape_note(init: str, member: Member) -> str:
+    """A note if a file had fewer rows than columns, as if it were transposed."""
+    mu: Any = member.measure
+    has_tokens = representation_of(mu).start_type == "tokens"
+    if not (init.startswith("@") and has_tokens and mu.tokens.n < mu.dimension):
         return ""
-    file = Path(init[1:]).name
     return (
-        f"{n} tokens in dimension {d}: each row of {file} is a token; transpose it if "
-        "its columns are tokens"
+        f"{mu.tokens.n} tokens in dimension {mu.dimension}: each row of "
+        f"{Path(init[1:]).name} is a token; transpose it if its columns are tokens"
     )
 
 

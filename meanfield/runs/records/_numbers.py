@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from meanfield.cells import moments
-from meanfield.clusters import cluster_counts, cluster_radius, cluster_share
+from meanfield.clusters import LARGEST, cluster_counts, cluster_radius, cluster_share
 from meanfield.spectrum import effective_rank, spectrum, token_moments
 from meanfield.storage import lazy_numbers
 
@@ -49,21 +49,22 @@ class _Factor(NamedTuple):
 
 
 def _token_factor(run: "xarray.Dataset") -> np.ndarray:
-    weights = run["weight"].values
-    x = run["x"].transpose("time", "token", "coord").values
-    return token_moments(x, weights / weights.sum())[1]
+    weights = run["weight"].values.astype(np.float64)
+    x = run["x"].transpose("time", "token", "coord").values.astype(np.float64)
+    with np.errstate(invalid="ignore", over="ignore"):
+        return token_moments(x, weights / weights.sum())[1]
 
 
 def _cell_factor(run: "xarray.Dataset") -> np.ndarray:
     """The covariance factor of a density, summed over the positions of tokens."""
     edges = [run[name].values for name in ("edges_x", "edges_y") if name in run]
-    mass = run["mass"].values
+    mass = run["mass"].values.astype(np.float64)
     mass = mass.sum(axis=1) if mass.ndim > 1 + len(edges) else mass
     return moments(mass, edges, run["origin"].values, run["axes"].values)[1]
 
 
 def _stored_factor(run: "xarray.Dataset") -> np.ndarray:
-    return run["factor"].transpose("time", "coord", ...).values
+    return run["factor"].transpose("time", "coord", ...).values.astype(np.float64)
 
 
 _STORED = _Factor(_stored_factor, "factor")
@@ -86,14 +87,19 @@ def _eigenvalue(index: int, part: "xarray.Dataset") -> np.ndarray:
 
 
 def _spectra(part: "xarray.Dataset") -> np.ndarray:
-    """The eigenvalues of the covariance in each frame, (…, time, d)."""
+    """The eigenvalues of the covariance in each frame, (…, time, d).
+
+    They are NaN in frames with an entry that is not finite, or above `LARGEST`.
+    """
     factor = _factor(part)
     spectra = []
     for block in _blocks(part):
         state = block[factor.scale].transpose("time", ...).values
-        largest = np.abs(state.reshape(len(state), -1)).max(axis=1)
-        rounding = np.finfo(state.dtype).eps * largest.astype(np.float64)
-        spectra.append(spectrum(factor.compute(block), rounding))
+        largest = np.abs(state.reshape(len(state), -1)).max(axis=1).astype(np.float64)
+        is_usable = largest <= LARGEST
+        factors = np.where(is_usable[:, None, None], factor.compute(block), np.nan)
+        rounding = np.finfo(state.dtype).eps * np.where(is_usable, largest, 0.0)
+        spectra.append(spectrum(factors, rounding))
     return np.concatenate(spectra).reshape(*_shape(part), -1)
 
 
