@@ -106,8 +106,8 @@ def write_distances(folder: Path, data: "xarray.Dataset") -> Path:
         ResourceError: if it cannot be written.
     """
     numbers = {
-        name: np.where(np.isfinite(data[name]), data[name], None).tolist()
-        for name in data.data_vars
+        name: array.astype(object).where(array.notnull(), None).values.tolist()
+        for name, array in data.data_vars.items()
     }
     axes = {name: data[name].values.tolist() for name in data.coords}
     content = {"attrs": data.attrs, "axes": axes, "values": numbers}
