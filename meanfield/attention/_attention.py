@@ -39,6 +39,7 @@ from ._coupling import (
     add_shape_check,
 )
 from ._cross_attention import AttentionParts, ClosedForm, CrossBarycentre, CrossBound
+from ._matrices import accept_multiples
 
 
 class Attention(AbstractDisplayable, AbstractDynamics):
@@ -219,7 +220,10 @@ costs: dict[str, str] = {}
 def variant(
     name: str, *equivariances: Symmetry, cost: str = ""
 ) -> Callable[[Factory], Factory]:
-    """Registers a factory `(Q, K, V, **options) -> Attention` under `name`.
+    r"""Registers a factory `(Q, K, V, **options) -> Attention` under `name`.
+
+    In `attentions` it takes the matrices as the command line does: `A` $= K^\top Q$
+    instead of `Q` and `K`, and a number $c$ for $cI$ in dimension `d`.
 
     Args:
         name: the name on the command line.
@@ -232,10 +236,18 @@ def variant(
         >>> from meanfield.attention import attentions, symmetries
         >>> attentions["l2"].__name__, sorted(symmetries["l2"])
         ('l2', ['orthogonal', 'permutation'])
+        >>> attentions["l2"](A=-1.0, V=0.5, d=2).value
+        Array([[0.5, 0. ],
+               [0. , 0.5]], dtype=float32)
     """
-    symmetries[name] = frozenset(equivariances)
-    costs[name] = cost
-    return attentions.register(name)
+
+    def register(factory: Factory) -> Factory:
+        attentions.register(name)(accept_multiples(factory))
+        symmetries[name] = frozenset(equivariances)
+        costs[name] = cost
+        return factory
+
+    return register
 
 
 def variant_options(name: str) -> dict[str, str]:
@@ -248,7 +260,8 @@ def variant_options(name: str) -> dict[str, str]:
         >>> sorted(variant_options("esp"))
         ['slices', 'tau']
     """
-    common = ("epsilon", "iterations", "key")  # in a spec, these are outside `options`
+    # In a spec, these are outside `options`.
+    common = ("A", "d", "epsilon", "iterations", "key")
     parameters = inspect.signature(attentions[name]).parameters.values()
     options = [p.name for p in parameters if p.kind is p.KEYWORD_ONLY]
     return {option.rstrip("_"): option for option in options if option not in common}

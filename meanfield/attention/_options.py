@@ -37,10 +37,15 @@ def expand_options(factory: Callable[..., R]) -> Callable[..., R]:
         return factory(*args, options=options(**fields), **keywords)
 
     call.__signature__ = public  # pyright: ignore[reportAttributeAccessIssue]
-    _, _, entries = (inspect.getdoc(options) or "").partition("Attributes:\n")
-    entries = entries.partition("\n\n")[0] + "\n"
+    entries = "".join(map(_entries, reversed(options.__mro__[:-1])))
     call.__doc__ = _ENTRY.sub(lambda _: entries, inspect.getdoc(factory) or "")
     return call
+
+
+def _entries(options: type) -> str:
+    """The lines of a docstring that describe the attributes."""
+    _, _, entries = (inspect.getdoc(options) or "").partition("Attributes:\n")
+    return entries.partition("\n\n")[0] + "\n"
 
 
 def _keywords(options: type) -> list[inspect.Parameter]:

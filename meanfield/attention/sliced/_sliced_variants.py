@@ -23,10 +23,12 @@ class SlicedOptions:
     r"""Options for the slices and their weights.
 
     Attributes:
+        epsilon: bandwidth that divides the costs; ranks do not depend on it.
         slices: `axis`, `random:COUNT[:SEED]`, COUNT alone, or rows of k numbers.
         tau: the inverse temperature $\tau$ of the slices; zero means equal weights.
     """
 
+    epsilon: Scalar = 1.0
     slices: str | int | Numbers = "axis"
     tau: Scalar = 0.0
 
@@ -39,13 +41,31 @@ class SlicedOptions:
         return rows, None if is_zero else jnp.asarray(self.tau, dtype)
 
 
+@dataclass(frozen=True)
+class SoftOptions(SlicedOptions):
+    """Options for slices with soft ranks.
+
+    Attributes:
+        temperature: $t$ of the soft sorts, positive, in the units of $|u - v|^p$.
+        power: the exponent $p$, which must be 1 or 2.
+    """
+
+    temperature: Scalar = 1.0
+    power: int = 2
+
+    def line_score(self, score: Dot) -> AbstractScore:
+        """The score on the line whose softmax is the soft sort."""
+        t = jnp.asarray(positive("temperature", self.temperature), score.Q.dtype)
+        if self.power not in (1, 2):
+            raise InvalidInputError(f"`power` must be 1 or 2; got {self.power!r}.")
+        return LineDistance(t) if self.power == 1 else LineSquare(t)
+
+
 @variant(
     "esp", "permutation", "orthogonal", "translation", cost=r"$n \log n$ for each slice"
 )
 @expand_options
-def esp(
-    Q: Numbers, K: Numbers, V: Numbers, *, epsilon: Scalar = 1.0, options: SlicedOptions
-) -> Attention:
+def esp(Q: Numbers, K: Numbers, V: Numbers, *, options: SlicedOptions) -> Attention:
     r"""Each token averages the keys that have its ranks along the slices.
 
     The plan is an expected sliced transport plan between queries $Qx$ and keys $Ky$: a
@@ -60,13 +80,12 @@ def esp(
         Q: query matrix, k × d.
         K: key matrix, k × d.
         V: value matrix, d × d.
-        epsilon: bandwidth that divides the costs; ranks do not depend on it.
         options: options of the slices.
 
     Raises:
         InvalidInputError: if shapes do not match, or `slices` is invalid.
     """
-    score = Dot(Q, K, epsilon)
+    score = Dot(Q, K, options.epsilon)
     rows, inverse = options.arrays(score)
     return Attention(score, HardSlices(rows, inverse), V)
 
@@ -75,16 +94,7 @@ def esp(
     "esp-soft", "permutation", "orthogonal", "translation", cost="$n^2$ for each slice"
 )
 @expand_options
-def esp_soft(
-    Q: Numbers,
-    K: Numbers,
-    V: Numbers,
-    *,
-    epsilon: Scalar = 1.0,
-    options: SlicedOptions,
-    temperature: Scalar = 1.0,
-    power: int = 2,
-) -> Attention:
+def esp_soft(Q: Numbers, K: Numbers, V: Numbers, *, options: SoftOptions) -> Attention:
     r"""Variant of `esp` with soft ranks, which make velocities smooth.
 
     The soft sort on each slice has rows proportional to $e^{-|u - v|^p/t}$. The weights
@@ -97,18 +107,15 @@ def esp_soft(
         Q: query matrix, k × d.
         K: key matrix, k × d.
         V: value matrix, d × d.
-        epsilon: bandwidth that divides the costs; ranks do not depend on it.
         options: options of the slices.
-        temperature: $t$ of the soft sorts, positive, in the units of $|u - v|^p$.
-        power: the exponent $p$, which must be 1 or 2.
 
     Raises:
         InvalidInputError: if shapes do not match, `slices` is invalid, `temperature`
             is not positive, or `power` is neither 1 nor 2.
     """
-    score = Dot(Q, K, epsilon)
+    score = Dot(Q, K, options.epsilon)
     rows, inverse = options.arrays(score)
-    line_score = _line_score(power, temperature, score)
+    line_score = options.line_score(score)
     if isinstance(line_score, LineSquare):
         return Attention(score, GaussianSoftSlices(rows, line_score, inverse), V)
     return Attention(score, SoftSlices(rows, line_score, inverse), V)
@@ -117,14 +124,7 @@ def esp_soft(
 @variant("esp-soft-published", "permutation", "orthogonal", cost="$n^2$ for each slice")
 @expand_options
 def esp_soft_published(
-    Q: Numbers,
-    K: Numbers,
-    V: Numbers,
-    *,
-    epsilon: Scalar = 1.0,
-    options: SlicedOptions,
-    temperature: Scalar = 1.0,
-    power: int = 2,
+    Q: Numbers, K: Numbers, V: Numbers, *, options: SoftOptions
 ) -> Attention:
     r"""Soft ranks as published, where the weights of a token do not sum to one.
 
@@ -137,25 +137,13 @@ def esp_soft_published(
         Q: query matrix, k × d.
         K: key matrix, k × d.
         V: value matrix, d × d.
-        epsilon: bandwidth that divides the costs; ranks do not depend on it.
         options: options of the slices.
-        temperature: $t$ of the soft sorts, positive, in the units of $|u - v|^p$.
-        power: the exponent $p$, which must be 1 or 2.
 
     Raises:
         InvalidInputError: if shapes do not match, `slices` is invalid, `temperature`
             is not positive, or `power` is neither 1 nor 2.
     """
-    score = Dot(Q, K, epsilon)
+    score = Dot(Q, K, options.epsilon)
     rows, inverse = options.arrays(score)
-    line_score = _line_score(power, temperature, score)
+    line_score = options.line_score(score)
     return Attention(score, PublishedSoftSlices(rows, line_score, inverse), V)
-
-
-def _line_score(power: int, temperature: Scalar, score: Dot) -> AbstractScore:
-    """The score on the line whose softmax is the soft sort."""
-    dtype = score.Q.dtype
-    t = jnp.asarray(positive("temperature", temperature), dtype)
-    if power not in (1, 2):
-        raise InvalidInputError(f"`power` must be 1 or 2; got {power!r}.")
-    return LineDistance(t) if power == 1 else LineSquare(t)

@@ -30,6 +30,10 @@ class SparseOptions:
     r"""Options that define the matrix that sorts blocks.
 
     Attributes:
+        epsilon: bandwidth that divides the scores, of softmax attention too if there is
+            one.
+        key: PRNG key for random matrices and noise; runs derive one for each head from
+            their seed.
         blocks: $N_B$, the number of blocks; by default the number that `W_B` or `order`
             implies, or four if neither does.
         W_B: rows of $N_B$ numbers, or the law `normal[:SCALE]`.
@@ -39,6 +43,8 @@ class SparseOptions:
         passes: $N_k$, the number of balancing passes; with 0, only rows are normalised.
     """
 
+    epsilon: Scalar = 1.0
+    key: PRNGKey | None = None
     blocks: int | None = None
     W_B: Law = "normal"
     W_P: Law | None = None
@@ -73,36 +79,15 @@ class SparseOptions:
         layers = (Layer(W_P, link=jax.nn.relu), Layer(W_B, link=jax.nn.relu))
         return _check_dimension(SortingNetwork(layers), d)
 
-    def sorting(
-        self, template: Float[Array, "k d"], key: PRNGKey | None, order: Numbers | None
-    ) -> AbstractSorting:
-        """The sorting with the fixed `order`; if `order` is `None`, a learned sorting.
-
-        Raises:
-            InvalidInputError: if an option is invalid, or shapes do not match.
-        """
-        if order is None:
-            return LearnedSorting(*self._parts(template, key))
-        sorting = FixedSorting(order)
-        if self._count() not in (None, sorting.n_blocks):
-            raise InvalidInputError(
-                f"`order` lists {sorting.n_blocks} blocks, but `blocks` is "
-                f"{self.blocks}. Leave out one of these two options."
-            )
-        return sorting
-
-    def causal(
-        self, template: Float[Array, "k d"], key: PRNGKey | None
-    ) -> CausalLearnedSorting:
+    def causal(self, template: Float[Array, "k d"]) -> CausalLearnedSorting:
         """The learned sorting that is balanced causally."""
-        return CausalLearnedSorting(*self._parts(template, key))
+        return CausalLearnedSorting(*self._parts(template))
 
     def _parts(
-        self, template: Float[Array, "k d"], key: PRNGKey | None
+        self, template: Float[Array, "k d"]
     ) -> tuple[SortingNetwork, Array, Array, int]:
-        network_key, gumbel = jax.random.split(
-            jax.random.key(0) if key is None else key
-        )
+        key = jax.random.key(0) if self.key is None else self.key
+        network_key, gumbel = jax.random.split(key)
         network = self.network(template, network_key)
         count = _count("blocks", network.n_blocks, minimum=1, maximum=MOST_BLOCKS)
         dtype = template.dtype
@@ -117,6 +102,33 @@ class SparseOptions:
         if self.blocks is None:
             return None
         return _count("blocks", self.blocks, minimum=1, maximum=MOST_BLOCKS)
+
+
+@dataclass(frozen=True)
+class OrderedOptions(SparseOptions):
+    """Options of a sorting that is learned, or fixed by an order.
+
+    Attributes:
+        order: fixed order of blocks, such as `[2, 0, 1]`, instead of a network.
+    """
+
+    order: Numbers | None = None
+
+    def sorting(self, template: Float[Array, "k d"]) -> AbstractSorting:
+        """The sorting with the fixed `order`; if `order` is `None`, a learned sorting.
+
+        Raises:
+            InvalidInputError: if an option is invalid, or shapes do not match.
+        """
+        if self.order is None:
+            return LearnedSorting(*self._parts(template))
+        sorting = FixedSorting(self.order)
+        if self._count() not in (None, sorting.n_blocks):
+            raise InvalidInputError(
+                f"`order` lists {sorting.n_blocks} blocks, but `blocks` is "
+                f"{self.blocks}. Leave out one of these two options."
+            )
+        return sorting
 
 
 def _check_dimension(network: SortingNetwork, d: int) -> SortingNetwork:

@@ -1,6 +1,6 @@
 """Registered variants of sparse Sinkhorn attention."""
 
-from meanfield._typing import Numbers, PRNGKey, Scalar
+from meanfield._typing import Numbers
 from meanfield.attention._attention import Attention, variant
 from meanfield.attention._options import expand_options
 from meanfield.scores import Dot
@@ -8,7 +8,7 @@ from meanfield.scores import Dot
 from ._mixture import CausalSparseMixture, SparseMixture
 from ._sortcut import SortCut
 from ._sparse import CausalSparse, Sparse
-from ._sparse_options import SparseOptions
+from ._sparse_options import OrderedOptions, SparseOptions
 
 COST = r"$nb + n^2/b + N_k(n/b)^2$ in blocks of $b$ tokens"
 
@@ -16,14 +16,7 @@ COST = r"$nb + n^2/b + N_k(n/b)^2$ in blocks of $b$ tokens"
 @variant("sparse-sinkhorn", cost=COST)
 @expand_options
 def sparse_sinkhorn(
-    Q: Numbers,
-    K: Numbers,
-    V: Numbers,
-    *,
-    epsilon: Scalar = 1.0,
-    key: PRNGKey | None = None,
-    options: SparseOptions,
-    order: Numbers | None = None,
+    Q: Numbers, K: Numbers, V: Numbers, *, options: OrderedOptions
 ) -> Attention:
     r"""Tokens attend to their block and to the block that a network sorts to it.
 
@@ -38,30 +31,20 @@ def sparse_sinkhorn(
         Q: query matrix, k × d.
         K: key matrix, k × d.
         V: value matrix, d × d.
-        epsilon: bandwidth that divides both scores.
-        key: PRNG key for random matrices and noise; runs derive one for each head from
-            their seed.
         options: options of the matrix that sorts blocks.
-        order: fixed order of blocks, such as `[2, 0, 1]`, instead of a network.
 
     Raises:
         InvalidInputError: if shapes do not match, or an option is invalid.
     """
-    score = Dot(Q, K, epsilon)
-    sorting = options.sorting(score.Q, key, order)
+    score = Dot(Q, K, options.epsilon)
+    sorting = options.sorting(score.Q)
     return Attention(score, Sparse(sorting), V)
 
 
 @variant("sparse-sinkhorn-causal", cost=COST)
 @expand_options
 def sparse_sinkhorn_causal(
-    Q: Numbers,
-    K: Numbers,
-    V: Numbers,
-    *,
-    epsilon: Scalar = 1.0,
-    key: PRNGKey | None = None,
-    options: SparseOptions,
+    Q: Numbers, K: Numbers, V: Numbers, *, options: SparseOptions
 ) -> Attention:
     r"""Causal variant of `sparse-sinkhorn`, in which no token depends on later tokens.
 
@@ -74,29 +57,19 @@ def sparse_sinkhorn_causal(
         Q: query matrix, k × d.
         K: key matrix, k × d.
         V: value matrix, d × d.
-        epsilon: bandwidth that divides both scores.
-        key: PRNG key for random matrices and noise; runs derive one for each head from
-            their seed.
         options: options of the matrix that sorts blocks.
 
     Raises:
         InvalidInputError: if shapes do not match, or an option is invalid.
     """
-    score = Dot(Q, K, epsilon)
-    return Attention(score, CausalSparse(options.causal(score.Q, key)), V)
+    score = Dot(Q, K, options.epsilon)
+    return Attention(score, CausalSparse(options.causal(score.Q)), V)
 
 
 @variant("sparse-sinkhorn-mixture", cost=f"that of `softmax`, and {COST}")
 @expand_options
 def sparse_sinkhorn_mixture(
-    Q: Numbers,
-    K: Numbers,
-    V: Numbers,
-    *,
-    epsilon: Scalar = 1.0,
-    key: PRNGKey | None = None,
-    options: SparseOptions,
-    order: Numbers | None = None,
+    Q: Numbers, K: Numbers, V: Numbers, *, options: OrderedOptions
 ) -> Attention:
     r"""The sum of `sparse-sinkhorn` attention and softmax attention over all tokens.
 
@@ -106,30 +79,20 @@ def sparse_sinkhorn_mixture(
         Q: query matrix, k × d.
         K: key matrix, k × d.
         V: value matrix, d × d.
-        epsilon: bandwidth that divides all scores.
-        key: PRNG key for random matrices and noise; runs derive one for each head from
-            their seed.
         options: options of the matrix that sorts blocks.
-        order: fixed order of blocks, such as `[2, 0, 1]`, instead of a network.
 
     Raises:
         InvalidInputError: if shapes do not match, or an option is invalid.
     """
-    score = Dot(Q, K, epsilon)
-    sorting = options.sorting(score.Q, key, order)
+    score = Dot(Q, K, options.epsilon)
+    sorting = options.sorting(score.Q)
     return Attention(score, SparseMixture(sorting), V)
 
 
 @variant("sparse-sinkhorn-causal-mixture", cost=f"that of `softmax`, and {COST}")
 @expand_options
 def sparse_sinkhorn_causal_mixture(
-    Q: Numbers,
-    K: Numbers,
-    V: Numbers,
-    *,
-    epsilon: Scalar = 1.0,
-    key: PRNGKey | None = None,
-    options: SparseOptions,
+    Q: Numbers, K: Numbers, V: Numbers, *, options: SparseOptions
 ) -> Attention:
     r"""The sum of `sparse-sinkhorn-causal` attention and causal softmax attention.
 
@@ -139,30 +102,19 @@ def sparse_sinkhorn_causal_mixture(
         Q: query matrix, k × d.
         K: key matrix, k × d.
         V: value matrix, d × d.
-        epsilon: bandwidth that divides all scores.
-        key: PRNG key for random matrices and noise; runs derive one for each head from
-            their seed.
         options: options of the matrix that sorts blocks.
 
     Raises:
         InvalidInputError: if shapes do not match, or an option is invalid.
     """
-    score = Dot(Q, K, epsilon)
-    return Attention(score, CausalSparseMixture(options.causal(score.Q, key)), V)
+    score = Dot(Q, K, options.epsilon)
+    return Attention(score, CausalSparseMixture(options.causal(score.Q)), V)
 
 
 @variant("sortcut", cost=r"$nbc + n^2/b + N_k(n/b)^2$ for a budget of $c$ blocks")
 @expand_options
 def sortcut(
-    Q: Numbers,
-    K: Numbers,
-    V: Numbers,
-    *,
-    epsilon: Scalar = 1.0,
-    key: PRNGKey | None = None,
-    budget: int = 1,
-    options: SparseOptions,
-    order: Numbers | None = None,
+    Q: Numbers, K: Numbers, V: Numbers, *, budget: int = 1, options: OrderedOptions
 ) -> Attention:
     r"""All tokens attend to the first blocks of the sorted sequence.
 
@@ -172,16 +124,12 @@ def sortcut(
         Q: query matrix, k × d.
         K: key matrix, k × d.
         V: value matrix, d × d.
-        epsilon: bandwidth that divides the scores.
-        key: PRNG key for random matrices and noise; runs derive one for each head from
-            their seed.
         budget: number of blocks that are kept.
         options: options of the matrix that sorts blocks.
-        order: fixed order of blocks, such as `[2, 0, 1]`, instead of a network.
 
     Raises:
         InvalidInputError: if shapes do not match, or an option is invalid.
     """
-    score = Dot(Q, K, epsilon)
-    sorting = options.sorting(score.Q, key, order)
+    score = Dot(Q, K, options.epsilon)
+    sorting = options.sorting(score.Q)
     return Attention(score, SortCut(sorting, budget), V)
