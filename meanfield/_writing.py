@@ -7,8 +7,6 @@ from pathlib import Path
 
 from .errors import InvalidInputError, ResourceError
 
-_HEAD = 1000  # the generator tag of a page lies within this many bytes of its start
-
 
 @contextlib.contextmanager
 def writing(path: Path) -> Iterator[None]:
@@ -37,23 +35,17 @@ def check_absent(file: Path) -> None:
         )
 
 
-def check_page(file: Path, command: str) -> None:
-    """Raises if `file` exists but was not written by `command`.
-
-    A command replaces only its own pages.
+def check_output(*files: Path, force: bool) -> None:
+    """Raises unless all files can be written and, without `force`, are absent.
 
     Raises:
-        InvalidInputError: if `file` exists and is not a page of this command.
+        InvalidInputError: if a file exists and `force` is false.
+        ResourceError: if a file cannot be written.
     """
-    if not file.is_file():
-        return
-    with file.open("rb") as stream:
-        head = stream.read(_HEAD)
-    if head and f'content="meanfield {command}"'.encode() not in head:
-        raise InvalidInputError(
-            f"`{file}` was not written by `meanfield {command}`, so it is not "
-            "overwritten: name another file with `--out`, or remove this one."
-        )
+    for file in files:
+        if not force:
+            check_absent(file)
+        check_writable(file)
 
 
 def check_writable(file: Path) -> None:

@@ -78,7 +78,7 @@ def test_the_command_omits_options_that_the_start_lacks(cli: Command):
     """Tokens of a file have their number; a Gaussian draws none."""
     np.save("x.npy", np.eye(3, 2))
     for keys in (["--init", "@x.npy"], ["--measure", "gaussian", "--cov", "2.0"]):
-        assert cli("live", *keys, "--out", "page.html").code == 0
+        assert cli("live", *keys, "--out", "page.html", "--force").code == 0
         origin = data_of(Path("page.html").read_text("utf-8"))["origin"]
         assert origin == [
             word for word in keys if word not in ("--measure", "gaussian")
@@ -196,7 +196,7 @@ def test_live_help_lists_only_supported_keys(
     options = set(re.findall(r"^│ (--[\w-]+)", text, re.MULTILINE))
     flags = {f"--{key.replace('_', '-')}" for key, row in KEYS.items() if row.group}
     hidden_options = {f"--{key.replace('_', '-')}" for key in HIDDEN_KEYS}
-    own_options = {"--out", "--title", "--preset", "--member", "--plugin"}
+    own_options = {"--out", "--force", "--title", "--preset", "--member", "--plugin"}
     assert options == (flags - hidden_options) | own_options
     assert "400 if absent" in cli("live", "--help").out
 

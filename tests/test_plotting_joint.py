@@ -201,7 +201,7 @@ def test_the_command_draws_several_runs(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "needs the folder of a run"),
+        ([], "needs a run"),
         (["{0}", "{0}"], "Give each run once"),
         (["{0}", "{1}", "--html"], "Leave out `--html`"),
         (["{0}", "{1}", "--at", "0.1"], "Leave out `--at`"),

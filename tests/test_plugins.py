@@ -112,7 +112,7 @@ def test_a_picture_runs_a_plugin_only_where_it_needs_it(
     assert result.code == 0, result.err
     assert Path("was-run").exists()
     Path("mine.py").unlink()
-    assert cli("plot", run, "--panel", "tokens").code == 0
+    assert cli("plot", run, "--panel", "tokens", "--force").code == 0
 
 
 def test_panels_that_need_no_plugin_are_drawn(cli: CLI, run: Path, forget: Callable):
@@ -128,7 +128,7 @@ def test_panels_that_need_no_plugin_are_drawn(cli: CLI, run: Path, forget: Calla
     assert not Path("was-run").exists()
     result = cli("plot", run, "--panel", "attention")
     assert_refused(result, "the plugin `mine.py`", "with `--plugin FILE.py`")
-    options = ("--panel", "all", "--out", "all", "--plugin", "moved.py")
+    options = ("--panel", "all", "--out", "all", "--force", "--plugin", "moved.py")
     assert cli("plot", run, *options).code == 0
     assert Path("all-attention.png").exists()
 

@@ -92,7 +92,7 @@ def test_tokens_of_a_text_have_their_words(
     page = (tmp_path / "run.html").read_text("utf-8")
     assert "layer norms and MLPs are left out" in page
     model.rename(tmp_path / "moved")
-    result = cli("report", "run.zarr")
+    result = cli("report", "run.zarr", "--force")
     assert result.code == 0
     assert result.err.count("the page has no words: ") == 1
     page = (tmp_path / "run.html").read_text("utf-8")
@@ -409,18 +409,3 @@ def test_ctrl_c_ends_the_server(tmp_path: Path, rng: Generator) -> None:
     process.send_signal(signal.SIGINT)
     rest = process.communicate(timeout=60)[1]
     assert (process.returncode, rest.count("\n")) == (0, 0), rest
-
-
-def test_a_page_replaces_only_generated_pages(cli: Command, tmp_path: Path):
-    start = ("--measure", "gaussian", "--t", "0.1")
-    assert cli("simulate", *start, "--frames", "2", "--out", "run").code == 0
-    assert cli("live", *start, "--out", "run.html").code == 0
-    live = Path("run.html").read_bytes()
-    result = cli("report", "run")
-    assert result.code == 2
-    assert "`run.html` was not written by `meanfield report`" in result.err
-    assert Path("run.html").read_bytes() == live
-    for _ in range(2):
-        assert cli("report", "run", "--out", "new.html").code == 0
-    result = cli("live", *start, "--out", "new.html")
-    assert "was not written by `meanfield live`" in result.err

@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float
 from typing_extensions import override
 
-from meanfield._array import float_array, require
+from meanfield._array import accept_multiples, float_array, require
 from meanfield._display import AbstractDisplayable, Card
 from meanfield._registry import Registry
 from meanfield._typing import Numbers, Time
@@ -39,7 +39,6 @@ from ._coupling import (
     add_shape_check,
 )
 from ._cross_attention import AttentionParts, ClosedForm, CrossBarycentre, CrossBound
-from ._matrices import accept_multiples
 
 
 class Attention(AbstractDisplayable, AbstractDynamics):
@@ -222,8 +221,8 @@ def variant(
 ) -> Callable[[Factory], Factory]:
     r"""Registers a factory `(Q, K, V, **options) -> Attention` under `name`.
 
-    In `attentions` it takes the matrices as the command line does: `A` $= K^\top Q$
-    instead of `Q` and `K`, and a number $c$ for $cI$ in dimension `d`.
+    It then takes matrices as the command line does: also `A` $= K^\top Q$ instead of
+    `Q` and `K`, and a number $c$ for $cI$ in dimension `d`.
 
     Args:
         name: the name on the command line.
@@ -240,14 +239,9 @@ def variant(
         Array([[0.5, 0. ],
                [0. , 0.5]], dtype=float32)
     """
-
-    def register(factory: Factory) -> Factory:
-        attentions.register(name)(accept_multiples(factory))
-        symmetries[name] = frozenset(equivariances)
-        costs[name] = cost
-        return factory
-
-    return register
+    symmetries[name] = frozenset(equivariances)
+    costs[name] = cost
+    return lambda factory: attentions.register(name)(accept_multiples(factory))
 
 
 def variant_options(name: str) -> dict[str, str]:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 from meanfield import plotting, runs
+from meanfield._writing import check_output
 from meanfield.cli.jobs._pictures import (
     add_tokens,
     check_not_comparison,
@@ -41,6 +42,7 @@ def animate(
     *,
     panel: Annotated[str | None, MOVIE] = None,
     out: Path | None = None,
+    force: bool = False,
     member: int | None = None,
     tokens: Path | None = None,
     plugin: list[Path] | None = None,
@@ -63,6 +65,7 @@ def animate(
         panel: panel of the movie: tokens, density, or cone or disc for covariances in
             the plane; by default the one that suits the run.
         out: output file, `.gif`, `.mp4` or `.webm`; by default RUN.gif next to the run.
+        force: whether to replace an existing file (flag).
         member: index of the draw or start to show, from 0.
         tokens: run whose tokens are drawn over the density.
         plugin: Python file of a plugin of the run, if it was moved; may be repeated.
@@ -78,6 +81,7 @@ def animate(
         )
     load_measure_of(run, plugin)
     target = out or run.parent / f"{stem(run)}.gif"
+    check_output(target, force=force)
     data = add_tokens(_select_runs(open_dataset(run, request), member, panel), tokens)
     drawing = FrameProgress("drawing")
     look = request.look
@@ -85,12 +89,13 @@ def animate(
     wide, high = film.pixels(target)
     even = "" if (wide, high) == film.size else ": the sides of a video must be even"
     note(f"wrote {target}, {wide} × {high}{even}")
-    if "run" not in data.dims:
-        _note_few_frames(data)
+    _note_few_frames(data)
 
 
 def _note_few_frames(data: "xarray.Dataset") -> None:
     """Prints a hint to store more frames, if a run has few frames before a blow-up."""
+    if "run" in data.dims:
+        return
     spec, ending = plotting.spec_and_ending(data)
     if hint := frames_hint(spec, data.sizes["time"], ending.t_star):
         note(f"frames: {hint}")

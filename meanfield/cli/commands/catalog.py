@@ -191,9 +191,8 @@ def _show_run(path: Path, *, json: bool, toml: bool, check: bool) -> None:
         inputs = summary.pop("inputs", {})
         groups = [inputs.get(group, {}) for group in ("start", "flow", "plugins")]
         digests = [pair for group in groups for pair in group.items()]
-        if digests:
-            heads = [f"{file} ({digest[:DIGEST]}…)" for file, digest in digests]
-            summary["files"] = ", ".join(heads)
+        heads = [f"{file} ({digest[:DIGEST]}…)" for file, digest in digests]
+        summary["files"] = ", ".join(heads) or None
         # A text has too many words to show. The entry `reason` lists the endings.
         idle = {"words", "endings", *(k for k, v in summary.items() if v is None)}
         facts = {key: value for key, value in summary.items() if key not in idle}

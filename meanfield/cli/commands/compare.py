@@ -96,15 +96,10 @@ def _split_keys(keys: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]
 
     The latter are passed only to measures that use them. The key `measure` is dropped.
     """
-    measure_keys = {
-        k: v
-        for k, v in keys.items()
-        if k in KEYS and KEYS[k].required_measure is not None
-    }
-    common_keys = {
-        k: v for k, v in keys.items() if k not in measure_keys and k != "measure"
-    }
-    return common_keys, measure_keys
+    rows = {key: KEYS[key] for key in keys if key in KEYS}
+    names = {key for key, row in rows.items() if row.required_measure is not None}
+    common_keys = {k: v for k, v in keys.items() if k not in {*names, "measure"}}
+    return common_keys, {k: v for k, v in keys.items() if k in names}
 
 
 def _comparison(

@@ -8,7 +8,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from meanfield import runs
-from meanfield._writing import check_page
+from meanfield._writing import check_output
 from meanfield.cli.options._options import (
     MOST_USED,
     add_spec_options,
@@ -28,6 +28,7 @@ from meanfield.cli.process._session import open_session
 from meanfield.cli.terminal._output import note
 from meanfield.errors import InvalidInputError
 from meanfield.pages import live as pages
+from meanfield.plotting.pages import page_file
 from meanfield.spec import Axis, RunSpec, parse, replace_values
 
 # Default numbers of tokens on a page, which a browser can animate at full frame rate:
@@ -41,6 +42,7 @@ def live(
     /,
     *,
     out: Annotated[Path | None, Parameter(group=MOST_USED)] = None,
+    force: bool = False,
     title: Annotated[str | None, Parameter(group=MOST_USED)] = None,
     preset: Preset = None,
     member: int | None = None,
@@ -65,15 +67,18 @@ def live(
         file: TOML file of keys; or folder of a run, whose first frame is the initial
             measure, or of a sweep, whose axes become sliders.
         out: output file; by default live.html, or RUN-live.html next to the run.
+        force: whether to replace an existing page (flag).
         title: title of the page; by default a summary of the spec.
         preset: named set of keys; see `list presets`.
         member: index of the draw or start of the run to integrate, from 0.
         plugin: Python file that registers extensions; may be repeated.
         **options: keys of the spec that a page supports.
     """
+    target = page_file(out or _default_page(file))
+    check_output(target, force=force)
     if file is not None and file.is_dir():
         _check_no_keys(file, preset, options)
-        _write_folder_page(file, out, title, member, plugin or [])
+        _write_folder_page(file, target, title, member, plugin or [])
         return
     if member is not None:
         raise InvalidInputError(
@@ -86,12 +91,20 @@ def live(
         note("a page integrates in double precision; `precision` is ignored")
     spec = parse({**keys, "precision": "double"}, where=key_source(file, options))
     open_session()
-    _write_spec_page(spec, out or Path("live.html"), title)
+    _write_spec_page(spec, target, title)
+
+
+def _default_page(file: Path | None) -> Path:
+    """The page of a file of keys, or of the folder of a run or sweep."""
+    if file is None or not file.is_dir():
+        return Path("live.html")
+    stem = file.absolute().name.removesuffix(".zarr")
+    return file.absolute().with_name(f"{stem}-live.html")
 
 
 def _write_folder_page(
     folder: Path,
-    out: Path | None,
+    target: Path,
     title: str | None,
     member: int | None,
     plugins: list[Path],
@@ -109,8 +122,6 @@ def _write_folder_page(
         )
     load_measure_of(folder, plugins)
     all_plugins = load_plugins_of(folder, plugins, "double")
-    stem = folder.absolute().name.removesuffix(".zarr")
-    target = out or folder.absolute().with_name(f"{stem}-live.html")
     if not is_sweep:
         _write(*runs.load_start(folder, member, all_plugins), target, title)
         return
@@ -162,7 +173,6 @@ def _write(
     title: str | None,
     axes: Sequence[Axis] = (),
 ) -> None:
-    check_page(target if target.suffix else target.with_suffix(".html"), "live")
     law = pages.law_of(flow.dynamics, flow.measure)
     setting = pages.setting_of(spec, law, title or runs.title(spec))
     note(f"wrote {pages.save_live_page(target, law, setting, axes)}")

@@ -2,11 +2,12 @@
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from cyclopts import Parameter
 
 from meanfield import plotting, runs
+from meanfield._writing import check_output
 from meanfield.cli.jobs._joint_pictures import expand, joint_name, open_runs
 from meanfield.cli.jobs._pictures import (
     Request,
@@ -20,6 +21,7 @@ from meanfield.cli.options._values import names_of
 from meanfield.cli.process._plugins import load_measure_of, load_plugins_of
 from meanfield.cli.terminal._output import note
 from meanfield.errors import InputFileError, InvalidInputError
+from meanfield.plotting import pages
 
 if TYPE_CHECKING:
     import xarray
@@ -34,6 +36,7 @@ def plot(
     *folders: Annotated[Path, Parameter(name="RUN")],
     panel: Annotated[str | None, PANEL] = None,
     out: Path | None = None,
+    force: bool = False,
     at: list[float] | None = None,
     plugin: list[Path] | None = None,
     html: bool = False,
@@ -59,6 +62,7 @@ def plot(
             rank (the default), spectrum, energy, clusters or tokens.
         out: output file, with or without extension; by default RUN-PANEL next to the
             run. `--panel all` appends the name of each panel.
+        force: whether to replace existing files (flag).
         at: times of the attention matrices, for panel `attention`; may be repeated.
         plugin: Python file of a plugin, for example of one that registers a panel; may
             be repeated. Plugins of the run load automatically, unless they were moved,
@@ -67,11 +71,11 @@ def plot(
         tokens: run whose tokens are drawn over the density.
         **options: style of the picture.
     """
-    request = parse_request(options)
-    run, *more_runs = expand(folders, "plot")
+    request, output = parse_request(options), _Output(out, panel, force)
+    run, *more_runs = paths = expand(folders, "plot")
     if more_runs:
         _check_alone({"at": at, "html": html or None, "tokens": tokens})
-        return _plot_joint([run, *more_runs], panel, out, request, plugin)
+        return _plot_joint(paths, output, request, plugin)
     load_measure_of(run, plugin)
     dataset = add_tokens(open_dataset(run, request), tokens)
     names = _select_panels(panel, dataset)
@@ -79,33 +83,67 @@ def plot(
         load_plugins_of(run, plugin)
     _check_times(at, names)
     if html:
-        target = out or _target(run, "cone.html")
-        return _write_page(dataset, names, request.look, target)
+        return output.write_page(run, dataset, names, request.look)
 
     def draw(name: str) -> "Figure":
         data = dataset
         if name in plotting.attention_panels:
-            data = _add_attention(run, dataset, at, plugin)
+            data = runs.add_attention(run, dataset, at, load_plugins_of(run, plugin))
         return plotting.draw_panel(name, data, request.look)
 
-    return _draw_all({name: _target(run, name, out, panel) for name in names}, draw)
+    return _draw_all(output.pictures(run, names), draw)
+
+
+class _Output(NamedTuple):
+    """The options `--out`, `--panel` and `--force`, which determine the files."""
+
+    file: Path | None
+    panel: str | None
+    force: bool
+
+    def pictures(self, run: Path, names: list[str]) -> dict[str, Path]:
+        """A file for each panel; raises if one exists, unless `force` is true."""
+        targets = {name: self._picture(run, name) for name in names}
+        for target in targets.values():
+            check_output(*plotting.figure_files(target), force=self.force)
+        return targets
+
+    def write_page(
+        self, run: Path, data: "xarray.Dataset", names: list[str], look: plotting.Look
+    ) -> None:
+        """Writes the page of a cone, unless it exists and `force` is false."""
+        if look.choices:
+            raise InvalidInputError(
+                f"Leave out `{look.choices[0]}`: it has no effect with `--html`, "
+                "because the page has its own style."
+            )
+        if names != ["cone"]:
+            raise InvalidInputError(
+                "`--html` writes an interactive page, which only the panel `cone` has: "
+                "use `--panel cone`, or leave out `--html`."
+            )
+        target = pages.page_file(self.file or run.parent / f"{stem(run)}-cone.html")
+        check_output(target, force=self.force)
+        note(f"wrote {plotting.save_page(data, target)}")
+
+    def _picture(self, run: Path, name: str) -> Path:
+        out = self.file
+        if out is None:
+            return run.parent / f"{stem(run)}-{name}"
+        if self.panel == "all":
+            return plotting.output_path(out).with_name(f"{out.stem}-{name}{out.suffix}")
+        return out
 
 
 def _plot_joint(
-    paths: list[Path],
-    panel: str | None,
-    out: Path | None,
-    request: Request,
-    plugins: list[Path] | None,
+    paths: list[Path], output: _Output, request: Request, plugins: list[Path] | None
 ) -> None:
     """Draws several runs in one picture."""
     datasets = open_runs(paths, request, plugins)
-    names = _joint_panels(panel, datasets)
-    first = paths[0].parent / joint_name(paths)
-    _draw_all(
-        {name: _target(first, name, out, panel) for name in names},
-        lambda name: plotting.joint_panels[name](datasets, request.look),
-    )
+    names = _joint_panels(output.panel, datasets)
+    targets = output.pictures(paths[0].parent / joint_name(paths), names)
+
+    _draw_all(targets, lambda name: plotting.joint_panels[name](datasets, request.look))
 
 
 def _joint_panels(
@@ -150,37 +188,12 @@ def _draw_all(targets: Mapping[str, Path], draw: Callable[[str], "Figure"]) -> N
 
 
 def _check_times(times: list[float] | None, names: list[str]) -> None:
-    """Raises if times are given but no panel draws attention matrices."""
+    """Raises if times are not numbers, or no panel draws attention matrices."""
+    if times is not None and not all(t == t for t in times):
+        raise InvalidInputError("The times `--at` must be numbers; got nan.")
     if times is not None and plotting.attention_panels.keys().isdisjoint(names):
         panels = "`, `".join(plotting.attention_panels)
         raise InvalidInputError(f"Leave out `--at`: only the panel `{panels}` uses it.")
-
-
-def _write_page(
-    data: "xarray.Dataset", names: list[str], look: "plotting.Look", target: Path
-) -> None:
-    if look.choices:
-        raise InvalidInputError(
-            f"Leave out `{look.choices[0]}`: it has no effect with `--html`, because "
-            "the page has its own style."
-        )
-    if names != ["cone"]:
-        raise InvalidInputError(
-            "`--html` writes an interactive page, which only the panel `cone` has: "
-            "use `--panel cone`, or leave out `--html`."
-        )
-    note(f"wrote {plotting.save_page(data, target)}")
-
-
-def _target(
-    run: Path, name: str, out: Path | None = None, panel: str | None = None
-) -> Path:
-    """Output file of a panel: `out`, or a file whose name ends with the panel name."""
-    if out is None:
-        return run.parent / f"{stem(run)}-{name}"
-    if panel == "all":
-        return plotting.output_path(out).with_name(f"{out.stem}-{name}{out.suffix}")
-    return out
 
 
 def _select_panels(panel: str | None, data: "xarray.Dataset") -> list[str]:
@@ -191,28 +204,13 @@ def _select_panels(panel: str | None, data: "xarray.Dataset") -> list[str]:
         names = ["lines", "phase"] if "seed" in data.dims else ["phase", "lines"]
         return names if panel == "all" else names[:1]
     plane = ["cone", "disc"] if data.sizes["coord"] == 2 else []
+    first = ["tokens"] if "run" not in data.dims else []
     if data.attrs.get("kind") == "grid":
-        names = ["density", "balance", "spectrum", *plane]
-    elif "run" in data.dims:
-        names = ["spectrum", *plane]
-    else:
-        names = ["tokens", "spectrum", *plane]
-    if "energy" in data:
-        names.append("energy")
+        first = ["density", "balance"]
+    names = [*first, "spectrum", *plane, *(["energy"] if "energy" in data else [])]
     if data.attrs.get("kind") == "points":
         is_small = data.sizes["token"] <= MAX_TOKENS and "run" not in data.dims
         names += ["clusters", *(["attention"] if is_small else [])]
     elif plane and data.attrs.get("kind") == "gaussian":
         names = ["cone", *(name for name in names if name != "cone")]
     return names if panel == "all" else names[:1]
-
-
-def _add_attention(
-    run: Path,
-    data: "xarray.Dataset",
-    times: list[float] | None,
-    plugins: list[Path] | None,
-) -> "xarray.Dataset":
-    if times is not None and not all(t == t for t in times):
-        raise InvalidInputError("The times `--at` must be numbers; got nan.")
-    return runs.add_attention(run, data, times, load_plugins_of(run, plugins))

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from meanfield import runs
-from meanfield._writing import check_page, check_writable
+from meanfield._writing import check_output
 from meanfield.cli.jobs._texts import add_word_labels
 from meanfield.cli.process._plugins import load_measure_of, load_plugins_of
 from meanfield.cli.terminal._console import FrameProgress
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 # of times at which matrices are computed, and the number of tokens.
 MAX_ENTRIES, SNAPSHOTS, MOST_TOKENS = 40_000_000, 12, 1024
 N_MODEL_HEADS = 16  # assumed number of heads per layer, unless `model_heads` is given
-# Errors raised if attention matrices are not defined for a run, or a file is missing.
-_ATTENTION_ERRORS = (InvalidInputError, InputFileError, UnsupportedError)
 
 
 def report(
@@ -31,6 +29,7 @@ def report(
     /,
     *,
     out: Path | None = None,
+    force: bool = False,
     title: str | None = None,
     watch: bool = False,
     port: int = 0,
@@ -52,6 +51,7 @@ def report(
         path: folder of a run, of a sweep or of `compare --out`; or file with the output
             of `verify --json`.
         out: output file; by default NAME.html next to `path`.
+        force: whether to replace an existing page (flag).
         title: title of the page; by default a summary of the spec.
         watch: live page of a run or sweep in progress, served on this machine until
             Ctrl-C (flag).
@@ -76,18 +76,20 @@ def report(
         raise InvalidInputError(
             "`--port` and `--host` need `--watch`: add `--watch`, or leave them out."
         )
-    _save(subject, out, title, plugin)
+    check_output(target := _page(subject, out), force=force)
+    _save(subject, target, title, plugin)
+
+
+def _page(subject: "reports.Subject", out: Path | None) -> Path:
+    return pages.page_file(out or subject.path.parent / f"{subject.stem}.html")
 
 
 def _save(
     subject: "reports.Subject",
-    out: Path | None,
+    target: Path,
     title: str | None,
     plugins: list[Path] | None,
 ) -> None:
-    target = pages.page_file(out or subject.path.parent / f"{subject.stem}.html")
-    check_writable(target)
-    check_page(target, "report")
     read = partial(_load_run, plugins=plugins)
     progress = FrameProgress("preparing")
     file = reports.save_report(subject, target, progress, read, title=title)
@@ -131,7 +133,7 @@ def _load_run(path: Path, *, plugins: list[Path] | None) -> "xarray.Dataset":
         try:
             all_plugins = load_plugins_of(path, plugins)
             return runs.add_attention(path, dataset, times, all_plugins)
-        except _ATTENTION_ERRORS as error:
+        except (InvalidInputError, InputFileError, UnsupportedError) as error:
             reason = f"No lines of attention are drawn: {error}"
     elif dataset.sizes.get("token", 0) > MOST_TOKENS:
         reason = f"Lines of attention are drawn of up to {MOST_TOKENS} tokens."

@@ -183,9 +183,8 @@ def _print_estimate(forecast: "runs.Forecast", out: Path | None, *, json: bool) 
     sizes = {"memory": f"{arrays} of arrays, plus {OVERHEAD}", "disk": disk}
     counts = {key: values[key] for key in ("n", "cells") if values[key]}
     facts = {key: value for key, value in values.items() if key not in ("n", "cells")}
-    lines = {"time": runs.describe_duration(estimate)}
-    if exact is not None:
-        lines["exact sums"] = runs.describe_duration(exact)
+    times = {"time": estimate, **({} if exact is None else {"exact sums": exact})}
+    lines = {name: runs.describe_duration(time) for name, time in times.items()}
     print_pairs({**facts, **sizes, **counts, **lines})
 
 
@@ -286,9 +285,7 @@ def _check_ending(result: "runs.Result") -> None:
     outcome = result.outcome
     if outcome.status is None or not outcome.status.is_failure:
         return
-    place = (
-        "" if result.store is None else f" The frames until then are in {result.store}."
-    )
+    place = f" The frames until then are in {result.store}." if result.store else ""
     raise SimulationError(
         f"The flow ended with status `{outcome.name}` at t = {outcome.time:g}: "
         f"{runs.reason(result)}.{place}"

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from meanfield import models, plotting
-from meanfield._writing import check_writable
+from meanfield._writing import check_output
 from meanfield.cli.terminal._console import RunProgress
 from meanfield.cli.terminal._output import note, number, print_json, print_rows
 from meanfield.errors import SimulationError
@@ -51,6 +51,12 @@ def open_model(
         yield checkpoint, show
 
 
+def check_picture(out: Path | None, *, force: bool) -> None:
+    """Raises unless a picture can be written and, without `force`, is absent."""
+    if out is not None:
+        check_output(*plotting.figure_files(out), force=force)
+
+
 def compare(
     model: str, text: str, rtol: float | None, out: Path | None, *, json: bool
 ) -> None:
@@ -59,8 +65,6 @@ def compare(
     Raises:
         SimulationError: if the flow failed, after printing the results.
     """
-    for file in () if out is None else plotting.figure_files(out):
-        check_writable(file)
     comparison = _compare(model, text, rtol, f"flow of {model}")
     depth = len(comparison.shares)
     title = f"{Path(model).name}: {len(comparison.words)} tokens, {depth} layers"
@@ -218,8 +222,6 @@ def draw_heads(model: str, out: Path) -> None:
         InputFileError: if the model cannot be read.
         ResourceError: if the file cannot be written.
     """
-    for file in plotting.figure_files(out):
-        check_writable(file)
     with open_model(model, f"eigenvalues of {model}") as (checkpoint, show):
         sizes = models.read(checkpoint).sizes
         data = models.head_eigenvalues(checkpoint, report=show)

@@ -39,7 +39,9 @@ def list_(*, json: bool = False) -> None:
 
 
 @app.command
-def inspect(model: str, /, *, out: Path | None = None, json: bool = False) -> None:
+def inspect(
+    model: str, /, *, out: Path | None = None, force: bool = False, json: bool = False
+) -> None:
     """Show the sizes of a model, and the spectra of its heads.
 
     For example:
@@ -56,11 +58,13 @@ def inspect(model: str, /, *, out: Path | None = None, json: bool = False) -> No
     Args:
         model: name from `models list`, or folder with model.safetensors.
         out: picture of the eigenvalues of all heads, `.png`, `.pdf` or `.svg`.
+        force: whether to replace an existing picture (flag).
         json: JSON on stdout with all digits, instead of tables (flag).
     """
     from meanfield import models
     from meanfield.cli.jobs import _models
 
+    _models.check_picture(out, force=force)
     if out is not None:
         _models.draw_heads(model, out)
     with _models.open_model(model, f"reading {model}") as (checkpoint, show):
@@ -104,6 +108,7 @@ def compare(
     precision: Literal["single", "double"] = "single",
     rtol: float | None = None,
     out: Path | None = None,
+    force: bool = False,
     json: bool = False,
 ) -> None:
     """Compare the attention flow of a model with its hidden states.
@@ -128,11 +133,13 @@ def compare(
         rtol: relative tolerance of a step of the flow. [default: 7e-5 in single, 4e-10
             in double precision]
         out: picture of the comparison, `.png`, `.pdf` or `.svg`.
+        force: whether to replace an existing picture (flag).
         json: JSON object on stdout with all digits, instead of tables (flag).
     """
     open_session(precision)
     from meanfield.cli.jobs import _models
 
+    _models.check_picture(out, force=force)
     if len(text) == 1:
         _models.compare(model, text[0], rtol, out, json=json)
         return
