@@ -85,6 +85,15 @@ def test_large_growth_is_mentioned_after_a_resume(tmp_path: Path) -> None:
     assert calm_run.note == ""
 
 
+def test_growth_under_the_default_value_is_mentioned_early(tmp_path: Path) -> None:
+    keys = {"n": 1, "t": 5.0, "frames": 5, "segment": 2, "init": "sphere"}
+    result = runs.execute(parse(keys), out=tmp_path / "run.zarr")
+    assert "the size grew 1.5e+02 times" in result.note
+    assert "`--V=-1` contracts" in result.note
+    assert runs.resume(tmp_path / "run.zarr").note == result.note
+    assert runs.execute(parse({**keys, "t": 4.0})).note == ""
+
+
 @pytest.mark.parametrize(("frames", "segments"), [(2, 1), (11, 2), (12, 3), (16, 3)])
 def test_a_plan_counts_segments_and_the_memory_of_all_members(
     frames: int, segments: int

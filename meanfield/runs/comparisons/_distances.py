@@ -133,17 +133,13 @@ def distances(
         mu, nu = (runs[label].measure_at(t) for label in pairs[pair])
         rows.append(_distances(mu, nu, epsilon))
     methods = [row.method for row in rows[:: len(times)]]
-    notes = dict.fromkeys(filter(None, (row.note for row in rows)))
+    notes = list(dict.fromkeys(filter(None, (row.note for row in rows))))
+    attrs = {"epsilon": epsilon, "methods": methods, "notes": notes}
     table = np.array([row.values for row in rows]).T.reshape(-1, len(pairs), len(times))
     return xarray.Dataset(
         {n: (("pair", "time"), part) for n, part in zip(NAMES, table, strict=True)},
         {"time": times, "pair": list(pairs)},
-        {
-            "kind": "distances",
-            "epsilon": epsilon,
-            "methods": methods,
-            "notes": [*notes],
-        },
+        {"kind": "distances", **attrs},
     )
 
 

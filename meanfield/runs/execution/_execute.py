@@ -196,7 +196,7 @@ def _growth(run: Run) -> tuple[float, ...]:
 
 def _result(run: Run, store: RunStore | None, seconds: float) -> Result:
     growth = _growth(run)
-    large = "" if run.spec.forward else growth_note(run.outcomes, growth)
+    large = "" if run.spec.forward else growth_note(run.spec, run.outcomes, growth)
     return Result(
         run.spec,
         tuple(member.measure for member in run.members),

@@ -31,6 +31,7 @@ from meanfield.runs.setup._heads import parameters
 from meanfield.runs.setup._parameters import Draw
 from meanfield.runs.setup._setup import Member, Setup
 from meanfield.scores import Dot
+from meanfield.spec import RunSpec
 
 from ._result import Result
 
@@ -45,7 +46,13 @@ PROJECTION_NOTE = (
     "the full flow; the two agree only where ∇δE is affine"
 )
 
-LARGE_GROWTH = 1e5  # reports mention growth of the size by this factor or more
+# Reports mention growth of the size by this factor or more: under the default V, else.
+GROWTH, LARGE_GROWTH = 1e2, 1e5
+V_ADVICE = (
+    "V = I is the default, under which sizes grow like e^t or faster: `--V=-1` "
+    "contracts, a smaller `--t` ends earlier, and `plot --relative` draws the shape"
+)
+STOP_ADVICE = "`--stop size:BOUND` stops a flow at a bound"
 
 
 def reason(result: Result) -> str:
@@ -120,26 +127,24 @@ def flow_note(setup: Setup, member: Member) -> str:
     return "; ".join(filter(None, notes))
 
 
-def growth_note(outcomes: Sequence[Outcome], growth: Sequence[float]) -> str:
-    """A note if a measure has grown very large by the end of its flow; else empty.
+def growth_note(
+    spec: RunSpec, outcomes: Sequence[Outcome], growth: Sequence[float]
+) -> str:
+    """A note if a measure has grown by the end of its flow; else empty.
 
-    A blow-up needs no such note.
+    Growth under the default value matrix is noted earlier. A blow-up needs no note.
     """
+    has_default = "V" not in spec.model_fields_set and not (spec.layers or spec.terms)
+    least, advice = (GROWTH, V_ADVICE) if has_default else (LARGE_GROWTH, STOP_ADVICE)
     large = [
         size
         for outcome, size in zip(outcomes, growth, strict=True)
-        if outcome.status is not None and outcome.status.row.survives
-        if size >= LARGE_GROWTH
+        if outcome.status is not None and outcome.status.row.survives and size >= least
     ]
     if not large:
         return ""
-    members_text = (
-        f"of {len(large)} of {len(growth)} members " if len(growth) > 1 else ""
-    )
-    return (
-        f"the size {members_text}grew {max(large):.2g} times without a blow-up; "
-        "`--stop size:BOUND` stops a flow at a bound"
-    )
+    share = f"of {len(large)} of {len(growth)} members " if len(growth) > 1 else ""
+    return f"the size {share}grew {max(large):.2g} times without a blow-up; {advice}"
 
 
 def _shape_note(init: str, member: Member) -> str:
