@@ -12,7 +12,7 @@ export XDG_CACHE_HOME ?= $(CURDIR)/.cache
 # Each of the many processes of the tests would translate the package anew.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: texts demo figures test test-slow test-reductions mutants seeds verify verify-full errata bench docs docs-quick lint format clean setup
+.PHONY: texts demo figures test test-slow test-reductions mutants seeds verify verify-full errata bench docs docs-quick notebooks lint format clean setup
 
 setup: $(VENV)/.ready
 
@@ -93,6 +93,10 @@ docs: $(VENV)/.docs
 	@echo "building the guide, the reference, the gallery and the course: three minutes or so"
 	JAX_PLATFORMS=cpu $(BIN)/python -m sphinx -W --keep-going --quiet docs docs/_build
 	@echo "docs/_build/index.html"
+
+# The notebooks of the course and its answers, executed: four minutes or so.
+notebooks: setup
+	$(BIN)/python docs/_ext/notebooks.py
 
 # The site with one picture of its gallery, the rest not run: what CI builds.
 docs-quick: $(VENV)/.docs

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from .measures import Points as Points
     from .measures.sampling import clouds as clouds
     from .measures.sampling import gauss_hermite as gauss_hermite
+    from .pages.live import live as live
     from .plotting import Plots as Plots
     from .runs import open as open  # noqa: A004 (as in xarray)
     from .runs import simulate as simulate

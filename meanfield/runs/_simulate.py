@@ -11,7 +11,7 @@ import numpy as np
 from meanfield._array import real_array
 from meanfield._reading import path_of
 from meanfield.errors import InvalidInputError
-from meanfield.spec import merge_values, parse, presets, resolve_paths
+from meanfield.spec import RunSpec, merge_values, parse, presets, resolve_paths
 
 from .execution._execute import execute
 from .execution._result import Report, Result
@@ -60,11 +60,25 @@ def simulate(
             "tokens with `numpy.save` and pass `init='@tokens.npy'`, or call "
             "`flow(attention, Points.uniform(tokens), times)`."
         )
+    folder = None if out is None else path_of(out)
+    return execute(spec_of(preset, **keys), out=folder, report=report)
+
+
+def spec_of(preset: str | None, /, **keys: Any) -> RunSpec:
+    """The spec of a preset and of `keys`, which may be arrays.
+
+    Raises:
+        InvalidInputError: if keys contradict each other.
+        UnknownNameError: if `preset` is not the name of a preset.
+
+    Examples:
+        >>> from meanfield import runs
+        >>> runs.spec_of("blow-up", d=2).d
+        2
+    """
     base: Mapping[str, Any] = presets[preset] if preset is not None else {}
     plain = {key: _plain(key, value) for key, value in keys.items()}
-    newer = resolve_paths(plain, Path.cwd())
-    spec = parse(merge_values(base, newer))
-    return execute(spec, out=None if out is None else path_of(out), report=report)
+    return parse(merge_values(base, resolve_paths(plain, Path.cwd())))
 
 
 def _plain(key: str, value: Any) -> Any:

@@ -28,12 +28,8 @@ from meanfield.cli.process._session import open_session
 from meanfield.cli.terminal._output import note
 from meanfield.errors import InvalidInputError
 from meanfield.pages import live as pages
-from meanfield.plotting.pages import page_file
+from meanfield.plotting.pages import page_file, write_page
 from meanfield.spec import Axis, RunSpec, parse, replace_values
-
-# Default numbers of tokens on a page, which a browser can animate at full frame rate:
-# fewer with Sinkhorn attention than with the other attentions.
-N_TOKENS, N_TOKENS_SINKHORN = 400, 100
 
 
 @partial(add_spec_options, meaning=meaning_to_page, unlisted=pages.HIDDEN_KEYS)
@@ -91,7 +87,7 @@ def live(
         note("a page integrates in double precision; `precision` is ignored")
     spec = parse({**keys, "precision": "double"}, where=key_source(file, options))
     open_session()
-    _write_spec_page(spec, target, title)
+    _write(target, pages.page_of_spec(spec, title))
 
 
 def _default_page(file: Path | None) -> Path:
@@ -123,13 +119,19 @@ def _write_folder_page(
     load_measure_of(folder, plugins)
     all_plugins = load_plugins_of(folder, plugins, "double")
     if not is_sweep:
-        _write(*runs.load_start(folder, member, all_plugins), target, title)
-        return
+        spec, flow = runs.load_start(folder, member, all_plugins)
+        law = pages.law_of(flow.dynamics, flow.measure)
+        setting = pages.setting_of(spec, law, title or runs.title(spec))
+        return _write(target, pages.live_page(law, setting))
     cells = runs.SweepStore.open(folder).cells
     pages.check_axes(cells.axes, cells.spec)
     first = replace_values(cells.spec, [(axis, axis.values[0]) for axis in cells.axes])
     _check_attentions(first, cells.axes)
-    _write_spec_page(first, target, title, cells.axes)
+    return _write(target, pages.page_of_spec(first, title, cells.axes))
+
+
+def _write(target: Path, page: str) -> None:
+    note(f"wrote {write_page(target, page)}")
 
 
 def _check_attentions(spec: RunSpec, axes: Sequence[Axis]) -> None:
@@ -141,41 +143,10 @@ def _check_attentions(spec: RunSpec, axes: Sequence[Axis]) -> None:
     for axis in axes:
         for name in axis.values if axis.key == "attention" else ():
             cell_spec = replace_values(spec, [(axis, name)]).model_copy(
-                update={"n": N_TOKENS_SINKHORN}
+                update={"n": pages.N_TOKENS_SINKHORN}
             )
             flow = runs.member(cell_spec)
             pages.law_of(flow.dynamics, flow.measure)
-
-
-def _write_spec_page(
-    spec: RunSpec, target: Path, title: str | None, axes: Sequence[Axis] = ()
-) -> None:
-    """Writes the page of a spec.
-
-    Raises:
-        InvalidInputError: if the spec has several flows or too many tokens.
-        UnsupportedError: if a page cannot integrate the flow.
-    """
-    if spec.is_family:
-        raise InvalidInputError(
-            "A live page integrates one flow: leave out `draws` and `starts`."
-        )
-    if "n" not in spec.model_fields_set:
-        n_tokens = N_TOKENS_SINKHORN if spec.attention == "sinkhorn" else N_TOKENS
-        spec = spec.model_copy(update={"n": n_tokens})
-    _write(spec, runs.member(spec), target, title, axes)
-
-
-def _write(
-    spec: RunSpec,
-    flow: "runs.Member",
-    target: Path,
-    title: str | None,
-    axes: Sequence[Axis] = (),
-) -> None:
-    law = pages.law_of(flow.dynamics, flow.measure)
-    setting = pages.setting_of(spec, law, title or runs.title(spec))
-    note(f"wrote {pages.save_live_page(target, law, setting, axes)}")
 
 
 def _check_no_keys(

@@ -4,12 +4,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 from typing_extensions import override
 
+from meanfield._array import member_of
 from meanfield.attention import Attention, Sinkhorn, attentions
 from meanfield.dynamics import AbstractDynamics, Heads, Prefix, causal
 from meanfield.errors import InvalidInputError, UnsupportedError
@@ -167,7 +167,7 @@ def _attention_of(dynamics: AbstractDynamics) -> Law:
     """
     if isinstance(dynamics, Heads):
         heads = [
-            _attention_of(_head(dynamics.stack, h)) for h in range(dynamics.n_heads)
+            _attention_of(member_of(dynamics.stack, h)) for h in range(dynamics.n_heads)
         ]
         merged_heads = tuple(head for law in heads for head in law.heads)
         return replace(heads[0], heads=merged_heads)
@@ -190,10 +190,6 @@ def _attention_of(dynamics: AbstractDynamics) -> Law:
             )
         return replace(law, causal=True)
     return _unmasked_law(dynamics, dynamics.score)
-
-
-def _head(stack: AbstractDynamics, h: int) -> AbstractDynamics:
-    return jax.tree.map(lambda leaf: leaf[h] if eqx.is_array(leaf) else leaf, stack)
 
 
 def _require_causal(mask: object) -> None:

@@ -53,8 +53,8 @@ def comparison_recipe(
 def axis_text(axis: Axis) -> str:
     """An axis as a value of `--over`, such as `A=-2.0:2.0:41`."""
     if axis.scale == "list":
-        values = "|".join(_word(value) for value in axis.values)
-        return f"{axis.name}={values}"
+        words = (v if isinstance(v, str) else json.dumps(v) for v in axis.values)
+        return f"{axis.name}={'|'.join(words)}"
     ends = f"{axis.values[0]!r}:{axis.values[-1]!r}:{len(axis.values)}"
     return f"{axis.name}={ends}{':log' if axis.scale == 'log' else ''}"
 
@@ -76,10 +76,6 @@ def plugin_options(plugins: Sequence[str]) -> str:
 def _sanitise(text: str) -> str:
     """The text with control characters replaced, since a terminal would obey them."""
     return _CONTROL.sub("\ufffd", text)
-
-
-def _word(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value)
 
 
 def _recipe(

@@ -61,9 +61,8 @@ class JointPanel:
         look = Look() if look is None else look
         check_options(look, self.takes, self._draw.__name__)
         with look.rc_context():
-            figure = self._draw(
-                {label: prepare(run, look) for label, run in runs.items()}
-            )
+            datasets = {label: prepare(run, look) for label, run in runs.items()}
+            figure = self._draw(datasets)
             finish(figure, look)
         return figure
 

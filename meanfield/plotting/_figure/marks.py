@@ -80,9 +80,8 @@ def named_entry(label: str, colour: str) -> Line2D:
 
     matplotlib leaves out labels that begin with an underscore.
     """
-    return Line2D(
-        [], [], color=colour, label=f" {label}" if label[:1] == "_" else label
-    )
+    name = f" {label}" if label.startswith("_") else label
+    return Line2D([], [], color=colour, label=name)
 
 
 class Shades(Line2D):

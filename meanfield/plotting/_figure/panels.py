@@ -174,7 +174,8 @@ def set_limits(figure: Figure, look: Look) -> None:
         InvalidInputError: if a limit of a logarithmic axis is zero or negative, or the
             figure is 3D.
     """
-    data_axes = [axes for axes in figure.axes if _has_data(axes)]
+    visible = [axes for axes in figure.axes if axes.axison]
+    data_axes = [axes for axes in visible if axes.get_label() != COLOUR_BAR]
     if any(isinstance(axes, Axes3D) for axes in data_axes) and (look.xlim or look.ylim):
         raise InvalidInputError(
             "`xlim` and `ylim` apply only to pictures in one or two dimensions; this "
@@ -184,11 +185,6 @@ def set_limits(figure: Figure, look: Look) -> None:
         upper = axes.get_ylabel() in ("", data_axes[0].get_ylabel())
         _limit(axes, "x", look.xlim)
         _limit(axes, "y", look.ylim if upper else None)
-
-
-def _has_data(axes: Axes) -> bool:
-    """Whether the axes show data, rather than a colour bar or a legend."""
-    return axes.axison and axes.get_label() != COLOUR_BAR
 
 
 def _limit(axes: Axes, axis_name: str, limits: tuple[float, float] | None) -> None:

@@ -104,7 +104,9 @@ def covariance_runs(dataset: xr.Dataset, panel: str) -> list[CovarianceRun]:
                 f"The panel `{panel}` draws covariances of dimension 2; "
                 f"this run has dimension {factor.shape[-2]}. Use the panel `spectrum`."
             )
-        times = _times(run, len(factor))
+        times = np.arange(len(factor), dtype=np.float64)
+        if "time" in run.variables:
+            times = values(run, "time", ("time",))
         whole = np.isfinite(times) & finite(covariance(factor))
         if whole.any():
             movers.append(
@@ -130,13 +132,6 @@ def path_of(mover: CovarianceRun) -> ConePath:
     rows, traces = np.column_stack([points, mover.times]), points[:, 2]
     is_growing = traces[-1] == traces.max() and 0 < _GROWTH * traces[0] < traces[-1]
     return ConePath(rows, mover.ending, mover.run, bool(is_growing))
-
-
-def _times(run: xr.Dataset, frames: int) -> np.ndarray:
-    """The times of the frames; their indices if the dataset has no times."""
-    if "time" in run.variables:
-        return values(run, "time", ("time",))
-    return np.arange(frames, dtype=np.float64)
 
 
 def cone_height(paths: Sequence[ConePath]) -> float:

@@ -18,6 +18,9 @@ _ELEVATION, _AZIMUTH, HEIGHT = 17.0, -62.0, 0.92
 # In the picture, a unit of trace is `_STRETCH` times as long as a unit of the other
 # coordinates.
 _STRETCH = 2 * HEIGHT
+# The angle from the viewer's azimuth at which the surface is seen edge-on: with heights
+# stretched by s, the normal is (cos φ, sin φ, -1/s).
+_HALF_ANGLE = float(np.arccos(np.tan(np.radians(_ELEVATION)) / _STRETCH))
 # The axes of the floor have at most `_TICKS` intervals between ticks, or `_FEW_TICKS`
 # if the zoom is at most `_NARROW`, because labels are then large.
 _TICKS, _FEW_TICKS, _NARROW = 5, 2, 0.9
@@ -36,7 +39,7 @@ def draw_surface(axes: Axes3D, height: float, look: Look) -> None:
     _frame(axes, height, look)
     rings = ring_heights(height)
     axes.set(zticks=[0.0, *rings])
-    azimuth, half = np.radians(_AZIMUTH), _half_angle()
+    azimuth, half = np.radians(_AZIMUTH), _HALF_ANGLE
     front = azimuth + np.linspace(-half, half, 61)
     back = azimuth + np.linspace(half, 2 * np.pi - half, 61)
     for angles, layer in ((front, FRONT), (back, BACK)):
@@ -68,15 +71,6 @@ def draw_limit(axes: Axes3D, outline: np.ndarray) -> None:
     patch.set_edgecolor(to_rgba(LIMIT_COLOUR, 0.9))
     patch.set_linewidth(0.9)
     axes.add_collection3d(patch, autolim=False)
-
-
-def _half_angle() -> float:
-    r"""The angle from the viewer's azimuth at which the surface is seen edge-on.
-
-    With heights stretched by $s$, the normal is $(\cos\varphi, \sin\varphi, -1/s)$.
-    """
-    cosine = np.tan(np.radians(_ELEVATION)) / _STRETCH
-    return float(np.arccos(cosine))
 
 
 def _circle(angles: np.ndarray) -> np.ndarray:

@@ -134,7 +134,9 @@ class StackedPage(AbstractPage):
     def fill(self, axes: Axes3D, extent: Extent) -> None:
         """Enlarge the axes to fill the room between small print and the text above."""
         page, top_legend = self._figure.bbox, axes.get_legend()
-        low = [text.get_window_extent().y1 for text in self._small_print()]
+        note = self._figure.get_supxlabel()
+        notes = [t for t in self._figure.texts if note and t.get_text() == note]
+        low = [text.get_window_extent().y1 for text in notes]
         floor = max(low, default=_FLOOR * page.height) + _CLEAR * page.height
         top = (top_legend or self._headline).get_window_extent().y0
         old_box = axes.bbox.frozen()
@@ -144,10 +146,6 @@ class StackedPage(AbstractPage):
             middle = ((old_box.x0 + old_box.x1) / 2, old_box.y1)
             place = axes.transAxes.inverted().transform(middle)
             top_legend.set_bbox_to_anchor(tuple(place), axes.transAxes)
-
-    def _small_print(self) -> list[Text]:
-        text = self._figure.get_supxlabel()
-        return [t for t in self._figure.texts if text and t.get_text() == text]
 
 
 def _headline_lines(headlines: Sequence[Sequence[str]], letters: float) -> list[str]:

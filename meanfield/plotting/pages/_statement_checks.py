@@ -73,7 +73,8 @@ def _trial(statement: Record, trial: Record, notes: Mapping[str, str]) -> str:
     verdict = verdict_mark(good=good, text=text)
     parts = [f"<h5>{_TITLES[role]} {verdict}</h5>"]
     if role == "control" and statement["control"]:
-        parts.append(f"<p>{_sentence(statement['control'])}</p>")
+        text = statement["control"].removesuffix(".")
+        parts.append(f"<p>{typeset(f'{text[0].upper()}{text[1:]}.')}</p>")
     if trial["error"]:
         error = html.escape(trial["error"])
         parts.append(
@@ -84,11 +85,6 @@ def _trial(statement: Record, trial: Record, notes: Mapping[str, str]) -> str:
     parts.append(f'<div class="plots">{plots}</div>' if plots else "")
     parts.append(_witnesses(trial["checks"]))
     return f'<section class="trial {role}">{"".join(parts)}</section>'
-
-
-def _sentence(text: str) -> str:
-    """The text as a sentence, with a capital and a full stop."""
-    return typeset(f"{text[0].upper()}{text[1:]}{'' if text.endswith('.') else '.'}")
 
 
 def _table(trial: Record, notes: Mapping[str, str]) -> str:

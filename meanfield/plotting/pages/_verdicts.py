@@ -49,17 +49,14 @@ def tally(statements: Sequence[Record], role: str) -> Tally:
 
 def kinds(statement: Record) -> list[str]:
     """The filters of the page that apply to a statement."""
+    trials = [t for t in statement["trials"] if t["role"] == "statement"]
+    checks = [check for trial in trials for check in trial["checks"]]
     flags = {
         "errata": bool(statement["printed"]),
-        "inequalities": any(map(_is_inequality, _claim_checks(statement))),
+        "inequalities": any(map(_is_inequality, checks)),
         "failed": not statement_passed(statement),
     }
     return [name for name, applies in flags.items() if applies]
-
-
-def _claim_checks(statement: Record) -> list[Record]:
-    trials = [t for t in statement["trials"] if t["role"] == "statement"]
-    return [check for trial in trials for check in trial["checks"]]
 
 
 def _is_inequality(check: Record) -> bool:

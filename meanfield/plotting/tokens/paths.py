@@ -88,7 +88,9 @@ def dots(cloud: Cloud, state: Swarm, otherwise: Rule) -> Dots:
     part = "" if indices.size == n else f"{indices.size} of {n} tokens drawn"
     weights = state.weights[indices]
     note = "; ".join(filter(None, [part, _areas_note(weights)]))
-    return Dots(state.x[:, indices], _marker_sizes(weights), colours, note)
+    base = np.clip(250 / np.sqrt(weights.size), 4.0, 36.0)  # smaller for many tokens
+    areas = base * np.clip(weights * weights.size / weights.sum(), _SMALL, _LARGE)
+    return Dots(state.x[:, indices], areas, colours, note)
 
 
 def moving_dots(cloud: Cloud) -> Dots:
@@ -109,12 +111,6 @@ def segments(x: np.ndarray) -> np.ndarray:
     """The steps of all paths as segments, ((time - 1) * n, 2, d)."""
     pairs = np.stack([x[:-1], x[1:]], axis=2)
     return pairs.reshape(-1, 2, x.shape[-1])
-
-
-def _marker_sizes(weights: np.ndarray) -> np.ndarray:
-    """Areas in square points, proportional to weights, smaller for many tokens."""
-    base = np.clip(250 / np.sqrt(weights.size), 4.0, 36.0)
-    return base * np.clip(weights * weights.size / weights.sum(), _SMALL, _LARGE)
 
 
 def _areas_note(weights: np.ndarray) -> str:

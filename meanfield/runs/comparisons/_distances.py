@@ -163,8 +163,7 @@ def _common_times(runs: Mapping[str, StoredFrames]) -> Float[np.ndarray, " times
 
 def _bandwidth(measures: Sequence[AbstractMeasure]) -> float:
     """A tenth of the mean variance per coordinate; one if the variance is zero."""
-    covariances = [moments_of(mu)[1] for mu in measures]
-    variances = [np.trace(S) / len(S) for S in covariances]
+    variances = [np.trace(S) / len(S) for S in (moments_of(mu)[1] for mu in measures)]
     epsilon = BANDWIDTH * float(np.mean(variances))
     return epsilon if epsilon > 0 else 1.0
 

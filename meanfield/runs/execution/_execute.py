@@ -195,8 +195,8 @@ def _growth(run: Run) -> tuple[float, ...]:
 
 
 def _result(run: Run, store: RunStore | None, seconds: float) -> Result:
-    growth = _growth(run)
-    large = "" if run.spec.forward else growth_note(run.spec, run.outcomes, growth)
+    growth, keys = _growth(run), run.spec.model_fields_set
+    large = "" if run.spec.forward else growth_note(keys, run.outcomes, growth)
     return Result(
         run.spec,
         tuple(member.measure for member in run.members),

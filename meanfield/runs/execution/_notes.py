@@ -6,7 +6,7 @@ $V\,(\alpha + \Sigma Ax)\,e^{x\cdot A^\top\alpha + \frac12|Y^\top Ax|^2}$.
 Its average over $z$ is finite if and only if $|Y^\top AY| < 1$.
 """
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +31,6 @@ from meanfield.runs.setup._heads import parameters
 from meanfield.runs.setup._parameters import Draw
 from meanfield.runs.setup._setup import Member, Setup
 from meanfield.scores import Dot
-from meanfield.spec import RunSpec
 
 from ._result import Result
 
@@ -128,13 +127,18 @@ def flow_note(setup: Setup, member: Member) -> str:
 
 
 def growth_note(
-    spec: RunSpec, outcomes: Sequence[Outcome], growth: Sequence[float]
+    keys: Set[str], outcomes: Sequence[Outcome], growth: Sequence[float]
 ) -> str:
     """A note if a measure has grown by the end of its flow; else empty.
 
     Growth under the default value matrix is noted earlier. A blow-up needs no note.
+
+    Args:
+        keys: the keys that the spec sets.
+        outcomes: the outcome of each member.
+        growth: the factor by which each member has grown.
     """
-    has_default = "V" not in spec.model_fields_set and not (spec.layers or spec.terms)
+    has_default = keys.isdisjoint({"V", "layers", "terms", "model"})
     least, advice = (GROWTH, V_ADVICE) if has_default else (LARGE_GROWTH, STOP_ADVICE)
     large = [
         size

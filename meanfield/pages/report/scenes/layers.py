@@ -62,11 +62,12 @@ def _token_layers(run: xr.Dataset, view: View) -> list[Layer]:
     image = _project(whole, view)
     state, track = image.state, moments(image.state)
     assert isinstance(state, Swarm)
+    are_equal = np.ptp(state.weights) <= 1e-12 * state.weights.max()
     tokens = {
         "type": "tokens",
         "times": pack(image.times),
         "positions": pack_positions(state.x),
-        "weights": _unless_equal(state.weights),
+        "weights": None if are_equal else pack(state.weights),
         "position": None if state.position is None else pack(state.position),
         "clusters": pack(_final_clusters(whole)),
         **_ellipse(track),
@@ -125,10 +126,6 @@ def _gaussian(name: str, times: np.ndarray, track: Track) -> Layer:
 def _ellipse(track: Track) -> Layer:
     """The means (time, k) and covariances (time, k, k) of a moving Gaussian."""
     return {"mean": pack(track.mean), "covariance": pack(covariance(track.factor))}
-
-
-def _unless_equal(weights: np.ndarray) -> dict[str, Any] | None:
-    return None if np.ptp(weights) <= 1e-12 * weights.max() else pack(weights)
 
 
 def _final_clusters(whole: Cloud) -> np.ndarray:
