@@ -28,6 +28,7 @@ from meanfield.flows import stops
 from meanfield.flows.motions import motions
 from meanfield.measures.laws import laws
 from meanfield.measures.sampling import clouds
+from meanfield.models import architectures
 from meanfield.plotting import attention_panels, joint_panels, panels
 from meanfield.runs.representations import representations
 from meanfield.spec import measures
@@ -141,6 +142,7 @@ def restore_registries(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         energies,
         measure_energies,
         laws,
+        architectures,
         attention_energies,
         joint_panels,
         panels,

@@ -4,6 +4,7 @@ import json
 import re
 from pathlib import Path
 
+import bert_reference
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ import scipy
 from extending_page import CLI, PAGE, ROOT, commands, load_example, run_command
 from helpers import assert_close
 
-from meanfield import runs
+from meanfield import models, runs
 from meanfield.attention import attentions, plans
 from meanfield.energies import energies
 from meanfield.measures import Gaussian, Points
@@ -172,3 +173,60 @@ def test_processes_know_the_statements_of_a_plugin(page: CLI, tmp_path: Path):
     assert "2 of 2 statements hold" in run_command(
         page, ["verify", "mine", "--workers", "2", *plugins]
     )
+
+
+def write_distilbert(folder: Path) -> None:
+    """The checkpoint of `bert_reference` under the names of DistilBERT."""
+    words = {
+        "encoder": "transformer",
+        "attention.self.query": "attention.q_lin",
+        "attention.self.key": "attention.k_lin",
+        "attention.self.value": "attention.v_lin",
+        "attention.output.dense": "attention.out_lin",
+        "attention.output.LayerNorm": "sa_layer_norm",
+        "intermediate.dense": "ffn.lin1",
+        "output.dense": "ffn.lin2",
+        "output.LayerNorm": "output_layer_norm",
+    }
+    arrays = {}
+    for old_name, array in bert_reference.synthetic_arrays().items():
+        name = old_name
+        for old, new in words.items():
+            name = name if name.startswith("embed") else name.replace(old, new)
+        arrays[name] = array
+    del arrays["embeddings.token_type_embeddings.weight"]
+    old_keys = ("hidden_size", "num_attention_heads", "num_hidden_layers")
+    new_keys = dict(zip(("dim", "n_heads", "n_layers"), old_keys, strict=True))
+    config = {new: bert_reference.CONFIG[old] for new, old in new_keys.items()}
+    bert_reference.write(
+        folder, arrays=arrays, config=config | {"model_type": "distilbert"}
+    )
+
+
+def test_distilbert_has_the_states_of_bert_without_segments(tmp_path: Path):
+    load_example("distilbert")
+    arrays = bert_reference.synthetic_arrays()
+    arrays["embeddings.token_type_embeddings.weight"][:] = 0
+    config = {"layer_norm_eps": 1e-12}
+    bert_reference.write(tmp_path / "bert", arrays=arrays, config=config)
+    write_distilbert(tmp_path / "distil")
+    ids = np.array([2, 4, 5, 6, 3])
+    network = models.read(models.load(tmp_path / "distil"))
+    x = network.embedding(ids)
+    for layer, expected in enumerate(
+        bert_reference.Reference(tmp_path / "bert").hidden_states(ids)
+    ):
+        np.testing.assert_allclose(x, expected, rtol=1e-9, atol=1e-9)
+        x = x + network.parts(layer, x).displacement if layer < 2 else x
+
+
+def test_the_page_moves_a_text_by_distilbert(page: CLI, tmp_path: Path):
+    write_distilbert(tmp_path / "distil")
+    inspect_command, simulate_command = commands("An architecture")
+    refused = page(*inspect_command[:3])
+    assert refused.code == 3
+    assert "`distilbert`, which is not registered" in refused.err
+    assert "add `--plugin FILE.py`" in refused.err
+    assert "dimension" in run_command(page, inspect_command)
+    run_command(page, simulate_command)
+    assert runs.dataset(tmp_path / "layers.zarr").sizes["token"] == 9

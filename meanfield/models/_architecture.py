@@ -95,7 +95,8 @@ def model_type(checkpoint: Checkpoint) -> str:
         excerpt = str(config_type or class_name)[:EXCERPT_LENGTH]
         raise InputFileError(
             f"`{checkpoint.folder / CONFIG}` names the architecture `{excerpt}`, which "
-            f"is not supported; {suggestion(excerpt, architectures)}"
+            f"is not registered; {suggestion(excerpt, architectures)} A plugin can "
+            "register it: add `--plugin FILE.py`, as docs/extending.md shows."
         )
     return matches[0]
 

@@ -9,6 +9,7 @@ from cyclopts import App
 
 from meanfield.cli.options._names import rows
 from meanfield.cli.options._values import Texts
+from meanfield.cli.process._plugins import load_plugins
 from meanfield.cli.process._session import open_session
 from meanfield.cli.terminal._output import number, print_json, print_pairs, print_rows
 from meanfield.errors import InvalidInputError
@@ -40,7 +41,13 @@ def list_(*, json: bool = False) -> None:
 
 @app.command
 def inspect(
-    model: str, /, *, out: Path | None = None, force: bool = False, json: bool = False
+    model: str,
+    /,
+    *,
+    out: Path | None = None,
+    force: bool = False,
+    json: bool = False,
+    plugin: list[Path] | None = None,
 ) -> None:
     """Show the sizes of a model, and the spectra of its heads.
 
@@ -60,7 +67,9 @@ def inspect(
         out: picture of the eigenvalues of all heads, `.png`, `.pdf` or `.svg`.
         force: whether to replace an existing picture (flag).
         json: JSON on stdout with all digits, instead of tables (flag).
+        plugin: Python file that registers an architecture; may be repeated.
     """
+    load_plugins(plugin)
     from meanfield import models
     from meanfield.cli.jobs import _models
 
@@ -110,6 +119,7 @@ def compare(
     out: Path | None = None,
     force: bool = False,
     json: bool = False,
+    plugin: list[Path] | None = None,
 ) -> None:
     """Compare the attention flow of a model with its hidden states.
 
@@ -135,8 +145,10 @@ def compare(
         out: picture of the comparison, `.png`, `.pdf` or `.svg`.
         force: whether to replace an existing picture (flag).
         json: JSON object on stdout with all digits, instead of tables (flag).
+        plugin: Python file that registers an architecture; may be repeated.
     """
     open_session(precision)
+    load_plugins(plugin)
     from meanfield.cli.jobs import _models
 
     _models.check_picture(out, force=force)
