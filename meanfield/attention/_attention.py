@@ -235,9 +235,9 @@ def variant(
         >>> from meanfield.attention import attentions, symmetries
         >>> attentions["l2"].__name__, sorted(symmetries["l2"])
         ('l2', ['orthogonal', 'permutation'])
-        >>> attentions["l2"](A=-1.0, V=0.5, d=2).value
-        Array([[0.5, 0. ],
-               [0. , 0.5]], dtype=float32)
+        >>> print(attentions["l2"](A=-1.0, V=0.5, d=2).value)
+        [[0.5 0. ]
+         [0.  0.5]]
     """
     symmetries[name] = frozenset(equivariances)
     costs[name] = cost
