@@ -17,7 +17,7 @@ from ._typing import Numbers
 from .errors import InvalidInputError
 
 T = TypeVar("T")
-Matrices = dict[str, Numbers]
+Matrices = dict[str, Any]
 _MAX_CHARS = 60  # a message shows at most this many characters of a wrong value
 
 
@@ -116,7 +116,7 @@ def accept_multiples(factory: Callable[..., T]) -> Callable[..., T]:
         **options: object,
     ) -> T:
         matrices = {**_scores(Q, K, A), "V": V}
-        if d is not None or any(np.ndim(value) == 0 for value in matrices.values()):
+        if d is not None or any(map(_is_number, matrices.values())):
             matrices = _fill(matrices, d)
         return factory(*matrices.values(), **options)
 
@@ -263,11 +263,15 @@ def _scores(Q: Numbers | None, K: Numbers | None, A: Numbers | None) -> Matrices
     """The matrices of queries and keys; those of `A` are `A` and $I$."""
     if Q is None and K is None:
         return {"A": 1.0 if A is None else A, "K": 1.0}
-    if Q is None or K is None or A is not None:
+    if A is not None:
         raise InvalidInputError(
             "Give both `Q` and `K`, or only `A`, which stands for `K.T @ Q`."
         )
-    return {"Q": Q, "K": K}
+    return {"Q": Q, "K": K}  # the factory rejects `None`
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) or getattr(value, "ndim", 1) == 0
 
 
 def _fill(matrices: Matrices, d: int | None) -> Matrices:

@@ -138,7 +138,7 @@ def growth_note(
         outcomes: the outcome of each member.
         growth: the factor by which each member has grown.
     """
-    has_default = keys.isdisjoint({"V", "layers", "terms", "model"})
+    has_default = keys.isdisjoint({"V", "model"}) and not keys & {"layers", "terms"}
     least, advice = (GROWTH, V_ADVICE) if has_default else (LARGE_GROWTH, STOP_ADVICE)
     large = [
         size
