@@ -68,7 +68,6 @@ def test_numbers_are_batched_and_differentiated() -> None:
     [
         ({}, "The dimension is unknown: give `d`"),
         ({"A": 1.0, "Q": 1.0, "K": 1.0, "d": 2}, "or only `A`"),
-        ({"Q": [[1.0]]}, "`K` must be"),
         ({"A": np.eye(2), "d": 3}, "got 2 and 3"),
         ({"Q": np.eye(2), "K": 1.0, "V": np.eye(3)}, "got 2 and 3"),
         ({"A": "normal", "d": 2}, "`A` must be a regular array of real numbers"),
