@@ -24,7 +24,7 @@ extensions = [
     "sphinx_gallery.gen_gallery",
     "mathematics",  # from here on, files of _ext
     "borrowed",
-    "reference",
+    "reference_pages",
 ]
 exclude_patterns = [
     "_build",

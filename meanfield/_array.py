@@ -1,8 +1,5 @@
 """Conversion and validation of user input as arrays; small helpers for pytrees."""
 
-import functools
-import inspect
-from collections.abc import Callable
 from typing import Any, TypeVar
 
 import equinox as eqx
@@ -17,7 +14,6 @@ from ._typing import Numbers
 from .errors import InvalidInputError
 
 T = TypeVar("T")
-Matrices = dict[str, Any]
 _MAX_CHARS = 60  # a message shows at most this many characters of a wrong value
 
 
@@ -101,32 +97,6 @@ def real_array(name: str, value: Numbers) -> Array | np.ndarray:
             ) from None
     _check_real(name, array.dtype)
     return array
-
-
-def accept_multiples(factory: Callable[..., T]) -> Callable[..., T]:
-    """A factory that also takes `A` for `Q` and `K`, and numbers `c` for $cI$."""
-
-    def make(
-        Q: Numbers | None = None,
-        K: Numbers | None = None,
-        V: Numbers = 1.0,
-        *,
-        A: Numbers | None = None,
-        d: int | None = None,
-        **options: object,
-    ) -> T:
-        matrices = {**_scores(Q, K, A), "V": V}
-        if d is not None or any(map(_is_number, matrices.values())):
-            matrices = _fill(matrices, d)
-        return factory(*matrices.values(), **options)
-
-    matrices, old = inspect.signature(make), inspect.signature(factory)
-    names = [name for name in matrices.parameters if name != "options"]
-    options = [old.parameters[name] for name in old.parameters if name not in names]
-    parameters = [*(matrices.parameters[name] for name in names), *options]
-    make = functools.wraps(factory)(make)
-    make.__signature__ = old.replace(parameters=parameters)  # pyright: ignore[reportAttributeAccessIssue]
-    return make
 
 
 def check_real(name: str, value: object) -> None:
@@ -257,38 +227,3 @@ def _to_device(name: str, host: np.ndarray, value: Numbers) -> Array:
     if explicit_double:
         check_double_precision(f"`{name}` is float64")
     return jax.device_put(host)  # `asarray` would compile a program for each shape
-
-
-def _scores(Q: Numbers | None, K: Numbers | None, A: Numbers | None) -> Matrices:
-    """The matrices of queries and keys; those of `A` are `A` and $I$."""
-    if Q is None and K is None:
-        return {"A": 1.0 if A is None else A, "K": 1.0}
-    if A is not None:
-        raise InvalidInputError(
-            "Give both `Q` and `K`, or only `A`, which stands for `K.T @ Q`."
-        )
-    return {"Q": Q, "K": K}  # the factory rejects `None`
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) or getattr(value, "ndim", 1) == 0
-
-
-def _fill(matrices: Matrices, d: int | None) -> Matrices:
-    """The matrices, with $cI$ in dimension `d` for each number $c$."""
-    arrays = {name: float_array(name, value) for name, value in matrices.items()}
-    sizes = {array.shape[-1] for array in arrays.values() if array.ndim}
-    sizes |= set() if d is None else {d}
-    if not all(isinstance(size, int | np.integer) and size > 0 for size in sizes):
-        raise InvalidInputError(f"`d` must be a positive integer; got {d}.")
-    if not sizes:
-        raise InvalidInputError(
-            "The dimension is unknown: give `d`, or at least one matrix."
-        )
-    if len(sizes) > 1:
-        raise InvalidInputError(
-            "Matrices and `d` must have the same number of columns; got "
-            f"{' and '.join(map(str, sorted(sizes)))}."
-        )
-    identity = np.eye(sizes.pop())
-    return {n: a if a.ndim else a * identity for n, a in arrays.items()}

@@ -49,6 +49,14 @@ def test_a_matrix_gives_the_dimension(rng: Generator) -> None:
     np.testing.assert_array_equal(score.A, 2 * np.eye(2))
 
 
+def test_numbers_take_the_precision_of_the_matrices() -> None:
+    A = np.eye(2, dtype=np.float32)
+    attention = attentions["l2"](A=A, V=-1.0)
+    score = attention.score
+    assert isinstance(score, SquaredDistance)
+    assert {a.dtype for a in (score.Q, score.K, attention.value)} == {A.dtype}
+
+
 def test_numbers_are_batched_and_differentiated() -> None:
     """The covariance is $s/(1 - 2ast)$; its derivative is taken by hand."""
     law = Gaussian(jnp.zeros(2), jnp.eye(2))
@@ -66,13 +74,18 @@ def test_numbers_are_batched_and_differentiated() -> None:
 @pytest.mark.parametrize(
     ("matrices", "message"),
     [
-        ({}, "The dimension is unknown: give `d`"),
-        ({"A": 1.0, "Q": 1.0, "K": 1.0, "d": 2}, "or only `A`"),
+        ({}, "got none. Give `d`, or at least one matrix"),
+        ({"A": 1.0, "Q": 1.0, "K": 1.0, "d": 2}, "got `A` and `Q` and `K`"),
+        ({"A": 1.0, "Q": 1.0, "d": 2}, "got `A` and `Q`"),
+        ({"Q": [[1.0]]}, "got `Q`"),
         ({"A": np.eye(2), "d": 3}, "got 2 and 3"),
         ({"Q": np.eye(2), "K": 1.0, "V": np.eye(3)}, "got 2 and 3"),
+        ({"A": np.ones((2, 3)), "V": 1.0}, r"`A` must be square; got shape \(2, 3\)"),
         ({"A": "normal", "d": 2}, "`A` must be a regular array of real numbers"),
         ({"A": np.nan, "d": 2}, "`A` has entries that are not finite"),
-        ({"A": 1.0, "d": 0}, "`d` must be a positive integer; got 0"),
+        ({"A": 1.0, "d": 0}, "got 0. Give `d`"),
+        ({"A": np.eye(0)}, "got 0. Give `d`"),
+        ({"A": 1.0, "d": True}, "`d` must be a positive integer; got True"),
     ],
 )
 def test_matrices_that_do_not_fit_are_rejected(

@@ -5,6 +5,7 @@ import functools
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -13,7 +14,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float
 from typing_extensions import override
 
-from meanfield._array import accept_multiples, float_array, require
+from meanfield._array import float_array, require
 from meanfield._display import AbstractDisplayable, Card
 from meanfield._registry import Registry
 from meanfield._typing import Numbers, Time
@@ -39,6 +40,7 @@ from ._coupling import (
     add_shape_check,
 )
 from ._cross_attention import AttentionParts, ClosedForm, CrossBarycentre, CrossBound
+from ._options import complete_matrices, public_signature
 
 
 class Attention(AbstractDisplayable, AbstractDynamics):
@@ -124,9 +126,9 @@ class Attention(AbstractDisplayable, AbstractDynamics):
     @property
     @override
     def card(self) -> Card | None:
-        return card_of(
-            self.score, self.coupling, self.value, variant=_variant_name(self)
-        )
+        score = self.score.score if isinstance(self.score, Masked) else self.score
+        name = _coupling_name(self.coupling, type(score))
+        return card_of(self.score, self.coupling, self.value, variant=name)
 
     @override
     def plain_repr(self) -> str:
@@ -159,11 +161,9 @@ class _Barycentre(AbstractReader[AbstractField]):
 
     @override
     def read_facing(self, mu: Facing) -> AbstractField:
-        attention = self.attention
-        coupling_name = lambda: _coupling_name(attention.coupling)
-        parts = AttentionParts(
-            attention.score, attention.coupling, self.closed_form, coupling_name
-        )
+        score, coupling = self.attention.score, self.attention.coupling
+        name = lambda: _coupling_name(coupling)
+        parts = AttentionParts(score, coupling, self.closed_form, name)
         return CrossBarycentre(parts, mu.keys)(mu.queries)
 
     def closed_form(self) -> ClosedForm:
@@ -241,7 +241,21 @@ def variant(
     """
     symmetries[name] = frozenset(equivariances)
     costs[name] = cost
-    return lambda factory: attentions.register(name)(accept_multiples(factory))
+    return lambda factory: attentions.register(name)(_accept_numbers(factory))
+
+
+def _accept_numbers(factory: Factory) -> Factory:
+    """The factory with the arguments that `variant` describes."""
+
+    @functools.wraps(factory)
+    def make(*matrices: Any, **options: Any) -> Attention:
+        arrays = [m for m in matrices if isinstance(m, Array | np.ndarray) and m.ndim]
+        if len(arrays) < 3 or not options.keys().isdisjoint(("A", "d")):
+            matrices, options = complete_matrices(*matrices, **options)
+        return factory(*matrices, **options)
+
+    make.__signature__ = public_signature(factory)  # pyright: ignore[reportAttributeAccessIssue]
+    return make
 
 
 def variant_options(name: str) -> dict[str, str]:
@@ -289,26 +303,13 @@ def _variants(names: tuple[str, ...]) -> dict[str, Attention]:
         return {name: attentions[name](identity, identity, identity) for name in names}
 
 
-def _variant_name(attention: Attention) -> str:
-    """Name of the variant that has the coupling and score type of an attention."""
-    score = attention.score
-    inner = score.score if isinstance(score, Masked) else score
-    return _coupling_name(attention.coupling, type(inner))
-
-
 def _coupling_name(
     coupling: AbstractCoupling, score: type[AbstractScore] = AbstractScore
 ) -> str:
     """Name of the variant that has this coupling; if none has it, name of the class."""
     couplings = _couplings(score).items()
-    matches = [
-        name
-        for name, candidate in couplings
-        if eqx.tree_equal(candidate, coupling) is True
-    ]
-    same_type = [
-        name for name, candidate in couplings if type(candidate) is type(coupling)
-    ]
+    matches = [n for n, c in couplings if eqx.tree_equal(c, coupling) is True]
+    same_type = [n for n, c in couplings if type(c) is type(coupling)]
     # If only one variant has this type of coupling, the parameters need not match.
     unique_match = same_type if len(same_type) == 1 else []
     return next(iter((*matches, *unique_match)), type(coupling).__name__)

@@ -1,4 +1,4 @@
-"""Decorator for options that one dataclass defines for several variants."""
+"""The arguments of factories of variants: matrices, and options in a dataclass."""
 
 import dataclasses
 import functools
@@ -6,6 +6,14 @@ import inspect
 import re
 from collections.abc import Callable
 from typing import Any, TypeVar
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from meanfield._array import float_array
+from meanfield._typing import Numbers
+from meanfield.errors import InvalidInputError
 
 R = TypeVar("R")
 
@@ -58,3 +66,72 @@ def _keywords(options: type) -> list[inspect.Parameter]:
         )
         for field in dataclasses.fields(options)
     ]
+
+
+def complete_matrices(
+    Q: Numbers | None = None,
+    K: Numbers | None = None,
+    V: Numbers = 1.0,
+    *,
+    A: Numbers | None = None,
+    d: int | None = None,
+    **options: Any,
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The matrices and options of a factory; `A` and numbers $c$ are expanded.
+
+    Raises:
+        InvalidInputError: if matrices are missing, or do not fit.
+    """
+    matrices = {**_score_matrices(Q, K, A), "V": V}
+    if d is not None or any(map(_is_number, matrices.values())):
+        matrices = _expand_numbers(matrices, d)
+    return tuple(matrices.values()), options
+
+
+def public_signature(factory: Callable[..., object]) -> inspect.Signature:
+    """The signature of a factory whose matrices are completed."""
+    matrices = inspect.signature(complete_matrices).parameters
+    old = inspect.signature(factory)
+    names = [name for name in matrices if name != "options"]
+    options = [old.parameters[name] for name in old.parameters if name not in names]
+    return old.replace(parameters=[*map(matrices.__getitem__, names), *options])
+
+
+def _score_matrices(
+    Q: Numbers | None, K: Numbers | None, A: Numbers | None
+) -> dict[str, Any]:
+    """The matrices of queries and keys; those of `A` are `A` and $I$."""
+    matrices = {"A": A, "Q": Q, "K": K}
+    names = [name for name, matrix in matrices.items() if matrix is not None]
+    if names in ([], ["A"]):
+        return {"A": 1.0 if A is None else A, "K": 1.0}
+    if names != ["Q", "K"]:
+        raise InvalidInputError(
+            f"The scores must have `Q` and `K`, or only `A`, which stands for `K.T @ "
+            f"Q`; got {' and '.join(f'`{name}`' for name in names)}."
+        )
+    return {"Q": Q, "K": K}
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) or getattr(value, "ndim", 1) == 0
+
+
+def _expand_numbers(matrices: dict[str, Any], d: int | None) -> dict[str, Array]:
+    """The matrices, with $cI$ in dimension `d` for each number $c$."""
+    if d is not None and (type(d) is bool or not isinstance(d, int | np.integer)):
+        raise InvalidInputError(f"`d` must be a positive integer; got {d!r}.")
+    arrays = {name: float_array(name, value) for name, value in matrices.items()}
+    whole = [array for array in arrays.values() if array.ndim]
+    sizes = {array.shape[-1] for array in whole} | (set() if d is None else {int(d)})
+    if len(sizes) != 1 or min(sizes) < 1:
+        numbers = " and ".join(map(str, sorted(sizes))) or "none"
+        raise InvalidInputError(
+            "Matrices and `d` must state one dimension of the tokens, the number of "
+            f"columns; got {numbers}. Give `d`, or at least one matrix."
+        )
+    if "A" in arrays and arrays["A"].ndim and arrays["A"].shape[0] not in sizes:
+        raise InvalidInputError(f"`A` must be square; got shape {arrays['A'].shape}.")
+    dtype = jnp.result_type(*(whole or arrays.values()))
+    identity = jnp.eye(sizes.pop(), dtype=dtype)
+    return {n: a if a.ndim else a.astype(dtype) * identity for n, a in arrays.items()}

@@ -109,7 +109,7 @@ class _Output(NamedTuple):
         return targets
 
     def write_page(
-        self, run: Path, data: "xarray.Dataset", names: list[str], look: plotting.Look
+        self, run: Path, data: "xarray.Dataset", names: list[str], look: "plotting.Look"
     ) -> None:
         """Writes the page of a cone, unless it exists and `force` is false."""
         if look.choices:
@@ -127,6 +127,7 @@ class _Output(NamedTuple):
         note(f"wrote {plotting.save_page(data, target)}")
 
     def _picture(self, run: Path, name: str) -> Path:
+        """`file`, or a file whose name ends with that of the panel."""
         out = self.file
         if out is None:
             return run.parent / f"{stem(run)}-{name}"
@@ -142,7 +143,6 @@ def _plot_joint(
     datasets = open_runs(paths, request, plugins)
     names = _joint_panels(output.panel, datasets)
     targets = output.pictures(paths[0].parent / joint_name(paths), names)
-
     _draw_all(targets, lambda name: plotting.joint_panels[name](datasets, request.look))
 
 

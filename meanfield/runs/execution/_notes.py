@@ -48,8 +48,8 @@ PROJECTION_NOTE = (
 # Reports mention growth of the size by this factor or more: under the default V, else.
 GROWTH, LARGE_GROWTH = 1e2, 1e5
 V_ADVICE = (
-    "V = I is the default, under which sizes grow like e^t or faster: `--V=-1` "
-    "contracts, a smaller `--t` ends earlier, and `plot --relative` draws the shape"
+    "V = I is the default, under which sizes can grow like e^t: set another `--V`, or "
+    "a smaller `--t`; `plot --relative` draws the shape"
 )
 STOP_ADVICE = "`--stop size:BOUND` stops a flow at a bound"
 
