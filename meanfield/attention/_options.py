@@ -101,8 +101,8 @@ def _score_matrices(
     Q: Numbers | None, K: Numbers | None, A: Numbers | None
 ) -> dict[str, Any]:
     """The matrices of queries and keys; those of `A` are `A` and $I$."""
-    given = zip("AQK", (A, Q, K), strict=True)
-    names = [name for name, matrix in given if matrix is not None]
+    arguments = zip("AQK", (A, Q, K), strict=True)
+    names = [name for name, matrix in arguments if matrix is not None]
     if names in ([], ["A"]):
         return {"A": 1.0 if A is None else A, "K": 1.0}
     if names != ["Q", "K"]:
