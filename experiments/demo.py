@@ -4,11 +4,15 @@
     which collapse to a line, and their Gaussian closure;
 (b) the same initial tokens under L2, Sinkhorn and two-head attention;
 (c) a paragraph of text under the attention layers of a real transformer.
+
+Pictures are drawn as each flow ends. The page `figures/demo/index.html` shows them all.
 """
 
 import tempfile
 import time
+from html import escape
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import xarray as xr
@@ -24,10 +28,10 @@ from meanfield.plotting import (
     animate,
     cluster_counts,
     covariances,
-    effective_rank,
     panels,
     relative,
     save,
+    write_file,
 )
 from meanfield.spec import parse
 
@@ -68,8 +72,99 @@ RUNS = {
         "segment": 20,
     },
 }
+VARIANTS = {
+    "l2": "L2 attention",
+    "sinkhorn": "Sinkhorn attention",
+    "two-heads": "softmax attention with two heads",
+}
+STARTS = Look(colour="start")
 
 
+PAGE = """<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><title>meanfield: the demo</title>
+<meta name="viewport" content="width=device-width">
+<style>
+body {{ font: 16px/1.5 sans-serif; max-width: 75rem; margin: auto; padding: 1rem }}
+main {{ display: grid; grid-template-columns: repeat(auto-fit, minmax(20rem, 1fr)) }}
+figure {{ margin: 1rem }} img {{ max-width: 100% }}
+</style></head><body>
+<h1>The pictures of the demo</h1>
+<p>The first two show one flow, at once and as a movie; the third is its covariance.
+Each picture leads to its PDF.</p>
+<main>
+{figures}
+</main>
+</body></html>
+"""
+
+
+class Picture(NamedTuple):
+    """A picture of the demo.
+
+    Attributes:
+        name: name of its files, without suffix.
+        panel: the panel that draws it.
+        text: what it shows.
+        look: its style.
+    """
+
+    name: str
+    panel: str
+    text: str
+    look: Look = Look()
+
+
+# The pictures of each run, in the order of the page; `both` has tokens and closure.
+PICTURES: dict[str, tuple[Picture, ...]] = {
+    "both": (
+        Picture(
+            "softmax-tokens",
+            "tokens",
+            "Softmax attention: 1 000 tokens collapse to a line. The ellipses are "
+            "those of the tokens and of their Gaussian closure.",
+            STARTS,
+        ),
+    ),
+    "softmax-closure": (
+        Picture(
+            "softmax-closure-cone",
+            "cone",
+            "The covariance of the closure in the cone of positive semidefinite "
+            "matrices: it tends to the boundary, where the rank is one.",
+        ),
+        Picture("softmax-closure-disc", "disc", "The same path, without the trace."),
+    ),
+    "softmax": (Picture("softmax-disc", "disc", "The covariance of the tokens."),),
+    **{
+        name: (
+            Picture(f"{name}-tokens", "tokens", f"The tokens under {text}.", STARTS),
+            Picture(f"{name}-disc", "disc", f"Their covariance under {text}."),
+        )
+        for name, text in VARIANTS.items()
+    },
+    "minilm": (
+        Picture(
+            "minilm-tokens",
+            "tokens",
+            "The words of a paragraph under the attention of MiniLM, in the main axes "
+            "of the flow and relative to their size.",
+            Look(relative=True),
+        ),
+        Picture(
+            "minilm-paths",
+            "tokens",
+            "The same paths, coloured by the position of the word.",
+            Look(relative=True, colour="position"),
+        ),
+        Picture("minilm-spectrum", "spectrum", "The eigenvalues of their covariance."),
+        Picture(
+            "minilm-clusters",
+            "clusters",
+            "Their clusters over depth.",
+            Look(relative=True, link=LINK),
+        ),
+    ),
+}
 HEADERS = (
     "run",
     "ending",
@@ -80,12 +175,10 @@ HEADERS = (
     "steps",
     "seconds",
 )
-VARIANTS = ("l2", "sinkhorn", "two-heads")
-STARTS = Look(colour="start")
 
 
 def main() -> None:
-    """Runs all examples, draws them, and prints a table."""
+    """Runs all examples, draws each as it ends, and prints a table."""
     open_session()
     console, begin = Console(stderr=True), time.perf_counter()
     FOLDER.mkdir(parents=True, exist_ok=True)
@@ -96,14 +189,27 @@ def main() -> None:
             console.print(f"[{number}/{len(RUNS)}] {name}", highlight=False)
             result, data[name] = run(Path(scratch), name, values)
             rows.append(row(name, result, data[name]))
-        draw(data, console)
+            draw(name, data[name], console)
+            if name == "softmax-closure":
+                data["both"] = with_closure(data["softmax"], data[name])
+                draw("both", data["both"], console)
+        console.print("      drawing the movie", highlight=False)
+        film = Film(fps=15, hold=2.0)
+        animate(data["both"], FOLDER / "softmax.gif", look=STARTS, film=film)
+    write_file(FOLDER / "index.html", page().encode())
+    print_table(rows)
+    seconds = time.perf_counter() - begin
+    console.print(f"{seconds:.0f} s; begin with figures/demo/index.html")
+
+
+def print_table(rows: list[list[str]]) -> None:
+    """Prints the table of all runs."""
     table = Table(title="Results", title_justify="left")
     for header in HEADERS:
         table.add_column(header, justify="left" if header == "run" else "right")
     for cells in rows:
         table.add_row(*cells)
     Console(width=max(Console().width, 108)).print(table)
-    console.print(f"{time.perf_counter() - begin:.0f} s; pictures in figures/demo/")
 
 
 def run(scratch: Path, name: str, values: dict) -> tuple[runs.Result, xr.Dataset]:
@@ -111,7 +217,7 @@ def run(scratch: Path, name: str, values: dict) -> tuple[runs.Result, xr.Dataset
     store = scratch / f"{name}.zarr"
     with RunProgress(f"      {name}") as progress:
         result = runs.execute(parse(values), out=store, report=progress)
-    return result, runs.add_word_coordinate(store, runs.dataset(store))
+    return result, runs.add_word_coordinate(store, runs.open(store)).load()
 
 
 def _moments(tokens: xr.Dataset) -> dict:
@@ -121,8 +227,8 @@ def _moments(tokens: xr.Dataset) -> dict:
 
 def row(name: str, result: runs.Result, data: xr.Dataset) -> list[str]:
     """Table row of a run, with values at the first and at the last frame."""
-    spectra = np.linalg.eigvalsh(covariances(data)[[0, -1]])
-    ranks = effective_rank(covariances(data)[[0, -1]])
+    ranks = data["effective_rank"].values[[0, -1]]
+    sizes = data["largest_eigenvalue"].values[[0, -1]]
     clusters = "–"
     if "x" in data:
         ends = relative(data)["x"].values[[0, -1]]
@@ -134,44 +240,50 @@ def row(name: str, result: runs.Result, data: xr.Dataset) -> list[str]:
         outcome.name,
         f"{outcome.time:g}",
         f"{ranks[0]:.3g} → {ranks[1]:.3g}",
-        f"{spectra[0, -1]:.3g} → {spectra[1, -1]:.3g}",
+        f"{sizes[0]:.3g} → {sizes[1]:.3g}",
         clusters,
         str(outcome.n_accepted),
         f"{result.seconds:.1f}",
     ]
 
 
-def draw(data: dict[str, xr.Dataset], console: Console) -> None:
-    """Draws all pictures of the demo."""
-    closure = data["softmax-closure"]
-    ends = [covariances(data[name])[-1] for name in ("softmax", "softmax-closure")]
+def with_closure(tokens: xr.Dataset, closure: xr.Dataset) -> xr.Dataset:
+    """The dataset of tokens with the ellipses of their Gaussian closure."""
+    ends = [covariances(data)[-1] for data in (tokens, closure)]
     gap = np.linalg.norm(ends[0] - ends[1]) / np.linalg.norm(ends[1])
-    both = data["softmax"].assign_attrs(
+    both = tokens.assign_attrs(
         remark=f"the closure starts with the tokens' covariance; at the end the two "
         f"differ by {100 * gap:.2g} %, since the tokens are not Gaussian"
     )
-    both = both.assign(
+    return both.assign(
         closure_mean=(closure["mean"].dims, closure["mean"].values),
         closure_factor=(closure["factor"].dims, closure["factor"].values),
     )
-    pictures = {"softmax": both} | {n: d for n, d in data.items() if n in VARIANTS}
-    for name, dataset in pictures.items():
-        console.print(f"drawing {name}", highlight=False)
-        save(panels["tokens"](dataset, STARTS), FOLDER / f"{name}-tokens")
-    for name in ("softmax", *VARIANTS, "softmax-closure"):
-        save(panels["disc"](data[name]), FOLDER / f"{name}-disc")
-    save(panels["cone"](closure), FOLDER / "softmax-closure-cone")
-    console.print("drawing the movie", highlight=False)
-    film = Film(fps=15, hold=2.0)
-    animate(both, FOLDER / "softmax.gif", look=STARTS, film=film)
-    words, look = data["minilm"], Look(relative=True)
-    save(panels["tokens"](words, look), FOLDER / "minilm-tokens")
-    unlabelled = words.drop_vars("word")
-    by_position = Look(relative=True, colour="position")
-    save(panels["tokens"](unlabelled, by_position), FOLDER / "minilm-paths")
-    save(panels["spectrum"](words), FOLDER / "minilm-spectrum")
-    linked = Look(relative=True, link=LINK)
-    save(panels["clusters"](words, linked), FOLDER / "minilm-clusters")
+
+
+def draw(name: str, data: xr.Dataset, console: Console) -> None:
+    """Draws the pictures of one run."""
+    for picture in PICTURES[name]:
+        is_unlabelled = picture.look.colour == "position"
+        dataset = data.drop_vars("word") if is_unlabelled else data
+        save(panels[picture.panel](dataset, picture.look), FOLDER / picture.name)
+        console.print(f"      figures/demo/{picture.name}.png", highlight=False)
+
+
+def page() -> str:
+    """The page of all pictures; the first are the ones to begin with."""
+    pictures = [picture for group in PICTURES.values() for picture in group]
+    figures = [
+        f'<figure><a href="{picture.name}.pdf"><img src="{picture.name}.png" '
+        f'alt="{picture.panel}"></a>'
+        f"<figcaption>{escape(picture.text)}</figcaption></figure>"
+        for picture in pictures
+    ]
+    movie = (
+        '<figure><img src="softmax.gif" alt="movie">'
+        "<figcaption>The same tokens as a movie.</figcaption></figure>"
+    )
+    return PAGE.format(figures="\n".join([figures[0], movie, *figures[1:]]))
 
 
 if __name__ == "__main__":
