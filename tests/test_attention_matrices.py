@@ -57,6 +57,7 @@ def test_numbers_take_the_precision_of_the_matrices() -> None:
     assert {a.dtype for a in (score.Q, score.K, attention.value)} == {A.dtype}
 
 
+@pytest.mark.slow
 def test_numbers_are_batched_and_differentiated() -> None:
     """The covariance is $s/(1 - 2ast)$; its derivative is taken by hand."""
     law = Gaussian(jnp.zeros(2), jnp.eye(2))

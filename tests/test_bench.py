@@ -223,6 +223,7 @@ def test_an_earlier_dimension_is_not_timed():
     assert dimensions == [2, 3]
 
 
+@pytest.mark.slow
 def test_latency_is_compared_by_processor_time(cli: CLI):
     result = cli("bench", "--quick", "--case", "latency", "--json")
     assert result.code == 0, result.err

@@ -226,6 +226,7 @@ def test_programs_that_call_lapack_are_left_to_jax(store: Programs):
     assert stored_files(store) == []
 
 
+@pytest.mark.slow_cases("keys1", "keys2")
 @pytest.mark.parametrize(
     "keys",
     [

@@ -179,6 +179,7 @@ def energy(name: str, x: jax.Array, logs: jax.Array) -> jax.Array:
     return jnp.sum(velocities(name, x, logs) ** 2)
 
 
+@pytest.mark.slow
 def test_batches_of_small_clouds(monkeypatch: pytest.MonkeyPatch):
     x, logs = cloud(120, 8)
     x, logs = x.reshape(2, 2, 30, 8), logs.reshape(2, 2, 30)
@@ -293,6 +294,7 @@ def test_kernels_are_lowered_for_cuda_devices(
     assert TRITON not in traced.lower(lowering_platforms=("cpu",)).as_text()
 
 
+@pytest.mark.slow
 @lowers_without_device
 def test_nested_batches_are_one_launch(monkeypatch: pytest.MonkeyPatch):
     """A device has three axes of programs, and kernels may be mapped more often."""

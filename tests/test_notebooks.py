@@ -9,6 +9,7 @@ import notebooks
 import pytest
 from page_examples import outputs_agree
 
+from meanfield.errors import InvalidInputError
 from meanfield.pages.live import live
 
 SCRIPTS = {path.stem.removeprefix("plot_"): path for path in notebooks.SCRIPTS}
@@ -54,3 +55,9 @@ def test_a_live_page_stands_in_a_frame() -> None:
     assert html.unescape(frame[1]) == page.page
     assert "<canvas" in page.page
     assert len(repr(page)) < 20
+
+
+@pytest.mark.parametrize("key", ["draws", "cells", "frames", "solver"])
+def test_keys_that_a_page_ignores_are_rejected(key: str) -> None:
+    with pytest.raises(InvalidInputError, match=f"`{key}` has no effect on a page: it"):
+        live(A=1.0, **{key: 2})

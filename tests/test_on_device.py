@@ -9,6 +9,7 @@ from benchmarks import _measure, on_device
 from benchmarks._page import page
 
 
+@pytest.mark.slow
 def test_the_script_for_a_device_measures_every_row_without_one(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ):

@@ -85,6 +85,7 @@ def test_missing_divergences_have_a_reason(
         assert text in " ".join(figure.get_supxlabel().split())
 
 
+@pytest.mark.slow
 def test_single_precision_is_compared_with_double(write: Write) -> None:
     """Times differ by rounding, and so do the tokens."""
     start = {"A": -1.0, "V": 0.5, "times": [0.1, 0.3], "measure": "gaussian"}
@@ -130,6 +131,9 @@ def test_the_command_writes_numbers_that_open(
     assert (tmp_path / "gaps" / "distances.pdf").exists()
     printed = json.loads(cli("compare", *folders, "--json").out)
     assert printed["data_vars"]["wasserstein"]["data"][0][0] == 0
+    again = cli("compare", *folders, "--out", "gaps")
+    assert (again.code, again.out) == (2, "")
+    assert "`gaps` has distances, which are not replaced" in again.err
     (tmp_path / "gaps" / "distances.json").write_text("{}")
     with pytest.raises(StoreError):
         meanfield.open(tmp_path / "gaps")

@@ -80,7 +80,7 @@ def live(
         raise InvalidInputError(
             "Leave out `--member`: it selects one of the flows of a stored run."
         )
-    _check_page_options(options)
+    pages.check_keys(options, flag)
     keys = merge_keys(file, preset, {}, options)
     load_before_keys(plugin, keys)
     if keys.get("precision") == "single":
@@ -163,18 +163,3 @@ def _check_no_keys(
             f"`{folder}` sets the keys, which can be changed on the page: leave out "
             f"`{flag(names[0])}`."
         )
-
-
-def _check_page_options(options: Mapping[str, str | bool | None]) -> None:
-    """Raises for options that pages do not support; such keys in a file are ignored.
-
-    Raises:
-        InvalidInputError: naming the first option, and what a page does instead.
-    """
-    for name, text in options.items():
-        if name in pages.UNSUPPORTED_KEYS and text is not None and text is not False:
-            raise InvalidInputError(
-                f"`{flag(name)}` has no effect on a page: "
-                f"{pages.UNSUPPORTED_KEYS[name]}. "
-                "Leave it out, or use `meanfield simulate`."
-            )

@@ -8,6 +8,7 @@ import numpy as np
 
 from meanfield import plotting, runs
 from meanfield._writing import writing
+from meanfield.cli.options._options import flag
 from meanfield.cli.process._session import open_session
 from meanfield.cli.terminal._console import RunProgress
 from meanfield.cli.terminal._output import note, number, print_json, print_rows
@@ -19,6 +20,7 @@ from ._pictures import Request
 if TYPE_CHECKING:
     import xarray
 
+OWN_KEYS = "stored runs have their own keys"
 N_TIMES = 6  # number of times in the table, for each pair of runs
 
 
@@ -38,14 +40,16 @@ def compare_runs(
     """Prints the distances of stored runs, and writes them to the folder `out`.
 
     Raises:
-        InvalidInputError: if a key of the spec is given, since the runs have theirs.
+        InvalidInputError: if a key of the spec is given, since the runs have theirs, or
+            if the folder has distances.
     """
     for name, value in options.items():
         if value not in (None, False):
-            raise InvalidInputError(
-                f"Leave out `--{name.replace('_', '-')}`: stored runs have their own "
-                "keys."
-            )
+            raise InvalidInputError(f"Leave out `{flag(name)}`: {OWN_KEYS}.")
+    if out is not None and (out / "distances.json").exists():
+        raise InvalidInputError(
+            f"`{out}` has distances, which are not replaced: name another folder."
+        )
     paths = expand(folders, "compare")
     open_session("double")
     labels = open_runs(paths, Request(plotting.Look(), None), plugins)

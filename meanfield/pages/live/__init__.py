@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from ._keys import HIDDEN_KEYS as HIDDEN_KEYS
     from ._keys import UNSUPPORTED_KEYS as UNSUPPORTED_KEYS
     from ._keys import check_axes as check_axes
+    from ._keys import check_keys as check_keys
     from ._law import Law as Law
     from ._law import law_of as law_of
     from ._page import N_TOKENS_SINKHORN as N_TOKENS_SINKHORN

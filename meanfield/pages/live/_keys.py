@@ -1,8 +1,9 @@
 """The keys and sweep axes that a live page supports; this module needs no JAX."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
-from meanfield.errors import UnsupportedError
+from meanfield.errors import InvalidInputError, UnsupportedError
 from meanfield.spec import HEADWISE_KEYS, KEYS, Axis, RunSpec
 
 _GROUPS = {
@@ -22,6 +23,20 @@ precision, and only attentions of plugins have options."""
 
 SAMPLED_MEASURES = ("points",)  # kinds of measures with a random initial state
 _NUMBERS = frozenset("A V epsilon noise t cov".split())  # noqa: SIM905
+
+
+def check_keys(keys: Mapping[str, Any], name: Callable[[str], str] = str) -> None:
+    """Check that each given key has an effect on a page; `name` spells it in messages.
+
+    Raises:
+        InvalidInputError: naming the first that has none, and what a page does instead.
+    """
+    for key, reason in UNSUPPORTED_KEYS.items():
+        if keys.get(key) is not None and keys[key] is not False:
+            raise InvalidInputError(
+                f"`{name(key)}` has no effect on a page: {reason}. Leave it out, or "
+                "use `simulate`."
+            )
 
 
 def check_axes(axes: Sequence[Axis], spec: RunSpec) -> None:

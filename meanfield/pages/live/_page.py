@@ -8,14 +8,10 @@ from typing import Any
 
 from meanfield import runs
 from meanfield.errors import InvalidInputError
-from meanfield.plotting.pages import (
-    bundle,
-    embed_json,
-    fill_template,
-    source,
-)
+from meanfield.plotting.pages import bundle, embed_json, fill_template, source
 from meanfield.spec import Axis, RunSpec
 
+from ._keys import check_keys
 from ._law import Law, law_of
 from ._setting import Setting, setting_of
 
@@ -34,7 +30,8 @@ def live_page(law: Law, setting: Setting, axes: Sequence[Axis] = ()) -> str:
         setting: times, tolerances and texts.
         axes: axes of a sweep, which become sliders.
     """
-    data = {**asdict(law), **asdict(setting), "axes": [_slider(axis) for axis in axes]}
+    sliders = [{**asdict(axis), "name": axis.name} for axis in axes]
+    data = {**asdict(law), **asdict(setting), "axes": sliders}
     parts = {
         "title": html.escape(setting.title),
         "style": source("palette.css") + source("live.css", folder=FOLDER),
@@ -89,7 +86,7 @@ def live(preset: str | None = None, /, **keys: Any) -> LivePage:
 
     Raises:
         InvalidInputError: if keys contradict each other, or a page does not support
-            their values.
+            them.
         PrecisionError: if JAX is in single precision.
         UnknownNameError: if `preset` is not the name of a preset.
         UnsupportedError: if a page cannot integrate the flow.
@@ -99,15 +96,5 @@ def live(preset: str | None = None, /, **keys: Any) -> LivePage:
         >>> live("blow-up", d=2)._repr_html_()[:14]
         '<iframe srcdoc'
     """
+    check_keys(keys)
     return LivePage(page_of_spec(runs.spec_of(preset, **keys)))
-
-
-def _slider(axis: Axis) -> dict[str, Any]:
-    entry = None if axis.entry is None else list(axis.entry)
-    return {
-        "key": axis.key,
-        "entry": entry,
-        "name": axis.name,
-        "scale": axis.scale,
-        "values": list(axis.values),
-    }
