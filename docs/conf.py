@@ -24,6 +24,7 @@ extensions = [
     "sphinx_gallery.gen_gallery",
     "mathematics",  # from here on, files of _ext
     "borrowed",
+    "chapters",
     "reference_pages",
 ]
 exclude_patterns = [
@@ -38,8 +39,10 @@ exclude_patterns = [
 myst_enable_extensions = ["dollarmath", "colon_fence", "deflist"]
 myst_heading_anchors = 3
 autodoc_inherit_docstrings = False
-autodoc_preserve_defaults = True
-autosummary_generate = False  # the pages of the reference are written by `reference`
+autodoc_preserve_defaults = False  # not those of the factories of attentions
+autosummary_generate = (
+    False  # the pages of the reference are written by `reference_pages`
+)
 default_role = "literal"
 napoleon_use_ivar = True
 python_maximum_signature_line_length = 80
@@ -68,6 +71,7 @@ html_theme = "furo"
 html_title = f"meanfield {release}"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
+html_extra_path = ["live"]  # the first page shows one in a frame
 html_copy_source = False
 html_show_sphinx = False
 html_show_search_summary = False  # fetched, which a browser denies to files

@@ -99,14 +99,7 @@ Each picture leads to its PDF.</p>
 
 
 class Picture(NamedTuple):
-    """A picture of the demo.
-
-    Attributes:
-        name: name of its files, without suffix.
-        panel: the panel that draws it.
-        text: what it shows.
-        look: its style.
-    """
+    """A picture: the name of its files, its panel, what it shows, and its style."""
 
     name: str
     panel: str
@@ -165,16 +158,6 @@ PICTURES: dict[str, tuple[Picture, ...]] = {
         ),
     ),
 }
-HEADERS = (
-    "run",
-    "ending",
-    "t",
-    "effective rank",
-    "largest eigenvalue",
-    "clusters",
-    "steps",
-    "seconds",
-)
 
 
 def main() -> None:
@@ -188,7 +171,7 @@ def main() -> None:
             values = keys | _moments(data["softmax"]) if "measure" in keys else keys
             console.print(f"[{number}/{len(RUNS)}] {name}", highlight=False)
             result, data[name] = run(Path(scratch), name, values)
-            rows.append(row(name, result, data[name]))
+            rows.append(table_row(name, result, data[name]))
             draw(name, data[name], console)
             if name == "softmax-closure":
                 data["both"] = with_closure(data["softmax"], data[name])
@@ -202,13 +185,13 @@ def main() -> None:
     console.print(f"{seconds:.0f} s; begin with figures/demo/index.html")
 
 
-def print_table(rows: list[list[str]]) -> None:
+def print_table(rows: list[dict[str, str]]) -> None:
     """Prints the table of all runs."""
     table = Table(title="Results", title_justify="left")
-    for header in HEADERS:
+    for header in rows[0]:
         table.add_column(header, justify="left" if header == "run" else "right")
-    for cells in rows:
-        table.add_row(*cells)
+    for row in rows:
+        table.add_row(*row.values())
     Console(width=max(Console().width, 108)).print(table)
 
 
@@ -225,37 +208,39 @@ def _moments(tokens: xr.Dataset) -> dict:
     return {"cov": covariances(tokens)[0].tolist(), "init": "gaussian"}
 
 
-def row(name: str, result: runs.Result, data: xr.Dataset) -> list[str]:
+def table_row(name: str, result: runs.Result, data: xr.Dataset) -> dict[str, str]:
     """Table row of a run, with values at the first and at the last frame."""
-    ranks = data["effective_rank"].values[[0, -1]]
-    sizes = data["largest_eigenvalue"].values[[0, -1]]
     clusters = "–"
     if "x" in data:
-        ends = relative(data)["x"].values[[0, -1]]
-        counts = cluster_counts(ends, data["weight"].values, LINK).counts
+        clouds = relative(data)["x"].values[[0, -1]]
+        counts = cluster_counts(clouds, data["weight"].values, LINK).counts
         clusters = f"{counts[0]:.0f} → {counts[1]:.0f}"
-    outcome = result.outcome
-    return [
-        name,
-        outcome.name,
-        f"{outcome.time:g}",
-        f"{ranks[0]:.3g} → {ranks[1]:.3g}",
-        f"{sizes[0]:.3g} → {sizes[1]:.3g}",
-        clusters,
-        str(outcome.n_accepted),
-        f"{result.seconds:.1f}",
-    ]
+    numbers = {
+        variable.replace("_", " "): "{:.3g} → {:.3g}".format(
+            *data[variable].values[[0, -1]]
+        )
+        for variable in ("effective_rank", "largest_eigenvalue")
+    }
+    return {
+        "run": name,
+        "ending": result.outcome.name,
+        "t": f"{result.outcome.time:g}",
+        **numbers,
+        "clusters": clusters,
+        "steps": str(result.outcome.n_accepted),
+        "seconds": f"{result.seconds:.1f}",
+    }
 
 
 def with_closure(tokens: xr.Dataset, closure: xr.Dataset) -> xr.Dataset:
     """The dataset of tokens with the ellipses of their Gaussian closure."""
     ends = [covariances(data)[-1] for data in (tokens, closure)]
     gap = np.linalg.norm(ends[0] - ends[1]) / np.linalg.norm(ends[1])
-    both = tokens.assign_attrs(
-        remark=f"the closure starts with the tokens' covariance; at the end the two "
-        f"differ by {100 * gap:.2g} %, since the tokens are not Gaussian"
+    remark = (
+        f"the closure starts with the tokens' covariance; at the end the two differ by "
+        f"{100 * gap:.2g} %, since the tokens are not Gaussian"
     )
-    return both.assign(
+    return tokens.assign_attrs(remark=remark).assign(
         closure_mean=(closure["mean"].dims, closure["mean"].values),
         closure_factor=(closure["factor"].dims, closure["factor"].values),
     )

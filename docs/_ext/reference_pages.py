@@ -1,5 +1,6 @@
-"""The pages of the reference, one for each module, from its public names."""
+"""The pages of the reference: one for each module, and of a large module each name."""
 
+import importlib
 import re
 from collections.abc import Mapping
 from itertools import groupby
@@ -10,13 +11,14 @@ from public_names import MODULES, Name, public_names
 from sphinx.application import Sphinx
 
 TITLE = """
-{module}
+{title}
 {line}
 
 .. currentmodule:: {module}
 
 {text}
 """
+MOST = 8  # a module with more names than this has a page for each of them
 ELSEWHERE = "Names that are described elsewhere"
 
 
@@ -31,10 +33,25 @@ def written(app: Sphinx) -> None:
     """All pages below `generated/reference/`, and their index."""
     folder = Path(app.srcdir) / "generated" / "reference"
     folder.mkdir(parents=True, exist_ok=True)
-    of_module = groupby(public_names(), lambda name: name.module)
-    for module, names in of_module:
-        (folder / f"{module}.rst").write_text(page(module, list(names)), "utf-8")
-    (folder / "index.rst").write_text(index(), "utf-8")
+    pages = {"index": index()}
+    for module, group in groupby(public_names(), lambda name: name.module):
+        names = list(group)
+        pages[module] = page(module, names)
+        if is_large(module, names):
+            own = [name for name in names if name.home == module and name.described]
+            pages |= {f"{module}.{name.name}": page_of_name(name) for name in own}
+    for name, text in pages.items():
+        (folder / f"{name}.rst").write_text(text, "utf-8")
+
+
+def is_large(module: str, names: list[Name]) -> bool:
+    """Whether the names of a module are described on pages of their own."""
+    return sum(name.home == module and name.described for name in names) > MOST
+
+
+def titled(title: str, module: str, text: str) -> str:
+    """A page about names of a module."""
+    return TITLE.format(title=title, line="=" * len(title), module=module, text=text)
 
 
 def shortened(*event: Any) -> tuple[str | None, str | None]:
@@ -47,27 +64,37 @@ def shortened(*event: Any) -> tuple[str | None, str | None]:
 
 
 def index() -> str:
-    """The first page: every module."""
-    pages = "\n".join(f"   {module}" for module in MODULES)
+    """The first page: every module, with its first sentence."""
+    modules = "\n".join(f"   {module}" for module in MODULES)
+    lines = [f"* :doc:`{module}`: {sentence(module)}" for module in MODULES]
     text = (
         "Every public name, module by module, with its shapes, what it raises and an\n"
         "example that the tests run. What others may rely on is said in\n"
-        ":doc:`/decisions/2026-11-21-public-interface`.\n\n"
-        f".. toctree::\n   :maxdepth: 1\n\n{pages}"
+        ":doc:`/decisions/2026-11-21-public-interface`.\n\n" + "\n".join(lines) + "\n\n"
+        f".. toctree::\n   :maxdepth: 1\n   :hidden:\n\n{modules}"
     )
-    return TITLE.format(module="Reference", line="=" * 9, text=text).replace(
-        ".. currentmodule:: Reference\n\n", ""
-    )
+    return titled("Reference", "meanfield", text)
+
+
+def sentence(module: str) -> str:
+    """The first line of the docstring of a module."""
+    return (importlib.import_module(module).__doc__ or "").strip().partition("\n")[0]
 
 
 def page(module: str, names: list[Name]) -> str:
-    """One module: what it says of itself, a table, and each name."""
+    """One module: what it says of itself, a table, and each name unless it is large."""
     own = [name for name in names if name.home == module]
     parts = [f".. automodule:: {module}\n   :no-members:", table(own)]
-    parts += [described(name) for name in own]
+    is_here = [not (name.described and is_large(module, names)) for name in own]
+    parts += [described(name) for name, here in zip(own, is_here, strict=True) if here]
     parts.append(elsewhere([name for name in names if name.home != module]))
-    text = "\n\n".join(part for part in parts if part)
-    return TITLE.format(module=module, line="=" * len(module), text=text)
+    return titled(module, module, "\n\n".join(part for part in parts if part))
+
+
+def page_of_name(name: Name) -> str:
+    """One name of a large module; it is found through the page of the module."""
+    text = f"Of :doc:`{name.module}`.\n\n{described(name)}"
+    return f":orphan:\n{titled(name.name, name.module, text)}"
 
 
 def table(names: list[Name]) -> str:

@@ -1,3 +1,5 @@
+"""Attentions by name, such as `softmax`: each a score, a coupling and a value."""
+
 from meanfield._renamed import old_names
 
 from ._attention import Attention as Attention

@@ -1,3 +1,5 @@
+"""Wasserstein distances of measures: exact, sliced and conditional."""
+
 from meanfield._renamed import old_names
 
 from ._atoms import Atoms as Atoms

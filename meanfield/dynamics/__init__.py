@@ -1,3 +1,5 @@
+"""What moves a measure: sums, heads, layers and masks of attentions, and drifts."""
+
 from meanfield._renamed import old_names
 from meanfield.scores import causal as causal
 

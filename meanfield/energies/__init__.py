@@ -1,3 +1,5 @@
+"""Energies of measures, their first variations, and gradient flows."""
+
 from meanfield._renamed import old_names
 
 from ._energy import AbstractEnergy as AbstractEnergy

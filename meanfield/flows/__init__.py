@@ -1,3 +1,5 @@
+"""Flows of measures, their endings, and ensembles."""
+
 from meanfield._programs import signature as signature
 from meanfield._renamed import old_names
 from meanfield.endings import Status as Status

@@ -1,3 +1,5 @@
+"""Measures: weighted tokens, Gaussians, and densities on a grid."""
+
 from meanfield._renamed import old_names
 
 from ._batched import as_batched as as_batched

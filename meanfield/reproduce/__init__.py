@@ -1,3 +1,5 @@
+"""Figures of the papers, found by name and drawn again."""
+
 from meanfield._renamed import old_names
 
 from ._experiment import Case as Case

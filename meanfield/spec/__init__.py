@@ -1,3 +1,5 @@
+"""The keys of a run: their types, ranges, defaults and rules."""
+
 from meanfield._renamed import old_names
 
 from ._axes import Axis as Axis

@@ -1,3 +1,5 @@
+"""Statements of the papers, measured against controls that must fail."""
+
 from meanfield._renamed import old_names
 
 from ._case import Case as Case
