@@ -34,9 +34,9 @@ flows ended.
 Claims about trained networks are *reproduced*, *contradicted* or *undecided*. They are
 *not trained* if an attention cannot fit 40 samples, *not fully tuned* if a better
 setting of the attention that loses may have been missed, and *withdrawn: attention not
-tuned* if its options were never tuned, so that the numbers do not test the claim. All
-comparisons of attentions are withdrawn now, while the networks are trained again by the
-protocol in `experiments/trained/protocol.py`.
+tuned* if its options were never tuned, so that the numbers do not test the claim.
+`sander2022-fig6` follows the protocol in `experiments/trained/protocol.py`; the other
+comparisons of attentions are withdrawn, while their networks are trained again.
 """
 
 

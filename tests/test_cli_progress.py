@@ -1,6 +1,7 @@
 """Progress on stderr: none for short runs, lines for long ones, a bar on terminals."""
 
 import io
+import itertools
 import time
 
 import pytest
@@ -37,6 +38,25 @@ def test_a_long_run_shows_lines(
     assert first == "softmax: compiling"
     for words in ("t 2/4", "dt 0.12", "7 steps, 3 rejected", "λ 1.5", "s left"):
         assert words in second
+
+
+def test_plain_lines_become_rare(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In an hour of steps a second apart, about as many lines as minutes."""
+    now = [0.0]
+    monkeypatch.setattr(_console, "QUIET_SECONDS", 0.01)
+    with _console.RunProgress("softmax") as progress:
+        time.sleep(0.1)
+        monkeypatch.setattr(_console.time, "perf_counter", lambda: now[0])
+        for second in range(3600):
+            now[0] = 1e6 + second
+            progress.show(second / 3600, str(second))
+    lines = [
+        float(line.split(": ")[1]) for line in capsys.readouterr().err.split("\n")[1:-1]
+    ]
+    assert 60 <= len(lines) < 80
+    assert max(b - a for a, b in itertools.pairwise(lines)) <= 61
 
 
 def test_a_terminal_shows_a_bar_and_clears_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -103,6 +103,22 @@ def draw_column_errors(axes: Axes, data: xr.Dataset, axis: Axis) -> None:
     _set_condition_title(axes, data, axis)
 
 
+def draw_perplexities(axes: Axes, data: xr.Dataset, axis: Axis) -> None:
+    """Draws scores under the last condition by the perplexity of rows after training.
+
+    The perplexity is divided by the number of keys.
+    """
+    last = data.isel(condition=-1)
+    ends = last["relative_perplexity"].isel(epoch=-1)
+    for name, look in attention_styles(map(str, data["variant"].values)).items():
+        scores = last["score"].sel(variant=name)
+        axes.plot(ends.sel(variant=name), scores, markersize=4, **look.points)
+    axes.set_xlim(0, 1.05)
+    axes.set_xlabel("relative perplexity of rows (1: uniform)")
+    axes.set_ylabel(axis.scores)
+    _set_condition_title(axes, data, axis)
+
+
 def draw_by_length(axes: Axes, data: xr.Dataset, axis: Axis) -> None:
     """Draws the accuracy at each length of the sequence, over all seeds."""
     del axis

@@ -12,6 +12,7 @@ from matplotlib.ticker import LogFormatter
 from ._figure.panels import annotate, titled_figure
 from ._figure.style import CYCLE, GREY, style
 from ._overlay import draw_states
+from .reading.observables import without_rounding
 
 _PANELS = {
     "mean_gap": r"mean: $|\alpha - \beta| / (\mathrm{tr}\,S)^{1/2}$",
@@ -21,9 +22,7 @@ _PANELS = {
 # The colours of pairs differ from those of representations. The line widths decrease,
 # so that coinciding curves stay visible.
 _PAIRS = tuple(zip((CYCLE[2], CYCLE[3], CYCLE[4]), (3.2, 2.0, 1.0), strict=True))
-_LIMITS = tuple(name.replace("_gap", "_tolerance") for name in _PANELS)
 _SPAN = 4.0  # minimum ratio of the upper to the lower limit of a logarithmic axis
-_DECADES = 1e-12  # gaps below this share of the largest gap are rounding errors
 
 
 @style()
@@ -71,9 +70,7 @@ def draw_comparison(
 def _gap(axes: Axes, gaps: xr.Dataset, name: str) -> None:
     """Plot one gap of every pair over time, with its tolerance and separation."""
     times = gaps["time"].values
-    values = gaps[name].transpose("pair", "time").values
-    with np.errstate(invalid="ignore"):
-        curves = np.where(values > _DECADES * np.nanmax(values), values, np.nan)
+    curves = without_rounding(gaps[name].transpose("pair", "time").values)
     if np.isfinite(curves).any():
         axes.set_yscale("log")
     limit_name = name.replace("_gap", "_tolerance")
@@ -106,7 +103,7 @@ def _key(figure: SubFigure, gaps: xr.Dataset) -> None:
         Line2D([], [], color=colour, linewidth=width, label=pair)
         for pair, (colour, width) in zip(pairs, _PAIRS, strict=False)
     ]
-    bounds = [gaps[name].values for name in _LIMITS if name in gaps]
+    bounds = [gaps[name].values for name in gaps if str(name).endswith("_tolerance")]
     if any(np.isfinite(limits).any() for limits in bounds):
         label = "tolerance (chance or rounding)"
         handles.append(Line2D([], [], color=GREY, dashes=(4, 3), label=label))

@@ -14,10 +14,10 @@ from ._figure.look import Look
 from ._figure.marks import legend, named_entry
 from ._figure.panels import annotate, finish, titled_figure
 from ._figure.style import CYCLE, GREY
+from .reading.observables import without_rounding
 
 # Pairs take the colours from the end of the cycle, since runs take them from the start.
 _COLOURS = CYCLE[::-1]
-_ROUNDING = 1e-12  # distances below this share of the largest one are rounding errors
 _PATTERNS = {
     "wasserstein": ("-", "$W_2$"),
     "sliced": ((0, (4, 2)), "sliced $W_2$"),
@@ -78,11 +78,10 @@ def _draw_pairs(
     """
     times = distances["time"].values
     rows = {n: distances[n].transpose("pair", "time").values for n in patterns}
-    numbers = np.stack([*rows.values()])
-    floor = _ROUNDING * np.nanmax(numbers, initial=0.0)
-    if spans_decades(numbers[numbers > floor]):
+    numbers = without_rounding(np.stack([*rows.values()]))
+    if spans_decades(numbers):
         axes.set_yscale("log")
-        rows = {n: np.where(row > floor, row, np.nan) for n, row in rows.items()}
+        rows = dict(zip(rows, numbers, strict=True))
     for name, pattern in patterns.items():
         for row, colour in zip(rows[name], cycle(_COLOURS), strict=False):
             (line,) = axes.plot(times, row, color=colour, marker=marker(times))

@@ -2,9 +2,14 @@
 
 import functools
 
-from experiments.trained.campaigns.earlier import EARLIER_PATCHES
+from experiments.trained.campaigns.patches import PATCHES
 from experiments.trained.comparison import CAPTION, findings, table
-from experiments.trained.panels import Axis, draw_column_errors, make_draw
+from experiments.trained.panels import (
+    Axis,
+    draw_column_errors,
+    draw_perplexities,
+    make_draw,
+)
 from meanfield.reproduce import Experiment
 
 EXPERIMENT = Experiment(
@@ -18,10 +23,11 @@ EXPERIMENT = Experiment(
     description=(
         "Left, the score of each network, with a bar at the median. Second, paired "
         "differences: their mean and its interval; hollow points have no "
-        "verdict. Third, the error of the column sums of attention matrices during "
-        "training."
+        "verdict. Then, for patches of side 7, the error of the column sums of "
+        "attention matrices during training, and scores by the perplexity of their "
+        "rows."
     ),
-    compute=functools.partial(findings, EARLIER_PATCHES),
+    compute=functools.partial(findings, PATCHES),
     draw=make_draw(
         Axis(
             "Digits in patches, one attention block",
@@ -30,5 +36,6 @@ EXPERIMENT = Experiment(
             "difference in points",
         ),
         draw_column_errors,
+        draw_perplexities,
     ),
 )

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     import meanfield.runs
 
 INTERPOLATIONS = ("cells", "chebyshev")  # prefixes of the names of interpolated sums
-QUIET_SECONDS = 2.0  # delay of the first output, and shortest time between plain lines
+QUIET_SECONDS = 2.0  # delay of the first output
+MAX_SECONDS = 60.0  # longest time between plain lines, which doubles from the delay
 
 
 class RunProgress:
@@ -36,7 +37,7 @@ class RunProgress:
         self._timer = threading.Timer(QUIET_SECONDS, self._appear)
         self._timer.daemon = True
         self._last = (time.perf_counter(), CLOCK.seconds, 0.0)
-        self._shown = 0.0
+        self._wait, self._next_line = QUIET_SECONDS, 0.0
 
     def __enter__(self) -> "RunProgress":
         self._timer.start()
@@ -60,17 +61,16 @@ class RunProgress:
     def show(self, share: float, status: str) -> None:
         """Shows the completed fraction and a status line."""
         self._bar.update(self._task, completed=share, status=status)
-        if self._console.is_terminal or self._timer.is_alive() or share >= 1:
-            return
-        if time.perf_counter() - self._shown > QUIET_SECONDS:
-            self._shown = time.perf_counter()
+        is_quiet = self._console.is_terminal or self._timer.is_alive() or share >= 1
+        if not is_quiet and time.perf_counter() > self._next_line:
+            self._wait = min(2 * self._wait, MAX_SECONDS)
+            self._next_line = time.perf_counter() + self._wait
             note(f"{self._title}: {status}")
 
     def _appear(self) -> None:
         if self._console.is_terminal:
             self._bar.start()
         else:
-            self._shown = time.perf_counter()
             note(f"{self._title}: {self._bar.tasks[0].fields['status']}")
 
     def _time_left(self, share: float) -> str:

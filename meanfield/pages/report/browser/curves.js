@@ -119,7 +119,7 @@ function paintMark(pen, { t, label, member: number }, across, ground) {
   if (!own) return;
   pen.fillStyle = palette.soft;
   pen.textAlign = "right";
-  pen.fillText(label, across(t) - 3, CURVE.top + 10);
+  pen.fillText(label, across(t) - 3, (CURVE.top + ground) / 2);
 }
 
 /** Colours of curves; a tolerance is dashed, in the colour of its pair. */
