@@ -179,6 +179,19 @@ def test_a_path_that_finishes_while_it_grows_has_its_own_name(
     assert name in legend_of(axes)
 
 
+def test_a_flat_cloud_fills_its_box_at_equal_scales(rng: Generator) -> None:
+    x = rng.normal(size=(3, 40, 3)) * [4.0, 2.0, 0.1]
+    axes = panels["tokens"](points(x)).axes[0]
+    assert isinstance(axes, Axes3D)
+    low, high = np.transpose([axes.get_xlim(), axes.get_ylim(), axes.get_zlim()])
+    assert np.all(low < x.min((0, 1)))
+    assert np.all(x.max((0, 1)) < high)
+    sides = high - low
+    assert sides[2] < 0.4 * sides[0]
+    scales = np.asarray(axes.get_box_aspect()) / sides
+    np.testing.assert_allclose(scales, scales[0], rtol=1e-9)
+
+
 @pytest.mark.parametrize("panel", ["cone", "disc"])
 def test_cone_and_disc_reject_other_dimensions(rng: Generator, panel: str) -> None:
     with pytest.raises(InvalidInputError, match=r"dimension 3\. Use .* `spectrum`"):

@@ -116,10 +116,8 @@ def _common_spec(specs: Sequence[RunSpec]) -> RunSpec:
     measure_keys = {
         k: v for row in values for k, v in row if KEYS[k].required_measure is not None
     }
-    keys = {k: v for k, v in specs[0].as_json().items() if k not in ("measure",)}
-    return RunSpec.model_construct(
-        _fields_set={*keys, *measure_keys}, **{**keys, **measure_keys}
-    )
+    keys = {k: v for k, v in values[0] if k != "measure"} | measure_keys
+    return RunSpec.model_construct(_fields_set={*keys}, **keys)
 
 
 def _panels(pairs: Sequence[Record]) -> list[dict[str, Any]]:
@@ -135,10 +133,9 @@ def _panels(pairs: Sequence[Record]) -> list[dict[str, Any]]:
                 for name, pair in zip(list(rows), pairs, strict=True)
             }
             rows |= {n: row for n, row in limits.items() if np.isfinite(row).any()}
-        panels.append(
-            panel(title, list(rows), times, np.stack(list(rows.values()))[None])
-        )
-    return [{**curves, "members": [0]} for curves in panels]
+        curves = panel(title, list(rows), times, np.stack(list(rows.values()))[None])
+        panels.append({**curves, "members": [0]})
+    return panels
 
 
 def _spread(times: np.ndarray, pair: Record, name: str) -> np.ndarray:

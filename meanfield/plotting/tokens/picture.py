@@ -61,7 +61,7 @@ def draw_paths(axes: Axes, cloud: Cloud, labels: tuple[str, ...]) -> Key:
     view = window(cloud)
     widths = _SPACE if isinstance(axes, Axes3D) else _PLANE
     if isinstance(axes, Axes3D):
-        bare_space(axes, cloud.look)
+        bare_space(axes, cloud.look, view.shape)
         look_at(axes, view)
     else:
         frame_plane(axes, view)
@@ -88,19 +88,19 @@ def frame_plane(axes: Axes, view: Window) -> None:
     axes.set(xlim=(x - half, x + half), ylim=(y - half, y + half))
 
 
-def bare_space(axes: Axes3D, look: Look) -> None:
+def bare_space(axes: Axes3D, look: Look, shape: tuple[float, ...]) -> None:
     """Set up 3D axes with equal scales and few ticks, seen from slightly above."""
     axes.view_init(elev=20, azim=-58)
-    axes.set_box_aspect((1, 1, 1), zoom=1.1 * look.zoom(6.6))  # pyright: ignore[reportArgumentType]
+    zoom = min(1.1, 1.25 * float(np.linalg.norm(shape)) / (shape[0] + shape[1]))
+    axes.set_box_aspect(shape, zoom=zoom * look.zoom(6.6))  # pyright: ignore[reportArgumentType]
     axes.locator_params(nbins=6)
 
 
 def look_at(axes: Axes3D, view: Window) -> None:
     """Set the limits of 3D axes to a view."""
-    low, high = view.centre - view.half_width, view.centre + view.half_width
-    axes.set_xlim(low[0], high[0])
-    axes.set_ylim(low[1], high[1])
-    axes.set_zlim(low[2], high[2])
+    halves = view.half_width * np.array(view.shape)
+    x, y, z = np.transpose([view.centre - halves, view.centre + halves])
+    axes.set(xlim=x, ylim=y, zlim=z)
 
 
 def name_axes(axes: Axes, labels: tuple[str, ...]) -> None:

@@ -54,7 +54,7 @@ def _room_scene(axes: Axes, image: Projection, film: Film) -> tuple[AbstractScen
     views, note = robust_windows(cloud)
     name_axes(axes, image.names)
     if isinstance(axes, Axes3D):
-        bare_space(axes, look)
+        bare_space(axes, look, (1.0, 1.0, 1.0))
         _plain_ticks(axes.xaxis, axes.yaxis, axes.zaxis)
         view = _space_view(axes, views, film)
         parts, key = _tokens(axes, cloud, film, "2σ ellipsoid")

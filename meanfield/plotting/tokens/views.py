@@ -19,6 +19,7 @@ from meanfield.plotting.reading.observables import (
 # Otherwise the view of a movie follows a cloud that grows beyond `_CROP`.
 _CROP, _MOVIE_CROP = 30.0, 5.0
 _FOLLOWS = "the view follows the cloud: mind the scale"
+_FLATTEST = 0.3  # smallest fraction of a box's longest side
 _ROOMY = 1.4  # the view follows words if a fixed view would be larger by this factor
 _OUTLYING = 1.6  # largest factor by which outliers may widen the view
 # A Gaussian closure does not widen the view beyond `_STRAY` radii of the tokens.
@@ -54,11 +55,12 @@ class Projection(NamedTuple):
 
 
 class Window(NamedTuple):
-    """A square or cubic view: centre, half-width, and a note on what is outside it."""
+    """A square or box: centre, half-width, note on what is outside, sides of a box."""
 
     centre: np.ndarray
     half_width: float
     note: str
+    shape: tuple[float, ...] = (1.0, 1.0, 1.0)
 
 
 def projection(cloud: Cloud, k: int) -> Projection:
@@ -113,10 +115,11 @@ def window(cloud: Cloud) -> Window:
     frames = visible_frames(cloud)
     low, high = _extent(cloud.take(frames))
     centre, half = (low + high) / 2, float((high - low).max() / 2)
+    shape = np.maximum((high - low) / (2 * half or 1), _FLATTEST)
     size = max(float(np.abs(centre).max()), float(half))
     if half <= _MIN_WIDTH * size:
         half = max(size, 1.0) / 2
-    return Window(centre, 1.08 * half, _growth_note(cloud, frames.size))
+    return Window(centre, 1.08 * half, _growth_note(cloud, frames.size), tuple(shape))
 
 
 def _growth_note(cloud: Cloud, n_visible: int) -> str:
