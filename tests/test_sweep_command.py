@@ -46,6 +46,17 @@ def test_sweep_computes_plots_and_resumes(cli: Run, tmp_path: Path) -> None:
     assert "Leave out `--epsilon`" in fixed.err
 
 
+def test_a_sweep_without_workers_is_only_prepared(cli: Run, tmp_path: Path) -> None:
+    keys = ("--measure", "gaussian", "--t", "0.1", "--over", "A=0|1", "--out", "s")
+    prepared = cli("sweep", *keys, "--workers", "0")
+    assert (prepared.code, prepared.out) == (0, "")
+    assert "each job runs `meanfield sweep s`" in prepared.err
+    assert not (tmp_path / "s" / "table.csv").exists()
+    joined = cli("sweep", "s")
+    assert joined.code == 0
+    assert "finished" in joined.out
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
@@ -54,7 +65,7 @@ def test_sweep_computes_plots_and_resumes(cli: Run, tmp_path: Path) -> None:
         (("--over", "A=0|1", "--A", "1", "--out", "s"), 2, "as an option, and in"),
         (("--over", "A=0|1", "--draws", "2", "--out", "s"), 2, "leave out `draws`"),
         (("--over", "A=0|1", "--out", "full"), 2, "holds no sweep"),
-        (("--over", "A=0|1", "--workers", "0", "--out", "s"), 2, "at least 1"),
+        (("--over", "A=0|1", "--workers", "-1", "--out", "s"), 2, "from 0 to"),
         (("full",), 3, "There is no sweep at"),
         (("none.toml", "--over", "A=0|1", "--out", "s"), 3, "neither a sweep nor"),
         (("phase",), 3, "neither a sweep nor a spec at `phase`"),

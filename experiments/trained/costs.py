@@ -16,9 +16,10 @@ seconds are those of one epoch of one network. Networks were trained in batches,
 cores that often ran other programs or were paused, or on an accelerator shared by nine
 programs.
 
-The comparison of `patches` follows the protocol (`protocol.py`). The others are withdrawn
-until their attentions have been tuned by it, which is under way. The records still contain
-earlier measurements; [figures](../../figures/README.md) explains why they give no verdict.
+The comparison of `patches` follows the protocol (`protocol.py`). The others are
+withdrawn until their attentions have been tuned by it, which is under way. The records
+still contain earlier measurements; [figures](../../figures/README.md) explains why they
+give no verdict.
 
 """
 HEAD = """\

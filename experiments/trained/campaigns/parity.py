@@ -7,7 +7,7 @@ digits is too few for a validation split.
 """
 
 from experiments.trained.campaign import Campaign, Protocol
-from experiments.trained.campaigns.candidates import image_candidates
+from experiments.trained.campaigns.candidates import SLICES, image_candidates
 from experiments.trained.protocol import Candidate
 from meanfield.training import Recipe, Variant
 
@@ -55,8 +55,7 @@ PARITY = Campaign(
     control="uniform",
     fixed=(
         "The λ of differential attention is trained from the tuned value, and its "
-        "heads are not normalised; slices are trained from random directions, and "
-        "distances along them have the power 1."
+        f"heads are not normalised. {SLICES}"
     ),
     tuning_condition="4000",
 )

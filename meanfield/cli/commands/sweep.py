@@ -27,6 +27,7 @@ from meanfield.cli.process._plugins import (
 )
 from meanfield.cli.process._session import open_session
 from meanfield.cli.terminal._console import RunProgress
+from meanfield.cli.terminal._output import note
 from meanfield.errors import InputFileError, InvalidInputError
 from meanfield.spec import Axis, RunSpec, parse, parse_axes
 
@@ -80,14 +81,15 @@ def sweep(
             drift.M[0,1]; separate several axes by commas, or repeat --over.
         out: folder of the sweep, whose table.csv has a row for each cell.
         preset: named set of keys; see `list presets`.
-        workers: number of worker processes on this machine.
+        workers: number of worker processes on this machine; 0 only makes the folder,
+            which the jobs of an array then join.
         chunk: number of cells in a batch; by default up to 64 Gaussians or small
             clouds, or one large cloud.
         json: JSON object on stdout instead of the report (flag).
         plugin: Python file that registers extensions; may be repeated.
         **options: keys of the spec.
     """
-    _check_positive(workers=workers, chunk=chunk)
+    _check_numbers(workers, chunk)
     plugins = plugin or []
     if file is not None and file.is_dir():
         settings = {"over": over, "out": out, "preset": preset, "chunk": chunk}
@@ -98,7 +100,8 @@ def sweep(
         folder = _folder(file, out, plugins)
         spec, axes = _new_sweep(file, preset, over, options, plugins)
         precision = _precision(spec.precision, axes)
-        start = partial(runs.begin_sweep, spec, axes, chunk=chunk)
+        begin_sweep = partial(runs.begin_sweep, spec, axes, chunk=chunk)
+        start = partial(begin_sweep, out=folder, plugins=plugins)
     _run_sweep(folder, start, Workers(workers, precision, plugins), json=json)
 
 
@@ -171,14 +174,12 @@ def _first_values(axes: Sequence[Axis], options: Options) -> dict[str, str]:
     Raises:
         InvalidInputError: if the key of an axis is also given as an option.
     """
-    whole = [axis for axis in axes if axis.is_whole]
-    for axis in whole:
-        if options.get(axis.key):
-            raise InvalidInputError(
-                f"`{axis.key}` is given twice: as an option, and in `--over`; leave "
-                "out the option."
-            )
-    firsts = {axis.key: axis.values[0] for axis in whole}
+    firsts = {axis.key: axis.values[0] for axis in axes if axis.is_whole}
+    for key in filter(options.get, firsts):
+        raise InvalidInputError(
+            f"`{key}` is given twice: as an option, and in `--over`; leave out the "
+            "option."
+        )
     return {
         key: value if isinstance(value, str) else json_text.dumps(value)
         for key, value in firsts.items()
@@ -188,25 +189,21 @@ def _first_values(axes: Sequence[Axis], options: Options) -> dict[str, str]:
 
 def _precision(precision: str, axes: Sequence[Axis]) -> str:
     """Highest precision among the cells: of the axis `precision`, or of the spec."""
-    precisions = [
-        value for axis in axes if axis.key == "precision" for value in axis.values
-    ]
+    precisions = [v for axis in axes if axis.key == "precision" for v in axis.values]
     return "double" if "double" in (precisions or [precision]) else "single"
 
 
-def _check_positive(**numbers: int | None) -> None:
-    workers = numbers.get("workers") or 0
-    if workers > MOST_WORKERS:
+def _check_numbers(workers: int, chunk: int | None) -> None:
+    if not 0 <= workers <= MOST_WORKERS:
         raise InvalidInputError(
-            f"`--workers` must be at most {MOST_WORKERS}; got {workers}."
+            f"`--workers` must be from 0 to {MOST_WORKERS}; got {workers}."
         )
-    for name, number in numbers.items():
-        if number is not None and number < 1:
-            raise InvalidInputError(f"`--{name}` must be at least 1; got {number}.")
+    if chunk is not None and chunk < 1:
+        raise InvalidInputError(f"`--chunk` must be at least 1; got {chunk}.")
 
 
 def _run_sweep(
-    folder: Path, start: Callable[..., None] | None, workers: Workers, *, json: bool
+    folder: Path, start: Callable[[], None] | None, workers: Workers, *, json: bool
 ) -> None:
     """Computes a sweep with all workers and prints the report.
 
@@ -224,15 +221,16 @@ def _run_sweep(
     size, precision, plugins = workers
     open_session(precision)
     join = partial(runs.join_sweep, folder.absolute(), plugins=plugins)
+    initializer = partial(begin, precision, plugins)
     try:
         with (
             RunProgress(f"sweep {folder.name}") as progress,
-            Processes(
-                size - 1, initializer=partial(begin, precision, plugins)
-            ) as helpers,
+            Processes(max(size - 1, 0), initializer=initializer) as helpers,
         ):
             if start is not None:
-                start(out=folder, plugins=plugins)
+                start()
+            if size == 0:
+                return note(f"ready: each job runs `meanfield sweep {folder}`")
             for _ in range(size - 1):
                 helpers.submit(join)
             pace = Pace(progress, helpers)
@@ -241,4 +239,4 @@ def _run_sweep(
         advice = f"go on with `meanfield sweep {folder}`."
         hint = advice if runs.is_sweep(folder) else "nothing is stored."
         raise type(error)(f"stopped; {hint}") from None
-    print_sweep(result, json=json)
+    return print_sweep(result, json=json)

@@ -40,8 +40,7 @@ class Pace:
     def __call__(self, step: "runs.SweepProgress") -> None:
         for answer in self._helpers.answers(0.0):
             if answer.error is not None:
-                reason = f"a worker ended early ({answer.error})"
-                note(f"{reason}; its cells go to the others")
+                note(f"a worker ended early ({answer.error}): others do its cells")
         # The speed is computed without the time that compilation takes.
         timestamp = time.perf_counter() - CLOCK.seconds
         begin, start = self._first = self._first or (timestamp, step.n_done)
