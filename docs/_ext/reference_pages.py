@@ -78,7 +78,8 @@ def index() -> str:
 
 def sentence(module: str) -> str:
     """The first line of the docstring of a module."""
-    return (importlib.import_module(module).__doc__ or "").strip().partition("\n")[0]
+    text = (importlib.import_module(module).__doc__ or "").strip().partition("\n")[0]
+    return re.sub(r"\$([^$]+)\$", r":math:`\1`", text)
 
 
 def page(module: str, names: list[Name]) -> str:
