@@ -16,7 +16,8 @@ from page_examples import (
 )
 
 README = ROOT / "README.md"
-PAGES = [README, *GUIDE, *GALLERY]  # docs/extending.md has tests of its own
+HOME = ROOT / "docs" / "index.md"
+PAGES = [README, HOME, *GUIDE, *GALLERY]  # docs/extending.md has tests of its own
 QUOTED_WORDS = re.compile(r"'[^']*'|\"[^\"]*\"|#.*")
 # Words with shell patterns, pipes or groups, which are errors in zsh.
 SHELL_WORD = re.compile(r"\S*[][()*?^]\S*|\S+\|\S*|\S*\|\S+")
