@@ -85,7 +85,7 @@ class Campaign:
         protocols: protocol for each problem size.
         samples: description of the training samples.
         published: sentence with the published results.
-        fixed: sentence on options that are not tuned, and on the rest of the network.
+        fixed: clause on options that are not tuned, and on the rest of the network.
         control: label of the control among the candidates; empty if there is none.
         measure: quantity by which networks are compared on each test sample.
         gain: 1 if larger values of the measure are better, and -1 if smaller ones are.

@@ -24,12 +24,12 @@ CAPTION = (
     "{seeds} networks of each kind in {folds} folds, trained for {epochs} epochs on "
     "{samples} and tested on {n_test} others; {n_not_converged} of {n_networks} did "
     "not converge, and the {n_claims} verdicts are not corrected for their number. "
-    "{tuned} {fixed}{published}"
+    "{tuned} {published}"
 )
 TUNED = (
     "Tuned on a validation split, with at most {budget} settings of each attention: "
     "{names}; {n_incomplete} of {n_searches} searches are incomplete, and {n_at_end} "
-    "ended at an end of a grid."
+    "ended at an end of a grid{fixed}."
 )
 
 
@@ -90,7 +90,6 @@ def _numbers(campaign: Campaign, arms: Arms, case: Case) -> dict[str, Any]:
         "samples": campaign.samples,
         "score": SCORES[campaign.measure],
         "published": campaign.published,
-        "fixed": f"{campaign.fixed} " if campaign.fixed else "",
         "tuned": _describe_tuning(campaign, arms),
         "arms": _by_name({n: arm_numbers(campaign, a) for n, a in arms.items()}),
         "n_not_converged": int(np.sum(~np.concatenate(converged))),
@@ -117,6 +116,7 @@ def _describe_tuning(campaign: Campaign, arms: Arms) -> str:
         n_incomplete=sum(not search.is_complete for search in searches),
         n_at_end=sum(bool(search.at_end) for search in searches),
         n_searches=len(searches),
+        fixed=f"; {campaign.fixed}" if campaign.fixed else "",
     )
 
 

@@ -12,7 +12,7 @@ from matplotlib.ticker import LogFormatter
 from ._figure.panels import annotate, titled_figure
 from ._figure.style import CYCLE, GREY, style
 from ._overlay import draw_states
-from .reading.observables import without_rounding
+from .reading.observables import drop_rounding
 
 _PANELS = {
     "mean_gap": r"mean: $|\alpha - \beta| / (\mathrm{tr}\,S)^{1/2}$",
@@ -70,7 +70,7 @@ def draw_comparison(
 def _gap(axes: Axes, gaps: xr.Dataset, name: str) -> None:
     """Plot one gap of every pair over time, with its tolerance and separation."""
     times = gaps["time"].values
-    curves = without_rounding(gaps[name].transpose("pair", "time").values)
+    curves = drop_rounding(gaps[name].transpose("pair", "time").values)
     if np.isfinite(curves).any():
         axes.set_yscale("log")
     limit_name = name.replace("_gap", "_tolerance")

@@ -14,7 +14,7 @@ from ._figure.look import Look
 from ._figure.marks import legend, named_entry
 from ._figure.panels import annotate, finish, titled_figure
 from ._figure.style import CYCLE, GREY
-from .reading.observables import without_rounding
+from .reading.observables import drop_rounding
 
 # Pairs take the colours from the end of the cycle, since runs take them from the start.
 _COLOURS = CYCLE[::-1]
@@ -78,7 +78,7 @@ def _draw_pairs(
     """
     times = distances["time"].values
     rows = {n: distances[n].transpose("pair", "time").values for n in patterns}
-    numbers = without_rounding(np.stack([*rows.values()]))
+    numbers = drop_rounding(np.stack([*rows.values()]))
     if spans_decades(numbers):
         axes.set_yscale("log")
         rows = dict(zip(rows, numbers, strict=True))

@@ -4,8 +4,8 @@ from experiments.trained.protocol import CONTROL, Candidate
 from meanfield.training import Variant
 
 SLICES = (
-    "Slices are trained from random directions, and distances along them have the "
-    "power 1."
+    "slices are trained from random directions, and distances along them have the "
+    "power 1"
 )
 
 

@@ -66,5 +66,5 @@ CHARACTERS = Campaign(
     measure="bits",
     gain=-1,
     control="uniform",
-    fixed="Blocks and strides have 8 characters.",
+    fixed="blocks and strides have 8 characters",
 )

@@ -54,8 +54,8 @@ PARITY = Campaign(
     ),
     control="uniform",
     fixed=(
-        "The λ of differential attention is trained from the tuned value, and its "
-        f"heads are not normalised. {SLICES}"
+        "the λ of differential attention is trained from the tuned value, and its "
+        f"heads are not normalised; {SLICES}"
     ),
     tuning_condition="4000",
 )

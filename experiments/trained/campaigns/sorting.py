@@ -49,7 +49,7 @@ SORTING = Campaign(
     ),
     control="uniform",
     fixed=(
-        "The decoder has the causal form of the attention, and attends to the encoder "
-        "by softmax; sequences have 4 blocks, of which training uses 2 in the decoder."
+        "the decoder has the causal form of the attention, and attends to the encoder "
+        "by softmax; sequences have 4 blocks, of which training uses 2 in the decoder"
     ),
 )

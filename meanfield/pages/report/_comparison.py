@@ -11,7 +11,7 @@ from meanfield import runs
 from meanfield.errors import InputFileError
 from meanfield.plotting.reading.depth import layers_passed
 from meanfield.plotting.reading.description import description
-from meanfield.plotting.reading.observables import without_rounding
+from meanfield.plotting.reading.observables import drop_rounding
 from meanfield.spec import KEYS, RunSpec, parse, relative_paths
 
 from ._cards import card, grid_table, origin_card, repeat_card
@@ -125,7 +125,7 @@ def _panels(pairs: Sequence[Record]) -> list[dict[str, Any]]:
     times = np.unique(np.concatenate([np.asarray(p["t"], float) for p in pairs]))
     panels = []
     for gap, limit, title in _GAPS:
-        values = without_rounding(np.stack([_spread(times, p, gap) for p in pairs]))
+        values = drop_rounding(np.stack([_spread(times, p, gap) for p in pairs]))
         rows = {" – ".join(p["pair"]): v for p, v in zip(pairs, values, strict=True)}
         if limit is not None:
             limits = {

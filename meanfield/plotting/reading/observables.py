@@ -158,6 +158,6 @@ def even_frames(n_frames: int, max_frames: int) -> np.ndarray:
     return np.unique(np.linspace(0, n_frames - 1, count).round().astype(np.intp))
 
 
-def without_rounding(gaps: np.ndarray) -> np.ndarray:
+def drop_rounding(gaps: np.ndarray) -> np.ndarray:
     """Gaps for a logarithmic scale: below 1e-12 of the largest they are NaN."""
     return np.where(gaps > 1e-12 * np.nanmax(gaps, initial=0.0), gaps, np.nan)
