@@ -39,10 +39,8 @@ exclude_patterns = [
 myst_enable_extensions = ["dollarmath", "colon_fence", "deflist"]
 myst_heading_anchors = 3
 autodoc_inherit_docstrings = False
-autodoc_preserve_defaults = False  # not those of the factories of attentions
-autosummary_generate = (
-    False  # the pages of the reference are written by `reference_pages`
-)
+autodoc_preserve_defaults = False  # it fails where a decorator changes a signature
+autosummary_generate = False  # `reference_pages` writes the pages of the reference
 default_role = "literal"
 napoleon_use_ivar = True
 python_maximum_signature_line_length = 80

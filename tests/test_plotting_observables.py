@@ -15,7 +15,7 @@ from meanfield.plotting import (
     panels,
 )
 from meanfield.plotting.cone.paths import clip_path, cone_coordinates
-from meanfield.plotting.reading.observables import spectrum
+from meanfield.plotting.reading.observables import drop_rounding, spectrum
 
 # Double precision, and sums over at most a few thousand terms of order one.
 CLOSE = 1e-12
@@ -185,3 +185,10 @@ def test_a_variance_that_blows_up_is_drawn_on_its_pole() -> None:
     x, y = np.asarray(curve.get_data(), float)
     assert x.size > 100
     np.testing.assert_allclose(y * (t_star - x), 1, rtol=1e-8)
+
+
+def test_rounding_is_dropped_whatever_is_infinite_or_absent() -> None:
+    gaps = np.array([np.nan, 0.0, 1e-17, 1e-3, 1.0, np.inf])
+    kept = [np.nan, np.nan, np.nan, 1e-3, 1.0, np.inf]
+    np.testing.assert_array_equal(drop_rounding(gaps), kept)
+    assert np.isnan(drop_rounding(np.array([np.nan, 0.0]))).all()

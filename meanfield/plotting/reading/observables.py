@@ -159,5 +159,6 @@ def even_frames(n_frames: int, max_frames: int) -> np.ndarray:
 
 
 def drop_rounding(gaps: np.ndarray) -> np.ndarray:
-    """Gaps for a logarithmic scale: below 1e-12 of the largest they are NaN."""
-    return np.where(gaps > 1e-12 * np.nanmax(gaps, initial=0.0), gaps, np.nan)
+    """Gaps for a logarithmic scale: below 1e-12 of the largest finite one NaN."""
+    largest = np.max(gaps, where=np.isfinite(gaps), initial=0.0)
+    return np.where(gaps > 1e-12 * largest, gaps, np.nan)

@@ -98,8 +98,7 @@ def bare_space(axes: Axes3D, look: Look, shape: tuple[float, ...]) -> None:
 
 def look_at(axes: Axes3D, view: Window) -> None:
     """Set the limits of 3D axes to a view."""
-    halves = view.half_width * np.array(view.shape)
-    x, y, z = np.transpose([view.centre - halves, view.centre + halves])
+    x, y, z = view.centre[:, None] + view.half_width * np.outer(view.shape, (-1, 1))
     axes.set(xlim=x, ylim=y, zlim=z)
 
 
