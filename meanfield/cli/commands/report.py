@@ -1,5 +1,6 @@
 """`meanfield report`: results as one HTML page."""
 
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -7,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from meanfield import runs
 from meanfield._writing import check_output
+from meanfield.cli.jobs._joint_pictures import expand, joint_name
 from meanfield.cli.jobs._texts import add_word_labels
 from meanfield.cli.process._plugins import load_measure_of, load_plugins_of
 from meanfield.cli.terminal._console import FrameProgress
@@ -25,9 +27,7 @@ N_MODEL_HEADS = 16  # assumed number of heads per layer, unless `model_heads` is
 
 
 def report(
-    path: Path,
-    /,
-    *,
+    *paths: Path,
     out: Path | None = None,
     force: bool = False,
     title: str | None = None,
@@ -36,10 +36,11 @@ def report(
     host: str = "127.0.0.1",
     plugin: list[Path] | None = None,
 ) -> None:
-    """Write a run, sweep, comparison or verification as an HTML page.
+    """Write runs, a sweep, a comparison or a verification as an HTML page.
 
     For example:
         meanfield report first.zarr
+        meanfield report softmax.zarr l2.zarr    # side by side
         meanfield report phase --out diagram.html
         meanfield verify lemma-4 --json > lemmas.json
         meanfield report lemmas.json
@@ -48,9 +49,9 @@ def report(
     shows how the run ended and the command that repeats it.
 
     Args:
-        path: folder of a run, of a sweep or of `compare --out`; or file with the output
-            of `verify --json`.
-        out: output file; by default NAME.html next to `path`.
+        paths: folder of a run, of a sweep or of `compare --out`; file with the output
+            of `verify --json`; or folders of several runs.
+        out: output file; by default NAME.html next to the first path.
         force: whether to replace an existing page (flag).
         title: title of the page; by default a summary of the spec.
         watch: live page of a run or sweep in progress, served on this machine until
@@ -60,7 +61,7 @@ def report(
         plugin: Python file of a plugin of the run, if it was moved; may be repeated.
             Plugins that were loaded before and have not changed load automatically.
     """
-    subject = reports.subject_of(path)
+    subject = _subject(paths)
     if title and subject.kind == "verification":
         raise InvalidInputError(
             "`--title` has no effect on the page of a verification: leave it out."
@@ -80,6 +81,14 @@ def report(
     _save(subject, target, title, plugin)
 
 
+def _subject(paths: Sequence[Path]) -> "reports.Subject":
+    """The subject of a path, or of several runs."""
+    if len(paths) == 1:
+        return reports.subject_of(paths[0])
+    folders = expand(paths, "report")
+    return reports.Subject("runs", folders[0].parent / joint_name(folders), {}, folders)
+
+
 def _page(subject: "reports.Subject", out: Path | None) -> Path:
     return pages.page_file(out or subject.path.parent / f"{subject.stem}.html")
 
@@ -90,7 +99,7 @@ def _save(
     title: str | None,
     plugins: list[Path] | None,
 ) -> None:
-    read = partial(_load_run, plugins=plugins)
+    read = _load_words if subject.runs else partial(_load_run, plugins=plugins)
     progress = FrameProgress("preparing")
     file = reports.save_report(subject, target, progress, read, title=title)
     note(f"wrote {file}")
@@ -103,22 +112,25 @@ def _serve(subject: "reports.Subject", title: str | None, host: str, port: int) 
         InvalidInputError: if `subject` is neither a run nor a sweep.
     """
     if subject.kind not in ("run", "sweep"):
+        kind = "several runs" if subject.runs else f"a {subject.kind}"
         raise InvalidInputError(
-            f"Leave out `--watch`: it shows a run or a sweep, and `{subject.path}` is "
-            f"a {subject.kind}."
+            f"Leave out `--watch`: it shows a run or a sweep; got {kind}."
         )
 
     def ignore(*_: object) -> None:
         """Prints no note, because each rebuild of the page would repeat it."""
 
-    def read(path: Path) -> "xarray.Dataset":
-        return add_word_labels(path, runs.dataset(path), "page", ignore)
-
+    read = partial(_load_words, notify=ignore)
     make = lambda: reports.page_of(subject, ignore, read).retitle(title)
     with reports.serve(make, subject.path, host=host, port=port) as server:
         note(f"{server.url} shows `{subject.path}`; Ctrl-C ends it")
         with suppress(KeyboardInterrupt):  # Ctrl-C is the documented way to stop
             server.serve_forever()
+
+
+def _load_words(path: Path, notify: Callable[[str], None] = note) -> "xarray.Dataset":
+    """The dataset of a run, with the words of its tokens."""
+    return add_word_labels(path, runs.dataset(path), "page", notify)
 
 
 def _load_run(path: Path, *, plugins: list[Path] | None) -> "xarray.Dataset":
@@ -127,7 +139,7 @@ def _load_run(path: Path, *, plugins: list[Path] | None) -> "xarray.Dataset":
     Attention matrices are computed at a few times. If they are not available, the
     attribute `lines` says why.
     """
-    dataset = add_word_labels(path, runs.dataset(path), "page")
+    dataset = _load_words(path)
     reason = ""
     if times := _snapshots(dataset):
         try:

@@ -18,7 +18,7 @@ from ._cards import card, grid_table, origin_card, repeat_card
 from ._recipes import comparison_recipe, plugins_in
 from ._run import Scene, cone, marks, member
 from ._subject import COMPARISON
-from .scenes.curves import panel
+from .scenes.curves import pack_panel, panel
 from .scenes.layers import view_of
 from .scenes.packing import pack
 
@@ -134,7 +134,7 @@ def _panels(pairs: Sequence[Record]) -> list[dict[str, Any]]:
             }
             rows |= {n: row for n, row in limits.items() if np.isfinite(row).any()}
         curves = panel(title, list(rows), times, np.stack(list(rows.values()))[None])
-        panels.append({**curves, "members": [0]})
+        panels.append(pack_panel({**curves, "members": [0]}))
     return panels
 
 

@@ -1,13 +1,14 @@
 """A report as a self-contained HTML page."""
 
 import html
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from meanfield import runs
 from meanfield.errors import InputFileError
+from meanfield.plotting import label_runs
 from meanfield.plotting.pages import (
     ASSETS,
     embed_json,
@@ -21,6 +22,7 @@ from meanfield.plotting.pages import (
 
 from ._comparison import ComparedRuns
 from ._run import run_cards, run_scene
+from ._several import joint_cards, joint_scene
 from ._subject import Subject
 from ._sweep import sweep_cards, sweep_scene
 
@@ -39,6 +41,7 @@ _SCRIPTS = {
         "density.js",
         "ellipse.js",
         "stage.js",
+        "panes.js",
         "line.js",
         "chosen.js",
         "labels.js",
@@ -121,10 +124,10 @@ def page_of(
     *,
     folder: Path | None = None,
 ) -> Page:
-    """The page of a run, a sweep or a comparison.
+    """The page of a run, of several, of a sweep or of a comparison.
 
     Args:
-        subject: a run, sweep or comparison; a verification has a page of its own.
+        subject: runs, a sweep or a comparison; a verification has a page of its own.
         report: called with the numbers of finished frames and of all frames.
         read: returns the dataset of a run, with attention matrices if wanted.
         folder: where the page's commands are run; the subject's folder if `None`.
@@ -132,7 +135,7 @@ def page_of(
     Raises:
         InputFileError: if a file is missing or malformed.
         StoreError: if a store is damaged, or has no frame yet.
-        InvalidInputError: if no frame is finite.
+        InvalidInputError: if no frame is finite, or several runs do not fit together.
     """
     place = (folder or subject.path.parent).absolute()
     if subject.kind == "comparison":
@@ -145,10 +148,23 @@ def page_of(
         title = str(cells.attrs["title"]) or "Phase diagram"
         scene = sweep_scene(cells, store, place)
         return Page(title, scene, sweep_cards(cells, store, place))
+    if subject.kind == "runs":
+        return _joint_page(subject.runs, report, read, place)
     dataset = read(subject.path).load()  # loaded once, then read several times
     scene = run_scene(dataset, report)
     cards = run_cards(dataset, scene["notes"], place)
     return Page(str(dataset.attrs["title"]), scene, cards)
+
+
+def _joint_page(
+    paths: Sequence[Path], report: Report, read: Read, folder: Path
+) -> Page:
+    names = [str(path).removesuffix(".zarr") for path in paths]
+    data = [read(path).load() for path in paths]
+    labelled = label_runs(dict(zip(names, data, strict=True)))
+    scene = joint_scene(labelled, report)
+    cards = joint_cards(labelled, scene["notes"], folder)
+    return Page(" – ".join(labelled), scene, cards)
 
 
 def save_report(
@@ -162,7 +178,7 @@ def save_report(
     """Write the page of a subject to `path`; `.html` is appended if it has no suffix.
 
     Args:
-        subject: the run, sweep, comparison or verification.
+        subject: the runs, sweep, comparison or verification.
         path: path of the file.
         report: progress callback; see `page_of`.
         read: returns the dataset of a run; see `page_of`.

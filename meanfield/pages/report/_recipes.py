@@ -12,7 +12,6 @@ from meanfield.models.sources import sources
 from meanfield.spec import Axis, as_toml, paths_in, relative_name
 
 Keys = Mapping[str, Any]
-_FILE = "keys.toml"
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 
@@ -31,9 +30,23 @@ class Recipe:
     needs: tuple[str, ...] = ()
 
 
-def run_recipe(keys: Keys, plugins: Sequence[str]) -> Recipe:
-    """The recipe of a run, with the plugins that it was started with."""
-    return _recipe(keys, "simulate", ["--out", "repeated.zarr"], plugins)
+def run_recipe(keys: Keys, plugins: Sequence[str], ending: str = "") -> Recipe:
+    """The recipe of a run, with the plugins that it was started with.
+
+    Args:
+        keys: keys of the run.
+        plugins: paths of its plugins.
+        ending: how the names of its files end, if a page has several recipes.
+    """
+    options = ["--out", f"repeated{ending}.zarr"]
+    return _recipe(keys, "simulate", options, plugins, f"keys{ending}.toml")
+
+
+def joint_recipe(recipes: Sequence[Recipe]) -> Recipe:
+    """The commands of several recipes, one after the other."""
+    needs = (need for recipe in recipes for need in recipe.needs)
+    commands = "".join(recipe.commands for recipe in recipes)
+    return Recipe(commands, tuple(dict.fromkeys(needs)))
 
 
 def sweep_recipe(keys: Keys, axes: Sequence[Axis], plugins: Sequence[str]) -> Recipe:
@@ -79,11 +92,15 @@ def _sanitise(text: str) -> str:
 
 
 def _recipe(
-    keys: Keys, command: str, options: Sequence[str], plugins: Sequence[str]
+    keys: Keys,
+    command: str,
+    options: Sequence[str],
+    plugins: Sequence[str],
+    file: str = "keys.toml",
 ) -> Recipe:
-    line = _sanitise(shlex.join(["meanfield", command, _FILE, *options]))
+    line = _sanitise(shlex.join(["meanfield", command, file, *options]))
     line += plugin_options(plugins)
-    text = f"cat > {_FILE} <<'END'\n{as_toml(dict(keys))}END\n{line}\n"
+    text = f"cat > {file} <<'END'\n{as_toml(dict(keys))}END\n{line}\n"
     return Recipe(text, (*_files(keys), *plugins))
 
 

@@ -16,7 +16,7 @@ from meanfield.spec import relative_paths
 from ._cards import endings_card, model_card, notes_card, origin_card, repeat_card
 from ._recipes import plugins_in, run_recipe
 from .scenes.coarsening import coarsen
-from .scenes.curves import panels
+from .scenes.curves import pack_panel, panels
 from .scenes.layers import Layer, View, layers, view_of
 from .scenes.lines import lines
 from .scenes.packing import pack
@@ -57,7 +57,7 @@ def run_scene(dataset: xr.Dataset, report: Report) -> Scene:
         "words": token_labels(small.data),
         "depth": [layer._asdict() for layer in layers_passed(dataset)],
         "lines": lines(small.data),
-        "panels": panels(dataset, report),
+        "panels": [pack_panel(panel) for panel in panels(dataset, report)],
         "cone": cone({"": dataset}),
         "marks": marks(dataset),
         "notes": [*small.notes, *_view_notes(dataset, view), *_absences(dataset)],

@@ -1,5 +1,6 @@
-"""The subject of a report: a run, a sweep, a comparison or a verification."""
+"""The subject of a report: runs, a sweep, a comparison or a verification."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -19,14 +20,17 @@ class Subject:
     """The subject of a report.
 
     Attributes:
-        kind: `run`, `sweep`, `comparison` or `verification`.
-        path: the folder of a run, sweep or comparison; the file of a verification.
+        kind: `run`, `runs`, `sweep`, `comparison` or `verification`.
+        path: the folder of a run, sweep or comparison; the file of a verification; the
+            place of a folder named after several runs, which need not exist.
         record: the JSON of a comparison or a verification; empty for the others.
+        runs: the folders of several runs; empty for the others.
     """
 
-    kind: Literal["run", "sweep", "comparison", "verification"]
+    kind: Literal["run", "runs", "sweep", "comparison", "verification"]
     path: Path
     record: dict[str, Any]
+    runs: Sequence[Path] = ()
 
     @property
     def stem(self) -> str:
@@ -37,8 +41,8 @@ class Subject:
     @property
     def stores(self) -> list[Path]:
         """The folders of the subject's runs or sweep; empty for a verification."""
-        if self.kind == "verification":
-            return []
+        if self.kind in ("runs", "verification"):
+            return [*self.runs]
         is_one = self.kind != "comparison"
         return [self.path] if is_one else sorted(self.path.glob("*.zarr"))
 

@@ -12,7 +12,7 @@ function readyChoices() {
   const layer = member().layers.find(({ type }) => type === "tokens");
   const known = layer ? Object.keys(colourings(layer)) : [];
   if (!known.includes(stage.colouring)) stage.colouring = "start";
-  choice("member", "Member", flow.scene.members.map(({ label, ending }, i) => [String(i), `${label}: ${ending}`]), String(flow.member), chooseMember);
+  choice("member", "Member", flow.scene.together ? [] : flow.scene.members.map(({ label, ending }, i) => [String(i), `${label}: ${ending}`]), String(flow.member), chooseMember);
   choice("colour", "Colour", known.map((key) => [key, COLOURS[key]]), stage.colouring, (key) => {
     stage.colouring = key;
     repaint();
@@ -32,7 +32,7 @@ function readyChoices() {
 function chooseMember(key) {
   flow.member = Number(key);
   stage.token = -1;
-  camera.follows = measureFlow();
+  camera.follows = measurePanes();
   readyChoices();
   repaint();
 }

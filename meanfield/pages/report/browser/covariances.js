@@ -18,7 +18,8 @@ function coneMoment({ times }) {
 function pathLook(path) {
   const { runs, endings, names } = flow.scene.cone;
   const [run, ending] = runs[path];
-  const ink = { points: INKS.tokens, gaussian: INKS.Gaussian, grid: INKS.density }[names[path]];
+  const place = flow.scene.members.findIndex(({ label }) => flow.scene.together && label === names[path]);
+  const ink = place < 0 ? { points: INKS.tokens, gaussian: INKS.Gaussian, grid: INKS.density }[names[path]] : category(place);
   const isChosen = runs.length === 1 || names[path] !== "" || run === member().number;
   const { colour, marker } = endings[ending];
   return { marker, colour: css(legible(ink || parsed(colour))), share: isChosen ? 1 : 0.65, ahead: true };

@@ -28,12 +28,12 @@ function dragStage(x, y, across, along) {
   } else {
     camera.slide = [camera.slide[0] + across, camera.slide[1] + along];
   }
-  paintStage();
+  paintPanes();
 }
 
 function zoomBy(factor) {
   camera.zoom = Math.min(Math.max(camera.zoom * factor, 0.2), 200);
-  paintStage();
+  paintPanes();
 }
 
 /** Handles keys of the stage, the cone and the page, except keys that a field uses itself. */
@@ -43,7 +43,7 @@ function pressed(event) {
   if (["INPUT", "SELECT", "TEXTAREA"].includes(target.tagName)) return;
   if (target.tagName === "BUTTON" && event.key === " ") return;
   const turn = { ArrowLeft: [-20, 0], ArrowRight: [20, 0], ArrowUp: [0, -20], ArrowDown: [0, 20] }[event.key];
-  if (turn && target === stage.above) dragStage(0, 0, ...turn);
+  if (turn && panes.some(({ above }) => above === target)) dragStage(0, 0, ...turn);
   else if (turn && target === cone.canvas) turnCone(turn[0] / 150, turn[1] / 150);
   else if (!KEYS[event.key]) return;
   else KEYS[event.key]();

@@ -8,7 +8,8 @@ async function show(packedScene) {
   const scene = await unpacked(packedScene);
   flow.scene = scene;
   flow.member = Math.min(flow.member, scene.members.length - 1);
-  const isLost = measureFlow();
+  readyPanes();
+  const isLost = measurePanes();
   if (!older) camera.follows = isLost;
   readyPlayer();
   readyCone();
@@ -34,23 +35,13 @@ byId("speed").addEventListener("change", (event) => (player.speed = Number(event
 byId("save").addEventListener("click", savePicture);
 byId("home").addEventListener("click", KEYS[0]);
 addEventListener("keydown", pressed);
-draggable(stage.above, dragStage);
-stage.above.addEventListener("wheel", (event) => {
-  event.preventDefault();
-  zoomBy(Math.exp(-event.deltaY / 500));
-}, { passive: false });
-stage.above.addEventListener("click", (event) => {
-  const frame = stage.above.getBoundingClientRect();
-  const token = tokenAt(event.clientX - frame.left, event.clientY - frame.top);
-  if (token < 0) return;
-  stage.token = token;
-  repaint();
-});
+readyPane(panes[0]);
 draggable(cone.canvas, (x, y, across, along) => turnCone(across / 150, along / 150));
-new ResizeObserver(() => flow.scene && stage.above.clientWidth && repaint()).observe(stage.above); // a stage without width is hidden
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
   takePalette();
-  if (flow.scene) repaint();
+  if (!flow.scene) return;
+  readyPanes(); // colours of the titles
+  repaint();
 });
 takePalette();
 const told = JSON.parse(byId("data").textContent);

@@ -37,7 +37,7 @@ function step(by) {
 
 /** Draws everything that depends on the time. */
 function repaint() {
-  paintStage();
+  paintPanes();
   paintKey();
   paintCovariances();
   paintCurves();

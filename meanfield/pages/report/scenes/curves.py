@@ -1,6 +1,6 @@
 """Curves over time: spectrum, effective rank, energies, clusters, mass balance."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -34,7 +34,7 @@ def panels(dataset: xr.Dataset, report: Report) -> list[Panel]:
 
     Each panel has the key `values`, an array (member, curve, time) with NaN for missing
     values. It also has the key `steps` if these values, such as counts, are constant
-    between frames.
+    between frames. Its arrays are packed by `pack_panel`.
 
     Args:
         dataset: a run, or an ensemble.
@@ -51,8 +51,54 @@ def panel(
     title: str, names: list[str], times: np.ndarray, numbers: np.ndarray
 ) -> Panel:
     """A panel of named curves, from an array (member, curve, time)."""
-    head = {"title": title, "names": names}
-    return {**head, "times": pack(times), "values": pack(numbers)}
+    return {"title": title, "names": names, "times": times, "values": numbers}
+
+
+def pack_panel(panel: Panel) -> Panel:
+    """A panel whose arrays are packed for JSON."""
+    return {**panel, "times": pack(panel["times"]), "values": pack(panel["values"])}
+
+
+def joint_panels(each: Mapping[str, Sequence[Panel]]) -> list[Panel]:
+    """Panels with one curve of each run, from the panels of single runs.
+
+    Values between the frames of a run are interpolated as on its own page. They are NaN
+    after its last frame, and everywhere if the run has no such curve.
+
+    Args:
+        each: the panels of single runs, by the labels of the runs.
+    """
+    curves = {label: dict(_curves(row)) for label, row in each.items()}
+    joint = []
+    for title in dict.fromkeys(title for row in curves.values() for title in row):
+        parts = {label: row[title] for label, row in curves.items() if title in row}
+        times = np.unique(np.concatenate([part["times"] for part in parts.values()]))
+        empty = np.full(len(times), np.nan)
+        rows = [
+            _values_at(times, parts[label]) if label in parts else empty
+            for label in each
+        ]
+        first = {**next(iter(parts.values())), "title": title, "members": [0]}
+        arrays = {"times": times, "values": np.stack(rows)[None]}
+        joint.append({**first, "names": list(each), **arrays})
+    return joint
+
+
+def _curves(row: Sequence[Panel]) -> Iterator[tuple[str, Panel]]:
+    """Panels with one curve, by title, from panels with several."""
+    for whole in row:
+        for k, name in enumerate(whole["names"]):
+            suffix = f": {name}" if whole["names"][1:] else ""
+            yield whole["title"] + suffix, {**whole, "values": whole["values"][0, k]}
+
+
+def _values_at(times: np.ndarray, curve: Panel) -> np.ndarray:
+    known = curve["times"]
+    if not curve.get("steps"):
+        return np.interp(times, known, curve["values"], np.nan, np.nan)
+    places = np.searchsorted(known, times, side="right") - 1
+    is_known = (places >= 0) & (times <= known[-1])
+    return np.where(is_known, curve["values"][np.maximum(places, 0)], np.nan)
 
 
 def _spectra(sample: xr.Dataset) -> Iterator[Panel]:
