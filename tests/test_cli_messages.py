@@ -177,7 +177,7 @@ def _blows_up(start: np.ndarray, A: list, V: list, t: float) -> bool:
 
 
 def test_an_extra_argument_is_named(cli: Command) -> None:
-    result = cli("report", "one.zarr", "two.zarr")
+    result = cli("resume", "one.zarr", "two.zarr")
     assert result.code == 2
     assert "Unexpected argument `two.zarr`." in result.err
 

@@ -2,6 +2,7 @@
 
 import csv
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,8 +11,11 @@ from scipy.cluster.hierarchy import fcluster, linkage
 from scipy.integrate import solve_ivp
 from scipy.spatial.distance import pdist, squareform
 
+import meanfield
 from meanfield import runs
+from meanfield.errors import InvalidInputError
 from meanfield.measures import Gaussian, Points
+from meanfield.plotting import Look, panels
 from meanfield.spec import parse, parse_axes
 
 SEEDS, NAMES = (3, 5, 8), ("softmax", "l2")
@@ -103,3 +107,78 @@ def test_noise_is_drawn_from_the_seed_of_each_cell(tmp_path: Path) -> None:
         for seed in SEEDS
     ]
     np.testing.assert_allclose(actual, single_runs, rtol=1e-12)
+
+
+OBSERVED = {"measure": "gaussian", "d": 1, "t": 1.0, "frames": 5}
+
+
+@pytest.fixture(scope="module")
+def curves(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Variances over time, of which those with A = 1 blow up."""
+    out = tmp_path_factory.mktemp("curves") / "s"
+    spec = parse({**OBSERVED, "observe": ["covariance", "rank"]})
+    runs.sweep(spec, parse_axes("A=-1|1,cov=0.3|1"), out=out, chunk=1)
+    return out
+
+
+def test_observed_numbers_follow_the_closed_form_until_the_end(curves: Path) -> None:
+    """Σ(t) = Σ₀/(1 − 2AΣ₀t) under softmax with V = 1, and none after t*."""
+    data = runs.sweep_dataset(curves)
+    assert data["cov00_curve"].dims == ("A", "cov", "time")
+    t = np.linspace(0, 1, 5)
+    np.testing.assert_array_equal(data["time"], t)
+    A, cov = np.array([-1.0, 1.0])[:, None, None], np.array([0.3, 1.0])[:, None]
+    rest = 1 - 2 * A * cov * t
+    expected = np.where(rest > 0, cov / np.where(rest > 0, rest, 1), np.nan)
+    assert np.isnan(expected).any()
+    np.testing.assert_allclose(data["cov00_curve"], expected, rtol=1e-6)
+    ranks = np.where(np.isnan(expected), np.nan, 1.0)
+    np.testing.assert_array_equal(data["effective_rank_curve"], ranks)
+
+
+def test_a_sweep_that_observes_has_the_final_numbers_of_one_that_does_not(
+    curves: Path, tmp_path: Path
+) -> None:
+    axes = parse_axes("A=-1|1,cov=0.3|1")
+    runs.sweep(parse(OBSERVED), axes, out=tmp_path / "s", chunk=1)
+    plain = runs.sweep_dataset(tmp_path / "s")
+    assert "time" not in plain.dims
+    for name in ("trace", "t_star"):
+        observed = runs.sweep_dataset(curves)[name]
+        np.testing.assert_allclose(plain[name], observed, rtol=1e-6)
+
+
+def test_numbers_over_time_are_drawn_against_time(curves: Path) -> None:
+    """An arrow marks sizes after a blow-up; numbers of the panel `phase` are final."""
+    data = meanfield.open(curves).isel(A=1)
+    look = Look(x="time", colour="cov00")
+    axes = panels["lines"](data, look).axes[0]
+    assert axes.get_ylabel() == r"$\Sigma_{11}$"
+    curve = data["cov00_curve"].isel(cov=0).values
+    drawn = [np.asarray(line.get_ydata(), float) for line in axes.lines]
+    assert any(len(y) == 5 and np.array_equal(y, curve) for y in drawn)
+    with pytest.raises(InvalidInputError, match="no quantity `cov00_curve`"):
+        panels["phase"](meanfield.open(curves), Look(colour="cov00_curve"))
+
+
+@pytest.mark.parametrize(
+    ("keys", "over", "message"),
+    [
+        ({"observe": ["energy"]}, "A=-1|1", "cannot observe `energy`; known: mean"),
+        ({"observe": ["rank"]}, "t=1|2", "leave out the axis `t`"),
+        ({"observe": ["covariance"], "d": 5}, "A=-1|1", "observe `covariance`"),
+    ],
+)
+def test_what_a_sweep_cannot_observe_is_said_before_it_begins(
+    tmp_path: Path, keys: dict[str, Any], over: str, message: str
+) -> None:
+    spec = parse({**OBSERVED, **keys})
+    with pytest.raises(InvalidInputError, match=message):
+        runs.sweep(spec, parse_axes(over), out=tmp_path / "s")
+    assert not (tmp_path / "s").exists()
+
+
+def test_a_sweep_without_observed_numbers_names_the_option(folder: Path) -> None:
+    data = runs.sweep_dataset(folder)
+    with pytest.raises(InvalidInputError, match="--observe effective_rank"):
+        panels["lines"](data, Look(x="time"))

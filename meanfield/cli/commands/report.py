@@ -36,7 +36,7 @@ def report(
     host: str = "127.0.0.1",
     plugin: list[Path] | None = None,
 ) -> None:
-    """Write runs, a sweep, a comparison or a verification as an HTML page.
+    """Write runs, a sweep or other results as an HTML page.
 
     For example:
         meanfield report first.zarr

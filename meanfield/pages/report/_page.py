@@ -161,10 +161,10 @@ def _joint_page(
 ) -> Page:
     names = [str(path).removesuffix(".zarr") for path in paths]
     data = [read(path).load() for path in paths]
-    labelled = label_runs(dict(zip(names, data, strict=True)))
-    scene = joint_scene(labelled, report)
-    cards = joint_cards(labelled, scene["notes"], folder)
-    return Page(" – ".join(labelled), scene, cards)
+    datasets = label_runs(dict(zip(names, data, strict=True)))
+    scene = joint_scene(datasets, report)
+    cards = joint_cards(datasets, scene["notes"], folder)
+    return Page(" – ".join(datasets), scene, cards)
 
 
 def save_report(

@@ -13,6 +13,7 @@ from meanfield.plotting.sweeps.cells import (
     counts_of,
     ending_label,
     endings_of,
+    final_numbers,
     key_label,
     number_label,
     number_shown,
@@ -37,11 +38,12 @@ def sweep_scene(dataset: xr.Dataset, store: SweepStore, folder: Path) -> dict[st
     before the last time, and a size is missing if it is infinite at a blow-up. Paths in
     commands are relative to `folder`.
     """
-    names = ["ending", *(str(n) for n in dataset.data_vars if n != "ending")]
+    names = ["ending", *(name for name in final_numbers(dataset) if name != "ending")]
     axes = [axis.as_json() for axis in store.cells.axes]
+    keys = relative_paths(store.record["spec"], folder)
     return {
         "type": "sweep",
-        "keys": relative_paths(store.record["spec"], folder),
+        "keys": {k: v for k, v in keys.items() if k != "observe"},
         "plugins": plugin_options(plugins_in(dict(store.record), folder)),
         "axes": [
             {**entry, "name": plain(key_label(axis.name)), "labels": axis.labels}

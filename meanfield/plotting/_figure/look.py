@@ -140,7 +140,7 @@ class Look:
         movies=("tokens", "density"),
     )
     x: str | None = option(
-        "axis of a sweep on the horizontal axis",
+        "axis of a sweep on the horizontal axis, or `time` if it observed numbers",
         "KEY",
         panels=("lines",),
         movies=_NO_MOVIES,

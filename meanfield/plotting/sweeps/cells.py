@@ -31,6 +31,8 @@ _NUMBERS = {
     "effective_rank": r"final effective rank of $\Sigma$",
     "error_estimate": "error estimate of the moments",
 }
+TIME = "time"  # the axis of numbers over time
+_CURVE = "_curve"  # ends the names of numbers over time
 LATER = "$\\uparrow$"  # marker of a cell whose value is larger than drawn
 # Quantities whose names begin with an entry of `SIZES` are infinite at a blow-up.
 SIZES = ("trace", "largest", "smallest", "mean", "cov")
@@ -65,7 +67,7 @@ def number_shown(dataset: xr.Dataset, panel: str) -> str:
         raise InvalidInputError(
             f"The panel `{panel}` draws a sweep; got a dataset of kind {kind!r}."
         )
-    names = [str(name) for name in dataset.data_vars]
+    names = final_numbers(dataset)
     name = look_of(dataset).colour
     if name is None:
         if _is_censored(dataset):
@@ -79,6 +81,36 @@ def number_shown(dataset: xr.Dataset, panel: str) -> str:
         hint = suggestion(name, names)
         raise InvalidInputError(f"The sweep has no quantity `{name}`; {hint}")
     return name
+
+
+def final_numbers(dataset: xr.Dataset) -> list[str]:
+    """The names of the quantities that each cell has once."""
+    dims = dataset["ending"].dims
+    return [str(name) for name, v in dataset.data_vars.items() if v.dims == dims]
+
+
+def cells_over_time(dataset: xr.Dataset) -> xr.Dataset:
+    """A sweep with the axis `time`, and the observed numbers as quantities.
+
+    Raises:
+        InvalidInputError: if the sweep observed no numbers over time.
+    """
+    curves = {
+        str(name).removesuffix(_CURVE): v
+        for name, v in dataset.data_vars.items()
+        if TIME in v.dims
+    }
+    if not curves:
+        raise InvalidInputError(
+            "This sweep has no numbers over time: add `--observe effective_rank` or "
+            "others to its command."
+        )
+    like = next(iter(curves.values()))
+    ends = {
+        name: dataset[name].broadcast_like(like).assign_attrs(dataset[name].attrs)
+        for name in ("ending", "stop_time")
+    }
+    return xr.Dataset({**curves, **ends}, attrs=dataset.attrs)
 
 
 def _new_name(name: str, names: Sequence[str]) -> str:
@@ -109,7 +141,7 @@ def numbers_of(dataset: xr.Dataset, name: str) -> np.ndarray:
     if name == "ending":
         return np.full(dataset["ending"].shape, np.nan)
     numbers = np.asarray(dataset[name].values, dtype=np.float64)
-    if not name.startswith(SIZES):
+    if not name.startswith(SIZES) or TIME in dataset[name].dims:
         return numbers
     return np.where(endings_of(dataset) == Status.BLOW_UP.ending, np.nan, numbers)
 
@@ -192,6 +224,8 @@ def key_label(name: str) -> str:
         return name.removeprefix("options.")
     if len(name) == 1 and name.isupper():
         return f"${name}$"
+    if name == TIME:
+        return "time $t$"
     return (KEYS[name].label if name in KEYS else "") or name
 
 

@@ -24,7 +24,9 @@ from .averages import Average, average
 from .cells import (
     LATER,
     SIZES,
+    TIME,
     Scale,
+    cells_over_time,
     counts_of,
     ending_label,
     endings_of,
@@ -66,7 +68,8 @@ def lines(dataset: xr.Dataset) -> Figure:
     """A quantity along one axis of a sweep, averaged over seeds.
 
     The `colour` of the look names the quantity, as in the panel `phase`. Its `x` names
-    the axis, by default the first other than the seed. Each value of another axis has
+    the axis, by default the first other than the seed; it may be `time` if the sweep
+    observed numbers over time. Each value of another axis has
     its own line. A line is the mean over seeds, with a band of its standard error. If
     some values are infinite, because a flow has no blow-up time or no finite size, the
     line is the median, with a band between the quartiles.
@@ -75,8 +78,11 @@ def lines(dataset: xr.Dataset) -> Figure:
         InvalidInputError: if the dataset is not a sweep, has too many axes, or has no
             such quantity or axis.
     """
+    is_over_time = look_of(dataset).x == TIME
+    dataset = cells_over_time(dataset) if is_over_time else dataset
     name = number_shown(dataset, "lines")
-    name = "stop_time" if name == "ending" else name
+    if name == "ending":
+        name = str(next(iter(dataset.data_vars))) if is_over_time else "stop_time"
     parts = _split_lines(dataset, name)
     band, x = average(parts.numbers), scale_of(parts.cells, parts.x)
     figure = titled_figure(dataset, (6.6, 4.6))
@@ -91,7 +97,8 @@ def lines(dataset: xr.Dataset) -> Figure:
         line = Average(band.middle[place], band.low[place], band.high[place], band.note)
         _line(axes, x, line, _Look(colour, ceiling[place], shifts[place]))
     set_axis(axes, "x", x)
-    axes.set_ylabel(number_label(name))
+    label = number_label(name)
+    axes.set_ylabel(label.removeprefix("final ") if is_over_time else label)
     axes.grid(visible=True, axis="y")
     annotate(figure, *_notes(parts, name, band))
     return figure
@@ -210,7 +217,7 @@ def _line_colours(axes: Axes, parts: _Lines) -> list[str]:
 
 
 def _notes(parts: _Lines, name: str, band: Average) -> Iterator[str]:
-    endings = endings_of(parts.cells)
+    endings = endings_of(parts.cells.isel({TIME: 0}, missing_dims="ignore"))
     if parts.numbers.shape[-1] > 1:
         yield band.note
     counts = counts_of(endings)
@@ -218,7 +225,8 @@ def _notes(parts: _Lines, name: str, band: Average) -> Iterator[str]:
         f"{ending_label(parts.cells, ending)} ({count})"
         for ending, count in counts.items()
     )
-    larger = int(np.isposinf(parts.numbers).sum())
+    when = "" if parts.x != TIME else " at some times"
+    larger = _count_flows(np.isposinf(parts.numbers), parts.x)
     if larger and name == "t_star":
         yield f"{larger} without a blow-up count as later; arrows: so is the median"
     elif larger:
@@ -226,6 +234,11 @@ def _notes(parts: _Lines, name: str, band: Average) -> Iterator[str]:
             f"{larger} that blew up count as infinite; arrows: so is the median; no "
             "band where a quartile is"
         )
-    missing = int(np.isnan(parts.numbers).sum())
+    missing = _count_flows(np.isnan(parts.numbers), parts.x)
     if missing:
-        yield f"{missing} without such a number are left out"
+        yield f"{missing} without such a number{when} are left out"
+
+
+def _count_flows(mask: np.ndarray, x: str) -> int:
+    """The number of flows that a mask (line, x, seed) marks, perhaps at some times."""
+    return int((mask.any(axis=1) if x == TIME else mask).sum())

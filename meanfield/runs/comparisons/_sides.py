@@ -106,10 +106,13 @@ def sides(
         spec,
         forward="A comparison follows a flow: leave out `forward`. To compare with a "
         "forward pass, use `models compare`.",
-        observe="A comparison measures gaps, not energies: leave out `observe`. To "
-        "record energies, use `simulate`.",
         draws="A comparison follows one flow: leave out `draws` and `starts`.",
     )
+    if spec.observe:
+        raise InvalidInputError(
+            "A comparison measures gaps, not energies: leave out `observe`. To record "
+            "energies, use `simulate`."
+        )
     setup = Setup(spec)
     _check_extra_keys(setup, measures, extra_keys)
     members, notes = [], []

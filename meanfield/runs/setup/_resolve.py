@@ -89,13 +89,12 @@ def check_energy(setup: Setup, measure: AbstractMeasure) -> None:
         check_finite(energy, measure, setup.spec.mover)
 
 
-def check_one_flow(spec: RunSpec, *, forward: str, observe: str, draws: str) -> None:
-    """Checks that a spec asks for one flow, without a forward pass or energies.
+def check_one_flow(spec: RunSpec, *, forward: str, draws: str) -> None:
+    """Checks that a spec asks for one flow, and not for a forward pass.
 
     Args:
         spec: the spec.
         forward: the message if it asks for a forward pass.
-        observe: the message if it asks for energies.
         draws: the message if it asks for several flows.
 
     Raises:
@@ -103,7 +102,5 @@ def check_one_flow(spec: RunSpec, *, forward: str, observe: str, draws: str) -> 
     """
     if spec.forward:
         raise InvalidInputError(forward)
-    if spec.observe:
-        raise InvalidInputError(observe)
     if spec.is_family:
         raise InvalidInputError(draws)

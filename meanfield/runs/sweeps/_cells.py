@@ -8,10 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from meanfield.errors import ResourceError
-from meanfield.spec import KEYS, Axis, RunSpec, replace_values
+from meanfield.errors import InvalidInputError, ResourceError
+from meanfield.runs.setup._domain import times
+from meanfield.spec import KEYS, Axis, RunSpec, parse, replace_values
 
 MAX_CELLS = 1_000_000  # largest number of cells in a sweep
+FRAME = "_t"  # between the name of an observed number and the index of its frame
 
 
 @dataclass(frozen=True)
@@ -52,13 +54,40 @@ class SweepCells:
         pairs = zip(self.axes, places, strict=True)
         return [(axis, axis.values[place]) for axis, place in pairs]
 
+    @functools.cached_property
+    def _flow(self) -> RunSpec:
+        keys = self.spec.as_json()
+        return parse({key: keys[key] for key in keys if key != "observe"})
+
     def run_spec(self, index: int) -> RunSpec:
-        """The spec of cell `index`.
+        """The spec of cell `index`, without the key `observe` of the sweep.
 
         Raises:
             InvalidInputError: if its values are invalid.
         """
-        return replace_values(self.spec, self.values(index))
+        return replace_values(self._flow, self.values(index))
+
+    @property
+    def observed_names(self) -> tuple[str, ...]:
+        """The names of the numbers that are stored of every frame."""
+        return tuple(self.spec.observe or ())
+
+    @property
+    def times(self) -> list[float] | None:
+        """The times of the frames, if numbers are stored of every frame.
+
+        Raises:
+            InvalidInputError: if an axis changes the times.
+        """
+        if not self.observed_names:
+            return None
+        for axis in self.axes:
+            if KEYS[axis.key].enters == "times":
+                raise InvalidInputError(
+                    "The cells of a sweep that observes numbers over time must have "
+                    f"the same times: leave out the axis `{axis.name}`, or `observe`."
+                )
+        return times(self.run_spec(0)).tolist()
 
     def canonical_cell(self, index: int, keys: Sequence[str]) -> int:
         """The cell `index`, moved to the first value of each numeric axis in `keys`."""

@@ -2,9 +2,8 @@
 
 import contextlib
 import functools
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any
 
 import equinox as eqx
 import jax
@@ -16,17 +15,14 @@ from meanfield.dynamics import stack_trees
 from meanfield.endings import Status
 from meanfield.errors import InvalidInputError, MeanfieldError
 from meanfield.flows import Trajectory, ensemble, motion_of
-from meanfield.measures import AbstractMeasure
 from meanfield.runs.execution._run import start
 from meanfield.runs.records._endings import Outcome
-from meanfield.runs.representations import moments_of, representation_of
 from meanfield.runs.setup._setup import Member, Setup
 from meanfield.spec import KEYS, cell_name
-from meanfield.spectrum import effective_rank
 
 from ._cells import SweepCells, is_array
+from ._numbers import Rows, cell_numbers, observed_columns, plain_number, state_numbers
 
-LARGEST_SHOWN = 4  # largest dimension in which the entries of moments are reported
 MAX_CHUNK = 64  # largest default number of cells in a chunk
 MAX_TRIALS = 200  # largest number of values per axis that are checked in advance
 NUMBERS = 2**16  # largest total number of covariance entries in a chunk
@@ -38,8 +34,6 @@ _START_KEYS, _DYNAMICS_KEYS = (
     for part in ("start", "dynamics")
 )
 _CACHE_PARTS = 16  # number of cached members per cell of a chunk
-
-Rows = dict[str, list[Any]]
 
 
 def plan_chunks(cells: SweepCells, chunk: int | None) -> tuple[int, int]:
@@ -66,6 +60,9 @@ def plan_chunks(cells: SweepCells, chunk: int | None) -> tuple[int, int]:
         batch_size = min(batch_size, motion_of(mu).batch_size(mu))
         steps = None if spec.dt is None else float(run.ts[-1] - run.ts[0])
         tree = (run.members[0].dynamics, mu, run.stepping, run.setup.steps.stops)
+        if cells.observed_names:
+            stack = jax.tree.map(lambda leaf: np.asarray(leaf)[None], mu.coordinates)
+            observed_columns(cells.observed_names, state_numbers(stack, [mu]))
         programs.add((*_static(tree), *_shapes(tree), steps))
     share = -(-cells.count // CHUNKS)
     fits = min(batch_size, NUMBERS // numbers, share, cells.longest_chunk)
@@ -126,7 +123,8 @@ class Computer:
         setup = Setup(self._cells.run_spec(cells[0]))
         steps, ts, dynamics = setup.steps, setup.ts, members[0].dynamics
         segments = -(-(len(ts) - 1) // steps.segment)  # `max_steps` is per segment
-        steps, ts = replace(steps, max_steps=segments * steps.max_steps), ts[[0, -1]]
+        steps = replace(steps, max_steps=segments * steps.max_steps)
+        ts = ts if self._cells.observed_names else ts[[0, -1]]
         seeds = chunk if setup.spec.noise is not None else ()  # noise differs by cell
         keys = [Setup(self._cells.run_spec(i)).noise_key(0) for i in seeds]
         trajectory = ensemble(
@@ -140,7 +138,8 @@ class Computer:
             noise=steps.noise,
             key=jnp.stack(keys) if keys else None,
         )
-        rows = _numbers(trajectory, [m.measure for m in members])
+        measures, names = [m.measure for m in members], self._cells.observed_names
+        rows = cell_numbers(trajectory, measures, names)
         rows = {name: rows[name][: len(cells)] for name in rows}
         if setup.representation.needs_start:
             rows |= self._error_estimates(cells, members, trajectory)
@@ -162,7 +161,7 @@ class Computer:
             )
             outcomes.append(setup.estimate_errors(origin, end, outcome))
         estimates = [outcome.error_estimate for outcome in outcomes]
-        worst = [None if e is None else _plain(e.worst) for e in estimates]
+        worst = [None if e is None else plain_number(e.worst) for e in estimates]
         return {"ending": [o.name for o in outcomes], "error_estimate": worst}
 
     def _member(self, index: int) -> Member:
@@ -189,61 +188,6 @@ def _label_errors(cells: SweepCells, index: int) -> Iterator[None]:
     except MeanfieldError as error:
         name = cell_name(cells.values(index))
         raise type(error)(f"In the cell {name}: {error}") from error
-
-
-def _numbers(trajectory: Trajectory, starts: Sequence[AbstractMeasure]) -> Rows:
-    """The results: for each column, a list with an entry for each member."""
-    host = jax.tree.map(np.asarray, trajectory)
-    ends = [
-        mu.replace_coordinates(
-            jax.tree.map(lambda leaf, i=i: jnp.asarray(leaf[i]), host.last)
-        )
-        for i, mu in enumerate(starts)
-    ]
-    moments = zip(*map(moments_of, ends), strict=True)
-    mean, cov = (np.stack(part).astype(float) for part in moments)
-    representation = representation_of(starts[0])
-    observables = [
-        representation.observables(*pair) for pair in zip(starts, ends, strict=True)
-    ]
-    columns: Mapping[str, np.ndarray] = {
-        "stop_time": host.stop_time,
-        "t_star": host.t_star,
-        "t_star_error": host.t_star_error,
-        "steps": host.n_accepted,
-        **_spectrum(cov),
-        **{
-            name: np.array([row[name] for row in observables])
-            for name in observables[0]
-        },
-        **(_entries(mean, cov) if mean.shape[1] <= LARGEST_SHOWN else {}),
-    }
-    rows = {k: [_plain(v) for v in np.asarray(column)] for k, column in columns.items()}
-    return {"ending": [Status(int(code)).ending for code in host.code], **rows}
-
-
-def _spectrum(cov: np.ndarray) -> dict[str, np.ndarray]:
-    finite = np.isfinite(cov).all(axis=(1, 2))
-    eigenvalues = np.full(cov.shape[:2], np.nan)
-    # Negative eigenvalues of a covariance are rounding errors.
-    eigenvalues[finite] = np.maximum(np.linalg.eigvalsh(cov[finite]), 0)
-    return {
-        "trace": np.trace(cov, axis1=1, axis2=2),
-        "largest_eigenvalue": eigenvalues[:, -1],
-        "smallest_eigenvalue": eigenvalues[:, 0],
-        "effective_rank": np.where(finite, effective_rank(eigenvalues), np.nan),
-    }
-
-
-def _entries(mean: np.ndarray, cov: np.ndarray) -> dict[str, np.ndarray]:
-    d = range(mean.shape[1])
-    means = {f"mean{i}": mean[:, i] for i in d}
-    return means | {f"cov{i}{j}": cov[:, i, j] for i in d for j in d}
-
-
-def _plain(value: np.generic | float) -> int | float | None:
-    """A Python number; `None` if the value is not finite."""
-    return np.asarray(value).item() if np.isfinite(value) else None
 
 
 def _check_same_program(members: Sequence[Member]) -> None:

@@ -3,6 +3,7 @@
 import csv
 import functools
 import io
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,13 +20,15 @@ from meanfield.spec import KEYS, Axis, parse
 from meanfield.storage import ENDING_FLAGS, SWEEP, TaskFolder, read_tasks
 from meanfield.storage.disk import replace_text
 
-from ._cells import MAX_CELLS, SweepCells
+from ._cells import FRAME, MAX_CELLS, SweepCells
 from ._rows import are_rows, validate_axes
 
 if TYPE_CHECKING:
     import xarray
 
 TABLE = "table.csv"
+CURVE = "_curve"  # ends the name of a number that was observed over time
+_OBSERVED = re.compile(rf"(\w+){FRAME}\d+")
 _LABEL_WIDTH = 60  # characters; longer labels do not fit into a picture
 # The record of a sweep must have these entries.
 _RECORD_TYPES = {
@@ -204,9 +207,27 @@ def sweep_dataset(path: Path) -> "xarray.Dataset":
         numbers[indices] = [np.nan if value is None else value for value in column]
         variables[name] = (dims, numbers.reshape(store.cells.shape))
     coords = {a.name: (a.name, _coordinates(a), {"scale": a.scale}) for a in axes}
+    if times := store.record.get("times"):
+        variables = _join_frames(variables, dims, len(times))
+        coords["time"] = ("time", np.array(times), {"scale": "linear"})
     metadata = {key: store.record[key] for key in _ATTRIBUTES}
     attrs = {"kind": "sweep", "title": _title(store.cells), **metadata}
     return xarray.Dataset(variables, coords=coords, attrs=attrs)
+
+
+def _join_frames(
+    variables: dict[str, Any], dims: list[str], count: int
+) -> dict[str, Any]:
+    """The variables, with those of observed numbers joined along the frames.
+
+    The numbers of cells that are not done are NaN.
+    """
+    joint = {name: v for name, v in variables.items() if not _OBSERVED.fullmatch(name)}
+    heads = [m[1] for m in map(_OBSERVED.fullmatch, variables) if m]
+    for head in dict.fromkeys(heads):
+        frames = [variables[f"{head}{FRAME}{i}"][1] for i in range(count)]
+        joint[f"{head}{CURVE}"] = ([*dims, "time"], np.stack(frames, axis=-1))
+    return joint
 
 
 def _coordinates(axis: Axis) -> np.ndarray:

@@ -23,12 +23,10 @@ from ._cells import SweepCells
 from ._compute import Computer, plan_chunks
 from ._store import SweepStore, is_sweep
 
-_check_cell = partial(
+_check_one_flow = partial(
     check_one_flow,
     forward="A cell of a sweep is a flow, not a forward pass: leave out `forward`. To "
     "run a network on several texts, call `simulate` for each.",
-    observe="A sweep stores only final states, so it observes no energies: leave out "
-    "`observe`.",
     draws="A cell of a sweep is one flow: leave out `draws` and `starts`, and sweep "
     "over `seed` or `cov` instead.",
 )
@@ -158,7 +156,7 @@ def begin_sweep(
     """
     check_task_folder(out, SWEEP)
     spec = inline_matrix_files(spec)
-    _check_cell(spec)
+    _check_one_flow(spec)
     identity = {"axes": [axis.as_json() for axis in axes], "spec": spec.as_json()}
     if is_sweep(out):
         _check_same(SweepStore.open(out), identity, chunk)
@@ -170,14 +168,14 @@ def begin_sweep(
         **identity,
         "chunk": size,
         "compilations": compilations,
+        "times": cells.times,
         "dtype": dtype_of(spec.precision).name,
         "inputs": Inputs.from_spec(spec, plugins, axes).as_recorded(),
         **provenance(),
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
     }
     create_tasks(out, record, SWEEP, len(cells.chunks(size)))
-    # Another process may have created the folder in the meantime.
-    _check_same(SweepStore.open(out), identity, chunk)
+    _check_same(SweepStore.open(out), identity, chunk)  # perhaps of another process
 
 
 def join_sweep(

@@ -60,6 +60,7 @@ class EnergySpec(Strict):
             examples=[["energy"]],
             min_length=1,
             description="energies recorded at each frame, by name: `energy` (that of "
-            "the flow), or names from `list energies`",
+            "the flow), or names from `list energies`; in a sweep `mean`, "
+            "`covariance`, and numbers of its table",
         ),
     ] = None

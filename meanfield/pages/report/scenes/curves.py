@@ -59,16 +59,16 @@ def pack_panel(panel: Panel) -> Panel:
     return {**panel, "times": pack(panel["times"]), "values": pack(panel["values"])}
 
 
-def joint_panels(each: Mapping[str, Sequence[Panel]]) -> list[Panel]:
+def joint_panels(panels_of: Mapping[str, Sequence[Panel]]) -> list[Panel]:
     """Panels with one curve of each run, from the panels of single runs.
 
     Values between the frames of a run are interpolated as on its own page. They are NaN
     after its last frame, and everywhere if the run has no such curve.
 
     Args:
-        each: the panels of single runs, by the labels of the runs.
+        panels_of: the panels of single runs, by the labels of the runs.
     """
-    curves = {label: dict(_curves(row)) for label, row in each.items()}
+    curves = {label: dict(_curves(row)) for label, row in panels_of.items()}
     joint = []
     for title in dict.fromkeys(title for row in curves.values() for title in row):
         parts = {label: row[title] for label, row in curves.items() if title in row}
@@ -76,11 +76,11 @@ def joint_panels(each: Mapping[str, Sequence[Panel]]) -> list[Panel]:
         empty = np.full(len(times), np.nan)
         rows = [
             _values_at(times, parts[label]) if label in parts else empty
-            for label in each
+            for label in panels_of
         ]
         first = {**next(iter(parts.values())), "title": title, "members": [0]}
         arrays = {"times": times, "values": np.stack(rows)[None]}
-        joint.append({**first, "names": list(each), **arrays})
+        joint.append({**first, "names": list(panels_of), **arrays})
     return joint
 
 
@@ -93,12 +93,12 @@ def _curves(row: Sequence[Panel]) -> Iterator[tuple[str, Panel]]:
 
 
 def _values_at(times: np.ndarray, curve: Panel) -> np.ndarray:
-    known = curve["times"]
+    frames = curve["times"]
     if not curve.get("steps"):
-        return np.interp(times, known, curve["values"], np.nan, np.nan)
-    places = np.searchsorted(known, times, side="right") - 1
-    is_known = (places >= 0) & (times <= known[-1])
-    return np.where(is_known, curve["values"][np.maximum(places, 0)], np.nan)
+        return np.interp(times, frames, curve["values"], np.nan, np.nan)
+    places = np.searchsorted(frames, times, side="right") - 1
+    is_inside = (places >= 0) & (times <= frames[-1])
+    return np.where(is_inside, curve["values"][np.maximum(places, 0)], np.nan)
 
 
 def _spectra(sample: xr.Dataset) -> Iterator[Panel]:
