@@ -77,7 +77,8 @@ def report(
         raise InvalidInputError(
             "`--port` and `--host` need `--watch`: add `--watch`, or leave them out."
         )
-    check_output(target := _page(subject, out), force=force)
+    file = out or subject.path.parent / f"{subject.stem}.html"
+    check_output(target := pages.page_file(file), force=force)
     _save(subject, target, title, plugin)
 
 
@@ -87,10 +88,6 @@ def _subject(paths: Sequence[Path]) -> "reports.Subject":
         return reports.subject_of(paths[0])
     folders = expand(paths, "report")
     return reports.Subject("runs", folders[0].parent / joint_name(folders), {}, folders)
-
-
-def _page(subject: "reports.Subject", out: Path | None) -> Path:
-    return pages.page_file(out or subject.path.parent / f"{subject.stem}.html")
 
 
 def _save(
