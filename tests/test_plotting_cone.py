@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 import xarray as xr
 from matplotlib import colormaps
-from matplotlib.collections import PathCollection
+from matplotlib.collections import LineCollection, PathCollection
 from matplotlib.figure import Figure
 from mpl_toolkits.mplot3d.axes3d import Axes3D
 from numpy.random import Generator
 from PIL import Image
-from plotting_data import FLAGS, moving_gaussian, shrinking
+from plotting_data import FLAGS, ensemble, moving_gaussian, shrinking
 
 from meanfield.errors import InvalidInputError
 from meanfield.plotting import draw_cone, draw_disc, escape_directions, panels, save
@@ -21,6 +21,7 @@ from meanfield.plotting._figure.style import style
 from meanfield.plotting._writing.png import palette_image
 from meanfield.plotting.cone.limits import limit_outline
 from meanfield.plotting.cone.paths import clip_paths, cone_height, cone_paths
+from meanfield.plotting.cone.simplex import simplex_coordinates
 from meanfield.plotting.cone.thinning import thin_paths
 
 FINISHED_CODE, STEADY, BLOW_UP = 0, 1, 2
@@ -287,3 +288,29 @@ def test_leaving_paths_have_an_arrow_and_no_end_mark() -> None:
     n = 4  # starts of the grid within the disc
     assert [len(a.get_segments()) for a in arrows] == [3 * n]  # pyright: ignore[reportAttributeAccessIssue]
     assert [len(d.get_offsets()) for d in dots] == [n]  # pyright: ignore[reportArgumentType]
+
+
+def test_the_simplex_has_the_shares_of_the_eigenvalues(rng: Generator) -> None:
+    """Corners, and distances from the centre that a rotation does not change."""
+    corners = np.stack([np.diag(v) for v in ([1, 1, 1], [0, 4, 4], [0, 3, 0])])
+    places = [[0, 0], [1 / 4, np.sqrt(3) / 4], [1, 0]]
+    np.testing.assert_allclose(simplex_coordinates(corners), places, atol=1e-12)
+    values = np.sort(rng.uniform(0.1, 1, size=3))
+    basis = np.linalg.qr(rng.normal(size=(3, 3)))[0]
+    (x, y) = simplex_coordinates(basis @ np.diag(values) @ basis.T)
+    shares = values / values.sum()
+    assert x**2 + y**2 == pytest.approx(1.5 * ((shares - 1 / 3) ** 2).sum())
+    assert np.arctan2(y, x) <= np.pi / 3
+
+
+def test_the_simplex_draws_a_path_for_each_run_in_space(rng: Generator) -> None:
+    data = ensemble(rng, "gaussian", d=3)
+    axes = panels["simplex"](data).axes[0]
+    (lines,) = (c for c in axes.collections if isinstance(c, LineCollection))
+    assert len(lines.get_segments()) == 3
+    factors = np.asarray(data["factor"].values)[2]
+    places = simplex_coordinates(factors @ np.swapaxes(factors, -1, -2))
+    drawn = np.asarray(lines.get_segments()[2])
+    np.testing.assert_allclose(drawn[[0, -1]], places[[0, -1]])
+    with pytest.raises(InvalidInputError, match="3; this run has dimension 2"):
+        panels["simplex"](moving_gaussian(rng, d=2, r=2))

@@ -11,12 +11,12 @@ from meanfield.errors import InvalidInputError
 
 from ._figure.look import OPTIONS, Look, look_of
 from ._figure.options import options_of
+from ._figure.panels import prepare
 from ._writing.files import write_file
 from ._writing.film import Film
 from .movies.painter import Painter
 from .movies.plays import Movie, default_movie, movies
 from .movies.stage import Play, stage
-from .reading.relative import relative
 
 
 def _ignore_progress(n_done: int, total: int) -> None:
@@ -93,7 +93,7 @@ def animate(
     film.check_target(target)
     _check(name, movie, [*look.choices, *film.choices])
     check_writable(target)
-    data = look.attach_to(relative(dataset) if look.relative else dataset)
+    data = prepare(dataset, look)
     with look.rc_context():
         play = movie.play(data, film)
         if play.times.size == 1:

@@ -10,6 +10,7 @@ from ._figure.panels import panels as panels
 from .attention import maps as maps
 from .cone import cone as cone
 from .cone import disc as disc
+from .cone import simplex as simplex
 from .density import balance as balance
 from .density import density as density
 from .sweeps import lines as lines

@@ -57,7 +57,7 @@ def plot(
             comparison, are drawn in one picture.
         panel: panel to draw, by name (see `list panels`), or `all` for every panel that
             fits. The default is phase or lines for a sweep, density for a grid, cone
-            for Gaussians in the plane, spectrum for other runs with several draws or
+            or simplex for Gaussians, spectrum for other runs with several draws or
             starts, and tokens for any other run. Several runs are drawn by the panels
             rank (the default), spectrum, energy, clusters or tokens.
         out: output file, with or without extension; by default RUN-PANEL next to the
@@ -203,14 +203,15 @@ def _select_panels(panel: str | None, data: "xarray.Dataset") -> list[str]:
     if data.attrs.get("kind") == "sweep":
         names = ["lines", "phase"] if "seed" in data.dims else ["phase", "lines"]
         return names if panel == "all" else names[:1]
-    plane = ["cone", "disc"] if data.sizes["coord"] == 2 else []
+    shapes = {2: ["cone", "disc"], 3: ["simplex"]}.get(data.sizes["coord"], [])
     first = ["tokens"] if "run" not in data.dims else []
     if data.attrs.get("kind") == "grid":
         first = ["density", "balance"]
-    names = [*first, "spectrum", *plane, *(["energy"] if "energy" in data else [])]
+    elif data.attrs.get("kind") == "gaussian" and ("cone" in shapes or not first):
+        first = [*shapes[:1], *first]
+    names = [*first, "spectrum", *shapes, *(["energy"] if "energy" in data else [])]
     if data.attrs.get("kind") == "points":
         is_small = data.sizes["token"] <= MAX_TOKENS and "run" not in data.dims
         names += ["clusters", *(["attention"] if is_small else [])]
-    elif plane and data.attrs.get("kind") == "gaussian":
-        names = ["cone", *(name for name in names if name != "cone")]
+    names = [*dict.fromkeys(names)]
     return names if panel == "all" else names[:1]

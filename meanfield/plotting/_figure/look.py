@@ -11,6 +11,7 @@ from meanfield.errors import UnknownNameError
 
 from .options import (
     Limits,
+    check_axes,
     check_limits,
     check_range,
     document,
@@ -42,6 +43,7 @@ _CURVES = (
     "lines",
 )
 _LIMIT_PANELS = ("tokens", "density", *_CURVES)
+_CLOUD_PANELS = ("tokens", "clusters", "rank", "spectrum")
 _NO_MOVIES = ()
 
 
@@ -110,6 +112,13 @@ class Look:
         panels=("tokens", "clusters", "spectrum", "density"),
         movies=("tokens", "density"),
     )
+    axes: str | None = option(
+        "coordinates to draw, from 1, such as 1,3; or main, main:3: the two or three "
+        "main axes of the flow",
+        "LIST",
+        panels=(*_CLOUD_PANELS, "cone", "disc", "simplex"),
+        movies=("tokens", "cone", "disc"),
+    )
     link: float | None = option(
         "distance within which tokens are linked into clusters, in RMS radii or as "
         "1 - cosine; also colours by cluster",
@@ -170,6 +179,7 @@ class Look:
         check_range("link", self.link, 0.0, max_link, unit)
         check_limits("xlim", self.xlim)
         check_limits("ylim", self.ylim)
+        check_axes(self.axes)
         if self.cmap is not None:
             _check_map(self.cmap)
 

@@ -17,6 +17,9 @@ from meanfield.errors import InvalidInputError
 COLUMNS = {"1": 86.0, "2": 178.0}  # widths of 1 and 2 journal columns, in millimetres
 _INCHES = {"in": 1.0, "cm": 1 / 2.54, "mm": 1 / 25.4, "pt": 1 / 72.27}
 
+MAIN = "main"  # names the main axes
+_AXES = re.compile(rf"[1-9]\d*(,[1-9]\d*){{0,2}}|{MAIN}(:[123])?")
+
 Limits = tuple[float, float]
 _Class = TypeVar("_Class", bound=type)
 
@@ -208,3 +211,19 @@ def check_limits(name: str, limits: Limits | None) -> None:
             f"`{name}` must be two increasing numbers, such as 0,2.5; got "
             f"{','.join(f'{limit:g}' for limit in limits)}."
         )
+
+
+def check_axes(axes: str | None) -> None:
+    """Raises unless the text names one to three coordinates or main axes.
+
+    Raises:
+        InvalidInputError: if it does not.
+    """
+    places = (axes or "").split(",")
+    is_valid = axes is None or _AXES.fullmatch(axes)
+    if is_valid and len(set(places)) == len(places):
+        return
+    raise InvalidInputError(
+        "`axes` must be one to three coordinates, from 1, such as 1,3; or main, or "
+        f"main:3, for the two or three main axes; got `{axes}`."
+    )

@@ -13,6 +13,7 @@ from mpl_toolkits.mplot3d import Axes3D
 from meanfield._registry import Registry
 from meanfield.endings import Status
 from meanfield.errors import InvalidInputError
+from meanfield.plotting.reading.coordinates import project
 from meanfield.plotting.reading.data import Ending
 from meanfield.plotting.reading.relative import relative
 
@@ -89,7 +90,8 @@ class Panel:
 
 
 def prepare(dataset: xr.Dataset, look: Look) -> xr.Dataset:
-    """The dataset with the look attached, relative to its mean if the look says so."""
+    """The dataset with the look attached, in the coordinates that the look chooses."""
+    dataset = dataset if look.axes is None else project(dataset, look.axes)
     return look.attach_to(relative(dataset) if look.relative else dataset)
 
 

@@ -41,7 +41,7 @@ class EndingMark(NamedTuple):
 
 @dataclass(frozen=True)
 class CovarianceRun:
-    """The covariance of one run: times, factors (k, 2, r), ending, index of the run."""
+    """The covariance of one run: times, factors (k, d, r), ending, index of the run."""
 
     times: np.ndarray
     factor: np.ndarray
@@ -90,19 +90,21 @@ def cone_coordinates(covariances: np.ndarray) -> np.ndarray:
     return np.stack([a - b, 2 * covariances[..., 0, 1], a + b], axis=-1)
 
 
-def covariance_runs(dataset: xr.Dataset, panel: str) -> list[CovarianceRun]:
+def covariance_runs(
+    dataset: xr.Dataset, panel: str, dimension: int = 2
+) -> list[CovarianceRun]:
     """The covariances of all runs, without frames that are not finite.
 
     Raises:
-        InvalidInputError: if the dimension is not two, or no frame is finite.
+        InvalidInputError: if the runs have another dimension, or no frame is finite.
     """
     movers = []
     for index, run in enumerate(runs(dataset)):
         factor = run_moments(run).factor
-        if factor.shape[-2] != 2:
+        if factor.shape[-2] != dimension:
             raise InvalidInputError(
-                f"The panel `{panel}` draws covariances of dimension 2; "
-                f"this run has dimension {factor.shape[-2]}. Use the panel `spectrum`."
+                f"The panel `{panel}` draws covariances of dimension {dimension}; this "
+                f"run has dimension {factor.shape[-2]}. Use the panel `spectrum`."
             )
         times = np.arange(len(factor), dtype=np.float64)
         if "time" in run.variables:

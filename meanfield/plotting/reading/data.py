@@ -72,7 +72,7 @@ class Cloud:
 
     `closure`, if any, is the Gaussian that solves the closed equation, at these times;
     `whole` is the run before projection onto some axes; `words` are the labels of
-    the tokens; `look` is the look of the picture.
+    the tokens; `look` is the look of the picture; `names` are those of chosen axes.
     """
 
     times: np.ndarray
@@ -82,6 +82,7 @@ class Cloud:
     whole: "Cloud | None" = None
     words: np.ndarray | None = None
     look: Look = Look()
+    names: tuple[str, ...] = ()
 
     @property
     def dimension(self) -> int:
@@ -257,7 +258,7 @@ def cloud(run: xr.Dataset) -> Cloud:
         raise InvalidInputError(NOTHING)
     closure = track(run, "closure_") if "closure_mean" in run else None
     words = run["word"].values.astype(str) if "word" in run else None
-    whole_run = Cloud(
-        times, state, closure, ending(run), words=words, look=look_of(run)
-    )
+    names = tuple(run["coord"].values.tolist()) if "coord" in run.coords else ()
+    looks = {"words": words, "look": look_of(run), "names": names}
+    whole_run = Cloud(times, state, closure, ending(run), **looks)
     return whole_run.take(frames)

@@ -174,7 +174,7 @@ def _measure_parts(
     """The measure with its size, the start, seed, noise and times."""
     measure = spec.measure if _is_sweep(dataset) else dataset.attrs.get("kind")
     size = [] if "measure" in axes else [_size(spec, dataset, str(measure))]
-    d = dataset.sizes.get("coord", spec.d)
+    d = dataset.attrs.get("dimension", dataset.sizes.get("coord", spec.d))
     if d is not None and "d" not in axes:
         size.append(f"d = {d}")
     yield ", ".join(part for part in size if part)

@@ -68,7 +68,7 @@ def projection(cloud: Cloud, k: int) -> Projection:
     d = cloud.dimension
     if d <= k:
         names = tuple(f"$x_{{{i + 1}}}$" for i in range(d)) if d > 1 else ("$x$",)
-        return Projection(cloud, names, "")
+        return Projection(cloud, cloud.names or names, "")
     axes, shares = principal_axes(cloud, k)
     axes = axes * (shares > 0)  # an axis without variance would show rounding errors
     origin = moments(cloud.take(np.array([0])).state).mean[0]

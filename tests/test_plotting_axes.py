@@ -1,0 +1,55 @@
+"""Pictures of chosen coordinates, and of main axes."""
+
+import numpy as np
+import pytest
+from numpy.random import Generator
+from plotting_data import moving_gaussian, points
+
+from meanfield.errors import InvalidInputError
+from meanfield.plotting import Look, panels
+from meanfield.plotting.reading.coordinates import project
+
+
+def test_chosen_coordinates_have_their_names_and_values(rng: Generator) -> None:
+    x = rng.normal(size=(4, 12, 5))
+    image = project(points(x), "2,5")
+    np.testing.assert_array_equal(image["x"], x[..., [1, 4]])
+    figure = panels["tokens"](points(x), Look(axes="2,5"))
+    axes = figure.axes[0]
+    assert (axes.get_xlabel(), axes.get_ylabel()) == ("$x_{2}$", "$x_{5}$")
+    assert "coordinates 2, 5 of 5" in figure.get_supxlabel()
+
+
+def test_covariances_of_chosen_coordinates_are_marginals(rng: Generator) -> None:
+    run = moving_gaussian(rng, d=4, r=3)
+    image = project(run, "4,1")
+    Y = np.asarray(run["factor"].values)
+    factor = np.asarray(image["factor"].values)
+    marginal = (Y @ np.swapaxes(Y, -1, -2))[:, [3, 0]][:, :, [3, 0]]
+    np.testing.assert_allclose(factor @ np.swapaxes(factor, -1, -2), marginal)
+    np.testing.assert_array_equal(image["mean"], run["mean"].values[:, [3, 0]])
+    assert panels["cone"](run, Look(axes="1,4")).axes
+
+
+def test_main_axes_hold_the_largest_variance(rng: Generator) -> None:
+    """Of a cloud at rest, they are those of the singular value decomposition."""
+    start = rng.normal(size=(40, 4)) @ np.diag([1.0, 5.0, 0.1, 2.0])
+    x = np.broadcast_to(start, (3, *start.shape))
+    image = np.asarray(project(points(x), "main:3")["x"].values)
+    singular = np.linalg.svd(start - start.mean(0), compute_uv=False)
+    np.testing.assert_allclose(np.linalg.norm(image[0], axis=0), singular[:3])
+    figure = panels["tokens"](points(x), Look(axes="main"))
+    assert figure.axes[0].get_xlabel() == "PC 1"
+
+
+@pytest.mark.parametrize("axes", ["1,6", "main:3"])
+def test_absent_coordinates_are_refused(rng: Generator, axes: str) -> None:
+    d = 5 if axes == "1,6" else 2
+    with pytest.raises(InvalidInputError, match=f"within the {d} coordinates"):
+        panels["tokens"](points(rng.normal(size=(3, 9, d))), Look(axes=axes))
+
+
+@pytest.mark.parametrize("axes", ["", "0,1", "1,1", "1,2,3,4", "main:4", "x"])
+def test_other_axes_are_refused(axes: str) -> None:
+    with pytest.raises(InvalidInputError, match="one to three coordinates"):
+        Look(axes=axes)
