@@ -64,15 +64,19 @@ def colouring(cloud: Cloud, state: Swarm, otherwise: Rule) -> Colouring:
         return colourings[colour](cloud, state)
     if linking:
         return colour_by_cluster(cloud, state)
+    name = default_colouring(cloud, state)
+    return (otherwise if name is None else colourings[name])(cloud, state)
+
+
+def default_colouring(cloud: Cloud, state: Swarm) -> str | None:
+    """The colouring by position or by final cluster, if it suits the tokens."""
     if state.position is not None:
-        return colour_by_position(cloud, state)
-    labels = _final_clusters(cloud, state)
-    masses = np.bincount(labels, weights=state.weights)
+        return "position"
+    masses = np.bincount(_final_clusters(cloud, state), weights=state.weights)
     heaviest = np.sort(masses)[::-1][:_N_COLOURS]
     heaviest = heaviest[heaviest >= _HEAVY]
-    if heaviest.size > 1 and heaviest.sum() >= _MIN_SHARE:
-        return colour_by_cluster(cloud, state)
-    return otherwise(cloud, state)
+    is_split = heaviest.size > 1 and heaviest.sum() >= _MIN_SHARE
+    return "cluster" if is_split else None
 
 
 def check_no_colours(cloud: Cloud) -> None:

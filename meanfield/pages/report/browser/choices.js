@@ -11,7 +11,7 @@ function readyChoices() {
   byId("choices").replaceChildren();
   const layer = member().layers.find(({ type }) => type === "tokens");
   const known = layer ? Object.keys(colourings(layer)) : [];
-  if (!known.includes(stage.colouring)) stage.colouring = "start";
+  if (layer && !known.includes(stage.colouring)) stage.colouring = layer.colouring;
   choice("member", "Member", flow.scene.together ? [] : flow.scene.members.map(({ label, ending }, i) => [String(i), `${label}: ${ending}`]), String(flow.member), chooseMember);
   choice("colour", "Colour", known.map((key) => [key, COLOURS[key]]), stage.colouring, (key) => {
     stage.colouring = key;

@@ -39,22 +39,18 @@ function colourings(layer) {
   return { ...known, none: plainly };
 }
 
-/** Colours by initial position: the direction from the centre, or the position on a line. */
+/** Colours by the initial coordinate along the first axis, from the least to the largest. */
 function byStart(layer) {
-  const [, width, count] = layer.positions.steps.shape;
-  const first = positionsAt(layer, { low: 0, next: 0, share: 0 }, new Float64Array(width * count));
-  if (width === 1) {
-    const order = Array.from(first.keys()).sort((a, b) => first[a] - first[b]);
-    const ranks = new Float64Array(count);
-    order.forEach((token, rank) => (ranks[token] = rank / Math.max(count - 1, 1)));
-    return (i) => graded(ranks[i]);
-  }
-  const [x, y] = between(layer.mean, width, { low: 0, next: 0, share: 0 });
-  return (i) => directed((Math.atan2(first[count + i] - y, first[i] - x) / (2 * Math.PI) + 1) % 1);
+  const [low, high] = firstAxis(layer);
+  return (i) => graded((layer.first[i] - low) / (high - low || 1));
 }
 
-/** The colour of a direction, given in turns from the right. */
-const directed = (turn) => hued(turn, palette.dark ? 0.66 : 0.42);
+/** The least and largest initial coordinate along the first axis. */
+function firstAxis(layer) {
+  const [, width, count] = layer.positions.steps.shape;
+  layer.first ??= positionsAt(layer, { low: 0, next: 0, share: 0 }, new Float64Array(width * count)).slice(0, count);
+  return [layer.first.reduce((a, b) => Math.min(a, b)), layer.first.reduce((a, b) => Math.max(a, b))];
+}
 
 function plainly() {
   const colour = legible([0, 114, 178]);

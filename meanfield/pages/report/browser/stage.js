@@ -1,6 +1,6 @@
 // The stage: one canvas for tokens and densities, and above it one for lines, ellipses and axes.
 
-const stage = { below: null, above: null, colouring: "start", token: -1, head: 0, view: null, screens: null, labels: [] };
+const stage = { below: null, above: null, colouring: null, token: -1, head: 0, view: null, screens: null, labels: [] };
 const INKS = { Gaussian: [213, 94, 0], closure: [213, 94, 0], tokens: [0, 114, 178], density: [0, 158, 115] };
 
 const inkOf = (layer) => css(legible(INKS[nameOf(layer)] || [213, 94, 0]));

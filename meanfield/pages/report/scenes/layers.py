@@ -10,6 +10,7 @@ from meanfield.clusters import cluster_radii, cluster_share, component_labels
 from meanfield.plotting.reading.data import Cloud, Swarm, Track, cloud, kind
 from meanfield.plotting.reading.density import density_run
 from meanfield.plotting.reading.observables import covariance, moments, principal_axes
+from meanfield.plotting.tokens.colours import default_colouring
 
 from .packing import STEPS, pack, pack_differences, pack_positions
 
@@ -70,6 +71,7 @@ def _token_layers(run: xr.Dataset, view: View) -> list[Layer]:
         "weights": None if are_equal else pack(state.weights),
         "position": None if state.position is None else pack(state.position),
         "clusters": pack(_final_clusters(whole)),
+        "colouring": default_colouring(whole, state) or "start",
         **_ellipse(track),
     }
     return [tokens, *_closure(image)]
