@@ -231,7 +231,13 @@ INAPPLICABLE_KEYS = [
 ]
 INAPPLICABLE_KEYS = [(name, m) for name, m in INAPPLICABLE_KEYS if not has_key(m, name)]
 VALUES = {"box": "affine", "starts": "grid:2", "projected": True, "cfl": 0.5}
-VALUES |= {"domain": [0, 1], "solver": "tsit5", "reduction": "dense", "rtol": 0.1}
+VALUES |= {
+    "domain": [0, 1],
+    "space": "sphere",
+    "solver": "tsit5",
+    "reduction": "dense",
+    "rtol": 0.1,
+}
 
 
 @pytest.mark.parametrize(("name", "measure"), sorted(set(INAPPLICABLE_KEYS)))

@@ -148,7 +148,7 @@ def shard_points(mesh: Mesh, mu: Points) -> Points:
     tokens, logs = jax.tree.map(
         lambda x: _place_array(x, NamedSharding(mesh, rule)), arrays
     )
-    return Points(tokens, logs, mu.reduction)
+    return Points(tokens, logs, mu.reduction, space=mu.space)
 
 
 class _Tokens(AbstractReader[Points]):

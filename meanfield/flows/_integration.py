@@ -221,6 +221,7 @@ def _trajectory(
     ending: _Ending,
 ) -> Trajectory:
     (frame_ts, end_ts), (frames, ends) = cast(tuple, (solution.ts, solution.ys))
+    frames = motion_of(problem.mu0).project(problem.mu0, frames)
     n_saved = jnp.sum(jnp.isfinite(frame_ts))
     last = jax.tree.map(lambda leaf: leaf[-1], ends)
     return Trajectory(

@@ -66,6 +66,11 @@ class AbstractMeasure(AbstractDisplayable, eqx.Module):
     def transport(self, field: AbstractField) -> PyTree[Array]:
         """The time derivative of the coordinates under `field`."""
 
+    @property
+    def is_confined(self) -> bool:
+        """Whether the measure lives in a compact space, so that no flow blows up."""
+        return False
+
     @abc.abstractmethod
     def norm(self, tangent: PyTree[Array]) -> Float[Array, ""]:
         """The norm of a tangent vector, weighted by the measure."""
@@ -200,6 +205,11 @@ class Facing(AbstractMeasure):
     @override
     def transport(self, field: AbstractField) -> PyTree[Array]:
         return self.queries.transport(field)
+
+    @property
+    @override
+    def is_confined(self) -> bool:
+        return self.queries.is_confined
 
     @override
     @memberwise

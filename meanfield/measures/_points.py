@@ -1,5 +1,6 @@
 """Weighted tokens: a measure with atoms."""
 
+from dataclasses import replace
 from typing import Any
 
 import equinox as eqx
@@ -15,7 +16,8 @@ from meanfield.errors import InvalidInputError
 from meanfield.fields import AbstractField
 from meanfield.linalg import HIGHEST, length
 from meanfield.scores import AbstractScore
-from meanfield.tokens import Tokens, as_tokens
+from meanfield.spaces import AbstractSpace, Euclidean, tokens_in
+from meanfield.tokens import Tokens
 
 from ._measure import AbstractMeasure, check_unstacked, leading_axes, memberwise
 from .reductions import AbstractReduction, Blocked, Keys, Link
@@ -37,6 +39,7 @@ class Points(AbstractMeasure):
         reduction: how sums over the tokens are evaluated.
         zero_weights: the weights of the excluded tokens, all zero, kept for derivatives
             with respect to them; `None` if the weights are concrete.
+        space: the space that the tokens move in.
 
     Raises:
         InvalidInputError: if `tokens` is an array, or `log_weights` does not hold one
@@ -53,6 +56,7 @@ class Points(AbstractMeasure):
     log_weights: Float[Array, "*batch n"]
     reduction: AbstractReduction = Blocked()
     zero_weights: Float[Array, " n"] | None = None
+    space: AbstractSpace = Euclidean()
 
     def __check_init__(self) -> None:
         if not isinstance(self.tokens, Tokens):
@@ -70,16 +74,17 @@ class Points(AbstractMeasure):
         *,
         position: Numbers | None = None,
         reduction: AbstractReduction = Blocked(),
+        space: AbstractSpace = Euclidean(),
     ) -> "Points":
         """Tokens of equal weight $1/n$.
 
         Raises:
-            InvalidInputError: if `x` is not `n × d` with `n, d ≥ 1`, or not finite.
+            InvalidInputError: if `x` is not `n × d`, not finite, or off the space.
         """
         require(_HOW, reduction, AbstractReduction)
-        tokens = as_tokens(x, position)
+        tokens = tokens_in(space, x, position)
         log_weights = jnp.full(tokens.n, -np.log(tokens.n), tokens.x.dtype)
-        return cls(tokens, log_weights, reduction)
+        return cls(tokens, log_weights, reduction, space=space)
 
     @classmethod
     def weighted(
@@ -89,25 +94,22 @@ class Points(AbstractMeasure):
         *,
         position: Numbers | None = None,
         reduction: AbstractReduction = Blocked(),
+        space: AbstractSpace = Euclidean(),
     ) -> "Points":
         """Tokens with `weights` divided by their sum; a weight of 0 excludes a token.
 
         Raises:
-            InvalidInputError: if shapes do not fit, a weight is negative, or all are 0.
+            InvalidInputError: as for `uniform`, or if weights are negative or all 0.
         """
         require(_HOW, reduction, AbstractReduction)
-        tokens = as_tokens(x, position)
+        tokens = tokens_in(space, x, position)
         w = float_array("weights", weights)
-        if w.shape != (tokens.n,):
-            raise InvalidInputError(
-                f"`weights` must hold one number for each of the {tokens.n} tokens; "
-                f"got shape {w.shape}."
-            )
+        exclusion.check_weights(w, tokens.n)
         if is_concrete(w):
             logs = exclusion.log_shares(np.asarray(w)).astype(tokens.x.dtype)
-            return cls(tokens, jax.device_put(logs), reduction)
+            return cls(tokens, jax.device_put(logs), reduction, space=space)
         logs, zeros = exclusion.split_shares(w.astype(tokens.x.dtype))
-        return cls(tokens, logs, reduction, zeros)
+        return cls(tokens, logs, reduction, zeros, space)
 
     @property
     def weights(self) -> Float[Array, "... n"]:
@@ -160,13 +162,17 @@ class Points(AbstractMeasure):
 
     @override
     def replace_coordinates(self, coordinates: Float[Array, "... n d"]) -> "Points":
-        tokens = Tokens(coordinates, self.tokens.position)
-        return Points(tokens, self.log_weights, self.reduction, self.zero_weights)
+        return replace(self, tokens=Tokens(coordinates, self.tokens.position))
 
     @override
     def transport(self, field: AbstractField) -> Float[Array, "n d"]:
         check_unstacked(self, "`transport` is a method of one measure")
-        return field(self.tokens)
+        return self.space.tangent(self.tokens.x, field(self.tokens))
+
+    @property
+    @override
+    def is_confined(self) -> bool:
+        return self.space.is_compact
 
     @override
     @memberwise
@@ -244,7 +250,7 @@ class Points(AbstractMeasure):
         """
         logs, zeros = jnp.where(mask, self.log_weights, -jnp.inf), self.zero_weights
         zeros = None if zeros is None else jnp.where(mask, zeros, 0)
-        part = self._replace_weights(logs, zeros)
+        part = replace(self, log_weights=logs, zero_weights=zeros)
         mass = part.log_mass
         shift = self.log_mass - jnp.where(jnp.isneginf(mass), 0, mass)
         return part.shift_log_weights(shift)
@@ -259,7 +265,7 @@ class Points(AbstractMeasure):
         """The measure with `shift` added to the logarithms of its weights."""
         zeros = self.zero_weights
         zeros = None if zeros is None else zeros * jnp.exp(shift)
-        return self._replace_weights(self.log_weights + shift, zeros)
+        return replace(self, log_weights=self.log_weights + shift, zero_weights=zeros)
 
     def replace_reduction(self, reduction: AbstractReduction) -> "Points":
         """The measure with another `reduction` for its sums over tokens."""
@@ -278,8 +284,7 @@ class Points(AbstractMeasure):
         potential: Float[Array, " n"] | None,
         values: Float[Array, "n p"],
     ) -> tuple[Float[Array, "m p"], Float[Array, " m"]]:
-        keys = self._keys(potential, values)
-        sums = self.reduction.log_mean(score, queries, keys)
+        sums = self.reduction.log_mean(score, queries, self._keys(potential, values))
         arguments = queries, self._excluded_keys(potential, values)
         return exclusion.vary_log_mean(sums, self.reduction, score, *arguments)
 
@@ -290,11 +295,6 @@ class Points(AbstractMeasure):
         return exclusion.select_excluded(
             self.log_weights, self.zero_weights, potential, (self.safe_tokens, values)
         )
-
-    def _replace_weights(
-        self, log_weights: Float[Array, " n"], zeros: Float[Array, " n"] | None
-    ) -> "Points":
-        return Points(self.tokens, log_weights, self.reduction, zeros)
 
     def _zero_excluded(self, values: Float[Array, "n p"]) -> Float[Array, "n p"]:
         return exclusion.zero_excluded(values, self.log_weights, self.zero_weights)

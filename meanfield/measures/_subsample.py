@@ -31,7 +31,7 @@ def subsample(mu: Points, count: int, *, far: int = 8) -> Points:
     )
     logs = np.asarray(mu.log_weights)[indices]
     logs = jnp.asarray(logs + np.log(shares).astype(logs.dtype))
-    return Points(tokens, logs, mu.reduction)
+    return Points(tokens, logs, mu.reduction, space=mu.space)
 
 
 def _sample_indices(

@@ -8,7 +8,7 @@ from jaxtyping import Array, Float
 
 from meanfield._registry import Registry
 from meanfield._typing import PRNGKey
-from meanfield.errors import InvalidInputError
+from meanfield.errors import InvalidInputError, UnsupportedError
 
 from ._gaussian import Gaussian
 from ._points import Points
@@ -123,6 +123,26 @@ def sphere(n: int, d: int, *, key: PRNGKey) -> Float[Array, "n d"]:
     """
     x = jax.random.normal(key, (n, d))
     return x / jnp.linalg.norm(x, axis=1, keepdims=True)
+
+
+@clouds.register("uniform")
+def uniform(n: int, d: int, *, key: PRNGKey) -> Float[Array, "n d"]:
+    """Independent tokens of the uniform distribution of a compact space.
+
+    Raises:
+        UnsupportedError: since Euclidean space has none; see `AbstractSpace.uniform`.
+
+    Examples:
+        >>> from meanfield.measures.sampling import uniform
+        >>> uniform(5, 2, key=jax.random.key(0))
+        Traceback (most recent call last):
+            ...
+        meanfield.errors.UnsupportedError: The cloud `uniform` needs a compact space,...
+    """
+    del n, d, key
+    raise UnsupportedError(
+        "The cloud `uniform` needs a compact space, such as `--space sphere`."
+    )
 
 
 @clouds.register("ring")

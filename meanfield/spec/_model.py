@@ -8,7 +8,7 @@ from ._grid import Count, GridSpec
 from ._keys import PARAMETERS, Key, keys_of
 from ._measures import measures
 from ._rules import check_run
-from ._start import StartSpec
+from ._start import EUCLIDEAN, StartSpec
 from ._stops import StopSpec
 from ._times import TimesSpec
 from ._toml import as_toml, drop_nulls
@@ -220,6 +220,12 @@ class RunSpec(
         """Whether any attention of the spec has a mask."""
         parts = (self, *self.layers, *self.terms)
         return any(part.mask is not None for part in parts)
+
+    @property
+    def free_dimension(self) -> int:
+        """The dimension if no key fixes it: 2 for a grid of starts, 3 on a sphere."""
+        is_grid = self.starts is not None and self.starts.startswith("grid")
+        return 2 if is_grid else 1 if self.space == EUCLIDEAN else 3
 
     @property
     def recorded_energies(self) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ from typing import Any
 
 from ._keys import PARAMETERS, Key
 from ._measures import measures
+from ._start import EUCLIDEAN
 
 Keys = Mapping[str, Key]
 TOKENS = {"text", "source", "n", "init", "mean", "cov"}  # keys that set initial tokens
@@ -28,6 +29,7 @@ def check_run(values: Mapping[str, Any], keys: Keys) -> None:
     _check_pass(values, rows)
     _check_requirements(values)
     _check_measure(values, rows)
+    _check_space(values)
     _check_times(values)
     _check_layers(values)
 
@@ -99,6 +101,15 @@ def _check_measure(values: Mapping[str, Any], rows: Keys) -> None:
         raise ValueError(
             "`projected` excludes `mask`, because a Gaussian has no positions: use "
             "`measure = points`"
+        )
+
+
+def _check_space(values: Mapping[str, Any]) -> None:
+    space = values.get("space", EUCLIDEAN)
+    if values.get("init") == "uniform" and space == EUCLIDEAN:
+        raise ValueError(
+            "`init = uniform` needs a compact `space`, such as sphere: give one, or "
+            "another `init`"
         )
 
 

@@ -10,6 +10,8 @@ from ._keys import ARRAYS, Key
 from ._measures import check_measure
 from .attention import Numbers
 
+EUCLIDEAN = "euclidean"  # the default of `space`
+
 MOMENT = Key(
     group="Start", holds="matrix", files=ARRAYS, enters="start", is_not_inherited=True
 )
@@ -52,6 +54,25 @@ class StartSpec(Strict):
             "attentions that do not preserve them (flag)"
         ),
     ] = False
+    space: Annotated[
+        str,
+        Key(
+            names="spaces",
+            group="Start",
+            required_measure=("points", "applies only to tokens"),
+            brings=(
+                "a compact space, without moments or noise",
+                ("mean", "cov", "noise", "flow_of", "observe"),
+            ),
+            is_in_title=True,
+            no_page="its tokens move in Euclidean space",
+        ),
+        Field(
+            examples=["sphere"],
+            description="space of the tokens: `sphere`, `sphere:RADIUS`, `sphere:rms` "
+            "(radius √d), `layer-norm` or `torus:PERIOD`; see `list spaces`",
+        ),
+    ] = EUCLIDEAN
     n: Annotated[
         Count,
         Key(

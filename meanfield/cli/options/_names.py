@@ -20,6 +20,7 @@ KINDS = {
     "models": "values of `--model`: real transformers",
     "panels": "values of `plot --panel`: pictures",
     "presets": "values of `--preset`: named sets of keys",
+    "spaces": "values of `--space`: spaces that tokens move in",
     "statements": "arguments of `verify`: claims of the papers",
     "solvers": "values of `--solver`: integrators",
     "stops": "values of `--stop`: criteria that end a flow early",
@@ -32,6 +33,7 @@ REGISTRIES = {  # modules of the registries, each named like its kind; imported 
     "families": "meanfield.measures.families",
     "panels": "meanfield.plotting",
     "solvers": "meanfield.flows",
+    "spaces": "meanfield.spaces",
     "stops": "meanfield.flows",
     "tasks": "meanfield.training",
 }

@@ -165,6 +165,11 @@ class Motion(Generic[M]):
         del mu0, noise, key
         return terms, solver
 
+    def project(self, mu0: M, coordinates: PyTree[Array]) -> PyTree[Array]:
+        """Coordinates between steps, as interpolated, moved to the measure's space."""
+        del mu0
+        return coordinates
+
     def reference(self, mu0: M) -> PyTree[Array]:
         """Values of the initial measure that `ending` needs later."""
         del mu0

@@ -70,8 +70,12 @@ def no_blow_up(dtype: jnp.dtype) -> BlowUpTime:
 def needs_pilot(
     stepping: AbstractStepping | None, mu0: AbstractMeasure, noise: Noise
 ) -> bool:
-    """Whether a flow needs a pilot: its steps are fixed and its path is not random."""
-    return isinstance(stepping, Fixed) and not motion_of(mu0).is_random(noise)
+    """Whether a flow needs a pilot: its steps are fixed, and its path is not random.
+
+    A flow in a compact space cannot blow up.
+    """
+    is_fixed = isinstance(stepping, Fixed) and not mu0.is_confined
+    return is_fixed and not motion_of(mu0).is_random(noise)
 
 
 def pilot_span(ts: Float[Array, " times"], run_end: float | None) -> Float[Array, "2"]:
@@ -108,8 +112,10 @@ def is_bounded_by_kind(
     """Whether `is_bounded` is known to hold for a traced flow, whatever its values.
 
     It is known for tokens under softmax attention, for example, but not where the bound
-    requires an injective $K$.
+    requires an injective $K$; and in a compact space.
     """
+    if mu0.is_confined:
+        return True
     if not isinstance(ts, Tracer):
         return False  # a bound at one concrete time may not hold at another
     with jax.ensure_compile_time_eval():

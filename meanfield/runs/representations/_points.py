@@ -81,7 +81,8 @@ class TokenRuns(AbstractRepresentation[Points]):
     @override
     def sketch(self, mu: Points) -> Points:
         tokens: Tokens = jax.tree.map(lambda leaf: leaf[:SKETCH_SIZE], mu.tokens)
-        return Points(tokens, jnp.zeros(tokens.n, tokens.x.dtype), Blocked())
+        zeros = jnp.zeros(tokens.n, tokens.x.dtype)
+        return Points(tokens, zeros, Blocked(), space=mu.space)
 
     @override
     def report(

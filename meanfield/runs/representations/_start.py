@@ -26,6 +26,7 @@ from meanfield.flows.stepping import Courant
 from meanfield.measures import Gaussian, Points
 from meanfield.measures.laws import Law, law
 from meanfield.measures.sampling import clouds
+from meanfield.spaces import AbstractSpace
 from meanfield.spec import RunSpec, StartSpec
 
 from ._cells import Discretization
@@ -68,6 +69,18 @@ class Start:
         """The Gaussian with `mean` and `cov`, to which a standard cloud is mapped."""
         return self.make_frame()
 
+    @functools.cached_property
+    def space(self) -> AbstractSpace:
+        """The space that the tokens move in.
+
+        Raises:
+            InvalidInputError: if its numbers are invalid, or it needs a larger `d`.
+            UnknownNameError: if there is no such space.
+        """
+        from meanfield.spaces import space_named
+
+        return space_named(self.keys.space, self.d)
+
     @property
     def law(self) -> Law:
         """The law of the standard cloud, before the map to `frame`.
@@ -84,7 +97,13 @@ class Start:
         Raises:
             UnknownNameError: if `init` is not the name of a cloud.
         """
-        cloud = clouds[self.init](self.keys.n, self.d, key=self.key)
+        n, d, key = self.keys.n, self.d, self.key
+        if self.space.is_compact and self.init == "uniform":
+            return self.tokens(self.space.uniform(key, n, d))
+        name, *numbers = self.init.split(":")
+        cloud = clouds[name](n, d, *map(float, numbers), key=key)
+        if self.space.is_compact:
+            return self.tokens(self.space.project(cloud))
         return self.tokens(spread_by(self.frame, cloud))
 
     def tokens(self, x: Array) -> Points:
@@ -100,7 +119,8 @@ class Start:
             InvalidInputError: if a weight is negative, or `reduction` is not known.
         """
         how = self.sums.reduction(*np.shape(x))
-        return Points.weighted(x, weights, position=position, reduction=how)
+        options = {"position": position, "reduction": how, "space": self.space}
+        return Points.weighted(x, weights, **options)
 
 
 @jax.jit

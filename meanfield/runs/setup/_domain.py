@@ -20,7 +20,7 @@ _FIRST = 1e-4  # time of the second frame for `spacing = log`, as a fraction of 
 
 
 def dimension(spec: RunSpec, contexts: Sequence[str | None]) -> int:
-    """The dimension that keys fix; by default 2 for a grid of starts, else 1.
+    """The dimension that keys fix, or else `free_dimension`.
 
     Args:
         spec: the spec of a run.
@@ -54,8 +54,7 @@ def dimension(spec: RunSpec, contexts: Sequence[str | None]) -> int:
         raise InvalidInputError(
             f"The keys imply different dimensions ({text}); {advice}."
         )
-    plane = spec.starts is not None and spec.starts.startswith("grid")
-    return next(iter(dimensions.values()), 2 if plane else 1)
+    return next(iter(dimensions.values()), spec.free_dimension)
 
 
 def _size(name: str, value: Any) -> int | None:

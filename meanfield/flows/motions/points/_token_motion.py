@@ -10,7 +10,7 @@ from typing_extensions import override
 
 from meanfield._typing import PRNGKey, SolverTime, Time
 from meanfield.dynamics import AbstractDynamics
-from meanfield.errors import InvalidInputError
+from meanfield.errors import InvalidInputError, UnsupportedError
 from meanfield.fields import AbstractField, Convergence
 from meanfield.flows.motions._isotropic import Noise
 from meanfield.flows.motions._motion import (
@@ -28,6 +28,7 @@ from meanfield.flows.stepping import (
     steps_over_jumps,
 )
 from meanfield.measures import CheckedCells, Points, max_batch_size
+from meanfield.spaces import Euclidean
 
 from ._landing import is_stochastic_solver, prepare_landing
 from ._paths import TokenPaths
@@ -65,18 +66,7 @@ class TokenMotion(Motion[Points]):
         if noise is None or isinstance(stepping, Courant):
             check_solver(mu0, stepping)
             return
-        if key is None:
-            raise InvalidInputError("`key` must be given if tokens have `noise`.")
-        if not is_stochastic_solver(stepping.solver):
-            raise InvalidInputError(
-                f"The solver {type(stepping.solver).__name__} does not support tokens "
-                "under noise. Use `shark` or `heun`."
-            )
-        if needs_rest:
-            raise InvalidInputError(
-                "Tokens under noise never come to rest. Leave `Steady` out, or use a "
-                "Gaussian or a grid, whose density can converge."
-            )
+        _check_noise(mu0, stepping, key, needs_rest=needs_rest)
 
     @override
     def plan(self, dynamics: AbstractDynamics, mu0: Points, t: Time) -> Points:
@@ -134,12 +124,20 @@ class TokenMotion(Motion[Points]):
         noise: Noise,
         key: PRNGKey | None,
     ) -> Terms:
+        if not isinstance(mu0.space, Euclidean):
+            from ._on_space import SpaceSolver
+
+            solver = SpaceSolver(solver, mu0.space)
         if noise is None:
             return terms, solver
         assert key is not None
         paths = TokenPaths.from_key(key, mu0.tokens.x)
         amplitude = jnp.sqrt(2 * noise.kappa).astype(mu0.tokens.x.dtype)
         return diffrax.MultiTerm(terms, NoiseTerm(amplitude, paths)), solver
+
+    @override
+    def project(self, mu0: Points, coordinates: PyTree[Array]) -> PyTree[Array]:
+        return mu0.space.project(coordinates)
 
     @override
     def batch_size(self, mu0: Points) -> int:
@@ -171,6 +169,27 @@ def _check_jumps(stepping: AbstractStepping) -> None:
             "The velocities of these tokens jump whenever two tokens exchange ranks. "
             "Adaptive steps would shrink without end at each jump. Use steps of equal "
             "length: `fixed(dt)` or `--dt`."
+        )
+
+
+def _check_noise(
+    mu0: Points, stepping: AbstractStepping, key: PRNGKey | None, *, needs_rest: bool
+) -> None:
+    if not isinstance(mu0.space, Euclidean):
+        raise UnsupportedError(
+            "Tokens have noise in Euclidean space only: leave `noise` out."
+        )
+    if key is None:
+        raise InvalidInputError("`key` must be given if tokens have `noise`.")
+    if not is_stochastic_solver(stepping.solver):
+        raise InvalidInputError(
+            f"The solver {type(stepping.solver).__name__} does not support tokens "
+            "under noise. Use `shark` or `heun`."
+        )
+    if needs_rest:
+        raise InvalidInputError(
+            "Tokens under noise never come to rest. Leave `Steady` out, or use a "
+            "Gaussian or a grid, whose density can converge."
         )
 
 

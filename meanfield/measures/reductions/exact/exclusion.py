@@ -41,6 +41,19 @@ class ExcludedKeys(NamedTuple):
     weights: Float[Array, " n"]
 
 
+def check_weights(weights: Float[Array, "..."], n: int) -> None:
+    """Raises unless there is one weight for each of `n` tokens.
+
+    Raises:
+        InvalidInputError: if `weights` has another shape.
+    """
+    if weights.shape != (n,):
+        raise InvalidInputError(
+            f"`weights` must hold one number for each of the {n} tokens; got shape "
+            f"{weights.shape}."
+        )
+
+
 def check_log_weights(logs: Float[Array, "*batch n"], tokens: Tokens) -> None:
     """Checks that there is one number below infinity for each token.
 

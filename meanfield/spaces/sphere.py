@@ -1,0 +1,98 @@
+"""Spheres."""
+
+from typing import ClassVar
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+from typing_extensions import override
+
+from meanfield._typing import PRNGKey
+from meanfield.errors import InvalidInputError
+
+from ._space import AbstractSpace, Vectors, spaces
+
+
+class Sphere(AbstractSpace):
+    r"""The sphere $\{|x| = r\}$ around the origin.
+
+    Attributes:
+        radius: the radius $r$; $\sqrt d$ for the output of an RMS norm.
+
+    Raises:
+        InvalidInputError: if the radius is not positive.
+
+    Examples:
+        >>> from meanfield.spaces import Sphere
+        >>> print(Sphere().distance(jnp.array([1.0, 0.0]), jnp.array([-1.0, 0.0])))
+        3.14159...
+    """
+
+    radius: float = eqx.field(static=True, default=1.0)
+
+    numbers: ClassVar[str] = "a radius, or rms for the square root of d"
+
+    @classmethod
+    @override
+    def from_text(cls, text: str, d: int) -> "Sphere":
+        return cls(d**0.5 if text == "rms" else float(text))
+
+    def __check_init__(self) -> None:
+        if not 0 < self.radius < float("inf"):
+            raise InvalidInputError(
+                f"`radius` must be positive and finite; got {self.radius}."
+            )
+
+    @property
+    @override
+    def is_compact(self) -> bool:
+        return True
+
+    @override
+    def tangent(self, x: Vectors, v: Vectors) -> Array:
+        x, v = jnp.asarray(x), jnp.asarray(v)
+        return v - x * (jnp.sum(x * v, axis=-1, keepdims=True) / _square(x))
+
+    @override
+    def project(self, x: Vectors) -> Array:
+        return jnp.asarray(x) * (self.radius / _norm(x))
+
+    @override
+    def difference(self, x: Vectors, y: Vectors) -> Array:
+        way = self.tangent(y, x)
+        length = _norm(way)
+        share = self.distance(x, y)[..., None] / jnp.where(length > 0, length, 1)
+        return way * share
+
+    @override
+    def distance(self, x: Vectors, y: Vectors) -> Array:
+        """The length of the arc, exact for close and for opposite points, too."""
+        near, far = _norm(x - y)[..., 0], _norm(x + y)[..., 0]
+        return 2 * self.radius * jnp.atan2(near, far)
+
+    @override
+    def uniform(self, key: PRNGKey, n: int, d: int) -> Array:
+        self.check_dimension(d)
+        return self.project(jax.random.normal(key, (n, d)))
+
+    @override
+    def check_dimension(self, d: int) -> None:
+        if d < 2:
+            raise InvalidInputError(
+                f"A sphere needs d ≥ 2, since tokens could not move in d = 1; got {d}."
+            )
+
+
+spaces.register("sphere")(Sphere)
+
+
+def _square(x: Vectors) -> Float[Array, "... 1"]:
+    return jnp.sum(x * x, axis=-1, keepdims=True)
+
+
+def _norm(x: Vectors) -> Float[Array, "... 1"]:
+    """The norm, with derivative zero at the origin."""
+    square = _square(x)
+    is_zero = square == 0
+    return jnp.where(is_zero, 0, jnp.sqrt(jnp.where(is_zero, 1, square)))
