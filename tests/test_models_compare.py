@@ -133,7 +133,7 @@ def test_the_command_reports_each_layer_and_plots(
     result = cli(*command, "--precision", "double", "--out", str(tmp_path / "both.png"))
     assert result.code == 0, result.err
     assert "without its layer norms and MLPs" in result.out
-    assert "The flow is nearer to the network than the embedding" in result.out
+    assert "nearer to the network than the embedding is" in result.out
     assert (tmp_path / "both.png").stat().st_size > 10_000
     report = json.loads(cli(*command, "--precision", "double", "--json").out)
     assert [row["layers"] for row in report["depths"]] == [0, 1, 2]

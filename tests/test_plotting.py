@@ -48,6 +48,7 @@ def test_panels_are_registered_and_suggested_by_name() -> None:
         "cone",
         "density",
         "disc",
+        "simplex",
         "energy",
         "lines",
         "phase",

@@ -65,7 +65,9 @@ def refusal_of(panel: str, run: xr.Dataset) -> str:
         return "In one dimension"
     if panel in ("cone", "disc") and run.sizes["coord"] != 2:
         return "of dimension 2"
-    return "All covariances are zero" if panel == "disc" else ""
+    if panel == "simplex" and run.sizes["coord"] != 3:
+        return "of dimension 3"
+    return "All covariances are zero" if panel in ("disc", "simplex") else ""
 
 
 def texts_of(figure: Figure) -> list[str]:

@@ -111,7 +111,7 @@ def test_without_scores_clouds_move_with_their_mean(tmp_path: Path) -> None:
         ("A=0:1:20,t=1:2:10", 1, 20),
         ("A=0:1:20,dt=0.1|0.2", 2, 5),
         ("A=1|normal,max_steps=5|6,attention=softmax|linear", 4, 1),
-        ("d=1|2|3,seed=0:6:7", 3, 3),
+        ("d=1|2|3,cov=1:7:7", 3, 3),
         ("measure=points|gaussian,seed=0:6:7", 2, 2),
     ],
 )

@@ -182,3 +182,22 @@ def test_a_sweep_without_observed_numbers_names_the_option(folder: Path) -> None
     data = runs.sweep_dataset(folder)
     with pytest.raises(InvalidInputError, match="--observe effective_rank"):
         panels["lines"](data, Look(x="time"))
+
+
+def test_seeds_without_effect_are_refused(tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", np.random.default_rng(0).normal(size=(6, 2)))
+    spec = parse({"init": f"@{tmp_path}/x.npy", "A": -1.0, "t": 0.1})
+    with pytest.raises(InvalidInputError, match="`seed` has no effect"):
+        runs.sweep(spec, parse_axes("seed=0|1,epsilon=1|2|3|4"), out=tmp_path / "s")
+    assert not (tmp_path / "s").exists()
+
+
+def test_numbers_over_time_have_a_table_of_their_own(curves: Path) -> None:
+    with (curves / "curves.csv").open(newline="") as stream:
+        rows = list(csv.DictReader(stream))
+    assert len(rows) == 4 * 5
+    assert list(rows[0]) == ["A", "cov", "t", "effective_rank", "cov00"]
+    numbers = np.reshape([float(row["cov00"]) for row in rows], (2, 2, 5))
+    np.testing.assert_array_equal(numbers, runs.sweep_dataset(curves)["cov00_curve"])
+    header = (curves / "table.csv").read_text().partition("\n")[0]
+    assert "_t0" not in header

@@ -65,7 +65,9 @@ class DistilBert(AbstractArchitecture):
     def embedding(self, ids: Int[np.ndarray, " n"]) -> Float[np.ndarray, "n d"]:
         rows = {"word": ids.tolist(), "position": range(len(ids))}
         parts = [
-            self.checkpoint.rows(f"embeddings.{kind}_embeddings.weight", indices)
+            self.checkpoint.rows(
+                f"{self._prefix}embeddings.{kind}_embeddings.weight", indices
+            )
             for kind, indices in rows.items()
         ]
         return self._norm("embeddings.LayerNorm", parts[0] + parts[1])
@@ -84,7 +86,14 @@ class DistilBert(AbstractArchitecture):
         return Parts(attention, mlp, norm=output - mlp - x - attention)
 
     def _dense(self, name: str) -> tuple[np.ndarray, ...]:
-        return self.checkpoint.arrays([f"{name}.weight", f"{name}.bias"])
+        names = [f"{self._prefix}{name}.{part}" for part in ("weight", "bias")]
+        return self.checkpoint.arrays(names)
+
+    @property
+    def _prefix(self) -> str:
+        """What the names of arrays begin with, in a network with a task head."""
+        name = "distilbert.embeddings.word_embeddings.weight"
+        return "distilbert." if name in self.checkpoint.entries else ""
 
     def _norm(self, name: str, x: np.ndarray) -> np.ndarray:
         weight, bias = self._dense(name)

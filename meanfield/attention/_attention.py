@@ -40,7 +40,7 @@ from ._coupling import (
     add_shape_check,
 )
 from ._cross_attention import AttentionParts, ClosedForm, CrossBarycentre, CrossBound
-from ._options import complete_matrices, public_signature
+from ._options import complete_matrices, name_error, public_signature
 
 
 class Attention(AbstractDisplayable, AbstractDynamics):
@@ -209,15 +209,14 @@ class _Barycentre(AbstractReader[AbstractField]):
 
 
 Factory = Callable[..., Attention]
-Symmetry = str  # "permutation", "orthogonal" or "translation"
 
 attentions: Registry[Factory] = Registry("attention")
-symmetries: dict[str, frozenset[Symmetry]] = {}
+symmetries: dict[str, frozenset[str]] = {}
 costs: dict[str, str] = {}
 
 
 def variant(
-    name: str, *equivariances: Symmetry, cost: str = ""
+    name: str, *equivariances: str, cost: str = ""
 ) -> Callable[[Factory], Factory]:
     r"""Registers a factory `(Q, K, V, **options) -> Attention` under `name`.
 
@@ -228,7 +227,6 @@ def variant(
         name: the name on the command line.
         *equivariances: the maps that commute with its barycentre for default options:
             `permutation` of tokens, `orthogonal` change of basis, or `translation`.
-            Tests check them for every variant.
         cost: cost of the velocities of `n` tokens, as text with formulas in `$…$`.
 
     Examples:
@@ -239,16 +237,18 @@ def variant(
         [[0.5 0. ]
          [0.  0.5]]
     """
-    symmetries[name] = frozenset(equivariances)
-    costs[name] = cost
+    symmetries[name], costs[name] = frozenset(equivariances), cost
     return lambda factory: attentions.register(name)(_accept_numbers(factory))
 
 
 def _accept_numbers(factory: Factory) -> Factory:
     """The factory with the arguments that `variant` describes."""
+    names = public_signature(factory).parameters.keys()
 
     @functools.wraps(factory)
     def make(*matrices: Any, **options: Any) -> Attention:
+        if not options.keys() <= names:
+            raise name_error(factory, options)
         arrays = [m for m in matrices if isinstance(m, Array | np.ndarray) and m.ndim]
         if len(arrays) < 3 or not options.keys().isdisjoint(("A", "d")):
             matrices, options = complete_matrices(*matrices, **options)

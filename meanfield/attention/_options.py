@@ -4,7 +4,7 @@ import dataclasses
 import functools
 import inspect
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 import jax.numpy as jnp
@@ -12,6 +12,7 @@ import numpy as np
 from jaxtyping import Array
 
 from meanfield._array import float_array
+from meanfield._registry import suggestion
 from meanfield._typing import Numbers
 from meanfield.errors import InvalidInputError
 
@@ -88,6 +89,14 @@ def complete_matrices(
     return tuple(matrices.values()), options
 
 
+def name_error(factory: Callable[..., object], options: Mapping[str, Any]) -> TypeError:
+    """The error of an option that a factory with completed matrices does not have."""
+    names = list(public_signature(factory).parameters)
+    name = min(options.keys() - set(names))
+    hint = suggestion(name, names)
+    return TypeError(f"`{factory.__name__}` has no argument `{name}`; {hint}")
+
+
 def public_signature(factory: Callable[..., object]) -> inspect.Signature:
     """The signature of a factory whose matrices are completed."""
     matrices = inspect.signature(complete_matrices).parameters
@@ -125,10 +134,11 @@ def _expand_numbers(matrices: dict[str, Any], d: int | None) -> dict[str, Array]
     whole = [array for array in arrays.values() if array.ndim]
     sizes = {array.shape[-1] for array in whole} | (set() if d is None else {int(d)})
     if len(sizes) != 1 or min(sizes) < 1:
-        numbers = " and ".join(map(str, sorted(sizes))) or "none"
+        facts = [f"`{n}` of shape {a.shape}" for n, a in arrays.items() if a.ndim]
+        facts += [] if d is None else [f"`d` = {d}"]
         raise InvalidInputError(
             "Matrices and `d` must state one dimension of the tokens, the number of "
-            f"columns; got {numbers}. Give `d`, or at least one matrix."
+            f"columns; got {' and '.join(facts) or 'neither a matrix nor `d`'}."
         )
     if "A" in arrays and arrays["A"].ndim and arrays["A"].shape[0] not in sizes:
         raise InvalidInputError(f"`A` must be square; got shape {arrays['A'].shape}.")

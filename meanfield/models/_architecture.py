@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 
-from meanfield._registry import Registry, suggestion
+from meanfield._registry import Registry
 from meanfield.errors import InputFileError
 
 from .blocks import HeadWeights, Parts
@@ -95,7 +95,7 @@ def model_type(checkpoint: Checkpoint) -> str:
         excerpt = str(config_type or class_name)[:EXCERPT_LENGTH]
         raise InputFileError(
             f"`{checkpoint.folder / CONFIG}` names the architecture `{excerpt}`, which "
-            f"is not registered; {suggestion(excerpt, architectures)} A plugin can "
+            f"is not registered; known: {', '.join(architectures)}. A plugin can "
             "register it: add `--plugin FILE.py`, as docs/extending.md shows."
         )
     return matches[0]

@@ -37,7 +37,7 @@ def draw_layers(comparison: xr.Dataset) -> Figure:
     similarity_axes.set_title("mean cosine of two tokens", fontsize=10)
     _bars(share_axes, comparison)
     for axes in (distance_axes, rank_axes, similarity_axes):
-        axes.set(xlabel="layers behind")
+        axes.set(xlabel="delay in layers")
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         axes.grid(visible=True, axis="y")
         axes.legend(fontsize=9)

@@ -17,6 +17,7 @@ from .reading.data import NOTHING, values
 from .reading.observables import map_runs, rounded_spectrum
 
 _LABEL = "effective rank"
+_LEAST_MARGIN = 0.01  # so that a constant rank is not a picture of its rounding
 
 
 @panels.register("rank")
@@ -58,10 +59,9 @@ def draw_ranks(axes: Axes, times: np.ndarray, ranks: np.ndarray) -> None:
 
 
 def frame_ranks(axes: Axes, ranks: np.ndarray) -> None:
-    """Set limits that contain 1 (or 0 if a covariance vanishes) and all ranks."""
-    low = 1.0 if np.nanmin(ranks) >= 1 else 0.0
-    high = max(float(np.nanmax(ranks)), 1.5)
-    margin = 0.06 * (high - low)
+    """Set limits that contain all ranks."""
+    low, high = float(np.nanmin(ranks)), float(np.nanmax(ranks))
+    margin = max(0.06 * (high - low), _LEAST_MARGIN)
     axes.set_ylim(low - margin, high + margin)
 
 

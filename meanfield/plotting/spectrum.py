@@ -14,7 +14,7 @@ from ._figure.bands import annotate_ending, draw_eigenvalues, name_time, spans_d
 from ._figure.joint import Row, Runs, draw_rows, joint_panel
 from ._figure.look import options_for
 from ._figure.marks import colour_bar, legend
-from ._figure.panels import panel, panels, titled_figure
+from ._figure.panels import add_subject, panel, panels, titled_figure
 from ._figure.picture import Picture
 from ._figure.style import CYCLE, INK, number_map
 from .rank import draw_ranks
@@ -46,6 +46,7 @@ def spectrum(dataset: xr.Dataset) -> Figure:
     if not np.isfinite(spectra).any():
         raise InvalidInputError(NOTHING)
     times = values(dataset, "time", ("time",))
+    dataset = add_subject(dataset, "spectrum")
     if spectra.shape[-1] == 1:  # in one dimension the effective rank is always 1
         figure = titled_figure(dataset, (6.6, 4.6))
         rows = [figure.add_subplot()]

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from .comparisons._comparison import compare as compare
     from .comparisons._distances import distances as distances
     from .comparisons._gaps import Gap as Gap
+    from .comparisons._record import compared_runs as compared_runs
     from .comparisons._record import is_comparison as is_comparison
     from .comparisons._sides import sides as sides
     from .execution._execute import execute as execute

@@ -30,6 +30,9 @@ def add_attention(
 ) -> "xarray.Dataset":
     """Adds attention matrices to `data`, at the frames nearest to `snapshot_times`.
 
+    A frame before or after the layer that acts at such a time is not taken, unless
+    this layer has no frame.
+
     The default is the first, the middle and the last frame. The last frame has the
     matrices of the layer that acted last.
 
@@ -61,7 +64,8 @@ def add_attention(
         times = times[:-1]  # no layer follows the last frame
     middle = times[len(times) // 2]
     target_times = snapshot_times or [times[0], middle, times[-1]]
-    nearest = sorted({int(np.argmin(np.abs(times - t))) for t in target_times})
+    jumps = np.asarray(dynamics.jumps)
+    nearest = sorted({_nearest_frame(times, jumps, t) for t in target_times})
     matrices = []
     for index in nearest:
         mu = setup.restore({"x": x[index]}, static)
@@ -70,6 +74,14 @@ def add_attention(
     dims = ("snapshot", "head", "query", "token")
     dataset = data.assign(attention=(dims, np.stack(matrices)))
     return dataset.assign_coords(snapshot=times[nearest])
+
+
+def _nearest_frame(times: np.ndarray, jumps: np.ndarray, t: float) -> int:
+    """The index of the frame nearest to `t`, in the same layer if possible."""
+    layers = np.searchsorted(jumps, times, side="right")
+    is_inside = layers == np.searchsorted(jumps, t, side="right")
+    is_usable = is_inside | ~is_inside.any()
+    return int(np.argmin(np.where(is_usable, np.abs(times - t), np.inf)))
 
 
 def _layer_times(times: np.ndarray) -> np.ndarray:

@@ -123,8 +123,8 @@ def check_folder_free(folder: Path) -> None:
     if (folder / RECORD).exists():
         raise InvalidInputError(
             f"`{folder}` already holds a run, which is not overwritten: choose another "
-            f"folder, remove this one, or continue its run with `meanfield resume "
-            f"{folder}`."
+            "folder, or remove this one. If the run was interrupted, "
+            f"`meanfield resume {folder}` continues it."
         )
     if names_at(folder):
         folder_text = "not empty and holds no run"

@@ -84,9 +84,9 @@ def report(
 
 def _subject(paths: Sequence[Path]) -> "reports.Subject":
     """The subject of a path, or of several runs."""
-    if len(paths) == 1:
-        return reports.subject_of(paths[0])
     folders = expand(paths, "report")
+    if len(folders) == 1 or (len(paths) == 1 and runs.is_comparison(paths[0])):
+        return reports.subject_of(paths[0])
     return reports.Subject("runs", folders[0].parent / joint_name(folders), {}, folders)
 
 

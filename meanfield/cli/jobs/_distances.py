@@ -62,16 +62,16 @@ def compare_runs(
     if out is None:
         note("add --out FOLDER for the picture and the numbers")
     else:
-        _write(data, out)
+        _write(data, out, paths)
 
 
-def _write(data: "xarray.Dataset", folder: Path) -> None:
+def _write(data: "xarray.Dataset", folder: Path, paths: Sequence[Path]) -> None:
     from meanfield.runs.comparisons._record import write_distances
 
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
     picture = plotting.save(plotting.draw_distances(data), folder / "distances")
-    for file in (write_distances(folder, data), *picture):
+    for file in (write_distances(folder, data, paths), *picture):
         note(f"wrote {file}")
 
 

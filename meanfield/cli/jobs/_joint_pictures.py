@@ -30,8 +30,7 @@ def expand(folders: Sequence[Path], command: str) -> list[Path]:
     """
     paths: list[Path] = []
     for folder in folders:
-        is_comparison = runs.is_comparison(folder)
-        paths += sorted(folder.glob("*.zarr")) if is_comparison else [folder]
+        paths += runs.compared_runs(folder) or [folder]
     if not paths:
         raise InvalidInputError(f"`{command}` needs a run, such as first.zarr.")
     duplicates = [path for path, count in Counter(paths).items() if count > 1]

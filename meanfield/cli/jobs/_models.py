@@ -171,7 +171,7 @@ def _print(title: str, comparison: models.Comparison) -> None:
 def _depth_row(row: models.Depth) -> dict[str, object]:
     similarities = (row.network_similarity, row.flow_similarity)
     return {
-        "layers behind": row.layers,
+        "delay in layers": row.layers,
         "distance": number(row.distance, 3),
         "initial distance": number(row.initial_distance, 3),
         "cosine": number(row.cosine, 2),
@@ -205,10 +205,12 @@ def _n_nearer_layers(comparison: models.Comparison) -> int:
 def _verdict(comparison: models.Comparison) -> str:
     """Sentence that says for how many layers the flow stays near the network."""
     count, depth = _n_nearer_layers(comparison), len(comparison.shares)
-    phrases = {depth: "every layer", 0: "no layer", 1: "the first layer"}
+    phrases = {depth: "every layer", 1: "the first layer"}
     reach = phrases.get(count, f"the first {count} layers")
     last = comparison.depths[-1]
-    first = f"The flow is nearer to the network than the embedding is through {reach}"
+    first = f"Through {reach} the flow is nearer to the network than the embedding is"
+    if count == 0:
+        first = "The flow is never nearer to the network than the embedding is"
     if math.isnan(last.distance):
         return f"{first}."
     times = number(last.distance / last.initial_distance, 2)

@@ -156,7 +156,7 @@ class Look:
     )
     heads: tuple[int, ...] | None = option(
         "heads whose attention matrices are drawn, from 0, such as 0,3,7 "
-        "[default: the first]",
+        "[default: the first six]",
         "LIST",
         read=heads_of,
         panels=("attention",),

@@ -1,6 +1,7 @@
 """The registry of movies: tokens or a Gaussian, a density, covariances in the cone."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -81,14 +82,16 @@ def token_play(dataset: xr.Dataset, film: Film) -> Play:
     places = snap_places(moments_shown(run.times.size, film), is_near)
     note = straight_note(places.size, is_near)
     sizes = interpolate_sizes(rms_radii(run), places)
-    run = interpolate_run(run, places)
     is_3d = run.dimension == 3
     if film.turn is not None and not is_3d:
         raise InvalidInputError(
             "`turn` is for movies of tokens or a Gaussian of dimension 3; this run has "
             f"dimension {run.dimension}. Leave out `turn`."
         )
-    image = projection(run, 3 if is_3d else 2)
+    picture = projection(run, 3 if is_3d else 2)  # of stored frames, as in pictures
+    run, image = interpolate_run(run, places), interpolate_run(picture.cloud, places)
+    whole = None if picture.cloud.whole is None else run
+    image = picture._replace(cloud=replace(image, whole=whole))
     return Play(
         run.times,
         sizes_and_end(_sizes(sizes, run.look), run.ending),

@@ -56,7 +56,7 @@ def _image(
         origin = moments(state.state).mean[0]
         names = [f"PC {i + 1}" for i in range(k)]
         percents = ", ".join(f"{100 * share:.3g}" for share in shares)
-        note = f"main {k} of {d} axes, with {percents} % of the variance"
+        note = f"main {k} of {d} axes, with {percents} % of the spread"
     else:
         places = [int(text) - 1 for text in axes.split(",")]
         _check_dimension(axes, max(places) + 1, d)

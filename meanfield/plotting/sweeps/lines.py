@@ -17,7 +17,13 @@ from meanfield.errors import InvalidInputError
 from meanfield.plotting._figure.bands import spans_decades
 from meanfield.plotting._figure.look import look_of, options_for
 from meanfield.plotting._figure.marks import colour_bar, legend
-from meanfield.plotting._figure.panels import annotate, panel, panels, titled_figure
+from meanfield.plotting._figure.panels import (
+    add_subject,
+    annotate,
+    panel,
+    panels,
+    titled_figure,
+)
 from meanfield.plotting._figure.style import CYCLE, number_map
 
 from .averages import Average, average
@@ -85,7 +91,9 @@ def lines(dataset: xr.Dataset) -> Figure:
         name = str(next(iter(dataset.data_vars))) if is_over_time else "stop_time"
     parts = _split_lines(dataset, name)
     band, x = average(parts.numbers), scale_of(parts.cells, parts.x)
-    figure = titled_figure(dataset, (6.6, 4.6))
+    label = number_label(name)
+    label = label.removeprefix("final ") if is_over_time else label
+    figure = titled_figure(add_subject(dataset, label), (6.6, 4.6))
     axes = figure.add_subplot()
     finite = band.middle[np.isfinite(band.middle)]
     if spans_decades(finite) and finite.min() > 0:
@@ -97,8 +105,7 @@ def lines(dataset: xr.Dataset) -> Figure:
         line = Average(band.middle[place], band.low[place], band.high[place], band.note)
         _line(axes, x, line, _Look(colour, ceiling[place], shifts[place]))
     set_axis(axes, "x", x)
-    label = number_label(name)
-    axes.set_ylabel(label.removeprefix("final ") if is_over_time else label)
+    axes.set_ylabel(label)
     axes.grid(visible=True, axis="y")
     annotate(figure, *_notes(parts, name, band))
     return figure

@@ -222,6 +222,7 @@ def time_scale(cloud: Cloud) -> ScalarMappable:
     return ScalarMappable(norm, number_map(cloud.look))
 
 
+@colourings.register("time")
 def colour_by_time(cloud: Cloud, state: Swarm) -> Colouring:
     """Colours of paths by time, and of tokens by the last time."""
     times, n = cloud.times, state.weights.size

@@ -1,6 +1,7 @@
 """The panel `tokens`: paths of tokens or of a Gaussian, in any dimension."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from itertools import islice
 
 import xarray as xr
@@ -20,7 +21,7 @@ from meanfield.plotting._figure.panels import (
 )
 from meanfield.plotting.reading.data import Cloud, Track, cloud, runs
 
-from .colours import check_no_colours
+from .colours import check_no_colours, default_colouring
 from .line import draw_line
 from .picture import draw_paths
 from .views import projection
@@ -54,13 +55,28 @@ def tokens(dataset: xr.Dataset) -> Figure:
 
 @joint_panel("tokens", *options_for("tokens"))
 def joint_tokens(labelled_runs: Runs) -> Figure:
-    """Paths of the tokens of several runs, in a grid; of an ensemble, the first run."""
+    """Paths of the tokens of several runs, in a grid; of an ensemble, the first run.
+
+    If different colours suit the runs, all are coloured by where tokens started.
+    """
     clouds = {
         f"{label}: {member.ending.status}": member
         for label, run in labelled_runs.items()
         for member in [cloud(next(runs(run)))]
     }
+    if len({_default_colouring(member) for member in clouds.values()}) > 1:
+        looks = {k: replace(v.look, colour="start") for k, v in clouds.items()}
+        clouds = {k: replace(v, look=looks[k]) for k, v in clouds.items()}
     return _draw_grid(common_run(labelled_runs, "tokens"), clouds)
+
+
+def _default_colouring(member: Cloud) -> str | None:
+    """The colouring that the look leaves to the tokens; empty for a Gaussian."""
+    look = member.look
+    is_chosen = any(name is not None for name in (look.colour, look.link, look.metric))
+    if is_chosen or isinstance(member.state, Track):
+        return ""
+    return default_colouring(member, member.state)
 
 
 def _draw_runs(dataset: xr.Dataset, clouds: list[Cloud]) -> Figure:

@@ -36,8 +36,8 @@ N_SIGMA = 2.0
 class Projection(NamedTuple):
     """A cloud in at most `k` coordinates, the names of its axes, and a note.
 
-    `shares` are the shares of the variance along main axes. They include the drift of
-    the mean, which paths in a panel show but a frame of a movie does not.
+    `shares` are those of the spread along main axes; all frames count equally. They
+    include the drift of the mean, which paths in a panel show, but not movies.
     """
 
     cloud: Cloud
@@ -47,11 +47,11 @@ class Projection(NamedTuple):
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """The labels of the axes; for a main axis, with its share of the variance."""
+        """The labels of the axes; for a main axis, with its share of the spread."""
         if not self.shares:
             return self.names
         pairs = zip(self.names, self.shares, strict=True)
-        return tuple(f"{n}  ({100 * share:.3g} % of variance)" for n, share in pairs)
+        return tuple(f"{n}  ({100 * share:.3g} % of spread)" for n, share in pairs)
 
 
 class Window(NamedTuple):

@@ -1,6 +1,7 @@
 """Records of comparisons and distances, and their datasets, without importing JAX."""
 
 import json
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -99,8 +100,32 @@ def gaps_dataset(pairs: Sequence[Mapping[str, Any]]) -> "xarray.Dataset":
     return xarray.Dataset(variables, coordinates, attrs)
 
 
-def write_distances(folder: Path, data: "xarray.Dataset") -> Path:
+def compared_runs(folder: Path) -> list[Path]:
+    """The folders of the runs whose comparison or distances a folder holds, if any.
+
+    Raises:
+        StoreError: if a record of distances is damaged.
+    """
+    if is_comparison(folder):
+        return sorted(folder.glob("*.zarr"))
+    if not (folder / DISTANCES).exists():
+        return []
+    try:
+        names = read_object(folder / DISTANCES)["runs"]
+        return [Path(os.path.normpath(folder / name)) for name in names]
+    except (ValueError, LookupError, TypeError) as error:
+        raise StoreError(alteration_message(folder / DISTANCES)) from error
+
+
+def write_distances(
+    folder: Path, data: "xarray.Dataset", paths: Sequence[Path]
+) -> Path:
     """Writes the dataset of `runs.distances` into a folder and returns the file.
+
+    Args:
+        folder: the folder.
+        data: the dataset.
+        paths: the folders of the runs, which the record names relative to `folder`.
 
     Raises:
         ResourceError: if it cannot be written.
@@ -110,7 +135,8 @@ def write_distances(folder: Path, data: "xarray.Dataset") -> Path:
         for name, array in data.data_vars.items()
     }
     axes = {name: data[name].values.tolist() for name in data.coords}
-    content = {"attrs": data.attrs, "axes": axes, "values": numbers}
+    names = [os.path.relpath(path, folder) for path in paths]
+    content = {"attrs": data.attrs, "axes": axes, "values": numbers, "runs": names}
     text = json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False)
     replace_text(folder / DISTANCES, f"{text}\n")
     return folder / DISTANCES

@@ -80,9 +80,29 @@ def _try_values(cells: SweepCells, size: int) -> None:
             with _label_errors(cells, index):
                 t, trial = float(setup.ts[0]), setup.member()
                 _check_field(trial, t)
-            if is_array(axis) and size > 1:
+            if is_array(axis):
                 trials.append(trial)
-        _check_same_program(trials)
+        _check_same_program(trials if size > 1 else [])
+        is_drawn = KEYS[axis.key].enters == "draw" and cells.spec.noise is None
+        if is_drawn and len(trials) > 1:
+            _check_effect(axis.name, trials)
+
+
+def _check_effect(name: str, trials: Sequence[Member]) -> None:
+    """Checks that the first two values of an axis give different flows.
+
+    Raises:
+        InvalidInputError: if they give the same start and the same parameters.
+    """
+    if all(map(np.array_equal, *map(_arrays, trials[:2]))):
+        raise InvalidInputError(
+            f"The axis `{name}` has no effect, since neither the start nor a matrix is "
+            "random: leave it out."
+        )
+
+
+def _arrays(trial: Member) -> list[Array]:
+    return jax.tree.leaves(eqx.filter((trial.dynamics, trial.measure), eqx.is_array))
 
 
 def _sample_indices(indices: Sequence[int]) -> list[int]:

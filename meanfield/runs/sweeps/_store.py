@@ -26,7 +26,7 @@ from ._rows import are_rows, validate_axes
 if TYPE_CHECKING:
     import xarray
 
-TABLE = "table.csv"
+TABLE, CURVES = "table.csv", "curves.csv"
 CURVE = "_curve"  # ends the name of a number that was observed over time
 _OBSERVED = re.compile(rf"(\w+){FRAME}\d+")
 _LABEL_WIDTH = 60  # characters; longer labels do not fit into a picture
@@ -141,19 +141,47 @@ class SweepStore:
     def write_table(self) -> None:
         """Writes `table.csv`, with a row of axis values and results for each cell.
 
+        Numbers of every frame are written to `curves.csv`, with a row for each cell and
+        time.
+
         Raises:
-            ResourceError: if it cannot be written.
+            ResourceError: if a file cannot be written.
+        """
+        columns = self.rows()
+        heads = [m[1] for m in map(_OBSERVED.fullmatch, columns) if m]
+        names = [n for n in columns if n != "cell" and not _OBSERVED.fullmatch(n)]
+        self._write_csv(TABLE, names, columns, [{name: name for name in names}])
+        if heads:
+            heads = list(dict.fromkeys(heads))
+            times = enumerate(self.record["times"])
+            keys = [{"t": t, **{h: f"{h}{FRAME}{i}" for h in heads}} for i, t in times]
+            self._write_csv(CURVES, ["t", *heads], columns, keys)
+
+    def _write_csv(
+        self,
+        file: str,
+        names: list[str],
+        columns: Mapping[str, list[Any]],
+        keys: list[dict[str, Any]],
+    ) -> None:
+        """Writes rows of axis values and numbers, for each cell one for each of `keys`.
+
+        Args:
+            file: the name of the file.
+            names: the names of the columns after those of the axes.
+            columns: the results, by column.
+            keys: for each row of a cell, the column of each name, or a number.
         """
         text = io.StringIO()
         table = csv.writer(text, lineterminator="\n")
-        columns = self.rows()
-        names = [name for name in columns if name != "cell"]
         table.writerow([*(axis.name for axis in self.cells.axes), *names])
         for row in np.argsort(columns["cell"]):
             values = [value for _, value in self.cells.values(columns["cell"][row])]
-            numbers = [columns[name][row] for name in names]
-            table.writerow(["nan" if v is None else v for v in (*values, *numbers)])
-        replace_text(self.path / TABLE, text.getvalue())
+            for entry in keys:
+                cells = [(entry[name], columns.get(entry[name])) for name in names]
+                numbers = [key if c is None else c[row] for key, c in cells]
+                table.writerow(["nan" if v is None else v for v in (*values, *numbers)])
+        replace_text(self.path / file, text.getvalue())
 
 
 def is_sweep(path: Path) -> bool:

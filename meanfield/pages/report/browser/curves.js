@@ -78,9 +78,11 @@ function paintGrid(pen, { range, across, upwards, width, first, last, ground }) 
   pen.lineWidth = 1;
   pen.textAlign = "right";
   pen.textBaseline = "middle";
+  const exact = (level, digits) => Math.abs(Number(level.toPrecision(digits)) - level) <= 1e-9 * Math.abs(level);
   const levels = range.log ? decades(range.low, range.high, 4) : ticks(range.low, range.high, 4);
+  const digits = [3, 4, 5, 6, 7].find((k) => levels.every((level) => exact(level, k))) || 3;
   for (const level of levels.length ? levels : [range.high]) {
-    pen.fillText(shown(level, 3), CURVE.left - 6, upwards(level));
+    pen.fillText(shown(level, digits), CURVE.left - 6, upwards(level));
     trail(pen, [[CURVE.left, upwards(level)], [width - CURVE.right, upwards(level)]]);
     pen.stroke();
   }
