@@ -95,7 +95,8 @@ class AbstractSpace(eqx.Module):
         if not is_concrete(x):
             return
         gaps = np.linalg.norm(np.asarray(x - self.project(x)), axis=-1)
-        is_far = ~(gaps <= OFF * _sizes(x)) & np.isfinite(x).all(axis=-1)
+        sizes = np.maximum(np.linalg.norm(np.asarray(x), axis=-1), 1.0)
+        is_far = ~(gaps <= OFF * sizes) & np.isfinite(x).all(axis=-1)
         if not is_far.any():
             return
         worst = int(np.argmax(np.where(is_far, np.nan_to_num(gaps, nan=np.inf), -1)))
@@ -205,10 +206,6 @@ class Ambient(AbstractSpace):
     @override
     def check_dimension(self, d: int) -> None:
         self.space.check_dimension(d)
-
-
-def _sizes(x: Vectors) -> np.ndarray:
-    return np.maximum(np.linalg.norm(np.asarray(x), axis=-1), 1.0)
 
 
 def tokens_in(space: AbstractSpace, x: Numbers, position: Numbers | None) -> Tokens:
