@@ -25,6 +25,7 @@ MODULES = (
     "meanfield.flows",
     "meanfield.energies",
     "meanfield.distances",
+    "meanfield.spaces",
     "meanfield.sums",
     "meanfield.devices",
     "meanfield.models",

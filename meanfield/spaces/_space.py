@@ -213,6 +213,11 @@ def tokens_in(space: AbstractSpace, x: Numbers, position: Numbers | None) -> Tok
 
     Raises:
         InvalidInputError: if `x` is not a finite matrix, or not in the space.
+
+    Examples:
+        >>> from meanfield.spaces import Sphere, tokens_in
+        >>> print(tokens_in(Sphere(), [[0.0, 1.0 + 1e-9]], None).x)
+        [[0. 1.]]
     """
     require(_WHERE, space, AbstractSpace)
     tokens = as_tokens(x, position)

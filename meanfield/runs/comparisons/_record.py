@@ -105,6 +105,12 @@ def compared_runs(folder: Path) -> list[Path]:
 
     Raises:
         StoreError: if a record of distances is damaged.
+
+    Examples:
+        >>> from pathlib import Path
+        >>> from meanfield import runs
+        >>> runs.compared_runs(Path("nothing"))
+        []
     """
     if is_comparison(folder):
         return sorted(folder.glob("*.zarr"))
