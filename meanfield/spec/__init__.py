@@ -25,6 +25,7 @@ from ._model import has_key as has_key
 from ._parsing import merge_values as merge_values
 from ._parsing import parse as parse
 from ._presets import presets as presets
+from ._start import EUCLIDEAN as EUCLIDEAN
 from ._start import StartSpec as StartSpec
 from ._template import template as template
 from ._toml import as_toml as as_toml

@@ -11,7 +11,7 @@ from meanfield.clusters import LARGEST
 from meanfield.endings import Status
 from meanfield.errors import InvalidInputError
 from meanfield.plotting._figure.look import Look, look_of
-from meanfield.spec import RunSpec
+from meanfield.spec import EUCLIDEAN, RunSpec
 
 from .description import spec_of
 
@@ -73,6 +73,7 @@ class Cloud:
     `closure`, if any, is the Gaussian that solves the closed equation, at these times;
     `whole` is the run before projection onto some axes; `words` are the labels of
     the tokens; `look` is the look of the picture; `names` are those of chosen axes.
+    Tokens on a sphere or a torus have no outlines: they are never near a Gaussian.
     """
 
     times: np.ndarray
@@ -83,6 +84,7 @@ class Cloud:
     words: np.ndarray | None = None
     look: Look = Look()
     names: tuple[str, ...] = ()
+    has_outlines: bool = True
 
     @property
     def dimension(self) -> int:
@@ -259,6 +261,8 @@ def cloud(run: xr.Dataset) -> Cloud:
     closure = track(run, "closure_") if "closure_mean" in run else None
     words = run["word"].values.astype(str) if "word" in run else None
     names = tuple(run["coord"].values.tolist()) if "coord" in run.coords else ()
+    spec = spec_of(run)
     looks = {"words": words, "look": look_of(run), "names": names}
+    looks["has_outlines"] = spec is None or spec.space == EUCLIDEAN
     whole_run = Cloud(times, state, closure, ending(run), **looks)
     return whole_run.take(frames)

@@ -8,6 +8,7 @@ import xarray as xr
 from meanfield._counting import count_phrase
 from meanfield.plotting._figure.text import verbatim
 from meanfield.spec import (
+    EUCLIDEAN,
     HEADWISE_KEYS,
     AttentionSpec,
     Matrices,
@@ -177,6 +178,8 @@ def _measure_parts(
     d = dataset.attrs.get("dimension", dataset.sizes.get("coord", spec.d))
     if d is not None and "d" not in axes:
         size.append(f"d = {d}")
+    if (space := spec.space) != EUCLIDEAN and "space" not in axes:
+        size.append(f"on {_display_name(space)}")
     yield ", ".join(part for part in size if part)
     yield from _start(spec, axes)
     if spec.seed and "seed" not in axes:

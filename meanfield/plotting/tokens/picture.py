@@ -145,17 +145,27 @@ def _tokens(
     rings.set(linewidths=widths.start, zorder=2.7)
     ends = draw_dots(axes, x[-1], sizes, c=faces, edgecolors="white")
     ends.set(linewidths=widths.end, zorder=4)
-    frames, track = _outline_frames(cloud, widths.times), moments(state)
+    handles = [START, end_entry(faces)]
+    if cloud.has_outlines:
+        _ellipses(axes, cloud, moments(state), view, widths)
+        handles.append(ellipse_entry(INK))
+    key = tokens.key(handles, view.note)
+    if cloud.words is None or cloud.look.colour == "label" or widths is _SPACE:
+        return key  # no words, or a legend explains them, or the axes are in 3D
+    return key._replace(notes=[*key.notes, write_word_labels(axes, x[-1], cloud, view)])
+
+
+def _ellipses(
+    axes: Axes, cloud: Cloud, track: Track, view: Window, widths: _Widths
+) -> None:
+    """Draw the outlines of tokens at several times, in the plane on white lines."""
+    frames = _outline_frames(cloud, widths.times)
     if widths is _PLANE:
         paper = to_rgba_array(["white"] * frames.size)
         halo = _outlines(axes, track, frames, view, paper)
         halo.set(linewidths=_HALO, zorder=2.5)  # below the rings of initial points
     ellipses = _outlines(axes, track, frames, view, _fading_colours(INK, frames.size))
     ellipses.set(linewidths=widths.outline)
-    key = tokens.key([START, end_entry(faces), ellipse_entry(INK)], view.note)
-    if cloud.words is None or cloud.look.colour == "label" or widths is _SPACE:
-        return key  # no words, or a legend explains them, or the axes are in 3D
-    return key._replace(notes=[*key.notes, write_word_labels(axes, x[-1], cloud, view)])
 
 
 def _gaussian(

@@ -114,9 +114,13 @@ def _tokens(
     """Dots with tails and an outline, and the `Key` that explains them."""
     dots = moving_dots(cloud)
     tokens = Tokens(axes, dots, film.trails)
-    parts = [tokens, Outline(axes, moments(cloud.state), colour=INK, pattern="-")]
-    trail = [TRAIL] if trail_length(dots.x.shape[1], film.trails) else []
-    key = Key([line_entry(name, INK), *trail], None, "", [dots.caption], dots.entries)
+    parts: list[AbstractPart] = [tokens]
+    handles = [TRAIL] if trail_length(dots.x.shape[1], film.trails) else []
+    if cloud.has_outlines:
+        track = moments(cloud.state)
+        parts.append(Outline(axes, track, colour=INK, pattern="-"))
+        handles.insert(0, line_entry(name, INK))
+    key = Key(handles, None, "", [dots.caption], dots.entries)
     return parts, key
 
 
