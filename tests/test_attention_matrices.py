@@ -75,17 +75,17 @@ def test_numbers_are_batched_and_differentiated() -> None:
 @pytest.mark.parametrize(
     ("matrices", "message"),
     [
-        ({}, "got none. Give `d`, or at least one matrix"),
+        ({}, "got none. Give `d`"),
         ({"A": 1.0, "Q": 1.0, "K": 1.0, "d": 2}, "got `A` and `Q` and `K`"),
         ({"A": 1.0, "Q": 1.0, "d": 2}, "got `A` and `Q`"),
         ({"Q": [[1.0]]}, "got `Q`"),
-        ({"A": np.eye(2), "d": 3}, "got 2 and 3"),
-        ({"Q": np.eye(2), "K": 1.0, "V": np.eye(3)}, "got 2 and 3"),
+        ({"A": np.eye(2), "d": 3}, r"got `A` of shape \(2, 2\) and `d` = 3"),
+        ({"Q": np.eye(2), "K": 1.0, "V": np.eye(3)}, r"and `V` of shape \(3, 3\)"),
         ({"A": np.ones((2, 3)), "V": 1.0}, r"`A` must be square; got shape \(2, 3\)"),
         ({"A": "normal", "d": 2}, "`A` must be a regular array of real numbers"),
         ({"A": np.nan, "d": 2}, "`A` has entries that are not finite"),
-        ({"A": 1.0, "d": 0}, "got 0. Give `d`"),
-        ({"A": np.eye(0)}, "got 0. Give `d`"),
+        ({"A": 1.0, "d": 0}, "got `d` = 0"),
+        ({"A": np.eye(0)}, r"got `A` of shape \(0, 0\)"),
         ({"A": 1.0, "d": True}, "`d` must be a positive integer; got True"),
     ],
 )
