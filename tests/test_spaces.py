@@ -235,3 +235,15 @@ def test_a_run_on_a_sphere_stays_there_and_resumes_to_the_same_bytes(
 def test_names_give_spaces_with_their_numbers() -> None:
     assert space_named("sphere:rms", 9) == Sphere(3.0)
     assert space_named("torus:1,2", 2) == Torus((1.0, 2.0))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", attentions)
+def test_every_attention_moves_tokens_on_the_sphere(name: str, rng: Generator) -> None:
+    x = sphere_cloud(rng, 12)
+    mu = Points.uniform(x, space=Sphere(), position=np.arange(1, 13) / 12)
+    run = flow(attentions[name](A=1.0, d=3), mu, [0.0, 0.1, 0.3])
+    states = np.asarray(run.coordinates)
+    assert str(run.status) == "finished"
+    assert np.abs(np.linalg.norm(states, axis=-1) - 1).max() <= 1e-15
+    assert np.abs(states[-1] - x).max() > 1e-3

@@ -138,7 +138,7 @@ def _expand_numbers(matrices: dict[str, Any], d: int | None) -> dict[str, Array]
         facts += [] if d is None else [f"`d` = {d}"]
         raise InvalidInputError(
             "Matrices and `d` must state one dimension of the tokens, the number of "
-            f"columns; got {' and '.join(facts) or 'none'}. Give `d`, or other matrices."
+            f"columns; got {' and '.join(facts) or 'none'}. Give `d` or other matrices."
         )
     if "A" in arrays and arrays["A"].ndim and arrays["A"].shape[0] not in sizes:
         raise InvalidInputError(f"`A` must be square; got shape {arrays['A'].shape}.")

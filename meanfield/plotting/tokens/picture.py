@@ -3,6 +3,7 @@
 from typing import NamedTuple
 
 import numpy as np
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.colors import to_hex, to_rgba_array
@@ -145,7 +146,7 @@ def _tokens(
     rings.set(linewidths=widths.start, zorder=2.7)
     ends = draw_dots(axes, x[-1], sizes, c=faces, edgecolors="white")
     ends.set(linewidths=widths.end, zorder=4)
-    handles = [START, end_entry(faces)]
+    handles: list[Artist] = [START, end_entry(faces)]
     if cloud.has_outlines:
         _ellipses(axes, cloud, moments(state), view, widths)
         handles.append(ellipse_entry(INK))
