@@ -242,7 +242,8 @@ def test_names_give_spaces_with_their_numbers() -> None:
 def test_every_attention_moves_tokens_on_the_sphere(name: str, rng: Generator) -> None:
     x = sphere_cloud(rng, 12)
     mu = Points.uniform(x, space=Sphere(), position=np.arange(1, 13) / 12)
-    run = flow(attentions[name](A=1.0, d=3), mu, [0.0, 0.1, 0.3])
+    turn = np.array([[0.0, -1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 1.0]])
+    run = flow(attentions[name](A=1.0, V=turn), mu, [0.0, 0.1, 0.3])
     states = np.asarray(run.coordinates)
     assert str(run.status) == "finished"
     assert np.abs(np.linalg.norm(states, axis=-1) - 1).max() <= 1e-15

@@ -221,6 +221,8 @@ def tokens_in(space: AbstractSpace, x: Numbers, position: Numbers | None) -> Tok
     """
     require(_WHERE, space, AbstractSpace)
     tokens = as_tokens(x, position)
+    if isinstance(space, Euclidean):
+        return tokens  # any operation would compile a program for each shape
     space.check(tokens.x)
     return Tokens(space.round(tokens.x), tokens.position)
 
