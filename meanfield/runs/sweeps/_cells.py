@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from meanfield.errors import InvalidInputError, ResourceError
-from meanfield.runs.setup._domain import times
 from meanfield.spec import KEYS, Axis, RunSpec, parse, replace_values
 
 MAX_CELLS = 1_000_000  # largest number of cells in a sweep
@@ -87,6 +86,8 @@ class SweepCells:
                     "The cells of a sweep that observes numbers over time must have "
                     f"the same times: leave out the axis `{axis.name}`, or `observe`."
                 )
+        from meanfield.runs.setup._domain import times
+
         return times(self.run_spec(0)).tolist()
 
     def canonical_cell(self, index: int, keys: Sequence[str]) -> int:
