@@ -167,7 +167,7 @@ def test_names_are_given_once_and_not_to_a_sweep(tmp_path: Path) -> None:
     with pytest.raises(InvalidInputError, match="twice"):
         parse({**POINTS, "observe": ["energy", "energy"]})
     spec = parse({**GAUSSIAN, "observe": "energy"})
-    with pytest.raises(InvalidInputError, match="leave out `observe`"):
+    with pytest.raises(InvalidInputError, match="cannot observe `energy`"):
         runs.sweep(spec, parse_axes("V=-1|1"), out=tmp_path / "s")
 
 
