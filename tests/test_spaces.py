@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from conftest import CommandResult
 from numpy.random import Generator
+from scipy.integrate import solve_ivp
 
 from meanfield import Points, adaptive, attentions, fixed, flow, runs
 from meanfield.errors import InvalidInputError, UnsupportedError
@@ -18,7 +19,6 @@ from meanfield.spaces import (
     Ambient,
     LayerNormed,
     Sphere,
-    Torus,
     space_named,
 )
 from meanfield.spec import parse
@@ -96,6 +96,7 @@ def test_every_frame_is_on_the_sphere_and_the_order_stays(rng: Generator) -> Non
     run = flow(attention, mu, np.linspace(0, 1, 50))
     norms = np.linalg.norm(np.asarray(run.coordinates), axis=-1)
     assert np.abs(norms - 1).max() <= 1e-15
+    assert np.abs(np.linalg.norm(run.last, axis=-1) - 1).max() <= 1e-15
     exact = flow(attention, mu, [0, 1], stepping=adaptive(rtol=1e-13)).final.tokens.x
     errors = [
         np.abs(
@@ -134,7 +135,7 @@ def test_gradients_pass_through_the_projections(rng: Generator) -> None:
     assert float(jax.grad(end)(x)[3, 1]) == pytest.approx(float(difference), abs=1e-9)
 
 
-SPACES = [Sphere(2.5), LayerNormed(), Torus((2.0, 3.0, 0.5, 1.0))]
+SPACES = [Sphere(2.5), LayerNormed()]
 
 
 @pytest.mark.parametrize("space", SPACES, ids=lambda space: type(space).__name__)
@@ -146,6 +147,9 @@ def test_distances_are_lengths_of_shortest_paths(
     np.testing.assert_allclose(gap, space.tangent(y, gap), atol=1e-12)
     lengths = np.linalg.norm(np.asarray(gap), axis=1)
     np.testing.assert_allclose(space.distance(x, y), lengths, rtol=1e-12)
+    radius = np.linalg.norm(np.asarray(x), axis=1)  # both are round
+    angles = np.arccos(np.sum(np.asarray(x) * np.asarray(y), axis=1) / radius**2)
+    np.testing.assert_allclose(lengths, radius * angles, rtol=1e-7)
     path = y  # along the field of differences, x is reached in unit time
     for k in range(2000):
         path = space.project(path + space.difference(x, path) / (2000 - k))
@@ -170,7 +174,7 @@ def test_opposite_points_of_a_sphere_have_a_distance() -> None:
         ([[0.0, 0.0], [1.0, 0.0]], Sphere(), "token 0 has no nearest point"),
         ([[1.0]], Sphere(), "d ≥ 2"),
         ([[1.0, -1.0]], LayerNormed(), "d ≥ 3"),
-        ([[0.5, 0.5]], Torus((1.0, 1.0, 1.0)), "one for each of the 2 coordinates"),
+        ([[1e-7, 0.0], [0.0, 2e-7]], Sphere(1e-7), "token 1 is 1e-07 away"),
     ],
 )
 def test_tokens_off_their_space_are_named(
@@ -234,7 +238,7 @@ def test_a_run_on_a_sphere_stays_there_and_resumes_to_the_same_bytes(
 
 def test_names_give_spaces_with_their_numbers() -> None:
     assert space_named("sphere:rms", 9) == Sphere(3.0)
-    assert space_named("torus:1,2", 2) == Torus((1.0, 2.0))
+    assert space_named("layer-norm", 3) == LayerNormed()
 
 
 @pytest.mark.slow
@@ -248,3 +252,65 @@ def test_every_attention_moves_tokens_on_the_sphere(name: str, rng: Generator) -
     assert str(run.status) == "finished"
     assert np.abs(np.linalg.norm(states, axis=-1) - 1).max() <= 1e-15
     assert np.abs(states[-1] - x).max() > 1e-3
+
+
+def test_masks_heads_and_drifts_act_on_the_image_of_a_layer_norm(
+    rng: Generator,
+) -> None:
+    """Against SciPy: causal softmax with two heads and a drift, tangentially."""
+    d, n = 4, 6
+    Q, K, V = rng.normal(size=(3, 2, d, d)) / 2
+    M = rng.normal(size=(d, d)) / 3
+    space = LayerNormed()
+    start = np.asarray(space.project(rng.normal(size=(n, d))))
+    keys = {"space": "layer-norm", "mask": "causal", "heads": 2, "t": 0.7}
+    keys |= {"Q": Q.tolist(), "K": K.tolist(), "V": V.tolist(), "rtol": 1e-11}
+    keys |= {"drift": {"M": M.tolist()}, "frames": 3}
+    member = runs.member(parse({**keys, "init": "uniform", "n": n}))
+    mu = Points.uniform(start, space=space, position=np.arange(1, n + 1) / n)
+    end = flow(member.dynamics, mu, [0.0, 0.7], stepping=PRECISE).final.tokens.x
+
+    def rate(_: float, y: np.ndarray) -> np.ndarray:
+        x = y.reshape(n, d)
+        v = x @ M.T
+        for q, k, w in zip(Q, K, V, strict=True):
+            scores = (x @ q.T) @ (x @ k.T).T
+            scores[np.triu_indices(n, 1)] = -np.inf
+            kernel = np.exp(scores - scores.max(axis=1, keepdims=True))
+            v = v + kernel / kernel.sum(axis=1, keepdims=True) @ x @ w.T
+        v = v - v.mean(axis=1, keepdims=True)
+        return (v - x * (x * v).sum(axis=1, keepdims=True) / d).ravel()
+
+    exact = solve_ivp(rate, (0, 0.7), start.ravel(), rtol=1e-12, atol=1e-13).y[:, -1]
+    np.testing.assert_allclose(end, exact.reshape(n, d), atol=1e-9)
+
+
+def test_sinkhorn_is_softmax_on_equiangular_tokens() -> None:
+    """Their kernel is doubly stochastic after one scaling; its velocity is V/ε."""
+    assert cosines("sinkhorn", 1, [1.0])[0] == pytest.approx(
+        cosines("softmax", 1, [1.0])[0], abs=1e-9
+    )
+
+
+@pytest.mark.parametrize("factor", [1e-200, 1e200])
+def test_vectors_of_any_length_have_a_nearest_point(factor: float) -> None:
+    x = factor * np.array([[3.0, 4.0, 0.0], [0.0, 0.0, -1.0]])
+    expected = [[0.6, 0.8, 0.0], [0.0, 0.0, -1.0]]
+    np.testing.assert_allclose(Sphere().project(x), expected, rtol=1e-15)
+
+
+def test_layers_take_steps_of_euler_only(rng: Generator) -> None:
+    one, mu = jnp.eye(3), Points.uniform(sphere_cloud(rng), space=Ambient(Sphere()))
+    attention = attentions["softmax"](one, one, one)
+    for stepping in (None, fixed(0.1, "tsit5")):
+        with pytest.raises(InvalidInputError, match="move by discrete layers"):
+            flow(attention, mu, [0.0, 1.0], stepping=stepping)
+
+
+@pytest.mark.parametrize("epsilon", [1e-8, 1e8])
+def test_lone_coinciding_and_opposite_tokens_stay(epsilon: float) -> None:
+    one = jnp.eye(2)
+    attention = attentions["softmax"](one, one, one, epsilon=epsilon)
+    for x in ([[0.6, 0.8]], [[0.6, 0.8]] * 3, [[1.0, 0.0], [-1.0, 0.0]]):
+        run = flow(attention, Points.uniform(x, space=Sphere()), [0.0, 1.0])
+        np.testing.assert_allclose(run.final.tokens.x, x, atol=1e-15)

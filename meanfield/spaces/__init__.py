@@ -1,4 +1,4 @@
-"""Spaces that tokens move in: Euclidean space, spheres, tori. Imported lazily."""
+"""Spaces that tokens move in: Euclidean space and spheres. Imported lazily."""
 
 from typing import TYPE_CHECKING
 
@@ -13,6 +13,5 @@ if TYPE_CHECKING:
     from .named import space_named as space_named
     from .named import spaces as spaces
     from .sphere import Sphere as Sphere
-    from .torus import Torus as Torus
 
 __getattr__, __dir__, __all__ = lazy_exports(__name__)

@@ -4,6 +4,7 @@ import abc
 from typing import ClassVar
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
@@ -15,7 +16,7 @@ from meanfield._typing import Numbers, PRNGKey
 from meanfield.errors import InvalidInputError, UnsupportedError
 from meanfield.tokens import Tokens, as_tokens
 
-_WHERE = "`space` is `Euclidean()`, `Sphere()`, `LayerNormed()` or `Torus(periods)`"
+_WHERE = "`space` is `Euclidean()`, `Sphere()` or `LayerNormed()`"
 Vectors = Array | np.ndarray  # of shape (..., d)
 OFF = 1e-6  # tokens may be this far from their space, relative to its scale
 
@@ -46,9 +47,13 @@ class AbstractSpace(eqx.Module):
         raise ValueError(text)
 
     @property
-    @abc.abstractmethod
     def is_compact(self) -> bool:
         """Whether no flow can leave the space, so that none blows up."""
+        return True
+
+    @abc.abstractmethod
+    def scale(self, d: int) -> float:
+        """The size of the space in `d` dimensions, by which distances are judged."""
 
     @abc.abstractmethod
     def tangent(self, x: Vectors, v: Vectors) -> Float[Array, "... d"]:
@@ -56,34 +61,36 @@ class AbstractSpace(eqx.Module):
 
     @abc.abstractmethod
     def project(self, x: Vectors) -> Float[Array, "... d"]:
-        """The nearest point of the space."""
+        """The nearest point of the space; NaN if there is none."""
 
     @abc.abstractmethod
     def difference(self, x: Vectors, y: Vectors) -> Float[Array, "... d"]:
         """The initial velocity of the shortest path from `y` to `x` in unit time."""
 
-    @abc.abstractmethod
     def distance(self, x: Vectors, y: Vectors) -> Float[Array, "..."]:
         """The length of the shortest path from `y` to `x`."""
+        return jnp.linalg.norm(self.difference(x, y), axis=-1)
 
-    @abc.abstractmethod
     def uniform(self, key: PRNGKey, n: int, d: int) -> Float[Array, "n d"]:
         """Independent points of the uniform distribution.
 
         Raises:
+            InvalidInputError: if the space does not exist in `d` dimensions.
             UnsupportedError: if the space is not compact.
         """
+        self.check_dimension(d)
+        return self.project(jax.random.normal(key, (n, d)))
 
-    @abc.abstractmethod
     def check_dimension(self, d: int) -> None:
         """Checks that the space exists in `d` dimensions.
 
         Raises:
             InvalidInputError: if it does not.
         """
+        del d
 
     def check(self, x: Vectors) -> None:
-        """Checks that points lie in the space, up to a relative error of 1e-6.
+        """Checks that points lie in the space, up to 1e-6 of its scale.
 
         Points that are traced by `jit` are not checked, and neither are points that are
         not finite.
@@ -94,13 +101,13 @@ class AbstractSpace(eqx.Module):
         self.check_dimension(x.shape[-1])
         if not is_concrete(x):
             return
-        gaps = np.linalg.norm(np.asarray(x - self.project(x)), axis=-1)
-        sizes = np.maximum(np.linalg.norm(np.asarray(x), axis=-1), 1.0)
-        is_far = ~(gaps <= OFF * sizes) & np.isfinite(x).all(axis=-1)
+        steps = np.asarray(x - self.project(x))
+        gaps = np.abs(steps).max(axis=-1)
+        is_far = ~(gaps <= OFF * self.scale(x.shape[-1])) & np.isfinite(x).all(axis=-1)
         if not is_far.any():
             return
         worst = int(np.argmax(np.where(is_far, np.nan_to_num(gaps, nan=np.inf), -1)))
-        place = f"is {gaps[worst]:.3g} away"
+        place = f"is {np.linalg.norm(steps[worst]):.3g} away"
         if np.isnan(gaps[worst]):
             place = "has no nearest point there"
         raise InvalidInputError(
@@ -111,9 +118,9 @@ class AbstractSpace(eqx.Module):
     def round(self, x: Vectors) -> Float[Array, "n d"]:
         """The points, with those off the space by more than rounding projected."""
         image = self.project(x)
-        gaps = jnp.abs(image - x).max(axis=-1, keepdims=True)
-        size = jnp.maximum(jnp.abs(x).max(axis=-1, keepdims=True), 1)
-        return jnp.where(gaps > 8 * jnp.finfo(x.dtype).eps * size, image, x)
+        rounding = 8 * float(jnp.finfo(x.dtype).eps) * self.scale(x.shape[-1])
+        is_off = jnp.abs(image - x).max(axis=-1, keepdims=True) > rounding
+        return jnp.where(is_off, image, x)
 
 
 class Euclidean(AbstractSpace):
@@ -131,6 +138,10 @@ class Euclidean(AbstractSpace):
         return False
 
     @override
+    def scale(self, d: int) -> float:
+        return 1.0
+
+    @override
     def tangent(self, x: Vectors, v: Vectors) -> Array:
         del x
         return jnp.asarray(v)
@@ -144,26 +155,18 @@ class Euclidean(AbstractSpace):
         return jnp.subtract(x, y)
 
     @override
-    def distance(self, x: Vectors, y: Vectors) -> Array:
-        return jnp.linalg.norm(self.difference(x, y), axis=-1)
-
-    @override
     def uniform(self, key: PRNGKey, n: int, d: int) -> Array:
         raise UnsupportedError(
             "Euclidean space has no uniform distribution: use another initial cloud, "
             "or a compact space such as `Sphere()`."
         )
 
-    @override
-    def check_dimension(self, d: int) -> None:
-        pass
-
 
 class Ambient(AbstractSpace):
     r"""A space whose tangent vectors are all vectors of the surrounding space.
 
-    With Euler's method, a step is then $x + hv$, projected: a discrete layer with its
-    normalisation, $x \leftarrow (x + hv)/|x + hv|$ on the unit sphere.
+    It is for Euler's method, a step of which is then $x + hv$, projected: a discrete
+    layer with its normalisation, $x \leftarrow (x + hv)/|x + hv|$ on the unit sphere.
 
     Attributes:
         space: the space in which steps end.
@@ -181,6 +184,10 @@ class Ambient(AbstractSpace):
     @override
     def is_compact(self) -> bool:
         return self.space.is_compact
+
+    @override
+    def scale(self, d: int) -> float:
+        return self.space.scale(d)
 
     @override
     def tangent(self, x: Vectors, v: Vectors) -> Array:

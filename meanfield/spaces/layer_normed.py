@@ -1,11 +1,9 @@
 """The image of a layer norm."""
 
-import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 from typing_extensions import override
 
-from meanfield._typing import PRNGKey
 from meanfield.errors import InvalidInputError
 
 from ._space import AbstractSpace, Vectors, spaces
@@ -24,10 +22,9 @@ class LayerNormed(AbstractSpace):
         [-0.9258 -0.4629  1.3887]
     """
 
-    @property
     @override
-    def is_compact(self) -> bool:
-        return True
+    def scale(self, d: int) -> float:
+        return d**0.5
 
     @override
     def tangent(self, x: Vectors, v: Vectors) -> Array:
@@ -44,11 +41,6 @@ class LayerNormed(AbstractSpace):
     @override
     def distance(self, x: Vectors, y: Vectors) -> Array:
         return _sphere(x).distance(x, y)
-
-    @override
-    def uniform(self, key: PRNGKey, n: int, d: int) -> Array:
-        self.check_dimension(d)
-        return self.project(jax.random.normal(key, (n, d)))
 
     @override
     def check_dimension(self, d: int) -> None:

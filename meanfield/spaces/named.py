@@ -4,13 +4,12 @@ from meanfield.errors import InvalidInputError
 
 from . import layer_normed as layer_normed
 from . import sphere as sphere
-from . import torus as torus
 from ._space import AbstractSpace
 from ._space import spaces as spaces
 
 
 def space_named(text: str, d: int) -> AbstractSpace:
-    """A space by name, with its numbers: `sphere`, `sphere:2`, `torus:1,2`.
+    """A space by name, with its numbers: `sphere`, `sphere:2`.
 
     `sphere:rms` is the sphere of radius √d.
 

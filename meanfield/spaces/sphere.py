@@ -1,5 +1,6 @@
 """Spheres."""
 
+import math
 from typing import ClassVar
 
 import equinox as eqx
@@ -8,7 +9,6 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 from typing_extensions import override
 
-from meanfield._typing import PRNGKey
 from meanfield.errors import InvalidInputError
 
 from ._space import AbstractSpace, Vectors, spaces
@@ -39,24 +39,23 @@ class Sphere(AbstractSpace):
         return cls(d**0.5 if text == "rms" else float(text))
 
     def __check_init__(self) -> None:
-        if not 0 < self.radius < float("inf"):
+        if not (isinstance(self.radius, int | float) and 0 < self.radius < math.inf):
             raise InvalidInputError(
-                f"`radius` must be positive and finite; got {self.radius}."
+                f"`radius` must be positive and finite; got {self.radius!r}."
             )
 
-    @property
     @override
-    def is_compact(self) -> bool:
-        return True
+    def scale(self, d: int) -> float:
+        return self.radius
 
     @override
     def tangent(self, x: Vectors, v: Vectors) -> Array:
-        x, v = jnp.asarray(x), jnp.asarray(v)
-        return v - x * (jnp.sum(x * v, axis=-1, keepdims=True) / _square(x))
+        unit, v = _direction(x), jnp.asarray(v)
+        return v - unit * jnp.sum(unit * v, axis=-1, keepdims=True)
 
     @override
     def project(self, x: Vectors) -> Array:
-        return jnp.asarray(x) * (self.radius / _norm(x))
+        return self.radius * _direction(x)
 
     @override
     def difference(self, x: Vectors, y: Vectors) -> Array:
@@ -72,11 +71,6 @@ class Sphere(AbstractSpace):
         return 2 * self.radius * jnp.atan2(near, far)
 
     @override
-    def uniform(self, key: PRNGKey, n: int, d: int) -> Array:
-        self.check_dimension(d)
-        return self.project(jax.random.normal(key, (n, d)))
-
-    @override
     def check_dimension(self, d: int) -> None:
         if d < 2:
             raise InvalidInputError(
@@ -84,15 +78,19 @@ class Sphere(AbstractSpace):
             )
 
 
-spaces.register("sphere")(Sphere)
-
-
-def _square(x: Vectors) -> Float[Array, "... 1"]:
-    return jnp.sum(x * x, axis=-1, keepdims=True)
+def _direction(x: Vectors) -> Float[Array, "... d"]:
+    """The vectors divided by their norms, without overflow; NaN for the origin."""
+    largest = jax.lax.stop_gradient(jnp.max(jnp.abs(x), axis=-1, keepdims=True))
+    ratios = jnp.asarray(x) / jnp.where(largest > 0, largest, 1)
+    return ratios / jnp.linalg.norm(ratios, axis=-1, keepdims=True)
 
 
 def _norm(x: Vectors) -> Float[Array, "... 1"]:
-    """The norm, with derivative zero at the origin."""
-    square = _square(x)
-    is_zero = square == 0
-    return jnp.where(is_zero, 0, jnp.sqrt(jnp.where(is_zero, 1, square)))
+    """The norms, with derivative zero at the origin."""
+    largest = jax.lax.stop_gradient(jnp.max(jnp.abs(x), axis=-1, keepdims=True))
+    is_zero = largest == 0
+    ratios = jnp.where(is_zero, 1, jnp.asarray(x) / jnp.where(is_zero, 1, largest))
+    return largest * jnp.linalg.norm(ratios, axis=-1, keepdims=True)
+
+
+spaces.register("sphere")(Sphere)

@@ -70,7 +70,7 @@ class StartSpec(Strict):
         Field(
             examples=["sphere"],
             description="space of the tokens: `sphere`, `sphere:RADIUS`, `sphere:rms` "
-            "(radius √d), `layer-norm` or `torus:PERIOD`; see `list spaces`",
+            "(radius √d) or `layer-norm`; see `list spaces`",
         ),
     ] = EUCLIDEAN
     n: Annotated[

@@ -27,7 +27,7 @@ from meanfield.cli.process._plugins import (
 )
 from meanfield.cli.process._session import open_session
 from meanfield.cli.terminal._console import RunProgress
-from meanfield.cli.terminal._output import note
+from meanfield.cli.terminal._output import note, print_json
 from meanfield.errors import InputFileError, InvalidInputError
 from meanfield.spec import Axis, RunSpec, parse, parse_axes
 
@@ -230,7 +230,8 @@ def _run_sweep(
             if start is not None:
                 start()
             if size == 0:
-                return note(f"ready: each job runs `meanfield sweep {folder}`")
+                note(f"ready: each job runs `meanfield sweep {folder}`")
+                return print_json({"store": str(folder)}) if json else None
             for _ in range(size - 1):
                 helpers.submit(join)
             pace = Pace(progress, helpers)

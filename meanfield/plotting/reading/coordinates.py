@@ -70,5 +70,5 @@ def _image(
 def _check_dimension(axes: str, largest: int, d: int) -> None:
     if largest > d:
         raise InvalidInputError(
-            f"`axes` must be within the {d} coordinates of the run; got `{axes}`."
+            f"`axes` = {axes} needs {largest} coordinates or more; the run has {d}."
         )

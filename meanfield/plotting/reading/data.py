@@ -73,7 +73,7 @@ class Cloud:
     `closure`, if any, is the Gaussian that solves the closed equation, at these times;
     `whole` is the run before projection onto some axes; `words` are the labels of
     the tokens; `look` is the look of the picture; `names` are those of chosen axes.
-    Tokens on a sphere or a torus have no outlines: they are never near a Gaussian.
+    Tokens on a sphere have no outlines: they are never near a Gaussian.
     """
 
     times: np.ndarray

@@ -36,7 +36,8 @@ def label_runs(runs: Mapping[str, xr.Dataset]) -> dict[str, xr.Dataset]:
     """
     rows = varied_keys([*runs.values()]) or {}
     is_name = {key: all(isinstance(v, str | None) for v in rows[key]) for key in rows}
-    order = sorted(rows, key=lambda key: not is_name[key])  # names first
+    # Names come first, above all those of titles, such as the attention.
+    order = sorted(rows, key=lambda k: (not is_name[k], not KEYS[k].is_in_title))
     texts = {key: [_text(key, value) for value in rows[key]] for key in order}
     choices = [[texts[key]] for key in order]
     choices += [list(texts.values())] if 0 < len(order) <= _MAX_KEYS else []

@@ -24,11 +24,12 @@ from meanfield.flows.stepping import (
     AbstractStepping,
     Adaptive,
     Courant,
+    Fixed,
     adaptive,
     steps_over_jumps,
 )
 from meanfield.measures import CheckedCells, Points, max_batch_size
-from meanfield.spaces import Euclidean
+from meanfield.spaces import Ambient, Euclidean
 
 from ._landing import is_stochastic_solver, prepare_landing
 from ._paths import TokenPaths
@@ -63,6 +64,8 @@ class TokenMotion(Motion[Points]):
     ) -> None:
         if self.has_jumps(dynamics):
             _check_jumps(stepping)
+        if isinstance(mu0.space, Ambient):
+            _check_layers(stepping)
         if noise is None or isinstance(stepping, Courant):
             check_solver(mu0, stepping)
             return
@@ -169,6 +172,18 @@ def _check_jumps(stepping: AbstractStepping) -> None:
             "The velocities of these tokens jump whenever two tokens exchange ranks. "
             "Adaptive steps would shrink without end at each jump. Use steps of equal "
             "length: `fixed(dt)` or `--dt`."
+        )
+
+
+def _check_layers(stepping: AbstractStepping) -> None:
+    """Checks the steps of discrete layers, whose velocities leave their space.
+
+    With other steps, the error of a step would not be estimated.
+    """
+    if not (isinstance(stepping, Fixed) and isinstance(stepping.solver, diffrax.Euler)):
+        raise InvalidInputError(
+            "Tokens of an `Ambient` space move by discrete layers: use `fixed(dt)`, or "
+            "the space itself for a flow in continuous time."
         )
 
 

@@ -11,7 +11,7 @@ function boxOf(layer, frame) {
   const { low, step } = layer.positions;
   const from = mean.map((_, k) => low.data[frame * width + k]);
   const tokens = { low: from, high: from.map((x, k) => x + 65535 * step.data[frame * width + k]) };
-  return width === 1 ? tokens : boxAround([tokens, around(2)]);
+  return width === 1 || !layer.outlined ? tokens : boxAround([tokens, around(2)]);
 }
 
 /** The box around the cells with more than a thousandth of the peak. */
@@ -55,7 +55,7 @@ function reachOf(layer, frame, centre) {
   const x = positionsAt(layer, moment, new Float64Array(width * count));
   let most = 0;
   for (let i = 0; i < count; i++) most = Math.max(most, (x[i] - centre[0]) ** 2 + (x[count + i] - centre[1]) ** 2 + (x[2 * count + i] - centre[2]) ** 2);
-  return Math.max(ellipse, Math.sqrt(most));
+  return Math.max(layer.outlined ? ellipse : 0, Math.sqrt(most));
 }
 
 const distance = (a, b) => Math.hypot(...a.map((x, k) => x - b[k]));

@@ -29,9 +29,9 @@ function paintInSpace({ pen, width, height, ratio }, dimension) {
   else tripod(pen, view);
   for (const layer of visible()) {
     if (layer.type === "gaussian") paintEllipse(pen, layer, momentOf(layer), view, inkOf(layer), layer.name === "closure" ? [7, 5] : []);
-    if (layer.type === "tokens") paintEllipse(pen, layer, momentOf(layer), view, css(legible([90, 90, 90]), 0.8), []);
+    if (layer.outlined) paintEllipse(pen, layer, momentOf(layer), view, css(legible([90, 90, 90]), 0.8), []);
   }
-  if (visible().some((layer) => layer.type !== "density")) nameEllipses(pen, width);
+  if (visible().some(({ type, outlined }) => type === "gaussian" || outlined)) nameEllipses(pen, width);
 }
 
 /** Draws the dots of all tokens over the painting; `project` returns their places. */
