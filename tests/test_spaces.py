@@ -1,4 +1,4 @@
-"""Tokens on spheres and tori: oracles of the literature, projections, bad input."""
+"""Tokens on spheres: oracles of the literature, projections, bad input."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -10,6 +10,7 @@ import pytest
 from conftest import CommandResult
 from numpy.random import Generator
 from scipy.integrate import solve_ivp
+from scipy.special import softmax
 
 from meanfield import Points, adaptive, attentions, fixed, flow, runs
 from meanfield.errors import InvalidInputError, UnsupportedError
@@ -276,8 +277,7 @@ def test_masks_heads_and_drifts_act_on_the_image_of_a_layer_norm(
         for q, k, w in zip(Q, K, V, strict=True):
             scores = (x @ q.T) @ (x @ k.T).T
             scores[np.triu_indices(n, 1)] = -np.inf
-            kernel = np.exp(scores - scores.max(axis=1, keepdims=True))
-            v = v + kernel / kernel.sum(axis=1, keepdims=True) @ x @ w.T
+            v = v + softmax(scores, axis=1) @ x @ w.T
         v = v - v.mean(axis=1, keepdims=True)
         return (v - x * (x * v).sum(axis=1, keepdims=True) / d).ravel()
 
