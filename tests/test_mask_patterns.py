@@ -10,10 +10,10 @@ from helpers import assert_close
 from reference import Parameters, masked_velocity
 
 from meanfield import runs
-from meanfield.dynamics import Prefix, patterns
-from meanfield.errors import InvalidInputError
+from meanfield.dynamics import Prefix, mask_of, patterns
+from meanfield.errors import InvalidInputError, UnknownNameError
 from meanfield.measures import Points
-from meanfield.scores import Masked
+from meanfield.scores import Alibi, Masked
 from meanfield.spec import parse
 
 Sees = Callable[[int, int, int], bool]
@@ -76,6 +76,38 @@ def test_softmax_under_a_pattern_uses_visible_tokens(name: str):
 def test_sinkhorn_under_a_pattern_uses_the_restricted_measure():
     _, _, dynamics = start_velocities({"mask": "fixed:1/3", "attention": "sinkhorn"})
     assert isinstance(dynamics, Prefix)
+
+
+def weights_of_mask(mask: str, s: np.ndarray) -> np.ndarray:
+    """The weights that a query (row) gives to a key (column)."""
+    lag = s[:, None] - s[None, :]
+    return np.where(lag > 0 if mask == "strict" else lag >= 0, np.exp(-3 * lag), 0.0)
+
+
+@pytest.mark.parametrize("attention", ["softmax", "exp", "linear"])
+@pytest.mark.parametrize("mask", ["strict", "alibi:3", "alibi-unnormalised:3"])
+def test_tokens_are_weighed_by_their_lag(attention: str, mask: str):
+    """Against sums over all pairs; a token that sees nothing stands still."""
+    spec = {"mask": mask, "attention": attention, "V": -0.5}
+    mu, v, _ = start_velocities(spec)
+    x, n = np.asarray(mu.tokens.x), mu.tokens.n
+    weights = weights_of_mask(mask, np.asarray(mu.tokens.position))
+    weights = (weights > 0).astype(float) if mask == "strict" else weights
+    scores = -x @ x.T
+    kernel = weights * (scores if attention == "linear" else np.exp(scores))
+    mass = n if mask == "alibi-unnormalised:3" else weights.sum(axis=1, keepdims=True)
+    mass = kernel.sum(axis=1, keepdims=True) if attention == "softmax" else mass
+    expected = -0.5 * (kernel / np.where(mass == 0, 1, mass)) @ x
+    assert_close(v, expected, scale=1.0)
+
+
+def test_masks_with_numbers_and_all_their_names_are_in_the_messages():
+    with pytest.raises(InvalidInputError, match="written `alibi:RATE`, where RATE is"):
+        mask_of("alibi:-1")
+    with pytest.raises(UnknownNameError, match="strict, window:WIDTH.*, alibi:RATE"):
+        mask_of("caus")
+    with pytest.raises(InvalidInputError, match="selects keys, and `Alibi` weighs"):
+        Masked(start_velocities({})[2].score, Alibi(1.0))  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("width", ["", "0", "-1/3", "1/0", "x", "nan"])

@@ -6,6 +6,7 @@ from meanfield.scores import causal as causal
 from ._dynamics import AbstractDynamics as AbstractDynamics
 from ._dynamics import Discontinuous as Discontinuous
 from ._masks import Window as Window
+from ._masks import decays as decays
 from ._masks import mask_of as mask_of
 from ._masks import masks as masks
 from ._masks import patterns as patterns

@@ -1,4 +1,4 @@
-"""Registry of masks, which select the keys of a query by their positions."""
+"""Registry of masks, which select or weigh the keys of a query by their positions."""
 
 import math
 from collections.abc import Callable
@@ -9,9 +9,9 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
-from meanfield._registry import Registry, suggestion
+from meanfield._registry import Registry
 from meanfield.errors import InvalidInputError, UnknownNameError
-from meanfield.scores import BlockCausal, BlockLocal, Fixed, Strided, causal
+from meanfield.scores import Alibi, BlockCausal, BlockLocal, Fixed, Strided, causal
 
 ROUNDINGS = 2  # rounding error of a difference of two positions, in units of eps
 Mask = Callable[[Array, Array], Bool[Array, "..."]]
@@ -19,6 +19,30 @@ masks: Registry[Mask] = Registry("mask")
 
 
 masks.register("causal")(causal)
+
+
+class Strict(eqx.Module):
+    """Mask by which a token sees earlier tokens only; the first token stands still.
+
+    Examples:
+        >>> from meanfield.dynamics import masks
+        >>> s = jnp.array([0.0, 0.5, 1.0])
+        >>> print(masks["strict"](s[:, None], s[None, :]))
+        [[False False False]
+         [ True False False]
+         [ True  True False]]
+    """
+
+    hides_later: ClassVar[bool] = True
+
+    def __call__(
+        self, query: Float[Array, "..."], key: Float[Array, "..."]
+    ) -> Bool[Array, "..."]:
+        """Whether `query` sees `key`."""
+        return key < query
+
+
+masks.register("strict")(Strict())
 
 
 class Window(eqx.Module):
@@ -55,37 +79,51 @@ patterns.register("strided")(Strided)
 patterns.register("fixed")(Fixed)
 patterns.register("block-causal")(BlockCausal)
 
+# Decays are masks with a rate.
+decays: Registry[Callable[[float], Mask]] = Registry("decay")
+decays.register("alibi")(Alibi)
+
+
+@decays.register("alibi-unnormalised")
+def unnormalised_alibi(rate: float) -> Alibi:
+    """Mask `alibi` whose weights are not rescaled, as if they were in the scores."""
+    return Alibi(rate, is_normalised=False)
+
 
 def mask_of(name: str) -> Mask:
-    """The mask with this name, or a pattern with its width, such as `window:1/8`.
+    """The mask with this name, with its width or its rate, as `window:1/8`.
 
     Raises:
         UnknownNameError: if no mask or pattern has that name.
-        InvalidInputError: if the width of a pattern is not positive.
+        InvalidInputError: if a width or a rate is not positive.
 
     Examples:
         >>> from meanfield.dynamics import mask_of
         >>> mask_of("window:1/8")
         Window(width=0.125)
     """
-    kind, _, width = name.partition(":")
+    kind, _, number = name.partition(":")
     if kind in patterns:
-        return patterns[kind](_width(kind, width))
+        what = "WIDTH is a positive share of the sequence"
+        return patterns[kind](_positive_number(kind, number, what))
+    if kind in decays:
+        return decays[kind](_positive_number(kind, number, "RATE is positive"))
     if name in masks:
         return masks[name]
-    names = [*masks, *(f"{pattern}:WIDTH" for pattern in patterns)]
-    raise UnknownNameError(f"There is no mask `{name}`; {suggestion(name, names)}")
+    names = [*masks, *(f"{name}:WIDTH" for name in patterns)]
+    names += [f"{name}:RATE" for name in decays]
+    raise UnknownNameError(f"There is no mask `{name}`; known: {', '.join(names)}.")
 
 
-def _width(kind: str, text: str) -> float:
-    """The width of a pattern, read from a string such as `0.25` or `2/7`."""
+def _positive_number(kind: str, text: str, what: str) -> float:
+    """The number of a mask, read from a string such as `0.25` or `2/7`."""
     try:
-        width = float(Fraction(text))
+        number = float(Fraction(text))
     except (ValueError, ZeroDivisionError, OverflowError):
-        width = math.nan
-    if not width > 0:
+        number = math.nan
+    if not number > 0:
         raise InvalidInputError(
-            f"The mask `{kind}` must be written `{kind}:WIDTH`, where WIDTH is a "
-            f"positive share of the sequence; got `{kind}:{text}`."
+            f"The mask `{kind}` must be written `{kind}:{what.split()[0]}`, where "
+            f"{what}; got `{kind}:{text}`."
         )
-    return width
+    return number

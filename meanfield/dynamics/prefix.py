@@ -24,7 +24,7 @@ from meanfield.measures import (
     as_batched,
     max_batch_size,
 )
-from meanfield.scores import causal
+from meanfield.scores import Alibi, causal
 from meanfield.tokens import Tokens
 
 from ._dynamics import AbstractDynamics
@@ -172,11 +172,20 @@ class PrefixField(AbstractField):
 
     def _restrict(self, s: Float[Array, ""]) -> AbstractMeasure:
         """The keys and the other queries that a token at position `s` sees."""
-        keys = self.mu.restrict(self._is_visible(s, self.mu))
+        keys = self._condition(self.mu, s)
         if self.queries is None:
             return as_batched(keys)
-        queries = self.queries.restrict(self._is_visible(s, self.queries))
-        return Facing(queries, keys)
+        return Facing(self._condition(self.queries, s), keys)
+
+    def _condition(self, mu: Points, s: Float[Array, ""]) -> Points:
+        """The measure that a token at position `s` sees."""
+        is_visible = self._is_visible(s, mu)
+        if not isinstance(self.mask, Alibi):
+            return mu.restrict(is_visible)
+        assert mu.tokens.position is not None
+        weighted = mu.shift_log_weights(self.mask.log_weights(s, mu.tokens.position))
+        part = weighted.select(is_visible)
+        return part.rescale(mu.log_mass) if self.mask.is_normalised else part
 
     def _is_visible(self, s: Float[Array, ""], mu: Points) -> Bool[Array, " n"]:
         assert mu.tokens.position is not None

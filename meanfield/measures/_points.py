@@ -248,12 +248,21 @@ class Points(AbstractMeasure):
         The result is rescaled to the original total mass, or has mass zero if no token
         of positive weight is left.
         """
+        return self.select(mask).rescale(self.log_mass)
+
+    @memberwise
+    def select(self, mask: Array) -> "Points":
+        """The part of the measure on the tokens where `mask` is true."""
         logs, zeros = jnp.where(mask, self.log_weights, -jnp.inf), self.zero_weights
         zeros = None if zeros is None else jnp.where(mask, zeros, 0)
-        part = replace(self, log_weights=logs, zero_weights=zeros)
-        mass = part.log_mass
-        shift = self.log_mass - jnp.where(jnp.isneginf(mass), 0, mass)
-        return part.shift_log_weights(shift)
+        return replace(self, log_weights=logs, zero_weights=zeros)
+
+    @memberwise
+    def rescale(self, log_mass: Float[Array, ""]) -> "Points":
+        """The measure with this logarithm of its mass, unless it has mass zero."""
+        mass = self.log_mass
+        shift = log_mass - jnp.where(jnp.isneginf(mass), 0, mass)
+        return self.shift_log_weights(shift)
 
     @property
     @memberwise
@@ -261,7 +270,7 @@ class Points(AbstractMeasure):
         """The logarithm of the total mass."""
         return exclusion.log_sum(self.log_weights, self.zero_weights)
 
-    def shift_log_weights(self, shift: Float[Array, ""]) -> "Points":
+    def shift_log_weights(self, shift: Float[Array, "*n"]) -> "Points":
         """The measure with `shift` added to the logarithms of its weights."""
         zeros = self.zero_weights
         zeros = None if zeros is None else zeros * jnp.exp(shift)

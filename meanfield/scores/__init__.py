@@ -6,6 +6,7 @@ coupling, a score of $-\infty$ excludes the pair.
 
 from meanfield._renamed import old_names
 
+from ._masked import Alibi as Alibi
 from ._masked import Masked as Masked
 from ._masked import causal as causal
 from ._masked import positions as positions

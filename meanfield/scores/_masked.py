@@ -1,11 +1,14 @@
 """Masked scores, which exclude pairs of tokens according to their positions."""
 
 from collections.abc import Callable
+from typing import ClassVar
 
+import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 from typing_extensions import override
 
+from meanfield._array import positive
 from meanfield.errors import InvalidInputError
 from meanfield.tokens import Tokens
 
@@ -26,6 +29,45 @@ def causal(query: Float[Array, "..."], key: Float[Array, "..."]) -> Bool[Array, 
     return key <= query
 
 
+class Alibi(eqx.Module):
+    r"""Mask by which a token sees earlier tokens and itself, the later the more.
+
+    A key at position $s'$ has the weight $e^{-\lambda(s - s')}$ for a query at $s$. It
+    is used by `Prefix`, which moves a token by the measure with these weights.
+
+    Attributes:
+        rate: $\lambda$, in units of one over the length of the sequence.
+        is_normalised: whether the weights of each query are rescaled to sum to the mass
+            of all keys. Softmax divides by their sum, so it makes no
+            difference there.
+
+    Examples:
+        >>> from meanfield.scores import Alibi
+        >>> s = jnp.array([0.0, 0.5, 1.0])
+        >>> print(jnp.exp(Alibi(2.0).log_weights(s[2], s)))
+        [0.1353 0.3679 1.    ]
+    """
+
+    rate: float
+    is_normalised: bool = eqx.field(static=True, default=True)
+    hides_later: ClassVar[bool] = True
+
+    def __check_init__(self) -> None:
+        positive("rate", self.rate)
+
+    def __call__(
+        self, query: Float[Array, "..."], key: Float[Array, "..."]
+    ) -> Bool[Array, "..."]:
+        """Whether `query` sees `key`."""
+        return causal(query, key)
+
+    def log_weights(
+        self, query: Float[Array, "..."], key: Float[Array, "..."]
+    ) -> Float[Array, "..."]:
+        """The logarithms of the weights; those of later tokens are zero."""
+        return -self.rate * jnp.maximum(query - key, 0)
+
+
 class Masked(AbstractScore):
     r"""A score that equals `score` where `mask(s_query, s_key)` holds, else $-\infty$.
 
@@ -43,6 +85,13 @@ class Masked(AbstractScore):
 
     score: AbstractScore
     mask: Callable[[Array, Array], Bool[Array, "m n"]]
+
+    def __check_init__(self) -> None:
+        if isinstance(self.mask, Alibi):
+            raise InvalidInputError(
+                "`Masked` selects keys, and `Alibi` weighs them: write "
+                "`Prefix(dynamics, Alibi(rate))`."
+            )
 
     @override
     def __call__(self, queries: Tokens, keys: Tokens) -> Float[Array, "m n"]:

@@ -10,7 +10,7 @@ from pydantic import BaseModel
 GROUPS = ("Attention", "Start", "Grid", "Time", "Transformer", "Numerics")
 """Groups of keys in the help, in order."""
 
-PARAMETERS = ("A", "Q", "K", "V", "epsilon", "heads", "scale", "mask")
+PARAMETERS = ("A", "Q", "K", "V", "epsilon", "beta", "heads", "scale", "mask")
 """Parameters of an attention; a model has its own values of these for each layer."""
 
 ARRAYS = (".npy", ".csv")

@@ -157,8 +157,10 @@ def _check_layers(values: Mapping[str, Any]) -> None:
         raise ValueError("the times `t` of `layers` must increase strictly")
     if values.get("depth") == "interpolated" and len(layers) < 2:
         raise ValueError("`depth = interpolated` needs at least two `layers`")
-    layer_keys = (*PARAMETERS[3:], "context", "options", "drift")
-    for names in (("A", "Q"), *((name,) for name in layer_keys)):
+    pairs = (("A", "Q"), ("epsilon", "beta"))
+    layer_keys = (*PARAMETERS, "context", "options", "drift")
+    rest = [(name,) for name in layer_keys if name not in ("A", "Q", "K", *pairs[1])]
+    for names in (*pairs, *rest):
         shared_keys = [name for name in names if name in values]
         overrides = [not layer.model_fields_set.isdisjoint(names) for layer in layers]
         if layers and shared_keys and all(overrides):

@@ -121,10 +121,11 @@ def _endings() -> list[Row]:
 
 
 def _masks() -> list[Row]:
-    """Rows of the masks without a width, and of the masks with a width."""
-    from meanfield.dynamics import masks, patterns
+    """Rows of the masks without a number, with a width, and with a rate."""
+    from meanfield.dynamics import decays, masks, patterns
 
-    return _summaries(masks) + _summaries(patterns, ":WIDTH")
+    widths, rates = _summaries(patterns, ":WIDTH"), _summaries(decays, ":RATE")
+    return _summaries(masks) + widths + rates
 
 
 def _measures() -> list[Row]:

@@ -67,7 +67,8 @@ def _caution(spec: RunSpec, dataset: xr.Dataset, axes: list[str]) -> str:
     if "attention" in axes:
         names |= set(map(str, dataset["attention"].values))
     matches = [name for name in _EPSILON_ATTENTIONS if name in names]
-    is_one = "epsilon" not in axes and all(part.epsilon == 1 for part in layers)
+    is_varied = not {"epsilon", "beta"}.isdisjoint(axes)
+    is_one = not is_varied and all(part.bandwidth_of_scores == 1 for part in layers)
     return "" if is_one or not matches else f"{matches[0]} moves by V/ε"
 
 
@@ -96,11 +97,20 @@ def _descent(spec: RunSpec, axes: list[str]) -> str:
     """The text `gradient flow of …`, followed by the keys that the user set."""
     names = [name for name in HEADWISE_KEYS if name in spec.model_fields_set]
     numbers = [_matrix_of(spec, name, axes) for name in names if name not in axes]
-    if "epsilon" in spec.model_fields_set and "epsilon" not in axes:
-        numbers.append(f"ε = {_number(spec.epsilon)}")
+    if not {"epsilon", "beta"}.isdisjoint(spec.model_fields_set):
+        numbers += _bandwidth(spec, axes)
     numbers += _options(spec, axes)
     name = "" if "flow_of" in axes else f"gradient flow of {_display_name(spec.mover)}"
     return ": ".join(text for text in (name, ", ".join(numbers)) if text)
+
+
+def _bandwidth(part: AttentionSpec, axes: list[str]) -> list[str]:
+    """The bandwidth or the inverse temperature, whichever is set, unless it varies."""
+    if not {"epsilon", "beta"}.isdisjoint(axes):
+        return []
+    if part.beta is not None:
+        return [f"β = {_number(part.beta)}"]
+    return [f"ε = {_number(part.epsilon)}"]
 
 
 def _attention(part: AttentionSpec, layer: AttentionSpec, axes: list[str]) -> str:
@@ -111,8 +121,7 @@ def _attention(part: AttentionSpec, layer: AttentionSpec, axes: list[str]) -> st
     """
     names = ("Q", "K", "V") if part.Q is not None or "Q" in axes else ("A", "V")
     numbers = [_matrix_of(part, name, axes) for name in names if name not in axes]
-    if "epsilon" not in axes:
-        numbers.append(f"ε = {_number(part.epsilon)}")
+    numbers += _bandwidth(part, axes)
     more = [
         f"{part.heads} heads" if part.heads > 1 else "",
         part.mask or "",

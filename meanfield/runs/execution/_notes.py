@@ -113,7 +113,7 @@ def _norm(result: Result) -> float:
     Y = np.asarray(psd_sqrt(jnp.asarray(covariance)))
     ((Q, K, _),) = parameters(spec, len(Y), Draw(spec.seed))
     Q, K = apply_scale(spec, Q, K)
-    A = np.asarray(K.T @ Q) / spec.epsilon
+    A = np.asarray(K.T @ Q) / spec.bandwidth_of_scores
     return float(np.linalg.norm(Y @ A @ Y, 2))
 
 

@@ -25,7 +25,7 @@ from meanfield.flows import (
 from meanfield.flows.stepping import Courant
 from meanfield.measures import Gaussian, Points
 from meanfield.measures.laws import Law, law
-from meanfield.measures.sampling import clouds
+from meanfield.measures.sampling import draw_cloud
 from meanfield.spaces import AbstractSpace
 from meanfield.spec import RunSpec, StartSpec
 
@@ -100,8 +100,7 @@ class Start:
         n, d, key = self.keys.n, self.d, self.key
         if self.space.is_compact and self.init == "uniform":
             return self.tokens(self.space.uniform(key, n, d))
-        name, *numbers = self.init.split(":")
-        cloud = clouds[name](n, d, *map(float, numbers), key=key)
+        cloud = draw_cloud(self.init, n, d, key=key)
         if self.space.is_compact:
             return self.tokens(self.space.project(cloud))
         return self.tokens(spread_by(self.frame, cloud))

@@ -25,7 +25,7 @@ from meanfield.dynamics import (
     stack_trees,
 )
 from meanfield.errors import InvalidInputError
-from meanfield.scores import Dot, Masked
+from meanfield.scores import Alibi, Dot, Masked
 from meanfield.spec import KEYS, AttentionSpec, LayerSpec, RunSpec, replace_files
 
 from ._context import Contexts
@@ -154,16 +154,20 @@ def _variant(
 
 
 def _keys(part: AttentionSpec) -> Options:
-    """The keys `epsilon` and `iterations`, if the variant takes them.
+    """The bandwidth and the key `iterations`, if the variant takes them.
 
     Raises:
         InvalidInputError: if the spec sets one that the variant does not take.
     """
     signature = inspect.signature(attentions[part.attention]).parameters
-    values = {"epsilon": part.epsilon, "iterations": part.iterations}
-    for key, subject in (("epsilon", "scores"), ("iterations", "Sinkhorn half-steps")):
-        is_given = key in part.model_fields_set and values[key] is not None
-        if is_given and key not in signature:
+    values = {"epsilon": part.bandwidth_of_scores, "iterations": part.iterations}
+    for key, parameter, subject in (
+        ("epsilon", "epsilon", "scores"),
+        ("beta", "epsilon", "scores"),
+        ("iterations", "iterations", "Sinkhorn half-steps"),
+    ):
+        is_given = key in part.model_fields_set and getattr(part, key) is not None
+        if is_given and parameter not in signature:
             raise InvalidInputError(
                 f"`{key}` is for {subject}, but `{part.attention}` has none: leave out "
                 "the key."
@@ -249,7 +253,7 @@ def _apply_mask(part: AttentionSpec, attention: Attention) -> AbstractDynamics:
     if part.mask is None:
         return attention
     mask = mask_of(part.mask)
-    if not isinstance(attention.coupling, Softmax):
+    if isinstance(mask, Alibi) or not isinstance(attention.coupling, Softmax):
         return Prefix(attention, mask)
     score = Masked(attention.score, mask)
     return Attention(score, attention.coupling, attention.value, attention.offset)

@@ -109,7 +109,7 @@ def energy_named(
         for key, value in replace_files(options or {}, read_array).items()
         if key in _option_names(name)
     }
-    return make(*matrices, epsilon=part.epsilon, **keywords)
+    return make(*matrices, epsilon=part.bandwidth_of_scores, **keywords)
 
 
 def suffix(name: str) -> str:
@@ -218,7 +218,7 @@ def _have_scores(names: Sequence[str]) -> bool:
 def _check_used(part: AttentionSpec, names: Sequence[str]) -> None:
     """Checks that each parameter is used by one of the energies."""
     mover = " + ".join(names)
-    score_keys = (*HEADWISE_KEYS, "scale", "epsilon")
+    score_keys = (*HEADWISE_KEYS, "scale", "epsilon", "beta")
     for key in () if _have_scores(names) else score_keys:
         if key in part.model_fields_set and getattr(part, key) is not None:
             raise InvalidInputError(

@@ -1,7 +1,7 @@
-"""Configuration keys of the velocity: an attention, its context, and a drift."""
+"""Configuration keys of an attention and of a layer."""
 
 from dataclasses import replace
-from typing import Annotated, Literal, cast
+from typing import Annotated, Literal
 
 from pydantic import (
     AfterValidator,
@@ -15,80 +15,12 @@ from meanfield.spec._grid import Count, Strict
 from meanfield.spec._keys import ARRAYS, Key
 
 from ._context import check_context
+from ._drift import DriftSpec
+from ._matrices import HeadNumbers, Numbers
 from ._options import Option, check_option_values, options_of
 from ._rules import check_attention
 
 MOST_HALF_STEPS = 1_000_000  # each evaluation of the velocity executes all half-steps
-Matrix = float | list[float] | list[list[float]] | str
-HeadMatrix = float | list[list[float]] | str
-Matrices = Matrix | list[HeadMatrix]
-
-AFFINE = ("M", "b")
-PERCEPTRON = ("W1", "b1", "W2", "b2")
-_DRIFTS = "Mx + b (`M`, `b`) or W2 relu(W1 x + b1) + b2 (`W1`, `b1`, `W2`, `b2`)"
-
-
-def heads_of(value: Matrices | None) -> list[HeadMatrix] | None:
-    """The list of matrices, one for each head; `None` for a single matrix.
-
-    A list of rows, each a list of numbers, is a single matrix.
-
-    Examples:
-        >>> from meanfield.spec import heads_of
-        >>> heads_of([1.0, -1.0]), heads_of(1.0)
-        ([1.0, -1.0], None)
-    """
-    is_nested = lambda part: any(isinstance(entry, list) for entry in part[:1])
-    is_row = lambda part: isinstance(part, list) and not is_nested(part)
-    if not isinstance(value, list) or all(map(is_row, value)):
-        return None
-    return cast(list[HeadMatrix], value)
-
-
-def _rectangular(value: Matrices) -> Matrices:
-    if not isinstance(value, list):
-        return value
-    rows = [row for row in value if isinstance(row, list)]
-    if not value or (rows and not rows[0]):
-        raise ValueError("is empty: give a number, or a list of rows")
-    if len({len(row) for row in rows}) > 1:
-        raise ValueError("has rows of different lengths: give rows of equal length")
-    return value
-
-
-def _each_rectangular(value: Matrices) -> Matrices:
-    for part in heads_of(value) or ():
-        _rectangular(part)
-    return value if heads_of(value) else _rectangular(value)
-
-
-def _check_drift(drift: dict[str, Matrix] | None) -> dict[str, Matrix] | None:
-    """Returns `drift` if it is an affine map or a perceptron.
-
-    Raises:
-        ValueError: naming a key that is missing, unknown or of the other kind.
-    """
-    names = list(drift or ())
-    unknown_names = [name for name in names if name not in (*AFFINE, *PERCEPTRON)]
-    if unknown_names:
-        raise ValueError(f"has the unknown key `{unknown_names[0]}`: give {_DRIFTS}")
-    perceptron_keys = [name for name in names if name in PERCEPTRON]
-    if perceptron_keys and len(perceptron_keys) < len(names):
-        raise ValueError(f"must be either {_DRIFTS}, not a mixture of both")
-    missing = [
-        name
-        for name in PERCEPTRON[::2]
-        if perceptron_keys and name not in perceptron_keys
-    ]
-    if missing:
-        raise ValueError(f"is a perceptron, which needs `{missing[0]}`")
-    return drift
-
-
-Numbers = Annotated[Matrix, AfterValidator(_rectangular)]
-HeadNumbers = Annotated[Matrices, AfterValidator(_each_rectangular)]
-
-
 SELF = "it has self-attention only"  # "it" is a live page
 MATRIX = Key(
     group="Attention", holds="matrix", is_headwise=True, files=ARRAYS, enters="dynamics"
@@ -148,9 +80,27 @@ class AttentionSpec(Strict):
     ] = 1.0
     epsilon: Annotated[
         PositiveFloat,
-        Key(group="Attention", enters="dynamics", label=r"bandwidth $\varepsilon$"),
+        Key(
+            group="Attention",
+            replaces=("beta",),
+            enters="dynamics",
+            label=r"bandwidth $\varepsilon$",
+        ),
         Field(description="bandwidth ε, by which scores are divided"),
     ] = 1.0
+    beta: Annotated[
+        PositiveFloat | None,
+        Key(
+            group="Attention",
+            replaces=("epsilon",),
+            enters="dynamics",
+            label=r"inverse temperature $\beta$",
+        ),
+        Field(
+            examples=[5.0],
+            description="inverse temperature β = 1/ε, in place of `epsilon`",
+        ),
+    ] = None
     heads: Annotated[
         Count,
         Key(group="Attention", is_in_title=True),
@@ -177,10 +127,10 @@ class AttentionSpec(Strict):
         ),
         Field(
             examples=["causal"],
-            description="attention mask: `causal`, or `window:WIDTH`, "
-            "`block-local:WIDTH`, `block-causal:WIDTH`, `strided:WIDTH` or "
-            "`fixed:WIDTH`, with WIDTH as a fraction of the sequence; no mask if "
-            "absent",
+            description="attention mask: `causal`, `strict` (earlier tokens only), "
+            "`window:WIDTH`, `block-local:WIDTH`, `block-causal:WIDTH`, "
+            "`strided:WIDTH` or `fixed:WIDTH`, with WIDTH as a fraction of the "
+            "sequence, or `alibi:RATE`; see `list masks`; no mask if absent",
         ),
     ] = None
     iterations: Annotated[
@@ -246,31 +196,14 @@ class AttentionSpec(Strict):
     @model_validator(mode="after")
     def _check_keys(self) -> "AttentionSpec":
         check_attention(dict(self))
+        if self.beta is not None and "epsilon" in self.model_fields_set:
+            raise ValueError("`beta` is 1/ε: leave out `epsilon`")
         return self
 
-
-class DriftSpec(Strict):
-    """The key of the drift, which is added to the velocity of the attention."""
-
-    drift: Annotated[
-        dict[str, Numbers] | None,
-        BeforeValidator(options_of),
-        AfterValidator(_check_drift),
-        Key(
-            is_rare=True,
-            group="Attention",
-            holds="options",
-            files=ARRAYS,
-            enters="dynamics",
-            no_page="it has attention only",
-        ),
-        Field(
-            examples=[{"M": -0.5, "b": 1.0}],
-            min_length=1,
-            description="velocity added to each token: M=…,b=… for Mx + b, or "
-            "W1=…,b1=…,W2=…,b2=… for W2 relu(W1 x + b1) + b2",
-        ),
-    ] = None
+    @property
+    def bandwidth_of_scores(self) -> float:
+        """The number by which scores are divided, from `epsilon` or `beta`."""
+        return self.epsilon if self.beta is None else 1 / self.beta
 
 
 class LayerSpec(AttentionSpec, DriftSpec):
