@@ -23,6 +23,11 @@ RADIUS_SHARE, _NEAREST_SHARE = 0.05, 0.5
 _SAMPLE = 200
 # Frames with entries larger than this give NaN, since their squares could overflow.
 LARGEST = 1e100
+# By default, tokens are linked by cosine if it is at least 0.9: at angles up to 26°.
+COSINE_LINK = 0.1
+# Coordinate of tokens at zero along an additional axis. They are then farther from all
+# unit vectors than two unit vectors can be from each other.
+_FAR = 3.0
 
 
 class ClusterCounts(NamedTuple):
@@ -123,6 +128,52 @@ def cluster_counts(
             results[index] = masses.size, masses.max()
     counts, bulk = np.moveaxis(results.reshape(*x.shape[:-2], 2), -1, 0)
     return ClusterCounts(counts, bulk)
+
+
+def unit_vectors(x: np.ndarray) -> np.ndarray:
+    """The directions of tokens (..., d), without overflow; those of zero are zero.
+
+    Examples:
+        >>> from meanfield.clusters import unit_vectors
+        >>> print(unit_vectors(np.array([[3e200, 4e200], [0.0, 0.0]])))
+        [[0.6 0.8]
+         [0.  0. ]]
+    """
+    largest = np.abs(x).max(axis=-1, keepdims=True)
+    scaled_x = x / np.where(largest > 0, largest, 1.0)
+    lengths = np.linalg.norm(scaled_x, axis=-1, keepdims=True)
+    return scaled_x / np.where(lengths > 0, lengths, 1.0)
+
+
+def embed_directions(x: np.ndarray) -> np.ndarray:
+    r"""Tokens (..., d) as points whose distance is $\sqrt{2(1-\cos\theta)}$.
+
+    Tokens at zero have no direction. They become one point far from the others, along
+    an additional axis.
+
+    Examples:
+        >>> from meanfield.clusters import embed_directions
+        >>> print(embed_directions(np.array([[3.0, 4.0], [0.0, 0.0]])))
+        [[0.6 0.8 0. ]
+         [0.  0.  3. ]]
+    """
+    directions = unit_vectors(x)
+    is_zero = ~np.any(directions, axis=-1, keepdims=True)
+    return np.concatenate([directions, np.where(is_zero, _FAR, 0.0)], axis=-1)
+
+
+def cosine_counts(
+    x: np.ndarray, weights: np.ndarray, link: float = COSINE_LINK
+) -> ClusterCounts:
+    """Counts as by `cluster_counts`, of tokens linked by a cosine of 1 − `link`.
+
+    Examples:
+        >>> from meanfield.clusters import cosine_counts
+        >>> x = np.array([[1.0, 0.0], [5.0, 0.1], [0.0, 1.0]])
+        >>> cosine_counts(x, np.full(3, 1 / 3)).counts
+        np.float64(2.0)
+    """
+    return cluster_counts(embed_directions(x), weights, np.sqrt(2 * link))
 
 
 def component_labels(x: np.ndarray, radius: float) -> np.ndarray:

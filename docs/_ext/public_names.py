@@ -44,6 +44,7 @@ MODULES = (
     "meanfield.fixed_point",
     "meanfield.cells",
     "meanfield.clusters",
+    "meanfield.frame_numbers",
     "meanfield.spectrum",
     "meanfield.endings",
     "meanfield.errors",

@@ -48,7 +48,7 @@ class _Square(AbstractEnergyReader[Float[Array, ""]]):
 
     @override
     def read_points(self, mu: Points) -> Float[Array, ""]:
-        squares = jnp.sum(self.field(mu.tokens) ** 2, axis=1)
+        squares = jnp.sum(mu.transport(self.field) ** 2, axis=1)
         return mu.total(squares)
 
     @override

@@ -87,7 +87,8 @@ def _power(
         # Integration by parts avoids the gradient, since a density can have jumps.
         power = -variation.pressure.reshape(-1) * divergence(field, mu.tokens)
     else:
-        power = jnp.sum(variation.gradient(mu.tokens) * field(mu.tokens), axis=1)
+        velocity = mu.transport(field)
+        power = jnp.sum(variation.gradient(mu.tokens) * velocity, axis=1)
     return mu.total(power)
 
 

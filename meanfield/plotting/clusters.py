@@ -10,15 +10,23 @@ from matplotlib.ticker import MaxNLocator, ScalarFormatter
 
 from meanfield.clusters import cluster_counts
 from meanfield.errors import InvalidInputError
+from meanfield.spec import EUCLIDEAN
 
-from ._figure.bands import annotate_ending, draw_steps, name_time, spans_decades
+from ._figure.bands import (
+    annotate_ending,
+    draw_steps,
+    name_time,
+    scale_time,
+    spans_decades,
+)
 from ._figure.joint import Row, Runs, draw_rows, joint_panel
 from ._figure.look import look_of, options_for
 from ._figure.panels import add_subject, panel, panels, titled_figure
 from ._figure.style import CYCLE, INK
 from .reading.data import NOTHING, kind, swarm, values
 from .reading.data import runs as members
-from .reading.metrics import EUCLIDEAN, AbstractMetric, metrics
+from .reading.description import spec_of
+from .reading.metrics import AbstractMetric, default_metric, metrics
 from .reading.observables import even_frames, map_runs
 
 # Clusters are counted in at most `_FRAMES` evenly spaced frames.
@@ -35,14 +43,15 @@ def clusters(dataset: xr.Dataset) -> Figure:
     of at most `link` times the RMS radius $\sqrt{\operatorname{tr}\Sigma}$ of the
     frame or of the first frame, whichever is larger. `link` is a field of the look; its
     default is 5 %, or half the median distance to the nearest token in the first frame
-    if that is larger. With the `metric` `cosine`, two tokens are linked if the cosine
-    of their angle seen from 0 is at least $1 - $ `link`; the default of `link` is then
-    0.1. An ensemble is drawn as its median and its 10–90 % band.
+    if that is larger. With the `metric` `cosine`, the default on spheres, two tokens
+    are linked if the cosine of their angle seen from 0 is at least $1 - $ `link`; the
+    default of `link` is then 0.1. An ensemble is drawn as its median and its 10–90 %
+    band.
 
     Raises:
         InvalidInputError: if the dataset contains no tokens.
     """
-    link = _link(dataset)
+    link = link_of(dataset)
     sample = _sample(dataset)
     counts, bulk = _counts(sample, link)
     if not np.isfinite(counts).any():
@@ -50,6 +59,7 @@ def clusters(dataset: xr.Dataset) -> Figure:
     times = values(sample, "time", ("time",))
     figure = titled_figure(add_subject(dataset, "clusters"), (6.6, 5.8))
     top, bottom = figure.subplots(2, 1, sharex=True, height_ratios=[1.5, 1])
+    scale_time(top, times)
     draw_steps(top, times, counts, CYCLE[0])
     _count_scale(top, counts)
     draw_steps(bottom, times, bulk, INK)
@@ -69,7 +79,7 @@ def joint_clusters(runs: Runs) -> Figure:
 
     The default of `link` is that of the first run.
     """
-    link = _link(next(iter(runs.values())))
+    link = link_of(next(iter(runs.values())))
     samples = {label: _sample(run) for label, run in runs.items()}
     counts = [_counts(run, link) for run in samples.values()]
     rows = (
@@ -79,7 +89,7 @@ def joint_clusters(runs: Runs) -> Figure:
     return draw_rows(samples, "clusters", *rows, note=link.note)
 
 
-class _Link(NamedTuple):
+class Link(NamedTuple):
     """A metric, and the distance in it within which tokens are linked."""
 
     metric: AbstractMetric
@@ -91,13 +101,15 @@ class _Link(NamedTuple):
         return self.metric.note(self.distance)
 
 
-def _link(dataset: xr.Dataset) -> _Link:
+def link_of(dataset: xr.Dataset) -> Link:
     """The link of the look; by default, that of the first frame of the first run."""
     _check_kind(dataset)
     look = look_of(dataset)
-    metric = metrics[look.metric or EUCLIDEAN]
+    spec = spec_of(dataset)
+    is_flat = spec is None or spec.space == EUCLIDEAN
+    metric = metrics[look.metric or default_metric(is_flat=is_flat)]
     first = swarm(next(members(dataset)))
-    return _Link(metric, look.link or metric.default_link(first.x[0], first.weights))
+    return Link(metric, look.link or metric.default_link(first.x[0], first.weights))
 
 
 def _check_kind(dataset: xr.Dataset) -> None:
@@ -113,7 +125,7 @@ def _sample(dataset: xr.Dataset) -> xr.Dataset:
     return dataset.isel(time=frames)
 
 
-def _counts(dataset: xr.Dataset, link: _Link) -> np.ndarray:
+def _counts(dataset: xr.Dataset, link: Link) -> np.ndarray:
     """Cluster counts and weight of the heaviest cluster, of shape (2, …, time)."""
     _check_kind(dataset)
 

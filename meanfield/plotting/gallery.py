@@ -2,6 +2,9 @@
 
 from . import clusters as clusters
 from . import energy as energy
+from . import inner_products as inner_products
+from . import merges as merges
+from . import numbers as numbers
 from . import rank as rank
 from . import spectrum as spectrum
 from ._figure.joint import joint_panels as joint_panels

@@ -4,6 +4,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, PositiveFloat, model_validator
 
+from meanfield.frame_numbers import is_frame_number
+
 from ._grid import Count, GridSpec
 from ._keys import PARAMETERS, Key, keys_of
 from ._measures import measures
@@ -233,10 +235,15 @@ class RunSpec(
 
         Under noise this energy is not added, as its rate of change is not known.
         """
-        names = tuple(self.observe or ())
+        names = tuple(n for n in self.observe or () if not is_frame_number(n))
         if self.flow_of is None or self.noise or "energy" in names:
             return names
         return ("energy", *names)
+
+    @property
+    def recorded_numbers(self) -> tuple[str, ...]:
+        """The numbers of the tokens to record at each frame."""
+        return tuple(filter(is_frame_number, self.observe or ()))
 
     @property
     def mover(self) -> str:

@@ -4,6 +4,8 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
+from meanfield.frame_numbers import frame_number, is_frame_number
+
 from ._keys import PARAMETERS, Key
 from ._measures import measures
 from ._start import EUCLIDEAN
@@ -95,6 +97,11 @@ def _check_measure(values: Mapping[str, Any], rows: Keys) -> None:
         conflict = measures[measure].conflict(measure, name, row)
         if conflict:
             raise ValueError(conflict)
+    numbers = [*filter(is_frame_number, values.get("observe", ()))]
+    if numbers and measure != "points":
+        raise ValueError(f"`{numbers[0]}` is a number of tokens: observe energies")
+    for name in numbers:
+        frame_number(name)  # raises for a number that is not valid
     if measure == "grid":
         _check_on_grid(values)
     if values.get("projected") and _is_masked(values):

@@ -62,7 +62,7 @@ class StartSpec(Strict):
             required_measure=("points", "applies only to tokens"),
             brings=(
                 "a compact space, without moments or noise",
-                ("mean", "cov", "noise", "flow_of", "observe"),
+                ("mean", "cov", "noise"),
             ),
             is_in_title=True,
             no_page="its tokens move in Euclidean space",

@@ -17,6 +17,7 @@ KINDS = {
     "families": "values of `--starts`: families of initial Gaussians",
     "masks": "values of `--mask`",
     "measures": "values of `--measure`: representations of the measure",
+    "frame-numbers": "values of `--observe`: numbers of tokens at each frame",
     "models": "values of `--model`: real transformers",
     "panels": "values of `plot --panel`: pictures",
     "presets": "values of `--preset`: named sets of keys",
@@ -31,6 +32,7 @@ REGISTRIES = {  # modules of the registries, each named like its kind; imported 
     "clouds": "meanfield.measures.sampling",
     "energies": "meanfield.energies",
     "families": "meanfield.measures.families",
+    "frame-numbers": "meanfield.frame_numbers",
     "panels": "meanfield.plotting",
     "solvers": "meanfield.flows",
     "spaces": "meanfield.spaces",
@@ -50,8 +52,8 @@ def rows(kind: str) -> list[Row]:
         UnknownNameError: if there is no such kind.
     """
     if kind in REGISTRIES:
-        registry = getattr(importlib.import_module(REGISTRIES[kind]), kind)
-        return _summaries(registry)
+        module = importlib.import_module(REGISTRIES[kind])
+        return _summaries(getattr(module, kind.replace("-", "_")))
     if kind not in KINDS:
         raise UnknownNameError(
             f"There is no list called `{kind}`; {suggestion(kind, KINDS)}"

@@ -9,7 +9,7 @@ _LETTERS = """
 alpha α beta β gamma γ delta δ epsilon ε varepsilon ε eta η theta θ kappa κ lambda λ
 mu μ nu ν xi ξ pi π rho ρ sigma σ tau τ varphi φ phi φ psi ψ
 Gamma Γ Delta Δ Lambda Λ Sigma Σ Phi Φ Omega Ω nabla ∇ partial ∂ infty ∞
-int ∫ sum Σ prod ∏ top T ell ℓ cdot · cdots … dots … ldots …
+int ∫ iint ∬ sum Σ prod ∏ top T ell ℓ cdot · cdots … dots … ldots …
 circ ∘ perp ⊥ dagger † star * langle ⟨ rangle ⟩ | ‖ { { } }
 """
 _RELATIONS = """

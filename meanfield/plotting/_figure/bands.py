@@ -19,6 +19,9 @@ _DASHES = (0, (4, 4))
 _OVERLAP_RTOL = 0.01  # curves with a smaller relative difference are taken to coincide
 _DOTS = 30  # largest number of frames that are marked on a step curve
 
+# Times are spaced logarithmically if the last is this much larger than the median.
+_DECADES = 10.0
+
 BAND_NOTE = "line: median of the runs still going; band: 10–90 %"
 
 
@@ -124,6 +127,13 @@ def spans_decades(values: np.ndarray) -> bool:
     if positive.size == 0:
         return False
     return bool(np.log10(positive.max()) - np.log10(positive.min()) > 2)
+
+
+def scale_time(axes: Axes, times: np.ndarray) -> None:
+    """Make the time axis logarithmic if times are spaced logarithmically."""
+    positive = times[times > 0]
+    if positive.size > 1 and positive[-1] > _DECADES * positive[positive.size // 2]:
+        axes.set_xscale("log")
 
 
 def name_time(axes: Axes, dataset: xr.Dataset) -> None:

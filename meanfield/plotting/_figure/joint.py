@@ -16,7 +16,7 @@ from meanfield.plotting.reading.data import NOTHING, ending, values
 from meanfield.plotting.reading.data import runs as members
 from meanfield.plotting.reading.labels import common_keys
 
-from .bands import BAND_NOTE, draw
+from .bands import BAND_NOTE, draw, scale_time
 from .look import Look, look_of
 from .marks import legend, named_entry
 from .panels import (
@@ -122,8 +122,9 @@ def draw_rows(runs: Runs, subject: str, *rows: Row, note: str = "") -> Figure:
         _draw_row(axes, row, runs, colours)
         for label in (label for label in runs if "run" not in runs[label].dims):
             mark_blow_up(axes, ending(runs[label]), colours[label], "")
+    scale_time(parts[-1, 0], values(next(iter(runs.values())), "time", ("time",)))
     parts[-1, 0].set_xlabel("time $t$")
-    handles = [named_entry(label, colour) for label, colour in colours.items()]
+    handles = [named_entry(*pair) for pair in colours.items() if pair[0]]
     legend(parts[0, 0], handles, len(handles))
     annotate(figure, note, endings_note(runs))
     return figure

@@ -37,12 +37,13 @@ _CURVES = (
     "rank",
     "spectrum",
     "energy",
+    "numbers",
     "balance",
     "disc",
     "phase",
     "lines",
 )
-_LIMIT_PANELS = ("tokens", "density", *_CURVES)
+_LIMIT_PANELS = ("tokens", "density", "merges", "inner-products", *_CURVES)
 _CLOUD_PANELS = ("tokens", "clusters", "rank", "spectrum")
 _NO_MOVIES = ()
 
@@ -123,14 +124,14 @@ class Look:
         "distance within which tokens are linked into clusters, in RMS radii or as "
         "1 - cosine; also colours by cluster",
         "NUMBER",
-        panels=("tokens", "clusters"),
+        panels=("tokens", "clusters", "merges"),
         movies=("tokens",),
     )
     metric: str | None = option(
         "distance that defines clusters: euclidean, or cosine of the angle "
         "seen from 0 [default: euclidean]",
         "NAME",
-        panels=("tokens", "clusters"),
+        panels=("tokens", "clusters", "merges"),
         movies=("tokens",),
     )
     colour: str | None = option(
@@ -145,7 +146,15 @@ class Look:
     cmap: str | None = option(
         "matplotlib colour map of colour scales, such as cividis or magma_r",
         "NAME",
-        panels=("tokens", "spectrum", "density", "phase", "lines", "attention"),
+        panels=(
+            "tokens",
+            "spectrum",
+            "density",
+            "phase",
+            "lines",
+            "attention",
+            "inner-products",
+        ),
         movies=("tokens", "density"),
     )
     x: str | None = option(

@@ -73,7 +73,8 @@ class Cloud:
     `closure`, if any, is the Gaussian that solves the closed equation, at these times;
     `whole` is the run before projection onto some axes; `words` are the labels of
     the tokens; `look` is the look of the picture; `names` are those of chosen axes.
-    Tokens on a sphere have no outlines: they are never near a Gaussian.
+    `is_flat` says whether tokens move in Euclidean space: on a sphere they are never
+    near a Gaussian, so that no outlines are drawn, and clusters are those by cosine.
     """
 
     times: np.ndarray
@@ -84,7 +85,7 @@ class Cloud:
     words: np.ndarray | None = None
     look: Look = Look()
     names: tuple[str, ...] = ()
-    has_outlines: bool = True
+    is_flat: bool = True
 
     @property
     def dimension(self) -> int:
@@ -263,6 +264,6 @@ def cloud(run: xr.Dataset) -> Cloud:
     names = tuple(run["coord"].values.tolist()) if "coord" in run.coords else ()
     spec = spec_of(run)
     looks = {"words": words, "look": look_of(run), "names": names}
-    looks["has_outlines"] = spec is None or spec.space == EUCLIDEAN
+    looks["is_flat"] = spec is None or spec.space == EUCLIDEAN
     whole_run = Cloud(times, state, closure, ending(run), **looks)
     return whole_run.take(frames)

@@ -7,16 +7,14 @@ import numpy as np
 from typing_extensions import override
 
 from meanfield._registry import Registry
-from meanfield.clusters import cluster_radii, cluster_share
+from meanfield.clusters import (
+    COSINE_LINK,
+    cluster_radii,
+    cluster_share,
+    embed_directions,
+)
 
 from .data import Swarm
-
-# By default, tokens are linked if the cosine of the angle between them is at least 0.9,
-# that is, if the angle is at most 26 degrees.
-COSINE_LINK = 0.1
-# Coordinate of tokens at zero along an additional axis. They are then farther from all
-# unit vectors than two unit vectors can be from each other.
-_FAR = 3.0
 
 
 class Embedding(NamedTuple):
@@ -86,14 +84,8 @@ class _Cosine(AbstractMetric):
 
     @override
     def embed(self, state: Swarm, link: float) -> Embedding:
-        # Divide by the largest entry first, since squares of small entries underflow.
-        largest = np.abs(state.x).max(axis=-1, keepdims=True)
-        scaled_x = state.x / np.where(largest > 0, largest, 1.0)
-        lengths = np.linalg.norm(scaled_x, axis=-1, keepdims=True)
-        directions = scaled_x / np.where(lengths > 0, lengths, 1.0)
-        extra_axis = np.where(largest == 0, _FAR, 0.0)
-        points = np.concatenate([directions, extra_axis], axis=-1)
-        return Embedding(points, np.full(len(state.x), np.sqrt(2 * link)))
+        points = embed_directions(state.x)
+        return Embedding(points, np.full(len(points), np.sqrt(2 * link)))
 
     @override
     def note(self, link: float) -> str:
@@ -107,4 +99,8 @@ class _Cosine(AbstractMetric):
 metrics: Registry[AbstractMetric] = Registry("metric of tokens")
 metrics.register("euclidean")(_Euclidean())
 metrics.register("cosine")(_Cosine())
-EUCLIDEAN = "euclidean"
+
+
+def default_metric(*, is_flat: bool) -> str:
+    """The name of the default metric: distance, or cosine for tokens on spheres."""
+    return "euclidean" if is_flat else "cosine"

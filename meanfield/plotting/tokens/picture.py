@@ -18,7 +18,7 @@ from meanfield.plotting._figure.marks import (
     end_entry,
 )
 from meanfield.plotting._figure.parts import draw_dots, draw_lines
-from meanfield.plotting._figure.style import CLOSURE_COLOUR, GREY, INK
+from meanfield.plotting._figure.style import CLOSURE_COLOUR, GREY, INK, PALE
 from meanfield.plotting.reading.data import Cloud, Swarm, Track
 from meanfield.plotting.reading.observables import even_frames, moments
 
@@ -67,6 +67,7 @@ def draw_paths(axes: Axes, cloud: Cloud, labels: tuple[str, ...]) -> Key:
     else:
         frame_plane(axes, view)
     name_axes(axes, labels)
+    draw_sphere(axes, cloud)
     state, closure = cloud.state, cloud.closure
     if isinstance(state, Swarm):
         key = _tokens(axes, cloud, state, view, widths)
@@ -95,6 +96,22 @@ def bare_space(axes: Axes3D, look: Look, shape: tuple[float, ...]) -> None:
     zoom = min(1.1, 1.25 * float(np.linalg.norm(shape)) / (shape[0] + shape[1]))
     axes.set_box_aspect(shape, zoom=zoom * look.zoom(6.6))  # pyright: ignore[reportArgumentType]
     axes.locator_params(nbins=6)
+
+
+def draw_sphere(axes: Axes, cloud: Cloud) -> None:
+    """Draw the circle, or three great circles of the sphere, that tokens move on."""
+    state = cloud.state
+    if cloud.is_flat or cloud.whole is not None or not isinstance(state, Swarm):
+        return
+    radius = float(np.linalg.norm(state.x[0, 0]))
+    angles = np.linspace(0, 2 * np.pi, 181)
+    circle = radius * np.stack([np.cos(angles), np.sin(angles)])
+    line = {"color": PALE, "linewidth": 0.8, "zorder": 0.5}
+    if not isinstance(axes, Axes3D):
+        axes.plot(*circle, **line)
+        return
+    for axis in range(3):
+        axes.plot(*np.insert(circle, axis, 0.0, axis=0), **line)
 
 
 def look_at(axes: Axes3D, view: Window) -> None:
@@ -147,7 +164,7 @@ def _tokens(
     ends = draw_dots(axes, x[-1], sizes, c=faces, edgecolors="white")
     ends.set(linewidths=widths.end, zorder=4)
     handles: list[Artist] = [START, end_entry(faces)]
-    if cloud.has_outlines:
+    if cloud.is_flat:
         _ellipses(axes, cloud, moments(state), view, widths)
         handles.append(ellipse_entry(INK))
     key = tokens.key(handles, view.note)

@@ -30,7 +30,7 @@ from .moving import (
 )
 from .moving_words import WordLabels
 from .paths import moving_dots
-from .picture import bare_space, frame_plane, look_at, name_axes
+from .picture import bare_space, draw_sphere, frame_plane, look_at, name_axes
 from .views import Projection, Window, robust_windows, view_limits
 
 _AZIMUTH = -52.0  # azimuth of the camera halfway through a movie, in degrees
@@ -68,6 +68,7 @@ def _room_scene(axes: Axes, image: Projection, film: Film) -> tuple[AbstractScen
             axes.set_box_aspect(None)
         if look.xlim or look.ylim:  # `note` describes views that the user replaced
             note = ""
+    draw_sphere(axes, cloud)
     if cloud.closure is not None:
         parts.append(Outline(axes, cloud.closure, colour=CLOSURE_COLOUR, pattern="--"))
     return RoomScene(parts, view), key._replace(notes=[*key.notes, note])
@@ -116,7 +117,7 @@ def _tokens(
     tokens = Tokens(axes, dots, film.trails)
     parts: list[AbstractPart] = [tokens]
     handles = [TRAIL] if trail_length(dots.x.shape[1], film.trails) else []
-    if cloud.has_outlines:
+    if cloud.is_flat:
         track = moments(cloud.state)
         parts.append(Outline(axes, track, colour=INK, pattern="-"))
         handles.insert(0, line_entry(name, INK))

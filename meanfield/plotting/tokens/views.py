@@ -148,7 +148,7 @@ def _growth_note(cloud: Cloud, n_visible: int) -> str:
 
 def _extent(cloud: Cloud) -> tuple[np.ndarray, np.ndarray]:
     """The lowest and highest coordinates of tokens and of ellipses."""
-    tracks = _visible_tracks(cloud) if cloud.has_outlines else []
+    tracks = _visible_tracks(cloud) if cloud.is_flat else []
     points = []
     if isinstance(cloud.state, Swarm):
         points.append(cloud.state.x.reshape(-1, cloud.dimension))

@@ -15,7 +15,7 @@ from meanfield.runs.records._inputs import Inputs
 from meanfield.runs.records._provenance import provenance
 from meanfield.runs.records._validation import load_spec, raise_damaged
 from meanfield.runs.records._vocabulary import vocabulary
-from meanfield.runs.representations import largest_eigenvalue
+from meanfield.runs.representations import Arrays, largest_eigenvalue, token_numbers
 from meanfield.spec import RunSpec
 from meanfield.storage import RESUMABLE, Ending, RunStore
 
@@ -194,6 +194,15 @@ def _growth(run: Run) -> tuple[float, ...]:
     )
 
 
+def _last_numbers(run: Run) -> Arrays:
+    """The observed numbers of the tokens at the end; an array for several members."""
+    names = run.spec.recorded_numbers
+    values = token_numbers([member.measure for member in run.members], names)
+    if run.spec.is_family:
+        return values
+    return {name: numbers.squeeze(0) for name, numbers in values.items()}
+
+
 def _result(run: Run, store: RunStore | None, seconds: float) -> Result:
     growth, keys = _growth(run), run.spec.model_fields_set
     large = "" if run.spec.forward else growth_note(keys, run.outcomes, growth)
@@ -203,7 +212,7 @@ def _result(run: Run, store: RunStore | None, seconds: float) -> Result:
         run.outcomes,
         None if store is None else store.path,
         seconds,
-        run.observables,
+        {**run.observables, **_last_numbers(run)},
         run.sums,
         "; ".join(filter(None, (flow_note(run.setup, run.members[0]), large))),
         run.energy_change,

@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from meanfield.cells import moments
-from meanfield.clusters import LARGEST, cluster_counts, cluster_radius, cluster_share
+from meanfield.clusters import (
+    LARGEST,
+    cluster_counts,
+    cluster_radius,
+    cluster_share,
+    cosine_counts,
+)
+from meanfield.frame_numbers import frame_number, is_frame_number, variable_name
+from meanfield.spec import EUCLIDEAN
 from meanfield.spectrum import effective_rank, spectrum, token_moments
 from meanfield.storage import lazy_numbers
 
@@ -22,7 +30,7 @@ def add_numbers(data: "xarray.Dataset") -> "xarray.Dataset":
 
     `effective_rank`, `largest_eigenvalue` and `smallest_eigenvalue` describe the
     covariance. `clusters` counts the clusters of tokens, as the panel `clusters` does
-    by default.
+    by default. Observed numbers of tokens, such as `pairs:0.999`, are `pairs_0_999`.
     """
     numbers: dict[str, Callable[[xarray.Dataset], np.ndarray]] = {}
     if _factor(data).scale in data:
@@ -32,7 +40,13 @@ def add_numbers(data: "xarray.Dataset") -> "xarray.Dataset":
             "smallest_eigenvalue": functools.partial(_eigenvalue, -1),
         }
     if "token" in data.dims:
+        keys = data.attrs.get("spec", {})
         numbers["clusters"] = functools.partial(_clusters, data.isel(time=[0]))
+        if keys.get("space", EUCLIDEAN) != EUCLIDEAN:
+            numbers["clusters"] = functools.partial(_token_number, _cosine_clusters)
+        for name in filter(is_frame_number, keys.get("observe") or ()):
+            function = functools.partial(_token_number, frame_number(name))
+            numbers[variable_name(name)] = function
     return data.assign(lazy_numbers(data, numbers))
 
 
@@ -113,6 +127,17 @@ def _clusters(first: "xarray.Dataset", part: "xarray.Dataset") -> np.ndarray:
         sizes = [cluster_radius(*cloud, share) for cloud in clouds]
         counts.append(cluster_counts(x, w, np.fmax.reduce(sizes)).counts)
     return np.array(counts).reshape(_shape(part))
+
+
+def _token_number(
+    function: Callable[[np.ndarray, np.ndarray], float], part: "xarray.Dataset"
+) -> np.ndarray:
+    """A number of the tokens in each frame."""
+    return np.array([function(*cloud) for cloud in _clouds(part)]).reshape(_shape(part))
+
+
+def _cosine_clusters(x: np.ndarray, weights: np.ndarray) -> float:
+    return float(cosine_counts(x, weights).counts)
 
 
 def _clouds(part: "xarray.Dataset") -> Iterator[tuple[np.ndarray, np.ndarray]]:

@@ -3,6 +3,7 @@ from meanfield._renamed import old_names
 
 from ._points import SKETCH_SIZE as SKETCH_SIZE  # isort: skip
 from ._points import TokenRuns as TokenRuns  # isort: skip
+from ._points import token_numbers as token_numbers  # isort: skip
 from ._gaussian import GaussianRuns as GaussianRuns  # isort: skip
 from ._grid import GridRuns as GridRuns  # isort: skip
 from ._cells import Discretization as Discretization

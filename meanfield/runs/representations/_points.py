@@ -1,5 +1,6 @@
 """Runs of weighted tokens."""
 
+from collections.abc import Sequence
 from typing import Any, ClassVar, Literal
 
 import jax
@@ -8,9 +9,15 @@ import numpy as np
 from jaxtyping import Float
 from typing_extensions import override
 
-from meanfield.clusters import cluster_counts, cluster_radii, cluster_share
+from meanfield.clusters import (
+    cluster_counts,
+    cluster_radii,
+    cluster_share,
+    cosine_counts,
+)
 from meanfield.dynamics import AbstractDynamics
 from meanfield.flows import AbstractStepping, steps_over_jumps
+from meanfield.frame_numbers import frame_number, variable_name
 from meanfield.measures import AbstractMeasure, Blocked, Points
 from meanfield.runs.records._endings import Outcome
 from meanfield.spec import GridSpec
@@ -97,11 +104,17 @@ class TokenRuns(AbstractRepresentation[Points]):
 
     @override
     def observables(self, first: Points, last: Points) -> dict[str, float]:
-        """The number of clusters and the weight of the heaviest one; see `clusters`."""
+        """The number of clusters and the weight of the heaviest one; see `clusters`.
+
+        On a compact space, such as a sphere, clusters are those by cosine.
+        """
         weights = np.exp(np.asarray(last.log_weights, float))
         x = np.stack([np.asarray(mu.tokens.x, float) for mu in (first, last)])
-        radii = cluster_radii(x, weights, cluster_share(x[0], weights))
-        counts, heaviest = cluster_counts(x[1], weights, radii[1])
+        if last.space.is_compact:
+            counts, heaviest = cosine_counts(x[1], weights)
+        else:
+            radii = cluster_radii(x, weights, cluster_share(x[0], weights))
+            counts, heaviest = cluster_counts(x[1], weights, radii[1])
         return {"clusters": float(counts), "heaviest_cluster": float(heaviest)}
 
     @override
@@ -112,6 +125,18 @@ class TokenRuns(AbstractRepresentation[Points]):
     @override
     def has_positions(self, mu: Points) -> bool:
         return mu.tokens.position is not None
+
+
+def token_numbers(
+    measures: Sequence[AbstractMeasure], names: Sequence[str]
+) -> dict[str, np.ndarray]:
+    """Numbers of tokens, such as `pairs:0.999`, by variable; an entry per measure."""
+    points = [mu for mu in measures if isinstance(mu, Points)]
+    clouds = [(np.asarray(mu.tokens.x), np.exp(mu.log_weights)) for mu in points]
+    return {
+        variable_name(name): np.array([frame_number(name)(*cloud) for cloud in clouds])
+        for name in names
+    }
 
 
 representations.register("points")(TokenRuns())

@@ -62,7 +62,8 @@ def plan_chunks(cells: SweepCells, chunk: int | None) -> tuple[int, int]:
         tree = (run.members[0].dynamics, mu, run.stepping, run.setup.steps.stops)
         if cells.observed_names:
             stack = jax.tree.map(lambda leaf: np.asarray(leaf)[None], mu.coordinates)
-            observed_columns(cells.observed_names, state_numbers(stack, [mu]))
+            names = cells.observed_names
+            observed_columns(names, state_numbers(stack, [mu], names))
         programs.add((*_static(tree), *_shapes(tree), steps))
     share = -(-cells.count // CHUNKS)
     fits = min(batch_size, NUMBERS // numbers, share, cells.longest_chunk)

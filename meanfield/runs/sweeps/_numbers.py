@@ -14,8 +14,9 @@ from meanfield._registry import suggestion
 from meanfield.endings import Status
 from meanfield.errors import InvalidInputError
 from meanfield.flows import Trajectory
+from meanfield.frame_numbers import is_frame_number, variable_name
 from meanfield.measures import AbstractMeasure
-from meanfield.runs.representations import moments_of, representation_of
+from meanfield.runs.representations import moments_of, representation_of, token_numbers
 from meanfield.spectrum import effective_rank
 
 from ._cells import FRAME
@@ -44,7 +45,7 @@ def cell_numbers(
         "t_star": host.t_star,
         "t_star_error": host.t_star_error,
         "steps": host.n_accepted,
-        **state_numbers(host.last, starts),
+        **state_numbers(host.last, starts, observed_names),
     }
     rows = {
         name: _plain_numbers(np.asarray(column)) for name, column in columns.items()
@@ -60,7 +61,7 @@ def _curves(
     rows: Rows = {}
     for frame in range(host.ts.shape[-1]):
         states = jax.tree.map(lambda leaf, i=frame: leaf[:, i], host.coordinates)
-        numbers = state_numbers(states, starts)
+        numbers = state_numbers(states, starts, names)
         for name in observed_columns(names, numbers):
             column = np.where(frame < host.n_saved, numbers[name], np.nan)
             rows[f"{name}{FRAME}{frame}"] = _plain_numbers(column)
@@ -73,11 +74,13 @@ def observed_columns(names: Sequence[str], columns: Collection[str]) -> list[str
     Raises:
         InvalidInputError: if a name is none of the numbers of a cell.
     """
+    numbers = {name: [variable_name(name)] for name in names if is_frame_number(name)}
     options = {
         "mean": [name for name in columns if re.fullmatch(r"mean\d+", name)],
         "covariance": [name for name in columns if re.fullmatch(r"cov\d+", name)],
         "rank": ["effective_rank"],
         **{name: [name] for name in columns},
+        **numbers,
     }
     for name in names:
         if not options.get(name):
@@ -89,9 +92,14 @@ def observed_columns(names: Sequence[str], columns: Collection[str]) -> list[str
 
 
 def state_numbers(
-    coordinates: PyTree[np.ndarray], starts: Sequence[AbstractMeasure]
+    coordinates: PyTree[np.ndarray],
+    starts: Sequence[AbstractMeasure],
+    observed_names: Sequence[str],
 ) -> dict[str, np.ndarray]:
-    """Numbers of states with these coordinates: moments, spectrum, clusters."""
+    """Numbers of states with these coordinates: moments, spectrum, clusters.
+
+    Observed numbers of tokens, such as `pairs:0.999`, are added.
+    """
     states = [
         mu.replace_coordinates(
             jax.tree.map(lambda leaf, i=i: jnp.asarray(leaf[i]), coordinates)
@@ -110,6 +118,7 @@ def state_numbers(
             name: np.array([row[name] for row in observables])
             for name in observables[0]
         },
+        **token_numbers(states, [*filter(is_frame_number, observed_names)]),
         **(_entries(mean, cov) if mean.shape[1] <= LARGEST_SHOWN else {}),
     }
 

@@ -55,12 +55,13 @@ class EnergySpec(Strict):
     ] = None
     observe: Annotated[
         Names,
-        Key(names="energies", no_axis=ENDS, no_page="it records no energies"),
+        Key(names="energies", no_axis=ENDS, no_page="it records nothing"),
         Field(
             examples=[["energy"]],
             min_length=1,
             description="energies recorded at each frame, by name: `energy` (that of "
-            "the flow), or names from `list energies`; in a sweep `mean`, "
+            "the flow), or names from `list energies`; numbers of the tokens, such as "
+            "`pairs:0.999`, see `list frame-numbers`; in a sweep `mean`, "
             "`covariance`, and numbers of its table",
         ),
     ] = None

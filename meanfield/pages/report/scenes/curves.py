@@ -8,8 +8,10 @@ import xarray as xr
 
 from meanfield.clusters import cluster_counts
 from meanfield.plotting.reading.data import Swarm, cloud, ending, kind, runs, values
-from meanfield.plotting.reading.metrics import COSINE_LINK, EUCLIDEAN, metrics
+from meanfield.plotting.reading.description import spec_of
+from meanfield.plotting.reading.metrics import COSINE_LINK, default_metric, metrics
 from meanfield.plotting.reading.observables import even_frames, rounded_spectrum
+from meanfield.spec import EUCLIDEAN
 from meanfield.spectrum import effective_rank
 
 from .packing import pack
@@ -145,10 +147,12 @@ def _clusters(sample: xr.Dataset, report: Report) -> Iterator[Panel]:
     """Numbers of clusters, and weights of the heaviest one, in evenly spaced frames.
 
     In more than three dimensions, clusters are also counted by angles, since tokens
-    with the same direction can be far apart.
+    with the same direction can be far apart. On a sphere they are counted by angles.
     """
-    sizes = sample.sizes
-    ways = list(metrics) if sizes["coord"] > _MAX_DIMENSION else [EUCLIDEAN]
+    sizes, spec = sample.sizes, spec_of(sample)
+    is_flat = spec is None or spec.space == EUCLIDEAN
+    has_both = is_flat and sizes["coord"] > _MAX_DIMENSION
+    ways = list(metrics) if has_both else [default_metric(is_flat=is_flat)]
     max_frames = _MAX_POSITIONS // (sizes["token"] * sizes.get("run", 1) * len(ways))
     frames = even_frames(sizes["time"], max(max_frames, 2))
     subsample = sample.isel(time=frames)
@@ -160,7 +164,8 @@ def _clusters(sample: xr.Dataset, report: Report) -> Iterator[Panel]:
     times = values(subsample, "time", ("time",))
     suffix = f" (at {len(frames)} frames)" if len(frames) < sizes["time"] else ""
     names = [metrics[way].name for way in ways]
-    rule = f" (cosines from {1 - COSINE_LINK:g} on are linked)" if ways[1:] else ""
+    linked = f" (cosines from {1 - COSINE_LINK:g} on are linked)"
+    rule = linked if "cosine" in ways else ""
     clusters = panel(f"clusters{rule}{suffix}", names, times, rows[:, :, 0])
     yield {**clusters, "steps": True}
     shares = panel(f"share of the largest cluster{suffix}", names, times, rows[:, :, 1])

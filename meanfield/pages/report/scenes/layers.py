@@ -71,7 +71,7 @@ def _token_layers(run: xr.Dataset, view: View) -> list[Layer]:
         "weights": None if are_equal else pack(state.weights),
         "position": None if state.position is None else pack(state.position),
         "clusters": pack(_final_clusters(whole)),
-        "outlined": whole.has_outlines,
+        "outlined": whole.is_flat,
         "colouring": default_colouring(whole, state) or "start",
         **_ellipse(track),
     }

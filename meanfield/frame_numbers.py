@@ -1,0 +1,249 @@
+r"""Numbers of one frame of tokens, by name: shares of close pairs, order, centres.
+
+The module uses NumPy and SciPy only. All numbers depend on directions $x/|x|$, so they
+are meant for tokens on spheres; `sphere-energy` also uses lengths. A name may have a
+number of its own, as in `pairs:0.99`.
+"""
+
+import inspect
+import math
+import re
+from collections.abc import Callable
+
+import numpy as np
+import scipy  # SciPy loads its submodules lazily
+from jaxtyping import Float
+from numpy.typing import ArrayLike
+
+from meanfield._registry import Registry
+from meanfield.clusters import component_labels, embed_directions, unit_vectors
+from meanfield.errors import InvalidInputError
+
+FrameNumber = Callable[..., float]
+Tokens = Float[np.ndarray, "n d"]
+Weights = Float[np.ndarray, " n"]
+
+frame_numbers: Registry[FrameNumber] = Registry("number of a frame")
+_BLOCK = 512  # tokens at a time are compared with all others, to bound the memory
+
+
+def frame_number(text: str) -> Callable[[ArrayLike, ArrayLike], float]:
+    """The function called `NAME`, or `NAME:NUMBER`, of tokens and their weights.
+
+    Frames that are not finite have the number NaN.
+
+    Raises:
+        InvalidInputError: if the number is invalid.
+        UnknownNameError: if there is no such name.
+
+    Examples:
+        >>> from meanfield.frame_numbers import frame_number
+        >>> x = np.array([[1.0, 0.0], [1.0, 1e-3], [0.0, 1.0]])
+        >>> frame_number("pairs:0.99")(x, np.full(3, 1 / 3))  # one of three
+        0.33333...
+    """
+    name, _, number = text.partition(":")
+    function = frame_numbers[name]
+    keywords = [*inspect.signature(function).parameters][2:]
+    if not number:
+        return _on_finite(function)
+    try:
+        value = float(number)
+    except ValueError:
+        value = math.nan
+    if not keywords or not math.isfinite(value):
+        form = ":".join([name, *map(str.upper, keywords)])
+        raise InvalidInputError(f"The number must be written `{form}`; got `{text}`.")
+    return _on_finite(lambda x, weights: function(x, weights, value))
+
+
+def is_frame_number(text: str) -> bool:
+    """Whether `text` names a number of a frame.
+
+    Examples:
+        >>> from meanfield.frame_numbers import is_frame_number
+        >>> is_frame_number("pairs:0.99"), is_frame_number("interaction-energy")
+        (True, False)
+    """
+    return text.partition(":")[0] in frame_numbers
+
+
+def variable_name(text: str) -> str:
+    """The name of the variable of a number in a dataset.
+
+    Examples:
+        >>> from meanfield.frame_numbers import variable_name
+        >>> variable_name("strong-centres:0.5")
+        'strong_centres_0_5'
+    """
+    return re.sub(r"\W", "_", text)
+
+
+def _on_finite(function: FrameNumber) -> Callable[[ArrayLike, ArrayLike], float]:
+    def number(tokens: ArrayLike, weights: ArrayLike) -> float:
+        x, weights = np.asarray(tokens), np.asarray(weights)
+        if not np.all(np.isfinite(x)):
+            return math.nan
+        has_weight = weights > 0
+        w = weights[has_weight]
+        return float(function(np.asarray(x, float)[has_weight], w / w.sum()))
+
+    return number
+
+
+@frame_numbers.register("cosine-clusters")
+def cosine_clusters(x: Tokens, weights: Weights, link: float = 1e-3) -> float:
+    """Connected components of the tokens whose cosine is at least 1 − `link`.
+
+    Examples:
+        >>> from meanfield.frame_numbers import cosine_clusters
+        >>> cosine_clusters(np.eye(3), np.full(3, 1 / 3))
+        3.0
+    """
+    del weights
+    labels = component_labels(embed_directions(x), math.sqrt(2 * link))
+    return float(labels.max() + 1)
+
+
+@frame_numbers.register("pairs")
+def pairs(x: Tokens, weights: Weights, cosine: float = 0.999) -> float:
+    """Share of the pairs of different tokens whose cosine is at least `cosine`.
+
+    Examples:
+        >>> from meanfield.frame_numbers import pairs
+        >>> pairs(np.ones((4, 2)), np.full(4, 1 / 4))
+        1.0
+    """
+    del weights
+    tree, n = scipy.spatial.KDTree(unit_vectors(x)), len(x)
+    count = tree.count_neighbors(tree, math.sqrt(max(2 - 2 * cosine, 0)))
+    return (int(count) - n) / max(n * (n - 1), 1)
+
+
+@frame_numbers.register("span")
+def span(x: Tokens, weights: Weights) -> float:
+    """Dimension of the span of the tokens: their singular values above rounding.
+
+    Examples:
+        >>> from meanfield.frame_numbers import span
+        >>> span(np.array([[1.0, 1.0, 0.0], [-2.0, -2.0, 0.0]]), np.full(2, 1 / 2))
+        1.0
+    """
+    del weights
+    return float(np.linalg.matrix_rank(unit_vectors(x)))
+
+
+@frame_numbers.register("order")
+def order(x: Tokens, weights: Weights, degree: float = 1.0) -> float:
+    r"""Order parameter of a degree $k$, between 0 and 1 for tokens that are aligned.
+
+    On the circle it is $|\int e^{ik\theta} d\mu|$. On the sphere in $R^d$ it is
+    $(\iint P_k(x\cdot y)\, d\mu\, d\mu)^{1/2}$ with the Gegenbauer polynomial $P_k$ of
+    index $(d - 2)/2$ and $P_k(1) = 1$. For $k = 1$ it is $|\int x\, d\mu|$.
+
+    Examples:
+        >>> from meanfield.frame_numbers import order
+        >>> x = np.array([[1.0, 0.0], [-1.0, 0.0]])
+        >>> order(x, np.full(2, 1 / 2)), order(x, np.full(2, 1 / 2), 2.0)
+        (0.0, 1.0)
+    """
+    directions, degree = unit_vectors(x), _whole("order", degree, 1)
+    if degree == 1:
+        return float(np.linalg.norm(weights @ directions))
+    polynomial = _gegenbauer(degree, x.shape[1])
+    return math.sqrt(max(_double_integral(directions, weights, polynomial), 0.0))
+
+
+@frame_numbers.register("hemisphere")
+def hemisphere(x: Tokens, weights: Weights) -> float:
+    r"""Margin $\max_{|u|=1}\min_i u\cdot x_i$ of the tokens in a hemisphere, or 0.
+
+    It is the distance of the origin to the convex hull of the directions.
+
+    Examples:
+        >>> from meanfield.frame_numbers import hemisphere
+        >>> round(hemisphere(np.eye(2), np.full(2, 1 / 2)), 12)  # 1/√2
+        0.707106781187
+    """
+    del weights
+    directions = unit_vectors(x)
+    # The least |Xᵀc|² + (Σc - 1)² over c ≥ 0 is m²/(1 + m²) for the distance m.
+    system = np.vstack([directions.T, np.ones(len(x))])
+    residual = scipy.optimize.nnls(system, np.append(np.zeros(x.shape[1]), 1.0))[1]
+    rounding = 4 * np.finfo(float).eps ** 0.5
+    return 0.0 if residual <= rounding else residual / math.sqrt(1 - residual**2)
+
+
+@frame_numbers.register("centres")
+def centres(x: Tokens, weights: Weights, angle: float = 0.5) -> float:
+    """Rényi centres: tokens, in turn, farther than `angle` from all earlier centres.
+
+    Examples:
+        >>> from meanfield.frame_numbers import centres
+        >>> x = np.array([[1.0, 0.0], [np.cos(0.4), np.sin(0.4)], [0.0, 1.0]])
+        >>> centres(x, np.full(3, 1 / 3)), strong_centres(x, np.full(3, 1 / 3))
+        (2.0, 2.0)
+    """
+    del weights
+    directions, chosen = unit_vectors(x), np.zeros((0, x.shape[1]))
+    for token in directions:
+        if not len(chosen) or np.max(chosen @ token) < math.cos(angle):
+            chosen = np.vstack([chosen, token])
+    return float(len(chosen))
+
+
+@frame_numbers.register("strong-centres")
+def strong_centres(x: Tokens, weights: Weights, angle: float = 0.5) -> float:
+    """Tokens that are farther than `angle` from all earlier tokens.
+
+    Examples:
+        >>> from meanfield.frame_numbers import strong_centres
+        >>> strong_centres(np.eye(3), np.full(3, 1 / 3))
+        3.0
+    """
+    del weights
+    directions = unit_vectors(x)
+    nearest = [np.max(directions[:i] @ directions[i]) for i in range(1, len(x))]
+    return 1.0 + float(np.sum(np.array(nearest) < math.cos(angle)))
+
+
+@frame_numbers.register("sphere-energy")
+def sphere_energy(x: Tokens, weights: Weights, beta: float = 1.0) -> float:
+    r"""The energy $\tfrac12\iint e^{\beta (x\cdot y - 1)}\, d\mu\, d\mu$.
+
+    It is 1/2 if all tokens are one unit vector.
+
+    Examples:
+        >>> from meanfield.frame_numbers import sphere_energy
+        >>> sphere_energy(np.ones((3, 1)), np.full(3, 1 / 3))
+        0.5
+    """
+    kernel = lambda products: np.exp(beta * (products - 1))
+    return _double_integral(x, weights, kernel) / 2
+
+
+def _double_integral(
+    x: Tokens, weights: Weights, function: Callable[[np.ndarray], np.ndarray]
+) -> float:
+    r"""The integral $\iint f(x\cdot y)\, d\mu(x)\, d\mu(y)$."""
+    total = 0.0
+    for start in range(0, len(x), _BLOCK):
+        rows = slice(start, start + _BLOCK)
+        total += weights[rows] @ function(x[rows] @ x.T) @ weights
+    return float(total)
+
+
+def _gegenbauer(degree: int, d: int) -> Callable[[np.ndarray], np.ndarray]:
+    """The Gegenbauer polynomial of the sphere in dimension `d`, which is 1 at 1."""
+    if d == 2:
+        return lambda cosines: np.cos(degree * np.arccos(np.clip(cosines, -1, 1)))
+    polynomial = scipy.special.gegenbauer(degree, (d - 2) / 2)
+    return lambda cosines: polynomial(np.clip(cosines, -1, 1)) / polynomial(1.0)
+
+
+def _whole(name: str, value: float, least: int) -> int:
+    if value != int(value) or value < least:
+        raise InvalidInputError(
+            f"The number of `{name}` must be whole, at least {least}; got {value:g}."
+        )
+    return int(value)

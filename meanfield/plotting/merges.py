@@ -1,0 +1,85 @@
+"""The panel `merges`: the tree of clusters, from single tokens to the last ones."""
+
+import numpy as np
+import xarray as xr
+from matplotlib.axes import Axes
+from matplotlib.collections import LineCollection
+from matplotlib.figure import Figure
+
+from meanfield.clusters import component_labels
+
+from ._figure.bands import annotate_ending, name_time, scale_time
+from ._figure.look import look_of, options_for
+from ._figure.panels import add_subject, panel, panels, titled_figure
+from ._figure.style import INK
+from .clusters import Link, link_of
+from .reading.data import Swarm, cloud
+from .reading.metrics import metrics
+from .reading.observables import even_frames
+
+_FRAMES = 400  # clusters are found in at most this many evenly spaced frames
+_CLOSE = 1e-3  # tokens on spheres are linked if their cosine is 1 minus this
+_WIDEST = 6.0  # width of the line of a cluster with all the weight, in points
+
+
+@panels.register("merges")
+@panel(*options_for("merges"))
+def merges(dataset: xr.Dataset) -> Figure:
+    """The tree of clusters over time; a line is a cluster, as wide as it is heavy.
+
+    Lines join where clusters merge. The order of the tokens, on the vertical axis, puts
+    those that merge early next to each other. Clusters are those of the panel
+    `clusters`, but by default tokens on spheres are linked by a cosine of 0.999. If
+    frames are spaced logarithmically, so is the axis.
+
+    Raises:
+        InvalidInputError: if the dataset holds no tokens.
+    """
+    link, run = _link(dataset), cloud(dataset)
+    run = run.take(even_frames(run.times.size, _FRAMES))
+    state = run.state
+    assert isinstance(state, Swarm)
+    x, radii = link.metric.embed(state, link.distance)
+    labels = np.stack([component_labels(*pair) for pair in zip(x, radii, strict=True)])
+    figure = titled_figure(add_subject(dataset, "tree of clusters"), (6.6, 4.6))
+    axes = figure.add_subplot()
+    scale_time(axes, run.times)
+    _draw_tree(axes, run.times, labels, state.weights)
+    axes.set(ylabel="tokens, in the order of the tree", yticks=[])
+    name_time(axes, dataset)
+    annotate_ending(figure, dataset, link.note)
+    return figure
+
+
+def _link(dataset: xr.Dataset) -> Link:
+    """The link of the panel `clusters`, or a closer one for cosines by default."""
+    link = link_of(dataset)
+    is_default = look_of(dataset).link is None and link.metric is metrics["cosine"]
+    return link._replace(distance=_CLOSE) if is_default else link
+
+
+def _draw_tree(
+    axes: Axes, times: np.ndarray, labels: np.ndarray, weights: np.ndarray
+) -> None:
+    """Draw the line of each cluster, with steps where clusters merge or split."""
+    places = np.empty(labels.shape[1])
+    order = np.lexsort(labels)  # the last frame counts most
+    places[order] = np.arange(order.size)
+    starts = times if axes.get_xscale() == "linear" else times[times > 0]
+    rows = labels[len(times) - len(starts) :]
+    heights, masses = (np.empty(rows.shape) for _ in range(2))
+    for row, height, mass in zip(rows, heights, masses, strict=True):
+        totals = np.bincount(row, weights=weights)
+        height[:] = (np.bincount(row, weights=weights * places) / totals)[row]
+        mass[:] = totals[row]
+    first = np.unique(heights.T, axis=0, return_index=True)[1]  # a path for each branch
+    paths = [
+        np.column_stack([np.repeat(starts, 2)[1:], np.repeat(heights[:, i], 2)[:-1]])
+        for i in first
+    ]
+    segments = [path[k : k + 2] for path in paths for k in range(len(path) - 1)]
+    widths = [np.repeat(masses[:, i], 2)[1:-1] for i in first]
+    lines = LineCollection([*segments], colors=INK, capstyle="butt")
+    lines.set_linewidth((0.6 + _WIDEST * np.concatenate(widths)).tolist())
+    axes.add_collection(lines)
+    axes.set(xlim=(starts[0], starts[-1]), ylim=(-0.5, labels.shape[1] - 0.5))

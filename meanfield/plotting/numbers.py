@@ -1,0 +1,79 @@
+"""The panel `numbers`: observed numbers of the tokens over time, a row for each."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import xarray as xr
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from meanfield.errors import InvalidInputError
+from meanfield.frame_numbers import frame_number
+
+from ._figure.joint import Row, Runs, draw_rows, joint_panel
+from ._figure.look import options_for
+from ._figure.panels import panel, panels
+from .reading.data import swarm
+from .reading.description import spec_of
+from .reading.observables import map_runs
+
+_MARGIN = 0.06  # room above and below the curves, as a share of their range
+
+
+@panels.register("numbers")
+@panel(*options_for("numbers"))
+def numbers(dataset: xr.Dataset) -> Figure:
+    """The numbers of the tokens that a run observed, such as `pairs`, over time.
+
+    If frames are spaced logarithmically, so is the axis: a staircase then shows
+    plateaus of metastable states. An ensemble is drawn as its median and its 10–90 %
+    band.
+
+    Raises:
+        InvalidInputError: if the run observed no number.
+    """
+    return _draw({"": dataset})
+
+
+@joint_panel("numbers", "xlim", "ylim")
+def joint_numbers(runs: Runs) -> Figure:
+    """The numbers of the tokens that several runs all observed, over time."""
+    return _draw(runs)
+
+
+def _draw(runs: Runs) -> Figure:
+    names = _common_names([*runs.values()])
+    rows = [
+        Row(name, [_curve(run, name) for run in runs.values()], _frame)
+        for name in names
+    ]
+    return draw_rows(runs, ", ".join(names), *rows)
+
+
+def _common_names(datasets: Sequence[xr.Dataset]) -> list[str]:
+    specs = [spec_of(run) for run in datasets]
+    lists = [() if spec is None else spec.recorded_numbers for spec in specs]
+    names = [name for name in lists[0] if all(name in other for other in lists)]
+    if not names:
+        raise InvalidInputError(
+            "There are no observed numbers to draw. Simulate with `--observe`, such as "
+            "`--observe pairs:0.999,order`; `meanfield list frame-numbers` lists them."
+        )
+    return names
+
+
+def _curve(dataset: xr.Dataset, name: str) -> np.ndarray:
+    """The number in each frame, of shape (1, …, time)."""
+    number = frame_number(name)
+
+    def count(run: xr.Dataset) -> np.ndarray:
+        state = swarm(run)
+        return np.array([number(x, state.weights) for x in state.x])
+
+    return map_runs(dataset, count)[None]
+
+
+def _frame(axes: Axes, curves: np.ndarray) -> None:
+    low, high = float(np.nanmin(curves)), float(np.nanmax(curves))
+    margin = _MARGIN * (high - low or abs(high) or 1.0)
+    axes.set_ylim(low - margin, high + margin)
