@@ -20,6 +20,8 @@ from .differential import Differential as Differential
 from .l2 import l2 as l2
 from .linear import Linear as Linear
 from .linear import LinearExpansion as LinearExpansion
+from .log_velocity import has_log_velocities as has_log_velocities
+from .log_velocity import log_velocities as log_velocities
 from .plan import plans as plans
 from .pointwise import Pointwise as Pointwise
 from .relu import Relu as Relu

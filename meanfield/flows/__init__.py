@@ -25,6 +25,7 @@ from .motions import plan_sums as plan_sums
 from .stepping import SAFETY as SAFETY
 from .stepping import AbstractStepping as AbstractStepping
 from .stepping import adaptive as adaptive
+from .stepping import arclength as arclength
 from .stepping import cfl as cfl
 from .stepping import fixed as fixed
 from .stepping import solvers as solvers

@@ -31,7 +31,7 @@ from ._integration import Problem, evaluate_field
 from ._short_programs import integrate
 from ._trajectory import M, Trajectory
 from .motions import Noise, active_noise, motion_of
-from .stepping import AbstractStepping
+from .stepping import AbstractStepping, Arclength
 from .watch import (
     AbstractStop,
     BlowUpTime,
@@ -157,6 +157,10 @@ def flow_problem(
         >>> print(flow_problem(problem, times).final.covariance)
         [[0.4]]
     """
+    if isinstance(problem.stepping, Arclength):
+        from ._arclength import integrate_by_arclength
+
+        return integrate_by_arclength(problem, ts)
     predicted_blow_up = (
         _predict_blow_up(problem, ts, run_end)
         if predicted_blow_up is None

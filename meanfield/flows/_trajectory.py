@@ -64,6 +64,8 @@ class Trajectory(AbstractDisplayable, eqx.Module, Generic[M]):
             largest velocity; 0 if sums are exact.
         prediction: `predicted_blow_up` in the form used inside `jit`: infinite if the
             exact flow does not blow up, or if steps are not fixed.
+        merges: for steps in arclength, a row for each merge of tokens: the time, the
+            first token of either cluster, and their weight together; else `None`.
 
     Examples:
         >>> from meanfield import Gaussian, attentions, flow
@@ -90,6 +92,7 @@ class Trajectory(AbstractDisplayable, eqx.Module, Generic[M]):
     sum_error: Float[Array, ""]
     convergence_failure: Convergence
     prediction: BlowUpTime
+    merges: Float[Array, "merges 4"] | None = None
 
     @property
     def t_star(self) -> Float[Array, "..."]:

@@ -33,6 +33,7 @@ def check_run(values: Mapping[str, Any], keys: Keys) -> None:
     _check_measure(values, rows)
     _check_space(values)
     _check_times(values)
+    _check_clock(values)
     _check_layers(values)
 
 
@@ -156,6 +157,29 @@ def _check_times(values: Mapping[str, Any]) -> None:
         len(values["times"]) > 1 and _increase(values["times"])
     ):
         raise ValueError("`times` must be at least two strictly increasing numbers")
+
+
+# Keys of flows that steps in arclength do not integrate.
+NOT_BY_ARCLENGTH = ("dt", "solver", "noise", "steady", "bound", "stop")
+NOT_BY_ARCLENGTH += ("mask", "heads", "drift", "layers", "terms", "context", "model")
+NOT_BY_ARCLENGTH += ("draws", "flow_of")
+
+
+def _check_clock(values: Mapping[str, Any]) -> None:
+    is_arclength = values.get("clock") == "arclength"
+    if "merge" in values and not is_arclength:
+        raise ValueError("`merge` needs `clock = arclength`: give both, or neither")
+    unused_keys = [key for key in NOT_BY_ARCLENGTH if is_arclength and key in values]
+    if unused_keys:
+        raise ValueError(
+            "`clock = arclength` is for one attention without mask, heads or noise, "
+            f"with adaptive steps: leave out `{unused_keys[0]}`"
+        )
+    if is_arclength and values.get("attention", "softmax") not in ("softmax", "exp"):
+        raise ValueError(
+            "`clock = arclength` needs `attention = softmax` or `exp`, whose weights "
+            f"are known as logarithms; got `{values['attention']}`"
+        )
 
 
 def _check_layers(values: Mapping[str, Any]) -> None:

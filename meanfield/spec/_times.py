@@ -45,10 +45,38 @@ class TimesSpec(Strict):
             no_page="it draws while it integrates, and stores no frames",
         ),
         Field(
-            description="spacing of the frame times: `even`, `log` (over four decades) "
-            "or `both`"
+            description="spacing of the frame times: `even`, `log` (over four decades; "
+            "in arclength from 0.01 on) or `both`"
         ),
     ] = "even"
+    clock: Annotated[
+        Literal["time", "arclength"],
+        Key(
+            is_rare=True,
+            group="Time",
+            required_measure=("points", "applies only to tokens"),
+            no_axis="it chooses the method",
+            no_page="it integrates in time",
+        ),
+        Field(
+            description="variable of the steps: `time`, or `arclength` for clusters "
+            "that meet at times such as 1e143 (`softmax` or `exp` alone)"
+        ),
+    ] = "time"
+    merge: Annotated[
+        PositiveFloat | None,
+        Key(
+            is_rare=True,
+            group="Time",
+            no_page="it integrates in time",
+        ),
+        Field(
+            examples=[1e-7],
+            lt=1,
+            description="distance, relative to the initial size, at which tokens merge "
+            "under `clock = arclength`; 1e-7 if absent",
+        ),
+    ] = None
     times: Annotated[
         list[float] | None,
         Key(

@@ -18,6 +18,7 @@ from ._report_values import as_json, eigenvalues_of
 from ._texts import ASSUMPTION, text_label
 
 EIGENVALUES = 6  # number of eigenvalues printed
+LAST_MERGES = 5  # number of times of merges printed
 COARSE = 1e-3  # smallest relative tolerance that the report warns about
 
 
@@ -35,6 +36,7 @@ def print_report(result: Result, timing: Timing) -> None:
         "note": result.note,
         "ending": _describe_ending(result, report),
         "t_star": _describe_t_star(report),
+        "merges": _merges(result),
         "frames": _frames_hint(result),
         **_mass(report),
         "error_estimate": describe_error_estimate(report),
@@ -49,6 +51,16 @@ def print_report(result: Result, timing: Timing) -> None:
         "time": f"{seconds} computing, {compile_seconds} compiling",
     }
     print_pairs({key: text for key, text in pairs.items() if text})
+
+
+def _merges(result: Result) -> str:
+    """The number of merges of tokens, with the last times; empty if there are none."""
+    times = [time for time, *_ in result.outcome.merges]
+    if not times:
+        return ""
+    last = ", ".join(number(time, 10) for time in times[-LAST_MERGES:])
+    prefix = "the last " if len(times) > LAST_MERGES else ""
+    return f"{len(times)}, {prefix}at t = {last}"
 
 
 def _frames_hint(result: Result) -> str:

@@ -48,6 +48,8 @@ def as_json(result: Result, timing: Timing) -> dict[str, Any]:
     if spec.is_family:
         report |= _endings(result)
     report |= {name: value.tolist() for name, value in result.observables.items()}
+    if spec.clock == "arclength":
+        report["merges"] = [list(merge) for merge in result.outcome.merges]
     change = result.energy_change
     report["energy_change"] = None if change is None else change.as_json()
     members = _moments(moments)

@@ -17,7 +17,7 @@ from meanfield.dynamics import AbstractDynamics
 from meanfield.endings import Status
 from meanfield.errors import InvalidInputError, UnsupportedError
 from meanfield.fields import AbstractField, Convergence
-from meanfield.flows.stepping import AbstractStepping, Courant, adaptive
+from meanfield.flows.stepping import AbstractStepping, Arclength, Courant, adaptive
 from meanfield.measures import AbstractMeasure
 
 from ._isotropic import Noise
@@ -257,6 +257,10 @@ def check_solver(mu0: AbstractMeasure, stepping: AbstractStepping) -> None:
         InvalidInputError: for `shark` and for `cfl()`.
     """
     kind = type(mu0).__name__
+    if isinstance(stepping, Arclength) and kind != "Points":
+        raise InvalidInputError(
+            f"Steps in arclength move tokens, not a {kind}: use `adaptive()`."
+        )
     if isinstance(stepping.solver, diffrax.AbstractSRK):
         raise InvalidInputError(
             "`shark` is a solver for tokens with `noise` only. Use `tsit5` instead, or "

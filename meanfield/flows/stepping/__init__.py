@@ -1,5 +1,8 @@
 from ._adaptive import Adaptive as Adaptive
 from ._adaptive import adaptive as adaptive
+from ._arclength import MERGE as MERGE
+from ._arclength import Arclength as Arclength
+from ._arclength import arclength as arclength
 from ._coarse import CoarseSteps as CoarseSteps
 from ._control import AbstractControl as AbstractControl
 from ._control import AbstractRuledControl as AbstractRuledControl

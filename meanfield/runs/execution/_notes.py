@@ -17,6 +17,7 @@ import numpy as np
 from meanfield.attention import Attention, HardSlices
 from meanfield.dynamics import Cross
 from meanfield.endings import Status
+from meanfield.flows.stepping import MERGE
 from meanfield.linalg import psd_sqrt
 from meanfield.runs.records._endings import Outcome, ending_counts
 from meanfield.runs.representations import (
@@ -30,7 +31,7 @@ from meanfield.runs.setup._domain import depth_of_model
 from meanfield.runs.setup._heads import parameters
 from meanfield.runs.setup._parameters import Draw
 from meanfield.runs.setup._setup import Member, Setup
-from meanfield.scores import Dot
+from meanfield.scores import AbstractQuadraticScore, Dot
 
 from ._result import Result
 
@@ -121,9 +122,29 @@ def flow_note(setup: Setup, member: Member) -> str:
     """The note on a flow in its report; empty if there is nothing to note."""
     spec, representation = setup.spec, setup.representation
     notes = [_shape_note(spec.init, member), _depth_note(setup), limit_note(member)]
+    notes.append(merge_note(setup, member))
     if spec.flow_of is not None and representation.start_type == "moments":
         notes.append(PROJECTION_NOTE)
     return "; ".join(filter(None, notes))
+
+
+def merge_note(setup: Setup, member: Member) -> str:
+    """What merges of tokens may change in later times; empty without merges.
+
+    A displacement of a token by $r$ changes its scores by at most $|A||y|r$.
+    """
+    attention = member.dynamics
+    if setup.spec.clock == "time" or not isinstance(attention, Attention):
+        return ""
+    score = attention.score
+    assert isinstance(score, AbstractQuadraticScore)
+    size = float(member.measure.size)
+    slope = np.linalg.norm(np.asarray(score.A), 2) + np.linalg.norm(score.B, 2)
+    distance = (setup.spec.merge or MERGE) * size
+    return (
+        f"tokens closer than {distance:.1g} merge, which may change the logarithms of "
+        f"later times by {float(slope) * size * distance:.1g}"
+    )
 
 
 def growth_note(

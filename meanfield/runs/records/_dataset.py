@@ -52,7 +52,7 @@ def dataset(path: Path) -> "xarray.Dataset":
     data.attrs["title"] = title(spec, starts)
     data.encoding["source"] = str(path.absolute())  # as xarray does
     if "run" not in data.dims:
-        return data
+        return data.assign(_merges(store)) if spec.clock == "arclength" else data
     members = load_members(store)
     arrays = {
         "status": np.array([_code(m) for m in members], np.int8),
@@ -62,6 +62,18 @@ def dataset(path: Path) -> "xarray.Dataset":
     }
     old = {name: data[name].attrs for name in arrays}
     return data.assign({name: ("run", a, old[name]) for name, a in arrays.items()})
+
+
+def _merges(store: RunStore) -> dict[str, tuple[str, np.ndarray]]:
+    """The merges of tokens: times, first tokens of either cluster, joint weights."""
+    rows = load_members(store)[0].get("merges", [])
+    table = np.array(rows, float).reshape(-1, 4).T
+    names = ("merge_time", "merge_first", "merge_second", "merge_weight")
+    kinds_of = (float, int, int, float)
+    return {
+        name: ("merge", column.astype(kind))
+        for name, column, kind in zip(names, table, kinds_of, strict=True)
+    }
 
 
 def title(spec: RunSpec, starts: int = 0) -> str:

@@ -1,7 +1,7 @@
 """The outcome of each member of a run, accumulated over its segments."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, SupportsFloat
 
@@ -42,6 +42,8 @@ class Outcome:
             before there is a prediction.
         error_estimate: the error estimate of the final moments of a density on a grid,
             if the flow reached its end.
+        merges: for steps in arclength, the time of each merge of tokens, the first
+            token of either cluster, and their weight together.
 
     Examples:
         >>> from meanfield import runs, spec
@@ -69,6 +71,7 @@ class Outcome:
     convergence_failure: tuple[float, float, int] | None = None
     predicted_blow_up: tuple[float, float] | None = None
     error_estimate: ErrorEstimate | None = None
+    merges: tuple[tuple[float, int, int, float], ...] = ()
 
     @classmethod
     def start_at(cls, t: float) -> "Outcome":
@@ -96,6 +99,7 @@ class Outcome:
             convergence_failure=_convergence(*failure) if failure else None,
             sum_error=_or_nan(values.get("sum_error", 0.0)),  # absent from old stores
             is_sum_error_bound=values.get("is_sum_error_bound", False),
+            merges=tuple(map(tuple, values.get("merges", ()))),
             n_accepted=values["n_accepted"],
             n_rejected=values["n_rejected"],
             **floats,
@@ -151,6 +155,7 @@ class Outcome:
                 _one_nan(trajectory.predicted_blow_up.t_star),
                 _one_nan(trajectory.predicted_blow_up.error),
             ),
+            merges=(*self.merges, *_merges(trajectory)),
         )
 
     def add_error_estimate(self, estimate: ErrorEstimate) -> "Outcome":
@@ -178,6 +183,11 @@ class Outcome:
         star = None if math.isnan(self.t_star) else self.t_star
         error = None if math.isnan(self.t_star_error) else self.t_star_error
         return Ending(self.name, self.reason, self.time, star, error)
+
+
+def _merges(trajectory: Trajectory) -> Iterator[tuple[float, int, int, float]]:
+    rows = () if trajectory.merges is None else np.asarray(trajectory.merges).tolist()
+    return ((time, int(a), int(b), weight) for time, a, b, weight in rows)
 
 
 def _convergence(

@@ -63,6 +63,7 @@ def _is_member(values: object) -> bool:
         and _are_numbers(values.get("predicted_blow_up"), 2)  # time and error
         and _are_numbers(values.get("error_estimate"), _ESTIMATE_SIZE)
         and _are_numbers(values.get("convergence_failure"), _CONVERGENCE_SIZE)
+        and all(_are_numbers(row, 4) for row in values.get("merges", ()))
     )
 
 

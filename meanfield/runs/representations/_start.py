@@ -18,11 +18,12 @@ from meanfield.flows import (
     Isotropic,
     Steady,
     adaptive,
+    arclength,
     cfl,
     fixed,
     stops,
 )
-from meanfield.flows.stepping import Courant
+from meanfield.flows.stepping import MERGE, Courant
 from meanfield.measures import Gaussian, Points
 from meanfield.measures.laws import Law, law
 from meanfield.measures.sampling import draw_cloud
@@ -142,6 +143,8 @@ class Steps:
         cfl: the CFL number, as a fraction of the largest stable step.
         noise: the noise of the flow, if any.
         stops: the conditions that end a flow early.
+        clock: the variable of the steps: `time`, or `arclength`.
+        merge: the distance at which tokens merge in arclength, if it is set.
     """
 
     solver: str
@@ -153,6 +156,8 @@ class Steps:
     cfl: float | None
     noise: Isotropic | None
     stops: tuple[AbstractStop, ...]
+    clock: str = "time"
+    merge: float | None = None
 
     @classmethod
     def from_spec(cls, spec: RunSpec) -> "Steps":
@@ -176,6 +181,8 @@ class Steps:
             spec.cfl,
             Isotropic(spec.noise) if spec.noise else None,
             (*steady, *bound, *further),
+            spec.clock,
+            spec.merge,
         )
 
     def solver_stepping(
@@ -192,6 +199,9 @@ class Steps:
             InvalidInputError: if there are more fixed steps than are allowed.
             UnknownNameError: if there is no such solver.
         """
+        if self.clock == "arclength":
+            options = {"rtol": self.rtol, "max_steps": self.max_steps}
+            return arclength(merge=self.merge or MERGE, **options)
         choice = self.solver if self.is_named else None
         if self.dt is None:
             return adaptive(choice or solver, rtol=self.rtol, max_steps=self.max_steps)

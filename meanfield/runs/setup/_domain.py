@@ -17,6 +17,7 @@ from ._parameters import columns, dtype_of, entries
 
 _MAX_STEPS = 2.0**53  # above this number, floats do not represent every integer
 _FIRST = 1e-4  # time of the second frame for `spacing = log`, as a fraction of the span
+_FIRST_TIME = 0.01  # its time in arclength, if that is earlier
 
 
 def dimension(spec: RunSpec, contexts: Sequence[str | None]) -> int:
@@ -84,7 +85,7 @@ def times(spec: RunSpec) -> Float[np.ndarray, " times"]:
             f"`t` must be later than the initial time {start:g}; got {end:g}."
         )
     elif dt is None:
-        ts = start + (end - start) * _SPACINGS[spec.spacing](frames)
+        ts = start + (end - start) * _spaced(spec, end - start)
     else:
         ts = start + dt * _multiples(dt, start, end, frames=frames)
     ts = ts.astype(dtype_of(spec.precision))
@@ -94,6 +95,18 @@ def times(spec: RunSpec) -> Float[np.ndarray, " times"]:
             "`frames`."
         )
     return ts
+
+
+def _spaced(spec: RunSpec, span: float) -> Float[np.ndarray, " times"]:
+    """The times of the frames as shares of their span.
+
+    In arclength they are spaced logarithmically, unless the spec says otherwise.
+    """
+    if spec.clock == "time":
+        return _SPACINGS[spec.spacing](spec.frames)
+    if "spacing" in spec.model_fields_set and spec.spacing != "log":
+        return _SPACINGS[spec.spacing](spec.frames)
+    return _log(spec.frames, min(_FIRST, _FIRST_TIME / span))
 
 
 def _multiples(
@@ -115,8 +128,8 @@ def _even(frames: int) -> Float[np.ndarray, " times"]:
     return np.linspace(0, 1, frames)
 
 
-def _log(frames: int) -> Float[np.ndarray, " times"]:
-    return np.append(0.0, np.geomspace(1, _FIRST, frames - 1)[::-1])
+def _log(frames: int, first: float = _FIRST) -> Float[np.ndarray, " times"]:
+    return np.append(0.0, np.geomspace(1, first, frames - 1)[::-1])
 
 
 def _even_and_log(frames: int) -> Float[np.ndarray, " times"]:

@@ -8,7 +8,9 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 from typing_extensions import override
 
+from meanfield._array import is_concrete
 from meanfield._typing import PRNGKey, SolverTime, Time
+from meanfield.attention import has_log_velocities
 from meanfield.dynamics import AbstractDynamics
 from meanfield.errors import InvalidInputError, UnsupportedError
 from meanfield.fields import AbstractField, Convergence
@@ -23,12 +25,14 @@ from meanfield.flows.motions._motion import (
 from meanfield.flows.stepping import (
     AbstractStepping,
     Adaptive,
+    Arclength,
     Courant,
     Fixed,
     adaptive,
     steps_over_jumps,
 )
 from meanfield.measures import CheckedCells, Points, max_batch_size
+from meanfield.scores import Masked
 from meanfield.spaces import Ambient, Euclidean
 
 from ._landing import is_stochastic_solver, prepare_landing
@@ -64,6 +68,8 @@ class TokenMotion(Motion[Points]):
     ) -> None:
         if self.has_jumps(dynamics):
             _check_jumps(stepping)
+        if isinstance(stepping, Arclength):
+            check_arclength(dynamics, mu0, is_noisy=noise is not None)
         if isinstance(mu0.space, Ambient):
             _check_layers(stepping)
         if noise is None or isinstance(stepping, Courant):
@@ -172,6 +178,30 @@ def _check_jumps(stepping: AbstractStepping) -> None:
             "The velocities of these tokens jump whenever two tokens exchange ranks. "
             "Adaptive steps would shrink without end at each jump. Use steps of equal "
             "length: `fixed(dt)` or `--dt`."
+        )
+
+
+def check_arclength(dynamics: AbstractDynamics, mu0: Points, *, is_noisy: bool) -> None:
+    """Checks that steps in arclength can integrate a flow.
+
+    Raises:
+        InvalidInputError: if they cannot.
+    """
+    is_plain = has_log_velocities(dynamics) and not isinstance(dynamics.score, Masked)
+    if not is_plain or is_noisy:
+        raise InvalidInputError(
+            "Steps in arclength need one attention, `softmax` or `exp`, that is "
+            "constant in time, without heads, mask, drift or noise: use `adaptive()`."
+        )
+    x, logs = mu0.tokens.x, mu0.log_weights
+    if not all(map(is_concrete, (x, logs))) or x.dtype != jnp.float64:
+        raise InvalidInputError(
+            "Steps in arclength need double precision, and work outside `jit` and "
+            "`vmap` only: use `adaptive()`."
+        )
+    if jnp.any(jnp.isneginf(logs)):
+        raise InvalidInputError(
+            "Steps in arclength need positive weights: leave tokens without weight out."
         )
 
 

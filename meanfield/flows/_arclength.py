@@ -1,0 +1,312 @@
+r"""Flows in arclength, with merging tokens, for metastable clusters.
+
+In $d\tau = |v|\,dt$ tokens move at unit speed, and $t$ is an integral of $1/|v|$, which
+is kept in units of its value at the last merge. Tokens that meet are replaced by one.
+"""
+
+import functools
+import itertools
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple, cast
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import scipy  # SciPy loads its submodules lazily
+from jaxtyping import Array, Float
+
+from meanfield._array import is_concrete
+from meanfield.attention import Attention, log_velocities
+from meanfield.clusters import component_labels
+from meanfield.endings import Status
+from meanfield.errors import InvalidInputError
+from meanfield.fields import Convergence
+from meanfield.measures import Points
+
+from ._integration import Problem
+from ._trajectory import Trajectory
+from .stepping import Arclength
+from .watch import no_blow_up
+
+_LEAST_RTOL = 3e-14  # the least relative tolerance of SciPy's solvers
+_SHARE = 1e-2  # errors of times are relative to this share of the time scale, or more
+_SMALLEST = 8  # tokens are padded to at least this number, and to powers of two
+_SLACK = 1e-6  # relative error of the distance at which tokens merge
+_LARGEST_LOG = 690.0  # of numbers that do not overflow
+
+
+class Tokens(NamedTuple):
+    """Different tokens: their states (m, d) and weights, and that of each token."""
+
+    x: np.ndarray
+    weights: np.ndarray
+    labels: np.ndarray
+
+
+class Merge(NamedTuple):
+    """The time of a merge, the first token of either cluster, and the joint weight."""
+
+    time: float
+    first: int
+    second: int
+    weight: float
+
+
+class Ending(NamedTuple):
+    """The tokens at the end of a flow, and how it got there."""
+
+    tokens: Tokens
+    log_time: float
+    code: Status
+    n_steps: int
+    merges: list[Merge]
+
+
+class Step(NamedTuple):
+    """An accepted step, from `start` to `end` in arclength.
+
+    Attributes:
+        solution: the state at an arclength: tokens, and the time in the unit `scale`.
+        start: the arclength at its beginning.
+        end: the arclength at its end.
+        log_time: logarithm of the time at which arclengths begin.
+        log_scale: logarithm of the unit of time.
+    """
+
+    solution: Callable[[float], np.ndarray]
+    start: float
+    end: float
+    log_time: float
+    log_scale: float
+
+    def log_time_at(self, tau: float) -> float:
+        """The logarithm of the time at an arclength."""
+        lapse = max(float(self.solution(tau)[-1]), 0.0)
+        with np.errstate(divide="ignore"):
+            return float(np.logaddexp(self.log_time, np.log(lapse) + self.log_scale))
+
+    def arclength_at(self, log_time: float) -> float:
+        """The arclength at a time, given by its logarithm."""
+        share = -np.expm1(self.log_time - log_time)  # of the time since arclength 0
+        lapse = share * np.exp(log_time - self.log_scale)
+        return self.root(lambda tau: lapse - float(self.solution(tau)[-1]))
+
+    def root(self, function: Callable[[float], float]) -> float:
+        """Where a falling function becomes zero; an end of the step if nowhere."""
+        if function(self.start) <= 0:
+            return self.start
+        if function(self.end) >= 0:
+            return self.end
+        return float(scipy.optimize.brentq(function, self.start, self.end, rtol=1e-15))
+
+
+class Flow(NamedTuple):
+    """What does not change: the attention, the initial measure and the tolerances."""
+
+    attention: Attention
+    mu0: Points
+    merge: float
+    rtol: float
+
+    @property
+    def size(self) -> float:
+        """The size of the initial measure."""
+        return float(self.mu0.size)
+
+    def project(self, y: np.ndarray) -> np.ndarray:
+        """The tokens of a state, in their space."""
+        x = y[:-1].reshape(-1, self.mu0.tokens.x.shape[1])
+        return np.asarray(self.mu0.space.project(x))
+
+
+def integrate_by_arclength(problem: Problem, ts: Float[Array, " times"]) -> Trajectory:
+    """The trajectory of tokens that cluster, by steps in arclength.
+
+    Raises:
+        InvalidInputError: if a flow has stops, or its times are traced.
+    """
+    if problem.stops or not is_concrete(ts):
+        raise InvalidInputError(
+            "Flows in arclength have known times and no stops: leave `stop` out, or use"
+            " `adaptive()`."
+        )
+    mu0, stepping = problem.mu0, problem.stepping
+    attention = problem.dynamics
+    assert isinstance(mu0, Points)
+    assert isinstance(stepping, Arclength)
+    assert isinstance(attention, Attention)
+    rtol = max(stepping.relative_error(ts.dtype), _LEAST_RTOL)
+    flow = Flow(attention, mu0, stepping.merge * float(mu0.size), rtol)
+    frames, (x, logs) = _Frames(mu0, np.asarray(ts)), (mu0.tokens.x, mu0.log_weights)
+    tokens = _distinct(np.asarray(x), np.exp(np.asarray(logs)))
+    log_time, left, is_moving = -np.inf, stepping.max_steps, True
+    merges: list[Merge] = []
+    while left and is_moving and not frames.is_complete:
+        state, log_time, count = _to_next_merge(flow, tokens, log_time, frames, left)
+        left, is_moving = left - count, count > 0
+        merges += _new_merges(tokens, state, float(ts[0]) + np.exp(log_time))
+        tokens = state
+    code = Status.MAX_STEPS if is_moving and not frames.is_complete else Status.FINISHED
+    end = Ending(tokens, log_time, code, stepping.max_steps - left, merges)
+    return frames.trajectory(problem, end)
+
+
+def _to_next_merge(
+    flow: Flow, tokens: Tokens, log_time: float, frames: "_Frames", limit: int
+) -> tuple[Tokens, float, int]:
+    """Tokens, time and number of steps at the next merge, or at the end.
+
+    There is no step if all tokens are at rest.
+    """
+    step, tau, count = None, 0.0, 0
+    for step in itertools.islice(_steps(flow, tokens, log_time), limit):
+        count += 1
+        tau = step.root(functools.partial(_gap, flow, step))
+        frames.add(flow, step, tau, tokens)
+        if tau < step.end or frames.is_complete:
+            break
+    if step is None:
+        return tokens, log_time, 0
+    return _merge(flow, step.solution(tau), tokens), step.log_time_at(tau), count
+
+
+def _distinct(x: np.ndarray, weights: np.ndarray) -> Tokens:
+    """The different tokens, with the sums of their weights, in order of appearance."""
+    _, first, labels = np.unique(x, axis=0, return_index=True, return_inverse=True)
+    order = np.argsort(first)
+    labels = np.argsort(order)[labels.reshape(-1)]
+    return Tokens(x[first[order]], np.bincount(labels, weights=weights), labels)
+
+
+def _steps(flow: Flow, tokens: Tokens, log_time: float) -> Iterator[Step]:
+    """The steps of different tokens from a time on; none if they are at rest."""
+    rate = functools.partial(_rate, flow, tokens.weights)
+    first_log = rate(tokens.x)[1]
+    if np.isneginf(first_log):
+        return
+    elapsed = np.exp(min(log_time + first_log, _LARGEST_LOG))  # in the unit of time
+    tolerances = np.full(tokens.x.size + 1, flow.rtol * flow.size)
+    tolerances[-1] = flow.rtol * max(elapsed, _SHARE)
+
+    def derivative(_: float, y: np.ndarray) -> np.ndarray:
+        v, log_speed = rate(y[:-1].reshape(tokens.x.shape))
+        return np.append(v.ravel(), np.exp(min(first_log - log_speed, _LARGEST_LOG)))
+
+    start = np.append(tokens.x.ravel(), 0.0)
+    solver = scipy.integrate.DOP853(
+        derivative, 0.0, start, np.inf, rtol=flow.rtol, atol=tolerances
+    )
+    while solver.status == "running":
+        solver.step()
+        yield Step(solver.dense_output(), solver.t_old, solver.t, log_time, -first_log)
+        solver.y[:-1] = flow.project(solver.y).ravel()
+        solver.f = derivative(solver.t, solver.y)
+
+
+def _rate(flow: Flow, weights: np.ndarray, x: np.ndarray) -> tuple[np.ndarray, float]:
+    """Velocities of unit norm, and the logarithm of the norm.
+
+    Tokens are padded to a power of two, so that merges compile few programs.
+    """
+    count = len(x)
+    size = max(_SMALLEST, 1 << (count - 1).bit_length())
+    states = np.concatenate([x, np.repeat(x[:1], size - count, axis=0)])
+    padded = states, np.pad(weights, (0, size - count))
+    v, log_speed = _velocities(flow, *cast(Any, padded))
+    return np.asarray(v)[:count], float(log_speed)
+
+
+@eqx.filter_jit
+def _velocities(
+    flow: Flow, x: Float[Array, "n d"], weights: Float[Array, " n"]
+) -> tuple[Array, Array]:
+    mu = Points.weighted(x, weights, space=flow.mu0.space)
+    u, logs = log_velocities(flow.attention, mu)
+    squares = jnp.sum(u**2, axis=1)
+    is_moving = (squares > 0) & (weights > 0)
+    terms = 2 * logs + jnp.log(jnp.where(is_moving, squares, 1)) + mu.log_weights
+    log_speed = jax.nn.logsumexp(jnp.where(is_moving, terms, -jnp.inf)) / 2
+    speeds = jnp.exp(jnp.where(is_moving, logs - log_speed, -jnp.inf))
+    return speeds[:, None] * u, log_speed
+
+
+def _gap(flow: Flow, step: Step, tau: float) -> float:
+    """The distance of the closest two tokens at an arclength, minus that of merges."""
+    x = flow.project(step.solution(tau))
+    distances = scipy.spatial.distance.pdist(x)
+    return float(distances.min(initial=np.inf)) - flow.merge
+
+
+def _merge(flow: Flow, y: np.ndarray, tokens: Tokens) -> Tokens:
+    """The tokens of a state; those that meet are replaced by their weighted mean."""
+    x = flow.project(y)
+    labels = component_labels(x, flow.merge * (1 + _SLACK))
+    weights = np.bincount(labels, weights=tokens.weights)
+    sums = np.stack([np.bincount(labels, tokens.weights * c) for c in x.T], axis=1)
+    means = np.array(flow.mu0.space.project(sums / weights[:, None]))
+    is_single = np.bincount(labels)[labels] == 1
+    means[labels[is_single]] = x[is_single]
+    return Tokens(means, weights, labels[tokens.labels])
+
+
+def _new_merges(old: Tokens, new: Tokens, time: float) -> list[Merge]:
+    """The merges between two states, a row for each cluster that joins another."""
+    first = np.unique(old.labels, return_index=True)[1]  # a token of each old cluster
+    targets = new.labels[first]
+    merges = []
+    for target in np.flatnonzero(np.bincount(targets) > 1):
+        clusters = np.flatnonzero(targets == target)
+        weights = np.cumsum(old.weights[clusters]).tolist()
+        head, *others = first[clusters].tolist()
+        pairs = zip(others, weights[1:], strict=True)
+        merges += [Merge(time, head, *pair) for pair in pairs]
+    return merges
+
+
+class _Frames:
+    """The frames of a flow, filled as time passes."""
+
+    def __init__(self, mu0: Points, ts: np.ndarray) -> None:
+        self._ts = ts
+        with np.errstate(divide="ignore"):
+            self._logs = np.log(ts - ts[0])
+        self._x = np.repeat(np.asarray(mu0.tokens.x)[None], len(ts), axis=0)
+        self._count = int(np.sum(np.isneginf(self._logs)))
+
+    @property
+    def is_complete(self) -> bool:
+        return self._count == len(self._ts)
+
+    def add(self, flow: Flow, step: Step, end: float, tokens: Tokens) -> None:
+        """Adds the frames up to the arclength `end`."""
+        last = step.log_time_at(end)
+        while not self.is_complete and self._logs[self._count] <= last:
+            tau = step.arclength_at(self._logs[self._count])
+            self._x[self._count] = flow.project(step.solution(tau))[tokens.labels]
+            self._count += 1
+
+    def trajectory(self, problem: Problem, end: Ending) -> Trajectory:
+        """The trajectory; tokens at rest stay where they are until the last time."""
+        final = end.tokens.x[end.tokens.labels]
+        is_finished, zero = end.code is Status.FINISHED, jnp.zeros(())
+        stop = float(self._ts[0]) + np.exp(end.log_time)
+        n_saved = len(self._ts) if is_finished else self._count
+        self._x[self._count :] = final
+        return Trajectory(
+            ts=jnp.asarray(self._ts),
+            coordinates=jnp.asarray(self._x),
+            start=problem.mu0,
+            last=jnp.asarray(self._x[-1] if is_finished else final),
+            code=jnp.asarray(int(end.code)),
+            stop_time=jnp.asarray(self._ts[-1] if is_finished else stop),
+            n_saved=jnp.asarray(n_saved),
+            blow_up=no_blow_up(self._x.dtype),
+            n_accepted=jnp.asarray(end.n_steps),
+            n_rejected=jnp.asarray(0),
+            residual=zero,
+            sum_error=zero,
+            convergence_failure=Convergence.zero(zero),
+            prediction=problem.predicted_blow_up,
+            merges=jnp.asarray(np.reshape(np.array(end.merges, float), (-1, 4))),
+        )
