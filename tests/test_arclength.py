@@ -127,6 +127,18 @@ def test_a_merged_flow_goes_on_as_the_whole_would() -> None:
     assert len(run.merges) == 1
 
 
+def test_a_cloud_ends_in_one_cluster(rng: Generator) -> None:
+    """Each merge removes one token, at the default tolerance."""
+    x = rng.normal(size=(20, 3))
+    x /= np.linalg.norm(x, axis=1, keepdims=True)
+    for start_time in (0.0, 5.0):
+        ts = start_time + np.append(0, np.logspace(-2, 30, 9))
+        run = flow(softmax(15, 3), start(x), ts, stepping=arclength(max_steps=2000))
+        assert str(run.status) == "finished"
+        assert len(run.merges) == 19
+        assert np.all(np.ptp(np.asarray(run.final.tokens.x), axis=0) == 0)
+
+
 def test_runs_store_merges_and_resume_to_the_same_bytes(
     cli: Command, tmp_path: Path
 ) -> None:

@@ -237,6 +237,7 @@ VALUES |= {
     "solver": "tsit5",
     "reduction": "dense",
     "rtol": 0.1,
+    "clock": "arclength",
 }
 
 

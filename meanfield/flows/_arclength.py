@@ -98,7 +98,8 @@ class Step(NamedTuple):
             return self.start
         if function(self.end) >= 0:
             return self.end
-        return float(scipy.optimize.brentq(function, self.start, self.end, rtol=1e-15))
+        options = {"xtol": np.finfo(float).tiny, "rtol": 1e-15}
+        return float(scipy.optimize.brentq(function, self.start, self.end, **options))
 
 
 class Flow(NamedTuple):
@@ -116,8 +117,11 @@ class Flow(NamedTuple):
 
     def project(self, y: np.ndarray) -> np.ndarray:
         """The tokens of a state, in their space."""
-        x = y[:-1].reshape(-1, self.mu0.tokens.x.shape[1])
-        return np.asarray(self.mu0.space.project(x))
+        return self.project_tokens(y[:-1].reshape(-1, self.mu0.tokens.x.shape[1]))
+
+    def project_tokens(self, x: np.ndarray) -> np.ndarray:
+        """Tokens moved to the nearest points of their space."""
+        return np.array(self.mu0.space.project(_pad(x)))[: len(x)]
 
 
 def integrate_by_arclength(problem: Problem, ts: Float[Array, " times"]) -> Trajectory:
@@ -207,14 +211,18 @@ def _steps(flow: Flow, tokens: Tokens, log_time: float) -> Iterator[Step]:
 def _rate(flow: Flow, weights: np.ndarray, x: np.ndarray) -> tuple[np.ndarray, float]:
     """Velocities of unit norm, and the logarithm of the norm.
 
-    Tokens are padded to a power of two, so that merges compile few programs.
+    Tokens are padded, so that merges compile few programs.
     """
-    count = len(x)
-    size = max(_SMALLEST, 1 << (count - 1).bit_length())
-    states = np.concatenate([x, np.repeat(x[:1], size - count, axis=0)])
-    padded = states, np.pad(weights, (0, size - count))
+    states = _pad(x)
+    padded = states, np.pad(weights, (0, len(states) - len(x)))
     v, log_speed = _velocities(flow, *cast(Any, padded))
-    return np.asarray(v)[:count], float(log_speed)
+    return np.asarray(v)[: len(x)], float(log_speed)
+
+
+def _pad(x: np.ndarray) -> np.ndarray:
+    """Tokens, with copies of the first up to a power of two."""
+    size = max(_SMALLEST, 1 << (len(x) - 1).bit_length())
+    return np.concatenate([x, np.repeat(x[:1], size - len(x), axis=0)])
 
 
 @eqx.filter_jit
@@ -244,7 +252,7 @@ def _merge(flow: Flow, y: np.ndarray, tokens: Tokens) -> Tokens:
     labels = component_labels(x, flow.merge * (1 + _SLACK))
     weights = np.bincount(labels, weights=tokens.weights)
     sums = np.stack([np.bincount(labels, tokens.weights * c) for c in x.T], axis=1)
-    means = np.array(flow.mu0.space.project(sums / weights[:, None]))
+    means = flow.project_tokens(sums / weights[:, None])
     is_single = np.bincount(labels)[labels] == 1
     means[labels[is_single]] = x[is_single]
     return Tokens(means, weights, labels[tokens.labels])
