@@ -238,6 +238,7 @@ VALUES |= {
     "reduction": "dense",
     "rtol": 0.1,
     "clock": "arclength",
+    "normalise": "pre",
 }
 
 

@@ -21,6 +21,11 @@ from .cross import Cross as Cross
 from .depth import Interpolated as Interpolated
 from .depth import Layers as Layers
 from .drift import Drift as Drift
+from .normalised import AbstractNormalisation as AbstractNormalisation
+from .normalised import Normalised as Normalised
+from .normalised import check_directions as check_directions
+from .normalised import normalisation_of as normalisation_of
+from .normalised import normalisations as normalisations
 from .perceptron import Perceptron as Perceptron
 from .prefix import Prefix as Prefix
 from .projected import Projected as Projected

@@ -32,6 +32,7 @@ from .watch import no_blow_up
 _LEAST_RTOL = 3e-14  # the least relative tolerance of SciPy's solvers
 _SHARE = 1e-2  # errors of times are relative to this share of the time scale, or more
 _SMALLEST = 8  # tokens are padded to at least this number, and to powers of two
+_MOST = 4096  # tokens that are compared with each other
 _SLACK = 1e-6  # relative error of the distance at which tokens merge
 _LARGEST_LOG = 690.0  # of numbers that do not overflow
 
@@ -143,7 +144,7 @@ def integrate_by_arclength(problem: Problem, ts: Float[Array, " times"]) -> Traj
     rtol = max(stepping.relative_error(ts.dtype), _LEAST_RTOL)
     flow = Flow(attention, mu0, stepping.merge * float(mu0.size), rtol)
     frames, (x, logs) = _Frames(mu0, np.asarray(ts)), (mu0.tokens.x, mu0.log_weights)
-    tokens = _distinct(np.asarray(x), np.exp(np.asarray(logs)))
+    tokens = _merge_close(flow, np.asarray(x), np.exp(np.asarray(logs)))
     log_time, left, is_moving = -np.inf, stepping.max_steps, True
     merges: list[Merge] = []
     while left and is_moving and not frames.is_complete:
@@ -172,15 +173,28 @@ def _to_next_merge(
             break
     if step is None:
         return tokens, log_time, 0
-    return _merge(flow, step.solution(tau), tokens), step.log_time_at(tau), count
+    x = flow.project(step.solution(tau))
+    return _merge(flow, x, tokens), step.log_time_at(tau), count
 
 
-def _distinct(x: np.ndarray, weights: np.ndarray) -> Tokens:
-    """The different tokens, with the sums of their weights, in order of appearance."""
+def _merge_close(flow: Flow, x: np.ndarray, weights: np.ndarray) -> Tokens:
+    """The tokens of a measure, those that are equal or close replaced by one.
+
+    Raises:
+        InvalidInputError: if more than `_MOST` tokens are left.
+    """
     _, first, labels = np.unique(x, axis=0, return_index=True, return_inverse=True)
-    order = np.argsort(first)
+    order = np.argsort(first)  # in the order in which tokens first appear
     labels = np.argsort(order)[labels.reshape(-1)]
-    return Tokens(x[first[order]], np.bincount(labels, weights=weights), labels)
+    tokens = Tokens(x[first[order]], np.bincount(labels, weights=weights), labels)
+    tokens = _merge(flow, tokens.x, tokens)
+    if len(tokens.x) > _MOST:
+        raise InvalidInputError(
+            f"Steps in arclength compare all pairs of at most {_MOST} tokens; got "
+            f"{len(tokens.x)}. Simulate in time until clusters have formed, and go on "
+            "from there with `--from RUN --at TIME`."
+        )
+    return tokens
 
 
 def _steps(flow: Flow, tokens: Tokens, log_time: float) -> Iterator[Step]:
@@ -246,9 +260,8 @@ def _gap(flow: Flow, step: Step, tau: float) -> float:
     return float(distances.min(initial=np.inf)) - flow.merge
 
 
-def _merge(flow: Flow, y: np.ndarray, tokens: Tokens) -> Tokens:
-    """The tokens of a state; those that meet are replaced by their weighted mean."""
-    x = flow.project(y)
+def _merge(flow: Flow, x: np.ndarray, tokens: Tokens) -> Tokens:
+    """The tokens at `x`; those that meet are replaced by their weighted mean."""
     labels = component_labels(x, flow.merge * (1 + _SLACK))
     weights = np.bincount(labels, weights=tokens.weights)
     sums = np.stack([np.bincount(labels, tokens.weights * c) for c in x.T], axis=1)

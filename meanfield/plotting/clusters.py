@@ -10,7 +10,6 @@ from matplotlib.ticker import MaxNLocator, ScalarFormatter
 
 from meanfield.clusters import cluster_counts
 from meanfield.errors import InvalidInputError
-from meanfield.spec import EUCLIDEAN
 
 from ._figure.bands import (
     annotate_ending,
@@ -25,7 +24,6 @@ from ._figure.panels import add_subject, panel, panels, titled_figure
 from ._figure.style import CYCLE, INK
 from .reading.data import NOTHING, kind, swarm, values
 from .reading.data import runs as members
-from .reading.description import spec_of
 from .reading.metrics import AbstractMetric, default_metric, metrics
 from .reading.observables import even_frames, map_runs
 
@@ -105,9 +103,7 @@ def link_of(dataset: xr.Dataset) -> Link:
     """The link of the look; by default, that of the first frame of the first run."""
     _check_kind(dataset)
     look = look_of(dataset)
-    spec = spec_of(dataset)
-    is_flat = spec is None or spec.space == EUCLIDEAN
-    metric = metrics[look.metric or default_metric(is_flat=is_flat)]
+    metric = metrics[look.metric or default_metric(dataset)]
     first = swarm(next(members(dataset)))
     return Link(metric, look.link or metric.default_link(first.x[0], first.weights))
 

@@ -14,7 +14,7 @@ from ._start import EUCLIDEAN, StartSpec
 from ._stops import StopSpec
 from ._times import TimesSpec
 from ._toml import as_toml, drop_nulls
-from .attention import AttentionSpec, DriftSpec, EnergySpec, LayerSpec
+from .attention import AttentionSpec, DriftSpec, EnergySpec, LayerSpec, NormaliseSpec
 
 MOST_DRAWS = 10_000  # limited, since creating a draw takes a millisecond
 MOST_LAYERS = 1_000  # each layer takes a few milliseconds to create
@@ -29,7 +29,14 @@ def _as_list(value: Any) -> Any:
 
 
 class RunSpec(
-    StopSpec, TimesSpec, StartSpec, EnergySpec, DriftSpec, AttentionSpec, GridSpec
+    StopSpec,
+    TimesSpec,
+    StartSpec,
+    EnergySpec,
+    DriftSpec,
+    NormaliseSpec,
+    AttentionSpec,
+    GridSpec,
 ):
     """Everything that defines a run.
 
@@ -228,6 +235,11 @@ class RunSpec(
         """The dimension if no key fixes it: 2 for a grid of starts, 3 on a sphere."""
         is_grid = self.starts is not None and self.starts.startswith("grid")
         return 2 if is_grid else 1 if self.space == EUCLIDEAN else 3
+
+    @property
+    def moves_directions(self) -> bool:
+        """Whether directions of tokens form clusters: on spheres, with layer norms."""
+        return self.space != EUCLIDEAN or self.normalise is not None
 
     @property
     def recorded_energies(self) -> tuple[str, ...]:

@@ -114,6 +114,11 @@ def _check_measure(values: Mapping[str, Any], rows: Keys) -> None:
 
 def _check_space(values: Mapping[str, Any]) -> None:
     space = values.get("space", EUCLIDEAN)
+    if "normalise" in values and space != EUCLIDEAN:
+        raise ValueError(
+            "`normalise` moves tokens of any length by their directions, in Euclidean "
+            f"space: leave out `space`, or use `space = {space}` alone"
+        )
     if values.get("init") == "uniform" and space == EUCLIDEAN:
         raise ValueError(
             "`init = uniform` needs a compact `space`, such as sphere: give one, or "
@@ -162,7 +167,7 @@ def _check_times(values: Mapping[str, Any]) -> None:
 # Keys of flows that steps in arclength do not integrate.
 NOT_BY_ARCLENGTH = ("dt", "solver", "noise", "steady", "bound", "stop")
 NOT_BY_ARCLENGTH += ("mask", "heads", "drift", "layers", "terms", "context", "model")
-NOT_BY_ARCLENGTH += ("draws", "flow_of")
+NOT_BY_ARCLENGTH += ("draws", "flow_of", "normalise")
 
 
 def _check_clock(values: Mapping[str, Any]) -> None:

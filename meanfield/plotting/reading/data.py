@@ -74,7 +74,8 @@ class Cloud:
     `whole` is the run before projection onto some axes; `words` are the labels of
     the tokens; `look` is the look of the picture; `names` are those of chosen axes.
     `is_flat` says whether tokens move in Euclidean space: on a sphere they are never
-    near a Gaussian, so that no outlines are drawn, and clusters are those by cosine.
+    near a Gaussian, so that no outlines are drawn. `metric` is the default metric of
+    clusters.
     """
 
     times: np.ndarray
@@ -86,6 +87,7 @@ class Cloud:
     look: Look = Look()
     names: tuple[str, ...] = ()
     is_flat: bool = True
+    metric: str = "euclidean"
 
     @property
     def dimension(self) -> int:
@@ -264,6 +266,8 @@ def cloud(run: xr.Dataset) -> Cloud:
     names = tuple(run["coord"].values.tolist()) if "coord" in run.coords else ()
     spec = spec_of(run)
     looks = {"words": words, "look": look_of(run), "names": names}
-    looks["is_flat"] = spec is None or spec.space == EUCLIDEAN
+    if spec is not None:
+        looks["is_flat"] = spec.space == EUCLIDEAN
+        looks["metric"] = "cosine" if spec.moves_directions else "euclidean"
     whole_run = Cloud(times, state, closure, ending(run), **looks)
     return whole_run.take(frames)

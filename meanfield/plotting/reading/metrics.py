@@ -4,6 +4,7 @@ import abc
 from typing import NamedTuple
 
 import numpy as np
+import xarray as xr
 from typing_extensions import override
 
 from meanfield._registry import Registry
@@ -15,6 +16,7 @@ from meanfield.clusters import (
 )
 
 from .data import Swarm
+from .description import spec_of
 
 
 class Embedding(NamedTuple):
@@ -101,6 +103,7 @@ metrics.register("euclidean")(_Euclidean())
 metrics.register("cosine")(_Cosine())
 
 
-def default_metric(*, is_flat: bool) -> str:
-    """The name of the default metric: distance, or cosine for tokens on spheres."""
-    return "euclidean" if is_flat else "cosine"
+def default_metric(dataset: xr.Dataset) -> str:
+    """The default metric of a run: cosine if the run moves directions of tokens."""
+    spec = spec_of(dataset)
+    return "cosine" if spec is not None and spec.moves_directions else "euclidean"

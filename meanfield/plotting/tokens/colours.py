@@ -14,7 +14,7 @@ from meanfield.errors import InvalidInputError
 from meanfield.plotting._figure.style import CYCLE, GREY, number_map
 from meanfield.plotting._figure.text import verbatim
 from meanfield.plotting.reading.data import Cloud, Swarm
-from meanfield.plotting.reading.metrics import default_metric, metrics
+from meanfield.plotting.reading.metrics import metrics
 
 # At most six groups of tokens have colours of their own, or three if the six heaviest
 # groups have less than 90 % of the weight. By default, colours show final clusters if
@@ -157,7 +157,7 @@ def _final_clusters(cloud: Cloud, state: Swarm) -> np.ndarray:
     """The cluster labels of the last frame, in all coordinates."""
     whole = _whole(cloud, state)
     x, weights = whole.x[[0, -1]], whole.weights
-    metric = metrics[cloud.look.metric or default_metric(is_flat=cloud.is_flat)]
+    metric = metrics[cloud.look.metric or cloud.metric]
     link = cloud.look.link or metric.default_link(x[0], weights)
     points, radii = metric.embed(whole._replace(x=x), link)
     return component_labels(points[-1], radii[-1])

@@ -19,9 +19,11 @@ from meanfield.attention import (
 from meanfield.dynamics import (
     AbstractDynamics,
     Heads,
+    Normalised,
     Prefix,
     Sum,
     mask_of,
+    normalisation_of,
     stack_trees,
 )
 from meanfield.errors import InvalidInputError
@@ -72,7 +74,10 @@ def build_dynamics(
         more.append(contexts.add_context(term_dynamics, term, d, draw, prefix=prefix))
     drifts_by_layer = [layer.drift for layer in spec.layers]
     more += drifts(spec.drift, drifts_by_layer, depth, d=d, draw=draw)
-    return Sum(main, *more) if more else main
+    whole = Sum(main, *more) if more else main
+    if spec.normalise is None:
+        return whole
+    return Normalised(whole, normalisation_of(spec.normalise))
 
 
 def model_coupling(part: AttentionSpec) -> AbstractCoupling:

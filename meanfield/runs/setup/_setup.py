@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Array, Float, Key
 
 from meanfield import models
-from meanfield.dynamics import AbstractDynamics, Projected
+from meanfield.dynamics import AbstractDynamics, Projected, check_directions
 from meanfield.energies import AbstractEnergy, GradientFlow
 from meanfield.flows import AbstractStepping, Problem, prepare_problem
 from meanfield.linalg import psd_sqrt
@@ -187,6 +187,8 @@ class Setup:
     def member(self, index: int = 0) -> Member:
         """The dynamics and the initial measure of a draw."""
         measure = self._measure(index)
+        if self.spec.normalise is not None:
+            check_directions(measure)
         return Member(self.dynamics(index), cast_floats(measure, self.dtype))
 
     def _measure(self, index: int) -> AbstractMeasure:

@@ -206,6 +206,31 @@ class AttentionSpec(Strict):
         return self.epsilon if self.beta is None else 1 / self.beta
 
 
+class NormaliseSpec(Strict):
+    """The key of the layer norms around attention and drift."""
+
+    normalise: Annotated[
+        str | None,
+        Key(
+            is_rare=True,
+            names="normalisations",
+            group="Attention",
+            required_measure=("points", "applies only to tokens"),
+            brings=(
+                "the space and the velocity",
+                ("model", "flow_of", "noise", "context"),
+            ),
+            is_in_title=True,
+            no_page="it has no layer norms",
+        ),
+        Field(
+            examples=["pre"],
+            description="layer norm: `post`, `pre`, `peri`, `mix:TIME`, `ngpt:RATE` or "
+            "`sqrt`; tokens are x = rθ, and the attention sees θ; none if absent",
+        ),
+    ] = None
+
+
 class LayerSpec(AttentionSpec, DriftSpec):
     """Parameters of the attention and drift from time `t` on.
 

@@ -8,10 +8,8 @@ import xarray as xr
 
 from meanfield.clusters import cluster_counts
 from meanfield.plotting.reading.data import Swarm, cloud, ending, kind, runs, values
-from meanfield.plotting.reading.description import spec_of
 from meanfield.plotting.reading.metrics import COSINE_LINK, default_metric, metrics
 from meanfield.plotting.reading.observables import even_frames, rounded_spectrum
-from meanfield.spec import EUCLIDEAN
 from meanfield.spectrum import effective_rank
 
 from .packing import pack
@@ -149,10 +147,9 @@ def _clusters(sample: xr.Dataset, report: Report) -> Iterator[Panel]:
     In more than three dimensions, clusters are also counted by angles, since tokens
     with the same direction can be far apart. On a sphere they are counted by angles.
     """
-    sizes, spec = sample.sizes, spec_of(sample)
-    is_flat = spec is None or spec.space == EUCLIDEAN
-    has_both = is_flat and sizes["coord"] > _MAX_DIMENSION
-    ways = list(metrics) if has_both else [default_metric(is_flat=is_flat)]
+    sizes, way = sample.sizes, default_metric(sample)
+    has_both = way == "euclidean" and sizes["coord"] > _MAX_DIMENSION
+    ways = list(metrics) if has_both else [way]
     max_frames = _MAX_POSITIONS // (sizes["token"] * sizes.get("run", 1) * len(ways))
     frames = even_frames(sizes["time"], max(max_frames, 2))
     subsample = sample.isel(time=frames)
