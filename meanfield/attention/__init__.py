@@ -24,6 +24,9 @@ from .log_velocity import has_log_velocities as has_log_velocities
 from .log_velocity import log_velocities as log_velocities
 from .plan import plans as plans
 from .pointwise import Pointwise as Pointwise
+from .redrawn import Redraw as Redraw
+from .redrawn import Redrawn as Redrawn
+from .redrawn import matrix_laws as matrix_laws
 from .relu import Relu as Relu
 from .scalings import Scalings as Scalings
 from .scalings import scalings as scalings

@@ -14,7 +14,7 @@ from ._start import EUCLIDEAN, StartSpec
 from ._stops import StopSpec
 from ._times import TimesSpec
 from ._toml import as_toml, drop_nulls
-from .attention import AttentionSpec, DriftSpec, EnergySpec, LayerSpec, NormaliseSpec
+from .attention import AttentionSpec, DepthSpec, DriftSpec, EnergySpec, LayerSpec
 
 MOST_DRAWS = 10_000  # limited, since creating a draw takes a millisecond
 MOST_LAYERS = 1_000  # each layer takes a few milliseconds to create
@@ -34,7 +34,7 @@ class RunSpec(
     StartSpec,
     EnergySpec,
     DriftSpec,
-    NormaliseSpec,
+    DepthSpec,
     AttentionSpec,
     GridSpec,
 ):

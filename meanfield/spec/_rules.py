@@ -114,6 +114,11 @@ def _check_measure(values: Mapping[str, Any], rows: Keys) -> None:
 
 def _check_space(values: Mapping[str, Any]) -> None:
     space = values.get("space", EUCLIDEAN)
+    if values.get("solver") == "layer" and ("dt" not in values or space == EUCLIDEAN):
+        raise ValueError(
+            "`solver = layer` takes discrete layers on a compact `space`: give the "
+            "`space`, such as sphere, and the step `dt`"
+        )
     if "normalise" in values and space != EUCLIDEAN:
         raise ValueError(
             "`normalise` moves tokens of any length by their directions, in Euclidean "

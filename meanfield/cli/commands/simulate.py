@@ -62,7 +62,8 @@ def simulate(
     Keys come from a preset, a TOML file and options of the same names: options override
     the file, and the file overrides the preset. A MATRIX is a number c (for c I), a
     list of rows such as [[1,0],[0,2]], a file as @FILE.npy or @FILE.csv, or a random
-    matrix normal:SCALE; a list of these, such as 1,-1, has one entry for each head.
+    matrix (normal, kaiming, goe or wishart, as normal:SCALE); a list of these, such as
+    1,-1, has one entry for each head.
     Without `--A`, or `--Q` and `--K`, the score matrix is A = I, for which softmax
     attention with V = 1 blows up; the report then says that A = I was assumed.
 

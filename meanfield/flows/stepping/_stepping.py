@@ -15,11 +15,17 @@ from meanfield.measures import AbstractMeasure
 
 MAX_STEPS = 100_000
 
+
+class Layer(diffrax.Euler):
+    """Discrete layers: the velocity is added whole, and the sum is projected."""
+
+
 solvers: Registry[Callable[[], diffrax.AbstractSolver]] = Registry("solver")
 solvers.register("tsit5")(diffrax.Tsit5)
 solvers.register("dopri8")(diffrax.Dopri8)
 solvers.register("kvaerno5")(diffrax.Kvaerno5)
 solvers.register("euler")(diffrax.Euler)
+solvers.register("layer")(Layer)  # for tokens on spheres
 solvers.register("heun")(diffrax.Heun)
 solvers.register("shark")(diffrax.ShARK)  # for tokens under noise
 

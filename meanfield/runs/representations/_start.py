@@ -49,6 +49,8 @@ class Start:
         key: the random key of the cloud.
         make_frame: a function that returns `frame`.
         make_weights: a function that returns weights for a given number of tokens.
+        moves_in_layers: whether steps are discrete layers, in which velocities are not
+            projected.
     """
 
     keys: StartSpec
@@ -59,6 +61,7 @@ class Start:
     key: Key[Array, ""]
     make_frame: Callable[[], Gaussian]
     make_weights: Callable[[int], Numbers]
+    moves_in_layers: bool = False
 
     @property
     def init(self) -> str:
@@ -78,9 +81,10 @@ class Start:
             InvalidInputError: if its numbers are invalid, or it needs a larger `d`.
             UnknownNameError: if there is no such space.
         """
-        from meanfield.spaces import space_named
+        from meanfield.spaces import Ambient, space_named
 
-        return space_named(self.keys.space, self.d)
+        space = space_named(self.keys.space, self.d)
+        return Ambient(space) if self.moves_in_layers else space
 
     @property
     def law(self) -> Law:

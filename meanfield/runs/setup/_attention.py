@@ -35,6 +35,7 @@ from ._files import read_array
 from ._heads import check_divides, parameters
 from ._layers import Depth, drifts
 from ._parameters import Draw
+from ._redraw import redraw_matrices
 
 Options = dict[str, Any]
 KEY = "key"  # name of a variant's parameter for a random key
@@ -63,7 +64,7 @@ def build_dynamics(
     starts = tuple(layer.t for layer in spec.layers)
     depth = Depth(starts, spec.t, spec.depth == "interpolated") if layers else None
     if depth is None:
-        main = _attention(spec, d, draw)
+        main = redraw_matrices(spec, _attention(spec, d, draw), draw)
     else:
         main = depth.dynamics(_layer_dynamics(layers, d, draw))
     main = contexts.add_context(main, layers[0] if layers else spec, d, draw)

@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import Array, Key
 
 from meanfield._precision import check_double_precision
+from meanfield.attention import matrix_laws
 from meanfield.errors import InputFileError, InvalidInputError
 from meanfield.measures import Gaussian
 from meanfield.spec import (
@@ -193,12 +194,13 @@ def _law(name: str, law: str, shape: tuple[int, int], draw: Draw) -> Array:
         )
     kind, _, argument = law.partition(":")
     scale = _scale(argument)
-    if kind != "normal" or not math.isfinite(scale):
+    if kind not in matrix_laws or not math.isfinite(scale):
+        laws = ", ".join(f"`{name}`" for name in matrix_laws)
         raise InvalidInputError(
-            f"`{name}` must be a number, a list of rows, @FILE.npy, or the law "
-            f"`normal` or `normal:SCALE`; got `{law}`."
+            f"`{name}` must be a number, a list of rows, @FILE.npy, or a law ({laws}, "
+            f"or with a factor, such as `normal:2`); got `{law}`."
         )
-    return scale * jax.random.normal(draw.key(name), shape)
+    return scale * matrix_laws[kind](draw.key(name), shape)
 
 
 def _scale(argument: str) -> float:

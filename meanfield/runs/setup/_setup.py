@@ -138,7 +138,8 @@ class Setup:
         tolerance = spec.rtol or float(np.finfo(self.dtype).eps) ** 0.6
         sums = Sums(spec.reduction, tolerance)
         grid = Discretization.from_spec(spec, self.dtype)
-        return Start(spec, sums, grid, is_counted, d, key, place, weights)
+        options = {"moves_in_layers": spec.solver == "layer"}
+        return Start(spec, sums, grid, is_counted, d, key, place, weights, **options)
 
     @property
     def _counts_tokens(self) -> bool:

@@ -1,8 +1,8 @@
 """Configuration keys for an attention, its context, a drift and energies."""
 
 from ._attention import AttentionSpec as AttentionSpec
+from ._attention import DepthSpec as DepthSpec
 from ._attention import LayerSpec as LayerSpec
-from ._attention import NormaliseSpec as NormaliseSpec
 from ._context import Context as Context
 from ._context import context_of as context_of
 from ._drift import DriftSpec as DriftSpec

@@ -31,8 +31,9 @@ CONTEXT_MOMENT = replace(MATRIX, is_headwise=False, is_rare=True, no_page=SELF)
 class AttentionSpec(Strict):
     """One attention: its name and its parameters.
 
-    For a matrix, a number `c` stands for `c I`; a string is a law, `normal` or
-    `normal:SCALE` (i.i.d. entries drawn from the seed), or `@FILE.npy`. A list of such
+    For a matrix, a number `c` stands for `c I`; a string is `@FILE.npy` or a law, drawn
+    from the seed: `normal`, `kaiming`, `goe` or `wishart`, as `LAW` or `LAW:SCALE`. For
+    `V`, the strings `A` and `-A` stand for the score matrix. A list of such
     values gives each head its own matrix. A list of rows is a single matrix.
 
     Examples:
@@ -76,7 +77,7 @@ class AttentionSpec(Strict):
     V: Annotated[
         HeadNumbers,
         replace(MATRIX, most_used=True),
-        Field(description="value matrix, d × d"),
+        Field(description="value matrix, d × d; `A` or `-A` for that of the scores"),
     ] = 1.0
     epsilon: Annotated[
         PositiveFloat,
@@ -206,8 +207,8 @@ class AttentionSpec(Strict):
         return self.epsilon if self.beta is None else 1 / self.beta
 
 
-class NormaliseSpec(Strict):
-    """The key of the layer norms around attention and drift."""
+class DepthSpec(Strict):
+    """The keys of layer norms, and of matrices that change with depth."""
 
     normalise: Annotated[
         str | None,
@@ -227,6 +228,25 @@ class NormaliseSpec(Strict):
             examples=["pre"],
             description="layer norm: `post`, `pre`, `peri`, `mix:TIME`, `ngpt:RATE` or "
             "`sqrt`; tokens are x = rθ, and the attention sees θ; none if absent",
+        ),
+    ] = None
+    redraw: Annotated[
+        str | None,
+        BeforeValidator(lambda value: None if value is None else str(value)),
+        Key(
+            is_rare=True,
+            group="Attention",
+            brings=(
+                "random matrices that change",
+                ("model", "flow_of", "layers", "observe", "context", "scale"),
+            ),
+            is_in_title=False,
+            no_page="its matrices are constant",
+        ),
+        Field(
+            examples=["0.5"],
+            description="period after which random matrices are drawn anew, such as "
+            "0.5, or 0.5:common for the same matrices in all draws; never if absent",
         ),
     ] = None
 
