@@ -12,7 +12,6 @@ from meanfield.spec import HEADWISE_KEYS, AttentionSpec, Matrices, Matrix, heads
 
 from ._parameters import Draw, matrix, square
 
-SCORE_MATRICES = {"A": 1.0, "-A": -1.0}  # values of `V` that mean ±KᵀQ
 Block = tuple[Array, Array, Array]
 Make = Callable[[str, Matrix], Array]
 
@@ -45,12 +44,17 @@ def parameters(
             f"`{prefix}Q` and `{prefix}K` must have the same number of rows; got "
             f"{' and '.join(map(str, counts))}."
         )
-    if part.V in SCORE_MATRICES:
-        sign = SCORE_MATRICES[part.V]
+    sign = score_sign(part.V)
+    if sign is not None:
         V = [sign * np.asarray(k).T @ np.asarray(q) for q, k in zip(Q, K, strict=True)]
         return list(zip(Q, K, map(jax.device_put, V), strict=True))
     V = _each_head(part, "V", part.V, make=whole, cut=_rows_of_values)
     return list(zip(Q, K, V, strict=True))
+
+
+def score_sign(V: Matrices) -> float | None:
+    """The sign in `V` = ±A, which stands for the score matrix; `None` for others."""
+    return {"A": 1.0, "-A": -1.0}.get(V) if isinstance(V, str) else None
 
 
 def _check_lists(part: AttentionSpec, prefix: str) -> None:

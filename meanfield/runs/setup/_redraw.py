@@ -12,7 +12,7 @@ from meanfield.dynamics import AbstractDynamics
 from meanfield.errors import InvalidInputError
 from meanfield.spec import AttentionSpec, RunSpec, heads_of
 
-from ._heads import SCORE_MATRICES
+from ._heads import score_sign
 from ._parameters import Draw
 
 _MOST = 1_000_000  # periods of a run; their times take 8 MB
@@ -72,8 +72,9 @@ def _redraw(part: AttentionSpec, name: str) -> Redraw | None:
         InvalidInputError: if heads have blocks of one matrix, or different laws.
     """
     value = getattr(part, name)
-    if name == "V" and value in SCORE_MATRICES:
-        return Redraw("V", "A", SCORE_MATRICES[value])
+    sign = score_sign(value)
+    if name == "V" and sign is not None:
+        return Redraw("V", "A", sign)
     texts = [text for text in heads_of(value) or [value] if isinstance(text, str)]
     laws = {text for text in texts if not text.startswith("@")}
     if not laws:
