@@ -52,7 +52,7 @@ def parameters(
     return list(zip(Q, K, V, strict=True))
 
 
-def score_sign(V: Matrices) -> float | None:
+def score_sign(V: Matrices | None) -> float | None:
     """The sign in `V` = ±A, which stands for the score matrix; `None` for others."""
     return {"A": 1.0, "-A": -1.0}.get(V) if isinstance(V, str) else None
 
