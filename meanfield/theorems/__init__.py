@@ -106,6 +106,11 @@ import meanfield.theorems.sliced_gaussians.costs
 import meanfield.theorems.sliced_gaussians.growth
 import meanfield.theorems.sliced_gaussians.flows
 import meanfield.theorems.sliced_gaussians.soft_sort
+import meanfield.theorems.spheres.equiangular
+import meanfield.theorems.spheres.pairs
+import meanfield.theorems.spheres.energies
+import meanfield.theorems.spheres.circles
+import meanfield.theorems.spheres.norms
 # isort: on
 
 del meanfield  # the imports above are needed only to register the statements
