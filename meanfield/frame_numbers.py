@@ -46,7 +46,7 @@ def frame_number(text: str) -> Callable[[ArrayLike, ArrayLike], float]:
     function = frame_numbers[name]
     keywords = [*inspect.signature(function).parameters][2:]
     if not number:
-        return _on_finite(function)
+        return _finite_only(function)
     try:
         value = float(number)
     except ValueError:
@@ -54,7 +54,7 @@ def frame_number(text: str) -> Callable[[ArrayLike, ArrayLike], float]:
     if not keywords or not math.isfinite(value):
         form = ":".join([name, *map(str.upper, keywords)])
         raise InvalidInputError(f"The number must be written `{form}`; got `{text}`.")
-    return _on_finite(lambda x, weights: function(x, weights, value))
+    return _finite_only(lambda x, weights: function(x, weights, value))
 
 
 def is_frame_number(text: str) -> bool:
@@ -79,7 +79,9 @@ def variable_name(text: str) -> str:
     return re.sub(r"\W", "_", text)
 
 
-def _on_finite(function: FrameNumber) -> Callable[[ArrayLike, ArrayLike], float]:
+def _finite_only(
+    function: FrameNumber,
+) -> Callable[[ArrayLike, ArrayLike], float]:
     def number(tokens: ArrayLike, weights: ArrayLike) -> float:
         x, weights = np.asarray(tokens), np.asarray(weights)
         if not np.all(np.isfinite(x)):
@@ -185,11 +187,11 @@ def centres(x: Tokens, weights: Weights, angle: float = 0.5) -> float:
         (2.0, 2.0)
     """
     del weights
-    directions, chosen = unit_vectors(x), np.zeros((0, x.shape[1]))
+    directions, places = unit_vectors(x), np.zeros((0, x.shape[1]))
     for token in directions:
-        if not len(chosen) or np.max(chosen @ token) < math.cos(angle):
-            chosen = np.vstack([chosen, token])
-    return float(len(chosen))
+        if not len(places) or np.max(places @ token) < math.cos(angle):
+            places = np.vstack([places, token])
+    return float(len(places))
 
 
 @frame_numbers.register("strong-centres")
@@ -218,8 +220,7 @@ def sphere_energy(x: Tokens, weights: Weights, beta: float = 1.0) -> float:
         >>> sphere_energy(np.ones((3, 1)), np.full(3, 1 / 3))
         0.5
     """
-    kernel = lambda products: np.exp(beta * (products - 1))
-    return _double_integral(x, weights, kernel) / 2
+    return _double_integral(x, weights, lambda s: np.exp(beta * (s - 1))) / 2
 
 
 def _double_integral(

@@ -12,9 +12,8 @@ from numpy.random import Generator
 
 import meanfield
 from meanfield import Points, Steady, adaptive, attentions, flow, runs
-from meanfield.attention import log_velocities
 from meanfield.errors import InvalidInputError, UnsupportedError
-from meanfield.flows import Isotropic, arclength
+from meanfield.flows import Isotropic, arclength, log_velocities
 from meanfield.spaces import Sphere
 from meanfield.spec import parse, parse_axes
 
@@ -194,7 +193,7 @@ def test_runs_store_merges_and_resume_to_the_same_bytes(
         ({"mask": "causal"}, "leave out `mask`"),
         ({"attention": "l2"}, "whose weights are known as logarithms; got `l2`"),
         ({"draws": 2}, "leave out `draws`"),
-        ({"clock": "time", "merge": 0.1}, "needs `clock = arclength`"),
+        ({"clock": None, "merge": 0.1}, "needs `clock = arclength`"),
         ({"merge": 2.0}, "must be less than 1"),
         ({"weights": [0.0, 1, 1, 1]}, "need positive weights"),
     ],

@@ -14,7 +14,8 @@ from meanfield.attention import Sinkhorn, attentions
 from meanfield.energies import Interaction, bures_squared
 from meanfield.errors import InvalidInputError, UnknownNameError, UnsupportedError
 from meanfield.fields import Affine, Image
-from meanfield.measures import Blocked, Dense, Gaussian, Grid, Points, named_clouds
+from meanfield.measures import Blocked, Dense, Gaussian, Grid, Points
+from meanfield.measures.clouds import named
 from meanfield.measures.sampling import clouds, gauss_hermite, gaussian_draw
 from meanfield.scores import Dot
 from meanfield.tokens import Tokens
@@ -232,9 +233,7 @@ def test_single_precision_draws_stay_single(key: Array):
 
 
 N = 20_000
-EUCLIDEAN = [
-    name for name in clouds if clouds[name].__module__ == named_clouds.__name__
-]
+EUCLIDEAN = [name for name in clouds if clouds[name].__module__ == named.__name__]
 LAWS = {  # second moment of a coordinate of the first two axes
     "gaussian": lambda d: 1.0,
     "ball": lambda d: 1 / (d + 2),

@@ -16,7 +16,7 @@ from meanfield.fields import AbstractField, Convergence
 from meanfield.flows.motions import Motion, motions
 from meanfield.linalg import HIGHEST, length
 from meanfield.measures import AbstractMeasure, AbstractReader, Gaussian, Points, Tensor
-from meanfield.measures.named_clouds import DEVIATION, mixture_centres
+from meanfield.measures.clouds.named import DEVIATION, mixture_centres
 from meanfield.spec import MeasureInfo, measures
 from meanfield.storage import Kind, kinds
 from meanfield.tokens import Tokens

@@ -14,14 +14,13 @@ from ._coupling import AbstractClosedFormCoupling as AbstractClosedFormCoupling
 from ._coupling import AbstractCoupling as AbstractCoupling
 from ._coupling import AbstractGaussianCoupling as AbstractGaussianCoupling
 from ._coupling import AbstractRowwise as AbstractRowwise
-from .softmax import Softmax as Softmax  # isort: split
+
+from .softmax import Softmax as Softmax  # isort: skip
+from .softmax import l2 as l2  # isort: split
 
 from .differential import Differential as Differential
-from .l2 import l2 as l2
 from .linear import Linear as Linear
 from .linear import LinearExpansion as LinearExpansion
-from .log_velocity import has_log_velocities as has_log_velocities
-from .log_velocity import log_velocities as log_velocities
 from .plan import plans as plans
 from .pointwise import Pointwise as Pointwise
 from .redrawn import Redraw as Redraw

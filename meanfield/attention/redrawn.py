@@ -138,8 +138,11 @@ class Redrawn(AbstractDynamics):
             part = _attention_in(dynamics)
             old = _matrix(part, redraw.name)
             new = _draw(redraw, part, jax.random.fold_in(key, number), old.shape)
-            where = lambda tree, name=redraw.name: _matrix(_attention_in(tree), name)
-            dynamics = eqx.tree_at(where, dynamics, new.astype(old.dtype))
+            dynamics = eqx.tree_at(
+                lambda tree, name=redraw.name: _matrix(_attention_in(tree), name),
+                dynamics,
+                new.astype(old.dtype),
+            )
         return dynamics
 
 
@@ -158,7 +161,7 @@ def _attention_in(dynamics: AbstractDynamics) -> Attention:
     """
     part = dynamics.stack if isinstance(dynamics, Heads) else dynamics
     part = part.dynamics if isinstance(part, Prefix) else part
-    if isinstance(part, Attention) and isinstance(_unmasked(part), Dot):
+    if isinstance(part, Attention) and isinstance(_score_in(part), Dot):
         return part
     raise UnsupportedError(
         "`Redrawn` draws the matrices of an attention with scores Qx·Ky, or of its "
@@ -166,12 +169,12 @@ def _attention_in(dynamics: AbstractDynamics) -> Attention:
     )
 
 
-def _unmasked(part: Attention) -> AbstractScore:
+def _score_in(part: Attention) -> AbstractScore:
     return part.score.score if isinstance(part.score, Masked) else part.score
 
 
 def _dot(part: Attention) -> Dot:
-    score = _unmasked(part)
+    score = _score_in(part)
     assert isinstance(score, Dot)
     return score
 

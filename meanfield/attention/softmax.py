@@ -1,4 +1,4 @@
-"""Softmax attention, with exponential weights that are normalised over the keys."""
+"""Softmax and L2 attention: exponential weights, normalised over the keys."""
 
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
@@ -13,6 +13,7 @@ from meanfield.scores import (
     AbstractScore,
     Dot,
     Masked,
+    SquaredDistance,
     positions,
 )
 from meanfield.scores.centring import recentre
@@ -83,6 +84,27 @@ class Softmax(AbstractGaussianCoupling, AbstractRowwise):
 def softmax(Q: Numbers, K: Numbers, V: Numbers, *, epsilon: Scalar = 1.0) -> Attention:
     r"""Softmax attention with scores $Qx \cdot Ky/\epsilon$; castin2025, eq. (2.2)."""
     return Attention(Dot(Q, K, epsilon), Softmax(), V)
+
+
+@variant(
+    "l2", "permutation", "orthogonal", cost=r"$n^2$, or $n$ in cells if $d \leq 5$"
+)
+def l2(Q: Numbers, K: Numbers, V: Numbers, *, epsilon: Scalar = 1.0) -> Attention:
+    r"""Softmax with scores $-|Qx - Ky|^2/\epsilon$; castin2025, section 2.3.
+
+    If a command sets only `A`, then $Q = A$ and $K = I$.
+    The covariance of a Gaussian satisfies castin2025, eq. (4.3), with a correction: the
+    second term must be the transpose of the first (ERRATA C10).
+
+    Examples:
+        >>> from meanfield import Points
+        >>> from meanfield.attention import l2, plans
+        >>> one = jnp.eye(1)
+        >>> print(plans(l2(one, one, one), 0.0, Points.uniform([[0.0], [3.0]]))[0])
+        [[0.9999 0.0001]
+         [0.0001 0.9999]]
+    """
+    return Attention(SquaredDistance(Q, K, epsilon), Softmax(), V)
 
 
 def _centre(score: AbstractScore, mu: Points) -> Float[Array, " d"]:

@@ -104,8 +104,8 @@ def mask_of(name: str) -> Mask:
     """
     kind, _, number = name.partition(":")
     if kind in patterns:
-        what = "WIDTH is a positive share of the sequence"
-        return patterns[kind](_positive_number(kind, number, what))
+        rule = "WIDTH is a positive share of the sequence"
+        return patterns[kind](_positive_number(kind, number, rule))
     if kind in decays:
         return decays[kind](_positive_number(kind, number, "RATE is positive"))
     if name in masks:
@@ -115,7 +115,7 @@ def mask_of(name: str) -> Mask:
     raise UnknownNameError(f"There is no mask `{name}`; known: {', '.join(names)}.")
 
 
-def _positive_number(kind: str, text: str, what: str) -> float:
+def _positive_number(kind: str, text: str, rule: str) -> float:
     """The number of a mask, read from a string such as `0.25` or `2/7`."""
     try:
         number = float(Fraction(text))
@@ -123,7 +123,7 @@ def _positive_number(kind: str, text: str, what: str) -> float:
         number = math.nan
     if not number > 0:
         raise InvalidInputError(
-            f"The mask `{kind}` must be written `{kind}:{what.split()[0]}`, where "
-            f"{what}; got `{kind}:{text}`."
+            f"The mask `{kind}` must be written `{kind}:{rule.split()[0]}`, where "
+            f"{rule}; got `{kind}:{text}`."
         )
     return number

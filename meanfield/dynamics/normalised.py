@@ -7,6 +7,7 @@ at the directions of all tokens, each normalisation says how $x$ moves.
 import abc
 from collections.abc import Callable
 from dataclasses import replace
+from typing import ClassVar
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -17,9 +18,16 @@ from typing_extensions import override
 from meanfield._array import positive, require
 from meanfield._registry import Registry
 from meanfield._typing import Scalar, Time
-from meanfield.errors import InvalidInputError, UnsupportedError
+from meanfield.errors import InvalidInputError
 from meanfield.fields import AbstractField, Convergence
-from meanfield.measures import AbstractMeasure, Points
+from meanfield.measures import (
+    AbstractMeasure,
+    AbstractReader,
+    Gaussian,
+    Grid,
+    Points,
+    unsupported_measure,
+)
 from meanfield.spaces import Euclidean
 from meanfield.tokens import Tokens
 
@@ -248,12 +256,30 @@ def check_directions(mu: AbstractMeasure) -> None:
         )
 
 
-def _directions(mu: AbstractMeasure) -> Points:
-    if not isinstance(mu, Points):
-        raise UnsupportedError(
-            f"Directions are those of tokens, not of a {type(mu).__name__}: use points."
-        )
-    return replace(mu.replace_coordinates(_unit(mu.tokens.x)), space=Euclidean())
+class _DirectionsReader(AbstractReader[Points]):
+    """Reader that returns the directions of tokens, in Euclidean space."""
+
+    reads: ClassVar[str] = "Directions are those of tokens: use points"
+
+    @override
+    def read_points(self, mu: Points) -> Points:
+        units = mu.replace_coordinates(_unit(mu.tokens.x))
+        return replace(units, space=Euclidean())
+
+    @override
+    def read_nodes(self, mu: AbstractMeasure, nodes: Points) -> Points:
+        raise unsupported_measure(self, mu)
+
+    @override
+    def read_grid(self, mu: Grid) -> Points:
+        raise unsupported_measure(self, mu)
+
+    @override
+    def read_gaussian(self, mu: Gaussian) -> Points:
+        raise unsupported_measure(self, mu)
+
+
+_directions = _DirectionsReader()
 
 
 def _lengths(x: Vectors) -> Float[Array, "n 1"]:

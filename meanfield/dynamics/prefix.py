@@ -183,9 +183,13 @@ class PrefixField(AbstractField):
         if not isinstance(self.mask, Alibi):
             return mu.restrict(is_visible)
         assert mu.tokens.position is not None
-        weighted = mu.shift_log_weights(self.mask.log_weights(s, mu.tokens.position))
-        part = weighted.select(is_visible)
-        return part.rescale(mu.log_mass) if self.mask.is_normalised else part
+        discount = mu.shift_log_weights(self.mask.log_weights(s, mu.tokens.position))
+        if self.mask.is_normalised:
+            mass = mu.log_mass
+        else:
+            logs = jnp.where(is_visible, discount.log_weights, -jnp.inf)
+            mass = jax.nn.logsumexp(logs)
+        return discount.restrict(is_visible).shift_log_weights(mass - discount.log_mass)
 
     def _is_visible(self, s: Float[Array, ""], mu: Points) -> Bool[Array, " n"]:
         assert mu.tokens.position is not None

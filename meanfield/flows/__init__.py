@@ -13,6 +13,8 @@ from ._flow import flow as flow
 from ._flow import flow_problem as flow_problem
 from ._flow import prepare_problem as prepare_problem
 from ._integration import Problem as Problem
+from ._log_velocities import LogVelocities as LogVelocities
+from ._log_velocities import log_velocities as log_velocities
 from ._trajectory import Trajectory as Trajectory
 from .error_estimates import ErrorEstimate as ErrorEstimate
 from .error_estimates import error_estimate as error_estimate

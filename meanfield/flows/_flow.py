@@ -158,7 +158,7 @@ def flow_problem(
         [[0.4]]
     """
     if isinstance(problem.stepping, Arclength):
-        from ._arclength import integrate_by_arclength
+        from .arclength._integration import integrate_by_arclength
 
         return integrate_by_arclength(problem, ts)
     predicted_blow_up = (

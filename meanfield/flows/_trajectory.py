@@ -45,7 +45,7 @@ class Trajectory(AbstractDisplayable, eqx.Module, Generic[M]):
     (3, [2.0, 0.6667, 0.4])
 
     Attributes:
-        ts: the times of the frames.
+        ts: times of the frames.
         coordinates: the coordinates of the measure, with a leading axis of times; for
             tokens the states, of shape (times, n, d).
         start: the initial measure, with everything that does not move.
@@ -55,17 +55,14 @@ class Trajectory(AbstractDisplayable, eqx.Module, Generic[M]):
         n_saved: number of frames that were reached.
         convergence_failure: residual, tolerance and number of iterations (0 for
             inaccurate sums) of a flow that ended as `unconverged`; zeros otherwise.
-        blow_up: `t_star` and its error in the form used inside `jit`: infinite if no
-            blow-up was found.
+        blow_up: `t_star` and its error as used inside `jit`: infinite if there is none.
         n_accepted: number of accepted steps.
         n_rejected: number of rejected steps.
         residual: largest residual of the field's iteration; 0 if there is none.
-        sum_error: largest error of velocities due to inexact sums, relative to the
-            largest velocity; 0 if sums are exact.
+        sum_error: largest error of inexact sums, relative to the largest velocity.
         prediction: `predicted_blow_up` in the form used inside `jit`: infinite if the
             exact flow does not blow up, or if steps are not fixed.
-        merges: for steps in arclength, a row for each merge of tokens: the time, the
-            first token of either cluster, and their weight together; else `None`.
+        merges: in arclength, rows of time, first token of either cluster, joint weight.
 
     Examples:
         >>> from meanfield import Gaussian, attentions, flow

@@ -248,21 +248,12 @@ class Points(AbstractMeasure):
         The result is rescaled to the original total mass, or has mass zero if no token
         of positive weight is left.
         """
-        return self.select(mask).rescale(self.log_mass)
-
-    @memberwise
-    def select(self, mask: Array) -> "Points":
-        """The part of the measure on the tokens where `mask` is true."""
         logs, zeros = jnp.where(mask, self.log_weights, -jnp.inf), self.zero_weights
         zeros = None if zeros is None else jnp.where(mask, zeros, 0)
-        return replace(self, log_weights=logs, zero_weights=zeros)
-
-    @memberwise
-    def rescale(self, log_mass: Float[Array, ""]) -> "Points":
-        """The measure with this logarithm of its mass, unless it has mass zero."""
-        mass = self.log_mass
-        shift = log_mass - jnp.where(jnp.isneginf(mass), 0, mass)
-        return self.shift_log_weights(shift)
+        part = replace(self, log_weights=logs, zero_weights=zeros)
+        mass = part.log_mass
+        shift = self.log_mass - jnp.where(jnp.isneginf(mass), 0, mass)
+        return part.shift_log_weights(shift)
 
     @property
     @memberwise

@@ -12,7 +12,7 @@ from meanfield._registry import Registry
 from meanfield._typing import PRNGKey
 from meanfield.errors import InvalidInputError
 
-from .named_clouds import BLUR_MOONS, BLUR_RING, DEVIATION, clouds, mixture_centres
+from .clouds.named import BLUR_MOONS, BLUR_RING, DEVIATION, clouds, mixture_centres
 
 Values = Float[np.ndarray, " m"]
 FAR = 12.0  # half-width for d = 1, in standard deviations; softmax amplifies tails
@@ -126,7 +126,7 @@ def mixture(d: int, *, key: PRNGKey) -> Law:
 
     Examples:
         >>> from meanfield.measures.laws import mixture
-        >>> from meanfield.measures.named_clouds import mixture_centres
+        >>> from meanfield.measures.clouds.named import mixture_centres
         >>> key = jax.random.key(0)
         >>> centres = mixture_centres(2, key=jax.random.split(key)[0])
         >>> print(np.allclose(mixture(2, key=key).mean, centres.mean(axis=0)))

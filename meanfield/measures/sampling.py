@@ -9,11 +9,11 @@ from jaxtyping import Array, Float
 from meanfield._typing import PRNGKey
 from meanfield.errors import InvalidInputError
 
-from . import sphere_clouds as sphere_clouds
 from ._gaussian import Gaussian
 from ._points import Points
 from ._quadrature import Tensor
-from .named_clouds import clouds as clouds
+from .clouds import sphere as sphere
+from .clouds.named import clouds as clouds
 from .reductions import AbstractReduction, Blocked
 
 

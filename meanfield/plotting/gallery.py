@@ -2,7 +2,6 @@
 
 from . import clusters as clusters
 from . import energy as energy
-from . import inner_products as inner_products
 from . import merges as merges
 from . import numbers as numbers
 from . import rank as rank
@@ -18,4 +17,5 @@ from .density import balance as balance
 from .density import density as density
 from .sweeps import lines as lines
 from .sweeps import phase as phase
+from .tokens import inner_products as inner_products
 from .tokens import tokens as tokens

@@ -12,7 +12,7 @@ from ._figure.bands import annotate_ending, name_time, scale_time
 from ._figure.look import look_of, options_for
 from ._figure.panels import add_subject, panel, panels, titled_figure
 from ._figure.style import INK
-from .clusters import Link, link_of
+from .clusters import link_of
 from .reading.data import Swarm, cloud
 from .reading.metrics import metrics
 from .reading.observables import even_frames
@@ -35,7 +35,9 @@ def merges(dataset: xr.Dataset) -> Figure:
     Raises:
         InvalidInputError: if the dataset holds no tokens.
     """
-    link, run = _link(dataset), cloud(dataset)
+    link, run = link_of(dataset), cloud(dataset)
+    if look_of(dataset).link is None and link.metric is metrics["cosine"]:
+        link = link._replace(distance=_CLOSE)
     run = run.take(even_frames(run.times.size, _FRAMES))
     state = run.state
     assert isinstance(state, Swarm)
@@ -49,13 +51,6 @@ def merges(dataset: xr.Dataset) -> Figure:
     name_time(axes, dataset)
     annotate_ending(figure, dataset, link.note)
     return figure
-
-
-def _link(dataset: xr.Dataset) -> Link:
-    """The link of the panel `clusters`, or a closer one for cosines by default."""
-    link = link_of(dataset)
-    is_default = look_of(dataset).link is None and link.metric is metrics["cosine"]
-    return link._replace(distance=_CLOSE) if is_default else link
 
 
 def _draw_tree(

@@ -53,7 +53,7 @@ def _draw(runs: Runs) -> Figure:
 def _common_names(datasets: Sequence[xr.Dataset]) -> list[str]:
     specs = [spec_of(run) for run in datasets]
     lists = [() if spec is None else spec.recorded_numbers for spec in specs]
-    names = [name for name in lists[0] if all(name in other for other in lists)]
+    names = [name for name in lists[0] if all(name in row for row in lists)]
     if not names:
         raise InvalidInputError(
             "There are no observed numbers to draw. Simulate with `--observe`, such as "

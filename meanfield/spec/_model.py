@@ -16,7 +16,6 @@ from ._times import TimesSpec
 from ._toml import as_toml, drop_nulls
 from .attention import AttentionSpec, DepthSpec, DriftSpec, EnergySpec, LayerSpec
 
-MOST_DRAWS = 10_000  # limited, since creating a draw takes a millisecond
 MOST_LAYERS = 1_000  # each layer takes a few milliseconds to create
 MOST_TERMS = 100  # each term is compiled separately
 FLUXES = "chooses its time steps by the CFL condition, see `cfl`"
@@ -54,21 +53,6 @@ class RunSpec(
         Key(enters="draw"),
         Field(ge=0, lt=2**63, description="seed of all random numbers"),
     ] = 0
-    draws: Annotated[
-        Count | None,
-        Key(
-            group="Start",
-            no_axis="independent draws are for `simulate`; sweep over `seed`",
-            is_not_inherited=True,
-            no_page="it integrates one flow",
-        ),
-        Field(
-            examples=[8],
-            le=MOST_DRAWS,
-            description="number of independent draws of the initial measure and of "
-            "random matrices",
-        ),
-    ] = None
     solver: Annotated[
         str,
         Key(
@@ -231,12 +215,6 @@ class RunSpec(
         return any(part.mask is not None for part in parts)
 
     @property
-    def free_dimension(self) -> int:
-        """The dimension if no key fixes it: 2 for a grid of starts, 3 on a sphere."""
-        is_grid = self.starts is not None and self.starts.startswith("grid")
-        return 2 if is_grid else 1 if self.space == EUCLIDEAN else 3
-
-    @property
     def moves_directions(self) -> bool:
         """Whether directions of tokens form clusters: on spheres, with layer norms."""
         return self.space != EUCLIDEAN or self.normalise is not None
@@ -251,11 +229,6 @@ class RunSpec(
         if self.flow_of is None or self.noise or "energy" in names:
             return names
         return ("energy", *names)
-
-    @property
-    def recorded_numbers(self) -> tuple[str, ...]:
-        """The numbers of the tokens to record at each frame."""
-        return tuple(filter(is_frame_number, self.observe or ()))
 
     @property
     def mover(self) -> str:

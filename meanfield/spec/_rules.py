@@ -11,6 +11,7 @@ from ._measures import measures
 from ._start import EUCLIDEAN
 
 Keys = Mapping[str, Key]
+ARCLENGTH = ("softmax", "exp")  # attentions whose weights are known as logarithms
 TOKENS = {"text", "source", "n", "init", "mean", "cov"}  # keys that set initial tokens
 
 
@@ -31,6 +32,7 @@ def check_run(values: Mapping[str, Any], keys: Keys) -> None:
     _check_pass(values, rows)
     _check_requirements(values)
     _check_measure(values, rows)
+    _check_numbers(values, keys["space"])
     _check_space(values)
     _check_times(values)
     _check_clock(values)
@@ -98,11 +100,6 @@ def _check_measure(values: Mapping[str, Any], rows: Keys) -> None:
         conflict = measures[measure].conflict(measure, name, row)
         if conflict:
             raise ValueError(conflict)
-    numbers = [*filter(is_frame_number, values.get("observe", ()))]
-    if numbers and measure != "points":
-        raise ValueError(f"`{numbers[0]}` is a number of tokens: observe energies")
-    for name in numbers:
-        frame_number(name)  # raises for a number that is not valid
     if measure == "grid":
         _check_on_grid(values)
     if values.get("projected") and _is_masked(values):
@@ -110,6 +107,16 @@ def _check_measure(values: Mapping[str, Any], rows: Keys) -> None:
             "`projected` excludes `mask`, because a Gaussian has no positions: use "
             "`measure = points`"
         )
+
+
+def _check_numbers(values: Mapping[str, Any], space: Key) -> None:
+    """Checks that observed numbers are valid, and that the measure has tokens."""
+    names = [*filter(is_frame_number, values.get("observe", ()))]
+    measure = values.get("measure", "points")
+    if names and measures[measure].conflict(measure, "space", space):
+        raise ValueError(f"`{names[0]}` is a number of tokens: observe energies")
+    for name in names:
+        frame_number(name)  # raises for a number that is not valid
 
 
 def _check_space(values: Mapping[str, Any]) -> None:
@@ -169,23 +176,10 @@ def _check_times(values: Mapping[str, Any]) -> None:
         raise ValueError("`times` must be at least two strictly increasing numbers")
 
 
-# Keys of flows that steps in arclength do not integrate.
-NOT_BY_ARCLENGTH = ("dt", "solver", "noise", "steady", "bound", "stop")
-NOT_BY_ARCLENGTH += ("mask", "heads", "drift", "layers", "terms", "context", "model")
-NOT_BY_ARCLENGTH += ("draws", "flow_of", "normalise")
-
-
 def _check_clock(values: Mapping[str, Any]) -> None:
-    is_arclength = values.get("clock") == "arclength"
-    if "merge" in values and not is_arclength:
+    if "merge" in values and "clock" not in values:
         raise ValueError("`merge` needs `clock = arclength`: give both, or neither")
-    unused_keys = [key for key in NOT_BY_ARCLENGTH if is_arclength and key in values]
-    if unused_keys:
-        raise ValueError(
-            "`clock = arclength` is for one attention without mask, heads or noise, "
-            f"with adaptive steps: leave out `{unused_keys[0]}`"
-        )
-    if is_arclength and values.get("attention", "softmax") not in ("softmax", "exp"):
+    if "clock" in values and values.get("attention", "softmax") not in ARCLENGTH:
         raise ValueError(
             "`clock = arclength` needs `attention = softmax` or `exp`, whose weights "
             f"are known as logarithms; got `{values['attention']}`"
@@ -199,8 +193,8 @@ def _check_layers(values: Mapping[str, Any]) -> None:
     if values.get("depth") == "interpolated" and len(layers) < 2:
         raise ValueError("`depth = interpolated` needs at least two `layers`")
     pairs = (("A", "Q"), ("epsilon", "beta"))
-    layer_keys = (*PARAMETERS, "context", "options", "drift")
-    rest = [(name,) for name in layer_keys if name not in ("A", "Q", "K", *pairs[1])]
+    layer_keys = (*PARAMETERS[3:], "context", "options", "drift")
+    rest = [(name,) for name in layer_keys if name not in pairs[1]]
     for names in (*pairs, *rest):
         shared_keys = [name for name in names if name in values]
         overrides = [not layer.model_fields_set.isdisjoint(names) for layer in layers]

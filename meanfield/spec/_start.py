@@ -10,6 +10,7 @@ from ._keys import ARRAYS, Key
 from ._measures import check_measure
 from .attention import Numbers
 
+MOST_DRAWS = 10_000  # limited, since creating a draw takes a millisecond
 EUCLIDEAN = "euclidean"  # the default of `space`
 
 MOMENT = Key(
@@ -163,6 +164,21 @@ class StartSpec(Strict):
             "grid:20; see `list families`",
         ),
     ] = None
+    draws: Annotated[
+        Count | None,
+        Key(
+            group="Start",
+            no_axis="independent draws are for `simulate`; sweep over `seed`",
+            is_not_inherited=True,
+            no_page="it integrates one flow",
+        ),
+        Field(
+            examples=[8],
+            le=MOST_DRAWS,
+            description="number of independent draws of the initial measure and of "
+            "random matrices",
+        ),
+    ] = None
     source: Annotated[
         str | None,
         Key(
@@ -193,3 +209,9 @@ class StartSpec(Strict):
             "run starts; that of its last frame if absent",
         ),
     ] = None
+
+    @property
+    def free_dimension(self) -> int:
+        """The dimension if no key fixes it: 2 for a grid of starts, 3 on a sphere."""
+        is_grid = self.starts is not None and self.starts.startswith("grid")
+        return 2 if is_grid else 1 if self.space == EUCLIDEAN else 3

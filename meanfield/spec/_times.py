@@ -14,6 +14,12 @@ ENDS = "a sweep stores only the final states of its flows"
 class TimesSpec(Strict):
     """The keys of the final time and of the frame times."""
 
+    @property
+    def frame_spacing(self) -> str:
+        """The spacing of the frame times, which is logarithmic in arclength."""
+        is_default = "spacing" not in self.model_fields_set
+        return "log" if is_default and self.clock is not None else self.spacing
+
     t: Annotated[
         PositiveFloat,
         Key(
@@ -50,19 +56,42 @@ class TimesSpec(Strict):
         ),
     ] = "even"
     clock: Annotated[
-        Literal["time", "arclength"],
+        Literal["arclength"] | None,
         Key(
             is_rare=True,
             group="Time",
             required_measure=("points", "applies only to tokens"),
+            brings=(
+                "adaptive steps of one attention, without mask or heads",
+                (
+                    "dt",
+                    "solver",
+                    "noise",
+                    "steady",
+                    "bound",
+                    "stop",
+                    "mask",
+                    "heads",
+                    "drift",
+                    "layers",
+                    "terms",
+                    "context",
+                    "model",
+                    "draws",
+                    "flow_of",
+                    "normalise",
+                    "redraw",
+                ),
+            ),
             no_axis="it chooses the method",
             no_page="it integrates in time",
         ),
         Field(
-            description="variable of the steps: `time`, or `arclength` for clusters "
-            "that meet at times such as 1e143 (`softmax` or `exp` alone)"
+            examples=["arclength"],
+            description="variable of the steps: `arclength`, for clusters that meet at "
+            "times such as 1e143 (`softmax` or `exp` alone); time if absent",
         ),
-    ] = "time"
+    ] = None
     merge: Annotated[
         PositiveFloat | None,
         Key(

@@ -48,7 +48,7 @@ def as_json(result: Result, timing: Timing) -> dict[str, Any]:
     if spec.is_family:
         report |= _endings(result)
     report |= {name: value.tolist() for name, value in result.observables.items()}
-    if spec.clock == "arclength":
+    if spec.clock is not None:
         report["merges"] = [list(merge) for merge in result.outcome.merges]
     change = result.energy_change
     report["energy_change"] = None if change is None else change.as_json()

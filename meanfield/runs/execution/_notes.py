@@ -134,7 +134,7 @@ def merge_note(setup: Setup, member: Member) -> str:
     A displacement of a token by $r$ changes its scores by at most $|A||y|r$.
     """
     attention = member.dynamics
-    if setup.spec.clock == "time" or not isinstance(attention, Attention):
+    if setup.spec.clock is None or not isinstance(attention, Attention):
         return ""
     score = attention.score
     assert isinstance(score, AbstractQuadraticScore)

@@ -52,7 +52,7 @@ def dataset(path: Path) -> "xarray.Dataset":
     data.attrs["title"] = title(spec, starts)
     data.encoding["source"] = str(path.absolute())  # as xarray does
     if "run" not in data.dims:
-        return data.assign(_merges(store)) if spec.clock == "arclength" else data
+        return data.assign(_merges(store)) if spec.clock is not None else data
     members = load_members(store)
     arrays = {
         "status": np.array([_code(m) for m in members], np.int8),

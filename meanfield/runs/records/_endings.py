@@ -1,7 +1,7 @@
 """The outcome of each member of a run, accumulated over its segments."""
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, SupportsFloat
 
@@ -136,7 +136,8 @@ class Outcome:
             last: the final time of the run.
             is_bound: whether the segment's `sum_error` is an upper bound.
         """
-        stop = float(trajectory.stop_time)
+        stop, merges = float(trajectory.stop_time), trajectory.merges
+        rows = () if merges is None else np.asarray(merges).tolist()
         goes_on = trajectory.status is Status.FINISHED and stop < last
         return Outcome(
             None if goes_on else trajectory.status,
@@ -155,7 +156,7 @@ class Outcome:
                 _one_nan(trajectory.predicted_blow_up.t_star),
                 _one_nan(trajectory.predicted_blow_up.error),
             ),
-            merges=(*self.merges, *_merges(trajectory)),
+            merges=(*self.merges, *((t, int(a), int(b), w) for t, a, b, w in rows)),
         )
 
     def add_error_estimate(self, estimate: ErrorEstimate) -> "Outcome":
@@ -183,11 +184,6 @@ class Outcome:
         star = None if math.isnan(self.t_star) else self.t_star
         error = None if math.isnan(self.t_star_error) else self.t_star_error
         return Ending(self.name, self.reason, self.time, star, error)
-
-
-def _merges(trajectory: Trajectory) -> Iterator[tuple[float, int, int, float]]:
-    rows = () if trajectory.merges is None else np.asarray(trajectory.merges).tolist()
-    return ((time, int(a), int(b), weight) for time, a, b, weight in rows)
 
 
 def _convergence(

@@ -1,7 +1,7 @@
 """Runs of weighted tokens."""
 
 from collections.abc import Sequence
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, cast
 
 import jax
 import jax.numpy as jnp
@@ -131,7 +131,9 @@ def token_numbers(
     measures: Sequence[AbstractMeasure], names: Sequence[str]
 ) -> dict[str, np.ndarray]:
     """Numbers of tokens, such as `pairs:0.999`, by variable; an entry per measure."""
-    points = [mu for mu in measures if isinstance(mu, Points)]
+    if not names:  # other measures have no such numbers
+        return {}
+    points = cast(Sequence[Points], measures)
     clouds = [(np.asarray(mu.tokens.x), np.exp(mu.log_weights)) for mu in points]
     return {
         variable_name(name): np.array([frame_number(name)(*cloud) for cloud in clouds])

@@ -147,7 +147,7 @@ class Steps:
         cfl: the CFL number, as a fraction of the largest stable step.
         noise: the noise of the flow, if any.
         stops: the conditions that end a flow early.
-        clock: the variable of the steps: `time`, or `arclength`.
+        clock: the variable of the steps: `arclength`, or `None` for time.
         merge: the distance at which tokens merge in arclength, if it is set.
     """
 
@@ -160,7 +160,7 @@ class Steps:
     cfl: float | None
     noise: Isotropic | None
     stops: tuple[AbstractStop, ...]
-    clock: str = "time"
+    clock: str | None = None
     merge: float | None = None
 
     @classmethod
@@ -203,7 +203,7 @@ class Steps:
             InvalidInputError: if there are more fixed steps than are allowed.
             UnknownNameError: if there is no such solver.
         """
-        if self.clock == "arclength":
+        if self.clock is not None:
             options = {"rtol": self.rtol, "max_steps": self.max_steps}
             return arclength(merge=self.merge or MERGE, **options)
         choice = self.solver if self.is_named else None

@@ -64,9 +64,12 @@ def build_dynamics(
     starts = tuple(layer.t for layer in spec.layers)
     depth = Depth(starts, spec.t, spec.depth == "interpolated") if layers else None
     if depth is None:
-        main = redraw_matrices(spec, _attention(spec, d, draw), draw)
+        main = _attention(spec, d, draw)
     else:
         main = depth.dynamics(_layer_dynamics(layers, d, draw))
+    if redraw := spec.redraw:
+        draws = draw, Draw(spec.seed)
+        main = redraw_matrices(spec, main, draws, redraw=redraw, end=spec.t)
     main = contexts.add_context(main, layers[0] if layers else spec, d, draw)
     more = []
     for i, term in enumerate(spec.terms):
@@ -76,9 +79,8 @@ def build_dynamics(
     drifts_by_layer = [layer.drift for layer in spec.layers]
     more += drifts(spec.drift, drifts_by_layer, depth, d=d, draw=draw)
     whole = Sum(main, *more) if more else main
-    if spec.normalise is None:
-        return whole
-    return Normalised(whole, normalisation_of(spec.normalise))
+    norm = spec.normalise
+    return whole if norm is None else Normalised(whole, normalisation_of(norm))
 
 
 def model_coupling(part: AttentionSpec) -> AbstractCoupling:

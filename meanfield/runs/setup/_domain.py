@@ -85,7 +85,9 @@ def times(spec: RunSpec) -> Float[np.ndarray, " times"]:
             f"`t` must be later than the initial time {start:g}; got {end:g}."
         )
     elif dt is None:
-        ts = start + (end - start) * _spaced(spec, end - start)
+        span, log = end - start, spec.clock is not None
+        first = min(_FIRST, _FIRST_TIME / span) if log else _FIRST
+        ts = start + span * _SPACINGS[spec.frame_spacing](frames, first)
     else:
         ts = start + dt * _multiples(dt, start, end, frames=frames)
     ts = ts.astype(dtype_of(spec.precision))
@@ -95,18 +97,6 @@ def times(spec: RunSpec) -> Float[np.ndarray, " times"]:
             "`frames`."
         )
     return ts
-
-
-def _spaced(spec: RunSpec, span: float) -> Float[np.ndarray, " times"]:
-    """The times of the frames as shares of their span.
-
-    In arclength they are spaced logarithmically, unless the spec says otherwise.
-    """
-    if spec.clock == "time":
-        return _SPACINGS[spec.spacing](spec.frames)
-    if "spacing" in spec.model_fields_set and spec.spacing != "log":
-        return _SPACINGS[spec.spacing](spec.frames)
-    return _log(spec.frames, min(_FIRST, _FIRST_TIME / span))
 
 
 def _multiples(
@@ -124,18 +114,19 @@ def _multiples(
     return np.unique(np.append(np.arange(0, steps + 1, stride), steps))
 
 
-def _even(frames: int) -> Float[np.ndarray, " times"]:
+def _even(frames: int, first: float) -> Float[np.ndarray, " times"]:
+    del first
     return np.linspace(0, 1, frames)
 
 
-def _log(frames: int, first: float = _FIRST) -> Float[np.ndarray, " times"]:
+def _log(frames: int, first: float) -> Float[np.ndarray, " times"]:
     return np.append(0.0, np.geomspace(1, first, frames - 1)[::-1])
 
 
-def _even_and_log(frames: int) -> Float[np.ndarray, " times"]:
+def _even_and_log(frames: int, first: float) -> Float[np.ndarray, " times"]:
     """Merges two halves of the frames, one spaced evenly and one logarithmically."""
     half = max(2, (frames + 1) // 2)  # both halves contain 0 and 1
-    return np.unique(np.append(_even(frames - half + 2), _log(half)))
+    return np.unique(np.append(_even(frames - half + 2, first), _log(half, first)))
 
 
 _SPACINGS = {"even": _even, "log": _log, "both": _even_and_log}

@@ -18,7 +18,7 @@ from meanfield.energies import (
 )
 from meanfield.errors import InvalidInputError, UnknownNameError
 from meanfield.measures import AbstractMeasure, AbstractReader, Gaussian, Grid, Points
-from meanfield.spec import HEADWISE_KEYS, AttentionSpec, RunSpec, replace_files
+from meanfield.spec import PARAMETERS, AttentionSpec, RunSpec, replace_files
 
 from ._attention import apply_scale
 from ._files import read_array
@@ -221,7 +221,7 @@ def _have_scores(names: Sequence[str]) -> bool:
 def _check_used(part: AttentionSpec, names: Sequence[str]) -> None:
     """Checks that each parameter is used by one of the energies."""
     mover = " + ".join(names)
-    score_keys = (*HEADWISE_KEYS, "scale", "epsilon", "beta")
+    score_keys = [key for key in PARAMETERS if key not in ("heads", "mask")]
     for key in () if _have_scores(names) else score_keys:
         if key in part.model_fields_set and getattr(part, key) is not None:
             raise InvalidInputError(

@@ -10,7 +10,7 @@ import numpy as np
 from meanfield.attention import Redraw, Redrawn, matrix_laws
 from meanfield.dynamics import AbstractDynamics
 from meanfield.errors import InvalidInputError
-from meanfield.spec import AttentionSpec, RunSpec, heads_of
+from meanfield.spec import HEADWISE_KEYS, AttentionSpec, heads_of
 
 from ._heads import score_sign
 from ._parameters import Draw
@@ -20,38 +20,41 @@ _FORM = "`redraw` must be a period, such as 0.5, or 0.5:common"
 
 
 def redraw_matrices(
-    spec: RunSpec, dynamics: AbstractDynamics, draw: Draw
+    part: AttentionSpec,
+    dynamics: AbstractDynamics,
+    draws: tuple[Draw, Draw],
+    *,
+    redraw: str,
+    end: float,
 ) -> AbstractDynamics:
-    """The attention of a spec, whose random matrices change if `redraw` is set.
+    """An attention whose random matrices change after each period.
 
     Args:
-        spec: the spec.
+        part: the keys of the attention.
         dynamics: the attention with its first matrices.
-        draw: the random keys of the draw.
+        draws: the random keys of the draw, and of the first draw.
+        redraw: the period, perhaps followed by `:common`.
+        end: the last time.
 
     Raises:
         InvalidInputError: if `redraw` is invalid, or no matrix is random.
     """
-    if spec.redraw is None:
-        return dynamics
-    period, is_common = _period(spec.redraw)
-    count = math.ceil(spec.t / period)
+    period, is_common = _period(redraw)
+    count = math.ceil(end / period)
     if count > _MOST:
         raise InvalidInputError(
             f"With `redraw` = {period:g} matrices change {count:.3g} times until t = "
-            f"{spec.t:g}, but at most {_MOST} times are allowed: use a longer period."
+            f"{end:g}, but at most {_MOST} times are allowed: use a longer period."
         )
-    parts = [_redraw(spec, name) for name in ("A", "Q", "K", "V")]
-    redraws = tuple(filter(None, parts))
-    if not any(redraw.law in matrix_laws for redraw in redraws):
+    redraws = tuple(filter(None, (_redraw(part, name) for name in HEADWISE_KEYS)))
+    if not any(law.law in matrix_laws for law in redraws):
         raise InvalidInputError(
             "`redraw` draws matrices with laws, and none has one: give a law, such as "
             "`--V normal`, or leave `redraw` out."
         )
-    key = (Draw(spec.seed) if is_common else draw).key("redraw")
+    key = draws[is_common].key("redraw")
     times = period * np.arange(1, count + 1)
-    data = jax.random.key_data(key)
-    return Redrawn(dynamics, redraws, data, jnp.asarray(times))
+    return Redrawn(dynamics, redraws, jax.random.key_data(key), jnp.asarray(times))
 
 
 def _period(text: str) -> tuple[float, bool]:

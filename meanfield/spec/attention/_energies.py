@@ -4,6 +4,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
+from meanfield.frame_numbers import is_frame_number
 from meanfield.spec._grid import Strict
 from meanfield.spec._keys import Key
 from meanfield.spec._stops import check_distinct, names_in
@@ -65,3 +66,8 @@ class EnergySpec(Strict):
             "`covariance`, and numbers of its table",
         ),
     ] = None
+
+    @property
+    def recorded_numbers(self) -> tuple[str, ...]:
+        """The numbers of the tokens to record at each frame."""
+        return tuple(filter(is_frame_number, self.observe or ()))

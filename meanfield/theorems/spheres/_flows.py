@@ -24,11 +24,11 @@ def attention(
     name: str, d: int, beta: float, V: Array | None = None
 ) -> AbstractDynamics:
     """An attention with Q = K = I, and V = I by default, at inverse temperature β."""
-    one = np.eye(d)
-    return attentions[name](one, one, one if V is None else V, epsilon=1 / beta)
+    unit = np.eye(d)
+    return attentions[name](unit, unit, unit if V is None else V, epsilon=1 / beta)
 
 
-def masked(name: str, d: int, beta: float, mask: str) -> AbstractDynamics:
+def masked_attention(name: str, d: int, beta: float, mask: str) -> AbstractDynamics:
     """An attention with a mask of positions."""
     return Prefix(attention(name, d, beta), mask_of(mask))
 

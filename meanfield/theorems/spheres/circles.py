@@ -17,13 +17,8 @@ from . import _flows as on
 RENYI = 0.7475979202534  # share of a street with cars that parked at random
 
 
-def _on_circle(angles: Array) -> Array:
+def _circle(angles: Array) -> Array:
     return np.stack([np.cos(angles), np.sin(angles)], axis=1)
-
-
-def _cross_ratio(x: Array, power: int) -> complex:
-    a, b, c, d = (x[:, 0] + 1j * x[:, 1]) ** power
-    return complex((a - c) * (b - d) / ((a - d) * (b - c)))
 
 
 @statement(
@@ -35,24 +30,26 @@ def _cross_ratio(x: Array, power: int) -> complex:
 )
 def moebius(case: Case, *, name: str = "") -> Checks:
     """Measures cross ratios along the library's flows of six tokens."""
-    x = _on_circle(case.rng("angles").uniform(0, 6, size=6))
+    start = _circle(case.rng("angles").uniform(0, 6, size=6))
     V = np.array([[1.0, 0.3], [-0.5, 0.8]])
-    one, ts = np.eye(2), np.array([0.0, 0.7])
+    ts = np.array([0.0, 0.7])
     laws = {
-        1: on.attention("softmax", 2, 2.0 if name else 1e-300, one),
+        1: on.attention("softmax", 2, 2.0 if name else 1e-300),
         2: on.attention(name or "linear", 2, 2.0, V),
     }
     for power, law in laws.items():
-        ends = [_cross_ratio(part[:4], power) for part in on.path(law, x, ts)]
-        gap_of_ratios = abs(ends[1] / ends[0] - 1)
+        x, y = np.moveaxis(on.path(law, start, ts), -1, 0)
+        a, b, c, d = ((x + 1j * y) ** power)[:, :4].T
+        ratios = (a - c) * (b - d) / ((a - d) * (b - c))
+        change = abs(ratios[1] / ratios[0] - 1)
         label = f"cross ratio of e^({power}iθ)"
-        yield gap(label, gap_of_ratios, 0, scale=1.0, **on.ADAPTIVE)
+        yield gap(label, change, 0, scale=1.0, **on.ADAPTIVE)
 
 
 def _stiffness(count: int, beta: float) -> float:
     """The largest growth rate of a polygon under exp, apart from turning it."""
-    one = np.eye(2)
-    law = attentions["exp"](np.sign(beta) * one, one, one, epsilon=1 / abs(beta))
+    unit = np.eye(2)
+    law = attentions["exp"](np.sign(beta) * unit, unit, unit, epsilon=1 / abs(beta))
 
     def turning(angles: JaxArray) -> JaxArray:
         x = jnp.stack([jnp.cos(angles), jnp.sin(angles)], axis=1)
@@ -97,7 +94,7 @@ def polygon(case: Case, *, shift: float = 0.0) -> Checks:
         for count in (3, 5, 8):
             angles = 2 * np.pi * np.arange(count) / count
             angles[0] += shift
-            v = on.velocities(on.attention(name, 2, 2.0), _on_circle(angles))
+            v = on.velocities(on.attention(name, 2, 2.0), _circle(angles))
             size = np.abs(v).max()
             yield gap(f"speed, {name}, {count} tokens", size, 0, scale=1.0, **slack)
 
@@ -113,9 +110,9 @@ def parking(case: Case, *, stretch: float = 1.0) -> Checks:
     """Compares a mean over random circles of 20 000 tokens with the constant."""
     rng, delta, count = case.rng("circles"), 0.02, case.pick(12, 60)
     number, n = frame_number(f"centres:{stretch * delta:g}"), 20_000
-    circles = [_on_circle(rng.uniform(0, 2 * np.pi, n)) for _ in range(count)]
+    circles = [_circle(rng.uniform(0, 2 * np.pi, n)) for _ in range(count)]
     counts = [number(x, np.ones(n)) for x in circles]
-    expected = RENYI * 2 * np.pi / delta
+    claim = RENYI * 2 * np.pi / delta
     # Gaps that no token has filled yet, and the ends of the street, are 1.5 %.
-    error = np.std(counts, ddof=1) / np.sqrt(count) + 0.015 * expected / 4.5
-    yield z_score("mean number", float(np.mean(counts)), expected, error)
+    error = np.std(counts, ddof=1) / np.sqrt(count) + 0.015 * claim / 4.5
+    yield z_score("mean number", float(np.mean(counts)), claim, error)

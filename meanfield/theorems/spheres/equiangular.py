@@ -1,5 +1,7 @@
 """Equiangular tokens on a sphere, which one cosine describes."""
 
+import functools
+
 from meanfield.theorems._arrays import Array, np
 from meanfield.theorems._prelude import Case, Checks, statement
 from meanfield.theorems._protocols import close, gap
@@ -11,15 +13,15 @@ N, TS = 8, np.array([0.0, 0.5, 1.0, 2.0])
 BETAS = (1.0, 4.0)
 
 
-def cosine_rate(rho: Array, beta: float, n: int, own: float, total: float) -> Array:
+def cosine_rate(beta: float, loop: float, total: float, rho: Array) -> Array:
     r"""$2(1 - \rho)(1 + (n - 1)\rho)\,e^{\beta\rho}$ over a normalisation.
 
-    `own` is the weight of $e^\beta$ in the normalisation of softmax, and `total` that
+    `loop` is the weight of $e^\beta$ in the normalisation of softmax, and `total` that
     of n in the one of exp.
     """
-    pull = 2 * (1 - rho) * (1 + (n - 1) * rho) * np.exp(beta * rho)
-    softmax_sum = own * np.exp(beta) + (n - 1) * np.exp(beta * rho)
-    return pull / (softmax_sum if total == 0 else total * n)
+    pull = 2 * (1 - rho) * (1 + (N - 1) * rho) * np.exp(beta * rho)
+    softmax_sum = loop * np.exp(beta) + (N - 1) * np.exp(beta * rho)
+    return pull / (softmax_sum if total == 0 else total * N)
 
 
 @statement(
@@ -28,22 +30,22 @@ def cosine_rate(rho: Array, beta: float, n: int, own: float, total: float) -> Ar
     claim=r"Under softmax with $Q = K = V = I$ the common cosine of $n$ equiangular "
     r"tokens obeys $\rho' = 2(1-\rho)(1 + (n-1)\rho)e^{\beta\rho}/(e^\beta + "
     r"(n-1)e^{\beta\rho})$, and under exp the same with $n$ in the denominator.",
-    control=("the tokens do not see themselves, or n - 1 for n", {"own": 0.0}),
+    control=("the tokens do not see themselves, or n - 1 for n", {"loop": 0.0}),
 )
-def equiangular(case: Case, *, own: float = 1.0) -> Checks:
+def equiangular(case: Case, *, loop: float = 1.0) -> Checks:
     """Compares cosines along the library's flows with SciPy's solutions.
 
     The eight tokens begin orthogonal, in eight dimensions.
     """
     del case  # nothing is random
-    for name, total in (("softmax", 0.0), ("exp", 1.0 - (1 - own) / N)):
+    for name, total in (("softmax", 0.0), ("exp", 1.0 - (1 - loop) / N)):
         for beta in BETAS:
             ts = TS if name == "softmax" else TS * np.exp(-beta)
             x = on.path(on.attention(name, N, beta), np.eye(N), ts)
-            rate = lambda _, r, b=beta, t=total: cosine_rate(r, b, N, own, t)
-            expected = ref.integrate(rate, np.zeros(1), ts)[:, 0]
+            rate = functools.partial(cosine_rate, beta, loop, total)
+            exact = ref.integrate(lambda _, r, f=rate: f(r), np.zeros(1), ts)[:, 0]
             label = f"cosine, {name}, β = {beta:g}"
-            yield gap(label, on.first_cosine(x), expected, **on.ADAPTIVE)
+            yield gap(label, on.first_cosine(x), exact, **on.ADAPTIVE)
 
 
 @statement(
@@ -58,8 +60,8 @@ def uniform_attention(case: Case, *, shift: float = 1.0) -> Checks:
     del case  # nothing is random
     x = on.path(on.attention("softmax", N, 1e-300), np.eye(N), TS)
     growth = np.exp(2 * TS)
-    expected = (growth - 1) / (growth + N - shift)
-    yield gap("cosine", on.first_cosine(x), expected, **on.ADAPTIVE)
+    exact = (growth - 1) / (growth + N - shift)
+    yield gap("cosine", on.first_cosine(x), exact, **on.ADAPTIVE)
 
 
 @statement(
@@ -74,8 +76,8 @@ def l2(case: Case, *, factor: float = 2.0) -> Checks:
     x = on.random_sphere(case.rng("tokens"), 9, 3)
     for epsilon in (0.3, 1.0, 4.0):
         actual = on.velocities(on.attention("l2", 3, 1 / epsilon), x)
-        expected = on.velocities(on.attention("softmax", 3, factor / epsilon), x)
-        yield close(f"velocities, ε = {epsilon:g}", actual, expected)
+        exact = on.velocities(on.attention("softmax", 3, factor / epsilon), x)
+        yield close(f"velocities, ε = {epsilon:g}", actual, exact)
 
 
 @statement(

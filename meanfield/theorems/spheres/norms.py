@@ -15,11 +15,14 @@ TS = np.array([0.0, 1.0, 4.0])
 
 def _parts(rho: Array) -> tuple[Array, Array, Array]:
     r"""$\rho'$ on the sphere, $\theta\cdot A$ and $|A|$ of equiangular tokens."""
-    own, other = np.exp(BETA), np.exp(BETA * rho)
-    Z = own + (N - 1) * other
-    turning = 2 * (1 - rho) * (1 + (N - 1) * rho) * other / Z
-    radial = (own + (N - 1) * rho * other) / Z
-    a, b = (own - other) / Z, other / Z  # A_i = a θ_i + b Σ_j θ_j
+    p, q = (
+        np.exp(BETA),
+        np.exp(BETA * rho),
+    )  # kernels of a token with itself, and others
+    Z = p + (N - 1) * q
+    turning = 2 * (1 - rho) * (1 + (N - 1) * rho) * q / Z
+    radial = (p + (N - 1) * rho * q) / Z
+    a, b = (p - q) / Z, q / Z  # A_i = a θ_i + b Σ_j θ_j
     total = N * (1 + (N - 1) * rho)
     square = a**2 + 2 * a * b * total / N + b**2 * total
     return turning, radial, np.sqrt(square)

@@ -25,8 +25,8 @@ def _slowness(angle: float, beta: float, weights: Array) -> float:
 
 
 def _meeting_time(beta: float, weights: Array) -> float:
-    rate = lambda angle: _slowness(angle, beta, weights)
-    return quad(rate, END, np.pi / 2, epsabs=0, epsrel=1e-13, limit=500)[0]
+    arguments, options = (beta, weights), {"epsabs": 0, "epsrel": 1e-13, "limit": 500}
+    return quad(_slowness, END, np.pi / 2, args=arguments, **options)[0]
 
 
 def _angle_gap(label: str, angle: float, rate: float, time: float) -> Check:
@@ -51,9 +51,9 @@ def _final_angle(x: Array) -> float:
 def two_tokens(case: Case, *, weight: float = 3.0) -> Checks:
     """Compares times to the angle 0.1, from a right angle, with quadrature."""
     del case  # nothing is random
-    true, claimed = np.array([1.0, 3.0]), np.array([1.0, weight])
+    true, claims = np.array([1.0, 3.0]), np.array([1.0, weight])
     for beta in (2.0, 10.0):
-        time = _meeting_time(beta, claimed)
+        time = _meeting_time(beta, claims)
         law = on.attention("softmax", 2, beta)
         x = on.path(law, np.eye(2), np.array([0.0, time]), true)
         rate = 1 / _slowness(END, beta, true)
@@ -73,7 +73,7 @@ def _scaled_slowness(beta: float, factor: float, angle: float) -> float:
     r"e^{\beta(1 - \cos\theta)}}{2\sin\theta}d\theta$.",
     control=("the factor 2 is left out", {"factor": 1.0}),
 )
-def by_arclength(case: Case, *, factor: float = 2.0) -> Checks:
+def arclength_times(case: Case, *, factor: float = 2.0) -> Checks:
     """Compares times to the angle π/2 - 2/β with quadrature, in units of e^β."""
     del case  # nothing is random
     for beta in (100.0, 500.0):
@@ -102,7 +102,11 @@ def causal_pair(case: Case, *, mask: str = "causal") -> Checks:
     del case  # nothing is random
     for beta in (2.0, 6.0):
         time = 2 * _meeting_time(beta, np.ones(2))
-        x = on.path(on.masked("softmax", 2, beta, mask), np.eye(2), np.array([0, time]))
+        x = on.path(
+            on.masked_attention("softmax", 2, beta, mask),
+            np.eye(2),
+            np.array([0, time]),
+        )
         rate = 0.5 / _slowness(END, beta, np.ones(2))
         yield _angle_gap(f"β = {beta:g}", _final_angle(x), rate, time)
 
@@ -119,7 +123,11 @@ def strict_pair(case: Case, *, mask: str = "strict") -> Checks:
     del case  # nothing is random
     time = float(np.log(1 / np.tan(END / 2)))
     for beta in (1.0, 9.0):
-        x = on.path(on.masked("softmax", 2, beta, mask), np.eye(2), np.array([0, time]))
+        x = on.path(
+            on.masked_attention("softmax", 2, beta, mask),
+            np.eye(2),
+            np.array([0, time]),
+        )
         yield _angle_gap(f"β = {beta:g}", _final_angle(x), np.sin(END), time)
 
 
@@ -166,9 +174,9 @@ def decay_mask(case: Case, *, shift: int = 0) -> Checks:
     s = np.arange(1, n + 1) / n
     scores = beta * x @ x.T - rate * (s[:, None] - np.roll(s, shift)[None, :])
     weights = np.where(s[None, :] <= s[:, None], np.exp(scores), 0)
-    expected = weights / weights.sum(axis=1, keepdims=True) @ x
+    exact = weights / weights.sum(axis=1, keepdims=True) @ x
     mu = Points.uniform(x, position=s)
-    law = on.masked("softmax", 3, beta, f"alibi:{rate:g}")
+    law = on.masked_attention("softmax", 3, beta, f"alibi:{rate:g}")
     actual = law.field(0.0, mu)(mu.tokens)
     slack = Slack(tolerance=1e-12, why="rounding of sums over seven tokens")
-    yield gap("velocities", actual, expected, **slack)
+    yield gap("velocities", actual, exact, **slack)

@@ -10,10 +10,10 @@ from typing_extensions import override
 
 from meanfield._array import is_concrete
 from meanfield._typing import PRNGKey, SolverTime, Time
-from meanfield.attention import has_log_velocities
 from meanfield.dynamics import AbstractDynamics
 from meanfield.errors import InvalidInputError, UnsupportedError
 from meanfield.fields import AbstractField, Convergence
+from meanfield.flows._log_velocities import has_log_velocities
 from meanfield.flows.motions._isotropic import Noise
 from meanfield.flows.motions._motion import (
     Motion,

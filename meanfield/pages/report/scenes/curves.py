@@ -161,8 +161,8 @@ def _clusters(sample: xr.Dataset, report: Report) -> Iterator[Panel]:
     times = values(subsample, "time", ("time",))
     suffix = f" (at {len(frames)} frames)" if len(frames) < sizes["time"] else ""
     names = [metrics[way].name for way in ways]
-    linked = f" (cosines from {1 - COSINE_LINK:g} on are linked)"
-    rule = linked if "cosine" in ways else ""
+    cosines = f" (cosines from {1 - COSINE_LINK:g} on are linked)"
+    rule = cosines if "cosine" in ways else ""
     clusters = panel(f"clusters{rule}{suffix}", names, times, rows[:, :, 0])
     yield {**clusters, "steps": True}
     shares = panel(f"share of the largest cluster{suffix}", names, times, rows[:, :, 1])

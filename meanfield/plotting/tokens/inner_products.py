@@ -7,13 +7,12 @@ from matplotlib.figure import Figure
 
 from meanfield.clusters import unit_vectors
 from meanfield.errors import InvalidInputError
-
-from ._figure.bands import annotate_ending, name_time, scale_time
-from ._figure.look import look_of, options_for
-from ._figure.panels import add_subject, panel, panels, titled_figure
-from ._figure.style import number_map
-from .reading.data import Swarm, cloud
-from .reading.observables import even_frames
+from meanfield.plotting._figure.bands import annotate_ending, name_time, scale_time
+from meanfield.plotting._figure.look import look_of, options_for
+from meanfield.plotting._figure.panels import add_subject, panel, panels, titled_figure
+from meanfield.plotting._figure.style import number_map
+from meanfield.plotting.reading.data import Swarm, cloud
+from meanfield.plotting.reading.observables import even_frames
 
 _FRAMES = 200  # at most this many evenly spaced frames are drawn
 _BINS = 100  # bins of cosines between -1 and 1
@@ -35,16 +34,21 @@ def inner_products(dataset: xr.Dataset) -> Figure:
     run = run.take(even_frames(run.times.size, _FRAMES))
     if not isinstance(run.state, Swarm) or run.state.x.shape[1] < 2:
         raise InvalidInputError("The panel `inner-products` needs two tokens or more.")
-    densities = np.stack([_density(x) for x in unit_vectors(run.state.x)])
+    places = even_frames(run.state.x.shape[1], _TOKENS)
+    directions = unit_vectors(run.state.x[:, places])
+    pairs, rows = np.triu_indices(len(places), 1), []
+    for x in directions:
+        cosines = np.clip((x @ x.T)[pairs], -1, 1)
+        rows.append(np.histogram(cosines, _BINS, (-1, 1), density=True)[0])
     figure = titled_figure(add_subject(dataset, "inner products"), (6.6, 4.6))
     axes = figure.add_subplot()
     scale_time(axes, run.times)
     begin = int(axes.get_xscale() == "log" and run.times[0] <= 0)
-    times = run.times[begin:]
+    edges = np.linspace(-1, 1, _BINS + 1)
     image = axes.pcolormesh(
-        times,
-        _centres(),
-        np.ma.masked_less_equal(densities[begin:].T, 0),
+        run.times[begin:],
+        (edges[1:] + edges[:-1]) / 2,
+        np.ma.masked_less_equal(np.stack(rows)[begin:].T, 0),
         norm=LogNorm(),
         cmap=number_map(look_of(dataset)),
         shading="nearest",
@@ -55,14 +59,3 @@ def inner_products(dataset: xr.Dataset) -> Figure:
     name_time(axes, dataset)
     annotate_ending(figure, dataset)
     return figure
-
-
-def _density(directions: np.ndarray) -> np.ndarray:
-    x = directions[even_frames(len(directions), _TOKENS)]
-    cosines = np.clip((x @ x.T)[np.triu_indices(len(x), 1)], -1, 1)
-    return np.histogram(cosines, bins=_BINS, range=(-1, 1), density=True)[0]
-
-
-def _centres() -> np.ndarray:
-    edges = np.linspace(-1, 1, _BINS + 1)
-    return (edges[1:] + edges[:-1]) / 2

@@ -22,7 +22,7 @@ def gaussian(n: int, d: int, *, key: PRNGKey) -> Float[Array, "n d"]:
     """Independent standard normal tokens.
 
     Examples:
-        >>> from meanfield.measures.named_clouds import gaussian
+        >>> from meanfield.measures.clouds.named import gaussian
         >>> gaussian(5, 3, key=jax.random.key(0)).shape
         (5, 3)
     """
@@ -36,7 +36,7 @@ def antithetic(n: int, d: int, *, key: PRNGKey) -> Float[Array, "n d"]:
     If `n` is odd, the last token is the origin.
 
     Examples:
-        >>> from meanfield.measures.named_clouds import antithetic
+        >>> from meanfield.measures.clouds.named import antithetic
         >>> print(
         ...     jnp.abs(antithetic(101, 2, key=jax.random.key(0)).sum(axis=0)) < 1e-12
         ... )
@@ -51,7 +51,7 @@ def ball(n: int, d: int, *, key: PRNGKey) -> Float[Array, "n d"]:
     """Uniformly distributed tokens in the unit ball.
 
     Examples:
-        >>> from meanfield.measures.named_clouds import ball
+        >>> from meanfield.measures.clouds.named import ball
         >>> bool(
         ...     jnp.all(
         ...         jnp.linalg.norm(ball(50, 3, key=jax.random.key(0)), axis=1) <= 1
@@ -67,7 +67,7 @@ def sphere(n: int, d: int, *, key: PRNGKey) -> Float[Array, "n d"]:
     """Uniformly distributed tokens on the unit sphere.
 
     Examples:
-        >>> from meanfield.measures.named_clouds import sphere
+        >>> from meanfield.measures.clouds.named import sphere
         >>> print(jnp.linalg.norm(sphere(3, 4, key=jax.random.key(0)), axis=1))
         [1. 1. 1.]
     """
@@ -83,7 +83,7 @@ def uniform(n: int, d: int, *, key: PRNGKey) -> Float[Array, "n d"]:
         UnsupportedError: since Euclidean space has none; see `AbstractSpace.uniform`.
 
     Examples:
-        >>> from meanfield.measures.named_clouds import uniform
+        >>> from meanfield.measures.clouds.named import uniform
         >>> uniform(5, 2, key=jax.random.key(0))
         Traceback (most recent call last):
             ...
@@ -102,7 +102,7 @@ def ring(n: int, d: int, *, key: PRNGKey) -> Float[Array, "n d"]:
     The standard deviation of the noise is 0.05 along each axis.
 
     Examples:
-        >>> from meanfield.measures.named_clouds import ring
+        >>> from meanfield.measures.clouds.named import ring
         >>> radii = jnp.linalg.norm(ring(1000, 2, key=jax.random.key(0)), axis=1)
         >>> bool(jnp.all(jnp.abs(radii - 1) < 0.25))
         True
@@ -122,7 +122,7 @@ def moons(n: int, d: int, *, key: PRNGKey) -> Float[Array, "n d"]:
     The standard deviation of the noise is 0.08 along each axis.
 
     Examples:
-        >>> from meanfield.measures.named_clouds import moons
+        >>> from meanfield.measures.clouds.named import moons
         >>> moons(100, 2, key=jax.random.key(0)).shape
         (100, 2)
     """
@@ -143,7 +143,7 @@ def mixture(
     """A mixture of Gaussians of standard deviation 0.25, with standard normal centres.
 
     Examples:
-        >>> from meanfield.measures.named_clouds import mixture
+        >>> from meanfield.measures.clouds.named import mixture
         >>> mixture(100, 2, key=jax.random.key(0), components=3).shape
         (100, 2)
     """
@@ -164,7 +164,7 @@ def mixture_centres(
     """Centres of the components of `mixture`, which are standard normal.
 
     Examples:
-        >>> from meanfield.measures.named_clouds import mixture_centres
+        >>> from meanfield.measures.clouds.named import mixture_centres
         >>> mixture_centres(2, 3, key=jax.random.key(0)).shape
         (3, 2)
     """

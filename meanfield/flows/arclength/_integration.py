@@ -17,41 +17,22 @@ import scipy  # SciPy loads its submodules lazily
 from jaxtyping import Array, Float
 
 from meanfield._array import is_concrete
-from meanfield.attention import Attention, log_velocities
-from meanfield.clusters import component_labels
+from meanfield.attention import Attention
 from meanfield.endings import Status
 from meanfield.errors import InvalidInputError
 from meanfield.fields import Convergence
+from meanfield.flows._integration import Problem
+from meanfield.flows._log_velocities import log_velocities
+from meanfield.flows._trajectory import Trajectory
+from meanfield.flows.stepping import Arclength
+from meanfield.flows.watch import no_blow_up
 from meanfield.measures import Points
 
-from ._integration import Problem
-from ._trajectory import Trajectory
-from .stepping import Arclength
-from .watch import no_blow_up
+from ._merging import Flow, Merge, Tokens, merge_close, merge_tokens, new_merges, pad
 
 _LEAST_RTOL = 3e-14  # the least relative tolerance of SciPy's solvers
 _SHARE = 1e-2  # errors of times are relative to this share of the time scale, or more
-_SMALLEST = 8  # tokens are padded to at least this number, and to powers of two
-_MOST = 4096  # tokens that are compared with each other
-_SLACK = 1e-6  # relative error of the distance at which tokens merge
 _LARGEST_LOG = 690.0  # of numbers that do not overflow
-
-
-class Tokens(NamedTuple):
-    """Different tokens: their states (m, d) and weights, and that of each token."""
-
-    x: np.ndarray
-    weights: np.ndarray
-    labels: np.ndarray
-
-
-class Merge(NamedTuple):
-    """The time of a merge, the first token of either cluster, and the joint weight."""
-
-    time: float
-    first: int
-    second: int
-    weight: float
 
 
 class Ending(NamedTuple):
@@ -103,28 +84,6 @@ class Step(NamedTuple):
         return float(scipy.optimize.brentq(function, self.start, self.end, **options))
 
 
-class Flow(NamedTuple):
-    """What does not change: the attention, the initial measure and the tolerances."""
-
-    attention: Attention
-    mu0: Points
-    merge: float
-    rtol: float
-
-    @property
-    def size(self) -> float:
-        """The size of the initial measure."""
-        return float(self.mu0.size)
-
-    def project(self, y: np.ndarray) -> np.ndarray:
-        """The tokens of a state, in their space."""
-        return self.project_tokens(y[:-1].reshape(-1, self.mu0.tokens.x.shape[1]))
-
-    def project_tokens(self, x: np.ndarray) -> np.ndarray:
-        """Tokens moved to the nearest points of their space."""
-        return np.array(self.mu0.space.project(_pad(x)))[: len(x)]
-
-
 def integrate_by_arclength(problem: Problem, ts: Float[Array, " times"]) -> Trajectory:
     """The trajectory of tokens that cluster, by steps in arclength.
 
@@ -136,21 +95,20 @@ def integrate_by_arclength(problem: Problem, ts: Float[Array, " times"]) -> Traj
             "Flows in arclength have known times and no stops: leave `stop` out, or use"
             " `adaptive()`."
         )
-    mu0, stepping = problem.mu0, problem.stepping
+    mu0, stepping = cast(Points, problem.mu0), problem.stepping
     attention = problem.dynamics
-    assert isinstance(mu0, Points)
     assert isinstance(stepping, Arclength)
     assert isinstance(attention, Attention)
     rtol = max(stepping.relative_error(ts.dtype), _LEAST_RTOL)
     flow = Flow(attention, mu0, stepping.merge * float(mu0.size), rtol)
     frames, (x, logs) = _Frames(mu0, np.asarray(ts)), (mu0.tokens.x, mu0.log_weights)
-    tokens = _merge_close(flow, np.asarray(x), np.exp(np.asarray(logs)))
+    tokens = merge_close(flow, np.asarray(x), np.exp(np.asarray(logs)))
     log_time, left, is_moving = -np.inf, stepping.max_steps, True
     merges: list[Merge] = []
     while left and is_moving and not frames.is_complete:
         state, log_time, count = _to_next_merge(flow, tokens, log_time, frames, left)
         left, is_moving = left - count, count > 0
-        merges += _new_merges(tokens, state, float(ts[0]) + np.exp(log_time))
+        merges += new_merges(tokens, state, float(ts[0]) + np.exp(log_time))
         tokens = state
     code = Status.MAX_STEPS if is_moving and not frames.is_complete else Status.FINISHED
     end = Ending(tokens, log_time, code, stepping.max_steps - left, merges)
@@ -174,27 +132,7 @@ def _to_next_merge(
     if step is None:
         return tokens, log_time, 0
     x = flow.project(step.solution(tau))
-    return _merge(flow, x, tokens), step.log_time_at(tau), count
-
-
-def _merge_close(flow: Flow, x: np.ndarray, weights: np.ndarray) -> Tokens:
-    """The tokens of a measure, those that are equal or close replaced by one.
-
-    Raises:
-        InvalidInputError: if more than `_MOST` tokens are left.
-    """
-    _, first, labels = np.unique(x, axis=0, return_index=True, return_inverse=True)
-    order = np.argsort(first)  # in the order in which tokens first appear
-    labels = np.argsort(order)[labels.reshape(-1)]
-    tokens = Tokens(x[first[order]], np.bincount(labels, weights=weights), labels)
-    tokens = _merge(flow, tokens.x, tokens)
-    if len(tokens.x) > _MOST:
-        raise InvalidInputError(
-            f"Steps in arclength compare all pairs of at most {_MOST} tokens; got "
-            f"{len(tokens.x)}. Simulate in time until clusters have formed, and go on "
-            "from there with `--from RUN --at TIME`."
-        )
-    return tokens
+    return merge_tokens(flow, x, tokens), step.log_time_at(tau), count
 
 
 def _steps(flow: Flow, tokens: Tokens, log_time: float) -> Iterator[Step]:
@@ -203,9 +141,9 @@ def _steps(flow: Flow, tokens: Tokens, log_time: float) -> Iterator[Step]:
     first_log = rate(tokens.x)[1]
     if np.isneginf(first_log):
         return
-    elapsed = np.exp(min(log_time + first_log, _LARGEST_LOG))  # in the unit of time
+    age = np.exp(min(log_time + first_log, _LARGEST_LOG))  # in the unit of time
     tolerances = np.full(tokens.x.size + 1, flow.rtol * flow.size)
-    tolerances[-1] = flow.rtol * max(elapsed, _SHARE)
+    tolerances[-1] = flow.rtol * max(age, _SHARE)
 
     def derivative(_: float, y: np.ndarray) -> np.ndarray:
         v, log_speed = rate(y[:-1].reshape(tokens.x.shape))
@@ -227,16 +165,10 @@ def _rate(flow: Flow, weights: np.ndarray, x: np.ndarray) -> tuple[np.ndarray, f
 
     Tokens are padded, so that merges compile few programs.
     """
-    states = _pad(x)
-    padded = states, np.pad(weights, (0, len(states) - len(x)))
-    v, log_speed = _velocities(flow, *cast(Any, padded))
+    states = pad(x)
+    arguments = states, np.pad(weights, (0, len(states) - len(x)))
+    v, log_speed = _velocities(flow, *cast(Any, arguments))
     return np.asarray(v)[: len(x)], float(log_speed)
-
-
-def _pad(x: np.ndarray) -> np.ndarray:
-    """Tokens, with copies of the first up to a power of two."""
-    size = max(_SMALLEST, 1 << (len(x) - 1).bit_length())
-    return np.concatenate([x, np.repeat(x[:1], size - len(x), axis=0)])
 
 
 @eqx.filter_jit
@@ -258,31 +190,6 @@ def _gap(flow: Flow, step: Step, tau: float) -> float:
     x = flow.project(step.solution(tau))
     distances = scipy.spatial.distance.pdist(x)
     return float(distances.min(initial=np.inf)) - flow.merge
-
-
-def _merge(flow: Flow, x: np.ndarray, tokens: Tokens) -> Tokens:
-    """The tokens at `x`; those that meet are replaced by their weighted mean."""
-    labels = component_labels(x, flow.merge * (1 + _SLACK))
-    weights = np.bincount(labels, weights=tokens.weights)
-    sums = np.stack([np.bincount(labels, tokens.weights * c) for c in x.T], axis=1)
-    means = flow.project_tokens(sums / weights[:, None])
-    is_single = np.bincount(labels)[labels] == 1
-    means[labels[is_single]] = x[is_single]
-    return Tokens(means, weights, labels[tokens.labels])
-
-
-def _new_merges(old: Tokens, new: Tokens, time: float) -> list[Merge]:
-    """The merges between two states, a row for each cluster that joins another."""
-    first = np.unique(old.labels, return_index=True)[1]  # a token of each old cluster
-    targets = new.labels[first]
-    merges = []
-    for target in np.flatnonzero(np.bincount(targets) > 1):
-        clusters = np.flatnonzero(targets == target)
-        weights = np.cumsum(old.weights[clusters]).tolist()
-        head, *others = first[clusters].tolist()
-        pairs = zip(others, weights[1:], strict=True)
-        merges += [Merge(time, head, *pair) for pair in pairs]
-    return merges
 
 
 class _Frames:

@@ -12,7 +12,7 @@ from jaxtyping import Array, Float
 from meanfield._typing import PRNGKey
 from meanfield.errors import InvalidInputError
 
-from .named_clouds import clouds, sphere
+from .named import clouds, sphere
 
 _TRIALS = 10_000  # candidates for each token of `poisson`, before it gives up
 
@@ -30,7 +30,7 @@ def vmf(
         key: the random key.
 
     Examples:
-        >>> from meanfield.measures.sphere_clouds import vmf
+        >>> from meanfield.measures.clouds.sphere import vmf
         >>> x = vmf(10_000, 3, 5.0, key=jax.random.key(0))
         >>> bool(abs(x[:, 0].mean() - (1 / np.tanh(5) - 1 / 5)) < 0.01)
         True
@@ -47,7 +47,7 @@ def orthogonal(n: int, d: int, *, key: PRNGKey) -> Float[Array, "n d"]:
     """The first `n` unit vectors of the axes.
 
     Examples:
-        >>> from meanfield.measures.sphere_clouds import orthogonal
+        >>> from meanfield.measures.clouds.sphere import orthogonal
         >>> print(orthogonal(2, 3, key=jax.random.key(0)))
         [[1. 0. 0.]
          [0. 1. 0.]]
@@ -64,7 +64,7 @@ def equiangular(
     They are the rows of $\sqrt{1 - \rho}\, I + c\,\mathbf 1\mathbf 1^\top$.
 
     Examples:
-        >>> from meanfield.measures.sphere_clouds import equiangular
+        >>> from meanfield.measures.clouds.sphere import equiangular
         >>> x = equiangular(3, 3, 0.5, key=jax.random.key(0))
         >>> print(x @ x.T)
         [[1.  0.5 0.5]
@@ -95,7 +95,7 @@ def caps(
     The centres are uniform on the sphere.
 
     Examples:
-        >>> from meanfield.measures.sphere_clouds import caps
+        >>> from meanfield.measures.clouds.sphere import caps
         >>> x = caps(100, 3, 1, 0.1, key=jax.random.key(0))
         >>> bool((x @ x.T).min() >= np.cos(0.2))
         True
@@ -120,14 +120,14 @@ def caps(
 
 
 @clouds.register("perturbed")
-def perturbed(
+def perturbation(
     n: int, d: int, deviation: float = 0.1, *, key: PRNGKey
 ) -> Float[Array, "n d"]:
     """The first axis plus normal noise of a standard deviation, projected.
 
     Examples:
-        >>> from meanfield.measures.sphere_clouds import perturbed
-        >>> x = perturbed(5, 3, 1e-3, key=jax.random.key(0))
+        >>> from meanfield.measures.clouds.sphere import perturbation
+        >>> x = perturbation(5, 3, 1e-3, key=jax.random.key(0))
         >>> bool(x[:, 0].min() > 0.9999)
         True
     """
@@ -145,7 +145,7 @@ def poisson(
         InvalidInputError: if some token found no place in 10 000 trials.
 
     Examples:
-        >>> from meanfield.measures.sphere_clouds import poisson
+        >>> from meanfield.measures.clouds.sphere import poisson
         >>> x = poisson(20, 3, 0.3, key=jax.random.key(0))
         >>> bool((x @ x.T - 2 * jnp.eye(20)).max() <= np.cos(0.3))
         True
@@ -172,7 +172,7 @@ def polygon(
     """Vertices of a regular polygon in the first two axes, in turn; `n` by default.
 
     Examples:
-        >>> from meanfield.measures.sphere_clouds import polygon
+        >>> from meanfield.measures.clouds.sphere import polygon
         >>> print(polygon(4, 2, key=jax.random.key(0)).round(6) + 0.0)
         [[ 1.  0.]
          [ 0.  1.]
@@ -198,7 +198,7 @@ def antipodal(
     """A share of the tokens at the first axis, and the others opposite.
 
     Examples:
-        >>> from meanfield.measures.sphere_clouds import antipodal
+        >>> from meanfield.measures.clouds.sphere import antipodal
         >>> print(antipodal(4, 2, 0.25, key=jax.random.key(0))[:, 0])
         [ 1. -1. -1. -1.]
     """

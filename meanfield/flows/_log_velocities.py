@@ -1,5 +1,6 @@
 r"""Velocities as directions and logarithms of speeds, for speeds such as $e^{-700}$."""
 
+import functools
 from typing import NamedTuple, TypeGuard
 
 import equinox as eqx
@@ -7,12 +8,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from meanfield.attention import Attention, Pointwise, Softmax
 from meanfield.errors import UnsupportedError
 from meanfield.measures import Points, exponential
-
-from ._attention import Attention
-from .pointwise import Pointwise
-from .softmax import Softmax
 
 ROUNDINGS = 8  # a tangential part below this many eps of the whole is rounding
 
@@ -52,7 +50,7 @@ def log_velocities(attention: Attention, mu: Points) -> LogVelocities:
 
     Examples:
         >>> from meanfield import Points, attentions
-        >>> from meanfield.attention import log_velocities
+        >>> from meanfield.flows import log_velocities
         >>> from meanfield.spaces import Sphere
         >>> one = jnp.eye(2)
         >>> softmax = attentions["softmax"](one, one, one, epsilon=1e-3)
@@ -75,18 +73,20 @@ def _log_velocities(attention: Attention, mu: Points) -> LogVelocities:
     if isinstance(attention.coupling, Softmax):
         total = jax.nn.logsumexp(logs, axis=1, keepdims=True)
         logs = logs - jnp.where(jnp.isneginf(total), 0, total)
-    row = lambda args: _velocity(attention, mu, *args)
+    row = functools.partial(_velocity, attention, mu)
     return LogVelocities(*jax.lax.map(row, (tokens.x, logs)))
 
 
 def _velocity(
-    attention: Attention, mu: Points, x: Float[Array, " d"], logs: Float[Array, " n"]
+    attention: Attention,
+    mu: Points,
+    row: tuple[Float[Array, " d"], Float[Array, " n"]],
 ) -> tuple[Float[Array, " d"], Float[Array, ""]]:
-    """The direction and the log speed of a token with these log weights."""
-    x, keys = x[None, :], mu.safe_tokens.x
-    pulls = _tangents(attention, mu, x, keys - x)
-    own = _tangents(attention, mu, x, x)
-    vectors = jnp.concatenate([pulls, own])
+    """The direction and the log speed of a token, given its state and log weights."""
+    x, logs = row[0][None, :], row[1]
+    differences = mu.safe_tokens.x - x
+    parts = [_tangents(attention, mu, x, y) for y in (differences, x)]
+    vectors = jnp.concatenate(parts)
     logs = jnp.append(logs, jax.nn.logsumexp(logs))
     lengths = jnp.linalg.norm(vectors, axis=1)
     is_moving = lengths > 0

@@ -1,0 +1,1 @@
+"""Flows in arclength, for clusters that meet after times of hundreds of decades."""

@@ -1,0 +1,1 @@
+"""Initial tokens by name, in space and on spheres."""
