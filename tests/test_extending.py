@@ -12,6 +12,7 @@ import scipy
 from extending_page import CLI, PAGE, ROOT, commands, load_example, run_command
 from helpers import assert_close
 
+import meanfield
 from meanfield import models, runs
 from meanfield.attention import attentions, plans
 from meanfield.energies import energies
@@ -53,6 +54,30 @@ def test_softmax1_has_the_weights_of_its_formula(rng: np.random.Generator):
     expected = quiet_weights(x, x, w, K.T @ Q / 0.8)
     assert_close(attention.field(0.0, mu)(mu.tokens), expected @ x @ V.T)
     assert_close(plans(attention, 0.0, mu)[0], expected)
+
+
+def test_the_page_moves_tokens_on_circles(page: CLI, tmp_path: Path):
+    """Against SciPy: softmax projected to the tangents of both circles."""
+    simulate_command, plot_command = commands("A space")
+    run_command(page, simulate_command)
+    data = meanfield.open(tmp_path / "circles.zarr")
+    x = data["x"].values
+    radii = np.linalg.norm(x.reshape(*x.shape[:-1], 2, 2), axis=-1)
+    np.testing.assert_allclose(radii, 1, atol=4e-16)
+
+    def rate(_: float, y: np.ndarray) -> np.ndarray:
+        z = y.reshape(30, 4)
+        v = scipy.special.softmax(4 * z @ z.T, axis=1) @ z
+        pairs, speeds = z.reshape(30, 2, 2), v.reshape(30, 2, 2)
+        normal = (pairs * speeds).sum(-1, keepdims=True)
+        return (speeds - pairs * normal).ravel()
+
+    span = (0.0, float(data["time"][1]))
+    exact = scipy.integrate.solve_ivp(
+        rate, span, x[0].ravel(), rtol=1e-11, atol=1e-12, method="DOP853"
+    )
+    np.testing.assert_allclose(x[1].ravel(), exact.y[:, -1], atol=1e-7)
+    run_command(page, plot_command)
 
 
 def test_the_page_moves_tokens_by_softmax1(page: CLI, tmp_path: Path):

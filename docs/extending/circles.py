@@ -1,0 +1,48 @@
+"""A space: pairs of coordinates on unit circles, the Clifford torus for d = 4."""
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+from typing_extensions import override
+
+from meanfield.errors import InvalidInputError
+from meanfield.spaces import AbstractSpace, Sphere, spaces
+
+CIRCLE = Sphere()
+
+
+class Circles(AbstractSpace):
+    """The product of circles: (x₁, x₂), (x₃, x₄), … have length one."""
+
+    @override
+    def scale(self, d: int) -> float:
+        del d
+        return 1.0
+
+    @override
+    def tangent(self, x: Array, v: Array) -> Array:
+        return _joined(CIRCLE.tangent(_pairs(x), _pairs(v)))
+
+    @override
+    def project(self, x: Array) -> Array:
+        return _joined(CIRCLE.project(_pairs(x)))
+
+    @override
+    def difference(self, x: Array, y: Array) -> Array:
+        return _joined(CIRCLE.difference(_pairs(x), _pairs(y)))
+
+    @override
+    def check_dimension(self, d: int) -> None:
+        if d % 2:
+            raise InvalidInputError(f"`circles` needs an even dimension; got d = {d}.")
+
+
+def _pairs(x: Array) -> Array:
+    return jnp.reshape(x, (*np.shape(x)[:-1], -1, 2))
+
+
+def _joined(pairs: Array) -> Array:
+    return jnp.reshape(pairs, (*pairs.shape[:-2], -1))
+
+
+spaces.register("circles")(Circles)
