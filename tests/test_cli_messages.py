@@ -43,7 +43,8 @@ def test_lists_contain_no_tex(cli: Command, kind: str) -> None:
 def test_list_names_every_mask(cli: Command) -> None:
     names = {row["name"] for row in json.loads(cli("list", "masks", "--json").out)}
     wide = ("window", "block-local", "block-causal", "strided", "fixed")
-    assert names == {"causal", *(f"{name}:WIDTH" for name in wide)}
+    rates = {"alibi:RATE", "alibi-unnormalised:RATE"}
+    assert names == {"causal", "strict", *(f"{name}:WIDTH" for name in wide), *rates}
     assert "before it" in cli("show", "window:WIDTH").out
 
 

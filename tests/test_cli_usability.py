@@ -19,7 +19,7 @@ from meanfield._folders import templates
 from meanfield.attention import attentions
 from meanfield.cli import COMMANDS, HELP, app
 from meanfield.cli.options._names import KINDS
-from meanfield.dynamics import patterns
+from meanfield.dynamics import decays, masks, patterns
 from meanfield.energies import energies
 from meanfield.plotting import panels
 from meanfield.spec import measures, presets
@@ -123,7 +123,7 @@ def test_bash_completes_commands_options_and_names(cli: Command):
         (("sweep", "--measure"), set(measures)),
         (("compare", "--scale"), {"none", "sqrt-k"}),
         (("simulate", "--attention"), set(attentions)),
-        (("simulate", "--mask"), {"causal", *patterns}),
+        (("simulate", "--mask"), {*masks, *patterns, *decays}),
         (("simulate", "--observe"), set(energies)),
         (("plot", "--panel"), set(panels)),
         (("list",), set(KINDS)),

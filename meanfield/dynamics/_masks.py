@@ -9,7 +9,7 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
-from meanfield._registry import Registry
+from meanfield._registry import Registry, nearest_name
 from meanfield.errors import InvalidInputError, UnknownNameError
 from meanfield.scores import Alibi, BlockCausal, BlockLocal, Fixed, Strided, causal
 
@@ -112,7 +112,11 @@ def mask_of(name: str) -> Mask:
         return masks[name]
     names = [*masks, *(f"{name}:WIDTH" for name in patterns)]
     names += [f"{name}:RATE" for name in decays]
-    raise UnknownNameError(f"There is no mask `{name}`; known: {', '.join(names)}.")
+    nearest = nearest_name(name, names)
+    hint = f"did you mean `{nearest}`? " if nearest else ""
+    raise UnknownNameError(
+        f"There is no mask `{name}`; {hint}known: {', '.join(names)}."
+    )
 
 
 def _positive_number(kind: str, text: str, rule: str) -> float:
