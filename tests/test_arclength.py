@@ -14,6 +14,7 @@ import meanfield
 from meanfield import Points, Steady, adaptive, attentions, flow, runs
 from meanfield.errors import InvalidInputError, UnsupportedError
 from meanfield.flows import Isotropic, arclength, log_velocities
+from meanfield.plotting import Look, panels
 from meanfield.spaces import Sphere
 from meanfield.spec import parse, parse_axes
 
@@ -184,6 +185,23 @@ def test_runs_store_merges_and_resume_to_the_same_bytes(
         "--json",
     ).out
     assert '"merges"' in out
+
+
+def test_the_tree_of_clusters_joins_at_the_times_of_merges(tmp_path: Path) -> None:
+    """Beyond 1e100, where squares of coordinates would overflow, but times do not."""
+    np.save(tmp_path / "start.npy", on_circle(ANGLES))
+    keys = {"space": "sphere", "init": f"@{tmp_path / 'start.npy'}", "beta": 4000.0}
+    keys |= {"clock": "arclength", "t": 1e150, "frames": 300}
+    runs.execute(parse(keys), out=tmp_path / "run")
+    data = meanfield.open(tmp_path / "run")
+    last = float(data["merge_time"][-1])
+    assert last > 1e130
+    axes = panels["merges"](data, Look(link=1e-9)).axes[0]
+    segments = np.array(axes.collections[0].get_segments())
+    is_step = segments[:, 0, 1] != segments[:, 1, 1]
+    joins = np.log10(segments[is_step, 0, 0].max())
+    assert abs(joins - np.log10(last)) < 152 / 298  # the distance of two frames
+    assert axes.get_xlim()[1] == pytest.approx(1e150)
 
 
 @pytest.mark.parametrize(

@@ -147,7 +147,7 @@ def kind(dataset: xr.Dataset) -> str:
 def values(dataset: xr.Dataset, name: str, dims: tuple[str, ...]) -> np.ndarray:
     """The variable `name` in double precision, with its axes in the order of `dims`.
 
-    Values with modulus above `LARGEST` become NaN.
+    Values with modulus above `LARGEST` become NaN, except for times.
 
     Raises:
         InvalidInputError: if the variable has other dimensions, or no entries.
@@ -159,7 +159,9 @@ def values(dataset: xr.Dataset, name: str, dims: tuple[str, ...]) -> np.ndarray:
             f"got {dict(variable.sizes)}."
         )
     array = np.asarray(variable.transpose(*dims).values, dtype=np.float64)
-    return np.where(np.abs(array) <= LARGEST, array, np.nan)
+    return (
+        array if name == "time" else np.where(np.abs(array) <= LARGEST, array, np.nan)
+    )
 
 
 def runs(dataset: xr.Dataset) -> Iterator[xr.Dataset]:
