@@ -21,6 +21,11 @@ class LogVelocities(NamedTuple):
     Attributes:
         directions: $u_i$, of length about one; zero for tokens at rest.
         logs: $\ell_i$; $-\infty$ for tokens at rest.
+
+    Examples:
+        >>> from meanfield.flows import LogVelocities
+        >>> LogVelocities._fields
+        ('directions', 'logs')
     """
 
     directions: Float[Array, "n d"]
