@@ -61,6 +61,10 @@ def refusal_of(panel: str, run: xr.Dataset) -> str:
         return "draws a sweep"
     if panel in DENSITY_PANELS:
         return "needs a density"
+    if panel == "numbers":
+        return "no observed numbers"
+    if panel == "merges" and run.sizes["time"] == 1:
+        return "needs two frames"
     if panel == "rank" and run.sizes["coord"] == 1:
         return "In one dimension"
     if panel in ("cone", "disc") and run.sizes["coord"] != 2:

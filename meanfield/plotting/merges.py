@@ -7,6 +7,7 @@ from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 
 from meanfield.clusters import component_labels
+from meanfield.errors import InvalidInputError
 
 from ._figure.bands import annotate_ending, name_time, scale_time
 from ._figure.look import look_of, options_for
@@ -33,7 +34,7 @@ def merges(dataset: xr.Dataset) -> Figure:
     frames are spaced logarithmically, so is the axis.
 
     Raises:
-        InvalidInputError: if the dataset holds no tokens.
+        InvalidInputError: if the dataset holds no tokens, or a single frame.
     """
     link, run = link_of(dataset), cloud(dataset)
     if look_of(dataset).link is None and link.metric is metrics["cosine"]:
@@ -41,6 +42,8 @@ def merges(dataset: xr.Dataset) -> Figure:
     run = run.take(even_frames(run.times.size, _FRAMES))
     state = run.state
     assert isinstance(state, Swarm)
+    if run.times.size == 1:
+        raise InvalidInputError("A tree of clusters needs two frames; this run has 1.")
     x, radii = link.metric.embed(state, link.distance)
     labels = np.stack([component_labels(*pair) for pair in zip(x, radii, strict=True)])
     figure = titled_figure(add_subject(dataset, "tree of clusters"), (6.6, 4.6))
