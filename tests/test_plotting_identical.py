@@ -57,21 +57,18 @@ CASES = dict(cases())
 
 def refusal_of(panel: str, run: xr.Dataset) -> str:
     """The expected error of a panel that cannot draw a run."""
-    if panel in SWEEP_PANELS:
-        return "draws a sweep"
-    if panel in DENSITY_PANELS:
-        return "needs a density"
-    if panel == "numbers":
-        return "no observed numbers"
-    if panel == "merges" and run.sizes["time"] == 1:
-        return "needs two frames"
-    if panel == "rank" and run.sizes["coord"] == 1:
-        return "In one dimension"
-    if panel in ("cone", "disc") and run.sizes["coord"] != 2:
-        return "of dimension 2"
-    if panel == "simplex" and run.sizes["coord"] != 3:
-        return "of dimension 3"
-    return "All covariances are zero" if panel in ("disc", "simplex") else ""
+    d, sizes = run.sizes["coord"], run.sizes
+    reasons = {
+        "draws a sweep": panel in SWEEP_PANELS,
+        "needs a density": panel in DENSITY_PANELS,
+        "no observed numbers": panel == "numbers",
+        "needs two frames": panel == "merges" and sizes["time"] == 1,
+        "In one dimension": panel == "rank" and d == 1,
+        "of dimension 2": panel in ("cone", "disc") and d != 2,
+        "of dimension 3": panel == "simplex" and d != 3,
+        "All covariances are zero": panel in ("disc", "simplex"),
+    }
+    return next((text for text, holds in reasons.items() if holds), "")
 
 
 def texts_of(figure: Figure) -> list[str]:

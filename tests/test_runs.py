@@ -221,7 +221,7 @@ def test_fixed_steps_match_eulers_method() -> None:
         ({"iterations": 3}, InvalidInputError, "half-steps"),
         ({"mask": "window:x"}, InvalidInputError, "window"),
         ({"dt": 1e-9}, InvalidInputError, "`dt`"),
-        ({"measure": "gaussian", "attention": "exp"}, NotClosedError, "l2, linear"),
+        ({"measure": "gaussian", "attention": "exp"}, NotClosedError, "softmax, l2"),
         (
             {"measure": "gaussian", "attention": "relu", "mean": 1.0},
             NotClosedError,

@@ -26,6 +26,7 @@ COMPANIONS: dict[str, dict[str, Any]] = {  # other keys that a key needs
     "model_heads": {"model": "minilm", "text": "words"},
     "bandwidth": {"init": "@tokens.npy"},
     "positions": {"mask": "causal"},
+    "merge": {"clock": "arclength"},
 }
 
 
