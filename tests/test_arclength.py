@@ -2,12 +2,14 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any, cast
 
 import jax.numpy as jnp
 import mpmath
 import numpy as np
 import pytest
 from conftest import CommandResult
+from matplotlib.collections import LineCollection
 from numpy.random import Generator
 
 import meanfield
@@ -32,8 +34,8 @@ def softmax(beta: float, d: int = 2) -> meanfield.attention.Attention:
     return attentions["softmax"](*[np.eye(d)] * 3, epsilon=1 / beta)
 
 
-def start(x: np.ndarray, **options: object) -> Points:
-    return Points.uniform(x, space=Sphere(), **options)
+def start(x: np.ndarray) -> Points:
+    return Points.uniform(x, space=Sphere())
 
 
 @pytest.mark.parametrize(
@@ -83,7 +85,7 @@ def test_two_tokens_meet_after_their_integral(beta: float) -> None:
             (1 + mpmath.exp(beta * (1 - mpmath.cos(a)))) / (2 * mpmath.sin(a))
         )
         points = mpmath.linspace(mpmath.mpf("0.1"), mpmath.pi / 2, 40)
-        time = float(mpmath.quad(slowness, points))
+        time = float(str(mpmath.quad(slowness, points)))
     run = flow(softmax(beta), start(np.eye(2)), [0.0, time], stepping=PRECISE)
     x = np.asarray(run.final.tokens.x)
     angle = np.arctan2(np.linalg.norm(x[0] - x[1]), np.linalg.norm(x[0] + x[1])) * 2
@@ -114,7 +116,7 @@ def test_exp_and_heavy_tokens_agree_with_steps_in_time(rng: Generator) -> None:
             flow(attention, mu, [0.0, 0.3], stepping=steps).final.tokens.x
             for steps in (adaptive(rtol=1e-12), PRECISE)
         ]
-        np.testing.assert_allclose(*ends, atol=1e-10)
+        np.testing.assert_allclose(ends[0], ends[1], atol=1e-10)
 
 
 def test_a_merged_flow_goes_on_as_the_whole_would() -> None:
@@ -124,6 +126,7 @@ def test_a_merged_flow_goes_on_as_the_whole_would() -> None:
     run = flow(softmax(25), start(x), ts, stepping=PRECISE)
     exact = flow(softmax(25), start(x), ts, stepping=adaptive(rtol=1e-12))
     np.testing.assert_allclose(run.coordinates, exact.coordinates, atol=1e-7)
+    assert run.merges is not None
     assert len(run.merges) == 1
 
 
@@ -135,6 +138,7 @@ def test_a_cloud_ends_in_one_cluster(rng: Generator) -> None:
         ts = start_time + np.append(0, np.logspace(-2, 30, 9))
         run = flow(softmax(15, 3), start(x), ts, stepping=arclength(max_steps=2000))
         assert str(run.status) == "finished"
+        assert run.merges is not None
         assert len(run.merges) == 19
         assert np.all(np.ptp(np.asarray(run.final.tokens.x), axis=0) == 0)
 
@@ -197,7 +201,7 @@ def test_the_tree_of_clusters_joins_at_the_times_of_merges(tmp_path: Path) -> No
     last = float(data["merge_time"][-1])
     assert last > 1e130
     axes = panels["merges"](data, Look(link=1e-9)).axes[0]
-    segments = np.array(axes.collections[0].get_segments())
+    segments = np.array(cast(LineCollection, axes.collections[0]).get_segments())
     is_step = segments[:, 0, 1] != segments[:, 1, 1]
     joins = np.log10(segments[is_step, 0, 0].max())
     assert abs(joins - np.log10(last)) < 152 / 298  # the distance of two frames
@@ -228,11 +232,12 @@ def test_wrong_keys_are_refused_in_one_line(
 
 def test_what_arclength_does_not_integrate_is_named(tmp_path: Path) -> None:
     mu, one = start(np.eye(2)), np.eye(2)
-    for dynamics, options, message in (
+    cases: tuple[tuple[Any, dict[str, Any], str], ...] = (
         (attentions["sinkhorn"](one, one, one), {}, "one attention, `softmax` or"),
         (softmax(2), {"stop": Steady()}, "no stops"),
         (softmax(2), {"noise": Isotropic(0.1), "key": None}, "noise"),
-    ):
+    )
+    for dynamics, options, message in cases:
         with pytest.raises((InvalidInputError, UnsupportedError), match=message):
             flow(dynamics, mu, [0.0, 1.0], stepping=arclength(), **options)
     single = Points.uniform(jnp.eye(2, dtype=jnp.float32), space=Sphere())

@@ -2,6 +2,7 @@
 
 from itertools import pairwise
 from pathlib import Path
+from typing import cast
 
 import jax
 import jax.numpy as jnp
@@ -69,9 +70,10 @@ def test_runs_draw_per_cloud_or_in_common(tmp_path: Path) -> None:
     keys = {"space": "sphere", "init": f"@{tmp_path / 'x.npy'}", "V": "goe", "t": 1.0}
     keys |= {"draws": 2, "frames": 5}
     common = runs.execute(parse({**keys, "redraw": "0.25:common", "V": "goe"}))
-    first, second = (mu.tokens.x for mu in common.measures)
+    first, second = (np.asarray(cast(Points, mu).tokens.x) for mu in common.measures)
     own = runs.execute(parse({**keys, "redraw": "0.25"}))
-    assert not np.allclose(*(mu.tokens.x for mu in own.measures))
+    x, y = (cast(Points, mu).tokens.x for mu in own.measures)
+    assert not np.allclose(x, y)
     np.testing.assert_array_equal(first, second)
 
 

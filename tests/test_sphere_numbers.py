@@ -2,12 +2,14 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import cast
 
 import jax.numpy as jnp
 import numpy as np
 import pytest
 import xarray as xr
 from conftest import CommandResult
+from matplotlib.collections import LineCollection
 from numpy.random import Generator
 from scipy.optimize import linprog
 
@@ -129,7 +131,8 @@ def test_sweeps_keep_numbers_of_every_frame(tmp_path: Path) -> None:
     data = runs.open(tmp_path / "sweep")
     for i, beta in enumerate((2, 6)):
         member = runs.member(parse({**KEYS, "beta": beta}))
-        run = flow(member.dynamics, member.measure, np.linspace(0, 8, 4))
+        start = cast(Points, member.measure)
+        run = flow(member.dynamics, start, np.linspace(0, 8, 4))
         shares = [frame_number("pairs:0.99")(mu.tokens.x, mu.weights) for mu in run]
         np.testing.assert_allclose(data["pairs_0_99_curve"][i], shares)
         assert float(data["pairs_0_99"][i]) == pytest.approx(shares[-1])
@@ -170,13 +173,13 @@ def test_panels_show_the_numbers_the_tree_and_the_cosines(run: xr.Dataset) -> No
     top = figure.axes[0]
     np.testing.assert_array_equal(top.lines[0].get_ydata(), run["pairs_0_99"])
     assert top.get_xscale() == "log"
-    tree = panels["merges"](run).axes[0]
-    widths = np.asarray(tree.collections[0].get_linewidths())
+    lines = cast(LineCollection, panels["merges"](run).axes[0].collections[0])
+    widths = np.asarray(lines.get_linewidth())
     heaviest = (widths.max() - 0.6) / 6  # the weight of the heaviest cluster
     counts = frame_number("cosine-clusters:1e-3")
     final = counts(run["x"].values[-1], run["weight"].values)
     assert heaviest > 1 / 24
-    assert len({path[-1][1] for path in tree.collections[0].get_segments()}) >= final
+    assert len({path[-1][1] for path in lines.get_segments()}) >= final
     image = panels["inner-products"](run).axes[0].collections[0]
     last = np.asarray(image.get_array()).reshape(100, -1)[:, -1]
     assert last.max() * 0.02 == pytest.approx(

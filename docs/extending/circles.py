@@ -9,6 +9,7 @@ from meanfield.errors import InvalidInputError
 from meanfield.spaces import AbstractSpace, Sphere, spaces
 
 CIRCLE = Sphere()
+Vectors = Array | np.ndarray
 
 
 class Circles(AbstractSpace):
@@ -20,15 +21,15 @@ class Circles(AbstractSpace):
         return 1.0
 
     @override
-    def tangent(self, x: Array, v: Array) -> Array:
+    def tangent(self, x: Vectors, v: Vectors) -> Array:
         return _joined(CIRCLE.tangent(_pairs(x), _pairs(v)))
 
     @override
-    def project(self, x: Array) -> Array:
+    def project(self, x: Vectors) -> Array:
         return _joined(CIRCLE.project(_pairs(x)))
 
     @override
-    def difference(self, x: Array, y: Array) -> Array:
+    def difference(self, x: Vectors, y: Vectors) -> Array:
         return _joined(CIRCLE.difference(_pairs(x), _pairs(y)))
 
     @override
@@ -37,7 +38,7 @@ class Circles(AbstractSpace):
             raise InvalidInputError(f"`circles` needs an even dimension; got d = {d}.")
 
 
-def _pairs(x: Array) -> Array:
+def _pairs(x: Vectors) -> Array:
     return jnp.reshape(x, (*np.shape(x)[:-1], -1, 2))
 
 
