@@ -30,7 +30,7 @@ _BLOCK = 512  # tokens at a time are compared with all others, to bound the memo
 def frame_number(text: str) -> Callable[[ArrayLike, ArrayLike], float]:
     """The function called `NAME`, or `NAME:NUMBER`, of tokens and their weights.
 
-    Frames that are not finite have the number NaN.
+    Frames that are not finite, or have a token at zero, have the number NaN.
 
     Raises:
         InvalidInputError: if the number is invalid.
@@ -84,11 +84,11 @@ def _finite_only(
 ) -> Callable[[ArrayLike, ArrayLike], float]:
     def number(tokens: ArrayLike, weights: ArrayLike) -> float:
         x, weights = np.asarray(tokens), np.asarray(weights)
-        if not np.all(np.isfinite(x)):
-            return math.nan
         has_weight = weights > 0
-        w = weights[has_weight]
-        return float(function(np.asarray(x, float)[has_weight], w / w.sum()))
+        x, weights = x[has_weight], weights[has_weight]
+        if not np.all(np.isfinite(x) & np.any(x, axis=1, keepdims=True)):
+            return math.nan
+        return float(function(x.astype(float), weights / weights.sum()))
 
     return number
 

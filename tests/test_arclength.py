@@ -4,11 +4,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
 
+import jax
 import jax.numpy as jnp
 import mpmath
 import numpy as np
 import pytest
 from conftest import CommandResult
+from jaxtyping import Array
 from matplotlib.collections import LineCollection
 from numpy.random import Generator
 
@@ -230,6 +232,39 @@ def test_wrong_keys_are_refused_in_one_line(
     assert not (tmp_path / "run").exists()
 
 
+def test_flows_that_could_blow_up_are_refused() -> None:
+    """In space exp attention blows up, and steps in arclength would not end."""
+    mu = Points.uniform([[1.0], [2.0]])
+    one = np.eye(1)
+    with pytest.raises(InvalidInputError, match="need a compact space"):
+        flow(attentions["exp"](one, one, one), mu, [0.0, 5.0], stepping=arclength())
+    with pytest.raises(InvalidInputError, match="needs a compact `space`"):
+        parse({"clock": "arclength"})
+
+
+def test_tokens_that_repel_end_where_steps_shrink(rng: Generator) -> None:
+    """V = −I: they approach a simplex and never meet; the ending says that it failed.
+
+    Steps in arclength have no tolerance left at a rest that is not a merge.
+    """
+    x = rng.normal(size=(4, 3))
+    x /= np.linalg.norm(x, axis=1, keepdims=True)
+    attention = attentions["softmax"](np.eye(3), np.eye(3), -np.eye(3), epsilon=1.0)
+    steps = arclength(max_steps=5000)
+    run = flow(attention, start(x), [0.0, 1.0, 1e12], stepping=steps)
+    assert run.status.is_failure
+    assert float(run.stop_time) < 1e12
+    assert int(run.n_saved) == 2
+    end = np.asarray(run.final.tokens.x)
+    gram = (end @ end.T)[np.triu_indices(4, 1)]
+    np.testing.assert_allclose(gram, -1 / 3, atol=1e-6)
+
+
+def last_square(V: Array, mu: Points) -> Array:
+    attention = attentions["softmax"](np.eye(2), np.eye(2), V)
+    return jnp.sum(flow(attention, mu, [0.0, 1.0], stepping=arclength()).last ** 2)
+
+
 def test_what_arclength_does_not_integrate_is_named(tmp_path: Path) -> None:
     mu, one = start(np.eye(2)), np.eye(2)
     cases: tuple[tuple[Any, dict[str, Any], str], ...] = (
@@ -242,6 +277,8 @@ def test_what_arclength_does_not_integrate_is_named(tmp_path: Path) -> None:
             flow(dynamics, mu, [0.0, 1.0], stepping=arclength(), **options)
     single = Points.uniform(jnp.eye(2, dtype=jnp.float32), space=Sphere())
     attention = attentions["softmax"](*[jnp.eye(2, dtype=jnp.float32)] * 3)
+    with pytest.raises(InvalidInputError, match="outside `jit`, `vmap` and `grad`"):
+        jax.grad(lambda V: last_square(V, mu))(jnp.eye(2))
     with pytest.raises(InvalidInputError, match="double precision"):
         flow(attention, single, [0.0, 1.0], stepping=arclength())
     spec = parse({"space": "sphere", "n": 4, "clock": "arclength", "t": 1.0})

@@ -16,6 +16,7 @@ from meanfield.dynamics import Normalised, normalisation_of
 from meanfield.errors import InvalidInputError, UnknownNameError, UnsupportedError
 from meanfield.measures import Gaussian
 from meanfield.spec import parse
+from meanfield.tokens import Tokens
 
 Command = Callable[..., CommandResult]
 PRECISE = adaptive(rtol=1e-12)
@@ -113,6 +114,22 @@ def test_wrong_keys_are_refused_in_one_line(
     with pytest.raises(error, match=message) as info:
         runs.member(parse({"n": 5, "d": 2, **keys}))
     assert "\n" not in str(info.value)
+
+
+@pytest.mark.parametrize("name", ["post", "pre", "ngpt:1", "mix:0.5"])
+@pytest.mark.parametrize("size", [1e-200, 1e150])
+def test_lengths_may_be_tiny_or_huge(name: str, size: float, rng: Generator) -> None:
+    """Under `post` and `ngpt` lengths only scale tokens; under others r is small."""
+    x = rng.normal(size=(5, 3))
+    law = Normalised(attentions["softmax"](*[jnp.eye(3)] * 3), normalisation_of(name))
+    A = np.asarray(law.field(0.0, Points.uniform(x))(x_tokens(x)))
+    B = np.asarray(law.field(0.0, Points.uniform(size * x))(x_tokens(size * x)))
+    factor = 1.0 if name == "pre" else size
+    np.testing.assert_allclose(B, factor * A, rtol=1e-12)
+
+
+def x_tokens(x: np.ndarray) -> Tokens:
+    return Points.uniform(x).tokens
 
 
 def test_tokens_need_directions(tmp_path: Path) -> None:

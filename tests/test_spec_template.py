@@ -26,7 +26,8 @@ COMPANIONS: dict[str, dict[str, Any]] = {  # other keys that a key needs
     "model_heads": {"model": "minilm", "text": "words"},
     "bandwidth": {"init": "@tokens.npy"},
     "positions": {"mask": "causal"},
-    "merge": {"clock": "arclength"},
+    "merge": {"clock": "arclength", "space": "sphere"},
+    "clock": {"space": "sphere"},
 }
 
 

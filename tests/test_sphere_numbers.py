@@ -159,6 +159,8 @@ def test_unknown_numbers_and_frames_that_are_not_finite() -> None:
     with pytest.raises(UnknownNameError):
         frame_number("pear")
     assert np.isnan(frame_number("pairs")(np.array([[np.nan, 1.0]]), np.ones(1)))
+    assert np.isnan(frame_number("centres")(np.zeros((2, 2)), np.ones(2)))
+    assert frame_number("centres")(np.eye(2, 1), np.array([1.0, 0.0])) == 1
 
 
 @pytest.fixture

@@ -28,7 +28,7 @@ from meanfield.measures import (
     Points,
     unsupported_measure,
 )
-from meanfield.spaces import Euclidean
+from meanfield.spaces import Euclidean, Sphere
 from meanfield.tokens import Tokens
 
 from ._dynamics import AbstractDynamics
@@ -283,11 +283,12 @@ _directions = _DirectionsReader()
 
 
 def _lengths(x: Vectors) -> Float[Array, "n 1"]:
-    return jnp.linalg.norm(x, axis=1, keepdims=True)
+    """The lengths of tokens, without squares that could overflow."""
+    return jnp.sum(x * _unit(x), axis=1, keepdims=True)
 
 
 def _unit(x: Vectors) -> Vectors:
-    return x / _lengths(x)
+    return Sphere().project(x)
 
 
 def _tangential(unit: Vectors, v: Vectors) -> Vectors:

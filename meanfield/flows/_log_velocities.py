@@ -100,8 +100,11 @@ def _velocity(
     )
     largest = jnp.max(logs)
     shares = jnp.exp(logs - jnp.where(jnp.isneginf(largest), 0, largest))
-    units = vectors / jnp.where(is_moving, lengths, 1)[:, None]
-    return shares @ units, largest
+    direction = shares @ (vectors / jnp.where(is_moving, lengths, 1)[:, None])
+    # What is left of terms that cancel is their rounding error.
+    rounding = ROUNDINGS * jnp.finfo(x.dtype).eps * jnp.sum(shares)
+    is_at_rest = jnp.linalg.norm(direction) <= rounding
+    return jnp.where(is_at_rest, 0, direction), jnp.where(is_at_rest, -jnp.inf, largest)
 
 
 def _tangents(

@@ -179,6 +179,11 @@ def _check_times(values: Mapping[str, Any]) -> None:
 def _check_clock(values: Mapping[str, Any]) -> None:
     if "merge" in values and "clock" not in values:
         raise ValueError("`merge` needs `clock = arclength`: give both, or neither")
+    if "clock" in values and values.get("space", EUCLIDEAN) == EUCLIDEAN:
+        raise ValueError(
+            "`clock = arclength` needs a compact `space`, such as sphere, since sizes "
+            "could grow without bound elsewhere: give one, or leave out `clock`"
+        )
     if "clock" in values and values.get("attention", "softmax") not in ARCLENGTH:
         raise ValueError(
             "`clock = arclength` needs `attention = softmax` or `exp`, whose weights "

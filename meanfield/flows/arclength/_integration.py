@@ -103,43 +103,63 @@ def integrate_by_arclength(problem: Problem, ts: Float[Array, " times"]) -> Traj
     flow = Flow(attention, mu0, stepping.merge * float(mu0.size), rtol)
     frames, (x, logs) = _Frames(mu0, np.asarray(ts)), (mu0.tokens.x, mu0.log_weights)
     tokens = merge_close(flow, np.asarray(x), np.exp(np.asarray(logs)))
-    log_time, left, is_moving = -np.inf, stepping.max_steps, True
+    log_time, left, is_over = -np.inf, stepping.max_steps, False
     merges: list[Merge] = []
-    while left and is_moving and not frames.is_complete:
-        state, log_time, count = _to_next_merge(flow, tokens, log_time, frames, left)
-        left, is_moving = left - count, count > 0
-        merges += new_merges(tokens, state, float(ts[0]) + np.exp(log_time))
-        tokens = state
-    code = Status.MAX_STEPS if is_moving and not frames.is_complete else Status.FINISHED
+    while left and not (is_over or frames.is_complete):
+        piece = _to_next_merge(flow, tokens, log_time, frames, left)
+        log_time, left, is_over = piece.log_time, left - piece.n_steps, piece.is_over
+        merges += new_merges(tokens, piece.tokens, float(ts[0]) + np.exp(log_time))
+        tokens = piece.tokens
+    code = Status.FINISHED if frames.is_complete else Status.MAX_STEPS
+    code = _status_at_rest(flow, tokens) if is_over else code
     end = Ending(tokens, log_time, code, stepping.max_steps - left, merges)
     return frames.trajectory(problem, end)
 
 
+class Piece(NamedTuple):
+    """The tokens and the time at the next merge, and the number of steps.
+
+    It is over if no further step is possible: at rest, or after a failure.
+    """
+
+    tokens: Tokens
+    log_time: float
+    n_steps: int
+    is_over: bool
+
+
 def _to_next_merge(
     flow: Flow, tokens: Tokens, log_time: float, frames: "_Frames", limit: int
-) -> tuple[Tokens, float, int]:
-    """Tokens, time and number of steps at the next merge, or at the end.
-
-    There is no step if all tokens are at rest.
-    """
-    step, tau, count = None, 0.0, 0
+) -> Piece:
+    """The piece of a flow up to the next merge, the last frame or `limit` steps."""
+    step, tau, count, is_over = None, 0.0, 0, False
     for step in itertools.islice(_steps(flow, tokens, log_time), limit):
         count += 1
         tau = step.root(functools.partial(_gap, flow, step))
         frames.add(flow, step, tau, tokens)
         if tau < step.end or frames.is_complete:
             break
+    else:
+        is_over = count < limit
     if step is None:
-        return tokens, log_time, 0
-    x = flow.project(step.solution(tau))
-    return merge_tokens(flow, x, tokens), step.log_time_at(tau), count
+        return Piece(tokens, log_time, count, is_over)
+    tokens = merge_tokens(flow, flow.project(step.solution(tau)), tokens)
+    return Piece(tokens, step.log_time_at(tau), count, is_over)
+
+
+def _status_at_rest(flow: Flow, tokens: Tokens) -> Status:
+    """The ending of a flow without a further step; tokens at rest stay there."""
+    log_speed = _rate(flow, tokens.weights, tokens.x)[1]
+    if np.isneginf(log_speed):
+        return Status.FINISHED
+    return Status.MAX_STEPS if np.isfinite(log_speed) else Status.NOT_FINITE
 
 
 def _steps(flow: Flow, tokens: Tokens, log_time: float) -> Iterator[Step]:
-    """The steps of different tokens from a time on; none if they are at rest."""
+    """The steps of different tokens from a time on, until they are at rest or fail."""
     rate = functools.partial(_rate, flow, tokens.weights)
     first_log = rate(tokens.x)[1]
-    if np.isneginf(first_log):
+    if not np.isfinite(first_log):
         return
     age = np.exp(min(log_time + first_log, _LARGEST_LOG))  # in the unit of time
     tolerances = np.full(tokens.x.size + 1, flow.rtol * flow.size)
@@ -155,6 +175,8 @@ def _steps(flow: Flow, tokens: Tokens, log_time: float) -> Iterator[Step]:
     )
     while solver.status == "running":
         solver.step()
+        if solver.status == "failed":  # steps shrank to rounding
+            return
         yield Step(solver.dense_output(), solver.t_old, solver.t, log_time, -first_log)
         solver.y[:-1] = flow.project(solver.y).ravel()
         solver.f = derivative(solver.t, solver.y)

@@ -57,6 +57,7 @@ def arclength(
     They are for tokens that form metastable clusters under `softmax` or `exp`: clusters
     meet at times such as $10^{143}$, at speeds such as $e^{-700}$. Tokens that are
     closer than `merge` become one token with the sum of their weights, at their mean.
+    Tokens that repel never meet: use `adaptive()` for them.
 
     Args:
         rtol: relative error of a step, of positions and times; `None` stands for 4e-10.

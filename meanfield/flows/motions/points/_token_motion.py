@@ -4,6 +4,8 @@ from collections.abc import Callable
 from typing import Any
 
 import diffrax
+import equinox as eqx
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 from typing_extensions import override
@@ -193,11 +195,17 @@ def check_arclength(dynamics: AbstractDynamics, mu0: Points, *, is_noisy: bool) 
             "Steps in arclength need one attention, `softmax` or `exp`, that is "
             "constant in time, without heads, mask, drift or noise: use `adaptive()`."
         )
-    x, logs = mu0.tokens.x, mu0.log_weights
-    if not all(map(is_concrete, (x, logs))) or x.dtype != jnp.float64:
+    if not mu0.space.is_compact:
         raise InvalidInputError(
-            "Steps in arclength need double precision, and work outside `jit` and "
-            "`vmap` only: use `adaptive()`."
+            "Steps in arclength need a compact space, such as `Sphere()`, since sizes "
+            "could grow without bound: use `adaptive()`."
+        )
+    x, logs = mu0.tokens.x, mu0.log_weights
+    arrays = (x, logs, *jax.tree.leaves(eqx.filter(dynamics, eqx.is_array)))
+    if not all(map(is_concrete, arrays)) or x.dtype != jnp.float64:
+        raise InvalidInputError(
+            "Steps in arclength need double precision, and work outside `jit`, `vmap` "
+            "and `grad` only: use `adaptive()`."
         )
     if jnp.any(jnp.isneginf(logs)):
         raise InvalidInputError(
