@@ -131,7 +131,7 @@ def test_repr_of_a_trajectory_has_its_ending():
 
 def test_repr_of_a_registry_lists_its_names():
     assert repr(clouds).startswith("<registry, initial cloud: ")
-    assert "softmax, differential, l2" in repr(attentions)
+    assert "attention: softmax, l2, differential" in repr(attentions)
     table = card_of(attentions)
     assert table.count("<tr>") == len(attentions)
     assert "Unnormalised attention" in table

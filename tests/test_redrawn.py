@@ -77,6 +77,14 @@ def test_runs_draw_per_cloud_or_in_common(tmp_path: Path) -> None:
     np.testing.assert_array_equal(first, second)
 
 
+def test_numbers_of_tokens_are_observed_and_energies_are_not() -> None:
+    keys = {**KEYS, "V": "goe", "redraw": 0.5}
+    result = runs.execute(parse({**keys, "observe": ["order"]}))
+    assert 0 < float(result.observables["order"]) <= 1
+    with pytest.raises(InvalidInputError, match="this run has `redraw`"):
+        runs.execute(parse({**keys, "observe": ["interaction"]}))
+
+
 def test_a_layer_of_the_command_adds_the_whole_velocity(tmp_path: Path) -> None:
     spec = parse({**KEYS, "solver": "layer", "dt": 0.25, "t": 0.25, "frames": 2})
     runs.execute(spec, out=tmp_path / "run")

@@ -350,6 +350,12 @@ def test_wrong_numbers_of_clouds_are_refused_in_one_line(
     assert "\n" not in str(error.value)
 
 
+def test_spheres_have_no_measure_to_compare_with() -> None:
+    for keys in ({"space": "sphere"}, {"normalise": "pre"}):
+        with pytest.raises(InvalidInputError, match="applies only to tokens"):
+            runs.sides(parse({**keys, "n": 9}), ["points", "gaussian"])
+
+
 def test_beta_is_one_over_epsilon() -> None:
     keys = {"space": "sphere", "n": 5, "init": "uniform"}
     beta, epsilon = (

@@ -7,15 +7,14 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, UInt32
+from jaxtyping import Array, Float, UInt32
 from typing_extensions import override
 
 from meanfield._registry import Registry
 from meanfield._typing import PRNGKey, Time
 from meanfield.dynamics import AbstractDynamics, Heads, Prefix
+from meanfield.dynamics.depth import AbstractChanging
 from meanfield.errors import InvalidInputError, UnsupportedError
-from meanfield.fields import AbstractField
-from meanfield.measures import AbstractMeasure
 from meanfield.scores import AbstractScore, Dot, Masked
 
 from ._attention import Attention
@@ -83,7 +82,7 @@ class Redraw(eqx.Module):
         return self.scale * matrix_laws[self.law](key, shape)
 
 
-class Redrawn(AbstractDynamics):
+class Redrawn(AbstractChanging):
     r"""An attention with random matrices, drawn anew at the times in `jumps`.
 
     The matrices depend on `key` and on the index of the period only, so a flow can be
@@ -122,13 +121,6 @@ class Redrawn(AbstractDynamics):
         return self.times
 
     @override
-    def field(self, t: Time, mu: AbstractMeasure) -> AbstractField:
-        return self.member(t).field(t, mu)
-
-    @override
-    def is_linearly_bounded(self, t: Time, mu: AbstractMeasure) -> Bool[Array, ""]:
-        return self.member(t).is_linearly_bounded(t, mu)
-
     def member(self, t: Time) -> AbstractDynamics:
         """The dynamics at time `t`, with its matrices."""
         index = jnp.searchsorted(self.times, t, side="right")

@@ -1,5 +1,7 @@
 """Dynamics whose parameters change with depth, that is, with time."""
 
+import abc
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -16,7 +18,23 @@ from meanfield.measures import AbstractMeasure
 from ._dynamics import AbstractDynamics
 
 
-class Layers(AbstractDynamics):
+class AbstractChanging(AbstractDynamics):
+    """Dynamics that change with time: at each time they are those of a `member`."""
+
+    @abc.abstractmethod
+    def member(self, t: Time) -> AbstractDynamics:
+        """The dynamics at time `t`."""
+
+    @override
+    def field(self, t: Time, mu: AbstractMeasure) -> AbstractField:
+        return self.member(t).field(t, mu)
+
+    @override
+    def is_linearly_bounded(self, t: Time, mu: AbstractMeasure) -> Bool[Array, ""]:
+        return self.member(t).is_linearly_bounded(t, mu)
+
+
+class Layers(AbstractChanging):
     """Sequence of layers; layer `l` acts on the interval `[times[l], times[l + 1])`.
 
     The first layer also acts before `times[0]`, and the last one after `times[-1]`.
@@ -52,20 +70,13 @@ class Layers(AbstractDynamics):
         return self.times[1:-1]
 
     @override
-    def field(self, t: Time, mu: AbstractMeasure) -> AbstractField:
-        return self.member(t).field(t, mu)
-
-    @override
-    def is_linearly_bounded(self, t: Time, mu: AbstractMeasure) -> Bool[Array, ""]:
-        return self.member(t).is_linearly_bounded(t, mu)
-
     def member(self, t: Time) -> AbstractDynamics:
         """The layer that acts at time `t`."""
         index = jnp.searchsorted(self.times[1:-1], t, side="right")
         return member_of(self.stack, index)
 
 
-class Interpolated(AbstractDynamics):
+class Interpolated(AbstractChanging):
     """Dynamics whose parameters are interpolated linearly in time between nodes.
 
     Before the first node and after the last one, parameters are constant.
@@ -99,10 +110,6 @@ class Interpolated(AbstractDynamics):
         return self.times  # parameters have kinks at nodes, so steps should end there
 
     @override
-    def field(self, t: Time, mu: AbstractMeasure) -> AbstractField:
-        return self.member(t).field(t, mu)
-
-    @override
     def is_linearly_bounded(self, t: Time, mu: AbstractMeasure) -> Bool[Array, ""]:
         """Whether a bound is proven for the parameters at `t` and for zero parameters.
 
@@ -115,6 +122,7 @@ class Interpolated(AbstractDynamics):
         claims = (law.is_linearly_bounded(t, mu) for law in (member, degenerate))
         return jnp.all(jnp.stack(list(claims)))
 
+    @override
     def member(self, t: Time) -> AbstractDynamics:
         """The dynamics with the parameters that are interpolated at time `t`."""
         last = self.times.shape[0] - 2

@@ -8,6 +8,7 @@ import numpy as np
 
 from meanfield._counting import count_phrase
 from meanfield.cli.terminal._output import number, print_pairs
+from meanfield.frame_numbers import variable_name
 from meanfield.runs import Result, moments_of
 from meanfield.spectrum import effective_rank
 from meanfield.storage import RunStore
@@ -186,15 +187,14 @@ _RATES = {"dissipation": "dE/dt = ", "steepest": "dE/dt of the gradient flow = "
 
 
 def _energies(result: Result) -> dict[str, str]:
-    """Final energies and their rates; for a family, only those of the first member."""
+    """Final energies, rates and numbers of tokens; of a family, the first member's."""
     prefix = _member_prefix(result)
-    rates = {
-        name: _RATES.get(name.partition("_")[0], "") for name in result.observables
-    }
-    return {
-        name: f"{prefix}{rates[name]}{number(float(np.ravel(value)[0]))}"
-        for name, value in result.observables.items()
-    }
+    texts = {variable_name(text): text for text in result.spec.recorded_numbers}
+    rows = {}
+    for name, value in result.observables.items():
+        rate = _RATES.get(name.partition("_")[0], "")
+        rows[texts.get(name, name)] = prefix + rate + number(float(np.ravel(value)[0]))
+    return rows
 
 
 def _moments(result: Result, n: int | None) -> dict[str, str]:

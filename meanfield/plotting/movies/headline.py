@@ -13,6 +13,7 @@ from meanfield.plotting.reading.depth import layers_passed
 
 # Times in headlines have as few decimals as possible, and at most `_MOST_DIGITS`. Their
 # rounding errors must not exceed `_EXACT` times the typical time step.
+# Times from 10^`_MOST_DIGITS` on are written with a power of ten.
 _EXACT, _MOST_DIGITS = 0.1, 9
 
 FrameNotes = Callable[[int], Sequence[str]]
@@ -22,12 +23,9 @@ def headlines(
     dataset: xr.Dataset, times: np.ndarray, frame_notes: FrameNotes
 ) -> list[list[str]]:
     """The parts of the headline of each frame: time, layer, further notes."""
-    decimals = _decimals(times)
-    layers = layers_shown(dataset, times)
-    return [
-        [*filter(None, [f"t = {t:.{decimals}f}", layers[frame], *frame_notes(frame)])]
-        for frame, t in enumerate(times)
-    ]
+    texts, layers = _time_texts(times), layers_shown(dataset, times)
+    rows = ([f"t = {t}", layers[n], *frame_notes(n)] for n, t in enumerate(texts))
+    return [[*filter(None, row)] for row in rows]
 
 
 def sizes_and_end(sizes: np.ndarray, ending: Ending) -> FrameNotes:
@@ -40,17 +38,20 @@ def sizes_and_end(sizes: np.ndarray, ending: Ending) -> FrameNotes:
     return parts.__getitem__
 
 
-def _decimals(times: np.ndarray) -> int:
-    """The number of decimals that distinguishes most consecutive times.
+def _time_texts(times: np.ndarray) -> list[str]:
+    """Times with as many decimals as distinguish most consecutive ones.
 
-    It is chosen for the median step: a few tiny steps, at the start or before a
+    The number is chosen for the median step: a few tiny steps, at the start or before a
     blow-up, would otherwise give all times needless digits.
     """
     steps = np.diff(np.unique(times.round(_MOST_DIGITS)))
     step = np.median(steps) if steps.size else np.inf
+    if np.abs(times).max() >= 10**_MOST_DIGITS:
+        return [format_number(t) for t in times]
     errors = (np.abs(times - times.round(d)).max() for d in range(_MOST_DIGITS))
     fits = (d for d, error in enumerate(errors) if error <= _EXACT * step)
-    return next(fits, _MOST_DIGITS)
+    decimals = next(fits, _MOST_DIGITS)
+    return [f"{t:.{decimals}f}" for t in times]
 
 
 def layers_shown(dataset: xr.Dataset, times: np.ndarray) -> list[str]:

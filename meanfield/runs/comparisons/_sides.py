@@ -30,6 +30,9 @@ JUMPS = "velocities of points jump, so fixed steps have an error of O(dt)"
 GAUSSIAN = ("gaussian", "antithetic")  # clouds drawn from a Gaussian
 
 Report = Callable[[str], Callable[[Progress], None]]
+# Keys of tokens only change the law, so no other measure may ignore them.
+_POINTS = KEYS["space"].required_measure
+_LAW = {key for key, row in KEYS.items() if row.required_measure == _POINTS}
 
 
 @dataclass(frozen=True)
@@ -211,7 +214,7 @@ def _make_side(setup: Setup, measure: str, extra_keys: Mapping[str, Any]) -> Sid
         values["frames"] = FRAMES
     if _takes_rtol(setup, measure) and not {"rtol", "dt"} & values.keys():
         values["rtol"] = RTOL if setup.spec.model is None else RTOL_OF_MODELS
-    side_keys = {key: value for key, value in values.items() if has_key(measure, key)}
+    side_keys = {k: v for k, v in values.items() if k in _LAW or has_key(measure, k)}
     idle = [key for key in KEYS if key in values.keys() - side_keys.keys()]
     idle = [key for key in idle if KEYS[key].required_measure is None]
     notes = (f"chooses steps by its own rule: no {', '.join(idle)}",) if idle else ()

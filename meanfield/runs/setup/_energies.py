@@ -79,10 +79,8 @@ def energies_to_observe(spec: RunSpec, d: int, draw: Draw) -> Energies:
         check_energy_name(key, "energy")
         if key not in measure_energies:
             several = {"heads": spec.heads > 1, "layers": spec.layers}
-            several |= {
-                key: getattr(spec, key)
-                for key in ("terms", "mask", "context", "normalise")
-            }
+            keys = ("terms", "mask", "context", "normalise", "redraw")
+            several |= {key: getattr(spec, key) for key in keys}
             _check_single(name, **several, model=spec.model)
         parts[suffix(name)] = energy_named(spec, key, d, draw, options=options)
     return parts

@@ -14,11 +14,10 @@ from pydantic import (
 from meanfield.spec._grid import Count, Strict
 from meanfield.spec._keys import ARRAYS, Key
 
-from ._context import check_context
+from ._context import LAW, check_context
 from ._drift import DriftSpec
 from ._matrices import HeadNumbers, Numbers
 from ._options import Option, check_option_values, options_of
-from ._rules import check_attention
 
 MOST_HALF_STEPS = 1_000_000  # each evaluation of the velocity executes all half-steps
 SELF = "it has self-attention only"  # "it" is a live page
@@ -196,7 +195,19 @@ class AttentionSpec(Strict):
 
     @model_validator(mode="after")
     def _check_keys(self) -> "AttentionSpec":
-        check_attention(dict(self))
+        if self.A is not None and (self.Q, self.K) != (None, None):
+            raise ValueError("give either `A`, or `Q` and `K`")
+        if (self.Q is None) != (self.K is None):
+            raise ValueError(
+                "`Q` and `K` must be given together: add the missing one, or use `A`"
+            )
+        moments = {"mean": self.context_mean, "cov": self.context_cov}
+        for name, moment in moments.items():
+            if moment is not None and self.context != LAW:
+                raise ValueError(
+                    f"`context_{name}` needs `context = {LAW}`: give both keys, or "
+                    "neither"
+                )
         if self.beta is not None and "epsilon" in self.model_fields_set:
             raise ValueError("`beta` is 1/ε: leave out `epsilon`")
         return self
@@ -238,7 +249,7 @@ class DepthSpec(Strict):
             group="Attention",
             brings=(
                 "random matrices that change",
-                ("model", "flow_of", "layers", "observe", "context", "scale"),
+                ("model", "flow_of", "layers", "context", "scale"),
             ),
             is_in_title=False,
             no_page="its matrices are constant",

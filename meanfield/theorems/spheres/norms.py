@@ -15,10 +15,7 @@ TS = np.array([0.0, 1.0, 4.0])
 
 def _parts(rho: Array) -> tuple[Array, Array, Array]:
     r"""$\rho'$ on the sphere, $\theta\cdot A$ and $|A|$ of equiangular tokens."""
-    p, q = (
-        np.exp(BETA),
-        np.exp(BETA * rho),
-    )  # kernels of a token with itself, and others
+    p, q = np.exp(BETA), np.exp(BETA * rho)  # kernels of a token and itself, or others
     Z = p + (N - 1) * q
     turning = 2 * (1 - rho) * (1 + (N - 1) * rho) * q / Z
     radial = (p + (N - 1) * rho * q) / Z
@@ -29,83 +26,40 @@ def _parts(rho: Array) -> tuple[Array, Array, Array]:
 
 
 def _rate(norm: str, power: float) -> Callable[[float, Array], Array]:
-    """The derivative of (ρ, r) in time."""
+    """The derivative of (ρ, r) in time; the control changes the power of the factor."""
 
     def rate(t: float, y: Array) -> Array:
         turning, radial, size = _parts(y[0])
-        r = y[1] ** power
-        speeds = {
-            "post": (1.0, 0.0),
+        r, root = y[1], np.sqrt(1 + t)
+        s, growth = {
             "pre": (r, radial),
             "peri": (r * size, radial / size),
+            "sqrt": (r * root, radial / root),
             "ngpt:1": (size, 0.0),
-            "sqrt": (r * np.sqrt(1 + t), radial / np.sqrt(1 + t)),
-        }
-        s, growth = speeds[norm]
-        return np.array([turning / s, growth])
+        }[norm]
+        return np.array([turning / s**power, growth])
 
     return rate
 
 
-def _checks(norm: str, power: float) -> Checks:
-    """Compares cosines and lengths under a norm with SciPy's solution."""
-    x = on.free_path(on.attention("softmax", N, BETA), norm, np.eye(N), TS)
-    rho, r = ref.integrate(_rate(norm, power), np.array([0.0, 1.0]), TS).T
-    yield gap("cosine", on.first_cosine(x), rho, **on.ADAPTIVE)
-    yield gap("length", np.linalg.norm(x[:, 0], axis=-1), r, **on.ADAPTIVE)
-
-
 @statement(
-    "new:norm-pre",
-    source="x = rθ, x' = A(θ)",
-    claim=r"With the norm before attention, equiangular tokens obey $\rho' = "
-    r"\rho'_{post}/r$, $r' = \theta\cdot A$.",
-    control=(r"$r^2$ in place of $r$", {"power": 2.0}),
+    "new:norm-laws",
+    source="x = rθ: x' = A(θ), A(θ)/|A(θ)|, A(θ)/√(1 + t); θ' = PA/|A|",
+    claim=r"Equiangular tokens obey $\rho' = \rho'_{post}/s$, $r' = g$, with $s = r$, "
+    r"$g = \theta\cdot A$ for the norm before attention (pre); $s = r|A|$, $g = "
+    r"\theta\cdot A/|A|$ for norms before and after (peri); $s = r\sqrt{1+t}$, $g = "
+    r"\theta\cdot A/\sqrt{1+t}$ for layers scaled by the root of the depth (sqrt); "
+    r"$s = |A|$, $g = 0$ for normalised outputs on the sphere (ngpt).",
+    control=(r"the square of $s$ in place of $s$", {"power": 2.0}),
 )
-def pre(case: Case, *, power: float = 1.0) -> Checks:
+def laws(case: Case, *, power: float = 1.0) -> Checks:
     """Compares cosines and lengths of eight tokens with SciPy's solution."""
     del case  # nothing is random
-    yield from _checks("pre", power)
-
-
-@statement(
-    "new:norm-peri",
-    source="x = rθ, x' = A(θ)/|A(θ)|",
-    claim=r"With norms before and after attention, $\rho' = \rho'_{post}/(r|A|)$, "
-    r"$r' = \theta\cdot A/|A|$.",
-    control=(r"$r^2$ in place of $r$", {"power": 2.0}),
-)
-def peri(case: Case, *, power: float = 1.0) -> Checks:
-    """Compares cosines and lengths of eight tokens with SciPy's solution."""
-    del case  # nothing is random
-    yield from _checks("peri", power)
-
-
-@statement(
-    "new:norm-sqrt",
-    source="x = rθ, x' = A(θ)/√(1 + t)",
-    claim=r"With layers scaled by the root of the depth, $\rho' = "
-    r"\rho'_{post}/(r\sqrt{1+t})$, $r' = \theta\cdot A/\sqrt{1+t}$.",
-    control=(r"$r^2$ in place of $r$", {"power": 2.0}),
-)
-def sqrt(case: Case, *, power: float = 1.0) -> Checks:
-    """Compares cosines and lengths of eight tokens with SciPy's solution."""
-    del case  # nothing is random
-    yield from _checks("sqrt", power)
-
-
-@statement(
-    "new:norm-ngpt",
-    source="θ' = PA/|A|",
-    claim=r"With normalised outputs on the sphere, $\rho' = \rho'_{post}/|A|$.",
-    control=("the norm of the output is left out", {"norm": "post"}),
-)
-def ngpt(case: Case, *, norm: str = "ngpt:1") -> Checks:
-    """Compares cosines of eight tokens with SciPy's solution."""
-    del case  # nothing is random
-    x = on.free_path(on.attention("softmax", N, BETA), norm, np.eye(N), TS[:2])
-    y = ref.integrate(_rate("ngpt:1", 1.0), np.array([0.0, 1.0]), TS[:2])
-    yield gap("cosine", on.first_cosine(x), y[:, 0], **on.ADAPTIVE)
+    for norm in ("pre", "peri", "sqrt", "ngpt:1"):
+        x = on.free_path(on.attention("softmax", N, BETA), norm, np.eye(N), TS)
+        y = ref.integrate(_rate(norm, power), np.array([0.0, 1.0]), TS)
+        path = np.stack([on.first_cosine(x), np.linalg.norm(x[:, 0], axis=-1)], 1)
+        yield gap(norm, path, y, **on.ADAPTIVE)
 
 
 @statement(
