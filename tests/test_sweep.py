@@ -1,6 +1,7 @@
 """Sweeps: numbers, folders, pictures."""
 
 import csv
+import itertools
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -102,6 +103,21 @@ def test_without_scores_clouds_move_with_their_mean(tmp_path: Path) -> None:
         cell = data.sel(seed=seed, V=v)
         np.testing.assert_allclose(cell["mean1"], mean[1] * np.exp(v / 2), rtol=1e-7)
         np.testing.assert_allclose(cell["cov01"], covariance[0, 1], rtol=1e-7)
+
+
+@pytest.mark.parametrize("keys", [{"V": "goe"}, {"V": -1}], ids=["random", "constant"])
+def test_each_cell_has_the_matrices_and_the_cloud_of_its_seed(
+    tmp_path: Path, keys: dict[str, Any]
+) -> None:
+    """Cells share starts and dynamics, but only equal ones."""
+    spec = parse({"n": 6, "d": 2, "t": 0.5, **keys})
+    runs.sweep(spec, parse_axes("beta=1|2,cov=1|3,seed=3|4|5"), out=tmp_path / "s")
+    data = runs.sweep_dataset(tmp_path / "s")
+    for beta, cov, seed in itertools.product((1, 2), (1, 3), (3, 4, 5)):
+        values = {"beta": beta, "cov": cov, "seed": seed}
+        result = runs.execute(parse({**spec.as_json(), **values}))
+        trace = np.trace(runs.moments_of(result.measures[0])[1])
+        np.testing.assert_allclose(data.sel(values)["trace"], trace, rtol=1e-7)
 
 
 @pytest.mark.parametrize(

@@ -187,12 +187,16 @@ class Setup:
 
     def member(self, index: int = 0) -> Member:
         """The dynamics and the initial measure of a draw."""
-        measure = self._measure(index)
+        return Member(self.dynamics(index), self.measure(index))
+
+    def measure(self, index: int = 0) -> AbstractMeasure:
+        """The initial measure of a draw."""
+        measure = self._make_measure(index)
         if self.spec.normalise is not None:
             check_directions(measure)
-        return Member(self.dynamics(index), cast_floats(measure, self.dtype))
+        return cast_floats(measure, self.dtype)
 
-    def _measure(self, index: int) -> AbstractMeasure:
+    def _make_measure(self, index: int) -> AbstractMeasure:
         start, representation = self.start(index), self.representation
         if self.spec.source is not None:
             return representation.from_frame(

@@ -2,8 +2,9 @@
 
 import contextlib
 import functools
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import replace
+from typing import TypeVar
 
 import equinox as eqx
 import jax
@@ -24,17 +25,19 @@ from meanfield.spec import KEYS, cell_name
 from ._cells import SweepCells, is_array
 from ._numbers import Rows, cell_numbers, observed_columns, plain_number, state_numbers
 
+T = TypeVar("T")
+
 MAX_CHUNK = 64  # largest default number of cells in a chunk
 MAX_TRIALS = 200  # largest number of values per axis that are checked in advance
 NUMBERS = 2**16  # largest total number of covariance entries in a chunk
 CHUNKS = 8  # fewest chunks of a small sweep, so that several workers can share it
 
 # Some keys only affect the start of a member, and others only its dynamics.
-_START_KEYS, _DYNAMICS_KEYS = (
+_START_KEYS, _DYNAMICS_KEYS, _DRAW_KEYS = (
     [name for name, row in KEYS.items() if row.enters == part]
-    for part in ("start", "dynamics")
+    for part in ("start", "dynamics", "draw")
 )
-_CACHE_PARTS = 16  # number of cached members per cell of a chunk
+_CACHE_PARTS = 64  # number of cached starts, and of dynamics, per cell of a chunk
 
 
 def plan_chunks(cells: SweepCells, chunk: int | None) -> tuple[int, int]:
@@ -105,15 +108,16 @@ def _check_effect(name: str, trials: Sequence[Member]) -> None:
     Raises:
         InvalidInputError: if they give the same start and the same parameters.
     """
-    if all(map(np.array_equal, *map(_arrays, trials[:2]))):
+    if _have_equal_arrays(*[(trial.dynamics, trial.measure) for trial in trials[:2]]):
         raise InvalidInputError(
             f"The axis `{name}` has no effect, since neither the start nor a matrix is "
             "random: leave it out."
         )
 
 
-def _arrays(trial: Member) -> list[Array]:
-    return jax.tree.leaves(eqx.filter((trial.dynamics, trial.measure), eqx.is_array))
+def _have_equal_arrays(*trees: PyTree) -> bool:
+    arrays = [jax.tree.leaves(eqx.filter(tree, eqx.is_array)) for tree in trees]
+    return all(map(np.array_equal, *arrays))
 
 
 def _sample_indices(indices: Sequence[int]) -> list[int]:
@@ -137,9 +141,9 @@ class Computer:
 
     def __init__(self, cells: SweepCells, size: int) -> None:
         self._cells = cells
-        self._part = functools.lru_cache(_CACHE_PARTS * size)(
-            lambda i: _member(cells, i)
-        )
+        cache = functools.lru_cache(_CACHE_PARTS * size)
+        self._dynamics = cache(functools.partial(_part, cells, Setup.dynamics))
+        self._start = cache(functools.partial(_part, cells, Setup.measure))
 
     def __call__(self, indices: Sequence[int]) -> Rows:
         """The results of a chunk, by column; cells that fill up the chunk are left out.
@@ -199,16 +203,20 @@ class Computer:
         """The member of a cell, from cached dynamics and a cached start.
 
         Dynamics do not depend on keys of a start, nor a start on keys of dynamics.
+        Seeds change only dynamics that are random.
         """
-        member = self._part(self._cells.canonical_cell(index, _START_KEYS))
-        start = self._part(self._cells.canonical_cell(index, _DYNAMICS_KEYS))
-        return Member(member.dynamics, start.measure)
+        find, keys = self._cells.canonical_cell, (*_START_KEYS, *_DRAW_KEYS)
+        draws = [self._dynamics(find(index, keys, is_last=k)) for k in range(2)]
+        start = self._start(find(index, _DYNAMICS_KEYS))
+        if _have_equal_arrays(*draws):
+            return Member(draws[0], start)
+        return Member(self._dynamics(find(index, _START_KEYS)), start)
 
 
-def _member(cells: SweepCells, index: int) -> Member:
-    setup = Setup(cells.run_spec(index))
+def _part(cells: SweepCells, make: Callable[[Setup], T], index: int) -> T:
+    """The dynamics or the start of a cell."""
     with _label_errors(cells, index):
-        return setup.member()
+        return make(Setup(cells.run_spec(index)))
 
 
 @contextlib.contextmanager

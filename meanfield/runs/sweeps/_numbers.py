@@ -40,28 +40,33 @@ def cell_numbers(
             index of the frame.
     """
     host = jax.tree.map(np.asarray, trajectory)
+    final = state_numbers(host.last, starts, observed_names)
     columns: Mapping[str, ArrayLike] = {
         "stop_time": host.stop_time,
         "t_star": host.t_star,
         "t_star_error": host.t_star_error,
         "steps": host.n_accepted,
-        **state_numbers(host.last, starts, observed_names),
+        **final,
     }
     rows = {
         name: _plain_numbers(np.asarray(column)) for name, column in columns.items()
     }
-    rows |= _curves(host, starts, observed_names) if observed_names else {}
+    rows |= _curves(host, starts, observed_names, final) if observed_names else {}
     return {"ending": [Status(int(code)).ending for code in host.code], **rows}
 
 
 def _curves(
-    host: Trajectory, starts: Sequence[AbstractMeasure], names: Sequence[str]
+    host: Trajectory,
+    starts: Sequence[AbstractMeasure],
+    names: Sequence[str],
+    final: Mapping[str, np.ndarray],
 ) -> Rows:
     """The observed numbers of each frame; `None` in frames that were not reached."""
     rows: Rows = {}
-    for frame in range(host.ts.shape[-1]):
+    for frame in range(n := host.ts.shape[-1]):
         states = jax.tree.map(lambda leaf, i=frame: leaf[:, i], host.coordinates)
-        numbers = state_numbers(states, starts, names)
+        is_last = frame == n - 1
+        numbers = final if is_last else state_numbers(states, starts, names)
         for name in observed_columns(names, numbers):
             column = np.where(frame < host.n_saved, numbers[name], np.nan)
             rows[f"{name}{FRAME}{frame}"] = _plain_numbers(column)
