@@ -4,18 +4,20 @@ from itertools import pairwise
 from pathlib import Path
 from typing import cast
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from numpy.random import Generator
+from scipy.integrate import solve_ivp
 from scipy.special import softmax
 
 import meanfield
 from meanfield import Points, attentions, flow, runs
 from meanfield.attention import Redraw, Redrawn, matrix_laws
 from meanfield.errors import InvalidInputError, UnsupportedError
-from meanfield.flows import fixed
+from meanfield.flows import ensemble, fixed
 from meanfield.spaces import Ambient, Sphere
 from meanfield.spec import parse
 
@@ -131,3 +133,41 @@ def test_only_scores_of_products_are_redrawn() -> None:
     one, key = jnp.eye(2), jax.random.key_data(jax.random.key(0))
     with pytest.raises(UnsupportedError, match="scores Qx·Ky"):
         Redrawn(attentions["l2"](one, one, one), (), key, jnp.ones(1))
+
+
+def test_pairs_end_opposite_as_often_as_the_diffusion_limit() -> None:
+    r"""Two orthogonal tokens under layers with a new normal V each, d = 8, β = 2.
+
+    With p, q the weights of a token for itself and the other, artanh of the cosine r
+    has the drift $(p^2+q^2)r + 2pq(d-2)$ and the variance $2(p^2+q^2)$ per time; the
+    scale function gives the probability of ending at r = -1. It attracts if and only if
+    cosh 2β > d - 2.
+    """
+    d, beta, eta, n_layers, count = 8, 2.0, 0.1, 600, 2048
+
+    def log_slope(z: float) -> float:
+        q = 1 / (1 + np.exp(beta * (1 - np.tanh(z))))
+        p = 1 - q
+        return np.tanh(z) + (d - 2) * 2 * p * q / (p**2 + q**2)
+
+    def side(sign: int) -> float:
+        rate = lambda z, y: [-sign * log_slope(sign * z), np.exp(y[0])]
+        path = solve_ivp(rate, (0, 60), [0, 0], rtol=1e-11, atol=1e-13)
+        return path.y[1, -1]
+
+    expected = side(1) / (side(1) + side(-1))
+    assert expected == pytest.approx(0.09286273, abs=1e-6)
+    one, times = jnp.eye(d), eta * jnp.arange(1, n_layers)
+    attention = attentions["softmax"](one, one, one, epsilon=1 / beta)
+    redraws, keys = (Redraw("V", "normal"),), jax.random.split(jax.random.key(0), count)
+    law = eqx.filter_vmap(
+        lambda key: Redrawn(attention, redraws, jax.random.key_data(key), times)
+    )(keys)
+    start = Points.uniform(jnp.eye(2, d), space=Ambient(Sphere()))
+    steps, ts = fixed(eta), [0.0, eta * n_layers]
+    run = ensemble(law, start, ts, in_axes=(0, None), stepping=steps)
+    x = run.coordinates[:, -1]
+    cosines = np.sum(x[:, 0] * x[:, 1], axis=-1)
+    assert np.mean(np.abs(cosines) > 0.9) > 0.98
+    deviation = np.sqrt(expected * (1 - expected) / count)
+    assert np.mean(cosines < 0) == pytest.approx(expected, abs=4 * deviation)

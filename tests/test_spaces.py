@@ -1,5 +1,6 @@
 """Tokens on spheres: oracles of the literature, projections, bad input."""
 
+import ast
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from scipy.integrate import solve_ivp
 from scipy.special import i0, i1, softmax
 from scipy.stats import kstest
 
+import meanfield
 from meanfield import Points, adaptive, attentions, fixed, flow, runs
 from meanfield.dynamics import Prefix, mask_of
 from meanfield.errors import InvalidInputError, UnsupportedError
@@ -25,6 +27,7 @@ from meanfield.spaces import (
     LayerNormed,
     Sphere,
     space_named,
+    spaces,
 )
 from meanfield.spec import parse
 
@@ -388,3 +391,25 @@ def test_lone_coinciding_and_opposite_tokens_stay(epsilon: float) -> None:
     for x in ([[0.6, 0.8]], [[0.6, 0.8]] * 3, [[1.0, 0.0], [-1.0, 0.0]]):
         run = flow(attention, Points.uniform(x, space=Sphere()), [0.0, 1.0])
         np.testing.assert_allclose(run.final.tokens.x, x, atol=1e-15)
+
+
+def _spaces_listed_in(path: Path) -> list[str]:
+    """The collections of a module that name two spaces or more."""
+    names = {*spaces, *(kind.__name__ for kind in spaces.values())}
+    collections = (ast.List, ast.Tuple, ast.Set, ast.Dict)
+    found = []
+    for node in ast.walk(ast.parse(path.read_text())):
+        parts = node.keys if isinstance(node, ast.Dict) else getattr(node, "elts", [])
+        texts = [getattr(p, "value", getattr(p, "id", None)) for p in parts]
+        if isinstance(node, collections) and len(names & {*map(str, texts)}) > 1:
+            found.append(f"{path.name}:{node.lineno}")
+    return found
+
+
+def test_no_module_outside_the_folder_of_spaces_lists_them(tmp_path: Path) -> None:
+    package = Path(meanfield.__file__).parent
+    others = (p for p in package.rglob("*.py") if "spaces" not in p.parts)
+    assert [place for path in others for place in _spaces_listed_in(path)] == []
+    bad = tmp_path / "bad.py"
+    bad.write_text('NAMES = ("sphere", "layer-norm")\n')
+    assert _spaces_listed_in(bad) == ["bad.py:1"]

@@ -12,5 +12,6 @@ from ._distance import sliced_wasserstein as sliced_wasserstein
 from ._distance import wasserstein as wasserstein
 from ._quantiles import Quantiles as Quantiles
 from ._quantiles import line_marginals as line_marginals
+from ._spherical import spherical_wasserstein as spherical_wasserstein
 
 __getattr__ = old_names(__name__)

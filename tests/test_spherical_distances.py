@@ -1,0 +1,59 @@
+"""Distances along arcs: exact assignments on the circle, POT on spheres."""
+
+import numpy as np
+import ot
+import pytest
+from numpy.random import Generator
+
+from meanfield import Points
+from meanfield.distances import spherical_wasserstein
+from meanfield.errors import UnsupportedError
+from meanfield.spaces import Sphere
+
+
+def on_circle(angles: np.ndarray, weights: np.ndarray, radius: float = 1.0) -> Points:
+    """Weighted tokens on a circle."""
+    x = radius * np.stack([np.cos(angles), np.sin(angles)], axis=1)
+    return Points.weighted(x, weights, space=Sphere(radius))
+
+
+@pytest.mark.parametrize("n", [1, 2, 7, 40])
+def test_on_the_circle_the_linear_programme_gives_the_same(
+    rng: Generator, n: int
+) -> None:
+    a, b = rng.uniform(-np.pi, np.pi, (2, n))
+    p, q = rng.dirichlet(np.ones(n), 2)
+    gaps = np.abs(a[:, None] - b[None])
+    costs = np.minimum(gaps, 2 * np.pi - gaps) ** 2
+    expected = 3 * np.sqrt(ot.emd2(p, q, costs))
+    distance = spherical_wasserstein(on_circle(a, p, 3.0), on_circle(b, q, 3.0))
+    assert distance.value == pytest.approx(expected, rel=1e-7)
+    assert distance.method == "circle"
+
+
+def test_great_circles_are_those_of_pot(rng: Generator) -> None:
+    x, y = rng.normal(size=(2, 30, 4))
+    x, y = (z / np.linalg.norm(z, axis=1, keepdims=True) for z in (x, y))
+    frames = np.linalg.qr(np.random.default_rng(5).normal(size=(64, 4, 2)))[0]
+    expected = 2 * np.pi * ot.sliced_wasserstein_sphere(x, y, None, None, 64, 2, frames)
+    mu, nu = (Points.uniform(z, space=Sphere()) for z in (x, y))
+    distance = spherical_wasserstein(mu, nu, seed=5)
+    assert distance.value == pytest.approx(float(expected), rel=1e-6)
+    many = spherical_wasserstein(mu, nu, directions=2000, seed=6)
+    assert abs(distance.value - many.value) < 4 * distance.error
+    assert spherical_wasserstein(mu, mu).value < 1e-7
+
+
+def test_antipodes_are_half_a_circle_apart() -> None:
+    weights = np.ones(1)
+    mu, nu = (on_circle(np.array([angle]), weights) for angle in (0.3, 0.3 + np.pi))
+    assert spherical_wasserstein(mu, nu).value == pytest.approx(np.pi, rel=1e-9)
+
+
+def test_other_spaces_are_refused_in_one_line(rng: Generator) -> None:
+    flat = Points.uniform(rng.normal(size=(3, 2)))
+    with pytest.raises(UnsupportedError, match="needs tokens on one `Sphere`"):
+        spherical_wasserstein(flat, flat)
+    one = on_circle(np.zeros(1), np.ones(1))
+    with pytest.raises(UnsupportedError, match="needs tokens on one `Sphere`"):
+        spherical_wasserstein(one, on_circle(np.zeros(1), np.ones(1), 2.0))
