@@ -164,6 +164,16 @@ class Status(enum.IntEnum):
         hatch="****",
     )
 
+    CLUSTERED = Row(
+        code=10,
+        severity=1,
+        reason="the tokens formed as few clusters as asked for",
+        survives=True,
+        colour="#332288",
+        marker="h",
+        hatch="..",
+    )
+
     @classmethod
     def from_name(cls, name: str) -> "Status":
         """The ending called `name`.

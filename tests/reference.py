@@ -124,6 +124,16 @@ def exp(p: Parameters, x: Matrix, y: Matrix, w: Vector) -> Matrix:
     return np.exp(score_matrix(dot, p, x, y))
 
 
+def hardmax(p: Parameters, x: Matrix, y: Matrix, w: Vector) -> Matrix:
+    """Equal weights of the largest scores, which may differ by rounding."""
+    S = np.where(w > 0, score_matrix(dot, p, x, y), -np.inf)
+    best = (
+        S.max(axis=1, keepdims=True) - 1e-13 * np.abs(S).max(where=w > 0, initial=0)
+        <= S
+    )
+    return best / (best @ w)[:, None]
+
+
 def sigmoid(p: Parameters, x: Matrix, y: Matrix, w: Vector) -> Matrix:
     return 1 / (1 + np.exp(-score_matrix(dot, p, x, y)))
 
@@ -232,6 +242,7 @@ KERNELS: dict[str, Callable[[Parameters, Matrix, Matrix, Vector], Matrix]] = {
     "linear": linear,
     "linear-expansion": linear_expansion,
     "exp": exp,
+    "hardmax": hardmax,
     "sigmoid": sigmoid,
     "relu": relu,
 }

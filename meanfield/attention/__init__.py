@@ -19,14 +19,15 @@ from .softmax import Softmax as Softmax  # isort: skip
 from .softmax import l2 as l2  # isort: split
 
 from .differential import Differential as Differential
+from .hardmax import Hardmax as Hardmax
 from .linear import Linear as Linear
 from .linear import LinearExpansion as LinearExpansion
 from .plan import plans as plans
 from .pointwise import Pointwise as Pointwise
+from .pointwise import Relu as Relu
 from .redrawn import Redraw as Redraw
 from .redrawn import Redrawn as Redrawn
 from .redrawn import matrix_laws as matrix_laws
-from .relu import Relu as Relu
 from .scalings import Scalings as Scalings
 from .scalings import scalings as scalings
 from .sinkhorn import Sinkhorn as Sinkhorn

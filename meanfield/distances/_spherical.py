@@ -6,15 +6,15 @@ import numpy as np
 
 from meanfield._pot import ot
 from meanfield.errors import UnsupportedError
-from meanfield.measures import AbstractMeasure, Points
+from meanfield.measures import Points
 from meanfield.spaces import Sphere
 
 from ._distance import DIRECTIONS, Distance
 
 
 def spherical_wasserstein(
-    mu: AbstractMeasure,
-    nu: AbstractMeasure,
+    mu: Points,
+    nu: Points,
     *,
     directions: int = DIRECTIONS,
     seed: int = 0,
@@ -43,21 +43,19 @@ def spherical_wasserstein(
         >>> spherical_wasserstein(here, opposite).value
         3.1415...
     """
-    if not (isinstance(mu, Points) and isinstance(nu, Points)):
-        raise UnsupportedError("A spherical distance is between tokens: give `Points`.")
     if not isinstance(mu.space, Sphere) or mu.space != nu.space:
         raise UnsupportedError(
             "A spherical distance needs tokens on one `Sphere`; got the spaces "
             f"{mu.space} and {nu.space}. Use `wasserstein` elsewhere."
         )
-    unit = lambda part: np.asarray(part.tokens.x, float) / part.space.radius
-    weights = [np.asarray(part.probabilities, float) for part in (mu, nu)]
-    x, y, radius = unit(mu), unit(nu), mu.space.radius
+    p, q = (np.asarray(part.probabilities, float) for part in (mu, nu))
+    x, y = (np.asarray(part.tokens.x, float) for part in (mu, nu))
+    radius = mu.space.radius
     if x.shape[1] == 2:
-        return Distance(radius * _circle_distance(x, y, *weights), 0.0, "circle")
+        return Distance(radius * _circle_distance(x, y, p, q), 0.0, "circle")
     rng, d = np.random.default_rng(seed), x.shape[1]
     frames = np.linalg.qr(rng.normal(size=(directions, d, 2)))[0]
-    ways = np.array([_circle_distance(x @ U, y @ U, *weights) for U in frames])
+    ways = np.array([_circle_distance(x @ U, y @ U, p, q) for U in frames])
     value = math.sqrt(float(np.mean(ways**2)))
     spread = float(np.std(ways**2, ddof=1)) if directions > 1 else math.nan
     error = spread / (2 * value * math.sqrt(directions)) if value else 0.0
@@ -68,6 +66,6 @@ def _circle_distance(
     x: np.ndarray, y: np.ndarray, p: np.ndarray, q: np.ndarray
 ) -> float:
     """The distance of the directions of plane vectors along the unit circle."""
-    turns = [np.arctan2(z[:, 1], z[:, 0]) / (2 * np.pi) % 1.0 for z in (x, y)]
-    cost = ot.wasserstein_circle(*turns, p, q, p=2, eps=1e-14)
-    return 2 * math.pi * math.sqrt(max(float(np.ravel(cost)[0]), 0.0))
+    u, v = (np.arctan2(z[:, 1], z[:, 0]) / (2 * np.pi) % 1.0 for z in (x, y))
+    cost = ot.wasserstein_circle(u, v, p, q, p=2, eps=1e-14)
+    return 2 * math.pi * math.sqrt(max(np.asarray(cost).item(), 0.0))

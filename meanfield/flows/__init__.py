@@ -29,12 +29,14 @@ from .stepping import AbstractStepping as AbstractStepping
 from .stepping import adaptive as adaptive
 from .stepping import arclength as arclength
 from .stepping import cfl as cfl
+from .stepping import events as events
 from .stepping import fixed as fixed
 from .stepping import solvers as solvers
 from .stepping import steps_over_jumps as steps_over_jumps
 from .watch import AbstractStop as AbstractStop
 from .watch import BlowUp as BlowUp
 from .watch import BlowUpTime as BlowUpTime
+from .watch import Clustered as Clustered
 from .watch import Observation as Observation
 from .watch import Steady as Steady
 from .watch import stops as stops

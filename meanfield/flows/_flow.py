@@ -31,7 +31,7 @@ from ._integration import Problem, evaluate_field
 from ._short_programs import integrate
 from ._trajectory import M, Trajectory
 from .motions import Noise, active_noise, motion_of
-from .stepping import AbstractStepping, Arclength
+from .stepping import AbstractStepping, Arclength, Events
 from .watch import (
     AbstractStop,
     BlowUpTime,
@@ -161,6 +161,10 @@ def flow_problem(
         from .arclength._integration import integrate_by_arclength
 
         return integrate_by_arclength(problem, ts)
+    if isinstance(problem.stepping, Events):
+        from ._events import integrate_by_events
+
+        return integrate_by_events(problem, ts)
     predicted_blow_up = (
         _predict_blow_up(problem, ts, run_end)
         if predicted_blow_up is None

@@ -69,7 +69,6 @@ class TimesSpec(Strict):
                     "noise",
                     "steady",
                     "bound",
-                    "stop",
                     "mask",
                     "heads",
                     "drift",

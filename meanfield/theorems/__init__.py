@@ -111,6 +111,7 @@ import meanfield.theorems.spheres.pairs
 import meanfield.theorems.spheres.energies
 import meanfield.theorems.spheres.circles
 import meanfield.theorems.spheres.norms
+import meanfield.theorems.spheres.hardmax
 # isort: on
 
 del meanfield  # the imports above are needed only to register the statements

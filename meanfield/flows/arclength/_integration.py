@@ -20,12 +20,11 @@ from meanfield._array import is_concrete
 from meanfield.attention import Attention
 from meanfield.endings import Status
 from meanfield.errors import InvalidInputError
-from meanfield.fields import Convergence
 from meanfield.flows._integration import Problem
 from meanfield.flows._log_velocities import log_velocities
+from meanfield.flows._on_host import End, host_trajectory
 from meanfield.flows._trajectory import Trajectory
 from meanfield.flows.stepping import Arclength
-from meanfield.flows.watch import no_blow_up
 from meanfield.measures import Points
 
 from ._merging import Flow, Merge, Tokens, merge_close, merge_tokens, new_merges, pad
@@ -33,16 +32,6 @@ from ._merging import Flow, Merge, Tokens, merge_close, merge_tokens, new_merges
 _LEAST_RTOL = 3e-14  # the least relative tolerance of SciPy's solvers
 _SHARE = 1e-2  # errors of times are relative to this share of the time scale, or more
 _LARGEST_LOG = 690.0  # of numbers that do not overflow
-
-
-class Ending(NamedTuple):
-    """The tokens at the end of a flow, and how it got there."""
-
-    tokens: Tokens
-    log_time: float
-    code: Status
-    n_steps: int
-    merges: list[Merge]
 
 
 class Step(NamedTuple):
@@ -88,12 +77,13 @@ def integrate_by_arclength(problem: Problem, ts: Float[Array, " times"]) -> Traj
     """The trajectory of tokens that cluster, by steps in arclength.
 
     Raises:
-        InvalidInputError: if a flow has stops, or its times are traced.
+        InvalidInputError: if a stop is not `Clustered`, or times are traced.
     """
-    if problem.stops or not is_concrete(ts):
+    counts = [stop.most_clusters for stop in problem.stops]
+    if not (all(counts) and is_concrete(ts)):
         raise InvalidInputError(
-            "Flows in arclength have known times and no stops: leave `stop` out, or use"
-            " `adaptive()`."
+            "Flows in arclength have known times and no stops but `clusters`: leave "
+            "`stop` out, or use `adaptive()`."
         )
     mu0, stepping = cast(Points, problem.mu0), problem.stepping
     attention = problem.dynamics
@@ -105,14 +95,17 @@ def integrate_by_arclength(problem: Problem, ts: Float[Array, " times"]) -> Traj
     tokens = merge_close(flow, np.asarray(x), np.exp(np.asarray(logs)))
     log_time, left, is_over = -np.inf, stepping.max_steps, False
     merges: list[Merge] = []
-    while left and not (is_over or frames.is_complete):
+    least = max(counts, default=0)
+    while left and not (is_over or frames.is_complete or len(tokens.x) <= least):
         piece = _to_next_merge(flow, tokens, log_time, frames, left)
         log_time, left, is_over = piece.log_time, left - piece.n_steps, piece.is_over
         merges += new_merges(tokens, piece.tokens, float(ts[0]) + np.exp(log_time))
         tokens = piece.tokens
     code = Status.FINISHED if frames.is_complete else Status.MAX_STEPS
     code = _status_at_rest(flow, tokens) if is_over else code
-    end = Ending(tokens, log_time, code, stepping.max_steps - left, merges)
+    code = Status.CLUSTERED if len(tokens.x) <= least else code
+    time, n_steps = float(ts[0]) + np.exp(log_time), stepping.max_steps - left
+    end = End(tokens.x[tokens.labels], time, code, n_steps, merges)
     return frames.trajectory(problem, end)
 
 
@@ -236,27 +229,6 @@ class _Frames:
             self._x[self._count] = flow.project(step.solution(tau))[tokens.labels]
             self._count += 1
 
-    def trajectory(self, problem: Problem, end: Ending) -> Trajectory:
-        """The trajectory; tokens at rest stay where they are until the last time."""
-        final = end.tokens.x[end.tokens.labels]
-        is_finished, zero = end.code is Status.FINISHED, jnp.zeros(())
-        stop = float(self._ts[0]) + np.exp(end.log_time)
-        n_saved = len(self._ts) if is_finished else self._count
-        self._x[self._count :] = final
-        return Trajectory(
-            ts=jnp.asarray(self._ts),
-            coordinates=jnp.asarray(self._x),
-            start=problem.mu0,
-            last=jnp.asarray(self._x[-1] if is_finished else final),
-            code=jnp.asarray(int(end.code)),
-            stop_time=jnp.asarray(self._ts[-1] if is_finished else stop),
-            n_saved=jnp.asarray(n_saved),
-            blow_up=no_blow_up(self._x.dtype),
-            n_accepted=jnp.asarray(end.n_steps),
-            n_rejected=jnp.asarray(0),
-            residual=zero,
-            sum_error=zero,
-            convergence_failure=Convergence.zero(zero),
-            prediction=problem.predicted_blow_up,
-            merges=jnp.asarray(np.reshape(np.array(end.merges, float), (-1, 4))),
-        )
+    def trajectory(self, problem: Problem, end: End) -> Trajectory:
+        """The trajectory of a flow with these frames."""
+        return host_trajectory(problem, self._ts, self._x, self._count, end)

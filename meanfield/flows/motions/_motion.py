@@ -17,7 +17,7 @@ from meanfield.dynamics import AbstractDynamics
 from meanfield.endings import Status
 from meanfield.errors import InvalidInputError, UnsupportedError
 from meanfield.fields import AbstractField, Convergence
-from meanfield.flows.stepping import AbstractStepping, Arclength, Courant, adaptive
+from meanfield.flows.stepping import AbstractOnHost, AbstractStepping, Courant, adaptive
 from meanfield.measures import AbstractMeasure
 
 from ._isotropic import Noise
@@ -194,6 +194,18 @@ class Motion(Generic[M]):
         del dynamics, t, mu, reference, count
         return jnp.asarray(int(Status.FINISHED))
 
+    def count_clusters(self, mu0: M, mu: M, limit: int) -> Int[Array, ""]:
+        """The number of clusters of tokens, counted up to `limit` and one more.
+
+        Raises:
+            UnsupportedError: if the measure has no tokens.
+        """
+        del mu0, mu, limit
+        raise UnsupportedError(
+            "Clusters are those of tokens: leave the stop `clusters` out, or use "
+            "`measure = points`."
+        )
+
     def vanishing_status(
         self, mu: M, next_mu: M, reference: PyTree[Array]
     ) -> Int[Array, ""]:
@@ -257,9 +269,9 @@ def check_solver(mu0: AbstractMeasure, stepping: AbstractStepping) -> None:
         InvalidInputError: for `shark` and for `cfl()`.
     """
     kind = type(mu0).__name__
-    if isinstance(stepping, Arclength) and kind != "Points":
+    if isinstance(stepping, AbstractOnHost) and kind != "Points":
         raise InvalidInputError(
-            f"Steps in arclength move tokens, not a {kind}: use `adaptive()`."
+            f"Steps that SciPy takes move tokens, not a {kind}: use `adaptive()`."
         )
     if isinstance(stepping.solver, diffrax.AbstractSRK):
         raise InvalidInputError(

@@ -1,8 +1,5 @@
 from ._adaptive import Adaptive as Adaptive
 from ._adaptive import adaptive as adaptive
-from ._arclength import MERGE as MERGE
-from ._arclength import Arclength as Arclength
-from ._arclength import arclength as arclength
 from ._coarse import CoarseSteps as CoarseSteps
 from ._control import AbstractControl as AbstractControl
 from ._control import AbstractRuledControl as AbstractRuledControl
@@ -17,6 +14,13 @@ from ._courant import cfl as cfl
 from ._fixed import Fixed as Fixed
 from ._fixed import fixed as fixed
 from ._fixed import steps_over_jumps as steps_over_jumps
+from ._on_host import MERGE as MERGE
+from ._on_host import ONE_BY_ONE as ONE_BY_ONE
+from ._on_host import AbstractOnHost as AbstractOnHost
+from ._on_host import Arclength as Arclength
+from ._on_host import Events as Events
+from ._on_host import arclength as arclength
+from ._on_host import events as events
 from ._ssp import AbstractGridSolver as AbstractGridSolver
 from ._ssp import Step as Step
 from ._stepping import MAX_STEPS as MAX_STEPS

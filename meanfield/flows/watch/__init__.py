@@ -16,6 +16,7 @@ from ._pilot import pilot_span as pilot_span
 from ._pilot import pilot_stepping as pilot_stepping
 from ._stop import AbstractStop as AbstractStop
 from ._stop import BlowUp as BlowUp
+from ._stop import Clustered as Clustered
 from ._stop import Observation as Observation
 from ._stop import Steady as Steady
 from ._stop import stops as stops

@@ -6,12 +6,13 @@ from typing import NamedTuple
 
 import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, PyTree
+from jaxtyping import Array, Bool, Float, Int, PyTree
 from typing_extensions import override
 
 from meanfield._array import positive
 from meanfield._registry import Registry
 from meanfield.endings import Status
+from meanfield.errors import InvalidInputError
 
 WINDOW = 8  # number of accepted steps over which a decay rate is measured
 E_FOLDS = 2.0  # e-folds by which the speed must fall while the criterion holds
@@ -23,13 +24,14 @@ class Observation(NamedTuple):
     Examples:
         >>> from meanfield.flows import Observation
         >>> Observation._fields
-        ('t', 'is_changing', 'size', 'speed')
+        ('t', 'is_changing', 'size', 'speed', 'n_clusters')
     """
 
     t: Float[Array, ""]
     is_changing: Bool[Array, ""]  # whether parameters will jump later
     size: Float[Array, ""]
     speed: Float[Array, ""]
+    n_clusters: Int[Array, ""]  # counted up to one more than stops ask for
 
 
 class AbstractStop(eqx.Module):
@@ -51,6 +53,11 @@ class AbstractStop(eqx.Module):
     @abc.abstractmethod
     def needs_speed(self) -> bool:
         """Whether the stop reads the speed, which costs a field evaluation per step."""
+
+    @property
+    def most_clusters(self) -> int:
+        """The number up to which the stop counts clusters; 0 if it does not."""
+        return 0
 
     @abc.abstractmethod
     def start(self, observation: Observation, span: Float[Array, ""]) -> PyTree[Array]:
@@ -205,6 +212,67 @@ class Steady(AbstractStop):
 
 
 stops.register("rest")(Steady)
+
+
+class Clustered(AbstractStop):
+    """Ends a flow of tokens when they form at most `count` clusters.
+
+    A greedy search then covers all tokens by this many balls around tokens. Their
+    radius is that of a cosine of 0.9 in a compact space, and otherwise 5 % of the
+    initial size. Tokens of weight zero are ignored. With steps in arclength, clusters
+    are the tokens that have not merged.
+
+    Attributes:
+        count: the largest number of clusters, a whole number.
+
+    Examples:
+        >>> from meanfield import Points, attentions, flow
+        >>> from meanfield.flows import Clustered
+        >>> from meanfield.spaces import Sphere
+        >>> one = jnp.eye(2)
+        >>> start = Points.uniform(one, space=Sphere())
+        >>> softmax = attentions["softmax"](one, one, one)
+        >>> run = flow(softmax, start, [0.0, 20.0], stop=Clustered(1))
+        >>> print(run.status, bool(run.stop_time < 5))
+        clustered True
+    """
+
+    count: int | float = eqx.field(static=True)
+
+    def __check_init__(self) -> None:
+        if not (self.count >= 1 and self.count == int(self.count)):
+            raise InvalidInputError(
+                f"A number of clusters must be whole, at least 1; got {self.count:g}."
+            )
+
+    @property
+    @override
+    def status(self) -> Status:
+        return Status.CLUSTERED
+
+    @property
+    @override
+    def needs_speed(self) -> bool:
+        return False
+
+    @property
+    @override
+    def most_clusters(self) -> int:
+        return int(self.count)
+
+    @override
+    def start(self, observation: Observation, span: Float[Array, ""]) -> PyTree[Array]:
+        del observation, span
+        return ()
+
+    @override
+    def update(
+        self, memory: PyTree[Array], observation: Observation
+    ) -> tuple[PyTree[Array], Bool[Array, ""]]:
+        return memory, observation.n_clusters <= self.count
+
+
+stops.register("clusters")(Clustered)
 
 
 def _time_left(ts: Float[Array, " window"], logs: Float[Array, " window"]) -> Array:

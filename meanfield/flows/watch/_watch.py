@@ -233,10 +233,13 @@ class Watch(AbstractWrapper[WatchState]):
         return tuple(stop.start(observation, self.span) for stop in self.stops)
 
     def _inspect_size(self, t: Array, y: PyTree[Array]) -> Inspection:
-        """The size of a state, whose field is not evaluated."""
-        size = self.mu0.replace_coordinates(y).size
-        is_changing = jnp.any(self.dynamics.jumps > t)
-        observation = Observation(t, is_changing, size, jnp.zeros_like(size))
+        """The size and clusters of a state, whose field is not evaluated."""
+        mu = self.mu0.replace_coordinates(y)
+        size, is_changing = mu.size, jnp.any(self.dynamics.jumps > t)
+        limit = max((stop.most_clusters for stop in self.stops), default=0)
+        count = self._motion.count_clusters(self.mu0, mu, limit) if limit else 0
+        parts = is_changing, size, jnp.zeros_like(size), jnp.asarray(count)
+        observation = Observation(t, *parts)
         zero = Convergence.zero(size)
         return Inspection(observation, zero, zero)
 

@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import Float
 from typing_extensions import override
 
+from meanfield.attention.hardmax import has_leaders
 from meanfield.clusters import (
     cluster_counts,
     cluster_radii,
@@ -16,7 +17,7 @@ from meanfield.clusters import (
     cosine_counts,
 )
 from meanfield.dynamics import AbstractDynamics
-from meanfield.flows import AbstractStepping, steps_over_jumps
+from meanfield.flows import AbstractStepping, events, steps_over_jumps
 from meanfield.frame_numbers import frame_number, variable_name
 from meanfield.measures import AbstractMeasure, Blocked, Points
 from meanfield.runs.records._endings import Outcome
@@ -73,6 +74,8 @@ class TokenRuns(AbstractRepresentation[Points]):
     ) -> AbstractStepping:
         fixed_solver = "shark" if steps.noise else "euler"
         is_asked = steps.is_named or not (steps.rtol is None and steps.dt is None)
+        if has_leaders(dynamics) and not (steps.is_named or steps.dt or steps.noise):
+            return events(rtol=steps.rtol, max_steps=steps.max_steps)
         if not (dynamics.is_continuous or is_asked):
             jumps = steps_over_jumps(ts, fixed_solver)
             steps.check_count(ts, jumps.dt)

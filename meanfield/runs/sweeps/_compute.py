@@ -16,7 +16,7 @@ from meanfield.dynamics import stack_trees
 from meanfield.endings import Status
 from meanfield.errors import InvalidInputError, MeanfieldError, UnsupportedError
 from meanfield.flows import AbstractStepping, Trajectory, ensemble, motion_of
-from meanfield.flows.stepping import Arclength
+from meanfield.flows.stepping import ONE_BY_ONE, AbstractOnHost
 from meanfield.runs.execution._run import start
 from meanfield.runs.records._endings import Outcome
 from meanfield.runs.setup._setup import Member, Setup
@@ -78,10 +78,9 @@ def plan_chunks(cells: SweepCells, chunk: int | None) -> tuple[int, int]:
 
 
 def _check_batched(stepping: AbstractStepping) -> None:
-    if isinstance(stepping, Arclength):
+    if isinstance(stepping, AbstractOnHost):
         raise UnsupportedError(
-            "The flows of a sweep are integrated in batches, which steps in arclength "
-            "do not support: leave `clock` out, or simulate the cells one by one."
+            f"The flows of a sweep are integrated in batches. {ONE_BY_ONE}"
         )
 
 

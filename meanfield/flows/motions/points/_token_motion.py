@@ -7,11 +7,14 @@ import diffrax
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, PyTree
+import numpy as np
+from jaxtyping import Array, Float, Int, PyTree
 from typing_extensions import override
 
 from meanfield._array import is_concrete
 from meanfield._typing import PRNGKey, SolverTime, Time
+from meanfield.attention.hardmax import has_leaders
+from meanfield.clusters import COSINE_LINK, RADIUS_SHARE
 from meanfield.dynamics import AbstractDynamics
 from meanfield.errors import InvalidInputError, UnsupportedError
 from meanfield.fields import AbstractField, Convergence
@@ -25,12 +28,15 @@ from meanfield.flows.motions._motion import (
     motions,
 )
 from meanfield.flows.stepping import (
+    AbstractOnHost,
     AbstractStepping,
     Adaptive,
     Arclength,
     Courant,
+    Events,
     Fixed,
     adaptive,
+    events,
     steps_over_jumps,
 )
 from meanfield.measures import CheckedCells, Points, max_batch_size
@@ -53,6 +59,8 @@ class TokenMotion(Motion[Points]):
     def stepping(
         self, noise: Noise, dynamics: AbstractDynamics, ts: Float[Array, " times"]
     ) -> AbstractStepping:
+        if noise is None and has_leaders(dynamics):
+            return events()
         if self.has_jumps(dynamics):
             return steps_over_jumps(ts, "euler" if noise is None else "shark")
         return adaptive() if noise is None else adaptive("shark")
@@ -71,7 +79,14 @@ class TokenMotion(Motion[Points]):
         if self.has_jumps(dynamics):
             _check_jumps(stepping)
         if isinstance(stepping, Arclength):
-            check_arclength(dynamics, mu0, is_noisy=noise is not None)
+            check_arclength(dynamics, mu0)
+        if isinstance(stepping, Events) and not has_leaders(dynamics):
+            raise InvalidInputError(
+                "Steps from event to event are for hardmax attention, alone or in a "
+                "sum, without heads or mask: use `fixed(dt)`, or `adaptive()`."
+            )
+        if isinstance(stepping, AbstractOnHost):
+            check_on_host(dynamics, mu0, is_noisy=noise is not None)
         if isinstance(mu0.space, Ambient):
             _check_layers(stepping)
         if noise is None or isinstance(stepping, Courant):
@@ -147,6 +162,20 @@ class TokenMotion(Motion[Points]):
         return diffrax.MultiTerm(terms, NoiseTerm(amplitude, paths)), solver
 
     @override
+    def count_clusters(self, mu0: Points, mu: Points, limit: int) -> Int[Array, ""]:
+        link = np.sqrt(2 * COSINE_LINK) if mu0.space.is_compact else RADIUS_SHARE
+        x, is_left = mu.safe_tokens.x, ~jnp.isneginf(mu.log_weights)
+
+        def cover(_: Array, state: tuple[Array, Array]) -> tuple[Array, Array]:
+            is_left, count = state
+            centre = x[jnp.argmax(is_left)]
+            is_far = jnp.linalg.norm(x - centre[None], axis=1) > link * mu0.size
+            return is_left & is_far, count + jnp.any(is_left)
+
+        zero = jnp.zeros((), int)
+        return jax.lax.fori_loop(0, limit + 1, cover, (is_left, zero))[1]
+
+    @override
     def project(self, mu0: Points, coordinates: PyTree[Array]) -> PyTree[Array]:
         return mu0.space.project(coordinates)
 
@@ -177,37 +206,46 @@ class NoiseTerm(diffrax.AbstractTerm):
 def _check_jumps(stepping: AbstractStepping) -> None:
     if isinstance(stepping, Adaptive):
         raise InvalidInputError(
-            "The velocities of these tokens jump whenever two tokens exchange ranks. "
-            "Adaptive steps would shrink without end at each jump. Use steps of equal "
-            "length: `fixed(dt)` or `--dt`."
+            "The velocities of these tokens jump whenever two tokens exchange ranks, or"
+            " a leader changes. Adaptive steps would shrink without end at each jump. "
+            "Use steps of equal length: `fixed(dt)` or `--dt`."
         )
 
 
-def check_arclength(dynamics: AbstractDynamics, mu0: Points, *, is_noisy: bool) -> None:
+def check_on_host(dynamics: AbstractDynamics, mu0: Points, *, is_noisy: bool) -> None:
+    """Checks that SciPy's steps can integrate a flow.
+
+    Raises:
+        InvalidInputError: if they cannot.
+    """
+    x = mu0.tokens.x
+    arrays = (x, mu0.log_weights, *jax.tree.leaves(eqx.filter(dynamics, eqx.is_array)))
+    if is_noisy or not all(map(is_concrete, arrays)) or x.dtype != jnp.float64:
+        raise InvalidInputError(
+            "Steps in arclength and from event to event need double precision, no "
+            "noise, and work outside `jit`, `vmap` and `grad` only: use `fixed(dt)`, or"
+            " `adaptive()`."
+        )
+
+
+def check_arclength(dynamics: AbstractDynamics, mu0: Points) -> None:
     """Checks that steps in arclength can integrate a flow.
 
     Raises:
         InvalidInputError: if they cannot.
     """
     is_plain = has_log_velocities(dynamics) and not isinstance(dynamics.score, Masked)
-    if not is_plain or is_noisy:
+    if not is_plain:
         raise InvalidInputError(
             "Steps in arclength need one attention, `softmax` or `exp`, that is "
-            "constant in time, without heads, mask, drift or noise: use `adaptive()`."
+            "constant in time, without heads, mask or drift: use `adaptive()`."
         )
     if not mu0.space.is_compact:
         raise InvalidInputError(
             "Steps in arclength need a compact space, such as `Sphere()`, since sizes "
             "could grow without bound: use `adaptive()`."
         )
-    x, logs = mu0.tokens.x, mu0.log_weights
-    arrays = (x, logs, *jax.tree.leaves(eqx.filter(dynamics, eqx.is_array)))
-    if not all(map(is_concrete, arrays)) or x.dtype != jnp.float64:
-        raise InvalidInputError(
-            "Steps in arclength need double precision, and work outside `jit`, `vmap` "
-            "and `grad` only: use `adaptive()`."
-        )
-    if jnp.any(jnp.isneginf(logs)):
+    if jnp.any(jnp.isneginf(mu0.log_weights)):
         raise InvalidInputError(
             "Steps in arclength need positive weights: leave tokens without weight out."
         )

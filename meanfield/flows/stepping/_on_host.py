@@ -1,4 +1,4 @@
-"""Steps in arclength, for flows that slow down by hundreds of orders of magnitude."""
+"""Steps that SciPy takes: in arclength, and from event to event."""
 
 import diffrax
 import equinox as eqx
@@ -12,14 +12,22 @@ from meanfield.measures import AbstractMeasure
 
 from ._stepping import MAX_STEPS, AbstractStepping, check_steps
 
+ONE_BY_ONE = (
+    "Steps in arclength and from event to event work for single flows, which batches "
+    "do not support: use `fixed(dt)`, or simulate the flows one by one."
+)
 MERGE = 1e-7  # default distance at which tokens merge, relative to the initial size
 
 
-class Arclength(AbstractStepping):
-    """Steps of equal displacement instead of equal time; see `arclength`."""
+class AbstractOnHost(AbstractStepping):
+    """Steps that SciPy takes outside `jit`, for single flows only.
+
+    Attributes:
+        rtol: relative error of a step; `None` for that of `adaptive`.
+        steps: number of steps after which the flow ends as `max-steps`.
+    """
 
     rtol: float | None
-    merge: float
     steps: int = eqx.field(static=True)
 
     @property
@@ -43,10 +51,17 @@ class Arclength(AbstractStepping):
         ts: Float[Array, " times"],
         jumps: Float[Array, " k"],
     ) -> diffrax.AbstractAdaptiveStepSizeController:
-        raise UnsupportedError(
-            "Steps in arclength work for single flows only: use `flow`, or `adaptive()`"
-            " in an ensemble."
-        )
+        raise UnsupportedError(ONE_BY_ONE)
+
+
+class Arclength(AbstractOnHost):
+    """Steps of equal displacement instead of equal time; see `arclength`."""
+
+    merge: float
+
+
+class Events(AbstractOnHost):
+    """Steps that end where a leader changes; see `events`."""
 
 
 def arclength(
@@ -87,4 +102,33 @@ def arclength(
         positive("rtol", rtol)
     positive("merge", merge)
     check_steps(max_steps)
-    return Arclength(rtol, float(merge), max_steps)
+    return Arclength(rtol, max_steps, float(merge))
+
+
+def events(*, rtol: float | None = None, max_steps: int = MAX_STEPS) -> Events:
+    r"""Adaptive steps for hardmax attention, which end where a leader changes.
+
+    Between two such times the velocity is smooth. They are located to `rtol` times a
+    step. If leaders change without end within such a time, as where tokens slide along
+    the boundary between two leaders, the flow ends as `max-steps`.
+
+    Args:
+        rtol: relative error of a step; `None` stands for 4e-10.
+        max_steps: number of steps after which the flow ends as `max-steps`.
+
+    Raises:
+        InvalidInputError: if a number is not positive.
+
+    Examples:
+        >>> from meanfield import Points, attentions, flow
+        >>> from meanfield.flows import events
+        >>> hardmax = attentions["hardmax"](A=1.0, V=1.0, d=1, self_=False)
+        >>> start = Points.uniform([[1.0], [2.0], [5.0]])
+        >>> run = flow(hardmax, start, [0.0, 0.1], stepping=events())
+        >>> print(run.final.tokens.x.ravel())
+        [1.5108 2.5108 5.2254]
+    """
+    if rtol is not None:
+        positive("rtol", rtol)
+    check_steps(max_steps)
+    return Events(rtol, max_steps)

@@ -1,0 +1,178 @@
+"""Hardmax attention: velocities, layers, and flows from event to event."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, cast
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from conftest import CommandResult
+from numpy.random import Generator
+from scipy.integrate import solve_ivp
+
+import meanfield
+from meanfield import Drift, Points, Sum, adaptive, attentions, fixed, flow, runs
+from meanfield.dynamics import AbstractDynamics, Prefix, mask_of, stack_trees
+from meanfield.endings import Status
+from meanfield.errors import InvalidInputError, NotClosedError, UnsupportedError
+from meanfield.flows import Steady, ensemble, events
+from meanfield.spaces import Euclidean, Sphere
+from meanfield.spec import parse, parse_axes
+
+Command = Callable[..., CommandResult]
+
+
+def hardmax(d: int, V: float = 1.0, **options: Any) -> AbstractDynamics:
+    """Hardmax attention with scores x·y."""
+    return attentions["hardmax"](A=1.0, V=V, d=d, **options)
+
+
+def leader_means(
+    x: np.ndarray, w: np.ndarray, *, self_: bool = True, is_causal: bool = False
+) -> np.ndarray:
+    """The means of the leaders of each token, by loops."""
+    means = np.zeros_like(x)
+    for i, query in enumerate(x):
+        keys = [j for j in range(len(x)) if w[j] > 0]
+        keys = [j for j in keys if self_ or np.any(x[j] != query)]
+        keys = [j for j in keys if j <= i or not is_causal]
+        scores = {j: query @ x[j] for j in keys}
+        best = [j for j in keys if scores[j] >= max(scores.values()) - 1e-12]
+        if best:
+            means[i] = np.average(x[best], axis=0, weights=w[best])
+    return means
+
+
+@pytest.mark.parametrize("self_", [True, False])
+def test_velocities_are_means_of_leaders(rng: Generator, self_: bool) -> None:
+    x, w = rng.normal(size=(40, 3)), rng.random(40)
+    w[[3, 8]] = 0
+    x[10] = x[11]  # two tokens at one place
+    mu = Points.weighted(x, w)
+    velocities = hardmax(3, self_=self_).field(0.0, mu)(mu.tokens)
+    expected = leader_means(x, w, self_=self_)
+    np.testing.assert_allclose(velocities, expected, rtol=0, atol=1e-14)
+
+
+def test_equal_scores_share_by_weight() -> None:
+    mu = Points.weighted([[1.0, 0.0], [3.0, 1.0], [3.0, -1.0]], [1.0, 1.0, 3.0])
+    velocities = hardmax(2).field(0.0, mu)(mu.tokens)
+    np.testing.assert_allclose(velocities[0], [3.0, -0.5], atol=1e-15)
+
+
+def test_a_causal_mask_hides_later_leaders(rng: Generator) -> None:
+    x = rng.normal(size=(12, 2))
+    mu = Points.uniform(x, position=np.arange(1, 13) / 12)
+    masked = Prefix(hardmax(2), mask_of("causal"))
+    expected = leader_means(x, np.ones(12), is_causal=True)
+    velocities = masked.field(0.0, mu)(mu.tokens)
+    np.testing.assert_allclose(velocities, expected, atol=1e-14)
+
+
+def test_softmax_tends_to_hardmax(rng: Generator) -> None:
+    mu = Points.uniform(rng.normal(size=(20, 3)))
+    cold = attentions["softmax"](A=1.0, V=1.0, d=3, epsilon=1e-6)
+    fields = [law.field(0.0, mu)(mu.tokens) for law in (cold, hardmax(3))]
+    np.testing.assert_allclose(fields[0], fields[1], atol=1e-12)
+
+
+def test_a_token_without_other_tokens_stands_still() -> None:
+    mu = Points.uniform([[1.0, 2.0], [1.0, 2.0]])
+    velocities = hardmax(2, self_=False).field(0.0, mu)(mu.tokens)
+    np.testing.assert_array_equal(velocities, 0)
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("case", ["sphere", "drift", "rotation"])
+def test_flows_follow_a_solver_that_knows_no_events(case: str, seed: int) -> None:
+    """Against SciPy's adaptive steps, which shrink where a leader changes."""
+    rng = np.random.default_rng(seed)
+    x, ts, self_ = rng.normal(size=(9, 3)), np.linspace(0, 3, 7), case == "drift"
+    V = np.eye(3)
+    if case == "rotation":  # leaders change again and again
+        V = np.array([[0.6, -2.0, 0.0], [2.0, 0.6, 0.0], [0.0, 0.0, 0.6]])
+    drift = -1.0 if self_ else 0.0
+    if case != "drift":
+        x /= np.linalg.norm(x, axis=1, keepdims=True)
+
+    def rate(_: float, y: np.ndarray) -> np.ndarray:
+        z = y.reshape(x.shape)
+        v = leader_means(z, np.ones(9), self_=self_) @ V.T + drift * z
+        if case != "drift":
+            v = v - z * np.sum(z * v, axis=1, keepdims=True)
+        return v.ravel()
+
+    options: dict[str, Any] = {"rtol": 1e-10, "atol": 1e-11, "max_step": 0.05}
+    path = solve_ivp(rate, (0, 3), x.ravel(), t_eval=ts, **options)
+    expected = path.y.T.reshape(-1, *x.shape)
+    attention = attentions["hardmax"](A=1.0, V=V, d=3, self_=self_)
+    law = Sum(attention, Drift(drift * jnp.eye(3)))
+    start = Points.uniform(x, space=Euclidean() if case == "drift" else Sphere())
+    run = flow(law, start, ts)
+    assert run.status is Status.FINISHED
+    np.testing.assert_allclose(run.coordinates, expected, rtol=0, atol=1e-7)
+    scores = expected @ np.swapaxes(expected, 1, 2) - 9 * np.eye(9) * (not self_)
+    leaders = np.argmax(scores, axis=2)
+    assert case != "rotation" or np.any(leaders[1:] != leaders[:-1])
+    loose = flow(law, start, ts, stepping=events(rtol=1e-4)).coordinates
+    errors = [np.abs(y - expected).max() for y in (run.coordinates, loose)]
+    assert errors[1] < 1e-2
+
+
+def test_layers_are_those_of_the_paper(rng: Generator) -> None:
+    """x ← x + α/(1+α)(mean of leaders − x), in a loop."""
+    alpha, x = 0.5, rng.normal(size=(15, 2))
+    step, law = alpha / (1 + alpha), Sum(hardmax(2), Drift(-jnp.eye(2)))
+    ts = step * np.arange(9)
+    run = flow(law, Points.uniform(x), ts, stepping=fixed(step))
+    for frame in np.asarray(run.coordinates)[1:]:
+        x = x + step * (leader_means(x, np.ones(15)) - x)
+        np.testing.assert_allclose(frame, x, atol=1e-13)
+
+
+def test_tokens_that_slide_between_leaders_end_as_max_steps(rng: Generator) -> None:
+    """Tokens that avoid the nearest other one meet where two are equally near."""
+    x = rng.normal(size=(8, 3))
+    x /= np.linalg.norm(x, axis=1, keepdims=True)
+    start = Points.uniform(x, space=Sphere())
+    run = flow(hardmax(3, V=-1.0, self_=False), start, [0.0, 5.0])
+    assert run.status is Status.MAX_STEPS
+    assert 0 < float(run.stop_time) < 5
+    assert int(run.n_accepted) < 1000
+
+
+def test_wrong_steps_are_named(rng: Generator) -> None:
+    start = Points.uniform(rng.normal(size=(5, 2)))
+    softmax = attentions["softmax"](A=1.0, V=1.0, d=2)
+    with pytest.raises(InvalidInputError, match="are for hardmax attention"):
+        flow(softmax, start, [0.0, 1.0], stepping=events())
+    with pytest.raises(InvalidInputError, match="or a leader changes"):
+        flow(hardmax(2), start, [0.0, 1.0], stepping=adaptive())
+    with pytest.raises(InvalidInputError, match="no stops"):
+        flow(hardmax(2), start, [0.0, 1.0], stop=Steady())
+    with pytest.raises(UnsupportedError, match="one by one"):
+        ensemble(hardmax(2), stack_trees([start, start]), [0.0, 1.0])
+
+
+def test_what_has_no_leaders_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(NotClosedError, match="does not keep Gaussians"):
+        runs.execute(parse({"measure": "gaussian", "attention": "hardmax", "t": 1.0}))
+    spec = parse({"attention": "hardmax", "n": 5, "d": 2, "t": 1.0})
+    with pytest.raises(UnsupportedError, match="use `fixed"):
+        runs.sweep(spec, parse_axes("seed=0|1"), out=tmp_path / "s")
+
+
+def test_the_command_follows_leaders(cli: Command, tmp_path: Path) -> None:
+    keys = ("simulate", "--attention", "hardmax", "--space", "sphere", "--n", "12")
+    keys += ("--d", "3", "--init", "uniform", "--options", "self=false", "--t", "4")
+    result = cli(*keys, "--frames", "41", "--out", str(tmp_path / "run"))
+    assert result.code == 0, result.err
+    assert "finished" in result.out
+    layers = cli(*keys, "--solver", "layer", "--dt", "0.1")
+    assert layers.code == 0, layers.err
+    stored = meanfield.open(tmp_path / "run")
+    spec = parse({**stored.attrs["spec"], "frames": 2})
+    whole = runs.execute(spec).measures[0]
+    x = stored["x"].values[-1]
+    np.testing.assert_allclose(cast(Points, whole).tokens.x, x, atol=1e-7)
