@@ -108,6 +108,17 @@ def test_logarithms_of_velocities_are_those_of_the_field(rng: Generator) -> None
             np.testing.assert_allclose(np.exp(logs)[:, None] * u, v, atol=1e-13)
 
 
+def test_loose_steps_still_find_merges() -> None:
+    """Errors of steps stay below the distance of merges, whatever `rtol` is."""
+    times = []
+    for rtol in (1e-3, 1e-12):
+        steps = arclength(rtol=rtol)
+        run = flow(softmax(500), start(on_circle(ANGLES)), [0.0, 1e30], stepping=steps)
+        assert int(run.n_accepted) < 1000
+        times.append(np.asarray(run.merges)[:, 0])
+    np.testing.assert_allclose(np.log(times[0]), np.log(times[1]), atol=1e-4)
+
+
 def test_exp_and_heavy_tokens_agree_with_steps_in_time(rng: Generator) -> None:
     """Weights, another radius and V ≠ I, before the first merge."""
     x = 2 * on_circle(rng.uniform(0, 6, size=9))

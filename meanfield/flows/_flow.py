@@ -158,11 +158,11 @@ def flow_problem(
         [[0.4]]
     """
     if isinstance(problem.stepping, Arclength):
-        from .arclength._integration import integrate_by_arclength
+        from .on_host._arclength import integrate_by_arclength
 
         return integrate_by_arclength(problem, ts)
     if isinstance(problem.stepping, Events):
-        from ._events import integrate_by_events
+        from .on_host._events import integrate_by_events
 
         return integrate_by_events(problem, ts)
     predicted_blow_up = (

@@ -59,6 +59,11 @@ class Arclength(AbstractOnHost):
 
     merge: float
 
+    @override
+    def relative_error(self, dtype: jnp.dtype) -> float:
+        """With larger errors, tokens would oscillate around the distance of merges."""
+        return min(super().relative_error(dtype), self.merge / 10)
+
 
 class Events(AbstractOnHost):
     """Steps that end where a leader changes; see `events`."""
@@ -75,7 +80,8 @@ def arclength(
     Tokens that repel never meet: use `adaptive()` for them.
 
     Args:
-        rtol: relative error of a step, of positions and times; `None` stands for 4e-10.
+        rtol: relative error of a step, of positions and times, at most a tenth of
+            `merge`; `None` stands for 4e-10.
         merge: distance at which tokens merge, relative to the size of the measure. A
             merge displaces tokens by less than this distance, so a later time may be
             wrong by a factor of up to $e^{\pm r}$, where $r$ is `merge` times the

@@ -8,10 +8,9 @@ import numpy as np
 
 from meanfield.endings import Status
 from meanfield.fields import Convergence
-
-from ._integration import Problem
-from ._trajectory import Trajectory
-from .watch import no_blow_up
+from meanfield.flows._integration import Problem
+from meanfield.flows._trajectory import Trajectory
+from meanfield.flows.watch import no_blow_up
 
 
 class End(NamedTuple):

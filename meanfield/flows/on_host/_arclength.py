@@ -22,12 +22,12 @@ from meanfield.endings import Status
 from meanfield.errors import InvalidInputError
 from meanfield.flows._integration import Problem
 from meanfield.flows._log_velocities import log_velocities
-from meanfield.flows._on_host import End, host_trajectory
 from meanfield.flows._trajectory import Trajectory
 from meanfield.flows.stepping import Arclength
 from meanfield.measures import Points
 
 from ._merging import Flow, Merge, Tokens, merge_close, merge_tokens, new_merges, pad
+from ._trajectory import End, host_trajectory
 
 _LEAST_RTOL = 3e-14  # the least relative tolerance of SciPy's solvers
 _SHARE = 1e-2  # errors of times are relative to this share of the time scale, or more

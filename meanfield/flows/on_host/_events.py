@@ -18,11 +18,11 @@ from meanfield.attention.hardmax import fix_leaders, margin_of_leaders
 from meanfield.dynamics import AbstractDynamics
 from meanfield.endings import Status
 from meanfield.errors import InvalidInputError
+from meanfield.flows._integration import Problem, evaluate_field
+from meanfield.flows._trajectory import Trajectory
 from meanfield.measures import Points
 
-from ._integration import Problem, evaluate_field
-from ._on_host import End, host_trajectory
-from ._trajectory import Trajectory
+from ._trajectory import End, host_trajectory
 
 _LEAST_RTOL = 3e-14  # the least relative tolerance of SciPy's solvers
 _CHECKS = 4  # places within a step at which leaders are checked

@@ -1,0 +1,1 @@
+"""Flows that SciPy integrates outside `jit`: in arclength, and from event to event."""
