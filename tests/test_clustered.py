@@ -52,13 +52,24 @@ def test_two_tokens_end_where_their_cosine_is_nine_tenths() -> None:
     assert float(run.stop_time) == pytest.approx(expected, abs=1e-9)
 
 
-def test_in_euclidean_space_the_radius_is_a_share_of_the_first_size() -> None:
-    """Tokens at ±e^{-t} are within 0.05 of each other at t = log 40."""
+def test_in_euclidean_space_clusters_have_no_scale() -> None:
     start = Points.uniform([[-1.0], [1.0]])
-    run = flow(Drift(-jnp.eye(1)), start, [0.0, 9.0], stepping=STEPS, stop=Clustered(1))
-    assert run.status is Status.CLUSTERED
-    expected = 0.02 * np.ceil(np.log(40) / 0.02)
-    assert float(run.stop_time) == pytest.approx(expected, abs=1e-9)
+    with pytest.raises(UnsupportedError, match="needs a compact space"):
+        flow(Drift(-jnp.eye(1)), start, [0.0, 9.0], stop=Clustered(1))
+
+
+def test_a_flow_in_arclength_ends_at_its_last_time() -> None:
+    """A merge between the last time and the end of the last step does not count."""
+    softmax = attentions["softmax"](*[np.eye(2)] * 3, epsilon=1 / 20)
+    start = sphere_points(np.array([[1.0, 0.0], [np.cos(0.5), np.sin(0.5)]]))
+    free = flow(softmax, start, [0.0, 1e9], stepping=arclength())
+    merge = float(np.asarray(free.merges)[0, 0])
+    for last, code in ((0.999, Status.FINISHED), (1.001, Status.CLUSTERED)):
+        ts, stop = [0.0, last * merge], Clustered(1)
+        run = flow(softmax, start, ts, stepping=arclength(), stop=stop)
+        assert run.status is code
+        assert float(run.stop_time) <= ts[-1]
+        assert len(np.asarray(run.merges)) == (code is Status.CLUSTERED)
 
 
 @pytest.mark.parametrize("count", [2, 3, 5])
@@ -102,7 +113,7 @@ def test_in_arclength_clusters_are_tokens_that_have_not_merged() -> None:
     assert len(np.unique(np.asarray(run.last), axis=0)) == 2
 
 
-@pytest.mark.parametrize("count", [0, 1.5, -1, np.nan])
+@pytest.mark.parametrize("count", [0, 1.5, -1, np.nan, np.inf])
 def test_counts_are_whole_and_positive(count: float) -> None:
     with pytest.raises(InvalidInputError, match="must be whole, at least 1; got"):
         Clustered(count)

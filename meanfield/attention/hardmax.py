@@ -5,7 +5,7 @@ from typing import TypeGuard
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Bool, Float, Int
 from typing_extensions import override
 
 from meanfield._typing import Numbers, Scalar
@@ -29,8 +29,8 @@ class Hardmax(AbstractRowwise, Discontinuous):
     (2024), "Clustering in pure-attention hardmax transformers", eq. (1.2).
 
     Attributes:
-        includes_self: whether keys at the place of the query count; a query without any
-            other key has the barycentre zero.
+        includes_self: whether a token counts as its own key. A query that is no token
+            leaves out the keys at its place. Without any key, the barycentre is zero.
 
     Examples:
         >>> from meanfield import Points, attentions
@@ -61,7 +61,7 @@ class Hardmax(AbstractRowwise, Discontinuous):
 
 
 class Leaders(AbstractExplicit, AbstractBarycentre):
-    r"""The mean of the keys whose score is largest, $|\{j\}|$ of them by weight."""
+    """The mean, by weight, of the keys whose score is largest."""
 
     score: AbstractScore
     mu: Points
@@ -69,13 +69,13 @@ class Leaders(AbstractExplicit, AbstractBarycentre):
 
     @override
     def __call__(self, tokens: Tokens) -> Float[Array, "n d"]:
-        x = self.mu.safe_tokens.x
+        x, places = self.mu.safe_tokens.x, self._places(tokens)
 
-        def row(token: Tokens) -> Float[Array, " d"]:
-            query = jax.tree.map(lambda leaf: leaf[None], token)
-            return (self.weights_at(query) @ x)[0]
+        def row(query: tuple[Tokens, Int[Array, ""]]) -> Float[Array, " d"]:
+            token, key = jax.tree.map(lambda leaf: leaf[None], query)
+            return (self._weights(token, key) @ x)[0]
 
-        return jax.lax.map(row, tokens, batch_size=_ROWS)
+        return jax.lax.map(row, (tokens, places), batch_size=_ROWS)
 
     @override
     def weights(self) -> Float[Array, "n n"]:
@@ -83,32 +83,52 @@ class Leaders(AbstractExplicit, AbstractBarycentre):
 
     @override
     def weights_at(self, queries: Tokens) -> Float[Array, "m n"]:
-        gaps, tolerances = self.gaps(queries)
-        logs = self.mu.log_weights - jnp.max(self.mu.log_weights)
-        masses = jnp.where(gaps <= tolerances, jnp.exp(logs)[None], 0)
-        totals = jnp.sum(masses, axis=1, keepdims=True)
-        return masses / jnp.where(totals > 0, totals, 1)
+        return self._weights(queries, self._places(queries))
 
-    def gaps(self, queries: Tokens) -> tuple[Float[Array, "m n"], Float[Array, "m 1"]]:
-        """How far scores are below the largest, and the gap up to which they are equal.
+    def gaps(
+        self,
+    ) -> tuple[Float[Array, "n n"], Float[Array, "n 1"], Bool[Array, "n n"]]:
+        """Scores of the tokens, differences that are rounding, and which keys count."""
+        return self._scores(self.mu.tokens, self._places(self.mu.tokens))
 
-        The gap of a key that does not count is infinite.
-        """
+    def _places(self, queries: Tokens) -> Int[Array, " m"]:
+        """The key that is the query itself; -1 if queries are not the tokens."""
+        n, keys = queries.x.shape[0], self.mu.tokens.x
+        if self.includes_self or queries.x.shape != keys.shape:
+            return jnp.full(n, -1)
+        is_same = jnp.all((queries.x == keys) | jnp.isnan(keys))
+        return jnp.where(is_same, jnp.arange(n), -1)
+
+    def _scores(
+        self, queries: Tokens, places: Int[Array, " m"]
+    ) -> tuple[Float[Array, "m n"], Float[Array, "m 1"], Bool[Array, "m n"]]:
         keys = self.mu.safe_tokens
         scores = self.score(queries, keys)
         counts = ~jnp.isneginf(scores + self.mu.log_weights[None])
-        if not self.includes_self:
-            counts &= jnp.any(queries.x[:, None] != keys.x[None], axis=-1)
-        largest = jnp.max(scores, axis=1, where=counts, initial=-jnp.inf, keepdims=True)
         sizes = jnp.max(
             jnp.abs(scores), axis=1, where=counts, initial=0.0, keepdims=True
         )
-        gaps = jnp.where(counts, largest - scores, jnp.inf)
-        return gaps, _ROUNDINGS * jnp.finfo(scores.dtype).eps * sizes
+        if not self.includes_self:
+            is_place = jnp.all(queries.x[:, None] == keys.x[None], axis=-1)
+            is_own = jnp.arange(keys.n)[None] == places[:, None]
+            counts &= ~jnp.where(places[:, None] < 0, is_place, is_own)
+        return scores, _ROUNDINGS * jnp.finfo(scores.dtype).eps * sizes, counts
+
+    def _weights(
+        self, queries: Tokens, places: Int[Array, " m"]
+    ) -> Float[Array, "m n"]:
+        scores, tolerances, counts = self._scores(queries, places)
+        largest = jnp.max(scores, axis=1, where=counts, initial=-jnp.inf, keepdims=True)
+        is_leader = counts & (scores >= largest - tolerances)
+        has_leader = jnp.any(is_leader, axis=1, keepdims=True)
+        logs = jnp.where(is_leader, self.mu.log_weights[None], -jnp.inf)
+        return jnp.where(
+            has_leader, jax.nn.softmax(jnp.where(has_leader, logs, 0), axis=1), 0
+        )
 
 
-class Chosen(AbstractRowwise):
-    """Fixed weights of the keys, as hardmax has between two changes of a leader.
+class FixedWeights(AbstractRowwise):
+    """Weights of the keys that stay the same, as between two changes of a leader.
 
     Attributes:
         weights: the weight of each key for each token.
@@ -118,10 +138,10 @@ class Chosen(AbstractRowwise):
 
     @override
     def barycentre(self, score: AbstractScore, mu: Points) -> AbstractField:
-        return _ChosenMean(self.weights, mu)
+        return _FixedMean(self.weights, mu)
 
 
-class _ChosenMean(AbstractExplicit, AbstractField):
+class _FixedMean(AbstractExplicit, AbstractField):
     weights: Float[Array, "n n"]
     mu: Points
 
@@ -142,11 +162,14 @@ def has_leaders(dynamics: AbstractDynamics) -> bool:
 def fix_leaders(
     dynamics: AbstractDynamics, mu: Points
 ) -> tuple[AbstractDynamics, list[Bool[Array, "n n"]]]:
-    """The dynamics whose leaders stay those of a measure, and who leads each token."""
+    """The dynamics whose leaders stay those of a measure, and these leaders.
+
+    Leaders are a row for each token, with the keys that lead it.
+    """
     weights = [_leaders(part, mu).weights() for part in _attentions(dynamics)]
     rows = iter(weights)
     terms = [
-        Attention(part.score, Chosen(next(rows)), part.value, part.offset)
+        Attention(part.score, FixedWeights(next(rows)), part.value, part.offset)
         if _is_hardmax(part)
         else part
         for part in _terms(dynamics)
@@ -154,28 +177,29 @@ def fix_leaders(
     return Sum(*terms), [matrix > 0 for matrix in weights]
 
 
-def margin_of_leaders(
+def margins_of_leaders(
     dynamics: AbstractDynamics,
     mu: Points,
     leaders: list[Bool[Array, "n n"]],
     reach: Float[Array, ""],
-) -> Float[Array, ""]:
-    """The smallest change of a score that changes a leader; negative after a change.
+) -> Float[Array, "attentions n n"]:
+    """By how much each score can change before a leader changes; negative afterwards.
 
-    A change between keys that are within `reach` of the mean of the leaders does not
-    count, since it does not change velocities.
+    Scores are compared with the largest score of a leader. A margin is infinite if a
+    change would not change velocities: for keys within `reach` of the mean of leaders.
     """
-    margins = []
+    margins, x = [], mu.safe_tokens.x
     for part, is_leader in zip(_attentions(dynamics), leaders, strict=True):
-        gaps, tolerances = _leaders(part, mu).gaps(mu.tokens)
-        x = mu.safe_tokens.x
-        weights = jnp.where(is_leader, mu.probabilities[None], 0)
-        totals = jnp.sum(weights, axis=1, keepdims=True)
-        means = weights @ x / jnp.where(totals > 0, totals, 1)
-        is_far = jnp.linalg.norm(x[None] - means[:, None], axis=-1) > reach
+        scores, tolerances, counts = _leaders(part, mu).gaps()
+        best = jnp.max(scores, axis=1, where=is_leader, initial=-jnp.inf, keepdims=True)
+        logs = jnp.where(is_leader, mu.log_weights[None], -jnp.inf)
+        has_leader = jnp.any(is_leader, axis=1, keepdims=True)
+        weights = jax.nn.softmax(jnp.where(has_leader, logs, 0), axis=1)
+        is_far = jnp.linalg.norm(x[None] - (weights @ x)[:, None], axis=-1) > reach
+        gaps = jnp.where(has_leader, best, 0) - scores
         margin = jnp.where(is_leader, tolerances - gaps, gaps - tolerances)
-        margins.append(jnp.min(margin, where=is_far, initial=jnp.inf))
-    return jnp.min(jnp.stack(margins))
+        margins.append(jnp.where(counts & has_leader & is_far, margin, jnp.inf))
+    return jnp.stack(margins)
 
 
 def _terms(dynamics: AbstractDynamics) -> tuple[AbstractDynamics, ...]:
@@ -202,8 +226,8 @@ def hardmax(
 ) -> Attention:
     r"""Hardmax attention: the keys of the largest $Qx\cdot Ky$ share the weight.
 
-    The bandwidth has no effect. With `self_=False`, keys at the place of the query are
-    left out. With a drift of $-1$ and Euler steps of $\alpha/(1+\alpha)$ the layers are
+    The bandwidth has no effect. With `self_=False`, a token does not count as its own
+    key. With a drift of $-1$ and Euler steps of $\alpha/(1+\alpha)$ the layers are
     those of Alcalde, Fantuzzi and Zuazua (2024).
 
     Raises:

@@ -26,8 +26,8 @@ class Distance(NamedTuple):
         value: the distance, in the units of the space.
         error: error estimate, which is 0 if the value is accurate to ten digits, a
             standard error for `sliced`, and NaN for a bound.
-        method: `quantiles`, `closed form`, `linear programme`, `sliced` or `lower bound
-            by moments`.
+        method: `quantiles`, `closed form`, `linear programme`, `sliced`, `lower bound
+            by moments`, or for arcs `circle` or `great circles`.
 
     Examples:
         >>> from meanfield import Gaussian
@@ -61,7 +61,7 @@ def wasserstein(mu: AbstractMeasure, nu: AbstractMeasure) -> Distance:
         >>> wasserstein(Points.uniform([[0.0], [1.0]]), Points.uniform([[3.0], [4.0]]))
         Distance(value=3.0, error=0.0, method='quantiles')
     """
-    d = _common_dimension(mu, nu)
+    d = common_dimension(mu, nu)
     if isinstance(mu, Gaussian) and isinstance(nu, Gaussian):
         return Distance(_moment_distance(mu, nu), 0.0, "closed form")
     if d == 1:
@@ -103,7 +103,7 @@ def sliced_wasserstein(
         >>> abs(distance.value - 5) < 3 * distance.error
         True
     """
-    d = _common_dimension(mu, nu)
+    d = common_dimension(mu, nu)
     rays = np.random.default_rng(seed).normal(size=(directions, d))
     rays /= np.linalg.norm(rays, axis=1, keepdims=True)
     first, second = line_marginals(mu), line_marginals(nu)
@@ -154,7 +154,7 @@ def moment_bound(mu: AbstractMeasure, nu: AbstractMeasure) -> Distance:
         >>> print(moment_bound(two, Gaussian(jnp.zeros(1), 3 * jnp.eye(1))).value)
         2.0
     """
-    _common_dimension(mu, nu)
+    common_dimension(mu, nu)
     value = _moment_distance(mu, nu)
     return Distance(value, math.nan, "lower bound by moments")
 
@@ -210,7 +210,7 @@ def _line_wasserstein(mu: AbstractMeasure, nu: AbstractMeasure) -> Distance:
     return Distance(value, error, "quantiles")
 
 
-def _common_dimension(mu: AbstractMeasure, nu: AbstractMeasure) -> int:
+def common_dimension(mu: AbstractMeasure, nu: AbstractMeasure) -> int:
     d, d_nu = mu.dimension, nu.dimension
     if d != d_nu:
         raise InvalidInputError(

@@ -9,7 +9,7 @@ from meanfield.errors import UnsupportedError
 from meanfield.measures import Points
 from meanfield.spaces import Sphere
 
-from ._distance import DIRECTIONS, Distance
+from ._distance import DIRECTIONS, Distance, common_dimension
 
 
 def spherical_wasserstein(
@@ -32,6 +32,7 @@ def spherical_wasserstein(
         seed: seed of the random circles.
 
     Raises:
+        InvalidInputError: if the dimensions differ.
         UnsupportedError: unless both are tokens on the same sphere.
 
     Examples:
@@ -43,13 +44,14 @@ def spherical_wasserstein(
         >>> spherical_wasserstein(here, opposite).value
         3.1415...
     """
+    common_dimension(mu, nu)
     if not isinstance(mu.space, Sphere) or mu.space != nu.space:
         raise UnsupportedError(
             "A spherical distance needs tokens on one `Sphere`; got the spaces "
             f"{mu.space} and {nu.space}. Use `wasserstein` elsewhere."
         )
     p, q = (np.asarray(part.probabilities, float) for part in (mu, nu))
-    x, y = (np.asarray(part.tokens.x, float) for part in (mu, nu))
+    x, y = (np.asarray(part.safe_tokens.x, float) for part in (mu, nu))
     radius = mu.space.radius
     if x.shape[1] == 2:
         return Distance(radius * _circle_distance(x, y, p, q), 0.0, "circle")

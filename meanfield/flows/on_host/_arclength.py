@@ -130,6 +130,8 @@ def _to_next_merge(
         count += 1
         tau = step.root(functools.partial(_gap, flow, step))
         frames.add(flow, step, tau, tokens)
+        if frames.is_complete:  # what comes later is not part of the flow
+            tau = min(tau, step.arclength_at(frames.last_log))
         if tau < step.end or frames.is_complete:
             break
     else:
@@ -216,6 +218,11 @@ class _Frames:
             self._logs = np.log(ts - ts[0])
         self._x = np.repeat(np.asarray(mu0.tokens.x)[None], len(ts), axis=0)
         self._count = int(np.sum(np.isneginf(self._logs)))
+
+    @property
+    def last_log(self) -> float:
+        """The logarithm of the time from the first frame to the last."""
+        return float(self._logs[-1])
 
     @property
     def is_complete(self) -> bool:

@@ -3,18 +3,20 @@ r"""Flows of hardmax attention from event to event: the times at which a leader 
 Between two events the leaders are fixed and velocities are smooth.
 """
 
+import functools
 import itertools
 from collections.abc import Callable
 from typing import Any, NamedTuple, cast
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 import scipy  # SciPy loads its submodules lazily
 from jaxtyping import Array, Bool, Float
 
 from meanfield._array import is_concrete
-from meanfield.attention.hardmax import fix_leaders, margin_of_leaders
+from meanfield.attention.hardmax import fix_leaders, margins_of_leaders
 from meanfield.dynamics import AbstractDynamics
 from meanfield.endings import Status
 from meanfield.errors import InvalidInputError
@@ -25,12 +27,42 @@ from meanfield.measures import Points
 from ._trajectory import End, host_trajectory
 
 _LEAST_RTOL = 3e-14  # the least relative tolerance of SciPy's solvers
-_CHECKS = 4  # places within a step at which leaders are checked
+_PARTS = 4  # parts of a step; in each, a margin falls and rises at most once
 _MOST_CLOSE = 100  # events in a row, each within the tolerance of the one before
-_LARGEST = 1e300  # a margin without any other key
+_LARGEST = 1e300  # instead of an infinite margin
 _TINY, _ULPS = float(np.finfo(float).tiny), 1e-15  # tolerances of a root
 
 Solution = Callable[[float], np.ndarray]
+Frames = tuple[np.ndarray, np.ndarray]
+"""The times of the frames, and their tokens."""
+
+
+class _Margins(NamedTuple):
+    """A time, the margins of all scores, and their derivatives."""
+
+    t: float
+    values: np.ndarray
+    slopes: np.ndarray
+
+
+class _State(NamedTuple):
+    """The time and the tokens of a flow.
+
+    Attributes:
+        t: the time.
+        y: the tokens.
+        ahead: the tokens a little later, whose leaders are the next ones.
+        n_steps: the number of steps so far.
+        n_close: the number of the last events that followed each other at once.
+        code: the ending; `finished` while the flow goes on.
+    """
+
+    t: float
+    y: np.ndarray
+    ahead: np.ndarray
+    n_steps: int = 0
+    n_close: int = 0
+    code: Status = Status.FINISHED
 
 
 class _Piece(NamedTuple):
@@ -39,7 +71,7 @@ class _Piece(NamedTuple):
     Attributes:
         problem: the flow whose leaders change.
         law: its dynamics with fixed leaders.
-        leaders: who leads each token, for each attention.
+        leaders: for each attention, a row for each token with the keys that lead it.
         rtol: the relative error of a step.
         last: the last time.
     """
@@ -51,7 +83,7 @@ class _Piece(NamedTuple):
     last: float
 
     @classmethod
-    def begin(cls, problem: Problem, state: "_State", last: float) -> "_Piece":
+    def begin(cls, problem: Problem, state: _State, last: float) -> "_Piece":
         """The flow after an event."""
         rtol = max(problem.stepping.relative_error(state.y.dtype), _LEAST_RTOL)
         mu = _measure(problem, state.ahead)
@@ -60,9 +92,9 @@ class _Piece(NamedTuple):
     @property
     def tolerance(self) -> float:
         """The absolute error of a step."""
-        return self.rtol * float(self.problem.mu0.size)
+        return self.rtol * (float(self.problem.mu0.size) or 1.0)
 
-    def solver(self, state: "_State") -> Any:
+    def solver(self, state: _State) -> Any:
         """SciPy's solver from a state on."""
         return scipy.integrate.DOP853(
             self.rate, state.t, state.y, self.last, rtol=self.rtol, atol=self.tolerance
@@ -77,24 +109,71 @@ class _Piece(NamedTuple):
         """The tokens of a state, moved to their space."""
         return np.array(_measure(self.problem, y).tokens.x).ravel()
 
+    def fill(
+        self, frames: Frames, solution: Solution, span: tuple[float, float]
+    ) -> None:
+        """Fills the frames after the first time of a span, up to the second."""
+        times, x = frames
+        for i in np.flatnonzero((times > span[0]) & (times <= span[1])):
+            x[i] = self.project(solution(times[i])).reshape(x[i].shape)
+
+    def margins(self, solution: Solution, t: float) -> _Margins:
+        """The margins of all scores at a time."""
+        mu, reach = _measure(self.problem, solution(t)), jnp.asarray(self.tolerance)
+        laws = self.problem.dynamics, self.law
+        parts = _margins(laws, mu, self.leaders, reach, jnp.asarray(t))
+        values, slopes = map(np.asarray, parts)
+        return _Margins(t, np.minimum(values, _LARGEST), slopes)
+
     def first_change(
         self, solution: Solution, begin: float, end: float
     ) -> float | None:
         """The first time at which a leader changes, if any."""
-        reach = jnp.asarray(self.tolerance)
-
-        def margin(t: float) -> float:
-            mu = _measure(self.problem, solution(t))
-            value = _margin(self.problem.dynamics, mu, self.leaders, reach)
-            return min(float(value), _LARGEST)
-
-        if margin(begin) < 0:
+        places = np.linspace(begin, end, _PARTS + 1)
+        samples = [self.margins(solution, float(t)) for t in places]
+        if np.any(samples[0].values < 0):
             return begin
-        for a, b in itertools.pairwise(np.linspace(begin, end, _CHECKS + 1)):
-            if margin(b) < 0:
-                root = scipy.optimize.brentq(margin, a, b, xtol=_TINY, rtol=_ULPS)
-                return float(root)
+        for left, right in itertools.pairwise(samples):
+            times = self._changes(solution, left, right)
+            if times:
+                return min(times)
         return None
+
+    def _changes(
+        self, solution: Solution, left: _Margins, right: _Margins
+    ) -> list[float]:
+        """The first zeros of margins that are negative at the right, or in between."""
+
+        def worst(entries: np.ndarray, t: float) -> float:
+            return float(np.min(self.margins(solution, t).values[entries]))
+
+        def zero(entries: np.ndarray, end: float) -> float:
+            bounds, options = (left.t, end), {"xtol": _TINY, "rtol": _ULPS}
+            function = functools.partial(worst, entries)
+            return float(scipy.optimize.brentq(function, *bounds, **options))
+
+        is_past = right.values < 0
+        times = [zero(is_past, right.t)] if np.any(is_past) else []
+        for index in np.argwhere(_can_dip(left, right)):
+            entry = np.zeros_like(is_past)
+            entry[tuple(index)] = True
+            lowest = scipy.optimize.minimize_scalar(
+                functools.partial(worst, entry), bounds=(left.t, right.t)
+            )
+            times += [zero(entry, float(lowest.x))] if lowest.fun < 0 else []
+        return times
+
+
+def _can_dip(left: _Margins, right: _Margins) -> np.ndarray:
+    """Which margins fall and rise again, and could be negative in between.
+
+    A convex function is above its tangents at both ends.
+    """
+    falls = (left.slopes < 0) & (right.slopes > 0) & (right.values >= 0)
+    length = right.t - left.t
+    bends = np.where(falls, right.slopes - left.slopes, 1)
+    rest = left.values - right.values + right.slopes * length
+    return falls & (left.values + left.slopes * rest / bends < 0)
 
 
 def _measure(problem: Problem, y: np.ndarray) -> Points:
@@ -102,24 +181,6 @@ def _measure(problem: Problem, y: np.ndarray) -> Points:
     mu0 = cast(Points, problem.mu0)
     x = jnp.asarray(y.reshape(mu0.tokens.x.shape))
     return mu0.replace_coordinates(mu0.space.project(x))
-
-
-class _State(NamedTuple):
-    """Where a flow is.
-
-    Attributes:
-        t: the time.
-        y: the tokens.
-        ahead: the tokens a little later, whose leaders are the next ones.
-        n_steps: the number of steps so far.
-        n_close: the number of the last events that followed each other at once.
-    """
-
-    t: float
-    y: np.ndarray
-    ahead: np.ndarray
-    n_steps: int = 0
-    n_close: int = 0
 
 
 def integrate_by_events(problem: Problem, ts: Float[Array, " times"]) -> Trajectory:
@@ -133,60 +194,63 @@ def integrate_by_events(problem: Problem, ts: Float[Array, " times"]) -> Traject
             "Flows from event to event have known times and no stops: leave `stop` out,"
             " or use `fixed(dt)`."
         )
-    times, limit = np.asarray(ts), problem.stepping.max_steps
-    mu0 = cast(Points, problem.mu0)
-    frames = np.repeat(np.asarray(mu0.tokens.x)[None], len(times), axis=0)
-    state, code = _State(float(times[0]), *[frames[0].ravel()] * 2), Status.FINISHED
-    while state.t < times[-1] and code is Status.FINISHED:
+    times = np.asarray(ts)
+    x = np.asarray(cast(Points, problem.mu0).tokens.x)
+    frames = np.repeat(x[None], len(times), axis=0)
+    state = _State(float(times[0]), x.ravel(), x.ravel())
+    while state.t < times[-1] and state.code is Status.FINISHED:
         piece = _Piece.begin(problem, state, float(times[-1]))
-        state = _to_next_event(piece, state, (times, frames), limit)
-        if not np.all(np.isfinite(state.y)):
-            code = Status.NOT_FINITE
-        elif state.t < times[-1] and (
-            state.n_steps >= limit or state.n_close >= _MOST_CLOSE
-        ):
-            code = Status.MAX_STEPS
+        if np.all(np.isfinite(piece.rate(state.t, state.y))):
+            state = _to_next_event(piece, state, (times, frames))
+        else:
+            state = state._replace(code=Status.NOT_FINITE)
     n_saved = int(np.sum(times <= state.t))
-    end = End(state.y.reshape(frames[0].shape), state.t, code, state.n_steps)
+    end = End(state.y.reshape(x.shape), state.t, state.code, state.n_steps)
     return host_trajectory(problem, times, frames, n_saved, end)
 
 
-def _to_next_event(
-    piece: _Piece, state: _State, frames: tuple[np.ndarray, np.ndarray], limit: int
-) -> _State:
+def _to_next_event(piece: _Piece, state: _State, frames: Frames) -> _State:
     """The state at the next event, or at the last time; frames before are filled."""
     solver, n_steps = piece.solver(state), state.n_steps
-    times, x = frames
-    while solver.status == "running" and n_steps < limit:
+    while solver.status == "running" and n_steps < piece.problem.stepping.max_steps:
         n_steps += 1
         solver.step()
         if solver.status == "failed":  # steps shrank to rounding
-            return _State(solver.t, solver.y, solver.y, n_steps, _MOST_CLOSE)
+            break
         solution = solver.dense_output()
         little = piece.rtol * (solver.t - solver.t_old)
         begin = max(solver.t_old, state.t + little)
         event = piece.first_change(solution, begin, solver.t)
         end = solver.t if event is None else event
-        for i in np.flatnonzero((times > solver.t_old) & (times <= end)):
-            x[i] = piece.project(solution(times[i])).reshape(x[i].shape)
+        piece.fill(frames, solution, (solver.t_old, end))
         if event is not None:
-            n_close = state.n_close + 1 if event <= state.t + 2 * little else 0
-            ahead = solution(min(event + little, solver.t))
-            y = piece.project(solution(event))
-            return _State(event, y, ahead, n_steps, n_close)
+            is_close = event <= state.t + 2 * little
+            n_close = state.n_close + 1 if is_close else 0
+            code = Status.MAX_STEPS if n_close > _MOST_CLOSE else Status.FINISHED
+            ahead, y = solution(min(event + little, solver.t)), solution(event)
+            return _State(event, piece.project(y), ahead, n_steps, n_close, code)
         solver.y = piece.project(solver.y)
         solver.f = piece.rate(solver.t, solver.y)
-    return _State(solver.t, solver.y, solver.y, n_steps)
+    is_over = solver.status == "finished"
+    code = Status.FINISHED if is_over else Status.MAX_STEPS
+    return _State(solver.t, solver.y, solver.y, n_steps, code=code)
 
 
 @eqx.filter_jit
-def _margin(
-    dynamics: AbstractDynamics,
+def _margins(
+    laws: tuple[AbstractDynamics, AbstractDynamics],
     mu: Points,
     leaders: list[Bool[Array, "n n"]],
     reach: Float[Array, ""],
-) -> Float[Array, ""]:
-    return margin_of_leaders(dynamics, mu, leaders, reach)
+    t: Float[Array, ""],
+) -> tuple[Array, Array]:
+    """The margins of all scores and their derivatives in time."""
+
+    def values(x: Float[Array, "n d"]) -> Array:
+        return margins_of_leaders(laws[0], mu.replace_coordinates(x), leaders, reach)
+
+    velocity = evaluate_field(laws[1], mu, t, None)[0]
+    return jax.jvp(values, (mu.tokens.x,), (velocity,))
 
 
 _fix_leaders = eqx.filter_jit(fix_leaders)

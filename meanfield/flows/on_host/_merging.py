@@ -7,10 +7,10 @@ import numpy as np
 from meanfield.attention import Attention
 from meanfield.clusters import component_labels
 from meanfield.errors import InvalidInputError
+from meanfield.flows.stepping import MOST_TOKENS
 from meanfield.measures import Points
 
 _SMALLEST = 8  # tokens are padded to at least this number, and to powers of two
-_MOST = 4096  # tokens that are compared with each other
 _SLACK = 1e-6  # relative error of the distance at which tokens merge
 
 
@@ -57,18 +57,18 @@ def merge_close(flow: Flow, x: np.ndarray, weights: np.ndarray) -> Tokens:
     """The tokens of a measure, those that are equal or close replaced by one.
 
     Raises:
-        InvalidInputError: if more than `_MOST` tokens are left.
+        InvalidInputError: if more than `MOST_TOKENS` tokens are left.
     """
     _, first, labels = np.unique(x, axis=0, return_index=True, return_inverse=True)
     order = np.argsort(first)  # in the order in which tokens first appear
     labels = np.argsort(order)[labels.reshape(-1)]
     tokens = Tokens(x[first[order]], np.bincount(labels, weights=weights), labels)
     tokens = merge_tokens(flow, tokens.x, tokens)
-    if len(tokens.x) > _MOST:
+    if len(tokens.x) > MOST_TOKENS:
         raise InvalidInputError(
-            f"Steps in arclength compare all pairs of at most {_MOST} tokens; got "
-            f"{len(tokens.x)}. Simulate in time until clusters have formed, and go on "
-            "from there with `--from RUN --at TIME`."
+            f"Steps in arclength compare all pairs of at most {MOST_TOKENS} tokens; "
+            f"got {len(tokens.x)}. Simulate in time until clusters have formed, and go "
+            "on from there with `--from RUN --at TIME`."
         )
     return tokens
 

@@ -15,6 +15,7 @@ from ._fixed import Fixed as Fixed
 from ._fixed import fixed as fixed
 from ._fixed import steps_over_jumps as steps_over_jumps
 from ._on_host import MERGE as MERGE
+from ._on_host import MOST_TOKENS as MOST_TOKENS
 from ._on_host import ONE_BY_ONE as ONE_BY_ONE
 from ._on_host import AbstractOnHost as AbstractOnHost
 from ._on_host import Arclength as Arclength

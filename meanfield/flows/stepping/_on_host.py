@@ -13,9 +13,10 @@ from meanfield.measures import AbstractMeasure
 from ._stepping import MAX_STEPS, AbstractStepping, check_steps
 
 ONE_BY_ONE = (
-    "Steps in arclength and from event to event work for single flows, which batches "
-    "do not support: use `fixed(dt)`, or simulate the flows one by one."
+    "Otherwise leave `clock` out for softmax, or give `dt` for hardmax; in Python, use "
+    "`adaptive()` or `fixed(dt)`."
 )
+MOST_TOKENS = 4096  # that are compared with each other
 MERGE = 1e-7  # default distance at which tokens merge, relative to the initial size
 
 
@@ -51,7 +52,10 @@ class AbstractOnHost(AbstractStepping):
         ts: Float[Array, " times"],
         jumps: Float[Array, " k"],
     ) -> diffrax.AbstractAdaptiveStepSizeController:
-        raise UnsupportedError(ONE_BY_ONE)
+        raise UnsupportedError(
+            "Steps in arclength, and steps of hardmax without `dt`, integrate one flow "
+            f"at a time, not a batch. {ONE_BY_ONE}"
+        )
 
 
 class Arclength(AbstractOnHost):

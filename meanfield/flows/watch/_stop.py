@@ -1,6 +1,7 @@
 """Criteria that end a flow early: a bound, a steady state, or a registered one."""
 
 import abc
+import math
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -217,10 +218,10 @@ stops.register("rest")(Steady)
 class Clustered(AbstractStop):
     """Ends a flow of tokens when they form at most `count` clusters.
 
-    A greedy search then covers all tokens by this many balls around tokens. Their
-    radius is that of a cosine of 0.9 in a compact space, and otherwise 5 % of the
-    initial size. Tokens of weight zero are ignored. With steps in arclength, clusters
-    are the tokens that have not merged.
+    A greedy search then covers all tokens by this many balls around tokens, whose
+    radius is that of a cosine of 0.9. Tokens of weight zero are ignored. With steps in
+    arclength, clusters are the tokens that have not merged. The space must be compact,
+    such as `Sphere()`: elsewhere clusters have no scale.
 
     Attributes:
         count: the largest number of clusters, a whole number.
@@ -240,7 +241,7 @@ class Clustered(AbstractStop):
     count: int | float = eqx.field(static=True)
 
     def __check_init__(self) -> None:
-        if not (self.count >= 1 and self.count == int(self.count)):
+        if not (1 <= self.count < math.inf and self.count == int(self.count)):
             raise InvalidInputError(
                 f"A number of clusters must be whole, at least 1; got {self.count:g}."
             )

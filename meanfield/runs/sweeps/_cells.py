@@ -90,19 +90,14 @@ class SweepCells:
 
         return times(self.run_spec(0)).tolist()
 
-    def canonical_cell(
-        self, index: int, keys: Sequence[str], *, is_last: int = False
-    ) -> int:
-        """The cell `index`, moved to the first value of each numeric axis in `keys`.
-
-        It is moved to the last value if `is_last`.
-        """
+    def canonical_cell(self, index: int, keys: Sequence[str]) -> int:
+        """The cell `index`, moved to the first value of each numeric axis in `keys`."""
         places = np.unravel_index(index, self.shape)
-        ends = [
-            is_last * (size - 1) if axis.key in keys and axis.is_numeric else int(place)
-            for axis, place, size in zip(self.axes, places, self.shape, strict=True)
+        firsts = [
+            0 if axis.key in keys and axis.is_numeric else int(place)
+            for axis, place in zip(self.axes, places, strict=True)
         ]
-        return int(np.ravel_multi_index(ends, self.shape))
+        return int(np.ravel_multi_index(firsts, self.shape))
 
     def chunks(self, size: int) -> list[list[int]]:
         """The indices of the cells in each chunk of `size`.

@@ -2,9 +2,9 @@
 
 import contextlib
 import functools
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import equinox as eqx
 import jax
@@ -37,7 +37,15 @@ _START_KEYS, _DYNAMICS_KEYS, _DRAW_KEYS = (
     [name for name, row in KEYS.items() if row.enters == part]
     for part in ("start", "dynamics", "draw")
 )
-_CACHE_PARTS = 64  # number of cached starts, and of dynamics, per cell of a chunk
+# Keys of the dynamics whose values have parts, which may be names of random laws.
+_COMPOSITE_KEYS = ["context", "flow_of"]
+_COMPOSITE_KEYS += [
+    name
+    for name, row in KEYS.items()
+    if row.holds != "plain" and row.enters not in ("start", "draw")
+]
+# Number of cached starts, and of dynamics, per cell of a chunk: small or large clouds.
+_SMALL, _LARGE = 64, 16
 
 
 def plan_chunks(cells: SweepCells, chunk: int | None) -> tuple[int, int]:
@@ -80,7 +88,8 @@ def plan_chunks(cells: SweepCells, chunk: int | None) -> tuple[int, int]:
 def _check_batched(stepping: AbstractStepping) -> None:
     if isinstance(stepping, AbstractOnHost):
         raise UnsupportedError(
-            f"The flows of a sweep are integrated in batches. {ONE_BY_ONE}"
+            "The flows of a sweep are integrated in batches, which steps in arclength, "
+            f"and steps of hardmax without `dt`, do not support. {ONE_BY_ONE}"
         )
 
 
@@ -107,16 +116,15 @@ def _check_effect(name: str, trials: Sequence[Member]) -> None:
     Raises:
         InvalidInputError: if they give the same start and the same parameters.
     """
-    if _have_equal_arrays(*[(trial.dynamics, trial.measure) for trial in trials[:2]]):
+    if all(map(np.array_equal, *map(_arrays, trials[:2]))):
         raise InvalidInputError(
             f"The axis `{name}` has no effect, since neither the start nor a matrix is "
             "random: leave it out."
         )
 
 
-def _have_equal_arrays(*trees: PyTree) -> bool:
-    arrays = [jax.tree.leaves(eqx.filter(tree, eqx.is_array)) for tree in trees]
-    return all(map(np.array_equal, *arrays))
+def _arrays(trial: Member) -> list[Array]:
+    return jax.tree.leaves(eqx.filter((trial.dynamics, trial.measure), eqx.is_array))
 
 
 def _sample_indices(indices: Sequence[int]) -> list[int]:
@@ -140,7 +148,8 @@ class Computer:
 
     def __init__(self, cells: SweepCells, size: int) -> None:
         self._cells = cells
-        cache = functools.lru_cache(_CACHE_PARTS * size)
+        cache = functools.lru_cache(size * (_SMALL if size >= MAX_CHUNK else _LARGE))
+        self._has_text = cache(lambda index: _has_text(cells.run_spec(index).as_json()))
         self._dynamics = cache(functools.partial(_part, cells, Setup.dynamics))
         self._start = cache(functools.partial(_part, cells, Setup.measure))
 
@@ -202,14 +211,18 @@ class Computer:
         """The member of a cell, from cached dynamics and a cached start.
 
         Dynamics do not depend on keys of a start, nor a start on keys of dynamics.
-        Seeds change only dynamics that are random.
+        Seeds change only dynamics with a text in their spec, such as the name of a law.
         """
-        find, keys = self._cells.canonical_cell, (*_START_KEYS, *_DRAW_KEYS)
-        draws = [self._dynamics(find(index, keys, is_last=k)) for k in range(2)]
-        start = self._start(find(index, _DYNAMICS_KEYS))
-        if _have_equal_arrays(*draws):
-            return Member(draws[0], start)
-        return Member(self._dynamics(find(index, _START_KEYS)), start)
+        find = self._cells.canonical_cell
+        first = find(index, (*_START_KEYS, *_DRAW_KEYS))
+        cell = find(index, _START_KEYS) if self._has_text(first) else first
+        return Member(self._dynamics(cell), self._start(find(index, _DYNAMICS_KEYS)))
+
+
+def _has_text(keys: Mapping[str, Any]) -> bool:
+    """Whether a key of the dynamics, or a part of its value, is a text."""
+    leaves = jax.tree.leaves([keys.get(name) for name in _COMPOSITE_KEYS])
+    return any(isinstance(leaf, str) for leaf in leaves)
 
 
 def _part(cells: SweepCells, make: Callable[[Setup], T], index: int) -> T:

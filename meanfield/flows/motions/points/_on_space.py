@@ -1,11 +1,16 @@
-"""Steps that end in a space, such as a sphere."""
+"""Steps that end in a space, such as a sphere, and clusters there."""
 
 from typing import Any
 
 import diffrax
-from jaxtyping import Array, PyTree
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int, PyTree
 from typing_extensions import override
 
+from meanfield.clusters import COSINE_LINK
+from meanfield.measures import Points
 from meanfield.spaces import AbstractSpace
 
 
@@ -62,3 +67,22 @@ class SpaceSolver(diffrax.AbstractWrappedSolver[Any]):
     @override
     def func(self, terms: PyTree, t0: Any, y0: Array, args: Any) -> Any:
         return self.solver.func(terms, t0, y0, args)
+
+
+def count_centres(mu: Points, size: Float[Array, ""], limit: int) -> Int[Array, ""]:
+    """The number of balls around tokens that cover all, up to `limit` and one more.
+
+    Their radius is that of the default cosine of a cluster, for tokens of length
+    `size`. Each ball is around the first token that is not covered.
+    """
+    x, is_left = mu.safe_tokens.x, ~jnp.isneginf(mu.log_weights)
+    radius = np.sqrt(2 * COSINE_LINK) * size
+
+    def cover(_: Array, state: tuple[Array, Array]) -> tuple[Array, Array]:
+        is_left, count = state
+        centre = x[jnp.argmax(is_left)]
+        is_far = jnp.linalg.norm(x - centre[None], axis=1) > radius
+        return is_left & is_far, count + jnp.any(is_left)
+
+    zero = jnp.zeros((), int)
+    return jax.lax.fori_loop(0, limit + 1, cover, (is_left, zero))[1]

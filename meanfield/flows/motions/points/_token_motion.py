@@ -7,14 +7,12 @@ import diffrax
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Float, Int, PyTree
 from typing_extensions import override
 
 from meanfield._array import is_concrete
 from meanfield._typing import PRNGKey, SolverTime, Time
 from meanfield.attention.hardmax import has_leaders
-from meanfield.clusters import COSINE_LINK, RADIUS_SHARE
 from meanfield.dynamics import AbstractDynamics
 from meanfield.errors import InvalidInputError, UnsupportedError
 from meanfield.fields import AbstractField, Convergence
@@ -28,6 +26,8 @@ from meanfield.flows.motions._motion import (
     motions,
 )
 from meanfield.flows.stepping import (
+    MOST_TOKENS,
+    ONE_BY_ONE,
     AbstractOnHost,
     AbstractStepping,
     Adaptive,
@@ -80,11 +80,8 @@ class TokenMotion(Motion[Points]):
             _check_jumps(stepping)
         if isinstance(stepping, Arclength):
             check_arclength(dynamics, mu0)
-        if isinstance(stepping, Events) and not has_leaders(dynamics):
-            raise InvalidInputError(
-                "Steps from event to event are for hardmax attention, alone or in a "
-                "sum, without heads or mask: use `fixed(dt)`, or `adaptive()`."
-            )
+        if isinstance(stepping, Events):
+            _check_events(dynamics, mu0)
         if isinstance(stepping, AbstractOnHost):
             check_on_host(dynamics, mu0, is_noisy=noise is not None)
         if isinstance(mu0.space, Ambient):
@@ -163,17 +160,14 @@ class TokenMotion(Motion[Points]):
 
     @override
     def count_clusters(self, mu0: Points, mu: Points, limit: int) -> Int[Array, ""]:
-        link = np.sqrt(2 * COSINE_LINK) if mu0.space.is_compact else RADIUS_SHARE
-        x, is_left = mu.safe_tokens.x, ~jnp.isneginf(mu.log_weights)
+        if not mu0.space.is_compact:
+            raise UnsupportedError(
+                "The stop `clusters` needs a compact space, such as a sphere, since "
+                "clusters have no scale elsewhere: give `space`, or leave it out."
+            )
+        from ._on_space import count_centres
 
-        def cover(_: Array, state: tuple[Array, Array]) -> tuple[Array, Array]:
-            is_left, count = state
-            centre = x[jnp.argmax(is_left)]
-            is_far = jnp.linalg.norm(x - centre[None], axis=1) > link * mu0.size
-            return is_left & is_far, count + jnp.any(is_left)
-
-        zero = jnp.zeros((), int)
-        return jax.lax.fori_loop(0, limit + 1, cover, (is_left, zero))[1]
+        return count_centres(mu, mu0.size, min(limit, mu.tokens.n))
 
     @override
     def project(self, mu0: Points, coordinates: PyTree[Array]) -> PyTree[Array]:
@@ -208,7 +202,8 @@ def _check_jumps(stepping: AbstractStepping) -> None:
         raise InvalidInputError(
             "The velocities of these tokens jump whenever two tokens exchange ranks, or"
             " a leader changes. Adaptive steps would shrink without end at each jump. "
-            "Use steps of equal length: `fixed(dt)` or `--dt`."
+            "Use steps of equal length, `fixed(dt)` or `--dt`; for hardmax alone, leave"
+            " the solver out."
         )
 
 
@@ -222,9 +217,22 @@ def check_on_host(dynamics: AbstractDynamics, mu0: Points, *, is_noisy: bool) ->
     arrays = (x, mu0.log_weights, *jax.tree.leaves(eqx.filter(dynamics, eqx.is_array)))
     if is_noisy or not all(map(is_concrete, arrays)) or x.dtype != jnp.float64:
         raise InvalidInputError(
-            "Steps in arclength and from event to event need double precision, no "
-            "noise, and work outside `jit`, `vmap` and `grad` only: use `fixed(dt)`, or"
-            " `adaptive()`."
+            "Steps in arclength, and steps of hardmax without `dt`, need double "
+            "precision, no noise, and work outside `jit`, `vmap` and `grad` only. "
+            f"{ONE_BY_ONE}"
+        )
+
+
+def _check_events(dynamics: AbstractDynamics, mu0: Points) -> None:
+    if not has_leaders(dynamics):
+        raise InvalidInputError(
+            "Steps from event to event are for hardmax attention, alone or in a sum, "
+            "without heads or mask: use `fixed(dt)`, or `adaptive()`."
+        )
+    if mu0.tokens.n > MOST_TOKENS:
+        raise InvalidInputError(
+            f"Steps from event to event compare all pairs of at most {MOST_TOKENS} "
+            f"tokens; got {mu0.tokens.n}. Use `fixed(dt)`, or `--dt`."
         )
 
 
