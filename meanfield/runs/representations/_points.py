@@ -74,7 +74,8 @@ class TokenRuns(AbstractRepresentation[Points]):
     ) -> AbstractStepping:
         fixed_solver = "shark" if steps.noise else "euler"
         is_asked = steps.is_named or not (steps.rtol is None and steps.dt is None)
-        if has_leaders(dynamics) and not (steps.is_named or steps.dt or steps.noise):
+        is_plain = not (steps.is_named or steps.dt or steps.noise)
+        if is_plain and jnp.result_type(float) == jnp.float64 and has_leaders(dynamics):
             return events(rtol=steps.rtol, max_steps=steps.max_steps)
         if not (dynamics.is_continuous or is_asked):
             jumps = steps_over_jumps(ts, fixed_solver)

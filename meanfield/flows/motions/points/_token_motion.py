@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PyTree
 from typing_extensions import override
 
-from meanfield._array import is_concrete
+from meanfield._array import is_concrete, is_tracing
 from meanfield._typing import PRNGKey, SolverTime, Time
 from meanfield.attention.hardmax import has_leaders
 from meanfield.dynamics import AbstractDynamics
@@ -59,7 +59,8 @@ class TokenMotion(Motion[Points]):
     def stepping(
         self, noise: Noise, dynamics: AbstractDynamics, ts: Float[Array, " times"]
     ) -> AbstractStepping:
-        if noise is None and has_leaders(dynamics):
+        is_plain = noise is None and ts.dtype == jnp.float64 and not is_tracing()
+        if is_plain and has_leaders(dynamics):
             return events()
         if self.has_jumps(dynamics):
             return steps_over_jumps(ts, "euler" if noise is None else "shark")
