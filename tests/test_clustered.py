@@ -7,14 +7,18 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from conftest import CommandResult
+from matplotlib.text import Text
 from numpy.random import Generator
 from scipy.integrate import solve_ivp
 
-from meanfield import Drift, Gaussian, Points, attentions, fixed, flow
+import meanfield
+from meanfield import Drift, Gaussian, Points, attentions, fixed, flow, runs
 from meanfield.endings import Status
 from meanfield.errors import InvalidInputError, UnsupportedError
 from meanfield.flows import Clustered, arclength
+from meanfield.plotting import Look, panels
 from meanfield.spaces import Sphere
+from meanfield.spec import parse
 
 Command = Callable[..., CommandResult]
 STEPS = fixed(0.02, "dopri8")
@@ -136,3 +140,28 @@ def test_the_command_ends_with_the_number_of_clusters(
     assert "Ends a flow of tokens" in cli("list", "stops").out
     bad = cli("simulate", *keys, "--stop", "clusters:0.5")
     assert (bad.code, bad.err.count("\n")) == (2, 1)
+
+
+def test_pictures_of_long_flows_have_logarithmic_colours(tmp_path: Path) -> None:
+    keys = {"space": "sphere", "n": 8, "d": 3, "init": "uniform", "beta": 30.0}
+    keys |= {"clock": "arclength", "t": 1e40, "frames": 40, "observe": ["order"]}
+    runs.execute(parse({**keys, "stop": ["clusters:1"]}), out=tmp_path / "run")
+    data = meanfield.open(tmp_path / "run")
+    figure = panels["tokens"](data, Look(colour="time"))
+    assert figure.axes[-1].get_yscale() == "log"
+    texts = [text.get_text() for text in panels["numbers"](data).findobj(Text)]
+    assert any("ended: clustered at t = " in text for text in texts)
+
+
+def test_options_that_are_off_are_named(tmp_path: Path) -> None:
+    keys = {
+        "attention": "hardmax",
+        "options": {"self": False},
+        "n": 4,
+        "d": 2,
+        "t": 0.1,
+    }
+    runs.execute(parse({**keys, "frames": 2}), out=tmp_path / "run")
+    figure = panels["tokens"](meanfield.open(tmp_path / "run"))
+    texts = [text.get_text() for text in figure.findobj(Text)]
+    assert any("self = no" in text for text in texts)

@@ -132,6 +132,26 @@ def test_a_leader_of_a_moment_is_not_missed() -> None:
     assert float(run.final.tokens.x[0, 4]) == pytest.approx(expected, abs=1e-7)
 
 
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("epsilon", [1e-308, 1.0, 1e300])
+def test_the_bandwidth_has_no_effect(epsilon: float) -> None:
+    keys = {"attention": "hardmax", "drift": "M=-1", "n": 9, "d": 2, "t": 2.0}
+    ends = [runs.execute(parse({**keys, "epsilon": e})).measures for e in (1, epsilon)]
+    first, second = (cast(Points, measures[0]).tokens.x for measures in ends)
+    np.testing.assert_array_equal(first, second)
+
+
+def test_a_cloud_may_grow_by_forty_decades() -> None:
+    """After the last event, tokens grow like e^t times their common leader."""
+    spec = parse({"attention": "hardmax", "n": 30, "d": 3, "t": 100.0})
+    result = runs.execute(spec)
+    assert result.outcomes[0].status is Status.FINISHED
+    x = np.asarray(cast(Points, result.measures[0]).tokens.x)
+    before = runs.execute(parse({**spec.as_json(), "t": 99.0})).measures[0]
+    ratio = np.linalg.norm(x) / np.linalg.norm(cast(Points, before).tokens.x)
+    assert ratio == pytest.approx(np.e, rel=1e-6)
+
+
 @pytest.mark.parametrize("keys", [{"n": 3}, {"n": 3, "d": 2}])
 def test_tokens_at_the_origin_rest(keys: dict[str, Any]) -> None:
     result = runs.execute(parse({"attention": "hardmax", "cov": 0.0, "t": 1.0, **keys}))

@@ -233,4 +233,5 @@ def hardmax(
     Raises:
         InvalidInputError: if `self_` is neither true nor false.
     """
-    return Attention(Dot(Q, K, epsilon), Hardmax(bool(self_)), V)
+    Dot(Q, K, epsilon)  # raises unless `epsilon` is positive
+    return Attention(Dot(Q, K), Hardmax(bool(self_)), V)

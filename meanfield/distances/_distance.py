@@ -211,6 +211,11 @@ def _line_wasserstein(mu: AbstractMeasure, nu: AbstractMeasure) -> Distance:
 
 
 def common_dimension(mu: AbstractMeasure, nu: AbstractMeasure) -> int:
+    """The dimension of two measures.
+
+    Raises:
+        InvalidInputError: if they differ.
+    """
     d, d_nu = mu.dimension, nu.dimension
     if d != d_nu:
         raise InvalidInputError(

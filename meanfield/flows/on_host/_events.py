@@ -119,8 +119,11 @@ class _Piece(NamedTuple):
 
     def margins(self, solution: Solution, t: float) -> _Margins:
         """The margins of all scores at a time."""
-        mu, reach = _measure(self.problem, solution(t)), jnp.asarray(self.tolerance)
-        laws = self.problem.dynamics, self.law
+        mu, laws = (
+            _measure(self.problem, solution(t)),
+            (self.problem.dynamics, self.law),
+        )
+        reach = jnp.maximum(self.tolerance, self.rtol * mu.size)
         parts = _margins(laws, mu, self.leaders, reach, jnp.asarray(t))
         values, slopes = map(np.asarray, parts)
         return _Margins(t, np.minimum(values, _LARGEST), slopes)
@@ -170,10 +173,10 @@ def _can_dip(left: _Margins, right: _Margins) -> np.ndarray:
     A convex function is above its tangents at both ends.
     """
     falls = (left.slopes < 0) & (right.slopes > 0) & (right.values >= 0)
-    length = right.t - left.t
     bends = np.where(falls, right.slopes - left.slopes, 1)
-    rest = left.values - right.values + right.slopes * length
-    return falls & (left.values + left.slopes * rest / bends < 0)
+    with np.errstate(over="ignore", invalid="ignore"):  # of large or infinite margins
+        rest = left.values - right.values + right.slopes * (right.t - left.t)
+        return falls & (left.values + left.slopes * rest / bends < 0)
 
 
 def _measure(problem: Problem, y: np.ndarray) -> Points:

@@ -13,8 +13,8 @@ from meanfield.measures import AbstractMeasure
 from ._stepping import MAX_STEPS, AbstractStepping, check_steps
 
 ONE_BY_ONE = (
-    "Otherwise leave `clock` out for softmax, or give `dt` for hardmax; in Python, use "
-    "`adaptive()` or `fixed(dt)`."
+    "Leave `clock` out, or give `dt` for hardmax; in Python, use `adaptive()` or, for "
+    "hardmax, `fixed(dt)`."
 )
 MOST_TOKENS = 4096  # that are compared with each other
 MERGE = 1e-7  # default distance at which tokens merge, relative to the initial size

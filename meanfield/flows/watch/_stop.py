@@ -51,18 +51,19 @@ class AbstractStop(eqx.Module):
         """The status of a flow that this stop ends."""
 
     @property
-    @abc.abstractmethod
     def needs_speed(self) -> bool:
         """Whether the stop reads the speed, which costs a field evaluation per step."""
+        return False
 
     @property
     def most_clusters(self) -> int:
         """The number up to which the stop counts clusters; 0 if it does not."""
         return 0
 
-    @abc.abstractmethod
     def start(self, observation: Observation, span: Float[Array, ""]) -> PyTree[Array]:
-        """The initial memory, for a flow that lasts at most `span`."""
+        """The initial memory, for a flow that lasts at most `span`; by default none."""
+        del observation, span
+        return ()
 
     @abc.abstractmethod
     def update(
@@ -104,16 +105,6 @@ class BlowUp(AbstractStop):
     @override
     def status(self) -> Status:
         return Status.BLOW_UP
-
-    @property
-    @override
-    def needs_speed(self) -> bool:
-        return False
-
-    @override
-    def start(self, observation: Observation, span: Float[Array, ""]) -> PyTree[Array]:
-        del observation, span
-        return ()
 
     @override
     def update(
@@ -253,18 +244,8 @@ class Clustered(AbstractStop):
 
     @property
     @override
-    def needs_speed(self) -> bool:
-        return False
-
-    @property
-    @override
     def most_clusters(self) -> int:
         return int(self.count)
-
-    @override
-    def start(self, observation: Observation, span: Float[Array, ""]) -> PyTree[Array]:
-        del observation, span
-        return ()
 
     @override
     def update(

@@ -129,10 +129,16 @@ def spans_decades(values: np.ndarray) -> bool:
     return bool(np.log10(positive.max()) - np.log10(positive.min()) > 2)
 
 
+def are_log_spaced(times: np.ndarray) -> bool:
+    """Whether times after 0 are spaced logarithmically."""
+    positive = times[times > 0]
+    middle = positive[positive.size // 2 :][:1]
+    return positive.size > 1 and bool(positive[-1] > _DECADES * middle[0])
+
+
 def scale_time(axes: Axes, times: np.ndarray) -> None:
     """Make the time axis logarithmic if times are spaced logarithmically."""
-    positive = times[times > 0]
-    if positive.size > 1 and positive[-1] > _DECADES * positive[positive.size // 2]:
+    if are_log_spaced(times):
         axes.set_xscale("log")
 
 

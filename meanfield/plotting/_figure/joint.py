@@ -154,7 +154,7 @@ def endings_note(runs: Runs) -> str:
     ends = {label: [*map(ending, members(run))] for label, run in runs.items()}
     statuses = {end.status for row in ends.values() for end in row}
     summaries = [
-        f"{label}: {ending_summary(row[0])}"
+        f"{label or 'ended'}: {ending_summary(row[0])}"
         if len(row) == 1
         else f"{label}: {summarise_endings([end.status for end in row])}"
         for label, row in ends.items()

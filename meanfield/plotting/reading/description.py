@@ -149,8 +149,9 @@ def _context(part: AttentionSpec, axes: list[str]) -> Iterator[str]:
 def _options(part: AttentionSpec, axes: list[str]) -> Iterator[str]:
     for name, value in (part.options or {}).items():
         if f"options.{name}" not in axes and "options" not in axes:
+            words = {True: "yes", False: "no"} if isinstance(value, bool) else {}
             entry = value if isinstance(value, list | str) else float(value)
-            yield f"{name} = {matrix_text(entry) if value is not True else 'yes'}"
+            yield f"{name} = {words.get(bool(value)) or matrix_text(entry)}"
 
 
 def _drift(spec: RunSpec, axes: list[str]) -> Iterator[str]:

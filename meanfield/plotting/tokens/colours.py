@@ -5,12 +5,13 @@ from typing import NamedTuple
 
 import numpy as np
 from matplotlib.cm import ScalarMappable
-from matplotlib.colors import Normalize, to_rgba_array
+from matplotlib.colors import LogNorm, Normalize, to_rgba_array
 from matplotlib.lines import Line2D
 
 from meanfield._registry import Registry
 from meanfield.clusters import component_labels
 from meanfield.errors import InvalidInputError
+from meanfield.plotting._figure.bands import are_log_spaced
 from meanfield.plotting._figure.style import CYCLE, GREY, number_map
 from meanfield.plotting._figure.text import verbatim
 from meanfield.plotting.reading.data import Cloud, Swarm
@@ -217,8 +218,10 @@ def single_colour(times: np.ndarray, n: int) -> Colouring:
 
 
 def time_scale(cloud: Cloud) -> ScalarMappable:
-    """The colour scale of time, from the first to the last frame."""
-    norm = Normalize(cloud.times[0], cloud.times[-1])
+    """The colour scale of time, logarithmic if the times of frames are."""
+    times, norm = cloud.times, Normalize(cloud.times[0], cloud.times[-1])
+    if are_log_spaced(times):
+        norm = LogNorm(times[times > 0][0], times[-1], clip=True)
     return ScalarMappable(norm, number_map(cloud.look))
 
 
