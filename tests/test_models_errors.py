@@ -38,6 +38,7 @@ BROKEN_CONFIGS = {
     "position_embedding_type": {"position_embedding_type": "relative_key"},
     "is_decoder": {"is_decoder": True},
     r"no array `encoder\.layer\.2": {"num_hidden_layers": 3},
+    "states 1 layer, but": {"num_hidden_layers": 1},
     "shape": {"hidden_size": 6},
     "num_hidden_layers": {"num_hidden_layers": 10**12},
 }

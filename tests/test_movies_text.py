@@ -19,15 +19,15 @@ from movie_data import (
 from numpy.random import Generator
 from plotting_data import points, shrinking
 
-from meanfield.plotting import Film, Look
+from meanfield.plotting import Film, Look, panels
 from meanfield.plotting._figure.style import CYCLE
 from meanfield.plotting.movies.headline import headlines, layers_shown, size_note
 from meanfield.plotting.movies.plays import movies
 from meanfield.plotting.movies.stage import stage
 from meanfield.plotting.reading.data import cloud
 from meanfield.plotting.tokens.labels import labels
-from meanfield.plotting.tokens.moving_words import word_order
 from meanfield.plotting.tokens.views import robust_windows
+from meanfield.plotting.tokens.words import word_order
 
 
 @pytest.fixture
@@ -207,6 +207,19 @@ def test_informative_labels_come_first() -> None:
         "[CLS]",
         ".",
     ]
+
+
+def test_words_of_a_close_cluster_are_joined_to_their_dots(rng: Generator) -> None:
+    x = np.stack([rng.normal(size=(7, 2)), 0.05 * rng.normal(size=(7, 2))])
+    words = ["mean", "field", "moves", "every", "word", "short", "sentence"]
+    run = points(x).assign_coords(word=("token", words))
+    axes = panels["tokens"](run).axes[0]
+    drawn_words = {text.get_text() for text in axes.texts}
+    assert len(drawn_words & set(words)) >= 6
+    lines = [np.asarray(line.get_xydata()) for line in axes.lines]
+    starts = np.array([line[0] for line in lines if len(line) == 2])
+    assert len(starts) > 0
+    assert np.abs(starts[:, None] - x[-1]).max(axis=-1).min(axis=1).max() < 1e-12
 
 
 def test_the_headline_states_the_layer_and_its_interval() -> None:

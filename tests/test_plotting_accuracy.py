@@ -201,8 +201,8 @@ def test_movies_pages_and_comparisons_state_their_run(
         ),
         (
             {"A": np.eye(5).tolist(), "V": "normal:0.5", "init": "moons", "noise": 0.1},
-            "softmax: A = 5 × 5, V = normal:0.5, ε = 1; 5 tokens, d = 2; from moons; "
-            "noise 0.1",
+            "softmax: A = (5 × 5 matrix), V = normal:0.5, ε = 1; 5 tokens, d = 2; "
+            "from moons; noise 0.1",
         ),
         (
             {"terms": [{"attention": "l2", "A": -1.0}], "layers": [{"t": 1.0, "A": 2}]},

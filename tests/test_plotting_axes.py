@@ -53,3 +53,21 @@ def test_absent_coordinates_are_refused(rng: Generator, axes: str) -> None:
 def test_other_axes_are_refused(axes: str) -> None:
     with pytest.raises(InvalidInputError, match="one to three coordinates"):
         Look(axes=axes)
+
+
+def test_scales_of_axes_are_chosen(rng: Generator) -> None:
+    run = points(rng.normal(size=(4, 12, 2)))
+    figure = panels["rank"](run, Look(xscale="log", yscale="log"))
+    axes = figure.axes[0]
+    assert (axes.get_xscale(), axes.get_yscale()) == ("log", "log")
+    assert axes.get_xlim()[0] > 0
+    plain = panels["spectrum"](run, Look(yscale="linear")).axes
+    assert [axes.get_yscale() for axes in plain] == ["linear", "linear"]
+
+
+def test_a_logarithmic_axis_needs_positive_values(rng: Generator) -> None:
+    run = points(rng.normal(size=(1, 12, 2)))  # its only time is 0
+    with pytest.raises(InvalidInputError, match="`xscale` must be linear, because"):
+        panels["rank"](run, Look(xscale="log"))
+    with pytest.raises(InvalidInputError, match="linear or log; got `cubic`"):
+        Look(yscale="cubic")

@@ -14,6 +14,7 @@ import pydantic
 from jaxtyping import Float, Int
 from typing_extensions import override
 
+from meanfield._counting import count_phrase
 from meanfield.errors import InputFileError
 
 from ._architecture import AbstractArchitecture, Sizes, architectures
@@ -67,8 +68,9 @@ class Bert(AbstractArchitecture):
         """Checks the config of a checkpoint, and returns its network.
 
         Raises:
-            InputFileError: if the config lacks a number or asks for something
-                unsupported, such as relative positions or a causal decoder.
+            InputFileError: if the config lacks a number, asks for something
+                unsupported, such as relative positions or a causal decoder, or states
+                fewer layers than the weights have.
         """
         try:
             config = BertConfig.model_validate(dict(checkpoint.config))
@@ -80,6 +82,7 @@ class Bert(AbstractArchitecture):
                 f"({field or 'sizes'}: {first['msg']}). Only BERT encoders are "
                 "supported."
             ) from error
+        _check_layers(checkpoint, config)
         return Bert(checkpoint, config)
 
     @property
@@ -210,6 +213,18 @@ class Bert(AbstractArchitecture):
             f"`{name}` in `{self.checkpoint.folder / WEIGHTS}` has shape "
             f"{actual_shape}, but {CONFIG} asks for {expected_shape}; the two "
             "files do not belong together."
+        )
+
+
+def _check_layers(checkpoint: Checkpoint, config: BertConfig) -> None:
+    """Raises if the weights have a layer beyond those that the config states."""
+    n_layers = config.num_hidden_layers
+    if any(f"encoder.layer.{n_layers}." in name for name in checkpoint.entries):
+        raise InputFileError(
+            f"`{checkpoint.folder / CONFIG}` states "
+            f"{count_phrase(n_layers, 'layer')}, but {WEIGHTS} has more; the two files "
+            "do not belong together. To run only some layers, keep the config and use "
+            "`--model-layers`."
         )
 
 

@@ -71,7 +71,7 @@ def clusters(dataset: xr.Dataset) -> Figure:
     return figure
 
 
-@joint_panel("clusters", "xlim", "ylim", "link", "metric", "relative")
+@joint_panel("clusters", *options_for("clusters"))
 def joint_clusters(runs: Runs) -> Figure:
     """Number of clusters of the tokens of several runs, and weight of the heaviest.
 

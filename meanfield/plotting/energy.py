@@ -59,7 +59,7 @@ def energy(dataset: xr.Dataset) -> Figure:
     return figure
 
 
-@joint_panel("energy", "xlim", "ylim")
+@joint_panel("energy", "xlim", "ylim", "xscale", "yscale")
 def joint_energy(runs: Runs) -> Figure:
     """Energies $E(t)$ of several runs, with a row for each energy that all observed.
 

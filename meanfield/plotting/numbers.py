@@ -35,7 +35,7 @@ def numbers(dataset: xr.Dataset) -> Figure:
     return _draw({"": dataset})
 
 
-@joint_panel("numbers", "xlim", "ylim")
+@joint_panel("numbers", "xlim", "ylim", "xscale", "yscale")
 def joint_numbers(runs: Runs) -> Figure:
     """The numbers of the tokens that several runs all observed, over time."""
     return _draw(runs)

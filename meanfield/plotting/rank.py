@@ -42,7 +42,7 @@ def rank(dataset: xr.Dataset) -> Figure:
     return figure
 
 
-@joint_panel("rank", "xlim", "ylim")
+@joint_panel("rank", "xlim", "ylim", "xscale", "yscale")
 def joint_rank(runs: Runs) -> Figure:
     r"""Effective rank of $\Sigma(t)$ of several runs."""
     return draw_rows(

@@ -63,7 +63,7 @@ def spectrum(dataset: xr.Dataset) -> Figure:
     return figure
 
 
-@joint_panel("spectrum", "xlim", "ylim", "relative")
+@joint_panel("spectrum", "xlim", "ylim", "xscale", "yscale", "relative")
 def joint_spectrum(runs: Runs) -> Figure:
     r"""Largest and smallest eigenvalue of $\Sigma(t)$ of several runs.
 

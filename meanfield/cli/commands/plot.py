@@ -63,7 +63,8 @@ def plot(
         out: output file, with or without extension; by default RUN-PANEL next to the
             run. `--panel all` appends the name of each panel.
         force: whether to replace existing files (flag).
-        at: times of the attention matrices, for panel `attention`; may be repeated.
+        at: times of the attention matrices, for panel `attention`; may be repeated. In
+            a network, the layer of index 3 acts at time 3.
         plugin: Python file of a plugin, for example of one that registers a panel; may
             be repeated. Plugins of the run load automatically, unless they were moved,
             have changed or were never loaded before.

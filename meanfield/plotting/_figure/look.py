@@ -1,19 +1,18 @@
 """Options of pictures: size, style, axis limits, meaning of colours."""
 
-import difflib
 import math
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, fields
 from functools import partial
 from typing import TYPE_CHECKING
 
-from meanfield.errors import UnknownNameError
-
 from .options import (
     Limits,
     check_axes,
     check_limits,
+    check_map,
     check_range,
+    check_scale,
     document,
     heads_of,
     height_of,
@@ -43,6 +42,7 @@ _CURVES = (
     "phase",
     "lines",
 )
+_SCALE_PANELS = ("clusters", "rank", "spectrum", "energy", "numbers")
 _LIMIT_PANELS = ("tokens", "density", "merges", "inner-products", *_CURVES)
 _CLOUD_PANELS = ("tokens", "clusters", "rank", "spectrum")
 _NO_MOVIES = ()
@@ -106,6 +106,19 @@ class Look:
         "LOW,HIGH",
         read=partial(limits_of, "ylim"),
         panels=_LIMIT_PANELS,
+    )
+    xscale: str | None = option(
+        "scale of the horizontal axis: linear or log [default: log if times are so]",
+        "NAME",
+        panels=_SCALE_PANELS,
+        movies=_NO_MOVIES,
+    )
+    yscale: str | None = option(
+        "scale of the vertical axis, of the top row if there are several: linear or "
+        "log [default: log if values span decades]",
+        "NAME",
+        panels=_SCALE_PANELS,
+        movies=_NO_MOVIES,
     )
     relative: bool = option(
         "shift the mean to 0 and scale the RMS radius to 1 in every frame",
@@ -186,11 +199,13 @@ class Look:
         check_range("fontsize", self.fontsize, 3.0, 72.0, "points")
         max_link, unit = _LINKS.get(self.metric or "", (math.inf, "RMS radii"))
         check_range("link", self.link, 0.0, max_link, unit)
+        check_scale("xscale", self.xscale)
+        check_scale("yscale", self.yscale)
         check_limits("xlim", self.xlim)
         check_limits("ylim", self.ylim)
         check_axes(self.axes)
         if self.cmap is not None:
-            _check_map(self.cmap)
+            check_map(self.cmap)
 
     @property
     def choices(self) -> list[str]:
@@ -273,16 +288,3 @@ def look_of(dataset: "xr.Dataset") -> Look:
     """The look stored in a dataset; the default look if there is none."""
     look = dataset.attrs.get("look")
     return look if isinstance(look, Look) else Look()
-
-
-def _check_map(name: str) -> None:
-    """Raises unless matplotlib has the colour map; suggests similar names."""
-    from matplotlib import colormaps  # imported here to keep `--help` fast
-
-    if name in colormaps:
-        return
-    matches = difflib.get_close_matches(
-        name.casefold(), list(colormaps), n=4, cutoff=0.5
-    )
-    hint = " or ".join(f"`{match}`" for match in matches) or "viridis, cividis or magma"
-    raise UnknownNameError(f"There is no colour map `{name}`; use one such as {hint}.")

@@ -5,6 +5,7 @@ The command line, its help and the docstring of the class are generated from the
 options.
 """
 
+import difflib
 import math
 import re
 from collections.abc import Callable
@@ -12,7 +13,7 @@ from dataclasses import KW_ONLY, dataclass, field, fields
 from types import NoneType
 from typing import Any, NamedTuple, TypeVar, get_args, get_type_hints
 
-from meanfield.errors import InvalidInputError
+from meanfield.errors import InvalidInputError, UnknownNameError
 
 COLUMNS = {"1": 86.0, "2": 178.0}  # widths of 1 and 2 journal columns, in millimetres
 _INCHES = {"in": 1.0, "cm": 1 / 2.54, "mm": 1 / 25.4, "pt": 1 / 72.27}
@@ -211,6 +212,33 @@ def check_limits(name: str, limits: Limits | None) -> None:
             f"`{name}` must be two increasing numbers, such as 0,2.5; got "
             f"{','.join(f'{limit:g}' for limit in limits)}."
         )
+
+
+def check_scale(name: str, scale: str | None) -> None:
+    """Raises unless `scale` is None or the name of a scale.
+
+    Raises:
+        InvalidInputError: if it is not.
+    """
+    if scale not in (None, "linear", "log"):
+        raise InvalidInputError(f"`{name}` must be linear or log; got `{scale}`.")
+
+
+def check_map(name: str) -> None:
+    """Raises unless matplotlib has the colour map; suggests similar names.
+
+    Raises:
+        UnknownNameError: if it has no map of this name.
+    """
+    from matplotlib import colormaps  # imported here to keep `--help` fast
+
+    if name in colormaps:
+        return
+    matches = difflib.get_close_matches(
+        name.casefold(), list(colormaps), n=4, cutoff=0.5
+    )
+    hint = " or ".join(f"`{match}`" for match in matches) or "viridis, cividis or magma"
+    raise UnknownNameError(f"There is no colour map `{name}`; use one such as {hint}.")
 
 
 def check_axes(axes: str | None) -> None:

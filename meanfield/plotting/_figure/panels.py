@@ -159,22 +159,23 @@ def check_options(look: Look, options: tuple[str, ...], panel: str) -> None:
 
 
 def finish(figure: Figure, look: Look) -> None:
-    """Apply the axis limits of the look, and the colours and sizes of its style.
+    """Apply the scales and limits of the look, and the colours and sizes of its style.
 
     Raises:
-        InvalidInputError: if a limit of a logarithmic axis is zero or negative.
+        InvalidInputError: if a limit of a logarithmic axis is zero or negative, or no
+            value on it is positive.
     """
-    set_limits(figure, look)
+    set_scales_and_limits(figure, look)
     if look.inks or look.scale != 1:
         repaint(figure, look.inks, look.scale)
 
 
-def set_limits(figure: Figure, look: Look) -> None:
-    """Apply the axis limits of the look, if it has any.
+def set_scales_and_limits(figure: Figure, look: Look) -> None:
+    """Apply the scales and the limits of the axes that the look has, if any.
 
     Raises:
-        InvalidInputError: if a limit of a logarithmic axis is zero or negative, or the
-            figure is 3D.
+        InvalidInputError: if a limit of a logarithmic axis is zero or negative, no
+            value on it is positive, or the figure is 3D.
     """
     visible = [axes for axes in figure.axes if axes.axison]
     data_axes = [axes for axes in visible if axes.get_label() != COLOUR_BAR]
@@ -185,8 +186,23 @@ def set_limits(figure: Figure, look: Look) -> None:
         )
     for axes in data_axes:
         upper = axes.get_ylabel() in ("", data_axes[0].get_ylabel())
+        _scale(axes, "x", look.xscale)
+        _scale(axes, "y", look.yscale if upper else None)
         _limit(axes, "x", look.xlim)
         _limit(axes, "y", look.ylim if upper else None)
+
+
+def _scale(axes: Axes, axis_name: str, scale: str | None) -> None:
+    if scale in (None, getattr(axes, f"get_{axis_name}scale")()):
+        return
+    smallest = getattr(axes.dataLim, f"minpos{axis_name}")
+    if scale == "log" and not np.isfinite(smallest):
+        raise InvalidInputError(
+            f"`{axis_name}scale` must be linear, because no value is positive."
+        )
+    masks = {"nonpositive": "mask"} if scale == "log" else {}
+    getattr(axes, f"set_{axis_name}scale")(scale, **masks)
+    axes.autoscale(axis=axis_name)  # pyright: ignore[reportArgumentType]
 
 
 def _limit(axes: Axes, axis_name: str, limits: tuple[float, float] | None) -> None:

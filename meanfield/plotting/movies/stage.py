@@ -13,7 +13,7 @@ from mpl_toolkits.mplot3d.axes3d import Axes3D
 
 from meanfield.plotting._figure.look import look_of
 from meanfield.plotting._figure.marks import Key
-from meanfield.plotting._figure.panels import finish, set_limits
+from meanfield.plotting._figure.panels import finish, set_scales_and_limits
 from meanfield.plotting._figure.parts import AbstractScene
 from meanfield.plotting._figure.style import CYCLE, GREY, PALE
 from meanfield.plotting._writing.film import Film
@@ -98,7 +98,7 @@ def _build_stage(
 
     def show(frame: int) -> None:
         scene.show(frame)
-        set_limits(figure, look)
+        set_scales_and_limits(figure, look)
         page.write_headline(frame)
         bar.set_xdata([0.0, (frame + 1) / play.times.size])
 

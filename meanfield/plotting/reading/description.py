@@ -252,7 +252,8 @@ def matrix_text(value: Matrices) -> str:
         return f"[{', '.join(map(matrix_text, parts))}]"
     inner = value[0] if isinstance(value[0], list) else []
     if len(value) > _ROWS or len(inner) > _COLUMNS:
-        return f"{len(value)} × {len(inner)}" if inner else f"{len(value)} numbers"
+        shape = f"({len(value)} × {len(inner)} matrix)"
+        return shape if inner else f"{len(value)} numbers"
     return _plain(value)
 
 

@@ -11,6 +11,7 @@ from typing_extensions import override
 from meanfield._display import AbstractDisplayable, Card, number
 from meanfield._renamed import old_names
 from meanfield._views import view
+from meanfield.endings import Status
 from meanfield.errors import InvalidInputError
 from meanfield.measures import AbstractMeasure, history
 from meanfield.runs.records._dataset import dataset, title
@@ -89,8 +90,8 @@ class Result(AbstractDisplayable):
         >>> result = runs.execute(
         ...     spec.parse({"measure": "gaussian", "A": -1.0, "t": 1.0})
         ... )
-        >>> result.outcome.name, result.store
-        ('finished', None)
+        >>> result.outcome.name, result.status == meanfield.Status.FINISHED
+        ('finished', True)
         >>> print(result.measures[0].covariance)  # 1/(1 + 2t)
         [[0.3333]]
     """
@@ -110,6 +111,11 @@ class Result(AbstractDisplayable):
     def outcome(self) -> Outcome:
         """The combined outcome, with the most severe ending and the earliest t*."""
         return combine_outcomes(self.outcomes)
+
+    @property
+    def status(self) -> Status | None:
+        """The ending of `outcome`, such as `Status.BLOW_UP`; `None` if unfinished."""
+        return self.outcome.status
 
     @property
     def dataset(self) -> "xarray.Dataset":
