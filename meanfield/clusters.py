@@ -23,8 +23,9 @@ RADIUS_SHARE, _NEAREST_SHARE = 0.05, 0.5
 _SAMPLE = 200
 # Frames with entries larger than this give NaN, since their squares could overflow.
 LARGEST = 1e100
-# By default, tokens are linked by cosine if it is at least 0.9: at angles up to 26°.
-COSINE_LINK = 0.1
+# By default, tokens are linked by cosine if it is at least 0.9, that is at angles up to
+# 26°, and on spheres, where clusters become points, if it is at least 0.999.
+COSINE_LINK, SPHERE_LINK = 0.1, 1e-3
 # Coordinate of tokens at zero along an additional axis. They are then farther from all
 # unit vectors than two unit vectors can be from each other.
 _FAR = 3.0
@@ -163,7 +164,7 @@ def embed_directions(x: np.ndarray) -> np.ndarray:
 
 
 def cosine_counts(
-    x: np.ndarray, weights: np.ndarray, link: float = COSINE_LINK
+    x: np.ndarray, weights: np.ndarray, link: float = SPHERE_LINK
 ) -> ClusterCounts:
     """Counts as by `cluster_counts`, of tokens linked by a cosine of 1 − `link`.
 

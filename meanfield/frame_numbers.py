@@ -16,7 +16,12 @@ from jaxtyping import Float
 from numpy.typing import ArrayLike
 
 from meanfield._registry import Registry
-from meanfield.clusters import component_labels, embed_directions, unit_vectors
+from meanfield.clusters import (
+    SPHERE_LINK,
+    component_labels,
+    embed_directions,
+    unit_vectors,
+)
 from meanfield.errors import InvalidInputError
 
 FrameNumber = Callable[..., float]
@@ -94,7 +99,7 @@ def _finite_only(
 
 
 @frame_numbers.register("cosine-clusters")
-def cosine_clusters(x: Tokens, weights: Weights, link: float = 1e-3) -> float:
+def cosine_clusters(x: Tokens, weights: Weights, link: float = SPHERE_LINK) -> float:
     """Connected components of the tokens whose cosine is at least 1 − `link`.
 
     Examples:

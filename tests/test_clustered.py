@@ -40,14 +40,14 @@ def n_centres(x: np.ndarray, radius: float) -> int:
     return count
 
 
-def test_two_tokens_end_where_their_cosine_is_nine_tenths() -> None:
+def test_two_tokens_end_where_their_cosine_is_close_to_one() -> None:
     softmax = attentions["softmax"](*[np.eye(2)] * 3)
 
     def rate(_: float, angle: np.ndarray) -> np.ndarray:
         other = np.exp(np.cos(angle))
         return -2 * other * np.sin(angle) / (np.e + other)
 
-    is_near = lambda t, angle: angle[0] - np.arccos(0.9)
+    is_near = lambda t, angle: angle[0] - np.arccos(0.999)
     path = solve_ivp(rate, (0, 9), [np.pi / 2], events=is_near, rtol=1e-10, atol=1e-12)
     expected = 0.02 * np.ceil(path.t_events[0][0] / 0.02)
     start = sphere_points(np.eye(2))
@@ -85,7 +85,7 @@ def test_a_flow_ends_at_its_first_step_with_so_few_clusters(
     start, ts = sphere_points(rng.normal(size=(15, 3))), np.arange(0, 40.01, 0.5)
     steps = fixed(0.5, "dopri8")
     free = flow(softmax, start, ts, stepping=steps)
-    counts = [n_centres(x, np.sqrt(0.2)) for x in np.asarray(free.coordinates)]
+    counts = [n_centres(x, np.sqrt(0.002)) for x in np.asarray(free.coordinates)]
     run = flow(softmax, start, ts, stepping=steps, stop=Clustered(count))
     first = next(i for i, number in enumerate(counts) if number <= count)
     assert first > 1

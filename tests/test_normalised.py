@@ -146,7 +146,7 @@ def test_the_command_line_counts_clusters_of_directions(
 ) -> None:
     """Tokens of all lengths with one direction are one cluster."""
     out = str(tmp_path / "run.zarr")
-    keys = ("--normalise", "pre", "--n", "9", "--d", "3", "--t", "60", "--frames", "3")
+    keys = ("--normalise", "pre", "--n", "9", "--d", "3", "--t", "900", "--frames", "3")
     result = cli("simulate", *keys, "--observe", "pairs:0.9", "--out", out)
     assert result.code == 0, result.err
     data = runs.open(Path(out))

@@ -15,6 +15,7 @@ from matplotlib.lines import Line2D
 from numpy.random import Generator
 from plotting_data import moving_gaussian, points, shrinking, sweep
 
+from meanfield.clusters import component_labels
 from meanfield.endings import Status
 from meanfield.errors import InvalidInputError, UnknownNameError
 from meanfield.plotting import Film, Look, Panel, animate, panels
@@ -225,3 +226,15 @@ def test_every_style_option_has_help_and_valid_targets() -> None:
         takers = {n for n, p in panels.items() if isinstance(p, Panel)}
         assert set(option.panels or ()) <= takers, name
     assert "cmap: matplotlib colour map" in str(Look.__doc__)
+
+
+@pytest.mark.parametrize(("width", "expected"), [(1.5, "time"), (0.1, "cluster")])
+def test_arcs_of_a_ring_are_no_clusters(width: float, expected: str) -> None:
+    """Three arcs with gaps; the short ones are clusters, the long ones are not."""
+    angles = np.concatenate([c + np.linspace(-width, width, 40) / 2 for c in (0, 2, 4)])
+    last = np.stack([np.cos(angles), np.sin(angles)], axis=1)
+    x = np.stack([0.9 * last[::-1], last])
+    assert len(np.unique(component_labels(last, 0.05))) == 3
+    figure = panels["tokens"](points(x))
+    names = [name for name, _ in legend_entries(figure)]
+    assert any("cluster" in name for name in names) == (expected == "cluster")

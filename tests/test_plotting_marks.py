@@ -42,7 +42,7 @@ def test_final_clusters_match_all_dimensions(rng: Generator) -> None:
     side = np.stack(np.meshgrid(*[np.linspace(0, 1, 50)] * 2), -1).reshape(-1, 2)
     x = np.zeros((5000, 4))
     x[:, :2], x[2500:, 3] = np.tile(side, (2, 1)), 0.5
-    figure = panels["tokens"](points(np.stack([x, x])))
+    figure = panels["tokens"](points(np.stack([x, x])), Look(colour="cluster"))
     names = [name for name, _ in legend_entries(figure)]
     assert names.count("cluster, 50 % of weight") == 2
     assert "colours: final clusters" in figure.get_supxlabel()

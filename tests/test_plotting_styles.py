@@ -228,7 +228,7 @@ def test_dark_talk_combines_dark_colours_and_talk_sizes(rng: Generator) -> None:
     assert lines[0] == lines[1]
 
 
-def test_a_square_stands_with_its_scale_in_the_middle_of_a_slide(
+def test_a_square_stands_beside_its_legend_on_a_slide(
     rng: Generator,
 ) -> None:
     figure = panels["tokens"](shrinking(rng), Look(width=13.3, height=7.5))
@@ -236,8 +236,10 @@ def test_a_square_stands_with_its_scale_in_the_middle_of_a_slide(
     boxes = [axes.get_tightbbox() for axes in figure.axes]
     left = min(box.x0 for box in boxes if box is not None)
     right = max(box.x1 for box in boxes if box is not None)
-    middle = (left + right) / 2 / figure.bbox.width
-    assert middle == pytest.approx(0.5, abs=0.02)
+    (legend,) = (legend.get_window_extent() for legend in figure.legends)
+    assert right < legend.x0 < legend.x1 < figure.bbox.width
+    assert (left + right) / figure.bbox.width == pytest.approx(1, abs=0.08)
+    assert boxes[0].height > 0.7 * figure.bbox.height
 
 
 @pytest.mark.parametrize("name", ALL_PANELS)

@@ -21,6 +21,7 @@ from meanfield.flows import Isotropic
 from meanfield.spaces import (
     AbstractSpace,
     Ambient,
+    Euclidean,
     LayerNormed,
     Sphere,
     space_named,
@@ -117,7 +118,8 @@ def test_a_layer_adds_the_whole_velocity_and_normalises(rng: Generator) -> None:
     x, one = sphere_cloud(rng), jnp.eye(3)
     attention = attentions["softmax"](one, one, one, epsilon=0.25)
     mu = Points.uniform(x, space=Ambient(Sphere()))
-    end = flow(attention, mu, [0.0, 0.3], stepping=fixed(0.1)).final.tokens.x
+    layers = fixed(0.1, "layer")
+    end = flow(attention, mu, [0.0, 0.3], stepping=layers).final.tokens.x
     for _ in range(3):
         kernel = np.exp(4 * x @ x.T)
         x = x + 0.1 * (kernel / kernel.sum(1, keepdims=True)) @ x
@@ -335,6 +337,17 @@ def test_layers_take_steps_of_euler_only(rng: Generator) -> None:
     for stepping in (None, fixed(0.1, "tsit5")):
         with pytest.raises(InvalidInputError, match="move by discrete layers"):
             flow(attention, mu, [0.0, 1.0], stepping=stepping)
+
+
+@pytest.mark.parametrize("space", [Sphere(), Euclidean()], ids=str)
+def test_the_solver_of_layers_needs_their_space(
+    rng: Generator, space: AbstractSpace
+) -> None:
+    """On the sphere itself, the velocity would be projected without a word."""
+    one, mu = jnp.eye(3), Points.uniform(sphere_cloud(rng), space=space)
+    attention, layers = attentions["softmax"](one, one, one), fixed(0.1, "layer")
+    with pytest.raises(InvalidInputError, match=r"need `space=Ambient\(Sphere\(\)\)`"):
+        flow(attention, mu, [0.0, 1.0], stepping=layers)
 
 
 @pytest.mark.parametrize("epsilon", [1e-8, 1e8])

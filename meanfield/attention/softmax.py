@@ -51,7 +51,10 @@ class Softmax(AbstractGaussianCoupling, AbstractRowwise):
 
     @override
     def affine(self, score: AbstractQuadraticScore, mu: Gaussian) -> Affine:
-        r"""$L = (I + \Sigma B)^{-1}\Sigma A$; castin2025, Lemmas 4.1 and 4.10."""
+        r"""$L = (I + \Sigma B)^{-1}\Sigma A$ for scores $y\cdot Ax - y\cdot By/2$.
+
+        Source: castin2025, Lemmas 4.1 and 4.10.
+        """
         B = None if isinstance(score, Dot) else score.B
         return tilted_gaussian_mean(mu, score.A, B, score.a)
 

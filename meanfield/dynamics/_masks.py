@@ -46,7 +46,9 @@ masks.register("strict")(Strict())
 
 
 class Window(eqx.Module):
-    """Mask by which a token sees tokens at most `width` before it, and no later ones.
+    r"""Window: $s$ sees $t$ if $0 \leq s - t \leq w$.
+
+    A token sees tokens at most `width` before it, and no later ones.
 
     Attributes:
         width: the width in units of position; the whole sequence has length 1.

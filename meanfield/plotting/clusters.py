@@ -24,7 +24,8 @@ from ._figure.panels import add_subject, panel, panels, titled_figure
 from ._figure.style import CYCLE, INK
 from .reading.data import NOTHING, kind, swarm, values
 from .reading.data import runs as members
-from .reading.metrics import AbstractMetric, default_metric, metrics
+from .reading.description import moves_directions
+from .reading.metrics import AbstractMetric, metric_of
 from .reading.observables import even_frames, map_runs
 
 # Clusters are counted in at most `_FRAMES` evenly spaced frames.
@@ -43,7 +44,7 @@ def clusters(dataset: xr.Dataset) -> Figure:
     default is 5 %, or half the median distance to the nearest token in the first frame
     if that is larger. With the `metric` `cosine`, the default on spheres, two tokens
     are linked if the cosine of their angle seen from 0 is at least $1 - $ `link`; the
-    default of `link` is then 0.1. An ensemble is drawn as its median and its 10–90 %
+    default of `link` is then 0.001. An ensemble is drawn as its median and its 10–90 %
     band.
 
     Raises:
@@ -103,7 +104,7 @@ def link_of(dataset: xr.Dataset) -> Link:
     """The link of the look; by default, that of the first frame of the first run."""
     _check_kind(dataset)
     look = look_of(dataset)
-    metric = metrics[look.metric or default_metric(dataset)]
+    metric = metric_of(look.metric, moves_directions=moves_directions(dataset))
     first = swarm(next(members(dataset)))
     return Link(metric, look.link or metric.default_link(first.x[0], first.weights))
 

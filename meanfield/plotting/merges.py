@@ -10,16 +10,14 @@ from meanfield.clusters import component_labels
 from meanfield.errors import InvalidInputError
 
 from ._figure.bands import annotate_ending, name_time, scale_time
-from ._figure.look import look_of, options_for
+from ._figure.look import options_for
 from ._figure.panels import add_subject, panel, panels, titled_figure
 from ._figure.style import INK
 from .clusters import link_of
 from .reading.data import Swarm, cloud
-from .reading.metrics import metrics
 from .reading.observables import even_frames
 
 _FRAMES = 400  # clusters are found in at most this many evenly spaced frames
-_CLOSE = 1e-3  # tokens on spheres are linked if their cosine is 1 minus this
 _WIDEST = 6.0  # width of the line of a cluster with all the weight, in points
 
 
@@ -30,15 +28,12 @@ def merges(dataset: xr.Dataset) -> Figure:
 
     Lines join where clusters merge. The order of the tokens, on the vertical axis, puts
     those that merge early next to each other. Clusters are those of the panel
-    `clusters`, but by default tokens on spheres are linked by a cosine of 0.999. If
-    frames are spaced logarithmically, so is the axis.
+    `clusters`. If frames are spaced logarithmically, so is the axis.
 
     Raises:
         InvalidInputError: if the dataset holds no tokens, or a single frame.
     """
     link, run = link_of(dataset), cloud(dataset)
-    if look_of(dataset).link is None and link.metric is metrics["cosine"]:
-        link = link._replace(distance=_CLOSE)
     run = run.take(even_frames(run.times.size, _FRAMES))
     state = run.state
     assert isinstance(state, Swarm)

@@ -57,6 +57,8 @@ def trajectory_dataset(run: Trajectory[Any]) -> "xarray.Dataset":
     dims = representation.dims(start)
     variables = {n: (dims_of(n, a.ndim, dims), a) for n, a in arrays.items()}
     attrs = {"kind": representation.name, "dtype": times.dtype.name, **provenance()}
+    if start.is_confined:
+        attrs["is_confined"] = 1  # netCDF files have no Booleans
     data = xarray.Dataset({**variables, **_ending(run)}, attrs=attrs)
     return add_numbers(data.assign(kinds[representation.name].derive(data)))
 

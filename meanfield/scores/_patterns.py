@@ -14,7 +14,9 @@ ROUNDINGS = 16  # rounding error of a position divided by a width, in eps
 
 
 class BlockLocal(eqx.Module):
-    """Mask by which a token sees all tokens of its own block, earlier and later ones.
+    r"""Mask of blocks: $s$ sees $t$ if $\lceil t/w\rceil = \lceil s/w\rceil$.
+
+    A token sees all tokens of its own block, earlier and later ones.
 
     Attributes:
         width: the length of a block; the whole sequence has length 1.
@@ -39,7 +41,9 @@ class BlockLocal(eqx.Module):
 
 
 class BlockCausal(eqx.Module):
-    """Mask by which a token sees the tokens of its own block up to itself.
+    r"""Causal blocks: $s$ sees $t\leq s$ if $\lceil t/w\rceil = \lceil s/w\rceil$.
+
+    A token sees the tokens of its own block up to itself.
 
     Attributes:
         width: the length of a block; the whole sequence has length 1.
@@ -66,10 +70,10 @@ class BlockCausal(eqx.Module):
 
 
 class Strided(eqx.Module):
-    """Mask by which a token sees recent tokens, and earlier tokens at regular strides.
+    r"""Strided mask: $s$ sees $t \leq s$ if $s - t < w$ or $(s - t)/w$ is whole.
 
-    Recent tokens lie less than `width` before the query, the others a multiple of
-    `width` before it. This is the strided pattern of sparse transformers, as one mask.
+    A token sees recent tokens, and earlier ones at regular strides. This is the strided
+    pattern of sparse transformers, as one mask.
 
     Attributes:
         width: the stride; the whole sequence has length 1.
@@ -98,10 +102,10 @@ class Strided(eqx.Module):
 
 
 class Fixed(eqx.Module):
-    """Mask by which a token sees its block up to itself, and each earlier block's end.
+    r"""Fixed mask: $s$ sees $t\leq s$ in its own block, or where $t/w$ is whole.
 
-    The end of a block is its last token. This is the fixed pattern of sparse
-    transformers, as one mask.
+    A token sees its block up to itself, and the last token of each earlier block. This
+    is the fixed pattern of sparse transformers, as one mask.
 
     Attributes:
         width: the length of a block; the whole sequence has length 1.

@@ -15,7 +15,7 @@ from meanfield.attention import (
     costs,
     symmetries,
 )
-from meanfield.cli.options._names import first_paragraph
+from meanfield.cli.options._names import bandwidth_note, first_paragraph
 from meanfield.theorems import attention_marks, statements, statements_by_attention
 
 HEAD = r"""# One equation, every attention
@@ -76,7 +76,7 @@ def _variant(name: str) -> Variant:
     if isinstance(coupling, AbstractGaussianCoupling):
         closed_form = first_paragraph(type(coupling).affine)
     facts = {
-        "Score": first_paragraph(type(attention.score)),
+        "Score": f"{first_paragraph(type(attention.score))}{bandwidth_note(name)}",
         "Weights": first_paragraph(type(coupling)),
         "Gaussians": closed_form,
         "Linear growth": first_paragraph(type(coupling).is_linearly_bounded),

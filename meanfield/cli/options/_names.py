@@ -224,7 +224,7 @@ def _formulas(name: str) -> dict[str, str]:
     coupling = type(attention.coupling)
     sentences = {
         "velocity": summary(Attention),
-        "scores": summary(type(attention.score)),
+        "scores": f"{summary(type(attention.score))}{bandwidth_note(name)}",
         "weights": summary(coupling),
     }
     if issubclass(coupling, AbstractGaussianCoupling):
@@ -234,3 +234,16 @@ def _formulas(name: str) -> dict[str, str]:
     if remark:
         sentences["remark"] = to_unicode(" ".join(remark.split()))
     return sentences
+
+
+def bandwidth_note(name: str) -> str:
+    """A note on scores whose bandwidth is not `epsilon`; empty for most attentions."""
+    import jax.numpy as jnp
+
+    from meanfield.attention import attentions
+    from meanfield.scores import Dot
+
+    unit = jnp.ones((1, 1))
+    score = attentions[name](unit, unit, unit, epsilon=2.0).score
+    is_inverse = isinstance(score, Dot) and float(score.epsilon) == 0.5
+    return " This attention has 1/ε in place of ε, and the value V/ε." * is_inverse

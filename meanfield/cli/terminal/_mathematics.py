@@ -10,7 +10,7 @@ alpha α beta β gamma γ delta δ epsilon ε varepsilon ε eta η theta θ kapp
 mu μ nu ν xi ξ pi π rho ρ sigma σ tau τ varphi φ phi φ psi ψ
 Gamma Γ Delta Δ Lambda Λ Sigma Σ Phi Φ Omega Ω nabla ∇ partial ∂ infty ∞
 int ∫ iint ∬ sum Σ prod ∏ top T ell ℓ cdot · cdots … dots … ldots …
-circ ∘ perp ⊥ dagger † star * langle ⟨ rangle ⟩ | ‖ { { } }
+circ ∘ perp ⊥ dagger † star * langle ⟨ rangle ⟩ lceil ⌈ rceil ⌉ | ‖ { { } }
 """
 _RELATIONS = """
 ge ≥ geq ≥ le ≤ leq ≤ ne ≠ neq ≠ ll ≪ gg ≫ succ ≻ succeq ⪰ prec ≺ preceq ⪯

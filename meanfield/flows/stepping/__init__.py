@@ -26,5 +26,6 @@ from ._ssp import AbstractGridSolver as AbstractGridSolver
 from ._ssp import Step as Step
 from ._stepping import MAX_STEPS as MAX_STEPS
 from ._stepping import AbstractStepping as AbstractStepping
+from ._stepping import Layer as Layer
 from ._stepping import check_steps as check_steps
 from ._stepping import solvers as solvers

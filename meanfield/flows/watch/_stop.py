@@ -210,9 +210,9 @@ class Clustered(AbstractStop):
     """Ends a flow of tokens when they form at most `count` clusters.
 
     A greedy search then covers all tokens by this many balls around tokens, whose
-    radius is that of a cosine of 0.9. Tokens of weight zero are ignored. With steps in
-    arclength, clusters are the tokens that have not merged. The space must be compact,
-    such as `Sphere()`: elsewhere clusters have no scale.
+    radius is that of a cosine of 0.999. Tokens of weight zero are ignored. With steps
+    in arclength, clusters are the tokens that have not merged. The space must be
+    compact, such as `Sphere()`: elsewhere clusters have no scale.
 
     Attributes:
         count: the largest number of clusters, a whole number.

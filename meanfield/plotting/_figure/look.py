@@ -142,7 +142,7 @@ class Look:
     )
     metric: str | None = option(
         "distance that defines clusters: euclidean, or cosine of the angle "
-        "seen from 0 [default: euclidean]",
+        "seen from 0 [default: euclidean; cosine on spheres]",
         "NAME",
         panels=("tokens", "clusters", "merges"),
         movies=("tokens",),

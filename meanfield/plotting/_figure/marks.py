@@ -15,6 +15,7 @@ from matplotlib.legend_handler import HandlerBase
 from matplotlib.lines import Line2D
 from matplotlib.transforms import Transform
 from matplotlib.typing import LineStyleType
+from mpl_toolkits.mplot3d import Axes3D
 from typing_extensions import override
 
 from .style import CLOSURE_COLOUR, GREY
@@ -27,6 +28,7 @@ _PAGE = 0.88
 # Distance of a legend from the axes, as a multiple of the font size, and the additional
 # distance if the tick labels share a power of ten, which is written above the axes.
 _PAD, _POWER = 0.5, 1.1
+_WIDE = 1.4  # least ratio of width and height of a page with a legend on the right
 _SHADES = 3  # number of dots that represent a colour scale in a legend
 
 
@@ -132,7 +134,17 @@ CLOSURE = Line2D(
 
 
 def legend(axes: Axes, handles: Sequence[Artist], columns: int) -> None:
-    """Add a legend above the axes, where it covers no data; rows are filled first."""
+    """Add a legend above the axes, where it covers no data; rows are filled first.
+
+    Beside square axes on a wide page, such as a slide, it is a column on the right.
+    """
+    figure = axes.get_figure(root=True)
+    assert figure is not None
+    is_square = isinstance(axes, Axes3D) or axes.get_box_aspect() == 1
+    if is_square and figure.get_figwidth() > _WIDE * figure.get_figheight():
+        options = {"handler_map": HANDLERS, "frameon": False}
+        figure.legend(handles=list(handles), loc="outside right center", **options)
+        return
     columns = legend_columns(axes, handles, columns)
     column_order = [handle for i in range(columns) for handle in handles[i::columns]]
     axes.legend(

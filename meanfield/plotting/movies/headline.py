@@ -28,10 +28,10 @@ def headlines(
     return [[*filter(None, row)] for row in rows]
 
 
-def sizes_and_end(sizes: np.ndarray, ending: Ending) -> FrameNotes:
-    """The size of a cloud in each frame, as notes; the last frame names the ending."""
-    parts = [[size_note(float(size))] for size in sizes]
-    if ending.status is Status.FINISHED:  # show both the size and the ending
+def notes_and_end(notes: Sequence[str], ending: Ending) -> FrameNotes:
+    """A note on the cloud in each frame; the last frame names the ending."""
+    parts = [[note] for note in notes]
+    if ending.status is Status.FINISHED:  # show both the note and the ending
         parts[-1].append(ending_headline(ending))
     else:
         parts[-1] = [ending_headline(ending)]

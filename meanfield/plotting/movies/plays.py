@@ -10,7 +10,9 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from meanfield._counting import count_phrase
 from meanfield._registry import Registry
+from meanfield.clusters import cluster_counts
 from meanfield.errors import InvalidInputError
 from meanfield.plotting._figure.look import Look, look_of
 from meanfield.plotting._figure.marks import Key
@@ -19,8 +21,9 @@ from meanfield.plotting._writing.film import Film
 from meanfield.plotting.cone.path_animation import animate_paths
 from meanfield.plotting.cone.scenes import cone_scene, disc_scene
 from meanfield.plotting.density.scenes import density_scene
-from meanfield.plotting.reading.data import cloud, kind
+from meanfield.plotting.reading.data import Cloud, Swarm, cloud, kind
 from meanfield.plotting.reading.density import density_moments, density_run
+from meanfield.plotting.reading.metrics import metric_of
 from meanfield.plotting.reading.observables import sizes_of
 from meanfield.plotting.reading.pace import (
     frames_shown,
@@ -35,7 +38,7 @@ from meanfield.plotting.reading.pace import (
 from meanfield.plotting.tokens.scenes import cloud_scene
 from meanfield.plotting.tokens.views import projection, rms_radii
 
-from .headline import sizes_and_end
+from .headline import notes_and_end, size_note
 from .overflow_note import overflow_note
 from .stage import Play
 
@@ -94,7 +97,10 @@ def token_play(dataset: xr.Dataset, film: Film) -> Play:
     image = picture._replace(cloud=replace(image, whole=whole))
     return Play(
         run.times,
-        sizes_and_end(_sizes(sizes, run.look), run.ending),
+        notes_and_end(
+            _size_notes(sizes, run.look) if run.is_flat else _cluster_notes(run),
+            run.ending,
+        ),
         _setting(
             partial(cloud_scene, image=image, film=film), "3d" if is_3d else None, note
         ),
@@ -111,7 +117,7 @@ def density_play(dataset: xr.Dataset, film: Film) -> Play:
     sizes = sizes_of(density_moments(run).factor)
     return Play(
         run.times,
-        sizes_and_end(_sizes(sizes, look_of(dataset)), run.ending),
+        notes_and_end(_size_notes(sizes, look_of(dataset)), run.ending),
         _setting(lambda axes: density_scene(axes, run, look_of(dataset)), None, note),
         _no_note,
     )
@@ -151,9 +157,20 @@ def _setting(
     return set_scene
 
 
-def _sizes(radii: np.ndarray, look: Look) -> np.ndarray:
-    """The radii in the headline; NaN, not printed, if the look scales each to 1."""
-    return np.full_like(radii, np.nan) if look.relative else radii
+def _size_notes(radii: np.ndarray, look: Look) -> list[str]:
+    """The radii in the headline; empty if the look scales each to 1."""
+    return ["" if look.relative else size_note(float(radius)) for radius in radii]
+
+
+def _cluster_notes(run: Cloud) -> list[str]:
+    """The numbers of clusters in the headline, of tokens on a sphere."""
+    state = run.state
+    assert isinstance(state, Swarm)
+    metric = metric_of(run.look.metric, moves_directions=run.moves_directions)
+    link = run.look.link or metric.default_link(state.x[0], state.weights)
+    x, radii = metric.embed(state, link)
+    counts = cluster_counts(x, state.weights, radii).counts
+    return [count_phrase(int(count), "cluster") for count in counts]
 
 
 def _no_note(_: Axes) -> str:

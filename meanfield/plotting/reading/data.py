@@ -11,9 +11,9 @@ from meanfield.clusters import LARGEST
 from meanfield.endings import Status
 from meanfield.errors import InvalidInputError
 from meanfield.plotting._figure.look import Look, look_of
-from meanfield.spec import EUCLIDEAN, RunSpec
+from meanfield.spec import RunSpec
 
-from .description import spec_of
+from .description import is_flat, moves_directions, spec_of
 
 _VARIABLES = {
     "points": ("x", "weight"),
@@ -74,8 +74,8 @@ class Cloud:
     `whole` is the run before projection onto some axes; `words` are the labels of
     the tokens; `look` is the look of the picture; `names` are those of chosen axes.
     `is_flat` says whether tokens move in Euclidean space: on a sphere they are never
-    near a Gaussian, so that no outlines are drawn. `metric` is the default metric of
-    clusters.
+    near a Gaussian, so that no outlines are drawn. `moves_directions` says whether
+    directions of tokens form clusters.
     """
 
     times: np.ndarray
@@ -87,7 +87,7 @@ class Cloud:
     look: Look = Look()
     names: tuple[str, ...] = ()
     is_flat: bool = True
-    metric: str = "euclidean"
+    moves_directions: bool = False
 
     @property
     def dimension(self) -> int:
@@ -266,10 +266,15 @@ def cloud(run: xr.Dataset) -> Cloud:
     closure = track(run, "closure_") if "closure_mean" in run else None
     words = run["word"].values.astype(str) if "word" in run else None
     names = tuple(run["coord"].values.tolist()) if "coord" in run.coords else ()
-    spec = spec_of(run)
-    looks = {"words": words, "look": look_of(run), "names": names}
-    if spec is not None:
-        looks["is_flat"] = spec.space == EUCLIDEAN
-        looks["metric"] = "cosine" if spec.moves_directions else "euclidean"
-    whole_run = Cloud(times, state, closure, ending(run), **looks)
+    whole_run = Cloud(
+        times,
+        state,
+        closure,
+        ending(run),
+        words=words,
+        look=look_of(run),
+        names=names,
+        is_flat=is_flat(run),
+        moves_directions=moves_directions(run),
+    )
     return whole_run.take(frames)

@@ -38,6 +38,20 @@ def spec_of(dataset: xr.Dataset) -> RunSpec | None:
     return parse(values, where="the `spec` of this dataset")
 
 
+def is_flat(dataset: xr.Dataset) -> bool:
+    """Whether the run is in Euclidean space."""
+    spec = spec_of(dataset)
+    if spec is None:
+        return not dataset.attrs.get("is_confined", False)
+    return spec.space == EUCLIDEAN
+
+
+def moves_directions(dataset: xr.Dataset) -> bool:
+    """Whether directions of tokens form clusters: on spheres, with layer norms."""
+    spec = spec_of(dataset)
+    return not is_flat(dataset) or (spec is not None and spec.moves_directions)
+
+
 def description(dataset: xr.Dataset) -> str:
     """A run in one line: `softmax: A = 2, V = −1, ε = 1; 1000 tokens; t from 0 to 3`.
 

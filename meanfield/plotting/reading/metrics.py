@@ -4,19 +4,18 @@ import abc
 from typing import NamedTuple
 
 import numpy as np
-import xarray as xr
 from typing_extensions import override
 
 from meanfield._registry import Registry
 from meanfield.clusters import (
     COSINE_LINK,
+    SPHERE_LINK,
     cluster_radii,
     cluster_share,
     embed_directions,
 )
 
 from .data import Swarm
-from .description import spec_of
 
 
 class Embedding(NamedTuple):
@@ -75,6 +74,9 @@ class _Cosine(AbstractMetric):
     Tokens at zero have no direction; they are embedded in one point far from the rest.
     """
 
+    def __init__(self, link: float) -> None:
+        self._link = link
+
     @property
     @override
     def name(self) -> str:
@@ -82,7 +84,7 @@ class _Cosine(AbstractMetric):
 
     @override
     def default_link(self, first: np.ndarray, weights: np.ndarray) -> float:
-        return COSINE_LINK
+        return self._link
 
     @override
     def embed(self, state: Swarm, link: float) -> Embedding:
@@ -93,17 +95,24 @@ class _Cosine(AbstractMetric):
     def note(self, link: float) -> str:
         angle = np.degrees(np.arccos(1 - link))
         return (
-            f"tokens whose cosine, seen from 0, is at least {1 - link:.3g} are linked: "
-            f"angles up to {angle:.0f}°"
+            f"tokens whose cosine, seen from 0, is at least {1 - link:.6g} are linked: "
+            f"angles up to {angle:.3g}°"
         )
 
 
 metrics: Registry[AbstractMetric] = Registry("metric of tokens")
 metrics.register("euclidean")(_Euclidean())
-metrics.register("cosine")(_Cosine())
+metrics.register("cosine")(_Cosine(COSINE_LINK))
 
 
-def default_metric(dataset: xr.Dataset) -> str:
-    """The default metric of a run: cosine if the run moves directions of tokens."""
-    spec = spec_of(dataset)
-    return "cosine" if spec is not None and spec.moves_directions else "euclidean"
+_ON_SPHERES = _Cosine(SPHERE_LINK)
+
+
+def metric_of(name: str | None, *, moves_directions: bool) -> AbstractMetric:
+    """The metric called `name`; by default cosine if a run moves directions of tokens.
+
+    The cosine metric of such a run has a closer default link.
+    """
+    if moves_directions and name in (None, "cosine"):
+        return _ON_SPHERES
+    return metrics[name or "euclidean"]

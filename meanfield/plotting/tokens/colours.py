@@ -15,12 +15,15 @@ from meanfield.plotting._figure.bands import are_log_spaced
 from meanfield.plotting._figure.style import CYCLE, GREY, number_map
 from meanfield.plotting._figure.text import verbatim
 from meanfield.plotting.reading.data import Cloud, Swarm
-from meanfield.plotting.reading.metrics import metrics
+from meanfield.plotting.reading.metrics import metric_of
 
 # At most six groups of tokens have colours of their own, or three if the six heaviest
 # groups have less than 90 % of the weight. By default, colours show final clusters if
 # several clusters have at least 2 % of the weight each and 90 % together.
 _N_COLOURS, _HEAVY, _MIN_SHARE, _N_NAMED = 6, 0.02, 0.9, 3
+# Clusters are shown by default if their RMS radii are at most this share of the
+# smallest distance between two of them: the arcs of a ring have 0.29.
+_TIGHT = 0.2
 
 
 class Colouring(NamedTuple):
@@ -47,7 +50,8 @@ def colouring(cloud: Cloud, state: Swarm, otherwise: Rule) -> Colouring:
 
     If the look sets `link` or `metric`, the default is by cluster. Otherwise it is by
     position if tokens have positions. Without positions, it is by final cluster if two
-    to six clusters have nearly all the weight. In all other cases it is `otherwise`.
+    to six clusters have nearly all the weight, and are small compared with the
+    distances between them. In all other cases it is `otherwise`.
 
     Raises:
         InvalidInputError: if the tokens lack what the colouring needs, or the look has
@@ -73,11 +77,24 @@ def default_colouring(cloud: Cloud, state: Swarm) -> str | None:
     """The colouring by position or by final cluster, if it suits the tokens."""
     if state.position is not None:
         return "position"
-    masses = np.bincount(_final_clusters(cloud, state), weights=state.weights)
-    heaviest = np.sort(masses)[::-1][:_N_COLOURS]
-    heaviest = heaviest[heaviest >= _HEAVY]
-    is_split = heaviest.size > 1 and heaviest.sum() >= _MIN_SHARE
-    return "cluster" if is_split else None
+    labels, points = _final_clusters(cloud, state)
+    masses = np.bincount(labels, weights=state.weights)
+    heaviest = np.argsort(masses)[::-1][:_N_COLOURS]
+    heaviest = heaviest[masses[heaviest] >= _HEAVY]
+    is_split = heaviest.size > 1 and masses[heaviest].sum() >= _MIN_SHARE
+    return "cluster" if is_split and _are_separate(points, labels, heaviest) else None
+
+
+def _are_separate(points: np.ndarray, labels: np.ndarray, names: np.ndarray) -> bool:
+    """Whether some clusters are small compared with the distances between them."""
+    groups = [points[labels == name] for name in names]
+    centres = np.array([group.mean(axis=0) for group in groups])
+    sizes = [
+        np.sqrt(np.mean(np.sum((group - centre) ** 2, axis=1)))
+        for group, centre in zip(groups, centres, strict=True)
+    ]
+    gaps = np.linalg.norm(centres[:, None] - centres, axis=-1)
+    return bool(max(sizes) < _TIGHT * gaps[~np.eye(names.size, dtype=bool)].min())
 
 
 def check_no_colours(cloud: Cloud) -> None:
@@ -120,7 +137,7 @@ def colour_by_position(cloud: Cloud, state: Swarm) -> Colouring:
 @colourings.register("cluster")
 def colour_by_cluster(cloud: Cloud, state: Swarm) -> Colouring:
     """Colours by the cluster of tokens in the last frame."""
-    labels = _final_clusters(cloud, state)
+    labels = _final_clusters(cloud, state)[0]
     masses = np.bincount(labels, weights=state.weights)
     names = [f"cluster, {_share(mass)}" for mass in masses]
     if cloud.words is not None:
@@ -154,14 +171,14 @@ def _whole(cloud: Cloud, state: Swarm) -> Swarm:
     return whole
 
 
-def _final_clusters(cloud: Cloud, state: Swarm) -> np.ndarray:
-    """The cluster labels of the last frame, in all coordinates."""
+def _final_clusters(cloud: Cloud, state: Swarm) -> tuple[np.ndarray, np.ndarray]:
+    """Cluster labels of the last frame, and tokens embedded by the metric, (n, k)."""
     whole = _whole(cloud, state)
     x, weights = whole.x[[0, -1]], whole.weights
-    metric = metrics[cloud.look.metric or cloud.metric]
+    metric = metric_of(cloud.look.metric, moves_directions=cloud.moves_directions)
     link = cloud.look.link or metric.default_link(x[0], weights)
     points, radii = metric.embed(whole._replace(x=x), link)
-    return component_labels(points[-1], radii[-1])
+    return component_labels(points[-1], radii[-1]), points[-1]
 
 
 def _colour_by_number(cloud: Cloud, numbers: np.ndarray, label: str) -> Colouring:

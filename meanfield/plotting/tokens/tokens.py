@@ -8,10 +8,17 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.gridspec import SubplotSpec
+from mpl_toolkits.mplot3d import Axes3D
 
 from meanfield.plotting._figure.joint import Runs, common_run, joint_panel
 from meanfield.plotting._figure.look import look_of, options_for
-from meanfield.plotting._figure.marks import Key, colour_scale, legend, legend_columns
+from meanfield.plotting._figure.marks import (
+    Key,
+    colour_bar,
+    colour_scale,
+    legend,
+    legend_columns,
+)
 from meanfield.plotting._figure.panels import (
     annotate,
     ending_note,
@@ -48,6 +55,7 @@ def tokens(dataset: xr.Dataset) -> Figure:
         return _draw_runs(dataset, clouds)
     figure = titled_figure(dataset, (6.6, 6.0))
     axes, key = _draw(figure, figure.add_gridspec(1, 1)[0, 0], clouds[0])
+    _colour_scale(axes, key)
     legend(axes, [*key.handles, *key.clusters], len(key.handles))
     annotate(figure, *key.notes, ending_note(clouds[0].ending))
     return figure
@@ -96,18 +104,35 @@ def _draw_grid(
     figure = titled_figure(dataset, (4.0 * columns, 3.7 * rows + 0.9))
     grid = figure.add_gridspec(rows + 1, columns, height_ratios=[0.08] + rows * [1.0])
     notes: list[str] = []
+    parts: list[tuple[Axes, Key]] = []
     for index, (title, member) in enumerate(clouds.items()):
         cell = grid[1 + index // columns, index % columns]
         axes, key = _draw(figure, cell, member)
         axes.set_title(title, fontsize="small")
         notes += [note for note in key.notes if note not in notes]
-        if index == 0:
-            top = figure.add_subplot(grid[0, :])
-            top.axis("off")
-            entries = legend_columns(top, key.handles, len(key.handles))
-            top.legend(handles=key.handles, loc="center", ncols=entries)
+        parts.append((axes, key))
+    _colour_scales(parts)
+    top, handles = figure.add_subplot(grid[0, :]), parts[0][1].handles
+    top.axis("off")
+    entries = legend_columns(top, handles, len(handles))
+    top.legend(handles=handles, loc="center", ncols=entries)
     annotate(figure, note, *notes)
     return figure
+
+
+def _colour_scales(parts: list[tuple[Axes, Key]]) -> None:
+    """Add colour bars: a common one if all runs have the same scale."""
+    scales = [key.scale for _, key in parts if key.scale is not None]
+    is_common = len(scales) == len(parts) and len({s.get_clim() for s in scales}) == 1
+    if is_common and len({key.label for _, key in parts}) == 1:
+        colour_bar([axes for axes, _ in parts], scales[0], parts[0][1].label)
+        return
+    for axes, key in parts:
+        _colour_scale(axes, key)
+
+
+def _colour_scale(axes: Axes, key: Key) -> None:
+    colour_scale(axes, key, pad=0.11 if isinstance(axes, Axes3D) else 0.02)
 
 
 def _draw(figure: Figure, cell: SubplotSpec, member: Cloud) -> tuple[Axes, Key]:
@@ -119,5 +144,4 @@ def _draw(figure: Figure, cell: SubplotSpec, member: Cloud) -> tuple[Axes, Key]:
     axes = figure.add_subplot(cell, projection="3d" if is_3d else None)
     draw = draw_line if member.dimension == 1 else draw_paths
     key = draw(axes, image.cloud, image.labels)
-    colour_scale(axes, key, pad=0.11 if is_3d else 0.02)
     return axes, key._replace(notes=[image.note, *key.notes])

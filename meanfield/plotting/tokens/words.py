@@ -21,7 +21,7 @@ LEAD_DISTANCE = 8.0  # distance in points beyond which a line joins dot and word
 _SIZE = 0.75  # font size of words in a panel, relative to the default font size
 _HIGH, _MARGIN = 1.05, 1.5  # word height relative to its font size; margin in points
 _MAX_LABELS = 120  # largest number of words that are placed
-_SQUARE = 0.68  # width of the axes, as a share of the width of the figure
+_SQUARE = 0.58  # least width of the axes, as a share of the width of the figure
 
 
 def word_rank(word: str) -> int:

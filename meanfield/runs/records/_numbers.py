@@ -41,8 +41,9 @@ def add_numbers(data: "xarray.Dataset") -> "xarray.Dataset":
         }
     if "token" in data.dims:
         keys = data.attrs.get("spec", {})
+        is_confined = keys.get("space", EUCLIDEAN) != EUCLIDEAN
         numbers["clusters"] = functools.partial(_clusters, data.isel(time=[0]))
-        if keys.get("space", EUCLIDEAN) != EUCLIDEAN or keys.get("normalise"):
+        if is_confined or data.attrs.get("is_confined") or keys.get("normalise"):
             numbers["clusters"] = functools.partial(_token_number, _cosine_clusters)
         for name in filter(is_frame_number, keys.get("observe") or ()):
             function = functools.partial(_token_number, frame_number(name))

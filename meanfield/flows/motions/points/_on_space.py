@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int, PyTree
 from typing_extensions import override
 
-from meanfield.clusters import COSINE_LINK
+from meanfield.clusters import SPHERE_LINK
 from meanfield.measures import Points
 from meanfield.spaces import AbstractSpace
 
@@ -76,7 +76,7 @@ def count_centres(mu: Points, size: Float[Array, ""], limit: int) -> Int[Array, 
     `size`. Each ball is around the first token that is not covered.
     """
     x, is_left = mu.safe_tokens.x, ~jnp.isneginf(mu.log_weights)
-    radius = np.sqrt(2 * COSINE_LINK) * size
+    radius = np.sqrt(2 * SPHERE_LINK) * size
 
     def cover(_: Array, state: tuple[Array, Array]) -> tuple[Array, Array]:
         is_left, count = state

@@ -35,13 +35,14 @@ from meanfield.flows.stepping import (
     Courant,
     Events,
     Fixed,
+    Layer,
     adaptive,
     events,
     steps_over_jumps,
 )
 from meanfield.measures import CheckedCells, Points, max_batch_size
 from meanfield.scores import Masked
-from meanfield.spaces import Ambient, Euclidean
+from meanfield.spaces import AbstractSpace, Ambient, Euclidean
 
 from ._landing import is_stochastic_solver, prepare_landing
 from ._paths import TokenPaths
@@ -85,8 +86,7 @@ class TokenMotion(Motion[Points]):
             _check_events(dynamics, mu0)
         if isinstance(stepping, AbstractOnHost):
             check_on_host(dynamics, mu0, is_noisy=noise is not None)
-        if isinstance(mu0.space, Ambient):
-            _check_layers(stepping)
+        _check_layers(mu0.space, stepping)
         if noise is None or isinstance(stepping, Courant):
             check_solver(mu0, stepping)
             return
@@ -260,11 +260,19 @@ def check_arclength(dynamics: AbstractDynamics, mu0: Points) -> None:
         )
 
 
-def _check_layers(stepping: AbstractStepping) -> None:
+def _check_layers(space: AbstractSpace, stepping: AbstractStepping) -> None:
     """Checks the steps of discrete layers, whose velocities leave their space.
 
     With other steps, the error of a step would not be estimated.
     """
+    if not isinstance(space, Ambient):
+        if isinstance(stepping, Fixed) and isinstance(stepping.solver, Layer):
+            raise InvalidInputError(
+                "The solver `layer` adds velocities that leave the space: the tokens "
+                f"need `space=Ambient(Sphere())`; got `{space}`. Use the solver "
+                "`euler` for tangent velocities."
+            )
+        return
     if not (isinstance(stepping, Fixed) and isinstance(stepping.solver, diffrax.Euler)):
         raise InvalidInputError(
             "Tokens of an `Ambient` space move by discrete layers: use `fixed(dt)`, or "

@@ -6,9 +6,10 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from meanfield.clusters import cluster_counts
+from meanfield.clusters import COSINE_LINK, SPHERE_LINK, cluster_counts
 from meanfield.plotting.reading.data import Swarm, cloud, ending, kind, runs, values
-from meanfield.plotting.reading.metrics import COSINE_LINK, default_metric, metrics
+from meanfield.plotting.reading.description import moves_directions
+from meanfield.plotting.reading.metrics import AbstractMetric, metric_of, metrics
 from meanfield.plotting.reading.observables import even_frames, rounded_spectrum
 from meanfield.spectrum import effective_rank
 
@@ -147,9 +148,10 @@ def _clusters(sample: xr.Dataset, report: Report) -> Iterator[Panel]:
     In more than three dimensions, clusters are also counted by angles, since tokens
     with the same direction can be far apart. On a sphere they are counted by angles.
     """
-    sizes, way = sample.sizes, default_metric(sample)
-    has_both = way == "euclidean" and sizes["coord"] > _MAX_DIMENSION
-    ways = list(metrics) if has_both else [way]
+    sizes, is_angular = sample.sizes, moves_directions(sample)
+    has_both = not is_angular and sizes["coord"] > _MAX_DIMENSION
+    names = [*metrics] if has_both else [None]
+    ways = [metric_of(name, moves_directions=is_angular) for name in names]
     max_frames = _MAX_POSITIONS // (sizes["token"] * sizes.get("run", 1) * len(ways))
     frames = even_frames(sizes["time"], max(max_frames, 2))
     subsample = sample.isel(time=frames)
@@ -160,12 +162,14 @@ def _clusters(sample: xr.Dataset, report: Report) -> Iterator[Panel]:
     )
     times = values(subsample, "time", ("time",))
     suffix = f" (at {len(frames)} frames)" if len(frames) < sizes["time"] else ""
-    names = [metrics[way].name for way in ways]
-    cosines = f" (cosines from {1 - COSINE_LINK:g} on are linked)"
-    rule = cosines if "cosine" in ways else ""
-    clusters = panel(f"clusters{rule}{suffix}", names, times, rows[:, :, 0])
+    labels = [way.name for way in ways]
+    link = SPHERE_LINK if is_angular else COSINE_LINK
+    cosines = f" (cosines from {1 - link:g} on are linked)"
+    rule = cosines if is_angular or has_both else ""
+    clusters = panel(f"clusters{rule}{suffix}", labels, times, rows[:, :, 0])
     yield {**clusters, "steps": True}
-    shares = panel(f"share of the largest cluster{suffix}", names, times, rows[:, :, 1])
+    title = f"share of the largest cluster{suffix}"
+    shares = panel(title, labels, times, rows[:, :, 1])
     yield {**shares, "steps": True}
 
 
@@ -175,13 +179,12 @@ class _ClusterCounter:
     def __init__(self, total: int, report: Report) -> None:
         self._done, self._total, self._report = 0, total, report
 
-    def count_clusters(self, run: xr.Dataset, way: str) -> np.ndarray:
+    def count_clusters(self, run: xr.Dataset, metric: AbstractMetric) -> np.ndarray:
         """Cluster counts and largest weights of a run, (2, time); NaN where missing."""
         numbers = np.full((2, run.sizes["time"]), np.nan)
         whole = cloud(run)
         state = whole.state
         assert isinstance(state, Swarm)
-        metric = metrics[way]
         link = metric.default_link(state.x[0], state.weights)
         x, radii = metric.embed(state, link)
         places = np.searchsorted(values(run, "time", ("time",)), whole.times)
