@@ -45,7 +45,7 @@ def test_list_names_every_mask(cli: Command) -> None:
     wide = ("window", "block-local", "block-causal", "strided", "fixed")
     rates = {"alibi:RATE", "alibi-unnormalised:RATE"}
     assert names == {"causal", "strict", *(f"{name}:WIDTH" for name in wide), *rates}
-    assert "before it" in cli("show", "window:WIDTH").out
+    assert "0 ≤ s - t ≤ w" in cli("show", "window:WIDTH").out
 
 
 A, COVARIANCE = [[0.3, 1.4], [-0.6, 0.5]], [[1.0, 0.5], [0.5, 0.9]]

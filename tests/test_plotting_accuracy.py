@@ -35,7 +35,7 @@ from meanfield.plotting._figure.panels import titled_figure
 from meanfield.plotting.reading.description import description
 
 RNG = np.random.default_rng(5)
-LINE = "l2: A = [[2, 0], [0.5, 1]], V = −1, ε = 0.5; "
+LINE = "l2: A = [[2, 0], [0.5, 1]] (Q = A, K = 1), V = −1, ε = 0.5; "
 
 
 def add_energy(run: xr.Dataset, share: float = 1.0) -> xr.Dataset:
@@ -128,7 +128,7 @@ def test_no_text_crosses_an_axis(picture: Picture) -> None:
 def test_the_energy_panel_compares_with_the_gradient_flow() -> None:
     for share, expected in {
         1.0: "the energy is lost as in its Wasserstein gradient flow",
-        0.25: "it is lost 0.25 to 0.25 times as fast as in one",
+        0.25: "the energy is lost at 0.25 of the rate of its Wasserstein gradient",
     }.items():
         figure = panels["energy"](add_energy(shrinking(RNG), share))
         assert expected in figure.get_supxlabel().replace("\n", " ")
@@ -142,7 +142,7 @@ def test_the_energy_panel_compares_with_the_gradient_flow() -> None:
 def test_gaussian_energies_compare_with_the_gaussian_gradient_flow() -> None:
     for share, expected in {
         1.0: "the energy is lost as in its gradient flow among Gaussians",
-        0.25: "no gradient flow among Gaussians of this energy: it is lost 0.25",
+        0.25: "the energy is lost at 0.25 of the rate of its gradient flow among",
     }.items():
         figure = panels["energy"](add_energy(moving_gaussian(RNG), share))
         assert expected in figure.get_supxlabel().replace("\n", " ")
@@ -206,8 +206,8 @@ def test_movies_pages_and_comparisons_state_their_run(
         ),
         (
             {"terms": [{"attention": "l2", "A": -1.0}], "layers": [{"t": 1.0, "A": 2}]},
-            "softmax: A = 1, V = 1, ε = 1; + l2: A = −1, V = 1, ε = 1; other "
-            "parameters from t = [1] on; 5 tokens, d = 2",
+            "softmax: A = 1, V = 1, ε = 1; + l2: A = −1 (Q = A, K = 1), V = 1, ε = 1; "
+            "other parameters from t = [1] on; 5 tokens, d = 2",
         ),
         (
             {

@@ -158,10 +158,10 @@ def folders(tmp_path: Path) -> Callable[..., list[str]]:
     [
         ([{}, {"attention": "l2"}], ["softmax", "l2"]),
         ([{}, {"attention": "l2", "epsilon": 2.0}], ["softmax", "l2"]),
-        ([{}, {"epsilon": 0.5}], ["epsilon = 1", "epsilon = 0.5"]),
+        ([{}, {"epsilon": 0.5}], ["ε = 1", "ε = 0.5"]),
         (
             [{}, {"epsilon": 0.5}, {"epsilon": 0.5, "attention": "l2"}],
-            ["softmax, epsilon = 1", "softmax, epsilon = 0.5", "l2, epsilon = 0.5"],
+            ["softmax, ε = 1", "softmax, ε = 0.5", "l2, ε = 0.5"],
         ),
         ([{}, {}], ["first", "second"]),
         (
@@ -231,3 +231,14 @@ def test_a_comparison_is_drawn_as_its_runs(
     result = cli("plot", "both", "--panel", "spectrum")
     assert result.code == 0
     assert (tmp_path / "both" / "gaussian-points-spectrum.png").exists()
+
+
+def test_keys_that_differ_but_are_in_no_label_are_in_the_small_print() -> None:
+    keys = [{"beta": 9.0, "n": 40, "t": 1.0}, {"beta": 10.0, "n": 30, "t": 2.0}]
+    run = points(np.random.default_rng(0).normal(size=(3, 9, 2)))
+    files = {str(i): run.assign_attrs(spec=spec) for i, spec in enumerate(keys)}
+    labelled_runs = label_runs(files)
+    assert list(labelled_runs) == ["β = 9", "β = 10"]
+    for panel in ("rank", "tokens"):
+        text = joint_panels[panel](labelled_runs).get_supxlabel()
+        assert "also different: n = 40, 30; t = 1, 2" in text

@@ -219,5 +219,6 @@ def _verdict(dataset: xr.Dataset, name: str) -> str:
 
 def _rescaled_note(flow: str, ratio: float) -> str:
     """A note on rates whose ratio to those of the gradient flow is constant."""
-    way = "descent" if ratio > 0 else "ascent"
-    return f"gradient {way} in another time: its rate is {ratio:.4g} times a {flow}'s"
+    if ratio > 0:
+        return f"the energy is lost at {ratio:.4g} of the rate of its {flow}, always"
+    return f"the energy grows at {-ratio:.4g} of the rate of loss in its {flow}, always"

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from meanfield.cli.terminal._output import note
 from meanfield.errors import InputFileError, InvalidInputError, UnsupportedError
+from meanfield.spec import RunSpec
 
 if TYPE_CHECKING:
     import xarray
@@ -40,6 +41,12 @@ def add_word_labels(
         sentence = f"the {medium} has no words: {error}"
         notify(sentence)
         return data.assign_attrs(wordless=sentence)
+
+
+def score_note(spec: RunSpec) -> str:
+    """A note on scores that `A` alone does not determine; empty for others."""
+    text = "Q = A, K = I; the flow depends on both: `--Q` and `--K` give others"
+    return text if spec.splits_scores else ""
 
 
 def text_label(text: str) -> str:

@@ -14,7 +14,7 @@ from meanfield.endings import Status, summarise_endings
 from meanfield.errors import InvalidInputError
 from meanfield.plotting.reading.data import NOTHING, ending, values
 from meanfield.plotting.reading.data import runs as members
-from meanfield.plotting.reading.labels import common_keys
+from meanfield.plotting.reading.labels import common_keys, unlabelled_note
 
 from .bands import BAND_NOTE, draw, scale_time
 from .look import Look, look_of
@@ -126,7 +126,7 @@ def draw_rows(runs: Runs, subject: str, *rows: Row, note: str = "") -> Figure:
     parts[-1, 0].set_xlabel("time $t$")
     handles = [named_entry(*pair) for pair in colours.items() if pair[0]]
     legend(parts[0, 0], handles, len(handles))
-    annotate(figure, note, endings_note(runs))
+    annotate(figure, unlabelled_note(runs), note, endings_note(runs))
     return figure
 
 

@@ -11,6 +11,8 @@ from meanfield.spec import KEYS
 from .description import matrix_text, spec_of
 
 _MAX_KEYS = 3  # labels of more keys would be too long
+_MAX_RUNS = 4  # notes on more runs only name the keys
+_SYMBOLS = {"epsilon": "ε", "beta": "β"}
 
 
 def label_runs(runs: Mapping[str, xr.Dataset]) -> dict[str, xr.Dataset]:
@@ -48,6 +50,24 @@ def label_runs(runs: Mapping[str, xr.Dataset]) -> dict[str, xr.Dataset]:
     return {verbatim(name): run for name, run in runs.items()}
 
 
+def unlabelled_note(runs: Mapping[str, xr.Dataset]) -> str:
+    """A note on the keys in which runs differ, but which their labels do not name."""
+    rows = varied_keys([*runs.values()]) or {}
+    texts = {key: [_text(key, value) for value in row] for key, row in rows.items()}
+    is_named = lambda row: all(map(str.__contains__, runs, row))
+    names = [key for key, row in texts.items() if not is_named(row)]
+    if len(runs) > _MAX_RUNS:
+        return f"also different: {', '.join(names)}" if names else ""
+    lists = "; ".join(_list_values(texts[key]) for key in names)
+    return f"also different: {lists}" if names else ""
+
+
+def _list_values(texts: Sequence[str]) -> str:
+    """Texts such as `n = 300` and `n = 40` as `n = 300, 40`."""
+    values = [text.partition(" = ")[2] or text for text in texts]
+    return ", ".join([texts[0], *values[1:]])
+
+
 def common_keys(datasets: Sequence[xr.Dataset]) -> xr.Dataset:
     """A dataset without variables whose description has only the keys that runs share.
 
@@ -72,7 +92,8 @@ def varied_keys(datasets: Sequence[xr.Dataset]) -> dict[str, list[Any]] | None:
 
 
 def _text(key: str, value: object) -> str:
-    """A key and its value, such as `epsilon = 0.5`; only the value if it is a name."""
+    """A key and its value, such as `ε = 0.5`; only the value if it is a name."""
+    key = _SYMBOLS.get(key, key)
     if value is None:
         return f"no {key}"
     if isinstance(value, str):

@@ -27,6 +27,7 @@ from meanfield.plotting._figure.panels import (
     titled_figure,
 )
 from meanfield.plotting.reading.data import Cloud, Track, cloud, runs
+from meanfield.plotting.reading.labels import unlabelled_note
 
 from .colours import check_no_colours, default_colouring
 from .line import draw_line
@@ -75,7 +76,8 @@ def joint_tokens(labelled_runs: Runs) -> Figure:
     if len({_default_colouring(member) for member in clouds.values()}) > 1:
         looks = {k: replace(v.look, colour="start") for k, v in clouds.items()}
         clouds = {k: replace(v, look=looks[k]) for k, v in clouds.items()}
-    return _draw_grid(common_run(labelled_runs, "tokens"), clouds)
+    note = unlabelled_note(labelled_runs)
+    return _draw_grid(common_run(labelled_runs, "tokens"), clouds, note)
 
 
 def _default_colouring(member: Cloud) -> str | None:

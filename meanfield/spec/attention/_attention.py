@@ -213,6 +213,11 @@ class AttentionSpec(Strict):
         return self
 
     @property
+    def splits_scores(self) -> bool:
+        """Whether `A` is given to an attention that depends on both `Q` and `K`."""
+        return self.attention == "l2" and self.A is not None
+
+    @property
     def bandwidth_of_scores(self) -> float:
         """The number by which scores are divided, from `epsilon` or `beta`."""
         return self.epsilon if self.beta is None else 1 / self.beta
