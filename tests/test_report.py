@@ -1,6 +1,7 @@
 """Pages of reports: numbers decoded by Node match the dataset."""
 
 import tomllib
+from pathlib import Path
 
 import density_data
 import numpy as np
@@ -11,12 +12,14 @@ from plotting_data import ensemble, gaussian, moving_gaussian, points, shrinking
 from report_node import evaluate_js, needs_node
 from test_plotting_page import HOSTILE, Outline
 
+from meanfield import runs
 from meanfield.pages.report import Page
 from meanfield.pages.report._cards import endings_card
 from meanfield.pages.report._recipes import run_recipe
 from meanfield.pages.report._run import run_scene
 from meanfield.pages.report._sweep import plain
 from meanfield.pages.report.scenes.coarsening import coarsen
+from meanfield.pages.report.scenes.curves import panels
 from meanfield.pages.report.scenes.lines import lines
 from meanfield.pages.report.scenes.packing import pack_differences
 from meanfield.plotting.sweeps.cells import key_label, number_label
@@ -341,3 +344,41 @@ def test_a_packaged_model_is_not_listed_as_a_file() -> None:
     recipe = lambda model: run_recipe({"model": model, "text": "a"}, [])
     assert recipe("minilm").needs == ()
     assert recipe("tiny").needs == ("tiny",)
+
+
+SPHERE = {"space": "sphere", "init": "uniform", "d": 2, "n": 7, "beta": 40.0}
+
+
+@needs_node
+def test_times_over_many_decades_have_a_logarithmic_axis(tmp_path: Path) -> None:
+    spec = parse({**SPHERE, "clock": "arclength", "t": 1e30, "frames": 20})
+    run = runs.open(runs.execute(spec, out=tmp_path / "run.zarr").store)
+    scene, (first, last) = run_scene(run, quiet), run["time"].values[[1, -1]]
+    code = (
+        "(() => { flow.scene = scene; const axis = timeAxis(); return [axis.timeOf(0.5),"
+        " axis.shareOf(0), axis.shareOf(scene.times.data[10]), axis.ticksOf(4)]; })()"
+    )
+    middle, start, share, marks = evaluate_js(code, scene)
+    assert middle == pytest.approx(np.sqrt(first * last))
+    expected = np.log(run["time"].values[10] / first) / np.log(last / first)
+    assert (start, share) == (0, pytest.approx(expected))
+    assert len(marks) > 2
+    ratios = np.diff(np.log10(marks))
+    np.testing.assert_allclose(ratios, ratios[0])
+    text = endings_card(run)
+    assert f"{run.sizes['merge']} merges of tokens" in text
+    assert f"{run['merge_time'].values[-1]:.8g}" in text
+
+
+def test_a_page_has_the_sphere_and_the_numbers_that_were_observed(
+    tmp_path: Path,
+) -> None:
+    spec = parse({**SPHERE, "t": 5.0, "frames": 6, "observe": ["pairs:0.9", "order"]})
+    run = runs.open(runs.execute(spec, out=tmp_path / "run.zarr").store)
+    scene = run_scene(run, quiet)
+    assert scene["radius"] == pytest.approx(1)
+    curves = {panel["title"]: panel["values"] for panel in panels(run, quiet)}
+    np.testing.assert_allclose(curves["pairs:0.9"][0, 0], run["pairs_0_9"])
+    np.testing.assert_allclose(curves["order"][0, 0], run["order"])
+    flat = runs.execute(parse({"n": 5, "d": 2, "t": 0.1}), out=tmp_path / "flat.zarr")
+    assert run_scene(runs.open(flat.store), quiet)["radius"] is None

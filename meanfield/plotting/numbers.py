@@ -44,7 +44,7 @@ def joint_numbers(runs: Runs) -> Figure:
 def _draw(runs: Runs) -> Figure:
     names = _common_names([*runs.values()])
     rows = [
-        Row(name, [_curve(run, name) for run in runs.values()], _frame)
+        Row(name, [number_curve(run, name)[None] for run in runs.values()], _frame)
         for name in names
     ]
     return draw_rows(runs, ", ".join(names), *rows)
@@ -62,15 +62,15 @@ def _common_names(datasets: Sequence[xr.Dataset]) -> list[str]:
     return names
 
 
-def _curve(dataset: xr.Dataset, name: str) -> np.ndarray:
-    """The number in each frame, of shape (1, …, time)."""
+def number_curve(dataset: xr.Dataset, name: str) -> np.ndarray:
+    """The number called `name` in each frame of each run, of shape (…, time)."""
     number = frame_number(name)
 
     def count(run: xr.Dataset) -> np.ndarray:
         state = swarm(run)
         return np.array([number(x, state.weights) for x in state.x])
 
-    return map_runs(dataset, count)[None]
+    return map_runs(dataset, count)
 
 
 def _frame(axes: Axes, curves: np.ndarray) -> None:

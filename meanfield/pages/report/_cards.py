@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import xarray as xr
 
+from meanfield._counting import count_phrase
 from meanfield.endings import Status
 from meanfield.plotting.reading.data import Ending, ending, runs
 from meanfield.plotting.reading.description import spec_of
@@ -54,6 +55,7 @@ def endings_card(dataset: xr.Dataset) -> str:
         summary = ending_sentence(endings[0], reason.rstrip("."))
         if np.isfinite(endings[0].t_star):
             summary = f"{summary} {escape_sentence(next(runs(dataset)))}".rstrip()
+        summary = f"{summary} {_merges_sentence(dataset)}".rstrip()
         return card("How it ended", _paragraph(summary, endings[0].status))
     counts = Counter(member.status for member in endings)
     rows = [
@@ -68,6 +70,16 @@ def endings_card(dataset: xr.Dataset) -> str:
     more = f"<li>and {len(stars) - _MEMBERS} more</li>" if len(stars) > _MEMBERS else ""
     star_list = f"<ul>{''.join(stars[:_MEMBERS])}{more}</ul>" if stars else ""
     return card(f"How {len(endings)} members ended", "".join(rows) + star_list)
+
+
+def _merges_sentence(dataset: xr.Dataset) -> str:
+    """The last times at which tokens merged, if steps were taken in arclength."""
+    times = dataset["merge_time"].values if "merge_time" in dataset else np.empty(0)
+    if not times.size:
+        return ""
+    texts = ", ".join(f"{time:.8g}" for time in times[-_MEMBERS:])
+    last = "the last " if times.size > _MEMBERS else ""
+    return f"{count_phrase(times.size, 'merge')} of tokens, {last}at t = {texts}."
 
 
 def escape_sentence(run: xr.Dataset) -> str:

@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from meanfield.plotting._figure.bands import are_log_spaced
 from meanfield.plotting.cone.payload import payload
-from meanfield.plotting.reading.data import ending, runs
+from meanfield.plotting.reading.data import cloud, ending, kind, runs
 from meanfield.plotting.reading.depth import layers_passed
 from meanfield.plotting.reading.description import description, spec_of
 from meanfield.spec import relative_paths
@@ -49,6 +50,8 @@ def run_scene(dataset: xr.Dataset, report: Report) -> Scene:
         "type": "flow",
         "axes": view.names,
         "times": pack(np.asarray(small.data["time"].values, np.float64)),
+        "log": are_log_spaced(small.data["time"].values),
+        "radius": sphere_radius(members[0]),
         "members": [
             member(f"member {number}", run, view, number)
             for number, run in zip(numbers, members, strict=True)
@@ -63,6 +66,12 @@ def run_scene(dataset: xr.Dataset, report: Report) -> Scene:
         "notes": [*small.notes, *_view_notes(dataset, view), *_absences(dataset)],
         "caption": description(dataset),
     }
+
+
+def sphere_radius(run: xr.Dataset) -> float | None:
+    """The radius of the circle or sphere that is drawn; None if there is none."""
+    drawn = kind(run) == "points" and run.sizes["coord"] <= len("xyz")
+    return cloud(run).radius if drawn else None
 
 
 def cone(datasets: dict[str, xr.Dataset]) -> Scene | None:

@@ -8,6 +8,7 @@ import numpy as np
 import xarray as xr
 
 from meanfield.errors import InvalidInputError
+from meanfield.plotting._figure.bands import are_log_spaced
 from meanfield.plotting.reading.data import ending
 from meanfield.plotting.reading.depth import layers_passed
 from meanfield.plotting.reading.description import description, spec_of
@@ -16,13 +17,14 @@ from meanfield.spec import relative_paths
 
 from ._cards import card, grid_table, notes_card, repeat_card
 from ._recipes import joint_recipe, plugins_in, run_recipe
-from ._run import Scene, cone, marks, member, token_labels
+from ._run import Scene, cone, marks, member, sphere_radius, token_labels
 from .scenes.coarsening import MAX_NUMBERS, coarsen
 from .scenes.curves import joint_panels, pack_panel, panels
 from .scenes.layers import view_of
 from .scenes.packing import pack
 
 Runs = Mapping[str, xr.Dataset]
+_ROUND = 1e-5  # largest difference of radii of one sphere
 
 
 def joint_scene(runs: Runs, report: Callable[[int, int], None]) -> Scene:
@@ -40,12 +42,16 @@ def joint_scene(runs: Runs, report: Callable[[int, int], None]) -> Scene:
     view = view_of(next(iter(runs.values())))
     parts = {k: coarsen(run, MAX_NUMBERS // len(runs)) for k, run in runs.items()}
     frames = [np.asarray(part.data["time"].values, float) for part in parts.values()]
+    times = np.unique(np.concatenate(frames))
+    radii = [sphere_radius(part.data) for part in parts.values()]
     curves = joint_panels({label: panels(run, report) for label, run in runs.items()})
     return {
         "type": "flow",
         "together": True,
         "axes": view.names,
-        "times": pack(np.unique(np.concatenate(frames))),
+        "times": pack(times),
+        "log": are_log_spaced(times),
+        "radius": radii[0] if None not in radii and np.ptp(radii) < _ROUND else None,
         "members": [
             member(label, parts[label].data, view, i) for i, label in enumerate(parts)
         ],

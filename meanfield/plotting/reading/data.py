@@ -24,6 +24,8 @@ _VARIABLES = {
 # A dataset of an unknown kind is drawn as a Gaussian if it contains `_MOMENTS`.
 _MOMENTS = ("mean", "factor")
 
+_ROUND = 1e-5  # largest relative difference of norms on one sphere
+
 NOTHING = (
     "No frame of this run is finite, so there is nothing to draw; "
     "`meanfield show RUN` says how it ended."
@@ -93,6 +95,15 @@ class Cloud:
     def dimension(self) -> int:
         """The number $d$ of coordinates."""
         return self.state[0].shape[-1]
+
+    @property
+    def radius(self) -> float | None:
+        """The radius of the sphere that tokens move on; None if there is none."""
+        if self.is_flat or self.whole is not None or not isinstance(self.state, Swarm):
+            return None
+        norms = np.linalg.norm(self.state.x[0], axis=-1)
+        is_sphere = np.ptp(norms) <= _ROUND * norms[0]
+        return float(norms[0]) if is_sphere else None
 
     def take(self, frames: np.ndarray) -> "Cloud":
         """The run at the given frames."""

@@ -77,7 +77,7 @@ def default_colouring(cloud: Cloud, state: Swarm) -> str | None:
     """The colouring by position or by final cluster, if it suits the tokens."""
     if state.position is not None:
         return "position"
-    labels, points = _final_clusters(cloud, state)
+    labels, points = final_clusters(cloud, state)
     masses = np.bincount(labels, weights=state.weights)
     heaviest = np.argsort(masses)[::-1][:_N_COLOURS]
     heaviest = heaviest[masses[heaviest] >= _HEAVY]
@@ -137,7 +137,7 @@ def colour_by_position(cloud: Cloud, state: Swarm) -> Colouring:
 @colourings.register("cluster")
 def colour_by_cluster(cloud: Cloud, state: Swarm) -> Colouring:
     """Colours by the cluster of tokens in the last frame."""
-    labels = _final_clusters(cloud, state)[0]
+    labels = final_clusters(cloud, state)[0]
     masses = np.bincount(labels, weights=state.weights)
     names = [f"cluster, {_share(mass)}" for mass in masses]
     if cloud.words is not None:
@@ -171,7 +171,7 @@ def _whole(cloud: Cloud, state: Swarm) -> Swarm:
     return whole
 
 
-def _final_clusters(cloud: Cloud, state: Swarm) -> tuple[np.ndarray, np.ndarray]:
+def final_clusters(cloud: Cloud, state: Swarm) -> tuple[np.ndarray, np.ndarray]:
     """Cluster labels of the last frame, and tokens embedded by the metric, (n, k)."""
     whole = _whole(cloud, state)
     x, weights = whole.x[[0, -1]], whole.weights

@@ -100,10 +100,9 @@ def bare_space(axes: Axes3D, look: Look, shape: tuple[float, ...]) -> None:
 
 def draw_sphere(axes: Axes, cloud: Cloud) -> None:
     """Draw the circle, or three great circles of the sphere, that tokens move on."""
-    state = cloud.state
-    if cloud.is_flat or cloud.whole is not None or not isinstance(state, Swarm):
+    radius = cloud.radius
+    if radius is None:
         return
-    radius = float(np.linalg.norm(state.x[0, 0]))
     angles = np.linspace(0, 2 * np.pi, 181)
     circle = radius * np.stack([np.cos(angles), np.sin(angles)])
     line = {"color": PALE, "linewidth": 0.8, "zorder": 0.5}

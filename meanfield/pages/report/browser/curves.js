@@ -35,10 +35,19 @@ function rangeOf(panel) {
 
 const span = () => [flow.scene.times.data[0], flow.scene.times.data[frames() - 1]];
 
+/** The time axis, linear or logarithmic: shares of its length, times, and ticks. */
+function timeAxis() {
+  const [start, last] = span();
+  const linear = { shareOf: (t) => (t - start) / (last - start || 1), timeOf: (share) => start + share * (last - start), ticksOf: (n) => ticks(start, last, n) };
+  if (!flow.scene.log) return linear;
+  const first = flow.scene.times.data.find((t) => t > 0);
+  const decays = Math.log(last / first);
+  return { shareOf: (t) => Math.log(Math.max(t, first) / first) / decays, timeOf: (share) => first * Math.exp(share * decays), ticksOf: (n) => decades(first, last, n) };
+}
+
 function timeOn(canvas, x) {
-  const [first, last] = span();
   const share = (x - CURVE.left) / (canvas.clientWidth - CURVE.left - CURVE.right);
-  return first + Math.min(Math.max(share, 0), 1) * (last - first);
+  return timeAxis().timeOf(Math.min(Math.max(share, 0), 1));
 }
 
 function paintCurves() {
@@ -47,14 +56,14 @@ function paintCurves() {
 
 function paintPanel({ panel, canvas, readout, range }) {
   const { pen, width, height } = penOf(canvas);
-  const [first, last] = span();
+  const axis = timeAxis();
   const foot = CURVE.bottom + (flow.scene.depth.length ? CURVE.row : 0);
   const inner = [width - CURVE.left - CURVE.right, height - CURVE.top - foot];
-  const across = (t) => CURVE.left + (inner[0] * (t - first)) / (last - first || 1);
+  const across = (t) => CURVE.left + inner[0] * axis.shareOf(t);
   const rise = (v) => (range.log ? Math.log(v / range.low) / Math.log(range.high / range.low) : (v - range.low) / (range.high - range.low));
   const upwards = (v) => CURVE.top + inner[1] * (1 - rise(v));
-  paintGrid(pen, { range, across, upwards, width, first, last, ground: height - foot });
-  paintLayers(pen, { across, last, ground: height - foot });
+  paintGrid(pen, { range, across, upwards, width, axis, ground: height - foot });
+  paintLayers(pen, { across, last: span()[1], ground: height - foot });
   for (const mark of flow.scene.marks) paintMark(pen, mark, across, height - foot);
   const [members, names, times] = panel.values.shape;
   const now = panel.members.indexOf(member().number);
@@ -72,7 +81,7 @@ function paintPanel({ panel, canvas, readout, range }) {
   canvas.setAttribute("aria-label", `${panel.title} at t = ${shown(t)}: ${panel.names.map((name, k) => `${name} ${shown(values[k])}`).join(", ")}`);
 }
 
-function paintGrid(pen, { range, across, upwards, width, first, last, ground }) {
+function paintGrid(pen, { range, across, upwards, width, axis, ground }) {
   pen.fillStyle = palette.soft;
   pen.strokeStyle = palette.line;
   pen.lineWidth = 1;
@@ -88,7 +97,10 @@ function paintGrid(pen, { range, across, upwards, width, first, last, ground }) 
   }
   pen.textAlign = "center";
   pen.textBaseline = "alphabetic";
-  for (const tick of ticks(first, last, width / 90)) pen.fillText(shown(tick), across(tick), ground + 17);
+  for (const tick of axis.ticksOf(width / 90)) {
+    const most = width - pen.measureText(shown(tick)).width / 2; // so that no label is cut
+    pen.fillText(shown(tick), Math.min(across(tick), most), ground + 17);
+  }
 }
 
 /** Draws the layers of a model below the time axis, with a separator where a layer ends. */

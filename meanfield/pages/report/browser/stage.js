@@ -25,6 +25,7 @@ function paintInSpace({ pen, width, height, ratio }, dimension) {
   ground.setTransform(ratio, 0, 0, ratio, 0, 0);
   for (const layer of visible()) if (layer.type === "density") paintDensity(ground, layer, momentOf(layer), view);
   paintTokens(ground, ratio, (layer, places) => screenOf(layer, places, view));
+  if (flow.scene.radius) circle(pen, view);
   if (dimension === 2) rulers(pen, view);
   else tripod(pen, view);
   for (const layer of visible()) {
@@ -32,6 +33,15 @@ function paintInSpace({ pen, width, height, ratio }, dimension) {
     if (layer.outlined) paintEllipse(pen, layer, momentOf(layer), view, css(legible([90, 90, 90]), 0.8), []);
   }
   if (visible().some(({ type, outlined }) => type === "gaussian" || outlined)) nameEllipses(pen, width);
+}
+
+/** Draws the circle that tokens move on, or the outline of their sphere. */
+function circle(pen, { place, scale }) {
+  pen.strokeStyle = palette.line;
+  pen.lineWidth = 1;
+  pen.beginPath();
+  pen.arc(...place([0, 0, 0]), flow.scene.radius * scale, 0, 2 * Math.PI);
+  pen.stroke();
 }
 
 /** Draws the dots of all tokens over the painting; `project` returns their places. */

@@ -7,8 +7,9 @@ import numpy as np
 import xarray as xr
 
 from meanfield.clusters import COSINE_LINK, SPHERE_LINK, cluster_counts
+from meanfield.plotting.numbers import number_curve
 from meanfield.plotting.reading.data import Swarm, cloud, ending, kind, runs, values
-from meanfield.plotting.reading.description import moves_directions
+from meanfield.plotting.reading.description import moves_directions, spec_of
 from meanfield.plotting.reading.metrics import AbstractMetric, metric_of, metrics
 from meanfield.plotting.reading.observables import even_frames, rounded_spectrum
 from meanfield.spectrum import effective_rank
@@ -43,7 +44,7 @@ def panels(dataset: xr.Dataset, report: Report) -> list[Panel]:
     """
     members = even_frames(dataset.sizes.get("run", 1), _MEMBERS)
     sample = dataset.isel(run=members) if "run" in dataset.dims else dataset
-    curves = [*_spectra(sample), *_energies(sample)]
+    curves = [*_spectra(sample), *_energies(sample), *_numbers(sample)]
     curves += _KIND_PANELS[kind(sample)](sample, report)
     return [{**panel, "members": members.tolist()} for panel in curves]
 
@@ -140,6 +141,14 @@ def _energies(sample: xr.Dataset) -> Iterator[Panel]:
             title = "energy" if label == "energy" else f"energy: {label}"
             times = values(sample, "time", ("time",))
             yield panel(title, ["E"], times, np.stack(rows)[:, None])
+
+
+def _numbers(sample: xr.Dataset) -> Iterator[Panel]:
+    """Observed numbers of the tokens, such as shares of close pairs."""
+    spec, times = spec_of(sample), values(sample, "time", ("time",))
+    for name in () if spec is None else spec.recorded_numbers:
+        curve = number_curve(sample, name).reshape(-1, 1, times.size)
+        yield panel(name, [name], times, curve)
 
 
 def _clusters(sample: xr.Dataset, report: Report) -> Iterator[Panel]:

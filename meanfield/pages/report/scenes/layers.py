@@ -1,16 +1,15 @@
 """Tokens, Gaussians and densities of a run as layers of a scene, for JSON."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import xarray as xr
 
-from meanfield.clusters import cluster_radii, cluster_share, component_labels
 from meanfield.plotting.reading.data import Cloud, Swarm, Track, cloud, kind
 from meanfield.plotting.reading.density import density_run
 from meanfield.plotting.reading.observables import covariance, moments, principal_axes
-from meanfield.plotting.tokens.colours import default_colouring
+from meanfield.plotting.tokens.colours import default_colouring, final_clusters
 
 from .packing import STEPS, pack, pack_differences, pack_positions
 
@@ -70,7 +69,7 @@ def _token_layers(run: xr.Dataset, view: View) -> list[Layer]:
         "positions": pack_positions(state.x),
         "weights": None if are_equal else pack(state.weights),
         "position": None if state.position is None else pack(state.position),
-        "clusters": pack(_final_clusters(whole)),
+        "clusters": pack(_cluster_ranks(whole)),
         "outlined": whole.is_flat,
         "colouring": default_colouring(whole, state) or "start",
         **_ellipse(track),
@@ -131,15 +130,14 @@ def _ellipse(track: Track) -> Layer:
     return {"mean": pack(track.mean), "covariance": pack(covariance(track.factor))}
 
 
-def _final_clusters(whole: Cloud) -> np.ndarray:
+def _cluster_ranks(whole: Cloud) -> np.ndarray:
     """The final cluster of each token: 0 is the heaviest, `STEPS` means no weight."""
     state = whole.state
     assert isinstance(state, Swarm)
-    share = cluster_share(state.x[0], state.weights)
-    radius = cluster_radii(state.x[[0, -1]], state.weights, share)[-1]
     holds = state.weights > 0
-    labels = component_labels(state.x[-1][holds], radius)
-    masses = np.bincount(labels, weights=state.weights[holds])
+    heavy = state._replace(x=state.x[:, holds], weights=state.weights[holds])
+    labels = final_clusters(replace(whole, state=heavy), heavy)[0]
+    masses = np.bincount(labels, weights=heavy.weights)
     ranks = np.empty(len(masses), np.intp)
     ranks[np.argsort(-masses, kind="stable")] = np.arange(len(masses))
     numbers = np.full(len(holds), STEPS)
