@@ -28,6 +28,7 @@ LEFT = [[-0.7, 0.4], [0.1, -0.9]]
 WIDE = [[1.5, 0.4], [0.4, 0.7]]
 CLOUD = {"n": 14, "d": 2, "init": "gaussian", "cov": WIDE, "mean": [0.4, -0.7]}
 ELLIPSE = {"measure": "gaussian", "cov": WIDE, "mean": [0.4, -0.7]}
+SPHERE = {"space": "sphere", "init": "uniform", "n": 13, "beta": 0.5}
 FIRST = [0.0, *np.linspace(0.1, 2.0, 13)]  # a token without weight
 
 CASES: dict[str, dict[str, Any]] = {
@@ -184,6 +185,19 @@ CASES: dict[str, dict[str, Any]] = {
         "A": 0.3,
         "V": -1.0,
         "iterations": 5,
+    },
+    "tokens exp": {**CLOUD, "attention": "exp", "A": ROTATION, "V": LEFT},
+    "tokens exp, blow-up": {"attention": "exp", "n": 8, "A": 0.5, "V": 1.0},
+    "sphere softmax": {**SPHERE, "d": 3, "Q": "normal", "K": "normal", "V": 0.5},
+    "sphere sinkhorn": {**SPHERE, "d": 3, "attention": "sinkhorn", "A": -1.0, "V": 1.0},
+    "circle exp, causal heads": {
+        **SPHERE,
+        "space": "sphere:2",
+        "d": 2,
+        "attention": "exp",
+        "A": [ROTATION, LEFT],
+        "V": [1.0, LEFT],
+        "mask": "causal",
     },
 }
 

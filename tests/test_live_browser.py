@@ -17,6 +17,10 @@ pytestmark = [needs_browser, pytest.mark.slow]
 HERE = Path(__file__).parent
 ROOM = 3.4  # deviations from the mean to an edge of the picture
 KEYS = {
+    "sphere": [
+        *("--space", "sphere", "--init", "uniform", "--n", "30", "--d", "3"),
+        *("--beta", "4", "--t", "5"),
+    ],
     "gaussian": ["--preset", "blow-up", "--d", "2"],
     "line": ["--preset", "blow-up"],
     "tokens": ["--preset", "collapse", "--n", "60", "--t", "2"],
@@ -164,6 +168,47 @@ def test_a_token_is_dragged(open_page: Callable[..., Browser], pages: dict[str, 
     is_moved = np.any(states != x, axis=1)
     assert is_moved.sum() == 1
     np.testing.assert_allclose(states[is_moved][0], x.mean(axis=0), atol=3 / scale)
+
+
+def directions(azimuth: float, elevation: float) -> np.ndarray:
+    """Rows: to the right, upwards, and towards the eye, in its camera's angles."""
+    (ca, sa), (ce, se) = ((np.cos(a), np.sin(a)) for a in (azimuth, elevation))
+    return np.array([[-sa, ca, 0], [-se * ca, -se * sa, ce], [ce * ca, ce * sa, se]])
+
+
+def test_a_sphere_turns_and_its_token_is_dragged(
+    open_page: Callable[..., Browser], pages: dict[str, Path]
+):
+    window = open_page("sphere")
+    pause_at_start(window)
+    window.key("Home")
+    window.wait("document.getElementById('clock').textContent === 't = 0'")
+    press(window, "home")
+    left, top, width, height = window.value(
+        "(() => { const r = document.getElementById('scene').getBoundingClientRect(); "
+        "return [r.x, r.y, r.width, r.height]; })()"
+    )
+    window.drag((left + 9, top + 9), (left + 159, top + 39))  # by 1 and by 0.2
+    assert "tokens.csv" not in text(window, "command")
+    x = np.array(data_of(pages["sphere"].read_text("utf-8"))["start"]["x"])
+    axes = directions(-0.9 - 1.0, 0.35 + 0.2)
+    seen = x @ axes.T
+    token = int(np.argmax(seen[:, 2]))
+    scale = min(width, height) / 2 / 1.25
+    middle = np.array([left + width / 2, top + height / 2])
+    start = middle + scale * seen[token, :2] * [1, -1]
+    end = middle + scale * np.array([0.3, 0.4]) * [1, -1]
+    window.drag(tuple(start), tuple(end))
+    window.wait("document.getElementById('command').textContent.includes('tokens.csv')")
+    assert "--space=sphere:1" in text(window, "command")
+    file = window.downloads / "tokens.csv"
+    file.unlink(missing_ok=True)
+    press(window, "save")
+    states = np.loadtxt(_write_page(file), delimiter=",")
+    assert np.flatnonzero(np.any(states != x, axis=1)).tolist() == [token]
+    np.testing.assert_allclose(np.linalg.norm(states, axis=1), 1, rtol=1e-15)
+    expected = np.array([0.3, 0.4, np.sqrt(0.75)]) @ axes
+    np.testing.assert_allclose(states[token], expected, atol=3 / scale)
 
 
 def _write_page(file: Path) -> Path:

@@ -355,8 +355,8 @@ def test_times_over_many_decades_have_a_logarithmic_axis(tmp_path: Path) -> None
     run = runs.open(runs.execute(spec, out=tmp_path / "run.zarr").store)
     scene, (first, last) = run_scene(run, quiet), run["time"].values[[1, -1]]
     code = (
-        "(() => { flow.scene = scene; const axis = timeAxis(); return [axis.timeOf(0.5),"
-        " axis.shareOf(0), axis.shareOf(scene.times.data[10]), axis.ticksOf(4)]; })()"
+        "(() => { flow.scene = scene; const axis = timeAxis(); return "
+        "[axis.timeOf(0.5), axis.shareOf(0), axis.shareOf(scene.times.data[10]), axis.ticksOf(4)]; })()"
     )
     middle, start, share, marks = evaluate_js(code, scene)
     assert middle == pytest.approx(np.sqrt(first * last))

@@ -66,7 +66,6 @@ class StartSpec(Strict):
                 ("mean", "cov", "noise"),
             ),
             is_in_title=True,
-            no_page="its tokens move in Euclidean space",
         ),
         Field(
             examples=["sphere"],

@@ -15,11 +15,13 @@ from meanfield.dynamics import AbstractDynamics, Heads, Prefix, causal
 from meanfield.errors import InvalidInputError, UnsupportedError
 from meanfield.measures import AbstractMeasure, AbstractReader, Gaussian, Grid, Points
 from meanfield.scores import AbstractScore, Dot, Masked, SquaredDistance
+from meanfield.spaces import AbstractSpace, Euclidean, Sphere
 
 # A page has at most `TOKENS` tokens. With more tokens, a browser needs about a second
 # for each evaluation of the velocity.
 TOKENS = 2_000
-_POINT_ATTENTIONS = ("softmax", "l2", "sinkhorn", "linear", "sigmoid")
+_POINT_ATTENTIONS = ("softmax", "l2", "sinkhorn", "linear", "exp", "sigmoid")
+_DRAWN = (2, 3)  # dimensions of the circle and the sphere that a page draws
 _GAUSSIAN_ATTENTIONS = ("softmax", "l2", "sinkhorn", "linear")
 _NORMALISED_ATTENTIONS = ("softmax", "l2")  # their rows are renormalised after masking
 _ATTENTIONS = {"points": _POINT_ATTENTIONS, "gaussian": _GAUSSIAN_ATTENTIONS}
@@ -63,6 +65,8 @@ class Law:
         start: `x` and `weights` of points; `mean` and `factor` of a Gaussian.
         iterations: number of Sinkhorn half-steps; if `None`, they stop at a tolerance.
         causal: whether tokens attend only to themselves and earlier tokens.
+        radius: radius of the circle or sphere that tokens move on; `None` if they move
+            in Euclidean space.
     """
 
     measure: str
@@ -72,6 +76,7 @@ class Law:
     start: dict[str, Any]
     iterations: int | None = None
     causal: bool = False
+    radius: float | None = None
 
 
 def law_of(dynamics: AbstractDynamics, mu: AbstractMeasure) -> Law:
@@ -116,7 +121,8 @@ class _Start(AbstractReader[Law]):
             _check_mask(self._law)
         is_uniform = bool(np.all(weights == weights[0]))
         start = {"x": x.tolist(), "weights": None if is_uniform else weights.tolist()}
-        return replace(self._law, measure="points", start=start)
+        radius = _radius(mu.space, x.shape[1])
+        return replace(self._law, measure="points", start=start, radius=radius)
 
     @override
     def read_gaussian(self, mu: Gaussian) -> Law:
@@ -133,6 +139,22 @@ class _Start(AbstractReader[Law]):
     @override
     def read_grid(self, mu: Grid) -> Law:
         raise _other_measure(mu)
+
+
+def _radius(space: AbstractSpace, d: int) -> float | None:
+    """The radius of a circle or sphere; `None` for Euclidean space.
+
+    Raises:
+        UnsupportedError: for any other space.
+    """
+    if isinstance(space, Euclidean):
+        return None
+    if not isinstance(space, Sphere) or d not in _DRAWN:
+        raise UnsupportedError(
+            "A page draws tokens in Euclidean space, on a circle and on a sphere of "
+            f"dimension 2 or 3; got {space} in dimension {d}. {_ADVICE}."
+        )
+    return space.scale(d)
 
 
 def _other_measure(mu: AbstractMeasure) -> UnsupportedError:

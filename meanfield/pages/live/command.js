@@ -41,6 +41,7 @@ export function wordsOf(law, isEdited) {
     ...(law.iterations ? [["iterations", law.iterations]] : []),
     ...(law.causal ? [["mask", "causal"]] : []),
     ...(law.noise ? [["noise", law.noise]] : []),
+    ...(law.radius && !first.includes("--space") ? [["space", `sphere:${law.radius}`]] : []),
     ...(first.includes("--d") ? [] : [["d", d]]),
     ["t", first.includes("--from") ? law.t : law.t - law.t0], ...(law.steady ? [["steady", law.steady]] : []),
   ];

@@ -20,8 +20,8 @@ function begin(state, { law, run, keep }, inbox, next) {
   const idle = !state.flow;
   Object.assign(state, { flow: new Flow(law), run, reported: 0, work: 0 });
   const { d, weights, y, ending } = state.flow;
-  const { measure, t0, t, causal, noise } = law;
-  state.painter.postMessage({ kind: "begin", run, keep, cloud: { measure, d, weights, t0, t, causal, noise, first: y } });
+  const { measure, t0, t, causal, noise, radius } = law;
+  state.painter.postMessage({ kind: "begin", run, keep, cloud: { measure, d, weights, t0, t, causal, noise, radius, first: y } });
   if (ending) finish(state, inbox);
   else if (idle) next.postMessage(null);
 }

@@ -7,6 +7,7 @@ import { eigen } from "./matrix.js";
 import { gaussianStart, gaussianVelocity } from "./gaussians.js";
 import { normals } from "./random.js";
 import { Steady } from "./steady.js";
+import { project, tangential } from "./sphere.js";
 import { shares } from "./sums.js";
 import { tokenVelocity } from "./tokens.js";
 
@@ -22,8 +23,9 @@ export function moved(law) {
   const [n, d] = [law.start.x.length, law.start.x[0].length];
   const weights = shares(law.start.weights, n);
   const halved = weights.map((w) => (w + 1 / n) / 2); // so that tokens of little weight are moved accurately too
+  const velocity = tokenVelocity(law, weights, d);
   return {
-    d, weights, start: Float64Array.from(law.start.x.flat()), velocity: tokenVelocity(law, weights, d),
+    d, weights, start: Float64Array.from(law.start.x.flat()), velocity: law.radius ? tangential(velocity, d) : velocity,
     norm: weighted(weights, d), errorNorm: weighted(halved, d),
   };
 }
@@ -43,7 +45,8 @@ const weighted = (weights, d) => (y) => length(y.map((value, at) => value * Math
 /** Whether velocities are known to be bounded linearly, by the rules of the Python library. */
 function bounded(law) {
   const isGaussian = law.measure === "gaussian";
-  if (law.attention === "linear") return false;
+  if (law.radius) return true;
+  if (law.attention === "linear" || law.attention === "exp") return false;
   if (law.attention === "sinkhorn" && !law.iterations) return true;
   if (!isGaussian) return true;
   if (law.attention !== "l2") return false;
@@ -116,7 +119,7 @@ export class Flow {
     const [t0, parts] = [this.t, interpolant(this.y, h, trial)];
     const way = trial.next.map((value, i) => value - this.y[i]);
     this.t = h === this.law.t - t0 ? this.law.t : t0 + h;
-    this.y = trial.next;
+    this.y = this.law.radius ? project(trial.next, this.d, this.law.radius) : trial.next;
     this.rate = trial.stages[6];
     this.accepted += 1;
     this.h = h * Math.min(Math.max(0.9 * (error || 1e-10) ** -0.2, 0.2), 8);

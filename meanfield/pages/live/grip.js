@@ -25,7 +25,7 @@ function candidates({ cloud, now, state, time, history }, view) {
   return Array.from(cloud.weights, (_, token) => {
     const [first, second] = [state[token * cloud.d], state[token * cloud.d + 1]];
     return { token, place: cloud.d > 1 ? view.place(first, second) : [x, up.place(first)] };
-  });
+  }).filter(({ token }) => !(cloud.radius && cloud.d === 3 && state[3 * token + 2] < 0)); // not behind a sphere
 }
 
 /** The place of the pointer in the coordinates of states. */

@@ -1,6 +1,7 @@
 // The steps integrated so far with their interpolants, which give the state at any time.
 
 import { interpolated } from "./dopri.js";
+import { project } from "./sphere.js";
 
 const ROOM = 160e6; // largest number of bytes of interpolants; the oldest are dropped beyond it
 
@@ -51,6 +52,7 @@ export class History {
     }
     const { t0, t1, parts } = this.steps[this.index(t)];
     interpolated(parts, this.size, Math.min(Math.max((t - t0) / (t1 - t0), 0), 1), out);
+    if (this.cloud.radius) project(out, this.cloud.d, this.cloud.radius);
     return out;
   }
 }

@@ -3,11 +3,12 @@
 import { product, scaled, transposed } from "./matrix.js";
 
 /** The attentions of a page, and their names. */
-export const NAMES = { softmax: "softmax", l2: "L2", sinkhorn: "Sinkhorn", linear: "linear", sigmoid: "sigmoid" };
+export const NAMES = { softmax: "softmax", l2: "L2", sinkhorn: "Sinkhorn", linear: "linear", exp: "exp", sigmoid: "sigmoid" };
+const ONLY_TOKENS = ["exp", "sigmoid"]; // attentions under which a Gaussian does not stay one
 
-/** The attentions that this page integrates: without sigmoid for Gaussians, and without Sinkhorn for masks. */
+/** The attentions that this page integrates: closed forms for Gaussians, and no Sinkhorn for masks. */
 export function known({ measure, causal }) {
-  return Object.keys(NAMES).filter((name) => !(measure === "gaussian" && name === "sigmoid") && !(causal && name === "sinkhorn"));
+  return Object.keys(NAMES).filter((name) => !(measure === "gaussian" && ONLY_TOKENS.includes(name)) && !(causal && name === "sinkhorn"));
 }
 
 /** The scores and the value of each head.

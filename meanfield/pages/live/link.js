@@ -81,7 +81,7 @@ function check(law, initial) {
   const isAttention = known(law).includes(law.attention) && !(law.causal && law.measure === "gaussian");
   const isOdd = law.iterations === null || (law.attention === "sinkhorn" && law.iterations > 0 && law.iterations % 2 === 1);
   const good = isAttention && isOdd && law.heads.every(fits) && law.epsilon > 0
-    && law.noise >= 0 && law.t > initial.t0 && [law.epsilon, law.noise, law.t].every(Number.isFinite);
+    && law.noise >= 0 && !(law.noise && law.radius) && law.t > initial.t0 && [law.epsilon, law.noise, law.t].every(Number.isFinite);
   if (!good) throw new RangeError("numbers that do not fit");
 }
 

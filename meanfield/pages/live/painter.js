@@ -1,5 +1,6 @@
 // The thread that draws: it plays what was integrated so far, at sixty frames per second.
 
+import { globe } from "./globe.js";
 import { dragged, grasped, pointed } from "./grip.js";
 import { History } from "./history.js";
 import { line } from "./line.js";
@@ -7,6 +8,7 @@ import { momentsOf, spread } from "./moments.js";
 import { Path, coneOf, followed } from "./path.js";
 import { clipped } from "./pen.js";
 import { hues, plane } from "./plane.js";
+import { draggedOnSphere, seen } from "./sphere.js";
 import { View } from "./view.js";
 import { ConeCamera, paintCone } from "../../plotting/pages/cone.js";
 
@@ -14,12 +16,14 @@ const PLAYING = 9; // seconds from the start of a flow to its end, at speed 1
 const PATIENCE = 250; // milliseconds for which an older history is shown while a new one begins
 // Messages about a pointer that drags something drawn.
 const HANDS = ["down", "move", "up", "seek", "step", "choose", "nudge"];
+const HOME = { azimuth: -0.9, elevation: 0.35 }; // the camera of a sphere
+const MARGIN = 1.25; // half-width of the view of a sphere, in radii
 const REPORT = 80; // milliseconds between two reports to the page
 
 export class Painter {
   constructor(send) {
     Object.assign(this, {
-      send, view: new View(), camera: new ConeCamera(), coneHeight: 0, palette: null, pen: null, history: null, waiting: null,
+      send, view: new View(), camera: new ConeCamera(), eye: { ...HOME }, coneHeight: 0, palette: null, pen: null, history: null, waiting: null,
       time: 0, playing: false, speed: 1, grip: null, chosen: -1, dirty: false, before: 0, reported: 0,
       frames: [], fresh: true, costs: [],
     });
@@ -70,7 +74,7 @@ export class Painter {
 
   show(history, run) {
     const same = this.history && this.history.size === history.size && this.history.cloud.d === history.cloud.d;
-    Object.assign(this, { history, run, waiting: null, path: history.cloud.d === 2 ? new Path(history) : null });
+    Object.assign(this, { history, run, waiting: null, path: history.cloud.d === 2 && !history.cloud.radius ? new Path(history) : null });
     this.begun = momentsOf(history.cloud, history.cloud.first);
     this.hue = hues(history.cloud, this.begun.mean);
     this.state = new Float64Array(history.size);
@@ -110,14 +114,16 @@ export class Painter {
 
   home() {
     Object.assign(this.view, { zoom: 1 });
+    Object.assign(this.eye, HOME);
     this.camera.home();
     this.fresh = true;
   }
 
-  /** The pointer is pressed: it drags a handle or a token, or turns the cone. */
+  /** The pointer is pressed: it drags a handle or a token, or turns the cone or the sphere. */
   down({ x, y }) {
-    this.turning = this.path && this.camera.holds(x, y) ? { x, y } : null;
-    this.grip = this.turning ? null : grasped(this.scene(), this.view, x, y);
+    const isCone = this.path && this.camera.holds(x, y);
+    this.grip = isCone ? null : grasped(this.seen(), this.view, x, y);
+    this.turning = isCone || (!this.grip && this.isSphere) ? { x, y } : null;
     this.send({ kind: "cursor", name: this.grip || this.turning ? "grabbing" : "default" });
     if (!this.grip) return;
     this.resumes = this.playing;
@@ -127,13 +133,24 @@ export class Painter {
 
   move({ x, y }) {
     if (this.turning) {
-      this.camera.turn((x - this.turning.x) / 150, (y - this.turning.y) / 150);
+      this.turn((x - this.turning.x) / 150, (y - this.turning.y) / 150);
       this.turning = { x, y };
-    } else if (this.grip) this.edit(pointed(this.scene(), this.view, x, y));
+    } else if (this.grip) this.edit(pointed(this.seen(), this.view, x, y));
     else if (this.history && this.palette) {
       const turns = this.path && this.camera.holds(x, y);
-      this.send({ kind: "cursor", name: turns || grasped(this.scene(), this.view, x, y) ? "grab" : "default" });
+      this.send({ kind: "cursor", name: turns || this.isSphere || grasped(this.seen(), this.view, x, y) ? "grab" : "default" });
     }
+  }
+
+  /** Turns the sphere or the cone by two angles. */
+  turn(right, down) {
+    if (!this.isSphere) return this.camera.turn(right, down);
+    this.eye.azimuth -= right;
+    this.eye.elevation = Math.min(Math.max(this.eye.elevation + down, -Math.PI / 2), Math.PI / 2);
+  }
+
+  get isSphere() {
+    return this.history?.cloud.radius && this.history.cloud.d === 3;
   }
 
   up() {
@@ -152,7 +169,7 @@ export class Painter {
 
   /** Moves the chosen handle or token by a share of the view, as dragging does. */
   nudge({ right, up }) {
-    const scene = this.scene();
+    const scene = this.seen();
     const grip = this.history.cloud.measure === "gaussian" ? { name: "mean" } : { token: this.chosen };
     if (grip.token < 0) return;
     const at = grip.name ? scene.now.mean : scene.state.subarray(grip.token * scene.cloud.d);
@@ -165,11 +182,16 @@ export class Painter {
   /** Starts a new flow from the current state with the dragged part moved. */
   edit(point) {
     const scene = this.scene();
-    const state = dragged(scene, this.grip, point);
+    const state = scene.cloud.radius ? draggedOnSphere(scene, this.eye, this.grip.token, point) : dragged(scene, this.grip, point);
     const cloud = { ...scene.cloud, first: state };
     this.show(new History(cloud), -1);
     this.time = cloud.t0;
     this.send({ kind: "moved", state });
+  }
+
+  /** The scene as the camera of a sphere sees it. */
+  seen() {
+    return seen(this.scene(), this.eye);
   }
 
   /** Everything that the pictures draw. */
@@ -238,13 +260,14 @@ export class Painter {
 
   paint(seconds) {
     const { pen, palette, view, camera } = this;
-    const scene = this.scene();
+    const scene = this.seen();
     this.lastHalf = view.half;
     this.fit();
     pen.setTransform(this.ratio, 0, 0, this.ratio, 0, 0);
     pen.clearRect(0, 0, this.width, this.height);
     this.follow(scene, seconds);
-    if (scene.cloud.d === 1) line(pen, palette, view, scene);
+    if (scene.cloud.radius) globe(pen, palette, view, scene);
+    else if (scene.cloud.d === 1) line(pen, palette, view, scene);
     else plane(pen, palette, view, scene);
     if (!this.path) return;
     this.path.grow();
@@ -264,6 +287,7 @@ export class Painter {
   follow({ cloud, now, begun }, seconds) {
     const deviation = spread(now.covariance.slice(0, 2).map((row) => row.slice(0, 2)));
     if (this.grip) return; // nothing moves while it is dragged
+    if (cloud.radius) return this.view.show(MARGIN * cloud.radius);
     if (cloud.d > 1) this.view.follow(now.mean.slice(0, 2), deviation, seconds);
     else this.view.follow([0, begun.mean[0]], Math.max(spread(begun.covariance), deviation), seconds);
   }

@@ -30,11 +30,14 @@ export const colourOf = (hue, dark) => `hsl(${Math.round((360 * hue) / HUES + 20
 /** The area of each dot relative to that of a mean weight: proportional to the weight, within limits. */
 export const areas = (weights) => Float64Array.from(weights, (w) => Math.min(Math.max(w * weights.length, 0.15), 8));
 
+/** The radius of dots of a mean weight: small if there are many. */
+export const radiusOf = ({ weights }) => Math.min(Math.max(40 / Math.sqrt(weights.length), 1.6), 4.5);
+
 /** Draws tokens as dots, with this radius for a mean weight; heavy ones lie below light ones. */
-export function dots(pen, palette, { cloud, hue }, radius, place) {
+export function dots(pen, palette, { cloud, hue }, radius, place, isShown = () => true) {
   const paths = Array.from({ length: 2 * HUES }, () => new Path2D());
   areas(cloud.weights).forEach((area, i) => {
-    disc(paths[hue[i] + (area > 2 ? 0 : HUES)], ...place(i), radius * Math.sqrt(area));
+    if (isShown(i)) disc(paths[hue[i] + (area > 2 ? 0 : HUES)], ...place(i), radius * Math.sqrt(area));
   });
   paths.forEach((path, k) => {
     pen.fillStyle = colourOf(k % HUES, palette.dark);
@@ -114,20 +117,19 @@ export function handles({ mean, covariance }) {
 function tokens(pen, palette, view, scene) {
   const { cloud, state } = scene;
   trails(pen, palette, view, scene);
-  const radius = Math.min(Math.max(40 / Math.sqrt(cloud.weights.length), 1.6), 4.5);
-  dots(pen, palette, scene, radius, (i) => view.place(state[i * cloud.d], state[i * cloud.d + 1]));
+  dots(pen, palette, scene, radiusOf(cloud), (i) => view.place(state[i * cloud.d], state[i * cloud.d + 1]));
   ellipse(pen, view, scene.now, { times: DEVIATIONS, stroke: palette.ink, width: 1.3 });
   if (scene.chosen >= 0) chosen(pen, palette, view, scene);
 }
 
-function chosen(pen, palette, view, { cloud, state, chosen: i }) {
+export function chosen(pen, palette, view, { cloud, state, chosen: i }) {
   const place = view.place(state[i * cloud.d], state[i * cloud.d + 1]);
   handle(pen, palette, place, true);
   write(pen, palette, `token ${i}`, place[0] + 14, place[1], { colour: palette.ink });
 }
 
-/** Draws trails, one path for each colour: the recent positions of tokens relative to their mean. */
-function trails(pen, palette, view, { history, cloud, time, hue, now, sampler }) {
+/** Draws trails, one path for each colour: the recent positions of tokens, relative to their mean unless on a sphere. */
+export function trails(pen, palette, view, { history, cloud, time, hue, now, sampler }) {
   const n = cloud.weights.length;
   const pieces = Math.min(24, Math.floor(MOST / n));
   const since = Math.max(history.from, time - TRAIL * (history.horizon - cloud.t0));
@@ -135,7 +137,7 @@ function trails(pen, palette, view, { history, cloud, time, hue, now, sampler })
   const paths = Array.from({ length: HUES }, () => new Path2D());
   const states = sampler(pieces + 1, since, time).map((state) => {
     const mean = meanOf(state, cloud.weights, cloud.d);
-    return { state, way: [now.mean[0] - mean[0], now.mean[1] - mean[1]] };
+    return { state, way: cloud.radius ? [0, 0] : [now.mean[0] - mean[0], now.mean[1] - mean[1]] };
   });
   for (let i = 0; i < n; i++) {
     const path = paths[hue[i]];

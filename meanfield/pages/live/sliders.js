@@ -1,7 +1,7 @@
 // Sliders for the numbers of a law, each with a field for the exact number.
 
 import { NAMES, known } from "./law.js";
-import { identity, scaled, withEntry } from "./matrix.js";
+import { identity, multiple, scaled, withEntry } from "./matrix.js";
 import { exact } from "./numerals.js";
 
 const ENTRIES = 3; // largest dimension in which each entry of a matrix has a slider
@@ -58,8 +58,9 @@ const rounded = (value) => Number(value.toPrecision(4));
 export function fill(form, current, change) {
   const law = current();
   const renewed = (part) => change({ ...current(), ...part });
+  const beta = { value: rounded(1 / law.epsilon), low: 0.1, high: 100, scale: "log", change: (beta) => renewed({ epsilon: 1 / beta }) };
   const numbers = {
-    epsilon: ["ε", { value: law.epsilon, low: 0.1, high: 10, scale: "log", change: (epsilon) => renewed({ epsilon }) }],
+    epsilon: law.radius ? ["β", beta] : ["ε", { value: law.epsilon, low: 0.1, high: 10, scale: "log", change: (epsilon) => renewed({ epsilon }) }],
     noise: ["noise", { value: law.noise, low: 0, high: 1, scale: "root", change: (noise) => renewed({ noise }) }],
     t: ["until t", until(law, (t) => renewed({ t }))],
   };
@@ -67,7 +68,7 @@ export function fill(form, current, change) {
     ...choice(law, renewed),
     ...law.heads.flatMap((_, h) => headSliders(current, h, renewed)),
     headCount(law, renewed),
-    ...Object.keys(numbers).filter((key) => !isSwept(law, key)).map((key) => slider(...numbers[key])),
+    ...Object.keys(numbers).filter((key) => !isSwept(law, key) && !(key === "noise" && law.radius)).map((key) => slider(...numbers[key])),
   );
 }
 
@@ -108,10 +109,11 @@ function headSliders(current, h, renewed) {
   });
   const title = heads.length > 1 ? [element("legend", {}, `Head ${h}`)] : [];
   const bare = JSON.stringify(heads[h].K) === JSON.stringify(identity(heads[h].K.length));
+  const entriesOf = current().radius ? multiples : entries;
   const free = (key) => (place) => !isSweptAlone(current(), key, place);
   const sliders = [
-    ...entries(bare ? "A" : "Q", heads[h].Q, free("A"), (change) => set("Q", change)),
-    ...entries("V", heads[h].V, free("V"), (change) => set("V", change)),
+    ...entriesOf(bare ? "A" : "Q", heads[h].Q, free("A"), (change) => set("Q", change)),
+    ...entriesOf("V", heads[h].V, free("V"), (change) => set("V", change)),
   ];
   return sliders.length ? [element("fieldset", {}, ...title, ...sliders)] : [];
 }
@@ -129,6 +131,13 @@ function entries(name, M, isFree, set) {
   return places.map(([i, j]) => slider(small ? name : `${name}${digit(i)}${digit(j)}`, {
     value: M[i][j], low: -reach, high: reach, change: (x) => set((old) => withEntry(old, i, j, x)),
   }));
+}
+
+/** A slider for a multiple of the identity, as most sources have on spheres; `entries` for other matrices. */
+function multiples(name, M, isFree, set) {
+  const value = multiple(M);
+  if (value === null) return entries(name, M, isFree, set);
+  return [slider(name, { value, low: -2, high: 2, change: (c) => set(() => scaled(identity(M.length), c)) })];
 }
 
 const digit = (i) => "₁₂₃"[i];

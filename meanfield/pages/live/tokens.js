@@ -110,7 +110,7 @@ function linearHead({ A, V }, { n, d, weights, causal }) {
 }
 
 const HEADS = {
-  softmax: tiltedHead, l2: tiltedHead, sigmoid: linkedHead(sigmoid), linear: linearHead, sinkhorn: sinkhornHead,
+  softmax: tiltedHead, l2: tiltedHead, exp: linkedHead(Math.exp), sigmoid: linkedHead(sigmoid), linear: linearHead, sinkhorn: sinkhornHead,
 };
 
 /** The velocities of all tokens, one after the other in one array.

@@ -19,6 +19,11 @@ export class View {
     if (this.half < wish / 1.5) this.half = wish / 1.5; // a growing cloud stays in view
   }
 
+  /** Shows a square around zero, of this half-width. */
+  show(half) {
+    Object.assign(this, { centre: [0, 0], half });
+  }
+
   get scale() {
     return (this.zoom * Math.min(this.box.width, this.box.height)) / 2 / this.half;
   }
