@@ -145,6 +145,9 @@ def test_a_transposed_cloud_is_noted(
     assert notes["long.npy"] == ""
     with pytest.raises(InvalidInputError, match=r"row for each token: transpose it"):
         runs.execute(parse({**keys, "init": "@wide.npy", "d": 2}))
+    np.save("square.npy", np.eye(2))
+    with pytest.raises(InvalidInputError, match=r"init: 2\); make them agree"):
+        runs.execute(parse({**keys, "init": "@square.npy", "d": 3}))
 
 
 def test_a_run_is_resumed_without_its_cloud(tmp_path: Path) -> None:

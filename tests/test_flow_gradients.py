@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from diffrax import ForwardMode
+from diffrax import DirectAdjoint, ForwardMode
 from flow_cases import RTOL
 from helpers import assert_close
 from jaxtyping import Array
@@ -167,3 +167,19 @@ def test_a_flow_without_nan_runs_under_debug_nans():
     assert all(np.all(np.isnan(part)) for part in blow_up)
     assert_close(run.final.covariance, jnp.eye(1) / 3, ulps=1e7)
     assert str(point.status) == "finished"
+
+
+def test_second_derivatives_of_a_flow_match_differences() -> None:
+    x = np.linspace(-1.0, 2.0, 5)[:, None]
+
+    def loss(a: Array) -> Array:
+        attention = attentions["softmax"](A=a, d=1)
+        start, adjoint = Points.uniform(x), DirectAdjoint()
+        run = flow(attention, start, [0.0, 0.5], adjoint=adjoint)
+        return jnp.sum(run.final.tokens.x**2)
+
+    first, step = jax.jit(jax.grad(loss)), 1e-4
+    ends = [float(first(jnp.asarray(-1.0 + h))) for h in (step, -step)]
+    slope = (ends[0] - ends[1]) / (2 * step)
+    second = float(jax.jacfwd(jax.grad(loss))(jnp.asarray(-1.0)))
+    assert second == pytest.approx(slope, rel=1e-5)

@@ -240,7 +240,7 @@ def test_a_square_stands_beside_its_legend_on_a_slide(
     assert right < legend.x0 < legend.x1 < figure.bbox.width
     middle = (left + right) / 2 / figure.bbox.width
     assert middle == pytest.approx(0.5, abs=0.05)
-    assert boxes[0].height > 0.7 * figure.bbox.height
+    assert figure.axes[0].bbox.height > 0.6 * figure.bbox.height
 
 
 @pytest.mark.parametrize("name", ALL_PANELS)

@@ -352,11 +352,13 @@ SPHERE = {"space": "sphere", "init": "uniform", "d": 2, "n": 7, "beta": 40.0}
 @needs_node
 def test_times_over_many_decades_have_a_logarithmic_axis(tmp_path: Path) -> None:
     spec = parse({**SPHERE, "clock": "arclength", "t": 1e30, "frames": 20})
-    run = runs.open(runs.execute(spec, out=tmp_path / "run.zarr").store)
+    _ = runs.execute(spec, out=tmp_path / "run.zarr")
+    run = runs.open(tmp_path / "run.zarr")
     scene, (first, last) = run_scene(run, quiet), run["time"].values[[1, -1]]
     code = (
         "(() => { flow.scene = scene; const axis = timeAxis(); return "
-        "[axis.timeOf(0.5), axis.shareOf(0), axis.shareOf(scene.times.data[10]), axis.ticksOf(4)]; })()"
+        "[axis.timeOf(0.5), axis.shareOf(0), axis.shareOf(scene.times.data[10]), "
+        "axis.ticksOf(4)]; })()"
     )
     middle, start, share, marks = evaluate_js(code, scene)
     assert middle == pytest.approx(np.sqrt(first * last))
@@ -374,11 +376,12 @@ def test_a_page_has_the_sphere_and_the_numbers_that_were_observed(
     tmp_path: Path,
 ) -> None:
     spec = parse({**SPHERE, "t": 5.0, "frames": 6, "observe": ["pairs:0.9", "order"]})
-    run = runs.open(runs.execute(spec, out=tmp_path / "run.zarr").store)
+    _ = runs.execute(spec, out=tmp_path / "run.zarr")
+    run = runs.open(tmp_path / "run.zarr")
     scene = run_scene(run, quiet)
     assert scene["radius"] == pytest.approx(1)
     curves = {panel["title"]: panel["values"] for panel in panels(run, quiet)}
     np.testing.assert_allclose(curves["pairs:0.9"][0, 0], run["pairs_0_9"])
     np.testing.assert_allclose(curves["order"][0, 0], run["order"])
-    flat = runs.execute(parse({"n": 5, "d": 2, "t": 0.1}), out=tmp_path / "flat.zarr")
-    assert run_scene(runs.open(flat.store), quiet)["radius"] is None
+    _ = runs.execute(parse({"n": 5, "d": 2, "t": 0.1}), out=tmp_path / "flat.zarr")
+    assert run_scene(runs.open(tmp_path / "flat.zarr"), quiet)["radius"] is None

@@ -49,6 +49,8 @@ def wasserstein(mu: AbstractMeasure, nu: AbstractMeasure) -> Distance:
     It is computed in closed form for two Gaussians, from quantile functions on the
     line, and otherwise by POT's linear programme between atoms. In the last case
     `error` includes the quantisation error of a density or a Gaussian; see `Atoms`.
+    Distances of tokens on spheres are those of the surrounding space; arcs are measured
+    by `spherical_wasserstein`.
 
     Raises:
         InvalidInputError: if the dimensions differ.

@@ -7,6 +7,7 @@ import numpy as np
 
 from meanfield._array import is_known
 from meanfield._display import Card, cards, number
+from meanfield.endings import Status, summarise_endings
 from meanfield.measures import AbstractMeasure, history
 
 from ._trajectory import Trajectory
@@ -15,7 +16,9 @@ _N_FRAMES = 6  # largest number of frames in the picture
 
 
 def _card(run: Trajectory[Any]) -> Card | None:
-    """The card of a trajectory; `None` for an ensemble, or if values are traced."""
+    """The card of a trajectory, or of an ensemble; `None` if values are traced."""
+    if is_known(run.ts, 2) and is_known(run.code, 1):
+        return _ensemble_card(run)
     if not (is_known(run.ts, 1) and is_known(run.code, 0)):
         return None
     ts, final_card = np.asarray(run.ts), run.final.card
@@ -28,6 +31,15 @@ def _card(run: Trajectory[Any]) -> Card | None:
         facts["last"] = final_card.text
     kind = type(run.start).__name__
     return Card(f"Trajectory of {kind}", facts, lambda: history(_measures(run)))
+
+
+def _ensemble_card(run: Trajectory[Any]) -> Card:
+    ts, statuses = np.asarray(run.ts), [Status(int(code)) for code in run.code]
+    facts = {"members": f"{len(ts)}", "frames": f"{ts.shape[1]}"}
+    if ts.size:
+        facts["t"] = f"{number(ts.min())} … {number(ts.max())}"
+    facts["endings"] = summarise_endings(statuses)
+    return Card(f"Ensemble of {type(run.start).__name__}", facts)
 
 
 def _ending(run: Trajectory[Any]) -> str:

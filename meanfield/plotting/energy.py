@@ -212,13 +212,9 @@ def _verdict(dataset: xr.Dataset, name: str) -> str:
         return ""
     ratios = loss[mask] / steepest[mask]
     if names.is_exact and np.ptp(ratios) <= _RATE_RTOL * np.abs(ratios).max():
-        return _rescaled_note(names.flow, float(ratios.mean()))
+        share, law = np.abs(ratios).mean(), f"its {names.flow}, always"
+        if ratios[0] < 0:
+            return f"the energy grows at {share:.4g} of the rate of loss in {law}"
+        return f"the energy is lost at {share:.4g} of the rate of {law}"
     times = f"{ratios.min():.3g} to {ratios.max():.3g} times as fast as in"
     return names.mismatch.format(flow=names.flow, times=times)
-
-
-def _rescaled_note(flow: str, ratio: float) -> str:
-    """A note on rates whose ratio to those of the gradient flow is constant."""
-    if ratio > 0:
-        return f"the energy is lost at {ratio:.4g} of the rate of its {flow}, always"
-    return f"the energy grows at {-ratio:.4g} of the rate of loss in its {flow}, always"

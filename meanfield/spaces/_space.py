@@ -111,8 +111,8 @@ class AbstractSpace(eqx.Module):
         if np.isnan(gaps[worst]):
             place = "has no nearest point there"
         raise InvalidInputError(
-            f"Tokens must lie in the space {self}; token {worst} {place}. Use "
-            "`space.project(x)` for the nearest points."
+            f"Tokens must lie in the space {self}; token {worst} {place}. Divide by "
+            "norms, or use the nearest points, `space.project(x)` in Python."
         )
 
     def round(self, x: Vectors) -> Float[Array, "n d"]:

@@ -16,7 +16,7 @@ from meanfield.storage import RunStore
 from ._pictures import frames_hint
 from ._report_values import Timing as Timing
 from ._report_values import as_json, eigenvalues_of
-from ._texts import ASSUMPTION, score_note, text_label
+from ._texts import ASSUMPTION, SPLIT, text_label
 
 EIGENVALUES = 6  # number of eigenvalues printed
 LAST_MERGES = 5  # number of times of merges printed
@@ -32,7 +32,9 @@ def print_report(result: Result, timing: Timing) -> None:
     pairs = {
         "run": report["run"] or "not stored (use --out)",
         "setup": _describe_motion(result, report),
-        "scores": ASSUMPTION if report["assumed"] else score_note(result.spec),
+        "scores": ASSUMPTION
+        if report["assumed"]
+        else SPLIT * result.spec.splits_scores,
         "approximation": report["approximation"],
         "note": result.note,
         "ending": _describe_ending(result, report),

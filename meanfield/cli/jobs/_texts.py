@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 from meanfield.cli.terminal._output import note
 from meanfield.errors import InputFileError, InvalidInputError, UnsupportedError
-from meanfield.spec import RunSpec
 
 if TYPE_CHECKING:
     import xarray
 
+SPLIT = "Q = A, K = I; the flow depends on both: `--Q` and `--K` give others"
 ASSUMPTION = "A = I, by default: `--A`, or `--Q` and `--K`, give others"
 LETTERS = 50  # at most this many characters of a text are printed
 
@@ -41,12 +41,6 @@ def add_word_labels(
         sentence = f"the {medium} has no words: {error}"
         notify(sentence)
         return data.assign_attrs(wordless=sentence)
-
-
-def score_note(spec: RunSpec) -> str:
-    """A note on scores that `A` alone does not determine; empty for others."""
-    text = "Q = A, K = I; the flow depends on both: `--Q` and `--K` give others"
-    return text if spec.splits_scores else ""
 
 
 def text_label(text: str) -> str:

@@ -1,6 +1,6 @@
 """The scene and the text sections of a run or an ensemble."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +9,7 @@ import xarray as xr
 
 from meanfield.plotting._figure.bands import are_log_spaced
 from meanfield.plotting.cone.payload import payload
-from meanfield.plotting.reading.data import cloud, ending, kind, runs
+from meanfield.plotting.reading.data import cloud, ending, runs
 from meanfield.plotting.reading.depth import layers_passed
 from meanfield.plotting.reading.description import description, spec_of
 from meanfield.spec import relative_paths
@@ -25,6 +25,7 @@ from .scenes.packing import pack
 # At most `_PATHS` paths are drawn in the cone; if there are more, an evenly spaced
 # subset is drawn.
 _PATHS = 400
+_ROUND = 1e-5  # largest difference of radii of one sphere
 
 Scene = dict[str, Any]
 Report = Callable[[int, int], None]
@@ -51,7 +52,7 @@ def run_scene(dataset: xr.Dataset, report: Report) -> Scene:
         "axes": view.names,
         "times": pack(np.asarray(small.data["time"].values, np.float64)),
         "log": are_log_spaced(small.data["time"].values),
-        "radius": sphere_radius(members[0]),
+        "radius": sphere_radius(members[:1]),
         "members": [
             member(f"member {number}", run, view, number)
             for number, run in zip(numbers, members, strict=True)
@@ -68,10 +69,17 @@ def run_scene(dataset: xr.Dataset, report: Report) -> Scene:
     }
 
 
-def sphere_radius(run: xr.Dataset) -> float | None:
-    """The radius of the circle or sphere that is drawn; None if there is none."""
-    drawn = kind(run) == "points" and run.sizes["coord"] <= len("xyz")
-    return cloud(run).radius if drawn else None
+def sphere_radius(runs: Iterable[xr.Dataset]) -> float | None:
+    """The common radius of the circles or spheres of tokens; None without any."""
+    radii = [
+        cloud(run).radius
+        if "token" in run.sizes and run.sizes["coord"] <= len("xyz")
+        else None
+        for run in runs
+    ]
+    if None in radii or np.ptp(np.array(radii, float)) > _ROUND:
+        return None
+    return radii[0]
 
 
 def cone(datasets: dict[str, xr.Dataset]) -> Scene | None:

@@ -24,7 +24,6 @@ from .scenes.layers import view_of
 from .scenes.packing import pack
 
 Runs = Mapping[str, xr.Dataset]
-_ROUND = 1e-5  # largest difference of radii of one sphere
 
 
 def joint_scene(runs: Runs, report: Callable[[int, int], None]) -> Scene:
@@ -41,17 +40,17 @@ def joint_scene(runs: Runs, report: Callable[[int, int], None]) -> Scene:
     _check(runs)
     view = view_of(next(iter(runs.values())))
     parts = {k: coarsen(run, MAX_NUMBERS // len(runs)) for k, run in runs.items()}
-    frames = [np.asarray(part.data["time"].values, float) for part in parts.values()]
-    times = np.unique(np.concatenate(frames))
-    radii = [sphere_radius(part.data) for part in parts.values()]
+    frames = [part.data["time"].values for part in parts.values()]
+    times = np.unique(np.concatenate(frames).astype(float))
     curves = joint_panels({label: panels(run, report) for label, run in runs.items()})
+    stars = [(label, mark) for label, run in runs.items() for mark in marks(run)]
     return {
         "type": "flow",
         "together": True,
         "axes": view.names,
         "times": pack(times),
         "log": are_log_spaced(times),
-        "radius": radii[0] if None not in radii and np.ptp(radii) < _ROUND else None,
+        "radius": sphere_radius(part.data for part in parts.values()),
         "members": [
             member(label, parts[label].data, view, i) for i, label in enumerate(parts)
         ],
@@ -61,11 +60,7 @@ def joint_scene(runs: Runs, report: Callable[[int, int], None]) -> Scene:
         "lines": None,
         "panels": [pack_panel(panel) for panel in curves],
         "cone": cone(dict(runs)),
-        "marks": [
-            {"t": mark["t"], "label": f"t*, {label}"}
-            for label, run in runs.items()
-            for mark in marks(run)
-        ],
+        "marks": [{"t": mark["t"], "label": f"t*, {k}"} for k, mark in stars],
         "notes": [f"{k}: {note}" for k, part in parts.items() for note in part.notes],
         "caption": description(common_keys([*runs.values()])),
     }

@@ -1,6 +1,8 @@
 """Output files: checked paths, and files that are written completely or not at all."""
 
+import importlib.util
 import os
+import shutil
 from pathlib import Path
 
 from meanfield._writing import writing
@@ -54,3 +56,11 @@ def write_file(path: Path, content: bytes) -> Path:
     with writing(path):
         target.write_bytes(content)
     return path
+
+
+def find_ffmpeg() -> str | None:
+    """The program ffmpeg on the PATH, or that of the package `imageio-ffmpeg`."""
+    program = shutil.which("ffmpeg")
+    if program is not None or importlib.util.find_spec("imageio_ffmpeg") is None:
+        return program
+    return importlib.import_module("imageio_ffmpeg").get_ffmpeg_exe()

@@ -1,6 +1,5 @@
 """Options of a movie, and the frames and files that follow from them."""
 
-import shutil
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -8,7 +7,7 @@ from typing import TYPE_CHECKING
 from meanfield.errors import InvalidInputError, UnsupportedError
 from meanfield.plotting._figure.options import document, option
 
-from .files import GIF_FPS
+from .files import GIF_FPS, find_ffmpeg
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -170,8 +169,9 @@ class Film:
                 f"`loop 0` (play for ever) works in a `.gif`, but not in a `{kind}`. "
                 "Set `loop` to a number of repetitions, or repeat it in the player."
             )
-        if kind in VIDEOS and shutil.which("ffmpeg") is None:
+        if kind in VIDEOS and find_ffmpeg() is None:
             raise UnsupportedError(
                 f"`{target.name}` needs the program ffmpeg, which is not on the PATH. "
-                f"Install it, or write `{target.with_suffix('.gif').name}`."
+                'Install it, as by `pip install "meanfield-attention[video]"`, or '
+                f"write `{target.with_suffix('.gif').name}`."
             )

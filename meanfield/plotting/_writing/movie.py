@@ -15,7 +15,7 @@ from PIL import Image
 
 from meanfield.errors import ResourceError
 
-from .files import GIF_FPS
+from .files import GIF_FPS, find_ffmpeg
 
 # Options of ffmpeg for videos that play everywhere and show thin lines sharply.
 _CODECS = {
@@ -103,7 +103,7 @@ def _video(
     raw = f"-f rawvideo -pix_fmt rgb24 -s {width}x{height} -r {fps} -i -".split()
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / f"movie{kind}"
-        quiet = ["ffmpeg", "-y", "-loglevel", "error"]
+        quiet = [find_ffmpeg() or "ffmpeg", "-y", "-loglevel", "error"]
         command = [*quiet, *raw, "-an", "-vf", _EVEN, *_CODECS[kind].split(), str(file)]
         # Messages go to a file, because a full pipe that nobody reads would block
         # ffmpeg.

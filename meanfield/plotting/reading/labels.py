@@ -52,20 +52,15 @@ def label_runs(runs: Mapping[str, xr.Dataset]) -> dict[str, xr.Dataset]:
 
 def unlabelled_note(runs: Mapping[str, xr.Dataset]) -> str:
     """A note on the keys in which runs differ, but which their labels do not name."""
-    rows = varied_keys([*runs.values()]) or {}
-    texts = {key: [_text(key, value) for value in row] for key, row in rows.items()}
-    is_named = lambda row: all(map(str.__contains__, runs, row))
-    names = [key for key, row in texts.items() if not is_named(row)]
-    if len(runs) > _MAX_RUNS:
-        return f"also different: {', '.join(names)}" if names else ""
-    lists = "; ".join(_list_values(texts[key]) for key in names)
-    return f"also different: {lists}" if names else ""
-
-
-def _list_values(texts: Sequence[str]) -> str:
-    """Texts such as `n = 300` and `n = 40` as `n = 300, 40`."""
-    values = [text.partition(" = ")[2] or text for text in texts]
-    return ", ".join([texts[0], *values[1:]])
+    notes = []
+    for key, row in (varied_keys([*runs.values()]) or {}).items():
+        texts = [_text(key, value) for value in row]
+        if not all(text in label for text, label in zip(texts, runs, strict=True)):
+            values = [text.partition(" = ")[2] or text for text in texts[1:]]
+            notes.append(
+                key if len(runs) > _MAX_RUNS else ", ".join([texts[0], *values])
+            )
+    return f"also different: {'; '.join(notes)}" if notes else ""
 
 
 def common_keys(datasets: Sequence[xr.Dataset]) -> xr.Dataset:

@@ -50,7 +50,7 @@ def dimension(spec: RunSpec, contexts: Sequence[str | None]) -> int:
     if len(set(dimensions.values())) > 1:
         text = ", ".join(f"{name}: {size}" for name, size in dimensions.items())
         advice = "make them agree, or leave one of the keys out"
-        if n_rows in dimensions.values():
+        if n_rows in {*dimensions.values()} - {sizes.get("init")}:
             advice = f"`{init[1:]}` must have a row for each token: transpose it"
         raise InvalidInputError(
             f"The keys imply different dimensions ({text}); {advice}."

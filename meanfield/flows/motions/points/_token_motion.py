@@ -261,17 +261,13 @@ def check_arclength(dynamics: AbstractDynamics, mu0: Points) -> None:
 
 
 def _check_layers(space: AbstractSpace, stepping: AbstractStepping) -> None:
-    """Checks the steps of discrete layers, whose velocities leave their space.
-
-    With other steps, the error of a step would not be estimated.
-    """
+    """Checks that steps whose velocities leave the space, and their space, fit."""
+    if not isinstance(space, Ambient) and isinstance(stepping.solver, Layer):
+        raise InvalidInputError(
+            "Tokens with the solver `layer` need `space=Ambient(Sphere())`; got "
+            f"`{space}`. Use `euler` for tangent velocities."
+        )
     if not isinstance(space, Ambient):
-        if isinstance(stepping, Fixed) and isinstance(stepping.solver, Layer):
-            raise InvalidInputError(
-                "The solver `layer` adds velocities that leave the space: the tokens "
-                f"need `space=Ambient(Sphere())`; got `{space}`. Use the solver "
-                "`euler` for tangent velocities."
-            )
         return
     if not (isinstance(stepping, Fixed) and isinstance(stepping.solver, diffrax.Euler)):
         raise InvalidInputError(
