@@ -1,8 +1,8 @@
 r"""Numbers of one frame of tokens, by name: shares of close pairs, order, centres.
 
 The module uses NumPy and SciPy only. All numbers depend on directions $x/|x|$, so they
-are meant for tokens on spheres; `sphere-energy` also uses lengths. A name may have a
-number of its own, as in `pairs:0.99`.
+are meant for tokens on spheres; `sphere-energy` and `leaders` also use lengths. A name
+may have a number of its own, as in `pairs:0.99`.
 """
 
 import inspect
@@ -179,6 +179,27 @@ def hemisphere(x: Tokens, weights: Weights) -> float:
     residual = scipy.optimize.nnls(system, np.append(np.zeros(x.shape[1]), 1.0))[1]
     rounding = 4 * np.finfo(float).eps ** 0.5
     return 0.0 if residual <= rounding else residual / math.sqrt(1 - residual**2)
+
+
+@frame_numbers.register("leaders")
+def leaders(x: Tokens, weights: Weights) -> float:
+    r"""Tokens that lead themselves: $x_i\cdot x_i \geq x_j\cdot x_i$ for all $j$.
+
+    No score of theirs is larger than that with themselves, up to rounding, for $A = I$.
+    On a sphere all tokens are leaders.
+
+    Examples:
+        >>> from meanfield.frame_numbers import leaders
+        >>> leaders(np.array([[1.0, 0.0], [0.0, 1.0], [0.2, 0.1]]), np.full(3, 1 / 3))
+        2.0
+    """
+    del weights
+    squares, count = np.sum(x**2, axis=1), 0
+    for start in range(0, len(x), _BLOCK):
+        rows = slice(start, start + _BLOCK)
+        best = np.max(x[rows] @ x.T, axis=1)
+        count += int(np.sum(squares[rows] >= best * (1 - 8 * np.finfo(float).eps)))
+    return float(count)
 
 
 @frame_numbers.register("centres")

@@ -52,6 +52,12 @@ def test_shares_and_centres_agree_with_loops(
     strong = sum(all(np.arccos(cosines[i, :i]) > 0.6) for i in range(n))
     assert frame_number("strong-centres:0.6")(x, w) == strong
     assert frame_number("span")(x[:, :2] @ np.eye(2, 3), w) == 2
+    assert frame_number("leaders")(x, w) == n
+    z = 1.5 * np.random.default_rng(1).normal(size=(600, 3))  # more than one block
+    scores = z @ z.T
+    own = sum(scores[i, i] >= max(np.delete(scores[i], i)) for i in range(600))
+    assert frame_number("leaders")(z, np.full(600, 1 / 600)) == own
+    assert 3 < own < 60
 
 
 @pytest.mark.parametrize("degree", [1, 2, 3])
