@@ -18,7 +18,7 @@ BAD = {
     "no domain": (("--domain=abc",), ["`domain`", "'abc'"]),
     "infinite domain": (("--domain=[-Infinity,6]",), ["`domain`"]),
     "both": (("--domain=-6,6", "--half-width", "3"), ["mutually exclusive"]),
-    "no width": (("--cov", "0"), ["no density", "`measure = points`"]),
+    "no width": (("--cov", "0"), ["no density", "`--measure points`"]),
     "three dimensions": (("--d", "3"), ["one or two dimensions", "d = 3"]),
     "grading": (("--grading", "0.5"), ["`grading`"]),
     "cfl": (("--cfl", "2"), ["`cfl`"]),
@@ -55,7 +55,7 @@ def test_invalid_grid_options_raise_one_clear_line(cli: Command, name: str) -> N
 def test_unsupported_grid_runs_raise_one_line(cli: Command) -> None:
     result = cli("simulate", "--cells", "9")
     assert (result.code, result.err.count("\n")) == (2, 1)
-    assert "add `measure = grid`" in result.err
+    assert "add `--measure grid`" in result.err
     model = ("--measure=grid", "--model", "minilm", "--text", "a")
     assert "two dimensions" in cli("simulate", *model).err
     result = cli("simulate", "--measure=grid", "--cells", "1000000000")

@@ -259,6 +259,13 @@ def test_a_link_stores_the_state(open_page: Callable[..., Browser]):
     assert text(second, "command") == before
 
 
+def test_the_title_names_the_attention_in_use(open_page: Callable[..., Browser]):
+    title = "document.querySelector('h1').textContent"
+    before = open_page("sphere").value(title)
+    assert before == "softmax attention: tokens"
+    assert open_page("sphere", "#attention=exp").value(title) == "exp attention: tokens"
+
+
 def test_number_fields_are_wide_enough(open_page: Callable[..., Browser]):
     """Nine billion, cut after six digits, reads as nine hundred thousand."""
     window = open_page("gaussian", "#Q=-9e9,0.3333333333333333,1e-12,-1234567.891")

@@ -2,11 +2,13 @@
 
 import numpy as np
 import pytest
+from mpl_toolkits.mplot3d.axes3d import Axes3D
 from numpy.random import Generator
 from plotting_data import moving_gaussian, points
 
 from meanfield.errors import InvalidInputError
 from meanfield.plotting import Look, panels
+from meanfield.plotting._figure.options import camera_of
 from meanfield.plotting.reading.coordinates import project
 
 
@@ -71,3 +73,39 @@ def test_a_logarithmic_axis_needs_positive_values(rng: Generator) -> None:
         panels["rank"](run, Look(xscale="log"))
     with pytest.raises(InvalidInputError, match="linear or log; got `cubic`"):
         Look(yscale="cubic")
+
+
+def test_the_camera_of_a_picture_in_space_is_chosen(rng: Generator) -> None:
+    run = points(rng.normal(size=(3, 9, 3)))
+    for look, expected in ((Look(), (-58, 20)), (Look(camera=(30.0, 60.0)), (30, 60))):
+        axes = panels["tokens"](run, look).axes[0]
+        assert isinstance(axes, Axes3D)
+        assert (axes.azim, axes.elev) == expected
+    assert camera_of("-30,60") == (-30, 60)
+    for text in ("30", "a,b", "1,2,3", "nan,1"):
+        with pytest.raises(InvalidInputError, match="two angles in degrees, such as"):
+            camera_of(text)
+
+
+def test_leaders_have_the_largest_score(rng: Generator) -> None:
+    x, A = rng.normal(size=(2, 12, 2)), np.array([[1.0, 0.4], [-0.3, 0.8]])
+    run = points(x).assign_attrs(spec={"attention": "hardmax", "A": A.tolist()})
+    axes = panels["leaders"](run).axes[0]
+    image = np.asarray(axes.images[0].get_array())
+    half, size = axes.get_xlim()[1], len(image)
+    sides = (np.arange(size) + 0.5) / size * 2 * half - half
+    scores = {
+        (i, j): [float(y @ A @ np.array([sides[j], sides[i]])) for y in x[-1]]
+        for i in range(0, size, 57)
+        for j in range(0, size, 41)
+    }
+    best = {place: int(np.argmax(row)) for place, row in scores.items()}
+    colours = {place: tuple(image[place]) for place in best}
+    pairs = {(best[place], colours[place]) for place in best}
+    assert len({leader for leader, _ in pairs}) > 2
+    assert len(pairs) == len({leader for leader, _ in pairs})  # a colour for each
+    with pytest.raises(InvalidInputError, match="`A` is a number or a 2 × 2 matrix"):
+        panels["leaders"](points(x).assign_attrs(spec={"Q": 1.0, "K": 1.0}))
+    space = points(rng.normal(size=(2, 5, 3))).assign_attrs(spec={"A": 1.0})
+    with pytest.raises(InvalidInputError, match="needs tokens in the plane"):
+        panels["leaders"](space)

@@ -7,6 +7,7 @@ import atexit
 import contextlib
 import gc
 import os
+import re
 import signal
 import sys
 import traceback
@@ -42,6 +43,7 @@ from .terminal._help import HELP_ALL, Help, usage
 # Number of allocations between two garbage collections. It is large, because JAX's
 # tracing allocates many objects and leaves little garbage.
 GC_THRESHOLD = 100_000
+_KEY = re.compile(r"`(\w+) = ([\w.+-]+)`")  # a key with its value, as in TOML
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -125,10 +127,19 @@ def _flush(code: int) -> int:
 
 
 def _print_error(message: str, code: int) -> int:
+    message = _KEY.sub(_option_of, message)
     with contextlib.suppress(OSError):  # standard error may be closed
         sys.stderr.write(f"meanfield: {' '.join(map(shorten, message.split()))}\n")
         sys.stderr.flush()
     return code
+
+
+def _option_of(match: re.Match[str]) -> str:
+    """The option of a key with its value, such as `--measure points`."""
+    from meanfield.spec import KEYS
+
+    key, value = match.groups()
+    return f"`--{key.replace('_', '-')} {value}`" if key in KEYS else match[0]
 
 
 def print_internal_error(

@@ -18,4 +18,5 @@ from .density import density as density
 from .sweeps import lines as lines
 from .sweeps import phase as phase
 from .tokens import inner_products as inner_products
+from .tokens import leaders as leaders
 from .tokens import tokens as tokens

@@ -18,10 +18,11 @@ _MARKS = ("@", "-")  # the first character of a file value (@) or an option (-)
 
 
 def names_of(kind: str) -> Names:
-    """Completer that offers the names of one kind; they are loaded when needed."""
+    """Completer for names of one kind, or of several; they are loaded when needed."""
 
     def names(_: object) -> list[str]:
-        return [row["name"].partition(":")[0] for row in rows(kind)]
+        entries = [row for part in kind.split() for row in rows(part)]
+        return [entry["name"].partition(":")[0] for entry in entries]
 
     return names
 

@@ -42,6 +42,8 @@ export class Page {
     this.report = null;
     part("summary").textContent = "Integrating.";
     part("law").textContent = lawInWords(this.law);
+    const [before, now] = [this.initial, this.law].map(({ attention }) => `${attention} attention`);
+    document.querySelector("h1").textContent = this.initial.title.replace(before, now);
     const words = wordsOf(this.law, this.isEdited).flatMap((word) => [" ", element("span", {}, word)]);
     part("command").replaceChildren(...words.slice(1)); // lines break only between two words
     part("save").hidden = !(this.isEdited && this.law.start.x);

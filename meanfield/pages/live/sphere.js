@@ -14,12 +14,15 @@ export const tangential = (velocity, d) => (y, out) => {
   return isKnown;
 };
 
-/** Moves each token to the nearest point of the sphere. */
+const ROUNDING = 8 * Number.EPSILON; // relative, of a square
+
+/** Moves each token that is off the sphere by more than rounding to the nearest point. */
 export function project(y, d, radius) {
   for (let i = 0; i < y.length; i += d) {
     let square = 0;
     for (let k = i; k < i + d; k++) square += y[k] * y[k];
-    for (let k = i; k < i + d; k++) y[k] *= radius / Math.sqrt(square);
+    const isOff = !(Math.abs(square / radius ** 2 - 1) <= ROUNDING);
+    for (let k = i; isOff && k < i + d; k++) y[k] *= radius / Math.sqrt(square);
   }
   return y;
 }

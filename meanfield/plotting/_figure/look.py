@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from .options import (
     Limits,
+    camera_of,
     check_axes,
     check_limits,
     check_map,
@@ -174,6 +175,13 @@ class Look:
         "axis of a sweep on the horizontal axis, or `time` if it observed numbers",
         "KEY",
         panels=("lines",),
+        movies=_NO_MOVIES,
+    )
+    camera: Limits | None = option(
+        "azimuth and elevation of the camera in 3D, in degrees [default: -58,20]",
+        "AZIMUTH,ELEVATION",
+        read=camera_of,
+        panels=("tokens",),
         movies=_NO_MOVIES,
     )
     heads: tuple[int, ...] | None = option(

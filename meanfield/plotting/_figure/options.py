@@ -5,6 +5,7 @@ The command line, its help and the docstring of the class are generated from the
 options.
 """
 
+import contextlib
 import difflib
 import math
 import re
@@ -163,6 +164,21 @@ def heads_of(text: str) -> tuple[int, ...]:
             f"`heads` must be nonnegative integers, such as 0,3,7; got `{text}`."
         )
     return tuple(dict.fromkeys(int(part) for part in parts))
+
+
+def camera_of(text: str) -> Limits:
+    """The azimuth and the elevation of a camera in degrees, from `-30,60`.
+
+    Raises:
+        InvalidInputError: if the text is not two finite numbers.
+    """
+    with contextlib.suppress(ValueError):
+        azimuth, elevation = map(float, text.split(","))
+        if math.isfinite(azimuth) and math.isfinite(elevation):
+            return azimuth, elevation
+    raise InvalidInputError(
+        f"`camera` must be two angles in degrees, such as -30,60; got `{text}`."
+    )
 
 
 def limits_of(name: str, text: str) -> Limits:

@@ -92,7 +92,8 @@ def frame_plane(axes: Axes, view: Window) -> None:
 
 def bare_space(axes: Axes3D, look: Look, shape: tuple[float, ...]) -> None:
     """Set up 3D axes with equal scales and few ticks, seen from slightly above."""
-    axes.view_init(elev=20, azim=-58)
+    azimuth, elevation = look.camera or (-58.0, 20.0)
+    axes.view_init(elev=elevation, azim=azimuth)
     zoom = min(1.1, 1.25 * float(np.linalg.norm(shape)) / (shape[0] + shape[1]))
     axes.set_box_aspect(shape, zoom=zoom * look.zoom(6.6))  # pyright: ignore[reportArgumentType]
     axes.locator_params(nbins=6)

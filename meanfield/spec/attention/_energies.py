@@ -56,7 +56,11 @@ class EnergySpec(Strict):
     ] = None
     observe: Annotated[
         Names,
-        Key(names="energies", no_axis=ENDS, no_page="it records nothing"),
+        Key(
+            names="energies frame-numbers",
+            no_axis=ENDS,
+            no_page="it records nothing",
+        ),
         Field(
             examples=[["energy"]],
             min_length=1,
