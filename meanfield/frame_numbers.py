@@ -183,10 +183,10 @@ def hemisphere(x: Tokens, weights: Weights) -> float:
 
 @frame_numbers.register("leaders")
 def leaders(x: Tokens, weights: Weights) -> float:
-    r"""Tokens that lead themselves: $x_i\cdot x_i \geq x_j\cdot x_i$ for all $j$.
+    r"""Number of tokens that lead themselves.
 
-    No score of theirs is larger than that with themselves, up to rounding, for $A = I$.
-    On a sphere all tokens are leaders.
+    A token leads itself if $x_i\cdot x_i \geq x_j\cdot x_i$ for all $j$, up to
+    rounding: none of its scores is larger, for $A = I$. On a sphere all tokens do.
 
     Examples:
         >>> from meanfield.frame_numbers import leaders

@@ -141,7 +141,7 @@ INVALID_OPTIONS = {
     "attention": (["--attention", "relu"], "attentions softmax, l2"),
     "closed": (["--measure", "gaussian", "--attention", "sigmoid"], "--measure points"),
     "sliced": (["--d", "2", "--attention", "esp", "--V", "0.5"], "another attention"),
-    "space": (["--space", "layer-norm", "--d", "3"], "on a circle and on a sphere"),
+    "space": (["--space", "layer-norm", "--d", "3"], "on a circle"),
     "dimension": (["--space", "sphere", "--d", "4"], "in dimension 4"),
     "many": (["--n", "3000"], "up to 2000 tokens; got 3000"),
     "window": (["--mask", "window:0.5"], "only the mask `causal`"),

@@ -192,11 +192,11 @@ def test_a_sphere_turns_and_its_token_is_dragged(
     assert "tokens.csv" not in text(window, "command")
     x = np.array(data_of(pages["sphere"].read_text("utf-8"))["start"]["x"])
     axes = directions(-0.9 - 1.0, 0.35 + 0.2)
-    seen = x @ axes.T
-    token = int(np.argmax(seen[:, 2]))
+    image = x @ axes.T
+    token = int(np.argmax(image[:, 2]))
     scale = min(width, height) / 2 / 1.25
     middle = np.array([left + width / 2, top + height / 2])
-    start = middle + scale * seen[token, :2] * [1, -1]
+    start = middle + scale * image[token, :2] * [1, -1]
     end = middle + scale * np.array([0.3, 0.4]) * [1, -1]
     window.drag(tuple(start), tuple(end))
     window.wait("document.getElementById('command').textContent.includes('tokens.csv')")

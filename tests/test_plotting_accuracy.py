@@ -35,7 +35,7 @@ from meanfield.plotting._figure.panels import titled_figure
 from meanfield.plotting.reading.description import description
 
 RNG = np.random.default_rng(5)
-LINE = "l2: A = [[2, 0], [0.5, 1]] (Q = A, K = 1), V = −1, ε = 0.5; "
+LINE = "l2: A = [[2, 0], [0.5, 1]] (Q = A, K = I), V = −1, ε = 0.5; "
 
 
 def add_energy(run: xr.Dataset, share: float = 1.0) -> xr.Dataset:
@@ -206,7 +206,7 @@ def test_movies_pages_and_comparisons_state_their_run(
         ),
         (
             {"terms": [{"attention": "l2", "A": -1.0}], "layers": [{"t": 1.0, "A": 2}]},
-            "softmax: A = 1, V = 1, ε = 1; + l2: A = −1 (Q = A, K = 1), V = 1, ε = 1; "
+            "softmax: A = 1, V = 1, ε = 1; + l2: A = −1 (Q = A, K = I), V = 1, ε = 1; "
             "other parameters from t = [1] on; 5 tokens, d = 2",
         ),
         (

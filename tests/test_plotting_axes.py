@@ -63,8 +63,9 @@ def test_scales_of_axes_are_chosen(rng: Generator) -> None:
     axes = figure.axes[0]
     assert (axes.get_xscale(), axes.get_yscale()) == ("log", "log")
     assert axes.get_xlim()[0] > 0
-    plain = panels["spectrum"](run, Look(yscale="linear")).axes
-    assert [axes.get_yscale() for axes in plain] == ["linear", "linear"]
+    spread_run = points(rng.normal(size=(4, 12, 2)) * [1.0, 1e-3])
+    for look, scale in ((Look(), "log"), (Look(yscale="linear"), "linear")):
+        assert panels["spectrum"](spread_run, look).axes[0].get_yscale() == scale
 
 
 def test_a_logarithmic_axis_needs_positive_values(rng: Generator) -> None:
@@ -82,6 +83,8 @@ def test_the_camera_of_a_picture_in_space_is_chosen(rng: Generator) -> None:
         assert isinstance(axes, Axes3D)
         assert (axes.azim, axes.elev) == expected
     assert camera_of("-30,60") == (-30, 60)
+    with pytest.raises(InvalidInputError, match=r"`camera` is for .* three dimensions"):
+        panels["tokens"](points(rng.normal(size=(3, 9, 2))), Look(camera=(30.0, 60.0)))
     for text in ("30", "a,b", "1,2,3", "nan,1"):
         with pytest.raises(InvalidInputError, match="two angles in degrees, such as"):
             camera_of(text)
@@ -109,3 +112,21 @@ def test_leaders_have_the_largest_score(rng: Generator) -> None:
     space = points(rng.normal(size=(2, 5, 3))).assign_attrs(spec={"A": 1.0})
     with pytest.raises(InvalidInputError, match="needs tokens in the plane"):
         panels["leaders"](space)
+
+
+def test_a_leader_of_a_narrow_sector_has_its_ring_and_its_followers() -> None:
+    last = [
+        [1.0, 1.0],
+        [1.0, -1.0],
+        [-1.0, 1.0],
+        [-1.0, -1.0],
+        [1.0005, 0.0],
+        [0.5, 0.0],
+    ]
+    run = points(np.array([last, last])).assign_attrs(spec={"attention": "hardmax"})
+    axes = panels["leaders"](run).axes[0]
+    tokens, rings = axes.collections[-2:]
+    colours = np.asarray(tokens.get_facecolor())
+    assert [1.0005, 0.0] in np.asarray(rings.get_offsets()).tolist()
+    np.testing.assert_array_equal(colours[5], colours[4])
+    assert len(np.unique(colours, axis=0)) == 5

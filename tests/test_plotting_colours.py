@@ -139,16 +139,19 @@ def test_a_chosen_link_length_shows_its_clusters(rng: Generator) -> None:
         panels["tokens"](run, Look(link=0.2, colour="norm"))
 
 
-def test_labels_are_at_their_tokens_and_do_not_overlap(rng: Generator) -> None:
-    still = points(rng.normal(size=(1, 30, 2)))
-    run = still.assign_coords(word=("token", ["word"] * 30))
-    figure = panels["tokens"](run)
+@pytest.mark.parametrize("look", [Look(), Look(width=13.3, height=7.5)])
+def test_labels_are_at_their_tokens_and_do_not_overlap(
+    look: Look, rng: Generator
+) -> None:
+    still = points(rng.normal(size=(1, 90, 2)))
+    run = still.assign_coords(word=("token", ["word"] * 90))
+    figure = panels["tokens"](run, look)
     figure.draw_without_rendering()
     texts = [text for text in figure.axes[0].texts if text.get_text() == "word"]
     boxes = [text.get_window_extent() for text in texts]
     pairs = [(a, b) for i, a in enumerate(boxes) for b in boxes[:i]]
-    assert 2 <= len(texts) < 30
-    assert f"{len(texts)} of 30 words have room" in figure.get_supxlabel()
+    assert 20 <= len(texts) < 90
+    assert f"{len(texts)} of 90 words have room" in figure.get_supxlabel()
     assert not any(a.overlaps(b) for a, b in pairs)
     tokens = run["x"].values[-1]
     for text in texts:

@@ -55,9 +55,9 @@ def test_shares_and_centres_agree_with_loops(
     assert frame_number("leaders")(x, w) == n
     z = 1.5 * np.random.default_rng(1).normal(size=(600, 3))  # more than one block
     scores = z @ z.T
-    own = sum(scores[i, i] >= max(np.delete(scores[i], i)) for i in range(600))
-    assert frame_number("leaders")(z, np.full(600, 1 / 600)) == own
-    assert 3 < own < 60
+    count = sum(scores[i, i] >= max(np.delete(scores[i], i)) for i in range(600))
+    assert frame_number("leaders")(z, np.full(600, 1 / 600)) == count
+    assert 3 < count < 60
 
 
 @pytest.mark.parametrize("degree", [1, 2, 3])

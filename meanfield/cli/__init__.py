@@ -43,7 +43,7 @@ from .terminal._help import HELP_ALL, Help, usage
 # Number of allocations between two garbage collections. It is large, because JAX's
 # tracing allocates many objects and leaves little garbage.
 GC_THRESHOLD = 100_000
-_KEY = re.compile(r"`(\w+) = ([\w.+-]+)`")  # a key with its value, as in TOML
+_KEY = re.compile(r"`(\w+) = ([\w.:+-]+)`")  # a key with its value, as in TOML
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

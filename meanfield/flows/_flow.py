@@ -89,7 +89,7 @@ def flow(  # noqa: PLR0913 (all that defines a flow, and no more)
         stop: criterion that ends the flow early: `Steady()`, `BlowUp(bound)`, or a
             tuple of them.
         adjoint: how derivatives are taken; reverse mode with checkpoints if `None`.
-            Second derivatives need `diffrax.DirectAdjoint()`, or forward mode twice.
+            Second derivatives need `DirectAdjoint()`, or forward mode twice.
         noise: `Isotropic(kappa)`; `None` for no noise. Tokens under noise take steps of
             `shark` by default, adaptive with a relative error of 1e-3. Under noise,
             steps of tokens land on frames and on integer times.

@@ -97,5 +97,5 @@ def check_no_shear(mu: Grid) -> None:
     if shears:
         raise UnsupportedError(
             "Diffusion on a two-dimensional grid needs a box that does not shear. Use "
-            "`ScaledBox` or `FixedBox` (in a spec, `box = scaled` or `box = fixed`)."
+            '`ScaledBox` or `FixedBox` (`box = "scaled"` or `box = "fixed"`).'
         )

@@ -82,7 +82,7 @@ class Bert(AbstractArchitecture):
                 f"({field or 'sizes'}: {first['msg']}). Only BERT encoders are "
                 "supported."
             ) from error
-        _check_layers(checkpoint, config)
+        _check_layer_count(checkpoint, config)
         return Bert(checkpoint, config)
 
     @property
@@ -216,7 +216,7 @@ class Bert(AbstractArchitecture):
         )
 
 
-def _check_layers(checkpoint: Checkpoint, config: BertConfig) -> None:
+def _check_layer_count(checkpoint: Checkpoint, config: BertConfig) -> None:
     """Raises if the weights have a layer beyond those that the config states."""
     n_layers = config.num_hidden_layers
     if any(f"encoder.layer.{n_layers}." in name for name in checkpoint.entries):

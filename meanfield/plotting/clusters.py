@@ -43,9 +43,9 @@ def clusters(dataset: xr.Dataset) -> Figure:
     frame or of the first frame, whichever is larger. `link` is a field of the look; its
     default is 5 %, or half the median distance to the nearest token in the first frame
     if that is larger. With the `metric` `cosine`, the default on spheres, two tokens
-    are linked if the cosine of their angle seen from 0 is at least $1 - $ `link`; the
-    default of `link` is then 0.001. An ensemble is drawn as its median and its 10–90 %
-    band.
+    are linked if the cosine of their angle seen from 0 is at least $1 - $ `link`. The
+    default of `link` is then 0.001 on spheres and with layer norms, and otherwise 0.1.
+    An ensemble is drawn as its median and its 10–90 % band.
 
     Raises:
         InvalidInputError: if the dataset contains no tokens.

@@ -211,8 +211,10 @@ def _verdict(dataset: xr.Dataset, name: str) -> str:
     if not mask.any():
         return ""
     ratios = loss[mask] / steepest[mask]
-    if names.is_exact and np.ptp(ratios) <= _RATE_RTOL * np.abs(ratios).max():
-        share, law = np.abs(ratios).mean(), f"its {names.flow}, always"
+    share = float(np.abs(ratios).max())
+    is_constant = ratios.size > 1 and np.ptp(ratios) <= _RATE_RTOL * share
+    if names.is_exact and is_constant and share > _RATE_RTOL:
+        law = f"its {names.flow}, always"
         if ratios[0] < 0:
             return f"the energy grows at {share:.4g} of the rate of loss in {law}"
         return f"the energy is lost at {share:.4g} of the rate of {law}"

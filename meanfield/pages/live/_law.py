@@ -59,7 +59,7 @@ class Law:
     Attributes:
         measure: `points` or `gaussian`.
         attention: one of `softmax`, `l2`, `sinkhorn`, `linear` and, for points,
-            `sigmoid`.
+            `exp` or `sigmoid`.
         heads: the heads, all of the same attention.
         epsilon: the bandwidth.
         start: `x` and `weights` of points; `mean` and `factor` of a Gaussian.
@@ -151,8 +151,8 @@ def _radius(space: AbstractSpace, d: int) -> float | None:
         return None
     if not isinstance(space, Sphere) or d not in _DRAWN:
         raise UnsupportedError(
-            "A page draws tokens in Euclidean space, on a circle and on a sphere of "
-            f"dimension 2 or 3; got {space} in dimension {d}. {_ADVICE}."
+            "A page draws tokens in Euclidean space, on a circle (`d = 2`) and on a "
+            f"sphere (`d = 3`); got {space} in dimension {d}. {_ADVICE}."
         )
     return space.scale(d)
 

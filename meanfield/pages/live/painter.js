@@ -8,7 +8,7 @@ import { momentsOf, spread } from "./moments.js";
 import { Path, coneOf, followed } from "./path.js";
 import { clipped } from "./pen.js";
 import { hues, plane } from "./plane.js";
-import { draggedOnSphere, seen } from "./sphere.js";
+import { draggedOnSphere, sceneFrom } from "./sphere.js";
 import { View } from "./view.js";
 import { ConeCamera, paintCone } from "../../plotting/pages/cone.js";
 
@@ -122,7 +122,7 @@ export class Painter {
   /** The pointer is pressed: it drags a handle or a token, or turns the cone or the sphere. */
   down({ x, y }) {
     const isCone = this.path && this.camera.holds(x, y);
-    this.grip = isCone ? null : grasped(this.seen(), this.view, x, y);
+    this.grip = isCone ? null : grasped(this.visibleScene(), this.view, x, y);
     this.turning = isCone || (!this.grip && this.isSphere) ? { x, y } : null;
     this.send({ kind: "cursor", name: this.grip || this.turning ? "grabbing" : "default" });
     if (!this.grip) return;
@@ -135,10 +135,10 @@ export class Painter {
     if (this.turning) {
       this.turn((x - this.turning.x) / 150, (y - this.turning.y) / 150);
       this.turning = { x, y };
-    } else if (this.grip) this.edit(pointed(this.seen(), this.view, x, y));
+    } else if (this.grip) this.edit(pointed(this.visibleScene(), this.view, x, y));
     else if (this.history && this.palette) {
       const turns = this.path && this.camera.holds(x, y);
-      this.send({ kind: "cursor", name: turns || this.isSphere || grasped(this.seen(), this.view, x, y) ? "grab" : "default" });
+      this.send({ kind: "cursor", name: turns || this.isSphere || grasped(this.visibleScene(), this.view, x, y) ? "grab" : "default" });
     }
   }
 
@@ -169,7 +169,7 @@ export class Painter {
 
   /** Moves the chosen handle or token by a share of the view, as dragging does. */
   nudge({ right, up }) {
-    const scene = this.seen();
+    const scene = this.visibleScene();
     const grip = this.history.cloud.measure === "gaussian" ? { name: "mean" } : { token: this.chosen };
     if (grip.token < 0) return;
     const at = grip.name ? scene.now.mean : scene.state.subarray(grip.token * scene.cloud.d);
@@ -190,8 +190,8 @@ export class Painter {
   }
 
   /** The scene as the camera of a sphere sees it. */
-  seen() {
-    return seen(this.scene(), this.eye);
+  visibleScene() {
+    return sceneFrom(this.eye, this.scene());
   }
 
   /** Everything that the pictures draw. */
@@ -260,7 +260,7 @@ export class Painter {
 
   paint(seconds) {
     const { pen, palette, view, camera } = this;
-    const scene = this.seen();
+    const scene = this.visibleScene();
     this.lastHalf = view.half;
     this.fit();
     pen.setTransform(this.ratio, 0, 0, this.ratio, 0, 0);

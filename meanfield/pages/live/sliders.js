@@ -58,7 +58,7 @@ const rounded = (value) => Number(value.toPrecision(4));
 export function fill(form, current, change) {
   const law = current();
   const renewed = (part) => change({ ...current(), ...part });
-  const beta = { value: rounded(1 / law.epsilon), low: 0.1, high: 100, scale: "log", change: (beta) => renewed({ epsilon: 1 / beta }) };
+  const beta = { value: Number((1 / law.epsilon).toPrecision(15)), low: 0.1, high: 100, scale: "log", change: (beta) => renewed({ epsilon: 1 / beta }) };
   const numbers = {
     epsilon: law.radius ? ["β", beta] : ["ε", { value: law.epsilon, low: 0.1, high: 10, scale: "log", change: (epsilon) => renewed({ epsilon }) }],
     noise: ["noise", { value: law.noise, low: 0, high: 1, scale: "root", change: (noise) => renewed({ noise }) }],
@@ -87,7 +87,7 @@ function until({ t, t0 }, change) {
   return { value: t, low: t0 + span / 10, high: t0 + 10 * span, scale: "log", fits: (time) => time > t0, change };
 }
 
-/** Lists for attention and mask. A page has no masked Sinkhorn attention, and no sigmoid for Gaussians. */
+/** Lists for attention and mask. A page has no masked Sinkhorn attention, and closed forms only for Gaussians. */
 function choice(law, renewed) {
   const isGaussian = law.measure === "gaussian";
   const options = known(law).map((name) => element("option", { value: name, selected: name === law.attention }, NAMES[name]));

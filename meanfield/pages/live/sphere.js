@@ -41,22 +41,25 @@ const image = (rows, y) => y.map((_, at) => {
 });
 
 /** A scene on a sphere as the camera sees it, with the third coordinate towards the eye; other scenes as they are. */
-export function seen(scene, camera) {
+export function sceneFrom(camera, scene) {
   if (!(scene.cloud.radius && scene.cloud.d === 3)) return scene;
   const axes = directions(camera);
-  const sampler = (...times) => scene.sampler(...times).map((state) => image(axes, state));
+  const sampler = (count, from, to) => scene.sampler(count, from, to).map((state) => image(axes, state));
   return { ...scene, axes, state: image(axes, scene.state), sampler };
 }
 
-/** The state of a scene whose token is dragged to a point of the picture, on the side of the eye. */
+/** The state of a scene whose token is dragged to a point of the picture, on its side of the sphere. */
 export function draggedOnSphere({ cloud, state }, camera, token, [x, y]) {
   const { d, radius } = cloud;
   const moved = Float64Array.from(state);
-  const inner = Math.min(1, radius / Math.hypot(x, y));
+  if (d === 2 && x === 0 && y === 0) return moved; // no point of the circle is nearest
   if (d === 2) moved.set([x, y], 2 * token);
   else {
-    const place = [inner * x, inner * y, Math.sqrt(Math.max(radius ** 2 - inner ** 2 * (x ** 2 + y ** 2), 0))];
     const axes = directions(camera);
+    const depth = axes[2].reduce((sum, component, k) => sum + component * state[3 * token + k], 0);
+    const inner = Math.min(1, radius / Math.hypot(x, y));
+    const height = Math.sqrt(Math.max(radius ** 2 - inner ** 2 * (x ** 2 + y ** 2), 0));
+    const place = [inner * x, inner * y, depth < 0 ? -height : height];
     moved.set([0, 1, 2].map((k) => axes.reduce((sum, axis, r) => sum + axis[k] * place[r], 0)), 3 * token);
   }
   project(moved.subarray(d * token, d * (token + 1)), d, radius);

@@ -20,8 +20,9 @@ export function lawInWords(law) {
   const heads = law.heads.length > 1 ? `, ${law.heads.length} heads` : "";
   const mask = law.causal ? ", causal" : "";
   const noise = law.noise ? `, noise ${shown(law.noise)}` : "";
-  const space = law.radius ? ` on a ${d === 2 ? "circle" : "sphere; drag it to turn it"}` : "";
-  const drawn = d > 2 && !law.radius ? `; coordinates 1 and 2 of ${d} are drawn` : "";
+  const space = law.radius ? ` on a ${d === 2 ? "circle" : "sphere"}` : "";
+  const plane = `; coordinates 1 and 2 of ${d} are drawn`;
+  const drawn = d > 2 ? (law.radius ? "; drag beside the tokens to turn the sphere" : plane) : "";
   return `${NAMES[law.attention].replace(/^./, (letter) => letter.toUpperCase())} attention moves ${what} in ${counted(d, "dimension")}${space}${heads}${mask}${noise}${drawn}.${law.start.x ? ` ${dotsInWords(law)}` : ""}`;
 }
 

@@ -18,6 +18,7 @@ from ._recipes import Recipe
 
 # Blow-up times are listed for at most `_MEMBERS` members of an ensemble.
 _MEMBERS = 12
+_MERGES = 12  # at most this many times of merges are listed
 # The entries of a direction are printed in at most `_LONGEST` dimensions.
 _LONGEST = 6
 # The main axis is undetermined if the relative gap between the two largest eigenvalues
@@ -77,8 +78,8 @@ def _merges_sentence(dataset: xr.Dataset) -> str:
     times = dataset["merge_time"].values if "merge_time" in dataset else np.empty(0)
     if not times.size:
         return ""
-    texts = ", ".join(f"{time:.8g}" for time in times[-_MEMBERS:])
-    last = "the last " if times.size > _MEMBERS else ""
+    texts = ", ".join(f"{time:.8g}" for time in times[-_MERGES:])
+    last = "the last " if times.size > _MERGES else ""
     return f"{count_phrase(times.size, 'merge')} of tokens, {last}at t = {texts}."
 
 

@@ -9,7 +9,7 @@ import xarray as xr
 
 from meanfield.plotting._figure.bands import are_log_spaced
 from meanfield.plotting.cone.payload import payload
-from meanfield.plotting.reading.data import cloud, ending, runs
+from meanfield.plotting.reading.data import cloud, ending, is_near, runs
 from meanfield.plotting.reading.depth import layers_passed
 from meanfield.plotting.reading.description import description, spec_of
 from meanfield.spec import relative_paths
@@ -25,7 +25,6 @@ from .scenes.packing import pack
 # At most `_PATHS` paths are drawn in the cone; if there are more, an evenly spaced
 # subset is drawn.
 _PATHS = 400
-_ROUND = 1e-5  # largest difference of radii of one sphere
 
 Scene = dict[str, Any]
 Report = Callable[[int, int], None]
@@ -69,17 +68,18 @@ def run_scene(dataset: xr.Dataset, report: Report) -> Scene:
     }
 
 
-def sphere_radius(runs: Iterable[xr.Dataset]) -> float | None:
+def sphere_radius(members: Iterable[xr.Dataset]) -> float | None:
     """The common radius of the circles or spheres of tokens; None without any."""
     radii = [
         cloud(run).radius
         if "token" in run.sizes and run.sizes["coord"] <= len("xyz")
         else None
-        for run in runs
+        for run in members
     ]
-    if None in radii or np.ptp(np.array(radii, float)) > _ROUND:
+    first = radii[0]
+    if first is None or not all(r is not None and is_near(r, first) for r in radii):
         return None
-    return radii[0]
+    return first
 
 
 def cone(datasets: dict[str, xr.Dataset]) -> Scene | None:

@@ -49,7 +49,7 @@ def joint_scene(runs: Runs, report: Callable[[int, int], None]) -> Scene:
         "together": True,
         "axes": view.names,
         "times": pack(times),
-        "log": are_log_spaced(times),
+        "log": all(map(are_log_spaced, frames)),
         "radius": sphere_radius(part.data for part in parts.values()),
         "members": [
             member(label, parts[label].data, view, i) for i, label in enumerate(parts)

@@ -15,7 +15,6 @@ from matplotlib.legend_handler import HandlerBase
 from matplotlib.lines import Line2D
 from matplotlib.transforms import Transform
 from matplotlib.typing import LineStyleType
-from mpl_toolkits.mplot3d import Axes3D
 from typing_extensions import override
 
 from .style import CLOSURE_COLOUR, GREY
@@ -133,18 +132,19 @@ CLOSURE = Line2D(
 )
 
 
-def legend(axes: Axes, handles: Sequence[Artist], columns: int) -> None:
-    """Add a legend above the axes, where it covers no data; rows are filled first.
-
-    Beside square axes on a wide page, such as a slide, it is a column on the right.
-    """
+def square_legend(axes: Axes, handles: Sequence[Artist], columns: int) -> None:
+    """Add a legend above square axes, or on the right of a wide page (a slide)."""
     figure = axes.get_figure(root=True)
     assert figure is not None
-    is_square = isinstance(axes, Axes3D) or axes.get_box_aspect() == 1
-    if is_square and figure.get_figwidth() > _WIDE * figure.get_figheight():
-        options = {"handler_map": HANDLERS, "frameon": False}
-        figure.legend(handles=list(handles), loc="outside right center", **options)
+    if figure.get_figwidth() <= _WIDE * figure.get_figheight():
+        legend(axes, handles, columns)
         return
+    options = {"handler_map": HANDLERS, "frameon": False}
+    figure.legend(handles=list(handles), loc="outside right center", **options)
+
+
+def legend(axes: Axes, handles: Sequence[Artist], columns: int) -> None:
+    """Add a legend above the axes, where it covers no data; rows are filled first."""
     columns = legend_columns(axes, handles, columns)
     column_order = [handle for i in range(columns) for handle in handles[i::columns]]
     axes.legend(

@@ -1,5 +1,6 @@
 """Output files: checked paths, and files that are written completely or not at all."""
 
+import contextlib
 import importlib.util
 import os
 import shutil
@@ -59,8 +60,10 @@ def write_file(path: Path, content: bytes) -> Path:
 
 
 def find_ffmpeg() -> str | None:
-    """The program ffmpeg on the PATH, or that of the package `imageio-ffmpeg`."""
+    """The program ffmpeg on the PATH, or that of `imageio-ffmpeg`; None if absent."""
     program = shutil.which("ffmpeg")
     if program is not None or importlib.util.find_spec("imageio_ffmpeg") is None:
         return program
-    return importlib.import_module("imageio_ffmpeg").get_ffmpeg_exe()
+    with contextlib.suppress(RuntimeError):  # the package may come without the program
+        return importlib.import_module("imageio_ffmpeg").get_ffmpeg_exe()
+    return None

@@ -12,7 +12,7 @@ from matplotlib.patches import Patch
 from mpl_toolkits.mplot3d.axes3d import Axes3D
 
 from meanfield.plotting._figure.look import look_of, options_for
-from meanfield.plotting._figure.marks import Key, legend
+from meanfield.plotting._figure.marks import Key, square_legend
 from meanfield.plotting._figure.panels import annotate, panel, panels, titled_figure
 from meanfield.plotting._figure.style import INK, LIMIT_COLOUR
 
@@ -65,7 +65,7 @@ def cone(dataset: xr.Dataset) -> Figure:
     figure = titled_figure(retitle_covariance(dataset), (6.6, 5.8))
     axes = figure.add_subplot(projection="3d")
     key = draw_cone(axes, dataset)
-    legend(axes, key.handles, min(len(key.handles), 5))
+    square_legend(axes, key.handles, min(len(key.handles), 5))
     annotate(figure, *key.notes, single_ending(dataset))
     _lift_labels(figure, look_of(dataset).scale)
     return figure

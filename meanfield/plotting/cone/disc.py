@@ -12,7 +12,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Circle
 
 from meanfield.plotting._figure.look import look_of, options_for
-from meanfield.plotting._figure.marks import Key, legend
+from meanfield.plotting._figure.marks import Key, square_legend
 from meanfield.plotting._figure.panels import annotate, panel, panels, titled_figure
 from meanfield.plotting._figure.style import GREY, INK, LIMIT_COLOUR
 
@@ -66,7 +66,7 @@ def disc(dataset: xr.Dataset) -> Figure:
     figure = titled_figure(retitle_covariance(dataset), (5.6, 6.2))
     axes = figure.add_subplot()
     key = draw_disc(axes, dataset)
-    legend(axes, key.handles, min(len(key.handles), 4))
+    square_legend(axes, key.handles, min(len(key.handles), 4))
     annotate(figure, *key.notes, single_ending(dataset))
     return figure
 

@@ -10,7 +10,7 @@ from matplotlib.patches import Polygon
 
 from meanfield.errors import InvalidInputError
 from meanfield.plotting._figure.look import options_for
-from meanfield.plotting._figure.marks import legend
+from meanfield.plotting._figure.marks import square_legend
 from meanfield.plotting._figure.panels import annotate, panel, panels, titled_figure
 from meanfield.plotting._figure.style import GREY, INK
 from meanfield.plotting.reading.observables import covariance
@@ -63,7 +63,7 @@ def simplex(dataset: xr.Dataset) -> Figure:
     _draw_triangle(axes)
     _draw_paths(axes, paths)
     handles = ending_handles(paths)
-    legend(axes, handles, min(len(handles), 4))
+    square_legend(axes, handles, min(len(handles), 4))
     annotate(figure, early_note(paths), single_ending(dataset))
     return figure
 

@@ -166,6 +166,8 @@ def _cluster_notes(run: Cloud) -> list[str]:
     """The numbers of clusters in the headline, of tokens on a sphere."""
     state = run.state
     assert isinstance(state, Swarm)
+    if run.look.relative:  # directions are not those seen from 0
+        return [""] * run.times.size
     metric = metric_of(run.look.metric, moves_directions=run.moves_directions)
     link = run.look.link or metric.default_link(state.x[0], state.weights)
     x, radii = metric.embed(state, link)

@@ -102,8 +102,7 @@ class Cloud:
         if self.is_flat or self.whole is not None or not isinstance(self.state, Swarm):
             return None
         norms = np.linalg.norm(self.state.x[0], axis=-1)
-        is_sphere = np.ptp(norms) <= _ROUND * norms[0]
-        return float(norms[0]) if is_sphere else None
+        return float(norms[0]) if is_near(norms, float(norms[0])) else None
 
     def take(self, frames: np.ndarray) -> "Cloud":
         """The run at the given frames."""
@@ -127,6 +126,11 @@ class Cloud:
             state = image(state)
         closure = None if self.closure is None else image(self.closure)
         return replace(self, state=state, closure=closure, whole=self)
+
+
+def is_near(radii: np.ndarray | float, radius: float) -> bool:
+    """Whether radii equal another one, up to the rounding of single precision."""
+    return bool(np.all(np.abs(radii - radius) <= _ROUND * radius))
 
 
 def kind(dataset: xr.Dataset) -> str:

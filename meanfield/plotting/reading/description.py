@@ -136,7 +136,7 @@ def _attention(part: AttentionSpec, layer: AttentionSpec, axes: list[str]) -> st
     names = ("Q", "K", "V") if part.Q is not None or "Q" in axes else ("A", "V")
     numbers = [_matrix_of(part, name, axes) for name in names if name not in axes]
     if part.splits_scores and "A" not in axes:
-        numbers[0] += " (Q = A, K = 1)"
+        numbers[0] += " (Q = A, K = I)"
     numbers += _bandwidth(part, axes)
     more = [
         f"{part.heads} heads" if part.heads > 1 else "",

@@ -9,7 +9,7 @@ from matplotlib.lines import Line2D
 
 from meanfield.errors import InvalidInputError
 from meanfield.plotting._figure.look import options_for
-from meanfield.plotting._figure.marks import legend
+from meanfield.plotting._figure.marks import square_legend
 from meanfield.plotting._figure.panels import (
     add_subject,
     annotate,
@@ -52,7 +52,7 @@ def leaders(dataset: xr.Dataset) -> Figure:
     figure = titled_figure(add_subject(dataset, "leaders"), (6.0, 6.4))
     axes = figure.add_subplot()
     key = _draw(axes, run, state.x[-1][state.weights > 0], A)
-    legend(axes, key, len(key))
+    square_legend(axes, key, len(key))
     annotate(figure, ending_note(run.ending))
     return figure
 
@@ -80,14 +80,16 @@ def _draw(axes: Axes, run: Cloud, x: np.ndarray, A: np.ndarray) -> list[Line2D]:
     sides = (np.arange(_PIXELS) + 0.5) / _PIXELS * 2 * half - half
     grid = np.stack(np.meshgrid(sides, sides), axis=-1).reshape(-1, 2)
     regions = leader_indices(x, grid, A)
-    names, numbers = np.unique(regions, return_inverse=True)
+    token_leaders = leader_indices(x, x, A)
+    names = np.union1d(regions, token_leaders)
+    numbers = np.searchsorted(names, regions)
     colours = np.array([to_rgb(CYCLE[k % len(CYCLE)]) for k in range(len(names))])
     shades = np.insert(colours, 3, _OPACITY, axis=1)
     image = shades[numbers].reshape(_PIXELS, _PIXELS, 4)
     frame_plane(axes, Window(np.zeros(2), half, ""))
     axes.grid(visible=False)
     axes.imshow(image, extent=(-half, half, -half, half), origin="lower", zorder=0)
-    places = np.searchsorted(names, leader_indices(x, x, A)).clip(max=len(names) - 1)
+    places = np.searchsorted(names, token_leaders)
     draw_dots(axes, x, 26.0, c=colours[places], edgecolors="white", zorder=3)
     rings = draw_dots(axes, x[names], 90.0, c="none", edgecolors=INK, zorder=4)
     rings.set(linewidths=1.2)

@@ -25,7 +25,6 @@ from meanfield.plotting.reading.observables import even_frames, moments
 from .colours import colour_by_time, time_scale
 from .paths import dots, segments
 from .views import Window, clip_points, outlines, visible_frames, window
-from .words import write_word_labels
 
 _HEAVY = 20_000  # paths with more steps in total are rasterised in vector files
 _HALO = 3.3  # width in points of the white line below an outline in the plane
@@ -167,10 +166,7 @@ def _tokens(
     if cloud.is_flat:
         _ellipses(axes, cloud, moments(state), view, widths)
         handles.append(ellipse_entry(INK))
-    key = tokens.key(handles, view.note)
-    if cloud.words is None or cloud.look.colour == "label" or widths is _SPACE:
-        return key  # no words, or a legend explains them, or the axes are in 3D
-    return key._replace(notes=[*key.notes, write_word_labels(axes, x[-1], cloud, view)])
+    return tokens.key(handles, view.note)
 
 
 def _ellipses(

@@ -10,14 +10,15 @@ from matplotlib.figure import Figure
 from matplotlib.gridspec import SubplotSpec
 from mpl_toolkits.mplot3d import Axes3D
 
+from meanfield.errors import InvalidInputError
 from meanfield.plotting._figure.joint import Runs, common_run, joint_panel
 from meanfield.plotting._figure.look import look_of, options_for
 from meanfield.plotting._figure.marks import (
     Key,
     colour_bar,
     colour_scale,
-    legend,
     legend_columns,
+    square_legend,
 )
 from meanfield.plotting._figure.panels import (
     annotate,
@@ -32,7 +33,8 @@ from meanfield.plotting.reading.labels import unlabelled_note
 from .colours import check_no_colours, default_colouring
 from .line import draw_line
 from .picture import draw_paths
-from .views import projection
+from .views import Projection, projection
+from .words import write_word_labels
 
 # A figure shows at most `_MAX_RUNS` runs of an ensemble, at most `_COLUMNS` in each
 # row.
@@ -57,8 +59,9 @@ def tokens(dataset: xr.Dataset) -> Figure:
     figure = titled_figure(dataset, (6.6, 6.0))
     axes, key = _draw(figure, figure.add_gridspec(1, 1)[0, 0], clouds[0])
     _colour_scale(axes, key)
-    legend(axes, [*key.handles, *key.clusters], len(key.handles))
+    square_legend(axes, [*key.handles, *key.clusters], len(key.handles))
     annotate(figure, *key.notes, ending_note(clouds[0].ending))
+    annotate(figure, write_word_labels(axes, _image(clouds[0]).cloud))
     return figure
 
 
@@ -119,14 +122,17 @@ def _draw_grid(
     entries = legend_columns(top, handles, len(handles))
     top.legend(handles=handles, loc="center", ncols=entries)
     annotate(figure, note, *notes)
+    for (axes, _), member in zip(parts, clouds.values(), strict=True):
+        annotate(figure, write_word_labels(axes, _image(member).cloud))
     return figure
 
 
 def _colour_scales(parts: list[tuple[Axes, Key]]) -> None:
     """Add colour bars: a common one if all runs have the same scale."""
     scales = [key.scale for _, key in parts if key.scale is not None]
-    is_common = len(scales) == len(parts) and len({s.get_clim() for s in scales}) == 1
-    if is_common and len({key.label for _, key in parts}) == 1:
+    kinds = {(type(scale.norm), scale.get_clim()) for scale in scales}
+    labels = {key.label for _, key in parts}
+    if len(scales) == len(parts) and len(kinds) == len(labels) == 1:
         colour_bar([axes for axes, _ in parts], scales[0], parts[0][1].label)
         return
     for axes, key in parts:
@@ -141,9 +147,18 @@ def _draw(figure: Figure, cell: SubplotSpec, member: Cloud) -> tuple[Axes, Key]:
     """Draw one run in one cell of the figure."""
     if isinstance(member.state, Track):
         check_no_colours(member)
-    image = projection(member, 3 if member.dimension == 3 else 2)
-    is_3d = member.dimension == 3
+    image, is_3d = _image(member), member.dimension == 3
+    if member.look.camera is not None and not is_3d:
+        raise InvalidInputError(
+            "`camera` is for tokens or a Gaussian in three dimensions; this run has "
+            f"{member.dimension}. Leave it out."
+        )
     axes = figure.add_subplot(cell, projection="3d" if is_3d else None)
     draw = draw_line if member.dimension == 1 else draw_paths
     key = draw(axes, image.cloud, image.labels)
     return axes, key._replace(notes=[image.note, *key.notes])
+
+
+def _image(member: Cloud) -> Projection:
+    """A run in the coordinates of its picture."""
+    return projection(member, 3 if member.dimension == 3 else 2)

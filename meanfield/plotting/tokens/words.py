@@ -10,18 +10,17 @@ from matplotlib.textpath import text_to_path
 
 from meanfield.plotting._figure.style import GREY, INK, paper
 from meanfield.plotting._figure.text import verbatim
-from meanfield.plotting.reading.data import Cloud
+from meanfield.plotting.reading.data import Cloud, Swarm
 from meanfield.plotting.reading.observables import even_frames
 
 from .labels import labels
 from .paths import MAX_PATHS
-from .views import Window
 
 LEAD_DISTANCE = 8.0  # distance in points beyond which a line joins dot and word
 _SIZE = 0.75  # font size of words in a panel, relative to the default font size
 _HIGH, _MARGIN = 1.05, 1.5  # word height relative to its font size; margin in points
+_ROOM = 0.94  # share of the axes that is left if a note on words is added
 _MAX_LABELS = 120  # largest number of words that are placed
-_SQUARE = 0.58  # least width of the axes, as a share of the width of the figure
 
 
 def word_rank(word: str) -> int:
@@ -69,32 +68,38 @@ def write_word(axes: Axes, word: str, size: float) -> Annotation:
     return text
 
 
-def write_word_labels(axes: Axes, x: np.ndarray, cloud: Cloud, view: Window) -> str:
-    """Write words at the last places (m, 2) of the drawn tokens; return a note.
+def write_word_labels(axes: Axes, cloud: Cloud) -> str:
+    """Write words beside the drawn tokens at the last time; return a note.
 
     A word far from its dot is joined to it by a line. Words without room are left out.
+    There are no words in 1D and 3D, or if a legend explains them.
     """
-    assert cloud.words is not None
+    state, words = cloud.state, cloud.words
+    is_plane = isinstance(state, Swarm) and cloud.dimension == 2
+    if not is_plane or words is None or cloud.look.colour == "label":
+        return ""
     figure, size = axes.get_figure(root=True), _SIZE * mpl.rcParams["font.size"]
     assert figure is not None
-    drawn_words = cloud.words[even_frames(cloud.words.size, MAX_PATHS)]
-    order = word_order(drawn_words)
-    words, points = [str(drawn_words[i]) for i in order], x[order]
-    extents = word_extents(words, size)
-    room = np.full(2, 72 * _SQUARE * figure.get_figwidth())
-    unit = 2 * view.half_width / room  # one point, in the coordinates of the tokens
+    figure.draw_without_rendering()  # the layout determines the size of the axes
+    indices = even_frames(words.size, MAX_PATHS)
+    order = indices[word_order(words[indices])]
+    texts, points = [str(word) for word in words[order]], state.x[-1, order]
+    extents = word_extents(texts, size)
+    room = _ROOM * 72 / figure.dpi * np.array([axes.bbox.width, axes.bbox.height])
+    low, high = np.transpose([axes.get_xlim(), axes.get_ylim()])
+    unit = (high - low) / room  # one point, in the coordinates of the tokens
     layout = labels(
-        ((points - view.centre) / unit + room / 2)[None],
+        ((points - low) / unit)[None],
         extents,
-        ranks=np.array([word_rank(word) for word in words]),
+        ranks=np.array([word_rank(text) for text in texts]),
         room=room,
     )
     offsets, is_placed = layout.offsets[0], layout.opacity[0] > 0
     for i in np.flatnonzero(is_placed):
-        text = write_word(axes, words[i], size)
+        text = write_word(axes, texts[i], size)
         text.xy, text.xyann = tuple(points[i]), tuple(offsets[i])
         _join(axes, points[i], offsets[i], extents[i], unit)
-    n_placed, n_words = int(is_placed.sum()), drawn_words.size
+    n_placed, n_words = int(is_placed.sum()), indices.size
     return "" if n_placed == n_words else f"{n_placed} of {n_words} words have room"
 
 

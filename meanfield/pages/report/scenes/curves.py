@@ -145,10 +145,17 @@ def _energies(sample: xr.Dataset) -> Iterator[Panel]:
 
 def _numbers(sample: xr.Dataset) -> Iterator[Panel]:
     """Observed numbers of the tokens, such as shares of close pairs."""
-    spec, times = spec_of(sample), values(sample, "time", ("time",))
-    for name in () if spec is None else spec.recorded_numbers:
-        curve = number_curve(sample, name).reshape(-1, 1, times.size)
-        yield panel(name, [name], times, curve)
+    spec, sizes = spec_of(sample), sample.sizes
+    names = () if spec is None else spec.recorded_numbers
+    if not names:
+        return
+    max_frames = _MAX_POSITIONS // (sizes["token"] * sizes.get("run", 1))
+    part = sample.isel(time=even_frames(sizes["time"], max(max_frames, 2)))
+    times = values(part, "time", ("time",))
+    suffix = f" (at {times.size} frames)" if times.size < sizes["time"] else ""
+    for name in names:
+        curve = number_curve(part, name).reshape(-1, 1, times.size)
+        yield panel(f"{name}{suffix}", [name], times, curve)
 
 
 def _clusters(sample: xr.Dataset, report: Report) -> Iterator[Panel]:
