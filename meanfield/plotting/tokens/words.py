@@ -75,8 +75,9 @@ def write_word_labels(axes: Axes, cloud: Cloud) -> str:
     There are no words in 1D and 3D, or if a legend explains them.
     """
     state, words = cloud.state, cloud.words
-    is_plane = isinstance(state, Swarm) and cloud.dimension == 2
-    if not is_plane or words is None or cloud.look.colour == "label":
+    if not isinstance(state, Swarm) or cloud.dimension != 2 or words is None:
+        return ""
+    if cloud.look.colour == "label":
         return ""
     figure, size = axes.get_figure(root=True), _SIZE * mpl.rcParams["font.size"]
     assert figure is not None
