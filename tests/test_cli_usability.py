@@ -21,6 +21,7 @@ from meanfield.cli import COMMANDS, HELP, app
 from meanfield.cli.options._names import KINDS
 from meanfield.dynamics import decays, masks, patterns
 from meanfield.energies import energies
+from meanfield.frame_numbers import frame_numbers
 from meanfield.plotting import panels
 from meanfield.spec import measures, presets
 
@@ -124,7 +125,7 @@ def test_bash_completes_commands_options_and_names(cli: Command):
         (("compare", "--scale"), {"none", "sqrt-k"}),
         (("simulate", "--attention"), set(attentions)),
         (("simulate", "--mask"), {*masks, *patterns, *decays}),
-        (("simulate", "--observe"), set(energies)),
+        (("simulate", "--observe"), {*energies, *frame_numbers}),
         (("plot", "--panel"), set(panels)),
         (("list",), set(KINDS)),
     ],
