@@ -52,6 +52,7 @@ def test_panels_are_registered_and_suggested_by_name() -> None:
         "energy",
         "lines",
         "inner-products",
+        "leaders",
         "merges",
         "numbers",
         "phase",

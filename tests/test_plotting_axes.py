@@ -130,3 +130,8 @@ def test_a_leader_of_a_narrow_sector_has_its_ring_and_its_followers() -> None:
     assert [1.0005, 0.0] in np.asarray(rings.get_offsets()).tolist()
     np.testing.assert_array_equal(colours[5], colours[4])
     assert len(np.unique(colours, axis=0)) == 5
+
+
+def test_leaders_of_tokens_at_zero_are_drawn() -> None:
+    run = points(np.zeros((2, 3, 2))).assign_attrs(spec={"attention": "hardmax"})
+    assert len(panels["leaders"](run).axes[0].collections) == 2

@@ -62,6 +62,7 @@ def refusal_of(panel: str, run: xr.Dataset) -> str:
         "draws a sweep": panel in SWEEP_PANELS,
         "needs a density": panel in DENSITY_PANELS,
         "no observed numbers": panel == "numbers",
+        "needs a run whose `A` is": panel == "leaders",
         "needs two frames": panel == "merges" and sizes["time"] == 1,
         "In one dimension": panel == "rank" and d == 1,
         "of dimension 2": panel in ("cone", "disc") and d != 2,
