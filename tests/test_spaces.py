@@ -14,7 +14,7 @@ from scipy.integrate import solve_ivp
 from scipy.special import softmax
 
 import meanfield
-from meanfield import Points, adaptive, attentions, fixed, flow, runs
+from meanfield import Gaussian, Points, adaptive, attentions, fixed, flow, runs
 from meanfield.dynamics import Prefix, mask_of
 from meanfield.errors import InvalidInputError, UnsupportedError
 from meanfield.flows import Isotropic
@@ -379,3 +379,14 @@ def test_no_module_outside_the_folder_of_spaces_lists_them(tmp_path: Path) -> No
     bad = tmp_path / "bad.py"
     bad.write_text('NAMES = ("sphere", "layer-norm")\n')
     assert _spaces_listed_in(bad) == ["bad.py:1"]
+
+
+def test_a_gaussian_has_no_discrete_layers() -> None:
+    one, mu = jnp.eye(2), Gaussian.from_moments([0.0, 0.0], np.eye(2))
+    with pytest.raises(InvalidInputError, match="for tokens on spheres, not for a Gau"):
+        flow(
+            attentions["l2"](one, one, one),
+            mu,
+            [0.0, 1.0],
+            stepping=fixed(0.1, "layer"),
+        )

@@ -227,3 +227,23 @@ def test_exp_attention_climbs_its_energy_at_a_constant_share(tmp_path: Path) -> 
     run = runs.open(tmp_path / "run.zarr")
     text = panels["energy"](run).get_supxlabel().replace("\n", " ")
     assert "the energy grows at 0.25 of the rate of loss in its Wasserstein" in text
+
+
+def test_pictures_of_long_times_have_logarithmic_axes_and_all_their_panels(
+    cli: Command, tmp_path: Path
+) -> None:
+    """`--panel all` draws merges and observed numbers, which fit the run."""
+    out = str(tmp_path / "run.zarr")
+    keys = ("--space", "sphere", "--init", "uniform", "--d", "2", "--n", "6")
+    long = ("--clock", "arclength", "--t", "1e40", "--frames", "30")
+    observed = ("--observe", "order", "--beta", "60", "--out", out)
+    assert cli("simulate", *keys, *long, *observed).code == 0
+    assert cli("plot", out, "--panel", "all").code == 0
+    names = {path.stem for path in tmp_path.glob("*.png")}
+    assert {f"run-{name}" for name in ("merges", "numbers", "clusters")} <= names
+    run = runs.open(Path(out))
+    for name in ("spectrum", "rank", "clusters", "merges", "numbers"):
+        assert panels[name](run).axes[0].get_xscale() == "log", name
+    left, right = panels["tokens"](run).axes[0].get_xlim()
+    assert left < -1
+    assert right > 1

@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from .gallery import panels as panels
     from .heads import draw_head_eigenvalues as draw_head_eigenvalues
     from .layers import draw_layers as draw_layers
+    from .numbers import observed_numbers as observed_numbers
     from .pages import save_statements_page as save_statements_page
     from .pages import statements_page as statements_page
     from .pages import typeset as typeset

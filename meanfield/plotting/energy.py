@@ -10,7 +10,13 @@ from matplotlib.lines import Line2D
 
 from meanfield.errors import InvalidInputError
 
-from ._figure.bands import annotate_ending, draw, marker, spans_decades
+from ._figure.bands import (
+    annotate_ending,
+    draw,
+    marker,
+    scale_time,
+    spans_decades,
+)
 from ._figure.joint import Row, Runs, draw_rows, joint_panel
 from ._figure.look import options_for
 from ._figure.marks import legend
@@ -141,6 +147,7 @@ def _loss(axes: Axes, dataset: xr.Dataset, name: str) -> None:
         middle[dots], medians[dots], "o", color=CYCLE[1], markersize=3.5, zorder=1
     )
     axes.grid(visible=True, axis="y")
+    scale_time(axes, times)
     axes.set(xlabel="time $t$", ylabel="$-dE/dt$")
     handles = [
         Line2D([], [], color=CYCLE[0], label=r"$-\int\nabla\delta E\cdot v\,d\mu$"),

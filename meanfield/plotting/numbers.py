@@ -51,8 +51,7 @@ def _draw(runs: Runs) -> Figure:
 
 
 def _common_names(datasets: Sequence[xr.Dataset]) -> list[str]:
-    specs = [spec_of(run) for run in datasets]
-    lists = [() if spec is None else spec.recorded_numbers for spec in specs]
+    lists = [observed_numbers(run) for run in datasets]
     names = [name for name in lists[0] if all(name in row for row in lists)]
     if not names:
         raise InvalidInputError(
@@ -60,6 +59,12 @@ def _common_names(datasets: Sequence[xr.Dataset]) -> list[str]:
             "`--observe pairs:0.999,order`; `meanfield list frame-numbers` lists them."
         )
     return names
+
+
+def observed_numbers(dataset: xr.Dataset) -> tuple[str, ...]:
+    """The names of the numbers of tokens that a run observed."""
+    spec = spec_of(dataset)
+    return () if spec is None else spec.recorded_numbers
 
 
 def number_curve(dataset: xr.Dataset, name: str) -> np.ndarray:

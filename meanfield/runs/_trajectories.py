@@ -58,7 +58,7 @@ def trajectory_dataset(run: Trajectory[Any]) -> "xarray.Dataset":
     variables = {n: (dims_of(n, a.ndim, dims), a) for n, a in arrays.items()}
     attrs = {"kind": representation.name, "dtype": times.dtype.name, **provenance()}
     if start.is_confined:
-        attrs["is_confined"] = 1  # netCDF files have no Booleans
+        attrs["is_confined"] = True
     data = xarray.Dataset({**variables, **_ending(run)}, attrs=attrs)
     return add_numbers(data.assign(kinds[representation.name].derive(data)))
 

@@ -210,7 +210,9 @@ def _select_panels(panel: str | None, data: "xarray.Dataset") -> list[str]:
         first = ["density", "balance"]
     elif data.attrs.get("kind") == "gaussian" and ("cone" in shapes or not first):
         first = [*shapes[:1], *first]
-    names = [*first, "spectrum", *shapes, *(["energy"] if "energy" in data else [])]
+    fits = {"energy": "energy" in data, "merges": "merge_time" in data}
+    fits["numbers"] = bool(plotting.observed_numbers(data))
+    names = [*first, "spectrum", *shapes, *(name for name in fits if fits[name])]
     if data.attrs.get("kind") == "points":
         is_small = data.sizes["token"] <= MAX_TOKENS and "run" not in data.dims
         names += ["clusters", *(["attention"] if is_small else [])]

@@ -17,7 +17,13 @@ from meanfield.dynamics import AbstractDynamics
 from meanfield.endings import Status
 from meanfield.errors import InvalidInputError, UnsupportedError
 from meanfield.fields import AbstractField, Convergence
-from meanfield.flows.stepping import AbstractOnHost, AbstractStepping, Courant, adaptive
+from meanfield.flows.stepping import (
+    AbstractOnHost,
+    AbstractStepping,
+    Courant,
+    Layer,
+    adaptive,
+)
 from meanfield.measures import AbstractMeasure
 
 from ._isotropic import Noise
@@ -263,10 +269,10 @@ def motion_of(mu: AbstractMeasure) -> Motion[Any]:
 
 
 def check_solver(mu0: AbstractMeasure, stepping: AbstractStepping) -> None:
-    """Raises for steps that are only for noisy tokens or only for grids.
+    """Raises for steps only for noisy tokens, tokens on spheres, or grids.
 
     Raises:
-        InvalidInputError: for `shark` and for `cfl()`.
+        InvalidInputError: for `shark`, `layer` and `cfl()`.
     """
     kind = type(mu0).__name__
     if isinstance(stepping, AbstractOnHost) and kind != "Points":
@@ -277,6 +283,10 @@ def check_solver(mu0: AbstractMeasure, stepping: AbstractStepping) -> None:
         raise InvalidInputError(
             "`shark` is a solver for tokens with `noise` only. Use `tsit5` instead, or "
             "add `noise` to tokens."
+        )
+    if isinstance(stepping.solver, Layer) and not mu0.is_confined:
+        raise InvalidInputError(
+            f"`layer` is a solver for tokens on spheres, not for a {kind}: use `euler`."
         )
     if isinstance(stepping, Courant):
         raise InvalidInputError(

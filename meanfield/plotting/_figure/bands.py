@@ -143,9 +143,10 @@ def scale_time(axes: Axes, times: np.ndarray) -> None:
 
 
 def name_time(axes: Axes, dataset: xr.Dataset) -> None:
-    """Label the time axis; for a model, also draw lines where its layers end."""
+    """Label and scale the time axis; for a model, draw lines where its layers end."""
     spec = spec_of(dataset)
     if spec is None or spec.model is None:
+        scale_time(axes, dataset["time"].values)
         axes.set_xlabel("time $t$")
         return
     axes.set_xlabel("time $t$: layers passed")

@@ -152,6 +152,8 @@ def _extent(cloud: Cloud) -> tuple[np.ndarray, np.ndarray]:
     points = []
     if isinstance(cloud.state, Swarm):
         points.append(cloud.state.x.reshape(-1, cloud.dimension))
+    if cloud.radius is not None:  # the whole sphere is drawn
+        points.append(cloud.radius * np.outer((-1.0, 1.0), np.ones(cloud.dimension)))
     for track in tracks:
         reach = N_SIGMA * np.sqrt((track.factor**2).sum(axis=-1))
         points += [track.mean - reach, track.mean + reach]
@@ -206,11 +208,7 @@ def ellipses(track: Track) -> np.ndarray:
 
 
 def great_circles(track: Track) -> np.ndarray:
-    """The three principal sections of the ellipsoids of a Gaussian in space.
-
-    Returns:
-        Outlines of shape (time, 3, 121, 3).
-    """
+    """The three principal sections of ellipsoids in space, (time, 3, 121, 3)."""
     angle = np.linspace(0.0, 2 * np.pi, 121)
     cosine, sine, zero = np.cos(angle), np.sin(angle), np.zeros_like(angle)
     circles = np.stack(
@@ -248,6 +246,8 @@ def robust_windows(cloud: Cloud) -> tuple[list[Window], str]:
     at either end of each axis if these would make the view more than `_OUTLYING` times
     as wide. A cloud that blows up leaves the view.
     """
+    if cloud.radius is not None:
+        return [window(cloud)] * cloud.times.size, ""
     low, high, outliers = _robust_extents(cloud)
     count, moves = cloud.times.size, ""
     if cloud.ending.status.row.leaves:

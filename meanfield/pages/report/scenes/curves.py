@@ -7,9 +7,9 @@ import numpy as np
 import xarray as xr
 
 from meanfield.clusters import COSINE_LINK, SPHERE_LINK, cluster_counts
-from meanfield.plotting.numbers import number_curve
+from meanfield.plotting.numbers import number_curve, observed_numbers
 from meanfield.plotting.reading.data import Swarm, cloud, ending, kind, runs, values
-from meanfield.plotting.reading.description import moves_directions, spec_of
+from meanfield.plotting.reading.description import moves_directions
 from meanfield.plotting.reading.metrics import AbstractMetric, metric_of, metrics
 from meanfield.plotting.reading.observables import even_frames, rounded_spectrum
 from meanfield.spectrum import effective_rank
@@ -145,8 +145,7 @@ def _energies(sample: xr.Dataset) -> Iterator[Panel]:
 
 def _numbers(sample: xr.Dataset) -> Iterator[Panel]:
     """Observed numbers of the tokens, such as shares of close pairs."""
-    spec, sizes = spec_of(sample), sample.sizes
-    names = () if spec is None else spec.recorded_numbers
+    names, sizes = observed_numbers(sample), sample.sizes
     if not names:
         return
     max_frames = _MAX_POSITIONS // (sizes["token"] * sizes.get("run", 1))
