@@ -59,6 +59,7 @@ def frame_number(text: str) -> Callable[[ArrayLike, ArrayLike], float]:
     if not keywords or not math.isfinite(value):
         form = ":".join([name, *map(str.upper, keywords)])
         raise InvalidInputError(f"The number must be written `{form}`; got `{text}`.")
+    function(np.eye(2), np.full(2, 0.5), value)  # raises if the number is out of range
     return _finite_only(lambda x, weights: function(x, weights, value))
 
 
@@ -108,7 +109,8 @@ def cosine_clusters(x: Tokens, weights: Weights, link: float = SPHERE_LINK) -> f
         3.0
     """
     del weights
-    labels = component_labels(embed_directions(x), math.sqrt(2 * link))
+    distance = math.sqrt(2 * _check_range("cosine-clusters", link, 0.0, 2.0))
+    labels = component_labels(embed_directions(x), distance)
     return float(labels.max() + 1)
 
 
@@ -123,7 +125,8 @@ def pairs(x: Tokens, weights: Weights, cosine: float = 0.999) -> float:
     """
     del weights
     tree, n = scipy.spatial.KDTree(unit_vectors(x)), len(x)
-    count = tree.count_neighbors(tree, math.sqrt(max(2 - 2 * cosine, 0)))
+    distance = math.sqrt(2 - 2 * _check_range("pairs", cosine, -1.0, 1.0))
+    count = tree.count_neighbors(tree, distance)
     return (int(count) - n) / max(n * (n - 1), 1)
 
 
@@ -154,7 +157,7 @@ def order(x: Tokens, weights: Weights, degree: float = 1.0) -> float:
         >>> order(x, np.full(2, 1 / 2)), order(x, np.full(2, 1 / 2), 2.0)
         (0.0, 1.0)
     """
-    directions, degree = unit_vectors(x), _whole("order", degree, 1)
+    directions, degree = unit_vectors(x), _whole("order", degree)
     if degree == 1:
         return float(np.linalg.norm(weights @ directions))
     polynomial = _gegenbauer(degree, x.shape[1])
@@ -214,8 +217,9 @@ def centres(x: Tokens, weights: Weights, angle: float = 0.5) -> float:
     """
     del weights
     directions, places = unit_vectors(x), np.zeros((0, x.shape[1]))
+    largest = math.cos(_check_range("centres", angle, 0.0, math.pi))
     for token in directions:
-        if not len(places) or np.max(places @ token) < math.cos(angle):
+        if not len(places) or np.max(places @ token) < largest:
             places = np.vstack([places, token])
     return float(len(places))
 
@@ -232,7 +236,8 @@ def strong_centres(x: Tokens, weights: Weights, angle: float = 0.5) -> float:
     del weights
     directions = unit_vectors(x)
     nearest = [np.max(directions[:i] @ directions[i]) for i in range(1, len(x))]
-    return 1.0 + float(np.sum(np.array(nearest) < math.cos(angle)))
+    largest = math.cos(_check_range("strong-centres", angle, 0.0, math.pi))
+    return 1.0 + float(np.sum(np.array(nearest) < largest))
 
 
 @frame_numbers.register("sphere-energy")
@@ -268,9 +273,17 @@ def _gegenbauer(degree: int, d: int) -> Callable[[np.ndarray], np.ndarray]:
     return lambda cosines: polynomial(np.clip(cosines, -1, 1)) / polynomial(1.0)
 
 
-def _whole(name: str, value: float, least: int) -> int:
-    if value != int(value) or value < least:
+def _check_range(name: str, value: float, low: float, high: float) -> float:
+    if not low <= value <= high:
         raise InvalidInputError(
-            f"The number of `{name}` must be whole, at least {least}; got {value:g}."
+            f"The number of `{name}` must be from {low:g} to {high:.5g}; got {value:g}."
+        )
+    return value
+
+
+def _whole(name: str, value: float) -> int:
+    if value != int(value) or value < 1:
+        raise InvalidInputError(
+            f"The number of `{name}` must be whole, at least 1; got {value:g}."
         )
     return int(value)

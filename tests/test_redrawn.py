@@ -143,7 +143,7 @@ def test_pairs_end_opposite_as_often_as_the_diffusion_limit() -> None:
     scale function gives the probability of ending at r = -1. It attracts if and only if
     cosh 2β > d - 2.
     """
-    d, beta, eta, n_layers, count = 8, 2.0, 0.1, 600, 2048
+    d, beta, eta, n_layers, count = 8, 2.0, 0.1, 600, 1024
 
     def log_slope(z: float) -> float:
         q = 1 / (1 + np.exp(beta * (1 - np.tanh(z))))

@@ -150,6 +150,10 @@ def test_sweeps_keep_numbers_of_every_frame(tmp_path: Path) -> None:
         ({"observe": "pairs:x"}, "written `pairs:COSINE`"),
         ({"observe": "span:2"}, "written `span`"),
         ({"observe": "order:0"}, "whole, at least 1"),
+        ({"observe": "cosine-clusters:-1"}, "from 0 to 2; got -1"),
+        ({"observe": "pairs:1.5"}, "from -1 to 1; got 1.5"),
+        ({"observe": "centres:-0.1"}, "from 0 to 3.1416; got -0.1"),
+        ({"observe": "strong-centres:4"}, "from 0 to 3.1416; got 4"),
         ({"observe": "pairs", "measure": "gaussian"}, "a number of tokens"),
     ],
 )
@@ -157,7 +161,7 @@ def test_wrong_numbers_are_refused_in_one_line(
     keys: dict[str, object], message: str
 ) -> None:
     with pytest.raises(InvalidInputError, match=message) as error:
-        runs.execute(parse(keys))
+        parse(keys)
     assert "\n" not in str(error.value)
 
 
@@ -241,6 +245,7 @@ def test_pictures_of_long_times_have_logarithmic_axes_and_all_their_panels(
     assert cli("plot", out, "--panel", "all").code == 0
     names = {path.stem for path in tmp_path.glob("*.png")}
     assert {f"run-{name}" for name in ("merges", "numbers", "clusters")} <= names
+    assert not {"run-cone", "run-disc"} & names
     run = runs.open(Path(out))
     for name in ("spectrum", "rank", "clusters", "merges", "numbers"):
         assert panels[name](run).axes[0].get_xscale() == "log", name

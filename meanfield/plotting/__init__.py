@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from .pages import statements_page as statements_page
     from .pages import typeset as typeset
     from .reading.data import spec_and_ending as spec_and_ending
+    from .reading.description import is_flat as is_flat
     from .reading.labels import label_runs as label_runs
     from .reading.observables import covariances as covariances
     from .reading.observables import effective_rank as effective_rank

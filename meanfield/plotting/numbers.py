@@ -62,7 +62,19 @@ def _common_names(datasets: Sequence[xr.Dataset]) -> list[str]:
 
 
 def observed_numbers(dataset: xr.Dataset) -> tuple[str, ...]:
-    """The names of the numbers of tokens that a run observed."""
+    """The names of the numbers of tokens that a run observed.
+
+    Examples:
+        >>> from pathlib import Path
+        >>> import meanfield
+        >>> from meanfield import runs, spec
+        >>> from meanfield.plotting import observed_numbers
+        >>> keys = {"init": "sphere", "space": "sphere", "n": 4, "t": 0.1, "frames": 2}
+        >>> observe = {"observe": ("pairs:0.999", "rank")}
+        >>> _ = runs.execute(spec.parse(keys | observe), out=Path("run.zarr"))
+        >>> observed_numbers(meanfield.open("run.zarr"))
+        ('pairs:0.999', 'rank')
+    """
     spec = spec_of(dataset)
     return () if spec is None else spec.recorded_numbers
 

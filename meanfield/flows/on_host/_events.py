@@ -70,29 +70,31 @@ class _Piece(NamedTuple):
 
     Attributes:
         problem: the flow whose leaders change.
+        mu0: its tokens at the start.
         law: its dynamics with fixed leaders.
         leaders: for each attention, a row for each token with the keys that lead it.
         rtol: the relative error of a step.
+        tolerance: the absolute error of a step.
         last: the last time.
     """
 
     problem: Problem
+    mu0: Points
     law: AbstractDynamics
     leaders: list[Bool[Array, "n n"]]
     rtol: float
+    tolerance: float
     last: float
 
     @classmethod
     def begin(cls, problem: Problem, state: _State, last: float) -> "_Piece":
         """The flow after an event."""
+        mu0 = cast(Points, problem.mu0)
         rtol = max(problem.stepping.relative_error(state.y.dtype), _LEAST_RTOL)
-        mu = _measure(problem, state.ahead)
-        return cls(problem, *_fix_leaders(problem.dynamics, mu), rtol, last)
-
-    @property
-    def tolerance(self) -> float:
-        """The absolute error of a step."""
-        return self.rtol * (float(self.problem.mu0.size) or 1.0)
+        tolerance = rtol * (float(mu0.size) or 1.0)
+        mu = _move(mu0, _places(mu0, state.ahead))
+        parts = _fix_leaders(problem.dynamics, mu)
+        return cls(problem, mu0, *parts, rtol, tolerance, last)
 
     def solver(self, state: _State) -> Any:
         """SciPy's solver from a state on."""
@@ -102,12 +104,13 @@ class _Piece(NamedTuple):
 
     def rate(self, t: float, y: np.ndarray) -> np.ndarray:
         """The velocities of the tokens."""
-        mu, time = _measure(self.problem, y), jnp.asarray(t)
-        return np.asarray(evaluate_field(self.law, mu, time, None)[0]).ravel()
+        x, time = _places(self.mu0, y), jnp.asarray(t)
+        return np.asarray(_velocity(self.law, self.mu0, x, time)).ravel()
 
     def project(self, y: np.ndarray) -> np.ndarray:
         """The tokens of a state, moved to their space."""
-        return np.array(_measure(self.problem, y).tokens.x).ravel()
+        mu = _move(self.mu0, _places(self.mu0, y))
+        return np.array(mu.tokens.x).ravel()
 
     def fill(
         self, frames: Frames, solution: Solution, span: tuple[float, float]
@@ -119,13 +122,12 @@ class _Piece(NamedTuple):
 
     def margins(self, solution: Solution, t: float) -> _Margins:
         """The margins of all scores at a time."""
-        mu, laws = (
-            _measure(self.problem, solution(t)),
-            (self.problem.dynamics, self.law),
+        laws, x = (self.problem.dynamics, self.law), _places(self.mu0, solution(t))
+        tolerances = jnp.asarray([self.tolerance, self.rtol])
+        state = self.mu0, x, jnp.asarray(t)
+        values, slopes = map(
+            np.asarray, _margins(laws, state, self.leaders, tolerances)
         )
-        reach = jnp.maximum(self.tolerance, self.rtol * mu.size)
-        parts = _margins(laws, mu, self.leaders, reach, jnp.asarray(t))
-        values, slopes = map(np.asarray, parts)
         return _Margins(t, np.minimum(values, _LARGEST), slopes)
 
     def first_change(
@@ -179,10 +181,14 @@ def _can_dip(left: _Margins, right: _Margins) -> np.ndarray:
         return falls & (left.values + left.slopes * rest / bends < 0)
 
 
-def _measure(problem: Problem, y: np.ndarray) -> Points:
+def _places(mu0: Points, y: np.ndarray) -> Float[Array, "n d"]:
+    """The tokens of a state as an array with a row for each."""
+    return jnp.asarray(y.reshape(mu0.tokens.x.shape))
+
+
+@eqx.filter_jit
+def _move(mu0: Points, x: Float[Array, "n d"]) -> Points:
     """The measure with the tokens of a state, in their space."""
-    mu0 = cast(Points, problem.mu0)
-    x = jnp.asarray(y.reshape(mu0.tokens.x.shape))
     return mu0.replace_coordinates(mu0.space.project(x))
 
 
@@ -240,14 +246,22 @@ def _to_next_event(piece: _Piece, state: _State, frames: Frames) -> _State:
 
 
 @eqx.filter_jit
+def _velocity(
+    law: AbstractDynamics, mu0: Points, x: Float[Array, "n d"], t: Float[Array, ""]
+) -> Float[Array, "n d"]:
+    return evaluate_field(law, _move(mu0, x), t, None)[0]
+
+
+@eqx.filter_jit
 def _margins(
     laws: tuple[AbstractDynamics, AbstractDynamics],
-    mu: Points,
+    state: tuple[Points, Float[Array, "n d"], Float[Array, ""]],
     leaders: list[Bool[Array, "n n"]],
-    reach: Float[Array, ""],
-    t: Float[Array, ""],
+    tolerances: Float[Array, "2"],
 ) -> tuple[Array, Array]:
     """The margins of all scores and their derivatives in time."""
+    mu, t = _move(*state[:2]), state[2]
+    reach = jnp.maximum(tolerances[0], tolerances[1] * mu.size)
 
     def values(x: Float[Array, "n d"]) -> Array:
         return margins_of_leaders(laws[0], mu.replace_coordinates(x), leaders, reach)

@@ -6,7 +6,7 @@ from pathlib import Path
 import xarray as xr
 
 from meanfield._counting import count_phrase
-from meanfield.plotting._figure.text import verbatim
+from meanfield.plotting._figure.text import superscript_powers, verbatim
 from meanfield.spec import (
     EUCLIDEAN,
     HEADWISE_KEYS,
@@ -39,7 +39,18 @@ def spec_of(dataset: xr.Dataset) -> RunSpec | None:
 
 
 def is_flat(dataset: xr.Dataset) -> bool:
-    """Whether the run is in Euclidean space."""
+    """Whether the run is in Euclidean space.
+
+    Examples:
+        >>> from pathlib import Path
+        >>> import meanfield
+        >>> from meanfield import runs, spec
+        >>> from meanfield.plotting import is_flat
+        >>> keys = {"measure": "gaussian", "A": -1.0, "t": 1.0, "frames": 2}
+        >>> _ = runs.execute(spec.parse(keys), out=Path("run.zarr"))
+        >>> is_flat(meanfield.open("run.zarr"))
+        True
+    """
     spec = spec_of(dataset)
     if spec is None:
         return not dataset.attrs.get("is_confined", False)
@@ -281,7 +292,7 @@ def _plain(value: object) -> str:
 
 
 def _number(value: float) -> str:
-    return f"{value:.3g}".replace("-", "−")
+    return superscript_powers(f"{value:.3g}").replace("-", "−")
 
 
 def _display_name(name: str) -> str:

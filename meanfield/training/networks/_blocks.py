@@ -19,6 +19,11 @@ Norm = eqx.nn.LayerNorm | eqx.nn.Identity
 Part = Callable[[Points], Float[Array, "n d"]]
 
 
+def apply_linear(layer: eqx.nn.Linear, x: Float[Array, "n d"]) -> Float[Array, "n k"]:
+    """$Wx_i + b$ at each token, as one product, whose gradient needs no transposes."""
+    return x @ layer.weight.T + jnp.asarray(layer.bias)[None, :]
+
+
 class Perceptron(eqx.Module):
     r"""$x \mapsto W_2\,\mathrm{gelu}(W_1 x + b_1) + b_2$ at each token.
 
@@ -40,8 +45,8 @@ class Perceptron(eqx.Module):
 
     def __call__(self, mu: Points) -> Float[Array, "n d"]:
         """The value added to each token."""
-        activations = jax.nn.gelu(jax.vmap(self.first)(mu.tokens.x), approximate=False)
-        return jax.vmap(self.second)(activations)
+        inputs = apply_linear(self.first, mu.tokens.x)
+        return apply_linear(self.second, jax.nn.gelu(inputs, approximate=False))
 
 
 class Residual(eqx.Module):

@@ -53,9 +53,12 @@ class Head(eqx.Module):
 
     def __call__(self, mu: Points) -> Float[Array, "n d"]:
         """The value that the head adds to each token."""
-        barycentre = self._barycentre(mu)
+        return self.means(mu) @ self.output_projection.T
+
+    def means(self, mu: Points) -> Float[Array, "n k"]:
+        r"""The means $\sum_j \kappa_{ij} W x_j$ before the output projection."""
         values = mu.tokens.x @ self.value_projection.T
-        return barycentre.means(values) @ self.output_projection.T
+        return self._barycentre(mu).means(values)
 
     def plan(self, mu: Points) -> Float[Array, "n n"]:
         r"""The attention matrix, with the entries $\kappa_{ij}$.
@@ -65,16 +68,15 @@ class Head(eqx.Module):
         """
         return self._barycentre(mu).weights()
 
-    def attend(self, queries: Points, keys: Points) -> Float[Array, "m d"]:
-        r"""Cross-attention $O\sum_j \kappa_{ij} W y_j$ to the keys, for each query."""
+    def cross_means(self, queries: Points, keys: Points) -> Float[Array, "m k"]:
+        r"""The means $\sum_j \kappa_{ij} W y_j$ of the keys, for each query."""
         field = _normalise_slices(self.coupling).cross_barycentre(
             self.score, queries, keys
         )
         if not isinstance(field, AbstractBarycentre):
             raise _no_matrix_error(field)
         plan = field.weights_at(queries.tokens)
-        values = keys.tokens.x @ self.value_projection.T
-        return plan @ values @ self.output_projection.T
+        return plan @ (keys.tokens.x @ self.value_projection.T)
 
     def attention(self) -> Attention:
         """The head as an attention of the library, with value matrix $OW$."""
@@ -109,8 +111,9 @@ class CrossAttention(eqx.Module):
 
     def __call__(self, queries: Points, keys: Points) -> Float[Array, "m d"]:
         """The sum of all heads at each query."""
-        outputs = eqx.filter_vmap(lambda head: head.attend(queries, keys))(self.heads)
-        return jnp.sum(outputs, axis=0)
+        in_axes = (eqx.if_array(0), None, None)
+        means = eqx.filter_vmap(Head.cross_means, in_axes=in_axes)
+        return _sum_outputs(self.heads, means(self.heads, queries, keys))
 
 
 class SelfAttention(eqx.Module):
@@ -134,7 +137,8 @@ class SelfAttention(eqx.Module):
 
     def __call__(self, mu: Points) -> Float[Array, "n d"]:
         """The sum of all heads at each token."""
-        return jnp.sum(eqx.filter_vmap(lambda head: head(mu))(self.heads), axis=0)
+        means = eqx.filter_vmap(lambda head: head.means(mu))(self.heads)
+        return _sum_outputs(self.heads, means)
 
     def plans(self, mu: Points) -> Float[Array, "heads n n"]:
         """The attention matrix of each head."""
@@ -194,6 +198,11 @@ def _heads(key: PRNGKey, variant: Variant, d: int, k: int, n_heads: int) -> Head
         return Head(attention.score, attention.coupling, *projections)
 
     return eqx.filter_vmap(head)(jax.random.split(key, n_heads))
+
+
+def _sum_outputs(heads: Head, means: Float[Array, "heads n k"]) -> Float[Array, "n d"]:
+    """The sum of the output projections of all heads, as one product."""
+    return jnp.einsum("hnk,hdk->nd", means, heads.output_projection)
 
 
 def _no_matrix_error(field: AbstractField) -> UnsupportedError:

@@ -26,6 +26,7 @@ from meanfield.training._task import (
     tasks,
 )
 from meanfield.training.networks import Encoder, Variant, pre_norm_encoder
+from meanfield.training.networks._blocks import apply_linear
 from meanfield.training.networks._sequence import sequence_measure
 
 from ._bible import KING_JAMES, chapters
@@ -55,7 +56,7 @@ class CharacterNetwork(eqx.Module):
     def __call__(self, text: Int[Array, " n"]) -> Float[Array, "n symbols"]:
         """The scores of the next character, at each position."""
         x = self.encoder(self.tokens(text)).tokens.x
-        return jax.vmap(lambda state: self.output_layer(self.norm(state)))(x)
+        return apply_linear(self.output_layer, jax.vmap(self.norm)(x))
 
     def tokens(self, text: Int[Array, " n"]) -> Points:
         """The tokens before the first block."""

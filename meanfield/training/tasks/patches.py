@@ -29,6 +29,7 @@ from meanfield.training._task import (
     tasks,
 )
 from meanfield.training.networks import Encoder, Variant, pre_norm_block, self_attention
+from meanfield.training.networks._blocks import apply_linear
 from meanfield.training.networks._sequence import sequence_measure
 
 from ._mnist import BLACK, SIDE, digits, fold
@@ -95,7 +96,7 @@ class PatchNetwork(eqx.Module):
     def tokens(self, image: Float[Array, "side side"]) -> Points:
         """The tokens before the first block."""
         patches = patches_of(image, math.isqrt(int(self.embedding.in_features)))
-        embeddings = jax.vmap(self.embedding)(patches)
+        embeddings = apply_linear(self.embedding, patches)
         x = jnp.concatenate([self.class_token, embeddings])
         return sequence_measure(x + self.position_embedding)
 

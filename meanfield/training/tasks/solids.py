@@ -27,6 +27,7 @@ from meanfield.training._task import (
     tasks,
 )
 from meanfield.training.networks import InducedBlock, Pooling, Variant
+from meanfield.training.networks._blocks import apply_linear
 from meanfield.training.networks._sets import uniform_measure
 
 from ._solids import SOLIDS, sample_surface
@@ -52,7 +53,7 @@ class SetNetwork(eqx.Module):
 
     def encode(self, points: Float[Array, "n 3"]) -> Points:
         """The tokens of the points after the last block, before pooling."""
-        mu = uniform_measure(jax.vmap(self.embedding)(points))
+        mu = uniform_measure(apply_linear(self.embedding, points))
         for block in self.blocks:
             mu = block(mu)
         return mu

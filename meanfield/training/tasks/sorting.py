@@ -42,6 +42,7 @@ from meanfield.training.networks import (
     pre_norm_encoder,
     sinusoids,
 )
+from meanfield.training.networks._blocks import apply_linear
 
 from ._edits import edit_distance
 
@@ -95,7 +96,7 @@ class SequenceNetwork(eqx.Module):
         begin = jnp.full(1, self.embedding.shape[0] - 1, target.dtype)
         x = self._embed(jnp.concatenate([begin, target[:-1]]))
         x = self.decoder(x, source)
-        return jax.vmap(self.output_layer)(jax.vmap(self.norm)(x))
+        return apply_linear(self.output_layer, jax.vmap(self.norm)(x))
 
     def decode(
         self, source: Int[Array, " n"], length: Int[Array, ""], m: int
