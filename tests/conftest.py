@@ -26,6 +26,7 @@ from meanfield.cli.process._programs import cache_folder, keep_programs
 from meanfield.energies import attention_energies, energies, measure_energies
 from meanfield.flows import stops
 from meanfield.flows.motions import motions
+from meanfield.frame_numbers import frame_numbers
 from meanfield.measures.laws import laws
 from meanfield.measures.sampling import clouds
 from meanfield.models import architectures
@@ -148,7 +149,7 @@ def restore_registries(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         panels,
         statements,
     )
-    named_registries = *named_registries, stops, tasks
+    named_registries = *named_registries, frame_numbers, stops, tasks
     rows = attention_panels, kinds, measures, representations
     for registry in (*named_registries, *rows):
         monkeypatch.setattr(registry, "_items", dict(registry.items()))

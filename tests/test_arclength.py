@@ -261,9 +261,10 @@ def test_tokens_that_repel_end_where_steps_shrink(rng: Generator) -> None:
     x = rng.normal(size=(4, 3))
     x /= np.linalg.norm(x, axis=1, keepdims=True)
     attention = attentions["softmax"](np.eye(3), np.eye(3), -np.eye(3), epsilon=1.0)
-    steps = arclength(max_steps=500)
+    steps = arclength(max_steps=5000)
     run = flow(attention, start(x), [0.0, 1.0, 1e12], stepping=steps)
     assert run.status.is_failure
+    assert int(run.n_accepted) < steps.max_steps
     assert float(run.stop_time) < 1e12
     assert int(run.n_saved) == 2
     end = np.asarray(run.final.tokens.x)

@@ -17,7 +17,7 @@ import meanfield
 from meanfield import Points, attentions, flow, runs
 from meanfield.energies import Interaction, dissipation, steepest_rate
 from meanfield.errors import InvalidInputError, UnknownNameError
-from meanfield.frame_numbers import frame_number
+from meanfield.frame_numbers import frame_number, frame_numbers
 from meanfield.plotting import joint_panels, panels
 from meanfield.scores import Dot
 from meanfield.spaces import Sphere
@@ -163,6 +163,13 @@ def test_wrong_numbers_are_refused_in_one_line(
     with pytest.raises(InvalidInputError, match=message) as error:
         parse(keys)
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.usefixtures("restore_registries")
+def test_a_number_may_need_tokens_of_its_own_dimension() -> None:
+    """Ranges are checked with two tokens of the plane, which may not suit a plugin."""
+    frame_numbers.register("height")(lambda x, _, power: np.sum(x[:, 2] ** power))
+    assert frame_number("height:2")(np.eye(3), np.full(3, 1 / 3)) == 1
 
 
 def test_unknown_numbers_and_frames_that_are_not_finite() -> None:

@@ -204,8 +204,8 @@ def _select_panels(panel: str | None, data: "xarray.Dataset") -> list[str]:
     if data.attrs.get("kind") == "sweep":
         names = ["lines", "phase"] if "seed" in data.dims else ["phase", "lines"]
         return names if panel == "all" else names[:1]
-    d = data.sizes["coord"] if plotting.is_flat(data) else 0
-    shapes = {2: ["cone", "disc"], 3: ["simplex"]}.get(d, [])
+    shapes = {2: ["cone", "disc"], 3: ["simplex"]}.get(data.sizes["coord"], [])
+    shapes = shapes if plotting.is_flat(data) else []
     first = ["tokens"] if "run" not in data.dims else []
     if data.attrs.get("kind") == "grid":
         first = ["density", "balance"]

@@ -123,7 +123,7 @@ class _Piece(NamedTuple):
     def margins(self, solution: Solution, t: float) -> _Margins:
         """The margins of all scores at a time."""
         laws, x = (self.problem.dynamics, self.law), _places(self.mu0, solution(t))
-        tolerances = jnp.asarray([self.tolerance, self.rtol])
+        tolerances = jnp.asarray([self.tolerance, self.rtol], x.dtype)
         state = self.mu0, x, jnp.asarray(t)
         values, slopes = map(
             np.asarray, _margins(laws, state, self.leaders, tolerances)
@@ -249,6 +249,7 @@ def _to_next_event(piece: _Piece, state: _State, frames: Frames) -> _State:
 def _velocity(
     law: AbstractDynamics, mu0: Points, x: Float[Array, "n d"], t: Float[Array, ""]
 ) -> Float[Array, "n d"]:
+    """The velocities of tokens, moved to their space."""
     return evaluate_field(law, _move(mu0, x), t, None)[0]
 
 

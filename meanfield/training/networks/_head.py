@@ -78,6 +78,10 @@ class Head(eqx.Module):
         plan = field.weights_at(queries.tokens)
         return plan @ (keys.tokens.x @ self.value_projection.T)
 
+    def attend(self, queries: Points, keys: Points) -> Float[Array, "m d"]:
+        r"""Cross-attention $O\sum_j \kappa_{ij} W y_j$ to the keys, for each query."""
+        return self.cross_means(queries, keys) @ self.output_projection.T
+
     def attention(self) -> Attention:
         """The head as an attention of the library, with value matrix $OW$."""
         coupling = _normalise_slices(self.coupling)
