@@ -141,6 +141,12 @@ def test_the_bandwidth_has_no_effect(epsilon: float) -> None:
     np.testing.assert_array_equal(first, second)
 
 
+def test_a_cloud_may_grow_until_scores_overflow() -> None:
+    """No warning, and the ending of the run is that of its tokens."""
+    spec = parse({"attention": "hardmax", "n": 4, "d": 2, "t": 400.0})
+    assert runs.execute(spec).outcomes[0].status is Status.FINISHED
+
+
 def test_a_cloud_may_grow_by_forty_decades() -> None:
     """After the last event, tokens grow like e^t times their common leader."""
     spec = parse({"attention": "hardmax", "n": 30, "d": 3, "t": 100.0})

@@ -163,6 +163,7 @@ def test_wrong_numbers_are_refused_in_one_line(
     with pytest.raises(InvalidInputError, match=message) as error:
         parse(keys)
     assert "\n" not in str(error.value)
+    assert not str(error.value).endswith("..")
 
 
 @pytest.mark.usefixtures("restore_registries")

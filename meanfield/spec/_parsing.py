@@ -99,7 +99,7 @@ def _explain(problem: Problem) -> str:
         model = _MODELS.get(path[0], RunSpec) if len(path) > 1 else RunSpec
         hint = suggestion(path[-1], list(model.model_fields))
         return f"there is no key `{'.'.join(path)}`; {hint}"
-    reason = str(problem.get("ctx", {}).get("error", ""))
+    reason = str(problem.get("ctx", {}).get("error", "")).removesuffix(".")
     if not path or path[-1].isdigit():
         return f"{reason}."
     matrix = _end_of_matrix(path)

@@ -175,8 +175,8 @@ def _can_dip(left: _Margins, right: _Margins) -> np.ndarray:
     A convex function is above its tangents at both ends.
     """
     falls = (left.slopes < 0) & (right.slopes > 0) & (right.values >= 0)
-    bends = np.where(falls, right.slopes - left.slopes, 1)
     with np.errstate(over="ignore", invalid="ignore"):  # of large or infinite margins
+        bends = np.where(falls, right.slopes - left.slopes, 1)
         rest = left.values - right.values + right.slopes * (right.t - left.t)
         return falls & (left.values + left.slopes * rest / bends < 0)
 
