@@ -196,7 +196,7 @@ def test_movies_pages_and_comparisons_state_their_run(
         ({}, "softmax: A = 1, V = 1, ε = 1; 5 tokens, d = 2"),
         (
             {"Q": [[1.0, -1e-9]], "K": [[2.0, 0.5]], "heads": 1, "mask": "causal"},
-            "softmax, causal: Q = [[1, −1·10⁻⁹]], K = [[2, 0.5]], V = 1, ε = 1; "
+            "softmax, causal: Q = [[1, −10⁻⁹]], K = [[2, 0.5]], V = 1, ε = 1; "
             "5 tokens, d = 2",
         ),
         (

@@ -260,3 +260,6 @@ def test_pictures_of_long_times_have_logarithmic_axes_and_all_their_panels(
     left, right = panels["tokens"](run).axes[0].get_xlim()
     assert left < -1
     assert right > 1
+    text = panels["merges"](run).get_supxlabel().replace("\n", " ")
+    assert "t from 0 to 10⁴⁰" in text
+    assert "ended: finished at t = 10⁴⁰" in text

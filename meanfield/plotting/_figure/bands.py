@@ -14,6 +14,7 @@ from meanfield.plotting.reading.description import spec_of
 
 from .panels import COLOUR_BAR, annotate, ending_note, mark_blow_up
 from .style import CYCLE, PALE
+from .text import superscript_powers
 
 _DASHES = (0, (4, 4))
 _OVERLAP_RTOL = 0.01  # curves with a smaller relative difference are taken to coincide
@@ -33,7 +34,9 @@ def band_note(dataset: xr.Dataset) -> str:
         return BAND_NOTE
     stars = [end.t_star for end in ends if np.isfinite(end.t_star)]
     span = f"; t* from {min(stars):.4g} to {max(stars):.4g}" if stars else ""
-    return f"{BAND_NOTE}; ended: {summarise_endings(statuses)}{span}"
+    return (
+        f"{BAND_NOTE}; ended: {summarise_endings(statuses)}{superscript_powers(span)}"
+    )
 
 
 def annotate_ending(figure: Figure, dataset: xr.Dataset, *notes: str) -> None:

@@ -226,19 +226,19 @@ def ending_note(ending: Ending) -> str:
 
 def ending_summary(ending: Ending) -> str:
     """The ending of a run with its time, such as `blow-up, t* = 1.32 ± 0.01`."""
+    suffix = f" at t = {ending.stop_time:.4g}" if np.isfinite(ending.stop_time) else ""
     if np.isfinite(ending.t_star):
         error = ending.t_star_error
         bar = f" ± {error:.2g}" if np.isfinite(error) else ""
-        return f"{ending.status}, t* = {ending.t_star:.5g}{bar}"
-    suffix = f" at t = {ending.stop_time:.4g}" if np.isfinite(ending.stop_time) else ""
-    return f"{ending.status}{suffix}"
+        suffix = f", t* = {ending.t_star:.5g}{bar}"
+    return superscript_powers(f"{ending.status}{suffix}")
 
 
 def ending_headline(ending: Ending) -> str:
-    """The ending of a run for the headline of a movie, with powers such as 10⁻⁹."""
+    """The ending of a run for the headline of a movie."""
     if ending.status is Status.FINISHED:  # a finished run need not have converged
         return f"{ending.status}: last time reached"
-    return superscript_powers(ending_summary(ending))
+    return ending_summary(ending)
 
 
 def mark_blow_up(

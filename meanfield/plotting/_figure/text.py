@@ -2,7 +2,7 @@
 
 import re
 
-_POWER = re.compile(r"(\d)e([+-]\d+)")
+_POWER = re.compile(r"(?:(?<![\d.])1|(\d))e([+-]\d+)")  # no factor if it is 1
 _PLAIN = (-3, 2)  # smallest and largest exponent written without a power of ten
 _SUPERSCRIPTS = str.maketrans("0123456789-−", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁻")
 
@@ -22,8 +22,10 @@ def format_number(number: float, digits: int = 3) -> str:
 
 
 def superscript_powers(text: str) -> str:
-    """The text with powers of ten as superscripts: 2.7·10⁻⁹ for 2.7e-09."""
-    return _POWER.sub(lambda m: f"{m[1]}·{power_of_ten(int(m[2]))}", text)
+    """The text with powers of ten as superscripts, such as 2.7·10⁻⁹ and 10⁵."""
+    return _POWER.sub(
+        lambda m: (f"{m[1]}·" if m[1] else "") + power_of_ten(int(m[2])), text
+    )
 
 
 def power_of_ten(n: int) -> str:
