@@ -6,7 +6,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array
 from typing_extensions import override
 
 from meanfield._typing import Numbers, Time
@@ -32,11 +32,6 @@ class Stretch(AbstractDynamics):
     """The velocity x f(|x|) of one token."""
 
     law: int = eqx.field(static=True)
-
-    @property
-    @override
-    def jumps(self) -> Float[Array, " k"]:
-        return jnp.zeros(0)
 
     @override
     def field(self, t: Time, mu: AbstractMeasure) -> AbstractField:

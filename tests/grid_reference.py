@@ -24,11 +24,6 @@ class PrescribedVelocity(AbstractDynamics):
 
     velocity: Callable[[Array, Array], Array]
 
-    @property
-    @override
-    def jumps(self) -> Float[Array, " k"]:
-        return jnp.zeros(0)
-
     @override
     def field(self, t: Time, mu: AbstractMeasure) -> AbstractField:
         del mu

@@ -29,11 +29,6 @@ class Drift(AbstractDynamics):
 
     linear: Float[Array, "d d"]
 
-    @property
-    @override
-    def jumps(self) -> Float[Array, " k"]:
-        return jnp.zeros(0)
-
     @override
     def field(self, t: Time, mu: AbstractMeasure) -> AbstractField:
         return Affine(self.linear, jnp.zeros(self.linear.shape[0]))

@@ -34,7 +34,8 @@ class Protocol(NamedTuple):
         recipe: training recipe; learning rates are multiples of its rate.
         seeds: seeds of the compared networks.
         tuning: recipe for tuning; without one, nothing is tuned.
-        gate: recipe for the few samples of the gate; without one, there is no gate.
+        gate: recipe for the few samples of the gate; by default, that of the comparison
+            if networks are tuned, and no gate otherwise.
     """
 
     conditions: Mapping[str, Mapping[str, Any]]
@@ -171,7 +172,7 @@ class Campaign:
     def _gate_loss(self, case: Case, spec: TrainSpec, condition: str) -> float | None:
         """Training loss on a few samples, as a fraction of the test loss before."""
         protocol = self.protocols[case.size]
-        gate = protocol.gate
+        gate = protocol.gate or (protocol.tuning and protocol.recipe)
         if gate is None:
             return None
         rate = spec.recipe.learning_rate

@@ -43,9 +43,9 @@ class AbstractDynamics(eqx.Module):
     """
 
     @property
-    @abc.abstractmethod
     def jumps(self) -> Float[Array, " k"]:
-        """Times at which parameters jump; integration steps end there."""
+        """Times at which parameters jump; steps end there. None by default."""
+        return jnp.zeros(0)
 
     @abc.abstractmethod
     def field(self, t: Time, mu: AbstractMeasure) -> AbstractField:

@@ -53,11 +53,6 @@ class Drift(AbstractDynamics):
                 f"{self.offset.shape}."
             )
 
-    @property
-    @override
-    def jumps(self) -> Float[Array, " k"]:
-        return jnp.zeros(0, self.matrix.dtype)
-
     @override
     def field(self, t: Time, mu: AbstractMeasure) -> AbstractField:
         return Affine(self.matrix, self.offset)

@@ -83,11 +83,6 @@ class Perceptron(AbstractDynamics):
                 f"{self.bias.shape} and {self.offset.shape}."
             )
 
-    @property
-    @override
-    def jumps(self) -> Float[Array, " k"]:
-        return jnp.zeros(0, self.inner.dtype)
-
     @override
     def field(self, t: Time, mu: AbstractMeasure) -> AbstractField:
         return _PerceptronReader(self)(mu)

@@ -262,11 +262,6 @@ class GradientFlow(AbstractDynamics):
         require("`GradientFlow` needs an energy", self.energy, AbstractEnergy)
         require("`metric` must be an `AbstractMetric`", self.metric, AbstractMetric)
 
-    @property
-    @override
-    def jumps(self) -> Float[Array, " k"]:
-        return jnp.zeros(0)
-
     @override
     def field(self, t: Time, mu: AbstractMeasure) -> AbstractField:
         del t

@@ -49,7 +49,6 @@ CHARACTERS = Campaign(
             Recipe(epochs=8, batch_size=32, learning_rate=1e-3, milestones=(7,)),
             seeds=(0, 1, 2, 3),
             tuning=Recipe(epochs=2, batch_size=32, learning_rate=1e-3),
-            gate=Recipe(epochs=8, batch_size=32, learning_rate=1e-3, milestones=(7,)),
         ),
         "quick": Protocol(
             {"32": {"context": 32, "layers": 1, "windows": 320}},

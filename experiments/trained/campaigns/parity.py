@@ -36,9 +36,6 @@ PARITY = Campaign(
             Recipe(epochs=30, batch_size=100, learning_rate=1e-3, milestones=(24, 28)),
             seeds=(0, 1, 2, 3),
             tuning=Recipe(epochs=8, batch_size=100, learning_rate=1e-3),
-            gate=Recipe(
-                epochs=30, batch_size=100, learning_rate=1e-3, milestones=(24, 28)
-            ),
         ),
         "quick": Protocol(
             {"40": {"count": 40, "layers": 1, "patch": 14}},

@@ -45,7 +45,6 @@ SOLIDS = Campaign(
             Recipe(epochs=25, batch_size=64, learning_rate=1e-3, milestones=(19, 23)),
             seeds=(0, 1, 2, 3),
             tuning=Recipe(epochs=6, batch_size=64, learning_rate=1e-3),
-            gate=Recipe(epochs=25, batch_size=64, learning_rate=1e-3, milestones=(19,)),
         ),
         "quick": Protocol(
             {"32": {"points": 32}},

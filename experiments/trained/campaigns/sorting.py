@@ -34,7 +34,6 @@ SORTING = Campaign(
             Recipe(epochs=10, batch_size=128, learning_rate=1e-3, milestones=(8,)),
             seeds=tuple(range(5)),
             tuning=Recipe(epochs=3, batch_size=128, learning_rate=1e-3),
-            gate=Recipe(epochs=10, batch_size=128, learning_rate=1e-3, milestones=(8,)),
         ),
         "quick": Protocol(
             {"4": {"length": 4, "n_train": 1280, "n_test": 100}},

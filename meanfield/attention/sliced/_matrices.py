@@ -14,33 +14,51 @@ from meanfield.scores import AbstractScore
 from meanfield.tokens import Tokens
 
 
-def soft_plan(
+def partner_rows(
     line_score: AbstractScore,
-    points: Float[Array, " k"],
     queries: tuple[Float[Array, " m"], Float[Array, " m"]],
     keys: tuple[Float[Array, " n"], Float[Array, " n"]],
-) -> tuple[Float[Array, "k n"], Float[Array, " k"]]:
-    r"""Rows of $P_t(u)^\top I P_t(v)$, divided by their sums, and logs of the sums.
+) -> tuple[Float[Array, " m"], Float[Array, "m n"]]:
+    r"""Logs of the row sums of the soft sort of queries, and the rows of $I P_t(v)$.
 
-    Here $I$ is the plan by ranks, and each row is divided by the weight of its query.
+    Here $I$ is the plan by ranks.
 
     Args:
         line_score: the score $s$ of the soft sorts.
-        points: the points whose rows are returned; to get all rows, use $u$.
         queries: the points $u$ and their weights, which sum to one.
         keys: the points $v$ and their weights, which sum to one.
     """
     u, p = queries
     scores = line_score(Tokens(u[:, None]), Tokens(u[:, None]))
     log_sums = jax.nn.logsumexp(scores + _log(p)[None, :], axis=1)
+    rows = overlap(queries, keys)
+    return log_sums, jnp.matmul(rows, _sort(line_score, keys), precision=HIGHEST)
+
+
+def soft_rows(
+    line_score: AbstractScore,
+    points: Float[Array, " k"],
+    queries: tuple[Float[Array, " m"], Float[Array, " m"]],
+    partners: tuple[Float[Array, " m"], Float[Array, "m n"]],
+) -> tuple[Float[Array, "k n"], Float[Array, " k"]]:
+    r"""Rows of $P_t(u)^\top I P_t(v)$, divided by their sums, and logs of the sums.
+
+    Each row is first divided by the weight of its query.
+
+    Args:
+        line_score: the score $s$ of the soft sorts.
+        points: the points whose rows are returned; to get all rows, use $u$.
+        queries: the points $u$ and their weights, which sum to one.
+        partners: the result of `partner_rows`.
+    """
+    (u, p), (log_sums, rows) = queries, partners
     S = line_score(Tokens(points[:, None]), Tokens(u[:, None]))
     logs = jnp.where(p[None, :] > 0, S - log_sums[None, :], -jnp.inf)
     top = jax.lax.stop_gradient(jnp.max(logs, axis=1))
     E = jnp.exp(logs - top[:, None])
     sums = E @ p
-    product = lambda A, B: jnp.matmul(A, B, precision=HIGHEST)
-    rows = product(product(E, overlap(queries, keys)), _sort(line_score, keys))
-    return rows / sums[:, None], jnp.log(sums) + top
+    means = jnp.matmul(E, rows, precision=HIGHEST)
+    return means / sums[:, None], jnp.log(sums) + top
 
 
 def overlap(

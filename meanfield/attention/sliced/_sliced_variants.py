@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array
 
 from meanfield._array import number, positive
 from meanfield._typing import Numbers, Scalar
@@ -32,13 +32,14 @@ class SlicedOptions:
     slices: str | int | Numbers = "axis"
     tau: Scalar = 0.0
 
-    def arrays(self, score: Dot) -> tuple[Float[Array, "l k"], Float[Array, ""] | None]:
-        r"""The directions of the slices, and $\tau$ (`None` instead of zero)."""
+    def parts(self, Q: Numbers, K: Numbers) -> tuple[Dot, Array, Array | None]:
+        r"""The score, the directions of the slices, and $\tau$ (`None` if zero)."""
+        score = Dot(Q, K, self.epsilon)
         dtype = score.Q.dtype
         rows = directions(self.slices, score.Q.shape[0]).astype(dtype)
         is_number = isinstance(number("tau", self.tau), int | float)
         is_zero = is_number and self.tau == 0
-        return rows, None if is_zero else jnp.asarray(self.tau, dtype)
+        return score, rows, None if is_zero else jnp.asarray(self.tau, dtype)
 
 
 @dataclass(frozen=True)
@@ -85,9 +86,8 @@ def esp(Q: Numbers, K: Numbers, V: Numbers, *, options: SlicedOptions) -> Attent
     Raises:
         InvalidInputError: if shapes do not match, or `slices` is invalid.
     """
-    score = Dot(Q, K, options.epsilon)
-    rows, inverse = options.arrays(score)
-    return Attention(score, HardSlices(rows, inverse), V)
+    score, rows, tau = options.parts(Q, K)
+    return Attention(score, HardSlices(rows, tau), V)
 
 
 @variant(
@@ -113,12 +113,11 @@ def esp_soft(Q: Numbers, K: Numbers, V: Numbers, *, options: SoftOptions) -> Att
         InvalidInputError: if shapes do not match, `slices` is invalid, `temperature`
             is not positive, or `power` is neither 1 nor 2.
     """
-    score = Dot(Q, K, options.epsilon)
-    rows, inverse = options.arrays(score)
+    score, rows, tau = options.parts(Q, K)
     line_score = options.line_score(score)
     if isinstance(line_score, LineSquare):
-        return Attention(score, GaussianSoftSlices(rows, line_score, inverse), V)
-    return Attention(score, SoftSlices(rows, line_score, inverse), V)
+        return Attention(score, GaussianSoftSlices(rows, line_score, tau), V)
+    return Attention(score, SoftSlices(rows, line_score, tau), V)
 
 
 @variant("esp-soft-published", "permutation", "orthogonal", cost="$n^2$ for each slice")
@@ -143,7 +142,6 @@ def esp_soft_published(
         InvalidInputError: if shapes do not match, `slices` is invalid, `temperature`
             is not positive, or `power` is neither 1 nor 2.
     """
-    score = Dot(Q, K, options.epsilon)
-    rows, inverse = options.arrays(score)
+    score, rows, tau = options.parts(Q, K)
     line_score = options.line_score(score)
-    return Attention(score, PublishedSoftSlices(rows, line_score, inverse), V)
+    return Attention(score, PublishedSoftSlices(rows, line_score, tau), V)

@@ -1,6 +1,6 @@
 r"""Couplings that match queries and keys along slices by soft sorts."""
 
-import abc
+from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -11,7 +11,7 @@ from meanfield.attention._coupling import AbstractCoupling, AbstractGaussianCoup
 from meanfield.errors import InvalidInputError
 from meanfield.fields import AbstractField, Affine
 from meanfield.measures import AbstractMeasure, Gaussian, Points
-from meanfield.scores import AbstractQuadraticScore, AbstractScore, Dot
+from meanfield.scores import AbstractQuadraticScore, AbstractScore
 
 from ._hard import lengths, projections, require_dot_score, slice_affine
 from ._mean import equal_shares, reweight
@@ -25,6 +25,7 @@ class AbstractSoftSlices(AbstractCoupling):
         directions: $\theta_l$, of length one.
         line_score: the score on the line whose softmax is the soft sort.
         tau: $\tau$, as in `HardSlices`.
+        mean_type: how rows are divided.
 
     Examples:
         >>> from meanfield import attentions
@@ -37,10 +38,7 @@ class AbstractSoftSlices(AbstractCoupling):
     directions: Float[Array, "l k"]
     line_score: AbstractScore
     tau: Float[Array, ""] | None = None
-
-    @abc.abstractmethod
-    def mean(self, dot: Dot, queries: Points, keys: Points) -> AbstractSoftMean:
-        """The barycentre of `keys` for `queries`, with equal weights of all slices."""
+    mean_type: ClassVar[type[AbstractSoftMean]]
 
     @override
     def barycentre(self, score: AbstractScore, mu: Points) -> AbstractField:
@@ -51,7 +49,10 @@ class AbstractSoftSlices(AbstractCoupling):
         self, score: AbstractScore, queries: Points, keys: Points
     ) -> AbstractField:
         """The barycentre of the plans between softly sorted queries and keys."""
-        return reweight(self.mean(require_dot_score(score), queries, keys))
+        dot = require_dot_score(score)
+        slices = self.directions, equal_shares(self.directions)
+        mean = self.mean_type(dot, keys, *slices, queries, self.tau, self.line_score)
+        return reweight(mean.match())
 
     @override
     def is_linearly_bounded(
@@ -93,10 +94,7 @@ class SoftSlices(AbstractSoftSlices):
         0.01 [5. 1. 0.]
     """
 
-    @override
-    def mean(self, dot: Dot, queries: Points, keys: Points) -> SoftMean:
-        slices = self.directions, equal_shares(self.directions)
-        return SoftMean(dot, keys, *slices, queries, self.tau, self.line_score)
+    mean_type = SoftMean
 
 
 class GaussianSoftSlices(AbstractSoftSlices, AbstractGaussianCoupling):
@@ -111,13 +109,10 @@ class GaussianSoftSlices(AbstractSoftSlices, AbstractGaussianCoupling):
         'GaussianSoftSlices'
     """
 
+    mean_type = SoftMean
+
     def __check_init__(self) -> None:
         _require_square(self.line_score)
-
-    @override
-    def mean(self, dot: Dot, queries: Points, keys: Points) -> SoftMean:
-        slices = self.directions, equal_shares(self.directions)
-        return SoftMean(dot, keys, *slices, queries, self.tau, self.line_score)
 
     @override
     def affine(self, score: AbstractQuadraticScore, mu: Gaussian) -> Affine:
@@ -174,10 +169,7 @@ class PublishedSoftSlices(AbstractSoftSlices):
         [3.8519 1.8792 0.2689]
     """
 
-    @override
-    def mean(self, dot: Dot, queries: Points, keys: Points) -> PublishedSoftMean:
-        slices = self.directions, equal_shares(self.directions)
-        return PublishedSoftMean(dot, keys, *slices, queries, self.tau, self.line_score)
+    mean_type = PublishedSoftMean
 
 
 def _require_square(line_score: AbstractScore) -> LineSquare:

@@ -1,6 +1,8 @@
 r"""Means over keys that are matched with tokens by soft sorts."""
 
 import abc
+import dataclasses
+from typing import TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -14,10 +16,11 @@ from meanfield.measures.reductions import Keys
 from meanfield.scores import AbstractScore, SquaredDistance
 from meanfield.tokens import Tokens
 
-from ._matrices import soft_plan
+from ._matrices import partner_rows, soft_rows
 from ._mean import AbstractSlicedMean, sum_in_blocks
 from ._ranks import partner_means, project, sort_side
 
+Mean = TypeVar("Mean", bound="AbstractSoftMean")
 MAX_ENTRIES = 2**22  # largest number of entries (32 MB) in the matrices of all slices
 
 
@@ -55,33 +58,48 @@ class AbstractSoftMean(AbstractSlicedMean):
 
     Attributes:
         line_score: the score $s$ on the line.
+        partners: logs of the row sums of $P_t(u)$, and $I P_t(v)$, for each slice;
+            `None` for large clouds, which are summed without matrices.
     """
 
     line_score: AbstractScore
+    partners: tuple[Float[Array, "l m"], Float[Array, "l m n"]] | None = None
 
     @override
     def weights_at(self, queries: Tokens) -> Float[Array, "k n"]:
-        if self._are_many(queries):
+        if self.partners is None or self._are_many(queries):
             return super().weights_at(queries)
-        return jnp.tensordot(self.shares, self._plans(queries), 1)
+        return jnp.tensordot(self.shares, self._plans(queries, self.partners), 1)
 
     def _are_many(self, queries: Tokens) -> bool:
         """Whether there are so many tokens that matrices would take too much memory."""
         n_rows = max(self.queries.tokens.n, queries.n)
         return self.directions.shape[0] * n_rows * self.mu.tokens.n > MAX_ENTRIES
 
-    def _plans(self, queries: Tokens) -> Float[Array, "l k n"]:
+    def _plans(
+        self, queries: Tokens, partners: tuple[Array, Array]
+    ) -> Float[Array, "l k n"]:
         """The plan of each slice, with a row for each of `queries`."""
-        places = lambda tokens, matrix: self.directions @ (tokens.x @ matrix.T).T
-        points, u = (
-            places(x, self.score.Q) for x in (queries, self.queries.safe_tokens)
+        u, p = self._query_places(self.queries.safe_tokens), self.queries.probabilities
+        plan = lambda points, u, partners: self._scale_rows(
+            *soft_rows(self.line_score, points, (u, p), partners)
         )
-        v = places(self.mu.safe_tokens, self.score.K)
+        return jax.vmap(plan)(self._query_places(queries), u, partners)
+
+    def _query_places(self, tokens: Tokens) -> Float[Array, "l m"]:
+        """The places of the queries of `tokens` on each slice."""
+        return self.directions @ (tokens.x @ self.score.Q.T).T
+
+    @compile_once
+    def match(self: Mean) -> Mean:
+        """This mean with `partners`, which costs and all weights share."""
+        if self._are_many(self.queries.tokens):
+            return self
+        u = self._query_places(self.queries.safe_tokens)
+        v = self.directions @ (self.mu.safe_tokens.x @ self.score.K.T).T
         p, q = self.queries.probabilities, self.mu.probabilities
-        plan = lambda points, u, v: self._scale_rows(
-            *soft_plan(self.line_score, points, (u, p), (v, q))
-        )
-        return jax.vmap(plan)(points, u, v)
+        rows = lambda u, v: partner_rows(self.line_score, (u, p), (v, q))
+        return dataclasses.replace(self, partners=jax.vmap(rows)(u, v))
 
     def _distances(self) -> Float[Array, "m n"]:
         r"""Squared distances $|Qx - Ky|^2$ of all queries and keys."""
@@ -98,9 +116,10 @@ class AbstractSoftMean(AbstractSlicedMean):
 
         Source: shahbazi2025, eq. (10).
         """
-        if self._are_many(self.queries.tokens):
+        if self.partners is None:
             return self._costs_by_sums()
-        plans, p = self._plans(self.queries.safe_tokens), self.queries.probabilities
+        plans = self._plans(self.queries.safe_tokens, self.partners)
+        p = self.queries.probabilities
         return jnp.einsum("i,lij,ij->l", p, plans, self._distances())
 
     def _costs_by_sums(self) -> Float[Array, " l"]:
@@ -130,7 +149,7 @@ class AbstractSoftMean(AbstractSlicedMean):
     @override
     @compile_once
     def _average(self, tokens: Tokens, y: Float[Array, "n p"]) -> Float[Array, "m p"]:
-        if not self._are_many(tokens):
+        if self.partners is not None and not self._are_many(tokens):
             return jnp.matmul(self.weights_at(tokens), y, precision=HIGHEST)
         # Slices are computed one by one, since each already uses all cores.
         slice_sum = lambda slices, shares: (

@@ -96,13 +96,7 @@ def draw_cone(axes: Axes3D, dataset: xr.Dataset) -> Key:
         >>> from meanfield import runs, spec
         >>> from pathlib import Path
         >>> from meanfield.plotting import draw_cone
-        >>> keys = {
-        ...     "measure": "gaussian",
-        ...     "starts": "grid:4",
-        ...     "A": -1.0,
-        ...     "d": 2,
-        ...     "t": 1.0,
-        ... }
+        >>> keys = {"measure": "gaussian", "starts": "grid:4", "A": -1, "d": 2, "t": 1}
         >>> _ = runs.execute(spec.parse(keys), out=Path("cone.zarr"))
         >>> axes = Figure().add_subplot(projection="3d")
         >>> key = draw_cone(axes, runs.dataset(Path("cone.zarr")))

@@ -86,13 +86,7 @@ def draw_disc(axes: Axes, dataset: xr.Dataset) -> Key:
         >>> from meanfield import runs, spec
         >>> from pathlib import Path
         >>> from meanfield.plotting import draw_disc
-        >>> keys = {
-        ...     "measure": "gaussian",
-        ...     "starts": "grid:4",
-        ...     "A": -1.0,
-        ...     "d": 2,
-        ...     "t": 1.0,
-        ... }
+        >>> keys = {"measure": "gaussian", "starts": "grid:4", "A": -1, "d": 2, "t": 1}
         >>> _ = runs.execute(spec.parse(keys), out=Path("cone.zarr"))
         >>> key = draw_disc(Figure().add_subplot(), runs.dataset(Path("cone.zarr")))
     """

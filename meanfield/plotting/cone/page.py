@@ -32,13 +32,7 @@ def save_page(dataset: xr.Dataset, path: str | Path) -> Path:
         >>> from pathlib import Path
         >>> from meanfield import runs, spec
         >>> from meanfield.plotting import save_page
-        >>> keys = {
-        ...     "measure": "gaussian",
-        ...     "starts": "grid:4",
-        ...     "A": -1.0,
-        ...     "d": 2,
-        ...     "t": 1.0,
-        ... }
+        >>> keys = {"measure": "gaussian", "starts": "grid:4", "A": -1, "d": 2, "t": 1}
         >>> _ = runs.execute(spec.parse(keys), out=Path("cone.zarr"))
         >>> save_page(runs.dataset(Path("cone.zarr")), "cone").name
         'cone.html'
@@ -61,13 +55,7 @@ def cone_page(dataset: xr.Dataset) -> str:
         >>> from pathlib import Path
         >>> from meanfield import runs, spec
         >>> from meanfield.plotting import cone_page
-        >>> keys = {
-        ...     "measure": "gaussian",
-        ...     "starts": "grid:4",
-        ...     "A": -1.0,
-        ...     "d": 2,
-        ...     "t": 1.0,
-        ... }
+        >>> keys = {"measure": "gaussian", "starts": "grid:4", "A": -1, "d": 2, "t": 1}
         >>> _ = runs.execute(spec.parse(keys), out=Path("cone.zarr"))
         >>> cone_page(runs.dataset(Path("cone.zarr")))[:15]
         '<!doctype html>'
