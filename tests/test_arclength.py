@@ -16,8 +16,9 @@ from numpy.random import Generator
 
 import meanfield
 from meanfield import Points, Steady, adaptive, attentions, flow, runs
+from meanfield.dynamics import stack_trees
 from meanfield.errors import InvalidInputError, UnsupportedError
-from meanfield.flows import Isotropic, arclength, log_velocities
+from meanfield.flows import Isotropic, arclength, ensemble, log_velocities
 from meanfield.plotting import Look, panels
 from meanfield.spaces import Sphere
 from meanfield.spec import parse, parse_axes
@@ -204,6 +205,39 @@ def test_runs_store_merges_and_resume_to_the_same_bytes(
     assert '"merges"' in out
 
 
+def test_members_of_an_ensemble_are_the_single_flows(rng: Generator) -> None:
+    """Tokens of the members merge at other times, and not equally often."""
+    starts = [start(on_circle(width * rng.uniform(size=6))) for width in (1, 3, 6)]
+    laws, times = [softmax(beta) for beta in (9, 4, 20)], [0.0, 1.0, 50.0, 2000.0]
+    stacks = stack_trees(laws), stack_trees(starts)
+    together = ensemble(*stacks, times, in_axes=(0, 0), stepping=arclength())
+    assert together.merges is not None
+    counts = []
+    for k, (law, mu) in enumerate(zip(laws, starts, strict=True)):
+        alone = flow(law, mu, times, stepping=arclength())
+        assert np.array_equal(together.coordinates[k], alone.coordinates)
+        assert together.code[k] == alone.code
+        merges = np.asarray(together.merges[k])
+        assert alone.merges is not None
+        counts.append(len(alone.merges))
+        assert np.array_equal(merges[: counts[-1]], alone.merges)
+        assert np.isnan(merges[counts[-1] :]).all()
+    assert len(set(counts)) > 1
+
+
+def test_cells_of_a_sweep_are_the_single_runs(tmp_path: Path) -> None:
+    keys = {"space": "sphere", "n": 6, "d": 2, "clock": "arclength", "t": 1e9}
+    keys |= {"stop": "clusters:2", "observe": "order:1"}
+    runs.sweep(parse(keys), parse_axes("beta=4|16,seed=0|1"), out=tmp_path / "s")
+    rows = runs.sweep_dataset(tmp_path / "s")
+    for beta, seed in [(4, 0), (4, 1), (16, 0), (16, 1)]:
+        alone = runs.execute(parse({**keys, "beta": beta, "seed": seed}))
+        cell = rows.sel(beta=beta, seed=seed)
+        # A run ends steps at its frames; tokens meet within 1e-7, to 4e-10 a step.
+        assert float(cell["stop_time"]) == pytest.approx(alone.outcome.time, rel=1e-3)
+        assert int(cell["ending"]) == alone.outcome.status
+
+
 def test_the_tree_of_clusters_joins_at_the_times_of_merges(tmp_path: Path) -> None:
     """Beyond 1e100, where squares of coordinates would overflow, but times do not."""
     np.save(tmp_path / "start.npy", on_circle(ANGLES))
@@ -277,7 +311,7 @@ def last_square(V: Array, mu: Points) -> Array:
     return jnp.sum(flow(attention, mu, [0.0, 1.0], stepping=arclength()).last ** 2)
 
 
-def test_what_arclength_does_not_integrate_is_named(tmp_path: Path) -> None:
+def test_what_arclength_does_not_integrate_is_named() -> None:
     mu, one = start(np.eye(2)), np.eye(2)
     cases: tuple[tuple[Any, dict[str, Any], str], ...] = (
         (attentions["sinkhorn"](one, one, one), {}, "one attention, `softmax` or"),
@@ -293,7 +327,3 @@ def test_what_arclength_does_not_integrate_is_named(tmp_path: Path) -> None:
         jax.grad(lambda V: last_square(V, mu))(jnp.eye(2))
     with pytest.raises(InvalidInputError, match="double precision"):
         flow(attention, single, [0.0, 1.0], stepping=arclength())
-    spec = parse({"space": "sphere", "n": 4, "clock": "arclength", "t": 1.0})
-    with pytest.raises(UnsupportedError, match="integrated in batches"):
-        runs.sweep(spec, parse_axes("beta=1|2"), out=tmp_path / "sweep")
-    assert not (tmp_path / "sweep").exists()

@@ -16,10 +16,10 @@ from meanfield import Drift, Points, Sum, adaptive, attentions, fixed, flow, run
 from meanfield.attention import plans
 from meanfield.dynamics import AbstractDynamics, Prefix, mask_of, stack_trees
 from meanfield.endings import Status
-from meanfield.errors import InvalidInputError, NotClosedError, UnsupportedError
+from meanfield.errors import InvalidInputError, NotClosedError
 from meanfield.flows import Steady, ensemble, events
 from meanfield.spaces import Euclidean, Sphere
-from meanfield.spec import parse, parse_axes
+from meanfield.spec import parse
 from meanfield.tokens import as_tokens
 
 Command = Callable[..., CommandResult]
@@ -222,6 +222,15 @@ def test_tokens_that_slide_between_leaders_end_as_max_steps(rng: Generator) -> N
     assert int(run.n_accepted) < 1000
 
 
+def test_members_of_an_ensemble_are_the_single_flows(rng: Generator) -> None:
+    starts = [Points.uniform(rng.normal(size=(5, 2))) for _ in range(3)]
+    together = ensemble(hardmax(2), stack_trees(starts), [0.0, 0.5, 1.0])
+    for k, mu in enumerate(starts):
+        alone = flow(hardmax(2), mu, [0.0, 0.5, 1.0])
+        assert np.array_equal(together.coordinates[k], alone.coordinates)
+        assert together.n_accepted[k] == alone.n_accepted
+
+
 def test_wrong_steps_are_named(rng: Generator) -> None:
     start = Points.uniform(rng.normal(size=(5, 2)))
     softmax = attentions["softmax"](A=1.0, V=1.0, d=2)
@@ -231,16 +240,11 @@ def test_wrong_steps_are_named(rng: Generator) -> None:
         flow(hardmax(2), start, [0.0, 1.0], stepping=adaptive())
     with pytest.raises(InvalidInputError, match="no stops"):
         flow(hardmax(2), start, [0.0, 1.0], stop=Steady())
-    with pytest.raises(UnsupportedError, match="one flow at a time"):
-        ensemble(hardmax(2), stack_trees([start, start]), [0.0, 1.0])
 
 
-def test_gaussians_and_sweeps_have_no_leaders(tmp_path: Path) -> None:
+def test_gaussians_have_no_leaders() -> None:
     with pytest.raises(NotClosedError, match="does not keep Gaussians"):
         runs.execute(parse({"measure": "gaussian", "attention": "hardmax", "t": 1.0}))
-    spec = parse({"attention": "hardmax", "n": 5, "d": 2, "t": 1.0})
-    with pytest.raises(UnsupportedError, match="give `dt` for hardmax"):
-        runs.sweep(spec, parse_axes("seed=0|1"), out=tmp_path / "s")
 
 
 def test_the_command_follows_leaders(cli: Command, tmp_path: Path) -> None:

@@ -1,14 +1,17 @@
 """Distances along arcs: exact assignments on the circle, POT on spheres."""
 
+from pathlib import Path
+
 import numpy as np
 import ot
 import pytest
 from numpy.random import Generator
 
-from meanfield import Points
+from meanfield import Points, runs
 from meanfield.distances import spherical_wasserstein
 from meanfield.errors import InvalidInputError, UnsupportedError
 from meanfield.spaces import Sphere
+from meanfield.spec import parse
 
 
 def on_circle(angles: np.ndarray, weights: np.ndarray, radius: float = 1.0) -> Points:
@@ -63,3 +66,20 @@ def test_other_spaces_and_dimensions_give_one_line(rng: Generator) -> None:
         spherical_wasserstein(one, high)
     with pytest.raises(UnsupportedError, match="needs tokens on one `Sphere`"):
         spherical_wasserstein(one, on_circle(np.zeros(1), np.ones(1), 2.0))
+
+
+def test_stored_runs_on_one_circle_differ_along_arcs(tmp_path: Path) -> None:
+    """The same three tokens, of which one run turns by a right angle."""
+    circle = {"space": "sphere", "V": 0.0, "t": 1.0, "frames": 2}
+    tables = (
+        [[1.0, 0.0], [0.0, 1.0], [0.6, 0.8]],
+        [[0.0, 1.0], [-1.0, 0.0], [-0.8, 0.6]],
+    )
+    for name, x in zip("ab", tables, strict=True):
+        np.savetxt(tmp_path / f"{name}.csv", x, delimiter=",")
+        spec = parse({**circle, "init": f"@{tmp_path / name}.csv"})
+        runs.execute(spec, out=tmp_path / name)
+    gaps = runs.distances({name: tmp_path / name for name in "ab"})
+    np.testing.assert_allclose(gaps["sliced"], np.pi / 2, rtol=1e-9)
+    assert (gaps["wasserstein"] <= np.sqrt(2) + 1e-9).all()
+    assert gaps.attrs["notes"] == ["sliced W₂: arcs (circle)"]

@@ -22,11 +22,11 @@ from meanfield.measures import AbstractMeasure, as_batched
 from meanfield.workers import threads
 
 from ._compilation import compile_function
-from ._flow import Stop, prepare_problem
+from ._flow import Stop, flow_problem, prepare_problem
 from ._integration import Problem, integrate_in_jit
 from ._trajectory import M, Trajectory
 from .motions import Noise, motion_of
-from .stepping import AbstractStepping
+from .stepping import AbstractOnHost, AbstractStepping
 from .watch import (
     BlowUpTime,
     is_bounded,
@@ -63,9 +63,10 @@ def ensemble(  # noqa: PLR0913 (as `flow`)
     Members are integrated in blocks, and as many blocks run in parallel as there are
     cores. Each member has its own step sizes and its own ending; a block ends when its
     last member has ended. Blocks of the same shape share one compiled program, also
-    across calls; the last block is padded. Call `ensemble` outside `jit`. Inside a
-    block no exception can be raised: a member whose field is undefined (ReLU at a mean
-    other than zero) ends as `not-finite`.
+    across calls; the last block is padded. Steps that SciPy takes, such as those in
+    arclength, integrate one member after the other; NaN fills up the rows of `merges`.
+    Call `ensemble` outside `jit`. Inside a block no exception can be raised: a member
+    whose field is undefined (ReLU at a mean other than zero) ends as `not-finite`.
 
     Args:
         dynamics: one dynamics for all members, or a stack; see `dynamics.stack_trees`.
@@ -207,6 +208,8 @@ class _Family(NamedTuple):
         """The trajectories of some members, integrated in one batch."""
         with nullcontext() if device is None else jax.default_device(device):
             members = _select_members(self.members, self.axes, indices)
+            if isinstance(self.problem.stepping, AbstractOnHost):
+                return _integrate_in_turn(self.problem, members, self.axes, self.ts)
             trajectory = _block(self.problem, members, self.axes, self.ts)
         return jax.block_until_ready(trajectory)
 
@@ -266,6 +269,22 @@ def _block(
 
     axes = tuple(None if axis is None else eqx.if_array(axis) for axis in in_axes)
     return eqx.filter_vmap(integrate_batched, in_axes=axes)(*members)
+
+
+def _integrate_in_turn(
+    problem: Problem, members: Members, in_axes: Axes, ts: Float[Array, " times"]
+) -> Trajectory:
+    """Integrates `members` one after the other, by steps that SciPy takes."""
+    trajectories = []
+    for k in range(_n_members(members, in_axes)):
+        pair = _select_members(members, in_axes, np.asarray(k))[:2]
+        member = eqx.tree_at(lambda p: (p.dynamics, p.mu0), problem, pair)
+        trajectory = flow_problem(member, ts)
+        merges = np.asarray(trajectory.merges)
+        n_missing = trajectory.last.shape[0] - len(merges)
+        rows = np.pad(merges, ((0, n_missing), (0, 0)), constant_values=np.nan)
+        trajectories.append(eqx.tree_at(lambda run: run.merges, trajectory, rows))
+    return jax.tree.map(lambda *leaves: np.stack(leaves), *trajectories)
 
 
 def _select_members(trees: Members, in_axes: Axes, index: np.ndarray) -> Members:

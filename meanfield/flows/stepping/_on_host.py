@@ -21,7 +21,7 @@ MERGE = 1e-7  # default distance at which tokens merge, relative to the initial 
 
 
 class AbstractOnHost(AbstractStepping):
-    """Steps that SciPy takes outside `jit`, for single flows only.
+    """Steps that SciPy takes outside `jit`, for one flow after the other.
 
     Attributes:
         rtol: relative error of a step; `None` for that of `adaptive`.
@@ -53,8 +53,8 @@ class AbstractOnHost(AbstractStepping):
         jumps: Float[Array, " k"],
     ) -> diffrax.AbstractAdaptiveStepSizeController:
         raise UnsupportedError(
-            "Steps in arclength, and steps of hardmax without `dt`, integrate one flow "
-            f"at a time, not a batch. {ONE_BY_ONE}"
+            "Steps in arclength, and steps of hardmax without `dt`, have no controller "
+            f"of JAX. {ONE_BY_ONE}"
         )
 
 

@@ -1,5 +1,6 @@
 r"""Distances over time between stored runs."""
 
+import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations, product
@@ -12,7 +13,13 @@ import numpy as np
 from jaxtyping import Array, Float
 from typing_extensions import override
 
-from meanfield.distances import best_distance, moment_bound, sliced_wasserstein
+from meanfield.distances import (
+    Distance,
+    best_distance,
+    moment_bound,
+    sliced_wasserstein,
+    spherical_wasserstein,
+)
 from meanfield.energies import SinkhornDivergence
 from meanfield.errors import InvalidInputError, NotClosedError, UnsupportedError
 from meanfield.measures import AbstractMeasure, AbstractReader, Gaussian, Grid, Points
@@ -90,8 +97,9 @@ def distances(
     r"""Distances between stored runs, by pair and time.
 
     The variables are `wasserstein` ($W_2$, or the sliced distance or a lower bound if
-    there are too many tokens; the attribute `methods` says which), `sliced`, and their
-    error estimates; `bures`, the distance of the Gaussians with the same moments, in
+    there are too many tokens; the attribute `methods` says which), `sliced` (between
+    tokens on one sphere, along arcs; see `spherical_wasserstein`), and their error
+    estimates; `bures`, the distance of the Gaussians with the same moments, in
     closed form; and `sinkhorn_divergence` with cost $\tfrac12|x - y|^2$, whose
     bandwidth `epsilon` is a tenth of the mean variance per coordinate in the first
     common frame. It is NaN between a Gaussian and tokens, between more than 2000 atoms,
@@ -133,7 +141,7 @@ def distances(
         mu, nu = (runs[label].measure_at(t) for label in pairs[pair])
         rows.append(_distances(mu, nu, epsilon))
     methods = [row.method for row in rows[:: len(times)]]
-    notes = list(dict.fromkeys(filter(None, (row.note for row in rows))))
+    notes = list(dict.fromkeys(note for row in rows for note in row.notes if note))
     attrs = {"epsilon": epsilon, "methods": methods, "notes": notes}
     table = np.array([row.values for row in rows]).T.reshape(-1, len(pairs), len(times))
     return xarray.Dataset(
@@ -174,12 +182,13 @@ class _Row(NamedTuple):
     Attributes:
         values: the distances.
         method: the method of the first distance.
-        note: why the Sinkhorn divergence is NaN; empty if it is not.
+        notes: why the Sinkhorn divergence is NaN, and which lengths slices have; empty
+            texts otherwise.
     """
 
     values: tuple[float, ...]
     method: str
-    note: str
+    notes: tuple[str, str]
 
 
 class _AtomCount(AbstractReader[int]):
@@ -199,7 +208,7 @@ class _AtomCount(AbstractReader[int]):
 
 
 def _distances(mu: AbstractMeasure, nu: AbstractMeasure, epsilon: float) -> _Row:
-    first, second = best_distance(mu, nu), sliced_wasserstein(mu, nu)
+    first, second = best_distance(mu, nu), _sliced_distance(mu, nu)
     divergence, note = np.nan, ""
     try:
         if max(map(_AtomCount(), (mu, nu))) > MAX_ATOMS:
@@ -210,7 +219,17 @@ def _distances(mu: AbstractMeasure, nu: AbstractMeasure, epsilon: float) -> _Row
     except (NotClosedError, UnsupportedError):
         note = "the Sinkhorn divergence between a Gaussian and tokens is not defined"
     moments = moment_bound(mu, nu).value
-    return _Row((*first[:2], *second[:2], moments, divergence), first.method, note)
+    lengths = "" if second.method == "sliced" else f"sliced W₂: arcs ({second.method})"
+    values = *first[:2], *second[:2], moments, divergence
+    return _Row(values, first.method, (lengths, note))
+
+
+def _sliced_distance(mu: AbstractMeasure, nu: AbstractMeasure) -> Distance:
+    """The sliced distance; between tokens on one sphere, that along great circles."""
+    if isinstance(mu, Points) and isinstance(nu, Points):
+        with contextlib.suppress(UnsupportedError):
+            return spherical_wasserstein(mu, nu)
+    return sliced_wasserstein(mu, nu)
 
 
 @eqx.filter_jit

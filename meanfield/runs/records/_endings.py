@@ -137,7 +137,8 @@ class Outcome:
             is_bound: whether the segment's `sum_error` is an upper bound.
         """
         stop, merges = float(trajectory.stop_time), trajectory.merges
-        rows = () if merges is None else np.asarray(merges).tolist()
+        rows = np.reshape([] if merges is None else merges, (-1, 4))
+        rows = rows[np.isfinite(rows[:, 0])].tolist()  # members fill up with NaN
         goes_on = trajectory.status is Status.FINISHED and stop < last
         return Outcome(
             None if goes_on else trajectory.status,

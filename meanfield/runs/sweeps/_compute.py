@@ -14,9 +14,8 @@ from jaxtyping import Array, PyTree
 
 from meanfield.dynamics import stack_trees
 from meanfield.endings import Status
-from meanfield.errors import InvalidInputError, MeanfieldError, UnsupportedError
-from meanfield.flows import AbstractStepping, Trajectory, ensemble, motion_of
-from meanfield.flows.stepping import ONE_BY_ONE, AbstractOnHost
+from meanfield.errors import InvalidInputError, MeanfieldError
+from meanfield.flows import Trajectory, ensemble, motion_of
 from meanfield.runs.execution._run import start
 from meanfield.runs.records._endings import Outcome
 from meanfield.runs.setup._setup import Member, Setup
@@ -67,7 +66,6 @@ def plan_chunks(cells: SweepCells, chunk: int | None) -> tuple[int, int]:
         spec = cells.run_spec(index)
         with _label_errors(cells, index):
             run = start(spec)
-            _check_batched(run.stepping)
         mu = run.members[0].measure if run.first_flow is None else run.first_flow[0].mu0
         numbers = max(numbers, mu.dimension**2)
         batch_size = min(batch_size, motion_of(mu).batch_size(mu))
@@ -83,14 +81,6 @@ def plan_chunks(cells: SweepCells, chunk: int | None) -> tuple[int, int]:
     size = chunk or max(1, fits)
     _try_values(cells, size)
     return len(programs), size
-
-
-def _check_batched(stepping: AbstractStepping) -> None:
-    if isinstance(stepping, AbstractOnHost):
-        raise UnsupportedError(
-            "The flows of a sweep are integrated in batches, which steps in arclength, "
-            f"and steps of hardmax without `dt`, do not support. {ONE_BY_ONE}"
-        )
 
 
 def _try_values(cells: SweepCells, size: int) -> None:
