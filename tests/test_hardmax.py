@@ -107,11 +107,12 @@ def test_tokens_at_one_place_stay_together() -> None:
     np.testing.assert_allclose(run.final.tokens.x[:, 0], expected, atol=1e-6)
 
 
-def test_a_leader_of_a_moment_is_not_missed() -> None:
-    """One key has the score 0.999 for the first token, and one has cos t.
+@pytest.mark.parametrize("score", [0.999, 1 - 1e-8])
+def test_a_leader_of_a_moment_is_not_missed(score: float) -> None:
+    """One key has this score for the first token, and one has cos t.
 
-    In each turn the second leads for 2 arccos 0.999, and the fifth coordinate grows.
-    Between themselves, keys have the score zero.
+    In each turn the second leads for 2 arccos(score), 0.09 or 0.0003, and the fifth
+    coordinate grows. Between themselves, keys have the score zero.
     """
     Q, K, V, turn = (
         np.zeros((1, 6)),
@@ -123,12 +124,12 @@ def test_a_leader_of_a_moment_is_not_missed() -> None:
     turn[2, 1] = -1.0
     x = np.zeros((3, 6))
     x[0, 0] = x[2, 1] = x[2, 5] = 1.0
-    x[1, 3] = 0.999
+    x[1, 3] = score
     law = Sum(attentions["hardmax"](Q, K, V), Drift(jnp.asarray(turn)))
     steps, ts = events(rtol=1e-12), [0.0, 10 * np.pi]
     run = flow(law, Points.uniform(x), ts, stepping=steps)
     assert run.status is Status.FINISHED
-    expected = 10 * np.arccos(0.999)
+    expected = 10 * np.arccos(score)
     assert float(run.final.tokens.x[0, 4]) == pytest.approx(expected, abs=1e-7)
 
 

@@ -182,13 +182,14 @@ def margins_of_leaders(
     mu: Points,
     leaders: list[Bool[Array, "n n"]],
     reach: Float[Array, ""],
-) -> Float[Array, "attentions n n"]:
+) -> tuple[Float[Array, "attentions n n"], Float[Array, "attentions n 1"]]:
     """By how much each score can change before a leader changes; negative afterwards.
 
     Scores are compared with the largest score of a leader. A margin is infinite if a
     change would not change velocities: for keys within `reach` of the mean of leaders.
+    The second array has the differences of scores that are rounding.
     """
-    margins, x = [], mu.safe_tokens.x
+    margins, roundings, x = [], [], mu.safe_tokens.x
     for part, is_leader in zip(_attentions(dynamics), leaders, strict=True):
         scores, tolerances, counts = _leaders(part, mu).gaps()
         best = jnp.max(scores, axis=1, where=is_leader, initial=-jnp.inf, keepdims=True)
@@ -199,7 +200,8 @@ def margins_of_leaders(
         gaps = jnp.where(has_leader, best, 0) - scores
         margin = jnp.where(is_leader, tolerances - gaps, gaps - tolerances)
         margins.append(jnp.where(counts & has_leader & is_far, margin, jnp.inf))
-    return jnp.stack(margins)
+        roundings.append(tolerances)
+    return jnp.stack(margins), jnp.stack(roundings)
 
 
 def _terms(dynamics: AbstractDynamics) -> tuple[AbstractDynamics, ...]:

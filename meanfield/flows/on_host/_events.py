@@ -29,6 +29,7 @@ from ._trajectory import End, host_trajectory
 _LEAST_RTOL = 3e-14  # the least relative tolerance of SciPy's solvers
 _PARTS = 4  # parts of a step; in each, a margin falls and rises at most once
 _MOST_CLOSE = 100  # events in a row, each within the tolerance of the one before
+_LONGEST_DELAY = 1e-3  # of a step, until the next leaders are known
 _LARGEST = 1e300  # instead of an infinite margin
 _TINY, _ULPS = float(np.finfo(float).tiny), 1e-15  # tolerances of a root
 
@@ -38,11 +39,23 @@ Frames = tuple[np.ndarray, np.ndarray]
 
 
 class _Margins(NamedTuple):
-    """A time, the margins of all scores, and their derivatives."""
+    """A time, the margins of all scores, their derivatives, and their rounding."""
 
     t: float
     values: np.ndarray
     slopes: np.ndarray
+    roundings: np.ndarray
+
+    @property
+    def delay(self) -> float:
+        """The time after which the next leaders are ahead by more than rounding.
+
+        The next ones first share the weight with the last ones.
+        """
+        is_crossing = (self.values < self.roundings / 2) & (self.slopes < 0)
+        with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+            delays = 2.5 * self.roundings / -self.slopes
+        return float(np.max(delays, where=is_crossing, initial=0.0))
 
 
 class _State(NamedTuple):
@@ -52,6 +65,7 @@ class _State(NamedTuple):
         t: the time.
         y: the tokens.
         ahead: the tokens a little later, whose leaders are the next ones.
+        begin: this later time, before which no leader changes.
         n_steps: the number of steps so far.
         n_close: the number of the last events that followed each other at once.
         code: the ending; `finished` while the flow goes on.
@@ -60,6 +74,7 @@ class _State(NamedTuple):
     t: float
     y: np.ndarray
     ahead: np.ndarray
+    begin: float
     n_steps: int = 0
     n_close: int = 0
     code: Status = Status.FINISHED
@@ -125,10 +140,8 @@ class _Piece(NamedTuple):
         laws, x = (self.problem.dynamics, self.law), _places(self.mu0, solution(t))
         tolerances = jnp.asarray([self.tolerance, self.rtol], x.dtype)
         state = self.mu0, x, jnp.asarray(t)
-        values, slopes = map(
-            np.asarray, _margins(laws, state, self.leaders, tolerances)
-        )
-        return _Margins(t, np.minimum(values, _LARGEST), slopes)
+        values, *rest = map(np.asarray, _margins(laws, state, self.leaders, tolerances))
+        return _Margins(t, np.minimum(values, _LARGEST), *rest)
 
     def first_change(
         self, solution: Solution, begin: float, end: float
@@ -206,7 +219,7 @@ def integrate_by_events(problem: Problem, ts: Float[Array, " times"]) -> Traject
     times = np.asarray(ts)
     x = np.asarray(cast(Points, problem.mu0).tokens.x)
     frames = np.repeat(x[None], len(times), axis=0)
-    state = _State(float(times[0]), x.ravel(), x.ravel())
+    state = _State(float(times[0]), x.ravel(), x.ravel(), float(times[0]))
     while state.t < times[-1] and state.code is Status.FINISHED:
         piece = _Piece.begin(problem, state, float(times[-1]))
         if np.all(np.isfinite(piece.rate(state.t, state.y))):
@@ -226,23 +239,36 @@ def _to_next_event(piece: _Piece, state: _State, frames: Frames) -> _State:
         solver.step()
         if solver.status == "failed":  # steps shrank to rounding
             break
-        solution = solver.dense_output()
-        little = piece.rtol * (solver.t - solver.t_old)
-        begin = max(solver.t_old, state.t + little)
-        event = piece.first_change(solution, begin, solver.t)
+        solution, begin = solver.dense_output(), max(solver.t_old, state.begin)
+        is_later = begin < solver.t
+        event = piece.first_change(solution, begin, solver.t) if is_later else None
         end = solver.t if event is None else event
         piece.fill(frames, solution, (solver.t_old, end))
         if event is not None:
-            is_close = event <= state.t + 2 * little
-            n_close = state.n_close + 1 if is_close else 0
-            code = Status.MAX_STEPS if n_close > _MOST_CLOSE else Status.FINISHED
-            ahead, y = solution(min(event + little, solver.t)), solution(event)
-            return _State(event, piece.project(y), ahead, n_steps, n_close, code)
+            step = solver.t - solver.t_old
+            return _state_at_event(piece, state, solution, (event, step), n_steps)
         solver.y = piece.project(solver.y)
         solver.f = piece.rate(solver.t, solver.y)
     is_over = solver.status == "finished"
     code = Status.FINISHED if is_over else Status.MAX_STEPS
-    return _State(solver.t, solver.y, solver.y, n_steps, code=code)
+    return _State(solver.t, solver.y, solver.y, solver.t, n_steps, code=code)
+
+
+def _state_at_event(
+    piece: _Piece,
+    state: _State,
+    solution: Solution,
+    place: tuple[float, float],
+    n_steps: int,
+) -> _State:
+    """The state at an event, from its time and the length of the step around it."""
+    t, step = place
+    delay = piece.margins(solution, t).delay
+    delay = float(np.clip(delay, piece.rtol * step, _LONGEST_DELAY * step))
+    n_close = state.n_close + 1 if t <= state.begin + delay else 0
+    code = Status.MAX_STEPS if n_close > _MOST_CLOSE else Status.FINISHED
+    y = piece.project(solution(t))
+    return _State(t, y, solution(t + delay), t + delay, n_steps, n_close, code)
 
 
 @eqx.filter_jit
@@ -259,16 +285,16 @@ def _margins(
     state: tuple[Points, Float[Array, "n d"], Float[Array, ""]],
     leaders: list[Bool[Array, "n n"]],
     tolerances: Float[Array, "2"],
-) -> tuple[Array, Array]:
-    """The margins of all scores and their derivatives in time."""
+) -> tuple[Array, Array, Array]:
+    """The margins of all scores, their derivatives in time, and their rounding."""
     mu, t = _move(*state[:2]), state[2]
     reach = jnp.maximum(tolerances[0], tolerances[1] * mu.size)
 
-    def values(x: Float[Array, "n d"]) -> Array:
+    def values(x: Float[Array, "n d"]) -> tuple[Array, Array]:
         return margins_of_leaders(laws[0], mu.replace_coordinates(x), leaders, reach)
 
     velocity = evaluate_field(laws[1], mu, t, None)[0]
-    return jax.jvp(values, (mu.tokens.x,), (velocity,))
+    return jax.jvp(values, (mu.tokens.x,), (velocity,), has_aux=True)
 
 
 _fix_leaders = eqx.filter_jit(fix_leaders)
