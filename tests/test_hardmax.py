@@ -1,6 +1,6 @@
 """Hardmax attention: velocities, layers, and flows from event to event."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -14,7 +14,7 @@ from scipy.integrate import solve_ivp
 import meanfield
 from meanfield import Drift, Points, Sum, adaptive, attentions, fixed, flow, runs
 from meanfield.attention import plans
-from meanfield.dynamics import AbstractDynamics, Prefix, mask_of, stack_trees
+from meanfield.dynamics import AbstractDynamics, Heads, Prefix, mask_of, stack_trees
 from meanfield.endings import Status
 from meanfield.errors import InvalidInputError, NotClosedError
 from meanfield.flows import Steady, ensemble, events
@@ -31,15 +31,20 @@ def hardmax(d: int, V: float = 1.0, **options: Any) -> AbstractDynamics:
 
 
 def leader_means(
-    x: np.ndarray, w: np.ndarray, *, self_: bool = True, is_causal: bool = False
+    x: np.ndarray,
+    w: np.ndarray,
+    *,
+    self_: bool = True,
+    is_causal: bool = False,
+    A: Sequence[float] = (1.0,),
 ) -> np.ndarray:
-    """The means of the leaders of each token, by loops."""
+    """The means of the leaders of each token, for a diagonal matrix A, by loops."""
     means = np.zeros_like(x)
     for i, query in enumerate(x):
         keys = [j for j in range(len(x)) if w[j] > 0]
         keys = [j for j in keys if self_ or j != i]
         keys = [j for j in keys if j <= i or not is_causal]
-        scores = {j: query @ x[j] for j in keys}
+        scores = {j: (np.array(A) * query) @ x[j] for j in keys}
         best = [j for j in keys if scores[j] >= max(scores.values()) - 1e-12]
         if best:
             means[i] = np.average(x[best], axis=0, weights=w[best])
@@ -199,6 +204,34 @@ def test_flows_follow_a_solver_that_knows_no_events(case: str, seed: int) -> Non
     assert case != "rotation" or np.any(leaders[1:] != leaders[:-1])
     loose = flow(law, start, ts, stepping=events(rtol=1e-4)).coordinates
     assert np.abs(loose - expected).max() < 1e-2
+
+
+@pytest.mark.parametrize("case", ["causal", "strict", "heads", "masked heads"])
+def test_masks_and_heads_go_from_event_to_event(case: str, rng: Generator) -> None:
+    """Against SciPy's adaptive steps; the second head has other leaders."""
+    x, ts = rng.normal(size=(8, 3)), np.linspace(0, 2, 5)
+    x /= np.linalg.norm(x, axis=1, keepdims=True)
+    turn = np.array([[0.6, -2.0, 0.0], [2.0, 0.6, 0.0], [0.0, 0.0, 0.6]])
+    is_causal, self_ = case != "heads", case != "strict"
+    heads = [((1.0, 1.0, 1.0), turn), ((1.0, 0.3, 0.1), np.eye(3) / 2)]
+    heads = heads if "heads" in case else heads[:1]
+
+    def rate(_: float, y: np.ndarray) -> np.ndarray:
+        z, options = y.reshape(x.shape), {"self_": self_, "is_causal": is_causal}
+        v = sum(leader_means(z, np.ones(8), A=A, **options) @ V.T for A, V in heads)
+        return (v - z * np.sum(z * v, axis=1, keepdims=True)).ravel()
+
+    options: dict[str, Any] = {"rtol": 1e-10, "atol": 1e-11, "max_step": 0.05}
+    path = solve_ivp(rate, (0, 2), x.ravel(), t_eval=ts, **options)
+    laws = [attentions["hardmax"](A=np.diag(A), V=V, d=3) for A, V in heads]
+    law = Heads(stack_trees(laws))
+    if case != "heads":
+        law = Prefix(law, mask_of("strict" if case == "strict" else "causal"))
+    start = Points.uniform(x, position=np.arange(8) / 8, space=Sphere())
+    run = flow(law, start, ts)
+    assert run.status is Status.FINISHED
+    expected = path.y.T.reshape(-1, *x.shape)
+    np.testing.assert_allclose(run.coordinates, expected, rtol=0, atol=1e-7)
 
 
 def test_layers_are_those_of_the_paper(rng: Generator) -> None:

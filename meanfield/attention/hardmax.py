@@ -9,10 +9,16 @@ from jaxtyping import Array, Bool, Float, Int
 from typing_extensions import override
 
 from meanfield._typing import Numbers, Scalar
-from meanfield.dynamics import AbstractDynamics, Discontinuous, Sum
+from meanfield.dynamics import (
+    AbstractDynamics,
+    Discontinuous,
+    Heads,
+    Prefix,
+    Sum,
+)
 from meanfield.fields import AbstractExplicit, AbstractField
 from meanfield.measures import AbstractMeasure, Points
-from meanfield.scores import AbstractScore, Dot
+from meanfield.scores import AbstractScore, Alibi, Dot, Masked
 from meanfield.tokens import Tokens
 
 from ._attention import Attention, variant
@@ -153,10 +159,15 @@ class _FixedMean(AbstractExplicit, AbstractField):
 def has_leaders(dynamics: AbstractDynamics) -> bool:
     """Whether velocities jump only where a leader of a hardmax attention changes.
 
-    Heads and masks of positions are not supported.
+    Under a mask that weighs keys, or with offsets that a token without keys lacks, the
+    leaders alone do not determine velocities.
     """
+    attentions = _attentions(dynamics)
     rest = [part for part in _terms(dynamics) if not _is_hardmax(part)]
-    return bool(_attentions(dynamics)) and all(part.is_continuous for part in rest)
+    masked = [part for part in attentions if isinstance(part.score, Masked)]
+    has_offset = any(bool(jnp.any(part.offset)) for part in masked)
+    is_continuous = all(part.is_continuous for part in rest)
+    return bool(attentions) and is_continuous and not has_offset
 
 
 def fix_leaders(
@@ -204,8 +215,29 @@ def margins_of_leaders(
     return jnp.stack(margins), jnp.stack(roundings)
 
 
-def _terms(dynamics: AbstractDynamics) -> tuple[AbstractDynamics, ...]:
-    return dynamics.terms if isinstance(dynamics, Sum) else (dynamics,)
+def _terms(dynamics: AbstractDynamics) -> list[AbstractDynamics]:
+    """The terms of a sum; heads and masks of hardmax attentions become attentions."""
+    if isinstance(dynamics, Sum):
+        return [part for term in dynamics.terms for part in _terms(term)]
+    parts = [dynamics]
+    if isinstance(dynamics, Heads):
+        heads, static = eqx.partition(dynamics.stack, eqx.is_array)
+        heads = [
+            jax.tree.map(lambda leaf, h=h: leaf[h], heads)
+            for h in range(dynamics.n_heads)
+        ]
+        parts = [part for head in heads for part in _terms(eqx.combine(head, static))]
+    if isinstance(dynamics, Prefix) and not isinstance(dynamics.mask, Alibi):
+        parts = [_mask(part, dynamics) for part in _terms(dynamics.dynamics)]
+    return parts if all(map(_is_hardmax, parts)) else [dynamics]
+
+
+def _mask(part: AbstractDynamics, prefix: Prefix) -> AbstractDynamics:
+    """A hardmax attention with the mask in its score; anything else as it is."""
+    if not _is_hardmax(part):
+        return part
+    score = Masked(part.score, prefix.mask)
+    return Attention(score, part.coupling, part.value, part.offset)
 
 
 def _is_hardmax(part: AbstractDynamics) -> TypeGuard[Attention]:

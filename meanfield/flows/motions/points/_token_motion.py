@@ -227,8 +227,8 @@ def check_on_host(dynamics: AbstractDynamics, mu0: Points, *, is_noisy: bool) ->
 def _check_events(dynamics: AbstractDynamics, mu0: Points) -> None:
     if not has_leaders(dynamics):
         raise InvalidInputError(
-            "Steps from event to event are for hardmax attention, alone or in a sum, "
-            "without heads or mask: use `fixed(dt)`, or `adaptive()`."
+            "Steps from event to event are for hardmax attention, alone, in sums and "
+            "heads or under a mask: use `fixed(dt)`, or `adaptive()`."
         )
     if mu0.tokens.n > MOST_TOKENS:
         raise InvalidInputError(
