@@ -90,6 +90,19 @@ def json_value(text: str | bytes) -> Any:
     return check_bounds(value)
 
 
+def json_or_text(text: str) -> Any:
+    """The value of a JSON text, or the text itself if it is not JSON.
+
+    Raises:
+        ValueError: if the value is nested too deeply, or contains an integer beyond
+            the range of floats.
+    """
+    try:
+        return json_value(text)
+    except json.JSONDecodeError:
+        return text
+
+
 def check_bounds(value: Any) -> Any:
     """Returns `value` if its nesting and its integers are within limits.
 

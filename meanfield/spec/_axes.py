@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from meanfield._reading import json_value
+from meanfield._reading import json_or_text
 from meanfield._registry import suggestion
 from meanfield.errors import InvalidInputError
 
@@ -257,9 +257,7 @@ def _value(text: str, name: str) -> Any:
     if not text:
         raise InvalidInputError(f"The axis `{name}` has an empty value; {GRAMMAR}.")
     try:
-        return json_value(text)
-    except json.JSONDecodeError:
-        return text
+        return json_or_text(text)
     except ValueError as error:
         raise InvalidInputError(
             f"A value of the axis `{name}` is invalid: {error}."

@@ -21,16 +21,7 @@ from meanfield.errors import StoreError
 
 from ._reading import read_static
 from ._record import Record
-from ._schema import (
-    ENDING_FLAGS,
-    RESUMABLE,
-    RUN,
-    SCHEMA,
-    TIME,
-    Derive,
-    Ending,
-    dims_of,
-)
+from ._schema import ENDING_FLAGS, RESUMABLE, RUN, SCHEMA, TIME, Derive, Ending, dims_of
 from ._stored_frames import Key, StoredFrames, is_number, outer, vector
 
 
@@ -67,26 +58,18 @@ class _Store(BackendEntrypoint):
 
 def _assemble(folder: Path, record: Record) -> xr.Dataset:
     frames = {name: StoredFrames(folder, record, name) for name in record.variables}
-    times = {
-        n: (variable.dims, variable.read_all())
-        for n, variable in frames.items()
-        if n == TIME
-    }
-    moving = {
-        n: _lazy_variable(variable.dims, variable)
-        for n, variable in frames.items()
-        if n != TIME
-    }
+    moving = {name: _lazy_variable(variable) for name, variable in frames.items()}
+    last = math.nan
+    if TIME in frames:
+        times = frames[TIME].read_all()
+        moving[TIME], last = xr.Variable(TIME, times), float(times[-1])
     static = {
         name: xr.Variable(dims_of(name, array.ndim, record.dims), array)
         for name, array in read_static(folder, record).items()
     }
     _check_sizes(record, static)
-    last = float(times[TIME][1][-1]) if times else math.nan
     attrs = {**copy.deepcopy(record.attrs), "schema": SCHEMA, "created": record.created}
-    return xr.Dataset(
-        {**times, **moving, **static, **_ending(record, last)}, attrs=attrs
-    )
+    return xr.Dataset({**moving, **static, **_ending(record, last)}, attrs=attrs)
 
 
 def _check_sizes(record: Record, static: dict[str, xr.Variable]) -> None:
@@ -104,9 +87,7 @@ def _derive_variables(data: xr.Dataset, derive: Derive) -> dict[str, xr.Variable
     """The derived variables; the first frame gives their shapes and dtypes."""
     first_frame = derive(data.isel({TIME: slice(0, 1)}))
     return {
-        name: _lazy_variable(
-            first.dims, _DerivedFrames(data, derive, name, first), first.attrs
-        )
+        name: _lazy_variable(_DerivedFrames(data, derive, name, first), first.attrs)
         if TIME in first.dims
         else first.variable
         for name, first in first_frame.items()
@@ -141,7 +122,7 @@ def lazy_numbers(
         def derive(part: xr.Dataset) -> dict[str, xr.DataArray]:
             return {name: xr.DataArray(numbers[name](part), dims=dims)}
 
-        return _lazy_variable(dims, _DerivedFrames(data, derive, name, template))
+        return _lazy_variable(_DerivedFrames(data, derive, name, template))
 
     return {name: lazy(name) for name in numbers}
 
@@ -154,7 +135,7 @@ class _DerivedFrames:
     ) -> None:
         self._data, self._derive, self._name = data, derive, name
         self._axis = first.dims.index(TIME)
-        self.dtype = first.dtype
+        self.dims, self.dtype = first.dims, first.dtype
         sizes = {**first.sizes, TIME: data.sizes[TIME]}
         self.shape = tuple(sizes[dim] for dim in first.dims)
 
@@ -179,24 +160,19 @@ class _LazyArray(BackendArray):
 
 
 def _lazy_variable(
-    dims: Iterable[Any],
-    frames: StoredFrames | _DerivedFrames,
-    attrs: Mapping[str, Any] | None = None,
+    frames: StoredFrames | _DerivedFrames, attrs: Mapping[str, Any] | None = None
 ) -> xr.Variable:
-    return xr.Variable(tuple(dims), LazilyIndexedArray(_LazyArray(frames)), attrs)
+    return xr.Variable(frames.dims, LazilyIndexedArray(_LazyArray(frames)), attrs)
 
 
 def _ending(record: Record, last: float) -> dict[str, xr.Variable]:
     """How a run ended; a run without a recorded ending is running or was killed."""
     ending = record.ending or Ending(RESUMABLE, "No ending was recorded.", last)
     attrs = {**ENDING_FLAGS, "reason": ending.reason}
+    t_star, error = np.array([ending.t_star, ending.t_star_error], float)  # None is NaN
     return {
         "status": xr.Variable((), np.int8(ending.code), attrs),
         "stop_time": xr.Variable((), ending.stop_time),
-        "t_star": xr.Variable((), _or_nan(ending.t_star)),
-        "t_star_error": xr.Variable((), _or_nan(ending.t_star_error)),
+        "t_star": xr.Variable((), t_star),
+        "t_star_error": xr.Variable((), error),
     }
-
-
-def _or_nan(value: float | None) -> float:
-    return math.nan if value is None else value

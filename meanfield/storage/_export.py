@@ -126,13 +126,11 @@ def _write_netcdf(dataset: "xarray.Dataset", stream: IO[bytes]) -> None:
 
 
 def _write_csv(dataset: "xarray.Dataset", stream: IO[bytes]) -> None:
-    header = True
     if dataset.nbytes <= _LOAD_LIMIT:
         dataset = dataset.load()
-    for columns in _blocks(dataset, _rows(dataset)):
-        if header:
+    for number, columns in enumerate(_blocks(dataset, _rows(dataset))):
+        if number == 0:
             stream.write(f"{','.join(columns)}\n".encode())
-            header = False
         stream.write(_table(list(columns.values())))
 
 
@@ -197,22 +195,21 @@ def _gaussian_rows(frames: "xarray.Dataset") -> dict[str, np.ndarray]:
 
 
 def _grid_rows(frames: "xarray.Dataset") -> dict[str, np.ndarray]:
-    tables = [_cells_of(frames.isel({TIME: i})) for i in range(frames.sizes[TIME])]
-    return {name: np.concatenate([t[name] for t in tables]) for name in tables[0]}
-
-
-def _cells_of(frame: "xarray.Dataset") -> dict[str, np.ndarray]:
-    mass, centres = frame["mass"].values, cell_centres(frame)
-    layers = mass.reshape(-1, centres[..., 0].size)
-    x = np.tile(centres.reshape(-1, centres.shape[-1]), (len(layers), 1))
-    positions = {}
-    if "position" in frame:
-        positions["position"] = np.repeat(frame["position"].values, layers.shape[1])
-    return (
-        positions
-        | {f"x{i}": coord for i, coord in enumerate(x.T)}
-        | {"density": frame["density"].values.ravel(), "mass": mass.ravel()}
-    )
+    mass, centres = frames["mass"].values, cell_centres(frames)
+    n_frames, d = len(centres), centres.shape[-1]
+    centres = centres.reshape(n_frames, 1, -1, d)  # a frame, a layer, a cell
+    layers = mass.reshape(n_frames, -1, centres.shape[2])
+    columns = {}
+    if "position" in frames:
+        positions = np.broadcast_to(frames["position"].values[:, None], layers.shape)
+        columns["position"] = positions.ravel()
+    coords = np.broadcast_to(centres, (*layers.shape, d)).reshape(-1, d).T
+    columns |= {f"x{i}": coord for i, coord in enumerate(coords)}
+    return {
+        **columns,
+        "density": frames["density"].values.ravel(),
+        "mass": mass.ravel(),
+    }
 
 
 def cell_centres(dataset: "xarray.Dataset") -> np.ndarray:

@@ -45,15 +45,14 @@ def verify_all(folder: Path, record: Record) -> None:
     Raises:
         StoreError: if an array is damaged; the message names it.
     """
-    for name, digest in record.static.items():
-        verify(folder, static_folder(folder), name, digest)
-    for index, segment in enumerate(record.segments):
-        for name, digest in segment.checksums.items():
-            verify(folder, segment_folder(folder, index), name, digest)
+    for group, name, digest in committed_arrays(folder, record):
+        verify(folder, group, name, digest)
 
 
-def array_folders(folder: Path, record: Record) -> Iterator[Path]:
-    """The folders of all committed arrays."""
-    yield from (static_folder(folder) / name for name in record.static)
+def committed_arrays(folder: Path, record: Record) -> Iterator[tuple[Path, str, str]]:
+    """The group, the name and the digest of each committed array."""
+    groups = {static_folder(folder): record.static}
     for index, segment in enumerate(record.segments):
-        yield from (segment_folder(folder, index) / name for name in segment.checksums)
+        groups[segment_folder(folder, index)] = segment.checksums
+    for group, digests in groups.items():
+        yield from ((group, name, digest) for name, digest in digests.items())

@@ -75,10 +75,6 @@ def derive_nothing(data: "xarray.Dataset") -> Mapping[str, "xarray.DataArray"]:
     return {}
 
 
-if TYPE_CHECKING:
-    import xarray
-
-
 def density(data: "xarray.Dataset") -> Mapping[str, "xarray.DataArray"]:
     r"""The average density in each cell: mass divided by widths and $|\det D|$."""
     import xarray

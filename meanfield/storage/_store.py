@@ -13,7 +13,7 @@ from meanfield._reading import path_of
 from meanfield.errors import ResourceError, StoreError
 
 from ._places import check_arrays, check_segments
-from ._reading import array_folders, read_frame, read_static, verify_all
+from ._reading import committed_arrays, read_frame, read_static, verify_all
 from ._record import Record, fingerprint, plain_json, read_record, write_record
 from ._schema import RESUMABLE, Derive, Ending, derive_nothing
 from ._writing import append_segment, create_store
@@ -267,7 +267,8 @@ class RunStore:
         self._check_in_place()
         check_segments(self.path, len(record.segments))
         if record.ending is not None:
-            check_arrays(self.path, array_folders(self.path, record))
+            arrays = committed_arrays(self.path, record)
+            check_arrays(self.path, (group / name for group, name, _ in arrays))
 
     def _check_in_place(self) -> None:
         if self._lock.is_in_place:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -20,14 +20,6 @@ if TYPE_CHECKING:
 _CHUNKS = "c"  # zarr's folder of chunks, which are named by their indices
 Part = int | np.integer | slice | np.ndarray
 Key = tuple[Part, ...]
-
-
-class _Block(NamedTuple):
-    """Requested frames in one chunk of a segment, and their places in the result."""
-
-    part: "zarr.Array"
-    frames: np.ndarray
-    places: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -83,9 +75,9 @@ class StoredFrames:
         frames = self._frames(vectors[self._axis])
         numbers = np.empty(list(map(_length, self.shape, vectors)), self.dtype)
         rows = np.moveaxis(numbers, self._axis, 0)
-        for block in self._blocks(frames):
-            piece = self._piece(block, vectors)
-            rows[block.places] = np.moveaxis(piece, self._axis, 0)
+        for part, local_frames, positions in self._blocks(frames):
+            piece = self._piece(part, local_frames, vectors)
+            rows[positions] = np.moveaxis(piece, self._axis, 0)
         places = (0 if is_number(part) else slice(None) for part in key)
         # Without the ellipsis, a result without axes would not be an array.
         return numbers[(*places, ...)]
@@ -121,8 +113,13 @@ class StoredFrames:
         """The segments that hold these frames."""
         return np.searchsorted(self._ends, frames, side="right")
 
-    def _blocks(self, frames: np.ndarray) -> Iterator[_Block]:
-        """The requested frames, grouped by the chunks that hold them."""
+    def _blocks(
+        self, frames: np.ndarray
+    ) -> "Iterator[tuple[zarr.Array, np.ndarray, np.ndarray]]":
+        """For each chunk: its array, the frames in it, and their places in the result.
+
+        Frames are counted from the beginning of the array.
+        """
         ends, axis = self._ends, self._axis
         segments = self._segments(frames)
         for index in np.unique(segments):
@@ -132,7 +129,7 @@ class StoredFrames:
             for chunk in np.unique(chunks):
                 mask = chunks == chunk
                 self._check_chunk(int(index), int(chunk))
-                yield _Block(part, local[mask], places[mask])
+                yield part, local[mask], places[mask]
 
     def _check_chunk(self, index: int, chunk: int) -> None:
         """Checks that a chunk is still there; zarr reads missing chunks as zeros.
@@ -155,12 +152,14 @@ class StoredFrames:
     def _group(self, index: int) -> Path:
         return segment_folder(self.folder, index) / self.name
 
-    def _piece(self, block: _Block, key: list[slice | np.ndarray]) -> np.ndarray:
-        """The frames of a block, with all other axes indexed by `key`."""
-        axis, first = self._axis, int(block.frames.min())
-        window = slice(first, int(block.frames.max()) + 1)
-        numbers = np.asarray(block.part[(*[slice(None)] * axis, window)])
-        local = [*key[:axis], block.frames - first, *key[axis + 1 :]]
+    def _piece(
+        self, part: "zarr.Array", frames: np.ndarray, key: list[slice | np.ndarray]
+    ) -> np.ndarray:
+        """Some frames of an array, with all other axes indexed by `key`."""
+        axis, first = self._axis, int(frames.min())
+        window = slice(first, int(frames.max()) + 1)
+        numbers = np.asarray(part[(*[slice(None)] * axis, window)])
+        local = [*key[:axis], frames - first, *key[axis + 1 :]]
         return outer(numbers, local)
 
     def _part(self, index: int) -> "zarr.Array":

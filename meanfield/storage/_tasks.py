@@ -38,7 +38,8 @@ OLD_SCHEMA, RENAMED_SCHEMA = 1, 2  # the schemas that versions 0.1 and 0.2 wrote
 HEARTBEAT_TIMEOUT = 600.0  # seconds of silence after which a worker counts as lost
 _REMEDY = "Delete it to compute it again, or restore it from a copy"
 _TODO_DIR, _CLAIMED_DIR, _DONE_DIR = "todo", "claimed", "done"
-# Files with other names come from editors, file systems or cloud clients.
+# The names of files in each folder, in the order in which tasks move. Files with other
+# names come from editors, file systems or cloud clients.
 _PATTERNS = {
     _TODO_DIR: re.compile(r"\d+"),
     _CLAIMED_DIR: re.compile(r"\d+\..+\.\d{1,10}\.[0-9a-f]+"),
@@ -90,9 +91,7 @@ class TaskFolder:
         """Claims a task for this process and returns it; `None` if none is left."""
         with writing(self.path):
             if not self._queue:
-                self._queue.extend(
-                    _name(task) for task in sorted(self._tasks_in(_TODO_DIR))
-                )
+                self._queue.extend(map(_name, sorted(self._tasks_in(_TODO_DIR))))
             while self._queue:
                 name = self._queue.popleft()
                 if self._take(name):
@@ -158,11 +157,7 @@ class TaskFolder:
                         self._unclaim(claim)
             # Folders are read in the order in which tasks move, so that no moving task
             # is missed.
-            tasks_on_disk = (
-                self._tasks_in(_TODO_DIR)
-                | self._tasks_in(_CLAIMED_DIR)
-                | self._tasks_in(_DONE_DIR)
-            )
+            tasks_on_disk = set[int]().union(*map(self._tasks_in, _PATTERNS))
             for task in set(range(self.n_tasks)) - tasks_on_disk:
                 touch(self.path / _TODO_DIR / _name(task))
 
@@ -234,7 +229,7 @@ def create_tasks(
     text = json.dumps(add_digest(record), indent=1, allow_nan=False)
 
     def fill(draft: Path) -> None:
-        for state in (_TODO_DIR, _CLAIMED_DIR, _DONE_DIR):
+        for state in _PATTERNS:
             (draft / state).mkdir()
         for task in range(n_tasks):
             (draft / _TODO_DIR / _name(task)).touch()
@@ -279,7 +274,7 @@ def read_tasks(path: Path, name: str) -> tuple[dict[str, Any], str]:
 
 
 def _check_folders(path: Path) -> None:
-    for state in (_TODO_DIR, _CLAIMED_DIR, _DONE_DIR):
+    for state in _PATTERNS:
         folder = path / state
         check_no_links(path, folder)
         if not folder.is_dir():

@@ -15,7 +15,6 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from queue import Empty, SimpleQueue
-from types import TracebackType
 from typing import IO, Generic, TypeVar, cast
 
 T = TypeVar("T")
@@ -106,12 +105,7 @@ class Processes(Generic[T]):
     def __enter__(self) -> "Processes[T]":
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         for process in self._processes:
             process.send_signal(signal.SIGTERM)
         deadline = time.monotonic() + TIMEOUT

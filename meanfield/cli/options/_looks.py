@@ -2,16 +2,17 @@
 
 import inspect
 from collections.abc import Callable, Mapping
-from typing import Annotated, Any
+from functools import partial
+from typing import Any
 
-from cyclopts import Group, Parameter
+from cyclopts import Group
 
 from meanfield.errors import InvalidInputError
 from meanfield.plotting._figure.look import OPTIONS, Look
 from meanfield.plotting._figure.options import Field, options_of
 from meanfield.plotting._writing.film import Film
 
-from ._options import replace_parameters
+from ._options import make_parameter, replace_parameters
 
 _FILM = options_of(Film)
 
@@ -28,38 +29,17 @@ def add_movie_options(command: Callable[..., None]) -> Callable[..., None]:
     return replace_parameters(command, [*film, *_parameters("Look", moving)])
 
 
-def _parameters(group: str, options: Mapping[str, Field]) -> list[inspect.Parameter]:
+def _parameters(heading: str, options: Mapping[str, Field]) -> list[inspect.Parameter]:
+    make = partial(make_parameter, group=Group(heading, sort_key=2))
     parameters = []
     for name, field in options.items():
-        option = field.option
+        option, kind = field.option, field.kind
         if field.help:
-            parameters.append(
-                _parameter(group, name, field.kind, field.help, option.metavar)
-            )
+            style = {"metavar": option.metavar, "allow_leading_hyphen": kind is str}
+            parameters.append(make(name, kind, help=field.help, **style))
         if option.negation_help:
-            parameters.append(
-                _parameter(group, f"no_{name}", bool, option.negation_help)
-            )
+            parameters.append(make(f"no_{name}", bool, help=option.negation_help))
     return parameters
-
-
-def _parameter(
-    group: str, name: str, kind: type, meaning: str, metavar: str | None = None
-) -> inspect.Parameter:
-    annotation = Annotated[
-        kind | None,
-        Parameter(
-            name=f"--{name.replace('_', '-')}",
-            help=meaning,
-            group=Group(group, sort_key=2),
-            metavar=metavar,
-            negative="",
-            allow_leading_hyphen=kind is str,
-            show_default=False,
-        ),
-    ]
-    where = inspect.Parameter.KEYWORD_ONLY
-    return inspect.Parameter(name, where, default=None, annotation=annotation)
 
 
 def film_of(options: Mapping[str, Any]) -> Film:

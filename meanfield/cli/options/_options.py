@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 
 from cyclopts import Group, Parameter
 
-from meanfield._reading import json_value
+from meanfield._reading import json_or_text, json_value
 from meanfield.errors import InputFileError, InvalidInputError
 from meanfield.spec import (
     HEADINGS,
@@ -153,7 +153,7 @@ def _value(name: str, text: str) -> Any:
         text = _POINT_FIRST.sub("0.", text)  # JSON numbers cannot begin with a point
     parts = _parts(text) if name in HEADWISE_KEYS else [text]
     try:
-        return _read(text) if len(parts) == 1 else [_json_or_text(p) for p in parts]
+        return _read(text) if len(parts) == 1 else [json_or_text(p) for p in parts]
     except ValueError as error:
         raise InvalidInputError(f"`{flag(name)}`: {error}.") from None
 
@@ -161,19 +161,12 @@ def _value(name: str, text: str) -> Any:
 def _read(text: str) -> Any:
     """Reads a JSON value, or a list of them without brackets; else returns the text."""
     if "," not in text:
-        return _json_or_text(text)
+        return json_or_text(text)
     try:
         return json_value(text)
     except json.JSONDecodeError:
-        value = _json_or_text(f"[{text}]")
+        value = json_or_text(f"[{text}]")
         return text if isinstance(value, str) else value
-
-
-def _json_or_text(text: str) -> Any:
-    try:
-        return json_value(text)
-    except json.JSONDecodeError:
-        return text
 
 
 def _parts(text: str) -> list[str]:
@@ -209,23 +202,30 @@ def _parameter(name: str, meaning: str, *, is_shown: bool) -> inspect.Parameter:
     is_flag = bool in _kinds(name)
     literals = [kind for kind in _kinds(name) if isinstance(kind, str)]
     completer = completer_of(*literals) if literals else None
-    annotation = Annotated[
-        (bool if is_flag else str) | None,
-        Parameter(
-            name=flag(name),
-            help=meaning,
-            show=is_shown,
-            group=_GROUPS[KEYS[name].heading or HEADINGS[-1]],
-            metavar=None if is_flag else _metavar(name),
-            completer=names_of(KEYS[name].names) if KEYS[name].names else completer,
-            converter=text_of if TEXT in KEYS[name].files else None,
-            negative="",
-            allow_leading_hyphen=True,
-            show_default=False,
-        ),
-    ]
-    kind = inspect.Parameter.KEYWORD_ONLY
-    return inspect.Parameter(name, kind, default=None, annotation=annotation)
+    return make_parameter(
+        name,
+        bool if is_flag else str,
+        help=meaning,
+        show=is_shown,
+        group=_GROUPS[KEYS[name].heading or HEADINGS[-1]],
+        metavar=None if is_flag else _metavar(name),
+        completer=names_of(KEYS[name].names) if KEYS[name].names else completer,
+        converter=text_of if TEXT in KEYS[name].files else None,
+        allow_leading_hyphen=True,
+    )
+
+
+def make_parameter(name: str, kind: type, **settings: Any) -> inspect.Parameter:
+    """A parameter of a command: an option that is `None` unless it is given.
+
+    Args:
+        name: the name of the parameter.
+        kind: the type of its values.
+        **settings: further attributes of its `cyclopts.Parameter`.
+    """
+    option = Parameter(name=flag(name), negative="", show_default=False, **settings)
+    annotation, where = Annotated[kind | None, option], inspect.Parameter.KEYWORD_ONLY
+    return inspect.Parameter(name, where, default=None, annotation=annotation)
 
 
 def flag(name: str) -> str:

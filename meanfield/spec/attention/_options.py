@@ -1,12 +1,11 @@
 """Parsing of `NAME=VALUE,…`: the options of an attention, or the parts of a drift."""
 
-import json
 import math
 import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from meanfield._reading import json_value
+from meanfield._reading import json_or_text
 
 Option = bool | int | float | str | list[Any]
 
@@ -29,7 +28,7 @@ def options_of(value: Any) -> Any:
     if not isinstance(value, str):
         return value
     matches = [_PAIR.fullmatch(part) for part in _SEPARATOR.split(value)]
-    pairs = [(match[1], _value(match[2].strip())) for match in matches if match]
+    pairs = [(match[1], json_or_text(match[2].strip())) for match in matches if match]
     if len(pairs) < len(matches) or len(dict(pairs)) < len(pairs):
         raise ValueError(f"{_GRAMMAR}; each name may be given only once")
     return dict(pairs)
@@ -75,14 +74,6 @@ def replace_files(
     """
     replacements = {name: replacement(path) for name, path in files_in(options).items()}
     return {**options, **replacements}
-
-
-def _value(text: str) -> Any:
-    """The JSON value of a text, or the text itself if it is not JSON."""
-    try:
-        return json_value(text)
-    except json.JSONDecodeError:
-        return text
 
 
 def _is_finite(value: object) -> bool:
