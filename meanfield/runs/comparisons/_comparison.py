@@ -15,7 +15,7 @@ from meanfield.storage import RunStore
 
 from ._gaps import Gap, SideRun, gap
 from ._record import gaps_dataset
-from ._sides import NO_KEYS, Report, Sides, run_sides, sides
+from ._sides import NO_KEYS, Report, Side, Sides, run_sides, sides
 
 if TYPE_CHECKING:
     import xarray
@@ -125,8 +125,8 @@ def compare(
     side_group = sides(spec, measures, extra_keys)
     results = run_sides(side_group, folder, report, plugins)
     paths = {
-        s.measure: _load_side(side_group, s.measure, results, folder)
-        for s in side_group.members
+        side.measure: _load_side(side, results[side.measure], folder)
+        for side in side_group.members
     }
     gaps = [gap(paths[a], paths[b]) for a, b in combinations(paths, 2)]
     seconds = {measure: result.seconds for measure, result in results.items()}
@@ -138,19 +138,16 @@ def outflow(path: SideRun) -> list[float]:
     return [path.representation.outflow(mu) for mu in path.measures]
 
 
-def _load_side(
-    side_group: Sides, measure: str, results: dict[str, Result], folder: File
-) -> SideRun:
+def _load_side(side: Side, result: Result, folder: File) -> SideRun:
     """The run of one side, read from its store."""
-    side = next(s for s in side_group.members if s.measure == measure)
-    store = RunStore.open(folder / f"{measure}.zarr")
+    store = RunStore.open(folder / f"{side.measure}.zarr")
     data, static = store.dataset().load(), store.static()
     setup = Setup(parse(store.spec), data.sizes["coord"])
     frames = (data.isel(time=i) for i in range(data.sizes["time"]))
     arrays = map(setup.representation.arrays, frames)
     measures = tuple(setup.restore(frame, static) for frame in arrays)
     times = np.asarray(data["time"].values, float)
-    return SideRun(side, times, measures, results[measure].outcome)
+    return SideRun(side, times, measures, result.outcome)
 
 
 def _as_json(gap: Gap) -> dict[str, Any]:

@@ -11,7 +11,6 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
-from typing_extensions import override
 
 from meanfield.distances import (
     Distance,
@@ -22,9 +21,9 @@ from meanfield.distances import (
 )
 from meanfield.energies import SinkhornDivergence
 from meanfield.errors import InvalidInputError, NotClosedError, UnsupportedError
-from meanfield.measures import AbstractMeasure, AbstractReader, Gaussian, Grid, Points
+from meanfield.measures import AbstractMeasure
 from meanfield.runs.records._validation import load_spec
-from meanfield.runs.representations import moments_of
+from meanfield.runs.representations import moments_of, representation_of
 from meanfield.runs.setup._parameters import cast_floats
 from meanfield.runs.setup._setup import Setup
 from meanfield.storage import RunStore
@@ -191,27 +190,12 @@ class _Row(NamedTuple):
     notes: tuple[str, str]
 
 
-class _AtomCount(AbstractReader[int]):
-    """Reader that returns the number of atoms of a measure; zero for a Gaussian."""
-
-    @override
-    def read_points(self, mu: Points) -> int:
-        return mu.tokens.n
-
-    @override
-    def read_gaussian(self, mu: Gaussian) -> int:
-        return 0
-
-    @override
-    def read_grid(self, mu: Grid) -> int:
-        return mu.points().tokens.n
-
-
 def _distances(mu: AbstractMeasure, nu: AbstractMeasure, epsilon: float) -> _Row:
     first, second = best_distance(mu, nu), _sliced_distance(mu, nu)
     divergence, note = np.nan, ""
     try:
-        if max(map(_AtomCount(), (mu, nu))) > MAX_ATOMS:
+        sizes = [representation_of(measure).size(measure) for measure in (mu, nu)]
+        if max(size.n + size.cells for size in sizes) > MAX_ATOMS:
             note = f"no Sinkhorn divergence between more than {MAX_ATOMS} atoms"
         else:
             divergence = float(_divergence(mu, nu, epsilon))

@@ -1,9 +1,7 @@
 """A stored run as a dataset with its title and endings, without importing JAX."""
 
-import math
-from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -54,11 +52,13 @@ def dataset(path: Path) -> "xarray.Dataset":
     if "run" not in data.dims:
         return data.assign(_merges(store)) if spec.clock is not None else data
     members = load_members(store)
-    arrays = {
-        "status": np.array([_code(m) for m in members], np.int8),
-        "stop_time": np.array([_or_nan(m["time"]) for m in members]),
-        "t_star": np.array([_or_nan(m["t_star"]) for m in members]),
-        "t_star_error": np.array([_or_nan(m["t_star_error"]) for m in members]),
+    codes = [m["status"] for m in members]
+    codes = [int(Status.INTERRUPTED) if code is None else code for code in codes]
+    arrays = {  # NumPy converts `None` to NaN
+        "status": np.array(codes, np.int8),
+        "stop_time": np.array([m["time"] for m in members], float),
+        "t_star": np.array([m["t_star"] for m in members], float),
+        "t_star_error": np.array([m["t_star_error"] for m in members], float),
     }
     old = {name: data[name].attrs for name in arrays}
     return data.assign({name: ("run", a, old[name]) for name, a in arrays.items()})
@@ -117,13 +117,3 @@ def subject(spec: RunSpec) -> str:
     drift = " with a drift" if any(part.drift for part in parts) else ""
     description = f"{spec.attention} attention{context_text}{terms}{drift}"
     return f"{description}{source}{layers}{heads}{mask}"
-
-
-def _code(member: Mapping[str, Any]) -> int:
-    """The number that encodes an ending; an unfinished flow counts as interrupted."""
-    status = member["status"]
-    return int(Status.INTERRUPTED) if status is None else status
-
-
-def _or_nan(value: float | None) -> float:
-    return math.nan if value is None else value

@@ -84,19 +84,14 @@ class Outcome:
         status, failure = values["status"], values.get("convergence_failure")
         prediction = values.get("predicted_blow_up")
         estimate = values.get("error_estimate")
-        floats = {
-            key: _or_nan(values[key])
-            for key in ("time", "t_star", "t_star_error", "residual")
-        }
+        names = ("time", "t_star", "t_star_error", "residual")
+        floats = {name: _or_nan(values[name]) for name in names}
         return cls(
             None if status is None else Status(status),
-            predicted_blow_up=None
-            if prediction is None
-            else (_or_nan(prediction[0]), _or_nan(prediction[1])),
-            error_estimate=None
-            if estimate is None
-            else ErrorEstimate(*map(_or_infinite, estimate)),
-            convergence_failure=_convergence(*failure) if failure else None,
+            predicted_blow_up=prediction
+            and (_or_nan(prediction[0]), _or_nan(prediction[1])),
+            error_estimate=estimate and ErrorEstimate(*map(_or_infinite, estimate)),
+            convergence_failure=failure and _convergence(*failure),
             sum_error=_or_nan(values.get("sum_error", 0.0)),  # absent from old stores
             is_sum_error_bound=values.get("is_sum_error_bound", False),
             merges=tuple(map(tuple, values.get("merges", ()))),
@@ -139,6 +134,7 @@ class Outcome:
         stop, merges = float(trajectory.stop_time), trajectory.merges
         rows = np.reshape([] if merges is None else merges, (-1, 4))
         rows = rows[np.isfinite(rows[:, 0])].tolist()  # members fill up with NaN
+        prediction = trajectory.predicted_blow_up
         goes_on = trajectory.status is Status.FINISHED and stop < last
         return Outcome(
             None if goes_on else trajectory.status,
@@ -153,10 +149,7 @@ class Outcome:
             _convergence(*trajectory.convergence_failure)
             if trajectory.status is Status.UNCONVERGED
             else None,
-            (
-                _one_nan(trajectory.predicted_blow_up.t_star),
-                _one_nan(trajectory.predicted_blow_up.error),
-            ),
+            (_one_nan(prediction.t_star), _one_nan(prediction.error)),
             merges=(*self.merges, *((t, int(a), int(b), w) for t, a, b, w in rows)),
         )
 
@@ -170,20 +163,15 @@ class Outcome:
         """The outcome as JSON values; NaN and infinite error estimates become null."""
         values = asdict(self)
         values["status"] = None if self.status is None else int(self.status)
-        if self.error_estimate is not None:
-            values["error_estimate"] = _finite_or_none(self.error_estimate)
-        if self.predicted_blow_up is not None:
-            times = self.predicted_blow_up
-            values["predicted_blow_up"] = [None if math.isnan(v) else v for v in times]
-        if self.convergence_failure is not None:
-            values["convergence_failure"] = _finite_or_none(self.convergence_failure)
-        nan = lambda v: isinstance(v, float) and math.isnan(v)
-        return {key: None if nan(v) else v for key, v in values.items()}
+        for key in ("error_estimate", "convergence_failure"):
+            values[key] = values[key] and _finite_or_none(values[key])
+        times = self.predicted_blow_up
+        values["predicted_blow_up"] = times and list(map(_nan_to_none, times))
+        return {key: _nan_to_none(value) for key, value in values.items()}
 
     def ending(self) -> Ending:
         """The outcome as a store records it."""
-        star = None if math.isnan(self.t_star) else self.t_star
-        error = None if math.isnan(self.t_star_error) else self.t_star_error
+        star, error = map(_nan_to_none, (self.t_star, self.t_star_error))
         return Ending(self.name, self.reason, self.time, star, error)
 
 
@@ -217,6 +205,10 @@ def _finite_or_none(values: Iterable[int | float]) -> list[int | float | None]:
 
 def _or_nan(value: SupportsFloat | None) -> float:
     return math.nan if value is None else float(value)
+
+
+def _nan_to_none(value: Any) -> Any:
+    return None if isinstance(value, float) and math.isnan(value) else value
 
 
 def _one_nan(value: SupportsFloat) -> float:

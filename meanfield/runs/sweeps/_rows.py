@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from meanfield.endings import Status
-from meanfield.runs.records._validation import is_number, raise_damaged
+from meanfield.runs.records._validation import raise_damaged
 from meanfield.spec import Axis, RunSpec
 
 LARGEST = 2**63  # integers below this fit into NumPy's `int64`
@@ -41,7 +41,7 @@ def are_rows(part: Mapping[str, Any], cells: Sequence[int]) -> bool:
         and {status.ending for status in Status}.issuperset(part["ending"])
         and all(name.isidentifier() and name.isascii() for name in columns)
         and all(_is_column(column, cells) for column in columns.values())
-        and all(v is None or _is_cell(v) for c in columns.values() for v in c)
+        and all(_is_cell(value) for column in columns.values() for value in column)
     )
 
 
@@ -72,4 +72,6 @@ def _is_column(value: object, cells: Sequence[int]) -> bool:
 
 
 def _is_cell(value: object) -> bool:
-    return is_number(value) and (isinstance(value, float) or abs(value) < LARGEST)
+    if isinstance(value, int) and not isinstance(value, bool):
+        return abs(value) < LARGEST
+    return value is None or isinstance(value, float)
