@@ -110,9 +110,8 @@ def parse_axes(*texts: str) -> tuple[Axis, ...]:
         ... ]
         [('A', 41), ('seed', 3)]
     """
-    axes = [
-        _axis(_normalise_key(part)) for text in texts for part in _SEPARATOR.split(text)
-    ]
+    parts = [part for text in texts for part in _SEPARATOR.split(text)]
+    axes = [_axis(_normalise_key(part)) for part in parts]
     if not axes:
         raise InvalidInputError(f"A sweep needs an axis; {GRAMMAR}.")
     names: set[str] = set()

@@ -85,9 +85,7 @@ def _rename_files(
     values: Mapping[str, Any], folder: Path, rename: Callable[[str], str]
 ) -> dict[str, Any]:
     """`values` with `rename` applied to all paths, including a `model` in `folder`."""
-    new_values = {
-        key: _rename_value(key, value, folder, rename) for key, value in values.items()
-    }
+    new_values = {k: _rename_value(k, v, folder, rename) for k, v in values.items()}
     for key, row in KEYS.items():
         if row.holds == "table" and isinstance(new_values.get(key), list):
             new_values[key] = [

@@ -49,16 +49,10 @@ class MeasureInfo:
         instead = self.excluded_keys.get(key) or row.excluded_measures.get(name)
         if instead:
             return f"a {name} {instead}: leave out `{key}`"
-        if (
-            row.required_measure is None
-            or row.required_measure[0] == name
-            or key in self.extra_keys
-        ):
+        required_name, reason = row.required_measure or (name, "")
+        if required_name == name or key in self.extra_keys:
             return ""
-        return (
-            f"`{key}` {row.required_measure[1]}: add "
-            f"`measure = {row.required_measure[0]}`"
-        )
+        return f"`{key}` {reason}: add `measure = {required_name}`"
 
 
 measures: Registry[MeasureInfo] = Registry("measure")

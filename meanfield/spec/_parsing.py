@@ -56,18 +56,15 @@ def merge_values(values: Mapping[str, Any], newer: Mapping[str, Any]) -> dict[st
     """
     synonyms = {old for key in newer if key in KEYS for old in KEYS[key].replaces}
     replaced_keys = synonyms - set(newer)
-    remainder = {
-        key: value for key, value in values.items() if key not in replaced_keys
-    }
+    remainder = {k: v for k, v in values.items() if k not in replaced_keys}
     return {**remainder, **newer}
 
 
 def _check_bounded(values: Mapping[str, Any], where: str) -> None:
     for key, value in values.items():
         try:
-            _check_text(
-                json.dumps(check_bounds(value), default=str, ensure_ascii=False)
-            )
+            text = json.dumps(check_bounds(value), default=str, ensure_ascii=False)
+            _check_text(text)
         except ValueError as error:
             raise InvalidInputError(f"In {where}: `{key}`: {error}.") from None
 

@@ -53,9 +53,7 @@ def _looks_like_file(value: str, endings: tuple[str, ...]) -> bool:
 def _check_replaced(values: Mapping[str, Any], rows: Keys) -> None:
     for name, row in rows.items():
         description, replaced_keys = row.brings or ("", ())
-        unused_keys = [
-            replaced_key for replaced_key in replaced_keys if replaced_key in values
-        ]
+        unused_keys = [key for key in replaced_keys if key in values]
         if unused_keys:
             raise ValueError(
                 f"`{name}` sets {description}: leave out `{unused_keys[0]}`"

@@ -93,11 +93,7 @@ class TimesSpec(Strict):
     ] = None
     merge: Annotated[
         PositiveFloat | None,
-        Key(
-            is_rare=True,
-            group="Time",
-            no_page="it integrates in time",
-        ),
+        Key(is_rare=True, group="Time", no_page="it integrates in time"),
         Field(
             examples=[1e-7],
             lt=1,

@@ -135,6 +135,4 @@ def check_folder_free(folder: Path) -> None:
 
 
 def _describe_variables(variables: Mapping[str, Variable]) -> str:
-    return ", ".join(
-        f"{name} ({variable.dtype})" for name, variable in variables.items()
-    )
+    return ", ".join(f"{name} ({v.dtype})" for name, v in variables.items())

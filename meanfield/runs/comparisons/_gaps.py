@@ -220,12 +220,8 @@ def _reasons(first: SideRun, second: SideRun, initial_gap: float) -> tuple[str, 
 
 
 def _side_reasons(path: SideRun, paths: Sequence[SideRun]) -> list[str]:
-    side, outcome, approximation = (
-        path.side,
-        path.outcome,
-        path.representation.approximation,
-    )
-    reasons = []
+    side, outcome, reasons = path.side, path.outcome, []
+    approximation = path.representation.approximation
     if approximation:
         reasons.append(f"{side.measure}: {approximation}")
     elif side.spec.projected:

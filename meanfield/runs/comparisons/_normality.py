@@ -27,17 +27,12 @@ def normality(x: Float[np.ndarray, "n d"]) -> float:
     n, d = x.shape
     residuals = x - x.mean(axis=0)
     left, singular, _ = np.linalg.svd(residuals, full_matrices=False)
-    rounding = n * np.finfo(x.dtype).eps
-    if (
-        n < MIN_TOKENS * d
-        or d > MAX_DIMENSIONS
-        or singular[-1] <= rounding * singular[0]
-    ):
+    is_singular = singular[-1] <= n * np.finfo(x.dtype).eps * singular[0]
+    if n < MIN_TOKENS * d or d > MAX_DIMENSIONS or is_singular:
         return math.nan
     z = math.sqrt(n) * left
-    skewness = float(
-        np.sum((np.einsum("na,nb,nc->abc", z, z, z, optimize=True) / n) ** 2)
-    )
+    third_moments = np.einsum("na,nb,nc->abc", z, z, z, optimize=True) / n
+    skewness = float(np.sum(third_moments**2))
     kurtosis = float(np.mean(np.sum(z**2, axis=1) ** 2))
     freedom, mean_kurtosis = d * (d + 1) * (d + 2) / 6, d * (d + 2)
     deviation = abs(kurtosis - mean_kurtosis) / math.sqrt(8 * mean_kurtosis / n)

@@ -118,11 +118,8 @@ def resume(
 
 
 def _create(run: Run, path: Path, plugins: Sequence[Path]) -> RunStore:
-    measure, spec, representation = (
-        run.members[0].measure,
-        run.spec,
-        run.setup.representation,
-    )
+    measure, spec = run.members[0].measure, run.spec
+    representation = run.setup.representation
     size = representation.size(measure)
     check_disk_space(plan(spec, size, len(run.ts), len(run.members)), path)
     attrs = {
@@ -134,9 +131,8 @@ def _create(run: Run, path: Path, plugins: Sequence[Path]) -> RunStore:
         **provenance(),
         "layout": None if run.layout is None else run.layout.as_json(),
     }
-    return RunStore.create(
-        path, attrs=attrs, static=run.static, dims=representation.dims(measure)
-    )
+    dims = representation.dims(measure)
+    return RunStore.create(path, attrs=attrs, static=run.static, dims=dims)
 
 
 def _advance_to_end(run: Run, store: RunStore | None, report: Report | None) -> Result:

@@ -86,9 +86,8 @@ class Run:
     @property
     def has_ended(self) -> bool:
         """Whether all members have ended or reached the last frame."""
-        return self.frame_index >= self.last_index or not any(
-            o.is_running for o in self.outcomes
-        )
+        is_running = any(outcome.is_running for outcome in self.outcomes)
+        return self.frame_index >= self.last_index or not is_running
 
     @property
     def segment(self) -> Float[np.ndarray, " times"]:
@@ -125,9 +124,8 @@ class Run:
         """The flow of a member through the next segment, ready to be integrated."""
         member = self.members[index]
         if self.layout is not None and not self.shares_members:
-            member = replace(
-                member, measure=self.layout.distribute_sums(member.measure)
-            )
+            measure = self.layout.distribute_sums(member.measure)
+            member = replace(member, measure=measure)
         return self.setup.prepare(
             member, self.segment, stepping=self.stepping, index=index
         )
@@ -190,9 +188,8 @@ def reopen(store: RunStore, spec: RunSpec, layout: Layout | None) -> tuple[Run, 
         dynamics = [setup.dynamics()] * len(outcomes)
     else:
         dynamics = [setup.dynamics(i) for i in range(len(outcomes))]
-    run = _make_run(
-        setup, list(map(Member, dynamics, measures)), static, origins, layout
-    )
+    members = list(map(Member, dynamics, measures))
+    run = _make_run(setup, members, static, origins, layout)
     # A run that an older version stored may lack variables; it continues without them.
     observables = {n: frame[n] for n in variables(spec.recorded_energies) if n in frame}
     energy_change = None
@@ -228,16 +225,13 @@ def _make_run(
     layout: Layout | None,
 ) -> Run:
     d, n_draws = members[0].measure.dimension, setup.spec.draws
-    energies, start_time = (
-        [setup.energies(d, i) for i in range(n_draws or 1)],
-        setup.ts[0],
-    )
+    energies = [setup.energies(d, i) for i in range(n_draws or 1)]
     stepping = setup.stepping(members[0].dynamics)
     return Run(
         setup,
         tuple(members),
         static,
-        (Outcome.start_at(float(start_time)),) * len(members),
+        (Outcome.start_at(float(setup.ts[0])),) * len(members),
         stepping,
         tuple(energies if n_draws else energies * len(members)),
         layout,

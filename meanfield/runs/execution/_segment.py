@@ -208,9 +208,8 @@ def _distribute(run: Run, indices: Sequence[int], move: Move) -> Iterator[Trajec
     if run.layout is None:
         trajectories = move(run, indices)
     else:
-        trajectories = run.layout.gather_trajectories(
-            move(run, run.layout.share(indices))
-        )
+        share = run.layout.share(indices)
+        trajectories = run.layout.gather_trajectories(move(run, share))
     host = jax.tree.map(np.asarray, trajectories)
     for row in range(len(indices)):
         yield jax.tree.map(lambda array, row=row: jnp.asarray(array[row]), host)

@@ -154,19 +154,15 @@ def describe_duration(time: Duration) -> str:
     """
     if not time.steps:
         return f"about {_format_seconds(time.seconds)} to read the model and apply it"
-    steps = (
-        f"{time.steps} steps"
-        if time.steps < MAX_STEPS
-        else f"over {MAX_STEPS:.0e} steps"
-    )
-    count = steps if time.has_fixed_steps else f"typically {steps}"
+    count, steps_note, compile_note = f"{time.steps} steps", "", ""
+    if time.steps >= MAX_STEPS:
+        count = f"over {MAX_STEPS:.0e} steps"
+    if not time.has_fixed_steps:
+        count = f"typically {count}"
+        steps_note = "; the actual number is known only afterwards"
     share = f" for each of {time.members}" if time.members > 1 else ""
-    steps_note = (
-        "" if time.has_fixed_steps else "; the actual number is known only afterwards"
-    )
-    compile_note = (
-        ", which is most of the time" if time.seconds < COMPILE_SECONDS else ""
-    )
+    if time.seconds < COMPILE_SECONDS:
+        compile_note = ", which is most of the time"
     return (
         f"about {_format_seconds(time.seconds)}, estimated for {os.cpu_count()} cores: "
         f"{count}{share} of {_format_seconds(time.step)}, each {time.stages} velocities"
@@ -253,11 +249,8 @@ def _sums(size: Size, keys: int | None, rates: Rates) -> float:
         products = 2 * (2 * d + 1) * NODES**d / rates.products
         return size.n * (products + 8 * d * NODES / rates.exponentials)
     if size.reduction is not None and not isinstance(size.reduction, Blocked | Dense):
-        axis_seconds, cell_products = (
-            2 * _cells_per_axis(size) / rates.exponentials,
-            6 * size.cells,
-        )
-        return PROBES**2 * (axis_seconds + cell_products / rates.products)
+        axis_seconds = 2 * _cells_per_axis(size) / rates.exponentials
+        return PROBES**2 * (axis_seconds + 6 * size.cells / rates.products)
     return n**2 * pair
 
 

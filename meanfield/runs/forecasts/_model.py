@@ -14,9 +14,7 @@ from meanfield import models
 # Operations per core second in the matrix products of a model. The solver's loop
 # computes each head separately, which is nine times slower than one large product.
 PRODUCTS = {"float64": 1.2e10, "float32": 2.5e10}
-FETCH_BANDWIDTH = (
-    1.5e9  # bytes of the active layer's weights that a core loads per second
-)
+FETCH_BANDWIDTH = 1.5e9  # bytes of a layer's weights that a core loads per second
 LAYER = 20  # typical number of steps per layer at a tolerance of 1e-3
 REFERENCE_RTOL = 1e-3
 RTOL_EXPONENT = 0.1  # measured: a layer took 8 steps at rtol = 1e-3, and 31 at 4e-10

@@ -38,9 +38,8 @@ class EnergyChange:
     def from_values(cls, values: Energies) -> "EnergyChange":
         """The change of an energy, from its values at all frames so far."""
         first = np.asarray(values[..., 0])
-        return cls(first, first, np.full(first.shape, -np.inf)).add_frames(
-            values[..., 1:]
-        )
+        change = cls(first, first, np.full(first.shape, -np.inf))
+        return change.add_frames(values[..., 1:])
 
     def add_frames(self, values: Energies) -> "EnergyChange":
         """The change after further frames."""

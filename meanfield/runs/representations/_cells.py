@@ -179,10 +179,8 @@ class Discretization:
         """Cells in `domain`, or within `half_width` standard deviations of the mean."""
         d = len(mean)
         counts, (low, high) = self.counts(d), self._intervals(half_width, d)
-        axes = zip(low, high, counts, strict=True)
-        edges = tuple(
-            graded_edges(a, b, n, ratio=self.keys.grading) for a, b, n in axes
-        )
+        grade = functools.partial(graded_edges, ratio=self.keys.grading)
+        edges = tuple(map(grade, low, high, counts))
         check_edges(tuple(map(jnp.asarray, edges)))
         if self.keys.domain is not None:
             return Frame(edges, np.zeros(d), np.eye(d))

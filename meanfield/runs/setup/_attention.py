@@ -8,7 +8,6 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from meanfield._registry import suggestion
 from meanfield.attention import (
     AbstractCoupling,
     Attention,
@@ -28,13 +27,12 @@ from meanfield.dynamics import (
 )
 from meanfield.errors import InvalidInputError
 from meanfield.scores import Alibi, Dot, Masked
-from meanfield.spec import KEYS, AttentionSpec, LayerSpec, RunSpec, replace_files
+from meanfield.spec import KEYS, AttentionSpec, LayerSpec, RunSpec
 
 from ._context import Contexts
-from ._files import read_array
 from ._heads import check_divides, parameters
 from ._layers import Depth, drifts
-from ._parameters import Draw
+from ._parameters import Draw, check_option_name, read_options
 from ._redraw import redraw_matrices
 
 Options = dict[str, Any]
@@ -149,9 +147,8 @@ def _variant(
 ) -> Attention:
     Q, K = apply_scale(part, Q, K)
     parameter_names = variant_options(part.attention) | {KEY: KEY}
-    query_factor = (
-        _scale_factor(part, Q) ** 2
-    )  # only options for queries are scaled, since options for keys may be absent
+    # Only options for queries are scaled, since options for keys may be absent.
+    query_factor = _scale_factor(part, Q) ** 2
     keywords = {
         parameter_names[name]: value * query_factor
         if name[0] == "Q" and query_factor != 1
@@ -194,23 +191,13 @@ def _options(part: AttentionSpec) -> Options:
     parameter_names = variant_options(part.attention)
     defaults = inspect.signature(attentions[part.attention]).parameters
     for name, value in (part.options or {}).items():
-        if name not in parameter_names:
-            hint = (
-                suggestion(name, parameter_names) if parameter_names else "it has none."
-            )
-            raise InvalidInputError(
-                f"`{part.attention}` has no option `{name}`; {hint}"
-            )
+        check_option_name(name, parameter_names, owner=part.attention)
         # The type is checked, since any string is true in Python, even `no`.
         is_switch = isinstance(defaults[parameter_names[name]].default, bool)
         if is_switch != isinstance(value, bool):
             kind = "be true or false" if is_switch else "not be true or false"
             raise InvalidInputError(f"The option `{name}` must {kind}; got `{value}`.")
-    values = replace_files(part.options or {}, read_array)
-    return {
-        name: np.asarray(value, float) if isinstance(value, list) else value
-        for name, value in values.items()
-    }
+    return read_options(part.options)
 
 
 def _key_option(part: AttentionSpec, draw: Draw, name: str) -> Options:

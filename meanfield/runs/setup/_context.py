@@ -144,10 +144,8 @@ class Frames:
         """A frame as a measure, with the dtype and the settings for sums of `start`."""
         frame = self._dataset.isel(time=index)
         representation = representation_in(frame)
-        dtype = start.grid.dtype
-        arrays = {
-            name: a.astype(dtype) for name, a in representation.arrays(frame).items()
-        }
+        arrays = representation.arrays(frame)
+        arrays = {name: a.astype(start.grid.dtype) for name, a in arrays.items()}
         grid = start.grid.replace_box(self._store.spec.get("box"))  # the stored box
         return representation.restore(replace(start, grid=grid), arrays, arrays)
 
@@ -247,9 +245,8 @@ class Contexts:
             return StaticContext(Points.uniform(x, position=position, reduction=how))
         frames = Frames(str(context.run))
         if not context.moves:
-            return StaticContext(
-                frames.measure(self._start, frames.index(context.time))
-            )
+            index = frames.index(context.time)
+            return StaticContext(frames.measure(self._start, index))
         ts, times = frames.times, self._times()
         early = ts[0] - times[0] > frames.rounding(ts[0])
         late = times[-1] - ts[-1] > frames.rounding(ts[-1])

@@ -18,12 +18,11 @@ from meanfield.energies import (
 )
 from meanfield.errors import InvalidInputError, UnknownNameError
 from meanfield.measures import AbstractMeasure, AbstractReader, Gaussian, Grid, Points
-from meanfield.spec import PARAMETERS, AttentionSpec, RunSpec, replace_files
+from meanfield.spec import PARAMETERS, AttentionSpec, RunSpec
 
 from ._attention import apply_scale
-from ._files import read_array
 from ._heads import parameters
-from ._parameters import Draw
+from ._parameters import Draw, check_option_name, read_options
 
 Energies = dict[str, AbstractEnergy]  # energies by the suffix of their variables
 
@@ -47,10 +46,8 @@ def flow_energy(
     for name in names:
         check_energy_name(name)
     _check_used(part, names)
-    first, *rest = [
-        energy_named(part, name, d, draw, options=part.options) for name in names
-    ]
-    return sum(rest, first)
+    terms = [energy_named(part, n, d, draw, options=part.options) for n in names]
+    return sum(terms[1:], terms[0])
 
 
 def energies_to_observe(spec: RunSpec, d: int, draw: Draw) -> Energies:
@@ -105,11 +102,8 @@ def energy_named(
     if name not in measure_energies:
         ((Q, K, V),) = parameters(part, d, draw)
         matrices = (*apply_scale(part, Q, K), V)
-    keywords = {
-        key: np.asarray(value, float) if isinstance(value, list) else value
-        for key, value in replace_files(options or {}, read_array).items()
-        if key in _option_names(name)
-    }
+    names, values = _option_names(name), read_options(options)
+    keywords = {key: value for key, value in values.items() if key in names}
     return make(*matrices, epsilon=part.bandwidth_of_scores, **keywords)
 
 
@@ -135,19 +129,13 @@ def check_energy_name(name: str, *extra_names: str) -> None:
 
 def _natural_energy(part: AttentionSpec, *, has_drift: bool) -> str:
     """The name of the energy whose gradient flow the attention follows."""
-    if (
-        part.iterations is None
-        and not has_drift
-        and part.attention in attention_energies
-    ):
+    changes = "" if part.iterations is None else " with finitely many iterations"
+    changes += " plus a `drift`" if has_drift else ""
+    if not changes and part.attention in attention_energies:
         return attention_energies[part.attention]
-    iterations_note = (
-        "" if part.iterations is None else " with finitely many iterations"
-    )
-    drift_note = " plus a `drift`" if has_drift else ""
     raise InvalidInputError(
-        f"`{part.attention}` attention{iterations_note}{drift_note} is not the gradient"
-        f" flow of a known energy; observe one of {', '.join(energies)}."
+        f"`{part.attention}` attention{changes} is not the gradient flow of a known "
+        f"energy; observe one of {', '.join(energies)}."
     )
 
 
@@ -227,9 +215,7 @@ def _check_used(part: AttentionSpec, names: Sequence[str]) -> None:
             )
     options = [option for name in names for option in _option_names(name)]
     for option in part.options or {}:
-        if option not in options:
-            hint = suggestion(option, options) if options else "it has none."
-            raise InvalidInputError(f"`{mover}` has no option `{option}`; {hint}")
+        check_option_name(option, options, owner=mover)
 
 
 def _option_names(name: str) -> list[str]:

@@ -67,9 +67,7 @@ def drifts(
     """
     if depth is None or not any(values_of_layers):
         return [] if run_drift is None else [_drift(run_drift, d, draw, "")]
-    values_or_none = [
-        run_drift if values is None else values for values in values_of_layers
-    ]
+    values_or_none = [run_drift if v is None else v for v in values_of_layers]
     drifts_of_layers = [
         None if values is None else _drift(values, d, draw, f"layers.{i}.")
         for i, values in enumerate(values_or_none)
@@ -131,9 +129,7 @@ def _perceptrons(drifts_of_layers: OfLayers, d: int) -> list[Perceptron]:
 def _pad_width(drift: Perceptron, width: int) -> Perceptron:
     """The perceptron, padded with zero units to `width`."""
     more = width - len(drift.bias)
-    pad = lambda array, *axes: jnp.pad(
-        array, [(0, more if axis else 0) for axis in axes]
-    )
+    pad = lambda array, *axes: jnp.pad(array, [(0, more * axis) for axis in axes])
     return Perceptron(
         pad(drift.inner, 1, 0),
         pad(drift.outer, 0, 1),

@@ -67,9 +67,8 @@ class Footprint:
                 how much there is, and what helps.
         """
         room = int(SHARE * physical_memory())
-        matrix_bytes = (
-            MATRICES * self.n_attentions * self.n_draws * self.d**2 * self.item
-        )
+        n_matrices = MATRICES * self.n_attentions * self.n_draws
+        matrix_bytes = n_matrices * self.d**2 * self.item
         if matrix_bytes > room:
             raise ResourceError(
                 f"Matrices in dimension {self.d} need about "
@@ -101,9 +100,8 @@ class Footprint:
             ResourceError: if they do not; the message says how much memory they need
                 and how much there is.
         """
-        size = (
-            (CONTEXT_COPIES + SPLINE_COPIES * (self.n_draws - 1)) * numbers * self.item
-        )
+        n_copies = CONTEXT_COPIES + SPLINE_COPIES * (self.n_draws - 1)
+        size = n_copies * numbers * self.item
         if size > SHARE * physical_memory():
             raise ResourceError(
                 f"A moving context needs about {format_bytes(size)} of memory, but "

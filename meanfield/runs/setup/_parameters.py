@@ -2,6 +2,7 @@
 
 import math
 import zlib
+from collections.abc import Collection, Mapping
 from typing import Any, TypeVar
 
 import equinox as eqx
@@ -11,6 +12,7 @@ import numpy as np
 from jaxtyping import Array, Key
 
 from meanfield._precision import check_double_precision
+from meanfield._registry import suggestion
 from meanfield.attention import matrix_laws
 from meanfield.errors import InputFileError, InvalidInputError
 from meanfield.measures import Gaussian
@@ -110,7 +112,7 @@ def matrix(name: str, value: Matrix, shape: tuple[int, int], draw: Draw) -> Arra
     """
     if isinstance(value, str) and not value.startswith("@"):
         return _law(name, value, shape, draw)
-    array = read_array(value[1:]) if isinstance(value, str) else np.array(value, float)
+    array = _array(value)
     if array.ndim == 0:
         array = float(array) * np.eye(*shape)
     if array.ndim != 2 or array.shape[1] != shape[1]:
@@ -147,7 +149,7 @@ def vector(name: str, value: Matrix, size: int) -> Array:
         raise InvalidInputError(
             f"`{name}` must be a number, a list or @FILE.npy; got `{value}`."
         )
-    array = read_array(value[1:]) if isinstance(value, str) else np.array(value, float)
+    array = _array(value)
     if array.ndim == 0:
         array = np.full(size, float(array))
     if array.size == size == max(array.shape):  # may be a row or column of a CSV file
@@ -168,22 +170,47 @@ def token_weights(weights: Matrix | None, n: int) -> np.ndarray | Array:
     return np.ones(n) if weights is None else vector("weights", weights, n)
 
 
+def read_options(options: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Options with lists as arrays, and files replaced by the numbers in them.
+
+    Raises:
+        InputFileError: if a file cannot be read.
+    """
+    values = replace_files(options or {}, read_array)
+    return {
+        name: np.asarray(value, float) if isinstance(value, list) else value
+        for name, value in values.items()
+    }
+
+
+def check_option_name(name: str, names: Collection[str], *, owner: str) -> None:
+    """Checks that an option is among those of its owner, an attention or energies.
+
+    Raises:
+        InvalidInputError: if it is not.
+    """
+    if name not in names:
+        hint = suggestion(name, list(names)) if names else "it has none."
+        raise InvalidInputError(f"`{owner}` has no option `{name}`; {hint}")
+
+
 def columns(value: Matrix | None) -> int | None:
     """The number of columns of a matrix; `None` if its value does not fix a number."""
-    if isinstance(value, str) and value.startswith("@"):
-        shape = read_array(value[1:]).shape
-        return shape[-1] if shape else None
-    if isinstance(value, list):
-        return len(value[0]) if isinstance(value[0], list) else len(value)
-    return None
+    shape = _array(value).shape
+    return shape[-1] if shape else None
 
 
 def entries(value: Matrix | None) -> int | None:
     """The number of entries of a vector; `None` if its value does not fix a number."""
-    if isinstance(value, str) and value.startswith("@"):
-        array = read_array(value[1:])
-        return array.size if array.ndim else None
-    return np.size(np.array(value, float)) if isinstance(value, list) else None
+    array = _array(value)
+    return array.size if array.ndim else None
+
+
+def _array(value: Matrix | None) -> np.ndarray:
+    """The numbers in a value or in its file; NaN for a random law or no value."""
+    if isinstance(value, str):
+        return read_array(value[1:]) if value.startswith("@") else np.array(math.nan)
+    return np.array(value, float)
 
 
 def _law(name: str, law: str, shape: tuple[int, int], draw: Draw) -> Array:

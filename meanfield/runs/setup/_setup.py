@@ -92,9 +92,9 @@ class Setup:
         if self.frame_dimension is not None:
             return self.frame_dimension
         is_given = spec.source is not None or spec.text is not None
-        return (
-            0 if spec.model is not None and is_given else dimension(spec, self.contexts)
-        )
+        if spec.model is not None and is_given:
+            return 0
+        return dimension(spec, self.contexts)
 
     @functools.cached_property
     def ts(self) -> Float[np.ndarray, " times"]:
@@ -169,9 +169,8 @@ class Setup:
                 dtype=self.dtype,
             )
         draw = self.draw(index)
-        return cast_floats(
-            build_dynamics(spec, self.dimension, draw, self._contexts), self.dtype
-        )
+        dynamics = build_dynamics(spec, self.dimension, draw, self._contexts)
+        return cast_floats(dynamics, self.dtype)
 
     def flow_energy(self, d: int, index: int = 0) -> AbstractEnergy:
         """The energy that a gradient flow in dimension `d` descends."""
@@ -181,9 +180,8 @@ class Setup:
 
     def energies(self, d: int, index: int = 0) -> Energies:
         """The energies to observe for a draw; see `energies_to_observe`."""
-        return cast_floats(
-            energies_to_observe(self.spec, d, self.draw(index)), self.dtype
-        )
+        energies = energies_to_observe(self.spec, d, self.draw(index))
+        return cast_floats(energies, self.dtype)
 
     def member(self, index: int = 0) -> Member:
         """The dynamics and the initial measure of a draw."""
@@ -199,9 +197,8 @@ class Setup:
     def _make_measure(self, index: int) -> AbstractMeasure:
         start, representation = self.start(index), self.representation
         if self.spec.source is not None:
-            return representation.from_frame(
-                start, load_measure(start, self.spec.times)
-            )
+            mu = load_measure(start, self.spec.times)
+            return representation.from_frame(start, mu)
         x = self._states()
         if x is None:
             return representation.from_law(start)
@@ -211,10 +208,8 @@ class Setup:
         """The embedded words, or tokens of a file, from which a run starts, if any."""
         spec = self.spec
         if spec.text is not None:
-            checkpoint, text = (
-                models.load(str(spec.model)),
-                models.resolve_text(spec.text),
-            )
+            checkpoint = models.load(str(spec.model))
+            text = models.resolve_text(spec.text)
             return models.embed(checkpoint, text, dtype=self.dtype).tokens.x
         if spec.init.startswith("@"):
             return jax.device_put(read_states(spec.init[1:]))

@@ -184,14 +184,11 @@ class Computer:
         """The endings and error estimates of the cells of a chunk."""
         outcomes = []
         for i, (cell, origin) in enumerate(zip(cells, members, strict=False)):
+            status = Status(int(trajectory.code[i]))
+            outcome = Outcome(status, float(trajectory.stop_time[i]))
             last = jax.tree.map(lambda leaf, i=i: jnp.asarray(leaf[i]), trajectory.last)
-            outcome = Outcome(
-                Status(int(trajectory.code[i])), float(trajectory.stop_time[i])
-            )
-            setup, end = (
-                Setup(self._cells.run_spec(cell)),
-                origin.measure.replace_coordinates(last),
-            )
+            end = origin.measure.replace_coordinates(last)
+            setup = Setup(self._cells.run_spec(cell))
             outcomes.append(setup.estimate_errors(origin, end, outcome))
         estimates = [outcome.error_estimate for outcome in outcomes]
         worst = [None if e is None else plain_number(e.worst) for e in estimates]

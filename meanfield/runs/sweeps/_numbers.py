@@ -48,9 +48,7 @@ def cell_numbers(
         "steps": host.n_accepted,
         **final,
     }
-    rows = {
-        name: _plain_numbers(np.asarray(column)) for name, column in columns.items()
-    }
+    rows = {name: _plain_numbers(np.asarray(c)) for name, c in columns.items()}
     rows |= _curves(host, starts, observed_names, final) if observed_names else {}
     return {"ending": [Status(int(code)).ending for code in host.code], **rows}
 
@@ -114,15 +112,10 @@ def state_numbers(
     moments = zip(*map(moments_of, states), strict=True)
     mean, cov = (np.stack(part).astype(float) for part in moments)
     representation = representation_of(starts[0])
-    observables = [
-        representation.observables(*pair) for pair in zip(starts, states, strict=True)
-    ]
+    rows = list(map(representation.observables, starts, states))
     return {
         **_spectrum(cov),
-        **{
-            name: np.array([row[name] for row in observables])
-            for name in observables[0]
-        },
+        **{name: np.array([row[name] for row in rows]) for name in rows[0]},
         **token_numbers(states, [*filter(is_frame_number, observed_names)]),
         **(_entries(mean, cov) if mean.shape[1] <= LARGEST_SHOWN else {}),
     }

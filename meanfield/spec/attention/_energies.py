@@ -56,11 +56,7 @@ class EnergySpec(Strict):
     ] = None
     observe: Annotated[
         Names,
-        Key(
-            names="energies frame-numbers",
-            no_axis=ENDS,
-            no_page="it records nothing",
-        ),
+        Key(names="energies frame-numbers", no_axis=ENDS, no_page="it records nothing"),
         Field(
             examples=[["energy"]],
             min_length=1,
