@@ -157,9 +157,8 @@ def info(*, json: bool = False) -> None:
 def _print_statements(entries: list[dict[str, Any]]) -> None:
     """Prints a table of statements, and the number of statements of each kind."""
     columns = ("name", "group", "source", "claim")
-    print_entries(
-        [{name: to_unicode(row[name]) for name in columns} for row in entries]
-    )
+    table = [{name: to_unicode(row[name]) for name in columns} for row in entries]
+    print_entries(table)
     n_misprints = sum(row["name"] != row["id"] for row in entries)
     n_repeats = sum(bool(row["repeats"]) for row in entries)
     note(

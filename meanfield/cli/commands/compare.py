@@ -170,9 +170,7 @@ def _print(comparison: "runs.Comparison", assumptions: list[str]) -> None:
 def _rows(comparison: "runs.Comparison", gap: "runs.Gap") -> list[dict[str, str]]:
     """Table rows with the gaps of a pair, in units of the second measure's spread."""
     outflow = comparison.outflow_of(gap.pair)
-    indices = np.unique(
-        np.linspace(0, len(gap.times) - 1, N_TIMES).astype(int)
-    ).tolist()
+    indices = np.unique(np.linspace(0, len(gap.times) - 1, N_TIMES).astype(int))
     numbers = [number(float(e), 1) if e > 0 else "" for e in gap.distance_error]
     errors = [f" ± {text}" if text else "" for text in numbers]
     return [

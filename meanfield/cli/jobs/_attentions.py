@@ -2,9 +2,8 @@
 
 import inspect
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 import jax.numpy as jnp
 
@@ -39,34 +38,19 @@ whose code, or code that they use, names the attention.
 ROOT = "../meanfield"
 
 
-class Variant(NamedTuple):
-    """Entry of one attention; texts are sentences with mathematics in `$…$`.
-
-    Attributes:
-        name: registered name.
-        description: first paragraph of its factory's docstring.
-        facts: maps titles of the attention's classes to the first paragraphs of their
-            docstrings.
-    """
-
-    name: str
-    description: str
-    facts: dict[str, str]
-
-
 def page() -> str:
     """The page of all attentions as Markdown."""
-    variants = [_variant(name) for name in attentions]
+    facts = {name: _facts(name) for name in attentions}
     statement_ids = statements_by_attention(attention_marks())
-    rows = [_row(variant, len(statement_ids[variant.name])) for variant in variants]
-    sections = [_section(variant, statement_ids[variant.name]) for variant in variants]
+    rows = [_row(name, facts[name], len(statement_ids[name])) for name in facts]
+    sections = [_section(name, facts[name], statement_ids[name]) for name in facts]
     return HEAD + "\n".join([*rows, "", *sections])
 
 
-def _variant(name: str) -> Variant:
-    """The entry of a registered variant, from the docstrings of its classes."""
-    factory, unit = attentions[name], jnp.ones((1, 1))
-    attention = factory(unit, unit, unit)
+def _facts(name: str) -> dict[str, str]:
+    """The first paragraphs of the docstrings of an attention's classes, by title."""
+    unit = jnp.ones((1, 1))
+    attention = attentions[name](unit, unit, unit)
     coupling = attention.coupling
     closed_form = "None: the velocity of a Gaussian is not affine."
     if coupling.reads_order:
@@ -75,27 +59,26 @@ def _variant(name: str) -> Variant:
         closed_form += " Its barycentre has a closed form, for `projected`."
     if isinstance(coupling, AbstractGaussianCoupling):
         closed_form = first_paragraph(type(coupling).affine)
-    facts = {
+    return {
         "Score": f"{first_paragraph(type(attention.score))}{bandwidth_note(name)}",
         "Weights": first_paragraph(type(coupling)),
         "Gaussians": closed_form,
         "Linear growth": first_paragraph(type(coupling).is_linearly_bounded),
     }
-    return Variant(name, first_paragraph(factory), facts)
 
 
-def _row(variant: Variant, count: int) -> str:
-    name, gaussian = variant.name, variant.facts["Gaussians"]
-    closed_form = "no" if gaussian.startswith("None") else "closed form"
+def _row(name: str, facts: Mapping[str, str], count: int) -> str:
+    closed_form = "no" if facts["Gaussians"].startswith("None") else "closed form"
     symmetric = ", ".join(sorted(symmetries[name]))
     cells = [f"[`{name}`](#{name})", closed_form, symmetric, costs[name], str(count)]
     return "| " + " | ".join(cells) + " |"
 
 
-def _section(variant: Variant, statement_ids: Sequence[str]) -> str:
-    lines = [f"- {title}: {text}" for title, text in variant.facts.items() if text]
+def _section(name: str, facts: Mapping[str, str], statement_ids: Sequence[str]) -> str:
+    lines = [f"- {title}: {text}" for title, text in facts.items() if text]
     lines.append(f"- Measured by: {', '.join(map(_link, statement_ids)) or 'none yet'}")
-    return "\n".join([f"## {variant.name}", "", variant.description, "", *lines, ""])
+    description = first_paragraph(attentions[name])
+    return "\n".join([f"## {name}", "", description, "", *lines, ""])
 
 
 def _link(name: str) -> str:

@@ -1,6 +1,7 @@
 """Distances of stored runs: their table, record and picture."""
 
 from collections.abc import Mapping, Sequence
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -78,28 +79,24 @@ def _write(data: "xarray.Dataset", folder: Path, paths: Sequence[Path]) -> None:
 def _print(data: "xarray.Dataset") -> None:
     times = np.linspace(0, data.sizes["time"] - 1, N_TIMES).astype(int)
     frames = data.isel(time=np.unique(times))
-    print_rows(
-        [
-            {
-                "pair": str(pair),
-                "t": number(float(t), 4),
-                "W₂": _number_and_error(frames.sel(pair=pair, time=t), "wasserstein"),
-                "sliced W₂": _number_and_error(frames.sel(pair=pair, time=t), "sliced"),
-                "moments (Bures)": number(
-                    float(frames["bures"].sel(pair=pair, time=t)), 3
-                ),
-                "Sinkhorn divergence": number(
-                    float(frames["sinkhorn_divergence"].sel(pair=pair, time=t)), 3
-                ),
-            }
-            for pair in frames["pair"].values
-            for t in frames["time"].values
-        ]
-    )
+    pairs = product(frames["pair"].values, frames["time"].values)
+    print_rows([_row(frames.sel(pair=pair, time=t)) for pair, t in pairs])
     methods = ", ".join(dict.fromkeys(data.attrs["methods"]))
     note(f"W₂: {methods}; Sinkhorn divergence: ε = {data.attrs['epsilon']:.3g}")
     for text in data.attrs["notes"]:
         note(text)
+
+
+def _row(distances: "xarray.Dataset") -> dict[str, str]:
+    """Table row of one pair of runs at one time."""
+    return {
+        "pair": str(distances["pair"].item()),
+        "t": number(float(distances["time"]), 4),
+        "W₂": _number_and_error(distances, "wasserstein"),
+        "sliced W₂": _number_and_error(distances, "sliced"),
+        "moments (Bures)": number(float(distances["bures"]), 3),
+        "Sinkhorn divergence": number(float(distances["sinkhorn_divergence"]), 3),
+    }
 
 
 def _number_and_error(row: "xarray.Dataset", name: str) -> str:

@@ -45,9 +45,8 @@ class Work(NamedTuple):
         calls_by_file: dict[str, list[tuple]] = {}
         for name in self.ids:
             call = (name, self.size, self.seed, self.witnesses.get(name))
-            calls_by_file.setdefault(statements[name].measure.__module__, []).append(
-                call
-            )
+            file = statements[name].measure.__module__
+            calls_by_file.setdefault(file, []).append(call)
         files = list(calls_by_file.values())
         return [calls for k in range(STRIDE) for calls in files[k::STRIDE]]
 

@@ -131,11 +131,9 @@ def _describe_motion(result: Result, report: dict[str, Any]) -> str:
     size = "" if report["n"] is None else count_phrase(report["n"], "token")
     if "cells" in report:
         positions = report["positions"]
-        position_suffix = (
-            "" if positions is None else f" at each of {positions} positions"
-        )
+        suffix = "" if positions is None else f" at each of {positions} positions"
         cells = " × ".join(map(str, report["cells"]))
-        size = f"{cells} cells{position_suffix}, box {report['box']}"
+        size = f"{cells} cells{suffix}, box {report['box']}"
     if spec.text is not None:
         size += f" of {text_label(spec.text)}"
     network = "" if spec.model is None else f" of {Path(spec.model).name}"
@@ -152,17 +150,14 @@ def _describe_motion(result: Result, report: dict[str, Any]) -> str:
 def describe_error_estimate(report: dict[str, Any]) -> str:
     """Error estimate of a density, or the largest one of a family; empty if unknown."""
     record = report.get("error_estimate")
-    members = record if isinstance(record, list) else [record]
-    estimates = [
-        (i, list(estimate.values())) for i, estimate in enumerate(members) if estimate
-    ]
+    is_family = isinstance(record, list)
+    members = record if is_family else [record]
+    estimates = [(i, [*part.values()]) for i, part in enumerate(members) if part]
     if not estimates:
         return ""
     index, worst = max(estimates, key=lambda pair: max(pair[1]))
     covariance, mean, box, cells = map(_share, worst)
-    owner = (
-        f"member {index}, largest error estimate: " if isinstance(record, list) else ""
-    )
+    owner = f"member {index}, largest error estimate: " if is_family else ""
     return (
         f"{owner}the covariance may be off by {covariance} (the box {box}, its cells "
         f"{cells}), the mean by {mean} of the spread"
@@ -212,9 +207,8 @@ def _moments(result: Result, n: int | None) -> dict[str, str]:
     n_negligible = int(np.sum(eigenvalues <= least)) if least > 0 else 0
     count = min(EIGENVALUES, d - n_negligible)
     tail = ", …" if d - n_negligible > count else ""
-    tail += (
-        f" ({n_negligible} as small as rounding errors omitted)" if n_negligible else ""
-    )
+    if n_negligible:
+        tail += f" ({n_negligible} as small as rounding errors omitted)"
     # The covariance of n tokens has rank at most n - 1.
     rank = f"{d}"
     if n is not None and 1 < n <= d:

@@ -72,13 +72,11 @@ def _ending(result: Result) -> dict[str, Any]:
 def _endings(result: Result) -> dict[str, Any]:
     """Report entries of a family: counts of endings, and blow-up times."""
     t_stars = [o.t_star for o in result.outcomes]
-    finite_times = [t for t in t_stars if t is not None and math.isfinite(t)]
+    times = [t for t in t_stars if t is not None and math.isfinite(t)]
     return {
         "endings": dict(Counter(o.name for o in result.outcomes)),
         "t_stars": t_stars,
-        "t_star_range": (
-            [min(finite_times), max(finite_times)] if finite_times else None
-        ),
+        "t_star_range": [min(times), max(times)] if times else None,
     }
 
 

@@ -127,10 +127,9 @@ def compare(folder: Path, baseline: Path, *, json: bool) -> None:
         InvalidInputError: if the two runs differ in their task, options or seeds.
     """
     first, second = map(load_record, (folder, baseline))
+    specs = first.spec, second.spec
     for name in ("task", "options", "seeds", "validation_split", "distinct_samples"):
-        value, baseline_value = (
-            getattr(record.spec, name) for record in (first, second)
-        )
+        value, baseline_value = (getattr(spec, name) for spec in specs)
         if value != baseline_value:
             raise InvalidInputError(
                 f"`{folder}` and `{baseline}` must have the same `{name}`; got {value} "

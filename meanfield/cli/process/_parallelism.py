@@ -78,9 +78,8 @@ class Parallelism:
         """Creates the devices of JAX; must be called before JAX is used."""
         if self.processes is not None:
             return  # the child processes create the devices
-        initialize_runtime(
-            self.devices, None if self.join is None else parse_place(self.join)
-        )
+        place = None if self.join is None else parse_place(self.join)
+        initialize_runtime(self.devices, place)
 
     def supervise(self, run: Path | None) -> None:
         """Runs the command in several processes, and exits with its code if it fails.

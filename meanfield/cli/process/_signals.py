@@ -59,9 +59,7 @@ def handle_signals() -> Iterator[None]:
     os.set_blocking(writer, False)
     watch = _Watch(reader)
     numbers = [n for n in EXCEPTIONS if signal.getsignal(n) is not signal.SIG_IGN]
-    old_handlers = {
-        number: signal.signal(number, watch.raise_signal) for number in numbers
-    }
+    old_handlers = {n: signal.signal(n, watch.raise_signal) for n in numbers}
     unraisable, sys.unraisablehook = sys.unraisablehook, watch.handle_unraisable
     wakeup = signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
     threading.Thread(target=watch.run, daemon=True).start()

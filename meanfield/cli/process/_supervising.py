@@ -173,16 +173,14 @@ def verdict(ends: Mapping[int, End], members: Sequence[Member]) -> str | None:
 
 def find_lost_process(ends: Mapping[int, End], count: int) -> int | None:
     """Number of the lost process; `None` if the command ended by itself."""
-    failures = [number for number, end in ends.items() if end.code != 0]
-    signal_deaths = [
-        k for k in failures if ends[k].code < 0 and ends[k].code != ABORT_CODE
-    ]
+    failures = {k: end.code for k, end in ends.items() if end.code != 0}
+    signal_deaths = [k for k, c in failures.items() if c < 0 and c != ABORT_CODE]
     first = ends[0].code if 0 in ends else ABORT_CODE
     if signal_deaths:
         return min(signal_deaths)
     if first == 0 or first in FAILURE_CODES or first >= SIGNAL_BASE:
         return None
-    causes = [number for number in failures if ends[number].code not in FOLLOWER_CODES]
+    causes = [k for k, code in failures.items() if code not in FOLLOWER_CODES]
     later_causes = [number for number in causes if number > 0]
     silent = [number for number in range(count) if number not in ends]
     return min(later_causes or causes or silent or failures)

@@ -70,9 +70,8 @@ class RunProgress:
     def _time_left(self, share: float) -> str:
         """Time left, from the speed of the last segment; compilation does not count."""
         sample = (time.perf_counter(), CLOCK.seconds, share)
-        seconds, compile_seconds, progress = (
-            b - a for a, b in zip(self._last, sample, strict=True)
-        )
+        pairs = zip(self._last, sample, strict=True)
+        seconds, compile_seconds, progress = (b - a for a, b in pairs)
         self._last = sample
         return f"{(seconds - compile_seconds) * (1 - share) / progress:.0f} s left"
 
