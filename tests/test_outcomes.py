@@ -5,12 +5,14 @@ import math
 from dataclasses import replace
 
 import numpy as np
+import pytest
+from pydantic import ValidationError
 
 from meanfield.cli.jobs._report import describe_error_estimate
 from meanfield.endings import Status
 from meanfield.flows import ErrorEstimate
 from meanfield.runs.records._endings import Outcome, combine_outcomes
-from meanfield.runs.records._validation import _is_member  # pyright: ignore[reportPrivateUsage]
+from meanfield.runs.records._validation import members_reader
 
 
 def test_the_error_estimate_of_a_family_is_its_largest() -> None:
@@ -30,13 +32,18 @@ def test_the_predicted_blow_up_of_fixed_steps_round_trips() -> None:
     for due in ((math.nan, math.nan), (0.25, 1e-9)):
         outcome = Outcome(Status.INTERRUPTED, 1.0, predicted_blow_up=due)
         record = json.loads(json.dumps(outcome.as_json(), allow_nan=False))
-        assert _is_member(record)
+        check_member(record)
         again = Outcome.from_json(record)
         np.testing.assert_array_equal(again.predicted_blow_up, due)
     del record["predicted_blow_up"]  # as records of 0.1
-    assert _is_member(record)
+    check_member(record)
     assert Outcome.from_json(record).predicted_blow_up is None
-    assert not _is_member({**record, "predicted_blow_up": [0.25]})
+    with pytest.raises(ValidationError):
+        check_member({**record, "predicted_blow_up": [0.25]})
+
+
+def check_member(record: dict) -> None:
+    members_reader().validate_json(json.dumps([record]), strict=True)
 
 
 def test_a_lapse_names_the_missed_tolerance():

@@ -62,7 +62,7 @@ def load_members(store: RunStore) -> list[dict[str, Any]]:
     """
     members: Any = store.state.get("members")
     try:
-        _reader().validate_json(json.dumps(members), strict=True)
+        members_reader().validate_json(json.dumps(members), strict=True)
     except ValidationError:
         raise_damaged(store.path, "its `members` are not outcomes of flows")
     if len(members) != store.sizes.get(RUN, 1):
@@ -71,7 +71,8 @@ def load_members(store: RunStore) -> list[dict[str, Any]]:
 
 
 @functools.cache
-def _reader() -> TypeAdapter:
+def members_reader() -> TypeAdapter:
+    """Pydantic's validator of the outcomes of all members."""
     return TypeAdapter(list[Member])
 
 
