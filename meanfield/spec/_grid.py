@@ -25,7 +25,12 @@ GRID_ONLY = ("grid", "applies only to grids")
 class Strict(BaseModel):
     """A frozen model that rejects unknown keys and numbers that are not finite."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+    model_config = ConfigDict(
+        frozen=True,
+        extra="forbid",
+        allow_inf_nan=False,
+        use_attribute_docstrings=True,
+    )
 
     @model_validator(mode="before")
     @classmethod
@@ -79,78 +84,53 @@ class GridSpec(Strict):
         int | list[int] | None,
         BeforeValidator(_cell_count),
         Key(group="Grid", required_measure=GRID_ONLY, is_not_inherited=True),
-        Field(
-            examples=[800],
-            description="number of cells: one number for all axes, or a list with one "
-            "for each; 400 on the line and 128 × 128 in the plane if absent, or 200 "
-            "and 32 × 32 with a mask",
-        ),
+        Field(examples=[800]),
     ] = None
+    """number of cells: one number for all axes, or a list with one for each; 400 on the
+    line and 128 × 128 in the plane if absent, or 200 and 32 × 32 with a mask"""
+
     half_width: Annotated[
         PositiveFloat | None,
         RARE_INITIAL,
-        Field(
-            examples=[16.0],
-            description="half-width of the box, in standard deviations of the initial "
-            "measure; for a normal, 12 on the line and 8 in the plane if absent",
-        ),
+        Field(examples=[16.0]),
     ] = None
+    """half-width of the box, in standard deviations of the initial measure; for a
+    normal, 12 on the line and 8 in the plane if absent"""
+
     domain: Annotated[
         list[float] | list[list[float]] | None,
         BeforeValidator(_intervals),
         Key(group="Grid", required_measure=GRID_ONLY, is_not_inherited=True),
-        Field(
-            examples=[[-6.0, 6.0]],
-            description="box of the grid, as LOW,HIGH or one pair for each axis: -6,6 "
-            "or [[-6,6],[-4,4]]; alternative to half_width, and the box is then "
-            "`fixed` unless --box is given",
-        ),
+        Field(examples=[[-6.0, 6.0]]),
     ] = None
-    grading: Annotated[
-        float,
-        RARE_INITIAL,
-        Field(
-            ge=1,
-            description="ratio of the widths of the outermost and the innermost cells",
-        ),
-    ] = 1.0
+    """box of the grid, as LOW,HIGH or one pair for each axis: -6,6 or [[-6,6],[-4,4]];
+    alternative to half_width, and the box is then `fixed` unless --box is given"""
+
+    grading: Annotated[float, RARE_INITIAL, Field(ge=1)] = 1.0
+    """ratio of the widths of the outermost and the innermost cells"""
+
     box: Annotated[
         Literal["affine", "scaled", "fixed", "closed"] | None,
         RARE,
-        Field(
-            examples=["scaled"],
-            description="motion of the box: `affine` (with the covariance), `scaled` "
-            "(with the standard deviation along each axis), `fixed`, or `closed` "
-            "(fixed, without flux through its walls); `affine` if absent, `scaled` "
-            "under noise or a gradient flow, `fixed` with domain",
-        ),
+        Field(examples=["scaled"]),
     ] = None
+    """motion of the box: `affine` (with the covariance), `scaled` (with the standard
+    deviation along each axis), `fixed`, or `closed` (fixed, without flux through its
+    walls); `affine` if absent, `scaled` under noise or a gradient flow, `fixed` with
+    domain"""
+
     bandwidth: Annotated[
         PositiveFloat | None,
         RARE_INITIAL,
-        Field(
-            examples=[0.2],
-            description="bandwidth of the kernel density estimate of tokens from a "
-            "file or a run, in standard deviations; Scott's rule if absent",
-        ),
+        Field(examples=[0.2]),
     ] = None
-    positions: Annotated[
-        Count | None,
-        RARE_INITIAL,
-        Field(
-            examples=[16],
-            description="number of positions of a masked grid, with a layer of cells "
-            "for each; 16 if absent",
-        ),
-    ] = None
-    cfl: Annotated[
-        float | None,
-        RARE,
-        Field(
-            examples=[0.5],
-            gt=0,
-            le=1,
-            description="CFL number: the time step as a fraction of the largest stable "
-            "step of the grid; 0.8 if absent",
-        ),
-    ] = None
+    """bandwidth of the kernel density estimate of tokens from a file or a run, in
+    standard deviations; Scott's rule if absent"""
+
+    positions: Annotated[Count | None, RARE_INITIAL, Field(examples=[16])] = None
+    """number of positions of a masked grid, with a layer of cells for each; 16 if
+    absent"""
+
+    cfl: Annotated[float | None, RARE, Field(examples=[0.5], gt=0, le=1)] = None
+    """CFL number: the time step as a fraction of the largest stable step of the grid;
+    0.8 if absent"""

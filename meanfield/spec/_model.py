@@ -48,11 +48,9 @@ class RunSpec(
         True
     """
 
-    seed: Annotated[
-        int,
-        Key(enters="draw"),
-        Field(ge=0, lt=2**63, description="seed of all random numbers"),
-    ] = 0
+    seed: Annotated[int, Key(enters="draw"), Field(ge=0, lt=2**63)] = 0
+    """seed of all random numbers"""
+
     solver: Annotated[
         str,
         Key(
@@ -60,8 +58,9 @@ class RunSpec(
             excluded_measures={"grid": FLUXES},
             no_page="it has one integrator, of order five",
         ),
-        Field(description="integrator; see `list solvers`"),
     ] = "tsit5"
+    """integrator; see `list solvers`"""
+
     rtol: Annotated[
         float | None,
         Key(
@@ -69,13 +68,10 @@ class RunSpec(
             replaces=("dt",),
             page_help="relative tolerance; 1e-7 if absent, or 1e-9 for Gaussians",
         ),
-        Field(
-            examples=[1e-8],
-            gt=0,
-            lt=1,
-            description="relative tolerance; 4e-10 (double) or 7e-5 (single) if absent",
-        ),
+        Field(examples=[1e-8], gt=0, lt=1),
     ] = None
+    """relative tolerance; 4e-10 (double) or 7e-5 (single) if absent"""
+
     dt: Annotated[
         PositiveFloat | None,
         Key(
@@ -84,32 +80,30 @@ class RunSpec(
             replaces=("rtol",),
             no_page="it integrates to a tolerance, which `--rtol` sets",
         ),
-        Field(
-            examples=[0.01],
-            description="fixed step size, by `euler` unless --solver names another",
-        ),
+        Field(examples=[0.01]),
     ] = None
+    """fixed step size, by `euler` unless --solver names another"""
+
     max_steps: Annotated[
-        Count,
-        Key(is_rare=True, page_help="maximum number of steps [default: 100000]"),
-        Field(description="maximum number of steps in one segment"),
+        Count, Key(is_rare=True, page_help="maximum number of steps [default: 100000]")
     ] = 100_000
+    """maximum number of steps in one segment"""
+
     reduction: Annotated[
         str,
         Key(
             excluded_measures={"grid": "has its own method for sums over cells"},
             no_page="it sums over all tokens",
         ),
-        Field(
-            description="evaluation of sums over tokens: `auto`, `dense`, "
-            "`blocked[:SIZE]`, `cells[:TOLERANCE]` or `chebyshev[:TOLERANCE]`"
-        ),
     ] = "auto"
-    precision: Annotated[
-        Literal["double", "single"],
-        Key(is_forward_key=True),
-        Field(description="floating-point precision: `double` or `single`"),
-    ] = "double"
+    """evaluation of sums over tokens: `auto`, `dense`, `blocked[:SIZE]`,
+    `cells[:TOLERANCE]` or `chebyshev[:TOLERANCE]`"""
+
+    precision: Annotated[Literal["double", "single"], Key(is_forward_key=True)] = (
+        "double"
+    )
+    """floating-point precision: `double` or `single`"""
+
     segment: Annotated[
         Count,
         Key(
@@ -117,26 +111,29 @@ class RunSpec(
             no_axis="a sweep integrates its flows in one piece",
             no_page="it stores nothing",
         ),
-        Field(description="number of frames integrated and committed at a time"),
     ] = 20
+    """number of frames integrated and committed at a time"""
+
     depth: Annotated[
-        Literal["layers", "interpolated"],
-        Key(is_rare=True, no_page="it has no layers"),
-        Field(
-            description="parameters between the times of `layers`: `layers` (piecewise "
-            "constant) or `interpolated` (linear)"
-        ),
+        Literal["layers", "interpolated"], Key(is_rare=True, no_page="it has no layers")
     ] = "layers"
+    """parameters between the times of `layers`: `layers` (piecewise constant) or
+    `interpolated` (linear)"""
+
     layers: Annotated[
         tuple[LayerSpec, ...],
         Key(group=None, holds="table", no_axis="it is a table"),
-        Field(max_length=MOST_LAYERS, description="parameters of each layer, by time"),
+        Field(max_length=MOST_LAYERS),
     ] = ()
+    """parameters of each layer, by time"""
+
     terms: Annotated[
         tuple[AttentionSpec, ...],
         Key(group=None, holds="table", no_axis="it is a table"),
-        Field(max_length=MOST_TERMS, description="attentions added to the velocity"),
+        Field(max_length=MOST_TERMS),
     ] = ()
+    """attentions added to the velocity"""
+
     model: Annotated[
         str | None,
         Key(
@@ -149,11 +146,10 @@ class RunSpec(
             ),
             is_in_title=True,
         ),
-        Field(
-            examples=["minilm"],
-            description="transformer: a name from `models list`, or a folder",
-        ),
+        Field(examples=["minilm"]),
     ] = None
+    """transformer: a name from `models list`, or a folder"""
+
     text: Annotated[
         str | None,
         Key(
@@ -163,30 +159,26 @@ class RunSpec(
             brings=("the tokens", ("n", "init", "mean", "cov", "draws")),
             is_not_inherited=True,
         ),
-        Field(
-            examples=["Attention moves a cloud of tokens."],
-            description="text whose tokens the model moves, or @FILE.txt",
-        ),
+        Field(examples=["Attention moves a cloud of tokens."]),
     ] = None
+    """text whose tokens the model moves, or @FILE.txt"""
+
     model_layers: Annotated[
         list[int] | None,
         Key(is_rare=True, group="Transformer", label="layers of the model"),
         BeforeValidator(_as_list),
-        Field(
-            examples=[[0, 1]],
-            max_length=MOST_LAYERS,
-            description="layers of the model, from 0, such as 0,1; all if absent",
-        ),
+        Field(examples=[[0, 1]], max_length=MOST_LAYERS),
     ] = None
+    """layers of the model, from 0, such as 0,1; all if absent"""
+
     model_heads: Annotated[
         list[int] | None,
         Key(is_rare=True, group="Transformer"),
         BeforeValidator(_as_list),
-        Field(
-            examples=[[0]],
-            description="heads of each layer, from 0, such as 0,1; all if absent",
-        ),
+        Field(examples=[[0]]),
     ] = None
+    """heads of each layer, from 0, such as 0,1; all if absent"""
+
     forward: Annotated[
         bool,
         Key(
@@ -196,11 +188,9 @@ class RunSpec(
             no_page="it integrates a flow",
             is_not_inherited=True,
         ),
-        Field(
-            description="forward pass of the network, with layer norms and MLPs and "
-            "one frame for each layer, instead of a flow (flag)"
-        ),
     ] = False
+    """forward pass of the network, with layer norms and MLPs and one frame for each
+    layer, instead of a flow (flag)"""
 
     @model_validator(mode="after")
     def _check_consistency(self) -> "RunSpec":

@@ -38,11 +38,10 @@ class StartSpec(Strict):
             page_help="representation of the measure: `points` or `gaussian` "
             "[default: points]",
         ),
-        Field(
-            description="representation of the measure: `points` (weighted tokens), "
-            "`gaussian`, or `grid` (a density)"
-        ),
     ] = "points"
+    """representation of the measure: `points` (weighted tokens), `gaussian`, or `grid`
+    (a density)"""
+
     projected: Annotated[
         bool,
         Key(
@@ -50,11 +49,10 @@ class StartSpec(Strict):
             required_measure=("gaussian", "applies only to Gaussians"),
             no_page="it moves Gaussians only by attentions that preserve them",
         ),
-        Field(
-            description="projection of the flow on Gaussians, an approximation for "
-            "attentions that do not preserve them (flag)"
-        ),
     ] = False
+    """projection of the flow on Gaussians, an approximation for attentions that do not
+    preserve them (flag)"""
+
     space: Annotated[
         str,
         Key(
@@ -67,12 +65,11 @@ class StartSpec(Strict):
             ),
             is_in_title=True,
         ),
-        Field(
-            examples=["sphere"],
-            description="space of the tokens: `sphere`, `sphere:RADIUS`, `sphere:rms` "
-            "(radius √d) or `layer-norm`; see `list spaces`",
-        ),
+        Field(examples=["sphere"]),
     ] = EUCLIDEAN
+    """space of the tokens: `sphere`, `sphere:RADIUS`, `sphere:rms` (radius √d) or
+    `layer-norm`; see `list spaces`"""
+
     n: Annotated[
         Count,
         Key(
@@ -82,16 +79,16 @@ class StartSpec(Strict):
             most_used=True,
             page_help="number of tokens; 400 if absent, or 100 for `sinkhorn`",
         ),
-        Field(description="number of tokens"),
     ] = 1000
+    """number of tokens"""
+
     d: Annotated[
         Count | None,
         Key(group="Start", label="dimension $d$", most_used=True),
-        Field(
-            examples=[2],
-            description="dimension of the tokens; that of the matrices if absent, or 1",
-        ),
+        Field(examples=[2]),
     ] = None
+    """dimension of the tokens; that of the matrices if absent, or 1"""
+
     init: Annotated[
         str,
         Key(
@@ -101,24 +98,18 @@ class StartSpec(Strict):
             is_not_inherited=True,
             most_used=True,
         ),
-        Field(
-            description="initial cloud: a name from `list clouds`, @FILE.npy or "
-            "@FILE.csv"
-        ),
     ] = "gaussian"
-    mean: Annotated[
-        Numbers,
-        replace(MOMENT, label=r"initial mean $\alpha_0$"),
-        Field(description="mean of the initial measure: a number or a list"),
-    ] = 0.0
+    """initial cloud: a name from `list clouds`, @FILE.npy or @FILE.csv"""
+
+    mean: Annotated[Numbers, replace(MOMENT, label=r"initial mean $\alpha_0$")] = 0.0
+    """mean of the initial measure: a number or a list"""
+
     cov: Annotated[
-        Numbers,
-        replace(MOMENT, label=r"initial covariance $\Sigma_0$", most_used=True),
-        Field(
-            description="covariance of the initial measure: a number c (for c I) or a "
-            "matrix; a cloud is scaled by its square root"
-        ),
+        Numbers, replace(MOMENT, label=r"initial covariance $\Sigma_0$", most_used=True)
     ] = 1.0
+    """covariance of the initial measure: a number c (for c I) or a matrix; a cloud is
+    scaled by its square root"""
+
     weights: Annotated[
         Numbers | None,
         Key(
@@ -128,21 +119,13 @@ class StartSpec(Strict):
             is_not_inherited=True,
             is_forward_key=True,
         ),
-        Field(
-            examples=["@weights.npy"],
-            description="weights of the tokens, normalised to sum 1: a list, @FILE.npy "
-            "or @FILE.csv",
-        ),
+        Field(examples=["@weights.npy"]),
     ] = None
-    noise: Annotated[
-        float | None,
-        Key(),
-        Field(
-            examples=[0.1],
-            ge=0,
-            description="diffusivity D of the term D Δμ, such as 0.1; 0 if absent",
-        ),
-    ] = None
+    """weights of the tokens, normalised to sum 1: a list, @FILE.npy or @FILE.csv"""
+
+    noise: Annotated[float | None, Key(), Field(examples=[0.1], ge=0)] = None
+    """diffusivity D of the term D Δμ, such as 0.1; 0 if absent"""
+
     starts: Annotated[
         str | None,
         Key(
@@ -157,12 +140,11 @@ class StartSpec(Strict):
             is_not_inherited=True,
             no_page="it integrates one flow",
         ),
-        Field(
-            examples=["grid:20"],
-            description="family of initial Gaussians: `grid:N` or `random:N`, such as "
-            "grid:20; see `list families`",
-        ),
+        Field(examples=["grid:20"]),
     ] = None
+    """family of initial Gaussians: `grid:N` or `random:N`, such as grid:20; see
+    `list families`"""
+
     draws: Annotated[
         Count | None,
         Key(
@@ -171,13 +153,10 @@ class StartSpec(Strict):
             is_not_inherited=True,
             no_page="it integrates one flow",
         ),
-        Field(
-            examples=[8],
-            le=MOST_DRAWS,
-            description="number of independent draws of the initial measure and of "
-            "random matrices",
-        ),
+        Field(examples=[8], le=MOST_DRAWS),
     ] = None
+    """number of independent draws of the initial measure and of random matrices"""
+
     source: Annotated[
         str | None,
         Key(
@@ -188,11 +167,10 @@ class StartSpec(Strict):
             ),
             is_not_inherited=True,
         ),
-        Field(
-            examples=["run.zarr"],
-            description="run whose frame at the time `at` is the initial measure",
-        ),
+        Field(examples=["run.zarr"]),
     ] = None
+    """run whose frame at the time `at` is the initial measure"""
+
     at: Annotated[
         float | None,
         Key(
@@ -202,12 +180,10 @@ class StartSpec(Strict):
             is_not_inherited=True,
             no_page="it starts from the first frame of a stored run",
         ),
-        Field(
-            examples=[2.0],
-            description="time of a frame in the run given by --from, at which the new "
-            "run starts; that of its last frame if absent",
-        ),
+        Field(examples=[2.0]),
     ] = None
+    """time of a frame in the run given by --from, at which the new run starts; that of
+    its last frame if absent"""
 
     @property
     def free_dimension(self) -> int:

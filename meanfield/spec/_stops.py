@@ -45,32 +45,24 @@ class StopSpec(Strict):
     """The keys of the stopping criteria."""
 
     steady: Annotated[
-        PositiveFloat | None,
-        Key(group="Time"),
-        Field(
-            examples=[1e-6],
-            description="tolerance of the steady state: the flow stops when its "
-            "remaining distance is below this fraction of the initial size, such as "
-            "1e-6",
-        ),
+        PositiveFloat | None, Key(group="Time"), Field(examples=[1e-6])
     ] = None
+    """tolerance of the steady state: the flow stops when its remaining distance is
+    below this fraction of the initial size, such as 1e-6"""
+
     bound: Annotated[
         PositiveFloat | None,
         Key(is_rare=True, group="Time", no_page=ENDS_OF_PAGE),
-        Field(
-            examples=[1e6],
-            description="size of the measure above which the flow stops, such as 1e6",
-        ),
+        Field(examples=[1e6]),
     ] = None
+    """size of the measure above which the flow stops, such as 1e6"""
+
     stop: Annotated[
         list[str] | None,
         BeforeValidator(names_in),
         AfterValidator(lambda names: names and _check_numbers(check_distinct(names))),
         Key(is_rare=True, names="stops", group="Time", no_page=ENDS_OF_PAGE),
-        Field(
-            examples=[["rest:1e-6"]],
-            min_length=1,
-            description="further stopping criteria, as NAME:THRESHOLD with commas "
-            "between, such as rest:1e-6; see `list stops`",
-        ),
+        Field(examples=[["rest:1e-6"]], min_length=1),
     ] = None
+    """further stopping criteria, as NAME:THRESHOLD with commas between, such as
+    rest:1e-6; see `list stops`"""

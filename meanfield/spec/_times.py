@@ -29,8 +29,9 @@ class TimesSpec(Strict):
             label="final time $t$",
             most_used=True,
         ),
-        Field(description="final time"),
     ] = 10.0
+    """final time"""
+
     frames: Annotated[
         int,
         Key(
@@ -39,8 +40,10 @@ class TimesSpec(Strict):
             no_axis=ENDS,
             no_page="it draws while it integrates, and stores no frames",
         ),
-        Field(ge=2, le=MOST_FRAMES, description="number of stored frames"),
+        Field(ge=2, le=MOST_FRAMES),
     ] = 101
+    """number of stored frames"""
+
     spacing: Annotated[
         Literal["even", "log", "both"],
         Key(
@@ -50,11 +53,10 @@ class TimesSpec(Strict):
             no_axis=ENDS,
             no_page="it draws while it integrates, and stores no frames",
         ),
-        Field(
-            description="spacing of the frame times: `even`, `log` (over four decades; "
-            "in arclength from 0.01 on) or `both`"
-        ),
     ] = "even"
+    """spacing of the frame times: `even`, `log` (over four decades; in arclength from
+    0.01 on) or `both`"""
+
     clock: Annotated[
         Literal["arclength"] | None,
         Key(
@@ -85,22 +87,19 @@ class TimesSpec(Strict):
             no_axis="it chooses the method",
             no_page="it integrates in time",
         ),
-        Field(
-            examples=["arclength"],
-            description="variable of the steps: `arclength`, for clusters that meet at "
-            "times such as 1e143 (`softmax` or `exp` alone); time if absent",
-        ),
+        Field(examples=["arclength"]),
     ] = None
+    """variable of the steps: `arclength`, for clusters that meet at times such as 1e143
+    (`softmax` or `exp` alone); time if absent"""
+
     merge: Annotated[
         PositiveFloat | None,
         Key(is_rare=True, group="Time", no_page="it integrates in time"),
-        Field(
-            examples=[1e-7],
-            lt=1,
-            description="distance, relative to the initial size, at which tokens merge "
-            "under `clock = arclength`; 1e-7 if absent",
-        ),
+        Field(examples=[1e-7], lt=1),
     ] = None
+    """distance, relative to the initial size, at which tokens merge under
+    `clock = arclength`; 1e-7 if absent"""
+
     times: Annotated[
         list[float] | None,
         Key(
@@ -111,10 +110,6 @@ class TimesSpec(Strict):
             is_not_inherited=True,
             no_page="it ends at `--t`",
         ),
-        Field(
-            examples=[[0.0, 0.5, 1.0, 5.0]],
-            max_length=MOST_FRAMES,
-            description="frame times, as a list such as 0,0.5,1; alternative to t, "
-            "frames and spacing",
-        ),
+        Field(examples=[[0.0, 0.5, 1.0, 5.0]], max_length=MOST_FRAMES),
     ] = None
+    """frame times, as a list such as 0,0.5,1; alternative to t, frames and spacing"""

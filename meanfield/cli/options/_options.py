@@ -190,7 +190,7 @@ def meaning_to_page(name: str) -> str:
 
 def _meaning(name: str) -> str:
     field = RunSpec.model_fields[name]
-    text = field.description or ""
+    text = " ".join((field.description or "").split())
     if TEXT in KEYS[name].files:
         text += ", or - for standard input"
     if field.default not in (None, ()) and field.default is not False:

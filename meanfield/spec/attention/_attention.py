@@ -52,32 +52,33 @@ class AttentionSpec(Strict):
             page_help="attention, by name: `softmax`, `l2`, `sinkhorn`, `linear`, or "
             "`sigmoid` (tokens only) [default: softmax]",
         ),
-        Field(description="attention, by name; see `list attentions`"),
     ] = "softmax"
+    """attention, by name; see `list attentions`"""
+
     A: Annotated[
         HeadNumbers | None,
         replace(MATRIX, replaces=("Q", "K"), most_used=True),
-        Field(
-            examples=[-1.0],
-            description="score matrix A, d × d, in place of Q and K (Q = A, K = I); I "
-            "if absent",
-        ),
+        Field(examples=[-1.0]),
     ] = None
+    """score matrix A, d × d, in place of Q and K (Q = A, K = I); I if absent"""
+
     Q: Annotated[
         HeadNumbers | None,
         replace(MATRIX, replaces=("A",)),
-        Field(examples=[[[1.0, 0.0], [0.0, 2.0]]], description="query matrix, k × d"),
+        Field(examples=[[[1.0, 0.0], [0.0, 2.0]]]),
     ] = None
+    """query matrix, k × d"""
+
     K: Annotated[
         HeadNumbers | None,
         replace(MATRIX, replaces=("A",)),
-        Field(examples=[[[-1.0, 0.0], [0.0, -1.0]]], description="key matrix, k × d"),
+        Field(examples=[[[-1.0, 0.0], [0.0, -1.0]]]),
     ] = None
-    V: Annotated[
-        HeadNumbers,
-        replace(MATRIX, most_used=True),
-        Field(description="value matrix, d × d; `A` or `-A` for that of the scores"),
-    ] = 1.0
+    """key matrix, k × d"""
+
+    V: Annotated[HeadNumbers, replace(MATRIX, most_used=True)] = 1.0
+    """value matrix, d × d; `A` or `-A` for that of the scores"""
+
     epsilon: Annotated[
         PositiveFloat,
         Key(
@@ -86,8 +87,9 @@ class AttentionSpec(Strict):
             enters="dynamics",
             label=r"bandwidth $\varepsilon$",
         ),
-        Field(description="bandwidth ε, by which scores are divided"),
     ] = 1.0
+    """bandwidth ε, by which scores are divided"""
+
     beta: Annotated[
         PositiveFloat | None,
         Key(
@@ -96,27 +98,20 @@ class AttentionSpec(Strict):
             enters="dynamics",
             label=r"inverse temperature $\beta$",
         ),
-        Field(
-            examples=[5.0],
-            description="inverse temperature β = 1/ε, in place of `epsilon`",
-        ),
+        Field(examples=[5.0]),
     ] = None
-    heads: Annotated[
-        Count,
-        Key(group="Attention", is_in_title=True),
-        Field(
-            description="number of heads; each takes a block of rows of A, Q, K and V, "
-            "or its own entry of a list such as --V 1,-1"
-        ),
-    ] = 1
+    """inverse temperature β = 1/ε, in place of `epsilon`"""
+
+    heads: Annotated[Count, Key(group="Attention", is_in_title=True)] = 1
+    """number of heads; each takes a block of rows of A, Q, K and V, or its own entry of
+    a list such as --V 1,-1"""
+
     scale: Annotated[
-        Literal["none", "sqrt-k"],
-        Key(is_rare=True, group="Attention"),
-        Field(
-            description="scaling of the scores: `none`, or `sqrt-k` (divided by √k for "
-            "heads of dimension k)"
-        ),
+        Literal["none", "sqrt-k"], Key(is_rare=True, group="Attention")
     ] = "none"
+    """scaling of the scores: `none`, or `sqrt-k` (divided by √k for heads of dimension
+    k)"""
+
     mask: Annotated[
         str | None,
         Key(
@@ -125,14 +120,13 @@ class AttentionSpec(Strict):
             is_in_title=True,
             page_help="attention mask: `causal`; no mask if absent",
         ),
-        Field(
-            examples=["causal"],
-            description="attention mask: `causal`, `strict` (earlier tokens only), "
-            "`window:WIDTH`, `block-local:WIDTH`, `block-causal:WIDTH`, "
-            "`strided:WIDTH` or `fixed:WIDTH`, with WIDTH as a fraction of the "
-            "sequence, or `alibi:RATE`; see `list masks`; no mask if absent",
-        ),
+        Field(examples=["causal"]),
     ] = None
+    """attention mask: `causal`, `strict` (earlier tokens only), `window:WIDTH`,
+    `block-local:WIDTH`, `block-causal:WIDTH`, `strided:WIDTH` or `fixed:WIDTH`, with
+    WIDTH as a fraction of the sequence, or `alibi:RATE`; see `list masks`; no mask if
+    absent"""
+
     iterations: Annotated[
         Count | None,
         Key(
@@ -141,13 +135,10 @@ class AttentionSpec(Strict):
             page_help="number of Sinkhorn half-steps, odd; iteration to a tolerance if "
             "absent",
         ),
-        Field(
-            examples=[7],
-            le=MOST_HALF_STEPS,
-            description="number of Sinkhorn half-steps; iteration to a tolerance if "
-            "absent",
-        ),
+        Field(examples=[7], le=MOST_HALF_STEPS),
     ] = None
+    """number of Sinkhorn half-steps; iteration to a tolerance if absent"""
+
     context: Annotated[
         str | None,
         AfterValidator(check_context),
@@ -157,41 +148,34 @@ class AttentionSpec(Strict):
             replaces=("context_mean", "context_cov"),
             no_page=SELF,
         ),
-        Field(
-            examples=["gaussian"],
-            description="measure of the keys (cross-attention): `gaussian`, @FILE.npy, "
-            "RUN (its last frame), RUN:TIME, or RUN:moving (all frames, in time); "
-            "self-attention if absent",
-        ),
+        Field(examples=["gaussian"]),
     ] = None
+    """measure of the keys (cross-attention): `gaussian`, @FILE.npy, RUN (its last
+    frame), RUN:TIME, or RUN:moving (all frames, in time); self-attention if absent"""
+
     context_mean: Annotated[
         Numbers | None,
         replace(CONTEXT_MOMENT, label=r"mean of the context"),
-        Field(
-            examples=[[1.0, 0.0]],
-            description="mean of the `gaussian` context; 0 if absent",
-        ),
+        Field(examples=[[1.0, 0.0]]),
     ] = None
+    """mean of the `gaussian` context; 0 if absent"""
+
     context_cov: Annotated[
         Numbers | None,
         replace(CONTEXT_MOMENT, label=r"covariance of the context"),
-        Field(
-            examples=[0.5],
-            description="covariance of the `gaussian` context; I if absent",
-        ),
+        Field(examples=[0.5]),
     ] = None
+    """covariance of the `gaussian` context; I if absent"""
+
     options: Annotated[
         dict[str, Option] | None,
         BeforeValidator(options_of),
         AfterValidator(check_option_values),
         Key(group="Attention", holds="options", files=ARRAYS),
-        Field(
-            examples=[{"slices": "random:8"}],
-            min_length=1,
-            description="options of the attention, as NAME=VALUE,…, such as "
-            "slices=random:8; see `show NAME`",
-        ),
+        Field(examples=[{"slices": "random:8"}], min_length=1),
     ] = None
+    """options of the attention, as NAME=VALUE,…, such as slices=random:8; see
+    `show NAME`"""
 
     @model_validator(mode="after")
     def _check_keys(self) -> "AttentionSpec":
@@ -240,12 +224,11 @@ class DepthSpec(Strict):
             is_in_title=True,
             no_page="it has no layer norms",
         ),
-        Field(
-            examples=["pre"],
-            description="layer norm: `post`, `pre`, `peri`, `mix:TIME`, `ngpt:RATE` or "
-            "`sqrt`; tokens are x = rθ, and the attention sees θ; none if absent",
-        ),
+        Field(examples=["pre"]),
     ] = None
+    """layer norm: `post`, `pre`, `peri`, `mix:TIME`, `ngpt:RATE` or `sqrt`; tokens are
+    x = rθ, and the attention sees θ; none if absent"""
+
     redraw: Annotated[
         str | None,
         BeforeValidator(lambda value: None if value is None else str(value)),
@@ -259,12 +242,10 @@ class DepthSpec(Strict):
             is_in_title=False,
             no_page="its matrices are constant",
         ),
-        Field(
-            examples=["0.5"],
-            description="period after which random matrices are drawn anew, such as "
-            "0.5, or 0.5:common for the same matrices in all draws; never if absent",
-        ),
+        Field(examples=["0.5"]),
     ] = None
+    """period after which random matrices are drawn anew, such as 0.5, or 0.5:common for
+    the same matrices in all draws; never if absent"""
 
 
 class LayerSpec(AttentionSpec, DriftSpec):

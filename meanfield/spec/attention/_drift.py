@@ -53,10 +53,7 @@ class DriftSpec(Strict):
             enters="dynamics",
             no_page="it has attention only",
         ),
-        Field(
-            examples=[{"M": -0.5, "b": 1.0}],
-            min_length=1,
-            description="velocity added to each token: M=…,b=… for Mx + b, or "
-            "W1=…,b1=…,W2=…,b2=… for W2 relu(W1 x + b1) + b2",
-        ),
+        Field(examples=[{"M": -0.5, "b": 1.0}], min_length=1),
     ] = None
+    """velocity added to each token: M=…,b=… for Mx + b, or W1=…,b1=…,W2=…,b2=… for W2
+    relu(W1 x + b1) + b2"""

@@ -47,25 +47,19 @@ class EnergySpec(Strict):
             is_in_title=True,
             no_page="it has attention only",
         ),
-        Field(
-            examples=[["interaction"]],
-            min_length=1,
-            description="energy, or several to be summed, whose gradient flow moves "
-            "the measure instead of an attention; see `list energies`",
-        ),
+        Field(examples=[["interaction"]], min_length=1),
     ] = None
+    """energy, or several to be summed, whose gradient flow moves the measure instead of
+    an attention; see `list energies`"""
+
     observe: Annotated[
         Names,
         Key(names="energies frame-numbers", no_axis=ENDS, no_page="it records nothing"),
-        Field(
-            examples=[["energy"]],
-            min_length=1,
-            description="energies recorded at each frame, by name: `energy` (that of "
-            "the flow), or names from `list energies`; numbers of the tokens, such as "
-            "`pairs:0.999`, see `list frame-numbers`; in a sweep `mean`, "
-            "`covariance`, and numbers of its table",
-        ),
+        Field(examples=[["energy"]], min_length=1),
     ] = None
+    """energies recorded at each frame, by name: `energy` (that of the flow), or names
+    from `list energies`; numbers of the tokens, such as `pairs:0.999`, see
+    `list frame-numbers`; in a sweep `mean`, `covariance`, and numbers of its table"""
 
     @property
     def recorded_numbers(self) -> tuple[str, ...]:
