@@ -46,7 +46,7 @@ def _cell_count(value: Any) -> Any:
     """Checks a number of cells, or a list with one for each of two axes."""
     counts = value if isinstance(value, list) else [value]
     whole = all(type(n) is int and 0 < n < 2**63 for n in counts)
-    if value is not None and not (whole and 0 < len(counts) <= 2):
+    if not (whole and 0 < len(counts) <= 2):
         raise ValueError("must be a whole number of cells, or two such numbers")
     return value
 
@@ -56,7 +56,7 @@ def _intervals(value: Any) -> Any:
     rows = value if isinstance(value, list) else [value]
     pairs = [row if isinstance(row, list) else rows for row in rows]
     good = all(len(p) == 2 and all(map(_is_finite, p)) for p in pairs)
-    if value is not None and not (rows and good and all(p[0] < p[1] for p in pairs)):
+    if not (rows and good and all(p[0] < p[1] for p in pairs)):
         raise ValueError("must be an increasing pair LOW,HIGH, or two such pairs")
     return value
 

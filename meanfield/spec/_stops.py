@@ -60,7 +60,8 @@ class StopSpec(Strict):
     stop: Annotated[
         list[str] | None,
         BeforeValidator(names_in),
-        AfterValidator(lambda names: names and _check_numbers(check_distinct(names))),
+        AfterValidator(check_distinct),
+        AfterValidator(_check_numbers),
         Key(is_rare=True, names="stops", group="Time", no_page=ENDS_OF_PAGE),
         Field(examples=[["rest:1e-6"]], min_length=1),
     ] = None

@@ -82,7 +82,6 @@ def _stored_factor(run: "xarray.Dataset") -> np.ndarray:
     return run["factor"].transpose("time", "coord", ...).values.astype(np.float64)
 
 
-_STORED = _Factor(_stored_factor, "factor")
 _FACTORS = {
     "points": _Factor(_token_factor, "x"),
     "grid": _Factor(_cell_factor, "axes"),
@@ -90,7 +89,7 @@ _FACTORS = {
 
 
 def _factor(data: "xarray.Dataset") -> _Factor:
-    return _FACTORS.get(data.attrs["kind"], _STORED)
+    return _FACTORS.get(data.attrs["kind"], _Factor(_stored_factor, "factor"))
 
 
 def _effective_rank(part: "xarray.Dataset") -> np.ndarray:

@@ -231,7 +231,7 @@ class DepthSpec(Strict):
 
     redraw: Annotated[
         str | None,
-        BeforeValidator(lambda value: None if value is None else str(value)),
+        BeforeValidator(str),
         Key(
             is_rare=True,
             group="Attention",

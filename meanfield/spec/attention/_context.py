@@ -49,13 +49,13 @@ def context_of(text: str) -> Context:
     )
 
 
-def check_context(text: str | None) -> str | None:
-    """Returns `text` if it is a context or `None`.
+def check_context(text: str) -> str:
+    """Returns `text` if it is a context.
 
     Raises:
         ValueError: if it is neither the Gaussian, nor a file, nor a run.
     """
-    if text is not None and not any((text == LAW, *context_of(text)[:2])):
+    if text != LAW and not any(context_of(text)[:2]):
         raise ValueError("must be gaussian, @FILE.npy, RUN, RUN:TIME or RUN:moving")
     return text
 

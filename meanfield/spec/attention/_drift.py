@@ -15,25 +15,21 @@ PERCEPTRON = ("W1", "b1", "W2", "b2")
 _DRIFTS = "Mx + b (`M`, `b`) or W2 relu(W1 x + b1) + b2 (`W1`, `b1`, `W2`, `b2`)"
 
 
-def _check_drift(drift: dict[str, Matrix] | None) -> dict[str, Matrix] | None:
+def _check_drift(drift: dict[str, Matrix]) -> dict[str, Matrix]:
     """Returns `drift` if it is an affine map or a perceptron.
 
     Raises:
         ValueError: naming a key that is missing, unknown or of the other kind.
     """
-    names = list(drift or ())
+    names = list(drift)
     unknown_names = [name for name in names if name not in (*AFFINE, *PERCEPTRON)]
     if unknown_names:
         raise ValueError(f"has the unknown key `{unknown_names[0]}`: give {_DRIFTS}")
     perceptron_keys = [name for name in names if name in PERCEPTRON]
     if perceptron_keys and len(perceptron_keys) < len(names):
         raise ValueError(f"must be either {_DRIFTS}, not a mixture of both")
-    missing = [
-        name
-        for name in PERCEPTRON[::2]
-        if perceptron_keys and name not in perceptron_keys
-    ]
-    if missing:
+    missing = [name for name in PERCEPTRON[::2] if name not in names]
+    if perceptron_keys and missing:
         raise ValueError(f"is a perceptron, which needs `{missing[0]}`")
     return drift
 

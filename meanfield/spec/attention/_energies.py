@@ -13,7 +13,7 @@ from meanfield.spec._times import ENDS
 Names = Annotated[
     list[str] | None,
     BeforeValidator(names_in),
-    AfterValidator(lambda names: names and check_distinct(names)),
+    AfterValidator(check_distinct),
 ]
 
 

@@ -34,13 +34,13 @@ def options_of(value: Any) -> Any:
     return dict(pairs)
 
 
-def check_option_values(options: dict[str, Option] | None) -> dict[str, Option] | None:
+def check_option_values(options: dict[str, Option]) -> dict[str, Option]:
     """Returns `options` if each has a valid name and a value that can be stored.
 
     Raises:
         ValueError: naming the first invalid name or value.
     """
-    for name, value in (options or {}).items():
+    for name, value in options.items():
         if not (name.isidentifier() and name.isascii()):
             raise ValueError(f"must have ASCII identifiers as names, not `{name}`")
         if value == "" or not _is_finite(value):
