@@ -12,7 +12,7 @@ from helpers import assert_close
 from reference import Parameters, velocity
 
 from meanfield import runs
-from meanfield.cli.options._options import merge_keys
+from meanfield.cli.options._options import gather
 from meanfield.errors import InputFileError, InvalidInputError
 from meanfield.fields import Affine
 from meanfield.measures import Points
@@ -181,7 +181,7 @@ def test_the_command_line_lists_heads_with_commas(cli: Command):
     ],
 )
 def test_lists_of_heads_are_split_at_values(text: str, value: object):
-    assert value == parse(merge_keys(None, None, {}, {"heads": "2", "V": text})).V
+    assert value == gather(None, None, {}, {"heads": "2", "V": text}).V
 
 
 def test_rows_of_many_heads_are_split_without_compiling(

@@ -59,10 +59,7 @@ def add_attention(
     static = {name: data[name].values for name in ("weight", "position")}
     times, x = data["time"].values, data["x"].values
     _check_times(times, snapshot_times or ())
-    # A layer that starts at the end of a run never acts, so the last frame has the
-    # matrices of the layer before: its time is moved just inside the run.
-    ts = times.astype(setup.dtype)
-    layer_times = np.append(ts[:-1], np.nextafter(ts[-1], ts[0]))
+    layer_times = _layer_times(times.astype(setup.dtype))
     if spec.forward:
         times = times[:-1]  # no layer follows the last frame
     middle = times[len(times) // 2]
@@ -85,6 +82,15 @@ def _nearest_frame(times: np.ndarray, jumps: np.ndarray, t: float) -> int:
     is_inside = layers == np.searchsorted(jumps, t, side="right")
     is_usable = is_inside | ~is_inside.any()
     return int(np.argmin(np.where(is_usable, np.abs(times - t), np.inf)))
+
+
+def _layer_times(times: np.ndarray) -> np.ndarray:
+    """The frame times; the last one is moved just inside the run.
+
+    A layer that starts at the end of a run never acts, so the last frame has the
+    matrices of the layer before.
+    """
+    return np.append(times[:-1], np.nextafter(times[-1], times[0]))
 
 
 def _check_times(times: np.ndarray, target_times: Sequence[float]) -> None:

@@ -15,7 +15,7 @@ from meanfield.cli.options._options import (
     MOST_USED,
     Values,
     add_spec_options,
-    key_source,
+    gather,
     merge_keys,
     option_values,
 )
@@ -26,7 +26,7 @@ from meanfield.cli.process._session import CLOCK, open_session
 from meanfield.cli.terminal._console import RunProgress
 from meanfield.cli.terminal._output import note, print_json, print_pairs
 from meanfield.errors import ProcessLostError, ResourceError, SimulationError
-from meanfield.spec import KEYS, PARAMETERS, RunSpec, has_key, measures, parse
+from meanfield.spec import KEYS, PARAMETERS, RunSpec, has_key, measures
 
 COLLECTIVE = "Gloo"  # JAX's collectives on CPUs; their errors contain this name
 OVERHEAD = "about 500 MB for Python and the compiler"  # measured: 340 to 680 MB
@@ -86,8 +86,7 @@ def simulate(
         keys = {} if start_from is None else dict(RunStore.open(start_from).spec)
         load_before_keys(plugin, merge_keys(file, preset, keys, options))
     base = {} if start_from is None else _keys_of(start_from, option_values(options))
-    values = merge_keys(file, preset, base, options)
-    spec = parse(values, where=key_source(file, options))
+    spec = gather(file, preset, base, options)
     if parallelism.processes is not None and not dry_run:
         if out is not None:
             check_folder_free(out)

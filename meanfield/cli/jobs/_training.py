@@ -24,10 +24,12 @@ from meanfield.training import (
     Progress,
     Record,
     TrainFolder,
+    TrainSpec,
     Variant,
     Verdict,
     evaluate,
     tasks,
+    train,
     verdict,
 )
 
@@ -45,6 +47,14 @@ def tasks_and_options() -> list[dict[str, Any]]:
         }
         for name, task in tasks.items()
     ]
+
+
+def start_training(
+    settings: TrainSpec, folder: Path, plugins: Sequence[Path], *, json: bool
+) -> None:
+    """Trains the networks of a spec in a new folder, and prints the report."""
+    job = partial(train, settings, folder, plugins=plugins)
+    run_training(job, settings.variant.label, folder, json=json)
 
 
 def run_training(

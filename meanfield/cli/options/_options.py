@@ -22,6 +22,7 @@ from meanfield.spec import (
     RunSpec,
     merge_values,
     options_of,
+    parse,
     presets,
     read_toml,
     resolve_paths,
@@ -83,6 +84,23 @@ def replace_parameters(
     return call
 
 
+def gather(
+    file: Path | None,
+    preset: str | None,
+    base: Values,
+    options: Mapping[str, str | bool | None],
+) -> RunSpec:
+    """The spec of a command: options override the file, the preset and `base`.
+
+    Raises:
+        InvalidInputError: if a key or a value is invalid.
+        InputFileError: if the file cannot be read.
+        UnknownNameError: if there is no such preset.
+    """
+    values = merge_keys(file, preset, base, options)
+    return parse(values, where=key_source(file, options))
+
+
 def key_source(file: Path | None, options: Mapping[str, str | bool | None]) -> str:
     """The file or the options from which keys come, as named in error messages."""
     return f"`{file}`" if file and not option_values(options) else "the options"
@@ -94,13 +112,7 @@ def merge_keys(
     base: Values,
     options: Mapping[str, str | bool | None],
 ) -> Values:
-    """The unchecked keys of a command: options override file, preset and `base`.
-
-    Raises:
-        InvalidInputError: if an option has no valid value.
-        InputFileError: if the file cannot be read.
-        UnknownNameError: if there is no such preset.
-    """
+    """The keys of a command before they are checked; see `gather`."""
     # Options are read before the file: if an option lacks its value, a later word has
     # been taken for the file, and an error about that file would mislead.
     entries = option_values(options)

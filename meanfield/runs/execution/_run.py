@@ -226,12 +226,12 @@ def _make_run(
 ) -> Run:
     d, n_draws = members[0].measure.dimension, setup.spec.draws
     energies = [setup.energies(d, i) for i in range(n_draws or 1)]
-    stepping = setup.stepping(members[0].dynamics)
+    start_time, stepping = float(setup.ts[0]), setup.stepping(members[0].dynamics)
     return Run(
         setup,
         tuple(members),
         static,
-        (Outcome.start_at(float(setup.ts[0])),) * len(members),
+        (Outcome.start_at(start_time),) * len(members),
         stepping,
         tuple(energies if n_draws else energies * len(members)),
         layout,

@@ -103,7 +103,7 @@ def start(  # noqa: PLR0913 (each is an option)
     """
     _begin(plugin)
     from meanfield.cli.jobs import _training
-    from meanfield.training import Recipe, TrainSpec, Variant, train
+    from meanfield.training import Recipe, TrainSpec, Variant
 
     schedule = tuple(_numbers("milestones", milestones)), optimiser
     recipe = Recipe(epochs, batch_size, learning_rate, *schedule, _annealing(annealing))
@@ -111,8 +111,7 @@ def start(  # noqa: PLR0913 (each is an option)
     settings = tuple(_seeds(seeds)), _options_of(task_options), validation_split
     with note_renamings():
         spec = TrainSpec(task, variant, recipe, *settings, distinct_samples)
-    job = partial(train, spec, out, plugins=plugin or [])
-    _training.run_training(job, variant.label, out, json=json)
+    _training.start_training(spec, out, plugin or [], json=json)
 
 
 @app.command
