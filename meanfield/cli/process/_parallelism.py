@@ -17,11 +17,6 @@ if TYPE_CHECKING:
     from meanfield.storage import RunStore
 
 _GROUP = Group("Devices and processes", sort_key=99)
-_DEVICES = """number of devices over which tokens, or members of a family, are \
-distributed; sums are exact"""
-_PROCESSES = "number of processes to start on this machine for one run"
-_JOIN = """place of this process in a distributed run: `slurm`, or \
-HOST:PORT/NUMBER/COUNT with the address of process 0, such as 10.0.0.1:9000/1/4"""
 
 
 @dataclass(frozen=True)
@@ -29,17 +24,20 @@ class Parallelism:
     """Values of `--devices`, `--processes` and `--join`.
 
     Attributes:
-        devices: total number of devices of all processes.
-        processes: number of processes to start on this machine.
-        join: place of this process in a distributed run.
+        devices: number of devices over which tokens, or members of a family, are
+            distributed; sums are exact
+        processes: number of processes to start on this machine for one run
+        join: place of this process in a distributed run: `slurm`, or
+            HOST:PORT/NUMBER/COUNT with the address of process 0, such as
+            10.0.0.1:9000/1/4
 
     Raises:
         InvalidInputError: if `processes` and `join` are both given, or `devices` < 1.
     """
 
-    devices: Annotated[int | None, Parameter(group=_GROUP, help=_DEVICES)] = None
-    processes: Annotated[int | None, Parameter(group=_GROUP, help=_PROCESSES)] = None
-    join: Annotated[str | None, Parameter(group=_GROUP, help=_JOIN)] = None
+    devices: Annotated[int | None, Parameter(group=_GROUP)] = None
+    processes: Annotated[int | None, Parameter(group=_GROUP)] = None
+    join: Annotated[str | None, Parameter(group=_GROUP)] = None
 
     def __post_init__(self) -> None:
         if self.processes is not None and self.join is not None:
