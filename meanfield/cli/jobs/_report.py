@@ -28,13 +28,13 @@ def print_report(result: Result, timing: Timing) -> None:
     report, change = as_json(result, timing), result.energy_change
     residual = f"{_RESIDUALS[report['projected']]} ≤ {number(report['residual'], 2)}"
     steps = f"{report['n_accepted']} accepted, {report['n_rejected']} rejected"
+    steps += _tolerance_warning(result.spec.rtol)
+    splitting = SPLIT * result.spec.splits_scores
     seconds, compile_seconds = (f"{value:.2f} s" for value in timing)
     pairs = {
         "run": report["run"] or "not stored (use --out)",
         "setup": _describe_motion(result, report),
-        "scores": ASSUMPTION
-        if report["assumed"]
-        else SPLIT * result.spec.splits_scores,
+        "scores": ASSUMPTION if report["assumed"] else splitting,
         "approximation": report["approximation"],
         "note": result.note,
         "ending": _describe_ending(result, report),
@@ -47,9 +47,7 @@ def print_report(result: Result, timing: Timing) -> None:
         **_energies(result),
         "energy_change": "" if change is None else change.text,
         "sums": _sums(report),
-        "steps": ""
-        if report["forward"]
-        else steps + _tolerance_warning(result.spec.rtol),
+        "steps": "" if report["forward"] else steps,
         "residual": residual if report["residual"] else "",
         "time": f"{seconds} computing, {compile_seconds} compiling",
     }

@@ -51,9 +51,8 @@ class Pace:
         duration = max(timestamp - begin, 0.0)
         seconds = duration / (step.n_done - start) * (step.n_cells - step.n_done)
         endings = ", ".join(f"{name} {count}" for name, count in step.endings.items())
-        status = (
-            f"{step.n_done} of {step.n_cells} cells  {endings}  {seconds:.0f} s left"
-        )
+        cells = f"{step.n_done} of {step.n_cells} cells"
+        status = f"{cells}  {endings}  {seconds:.0f} s left"
         self._progress.show(step.n_done / step.n_cells, status)
 
 

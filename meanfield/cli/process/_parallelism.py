@@ -86,11 +86,9 @@ class Parallelism:
             run: folder of the stored run, if it is stored.
         """
         assert self.processes is not None
-        hint = (
-            "nothing is stored."
-            if run is None
-            else f"go on with `meanfield resume {run} --processes M`, for any M."
-        )
+        hint = "nothing is stored."
+        if run is not None:
+            hint = f"go on with `meanfield resume {run} --processes M`, for any M."
         code = supervise(self.processes, self.devices, hint)
         if code:
             sys.exit(code)

@@ -61,12 +61,8 @@ class Side:
     @property
     def label(self) -> str:
         """The display name of the measure, marked if it is an approximation."""
-        is_law_flow = not representations[self.measure].approximation
-        return (
-            self.spec.measure_label
-            if is_law_flow
-            else f"{self.spec.measure_label} (approximation)"
-        )
+        label, representation = self.spec.measure_label, representations[self.measure]
+        return f"{label} (approximation)" if representation.approximation else label
 
 
 @dataclass(frozen=True)

@@ -59,16 +59,12 @@ def _estimate_errors(run: Run) -> tuple[Outcome, ...]:
 def _observe(run: Run) -> Run:
     """The run with the energies and their rates added to its frames."""
     length = min(run.setup.steps.segment, run.last_index) + 1
-    pairs, times = zip(run.members, run.energies, strict=True), run.frames["time"]
+    pairs = zip(run.members, run.energies, strict=True)
     if run.spec.is_family:
-        arrays = {name: a for name, a in run.frames.items() if name != "time"}
-        member_frames = lambda i: {
-            "time": times,
-            **{name: a[i] for name, a in arrays.items()},
-        }
-        parts = [
-            observables(*pair, member_frames(i), length) for i, pair in enumerate(pairs)
-        ]
+        parts = []
+        for i, pair in enumerate(pairs):
+            frames = {n: a if n == "time" else a[i] for n, a in run.frames.items()}
+            parts.append(observables(*pair, frames, length))
         values = {name: np.stack([part[name] for part in parts]) for name in parts[0]}
     else:
         values = observables(*next(pairs), run.frames, length)
@@ -141,22 +137,16 @@ def _flow_members(run: Run) -> Run:
 
 def _frames(previous_run: Run, run: Run, pieces: Sequence[Arrays]) -> Arrays:
     """The frames of a segment, except the first if it is already stored."""
-    keep = slice(
-        0 if previous_run.frame_index == 0 else 1,
-        run.frame_index - previous_run.frame_index + 1,
-    )
-    times = run.ts[previous_run.frame_index : run.frame_index + 1][keep]
+    first, is_stored = previous_run.frame_index, previous_run.frame_index > 0
+    keep = slice(1 if is_stored else 0, run.frame_index - first + 1)
+    times = run.ts[first : run.frame_index + 1][keep]
     if run.spec.is_family:
         stacks = {n: np.stack([p[n][keep] for p in pieces]) for n in pieces[0]}
         return {"time": times, **stacks}
     frames = {"time": times, **{name: a[keep] for name, a in pieces[0].items()}}
     if run.outcomes[0].is_running:
         return frames
-    begin = (
-        -math.inf
-        if previous_run.frame_index == 0
-        else float(run.ts[previous_run.frame_index])
-    )
+    begin = float(run.ts[first]) if is_stored else -math.inf
     return _append_end(run, frames, begin)
 
 

@@ -36,9 +36,8 @@ def vocabulary(
     checkpoint = models.load(model)
     sizes = models.read(checkpoint).sizes
     if text is not None:
-        words = checkpoint.encode(
-            models.resolve_text(text), limit=sizes.max_positions
-        ).words
+        content = models.resolve_text(text)
+        words = checkpoint.encode(content, limit=sizes.max_positions).words
         return {_DEPTH: sizes.n_layers, _WORDS: list(words)}
     record = {} if source is None else RunStore.open(source).attrs
     words = {_WORDS: record[_WORDS]} if _WORDS in record else {}
@@ -61,12 +60,9 @@ def add_vocabulary(
         StoreError: if the recorded words are damaged.
     """
     words, depth = data.attrs.pop(_WORDS, None), data.attrs.get(_DEPTH)
-    layer = (
-        "time",
-        _layers(layers, data["time"].values, depth),
-        {"long_name": _LAYER_LONG_NAME},
-    )
-    data = data.assign_coords(layer=layer)
+    numbers = _layers(layers, data["time"].values, depth)
+    attrs = {"long_name": _LAYER_LONG_NAME}
+    data = data.assign_coords(layer=("time", numbers, attrs))
     if words is None or "token" not in data.dims:
         return data
     is_text_list = isinstance(words, list) and all(isinstance(w, str) for w in words)

@@ -43,9 +43,8 @@ def add_word_coordinate(path: Path, data: "xarray.Dataset") -> "xarray.Dataset":
         return data
     Inputs.from_spec(spec).check_start(store.attrs.get("inputs"))
     checkpoint = models.load(str(spec.model))
-    words = checkpoint.encode(
-        models.resolve_text(spec.text), limit=data.sizes["token"]
-    ).words
+    text = models.resolve_text(spec.text)
+    words = checkpoint.encode(text, limit=data.sizes["token"]).words
     if len(words) != data.sizes["token"]:
         raise InvalidInputError(
             f"The text of the run `{path}` now has {len(words)} tokens, but had "

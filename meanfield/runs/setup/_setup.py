@@ -2,7 +2,7 @@
 
 import functools
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import jax
 import jax.numpy as jnp
@@ -14,7 +14,7 @@ from meanfield.dynamics import AbstractDynamics, Projected, check_directions
 from meanfield.energies import AbstractEnergy, GradientFlow
 from meanfield.flows import AbstractStepping, Problem, prepare_problem
 from meanfield.linalg import psd_sqrt
-from meanfield.measures import AbstractMeasure, Gaussian
+from meanfield.measures import AbstractMeasure, Gaussian, Points
 from meanfield.measures.families import family
 from meanfield.runs.records._endings import Outcome
 from meanfield.runs.representations import (
@@ -196,13 +196,12 @@ class Setup:
 
     def _make_measure(self, index: int) -> AbstractMeasure:
         start, representation = self.start(index), self.representation
-        if self.spec.source is not None:
-            mu = load_measure(start, self.spec.times)
-            return representation.from_frame(start, mu)
-        x = self._states()
-        if x is None:
+        mu = self.source_measure(start)
+        if mu is None:
             return representation.from_law(start)
-        return representation.from_tokens(start, start.tokens(x))
+        if self.spec.source is not None:
+            return representation.from_frame(start, mu)
+        return representation.from_tokens(start, cast(Points, mu))
 
     def _states(self) -> Array | None:
         """The embedded words, or tokens of a file, from which a run starts, if any."""

@@ -239,9 +239,8 @@ class _ProgressMonitor:
     @property
     def endings(self) -> dict[str, int]:
         """The number of cells with each ending."""
-        return {
-            s.ending: self._counts[s.ending] for s in Status if self._counts[s.ending]
-        }
+        names = (status.ending for status in Status)
+        return {name: self._counts[name] for name in names if self._counts[name]}
 
     def maybe_poll(self) -> None:
         """Polls the folder if the last poll was at least `HEARTBEAT` seconds ago."""

@@ -44,7 +44,7 @@ def replace_file(path: Path, write: Callable[[IO[bytes]], object]) -> None:
         b'whole, or not at all'
     """
     with writing(path):
-        _clear_drafts(path.parent, re.escape(path.name))
+        clear_drafts(path.parent, re.escape(path.name))
     place_file(path, write)
 
 
@@ -116,13 +116,13 @@ def draft_folder(target: Path) -> tuple[Path, Lock]:
             return draft, lock
 
 
-def clear_drafts(folder: Path) -> None:
-    """Removes the drafts left in a folder by killed writers, and nothing else."""
-    _clear_drafts(folder, ".+")
+def clear_drafts(folder: Path, names: str = ".+") -> None:
+    """Removes the drafts left in a folder by killed writers, and nothing else.
 
-
-def _clear_drafts(folder: Path, names: str) -> None:
-    """Removes abandoned drafts of the files and folders whose names match a pattern."""
+    Args:
+        folder: the folder.
+        names: a pattern of the names of the files and folders that were being written.
+    """
     pattern = re.compile(rf"\.({names}){DRAFT}", re.DOTALL)
     with os.scandir(folder) as entries:
         drafts = [entry for entry in entries if pattern.fullmatch(entry.name)]
