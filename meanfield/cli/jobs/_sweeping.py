@@ -18,7 +18,6 @@ from meanfield.cli.terminal._output import (
     print_rows,
 )
 from meanfield.endings import Status
-from meanfield.spec import Axis
 
 from ._texts import ASSUMPTION
 
@@ -90,10 +89,11 @@ def _print(result: "runs.SweepResult", assumptions: dict[str, str]) -> None:
             for name, count in result.endings.items()
         ]
     )
+    sizes = " × ".join(f"{len(axis.values)} {axis.name}" for axis in result.axes)
     print_pairs(
         assumptions
         | {
-            "cells": f"{result.n_cells}: {' × '.join(map(_axis, result.axes))}",
+            "cells": f"{result.n_cells}: {sizes}",
             "compilations": result.compilations,
             "seconds": f"{result.seconds:.2f}",
             "table": result.store / "table.csv",
@@ -122,7 +122,3 @@ def _rows(result: "runs.SweepResult") -> list[Mapping[str, object]]:
             }
         )
     return rows
-
-
-def _axis(axis: Axis) -> str:
-    return f"{len(axis.values)} {axis.name}"

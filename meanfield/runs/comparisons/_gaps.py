@@ -166,10 +166,9 @@ def _distance_of(first: SideRun, second: SideRun) -> Callable[..., Distance]:
 
     If both have masks and positions, transport moves no mass between positions.
     """
-    are_masked = first.side.spec.is_masked and second.side.spec.is_masked
-    have_positions = all(
-        path.representation.has_positions(path.measures[0]) for path in (first, second)
-    )
+    paths = first, second
+    are_masked = all(path.side.spec.is_masked for path in paths)
+    have_positions = all(p.representation.has_positions(p.measures[0]) for p in paths)
     return conditional_wasserstein if are_masked and have_positions else best_distance
 
 

@@ -194,9 +194,8 @@ def reopen(store: RunStore, spec: RunSpec, layout: Layout | None) -> tuple[Run, 
     observables = {n: frame[n] for n in variables(spec.recorded_energies) if n in frame}
     energy_change = None
     if spec.flow_of is not None and "energy" in frame:
-        energy_change = EnergyChange.from_values(
-            store.dataset()["energy"].transpose(..., "time").values
-        )
+        energies = store.dataset()["energy"].transpose(..., "time").values
+        energy_change = EnergyChange.from_values(energies)
     state = {
         "outcomes": tuple(outcomes),
         "observables": observables,

@@ -262,9 +262,8 @@ def _matching(setup: Setup, dynamics: AbstractDynamics, size: Size) -> float:
     hard = _slices(HardSlices, dynamics, size.n or 1)
     soft = _slices(AbstractSoftSlices, dynamics, size.n or 1)
     # Sums of soft slices run over all pairs and are never interpolated.
-    pairs = _sums(
-        size, max(n, max_context_keys(setup.contexts)), RATES[setup.dtype.name]
-    )
+    n_keys = max(n, max_context_keys(setup.contexts))
+    pairs = _sums(size, n_keys, RATES[setup.dtype.name])
     return SORT_SECONDS * (hard + soft) * n + SOFT_SUMS * soft * pairs
 
 

@@ -49,8 +49,10 @@ class Sums:
         kind, _, argument = self.text.partition(":")
         number = _positive(argument)
         if kind == "auto" and not argument:
-            pays = n >= INTERPOLATION_THRESHOLD and d <= DIMENSIONS
-            return self._interpolation if pays else Blocked()
+            if n < INTERPOLATION_THRESHOLD or d > DIMENSIONS:
+                return Blocked()
+            # Interpolation in cells has an error bound, unlike that at Chebyshev nodes.
+            return Cells(self.tolerance, fallback=Chebyshev(self.tolerance))
         if kind == "dense" and not argument:
             return Dense()
         if kind == "blocked" and (not argument or (number and number.is_integer())):
@@ -62,11 +64,6 @@ class Sums:
             "`cells:TOLERANCE`, `chebyshev` or `chebyshev:TOLERANCE`, with a tolerance "
             f"between 0 and 1; got `{self.text}`."
         )
-
-    @property
-    def _interpolation(self) -> AbstractReduction:
-        """Interpolation in cells, with an error bound, or else at Chebyshev nodes."""
-        return Cells(self.tolerance, fallback=Chebyshev(self.tolerance))
 
 
 class Size(NamedTuple):

@@ -76,9 +76,8 @@ def _inline_part(part: S) -> S:
         if row.holds in ("matrix", "options")
     }
     numbers = {name: _inline_value(value) for name, value in values.items()}
-    return part.model_copy(
-        update={name: new for name, new in numbers.items() if new is not values[name]}
-    )
+    changes = {name: v for name, v in numbers.items() if v is not values[name]}
+    return part.model_copy(update=changes)
 
 
 def _inline_value(value: Any) -> Any:

@@ -82,10 +82,9 @@ def inspect(
         values = dataclasses.asdict(summary)
         print_json({**values, "folder": str(values["folder"])})
         return
-    sizes = summary.sizes
-    pairs = {name.replace("_", " "): value for name, value in sizes.items()}
     parameters = f"{summary.n_parameters:,}"
-    print_pairs({**pairs, "epsilon": number(summary.epsilon), "parameters": parameters})
+    numbers = {"epsilon": number(summary.epsilon), "parameters": parameters}
+    print_pairs({**summary.sizes, **numbers})
     sys.stdout.write("\n")
     print_rows([_row(head) for head in summary.heads])
     sys.stdout.write(
