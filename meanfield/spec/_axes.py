@@ -181,16 +181,14 @@ def _axis(text: str) -> Axis:
         raise InvalidInputError(
             f"In `{text}`: START and STOP are the same; give two different numbers."
         )
-    if len(parts) == 3:
-        values = tuple(np.linspace(start, stop, count).tolist())
-        return Axis(key, values, "linear", entry, option)
-    if start <= 0 or stop <= 0:
+    scale = "linear" if len(parts) == 3 else "log"
+    if scale == "log" and min(start, stop) <= 0:
         raise InvalidInputError(
             f"In `{text}`: START and STOP of a `log` axis must be > 0. Leave out "
             "`:log`, or give positive numbers."
         )
-    values = tuple(np.geomspace(start, stop, count).tolist())
-    return Axis(key, values, "log", entry, option)
+    spread = np.linspace if scale == "linear" else np.geomspace
+    return Axis(key, tuple(spread(start, stop, count).tolist()), scale, entry, option)
 
 
 def _normalise_key(text: str) -> str:

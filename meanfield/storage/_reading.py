@@ -9,7 +9,7 @@ from meanfield.errors import StoreError
 
 from ._places import segment_folder, static_folder
 from ._record import Record
-from ._segments import open_array, verify
+from ._segments import open_array
 from ._stored_frames import StoredFrames
 
 
@@ -37,16 +37,6 @@ def read_frame(folder: Path, record: Record, place: int) -> dict[str, np.ndarray
     variables = (StoredFrames(folder, record, name) for name in record.variables)
     frame = range(record.frames)[place]
     return {variable.name: variable.frame(frame) for variable in variables}
-
-
-def verify_all(folder: Path, record: Record) -> None:
-    """Compares every array with its digest.
-
-    Raises:
-        StoreError: if an array is damaged; the message names it.
-    """
-    for group, name, digest in committed_arrays(folder, record):
-        verify(folder, group, name, digest)
 
 
 def committed_arrays(folder: Path, record: Record) -> Iterator[tuple[Path, str, str]]:

@@ -13,9 +13,10 @@ from meanfield._reading import path_of
 from meanfield.errors import ResourceError, StoreError
 
 from ._places import check_arrays, check_segments
-from ._reading import committed_arrays, read_frame, read_static, verify_all
+from ._reading import committed_arrays, read_frame, read_static
 from ._record import Record, fingerprint, plain_json, read_record, write_record
 from ._schema import RESUMABLE, Derive, Ending, derive_nothing
+from ._segments import verify
 from ._writing import append_segment, create_store
 from .disk import LOCK, Lock
 
@@ -185,7 +186,8 @@ class RunStore:
         Raises:
             StoreError: if an array is damaged; the message names it and its segment.
         """
-        verify_all(self.path, self._record)
+        for group, name, digest in committed_arrays(self.path, self._record):
+            verify(self.path, group, name, digest)
 
     def claim(self) -> "RunStore":
         """Locks the store for this writer and returns the store; can be called again.

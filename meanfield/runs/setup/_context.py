@@ -38,18 +38,6 @@ def source_dimension(path: str) -> int:
     return dimension_in(RunStore.open(path).last_frame())
 
 
-def n_source_tokens(path: str) -> int:
-    """The number of tokens or cells in a frame of a stored run; 0 for a Gaussian.
-
-    Raises:
-        InputFileError: if there is no such run.
-        StoreError: if it holds no frame.
-    """
-    store = RunStore.open(path)
-    cells = store.last_frame().get("mass")
-    return store.sizes.get("token", 0) if cells is None else cells.size
-
-
 def n_source_numbers(path: str) -> int:
     """The total number of floats in all frames of a stored run.
 
@@ -167,11 +155,16 @@ def n_context_keys(text: str) -> int:
 
     Raises:
         InputFileError: if there is no such file or run.
+        StoreError: if the run holds no frame.
     """
     context = context_of(text)
     if context.file is not None:
         return len(read_states(context.file))
-    return 0 if context.run is None else n_source_tokens(context.run)
+    if context.run is None:
+        return 0
+    store = RunStore.open(context.run)
+    cells = store.last_frame().get("mass")
+    return store.sizes.get("token", 0) if cells is None else cells.size
 
 
 def max_context_keys(texts: Iterable[str | None]) -> int:
