@@ -11,6 +11,7 @@ from matplotlib.figure import SubFigure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
+from ._figure.marks import dot_entry, entry
 from ._figure.style import CLOSURE_COLOUR, CYCLE, GREY, INK, LIMIT_COLOUR, PALE
 from .reading.data import Track, cloud, swarm, track
 from .reading.density import Density, density_run, holding_levels
@@ -78,10 +79,8 @@ def _view(states: Mapping[str, xr.Dataset]) -> View:
     first = _parting_axis(states)
     second = main - (first @ main) * first
     axes = np.stack([first, second / np.linalg.norm(second)], axis=1)
-    names = (
-        "where the covariances differ most",
-        f"main axis of the {run.attrs['kind']}",
-    )
+    main_name = f"main axis of the {run.attrs['kind']}"
+    names = ("where the covariances differ most", main_name)
     note = f"2 of {d} dimensions: {names[0]} at the end, and the {names[1]}"
     return View(run_moments(run.isel(time=[0])).mean[0], axes, names, note)
 
@@ -191,11 +190,10 @@ def _key(labels: Mapping[str, str], d: int) -> list[Line2D | Patch]:
         if name == "points" and d == 1:
             handles.append(Patch(color=PALE, label=label))
         elif name == "points":
-            dots = {"marker": "o", "linestyle": "", "markersize": 3}
-            handles.append(Line2D([], [], color=GREY, label=label, **dots))
+            handles.append(dot_entry(label, GREY, markersize=3))
         else:
             text = label if name in COLOURS else f"{label}: its mean and covariance"
-            line = Line2D([], [], color=normal.get(name, COLOURS["grid"]), label=text)
+            line = entry(text, normal.get(name, COLOURS["grid"]))
             line.set_dashes((4, 2) if name in normal else (None, None))
             handles.append(line)
     return handles

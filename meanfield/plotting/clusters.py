@@ -20,7 +20,7 @@ from ._figure.bands import (
 )
 from ._figure.joint import Row, Runs, draw_rows, joint_panel
 from ._figure.look import look_of, options_for
-from ._figure.panels import add_subject, panel, panels, titled_figure
+from ._figure.panels import add_subject, registered_panel, titled_figure
 from ._figure.style import CYCLE, INK
 from .reading.data import NOTHING, kind, swarm, values
 from .reading.data import runs as members
@@ -33,8 +33,7 @@ _FRAMES = 200
 _SHARE = "weight of\nthe heaviest"
 
 
-@panels.register("clusters")
-@panel(*options_for("clusters"))
+@registered_panel("clusters")
 def clusters(dataset: xr.Dataset) -> Figure:
     r"""Number of clusters of the tokens over time, and weight of the heaviest cluster.
 

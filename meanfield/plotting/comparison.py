@@ -6,9 +6,9 @@ import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure, SubFigure
-from matplotlib.lines import Line2D
 from matplotlib.ticker import LogFormatter
 
+from ._figure.marks import entry
 from ._figure.panels import annotate, titled_figure
 from ._figure.style import CYCLE, GREY, style
 from ._overlay import draw_states
@@ -100,15 +100,15 @@ def _key(figure: SubFigure, gaps: xr.Dataset) -> None:
     """Add a legend above the curves, with entries only for what is drawn."""
     pairs = [str(pair) for pair in gaps["pair"].values]
     handles = [
-        Line2D([], [], color=colour, linewidth=width, label=pair)
+        entry(pair, colour, linewidth=width)
         for pair, (colour, width) in zip(pairs, _PAIRS, strict=False)
     ]
     bounds = [gaps[name].values for name in gaps if str(name).endswith("_tolerance")]
     if any(np.isfinite(limits).any() for limits in bounds):
-        label = "tolerance (chance or rounding)"
-        handles.append(Line2D([], [], color=GREY, dashes=(4, 3), label=label))
+        tolerance = entry("tolerance (chance or rounding)", GREY, dashes=(4, 3))
+        handles.append(tolerance)
     if np.isfinite(gaps["separation"].values).any():
-        handles.append(Line2D([], [], color=GREY, linestyle=":", label="separation"))
+        handles.append(entry("separation", GREY, linestyle=":"))
     figure.legend(handles=handles, loc="outside upper center", ncols=5, fontsize=9)
 
 

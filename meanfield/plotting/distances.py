@@ -11,7 +11,7 @@ from matplotlib.lines import Line2D
 
 from ._figure.bands import marker, spans_decades
 from ._figure.look import Look
-from ._figure.marks import legend, named_entry
+from ._figure.marks import entry, legend, named_entry
 from ._figure.panels import annotate, finish, titled_figure
 from ._figure.style import CYCLE, GREY
 from .reading.observables import drop_rounding
@@ -45,10 +45,8 @@ def draw_distances(distances: xr.Dataset, look: Look | None = None) -> Figure:
     """
     look = look or Look()
     with look.rc_context():
-        figure = titled_figure(
-            look.attach_to(distances.assign_attrs(title="distances of runs")),
-            (6.6, 6.4),
-        )
+        titled = look.attach_to(distances.assign_attrs(title="distances of runs"))
+        figure = titled_figure(titled, (6.6, 6.4))
         has_divergence = bool(distances["sinkhorn_divergence"].notnull().any())
         heights = [1.5, 1] if has_divergence else [1]
         parts = figure.subplots(
@@ -92,10 +90,8 @@ def _draw_pairs(
 def _entries(distances: xr.Dataset) -> list[Line2D]:
     pairs = [str(pair) for pair in distances["pair"].values]
     colours = zip(pairs, cycle(_COLOURS), strict=False)
+    patterns = _PATTERNS.values()
     return [
         *(named_entry(pair, colour) for pair, colour in colours),
-        *(
-            Line2D([], [], color=GREY, linestyle=pattern, label=label)
-            for pattern, label in _PATTERNS.values()
-        ),
+        *(entry(label, GREY, linestyle=pattern) for pattern, label in patterns),
     ]

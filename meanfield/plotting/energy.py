@@ -6,7 +6,6 @@ import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 
 from meanfield.errors import InvalidInputError
 
@@ -18,9 +17,8 @@ from ._figure.bands import (
     spans_decades,
 )
 from ._figure.joint import Row, Runs, draw_rows, joint_panel
-from ._figure.look import options_for
-from ._figure.marks import legend
-from ._figure.panels import annotate, panel, panels, titled_figure
+from ._figure.marks import dot_entry, entry, legend
+from ._figure.panels import annotate, registered_panel, titled_figure
 from ._figure.style import CYCLE
 from .reading.data import kind, values
 
@@ -33,8 +31,7 @@ _ROUNDING = 1e-9  # rates below this share of the largest rate are left out of r
 _RATE_RTOL = 1e-3
 
 
-@panels.register("energy")
-@panel(*options_for("energy"))
+@registered_panel("energy")
 def energy(dataset: xr.Dataset) -> Figure:
     r"""Observed energies $E(t)$ (top) and the rates of decrease $-dE/dt$ (bottom).
 
@@ -57,10 +54,8 @@ def energy(dataset: xr.Dataset) -> Figure:
         _energy(top, dataset, name)
         _loss(bottom, dataset, name)
         verdict = _verdict(dataset, name)
-        annotate(
-            figure,
-            f"{_label(name)}: {verdict}" if verdict and len(names) > 1 else verdict,
-        )
+        head = f"{_label(name)}: " if verdict and len(names) > 1 else ""
+        annotate(figure, head + verdict)
     annotate_ending(figure, dataset)
     return figure
 
@@ -150,13 +145,13 @@ def _loss(axes: Axes, dataset: xr.Dataset, name: str) -> None:
     scale_time(axes, times)
     axes.set(xlabel="time $t$", ylabel="$-dE/dt$")
     handles = [
-        Line2D([], [], color=CYCLE[0], label=r"$-\int\nabla\delta E\cdot v\,d\mu$"),
-        Line2D([], [], color=CYCLE[1], marker="o", ls="none", label="differences"),
+        entry(r"$-\int\nabla\delta E\cdot v\,d\mu$", CYCLE[0]),
+        dot_entry("differences", CYCLE[1]),
     ]
     if steepest is not None:
-        look = {"color": CYCLE[2], "linestyle": _DASHES, "marker": marker(times)}
-        axes.plot(times, _median(steepest), **look)
-        handles.append(Line2D([], [], label=_names(dataset).loss, **look))
+        style = {"linestyle": _DASHES, "marker": marker(times)}
+        axes.plot(times, _median(steepest), color=CYCLE[2], **style)
+        handles.append(entry(_names(dataset).loss, CYCLE[2], **style))
     legend(axes, handles, 3)
 
 

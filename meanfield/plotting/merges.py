@@ -10,8 +10,7 @@ from meanfield.clusters import component_labels
 from meanfield.errors import InvalidInputError
 
 from ._figure.bands import annotate_ending, name_time, scale_time
-from ._figure.look import options_for
-from ._figure.panels import add_subject, panel, panels, titled_figure
+from ._figure.panels import add_subject, registered_panel, titled_figure
 from ._figure.style import INK
 from .clusters import link_of
 from .reading.data import Swarm, cloud
@@ -21,8 +20,7 @@ _FRAMES = 400  # clusters are found in at most this many evenly spaced frames
 _WIDEST = 6.0  # width of the line of a cluster with all the weight, in points
 
 
-@panels.register("merges")
-@panel(*options_for("merges"))
+@registered_panel("merges")
 def merges(dataset: xr.Dataset) -> Figure:
     """The tree of clusters over time; a line is a cluster, as wide as it is heavy.
 

@@ -11,8 +11,7 @@ from meanfield.errors import InvalidInputError
 from meanfield.frame_numbers import frame_number
 
 from ._figure.joint import Row, Runs, draw_rows, joint_panel
-from ._figure.look import options_for
-from ._figure.panels import panel, panels
+from ._figure.panels import registered_panel
 from .reading.data import swarm
 from .reading.description import spec_of
 from .reading.observables import map_runs
@@ -20,8 +19,7 @@ from .reading.observables import map_runs
 _MARGIN = 0.06  # room above and below the curves, as a share of their range
 
 
-@panels.register("numbers")
-@panel(*options_for("numbers"))
+@registered_panel("numbers")
 def numbers(dataset: xr.Dataset) -> Figure:
     """The numbers of the tokens that a run observed, such as `pairs`, over time.
 

@@ -10,8 +10,7 @@ from meanfield.spectrum import effective_rank
 
 from ._figure.bands import annotate_ending, draw, name_time
 from ._figure.joint import Row, Runs, draw_rows, joint_panel
-from ._figure.look import options_for
-from ._figure.panels import add_subject, panel, panels, titled_figure
+from ._figure.panels import add_subject, registered_panel, titled_figure
 from ._figure.style import INK
 from .reading.data import NOTHING, values
 from .reading.observables import map_runs, rounded_spectrum
@@ -20,8 +19,7 @@ _LABEL = "effective rank"
 _LEAST_MARGIN = 0.01  # so that a constant rank is not a picture of its rounding
 
 
-@panels.register("rank")
-@panel(*options_for("rank"))
+@registered_panel("rank")
 def rank(dataset: xr.Dataset) -> Figure:
     r"""Effective rank of $\Sigma(t)$, between 1 for a line and $d$ for a ball.
 

@@ -12,9 +12,8 @@ from meanfield.spectrum import effective_rank
 
 from ._figure.bands import annotate_ending, draw_eigenvalues, name_time, spans_decades
 from ._figure.joint import Row, Runs, draw_rows, joint_panel
-from ._figure.look import options_for
 from ._figure.marks import colour_bar, legend
-from ._figure.panels import add_subject, panel, panels, titled_figure
+from ._figure.panels import add_subject, registered_panel, titled_figure
 from ._figure.picture import Picture
 from ._figure.style import CYCLE, INK, number_map
 from .rank import draw_ranks
@@ -29,8 +28,7 @@ _N_SUBSTEPS = 40  # number of intervals of a refined curve between two frames
 _LAST = 1e-14  # minimum of (t* − t) / t*; smaller values are rounding errors
 
 
-@panels.register("spectrum")
-@panel(*options_for("spectrum"))
+@registered_panel("spectrum")
 def spectrum(dataset: xr.Dataset) -> Figure:
     r"""Eigenvalues of $\Sigma(t)$ (top) and the effective rank of $\Sigma(t)$ (bottom).
 

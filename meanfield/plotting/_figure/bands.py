@@ -1,5 +1,7 @@
 """Curves over time: one run as a line, an ensemble as its median and a band."""
 
+from typing import Any
+
 import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
@@ -12,6 +14,7 @@ from meanfield.plotting.reading.data import ending, runs
 from meanfield.plotting.reading.depth import layers_passed
 from meanfield.plotting.reading.description import spec_of
 
+from .marks import entry
 from .panels import COLOUR_BAR, annotate, ending_note, mark_blow_up
 from .style import CYCLE, PALE
 from .text import superscript_powers
@@ -69,33 +72,29 @@ def quantiles(values: np.ndarray) -> np.ndarray:
     return result.reshape(3, *values.shape[1:])
 
 
-def draw_band(axes: Axes, times: np.ndarray, values: np.ndarray, colour: str) -> None:
-    """Draw the median and the band of `values`, of shape (run, time)."""
-    low, middle, high = quantiles(values)
-    axes.fill_between(times, low, high, color=colour, alpha=0.2, linewidth=0)
-    axes.plot(times, middle, color=colour, marker=marker(times))
-
-
-def draw_curve(axes: Axes, times: np.ndarray, values: np.ndarray, colour: str) -> None:
-    """Draw the curve of one run, whose values have shape (time,)."""
-    axes.plot(times, values, color=colour, marker=marker(times))
-
-
 def draw(axes: Axes, times: np.ndarray, values: np.ndarray, colour: str) -> None:
-    """Draw one run or an ensemble, depending on the number of axes of `values`."""
-    (draw_band if values.ndim == 2 else draw_curve)(axes, times, values, colour)
+    """Draw one run, or the median and the band of an ensemble (first axis)."""
+    middle = _draw_band(axes, times, values, color=colour)
+    axes.plot(times, middle, color=colour, marker=marker(times))
 
 
 def draw_steps(axes: Axes, times: np.ndarray, values: np.ndarray, colour: str) -> None:
     """Draw counts of one run or an ensemble, as steps held until the next frame."""
-    middle = values
-    if values.ndim == 2:
-        low, middle, high = quantiles(values)
-        band = axes.fill_between(times, low, high, step="post", color=colour)
-        band.set(alpha=0.2, linewidth=0)
+    middle = _draw_band(axes, times, values, color=colour, step="post")
     dots = "o" if times.size <= _DOTS else ""
     (line,) = axes.plot(times, middle, color=colour, marker=dots, markersize=4)
     line.set_drawstyle("steps-post")
+
+
+def _draw_band(
+    axes: Axes, times: np.ndarray, values: np.ndarray, **how: Any
+) -> np.ndarray:
+    """Draw the band of an ensemble; return its median, or the values of one run."""
+    if values.ndim == 1:
+        return values
+    low, middle, high = quantiles(values)
+    axes.fill_between(times, low, high, alpha=0.2, linewidth=0, **how)
+    return middle
 
 
 def draw_eigenvalues(axes: Axes, times: np.ndarray, values: np.ndarray) -> list[Line2D]:
@@ -115,7 +114,7 @@ def draw_eigenvalues(axes: Axes, times: np.ndarray, values: np.ndarray) -> list[
         dashes = _DASHES if runs_on else "-"
         axes.lines[-1].set_linestyle(dashes)
         label = rf"$\lambda_{{{k + 1}}}$"
-        handles.append(Line2D([], [], color=CYCLE[k], linestyle=dashes, label=label))
+        handles.append(entry(label, CYCLE[k], linestyle=dashes))
     return handles
 
 

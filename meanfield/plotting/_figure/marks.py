@@ -44,36 +44,37 @@ class Key(NamedTuple):
     clusters: Sequence[Artist] = ()
 
 
-START = Line2D(
-    [], [], marker="o", linestyle="", color=GREY, markerfacecolor="white", label="start"
-)
+def entry(label: str, colour: str, **style: Any) -> Line2D:
+    """The legend entry of a curve."""
+    return Line2D([], [], color=colour, label=label, **style)
+
+
+def dot_entry(label: str, colour: str, **style: Any) -> Line2D:
+    """The legend entry of dots."""
+    return entry(label, colour, linestyle="", **{"marker": "o", **style})
 
 
 def end_entry(faces: np.ndarray) -> Line2D:
     """The legend entry of end points, with one or two of the given colours (n, 4)."""
     second_face = faces[np.argmax(np.abs(faces - faces[0]).sum(axis=1))]
     face, half = to_hex(faces[0]), to_hex(second_face)
-    return Line2D(
-        [],
-        [],
-        marker="o",
-        linestyle="",
-        color=face,
-        markeredgewidth=0.0,
-        markerfacecoloralt=half,
-        fillstyle="full" if face == half else "left",
-        label="end",
-    )
+    style = "full" if face == half else "left"
+    halves = {"markerfacecoloralt": half, "fillstyle": style}
+    return dot_entry("end", face, markeredgewidth=0.0, **halves)
 
 
 def ellipse_entry(colour: str) -> Line2D:
     """The legend entry of ellipses at several times, in the colour of the last one."""
-    return Line2D([], [], color=colour, linewidth=1.2, label="2σ, at several times")
+    return entry("2σ, at several times", colour, linewidth=1.2)
 
 
 def line_entry(label: str, colour: str, pattern: LineStyleType = "-") -> Line2D:
     """The legend entry of a curve in a movie, such as an ellipse."""
-    return Line2D([], [], color=colour, linewidth=1.4, linestyle=pattern, label=label)
+    return entry(label, colour, linewidth=1.4, linestyle=pattern)
+
+
+START = dot_entry("start", GREY, markerfacecolor="white")
+CLOSURE = line_entry("2σ, Gaussian closure", CLOSURE_COLOUR, (0, (4, 2)))
 
 
 def named_entry(label: str, colour: str) -> Line2D:
@@ -81,8 +82,7 @@ def named_entry(label: str, colour: str) -> Line2D:
 
     matplotlib leaves out labels that begin with an underscore.
     """
-    name = f" {label}" if label.startswith("_") else label
-    return Line2D([], [], color=colour, label=name)
+    return entry(f" {label}" if label.startswith("_") else label, colour)
 
 
 class Shades(Line2D):
@@ -121,15 +121,6 @@ class _ShadesHandler(HandlerBase):
 
 
 HANDLERS = {Shades: _ShadesHandler()}
-
-CLOSURE = Line2D(
-    [],
-    [],
-    color=CLOSURE_COLOUR,
-    linewidth=1.4,
-    linestyle=(0, (4, 2)),
-    label="2σ, Gaussian closure",
-)
 
 
 def square_legend(axes: Axes, handles: Sequence[Artist], columns: int) -> None:

@@ -17,7 +17,7 @@ from meanfield.plotting.reading.coordinates import project
 from meanfield.plotting.reading.data import Ending
 from meanfield.plotting.reading.relative import relative
 
-from .look import GENERAL, Look, look_of
+from .look import GENERAL, Look, look_of, options_for
 from .picture import add_subject as add_subject
 from .picture import annotate as annotate
 from .picture import titled_figure as titled_figure
@@ -109,6 +109,17 @@ def panel(*options: str) -> Callable[[Callable[[xr.Dataset], Figure]], Panel]:
         'said'
     """
     return lambda draw: Panel(draw, options)
+
+
+def registered_panel(name: str) -> Callable[[Callable[[xr.Dataset], Figure]], Panel]:
+    """Decorator that registers a panel with the options that `Look` lists for it."""
+
+    def add(draw: Callable[[xr.Dataset], Figure]) -> Panel:
+        made = Panel(draw, options_for(name))
+        panels.register(name)(made)
+        return made
+
+    return add
 
 
 def draw_panel(name: str, dataset: xr.Dataset, look: Look) -> Figure:

@@ -201,10 +201,8 @@ def _step_note(step: int) -> str:
 
 def _clip_note(weights: np.ndarray, scale: ScalarMappable) -> str:
     """A note if some weights are beyond the colour scale."""
-    largest, top = (
-        float(np.abs(weights[np.isfinite(weights)]).max()),
-        scale.get_clim()[1],
-    )
+    largest = float(np.abs(weights[np.isfinite(weights)]).max())
+    top = scale.get_clim()[1]
     if top is None or largest <= top:
         return ""
     return f"colours end at {top:.2g}, the largest weight is {largest:.2g}"

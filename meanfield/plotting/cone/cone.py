@@ -7,13 +7,12 @@ import xarray as xr
 from matplotlib.artist import Artist
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
-from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from mpl_toolkits.mplot3d.axes3d import Axes3D
 
-from meanfield.plotting._figure.look import look_of, options_for
-from meanfield.plotting._figure.marks import Key, square_legend
-from meanfield.plotting._figure.panels import annotate, panel, panels, titled_figure
+from meanfield.plotting._figure.look import look_of
+from meanfield.plotting._figure.marks import Key, entry
+from meanfield.plotting._figure.panels import registered_panel
 from meanfield.plotting._figure.style import INK, LIMIT_COLOUR
 
 from .ending_styles import (
@@ -22,8 +21,7 @@ from .ending_styles import (
     draw_tips,
     early_note,
     ending_handles,
-    retitle_covariance,
-    single_ending,
+    path_figure,
     width,
 )
 from .limits import limit_outline
@@ -44,15 +42,14 @@ from .surface import (
     view_direction,
 )
 
-AXIS = Line2D([], [], color=INK, linestyle="--", linewidth=0.9, label="isotropic")
+AXIS = entry("isotropic", INK, linestyle="--", linewidth=0.9)
 
 # Padding in inches that is added above and below the axes for labels twice as large as
 # usual. It is proportional to the additional size.
 _LIFT = 0.06
 
 
-@panels.register("cone")
-@panel(*options_for("cone"))
+@registered_panel("cone")
 def cone(dataset: xr.Dataset) -> Figure:
     r"""Paths of covariances in the cone $z \ge \sqrt{x^2 + y^2}$, coloured by ending.
 
@@ -62,11 +59,8 @@ def cone(dataset: xr.Dataset) -> Figure:
     Raises:
         InvalidInputError: if the dimension is not two, or `limit` is invalid.
     """
-    figure = titled_figure(retitle_covariance(dataset), (6.6, 5.8))
-    axes = figure.add_subplot(projection="3d")
-    key = draw_cone(axes, dataset)
-    square_legend(axes, key.handles, min(len(key.handles), 5))
-    annotate(figure, *key.notes, single_ending(dataset))
+    size = (6.6, 5.8)
+    figure = path_figure(dataset, size, draw_cone, columns=5, projection="3d")
     _lift_labels(figure, look_of(dataset).scale)
     return figure
 
@@ -119,14 +113,10 @@ def _draw(axes: Axes3D, dataset: xr.Dataset) -> Key:
         lines = [path.points for path in going]
         threads = draw_path_lines(axes, lines, going, len(paths))
         threads.set(zorder=layer, rasterized=is_large)
-    stays = [
-        p
-        for p, whole in zip(clipped_paths, paths, strict=True)
-        if not _is_cut(p, whole)
-    ]
+    stays = [path for path in clipped_paths if not path.is_cut]
     tip_style = {"depthshade": False, "zorder": TIPS}
     draw_tips(axes, clipped_paths, stays, areas=(5.0, 18.0), **tip_style)
-    _arrows(axes, clipped_paths, paths, height)
+    _arrows(axes, clipped_paths, height)
     tallest = max(path.points[:, 2].max() for path in paths)
     cut = (
         f"cut at trace {height:.3g}, where arrows leave; traces go on to {tallest:.2g}"
@@ -148,41 +138,19 @@ def _layers(
         return [(sorted_paths, FRONT_PATHS)]
     normal = np.cross(outline[1], outline[2])
     normal = normal * np.sign(normal @ viewer)
-    front_mask = [bool(path.points.mean(axis=0) @ normal >= 0) for path in sorted_paths]
-    return [
-        (
-            [
-                p
-                for p, is_near in zip(sorted_paths, front_mask, strict=True)
-                if not is_near
-            ],
-            BACK_PATHS,
-        ),
-        (
-            [p for p, is_near in zip(sorted_paths, front_mask, strict=True) if is_near],
-            FRONT_PATHS,
-        ),
-    ]
+    sides: dict[int, list[ConePath]] = {BACK_PATHS: [], FRONT_PATHS: []}
+    for path in sorted_paths:
+        is_near = path.points.mean(axis=0) @ normal >= 0
+        sides[FRONT_PATHS if is_near else BACK_PATHS].append(path)
+    return [(part, layer) for layer, part in sides.items()]
 
 
-def _is_cut(part: ConePath, whole: ConePath) -> bool:
-    """Whether a path continues beyond the picture."""
-    return len(part.rows) > 1 and bool(part.rows[-1, -1] < whole.rows[-1, -1])
-
-
-def _arrows(
-    axes: Axes3D,
-    clipped_paths: Sequence[ConePath],
-    paths: Sequence[ConePath],
-    height: float,
-) -> None:
+def _arrows(axes: Axes3D, paths: Sequence[ConePath], height: float) -> None:
     """Draw arrows where paths leave the picture."""
     thin = width(len(paths))
-    cut = [
-        p for p, whole in zip(clipped_paths, paths, strict=True) if _is_cut(p, whole)
-    ]
+    cut = [path for path in paths if path.is_cut]
     for mark, group in group_by_ending(cut).items():
-        feet, ways = departures(group, height)
+        feet, ways = departures([path.rows for path in group], height)
         arrows = axes.quiver(
             *feet.T, *ways.T, color=mark.colour, arrow_length_ratio=0.45
         )
@@ -194,7 +162,5 @@ def limit_handles(outline: np.ndarray | None) -> list[Artist]:
     if outline is None:
         return []
     if len(outline) == 2:
-        return [Line2D([], [], color=LIMIT_COLOUR, linewidth=2.4, label="limits")]
-    patch = Patch(facecolor=LIMIT_COLOUR, edgecolor=LIMIT_COLOUR, alpha=0.4)
-    patch.set_label("limits")
-    return [patch]
+        return [entry("limits", LIMIT_COLOUR, linewidth=2.4)]
+    return [Patch(color=LIMIT_COLOUR, alpha=0.4, label="limits")]

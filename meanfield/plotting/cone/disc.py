@@ -1,34 +1,22 @@
 """The panel `disc`: shapes of 2 × 2 covariances, scaled to trace one."""
 
-from collections.abc import Sequence
-
 import matplotlib as mpl
 import numpy as np
 import xarray as xr
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 from matplotlib.patches import Circle
 
-from meanfield.plotting._figure.look import look_of, options_for
-from meanfield.plotting._figure.marks import Key, square_legend
-from meanfield.plotting._figure.panels import annotate, panel, panels, titled_figure
+from meanfield.plotting._figure.look import look_of
+from meanfield.plotting._figure.marks import Key, dot_entry
+from meanfield.plotting._figure.panels import registered_panel
 from meanfield.plotting._figure.style import GREY, INK, LIMIT_COLOUR
 
-from .ending_styles import (
-    RASTER_POINTS,
-    draw_path_lines,
-    draw_tips,
-    early_note,
-    ending_handles,
-    retitle_covariance,
-    single_ending,
-)
+from .ending_styles import draw_plane_paths, early_note, ending_handles, path_figure
 from .escapes import EscapeDirections, escapes
 from .limits import limit_outline
-from .paths import DETAIL, ConePath, cone_paths, shapes_of_trace_one
-from .thinning import thin_paths
+from .paths import cone_paths, shapes_of_trace_one
 
 # Rings mark common directions of blow-ups if at most four directions account for 90 %
 # of the blow-ups. Each of these directions needs at least three runs, all of which end
@@ -38,20 +26,10 @@ _N_RINGS, _MIN_RUNS, _CLOSE, _MIN_SHARE = 4, 3, 0.05, 0.9
 # of the rings need room at the rim.
 _MARGIN, _ROOM = 1.16, 1.3
 READING = "centre: isotropic; rim: rank one"
-_RING = Line2D(
-    [],
-    [],
-    color=INK,
-    marker="o",
-    markersize=11,
-    markerfacecolor="none",
-    linestyle="",
-    label="shared escape",
-)
+_RING = dot_entry("shared escape", INK, markersize=11, markerfacecolor="none")
 
 
-@panels.register("disc")
-@panel(*options_for("disc"))
+@registered_panel("disc")
 def disc(dataset: xr.Dataset) -> Figure:
     r"""Paths of $\Sigma / \operatorname{tr}\Sigma$ in a disc, coloured by ending.
 
@@ -63,12 +41,7 @@ def disc(dataset: xr.Dataset) -> Figure:
         InvalidInputError: if the dimension is not two, if $\Sigma$ always vanishes, or
             if `limit` is invalid.
     """
-    figure = titled_figure(retitle_covariance(dataset), (5.6, 6.2))
-    axes = figure.add_subplot()
-    key = draw_disc(axes, dataset)
-    square_legend(axes, key.handles, min(len(key.handles), 4))
-    annotate(figure, *key.notes, single_ending(dataset))
-    return figure
+    return path_figure(dataset, (5.6, 6.2), draw_disc)
 
 
 def draw_disc(axes: Axes, dataset: xr.Dataset) -> Key:
@@ -101,7 +74,7 @@ def _draw(axes: Axes, dataset: xr.Dataset) -> Key:
     targets = _common_directions(ends)
     frame_disc(axes, _ROOM if len(targets.counts) else _MARGIN)
     limits = [] if outline is None else [draw_chord(axes, outline)]
-    _paths(axes, paths)
+    draw_plane_paths(axes, paths)
     for direction, count in zip(targets.directions, targets.counts, strict=True):
         _ring(axes, direction, int(count))
     rings = [_RING] if len(targets.counts) else []
@@ -121,14 +94,6 @@ def frame_disc(axes: Axes, reach: float = _MARGIN) -> None:
     axes.set_aspect("equal")
     axes.set_xlabel(r"$(a - b)\,/\,\mathrm{tr}\,\Sigma$")
     axes.set_ylabel(r"$2c\,/\,\mathrm{tr}\,\Sigma$")
-
-
-def _paths(axes: Axes, paths: Sequence[ConePath]) -> None:
-    """Draw paths, grey starting points, and end points in the style of their ending."""
-    lines = [rows[:, :2] for rows in thin_paths([path.rows for path in paths], DETAIL)]
-    is_large = sum(len(line) for line in lines) > RASTER_POINTS
-    draw_path_lines(axes, lines, paths, len(paths)).set_rasterized(is_large)
-    draw_tips(axes, paths, paths, areas=(7.0, 24.0), zorder=4)
 
 
 def draw_chord(axes: Axes, outline: np.ndarray) -> Artist:

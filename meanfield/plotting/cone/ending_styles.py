@@ -1,6 +1,6 @@
 """Styles that show how paths in the cone and the disc end, with legends and notes."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -9,15 +9,22 @@ from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.colors import to_rgba
-from matplotlib.lines import Line2D
+from matplotlib.figure import Figure
 
 from meanfield.endings import Status
-from meanfield.plotting._figure.panels import add_subject, ending_note
+from meanfield.plotting._figure.marks import Key, dot_entry, entry, square_legend
+from meanfield.plotting._figure.panels import (
+    add_subject,
+    annotate,
+    ending_note,
+    titled_figure,
+)
 from meanfield.plotting._figure.parts import draw_dots, draw_lines
 from meanfield.plotting._figure.style import GREY
 from meanfield.plotting.reading.data import ending
 
-from .paths import ConePath, group_by_ending
+from .paths import DETAIL, ConePath, group_by_ending
+from .thinning import thin_paths
 
 # If paths have more than `RASTER_POINTS` points in total, vector files contain them as
 # pixels.
@@ -32,12 +39,6 @@ def width(n_paths: int) -> float:
 def opacity(n_paths: int) -> float:
     """The opacity of each of `n_paths` paths, which shows both overlaps and colours."""
     return float(np.clip(8 / np.sqrt(n_paths), 0.3, 0.9))
-
-
-def tips(paths: Sequence[ConePath]) -> tuple[np.ndarray, np.ndarray]:
-    """The first and the last point of each path."""
-    first = np.array([path.points[0] for path in paths])
-    return first, np.array([path.points[-1] for path in paths])
 
 
 def draw_path_lines(
@@ -66,17 +67,21 @@ def draw_tips(
         how: further keywords of `draw_dots`.
     """
     thin = width(len(paths))
-    draw_dots(axes, tips(paths)[0], areas[0] * thin, c=GREY, linewidths=0, **how)
+    starts = np.array([path.points[0] for path in paths])
+    draw_dots(axes, starts, areas[0] * thin, c=GREY, linewidths=0, **how)
     for mark, group in group_by_ending(stays).items():
-        ends = draw_dots(
-            axes,
-            tips(group)[1],
-            areas[1] * thin,
-            c=mark.colour,
-            marker=mark.marker,
-            **how,
-        )
-        ends.set(edgecolors="white", linewidths=0.3 * thin)
+        ends = np.array([path.points[-1] for path in group])
+        style = {"c": mark.colour, "marker": mark.marker, **how}
+        dots = draw_dots(axes, ends, areas[1] * thin, **style)
+        dots.set(edgecolors="white", linewidths=0.3 * thin)
+
+
+def draw_plane_paths(axes: Axes, paths: Sequence[ConePath]) -> None:
+    """Draw paths in the disc or the triangle, with their starts and ends."""
+    lines = [rows[:, :2] for rows in thin_paths([path.rows for path in paths], DETAIL)]
+    is_large = sum(len(line) for line in lines) > RASTER_POINTS
+    draw_path_lines(axes, lines, paths, len(paths)).set_rasterized(is_large)
+    draw_tips(axes, paths, paths, areas=(7.0, 24.0), zorder=4)
 
 
 def ending_handles(paths: Sequence[ConePath]) -> list[Artist]:
@@ -85,22 +90,13 @@ def ending_handles(paths: Sequence[ConePath]) -> list[Artist]:
     handles = ending_marks(paths)
     for handle, count in zip(handles, counts, strict=True):
         handle.set_label(f"{handle.get_label()} ({count})")
-    start = Line2D([], [], color=GREY, marker="o", markersize=3, linestyle="")
-    start.set_label("start")
-    return [*handles, start]
+    return [*handles, dot_entry("start", GREY, markersize=3)]
 
 
 def ending_marks(paths: Sequence[ConePath]) -> list[Artist]:
     """Legend entries of the endings, without counts."""
     return [
-        Line2D(
-            [],
-            [],
-            color=mark.colour,
-            marker=mark.marker,
-            markersize=5.5,
-            label=mark.name,
-        )
+        entry(mark.name, mark.colour, marker=mark.marker, markersize=5.5)
         for mark in group_by_ending(paths)
     ]
 
@@ -119,12 +115,29 @@ def early_note(paths: Sequence[ConePath]) -> str:
     return f"{len(early)} paths stop at their last frames, {farthest}"
 
 
-def retitle_covariance(dataset: xr.Dataset) -> xr.Dataset:
-    """The dataset, with `covariance of tokens` for `tokens` at the end of its title."""
-    is_of_tokens = str(dataset.attrs.get("title") or "").endswith(": tokens")
-    return add_subject(dataset, "covariance of tokens") if is_of_tokens else dataset
+def path_figure(
+    dataset: xr.Dataset,
+    size: tuple[float, float],
+    draw: Callable[[Any, xr.Dataset], Key],
+    *,
+    columns: int = 4,
+    projection: str | None = None,
+) -> Figure:
+    """A figure of paths with a legend, and small print that names a single ending.
 
-
-def single_ending(dataset: xr.Dataset) -> str:
-    """A note on how a single run ended; empty for an ensemble, which has a legend."""
-    return "" if "run" in dataset.dims else ending_note(ending(dataset))
+    Args:
+        dataset: the runs; covariances of tokens are named in the title.
+        size: width and height in inches.
+        draw: draws the dataset on axes, and returns the legend and the small print.
+        columns: largest number of columns of the legend.
+        projection: `3d` for axes in space.
+    """
+    if str(dataset.attrs.get("title") or "").endswith(": tokens"):
+        dataset = add_subject(dataset, "covariance of tokens")
+    figure = titled_figure(dataset, size)
+    axes = figure.add_subplot(projection=projection)
+    key = draw(axes, dataset)
+    square_legend(axes, key.handles, min(len(key.handles), columns))
+    end = "" if "run" in dataset.dims else ending_note(ending(dataset))
+    annotate(figure, *key.notes, end)
+    return figure

@@ -70,13 +70,7 @@ class PathAnimation:
         indices = np.flatnonzero(self.left < self.times.size)
         if indices.size:
             cut = [clip_path(self.paths[i].rows, self.height) for i in indices]
-            feet, ways = departures(
-                [
-                    replace(self.paths[i], rows=rows)
-                    for i, rows in zip(indices, cut, strict=True)
-                ],
-                self.height,
-            )
+            feet, ways = departures(cut, self.height)
             arrows[indices] = np.stack([feet, feet + ways], axis=1)
         return arrows
 

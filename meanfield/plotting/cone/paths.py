@@ -1,7 +1,7 @@
 """Paths of 2 × 2 covariances as points of the cone, with the endings of their runs."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -51,12 +51,16 @@ class CovarianceRun:
 
 @dataclass(frozen=True)
 class ConePath:
-    """One path: rows $(x, y, z, t)$ of finite frames, ending and index of the run."""
+    """One path: rows $(x, y, z, t)$ of finite frames, ending and index of the run.
+
+    `is_cut` says whether the path continues beyond the picture.
+    """
 
     rows: np.ndarray
     ending: Ending
     run: int
     is_growing: bool = False
+    is_cut: bool = False
 
     @property
     def mark(self) -> EndingMark:
@@ -169,15 +173,18 @@ def clip_paths(paths: Sequence[ConePath], height: float) -> list[ConePath]:
     lines = thin_paths(
         [clip_path(path.rows, height) for path in paths], DETAIL * height
     )
-    return [replace(path, rows=rows) for path, rows in zip(paths, lines, strict=True)]
+    return [
+        replace(path, rows=rows, is_cut=bool(rows[-1, -1] < path.rows[-1, -1]))
+        for path, rows in zip(paths, lines, strict=True)
+    ]
 
 
 def departures(
-    paths: Sequence[ConePath], height: float
+    paths: Sequence[np.ndarray], height: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The last points of paths, and arrows along their last steps, both (n, 3)."""
-    feet = np.array([path.points[-1] for path in paths])
-    steps = feet - np.array([path.points[-2] for path in paths])
+    """The last points of paths (k, 4), and arrows along their last steps, (n, 3)."""
+    feet, before = np.array([rows[[-1, -2], :-1] for rows in paths]).swapaxes(0, 1)
+    steps = feet - before
     lengths = np.linalg.norm(steps, axis=1, keepdims=True)
     return feet, steps * (_ARROW * height / lengths)
 
@@ -189,14 +196,23 @@ def shapes_of_trace_one(paths: Sequence[ConePath]) -> tuple[list[ConePath], str]
         InvalidInputError: if $z = 0$ everywhere.
     """
     left_out = sum(int((path.points[:, 2] <= 0).sum()) for path in paths)
-    shapes = [replace(path, rows=_shapes(path.rows)) for path in paths]
-    shapes = [shape for shape in shapes if len(shape.rows)]
+    shapes = nonzero_paths(replace(path, rows=_shapes(path.rows)) for path in paths)
+    return shapes, f"{left_out} frames of zero covariance left out" if left_out else ""
+
+
+def nonzero_paths(paths: Iterable[ConePath]) -> list[ConePath]:
+    """The paths that have rows, those of covariances that do not vanish always.
+
+    Raises:
+        InvalidInputError: if there are none.
+    """
+    shapes = [path for path in paths if len(path.rows)]
     if not shapes:
         raise InvalidInputError(
             "All covariances are zero, so there is no shape to draw. Start from a "
             "nonzero covariance."
         )
-    return shapes, f"{left_out} frames of zero covariance left out" if left_out else ""
+    return shapes
 
 
 def _shapes(rows: np.ndarray) -> np.ndarray:

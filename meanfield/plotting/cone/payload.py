@@ -12,7 +12,6 @@ from meanfield.plotting.reading.observables import even_frames
 from .limits import limit_outline
 from .paths import (
     ConePath,
-    EndingMark,
     clip_paths,
     cone_height,
     cone_paths,
@@ -63,27 +62,14 @@ def payload(
         "tallest": max(float(path.points[:, 2].max()) for path in paths),
         "limit": None if outline is None else outline.tolist(),
         "limitColour": LIMIT_COLOUR,
-        "endings": _entries(groups),
+        "endings": [
+            {**mark._asdict(), "count": len(group)} for mark, group in groups.items()
+        ],
         "lengths": [len(path.rows) for path in clipped_paths],
         "rows": _encode_rows(clipped_paths, height, (first, last)),
         "runs": [_facts(path, marks.index(path.mark)) for _, path in sample],
         "names": [name for name, _ in sample],
     }
-
-
-def _entries(
-    groups: Mapping[EndingMark, Sequence[ConePath]],
-) -> list[dict[str, object]]:
-    """The name, number of paths, colour and marker of each ending."""
-    return [
-        {
-            "name": mark.name,
-            "count": len(group),
-            "colour": mark.colour,
-            "marker": mark.marker,
-        }
-        for mark, group in groups.items()
-    ]
 
 
 def _encode_rows(

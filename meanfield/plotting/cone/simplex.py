@@ -1,31 +1,18 @@
 """The panel `simplex`: shares of the eigenvalues of 3 × 3 covariances."""
 
-from collections.abc import Sequence
-
 import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Polygon
 
-from meanfield.errors import InvalidInputError
-from meanfield.plotting._figure.look import options_for
-from meanfield.plotting._figure.marks import square_legend
-from meanfield.plotting._figure.panels import annotate, panel, panels, titled_figure
+from meanfield.plotting._figure.marks import Key
+from meanfield.plotting._figure.panels import registered_panel
 from meanfield.plotting._figure.style import GREY, INK
 from meanfield.plotting.reading.observables import covariance
 
-from .ending_styles import (
-    RASTER_POINTS,
-    draw_path_lines,
-    draw_tips,
-    early_note,
-    ending_handles,
-    retitle_covariance,
-    single_ending,
-)
-from .paths import DETAIL, ConePath, CovarianceRun, covariance_runs
-from .thinning import thin_paths
+from .ending_styles import draw_plane_paths, early_note, ending_handles, path_figure
+from .paths import ConePath, CovarianceRun, covariance_runs, nonzero_paths
 
 # Columns are the places of the three eigenvalues in the plane, the largest first.
 _VERTICES = np.array([[1.0, -0.5, -0.5], [0.0, np.sqrt(0.75), -np.sqrt(0.75)]])
@@ -38,8 +25,7 @@ _LOWER = ("isotropic", "rank one")  # corners with their label below
 _MARGIN = 0.09  # room around the triangle for its labels
 
 
-@panels.register("simplex")
-@panel(*options_for("simplex"))
+@registered_panel("simplex")
 def simplex(dataset: xr.Dataset) -> Figure:
     r"""Paths of the eigenvalues of $\Sigma / \operatorname{tr}\Sigma$ for $d = 3$.
 
@@ -51,21 +37,7 @@ def simplex(dataset: xr.Dataset) -> Figure:
     Raises:
         InvalidInputError: if the dimension is not three, or $\Sigma$ always vanishes.
     """
-    runs = covariance_runs(dataset, "simplex", 3)
-    paths = [path for path in map(_path, runs) if len(path.rows)]
-    if not paths:
-        raise InvalidInputError(
-            "All covariances are zero, so there is no shape to draw. Start from a "
-            "nonzero covariance."
-        )
-    figure = titled_figure(retitle_covariance(dataset), (6.6, 4.6))
-    axes = figure.add_subplot()
-    _draw_triangle(axes)
-    _draw_paths(axes, paths)
-    handles = ending_handles(paths)
-    square_legend(axes, handles, min(len(handles), 4))
-    annotate(figure, early_note(paths), single_ending(dataset))
-    return figure
+    return path_figure(dataset, (6.6, 4.6), _draw)
 
 
 def simplex_coordinates(covariances: np.ndarray) -> np.ndarray:
@@ -81,6 +53,13 @@ def simplex_coordinates(covariances: np.ndarray) -> np.ndarray:
     """
     eigenvalues = np.maximum(np.linalg.eigvalsh(covariances)[..., ::-1], 0.0)
     return eigenvalues / eigenvalues.sum(axis=-1, keepdims=True) @ _VERTICES.T
+
+
+def _draw(axes: Axes, dataset: xr.Dataset) -> Key:
+    paths = nonzero_paths(map(_path, covariance_runs(dataset, "simplex", 3)))
+    _draw_triangle(axes)
+    draw_plane_paths(axes, paths)
+    return Key(ending_handles(paths), None, "", [early_note(paths)])
 
 
 def _path(run: CovarianceRun) -> ConePath:
@@ -105,10 +84,3 @@ def _draw_triangle(axes: Axes) -> None:
     axes.set(xlim=(-_MARGIN, 1 + _MARGIN), ylim=(-_MARGIN, height + _MARGIN))
     axes.set_aspect("equal")
     axes.axis("off")
-
-
-def _draw_paths(axes: Axes, paths: Sequence[ConePath]) -> None:
-    lines = [rows[:, :2] for rows in thin_paths([path.rows for path in paths], DETAIL)]
-    is_large = sum(len(line) for line in lines) > RASTER_POINTS
-    draw_path_lines(axes, lines, paths, len(paths)).set_rasterized(is_large)
-    draw_tips(axes, paths, paths, areas=(7.0, 24.0), zorder=4)

@@ -6,7 +6,6 @@ import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 
 from meanfield.errors import InvalidInputError
 from meanfield.plotting._figure.bands import (
@@ -15,9 +14,8 @@ from meanfield.plotting._figure.bands import (
     draw_eigenvalues,
     spans_decades,
 )
-from meanfield.plotting._figure.look import options_for
-from meanfield.plotting._figure.marks import legend
-from meanfield.plotting._figure.panels import panel, panels, titled_figure
+from meanfield.plotting._figure.marks import entry, legend
+from meanfield.plotting._figure.panels import registered_panel, titled_figure
 from meanfield.plotting._figure.style import CYCLE, INK
 from meanfield.plotting.reading.data import NOTHING, values
 from meanfield.plotting.reading.density import (
@@ -33,8 +31,7 @@ from meanfield.spectrum import spectrum
 _FLOOR = 2e-20
 
 
-@panels.register("balance")
-@panel(*options_for("balance"))
+@registered_panel("balance")
 def balance(dataset: xr.Dataset) -> Figure:
     r"""Mass, entropy $\int\rho\log\rho$ and eigenvalues of $\Sigma$ of a density.
 
@@ -105,7 +102,7 @@ def _mass(axes: Axes, dataset: xr.Dataset, times: np.ndarray) -> str:
         curves.append(curve)
         if np.any(curve > _FLOOR):
             draw(axes, times, np.where(curve > _FLOOR, curve, np.nan), colour)
-            handles.append(Line2D([], [], color=colour, label=name))
+            handles.append(entry(name, colour))
     axes.set_ylabel("mass")
     if handles:
         legend(axes, handles, len(handles))

@@ -5,12 +5,11 @@ from itertools import islice
 import xarray as xr
 from matplotlib.figure import Figure
 
-from meanfield.plotting._figure.look import look_of, options_for
+from meanfield.plotting._figure.look import look_of
 from meanfield.plotting._figure.panels import (
     annotate,
     ending_note,
-    panel,
-    panels,
+    registered_panel,
     titled_figure,
 )
 from meanfield.plotting.reading.data import runs
@@ -21,8 +20,7 @@ from .line import draw_line
 from .views import mass_note
 
 
-@panels.register("density")
-@panel(*options_for("density"))
+@registered_panel("density")
 def density(dataset: xr.Dataset) -> Figure:
     r"""The density $\rho(t, x)$, with the box of its grid and with quantiles.
 

@@ -9,12 +9,12 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from meanfield.plotting._figure.look import Look
-from meanfield.plotting._figure.marks import colour_bar, legend_columns
-from meanfield.plotting._figure.style import CYCLE, INK
+from meanfield.plotting._figure.marks import colour_bar, entry, legend_columns
+from meanfield.plotting._figure.style import CYCLE
 from meanfield.plotting.reading.density import Density, holding_levels, quantiles
 from meanfield.plotting.reading.observables import even_frames
 
-from .scenes import MapScene, axis_names, height_label
+from .scenes import TOKENS, MapScene, axis_names, height_label
 from .views import Extent, map_view, scale
 
 _SHARES = [0.99, 0.9, 0.5]
@@ -108,11 +108,7 @@ def _labels(grid: np.ndarray, run: Density) -> None:
 
 
 def _handles(run: Density) -> list[Line2D]:
-    if run.dimension == 1:
-        contour = Line2D([], [], color=_CONTOUR, label="median, 25 and 75 %")
-    else:
-        contour = Line2D([], [], color=_CONTOUR, label="hold 50, 90, 99 % of the mass")
-    handles = [contour, Line2D([], [], color=_BOX, label="box of the grid")]
-    if run.tokens is not None:
-        handles.append(Line2D([], [], color=INK, marker=".", ls="", label="tokens"))
-    return handles
+    layers, plane = "median, 25 and 75 %", "hold 50, 90, 99 % of the mass"
+    contour = entry(layers if run.dimension == 1 else plane, _CONTOUR)
+    tokens = [] if run.tokens is None else [TOKENS]
+    return [contour, entry("box of the grid", _BOX), *tokens]

@@ -6,7 +6,7 @@ from matplotlib.collections import LineCollection
 from matplotlib.colors import LogNorm
 from matplotlib.lines import Line2D
 
-from meanfield.plotting._figure.marks import colour_bar, legend
+from meanfield.plotting._figure.marks import colour_bar, entry, legend
 from meanfield.plotting._figure.panels import mark_blow_up
 from meanfield.plotting._figure.picture import Picture
 from meanfield.plotting._figure.style import CYCLE, INK
@@ -38,7 +38,7 @@ def draw_line(figure: Picture, density: Density) -> list[str]:
     low, high = view.low[0, 0], view.high[0, 0]
     ends = density.origin + density.axes[:, :, 0] * density.edges[0][[0, -1]]
     axes.plot(density.times, ends, color=_BOX, linewidth=1.4)
-    handles.append(Line2D([], [], color=_BOX, linewidth=1.4, label="box of the grid"))
+    handles.append(entry("box of the grid", _BOX, linewidth=1.4))
     if density.tokens is not None:
         handles += _tokens(axes, density, density.tokens)
     pad = 0.02 * (high - low)
@@ -52,9 +52,8 @@ def _mesh(density: Density) -> tuple[np.ndarray, np.ndarray]:
     """Corners of the mesh: times and cell faces, both midway between frames."""
     times = _midpoints(density.times)
     faces = density.origin + density.axes[:, :, 0] * density.edges[0]
-    return np.broadcast_to(times[:, None], (len(times), faces.shape[1])), _midpoints(
-        faces
-    )
+    shape = (len(times), faces.shape[1])
+    return np.broadcast_to(times[:, None], shape), _midpoints(faces)
 
 
 def _midpoints(values: np.ndarray) -> np.ndarray:
@@ -71,7 +70,7 @@ def _paths(axes: Axes, density: Density) -> list[Line2D]:
         axes.plot(density.times, path, pattern, color=_COLOUR, linewidth=1.2)
     names = ("median", "25, 75 %", "2.5, 97.5 %")
     return [
-        Line2D([], [], color=_COLOUR, linestyle=pattern, label=name)
+        entry(name, _COLOUR, linestyle=pattern)
         for pattern, name in zip(("-", "--", ":"), names, strict=True)
     ]
 
@@ -85,7 +84,7 @@ def _tokens(axes: Axes, density: Density, tokens: Swarm) -> list[Line2D]:
         LineCollection(paths, colors=INK, linewidths=0.6, alpha=0.7), autolim=False
     )
     share = f", {indices.size} of {order.size}" if indices.size < order.size else ""
-    return [Line2D([], [], color=INK, linewidth=0.8, label=f"tokens{share}")]
+    return [entry(f"tokens{share}", INK, linewidth=0.8)]
 
 
 def _box_note(ends: np.ndarray, low: float, high: float) -> str:
@@ -93,6 +92,5 @@ def _box_note(ends: np.ndarray, low: float, high: float) -> str:
     if np.any((ends >= low) & (ends <= high)):
         return ""
     (a, b), (c, d) = ends[0], ends[-1]
-    return (
-        f"the box reaches from {a:.3g} to {b:.3g}, at the end from {c:.3g} to {d:.3g}"
-    )
+    start = f"the box reaches from {a:.3g} to {b:.3g}"
+    return f"{start}, at the end from {c:.3g} to {d:.3g}"

@@ -8,7 +8,7 @@ from matplotlib.transforms import Affine2D
 from typing_extensions import override
 
 from meanfield.plotting._figure.look import Look
-from meanfield.plotting._figure.marks import Key, colour_scale, line_entry
+from meanfield.plotting._figure.marks import Key, colour_scale, dot_entry, line_entry
 from meanfield.plotting._figure.parts import AbstractScene
 from meanfield.plotting._figure.style import CYCLE, GREY, INK
 from meanfield.plotting.reading.data import Swarm
@@ -18,7 +18,8 @@ from meanfield.plotting.reading.observables import even_frames
 from .line import LEVELS
 from .views import Extent, box_corners, map_view, scale
 
-_TOKENS = 400  # largest number of tokens drawn over a density
+_N_TOKENS = 400  # largest number of tokens drawn over a density
+TOKENS = dot_entry("tokens", INK, marker=".")
 _BOX, _FOLLOW_NOTE = CYCLE[2], "the view follows the density: mind the scale"
 _TICKS = (0.6, 1.0, 1.6, 1.0, 0.6)  # line widths of marks at the quantiles, in points
 _QUANTILES = "quantiles: 2.5, 25, 50 (the median), 75 and 97.5 %"
@@ -68,9 +69,8 @@ def _curve(axes: Axes, run: Density) -> tuple[AbstractScene, Key]:
 
 def _handles(run: Density, views: Extent) -> list[Line2D]:
     """Legend entries of the box, if any of it is in view, and of tokens."""
-    tokens = Line2D([], [], color=INK, marker=".", linestyle="", label="tokens")
     box = [line_entry("box", _BOX)] if _shows_box(run, views) else []
-    return [*box, *([] if run.tokens is None else [tokens])]
+    return [*box, *([] if run.tokens is None else [TOKENS])]
 
 
 def _shows_box(run: Density, views: Extent) -> bool:
@@ -125,7 +125,7 @@ class CurveScene(AbstractScene):
         for end, place in zip(self._ends, box_corners(run, frame)[:, 0], strict=True):
             end.set_data([place, place], [floor, top])
         if run.tokens is not None:
-            indices = even_frames(run.tokens.x.shape[1], _TOKENS)
+            indices = even_frames(run.tokens.x.shape[1], _N_TOKENS)
             places = run.tokens.x[frame, indices, 0]
             self._tokens.set_data(places, np.full(indices.size, floor / 2))
 
@@ -181,7 +181,7 @@ class MapScene(AbstractScene):
 
 def _places(tokens: Swarm, dimension: int, frame: int) -> np.ndarray:
     """Places (2, n) of some tokens on a map: two coordinates, or position and state."""
-    indices = even_frames(tokens.x.shape[1], _TOKENS)
+    indices = even_frames(tokens.x.shape[1], _N_TOKENS)
     x = tokens.x[frame, indices].T
     if dimension == 2:
         return x

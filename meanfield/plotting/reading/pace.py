@@ -135,10 +135,8 @@ def interpolate_factors(factor: np.ndarray, places: np.ndarray) -> np.ndarray:
     Factors are interpolated linearly and then rescaled, since a linear path between
     rotated factors would shrink halfway.
     """
-    straight, sizes = (
-        interpolate_rows(factor, places),
-        interpolate_sizes(sizes_of(factor), places),
-    )
+    straight = interpolate_rows(factor, places)
+    sizes = interpolate_sizes(sizes_of(factor), places)
     shrunk = sizes_of(straight)
     return straight * (sizes / np.where(shrunk > 0, shrunk, 1.0))[:, None, None]
 

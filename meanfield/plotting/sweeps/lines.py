@@ -9,19 +9,17 @@ from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
 from matplotlib.colors import LogNorm, Normalize, to_hex
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 
 from meanfield._registry import suggestion
 from meanfield.endings import Status
 from meanfield.errors import InvalidInputError
 from meanfield.plotting._figure.bands import spans_decades
-from meanfield.plotting._figure.look import look_of, options_for
-from meanfield.plotting._figure.marks import colour_bar, legend
+from meanfield.plotting._figure.look import look_of
+from meanfield.plotting._figure.marks import colour_bar, entry, legend
 from meanfield.plotting._figure.panels import (
     add_subject,
     annotate,
-    panel,
-    panels,
+    registered_panel,
     titled_figure,
 )
 from meanfield.plotting._figure.style import CYCLE, number_map
@@ -68,8 +66,7 @@ class _Look(NamedTuple):
     shift: float
 
 
-@panels.register("lines")
-@panel(*options_for("lines"))
+@registered_panel("lines")
 def lines(dataset: xr.Dataset) -> Figure:
     """A quantity along one axis of a sweep, averaged over seeds.
 
@@ -205,7 +202,7 @@ def _line_colours(axes: Axes, parts: _Lines) -> list[str]:
             colours = [to_hex(colour) for colour in shades(places)]
         head = key_label(parts.group)
         handles = [
-            Line2D([], [], color=colour, label=f"{head} = {label}")
+            entry(f"{head} = {label}", colour)
             for colour, label in zip(colours, labels, strict=True)
         ]
         legend(axes, handles, min(len(handles), 4))

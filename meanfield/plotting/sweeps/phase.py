@@ -17,9 +17,9 @@ from matplotlib.path import Path
 from meanfield.endings import Status
 from meanfield.errors import InvalidInputError
 from meanfield.plotting._figure.bands import spans_decades
-from meanfield.plotting._figure.look import look_of, options_for
+from meanfield.plotting._figure.look import look_of
 from meanfield.plotting._figure.marks import colour_bar, legend, legend_columns
-from meanfield.plotting._figure.panels import annotate, panel, panels, titled_figure
+from meanfield.plotting._figure.panels import annotate, registered_panel, titled_figure
 from meanfield.plotting._figure.style import INK, number_map, paper
 
 from .cells import (
@@ -42,8 +42,7 @@ _PANELS = 9  # largest number of maps in one figure
 _TINT = 0.25  # share of the ending's colour in the tint of cells without a value
 
 
-@panels.register("phase")
-@panel(*options_for("phase"))
+@registered_panel("phase")
 def phase(dataset: xr.Dataset) -> Figure:
     """Phase diagram of a sweep: the ending of each cell, coloured by a quantity.
 

@@ -12,6 +12,7 @@ from meanfield._registry import Registry
 from meanfield.clusters import component_labels
 from meanfield.errors import InvalidInputError
 from meanfield.plotting._figure.bands import are_log_spaced
+from meanfield.plotting._figure.marks import dot_entry
 from meanfield.plotting._figure.style import CYCLE, GREY, number_map
 from meanfield.plotting._figure.text import verbatim
 from meanfield.plotting.reading.data import Cloud, Swarm
@@ -38,7 +39,7 @@ class Colouring(NamedTuple):
     @property
     def note(self) -> str:
         """A note on the meaning of the colours, for colours without a colour scale."""
-        return f"colours: {self.label}" if self.label else ""
+        return f"colours: {self.label}" if self.label and self.scale is None else ""
 
 
 Rule = Callable[[Cloud, Swarm], Colouring]
@@ -131,7 +132,7 @@ def colour_by_position(cloud: Cloud, state: Swarm) -> Colouring:
         raise InvalidInputError(
             "`colour position` needs tokens with an order, as in a text or with a mask."
         )
-    return _colour_by_scale(cloud, state.position, Normalize(0.0, 1.0), "position $s$")
+    return _colour_by_number(cloud, state.position, "position $s$", Normalize(0.0, 1.0))
 
 
 @colourings.register("cluster")
@@ -181,15 +182,11 @@ def final_clusters(cloud: Cloud, state: Swarm) -> tuple[np.ndarray, np.ndarray]:
     return component_labels(points[-1], radii[-1]), points[-1]
 
 
-def _colour_by_number(cloud: Cloud, numbers: np.ndarray, label: str) -> Colouring:
-    return _colour_by_scale(
-        cloud, numbers, Normalize(numbers.min(), numbers.max()), label
-    )
-
-
-def _colour_by_scale(
-    cloud: Cloud, numbers: np.ndarray, norm: Normalize, label: str
+def _colour_by_number(
+    cloud: Cloud, numbers: np.ndarray, label: str, norm: Normalize | None = None
 ) -> Colouring:
+    """Colours on the scale `norm`; by default, from the least number to the largest."""
+    norm = norm or Normalize(numbers.min(), numbers.max())
     scale = ScalarMappable(norm, number_map(cloud.look))
     return _constant(scale.to_rgba(numbers), cloud.times.size - 1, scale, label)
 
@@ -216,10 +213,11 @@ def _colour_by_group(
         order = order[:_N_NAMED]
     palette = np.tile(to_rgba_array(GREY), (masses.size, 1))
     palette[order] = to_rgba_array(CYCLE[: order.size]) if order.size else 0.0
-    handles = [_dot(colour, names[i]) for colour, i in zip(CYCLE, order, strict=False)]
+    pairs = zip(CYCLE, order, strict=False)
+    handles = [dot_entry(names[i], colour) for colour, i in pairs]
     if masses.size > order.size:
         rest = _share(1.0 - masses[order].sum())
-        handles.append(_dot(GREY, f"{masses.size - order.size} more, {rest}"))
+        handles.append(dot_entry(f"{masses.size - order.size} more, {rest}", GREY))
     result = _constant(palette[labels], cloud.times.size - 1, None, label)
     return result._replace(handles=handles)
 
@@ -256,7 +254,3 @@ def colour_by_time(cloud: Cloud, state: Swarm) -> Colouring:
 
 def _share(mass: float) -> str:
     return f"{100 * mass:.3g} % of weight"
-
-
-def _dot(colour: str, label: str) -> Line2D:
-    return Line2D([], [], color=colour, marker="o", linestyle="", label=label)

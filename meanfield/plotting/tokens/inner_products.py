@@ -8,8 +8,12 @@ from matplotlib.figure import Figure
 from meanfield.clusters import unit_vectors
 from meanfield.errors import InvalidInputError
 from meanfield.plotting._figure.bands import annotate_ending, name_time, scale_time
-from meanfield.plotting._figure.look import look_of, options_for
-from meanfield.plotting._figure.panels import add_subject, panel, panels, titled_figure
+from meanfield.plotting._figure.look import look_of
+from meanfield.plotting._figure.panels import (
+    add_subject,
+    registered_panel,
+    titled_figure,
+)
 from meanfield.plotting._figure.style import number_map
 from meanfield.plotting.reading.data import Swarm, cloud
 from meanfield.plotting.reading.observables import even_frames
@@ -19,8 +23,7 @@ _BINS = 100  # bins of cosines between -1 and 1
 _TOKENS = 1_000  # at most this many tokens, evenly spaced, are compared
 
 
-@panels.register("inner-products")
-@panel(*options_for("inner-products"))
+@registered_panel("inner-products")
 def inner_products(dataset: xr.Dataset) -> Figure:
     """The distribution of the cosines of pairs of tokens, by frame.
 

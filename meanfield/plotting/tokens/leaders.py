@@ -8,14 +8,12 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from meanfield.errors import InvalidInputError
-from meanfield.plotting._figure.look import options_for
-from meanfield.plotting._figure.marks import square_legend
+from meanfield.plotting._figure.marks import dot_entry, square_legend
 from meanfield.plotting._figure.panels import (
     add_subject,
     annotate,
     ending_note,
-    panel,
-    panels,
+    registered_panel,
     titled_figure,
 )
 from meanfield.plotting._figure.parts import draw_dots
@@ -31,8 +29,7 @@ _OPACITY = 0.28  # of the colours of regions
 _ROOM = 1.15  # half-width of the picture, relative to the farthest token
 
 
-@panels.register("leaders")
-@panel(*options_for("leaders"))
+@registered_panel("leaders")
 def leaders(dataset: xr.Dataset) -> Figure:
     r"""Leaders under hardmax at the last frame: which $x_j \cdot Ax$ is the largest.
 
@@ -94,6 +91,5 @@ def _draw(axes: Axes, run: Cloud, x: np.ndarray, A: np.ndarray) -> list[Line2D]:
     rings = draw_dots(axes, x[names], 90.0, c="none", edgecolors=INK, zorder=4)
     rings.set(linewidths=1.2)
     name_axes(axes, run.names or ("$x_1$", "$x_2$"))
-    ring = Line2D([], [], marker="o", linestyle="", color=INK, markerfacecolor="none")
-    ring.set(markersize=9, label="leads a region")
-    return [ring]
+    ring = {"markersize": 9, "markerfacecolor": "none"}
+    return [dot_entry("leads a region", INK, **ring)]

@@ -2,10 +2,9 @@
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from meanfield.plotting._figure.marks import CLOSURE, START, Key, end_entry
+from meanfield.plotting._figure.marks import CLOSURE, START, Key, end_entry, entry
 from meanfield.plotting._figure.panels import mark_blow_up
 from meanfield.plotting._figure.parts import draw_lines
 from meanfield.plotting._figure.style import CLOSURE_COLOUR, GREY, INK, PALE
@@ -17,7 +16,7 @@ from .paths import dots
 from .views import N_SIGMA, Window, clip_points, window
 
 _BAND = Patch(color=PALE, label="mean ± 2σ")
-_MEAN = Line2D([], [], color=INK, label="mean")
+_MEAN = entry("mean", INK)
 
 
 def draw_line(axes: Axes, cloud: Cloud, labels: tuple[str, ...]) -> Key:

@@ -7,7 +7,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from typing_extensions import override
 
-from meanfield.plotting._figure.marks import Key
+from meanfield.plotting._figure.marks import Key, entry, line_entry
 from meanfield.plotting._figure.panels import mark_blow_up
 from meanfield.plotting._figure.parts import AbstractScene, draw_lines
 from meanfield.plotting._figure.style import CLOSURE_COLOUR, CYCLE, INK, PALE
@@ -21,21 +21,11 @@ from .paths import moving_dots
 from .views import Projection, Window, clip_points, window
 
 _BAND = Patch(facecolor=PALE, edgecolor=INK, linewidth=0.6, label="mean ± 2σ")
-_TOKENS = Line2D(
-    [], [], color=CYCLE[0], marker="o", markersize=4, linewidth=0.9, label="token"
-)
+_TOKENS = entry("token", CYCLE[0], marker="o", markersize=4, linewidth=0.9)
 _POINT, _REACH = 3.0, 1.6  # sizes, in points, of dots and of bars where lines break
 # Bars are drawn below the line at t*; otherwise they would hide that line at the end.
 _BAR_ZORDER = 1.8
-_FRAME = Line2D(
-    [],
-    [],
-    color=PALE,
-    linewidth=_REACH,
-    marker="o",
-    markersize=_POINT,
-    label="stored frame",
-)
+_FRAME = entry("stored frame", PALE, linewidth=_REACH, marker="o", markersize=_POINT)
 _FRAME.set(markerfacecolor=INK, markeredgecolor=INK)
 
 
@@ -58,8 +48,9 @@ def line_scene(axes: Axes, image: Projection, film: Film) -> tuple[AbstractScene
 def _mean(cloud: Cloud) -> Line2D:
     """The legend entry of the mean, with a dot if there are no tokens."""
     marker = "" if isinstance(cloud.state, Swarm) else "o"
-    mean = Line2D([], [], color=INK, linewidth=1.4, marker=marker, markersize=5)
-    mean.set(markerfacecolor=CYCLE[0], markeredgecolor=CYCLE[0], label="mean")
+    mean = line_entry("mean", INK)
+    mean.set(marker=marker, markersize=5)
+    mean.set(markerfacecolor=CYCLE[0], markeredgecolor=CYCLE[0])
     return mean
 
 
@@ -101,11 +92,9 @@ class LineScene(AbstractScene):
     @override
     def show(self, frame: int) -> None:
         first = max(frame - self._length, 0)
-        trail, breaks = (
-            self._paths[first : frame + 1],
-            self._breaks_between(first, frame),
-        )
-        segments = np.insert(trail, breaks - first, np.nan, axis=0)
+        trail = self._paths[first : frame + 1]
+        breaks = self._breaks_between(first, frame) - first
+        segments = np.insert(trail, breaks, np.nan, axis=0)
         self._trails.set_segments(list(segments.swapaxes(0, 1)))
         self._dots.set_offsets(self._paths[frame])
         self._track.show(frame, self._breaks_between(0, frame))

@@ -5,10 +5,9 @@ from abc import ABC, abstractmethod
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import to_rgba
-from matplotlib.lines import Line2D
 from typing_extensions import override
 
-from meanfield.plotting._figure.marks import line_entry
+from meanfield.plotting._figure.marks import entry, line_entry
 from meanfield.plotting._figure.parts import draw_dots, draw_lines, move_dots
 from meanfield.plotting._figure.style import CYCLE, GREY
 from meanfield.plotting.reading.data import Track
@@ -23,20 +22,9 @@ _TRAIL, _SHORT_TRAIL, _MAX_TOKENS = 6, 2, 300
 # frames, with opacities from `_FAINTEST` to `_STRONGEST`.
 _GHOSTS, _GHOST_TRAIL, _FAINTEST, _STRONGEST = 8, 48, 0.12, 0.65
 
-MEAN = Line2D(
-    [],
-    [],
-    color=GREY,
-    linewidth=1.0,
-    marker="o",
-    markersize=5,
-    markerfacecolor=CYCLE[0],
-    markeredgecolor=CYCLE[0],
-    label="mean",
-)
-
-
-TRAIL = Line2D([], [], color=GREY, linewidth=0.8, label="trail")
+MEAN = entry("mean", GREY, linewidth=1.0, marker="o", markersize=5)
+MEAN.set(markerfacecolor=CYCLE[0], markeredgecolor=CYCLE[0])
+TRAIL = entry("trail", GREY, linewidth=0.8)
 
 
 def trail_length(n: int, trails: int | None) -> int:

@@ -66,14 +66,12 @@ class Dots(NamedTuple):
     @property
     def caption(self) -> str:
         """The note on the tokens and their colours in a movie."""
-        meaning = "" if self.colours.scale else self.colours.note
-        return "; ".join(filter(None, [self.note, meaning]))
+        return "; ".join(filter(None, [self.note, self.colours.note]))
 
     def key(self, handles: list[Artist], view_note: str) -> Key:
         """The key of a picture with these legend entries and a note on its view."""
         colours = self.colours
-        meaning = "" if colours.scale else colours.note
-        notes = [self.note, view_note, meaning]
+        notes = [self.note, view_note, colours.note]
         return Key(handles, colours.scale, colours.label, notes, colours.handles)
 
 

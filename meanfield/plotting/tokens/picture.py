@@ -193,8 +193,6 @@ def _gaussian(
     mean = clip_points(track.mean, view)
     axes.plot(*mean.T, color=GREY, linewidth=1.0)
     draw_dots(axes, mean[frames], 14.0, c=shades, zorder=4)
-    entry, colours = (
-        ellipse_entry(to_hex(shades[-1])),
-        None if cloud.times.size == 1 else scale,
-    )
-    return Key([entry], colours, "time $t$", [view.note])
+    ellipse = ellipse_entry(to_hex(shades[-1]))
+    colours = None if cloud.times.size == 1 else scale
+    return Key([ellipse], colours, "time $t$", [view.note])

@@ -23,8 +23,7 @@ from meanfield.plotting._figure.marks import (
 from meanfield.plotting._figure.panels import (
     annotate,
     ending_note,
-    panel,
-    panels,
+    registered_panel,
     titled_figure,
 )
 from meanfield.plotting.reading.data import Cloud, Track, cloud, runs
@@ -41,8 +40,7 @@ from .words import write_word_labels
 _MAX_RUNS, _COLUMNS = 6, 3
 
 
-@panels.register("tokens")
-@panel(*options_for("tokens"))
+@registered_panel("tokens")
 def tokens(dataset: xr.Dataset) -> Figure:
     """Paths of the tokens, with ellipses of two standard deviations at several times.
 

@@ -210,14 +210,8 @@ def ellipses(track: Track) -> np.ndarray:
 def great_circles(track: Track) -> np.ndarray:
     """The three principal sections of ellipsoids in space, (time, 3, 121, 3)."""
     angle = np.linspace(0.0, 2 * np.pi, 121)
-    cosine, sine, zero = np.cos(angle), np.sin(angle), np.zeros_like(angle)
-    circles = np.stack(
-        [
-            np.stack([cosine, sine, zero], axis=-1),
-            np.stack([zero, cosine, sine], axis=-1),
-            np.stack([sine, zero, cosine], axis=-1),
-        ]
-    )
+    circle = np.stack([np.cos(angle), np.sin(angle), np.zeros_like(angle)], axis=-1)
+    circles = np.stack([np.roll(circle, axis, axis=-1) for axis in range(3)])
     spheres = N_SIGMA * circles @ _root(track.factor)[:, None]
     return track.mean[:, None, None, :] + spheres
 
