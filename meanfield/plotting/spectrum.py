@@ -143,12 +143,8 @@ def _refinement_note(frames: int, n_points: int) -> str:
     """A note on how curves were refined, from `frames` to `n_points` points."""
     if n_points == frames:
         return ""
-    law = "by powers of t* − t"
-    return (
-        f"between frames {law}"
-        if frames > _DOTS
-        else f"dots: frames; between them {law}"
-    )
+    where = "between frames" if frames > _DOTS else "dots: frames; between them"
+    return f"{where} by powers of t* − t"
 
 
 def _draw_many(

@@ -10,14 +10,10 @@ import xarray as xr
 from meanfield.endings import Status
 from meanfield.plotting.reading.description import description
 from meanfield.plotting.sweeps.cells import (
-    counts_of,
-    ending_label,
-    endings_of,
-    final_numbers,
+    Cells,
     key_label,
     number_label,
     number_shown,
-    numbers_of,
 )
 from meanfield.runs import SweepStore
 from meanfield.spec import relative_paths
@@ -38,7 +34,8 @@ def sweep_scene(dataset: xr.Dataset, store: SweepStore, folder: Path) -> dict[st
     before the last time, and a size is missing if it is infinite at a blow-up. Paths in
     commands are relative to `folder`.
     """
-    names = ["ending", *(name for name in final_numbers(dataset) if name != "ending")]
+    cells = Cells(dataset)
+    names = ["ending", *(name for name in cells.final_numbers if name != "ending")]
     axes = [axis.as_json() for axis in store.cells.axes]
     keys = relative_paths(store.record["spec"], folder)
     return {
@@ -50,9 +47,9 @@ def sweep_scene(dataset: xr.Dataset, store: SweepStore, folder: Path) -> dict[st
             for entry, axis in zip(axes, store.cells.axes, strict=True)
         ],
         "shape": list(dataset["ending"].shape),
-        "endings": [_ending_row(dataset, status) for status in Status],
+        "endings": [_ending_row(cells, status) for status in Status],
         "ending": pack(np.asarray(dataset["ending"].values).astype(int)),
-        "numbers": {n: pack(numbers_of(dataset, n)) for n in names[1:]},
+        "numbers": {n: pack(cells.numbers(n)) for n in names[1:]},
         "labels": {n: plain(number_label(n)) for n in names},
         "shown": number_shown(dataset, "phase"),
         "caption": description(dataset),
@@ -62,10 +59,10 @@ def sweep_scene(dataset: xr.Dataset, store: SweepStore, folder: Path) -> dict[st
 
 def sweep_cards(dataset: xr.Dataset, store: SweepStore, folder: Path) -> str:
     """Sections: how the cells ended, commands to repeat the sweep, provenance."""
-    counts = counts_of(endings_of(dataset))
+    cells = Cells(dataset)
     rows = {
-        ending_label(dataset, name): f"{count} cells: {Status.from_name(name).reason}"
-        for name, count in counts.items()
+        cells.label(name): f"{count} cells: {Status.from_name(name).reason}"
+        for name, count in cells.counts.items()
     }
     keys = relative_paths(store.cells.spec.as_json(), folder)
     plugins = plugins_in(dict(store.record), folder)
@@ -77,12 +74,12 @@ def sweep_cards(dataset: xr.Dataset, store: SweepStore, folder: Path) -> str:
     )
 
 
-def _ending_row(dataset: xr.Dataset, status: Status) -> dict[str, Any]:
+def _ending_row(cells: Cells, status: Status) -> dict[str, Any]:
     """The legend entry of an ending; `censored` says if a blow-up may still follow."""
     return {
         "code": int(status),
         "name": status.ending,
-        "label": ending_label(dataset, status.ending),
+        "label": cells.label(status.ending),
         "colour": status.row.colour,
         "reason": status.reason,
         "censored": status.row.survives,

@@ -18,6 +18,7 @@ from meanfield.errors import InvalidInputError, UnknownNameError
 
 COLUMNS = {"1": 86.0, "2": 178.0}  # widths of 1 and 2 journal columns, in millimetres
 _INCHES = {"in": 1.0, "cm": 1 / 2.54, "mm": 1 / 25.4, "pt": 1 / 72.27}
+_LENGTH = re.compile(r"(\d+\.?\d*|\.\d+)\s*(in|cm|mm|pt)")
 
 MAIN = "main"  # names the main axes
 _AXES = re.compile(rf"[1-9]\d*(,[1-9]\d*){{0,2}}|{MAIN}(:[123])?")
@@ -138,13 +139,8 @@ def height_of(text: str) -> float:
 
 def _length(text: str) -> float | None:
     """A length in inches; `None` if the text is not a length."""
-    number = re.fullmatch(r"([\d.]+)\s*(in|cm|mm|pt)", text.strip())
-    if number is None:
-        return None
-    try:
-        return float(number[1]) * _INCHES[number[2]]
-    except ValueError:
-        return None
+    number = _LENGTH.fullmatch(text.strip())
+    return None if number is None else float(number[1]) * _INCHES[number[2]]
 
 
 def heads_of(text: str) -> tuple[int, ...]:

@@ -23,16 +23,12 @@ def palette_image(figure: Figure) -> Image.Image:
     palette = Image.new("P", (1, 1))
     pixels = np.asarray(image)
     areas = _colours(_numbers(pixels)[:, : 1 - _WIDE][_areas(pixels)])
-    colours = [
-        *WHITE,
-        *(
-            _palette(Image.fromarray(areas), Image.Quantize.MEDIANCUT)
-            if areas.size
-            else ()
-        ),
-        *_palette(image, Image.Quantize.MEDIANCUT),
-        *_palette(image, Image.Quantize.MAXCOVERAGE),
-    ][: 3 * 256]
+    colours = [*WHITE]
+    if areas.size:
+        colours += _palette(Image.fromarray(areas), Image.Quantize.MEDIANCUT)
+    colours += _palette(image, Image.Quantize.MEDIANCUT)
+    colours += _palette(image, Image.Quantize.MAXCOVERAGE)
+    colours = colours[: 3 * 256]
     palette.putpalette(colours)
     indices = image.quantize(palette=palette, dither=Image.Dither.NONE)
     # Pillow finds nearest colours only approximately, but white must stay white.

@@ -95,15 +95,12 @@ def token_play(dataset: xr.Dataset, film: Film) -> Play:
     run, image = interpolate_run(run, places), interpolate_run(picture.cloud, places)
     whole = None if picture.cloud.whole is None else run
     image = picture._replace(cloud=replace(image, whole=whole))
+    notes = _size_notes(sizes, run.look) if run.is_flat else _cluster_notes(run)
+    scene = partial(cloud_scene, image=image, film=film)
     return Play(
         run.times,
-        notes_and_end(
-            _size_notes(sizes, run.look) if run.is_flat else _cluster_notes(run),
-            run.ending,
-        ),
-        _setting(
-            partial(cloud_scene, image=image, film=film), "3d" if is_3d else None, note
-        ),
+        notes_and_end(notes, run.ending),
+        _setting(scene, "3d" if is_3d else None, note),
         partial(overflow_note, image.cloud),
     )
 
@@ -119,7 +116,6 @@ def density_play(dataset: xr.Dataset, film: Film) -> Play:
         run.times,
         notes_and_end(_size_notes(sizes, look_of(dataset)), run.ending),
         _setting(lambda axes: density_scene(axes, run, look_of(dataset)), None, note),
-        _no_note,
     )
 
 
@@ -141,7 +137,7 @@ def _path_play(
     draw_scene = partial(scene, animation=animation, dataset=dataset, film=film)
     projection = "3d" if panel == "cone" else None
     setting = _setting(draw_scene, projection, animation.note)
-    return Play(animation.times, animation.count, setting, _no_note)
+    return Play(animation.times, animation.count, setting)
 
 
 def _setting(
@@ -175,11 +171,6 @@ def _cluster_notes(run: Cloud) -> list[str]:
     return [count_phrase(int(count), "cluster") for count in counts]
 
 
-def _no_note(_: Axes) -> str:
-    """An empty note, for movies that do not report tokens outside the view."""
-    return ""
-
-
 def _check_dimension(dataset: xr.Dataset, panel: str) -> None:
     """Raises unless the dimension is two; the message names a suitable movie."""
     d = dataset.sizes["coord"]
@@ -193,10 +184,7 @@ def _check_dimension(dataset: xr.Dataset, panel: str) -> None:
 
 def _check_single_run(dataset: xr.Dataset) -> None:
     if "run" in dataset.dims:
-        names = [
-            f"`{name}`" for name, movie in movies.items() if movie.is_for_ensembles
-        ]
-        several = " or ".join(names)
+        several = " or ".join(f"`{n}`" for n, m in movies.items() if m.is_for_ensembles)
         raise InvalidInputError(
             f"This movie shows one run; this dataset has {dataset.sizes['run']} runs. "
             f"Select a run, as in `dataset.isel(run=0)`, or in two dimensions use the "

@@ -33,6 +33,11 @@ _MIN_SHARE, _MAX_SHRINKING, _SPARE = 0.6, 1.7, 1.05
 _N_MEASURED = 13
 
 
+def _no_note(_: Axes) -> str:
+    """An empty note, for movies that do not report tokens outside the view."""
+    return ""
+
+
 class Play(NamedTuple):
     """The content of a movie.
 
@@ -46,7 +51,7 @@ class Play(NamedTuple):
     times: np.ndarray
     frame_notes: FrameNotes
     set_scene: Callable[[Figure], tuple[Axes, AbstractScene, Key]]
-    overflow_note: Callable[[Axes], str]
+    overflow_note: Callable[[Axes], str] = _no_note
 
 
 def stage(

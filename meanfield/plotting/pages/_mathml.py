@@ -45,10 +45,8 @@ def typeset(text: str) -> str:
     for match in _FORMULA.finditer(text):
         prefix, latex, suffix = match.groups()
         formula = f"{html.escape(prefix)}{mathml(latex)}{html.escape(suffix)}"
-        parts += [
-            _prose(text[end : match.start()]),
-            f'<span class="m">{formula}</span>',
-        ]
+        parts.append(_prose(text[end : match.start()]))
+        parts.append(f'<span class="m">{formula}</span>')
         end = match.end()
     return "".join([*parts, _prose(text[end:])])
 

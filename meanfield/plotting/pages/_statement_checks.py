@@ -7,27 +7,16 @@ from typing import Any
 from ._mathml import typeset
 from ._numerals import finite, numeral
 from ._statement_plots import plot
-from ._verdicts import HOLDING, check_passed, trial_passed
+from ._verdicts import HOLDING, check_passed, is_finite, trial_passed
 
 Record = Mapping[str, Any]
 
-_TITLES = {
-    "statement": "The claim",
-    "control": "The control",
-    "printed": "As printed",
-    "corrected": "As corrected, on the same data",
-}
-_RULES = {
-    "statement": "Each must hold.",
-    "control": "Each must be violated by ten tolerances or more.",
-    "printed": "Each must be violated by ten tolerances or more.",
-    "corrected": "Each must hold.",
-}
-_VERDICTS = {
-    "statement": ("holds", "does not hold"),
-    "control": ("fails, as it must", "does not fail as it must"),
-    "printed": ("refuted, as it must be", "not refuted"),
-    "corrected": ("holds", "does not hold"),
+# For each role: the title of its trials, and the verdicts if they pass or do not.
+_ROLES = {
+    "statement": ("The claim", "holds", "does not hold"),
+    "control": ("The control", "fails, as it must", "does not fail as it must"),
+    "printed": ("As printed", "refuted, as it must be", "not refuted"),
+    "corrected": ("As corrected, on the same data", "holds", "does not hold"),
 }
 _RELATION_SIGNS = {"<=": "≤", ">=": "≥", "=": "="}
 _NEGATED_SIGNS = {"<=": "≰", ">=": "≱", "=": "≠"}
@@ -69,17 +58,15 @@ def _letters(place: int) -> str:
 
 def _trial(statement: Record, trial: Record, notes: Mapping[str, str]) -> str:
     role, good = trial["role"], trial_passed(trial)
-    text = _VERDICTS[role][0 if good else 1] if trial["checks"] else "not measured"
-    verdict = verdict_mark(good=good, text=text)
-    parts = [f"<h5>{_TITLES[role]} {verdict}</h5>"]
+    title, passed, failed = _ROLES[role]
+    text = (passed if good else failed) if trial["checks"] else "not measured"
+    parts = [f"<h5>{title} {verdict_mark(good=good, text=text)}</h5>"]
     if role == "control" and statement["control"]:
         text = statement["control"].removesuffix(".")
         parts.append(f"<p>{typeset(f'{text[0].upper()}{text[1:]}.')}</p>")
     if trial["error"]:
-        error = html.escape(trial["error"])
-        parts.append(
-            f'<p class="error"><strong>Error:</strong> <code>{error}</code></p>'
-        )
+        error = f"<strong>Error:</strong> <code>{html.escape(trial['error'])}</code>"
+        parts.append(f'<p class="error">{error}</p>')
     parts.append(_table(trial, notes) if trial["checks"] else "")
     plots = "".join(map(plot, trial["checks"]))
     parts.append(f'<div class="plots">{plots}</div>' if plots else "")
@@ -92,33 +79,27 @@ def _table(trial: Record, notes: Mapping[str, str]) -> str:
     heads = "".join(f'<th scope="col">{head}</th>' for head in _HEADS)
     heads = heads.replace('"col"></th>', '"col" aria-label="relation"></th>')
     rows = "".join(_row(check, role, notes) for check in trial["checks"])
+    must = "hold" if role in HOLDING else "be violated by ten tolerances or more"
     return (
-        f'<div class="scroll"><table><caption>{_RULES[role]}</caption>'
+        f'<div class="scroll"><table><caption>Each must {must}.</caption>'
         f"<thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table></div>"
     )
 
 
 def _row(check: Record, role: str, notes: Mapping[str, str]) -> str:
-    good, relation = check_passed(check, role), check["relation"]
-    mark = notes.get(check["why"], "")
-    cells = [
-        ("", _observed_numeral(check)),
-        ("relation", _relation_sign(check)),
-        ("", numeral(check["bound"])),
-        (
-            "",
-            (_SLACK.get(relation, "") if check["tolerance"] else "")
-            + numeral(check["tolerance"], digits=3)
-            + (f' <span class="soft">({mark})</span>' if mark else ""),
-        ),
-        ("", _tightness(check["tightness"])),
-        ("verdict", verdict_mark(good=good, text=_verdict_text(check, role))),
-    ]
-    data = "".join(
-        f'<td class="{kind}">{cell}</td>' if kind else f"<td>{cell}</td>"
-        for kind, cell in cells
+    good, mark = check_passed(check, role), notes.get(check["why"], "")
+    slack = _SLACK.get(check["relation"], "") if check["tolerance"] else ""
+    reason = f' <span class="soft">({mark})</span>' if mark else ""
+    verdict = verdict_mark(good=good, text=_verdict_text(check, role))
+    return (
+        f'<tr><th scope="row">{typeset(check["label"])}</th>'
+        f"<td>{_observed_numeral(check)}</td>"
+        f'<td class="relation">{_relation_sign(check)}</td>'
+        f"<td>{numeral(check['bound'])}</td>"
+        f"<td>{slack}{numeral(check['tolerance'], digits=3)}{reason}</td>"
+        f"<td>{_tightness(check['tightness'])}</td>"
+        f'<td class="verdict">{verdict}</td></tr>'
     )
-    return f'<tr><th scope="row">{typeset(check["label"])}</th>{data}</tr>'
 
 
 def _relation_sign(check: Record) -> str:
@@ -130,9 +111,8 @@ def _relation_sign(check: Record) -> str:
 
 def _observed_numeral(check: Record) -> str:
     """The observed value, with enough digits to show a difference from the bound."""
-    value, bound, tolerance = (check[n] for n in ("observed", "bound", "tolerance"))
-    is_finite = all(map(finite, (value, bound, tolerance)))
-    is_distinct = is_finite and abs(value - bound) > tolerance
+    value, bound = check["observed"], check["bound"]
+    is_distinct = is_finite(check) and abs(value - bound) > check["tolerance"]
     return numeral(value, reference=bound if is_distinct else None)
 
 
@@ -142,10 +122,8 @@ def _verdict_text(check: Record, role: str) -> str:
         return "holds" if check_passed(check, role) else "fails"
     if check_passed(check, role):
         return "violated"
-    numbers = all(finite(check[n]) for n in ("observed", "bound", "tolerance"))
-    return (
-        "violated by too little" if numbers and not check["holds"] else "not violated"
-    )
+    is_near = is_finite(check) and not check["holds"]
+    return "violated by too little" if is_near else "not violated"
 
 
 def _tightness(value: Any) -> str:

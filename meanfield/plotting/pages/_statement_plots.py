@@ -44,9 +44,8 @@ def _fit(check: Record, evidence: Record) -> str:
         f'cy="{y_axis.pixel(y):.1f}" r="2.6"/>'
         for x, y in points
     )
-    line = (
-        _line(points, (float(slope), half), (x_axis, y_axis)) if finite(slope) else ""
-    )
+    axes = (x_axis, y_axis)
+    line = _line(points, (float(slope), half), axes) if finite(slope) else ""
     frame = _frame((x_axis, log_ticks(x_axis)), (y_axis, log_ticks(y_axis)), names)
     alt = f"{names[1]} against {names[0]}, logarithmic: {text}"
     return _figure(_svg(frame + line + marks, alt), check["label"], text)

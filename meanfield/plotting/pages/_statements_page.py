@@ -208,7 +208,5 @@ def _paper_count(keys: Collection[str]) -> str:
     """The number of papers, and `this project` if it has statements of its own."""
     papers = len([key for key in keys if key != _PROJECT_KEY])
     parts = [f"{papers} paper{'s' if papers > 1 else ''}"] if papers else []
-    return (
-        " and ".join([*parts, "this project"] if _PROJECT_KEY in keys else parts)
-        or "nobody"
-    )
+    parts += ["this project"] if _PROJECT_KEY in keys else []
+    return " and ".join(parts) or "nobody"

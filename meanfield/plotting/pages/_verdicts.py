@@ -12,7 +12,6 @@ Record = Mapping[str, Any]
 
 # The checks of these trials must hold; those of other trials must be violated.
 HOLDING = ("statement", "corrected")
-_NUMBERS = ("observed", "bound", "tolerance")
 
 
 class Tally(NamedTuple):
@@ -22,10 +21,15 @@ class Tally(NamedTuple):
     n_measured: int
 
 
+def is_finite(check: Record) -> bool:
+    """Whether the numbers of a check are finite."""
+    return all(finite(check[name]) for name in ("observed", "bound", "tolerance"))
+
+
 def check_passed(check: Record, role: str) -> bool:
     """Whether a check holds or, in a control or a misprint, whether it is violated."""
-    numbers = all(finite(check[name]) for name in _NUMBERS)
-    return numbers and bool(check["holds" if role in HOLDING else "is_violated"])
+    name = "holds" if role in HOLDING else "is_violated"
+    return is_finite(check) and bool(check[name])
 
 
 def trial_passed(trial: Record) -> bool:

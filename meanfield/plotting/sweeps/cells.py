@@ -3,6 +3,7 @@
 import math
 import warnings
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -56,6 +57,88 @@ class _Plain(LogFormatter):
         return f"{x:g}" if super().__call__(x, pos) else ""
 
 
+@dataclass(frozen=True)
+class Cells:
+    """The cells of a sweep.
+
+    Attributes:
+        dataset: the sweep, with the coordinates of its axes.
+    """
+
+    dataset: xr.Dataset
+
+    @property
+    def axes(self) -> list[str]:
+        """The names of the axes."""
+        return [str(dim) for dim in self.dataset["ending"].dims]
+
+    @property
+    def final_numbers(self) -> list[str]:
+        """The names of the quantities that each cell has once."""
+        dims, items = self.dataset["ending"].dims, self.dataset.data_vars.items()
+        return [str(name) for name, values in items if values.dims == dims]
+
+    @property
+    def endings(self) -> np.ndarray:
+        """The name of the ending of each cell."""
+        ending = self.dataset["ending"]
+        names = np.array(str(ending.attrs["flag_meanings"]).split())
+        return names[np.asarray(ending.values, dtype=int)]
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """The number of cells with each ending that occurs."""
+        endings = self.endings
+        counts = {s.ending: int(np.sum(endings == s.ending)) for s in Status}
+        return {name: count for name, count in counts.items() if count}
+
+    @property
+    def survivals(self) -> np.ndarray:
+        """Mask of the cells whose flow reached its end without a blow-up or failure."""
+        names = [status.ending for status in Status if status.row.survives]
+        return np.isin(self.endings, names)
+
+    def numbers(self, name: str) -> np.ndarray:
+        """The quantity of each cell; NaN where missing, and for sizes at a blow-up."""
+        if name == "ending":
+            return np.full(self.dataset["ending"].shape, np.nan)
+        numbers = np.asarray(self.dataset[name].values, dtype=np.float64)
+        if not name.startswith(SIZES) or TIME in self.dataset[name].dims:
+            return numbers
+        return np.where(self.endings == Status.BLOW_UP.ending, np.nan, numbers)
+
+    def label(self, ending: str) -> str:
+        """The label of an ending in a legend.
+
+        If other cells blow up, finished cells are labelled as censored, since they
+        could still blow up later.
+        """
+        if ending != Status.FINISHED.ending:
+            return ending
+        times = np.empty(0)
+        if "stop_time" in self.dataset:
+            times = np.unique(self.numbers("stop_time")[self.endings == ending])
+        last = f"t = {times[0]:.4g}" if times.size == 1 else ""
+        if Status.BLOW_UP.ending in self.endings:
+            return f"no blow-up before {last or 'the end'}"
+        return f"{ending} at {last}" if last else ending
+
+    def scale(self, name: str) -> Scale:
+        """The scale of an axis; a list of values has equal distances, in its order."""
+        values = self.dataset[name].values
+        kind = str(self.dataset[name].attrs.get("scale", "list"))
+        if kind == "list":
+            places = np.arange(len(values), dtype=float)
+            labels = [short(value) for value in values.tolist()]
+            return Scale(name, kind, places, np.arange(len(values) + 1) - 0.5, labels)
+        centres = values.astype(np.float64)
+        coordinates = np.log(centres) if kind == "log" else centres
+        middles = (coordinates[1:] + coordinates[:-1]) / 2
+        first, last = 2 * coordinates[0] - middles[0], 2 * coordinates[-1] - middles[-1]
+        edges = np.concatenate([[first], middles, [last]])
+        return Scale(name, kind, centres, np.exp(edges) if kind == "log" else edges, ())
+
+
 def number_shown(dataset: xr.Dataset, panel: str) -> str:
     """The quantity to draw: the `colour` of the look, or the most informative one.
 
@@ -67,15 +150,10 @@ def number_shown(dataset: xr.Dataset, panel: str) -> str:
         raise InvalidInputError(
             f"The panel `{panel}` draws a sweep; got a dataset of kind {kind!r}."
         )
-    names = final_numbers(dataset)
-    name = look_of(dataset).colour
+    cells, name = Cells(dataset), look_of(dataset).colour
     if name is None:
-        if _is_censored(dataset):
-            return "t_star"
-        candidates = [
-            n for n in ("t_star", "effective_rank", "trace") if _varies(dataset, n)
-        ]
-        return candidates[0] if candidates else "ending"
+        return _default_number(cells)
+    names = cells.final_numbers
     name = _new_name(name, names)
     if name not in names:
         hint = suggestion(name, names)
@@ -83,10 +161,16 @@ def number_shown(dataset: xr.Dataset, panel: str) -> str:
     return name
 
 
-def final_numbers(dataset: xr.Dataset) -> list[str]:
-    """The names of the quantities that each cell has once."""
-    dims = dataset["ending"].dims
-    return [str(name) for name, v in dataset.data_vars.items() if v.dims == dims]
+def _default_number(cells: Cells) -> str:
+    """The blow-up time if only some flows blew up, or else a quantity that varies."""
+    names = [n for n in ("t_star", "effective_rank", "trace") if n in cells.dataset]
+    finite = {n: v[np.isfinite(v)] for n in names for v in [cells.numbers(n)]}
+    if finite.get("t_star", np.empty(0)).size and cells.survivals.any():
+        return "t_star"
+    varied = (
+        n for n, v in finite.items() if v.size and np.ptp(v) > 1e-9 * np.abs(v).max()
+    )
+    return next(varied, "ending")
 
 
 def cells_over_time(dataset: xr.Dataset) -> xr.Dataset:
@@ -120,81 +204,6 @@ def _new_name(name: str, names: Sequence[str]) -> str:
         return name
     warnings.warn(renaming_note(name, new_name), FutureWarning, stacklevel=2)
     return new_name
-
-
-def _is_censored(dataset: xr.Dataset) -> bool:
-    """Whether some flows blew up, and others ended without a blow-up."""
-    has_blow_up = (
-        "t_star" in dataset and np.isfinite(numbers_of(dataset, "t_star")).any()
-    )
-    return bool(has_blow_up and survivals_of(dataset).any())
-
-
-def _varies(dataset: xr.Dataset, name: str) -> bool:
-    numbers = numbers_of(dataset, name) if name in dataset else np.empty(0)
-    numbers = numbers[np.isfinite(numbers)]
-    return numbers.size > 0 and bool(np.ptp(numbers) > 1e-9 * np.abs(numbers).max())
-
-
-def numbers_of(dataset: xr.Dataset, name: str) -> np.ndarray:
-    """The quantity of each cell; NaN where missing, and for sizes at a blow-up."""
-    if name == "ending":
-        return np.full(dataset["ending"].shape, np.nan)
-    numbers = np.asarray(dataset[name].values, dtype=np.float64)
-    if not name.startswith(SIZES) or TIME in dataset[name].dims:
-        return numbers
-    return np.where(endings_of(dataset) == Status.BLOW_UP.ending, np.nan, numbers)
-
-
-def endings_of(dataset: xr.Dataset) -> np.ndarray:
-    """The name of the ending of each cell."""
-    ending = dataset["ending"]
-    names = np.array(str(ending.attrs["flag_meanings"]).split())
-    return names[np.asarray(ending.values, dtype=int)]
-
-
-def survivals_of(dataset: xr.Dataset) -> np.ndarray:
-    """Mask of the cells whose flow reached its end without a blow-up or a failure."""
-    names = [status.ending for status in Status if status.row.survives]
-    return np.isin(endings_of(dataset), names)
-
-
-def counts_of(endings: np.ndarray) -> dict[str, int]:
-    """The number of cells with each ending that occurs."""
-    counts = {status.ending: int(np.sum(endings == status.ending)) for status in Status}
-    return {name: count for name, count in counts.items() if count}
-
-
-def ending_label(dataset: xr.Dataset, ending: str) -> str:
-    """The label of an ending in a legend.
-
-    If other cells blow up, finished cells are labelled as censored, since they could
-    still blow up later.
-    """
-    if ending != Status.FINISHED.ending:
-        return ending
-    stops = numbers_of(dataset, "stop_time") if "stop_time" in dataset else np.empty(0)
-    times = np.unique(stops[endings_of(dataset) == ending]) if stops.size else stops
-    if Status.BLOW_UP.ending not in endings_of(dataset):
-        return f"{ending} at t = {times[0]:.4g}" if times.size == 1 else ending
-    last = f"t = {times[0]:.4g}" if times.size == 1 else "the end"
-    return f"no blow-up before {last}"
-
-
-def scale_of(dataset: xr.Dataset, name: str) -> Scale:
-    """The scale of an axis; values of a list keep their order, at equal distances."""
-    values = dataset[name].values
-    kind = str(dataset[name].attrs.get("scale", "list"))
-    if kind == "list":
-        places = np.arange(len(values), dtype=float)
-        labels = [short(value) for value in values.tolist()]
-        return Scale(name, kind, places, np.arange(len(values) + 1) - 0.5, labels)
-    centres = values.astype(np.float64)
-    coordinates = np.log(centres) if kind == "log" else centres
-    middles = (coordinates[1:] + coordinates[:-1]) / 2
-    first, last = 2 * coordinates[0] - middles[0], 2 * coordinates[-1] - middles[-1]
-    edges = np.concatenate([[first], middles, [last]])
-    return Scale(name, kind, centres, np.exp(edges) if kind == "log" else edges, ())
 
 
 def set_axis(axes: Axes, axis_name: str, scale: Scale) -> None:

@@ -29,18 +29,13 @@ from .cells import (
     LATER,
     SIZES,
     TIME,
+    Cells,
     Scale,
     cells_over_time,
-    counts_of,
-    ending_label,
-    endings_of,
     key_label,
     number_label,
     number_shown,
-    numbers_of,
-    scale_of,
     set_axis,
-    survivals_of,
 )
 
 SEED = "seed"
@@ -51,19 +46,11 @@ _MARK_SHIFT = 0.08  # shift between the markers of two lines at the same value
 class _Lines(NamedTuple):
     """Cells (line, x, seed) of a sweep, with a quantity and the stopping times."""
 
-    cells: xr.Dataset
+    cells: Cells
     x: str
     group: str | None
     numbers: np.ndarray
     stops: np.ndarray
-
-
-class _Look(NamedTuple):
-    """The colour of a line, heights for its infinite values, and a horizontal shift."""
-
-    colour: str
-    ceiling: np.ndarray
-    shift: float
 
 
 @registered_panel("lines")
@@ -87,7 +74,7 @@ def lines(dataset: xr.Dataset) -> Figure:
     if name == "ending":
         name = str(next(iter(dataset.data_vars))) if is_over_time else "stop_time"
     parts = _split_lines(dataset, name)
-    band, x = average(parts.numbers), scale_of(parts.cells, parts.x)
+    band, x = average(parts.numbers), parts.cells.scale(parts.x)
     label = number_label(name)
     label = label.removeprefix("final ") if is_over_time else label
     figure = titled_figure(add_subject(dataset, label), (6.6, 4.6))
@@ -96,11 +83,14 @@ def lines(dataset: xr.Dataset) -> Figure:
     if spans_decades(finite) and finite.min() > 0:
         axes.set_yscale("log")
     colours = _line_colours(axes, parts)
-    ceiling = _ceiling(parts, name)
+    # Infinite values are drawn at the upper edge, but blow-up times at the last time.
+    ceilings = np.full(parts.stops.shape[:2], np.nan)
+    if name == "t_star":
+        ceilings = np.fmax.reduce(parts.stops, axis=-1)
     shifts = _MARK_SHIFT * (np.arange(len(colours)) - (len(colours) - 1) / 2)
-    for place, colour in enumerate(colours):
+    for place, (colour, shift) in enumerate(zip(colours, shifts, strict=True)):
         line = Average(band.middle[place], band.low[place], band.high[place], band.note)
-        _line(axes, x, line, _Look(colour, ceiling[place], shifts[place]))
+        _line(axes, x, line, colour=colour, ceiling=ceilings[place], shift=shift)
     set_axis(axes, "x", x)
     axes.set_ylabel(label)
     axes.grid(visible=True, axis="y")
@@ -114,7 +104,7 @@ def _split_lines(dataset: xr.Dataset, name: str) -> _Lines:
     Raises:
         InvalidInputError: if the axis `x` does not exist, or there are too many axes.
     """
-    dims = [str(dim) for dim in dataset["ending"].dims]
+    dims = Cells(dataset).axes
     free_dims = [dim for dim in dims if dim != SEED]
     x = look_of(dataset).x or next(iter(free_dims), SEED)
     if x not in dims:
@@ -128,60 +118,58 @@ def _split_lines(dataset: xr.Dataset, name: str) -> _Lines:
             f"`meanfield.open(SWEEP).isel({{'{line_dims[-1]}': 0}})`."
         )
     order = [*line_dims, x, *([SEED] if SEED in dims and x != SEED else [])]
-    cells = dataset.transpose(*order, ...)
-    shape = (
-        dataset.sizes[line_dims[0]] if line_dims else 1,
-        dataset.sizes[x],
-        dataset.sizes[SEED] if SEED in order[1:] and x != SEED else 1,
-    )
+    cells, group = Cells(dataset.transpose(*order, ...)), next(iter(line_dims), None)
+    n_lines = 1 if group is None else dataset.sizes[group]
+    shape = (n_lines, dataset.sizes[x], -1)
     numbers = _extended_numbers(cells, name).reshape(shape)
-    stops = numbers_of(cells, "stop_time").reshape(shape)
-    return _Lines(cells, x, line_dims[0] if line_dims else None, numbers, stops)
+    stops = cells.numbers("stop_time").reshape(shape)
+    return _Lines(cells, x, group, numbers, stops)
 
 
-def _extended_numbers(cells: xr.Dataset, name: str) -> np.ndarray:
+def _extended_numbers(cells: Cells, name: str) -> np.ndarray:
     """The quantity; sizes at a blow-up and blow-up times not reached are infinite."""
-    numbers = numbers_of(cells, name)
+    numbers = cells.numbers(name)
     if name == "t_star":
-        is_infinite = survivals_of(cells)
+        is_infinite = cells.survivals
     elif name.startswith(SIZES):
-        is_infinite = endings_of(cells) == Status.BLOW_UP.ending
+        is_infinite = cells.endings == Status.BLOW_UP.ending
     else:
         return numbers
     return np.where(is_infinite & ~np.isfinite(numbers), np.inf, numbers)
 
 
-def _ceiling(parts: _Lines, name: str) -> np.ndarray:
-    """Heights at which infinite values are drawn, (line, x); NaN for the upper edge."""
-    if name == "t_star":
-        return np.fmax.reduce(parts.stops, axis=-1)
-    return np.full(parts.stops.shape[:2], np.nan)
+def _line(
+    axes: Axes,
+    x: Scale,
+    band: Average,
+    *,
+    colour: str,
+    ceiling: np.ndarray,
+    shift: float,
+) -> None:
+    """Draw a line and its band, with arrows where its middle is infinite.
 
-
-def _line(axes: Axes, x: Scale, band: Average, look: _Look) -> None:
-    """Draw a line and its band, with arrows where its middle is infinite."""
-
-    def bound(part: np.ndarray) -> np.ndarray:
-        return np.where(np.isposinf(part), look.ceiling, part)
-
+    Arrows and infinite bounds are drawn at the heights `ceiling`; where these are NaN,
+    arrows are drawn at the upper edge.
+    """
     middles = np.where(np.isfinite(band.middle), band.middle, np.nan)
-    low, high = bound(band.low), bound(band.high)
+    bounds = np.stack([band.low, band.high])
+    low, high = np.where(np.isposinf(bounds), ceiling, bounds)
     if x.kind == "list":
-        places = x.centres + look.shift
-        axes.vlines(places, low, high, look.colour, linewidth=1.2)
-        axes.plot(places, middles, "o", color=look.colour, markersize=5)
+        places = x.centres + shift
+        axes.vlines(places, low, high, colour, linewidth=1.2)
+        axes.plot(places, middles, "o", color=colour, markersize=5)
     else:
         places = x.centres
-        axes.fill_between(places, low, high, color=look.colour, alpha=0.2, linewidth=0)
-        axes.plot(places, middles, "o-", color=look.colour, markersize=3)
+        axes.fill_between(places, low, high, color=colour, alpha=0.2, linewidth=0)
+        axes.plot(places, middles, "o-", color=colour, markersize=3)
     later = np.isposinf(band.middle)
-    arrow = {"color": look.colour, "marker": LATER, "linestyle": "", "markersize": 9}
-    has_ceiling = later & np.isfinite(look.ceiling)
-    axes.plot(places[has_ceiling], look.ceiling[has_ceiling], **arrow)
+    arrow = {"color": colour, "marker": LATER, "linestyle": "", "markersize": 9}
+    has_ceiling = later & np.isfinite(ceiling)
+    axes.plot(places[has_ceiling], ceiling[has_ceiling], **arrow)
     infinite_places, top = places[later & ~has_ceiling], axes.get_xaxis_transform()
-    axes.plot(
-        infinite_places, np.full(infinite_places.size, 0.96), transform=top, **arrow
-    )
+    heights = np.full(infinite_places.size, 0.96)
+    axes.plot(infinite_places, heights, transform=top, **arrow)
 
 
 def _line_colours(axes: Axes, parts: _Lines) -> list[str]:
@@ -192,8 +180,8 @@ def _line_colours(axes: Axes, parts: _Lines) -> list[str]:
     """
     if parts.group is None:
         return [CYCLE[0]]
-    scale = scale_of(parts.cells, parts.group)
-    shades = number_map(look_of(parts.cells))
+    scale = parts.cells.scale(parts.group)
+    shades = number_map(look_of(parts.cells.dataset))
     labels = scale.labels or [f"{value:.4g}" for value in scale.centres]
     if len(labels) <= _N_NAMES:
         colours: list[str] = [*CYCLE[: len(labels)]]
@@ -212,23 +200,18 @@ def _line_colours(axes: Axes, parts: _Lines) -> list[str]:
             f"A legend can have at most {_N_NAMES} lines; `{parts.group}` has "
             f"{len(labels)} values. Use this axis as `x`."
         )
-    norm = (LogNorm if scale.kind == "log" else Normalize)(
-        scale.centres.min(), scale.centres.max()
-    )
-    mapping = ScalarMappable(norm, shades)
+    norm = LogNorm if scale.kind == "log" else Normalize
+    mapping = ScalarMappable(norm(scale.centres.min(), scale.centres.max()), shades)
     colour_bar(axes, mapping, key_label(parts.group), aspect=30)
     return [to_hex(colour) for colour in mapping.to_rgba(scale.centres)]
 
 
 def _notes(parts: _Lines, name: str, band: Average) -> Iterator[str]:
-    endings = endings_of(parts.cells.isel({TIME: 0}, missing_dims="ignore"))
+    first = Cells(parts.cells.dataset.isel({TIME: 0}, missing_dims="ignore"))
     if parts.numbers.shape[-1] > 1:
         yield band.note
-    counts = counts_of(endings)
-    yield "cells: " + ", ".join(
-        f"{ending_label(parts.cells, ending)} ({count})"
-        for ending, count in counts.items()
-    )
+    counts = [f"{parts.cells.label(e)} ({count})" for e, count in first.counts.items()]
+    yield f"cells: {', '.join(counts)}"
     when = "" if parts.x != TIME else " at some times"
     larger = _count_flows(np.isposinf(parts.numbers), parts.x)
     if larger and name == "t_star":

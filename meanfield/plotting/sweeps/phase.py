@@ -22,20 +22,7 @@ from meanfield.plotting._figure.marks import colour_bar, legend, legend_columns
 from meanfield.plotting._figure.panels import annotate, registered_panel, titled_figure
 from meanfield.plotting._figure.style import INK, number_map, paper
 
-from .cells import (
-    SIZES,
-    counts_of,
-    ending_label,
-    endings_of,
-    key_label,
-    number_label,
-    number_shown,
-    numbers_of,
-    scale_of,
-    set_axis,
-    short,
-    survivals_of,
-)
+from .cells import SIZES, Cells, key_label, number_label, number_shown, set_axis, short
 from .curve import curve
 
 _PANELS = 9  # largest number of maps in one figure
@@ -69,13 +56,13 @@ def _maps(dataset: xr.Dataset, name: str) -> Figure:
     n_rows = math.ceil(len(layers) / n_columns)
     figure = _empty_figure(dataset, n_rows, n_columns)
     grid = figure.subplots(n_rows, n_columns, sharex=True, sharey=True, squeeze=False)
-    mapping = _mapping(dataset, name)
+    cells = Cells(dataset)
+    mapping, hatches = _mapping(cells, name), _hatch_names(cells, name)
     for axes in grid.flat[len(layers) :]:
         axes.set_axis_off()
-    for index, (axes, (label, layer)) in enumerate(
-        zip(grid.flat, layers, strict=False)
-    ):
-        _map(axes, layer, name, mapping=mapping, hatches=_hatch_names(dataset, name))
+    for index, (label, layer) in enumerate(layers):
+        axes = grid.flat[index]
+        _map(axes, Cells(layer), name, mapping=mapping, hatches=hatches)
         axes.set_title(label)
         if index % n_columns > 0:
             axes.set_ylabel("")
@@ -85,8 +72,8 @@ def _maps(dataset: xr.Dataset, name: str) -> Figure:
             axes.tick_params(labelbottom=True)
     if mapping is not None:
         colour_bar(list(grid.flat), mapping, number_label(name), aspect=30)
-    _explain(figure, dataset, _patches(dataset, name))
-    annotate(figure, *_notes(dataset, name))
+    _explain(figure, dataset, _patches(cells, name))
+    annotate(figure, *_notes(cells, name))
     return figure
 
 
@@ -118,7 +105,7 @@ def _layers(dataset: xr.Dataset) -> Iterator[tuple[str, xr.Dataset]]:
     Raises:
         InvalidInputError: if there are too many axes; the message names one to remove.
     """
-    dims = [str(dim) for dim in dataset["ending"].dims]
+    dims = Cells(dataset).axes
     if len(dims) == 2:
         yield "", dataset
         return
@@ -135,16 +122,16 @@ def _layers(dataset: xr.Dataset) -> Iterator[tuple[str, xr.Dataset]]:
         yield f"{key_label(shortest)} = {short(part[shortest].item())}", part
 
 
-def _hatch_names(dataset: xr.Dataset, name: str) -> set[str]:
+def _hatch_names(cells: Cells, name: str) -> set[str]:
     """The endings of cells that have the quantity; empty if all endings agree."""
-    names = endings_of(dataset)[np.isfinite(numbers_of(dataset, name))]
+    names = cells.endings[np.isfinite(cells.numbers(name))]
     endings = set(names.tolist())
     return endings if len(endings) > 1 else set()
 
 
 def _map(
     axes: Axes,
-    dataset: xr.Dataset,
+    cells: Cells,
     name: str,
     *,
     mapping: ScalarMappable | None,
@@ -154,8 +141,8 @@ def _map(
 
     Endings in `hatches` are also hatched in cells that have the quantity.
     """
-    x, y = (scale_of(dataset, str(dim)) for dim in dataset["ending"].dims)
-    endings, numbers = endings_of(dataset), numbers_of(dataset, name)
+    x, y = map(cells.scale, cells.axes)
+    endings, numbers = cells.endings, cells.numbers(name)
     bare = np.isnan(numbers)
     for ending in np.unique(endings):
         mask = endings == ending
@@ -182,26 +169,26 @@ def _hatch(axes: Axes, region: Path, ending: str, colour: str) -> None:
     axes.add_patch(marks)
 
 
-def _mapping(dataset: xr.Dataset, name: str) -> ScalarMappable | None:
+def _mapping(cells: Cells, name: str) -> ScalarMappable | None:
     """The colour scale of the quantity; None if no cell has it."""
-    numbers = numbers_of(dataset, name)
+    numbers = cells.numbers(name)
     finite = numbers[np.isfinite(numbers)]
     if finite.size == 0:
         return None
     log = spans_decades(finite) and finite.min() > 0
     norm = (LogNorm if log else Normalize)(finite.min(), finite.max())
-    return ScalarMappable(norm, number_map(look_of(dataset)))
+    return ScalarMappable(norm, number_map(look_of(cells.dataset)))
 
 
-def _patches(dataset: xr.Dataset, name: str) -> list[Artist]:
+def _patches(cells: Cells, name: str) -> list[Artist]:
     """Legend entries of the endings, drawn like their cells, with counts."""
-    endings, numbers = endings_of(dataset), numbers_of(dataset, name)
-    hatches, middle = _hatch_names(dataset, name), number_map(look_of(dataset))(0.5)
+    endings, numbers = cells.endings, cells.numbers(name)
+    hatches, middle = _hatch_names(cells, name), number_map(look_of(cells.dataset))(0.5)
     patches: list[Artist] = []
-    for ending, count in counts_of(endings).items():
+    for ending, count in cells.counts.items():
         bare = np.isnan(numbers[endings == ending]).any()
         face = _face(ending, name) if bare else middle
-        label = f"{ending_label(dataset, ending)} ({count})"
+        label = f"{cells.label(ending)} ({count})"
         patch = Patch(facecolor=face, edgecolor=INK, linewidth=0.7, label=label)
         if bare or ending in hatches:
             patch.set_hatch(Status.from_name(ending).row.hatch)
@@ -209,12 +196,11 @@ def _patches(dataset: xr.Dataset, name: str) -> list[Artist]:
     return patches
 
 
-def _notes(dataset: xr.Dataset, name: str) -> tuple[str, ...]:
-    numbers, endings = numbers_of(dataset, name), endings_of(dataset)
-    infinite = name.startswith(SIZES) and bool(np.any(endings == Status.BLOW_UP.ending))
-    bare = np.isnan(numbers) & (name != "ending")
+def _notes(cells: Cells, name: str) -> tuple[str, ...]:
+    infinite = name.startswith(SIZES) and Status.BLOW_UP.ending in cells.endings
+    bare = np.isnan(cells.numbers(name)) & (name != "ending")
     if name == "t_star":
-        bare &= ~survivals_of(dataset)  # the legend explains cells without a blow-up
+        bare &= ~cells.survivals  # the legend explains cells without a blow-up
     label = number_label(name)
     return (
         f"pale cells have no {label}" if bare.any() and not infinite else "",
