@@ -22,7 +22,7 @@ COLOURS = {"points": INK, "gaussian": CLOSURE_COLOUR, "grid": CYCLE[0]}
 EXTRA_COLOURS = (CYCLE[5], LIMIT_COLOUR, CYCLE[6])  # for plugins' representations
 BINS = 60
 # Masses of a 2D Gaussian within two standard deviations, and within one.
-MASS_SHARES = [0.8647, 0.3935]
+MASS_SHARES = np.array([0.8647, 0.3935])
 REACH = 4.0  # half-width of a 1D picture, in standard deviations
 _MAX_TOKENS = 4000  # largest number of tokens in a scatter plot
 

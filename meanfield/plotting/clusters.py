@@ -22,10 +22,10 @@ from ._figure.joint import Row, Runs, draw_rows, joint_panel
 from ._figure.look import look_of, options_for
 from ._figure.panels import add_subject, registered_panel, titled_figure
 from ._figure.style import CYCLE, INK
-from .reading.data import NOTHING, kind, swarm, values
+from .reading.data import check_finite, kind, swarm, values
 from .reading.data import runs as members
 from .reading.description import moves_directions
-from .reading.metrics import AbstractMetric, metric_of
+from .reading.metrics import Metric, metric_of
 from .reading.observables import even_frames, map_runs
 
 # Clusters are counted in at most `_FRAMES` evenly spaced frames.
@@ -52,8 +52,7 @@ def clusters(dataset: xr.Dataset) -> Figure:
     link = link_of(dataset)
     sample = _sample(dataset)
     counts, bulk = _counts(sample, link)
-    if not np.isfinite(counts).any():
-        raise InvalidInputError(NOTHING)
+    check_finite(counts)
     times = values(sample, "time", ("time",))
     figure = titled_figure(add_subject(dataset, "clusters"), (6.6, 5.8))
     top, bottom = figure.subplots(2, 1, sharex=True, height_ratios=[1.5, 1])
@@ -90,7 +89,7 @@ def joint_clusters(runs: Runs) -> Figure:
 class Link(NamedTuple):
     """A metric, and the distance in it within which tokens are linked."""
 
-    metric: AbstractMetric
+    metric: Metric
     distance: float
 
     @property

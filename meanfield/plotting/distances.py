@@ -45,8 +45,8 @@ def draw_distances(distances: xr.Dataset, look: Look | None = None) -> Figure:
     """
     look = look or Look()
     with look.rc_context():
-        titled = look.attach_to(distances.assign_attrs(title="distances of runs"))
-        figure = titled_figure(titled, (6.6, 6.4))
+        data = look.attach_to(distances.assign_attrs(title="distances of runs"))
+        figure = titled_figure(data, (6.6, 6.4))
         has_divergence = bool(distances["sinkhorn_divergence"].notnull().any())
         heights = [1.5, 1] if has_divergence else [1]
         parts = figure.subplots(

@@ -12,7 +12,7 @@ from ._figure.bands import annotate_ending, draw, name_time
 from ._figure.joint import Row, Runs, draw_rows, joint_panel
 from ._figure.panels import add_subject, registered_panel, titled_figure
 from ._figure.style import INK
-from .reading.data import NOTHING, values
+from .reading.data import check_finite, values
 from .reading.observables import map_runs, rounded_spectrum
 
 _LABEL = "effective rank"
@@ -30,8 +30,7 @@ def rank(dataset: xr.Dataset) -> Figure:
             density.
     """
     ranks = _ranks(dataset)[0]
-    if not np.isfinite(ranks).any():
-        raise InvalidInputError(NOTHING)
+    check_finite(ranks)
     figure = titled_figure(add_subject(dataset, _LABEL), (6.6, 4.6))
     axes = figure.add_subplot()
     draw_ranks(axes, values(dataset, "time", ("time",)), ranks)

@@ -7,7 +7,6 @@ from matplotlib.collections import LineCollection
 from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 
-from meanfield.errors import InvalidInputError
 from meanfield.spectrum import effective_rank
 
 from ._figure.bands import annotate_ending, draw_eigenvalues, name_time, spans_decades
@@ -17,7 +16,7 @@ from ._figure.panels import add_subject, registered_panel, titled_figure
 from ._figure.picture import Picture
 from ._figure.style import CYCLE, INK, number_map
 from .rank import draw_ranks
-from .reading.data import NOTHING, Ending, ending, values
+from .reading.data import Ending, check_finite, ending, values
 from .reading.observables import map_runs, rounded_spectrum
 
 # If there are at most `_N_NAMES` eigenvalues, each has its own colour and legend entry.
@@ -41,8 +40,7 @@ def spectrum(dataset: xr.Dataset) -> Figure:
         InvalidInputError: if the dataset contains no tokens, Gaussian or density.
     """
     spectra = map_runs(dataset, rounded_spectrum)
-    if not np.isfinite(spectra).any():
-        raise InvalidInputError(NOTHING)
+    check_finite(spectra)
     times = values(dataset, "time", ("time",))
     dataset = add_subject(dataset, "spectrum")
     if spectra.shape[-1] == 1:  # in one dimension the effective rank is always 1

@@ -243,13 +243,12 @@ def _name(attention: Attention, score: AbstractScore) -> str:
     Raises:
         UnsupportedError: if a page does not support it.
     """
-    eye = jnp.ones((1, 1))
-    units = {name: attentions[name](eye, eye, eye) for name in _POINT_ATTENTIONS}
-    for name, unit in units.items():
-        is_sinkhorn = isinstance(attention.coupling, Sinkhorn)
-        is_match = eqx.tree_equal(attention.coupling, unit.coupling) is True
-        if is_sinkhorn and isinstance(unit.coupling, Sinkhorn):
-            is_match = True  # Sinkhorn attention with any number of half-steps
+    eye, coupling = jnp.ones((1, 1)), attention.coupling
+    for name in _POINT_ATTENTIONS:
+        unit = attentions[name](eye, eye, eye)
+        # The number of half-steps of Sinkhorn attention does not matter.
+        is_sinkhorn = isinstance(coupling, Sinkhorn) and name == "sinkhorn"
+        is_match = is_sinkhorn or eqx.tree_equal(coupling, unit.coupling) is True
         if is_match and type(score) is type(unit.score):
             return name
     raise UnsupportedError(

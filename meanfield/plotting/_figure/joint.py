@@ -11,8 +11,7 @@ from matplotlib.figure import Figure
 
 from meanfield._registry import Registry
 from meanfield.endings import Status, summarise_endings
-from meanfield.errors import InvalidInputError
-from meanfield.plotting.reading.data import NOTHING, ending, values
+from meanfield.plotting.reading.data import check_finite, ending, values
 from meanfield.plotting.reading.data import runs as members
 from meanfield.plotting.reading.labels import common_keys, unlabelled_note
 
@@ -166,8 +165,7 @@ def endings_note(runs: Runs) -> str:
 
 def _draw_row(axes: Axes, row: Row, runs: Runs, colours: Mapping[str, str]) -> None:
     numbers = np.concatenate([curves.ravel() for curves in row.curves])
-    if not np.isfinite(numbers).any():
-        raise InvalidInputError(NOTHING)
+    check_finite(numbers)
     axes.set_ylabel(row.label)
     axes.grid(visible=True, axis="y")
     row.frame(axes, numbers)

@@ -115,9 +115,9 @@ def registered_panel(name: str) -> Callable[[Callable[[xr.Dataset], Figure]], Pa
     """Decorator that registers a panel with the options that `Look` lists for it."""
 
     def add(draw: Callable[[xr.Dataset], Figure]) -> Panel:
-        made = Panel(draw, options_for(name))
-        panels.register(name)(made)
-        return made
+        new_panel = Panel(draw, options_for(name))
+        panels.register(name)(new_panel)
+        return new_panel
 
     return add
 

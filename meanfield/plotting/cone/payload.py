@@ -49,11 +49,11 @@ def payload(
     outline = limit_outline(datasets[0], height)
     sample = [members[i] for i in even_frames(len(members), max_paths or len(members))]
     clipped_paths = clip_paths([path for _, path in sample], height)
-    first = float(min(path.rows[:, 3].min() for path in paths))
-    last = float(max(path.rows[:, 3].max() for path in paths))
+    times = np.concatenate([path.rows[:, 3] for path in paths])
+    first, last = float(times.min()), float(times.max())
     has_times = all("time" in data.variables for data in datasets) and last > first
     groups = group_by_ending(paths)
-    marks = list(groups)
+    endings = [{**mark._asdict(), "count": len(g)} for mark, g in groups.items()]
     return {
         "height": height,
         "steps": STEPS,
@@ -62,12 +62,10 @@ def payload(
         "tallest": max(float(path.points[:, 2].max()) for path in paths),
         "limit": None if outline is None else outline.tolist(),
         "limitColour": LIMIT_COLOUR,
-        "endings": [
-            {**mark._asdict(), "count": len(group)} for mark, group in groups.items()
-        ],
+        "endings": endings,
         "lengths": [len(path.rows) for path in clipped_paths],
         "rows": _encode_rows(clipped_paths, height, (first, last)),
-        "runs": [_facts(path, marks.index(path.mark)) for _, path in sample],
+        "runs": [_facts(path, list(groups).index(path.mark)) for _, path in sample],
         "names": [name for name, _ in sample],
     }
 

@@ -48,28 +48,20 @@ def draw_surface(axes: Axes3D, height: float, look: Look) -> None:
         _lines(axes, [height * _circle(angles)], _EDGE, 1.0, layer)
     silhouette = [height * np.outer([0.0, 1.0], ray) for ray in _circle(front[[0, -1]])]
     _lines(axes, silhouette, _EDGE, 1.0, FRONT)
-    axes.plot(
-        [0, 0],
-        [0, 0],
-        [0, height],
-        color=INK,
-        linestyle=(0, (5, 3)),
-        linewidth=0.9,
-        zorder=AXIS,
-    )
+    axis = height * np.array([[0, 0, 0], [0, 0, 1]])
+    dashes = {"color": INK, "linestyle": (0, (5, 3)), "linewidth": 0.9}
+    axes.plot(*axis.T, **dashes, zorder=AXIS)
 
 
 def draw_limit(axes: Axes3D, outline: np.ndarray) -> None:
     """Draw the limit ray or triangle with the vertices `outline`."""
     if len(outline) == 2:
-        axes.plot(
-            *outline.T, color=LIMIT_COLOUR, linewidth=2.6, alpha=0.9, zorder=LIMIT
-        )
+        ray = {"color": LIMIT_COLOUR, "linewidth": 2.6, "alpha": 0.9}
+        axes.plot(*outline.T, **ray, zorder=LIMIT)
         return
+    face, edge = to_rgba(LIMIT_COLOUR, 0.22), to_rgba(LIMIT_COLOUR, 0.9)
     patch = Poly3DCollection([outline], zorder=LIMIT)
-    patch.set_facecolor(to_rgba(LIMIT_COLOUR, 0.22))
-    patch.set_edgecolor(to_rgba(LIMIT_COLOUR, 0.9))
-    patch.set_linewidth(0.9)
+    patch.set(facecolor=face, edgecolor=edge, linewidth=0.9)
     axes.add_collection3d(patch, autolim=False)
 
 

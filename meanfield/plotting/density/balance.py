@@ -1,13 +1,13 @@
 """The panel `balance`: mass, entropy and covariance of a density over time."""
 
 from collections.abc import Callable
+from operator import attrgetter
 
 import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from meanfield.errors import InvalidInputError
 from meanfield.plotting._figure.bands import (
     annotate_ending,
     draw,
@@ -17,8 +17,9 @@ from meanfield.plotting._figure.bands import (
 from meanfield.plotting._figure.marks import entry, legend
 from meanfield.plotting._figure.panels import registered_panel, titled_figure
 from meanfield.plotting._figure.style import CYCLE, INK
-from meanfield.plotting.reading.data import NOTHING, values
+from meanfield.plotting.reading.data import check_finite, values
 from meanfield.plotting.reading.density import (
+    Density,
     density_moments,
     density_run,
     entropies,
@@ -43,13 +44,12 @@ def balance(dataset: xr.Dataset) -> Figure:
         InvalidInputError: if the dataset contains no density, or no frame is finite.
     """
     sizes = map_runs(dataset, _eigenvalues)
-    if not np.isfinite(sizes).any():
-        raise InvalidInputError(NOTHING)
+    check_finite(sizes)
     times = values(dataset, "time", ("time",))
     figure = titled_figure(dataset, (6.6, 7.4))
     rows = figure.subplots(3, 1, sharex=True, height_ratios=[1, 1, 1.2])
     notes = _mass(rows[0], dataset, times)
-    draw(rows[1], times, map_runs(dataset, _entropy), INK)
+    draw(rows[1], times, _map_frames(dataset, entropies), INK)
     rows[1].set_ylabel(r"entropy $\int\rho\,\log\rho\,dx$")
     _spectra(rows[2], times, sizes)
     rows[2].set(xlabel="time $t$", ylabel=r"eigenvalues of $\Sigma$")
@@ -59,46 +59,37 @@ def balance(dataset: xr.Dataset) -> Figure:
     return figure
 
 
-def _fill_frames(
-    run: xr.Dataset, observable: Callable[[xr.Dataset], np.ndarray]
+def _map_frames(
+    dataset: xr.Dataset, observable: Callable[[Density], np.ndarray]
 ) -> np.ndarray:
-    """An observable of the finite frames of a run, with NaN in the other frames."""
-    is_finite = np.isin(values(run, "time", ("time",)), density_run(run).times)
-    numbers = observable(run)
-    result = np.full((len(is_finite), *numbers.shape[1:]), np.nan)
-    result[is_finite] = numbers
-    return result
+    """An observable of the finite frames of each run, with NaN in the other frames."""
 
+    def curve(run: xr.Dataset) -> np.ndarray:
+        law, times = density_run(run), values(run, "time", ("time",))
+        result = np.full(len(times), np.nan)
+        result[np.isin(times, law.times)] = observable(law)
+        return result
 
-def _entropy(run: xr.Dataset) -> np.ndarray:
-    return _fill_frames(run, lambda data: entropies(density_run(data)))
+    return map_runs(dataset, curve)
 
 
 def _eigenvalues(run: xr.Dataset) -> np.ndarray:
     return spectrum(density_moments(every_frame(run)).factor)
 
 
-def _outflow(run: xr.Dataset) -> np.ndarray:
-    return _fill_frames(run, lambda data: density_run(data).outflow)
-
-
-def _mass_defect(run: xr.Dataset) -> np.ndarray:
-    def defect(data: xr.Dataset) -> np.ndarray:
-        run = density_run(data)
-        total = run.mass.reshape(len(run.times), -1).sum(axis=1) + run.outflow
-        return np.abs(total - total[0])
-
-    return _fill_frames(run, defect)
+def _mass_defect(law: Density) -> np.ndarray:
+    total = law.mass.reshape(len(law.times), -1).sum(axis=1) + law.outflow
+    return np.abs(total - total[0])
 
 
 def _mass(axes: Axes, dataset: xr.Dataset, times: np.ndarray) -> str:
     """Draw lost mass and balance error on a logarithmic scale; return a note."""
     handles, curves = [], []
     for observable, colour, name in (
-        (_outflow, CYCLE[1], "has left the box"),
+        (attrgetter("outflow"), CYCLE[1], "has left the box"),
         (_mass_defect, CYCLE[0], "missing in the balance"),
     ):
-        curve = map_runs(dataset, observable)
+        curve = _map_frames(dataset, observable)
         curves.append(curve)
         if np.any(curve > _FLOOR):
             draw(axes, times, np.where(curve > _FLOOR, curve, np.nan), colour)

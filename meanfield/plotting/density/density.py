@@ -1,7 +1,5 @@
 """The panel `density`: a density over time, or in two dimensions at several times."""
 
-from itertools import islice
-
 import xarray as xr
 from matplotlib.figure import Figure
 
@@ -33,7 +31,7 @@ def density(dataset: xr.Dataset) -> Figure:
     Raises:
         InvalidInputError: if the dataset contains no density.
     """
-    run = density_run(next(islice(runs(dataset), 1)))
+    run = density_run(next(runs(dataset)))
     several = dataset.sizes.get("run", 1)
     first = f"the first of {several} runs" if several > 1 else ""
     if run.dimension == 1 and run.position is None:

@@ -17,7 +17,7 @@ from meanfield.plotting.reading.observables import even_frames
 from .scenes import TOKENS, MapScene, axis_names, height_label
 from .views import Extent, map_view, scale
 
-_SHARES = [0.99, 0.9, 0.5]
+_SHARES = np.array([0.99, 0.9, 0.5])
 _FRAMES, _COLUMNS = 6, 3
 _SCALE_NOTE = "each frame at its own magnification: mind the scales"
 _CONTOUR, _BOX = CYCLE[5], CYCLE[2]
@@ -57,7 +57,7 @@ def _grid(figure: Figure, run: Density, max_columns: int) -> np.ndarray:
     handles = _handles(run)
     entries = legend_columns(top, handles, len(handles))
     top.legend(handles=handles, loc="center", ncols=entries)
-    places = [(row, column) for row in range(rows) for column in range(columns)]
+    places = np.ndindex(rows, columns)
     panels = [figure.add_subplot(cells[row + 1, column]) for row, column in places]
     for empty in panels[len(run.times) :]:
         empty.axis("off")

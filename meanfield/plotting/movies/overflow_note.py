@@ -38,8 +38,7 @@ def _plane_places(
     """Tokens or ellipses (time, n, 2), and the axis limits of each frame."""
     state = cloud.state
     places = state.x if isinstance(state, Swarm) else ellipses(state)
-    room = np.array([axes.bbox.width, axes.bbox.height])
-    views, _ = robust_windows(cloud)
+    room, (views, _) = np.array(axes.bbox.size), robust_windows(cloud)
     corners = [view_limits(view, room, cloud.look) for view in views]
     low, high = np.stack(corners, axis=1)[:, :, None]
     return places, low, high

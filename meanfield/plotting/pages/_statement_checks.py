@@ -58,8 +58,8 @@ def _letters(place: int) -> str:
 
 def _trial(statement: Record, trial: Record, notes: Mapping[str, str]) -> str:
     role, good = trial["role"], trial_passed(trial)
-    title, passed, failed = _ROLES[role]
-    text = (passed if good else failed) if trial["checks"] else "not measured"
+    title, success, failure = _ROLES[role]
+    text = (success if good else failure) if trial["checks"] else "not measured"
     parts = [f"<h5>{title} {verdict_mark(good=good, text=text)}</h5>"]
     if role == "control" and statement["control"]:
         text = statement["control"].removesuffix(".")

@@ -179,6 +179,22 @@ def values(dataset: xr.Dataset, name: str, dims: tuple[str, ...]) -> np.ndarray:
     )
 
 
+def check_finite(numbers: np.ndarray) -> None:
+    """Raises unless some number is finite.
+
+    Raises:
+        InvalidInputError: if there is nothing to draw.
+    """
+    if not np.isfinite(numbers).any():
+        raise InvalidInputError(NOTHING)
+
+
+def finite_frames(*arrays: np.ndarray) -> np.ndarray:
+    """Mask of the frames (first axis) in which all entries of the arrays are finite."""
+    whole = [np.isfinite(a).all(axis=tuple(range(1, a.ndim))) for a in arrays]
+    return np.logical_and.reduce(whole)
+
+
 def runs(dataset: xr.Dataset) -> Iterator[xr.Dataset]:
     """The runs of an ensemble one by one, or the dataset itself."""
     if "run" not in dataset.dims:
@@ -274,8 +290,7 @@ def cloud(run: xr.Dataset) -> Cloud:
     state = swarm(run) if kind(run) == "points" else track(run)
     times = values(run, "time", ("time",))
     arrays = [state.x] if isinstance(state, Swarm) else list(state)
-    whole = [np.isfinite(a).all(axis=tuple(range(1, a.ndim))) for a in arrays]
-    frames = np.flatnonzero(np.logical_and.reduce(whole))
+    frames = np.flatnonzero(finite_frames(*arrays))
     if frames.size == 0:
         raise InvalidInputError(NOTHING)
     closure = track(run, "closure_") if "closure_mean" in run else None

@@ -17,7 +17,17 @@ from meanfield.cells import (
 )
 from meanfield.errors import InvalidInputError
 
-from .data import NOTHING, Ending, Swarm, Track, ending, kind, swarm, values
+from .data import (
+    NOTHING,
+    Ending,
+    Swarm,
+    Track,
+    ending,
+    finite_frames,
+    kind,
+    swarm,
+    values,
+)
 
 _CELLS, _EDGES = ("cell_x", "cell_y"), ("edges_x", "edges_y")
 
@@ -149,9 +159,8 @@ def _overlay_tokens(run: xr.Dataset) -> Swarm:
 
 def _finite(density: Density) -> np.ndarray:
     """Mask of the frames with a finite state of positive mass."""
-    arrays = (density.mass, density.origin, density.axes)
-    whole = [np.isfinite(a).all(axis=tuple(range(1, a.ndim))) for a in arrays]
-    return np.logical_and.reduce([*whole, peaks(density.mass) > 0])
+    is_whole = finite_frames(density.mass, density.origin, density.axes)
+    return is_whole & (peaks(density.mass) > 0)
 
 
 def density_moments(density: Density) -> Track:
@@ -186,14 +195,13 @@ def quantiles(density: Density, levels: np.ndarray) -> np.ndarray:
     return density.origin + np.stack(places) * density.axes[:, 0]
 
 
-def holding_levels(density: np.ndarray, mass: np.ndarray, shares: list[float]) -> list:
+def holding_levels(
+    density: np.ndarray, mass: np.ndarray, shares: np.ndarray
+) -> np.ndarray:
     """Levels whose superlevel sets contain the given shares of a frame's mass."""
     order = np.argsort(density, axis=None)[::-1]
     sums = np.cumsum(mass.ravel()[order])
-    return [
-        float(density.ravel()[order[np.searchsorted(sums, share * sums[-1])]])
-        for share in shares
-    ]
+    return density.ravel()[order[np.searchsorted(sums, shares * sums[-1])]]
 
 
 def peaks(density: np.ndarray) -> np.ndarray:

@@ -1,10 +1,9 @@
 """Metrics that define clusters of tokens: Euclidean distance, or cosine seen from 0."""
 
-import abc
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-from typing_extensions import override
 
 from meanfield._registry import Registry
 from meanfield.clusters import (
@@ -25,90 +24,64 @@ class Embedding(NamedTuple):
     radii: np.ndarray
 
 
-class AbstractMetric(abc.ABC):
-    """A metric of tokens; two tokens are linked if they are at most `link` apart."""
+class Metric(NamedTuple):
+    """A metric of tokens; two tokens are linked if they are at most `link` apart.
 
-    @property
-    @abc.abstractmethod
-    def name(self) -> str:
-        """The name of the metric in legends, such as `by distance`."""
+    Attributes:
+        name: the name of the metric in legends, such as `by distance`.
+        embed: embeds tokens so that the metric becomes a Euclidean distance.
+        note: returns a note on which tokens are linked.
+        link: the default link; if None, the share of the RMS radius for the tokens of
+            the first frame.
+    """
 
-    @abc.abstractmethod
+    name: str
+    embed: Callable[[Swarm, float], Embedding]
+    note: Callable[[float], str]
+    link: float | None = None
+
     def default_link(self, first: np.ndarray, weights: np.ndarray) -> float:
         """The default link, from the tokens (n, d) of the first frame."""
-
-    @abc.abstractmethod
-    def embed(self, state: Swarm, link: float) -> Embedding:
-        """Embed tokens so that the metric becomes a Euclidean distance."""
-
-    @abc.abstractmethod
-    def note(self, link: float) -> str:
-        """A note on which tokens are linked."""
+        return cluster_share(first, weights) if self.link is None else self.link
 
 
-class _Euclidean(AbstractMetric):
-    @property
-    @override
-    def name(self) -> str:
-        return "by distance"
-
-    @override
-    def default_link(self, first: np.ndarray, weights: np.ndarray) -> float:
-        return cluster_share(first, weights)
-
-    @override
-    def embed(self, state: Swarm, link: float) -> Embedding:
-        return Embedding(state.x, cluster_radii(state.x, state.weights, link))
-
-    @override
-    def note(self, link: float) -> str:
-        return (
-            f"tokens within {100 * link:.2g} % of the RMS radius, of the frame or of "
-            "the first if that is larger, are linked"
-        )
+def _embed_euclidean(state: Swarm, link: float) -> Embedding:
+    return Embedding(state.x, cluster_radii(state.x, state.weights, link))
 
 
-class _Cosine(AbstractMetric):
-    r"""Cosine metric, as Euclidean distances $\sqrt{2(1-\cos\theta)}$ of unit vectors.
+def _euclidean_note(link: float) -> str:
+    return (
+        f"tokens within {100 * link:.2g} % of the RMS radius, of the frame or of "
+        "the first if that is larger, are linked"
+    )
+
+
+def _embed_cosine(state: Swarm, link: float) -> Embedding:
+    r"""Unit vectors, at the distances $\sqrt{2(1-\cos\theta)}$.
 
     Tokens at zero have no direction; they are embedded in one point far from the rest.
     """
-
-    def __init__(self, link: float) -> None:
-        self._link = link
-
-    @property
-    @override
-    def name(self) -> str:
-        return "by cosine"
-
-    @override
-    def default_link(self, first: np.ndarray, weights: np.ndarray) -> float:
-        return self._link
-
-    @override
-    def embed(self, state: Swarm, link: float) -> Embedding:
-        points = embed_directions(state.x)
-        return Embedding(points, np.full(len(points), np.sqrt(2 * link)))
-
-    @override
-    def note(self, link: float) -> str:
-        angle = np.degrees(np.arccos(1 - link))
-        return (
-            f"tokens whose cosine, seen from 0, is at least {1 - link:.6g} are linked: "
-            f"angles up to {angle:.3g}°"
-        )
+    points = embed_directions(state.x)
+    return Embedding(points, np.full(len(points), np.sqrt(2 * link)))
 
 
-metrics: Registry[AbstractMetric] = Registry("metric of tokens")
-metrics.register("euclidean")(_Euclidean())
-metrics.register("cosine")(_Cosine(COSINE_LINK))
+def _cosine_note(link: float) -> str:
+    angle = np.degrees(np.arccos(1 - link))
+    return (
+        f"tokens whose cosine, seen from 0, is at least {1 - link:.6g} are linked: "
+        f"angles up to {angle:.3g}°"
+    )
 
 
-_ON_SPHERES = _Cosine(SPHERE_LINK)
+_COSINE = Metric("by cosine", _embed_cosine, _cosine_note, COSINE_LINK)
+_ON_SPHERES = _COSINE._replace(link=SPHERE_LINK)
+
+metrics: Registry[Metric] = Registry("metric of tokens")
+metrics.register("euclidean")(Metric("by distance", _embed_euclidean, _euclidean_note))
+metrics.register("cosine")(_COSINE)
 
 
-def metric_of(name: str | None, *, moves_directions: bool) -> AbstractMetric:
+def metric_of(name: str | None, *, moves_directions: bool) -> Metric:
     """The metric called `name`; by default cosine if a run moves directions of tokens.
 
     The cosine metric of such a run has a closer default link.

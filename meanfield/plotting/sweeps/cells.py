@@ -167,10 +167,10 @@ def _default_number(cells: Cells) -> str:
     finite = {n: v[np.isfinite(v)] for n in names for v in [cells.numbers(n)]}
     if finite.get("t_star", np.empty(0)).size and cells.survivals.any():
         return "t_star"
-    varied = (
-        n for n, v in finite.items() if v.size and np.ptp(v) > 1e-9 * np.abs(v).max()
-    )
-    return next(varied, "ending")
+    for name, numbers in finite.items():
+        if numbers.size and np.ptp(numbers) > 1e-9 * np.abs(numbers).max():
+            return name
+    return "ending"
 
 
 def cells_over_time(dataset: xr.Dataset) -> xr.Dataset:

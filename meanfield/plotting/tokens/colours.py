@@ -90,10 +90,8 @@ def _are_separate(points: np.ndarray, labels: np.ndarray, names: np.ndarray) -> 
     """Whether some clusters are small compared with the distances between them."""
     groups = [points[labels == name] for name in names]
     centres = np.array([group.mean(axis=0) for group in groups])
-    sizes = [
-        np.sqrt(np.mean(np.sum((group - centre) ** 2, axis=1)))
-        for group, centre in zip(groups, centres, strict=True)
-    ]
+    offsets = [group - group.mean(axis=0) for group in groups]
+    sizes = [np.sqrt(np.mean(np.sum(offset**2, axis=1))) for offset in offsets]
     gaps = np.linalg.norm(centres[:, None] - centres, axis=-1)
     return bool(max(sizes) < _TIGHT * gaps[~np.eye(names.size, dtype=bool)].min())
 

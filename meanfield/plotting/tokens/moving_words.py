@@ -6,9 +6,9 @@ from matplotlib.axes import Axes
 from matplotlib.colors import to_rgba
 from typing_extensions import override
 
-from meanfield.plotting._figure.look import Look
 from meanfield.plotting._figure.parts import draw_lines
 from meanfield.plotting._figure.style import GREY
+from meanfield.plotting.reading.data import Cloud
 
 from .labels import Labels, labels
 from .moving import AbstractPart, trail_length
@@ -24,25 +24,18 @@ class WordLabels(AbstractPart):
 
     Args:
         axes: where to draw.
-        x: places of all tokens, (frames, n, 2).
-        words: the words of all tokens.
+        cloud: tokens with words, in the plane.
         views: the window of each frame.
-        look: the look, which may set axis limits.
         trails: trail length of tokens in frames; a default if None.
     """
 
     def __init__(
-        self,
-        axes: Axes,
-        x: np.ndarray,
-        *,
-        words: np.ndarray,
-        views: list[Window],
-        look: Look,
-        trails: int | None,
+        self, axes: Axes, cloud: Cloud, *, views: list[Window], trails: int | None
     ) -> None:
+        x, words = cloud.state[0], cloud.words
+        assert words is not None
         order = word_order(words)
-        self._axes, self._views, self._look = axes, views, look
+        self._axes, self._views, self._look = axes, views, cloud.look
         self._x = x[:, order]
         size = _SIZE * mpl.rcParams["font.size"]
         words_in_order = [str(words[i]) for i in order]
@@ -77,8 +70,7 @@ class WordLabels(AbstractPart):
         """Draw a line from the dot to the nearest point of every word far from it."""
         reach = np.clip(0.0, offsets, offsets + self._extents)
         is_far = np.linalg.norm(reach, axis=1) > LEAD_DISTANCE
-        unit = np.diff(np.reshape(self._axes.viewLim.get_points(), (2, 2)), axis=0)[0]
-        ends = points + reach * unit / self._room
+        ends = points + reach * self._axes.viewLim.size / self._room
         self._lines.set_segments(list(np.stack([points, ends], axis=1)))
         self._lines.set_alpha(np.where(is_far, opacity, 0.0).tolist())
 
@@ -86,9 +78,7 @@ class WordLabels(AbstractPart):
         """The places of the words, recomputed only if the size of the axes changes."""
         figure = self._axes.get_figure(root=True)
         assert figure is not None
-        room = (
-            72 / figure.dpi * np.array([self._axes.bbox.width, self._axes.bbox.height])
-        )
+        room = 72 / figure.dpi * np.array(self._axes.bbox.size)
         if self._labels is None or not np.allclose(room, self._room, rtol=1e-3):
             self._room = room
             corners = [view_limits(view, room, self._look) for view in self._views]

@@ -5,7 +5,6 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
-from matplotlib.ticker import FuncFormatter
 from mpl_toolkits.mplot3d.axes3d import Axes3D
 from typing_extensions import override
 
@@ -75,20 +74,16 @@ def _room_scene(axes: Axes, image: Projection, film: Film) -> tuple[AbstractScen
 
 
 def _plain_ticks(*axes: Axis) -> None:
+    """Write tick labels in full, since a common power of ten would change over time."""
     for axis in axes:
-        axis.set_major_formatter(FuncFormatter(_whole_figures))
-
-
-def _whole_figures(number: float, _: int) -> str:
-    """A tick label in full, since a common power of ten would change over time."""
-    return f"{number:g}".replace("-", "−")
+        axis.set_major_formatter("{x:g}")
 
 
 def _plane_view(axes: Axes, cloud: Cloud, views: list[Window]) -> View:
     """A function that sets and returns the view of a frame, fitted to the axes."""
 
     def view(frame: int) -> Window:
-        room = np.array([axes.bbox.width, axes.bbox.height])
+        room = np.array(axes.bbox.size)
         low, high = view_limits(views[frame], room, cloud.look)
         axes.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]))
         return Window((low + high) / 2, float((high - low).max() / 2), "")
@@ -139,14 +134,7 @@ def _parts(
     parts, key = _tokens(axes, cloud, film, name)
     if cloud.words is None or cloud.look.colour == "label":
         return parts, key  # there are no words, or the legend explains them
-    labels = WordLabels(
-        axes,
-        state.x,
-        words=cloud.words,
-        views=views,
-        look=cloud.look,
-        trails=film.trails,
-    )
+    labels = WordLabels(axes, cloud, views=views, trails=film.trails)
     return [*parts, labels], key._replace(notes=[*key.notes, labels.note])
 
 

@@ -86,33 +86,18 @@ def write_word_labels(axes: Axes, cloud: Cloud) -> str:
     order = indices[word_order(words[indices])]
     texts, points = [str(word) for word in words[order]], state.x[-1, order]
     extents = word_extents(texts, size)
-    room = _ROOM * 72 / figure.dpi * np.array([axes.bbox.width, axes.bbox.height])
+    room = _ROOM * 72 / figure.dpi * np.array(axes.bbox.size)
     low, high = np.transpose([axes.get_xlim(), axes.get_ylim()])
     unit = (high - low) / room  # one point, in the coordinates of the tokens
-    layout = labels(
-        ((points - low) / unit)[None],
-        extents,
-        ranks=np.array([word_rank(text) for text in texts]),
-        room=room,
-    )
+    ranks = np.array([word_rank(text) for text in texts])
+    layout = labels(((points - low) / unit)[None], extents, ranks=ranks, room=room)
     offsets, is_placed = layout.offsets[0], layout.opacity[0] > 0
+    reach = np.clip(0.0, offsets, offsets + extents)  # the nearest points of the words
     for i in np.flatnonzero(is_placed):
         text = write_word(axes, texts[i], size)
         text.xy, text.xyann = tuple(points[i]), tuple(offsets[i])
-        _join(axes, points[i], offsets[i], extents[i], unit)
+        if np.linalg.norm(reach[i]) > LEAD_DISTANCE:
+            line = np.stack([points[i], points[i] + reach[i] * unit])
+            axes.plot(*line.T, color=GREY, linewidth=0.5, zorder=4)
     n_placed, n_words = int(is_placed.sum()), indices.size
     return "" if n_placed == n_words else f"{n_placed} of {n_words} words have room"
-
-
-def _join(
-    axes: Axes,
-    point: np.ndarray,
-    offset: np.ndarray,
-    extent: np.ndarray,
-    unit: np.ndarray,
-) -> None:
-    """Draw a line from a dot to the nearest point of its word, if it is far."""
-    reach = np.clip(0.0, offset, offset + extent)
-    if np.linalg.norm(reach) > LEAD_DISTANCE:
-        line = np.stack([point, point + reach * unit])
-        axes.plot(*line.T, color=GREY, linewidth=0.5, zorder=4)

@@ -10,7 +10,7 @@ from meanfield.clusters import COSINE_LINK, SPHERE_LINK, cluster_counts
 from meanfield.plotting.numbers import number_curve, observed_numbers
 from meanfield.plotting.reading.data import Swarm, cloud, ending, kind, runs, values
 from meanfield.plotting.reading.description import moves_directions
-from meanfield.plotting.reading.metrics import AbstractMetric, metric_of, metrics
+from meanfield.plotting.reading.metrics import Metric, metric_of, metrics
 from meanfield.plotting.reading.observables import even_frames, rounded_spectrum
 from meanfield.spectrum import effective_rank
 
@@ -45,7 +45,8 @@ def panels(dataset: xr.Dataset, report: Report) -> list[Panel]:
     members = even_frames(dataset.sizes.get("run", 1), _MEMBERS)
     sample = dataset.isel(run=members) if "run" in dataset.dims else dataset
     curves = [*_spectra(sample), *_energies(sample), *_numbers(sample)]
-    curves += _KIND_PANELS[kind(sample)](sample, report)
+    if kind(sample) in _KIND_PANELS:
+        curves += _KIND_PANELS[kind(sample)](sample, report)
     return [{**panel, "members": members.tolist()} for panel in curves]
 
 
@@ -171,9 +172,12 @@ def _clusters(sample: xr.Dataset, report: Report) -> Iterator[Panel]:
     frames = even_frames(sizes["time"], max(max_frames, 2))
     subsample = sample.isel(time=frames)
     total = len(frames) * sizes.get("run", 1) * len(ways)
-    counts = _ClusterCounter(total, report)
+    progress = (report(done, total) for done in range(1, total + 1))
     rows = np.stack(
-        [[counts.count_clusters(run, way) for way in ways] for run in runs(subsample)]
+        [
+            [_count_clusters(run, way, progress) for way in ways]
+            for run in runs(subsample)
+        ]
     )
     times = values(subsample, "time", ("time",))
     suffix = f" (at {len(frames)} frames)" if len(frames) < sizes["time"] else ""
@@ -188,26 +192,24 @@ def _clusters(sample: xr.Dataset, report: Report) -> Iterator[Panel]:
     yield {**shares, "steps": True}
 
 
-class _ClusterCounter:
-    """Counts clusters frame by frame and reports the progress."""
+def _count_clusters(
+    run: xr.Dataset, metric: Metric, progress: Iterator[None]
+) -> np.ndarray:
+    """Cluster counts and largest weights of a run, (2, time); NaN where missing.
 
-    def __init__(self, total: int, report: Report) -> None:
-        self._done, self._total, self._report = 0, total, report
-
-    def count_clusters(self, run: xr.Dataset, metric: AbstractMetric) -> np.ndarray:
-        """Cluster counts and largest weights of a run, (2, time); NaN where missing."""
-        numbers = np.full((2, run.sizes["time"]), np.nan)
-        whole = cloud(run)
-        state = whole.state
-        assert isinstance(state, Swarm)
-        link = metric.default_link(state.x[0], state.weights)
-        x, radii = metric.embed(state, link)
-        places = np.searchsorted(values(run, "time", ("time",)), whole.times)
-        for place, frame, radius in zip(places, x, radii, strict=True):
-            numbers[:, place] = cluster_counts(frame, state.weights, radius)
-            self._done += 1
-            self._report(self._done, self._total)
-        return numbers
+    Each item of `progress` reports one more frame.
+    """
+    numbers = np.full((2, run.sizes["time"]), np.nan)
+    whole = cloud(run)
+    state = whole.state
+    assert isinstance(state, Swarm)
+    link = metric.default_link(state.x[0], state.weights)
+    x, radii = metric.embed(state, link)
+    places = np.searchsorted(values(run, "time", ("time",)), whole.times)
+    for place, frame, radius in zip(places, x, radii, strict=True):
+        numbers[:, place] = cluster_counts(frame, state.weights, radius)
+        next(progress)
+    return numbers
 
 
 def _balance(sample: xr.Dataset, report: Report) -> Iterator[Panel]:
@@ -218,9 +220,4 @@ def _balance(sample: xr.Dataset, report: Report) -> Iterator[Panel]:
     yield panel("mass that has left the box", ["mass"], times, np.stack(rows)[:, None])
 
 
-def _no_panels(sample: xr.Dataset, report: Report) -> Iterator[Panel]:
-    del sample, report
-    yield from ()
-
-
-_KIND_PANELS = {"points": _clusters, "gaussian": _no_panels, "grid": _balance}
+_KIND_PANELS = {"points": _clusters, "grid": _balance}
