@@ -1,6 +1,7 @@
 """Overlaid states of several representations, at the start and at the end."""
 
 from collections.abc import Collection, Mapping
+from functools import reduce
 from itertools import islice
 from typing import NamedTuple
 
@@ -63,10 +64,7 @@ def draw_states(
 
 def _common(states: Mapping[str, xr.Dataset]) -> np.ndarray:
     """The times at which all representations have a frame."""
-    first, *rest = (run["time"].values for run in states.values())
-    for times in rest:
-        first = np.intersect1d(first, times)
-    return first
+    return reduce(np.intersect1d, [run["time"].values for run in states.values()])
 
 
 def _view(states: Mapping[str, xr.Dataset]) -> View:

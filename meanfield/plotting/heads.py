@@ -1,7 +1,6 @@
 """Eigenvalues of the attention heads of a network by layer, and their signs."""
 
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
 
 import numpy as np
 import xarray as xr
@@ -21,21 +20,11 @@ _ROOM = 5.0  # ratio of axis limit to largest modulus; leaves room for text
 _ROUNDING = 1e-9  # relative size below which imaginary parts are rounding errors
 
 
-class _Row(NamedTuple):
-    """A row of the figure: the name of a matrix, its label, and a summary by sign."""
-
-    name: str
-    label: str
-    summary: Callable[[np.ndarray, int], str]
-
-
 def _share(values: np.ndarray, sign: int) -> str:
     """The share of values with this `sign` in the sum of all moduli, in percent."""
     moduli = np.abs(values)
-    total = float(moduli.sum())
-    return (
-        f"{100 * float(moduli[sign * values > 0].sum()) / total:.0f} %" if total else ""
-    )
+    part, total = float(moduli[sign * values > 0].sum()), float(moduli.sum())
+    return f"{100 * part / total:.0f} %" if total else ""
 
 
 def _count(values: np.ndarray, sign: int) -> str:
@@ -43,11 +32,12 @@ def _count(values: np.ndarray, sign: int) -> str:
     return str(int((sign * values > 0).sum()))
 
 
-_ROWS = (
-    _Row("score", r"$\lambda$ of $\mathrm{sym}\,A$", _share),
-    _Row("value", r"$\mathrm{Re}\,\lambda$ of $V$", _count),
-    _Row("product", r"$\mathrm{Re}\,\lambda$ of $VA$", _count),
-)
+# For each matrix: the label of its row, and a summary by sign.
+_ROWS = {
+    "score": (r"$\lambda$ of $\mathrm{sym}\,A$", _share),
+    "value": (r"$\mathrm{Re}\,\lambda$ of $V$", _count),
+    "product": (r"$\mathrm{Re}\,\lambda$ of $VA$", _count),
+}
 
 
 @style()
@@ -69,11 +59,11 @@ def draw_head_eigenvalues(eigenvalues: xr.Dataset) -> Figure:
     wide = _LAYER if n_layers <= _MAX_LAYERS else _NARROW
     figure = titled_figure(eigenvalues, (max(wide * n_layers + _MARGIN, 6.6), 8.6))
     grid = figure.subplots(len(_ROWS), 1, sharex=True)
-    for axes, row in zip(grid, _ROWS, strict=True):
-        values = np.real(eigenvalues[row.name].values)
+    for axes, (name, (label, summary)) in zip(grid, _ROWS.items(), strict=True):
+        values = np.real(eigenvalues[name].values)
         _marks(axes, values)
-        _write_summaries(axes, values, row.summary)
-        axes.set_ylabel(row.label)
+        _write_summaries(axes, values, summary)
+        axes.set_ylabel(label)
     grid[-1].set(
         xticks=range(n_layers),
         xlim=(-0.5, n_layers - 0.5),

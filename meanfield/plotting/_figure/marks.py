@@ -10,6 +10,8 @@ from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
 from matplotlib.colorbar import Colorbar
 from matplotlib.colors import to_hex
+from matplotlib.figure import Figure
+from matplotlib.gridspec import SubplotSpec
 from matplotlib.legend import Legend
 from matplotlib.legend_handler import HandlerBase
 from matplotlib.lines import Line2D
@@ -167,6 +169,14 @@ def legend_columns(axes: Axes, handles: Sequence[Artist], max_columns: int) -> i
         if size * total <= _PAGE * 72 * figure.get_figwidth():
             return columns
     return 1
+
+
+def legend_row(figure: Figure, cell: SubplotSpec, handles: Sequence[Artist]) -> None:
+    """Add a legend in a cell of its own, above pictures that share it."""
+    top = figure.add_subplot(cell)
+    top.axis("off")
+    columns = legend_columns(top, handles, len(handles))
+    top.legend(handles=handles, loc="center", ncols=columns)
 
 
 def colour_bar(

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from meanfield.plotting._figure.look import Look
-from meanfield.plotting._figure.marks import colour_bar, entry, legend_columns
+from meanfield.plotting._figure.marks import colour_bar, entry, legend_row
 from meanfield.plotting._figure.style import CYCLE
 from meanfield.plotting.reading.density import Density, holding_levels, quantiles
 from meanfield.plotting.reading.observables import even_frames
@@ -52,11 +52,7 @@ def _grid(figure: Figure, run: Density, max_columns: int) -> np.ndarray:
     columns = min(max_columns, len(run.times))
     rows = -(-len(run.times) // columns)
     cells = figure.add_gridspec(rows + 1, columns, height_ratios=[0.1] + rows * [1.0])
-    top = figure.add_subplot(cells[0, :])
-    top.axis("off")
-    handles = _handles(run)
-    entries = legend_columns(top, handles, len(handles))
-    top.legend(handles=handles, loc="center", ncols=entries)
+    legend_row(figure, cells[0, :], _handles(run))
     places = np.ndindex(rows, columns)
     panels = [figure.add_subplot(cells[row + 1, column]) for row, column in places]
     for empty in panels[len(run.times) :]:

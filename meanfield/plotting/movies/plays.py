@@ -7,16 +7,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import xarray as xr
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
 from meanfield._counting import count_phrase
 from meanfield._registry import Registry
 from meanfield.clusters import cluster_counts
 from meanfield.errors import InvalidInputError
 from meanfield.plotting._figure.look import Look, look_of
-from meanfield.plotting._figure.marks import Key
-from meanfield.plotting._figure.parts import AbstractScene
 from meanfield.plotting._writing.film import Film
 from meanfield.plotting.cone.path_animation import animate_paths
 from meanfield.plotting.cone.scenes import cone_scene, disc_scene
@@ -41,8 +37,6 @@ from meanfield.plotting.tokens.views import projection, rms_radii
 from .headline import notes_and_end, size_note
 from .overflow_note import overflow_note
 from .stage import Play
-
-_Scene = Callable[[Axes], tuple[AbstractScene, Key]]
 
 
 class Movie(NamedTuple):
@@ -100,7 +94,9 @@ def token_play(dataset: xr.Dataset, film: Film) -> Play:
     return Play(
         run.times,
         notes_and_end(notes, run.ending),
-        _setting(scene, "3d" if is_3d else None, note),
+        scene,
+        "3d" if is_3d else None,
+        note,
         partial(overflow_note, image.cloud),
     )
 
@@ -111,12 +107,10 @@ def density_play(dataset: xr.Dataset, film: Film) -> Play:
     run = density_run(dataset)
     frames = frames_shown(run.times.size, film)
     note, run = jump_note(run.times.size, frames.size), run.take(frames)
-    sizes = sizes_of(density_moments(run).factor)
-    return Play(
-        run.times,
-        notes_and_end(_size_notes(sizes, look_of(dataset)), run.ending),
-        _setting(lambda axes: density_scene(axes, run, look_of(dataset)), None, note),
-    )
+    look, sizes = look_of(dataset), sizes_of(density_moments(run).factor)
+    frame_notes = notes_and_end(_size_notes(sizes, look), run.ending)
+    scene = partial(density_scene, run=run, look=look)
+    return Play(run.times, frame_notes, scene, None, note)
 
 
 def cone_play(dataset: xr.Dataset, film: Film) -> Play:
@@ -136,21 +130,8 @@ def _path_play(
     animation = animate_paths(dataset, film, panel)
     draw_scene = partial(scene, animation=animation, dataset=dataset, film=film)
     projection = "3d" if panel == "cone" else None
-    setting = _setting(draw_scene, projection, animation.note)
-    return Play(animation.times, animation.count, setting)
-
-
-def _setting(
-    scene: _Scene, projection: str | None, note: str
-) -> Callable[[Figure], tuple[Axes, AbstractScene, Key]]:
-    """A function that adds axes with a scene to a figure, and `note` to the key."""
-
-    def set_scene(figure: Figure) -> tuple[Axes, AbstractScene, Key]:
-        axes = figure.add_subplot(projection=projection)
-        artists, key = scene(axes)
-        return axes, artists, key._replace(notes=[*key.notes, note])
-
-    return set_scene
+    times, frame_notes = animation.times, animation.count
+    return Play(times, frame_notes, draw_scene, projection, animation.note)
 
 
 def _size_notes(radii: np.ndarray, look: Look) -> list[str]:
@@ -192,16 +173,11 @@ def _check_single_run(dataset: xr.Dataset) -> None:
         )
 
 
-movies.register("tokens")(Movie(token_play, subject="tokens or a Gaussian"))
+movies.register("tokens")(Movie(token_play, "tokens or a Gaussian"))
 movies.register("density")(
-    Movie(density_play, subject="a density", suits=(("grid", False), ("grid", True)))
+    Movie(density_play, "a density", suits=(("grid", False), ("grid", True)))
 )
 movies.register("cone")(
-    Movie(
-        cone_play,
-        subject="covariances",
-        suits=(("gaussian", True),),
-        is_for_ensembles=True,
-    )
+    Movie(cone_play, "covariances", suits=(("gaussian", True),), is_for_ensembles=True)
 )
-movies.register("disc")(Movie(disc_play, subject="covariances", is_for_ensembles=True))
+movies.register("disc")(Movie(disc_play, "covariances", is_for_ensembles=True))

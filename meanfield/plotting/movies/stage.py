@@ -44,13 +44,17 @@ class Play(NamedTuple):
     Attributes:
         times: the times of the frames.
         frame_notes: returns the notes in the headline of a frame.
-        set_scene: adds axes with the scene to a figure; returns axes, scene and key.
+        scene: draws the scene on axes; returns the scene and its key.
+        projection: `3d` for axes in space.
+        note: a note on the times of the frames.
         overflow_note: returns a note on tokens outside the axes; empty if all fit.
     """
 
     times: np.ndarray
     frame_notes: FrameNotes
-    set_scene: Callable[[Figure], tuple[Axes, AbstractScene, Key]]
+    scene: Callable[[Axes], tuple[AbstractScene, Key]]
+    projection: str | None
+    note: str
     overflow_note: Callable[[Axes], str] = _no_note
 
 
@@ -94,8 +98,9 @@ def _build_stage(
     size = (pixel * width, pixel * height)
     page = page_of(dataset, size)
     figure, look, last = page.figure, look_of(dataset), play.times.size - 1
-    axes, scene, key = play.set_scene(figure)
-    key = key._replace(notes=[*key.notes, note])
+    axes = figure.add_subplot(projection=play.projection)
+    scene, key = play.scene(axes)
+    key = key._replace(notes=[*key.notes, play.note, note])
     page.write(axes, key, headlines(dataset, play.times, play.frame_notes))
     starts = [layer.start for layer in layers_passed(dataset)[1:]]
     marks = np.searchsorted(play.times, starts) / play.times.size

@@ -23,20 +23,26 @@ def plot(check: Record) -> str:
     """The plot of a check's evidence; empty if its evidence cannot be drawn."""
     evidence = check["evidence"] or {}
     drawing = _DRAWINGS.get(evidence.get("kind", ""))
-    return "" if drawing is None else drawing(check, evidence)
+    if drawing is None:
+        return ""
+    picture, text = drawing(check, evidence)
+    caption = f"{typeset(check['label'])}: {html.escape(text)}"
+    return f'<figure class="plot">{picture}<figcaption>{caption}</figcaption></figure>'
 
 
-def _fit(check: Record, evidence: Record) -> str:
-    """Points on logarithmic axes, the fitted line, and a wedge for its error."""
+def _fit(_: Record, evidence: Record) -> tuple[str, str]:
+    """Points on logarithmic axes, the fitted line, and a wedge for its error.
+
+    Returns the picture, empty if there are no points, and its description.
+    """
     pairs = list(zip(evidence["x"], evidence["y"], strict=True))
     points = [(math.log10(x), math.log10(y)) for x, y in pairs if _positive(x, y)]
     slope, half = evidence["slope"], evidence["half_width"]
     text = f"slope {_number(slope)} ± {_number(half, 2)}"
-    if len(points) < len(pairs):
-        text += f"; {len(pairs) - len(points)} of {len(pairs)} points cannot be drawn"
+    text += _omission_note(len(points), len(pairs), "points")
     names = (evidence["x_name"], evidence["y_name"])
     if not points:
-        return _figure("", check["label"], text)
+        return "", text
     x_axis = spanning([x for x, _ in points], _LEFT, _RIGHT, least=_HALF_A_DECADE)
     y_axis = spanning([y for _, y in points], _BOTTOM, _TOP, least=_HALF_A_DECADE)
     marks = "".join(
@@ -48,7 +54,7 @@ def _fit(check: Record, evidence: Record) -> str:
     line = _line(points, (float(slope), half), axes) if finite(slope) else ""
     frame = _frame((x_axis, log_ticks(x_axis)), (y_axis, log_ticks(y_axis)), names)
     alt = f"{names[1]} against {names[0]}, logarithmic: {text}"
-    return _figure(_svg(frame + line + marks, alt), check["label"], text)
+    return _svg(frame + line + marks, alt), text
 
 
 def _line(
@@ -69,8 +75,11 @@ def _line(
     return _clip(f'{wedge}<path class="fit" d="M{_path_data(endpoints(slope[0]))}"/>')
 
 
-def _ascent(check: Record, evidence: Record) -> str:
-    """The largest ratio found up to each step, and the bound, on a logarithmic axis."""
+def _ascent(check: Record, evidence: Record) -> tuple[str, str]:
+    """The largest ratio found up to each step, and the bound, on a logarithmic axis.
+
+    Returns the picture, empty if there are no points, and its description.
+    """
     history, bound = evidence["history"], check["bound"]
     points = [
         (float(step), value / math.log(10))
@@ -78,12 +87,9 @@ def _ascent(check: Record, evidence: Record) -> str:
         if finite(value) and abs(value) < _FARTHEST * math.log(10)
     ]
     text = f"{_number(check['observed'])} found, bound {_number(bound)}"
-    if len(points) < len(history):
-        text += (
-            f"; {len(history) - len(points)} of {len(history)} steps cannot be drawn"
-        )
+    text += _omission_note(len(points), len(history), "steps")
     if not points:
-        return _figure("", check["label"], text)
+        return "", text
     level = [math.log10(bound)] if _positive(bound) else []
     heights = [*(y for _, y in points), *level]
     x_axis = spanning([x for x, _ in points], _LEFT, _RIGHT, least=1.0)
@@ -99,7 +105,11 @@ def _ascent(check: Record, evidence: Record) -> str:
     frame = _frame(
         (x_axis, even_ticks(x_axis)), (y_axis, log_ticks(y_axis)), ("step", "ratio")
     )
-    return _figure(_svg(frame + lines, f"ascent: {text}"), check["label"], text)
+    return _svg(frame + lines, f"ascent: {text}"), text
+
+
+def _omission_note(n_drawn: int, n: int, noun: str) -> str:
+    return f"; {n - n_drawn} of {n} {noun} cannot be drawn" if n_drawn < n else ""
 
 
 def thin_points(points: Sequence[Point]) -> list[Point]:
@@ -151,11 +161,6 @@ def _clip(marks: str) -> str:
 def _svg(marks: str, alt: str) -> str:
     box = f'width="{_WIDTH}" height="{_HEIGHT}" viewBox="0 0 {_WIDTH} {_HEIGHT}"'
     return f'<svg {box} role="img" aria-label="{html.escape(alt)}">{marks}</svg>'
-
-
-def _figure(picture: str, label: str, text: str) -> str:
-    caption = f"<figcaption>{typeset(label)}: {html.escape(text)}</figcaption>"
-    return f'<figure class="plot">{picture}{caption}</figure>'
 
 
 def _path_data(points: Sequence[Point]) -> str:

@@ -17,7 +17,7 @@ from meanfield.plotting._figure.marks import (
     Key,
     colour_bar,
     colour_scale,
-    legend_columns,
+    legend_row,
     square_legend,
 )
 from meanfield.plotting._figure.panels import (
@@ -115,10 +115,7 @@ def _draw_grid(
         notes += [note for note in key.notes if note not in notes]
         parts.append((axes, key))
     _colour_scales(parts)
-    top, handles = figure.add_subplot(grid[0, :]), parts[0][1].handles
-    top.axis("off")
-    entries = legend_columns(top, handles, len(handles))
-    top.legend(handles=handles, loc="center", ncols=entries)
+    legend_row(figure, grid[0, :], parts[0][1].handles)
     annotate(figure, note, *notes)
     for (axes, _), member in zip(parts, clouds.values(), strict=True):
         annotate(figure, write_word_labels(axes, _image(member).cloud))

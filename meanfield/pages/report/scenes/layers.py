@@ -59,7 +59,7 @@ def layers(run: xr.Dataset, view: View) -> list[Layer]:
 
 def _token_layers(run: xr.Dataset, view: View) -> list[Layer]:
     whole = cloud(run)
-    image = _project(whole, view)
+    image = whole.project(view.axes, view.origin)
     state, track = image.state, moments(image.state)
     assert isinstance(state, Swarm)
     are_equal = np.ptp(state.weights) <= 1e-12 * state.weights.max()
@@ -78,7 +78,7 @@ def _token_layers(run: xr.Dataset, view: View) -> list[Layer]:
 
 
 def _gaussian_layers(run: xr.Dataset, view: View) -> list[Layer]:
-    image = _project(cloud(run), view)
+    image = cloud(run).project(view.axes, view.origin)
     assert isinstance(image.state, Track)
     return [_gaussian("Gaussian", image.times, image.state), *_closure(image)]
 
@@ -108,10 +108,6 @@ _LAYERS = {
     "gaussian": _gaussian_layers,
     "grid": _density_layers,
 }
-
-
-def _project(state: Cloud, view: View) -> Cloud:
-    return state.project(view.axes, view.origin)
 
 
 def _closure(image: Cloud) -> list[Layer]:
