@@ -99,18 +99,6 @@ def _nearest_frame(run: xr.Dataset, t: float) -> xr.Dataset:
     return run.isel(time=[int(np.argmin(np.abs(run["time"].values - t)))])
 
 
-def _tokens(frame: xr.Dataset, view: View) -> tuple[np.ndarray, np.ndarray]:
-    """The projected tokens of a frame, and their weights."""
-    tokens = swarm(frame)
-    return (tokens.x[0] - view.origin) @ view.axes, tokens.weights
-
-
-def _gaussian(frame: xr.Dataset, view: View) -> Track:
-    """The projected Gaussian of a frame."""
-    mean, factor = track(frame)
-    return Track((mean - view.origin) @ view.axes, view.axes.T @ factor)
-
-
 def _state(frame: xr.Dataset) -> Density:
     """The density of the state in a frame: the sum over the positions of tokens."""
     return density_run(frame).state_marginal()
@@ -128,15 +116,16 @@ def _gaussian_colours(names: Collection[str]) -> dict[str, str]:
 def _draw_line(axes: Axes, frames: Mapping[str, xr.Dataset], view: View) -> None:
     low, high = _interval(frames, view)
     if "points" in frames:
-        x, w = _tokens(frames["points"], view)
-        shares, faces = np.histogram(x[:, 0], BINS, (low, high), weights=w)
+        tokens = swarm(frames["points"]).project(view.axes, view.origin)
+        x, w = tokens.x[0, :, 0], tokens.weights
+        shares, faces = np.histogram(x, BINS, (low, high), weights=w)
         axes.stairs(shares * BINS / (high - low), faces, color=PALE, fill=True)
     if "grid" in frames:
         law = _state(frames["grid"])
         x = law.places(0, *law.middles)
         axes.plot(x[:, 0], law.density[0, 0], color=COLOURS["grid"])
     for name, colour in _gaussian_colours(frames).items():
-        mean, factor = _gaussian(frames[name], view)
+        mean, factor = track(frames[name]).project(view.axes, view.origin)
         s = max(float(np.linalg.norm(factor)), np.finfo(float).tiny)
         x = np.linspace(low, high, 400)
         bell = np.exp(-(((x - mean[0, 0]) / s) ** 2) / 2) / (s * np.sqrt(2 * np.pi))
@@ -158,15 +147,15 @@ def _interval(frames: Mapping[str, xr.Dataset], view: View) -> tuple[float, floa
 
 def _draw_plane(axes: Axes, frames: Mapping[str, xr.Dataset], view: View) -> None:
     if "points" in frames:
-        x, _ = _tokens(frames["points"], view)
+        x = swarm(frames["points"]).project(view.axes, view.origin).x[0]
         sample = x[:: max(1, len(x) // _MAX_TOKENS)]
         axes.scatter(sample[:, 0], sample[:, 1], 5, GREY, linewidths=0, alpha=0.6)
     if "grid" in frames:
         _contours(axes, _state(frames["grid"]))
     for name, colour in _gaussian_colours(frames).items():
-        track = _gaussian(frames[name], view)
+        mean, factor = track(frames[name]).project(view.axes, view.origin)
         for share in (1.0, 0.5):
-            outline = ellipses(Track(track.mean, share * track.factor))[0]
+            outline = ellipses(Track(mean, share * factor))[0]
             axes.plot(*outline.T, color=colour, dashes=(4, 2))
     axes.set(xlabel=view.labels[0], ylabel=view.labels[1])
     axes.set_aspect("equal", adjustable="datalim")

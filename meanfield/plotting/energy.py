@@ -9,13 +9,7 @@ from matplotlib.figure import Figure
 
 from meanfield.errors import InvalidInputError
 
-from ._figure.bands import (
-    annotate_ending,
-    draw,
-    marker,
-    scale_time,
-    spans_decades,
-)
+from ._figure.bands import annotate_ending, draw, marker, scale_time, spans_decades
 from ._figure.joint import Row, Runs, draw_rows, joint_panel
 from ._figure.marks import dot_entry, entry, legend
 from ._figure.panels import annotate, registered_panel, titled_figure

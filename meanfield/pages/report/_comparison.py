@@ -9,14 +9,13 @@ import numpy as np
 
 from meanfield import runs
 from meanfield.errors import InputFileError
-from meanfield.plotting.reading.depth import layers_passed
 from meanfield.plotting.reading.description import description
 from meanfield.plotting.reading.observables import drop_rounding
 from meanfield.spec import KEYS, RunSpec, parse, relative_paths
 
 from ._cards import card, grid_table, origin_card, repeat_card
 from ._recipes import comparison_recipe, plugins_in
-from ._run import Scene, cone, marks, member
+from ._run import Scene, cone, depth, marks, member
 from ._subject import COMPARISON
 from .scenes.curves import pack_panel, panel
 from .scenes.layers import view_of
@@ -73,7 +72,7 @@ class ComparedRuns:
             "members": [merged_flow],
             "tokens": None,
             "words": None,
-            "depth": [layer._asdict() for layer in layers_passed(first)],
+            "depth": depth(first),
             "lines": None,
             "panels": self.panels,
             "cone": cone(self.datasets),

@@ -58,7 +58,7 @@ def run_scene(dataset: xr.Dataset, report: Report) -> Scene:
         ],
         "tokens": small.tokens.tolist() if small.notes else None,
         "words": token_labels(small.data),
-        "depth": [layer._asdict() for layer in layers_passed(dataset)],
+        "depth": depth(dataset),
         "lines": lines(small.data),
         "panels": [pack_panel(panel) for panel in panels(dataset, report)],
         "cone": cone({"": dataset}),
@@ -86,6 +86,11 @@ def cone(datasets: dict[str, xr.Dataset]) -> Scene | None:
     """The data of the cone of 2 × 2 covariances; None in other dimensions."""
     is_plane = all(data.sizes["coord"] == 2 for data in datasets.values())
     return payload(datasets, _PATHS) if is_plane else None
+
+
+def depth(run: xr.Dataset) -> list[dict[str, Any]]:
+    """The starts and the numbers of the layers of a run."""
+    return [layer._asdict() for layer in layers_passed(run)]
 
 
 def token_labels(run: xr.Dataset) -> list[str] | None:

@@ -10,14 +10,13 @@ import xarray as xr
 from meanfield.errors import InvalidInputError
 from meanfield.plotting._figure.bands import are_log_spaced
 from meanfield.plotting.reading.data import ending
-from meanfield.plotting.reading.depth import layers_passed
 from meanfield.plotting.reading.description import description, spec_of
 from meanfield.plotting.reading.labels import common_keys
 from meanfield.spec import relative_paths
 
 from ._cards import card, grid_table, notes_card, repeat_card
 from ._recipes import joint_recipe, plugins_in, run_recipe
-from ._run import Scene, cone, marks, member, sphere_radius, token_labels
+from ._run import Scene, cone, depth, marks, member, sphere_radius, token_labels
 from .scenes.coarsening import MAX_NUMBERS, coarsen
 from .scenes.curves import joint_panels, pack_panel, panels
 from .scenes.layers import view_of
@@ -56,7 +55,7 @@ def joint_scene(runs: Runs, report: Callable[[int, int], None]) -> Scene:
         ],
         "tokens": None,
         "words": _common([token_labels(part.data) for part in parts.values()]),
-        "depth": _common([_depth(run) for run in runs.values()]) or [],
+        "depth": _common([*map(depth, runs.values())]) or [],
         "lines": None,
         "panels": [pack_panel(panel) for panel in curves],
         "cone": cone(dict(runs)),
@@ -69,10 +68,6 @@ def joint_scene(runs: Runs, report: Callable[[int, int], None]) -> Scene:
 def _common(rows: Sequence[list[Any] | None]) -> list[Any] | None:
     """The value of all runs; None if they have different ones."""
     return rows[0] if all(row == rows[0] for row in rows) else None
-
-
-def _depth(run: xr.Dataset) -> list[dict[str, Any]]:
-    return [layer._asdict() for layer in layers_passed(run)]
 
 
 def joint_cards(runs: Runs, notes: list[str], folder: Path) -> str:

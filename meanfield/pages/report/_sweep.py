@@ -9,12 +9,7 @@ import xarray as xr
 
 from meanfield.endings import Status
 from meanfield.plotting.reading.description import description
-from meanfield.plotting.sweeps.cells import (
-    Cells,
-    key_label,
-    number_label,
-    number_shown,
-)
+from meanfield.plotting.sweeps.cells import Cells, key_label, number_label, number_shown
 from meanfield.runs import SweepStore
 from meanfield.spec import relative_paths
 

@@ -32,20 +32,10 @@ _TEXT = 2.5  # height of the text of a figure at scale one, in inches
 _SMALLEST, _WIDEST = 1.0, 40.0  # limits of a figure's width and height, in inches
 # For each metric: the upper limit of the option `link`, and the unit of this limit.
 _LINKS = {"cosine": (2.0, "of 1 - cosine")}
-_CURVES = (
-    "clusters",
-    "rank",
-    "spectrum",
-    "energy",
-    "numbers",
-    "balance",
-    "disc",
-    "phase",
-    "lines",
-)
 _SCALE_PANELS = ("clusters", "rank", "spectrum", "energy", "numbers")
-_LIMIT_PANELS = ("tokens", "density", "merges", "inner-products", *_CURVES)
-_CLOUD_PANELS = ("tokens", "clusters", "rank", "spectrum")
+_SWEEPS = ("phase", "lines")
+_PLANES = ("tokens", "density", "merges", "inner-products", "balance", "disc")
+_LIMIT_PANELS = (*_SCALE_PANELS, *_PLANES, *_SWEEPS)
 _NO_MOVIES = ()
 
 
@@ -131,7 +121,7 @@ class Look:
         "coordinates to draw, from 1, such as 1,3; or main, main:3: the two or three "
         "main axes of the flow",
         "LIST",
-        panels=(*_CLOUD_PANELS, "cone", "disc", "simplex"),
+        panels=("tokens", "clusters", "rank", "spectrum", "cone", "disc", "simplex"),
         movies=("tokens", "cone", "disc"),
     )
     link: float | None = option(
@@ -151,10 +141,9 @@ class Look:
     colour: str | None = option(
         "what colours show: for tokens start, cluster, label (words, or "
         "@FILE.npy), norm or position; for a sweep a number such as t_star (the "
-        "blow-up time), "
-        "clusters, trace or steps, or `ending` for the endings alone",
+        "blow-up time), clusters, trace or steps, or `ending` for the endings alone",
         "NAME",
-        panels=("tokens", "phase", "lines"),
+        panels=("tokens", *_SWEEPS),
         movies=("tokens",),
     )
     cmap: str | None = option(
@@ -164,8 +153,7 @@ class Look:
             "tokens",
             "spectrum",
             "density",
-            "phase",
-            "lines",
+            *_SWEEPS,
             "attention",
             "inner-products",
         ),

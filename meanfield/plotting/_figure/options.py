@@ -107,14 +107,8 @@ def width_of(text: str) -> float:
     """
     if text.strip() in COLUMNS:
         return COLUMNS[text.strip()] * _INCHES["mm"]
-    length = _length(text)
-    if length is None:
-        raise InvalidInputError(
-            f"`width` must be a length such as 85mm, 8.5cm, 3.4in or 240pt, or the "
-            f"number of journal columns: 1 ({COLUMNS['1']:.0f} mm) or 2 "
-            f"({COLUMNS['2']:.0f} mm); got `{text}`."
-        )
-    return length
+    columns = " or ".join(f"{n} ({width:.0f} mm)" for n, width in COLUMNS.items())
+    return _length("width", text, f", or the number of journal columns: {columns}")
 
 
 def height_of(text: str) -> float:
@@ -128,19 +122,18 @@ def height_of(text: str) -> float:
         >>> height_of("254mm")
         10.0
     """
-    length = _length(text)
-    if length is None:
+    return _length("height", text)
+
+
+def _length(name: str, text: str, more: str = "") -> float:
+    """A length in inches; the message of an error also names the values `more`."""
+    number = _LENGTH.fullmatch(text.strip())
+    if number is None:
         raise InvalidInputError(
-            "`height` must be a length such as 85mm, 8.5cm, 3.4in or 240pt; got "
+            f"`{name}` must be a length such as 85mm, 8.5cm, 3.4in or 240pt{more}; got "
             f"`{text}`."
         )
-    return length
-
-
-def _length(text: str) -> float | None:
-    """A length in inches; `None` if the text is not a length."""
-    number = _LENGTH.fullmatch(text.strip())
-    return None if number is None else float(number[1]) * _INCHES[number[2]]
+    return float(number[1]) * _INCHES[number[2]]
 
 
 def heads_of(text: str) -> tuple[int, ...]:

@@ -51,6 +51,10 @@ class Track(NamedTuple):
         """The Gaussian at the given frames."""
         return Track(self.mean[frames], self.factor[frames])
 
+    def project(self, axes: np.ndarray, origin: np.ndarray) -> "Track":
+        """The image under $x -> (x - origin) axes$, for axes of shape (d, k)."""
+        return Track((self.mean - origin) @ axes, axes.T @ self.factor)
+
 
 class Swarm(NamedTuple):
     """Moving tokens: states (time, n, d), weights with sum one, positions or None.
@@ -66,6 +70,10 @@ class Swarm(NamedTuple):
     def take(self, frames: np.ndarray) -> "Swarm":
         """The tokens at the given frames."""
         return self._replace(x=self.x[frames])
+
+    def project(self, axes: np.ndarray, origin: np.ndarray) -> "Swarm":
+        """The image under $x -> (x - origin) axes$, for axes of shape (d, k)."""
+        return self._replace(x=(self.x - origin) @ axes)
 
 
 @dataclass(frozen=True)
@@ -115,16 +123,8 @@ class Cloud:
 
     def project(self, axes: np.ndarray, origin: np.ndarray) -> "Cloud":
         """The image under $x -> (x - origin) axes$, for axes of shape (d, k)."""
-
-        def image(track: Track) -> Track:
-            return Track((track.mean - origin) @ axes, axes.T @ track.factor)
-
-        state = self.state
-        if isinstance(state, Swarm):
-            state = state._replace(x=(state.x - origin) @ axes)
-        else:
-            state = image(state)
-        closure = None if self.closure is None else image(self.closure)
+        state, closure = self.state.project(axes, origin), self.closure
+        closure = None if closure is None else closure.project(axes, origin)
         return replace(self, state=state, closure=closure, whole=self)
 
 

@@ -38,8 +38,7 @@ def word_order(words: np.ndarray) -> np.ndarray:
     then punctuation and special tokens such as `[SEP]`; equal ranks keep their order.
     """
     ranks = [word_rank(str(word)) for word in words]
-    order = np.argsort(ranks, kind="stable")
-    return order[:_MAX_LABELS] if words.size > _MAX_LABELS else order
+    return np.argsort(ranks, kind="stable")[:_MAX_LABELS]
 
 
 def word_extents(words: list[str], size: float) -> np.ndarray:
