@@ -64,13 +64,14 @@ def endings_card(dataset: xr.Dataset) -> str:
         for status, count in counts.most_common()
     ]
     stars = [
-        f"<li>{i}: t* = {outcome.t_star:.8g} ± {outcome.t_star_error:.2g}</li>"
+        f"{i}: t* = {outcome.t_star:.8g} ± {outcome.t_star_error:.2g}"
         for i, outcome in enumerate(endings)
         if np.isfinite(outcome.t_star)
     ]
-    more = f"<li>and {len(stars) - _MEMBERS} more</li>" if len(stars) > _MEMBERS else ""
-    star_list = f"<ul>{''.join(stars[:_MEMBERS])}{more}</ul>" if stars else ""
-    return card(f"How {len(endings)} members ended", "".join(rows) + star_list)
+    if len(stars) > _MEMBERS:
+        stars[_MEMBERS:] = [f"and {len(stars) - _MEMBERS} more"]
+    body = "".join(rows) + bullet_list(stars)
+    return card(f"How {len(endings)} members ended", body)
 
 
 def _merges_sentence(dataset: xr.Dataset) -> str:
@@ -145,6 +146,12 @@ def grid_table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return f'<div class="scroll"><table>{inner}</table></div>'
 
 
+def bullet_list(texts: Sequence[str]) -> str:
+    """A list of texts; empty if there are none."""
+    entries = "".join(f"<li>{html.escape(text)}</li>" for text in texts)
+    return f"<ul>{entries}</ul>" if texts else ""
+
+
 def repeat_card(recipe: Recipe) -> str:
     """The section with the commands that repeat the computation."""
     needs = "".join(
@@ -168,5 +175,4 @@ def model_card() -> str:
 
 def notes_card(notes: Sequence[str]) -> str:
     """The section with notes on the pictures; empty if there are no notes."""
-    entries = "".join(f"<li>{html.escape(note)}</li>" for note in notes)
-    return card("What the pictures leave out", f"<ul>{entries}</ul>") if notes else ""
+    return card("What the pictures leave out", bullet_list(notes)) if notes else ""

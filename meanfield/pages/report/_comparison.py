@@ -13,7 +13,7 @@ from meanfield.plotting.reading.description import description
 from meanfield.plotting.reading.observables import drop_rounding
 from meanfield.spec import KEYS, RunSpec, parse, relative_paths
 
-from ._cards import card, grid_table, origin_card, repeat_card
+from ._cards import bullet_list, card, grid_table, origin_card, repeat_card
 from ._recipes import comparison_recipe, plugins_in
 from ._run import Scene, cone, depth, marks, member
 from ._subject import COMPARISON
@@ -86,11 +86,9 @@ class ComparedRuns:
         data = next(iter(self.datasets.values()))
         verdicts = "".join(f"<p>{escape(verdict)}</p>" for verdict in self.verdicts)
         heads = ["", "ending", "t", "t*", "mass that left", "seconds"]
-        notes = [(m, n) for m, v in self.measures.items() for n in v.get("notes", ())]
-        note_list = "".join(f"<li>{escape(f'{m}: {note}')}</li>" for m, note in notes)
-        sides = grid_table(heads, self._rows) + (
-            f"<ul>{note_list}</ul>" if notes else ""
-        )
+        measures = self.measures.items()
+        notes = [f"{m}: {note}" for m, v in measures for note in v.get("notes", ())]
+        sides = grid_table(heads, self._rows) + bullet_list(notes)
         keys = relative_paths(self.spec.as_json(), folder)
         plugins = plugins_in(data.attrs, folder)
         recipe = comparison_recipe(keys, list(self.measures), plugins)

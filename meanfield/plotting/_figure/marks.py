@@ -76,7 +76,7 @@ def line_entry(label: str, colour: str, pattern: LineStyleType = "-") -> Line2D:
 
 
 START = dot_entry("start", GREY, markerfacecolor="white")
-CLOSURE = line_entry("2σ, Gaussian closure", CLOSURE_COLOUR, (0, (4, 2)))
+CLOSURE = line_entry("2σ, Gaussian closure", CLOSURE_COLOUR, (0.0, (4.0, 2.0)))
 
 
 def named_entry(label: str, colour: str) -> Line2D:

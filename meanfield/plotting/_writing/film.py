@@ -148,8 +148,7 @@ class Film:
         """
         from .movie import movie_bytes  # imported here to keep `--help` fast
 
-        how = {"fps": self.fps, "hold": self.hold, "loop": self.loop}
-        return movie_bytes(frames, kind, **how)
+        return movie_bytes(frames, kind, fps=self.fps, hold=self.hold, loop=self.loop)
 
     def check_target(self, target: Path) -> None:
         """Raises if a movie cannot be written to this file.

@@ -144,17 +144,9 @@ def _outermost(boxes: list[Bbox]) -> np.ndarray:
 def _progress_bar(figure: Figure, marks: list[float]) -> Line2D:
     """Add a progress bar at the bottom edge, with marks where layers begin."""
     for share, colour in ((1.0, PALE), (0.0, CYCLE[0])):
-        bar = Line2D(
-            [0.0, share],
-            [0.004, 0.004],
-            color=colour,
-            linewidth=3,
-            transform=figure.transFigure,
-            solid_capstyle="butt",
-        )
+        bar = Line2D([0.0, share], [0.004, 0.004], color=colour, linewidth=3)
+        bar.set_solid_capstyle("butt")
         figure.add_artist(bar)
     for mark in marks:
-        tick = Line2D([mark, mark], [0.0, 0.014], color=GREY, linewidth=1.0)
-        tick.set_transform(figure.transFigure)
-        figure.add_artist(tick)
+        figure.add_artist(Line2D([mark, mark], [0.0, 0.014], color=GREY, linewidth=1.0))
     return bar

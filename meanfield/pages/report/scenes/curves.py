@@ -172,7 +172,7 @@ def _clusters(sample: xr.Dataset, report: Report) -> Iterator[Panel]:
     frames = even_frames(sizes["time"], max(max_frames, 2))
     subsample = sample.isel(time=frames)
     total = len(frames) * sizes.get("run", 1) * len(ways)
-    progress = (report(done, total) for done in range(1, total + 1))
+    progress = (report(n, total) for n in range(1, total + 1))
     rows = np.stack(
         [
             [_count_clusters(run, way, progress) for way in ways]
