@@ -85,10 +85,8 @@ def _limits(case: Case, weigh: Weigh) -> Checks:
     for label, (p, cloud) in _problems(case).items():
         w = weigh(cloud)
         scores = sk.scores_of(p, cloud)
-        exact, solution = (
-            sk.solve_density(scores, w).kappa,
-            sk.solve_density(scores, cloud.share),
-        )
+        exact = sk.solve_density(scores, w).kappa
+        solution = sk.solve_density(scores, cloud.share)
         ((matrix, velocity),) = att.half_steps(p, cloud, cloud, (None,))
         sums = np.concatenate([np.asarray(matrix).sum(1), w @ np.asarray(matrix) / w])
         expected = (exact * w) @ cloud.x @ p.V.T / p.epsilon

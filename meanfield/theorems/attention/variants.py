@@ -104,10 +104,8 @@ def particles(case: Case, *, measure: Callable[[Cloud], Points] = att.points) ->
     """
     rng = case.rng("uniform")
     p, cloud = att.random_parameters(rng, 2, 3), att.random_cloud(rng, 4, 3)
-    actual, equal = (
-        att.variants(SAMPLE_NAMES, p, cloud, att.uniform),
-        cloud._replace(w=np.ones(4)),
-    )
+    actual = att.variants(SAMPLE_NAMES, p, cloud, att.uniform)
+    equal = cloud._replace(w=np.ones(4))
     checks = [
         close(f"{name}, equal weights", actual[name], FORMULAS[name](p, equal, cloud.x))
         for name in SAMPLE_NAMES
@@ -133,18 +131,14 @@ def particles(case: Case, *, measure: Callable[[Cloud], Points] = att.points) ->
 )
 def _(case: Case) -> Counterexample:
     rng = case.rng("uniform")
-    p, cloud = (
-        att.random_parameters(rng, 2, 3),
-        att.random_cloud(rng, 4, 3)._replace(w=np.ones(4)),
-    )
+    p = att.random_parameters(rng, 2, 3)
+    cloud = att.random_cloud(rng, 4, 3)._replace(w=np.ones(4))
     mass = att.variants(("sigmoid",), p, cloud, att.unit_masses)["sigmoid"]
     right = att.variants(SAMPLE_NAMES, p, cloud, att.uniform)
     kernel = np.exp(att.scores_of(p, cloud.x, cloud.x))
     to_d = kernel / kernel[:, :3].sum(axis=1, keepdims=True) @ cloud.x @ p.V.T
-    sigmoid, exact = (
-        FORMULAS["sigmoid"](p, cloud, cloud.x),
-        att.softmax(p, cloud, cloud.x),
-    )
+    sigmoid = FORMULAS["sigmoid"](p, cloud, cloud.x)
+    exact = att.softmax(p, cloud, cloud.x)
     return Counterexample(
         misprint=(
             close("sigmoid with unit masses", mass, sigmoid),

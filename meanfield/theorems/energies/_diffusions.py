@@ -13,7 +13,7 @@ from meanfield.theorems._prelude import Case, Check, Checks
 from meanfield.theorems._protocols import Slack, compare, gap
 from meanfield.theorems.library.attentions import gaussian
 from meanfield.theorems.library.energies import ROUNDING, spd
-from meanfield.theorems.library.gaussian_flows import FLOW_SLACK
+from meanfield.theorems.library.gaussian_flows import flow_gap
 from meanfield.theorems.reference import energies as ref
 from meanfield.tokens import Tokens
 
@@ -78,8 +78,8 @@ def gaussian_flows(case: Case) -> Checks:
             noise = np.where(rates > 0, -np.expm1(-2 * safe * t) / safe, 2 * t)
             centres.append(c + E @ (mean - c))
             reference.append(E @ Y @ Y.T @ E + (U * noise) @ U.T)
-        yield gap(f"{label} flow, mean", means, centres, **FLOW_SLACK)
-        yield gap(f"{label} flow, covariance", covariances, reference, **FLOW_SLACK)
+        yield flow_gap(f"{label} flow, mean", means, centres)
+        yield flow_gap(f"{label} flow, covariance", covariances, reference)
 
 
 def flux(case: Case, *, power: float) -> Check:

@@ -205,15 +205,11 @@ def wasserstein_gradient(
     moment = energies["second-moment"](H, H, H)
     plain = lib.evaluate_on_gaussian(moment, mean, Y, probes=s.x)
     size = (mean @ mean + np.sum(Y**2)) / 2
-    yield gap("second moment", plain.energy, size, **lib.ROUNDING_SLACK)
-    yield gap("velocity of points", down, -gradient, **lib.ROUNDING_SLACK)
-    yield gap(
-        "mean of a Gaussian", library.mean_rate, -H @ (mean - c), **lib.ROUNDING_SLACK
-    )
-    yield gap(
-        "covariance", library.covariance_rate, -(half + half.T), **lib.ROUNDING_SLACK
-    )
-    yield gap("energy", energy, s.w @ ref.quadratic(s.x, H, c), **lib.ROUNDING_SLACK)
+    yield lib.rounding_gap("second moment", plain.energy, size)
+    yield lib.rounding_gap("velocity of points", down, -gradient)
+    yield lib.rounding_gap("mean of a Gaussian", library.mean_rate, -H @ (mean - c))
+    yield lib.rounding_gap("covariance", library.covariance_rate, -(half + half.T))
+    yield lib.rounding_gap("energy", energy, s.w @ ref.quadratic(s.x, H, c))
 
 
 @statement(

@@ -49,7 +49,7 @@ def first_variation(case: Case, *, keys: float = 0.5) -> Checks:
     c, nu = rng.normal(size=2), rng.normal(size=len(s.w))
     _, variation, _ = lib.evaluate_potential(H, c, x=s.x, w=s.w)
     expected = _weight_derivative(lambda x, w: w @ ref.quadratic(x, H, c), s.x, s.w, nu)
-    yield gap("potential", nu @ np.asarray(variation), expected, **lib.ROUNDING_SLACK)
+    yield lib.rounding_gap("potential", nu @ np.asarray(variation), expected)
     yield from _any_potential(case)
     # The interaction of a Gaussian must agree with the interaction of a cloud, for the
     # scores $-|Qx - Ky|^2/\epsilon$ and $(Qx + q)\cdot(Ky + k)/\epsilon$.
@@ -93,7 +93,7 @@ def _variations(case: Case, *, keys: float) -> Checks:
         lambda x, w: energy(x, w, scores), s.x, s.w, nu
     )
     pairing = nu @ (exp.variation - one_sided)
-    yield gap("interaction", pairing, derivative(ref.interaction), **lib.ROUNDING_SLACK)
+    yield lib.rounding_gap("interaction", pairing, derivative(ref.interaction))
     pairing, expected = nu @ (doubly.variation + asymmetry), derivative(ref.sinkhorn)
     size = float(np.abs(nu) @ np.abs(doubly.variation))
     why = lib.POTENTIALS + ", relative to the terms of the pairing, which may cancel"
@@ -127,8 +127,8 @@ def _any_potential(case: Case) -> Checks:
     height = lambda x: 1.5 * np.sin(x) * x[:, ::-1] ** 2 - x * x / 2
     energy = lambda x: s.w @ np.sum(height(x), axis=1)
     expected = -ref.gradient(energy, s.x) / s.w[:, None]
-    yield gap("any potential, velocity", down, expected, **lib.ROUNDING_SLACK)
-    yield gap("any potential, energy", value, energy(s.x), **lib.ROUNDING_SLACK)
+    yield lib.rounding_gap("any potential, velocity", down, expected)
+    yield lib.rounding_gap("any potential, energy", value, energy(s.x))
 
 
 @jax.jit
@@ -183,12 +183,8 @@ def metric_flow(case: Case, *, key_share: float = 0) -> Checks:
     derivative = ref.directional_derivative(
         lambda x: ref.interaction(x, s.w, scores), s.x, library.descent
     )
-    yield gap(
-        "dF/dt along the library's flow", derivative, expected, **lib.ROUNDING_SLACK
-    )
-    yield gap(
-        "the library's dissipation", library.power, expected, **lib.ROUNDING_SLACK
-    )
+    yield lib.rounding_gap("dF/dt along the library's flow", derivative, expected)
+    yield lib.rounding_gap("the library's dissipation", library.power, expected)
 
 
 @first_variation.register_misprint(

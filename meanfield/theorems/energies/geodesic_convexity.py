@@ -7,7 +7,7 @@ from meanfield.measures import Points
 from meanfield.theorems._arrays import Array, JaxArray, Rng, eqx, jnp, np
 from meanfield.theorems._prelude import Case, Checks, Counterexample, statement
 from meanfield.theorems._protocols import compare, gap
-from meanfield.theorems.library.energies import ROUNDING, ROUNDING_SLACK, spd
+from meanfield.theorems.library.energies import ROUNDING, rounding_gap, spd
 from meanfield.theorems.reference import energies as ref
 
 from ._motion import Motion, geodesic, motion, path_of
@@ -43,12 +43,12 @@ def second_variation(case: Case, *, prepare: Prepare = lambda m: m.symmetric) ->
     library = geodesic(m)
     energy = ref.interaction(m.x, m.w, ref.bilinear(m.A))
     yield from _formula(case, prepare, last=1)
-    yield gap("E", library.energy, energy, **ROUNDING_SLACK)
-    yield gap("dE", library.derivative, _energy_derivative(m, m.z), **ROUNDING_SLACK)
+    yield rounding_gap("E", library.energy, energy)
+    yield rounding_gap("dE", library.derivative, _energy_derivative(m, m.z))
     bend = ref.directional_derivative(
         lambda z: _energy_derivative(m, z), m.z, velocity(m, m.z)
     )
-    yield gap("d²E", library.second, bend, **ROUNDING_SLACK)
+    yield rounding_gap("d²E", library.second, bend)
 
 
 @second_variation.register_misprint(
@@ -134,8 +134,8 @@ def dirac_variation(case: Case, *, prepare: Prepare = lambda m: m.symmetric) -> 
         form = p @ (turn * np.eye(2) - V) @ m.B @ p
         formula = np.exp(-m.A @ z @ z) * form / 4
         exact, whole = geodesic(m).second, _integrals(m, last=1)
-        yield gap(f"Dirac {k + 1}", formula, exact, **ROUNDING_SLACK)
-        yield gap(f"six integrals {k + 1}", whole, exact, **ROUNDING_SLACK)
+        yield rounding_gap(f"Dirac {k + 1}", formula, exact)
+        yield rounding_gap(f"six integrals {k + 1}", whole, exact)
 
 
 @statement(

@@ -3,7 +3,7 @@
 from meanfield.theorems._arrays import Array, np
 from meanfield.theorems._prelude import Case, Checks, statement
 from meanfield.theorems._protocols import compare, gap
-from meanfield.theorems.library.energies import ROUNDING_SLACK
+from meanfield.theorems.library.energies import rounding_gap
 from meanfield.theorems.reference import energies as ref
 from meanfield.theorems.reference import formulas
 
@@ -44,12 +44,10 @@ def geodesics(case: Case, *, nonlocal_term: float = 1) -> Checks:
     )
     momentum_rate = momentum_rate + expected[0] @ m.H
     squares = np.sum((m.p @ m.B) * m.p, axis=1)
-    yield gap("p' by the equation of ψ", momentum_rate, expected[1], **ROUNDING_SLACK)
-    yield gap("x' by the library", library.velocity[0], expected[0], **ROUNDING_SLACK)
-    yield gap("p' by the library", library.velocity[1], expected[1], **ROUNDING_SLACK)
-    yield gap(
-        "length", library.length, m.w @ (squares / m.masses) / 4, **ROUNDING_SLACK
-    )
+    yield rounding_gap("p' by the equation of ψ", momentum_rate, expected[1])
+    yield rounding_gap("x' by the library", library.velocity[0], expected[0])
+    yield rounding_gap("p' by the library", library.velocity[1], expected[1])
+    yield rounding_gap("length", library.length, m.w @ (squares / m.masses) / 4)
     # The library's Hamiltonian must stay constant along SciPy's solution.
     rate = lambda _, z: velocity(m, z, nonlocal_term=nonlocal_term)
     path = formulas.integrate(rate, m.z, np.linspace(0, 1, 5))

@@ -2,7 +2,6 @@
 
 from meanfield.theorems._arrays import Array, np
 from meanfield.theorems._prelude import Case, Checks, Counterexample, statement
-from meanfield.theorems._protocols import gap
 from meanfield.theorems.library import energies as lib
 from meanfield.theorems.reference import energies as ref
 
@@ -34,13 +33,9 @@ def twisted_flow(
     level = ref.interaction_variation(s.probes, s.x, s.w, scores)
     total = lambda p: np.sum(ref.interaction_variation(p, s.x, s.w, scores))
     yield from _flow_checks(s, B)
-    yield gap("δF", library.variation, level, **lib.ROUNDING_SLACK)
-    yield gap(
-        "∇δF", library.gradient, ref.gradient(total, s.probes), **lib.ROUNDING_SLACK
-    )
-    yield gap(
-        "F", library.energy, ref.interaction(s.x, s.w, scores), **lib.ROUNDING_SLACK
-    )
+    yield lib.rounding_gap("δF", library.variation, level)
+    yield lib.rounding_gap("∇δF", library.gradient, ref.gradient(total, s.probes))
+    yield lib.rounding_gap("F", library.energy, ref.interaction(s.x, s.w, scores))
 
 
 @twisted_flow.register_misprint(
@@ -67,8 +62,8 @@ def _flow_checks(s: lib.Setting, B: Array) -> Checks:
     library = lib.evaluate_twisted(s.with_value(V), B)
     plan = np.exp(ref.bilinear(s.scaled_A)(s.probes, s.x)) * s.w[None, :]
     expected = (plan / np.sum(plan, axis=1, keepdims=True)) @ s.x @ V.T
-    yield gap("−G(∇δF) by the library", library.descent, expected, **lib.ROUNDING_SLACK)
-    yield gap("softmax by the library", library.field, expected, **lib.ROUNDING_SLACK)
+    yield lib.rounding_gap("−G(∇δF) by the library", library.descent, expected)
+    yield lib.rounding_gap("softmax by the library", library.field, expected)
 
 
 def _draw_setting(case: Case) -> tuple[lib.Setting, Array]:

@@ -92,10 +92,8 @@ def heads_estimates(case: Case, *, factor: float = 1.0) -> Checks:
         matrices = {"K": np.stack([p["K"]] * 2), "W": np.stack([np.eye(attacks.D)] * 2)}
         return p | matrices | {"Q": scale * p["Q"], "V": scale * p["V"]}
 
-    ratios, check_equalities = (
-        {"labels": THREE, "factor": factor},
-        attacks.two_equalities,
-    )
+    ratios = {"labels": THREE, "factor": factor}
+    check_equalities = attacks.two_equalities
     yield from attacks.estimates(case, heads, begin=start_heads, **ratios)
     yield from check_equalities(
         case, heads, double_heads(data.dirac()), double_heads(data.pair())

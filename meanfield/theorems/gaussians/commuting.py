@@ -30,9 +30,7 @@ def commuting_flow(case: Case) -> Checks:
     triples, kernels = _triples(case)
     run = lib.long_paths(case, "triples", triples, lib.LONG)
     escapes = np.array([problem.escape for problem in triples])
-    yield gap(
-        "covariance", *lib.resolvent_pairs(run, triples, lib.LONG), **lib.FLOW_SLACK
-    )
+    yield lib.resolvent_gap("covariance", run, triples, lib.LONG)
     yield from lib.blow_up_checks(run, escapes, "d = 3")
     yield from _limits(run, triples, kernels)
 
@@ -46,7 +44,7 @@ def _(case: Case) -> Checks:
     problems = [problem._replace(V=problem.V @ shear) for problem in triples]
     ts = np.linspace(0, 0.2, 9)  # times long before any blow-up
     run = lib.long_paths(case, "triples", problems, ts)
-    yield gap("covariance", *lib.resolvent_pairs(run, problems, ts), **lib.FLOW_SLACK)
+    yield lib.resolvent_gap("covariance", run, problems, ts)
 
 
 @commuting_flow.register_misprint(
@@ -76,11 +74,7 @@ def _(case: Case) -> Counterexample:
         ),
         correction=(
             compare("time reached over t*", time_ratio, "<=", 1, **rounding),
-            gap(
-                "covariance",
-                *lib.resolvent_pairs(run, triples, lib.LONG),
-                **lib.FLOW_SLACK,
-            ),
+            lib.resolvent_gap("covariance", run, triples, lib.LONG),
         ),
     )
 
@@ -183,7 +177,7 @@ def joint_basis(case: Case, *, share: float = 1) -> Checks:
     pairs = zip(run.covariances, bases, strict=True)
     actual = [U.T @ Sigmas @ U for Sigmas, (U, _, _) in pairs]
     lines = [[np.diag(1 / (1 / s - t * h)) for t in ts] for _, s, h in bases]
-    yield gap("covariance in the joint basis", actual, lines, **lib.FLOW_SLACK)
+    yield lib.flow_gap("covariance in the joint basis", actual, lines)
 
 
 REVERSED_PAIRS = [(1, 3), (2, 2), (3, 1)]
@@ -244,17 +238,12 @@ def _inversion(case: Case, *, pairs: list[tuple[int, int]]) -> Check:
         problems.append(lib.random_problem(rng, V, H, B @ B.T / 3 + 0.2 * np.eye(3)))
     run = lib.long_paths(case, "weyl", problems, ts)
     Omega = [np.linalg.inv(p.covariance) - t * p.H for p in problems for t in ts]
-    Sigma_values, Omega_values = (
-        _eigenvalues(run.covariances),
-        _eigenvalues(np.stack(Omega)),
-    )
-    Sigma_values = Sigma_values.reshape(-1, 3)
+    Sigma_values = _eigenvalues(run.covariances).reshape(-1, 3)
+    Omega_values = _eigenvalues(np.stack(Omega))
     products = np.stack(
         [Sigma_values[:, i - 1] * Omega_values[:, j - 1] for i, j in pairs]
     )
-    return gap(
-        "products of eigenvalues", products, np.ones_like(products), **lib.FLOW_SLACK
-    )
+    return lib.flow_gap("products of eigenvalues", products, np.ones_like(products))
 
 
 def _excess(p: dict[str, JaxArray], base: JaxArray) -> JaxArray:

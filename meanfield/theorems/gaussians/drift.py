@@ -95,7 +95,7 @@ def _path_gap(label: str, flown: Array, expected: tuple[Array, ...]) -> Check:
     sizes = [np.max(np.abs(values)) for values in expected]
     rows = zip(flown, expected, sizes, strict=True)
     pairs = [(path[: len(values)] / size, values / size) for path, values, size in rows]
-    return gap(label, *map(np.concatenate, zip(*pairs, strict=True)), **lib.FLOW_SLACK)
+    return lib.flow_gap(label, *map(np.concatenate, zip(*pairs, strict=True)))
 
 
 @statement(
@@ -133,12 +133,7 @@ def limits(case: Case, *, start_scale: float = 1.0, scale: float = 1.0) -> Check
     ends = [_escape(p, LATE[-1]) for p in inward]
     times = np.where(share > 1, np.minimum(ends, LATE[-1]), np.inf)
     low_covariances = run.covariances[::2, -1]
-    yield gap(
-        "limits",
-        outward_run.covariances[:, -1],
-        scale * np.stack(rest),
-        **lib.FLOW_SLACK,
-    )
+    yield lib.flow_gap("limits", outward_run.covariances[:, -1], scale * np.stack(rest))
     yield gap(
         "covariances below",
         low_covariances,

@@ -32,7 +32,7 @@ def limit_ranks(case: Case) -> Checks:
     problems = _flat_draws(case)
     ranks, limits = _rank_check(case, problems, lib.LONG)
     expected = [_resting(p) for p in problems]
-    return ranks, gap("limits", limits, expected, **lib.FLOW_SLACK)
+    return ranks, lib.flow_gap("limits", limits, expected)
 
 
 @limit_ranks.register_control(
@@ -112,9 +112,7 @@ def finite_time_blow_up(case: Case) -> Checks:
     problems = _rising(case)
     run = lib.long_paths(case, "rising", problems, lib.LONG)
     escapes = np.array([p.escape for p in problems])
-    yield gap(
-        "covariance", *lib.resolvent_pairs(run, problems, lib.LONG), **lib.FLOW_SLACK
-    )
+    yield lib.resolvent_gap("covariance", run, problems, lib.LONG)
     yield from lib.blow_up_checks(run, escapes, "V = I")
 
 

@@ -61,7 +61,7 @@ def _line(rates: Array, s: Array, run: lib.Paths, *, twice: float) -> Checks:
     mask &= np.arange(len(LINE))[None, :] < run.n_saved[:, None]
     expected = s[:, None] / np.where(mask, 1 - growth_rates[:, None] * LINE[None, :], 1)
     ratio = np.where(mask, run.covariances[:, :, 0, 0] / expected, 1)
-    yield gap("variance over the formula", ratio, np.ones_like(ratio), **lib.FLOW_SLACK)
+    yield lib.flow_gap("variance over the formula", ratio, np.ones_like(ratio))
     yield from lib.blow_up_checks(run, escapes, "d = 1")
 
 

@@ -158,10 +158,8 @@ def _point_velocities(m: Member, order: int) -> tuple[JaxArray, JaxArray]:
 
     The pass starts from the potential of the Gaussian.
     """
-    mu, attention = (
-        gauss_hermite(lib.gaussian(m), order=order),
-        lib.attention("sinkhorn", m),
-    )
+    mu = gauss_hermite(lib.gaussian(m), order=order)
+    attention = lib.attention("sinkhorn", m)
     one_pass = Attention(attention.score, Sinkhorn(max_iterations=1), attention.value)
     return one_pass.field(0.0, mu)(mu.tokens), mu.tokens.x
 

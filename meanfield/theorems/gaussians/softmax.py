@@ -132,9 +132,9 @@ def gaussian_flow(case: Case, *, turn: Unary = lambda A: A) -> Checks:
         f"144 {node_gap:.1e}"
     )
     slack = Slack(tolerance=lib.TOLERANCE + float(step_gap + node_gap), why=why)
-    yield gap("mean against DOP853", means, equations[:, :, 0], **lib.FLOW_SLACK)
+    yield lib.flow_gap("mean against DOP853", means, equations[:, :, 0])
     label = "covariance against DOP853"
-    yield gap(label, covariances, equations[:, :, 1:], **lib.FLOW_SLACK)
+    yield lib.flow_gap(label, covariances, equations[:, :, 1:])
     yield gap("printed equations against tokens", equations, fine, **slack)
 
 

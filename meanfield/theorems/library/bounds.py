@@ -14,9 +14,9 @@ Number = TypeVar("Number", Array, JaxArray)
 
 def sample_parameter(name: str, values: Array, ts: Array) -> Array:
     """Values of one run's parameter, `(nodes, heads, d, d)`, at the times `ts`."""
-    kind = KINDS[name]
-    middles = np.clip(ts, 1e-9, 1 - 1e-9)
-    samples = [kind.value_at(values, t, s) for t, s in zip(ts, middles, strict=True)]
+    kind, middles = KINDS[name], np.clip(ts, 1e-9, 1 - 1e-9)
+    pairs = zip(ts, middles, strict=True)
+    samples = [kind.schedule.value_at(values, t, middle) for t, middle in pairs]
     return np.stack(samples)[:, : kind.heads]
 
 
@@ -28,7 +28,7 @@ def operator_norm(matrices: Array) -> Array:
 def radii(name: str, members: Members, m: int, size: Unary = operator_norm) -> Array:
     r"""$R(t) = R_0\exp\int_0^t\sum_h|V^{(h)}|$ at the frames; `size` gives $|V|$."""
     kind = KINDS[name]
-    cuts = np.union1d(FRAMES, kind.kinks)
+    cuts = np.union1d(FRAMES, kind.schedule.kinks)
 
     def total_size(ts: Array) -> Array:
         V = sample_parameter(name, members.V[m], ts)
@@ -59,8 +59,7 @@ def rates(name: str, members: Members, m: int, R: float) -> tuple[float, float]:
     v = size(KINDS[name].value_scale * V)
     a = size(np.swapaxes(K, -1, -2) @ Q) / EPSILON * R**2
     q, k = (size(part) * R / np.sqrt(EPSILON) for part in (Q, K))
-    law = "softmax" if name == "multi-head" else name
-    first, second = constants(law, v, a, q, k)
+    first, second = constants(name, v, a, q, k)
     return float(np.max(first.sum(1))), float(np.max(second.sum(1)))
 
 
@@ -69,15 +68,18 @@ def constants(
 ) -> tuple[Number, Number]:
     r"""$C_1(R)$ and $C_2R^2$ of one head of softmax, L2, Sinkhorn or sigmoid.
 
+    Multi-head attention has heads of softmax.
+
     The constants come from castin2025, Lemmas B.2, B.3, B.6 and B.7, corrected by
     ERRATA C26 and C27. For Sinkhorn attention the constant is our own; it uses that
     $2a/(1 - \tanh a) = a(1 + e^{2a})$. The arguments are $v = \|V\|$, $a = \|A\|R^2$,
     $q = \|Q\|R$ and $k = \|K\|R$, for $\epsilon = 1$.
     """
     e = lambda s: np.e**s
+    law = "softmax" if name == "multi-head" else name
     return {
         "softmax": (v * (1 + 2 * a) * e(2 * a), v * a),
         "L2": (v * (1 + 4 * (a + k**2)) * e((q + k) ** 2), 2 * v * a),
         "Sinkhorn": (v * (1 + 4 * a + a * (1 + e(2 * a))) * e(4 * a), v * a),
         "sigmoid": (v * (1 + a / 4), v * a / 4),
-    }[name]
+    }[law]

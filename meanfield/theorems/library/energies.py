@@ -19,7 +19,8 @@ from meanfield.fields import AbstractField
 from meanfield.measures import Gaussian, Points
 from meanfield.scores import Dot
 from meanfield.theorems._arrays import Array, JaxArray, Rng, eqx, jax, jnp, np
-from meanfield.theorems._protocols import Slack
+from meanfield.theorems._prelude import Check
+from meanfield.theorems._protocols import Slack, gap
 from meanfield.tokens import Tokens
 
 from .ensembles import tokens
@@ -37,6 +38,16 @@ POTENTIALS = (
 ROUNDING_SLACK = Slack(tolerance=1e-12, why=ROUNDING)
 POTENTIAL_SLACK = Slack(tolerance=1e-9, why=POTENTIALS)
 W2 = Wasserstein()
+
+
+def rounding_gap(label: str, actual: object, expected: object) -> Check:
+    """Check that two arrays agree up to the rounding of sums over pairs of tokens."""
+    return gap(label, actual, expected, **ROUNDING_SLACK)
+
+
+def potential_gap(label: str, actual: object, expected: object) -> Check:
+    """Check that two arrays agree up to the library's error of potentials."""
+    return gap(label, actual, expected, **POTENTIAL_SLACK)
 
 
 class Setting(NamedTuple):

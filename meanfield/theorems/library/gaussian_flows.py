@@ -9,8 +9,8 @@ from meanfield.endings import Status
 from meanfield.flows import AbstractStop, adaptive, ensemble
 from meanfield.measures import Gaussian
 from meanfield.theorems._arrays import Array, Rng, columns, jnp, np
-from meanfield.theorems._prelude import Case, Checks
-from meanfield.theorems._protocols import Slack, compare, zero_count
+from meanfield.theorems._prelude import Case, Check, Checks
+from meanfield.theorems._protocols import Slack, compare, gap, zero_count
 from meanfield.theorems.reference import formulas as ref
 
 from .ensembles import STEP
@@ -24,6 +24,11 @@ FLOW_SLACK = Slack(tolerance=TOLERANCE, why=WHY_FLOW)
 # error of A = KᵀQ, multiplied by t, is below it too: this error is below 2e-15 if K has
 # condition number two.
 LONG = np.array([0.0, 0.1, 0.2, 0.4, 0.8, 1.6, 10.0, 1e4, 1e8])
+
+
+def flow_gap(label: str, actual: object, expected: object) -> Check:
+    """Check that two arrays agree up to the accumulated local errors of a flow."""
+    return gap(label, actual, expected, **FLOW_SLACK)
 
 
 class Paths(NamedTuple):
@@ -190,12 +195,12 @@ def long_paths(case: Case, name: str, problems: Sequence[Problem], ts: Array) ->
     return paths(dynamics, starts(problems), np.log1p(ts)).to_plain_time()
 
 
-def resolvent_pairs(
-    run: Paths, problems: Sequence[Problem], ts: Array
-) -> tuple[Array, Array]:
-    r"""Scaled covariances and $(\Sigma_0^{-1} - tH)^{-1}$, before the blow-up.
+def resolvent_gap(
+    label: str, run: Paths, problems: Sequence[Problem], ts: Array
+) -> Check:
+    r"""Compares scaled covariances with $(\Sigma_0^{-1} - tH)^{-1}$.
 
-    Only times up to 0.9 of the blow-up time are kept.
+    Only times up to 0.9 of the blow-up time are compared.
     """
     pairs = []
     for covariances, n_saved, problem in zip(
@@ -206,8 +211,7 @@ def resolvent_pairs(
                 expected = resolvent(problem.factor, problem.H, t)
                 size = max(np.max(np.abs(expected)), np.max(np.abs(problem.covariance)))
                 pairs.append((Sigma / size, expected / size))
-    left, right = columns(pairs)
-    return left, right
+    return flow_gap(label, *columns(pairs))
 
 
 def blow_up_checks(run: Paths, times: Array, label: str) -> Checks:

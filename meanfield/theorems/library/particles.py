@@ -2,7 +2,8 @@
 
 import itertools
 from collections.abc import Callable
-from typing import NamedTuple
+from functools import partial
+from typing import Any, NamedTuple
 
 from meanfield.attention import attentions
 from meanfield.dynamics import AbstractDynamics, Heads, Interpolated, Layers, Sum
@@ -10,8 +11,11 @@ from meanfield.flows import flow
 from meanfield.measures import Points
 from meanfield.theorems._arrays import Array, JaxArray, Rng, eqx, jax, jnp, np
 from meanfield.theorems._protocols import Slack
+from meanfield.theorems._vocabulary import Cloud, Parameters
 from meanfield.theorems.reference import formulas as ref
 from meanfield.theorems.reference.alternation import converged_state, scalings
+
+from .attentions import FORMULAS, Formula
 
 EPSILON = 1.3
 NODES = (0.0, 0.4, 1.0)  # parameters are linear between these times
@@ -42,34 +46,32 @@ class Members(NamedTuple):
     s: Array | None = None  # positions, `(members, n)`; `None` if nothing is masked
 
 
+class Schedule(NamedTuple):
+    """Time dependence of parameters."""
+
+    kinks: tuple[float, ...]  # times between which the parameters are smooth
+    # `assemble` makes time-dependent dynamics from the kinks and a stack of dynamics.
+    assemble: Callable[[JaxArray, AbstractDynamics], AbstractDynamics]
+    # The last argument of `value_at` is the midpoint of a time interval; at a jump, it
+    # decides which side is meant.
+    value_at: Callable[[Array, float, float], Array]
+
+
 class Kind(NamedTuple):
     """Attention, time dependence and NumPy formula of one kind of field."""
 
     attention: str  # name of the attention in the registry
     heads: int  # number of heads that are summed
-    # `assemble` makes time-dependent dynamics from a stack of constant dynamics.
-    assemble: Callable[[AbstractDynamics], AbstractDynamics]
-    # The last argument of `value_at` is the midpoint of a time interval; at a jump, it
-    # decides which side is meant.
-    value_at: Callable[[Array, float, float], Array]
-    velocity: Callable[..., Array]  # velocities under one head, in NumPy
+    schedule: Schedule
+    velocity: Formula  # velocities under one head, in NumPy
     value_scale: float  # factor by which the library's value differs from `V`
 
-    @property
-    def kinks(self) -> tuple[float, ...]:
-        """Times between which the parameters of this kind are smooth."""
-        return NODES if self.value_at is linear_value else EDGES
-
-
-def make_interpolated(stack: AbstractDynamics) -> AbstractDynamics:
-    """Dynamics whose parameters are interpolated between the nodes."""
-    with jax.ensure_compile_time_eval():
-        return Interpolated(jnp.asarray(NODES), stack)
-
-
-def _make_layers(stack: AbstractDynamics) -> AbstractDynamics:
-    with jax.ensure_compile_time_eval():
-        return Layers(jnp.asarray(EDGES), stack)
+    def constant(self, *QKV: Array | JaxArray, **options: Any) -> AbstractDynamics:
+        """The library's dynamics, for constant Q, K and V of shape `(heads, d, d)`."""
+        make = partial(attentions[self.attention], **options)
+        if self.heads == 1:
+            return make(*(matrices[0] for matrices in QKV))
+        return Heads(eqx.filter_vmap(make)(*QKV))
 
 
 def linear_value(values: Array, t: float, middle: float) -> Array:
@@ -84,46 +86,26 @@ def _constant_value(values: Array, t: float, middle: float) -> Array:
     return values[int(np.searchsorted(EDGES, middle)) - 1]
 
 
-def softmax_velocity(Q: Array, K: Array, V: Array, x: Array, w: Array) -> Array:
-    """Softmax self-attention of the tokens, by NumPy sums over pairs."""
-    return ref.normalised_velocity(ref.dot_scores(Q, K, x, x) / EPSILON, w, V, x)
-
-
-def _l2_velocity(Q: Array, K: Array, V: Array, x: Array, w: Array) -> Array:
-    scores = ref.distance_scores(Q, K, x, x) / EPSILON
-    return ref.normalised_velocity(scores, w, V, x)
-
-
-def _sigmoid_velocity(Q: Array, K: Array, V: Array, x: Array, w: Array) -> Array:
-    scores = ref.dot_scores(Q, K, x, x) / EPSILON
-    return ref.pointwise_velocity(ref.sigmoid, scores, w, V, x)
-
-
-def _sinkhorn_velocity(Q: Array, K: Array, V: Array, x: Array, w: Array) -> Array:
+def _sinkhorn_velocity(p: Parameters, cloud: Cloud, probes: Array) -> Array:
     """Computes Sinkhorn attention in NumPy, by alternating scalings of the kernel.
 
-    The scores must not be much larger than one.
+    The probes must be the tokens, and scores must not be much larger than one.
     """
-    kernel = np.exp(ref.dot_scores(Q, K, x, x) / EPSILON)
+    x, w = cloud.x, cloud.share
+    kernel = np.exp(ref.dot_scores(p.Q, p.K, probes, x) / p.epsilon)
     change = lambda old, new: np.max(np.abs(new[0] / old[0] - 1))
     a, b = converged_state(scalings(kernel, w, w), change, tolerance=1e-14)
-    return (a[:, None] * kernel * (w * b)[None, :]) @ x @ V.T / EPSILON
+    return (a[:, None] * kernel * (w * b)[None, :]) @ x @ p.V.T / p.epsilon
 
 
+LINEAR = Schedule(NODES, Interpolated, linear_value)
+CONSTANT = Schedule(EDGES, Layers, _constant_value)
 KINDS = {
-    "softmax": Kind(
-        "softmax", 1, make_interpolated, linear_value, softmax_velocity, 1.0
-    ),
-    "L2": Kind("l2", 1, _make_layers, _constant_value, _l2_velocity, 1.0),
-    "Sinkhorn": Kind(
-        "sinkhorn", 1, make_interpolated, linear_value, _sinkhorn_velocity, 1 / EPSILON
-    ),
-    "sigmoid": Kind(
-        "sigmoid", 1, _make_layers, _constant_value, _sigmoid_velocity, 1.0
-    ),
-    "multi-head": Kind(
-        "softmax", 2, make_interpolated, linear_value, softmax_velocity, 1.0
-    ),
+    "softmax": Kind("softmax", 1, LINEAR, FORMULAS["softmax"], 1.0),
+    "L2": Kind("l2", 1, CONSTANT, FORMULAS["l2"], 1.0),
+    "Sinkhorn": Kind("sinkhorn", 1, LINEAR, _sinkhorn_velocity, 1 / EPSILON),
+    "sigmoid": Kind("sigmoid", 1, CONSTANT, FORMULAS["sigmoid"], 1.0),
+    "multi-head": Kind("softmax", 2, LINEAR, FORMULAS["softmax"], 1.0),
 }
 
 
@@ -131,12 +113,10 @@ def term(
     kind: Kind, Q: JaxArray, K: JaxArray, V: JaxArray, **options: int
 ) -> AbstractDynamics:
     """The library's time-dependent dynamics, from parameters `(nodes, heads, d, d)`."""
-    make = lambda *head: attentions[kind.attention](*head, epsilon=EPSILON, **options)
-    if kind.heads == 1:
-        stack = eqx.filter_vmap(make)(Q[:, 0], K[:, 0], V[:, 0])
-        return kind.assemble(stack)
-    heads = lambda *node: Heads(eqx.filter_vmap(make)(*node))
-    return kind.assemble(eqx.filter_vmap(heads)(Q, K, V))
+    constant = partial(kind.constant, epsilon=EPSILON, **options)
+    stack = eqx.filter_vmap(constant)(Q, K, V)
+    with jax.ensure_compile_time_eval():
+        return kind.schedule.assemble(jnp.asarray(kind.schedule.kinks), stack)
 
 
 @eqx.filter_jit
@@ -198,11 +178,11 @@ def reference(name: str, members: Members, m: int) -> Array:
     parts = [getattr(members, part)[m] for part in "QKV"]
     s = np.zeros(len(members.w[m])) if members.s is None else members.s[m]
     y = members.x[m]
-    for start, end in itertools.pairwise(kind.kinks):
+    for start, end in itertools.pairwise(kind.schedule.kinks):
         middle = (start + end) / 2
 
         def rate(t: float, x: Array, middle: float = middle) -> Array:
-            Q, K, V = (kind.value_at(part, t, middle) for part in parts)
+            Q, K, V = (kind.schedule.value_at(part, t, middle) for part in parts)
             heads = list(zip(Q, K, V, strict=True))[: kind.heads]
             cloud = x, members.w[m], s
             return np.sum([_visible_velocity(kind, M, *cloud) for M in heads], axis=0)
@@ -215,10 +195,10 @@ def _visible_velocity(
     kind: Kind, head: tuple[Array, Array, Array], x: Array, w: Array, s: Array
 ) -> Array:
     """Velocities under one head; each token sees the positions up to its own."""
-    velocities = np.zeros_like(x)
+    p, velocities = Parameters(*head, np.asarray(EPSILON)), np.zeros_like(x)
     for place in np.unique(s):
         part = s <= place
-        visible = kind.velocity(*head, x[part], w[part] / w[part].sum())
+        visible = kind.velocity(p, Cloud(x[part], w[part]), x[part])
         velocities[s == place] = visible[s[part] == place]
     return velocities
 

@@ -42,14 +42,14 @@ def coupling(attention: Attention, cloud: Cloud) -> Array:
     return cloud.share[:, None] * np.asarray(matrices(attention, cloud)[0])
 
 
+def pair_coupling(rows: Array, cloud: Cloud, tau: float = 0.0) -> Array:
+    """The library's plan of all slices; tokens are queries and keys in the plane."""
+    return coupling(sliced_attention(pair_parameters(2), rows, tau), cloud)
+
+
 def couplings(rows: Array, cloud: Cloud) -> Array:
-    """The library's plan of each slice; tokens consist of a query and a key."""
-    return np.array(
-        [
-            coupling(sliced_attention(pair_parameters(2), row[None]), cloud)
-            for row in rows
-        ]
-    )
+    """The library's plan of each slice; tokens are queries and keys in the plane."""
+    return np.array([pair_coupling(row[None], cloud) for row in rows])
 
 
 def identity_parameters(d: int) -> Parameters:

@@ -104,10 +104,8 @@ def matrix_root(S: Array) -> Array:
     root, inverse = S, np.eye(len(S))
     for _ in range(30):
         root_inverse = np.linalg.inv(root)
-        root, inverse = (
-            (root + np.linalg.inv(inverse)) / 2,
-            (inverse + root_inverse) / 2,
-        )
+        root = (root + np.linalg.inv(inverse)) / 2
+        inverse = (inverse + root_inverse) / 2
     return root
 
 

@@ -55,10 +55,8 @@ def _columns(
     """Errors of column sums after half-steps, and a check of the last matrix."""
     # The scores are scaled to have the standard deviation `s`.
     rng = case.rng(f"tokens {draw}")
-    p, cloud = (
-        att.random_parameters(rng, 4, 4),
-        att.uniform_cloud(rng.normal(size=(N, 4))),
-    )
+    p = att.random_parameters(rng, 4, 4)
+    cloud = att.uniform_cloud(rng.normal(size=(N, 4)))
     deviation = np.std(sk.scores_of(p, cloud))
     p = p._replace(epsilon=p.epsilon * deviation / s)
     matrices = [np.asarray(K) for K, _ in att.half_steps(p, cloud, cloud, counts)]

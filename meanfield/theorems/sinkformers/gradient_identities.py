@@ -42,10 +42,8 @@ def _averages(s: lib.Setting, *, share: float) -> Array:
     The kernel is $k = k^\infty$ if `share` is 1, and $k = k^1$ if it is 0.
     """
     scores = ref.bilinear(s.scaled_A)
-    f, g = (
-        ref.potential_at(s.probes, s.x, s.w, scores),
-        ref.atom_potentials(s.x, s.w, scores)[1],
-    )
+    f = ref.potential_at(s.probes, s.x, s.w, scores)
+    g = ref.atom_potentials(s.x, s.w, scores)[1]
     logs = scores(s.probes, s.x)
     doubly = logs + f[0][:, None] + g[None, :]
     masses = np.log(np.exp(logs) @ s.w)
@@ -61,9 +59,9 @@ def _potential_checks(case: Case, *, sign: float, share: float) -> tuple:
     f = ref.potential_at(s.probes, s.x, s.w, ref.bilinear(s.scaled_A))
     levels = -np.sum(f, axis=0) / 2
     return (
-        gap("∇f", -evaluation.gradient, -sign * expected, **lib.POTENTIAL_SLACK),
-        gap("−∇_W F∞", evaluation.descent, -sign * expected, **lib.POTENTIAL_SLACK),
-        gap("f", -evaluation.variation, -levels, **lib.POTENTIAL_SLACK),
+        lib.potential_gap("∇f", -evaluation.gradient, -sign * expected),
+        lib.potential_gap("−∇_W F∞", evaluation.descent, -sign * expected),
+        lib.potential_gap("f", -evaluation.variation, -levels),
     )
 
 
@@ -147,7 +145,7 @@ def unnormalised_gradient(
     fields, gradient_checks = gradients.unnormalised_checks(s)
     evaluation, _ = lib.evaluate_interaction(s)
     mass = np.exp(ref.bilinear(s.scaled_A)(s.probes, s.x)) @ s.w
-    yield gap("δF⁰", evaluation.variation, mass, **lib.ROUNDING_SLACK)
+    yield lib.rounding_gap("δF⁰", evaluation.variation, mass)
     yield from (*fields, *gradient_checks)
 
 
@@ -209,4 +207,4 @@ def _interaction_check(case: Case) -> Check:
     """Compares Sinkhorn attention with minus the gradient of the interaction energy."""
     s = gradients.impose_symmetry(lib.setting(case.rng("tokens")))
     down = -gradients.gradient(ref.interaction_variation, s)
-    return gap("T∞", lib.evaluate_sinkhorn(s).field, down, **lib.POTENTIAL_SLACK)
+    return lib.potential_gap("T∞", lib.evaluate_sinkhorn(s).field, down)

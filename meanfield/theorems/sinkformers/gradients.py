@@ -104,7 +104,7 @@ def row_normalised_check(s: lib.Setting) -> Check:
     scores = ref.bilinear(s.scaled_A)
     log_mass = lambda p: np.sum(np.log(np.exp(scores(p, s.x)) @ s.w))
     down = -ref.gradient(log_mass, s.probes)
-    return gap("softmax", field, down, **lib.ROUNDING_SLACK)
+    return lib.rounding_gap("softmax", field, down)
 
 
 def relabel(checks: Checks, name: str) -> Checks:
@@ -146,4 +146,4 @@ def _factor(case: Case, *, power: float) -> Check:
     W_V = -s.scaled_A
     rows = [sum(np.exp(x @ s.scaled_A @ y) * (W_V @ y) for y in s.x) for x in s.x]
     expected = -np.array(rows) / n**power
-    return gap("∇F⁰ at atoms", evaluation.atom_gradient, expected, **lib.ROUNDING_SLACK)
+    return lib.rounding_gap("∇F⁰ at atoms", evaluation.atom_gradient, expected)

@@ -245,11 +245,9 @@ def proof(case: Case, *, count: int | None = None) -> Checks:
 def _(case: Case) -> Counterexample:
     p, cloud = seven_tokens(case, "divergence")
     differences, _ = _divergences(case, _matrix(p, cloud))
-    slack, largest, smallest = (
-        _divergence_slack(p, cloud),
-        np.max(differences),
-        np.min(differences),
-    )
+    slack = _divergence_slack(p, cloud)
+    largest = np.max(differences)
+    smallest = np.min(differences)
     return Counterexample(
         misprint=(compare("largest KL above K's", largest, "<=", 0.0, **slack),),
         correction=(compare("smallest KL above K's", smallest, ">=", 0.0, **slack),),

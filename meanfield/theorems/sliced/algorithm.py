@@ -6,16 +6,8 @@ from meanfield.theorems._arrays import Array, Binary, jnp, np
 from meanfield.theorems._prelude import Case, Checks, Counterexample, statement
 from meanfield.theorems._protocols import Slack, close, compare, gap
 from meanfield.theorems._vocabulary import Cloud, Parameters
-from meanfield.theorems.library.attentions import (
-    random_parameters,
-    uniform_cloud,
-    velocity,
-)
-from meanfield.theorems.library.slices import (
-    directions,
-    sliced_attention,
-    soft_velocities,
-)
+from meanfield.theorems.library import attentions as att
+from meanfield.theorems.library import slices as lib
 from meanfield.theorems.reference import slices as ref
 from meanfield.theorems.reference.energies import gradient
 
@@ -53,9 +45,11 @@ def algorithm(case: Case, *, sign: float = -1.0) -> Checks:
     $t = 1/2$ and $10^{-3}$. Complex steps give the gradient in the slices.
     """
     p, cloud, rows = _tokens(case)
-    attention = sliced_attention(p, rows, jnp.asarray(TAU))
+    attention = lib.sliced_attention(p, rows, jnp.asarray(TAU))
     reference = _output(p, cloud, rows, sign * TAU, ref.hard_plan)
-    yield close("library's velocities", velocity(attention, cloud, cloud), reference)
+    yield close(
+        "library's velocities", att.velocity(attention, cloud, cloud), reference
+    )
     yield from _cost_checks(case, sign)
     for t in TEMPERATURES:
         yield from _soft_checks(case, t, sign)
@@ -63,8 +57,8 @@ def algorithm(case: Case, *, sign: float = -1.0) -> Checks:
 
 def _tokens(case: Case) -> tuple[Parameters, Cloud, Array]:
     rng = case.rng("tokens")
-    p = random_parameters(rng, 2, 4)._replace(epsilon=np.asarray(1.0))
-    return p, uniform_cloud(2 * rng.normal(size=(12, 4))), directions(rng, 4)
+    p = att.random_parameters(rng, 2, 4)._replace(epsilon=np.asarray(1.0))
+    return p, att.uniform_cloud(2 * rng.normal(size=(12, 4))), lib.directions(rng, 4)
 
 
 def _output(
@@ -91,11 +85,11 @@ def _soft_checks(case: Case, t: float, sign: float) -> Checks:
     row_plan = partial(ref.divided_soft_plan, t=t)
     output = lambda rows: _output(p, cloud, rows, rate, row_plan)
     slope = gradient(lambda rows: weights.ravel() @ output(rows).ravel(), rows)
-    actual, actual_slope = soft_velocities(
+    actual, actual_slope = lib.soft_velocities(
         attention, jnp.asarray(rows), cloud, jnp.asarray(weights)
     )
     reference = _output(p, cloud, rows, rate, partial(ref.soft_plan, t=t))
-    published_velocity = velocity(printed_attention, cloud, cloud)
+    published_velocity = att.velocity(printed_attention, cloud, cloud)
     yield close(f"esp-soft, t = {t:g}", actual, output(rows))
     yield close(f"esp-soft-published, t = {t:g}", published_velocity, reference)
     yield gap(f"gradient in slices, t = {t:g}", actual_slope, slope, **SLOPE)

@@ -133,10 +133,8 @@ def normalised_heads(case: Case, *, factor: float = 0.8) -> Checks:
     p = p._replace(V=p.V * np.array([[1.0], [1.0], [0.0]]))
     options |= {"lambda0": 1 - factor, "normalised": True}
     attention = p.attention("differential", **options)
-    actual, plain = (
-        np.asarray(att.velocity(attention, cloud, cloud)),
-        maps @ cloud.x @ p.V.T,
-    )
+    actual = np.asarray(att.velocity(attention, cloud, cloud))
+    plain = maps @ cloud.x @ p.V.T
     squares = np.mean(plain[:, :2] ** 2, axis=1)
     sizes = 0.8 / np.sqrt(1 + 1e-5 / squares)
     shapes = plain / np.sqrt(squares)[:, None]

@@ -35,10 +35,8 @@ def transport_on_the_line(case: Case, *, sign: float = 1.0) -> Checks:
     rng = case.rng("line")
     z, w = rng.normal(size=(9, 2)), rng.uniform(0.2, 1.8, size=9)
     p, share = lib.pair_parameters(1), w / w.sum()
-    attention, (a, b) = (
-        lib.sliced_attention(p._replace(K=sign * p.K), np.ones((1, 1))),
-        z.T,
-    )
+    attention = lib.sliced_attention(p._replace(K=sign * p.K), np.ones((1, 1)))
+    a, b = z.T
     plan = lib.coupling(attention, Cloud(z, w))
     for power in (1, 2, 3):
         cost = np.abs(a[:, None] - b[None, :]) ** power
@@ -80,9 +78,8 @@ def lifted_plan(case: Case, *, shift: float = 0.0) -> Checks:
     )
     p, q = queries.share, keys.share
     for theta in np.array([[1, 0], [0, 1], [1, 1]]):
-        attention = lib.sliced_attention(
-            lib.identity_parameters(2), theta[None].astype(float)
-        )
+        identity, row = lib.identity_parameters(2), theta[None].astype(float)
+        attention = lib.sliced_attention(identity, row)
         plan = lib.plan_across(attention, queries, keys)
         label = f"θ = ({theta[0]}, {theta[1]})"
         yield close(f"row sums, {label}", plan.sum(axis=1), p)
@@ -122,7 +119,7 @@ def expected_plan(
     exact = [
         ref.lifted_plan(cloud.x[:, :2] @ v, cloud.x[:, 2:] @ v, w, w) for v in rows
     ]
-    joint_plan = lib.coupling(lib.sliced_attention(lib.pair_parameters(2), rows), cloud)
+    joint_plan = lib.pair_coupling(rows, cloud)
     yield close("row sums", mean.sum(axis=1), w)
     yield close("column sums", mean.sum(axis=0), w)
     yield close("mean of plans", mean, np.tensordot(shares / shares.sum(), exact, 1))
@@ -150,9 +147,7 @@ def permutation_plan(case: Case, *, product: Binary = lambda A, B: A.T @ B) -> C
         U = product(ref.permutation(a), ref.permutation(b)) / 12
         least = ref.programme((a[:, None] - b[None, :]) ** 2, even, even)[0]
         partners = np.eye(12)[ref.partner(a, b)] / 12
-        plan = lib.coupling(
-            lib.sliced_attention(lib.pair_parameters(2), theta[None]), cloud
-        )
+        plan = lib.pair_coupling(theta[None], cloud)
         yield close(f"U and the library, slice {k}", U, plan)
         yield gap(f"U and the programme, slice {k}", U, least, **PROGRAMME)
         yield close(f"U and ranks, slice {k}", U, partners)

@@ -9,13 +9,8 @@ from meanfield.theorems._arrays import Array, Rng, jnp, np
 from meanfield.theorems._prelude import Case, Checks, Counterexample, statement
 from meanfield.theorems._protocols import Slack, close, compare
 from meanfield.theorems._vocabulary import Cloud, Parameters
-from meanfield.theorems.library.attentions import random_parameters, uniform_cloud
-from meanfield.theorems.library.slices import (
-    coupling,
-    directions,
-    pair_parameters,
-    sliced_attention,
-)
+from meanfield.theorems.library import attentions as att
+from meanfield.theorems.library import slices as lib
 from meanfield.theorems.reference import slices as ref
 
 N = 12
@@ -60,12 +55,10 @@ def soft_sort(
     """
     rng = case.rng("entries")
     a, b = entries(rng), _spaced_entries(rng)
-    cloud = uniform_cloud(np.zeros((N, 4)))
+    cloud = att.uniform_cloud(np.zeros((N, 4)))
     cloud.x[:, 0], cloud.x[:, 2] = a, b
-    plan, hard = (
-        coupling(sliced_attention(pair_parameters(2), np.eye(2)[:1]), cloud),
-        ref.permutation(a),
-    )
+    plan = lib.pair_coupling(np.eye(2)[:1], cloud)
+    hard = ref.permutation(a)
     for p in (1, 2):
         decay = np.exp(-(GAP**p) / np.array(TEMPERATURES))
         pairs = [[ref.soft_permutation(v, t, p) for v in (a, b)] for t in TEMPERATURES]
@@ -102,16 +95,14 @@ def _softmax(p: Parameters, rows: Array) -> Attention:
 def doubly_stochastic(
     case: Case,
     *,
-    attention: Callable[[Parameters, Array], Attention] = sliced_attention,
+    attention: Callable[[Parameters, Array], Attention] = lib.sliced_attention,
 ) -> Checks:
     """Checks sums and entries of the library's plan of twelve tokens on four slices."""
     rng = case.rng("tokens")
-    p, cloud, rows = (
-        random_parameters(rng, 2, 4),
-        uniform_cloud(rng.normal(size=(N, 4))),
-        directions(rng, 4),
-    )
-    plan = N * coupling(attention(p, rows), cloud)
+    p = att.random_parameters(rng, 2, 4)
+    cloud = att.uniform_cloud(rng.normal(size=(N, 4)))
+    rows = lib.directions(rng, 4)
+    plan = N * lib.coupling(attention(p, rows), cloud)
     yield close("row sums", plan.sum(axis=1), np.ones(N))
     yield close("column sums", plan.sum(axis=0), np.ones(N))
     yield close("LNG in whole numbers", 4 * plan, np.round(4 * plan))
@@ -121,17 +112,17 @@ def doubly_stochastic(
 def _soft_tokens(case: Case) -> tuple[Cloud, Array]:
     """Twelve random pairs of a query and a key in the plane, and a slice."""
     rng = case.rng("soft")
-    return uniform_cloud(rng.normal(size=(N, 4))), directions(rng, 1)
+    return att.uniform_cloud(rng.normal(size=(N, 4))), lib.directions(rng, 1)
 
 
 def _soft_matrix(case: Case, name: str, t: float, power: int = 1) -> Array:
     r"""The library's attention matrix; the temperature is $t^p$."""
     cloud, rows = _soft_tokens(case)
     temperature = jnp.asarray(t**power)
-    attention = pair_parameters(2).attention(
+    attention = lib.pair_parameters(2).attention(
         name, slices=rows, temperature=temperature, power=power
     )
-    return N * coupling(attention, cloud)
+    return N * lib.coupling(attention, cloud)
 
 
 @statement(

@@ -8,18 +8,8 @@ from meanfield.theorems._arrays import Array, Binary, jnp, np
 from meanfield.theorems._prelude import Case, Checks, Counterexample, statement
 from meanfield.theorems._protocols import close
 from meanfield.theorems._vocabulary import Cloud, Parameters
-from meanfield.theorems.library.attentions import (
-    random_cloud,
-    random_parameters,
-    uniform_cloud,
-    velocity,
-)
-from meanfield.theorems.library.slices import (
-    coupling,
-    directions,
-    pair_parameters,
-    sliced_attention,
-)
+from meanfield.theorems.library import attentions as att
+from meanfield.theorems.library import slices as lib
 from meanfield.theorems.reference import slices as ref
 
 COST_TOLERANCE = 1e-6  # if costs differ by less, plans are taken to be equal
@@ -64,11 +54,9 @@ def slice_weights(case: Case, *, cost: Cost = _space_costs) -> Checks:
     every slice of higher cost has a share of at most e⁻⁶⁰.
     """
     rng = case.rng("slices")
-    p, cloud, rows = (
-        random_parameters(rng, 2, 4),
-        random_cloud(rng, 12, 4),
-        directions(rng, 4),
-    )
+    p = att.random_parameters(rng, 2, 4)
+    cloud = att.random_cloud(rng, 12, 4)
+    rows = lib.directions(rng, 4)
     q, k, plans = cloud.x @ p.Q.T, cloud.x @ p.K.T, _pot_plans(p, cloud, rows)
     D = np.array([np.sum(cost(q, k, v) * U) for v, U in zip(rows, plans, strict=True)])
     D = D / float(p.epsilon)
@@ -78,7 +66,7 @@ def slice_weights(case: Case, *, cost: Cost = _space_costs) -> Checks:
         60 / np.min(excess_costs[excess_costs > COST_TOLERANCE], initial=1.0)
     )
     mix = lambda shares: np.tensordot(shares, plans, 1)
-    actual = lambda tau: coupling(sliced_attention(p, rows, tau), cloud)
+    actual = lambda tau: lib.coupling(lib.sliced_attention(p, rows, tau), cloud)
     middle, cold = actual(jnp.asarray(0.7)), actual(tau)
     yield close("τ = 0", actual(0.0), mix(np.full(4, 1 / 4)))
     yield close("τ = 0.7", middle, mix(softmax(-0.7 * D)))
@@ -110,9 +98,9 @@ def output(case: Case, *, rule: Binary = _transposed_output) -> Checks:
     output must not change.
     """
     p, cloud, rows = _separate_keys(case)
-    values, attention = p.V @ cloud.x.T, sliced_attention(p, rows)
+    values, attention = p.V @ cloud.x.T, lib.sliced_attention(p, rows)
     G = _pot_plans(p, cloud, rows).mean(axis=0)
-    actual = np.asarray(velocity(attention, cloud, cloud))
+    actual = np.asarray(att.velocity(attention, cloud, cloud))
     yield close("library's velocities", rule(values, G).T, actual)
     yield from _invariance(case, rule)
 
@@ -121,22 +109,21 @@ def _separate_keys(case: Case) -> tuple[Parameters, Cloud, Array]:
     """Parameters, slices, and tokens whose two halves are a query and a key."""
     rng = case.rng("pairs")
     V = np.hstack([np.zeros((4, 2)), rng.normal(size=(4, 2))])
-    cloud = uniform_cloud(rng.normal(size=(12, 4)))
-    return pair_parameters(2)._replace(V=V), cloud, directions(rng, 4)
+    cloud = att.uniform_cloud(rng.normal(size=(12, 4)))
+    return lib.pair_parameters(2)._replace(V=V), cloud, lib.directions(rng, 4)
 
 
 def _invariance(case: Case, rule: Binary) -> Checks:
     """Checks that weights sum to one, and that relabelling keys changes no output."""
     p, cloud, rows = _separate_keys(case)
     order = np.roll(np.arange(12), 5)
-    relabelling = uniform_cloud(np.hstack([cloud.x[:, :2], cloud.x[order, 2:]]))
+    relabelling = att.uniform_cloud(np.hstack([cloud.x[:, :2], cloud.x[order, 2:]]))
     G, H = (
-        coupling(sliced_attention(p, rows), tokens) for tokens in (cloud, relabelling)
+        lib.coupling(lib.sliced_attention(p, rows), tokens)
+        for tokens in (cloud, relabelling)
     )
-    base_output, relabelled_output = (
-        rule(p.V @ cloud.x.T, G),
-        rule(p.V @ relabelling.x.T, H),
-    )
+    base_output = rule(p.V @ cloud.x.T, G)
+    relabelled_output = rule(p.V @ relabelling.x.T, H)
     yield close("weights of a query", rule(np.ones((1, 12)), G), np.ones((1, 12)))
     yield close("keys relabelled with their values", relabelled_output, base_output)
 
@@ -156,7 +143,7 @@ Velocities = Callable[[Parameters, Cloud, Array], Array]
 
 
 def _library_velocities(p: Parameters, cloud: Cloud, rows: Array) -> Array:
-    return np.asarray(velocity(sliced_attention(p, rows), cloud, cloud))
+    return np.asarray(att.velocity(lib.sliced_attention(p, rows), cloud, cloud))
 
 
 def _order_velocities(p: Parameters, cloud: Cloud, rows: Array) -> Array:
@@ -184,12 +171,12 @@ def equivariance(case: Case, *, rule: Velocities = _library_velocities) -> Check
     integer coordinates, several of which coincide along the axes.
     """
     rng = case.rng("tokens")
-    p, rows = random_parameters(rng, 2, 4), directions(rng, 4)
-    axes = pair_parameters(2)._replace(V=rng.normal(size=(4, 4)))
+    p, rows = att.random_parameters(rng, 2, 4), lib.directions(rng, 4)
+    axes = lib.pair_parameters(2)._replace(V=rng.normal(size=(4, 4)))
     keys = rng.integers(0, 2, size=(12, 2))
-    ties = uniform_cloud(np.hstack([rng.normal(size=(12, 2)), keys]))
+    ties = att.uniform_cloud(np.hstack([rng.normal(size=(12, 2)), keys]))
     inputs = {
-        "distinct": (p, random_cloud(rng, 12, 4), rows),
+        "distinct": (p, att.random_cloud(rng, 12, 4), rows),
         "ties": (axes, ties, np.repeat(np.eye(2), 2, axis=0)),
     }
     for label, (q, cloud, slices) in inputs.items():

@@ -51,10 +51,10 @@ def cloud(rng: Rng, law: Law, n: int) -> Array:
     return law.mean + np.linalg.solve(root, z.T).T @ law.factor.T
 
 
-def rank_partners(p: Parameters, direction: Array, x: Array) -> Array:
-    """For each query, the token whose key has the same rank, found by two sorts."""
-    queries, keys = (x @ (direction @ M) for M in (p.Q, p.K))
-    return x[ref.partner(queries, keys)]
+def rank_partners(problem: SlicedProblem, x: Array) -> list[Array]:
+    """Tokens whose keys have the ranks of the queries, for each slice, by sorting."""
+    p, directions = problem.p, problem.directions
+    return [x[ref.partner(x @ (u @ p.Q), x @ (u @ p.K))] for u in directions]
 
 
 def velocities(problem: SlicedProblem, x: Array, shares: Array | None = None) -> Array:
@@ -62,31 +62,34 @@ def velocities(problem: SlicedProblem, x: Array, shares: Array | None = None) ->
 
     By default, all slices have equal `shares`.
     """
-    partners = [
-        rank_partners(problem.p, direction, x) for direction in problem.directions
-    ]
+    partners = rank_partners(problem, x)
     return np.average(partners, axis=0, weights=shares) @ problem.p.V.T
 
 
-def linear_parts(p: Parameters, directions: Array, Sigma: Array) -> Array:
+def library_velocities(problem: SlicedProblem, x: Array, tau: float = 0.0) -> Array:
+    """The library's velocities of tokens."""
+    tokens = att.uniform_cloud(x)
+    return np.asarray(att.velocity(attention(problem, tau), tokens, tokens))
+
+
+def linear_parts(problem: SlicedProblem, Sigma: Array) -> Array:
     r"""Matrix $\Sigma K^\top\theta\theta^\top Q/(s_Qs_K)$ of each slice."""
-    q, k = directions @ p.Q, directions @ p.K
+    q, k = problem.directions @ problem.p.Q, problem.directions @ problem.p.K
     spread = np.sqrt(np.sum(q @ Sigma * q, axis=1) * np.sum(k @ Sigma * k, axis=1))
     return (k @ Sigma)[:, :, None] * q[:, None, :] / spread[:, None, None]
 
 
-def residuals(p: Parameters, directions: Array, Sigma: Array) -> Array:
+def residuals(problem: SlicedProblem, Sigma: Array) -> Array:
     r"""Conditional covariance $\mathrm{Cov}(y\,|\,\theta\cdot Ky)$ of each slice."""
-    k = directions @ p.K
+    k = problem.directions @ problem.p.K
     shift = k @ Sigma
     variances = np.sum(shift * k, axis=1)
     return Sigma - shift[:, :, None] * shift[:, None, :] / variances[:, None, None]
 
 
-def costs(
-    p: Parameters, directions: Array, law: Law, coefficient: float = 2.0
-) -> Array:
+def costs(problem: SlicedProblem, coefficient: float = 2.0) -> Array:
     """Closed form of the cost $D_l$ of each slice; `coefficient` is 2 in the claim."""
+    p, law, directions = problem
     S_Q, S_K = (M @ law.covariance @ M.T for M in (p.Q, p.K))
     square = lambda S: np.einsum("lk,kj,lj->l", directions, S, directions)
     overlap = square(S_Q @ S_K) / np.sqrt(square(S_Q) * square(S_K))

@@ -5,7 +5,6 @@ from scipy.special import softmax
 from meanfield.theorems._arrays import Array, np
 from meanfield.theorems._prelude import Case, Checks, statement
 from meanfield.theorems._protocols import close
-from meanfield.theorems.library import attentions as att
 
 from . import _ranks as ranks
 
@@ -36,21 +35,16 @@ def cost(case: Case, *, coefficient: float = 2.0) -> Checks:
     """
     problem = ranks.draw_problem(case.rng("costs"), (3, 2, 3), SLICES)
     rng, epsilon = case.rng("costs: clouds"), float(problem.p.epsilon)
-    exact = ranks.costs(problem.p, problem.directions, problem.law, coefficient)
+    exact = ranks.costs(problem, coefficient)
     draws = ranks.draw_clouds(rng, problem.law, 5000, case.pick(32, 128))
     means, fewer = (np.stack([_costs(problem, x) for x in part]) for part in draws)
     x = draws[0][0][:1000]
-    linear_parts = ranks.linear_parts(
-        problem.p, problem.directions, problem.law.covariance
-    )
+    linear_parts = ranks.linear_parts(problem, problem.law.covariance)
     expected = np.tensordot(softmax(-TAU * exact / epsilon), linear_parts, 1)
     linear, _ = ranks.closed_form(problem, TAU)
-    velocities = ranks.velocities(
-        problem, x, softmax(-TAU * _costs(problem, x) / epsilon)
-    )
-    library = att.velocity(
-        ranks.attention(problem, TAU), att.uniform_cloud(x), att.uniform_cloud(x)
-    )
+    shares = softmax(-TAU * _costs(problem, x) / epsilon)
+    velocities = ranks.velocities(problem, x, shares)
+    library = ranks.library_velocities(problem, x, TAU)
     yield ranks.score_of_means("costs of slices", means, fewer, exact)
     yield close("closed form, τ = 0.8", linear, problem.p.V @ expected)
     yield close("1000 tokens, τ = 0.8", library, velocities)
@@ -58,8 +52,6 @@ def cost(case: Case, *, coefficient: float = 2.0) -> Checks:
 
 def _costs(problem: ranks.SlicedProblem, x: Array) -> Array:
     """Mean of |Qx − Ky|² over the pairs that two sorts match along each slice."""
-    p = problem.p
-    differences = [
-        x @ p.Q.T - ranks.rank_partners(p, u, x) @ p.K.T for u in problem.directions
-    ]
+    p, partners = problem.p, ranks.rank_partners(problem, x)
+    differences = [x @ p.Q.T - y @ p.K.T for y in partners]
     return np.mean(np.sum(np.square(differences), axis=2), axis=1)

@@ -48,10 +48,11 @@ def token_flow_limit(case: Case, *, pair: Change = lambda p: p) -> Checks:
     with NumPy steps.
     """
     problem = ranks.draw_problem(case.rng("flow"), (2, 2, 2), SLICES)
-    exact, actual = _flow_covariance(problem, pair), _library(problem)
-    fine = [_recursion(problem, count, pair) for count in FINE]
+    claim = problem._replace(p=pair(problem.p))
+    exact, actual = _flow_covariance(claim), _library(problem)
+    fine = [_recursion(claim, count) for count in FINE]
     errors = [float(np.max(np.abs(S - exact))) for S in fine]
-    coarse = np.stack([_recursion(problem, count, pair) for count in STEPS])
+    coarse = np.stack([_recursion(claim, count) for count in STEPS])
     yield gap("Σ(1), library", actual, exact, tolerance=1e-7, why=WHY_FLOW)
     yield from _token_checks(case, problem, coarse, exact)
     yield order("order of the recursion", 1 / FINE, errors, 1.0, names=("h", "error"))
@@ -87,31 +88,26 @@ def _steps(problem: ranks.SlicedProblem, x: Array, count: int) -> Array:
     return x
 
 
-def _linear_part(problem: ranks.SlicedProblem, Sigma: Array, pair: Change) -> Array:
-    return problem.p.V @ np.mean(
-        ranks.linear_parts(pair(problem.p), problem.directions, Sigma), axis=0
-    )
+def _linear_part(problem: ranks.SlicedProblem, Sigma: Array) -> Array:
+    return problem.p.V @ np.mean(ranks.linear_parts(problem, Sigma), axis=0)
 
 
-def _recursion(problem: ranks.SlicedProblem, count: int, pair: Change) -> Array:
+def _recursion(problem: ranks.SlicedProblem, count: int) -> Array:
     """Covariance at time one of infinitely many tokens, after `count` steps."""
     Sigma, h, V = problem.law.covariance, 1 / count, problem.p.V
     for _ in range(count):
-        L = _linear_part(problem, Sigma, pair)
-        left = (
-            ranks.residuals(pair(problem.p), problem.directions, Sigma).sum(0)
-            / SLICES**2
-        )
+        L = _linear_part(problem, Sigma)
+        left = ranks.residuals(problem, Sigma).sum(0) / SLICES**2
         second = L @ Sigma @ L.T + V @ left @ V.T
         Sigma = Sigma + h * (L @ Sigma + Sigma @ L.T) + h**2 * second
     return Sigma
 
 
-def _flow_covariance(problem: ranks.SlicedProblem, pair: Change) -> Array:
+def _flow_covariance(problem: ranks.SlicedProblem) -> Array:
     """Covariance of the Gaussian at time one, from a flow that DOP853 computes."""
 
     def rate(_: float, Sigma: Array) -> Array:
-        half = _linear_part(problem, Sigma, pair) @ Sigma
+        half = _linear_part(problem, Sigma) @ Sigma
         return half + half.T
 
     return ref.integrate(rate, problem.law.covariance, SPAN)[-1]

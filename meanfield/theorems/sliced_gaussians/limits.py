@@ -47,15 +47,15 @@ def weak_limit(case: Case, *, pair: Change = lambda p: p) -> Checks:
     x = ranks.cloud(case.rng("line: tokens"), problem.law, 200)
     linear, _ = ranks.closed_form(problem)
     yield close("d = 1: closed form", linear, problem.p.V)
-    yield close("d = 1: 200 tokens", _library(problem, x), x @ problem.p.V.T)
+    velocities = ranks.library_velocities(problem, x)
+    yield close("d = 1: 200 tokens", velocities, x @ problem.p.V.T)
 
 
 def _weak_limit(case: Case, shape: tuple[int, int, int], pair: Change) -> Checks:
     problem = ranks.draw_problem(case.rng(f"{shape}"), shape, SLICES)
     d, rng, Sigma = shape[0], case.rng(f"{shape}: clouds"), problem.law.covariance
-    mean = np.mean(
-        ranks.linear_parts(pair(problem.p), problem.directions, Sigma), axis=0
-    )
+    claim = problem._replace(p=pair(problem.p))
+    mean = np.mean(ranks.linear_parts(claim, Sigma), axis=0)
     linear, middle = ranks.closed_form(problem)
     x = ranks.cloud(rng, problem.law, N_TOKENS)
     a = rng.normal(size=d) / np.sqrt(np.trace(Sigma))
@@ -66,24 +66,13 @@ def _weak_limit(case: Case, shape: tuple[int, int, int], pair: Change) -> Checks
     expected = _stein(problem, a) @ (problem.p.V @ mean @ Sigma).T
     name, score = f"d = {d}, rank {shape[2]}", ranks.score_of_means
     yield close(f"closed form, {name}", linear, problem.p.V @ mean)
-    yield close(
-        f"its value at the mean, {name}", middle, problem.p.V @ problem.law.mean
-    )
-    yield close(
-        f"{N_TOKENS} tokens, {name}", _library(problem, x), ranks.velocities(problem, x)
-    )
+    middle_velocity = problem.p.V @ problem.law.mean
+    yield close(f"its value at the mean, {name}", middle, middle_velocity)
+    actual = ranks.library_velocities(problem, x)
+    yield close(f"{N_TOKENS} tokens, {name}", actual, ranks.velocities(problem, x))
     yield score(f"Cov(v, x), {name}", means[:, :d], fewer[:, :d], expected[:d])
     label = f"Cov(v, ·) of sin, cos and |x|², {name}"
     yield score(label, means[:, d:], fewer[:, d:], expected[d:])
-
-
-def _library(problem: ranks.SlicedProblem, x: Array) -> Array:
-    """The library's velocities of tokens."""
-    return np.asarray(
-        att.velocity(
-            ranks.attention(problem), att.uniform_cloud(x), att.uniform_cloud(x)
-        )
-    )
 
 
 def _covariances(problem: ranks.SlicedProblem, x: Array, a: Array) -> Array:
@@ -124,11 +113,12 @@ def pointwise_limit(case: Case, *, power: int = 2) -> Checks:
     problem = ranks.draw_problem(case.rng("pointwise"), SHAPES[0], SLICES)
     rng, V = case.rng("pointwise: clouds"), problem.p.V
     linear, middle = ranks.closed_form(problem)
-    left = ranks.residuals(problem.p, problem.directions, problem.law.covariance)
+    left = ranks.residuals(problem, problem.law.covariance)
     expected = np.trace(V @ left.sum(axis=0) @ V.T) / SLICES**power
 
     def square(x: Array) -> float:
-        deviation = _library(problem, x) - middle - (x - problem.law.mean) @ linear.T
+        deviation = ranks.library_velocities(problem, x) - middle
+        deviation = deviation - (x - problem.law.mean) @ linear.T
         return float(np.mean(np.sum(deviation**2, axis=1)))
 
     draws = ranks.draw_clouds(rng, problem.law, 4000, case.pick(32, 128))
@@ -165,19 +155,16 @@ def parallel_keys(case: Case, *, turn: float = 0.0) -> Checks:
     problem = problem._replace(p=problem.p._replace(K=keys, V=np.eye(3)))
     x = ranks.cloud(rng, problem.law, 50)
     (matrix,) = np.asarray(att.matrices(ranks.attention(problem), att.uniform_cloud(x)))
-    differences = [
-        problem.p.Q @ (x - ranks.rank_partners(problem.p, u, x)).T
-        for u in problem.directions
-    ]
+    partners = ranks.rank_partners(problem, x)
+    differences = [problem.p.Q @ (x - y).T for y in partners]
     linear, _ = ranks.closed_form(problem)
     S = problem.p.Q @ problem.law.covariance @ problem.p.Q.T
     least = 2 * (np.trace(S) - np.linalg.norm(S, 2))
-    lowest = np.min(ranks.costs(problem.p, problem.directions, problem.law))
+    lowest = np.min(ranks.costs(problem))
     yield close("attention matrix", matrix, np.eye(50))
-    yield close("velocity", _library(problem, x), x)
-    yield gap(
-        "|Qx − Ky|", differences, np.zeros_like(differences), tolerance=0, why=WHY_EXACT
-    )
+    yield close("velocity", ranks.library_velocities(problem, x), x)
+    nothing = np.zeros_like(differences)
+    yield gap("|Qx − Ky|", differences, nothing, tolerance=0, why=WHY_EXACT)
     yield close("tr L, closed form", np.trace(linear), 1.0)
     label = "least Dₗ, closed form, over 2(tr S − |S|)"
     yield compare(label, lowest / least, ">=", 1.0)

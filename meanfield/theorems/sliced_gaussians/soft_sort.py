@@ -74,15 +74,14 @@ def soft_sort_limit(
         for row in problem.directions
     ]
     shares = softmax([-tau * soft_slice.costs()[1] for soft_slice in soft_slices])
-    hard = linear_parts(problem.p, problem.directions, problem.law.covariance)
+    hard = linear_parts(problem, problem.law.covariance)
     parts = [
         s * soft_slice.share * L
         for s, soft_slice, L in zip(shares, soft_slices, hard, strict=True)
     ]
     linear, _ = affine_velocity(_variant("esp-soft", problem, t, tau), problem.law)
-    yield gap(
-        "three slices, τ = 0.8", linear, problem.p.V @ np.sum(parts, 0), **ROUNDING
-    )
+    expected = problem.p.V @ np.sum(parts, 0)
+    yield gap("three slices, τ = 0.8", linear, expected, **ROUNDING)
     yield from _quantile_checks(case)
 
 
@@ -146,8 +145,8 @@ class _SoftSlice(NamedTuple):
 
     def velocity(self, x: Array) -> Array:
         """Velocities of tokens `x` under the plan with normalised rows."""
-        p, law, directions = self.problem
-        (hard,) = linear_parts(p, directions, law.covariance)
+        p, law, _ = self.problem
+        (hard,) = linear_parts(self.problem, law.covariance)
         return (law.mean + self.share * (x - law.mean) @ hard.T) @ p.V.T
 
     def costs(self) -> Array:
@@ -233,24 +232,19 @@ def _node_checks(problem: SlicedProblem, t: float, rows: Binary) -> Checks:
     exact, (p, law, _) = _SoftSlice(problem, t), problem
     plan = _plan(exact)
     x, (means, sums) = plan.x[plan.central], plan.outputs()
-    velocities, expected, expected_sums = (
-        means @ p.V.T,
-        exact.velocity(x),
-        exact.sums(x),
-    )
+    velocities = means @ p.V.T
+    expected = exact.velocity(x)
+    expected_sums = exact.sums(x)
     linear, middle = affine_velocity(_variant("esp-soft", problem, t), law)
     library = middle + (x - law.mean) @ linear.T
     name = f"d = {len(law.mean)}, t = {t}"
     yield gap(f"library, {name}", library, expected, **ROUNDING)
-    yield gap(
-        f"velocity, normalised, {name}", rows(velocities, sums), expected, **TRAPEZOID
-    )
-    yield gap(
-        f"velocity, published, {name}",
-        velocities,
-        expected * expected_sums[:, None],
-        **TRAPEZOID,
-    )
+    normalised_velocities = rows(velocities, sums)
+    published_velocities = expected * expected_sums[:, None]
+    label = f"velocity, normalised, {name}"
+    yield gap(label, normalised_velocities, expected, **TRAPEZOID)
+    label = f"velocity, published, {name}"
+    yield gap(label, velocities, published_velocities, **TRAPEZOID)
     yield gap(f"sums of rows, {name}", sums, expected_sums, **TRAPEZOID)
     yield gap(f"costs, {name}", plan.costs(p), exact.costs(), **TRAPEZOID)
 

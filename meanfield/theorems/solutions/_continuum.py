@@ -4,8 +4,6 @@ import functools
 
 from scipy.special import betaincinv, roots_jacobi
 
-from meanfield.attention import attentions
-from meanfield.dynamics import AbstractDynamics, Heads, stack_trees
 from meanfield.measures import Points
 from meanfield.theorems._arrays import Array, JaxArray, Unary, eqx, jnp, np
 from meanfield.theorems.library.bounds import constants
@@ -51,22 +49,17 @@ def carry_clouds(cut: Unary, offset: float) -> dict[str, list[tuple[Array, Array
     }
 
 
-def _dynamics(name: str) -> AbstractDynamics:
-    """The library's dynamics of the kind `name`, at ε = 1."""
-    make = attentions[KINDS[name].attention]
-    if KINDS[name].heads == 1:
-        return make(Q[0], K[0], V[0])
-    return Heads(stack_trees([make(*head) for head in zip(Q, K, V, strict=True)]))
-
-
 @eqx.filter_jit
 def _velocities(x: JaxArray, w: JaxArray) -> JaxArray:
-    """Velocities of clouds `(kinds, clouds, n, 2)`, each under its own attention."""
+    """Velocities of clouds `(kinds, clouds, n, 2)`, each under its own attention.
+
+    The bandwidth is one.
+    """
 
     def kind_velocities(name: str, clouds: JaxArray) -> JaxArray:
         def cloud_velocity(y: JaxArray, p: JaxArray) -> JaxArray:
             mu = Points.weighted(y, p)
-            return _dynamics(name).field(0.0, mu)(mu.tokens)
+            return KINDS[name].constant(Q, K, V).field(0.0, mu)(mu.tokens)
 
         return eqx.filter_vmap(cloud_velocity)(clouds, w)
 
@@ -128,6 +121,5 @@ def growth_bound(name: str) -> float:
     size = lambda M: np.linalg.norm(M[:n], 2, axis=(1, 2))
     v, a = size(V), size(np.swapaxes(K, 1, 2) @ Q)
     R = np.sqrt(0.5) * np.exp(TIME * np.sum(v))
-    law = "softmax" if name == "multi-head" else name
-    first, second = constants(law, v, a * R**2, size(Q) * R, size(K) * R)
+    first, second = constants(name, v, a * R**2, size(Q) * R, size(K) * R)
     return float(np.exp(TIME * np.sum(first + second)))

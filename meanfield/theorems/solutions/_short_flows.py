@@ -10,10 +10,8 @@ from collections.abc import Callable, Mapping
 from functools import partial
 
 from meanfield._typing import PRNGKey
-from meanfield.attention import Attention, Sinkhorn, attentions
-from meanfield.dynamics import AbstractDynamics, Heads
 from meanfield.measures import Points
-from meanfield.theorems._arrays import Array, JaxArray, eqx, jax, jnp, np
+from meanfield.theorems._arrays import Array, JaxArray, jax, jnp, np
 from meanfield.theorems._protocols import ball_measure
 from meanfield.theorems.estimates.attacks import FAR, norm
 from meanfield.theorems.library.bounds import constants
@@ -23,7 +21,7 @@ GROWTH = 0.02
 # With a fixed number of half-steps, Sinkhorn attention compiles four times faster than
 # with a loop to convergence. If ‖A‖ ≤ `LARGEST`, the two results differ by at most
 # tanh(‖A‖)^40, that is about 1e-11. Larger ‖A‖ are excluded.
-HALF_STEPS, LARGEST = 41, 0.6
+OPTIONS, LARGEST = {"Sinkhorn": {"iterations": 41}}, 0.6
 TABLEAU = np.array([[0.0, 1 / 6], [0.5, 1 / 3], [0.5, 1 / 3], [1.0, 1 / 6]])
 LIGHT = 1e-9  # the weight of the light atom
 # With ‖A‖ = 0 the attention of softmax is the mean, and translations reach the bound:
@@ -115,8 +113,7 @@ def _rate(name: str, parameters: Parameters, R: JaxArray, first: JaxArray) -> Ja
     `first` multiplies $C_1$.
     """
     v, a, q, k = _norms(name, parameters)
-    law = "softmax" if name == "multi-head" else name
-    C1, C2 = constants(law, v, a * R**2, q * R, k * R)
+    C1, C2 = constants(name, v, a * R**2, q * R, k * R)
     return jnp.sum(first * C1 + C2)
 
 
@@ -124,27 +121,16 @@ def _mean_length(mu: Points, moves: JaxArray) -> JaxArray:
     return mu.weights @ jnp.sqrt(jnp.sum(moves**2, axis=1) + 1e-40)
 
 
-def _dynamics(name: str, parameters: Parameters) -> AbstractDynamics:
-    kind = KINDS[name]
-    make = lambda Q, K, V: attentions[kind.attention](Q, K, V)
-    if kind.heads > 1:
-        return Heads(
-            eqx.filter_vmap(make)(parameters["Q"], parameters["K"], parameters["V"])
-        )
-    attention = make(parameters["Q"][0], parameters["K"][0], parameters["V"][0])
-    if name == "Sinkhorn":
-        return Attention(attention.score, Sinkhorn(HALF_STEPS), attention.value)
-    return attention
-
-
 def _velocity(
     name: str, mu: Points, parameters: Parameters
 ) -> Callable[[JaxArray], JaxArray]:
     """The library's velocities of the atoms."""
+    matrices = (parameters[part] for part in "QKV")
+    dynamics = KINDS[name].constant(*matrices, **OPTIONS.get(name, {}))
 
     def velocity(x: JaxArray) -> JaxArray:
-        field = _dynamics(name, parameters).field(0.0, mu.replace_coordinates(x))
-        return field(mu.replace_coordinates(x).tokens)
+        nu = mu.replace_coordinates(x)
+        return dynamics.field(0.0, nu)(nu.tokens)
 
     return velocity
 

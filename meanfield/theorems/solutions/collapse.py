@@ -195,10 +195,8 @@ def skip_connection(case: Case, *, drift: float = 0.0) -> Checks:
     slack = Slack(tolerance=1e-7, why=WHY_FLOW)
     yield compare("least D(t) over its bound", np.min(ratios), ">=", 1.0, **slack)
     identity, late = np.eye(1), 10.0 ** np.arange(1, 4.5, 0.5)
-    p, pair = (
-        Parameters(identity, identity, -identity, np.asarray(0.7)),
-        np.array([[-0.7], [0.7]]),
-    )
+    p = Parameters(identity, identity, -identity, np.asarray(0.7))
+    pair = np.array([[-0.7], [0.7]])
     D = _diameters(p, att.uniform_cloud(pair), np.concatenate([[0.0], late]), drift)[1:]
     label = "order in t of a pair's diameter"
     yield order(label, late, D, -0.5, names=("t", "D"))

@@ -109,10 +109,8 @@ def _reference(x: Array, y: Array, w: Array) -> Array:
     """Tokens `x` at t = 1 in the flow of the atoms `y`, by Heun steps in NumPy."""
 
     def rate(layer: int, state: Array) -> Array:
-        products, total = (
-            np.outer(state, state[len(x) :]) / EPSILON,
-            np.zeros(len(state)),
-        )
+        products = np.outer(state, state[len(x) :]) / EPSILON
+        total = np.zeros(len(state))
         for qk, v in ((Q[layer] * K[layer], V[layer]), (Q0 * K0, V0)):
             weights = np.exp(qk * products) * w[None, :]
             total += v * (weights @ state[len(x) :]) / weights.sum(axis=1)

@@ -129,10 +129,8 @@ def _scores(
     counterexample="16 random tokens in blocks of 4",
 )
 def _(case: Case) -> Counterexample:
-    zeros, whole = (
-        local_attention(case, fill_value=0.0)[1],
-        local_attention(case, length=N)[2],
-    )
+    zeros = local_attention(case, fill_value=0.0)[1]
+    whole = local_attention(case, length=N)[2]
     return Counterexample((zeros, whole), local_attention(case)[1:])
 
 

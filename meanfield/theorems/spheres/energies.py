@@ -15,10 +15,8 @@ BETA = 2.0
 
 def _rate_and_speeds(name: str, x: Array, value: float) -> tuple[float, Array]:
     """dE/dt of the interaction energy, and squared speeds of tokens."""
-    d, law = (
-        x.shape[1],
-        on.attention(name, x.shape[1], BETA, value * np.eye(x.shape[1])),
-    )
+    d = x.shape[1]
+    law = on.attention(name, d, BETA, value * np.eye(d))
     mu = Points.uniform(x, space=Sphere())
     energy = Interaction(Dot(np.eye(d), np.eye(d), 1 / BETA))
     rate = float(dissipation(energy, mu, law.field(0.0, mu)))

@@ -156,10 +156,8 @@ def half_steps(case: Case, *, rule: Rule = _alternating_rule) -> Checks:
     for n in case.pick((1, 2), (1, 2, 3)):
         conditional_means = np.asarray(_point_means(jax_member, probes, 2 * n + 1))
         expected_matrix = lambda r, n=n: np.linalg.solve(rule(r, n), r.A)
-        numpy_matrix, library_matrix = (
-            node_plan(p, n).regression_matrix,
-            (conditional_means[1:] - conditional_means[:1]).T,
-        )
+        numpy_matrix = node_plan(p, n).regression_matrix
+        library_matrix = (conditional_means[1:] - conditional_means[:1]).T
         steps_label = f"{2 * n + 1} half-steps"
         yield gap(
             f"G⁻¹A, nodes, {steps_label}",
