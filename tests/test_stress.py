@@ -40,7 +40,7 @@ from meanfield.measures import (
     ScaledBox,
 )
 from meanfield.measures.edges import even_edges
-from meanfield.theorems._adam import adam, zero_moments
+from meanfield.theorems._ascents import adam, zero_moments
 from meanfield.tokens import Tokens
 
 SEED = 20261122

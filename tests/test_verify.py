@@ -22,7 +22,8 @@ from meanfield.theorems import (
     verify_statement,
 )
 from meanfield.theorems import statement as registered_statement
-from meanfield.theorems._protocols import ascend, gap, order, z_score
+from meanfield.theorems._ascents import ascend
+from meanfield.theorems._protocols import gap, order, z_score
 from meanfield.theorems.reference import alternation
 from meanfield.theorems.reference.measures import wasserstein
 

@@ -53,9 +53,9 @@ class AbstractEnergy(eqx.Module):
     def value_on_points(self, mu: Points) -> Float[Array, ""]:
         """The energy of weighted tokens."""
 
-    @abc.abstractmethod
     def value_on_grid(self, mu: Grid) -> Float[Array, ""]:
-        """The energy of a density, which is often the energy of its `points()`."""
+        """The energy of a density; by default, that of `mu.points()`."""
+        return self.value_on_points(mu.points())
 
     @abc.abstractmethod
     def value_on_gaussian(

@@ -98,10 +98,6 @@ class SinkhornDivergence(AbstractEnergy):
         )
 
     @override
-    def value_on_grid(self, mu: Grid) -> Float[Array, ""]:
-        return self.value_on_points(mu.points())
-
-    @override
     def value_on_gaussian(
         self, mean: Float[Array, " d"], covariance: Float[Array, "d d"]
     ) -> Float[Array, ""]:

@@ -10,7 +10,7 @@ from meanfield._typing import Numbers, Scalar
 from meanfield.errors import NotClosedError
 from meanfield.fields import AbstractExplicit
 from meanfield.linalg import psd_sqrt
-from meanfield.measures import Gaussian, Grid, Points
+from meanfield.measures import Gaussian, Points
 from meanfield.scores import (
     AbstractQuadraticScore,
     AbstractScore,
@@ -55,10 +55,6 @@ class Interaction(AbstractEnergy):
             return value
         largest = jnp.log(jnp.finfo(rows.dtype).max) / 2  # finite, so that 0·exp is 0
         return value + mu.zero_weights @ jnp.exp(jnp.minimum(rows, largest)) / 2
-
-    @override
-    def value_on_grid(self, mu: Grid) -> Float[Array, ""]:
-        return self.value_on_points(mu.points())
 
     @override
     def value_on_gaussian(

@@ -12,7 +12,7 @@ from meanfield._array import float_array, is_concrete, real_array
 from meanfield._typing import Numbers, Scalar
 from meanfield.errors import InvalidInputError, NotClosedError
 from meanfield.fields import AbstractExplicit
-from meanfield.measures import Gaussian, Grid, Points
+from meanfield.measures import Gaussian, Points
 from meanfield.tokens import Tokens
 
 from ._energy import AbstractEnergy, energy_of_measure
@@ -42,10 +42,6 @@ class Potential(AbstractEnergy):
         is_excluded = jnp.isneginf(mu.log_weights)[:, None]
         x = jnp.where(is_excluded, heaviest[None, :], mu.tokens.x)
         return mu.weights @ jax.vmap(self.function)(x)
-
-    @override
-    def value_on_grid(self, mu: Grid) -> Float[Array, ""]:
-        return self.value_on_points(mu.points())
 
     @override
     def value_on_gaussian(
@@ -120,10 +116,6 @@ class QuadraticPotential(AbstractEnergy):
     def value_on_points(self, mu: Points) -> Float[Array, ""]:
         values = self.variation(mu)(mu.safe_tokens)
         return mu.total(values)
-
-    @override
-    def value_on_grid(self, mu: Grid) -> Float[Array, ""]:
-        return self.value_on_points(mu.points())
 
     @override
     def value_on_gaussian(

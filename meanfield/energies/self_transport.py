@@ -11,7 +11,7 @@ from meanfield._typing import Numbers, Scalar
 from meanfield.attention import Scalings, scalings
 from meanfield.fields import Convergence
 from meanfield.linalg import entropic_shrinkage, psd_sqrt
-from meanfield.measures import Gaussian, Grid, Points
+from meanfield.measures import Gaussian, Points
 from meanfield.scores import Dot
 from meanfield.tokens import Tokens
 
@@ -70,10 +70,6 @@ class SinkhornEnergy(AbstractEnergy):
     @override
     def value_on_points(self, mu: Points) -> Float[Array, ""]:
         return self.dual(mu)
-
-    @override
-    def value_on_grid(self, mu: Grid) -> Float[Array, ""]:
-        return self.value_on_points(mu.points())
 
     def dual(self, mu: Points) -> Float[Array, ""]:
         r"""Minus half the dual maximum, $-\tfrac12(\int f\,d\mu + \int g\,d\mu)$.

@@ -81,10 +81,8 @@ class Problem(NamedTuple):
 
     def gaussian_velocities(self, attention: Attention) -> Array:
         """The library's velocities at the probes, for the Gaussian."""
-        velocities = att.gaussian_velocity(
-            attention, self.law.gaussian, att.uniform_cloud(self.probes)
-        )
-        return np.asarray(velocities)
+        mu = self.law.gaussian
+        return np.asarray(att.gaussian_velocity(attention, mu, self.probes))
 
     def node_velocities(self, attention: Attention) -> Array:
         """The library's velocities at the probes, for the nodes."""
@@ -284,6 +282,6 @@ def _as_softmax(case: Case, power: float) -> Check:
     score = Dot(epsilon * Q, K, query_bias=q, key_bias=k)
     attention = Attention(score, Softmax(), V / epsilon**power)
     mu = att.gaussian(draw.mean, draw.factor)
-    actual = att.gaussian_velocity(attention, mu, att.uniform_cloud(probes))
+    actual = att.gaussian_velocity(attention, mu, probes)
     why = "Gauss–Hermite error of tilts with |YᵀAY| ≤ 1/4 plus a bias below one"
     return gap("softmax, with biases", actual, expected, tolerance=1e-11, why=why)

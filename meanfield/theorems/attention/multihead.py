@@ -175,8 +175,6 @@ def _gaussian_check(case: Case, share: float) -> Check:
     scaled_second = second._replace(V=share * second.V)
     heads = Heads(stack_trees([p.attention("softmax") for p in (first, scaled_second)]))
     dynamics = Sum(heads, third.attention("l2"))
-    actual = att.gaussian_velocity(
-        dynamics, att.gaussian(mean, factor), att.uniform_cloud(probes)
-    )
+    actual = att.gaussian_velocity(dynamics, att.gaussian(mean, factor), probes)
     why = "Gauss–Hermite error of tilts below 1/4, 1e-13 by self-convergence"
     return gap("Gaussian", actual, expected, tolerance=1e-11, why=why)

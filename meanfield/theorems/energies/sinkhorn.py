@@ -98,7 +98,7 @@ def two_kernels(case: Case, *, quadratic: float = 0.25) -> Checks:
     # For a plan that has not converged, the energy is
     # $-\frac12\int\kappa\log(\kappa/\kappa^0)$.
     s = lib.setting(case.rng("tokens"))
-    outputs = _one_pass(lib.to_jax(s), jnp.asarray(s.epsilon))
+    outputs = _one_pass(s)
     rows, residual, primal = (np.asarray(output) for output in outputs)
     logs = np.log(rows / s.w[None, :]) - ref.bilinear(s.scaled_A)(s.x, s.x)
     left = np.max(np.abs(np.log(s.w @ rows / s.w)))
@@ -111,9 +111,9 @@ def two_kernels(case: Case, *, quadratic: float = 0.25) -> Checks:
 
 
 @eqx.filter_jit
-def _distance_values(s: lib.Setting, epsilon: JaxArray) -> tuple[JaxArray, JaxArray]:
+def _distance_values(s: lib.Setting) -> tuple[JaxArray, JaxArray]:
     r"""Sinkhorn velocities for scores $-|Qx - Ky|^2/2\epsilon$, and the dual energy."""
-    mu = Points.weighted(s.x, s.w)
+    mu, epsilon = Points.weighted(s.x, s.w), jnp.asarray(s.epsilon)
     score = SquaredDistance(s.Q, s.K, 2 * epsilon)
     field = Attention(score, Sinkhorn(), s.V / epsilon).field(0.0, mu)
     dual = SinkhornEnergy(s.Q, s.K, epsilon).dual(mu)
@@ -121,12 +121,12 @@ def _distance_values(s: lib.Setting, epsilon: JaxArray) -> tuple[JaxArray, JaxAr
 
 
 @eqx.filter_jit
-def _one_pass(s: lib.Setting, epsilon: JaxArray) -> tuple[JaxArray, ...]:
+def _one_pass(s: lib.Setting) -> tuple[JaxArray, ...]:
     """Plan, reported residual and primal energy after one pass of the Sinkhorn solver.
 
     The residual is the largest absolute log-marginal.
     """
-    mu = Points.weighted(s.x, s.w)
+    mu, epsilon = Points.weighted(s.x, s.w), jnp.asarray(s.epsilon)
     attention = Attention(Dot(s.Q, s.K, epsilon), Sinkhorn(max_iterations=1), s.V)
     energy = SinkhornEnergy(s.Q, s.K, epsilon, max_iterations=1)
     convergence = attention.field(0.0, mu).convergence
@@ -135,7 +135,7 @@ def _one_pass(s: lib.Setting, epsilon: JaxArray) -> tuple[JaxArray, ...]:
 
 
 def _distance_arrays(s: lib.Setting) -> tuple[Array, float]:
-    field, dual = _distance_values(lib.to_jax(s), jnp.asarray(s.epsilon))
+    field, dual = _distance_values(s)
     return np.asarray(field), float(dual)
 
 
@@ -155,9 +155,8 @@ def _two_kernels(case: Case, *, quadratic: float) -> Checks:
     library, (field, dual) = lib.evaluate_sinkhorn(s), _distance_arrays(s)
     plan = ref.plan(s.x, s.w, dot) * s.w[None, :]
     velocity = plan @ s.x @ s.V.T / s.epsilon
-    yield lib.potential_gap(
-        "energy, squared distances", library.energy, distance_energy
-    )
+    label = "energy, squared distances"
+    yield lib.potential_gap(label, library.energy, distance_energy)
     yield lib.potential_gap("energy, dot products", library.energy, dot_energy)
     yield lib.potential_gap("dual energy", dual, dot_energy)
     yield lib.potential_gap("field, squared distances", field, velocity)
@@ -202,9 +201,8 @@ def semi_dual(case: Case, *, prepare: lib.Preparation = impose_symmetry) -> Chec
     yield lib.potential_gap("marginals of e^{c + f + f}", marginals, np.ones(2 * n))
     yield gap("optimal f", f - s.w @ f, optimum, scale=1.0, tolerance=1e-7, why=BFGS)
     yield gap("maximum", -2 * library.energy, -result.fun, tolerance=1e-9, why=BFGS)
-    yield compare(
-        "200 perturbations over the maximum", excess, "<=", 0, **lib.POTENTIAL_SLACK
-    )
+    label = "200 perturbations over the maximum"
+    yield compare(label, excess, "<=", 0, **lib.POTENTIAL_SLACK)
 
 
 def _dual(f: Array, s: lib.Setting) -> Array:

@@ -10,20 +10,15 @@ from typing import Any, NamedTuple
 from jaxtyping import Float
 
 from meanfield._typing import PRNGKey
+from meanfield.attention import Attention, attentions
 from meanfield.dynamics import AbstractDynamics
 from meanfield.fields import Convergence
 from meanfield.measures import Points
 from meanfield.theorems._arrays import Array, JaxArray, Rng, jax, jnp, np
+from meanfield.theorems._ascents import ascend, ball_atoms, ball_measure, log_ratio_at
 from meanfield.theorems._check import Relation
 from meanfield.theorems._prelude import Case, Check, Checks, Counterexample
-from meanfield.theorems._protocols import (
-    Slack,
-    ascend,
-    ball_atoms,
-    ball_measure,
-    compare,
-    log_ratio_at,
-)
+from meanfield.theorems._protocols import Slack, compare
 from meanfield.tokens import Tokens
 
 N, D, RANK = 4, 2, 3
@@ -80,6 +75,12 @@ def scene(p: Parameters) -> Scene:
     mu, (q, k, v) = ball_measure(p["z"], p["logits"], R), (norm(p[M]) for M in "QKV")
     a, x = norm(p["K"].T @ p["Q"]) / epsilon, p["x"]
     return Scene(mu, x, ball_probe, second_probe, R, size(x), q / root, k / root, a, v)
+
+
+def attention(name: str, p: Parameters, **options: int) -> Attention:
+    """The library's attention called `name`, with the parameters `p`."""
+    epsilon = jnp.exp(p["log_epsilon"])
+    return attentions[name](p["Q"], p["K"], p["V"], epsilon=epsilon, **options)
 
 
 def size(x: Float[JaxArray, " d"]) -> Float[JaxArray, ""]:
@@ -144,8 +145,8 @@ LogRatio = Callable[..., JaxArray]
 def estimates(
     case: Case,
     log_ratio: LogRatio,
-    *,
     labels: tuple[str, ...],
+    *,
     bounds: tuple[float, ...] = (1, 1, 1),
     factor: float = 1.0,
     first: int = 0,

@@ -1,9 +1,9 @@
 """Estimates of fields: softmax, L2 and sigmoid attention."""
 
-from meanfield.attention import attentions
 from meanfield.theorems._arrays import JaxArray, jnp, np
+from meanfield.theorems._ascents import ascend, log_ratio_at
 from meanfield.theorems._prelude import Case, Checks, Counterexample, statement
-from meanfield.theorems._protocols import Slack, ascend, compare, log_ratio_at
+from meanfield.theorems._protocols import Slack, compare
 from meanfield.theorems.library.measures import point_measures
 
 from . import attacks
@@ -44,8 +44,7 @@ def softmax_estimates(
     by a light atom opposite to heavy ones.
     """
     data = attacks.equality_case(case.rng("equality"))
-    ratios = {"labels": THREE, "bounds": bounds, "factor": factor}
-    yield from attacks.estimates(case, softmax, **ratios)
+    yield from attacks.estimates(case, softmax, THREE, bounds=bounds, factor=factor)
     yield from attacks.two_equalities(case, softmax, data.dirac(x=data.v), data.pair())
     signs = np.array([[1], [-1], [-1], [-1]])
     rest, light_probe = (1 - LIGHT) / 3, data.v / (data.a * data.R)
@@ -70,8 +69,7 @@ def _three(
 ) -> JaxArray:
     r"""Log-ratios of the three sizes to $|V|R$, $c|V||A|R^2$ and $|V|e^\lambda$."""
     c, log_spread = constants
-    make, epsilon = attentions[name], jnp.exp(p["log_epsilon"])
-    dynamics = make(p["Q"], p["K"], p["V"], epsilon=epsilon)
+    dynamics = attacks.attention(name, p)
     sizes = jnp.stack(attacks.log_sizes(dynamics, s.mu, s.x)) - jnp.log(s.v)
     derivative_bound = jnp.log(c * s.a * s.R**2)
     return sizes - jnp.stack([jnp.log(s.R), derivative_bound, log_spread])
@@ -100,7 +98,7 @@ def l2_estimates(
     (i), and equal masses at opposite points must reach bound (ii).
     """
     data = attacks.equality_case(case.rng("equality"))
-    yield from attacks.estimates(case, l2, labels=THREE, bounds=bounds, factor=factor)
+    yield from attacks.estimates(case, l2, THREE, bounds=bounds, factor=factor)
     yield from attacks.two_equalities(case, l2, data.dirac(x=data.v), data.pair())
 
 
@@ -157,8 +155,7 @@ def sigmoid_estimates(
     """
     data = attacks.equality_case(case.rng("equality"))
     far = 40 / (data.a * data.R) * data.v
-    ratios = {"labels": THREE, "bounds": bounds, "factor": factor}
-    yield from attacks.estimates(case, sigmoid, **ratios)
+    yield from attacks.estimates(case, sigmoid, THREE, bounds=bounds, factor=factor)
     yield from attacks.two_equalities(case, sigmoid, data.dirac(x=far), data.dirac())
 
 

@@ -10,13 +10,13 @@ Both potentials together, up to one constant $\eta$, change by at most $\delta(1
 """
 
 from collections.abc import Callable
-from functools import partial
 
 from meanfield.attention import Scalings, scalings
 from meanfield.scores import SquaredDistance
 from meanfield.theorems._arrays import Array, JaxArray, jax, jnp, np
+from meanfield.theorems._ascents import log_ratio_at
 from meanfield.theorems._prelude import Case, Checks, Counterexample, statement
-from meanfield.theorems._protocols import Slack, compare, log_ratio_at
+from meanfield.theorems._protocols import Slack, compare
 from meanfield.tokens import Tokens
 
 from . import attacks
@@ -51,8 +51,7 @@ def density(case: Case, *, factor: float = 1.0) -> Checks:
     """
     p = _opposite(case, 1.0)
     quarter = np.exp(log_ratio_at(case, plan, p, args=(1, 1.0)))
-    ratios = {"labels": DENSITY, "bounds": (1, 1), "factor": factor}
-    yield from attacks.estimates(case, plan, **ratios)
+    yield from attacks.estimates(case, plan, DENSITY, bounds=(1, 1), factor=factor)
     yield attacks.equality(case, "(i) reached", plan, p=p, index=0, slack=SOLVER_SLACK)
     yield compare("(ii) at a Dirac", quarter, "=", 0.25, **SOLVER_SLACK)
 
@@ -197,13 +196,12 @@ def potentials(
     all three bounds.
     """
     equal_case, unequal_case = _opposite(case, 1.0), _opposite(case, 1.7)
-    ratios = {"labels": POTENTIALS, "bounds": bounds, "factor": factor}
-    yield from attacks.estimates(case, plan, first=2, **ratios)
-    check_equality = partial(attacks.equality, case, log_ratio=plan, slack=SOLVER_SLACK)
-    for i, label in enumerate(POTENTIALS, 2):
-        yield check_equality(
-            f"{label} reached", p=equal_case if i == 2 else unequal_case, index=i
-        )
+    ratios = {"bounds": bounds, "factor": factor}
+    yield from attacks.estimates(case, plan, POTENTIALS, first=2, **ratios)
+    cases = zip(POTENTIALS, (equal_case, unequal_case, unequal_case), strict=True)
+    for i, (name, p) in enumerate(cases, 2):
+        label, slack = f"{name} reached", SOLVER_SLACK
+        yield attacks.equality(case, label, plan, p=p, index=i, slack=slack)
 
 
 @potentials.register_misprint(
@@ -241,5 +239,4 @@ def stability(case: Case, *, bound: float = 1.0) -> Checks:
     weight times its displacement; W_1 is at least 1e-3. Each sup norm is replaced by
     the maximum over two free probes, which is a lower bound.
     """
-    ratios = {"labels": ("stability",), "bounds": (bound,), "first": 5}
-    return attacks.estimates(case, plan, **ratios)
+    return attacks.estimates(case, plan, ("stability",), bounds=(bound,), first=5)

@@ -9,7 +9,6 @@ $w_0(\kappa h + (y_0 - m) D_y\kappa\cdot h)$. Here $\log\kappa \leq r = 2aR(|x| 
 $|D_y\log\kappa| \leq a(|x| + R)$ and $|y_0 - m| \leq 2R$.
 """
 
-from meanfield.attention import Attention, Sinkhorn, attentions
 from meanfield.theorems._arrays import JaxArray, jax, jnp
 from meanfield.theorems._prelude import Case, Checks, statement
 from meanfield.tokens import Tokens
@@ -43,7 +42,7 @@ def sinkhorn_estimates(case: Case, *, bounds: tuple[float, ...] = (1, 1, 1)) -> 
     masses at opposite points.
     """
     data = attacks.equality_case(case.rng("equality"))
-    yield from attacks.estimates(case, sinkhorn, labels=THREE, bounds=bounds)
+    yield from attacks.estimates(case, sinkhorn, THREE, bounds=bounds)
     yield from attacks.two_equalities(case, sinkhorn, data.dirac(x=data.v), data.pair())
 
 
@@ -53,10 +52,7 @@ def sinkhorn(p: attacks.Parameters, index: JaxArray, factor: JaxArray) -> JaxArr
     `factor` multiplies the exponents in bound (iii).
     """
     s, epsilon = attacks.scene(p), jnp.exp(p["log_epsilon"])
-    attention = attentions["sinkhorn"](p["Q"], p["K"], p["V"], epsilon=epsilon)
-    dynamics = Attention(
-        attention.score, Sinkhorn(max_iterations=attacks.LIMIT), attention.value
-    )
+    dynamics = attacks.attention("sinkhorn", p, max_iterations=attacks.LIMIT)
     pair, log_distance = attacks.move_first_atom(s)
     fields = jax.vmap(
         lambda atoms: dynamics.field(0.0, s.mu.replace_coordinates(atoms))
@@ -69,9 +65,8 @@ def sinkhorn(p: attacks.Parameters, index: JaxArray, factor: JaxArray) -> JaxArr
     jacobians, (first, second) = jax.jacfwd(velocities, has_aux=True)(s.x)
     size = jnp.log(attacks.size(first)) - jnp.log(s.R)
     derivative = jnp.log(attacks.norm(jacobians[0])) - jnp.log(s.a * s.R**2)
-    difference = (
-        jnp.log(attacks.size(second - first)) - log_distance - _log_spread(s, factor)
-    )
+    difference = jnp.log(attacks.size(second - first)) - log_distance
+    difference = difference - _log_spread(s, factor)
     ratio = jnp.stack([size, derivative, difference])[index] - jnp.log(s.v / epsilon)
     return ratio + attacks.convergence_penalty(fields.convergence)
 

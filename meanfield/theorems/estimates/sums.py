@@ -5,8 +5,9 @@ from meanfield.attention import attentions
 from meanfield.dynamics import Heads, stack_trees
 from meanfield.scores import Dot
 from meanfield.theorems._arrays import Array, JaxArray, jax, jnp, np
+from meanfield.theorems._ascents import ascend, log_ratio_at
 from meanfield.theorems._prelude import Case, Checks, Counterexample, statement
-from meanfield.theorems._protocols import ascend, compare, log_ratio_at
+from meanfield.theorems._protocols import compare
 from meanfield.tokens import Tokens
 
 from . import attacks
@@ -42,12 +43,11 @@ def unnormalised_sizes(
     """
     data = attacks.equality_case(case.rng("equality"))
     p = data.dirac(x=40 * data.v)
-    ratios = {"labels": LINK_NAMES, "bounds": bounds, "factor": factor}
-    yield from attacks.estimates(case, unnormalised_ratios, **ratios)
-    for index, name in enumerate(LINK_NAMES):
-        yield attacks.equality(
-            case, f"{name} reached", unnormalised_ratios, p=p, index=index
-        )
+    ratios = {"bounds": bounds, "factor": factor}
+    yield from attacks.estimates(case, unnormalised_ratios, LINK_NAMES, **ratios)
+    for i, name in enumerate(LINK_NAMES):
+        label = f"{name} reached"
+        yield attacks.equality(case, label, unnormalised_ratios, p=p, index=i)
 
 
 def unnormalised_ratios(
@@ -57,14 +57,10 @@ def unnormalised_ratios(
 
     `factor` multiplies the exponent in the bound for `exp`.
     """
-    s, epsilon = attacks.scene(p), jnp.exp(p["log_epsilon"])
-    dynamics = [
-        attentions[n](p["Q"], p["K"], p["V"], epsilon=epsilon) for n in LINK_NAMES
-    ]
+    s = attacks.scene(p)
     probe = Tokens(s.ball_probe[None, :])
-    sizes = [
-        attacks.size(attention.field(0.0, s.mu)(probe)[0]) for attention in dynamics
-    ]
+    fields = [attacks.attention(name, p).field(0.0, s.mu) for name in LINK_NAMES]
+    sizes = [attacks.size(field(probe)[0]) for field in fields]
     score = s.a * s.R**2
     bounds = jnp.stack([factor * score, jnp.log(score), jnp.log(score)])
     return (jnp.log(jnp.stack(sizes)) - bounds - jnp.log(s.v * s.R))[index]
@@ -92,12 +88,10 @@ def heads_estimates(case: Case, *, factor: float = 1.0) -> Checks:
         matrices = {"K": np.stack([p["K"]] * 2), "W": np.stack([np.eye(attacks.D)] * 2)}
         return p | matrices | {"Q": scale * p["Q"], "V": scale * p["V"]}
 
-    ratios = {"labels": THREE, "factor": factor}
-    check_equalities = attacks.two_equalities
-    yield from attacks.estimates(case, heads, begin=start_heads, **ratios)
-    yield from check_equalities(
-        case, heads, double_heads(data.dirac()), double_heads(data.pair())
-    )
+    ratios = {"begin": start_heads, "factor": factor}
+    yield from attacks.estimates(case, heads, THREE, **ratios)
+    pair = double_heads(data.dirac()), double_heads(data.pair())
+    yield from attacks.two_equalities(case, heads, *pair)
 
 
 def heads(p: attacks.Parameters, index: JaxArray, factor: JaxArray) -> JaxArray:
@@ -115,12 +109,10 @@ def heads(p: attacks.Parameters, index: JaxArray, factor: JaxArray) -> JaxArray:
     A = jnp.swapaxes(p["K"], 1, 2) @ p["Q"]
     v, a = jax.vmap(attacks.norm)(values), jax.vmap(attacks.norm)(A) / epsilon
     tilt = 2 * a * s.R * s.reach
-    head_bounds = jnp.stack(
-        [v * s.R, v * a * s.R**2, jnp.exp(jnp.log(v) + tilt) * (1 + tilt)]
-    )
-    bounds = factor * jnp.sum(head_bounds, axis=1) + (1 - factor) * jnp.max(
-        head_bounds, axis=1
-    )
+    spread = jnp.exp(jnp.log(v) + tilt) * (1 + tilt)
+    head_bounds = jnp.stack([v * s.R, v * a * s.R**2, spread])
+    total, largest = jnp.sum(head_bounds, axis=1), jnp.max(head_bounds, axis=1)
+    bounds = factor * total + (1 - factor) * largest
     return (sizes - jnp.log(bounds))[index]
 
 
@@ -156,7 +148,7 @@ def field_estimates(case: Case) -> Checks:
     """
     for name, log_ratio, _, begin in VARIANTS:
         labels = tuple(f"{name} {label}" for label in THREE)
-        yield from attacks.estimates(case, log_ratio, labels=labels, begin=begin)
+        yield from attacks.estimates(case, log_ratio, labels, begin=begin)
 
 
 @field_estimates.register_control(
@@ -166,8 +158,8 @@ def field_estimates(case: Case) -> Checks:
 def _(case: Case) -> Checks:
     for name, log_ratio, bounds, begin in VARIANTS:
         labels = tuple(f"{name} {label}" for label in THREE)
-        ratios = {"labels": labels, "bounds": bounds, "begin": begin}
-        yield from attacks.estimates(case, log_ratio, factor=0.0, **ratios)
+        ratios = {"bounds": bounds, "begin": begin}
+        yield from attacks.estimates(case, log_ratio, labels, factor=0.0, **ratios)
 
 
 field_estimates.register_misprint("C26", **L2_MISPRINT)(l2_counterexample)
@@ -228,10 +220,8 @@ def _(case: Case) -> Counterexample:
     p = attacks.unit([(1, 0)] * 4, x=e, y=-40 * e)
     p["other_Q"] = p["Q"]
     weight = np.exp(-1 - log_ratio_at(case, parameters, p, args=(1,)))
-    bounds = (np.e, 1 / np.e)
-    return attacks.counterexample(
-        "weight", weight, ">=", bounds, attacks.EQUALITY_SLACK
-    )
+    bounds, slack = (np.e, 1 / np.e), attacks.EQUALITY_SLACK
+    return attacks.counterexample("weight", weight, ">=", bounds, slack)
 
 
 def parameters(p: attacks.Parameters, index: JaxArray) -> JaxArray:

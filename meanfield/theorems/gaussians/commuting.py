@@ -4,8 +4,9 @@ from jax import random
 from scipy.linalg import block_diag
 
 from meanfield.theorems._arrays import Array, JaxArray, Rng, jnp, np
+from meanfield.theorems._ascents import ascend
 from meanfield.theorems._prelude import Case, Check, Checks, Counterexample, statement
-from meanfield.theorems._protocols import Slack, ascend, compare, gap, zero_count
+from meanfield.theorems._protocols import Slack, compare, gap, zero_count
 from meanfield.theorems.library import gaussian_flows as lib
 
 

@@ -6,8 +6,9 @@ from meanfield._typing import PRNGKey
 from meanfield.attention import attentions
 from meanfield.endings import Status
 from meanfield.theorems._arrays import Array, JaxArray, columns, jax, jnp, np
+from meanfield.theorems._ascents import ascend
 from meanfield.theorems._prelude import Case, Checks, Counterexample, statement
-from meanfield.theorems._protocols import Slack, ascend, compare, gap
+from meanfield.theorems._protocols import Slack, compare, gap
 from meanfield.theorems._vocabulary import Member
 from meanfield.theorems.library import ensembles as lib
 

@@ -6,8 +6,9 @@ from jax import random
 
 from meanfield.attention import Attention, attentions
 from meanfield.theorems._arrays import Array, JaxArray, Rng, columns, eqx, jnp, np
+from meanfield.theorems._ascents import ascend
 from meanfield.theorems._prelude import Case, Check, Checks, statement
-from meanfield.theorems._protocols import Slack, ascend, compare
+from meanfield.theorems._protocols import Slack, compare
 from meanfield.theorems.library.ensembles import centred_field
 
 ROUNDING = Slack(

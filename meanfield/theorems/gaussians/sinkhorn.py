@@ -4,7 +4,6 @@ from collections.abc import Callable
 
 from scipy.linalg import sqrtm
 
-from meanfield.attention import Attention, Sinkhorn
 from meanfield.measures.sampling import gauss_hermite
 from meanfield.theorems._arrays import Array, Binary, JaxArray, columns, eqx, np
 from meanfield.theorems._prelude import Case, Check, Checks, Counterexample, statement
@@ -159,8 +158,7 @@ def _point_velocities(m: Member, order: int) -> tuple[JaxArray, JaxArray]:
     The pass starts from the potential of the Gaussian.
     """
     mu = gauss_hermite(lib.gaussian(m), order=order)
-    attention = lib.attention("sinkhorn", m)
-    one_pass = Attention(attention.score, Sinkhorn(max_iterations=1), attention.value)
+    one_pass = lib.attention("sinkhorn", m, max_iterations=1)
     return one_pass.field(0.0, mu)(mu.tokens), mu.tokens.x
 
 
@@ -172,7 +170,7 @@ def _node_check(case: Case, gram: Binary) -> Check:
     """
     stack = lib.ensemble(case.rng("points"), (3, 2, 2), 1, reach=REACH)
     (m,) = lib.members(stack)
-    velocity, x = _point_velocities(lib.to_jax(m), NODES)
+    velocity, x = _point_velocities(m, NODES)
     expected = _velocity(m, _inverse_free(m, m.covariance, gram), np.asarray(x))
     why = "quadrature error 1e-12 of the Gaussian potential"
     return gap("library on nodes", velocity, expected, tolerance=1e-9, why=why)

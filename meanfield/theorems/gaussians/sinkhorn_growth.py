@@ -8,8 +8,9 @@ from meanfield._typing import PRNGKey
 from meanfield.attention import attentions
 from meanfield.measures import Points
 from meanfield.theorems._arrays import JaxArray, eqx, jax, jnp, np
+from meanfield.theorems._ascents import ascend
 from meanfield.theorems._prelude import Case, Checks, statement
-from meanfield.theorems._protocols import Slack, ascend, compare, gap
+from meanfield.theorems._protocols import Slack, compare, gap
 from meanfield.theorems._vocabulary import Member
 from meanfield.theorems.library import ensembles as lib
 from meanfield.theorems.library.ensembles import tokens
@@ -63,7 +64,7 @@ def _mean_rates(case: Case, iterations: int | None) -> Checks:
     (m, *_) = lib.members(stack)
     x, w = tokens(case.rng("points"), 30, 3)
     arrays = jnp.asarray(x), jnp.asarray(w)
-    point_rate = _point_rate(*arrays, lib.to_jax(m), iterations)
+    point_rate = _point_rate(*arrays, m, iterations)
     exact = m.V @ (w @ x) / m.epsilon
     slack = Slack(tolerance=1e-12, why="sums of a few products in float64")
     why = "the library's tolerance on log-marginals, 4e-11, times |x|"

@@ -13,7 +13,7 @@ from meanfield.theorems._prelude import Case, Checks, statement
 from meanfield.theorems._protocols import Slack, gap
 from meanfield.theorems._vocabulary import Member
 from meanfield.theorems.library import gaussian_flows as lib
-from meanfield.theorems.library.ensembles import attention, gaussian, to_jax
+from meanfield.theorems.library.ensembles import attention, gaussian
 from meanfield.theorems.reference import formulas as ref
 from meanfield.theorems.reference.measures import hermite_nodes
 from meanfield.tokens import Tokens
@@ -51,9 +51,7 @@ def closure(case: Case, *, nodes: int = NODES) -> Checks:
         rng = case.rng(f"d={d}")
         draw = _small(rng, d, k, r)
         probes = draw.mean + rng.uniform(-1, 1, size=(4, d))
-        closed_form, node_velocity = _velocities(
-            to_jax(draw), jnp.asarray(probes), nodes
-        )
+        closed_form, node_velocity = _velocities(draw, jnp.asarray(probes), nodes)
         x, w = hermite_nodes(draw.mean, draw.factor, nodes)
         scores = ref.dot_scores(draw.Q, draw.K, probes, x) / draw.epsilon
         brute = ref.normalised_velocity(scores, w, draw.V, x)

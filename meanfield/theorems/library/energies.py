@@ -40,14 +40,14 @@ POTENTIAL_SLACK = Slack(tolerance=1e-9, why=POTENTIALS)
 W2 = Wasserstein()
 
 
-def rounding_gap(label: str, actual: object, expected: object) -> Check:
+def rounding_gap(label: str, actual: object, reference: object) -> Check:
     """Check that two arrays agree up to the rounding of sums over pairs of tokens."""
-    return gap(label, actual, expected, **ROUNDING_SLACK)
+    return gap(label, actual, reference, **ROUNDING_SLACK)
 
 
-def potential_gap(label: str, actual: object, expected: object) -> Check:
+def potential_gap(label: str, actual: object, reference: object) -> Check:
     """Check that two arrays agree up to the library's error of potentials."""
-    return gap(label, actual, expected, **POTENTIAL_SLACK)
+    return gap(label, actual, reference, **POTENTIAL_SLACK)
 
 
 class Setting(NamedTuple):
@@ -56,7 +56,7 @@ class Setting(NamedTuple):
     Q: Array  # `(k, d)`
     K: Array  # `(k, d)`
     V: Array  # `(d, d)`
-    epsilon: float  # $\epsilon$
+    epsilon: Array  # $\epsilon$
     x: Array  # atoms, `(n, d)`
     w: Array  # weights of the atoms
     probes: Array  # `(n, d)`
@@ -72,7 +72,7 @@ class Setting(NamedTuple):
         return self.A / self.epsilon
 
     def with_symmetry(self) -> "Setting":
-        """Changes the setting so that $A$ is symmetric and $V = -A$.
+        """The setting with a symmetric $A$, and with $V = -A$.
 
         The key matrix becomes $MQ$ with a symmetric matrix $M$.
         """
@@ -93,10 +93,11 @@ def setting(rng: Rng, n: int = 6, d: int = 2) -> Setting:
     x, w = tokens(rng, n, d)
     Q, K = rng.normal(size=(2, d + 1, d))
     V, probes = rng.normal(size=(d, d)) / 2, rng.normal(size=(n, d))
-    return Setting(Q, _moderate(Q, K, 0.7), V, 0.7, x, w, probes)
+    epsilon = np.asarray(0.7)
+    return Setting(Q, _moderate(Q, K, epsilon), V, epsilon, x, w, probes)
 
 
-def _moderate(Q: Array, K: Array, epsilon: float) -> Array:
+def _moderate(Q: Array, K: Array, epsilon: Array) -> Array:
     r"""Scales the key matrix to $\|A\|/\epsilon = 0.6$.
 
     At this size, Sinkhorn iterations converge fast.
@@ -137,39 +138,34 @@ def _evaluate(
 
 
 @eqx.filter_jit
-def _interaction_values(s: Setting, epsilon: JaxArray) -> tuple[JaxArray, ...]:
+def _interaction_values(s: Setting) -> tuple[JaxArray, ...]:
     mu, probes = Points.weighted(s.x, s.w), Tokens(jnp.asarray(s.probes))
-    exp = attentions["exp"](s.Q, s.K, s.V, epsilon=epsilon)
-    softmax = attentions["softmax"](s.Q, s.K, s.V, epsilon=epsilon)
-    energy = energies["interaction"](s.Q, s.K, s.V, epsilon=epsilon)
+    exp = attentions["exp"](s.Q, s.K, s.V, epsilon=s.epsilon)
+    softmax = attentions["softmax"](s.Q, s.K, s.V, epsilon=s.epsilon)
+    energy = energies["interaction"](s.Q, s.K, s.V, epsilon=s.epsilon)
     values = _evaluate(energy, mu, probes, exp.field(0.0, mu))
     return (*values, softmax.field(0.0, mu)(probes))
 
 
 @eqx.filter_jit
-def _sinkhorn_values(s: Setting, epsilon: JaxArray) -> tuple[JaxArray, ...]:
+def _sinkhorn_values(s: Setting) -> tuple[JaxArray, ...]:
     mu, probes = Points.weighted(s.x, s.w), Tokens(jnp.asarray(s.probes))
-    attention = attentions["sinkhorn"](s.Q, s.K, s.V, epsilon=epsilon)
-    energy = energies["sinkhorn"](s.Q, s.K, s.V, epsilon=epsilon)
+    attention = attentions["sinkhorn"](s.Q, s.K, s.V, epsilon=s.epsilon)
+    energy = energies["sinkhorn"](s.Q, s.K, s.V, epsilon=s.epsilon)
     values = _evaluate(energy, mu, probes, attention.field(0.0, mu))
     velocity = lambda x: attention.field(0.0, Points.weighted(x, s.w))(probes)
     return (*values, jax.jvp(velocity, (jnp.asarray(s.x),), (probes.x,))[1])
 
 
 @eqx.filter_jit
-def _twisted_values(s: Setting, epsilon: JaxArray, B: JaxArray) -> tuple[JaxArray, ...]:
+def _twisted_values(s: Setting, B: JaxArray) -> tuple[JaxArray, ...]:
     mu, probes = Points.weighted(s.x, s.w), Tokens(jnp.asarray(s.probes))
-    score = Dot(s.Q, s.K, epsilon)
+    score = Dot(s.Q, s.K, jnp.asarray(s.epsilon))
     energy = Interaction(score)
     flow = GradientFlow(energy, TwistedMetric(score, B)).field(0.0, mu)
-    softmax = attentions["softmax"](s.Q, s.K, s.V, epsilon=epsilon).field(0.0, mu)
+    softmax = attentions["softmax"](s.Q, s.K, s.V, epsilon=s.epsilon).field(0.0, mu)
     *values, _, _, power = _evaluate(energy, mu, probes, flow)
     return (*values, flow(probes), softmax(probes), power)
-
-
-def to_jax(s: Setting) -> Setting:
-    """The setting with JAX arrays."""
-    return Setting(*(jnp.asarray(part) for part in s))  # pyright: ignore[reportArgumentType]
 
 
 def evaluate_interaction(s: Setting) -> tuple[Evaluation, Array]:
@@ -177,25 +173,24 @@ def evaluate_interaction(s: Setting) -> tuple[Evaluation, Array]:
 
     The field of softmax attention is the second result.
     """
-    *values, softmax = _interaction_values(to_jax(s), jnp.asarray(s.epsilon))
+    *values, softmax = _interaction_values(s)
     return Evaluation(*map(np.asarray, values)), np.asarray(softmax)
 
 
 def evaluate_sinkhorn(s: Setting) -> Evaluation:
     """Results for the Sinkhorn energy with Sinkhorn attention."""
-    *values, _ = _sinkhorn_values(to_jax(s), jnp.asarray(s.epsilon))
+    *values, _ = _sinkhorn_values(s)
     return Evaluation(*map(np.asarray, values))
 
 
 def sinkhorn_push(s: Setting) -> Array:
     """Derivative of Sinkhorn attention at probes, as atoms move along `s.probes`."""
-    return np.asarray(_sinkhorn_values(to_jax(s), jnp.asarray(s.epsilon))[-1])
+    return np.asarray(_sinkhorn_values(s)[-1])
 
 
 def evaluate_twisted(s: Setting, B: Array) -> Evaluation:
     """Results for the interaction energy, its twisted gradient flow, and softmax."""
-    values = _twisted_values(to_jax(s), jnp.asarray(s.epsilon), jnp.asarray(B))
-    return Evaluation(*map(np.asarray, values))
+    return Evaluation(*map(np.asarray, _twisted_values(s, jnp.asarray(B))))
 
 
 class GaussianEvaluation(NamedTuple):
@@ -227,6 +222,12 @@ def evaluate_on_gaussian(
     r"""The library's results for an energy on $N(\alpha, YY^\top)$."""
     arrays = (jnp.asarray(array) for array in (mean, factor, probes))
     return GaussianEvaluation(*map(np.asarray, _evaluate_on_gaussian(energy, *arrays)))
+
+
+def gaussian_energy(energy: AbstractEnergy, mean: Array, factor: Array) -> float:
+    """The library's energy of a Gaussian."""
+    probes = np.zeros((5, len(mean)))
+    return float(evaluate_on_gaussian(energy, mean, factor, probes=probes).energy)
 
 
 @eqx.filter_jit

@@ -63,11 +63,6 @@ def line(rng: Rng) -> Member:
     return Member(mean, y, q * signs, k, v * signs * growing, epsilon)
 
 
-def to_jax(m: Member) -> Member:
-    """The member with JAX arrays, as an argument of compiled functions."""
-    return jax.tree.map(jnp.asarray, m)
-
-
 def gaussian(m: Member) -> Gaussian:
     """The library's Gaussian of a member."""
     return Gaussian(jnp.asarray(m.mean), jnp.asarray(m.factor))
@@ -107,7 +102,7 @@ def rates(
 ) -> Rates:
     """The library's `Rates` of each member of a stack; `probes` are `(n, m, d)`."""
     x = stack.mean[:, None, :] if probes is None else probes
-    values = _rates(name, to_jax(stack), jnp.asarray(x), options)
+    values = _rates(name, stack, jnp.asarray(x), options)
     return jax.tree.map(np.asarray, values)
 
 
@@ -138,7 +133,7 @@ def _paths(name: str, stack: Member, ts: JaxArray) -> tuple:
 
 def paths(name: str, stack: Member, ts: Array) -> Paths:
     """The library's flow of each member at the times `ts`."""
-    values = _paths(name, to_jax(stack), jnp.asarray(ts))
+    values = _paths(name, stack, jnp.asarray(ts))
     mean, Y, *rest = map(np.asarray, values)
     return Paths(mean, Y @ np.swapaxes(Y, -1, -2), *rest)
 

@@ -26,9 +26,9 @@ FLOW_SLACK = Slack(tolerance=TOLERANCE, why=WHY_FLOW)
 LONG = np.array([0.0, 0.1, 0.2, 0.4, 0.8, 1.6, 10.0, 1e4, 1e8])
 
 
-def flow_gap(label: str, actual: object, expected: object) -> Check:
+def flow_gap(label: str, actual: object, reference: object) -> Check:
     """Check that two arrays agree up to the accumulated local errors of a flow."""
-    return gap(label, actual, expected, **FLOW_SLACK)
+    return gap(label, actual, reference, **FLOW_SLACK)
 
 
 class Paths(NamedTuple):
@@ -127,15 +127,6 @@ def resolvent(factor: Array, H: Array, t: float) -> Array:
     return factor @ np.linalg.solve(inner, factor.T)
 
 
-def escape_time(factor: Array, H: Array) -> float:
-    r"""Blow-up time $1/\lambda_{\max}(Y^\top HY)$.
-
-    It is infinite if $Y^\top HY$ has no positive eigenvalue.
-    """
-    top = float(np.linalg.eigvalsh(factor.T @ H @ factor)[-1])
-    return 1 / top if top > TINY else np.inf
-
-
 def limit_covariance(factor: Array, kernel: Array) -> Array:
     r"""Limit $N(N^\top\Sigma_0^{-1}N)^{-1}N^\top$, if $N$ spans the kernel of $H$."""
     inverse = np.linalg.inv(factor @ factor.T)
@@ -167,8 +158,13 @@ class Problem(NamedTuple):
 
     @property
     def escape(self) -> float:
-        """Blow-up time, if `V` commutes with the initial covariance and with `H`."""
-        return escape_time(self.factor, self.H)
+        r"""Blow-up time $1/\lambda_{\max}(Y^\top HY)$.
+
+        The formula holds if `V` commutes with the initial covariance and with `H`. The
+        time is infinite if $Y^\top HY$ has no positive eigenvalue.
+        """
+        top = float(np.linalg.eigvalsh(self.factor.T @ self.H @ self.factor)[-1])
+        return 1 / top if top > TINY else np.inf
 
 
 def softmax_stack(rng: Rng, problems: Sequence[Problem]) -> Attention:
@@ -182,9 +178,8 @@ def softmax_stack(rng: Rng, problems: Sequence[Problem]) -> Attention:
     for problem in problems:
         d = len(problem.A)
         K = rotation(rng, d) * rng.uniform(1, 2, size=d) @ rotation(rng, d)
-        members.append(
-            attentions["softmax"](np.linalg.solve(K.T, problem.A), K, problem.V)
-        )
+        Q = np.linalg.solve(K.T, problem.A)
+        members.append(attentions["softmax"](Q, K, problem.V))
     return stack_trees(members)
 
 

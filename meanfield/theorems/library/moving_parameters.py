@@ -16,7 +16,7 @@ from meanfield.theorems._protocols import Slack, gap
 from meanfield.theorems._vocabulary import Member
 from meanfield.theorems.reference import formulas as ref
 
-from .ensembles import Moments, Paths, ensemble, gaussian, members, to_jax
+from .ensembles import Moments, Paths, ensemble, gaussian, members
 
 EDGES = np.array([0.0, 0.25, 0.5])  # the layers lie between these times
 TIMES = np.linspace(0, 0.5, 5)  # frames, among which are all edges
@@ -82,7 +82,7 @@ def moving_flows(name: str, stack: Member, rate: Rate) -> Checks:
 
     SciPy's DOP853 integrates the rates.
     """
-    mean, Y, *rest = map(np.asarray, _moving_paths(name, to_jax(stack)))
+    mean, Y, *rest = map(np.asarray, _moving_paths(name, stack))
     run = Paths(mean, Y @ np.swapaxes(Y, -1, -2), *rest)
     means, covariances = _solve_moving_moments(rate, stack)
     why = "steps of 4e-10, amplified tenfold"

@@ -112,9 +112,8 @@ def matrix_root(S: Array) -> Array:
 def gaussian_gradients(mean: Array, Sigma: Array, A: Array) -> tuple[Array, Array]:
     r"""Gradients of `sinkhorn_gaussian` in $\alpha$ and in $\Sigma$ (symmetric)."""
     mean_gradient = gradient(lambda m: sinkhorn_gaussian(m, Sigma, A), mean)
-    return mean_gradient, symmetric_gradient(
-        lambda S: sinkhorn_gaussian(mean, S, A), Sigma
-    )
+    raw = gradient(lambda S: sinkhorn_gaussian(mean, (S + S.T) / 2, A), Sigma)
+    return mean_gradient, (raw + raw.T) / 2
 
 
 def interaction_gaussian(z: tuple, mean: Array, factor: Array, A: Array) -> Array:
@@ -136,9 +135,8 @@ def standard_nodes(d: int, n: int) -> tuple[Array, Array]:
 def gradient(function: Callable[[Array], Array], x: Array) -> Array:
     """Gradient of a scalar function by complex steps, in the shape of `x`."""
     units = np.eye(x.size).reshape(x.size, *x.shape)
-    return np.array(
-        [directional_derivative(function, x, unit) for unit in units]
-    ).reshape(x.shape)
+    derivatives = [directional_derivative(function, x, unit) for unit in units]
+    return np.array(derivatives).reshape(x.shape)
 
 
 def directional_derivative(
@@ -146,12 +144,6 @@ def directional_derivative(
 ) -> Array:
     """Derivative of an array-valued function in a direction, by a complex step."""
     return np.imag(function(x + 1j * STEP * direction)) / STEP
-
-
-def symmetric_gradient(function: Callable[[Array], Array], Sigma: Array) -> Array:
-    """Symmetric gradient of a function of a symmetric matrix."""
-    raw = gradient(lambda S: function((S + S.T) / 2), Sigma)
-    return (raw + raw.T) / 2
 
 
 def interaction_variation(probes: Array, x: Array, w: Array, scores: Scores) -> Array:

@@ -53,17 +53,13 @@ def sinkhorn_potentials(scores: Array, w: Array) -> tuple[Array, Array]:
     return converged_state(potentials(scores, w, w), change, tolerance=1e-15)
 
 
-def sinkhorn_density(scores: Array, w: Array) -> Array:
-    r"""Density $\kappa^\infty(x_i, x_j)$ against $\mu\otimes\mu$."""
-    f, g = sinkhorn_potentials(scores, w)
-    return np.exp(scores + f[:, None] + g[None, :])
-
-
 def sinkhorn_velocity(
     scores: Array, w: Array, V: Array, x: Array, epsilon: float
 ) -> Array:
     r"""Velocities $V\sum_j w_j\kappa^\infty_{ij}x_j/\epsilon$; `scores` contain 1/ε."""
-    return (sinkhorn_density(scores, w) * w[None, :]) @ x @ V.T / epsilon
+    f, g = sinkhorn_potentials(scores, w)
+    density = np.exp(scores + f[:, None] + g[None, :])
+    return (density * w[None, :]) @ x @ V.T / epsilon
 
 
 def integrate(

@@ -33,14 +33,11 @@ def wasserstein(
     return float(total) ** (1 / p)
 
 
-def transport_cost(x: Array, y: Array, weights: tuple[Array, Array]) -> float:
-    """Exact $W_2^2$ of two clouds of atoms, by SciPy's HiGHS and not by POT."""
-    (n, m), lengths = (len(x), len(y)), np.linalg.norm(x[:, None] - y[None], axis=2)
-    marginals = [np.kron(np.eye(n), np.ones(m)), np.kron(np.ones(n), np.eye(m))]
-    result = linprog(
-        (lengths**2).ravel(),
-        A_eq=np.concatenate(marginals),
-        b_eq=np.concatenate(weights),
-        method="highs",
+def programme(cost: Array, w: Array, v: Array) -> tuple[Array, float]:
+    """Cheapest coupling of `w` and `v`, and its cost, by SciPy's linear solver."""
+    n, m = cost.shape
+    rows, columns = np.kron(np.eye(n), np.ones(m)), np.kron(np.ones(n), np.eye(m))
+    solution: Any = linprog(
+        cost.ravel(), A_eq=np.vstack([rows, columns]), b_eq=np.concatenate([w, v])
     )
-    return float(result.fun)
+    return solution.x.reshape(n, m), float(solution.fun)

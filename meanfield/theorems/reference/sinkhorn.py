@@ -41,6 +41,11 @@ class ConvergedDensity(NamedTuple):
         """Tolerance of comparisons with the density, and how it was derived."""
         return Slack(tolerance=self.error, why=self.why)
 
+    @property
+    def potential_slack(self) -> Slack:
+        """Tolerance of comparisons with the potentials."""
+        return Slack(tolerance=20 * self.error, why=f"{self.why}; potentials below 20")
+
 
 def solve_density(scores: Array, w: Array) -> ConvergedDensity:
     """Solves Sinkhorn's equations by alternation, and then by Newton's method.
@@ -60,9 +65,8 @@ def solve_density(scores: Array, w: Array) -> ConvergedDensity:
     shares = np.linalg.svd(root[:, None] * kappa * root[None, :])[1][1:] ** 2
     spectral_gap = float(1 - np.max(shares, initial=0))
     why = f"marginals solved to 4e-11, over the spectral gap {spectral_gap:.2g}"
-    return ConvergedDensity(
-        kappa, spectral_gap, 4 * MARGINAL / spectral_gap + ROUNDING, why
-    )
+    error = 4 * MARGINAL / spectral_gap + ROUNDING
+    return ConvergedDensity(kappa, spectral_gap, error, why)
 
 
 def _newton(scores: Array, w: Array, f: Array, g: Array) -> tuple[Array, Array, float]:

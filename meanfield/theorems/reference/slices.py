@@ -1,25 +1,13 @@
-"""Transport along slices, by linear programmes, ranks and sorts in SciPy and POT."""
+"""Transport along slices, by ranks and sorts in SciPy and POT."""
 
 from collections.abc import Callable
 from itertools import permutations
-from typing import Any
 
 import numpy as np
-from scipy.optimize import linprog
 
 from meanfield._pot import ot
 
 Array = np.ndarray
-
-
-def programme(cost: Array, w: Array, v: Array) -> tuple[Array, float]:
-    """Cheapest coupling of `w` and `v`, and its cost, by SciPy's linear solver."""
-    n, m = cost.shape
-    rows, columns = np.kron(np.eye(n), np.ones(m)), np.kron(np.ones(n), np.eye(m))
-    solution: Any = linprog(
-        cost.ravel(), A_eq=np.vstack([rows, columns]), b_eq=np.concatenate([w, v])
-    )
-    return solution.x.reshape(n, m), float(solution.fun)
 
 
 def lifted_plan(a: Array, b: Array, w: Array, v: Array) -> Array:

@@ -8,7 +8,7 @@ from meanfield.attention import scalings
 from meanfield.scores import Dot
 from meanfield.theorems._arrays import Array, JaxArray, eqx, np
 from meanfield.theorems._prelude import Case, Checks, Counterexample, statement
-from meanfield.theorems._protocols import Slack, close, gap
+from meanfield.theorems._protocols import close, gap
 from meanfield.theorems._vocabulary import Cloud
 from meanfield.theorems.library import attentions as att
 from meanfield.theorems.reference import sinkhorn as sk
@@ -71,9 +71,7 @@ def log_domain(case: Case, *, updates: Updates = _alternating_updates) -> Checks
     score = Dot(p.Q, p.K, float(p.epsilon), query_bias=q, key_bias=k)
     s = lambda x, y: (x @ p.Q.T + q) @ (y @ p.K.T + k).T / p.epsilon
     solution = sk.solve_density(sk.scores_of(p, cloud), w)
-    slack = Slack(
-        tolerance=20 * solution.error, why=f"{solution.why}; potentials below 20"
-    )
+    slack = solution.potential_slack
     f, f_probes, g, g_probes = map(np.asarray, _potentials(score, cloud, probes))
     exact = np.log(solution.kappa) - s(cloud.x, cloud.x)
     row_integrals = np.exp(s(probes.x, cloud.x) + g[None, :]) @ w

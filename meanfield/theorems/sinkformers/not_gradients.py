@@ -40,13 +40,6 @@ def proposition_3(case: Case) -> Checks:
     return not_a_gradient(case)
 
 
-@proposition_3.register_control(
-    "softmax is replaced by Sinkhorn, and by no normalisation"
-)
-def _(case: Case) -> Checks:
-    return control_gradients(case)
-
-
 def jacobian(field: Callable[[lib.Setting], Array], s: lib.Setting) -> Array:
     """Jacobian of $w_iv_i$ in $x_j$, by central differences of the library's field."""
     columns = []
@@ -131,6 +124,11 @@ def control_gradients(case: Case) -> Checks:
     yield _obstruction(np.exp)[0]
 
 
+proposition_3.register_control(
+    "softmax is replaced by Sinkhorn, and by no normalisation"
+)(control_gradients)
+
+
 @statement(
     "uw2023:prop-3",
     source="Proposition 3",
@@ -147,8 +145,6 @@ def proposition_3_of_slides(case: Case) -> Checks:
     return not_a_gradient(case)
 
 
-@proposition_3_of_slides.register_control(
+proposition_3_of_slides.register_control(
     "softmax is replaced by Sinkhorn, or by exp alone"
-)
-def _(case: Case) -> Checks:
-    return control_gradients(case)
+)(control_gradients)

@@ -9,6 +9,7 @@ from meanfield.theorems._vocabulary import Cloud
 from meanfield.theorems.library import slices as lib
 from meanfield.theorems.library.attentions import uniform_cloud
 from meanfield.theorems.reference import slices as ref
+from meanfield.theorems.reference.measures import programme
 
 PROGRAMME = Slack(
     tolerance=1e-9,
@@ -40,7 +41,7 @@ def transport_on_the_line(case: Case, *, sign: float = 1.0) -> Checks:
     plan = lib.coupling(attention, Cloud(z, w))
     for power in (1, 2, 3):
         cost = np.abs(a[:, None] - b[None, :]) ** power
-        actual, least = np.sum(plan * cost), ref.programme(cost, share, share)[1]
+        actual, least = np.sum(plan * cost), programme(cost, share, share)[1]
         exact = ref.quantile_cost(a, b, share, power)
         yield gap(f"cost, p = {power}", actual, least, **PROGRAMME)
         yield close(f"quantiles, p = {power}", actual, exact)
@@ -145,7 +146,7 @@ def permutation_plan(case: Case, *, product: Binary = lambda A, B: A.T @ B) -> C
     for k, theta in enumerate(lib.directions(rng, 3), 1):
         a, b = cloud.x[:, :2] @ theta, cloud.x[:, 2:] @ theta
         U = product(ref.permutation(a), ref.permutation(b)) / 12
-        least = ref.programme((a[:, None] - b[None, :]) ** 2, even, even)[0]
+        least = programme((a[:, None] - b[None, :]) ** 2, even, even)[0]
         partners = np.eye(12)[ref.partner(a, b)] / 12
         plan = lib.pair_coupling(theta[None], cloud)
         yield close(f"U and the library, slice {k}", U, plan)
@@ -190,7 +191,7 @@ def overlaps(case: Case, *, table: Table = ref.overlap) -> Checks:
         sides = uniform_cloud(a[:, None]), uniform_cloud(b[:, None])
         yield close(f"row sums, {n} × {m}", U.sum(axis=1), even[0])
         yield close(f"column sums, {n} × {m}", U.sum(axis=0), even[1])
-        least, _ = ref.programme(cost, *even)
+        least, _ = programme(cost, *even)
         yield gap(f"programme, {n} × {m}", U, least, **PROGRAMME)
         yield close(f"library, {n} × {m}", lib.plan_across(attention, *sides), U)
 

@@ -6,8 +6,9 @@ from meanfield._typing import PRNGKey
 from meanfield.attention import attentions
 from meanfield.flows import flow
 from meanfield.theorems._arrays import JaxArray, jax, jnp, np
+from meanfield.theorems._ascents import ascend
 from meanfield.theorems._prelude import Case, Checks, statement
-from meanfield.theorems._protocols import ascend, close
+from meanfield.theorems._protocols import close
 from meanfield.theorems.library import ensembles as lib
 
 from ._ranks import attention, closed_form, draw_problem

@@ -80,8 +80,8 @@ def soft_sort_limit(
         for s, soft_slice, L in zip(shares, soft_slices, hard, strict=True)
     ]
     linear, _ = affine_velocity(_variant("esp-soft", problem, t, tau), problem.law)
-    expected = problem.p.V @ np.sum(parts, 0)
-    yield gap("three slices, τ = 0.8", linear, expected, **ROUNDING)
+    total = problem.p.V @ np.sum(parts, 0)
+    yield gap("three slices, τ = 0.8", linear, total, **ROUNDING)
     yield from _quantile_checks(case)
 
 

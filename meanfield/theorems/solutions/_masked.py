@@ -9,7 +9,7 @@ from meanfield.flows import flow
 from meanfield.measures import Points
 from meanfield.scores import Dot, Masked
 from meanfield.theorems._arrays import Array, JaxArray, columns, eqx, jax, jnp, np
-from meanfield.theorems._protocols import ball_atoms
+from meanfield.theorems._ascents import ball_atoms
 from meanfield.theorems.reference import formulas as ref
 from meanfield.tokens import Tokens
 

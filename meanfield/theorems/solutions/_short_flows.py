@@ -12,7 +12,7 @@ from functools import partial
 from meanfield._typing import PRNGKey
 from meanfield.measures import Points
 from meanfield.theorems._arrays import Array, JaxArray, jax, jnp, np
-from meanfield.theorems._protocols import ball_measure
+from meanfield.theorems._ascents import ball_measure
 from meanfield.theorems.estimates.attacks import FAR, norm
 from meanfield.theorems.library.bounds import constants
 from meanfield.theorems.library.particles import KINDS

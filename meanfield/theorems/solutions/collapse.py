@@ -8,15 +8,9 @@ from meanfield.dynamics import Drift, Sum
 from meanfield.flows import flow
 from meanfield.measures import Points
 from meanfield.theorems._arrays import Array, JaxArray, eqx, jnp, np
+from meanfield.theorems._ascents import ascend, ball_measure
 from meanfield.theorems._prelude import Case, Check, Checks, statement
-from meanfield.theorems._protocols import (
-    Slack,
-    ascend,
-    ball_measure,
-    close,
-    compare,
-    order,
-)
+from meanfield.theorems._protocols import Slack, close, compare, order
 from meanfield.theorems._vocabulary import Cloud, Parameters
 from meanfield.theorems.library import attentions as att
 from meanfield.theorems.library.ensembles import norm

@@ -5,8 +5,9 @@ from collections.abc import Callable
 from scipy.linalg import expm
 
 from meanfield.theorems._arrays import Array, Rng, columns, np
+from meanfield.theorems._ascents import ascend
 from meanfield.theorems._prelude import Case, Checks, Counterexample, statement
-from meanfield.theorems._protocols import Slack, ascend, compare, gap, order
+from meanfield.theorems._protocols import Slack, compare, gap, order
 from meanfield.theorems.estimates.attacks import BANDWIDTH
 from meanfield.theorems.library import bounds, particles
 

@@ -1,8 +1,9 @@
 """Distances between solutions grow at a bounded rate."""
 
 from meanfield.theorems._arrays import Array, np
+from meanfield.theorems._ascents import ascend, log_ratio_at
 from meanfield.theorems._prelude import Case, Check, Checks, statement
-from meanfield.theorems._protocols import Slack, ascend, compare, log_ratio_at, order
+from meanfield.theorems._protocols import Slack, compare, order
 from meanfield.theorems.estimates.attacks import BANDWIDTH
 from meanfield.theorems.library import bounds, particles
 from meanfield.theorems.reference.measures import wasserstein

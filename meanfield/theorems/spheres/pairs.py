@@ -102,11 +102,8 @@ def causal_pair(case: Case, *, mask: str = "causal") -> Checks:
     del case  # nothing is random
     for beta in (2.0, 6.0):
         time = 2 * _meeting_time(beta, np.ones(2))
-        x = on.path(
-            on.masked_attention("softmax", 2, beta, mask),
-            np.eye(2),
-            np.array([0, time]),
-        )
+        law = on.masked_attention("softmax", 2, beta, mask)
+        x = on.path(law, np.eye(2), np.array([0, time]))
         rate = 0.5 / _slowness(END, beta, np.ones(2))
         yield _angle_gap(f"β = {beta:g}", _final_angle(x), rate, time)
 
@@ -123,11 +120,8 @@ def strict_pair(case: Case, *, mask: str = "strict") -> Checks:
     del case  # nothing is random
     time = float(np.log(1 / np.tan(END / 2)))
     for beta in (1.0, 9.0):
-        x = on.path(
-            on.masked_attention("softmax", 2, beta, mask),
-            np.eye(2),
-            np.array([0, time]),
-        )
+        law = on.masked_attention("softmax", 2, beta, mask)
+        x = on.path(law, np.eye(2), np.array([0, time]))
         yield _angle_gap(f"β = {beta:g}", _final_angle(x), np.sin(END), time)
 
 

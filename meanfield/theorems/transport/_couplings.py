@@ -48,6 +48,17 @@ class Pair(NamedTuple):
         alpha, beta, Sigma, Omega, Q, K, epsilon = self
         return Pair(beta, alpha, Omega, Sigma, K, Q, epsilon)
 
+    @property
+    def self_pair(self) -> "Pair":
+        """The pair of the first Gaussian with itself."""
+        return self._replace(beta=self.alpha, Omega=self.Sigma)
+
+    @property
+    def first(self) -> Member:
+        """The first Gaussian with the attention parameters, and with V = I."""
+        factor, identity = np.linalg.cholesky(self.Sigma), np.eye(len(self.alpha))
+        return Member(self.alpha, factor, self.Q, self.K, identity, self.epsilon)
+
 
 def pairs(rng: Rng, d: int, k: int, count: int, *, reach: float = np.inf) -> Pair:
     r"""Random pairs whose `A` is well conditioned.
@@ -204,7 +215,7 @@ def library_plan(rng: Rng) -> LibraryPlan:
     Q, K = (M + np.eye(3, 2) / 3 for M in (m.Q, m.K))
     root = np.sqrt(0.25 * m.epsilon)
     m = m._replace(Q=Q * root / size(Q), K=K * root / size(K))
-    plan, x, w = map(np.asarray, _self_plan(lib.to_jax(m)))
+    plan, x, w = map(np.asarray, _self_plan(m))
     S, far = m.covariance, np.linalg.solve(m.factor, (x - m.mean).T)
     central = np.max(np.abs(far), axis=0) < 2
     pair = Pair(m.mean, m.mean, S, S, m.Q, m.K, m.epsilon)

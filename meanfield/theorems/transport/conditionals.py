@@ -41,13 +41,10 @@ def conditional_laws(case: Case, *, half: float = 0.5) -> Checks:
     yield gap("E[y | x]", rows.mean, mean, **SOLVER_SLACK)
     yield gap("AᵀG⁻¹A", left, expected, scale=_top(F), **SOLVER_SLACK)
     if half == 0.5:
-        expected_covariance = np.broadcast_to(
-            rows.covariance[:1], rows.covariance.shape
-        )
+        covariances = rows.covariance
+        constant = np.broadcast_to(covariances[:1], covariances.shape)
         limit, label = recursion(p, 2000)[1], "third moments of κ(x, ·)"
-        yield gap(
-            "Cov[y | x] over x", rows.covariance, expected_covariance, **SOLVER_SLACK
-        )
+        yield gap("Cov[y | x] over x", covariances, constant, **SOLVER_SLACK)
         yield gap(label, rows.skewness, 0.0, scale=1.0, **SOLVER_SLACK)
         yield gap("εCov[y | x]⁻¹ = G of (A.9)", G, limit, **SOLVER_SLACK)
 

@@ -48,22 +48,13 @@ def optimal_plan(case: Case, *, view: View = lambda pair: pair) -> Checks:
         T = np.array(
             [cross(p) @ np.linalg.inv(p.Sigma) for p in couplings.members(stack)]
         )
-        exact = couplings.rounding(stack)
-        yield gap(
-            f"slope of E[y | x], d = {d}",
-            couplings.regression_matrices(stack),
-            T,
-            **exact,
-        )
+        actual, exact = couplings.regression_matrices(stack), couplings.rounding(stack)
+        yield gap(f"slope of E[y | x], d = {d}", actual, T, **exact)
     p = _small(case)
     covariance = np.block([[p.Sigma, cross(p).T], [cross(p), p.Omega]])
     nodes = couplings.node_plan(p, None, ORDER)
-    yield gap(
-        "covariance of the plan, nodes",
-        nodes.covariance,
-        covariance,
-        **QUADRATURE_SLACK,
-    )
+    label = "covariance of the plan, nodes"
+    yield gap(label, nodes.covariance, covariance, **QUADRATURE_SLACK)
     # The plan on nodes must have the exponential moment of a Gaussian.
     u, v = np.array([0.4, -0.3]), np.array([0.2, 0.5])
     left = np.exp(nodes.x @ u) @ nodes.plan @ np.exp(nodes.y @ v)

@@ -57,16 +57,12 @@ def quadratic_potentials(case: Case, *, square: float = 1.0) -> Checks:
         linear = np.zeros(2) if is_centred else rng.normal(size=2) / 4
         probes = rng.normal(size=(6, 2))
         arguments = [jnp.asarray(part) for part in (X, linear, probes)]
-        transforms = _transforms(lib.to_jax(m), *arguments)
+        transforms = _transforms(m, *arguments)
         ways = (("keys", m), ("queries", m._replace(Q=m.K, K=m.Q)))
         for actual, (way, n) in zip(transforms, ways, strict=True):
             expected = _exact_transform(n, X, linear, square)(probes)
-            yield gap(
-                f"T of a quadratic, {name}, to {way}",
-                actual,
-                expected,
-                **QUADRATURE_SLACK,
-            )
+            label = f"T of a quadratic, {name}, to {way}"
+            yield gap(label, actual, expected, **QUADRATURE_SLACK)
 
 
 @eqx.filter_jit
@@ -148,29 +144,17 @@ def half_steps(case: Case, *, rule: Rule = _alternating_rule) -> Checks:
     yield from _library_checks(case, rule)
     # NumPy computes slopes on nodes for two Gaussians, the library for one Gaussian.
     p, q = members(pairs(case.rng("nodes"), 2, 3, 2, reach=0.25))
-    q = q._replace(beta=q.alpha, Omega=q.Sigma)
-    factor = np.linalg.cholesky(q.Sigma)
-    m = Member(q.alpha, factor, q.Q, q.K, np.eye(2), q.epsilon)
-    jax_member = lib.to_jax(m)
+    q, m = q.self_pair, q.first
     probes = jnp.asarray(np.vstack([m.mean, m.mean + np.eye(2)]))
     for n in case.pick((1, 2), (1, 2, 3)):
-        conditional_means = np.asarray(_point_means(jax_member, probes, 2 * n + 1))
+        conditional_means = np.asarray(_point_means(m, probes, 2 * n + 1))
         expected_matrix = lambda r, n=n: np.linalg.solve(rule(r, n), r.A)
         numpy_matrix = node_plan(p, n).regression_matrix
         library_matrix = (conditional_means[1:] - conditional_means[:1]).T
-        steps_label = f"{2 * n + 1} half-steps"
-        yield gap(
-            f"G⁻¹A, nodes, {steps_label}",
-            numpy_matrix,
-            expected_matrix(p),
-            **QUADRATURE_SLACK,
-        )
-        yield gap(
-            f"G⁻¹A, library on nodes, {steps_label}",
-            library_matrix,
-            expected_matrix(q),
-            **QUADRATURE_SLACK,
-        )
+        label = f"G⁻¹A, nodes, {2 * n + 1} half-steps"
+        yield gap(label, numpy_matrix, expected_matrix(p), **QUADRATURE_SLACK)
+        label = f"G⁻¹A, library on nodes, {2 * n + 1} half-steps"
+        yield gap(label, library_matrix, expected_matrix(q), **QUADRATURE_SLACK)
     yield from _means(case)
 
 
@@ -224,18 +208,14 @@ def _means(case: Case) -> Checks:
 
     The means of the Gaussians are not zero.
     """
-    q = next(members(pairs(case.rng("means"), 2, 3, 1, reach=0.25)))
-    q = q._replace(beta=q.alpha, Omega=q.Sigma)
-    factor = np.linalg.cholesky(q.Sigma)
-    m = Member(q.alpha, factor, q.Q, q.K, np.eye(2), q.epsilon)
-    stack = Member(*columns([m]))
+    q = next(members(pairs(case.rng("means"), 2, 3, 1, reach=0.25))).self_pair
+    stack = Member(*columns([q.first]))
     for n in case.pick((1,), (1, 2)):
         nodes = node_plan(q, n)
         w = nodes.plan.sum(axis=1)
         indices = np.argsort(w)[-6:]
         brute = nodes.plan[indices] @ nodes.y / w[indices, None]
-        values = lib.rates(
-            "sinkhorn", stack, nodes.x[None, indices], iterations=2 * n + 1
-        )
+        x = nodes.x[None, indices]
+        values = lib.rates("sinkhorn", stack, x, iterations=2 * n + 1)
         label = f"E[y | x], library, {2 * n + 1} half-steps"
         yield gap(label, values.velocity[0] * q.epsilon, brute, **QUADRATURE_SLACK)
